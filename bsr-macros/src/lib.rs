@@ -1,0 +1,1 @@
+//! The #[bsr_kernel] attribute of bsr.

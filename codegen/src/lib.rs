@@ -1,0 +1,1 @@
+//! From a kernel spec to Hopper PTX, in pure Rust.

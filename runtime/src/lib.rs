@@ -1,0 +1,1 @@
+//! Matrices, devices, launches and measurements for bsr kernels.

@@ -1,0 +1,1 @@
+//! Runs Hopper PTX text on the CPU and checks its asynchronous protocol.
