@@ -1,0 +1,176 @@
+//! The whole attribute: from its tokens and its item to the type it makes.
+
+use bsr_codegen::spec::{Entry, Place, Request, Value, build, entries};
+use bsr_codegen::{Dtype, KernelSpec};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+
+use crate::args::{Tokens, tokens};
+use crate::compile::{Compiled, compile};
+use crate::diagnose::Diagnostics;
+use crate::item::Item;
+use crate::literal::{element, literal};
+use crate::signature::{Operand, Operands};
+
+/// Expands one use of the attribute. On errors the type is emitted all the same, without PTX.
+pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
+    let mut diagnostics = Diagnostics::default();
+    let item = match Item::read(item.clone(), &mut diagnostics) {
+        Ok(read) => read,
+        Err(error) => {
+            let diagnostics = Diagnostics::from(error);
+            return quote! { #diagnostics #item };
+        }
+    };
+    let tokens = tokens(args);
+    let whole = match (tokens.first(), tokens.last()) {
+        (Some(first), Some(last)) => first.place.through(&last.place),
+        _ => Span::call_site().into(),
+    };
+    let (entries, errors) = entries(&tokens, &whole.last.into());
+    let request = Request {
+        entries,
+        signature: item.operands.entries(),
+        errors,
+        whole,
+    };
+    let (spec, compiled) = match build(&request) {
+        Ok(spec) => (spec, planned(&spec, &request, &mut diagnostics)),
+        Err(errors) => {
+            errors.iter().for_each(|error| diagnostics.spec(error));
+            (skeleton(&request), Compiled::default())
+        }
+    };
+    let kernel = kernel(&item, &spec, &compiled);
+    let operands = match diagnostics.is_empty() {
+        true => checked(&item.operands, &spec),
+        false => mentioned(&item.operands),
+    };
+    quote! { #diagnostics #kernel #operands }
+}
+
+fn planned(
+    spec: &KernelSpec,
+    request: &Request<Tokens>,
+    diagnostics: &mut Diagnostics,
+) -> Compiled {
+    compile(spec).unwrap_or_else(|errors| {
+        for error in errors.iter() {
+            let help: Vec<String> = error.help().map(Into::into).into_iter().collect();
+            diagnostics.error(*request.place_of(error.key()), &error.to_string(), &help);
+        }
+        Compiled::default()
+    })
+}
+
+/// A legal spec with whatever dtypes a faulty request states, so that uses of the type still type-check.
+fn skeleton(request: &Request<Tokens>) -> KernelSpec {
+    let states_dtype = |entry: &&Entry<Tokens>| matches!(&*entry.key, "dtype" | "a" | "b" | "out");
+    let size = |key: &str| Entry {
+        key: key.into(),
+        key_place: request.whole,
+        value: Value::Number("64".into()),
+        value_place: request.whole,
+    };
+    let mut entries: Vec<_> = request
+        .entries
+        .iter()
+        .filter(states_dtype)
+        .cloned()
+        .collect();
+    entries.extend(["bm", "bn", "bk"].map(size));
+    let dtypes = Request {
+        entries,
+        signature: request.signature.clone(),
+        errors: Vec::new(),
+        whole: request.whole,
+    };
+    build(&dtypes).unwrap_or(KernelSpec::new(64, 64, 64))
+}
+
+/// The type, its constants and its `bsr::Kernel`.
+fn kernel(item: &Item, spec: &KernelSpec, compiled: &Compiled) -> TokenStream {
+    let Item {
+        attributes,
+        visibility,
+        name,
+        ..
+    } = item;
+    let [a, b, out] = [spec.a, spec.b, spec.out].map(element);
+    let spec = literal(spec);
+    let Compiled {
+        ptx,
+        entry,
+        fingerprint,
+        table,
+    } = compiled;
+    let documentation = format!("\n# The plan\n\n```text\n{}\n```", table.trim_end());
+    quote! {
+        #(#attributes)*
+        #[doc = #documentation]
+        #[allow(non_camel_case_types)]
+        #visibility struct #name;
+
+        #[automatically_derived]
+        #[allow(dead_code, deprecated)]
+        impl #name {
+            /// What was asked of this kernel.
+            pub const SPEC: ::bsr::KernelSpec = #spec;
+            /// The PTX of this kernel, made at compile time.
+            pub const PTX: &'static ::core::primitive::str = #ptx;
+            /// The name of the entry point in the PTX.
+            pub const ENTRY: &'static ::core::primitive::str = #entry;
+            /// The fingerprint of the PTX.
+            pub const FINGERPRINT: &'static ::core::primitive::str = #fingerprint;
+
+            /// Every number of this kernel.
+            pub fn plan() -> &'static ::bsr::Plan {
+                static PLAN: ::std::sync::OnceLock<::bsr::Plan> = ::std::sync::OnceLock::new();
+                PLAN.get_or_init(|| match ::bsr::Plan::new(&Self::SPEC, &::bsr::Arch::SM_90A) {
+                    ::core::result::Result::Ok(plan) => plan,
+                    ::core::result::Result::Err(errors) => ::core::panic!("{errors}"),
+                })
+            }
+        }
+
+        #[automatically_derived]
+        #[allow(deprecated)]
+        impl ::bsr::Kernel for #name {
+            type A = #a;
+            type B = #b;
+            type Out = #out;
+            const SPEC: ::bsr::KernelSpec = Self::SPEC;
+            const PTX: &'static ::core::primitive::str = Self::PTX;
+            const ENTRY: &'static ::core::primitive::str = Self::ENTRY;
+
+            fn plan() -> &'static ::bsr::Plan {
+                Self::plan()
+            }
+        }
+    }
+}
+
+/// Has the compiler check that the operand types are what their names say. It also makes use of their imports.
+fn checked(operands: &Operands, spec: &KernelSpec) -> TokenStream {
+    let check = |operand: &Option<Operand>, matrix: &str, dtype: Dtype| {
+        let operand = operand.as_ref()?;
+        let (written, element) = (&operand.matrix, element(dtype));
+        let matrix = Ident::new(matrix, Span::call_site());
+        Some(quote_spanned! {written.span()=>
+            const _: fn(#written) -> ::bsr::#matrix<#element> = |operand| operand;
+        })
+    };
+    let checks = [
+        check(&operands.a, "Bsr", spec.a),
+        check(&operands.b, "Dense", spec.b),
+        check(&operands.out, "Dense", spec.out),
+    ];
+    checks.into_iter().flatten().collect()
+}
+
+/// Uses the names in the signature, so that beside an error there are no warnings about unused imports.
+fn mentioned(operands: &Operands) -> TokenStream {
+    let names = &operands.names;
+    quote! { #(const _: ::core::option::Option<#names> = ::core::option::Option::None;)* }
+}

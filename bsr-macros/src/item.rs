@@ -1,0 +1,99 @@
+//! The item under the attribute: a function without a body, or a unit struct.
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::parse::{Parse, ParseStream};
+use syn::{Attribute, Fields, Ident, ItemStruct, Signature, Token, Visibility};
+
+use crate::diagnose::Diagnostics;
+use crate::signature::{self, Operands};
+
+/// What the kernel is called, who sees it, and what its operands are.
+pub(crate) struct Item {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) visibility: Visibility,
+    pub(crate) name: Ident,
+    /// The operand types, where the item is a function.
+    pub(crate) operands: Operands,
+}
+
+const FORMS: &str = "write `fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;` or `struct Spmm;`";
+
+impl Item {
+    /// Reads the item; what is wrong with it goes to the diagnostics.
+    ///
+    /// # Errors
+    /// Where it is neither a function nor a struct, so that no kernel can be named after it.
+    pub(crate) fn read(item: TokenStream, diagnostics: &mut Diagnostics) -> syn::Result<Self> {
+        match syn::parse2::<Form>(item)? {
+            Form::Struct(item) => {
+                if !matches!(item.fields, Fields::Unit) {
+                    diagnostics.error_on(&item.fields, "a kernel struct has no fields", &[FORMS]);
+                }
+                if !item.generics.params.is_empty() {
+                    diagnostics.error_on(&item.generics, "a kernel has no generics", &[FORMS]);
+                }
+                Ok(Self {
+                    attributes: item.attrs,
+                    visibility: item.vis,
+                    name: item.ident,
+                    operands: Operands::default(),
+                })
+            }
+            Form::Function {
+                attributes,
+                visibility,
+                signature,
+                body,
+            } => {
+                if let Some(body) = body {
+                    let fact =
+                        "a fused epilogue is not implemented yet: a kernel function has no body";
+                    diagnostics.error_on(body, fact, &["end the signature with `;`"]);
+                }
+                Ok(Self {
+                    attributes,
+                    visibility,
+                    operands: signature::read(&signature, diagnostics),
+                    name: signature.ident,
+                })
+            }
+        }
+    }
+}
+
+enum Form {
+    Struct(ItemStruct),
+    Function {
+        attributes: Vec<Attribute>,
+        visibility: Visibility,
+        signature: Box<Signature>,
+        body: Option<TokenTree>,
+    },
+}
+
+impl Parse for Form {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let attributes = input.call(Attribute::parse_outer)?;
+        let visibility = input.parse()?;
+        if input.peek(Token![struct]) {
+            let mut item: ItemStruct = input.parse()?;
+            item.attrs = attributes;
+            item.vis = visibility;
+            return Ok(Self::Struct(item));
+        }
+        let Ok(signature) = input.parse() else {
+            let fact = "a kernel is a function without a body or a unit struct";
+            return Err(input.error(format!("{fact}\nhelp: {FORMS}")));
+        };
+        let body = match input.parse::<Option<Token![;]>>()? {
+            Some(_) => None,
+            None => Some(input.parse()?),
+        };
+        Ok(Self::Function {
+            attributes,
+            visibility,
+            signature: Box::new(signature),
+            body,
+        })
+    }
+}

@@ -1,0 +1,237 @@
+//! The operand types of a kernel function: `fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;`.
+
+use bsr_codegen::spec::{Entry, Place, Value};
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{FnArg, GenericArgument, PathArguments, ReturnType, Safety, Signature, Type};
+
+use crate::args::Tokens;
+use crate::diagnose::Diagnostics;
+
+const EXAMPLE: &str = "write `(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>`";
+
+/// The operands of a function whose types were understood; none of a struct.
+#[derive(Default)]
+pub(crate) struct Operands {
+    pub(crate) a: Option<Operand>,
+    pub(crate) b: Option<Operand>,
+    pub(crate) out: Option<Operand>,
+    /// Every matrix and element type that the signature names rightly, whether in its place or not.
+    pub(crate) names: Vec<TokenStream>,
+}
+
+impl Operands {
+    /// The dtypes they state, as entries of the spec grammar.
+    pub(crate) fn entries(&self) -> Vec<Entry<Tokens>> {
+        let named = [("a", &self.a), ("b", &self.b), ("out", &self.out)];
+        let entry = |(key, operand): (&str, &Option<Operand>)| {
+            operand.as_ref().map(|operand| Entry {
+                key: key.into(),
+                key_place: operand.element_place,
+                value: Value::Word(operand.element_name.clone()),
+                value_place: operand.element_place,
+            })
+        };
+        named.into_iter().filter_map(entry).collect()
+    }
+}
+
+/// `Bsr<f16>` or `Dense<f16>`.
+pub(crate) struct Operand {
+    /// The whole type, as written.
+    pub(crate) matrix: Type,
+    /// The last word of the element type.
+    element_name: String,
+    element_place: Tokens,
+}
+
+/// Reads the operands; what is wrong with them goes to the diagnostics.
+pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Operands {
+    refuse_qualifiers(signature, diagnostics);
+    let mut types = Vec::new();
+    for input in &signature.inputs {
+        match input {
+            FnArg::Typed(argument) => types.push(&*argument.ty),
+            FnArg::Receiver(receiver) => {
+                let help = ["a kernel is a free function, not a method"];
+                diagnostics.error_on(receiver, "a kernel has no receiver", &help);
+            }
+        }
+    }
+    let result = match &signature.output {
+        ReturnType::Type(_, result) => Some(&**result),
+        ReturnType::Default => None,
+    };
+    let names = types
+        .iter()
+        .copied()
+        .chain(result)
+        .flat_map(names)
+        .collect();
+    let (a, b) = match types[..] {
+        [a, b] => {
+            if let (Some("Dense"), Some("Bsr")) =
+                (matrix_name(a).as_deref(), matrix_name(b).as_deref())
+            {
+                let fact = "dense times sparse (`op = dds`) is not implemented yet";
+                let help =
+                    "the sparse operand comes first: `(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>`";
+                diagnostics.error_on(Joined(a, b), fact, &[help]);
+                (None, None)
+            } else {
+                (
+                    operand(a, "Bsr", "the first operand is the sparse one", diagnostics),
+                    operand(b, "Dense", "the second operand is dense", diagnostics),
+                )
+            }
+        }
+        _ => {
+            let fact = format!("a kernel has two operands, not {}", types.len());
+            if types.is_empty() {
+                diagnostics.error_on(&signature.ident, &fact, &[EXAMPLE]);
+            } else {
+                diagnostics.error_on(&signature.inputs, &fact, &[EXAMPLE]);
+            }
+            (None, None)
+        }
+    };
+    let out = match result {
+        Some(result) if matrix_name(result).as_deref() == Some("Bsr") => {
+            let fact = "a sparse result (`op = sdd`) is not implemented yet";
+            diagnostics.error_on(result, fact, &["the result is `Dense<f16>`"]);
+            None
+        }
+        Some(result) => operand(result, "Dense", "the result is dense", diagnostics),
+        None => {
+            diagnostics.error_on(&signature.ident, "the result type is missing", &[EXAMPLE]);
+            None
+        }
+    };
+    Operands { a, b, out, names }
+}
+
+fn refuse_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) {
+    let help = ["a kernel is a plain `fn`; launching it is what has effects"];
+    let mut refuse = |node: &dyn ToTokens, what: &str| {
+        let fact = format!("a kernel function cannot be {what}");
+        diagnostics.error_on(node, &fact, &help);
+    };
+    if let Some(node) = &signature.constness {
+        refuse(node, "`const`");
+    }
+    if let Some(node) = &signature.asyncness {
+        refuse(node, "`async`");
+    }
+    match &signature.safety {
+        Safety::Unsafe(node) => refuse(node, "`unsafe`"),
+        Safety::Safe(node) => refuse(node, "`safe`"),
+        _ => {}
+    }
+    if let Some(node) = &signature.abi {
+        refuse(node, "`extern`");
+    }
+    if let Some(node) = &signature.variadic {
+        refuse(node, "variadic");
+    }
+    if !signature.generics.params.is_empty() {
+        refuse(&signature.generics, "generic");
+    } else if let Some(node) = &signature.generics.where_clause {
+        refuse(node, "generic");
+    }
+}
+
+/// Reads `MATRIX<ELEMENT>`.
+fn operand(ty: &Type, matrix: &str, role: &str, diagnostics: &mut Diagnostics) -> Option<Operand> {
+    let help = format!("write `{matrix}<f16>` or `{matrix}<bf16>`");
+    let found = match matrix_name(ty) {
+        Some(name) if name == matrix => None,
+        _ => Some(ty.to_token_stream()),
+    };
+    if let Some(found) = found {
+        let fact = format!("{role}: `{matrix}<...>`, not `{}`", compact(&found));
+        diagnostics.error_on(ty, &fact, &[&help]);
+        return None;
+    }
+    let Some(element) = element_path(ty) else {
+        let fact = format!("`{matrix}` lacks its element type");
+        diagnostics.error_on(ty, &fact, &[&help]);
+        return None;
+    };
+    let last = element.segments.last()?;
+    let first = element.segments.first()?;
+    Some(Operand {
+        matrix: ty.clone(),
+        element_name: last.ident.to_string(),
+        element_place: Tokens::from(first.ident.span()).through(&last.ident.span().into()),
+    })
+}
+
+/// The last word of a path type: `Bsr` of `bsr::Bsr<f16>`.
+fn matrix_name(ty: &Type) -> Option<String> {
+    match ty {
+        Type::Path(path) => Some(path.path.segments.last()?.ident.to_string()),
+        _ => None,
+    }
+}
+
+/// `f16` of `Bsr<f16>`.
+fn element_path(ty: &Type) -> Option<&syn::Path> {
+    let Type::Path(path) = ty else { return None };
+    let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else {
+        return None;
+    };
+    match arguments.args.first() {
+        Some(GenericArgument::Type(Type::Path(element))) if arguments.args.len() == 1 => {
+            Some(&element.path)
+        }
+        _ => None,
+    }
+}
+
+/// Types that name what a type names: `Bsr<::bsr::f16>` and `f16` of `&Bsr<f16>`.
+fn names(ty: &Type) -> Vec<TokenStream> {
+    let ty = match ty {
+        Type::Reference(reference) => &*reference.elem,
+        _ => ty,
+    };
+    let (Type::Path(path), Some("Bsr" | "Dense")) = (ty, matrix_name(ty).as_deref()) else {
+        return Vec::new();
+    };
+    let mut matrix = path.path.clone();
+    if let Some(last) = matrix.segments.last_mut() {
+        last.arguments = PathArguments::None;
+    }
+    let element = element_path(ty).filter(|element| {
+        let name = element.segments.last().map(|last| last.ident.to_string());
+        matches!(name.as_deref(), Some("f16" | "bf16" | "f32"))
+    });
+    let element = element.map(ToTokens::to_token_stream);
+    std::iter::once(quote!(#matrix<::bsr::f16>))
+        .chain(element)
+        .collect()
+}
+
+/// Tokens as a person writes a type: `& mut Bsr < f16 >` becomes `&mut Bsr<f16>`.
+fn compact(tokens: &TokenStream) -> String {
+    let mut text = tokens.to_string();
+    for (spaced, tight) in [
+        (" < ", "<"),
+        (" >", ">"),
+        ("& ", "&"),
+        (" :: ", "::"),
+        (" ,", ","),
+    ] {
+        text = text.replace(spaced, tight);
+    }
+    text
+}
+
+/// Everything from one node to another.
+struct Joined<'n>(&'n Type, &'n Type);
+
+impl ToTokens for Joined<'_> {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.0.to_tokens(tokens);
+        self.1.to_tokens(tokens);
+    }
+}

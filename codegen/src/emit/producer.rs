@@ -1,0 +1,231 @@
+//! The producer's loads: which TMA boxes fill a stage, from which coordinates.
+
+use serde::Serialize;
+
+use crate::Layout;
+use crate::plan::{OperandTile, Plan, Share};
+
+/// A coordinate outside every matrix (2^30; the runtime keeps M, N and K below it): TMA fills with zeros.
+const OUTSIDE: u32 = 1 << 30;
+
+/// The producer's part of the context.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Producer {
+    item_next: &'static str,
+    item_ahead: &'static str,
+    group_comment: String,
+    adopt: Vec<String>,
+    slots: Vec<Slot>,
+    steps: Vec<Step>,
+    row_advance: u32,
+    slot_count: u32,
+}
+
+/// One block of a stage: the instructions that find its coordinates.
+#[derive(Clone, Debug, Serialize)]
+struct Slot {
+    lines: Vec<String>,
+}
+
+/// One stage that the producer fills.
+#[derive(Clone, Debug, Serialize)]
+struct Step {
+    label: String,
+    comment: String,
+    loads: Vec<Load>,
+}
+
+/// One TMA load.
+#[derive(Clone, Debug, Serialize)]
+struct Load {
+    setup: Vec<String>,
+    destination: String,
+    map: &'static str,
+    inner: String,
+    outer: String,
+    multicast: &'static str,
+    mask: &'static str,
+}
+
+impl Producer {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let k = &plan.kloop;
+        Self {
+            item_next: "{ %r_next_c_row, %r_next_c_col, %r_next_a_row, %r_next_blocks }",
+            item_ahead: "{ %r_ahead_c_row, %r_ahead_c_col, %r_ahead_a_row, %r_ahead_blocks }",
+            group_comment: match (k.slots, k.steps) {
+                (1, 1) => "A block fills one stage.".to_owned(),
+                (1, n) => format!("A block fills {n} stages of {} of K (the last {}).", k.k_step, k.last),
+                (slots, _) => format!("{slots} blocks of {} of K fill a stage.", k.k_step),
+            },
+            adopt: adopt(plan),
+            slots: (0..k.slots).map(|slot| find(plan, slot)).collect(),
+            steps: (0..k.steps).map(|step| fill(plan, step)).collect(),
+            row_advance: k.slots * plan.spec.bm,
+            slot_count: k.slots,
+        }
+    }
+}
+
+/// The coordinates of a new tile: A's row, B's column, each moved to this CTA's part where a cluster shares.
+fn adopt(plan: &Plan) -> Vec<String> {
+    if plan.tiling.share == Share::Nothing {
+        vec!["mov.u32 %r_a_row, %r_next_a_row".to_owned(), "mov.u32 %r_b_col, %r_next_c_col".to_owned()]
+    } else {
+        vec![
+            "add.u32 %r_a_row, %r_next_a_row, %r_a_row_shift".to_owned(),
+            "add.u32 %r_b_col, %r_next_c_col, %r_b_col_shift".to_owned(),
+        ]
+    }
+}
+
+/// Per CTA of a cluster: how far its part of each operand lies from the first CTA's.
+pub(super) fn rank_shifts(plan: &Plan) -> Vec<String> {
+    let (t, a, b) = (&plan.tiling, &plan.a, &plan.b);
+    let line = |register: &str, factor: u32| format!("mul.lo.u32 {register}, %r_rank, {factor}");
+    match t.share {
+        Share::Nothing => vec![],
+        Share::B => {
+            let part = t.cta_n / t.cluster;
+            vec![
+                line("%r_a_row_shift", t.cta_m),
+                line("%r_b_col_shift", part),
+                line("%r_part_shift", b.mn_offset(part)),
+                line("%r_out_shift", t.cta_m),
+            ]
+        }
+        Share::A => vec![
+            line("%r_a_row_shift", a.box_rows),
+            line("%r_b_col_shift", t.cta_n),
+            line("%r_part_shift", a.mn_offset(a.box_rows)),
+            line("%r_out_shift", t.cta_n),
+        ],
+    }
+}
+
+fn find(plan: &Plan, slot: u32) -> Slot {
+    let mut lines = vec![];
+    let index = if slot == 0 {
+        "%r_j".to_owned()
+    } else {
+        lines.push(format!("add.u32 %r_t, %r_j, {slot}"));
+        "%r_t".to_owned()
+    };
+    lines.push(format!("setp.lt.u32 %p_t, {index}, %r_chunk"));
+    lines.push(format!("shfl.sync.idx.b32 %r_t, %r_cols, {index}, 31, 0xffffffff"));
+    lines.push(format!("mul.lo.u32 %r_t, %r_t, {}", plan.spec.bk));
+    lines.push(format!("selp.u32 %r_b_k{slot}, %r_t, {OUTSIDE}, %p_t"));
+    lines.push(format!("selp.u32 %r_a_k{slot}, 0, {}, %p_t", plan.spec.bk));
+    if slot > 0 {
+        lines.push(format!("add.u32 %r_a_row{slot}, %r_a_row, {}", slot * plan.spec.bm));
+    }
+    Slot { lines }
+}
+
+fn fill(plan: &Plan, step: u32) -> Step {
+    let mut loads = vec![];
+    for slot in 0..plan.kloop.slots {
+        loads.extend(loads_a(plan, step, slot));
+        loads.extend(loads_b(plan, step, slot));
+    }
+    let k = &plan.kloop;
+    Step {
+        label: format!("$empty_{step}"),
+        comment: match (k.slots, k.steps) {
+            (1, 1) => format!("The block's {} of K.", k.last),
+            (1, _) => format!("K {} to {} of the block.", step * k.k_step, step * k.k_step + k.width(step) - 1),
+            (slots, _) => format!("{slots} blocks side by side."),
+        },
+        loads,
+    }
+}
+
+fn loads_a(plan: &Plan, step: u32, slot: u32) -> Vec<Load> {
+    let (a, shared) = (&plan.a, plan.tiling.share == Share::A);
+    let row = if slot == 0 { "%r_a_row".to_owned() } else { format!("%r_a_row{slot}") };
+    (0..a.loads.0)
+        .map(|panel| {
+            let mut setup = vec![];
+            let destination = destination(slot * a.bytes() + panel * a.panel_bytes(), shared, &mut setup);
+            let k = step * plan.kloop.k_step + panel * a.span_elements();
+            let inner = offset(&format!("%r_a_k{slot}"), k, "%r_inner", &mut setup);
+            load("%rd_map_a", destination, inner, row.clone(), shared, plan, setup)
+        })
+        .collect()
+}
+
+fn loads_b(plan: &Plan, step: u32, slot: u32) -> Vec<Load> {
+    let (b, shared) = (&plan.b, plan.tiling.share == Share::B);
+    let base = plan.memory.b_offset + slot * b.bytes();
+    let k_register = format!("%r_b_k{slot}");
+    let k_start = step * plan.kloop.k_step;
+    let mut loads = vec![];
+    for (panel, part) in grid(b) {
+        let mut setup = vec![];
+        let at = base + panel * b.panel_bytes() + part * b.box_rows * b.span;
+        let destination = destination(at, shared, &mut setup);
+        let (inner, outer) = match plan.spec.b_layout {
+            Layout::RowMajor => (
+                offset("%r_b_col", panel * b.span_elements(), "%r_inner", &mut setup),
+                offset(&k_register, k_start, "%r_outer", &mut setup),
+            ),
+            Layout::ColMajor => (
+                offset(&k_register, k_start + panel * b.span_elements(), "%r_inner", &mut setup),
+                offset("%r_b_col", part * b.box_rows, "%r_outer", &mut setup),
+            ),
+        };
+        loads.push(load("%rd_map_b", destination, inner, outer, shared, plan, setup));
+    }
+    loads
+}
+
+fn grid(tile: &OperandTile) -> impl Iterator<Item = (u32, u32)> {
+    let (panels, parts) = tile.loads;
+    (0..panels).flat_map(move |panel| (0..parts).map(move |part| (panel, part)))
+}
+
+fn load(
+    map: &'static str,
+    destination: String,
+    inner: String,
+    outer: String,
+    shared: bool,
+    plan: &Plan,
+    setup: Vec<String>,
+) -> Load {
+    let mask = match (shared, plan.tiling.cluster) {
+        (true, 2) => ", 0x3",
+        (true, 4) => ", 0xf",
+        (true, 8) => ", 0xff",
+        _ => "",
+    };
+    Load {
+        setup,
+        destination,
+        map,
+        inner,
+        outer,
+        multicast: if shared { ".multicast::cluster" } else { "" },
+        mask,
+    }
+}
+
+/// Where a box lands: the stage, plus a constant, plus this CTA's part of a shared operand.
+fn destination(at: u32, shared: bool, setup: &mut Vec<String>) -> String {
+    let base = if shared {
+        setup.push("add.u32 %r_part_at, %r_stage_at, %r_part_shift".to_owned());
+        "%r_part_at"
+    } else {
+        "%r_stage_at"
+    };
+    offset(base, at, "%r_box_at", setup)
+}
+
+/// The register that holds `base` + `by`, and the addition that makes it.
+fn offset(base: &str, by: u32, target: &str, setup: &mut Vec<String>) -> String {
+    if by == 0 {
+        return base.to_owned();
+    }
+    setup.push(format!("add.u32 {target}, {base}, {by}"));
+    target.to_owned()
+}

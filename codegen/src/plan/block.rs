@@ -1,0 +1,96 @@
+//! Step 1: are the sparsity block and the dense tile sizes that this compiler can plan?
+
+use super::error::{PlanError, PlanErrors};
+use crate::{Dtype, KernelSpec};
+
+/// Rows that one WGMMA instruction computes.
+pub(crate) const WGMMA_M: u32 = 64;
+/// Elements of K that one 16-bit WGMMA instruction consumes (32 bytes).
+pub(crate) const WGMMA_K: u32 = 16;
+/// Largest sparsity block and dense tile, along each dimension.
+const LARGEST: u32 = 512;
+
+pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.bm % WGMMA_M != 0 || spec.bm > LARGEST {
+        errors.push(not_a_multiple("bm", "block rows", spec.bm, WGMMA_M, "WGMMA computes 64 rows at a time"));
+    }
+    if spec.bk % WGMMA_K != 0 || spec.bk > LARGEST {
+        errors.push(not_a_multiple(
+            "bk",
+            "block columns",
+            spec.bk,
+            WGMMA_K,
+            "a 16-bit WGMMA consumes 16 elements of K",
+        ));
+    }
+    if !legal_bn(spec.bn) {
+        let nearest = nearest(spec.bn, (1..=LARGEST / 16).map(|i| i * 16).filter(|n| legal_bn(*n)));
+        errors.push(PlanError::new(
+            "bn",
+            format!("a dense tile of {} columns cannot be swizzled", spec.bn),
+            "TMA fills 16, 32 or 64 columns a box, and a tile is one box or several of 64, up to 512 columns",
+            format!("bn = {nearest}"),
+        ));
+    }
+    check_types(spec, errors);
+}
+
+fn legal_bn(bn: u32) -> bool {
+    matches!(bn, 16 | 32) || (bn > 0 && bn.is_multiple_of(64) && bn <= LARGEST)
+}
+
+fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
+    for (key, dtype) in [("a", spec.a), ("b", spec.b)] {
+        if dtype == Dtype::F32 {
+            errors.push(PlanError::new(
+                key,
+                format!("operand {key} is f32, which WGMMA does not multiply"),
+                "WGMMA takes f16 x f16 or bf16 x bf16 with f32 accumulators",
+                format!("{key} = f16, or {key} = bf16"),
+            ));
+        }
+    }
+    if spec.a != spec.b {
+        errors.push(PlanError::new(
+            "b",
+            format!("A is {} and B is {}", spec.a, spec.b),
+            "one WGMMA instruction multiplies 16-bit operands of the same type",
+            format!("b = {}", spec.a),
+        ));
+    }
+    if spec.acc != Dtype::F32 {
+        errors.push(PlanError::new(
+            "acc",
+            format!("accumulators of {} are not planned", spec.acc),
+            "sums over thousands of products need f32: f16 has 11 significant bits",
+            "acc = f32",
+        ));
+    }
+}
+
+fn not_a_multiple(key: &'static str, what: &str, value: u32, unit: u32, why: &str) -> PlanError {
+    let nearest = nearest(value, (1..=LARGEST / unit).map(|i| i * unit));
+    let arithmetic = if value > LARGEST {
+        format!("{value} > {LARGEST}, the largest block planned")
+    } else {
+        format!("{value} = {} x {unit} + {}; {why}", value / unit, value % unit)
+    };
+    PlanError::new(key, format!("{what} of {value} are not supported"), arithmetic, format!("{key} = {nearest}"))
+}
+
+/// The nearest legal values, below and above: `"448"` or `"48 or 64"`.
+fn nearest(value: u32, legal: impl Iterator<Item = u32>) -> String {
+    let (mut below, mut above) = (None, None);
+    for candidate in legal {
+        if candidate <= value {
+            below = Some(candidate);
+        } else if above.is_none() {
+            above = Some(candidate);
+        }
+    }
+    match (below, above) {
+        (Some(b), Some(a)) => format!("{b} or {a}"),
+        (Some(one), None) | (None, Some(one)) => one.to_string(),
+        (None, None) => "none".to_owned(),
+    }
+}

@@ -1,0 +1,94 @@
+//! Why a spec cannot be planned: every reason, each with its arithmetic and a remedy.
+
+use std::fmt;
+
+/// One reason why a spec cannot be planned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError {
+    key: &'static str,
+    fact: String,
+    arithmetic: String,
+    help: String,
+}
+
+impl PlanError {
+    pub(crate) fn new(
+        key: &'static str,
+        fact: impl Into<String>,
+        arithmetic: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        Self {
+            key,
+            fact: fact.into(),
+            arithmetic: arithmetic.into(),
+            help: help.into(),
+        }
+    }
+
+    /// The spec key to blame, for instance `"stages"`.
+    pub fn key(&self) -> &'static str {
+        self.key
+    }
+
+    /// The remedy in one line.
+    pub fn help(&self) -> Option<&str> {
+        Some(self.help.as_str()).filter(|help| !help.is_empty())
+    }
+}
+
+/// The fact, then the arithmetic behind it on a line of its own; [`PlanError::help`] is kept apart.
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.fact)?;
+        if !self.arithmetic.is_empty() {
+            write!(f, "\n  {}", self.arithmetic)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// Every reason found, in the order of the planning recipe.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanErrors(Vec<PlanError>);
+
+impl PlanErrors {
+    pub(crate) fn push(&mut self, error: PlanError) {
+        self.0.push(error);
+    }
+
+    /// `Err(self)` when something was found.
+    pub(crate) fn check(self) -> Result<(), Self> {
+        if self.0.is_empty() { Ok(()) } else { Err(self) }
+    }
+
+    /// The reasons, in the order of the planning recipe.
+    pub fn iter(&self) -> std::slice::Iter<'_, PlanError> {
+        self.0.iter()
+    }
+}
+
+impl From<PlanError> for PlanErrors {
+    fn from(error: PlanError) -> Self {
+        Self(vec![error])
+    }
+}
+
+impl fmt::Display for PlanErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            if i > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "error: {error}")?;
+            if let Some(help) = error.help() {
+                write!(f, "\n  help: {help}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PlanErrors {}

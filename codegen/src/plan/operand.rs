@@ -1,0 +1,164 @@
+//! Step 5: how A's and B's tiles lie in a stage: TMA boxes, swizzles, WGMMA descriptors.
+//!
+//! A tile is one or several *panels*. A panel is what one TMA box column fills: rows of one swizzle span
+//! (32, 64 or 128 bytes). K-major panels have rows along M or N and K inside a row; MN-major panels (row-major B)
+//! have rows along K and N inside a row.
+//!
+//! Descriptor fields follow the PTX ISA, "Asynchronous warpgroup level matrix shared memory layout".
+
+use super::error::{PlanError, PlanErrors};
+use super::kloop::KLoop;
+use super::tiling::{Share, Tiling};
+use crate::{Arch, KernelSpec, Layout};
+
+/// Which way an operand's rows run in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Major {
+    /// K is contiguous.
+    K,
+    /// M or N is contiguous: WGMMA reads the operand transposed.
+    Mn,
+}
+
+/// One operand's tile within one slot of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OperandTile {
+    pub(crate) major: Major,
+    /// Swizzle span in bytes; a panel's row.
+    pub(crate) span: u32,
+    /// Rows of a panel.
+    pub(crate) rows: u32,
+    /// Panels of the tile.
+    pub(crate) panels: u32,
+    /// Rows of the TMA box (a box is one span wide).
+    pub(crate) box_rows: u32,
+    /// Panels, and boxes along a panel's rows, that one CTA loads.
+    pub(crate) loads: (u32, u32),
+}
+
+impl OperandTile {
+    /// Elements (16 bits) of a span.
+    pub(crate) fn span_elements(&self) -> u32 {
+        self.span / 2
+    }
+
+    /// Bytes of one panel.
+    pub(crate) fn panel_bytes(&self) -> u32 {
+        self.rows * self.span
+    }
+
+    /// Bytes of the tile.
+    pub(crate) fn bytes(&self) -> u32 {
+        self.panels * self.panel_bytes()
+    }
+
+    /// Byte offset of element `k` of the K extent.
+    pub(crate) fn k_offset(&self, k: u32) -> u32 {
+        match self.major {
+            Major::K => k / self.span_elements() * self.panel_bytes() + k % self.span_elements() * 2,
+            Major::Mn => k * self.span,
+        }
+    }
+
+    /// Byte offset of row or column `mn` of the tile.
+    pub(crate) fn mn_offset(&self, mn: u32) -> u32 {
+        match self.major {
+            Major::K => mn * self.span,
+            Major::Mn => mn / self.span_elements() * self.panel_bytes(),
+        }
+    }
+
+    /// The constant part of the WGMMA matrix descriptor: offsets and swizzle, without the start address.
+    ///
+    /// Stride offset: 8 rows of one span. Leading offset: from panel to panel for MN-major operands; unused by
+    /// swizzled K-major ones, whose K extent of one instruction (32 bytes) never leaves a span.
+    pub(crate) fn descriptor(&self) -> u64 {
+        let leading = match self.major {
+            Major::K => 1,
+            Major::Mn => self.panel_bytes() >> 4,
+        };
+        let stride = (8 * self.span) >> 4;
+        let swizzle: u64 = match self.span {
+            128 => 1,
+            64 => 2,
+            _ => 3,
+        };
+        u64::from(leading) << 16 | u64::from(stride) << 32 | swizzle << 62
+    }
+}
+
+/// A's tile: K-major, `cta_m` rows.
+pub(crate) fn plan_a(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop, errors: &mut PlanErrors) -> OperandTile {
+    let span = span(spec, kloop.k_step, errors);
+    let parts = if tiling.share == Share::A { tiling.cluster } else { 1 };
+    let panels = (kloop.k_step * 2).div_ceil(span);
+    OperandTile {
+        major: Major::K,
+        span,
+        rows: tiling.cta_m,
+        panels,
+        box_rows: tiling.cta_m / parts,
+        loads: (panels, 1),
+    }
+}
+
+/// B's tile: MN-major when B is row-major, K-major when it is column-major.
+pub(crate) fn plan_b(
+    spec: &KernelSpec,
+    tiling: &Tiling,
+    kloop: &KLoop,
+    arch: &Arch,
+    errors: &mut PlanErrors,
+) -> OperandTile {
+    let parts = if tiling.share == Share::B { tiling.cluster } else { 1 };
+    match spec.b_layout {
+        Layout::RowMajor => {
+            let span = span(spec, tiling.wg_n, errors);
+            let panels = tiling.cta_n / (span / 2);
+            OperandTile {
+                major: Major::Mn,
+                span,
+                rows: kloop.k_step,
+                panels,
+                box_rows: kloop.k_step,
+                loads: ((panels / parts).max(1), 1),
+            }
+        }
+        Layout::ColMajor => {
+            let span = span(spec, kloop.k_step, errors);
+            let panels = (kloop.k_step * 2).div_ceil(span);
+            let rows = tiling.cta_n / parts;
+            let box_rows = rows.min(arch.tma_box);
+            OperandTile {
+                major: Major::K,
+                span,
+                rows: tiling.cta_n,
+                panels,
+                box_rows,
+                loads: (panels, rows.div_ceil(box_rows)),
+            }
+        }
+    }
+}
+
+/// The widest swizzle span that `elements` contiguous 16-bit elements fill, or the one that the spec asks for.
+fn span(spec: &KernelSpec, elements: u32, errors: &mut PlanErrors) -> u32 {
+    let widest = (elements * 2).next_power_of_two().clamp(32, 128);
+    match spec.swizzle {
+        None => widest,
+        Some(s @ (32 | 64 | 128)) => s.min(widest),
+        Some(other) => {
+            let help = "swizzle = 128";
+            let already = errors.iter().any(|e| e.key() == "swizzle");
+            if !already {
+                errors.push(PlanError::new(
+                    "swizzle",
+                    format!("a swizzle of {other} bytes does not exist"),
+                    "TMA and WGMMA agree on spans of 32, 64 and 128 bytes",
+                    help,
+                ));
+            }
+            widest
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Step 2: warpgroup roles and the register split between them.
+
+use crate::Arch;
+
+/// Registers that a consumer needs beside its accumulators: descriptors, addresses, predicates, the work item.
+pub(crate) const CONSUMER_OVERHEAD: u32 = 24;
+
+/// One producer warpgroup feeds `consumers` warpgroups that own the accumulators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Roles {
+    pub(crate) consumers: u32,
+    pub(crate) threads: u32,
+    /// Registers a thread at kernel entry: what `ptxas` gives a CTA of this many threads.
+    pub(crate) entry_registers: u32,
+    pub(crate) producer_registers: u32,
+    pub(crate) consumer_registers: u32,
+}
+
+impl Roles {
+    /// The split for `consumers` warpgroups: the producer gives up registers (`setmaxnreg.dec`), each consumer
+    /// takes an equal share of what is freed (`setmaxnreg.inc`), and the CTA never holds more than at entry.
+    pub(crate) fn new(consumers: u32, arch: &Arch) -> Self {
+        let threads = (consumers + 1) * arch.warpgroup;
+        let unit = arch.register_unit;
+        let most = arch.registers_per_thread / unit * unit;
+        let entry_registers = (arch.registers / threads / unit * unit).min(most);
+        let producer_registers = if consumers > 2 { 32 } else { 40 };
+        let freed = entry_registers * (consumers + 1) - producer_registers;
+        let consumer_registers = (freed / consumers / unit * unit).min(240);
+        Self {
+            consumers,
+            threads,
+            entry_registers,
+            producer_registers,
+            consumer_registers,
+        }
+    }
+
+    /// Do `accumulators` f32 registers a thread fit?
+    pub(crate) fn holds(&self, accumulators: u32) -> bool {
+        accumulators + CONSUMER_OVERHEAD <= self.consumer_registers
+    }
+
+    /// Do the accumulators fit together with a packed 16-bit copy of them, kept while the next tile starts?
+    pub(crate) fn holds_with_packed(&self, accumulators: u32) -> bool {
+        self.holds(accumulators + accumulators / 2)
+    }
+}

@@ -1,0 +1,225 @@
+//! What can be wrong with a spec, said once for every front end.
+
+use std::error::Error;
+use std::fmt;
+
+use super::suggest::{either, list, nearest};
+use super::{Key, Value};
+
+/// One thing wrong with a spec, and where.
+///
+/// `P` is the place type of the front end: byte ranges for text and TOML, token spans for the attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError<P> {
+    /// What is wrong.
+    pub kind: SpecErrorKind,
+    /// The guilty key or value.
+    pub place: P,
+    /// The earlier place that it disagrees with, where there is one.
+    pub earlier: Option<P>,
+}
+
+impl<P> SpecError<P> {
+    pub(crate) fn new(kind: SpecErrorKind, place: P) -> Self {
+        Self {
+            kind,
+            place,
+            earlier: None,
+        }
+    }
+
+    /// What to write instead, one remedy a line.
+    pub fn help(&self) -> Vec<String> {
+        self.kind.help()
+    }
+}
+
+impl<P> fmt::Display for SpecError<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl<P: fmt::Debug> Error for SpecError<P> {}
+
+/// Where the dtype that a key contradicts was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// By this key.
+    Key(Key),
+    /// By the type of an operand in a function signature.
+    Type,
+}
+
+/// The kinds of [`SpecError`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecErrorKind {
+    /// The text is not a list of `key = value`.
+    #[error("{message}")]
+    Syntax {
+        /// What was found and what was expected.
+        message: String,
+        /// What to write instead.
+        help: Option<String>,
+    },
+    /// There is no such key.
+    #[error("unknown key `{key}`")]
+    UnknownKey {
+        /// The key as written.
+        key: String,
+    },
+    /// A key is given more than once.
+    #[error("`{key}` is given twice")]
+    Duplicate {
+        /// The key.
+        key: String,
+    },
+    /// Keys without a default are not given.
+    #[error("{} missing", missing(keys))]
+    Missing {
+        /// The keys.
+        keys: Vec<Key>,
+    },
+    /// A number where a word belongs, a word where a number belongs, or something else altogether.
+    #[error("`{key}` takes {expected}, not {}", found.describe())]
+    WrongType {
+        /// The key.
+        key: Key,
+        /// What the key takes, in words.
+        expected: String,
+        /// What it was given.
+        found: Value,
+    },
+    /// An integer below 1 or above 2^32 - 1.
+    #[error("`{key} = {text}` is out of range: `{key}` is at least 1 and at most 4294967295")]
+    OutOfRange {
+        /// The key.
+        key: Key,
+        /// The integer as written.
+        text: String,
+    },
+    /// A number or a word that is none of the few that the key takes.
+    #[error("`{key}` cannot be `{found}`")]
+    NotAccepted {
+        /// The key.
+        key: Key,
+        /// The value as written.
+        found: String,
+        /// What the key takes.
+        accepted: Vec<&'static str>,
+    },
+    /// A reserved word.
+    #[error("`{key} = {found}` is not implemented yet")]
+    NotYet {
+        /// The key.
+        key: Key,
+        /// The reserved word.
+        found: String,
+        /// What the key takes today.
+        accepted: Vec<&'static str>,
+    },
+    /// Two dtypes for one operand.
+    #[error("{}", contradiction(*key, found, *by, given))]
+    Contradiction {
+        /// The key that comes too late.
+        key: Key,
+        /// The dtype it gives.
+        found: String,
+        /// The operand (`a`, `b` or `out`) that has a dtype already.
+        operand: Key,
+        /// Where that dtype was given.
+        by: Given,
+        /// That dtype.
+        given: String,
+    },
+}
+
+impl SpecErrorKind {
+    /// What to write instead, one remedy a line.
+    pub fn help(&self) -> Vec<String> {
+        match self {
+            Self::Syntax { help, .. } => help.iter().cloned().collect(),
+            Self::UnknownKey { key } => {
+                let keys = Key::ALL.map(Key::as_str);
+                let near = nearest(key, &keys);
+                let mut help = vec![format!("the keys are {}", keys.join(", "))];
+                if !near.is_empty() {
+                    help.insert(0, format!("did you mean {}?", either(&near)));
+                }
+                help
+            }
+            Self::Duplicate { .. } => vec!["keep one of the two".into()],
+            Self::Missing { keys } => keys
+                .iter()
+                .map(|key| format!("add `{key} = ...`: {}", key.meaning()))
+                .collect(),
+            Self::WrongType { key, found, .. } => wrong_type_help(*key, found),
+            Self::OutOfRange { .. } => Vec::new(),
+            Self::NotAccepted {
+                key,
+                found,
+                accepted,
+            } => {
+                let near = nearest(found, accepted);
+                let takes = format!("`{key}` takes {}", either(accepted));
+                if near.is_empty() || near.len() == accepted.len() {
+                    vec![takes]
+                } else {
+                    vec![format!("did you mean {}?", either(&near)), takes]
+                }
+            }
+            Self::NotYet { key, accepted, .. } => {
+                vec![format!("today `{key}` takes {}", either(accepted))]
+            }
+            Self::Contradiction {
+                key, operand, by, ..
+            } => vec![match by {
+                Given::Type => format!("the type already gives it: drop `{key}`"),
+                Given::Key(_) if *key == Key::Dtype || *by == Given::Key(Key::Dtype) => {
+                    format!("give either `dtype` or `{operand}`")
+                }
+                Given::Key(_) => format!("drop `{key}`"),
+            }],
+        }
+    }
+}
+
+fn missing(keys: &[Key]) -> String {
+    let names: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
+    let verb = if keys.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", list(&names, "and"))
+}
+
+fn contradiction(key: Key, found: &str, by: Given, given: &str) -> String {
+    match by {
+        Given::Type => {
+            format!("`{key} = {found}` contradicts the type in the signature, `{given}`")
+        }
+        Given::Key(other) => format!("`{key} = {found}` contradicts `{other} = {given}`"),
+    }
+}
+
+fn wrong_type_help(key: Key, found: &Value) -> Vec<String> {
+    match found {
+        Value::Quoted(text) if text.parse::<u32>().is_ok() => {
+            vec![format!("write `{key} = {text}`, without quotes")]
+        }
+        Value::Number(text) => {
+            let digits: String = text
+                .chars()
+                .take_while(|c| c.is_ascii_digit() || *c == '_')
+                .collect();
+            let suffix = &text[digits.len()..];
+            if !digits.is_empty() && suffix.starts_with(['u', 'i']) {
+                vec![format!("write `{key} = {digits}`, without a suffix")]
+            } else {
+                Vec::new()
+            }
+        }
+        Value::Word(word) if word != "auto" => {
+            vec!["a spec holds literals only: constants and expressions are not evaluated".into()]
+        }
+        _ => Vec::new(),
+    }
+}

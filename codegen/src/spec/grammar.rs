@@ -1,0 +1,296 @@
+//! From entries to a [`KernelSpec`]: the one place that knows what every key takes.
+
+use super::number::{NumberError, positive};
+use super::words::Vocabulary;
+use super::{
+    Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, Schedule, SpecError,
+    SpecErrorKind, Value,
+};
+
+/// Everything a front end read before it is interpreted.
+#[derive(Clone, Debug)]
+pub struct Request<P> {
+    /// The entries as written.
+    pub entries: Vec<Entry<P>>,
+    /// The dtypes that a function signature states, as entries of the keys `a`, `b` and `out`.
+    pub signature: Vec<Entry<P>>,
+    /// What was wrong already with the shape of the input.
+    pub errors: Vec<SpecError<P>>,
+    /// The place to blame for what is not there.
+    pub whole: P,
+}
+
+impl<P: Place> Request<P> {
+    /// The place that decides `key`: its value, else what it follows from or must agree with, else the whole.
+    pub fn place_of(&self, key: &str) -> &P {
+        let related: &[&str] = match key {
+            "a" => &["a", "dtype", "b"],
+            "b" => &["b", "dtype", "a"],
+            "out" => &["out", "dtype"],
+            _ => &[key],
+        };
+        let entries = || self.entries.iter().chain(&self.signature);
+        related
+            .iter()
+            .find_map(|related| entries().find(|entry| entry.key == *related))
+            .map_or(&self.whole, |entry| &entry.value_place)
+    }
+}
+
+/// Interprets a request. Every front end comes through here.
+///
+/// # Errors
+/// Those of the request and every unknown or duplicate key, wrong type, bad value, contradiction and missing key,
+/// each on its own place. Nothing is called missing where a part of the input could not be read.
+pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError<P>>> {
+    let mut reading = Reading::of(request);
+    reading.require([Key::Bm, Key::Bn, Key::Bk]);
+    let sizes = [Key::Bm, Key::Bn, Key::Bk].map(|key| reading.size(key));
+    let dtype = reading.word(Key::Dtype, is_factor);
+    let a = reading.operand(Key::A, dtype, is_factor);
+    let b = reading.operand(Key::B, dtype, is_factor);
+    let out = reading.operand(Key::Out, None, |_| true);
+    let spec = KernelSpec {
+        op: reading.word(Key::Op, |_: Op| true).unwrap_or(Op::Dsd),
+        mma: reading.word(Key::Mma, |_: Mma| true).unwrap_or(Mma::Wgmma),
+        a: a.unwrap_or(Dtype::F16),
+        b: b.unwrap_or(Dtype::F16),
+        acc: reading
+            .word(Key::Acc, |dtype| dtype == Dtype::F32)
+            .unwrap_or(Dtype::F32),
+        out: out.or(dtype).unwrap_or(Dtype::F16),
+        b_layout: reading.layout(Key::BLayout),
+        c_layout: reading.layout(Key::CLayout),
+        stages: reading.number(Key::Stages),
+        consumers: reading.number(Key::Consumers),
+        cluster: reading.number(Key::Cluster),
+        k_step: reading.number(Key::KStep),
+        schedule: reading.word(Key::Schedule, |_: Schedule| true),
+        swizzle: reading.number(Key::Swizzle),
+        ..KernelSpec::new(sizes[0], sizes[1], sizes[2])
+    };
+    if reading.errors.is_empty() {
+        Ok(spec)
+    } else {
+        Err(reading.errors)
+    }
+}
+
+/// WGMMA multiplies f16 and bf16.
+fn is_factor(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::F16 | Dtype::BF16)
+}
+
+struct Reading<'r, P> {
+    request: &'r Request<P>,
+    /// The first entry of each key.
+    written: Vec<(Key, &'r Entry<P>)>,
+    errors: Vec<SpecError<P>>,
+}
+
+impl<'r, P: Place> Reading<'r, P> {
+    fn of(request: &'r Request<P>) -> Self {
+        let mut reading = Self {
+            request,
+            written: Vec::new(),
+            errors: request.errors.clone(),
+        };
+        for (at, entry) in request.entries.iter().enumerate() {
+            let earlier = request.entries[..at].iter().find(|e| e.key == entry.key);
+            match (Key::find(&entry.key), earlier) {
+                (_, Some(earlier)) => reading.errors.push(SpecError {
+                    kind: SpecErrorKind::Duplicate {
+                        key: entry.key.clone(),
+                    },
+                    place: entry.key_place.clone(),
+                    earlier: Some(earlier.key_place.clone()),
+                }),
+                (None, None) => reading.error(
+                    SpecErrorKind::UnknownKey {
+                        key: entry.key.clone(),
+                    },
+                    &entry.key_place,
+                ),
+                (Some(key), None) => reading.written.push((key, entry)),
+            }
+        }
+        reading
+    }
+
+    fn error(&mut self, kind: SpecErrorKind, place: &P) {
+        self.errors.push(SpecError::new(kind, place.clone()));
+    }
+
+    fn entry(&self, key: Key) -> Option<&'r Entry<P>> {
+        let found = self.written.iter().find(|(written, _)| *written == key);
+        found.map(|(_, entry)| *entry)
+    }
+
+    fn require(&mut self, keys: [Key; 3]) {
+        let keys: Vec<Key> = keys
+            .into_iter()
+            .filter(|key| self.entry(*key).is_none())
+            .collect();
+        if !keys.is_empty() && self.request.errors.is_empty() {
+            self.error(SpecErrorKind::Missing { keys }, &self.request.whole);
+        }
+    }
+
+    /// The value of a key without a default; anything where it has none, which is an error already.
+    fn size(&mut self, key: Key) -> u32 {
+        self.number(key).unwrap_or(1)
+    }
+
+    fn number(&mut self, key: Key) -> Option<u32> {
+        let entry = self.entry(key)?;
+        let result = match &entry.value {
+            Value::Broken => return None,
+            Value::Word(word) | Value::Quoted(word) if word == "auto" && !key.is_required() => {
+                return None;
+            }
+            Value::Number(text) => positive(text),
+            Value::Word(_) | Value::Quoted(_) | Value::Other(_) => Err(NumberError::NotAnInteger),
+        };
+        let kind = match (result, &entry.value) {
+            (Ok(value), _) => return Some(value),
+            (Err(NumberError::OutOfRange), Value::Number(text)) => SpecErrorKind::OutOfRange {
+                key,
+                text: text.clone(),
+            },
+            (Err(_), found) => SpecErrorKind::WrongType {
+                key,
+                expected: if key.is_required() {
+                    "a positive integer".into()
+                } else {
+                    "a positive integer or `auto`".into()
+                },
+                found: found.clone(),
+            },
+        };
+        self.error(kind, &entry.value_place);
+        None
+    }
+
+    fn layout(&mut self, key: Key) -> Layout {
+        self.word(key, |_| true).unwrap_or(Layout::RowMajor)
+    }
+
+    fn word<V: Vocabulary>(&mut self, key: Key, accepts: fn(V) -> bool) -> Option<V> {
+        let entry = self.entry(key)?;
+        self.word_of(key, entry, accepts)
+    }
+
+    fn word_of<V: Vocabulary>(
+        &mut self,
+        key: Key,
+        entry: &Entry<P>,
+        accepts: fn(V) -> bool,
+    ) -> Option<V> {
+        let words = || V::WORDS.iter().filter(|(_, value)| accepts(*value));
+        let accepted = || words().map(|(word, _)| *word).collect::<Vec<_>>();
+        let kind = match &entry.value {
+            Value::Broken => return None,
+            Value::Word(found) | Value::Quoted(found) => {
+                if let Some((_, value)) = words().find(|(word, _)| word == found) {
+                    return Some(*value);
+                }
+                if found == "auto" {
+                    return None;
+                }
+                let (found, accepted) = (found.clone(), accepted());
+                if V::RESERVED.contains(&found.as_str()) {
+                    SpecErrorKind::NotYet {
+                        key,
+                        found,
+                        accepted,
+                    }
+                } else {
+                    SpecErrorKind::NotAccepted {
+                        key,
+                        found,
+                        accepted,
+                    }
+                }
+            }
+            found @ (Value::Number(_) | Value::Other(_)) => SpecErrorKind::WrongType {
+                key,
+                expected: super::suggest::either(&accepted()),
+                found: found.clone(),
+            },
+        };
+        self.error(kind, &entry.value_place);
+        None
+    }
+
+    /// The dtype of one operand, from its type in the signature, its own key and `dtype`, which must agree.
+    fn operand(
+        &mut self,
+        key: Key,
+        dtype: Option<Dtype>,
+        accepts: fn(Dtype) -> bool,
+    ) -> Option<Dtype> {
+        let request = self.request;
+        let typed = request.signature.iter().find(|e| e.key == key.as_str());
+        let written = self.entry(key);
+        let mut sources = Vec::new();
+        if let Some(entry) = typed {
+            let found = self.word_of(key, entry, accepts);
+            sources.push((found, entry, Given::Type));
+        }
+        if let Some(entry) = written {
+            let found = self.word_of(key, entry, accepts);
+            sources.push((found, entry, Given::Key(key)));
+        }
+        if let Some(entry) = self.entry(Key::Dtype) {
+            let source = (dtype, entry, Given::Key(Key::Dtype));
+            let is_first = |entry: &Entry<P>| {
+                let position = |key: &str| request.entries.iter().position(|e| e.key == key);
+                typed.is_none() && position("dtype") < position(&entry.key)
+            };
+            let at = if written.is_some_and(is_first) {
+                0
+            } else {
+                sources.len()
+            };
+            sources.insert(at, source);
+        }
+        sources.retain(|(found, ..)| found.is_some());
+        let (first, first_entry, by) = *sources.first()?;
+        for (found, entry, given) in &sources[1..] {
+            if let (Some(found), Some(first), true) = (*found, first, *found != first) {
+                self.contradiction(key, (found, entry, *given), (first, first_entry, by));
+            }
+        }
+        first
+    }
+
+    fn contradiction(
+        &mut self,
+        operand: Key,
+        (found, entry, source): (Dtype, &Entry<P>, Given),
+        (first, earlier, by): (Dtype, &Entry<P>, Given),
+    ) {
+        let key = match source {
+            Given::Key(key) => key,
+            Given::Type => operand,
+        };
+        let same_key = |error: &SpecError<P>| matches!(&error.kind, SpecErrorKind::Contradiction { key: known, .. } if *known == key);
+        if self.errors.iter().any(same_key) {
+            return;
+        }
+        self.errors.push(SpecError {
+            kind: SpecErrorKind::Contradiction {
+                key,
+                found: found.to_string(),
+                operand,
+                by,
+                given: first.to_string(),
+            },
+            place: entry.key_place.through(&entry.value_place),
+            earlier: Some(match by {
+                Given::Type => earlier.value_place.clone(),
+                Given::Key(_) => earlier.key_place.through(&earlier.value_place),
+            }),
+        });
+    }
+}

@@ -1,0 +1,132 @@
+//! The keys of a spec.
+
+use std::fmt;
+
+/// One key of the grammar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// `bm`: rows of a sparsity block.
+    Bm,
+    /// `bn`: columns of the dense tile.
+    Bn,
+    /// `bk`: columns of a sparsity block.
+    Bk,
+    /// `op`: which operands are sparse.
+    Op,
+    /// `mma`: the matrix instruction.
+    Mma,
+    /// `dtype`: the element type of A and B, and of C unless `out` says otherwise.
+    Dtype,
+    /// `a`: the element type of A.
+    A,
+    /// `b`: the element type of B.
+    B,
+    /// `acc`: the type of the accumulators.
+    Acc,
+    /// `out`: the element type of C.
+    Out,
+    /// `b_layout`: how B lies in memory.
+    BLayout,
+    /// `c_layout`: how C lies in memory.
+    CLayout,
+    /// `stages`: stages of the shared-memory ring.
+    Stages,
+    /// `consumers`: consumer warpgroups a CTA.
+    Consumers,
+    /// `cluster`: CTAs a cluster.
+    Cluster,
+    /// `k_step`: elements of K that one stage holds.
+    KStep,
+    /// `schedule`: how tiles are dealt to clusters.
+    Schedule,
+    /// `swizzle`: shared-memory swizzle span in bytes.
+    Swizzle,
+}
+
+impl Key {
+    /// Every key, in the order of the canonical text.
+    pub const ALL: [Self; 18] = [
+        Self::Bm,
+        Self::Bn,
+        Self::Bk,
+        Self::Op,
+        Self::Mma,
+        Self::Dtype,
+        Self::A,
+        Self::B,
+        Self::Acc,
+        Self::Out,
+        Self::BLayout,
+        Self::CLayout,
+        Self::Stages,
+        Self::Consumers,
+        Self::Cluster,
+        Self::KStep,
+        Self::Schedule,
+        Self::Swizzle,
+    ];
+
+    /// The key as it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Bm => "bm",
+            Self::Bn => "bn",
+            Self::Bk => "bk",
+            Self::Op => "op",
+            Self::Mma => "mma",
+            Self::Dtype => "dtype",
+            Self::A => "a",
+            Self::B => "b",
+            Self::Acc => "acc",
+            Self::Out => "out",
+            Self::BLayout => "b_layout",
+            Self::CLayout => "c_layout",
+            Self::Stages => "stages",
+            Self::Consumers => "consumers",
+            Self::Cluster => "cluster",
+            Self::KStep => "k_step",
+            Self::Schedule => "schedule",
+            Self::Swizzle => "swizzle",
+        }
+    }
+
+    /// The key written as `text`, if there is one.
+    pub fn find(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|key| key.as_str() == text)
+    }
+
+    /// What the key stands for, in a few words.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Bm => "rows of a sparsity block",
+            Self::Bn => "columns of the dense tile",
+            Self::Bk => "columns of a sparsity block",
+            Self::Op => "which operands are sparse",
+            Self::Mma => "the matrix instruction",
+            Self::Dtype => "the element type of A and B, and of C unless `out` is given",
+            Self::A => "the element type of A",
+            Self::B => "the element type of B",
+            Self::Acc => "the type of the accumulators",
+            Self::Out => "the element type of C",
+            Self::BLayout => "how B lies in memory",
+            Self::CLayout => "how C lies in memory",
+            Self::Stages => "stages of the shared-memory ring",
+            Self::Consumers => "consumer warpgroups a CTA",
+            Self::Cluster => "CTAs a cluster",
+            Self::KStep => "elements of K that one stage holds",
+            Self::Schedule => "how tiles are dealt to clusters",
+            Self::Swizzle => "shared-memory swizzle span in bytes",
+        }
+    }
+
+    /// True for `bm`, `bn` and `bk`, which have no default.
+    pub const fn is_required(self) -> bool {
+        matches!(self, Self::Bm | Self::Bn | Self::Bk)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

@@ -1,0 +1,110 @@
+//! What was asked: [`KernelSpec`] and the one grammar that writes it down.
+//!
+//! ```text
+//! attribute tokens --+
+//!                    +--> Token --entries()--+
+//! text --------------+                       +--> Request --build()--> KernelSpec
+//! TOML --------------------------------------+
+//! ```
+//!
+//! A front end only finds keys, values and their places; [`build`] alone knows what they mean, so an attribute,
+//! a command line and a file can never disagree.
+//!
+//! ```
+//! use bsr_codegen::{Dtype, KernelSpec};
+//!
+//! let spec: KernelSpec = "bm = 512, bn = 128, bk = 112, dtype = bf16, stages = auto".parse()?;
+//! assert_eq!((spec.bm, spec.out, spec.stages), (512, Dtype::BF16, None));
+//! assert_eq!(spec.to_string(), "bm = 512, bn = 128, bk = 112, dtype = bf16");
+//! # Ok::<(), bsr_codegen::spec::SpecErrors>(())
+//! ```
+
+mod error;
+mod grammar;
+mod keys;
+mod number;
+mod report;
+mod suggest;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod text;
+mod toml;
+mod words;
+
+use serde::{Deserialize, Serialize};
+
+pub use error::{Given, SpecError, SpecErrorKind};
+pub use grammar::{Request, build};
+pub use keys::Key;
+pub use report::{LocatedSpec, SpecErrors};
+pub use syntax::{Entry, Place, Token, TokenKind, Value, entries};
+pub use words::{Dtype, Layout, Mma, Op, Schedule};
+
+/// What was asked of a kernel computing C\[M, N\] = A\[M, K\] * B\[K, N\] with A in BSR.
+///
+/// `None` stands for `auto`: the plan decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelSpec {
+    /// Rows of a sparsity block, in elements of M.
+    pub bm: u32,
+    /// Columns of the dense tile, in elements of N.
+    pub bn: u32,
+    /// Columns of a sparsity block, in elements of K.
+    pub bk: u32,
+    /// Which operands are sparse.
+    pub op: Op,
+    /// The matrix instruction.
+    pub mma: Mma,
+    /// Element type of the sparse matrix A.
+    pub a: Dtype,
+    /// Element type of the dense matrix B.
+    pub b: Dtype,
+    /// Type of the accumulators.
+    pub acc: Dtype,
+    /// Element type of the dense result C.
+    pub out: Dtype,
+    /// Layout of B\[K, N\].
+    pub b_layout: Layout,
+    /// Layout of C\[M, N\].
+    pub c_layout: Layout,
+    /// Stages of the shared-memory ring.
+    pub stages: Option<u32>,
+    /// Consumer warpgroups a CTA.
+    pub consumers: Option<u32>,
+    /// CTAs a cluster.
+    pub cluster: Option<u32>,
+    /// Elements of K that one stage holds.
+    pub k_step: Option<u32>,
+    /// How tiles are dealt to clusters.
+    pub schedule: Option<Schedule>,
+    /// Shared-memory swizzle span in bytes: 32, 64 or 128.
+    pub swizzle: Option<u32>,
+}
+
+impl KernelSpec {
+    /// The spec `bm = .., bn = .., bk = ..` with every other key at its default: f16 operands and result,
+    /// f32 accumulators, row-major B and C, and everything the plan can decide left to the plan.
+    pub const fn new(bm: u32, bn: u32, bk: u32) -> Self {
+        Self {
+            bm,
+            bn,
+            bk,
+            op: Op::Dsd,
+            mma: Mma::Wgmma,
+            a: Dtype::F16,
+            b: Dtype::F16,
+            acc: Dtype::F32,
+            out: Dtype::F16,
+            b_layout: Layout::RowMajor,
+            c_layout: Layout::RowMajor,
+            stages: None,
+            consumers: None,
+            cluster: None,
+            k_step: None,
+            schedule: None,
+            swizzle: None,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Errors in text and TOML, printed with the guilty line as a compiler prints them.
+
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+
+use super::{KernelSpec, Request, SpecError};
+
+/// Input of a front end and the name it is reported under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// Everything wrong with one spec in text or TOML.
+///
+/// `Display` prints each error with its line, a caret underline and the remedies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecErrors {
+    source: Source,
+    errors: Vec<SpecError<Range<usize>>>,
+}
+
+impl SpecErrors {
+    pub(crate) fn new(source: Source, mut errors: Vec<SpecError<Range<usize>>>) -> Self {
+        errors.sort_by_key(|error| error.place.start);
+        Self { source, errors }
+    }
+
+    /// The same errors reported under another name: that of the file the text comes from, say.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.source.name = name.into();
+        self
+    }
+
+    /// The errors in the order of the text; places are byte ranges.
+    pub fn iter(&self) -> impl Iterator<Item = &SpecError<Range<usize>>> {
+        self.errors.iter()
+    }
+}
+
+impl fmt::Display for SpecErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, error) in self.errors.iter().enumerate() {
+            if at > 0 {
+                f.write_str("\n\n")?;
+            }
+            let earlier = error.earlier.as_ref();
+            let message = error.to_string();
+            f.write_str(
+                &self
+                    .source
+                    .report(&message, &error.place, earlier, &error.help()),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SpecErrors {}
+
+/// A spec that remembers where its text says what, so that later errors can point at the guilty key.
+#[derive(Clone, Debug)]
+pub struct LocatedSpec {
+    source: Source,
+    request: Request<Range<usize>>,
+    spec: KernelSpec,
+}
+
+impl LocatedSpec {
+    pub(crate) fn new(source: Source, request: Request<Range<usize>>) -> Result<Self, SpecErrors> {
+        match super::build(&request) {
+            Ok(spec) => Ok(Self {
+                source,
+                request,
+                spec,
+            }),
+            Err(errors) => Err(SpecErrors::new(source, errors)),
+        }
+    }
+
+    /// The spec.
+    pub const fn spec(&self) -> KernelSpec {
+        self.spec
+    }
+
+    /// The same spec reported under another name: that of the file it comes from, say.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.source.name = name.into();
+        self
+    }
+
+    /// An error found later, printed with a caret under the value of `key`.
+    ///
+    /// A key that is not written is blamed on what it follows from, else on the end of the text.
+    pub fn blame(&self, key: &str, message: &str, help: &[String]) -> String {
+        let place = self.request.place_of(key);
+        self.source.report(message, place, None, help)
+    }
+}
+
+impl Source {
+    /// One error: message, line, caret underline, remedies. Ends without a newline.
+    fn report(
+        &self,
+        message: &str,
+        place: &Range<usize>,
+        earlier: Option<&Range<usize>>,
+        help: &[String],
+    ) -> String {
+        let mut lines = message.lines();
+        let mut report = format!("error: {}", lines.next().unwrap_or_default());
+        for line in lines {
+            let _ = write!(report, "\n  {}", line.trim_start());
+        }
+        let (line, column) = self.position(place.start);
+        let gutter = (line + 1).to_string().len();
+        let _ = write!(
+            report,
+            "\n{:gutter$}--> {}:{}:{}",
+            "",
+            self.name,
+            line + 1,
+            column + 1
+        );
+        let _ = write!(report, "\n{:gutter$} |", "");
+        let mut marks = vec![(place, '^')];
+        marks.extend(earlier.map(|earlier| (earlier, '-')));
+        let mut shown: Vec<usize> = marks
+            .iter()
+            .map(|(p, _)| self.position(p.start).0)
+            .collect();
+        shown.sort_unstable();
+        shown.dedup();
+        for (at, &line) in shown.iter().enumerate() {
+            if at > 0 && shown[at - 1] + 1 < line {
+                report.push_str("\n...");
+            }
+            let (_, text) = self.line(line);
+            let _ = write!(
+                report,
+                "\n{:>gutter$} | {}",
+                line + 1,
+                text.replace('\t', " ")
+            );
+            let _ = write!(
+                report,
+                "\n{:gutter$} | {}",
+                "",
+                self.underline(line, &marks)
+            );
+        }
+        if !help.is_empty() {
+            let _ = write!(report, "\n{:gutter$} |", "");
+        }
+        for line in help {
+            let _ = write!(report, "\n{:gutter$} = help: {line}", "");
+        }
+        report
+    }
+
+    fn underline(&self, line: usize, marks: &[(&Range<usize>, char)]) -> String {
+        let (start, text) = self.line(line);
+        let mut cells = vec![' '; text.chars().count() + 1];
+        for (place, mark) in marks {
+            let (from, column) = self.position(place.start);
+            if from != line {
+                continue;
+            }
+            let end = place.end.min(start + text.len());
+            let width = self
+                .text
+                .get(place.start..end)
+                .map_or(0, |s| s.chars().count());
+            let cells = cells.iter_mut().skip(column).take(width.max(1));
+            cells.for_each(|cell| *cell = *mark);
+        }
+        cells.into_iter().collect::<String>().trim_end().into()
+    }
+
+    /// Line and column (in characters) of a byte offset, both from 0.
+    fn position(&self, offset: usize) -> (usize, usize) {
+        let before = self.text.get(..offset).unwrap_or(&self.text);
+        let start = before.rfind('\n').map_or(0, |at| at + 1);
+        (
+            before.matches('\n').count(),
+            before[start..].chars().count(),
+        )
+    }
+
+    /// Start offset and text of a line.
+    fn line(&self, line: usize) -> (usize, &str) {
+        let mut start = 0;
+        for (at, text) in self.text.split('\n').enumerate() {
+            if at == line {
+                return (start, text.strip_suffix('\r').unwrap_or(text));
+            }
+            start += text.len() + 1;
+        }
+        (self.text.len(), "")
+    }
+}

@@ -1,0 +1,108 @@
+//! The nearest right spelling of a wrong word.
+
+/// Names that other libraries use for what we call by another.
+const FOREIGN: &[(&str, &str)] = &[
+    ("bfloat16", "bf16"),
+    ("block_k", "bk"),
+    ("block_m", "bm"),
+    ("block_n", "bn"),
+    ("cluster_size", "cluster"),
+    ("column", "col"),
+    ("column_major", "col"),
+    ("float", "f32"),
+    ("float16", "f16"),
+    ("float32", "f32"),
+    ("fp16", "f16"),
+    ("fp32", "f32"),
+    ("half", "f16"),
+    ("kstep", "k_step"),
+    ("layout_b", "b_layout"),
+    ("layout_c", "c_layout"),
+    ("num_stages", "stages"),
+    ("tile_n", "bn"),
+    ("type", "dtype"),
+    ("warpgroups", "consumers"),
+];
+
+/// The candidates nearest to `word`: usually one, several where they are equally near, none where nothing is near.
+///
+/// Case and the difference between `-` and `_` do not count; otherwise a candidate is near when no more than
+/// a third of its letters (at least one) must be inserted, deleted, replaced or swapped.
+pub(crate) fn nearest(word: &str, candidates: &[&'static str]) -> Vec<&'static str> {
+    let word = word.to_lowercase().replace('-', "_");
+    if let Some((_, ours)) = FOREIGN.iter().find(|(foreign, _)| *foreign == word)
+        && candidates.contains(ours)
+    {
+        return vec![ours];
+    }
+    let distance = |candidate: &str| strsim::damerau_levenshtein(&word, candidate);
+    let near = |candidate: &&&'static str| {
+        let letters = candidate.chars().count();
+        distance(candidate) <= (letters / 3).max(1) && distance(candidate) < letters
+    };
+    let best = candidates.iter().filter(near).map(|c| distance(c)).min();
+    candidates
+        .iter()
+        .filter(near)
+        .filter(|c| Some(distance(c)) == best)
+        .copied()
+        .collect()
+}
+
+/// `a`, `b` or `c`.
+pub(crate) fn either(words: &[&str]) -> String {
+    list(words, "or")
+}
+
+/// The words in backquotes, joined as a sentence would, with `last` before the last one.
+pub(crate) fn list(words: &[&str], last: &str) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        None => String::new(),
+        Some((only, [])) => only.clone(),
+        Some((end, rest)) => format!("{} {last} {end}", rest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{either, list, nearest};
+    use crate::spec::Key;
+
+    fn key(word: &str) -> Vec<&'static str> {
+        nearest(word, &Key::ALL.map(Key::as_str))
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_finds_its_key() {
+        assert_eq!(key("stage"), ["stages"]);
+        assert_eq!(key("satges"), ["stages"]);
+        assert_eq!(key("BM"), ["bm"]);
+        assert_eq!(key("k-step"), ["k_step"]);
+        assert_eq!(key("swizle"), ["swizzle"]);
+        assert_eq!(key("c_layuot"), ["c_layout"]);
+    }
+
+    #[test]
+    fn names_from_elsewhere_find_ours() {
+        assert_eq!(key("block_m"), ["bm"]);
+        assert_eq!(key("num_stages"), ["stages"]);
+        assert_eq!(nearest("half", &["f16", "bf16"]), ["f16"]);
+    }
+
+    #[test]
+    fn equally_near_keys_are_all_named_and_far_ones_are_not() {
+        assert_eq!(key("bx"), ["bm", "bn", "bk"]);
+        assert_eq!(key("frobnicate"), [""; 0]);
+        assert_eq!(key(""), [""; 0]);
+        assert_eq!(key("z"), [""; 0]);
+    }
+
+    #[test]
+    fn words_join_as_in_a_sentence() {
+        assert_eq!(either(&[]), "");
+        assert_eq!(either(&["a"]), "`a`");
+        assert_eq!(either(&["a", "b"]), "`a` or `b`");
+        assert_eq!(list(&["a", "b", "c"], "and"), "`a`, `b` and `c`");
+    }
+}

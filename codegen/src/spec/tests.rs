@@ -1,0 +1,317 @@
+//! The grammar from outside: round trips, agreement of the front ends, and the text of every error.
+
+#![allow(clippy::unwrap_used)]
+
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::{Dtype, KernelSpec, Layout, LocatedSpec, Schedule, SpecErrorKind};
+
+const TILE: &str = "bm = 64, bn = 128, bk = 32";
+
+fn tile() -> KernelSpec {
+    KernelSpec::new(64, 128, 32)
+}
+
+fn read(text: &str) -> KernelSpec {
+    text.parse().unwrap()
+}
+
+fn snapshot(name: &str, text: &str) {
+    insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(name, text) });
+}
+
+/// The reports of every text, each below the text itself.
+fn reports(texts: &[&str]) -> String {
+    let report = |text: &&str| match text.parse::<KernelSpec>() {
+        Ok(spec) => format!("## {text}\nread as {spec}\n"),
+        Err(errors) => format!("## {text}\n{errors}\n"),
+    };
+    texts.iter().map(report).collect::<Vec<_>>().join("\n")
+}
+
+fn toml_reports(texts: &[&str]) -> String {
+    let report = |text: &&str| match KernelSpec::from_toml(text) {
+        Ok(spec) => format!("## {text}\nread as {spec}\n"),
+        Err(errors) => format!("## {text}\n{errors}\n"),
+    };
+    texts.iter().map(report).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn defaults_fill_everything_but_the_sizes() {
+    assert_eq!(read(TILE), tile());
+    assert_eq!(read("bk = 32, bn = 128, bm = 64,"), tile());
+    assert_eq!(read("bm=0x40,\n\tbn=1_28 , bk=+32 "), tile());
+}
+
+#[test]
+fn every_key_is_read() {
+    let spec = read(
+        "bm = 64, bn = 128, bk = 32, op = dsd, mma = wgmma, a = bf16, b = bf16, acc = f32, out = f32,
+         b_layout = col, c_layout = col_major, stages = 4, consumers = 2, cluster = 2, k_step = 64,
+         schedule = strided, swizzle = 128",
+    );
+    let expected = KernelSpec {
+        a: Dtype::BF16,
+        b: Dtype::BF16,
+        out: Dtype::F32,
+        b_layout: Layout::ColMajor,
+        c_layout: Layout::ColMajor,
+        stages: Some(4),
+        consumers: Some(2),
+        cluster: Some(2),
+        k_step: Some(64),
+        schedule: Some(Schedule::Strided),
+        swizzle: Some(128),
+        ..tile()
+    };
+    assert_eq!(spec, expected);
+}
+
+#[test]
+fn auto_is_the_same_as_nothing() {
+    let auto = "op = auto, mma = auto, dtype = auto, a = auto, b = auto, acc = auto, out = auto, b_layout = auto, \
+                c_layout = auto, stages = auto, consumers = auto, cluster = auto, k_step = auto, schedule = auto, \
+                swizzle = \"auto\"";
+    assert_eq!(read(&format!("{TILE}, {auto}")), tile());
+}
+
+#[test]
+fn dtype_gives_a_and_b_and_an_out_not_given() {
+    let dtypes = |text: &str| {
+        let spec = read(&format!("{TILE}, {text}"));
+        (spec.a, spec.b, spec.out)
+    };
+    use Dtype::{BF16, F16, F32};
+    assert_eq!(dtypes("dtype = bf16"), (BF16, BF16, BF16));
+    assert_eq!(dtypes("dtype = bf16, out = f32"), (BF16, BF16, F32));
+    assert_eq!(dtypes("out = f16, dtype = bf16"), (BF16, BF16, F16));
+    assert_eq!(dtypes("dtype = bf16, a = bf16"), (BF16, BF16, BF16));
+    assert_eq!(dtypes("b = bf16"), (F16, BF16, F16));
+}
+
+#[test]
+fn canonical_text_says_only_what_differs() {
+    let canonical = |text: &str| read(&format!("{TILE}, {text}")).to_string();
+    assert_eq!(
+        canonical("stages = auto, a = f16, out = f16, c_layout = row"),
+        TILE
+    );
+    assert_eq!(
+        canonical("b = bf16, a = bf16, out = bf16"),
+        format!("{TILE}, dtype = bf16")
+    );
+    assert_eq!(
+        canonical("b = bf16, a = bf16"),
+        format!("{TILE}, dtype = bf16, out = f16")
+    );
+    assert_eq!(canonical("b = bf16"), format!("{TILE}, b = bf16"));
+    assert_eq!(
+        canonical("swizzle = 64, stages = 3"),
+        format!("{TILE}, stages = 3, swizzle = 64")
+    );
+}
+
+#[test]
+fn toml_is_read_flat_or_from_a_kernel_table() {
+    let flat = "bm = 64\nbn = 128 # the dense tile\nbk = 32\nschedule = 'strided'\n";
+    let expected = KernelSpec {
+        schedule: Some(Schedule::Strided),
+        ..tile()
+    };
+    assert_eq!(KernelSpec::from_toml(flat), Ok(expected));
+    let table = format!("[problem]\nm = 3\n[kernel]\n{flat}[sweep]\nstages = [2, 3]\n");
+    assert_eq!(KernelSpec::from_toml(&table), Ok(expected));
+    assert_eq!(
+        KernelSpec::from_toml("kernel = { bm = 64, bn = 128, bk = 32 }"),
+        Ok(tile())
+    );
+}
+
+#[test]
+fn json_holds_the_fields_by_name() {
+    let spec = read("bm = 64, bn = 128, bk = 32, dtype = bf16, b_layout = col, swizzle = 64");
+    let json = serde_json::to_string(&spec).unwrap();
+    snapshot("json", &json);
+    assert_eq!(serde_json::from_str::<KernelSpec>(&json).unwrap(), spec);
+}
+
+#[test]
+fn reports_of_keys() {
+    snapshot(
+        "keys",
+        &reports(&[
+            "bm = 64, bn = 128, bk = 32, stage = 3",
+            "bm = 64, bn = 128, bx = 32",
+            "bm = 64, bn = 128, bk = 32, frobnicate = 3",
+            "bm = 64, bn = 128, bm = 128, bk = 32",
+            "bm = 64,\nbn = 128,\nbk = 32,\nbm = 64",
+            "bm = 64, bn = 128, bk = 32, stage = 3, stage = 3",
+            "bm = 64, stages = 2",
+            "",
+        ]),
+    );
+}
+
+#[test]
+fn reports_of_values() {
+    snapshot(
+        "values",
+        &reports(&[
+            "bm = \"64\", bn = WIDTH, bk = wide",
+            "bm = auto, bn = 1.5, bk = 32u32",
+            "bm = 0, bn = -128, bk = 4294967296",
+            "bm = 64, bn = 128, bk = 32, stages = \"x\", cluster = 1e3",
+            "bm = 64, bn = 128, bk = 32, mma = 3",
+            "bm = 64, bn = 128, bk = 32, schedule = balance, b_layout = column, c_layout = \"ROW\"",
+        ]),
+    );
+}
+
+#[test]
+fn reports_of_dtypes_and_reserved_words() {
+    snapshot(
+        "dtypes",
+        &reports(&[
+            "bm = 64, bn = 128, bk = 32, dtype = fp16",
+            "bm = 64, bn = 128, bk = 32, dtype = f32, acc = f16, out = float",
+            "bm = 64, bn = 128, bk = 32, a = e4m3, b = e5m2, out = i8",
+            "bm = 64, bn = 128, bk = 32, mma = mma_sync, op = sdd",
+            "bm = 64, bn = 128, bk = 32, mma = \"wmma\", op = dds",
+            "bm = 64, bn = 128, bk = 32, mma = scalar",
+            "bm = 64, bn = 128, bk = 32, dtype = bf16, a = f16",
+            "bm = 64, bn = 128, bk = 32, b = f16,\n  dtype = bf16",
+            "bm = 64, bn = 128, bk = 32, a = f16, b = f16, dtype = bf16",
+        ]),
+    );
+}
+
+#[test]
+fn reports_of_syntax() {
+    snapshot(
+        "syntax",
+        &reports(&[
+            "bm: 64, bn 128, bk",
+            "bm = , bn == 128, bk =",
+            "bm = 8 * 8, bn = 128 bk = 32",
+            "bm = 64,, bn = 128, \"bk\" = 32, 7",
+            "bm = 64, bn = 128, bk = 32, mma = \"wgmma",
+            "bm = 64, bn = 128, bk = 32, é = ü",
+            "bm = 64, bn = 128, bk = 32, k-step = 64",
+            "bm = [64, 128], bn = 128, bk = (32)",
+            "bm = (64, bn = 128, bk = 32)), swizzle = [",
+        ]),
+    );
+}
+
+#[test]
+fn reports_of_toml() {
+    snapshot(
+        "toml",
+        &toml_reports(&[
+            "bm = 64\nbn = 128\nbm = 128\nbk = 32\n",
+            "bm = 64\nbn = 128\nbk = 32\nmma = wgmma\n",
+            "bm = 64\nbn = 128\nbk = \n",
+            "bm = 64 bn = 128\nbk = 32",
+            "[kernel]\nbm = 64\nbk = 1.5\nstages = true\nmma = ['wgmma']\n",
+            "stages = 3\n[kernel]\nbm = 64\nbn = 128\nbk = 32\nstages = 4",
+            "bm = 64\r\nbn = 128\r\nbk = 32\r\nschedule = 1979-05-27\r\n[stages]\nn = 3\n",
+            "kernel = 3",
+        ]),
+    );
+}
+
+#[test]
+fn a_later_error_is_printed_under_the_value_it_blames() {
+    let text = "bm = 64, bn = 128,\nbk = 30, dtype = bf16";
+    let located = LocatedSpec::from_text(text).unwrap().named("kernels.txt");
+    let message = "`bk` is not a multiple of 16\n30 = 1 x 16 + 14";
+    let help = ["bk = 16 or bk = 32".to_string()];
+    snapshot(
+        "blame",
+        &[
+            located.blame("bk", message, &help),
+            located.blame("a", "A is bf16", &[]),
+            located.blame("stages", "too many stages", &[]),
+        ]
+        .join("\n\n"),
+    );
+}
+
+#[test]
+fn errors_are_kept_in_the_order_of_the_text() {
+    let errors = "stage = 3, bm = 0, bn = 64, bn = 64"
+        .parse::<KernelSpec>()
+        .unwrap_err();
+    let starts: Vec<_> = errors.iter().map(|error| error.place.clone()).collect();
+    assert_eq!(starts, [0..5, 16..17, 28..30, 35..35]);
+    let kinds = errors.iter().map(|error| &error.kind).collect::<Vec<_>>();
+    assert!(matches!(kinds[3], SpecErrorKind::Missing { .. }));
+}
+
+fn size() -> impl Strategy<Value = u32> {
+    1..=u32::MAX
+}
+
+fn layout() -> impl Strategy<Value = Layout> {
+    select(vec![Layout::RowMajor, Layout::ColMajor])
+}
+
+prop_compose! {
+    fn any_spec()(
+        (bm, bn, bk) in (size(), size(), size()),
+        (a, b) in (select(vec![Dtype::F16, Dtype::BF16]), select(vec![Dtype::F16, Dtype::BF16])),
+        out in select(vec![Dtype::F16, Dtype::BF16, Dtype::F32]),
+        (b_layout, c_layout) in (layout(), layout()),
+        (stages, consumers) in (option::of(size()), option::of(size())),
+        (cluster, k_step) in (option::of(size()), option::of(size())),
+        schedule in option::of(select(vec![Schedule::Balanced, Schedule::Strided])),
+        swizzle in option::of(select(vec![32_u32, 64, 128])),
+    ) -> KernelSpec {
+        KernelSpec {
+            a, b, out, b_layout, c_layout, stages, consumers, cluster, k_step, schedule, swizzle,
+            ..KernelSpec::new(bm, bn, bk)
+        }
+    }
+}
+
+/// Pieces that look like a spec more often than random letters do.
+fn scrap() -> impl Strategy<Value = String> {
+    let pieces = vec![
+        "bm", "bn", "bk", "dtype", "a", "mma", "stages", "=", "=", "=", ",", ",", "64", "0", "-1",
+        "bf16", "e4m3", "wgmma", "\"", "\"auto\"", "auto", "[kernel]", "\n", "{", "é", "'", ".",
+    ];
+    prop::collection::vec(select(pieces), 0..24).prop_map(|pieces| pieces.join(" "))
+}
+
+proptest! {
+    #[test]
+    fn canonical_text_reads_back(spec in any_spec()) {
+        let text = spec.to_string();
+        prop_assert_eq!(text.parse::<KernelSpec>(), Ok(spec));
+        let toml = text
+            .split(", ")
+            .map(|entry| entry.split_once(" = ").unwrap())
+            .map(|(key, value)| match value.parse::<u32>() {
+                Ok(number) => format!("{key} = {number}\n"),
+                Err(_) => format!("{key} = \"{value}\"\n"),
+            })
+            .collect::<String>();
+        prop_assert_eq!(KernelSpec::from_toml(&toml), Ok(spec));
+    }
+
+    #[test]
+    fn no_text_panics(text in "\\PC*", scrap in scrap()) {
+        for text in [text, scrap] {
+            if let Err(errors) = text.parse::<KernelSpec>() {
+                prop_assert!(errors.iter().count() > 0);
+                prop_assert!(errors.to_string().contains("error: "));
+            }
+            if let Err(errors) = KernelSpec::from_toml(&text) {
+                prop_assert!(errors.to_string().contains("error: "));
+            }
+        }
+    }
+}

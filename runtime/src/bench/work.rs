@@ -1,0 +1,143 @@
+//! How much there is to do: operations executed, bytes that must move, and the dense problem of equal work.
+
+use bsr_codegen::Dtype;
+use serde::{Deserialize, Serialize};
+
+/// The size of one sparse product C\[m, n\] = A\[m, k\] * B\[k, n\].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Work {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Rows and columns of a block.
+    pub block: (usize, usize),
+    /// Stored blocks.
+    pub nnzb: usize,
+    /// Element type of A.
+    pub a: Dtype,
+    /// Element type of B.
+    pub b: Dtype,
+    /// Element type of C.
+    pub out: Dtype,
+}
+
+impl Work {
+    /// Operations on stored blocks alone: `2 * nnzb * bm * bk * n`. What hangs over the edge of the matrix
+    /// counts, since it is stored and multiplied.
+    pub fn executed_flops(&self) -> u64 {
+        2 * self.stored() * self.n as u64
+    }
+
+    /// The K of the dense product of M and N that executes as many operations:
+    /// `executed_flops / (2 * m * n)`, rounded to the nearest multiple of 8, so that cuBLASLt can use its
+    /// widest loads. `None` if there is nothing to execute.
+    ///
+    /// The flagship (M = N = 8192, blocks of 512 x 112, 16 a row) gives 16 * 112 = 1792 exactly.
+    pub fn equal_dense_k(&self) -> Option<usize> {
+        let rows = self.m as u64;
+        if rows == 0 || self.executed_flops() == 0 {
+            return None;
+        }
+        let eighths = (self.stored() + 4 * rows) / (8 * rows);
+        usize::try_from(8 * eighths.max(1)).ok()
+    }
+
+    /// Bytes that must cross HBM at least once when every cache starts cold: stored values, column indices and
+    /// row pointers; as many rows of B as there can be stored columns; all of C.
+    pub fn compulsory_bytes(&self) -> u64 {
+        let (bm, bk) = (self.block.0.max(1), self.block.1);
+        let size = |dtype: Dtype| u64::from(dtype.bytes());
+        let pattern = 4 * (self.nnzb + self.m.div_ceil(bm) + 1) as u64;
+        let b_rows = self.k.min(self.nnzb.saturating_mul(bk)) as u64;
+        self.stored() * size(self.a)
+            + pattern
+            + b_rows * self.n as u64 * size(self.b)
+            + self.m as u64 * self.n as u64 * size(self.out)
+    }
+
+    /// GB/s of the compulsory bytes in `us` microseconds; 0 for no time.
+    pub fn hbm_gbs(&self, us: f64) -> f64 {
+        if us > 0.0 {
+            self.compulsory_bytes() as f64 / us / 1e3
+        } else {
+            0.0
+        }
+    }
+
+    fn stored(&self) -> u64 {
+        self.nnzb as u64 * self.block.0 as u64 * self.block.1 as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLAGSHIP: Work = Work {
+        m: 8192,
+        n: 8192,
+        k: 8288,
+        block: (512, 112),
+        nnzb: 16 * 16,
+        a: Dtype::F16,
+        b: Dtype::F16,
+        out: Dtype::F16,
+    };
+
+    #[test]
+    fn the_flagship_counts_as_its_documentation_says() {
+        assert_eq!(FLAGSHIP.executed_flops(), 2 * 256 * 512 * 112 * 8192);
+        assert_eq!(FLAGSHIP.equal_dense_k(), Some(1792));
+        let (a, b, c) = (256 * 512 * 112 * 2, 8288 * 8192 * 2, 8192 * 8192 * 2);
+        assert_eq!(FLAGSHIP.compulsory_bytes(), a + b + c + 4 * (256 + 17));
+    }
+
+    #[test]
+    fn the_equal_k_is_rounded_to_the_nearest_eight_and_never_zero() {
+        // 3 blocks of 64 x 64 over 192 rows: 64 executed elements a row.
+        let work = Work {
+            m: 192,
+            block: (64, 64),
+            nnzb: 3,
+            ..FLAGSHIP
+        };
+        assert_eq!(work.equal_dense_k(), Some(64));
+        assert_eq!(Work { m: 190, ..work }.equal_dense_k(), Some(64));
+        assert_eq!(
+            Work {
+                m: 8192,
+                nnzb: 1,
+                ..work
+            }
+            .equal_dense_k(),
+            Some(8)
+        );
+        assert_eq!(Work { nnzb: 0, ..work }.equal_dense_k(), None);
+        assert_eq!(
+            Work {
+                m: 0,
+                nnzb: 0,
+                ..work
+            }
+            .equal_dense_k(),
+            None
+        );
+    }
+
+    #[test]
+    fn rows_of_b_that_no_block_touches_need_not_move() {
+        let one = Work {
+            nnzb: 1,
+            ..FLAGSHIP
+        };
+        let c = 8192 * 8192 * 2;
+        assert_eq!(
+            one.compulsory_bytes(),
+            512 * 112 * 2 + 4 * 18 + 112 * 8192 * 2 + c
+        );
+        assert!((one.hbm_gbs(1e6) - one.compulsory_bytes() as f64 / 1e9).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,144 @@
+//! Where the blocks of a block-sparse matrix are.
+
+use std::ops::Range;
+
+use super::{BsrError, validate};
+
+/// The shape of a block-sparse matrix and the places of its stored blocks, without values.
+///
+/// A `rows` x `cols` matrix is cut into blocks of `bm` x `bk` elements: `ceil(rows / bm)` block rows and
+/// `ceil(cols / bk)` block columns; the last ones may hang over the edge. The blocks of block row `i` are
+/// those numbered `row_ptr[i]..row_ptr[i + 1]`, and block `p` stands in block column `col_idx[p]`.
+/// A `Structure` is valid by construction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Structure {
+    rows: usize,
+    cols: usize,
+    bm: usize,
+    bk: usize,
+    row_ptr: Vec<i32>,
+    col_idx: Vec<i32>,
+}
+
+impl Structure {
+    /// Checks and takes the structure of a `rows` x `cols` matrix in blocks of `(bm, bk)` elements.
+    ///
+    /// # Errors
+    /// The first fact that is wrong, in the order shape, `row_ptr`, `col_idx`, offsets.
+    pub fn new(
+        rows: usize,
+        cols: usize,
+        (bm, bk): (usize, usize),
+        row_ptr: Vec<i32>,
+        col_idx: Vec<i32>,
+    ) -> Result<Self, BsrError> {
+        validate::shape(rows, cols, bm, bk)?;
+        let structure = Self {
+            rows,
+            cols,
+            bm,
+            bk,
+            row_ptr,
+            col_idx,
+        };
+        validate::row_ptr(&structure)?;
+        validate::col_idx(&structure)?;
+        validate::offsets(structure.nnzb(), bm)?;
+        Ok(structure)
+    }
+
+    /// The structure of a matrix without blocks.
+    ///
+    /// # Errors
+    /// When the block has a zero side, or a side of matrix or block is 2^31 or more.
+    pub fn empty(rows: usize, cols: usize, (bm, bk): (usize, usize)) -> Result<Self, BsrError> {
+        validate::shape(rows, cols, bm, bk)?;
+        Ok(Self {
+            rows,
+            cols,
+            bm,
+            bk,
+            row_ptr: vec![0; rows.div_ceil(bm) + 1],
+            col_idx: Vec::new(),
+        })
+    }
+
+    /// Rows of the matrix, in elements.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Columns of the matrix, in elements.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Rows and columns of a block, in elements.
+    pub fn block(&self) -> (usize, usize) {
+        (self.bm, self.bk)
+    }
+
+    /// Number of block rows, the last of which may hang over the edge.
+    pub fn block_rows(&self) -> usize {
+        self.rows.div_ceil(self.bm)
+    }
+
+    /// Number of block columns, the last of which may hang over the edge.
+    pub fn block_cols(&self) -> usize {
+        self.cols.div_ceil(self.bk)
+    }
+
+    /// Number of stored blocks.
+    pub fn nnzb(&self) -> usize {
+        self.col_idx.len()
+    }
+
+    /// Where each block row starts in `col_idx`, and the number of stored blocks: `block_rows() + 1` entries.
+    pub fn row_ptr(&self) -> &[i32] {
+        &self.row_ptr
+    }
+
+    /// The block column of each stored block, ascending within a block row.
+    pub fn col_idx(&self) -> &[i32] {
+        &self.col_idx
+    }
+
+    /// The numbers of the blocks of a block row.
+    ///
+    /// # Panics
+    /// When `block_row >= self.block_rows()`.
+    pub fn blocks_of(&self, block_row: usize) -> Range<usize> {
+        // Never negative: row_ptr starts at 0 and does not decrease.
+        self.row_ptr[block_row] as usize..self.row_ptr[block_row + 1] as usize
+    }
+
+    /// The number of stored blocks of each block row.
+    pub fn row_lengths(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.row_ptr
+            .windows(2)
+            .map(|ends| (ends[1] - ends[0]) as usize)
+    }
+
+    /// Stored blocks as a fraction of all blocks; 0 for a matrix that has room for none.
+    pub fn density(&self) -> f64 {
+        let all = self.block_rows() * self.block_cols();
+        if all == 0 {
+            0.0
+        } else {
+            self.nnzb() as f64 / all as f64
+        }
+    }
+
+    /// Number of values of the stored blocks, padding included: `nnzb * bm * bk`.
+    pub fn stored(&self) -> usize {
+        self.nnzb() * self.bm * self.bk
+    }
+
+    /// Floating-point operations of a multiply with an `n`-column dense matrix, counting stored blocks only:
+    /// `2 * nnzb * bm * bk * n`.
+    pub fn executed_flops(&self, n: usize) -> u64 {
+        (self.stored() as u64)
+            .saturating_mul(2)
+            .saturating_mul(n as u64)
+    }
+}

@@ -1,0 +1,156 @@
+//! Block-sparse matrices in device memory.
+
+use super::buffer::{DeviceBuffer, Plain};
+use super::device::Device;
+use super::error::GpuError;
+use crate::{Bsr, Element, Structure};
+
+/// A block-sparse matrix in device memory, with a copy of its structure on the host, from which schedules
+/// are made.
+#[derive(Debug)]
+pub struct DeviceBsr<T: Plain> {
+    structure: Structure,
+    fingerprint: Fingerprint,
+    col_idx: DeviceBuffer<i32>,
+    values: DeviceBuffer<T>,
+}
+
+impl<T: Element + Plain> DeviceBsr<T> {
+    /// Copies a matrix to the device; done when it returns. A [`Bsr`] is valid by construction, so nothing
+    /// is checked again.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`].
+    pub fn upload(device: &Device, host: &Bsr<T>) -> Result<Self, GpuError> {
+        Ok(Self {
+            structure: host.structure().clone(),
+            fingerprint: Fingerprint::of(host.structure()),
+            col_idx: DeviceBuffer::from_slice(device, host.col_idx())?,
+            values: DeviceBuffer::from_slice(device, host.values())?,
+        })
+    }
+}
+
+impl<T: Plain> DeviceBsr<T> {
+    /// Rows of the matrix, in elements.
+    pub fn rows(&self) -> usize {
+        self.structure.rows()
+    }
+
+    /// Columns of the matrix, in elements.
+    pub fn cols(&self) -> usize {
+        self.structure.cols()
+    }
+
+    /// Rows and columns of a block, in elements.
+    pub fn block(&self) -> (usize, usize) {
+        self.structure.block()
+    }
+
+    /// Number of stored blocks.
+    pub fn nnzb(&self) -> usize {
+        self.structure.nnzb()
+    }
+
+    /// Shape and places of the blocks, on the host.
+    pub fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
+    /// Where each block row starts, on the host: one more entry than there are block rows.
+    pub fn row_ptr(&self) -> &[i32] {
+        self.structure.row_ptr()
+    }
+
+    /// The block column of each stored block, on the device.
+    pub fn col_idx(&self) -> &DeviceBuffer<i32> {
+        &self.col_idx
+    }
+
+    /// The values of the stored blocks, on the device: block after block, row by row within a block. Seen as
+    /// a matrix they are `nnzb * bm` rows of `bk` elements.
+    pub fn values(&self) -> &DeviceBuffer<T> {
+        &self.values
+    }
+
+    /// What tells this pattern from every other: the key of a cached schedule.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+}
+
+/// A hash of the shape, the block and the places of the blocks; values do not count.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint([u8; 16]);
+
+impl Fingerprint {
+    /// The fingerprint of a structure. The same on every platform.
+    pub fn of(structure: &Structure) -> Self {
+        let (bm, bk) = structure.block();
+        let mut hasher = blake3::Hasher::new();
+        for number in [structure.rows(), structure.cols(), bm, bk] {
+            hasher.update(&(number as u64).to_le_bytes());
+        }
+        // The row pointers' length follows from rows and bm, so the two lists cannot be taken for each other.
+        for list in [structure.row_ptr(), structure.col_idx()] {
+            let mut bytes = Vec::with_capacity(list.len() * 4);
+            list.iter()
+                .for_each(|index| bytes.extend_from_slice(&index.to_le_bytes()));
+            hasher.update(&bytes);
+        }
+        let mut short = [0; 16];
+        short.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        Self(short)
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn structure(
+        cols: usize,
+        block: (usize, usize),
+        row_ptr: &[i32],
+        col_idx: &[i32],
+    ) -> Structure {
+        Structure::new(32, cols, block, row_ptr.to_vec(), col_idx.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn the_fingerprint_is_of_the_pattern() {
+        let base = Fingerprint::of(&structure(64, (16, 16), &[0, 1, 3], &[2, 0, 3]));
+        assert_eq!(
+            base,
+            Fingerprint::of(&structure(64, (16, 16), &[0, 1, 3], &[2, 0, 3]))
+        );
+        for other in [
+            structure(64, (16, 16), &[0, 1, 3], &[2, 1, 3]),
+            structure(64, (16, 16), &[0, 2, 3], &[0, 2, 3]),
+            structure(80, (16, 16), &[0, 1, 3], &[2, 0, 3]),
+            structure(64, (16, 8), &[0, 1, 3], &[2, 0, 3]),
+        ] {
+            assert_ne!(base, Fingerprint::of(&other));
+        }
+        assert_eq!(base.to_string().len(), 32);
+    }
+}

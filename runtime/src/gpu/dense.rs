@@ -1,0 +1,201 @@
+//! Dense matrices in device memory.
+
+use bsr_codegen::Layout;
+
+use super::buffer::{DeviceBuffer, DevicePtr, Plain};
+use super::device::Device;
+use super::error::GpuError;
+use super::foreign::{self, ForeignError, lines, padded_ld, tma_stride};
+use super::stream::StreamRef;
+use crate::{Dense, Element};
+
+/// A dense matrix in device memory, owned or foreign: lines of adjacent elements that lie `ld` elements
+/// apart, rows in row-major order and columns in column-major order.
+///
+/// The base is a multiple of 16 bytes and so is the stride between lines, always: TMA can address it.
+#[derive(Debug)]
+pub struct DeviceDense<T: Plain> {
+    rows: usize,
+    cols: usize,
+    layout: Layout,
+    ld: usize,
+    memory: Memory<T>,
+}
+
+#[derive(Debug)]
+enum Memory<T: Plain> {
+    Owned(DeviceBuffer<T>),
+    Foreign(DevicePtr),
+}
+
+impl<T: Element + Plain> DeviceDense<T> {
+    /// Copies a matrix to the device; done when it returns. A matrix whose lines do not lie a multiple of 16
+    /// bytes apart is padded on the way.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`].
+    pub fn upload(device: &Device, host: &Dense<T>) -> Result<Self, GpuError> {
+        let (rows, cols, layout) = (host.rows(), host.cols(), host.layout());
+        // A host matrix may have a longer allocation than its lines need, or end right after its last line.
+        let copied = if host.data().len() == lines(rows, cols, layout).0 * host.ld()
+            && tma_stride::<T>(host.ld())
+        {
+            (host.ld(), DeviceBuffer::from_slice(device, host.data())?)
+        } else {
+            let padded = host.to_layout(layout);
+            (
+                padded.ld(),
+                DeviceBuffer::from_slice(device, padded.data())?,
+            )
+        };
+        let (ld, buffer) = copied;
+        Ok(Self {
+            rows,
+            cols,
+            layout,
+            ld,
+            memory: Memory::Owned(buffer),
+        })
+    }
+
+    /// Copies the matrix to the host after all work on the device. Only for matrices this crate allocated.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`] with the error of an earlier launch; [`GpuError::Download`] for foreign memory.
+    pub fn download(&self) -> Result<Dense<T>, GpuError> {
+        self.host_matrix(self.owned()?.to_vec()?)
+    }
+
+    /// Copies the matrix to the host after what is enqueued on `stream`, and waits for it.
+    ///
+    /// # Errors
+    /// As [`DeviceDense::download`].
+    pub fn download_on(&self, stream: StreamRef<'_>) -> Result<Dense<T>, GpuError> {
+        self.host_matrix(self.owned()?.to_vec_on(stream)?)
+    }
+
+    fn host_matrix(&self, data: Vec<T>) -> Result<Dense<T>, GpuError> {
+        Dense::from_vec(self.rows, self.cols, self.layout, self.ld, data)
+            .map_err(|error| GpuError::Download(error.to_string()))
+    }
+}
+
+impl<T: Plain> DeviceDense<T> {
+    /// A matrix of zeros with padded lines.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`], [`GpuError::TooLarge`].
+    pub fn zeros(
+        device: &Device,
+        rows: usize,
+        cols: usize,
+        layout: Layout,
+    ) -> Result<Self, GpuError> {
+        let (lines, line) = lines(rows, cols, layout);
+        let ld = padded_ld::<T>(line);
+        let size = size_of::<T>();
+        let len = lines.checked_mul(ld).ok_or(GpuError::TooLarge {
+            len: usize::MAX,
+            size,
+        })?;
+        Ok(Self {
+            rows,
+            cols,
+            layout,
+            ld,
+            memory: Memory::Owned(DeviceBuffer::zeroed(device, len)?),
+        })
+    }
+
+    /// Sees somebody else's device memory as a matrix. Nothing is copied, and nothing freed when dropped.
+    ///
+    /// # Errors
+    /// [`GpuError::Foreign`] if the base or the stride between lines is not a multiple of 16 bytes, with the
+    /// padding to use.
+    ///
+    /// # Safety
+    /// For as long as the value is used in launches, `ptr` must be device memory, on the device of those
+    /// launches, of at least `ld` elements times the number of lines (rows in row-major order, columns in
+    /// column-major order).
+    pub unsafe fn from_raw(
+        ptr: DevicePtr,
+        rows: usize,
+        cols: usize,
+        layout: Layout,
+        ld: usize,
+    ) -> Result<Self, ForeignError> {
+        foreign::check::<T>(ptr, rows, cols, layout, ld)?;
+        Ok(Self {
+            rows,
+            cols,
+            layout,
+            ld,
+            memory: Memory::Foreign(ptr),
+        })
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Columns.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Whether rows or columns are contiguous.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Leading dimension: elements from the start of one line to the start of the next.
+    pub fn ld(&self) -> usize {
+        self.ld
+    }
+
+    /// The address of the first element.
+    pub fn ptr(&self) -> DevicePtr {
+        match &self.memory {
+            Memory::Owned(buffer) => buffer.ptr(),
+            Memory::Foreign(ptr) => *ptr,
+        }
+    }
+
+    /// Sets every byte, padding included, after all work on the device, and waits. 0xFF makes the elements
+    /// NaN. Only for matrices this crate allocated.
+    ///
+    /// # Errors
+    /// [`GpuError::Download`] for foreign memory.
+    pub fn fill_bytes(&mut self, byte: u8) -> Result<(), GpuError> {
+        self.owned_mut()?.fill_bytes(byte)
+    }
+
+    /// Enqueues setting every byte, padding included.
+    ///
+    /// # Errors
+    /// As [`DeviceDense::fill_bytes`].
+    pub fn fill_bytes_on(&mut self, byte: u8, stream: StreamRef<'_>) -> Result<(), GpuError> {
+        self.owned_mut()?.fill_bytes_on(byte, stream)
+    }
+
+    fn owned(&self) -> Result<&DeviceBuffer<T>, GpuError> {
+        match &self.memory {
+            Memory::Owned(buffer) => Ok(buffer),
+            Memory::Foreign(_) => Err(foreign_memory()),
+        }
+    }
+
+    fn owned_mut(&mut self) -> Result<&mut DeviceBuffer<T>, GpuError> {
+        match &mut self.memory {
+            Memory::Owned(buffer) => Ok(buffer),
+            Memory::Foreign(_) => Err(foreign_memory()),
+        }
+    }
+}
+
+fn foreign_memory() -> GpuError {
+    GpuError::Download(
+        "it lies in foreign memory\n  help: copy it with the library that allocated it".into(),
+    )
+}

@@ -1,0 +1,58 @@
+//! The GPU: devices, modules, memory, tensor maps, launches, streams, events and graphs.
+//!
+//! Everything here goes through the CUDA driver, which is loaded when the first device is opened: the
+//! program builds and starts where there is none, and [`Device::open`] says so in words.
+//!
+//! ```no_run
+//! use bsr_runtime::gpu::{Device, DeviceBuffer, Module, Stream};
+//!
+//! # fn main() -> Result<(), bsr_runtime::gpu::GpuError> {
+//! # let ptx = "";
+//! let device = Device::open(0)?;
+//! let module = Module::load(&device, ptx)?;
+//! let function = module.function("kernel")?;
+//! let stream = Stream::new(&device)?;
+//! let numbers = DeviceBuffer::from_slice(&device, &[1.0_f32, 2.0])?;
+//! println!("{:?}, {} registers", device, function.attributes()?.registers);
+//! # let _ = (stream, numbers);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Order and lifetimes
+//! Functions whose name ends in `_on`, and launches, enqueue on a stream; everything else is done when it
+//! returns. Buffers, modules and streams hold the device they were made on. A launch does not hold the
+//! buffers it works on: its caller keeps them alive, which is why launches are `unsafe`.
+
+mod bsr;
+mod buffer;
+mod cubin;
+pub mod cublaslt;
+mod dense;
+mod device;
+mod error;
+mod event;
+mod foreign;
+mod graph;
+mod jit_log;
+mod l2;
+mod launch;
+mod module;
+mod stream;
+pub mod tensor_map;
+
+pub use bsr::{DeviceBsr, Fingerprint};
+pub use bsr_codegen::{LaunchShape, Operand, TensorMap};
+pub use buffer::{DeviceBuffer, DevicePtr, Plain};
+pub use cudarc::driver::sys::{CUstream, CUtensorMap};
+pub use dense::DeviceDense;
+pub use device::{Device, DeviceInfo};
+pub use error::GpuError;
+pub use event::Event;
+pub use foreign::ForeignError;
+pub use graph::Graph;
+pub use l2::L2Flush;
+pub use launch::{LaunchDims, launch, launch_params};
+pub use module::{Function, FunctionAttributes, Module};
+pub use stream::{Stream, StreamRef};
+pub use tensor_map::{TensorMapCache, TensorMapError, TensorMapFault};

@@ -1,0 +1,103 @@
+//! Why a kernel cannot be loaded or launched.
+
+use bsr_codegen::{Dtype, Layout};
+
+use crate::gpu::GpuError;
+
+/// Why a kernel cannot be loaded or launched. Nothing was launched and nothing written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// The device or its driver.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// No cluster of the kernel fits the device.
+    #[error(
+        "the kernel does not fit the device\n  0 clusters of {cluster} CTAs with {shared_bytes} B of shared memory fit\n  help: a smaller bn, fewer stages, or cluster = 1"
+    )]
+    DoesNotFit {
+        /// CTAs of a cluster.
+        cluster: u32,
+        /// Shared memory of a CTA.
+        shared_bytes: u32,
+    },
+    /// An operand has another element type than the kernel was compiled for.
+    #[error(
+        "{operand} is {found}, the kernel was compiled for {expected}\n  help: {key} = {found}, or cast {operand}"
+    )]
+    Dtype {
+        /// `"A"`, `"B"` or `"C"`.
+        operand: &'static str,
+        /// The spec key.
+        key: &'static str,
+        /// The matrix's element type.
+        found: Dtype,
+        /// The kernel's.
+        expected: Dtype,
+    },
+    /// The matrix has other blocks than the kernel was compiled for.
+    #[error(
+        "the matrix has {found_m} x {found_k} blocks, the kernel multiplies {bm} x {bk} blocks\n  help: a kernel with bm = {found_m}, bk = {found_k}, or re-block the matrix"
+    )]
+    Block {
+        /// Block rows of the matrix.
+        found_m: usize,
+        /// Block columns of the matrix.
+        found_k: usize,
+        /// Block rows of the kernel.
+        bm: u32,
+        /// Block columns of the kernel.
+        bk: u32,
+    },
+    /// The shapes of A, B and C do not belong together.
+    #[error(
+        "the shapes do not multiply: A is {a_rows} x {a_cols}, B is {b_rows} x {b_cols}, C is {c_rows} x {c_cols}\n  help: C[m, n] = A[m, k] * B[k, n]"
+    )]
+    #[allow(missing_docs)]
+    Shapes {
+        a_rows: usize,
+        a_cols: usize,
+        b_rows: usize,
+        b_cols: usize,
+        c_rows: usize,
+        c_cols: usize,
+    },
+    /// An operand is laid out in another order than the kernel was compiled for.
+    #[error(
+        "{operand} is {found}-major, the kernel reads it {expected}-major\n  help: {key} = {found}, or another copy of {operand}"
+    )]
+    Layout {
+        /// `"B"` or `"C"`.
+        operand: &'static str,
+        /// The spec key.
+        key: &'static str,
+        /// The matrix's layout.
+        found: Layout,
+        /// The kernel's layout.
+        expected: Layout,
+    },
+    /// A size that 32-bit tile coordinates cannot hold.
+    #[error(
+        "{what} = {value} is too large\n  {value} >= 2^{bits}; tile coordinates are 32-bit and need room for one tile more\n  help: split the problem"
+    )]
+    TooLarge {
+        /// What.
+        what: &'static str,
+        /// How large.
+        value: u64,
+        /// The limit's exponent.
+        bits: u32,
+    },
+    /// C overlaps an operand that the kernel reads.
+    #[error(
+        "C overlaps {operand} in device memory\n  C is at {c:#x} .. {c_end:#x}, {operand} at {other:#x} .. {other_end:#x}; tiles of C are written while {operand} is still read\n  help: another buffer for C"
+    )]
+    #[allow(missing_docs)]
+    Overlap {
+        operand: &'static str,
+        c: u64,
+        c_end: u64,
+        other: u64,
+        other_end: u64,
+    },
+}

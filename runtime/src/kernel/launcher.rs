@@ -1,0 +1,316 @@
+//! The untyped launcher: what [`super::Loaded`] and the `bsr` command share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bsr_codegen::{LaunchShape, Plan, Problem};
+
+use super::KernelError;
+use crate::gpu::{
+    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, Fingerprint, Function,
+    LaunchDims, Module, Plain, StreamRef, TensorMapCache,
+};
+use crate::schedule::WorkPlan;
+use crate::{Dtype, Element, Layout};
+
+/// Sizes stay below this power of two, so that a tile's coordinates and the coordinate that means "outside"
+/// fit 32 bits.
+const COORDINATE_BITS: u32 = 30;
+/// Work plans kept: patterns and numbers of columns that alternate in one application.
+const KEPT: usize = 256;
+
+/// A kernel on a device and the work plans of the patterns it has met.
+#[derive(Debug)]
+pub struct Launcher {
+    plan: Plan,
+    function: Function,
+    device: Device,
+    /// Clusters that run at the same time.
+    clusters: u32,
+    maps: TensorMapCache,
+    work: Mutex<HashMap<(Fingerprint, usize), Arc<Work>>>,
+}
+
+/// A work plan on the device.
+#[derive(Debug)]
+struct Work {
+    clusters: u32,
+    offsets: DeviceBuffer<u32>,
+    items: DeviceBuffer<u32>,
+}
+
+impl Launcher {
+    /// Loads `ptx`, the text of `plan`, on a device.
+    ///
+    /// # Errors
+    /// [`KernelError::Gpu`] with the driver's log if it refuses the PTX, or if the device is of another
+    /// architecture than the plan's; [`KernelError::DoesNotFit`].
+    pub fn load(device: &Device, plan: &Plan, ptx: &str, entry: &str) -> Result<Self, KernelError> {
+        device.check_target(plan.arch().target)?;
+        let function = Module::load(device, ptx)?.function(entry)?;
+        let dims = LaunchDims {
+            grid: plan.cluster(),
+            block: plan.threads(),
+            cluster: plan.cluster(),
+            shared_bytes: plan.shared_bytes(),
+        };
+        let clusters = function.max_active_clusters(dims)?;
+        if clusters == 0 {
+            return Err(KernelError::DoesNotFit {
+                cluster: plan.cluster(),
+                shared_bytes: plan.shared_bytes(),
+            });
+        }
+        Ok(Self {
+            plan: plan.clone(),
+            function,
+            device: device.clone(),
+            clusters,
+            maps: TensorMapCache::new(device),
+            work: Mutex::default(),
+        })
+    }
+
+    /// The device the kernel is loaded on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The loaded function.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// Clusters that run at the same time.
+    pub fn clusters(&self) -> u32 {
+        self.clusters
+    }
+
+    /// Makes the work plan for a pattern and `n` columns ahead of the first launch.
+    ///
+    /// # Errors
+    /// As [`Launcher::launch`].
+    pub fn prepare<A: Element + Plain>(
+        &self,
+        a: &DeviceBsr<A>,
+        n: usize,
+    ) -> Result<(), KernelError> {
+        self.check_block(a)?;
+        check_sizes(a, n)?;
+        self.work(a, n).map(drop)
+    }
+
+    /// Enqueues C = A * B on `stream`; see [`super::Loaded::launch`].
+    ///
+    /// # Errors
+    /// Shapes, blocks or layouts that do not fit the kernel, sizes beyond 32-bit coordinates, C overlapping an
+    /// operand, or the driver's refusal. Nothing is launched in these cases.
+    pub fn launch<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+        &self,
+        stream: StreamRef<'_>,
+        a: &DeviceBsr<A>,
+        b: &DeviceDense<B>,
+        c: &mut DeviceDense<C>,
+    ) -> Result<(), KernelError> {
+        self.check(a, b, c)?;
+        if c.rows() == 0 || c.cols() == 0 {
+            return Ok(());
+        }
+        let work = self.work(a, b.cols())?;
+        let problem = Problem {
+            m: a.rows() as u64,
+            n: b.cols() as u64,
+            k: a.cols() as u64,
+            nnzb: a.nnzb() as u64,
+            ldb: b.ld() as u64,
+            ldc: c.ld() as u64,
+        };
+        let shape = self.plan.launch(&problem, work.clusters);
+        // Without stored blocks nothing is read: any valid address serves as A and B.
+        let bases = if a.nnzb() == 0 {
+            [c.ptr(); 3]
+        } else {
+            [a.values().ptr(), b.ptr(), c.ptr()]
+        };
+        let maps = self.maps(&shape, bases)?;
+        let pointers = [a.col_idx().ptr(), work.offsets.ptr(), work.items.ptr()];
+        // SAFETY: the kernel is the plan's, whose six parameters these are; the maps describe the matrices,
+        // which the checks above have found to be of the problem's shape; the work plan was made for this
+        // pattern (by fingerprint) and this number of columns.
+        unsafe { gpu::launch(&self.function, &shape, maps.each_ref(), pointers, stream)? };
+        Ok(())
+    }
+
+    fn maps(
+        &self,
+        shape: &LaunchShape,
+        bases: [DevicePtr; 3],
+    ) -> Result<[gpu::CUtensorMap; 3], KernelError> {
+        let [a, b, c] = &shape.maps;
+        Ok([
+            self.maps.get(bases[0], a)?,
+            self.maps.get(bases[1], b)?,
+            self.maps.get(bases[2], c)?,
+        ])
+    }
+
+    fn work<A: Element + Plain>(
+        &self,
+        a: &DeviceBsr<A>,
+        n: usize,
+    ) -> Result<Arc<Work>, KernelError> {
+        let key = (a.fingerprint(), n);
+        let mut kept = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(work) = kept.get(&key) {
+            return Ok(Arc::clone(work));
+        }
+        let plan = WorkPlan::new(&self.plan, a.row_ptr(), a.rows(), n, self.clusters);
+        let words: Vec<u32> = plan
+            .items
+            .iter()
+            .flat_map(|item| [item.c_row, item.c_col, item.a_row, item.blocks])
+            .collect();
+        let work = Arc::new(Work {
+            clusters: plan.clusters(),
+            offsets: DeviceBuffer::from_slice(&self.device, &plan.offsets)?,
+            items: DeviceBuffer::from_slice(&self.device, &words)?,
+        });
+        if kept.len() == KEPT {
+            // A launch in flight may still read the plans that go.
+            self.device.synchronize()?;
+            kept.clear();
+        }
+        kept.insert(key, Arc::clone(&work));
+        Ok(work)
+    }
+
+    fn check<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+        &self,
+        a: &DeviceBsr<A>,
+        b: &DeviceDense<B>,
+        c: &DeviceDense<C>,
+    ) -> Result<(), KernelError> {
+        self.check_block(a)?;
+        if a.cols() != b.rows() || a.rows() != c.rows() || b.cols() != c.cols() {
+            return Err(KernelError::Shapes {
+                a_rows: a.rows(),
+                a_cols: a.cols(),
+                b_rows: b.rows(),
+                b_cols: b.cols(),
+                c_rows: c.rows(),
+                c_cols: c.cols(),
+            });
+        }
+        let spec = self.plan.spec();
+        check_dtype("A", "a", A::DTYPE, spec.a)?;
+        check_dtype("B", "b", B::DTYPE, spec.b)?;
+        check_dtype("C", "out", C::DTYPE, spec.out)?;
+        check_layout("B", "b_layout", b.layout(), spec.b_layout)?;
+        check_layout("C", "c_layout", c.layout(), spec.c_layout)?;
+        check_sizes(a, b.cols())?;
+        let c_range = range(c);
+        check_overlap("B", c_range, range(b))?;
+        let values = a.values();
+        check_overlap(
+            "A",
+            c_range,
+            (values.ptr(), values.ptr() + values.bytes() as u64),
+        )
+    }
+
+    fn check_block<A: Element + Plain>(&self, a: &DeviceBsr<A>) -> Result<(), KernelError> {
+        let spec = self.plan.spec();
+        let (found_m, found_k) = a.block();
+        if (found_m, found_k) == (spec.bm as usize, spec.bk as usize) {
+            Ok(())
+        } else {
+            Err(KernelError::Block {
+                found_m,
+                found_k,
+                bm: spec.bm,
+                bk: spec.bk,
+            })
+        }
+    }
+}
+
+fn check_dtype(
+    operand: &'static str,
+    key: &'static str,
+    found: Dtype,
+    expected: Dtype,
+) -> Result<(), KernelError> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(KernelError::Dtype {
+            operand,
+            key,
+            found,
+            expected,
+        })
+    }
+}
+
+fn check_layout(
+    operand: &'static str,
+    key: &'static str,
+    found: Layout,
+    expected: Layout,
+) -> Result<(), KernelError> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(KernelError::Layout {
+            operand,
+            key,
+            found,
+            expected,
+        })
+    }
+}
+
+fn check_sizes<A: Element + Plain>(a: &DeviceBsr<A>, n: usize) -> Result<(), KernelError> {
+    let rows_of_values = a.nnzb() as u64 * a.block().0 as u64;
+    for (what, value, bits) in [
+        ("rows of A", a.rows() as u64, COORDINATE_BITS),
+        ("columns of A", a.cols() as u64, COORDINATE_BITS),
+        ("columns of B", n as u64, COORDINATE_BITS),
+        ("stored blocks x block rows", rows_of_values, 31),
+    ] {
+        if value >= 1 << bits {
+            return Err(KernelError::TooLarge { what, value, bits });
+        }
+    }
+    Ok(())
+}
+
+/// First and last byte address (exclusive) of a dense matrix.
+fn range<T: Element + Plain>(dense: &DeviceDense<T>) -> (u64, u64) {
+    let lines = if dense.layout() == Layout::RowMajor {
+        dense.rows()
+    } else {
+        dense.cols()
+    };
+    (
+        dense.ptr(),
+        dense.ptr() + (lines * dense.ld() * size_of::<T>()) as u64,
+    )
+}
+
+fn check_overlap(
+    operand: &'static str,
+    c: (u64, u64),
+    other: (u64, u64),
+) -> Result<(), KernelError> {
+    if c.0 < other.1 && other.0 < c.1 {
+        return Err(KernelError::Overlap {
+            operand,
+            c: c.0,
+            c_end: c.1,
+            other: other.0,
+            other_end: other.1,
+        });
+    }
+    Ok(())
+}

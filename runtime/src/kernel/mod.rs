@@ -1,0 +1,111 @@
+//! Kernels on a device: loaded once, prepared per pattern, launched on a caller's stream.
+
+mod error;
+mod launcher;
+
+use std::marker::PhantomData;
+
+use bsr_codegen::{KernelSpec, Plan};
+
+pub use error::KernelError;
+pub use launcher::Launcher;
+
+use crate::gpu::{Device, DeviceBsr, DeviceDense, Plain, Stream, StreamRef};
+use crate::{Bsr, Dense, Element};
+
+/// A kernel that `#[bsr_kernel]` compiled: what the attribute implements on the item it stands on.
+///
+/// ```ignore
+/// #[bsr_kernel(bm = 512, bn = 128, bk = 112)]
+/// fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
+///
+/// let kernel = spmm::load(&device)?;
+/// kernel.launch(&stream, &a, &b, &mut c)?;
+/// ```
+pub trait Kernel: Sized + 'static {
+    /// Element type of A.
+    type A: Element + Plain;
+    /// Element type of B.
+    type B: Element + Plain;
+    /// Element type of C.
+    type Out: Element + Plain;
+    /// What was asked.
+    const SPEC: KernelSpec;
+    /// The PTX, made at compile time.
+    const PTX: &'static str;
+    /// The kernel's name in the PTX.
+    const ENTRY: &'static str;
+
+    /// The plan of [`Kernel::SPEC`].
+    fn plan() -> &'static Plan;
+
+    /// Loads the kernel on a device: the driver compiles the PTX.
+    ///
+    /// # Errors
+    /// [`KernelError::Gpu`] with the driver's log if it refuses the PTX or the device is no Hopper GPU;
+    /// [`KernelError::DoesNotFit`].
+    fn load(device: &Device) -> Result<Loaded<Self>, KernelError> {
+        let launcher = Launcher::load(device, Self::plan(), Self::PTX, Self::ENTRY)?;
+        Ok(Loaded {
+            launcher,
+            kernel: PhantomData,
+        })
+    }
+}
+
+/// A kernel on a device, with the types of its operands.
+#[derive(Debug)]
+pub struct Loaded<K> {
+    launcher: Launcher,
+    kernel: PhantomData<fn() -> K>,
+}
+
+impl<K: Kernel> Loaded<K> {
+    /// Makes the work plan for a pattern and `n` columns of B ahead of the first launch, which then allocates
+    /// nothing: needed before a launch is captured into a CUDA graph.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch`].
+    pub fn prepare(&self, a: &DeviceBsr<K::A>, n: usize) -> Result<(), KernelError> {
+        self.launcher.prepare(a, n)
+    }
+
+    /// Enqueues C = A * B on `stream` and returns at once.
+    ///
+    /// The first launch for a pattern and a number of columns makes its work plan (host work and one small
+    /// allocation); later ones allocate nothing. Nothing synchronizes. The matrices are borrowed only for the
+    /// call: keep them alive until the stream has been synchronized.
+    ///
+    /// # Errors
+    /// Shapes, blocks or layouts that do not fit the kernel, sizes beyond 32-bit coordinates, C overlapping an
+    /// operand, or the driver's refusal. Nothing is launched in these cases.
+    pub fn launch<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        a: &DeviceBsr<K::A>,
+        b: &DeviceDense<K::B>,
+        c: &mut DeviceDense<K::Out>,
+    ) -> Result<(), KernelError> {
+        self.launcher.launch(stream.into(), a, b, c)
+    }
+
+    /// Host matrices in, host matrix out: uploads, multiplies, waits, downloads.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch`].
+    pub fn multiply(&self, a: &Bsr<K::A>, b: &Dense<K::B>) -> Result<Dense<K::Out>, KernelError> {
+        let device = self.launcher.device();
+        let stream = Stream::new(device)?;
+        let a = DeviceBsr::upload(device, a)?;
+        let b = DeviceDense::upload(device, b)?;
+        let mut c = DeviceDense::zeros(device, a.rows(), b.cols(), K::SPEC.c_layout)?;
+        self.launch(&stream, &a, &b, &mut c)?;
+        stream.synchronize()?;
+        Ok(c.download()?)
+    }
+
+    /// The untyped launcher.
+    pub fn launcher(&self) -> &Launcher {
+        &self.launcher
+    }
+}

@@ -1,0 +1,173 @@
+//! What can be wrong with a file.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bsr_codegen::Dtype;
+use thiserror::Error;
+
+use crate::BsrError;
+
+/// Why a file was refused: which file, where in it, the fact, and what to do.
+#[derive(Debug)]
+pub struct ReadError {
+    file: PathBuf,
+    place: Place,
+    problem: ReadProblem,
+}
+
+/// Where in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The file as a whole.
+    Whole,
+    /// A line of a text file, counted from 1.
+    Line(usize),
+    /// A member of an archive.
+    Member(&'static str),
+}
+
+impl ReadError {
+    pub(super) fn new(file: &Path, place: Place, problem: impl Into<ReadProblem>) -> Self {
+        Self {
+            file: file.to_path_buf(),
+            place,
+            problem: problem.into(),
+        }
+    }
+
+    /// The file, as it was named to the reader.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The line of a text file, counted from 1, where there is one to name.
+    pub fn line(&self) -> Option<usize> {
+        match self.place {
+            Place::Line(line) => Some(line),
+            Place::Whole | Place::Member(_) => None,
+        }
+    }
+
+    /// What is wrong.
+    pub fn problem(&self) -> &ReadProblem {
+        &self.problem
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        match self.place {
+            Place::Whole => {}
+            Place::Line(line) => write!(f, ":{line}")?,
+            Place::Member(member) => write!(f, "/{member}.npy")?,
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+impl std::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.problem.source()
+    }
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReadProblem {
+    /// It cannot be read.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// Its name does not say which format it has.
+    #[error(
+        "{}; the readers know .mtx (Matrix Market), .smtx (DLMC) and .npz (scipy.sparse.save_npz)",
+        match extension { Some(text) => format!("the extension .{text} names no known format"), None => "the name has no extension".into() }
+    )]
+    Extension {
+        /// The last extension of the name, if it has one.
+        extension: Option<String>,
+    },
+    /// A right file of a kind that is not read.
+    #[error("{fact}; {remedy}")]
+    Unsupported {
+        /// What it is.
+        fact: String,
+        /// How to make a file that is read.
+        remedy: &'static str,
+    },
+    /// Not what the format says.
+    #[error("{fact}; {remedy}")]
+    Malformed {
+        /// What stands there.
+        fact: String,
+        /// What should stand there.
+        remedy: &'static str,
+    },
+    /// The content is right, but not as blocks of this size and type.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
+}
+
+impl ReadProblem {
+    pub(super) fn malformed(fact: impl Into<String>, remedy: &'static str) -> Self {
+        Self::Malformed {
+            fact: fact.into(),
+            remedy,
+        }
+    }
+
+    pub(super) fn unsupported(fact: impl Into<String>, remedy: &'static str) -> Self {
+        Self::Unsupported {
+            fact: fact.into(),
+            remedy,
+        }
+    }
+}
+
+/// Why a sparse matrix cannot be had in blocks of this size and type.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ConvertError {
+    /// The format refuses the shape, the block or the number of blocks.
+    #[error(transparent)]
+    Bsr(#[from] BsrError),
+    /// A finite value would become infinite.
+    #[error(
+        "{value:e} at row {row}, column {col} exceeds the largest {dtype}, {largest:e}; \
+         {remedy}"
+    )]
+    Range {
+        /// Row of the value.
+        row: usize,
+        /// Column of the value.
+        col: usize,
+        /// The value.
+        value: f64,
+        /// The element type asked for.
+        dtype: Dtype,
+        /// Its largest finite value.
+        largest: f64,
+        /// What would hold the value.
+        remedy: &'static str,
+    },
+    /// The blocks do not fit in memory.
+    #[error(
+        "{true_nnz} nonzeros fall into {nnzb} blocks of {bm} x {bk}: {nnzb} * {bm} * {bk} * {} bytes do not fit in \
+         memory; choose a smaller block", dtype.bytes()
+    )]
+    Memory {
+        /// Nonzeros of the matrix.
+        true_nnz: usize,
+        /// Blocks that hold them.
+        nnzb: usize,
+        /// Rows of a block.
+        bm: usize,
+        /// Columns of a block.
+        bk: usize,
+        /// The element type asked for.
+        dtype: Dtype,
+    },
+}

@@ -1,0 +1,80 @@
+//! Sparse matrices from files: Matrix Market `.mtx`, DLMC `.smtx` and scipy `.npz`.
+//!
+//! A reader gives a [`Sparse`]; a block size makes a [`Bsr`] of it and says what the blocking costs
+//! ([`FillIn`]). Memory grows with what a file really holds, never with what its header claims.
+
+mod error;
+mod mtx;
+mod npy;
+mod npz;
+mod smtx;
+mod sparse;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+pub use error::{ConvertError, ReadError, ReadProblem};
+pub use mtx::parse as parse_mtx;
+pub use npz::parse as parse_npz;
+pub use smtx::parse as parse_smtx;
+pub use sparse::{FillIn, Sparse, TripletError};
+
+use crate::{Bsr, Element};
+use error::Place;
+
+/// No file may claim more rows or columns than this: a row of zeros costs the file nothing, but costs us
+/// a row pointer.
+const LONGEST_SIDE: usize = 1 << 27;
+
+/// Reads the matrix in `path` in blocks of `block` elements; the extension says the format. A pattern
+/// without values (`.smtx`) gets values from N(0, 1), drawn from `seed`.
+///
+/// # Errors
+/// When the file cannot be read, is not what its extension says, or cannot be had in these blocks.
+pub fn open<T: Element>(
+    path: impl AsRef<Path>,
+    block: (usize, usize),
+    seed: u64,
+) -> Result<(Bsr<T>, FillIn), ReadError> {
+    let path = path.as_ref();
+    load(path, seed)?
+        .to_bsr(block)
+        .map_err(|problem| ReadError::new(path, Place::Whole, problem))
+}
+
+/// Reads the matrix in `path` as the file holds it; the extension says the format. A pattern without values
+/// (`.smtx`) gets values from N(0, 1), drawn from `seed`.
+///
+/// # Errors
+/// When the file cannot be read or is not what its extension says.
+pub fn load(path: impl AsRef<Path>, seed: u64) -> Result<Sparse, ReadError> {
+    let path = path.as_ref();
+    let io = |error| ReadError::new(path, Place::Whole, ReadProblem::Io(error));
+    let extension = path
+        .extension()
+        .map(|text| text.to_string_lossy().to_ascii_lowercase());
+    match extension.as_deref() {
+        Some("mtx") => mtx::parse(&std::fs::read(path).map_err(io)?, path),
+        Some("smtx") => smtx::parse(&std::fs::read(path).map_err(io)?, path, seed),
+        Some("npz") => npz::parse(BufReader::new(File::open(path).map_err(io)?), path),
+        _ => Err(ReadError::new(
+            path,
+            Place::Whole,
+            ReadProblem::Extension { extension },
+        )),
+    }
+}
+
+/// Refuses sides that no matrix of this kind has.
+fn check_sides(rows: usize, cols: usize) -> Result<(), ReadProblem> {
+    for (what, side) in [("rows", rows), ("columns", cols)] {
+        if side > LONGEST_SIDE {
+            return Err(ReadProblem::unsupported(
+                format!("{side} {what} are more than {LONGEST_SIDE}"),
+                "split the matrix, or check the size the file states",
+            ));
+        }
+    }
+    Ok(())
+}

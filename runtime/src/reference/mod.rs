@@ -1,0 +1,229 @@
+//! The product that every kernel is judged by: computed on the CPU, accumulated in `f64`.
+//!
+//! Elements of `f16`, `bf16` and `f32` are exact in `f32` and products of two `f32` are exact in `f64`, so the
+//! only rounding is that of the sum. Each element of C adds its products in ascending order of the column of
+//! A, whatever the number of threads and whichever rows are asked for.
+
+mod compare;
+
+use rayon::prelude::*;
+use thiserror::Error;
+
+pub use compare::{Comparison, relative_error};
+
+use crate::{Bsr, DenseView, Element};
+
+/// Rows of C that one task computes: enough to use a widened panel of B many times.
+const TASK_ROWS: usize = 32;
+/// Columns and rows of the panel of B that is widened at a time: 64 KiB of `f32`.
+const PANEL: (usize, usize) = (256, 64);
+
+/// Why a reference could not be computed or compared.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReferenceError {
+    /// A and B do not fit together.
+    #[error(
+        "A is {m} x {k}, B is {b_rows} x {n}: the columns of A are the rows of B; give B {k} rows"
+    )]
+    Inner {
+        /// Rows of A.
+        m: usize,
+        /// Columns of A.
+        k: usize,
+        /// Rows of B.
+        b_rows: usize,
+        /// Columns of B.
+        n: usize,
+    },
+    /// A row that the matrix does not have.
+    #[error(
+        "rows[{at}] = {row} is not a row of a matrix with {rows} rows; ask for rows in 0..{rows}"
+    )]
+    Row {
+        /// Position in the list of rows.
+        at: usize,
+        /// The row.
+        row: usize,
+        /// Rows of the matrix.
+        rows: usize,
+    },
+    /// Two results of different size.
+    #[error("{got} elements against {rows} * {cols} = {} wanted; compare matrices of one shape", rows * cols)]
+    Shape {
+        /// Elements to judge.
+        got: usize,
+        /// Rows wanted.
+        rows: usize,
+        /// Columns wanted.
+        cols: usize,
+    },
+}
+
+/// The product A * B as `rows * n` values, row by row, accumulated in `f64`; only stored blocks are multiplied.
+///
+/// # Errors
+/// When B does not have as many rows as A has columns.
+pub fn multiply<'b, A: Element, B: Element>(
+    a: &Bsr<A>,
+    b: impl Into<DenseView<'b, B>>,
+) -> Result<Vec<f64>, ReferenceError> {
+    let rows: Vec<usize> = (0..a.rows()).collect();
+    multiply_rows(a, b, &rows)
+}
+
+/// Chosen rows of the product A * B, in the order of `rows`: `rows.len() * n` values, row by row, each bit the
+/// same as from [`multiply`].
+///
+/// # Errors
+/// When B does not have as many rows as A has columns, or A does not have one of the rows.
+pub fn multiply_rows<'b, A: Element, B: Element>(
+    a: &Bsr<A>,
+    b: impl Into<DenseView<'b, B>>,
+    rows: &[usize],
+) -> Result<Vec<f64>, ReferenceError> {
+    let b = b.into();
+    let n = b.cols();
+    if a.cols() != b.rows() {
+        return Err(ReferenceError::Inner {
+            m: a.rows(),
+            k: a.cols(),
+            b_rows: b.rows(),
+            n,
+        });
+    }
+    if let Some(at) = rows.iter().position(|&row| row >= a.rows()) {
+        return Err(ReferenceError::Row {
+            at,
+            row: rows[at],
+            rows: a.rows(),
+        });
+    }
+    let mut product = vec![0.0; rows.len() * n];
+    if n == 0 {
+        return Ok(product);
+    }
+
+    // One task for neighbouring entries of `rows` that lie in one block row: they share its blocks.
+    let bm = a.block().0;
+    let mut rest = &mut product[..];
+    let mut tasks = Vec::new();
+    for same_block_row in rows.chunk_by(|one, next| one / bm == next / bm) {
+        for rows in same_block_row.chunks(TASK_ROWS) {
+            let out;
+            (out, rest) = rest.split_at_mut(rows.len() * n);
+            tasks.push((rows, out));
+        }
+    }
+    tasks
+        .into_par_iter()
+        .for_each_init(Scratch::new, |scratch, (rows, out)| {
+            add_rows(a, b, rows, out, scratch);
+        });
+    Ok(product)
+}
+
+/// Widened pieces of A and B.
+struct Scratch {
+    a: Vec<f32>,
+    b: Vec<f32>,
+    line: Vec<f32>,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let (width, depth) = PANEL;
+        Self {
+            a: vec![0.0; depth],
+            b: vec![0.0; width * depth],
+            line: vec![0.0; depth],
+        }
+    }
+}
+
+/// Adds to `out` the rows `rows` of A * B; all of them lie in one block row.
+fn add_rows<A: Element, B: Element>(
+    a: &Bsr<A>,
+    b: DenseView<'_, B>,
+    rows: &[usize],
+    out: &mut [f64],
+    scratch: &mut Scratch,
+) {
+    let ((bm, bk), n) = (a.block(), b.cols());
+    let block_row = rows[0] / bm;
+    for first_col in (0..n).step_by(PANEL.0) {
+        let width = PANEL.0.min(n - first_col);
+        for block in a.blocks_of(block_row) {
+            let first_k = a.col_idx()[block] as usize * bk;
+            let depth = bk.min(a.cols() - first_k);
+            for k in (0..depth).step_by(PANEL.1) {
+                let depth = PANEL.1.min(depth - k);
+                let panel = scratch.b.chunks_exact_mut(width).take(depth);
+                widen_panel(b, first_k + k, first_col, panel, &mut scratch.line[..depth]);
+                for (&row, out) in rows.iter().zip(out.chunks_exact_mut(n)) {
+                    let a_row = &a.block_values(block)[(row % bm) * bk + k..][..depth];
+                    A::widen(a_row, &mut scratch.a[..depth]);
+                    add_row(
+                        &scratch.a[..depth],
+                        &scratch.b[..width * depth],
+                        &mut out[first_col..][..width],
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Widens a part of B, `panel.len()` rows from row `first_row` on, columns from `first_col` on, row by row.
+fn widen_panel<'p, B: Element>(
+    b: DenseView<'_, B>,
+    first_row: usize,
+    first_col: usize,
+    panel: impl ExactSizeIterator<Item = &'p mut [f32]>,
+    line: &mut [f32],
+) {
+    let mut panel: Vec<&mut [f32]> = panel.collect();
+    match b.layout() {
+        bsr_codegen::Layout::RowMajor => {
+            for (k, out) in panel.iter_mut().enumerate() {
+                B::widen(&b.line(first_row + k)[first_col..][..out.len()], out);
+            }
+        }
+        bsr_codegen::Layout::ColMajor => {
+            for j in 0..panel[0].len() {
+                B::widen(&b.line(first_col + j)[first_row..][..line.len()], line);
+                panel
+                    .iter_mut()
+                    .zip(&*line)
+                    .for_each(|(out, &value)| out[j] = value);
+            }
+        }
+    }
+}
+
+/// Adds to `out` the product of a row with a panel as wide as `out`, four steps of k at a time.
+fn add_row(a: &[f32], panel: &[f32], out: &mut [f64]) {
+    let width = out.len();
+    let (fours, ones) = a.as_chunks::<4>();
+    let (four_rows, one_rows) = panel.split_at(fours.len() * 4 * width);
+    for (a, b) in fours.iter().zip(four_rows.chunks_exact(4 * width)) {
+        let [a0, a1, a2, a3] = a.map(f64::from);
+        let (b01, b23) = b.split_at(2 * width);
+        let ((b0, b1), (b2, b3)) = (b01.split_at(width), b23.split_at(width));
+        for ((((sum, &b0), &b1), &b2), &b3) in out.iter_mut().zip(b0).zip(b1).zip(b2).zip(b3) {
+            let sum = (
+                sum,
+                f64::from(b0),
+                f64::from(b1),
+                f64::from(b2),
+                f64::from(b3),
+            );
+            *sum.0 = *sum.0 + a0 * sum.1 + a1 * sum.2 + a2 * sum.3 + a3 * sum.4;
+        }
+    }
+    for (&a, b) in ones.iter().zip(one_rows.chunks_exact(width)) {
+        for (sum, &b) in out.iter_mut().zip(b) {
+            *sum += f64::from(a) * f64::from(b);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Carrying out copies, whenever the schedule lets them.
+
+use super::{Pending, Spot, Work};
+use crate::check::FindingKind;
+use crate::exec::numbers::add_elements;
+use crate::machine::launch::Param;
+use crate::machine::memory::{Place, Who};
+use crate::machine::tensor_map::{TensorElement, TensorMapDesc};
+use crate::machine::{Exec, Machine, Stop};
+use crate::program::types::Ty;
+
+impl Machine<'_> {
+    /// May this copy take its next step now?
+    pub(crate) fn copy_may_run(&self, index: usize) -> bool {
+        match &self.asyncs.pending[index].work {
+            Work::Arrive { after, .. } => after.iter().all(|id| self.asyncs.done(*id, false)),
+            _ => true,
+        }
+    }
+
+    /// Takes the next step of a copy in flight: all of a load; reading, then writing, of a store.
+    pub(crate) fn advance_copy(&mut self, index: usize) -> Exec<()> {
+        self.epoch += 1;
+        let mut op = self.asyncs.pending.swap_remove(index);
+        if let Some(stamp) = op.write_stamp
+            && op.data.is_none()
+        {
+            op.data = Some(self.read_source(&op)?);
+            self.asyncs.release(op.stamp.base);
+            let _ = stamp;
+            self.asyncs.pending.push(op);
+            let last = self.asyncs.pending.len() - 1;
+            self.asyncs.pending.swap(index, last);
+            return Ok(());
+        }
+        if let Some(r) = &mut self.recorder {
+            let cta = self.warps[op.w].cta as u32;
+            r.copy(cta, &self.program.where_is(op.pc), op.issued, op.due);
+        }
+        let who = Who { w: op.w, mask: 1, pc: op.pc };
+        match &op.work {
+            Work::TileLoad { map, coords, rows, to, barrier } => {
+                self.gone(&op, to.0)?;
+                let launch = self.launch;
+                let Param::TensorMap(map) = &launch.params[*map] else {
+                    return Err(Stop);
+                };
+                self.load_tile(&op, map, coords, rows.clone(), *to)?;
+                let bytes = rows.len() as u32 * map.row_bytes();
+                self.arrived(&op, *barrier, bytes)?;
+            }
+            Work::Load { from, to, bytes, barrier } => {
+                self.gone(&op, to.0)?;
+                let mut data = vec![0; *bytes as usize];
+                self.load(&op.stamp, &op.view, Place::Global(*from), &mut data)?;
+                self.store(&op.stamp, &op.view, Place::Shared(to.0, to.1), &data)?;
+                self.arrived(&op, *barrier, *bytes)?;
+            }
+            Work::Across { to, bytes, barrier, .. } => {
+                self.gone(&op, to.0)?;
+                let (stamp, data) = (op.write_stamp.unwrap_or(op.stamp), op.data.clone().unwrap_or_default());
+                self.store(&stamp, &op.view, Place::Shared(to.0, to.1), &data)?;
+                self.arrived(&op, *barrier, *bytes)?;
+            }
+            Work::TileStore { map, coords, add, .. } => {
+                let launch = self.launch;
+                let Param::TensorMap(map) = &launch.params[*map] else {
+                    return Err(Stop);
+                };
+                self.store_tile(&op, map, coords, *add)?;
+            }
+            Work::Store { to, add, .. } => {
+                let (stamp, mut data) = (op.write_stamp.unwrap_or(op.stamp), op.data.clone().unwrap_or_default());
+                if let Some(ty) = add {
+                    self.add_to_memory(*to, &mut data, *ty)?;
+                } else {
+                    self.store(&stamp, &op.view, Place::Global(*to), &data)?;
+                }
+            }
+            Work::Lanes { copies } => {
+                for (_, from, to, bytes, real) in copies {
+                    let mut data = vec![0; *bytes as usize];
+                    if *real > 0 {
+                        self.load(&op.stamp, &op.view, Place::Global(*from), &mut data[..*real as usize])?;
+                    }
+                    self.store(&op.stamp, &op.view, Place::Shared(to.0, to.1), &data)?;
+                }
+            }
+            Work::Arrive { barrier, .. } => {
+                let view = op.view.clone();
+                self.arrive_at(who, *barrier, 1, None, Some(view))?;
+            }
+        }
+        self.asyncs.release(op.stamp.base);
+        if let Some(s) = op.write_stamp {
+            self.asyncs.release(s.base);
+        }
+        Ok(())
+    }
+
+    fn gone(&mut self, op: &Pending, cta: usize) -> Exec<()> {
+        if self.ctas[cta].exited {
+            let text = format!("a copy lands in the shared memory of block {cta} after it has exited; wait for its barrier first");
+            return self.fail(FindingKind::ExitInFlight, op.w, 1, op.pc, text);
+        }
+        Ok(())
+    }
+
+    /// `complete_tx` at the barrier of a load.
+    fn arrived(&mut self, op: &Pending, barrier: Spot, bytes: u32) -> Exec<()> {
+        let stamp = op.write_stamp.unwrap_or(op.stamp);
+        self.complete_bytes(Who { w: op.w, mask: op.stamp.mask, pc: op.pc }, barrier, bytes, Some((stamp.base, stamp.tick)), op.due)
+    }
+
+    fn read_source(&mut self, op: &Pending) -> Exec<Vec<u8>> {
+        match &op.work {
+            Work::TileStore { map, coords, from, .. } => {
+                let launch = self.launch;
+                let Param::TensorMap(map) = &launch.params[*map] else {
+                    return Err(Stop);
+                };
+                self.gone(op, from.0)?;
+                self.read_tile(op, map, coords, *from)
+            }
+            Work::Store { from, bytes, .. } | Work::Across { from, bytes, .. } => {
+                self.gone(op, from.0)?;
+                let mut data = vec![0; *bytes as usize];
+                self.load(&op.stamp, &op.view, Place::Shared(from.0, from.1), &mut data)?;
+                Ok(data)
+            }
+            _ => Err(Stop),
+        }
+    }
+
+    fn tensor_address(&self, map: &TensorMapDesc) -> u64 {
+        self.global.base.address(map.buffer) + map.offset
+    }
+
+    fn load_tile(&mut self, op: &Pending, map: &TensorMapDesc, coords: &[i64], rows: std::ops::Range<u32>, to: Spot) -> Exec<()> {
+        let (cta, to) = to;
+        let base = self.tensor_address(map);
+        let row_bytes = map.row_bytes();
+        if map.dense() && !rows.is_empty() {
+            self.check_shared_write(&op.stamp, &op.view, cta, to + rows.start * row_bytes, rows.len() as u32 * row_bytes)?;
+        }
+        let mut buffer = vec![0u8; row_bytes as usize];
+        for r in rows {
+            self.read_row(op, map, base, coords, r, &mut buffer)?;
+            for unit in 0..row_bytes / 16 {
+                let at = map.unit(to, r, unit);
+                if !map.dense() {
+                    self.check_shared_write(&op.stamp, &op.view, cta, at, 16)?;
+                }
+                let from = (unit * 16) as usize;
+                self.ctas[cta].shared[at as usize..at as usize + 16].copy_from_slice(&buffer[from..from + 16]);
+            }
+        }
+        Ok(())
+    }
+
+    fn outside(&mut self, op: &Pending, addr: u64, len: usize) -> Exec<()> {
+        let who = Who { w: op.w, mask: 1, pc: op.pc };
+        self.global_out(who, 1, addr, len as u64)
+    }
+
+    fn read_row(&mut self, op: &Pending, map: &TensorMapDesc, base: u64, coords: &[i64], r: u32, out: &mut [u8]) -> Exec<()> {
+        let row = map.row(coords, r);
+        let e = map.element.bytes() as usize;
+        let step = map.element_strides[0] as usize;
+        if row.inside.len() as u32 != map.extent(0) {
+            map.fill(out);
+        }
+        if row.inside.is_empty() {
+            return Ok(());
+        }
+        let (from, to) = (row.inside.start as usize * e, row.inside.end as usize * e);
+        if step == 1 {
+            let addr = base + row.start;
+            self.check_global(&op.stamp, &op.view, addr, to - from, false)?;
+            if !self.global.read(addr, &mut out[from..to], op.pc) {
+                return self.outside(op, addr, to - from);
+            }
+            return Ok(());
+        }
+        for (i, chunk) in out[from..to].chunks_mut(e).enumerate() {
+            let addr = base + row.start + (i * step * e) as u64;
+            self.check_global(&op.stamp, &op.view, addr, e, false)?;
+            if !self.global.read(addr, chunk, op.pc) {
+                return self.outside(op, addr, e);
+            }
+        }
+        Ok(())
+    }
+
+    /// The box as it lies in shared memory, row after row without swizzle. Only what will be written is read.
+    fn read_tile(&mut self, op: &Pending, map: &TensorMapDesc, coords: &[i64], from: Spot) -> Exec<Vec<u8>> {
+        let (cta, from) = from;
+        let row_bytes = map.row_bytes();
+        let mut out = vec![0u8; (map.row_count() * row_bytes) as usize];
+        for r in 0..map.row_count() {
+            let row = map.row(coords, r);
+            if row.inside.is_empty() {
+                continue;
+            }
+            let e = map.element.bytes();
+            let (first, last) = (row.inside.start * e / 16, (row.inside.end * e).div_ceil(16));
+            let whole = map.dense() && first == 0 && last == row_bytes / 16;
+            if whole {
+                self.check_shared_read(&op.stamp, &op.view, cta, from + r * row_bytes, row_bytes)?;
+            }
+            for unit in first..last {
+                let at = map.unit(from, r, unit);
+                if !whole {
+                    let end = (row.inside.end * e - unit * 16).min(16);
+                    self.check_shared_read(&op.stamp, &op.view, cta, at, end)?;
+                }
+                let to = (r * row_bytes + unit * 16) as usize;
+                out[to..to + 16].copy_from_slice(&self.ctas[cta].shared[at as usize..at as usize + 16]);
+            }
+        }
+        Ok(out)
+    }
+
+    fn store_tile(&mut self, op: &Pending, map: &TensorMapDesc, coords: &[i64], add: bool) -> Exec<()> {
+        let base = self.tensor_address(map);
+        let row_bytes = map.row_bytes() as usize;
+        let stamp = op.write_stamp.unwrap_or(op.stamp);
+        let data = op.data.clone().unwrap_or_default();
+        let e = map.element.bytes() as usize;
+        let step = map.element_strides[0] as usize;
+        for (r, bytes) in data.chunks(row_bytes).enumerate() {
+            let row = map.row(coords, r as u32);
+            if row.inside.is_empty() {
+                continue;
+            }
+            let (from, to) = (row.inside.start as usize * e, row.inside.end as usize * e);
+            let pieces: Vec<(u64, Vec<u8>)> = if step == 1 {
+                vec![(base + row.start, bytes[from..to].to_vec())]
+            } else {
+                let parts = bytes[from..to].chunks(e).enumerate();
+                parts.map(|(i, c)| (base + row.start + (i * step * e) as u64, c.to_vec())).collect()
+            };
+            for (addr, mut piece) in pieces {
+                if !self.global.contains(addr, piece.len()) {
+                    return self.outside(op, addr, piece.len());
+                }
+                if add {
+                    let ty = match map.element {
+                        TensorElement::F16 => Ty::F16,
+                        TensorElement::Bf16 => Ty::Bf16,
+                        TensorElement::F32 => Ty::F32,
+                        TensorElement::B32 => Ty::U32,
+                        TensorElement::B64 => Ty::U64,
+                        TensorElement::B8 | TensorElement::U16 => {
+                            return self.fail(FindingKind::TensorCopy, op.w, 1, op.pc, "a reduction needs 32- or 64-bit integers or floating-point elements");
+                        }
+                    };
+                    self.add_to_memory(addr, &mut piece, ty)?;
+                    continue;
+                }
+                self.store(&stamp, &op.view, Place::Global(addr), &piece)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A reduction: atomic per element, so it never races with its like.
+    fn add_to_memory(&mut self, addr: u64, data: &mut [u8], ty: Ty) -> Exec<()> {
+        let mut old = vec![0; data.len()];
+        if !self.global.read_atomic(addr, &mut old) {
+            return Err(Stop);
+        }
+        add_elements(data, &old, ty);
+        if self.global.write_atomic(addr, data) { Ok(()) } else { Err(Stop) }
+    }
+}

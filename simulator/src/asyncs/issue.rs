@@ -1,0 +1,254 @@
+//! Issuing copies: operands are checked and the work is queued.
+
+use super::{Pending, Spot, Ticket, Work};
+use crate::check::FindingKind;
+use crate::check::clock::{View, lanes};
+use crate::check::shadow::{Proxy, Stamp};
+use crate::machine::address::{PARAM_BASE, Window, classify, split_shared, with_rank};
+use crate::machine::launch::Param;
+use crate::machine::memory::{Place, Who};
+use crate::machine::{Exec, Machine};
+use crate::program::op::{Addr, Bulk, Tensor, Way};
+use crate::program::types::Space;
+use crate::schedule::Schedule;
+
+impl Machine<'_> {
+    /// The tensor map at an address, as an index into the parameters.
+    pub(crate) fn tensor_map(&mut self, who: Who, lane: u32, a: &Addr) -> Exec<usize> {
+        let raw = self.raw_address(who.w, lane, a);
+        let place = match a.space {
+            Space::Param => Window::Param(raw as u32),
+            _ => classify(raw),
+        };
+        let found = match place {
+            Window::Param(p) => {
+                let offset = p.wrapping_sub(PARAM_BASE);
+                let params = self.program.params.iter().zip(&self.launch.params);
+                params.enumerate().find_map(|(i, (d, v))| (d.offset == offset && matches!(v, Param::TensorMap(_))).then_some(i))
+            }
+            _ => None,
+        };
+        match found {
+            Some(i) => Ok(i),
+            None => self.fail(
+                FindingKind::TensorCopy,
+                who.w,
+                1 << lane,
+                who.pc,
+                format!("{raw:#x} is not the generic address of a tensor map parameter (mov its address, then cvta.param)"),
+            ),
+        }
+    }
+
+    /// A place in shared memory named by a copy; `multicast` masks name several blocks.
+    fn spots(&mut self, who: Who, lane: u32, a: &Addr, bytes: u32, align: u32, multicast: Option<u32>) -> Exec<Vec<Spot>> {
+        let Place::Shared(cta, offset) = self.resolve(who, lane, a, bytes, align)? else {
+            return self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, "this side of the copy lies in shared memory");
+        };
+        let Some(mask) = multicast else {
+            return Ok(vec![(cta, offset)]);
+        };
+        let own = self.warps[who.w].cta;
+        let mut out = Vec::new();
+        for rank in lanes(mask) {
+            if rank as usize >= self.ctas.len() {
+                return self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, format!("the multicast mask {mask:#06x} names block {rank}; the cluster has {}", self.ctas.len()));
+            }
+            let raw = with_rank(self.raw_address(who.w, lane, a) as u32, rank);
+            debug_assert_eq!(split_shared(raw).0, Some(rank));
+            if rank as usize != own && self.ctas[rank as usize].exited {
+                return self.fail(FindingKind::ExitInFlight, who.w, 1 << lane, who.pc, format!("block {rank} of the cluster has exited and a multicast writes to it"));
+            }
+            out.push((rank as usize, offset));
+        }
+        if mask == 0 {
+            return self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, "the multicast mask is 0: nobody receives the copy");
+        }
+        Ok(out)
+    }
+
+    fn multicast_mask(&self, who: Who, lane: u32, m: Option<crate::program::op::Src>) -> Option<u32> {
+        m.map(|s| self.value(who.w, lane, s) as u32 & 0xffff)
+    }
+
+    /// The clock component and stamp of a new operation.
+    pub(crate) fn new_stamp(&mut self, who: Who, view: &View, proxy: Proxy) -> Stamp {
+        let (base, tick) = if self.options.races { self.asyncs.slot(view) } else { (0, 0) };
+        Stamp { base, mask: 1, tick, pc: who.pc, warp: who.w as u16, proxy }
+    }
+
+    /// Queues one operation; in the `Early` schedule it is done at once.
+    fn queue(&mut self, who: Who, view: &View, work: Work, proxy: Proxy, bytes: u64) -> Exec<Ticket> {
+        let two = matches!(work, Work::TileStore { .. } | Work::Store { .. } | Work::Across { .. });
+        let stamp = self.new_stamp(who, view, proxy);
+        let write_stamp = if two { Some(self.new_stamp(who, view, proxy)) } else { None };
+        let id = self.asyncs.number();
+        let issued = self.warps[who.w].now;
+        let cta = &mut self.ctas[self.warps[who.w].cta];
+        let start = issued.max(cta.copy_free);
+        cta.copy_free = start + bytes / 64;
+        let due = cta.copy_free + crate::trace::COPY_LATENCY;
+        let ticket = Ticket { id, reads: (stamp.base, stamp.tick), writes: write_stamp.map(|s| (s.base, s.tick)) };
+        self.cost.bytes_copied += bytes;
+        self.asyncs.pending.push(Pending {
+            id,
+            w: who.w,
+            pc: who.pc,
+            view: view.clone(),
+            stamp,
+            write_stamp,
+            work,
+            data: None,
+            issued,
+            due,
+        });
+        if self.options.schedule == Schedule::Early {
+            let last = self.asyncs.pending.len() - 1;
+            let passes = if two { 2 } else { 1 };
+            for _ in 0..passes {
+                self.advance_copy(last)?;
+            }
+        }
+        Ok(ticket)
+    }
+
+    /// How many parts a load arrives in.
+    fn parts(&mut self, rows: u32) -> u32 {
+        match self.options.schedule {
+            Schedule::Scrambled => (1 + self.random.below(3) as u32).min(rows),
+            _ => 1,
+        }
+    }
+
+    /// One lane's `cp.async.bulk.tensor`.
+    pub(crate) fn issue_tensor(&mut self, who: Who, lane: u32, t: &Tensor) -> Exec<()> {
+        let index = self.tensor_map(who, lane, &t.map)?;
+        let Param::TensorMap(map) = &self.launch.params[index] else {
+            return Ok(());
+        };
+        let rank = map.dims.len();
+        if rank != t.coords.len() {
+            let text = format!("a {}d copy through a tensor map of {rank} dimensions", t.coords.len());
+            return self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, text);
+        }
+        let coords: Vec<i64> = t.coords.iter().map(|c| i64::from(self.value(who.w, lane, *c) as u32 as i32)).collect();
+        let Some(shared) = &t.shared else {
+            return Ok(());
+        };
+        let (rows, row_bytes) = (map.row_count(), map.row_bytes());
+        let footprint = if map.dense() { rows * row_bytes } else { (rows - 1) * map.row_pitch() + map.swizzle.span() };
+        let mask = self.multicast_mask(who, lane, t.multicast);
+        let spots = self.spots(who, lane, shared, footprint, 128, mask)?;
+        let view = self.publish(who.w, 1 << lane);
+        let who = Who { mask: 1 << lane, ..who };
+        match t.way {
+            Way::ToShared => {
+                let Some(barrier) = &t.barrier else {
+                    return Ok(());
+                };
+                let barriers = self.spots(who, lane, barrier, 8, 8, mask)?;
+                for (to, barrier) in spots.into_iter().zip(barriers) {
+                    self.barrier_ready(who, &view, barrier)?;
+                    let parts = self.parts(rows);
+                    for p in 0..parts {
+                        let rows = rows * p / parts..rows * (p + 1) / parts;
+                        let bytes = u64::from(rows.len() as u32 * row_bytes);
+                        let work = Work::TileLoad { map: index, coords: coords.clone(), rows, to, barrier };
+                        self.queue(who, &view, work, Proxy::Async, bytes)?;
+                    }
+                }
+            }
+            Way::ToGlobal | Way::ReduceAdd => {
+                let work = Work::TileStore { map: index, coords, from: spots[0], add: t.way == Way::ReduceAdd };
+                let ticket = self.queue(who, &view, work, Proxy::Async, u64::from(rows * row_bytes))?;
+                self.warps[who.w].bulk[lane as usize].open.push(ticket);
+            }
+            Way::ToCluster | Way::Prefetch => {}
+        }
+        Ok(())
+    }
+
+    /// One lane's `cp.async.bulk`.
+    pub(crate) fn issue_bulk(&mut self, who: Who, lane: u32, b: &Bulk) -> Exec<()> {
+        let bytes = self.value(who.w, lane, b.bytes) as u32;
+        if bytes % 16 != 0 {
+            return self.fail(FindingKind::Misaligned, who.w, 1 << lane, who.pc, format!("a bulk copy moves a multiple of 16 bytes; {bytes} is not"));
+        }
+        let who = Who { mask: 1 << lane, ..who };
+        if bytes == 0 {
+            return Ok(());
+        }
+        let Some(to) = &b.to else {
+            self.resolve(who, lane, &b.from, bytes, 16)?;
+            return Ok(());
+        };
+        let mask = self.multicast_mask(who, lane, b.multicast);
+        let view = self.publish(who.w, 1 << lane);
+        match b.way {
+            Way::ToShared => {
+                let Place::Global(from) = self.resolve(who, lane, &b.from, bytes, 16)? else {
+                    return self.fail(FindingKind::TensorCopy, who.w, who.mask, who.pc, "the source lies in global memory");
+                };
+                let Some(barrier) = &b.barrier else {
+                    return Ok(());
+                };
+                let spots = self.spots(who, lane, to, bytes, 16, mask)?;
+                let barriers = self.spots(who, lane, barrier, 8, 8, mask)?;
+                for (to, barrier) in spots.into_iter().zip(barriers) {
+                    self.barrier_ready(who, &view, barrier)?;
+                    let parts = self.parts(bytes / 16);
+                    for p in 0..parts {
+                        let (a, z) = (bytes / 16 * p / parts * 16, bytes / 16 * (p + 1) / parts * 16);
+                        let work = Work::Load { from: from + u64::from(a), to: (to.0, to.1 + a), bytes: z - a, barrier };
+                        self.queue(who, &view, work, Proxy::Async, u64::from(z - a))?;
+                    }
+                }
+            }
+            Way::ToGlobal | Way::ReduceAdd => {
+                let Place::Global(to) = self.resolve(who, lane, to, bytes, 16)? else {
+                    return self.fail(FindingKind::TensorCopy, who.w, who.mask, who.pc, "the destination lies in global memory");
+                };
+                let from = self.spots(who, lane, &b.from, bytes, 16, None)?[0];
+                let add = (b.way == Way::ReduceAdd).then_some(b.ty);
+                let ticket = self.queue(who, &view, Work::Store { from, to, bytes, add }, Proxy::Async, u64::from(bytes))?;
+                self.warps[who.w].bulk[lane as usize].open.push(ticket);
+            }
+            Way::ToCluster => {
+                let from = self.spots(who, lane, &b.from, bytes, 16, None)?[0];
+                let to = self.spots(who, lane, to, bytes, 16, None)?[0];
+                let Some(barrier) = &b.barrier else {
+                    return Ok(());
+                };
+                let barrier = self.spots(who, lane, barrier, 8, 8, None)?[0];
+                self.barrier_ready(who, &view, barrier)?;
+                self.queue(who, &view, Work::Across { from, to, bytes, barrier }, Proxy::Async, u64::from(bytes))?;
+            }
+            Way::Prefetch => {}
+        }
+        Ok(())
+    }
+
+    /// `cp.async` of the lanes in `who.mask`.
+    pub(crate) fn issue_lanes(&mut self, who: Who, copies: Vec<(u32, u64, Spot, u32, u32)>) -> Exec<()> {
+        let view = self.publish(who.w, who.mask);
+        let bytes = copies.iter().map(|c| u64::from(c.3)).sum();
+        let ticket = self.queue(who, &view, Work::Lanes { copies }, Proxy::Generic, bytes)?;
+        for l in lanes(who.mask) {
+            self.warps[who.w].copies[l as usize].open.push(ticket);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn issue_arrive(&mut self, who: Who, lane: u32, barrier: Spot) -> Exec<()> {
+        let view = self.publish(who.w, 1 << lane);
+        let groups = &self.warps[who.w].copies[lane as usize];
+        let all: Vec<Ticket> = groups.groups.iter().flatten().chain(&groups.open).copied().collect();
+        let mut carried = view;
+        for t in &all {
+            carried.learn(t.reads.0, t.reads.1);
+        }
+        let work = Work::Arrive { after: all.iter().map(|t| t.id).collect(), barrier };
+        self.queue(Who { mask: 1 << lane, ..who }, &carried, work, Proxy::Generic, 0)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Work that runs beside the threads: copies and the tensor core.
+
+mod copies;
+mod issue;
+pub(crate) mod tile;
+pub(crate) mod warpgroup;
+pub(crate) mod wgmma;
+
+use crate::check::clock::View;
+use crate::check::shadow::Stamp;
+use crate::program::types::Ty;
+
+/// How a waiting thread knows an operation: its number and the clock components of its reads and its writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(crate) id: u64,
+    pub(crate) reads: (u32, u32),
+    pub(crate) writes: Option<(u32, u32)>,
+}
+
+/// A place in a block's shared memory.
+pub(crate) type Spot = (usize, u32);
+
+/// What a copy moves.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// Rows of a tensor box to shared memory.
+    TileLoad { map: usize, coords: Vec<i64>, rows: std::ops::Range<u32>, to: Spot, barrier: Spot },
+    TileStore { map: usize, coords: Vec<i64>, from: Spot, add: bool },
+    Load { from: u64, to: Spot, bytes: u32, barrier: Spot },
+    Store { from: Spot, to: u64, bytes: u32, add: Option<Ty> },
+    Across { from: Spot, to: Spot, bytes: u32, barrier: Spot },
+    /// `cp.async`: each lane's own (from, to, bytes, bytes really read).
+    Lanes { copies: Vec<(u32, u64, Spot, u32, u32)> },
+    /// `cp.async.mbarrier.arrive` of one lane, due when the operations named are done.
+    Arrive { after: Vec<u64>, barrier: Spot },
+}
+
+/// A copy in flight.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) id: u64,
+    pub(crate) w: usize,
+    pub(crate) pc: u32,
+    /// What the issuing thread knew.
+    pub(crate) view: View,
+    pub(crate) stamp: Stamp,
+    pub(crate) write_stamp: Option<Stamp>,
+    pub(crate) work: Work,
+    /// Between its two halves a store holds the bytes it has read.
+    pub(crate) data: Option<Vec<u8>>,
+    pub(crate) issued: u64,
+    pub(crate) due: u64,
+}
+
+/// All copies in flight and the clock slots of every asynchronous operation.
+#[derive(Debug)]
+pub(crate) struct AsyncOps {
+    pub(crate) pending: Vec<Pending>,
+    next: u64,
+    first_slot: u32,
+    slots: Vec<(u32, bool)>,
+}
+
+impl AsyncOps {
+    pub(crate) fn new(first_slot: u32) -> Self {
+        Self { pending: Vec::new(), next: 1, first_slot, slots: Vec::new() }
+    }
+
+    pub(crate) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// A clock component for a new operation issued with `view`. A slot is used again only when the issuer knows
+    /// that its last operation is done: then knowing the new one rightly implies knowing the old one.
+    pub(crate) fn slot(&mut self, view: &View) -> (u32, u32) {
+        let first = self.first_slot;
+        let free = self.slots.iter().enumerate().position(|(i, (tick, busy))| !busy && view.seen.get(first + i as u32) >= *tick);
+        let i = free.unwrap_or_else(|| {
+            self.slots.push((0, false));
+            self.slots.len() - 1
+        });
+        self.slots[i] = (self.slots[i].0 + 1, true);
+        (first + i as u32, self.slots[i].0)
+    }
+
+    pub(crate) fn release(&mut self, slot: u32) {
+        if let Some(s) = self.slots.get_mut(slot.wrapping_sub(self.first_slot) as usize) {
+            s.1 = false;
+        }
+    }
+
+    /// Is the operation done (or, for `read`, has it read its source)?
+    pub(crate) fn done(&self, id: u64, read: bool) -> bool {
+        self.pending.iter().find(|p| p.id == id).is_none_or(|p| read && p.data.is_some())
+    }
+}

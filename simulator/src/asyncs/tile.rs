@@ -1,0 +1,130 @@
+//! The geometry of a tensor box: which bytes of global memory each row of it holds, and where they go.
+
+use crate::machine::address::SHARED_BASE;
+use crate::machine::tensor_map::{TensorElement, TensorMapDesc};
+
+/// One row of a box.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// First byte of the row within the tensor, when any of it lies inside.
+    pub(crate) start: u64,
+    /// Elements of the row that lie inside the tensor: a range of the box's inner dimension.
+    pub(crate) inside: std::ops::Range<u32>,
+}
+
+impl TensorMapDesc {
+    /// Elements of the box along a dimension.
+    pub(crate) fn extent(&self, d: usize) -> u32 {
+        self.box_dims[d].div_ceil(self.element_strides[d])
+    }
+
+    pub(crate) fn row_count(&self) -> u32 {
+        (1..self.box_dims.len()).map(|d| self.extent(d)).product()
+    }
+
+    pub(crate) fn row_bytes(&self) -> u32 {
+        self.extent(0) * self.element.bytes()
+    }
+
+    /// Row `r` of the box at `coords`. The row's elements are `element_strides[0]` apart.
+    pub(crate) fn row(&self, coords: &[i64], r: u32) -> Row {
+        let mut rest = r;
+        let mut start = 0u64;
+        let none = Row { start: 0, inside: 0..0 };
+        for d in 1..self.dims.len() {
+            let n = self.extent(d);
+            let at = coords[d] + i64::from(rest % n * self.element_strides[d]);
+            rest /= n;
+            if at < 0 || at as u64 >= self.dims[d] {
+                return none;
+            }
+            start += at as u64 * self.strides[d - 1];
+        }
+        let step = i64::from(self.element_strides[0]);
+        let (n, extent) = (i64::from(self.extent(0)), self.dims[0] as i64);
+        // coords[0] + j * step in 0..extent
+        let first = if coords[0] >= 0 { 0 } else { (-coords[0] + step - 1) / step };
+        let last = if coords[0] >= extent { 0 } else { ((extent - coords[0] + step - 1) / step).min(n) };
+        if first >= last {
+            return none;
+        }
+        let byte = (coords[0] + first * step) as u64 * u64::from(self.element.bytes());
+        Row { start: start + byte, inside: first as u32..last as u32 }
+    }
+
+    /// The bytes that stand for elements outside the tensor.
+    pub(crate) fn fill(&self, out: &mut [u8]) {
+        let nan: &[u8] = match self.element {
+            TensorElement::F16 => &[0xff, 0x7f],
+            TensorElement::Bf16 => &[0xff, 0x7f],
+            TensorElement::F32 => &[0xff, 0xff, 0xff, 0x7f],
+            _ => &[0],
+        };
+        if self.fill_nan {
+            for (i, b) in out.iter_mut().enumerate() {
+                *b = nan[i % nan.len()];
+            }
+        } else {
+            out.fill(0);
+        }
+    }
+
+    /// Where 16-byte unit `unit` of row `r` lies, as an offset in the block's shared memory.
+    pub(crate) fn unit(&self, to: u32, r: u32, unit: u32) -> u32 {
+        let linear = SHARED_BASE + to + r * self.row_pitch() + unit * 16;
+        self.swizzle.apply(linear) - SHARED_BASE
+    }
+
+    /// Do the rows fill shared memory without holes, so that a range of rows is a range of bytes?
+    pub(crate) fn dense(&self) -> bool {
+        self.row_pitch() == self.row_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::global::GlobalMemory;
+    use crate::machine::tensor_map::Swizzle;
+
+    fn map(dims: [u64; 2], boxed: [u32; 2], swizzle: Swizzle) -> TensorMapDesc {
+        let mut m = GlobalMemory::new();
+        let id = m.alloc(16, 16);
+        TensorMapDesc::matrix(id, TensorElement::F16, dims, 256, boxed, swizzle)
+    }
+
+    #[test]
+    fn rows_are_clipped_on_every_side() {
+        let m = map([100, 10], [64, 8], Swizzle::B128);
+        assert_eq!(m.row(&[0, 0], 3), Row { start: 3 * 256, inside: 0..64 });
+        assert_eq!(m.row(&[64, 0], 0), Row { start: 128, inside: 0..36 });
+        assert_eq!(m.row(&[-8, 0], 0), Row { start: 0, inside: 8..64 });
+        assert_eq!(m.row(&[0, 8], 2), Row { start: 0, inside: 0..0 });
+        assert_eq!(m.row(&[0, -1], 0), Row { start: 0, inside: 0..0 });
+        assert_eq!(m.row(&[0, -1], 1), Row { start: 0, inside: 0..64 });
+        assert_eq!(m.row(&[100, 0], 0), Row { start: 0, inside: 0..0 });
+    }
+
+    #[test]
+    fn the_swizzle_permutes_units_within_a_row() {
+        let m = map([64, 64], [64, 64], Swizzle::B128);
+        // Shared memory starts at a multiple of 1024, so row r moves unit u to u ^ (r % 8).
+        for r in 0..16 {
+            for u in 0..8 {
+                assert_eq!(m.unit(0, r, u), r * 128 + (u ^ (r % 8)) * 16);
+            }
+        }
+        let m = map([64, 64], [32, 64], Swizzle::B64);
+        for r in 0..16 {
+            for u in 0..4 {
+                assert_eq!(m.unit(0, r, u), r * 64 + (u ^ (r / 2 % 4)) * 16);
+            }
+        }
+        let m = map([64, 64], [16, 64], Swizzle::B32);
+        for r in 0..16 {
+            for u in 0..2 {
+                assert_eq!(m.unit(0, r, u), r * 32 + (u ^ (r / 4 % 2)) * 16);
+            }
+        }
+    }
+}

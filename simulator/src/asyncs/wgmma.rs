@@ -1,0 +1,258 @@
+//! One `wgmma.mma_async`: descriptors, operands, and the multiply as a native loop.
+//!
+//! Numerics: products are exact; each sum of k products and the accumulator is made in single precision, in the order
+//! of k, rounding to nearest. The tensor core sums a k step with more care and truncates: results agree to the last
+//! bits of single precision, not bit by bit.
+
+use super::warpgroup::WgOp;
+use crate::check::FindingKind;
+use crate::exec::numbers::to_f32;
+use crate::machine::address::SHARED_BASE;
+use crate::machine::tensor_map::Swizzle;
+use crate::machine::{Exec, Machine};
+use crate::program::op::{WgA, Wgmma};
+use crate::program::types::Ty;
+
+/// A decoded shared-memory matrix descriptor; addresses and offsets in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Descriptor {
+    pub(crate) start: u32,
+    pub(crate) leading: u32,
+    pub(crate) stride: u32,
+    pub(crate) base_offset: u32,
+    pub(crate) swizzle: Swizzle,
+}
+
+impl Descriptor {
+    pub(crate) fn decode(bits: u64) -> Self {
+        let field = |at: u32| ((bits >> at & 0x3fff) << 4) as u32;
+        Self {
+            start: field(0),
+            leading: field(16),
+            stride: field(32),
+            base_offset: (bits >> 49 & 7) as u32,
+            swizzle: match bits >> 62 {
+                0 => Swizzle::None,
+                1 => Swizzle::B128,
+                2 => Swizzle::B64,
+                _ => Swizzle::B32,
+            },
+        }
+    }
+
+    /// Shared address of the 16-byte unit `unit` along the contiguous direction.
+    ///
+    /// K-major: `line` is the row (m or n), units run along k. MN-major: `line` is k, units run along m or n.
+    pub(crate) fn unit(&self, mn_major: bool, line: u32, unit: u32) -> u32 {
+        let span = self.swizzle.span();
+        let per_atom = span / 16;
+        let linear = match (mn_major, self.swizzle) {
+            // 8 x 16-byte core matrices, each 128 bytes in a row.
+            (false, Swizzle::None) => line / 8 * self.stride + line % 8 * 16 + unit * self.leading,
+            (true, Swizzle::None) => unit * self.stride + line / 8 * self.leading + line % 8 * 16,
+            (false, _) => line / 8 * self.stride + line % 8 * span + unit * 16,
+            (true, _) => unit / per_atom * self.leading + line / 8 * self.stride + line % 8 * span + unit % per_atom * 16,
+        };
+        let a = self.start.wrapping_add(linear) & 0x3_ffff;
+        // The pattern repeats from a boundary of 8 spans unless the base offset says where it starts.
+        let phase = (a >> 7).wrapping_sub(self.base_offset) & (per_atom - 1);
+        a ^ phase << 4
+    }
+}
+
+impl Machine<'_> {
+    /// Reads an operand of `lines` lines by `units` units of 16 bytes; bytes, line by line.
+    fn operand(&mut self, op: &WgOp, cta: usize, d: Descriptor, mn_major: bool, lines: u32, units: u32) -> Exec<Vec<u8>> {
+        let size = self.ctas[cta].shared.len() as u32;
+        let mut out = vec![0u8; (lines * units * 16) as usize];
+        let mut run: Option<(u32, u32)> = None;
+        for line in 0..lines {
+            for unit in 0..units {
+                let a = d.unit(mn_major, line, unit);
+                let offset = a.wrapping_sub(SHARED_BASE);
+                if offset >= size || offset + 16 > size {
+                    let text = format!("a descriptor reaches byte {a:#x} of shared memory; the block's {size} bytes start at {SHARED_BASE:#x}");
+                    return self.fail(FindingKind::OutOfBounds, op.stamp.warp as usize, u32::MAX, op.pc, text);
+                }
+                let at = ((line * units + unit) * 16) as usize;
+                out[at..at + 16].copy_from_slice(&self.ctas[cta].shared[offset as usize..offset as usize + 16]);
+                // Units that touch are checked together.
+                run = match run {
+                    Some((from, to)) if to == offset => Some((from, to + 16)),
+                    Some((from, to)) if from == offset + 16 => Some((offset, to)),
+                    Some((from, to)) => {
+                        self.check_shared_read(&op.stamp, &op.view, cta, from, to - from)?;
+                        Some((offset, offset + 16))
+                    }
+                    None => Some((offset, offset + 16)),
+                };
+            }
+        }
+        if let Some((from, to)) = run {
+            self.check_shared_read(&op.stamp, &op.view, cta, from, to - from)?;
+        }
+        Ok(out)
+    }
+
+    /// Carries out an operation of a warpgroup.
+    pub(crate) fn wgmma(&mut self, group: usize, op: &WgOp, w: &Wgmma) -> Exec<()> {
+        let per_cta = self.warps_per_cta() as usize;
+        let groups_per_cta = per_cta.div_ceil(4);
+        let cta = group / groups_per_cta;
+        let first = cta * per_cta + group % groups_per_cta * 4;
+        let (n, k) = (w.n as usize, w.k as usize);
+        let element = w.a_ty.bytes();
+        let per_unit = 16 / element;
+
+        let a = match &w.a {
+            WgA::Desc(_) => {
+                let d = Descriptor::decode(op.desc_a);
+                let (lines, units) = if w.trans_a { (w.k, 64 / per_unit) } else { (64, w.k / per_unit) };
+                let bytes = self.operand(op, cta, d, w.trans_a, lines, units)?;
+                unpack(&bytes, w.a_ty, lines as usize, w.trans_a, w.negate_a)
+            }
+            WgA::Regs(regs) => self.a_fragment(first, regs, w),
+        };
+        let d = Descriptor::decode(op.desc_b);
+        let (lines, units) = if w.trans_b { (w.k, w.n / per_unit) } else { (w.n, w.k / per_unit) };
+        // n = 8, 24, ... of 2-byte elements is a whole number of units either way.
+        let bytes = self.operand(op, cta, d, w.trans_b, lines, units)?;
+        // B as [k][n]: transposed in memory means n runs fastest already.
+        let b = unpack(&bytes, w.b_ty, lines as usize, !w.trans_b, w.negate_b);
+
+        let mut acc = vec![0f32; 64 * n];
+        if op.scale_d {
+            self.accumulators(first, w, &mut acc);
+        }
+        for (row, a) in acc.chunks_mut(n).zip(a.chunks(k)) {
+            for (x, b) in a.iter().zip(b.chunks(n)) {
+                for (c, y) in row.iter_mut().zip(b) {
+                    *c += x * y;
+                }
+            }
+        }
+        self.cost.flops += 2 * 64 * n as u64 * k as u64;
+        self.put_accumulators(first, w, &acc);
+        Ok(())
+    }
+
+    /// A from registers: thread `l` of warp `q` holds rows 16q + l/4 (and + 8), pairs of columns.
+    fn a_fragment(&self, first: usize, regs: &[u32], w: &Wgmma) -> Vec<f32> {
+        let k = w.k as usize;
+        let per = 4 / w.a_ty.bytes() as usize;
+        let mut out = vec![0f32; 64 * k];
+        for q in 0..4 {
+            let file = &self.warps[first + q].regs;
+            for (i, r) in regs.iter().enumerate() {
+                for (l, bits) in file[*r as usize].iter().enumerate() {
+                    let row = q * 16 + l / 4 + i % 2 * 8;
+                    let column = (l % 4) * per + i / 2 * 4 * per;
+                    let e = w.a_ty.bits();
+                    for j in 0..per {
+                        let v = to_f32(bits >> (j as u32 * e), w.a_ty);
+                        out[row * k + column + j] = if w.negate_a { -v } else { v };
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// D fragment: thread `l` of warp `q`, column pair `j`: rows 16q + l/4 and + 8, columns 8j + 2(l%4) and + 1.
+    fn accumulators(&self, first: usize, w: &Wgmma, acc: &mut [f32]) {
+        let n = w.n as usize;
+        for q in 0..4 {
+            let file = &self.warps[first + q].regs;
+            for (i, r) in w.d.iter().enumerate() {
+                let values = &file[*r as usize];
+                for (l, bits) in values.iter().enumerate() {
+                    if w.d_ty == Ty::F32 {
+                        let at = (q * 16 + l / 4 + (i / 2 % 2) * 8) * n + i / 4 * 8 + (l % 4) * 2 + i % 2;
+                        acc[at] = f32::from_bits(*bits as u32);
+                    } else {
+                        let at = (q * 16 + l / 4 + (i % 2) * 8) * n + i / 2 * 8 + (l % 4) * 2;
+                        acc[at] = to_f32(*bits & 0xffff, Ty::F16);
+                        acc[at + 1] = to_f32(*bits >> 16 & 0xffff, Ty::F16);
+                    }
+                }
+            }
+        }
+    }
+
+    fn put_accumulators(&mut self, first: usize, w: &Wgmma, acc: &[f32]) {
+        let n = w.n as usize;
+        for q in 0..4 {
+            let file = &mut self.warps[first + q].regs;
+            for (i, r) in w.d.iter().enumerate() {
+                let values = &mut file[*r as usize];
+                for (l, bits) in values.iter_mut().enumerate() {
+                    if w.d_ty == Ty::F32 {
+                        let at = (q * 16 + l / 4 + (i / 2 % 2) * 8) * n + i / 4 * 8 + (l % 4) * 2 + i % 2;
+                        *bits = u64::from(acc[at].to_bits());
+                    } else {
+                        let at = (q * 16 + l / 4 + (i % 2) * 8) * n + i / 2 * 8 + (l % 4) * 2;
+                        let half = |v: f32| u64::from(half::f16::from_f32(v).to_bits());
+                        *bits = half(acc[at]) | half(acc[at + 1]) << 16;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Elements of an operand; `across` turns [line][unit] into [unit][line].
+fn unpack(bytes: &[u8], ty: Ty, lines: usize, across: bool, negate: bool) -> Vec<f32> {
+    let e = ty.bytes() as usize;
+    let per_line = bytes.len() / lines / e;
+    let mut out = vec![0f32; lines * per_line];
+    for line in 0..lines {
+        for i in 0..per_line {
+            let at = (line * per_line + i) * e;
+            let mut raw = 0u64;
+            for (b, byte) in bytes[at..at + e].iter().enumerate() {
+                raw |= u64::from(*byte) << (8 * b);
+            }
+            let v = to_f32(raw, ty);
+            out[if across { i * lines + line } else { line * per_line + i }] = if negate { -v } else { v };
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_a_descriptor() {
+        let bits = 0x4400 >> 4 | (0x80 >> 4) << 16 | (0x400 >> 4) << 32 | 3 << 49 | 1 << 62;
+        let d = Descriptor::decode(bits);
+        assert_eq!(d, Descriptor { start: 0x4400, leading: 0x80, stride: 0x400, base_offset: 3, swizzle: Swizzle::B128 });
+    }
+
+    #[test]
+    fn k_major_rows_follow_the_tma_swizzle() {
+        for (swizzle, span) in [(Swizzle::B128, 128), (Swizzle::B64, 64), (Swizzle::B32, 32)] {
+            let d = Descriptor { start: 0x4000, leading: 0, stride: 8 * span, base_offset: 0, swizzle };
+            for row in 0..64 {
+                for unit in 0..2 {
+                    assert_eq!(d.unit(false, row, unit), swizzle.apply(0x4000 + row * span + unit * 16));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn mn_major_atoms_are_leading_apart_along_mn() {
+        let d = Descriptor { start: 0x4000, leading: 0x2000, stride: 0x400, base_offset: 0, swizzle: Swizzle::B128 };
+        // k = 9, element 64..72 of n: second atom, second group of 8 k rows, row 1 of it.
+        assert_eq!(d.unit(true, 9, 8), Swizzle::B128.apply(0x4000 + 0x2000 + 0x400 + 128));
+    }
+
+    #[test]
+    fn without_swizzle_core_matrices_are_whole() {
+        let d = Descriptor { start: 0x1000, leading: 0x80, stride: 0x100, base_offset: 0, swizzle: Swizzle::None };
+        assert_eq!(d.unit(false, 9, 1), 0x1000 + 0x100 + 16 + 0x80);
+        assert_eq!(d.unit(true, 9, 1), 0x1000 + 0x100 + 16 + 0x80);
+    }
+}

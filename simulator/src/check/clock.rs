@@ -1,0 +1,188 @@
+//! Vector clocks over threads and asynchronous operations.
+//!
+//! Every thread of a cluster has a component; so has every asynchronous operation in flight (its *slot*). A thread's
+//! own component counts its releases. What a thread knows is a [`View`]: `seen` says up to which point each other
+//! thread's accesses happened before now, `fenced` up to which point they are also visible to the asynchronous proxy
+//! (a `fence.proxy.async` lies on the way).
+
+use std::rc::Rc;
+
+/// One vector clock; components that were never named are 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Clock(Vec<u32>);
+
+impl Clock {
+    pub(crate) fn get(&self, i: u32) -> u32 {
+        self.0.get(i as usize).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn raise(&mut self, i: u32, to: u32) {
+        let i = i as usize;
+        if self.0.len() <= i {
+            self.0.resize(i + 1, 0);
+        }
+        self.0[i] = self.0[i].max(to);
+    }
+
+    pub(crate) fn join(&mut self, other: &Self) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a = (*a).max(*b);
+        }
+    }
+
+    /// Component-wise least: what both know.
+    pub(crate) fn meet(&mut self, other: &Self) {
+        self.0.truncate(other.0.len());
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a = (*a).min(*b);
+        }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        other.0.iter().enumerate().all(|(i, v)| *v <= self.get(i as u32))
+    }
+}
+
+/// What a thread, or an operation, knows. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct View {
+    pub(crate) seen: Rc<Clock>,
+    pub(crate) fenced: Rc<Clock>,
+}
+
+fn join(a: &mut Rc<Clock>, b: &Rc<Clock>) {
+    if !Rc::ptr_eq(a, b) && !a.covers(b) {
+        if b.covers(a) { *a = Rc::clone(b) } else { Rc::make_mut(a).join(b) }
+    }
+}
+
+impl View {
+    pub(crate) fn join(&mut self, other: &Self) {
+        join(&mut self.seen, &other.seen);
+        join(&mut self.fenced, &other.fenced);
+    }
+
+    pub(crate) fn meet(&mut self, other: &Self) {
+        if !Rc::ptr_eq(&self.seen, &other.seen) {
+            Rc::make_mut(&mut self.seen).meet(&other.seen);
+        }
+        if !Rc::ptr_eq(&self.fenced, &other.fenced) {
+            Rc::make_mut(&mut self.fenced).meet(&other.fenced);
+        }
+    }
+
+    /// Learns that component `i` is done up to `tick`; async work needs no proxy fence towards itself.
+    pub(crate) fn learn(&mut self, i: u32, tick: u32) {
+        if self.seen.get(i) < tick {
+            Rc::make_mut(&mut self.seen).raise(i, tick);
+        }
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.seen, &other.seen) && Rc::ptr_eq(&self.fenced, &other.fenced)
+    }
+}
+
+/// The views of a warp's threads: threads that know the same share one.
+#[derive(Clone, Debug)]
+pub(crate) struct WarpViews {
+    /// Component of lane 0.
+    base: u32,
+    /// The running tick of all lanes: accesses made now carry it.
+    pub(crate) tick: u32,
+    groups: Vec<(u32, View)>,
+}
+
+impl WarpViews {
+    pub(crate) fn new(warp: u32) -> Self {
+        Self { base: warp * 32, tick: 1, groups: vec![(u32::MAX, View::default())] }
+    }
+
+    pub(crate) fn view(&self, lane: u32) -> &View {
+        let found = self.groups.iter().find(|(m, _)| m >> lane & 1 == 1);
+        &found.unwrap_or(&self.groups[0]).1
+    }
+
+    /// What is published by a release of `mask`: all that these lanes know and did. Later accesses get a new tick.
+    pub(crate) fn publish(&mut self, mask: u32) -> View {
+        let mut out: Option<View> = None;
+        for (m, v) in &self.groups {
+            if m & mask != 0 {
+                match &mut out {
+                    None => out = Some(v.clone()),
+                    Some(o) => o.join(v),
+                }
+            }
+        }
+        let mut out = out.unwrap_or_default();
+        let seen = Rc::make_mut(&mut out.seen);
+        for lane in lanes(mask) {
+            seen.raise(self.base + lane, self.tick);
+        }
+        self.tick += 1;
+        out
+    }
+
+    /// `mask` learns `view`.
+    pub(crate) fn acquire(&mut self, mask: u32, view: &View) {
+        self.update(mask, |v, _| v.join(view));
+    }
+
+    /// `mask` learns that component `i` reached `tick`.
+    pub(crate) fn learn(&mut self, mask: u32, i: u32, tick: u32) {
+        self.update(mask, |v, _| v.learn(i, tick));
+    }
+
+    /// A proxy fence by `mask`: what each lane knows and did becomes visible to the asynchronous proxy.
+    pub(crate) fn fence(&mut self, mask: u32) {
+        let (base, tick) = (self.base, self.tick);
+        // Each lane fences its own accesses; another lane's count only when they were seen.
+        self.update(mask, |v, lanes_of| {
+            let seen = Rc::clone(&v.seen);
+            let fenced = Rc::make_mut(&mut v.fenced);
+            fenced.join(&seen);
+            for lane in lanes(lanes_of) {
+                fenced.raise(base + lane, tick);
+            }
+        });
+        self.tick += 1;
+    }
+
+    fn update(&mut self, mask: u32, mut f: impl FnMut(&mut View, u32)) {
+        let mut next: Vec<(u32, View)> = Vec::with_capacity(self.groups.len() + 1);
+        for (m, v) in self.groups.drain(..) {
+            let (inside, outside) = (m & mask, m & !mask);
+            if outside != 0 {
+                next.push((outside, v.clone()));
+            }
+            if inside != 0 {
+                let mut v = v;
+                f(&mut v, inside);
+                next.push((inside, v));
+            }
+        }
+        // Threads that now know the same share again.
+        for (m, v) in next {
+            match self.groups.iter_mut().find(|(_, g)| g.same(&v)) {
+                Some((gm, _)) => *gm |= m,
+                None => self.groups.push((m, v)),
+            }
+        }
+    }
+}
+
+/// The lanes of a mask, ascending.
+pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = u32> {
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        if rest == 0 {
+            return None;
+        }
+        let lane = rest.trailing_zeros();
+        rest &= rest - 1;
+        Some(lane)
+    })
+}

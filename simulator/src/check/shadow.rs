@@ -1,0 +1,215 @@
+//! The state of every byte: who wrote it last, who has read it since.
+//!
+//! States are numbered; a byte's shadow is its state's number, so a range of bytes in one state costs one check.
+
+use super::clock::{View, lanes};
+
+/// Which path an access takes to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proxy {
+    Generic,
+    Async,
+    /// Generic and strong (atomic, volatile, relaxed and up): never races with its like.
+    Strong,
+}
+
+/// An access, as remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// First clock component: a warp's lane 0, or a slot.
+    pub(crate) base: u32,
+    /// Lanes of the warp; 1 for a slot.
+    pub(crate) mask: u32,
+    pub(crate) tick: u32,
+    pub(crate) pc: u32,
+    /// The warp that executed or issued it, and the lanes that did.
+    pub(crate) warp: u16,
+    pub(crate) proxy: Proxy,
+}
+
+/// What is wrong between an earlier access and this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conflict {
+    Race { before: Stamp, before_writes: bool },
+    Unfenced { before: Stamp },
+    Unwritten,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    write: Option<Stamp>,
+    reads: Vec<Stamp>,
+}
+
+/// The numbered states of one cluster. State 0: never touched; state 1: written before the run.
+#[derive(Debug)]
+pub(crate) struct States {
+    all: Vec<State>,
+    conflicts: Vec<(usize, Conflict)>,
+    /// What the current access made of states: (before, after), so that its many ranges share them.
+    memo: Vec<(u32, u32)>,
+    memo_of: Option<(Stamp, bool)>,
+    collect_at: usize,
+}
+
+/// More states than this (or twice what the last one kept) start a collection.
+const COLLECT_AT: usize = 400_000;
+
+impl Default for States {
+    fn default() -> Self {
+        Self { all: vec![State::default(), State::default()], conflicts: Vec::new(), memo: Vec::new(), memo_of: None, collect_at: COLLECT_AT }
+    }
+}
+
+/// State number of bytes written before the run.
+pub(crate) const INITIALISED: u32 = 1;
+
+fn ordered(before: &Stamp, now: &Stamp, view: &View, clock_fenced: bool) -> bool {
+    if before.base == now.base && (before.mask & !now.mask) == 0 && (before.proxy == Proxy::Async) == (now.proxy == Proxy::Async) {
+        return true; // program order, or the same operation
+    }
+    let clock = if clock_fenced { &view.fenced } else { &view.seen };
+    lanes(before.mask).all(|l| {
+        (before.base == now.base && now.mask == 1 << l && now.proxy != Proxy::Async) || clock.get(before.base + l) >= before.tick
+    })
+}
+
+fn compare(before: &Stamp, before_writes: bool, now: &Stamp, view: &View) -> Option<Conflict> {
+    if before.proxy == Proxy::Strong && now.proxy == Proxy::Strong {
+        return None;
+    }
+    if !ordered(before, now, view, false) {
+        return Some(Conflict::Race { before: *before, before_writes });
+    }
+    if before_writes && now.proxy == Proxy::Async && before.proxy != Proxy::Async && !ordered(before, now, view, true) {
+        return Some(Conflict::Unfenced { before: *before });
+    }
+    None
+}
+
+impl States {
+    /// Was the state made by another lane of the instruction `now` belongs to?
+    pub(crate) fn written_by(&self, id: u32, now: &Stamp) -> bool {
+        let last = self.all[id as usize].write;
+        last.is_some_and(|s| s.base == now.base && s.tick == now.tick && s.pc == now.pc)
+    }
+
+    pub(crate) fn crowded(&self) -> bool {
+        self.all.len() > self.collect_at
+    }
+
+    /// Keeps only the states that `shadows` still name, renumbering them.
+    pub(crate) fn collect<'a>(&mut self, shadows: impl Iterator<Item = &'a mut [u32]>) {
+        let mut next = vec![u32::MAX; self.all.len()];
+        (next[0], next[1]) = (0, 1);
+        let mut kept = vec![std::mem::take(&mut self.all[0]), std::mem::take(&mut self.all[1])];
+        for shadow in shadows {
+            for id in shadow {
+                let slot = &mut next[*id as usize];
+                if *slot == u32::MAX {
+                    *slot = kept.len() as u32;
+                    kept.push(std::mem::take(&mut self.all[*id as usize]));
+                }
+                *id = *slot;
+            }
+        }
+        self.collect_at = COLLECT_AT.max(2 * kept.len());
+        self.all = kept;
+        self.memo.clear();
+    }
+
+    fn memo(&mut self, now: &Stamp, writes: bool) {
+        if self.memo_of != Some((*now, writes)) {
+            self.memo_of = Some((*now, writes));
+            self.memo.clear();
+        }
+    }
+
+    /// Conflicts of the last access: (byte within the range, conflict).
+    pub(crate) fn take_conflicts(&mut self) -> Vec<(usize, Conflict)> {
+        std::mem::take(&mut self.conflicts)
+    }
+
+    /// A write of these bytes.
+    pub(crate) fn write(&mut self, shadow: &mut [u32], now: &Stamp, view: &View) {
+        self.memo(now, true);
+        let known = self.memo.first().map(|m| m.1);
+        let fresh = known.unwrap_or(self.all.len() as u32);
+        let mut last = u32::MAX;
+        for (i, id) in shadow.iter_mut().enumerate() {
+            if *id != last {
+                last = *id;
+                if *id != fresh {
+                    let old = &self.all[*id as usize];
+                    let found = old
+                        .write
+                        .iter()
+                        .map(|s| (s, true))
+                        .chain(old.reads.iter().map(|s| (s, false)))
+                        .find_map(|(s, w)| compare(s, w, now, view));
+                    if let Some(c) = found {
+                        self.conflicts.push((i, c));
+                    }
+                }
+            }
+            *id = fresh;
+        }
+        if known.is_none() {
+            self.all.push(State { write: Some(*now), reads: Vec::new() });
+            self.memo.push((fresh, fresh));
+        }
+    }
+
+    /// A read of these bytes; `check_written` where reading what nobody wrote is an error.
+    pub(crate) fn read(&mut self, shadow: &mut [u32], now: &Stamp, view: &View, check_written: bool) {
+        self.memo(now, false);
+        let (mut last, mut becomes) = (u32::MAX, 0);
+        for (i, id) in shadow.iter_mut().enumerate() {
+            if *id != last {
+                last = *id;
+                if let Some((_, after)) = self.memo.iter().find(|(before, _)| before == id) {
+                    becomes = *after;
+                    *id = becomes;
+                    continue;
+                }
+                let old = &self.all[*id as usize];
+                match &old.write {
+                    None if *id == 0 && check_written => self.conflicts.push((i, Conflict::Unwritten)),
+                    None => {}
+                    Some(w) => {
+                        if let Some(c) = compare(w, true, now, view) {
+                            self.conflicts.push((i, c));
+                        }
+                    }
+                }
+                becomes = self.after_read(*id, now, view);
+                if self.memo.len() < 64 {
+                    self.memo.push((*id, becomes));
+                }
+            }
+            *id = becomes;
+        }
+    }
+
+    fn after_read(&mut self, id: u32, now: &Stamp, view: &View) -> u32 {
+        let old = &self.all[id as usize];
+        let (write, untouched) = (old.write, id == 0);
+        if let Some(at) = old.reads.iter().position(|r| r.base == now.base && r.tick == now.tick && r.pc == now.pc) {
+            if old.reads[at].mask & now.mask == now.mask {
+                return id;
+            }
+            let mut reads = old.reads.clone();
+            reads[at].mask |= now.mask;
+            self.all.push(State { write, reads });
+            return self.all.len() as u32 - 1;
+        }
+        // A read that happened before this one can no longer be the first to conflict.
+        let mut reads: Vec<Stamp> = old.reads.iter().filter(|r| !ordered(r, now, view, false)).copied().collect();
+        reads.push(*now);
+        if untouched {
+            return 0; // stays unwritten, so that every reader is told
+        }
+        self.all.push(State { write, reads });
+        self.all.len() as u32 - 1
+    }
+}

@@ -1,0 +1,50 @@
+//! The address map: what each number means.
+//!
+//! A shared address has 32 bits: the low 24 are the place in a block's shared memory (which starts at
+//! [`SHARED_BASE`]), the high 8 are 0 for the executing block itself or 1 + rank for a block of the cluster.
+//! Generic addresses reach shared and parameter memory through windows above all global buffers.
+
+/// First byte of a block's shared memory.
+pub(crate) const SHARED_BASE: u32 = 0x400;
+/// First byte of parameter space.
+pub(crate) const PARAM_BASE: u32 = 0x210;
+/// Where the first global buffer lies.
+pub(crate) const GLOBAL_BASE: u64 = 0x7000_0000_0000;
+const SHARED_WINDOW: u64 = 1 << 48;
+const PARAM_WINDOW: u64 = 1 << 49;
+const RANK_SHIFT: u32 = 24;
+
+/// What a generic address points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    Shared(u32),
+    Param(u32),
+    Global(u64),
+}
+
+pub(crate) fn classify(generic: u64) -> Window {
+    match generic >> 32 {
+        w if w == SHARED_WINDOW >> 32 => Window::Shared(generic as u32),
+        w if w == PARAM_WINDOW >> 32 => Window::Param(generic as u32),
+        _ => Window::Global(generic),
+    }
+}
+
+pub(crate) fn shared_to_generic(a: u32) -> u64 {
+    SHARED_WINDOW | u64::from(a)
+}
+
+pub(crate) fn param_to_generic(a: u32) -> u64 {
+    PARAM_WINDOW | u64::from(a)
+}
+
+/// (rank if one is named, offset from the start of the block's shared memory)
+pub(crate) fn split_shared(a: u32) -> (Option<u32>, u32) {
+    let rank = (a >> RANK_SHIFT).checked_sub(1);
+    (rank, (a & ((1 << RANK_SHIFT) - 1)).wrapping_sub(SHARED_BASE))
+}
+
+/// The same place in the block of rank `rank`.
+pub(crate) fn with_rank(a: u32, rank: u32) -> u32 {
+    (a & ((1 << RANK_SHIFT) - 1)) | (rank + 1) << RANK_SHIFT
+}

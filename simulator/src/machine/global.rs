@@ -1,0 +1,261 @@
+//! Global memory: the buffers of a launch, and each cluster's own view of them while it runs.
+//!
+//! Clusters run side by side on copies of the pages that they write; when all are done their writes are merged, and
+//! bytes that two clusters touched (one of them writing) are reported.
+
+use std::collections::BTreeMap;
+
+use super::address::GLOBAL_BASE;
+
+/// Names a buffer of a [`GlobalMemory`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BufferId(pub(crate) usize);
+
+#[derive(Clone, Debug)]
+struct Buffer {
+    base: u64,
+    bytes: Vec<u8>,
+}
+
+/// The buffers that a launch reads and writes.
+#[derive(Clone, Debug, Default)]
+pub struct GlobalMemory {
+    buffers: Vec<Buffer>,
+}
+
+/// Bytes between two buffers: an overrun hits nothing.
+const GAP: u64 = 1 << 16;
+
+impl GlobalMemory {
+    /// Empty memory.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A zeroed buffer of `bytes` bytes whose address is a multiple of `align` (rounded up to a power of two, at
+    /// least 16) and of nothing larger: what a kernel assumes beyond that, it gets wrong here.
+    pub fn alloc(&mut self, bytes: usize, align: u64) -> BufferId {
+        self.upload(vec![0; bytes], align)
+    }
+
+    /// A buffer holding `bytes`.
+    pub fn upload(&mut self, bytes: Vec<u8>, align: u64) -> BufferId {
+        let align = align.max(16).next_power_of_two();
+        let end = self.buffers.last().map_or(GLOBAL_BASE, |b| b.base + b.bytes.len() as u64);
+        let mut base = (end + GAP).next_multiple_of(align);
+        if base.is_multiple_of(align * 2) {
+            base += align;
+        }
+        self.buffers.push(Buffer { base, bytes });
+        BufferId(self.buffers.len() - 1)
+    }
+
+    /// The contents of a buffer.
+    #[must_use]
+    pub fn bytes(&self, id: BufferId) -> &[u8] {
+        &self.buffers[id.0].bytes
+    }
+
+    /// The contents of a buffer, to change between launches.
+    pub fn bytes_mut(&mut self, id: BufferId) -> &mut [u8] {
+        &mut self.buffers[id.0].bytes
+    }
+
+    /// The address a kernel sees.
+    #[must_use]
+    pub fn address(&self, id: BufferId) -> u64 {
+        self.buffers[id.0].base
+    }
+
+    pub(crate) fn has(&self, id: BufferId) -> bool {
+        id.0 < self.buffers.len()
+    }
+
+    /// (buffer, offset) if `len` bytes from `addr` lie in one buffer.
+    fn find(&self, addr: u64, len: usize) -> Option<(usize, usize)> {
+        let i = self.buffers.partition_point(|b| b.base <= addr).checked_sub(1)?;
+        let offset = usize::try_from(addr - self.buffers[i].base).ok()?;
+        (offset.checked_add(len)? <= self.buffers[i].bytes.len()).then_some((i, offset))
+    }
+
+    /// The nearest buffer below `addr`, for a report: (number, its length, distance of `addr` from its start).
+    pub(crate) fn nearest(&self, addr: u64) -> Option<(usize, usize, u64)> {
+        let i = self.buffers.partition_point(|b| b.base <= addr).checked_sub(1)?;
+        Some((i, self.buffers[i].bytes.len(), addr - self.buffers[i].base))
+    }
+}
+
+const PAGE: usize = 4096;
+
+struct Page {
+    data: Box<[u8]>,
+    written: Box<[bool]>,
+}
+
+/// A range of bytes touched by one instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touch {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) pc: u32,
+}
+
+/// One cluster's view.
+pub(crate) struct Overlay<'a> {
+    pub(crate) base: &'a GlobalMemory,
+    pages: BTreeMap<(usize, usize), Page>,
+    /// Byte states, page by page, where races are looked for.
+    shadow: BTreeMap<(usize, usize), Box<[u32]>>,
+    log: bool,
+    pub(crate) reads: Vec<Touch>,
+    pub(crate) writes: Vec<Touch>,
+}
+
+/// What a cluster leaves behind.
+pub(crate) struct Changes {
+    pages: Vec<((usize, usize), Page)>,
+    pub(crate) reads: Vec<Touch>,
+    pub(crate) writes: Vec<Touch>,
+}
+
+fn note(list: &mut Vec<Touch>, start: u64, len: usize, pc: u32) {
+    let end = start + len as u64;
+    if let Some(last) = list.last_mut()
+        && last.pc == pc
+        && last.end == start
+    {
+        last.end = end;
+        return;
+    }
+    list.push(Touch { start, end, pc });
+    if list.len() >= 1 << 20 && list.len().is_power_of_two() {
+        merge(list);
+    }
+}
+
+/// Sorts and joins touching ranges of one instruction.
+pub(crate) fn merge(list: &mut Vec<Touch>) {
+    list.sort_unstable_by_key(|t| (t.pc, t.start));
+    list.dedup_by(|b, a| {
+        let joins = a.pc == b.pc && b.start <= a.end;
+        if joins {
+            a.end = a.end.max(b.end);
+        }
+        joins
+    });
+}
+
+impl<'a> Overlay<'a> {
+    pub(crate) fn new(base: &'a GlobalMemory, log: bool) -> Self {
+        Self { base, pages: BTreeMap::new(), shadow: BTreeMap::new(), log, reads: Vec::new(), writes: Vec::new() }
+    }
+
+    pub(crate) fn finish(self) -> Changes {
+        Changes { pages: self.pages.into_iter().collect(), reads: self.reads, writes: self.writes }
+    }
+
+    pub(crate) fn contains(&self, addr: u64, len: usize) -> bool {
+        self.base.find(addr, len).is_some()
+    }
+
+    /// Fills `out`; false if the range is not inside a buffer.
+    pub(crate) fn read(&mut self, addr: u64, out: &mut [u8], pc: u32) -> bool {
+        let Some((buffer, offset)) = self.base.find(addr, out.len()) else {
+            return false;
+        };
+        if self.log {
+            note(&mut self.reads, addr, out.len(), pc);
+        }
+        out.copy_from_slice(&self.base.buffers[buffer].bytes[offset..offset + out.len()]);
+        if !self.pages.is_empty() {
+            let (first, last) = (offset / PAGE, (offset + out.len()).saturating_sub(1) / PAGE);
+            for (&(_, p), page) in self.pages.range((buffer, first)..=(buffer, last)) {
+                let from = offset.max(p * PAGE);
+                let to = (offset + out.len()).min((p + 1) * PAGE);
+                for at in from..to {
+                    if page.written[at - p * PAGE] {
+                        out[at - offset] = page.data[at - p * PAGE];
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    pub(crate) fn write(&mut self, addr: u64, data: &[u8], pc: u32) -> bool {
+        let Some((buffer, offset)) = self.base.find(addr, data.len()) else {
+            return false;
+        };
+        if self.log {
+            note(&mut self.writes, addr, data.len(), pc);
+        }
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done;
+            let (p, within) = (at / PAGE, at % PAGE);
+            let n = (PAGE - within).min(data.len() - done);
+            let page = self.pages.entry((buffer, p)).or_insert_with(|| Page {
+                data: vec![0; PAGE].into_boxed_slice(),
+                written: vec![false; PAGE].into_boxed_slice(),
+            });
+            page.data[within..within + n].copy_from_slice(&data[done..done + n]);
+            page.written[within..within + n].fill(true);
+            done += n;
+        }
+        true
+    }
+
+    /// Atomic accesses are not noted: two clusters may make them.
+    pub(crate) fn read_atomic(&mut self, addr: u64, out: &mut [u8]) -> bool {
+        let log = std::mem::replace(&mut self.log, false);
+        let ok = self.read(addr, out, 0);
+        self.log = log;
+        ok
+    }
+
+    pub(crate) fn write_atomic(&mut self, addr: u64, data: &[u8]) -> bool {
+        let log = std::mem::replace(&mut self.log, false);
+        let ok = self.write(addr, data, 0);
+        self.log = log;
+        ok
+    }
+
+    /// Calls `f` with the states of the bytes, piece by piece: (offset in the range, states).
+    pub(crate) fn shadow(&mut self, addr: u64, len: usize, mut f: impl FnMut(usize, &mut [u32])) {
+        let Some((buffer, offset)) = self.base.find(addr, len) else {
+            return;
+        };
+        let mut done = 0;
+        while done < len {
+            let at = offset + done;
+            let (p, within) = (at / PAGE, at % PAGE);
+            let n = (PAGE - within).min(len - done);
+            let page = self
+                .shadow
+                .entry((buffer, p))
+                .or_insert_with(|| vec![crate::check::shadow::INITIALISED; PAGE].into_boxed_slice());
+            f(done, &mut page[within..within + n]);
+            done += n;
+        }
+    }
+
+    pub(crate) fn shadows(&mut self) -> impl Iterator<Item = &mut [u32]> {
+        self.shadow.values_mut().map(|s| &mut s[..])
+    }
+}
+
+impl GlobalMemory {
+    /// Takes over a cluster's writes.
+    pub(crate) fn apply(&mut self, changes: &Changes) {
+        for ((buffer, p), page) in &changes.pages {
+            let bytes = &mut self.buffers[*buffer].bytes;
+            let n = PAGE.min(bytes.len() - p * PAGE);
+            for i in 0..n {
+                if page.written[i] {
+                    bytes[p * PAGE + i] = page.data[i];
+                }
+            }
+        }
+    }
+}

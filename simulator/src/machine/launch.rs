@@ -1,0 +1,215 @@
+//! What is launched and how it is run.
+
+use super::global::{BufferId, GlobalMemory};
+use super::tensor_map::TensorMapDesc;
+use crate::program::Program;
+use crate::schedule::Schedule;
+
+/// A kernel parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Param {
+    /// A tensor map of 128 bytes, passed by value.
+    TensorMap(TensorMapDesc),
+    /// The address of a buffer.
+    Buffer(BufferId),
+    /// The address of a buffer plus bytes.
+    BufferAt(BufferId, u64),
+    /// A 32-bit value.
+    U32(u32),
+    /// A 64-bit value.
+    U64(u64),
+    /// A single-precision value.
+    F32(f32),
+}
+
+impl Param {
+    fn bytes(&self) -> u32 {
+        match self {
+            Self::TensorMap(_) => 128,
+            Self::Buffer(_) | Self::BufferAt(..) | Self::U64(_) => 8,
+            Self::U32(_) | Self::F32(_) => 4,
+        }
+    }
+}
+
+/// The shape of a launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launch {
+    /// Blocks in x, y, z.
+    pub grid: [u32; 3],
+    /// Blocks of a cluster in x, y, z; `[1, 1, 1]` without clusters.
+    pub cluster: [u32; 3],
+    /// Threads of a block in x, y, z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+    /// The kernel's parameters, in order.
+    pub params: Vec<Param>,
+}
+
+/// How to run it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Draws the order of everything that may happen in any order. The same seed gives the same run.
+    pub seed: u64,
+    /// How asynchronous work and threads are ordered.
+    pub schedule: Schedule,
+    /// Look for races, missing fences and reads of unwritten bytes.
+    pub races: bool,
+    /// Record a trace of the run; see [`Report::trace`](crate::Report).
+    pub trace: bool,
+    /// Warp instructions after which a cluster is stopped.
+    pub max_steps: u64,
+    /// Distinct findings after which a cluster is stopped.
+    pub max_findings: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 0, schedule: Schedule::Scrambled, races: true, trace: false, max_steps: 200_000_000, max_findings: 16 }
+    }
+}
+
+/// A launch that cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LaunchError {
+    /// No kernel of that name.
+    #[error("the module has no kernel `{name}`; it has {}", known.join(", "))]
+    NoEntry {
+        /// The name asked for.
+        name: String,
+        /// The kernels there are.
+        known: Vec<String>,
+    },
+    /// The parameters do not match the kernel's.
+    #[error("the kernel takes {wanted} parameters and {given} are given")]
+    ParameterCount {
+        /// Parameters of the kernel.
+        wanted: usize,
+        /// Parameters given.
+        given: usize,
+    },
+    /// One parameter does not match.
+    #[error("parameter {index} `{name}` is {wanted} bytes and the value given has {given}")]
+    ParameterSize {
+        /// Position from 0.
+        index: usize,
+        /// Its name.
+        name: String,
+        /// Bytes declared.
+        wanted: u32,
+        /// Bytes given.
+        given: u32,
+    },
+    /// A tensor map that the driver would refuse.
+    #[error("parameter {index} `{name}`: {reason}")]
+    TensorMap {
+        /// Position from 0.
+        index: usize,
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// Grid, block or cluster out of bounds or not matching the kernel's directives.
+    #[error("{0}")]
+    Shape(String),
+}
+
+/// The device's limits that a launch is checked against.
+const MAX_SHARED: u32 = 232_448;
+const REGISTER_FILE: u32 = 65_536;
+
+impl Launch {
+    pub(crate) fn check(&self, p: &Program, memory: &GlobalMemory) -> Result<(), LaunchError> {
+        let shape = |text: String| Err(LaunchError::Shape(text));
+        let threads = product(self.block);
+        if threads == 0 || threads > 1024 {
+            return shape(format!("a block has 1 to 1024 threads; {:?} is {threads}", self.block));
+        }
+        for i in 0..3 {
+            if self.cluster[i] == 0 || !self.grid[i].is_multiple_of(self.cluster[i]) {
+                return shape(format!("the grid {:?} is not a multiple of the cluster {:?}", self.grid, self.cluster));
+            }
+        }
+        if product(self.cluster) > 8 {
+            return shape(format!("a portable cluster has at most 8 blocks; {:?} is {}", self.cluster, product(self.cluster)));
+        }
+        if product(self.grid) > 1 << 31 {
+            return shape(format!("the grid {:?} is too large", self.grid));
+        }
+        if let Some(r) = p.limits.req_ntid
+            && r != self.block
+        {
+            return shape(format!("the kernel requires a block of {r:?} threads (.reqntid) and {:?} is launched", self.block));
+        }
+        if let Some(m) = p.limits.max_ntid
+            && threads > u64::from(m)
+        {
+            return shape(format!("the kernel allows {m} threads a block (.maxntid) and {threads} are launched"));
+        }
+        if let Some(c) = p.limits.cluster
+            && c != self.cluster
+        {
+            return shape(format!("the kernel requires clusters of {c:?} (.reqnctapercluster) and {:?} is launched", self.cluster));
+        }
+        let shared = u64::from(p.static_shared) + u64::from(self.shared_bytes);
+        if shared > u64::from(MAX_SHARED) {
+            return shape(format!("{} static + {} dynamic = {shared} bytes of shared memory; a block has {MAX_SHARED}", p.static_shared, self.shared_bytes));
+        }
+        if self.params.len() != p.params.len() {
+            return Err(LaunchError::ParameterCount { wanted: p.params.len(), given: self.params.len() });
+        }
+        for (index, (decl, param)) in p.params.iter().zip(&self.params).enumerate() {
+            if decl.bytes != param.bytes() {
+                return Err(LaunchError::ParameterSize { index, name: decl.name.clone(), wanted: decl.bytes, given: param.bytes() });
+            }
+            let refuse = |reason: String| Err(LaunchError::TensorMap { index, name: decl.name.clone(), reason });
+            match param {
+                Param::TensorMap(map) => {
+                    if decl.align < 64 {
+                        return refuse(format!("a tensor map parameter is aligned to 64 bytes; this one to {}", decl.align));
+                    }
+                    map.check(memory).or_else(refuse)?;
+                }
+                Param::Buffer(id) | Param::BufferAt(id, _) if !memory.has(*id) => return refuse("the buffer does not exist".into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn threads(&self) -> u32 {
+        product(self.block) as u32
+    }
+
+    /// Registers a thread starts with: the compiler's cap from the kernel's directives.
+    pub(crate) fn registers_at_entry(&self, p: &Program) -> u32 {
+        let cap = p.limits.req_ntid.map(|r| product(r) as u32).or(p.limits.max_ntid).unwrap_or_else(|| self.threads());
+        let threads = cap.next_multiple_of(32).max(32);
+        let by_file = REGISTER_FILE / (threads * p.limits.min_ctas) / 8 * 8;
+        p.limits.max_nreg.unwrap_or(u32::MAX).min(by_file).min(255)
+    }
+
+    /// The parameter bytes, tensor maps left zero.
+    pub(crate) fn parameter_bytes(&self, p: &Program, memory: &GlobalMemory) -> Vec<u8> {
+        let mut out = vec![0; p.param_bytes as usize];
+        for (decl, param) in p.params.iter().zip(&self.params) {
+            let at = decl.offset as usize;
+            let mut put = |bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+            match param {
+                Param::TensorMap(_) => {}
+                Param::Buffer(id) => put(&memory.address(*id).to_le_bytes()),
+                Param::BufferAt(id, plus) => put(&memory.address(*id).wrapping_add(*plus).to_le_bytes()),
+                Param::U32(v) => put(&v.to_le_bytes()),
+                Param::U64(v) => put(&v.to_le_bytes()),
+                Param::F32(v) => put(&v.to_le_bytes()),
+            }
+        }
+        out
+    }
+}
+
+pub(crate) fn product(v: [u32; 3]) -> u64 {
+    v.iter().map(|x| u64::from(*x)).product()
+}

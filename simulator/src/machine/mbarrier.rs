@@ -1,0 +1,91 @@
+//! The mbarrier object.
+
+use crate::check::clock::View;
+use crate::check::shadow::Stamp;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Mbarrier {
+    /// Arrivals each phase expects, and how many are missing in this one.
+    pub(crate) count: u32,
+    pub(crate) pending: i64,
+    /// Bytes still expected; negative when they came before they were announced.
+    pub(crate) tx: i64,
+    /// Phases completed.
+    pub(crate) phase: u64,
+    /// Published by this phase's arrivals so far, and by the last complete phase.
+    pub(crate) gathering: View,
+    pub(crate) completed: View,
+    pub(crate) init: Stamp,
+    /// The initialising thread has executed `fence.mbarrier_init` or `fence.proxy.async` since.
+    pub(crate) fenced: bool,
+    /// Lines of the last arrival and announcement, for reports.
+    pub(crate) last_arrive: Option<u32>,
+    pub(crate) time: u64,
+    pub(crate) underflow_told: bool,
+}
+
+/// What an update led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Pending,
+    Completed,
+    /// More arrivals than the phase has.
+    Overrun,
+    /// All arrivals are there and more bytes came than were announced.
+    Underflow,
+}
+
+/// The range of the transaction count.
+pub(crate) const TX_LIMIT: i64 = (1 << 20) - 1;
+/// The most arrivals a phase can expect.
+pub(crate) const COUNT_LIMIT: u64 = (1 << 20) - 1;
+
+impl Mbarrier {
+    pub(crate) fn new(count: u32, init: Stamp) -> Self {
+        Self {
+            count,
+            pending: i64::from(count),
+            tx: 0,
+            phase: 0,
+            gathering: View::default(),
+            completed: View::default(),
+            init,
+            fenced: false,
+            last_arrive: None,
+            time: 0,
+            underflow_told: false,
+        }
+    }
+
+    pub(crate) fn arrive(&mut self, n: u32) -> Outcome {
+        self.pending -= i64::from(n);
+        if self.pending < 0 {
+            return Outcome::Overrun;
+        }
+        self.settle()
+    }
+
+    /// Adds to the bytes expected (negative: bytes that arrived).
+    pub(crate) fn transact(&mut self, bytes: i64) -> Outcome {
+        self.tx += bytes;
+        self.settle()
+    }
+
+    fn settle(&mut self) -> Outcome {
+        if self.pending > 0 || self.tx > 0 {
+            return Outcome::Pending;
+        }
+        if self.tx < 0 {
+            return Outcome::Underflow;
+        }
+        self.phase += 1;
+        self.pending = i64::from(self.count);
+        self.completed = std::mem::take(&mut self.gathering);
+        Outcome::Completed
+    }
+
+    /// Has the phase with this parity completed (the phase before the current one, if the parities match)?
+    pub(crate) fn parity_done(&self, parity: u32) -> bool {
+        (self.phase & 1) as u32 != parity & 1
+    }
+}

@@ -1,0 +1,201 @@
+//! Checked accesses to shared and global memory.
+
+use super::address::{Window, classify, split_shared};
+use super::{Exec, Machine, Stop};
+use crate::check::FindingKind;
+use crate::check::clock::View;
+use crate::check::shadow::{Conflict, Proxy, Stamp};
+use crate::program::op::Addr;
+use crate::program::types::Space;
+
+/// Where an address leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Block rank, offset in its shared memory.
+    Shared(usize, u32),
+    Param(u32),
+    Global(u64),
+}
+
+/// Who accesses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    pub(crate) w: usize,
+    pub(crate) mask: u32,
+    pub(crate) pc: u32,
+}
+
+impl Machine<'_> {
+    /// The raw address of a lane.
+    pub(crate) fn raw_address(&self, w: usize, lane: u32, a: &Addr) -> u64 {
+        self.value(w, lane, a.base).wrapping_add(a.offset as u64)
+    }
+
+    /// Resolves a lane's address and checks its range and alignment.
+    pub(crate) fn resolve(&mut self, who: Who, lane: u32, a: &Addr, bytes: u32, align: u32) -> Exec<Place> {
+        let raw = self.raw_address(who.w, lane, a);
+        let (space, raw) = match a.space {
+            Space::Generic => match classify(raw) {
+                Window::Shared(s) => (Space::SharedCluster, u64::from(s)),
+                Window::Param(p) => (Space::Param, u64::from(p)),
+                Window::Global(g) => (Space::Global, g),
+            },
+            other => (other, raw),
+        };
+        let lane_mask = 1 << lane;
+        if !raw.is_multiple_of(u64::from(align)) {
+            return self.fail(FindingKind::Misaligned, who.w, lane_mask, who.pc, format!("the address {raw:#x} is not a multiple of {align}"));
+        }
+        match space {
+            Space::SharedCta | Space::SharedCluster => {
+                if raw > u64::from(u32::MAX) {
+                    return self.fail(FindingKind::OutOfBounds, who.w, lane_mask, who.pc, format!("{raw:#x} is no shared address; cvta.to.shared makes one from a generic address"));
+                }
+                self.shared_place(who, lane_mask, raw as u32, bytes, space == Space::SharedCta)
+            }
+            Space::Param => {
+                let size = u64::from(self.program.param_bytes);
+                let offset = raw.wrapping_sub(u64::from(super::address::PARAM_BASE));
+                if offset.checked_add(u64::from(bytes)).is_none_or(|e| e > size) {
+                    return self.fail(FindingKind::OutOfBounds, who.w, lane_mask, who.pc, format!("{bytes} bytes at offset {offset:#x} of the parameters, which have {size}"));
+                }
+                Ok(Place::Param(offset as u32))
+            }
+            _ => {
+                if !self.global.contains(raw, bytes as usize) {
+                    return self.global_out(who, lane_mask, raw, u64::from(bytes));
+                }
+                Ok(Place::Global(raw))
+            }
+        }
+    }
+
+    pub(crate) fn global_out<T>(&mut self, who: Who, lanes: u32, raw: u64, bytes: u64) -> Exec<T> {
+        let near = match self.global.base.nearest(raw) {
+            Some((i, len, distance)) => format!("buffer {i} below it has {len} bytes and the access starts at byte {distance}"),
+            None if raw < 1 << 32 => "it looks like a shared or parameter address; cvta makes a generic one".into(),
+            None => "no buffer lies below it".into(),
+        };
+        self.fail(FindingKind::OutOfBounds, who.w, lanes, who.pc, format!("{bytes} bytes at global address {raw:#x}: {near}"))
+    }
+
+    pub(crate) fn shared_place(&mut self, who: Who, lanes: u32, raw: u32, bytes: u32, own_only: bool) -> Exec<Place> {
+        let own = self.warps[who.w].cta;
+        let (rank, offset) = split_shared(raw);
+        let cta = rank.map_or(own, |r| r as usize);
+        if cta >= self.ctas.len() || (own_only && cta != own) {
+            return self.fail(FindingKind::OutOfBounds, who.w, lanes, who.pc, format!("the address {raw:#x} names block {cta} of the cluster; .shared::cta reaches only the block itself"));
+        }
+        let size = self.ctas[cta].shared.len() as u64;
+        if u64::from(offset) + u64::from(bytes) > size {
+            return self.fail(FindingKind::OutOfBounds, who.w, lanes, who.pc, format!("{bytes} bytes at byte {offset} of the block's shared memory, which has {size}"));
+        }
+        if cta != own && self.ctas[cta].exited {
+            return self.fail(FindingKind::ExitInFlight, who.w, lanes, who.pc, format!("block {cta} of the cluster has exited; its shared memory is gone (barrier.cluster before exit keeps it)"));
+        }
+        Ok(Place::Shared(cta, offset))
+    }
+
+    /// Checks a read of shared bytes against what happened before.
+    pub(crate) fn check_shared_read(&mut self, now: &Stamp, view: &View, cta: usize, offset: u32, len: u32) -> Exec<()> {
+        if !self.options.races {
+            return Ok(());
+        }
+        let range = offset as usize..(offset + len) as usize;
+        self.states.read(&mut self.ctas[cta].shadow[range], now, view, true);
+        self.after_check(now, false, u64::from(offset), cta)
+    }
+
+    pub(crate) fn check_shared_write(&mut self, now: &Stamp, view: &View, cta: usize, offset: u32, len: u32) -> Exec<()> {
+        if !self.options.races {
+            return Ok(());
+        }
+        let range = offset as usize..(offset + len) as usize;
+        self.states.write(&mut self.ctas[cta].shadow[range], now, view);
+        self.after_check(now, true, u64::from(offset), cta)
+    }
+
+    fn after_check(&mut self, now: &Stamp, writes: bool, offset: u64, cta: usize) -> Exec<()> {
+        if self.states.crowded() {
+            let (states, ctas, global) = (&mut self.states, &mut self.ctas, &mut self.global);
+            states.collect(ctas.iter_mut().map(|c| &mut c.shadow[..]).chain(global.shadows()));
+        }
+        let found = self.states.take_conflicts();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let place = format!("shared memory of block {cta} (byte {} of it)", offset + found[0].0 as u64);
+        self.conflicts(now, writes, offset + u64::from(super::address::SHARED_BASE), &place, found)
+    }
+
+    /// An mbarrier is opaque: other accesses to its bytes are errors.
+    pub(crate) fn check_opaque(&mut self, who: Who, cta: usize, offset: u32, len: u32) -> Exec<()> {
+        let hit = self.ctas[cta].mbarriers.range(offset.saturating_sub(7)..offset + len).next().map(|(o, _)| *o);
+        if let Some(at) = hit {
+            return self.complain(FindingKind::BarrierMisuse, who.w, who.mask, who.pc, format!("bytes {offset}..{} of shared memory hold the mbarrier at byte {at}", offset + len));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_global(&mut self, now: &Stamp, view: &View, addr: u64, len: usize, writes: bool) -> Exec<()> {
+        if !self.options.races {
+            return Ok(());
+        }
+        let (global, states) = (&mut self.global, &mut self.states);
+        let mut found: Vec<(usize, Conflict)> = Vec::new();
+        global.shadow(addr, len, |offset, shadow| {
+            if writes {
+                states.write(shadow, now, view);
+            } else {
+                states.read(shadow, now, view, false);
+            }
+            found.extend(states.take_conflicts().into_iter().map(|(i, c)| (offset + i, c)));
+        });
+        // Tensor maps and buffers written by the generic proxy before the launch are fenced by the launch itself.
+        if found.is_empty() { Ok(()) } else { self.conflicts(now, writes, addr, "global memory", found) }
+    }
+
+    /// Reads on behalf of a lane or an asynchronous operation; the place was resolved.
+    pub(crate) fn load(&mut self, now: &Stamp, view: &View, place: Place, out: &mut [u8]) -> Exec<()> {
+        match place {
+            Place::Shared(cta, offset) => {
+                self.check_shared_read(now, view, cta, offset, out.len() as u32)?;
+                out.copy_from_slice(&self.ctas[cta].shared[offset as usize..offset as usize + out.len()]);
+                Ok(())
+            }
+            Place::Param(offset) => {
+                out.copy_from_slice(&self.params[offset as usize..offset as usize + out.len()]);
+                Ok(())
+            }
+            Place::Global(addr) => {
+                self.check_global(now, view, addr, out.len(), false)?;
+                if self.global.read(addr, out, now.pc) { Ok(()) } else { Err(Stop) }
+            }
+        }
+    }
+
+    pub(crate) fn store(&mut self, now: &Stamp, view: &View, place: Place, data: &[u8]) -> Exec<()> {
+        match place {
+            Place::Shared(cta, offset) => {
+                let at = offset as usize..offset as usize + data.len();
+                // Threads that store the same value to the same place in one instruction do no harm.
+                if now.proxy != Proxy::Generic || self.ctas[cta].shared[at.clone()] != *data || !self.same_instruction(now, cta, offset) {
+                    self.check_shared_write(now, view, cta, offset, data.len() as u32)?;
+                }
+                self.ctas[cta].shared[at].copy_from_slice(data);
+                self.epoch += 1;
+                Ok(())
+            }
+            Place::Param(_) => Err(Stop),
+            Place::Global(addr) => {
+                self.check_global(now, view, addr, data.len(), true)?;
+                self.epoch += 1;
+                if self.global.write(addr, data, now.pc) { Ok(()) } else { Err(Stop) }
+            }
+        }
+    }
+
+    fn same_instruction(&self, now: &Stamp, cta: usize, offset: u32) -> bool {
+        self.options.races && self.states.written_by(self.ctas[cta].shadow[offset as usize], now)
+    }
+}

@@ -1,0 +1,248 @@
+//! The state of one running cluster and how an instruction acts on it.
+
+pub(crate) mod address;
+pub(crate) mod cta;
+pub(crate) mod global;
+pub(crate) mod launch;
+pub(crate) mod mbarrier;
+pub(crate) mod memory;
+mod report;
+pub(crate) mod tensor_map;
+pub(crate) mod warp;
+
+use std::rc::Rc;
+
+use crate::asyncs::AsyncOps;
+use crate::asyncs::warpgroup::Warpgroup;
+use crate::check::Finding;
+use crate::check::clock::{View, lanes};
+use crate::check::shadow::{Proxy, Stamp, States};
+use crate::program::Program;
+use crate::program::op::{PredSrc, Reg, Src};
+use crate::program::types::{Special, Ty};
+use crate::schedule::Random;
+use crate::trace::Recorder;
+use cta::Cta;
+use global::Overlay;
+use launch::{Launch, Options, product};
+use warp::{Wait, Warp};
+
+/// The run of this cluster is over: the reason has been reported.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stop;
+
+pub(crate) type Exec<T> = Result<T, Stop>;
+
+/// What follows an instruction.
+pub(crate) enum Flow {
+    Next,
+    /// The fragment waits and will execute the same instruction again.
+    Retry(Wait),
+    /// The fragment waits; whoever wakes it moves it on.
+    Suspend(Wait),
+    /// The fragment's control flow was changed already.
+    Done,
+}
+
+/// One cluster while it runs.
+pub(crate) struct Machine<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) launch: &'a Launch,
+    pub(crate) options: &'a Options,
+    pub(crate) params: &'a [u8],
+    /// Number of the cluster in the grid.
+    pub(crate) cluster: u32,
+    pub(crate) ctas: Vec<Cta>,
+    pub(crate) warps: Vec<Warp>,
+    pub(crate) warpgroups: Vec<Warpgroup>,
+    pub(crate) global: Overlay<'a>,
+    pub(crate) states: States,
+    pub(crate) asyncs: AsyncOps,
+    pub(crate) random: Random,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) steps: u64,
+    /// Counts everything that could let a failed poll succeed.
+    pub(crate) epoch: u64,
+    pub(crate) cluster_barrier: ClusterBarrier,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) cost: crate::Cost,
+}
+
+/// `barrier.cluster`
+#[derive(Default)]
+pub(crate) struct ClusterBarrier {
+    pub(crate) arrived: u32,
+    pub(crate) generation: u64,
+    pub(crate) gathering: View,
+    pub(crate) completed: [View; 2],
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(program: &'a Program, launch: &'a Launch, options: &'a Options, params: &'a [u8], global: Overlay<'a>, cluster: u32) -> Self {
+        let blocks = product(launch.cluster) as u32;
+        let threads = launch.threads();
+        let warps_per_cta = threads.div_ceil(32);
+        let clusters: Vec<u32> = (0..3).map(|i| launch.grid[i] / launch.cluster[i]).collect();
+        let at = [cluster % clusters[0], cluster / clusters[0] % clusters[1], cluster / (clusters[0] * clusters[1])];
+        let bytes = (program.static_shared + launch.shared_bytes) as usize;
+        let registers = launch.registers_at_entry(program);
+        let mut ctas = Vec::new();
+        let mut warps = Vec::new();
+        for rank in 0..blocks {
+            let inside = [rank % launch.cluster[0], rank / launch.cluster[0] % launch.cluster[1], rank / (launch.cluster[0] * launch.cluster[1])];
+            let ctaid = [0, 1, 2].map(|i| at[i] * launch.cluster[i] + inside[i]);
+            ctas.push(Cta::new(bytes, options.races, warps_per_cta, ctaid));
+            for w in 0..warps_per_cta {
+                let count = (threads - w * 32).min(32);
+                let live = if count == 32 { u32::MAX } else { (1 << count) - 1 };
+                warps.push(Warp::new(program, rank as usize, w, warps.len() as u32, live, registers));
+            }
+        }
+        let warpgroups = (0..blocks * warps_per_cta.div_ceil(4)).map(|_| Warpgroup::default()).collect();
+        Self {
+            program,
+            launch,
+            options,
+            params,
+            cluster,
+            ctas,
+            warpgroups,
+            global,
+            states: States::default(),
+            asyncs: AsyncOps::new(warps.len() as u32 * 32),
+            warps,
+            random: Random::new(options.seed ^ u64::from(cluster).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            findings: Vec::new(),
+            steps: 0,
+            epoch: 0,
+            cluster_barrier: ClusterBarrier::default(),
+            recorder: options.trace.then(Recorder::default),
+            cost: crate::Cost::default(),
+        }
+    }
+
+    pub(crate) fn warps_per_cta(&self) -> u32 {
+        self.launch.threads().div_ceil(32)
+    }
+
+    /// Number of the warpgroup a warp belongs to.
+    pub(crate) fn warpgroup_of(&self, w: usize) -> usize {
+        let warp = &self.warps[w];
+        warp.cta * self.warps_per_cta().div_ceil(4) as usize + warp.index as usize / 4
+    }
+
+    // --- operands ---
+
+    pub(crate) fn value(&self, w: usize, lane: u32, s: Src) -> u64 {
+        match s {
+            Src::Reg(r) => self.warps[w].regs[r as usize][lane as usize],
+            Src::Imm(v) => v,
+            Src::Special(sp) => self.special(w, lane, sp),
+        }
+    }
+
+    pub(crate) fn values(&self, w: usize, s: Src) -> [u64; 32] {
+        match s {
+            Src::Reg(r) => self.warps[w].regs[r as usize],
+            Src::Imm(v) => [v; 32],
+            Src::Special(sp) => std::array::from_fn(|l| self.special(w, l as u32, sp)),
+        }
+    }
+
+    /// The lanes where a predicate holds.
+    pub(crate) fn predicate(&self, w: usize, p: PredSrc) -> u32 {
+        let v = p.reg.map_or(u32::MAX, |r| self.warps[w].preds[r as usize]);
+        if p.negated { !v } else { v }
+    }
+
+    pub(crate) fn set(&mut self, w: usize, mask: u32, d: Reg, values: &[u64; 32]) {
+        let reg = &mut self.warps[w].regs[d as usize];
+        if mask == u32::MAX {
+            *reg = *values;
+        } else {
+            for l in lanes(mask) {
+                reg[l as usize] = values[l as usize];
+            }
+        }
+    }
+
+    fn special(&self, w: usize, lane: u32, s: Special) -> u64 {
+        let warp = &self.warps[w];
+        let l = self.launch;
+        let rank = warp.cta as u32;
+        let thread = warp.index * 32 + lane;
+        let unfold = |v: u32, dims: [u32; 3], d: u8| match d {
+            0 => v % dims[0],
+            1 => v / dims[0] % dims[1],
+            _ => v / (dims[0] * dims[1]),
+        };
+        let v = match s {
+            Special::Tid(d) => unfold(thread, l.block, d),
+            Special::Ntid(d) => l.block[d as usize],
+            Special::Ctaid(d) => self.ctas[warp.cta].ctaid[d as usize],
+            Special::Nctaid(d) => l.grid[d as usize],
+            Special::Clusterid(d) => self.ctas[warp.cta].ctaid[d as usize] / l.cluster[d as usize],
+            Special::Nclusterid(d) => l.grid[d as usize] / l.cluster[d as usize],
+            Special::ClusterCtaid(d) => unfold(rank, l.cluster, d),
+            Special::ClusterNctaid(d) => l.cluster[d as usize],
+            Special::ClusterCtarank => rank,
+            Special::ClusterNctarank => product(l.cluster) as u32,
+            Special::IsExplicitCluster => u32::from(product(l.cluster) > 1),
+            Special::Laneid => lane,
+            Special::Warpid => warp.index,
+            Special::Nwarpid => self.warps_per_cta(),
+            Special::Smid => self.cluster.wrapping_mul(product(l.cluster) as u32).wrapping_add(rank) % 132,
+            Special::Nsmid => 132,
+            Special::Gridid => return 1,
+            Special::LanemaskEq => 1 << lane,
+            Special::LanemaskLt => (1 << lane) - 1,
+            Special::LanemaskLe => ((1u64 << (lane + 1)) - 1) as u32,
+            Special::LanemaskGt => !((1u64 << (lane + 1)) - 1) as u32,
+            Special::LanemaskGe => !((1u32 << lane) - 1),
+            Special::Clock | Special::GlobaltimerLo => warp.now as u32,
+            Special::ClockHi => (warp.now >> 32) as u32,
+            Special::Clock64 | Special::Globaltimer => return warp.now,
+            Special::DynamicSmem => l.shared_bytes,
+            Special::TotalSmem => l.shared_bytes + self.program.static_shared,
+        };
+        u64::from(v)
+    }
+
+    // --- clocks ---
+
+    /// The stamp of a generic access made now.
+    pub(crate) fn stamp(&self, w: usize, mask: u32, pc: u32, proxy: Proxy) -> Stamp {
+        Stamp { base: w as u32 * 32, mask, tick: self.warps[w].views.tick, pc, warp: w as u16, proxy }
+    }
+
+    /// What `mask` of a warp publishes when it releases.
+    pub(crate) fn publish(&mut self, w: usize, mask: u32) -> View {
+        if self.options.races { self.warps[w].views.publish(mask) } else { View::default() }
+    }
+
+    pub(crate) fn acquire(&mut self, w: usize, mask: u32, view: &View) {
+        if self.options.races {
+            self.warps[w].views.acquire(mask, view);
+        }
+    }
+
+    /// Threads of a warp order what they did among themselves.
+    pub(crate) fn order_warp(&mut self, w: usize, mask: u32) {
+        let view = self.publish(w, mask);
+        self.acquire(w, mask, &view);
+    }
+
+    pub(crate) fn view_of(&self, w: usize, lane: u32) -> View {
+        let v = self.warps[w].views.view(lane);
+        View { seen: Rc::clone(&v.seen), fenced: Rc::clone(&v.fenced) }
+    }
+
+    /// Extends or truncates to a register's width.
+    pub(crate) fn extend(v: u64, ty: Ty, width: u32) -> u64 {
+        if ty.signed() {
+            crate::program::types::sign_extend(v, ty.bits()) as u64 & crate::program::types::mask(width)
+        } else {
+            v & ty.mask()
+        }
+    }
+}

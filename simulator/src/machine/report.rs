@@ -1,0 +1,91 @@
+//! Turning what went wrong into findings.
+
+use super::{Exec, Machine, Stop};
+use crate::check::clock::lanes;
+use crate::check::shadow::{Conflict, Proxy, Stamp};
+use crate::check::{Finding, FindingKind, Side};
+use crate::program::op::{Op, Way};
+
+impl Machine<'_> {
+    pub(crate) fn side(&self, w: usize, mask: u32, pc: u32, does: impl Into<String>) -> Side {
+        let (line, text, section) = self.program.describe(pc);
+        let (cta, warp) = self.warps.get(w).map_or((0, 0), |x| (x.cta as u32, x.index));
+        Side { line, text, section, cta, warp, lanes: mask, does: does.into() }
+    }
+
+    /// Reports and goes on. Equal findings are counted once.
+    pub(crate) fn report(&mut self, kind: FindingKind, message: String, sides: Vec<Side>, address: Option<u64>) -> Exec<()> {
+        let lines = |s: &[Side]| s.iter().map(|x| x.line).collect::<Vec<_>>();
+        if let Some(same) = self.findings.iter_mut().find(|f| f.kind == kind && lines(&f.sides) == lines(&sides)) {
+            same.times += 1;
+            return if same.times > 10_000 { Err(Stop) } else { Ok(()) };
+        }
+        self.findings.push(Finding { kind, message, sides, address, cluster: self.cluster, seed: self.options.seed, times: 1 });
+        if self.findings.len() >= self.options.max_findings { Err(Stop) } else { Ok(()) }
+    }
+
+    /// Reports and stops the cluster.
+    pub(crate) fn fail<T>(&mut self, kind: FindingKind, w: usize, mask: u32, pc: u32, message: impl Into<String>) -> Exec<T> {
+        let side = self.side(w, mask, pc, "executes");
+        let _ = self.report(kind, message.into(), vec![side], None);
+        Err(Stop)
+    }
+
+    /// A defect after which the run can go on.
+    pub(crate) fn complain(&mut self, kind: FindingKind, w: usize, mask: u32, pc: u32, message: impl Into<String>) -> Exec<()> {
+        let side = self.side(w, mask, pc, "executes");
+        self.report(kind, message.into(), vec![side], None)
+    }
+
+    fn does(&self, s: &Stamp, writes: bool) -> String {
+        let verb = if writes { "writes" } else { "reads" };
+        let who = match self.program.code.get(s.pc as usize).map(|i| &i.op) {
+            Some(Op::Tensor(t)) if t.way == Way::ToShared => "the tensor copy (async proxy)",
+            Some(Op::Tensor(_)) => "the tensor store (async proxy)",
+            Some(Op::Bulk(_)) => "the bulk copy (async proxy)",
+            Some(Op::Wgmma(_)) => "the tensor core (async proxy)",
+            Some(Op::CpAsync { .. }) => "cp.async",
+            _ if s.proxy == Proxy::Async => "the async proxy",
+            _ => "the thread",
+        };
+        format!("{who} {verb}")
+    }
+
+    fn stamp_side(&self, s: &Stamp, writes: bool) -> Side {
+        self.side(s.warp as usize, s.mask, s.pc, self.does(s, writes))
+    }
+
+    /// Reports what the states of bytes showed about an access.
+    pub(crate) fn conflicts(&mut self, now: &Stamp, writes: bool, address: u64, place: &str, found: Vec<(usize, Conflict)>) -> Exec<()> {
+        for (offset, c) in found {
+            let at = Some(address + offset as u64);
+            let me = self.stamp_side(now, writes);
+            let (kind, message, other) = match c {
+                Conflict::Race { before, before_writes } => {
+                    let what = match (before_writes, writes) {
+                        (true, true) => "two writes",
+                        (true, false) => "a write, then a read,",
+                        (false, _) => "a read, then a write,",
+                    };
+                    let side = self.stamp_side(&before, before_writes);
+                    (FindingKind::Race, format!("{what} of the same bytes of {place} with nothing that orders them"), Some(side))
+                }
+                Conflict::Unfenced { before } => {
+                    let side = self.stamp_side(&before, true);
+                    let text = format!("bytes of {place} written by the generic proxy reach the async proxy without fence.proxy.async on the way");
+                    (FindingKind::MissingProxyFence, text, Some(side))
+                }
+                Conflict::Unwritten => (FindingKind::UninitialisedRead, format!("{place} is read where nobody has written"), None),
+            };
+            let mut sides = vec![me];
+            sides.extend(other);
+            self.report(kind, message, sides, at)?;
+        }
+        Ok(())
+    }
+
+    /// Describes one fragment's wait, for a deadlock.
+    pub(crate) fn first_lane(mask: u32) -> u32 {
+        lanes(mask).next().unwrap_or(0)
+    }
+}

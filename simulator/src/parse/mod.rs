@@ -1,0 +1,36 @@
+//! PTX text to a syntax tree with spans. Nothing here knows what an instruction means.
+
+pub(crate) mod ast;
+mod lexer;
+mod parser;
+
+pub(crate) use parser::module;
+
+/// A place in the PTX text, both counted from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    /// Line of the text, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+}
+
+/// PTX text that cannot be executed: malformed, or using something that is not modelled.
+///
+/// The `Display` form is `line:column: message`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}:{}: {message}", span.line, span.column)]
+pub struct ParseError {
+    /// Where in the text.
+    pub span: Span,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl ParseError {
+    pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
+        Self { span, message: message.into() }
+    }
+}
+
+pub(crate) type Parsed<T> = Result<T, ParseError>;

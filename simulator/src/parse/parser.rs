@@ -1,0 +1,423 @@
+//! Tokens to a syntax tree.
+
+use super::ast::*;
+use super::lexer::{Token, tokens};
+use super::{ParseError, Parsed, Span};
+
+/// Scopes nest at most this deep: text from outside must not exhaust the stack.
+const MAX_DEPTH: u32 = 64;
+
+/// Parses a whole module.
+pub(crate) fn module(text: &str) -> Parsed<Module> {
+    let mut p = Parser { tokens: tokens(text)?, at: 0, depth: 0 };
+    let mut module = Module::default();
+    loop {
+        match p.peek() {
+            Token::End => return Ok(module),
+            Token::Word(".version") => module.version = p.version()?,
+            Token::Word(".target") => module.target = p.target()?,
+            Token::Word(".address_size") => {
+                p.next();
+                let span = p.span();
+                if p.int()? != 64 {
+                    return Err(ParseError::new(span, "only `.address_size 64` is modelled"));
+                }
+            }
+            Token::Word(".visible" | ".extern" | ".weak") => {
+                p.next();
+            }
+            Token::Word(".shared") => module.shared.extend(p.variable_list()?),
+            Token::Word(".entry") => module.entries.push(p.entry()?),
+            Token::Word(".file") => p.skip_line(),
+            Token::Word(".pragma") => p.pragma()?,
+            _ => return Err(p.unexpected("a directive of a module: .version, .target, .address_size, .shared or .entry")),
+        }
+    }
+}
+
+struct Parser<'a> {
+    tokens: Vec<(Token<'a>, Span)>,
+    at: usize,
+    depth: u32,
+}
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Token<'a> {
+        self.tokens[self.at].0
+    }
+
+    fn peek2(&self) -> Token<'a> {
+        self.tokens.get(self.at + 1).map_or(Token::End, |t| t.0)
+    }
+
+    fn span(&self) -> Span {
+        self.tokens[self.at].1
+    }
+
+    fn next(&mut self) -> Token<'a> {
+        let token = self.peek();
+        if self.at + 1 < self.tokens.len() {
+            self.at += 1;
+        }
+        token
+    }
+
+    fn unexpected(&self, wanted: &str) -> ParseError {
+        let found = match self.peek() {
+            Token::Word(w) => format!("`{w}`"),
+            Token::Punct(c) => format!("`{c}`"),
+            Token::Int(v) => format!("`{v}`"),
+            Token::F32(_) | Token::F64(_) => "a floating-point constant".into(),
+            Token::Text => "a string".into(),
+            Token::End => "the end of the text".into(),
+        };
+        ParseError::new(self.span(), format!("found {found} where {wanted} should stand"))
+    }
+
+    fn take(&mut self, c: char) -> bool {
+        let yes = self.peek() == Token::Punct(c);
+        if yes {
+            self.next();
+        }
+        yes
+    }
+
+    fn expect(&mut self, c: char) -> Parsed<()> {
+        if self.take(c) { Ok(()) } else { Err(self.unexpected(&format!("`{c}`"))) }
+    }
+
+    fn word(&mut self, wanted: &str) -> Parsed<Name> {
+        let span = self.span();
+        match self.peek() {
+            Token::Word(w) => {
+                self.next();
+                Ok(Name { text: w.to_owned(), span })
+            }
+            _ => Err(self.unexpected(wanted)),
+        }
+    }
+
+    fn int(&mut self) -> Parsed<u64> {
+        match self.peek() {
+            Token::Int(v) => {
+                self.next();
+                Ok(v)
+            }
+            _ => Err(self.unexpected("an integer")),
+        }
+    }
+
+    fn small(&mut self, max: u64) -> Parsed<u64> {
+        let span = self.span();
+        let v = self.int()?;
+        if v > max {
+            return Err(ParseError::new(span, format!("{v} is more than {max}, the most that is allowed here")));
+        }
+        Ok(v)
+    }
+
+    fn version(&mut self) -> Parsed<String> {
+        self.next();
+        let span = self.span();
+        match self.next() {
+            Token::F64(bits) => Ok(format!("{:.1}", f64::from_bits(bits))),
+            _ => Err(ParseError::new(span, "`.version` wants major.minor, for instance 8.0")),
+        }
+    }
+
+    fn target(&mut self) -> Parsed<String> {
+        self.next();
+        let target = self.word("a target such as sm_90a")?.text;
+        while self.take(',') {
+            self.word("a target option")?;
+        }
+        Ok(target)
+    }
+
+    fn pragma(&mut self) -> Parsed<()> {
+        self.next();
+        if self.next() != Token::Text {
+            return Err(self.unexpected("a string"));
+        }
+        self.expect(';')
+    }
+
+    fn skip_line(&mut self) {
+        let line = self.span().line;
+        while self.span().line == line && self.peek() != Token::End {
+            self.next();
+        }
+    }
+
+    /// `.shared .align 16 .b8 name[64], ... ;`
+    fn variable_list(&mut self) -> Parsed<Vec<Variable>> {
+        self.next();
+        let (align, ty) = self.variable_type()?;
+        let mut out = Vec::new();
+        loop {
+            out.push(self.variable(align, &ty)?);
+            if !self.take(',') {
+                self.expect(';')?;
+                return Ok(out);
+            }
+        }
+    }
+
+    fn variable_type(&mut self) -> Parsed<(Option<u32>, Name)> {
+        let mut align = None;
+        loop {
+            match self.peek() {
+                Token::Word(".align") => {
+                    self.next();
+                    let span = self.span();
+                    let v = self.small(1 << 16)?;
+                    if !v.is_power_of_two() {
+                        return Err(ParseError::new(span, format!("an alignment is a power of two; {v} is not")));
+                    }
+                    align = Some(v as u32);
+                }
+                // `.ptr .global .align 8` on kernel parameters: only hints.
+                Token::Word(".ptr" | ".global" | ".const" | ".local") => {
+                    self.next();
+                }
+                _ => break,
+            }
+        }
+        let ty = self.word("a type such as .b8")?;
+        // `.param .u64 .ptr .global .align 16 name`
+        while let Token::Word(".ptr" | ".global" | ".const" | ".shared" | ".align") = self.peek() {
+            if self.next() == Token::Word(".align") {
+                self.small(1 << 16)?;
+            }
+        }
+        Ok((align, ty))
+    }
+
+    fn variable(&mut self, align: Option<u32>, ty: &Name) -> Parsed<Variable> {
+        let element = type_bytes(&ty.text)
+            .ok_or_else(|| ParseError::new(ty.span, format!("`{}` is not a type that memory can hold", ty.text)))?;
+        let name = self.word("a name")?;
+        let mut bytes = u64::from(element);
+        while self.take('[') {
+            let n = if self.peek() == Token::Int(0) || matches!(self.peek(), Token::Int(_)) { self.small(1 << 30)? } else { 0 };
+            bytes = bytes.saturating_mul(n);
+            self.expect(']')?;
+        }
+        if bytes > 1 << 30 {
+            return Err(ParseError::new(name.span, format!("`{}` has {bytes} bytes, more than any memory here", name.text)));
+        }
+        Ok(Variable { name, align: align.unwrap_or(element), bytes, ty: ty.text.clone() })
+    }
+
+    fn entry(&mut self) -> Parsed<Entry> {
+        self.next();
+        let name = self.word("the kernel's name")?;
+        let mut params = Vec::new();
+        if self.take('(') && !self.take(')') {
+            loop {
+                if self.next() != Token::Word(".param") {
+                    return Err(self.unexpected("`.param`"));
+                }
+                let (align, ty) = self.variable_type()?;
+                params.push(self.variable(align, &ty)?);
+                if !self.take(',') {
+                    self.expect(')')?;
+                    break;
+                }
+            }
+        }
+        let mut directives = Vec::new();
+        while !self.take('{') {
+            if self.peek() == Token::Word(".pragma") {
+                self.pragma()?;
+                continue;
+            }
+            let name = self.word("a directive such as .maxntid, or `{`")?;
+            let mut values = Vec::new();
+            while let Token::Int(v) = self.peek() {
+                values.push(v);
+                self.next();
+                if !self.take(',') {
+                    break;
+                }
+            }
+            directives.push(Directive { name, values });
+        }
+        let body = self.body()?;
+        Ok(Entry { name, params, directives, body })
+    }
+
+    /// Statements up to and with the closing brace.
+    fn body(&mut self) -> Parsed<Vec<Statement>> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(ParseError::new(self.span(), format!("scopes nest deeper than {MAX_DEPTH}")));
+        }
+        let mut out = Vec::new();
+        while !self.take('}') {
+            match self.peek() {
+                Token::Punct('{') => {
+                    self.next();
+                    out.push(Statement::Scope(self.body()?));
+                }
+                Token::Word(".reg") => self.registers(&mut out)?,
+                Token::Word(".shared") => out.extend(self.variable_list()?.into_iter().map(Statement::Shared)),
+                Token::Word(".loc") => self.skip_line(),
+                Token::Word(".pragma") => self.pragma()?,
+                Token::Word(w) if !w.starts_with('.') && self.peek2() == Token::Punct(':') => {
+                    let name = self.word("a label")?;
+                    self.next();
+                    out.push(Statement::Label(name));
+                }
+                Token::Word(w) if w.starts_with('.') => {
+                    return Err(ParseError::new(self.span(), format!("the directive `{w}` is not modelled inside a kernel")));
+                }
+                Token::Word(_) | Token::Punct('@') => {
+                    let instr = self.instr()?;
+                    out.push(Statement::Instr(instr));
+                }
+                _ => return Err(self.unexpected("an instruction, a label, a declaration or `}`")),
+            }
+        }
+        self.depth -= 1;
+        Ok(out)
+    }
+
+    fn registers(&mut self, out: &mut Vec<Statement>) -> Parsed<()> {
+        self.next();
+        let ty = self.word("a register type")?;
+        loop {
+            let name = self.word("a register name")?;
+            let mut count = None;
+            if self.take('<') {
+                count = Some(self.small(1 << 16)? as u32);
+                self.expect('>')?;
+            }
+            out.push(Statement::Reg { ty: ty.clone(), name, count });
+            if !self.take(',') {
+                return self.expect(';');
+            }
+        }
+    }
+
+    fn instr(&mut self) -> Parsed<Instr> {
+        let span = self.span();
+        let mut guard = None;
+        if self.take('@') {
+            let negated = self.take('!');
+            guard = Some((negated, self.word("a predicate register")?));
+        }
+        let whole = self.word("an instruction")?;
+        let mut column = whole.span.column;
+        let mut opcode = Vec::new();
+        for part in whole.text.split('.') {
+            opcode.push(Name { text: part.to_owned(), span: Span { column, ..whole.span } });
+            column += part.chars().count() as u32 + 1;
+        }
+        let mut operands = Vec::new();
+        if !self.take(';') {
+            loop {
+                operands.push(self.operand()?);
+                if !self.take(',') {
+                    self.expect(';')?;
+                    break;
+                }
+            }
+        }
+        Ok(Instr { span, guard, opcode, operands })
+    }
+
+    fn operand(&mut self) -> Parsed<Operand> {
+        let span = self.span();
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(ParseError::new(span, format!("operands nest deeper than {MAX_DEPTH}")));
+        }
+        let kind = match self.next() {
+            Token::Int(v) => OperandKind::Int(v),
+            Token::F32(v) => OperandKind::F32(v),
+            Token::F64(v) => OperandKind::F64(v),
+            Token::Punct('-') => match self.next() {
+                Token::Int(v) => OperandKind::Int(v.wrapping_neg()),
+                Token::F32(v) => OperandKind::F32(v ^ 1 << 31),
+                Token::F64(v) => OperandKind::F64(v ^ 1 << 63),
+                _ => return Err(ParseError::new(span, "a minus sign stands before a number")),
+            },
+            Token::Punct('!') => OperandKind::Not(self.word("a predicate")?.text),
+            Token::Punct('{') => OperandKind::Vector(self.operands_until('}')?),
+            Token::Punct('[') => self.address()?,
+            Token::Word(w) => {
+                if self.take('|') {
+                    OperandKind::Pair(w.to_owned(), self.word("a predicate")?.text)
+                } else if matches!(self.peek(), Token::Punct('+' | '-')) {
+                    OperandKind::Sum(w.to_owned(), self.offset()?)
+                } else {
+                    OperandKind::Word(w.to_owned())
+                }
+            }
+            _ => {
+                self.at -= 1;
+                return Err(self.unexpected("an operand"));
+            }
+        };
+        self.depth -= 1;
+        Ok(Operand { span, kind })
+    }
+
+    fn operands_until(&mut self, close: char) -> Parsed<Vec<Operand>> {
+        let mut out = Vec::new();
+        if self.take(close) {
+            return Ok(out);
+        }
+        loop {
+            out.push(self.operand()?);
+            if !self.take(',') {
+                self.expect(close)?;
+                return Ok(out);
+            }
+        }
+    }
+
+    fn offset(&mut self) -> Parsed<i64> {
+        let mut sum = 0i64;
+        loop {
+            let sign = match self.peek() {
+                Token::Punct('+') => 1,
+                Token::Punct('-') => -1,
+                _ => return Ok(sum),
+            };
+            self.next();
+            let sign = if self.take('-') { -sign } else { sign };
+            sum = sum.wrapping_add((self.int()? as i64).wrapping_mul(sign));
+        }
+    }
+
+    fn address(&mut self) -> Parsed<OperandKind> {
+        let span = self.span();
+        let (base, mut offset) = match self.next() {
+            Token::Int(v) => (None, v as i64),
+            Token::Word(w) => (Some(Box::new(Operand { span, kind: OperandKind::Word(w.to_owned()) })), 0),
+            _ => {
+                self.at -= 1;
+                return Err(self.unexpected("a register, a symbol or a number"));
+            }
+        };
+        offset = offset.wrapping_add(self.offset()?);
+        let rest = if self.take(',') { self.operands_until(']')? } else {
+            self.expect(']')?;
+            Vec::new()
+        };
+        Ok(OperandKind::Address { base, offset, rest })
+    }
+}
+
+/// Bytes of one element of a memory type.
+fn type_bytes(ty: &str) -> Option<u32> {
+    Some(match ty {
+        ".b8" | ".u8" | ".s8" => 1,
+        ".b16" | ".u16" | ".s16" | ".f16" | ".bf16" => 2,
+        ".b32" | ".u32" | ".s32" | ".f32" => 4,
+        ".b64" | ".u64" | ".s64" | ".f64" => 8,
+        _ => return None,
+    })
+}

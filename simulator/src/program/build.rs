@@ -1,0 +1,259 @@
+//! A kernel's syntax tree to its decoded program: names, layout of parameters and shared memory, labels.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::context::{Context, Names, Symbol};
+use super::decode::decode;
+use super::op::{Op, Order, Way, WgA};
+use super::types::{Space, Ty};
+use super::{Inst, Limits, ParamDecl, Program, Source};
+use crate::machine::address::SHARED_BASE;
+use crate::parse::ast::{Directive, Entry, Module, Statement, Variable};
+use crate::parse::{ParseError, Parsed};
+
+/// The most registers a kernel may declare: a thread's file is allocated whole.
+const MAX_REGISTERS: usize = 1 << 16;
+
+struct Builder {
+    scopes: Vec<Names>,
+    registers: Vec<String>,
+    predicates: usize,
+    shared_top: u32,
+    code: Vec<Inst>,
+}
+
+pub(super) fn kernel(module: &Module, entry: &Entry, source: &Arc<Source>) -> Parsed<Program> {
+    let mut b = Builder {
+        scopes: vec![Names::default()],
+        registers: Vec::new(),
+        predicates: 0,
+        shared_top: SHARED_BASE,
+        code: Vec::new(),
+    };
+    let mut params = Vec::new();
+    let mut offset = 0u32;
+    for p in &entry.params {
+        offset = offset.next_multiple_of(p.align);
+        params.push(ParamDecl { name: p.name.text.clone(), offset, bytes: p.bytes as u32, align: p.align });
+        b.declare(p, Symbol::Param(crate::machine::address::PARAM_BASE + offset))?;
+        offset = offset.saturating_add(p.bytes as u32);
+        if offset > 4096 {
+            return Err(ParseError::new(p.name.span, format!("the parameters take {offset} bytes; a kernel has 4096")));
+        }
+    }
+    // Arrays of stated length first, the dynamic array after all of them.
+    let mut inner = Vec::new();
+    shared_of(&entry.body, &mut inner);
+    for v in module.shared.iter().filter(|v| v.bytes > 0) {
+        b.static_shared(v)?;
+    }
+    let mut dynamic = module.shared.iter().filter(|v| v.bytes == 0).collect::<Vec<_>>();
+    for v in inner {
+        if v.bytes > 0 {
+            b.static_shared(v)?;
+        } else {
+            dynamic.push(v);
+        }
+    }
+    let align = dynamic.iter().map(|v| v.align).max().unwrap_or(16);
+    let start = b.shared_top.next_multiple_of(align);
+    for v in &dynamic {
+        b.declare(v, Symbol::Shared(start))?;
+    }
+    let mut at = 0;
+    b.labels(&entry.body, &mut at, 0)?;
+    b.body(&entry.body)?;
+    let end = Inst { line: 0, guard: None, op: Op::Exit, reads: Box::default(), writes: Box::default() };
+    b.code.push(end);
+    let tracked = tensor_registers(&b.code);
+    let mut uses_global_atomics = false;
+    for i in &mut b.code {
+        let keep = |list: &[u32]| list.iter().copied().filter(|r| tracked.contains(r)).collect();
+        i.reads = keep(&i.reads);
+        i.writes = keep(&i.writes);
+        uses_global_atomics |= match &i.op {
+            Op::Atom { addr, .. } => !matches!(addr.space, Space::SharedCta | Space::SharedCluster),
+            Op::Tensor(t) => t.way == Way::ReduceAdd,
+            Op::Bulk(b) => b.way == Way::ReduceAdd,
+            Op::Ld { addr, order: Order::Strong, .. } | Op::St { addr, order: Order::Strong, .. } => matches!(addr.space, Space::Global | Space::Generic),
+            _ => false,
+        };
+    }
+    Ok(Program {
+        name: entry.name.text.clone(),
+        params,
+        param_bytes: offset,
+        code: b.code,
+        registers: b.registers.len(),
+        predicates: b.predicates,
+        register_names: b.registers,
+        static_shared: start - SHARED_BASE,
+        limits: limits(&entry.directives)?,
+        source: Arc::clone(source),
+        uses_global_atomics,
+    })
+}
+
+fn shared_of<'a>(body: &'a [Statement], out: &mut Vec<&'a Variable>) {
+    for s in body {
+        match s {
+            Statement::Shared(v) => out.push(v),
+            Statement::Scope(inner) => shared_of(inner, out),
+            _ => {}
+        }
+    }
+}
+
+/// Registers that the tensor core reads or writes.
+fn tensor_registers(code: &[Inst]) -> HashSet<u32> {
+    let mut set = HashSet::new();
+    for i in code {
+        if let Op::Wgmma(w) = &i.op {
+            set.extend(w.d.iter().copied());
+            if let WgA::Regs(a) = &w.a {
+                set.extend(a.iter().copied());
+            }
+        }
+    }
+    set
+}
+
+fn limits(directives: &[Directive]) -> Parsed<Limits> {
+    let mut out = Limits { min_ctas: 1, ..Limits::default() };
+    for d in directives {
+        let three = || -> Parsed<[u32; 3]> {
+            let mut v = [1u32; 3];
+            if d.values.is_empty() || d.values.len() > 3 || d.values.iter().any(|x| *x == 0 || *x > 1 << 20) {
+                return Err(ParseError::new(d.name.span, format!("`{}` takes one to three sizes of 1 or more", d.name.text)));
+            }
+            for (slot, x) in v.iter_mut().zip(&d.values) {
+                *slot = *x as u32;
+            }
+            Ok(v)
+        };
+        let one = || -> Parsed<u32> {
+            match d.values.as_slice() {
+                [x] if *x > 0 && *x < 1 << 20 => Ok(*x as u32),
+                _ => Err(ParseError::new(d.name.span, format!("`{}` takes one number of 1 or more", d.name.text))),
+            }
+        };
+        match d.name.text.as_str() {
+            ".maxntid" => out.max_ntid = Some(three()?.iter().product()),
+            ".reqntid" => out.req_ntid = Some(three()?),
+            ".minnctapersm" => out.min_ctas = one()?,
+            ".maxnreg" => out.max_nreg = Some(one()?),
+            ".reqnctapercluster" => out.cluster = Some(three()?),
+            ".maxclusterrank" => {
+                one()?;
+            }
+            ".explicitcluster" | ".noreturn" => {}
+            other => return Err(ParseError::new(d.name.span, format!("the directive `{other}` is not modelled"))),
+        }
+    }
+    Ok(out)
+}
+
+impl Builder {
+    fn scope(&mut self) -> &mut Names {
+        let last = self.scopes.len() - 1;
+        &mut self.scopes[last]
+    }
+
+    fn declare(&mut self, v: &Variable, symbol: Symbol) -> Parsed<()> {
+        if self.scope().symbols.insert(v.name.text.clone(), symbol).is_some() {
+            return Err(ParseError::new(v.name.span, format!("`{}` is declared twice", v.name.text)));
+        }
+        Ok(())
+    }
+
+    fn static_shared(&mut self, v: &Variable) -> Parsed<()> {
+        let at = self.shared_top.next_multiple_of(v.align);
+        self.shared_top = at.saturating_add(v.bytes as u32);
+        if self.shared_top - SHARED_BASE > 232_448 {
+            return Err(ParseError::new(v.name.span, format!("shared arrays take {} bytes; a block has 232448", self.shared_top - SHARED_BASE)));
+        }
+        self.declare(v, Symbol::Shared(at))
+    }
+
+    /// First pass: the index every label of this scope stands for (inner scopes keep theirs).
+    fn labels(&mut self, body: &[Statement], at: &mut u32, depth: u32) -> Parsed<()> {
+        for s in body {
+            match s {
+                Statement::Label(name) => {
+                    if depth == 0 && self.scope().labels.insert(name.text.clone(), *at).is_some() {
+                        return Err(ParseError::new(name.span, format!("the label `{}` stands twice", name.text)));
+                    }
+                }
+                Statement::Instr(_) => *at += 1,
+                Statement::Scope(inner) => self.labels(inner, at, depth + 1)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn register(&mut self, ty: Ty, name: String, span: crate::parse::Span) -> Parsed<()> {
+        let index = if ty == Ty::Pred {
+            self.predicates += 1;
+            self.predicates - 1
+        } else {
+            self.registers.push(name.clone());
+            self.registers.len() - 1
+        };
+        if self.registers.len() + self.predicates > MAX_REGISTERS {
+            return Err(ParseError::new(span, format!("more than {MAX_REGISTERS} registers are declared")));
+        }
+        if self.scope().symbols.insert(name.clone(), Symbol::Reg(index as u32, ty)).is_some() {
+            return Err(ParseError::new(span, format!("`{name}` is declared twice")));
+        }
+        Ok(())
+    }
+
+    fn body(&mut self, body: &[Statement]) -> Parsed<()> {
+        for s in body {
+            match s {
+                Statement::Reg { ty, name, count } => {
+                    let Some(t) = ty.text.strip_prefix('.').and_then(Ty::parse).filter(|t| t.bits() >= 8 || *t == Ty::Pred) else {
+                        return Err(ParseError::new(ty.span, format!("`{}` is not a register type that is modelled", ty.text)));
+                    };
+                    match count {
+                        Some(n) => {
+                            for i in 0..*n {
+                                self.register(t, format!("{}{i}", name.text), name.span)?;
+                            }
+                        }
+                        None => self.register(t, name.text.clone(), name.span)?,
+                    }
+                }
+                Statement::Scope(inner) => {
+                    self.scopes.push(Names::default());
+                    let mut at = self.code.len() as u32;
+                    self.labels(inner, &mut at, 0)?;
+                    self.body(inner)?;
+                    self.scopes.pop();
+                }
+                Statement::Instr(instr) => {
+                    let mut cx = Context::new(instr, &self.scopes);
+                    let (op, guard) = decode(&mut cx)?;
+                    let mut writes = std::mem::take(&mut cx.writes);
+                    let mut reads = std::mem::take(&mut cx.reads);
+                    if matches!(op, Op::Wgmma(_)) {
+                        // The tensor core's own accesses are checked by its model.
+                        writes.clear();
+                        reads.clear();
+                    }
+                    self.code.push(Inst {
+                        line: instr.span.line,
+                        guard,
+                        op,
+                        reads: reads.into_boxed_slice(),
+                        writes: writes.into_boxed_slice(),
+                    });
+                }
+                Statement::Label(_) | Statement::Shared(_) => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! Named barriers, cluster barriers, fences and mbarriers.
+
+use super::super::context::Context;
+use super::super::op::{Fence, Mbar, Op, Src};
+use super::super::types::{Space, Ty};
+use crate::parse::Parsed;
+use crate::parse::ast::OperandKind;
+
+pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
+    match cx.head() {
+        "mbarrier" => mbarrier(cx),
+        "membar" => {
+            cx.need(&["cta", "gl", "sys"])?;
+            cx.count(0, 0)?;
+            Ok(Op::Fence(Fence::Thread))
+        }
+        "fence" => fence(cx),
+        "barrier" if cx.eat("cluster") => {
+            if cx.need(&["arrive", "wait"])? == "arrive" {
+                let release = cx.eat_any(&["release", "relaxed"]) != Some("relaxed");
+                let aligned = cx.eat("aligned");
+                cx.count(0, 0)?;
+                Ok(Op::ClusterArrive { release, aligned })
+            } else {
+                cx.eat("acquire");
+                let aligned = cx.eat("aligned");
+                cx.count(0, 0)?;
+                Ok(Op::ClusterWait { acquire: true, aligned })
+            }
+        }
+        head => {
+            cx.eat("cta");
+            if head == "bar" && cx.eat("warp") {
+                cx.need(&["sync"])?;
+                cx.count(1, 1)?;
+                return Ok(Op::WarpSync { members: cx.src(0, Ty::B32)? });
+            }
+            let arrive = cx.need(&["sync", "arrive"])? == "arrive";
+            let aligned = cx.eat("aligned") || head == "bar";
+            cx.count(1 + usize::from(arrive), 2)?;
+            let id = cx.src(0, Ty::U32)?;
+            let count = if cx.operands() == 2 { Some(cx.src(1, Ty::U32)?) } else { None };
+            if let Some(Src::Imm(n)) = count
+                && (n == 0 || n % 32 != 0)
+            {
+                return cx.error(cx.operand(1)?.span, format!("the thread count of a barrier is a multiple of 32; {n} is not"));
+            }
+            if let Src::Imm(n) = id
+                && n > 15
+            {
+                return cx.error(cx.operand(0)?.span, format!("a block has barriers 0 to 15; {n} is not one of them"));
+            }
+            Ok(Op::Bar { arrive, id, count, aligned })
+        }
+    }
+}
+
+fn fence(cx: &mut Context<'_>) -> Parsed<Op> {
+    let kind = if cx.eat("proxy") {
+        match cx.need(&["async", "async::generic"])? {
+            "async" => {
+                cx.eat_any(&["global", "shared::cta", "shared::cluster"]);
+            }
+            _ => {
+                cx.need(&["acquire", "release"])?;
+                cx.need(&["sync_restrict::shared::cluster", "sync_restrict::shared::cta"])?;
+                cx.need(&["cluster"])?;
+            }
+        }
+        Fence::ProxyAsync
+    } else if cx.eat("mbarrier_init") {
+        cx.need(&["release"])?;
+        cx.need(&["cluster"])?;
+        Fence::MbarrierInit
+    } else {
+        cx.eat_any(&["sc", "acq_rel", "acquire", "release"]);
+        cx.need(&["cta", "cluster", "gpu", "sys"])?;
+        Fence::Thread
+    };
+    cx.count(0, 0)?;
+    Ok(Op::Fence(kind))
+}
+
+/// `.sem` and `.scope`; true unless relaxed.
+fn semantics(cx: &mut Context<'_>, strong: &str) -> bool {
+    let sem = cx.eat_any(&[strong, "relaxed"]);
+    if sem.is_some() {
+        cx.eat_any(&["cta", "cluster"]);
+    }
+    sem != Some("relaxed")
+}
+
+fn mbarrier(cx: &mut Context<'_>) -> Parsed<Op> {
+    let what = cx.need(&["init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait"])?;
+    let op = match what {
+        "init" => {
+            let space = local(cx)?;
+            cx.need(&["b64"])?;
+            cx.count(2, 2)?;
+            let (addr, count) = (cx.addr(0, space)?, cx.src(1, Ty::U32)?);
+            Op::Mbar { op: Mbar::Init { count }, addr }
+        }
+        "inval" => {
+            let space = local(cx)?;
+            cx.need(&["b64"])?;
+            cx.count(1, 1)?;
+            Op::Mbar { op: Mbar::Inval, addr: cx.addr(0, space)? }
+        }
+        "expect_tx" | "complete_tx" => {
+            cx.eat("relaxed");
+            cx.eat_any(&["cta", "cluster"]);
+            let space = cx.shared_space();
+            cx.need(&["b64"])?;
+            cx.count(2, 2)?;
+            let (addr, bytes) = (cx.addr(0, space)?, cx.src(1, Ty::U32)?);
+            let op = if what == "expect_tx" { Mbar::ExpectTx { bytes } } else { Mbar::CompleteTx { bytes } };
+            Op::Mbar { op, addr }
+        }
+        "arrive" | "arrive_drop" => arrive(cx, what == "arrive_drop")?,
+        _ => wait(cx, what == "try_wait")?,
+    };
+    Ok(op)
+}
+
+/// Spaces in which a barrier of this very block lies.
+fn local(cx: &mut Context<'_>) -> Parsed<Space> {
+    let space = cx.shared_space();
+    if space == Space::SharedCluster {
+        return cx.error(cx.instr.span, "only a barrier in the block's own shared memory can be used so: .shared::cta");
+    }
+    Ok(space)
+}
+
+fn arrive(cx: &mut Context<'_>, drop: bool) -> Parsed<Op> {
+    let expects = cx.eat("expect_tx");
+    let no_complete = !expects && cx.eat("noComplete");
+    let release = semantics(cx, "release");
+    let space = cx.shared_space();
+    cx.need(&["b64"])?;
+    // `mbarrier.arrive.expect_tx _, [addr], n` and the older form without a result are both written.
+    let has_state = !matches!(cx.operand(0)?.kind, OperandKind::Address { .. });
+    let base = usize::from(has_state);
+    let needs = usize::from(expects || no_complete);
+    cx.count(base + 1 + needs, base + 2)?;
+    let state = if has_state { cx.sink(0, Ty::B64)? } else { None };
+    if state.is_some() && space == Space::SharedCluster {
+        return cx.error(cx.operand(0)?.span, "an arrive on .shared::cluster returns no state; write `_`");
+    }
+    let addr = cx.addr(base, space)?;
+    let extra = if cx.operands() == base + 2 { Some(cx.src(base + 1, Ty::U32)?) } else { None };
+    let (count, expect) = match extra {
+        Some(v) if expects => (Src::Imm(1), Some(v)),
+        Some(v) => (v, None),
+        None => (Src::Imm(1), None),
+    };
+    Ok(Op::Mbar { op: Mbar::Arrive { state, count, expect, drop, complete: !no_complete, release }, addr })
+}
+
+fn wait(cx: &mut Context<'_>, suspends: bool) -> Parsed<Op> {
+    let parity = cx.eat("parity");
+    let acquire = semantics(cx, "acquire");
+    let space = local(cx)?;
+    cx.need(&["b64"])?;
+    cx.count(3, 3 + usize::from(suspends))?;
+    let done = cx.dst(0, Ty::Pred)?;
+    let addr = cx.addr(1, space)?;
+    let what = cx.src(2, if parity { Ty::U32 } else { Ty::B64 })?;
+    if cx.operands() == 4 {
+        cx.src(3, Ty::U32)?;
+    }
+    Ok(Op::Mbar { op: Mbar::Wait { done, parity, what, acquire, suspends }, addr })
+}

@@ -1,0 +1,162 @@
+//! `cp.async.bulk` and `cp.async.bulk.tensor`: the tensor memory accelerator.
+
+use super::super::context::Context;
+use super::super::op::{Addr, Bulk, Op, Src, Tensor, Way};
+use super::super::types::{Space, Ty};
+use crate::parse::Parsed;
+use crate::parse::ast::OperandKind;
+
+pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
+    let reduce = cx.eat("reduce");
+    cx.need(&["async"])?;
+    cx.need(&["bulk"])?;
+    match cx.eat_any(&["commit_group", "wait_group"]) {
+        Some("commit_group") => {
+            cx.count(0, 0)?;
+            return Ok(Op::BulkCommit);
+        }
+        Some(_) => {
+            let read = cx.eat("read");
+            cx.count(1, 1)?;
+            return Ok(Op::BulkWait { pending: cx.imm(0)?.min(u64::from(u32::MAX)) as u32, read });
+        }
+        None => {}
+    }
+    let prefetch = cx.eat("prefetch");
+    if cx.eat("tensor") { tensor(cx, prefetch, reduce) } else { linear(cx, prefetch, reduce) }
+}
+
+/// `[map, {c0, c1}]`
+fn map_and_coords(cx: &mut Context<'_>, i: usize, rank: usize) -> Parsed<(Addr, Vec<Src>)> {
+    let o = cx.operand(i)?;
+    let OperandKind::Address { base, offset, rest } = &o.kind else {
+        return cx.error(o.span, "a tensor coordinate `[map, {x, y}]` is needed here");
+    };
+    let map = cx.base(base.as_deref(), *offset, Space::Generic)?;
+    let list = match rest.as_slice() {
+        [one] => match &one.kind {
+            OperandKind::Vector(v) => v.as_slice(),
+            _ => rest.as_slice(),
+        },
+        _ => return cx.error(o.span, "the coordinates are one vector `{x, y}`"),
+    };
+    if list.len() != rank {
+        return cx.error(o.span, format!("a {rank}d copy takes {rank} coordinates and {} stand", list.len()));
+    }
+    let coords = list.iter().map(|c| cx.src_of(c, Ty::S32)).collect::<Parsed<Vec<_>>>()?;
+    Ok((map, coords))
+}
+
+fn tensor(cx: &mut Context<'_>, prefetch: bool, reduce: bool) -> Parsed<Op> {
+    let rank = match cx.need(&["1d", "2d", "3d", "4d", "5d"])? {
+        "1d" => 1,
+        "2d" => 2,
+        "3d" => 3,
+        "4d" => 4,
+        _ => 5,
+    };
+    if prefetch {
+        cx.need(&["L2"])?;
+        cx.need(&["global"])?;
+        cx.eat("tile");
+        let hint = usize::from(cx.eat("L2::cache_hint"));
+        cx.count(1 + hint, 1 + hint)?;
+        let (map, coords) = map_and_coords(cx, 0, rank)?;
+        policy(cx, hint, 1)?;
+        return Ok(Op::Tensor(Box::new(Tensor { way: Way::Prefetch, shared: None, map, coords, barrier: None, multicast: None })));
+    }
+    if matches!(cx.peek(), Some("global")) {
+        cx.eat("global");
+        if cx.eat_any(&["shared::cta"]).is_none() {
+            return cx.bad_modifier(".shared::cta");
+        }
+        let mut way = Way::ToGlobal;
+        if reduce {
+            cx.need(&["add"])?;
+            way = Way::ReduceAdd;
+        }
+        cx.eat("tile");
+        cx.need(&["bulk_group"])?;
+        let hint = usize::from(cx.eat("L2::cache_hint"));
+        cx.count(2 + hint, 2 + hint)?;
+        let (map, coords) = map_and_coords(cx, 0, rank)?;
+        let shared = Some(cx.addr(1, Space::SharedCta)?);
+        policy(cx, hint, 2)?;
+        return Ok(Op::Tensor(Box::new(Tensor { way, shared, map, coords, barrier: None, multicast: None })));
+    }
+    let space = match cx.need(&["shared::cluster", "shared::cta"])? {
+        "shared::cluster" => Space::SharedCluster,
+        _ => Space::SharedCta,
+    };
+    cx.need(&["global"])?;
+    cx.eat("tile");
+    cx.need(&["mbarrier::complete_tx::bytes"])?;
+    let multi = usize::from(cx.eat("multicast::cluster"));
+    let hint = usize::from(cx.eat("L2::cache_hint"));
+    cx.count(3 + multi + hint, 3 + multi + hint)?;
+    let shared = Some(cx.addr(0, space)?);
+    let (map, coords) = map_and_coords(cx, 1, rank)?;
+    let barrier = Some(cx.addr(2, space)?);
+    let multicast = if multi == 1 { Some(cx.src(3, Ty::B16)?) } else { None };
+    policy(cx, hint, 3 + multi)?;
+    Ok(Op::Tensor(Box::new(Tensor { way: Way::ToShared, shared, map, coords, barrier, multicast })))
+}
+
+fn policy(cx: &mut Context<'_>, hint: usize, i: usize) -> Parsed<()> {
+    if hint == 1 {
+        cx.src(i, Ty::B64)?;
+    }
+    Ok(())
+}
+
+fn linear(cx: &mut Context<'_>, prefetch: bool, reduce: bool) -> Parsed<Op> {
+    if prefetch {
+        cx.need(&["L2"])?;
+        cx.need(&["global"])?;
+        let hint = usize::from(cx.eat("L2::cache_hint"));
+        cx.count(2 + hint, 2 + hint)?;
+        let (from, bytes) = (cx.addr(0, Space::Global)?, cx.src(1, Ty::U32)?);
+        policy(cx, hint, 2)?;
+        let bulk = Bulk { way: Way::Prefetch, to: None, from, bytes, barrier: None, multicast: None, ty: Ty::B8 };
+        return Ok(Op::Bulk(Box::new(bulk)));
+    }
+    if cx.eat("global") {
+        cx.need(&["shared::cta"])?;
+        cx.need(&["bulk_group"])?;
+        let hint = usize::from(cx.eat("L2::cache_hint"));
+        let (mut way, mut ty) = (Way::ToGlobal, Ty::B8);
+        if reduce {
+            cx.need(&["add"])?;
+            cx.eat("noftz");
+            ty = cx.ty(&[Ty::U32, Ty::S32, Ty::U64, Ty::F16, Ty::Bf16, Ty::F32, Ty::F64])?;
+            way = Way::ReduceAdd;
+        }
+        cx.count(3 + hint, 3 + hint)?;
+        let to = Some(cx.addr(0, Space::Global)?);
+        let (from, bytes) = (cx.addr(1, Space::SharedCta)?, cx.src(2, Ty::U32)?);
+        policy(cx, hint, 3)?;
+        return Ok(Op::Bulk(Box::new(Bulk { way, to, from, bytes, barrier: None, multicast: None, ty })));
+    }
+    if reduce {
+        return cx.bad_modifier(".global.shared::cta");
+    }
+    let space = match cx.need(&["shared::cluster", "shared::cta"])? {
+        "shared::cluster" => Space::SharedCluster,
+        _ => Space::SharedCta,
+    };
+    let way = match cx.need(&["global", "shared::cta"])? {
+        "global" => Way::ToShared,
+        _ => Way::ToCluster,
+    };
+    cx.need(&["mbarrier::complete_tx::bytes"])?;
+    let multi = usize::from(way == Way::ToShared && cx.eat("multicast::cluster"));
+    let hint = usize::from(way == Way::ToShared && cx.eat("L2::cache_hint"));
+    cx.count(4 + multi + hint, 4 + multi + hint)?;
+    let to = Some(cx.addr(0, space)?);
+    let from = cx.addr(1, if way == Way::ToShared { Space::Global } else { Space::SharedCta })?;
+    let bytes = cx.src(2, Ty::U32)?;
+    let barrier = Some(cx.addr(3, space)?);
+    let multicast = if multi == 1 { Some(cx.src(4, Ty::B16)?) } else { None };
+    policy(cx, hint, 4 + multi)?;
+    Ok(Op::Bulk(Box::new(Bulk { way, to, from, bytes, barrier, multicast, ty: Ty::B8 })))
+}

@@ -1,0 +1,228 @@
+//! Loads, stores, atomics, prefetches and `cp.async`.
+
+use super::super::context::Context;
+use super::super::op::{AtomFn, Op, Order, Src};
+use super::super::types::{Space, Ty};
+use crate::parse::Parsed;
+use crate::parse::ast::OperandKind;
+
+const MEMORY: &[Ty] = &[
+    Ty::B8, Ty::B16, Ty::B32, Ty::B64, Ty::U8, Ty::U16, Ty::U32, Ty::U64, Ty::S8, Ty::S16, Ty::S32, Ty::S64, Ty::F32, Ty::F64,
+];
+
+fn space(cx: &mut Context<'_>, allowed: &[&str]) -> Space {
+    match cx.eat_any(allowed) {
+        Some("global") => Space::Global,
+        Some("param" | "param::entry") => Space::Param,
+        Some("shared::cluster") => Space::SharedCluster,
+        Some("shared" | "shared::cta") => Space::SharedCta,
+        _ => Space::Generic,
+    }
+}
+
+fn order(cx: &mut Context<'_>, strong: &[&str]) -> Order {
+    if cx.eat("weak") {
+        return Order::Weak;
+    }
+    if cx.eat_any(strong).is_some() {
+        cx.eat_any(&["cta", "cluster", "gpu", "sys"]);
+        return Order::Strong;
+    }
+    Order::Weak
+}
+
+/// Cache hints: they change time, never values.
+fn hints(cx: &mut Context<'_>) -> Parsed<bool> {
+    cx.eat_any(&["ca", "cg", "cs", "lu", "cv", "wb", "wt"]);
+    cx.eat_any(&["L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate"]);
+    cx.eat_any(&["L2::evict_normal", "L2::evict_first", "L2::evict_last"]);
+    let policy = cx.eat("L2::cache_hint");
+    cx.eat_any(&["L2::64B", "L2::128B", "L2::256B"]);
+    Ok(policy)
+}
+
+pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
+    match cx.head() {
+        "ld" | "ldu" => load(cx),
+        "st" => store(cx),
+        "atom" | "red" => atomic(cx),
+        "prefetch" => prefetch(cx),
+        "createpolicy" => {
+            cx.need(&["fractional"])?;
+            let levels = &["L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"];
+            cx.need(levels)?;
+            cx.eat_any(levels);
+            cx.need(&["b64"])?;
+            cx.count(1, 2)?;
+            let d = cx.dst(0, Ty::B64)?;
+            if cx.operands() == 2 {
+                cx.src(1, Ty::F32)?;
+            }
+            Ok(Op::Pure { f: super::super::op::Pure::Mov(Ty::B64), d, s: [Src::Imm(0x1000_0000_0000_0000), Src::Imm(0), Src::Imm(0), Src::Imm(0)] })
+        }
+        other => cx.error(cx.instr.span, format!("`{other}` is not modelled")),
+    }
+}
+
+fn vector_length(cx: &mut Context<'_>) -> usize {
+    match cx.eat_any(&["v2", "v4"]) {
+        Some("v2") => 2,
+        Some(_) => 4,
+        None => 1,
+    }
+}
+
+fn vector_check(cx: &Context<'_>, ty: Ty, lanes: usize, given: usize, i: usize) -> Parsed<()> {
+    if ty.bytes() as usize * lanes > 16 {
+        return cx.error(cx.instr.span, format!("a vector access moves at most 16 bytes; {lanes} x {} is more", ty.bytes()));
+    }
+    if given != lanes {
+        return cx.error(cx.operand(i)?.span, format!("{lanes} registers are needed here and {given} stand"));
+    }
+    Ok(())
+}
+
+fn policy_operand(cx: &mut Context<'_>, policy: bool, i: usize) -> Parsed<()> {
+    cx.count(i + usize::from(policy), i + usize::from(policy))?;
+    if policy {
+        cx.src(i, Ty::B64)?;
+    }
+    Ok(())
+}
+
+fn load(cx: &mut Context<'_>) -> Parsed<Op> {
+    let order = order(cx, &["volatile", "relaxed", "acquire"]);
+    let space = space(cx, &["global", "param", "param::entry", "shared", "shared::cta", "shared::cluster"]);
+    let policy = hints(cx)?;
+    cx.eat("nc");
+    let policy = policy | hints(cx)?;
+    let lanes = vector_length(cx);
+    let ty = cx.ty(MEMORY)?;
+    policy_operand(cx, policy, 2)?;
+    let list = cx.vector(0)?;
+    vector_check(cx, ty, lanes, list.len(), 0)?;
+    let mut d = Vec::new();
+    let mut width = ty.bits();
+    for o in list {
+        let (r, w) = cx.wide_dst_of(o, ty)?;
+        d.push(r);
+        width = width.max(w);
+    }
+    let addr = cx.addr(1, space)?;
+    Ok(Op::Ld { ty, width, d, addr, order })
+}
+
+fn store(cx: &mut Context<'_>) -> Parsed<Op> {
+    let order = order(cx, &["volatile", "relaxed", "release"]);
+    let space = space(cx, &["global", "shared", "shared::cta", "shared::cluster"]);
+    let policy = hints(cx)?;
+    let lanes = vector_length(cx);
+    let ty = cx.ty(MEMORY)?;
+    policy_operand(cx, policy, 2)?;
+    let list = cx.vector(1)?;
+    vector_check(cx, ty, lanes, list.len(), 1)?;
+    let s = list.into_iter().map(|o| cx.wide_src_of(o, ty)).collect::<Parsed<Vec<_>>>()?;
+    let addr = cx.addr(0, space)?;
+    Ok(Op::St { ty, s, addr, order })
+}
+
+fn atomic(cx: &mut Context<'_>) -> Parsed<Op> {
+    let returns = cx.head() == "atom";
+    if cx.eat_any(&["relaxed", "acquire", "release", "acq_rel"]).is_some() {
+        cx.eat_any(&["cta", "cluster", "gpu", "sys"]);
+    }
+    cx.eat_any(&["cta", "cluster", "gpu", "sys"]);
+    let space = space(cx, &["global", "shared", "shared::cta", "shared::cluster"]);
+    let f = match cx.need(&["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"])? {
+        "add" => AtomFn::Add,
+        "min" => AtomFn::Min,
+        "max" => AtomFn::Max,
+        "and" => AtomFn::And,
+        "or" => AtomFn::Or,
+        "xor" => AtomFn::Xor,
+        "exch" => AtomFn::Exch,
+        "cas" => AtomFn::Cas,
+        "inc" => AtomFn::Inc,
+        _ => AtomFn::Dec,
+    };
+    cx.eat("noftz");
+    let ty = cx.ty(match f {
+        AtomFn::Add => &[Ty::U32, Ty::S32, Ty::U64, Ty::F32, Ty::F64, Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2],
+        AtomFn::Min | AtomFn::Max => &[Ty::U32, Ty::S32, Ty::U64, Ty::S64],
+        AtomFn::Inc | AtomFn::Dec => &[Ty::U32],
+        _ => &[Ty::B32, Ty::B64],
+    })?;
+    let base = usize::from(returns);
+    let operands = base + 2 + usize::from(f == AtomFn::Cas);
+    cx.count(operands, operands)?;
+    let d = if returns { cx.sink(0, ty)? } else { None };
+    let addr = cx.addr(base, space)?;
+    let b = cx.src(base + 1, ty)?;
+    let c = if f == AtomFn::Cas { cx.src(base + 2, ty)? } else { Src::Imm(0) };
+    Ok(Op::Atom { f, ty, d, addr, b, c })
+}
+
+fn prefetch(cx: &mut Context<'_>) -> Parsed<Op> {
+    let space = match cx.eat_any(&["global", "param"]) {
+        Some("global") => Space::Global,
+        Some(_) => Space::Param,
+        None => Space::Generic,
+    };
+    let tensor_map = cx.need(&["tensormap", "L1", "L2"])? == "tensormap";
+    cx.count(1, 1)?;
+    let addr = cx.addr(0, space)?;
+    Ok(Op::Prefetch { addr, tensor_map })
+}
+
+/// `cp.async` and its groups (the non-bulk kind).
+pub(super) fn cp_async(cx: &mut Context<'_>) -> Parsed<Op> {
+    cx.need(&["async"])?;
+    match cx.eat_any(&["commit_group", "wait_group", "wait_all", "mbarrier"]) {
+        Some("commit_group") => {
+            cx.count(0, 0)?;
+            return Ok(Op::CpAsyncCommit);
+        }
+        Some("wait_group") => {
+            cx.count(1, 1)?;
+            return Ok(Op::CpAsyncWait { pending: cx.imm(0)?.min(u64::from(u32::MAX)) as u32, all: false });
+        }
+        Some("wait_all") => {
+            cx.count(0, 0)?;
+            return Ok(Op::CpAsyncWait { pending: 0, all: true });
+        }
+        Some(_) => {
+            cx.need(&["arrive"])?;
+            let noinc = cx.eat("noinc");
+            let space = cx.shared_space();
+            cx.need(&["b64"])?;
+            cx.count(1, 1)?;
+            let addr = cx.addr(0, space)?;
+            return Ok(Op::Mbar { op: super::super::op::Mbar::CpAsyncArrive { noinc }, addr });
+        }
+        None => {}
+    }
+    let only16 = cx.need(&["ca", "cg"])? == "cg";
+    if cx.shared_space() == Space::Generic {
+        return cx.bad_modifier(".shared.global");
+    }
+    cx.need(&["global"])?;
+    let policy = cx.eat("L2::cache_hint");
+    cx.eat_any(&["L2::64B", "L2::128B", "L2::256B"]);
+    let most = 4 + usize::from(policy);
+    cx.count(3 + usize::from(policy), most)?;
+    let bytes = cx.imm(2)?;
+    if !matches!(bytes, 4 | 8 | 16) || (only16 && bytes != 16) {
+        return cx.error(cx.operand(2)?.span, "cp.async moves 4, 8 or 16 bytes, and cp.async.cg only 16");
+    }
+    let to = cx.addr(0, Space::SharedCta)?;
+    let from = cx.addr(1, Space::Global)?;
+    let source = if cx.operands() == most {
+        if matches!(cx.operand(3)?.kind, OperandKind::Not(_)) {
+            return cx.error(cx.operand(3)?.span, "the ignore-src predicate of cp.async is not modelled");
+        }
+        Some(cx.src(3, Ty::U32)?)
+    } else {
+        None
+    };
+    Ok(Op::CpAsync { to, from, bytes: bytes as u32, source })
+}

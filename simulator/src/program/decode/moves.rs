@@ -1,0 +1,180 @@
+//! `mov`, comparisons and selections, and address arithmetic between windows.
+
+use super::super::context::Context;
+use super::super::op::{Cmp, Logic, Op, Pure, Src};
+use super::super::types::{Space, Ty};
+use crate::parse::Parsed;
+use crate::parse::ast::OperandKind;
+
+pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
+    match cx.head() {
+        "mov" => mov(cx),
+        "cvta" => {
+            let to = cx.eat("to");
+            let space = match cx.need(&["global", "shared", "shared::cta", "shared::cluster", "param"])? {
+                "global" => Space::Global,
+                "param" => Space::Param,
+                "shared::cluster" => Space::SharedCluster,
+                _ => Space::SharedCta,
+            };
+            let ty = cx.ty(&[Ty::U64])?;
+            cx.count(2, 2)?;
+            let d = cx.dst(0, ty)?;
+            let a = cx.src(1, ty)?;
+            Ok(pure(if to { Pure::CvtaTo(space) } else { Pure::CvtaFrom(space) }, d, &[a]))
+        }
+        "mapa" => {
+            let generic = cx.shared_space() == Space::Generic;
+            let ty = cx.ty(&[Ty::U32, Ty::U64])?;
+            if generic && ty == Ty::U32 {
+                return cx.error(cx.instr.span, "a generic address has 64 bits: mapa.u64, or mapa.shared::cluster.u32");
+            }
+            cx.count(3, 3)?;
+            let d = cx.dst(0, ty)?;
+            let (a, b) = (cx.src(1, ty)?, cx.src(2, Ty::U32)?);
+            Ok(pure(Pure::Mapa { generic }, d, &[a, b]))
+        }
+        _ => {
+            let generic = cx.shared_space() == Space::Generic;
+            let ty = cx.ty(&[Ty::U32, Ty::U64])?;
+            cx.count(2, 2)?;
+            let d = cx.dst(0, Ty::U32)?;
+            let a = cx.src(1, ty)?;
+            Ok(pure(Pure::Getctarank { generic }, d, &[a]))
+        }
+    }
+}
+
+fn pure(f: Pure, d: u32, s: &[Src]) -> Op {
+    let mut all = [Src::Imm(0); 4];
+    all[..s.len()].copy_from_slice(s);
+    Op::Pure { f, d, s: all }
+}
+
+fn mov(cx: &mut Context<'_>) -> Parsed<Op> {
+    let ty = cx.ty(&[
+        Ty::Pred, Ty::B16, Ty::B32, Ty::B64, Ty::U16, Ty::U32, Ty::U64, Ty::S16, Ty::S32, Ty::S64, Ty::F16, Ty::F16x2,
+        Ty::Bf16, Ty::Bf16x2, Ty::F32, Ty::F64,
+    ])?;
+    cx.count(2, 2)?;
+    if ty == Ty::Pred {
+        let d = cx.dst(0, ty)?;
+        let a = cx.pred(1)?;
+        return Ok(Op::Logic { f: Logic::Mov, d, a, b: a });
+    }
+    let (to, from) = (cx.operand(0)?, cx.operand(1)?);
+    if let OperandKind::Vector(parts) = &from.kind {
+        let part = part_type(cx, ty, parts.len())?;
+        let parts = parts.iter().map(|o| cx.src_of(o, part)).collect::<Parsed<Vec<_>>>()?;
+        let d = cx.dst(0, ty)?;
+        return Ok(Op::Pack { d, parts, bits: part.bits() });
+    }
+    if let OperandKind::Vector(parts) = &to.kind {
+        let part = part_type(cx, ty, parts.len())?;
+        let a = cx.src(1, ty)?;
+        let mut regs = Vec::new();
+        for o in parts {
+            let sink = matches!(&o.kind, OperandKind::Word(w) if w == "_");
+            regs.push(if sink { None } else { Some(cx.dst_of(o, part)?) });
+        }
+        return Ok(Op::Unpack { a, parts: regs, bits: part.bits() });
+    }
+    let d = cx.dst(0, ty)?;
+    let a = cx.src(1, ty)?;
+    Ok(pure(Pure::Mov(ty), d, &[a]))
+}
+
+fn part_type(cx: &Context<'_>, ty: Ty, parts: usize) -> Parsed<Ty> {
+    match (ty.untyped(), ty.bits() as usize, parts) {
+        (true, 64, 2) => Ok(Ty::B32),
+        (true, 64, 4) | (true, 32, 2) => Ok(Ty::B16),
+        (true, 32, 4) | (true, 16, 2) => Ok(Ty::B8),
+        _ => cx.error(cx.instr.span, format!("mov.{} cannot pack or unpack {parts} parts; use .b32 or .b64", ty.name())),
+    }
+}
+
+fn cmp(word: &str) -> Option<Cmp> {
+    Some(match word {
+        "eq" => Cmp::Eq,
+        "ne" => Cmp::Ne,
+        "lt" | "lo" => Cmp::Lt,
+        "le" | "ls" => Cmp::Le,
+        "gt" | "hi" => Cmp::Gt,
+        "ge" | "hs" => Cmp::Ge,
+        "equ" => Cmp::Equ,
+        "neu" => Cmp::Neu,
+        "ltu" => Cmp::Ltu,
+        "leu" => Cmp::Leu,
+        "gtu" => Cmp::Gtu,
+        "geu" => Cmp::Geu,
+        "num" => Cmp::Num,
+        "nan" => Cmp::Nan,
+        _ => return None,
+    })
+}
+
+const COMPARED: &[Ty] = &[
+    Ty::B16, Ty::B32, Ty::B64, Ty::U16, Ty::U32, Ty::U64, Ty::S16, Ty::S32, Ty::S64, Ty::F16, Ty::Bf16, Ty::F32, Ty::F64,
+];
+
+fn comparison(cx: &mut Context<'_>) -> Parsed<Cmp> {
+    let Some(c) = cx.peek().and_then(cmp) else {
+        return cx.bad_modifier("a comparison such as .eq or .lt");
+    };
+    cx.eat_any(&[cx.peek().unwrap_or_default()]);
+    Ok(c)
+}
+
+fn check(cx: &Context<'_>, c: Cmp, ty: Ty) -> Parsed<()> {
+    use Cmp::{Eq, Equ, Geu, Gtu, Leu, Ltu, Nan, Ne, Neu, Num};
+    let bad = if ty.untyped() {
+        !matches!(c, Eq | Ne)
+    } else {
+        ty.int() && matches!(c, Equ | Neu | Ltu | Leu | Gtu | Geu | Num | Nan)
+    };
+    if bad { cx.error(cx.instr.span, format!("this comparison does not exist for .{}", ty.name())) } else { Ok(()) }
+}
+
+pub(super) fn compare(cx: &mut Context<'_>) -> Parsed<Op> {
+    match cx.head() {
+        "setp" => {
+            let c = comparison(cx)?;
+            let logic = match cx.eat_any(&["and", "or", "xor"]) {
+                Some("and") => Some(Logic::And),
+                Some("or") => Some(Logic::Or),
+                Some(_) => Some(Logic::Xor),
+                None => None,
+            };
+            let ftz = cx.eat("ftz");
+            let ty = cx.ty(COMPARED)?;
+            check(cx, c, ty)?;
+            let n = 3 + usize::from(logic.is_some());
+            cx.count(n, n)?;
+            let (p, q) = cx.pair(0, Ty::Pred, Ty::Pred)?;
+            let (a, b) = (cx.src(1, ty)?, cx.src(2, ty)?);
+            let with = match logic {
+                Some(l) => Some((l, cx.pred(3)?)),
+                None => None,
+            };
+            Ok(Op::Setp { cmp: c, ty, ftz, p, q, a, b, with })
+        }
+        "set" => {
+            let c = comparison(cx)?;
+            let to = cx.ty(&[Ty::U32, Ty::S32, Ty::F32])?;
+            let ty = cx.ty(COMPARED)?;
+            check(cx, c, ty)?;
+            cx.count(3, 3)?;
+            let d = cx.dst(0, to)?;
+            let (a, b) = (cx.src(1, ty)?, cx.src(2, ty)?);
+            Ok(Op::Set { cmp: c, to, ty, d, a, b })
+        }
+        _ => {
+            let ty = cx.ty(COMPARED)?;
+            cx.count(4, 4)?;
+            let d = cx.dst(0, ty)?;
+            let (a, b) = (cx.src(1, ty)?, cx.src(2, ty)?);
+            let p = cx.pred(3)?;
+            Ok(Op::Selp { d, a, b, p })
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A kernel decoded for execution.
+
+mod build;
+mod context;
+mod decode;
+pub(crate) mod op;
+mod table;
+pub(crate) mod types;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use crate::parse::{self, ParseError};
+use op::{Op, PredSrc};
+
+pub use table::{INSTRUCTIONS, Instruction, instruction_table};
+
+/// A parsed and decoded PTX module.
+#[derive(Clone, Debug)]
+pub struct Module {
+    pub(crate) kernels: Vec<Program>,
+    version: String,
+    target: String,
+}
+
+impl Module {
+    /// The names of the kernels, in the order of the text.
+    pub fn entries(&self) -> impl Iterator<Item = &str> {
+        self.kernels.iter().map(|k| k.name.as_str())
+    }
+
+    /// What `.version` says.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// What `.target` says.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    pub(crate) fn kernel(&self, name: &str) -> Option<&Program> {
+        self.kernels.iter().find(|k| k.name == name)
+    }
+}
+
+/// Parses PTX text and decodes every kernel in it.
+///
+/// # Errors
+/// Malformed text, an operand of the wrong type, an unknown name, and every instruction, modifier or type that is not
+/// modelled, with the line and column. See [`INSTRUCTIONS`] for what is.
+pub fn parse(text: &str) -> Result<Module, ParseError> {
+    let tree = parse::module(text)?;
+    let source = Arc::new(Source { lines: text.lines().map(str::to_owned).collect() });
+    let kernels = tree.entries.iter().map(|e| build::kernel(&tree, e, &source)).collect::<Result<_, _>>()?;
+    Ok(Module { kernels, version: tree.version, target: tree.target })
+}
+
+/// The text, for reports.
+#[derive(Debug)]
+pub(crate) struct Source {
+    lines: Vec<String>,
+}
+
+impl Source {
+    pub(crate) fn line(&self, line: u32) -> &str {
+        self.lines.get((line as usize).wrapping_sub(1)).map_or("", |l| l.trim())
+    }
+
+    /// The nearest comment of its own at or above `line`: the first line of that block of comments.
+    pub(crate) fn section(&self, line: u32) -> Option<&str> {
+        let mut at = (line as usize).min(self.lines.len());
+        let comment = |i: usize| self.lines[i].trim().strip_prefix("//").map(str::trim);
+        while at > 0 {
+            if let Some(found) = comment(at - 1) {
+                let mut text = found;
+                while at > 1 && let Some(above) = comment(at - 2) {
+                    at -= 1;
+                    text = above;
+                }
+                return Some(text);
+            }
+            at -= 1;
+        }
+        None
+    }
+}
+
+/// What the kernel's directives state.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) max_ntid: Option<u32>,
+    pub(crate) req_ntid: Option<[u32; 3]>,
+    pub(crate) min_ctas: u32,
+    pub(crate) max_nreg: Option<u32>,
+    pub(crate) cluster: Option<[u32; 3]>,
+}
+
+/// A kernel parameter.
+#[derive(Clone, Debug)]
+pub(crate) struct ParamDecl {
+    pub(crate) name: String,
+    pub(crate) offset: u32,
+    pub(crate) bytes: u32,
+    pub(crate) align: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Inst {
+    pub(crate) line: u32,
+    pub(crate) guard: Option<PredSrc>,
+    pub(crate) op: Op,
+    /// Registers shared with the tensor core that this instruction reads, and writes.
+    pub(crate) reads: Box<[u32]>,
+    pub(crate) writes: Box<[u32]>,
+}
+
+/// A kernel, decoded.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) params: Vec<ParamDecl>,
+    pub(crate) param_bytes: u32,
+    pub(crate) code: Vec<Inst>,
+    pub(crate) registers: usize,
+    pub(crate) predicates: usize,
+    pub(crate) register_names: Vec<String>,
+    /// Bytes of `.shared` arrays of stated length, and where the dynamic array starts.
+    pub(crate) static_shared: u32,
+    pub(crate) limits: Limits,
+    pub(crate) source: Arc<Source>,
+    pub(crate) uses_global_atomics: bool,
+}
+
+impl Program {
+    /// `line 12: mbarrier.arrive ...` with the section it stands in.
+    pub(crate) fn describe(&self, pc: u32) -> (u32, String, Option<String>) {
+        let line = self.code.get(pc as usize).map_or(0, |i| i.line);
+        (line, self.source.line(line).to_owned(), self.source.section(line).map(str::to_owned))
+    }
+
+    pub(crate) fn where_is(&self, pc: u32) -> String {
+        let (line, text, section) = self.describe(pc);
+        let mut out = format!("line {line}: {text}");
+        if let Some(s) = section {
+            let _ = write!(out, "   // {s}");
+        }
+        out
+    }
+}

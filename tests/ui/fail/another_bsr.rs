@@ -1,0 +1,10 @@
+use bsr::{Dense, bsr_kernel, f16};
+
+type Bsr<T> = Vec<T>;
+
+#[bsr_kernel(bm = 128, bn = 128, bk = 64)]
+fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
+
+fn main() {
+    println!("{}", spmm::SPEC);
+}

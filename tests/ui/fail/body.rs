@@ -1,0 +1,10 @@
+use bsr::{Bsr, Dense, bsr_kernel, f16};
+
+#[bsr_kernel(bm = 128, bn = 128, bk = 64)]
+fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16> {
+    a * b
+}
+
+fn main() {
+    println!("{}", spmm::SPEC);
+}

@@ -1,0 +1,8 @@
+use bsr::{Bsr, Dense, bsr_kernel, f16};
+
+#[bsr_kernel(bm = 64, bn = 512, bk = 64, consumers = 1)]
+fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
+
+fn main() {
+    println!("{}", spmm::SPEC);
+}

@@ -1,0 +1,8 @@
+use bsr::{Bsr, Dense, bsr_kernel, f16};
+
+#[bsr_kernel(bm = 0, bn = -128, bk = 4_294_967_296)]
+fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
+
+fn main() {
+    println!("{}", spmm::SPEC);
+}

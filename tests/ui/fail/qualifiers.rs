@@ -1,0 +1,8 @@
+use bsr::{Bsr, Dense, bsr_kernel, f16};
+
+#[bsr_kernel(bm = 128, bn = 128, bk = 64)]
+async unsafe fn spmm<T>(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
+
+fn main() {
+    println!("{}", spmm::SPEC);
+}

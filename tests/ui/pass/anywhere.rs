@@ -1,0 +1,36 @@
+#![deny(warnings)]
+//! The attribute works in modules and functions, from `macro_rules`, and beside misleading names.
+
+#[allow(dead_code, non_camel_case_types)]
+mod misleading {
+    struct str;
+    struct Option;
+    struct Plan;
+
+    #[bsr::bsr_kernel(bm = 128, bn = 128, bk = 64, stages = 3)]
+    pub(super) struct Kernel;
+}
+
+macro_rules! kernels {
+    ($($name:ident = $bm:literal x $bk:tt, $schedule:ident;)*) => {
+        $(
+            #[bsr::bsr_kernel(bm = $bm, bn = 128, bk = $bk, schedule = $schedule)]
+            struct $name;
+        )*
+    };
+}
+
+kernels! {
+    Tall = 128 x 32, balanced;
+    Square = 64 x 64, auto;
+}
+
+fn main() {
+    #[bsr::bsr_kernel(bm = 64, bn = 64, bk = 16)]
+    struct Local;
+
+    assert_eq!(misleading::Kernel::SPEC.stages, Some(3));
+    assert_eq!((Tall::SPEC.bm, Tall::SPEC.bk), (128, 32));
+    assert_eq!(Square::SPEC.schedule, None);
+    assert_eq!(Local::SPEC.bk, 16);
+}
