@@ -160,9 +160,18 @@ fn the_places_are_pinned() {
         let s = structure(text, 64, 128, (16, 16));
         (s.row_ptr().to_vec(), s.col_idx().to_vec())
     };
-    assert_eq!(columns("random:0.25"), (vec![], vec![]));
-    assert_eq!(columns("topk:2"), (vec![], vec![]));
-    assert_eq!(columns("powerlaw:0.25"), (vec![], vec![]));
+    assert_eq!(
+        columns("random:0.25"),
+        (vec![0, 4, 6, 8, 8], vec![0, 2, 3, 6, 3, 6, 3, 4])
+    );
+    assert_eq!(
+        columns("topk:2"),
+        (vec![0, 2, 4, 6, 8], vec![1, 3, 6, 7, 2, 3, 1, 5])
+    );
+    assert_eq!(
+        columns("powerlaw:0.25"),
+        (vec![0, 4, 6, 7, 8], vec![1, 2, 4, 5, 6, 7, 3, 6])
+    );
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl<T: Element + Plain> DeviceDense<T> {
     /// Copies the matrix to the host after all work on the device. Only for matrices this crate allocated.
     ///
     /// # Errors
-    /// [`GpuError::Driver`] with the error of an earlier launch; [`GpuError::Download`] for foreign memory.
+    /// [`GpuError::Driver`] with the error of an earlier launch; [`GpuError::ForeignMemory`].
     pub fn download(&self) -> Result<Dense<T>, GpuError> {
         self.host_matrix(self.owned()?.to_vec()?)
     }
@@ -166,7 +166,7 @@ impl<T: Plain> DeviceDense<T> {
     /// NaN. Only for matrices this crate allocated.
     ///
     /// # Errors
-    /// [`GpuError::Download`] for foreign memory.
+    /// [`GpuError::ForeignMemory`].
     pub fn fill_bytes(&mut self, byte: u8) -> Result<(), GpuError> {
         self.owned_mut()?.fill_bytes(byte)
     }
@@ -182,20 +182,14 @@ impl<T: Plain> DeviceDense<T> {
     fn owned(&self) -> Result<&DeviceBuffer<T>, GpuError> {
         match &self.memory {
             Memory::Owned(buffer) => Ok(buffer),
-            Memory::Foreign(_) => Err(foreign_memory()),
+            Memory::Foreign(_) => Err(GpuError::ForeignMemory),
         }
     }
 
     fn owned_mut(&mut self) -> Result<&mut DeviceBuffer<T>, GpuError> {
         match &mut self.memory {
             Memory::Owned(buffer) => Ok(buffer),
-            Memory::Foreign(_) => Err(foreign_memory()),
+            Memory::Foreign(_) => Err(GpuError::ForeignMemory),
         }
     }
-}
-
-fn foreign_memory() -> GpuError {
-    GpuError::Download(
-        "it lies in foreign memory\n  help: copy it with the library that allocated it".into(),
-    )
 }

@@ -172,6 +172,12 @@ pub enum GpuError {
         total: usize,
     },
 
+    /// A copy or a fill of memory that this crate did not allocate.
+    #[error(
+        "the matrix lies in foreign memory, whose extent only its owner knows\n  help: copy or fill it with the library that allocated it"
+    )]
+    ForeignMemory,
+
     /// A matrix that came back from the device is not a valid host matrix.
     #[error("the downloaded matrix is not valid: {0}")]
     Download(String),

@@ -230,8 +230,9 @@ impl Function {
         })
     }
 
-    /// Allows the function what a launch of these dimensions needs: its dynamic shared memory, and clusters
-    /// of more than 8 blocks. To be called once before the first launch of that shape; launching does not.
+    /// Allows the function what a launch of these dimensions needs, its dynamic shared memory and clusters of
+    /// more than 8 blocks, and has the driver load the code, which it otherwise puts off to the first launch.
+    /// To be called once before the first launch of that shape; launching does not.
     ///
     /// # Errors
     /// [`GpuError::SharedMemory`] if a block cannot have that much.
@@ -258,6 +259,10 @@ impl Function {
                 Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
                 1,
             )?;
+        }
+        if self.device().driver_at_least((12, 4)) {
+            // SAFETY: the function is alive as long as its module, which `self` holds.
+            check("cuFuncLoad", unsafe { sys::cuFuncLoad(self.raw) })?;
         }
         Ok(())
     }

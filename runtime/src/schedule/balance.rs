@@ -11,8 +11,18 @@ const LOCAL: f64 = 0.75;
 /// Tile `i`, counted down each column of tiles in turn, goes to cluster `i mod clusters`.
 pub(super) fn strided(rows: &[Tile], columns: &[u32], clusters: usize) -> Vec<Vec<WorkItem>> {
     let mut lists = vec![vec![]; clusters];
-    let group: usize = std::env::var("BSR_GROUP").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-    for (i, item) in columns.chunks(group).flat_map(|cs| rows.iter().flat_map(move |row| cs.iter().map(move |column| at(row, *column)))).enumerate() {
+    let group: usize = std::env::var("BSR_GROUP")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(1);
+    for (i, item) in columns
+        .chunks(group)
+        .flat_map(|cs| {
+            rows.iter()
+                .flat_map(move |row| cs.iter().map(move |column| at(row, *column)))
+        })
+        .enumerate()
+    {
         lists[i % clusters].push(item);
     }
     lists
@@ -25,17 +35,31 @@ pub(super) fn balanced(rows: &[Tile], columns: &[u32], clusters: usize) -> Vec<V
     if rows.iter().all(|row| row.cost == rows[0].cost) {
         return strided(rows, columns, clusters);
     }
-    let local: f64 = std::env::var("BSR_LOCAL").ok().and_then(|s| s.parse().ok()).unwrap_or(LOCAL);
-    let group: usize = std::env::var("BSR_GROUP").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    let local: f64 = std::env::var("BSR_LOCAL")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(LOCAL);
+    let group: usize = std::env::var("BSR_GROUP")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(1);
     let local = (columns.len() as f64 * local) as usize;
-    let mut tiles: Vec<(u32, &Tile)> =
-        columns.chunks(group).flat_map(|cs| rows.iter().flat_map(move |row| cs.iter().map(move |column| (*column, row)))).collect();
+    let mut tiles: Vec<(u32, &Tile)> = columns
+        .chunks(group)
+        .flat_map(|cs| {
+            rows.iter()
+                .flat_map(move |row| cs.iter().map(move |column| (*column, row)))
+        })
+        .collect();
     tiles[local * rows.len()..].sort_by_key(|(_, row)| Reverse(row.cost));
 
     let mut lists: Vec<Vec<WorkItem>> = vec![vec![]; clusters];
-    let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..clusters).map(|c| Reverse((0, c))).collect();
+    let mut free: BinaryHeap<Reverse<(u64, usize)>> =
+        (0..clusters).map(|c| Reverse((0, c))).collect();
     for (column, row) in tiles {
-        let Some(Reverse((busy, cluster))) = free.pop() else { break };
+        let Some(Reverse((busy, cluster))) = free.pop() else {
+            break;
+        };
         lists[cluster].push(at(row, column));
         free.push(Reverse((busy + row.cost, cluster)));
     }
@@ -46,5 +70,8 @@ pub(super) fn balanced(rows: &[Tile], columns: &[u32], clusters: usize) -> Vec<V
 }
 
 fn at(row: &Tile, column: u32) -> WorkItem {
-    WorkItem { c_col: column, ..row.item }
+    WorkItem {
+        c_col: column,
+        ..row.item
+    }
 }
