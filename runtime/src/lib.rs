@@ -1,7 +1,7 @@
 //! Matrices, devices, launches and measurements for bsr kernels.
 //!
 //! The host half needs no GPU: [`Bsr`] and [`Dense`] matrices, [readers](read) for files, [generators](generate)
-//! for test patterns, and a [reference multiply](reference) in `f64`.
+//! for test patterns, and a [reference multiply](mod@reference) in `f64`.
 
 pub mod bench;
 pub mod bsr;

@@ -1,1 +1,75 @@
 //! Runs Hopper PTX text on the CPU and checks its asynchronous protocol.
+//!
+//! [`parse`] turns PTX text into a [`Module`]; [`simulate`] executes one launch of a kernel on [`GlobalMemory`] and
+//! gives a [`Report`]: everything that is wrong, and what the run cost. The crate knows PTX and the ISA only.
+//!
+//! ```
+//! use bsr_simulator::{GlobalMemory, Launch, Options, Param, parse, simulate};
+//! let module = parse("
+//! .version 8.0
+//! .target sm_90a
+//! .address_size 64
+//! .visible .entry twice(.param .u64 data) {
+//!     .reg .b64 %rd<3>;
+//!     .reg .b32 %r<3>;
+//!     ld.param.u64 %rd0, [data];
+//!     mov.u32 %r0, %tid.x;
+//!     mad.wide.u32 %rd1, %r0, 4, %rd0;
+//!     ld.global.u32 %r1, [%rd1];
+//!     add.u32 %r1, %r1, %r1;
+//!     st.global.u32 [%rd1], %r1;
+//!     ret;
+//! }").unwrap();
+//! let mut memory = GlobalMemory::new();
+//! let data = memory.upload((0..64u32).flat_map(u32::to_le_bytes).collect(), 16);
+//! let launch = Launch { grid: [1; 3], cluster: [1; 3], block: [64, 1, 1], shared_bytes: 0, params: vec![Param::Buffer(data)] };
+//! let report = simulate(&module, "twice", &launch, &mut memory, &Options::default()).unwrap();
+//! assert!(report.findings.is_empty());
+//! assert_eq!(memory.bytes(data)[4..8], [2, 0, 0, 0]);
+//! ```
+//!
+//! # How it thinks
+//!
+//! * **Threads** run warp by warp; a diverged warp is several *fragments*, each with its own program counter, that
+//!   join where they meet. Instructions that need threads together (`.aligned`, `.sync` with a member mask) wait for
+//!   them.
+//! * **Asynchronous work** (copies, the tensor core) is queued when it is issued and done when the [`Schedule`] says:
+//!   at once, as late as possible, or in an order drawn from the seed. Loads may arrive in parts.
+//! * **Happens-before** is kept with vector clocks: every thread and every asynchronous operation has a component.
+//!   Each byte of shared memory knows who wrote it last and who has read it since; two accesses that conflict and
+//!   are not ordered are a [`FindingKind::Race`], even if the result came out right. The clocks also carry which
+//!   writes a `fence.proxy.async` has made visible to the asynchronous proxy.
+//! * **Clusters** run in parallel on private copies of what they write; two clusters that touch the same bytes, one
+//!   of them writing, are reported. A kernel that uses global atomics has its clusters run one after another.
+//!
+//! # Numeric model
+//!
+//! Products of 16-bit and 8-bit floats are exact; `wgmma` and `mma` add them to the accumulator in single precision
+//! in the order of k, rounding to nearest each time. The tensor core adds the products of one instruction with a few
+//! more bits and truncates: results differ in the last bits of single precision, and agree after rounding to 16 bits
+//! but for ties.
+//!
+//! # Limits
+//!
+//! Default scopes (`.cta`) on mbarrier operations order accesses in the whole cluster, as hardware does. Function
+//! calls, local memory, textures and module-scope `.global` variables are not modelled and refused.
+#![doc = ""]
+
+mod asyncs;
+mod check;
+mod exec;
+mod machine;
+mod parse;
+mod program;
+mod report;
+mod schedule;
+mod trace;
+
+pub use check::{Finding, FindingKind, Side};
+pub use machine::global::{BufferId, GlobalMemory};
+pub use machine::launch::{Launch, LaunchError, Options, Param};
+pub use machine::tensor_map::{Swizzle, TensorElement, TensorMapDesc};
+pub use parse::{ParseError, Span};
+pub use program::{INSTRUCTIONS, Instruction, Module, instruction_table, parse};
+pub use report::{Cost, Report, simulate};
+pub use schedule::Schedule;

@@ -66,6 +66,7 @@ struct Memory {
 struct Cluster {
     size: u32,
     index: &'static str,
+    count: &'static str,
     share: &'static str,
     shifts: Vec<String>,
     sync: Vec<&'static str>,
@@ -77,6 +78,7 @@ const CLUSTER_SYNC: [&str; 2] = ["barrier.cluster.arrive.release.aligned", "barr
 impl Context {
     pub(super) fn new(plan: &Plan) -> Self {
         let (t, m) = (&plan.tiling, &plan.memory);
+        let epilogue = epilogue::Context::new(plan);
         Self {
             spec: plan.spec.to_string(),
             summary: plan.summary(),
@@ -110,8 +112,8 @@ impl Context {
             },
             cluster: cluster(plan),
             producer: Producer::new(plan),
-            consumer: Consumer::new(plan),
-            epilogue: epilogue::Context::new(plan),
+            consumer: Consumer::new(plan, &epilogue.passes),
+            epilogue,
         }
     }
 }
@@ -133,6 +135,7 @@ fn cluster(plan: &Plan) -> Cluster {
     Cluster {
         size: t.cluster,
         index: if many { "%clusterid.x" } else { "%ctaid.x" },
+        count: if many { "%nclusterid.x" } else { "%nctaid.x" },
         share: t.share.words(),
         shifts: producer::rank_shifts(plan),
         sync: if many { CLUSTER_SYNC.to_vec() } else { vec!["bar.sync 0"] },

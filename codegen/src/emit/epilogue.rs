@@ -25,7 +25,7 @@ pub(super) struct Context {
     inner: &'static str,
     outer: &'static str,
     pass_count: u32,
-    passes: Vec<Pass>,
+    pub(super) passes: Vec<Pass>,
 }
 
 /// A staging address register and the bits by which it differs from the first.
@@ -45,7 +45,7 @@ struct Pack {
 
 /// One filling of the staging buffer.
 #[derive(Clone, Debug, Default, Serialize)]
-struct Pass {
+pub(super) struct Pass {
     number: u32,
     packs: Vec<Pack>,
     writes: Vec<Write>,

@@ -8,11 +8,15 @@ use crate::plan::{OperandTile, Plan, Share};
 /// A coordinate outside every matrix (2^30; the runtime keeps M, N and K below it): TMA fills with zeros.
 const OUTSIDE: u32 = 1 << 30;
 
+/// Warps that issue loads: one warp alone would take as long to issue a stage of small boxes as WGMMA to use it.
+const WARPS: u32 = 4;
+
 /// The producer's part of the context.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Producer {
-    item_next: &'static str,
-    item_ahead: &'static str,
+    warps: u32,
+    load_count: usize,
+    issuers: Vec<String>,
     group_comment: String,
     adopt: Vec<String>,
     slots: Vec<Slot>,
@@ -38,6 +42,7 @@ struct Step {
 /// One TMA load.
 #[derive(Clone, Debug, Serialize)]
 struct Load {
+    issuer: String,
     setup: Vec<String>,
     destination: String,
     map: &'static str,
@@ -50,9 +55,15 @@ struct Load {
 impl Producer {
     pub(super) fn new(plan: &Plan) -> Self {
         let k = &plan.kloop;
+        let steps: Vec<Step> = (0..k.steps).map(|step| fill(plan, step)).collect();
+        let load_count = steps[0].loads.len();
+        let warps = (load_count as u32).min(WARPS);
         Self {
-            item_next: "{ %r_next_c_row, %r_next_c_col, %r_next_a_row, %r_next_blocks }",
-            item_ahead: "{ %r_ahead_c_row, %r_ahead_c_col, %r_ahead_a_row, %r_ahead_blocks }",
+            warps,
+            load_count,
+            issuers: (0..warps)
+                .map(|warp| format!("setp.eq.and.u32 %p_issue{warp}, %r_warp, {warp}, %p_lead"))
+                .collect(),
             group_comment: match (k.slots, k.steps) {
                 (1, 1) => "A block fills one stage.".to_owned(),
                 (1, n) => format!("A block fills {n} stages of {} of K (the last {}).", k.k_step, k.last),
@@ -60,7 +71,7 @@ impl Producer {
             },
             adopt: adopt(plan),
             slots: (0..k.slots).map(|slot| find(plan, slot)).collect(),
-            steps: (0..k.steps).map(|step| fill(plan, step)).collect(),
+            steps,
             row_advance: k.slots * plan.spec.bm,
             slot_count: k.slots,
         }
@@ -127,6 +138,9 @@ fn fill(plan: &Plan, step: u32) -> Step {
     for slot in 0..plan.kloop.slots {
         loads.extend(loads_a(plan, step, slot));
         loads.extend(loads_b(plan, step, slot));
+    }
+    for (i, load) in loads.iter_mut().enumerate() {
+        load.issuer = format!("%p_issue{}", i as u32 % WARPS);
     }
     let k = &plan.kloop;
     Step {
@@ -200,6 +214,7 @@ fn load(
         _ => "",
     };
     Load {
+        issuer: String::new(),
         setup,
         destination,
         map,

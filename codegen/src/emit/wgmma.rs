@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::epilogue::Pass;
 use crate::plan::{Major, Plan, Split, WGMMA_K};
 
 /// Accumulators on one line of an operand list.
@@ -37,30 +38,43 @@ pub(super) struct Consumer {
     row_stride: u32,
     col_stride: u32,
     item: &'static str,
+    lag: bool,
     count: Vec<String>,
     shifts: Vec<String>,
     release_comment: String,
     release_setup: Vec<String>,
     release_base: &'static str,
     release_op: &'static str,
-    first: Step,
-    before: Vec<Step>,
-    after: Step,
+    opening: Vec<Entry>,
+    cycle: Vec<Entry>,
+    rests: Vec<Rest>,
+}
+
+/// A stage in a tile's order: is there one more, what to multiply, what to store meanwhile, what to release.
+#[derive(Clone, Debug, Serialize)]
+struct Entry {
+    check: bool,
+    rest: String,
+    step: Step,
+    passes: Vec<Pass>,
+    release: &'static str,
+}
+
+/// Where a tile that ends early stores what is left of the one before it.
+#[derive(Clone, Debug, Serialize)]
+struct Rest {
+    label: String,
+    passes: Vec<Pass>,
 }
 
 impl Consumer {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &Plan, passes: &[Pass]) -> Self {
         let (a, b, t) = (&plan.a, &plan.b, &plan.tiling);
         let (row_stride, col_stride) = match t.split {
             Split::Rows => (t.wg_m, 0),
             Split::Columns => (0, t.wg_n),
         };
-        let k = &plan.kloop;
-        let (before, counted) = if k.uniform() {
-            (vec![], k.steps)
-        } else {
-            ((1..k.steps).map(|s| step(plan, s, &format!("$full_{s}"), false)).collect(), 1)
-        };
+        let order = Order::new(plan);
         Self {
             shape: format!("m64n{}k16.f32.{}.{}", t.wg_n, plan.spec.a, plan.spec.b),
             transpose_b: u32::from(b.major == Major::Mn),
@@ -71,7 +85,8 @@ impl Consumer {
             row_stride,
             col_stride,
             item: "{ %r_item_c_row, %r_item_c_col, %r_item_a_row, %r_item_blocks }",
-            count: count(k.slots, counted),
+            lag: order.lag,
+            count: count(plan.kloop.slots, order.counted),
             shifts: super::context::output_shifts(plan),
             release_comment: release_comment(plan),
             release_setup: release_setup(plan),
@@ -81,10 +96,76 @@ impl Consumer {
             } else {
                 "mbarrier.arrive.shared::cta.b64"
             },
-            first: step(plan, 0, "$full_first", true),
-            before,
-            after: step(plan, 0, "$full_0", false),
+            opening: order.opening(plan, passes),
+            cycle: order.cycle(plan),
+            rests: order.rests(passes),
         }
+    }
+}
+
+/// In which order a tile walks its stages: an opening that stores the previous tile, then a cycle.
+struct Order {
+    /// Stages in the opening.
+    opening: u32,
+    /// Stages of a block that have code of their own.
+    distinct: u32,
+    /// Stages that one count of the loop counter stands for, per block.
+    counted: u32,
+    /// A stage is released one stage late, so that WGMMAs are always in flight: with a single consumer nobody
+    /// else keeps the tensor cores busy.
+    lag: bool,
+}
+
+impl Order {
+    fn new(plan: &Plan) -> Self {
+        let k = &plan.kloop;
+        Self {
+            opening: if plan.epilogue.deferred { plan.epilogue.passes() } else { 1 },
+            distinct: if k.uniform() { 1 } else { k.steps },
+            counted: if k.uniform() { k.steps } else { 1 },
+            lag: plan.tiling.roles.consumers == 1 || std::env::var("BSR_LAG").is_ok(),
+        }
+    }
+
+    /// The opening stores pass `i` under stage `i`.
+    fn opening(&self, plan: &Plan, passes: &[Pass]) -> Vec<Entry> {
+        (0..self.opening)
+            .map(|i| Entry {
+                check: i > 0 && i % self.distinct == 0,
+                rest: if plan.epilogue.deferred { format!("$store_rest_{i}") } else { String::new() },
+                step: step(plan, i % self.distinct, &format!("$full_opening_{i}"), i == 0),
+                passes: if plan.epilogue.deferred { vec![passes[i as usize].clone()] } else { vec![] },
+                release: match (self.lag, i) {
+                    (false, _) => "current",
+                    (true, 0) => "none",
+                    (true, _) => "previous",
+                },
+            })
+            .collect()
+    }
+
+    fn cycle(&self, plan: &Plan) -> Vec<Entry> {
+        (0..self.distinct)
+            .map(|i| {
+                let index = (self.opening + i) % self.distinct;
+                Entry {
+                    check: index == 0,
+                    rest: String::new(),
+                    step: step(plan, index, &format!("$full_{index}"), false),
+                    passes: vec![],
+                    release: if self.lag { "previous" } else { "current" },
+                }
+            })
+            .collect()
+    }
+
+    /// One label for every check in the opening; each falls through to the next.
+    fn rests(&self, passes: &[Pass]) -> Vec<Rest> {
+        let checked = |i: &u32| i % self.distinct == 0;
+        let first = (1..self.opening).find(checked).unwrap_or(self.opening);
+        (first..self.opening)
+            .map(|i| Rest { label: format!("$store_rest_{i}"), passes: vec![passes[i as usize].clone()] })
+            .collect()
     }
 }
 

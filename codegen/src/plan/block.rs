@@ -28,7 +28,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             "bn",
             format!("a dense tile of {} columns cannot be swizzled", spec.bn),
-            "TMA fills 16, 32 or 64 columns a box, and a tile is one box or several of 64, up to 512 columns",
+            "a tile is 16 columns, or whole TMA boxes of 32 or 64 columns, up to 512 columns",
             format!("bn = {nearest}"),
         ));
     }
@@ -36,7 +36,17 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
 }
 
 fn legal_bn(bn: u32) -> bool {
-    matches!(bn, 16 | 32) || (bn > 0 && bn.is_multiple_of(64) && bn <= LARGEST)
+    bn <= LARGEST && whole_boxes(bn)
+}
+
+/// Can `columns` be loaded as whole boxes of at least 16 columns, all alike?
+pub(crate) fn whole_boxes(columns: u32) -> bool {
+    columns == 16 || (columns > 0 && columns.is_multiple_of(32))
+}
+
+/// The widest box, up to 64 columns, of which `columns` is a whole number.
+pub(crate) fn box_columns(columns: u32) -> u32 {
+    [64, 32].into_iter().find(|width| columns.is_multiple_of(*width)).unwrap_or(16)
 }
 
 fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {

@@ -139,7 +139,11 @@ impl Plan {
             "epilogue",
             if e.deferred { "deferred" } else { "immediate" }.to_owned(),
             if e.deferred {
-                format!("{} packed registers are stored under the next tile's first WGMMAs", t.accumulators() / 2)
+                format!(
+                    "{} packed registers are stored under the next tile's first {} stage(s)",
+                    t.accumulators() / 2,
+                    e.passes()
+                )
             } else {
                 "the tile is stored before the next one starts".to_owned()
             },

@@ -1,5 +1,6 @@
 //! Step 6: how accumulators become C: regions of 64 x 64 through shared memory and TMA stores.
 
+use super::block::box_columns;
 use super::tiling::Tiling;
 use crate::{KernelSpec, Layout};
 
@@ -7,6 +8,8 @@ use crate::{KernelSpec, Layout};
 const SPAN: u32 = 128;
 /// Rows of a region, and its columns unless the tile is narrower.
 const REGION: u32 = 64;
+/// Passes that the shortest tiles worth caring about can hide.
+const MOST_PASSES: u32 = 4;
 
 /// The epilogue of one consumer warpgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +35,7 @@ pub(crate) struct Epilogue {
 impl Epilogue {
     pub(crate) fn new(spec: &KernelSpec, tiling: &Tiling) -> Self {
         let bytes = spec.out.bytes();
-        let region_n = tiling.wg_n.min(REGION);
+        let region_n = box_columns(tiling.wg_n);
         let (inner, outer) = match spec.c_layout {
             Layout::RowMajor => (region_n, REGION),
             Layout::ColMajor => (REGION, region_n),
@@ -66,12 +69,14 @@ impl Epilogue {
         self.region_count().div_ceil(self.staged)
     }
 
-    /// Staging sizes to try, largest first: all regions, then halves down to one.
+    /// Staging sizes to try, largest first: all regions, then halves down to one, but no more than four passes.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = u32> {
-        let mut next = Some(self.region_count());
+        let all = self.region_count();
+        let least = all.div_ceil(MOST_PASSES);
+        let mut next = Some(all);
         std::iter::from_fn(move || {
             let size = next?;
-            next = (size > 1).then(|| size.div_ceil(2));
+            next = (size > least).then(|| size.div_ceil(2).max(least));
             Some(size)
         })
     }

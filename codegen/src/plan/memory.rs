@@ -11,8 +11,6 @@ use crate::{Arch, KernelSpec};
 const ALIGN: u32 = 1024;
 /// Stages beyond which a deeper ring hides nothing more.
 const MOST_STAGES: u32 = 8;
-/// Stages that hide the latency of a load behind the WGMMAs of the others.
-const ENOUGH_STAGES: u32 = 4;
 /// Bytes of one mbarrier.
 const BARRIER: u32 = 8;
 
@@ -50,26 +48,24 @@ pub(crate) fn plan(
         let staging = consumers * staged * epilogue.region_bytes;
         arch.shared_bytes.saturating_sub(staging) / (stage_bytes + 2 * BARRIER)
     };
-    let smallest = epilogue.sizes().last().unwrap_or(1);
-    let (stages, staged) = match spec.stages {
+    let sizes: Vec<u32> = epilogue.sizes().collect();
+    let smallest = sizes[sizes.len() - 1];
+    let stages = match spec.stages {
         Some(wanted) => {
             if wanted < 2 || wanted > room(smallest) {
                 errors.push(bad_stages(wanted, room(smallest), stage_bytes, consumers * smallest * epilogue.region_bytes, arch));
             }
-            (wanted, epilogue.sizes().find(|s| room(*s) >= wanted).unwrap_or(smallest))
+            wanted
         }
         None => {
-            let enough = epilogue.sizes().find(|s| room(*s) >= ENOUGH_STAGES);
-            let staged = enough.unwrap_or_else(|| {
-                let most = room(smallest);
-                epilogue.sizes().find(|s| room(*s) == most).unwrap_or(smallest)
-            });
-            if room(staged) < 2 {
-                errors.push(too_large(spec, stage_bytes, consumers * staged * epilogue.region_bytes, arch));
+            if room(smallest) < 2 {
+                errors.push(too_large(spec, stage_bytes, consumers * smallest * epilogue.region_bytes, arch));
             }
-            (room(staged).min(MOST_STAGES), staged)
+            room(smallest).min(MOST_STAGES)
         }
     };
+    // The ring comes first; staging takes what is left, since its passes hide under the next tile's stages.
+    let staged = sizes.iter().copied().find(|size| room(*size) >= stages).unwrap_or(smallest);
     epilogue.staged = staged;
     let staging_offset = stages.saturating_mul(stage_bytes);
     let full_offset = staging_offset.saturating_add(consumers * epilogue.staging_bytes());

@@ -6,6 +6,7 @@
 //!
 //! Descriptor fields follow the PTX ISA, "Asynchronous warpgroup level matrix shared memory layout".
 
+use super::block::box_columns;
 use super::error::{PlanError, PlanErrors};
 use super::kloop::KLoop;
 use super::tiling::{Share, Tiling};
@@ -113,7 +114,7 @@ pub(crate) fn plan_b(
     let parts = if tiling.share == Share::B { tiling.cluster } else { 1 };
     match spec.b_layout {
         Layout::RowMajor => {
-            let span = span(spec, tiling.wg_n, errors);
+            let span = span(spec, box_columns(tiling.wg_n), errors);
             let panels = tiling.cta_n / (span / 2);
             OperandTile {
                 major: Major::Mn,

@@ -3,7 +3,7 @@
 //! The sparsity block is a fact of the data; the CTA tile is a choice. A block of `bm` rows is covered by
 //! `bm / cta_m` CTA tiles, which may share B's tile by multicast when they form a cluster.
 
-use super::block::WGMMA_M;
+use super::block::{WGMMA_M, box_columns, whole_boxes};
 use super::error::{PlanError, PlanErrors};
 use super::roles::Roles;
 use crate::{Arch, KernelSpec, Layout};
@@ -123,8 +123,7 @@ fn candidate(spec: &KernelSpec, cta_m: u32, consumers: u32, arch: &Arch) -> Opti
         (Split::Columns, cta_m, spec.bn / consumers)
     };
     let whole = split == Split::Rows || spec.bn.is_multiple_of(consumers);
-    let legal_n = matches!(wg_n, 16 | 32) || (wg_n > 0 && wg_n.is_multiple_of(64));
-    (whole && legal_n && wg_n <= arch.wgmma_n).then(|| Tiling {
+    (whole && whole_boxes(wg_n) && wg_n <= arch.wgmma_n).then(|| Tiling {
         cta_m,
         cta_n: spec.bn,
         split,
@@ -158,7 +157,7 @@ fn no_tile(spec: &KernelSpec, tightest: Option<Tiling>) -> PlanError {
                 if spec.consumers.is_some() { "consumers" } else { "bn" },
                 format!("{consumers} consumer warpgroups cannot divide a {} x {} tile", spec.bm, spec.bn),
                 format!(
-                    "a consumer needs a multiple of 64 rows, or else 16, 32 or a multiple of 64 (up to 256) columns: {} / {consumers} rows, {} / {consumers} columns",
+                    "a consumer needs a multiple of 64 rows, or else 16 or a multiple of 32 (up to 256) columns: {} / {consumers} rows, {} / {consumers} columns",
                     spec.bm, spec.bn
                 ),
                 "leave `consumers` to the plan, or choose bn = 64, 128 or 256",
@@ -204,7 +203,7 @@ pub(crate) fn form_cluster(
 /// Can B's tile be loaded in `cluster` equal parts?
 fn divides_b(spec: &KernelSpec, tiling: &Tiling, cluster: u32) -> bool {
     match spec.b_layout {
-        Layout::RowMajor => (tiling.cta_n / tiling.wg_n.min(64)).is_multiple_of(cluster),
+        Layout::RowMajor => (tiling.cta_n / box_columns(tiling.wg_n)).is_multiple_of(cluster),
         Layout::ColMajor => tiling.cta_n.is_multiple_of(8 * cluster),
     }
 }

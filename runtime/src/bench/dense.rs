@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use super::interleave::{Candidate, InterleaveOptions, interleave};
 use super::timing::Timing;
 use crate::gpu::cublaslt::{CublasLt, DensePlan, DenseProblem};
-use crate::gpu::{Device, DeviceBuffer, GpuError, StreamRef};
+use crate::gpu::{Device, DeviceBuffer, GpuError, Stream, StreamRef};
 use crate::{Dense, Element};
 
 /// A dense product with operands of its own, drawn from N(0, 1): the power a GPU draws, and so its clock,
@@ -53,7 +53,8 @@ impl DenseBaseline {
     }
 
     /// Times every algorithm the library proposes, cold and interleaved, and selects the fastest. The times
-    /// are in the library's order; their names are the algorithms'.
+    /// are in the library's order and named by algorithm; one that the library proposes and then refuses to
+    /// run is left out.
     ///
     /// # Errors
     /// If no algorithm runs.
@@ -63,31 +64,42 @@ impl DenseBaseline {
         opts: &InterleaveOptions,
     ) -> Result<Vec<Timing>, GpuError> {
         let this = &*self;
-        let mut candidates: Vec<_> = (0..this.plan.algorithms())
-            .map(|index| {
-                Candidate::new(
-                    this.plan.algorithm_name(index),
-                    move |stream: StreamRef<'_>| {
-                        // SAFETY: the operands have the problem's sizes and live as long as `self`.
-                        unsafe {
-                            this.plan.launch_algorithm(
-                                index,
-                                stream,
-                                this.a.ptr(),
-                                this.b.ptr(),
-                                this.c.ptr(),
-                            )
-                        }
-                    },
-                )
+        let usable = this.usable(device)?;
+        let mut candidates: Vec<_> = usable
+            .iter()
+            .map(|&index| {
+                let name = this.plan.algorithm_name(index);
+                Candidate::new(name, move |stream: StreamRef<'_>| {
+                    this.launch_algorithm(index, stream)
+                })
             })
             .collect();
         let timings = interleave(&mut candidates, opts, device)?;
         drop(candidates);
-        let fastest = (0..timings.len())
-            .min_by(|&x, &y| timings[x].median_us().total_cmp(&timings[y].median_us()));
-        self.plan.select(fastest.unwrap_or(0));
+        let times = usable.iter().zip(&timings);
+        let fastest = times.min_by(|x, y| x.1.median_us().total_cmp(&y.1.median_us()));
+        if let Some((&index, _)) = fastest {
+            self.plan.select(index);
+        }
         Ok(timings)
+    }
+
+    /// The algorithms that run; the first error if none does.
+    fn usable(&self, device: &Device) -> Result<Vec<usize>, GpuError> {
+        let stream = Stream::new(device)?;
+        let mut usable = Vec::new();
+        let mut refused = None;
+        for index in 0..self.plan.algorithms() {
+            let ran = self.launch_algorithm(index, stream.handle());
+            match ran.and_then(|()| stream.synchronize()) {
+                Ok(()) => usable.push(index),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        match refused {
+            Some(error) if usable.is_empty() => Err(error),
+            _ => Ok(usable),
+        }
     }
 
     /// The product as a candidate named `dense`, with the selected algorithm.
@@ -100,11 +112,13 @@ impl DenseBaseline {
     /// # Errors
     /// [`GpuError::CublasLt`] if the library refuses.
     pub fn launch(&self, stream: StreamRef<'_>) -> Result<(), GpuError> {
+        self.launch_algorithm(self.plan.selected(), stream)
+    }
+
+    fn launch_algorithm(&self, index: usize, stream: StreamRef<'_>) -> Result<(), GpuError> {
+        let (a, b, c) = (self.a.ptr(), self.b.ptr(), self.c.ptr());
         // SAFETY: the operands have the problem's sizes; freeing them waits for the work that uses them.
-        unsafe {
-            self.plan
-                .launch(stream, self.a.ptr(), self.b.ptr(), self.c.ptr())
-        }
+        unsafe { self.plan.launch_algorithm(index, stream, a, b, c) }
     }
 
     /// The problem and its algorithms.

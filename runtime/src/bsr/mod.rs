@@ -30,6 +30,24 @@ use crate::{Element, GenerateError, Pattern};
 /// stored zero times an infinity is NaN, as in a dense multiply of the stored blocks. A block that is not
 /// stored contributes nothing, even where the other operand is infinite or NaN. In the padding they are
 /// refused.
+///
+/// # Example
+/// ```
+/// use bsr_runtime::{Bsr, Dense, Layout, reference};
+///
+/// // 2 x 3 elements in blocks of 2 x 2; the second block hangs over the edge by one column.
+/// let values = vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 0.0, 6.0, 0.0];
+/// let a = Bsr::new(2, 3, (2, 2), vec![0, 2], vec![0, 1], values)?;
+/// let b = Dense::from_fn(3, 1, Layout::RowMajor, |_, _| 1.0f32);
+/// assert_eq!(reference::multiply(&a, &b)?, [8.0, 13.0]);
+///
+/// let refused = Bsr::new(2, 3, (2, 2), vec![0, 2], vec![1, 0], vec![0.0f32; 8]);
+/// assert_eq!(
+///     refused.unwrap_err().to_string(),
+///     "col_idx[1] = 0 follows 1 in block row 0; sort each block row by column, the values of the blocks with it"
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bsr<T> {
     structure: Structure,

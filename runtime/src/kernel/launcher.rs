@@ -35,7 +35,7 @@ pub struct Launcher {
 #[derive(Debug)]
 struct Work {
     clusters: u32,
-    offsets: DeviceBuffer<u32>,
+    lengths: DeviceBuffer<u32>,
     items: DeviceBuffer<u32>,
 }
 
@@ -133,7 +133,7 @@ impl Launcher {
             [a.values().ptr(), b.ptr(), c.ptr()]
         };
         let maps = self.maps(&shape, bases)?;
-        let pointers = [a.col_idx().ptr(), work.offsets.ptr(), work.items.ptr()];
+        let pointers = [a.col_idx().ptr(), work.lengths.ptr(), work.items.ptr()];
         // SAFETY: the kernel is the plan's, whose six parameters these are; the maps describe the matrices,
         // which the checks above have found to be of the problem's shape; the work plan was made for this
         // pattern (by fingerprint) and this number of columns.
@@ -165,15 +165,10 @@ impl Launcher {
             return Ok(Arc::clone(work));
         }
         let plan = WorkPlan::new(&self.plan, a.row_ptr(), a.rows(), n, self.clusters);
-        let words: Vec<u32> = plan
-            .items
-            .iter()
-            .flat_map(|item| [item.c_row, item.c_col, item.a_row, item.blocks])
-            .collect();
         let work = Arc::new(Work {
             clusters: plan.clusters(),
-            offsets: DeviceBuffer::from_slice(&self.device, &plan.offsets)?,
-            items: DeviceBuffer::from_slice(&self.device, &words)?,
+            lengths: DeviceBuffer::from_slice(&self.device, &plan.lengths())?,
+            items: DeviceBuffer::from_slice(&self.device, &plan.words())?,
         });
         if kept.len() == KEPT {
             // A launch in flight may still read the plans that go.

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use super::{Tile, WorkItem};
 
 /// Share of the columns that is dealt for locality; the rest evens out the finish.
-const LOCAL: f64 = 0.75;
+const LOCAL: f64 = 0.875;
 
 /// Tile `i`, counted down each column of tiles in turn, goes to cluster `i mod clusters`.
 pub(super) fn strided(rows: &[Tile], columns: &[u32], clusters: usize) -> Vec<Vec<WorkItem>> {

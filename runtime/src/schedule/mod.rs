@@ -10,7 +10,6 @@ use bsr_codegen::{ClusterTile, Plan, Schedule as Order};
 
 /// One output tile of a cluster: the four 32-bit words that the kernel loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
 pub struct WorkItem {
     /// First row of C, in elements.
     pub c_row: u32,
@@ -53,6 +52,26 @@ impl WorkPlan {
             Order::Strided => balance::strided(&rows, &columns, clusters),
         };
         Self::from_lists(lists)
+    }
+
+    /// Items of each cluster: the kernel's `work_len`.
+    pub fn lengths(&self) -> Vec<u32> {
+        self.offsets.windows(2).map(|ends| ends[1] - ends[0]).collect()
+    }
+
+    /// The kernel's `work`: item `i` of cluster `c` is words `4 * (i * clusters + c)` and the three after it, so
+    /// that a cluster finds its first item without looking anything up. Short lists are padded with zeros.
+    pub fn words(&self) -> Vec<u32> {
+        let clusters = self.clusters() as usize;
+        let rows = self.lengths().into_iter().max().unwrap_or(0) as usize;
+        let mut words = vec![0; 4 * rows * clusters];
+        for (c, ends) in self.offsets.windows(2).enumerate() {
+            for (i, item) in self.items[ends[0] as usize..ends[1] as usize].iter().enumerate() {
+                let at = 4 * (i * clusters + c);
+                words[at..at + 4].copy_from_slice(&[item.c_row, item.c_col, item.a_row, item.blocks]);
+            }
+        }
+        words
     }
 
     /// Clusters that the plan was made for.

@@ -83,9 +83,9 @@ fn the_dense_library_multiplies_in_every_layout() {
                     let error = worst_error::<f16, f16>(&library, shape, layouts);
                     assert!(error < 2e-3, "f16 {shape:?} {layouts:?}: {error}");
                 }
-                let error = worst_error::<f16, f32>(&library, (256, 256, 256), layouts);
+                let error = worst_error::<f16, f32>(&library, (192, 136, 72), layouts);
                 assert!(error < 1e-5, "f32 {layouts:?}: {error}");
-                let error = worst_error::<bf16, bf16>(&library, (256, 256, 256), layouts);
+                let error = worst_error::<bf16, bf16>(&library, (192, 136, 72), layouts);
                 assert!(error < 1e-2, "bf16 {layouts:?}: {error}");
             }
         }
@@ -150,11 +150,8 @@ fn candidates_take_turns_and_the_dense_baseline_tunes() {
         let rate = timing.tflops(problem.flops());
         tell(format_args!("{rate:.1} TFLOP/s: {}", timing.name));
     }
-    let best = &tuned[dense.plan().selected()];
-    assert!(
-        tuned
-            .iter()
-            .all(|timing| timing.median_us() >= best.median_us())
-    );
-    assert_eq!(best.name, dense.algorithm());
+    let fastest = tuned
+        .iter()
+        .min_by(|x, y| x.median_us().total_cmp(&y.median_us()));
+    assert_eq!(fastest.unwrap().name, dense.algorithm());
 }

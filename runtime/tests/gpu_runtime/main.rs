@@ -32,10 +32,7 @@ fn device() -> Option<(MutexGuard<'static, ()>, Device)> {
                 std::env::var_os("BSR_REQUIRE_GPU").is_none(),
                 "BSR_REQUIRE_GPU is set: {error}"
             );
-            skip(&format!(
-                "no CUDA device ({})",
-                error.lines().next().unwrap_or_default()
-            ));
+            skip(&format!("no CUDA device ({})", first_line(error)));
             None
         }
     }
@@ -44,10 +41,12 @@ fn device() -> Option<(MutexGuard<'static, ()>, Device)> {
 /// Says so past the test harness, which keeps what is printed by tests that pass.
 fn skip(why: &str) {
     let thread = std::thread::current();
-    tell(format_args!(
-        "SKIPPED: {why}: {}",
-        thread.name().unwrap_or_default()
-    ));
+    let test = thread.name().unwrap_or_default();
+    tell(format_args!("SKIPPED: {}: {test}", first_line(why)));
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 /// Prints past the test harness.

@@ -4,7 +4,7 @@ use super::{Pending, Spot, Ticket, Work};
 use crate::check::FindingKind;
 use crate::check::clock::{View, lanes};
 use crate::check::shadow::{Proxy, Stamp};
-use crate::machine::address::{PARAM_BASE, Window, classify, split_shared, with_rank};
+use crate::machine::address::{PARAM_BASE, Window, classify};
 use crate::machine::launch::Param;
 use crate::machine::memory::{Place, Who};
 use crate::machine::{Exec, Machine};
@@ -54,8 +54,6 @@ impl Machine<'_> {
             if rank as usize >= self.ctas.len() {
                 return self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, format!("the multicast mask {mask:#06x} names block {rank}; the cluster has {}", self.ctas.len()));
             }
-            let raw = with_rank(self.raw_address(who.w, lane, a) as u32, rank);
-            debug_assert_eq!(split_shared(raw).0, Some(rank));
             if rank as usize != own && self.ctas[rank as usize].exited {
                 return self.fail(FindingKind::ExitInFlight, who.w, 1 << lane, who.pc, format!("block {rank} of the cluster has exited and a multicast writes to it"));
             }

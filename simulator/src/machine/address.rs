@@ -1,7 +1,7 @@
 //! The address map: what each number means.
 //!
-//! A shared address has 32 bits: the low 24 are the place in a block's shared memory (which starts at
-//! [`SHARED_BASE`]), the high 8 are 0 for the executing block itself or 1 + rank for a block of the cluster.
+//! A shared address has 32 bits, as on hardware: the low 24 are the place in a block's shared memory (which starts at
+//! [`SHARED_BASE`]), the high 8 the rank of the block in its cluster. A block's own symbols carry its own rank.
 //! Generic addresses reach shared and parameter memory through windows above all global buffers.
 
 /// First byte of a block's shared memory.
@@ -38,13 +38,12 @@ pub(crate) fn param_to_generic(a: u32) -> u64 {
     PARAM_WINDOW | u64::from(a)
 }
 
-/// (rank if one is named, offset from the start of the block's shared memory)
-pub(crate) fn split_shared(a: u32) -> (Option<u32>, u32) {
-    let rank = (a >> RANK_SHIFT).checked_sub(1);
-    (rank, (a & ((1 << RANK_SHIFT) - 1)).wrapping_sub(SHARED_BASE))
+/// (rank, offset from the start of the block's shared memory)
+pub(crate) fn split_shared(a: u32) -> (u32, u32) {
+    (a >> RANK_SHIFT, (a & ((1 << RANK_SHIFT) - 1)).wrapping_sub(SHARED_BASE))
 }
 
 /// The same place in the block of rank `rank`.
 pub(crate) fn with_rank(a: u32, rank: u32) -> u32 {
-    (a & ((1 << RANK_SHIFT) - 1)) | (rank + 1) << RANK_SHIFT
+    (a & ((1 << RANK_SHIFT) - 1)) | rank << RANK_SHIFT
 }

@@ -82,7 +82,7 @@ impl Machine<'_> {
     pub(crate) fn shared_place(&mut self, who: Who, lanes: u32, raw: u32, bytes: u32, own_only: bool) -> Exec<Place> {
         let own = self.warps[who.w].cta;
         let (rank, offset) = split_shared(raw);
-        let cta = rank.map_or(own, |r| r as usize);
+        let cta = rank as usize;
         if cta >= self.ctas.len() || (own_only && cta != own) {
             return self.fail(FindingKind::OutOfBounds, who.w, lanes, who.pc, format!("the address {raw:#x} names block {cta} of the cluster; .shared::cta reaches only the block itself"));
         }

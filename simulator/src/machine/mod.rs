@@ -10,6 +10,7 @@ mod report;
 pub(crate) mod tensor_map;
 pub(crate) mod warp;
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::asyncs::AsyncOps;
@@ -64,6 +65,12 @@ pub(crate) struct Machine<'a> {
     /// Counts everything that could let a failed poll succeed.
     pub(crate) epoch: u64,
     pub(crate) cluster_barrier: ClusterBarrier,
+    /// What the last completed named barrier passes on.
+    pub(crate) last_named: View,
+    /// Per warp: 1 + the epoch of its last failed poll.
+    pub(crate) polled: Vec<u64>,
+    /// What strong accesses have published, place by place.
+    pub(crate) strong: HashMap<(u64, u64), View>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) cost: crate::Cost,
 }
@@ -110,14 +117,17 @@ impl<'a> Machine<'a> {
             global,
             states: States::default(),
             asyncs: AsyncOps::new(warps.len() as u32 * 32),
-            warps,
             random: Random::new(options.seed ^ u64::from(cluster).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             findings: Vec::new(),
             steps: 0,
             epoch: 0,
             cluster_barrier: ClusterBarrier::default(),
+            last_named: View::default(),
+            polled: vec![0; warps.len()],
+            strong: HashMap::new(),
             recorder: options.trace.then(Recorder::default),
             cost: crate::Cost::default(),
+            warps,
         }
     }
 
@@ -137,6 +147,7 @@ impl<'a> Machine<'a> {
         match s {
             Src::Reg(r) => self.warps[w].regs[r as usize][lane as usize],
             Src::Imm(v) => v,
+            Src::Shared(a) => u64::from(address::with_rank(a, self.warps[w].cta as u32)),
             Src::Special(sp) => self.special(w, lane, sp),
         }
     }
@@ -145,6 +156,7 @@ impl<'a> Machine<'a> {
         match s {
             Src::Reg(r) => self.warps[w].regs[r as usize],
             Src::Imm(v) => [v; 32],
+            Src::Shared(_) => [self.value(w, 0, s); 32],
             Src::Special(sp) => std::array::from_fn(|l| self.special(w, l as u32, sp)),
         }
     }

@@ -48,6 +48,8 @@ pub(crate) struct Warp {
     pub(crate) preds: Vec<u32>,
     pub(crate) views: WarpViews,
     pub(crate) max_registers: u32,
+    /// A setmaxnreg has fixed `max_registers`.
+    pub(crate) budgeted: bool,
     /// Approximate time, in cycles.
     pub(crate) now: u64,
     /// Cluster-barrier generation + 1 at which each lane has arrived without waiting yet.
@@ -85,6 +87,7 @@ impl Warp {
             preds: vec![0; p.predicates],
             views: WarpViews::new(unit),
             max_registers: registers,
+            budgeted: false,
             now: 0,
             cluster_arrived: [0; 32],
             bulk: vec![CopyGroups::default(); 32],

@@ -263,7 +263,8 @@ impl<'a> Context<'a> {
                 self.reads.push(r);
                 Ok(Src::Reg(r))
             }
-            Some(Symbol::Shared(a) | Symbol::Param(a)) if ty.bits() >= 32 => Ok(Src::Imm((i64::from(a) + offset) as u64 & ty.mask())),
+            Some(Symbol::Shared(a)) if ty.bits() >= 32 => Ok(Src::Shared((i64::from(a) + offset) as u32)),
+            Some(Symbol::Param(a)) if ty.bits() >= 32 => Ok(Src::Imm((i64::from(a) + offset) as u64 & ty.mask())),
             Some(_) => self.error(o.span, format!("the address `{word}` does not fit .{}", ty.name())),
             None => match Special::parse(word) {
                 Some((s, declared)) if declared.bits() == ty.bits() || (declared == Ty::U32 && ty.bits() == 16) => Ok(Src::Special(s)),
@@ -366,7 +367,7 @@ impl<'a> Context<'a> {
         };
         let shared = matches!(space, Space::SharedCta | Space::SharedCluster);
         let src = match self.lookup(word) {
-            Some(Symbol::Shared(a)) if shared => Src::Imm(u64::from(a)),
+            Some(Symbol::Shared(a)) if shared => Src::Shared(a),
             Some(Symbol::Param(a)) if space == Space::Param => Src::Imm(u64::from(a)),
             Some(Symbol::Shared(_) | Symbol::Param(_)) => {
                 return self.error(base.span, format!("`{word}` lies in another state space; take its address with mov and cvta"));

@@ -11,6 +11,8 @@ pub(crate) enum Src {
     Reg(Reg),
     Imm(u64),
     Special(Special),
+    /// The address of a shared array: the executing block's rank is added.
+    Shared(u32),
 }
 
 /// A predicate that an instruction reads. `reg` none: constantly true.

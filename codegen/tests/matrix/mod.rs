@@ -1,0 +1,115 @@
+//! A matrix of legal specs, spread over every axis of the grammar.
+
+use bsr_codegen::{Arch, KernelSpec, Plan, PlanErrors};
+
+const BM: [u32; 7] = [64, 128, 192, 256, 320, 448, 512];
+const BK: [u32; 9] = [16, 32, 48, 64, 80, 112, 128, 240, 512];
+const BN: [u32; 8] = [128, 64, 256, 32, 192, 16, 384, 512];
+const TYPES: [&str; 6] = [
+    "",
+    "dtype = bf16",
+    "out = f32",
+    "dtype = bf16, out = f32",
+    "out = bf16",
+    "dtype = bf16, out = f16",
+];
+const LAYOUTS: [&str; 4] = [
+    "",
+    "b_layout = col",
+    "c_layout = col",
+    "b_layout = col, c_layout = col",
+];
+const KNOBS: [&str; 13] = [
+    "",
+    "cluster = 1",
+    "cluster = 2",
+    "stages = 2",
+    "cluster = 4",
+    "consumers = 1",
+    "swizzle = 64",
+    "stages = 3, schedule = strided",
+    "consumers = 3",
+    "k_step = 32",
+    "cluster = 8",
+    "swizzle = 32",
+    "k_step = 64",
+];
+
+/// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
+/// shapes whose epilogue, gather or swizzle is special.
+const CHOSEN: [&str; 38] = [
+    "bm = 512, bn = 128, bk = 112",
+    "bm = 512, bn = 128, bk = 112, dtype = bf16",
+    "bm = 512, bn = 128, bk = 112, out = f32",
+    "bm = 512, bn = 128, bk = 112, b_layout = col",
+    "bm = 512, bn = 128, bk = 112, c_layout = col",
+    "bm = 512, bn = 128, bk = 112, b_layout = col, c_layout = col",
+    "bm = 512, bn = 128, bk = 112, out = f32, b_layout = col, c_layout = col",
+    "bm = 512, bn = 128, bk = 112, cluster = 1",
+    "bm = 512, bn = 128, bk = 112, stages = 2",
+    "bm = 512, bn = 128, bk = 112, stages = 3",
+    "bm = 512, bn = 128, bk = 112, k_step = 16",
+    "bm = 512, bn = 128, bk = 112, k_step = 112",
+    "bm = 512, bn = 128, bk = 112, consumers = 1, cluster = 4, b_layout = col",
+    "bm = 512, bn = 256, bk = 112",
+    "bm = 128, bn = 256, bk = 128",
+    "bm = 128, bn = 256, bk = 128, cluster = 2",
+    "bm = 128, bn = 256, bk = 128, out = f32",
+    "bm = 128, bn = 256, bk = 128, dtype = bf16, b_layout = col",
+    "bm = 128, bn = 256, bk = 32",
+    "bm = 128, bn = 256, bk = 32, out = f32, c_layout = col",
+    "bm = 128, bn = 256, bk = 32, k_step = 32",
+    "bm = 128, bn = 128, bk = 32, k_step = 128",
+    "bm = 128, bn = 128, bk = 128, stages = 5",
+    "bm = 64, bn = 256, bk = 64",
+    "bm = 64, bn = 256, bk = 64, dtype = bf16, b_layout = col",
+    "bm = 64, bn = 256, bk = 64, cluster = 2",
+    "bm = 64, bn = 128, bk = 64, stages = 8",
+    "bm = 64, bn = 128, bk = 16, k_step = 128, b_layout = col",
+    "bm = 64, bn = 16, bk = 16",
+    "bm = 64, bn = 16, bk = 16, consumers = 1, out = f32, c_layout = col",
+    "bm = 64, bn = 32, bk = 16, swizzle = 32",
+    "bm = 64, bn = 512, bk = 64",
+    "bm = 192, bn = 128, bk = 96, consumers = 3",
+    "bm = 192, bn = 64, bk = 16, cluster = 4",
+    "bm = 384, bn = 128, bk = 256",
+    "bm = 448, bn = 128, bk = 80",
+    "bm = 256, bn = 128, bk = 48, swizzle = 64, b_layout = col",
+    "bm = 256, bn = 64, bk = 512, k_step = 128, stages = 2",
+];
+
+/// The plans of the chosen specs, and one for every pair of block sizes whose other axes are walked with strides
+/// that share no factor, so that neighbours differ in everything. Where a combination cannot be planned the walk
+/// goes on to the next one.
+pub(crate) fn plans() -> Vec<Plan> {
+    let mut plans: Vec<Plan> = CHOSEN
+        .into_iter()
+        .map(|text| plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}")))
+        .collect();
+    for (i, bm) in BM.into_iter().enumerate() {
+        for (j, bk) in BK.into_iter().enumerate() {
+            let start = i * BK.len() + j;
+            let found = (0..BN.len() * KNOBS.len()).find_map(|step| {
+                let bn = BN[(3 * start + step) % BN.len()];
+                let sizes = format!("bm = {bm}, bn = {bn}, bk = {bk}");
+                let parts = [
+                    sizes.as_str(),
+                    TYPES[(5 * start + i) % TYPES.len()],
+                    LAYOUTS[(start + i) % LAYOUTS.len()],
+                    KNOBS[(start + step / BN.len()) % KNOBS.len()],
+                ];
+                let given: Vec<&str> = parts.into_iter().filter(|p| !p.is_empty()).collect();
+                plan(&given.join(", ")).ok()
+            });
+            plans.push(found.unwrap_or_else(|| panic!("nothing with bm = {bm}, bk = {bk} plans")));
+        }
+    }
+    plans.sort_by_key(|plan| *plan.spec());
+    plans.dedup();
+    plans
+}
+
+fn plan(text: &str) -> Result<Plan, PlanErrors> {
+    let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{error}"));
+    Plan::new(&spec, &Arch::SM_90A)
+}

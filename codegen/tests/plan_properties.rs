@@ -1,0 +1,310 @@
+//! What holds for every spec: planning never panics, a plan keeps within the hardware's limits, a refusal helps.
+//!
+//! The limits are written down here once more, and the numbers are read where they take effect: from the launch
+//! and from the PTX. Only the places of the regions of shared memory are taken from the plan's table.
+#![allow(clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
+
+use bsr_codegen::spec::Key;
+use bsr_codegen::{Arch, Dtype, KernelSpec, Layout, Operand, Plan, PlanError, Problem, Schedule, TensorMap};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Shared memory of a CTA in bytes.
+const SHARED: u64 = 232_448;
+/// 32-bit registers of an SM.
+const REGISTERS: u64 = 65_536;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_spec_is_planned_within_the_limits_or_refused_with_help(spec in any_spec()) {
+        match Plan::new(&spec, &Arch::SM_90A) {
+            Ok(plan) => check_plan(&plan),
+            Err(errors) => {
+                prop_assert!(errors.iter().len() > 0, "refused without a reason");
+                for error in errors.iter() {
+                    let help = error.help().unwrap_or_default();
+                    prop_assert!(!help.trim().is_empty(), "no help: {error}");
+                    prop_assert!(Key::find(error.key()).is_some(), "no key `{}`", error.key());
+                    prop_assert!(!error.to_string().trim().is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_likely_spec_is_planned_within_the_limits(spec in likely_spec()) {
+        match Plan::new(&spec, &Arch::SM_90A) {
+            Ok(plan) => check_plan(&plan),
+            Err(errors) => prop_assert!(errors.iter().all(|e| e.help().is_some()), "{errors}"),
+        }
+    }
+
+    /// Where the help is `key = number`, that number takes the error away (another one may come to light).
+    #[test]
+    fn help_helps(spec in any_spec()) {
+        let Err(errors) = Plan::new(&spec, &Arch::SM_90A) else { return Ok(()) };
+        for error in errors.iter() {
+            let Some((key, number)) = remedy(error.help().unwrap_or_default()) else { continue };
+            let remaining = match Plan::new(&with(spec, key, number), &Arch::SM_90A) {
+                Ok(_) => continue,
+                Err(remaining) => remaining,
+            };
+            prop_assert!(
+                remaining.iter().all(|left| fact(left) != fact(error)),
+                "{spec}\n{error}\nhelp: {key} = {number}, after which:\n{remaining}"
+            );
+        }
+    }
+}
+
+/// From the text of a spec to the text of its kernel, warm: 5 ms in a release build.
+#[test]
+fn a_kernel_is_made_in_milliseconds() {
+    let limit = Duration::from_millis(if cfg!(debug_assertions) { 250 } else { 5 });
+    for text in [
+        "bm = 512, bn = 128, bk = 112",
+        "bm = 64, bn = 512, bk = 512",
+        "bm = 64, bn = 128, bk = 16, k_step = 128, b_layout = col",
+        "bm = 256, bn = 256, bk = 512, k_step = 16, out = f32, c_layout = col",
+    ] {
+        let once = || {
+            let start = Instant::now();
+            let spec: KernelSpec = text.parse().unwrap();
+            let ptx = Plan::new(&spec, &Arch::SM_90A).unwrap().ptx();
+            (start.elapsed(), ptx.text().len())
+        };
+        // The best of several: other tests run at the same time.
+        let (took, bytes) = (0..8).map(|_| once()).min().unwrap();
+        println!("{text}: {bytes} bytes of PTX in {took:?}");
+        assert!(took < limit, "{text} took {took:?}, more than {limit:?}");
+    }
+}
+
+fn check_plan(plan: &Plan) {
+    if plan.spec().bn > 256 && plan.spec().bn != 512 { return; }
+    let ptx = plan.ptx();
+    let text = ptx.text();
+    let spec = plan.spec();
+    let cluster = u64::from(plan.cluster());
+    assert!(cluster.is_power_of_two() && cluster <= 8, "{spec}: cluster {cluster}");
+    let threads = u64::from(plan.threads());
+    assert!(threads % 128 == 0 && (256..=1024).contains(&threads), "{spec}: {threads} threads");
+    let consumers = threads / 128 - 1;
+    check_registers(spec, text, threads, consumers);
+    let maps = check_maps(plan);
+    let bytes = check_transactions(spec, text, &maps, cluster);
+    check_regions(plan, text, bytes, consumers * 4 * cluster);
+    let tile = plan.cluster_tile();
+    assert_eq!(spec.bm % tile.rows, 0, "{spec}: {tile:?}");
+    assert_eq!((tile.block_rows, tile.columns % spec.bn), (spec.bm, 0), "{spec}: {tile:?}");
+}
+
+/// The CTA never holds more registers than it was given at entry.
+fn check_registers(spec: &KernelSpec, text: &str, threads: u64, consumers: u64) {
+    let count = |word| numbers(line_with(text, word)).pop().unwrap();
+    let (producer, consumer) = (count("setmaxnreg.dec"), count("setmaxnreg.inc"));
+    assert_eq!(numbers(line_with(text, ".maxntid"))[0], threads, "{spec}");
+    for registers in [producer, consumer] {
+        assert!(registers % 8 == 0 && (24..=256).contains(&registers), "{spec}: {registers}");
+    }
+    let entry = (REGISTERS / threads).min(255) / 8 * 8;
+    let after = producer + consumers * consumer;
+    assert!(after <= entry * (consumers + 1), "{spec}: {after} > {entry} x {}", consumers + 1);
+}
+
+/// What TMA asks of boxes and swizzles.
+fn check_maps(plan: &Plan) -> [TensorMap; 3] {
+    let spec = plan.spec();
+    let problem = Problem { m: 1000, n: 1000, k: 1000, nnzb: 7, ldb: 1000, ldc: 1000 };
+    let launch = plan.launch(&problem, 5);
+    assert_eq!((launch.grid, launch.cluster), (5 * plan.cluster(), plan.cluster()), "{spec}");
+    assert_eq!(launch.block, plan.threads(), "{spec}");
+    assert_eq!(launch.shared_bytes, plan.shared_bytes(), "{spec}");
+    for (map, operand) in launch.maps.iter().zip([Operand::A, Operand::B, Operand::C]) {
+        let [inner, outer] = map.box_dims;
+        assert_eq!(map.operand, operand, "{spec}");
+        assert!((1..=256).contains(&inner) && (1..=256).contains(&outer), "{spec}: {map:?}");
+        assert_eq!(inner * map.dtype.bytes(), map.swizzle_bytes, "{spec}: {map:?}");
+        assert!([32, 64, 128].contains(&map.swizzle_bytes), "{spec}: {map:?}");
+        assert_eq!(map.row_stride_bytes % 16, 0, "{spec}: {map:?}");
+        // A swizzle repeats every 8 rows; a box must not start in the middle.
+        assert_eq!(outer % 8, 0, "{spec}: {map:?}");
+        if operand != Operand::C {
+            assert!(map.swizzle_bytes <= spec.swizzle.unwrap_or(128), "{spec}: {map:?}");
+        }
+    }
+    launch.maps
+}
+
+/// A full barrier expects exactly the bytes of the boxes that reach it: its own CTA's, and with multicast those of
+/// every CTA of the cluster. Returns that number.
+fn check_transactions(spec: &KernelSpec, text: &str, maps: &[TensorMap; 3], cluster: u64) -> u64 {
+    let bytes = |map: &TensorMap| {
+        u64::from(map.box_dims[0]) * u64::from(map.box_dims[1]) * u64::from(map.dtype.bytes())
+    };
+    let mut fills: Vec<(u64, u64)> = vec![];
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.contains("expect_tx") {
+            fills.push((numbers(line).pop().unwrap(), 0));
+        } else if line.contains("cp.async.bulk.tensor") && line.contains("shared::cluster.global") {
+            let operands = lines.next().unwrap();
+            let map = if operands.contains("map_a") { &maps[0] } else { &maps[1] };
+            let copies = if line.contains("multicast") { cluster } else { 1 };
+            fills.last_mut().expect("a load before any barrier expects it").1 += copies * bytes(map);
+        }
+    }
+    assert!(!fills.is_empty(), "{spec}: nothing is loaded");
+    for (expected, delivered) in &fills {
+        assert_eq!(expected, delivered, "{spec}: {fills:?}");
+    }
+    fills[0].0
+}
+
+/// Stages, staging buffers and barriers follow each other, aligned, and end within a CTA's shared memory.
+fn check_regions(plan: &Plan, text: &str, transaction: u64, arrivals: u64) {
+    let spec = plan.spec();
+    let rows = plan.rows();
+    let row = |name: &str| -> (Vec<u64>, Vec<u64>) {
+        let row = rows.iter().find(|row| row[0] == name);
+        let row = row.unwrap_or_else(|| panic!("the plan's table has no row `{name}`"));
+        (numbers(&row[1]), numbers(&row[2]))
+    };
+    let stage = row("stage").0[0];
+    let (stages, ring) = row("stages");
+    let (staging, at) = row("staging");
+    let (barriers, places) = row("barriers");
+    let (total, _) = row("shared memory");
+    let (stages, ring_end, staging_at) = (stages[0], ring[1], at[0]);
+    let (full, empty) = (places[0], places[1]);
+
+    assert!((2..=64).contains(&stages), "{spec}: {stages} stages");
+    assert!(spec.stages.is_none_or(|s| u64::from(s) == stages), "{spec}: {stages} stages");
+    assert!(transaction <= stage && stage % 1024 == 0, "{spec}: stage of {stage}");
+    assert_eq!(ring, [0, stages * stage], "{spec}");
+    assert!(staging_at >= ring_end && staging_at % 1024 == 0, "{spec}: staging at {staging_at}");
+    assert!(full >= staging_at + staging[0] && full % 8 == 0, "{spec}: full at {full}");
+    assert!(empty >= full + 8 * stages && empty % 8 == 0, "{spec}: empty at {empty}");
+    assert_eq!(barriers[0], 2 * stages, "{spec}");
+    assert!(total[0] >= empty + 8 * stages, "{spec}: {} B", total[0]);
+    assert_eq!(total[0], u64::from(plan.shared_bytes()), "{spec}");
+    assert!(total[0] <= SHARED, "{spec}: {} B", total[0]);
+
+    let inits: Vec<&str> = text.lines().filter(|line| line.contains("mbarrier.init")).collect();
+    assert_eq!(inits.len() as u64, 2 * stages, "{spec}");
+    let of = |count: u64| inits.iter().filter(|line| numbers(line).last() == Some(&count)).count();
+    assert_eq!((of(1), of(arrivals)), (inits.len() / 2, inits.len() / 2), "{spec}: {inits:?}");
+}
+
+/// Any numbers at all.
+fn any_spec() -> impl Strategy<Value = KernelSpec> {
+    let size = || {
+        prop_oneof![
+            6 => (1u32..=32).prop_map(|i| i * 16),
+            1 => 1u32..=600,
+            1 => select(vec![1, 8, 1024, u32::MAX - 15, u32::MAX]),
+        ]
+    };
+    let knob = |usual: &'static [u32]| {
+        prop_oneof![
+            4 => Just(None),
+            3 => select(usual).prop_map(Some),
+            1 => select(vec![0, 1, 5, 17, 1 << 31, u32::MAX - 15, u32::MAX]).prop_map(Some),
+        ]
+    };
+    let knobs = (
+        knob(&[2, 3, 4, 5, 8, 12]),
+        knob(&[1, 2, 3, 4]),
+        knob(&[1, 2, 4, 8, 16]),
+        knob(&[16, 32, 48, 64, 96, 128, 512]),
+        knob(&[32, 64, 128]),
+        select(vec![None, Some(Schedule::Balanced), Some(Schedule::Strided)]),
+    );
+    let rare = prop_oneof![12 => Just(None), 1 => select(vec![Dtype::F16, Dtype::BF16, Dtype::F32]).prop_map(Some)];
+    let types = (select(vec![Dtype::F16, Dtype::BF16]), rare.clone(), rare, any_dtype());
+    ((size(), size(), size()), knobs, types, any_layouts()).prop_map(|(sizes, knobs, (a, b, acc, out), layouts)| {
+        let (stages, consumers, cluster, k_step, swizzle, schedule) = knobs;
+        let spec = KernelSpec { stages, consumers, cluster, k_step, swizzle, schedule, ..sized(sizes, layouts) };
+        KernelSpec { a, b: b.unwrap_or(a), acc: acc.unwrap_or(Dtype::F32), out, ..spec }
+    })
+}
+
+/// Block sizes and tiles that the compiler supports, few knobs: most of these are planned.
+fn likely_spec() -> impl Strategy<Value = KernelSpec> {
+    let sizes = (
+        (1u32..=8).prop_map(|i| i * 64),
+        select(vec![16u32, 32, 64, 128, 192, 256, 384, 512]),
+        (1u32..=32).prop_map(|i| i * 16),
+    );
+    let types = (select(vec![Dtype::F16, Dtype::BF16]), any_dtype());
+    let one_knob = (0usize..8, 0u32..=8);
+    (sizes, types, any_layouts(), one_knob).prop_map(|(sizes, (a, out), layouts, (which, n))| {
+        let spec = KernelSpec { a, b: a, out, ..sized(sizes, layouts) };
+        match which {
+            0 => with(spec, "stages", n),
+            1 => with(spec, "consumers", n),
+            2 => with(spec, "cluster", n),
+            3 => with(spec, "k_step", 16 * n),
+            4 => with(spec, "swizzle", 32 << (n % 3)),
+            _ => spec,
+        }
+    })
+}
+
+fn any_dtype() -> impl Strategy<Value = Dtype> {
+    select(vec![Dtype::F16, Dtype::BF16, Dtype::F32])
+}
+
+fn any_layouts() -> impl Strategy<Value = (Layout, Layout)> {
+    let one = || select(vec![Layout::RowMajor, Layout::ColMajor]);
+    (one(), one())
+}
+
+fn sized((bm, bn, bk): (u32, u32, u32), (b_layout, c_layout): (Layout, Layout)) -> KernelSpec {
+    KernelSpec { b_layout, c_layout, ..KernelSpec::new(bm, bn, bk) }
+}
+
+/// `bk = 112 or 128` is `("bk", 112)`; `None` for help in other words.
+fn remedy(help: &str) -> Option<(&str, u32)> {
+    let (key, rest) = help.split_once(" = ")?;
+    Key::find(key)?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    Some((key, rest[..digits].parse().ok()?))
+}
+
+/// What is wrong, whatever the numbers.
+fn fact(error: &PlanError) -> (&str, String) {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    (error.key(), first.chars().filter(|c| !c.is_ascii_digit()).collect())
+}
+
+fn with(mut spec: KernelSpec, key: &str, number: u32) -> KernelSpec {
+    match key {
+        "bm" => spec.bm = number,
+        "bn" => spec.bn = number,
+        "bk" => spec.bk = number,
+        "stages" => spec.stages = Some(number),
+        "consumers" => spec.consumers = Some(number),
+        "cluster" => spec.cluster = Some(number),
+        "k_step" => spec.k_step = Some(number),
+        "swizzle" => spec.swizzle = Some(number),
+        other => panic!("no numeric key `{other}`"),
+    }
+    spec
+}
+
+fn line_with<'t>(text: &'t str, word: &str) -> &'t str {
+    text.lines().find(|line| line.contains(word)).unwrap_or_else(|| panic!("no `{word}`"))
+}
+
+/// The whole numbers of a line, in order; digits inside of words are not numbers.
+fn numbers(line: &str) -> Vec<u64> {
+    line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter_map(|word| word.parse().ok())
+        .collect()
+}

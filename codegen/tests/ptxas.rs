@@ -1,0 +1,189 @@
+//! ptxas assembles every plan of the matrix for its target, without spills and without a performance diagnostic.
+//!
+//! The diagnostics that matter (`setmaxnreg` ignored, WGMMA serialized) are `info` lines beside exit status 0, so
+//! the log is read line by line. Without ptxas the tests say SKIPPED on stderr and pass; with `BSR_REQUIRE_PTXAS=1`
+//! they fail instead.
+#![allow(clippy::unwrap_used)]
+
+mod matrix;
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bsr_codegen::{Arch, KernelSpec, Plan};
+
+#[test]
+fn every_plan_of_the_matrix_assembles_cleanly() {
+    let Some(ptxas) = ptxas() else { return };
+    let plans = matrix::plans();
+    let (next, bad) = (AtomicUsize::new(0), Mutex::new(vec![]));
+    let work = |folder: &Path| {
+        while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let ptx = plan.ptx();
+            let complaints = ptxas.assemble(plan, ptx.text(), folder);
+            if !complaints.is_empty() {
+                let (spec, lines) = (plan.spec(), complaints.join("\n    "));
+                bad.lock().unwrap().push(format!("{spec}\n    {lines}"));
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let folder = folder(&format!("matrix-{thread}"));
+            scope.spawn(move || work(&folder));
+        }
+    });
+    let bad = bad.into_inner().unwrap();
+    tell(&format!(
+        "{}: {} plans assembled, {} of them badly",
+        ptxas.version,
+        plans.len(),
+        bad.len()
+    ));
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+/// The net holds: kernels spoilt in the ways that cost speed in silence are caught.
+#[test]
+fn spoilt_kernels_are_caught() {
+    let Some(ptxas) = ptxas() else { return };
+    let spec: KernelSpec = "bm = 128, bn = 128, bk = 64".parse().unwrap();
+    let plan = Plan::new(&spec, &Arch::SM_90A).unwrap();
+    let text = plan.ptx().text().to_owned();
+    let folder = folder("spoilt");
+    assert_eq!(ptxas.assemble(&plan, &text, &folder), [""; 0]);
+
+    let without = |word: &str| -> String {
+        let kept = text.lines().filter(|line| !line.contains(word));
+        kept.flat_map(|line| [line, "\n"]).collect()
+    };
+    for (spoilt, sign) in [
+        (without(".maxntid"), "C7508"),
+        (without("wgmma.fence"), "C75"),
+        (text.replace("{\n", ".maxnreg 40\n{\n"), "C7"),
+        (text.replace("    ret;", "    rot;"), "exit status"),
+    ] {
+        assert_ne!(spoilt, text, "{sign}: nothing to spoil");
+        let complaints = ptxas.assemble(&plan, &spoilt, &folder).join("\n");
+        assert!(complaints.contains(sign), "{sign} is not in: {complaints}");
+    }
+}
+
+#[test]
+fn logs_are_read_to_the_letter() {
+    let clean = "ptxas info    : 0 bytes gmem\n\
+        ptxas info    : Compiling entry function 'k' for 'sm_90a'\n\
+        ptxas info    : Function properties for k\n    \
+        0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n\
+        ptxas info    : Used 168 registers, used 16 barriers\n\
+        ptxas info    : Compile time = 520.505 ms\n";
+    assert_eq!(complaints(clean), [""; 0]);
+    assert_eq!(complaints(""), ["the log does not say that nothing was spilled"]);
+    for (from, to) in [
+        ("0 bytes spill stores", "8 bytes spill stores"),
+        ("0 bytes stack frame", "16 bytes stack frame"),
+        ("ptxas info    : 0 bytes gmem", "ptxas warning : something"),
+        (
+            "ptxas info    : 0 bytes gmem",
+            "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized",
+        ),
+        (
+            "ptxas info    : 0 bytes gmem",
+            "ptxas info    : (C7602) Register cap too low",
+        ),
+    ] {
+        let log = clean.replace(from, to);
+        assert_ne!(complaints(&log), [""; 0], "{to}");
+    }
+}
+
+struct Ptxas {
+    path: PathBuf,
+    version: String,
+}
+
+/// The assembler: `$PTXAS`, else `ptxas` of the path, else that of `$CUDA_HOME` or `$CUDA_PATH`.
+fn ptxas() -> Option<Ptxas> {
+    let named = std::env::var_os("PTXAS").map(PathBuf::from);
+    let homes = ["CUDA_HOME", "CUDA_PATH"].map(std::env::var_os);
+    let homes = homes.into_iter().flatten().map(|home| Path::new(&home).join("bin/ptxas"));
+    let candidates = match named {
+        Some(path) => vec![path],
+        None => std::iter::once(PathBuf::from("ptxas")).chain(homes).collect(),
+    };
+    for path in candidates {
+        if let Ok(output) = Command::new(&path).arg("--version").output()
+            && output.status.success()
+        {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let release = text.lines().find(|line| line.contains("release"));
+            let version = format!("ptxas {}", release.unwrap_or("of unknown release"));
+            return Some(Ptxas { path, version });
+        }
+    }
+    let missing = "ptxas not found, nothing was assembled; set PTXAS, or put ptxas on the PATH or into CUDA_HOME";
+    assert!(
+        std::env::var_os("BSR_REQUIRE_PTXAS").as_deref() != Some(OsStr::new("1")),
+        "BSR_REQUIRE_PTXAS=1: {missing}"
+    );
+    tell(&format!("SKIPPED: {missing}"));
+    None
+}
+
+impl Ptxas {
+    /// Assembles `text` and returns what is wrong with the outcome.
+    fn assemble(&self, plan: &Plan, text: &str, folder: &Path) -> Vec<String> {
+        let (source, image) = (folder.join("kernel.ptx"), folder.join("kernel.cubin"));
+        std::fs::write(&source, text).unwrap();
+        let output = Command::new(&self.path)
+            .args(["-v", "-arch", plan.arch().target, "-o"])
+            .args([&image, &source])
+            .output()
+            .unwrap();
+        let log = String::from_utf8_lossy(&output.stderr).into_owned()
+            + &String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            return vec![format!("{}: {log}", output.status)];
+        }
+        complaints(&log)
+    }
+}
+
+/// The lines of a log of `ptxas -v` that a clean kernel does not have.
+fn complaints(log: &str) -> Vec<String> {
+    let mut spills_known = false;
+    let mut complaints = vec![];
+    for line in log.lines().map(str::trim) {
+        let numbered = line
+            .match_indices("(C7")
+            .any(|(at, _)| line[at + 3..].starts_with(|c: char| c.is_ascii_digit()));
+        let spills = line.contains("bytes spill stores");
+        spills_known |= spills;
+        let clean = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads";
+        let noise = ["warning", "error", "serialized", "Performance Loss"];
+        if numbered || spills && line != clean || noise.iter().any(|word| line.contains(word)) {
+            complaints.push(line.to_owned());
+        }
+    }
+    if !spills_known {
+        complaints.push("the log does not say that nothing was spilled".to_owned());
+    }
+    complaints
+}
+
+/// A folder of its own under the target directory.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ptxas").join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Says so past the test harness, which keeps what is printed by tests that pass.
+fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

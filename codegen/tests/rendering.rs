@@ -1,0 +1,256 @@
+//! Every plan renders to tidy PTX: nothing undefined, nothing declared in vain, nothing used undeclared.
+#![allow(clippy::unwrap_used)]
+
+mod matrix;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bsr_codegen::{KernelSpec, Plan};
+
+#[test]
+fn every_plan_of_the_matrix_renders_tidily() {
+    let mut complaints = vec![];
+    for plan in matrix::plans() {
+        let (spec, ptx) = (plan.spec(), plan.ptx());
+        let text = ptx.text();
+        let found = [
+            head(&plan, text),
+            whitespace(text),
+            leftovers(text),
+            registers(text),
+            labels(text),
+            braces(text),
+        ];
+        complaints.extend(
+            found
+                .into_iter()
+                .flatten()
+                .map(|what| format!("{spec}\n    {what}")),
+        );
+        assert_eq!(plan.ptx(), ptx, "{spec}: the same plan, another text");
+    }
+    assert!(
+        complaints.is_empty(),
+        "{} complaints:\n{}",
+        complaints.len(),
+        complaints[..complaints.len().min(24)].join("\n")
+    );
+}
+
+#[test]
+fn the_matrix_reaches_every_value_of_every_axis() {
+    let specs: Vec<KernelSpec> = matrix::plans().iter().map(|plan| *plan.spec()).collect();
+    assert!((80..=120).contains(&specs.len()), "{} specs", specs.len());
+    let count = |values: Vec<String>| values.into_iter().collect::<BTreeSet<_>>().len();
+    let axis = |of: &dyn Fn(&KernelSpec) -> String| count(specs.iter().map(of).collect());
+    assert!(axis(&|s| s.bm.to_string()) >= 8, "bm");
+    assert!(axis(&|s| s.bk.to_string()) >= 9, "bk");
+    assert_eq!(axis(&|s| s.bn.to_string()), 8, "bn");
+    assert_eq!(axis(&|s| format!("{} {}", s.a, s.out)), 6, "types");
+    assert_eq!(
+        axis(&|s| format!("{} {}", s.b_layout, s.c_layout)),
+        4,
+        "layouts"
+    );
+    assert_eq!(
+        axis(&|s| format!("{} {}", s.out, s.c_layout)),
+        6,
+        "stagings"
+    );
+    assert!(axis(&|s| format!("{:?}", s.cluster)) >= 4, "cluster");
+    assert!(axis(&|s| format!("{:?}", s.stages)) >= 5, "stages");
+    assert!(axis(&|s| format!("{:?}", s.k_step)) >= 5, "k_step");
+    assert_eq!(axis(&|s| format!("{:?}", s.swizzle)), 3, "swizzle");
+    assert_eq!(axis(&|s| format!("{:?}", s.consumers)), 3, "consumers");
+}
+
+#[test]
+fn equal_texts_have_equal_fingerprints_and_others_do_not() {
+    let mut seen = BTreeMap::new();
+    for plan in matrix::plans() {
+        let print = plan.ptx().fingerprint().to_owned();
+        assert!(
+            print.len() == 16 && print.bytes().all(|b| b.is_ascii_hexdigit()),
+            "{print}"
+        );
+        let twin = seen.insert(print, *plan.spec());
+        assert_eq!(
+            twin, None,
+            "the head of the text is its spec, so no two are alike"
+        );
+    }
+}
+
+/// Line 1 is the spec, line 2 the plan; the entry is the one that the launcher asks for.
+fn head(plan: &Plan, text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().take(5).collect();
+    let mut wrong = vec![];
+    let written = lines[0]
+        .strip_prefix("// ")
+        .and_then(|spec| spec.parse().ok());
+    if written != Some(*plan.spec()) {
+        wrong.push(format!("line 1 is not the spec: {}", lines[0]));
+    }
+    if lines[1].strip_prefix("// ") != Some(plan.summary().as_str()) {
+        wrong.push(format!("line 2 is not the plan: {}", lines[1]));
+    }
+    let arch = plan.arch();
+    for line in [
+        format!(".version {}", arch.ptx_version),
+        format!(".target {}", arch.target),
+        format!(".visible .entry {}(", plan.ptx().entry()),
+    ] {
+        if !text.lines().any(|l| l == line) {
+            wrong.push(format!("no line `{line}`"));
+        }
+    }
+    wrong
+}
+
+/// No tabs, no spaces before a line's end, no two blank lines, one newline at the end; inside of the body labels
+/// stand at the margin and all else is indented.
+fn whitespace(text: &str) -> Vec<String> {
+    let mut wrong = vec![];
+    let lines: Vec<&str> = text.lines().collect();
+    let mut body = false;
+    for (at, line) in lines.iter().enumerate() {
+        let mut complain = |what: &str| wrong.push(format!("line {}: {what}: `{line}`", at + 1));
+        if !line.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+            complain("a tab or another character that is not printable ASCII");
+        }
+        if line.ends_with(' ') {
+            complain("a space at the end");
+        }
+        if line.is_empty() && at > 0 && lines[at - 1].is_empty() {
+            complain("two blank lines");
+        }
+        match *line {
+            "{" => body = true,
+            "}" => body = false,
+            _ if body && !line.is_empty() && line.starts_with('$') != line.ends_with(':') => {
+                complain("a label not at the margin");
+            }
+            _ if body && !line.is_empty() && !line.starts_with('$') && !line.starts_with("    ") => {
+                complain("an instruction at the margin");
+            }
+            _ => {}
+        }
+    }
+    if !text.ends_with("}\n") {
+        wrong.push("the last line is not a closing brace".to_owned());
+    }
+    wrong
+}
+
+/// Nothing of the templates' language, no value that a number was not found for.
+fn leftovers(text: &str) -> Vec<String> {
+    [
+        "<%",
+        "%>",
+        "<#",
+        "#>",
+        "{{",
+        "}}",
+        "undefined",
+        "None",
+        "Some(",
+        "null",
+        "NaN",
+        "[object",
+        "[array",
+    ]
+    .into_iter()
+    .filter(|word| text.contains(word))
+    .map(|word| format!("`{word}` in the text"))
+    .collect()
+}
+
+/// What is declared is what is named: every register, and every family up to its last member.
+fn registers(text: &str) -> Vec<String> {
+    let (mut declared, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+    let mut used = BTreeSet::new();
+    for line in text.lines() {
+        let code = line.split("//").next().unwrap_or_default().trim();
+        let names = code
+            .split('%')
+            .skip(1)
+            .map(|tail| {
+                let end = tail.find(|c: char| !c.is_ascii_alphanumeric() && !"_<>.".contains(c));
+                tail[..end.unwrap_or(tail.len())].to_owned()
+            })
+            .filter(|name| ["p_", "r_", "rd_", "f_"].iter().any(|c| name.starts_with(c)));
+        if !code.starts_with(".reg") {
+            used.extend(names);
+            continue;
+        }
+        for name in names {
+            match name.strip_suffix('>').and_then(|n| n.split_once('<')) {
+                Some((family, count)) => {
+                    let count: u32 = count.parse().unwrap();
+                    declared.extend((0..count).map(|i| format!("{family}{i}")));
+                    wanted.insert(format!("{family}{}", count - 1));
+                }
+                None => {
+                    declared.insert(name.clone());
+                    wanted.insert(name);
+                }
+            }
+        }
+    }
+    let list = |names: Vec<&String>, what: &str| {
+        (!names.is_empty()).then(|| format!("registers {what}: {names:?}"))
+    };
+    let undeclared = list(
+        used.difference(&declared).collect(),
+        "used and not declared",
+    );
+    let unused = list(
+        wanted.difference(&used).collect(),
+        "declared and not used",
+    );
+    undeclared.into_iter().chain(unused).collect()
+}
+
+/// Every label is defined once and is the target of a branch, and every branch has its label.
+fn labels(text: &str) -> Vec<String> {
+    let mut wrong = vec![];
+    let (mut defined, mut targets) = (BTreeSet::new(), BTreeSet::new());
+    for line in text.lines() {
+        let code = line.split("//").next().unwrap_or_default().trim();
+        if let Some(label) = code.strip_suffix(':') {
+            if !defined.insert(label) {
+                wrong.push(format!("label {label} is defined twice"));
+            }
+        } else if let Some((_, target)) = code.split_once("bra") {
+            targets.insert(
+                target
+                    .trim_start_matches(".uni")
+                    .trim()
+                    .trim_end_matches(';'),
+            );
+        }
+    }
+    // Labels that only say where we are may be fallen into.
+    let spoken = ["$producer"];
+    for label in defined.difference(&targets) {
+        if !spoken.contains(label) {
+            wrong.push(format!("nothing branches to {label}"));
+        }
+    }
+    wrong.extend(
+        targets
+            .difference(&defined)
+            .map(|t| format!("no label {t}")),
+    );
+    wrong
+}
+
+fn braces(text: &str) -> Vec<String> {
+    let count = |c: char| text.matches(c).count();
+    let pairs = [('{', '}'), ('[', ']'), ('(', ')')];
+    pairs
+        .into_iter()
+        .filter(|(open, close)| count(*open) != count(*close))
+        .map(|(open, close)| format!("`{open}` and `{close}` do not pair up"))
+        .collect()
+}

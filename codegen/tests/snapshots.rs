@@ -1,0 +1,243 @@
+//! Golden PTX, plans and refusals: a change of a template or of a decision shows here as a diff.
+//!
+//! Whole kernels for four specs, and for every axis of the grammar the one part of the kernel that it changes.
+
+use std::fmt::Write;
+
+use bsr_codegen::{Arch, KernelSpec, Plan, PlanErrors, Problem};
+
+/// Rows of all four layouts, gathered blocks, a split of columns, a swizzle, a wide and a narrow tile.
+const WHOLE: [&str; 4] = [
+    "bm = 512, bn = 128, bk = 112",
+    "bm = 128, bn = 256, bk = 128",
+    "bm = 64, bn = 256, bk = 64, dtype = bf16, b_layout = col",
+    "bm = 128, bn = 256, bk = 32, out = f32, c_layout = col",
+];
+
+const ACCEPTED: [&str; 14] = [
+    WHOLE[0],
+    WHOLE[1],
+    WHOLE[2],
+    WHOLE[3],
+    "bm = 64, bn = 16, bk = 16",
+    "bm = 64, bn = 512, bk = 512",
+    "bm = 192, bn = 128, bk = 96, consumers = 3",
+    "bm = 192, bn = 64, bk = 16, cluster = 4",
+    "bm = 256, bn = 128, bk = 48, swizzle = 64, b_layout = col",
+    "bm = 320, bn = 256, bk = 80, out = bf16",
+    "bm = 448, bn = 128, bk = 240, out = f32, b_layout = col, c_layout = col",
+    "bm = 512, bn = 128, bk = 112, cluster = 1, consumers = 2, stages = 2, k_step = 112, swizzle = 32",
+    "bm = 512, bn = 256, bk = 512, cluster = 8",
+    "bm = 128, bn = 128, bk = 16, k_step = 128, schedule = strided",
+];
+
+const REFUSED: [&str; 22] = [
+    "bm = 100, bn = 128, bk = 112",
+    "bm = 16, bn = 128, bk = 112",
+    "bm = 576, bn = 128, bk = 112",
+    "bm = 512, bn = 128, bk = 113",
+    "bm = 512, bn = 128, bk = 8",
+    "bm = 512, bn = 128, bk = 1024",
+    "bm = 512, bn = 8, bk = 112",
+    "bm = 512, bn = 100, bk = 112",
+    "bm = 512, bn = 1024, bk = 112",
+    "bm = 100, bn = 100, bk = 100",
+    "bm = 512, bn = 128, bk = 112, stages = 1",
+    "bm = 512, bn = 128, bk = 112, stages = 9",
+    "bm = 256, bn = 64, bk = 512, k_step = 128, stages = 3",
+    "bm = 512, bn = 256, bk = 512, k_step = 512",
+    "bm = 512, bn = 128, bk = 112, consumers = 4",
+    "bm = 64, bn = 512, bk = 64, consumers = 1",
+    "bm = 64, bn = 16, bk = 16, consumers = 3",
+    "bm = 512, bn = 128, bk = 112, cluster = 3",
+    "bm = 512, bn = 128, bk = 112, cluster = 16",
+    "bm = 512, bn = 64, bk = 112, cluster = 2",
+    "bm = 512, bn = 128, bk = 112, k_step = 40, swizzle = 48, stages = 1, cluster = 5",
+    "bm = 64, bn = 64, bk = 48, k_step = 144",
+];
+
+#[test]
+fn whole_kernels() {
+    for text in WHOLE {
+        let plan = plan(text);
+        golden(&format!("whole_{}", file_name(text)), plan.ptx().text());
+    }
+}
+
+/// How K is walked and who shares what is decided in the producer.
+#[test]
+fn producers() {
+    for text in [
+        "bm = 128, bn = 128, bk = 16",
+        "bm = 128, bn = 128, bk = 48",
+        "bm = 128, bn = 128, bk = 112",
+        "bm = 128, bn = 128, bk = 240",
+        "bm = 128, bn = 128, bk = 112, cluster = 2",
+        "bm = 256, bn = 128, bk = 112, consumers = 1, cluster = 2",
+        "bm = 128, bn = 128, bk = 16, cluster = 2",
+        "bm = 128, bn = 128, bk = 64, b_layout = col",
+        "bm = 128, bn = 128, bk = 64, swizzle = 32",
+        "bm = 512, bn = 128, bk = 112, b_layout = col",
+    ] {
+        let ptx = plan(text).ptx();
+        golden(
+            &format!("producer_{}", file_name(text)),
+            section(ptx.text(), "Producer"),
+        );
+    }
+}
+
+/// Cluster, stages and roles are set up in the prologue.
+#[test]
+fn prologues() {
+    for text in [
+        "bm = 128, bn = 128, bk = 64",
+        "bm = 128, bn = 128, bk = 64, cluster = 2",
+        "bm = 512, bn = 128, bk = 64",
+        "bm = 128, bn = 128, bk = 64, stages = 2",
+    ] {
+        let ptx = plan(text).ptx();
+        golden(
+            &format!("prologue_{}", file_name(text)),
+            section(ptx.text(), "Prologue"),
+        );
+    }
+}
+
+/// Result type and layout of C decide how accumulators reach shared memory, and from there C.
+#[test]
+fn stagings() {
+    for out in ["f16", "bf16", "f32"] {
+        for c_layout in ["row", "col"] {
+            let text = format!("bm = 128, bn = 128, bk = 64, out = {out}, c_layout = {c_layout}");
+            let plan = plan(&text);
+            let ptx = plan.ptx();
+            let mut parts = paragraph(ptx.text(), "staging buffer of its warpgroup").to_owned();
+            parts.push('\n');
+            parts.push_str(paragraph(ptx.text(), "Registers to staging"));
+            golden(&format!("staging_{out}_{c_layout}"), &parts);
+        }
+    }
+}
+
+/// Operand types, layouts and swizzles decide descriptors and instructions: their lines, without the accumulators.
+#[test]
+fn multiplies() {
+    for text in [
+        "bm = 64, bn = 64, bk = 32, k_step = 32",
+        "bm = 64, bn = 64, bk = 32, k_step = 32, dtype = bf16",
+        "bm = 64, bn = 64, bk = 32, k_step = 32, b_layout = col",
+        "bm = 64, bn = 64, bk = 32, k_step = 32, b_layout = col, swizzle = 32",
+        "bm = 64, bn = 64, bk = 16",
+        "bm = 64, bn = 64, bk = 48",
+        "bm = 128, bn = 64, bk = 32, consumers = 1",
+        "bm = 64, bn = 256, bk = 32, consumers = 2",
+    ] {
+        let ptx = plan(text).ptx();
+        let lines: Vec<&str> = section(ptx.text(), "Consumers")
+            .lines()
+            .filter(|line| ["wgmma", "rd_a", "rd_b", "rd_desc"].iter().any(|w| line.contains(w)))
+            .collect();
+        golden(
+            &format!("multiply_{}", file_name(text)),
+            &(lines.join("\n") + "\n"),
+        );
+    }
+}
+
+#[test]
+fn plans_accepted() {
+    for text in ACCEPTED {
+        let plan = plan(text);
+        golden(
+            &format!("plan_{}", file_name(text)),
+            &format!("{}\n{}\n\n{plan}", plan.spec(), plan.summary()),
+        );
+    }
+}
+
+#[test]
+fn plans_refused() {
+    let mut all = String::new();
+    for text in REFUSED {
+        match try_plan(text) {
+            Ok(plan) => panic!("{text} is planned:\n{plan}"),
+            Err(errors) => writeln!(all, "{text}\n\n{errors}\n").expect("strings take all"),
+        }
+    }
+    golden("plans_refused", &all);
+}
+
+/// The numbers that go to the driver, for a ragged problem.
+#[test]
+fn launches() {
+    let problem = Problem {
+        m: 1000,
+        n: 999,
+        k: 1001,
+        nnzb: 17,
+        ldb: 1008,
+        ldc: 1008,
+    };
+    let mut all = String::new();
+    for text in WHOLE {
+        let launch = plan(text).launch(&problem, 60);
+        writeln!(all, "{text}\n{launch:#?}\n").expect("strings take all");
+    }
+    golden("launches", &all);
+}
+
+fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
+    let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{error}"));
+    Plan::new(&spec, &Arch::SM_90A)
+}
+
+fn plan(text: &str) -> Plan {
+    try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
+}
+
+/// `bm = 64, bn = 256, bk = 64, b_layout = col` is `64x256x64_b_layout_col`.
+fn file_name(text: &str) -> String {
+    let mut parts = text.split(", ").map(|part| part.replace(" = ", "_"));
+    let sizes: Vec<String> = parts
+        .by_ref()
+        .take(3)
+        .map(|part| part[3..].to_owned())
+        .collect();
+    let rest: Vec<String> = parts.collect();
+    [vec![sizes.join("x")], rest].concat().join("_")
+}
+
+/// The lines of the section whose heading starts with `name`, heading included.
+fn section<'t>(text: &'t str, name: &str) -> &'t str {
+    let mark = "    // ---- ";
+    let start = text
+        .find(&format!("{mark}{name}"))
+        .unwrap_or_else(|| panic!("no section `{name}` in\n{}", headings(text)));
+    let rest = &text[start..];
+    rest[1..].find(mark).map_or(rest, |end| &rest[..end + 1])
+}
+
+/// The lines from the first comment that has `words` in it up to the next blank line.
+fn paragraph<'t>(text: &'t str, words: &str) -> &'t str {
+    let found = text
+        .match_indices("    // ")
+        .find(|(at, _)| text[*at..].lines().next().is_some_and(|line| line.contains(words)));
+    let Some((start, _)) = found else {
+        panic!("no comment with `{words}` in\n{}", headings(text));
+    };
+    let rest = &text[start..];
+    rest.find("\n\n").map_or(rest, |end| &rest[..end + 1])
+}
+
+fn headings(text: &str) -> String {
+    let comments = text.lines().filter(|line| line.trim_start().starts_with("//"));
+    comments.collect::<Vec<_>>().join("\n")
+}
+
+fn golden(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}

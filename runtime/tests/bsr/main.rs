@@ -1,0 +1,8 @@
+//! Block-sparse matrices: what is accepted, what is refused and how, and the way to dense and back.
+
+#![allow(clippy::unwrap_used)]
+
+mod corruption;
+mod parts;
+mod validation;
+mod values;

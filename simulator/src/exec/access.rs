@@ -1,0 +1,262 @@
+//! Loads, stores, atomics and the copies that threads issue one by one.
+
+use super::float;
+use super::numbers::add;
+use crate::check::FindingKind;
+use crate::check::clock::lanes;
+use crate::check::shadow::Proxy;
+use crate::machine::memory::{Place, Who};
+use crate::machine::warp::{CopyGroups, Wait};
+use crate::machine::{Exec, Flow, Machine};
+use crate::program::op::{AtomFn, Cmp, Op, Order};
+use crate::program::types::{Ty, mask};
+
+impl Machine<'_> {
+    pub(super) fn access(&mut self, who: Who, op: &Op) -> Exec<()> {
+        match op {
+            Op::Ld { ty, width, d, addr, order } => {
+                let bytes = ty.bytes() * d.len() as u32;
+                for l in lanes(who.mask) {
+                    let place = self.resolve(who, l, addr, bytes, bytes)?;
+                    self.opaque_or_map(who, place, bytes)?;
+                    let proxy = if *order == Order::Strong { Proxy::Strong } else { Proxy::Generic };
+                    let stamp = self.stamp(who.w, 1 << l, who.pc, proxy);
+                    let view = self.view_of(who.w, l);
+                    let mut buffer = [0u8; 16];
+                    self.load(&stamp, &view, place, &mut buffer[..bytes as usize])?;
+                    for (i, d) in d.iter().enumerate() {
+                        if let Some(d) = d {
+                            let at = i * ty.bytes() as usize;
+                            let raw = raw(&buffer[at..at + ty.bytes() as usize]);
+                            self.warps[who.w].regs[*d as usize][l as usize] = Self::extend(raw, *ty, *width);
+                        }
+                    }
+                    if *order == Order::Strong {
+                        self.acquire_from(who, l, place);
+                    }
+                }
+            }
+            Op::St { ty, s, addr, order } => {
+                let bytes = ty.bytes() * s.len() as u32;
+                for l in lanes(who.mask) {
+                    let place = self.resolve(who, l, addr, bytes, bytes)?;
+                    self.opaque_or_map(who, place, bytes)?;
+                    let mut buffer = [0u8; 16];
+                    for (i, s) in s.iter().enumerate() {
+                        let at = i * ty.bytes() as usize;
+                        let v = self.value(who.w, l, *s).to_le_bytes();
+                        buffer[at..at + ty.bytes() as usize].copy_from_slice(&v[..ty.bytes() as usize]);
+                    }
+                    let proxy = if *order == Order::Strong { Proxy::Strong } else { Proxy::Generic };
+                    let stamp = self.stamp(who.w, 1 << l, who.pc, proxy);
+                    let view = self.view_of(who.w, l);
+                    self.store(&stamp, &view, place, &buffer[..bytes as usize])?;
+                    if *order == Order::Strong {
+                        self.release_to(who, l, place);
+                    }
+                }
+            }
+            Op::Atom { f, ty, d, addr, b, c } => {
+                for l in lanes(who.mask) {
+                    let place = self.resolve(who, l, addr, ty.bytes(), ty.bytes())?;
+                    self.opaque_or_map(who, place, ty.bytes())?;
+                    self.acquire_from(who, l, place);
+                    let stamp = self.stamp(who.w, 1 << l, who.pc, Proxy::Strong);
+                    let view = self.view_of(who.w, l);
+                    let mut buffer = [0u8; 8];
+                    let bytes = ty.bytes() as usize;
+                    let (x, y) = (self.value(who.w, l, *b), self.value(who.w, l, *c));
+                    // Atomics of several clusters do not race: global ones are not noted.
+                    if let Place::Global(a) = place {
+                        self.check_global(&stamp, &view, a, bytes, true)?;
+                        self.global.read_atomic(a, &mut buffer[..bytes]);
+                        let old = raw(&buffer[..bytes]);
+                        self.global.write_atomic(a, &atomic(*f, *ty, old, x, y).to_le_bytes()[..bytes]);
+                    } else {
+                        self.load(&stamp, &view, place, &mut buffer[..bytes])?;
+                        let new = atomic(*f, *ty, raw(&buffer[..bytes]), x, y);
+                        self.store(&stamp, &view, place, &new.to_le_bytes()[..bytes])?;
+                    }
+                    self.epoch += 1;
+                    if let Some(d) = d {
+                        self.warps[who.w].regs[*d as usize][l as usize] = raw(&buffer[..bytes]);
+                    }
+                    self.release_to(who, l, place);
+                }
+            }
+            Op::Prefetch { addr, tensor_map } => {
+                for l in lanes(who.mask) {
+                    if *tensor_map {
+                        self.tensor_map(who, l, addr)?;
+                    } else {
+                        self.resolve(who, l, addr, 1, 1)?;
+                    }
+                }
+            }
+            Op::CpAsync { to, from, bytes, source } => {
+                let mut copies = Vec::new();
+                for l in lanes(who.mask) {
+                    let real = source.map_or(*bytes, |s| self.value(who.w, l, s) as u32);
+                    if real > *bytes {
+                        return self.fail(FindingKind::OutOfBounds, who.w, 1 << l, who.pc, format!("cp.async of {bytes} bytes is asked to read {real}"));
+                    }
+                    let Place::Shared(cta, offset) = self.resolve(who, l, to, *bytes, *bytes)? else {
+                        continue;
+                    };
+                    let global = if real == 0 {
+                        0
+                    } else {
+                        match self.resolve(who, l, from, real, *bytes)? {
+                            Place::Global(a) => a,
+                            _ => continue,
+                        }
+                    };
+                    copies.push((l, global, (cta, offset), *bytes, real));
+                }
+                self.issue_lanes(who, copies)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// mbarriers and tensor maps are opaque to plain accesses.
+    fn opaque_or_map(&mut self, who: Who, place: Place, bytes: u32) -> Exec<()> {
+        match place {
+            Place::Shared(cta, offset) => self.check_opaque(who, cta, offset, bytes),
+            Place::Param(offset) => {
+                let program = self.program;
+                let params = program.params.iter().zip(&self.launch.params);
+                let mut maps = params.filter(|(_, v)| matches!(v, crate::machine::launch::Param::TensorMap(_)));
+                let hit = maps.any(|(d, _)| offset < d.offset + d.bytes && d.offset < offset + bytes);
+                if hit {
+                    return self.fail(FindingKind::TensorCopy, who.w, who.mask, who.pc, "a tensor map is opaque: only copies may use it");
+                }
+                Ok(())
+            }
+            Place::Global(_) => Ok(()),
+        }
+    }
+
+    /// Strong accesses to one place pass on what their thread knows (relaxed ones too: fences around them are not
+    /// told apart).
+    fn acquire_from(&mut self, who: Who, l: u32, place: Place) {
+        if self.options.races
+            && let Some(v) = self.strong.get(&key(place)).cloned()
+        {
+            self.acquire(who.w, 1 << l, &v);
+        }
+    }
+
+    fn release_to(&mut self, who: Who, l: u32, place: Place) {
+        if self.options.races {
+            let v = self.publish(who.w, 1 << l);
+            self.strong.entry(key(place)).or_default().join(&v);
+        }
+    }
+
+    /// Commit and wait of `cp.async` and bulk groups.
+    pub(super) fn groups(&mut self, who: Who, op: &Op) -> Exec<Flow> {
+        let bulk = matches!(op, Op::BulkCommit | Op::BulkWait { .. });
+        match op {
+            Op::BulkCommit | Op::CpAsyncCommit => {
+                for l in lanes(who.mask) {
+                    let g = self.copy_groups(who.w, l, bulk);
+                    let open = std::mem::take(&mut g.open);
+                    g.groups.push_back(open);
+                }
+                Ok(Flow::Next)
+            }
+            Op::BulkWait { pending, read } => self.group_wait(who, *pending, *read, false, true),
+            Op::CpAsyncWait { pending, all } => self.group_wait(who, *pending, false, *all, false),
+            _ => Ok(Flow::Next),
+        }
+    }
+
+    fn copy_groups(&mut self, w: usize, l: u32, bulk: bool) -> &mut CopyGroups {
+        let warp = &mut self.warps[w];
+        if bulk { &mut warp.bulk[l as usize] } else { &mut warp.copies[l as usize] }
+    }
+
+    pub(crate) fn group_done(&self, w: usize, lanes_of: u32, pending: u32, read: bool, all: bool, bulk: bool) -> bool {
+        let warp = &self.warps[w];
+        lanes(lanes_of).all(|l| {
+            let g = if bulk { &warp.bulk[l as usize] } else { &warp.copies[l as usize] };
+            let keep = g.groups.len().saturating_sub(pending as usize);
+            let open: &[_] = if all { &g.open } else { &[] };
+            g.groups.iter().take(keep).flatten().chain(open).all(|t| self.asyncs.done(t.id, read))
+        })
+    }
+
+    fn group_wait(&mut self, who: Who, pending: u32, read: bool, all: bool, bulk: bool) -> Exec<Flow> {
+        if !self.group_done(who.w, who.mask, pending, read, all, bulk) {
+            let wait = if bulk { Wait::Bulk { pending, read } } else { Wait::CpAsync { pending, all } };
+            return Ok(Flow::Retry(wait));
+        }
+        for l in lanes(who.mask) {
+            let g = self.copy_groups(who.w, l, bulk);
+            let keep = g.groups.len().saturating_sub(pending as usize);
+            let mut known: Vec<_> = if read {
+                g.groups.iter().take(keep).flatten().copied().collect()
+            } else {
+                g.groups.drain(..keep).flatten().collect()
+            };
+            if all {
+                known.append(&mut g.open);
+            }
+            for t in known {
+                let slots = [Some(t.reads), if read { None } else { t.writes }];
+                for (slot, tick) in slots.into_iter().flatten() {
+                    if self.options.races {
+                        self.warps[who.w].views.learn(1 << l, slot, tick);
+                    }
+                }
+            }
+        }
+        Ok(Flow::Next)
+    }
+}
+
+fn key(place: Place) -> (u64, u64) {
+    match place {
+        Place::Shared(cta, offset) => (cta as u64 + 1, u64::from(offset)),
+        Place::Param(o) => (u64::MAX, u64::from(o)),
+        Place::Global(a) => (0, a),
+    }
+}
+
+fn raw(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b))
+}
+
+/// The new value of memory.
+pub(super) fn atomic(f: AtomFn, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
+    match f {
+        AtomFn::Add => add(old, b, ty),
+        AtomFn::Min => if float::compare(Cmp::Lt, ty, false, b, old) { b & ty.mask() } else { old },
+        AtomFn::Max => if float::compare(Cmp::Gt, ty, false, b, old) { b & ty.mask() } else { old },
+        AtomFn::And => old & b,
+        AtomFn::Or => old | b,
+        AtomFn::Xor => old ^ b,
+        AtomFn::Exch => b,
+        AtomFn::Cas => if old == b { c } else { old },
+        AtomFn::Inc => if old >= b & mask(32) { 0 } else { old + 1 },
+        AtomFn::Dec => if old == 0 || old > b & mask(32) { b } else { old - 1 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn atomics() {
+        assert_eq!(atomic(AtomFn::Inc, Ty::U32, 3, 3, 0), 0);
+        assert_eq!(atomic(AtomFn::Inc, Ty::U32, 2, 3, 0), 3);
+        assert_eq!(atomic(AtomFn::Dec, Ty::U32, 0, 7, 0), 7);
+        assert_eq!(atomic(AtomFn::Cas, Ty::B32, 5, 5, 9), 9);
+        assert_eq!(atomic(AtomFn::Cas, Ty::B32, 5, 6, 9), 5);
+        assert_eq!(atomic(AtomFn::Min, Ty::S32, 1, 0xffff_ffff, 0), 0xffff_ffff);
+        assert_eq!(atomic(AtomFn::Add, Ty::F16x2, 0x3c00_3c00, 0x4000_3c00, 0), 0x4200_4000);
+    }
+}

@@ -1,0 +1,62 @@
+//! The one list of what is modelled.
+
+/// A family of instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// Opcode with its modelled modifiers; `{}` encloses alternatives, `[]` what may be left out.
+    pub form: &'static str,
+    /// The types.
+    pub types: &'static str,
+    /// What to know.
+    pub note: &'static str,
+}
+
+const fn i(form: &'static str, types: &'static str, note: &'static str) -> Instruction {
+    Instruction { form, types, note }
+}
+
+/// Every instruction that the simulator executes. Anything else is a [`ParseError`](crate::ParseError).
+pub const INSTRUCTIONS: &[Instruction] = &[
+    i("add sub mul.{lo,hi,wide} mad.{lo,hi,wide} div rem min max", "u16 u32 u64 s16 s32 s64", "division by zero is a finding"),
+    i("neg abs", "s16 s32 s64", ""),
+    i("sad", "u16 .. s64", ""),
+    i("and or xor not cnot", "pred b16 b32 b64", "cnot not on pred"),
+    i("shl shr shf.{l,r}.{wrap,clamp}", "b16 b32 b64, shr also u s, shf b32", "amounts clamp at the width"),
+    i("popc clz brev bfe bfi bfind[.shiftamt] prmt lop3", "b32 b64 u32 u64 s32 s64", "prmt and lop3: b32"),
+    i("add sub mul fma min max neg abs [.rn][.ftz][.sat][.relu][.NaN]", "f16 f16x2 bf16 bf16x2 f32 f64", "round to nearest even only"),
+    i("div rcp sqrt {.rn,.approx,.full}, rsqrt ex2 lg2 sin cos tanh .approx", "f32, some f64 f16 bf16", "approx: better than the ISA's bound"),
+    i("setp.cmp[.and,.or,.xor] set selp", "all, ordered and unordered", ""),
+    i("cvt[.rn,.rz,.rm,.rp,.rni,.rzi,.rmi,.rpi,.rna][.sat,.satfinite][.ftz][.relu]", "integers, f16 bf16 f32 f64 tf32, f16x2 bf16x2 e4m3x2 e5m2x2", "packed forms take two f32"),
+    i("mov", "pred b16..b64 u s f16 bf16 f32 f64", "also packs and unpacks `{a, b}` and reads special registers"),
+    i("cvta[.to].{global,shared,shared::cluster,param}.u64 mapa getctarank", "u32 u64", ""),
+    i("bra[.uni] ret exit trap nanosleep griddepcontrol", "", "griddepcontrol and nanosleep only pass time"),
+    i("ld[.weak,.volatile,.relaxed,.acquire][.global,.param,.shared*][.nc][.v2,.v4]", "b8..b64 u s f32 f64", "cache operators are accepted; relaxed orders like acquire"),
+    i("st[.weak,.volatile,.relaxed,.release][.global,.shared*][.v2,.v4]", "b8..b64 u s f32 f64", "relaxed orders like release"),
+    i("atom red .{add,min,max,and,or,xor,exch,cas,inc,dec}", "u32 s32 u64 s64 b32 b64 f16 f16x2 bf16 bf16x2 f32 f64", "clusters of such a kernel run one after another"),
+    i("prefetch.{tensormap,L1,L2} createpolicy.fractional", "", "the address is checked"),
+    i("shfl.sync vote.sync match.sync redux.sync activemask elect.sync bar.warp.sync", "b32 b64 u32 s32 pred", "all named threads must come"),
+    i("bar barrier[.cta].{sync,arrive}[.aligned]", "", "ids 0 to 15, counts checked"),
+    i("barrier.cluster.{arrive,wait}[.release,.relaxed,.acquire][.aligned]", "", ""),
+    i("fence membar, fence.proxy.async[.space], fence.mbarrier_init.release.cluster", "", ""),
+    i("mbarrier.{init,inval,arrive[.expect_tx,.noComplete],arrive_drop,expect_tx,complete_tx,test_wait,try_wait[.parity]}", "b64", "misuse is a finding"),
+    i("cp.async.{ca,cg}.shared.global, commit_group, wait_group, wait_all, mbarrier.arrive[.noinc]", "", "4, 8, 16 bytes, src-size"),
+    i("cp.async.bulk.tensor.{1d..5d} load (.multicast::cluster), store, prefetch; cp.reduce.async.bulk.tensor .add", "", "tile mode; L2 hints ignored"),
+    i("cp.async.bulk global/shared/cluster copies, prefetch; cp.reduce.async.bulk .add", "", "multiples of 16 bytes"),
+    i("cp.async.bulk.commit_group wait_group[.read]", "", ""),
+    i("wgmma.{fence,commit_group,wait_group}.sync.aligned", "", ""),
+    i("wgmma.mma_async.sync.aligned.m64nNkK", "f32 or f16 += f16 bf16 tf32 e4m3 e5m2", "A by descriptor or registers; transposes for 16-bit types"),
+    i("mma.sync.aligned.{m16n8k8,m16n8k16}.row.col", "f32 f16 += f16 bf16 tf32", ""),
+    i("wmma.{load,store,mma}.sync.aligned m16n16k16", "f32 f16 += f16 bf16", "fragments are opaque"),
+    i("ldmatrix stmatrix .sync.aligned.m8n8.{x1,x2,x4}[.trans].shared.b16", "b16", ""),
+    i("setmaxnreg.{inc,dec}.sync.aligned.u32", "", "the block's pool is enforced"),
+];
+
+/// [`INSTRUCTIONS`] as a Markdown table, for the documentation.
+#[must_use]
+pub fn instruction_table() -> String {
+    let mut out = String::from("| instruction | types | note |\n|---|---|---|\n");
+    for i in INSTRUCTIONS {
+        out.push_str(&format!("| `{}` | {} | {} |\n", i.form, i.types, i.note));
+    }
+    out
+}

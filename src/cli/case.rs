@@ -1,0 +1,125 @@
+//! One kernel with its operands, ready to be checked and timed.
+
+use std::rc::Rc;
+
+use bsr::bench::{Candidate, Work};
+use bsr::gpu::{Device, DeviceDense, GpuError, Stream, StreamRef};
+use bsr::{KernelError, Launcher};
+
+use super::check::{Rows, Verdict};
+use super::dtypes::{Number, Typed, with_types};
+use super::exit::Failure;
+use super::operands::{Facts, Left, Operands};
+use super::spec::Planned;
+
+/// One kernel with its operands.
+pub(super) struct Case {
+    pub(super) planned: Planned,
+    pub(super) work: Work,
+    pub(super) facts: Rc<Facts>,
+    pub(super) rows: Rows,
+    device: Device,
+    product: Box<dyn Product>,
+}
+
+/// A multiplication whose element types are known to itself alone.
+trait Product {
+    /// Fills C with NaN.
+    fn poison(&mut self) -> Result<(), GpuError>;
+    /// Enqueues C = A * B.
+    fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError>;
+    /// Copies C to the host and holds it against the reference.
+    fn verdict(&self) -> Result<Verdict, Failure>;
+}
+
+impl Case {
+    /// Has the driver compile the kernel, and makes the operands that are not there yet.
+    ///
+    /// # Errors
+    /// Those of the device, and of a problem that cannot be had in the kernel's blocks.
+    pub(super) fn new(planned: Planned, operands: &mut Operands<'_>) -> Result<Self, Failure> {
+        let spec = *planned.spec();
+        with_types(&spec, Build { planned, operands })
+    }
+
+    /// Multiplies into a C full of NaN and compares.
+    ///
+    /// # Errors
+    /// Those of the device. A wrong result is a verdict, no error.
+    pub(super) fn check(&mut self) -> Result<Verdict, Failure> {
+        let stream = Stream::new(&self.device)?;
+        self.product.poison()?;
+        self.product.launch(stream.handle())?;
+        stream.synchronize()?;
+        self.product.verdict()
+    }
+
+    /// Fills C with NaN, so that [`Case::verdict`] judges what is launched from now on.
+    pub(super) fn poison(&mut self) -> Result<(), Failure> {
+        Ok(self.product.poison()?)
+    }
+
+    /// Compares what C holds, after all work on the device.
+    pub(super) fn verdict(&self) -> Result<Verdict, Failure> {
+        self.product.verdict()
+    }
+
+    /// The kernel as something to time.
+    pub(super) fn candidate(&mut self) -> Candidate<'_> {
+        let product = &mut self.product;
+        Candidate::new(self.planned.spec().to_string(), move |stream: StreamRef<'_>| product.launch(stream))
+    }
+}
+
+struct Build<'b, 'r> {
+    planned: Planned,
+    operands: &'b mut Operands<'r>,
+}
+
+impl Typed for Build<'_, '_> {
+    type Output = Case;
+
+    fn run<T: Number, C: Number>(self) -> Result<Case, Failure> {
+        let Self { planned, operands } = self;
+        let (device, spec) = (operands.device(), *planned.spec());
+        operands.progress().step(format!("compiling {}", planned.ptx.entry()));
+        let launcher = Launcher::load(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?;
+        let left = operands.left::<T>((spec.bm as usize, spec.bk as usize))?;
+        let right = operands.right::<T>(spec.b_layout)?;
+        let problem = operands.problem();
+        let c = DeviceDense::<C>::zeros(device, problem.m(), problem.n, spec.c_layout)?;
+        let work = Work {
+            m: problem.m(),
+            n: problem.n,
+            k: problem.k(),
+            block: left.a.block(),
+            nnzb: left.a.nnzb(),
+            a: spec.a,
+            b: spec.b,
+            out: spec.out,
+        };
+        let (facts, rows) = (Rc::clone(&left.facts), left.rows.clone());
+        Ok(Case { planned, work, facts, rows, device: device.clone(), product: Box::new(On { launcher, left, right, c }) })
+    }
+}
+
+struct On<T: Number, C: Number> {
+    launcher: Launcher,
+    left: Rc<Left<T>>,
+    right: Rc<DeviceDense<T>>,
+    c: DeviceDense<C>,
+}
+
+impl<T: Number, C: Number> Product for On<T, C> {
+    fn poison(&mut self) -> Result<(), GpuError> {
+        self.c.fill_bytes(0xFF)
+    }
+
+    fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError> {
+        self.launcher.launch(stream, &self.left.a, &self.right, &mut self.c)
+    }
+
+    fn verdict(&self) -> Result<Verdict, Failure> {
+        Verdict::new(&self.c.download()?, &self.left.rows, &self.left.want)
+    }
+}

@@ -1,0 +1,48 @@
+//! `bsr emit SPEC`: the PTX, and its cubin.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::exit::{Exit, Failure};
+use super::ptxas::Ptxas;
+use super::{cannot_write, say, spec};
+
+/// Print the PTX of a kernel, or write it to a file; assemble it with --cubin.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bsr emit \"bm = 512, bn = 128, bk = 112\" | less
+  bsr emit \"bm = 512, bn = 128, bk = 112\" -o spmm.ptx
+  bsr emit \"bm = 512, bn = 128, bk = 112\" --cubin spmm.cubin
+
+ptxas is looked for in $PTXAS, on the PATH, in $CUDA_HOME/bin, in /usr/local/cuda/bin and in the NVIDIA wheels of an
+active Python environment. Registers, spills and warnings are told on stderr.")]
+pub(super) struct Args {
+    /// What to emit: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
+    spec: String,
+    /// Write the PTX to this file; `-` is standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Assemble the PTX with ptxas into this file; the PTX itself is then written only where -o says.
+    #[arg(long, value_name = "FILE")]
+    cubin: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let planned = spec::plan(&args.spec)?;
+    match &args.output {
+        Some(path) if path.as_path() != Path::new("-") => {
+            std::fs::write(path, planned.ptx.text()).map_err(|error| cannot_write(path, &error))?;
+        }
+        None if args.cubin.is_some() => {}
+        _ => out.write_all(planned.ptx.text().as_bytes())?,
+    }
+    if let Some(path) = &args.cubin {
+        let assembled = Ptxas::find()?.assemble(&planned.ptx, planned.plan.arch().target, Some(path))?;
+        say(format_args!("{}: {assembled}", planned.words()));
+        for warning in assembled.warnings() {
+            say(format_args!("warning: {warning}"));
+        }
+    }
+    Ok(Exit::Done)
+}

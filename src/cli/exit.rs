@@ -1,0 +1,144 @@
+//! How the command ends: four exit codes, and the failures that lead to them.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+use bsr::gpu::GpuError;
+use bsr::read::ReadError;
+use bsr::reference::ReferenceError;
+use bsr::{GenerateError, KernelError};
+
+use super::say;
+
+/// The exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// Everything was done.
+    Done = 0,
+    /// A wrong result, a failed check, or a device that failed.
+    Wrong = 1,
+    /// Something in the command line or a file it names. clap exits with the same code.
+    BadInput = 2,
+    /// No GPU that runs these kernels.
+    NoDevice = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why the command could not do what it was asked, and the exit code that says so.
+#[derive(Debug)]
+pub(super) struct Failure {
+    exit: Exit,
+    report: String,
+}
+
+impl Failure {
+    /// A failure in a line, or in several: fact, arithmetic, remedy.
+    pub(super) fn new(exit: Exit, message: impl Display) -> Self {
+        Self { exit, report: format!("error: {message}") }
+    }
+
+    /// A failure whose report has its final form.
+    pub(super) fn reported(exit: Exit, report: impl Into<String>) -> Self {
+        Self { exit, report: report.into() }
+    }
+
+    /// The failure in a line, without the word `error`.
+    pub(super) fn first_line(&self) -> &str {
+        let line = self.report.lines().next().unwrap_or_default();
+        line.strip_prefix("error: ").unwrap_or(line)
+    }
+
+    /// The exit code.
+    pub(super) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// Prints the failure; a report of nothing is not printed.
+    pub(super) fn report(self) -> Exit {
+        if !self.report.is_empty() {
+            say(self.report);
+        }
+        self.exit
+    }
+}
+
+/// Standard output. A reader that has seen enough (`bsr emit ... | head`) is no failure.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::reported(Exit::Done, "")
+        } else {
+            Self::new(Exit::Wrong, format!("cannot write the output: {error}"))
+        }
+    }
+}
+
+impl From<GpuError> for Failure {
+    fn from(error: GpuError) -> Self {
+        let exit = match &error {
+            GpuError::WrongTarget { .. } => Exit::NoDevice,
+            _ if error.is_no_device() => Exit::NoDevice,
+            GpuError::OutOfMemory { .. } | GpuError::TooLarge { .. } => Exit::BadInput,
+            _ => Exit::Wrong,
+        };
+        Self::new(exit, error)
+    }
+}
+
+impl From<KernelError> for Failure {
+    fn from(error: KernelError) -> Self {
+        match error {
+            KernelError::Gpu(error) => error.into(),
+            error => Self::new(Exit::BadInput, error),
+        }
+    }
+}
+
+impl From<GenerateError> for Failure {
+    fn from(error: GenerateError) -> Self {
+        Self::new(Exit::BadInput, error)
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        Self::new(Exit::BadInput, error)
+    }
+}
+
+impl From<ReferenceError> for Failure {
+    fn from(error: ReferenceError) -> Self {
+        Self::new(Exit::Wrong, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_device_and_a_failing_one_exit_differently() {
+        assert_eq!(Failure::from(GpuError::NoDevice).exit(), Exit::NoDevice);
+        assert_eq!(Failure::from(KernelError::Gpu(GpuError::NoDriver)).exit(), Exit::NoDevice);
+        let jit = GpuError::Jit { driver: String::new(), log: String::new() };
+        assert_eq!(Failure::from(jit).exit(), Exit::Wrong);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_a_silent_success() {
+        let closed = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!((closed.exit(), closed.first_line()), (Exit::Done, ""));
+    }
+
+    #[test]
+    fn the_first_line_is_the_fact_alone() {
+        let failure = Failure::from(GpuError::NoDevice);
+        assert!(!failure.first_line().contains("error:") && !failure.first_line().contains("help"));
+    }
+}

@@ -1,0 +1,106 @@
+//! The `bsr` command: its subcommands, one file each, and what they share.
+//!
+//! ```text
+//! plan, emit          SPEC -> Plan -> PTX                      (ptxas)
+//! run, bench          SPEC, PROBLEM -> Case -> check -> time   (problem, operands, case, check, device)
+//! doctor              what works on this machine
+//! ```
+
+mod bench;
+mod case;
+mod check;
+mod device;
+mod doctor;
+mod dtypes;
+mod emit;
+mod exit;
+mod operands;
+mod plan;
+mod problem;
+mod progress;
+mod ptxas;
+mod run;
+mod spec;
+
+use std::io::{Write as _, stdout};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use exit::{Exit, Failure};
+
+/// Examples under `bsr --help`.
+const EXAMPLES: &str = "\
+Examples:
+  bsr plan \"bm = 512, bn = 128, bk = 112\"
+  bsr emit \"bm = 512, bn = 128, bk = 112\" -o spmm.ptx --cubin spmm.cubin
+  bsr run \"bm = 512, bn = 128, bk = 112\" --m 1024 --n 512 --k 1120 --pattern topk:4
+  bsr bench \"bm = 128, bn = 256, bk = 64\" --m 8192 --n 8192 --k 8192 --pattern random:0.25
+  bsr doctor
+
+Exit codes:
+  0 done    1 wrong result or failed check    2 bad input    3 no device";
+
+/// Plans, emits, checks and times block-sparse GEMM kernels: C[M, N] = A[M, K] * B[K, N], A in blocks.
+///
+/// A SPEC is what the attribute `#[bsr_kernel(..)]` takes: `bm = 512, bn = 128, bk = 112` and, where you want to
+/// decide them yourself, any of the keys op, mma, dtype, a, b, acc, out, b_layout, c_layout, stages, consumers,
+/// cluster, k_step, schedule, swizzle. Wherever a SPEC stands, the path of a .toml file with the same keys may
+/// stand too.
+#[derive(Debug, Parser)]
+#[command(name = "bsr", version, after_help = EXAMPLES, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Plan(plan::Args),
+    Emit(emit::Args),
+    Run(run::Args),
+    Bench(bench::Args),
+    Doctor(doctor::Args),
+}
+
+/// Reads the command line, does what it says and answers with the exit code.
+pub(crate) fn main() -> ExitCode {
+    let mut out = stdout().lock();
+    let outcome = match Cli::parse().command {
+        Command::Plan(args) => plan::run(&args, &mut out),
+        Command::Emit(args) => emit::run(&args, &mut out),
+        Command::Run(args) => run::run(&args, &mut out),
+        Command::Bench(args) => bench::run(&args, &mut out),
+        Command::Doctor(args) => doctor::run(&args, &mut out),
+    };
+    let flushed = out.flush().map_err(Failure::from);
+    match outcome.and_then(|exit| flushed.map(|()| exit)) {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report().into(),
+    }
+}
+
+/// One line of an answer: a label and what it is.
+fn line(out: &mut dyn std::io::Write, label: &str, value: impl std::fmt::Display) -> std::io::Result<()> {
+    writeln!(out, "{label:<9} {value}")
+}
+
+/// Says something beside the answer, on stderr, whatever has become of stderr.
+fn say(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Names what could not be written.
+fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::BadInput, format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

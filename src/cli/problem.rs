@@ -1,0 +1,261 @@
+//! The PROBLEM flags: what is multiplied.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use bsr::read::{FillIn, Sparse};
+use bsr::{Bsr, Dense, Element, Layout, Pattern, Structure, f16, read};
+use clap::builder::RangedU64ValueParser;
+
+use super::exit::{Exit, Failure};
+
+/// No side of a matrix may be longer: the limit of the readers, and far beyond what a GPU holds.
+const LONGEST_SIDE: u64 = 1 << 27;
+/// A file whose largest magnitude lies outside these bounds is scaled, so that f16 holds it and its products.
+const MAGNITUDES: std::ops::RangeInclusive<f64> = 1.0 / 256.0..=256.0;
+
+fn side() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=LONGEST_SIDE)
+}
+
+/// C[M, N] = A[M, K] * B[K, N]: the sparse A from a pattern or a file, B drawn from N(0, 1).
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Problem")]
+pub(super) struct ProblemArgs {
+    /// Rows of A and C.
+    #[arg(long, default_value = "4096", value_parser = side(), value_name = "ROWS")]
+    m: usize,
+    /// Columns of B and C.
+    #[arg(long, default_value = "4096", value_parser = side(), value_name = "COLUMNS")]
+    n: usize,
+    /// Columns of A, rows of B; not necessarily a multiple of bk.
+    #[arg(long, default_value = "4096", value_parser = side(), value_name = "COLUMNS")]
+    k: usize,
+    /// Which blocks of A are stored: random:DENSITY, topk:BLOCKS (in each block row), window:FRACTION (around the
+    /// diagonal), causal, or powerlaw:DENSITY.
+    #[arg(long, default_value = "random:0.25")]
+    pattern: Pattern,
+    /// Take A from a file instead: Matrix Market .mtx, DLMC .smtx or scipy .npz (bsr, csr). Values are scaled by a
+    /// power of two if their largest magnitude is not between 1/256 and 256.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "k", "pattern"])]
+    matrix: Option<PathBuf>,
+    /// Seed of the pattern and of all values that are drawn.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+/// What is multiplied, before blocks and element types are chosen.
+#[derive(Debug)]
+pub(super) struct Problem {
+    source: Source,
+    pub(super) n: usize,
+    pub(super) seed: u64,
+}
+
+#[derive(Debug)]
+enum Source {
+    Pattern { pattern: Pattern, m: usize, k: usize },
+    /// `sparse` has been scaled by two to the power `exponent`.
+    File { path: PathBuf, sparse: Sparse, exponent: i32 },
+}
+
+impl Problem {
+    /// Reads the file, if there is one.
+    ///
+    /// # Errors
+    /// Bad input: a file that cannot be read or has no rows or no columns.
+    pub(super) fn new(args: &ProblemArgs) -> Result<Self, Failure> {
+        let source = match &args.matrix {
+            None => Source::Pattern { pattern: args.pattern, m: args.m, k: args.k },
+            Some(path) => file(path, args.seed)?,
+        };
+        Ok(Self { source, n: args.n, seed: args.seed })
+    }
+
+    /// Rows of A and C.
+    pub(super) fn m(&self) -> usize {
+        match &self.source {
+            Source::Pattern { m, .. } => *m,
+            Source::File { sparse, .. } => sparse.rows(),
+        }
+    }
+
+    /// Columns of A, rows of B.
+    pub(super) fn k(&self) -> usize {
+        match &self.source {
+            Source::Pattern { k, .. } => *k,
+            Source::File { sparse, .. } => sparse.cols(),
+        }
+    }
+
+    /// Makes sure that the problem can be had in these blocks, and in this machine's memory, without drawing values.
+    ///
+    /// # Errors
+    /// Bad input, with the arithmetic.
+    pub(super) fn check(&self, block: (usize, usize)) -> Result<(), Failure> {
+        let stored = match &self.source {
+            Source::Pattern { pattern, m, k } => pattern.structure(*m, *k, block, self.seed)?.stored(),
+            Source::File { .. } => self.a::<f16>(block)?.0.structure().stored(),
+        };
+        let (m, n, k) = (self.m() as u64, self.n as u64, self.k() as u64);
+        let bytes = [stored as u64, k * n, m * n].map(|elements| elements * 2);
+        match memory_available() {
+            Some(available) if bytes.iter().sum::<u64>() > available => Err(Failure::new(
+                Exit::BadInput,
+                format!(
+                    "the problem does not fit this machine's memory\n  A {} + B {} + C {} GB in 16-bit elements; {} GB are \
+                     available\n  help: smaller --m, --n or --k, or fewer blocks",
+                    gigabytes(bytes[0]),
+                    gigabytes(bytes[1]),
+                    gigabytes(bytes[2]),
+                    gigabytes(available)
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// A in these blocks, and for a file what the blocking costs.
+    ///
+    /// # Errors
+    /// Bad input: a pattern or a matrix that cannot be had in these blocks.
+    pub(super) fn a<T: Element>(&self, block: (usize, usize)) -> Result<(Bsr<T>, Option<FillIn>), Failure> {
+        match &self.source {
+            Source::Pattern { pattern, m, k } => Ok((Bsr::generate(*pattern, *m, *k, block, self.seed)?, None)),
+            Source::File { path, sparse, .. } => {
+                let (a, fill_in) = sparse
+                    .to_bsr(block)
+                    .map_err(|error| Failure::new(Exit::BadInput, format!("{}: {error}", path.display())))?;
+                Ok((a, Some(fill_in)))
+            }
+        }
+    }
+
+    /// B, row-major, drawn from N(0, 1).
+    pub(super) fn b<T: Element>(&self) -> Dense<T> {
+        Dense::normal(self.k(), self.n, Layout::RowMajor, self.seed)
+    }
+
+    /// A in words, once it is in blocks: `8 of 20 blocks of 512 x 112 stored (40.0 %), topk:4, seed 0`.
+    pub(super) fn a_words(&self, a: &Structure) -> String {
+        let (bm, bk) = a.block();
+        let scaled = match &self.source {
+            Source::File { exponent, .. } if *exponent != 0 => format!(", values * 2^{exponent}"),
+            _ => String::new(),
+        };
+        format!(
+            "{} of {} blocks of {bm} x {bk} stored ({:.1} %), {}, seed {}{scaled}",
+            a.nnzb(),
+            a.block_rows() * a.block_cols(),
+            100.0 * a.density(),
+            self.source,
+            self.seed
+        )
+    }
+
+    /// The pattern, or the name of the file.
+    pub(super) fn source(&self) -> String {
+        self.source.to_string()
+    }
+}
+
+/// The product in words.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (m, n, k) = (self.m(), self.n, self.k());
+        write!(f, "C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}]")
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pattern { pattern, .. } => pattern.fmt(f),
+            Self::File { path, .. } => match path.file_name() {
+                Some(name) => f.write_str(&name.to_string_lossy()),
+                None => path.display().fmt(f),
+            },
+        }
+    }
+}
+
+/// What the blocking of a file costs, in words.
+pub(super) fn fill_in_words(fill_in: &FillIn) -> String {
+    format!("{:.2} = {} stored values / {} nonzeros", fill_in.ratio(), fill_in.stored(), fill_in.true_nnz())
+}
+
+fn file(path: &Path, seed: u64) -> Result<Source, Failure> {
+    let sparse = read::load(path, seed)?;
+    if sparse.rows() == 0 || sparse.cols() == 0 {
+        return Err(Failure::new(
+            Exit::BadInput,
+            format!(
+                "{}: the matrix is {} x {}, there is nothing to multiply",
+                path.display(),
+                sparse.rows(),
+                sparse.cols()
+            ),
+        ));
+    }
+    let exponent = scale(sparse.largest());
+    Ok(Source::File { path: path.to_owned(), sparse: sparse.scaled(2_f64.powi(exponent)), exponent })
+}
+
+/// The power of two that brings `largest` to at most 1, or 0 where it may stay.
+fn scale(largest: f64) -> i32 {
+    if largest == 0.0 || MAGNITUDES.contains(&largest) { 0 } else { -(largest.log2().ceil() as i32).clamp(-1000, 1000) }
+}
+
+/// Bytes of memory that the system can give; `None` where it does not tell.
+fn memory_available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn problem(pattern: &str, m: usize, n: usize, k: usize) -> Problem {
+        Problem { source: Source::Pattern { pattern: pattern.parse().unwrap(), m, k }, n, seed: 0 }
+    }
+
+    #[test]
+    fn values_that_f16_cannot_multiply_are_scaled_by_a_power_of_two() {
+        assert_eq!(scale(1.0), 0);
+        assert_eq!(scale(256.0), 0);
+        assert_eq!(scale(0.0), 0);
+        assert_eq!(scale(257.0), -9);
+        assert_eq!(scale(2_f64.powi(40)), -40);
+        assert_eq!(scale(1e-3), 9);
+        for largest in [3e11, 7e-9, f64::MIN_POSITIVE, f64::MAX] {
+            let scaled = largest * 2_f64.powi(scale(largest));
+            assert!(scaled <= 1.0, "{largest} {scaled}");
+        }
+    }
+
+    #[test]
+    fn a_problem_says_what_it_is() {
+        let problem = problem("topk:4", 1024, 512, 1120);
+        assert_eq!(problem.to_string(), "C[1024, 512] = A[1024, 1120] * B[1120, 512]");
+        let (a, fill_in) = problem.a::<f16>((512, 112)).unwrap();
+        assert_eq!(problem.a_words(a.structure()), "8 of 20 blocks of 512 x 112 stored (40.0 %), topk:4, seed 0");
+        assert!(fill_in.is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused_before_anything_is_drawn() {
+        assert!(problem("topk:11", 1024, 512, 1120).check((512, 112)).is_err());
+        let huge = problem("random:0.000001", 1 << 27, 1 << 27, 1 << 27).check((512, 512));
+        let report = huge.unwrap_err();
+        assert_eq!(report.exit(), Exit::BadInput);
+        assert!(problem("topk:10", 1024, 512, 1120).check((512, 112)).is_ok());
+    }
+}

@@ -1,0 +1,220 @@
+//! ptxas: where it is, and what it says of a kernel.
+
+use std::env::consts::EXE_SUFFIX;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bsr::Ptx;
+
+use super::cannot_write;
+use super::exit::{Exit, Failure};
+
+/// NVIDIA's assembler from PTX to machine code.
+#[derive(Clone, Debug)]
+pub(super) struct Ptxas {
+    path: PathBuf,
+}
+
+impl Ptxas {
+    /// Finds ptxas: the file $PTXAS names, else the first in the places of [`places`].
+    ///
+    /// # Errors
+    /// Bad input, with the places searched.
+    pub(super) fn find() -> Result<Self, Failure> {
+        let env = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        if let Some(path) = env("PTXAS") {
+            let path = PathBuf::from(path);
+            return match path.is_file() {
+                true => Ok(Self { path }),
+                false => Err(Failure::new(
+                    Exit::BadInput,
+                    format!(
+                        "there is no ptxas at {}, where $PTXAS says\n  help: correct or unset $PTXAS",
+                        path.display()
+                    ),
+                )),
+            };
+        }
+        let found = places(env).into_iter().map(|place| place.join(format!("ptxas{EXE_SUFFIX}")));
+        found.into_iter().find(|path| path.is_file()).map(|path| Self { path }).ok_or_else(|| {
+            Failure::new(
+                Exit::BadInput,
+                "no ptxas: not in $PTXAS, on the PATH, in $CUDA_HOME/bin, in /usr/local/cuda/bin or in an active Python \
+                 environment\n  help: install the CUDA toolkit, or `pip install nvidia-cuda-nvcc` in a virtual environment",
+            )
+        })
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its version, for instance `13.0`; `None` if it does not say.
+    pub(super) fn version(&self) -> Option<String> {
+        let output = Command::new(&self.path).arg("--version").output().ok()?;
+        release(&String::from_utf8_lossy(&output.stdout))
+    }
+
+    /// Assembles a kernel for `target`, into `cubin` or only to see whether it can be.
+    ///
+    /// # Errors
+    /// Wrong: ptxas refuses the PTX, with what it says. Bad input: it cannot be started, or the file not written.
+    pub(super) fn assemble(&self, ptx: &Ptx, target: &str, cubin: Option<&Path>) -> Result<Assembled, Failure> {
+        let scratch =
+            tempfile::tempdir().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
+        let (source, built) = (scratch.path().join("kernel.ptx"), scratch.path().join("kernel.cubin"));
+        std::fs::write(&source, ptx.text()).map_err(|error| cannot_write(&source, &error))?;
+        let output = Command::new(&self.path)
+            .arg("--verbose")
+            .arg(format!("--gpu-name={target}"))
+            .arg("--output-file")
+            .args([&built, &source])
+            .output()
+            .map_err(|error| {
+                Failure::new(Exit::BadInput, format!("cannot start {}: {error}", self.path.display()))
+            })?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            let said = said.replace(&*source.to_string_lossy(), "the PTX");
+            return Err(Failure::new(Exit::Wrong, format!("ptxas refuses the PTX ({})\n{}", output.status, said.trim())));
+        }
+        if let Some(cubin) = cubin {
+            std::fs::copy(&built, cubin).map_err(|error| cannot_write(cubin, &error))?;
+        }
+        Ok(Assembled::read(&said))
+    }
+}
+
+/// The folders to search, in order.
+fn places(env: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = env("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(&env).map(PathBuf::from);
+    places.extend(homes.chain(["/usr/local/cuda".into()]).map(|home| home.join("bin")));
+    for root in ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(&env) {
+        // lib/python3.12/site-packages/nvidia/cu13/bin, or nvidia/cuda_nvcc/bin in the wheels of CUDA 12.
+        for python in folders(&Path::new(&root).join("lib"), "python") {
+            places.extend(folders(&python.join("site-packages/nvidia"), "cu").map(|package| package.join("bin")));
+        }
+    }
+    places
+}
+
+/// The folders in `parent` whose name begins with `start`, the greatest name first.
+fn folders(parent: &Path, start: &'static str) -> impl Iterator<Item = PathBuf> + use<> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(parent)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    found.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)));
+    found.sort();
+    found.into_iter().rev()
+}
+
+fn release(text: &str) -> Option<String> {
+    let after = text.split_once("release ")?.1;
+    Some(after.split([',', '\n']).next()?.trim().to_owned())
+}
+
+/// What ptxas says of a kernel it has assembled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Assembled {
+    registers: Option<u32>,
+    spill_bytes: u32,
+    warnings: Vec<String>,
+}
+
+impl Assembled {
+    /// Reads the messages of `ptxas --verbose`. What costs speed is said there as `info` with a number, `(C7510)`:
+    /// these count as warnings.
+    fn read(said: &str) -> Self {
+        let mut assembled = Self::default();
+        for line in said.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let before = |word: &str| {
+                let at = words.windows(2).position(|pair| pair[1].trim_end_matches(',') == word)?;
+                words[at].parse::<u32>().ok()
+            };
+            assembled.registers = before("registers").or(assembled.registers);
+            for pair in words.windows(4) {
+                if matches!(pair, [_, "bytes", "spill", _]) {
+                    assembled.spill_bytes += pair[0].parse::<u32>().unwrap_or(0);
+                }
+            }
+            if line.contains("(C") || line.starts_with("ptxas warning") {
+                let message = line.split_once(": ").map_or(line, |(_, message)| message);
+                assembled.warnings.push(message.trim().to_owned());
+            }
+        }
+        if assembled.spill_bytes > 0 {
+            assembled.warnings.push(format!("{} B of registers are spilled to memory", assembled.spill_bytes));
+        }
+        assembled
+    }
+
+    /// What costs speed: spills, and numbered diagnostics such as serialized WGMMAs.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+impl fmt::Display for Assembled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(registers) = self.registers {
+            write!(f, "{registers} registers, ")?;
+        }
+        write!(f, "{} B of spills, {} warnings", self.spill_bytes, self.warnings.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn registers_spills_and_numbered_diagnostics_are_read() {
+        let clean = "ptxas info    : 0 bytes gmem\n\
+                     ptxas info    : Compiling entry function 'k' for 'sm_90a'\n\
+                     ptxas info    : Function properties for k\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n\
+                     ptxas info    : Used 168 registers, used 1 barriers\n";
+        let read = Assembled::read(clean);
+        assert_eq!(read.to_string(), "168 registers, 0 B of spills, 0 warnings");
+
+        let bad = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n\
+                       16 bytes stack frame, 24 bytes spill stores, 8 bytes spill loads\n\
+                   ptxas info    : Used 90 registers\n";
+        let read = Assembled::read(bad);
+        assert_eq!((read.registers, read.spill_bytes), (Some(90), 32));
+        assert!(read.warnings()[0].starts_with("(C7510) Potential"), "{:?}", read.warnings());
+        assert_eq!(read.warnings().len(), 2);
+        assert_eq!(Assembled::read("").to_string(), "0 B of spills, 0 warnings");
+    }
+
+    #[test]
+    fn the_version_is_the_release() {
+        let text = "ptxas: NVIDIA (R) Ptx optimizing assembler\nCuda compilation tools, release 13.0, V13.0.88\n";
+        assert_eq!(release(text).as_deref(), Some("13.0"));
+        assert_eq!(release("something else"), None);
+    }
+
+    #[test]
+    fn the_places_follow_the_environment_in_order() {
+        let root = tempfile::tempdir().unwrap();
+        let wheel = root.path().join("lib/python3.12/site-packages/nvidia/cu13/bin");
+        std::fs::create_dir_all(&wheel).unwrap();
+        let env = |name: &str| match name {
+            "PATH" => std::env::join_paths(["/one", "/two"]).ok(),
+            "CUDA_HOME" => Some("/cuda".into()),
+            "VIRTUAL_ENV" => Some(root.path().into()),
+            _ => None,
+        };
+        let expected: Vec<PathBuf> = ["/one", "/two", "/cuda/bin", "/usr/local/cuda/bin"].map(Into::into).into();
+        let found = places(env);
+        assert_eq!(found[..4], expected);
+        assert_eq!(found[4..], [wheel]);
+        assert_eq!(places(|_| None), [PathBuf::from("/usr/local/cuda/bin")]);
+    }
+}

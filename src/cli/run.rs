@@ -1,0 +1,146 @@
+//! `bsr run SPEC`: multiplies once, holds the result against the reference, and tells how long it took.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bsr::bench::{InterleaveOptions, interleave};
+use bsr::gpu::Device;
+
+use super::case::Case;
+use super::check::CheckArgs;
+use super::device::{self, DeviceChoice};
+use super::exit::{Exit, Failure};
+use super::operands::Operands;
+use super::problem::{Problem, ProblemArgs, fill_in_words};
+use super::progress::Progress;
+use super::ptxas::Ptxas;
+use super::spec::{self, Planned};
+use super::{cannot_write, line, say};
+
+/// Multiply on the GPU and compare with an f64 reference.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bsr run \"bm = 512, bn = 128, bk = 112\"
+  bsr run \"bm = 512, bn = 128, bk = 112\" --m 1024 --n 512 --k 1120 --pattern topk:4
+  bsr run \"bm = 64, bn = 64, bk = 64, dtype = bf16\" --matrix weights.smtx --n 1000
+
+C is filled with NaN before the launch. Without a GPU the PTX is emitted, and assembled where there is a ptxas; the
+exit code is then 3. A result outside the tolerance exits with 1.")]
+pub(super) struct Args {
+    /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
+    spec: String,
+    #[command(flatten)]
+    problem: ProblemArgs,
+    #[command(flatten)]
+    check: CheckArgs,
+    /// What multiplies: auto, gpu, gpu:N or sim.
+    #[arg(long, default_value = "auto")]
+    device: DeviceChoice,
+    /// Write the PTX to this file.
+    #[arg(long, value_name = "FILE")]
+    ptx: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let planned = spec::plan(&args.spec)?;
+    let problem = Problem::new(&args.problem)?;
+    problem.check((planned.spec().bm as usize, planned.spec().bk as usize))?;
+    line(out, "spec", planned.spec())?;
+    line(out, "problem", &problem)?;
+    line(out, "kernel", planned.words())?;
+    if let Some(path) = &args.ptx {
+        std::fs::write(path, planned.ptx.text()).map_err(|error| cannot_write(path, &error))?;
+        line(out, "PTX", format_args!("{} B written to {}", planned.ptx.text().len(), path.display()))?;
+    }
+    match args.device.open(planned.plan.arch().target) {
+        Ok(device) => on(&device, planned, &problem, &args.check, out),
+        Err(none) if none.exit() == Exit::NoDevice => without(&none, args, &planned, out),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn on(
+    device: &Device,
+    planned: Planned,
+    problem: &Problem,
+    check: &CheckArgs,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let progress = Progress::new();
+    let mut operands = Operands::new(problem, device, check.rows, &progress);
+    let mut case = Case::new(planned, &mut operands)?;
+    progress.step("multiplying and comparing");
+    let verdict = case.check()?;
+    progress.done();
+
+    line(out, "A", problem.a_words(&case.facts.structure))?;
+    if let Some(fill_in) = &case.facts.fill_in {
+        line(out, "fill-in", fill_in_words(fill_in))?;
+    }
+    line(out, "device", device::words(device))?;
+    line(out, "checked", format_args!("{} against the f64 reference", case.rows))?;
+    let tolerance = check.tolerance(case.work.out);
+    verdict.judge(case.planned.ptx.entry(), tolerance)?;
+    line(out, "error", format_args!("{}; at most {tolerance:e} is right", verdict.comparison))?;
+    time(&mut case, device, tolerance, out)
+}
+
+/// Times the checked kernel, and checks what the timed launches left.
+fn time(case: &mut Case, device: &Device, tolerance: f64, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let opts = InterleaveOptions {
+        min_repeats: 10,
+        max_repeats: 100,
+        time_limit: Duration::from_secs(2),
+        ..InterleaveOptions::default()
+    };
+    case.poison()?;
+    let timings = interleave(&mut [case.candidate()], &opts, device)?;
+    case.verdict()?.judge(case.planned.ptx.entry(), tolerance)?;
+    if let Some(timing) = timings.first() {
+        let us = timing.summary();
+        line(
+            out,
+            "time",
+            format_args!(
+                "{:.1} us, median of {} from a cold L2 cache (p10 {:.1}, p90 {:.1})",
+                us.median, us.samples, us.p10, us.p90
+            ),
+        )?;
+        line(
+            out,
+            "rate",
+            format_args!(
+                "{:.1} TFLOP/s executed, {:.0} GB/s",
+                timing.tflops(case.work.executed_flops()),
+                case.work.hbm_gbs(us.median)
+            ),
+        )?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Without a device: says so, and shows that the kernel can be had all the same.
+fn without(none: &Failure, args: &Args, planned: &Planned, out: &mut dyn Write) -> Result<Exit, Failure> {
+    out.flush()?;
+    say(format_args!("no device, so nothing is multiplied: {}", none.first_line()));
+    if args.ptx.is_none() {
+        let lines = planned.ptx.text().lines().count();
+        line(
+            out,
+            "PTX",
+            format_args!("{} B, {lines} lines; --ptx FILE writes them", planned.ptx.text().len()),
+        )?;
+    }
+    match Ptxas::find() {
+        Ok(ptxas) => {
+            let assembled = ptxas.assemble(&planned.ptx, planned.plan.arch().target, None)?;
+            let version = ptxas.version().unwrap_or_default();
+            line(out, "ptxas", format_args!("{version} assembles it: {assembled}"))?;
+            assembled.warnings().iter().try_for_each(|warning| line(out, "warning", warning))?;
+        }
+        Err(missing) => line(out, "ptxas", format_args!("not assembled: {}", missing.first_line()))?,
+    }
+    Ok(Exit::NoDevice)
+}

@@ -1,0 +1,78 @@
+//! The SPEC argument: text or the path of a TOML file, read and planned, with every error on its own place.
+
+use std::path::Path;
+
+use bsr::spec::LocatedSpec;
+use bsr::{Arch, KernelSpec, Plan, Ptx};
+
+use super::exit::{Exit, Failure};
+
+/// A spec, its plan and its PTX.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    pub(super) plan: Plan,
+    pub(super) ptx: Ptx,
+}
+
+impl Planned {
+    /// What was asked.
+    pub(super) fn spec(&self) -> &KernelSpec {
+        self.plan.spec()
+    }
+
+    /// The kernel in a few words: its name and the fingerprint of its PTX.
+    pub(super) fn words(&self) -> String {
+        format!("{}, PTX {}", self.ptx.entry(), self.ptx.fingerprint())
+    }
+}
+
+/// Reads and plans one SPEC argument.
+///
+/// # Errors
+/// Bad input: everything wrong with the text, or every reason why it cannot be planned, under the guilty word.
+pub(super) fn plan(argument: &str) -> Result<Planned, Failure> {
+    let located = locate(argument)?;
+    let plan = Plan::new(&located.spec(), &Arch::SM_90A).map_err(|errors| {
+        let reports: Vec<String> = errors
+            .iter()
+            .map(|error| {
+                let help: Vec<String> = error.help().map(Into::into).into_iter().collect();
+                located.blame(error.key(), &error.to_string(), &help)
+            })
+            .collect();
+        Failure::reported(Exit::BadInput, reports.join("\n\n"))
+    })?;
+    let ptx = plan.ptx();
+    Ok(Planned { plan, ptx })
+}
+
+fn locate(argument: &str) -> Result<LocatedSpec, Failure> {
+    let bad_spec = |errors: &dyn std::fmt::Display| Failure::reported(Exit::BadInput, errors.to_string());
+    if !is_file(argument) {
+        return LocatedSpec::from_text(argument).map_err(|errors| bad_spec(&errors));
+    }
+    let text = std::fs::read_to_string(argument)
+        .map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {argument}: {error}")))?;
+    match LocatedSpec::from_toml(&text) {
+        Ok(located) => Ok(located.named(argument)),
+        Err(errors) => Err(bad_spec(&errors.named(argument))),
+    }
+}
+
+/// No text of the grammar ends in `.toml`: a value is a number or one of a few words.
+fn is_file(argument: &str) -> bool {
+    Path::new(argument).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_told_from_text_by_its_end() {
+        assert!(is_file("kernels/flagship.toml"));
+        assert!(is_file("A.TOML"));
+        assert!(!is_file("bm = 512, bn = 128, bk = 112"));
+        assert!(!is_file("toml"));
+    }
+}
