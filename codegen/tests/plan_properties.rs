@@ -17,7 +17,7 @@ const SHARED: u64 = 232_448;
 const REGISTERS: u64 = 65_536;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_spec_is_planned_within_the_limits_or_refused_with_help(spec in any_spec()) {
@@ -85,7 +85,6 @@ fn a_kernel_is_made_in_milliseconds() {
 }
 
 fn check_plan(plan: &Plan) {
-    if plan.spec().bn > 256 && plan.spec().bn != 512 { return; }
     let ptx = plan.ptx();
     let text = ptx.text();
     let spec = plan.spec();
@@ -143,9 +142,8 @@ fn check_maps(plan: &Plan) -> [TensorMap; 3] {
 /// A full barrier expects exactly the bytes of the boxes that reach it: its own CTA's, and with multicast those of
 /// every CTA of the cluster. Returns that number.
 fn check_transactions(spec: &KernelSpec, text: &str, maps: &[TensorMap; 3], cluster: u64) -> u64 {
-    let bytes = |map: &TensorMap| {
-        u64::from(map.box_dims[0]) * u64::from(map.box_dims[1]) * u64::from(map.dtype.bytes())
-    };
+    let bytes =
+        |map: &TensorMap| u64::from(map.box_dims[0]) * u64::from(map.box_dims[1]) * u64::from(map.dtype.bytes());
     let mut fills: Vec<(u64, u64)> = vec![];
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -205,8 +203,8 @@ fn any_spec() -> impl Strategy<Value = KernelSpec> {
     let size = || {
         prop_oneof![
             6 => (1u32..=32).prop_map(|i| i * 16),
-            1 => 1u32..=600,
-            1 => select(vec![1, 8, 1024, u32::MAX - 15, u32::MAX]),
+            1 => 0u32..=600,
+            1 => select(vec![0, 1, 8, 1024, u32::MAX - 15, u32::MAX]),
         ]
     };
     let knob = |usual: &'static [u32]| {
@@ -304,7 +302,5 @@ fn line_with<'t>(text: &'t str, word: &str) -> &'t str {
 
 /// The whole numbers of a line, in order; digits inside of words are not numbers.
 fn numbers(line: &str) -> Vec<u64> {
-    line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .filter_map(|word| word.parse().ok())
-        .collect()
+    line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter_map(|word| word.parse().ok()).collect()
 }

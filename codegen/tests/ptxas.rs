@@ -18,13 +18,41 @@ use bsr_codegen::{Arch, KernelSpec, Plan};
 
 #[test]
 fn every_plan_of_the_matrix_assembles_cleanly() {
+    assemble_all(&matrix::plans(), "matrix");
+}
+
+/// Minutes long: `cargo test -p bsr-codegen --test ptxas -- --ignored`.
+#[test]
+#[ignore = "thousands of kernels"]
+fn every_size_type_and_layout_assembles_cleanly() {
+    let mut plans = vec![];
+    for (bm, bn, bk) in sizes() {
+        for types in ["", ", dtype = bf16, out = f32"] {
+            for layouts in ["", ", b_layout = col, c_layout = col"] {
+                for knob in ["", ", cluster = 2"] {
+                    let text = format!("bm = {bm}, bn = {bn}, bk = {bk}{types}{layouts}{knob}");
+                    let spec: KernelSpec = text.parse().unwrap();
+                    plans.extend(Plan::new(&spec, &Arch::SM_90A));
+                }
+            }
+        }
+    }
+    assemble_all(&plans, "everything");
+}
+
+fn sizes() -> impl Iterator<Item = (u32, u32, u32)> {
+    let bms = (1..=8).map(|i| i * 64);
+    let bns = [16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 512];
+    let bks = [16, 48, 64, 112, 240];
+    bms.flat_map(move |bm| bns.into_iter().flat_map(move |bn| bks.map(|bk| (bm, bn, bk))))
+}
+
+fn assemble_all(plans: &[Plan], name: &str) {
     let Some(ptxas) = ptxas() else { return };
-    let plans = matrix::plans();
     let (next, bad) = (AtomicUsize::new(0), Mutex::new(vec![]));
     let work = |folder: &Path| {
         while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let ptx = plan.ptx();
-            let complaints = ptxas.assemble(plan, ptx.text(), folder);
+            let complaints = ptxas.assemble(plan, plan.ptx().text(), folder);
             if !complaints.is_empty() {
                 let (spec, lines) = (plan.spec(), complaints.join("\n    "));
                 bad.lock().unwrap().push(format!("{spec}\n    {lines}"));
@@ -34,17 +62,13 @@ fn every_plan_of_the_matrix_assembles_cleanly() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for thread in 0..threads {
-            let folder = folder(&format!("matrix-{thread}"));
+            let (folder, work) = (folder(&format!("{name}-{thread}")), &work);
             scope.spawn(move || work(&folder));
         }
     });
-    let bad = bad.into_inner().unwrap();
-    tell(&format!(
-        "{}: {} plans assembled, {} of them badly",
-        ptxas.version,
-        plans.len(),
-        bad.len()
-    ));
+    let mut bad = bad.into_inner().unwrap();
+    bad.sort();
+    tell(&format!("{}: {} plans assembled, {} of them badly", ptxas.version, plans.len(), bad.len()));
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
@@ -92,10 +116,7 @@ fn logs_are_read_to_the_letter() {
             "ptxas info    : 0 bytes gmem",
             "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized",
         ),
-        (
-            "ptxas info    : 0 bytes gmem",
-            "ptxas info    : (C7602) Register cap too low",
-        ),
+        ("ptxas info    : 0 bytes gmem", "ptxas info    : (C7602) Register cap too low"),
     ] {
         let log = clean.replace(from, to);
         assert_ne!(complaints(&log), [""; 0], "{to}");
@@ -145,8 +166,7 @@ impl Ptxas {
             .args([&image, &source])
             .output()
             .unwrap();
-        let log = String::from_utf8_lossy(&output.stderr).into_owned()
-            + &String::from_utf8_lossy(&output.stdout);
+        let log = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
             return vec![format!("{}: {log}", output.status)];
         }
@@ -159,9 +179,8 @@ fn complaints(log: &str) -> Vec<String> {
     let mut spills_known = false;
     let mut complaints = vec![];
     for line in log.lines().map(str::trim) {
-        let numbered = line
-            .match_indices("(C7")
-            .any(|(at, _)| line[at + 3..].starts_with(|c: char| c.is_ascii_digit()));
+        let numbered =
+            line.match_indices("(C7").any(|(at, _)| line[at + 3..].starts_with(|c: char| c.is_ascii_digit()));
         let spills = line.contains("bytes spill stores");
         spills_known |= spills;
         let clean = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads";

@@ -13,20 +13,8 @@ fn every_plan_of_the_matrix_renders_tidily() {
     for plan in matrix::plans() {
         let (spec, ptx) = (plan.spec(), plan.ptx());
         let text = ptx.text();
-        let found = [
-            head(&plan, text),
-            whitespace(text),
-            leftovers(text),
-            registers(text),
-            labels(text),
-            braces(text),
-        ];
-        complaints.extend(
-            found
-                .into_iter()
-                .flatten()
-                .map(|what| format!("{spec}\n    {what}")),
-        );
+        let found = [head(&plan, text), whitespace(text), leftovers(text), registers(text), labels(text), braces(text)];
+        complaints.extend(found.into_iter().flatten().map(|what| format!("{spec}\n    {what}")));
         assert_eq!(plan.ptx(), ptx, "{spec}: the same plan, another text");
     }
     assert!(
@@ -47,16 +35,8 @@ fn the_matrix_reaches_every_value_of_every_axis() {
     assert!(axis(&|s| s.bk.to_string()) >= 9, "bk");
     assert_eq!(axis(&|s| s.bn.to_string()), 8, "bn");
     assert_eq!(axis(&|s| format!("{} {}", s.a, s.out)), 6, "types");
-    assert_eq!(
-        axis(&|s| format!("{} {}", s.b_layout, s.c_layout)),
-        4,
-        "layouts"
-    );
-    assert_eq!(
-        axis(&|s| format!("{} {}", s.out, s.c_layout)),
-        6,
-        "stagings"
-    );
+    assert_eq!(axis(&|s| format!("{} {}", s.b_layout, s.c_layout)), 4, "layouts");
+    assert_eq!(axis(&|s| format!("{} {}", s.out, s.c_layout)), 6, "stagings");
     assert!(axis(&|s| format!("{:?}", s.cluster)) >= 4, "cluster");
     assert!(axis(&|s| format!("{:?}", s.stages)) >= 5, "stages");
     assert!(axis(&|s| format!("{:?}", s.k_step)) >= 5, "k_step");
@@ -69,15 +49,9 @@ fn equal_texts_have_equal_fingerprints_and_others_do_not() {
     let mut seen = BTreeMap::new();
     for plan in matrix::plans() {
         let print = plan.ptx().fingerprint().to_owned();
-        assert!(
-            print.len() == 16 && print.bytes().all(|b| b.is_ascii_hexdigit()),
-            "{print}"
-        );
+        assert!(print.len() == 16 && print.bytes().all(|b| b.is_ascii_hexdigit()), "{print}");
         let twin = seen.insert(print, *plan.spec());
-        assert_eq!(
-            twin, None,
-            "the head of the text is its spec, so no two are alike"
-        );
+        assert_eq!(twin, None, "the head of the text is its spec, so no two are alike");
     }
 }
 
@@ -85,9 +59,7 @@ fn equal_texts_have_equal_fingerprints_and_others_do_not() {
 fn head(plan: &Plan, text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().take(5).collect();
     let mut wrong = vec![];
-    let written = lines[0]
-        .strip_prefix("// ")
-        .and_then(|spec| spec.parse().ok());
+    let written = lines[0].strip_prefix("// ").and_then(|spec| spec.parse().ok());
     if written != Some(*plan.spec()) {
         wrong.push(format!("line 1 is not the spec: {}", lines[0]));
     }
@@ -144,25 +116,11 @@ fn whitespace(text: &str) -> Vec<String> {
 
 /// Nothing of the templates' language, no value that a number was not found for.
 fn leftovers(text: &str) -> Vec<String> {
-    [
-        "<%",
-        "%>",
-        "<#",
-        "#>",
-        "{{",
-        "}}",
-        "undefined",
-        "None",
-        "Some(",
-        "null",
-        "NaN",
-        "[object",
-        "[array",
-    ]
-    .into_iter()
-    .filter(|word| text.contains(word))
-    .map(|word| format!("`{word}` in the text"))
-    .collect()
+    ["<%", "%>", "<#", "#>", "{{", "}}", "undefined", "None", "Some(", "null", "NaN", "[object", "[array"]
+        .into_iter()
+        .filter(|word| text.contains(word))
+        .map(|word| format!("`{word}` in the text"))
+        .collect()
 }
 
 /// What is declared is what is named: every register, and every family up to its last member.
@@ -197,17 +155,9 @@ fn registers(text: &str) -> Vec<String> {
             }
         }
     }
-    let list = |names: Vec<&String>, what: &str| {
-        (!names.is_empty()).then(|| format!("registers {what}: {names:?}"))
-    };
-    let undeclared = list(
-        used.difference(&declared).collect(),
-        "used and not declared",
-    );
-    let unused = list(
-        wanted.difference(&used).collect(),
-        "declared and not used",
-    );
+    let list = |names: Vec<&String>, what: &str| (!names.is_empty()).then(|| format!("registers {what}: {names:?}"));
+    let undeclared = list(used.difference(&declared).collect(), "used and not declared");
+    let unused = list(wanted.difference(&used).collect(), "declared and not used");
     undeclared.into_iter().chain(unused).collect()
 }
 
@@ -222,12 +172,7 @@ fn labels(text: &str) -> Vec<String> {
                 wrong.push(format!("label {label} is defined twice"));
             }
         } else if let Some((_, target)) = code.split_once("bra") {
-            targets.insert(
-                target
-                    .trim_start_matches(".uni")
-                    .trim()
-                    .trim_end_matches(';'),
-            );
+            targets.insert(target.trim_start_matches(".uni").trim().trim_end_matches(';'));
         }
     }
     // Labels that only say where we are may be fallen into.
@@ -237,11 +182,7 @@ fn labels(text: &str) -> Vec<String> {
             wrong.push(format!("nothing branches to {label}"));
         }
     }
-    wrong.extend(
-        targets
-            .difference(&defined)
-            .map(|t| format!("no label {t}")),
-    );
+    wrong.extend(targets.difference(&defined).map(|t| format!("no label {t}")));
     wrong
 }
 

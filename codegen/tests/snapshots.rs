@@ -80,10 +80,7 @@ fn producers() {
         "bm = 512, bn = 128, bk = 112, b_layout = col",
     ] {
         let ptx = plan(text).ptx();
-        golden(
-            &format!("producer_{}", file_name(text)),
-            section(ptx.text(), "Producer"),
-        );
+        golden(&format!("producer_{}", file_name(text)), section(ptx.text(), "Producer"));
     }
 }
 
@@ -97,10 +94,7 @@ fn prologues() {
         "bm = 128, bn = 128, bk = 64, stages = 2",
     ] {
         let ptx = plan(text).ptx();
-        golden(
-            &format!("prologue_{}", file_name(text)),
-            section(ptx.text(), "Prologue"),
-        );
+        golden(&format!("prologue_{}", file_name(text)), section(ptx.text(), "Prologue"));
     }
 }
 
@@ -138,10 +132,7 @@ fn multiplies() {
             .lines()
             .filter(|line| ["wgmma", "rd_a", "rd_b", "rd_desc"].iter().any(|w| line.contains(w)))
             .collect();
-        golden(
-            &format!("multiply_{}", file_name(text)),
-            &(lines.join("\n") + "\n"),
-        );
+        golden(&format!("multiply_{}", file_name(text)), &(lines.join("\n") + "\n"));
     }
 }
 
@@ -149,10 +140,7 @@ fn multiplies() {
 fn plans_accepted() {
     for text in ACCEPTED {
         let plan = plan(text);
-        golden(
-            &format!("plan_{}", file_name(text)),
-            &format!("{}\n{}\n\n{plan}", plan.spec(), plan.summary()),
-        );
+        golden(&format!("plan_{}", file_name(text)), &format!("{}\n{}\n\n{plan}", plan.spec(), plan.summary()));
     }
 }
 
@@ -171,14 +159,7 @@ fn plans_refused() {
 /// The numbers that go to the driver, for a ragged problem.
 #[test]
 fn launches() {
-    let problem = Problem {
-        m: 1000,
-        n: 999,
-        k: 1001,
-        nnzb: 17,
-        ldb: 1008,
-        ldc: 1008,
-    };
+    let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, ldb: 1008, ldc: 1008 };
     let mut all = String::new();
     for text in WHOLE {
         let launch = plan(text).launch(&problem, 60);
@@ -199,11 +180,7 @@ fn plan(text: &str) -> Plan {
 /// `bm = 64, bn = 256, bk = 64, b_layout = col` is `64x256x64_b_layout_col`.
 fn file_name(text: &str) -> String {
     let mut parts = text.split(", ").map(|part| part.replace(" = ", "_"));
-    let sizes: Vec<String> = parts
-        .by_ref()
-        .take(3)
-        .map(|part| part[3..].to_owned())
-        .collect();
+    let sizes: Vec<String> = parts.by_ref().take(3).map(|part| part[3..].to_owned()).collect();
     let rest: Vec<String> = parts.collect();
     [vec![sizes.join("x")], rest].concat().join("_")
 }
@@ -211,9 +188,8 @@ fn file_name(text: &str) -> String {
 /// The lines of the section whose heading starts with `name`, heading included.
 fn section<'t>(text: &'t str, name: &str) -> &'t str {
     let mark = "    // ---- ";
-    let start = text
-        .find(&format!("{mark}{name}"))
-        .unwrap_or_else(|| panic!("no section `{name}` in\n{}", headings(text)));
+    let start =
+        text.find(&format!("{mark}{name}")).unwrap_or_else(|| panic!("no section `{name}` in\n{}", headings(text)));
     let rest = &text[start..];
     rest[1..].find(mark).map_or(rest, |end| &rest[..end + 1])
 }

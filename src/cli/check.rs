@@ -130,7 +130,7 @@ fn spread(a: &Structure, count: usize) -> Vec<usize> {
     let mut fraction = 0_u64;
     while rows.len() < count {
         fraction = fraction.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        rows.insert((u128::from(fraction) * of as u128 >> 64) as usize);
+        rows.insert(((u128::from(fraction) * of as u128) >> 64) as usize);
     }
     rows.into_iter().collect()
 }

@@ -54,6 +54,11 @@ impl Failure {
         line.strip_prefix("error: ").unwrap_or(line)
     }
 
+    /// The whole report.
+    pub(super) fn into_report(self) -> String {
+        self.report
+    }
+
     /// The exit code.
     pub(super) fn exit(&self) -> Exit {
         self.exit

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! plan, emit          SPEC -> Plan -> PTX                      (ptxas)
-//! run, bench          SPEC, PROBLEM -> Case -> check -> time   (problem, operands, case, check, device)
+//! run, bench          SPEC, PROBLEM -> Case -> check -> time   (problem, operands, case, check; dense, report)
 //! doctor              what works on this machine
 //! ```
 
 mod bench;
 mod case;
 mod check;
+mod dense;
 mod device;
 mod doctor;
 mod dtypes;
@@ -19,6 +20,7 @@ mod plan;
 mod problem;
 mod progress;
 mod ptxas;
+mod report;
 mod run;
 mod spec;
 

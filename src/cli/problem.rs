@@ -44,6 +44,13 @@ pub(super) struct ProblemArgs {
     seed: u64,
 }
 
+impl ProblemArgs {
+    /// The seed.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+}
+
 /// What is multiplied, before blocks and element types are chosen.
 #[derive(Debug)]
 pub(super) struct Problem {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bsr::spec::LocatedSpec;
 use bsr::{Arch, KernelSpec, Plan, Ptx};
+use bsr_codegen::emit::fingerprint;
 
 use super::exit::{Exit, Failure};
 
@@ -18,6 +19,11 @@ impl Planned {
     /// What was asked.
     pub(super) fn spec(&self) -> &KernelSpec {
         self.plan.spec()
+    }
+
+    /// Digest of the plan: of its table, which holds every number.
+    pub(super) fn fingerprint(&self) -> String {
+        fingerprint(&self.plan.to_string())
     }
 
     /// The kernel in a few words: its name and the fingerprint of its PTX.

@@ -8,15 +8,9 @@ use crate::plan::{OperandTile, Plan, Share};
 /// A coordinate outside every matrix (2^30; the runtime keeps M, N and K below it): TMA fills with zeros.
 const OUTSIDE: u32 = 1 << 30;
 
-/// Warps that issue loads: one warp alone would take as long to issue a stage of small boxes as WGMMA to use it.
-const WARPS: u32 = 4;
-
 /// The producer's part of the context.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Producer {
-    warps: u32,
-    load_count: usize,
-    issuers: Vec<String>,
     group_comment: String,
     adopt: Vec<String>,
     slots: Vec<Slot>,
@@ -42,7 +36,6 @@ struct Step {
 /// One TMA load.
 #[derive(Clone, Debug, Serialize)]
 struct Load {
-    issuer: String,
     setup: Vec<String>,
     destination: String,
     map: &'static str,
@@ -55,15 +48,7 @@ struct Load {
 impl Producer {
     pub(super) fn new(plan: &Plan) -> Self {
         let k = &plan.kloop;
-        let steps: Vec<Step> = (0..k.steps).map(|step| fill(plan, step)).collect();
-        let load_count = steps[0].loads.len();
-        let warps = (load_count as u32).min(WARPS);
         Self {
-            warps,
-            load_count,
-            issuers: (0..warps)
-                .map(|warp| format!("setp.eq.and.u32 %p_issue{warp}, %r_warp, {warp}, %p_lead"))
-                .collect(),
             group_comment: match (k.slots, k.steps) {
                 (1, 1) => "A block fills one stage.".to_owned(),
                 (1, n) => format!("A block fills {n} stages of {} of K (the last {}).", k.k_step, k.last),
@@ -71,8 +56,8 @@ impl Producer {
             },
             adopt: adopt(plan),
             slots: (0..k.slots).map(|slot| find(plan, slot)).collect(),
-            steps,
-            row_advance: k.slots * plan.spec.bm,
+            steps: (0..k.steps).map(|step| fill(plan, step)).collect(),
+            row_advance: k.slots * plan.spec.bm / plan.a.fold,
             slot_count: k.slots,
         }
     }
@@ -80,6 +65,14 @@ impl Producer {
 
 /// The coordinates of a new tile: A's row, B's column, each moved to this CTA's part where a cluster shares.
 fn adopt(plan: &Plan) -> Vec<String> {
+    let mut lines = adopt_unfolded(plan);
+    if plan.a.fold > 1 {
+        lines.push(format!("shr.u32 %r_a_row, %r_a_row, {}", plan.a.fold.trailing_zeros()));
+    }
+    lines
+}
+
+fn adopt_unfolded(plan: &Plan) -> Vec<String> {
     if plan.tiling.share == Share::Nothing {
         vec!["mov.u32 %r_a_row, %r_next_a_row".to_owned(), "mov.u32 %r_b_col, %r_next_c_col".to_owned()]
     } else {
@@ -126,9 +119,9 @@ fn find(plan: &Plan, slot: u32) -> Slot {
     lines.push(format!("shfl.sync.idx.b32 %r_t, %r_cols, {index}, 31, 0xffffffff"));
     lines.push(format!("mul.lo.u32 %r_t, %r_t, {}", plan.spec.bk));
     lines.push(format!("selp.u32 %r_b_k{slot}, %r_t, {OUTSIDE}, %p_t"));
-    lines.push(format!("selp.u32 %r_a_k{slot}, 0, {}, %p_t", plan.spec.bk));
+    lines.push(format!("selp.u32 %r_a_k{slot}, 0, {}, %p_t", plan.spec.bk * plan.a.fold));
     if slot > 0 {
-        lines.push(format!("add.u32 %r_a_row{slot}, %r_a_row, {}", slot * plan.spec.bm));
+        lines.push(format!("add.u32 %r_a_row{slot}, %r_a_row, {}", slot * plan.spec.bm / plan.a.fold));
     }
     Slot { lines }
 }
@@ -138,9 +131,6 @@ fn fill(plan: &Plan, step: u32) -> Step {
     for slot in 0..plan.kloop.slots {
         loads.extend(loads_a(plan, step, slot));
         loads.extend(loads_b(plan, step, slot));
-    }
-    for (i, load) in loads.iter_mut().enumerate() {
-        load.issuer = format!("%p_issue{}", i as u32 % WARPS);
     }
     let k = &plan.kloop;
     Step {
@@ -214,7 +204,6 @@ fn load(
         _ => "",
     };
     Load {
-        issuer: String::new(),
         setup,
         destination,
         map,

@@ -46,6 +46,7 @@ templates! {
     "store_pass.ptx" = "sections/store_pass",
     "step.ptx" = "sections/step",
     "staging_16_row.ptx" = "sections/staging_16_row",
+    "unfold_rows.ptx" = "sections/unfold_rows",
     "staging_16_col.ptx" = "sections/staging_16_col",
     "staging_32_row.ptx" = "sections/staging_32_row",
     "staging_32_col.ptx" = "sections/staging_32_col",

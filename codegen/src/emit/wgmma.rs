@@ -123,7 +123,7 @@ impl Order {
             opening: if plan.epilogue.deferred { plan.epilogue.passes() } else { 1 },
             distinct: if k.uniform() { 1 } else { k.steps },
             counted: if k.uniform() { k.steps } else { 1 },
-            lag: plan.tiling.roles.consumers == 1 || std::env::var("BSR_LAG").is_ok(),
+            lag: plan.tiling.roles.consumers == 1,
         }
     }
 

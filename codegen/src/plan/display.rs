@@ -102,8 +102,8 @@ impl Plan {
                     tile.rows,
                     tile.span,
                     if tile.major == Major::K { "K-major" } else { "N-major" },
-                    tile.span_elements(),
-                    tile.box_rows
+                    tile.span_elements() * tile.fold,
+                    tile.box_rows / tile.fold
                 ),
             );
         }

@@ -115,14 +115,14 @@ impl Plan {
     }
 
     fn map_a(&self, problem: &Problem) -> TensorMap {
-        let bk = u64::from(self.spec.bk);
+        let (bk, fold) = (u64::from(self.spec.bk), u64::from(self.a.fold));
         TensorMap {
             operand: Operand::A,
             dtype: self.spec.a,
-            dims: [bk, (problem.nnzb * u64::from(self.spec.bm)).max(1)],
-            row_stride_bytes: bk * u64::from(self.spec.a.bytes()),
-            box_dims: [self.a.span_elements(), self.a.box_rows],
-            swizzle_bytes: self.a.span,
+            dims: [bk * fold, (problem.nnzb * u64::from(self.spec.bm) / fold).max(1)],
+            row_stride_bytes: bk * fold * u64::from(self.spec.a.bytes()),
+            box_dims: [self.a.span_elements() * self.a.fold, self.a.box_rows / self.a.fold],
+            swizzle_bytes: self.a.span * self.a.fold,
         }
     }
 

@@ -33,6 +33,10 @@ pub(crate) struct OperandTile {
     pub(crate) panels: u32,
     /// Rows of the TMA box (a box is one span wide).
     pub(crate) box_rows: u32,
+    /// Rows that lie side by side in one row of a TMA box. A block 32 or 16 columns wide is contiguous memory:
+    /// seen as rows of 128 bytes it loads at full speed, where rows of 64 or 32 bytes would not. See
+    /// [`OperandTile::row_permutation`].
+    pub(crate) fold: u32,
     /// Panels, and boxes along a panel's rows, that one CTA loads.
     pub(crate) loads: (u32, u32),
 }
@@ -51,6 +55,15 @@ impl OperandTile {
     /// Bytes of the tile.
     pub(crate) fn bytes(&self) -> u32 {
         self.panels * self.panel_bytes()
+    }
+
+    /// Which rows of A a folded tile's rows are: WGMMA's row `q` is A's row `q ^ ((q >> 3) & mask)`.
+    ///
+    /// TMA swizzles the folded rows over 128 bytes, XORing address bits 4-6 with bits 7-9; WGMMA undoes the
+    /// swizzle of its own, narrower span. The bits in which the two differ are row bits: a permutation of rows
+    /// within groups of 8, which the epilogue undoes.
+    pub(crate) fn row_permutation(&self) -> u32 {
+        self.fold - 1
     }
 
     /// Byte offset of element `k` of the K extent.
@@ -93,12 +106,18 @@ pub(crate) fn plan_a(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop, errors: 
     let span = span(spec, kloop.k_step, errors);
     let parts = if tiling.share == Share::A { tiling.cluster } else { 1 };
     let panels = (kloop.k_step * 2).div_ceil(span);
+    // The epilogue undoes the row permutation where it addresses rows one by one: in 16-bit row-major staging.
+    let folds = spec.swizzle.is_none()
+        && spec.bk * 2 == span
+        && spec.c_layout == Layout::RowMajor
+        && spec.out.bytes() == 2;
     OperandTile {
         major: Major::K,
         span,
         rows: tiling.cta_m,
         panels,
         box_rows: tiling.cta_m / parts,
+        fold: if folds { 128 / span } else { 1 },
         loads: (panels, 1),
     }
 }
@@ -122,6 +141,7 @@ pub(crate) fn plan_b(
                 rows: kloop.k_step,
                 panels,
                 box_rows: kloop.k_step,
+                fold: 1,
                 loads: ((panels / parts).max(1), 1),
             }
         }
@@ -136,6 +156,7 @@ pub(crate) fn plan_b(
                 rows: tiling.cta_n,
                 panels,
                 box_rows,
+                fold: 1,
                 loads: (panels, rows.div_ceil(box_rows)),
             }
         }

@@ -5,20 +5,9 @@ use bsr_codegen::{Arch, KernelSpec, Plan, PlanErrors};
 const BM: [u32; 7] = [64, 128, 192, 256, 320, 448, 512];
 const BK: [u32; 9] = [16, 32, 48, 64, 80, 112, 128, 240, 512];
 const BN: [u32; 8] = [128, 64, 256, 32, 192, 16, 384, 512];
-const TYPES: [&str; 6] = [
-    "",
-    "dtype = bf16",
-    "out = f32",
-    "dtype = bf16, out = f32",
-    "out = bf16",
-    "dtype = bf16, out = f16",
-];
-const LAYOUTS: [&str; 4] = [
-    "",
-    "b_layout = col",
-    "c_layout = col",
-    "b_layout = col, c_layout = col",
-];
+const TYPES: [&str; 6] =
+    ["", "dtype = bf16", "out = f32", "dtype = bf16, out = f32", "out = bf16", "dtype = bf16, out = f16"];
+const LAYOUTS: [&str; 4] = ["", "b_layout = col", "c_layout = col", "b_layout = col, c_layout = col"];
 const KNOBS: [&str; 13] = [
     "",
     "cluster = 1",
@@ -82,10 +71,8 @@ const CHOSEN: [&str; 38] = [
 /// that share no factor, so that neighbours differ in everything. Where a combination cannot be planned the walk
 /// goes on to the next one.
 pub(crate) fn plans() -> Vec<Plan> {
-    let mut plans: Vec<Plan> = CHOSEN
-        .into_iter()
-        .map(|text| plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}")))
-        .collect();
+    let mut plans: Vec<Plan> =
+        CHOSEN.into_iter().map(|text| plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))).collect();
     for (i, bm) in BM.into_iter().enumerate() {
         for (j, bk) in BK.into_iter().enumerate() {
             let start = i * BK.len() + j;

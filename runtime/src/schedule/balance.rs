@@ -5,73 +5,137 @@ use std::collections::BinaryHeap;
 
 use super::{Tile, WorkItem};
 
-/// Share of the columns that is dealt for locality; the rest evens out the finish.
-const LOCAL: f64 = 0.875;
+/// Shares of the columns to deal for locality, most local first.
+const LOCAL: [f64; 5] = [0.875, 0.75, 0.5, 0.25, 0.0];
+/// A less local deal must finish this much earlier to be worth its L2 misses.
+const WORTH: f64 = 0.01;
+/// Rounds of levelling for each cluster.
+const LEVELLING: usize = 4;
 
 /// Tile `i`, counted down each column of tiles in turn, goes to cluster `i mod clusters`.
 pub(super) fn strided(rows: &[Tile], columns: &[u32], clusters: usize) -> Vec<Vec<WorkItem>> {
     let mut lists = vec![vec![]; clusters];
-    let group: usize = std::env::var("BSR_GROUP")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(1);
-    for (i, item) in columns
-        .chunks(group)
-        .flat_map(|cs| {
-            rows.iter()
-                .flat_map(move |row| cs.iter().map(move |column| at(row, *column)))
-        })
-        .enumerate()
-    {
+    let tiles = columns.iter().flat_map(|column| rows.iter().map(|row| at(row, *column)));
+    for (i, item) in tiles.enumerate() {
         lists[i % clusters].push(item);
     }
     lists
 }
 
-/// The first columns of tiles go, one after the other, to whichever cluster would be free first; the last ones
-/// are dealt longest tile first, which leaves clusters within about one short tile of each other (Graham, Bounds
-/// on Multiprocessing Timing Anomalies, 1969).
+/// The most local deal that finishes about as early as any.
 pub(super) fn balanced(rows: &[Tile], columns: &[u32], clusters: usize) -> Vec<Vec<WorkItem>> {
     if rows.iter().all(|row| row.cost == rows[0].cost) {
         return strided(rows, columns, clusters);
     }
-    let local: f64 = std::env::var("BSR_LOCAL")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(LOCAL);
-    let group: usize = std::env::var("BSR_GROUP")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(1);
-    let local = (columns.len() as f64 * local) as usize;
-    let mut tiles: Vec<(u32, &Tile)> = columns
-        .chunks(group)
-        .flat_map(|cs| {
-            rows.iter()
-                .flat_map(move |row| cs.iter().map(move |column| (*column, row)))
+    let deals: Vec<Deal> = LOCAL
+        .iter()
+        .map(|share| {
+            let mut deal = Deal::new(rows, columns, clusters, (columns.len() as f64 * share) as usize);
+            deal.level();
+            deal
         })
         .collect();
-    tiles[local * rows.len()..].sort_by_key(|(_, row)| Reverse(row.cost));
+    let earliest = deals.iter().map(Deal::finish).min().unwrap_or(0);
+    let limit = (earliest as f64 * (1.0 + WORTH)) as u64;
+    let chosen = deals.into_iter().find(|deal| deal.finish() <= limit);
+    chosen.map(Deal::into_lists).unwrap_or_default()
+}
 
-    let mut lists: Vec<Vec<WorkItem>> = vec![vec![]; clusters];
-    let mut free: BinaryHeap<Reverse<(u64, usize)>> =
-        (0..clusters).map(|c| Reverse((0, c))).collect();
-    for (column, row) in tiles {
-        let Some(Reverse((busy, cluster))) = free.pop() else {
-            break;
+/// Tiles dealt to clusters, and what each has to do.
+struct Deal {
+    /// Dealt in order: these stay.
+    local: Vec<Vec<WorkItem>>,
+    /// Dealt longest first: these may still change hands.
+    late: Vec<Vec<Tile>>,
+    loads: Vec<u64>,
+}
+
+impl Deal {
+    /// The first `local` columns of tiles go, one after the other, to whichever cluster would be free first, so
+    /// that tiles that run at the same time read the same columns of B. The rest go longest tile first, which
+    /// leaves clusters within a tile of each other (Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
+    fn new(rows: &[Tile], columns: &[u32], clusters: usize, local: usize) -> Self {
+        let mut deal = Self { local: vec![vec![]; clusters], late: vec![vec![]; clusters], loads: vec![0; clusters] };
+        let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..clusters).map(|c| Reverse((0, c))).collect();
+        let mut next = |cost: u64| {
+            let Reverse((busy, cluster)) = free.pop().unwrap_or(Reverse((0, 0)));
+            free.push(Reverse((busy + cost, cluster)));
+            cluster
         };
-        lists[cluster].push(at(row, column));
-        free.push(Reverse((busy + row.cost, cluster)));
+        for column in &columns[..local] {
+            for row in rows {
+                let cluster = next(row.cost);
+                deal.local[cluster].push(at(row, *column));
+                deal.loads[cluster] += row.cost;
+            }
+        }
+        let mut late: Vec<Tile> = columns[local..]
+            .iter()
+            .flat_map(|column| rows.iter().map(|row| Tile { item: at(row, *column), cost: row.cost }))
+            .collect();
+        late.sort_by_key(|tile| Reverse(tile.cost));
+        for tile in late {
+            let cluster = next(tile.cost);
+            deal.loads[cluster] += tile.cost;
+            deal.late[cluster].push(tile);
+        }
+        deal
     }
-    for list in &mut lists {
-        list.sort_by_key(|item| item.c_col / (group as u32 * 256));
+
+    /// When the last cluster finishes.
+    fn finish(&self) -> u64 {
+        self.loads.iter().copied().max().unwrap_or(0)
     }
-    lists
+
+    /// Swaps tiles between the busiest cluster and another as long as that lowers the finish.
+    fn level(&mut self) {
+        for _ in 0..LEVELLING * self.loads.len() {
+            let Some(busiest) = (0..self.loads.len()).max_by_key(|c| self.loads[*c]) else { return };
+            let Some((other, give, take)) = self.best_swap(busiest) else { return };
+            let (given, taken) = (self.late[busiest][give], self.late[other][take]);
+            self.late[busiest][give] = taken;
+            self.late[other][take] = given;
+            self.loads[busiest] -= given.cost - taken.cost;
+            self.loads[other] += given.cost - taken.cost;
+        }
+    }
+
+    /// The swap after which the later of the two clusters finishes earliest, if earlier than now.
+    fn best_swap(&self, busiest: usize) -> Option<(usize, usize, usize)> {
+        let mut best = None;
+        let mut finish = self.loads[busiest];
+        for other in (0..self.loads.len()).filter(|c| *c != busiest) {
+            for (give, given) in distinct(&self.late[busiest]) {
+                for (take, taken) in distinct(&self.late[other]) {
+                    if given.cost > taken.cost {
+                        let moved = given.cost - taken.cost;
+                        let after = (self.loads[busiest] - moved).max(self.loads[other] + moved);
+                        if after < finish {
+                            (finish, best) = (after, Some((other, give, take)));
+                        }
+                    }
+                }
+            }
+        }
+        best
+    }
+
+    /// The lists, each in the order of its columns.
+    fn into_lists(self) -> Vec<Vec<WorkItem>> {
+        let mut lists = self.local;
+        for (list, late) in lists.iter_mut().zip(self.late) {
+            list.extend(late.into_iter().map(|tile| tile.item));
+            list.sort_by_key(|item| item.c_col);
+        }
+        lists
+    }
+}
+
+/// One tile of each cost: neighbours in a list that was dealt longest first.
+fn distinct(tiles: &[Tile]) -> impl Iterator<Item = (usize, &Tile)> {
+    tiles.iter().enumerate().filter(|(i, tile)| *i == 0 || tiles[i - 1].cost != tile.cost)
 }
 
 fn at(row: &Tile, column: u32) -> WorkItem {
-    WorkItem {
-        c_col: column,
-        ..row.item
-    }
+    WorkItem { c_col: column, ..row.item }
 }

@@ -1,0 +1,244 @@
+//! `bsr bench SPEC..`: kernels and the dense library in turn, on equal work, from a cold cache.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bsr::bench::{BenchRecord, Candidate, InterleaveOptions, Subject, Timing, interleave};
+use bsr::gpu::Device;
+
+use super::case::Case;
+use super::check::{CheckArgs, Verdict};
+use super::dense::Dense;
+use super::device::DeviceChoice;
+use super::exit::{Exit, Failure};
+use super::operands::Operands;
+use super::problem::{Problem, ProblemArgs};
+use super::progress::Progress;
+use super::report::Report;
+use super::spec::{self, Planned};
+use super::{cannot_write, say};
+
+/// Check kernels, then time them against the dense library on equal work.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bsr bench \"bm = 512, bn = 128, bk = 112\" --m 8192 --n 8192 --k 8288 --pattern topk:16
+  bsr bench \"bm = 64, bn = 256, bk = 64\" \"bm = 64, bn = 128, bk = 64\" --pattern random:0.125 --json rows.jsonl
+  bsr bench kernels/linear.toml --matrix weights.npz --n 4096 --time-limit 30
+
+Every kernel is compared with an f64 reference before and after it is timed; a wrong one is not reported. Kernels and
+cuBLASLt (the fastest of the algorithms it proposes, on the same layouts and an equal number of operations) take
+turns, each launch from a cold L2 cache. Only executed operations count: 2 * stored blocks * bm * bk * N.
+The JSON has one line a kernel; docs/bench-schema.md describes it.")]
+pub(super) struct Args {
+    /// The kernels: `bm = .., bn = .., bk = ..`, or paths of .toml files. Several are timed in one run.
+    #[arg(required = true, value_name = "SPEC")]
+    specs: Vec<String>,
+    #[command(flatten)]
+    problem: ProblemArgs,
+    #[command(flatten)]
+    check: CheckArgs,
+    #[command(flatten)]
+    timing: TimingArgs,
+    /// What multiplies: auto, gpu or gpu:N.
+    #[arg(long, default_value = "auto")]
+    device: DeviceChoice,
+    /// Write the records to this file, one line of JSON a kernel; `-` is standard output, and the table then goes to
+    /// standard error.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = "Timing")]
+struct TimingArgs {
+    /// Time exactly this many rounds. [default: 20 to 400, until every median is known to 0.5 %]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000), value_name = "ROUNDS")]
+    repeats: Option<u32>,
+    /// Seconds after which to stop, but not before 20 rounds.
+    #[arg(long, value_parser = seconds, default_value = "10", value_name = "SECONDS", conflicts_with = "repeats")]
+    time_limit: Duration,
+}
+
+impl TimingArgs {
+    fn options(self) -> InterleaveOptions {
+        let unlimited = InterleaveOptions { time_limit: self.time_limit, ..InterleaveOptions::default() };
+        match self.repeats {
+            None => unlimited,
+            Some(rounds) => {
+                let rounds = rounds as usize;
+                InterleaveOptions { min_repeats: rounds, max_repeats: rounds, ..unlimited }
+            }
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || "write seconds above 0, for instance 30 or 2.5".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let planned = plan_all(&args.specs)?;
+    let problem = Problem::new(&args.problem)?;
+    let blocks: BTreeSet<_> = planned.iter().map(|p| (p.spec().bm as usize, p.spec().bk as usize)).collect();
+    blocks.into_iter().try_for_each(|block| problem.check(block))?;
+    let device = args.device.open(bsr::Arch::SM_90A.target)?;
+
+    let progress = Progress::new();
+    let mut cases = checked(planned, &problem, &device, &args.check, &progress)?;
+    let asked = args.specs.len();
+    if cases.is_empty() {
+        return Ok(Exit::Wrong);
+    }
+    let mut dense = Dense::new(&device, args.problem.seed());
+    for case in &cases {
+        progress.step("tuning the dense library");
+        dense.add(&case.work, case.planned.spec())?;
+    }
+    progress.step("timing");
+    cases.iter_mut().try_for_each(Case::poison)?;
+    let mut candidates: Vec<Candidate<'_>> = cases.iter_mut().map(Case::candidate).collect();
+    candidates.extend(dense.candidates());
+    let timings = interleave(&mut candidates, &args.timing.options(), &device)?;
+    drop(candidates);
+    let (ours, theirs) = timings.split_at(cases.len());
+
+    progress.step("comparing again");
+    let mut report = Report::new(&problem, &device);
+    for (case, timing) in cases.iter().zip(ours) {
+        if let Some(verdict) = right(case, case.verdict()?, &args.check) {
+            let equal = dense.equal(&case.work, case.planned.spec());
+            let record = record(case, timing, equal.map(|at| (&theirs[at], &dense, at)), &verdict, &problem, &device);
+            report.add(case, record);
+        }
+    }
+    dense.describe(theirs, &mut report);
+    progress.done();
+    write(&report, args.json.as_deref(), out)?;
+    Ok(if report.records().len() == asked { Exit::Done } else { Exit::Wrong })
+}
+
+/// Plans every spec.
+///
+/// # Errors
+/// Bad input: all that is wrong with all of them.
+fn plan_all(specs: &[String]) -> Result<Vec<Planned>, Failure> {
+    let (mut planned, mut reports) = (Vec::new(), Vec::new());
+    for text in specs {
+        match spec::plan(text) {
+            Ok(plan) => planned.push(plan),
+            Err(failure) => reports.push(failure.into_report()),
+        }
+    }
+    match reports.is_empty() {
+        true => Ok(planned),
+        false => Err(Failure::reported(Exit::BadInput, reports.join("\n\n"))),
+    }
+}
+
+/// The kernels whose results are right; those of the others are told on stderr.
+fn checked(
+    planned: Vec<Planned>,
+    problem: &Problem,
+    device: &Device,
+    check: &CheckArgs,
+    progress: &Progress,
+) -> Result<Vec<Case>, Failure> {
+    let mut operands = Operands::new(problem, device, check.rows, progress);
+    let mut right_ones = Vec::new();
+    for planned in planned {
+        let mut case = Case::new(planned, &mut operands)?;
+        progress.step(format!("checking {}", case.planned.ptx.entry()));
+        let verdict = case.check()?;
+        if right(&case, verdict, check).is_some() {
+            right_ones.push(case);
+        }
+    }
+    Ok(right_ones)
+}
+
+/// The verdict, if it is a good one; otherwise says what is wrong.
+fn right(case: &Case, verdict: Verdict, check: &CheckArgs) -> Option<Verdict> {
+    let kernel = format!("{} ({})", case.planned.ptx.entry(), case.planned.spec());
+    match verdict.judge(&kernel, check.tolerance(case.work.out)) {
+        Ok(()) => Some(verdict),
+        Err(failure) => {
+            failure.report();
+            None
+        }
+    }
+}
+
+fn record(
+    case: &Case,
+    timing: &Timing,
+    dense: Option<(&Timing, &Dense<'_>, usize)>,
+    verdict: &Verdict,
+    problem: &Problem,
+    device: &Device,
+) -> BenchRecord {
+    let planned = &case.planned;
+    let subject = Subject {
+        spec: planned.spec().to_string(),
+        pattern: problem.source(),
+        seed: problem.seed,
+        plan: planned.fingerprint(),
+        ptx: planned.ptx.fingerprint().to_owned(),
+        gpu: device.info().name.clone(),
+        driver: device.info().driver(),
+    };
+    let dense = dense.map(|(timing, dense, at)| (timing, dense.k(at), dense.algorithm(at)));
+    BenchRecord::new(subject, &case.work, timing, dense, Some(verdict.comparison.relative), true)
+}
+
+/// The table, and the records where they are asked for.
+fn write(report: &Report<'_>, json: Option<&Path>, out: &mut dyn Write) -> Result<(), Failure> {
+    let Some(path) = json else {
+        return Ok(write!(out, "{report}")?);
+    };
+    let mut lines = String::new();
+    for record in report.records() {
+        lines.push_str(&record.to_json().map_err(|error| Failure::new(Exit::Wrong, error))?);
+        lines.push('\n');
+    }
+    if path == Path::new("-") {
+        say(report);
+        return Ok(out.write_all(lines.as_bytes())?);
+    }
+    write!(out, "{report}")?;
+    std::fs::write(path, lines).map_err(|error| cannot_write(path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_number_of_rounds_is_exact() {
+        let ten = Duration::from_secs(10);
+        let exact = TimingArgs { repeats: Some(7), time_limit: ten }.options();
+        assert_eq!((exact.min_repeats, exact.max_repeats), (7, 7));
+        assert_eq!(TimingArgs { repeats: None, time_limit: ten }.options(), InterleaveOptions::default());
+    }
+
+    #[test]
+    fn seconds_are_positive() {
+        assert_eq!(seconds("2.5").unwrap(), Duration::from_millis(2500));
+        for wrong in ["0", "-1", "nan", "1e300", "x"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_several_specs_is_told_at_once() {
+        let specs = ["bm = 64, bn = 64", "bm = 64, bn = 64, bk = 64", "bk = 7"].map(String::from);
+        let report = plan_all(&specs).unwrap_err().into_report();
+        assert!(report.contains("`bk` is missing") && report.contains("`bm` and `bn` are missing"), "{report}");
+    }
+}

@@ -1,0 +1,107 @@
+//! The dense library beside the kernels: one baseline for each product of equal work and equal layouts.
+
+use std::time::Duration;
+
+use bsr::bench::{Candidate, DenseBaseline, InterleaveOptions, Timing, Work};
+use bsr::gpu::cublaslt::{CublasLt, DenseProblem};
+use bsr::gpu::{Device, GpuError};
+use bsr::{KernelSpec, Layout};
+
+use super::exit::Failure;
+use super::report::Report;
+
+/// The dense library, or why there is none, and the products it was asked for.
+pub(super) struct Dense<'d> {
+    device: &'d Device,
+    seed: u64,
+    library: Result<CublasLt, GpuError>,
+    products: Vec<(DenseProblem, DenseBaseline)>,
+    /// Why a product has no baseline.
+    notes: Vec<String>,
+}
+
+impl<'d> Dense<'d> {
+    /// Loads the library. Where there is none, kernels are timed all the same.
+    pub(super) fn new(device: &'d Device, seed: u64) -> Self {
+        let library = CublasLt::new(device);
+        let notes = library.as_ref().err().map(|error| format!("without ratio: {error}")).into_iter().collect();
+        Self { device, seed, library, products: Vec::new(), notes }
+    }
+
+    /// Asks for the product of equal work, unless it is there; the library's algorithms are timed and the fastest
+    /// taken. What the library does not multiply is noted.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub(super) fn add(&mut self, work: &Work, spec: &KernelSpec) -> Result<(), Failure> {
+        let Ok(library) = &self.library else { return Ok(()) };
+        let Some(problem) = problem(work, spec) else {
+            self.note("without ratio: no block is stored, so there is no equal work".to_owned());
+            return Ok(());
+        };
+        if self.products.iter().any(|(there, _)| *there == problem) {
+            return Ok(());
+        }
+        match DenseBaseline::new(library, &problem, self.seed) {
+            Ok(mut baseline) => {
+                let opts = InterleaveOptions {
+                    min_repeats: 6,
+                    max_repeats: 12,
+                    time_limit: Duration::from_secs(2),
+                    ..InterleaveOptions::default()
+                };
+                baseline.tune(self.device, &opts)?;
+                self.products.push((problem, baseline));
+            }
+            Err(error @ (GpuError::DenseProblem { .. } | GpuError::CublasLt { .. })) => {
+                self.note(format!("without ratio: {error}"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// The products as candidates, in their order.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = Candidate<'_>> {
+        self.products.iter().map(|(_, baseline)| baseline.candidate())
+    }
+
+    /// The number of the product of equal work.
+    pub(super) fn equal(&self, work: &Work, spec: &KernelSpec) -> Option<usize> {
+        let problem = problem(work, spec)?;
+        self.products.iter().position(|(there, _)| *there == problem)
+    }
+
+    /// K of product `at`.
+    pub(super) fn k(&self, at: usize) -> usize {
+        self.products[at].0.k
+    }
+
+    /// The selected algorithm of product `at`, in the library's numbers.
+    pub(super) fn algorithm(&self, at: usize) -> String {
+        self.products[at].1.algorithm()
+    }
+
+    /// Adds the products, with their times, and the notes to the report.
+    pub(super) fn describe(&self, timings: &[Timing], report: &mut Report<'_>) {
+        let version = self.library.as_ref().map(CublasLt::version).unwrap_or_default();
+        for ((problem, baseline), timing) in self.products.iter().zip(timings) {
+            let words = format!("cuBLASLt {version}: {problem}; {}", baseline.algorithm());
+            report.add_dense(words, timing, problem.flops());
+        }
+        self.notes.iter().for_each(|note| report.note(note.clone()));
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}
+
+/// The dense product of equal work, with the layouts of the kernel; A is row-major, as in a block.
+fn problem(work: &Work, spec: &KernelSpec) -> Option<DenseProblem> {
+    let k = work.equal_dense_k()?;
+    let layouts = [Layout::RowMajor, spec.b_layout, spec.c_layout];
+    Some(DenseProblem::new((work.m, work.n, k), (work.a, work.out), layouts))
+}

@@ -1,0 +1,123 @@
+//! What `bsr bench` prints: the problem, a table with the ratio first, and where it ran.
+
+use std::fmt;
+use std::rc::Rc;
+
+use bsr::bench::{BenchRecord, Timing};
+use bsr::gpu::Device;
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::case::Case;
+use super::check::Rows;
+use super::device;
+use super::operands::Facts;
+use super::problem::{Problem, fill_in_words};
+
+/// The measurements of one run.
+pub(super) struct Report<'r> {
+    problem: &'r Problem,
+    device: String,
+    matrices: Vec<(Rc<Facts>, Rows)>,
+    records: Vec<BenchRecord>,
+    dense: Vec<[String; 9]>,
+    rounds: usize,
+    notes: Vec<String>,
+}
+
+const HEADER: [&str; 9] = ["ratio", "TFLOP/s", "us", "p10", "p90", "GB/s", "error", "PTX", "kernel"];
+
+impl<'r> Report<'r> {
+    pub(super) fn new(problem: &'r Problem, device: &Device) -> Self {
+        Self {
+            problem,
+            device: device::words(device),
+            matrices: Vec::new(),
+            records: Vec::new(),
+            dense: Vec::new(),
+            rounds: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Adds a kernel that was found right.
+    pub(super) fn add(&mut self, case: &Case, record: BenchRecord) {
+        if !self.matrices.iter().any(|(facts, _)| Rc::ptr_eq(facts, &case.facts)) {
+            self.matrices.push((Rc::clone(&case.facts), case.rows.clone()));
+        }
+        self.rounds = self.rounds.max(record.time_us.samples);
+        self.records.push(record);
+    }
+
+    /// Adds a product of the dense library.
+    pub(super) fn add_dense(&mut self, words: String, timing: &Timing, flops: u64) {
+        let us = timing.summary();
+        let [median, p10, p90] = [us.median, us.p10, us.p90].map(|us| format!("{us:.1}"));
+        let none = || "-".to_owned();
+        self.dense.push([
+            none(),
+            format!("{:.1}", timing.tflops(flops)),
+            median,
+            p10,
+            p90,
+            none(),
+            none(),
+            none(),
+            words,
+        ]);
+    }
+
+    /// Adds a remark under the table.
+    pub(super) fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// The records of the kernels, in the order in which they were added.
+    pub(super) fn records(&self) -> &[BenchRecord] {
+        &self.records
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(presets::ASCII_MARKDOWN).set_header(HEADER);
+        table.add_rows(self.records.iter().map(row));
+        table.add_rows(&self.dense);
+        for (column, title) in table.column_iter_mut().zip(HEADER) {
+            if !matches!(title, "PTX" | "kernel") {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
+    }
+}
+
+fn row(record: &BenchRecord) -> [String; 9] {
+    let us = record.time_us;
+    [
+        record.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.3}")),
+        format!("{:.1}", record.tflops),
+        format!("{:.1}", us.median),
+        format!("{:.1}", us.p10),
+        format!("{:.1}", us.p90),
+        format!("{:.0}", record.hbm_gbs),
+        record.relative_error.map_or("-".to_owned(), |error| format!("{error:.1e}")),
+        record.ptx.clone(),
+        record.spec.clone(),
+    ]
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.problem)?;
+        for (facts, rows) in &self.matrices {
+            writeln!(f, "A: {}; {rows} checked", self.problem.a_words(&facts.structure))?;
+            if let Some(fill_in) = &facts.fill_in {
+                writeln!(f, "   fill-in {}", fill_in_words(fill_in))?;
+            }
+        }
+        writeln!(f, "{}; {} rounds in turn, cold L2\n\n{}", self.device, self.rounds, self.table())?;
+        if !self.notes.is_empty() {
+            writeln!(f, "\n{}", self.notes.join("\n"))?;
+        }
+        Ok(())
+    }
+}
