@@ -22,7 +22,7 @@ proptest! {
     #[test]
     fn a_spec_is_planned_within_the_limits_or_refused_with_help(spec in any_spec()) {
         match Plan::new(&spec, &Arch::SM_90A) {
-            Ok(plan) => check_plan(&plan),
+            Ok(plan) => check_plan(&plan)?,
             Err(errors) => {
                 prop_assert!(errors.iter().len() > 0, "refused without a reason");
                 for error in errors.iter() {
@@ -38,7 +38,7 @@ proptest! {
     #[test]
     fn a_likely_spec_is_planned_within_the_limits(spec in likely_spec()) {
         match Plan::new(&spec, &Arch::SM_90A) {
-            Ok(plan) => check_plan(&plan),
+            Ok(plan) => check_plan(&plan)?,
             Err(errors) => prop_assert!(errors.iter().all(|e| e.help().is_some()), "{errors}"),
         }
     }
@@ -84,64 +84,71 @@ fn a_kernel_is_made_in_milliseconds() {
     }
 }
 
-fn check_plan(plan: &Plan) {
+type Checked = Result<(), TestCaseError>;
+
+fn check_plan(plan: &Plan) -> Checked {
     let ptx = plan.ptx();
     let text = ptx.text();
     let spec = plan.spec();
     let cluster = u64::from(plan.cluster());
-    assert!(cluster.is_power_of_two() && cluster <= 8, "{spec}: cluster {cluster}");
+    prop_assert!(cluster.is_power_of_two() && cluster <= 8, "{spec}: cluster {cluster}");
     let threads = u64::from(plan.threads());
-    assert!(threads % 128 == 0 && (256..=1024).contains(&threads), "{spec}: {threads} threads");
+    prop_assert!(threads % 128 == 0 && (256..=1024).contains(&threads), "{spec}: {threads} threads");
     let consumers = threads / 128 - 1;
-    check_registers(spec, text, threads, consumers);
-    let maps = check_maps(plan);
-    let bytes = check_transactions(spec, text, &maps, cluster);
-    check_regions(plan, text, bytes, consumers * 4 * cluster);
+    check_registers(spec, text, threads, consumers)?;
+    let maps = check_maps(plan)?;
+    let bytes = check_transactions(spec, text, &maps, cluster)?;
+    check_regions(plan, text, bytes, consumers * 4 * cluster)?;
     let tile = plan.cluster_tile();
-    assert_eq!(spec.bm % tile.rows, 0, "{spec}: {tile:?}");
-    assert_eq!((tile.block_rows, tile.columns % spec.bn), (spec.bm, 0), "{spec}: {tile:?}");
+    prop_assert!(spec.bm % tile.rows == 0, "{spec}: {tile:?}");
+    prop_assert!((tile.block_rows, tile.columns % spec.bn) == (spec.bm, 0), "{spec}: {tile:?}");
+    Ok(())
 }
 
 /// The CTA never holds more registers than it was given at entry.
-fn check_registers(spec: &KernelSpec, text: &str, threads: u64, consumers: u64) {
+fn check_registers(spec: &KernelSpec, text: &str, threads: u64, consumers: u64) -> Checked {
     let count = |word| numbers(line_with(text, word)).pop().unwrap();
     let (producer, consumer) = (count("setmaxnreg.dec"), count("setmaxnreg.inc"));
-    assert_eq!(numbers(line_with(text, ".maxntid"))[0], threads, "{spec}");
+    prop_assert!(numbers(line_with(text, ".maxntid"))[0] == threads, "{spec}");
     for registers in [producer, consumer] {
-        assert!(registers % 8 == 0 && (24..=256).contains(&registers), "{spec}: {registers}");
+        prop_assert!(registers % 8 == 0 && (24..=256).contains(&registers), "{spec}: {registers}");
     }
     let entry = (REGISTERS / threads).min(255) / 8 * 8;
     let after = producer + consumers * consumer;
-    assert!(after <= entry * (consumers + 1), "{spec}: {after} > {entry} x {}", consumers + 1);
+    prop_assert!(after <= entry * (consumers + 1), "{spec}: {after} > {entry} x {}", consumers + 1);
+    Ok(())
 }
 
 /// What TMA asks of boxes and swizzles.
-fn check_maps(plan: &Plan) -> [TensorMap; 3] {
+fn check_maps(plan: &Plan) -> Result<[TensorMap; 3], TestCaseError> {
     let spec = plan.spec();
     let problem = Problem { m: 1000, n: 1000, k: 1000, nnzb: 7, ldb: 1000, ldc: 1000 };
     let launch = plan.launch(&problem, 5);
-    assert_eq!((launch.grid, launch.cluster), (5 * plan.cluster(), plan.cluster()), "{spec}");
-    assert_eq!(launch.block, plan.threads(), "{spec}");
-    assert_eq!(launch.shared_bytes, plan.shared_bytes(), "{spec}");
+    prop_assert!((launch.grid, launch.cluster) == (5 * plan.cluster(), plan.cluster()), "{spec}");
+    prop_assert!(launch.block == plan.threads(), "{spec}");
+    prop_assert!(launch.shared_bytes == plan.shared_bytes(), "{spec}");
     for (map, operand) in launch.maps.iter().zip([Operand::A, Operand::B, Operand::C]) {
         let [inner, outer] = map.box_dims;
-        assert_eq!(map.operand, operand, "{spec}");
-        assert!((1..=256).contains(&inner) && (1..=256).contains(&outer), "{spec}: {map:?}");
-        assert_eq!(inner * map.dtype.bytes(), map.swizzle_bytes, "{spec}: {map:?}");
-        assert!([32, 64, 128].contains(&map.swizzle_bytes), "{spec}: {map:?}");
-        assert_eq!(map.row_stride_bytes % 16, 0, "{spec}: {map:?}");
-        // A swizzle repeats every 8 rows; a box must not start in the middle.
-        assert_eq!(outer % 8, 0, "{spec}: {map:?}");
+        prop_assert!(map.operand == operand, "{spec}");
+        prop_assert!((1..=256).contains(&inner) && (1..=256).contains(&outer), "{spec}: {map:?}");
+        prop_assert!(inner * map.dtype.bytes() == map.swizzle_bytes, "{spec}: {map:?}");
+        prop_assert!([32, 64, 128].contains(&map.swizzle_bytes), "{spec}: {map:?}");
+        prop_assert!(map.row_stride_bytes % 16 == 0, "{spec}: {map:?}");
         if operand != Operand::C {
-            assert!(map.swizzle_bytes <= spec.swizzle.unwrap_or(128), "{spec}: {map:?}");
+            prop_assert!(map.swizzle_bytes <= spec.swizzle.unwrap_or(128), "{spec}: {map:?}");
         }
     }
-    launch.maps
+    Ok(launch.maps)
 }
 
 /// A full barrier expects exactly the bytes of the boxes that reach it: its own CTA's, and with multicast those of
 /// every CTA of the cluster. Returns that number.
-fn check_transactions(spec: &KernelSpec, text: &str, maps: &[TensorMap; 3], cluster: u64) -> u64 {
+fn check_transactions(
+    spec: &KernelSpec,
+    text: &str,
+    maps: &[TensorMap; 3],
+    cluster: u64,
+) -> Result<u64, TestCaseError> {
     let bytes =
         |map: &TensorMap| u64::from(map.box_dims[0]) * u64::from(map.box_dims[1]) * u64::from(map.dtype.bytes());
     let mut fills: Vec<(u64, u64)> = vec![];
@@ -156,15 +163,15 @@ fn check_transactions(spec: &KernelSpec, text: &str, maps: &[TensorMap; 3], clus
             fills.last_mut().expect("a load before any barrier expects it").1 += copies * bytes(map);
         }
     }
-    assert!(!fills.is_empty(), "{spec}: nothing is loaded");
+    prop_assert!(!fills.is_empty(), "{spec}: nothing is loaded");
     for (expected, delivered) in &fills {
-        assert_eq!(expected, delivered, "{spec}: {fills:?}");
+        prop_assert!(expected == delivered, "{spec}: {fills:?}");
     }
-    fills[0].0
+    Ok(fills[0].0)
 }
 
 /// Stages, staging buffers and barriers follow each other, aligned, and end within a CTA's shared memory.
-fn check_regions(plan: &Plan, text: &str, transaction: u64, arrivals: u64) {
+fn check_regions(plan: &Plan, text: &str, transaction: u64, arrivals: u64) -> Checked {
     let spec = plan.spec();
     let rows = plan.rows();
     let row = |name: &str| -> (Vec<u64>, Vec<u64>) {
@@ -180,22 +187,23 @@ fn check_regions(plan: &Plan, text: &str, transaction: u64, arrivals: u64) {
     let (stages, ring_end, staging_at) = (stages[0], ring[1], at[0]);
     let (full, empty) = (places[0], places[1]);
 
-    assert!((2..=64).contains(&stages), "{spec}: {stages} stages");
-    assert!(spec.stages.is_none_or(|s| u64::from(s) == stages), "{spec}: {stages} stages");
-    assert!(transaction <= stage && stage % 1024 == 0, "{spec}: stage of {stage}");
-    assert_eq!(ring, [0, stages * stage], "{spec}");
-    assert!(staging_at >= ring_end && staging_at % 1024 == 0, "{spec}: staging at {staging_at}");
-    assert!(full >= staging_at + staging[0] && full % 8 == 0, "{spec}: full at {full}");
-    assert!(empty >= full + 8 * stages && empty % 8 == 0, "{spec}: empty at {empty}");
-    assert_eq!(barriers[0], 2 * stages, "{spec}");
-    assert!(total[0] >= empty + 8 * stages, "{spec}: {} B", total[0]);
-    assert_eq!(total[0], u64::from(plan.shared_bytes()), "{spec}");
-    assert!(total[0] <= SHARED, "{spec}: {} B", total[0]);
+    prop_assert!((2..=64).contains(&stages), "{spec}: {stages} stages");
+    prop_assert!(spec.stages.is_none_or(|s| u64::from(s) == stages), "{spec}: {stages} stages");
+    prop_assert!(transaction <= stage && stage % 1024 == 0, "{spec}: stage of {stage}");
+    prop_assert!(ring == [0, stages * stage], "{spec}");
+    prop_assert!(staging_at >= ring_end && staging_at % 1024 == 0, "{spec}: staging at {staging_at}");
+    prop_assert!(full >= staging_at + staging[0] && full % 8 == 0, "{spec}: full at {full}");
+    prop_assert!(empty >= full + 8 * stages && empty % 8 == 0, "{spec}: empty at {empty}");
+    prop_assert!(barriers[0] == 2 * stages, "{spec}");
+    prop_assert!(total[0] >= empty + 8 * stages, "{spec}: {} B", total[0]);
+    prop_assert!(total[0] == u64::from(plan.shared_bytes()), "{spec}");
+    prop_assert!(total[0] <= SHARED, "{spec}: {} B", total[0]);
 
     let inits: Vec<&str> = text.lines().filter(|line| line.contains("mbarrier.init")).collect();
-    assert_eq!(inits.len() as u64, 2 * stages, "{spec}");
+    prop_assert!(inits.len() as u64 == 2 * stages, "{spec}");
     let of = |count: u64| inits.iter().filter(|line| numbers(line).last() == Some(&count)).count();
-    assert_eq!((of(1), of(arrivals)), (inits.len() / 2, inits.len() / 2), "{spec}: {inits:?}");
+    prop_assert!((of(1), of(arrivals)) == (inits.len() / 2, inits.len() / 2), "{spec}: {inits:?}");
+    Ok(())
 }
 
 /// Any numbers at all.

@@ -14,7 +14,7 @@ use super::dense::Dense;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::problem::{Problem, ProblemArgs};
+use super::problem::{Facts, Problem, ProblemArgs};
 use super::progress::Progress;
 use super::report::Report;
 use super::spec::{self, Planned};
@@ -25,23 +25,17 @@ use super::{cannot_write, say};
 #[command(after_help = "\
 Examples:
   bsr bench \"bm = 512, bn = 128, bk = 112\" --m 8192 --n 8192 --k 8288 --pattern topk:16
-  bsr bench \"bm = 64, bn = 256, bk = 64\" \"bm = 64, bn = 128, bk = 64\" --pattern random:0.125 --json rows.jsonl
+  bsr bench \"bm = 64, bn = 256, bk = 64\" \"bm = 64, bn = 128, bk = 64\" --json rows.jsonl
   bsr bench kernels/linear.toml --matrix weights.npz --n 4096 --time-limit 30
 
-Every kernel is compared with an f64 reference before and after it is timed; a wrong one is not reported. Kernels and
-cuBLASLt (the fastest of the algorithms it proposes, on the same layouts and an equal number of operations) take
-turns, each launch from a cold L2 cache. Only executed operations count: 2 * stored blocks * bm * bk * N.
-The JSON has one line a kernel; docs/bench-schema.md describes it.")]
+Every kernel is compared with an f64 reference before and after it is timed; a wrong one is not reported. Kernels \
+and cuBLASLt (the fastest of the algorithms it proposes, on the same layouts and an equal number of operations) take \
+turns, each launch from a cold L2 cache. Only executed operations count: 2 * stored blocks * bm * bk * N. The JSON \
+has one line a kernel; docs/bench-schema.md describes it.")]
 pub(super) struct Args {
     /// The kernels: `bm = .., bn = .., bk = ..`, or paths of .toml files. Several are timed in one run.
     #[arg(required = true, value_name = "SPEC")]
     specs: Vec<String>,
-    #[command(flatten)]
-    problem: ProblemArgs,
-    #[command(flatten)]
-    check: CheckArgs,
-    #[command(flatten)]
-    timing: TimingArgs,
     /// What multiplies: auto, gpu or gpu:N.
     #[arg(long, default_value = "auto")]
     device: DeviceChoice,
@@ -49,6 +43,12 @@ pub(super) struct Args {
     /// standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    problem: ProblemArgs,
+    #[command(flatten)]
+    check: CheckArgs,
+    #[command(flatten)]
+    timing: TimingArgs,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -84,8 +84,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = plan_all(&args.specs)?;
     let problem = Problem::new(&args.problem)?;
-    let blocks: BTreeSet<_> = planned.iter().map(|p| (p.spec().bm as usize, p.spec().bk as usize)).collect();
-    blocks.into_iter().try_for_each(|block| problem.check(block))?;
+    let blocks: BTreeSet<_> = planned.iter().map(Planned::block).collect();
+    let facts: Vec<Facts> = blocks.into_iter().map(|block| problem.facts(block)).collect::<Result<_, _>>()?;
     let device = args.device.open(bsr::Arch::SM_90A.target)?;
 
     let progress = Progress::new();
@@ -94,7 +94,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if cases.is_empty() {
         return Ok(Exit::Wrong);
     }
-    let mut dense = Dense::new(&device, args.problem.seed());
+    let mut dense = Dense::new(&device, problem.seed);
     for case in &cases {
         progress.step("tuning the dense library");
         dense.add(&case.work, case.planned.spec())?;
@@ -108,7 +108,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (ours, theirs) = timings.split_at(cases.len());
 
     progress.step("comparing again");
-    let mut report = Report::new(&problem, &device);
+    let mut report = Report::new(&problem, facts, &device);
     for (case, timing) in cases.iter().zip(ours) {
         if let Some(verdict) = right(case, case.verdict()?, &args.check) {
             let equal = dense.equal(&case.work, case.planned.spec());
@@ -128,8 +128,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 /// Bad input: all that is wrong with all of them.
 fn plan_all(specs: &[String]) -> Result<Vec<Planned>, Failure> {
     let (mut planned, mut reports) = (Vec::new(), Vec::new());
-    for text in specs {
-        match spec::plan(text) {
+    for (at, text) in specs.iter().enumerate() {
+        let name = if specs.len() == 1 { "spec".to_owned() } else { format!("spec {}", at + 1) };
+        match spec::plan_named(text, &name) {
             Ok(plan) => planned.push(plan),
             Err(failure) => reports.push(failure.into_report()),
         }
@@ -239,6 +240,6 @@ mod tests {
     fn what_is_wrong_with_several_specs_is_told_at_once() {
         let specs = ["bm = 64, bn = 64", "bm = 64, bn = 64, bk = 64", "bk = 7"].map(String::from);
         let report = plan_all(&specs).unwrap_err().into_report();
-        assert!(report.contains("`bk` is missing") && report.contains("`bm` and `bn` are missing"), "{report}");
+        assert!(report.contains("--> spec 1:1") && report.contains("--> spec 3:1"), "{report}");
     }
 }

@@ -9,14 +9,13 @@ use bsr::{KernelError, Launcher};
 use super::check::{Rows, Verdict};
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::Failure;
-use super::operands::{Facts, Left, Operands};
+use super::operands::{Left, Operands};
 use super::spec::Planned;
 
 /// One kernel with its operands.
 pub(super) struct Case {
     pub(super) planned: Planned,
     pub(super) work: Work,
-    pub(super) facts: Rc<Facts>,
     pub(super) rows: Rows,
     device: Device,
     product: Box<dyn Product>,
@@ -84,7 +83,7 @@ impl Typed for Build<'_, '_> {
         let (device, spec) = (operands.device(), *planned.spec());
         operands.progress().step(format!("compiling {}", planned.ptx.entry()));
         let launcher = Launcher::load(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?;
-        let left = operands.left::<T>((spec.bm as usize, spec.bk as usize))?;
+        let left = operands.left::<T>(planned.block())?;
         let right = operands.right::<T>(spec.b_layout)?;
         let problem = operands.problem();
         let c = DeviceDense::<C>::zeros(device, problem.m(), problem.n, spec.c_layout)?;
@@ -98,8 +97,8 @@ impl Typed for Build<'_, '_> {
             b: spec.b,
             out: spec.out,
         };
-        let (facts, rows) = (Rc::clone(&left.facts), left.rows.clone());
-        Ok(Case { planned, work, facts, rows, device: device.clone(), product: Box::new(On { launcher, left, right, c }) })
+        let rows = left.rows.clone();
+        Ok(Case { planned, work, rows, device: device.clone(), product: Box::new(On { launcher, left, right, c }) })
     }
 }
 

@@ -15,8 +15,8 @@ Examples:
   bsr emit \"bm = 512, bn = 128, bk = 112\" -o spmm.ptx
   bsr emit \"bm = 512, bn = 128, bk = 112\" --cubin spmm.cubin
 
-ptxas is looked for in $PTXAS, on the PATH, in $CUDA_HOME/bin, in /usr/local/cuda/bin and in the NVIDIA wheels of an
-active Python environment. Registers, spills and warnings are told on stderr.")]
+ptxas is looked for in $PTXAS, on the PATH, in $CUDA_HOME/bin, in /usr/local/cuda/bin and in the NVIDIA wheels of \
+an active Python environment. Registers, spills and warnings are told on stderr.")]
 pub(super) struct Args {
     /// What to emit: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
     spec: String,

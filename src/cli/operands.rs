@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use bsr::gpu::{Device, DeviceBsr, DeviceDense};
-use bsr::read::FillIn;
-use bsr::{Dense, Dtype, Layout, Structure, reference};
+use bsr::{Dense, Dtype, Layout, reference};
 
 use super::check::{Rows, RowsAsked};
 use super::dtypes::Number;
@@ -17,16 +16,8 @@ use super::progress::Progress;
 /// A on the device, and what rows of the product must be.
 pub(super) struct Left<T: Number> {
     pub(super) a: DeviceBsr<T>,
-    pub(super) facts: Rc<Facts>,
     pub(super) rows: Rows,
     pub(super) want: Vec<f64>,
-}
-
-/// What is said of A.
-#[derive(Debug)]
-pub(super) struct Facts {
-    pub(super) structure: Structure,
-    pub(super) fill_in: Option<FillIn>,
 }
 
 /// Makes operands on one device for one problem.
@@ -70,12 +61,11 @@ impl<'r> Operands<'r> {
         self.once(Key::A(T::DTYPE, block), |this| {
             let b = this.host_b::<T>()?;
             this.progress.step("drawing A");
-            let (a, fill_in) = this.problem.a::<T>(block)?;
+            let (a, _) = this.problem.a::<T>(block)?;
             let rows = Rows::choose(a.structure(), this.problem.n, this.rows);
             this.progress.step(format!("reference of {rows} in f64"));
             let want = reference::multiply_rows(&a, &*b, &rows.list)?;
-            let facts = Rc::new(Facts { structure: a.structure().clone(), fill_in });
-            Ok(Left { a: DeviceBsr::upload(this.device, &a)?, facts, rows, want })
+            Ok(Left { a: DeviceBsr::upload(this.device, &a)?, rows, want })
         })
     }
 

@@ -1,7 +1,7 @@
 //! What `bsr bench` prints: the problem, a table with the ratio first, and where it ran.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::rc::Rc;
 
 use bsr::bench::{BenchRecord, Timing};
 use bsr::gpu::Device;
@@ -10,14 +10,15 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::case::Case;
 use super::check::Rows;
 use super::device;
-use super::operands::Facts;
-use super::problem::{Problem, fill_in_words};
+use super::problem::{Facts, Problem, fill_in_words};
 
 /// The measurements of one run.
 pub(super) struct Report<'r> {
     problem: &'r Problem,
     device: String,
-    matrices: Vec<(Rc<Facts>, Rows)>,
+    facts: Vec<Facts>,
+    /// For each block size, the rows that were compared.
+    compared: HashMap<(usize, usize), Rows>,
     records: Vec<BenchRecord>,
     dense: Vec<[String; 9]>,
     rounds: usize,
@@ -27,11 +28,13 @@ pub(super) struct Report<'r> {
 const HEADER: [&str; 9] = ["ratio", "TFLOP/s", "us", "p10", "p90", "GB/s", "error", "PTX", "kernel"];
 
 impl<'r> Report<'r> {
-    pub(super) fn new(problem: &'r Problem, device: &Device) -> Self {
+    /// Of one problem in blocks of several sizes.
+    pub(super) fn new(problem: &'r Problem, facts: Vec<Facts>, device: &Device) -> Self {
         Self {
             problem,
             device: device::words(device),
-            matrices: Vec::new(),
+            facts,
+            compared: HashMap::new(),
             records: Vec::new(),
             dense: Vec::new(),
             rounds: 0,
@@ -41,9 +44,7 @@ impl<'r> Report<'r> {
 
     /// Adds a kernel that was found right.
     pub(super) fn add(&mut self, case: &Case, record: BenchRecord) {
-        if !self.matrices.iter().any(|(facts, _)| Rc::ptr_eq(facts, &case.facts)) {
-            self.matrices.push((Rc::clone(&case.facts), case.rows.clone()));
-        }
+        self.compared.entry(case.work.block).or_insert_with(|| case.rows.clone());
         self.rounds = self.rounds.max(record.time_us.samples);
         self.records.push(record);
     }
@@ -108,11 +109,15 @@ fn row(record: &BenchRecord) -> [String; 9] {
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.problem)?;
-        for (facts, rows) in &self.matrices {
-            writeln!(f, "A: {}; {rows} checked", self.problem.a_words(&facts.structure))?;
+        for facts in &self.facts {
+            write!(f, "A: {}", self.problem.a_words(&facts.structure))?;
             if let Some(fill_in) = &facts.fill_in {
-                writeln!(f, "   fill-in {}", fill_in_words(fill_in))?;
+                write!(f, "; fill-in {}", fill_in_words(fill_in))?;
             }
+            if let Some(rows) = self.compared.get(&facts.structure.block()) {
+                write!(f, "; {rows} checked")?;
+            }
+            writeln!(f)?;
         }
         writeln!(f, "{}; {} rounds in turn, cold L2\n\n{}", self.device, self.rounds, self.table())?;
         if !self.notes.is_empty() {

@@ -26,29 +26,33 @@ Examples:
   bsr run \"bm = 512, bn = 128, bk = 112\" --m 1024 --n 512 --k 1120 --pattern topk:4
   bsr run \"bm = 64, bn = 64, bk = 64, dtype = bf16\" --matrix weights.smtx --n 1000
 
-C is filled with NaN before the launch. Without a GPU the PTX is emitted, and assembled where there is a ptxas; the
-exit code is then 3. A result outside the tolerance exits with 1.")]
+C is filled with NaN before the launch. A result outside the tolerance exits with 1. Without a GPU the PTX is \
+emitted, and assembled where there is a ptxas; the exit code is then 3.")]
 pub(super) struct Args {
     /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
     spec: String,
-    #[command(flatten)]
-    problem: ProblemArgs,
-    #[command(flatten)]
-    check: CheckArgs,
     /// What multiplies: auto, gpu, gpu:N or sim.
     #[arg(long, default_value = "auto")]
     device: DeviceChoice,
     /// Write the PTX to this file.
     #[arg(long, value_name = "FILE")]
     ptx: Option<PathBuf>,
+    #[command(flatten)]
+    problem: ProblemArgs,
+    #[command(flatten)]
+    check: CheckArgs,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = spec::plan(&args.spec)?;
     let problem = Problem::new(&args.problem)?;
-    problem.check((planned.spec().bm as usize, planned.spec().bk as usize))?;
+    let facts = problem.facts(planned.block())?;
     line(out, "spec", planned.spec())?;
     line(out, "problem", &problem)?;
+    line(out, "A", problem.a_words(&facts.structure))?;
+    if let Some(fill_in) = &facts.fill_in {
+        line(out, "fill-in", fill_in_words(fill_in))?;
+    }
     line(out, "kernel", planned.words())?;
     if let Some(path) = &args.ptx {
         std::fs::write(path, planned.ptx.text()).map_err(|error| cannot_write(path, &error))?;
@@ -75,10 +79,6 @@ fn on(
     let verdict = case.check()?;
     progress.done();
 
-    line(out, "A", problem.a_words(&case.facts.structure))?;
-    if let Some(fill_in) = &case.facts.fill_in {
-        line(out, "fill-in", fill_in_words(fill_in))?;
-    }
     line(out, "device", device::words(device))?;
     line(out, "checked", format_args!("{} against the f64 reference", case.rows))?;
     let tolerance = check.tolerance(case.work.out);

@@ -21,6 +21,11 @@ impl Planned {
         self.plan.spec()
     }
 
+    /// Rows and columns of a sparsity block.
+    pub(super) fn block(&self) -> (usize, usize) {
+        (self.spec().bm as usize, self.spec().bk as usize)
+    }
+
     /// Digest of the plan: of its table, which holds every number.
     pub(super) fn fingerprint(&self) -> String {
         fingerprint(&self.plan.to_string())
@@ -37,7 +42,15 @@ impl Planned {
 /// # Errors
 /// Bad input: everything wrong with the text, or every reason why it cannot be planned, under the guilty word.
 pub(super) fn plan(argument: &str) -> Result<Planned, Failure> {
-    let located = locate(argument)?;
+    plan_named(argument, "spec")
+}
+
+/// Reads and plans one of several SPEC arguments; text is reported under `name`.
+///
+/// # Errors
+/// As [`plan`].
+pub(super) fn plan_named(argument: &str, name: &str) -> Result<Planned, Failure> {
+    let located = locate(argument, name)?;
     let plan = Plan::new(&located.spec(), &Arch::SM_90A).map_err(|errors| {
         let reports: Vec<String> = errors
             .iter()
@@ -52,16 +65,17 @@ pub(super) fn plan(argument: &str) -> Result<Planned, Failure> {
     Ok(Planned { plan, ptx })
 }
 
-fn locate(argument: &str) -> Result<LocatedSpec, Failure> {
-    let bad_spec = |errors: &dyn std::fmt::Display| Failure::reported(Exit::BadInput, errors.to_string());
-    if !is_file(argument) {
-        return LocatedSpec::from_text(argument).map_err(|errors| bad_spec(&errors));
-    }
-    let text = std::fs::read_to_string(argument)
-        .map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {argument}: {error}")))?;
-    match LocatedSpec::from_toml(&text) {
-        Ok(located) => Ok(located.named(argument)),
-        Err(errors) => Err(bad_spec(&errors.named(argument))),
+fn locate(argument: &str, name: &str) -> Result<LocatedSpec, Failure> {
+    let (read, name) = if is_file(argument) {
+        let text = std::fs::read_to_string(argument)
+            .map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {argument}: {error}")))?;
+        (LocatedSpec::from_toml(&text), argument)
+    } else {
+        (LocatedSpec::from_text(argument), name)
+    };
+    match read {
+        Ok(located) => Ok(located.named(name)),
+        Err(errors) => Err(Failure::reported(Exit::BadInput, errors.named(name).to_string())),
     }
 }
 

@@ -30,6 +30,7 @@ struct Slot {
 struct Step {
     label: String,
     comment: String,
+    transaction_bytes: u32,
     loads: Vec<Load>,
 }
 
@@ -140,6 +141,11 @@ fn fill(plan: &Plan, step: u32) -> Step {
             (1, _) => format!("K {} to {} of the block.", step * k.k_step, step * k.k_step + k.width(step) - 1),
             (slots, _) => format!("{slots} blocks side by side."),
         },
+        transaction_bytes: if step + 1 == k.steps {
+            plan.memory.last_transaction_bytes
+        } else {
+            plan.memory.transaction_bytes
+        },
         loads,
     }
 }
@@ -164,14 +170,14 @@ fn loads_b(plan: &Plan, step: u32, slot: u32) -> Vec<Load> {
     let k_register = format!("%r_b_k{slot}");
     let k_start = step * plan.kloop.k_step;
     let mut loads = vec![];
-    for (panel, part) in grid(b) {
+    for (panel, part) in grid(b, plan.kloop.width(step)) {
         let mut setup = vec![];
         let at = base + panel * b.panel_bytes() + part * b.box_rows * b.span;
         let destination = destination(at, shared, &mut setup);
         let (inner, outer) = match plan.spec.b_layout {
             Layout::RowMajor => (
                 offset("%r_b_col", panel * b.span_elements(), "%r_inner", &mut setup),
-                offset(&k_register, k_start, "%r_outer", &mut setup),
+                offset(&k_register, k_start + part * b.box_rows, "%r_outer", &mut setup),
             ),
             Layout::ColMajor => (
                 offset(&k_register, k_start + panel * b.span_elements(), "%r_inner", &mut setup),
@@ -183,8 +189,8 @@ fn loads_b(plan: &Plan, step: u32, slot: u32) -> Vec<Load> {
     loads
 }
 
-fn grid(tile: &OperandTile) -> impl Iterator<Item = (u32, u32)> {
-    let (panels, parts) = tile.loads;
+fn grid(tile: &OperandTile, width: u32) -> impl Iterator<Item = (u32, u32)> {
+    let (panels, parts) = (tile.loads.0, tile.parts(width));
     (0..panels).flat_map(move |panel| (0..parts).map(move |part| (panel, part)))
 }
 

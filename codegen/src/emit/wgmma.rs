@@ -207,26 +207,21 @@ fn step(plan: &Plan, index: u32, label: &str, first: bool) -> Step {
     let k = &plan.kloop;
     let width = k.width(index);
     let mut wgmmas = vec![];
-    let mut fresh = first;
-    for slot in 0..k.slots {
-        for at in (0..width).step_by(WGMMA_K as usize) {
-            let a = slot * plan.a.bytes() + plan.a.k_offset(at);
-            let b = slot * plan.b.bytes() + plan.b.k_offset(at);
-            let mut setup = vec![];
-            let b_register = descriptor("%rd_b", b, &mut setup);
-            for group in 0..plan.tiling.row_groups() {
-                let a = a + plan.a.mn_offset(group * 64);
-                let a_register = descriptor("%rd_a", a, &mut setup);
-                wgmmas.push(Wgmma {
-                    setup: std::mem::take(&mut setup),
-                    accumulators: accumulators(plan, group),
-                    a: a_register,
-                    b: b_register.clone(),
-                    scale_d: if fresh { "%p_overwrite" } else { "%p_add" },
-                });
-            }
-            fresh = false;
-        }
+    let products = (0..k.slots).flat_map(|slot| (0..width).step_by(WGMMA_K as usize).map(move |at| (slot, at)));
+    let groups = plan.tiling.row_groups();
+    for (slot, at, group) in products.flat_map(|(slot, at)| (0..groups).map(move |group| (slot, at, group))) {
+        let a = slot * plan.a.bytes() + plan.a.k_offset(at) + plan.a.mn_offset(group * 64);
+        let b = slot * plan.b.bytes() + plan.b.k_offset(at);
+        let mut setup = vec![];
+        let b_register = descriptor("%rd_b", b, &mut setup);
+        let a_register = descriptor("%rd_a", a, &mut setup);
+        wgmmas.push(Wgmma {
+            setup,
+            accumulators: accumulators(plan, group),
+            a: a_register,
+            b: b_register,
+            scale_d: if first && (slot, at) == (0, 0) { "%p_overwrite" } else { "%p_add" },
+        });
     }
     let comment = match (first, k.slots, k.steps) {
         (true, ..) => format!("The first stage of a tile, {} of K, overwrites the accumulators.", width * k.slots),

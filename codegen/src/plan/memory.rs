@@ -21,8 +21,10 @@ pub(crate) struct Memory {
     pub(crate) stage_bytes: u32,
     /// Offset of B's slots within a stage (A's slots are at 0).
     pub(crate) b_offset: u32,
-    /// Bytes that TMA delivers to a stage: what its full barrier expects.
+    /// Bytes that TMA delivers to a full stage: what its full barrier expects.
     pub(crate) transaction_bytes: u32,
+    /// The same for the last stage of a block, of which fewer rows of B are loaded.
+    pub(crate) last_transaction_bytes: u32,
     pub(crate) staging_offset: u32,
     pub(crate) full_offset: u32,
     pub(crate) empty_offset: u32,
@@ -75,6 +77,7 @@ pub(crate) fn plan(
         stage_bytes,
         b_offset: kloop.slots * a.bytes(),
         transaction_bytes: payload,
+        last_transaction_bytes: payload - b.unloaded_bytes(kloop),
         staging_offset,
         full_offset,
         empty_offset,

@@ -57,6 +57,22 @@ impl OperandTile {
         self.panels * self.panel_bytes()
     }
 
+    /// Boxes along a panel's rows that the stage of `width` elements of K needs.
+    pub(crate) fn parts(&self, width: u32) -> u32 {
+        match self.major {
+            Major::K => self.loads.1,
+            Major::Mn => width / self.box_rows,
+        }
+    }
+
+    /// Bytes that the last stage of a block does not load.
+    pub(crate) fn unloaded_bytes(&self, kloop: &KLoop) -> u32 {
+        match self.major {
+            Major::K => 0,
+            Major::Mn => (kloop.k_step - kloop.last) * self.span * self.panels,
+        }
+    }
+
     /// Which rows of A a folded tile's rows are: WGMMA's row `q` is A's row `q ^ ((q >> 3) & mask)`.
     ///
     /// TMA swizzles the folded rows over 128 bytes, XORing address bits 4-6 with bits 7-9; WGMMA undoes the
@@ -135,14 +151,16 @@ pub(crate) fn plan_b(
         Layout::RowMajor => {
             let span = span(spec, box_columns(tiling.wg_n), errors);
             let panels = tiling.cta_n / (span / 2);
+            // Boxes of which both a full stage and a block's last, shorter one take whole numbers.
+            let box_rows = gcd(kloop.k_step, kloop.last);
             OperandTile {
                 major: Major::Mn,
                 span,
                 rows: kloop.k_step,
                 panels,
-                box_rows: kloop.k_step,
+                box_rows,
                 fold: 1,
-                loads: ((panels / parts).max(1), 1),
+                loads: ((panels / parts).max(1), kloop.k_step / box_rows),
             }
         }
         Layout::ColMajor => {
@@ -183,4 +201,8 @@ fn span(spec: &KernelSpec, elements: u32, errors: &mut PlanErrors) -> u32 {
             widest
         }
     }
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -35,7 +35,7 @@ pub struct Launcher {
 #[derive(Debug)]
 struct Work {
     clusters: u32,
-    lengths: DeviceBuffer<u32>,
+    heads: DeviceBuffer<u32>,
     items: DeviceBuffer<u32>,
 }
 
@@ -133,7 +133,7 @@ impl Launcher {
             [a.values().ptr(), b.ptr(), c.ptr()]
         };
         let maps = self.maps(&shape, bases)?;
-        let pointers = [a.col_idx().ptr(), work.lengths.ptr(), work.items.ptr()];
+        let pointers = [a.col_idx().ptr(), work.heads.ptr(), work.items.ptr()];
         // SAFETY: the kernel is the plan's, whose six parameters these are; the maps describe the matrices,
         // which the checks above have found to be of the problem's shape; the work plan was made for this
         // pattern (by fingerprint) and this number of columns.
@@ -164,10 +164,10 @@ impl Launcher {
         if let Some(work) = kept.get(&key) {
             return Ok(Arc::clone(work));
         }
-        let plan = WorkPlan::new(&self.plan, a.row_ptr(), a.rows(), n, self.clusters);
+        let plan = WorkPlan::new(&self.plan, a.structure(), n, self.clusters);
         let work = Arc::new(Work {
             clusters: plan.clusters(),
-            lengths: DeviceBuffer::from_slice(&self.device, &plan.lengths())?,
+            heads: DeviceBuffer::from_slice(&self.device, &plan.heads(a.structure()))?,
             items: DeviceBuffer::from_slice(&self.device, &plan.words())?,
         });
         if kept.len() == KEPT {

@@ -12,25 +12,35 @@ const WORTH: f64 = 0.01;
 /// Rounds of levelling for each cluster.
 const LEVELLING: usize = 4;
 
-/// Tile `i`, counted down each column of tiles in turn, goes to cluster `i mod clusters`.
-pub(super) fn strided(rows: &[Tile], columns: &[u32], clusters: usize) -> Vec<Vec<WorkItem>> {
+/// Tile `i` of the walk goes to cluster `i mod clusters`.
+pub(super) fn strided(rows: &[Tile], columns: &[u32], group: usize, clusters: usize) -> Vec<Vec<WorkItem>> {
     let mut lists = vec![vec![]; clusters];
-    let tiles = columns.iter().flat_map(|column| rows.iter().map(|row| at(row, *column)));
-    for (i, item) in tiles.enumerate() {
-        lists[i % clusters].push(item);
+    for (i, tile) in walk(rows, columns, group).enumerate() {
+        lists[i % clusters].push(tile.item);
     }
     lists
 }
 
+/// All tiles, along each block row under `group` columns of tiles at a time: down under the first group, up under
+/// the second, and so on, so that what L2 still holds of A is met first.
+fn walk<'a>(rows: &'a [Tile], columns: &'a [u32], group: usize) -> impl Iterator<Item = Tile> + 'a {
+    columns.chunks(group).enumerate().flat_map(move |(number, together)| {
+        (0..rows.len()).flat_map(move |i| {
+            let row = if number % 2 == 0 { rows[i] } else { rows[rows.len() - 1 - i] };
+            together.iter().map(move |column| Tile { item: WorkItem { c_col: *column, ..row.item }, ..row })
+        })
+    })
+}
+
 /// The most local deal that finishes about as early as any.
-pub(super) fn balanced(rows: &[Tile], columns: &[u32], clusters: usize) -> Vec<Vec<WorkItem>> {
+pub(super) fn balanced(rows: &[Tile], columns: &[u32], group: usize, clusters: usize) -> Vec<Vec<WorkItem>> {
     if rows.iter().all(|row| row.cost == rows[0].cost) {
-        return strided(rows, columns, clusters);
+        return strided(rows, columns, group, clusters);
     }
     let deals: Vec<Deal> = LOCAL
         .iter()
         .map(|share| {
-            let mut deal = Deal::new(rows, columns, clusters, (columns.len() as f64 * share) as usize);
+            let mut deal = Deal::new(rows, columns.split_at((columns.len() as f64 * share) as usize), group, clusters);
             deal.level();
             deal
         })
@@ -51,10 +61,10 @@ struct Deal {
 }
 
 impl Deal {
-    /// The first `local` columns of tiles go, one after the other, to whichever cluster would be free first, so
+    /// The tiles of the first columns, `local`, go one after the other to whichever cluster would be free first, so
     /// that tiles that run at the same time read the same columns of B. The rest go longest tile first, which
     /// leaves clusters within a tile of each other (Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
-    fn new(rows: &[Tile], columns: &[u32], clusters: usize, local: usize) -> Self {
+    fn new(rows: &[Tile], (local, late): (&[u32], &[u32]), group: usize, clusters: usize) -> Self {
         let mut deal = Self { local: vec![vec![]; clusters], late: vec![vec![]; clusters], loads: vec![0; clusters] };
         let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..clusters).map(|c| Reverse((0, c))).collect();
         let mut next = |cost: u64| {
@@ -62,17 +72,12 @@ impl Deal {
             free.push(Reverse((busy + cost, cluster)));
             cluster
         };
-        for column in &columns[..local] {
-            for row in rows {
-                let cluster = next(row.cost);
-                deal.local[cluster].push(at(row, *column));
-                deal.loads[cluster] += row.cost;
-            }
+        for tile in walk(rows, local, group) {
+            let cluster = next(tile.cost);
+            deal.local[cluster].push(tile.item);
+            deal.loads[cluster] += tile.cost;
         }
-        let mut late: Vec<Tile> = columns[local..]
-            .iter()
-            .flat_map(|column| rows.iter().map(|row| Tile { item: at(row, *column), cost: row.cost }))
-            .collect();
+        let mut late: Vec<Tile> = walk(rows, late, group).collect();
         late.sort_by_key(|tile| Reverse(tile.cost));
         for tile in late {
             let cluster = next(tile.cost);
@@ -124,8 +129,9 @@ impl Deal {
     fn into_lists(self) -> Vec<Vec<WorkItem>> {
         let mut lists = self.local;
         for (list, late) in lists.iter_mut().zip(self.late) {
-            list.extend(late.into_iter().map(|tile| tile.item));
-            list.sort_by_key(|item| item.c_col);
+            let mut late: Vec<WorkItem> = late.into_iter().map(|tile| tile.item).collect();
+            late.sort_by_key(|item| item.c_col);
+            list.extend(late);
         }
         lists
     }
@@ -134,8 +140,4 @@ impl Deal {
 /// One tile of each cost: neighbours in a list that was dealt longest first.
 fn distinct(tiles: &[Tile]) -> impl Iterator<Item = (usize, &Tile)> {
     tiles.iter().enumerate().filter(|(i, tile)| *i == 0 || tiles[i - 1].cost != tile.cost)
-}
-
-fn at(row: &Tile, column: u32) -> WorkItem {
-    WorkItem { c_col: column, ..row.item }
 }

@@ -8,6 +8,8 @@ mod balance;
 
 use bsr_codegen::{ClusterTile, Plan, Schedule as Order};
 
+use crate::Structure;
+
 /// One output tile of a cluster: the four 32-bit words that the kernel loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkItem {
@@ -41,21 +43,40 @@ struct Tile {
 impl WorkPlan {
     /// Deals the tiles of C\[m, n\] to at most `clusters` clusters.
     ///
-    /// `row_ptr` is the pattern's (one entry more than there are block rows); `m` and `n` are in elements.
-    pub fn new(plan: &Plan, row_ptr: &[i32], m: usize, n: usize, clusters: u32) -> Self {
+    /// `n` is in elements.
+    pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
         let tile = plan.cluster_tile();
         let columns = tile_columns(&tile, n);
-        let rows = tile_rows(&tile, row_ptr, m);
+        let rows = tile_rows(&tile, structure.row_ptr(), structure.rows());
+        let group = group(plan, structure);
         let clusters = (clusters as usize).min(rows.len() * columns.len()).max(1);
         let lists = match plan.spec().schedule.unwrap_or(Order::Balanced) {
-            Order::Balanced => balance::balanced(&rows, &columns, clusters),
-            Order::Strided => balance::strided(&rows, &columns, clusters),
+            Order::Balanced => balance::balanced(&rows, &columns, group, clusters),
+            Order::Strided => balance::strided(&rows, &columns, group, clusters),
         };
         Self::from_lists(lists)
     }
 
-    /// Items of each cluster: the kernel's `work_len`.
-    pub fn lengths(&self) -> Vec<u32> {
+    /// The kernel's `work_head`: the number of items of every cluster, then for every cluster the first 32 block
+    /// columns of its first item, so that no cluster waits for an index that it finds through another one.
+    pub fn heads(&self, structure: &Structure) -> Vec<u32> {
+        let mut words = self.lengths();
+        for ends in self.offsets.windows(2) {
+            let mut columns = [0; HEAD_COLUMNS];
+            if let Some(item) = self.items[ends[0] as usize..ends[1] as usize].first() {
+                let first = item.a_row as usize / structure.block().0;
+                let stored = &structure.col_idx()[first..first + item.blocks as usize];
+                for (column, stored) in columns.iter_mut().zip(stored) {
+                    *column = *stored as u32;
+                }
+            }
+            words.extend(columns);
+        }
+        words
+    }
+
+    /// Items of each cluster.
+    fn lengths(&self) -> Vec<u32> {
         self.offsets.windows(2).map(|ends| ends[1] - ends[0]).collect()
     }
 
@@ -90,6 +111,19 @@ impl WorkPlan {
     }
 }
 
+/// Bytes of B that concurrent tiles may share in L2, and of A beyond which A does not stay there from one column
+/// of tiles to the next. An H200 has 60 MB of L2 in two halves, each with its own copy of what both read.
+const PANEL_BYTES: usize = 17 << 20;
+
+/// Columns of tiles to walk together under one block row. A is read once for every group: wider groups read it
+/// less often, as long as their columns of B stay in L2.
+fn group(plan: &Plan, structure: &Structure) -> usize {
+    let spec = plan.spec();
+    let a_bytes = structure.stored() * spec.a.bytes() as usize;
+    let column_bytes = structure.cols() * (plan.cluster_tile().columns * spec.b.bytes()) as usize;
+    if a_bytes > PANEL_BYTES { (PANEL_BYTES / column_bytes.max(1)).max(1) } else { 1 }
+}
+
 /// First columns of the tiles along N.
 fn tile_columns(tile: &ClusterTile, n: usize) -> Vec<u32> {
     (0..n as u32).step_by(tile.columns as usize).collect()
@@ -118,6 +152,9 @@ fn tile_rows(tile: &ClusterTile, row_ptr: &[i32], m: usize) -> Vec<Tile> {
     }
     tiles
 }
+
+/// Block columns of a cluster's first item that its head holds: one a lane of the producer warp.
+const HEAD_COLUMNS: usize = 32;
 
 /// What a tile costs beside its stages, in stages: the pipeline between two tiles is never quite full.
 const TILE_COST: u64 = 1;

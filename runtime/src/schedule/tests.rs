@@ -3,30 +3,32 @@ use std::collections::HashSet;
 use bsr_codegen::{Arch, KernelSpec, Plan};
 
 use super::{WorkItem, WorkPlan};
+use crate::Structure;
 
 fn plan(text: &str) -> Plan {
     Plan::new(&text.parse().expect("a spec"), &Arch::SM_90A).expect("a plan")
 }
 
-fn row_ptr(lengths: &[i32]) -> Vec<i32> {
-    let mut ptr = vec![0];
+/// A pattern whose block row `i` stores its first `lengths[i]` blocks; the last block row hangs over by `cut` rows.
+fn structure(plan: &Plan, lengths: &[i32], cut: usize) -> Structure {
+    let (bm, bk) = (plan.spec().bm as usize, plan.spec().bk as usize);
+    let mut row_ptr = vec![0];
     for length in lengths {
-        ptr.push(ptr[ptr.len() - 1] + length);
+        row_ptr.push(row_ptr[row_ptr.len() - 1] + length);
     }
-    ptr
+    let col_idx = lengths.iter().flat_map(|length| 0..*length).collect();
+    let widest = lengths.iter().copied().max().unwrap_or(0).max(1) as usize;
+    Structure::new(lengths.len() * bm - cut, widest * bk, (bm, bk), row_ptr, col_idx).expect("a structure")
 }
 
-/// Stages that the busiest and the idlest cluster multiply.
+/// Stages that the busiest cluster multiplies, and the average.
 fn loads(work: &WorkPlan) -> (u64, u64) {
     let load = |c: usize| -> u64 {
         let items = &work.items[work.offsets[c] as usize..work.offsets[c + 1] as usize];
         items.iter().map(|item| u64::from(item.blocks.max(1))).sum()
     };
     let loads: Vec<u64> = (0..work.clusters() as usize).map(load).collect();
-    (
-        *loads.iter().max().expect("clusters"),
-        *loads.iter().min().expect("clusters"),
-    )
+    (*loads.iter().max().expect("clusters"), loads.iter().sum::<u64>() / loads.len() as u64)
 }
 
 #[test]
@@ -39,10 +41,10 @@ fn every_tile_is_dealt_once() {
         let plan = plan(text);
         let tile = plan.cluster_tile();
         let lengths: Vec<i32> = (0..9).map(|i| i * 5 % 7).collect();
-        let m = 9 * tile.block_rows as usize - 3;
-        let work = WorkPlan::new(&plan, &row_ptr(&lengths), m, 1000, 132);
+        let structure = structure(&plan, &lengths, 3);
+        let work = WorkPlan::new(&plan, &structure, 1000, 132);
         let tiles: HashSet<(u32, u32)> = work.items.iter().map(|i| (i.c_row, i.c_col)).collect();
-        let expected = m.div_ceil(tile.rows as usize) * 1000_usize.div_ceil(tile.columns as usize);
+        let expected = structure.rows().div_ceil(tile.rows as usize) * 1000_usize.div_ceil(tile.columns as usize);
         assert_eq!(
             (tiles.len(), work.items.len()),
             (expected, expected),
@@ -53,7 +55,7 @@ fn every_tile_is_dealt_once() {
             assert_eq!(item.blocks, lengths[block_row] as u32);
             assert_eq!(
                 item.a_row / tile.block_rows,
-                row_ptr(&lengths)[block_row] as u32
+                structure.row_ptr()[block_row] as u32
             );
             assert_eq!(item.a_row % tile.block_rows, item.c_row % tile.block_rows);
         }
@@ -64,20 +66,14 @@ fn every_tile_is_dealt_once() {
 fn uneven_rows_are_balanced() {
     let plan = plan("bm = 128, bn = 256, bk = 64");
     let lengths: Vec<i32> = (0..64).map(|i| 8 + i * 37 % 17).collect();
-    let (most, least) = loads(&WorkPlan::new(&plan, &row_ptr(&lengths), 8192, 8192, 132));
-    assert!(most - least <= most / 40, "{least} .. {most}");
+    let (most, average) = loads(&WorkPlan::new(&plan, &structure(&plan, &lengths, 0), 8192, 132));
+    assert!(most - average <= average / 50, "{most} against {average} on average");
     let strided = KernelSpec {
         schedule: Some(bsr_codegen::Schedule::Strided),
         ..*plan.spec()
     };
     let strided = Plan::new(&strided, &Arch::SM_90A).expect("a plan");
-    let (most_strided, _) = loads(&WorkPlan::new(
-        &strided,
-        &row_ptr(&lengths),
-        8192,
-        8192,
-        132,
-    ));
+    let (most_strided, _) = loads(&WorkPlan::new(&strided, &structure(&strided, &lengths, 0), 8192, 132));
     assert!(
         most < most_strided,
         "balancing did not help: {most} >= {most_strided}"
@@ -85,19 +81,39 @@ fn uneven_rows_are_balanced() {
 }
 
 #[test]
-fn each_cluster_walks_its_columns_in_order() {
+fn heads_and_words_are_what_the_kernel_reads() {
     let plan = plan("bm = 128, bn = 256, bk = 64");
-    let work = WorkPlan::new(&plan, &row_ptr(&[3, 9, 4, 4, 8]), 640, 4096, 7);
-    for pair in work.offsets.windows(2) {
-        let items = &work.items[pair[0] as usize..pair[1] as usize];
-        assert!(items.is_sorted_by_key(|item| item.c_col));
+    let structure = structure(&plan, &[3, 40, 4, 0, 8], 0);
+    let work = WorkPlan::new(&plan, &structure, 600, 4);
+    let (heads, words) = (work.heads(&structure), work.words());
+    assert_eq!(heads.len(), 4 + 4 * 32);
+    for cluster in 0..4 {
+        let items = &work.items[work.offsets[cluster] as usize..work.offsets[cluster + 1] as usize];
+        assert_eq!(heads[cluster] as usize, items.len());
+        let columns = &heads[4 + 32 * cluster..][..32];
+        let stored = (items[0].blocks as usize).min(32);
+        assert_eq!(columns[..stored], (0..stored as u32).collect::<Vec<_>>());
+        for (i, item) in items.iter().enumerate() {
+            let at = 4 * (i * 4 + cluster);
+            assert_eq!(words[at..at + 4], [item.c_row, item.c_col, item.a_row, item.blocks]);
+        }
     }
+}
+
+#[test]
+fn a_larger_than_l2_is_walked_under_several_columns() {
+    let plan = plan("bm = 512, bn = 256, bk = 112");
+    let lengths = vec![16; 16];
+    let structure = structure(&plan, &lengths, 0);
+    let work = WorkPlan::new(&plan, &structure, 8192, 66);
+    let first_columns: HashSet<u32> = (0..66).map(|c| work.items[work.offsets[c] as usize].c_col).collect();
+    assert!(first_columns.len() > 4, "{first_columns:?}");
 }
 
 #[test]
 fn no_more_clusters_than_tiles() {
     let plan = plan("bm = 64, bn = 64, bk = 64");
-    let work = WorkPlan::new(&plan, &[0, 0], 64, 1, 132);
+    let work = WorkPlan::new(&plan, &structure(&plan, &[0], 0), 1, 132);
     assert_eq!(work.offsets, [0, 1]);
     assert_eq!(
         work.items,
@@ -108,5 +124,6 @@ fn no_more_clusters_than_tiles() {
             blocks: 0
         }]
     );
-    assert_eq!(WorkPlan::new(&plan, &[0], 0, 64, 132).items, []);
+    let nothing = Structure::empty(0, 64, (64, 64)).expect("an empty structure");
+    assert_eq!(WorkPlan::new(&plan, &nothing, 64, 132).items, []);
 }

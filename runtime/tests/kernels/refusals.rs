@@ -1,0 +1,182 @@
+//! Launches that must not be: each is refused by name, and nothing is written.
+
+use bsr_runtime::gpu::{DeviceBsr, DeviceBuffer, DeviceDense, ForeignError, Stream};
+use bsr_runtime::{Bsr, Dense, KernelError, Layout, Structure};
+use half::{bf16, f16};
+
+use crate::case::parse;
+use crate::device;
+use crate::run::load;
+use crate::walled::Walled;
+
+const SPEC: &str = "bm = 128, bn = 64, bk = 32";
+const M: usize = 256;
+const N: usize = 96;
+const K: usize = 64;
+const ROW: Layout = Layout::RowMajor;
+const COL: Layout = Layout::ColMajor;
+
+fn matrix((m, k): (usize, usize), block: (usize, usize)) -> Bsr<f16> {
+    Bsr::generate(bsr_runtime::Pattern::Random(1.0), m, k, block, 1).unwrap()
+}
+
+#[test]
+fn operands_that_do_not_fit_are_refused() {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    let launcher = load(&device, &parse(SPEC)).unwrap();
+    let stream = Stream::new(&device).unwrap();
+    let a = DeviceBsr::upload(&device, &matrix((M, K), (128, 32))).unwrap();
+    let dense =
+        |rows, cols, layout| DeviceDense::upload(&device, &Dense::<f16>::normal(rows, cols, layout, 2)).unwrap();
+    let b = dense(K, N, ROW);
+    let mut c = Walled::<f16>::poisoned(&device, (M, N), ROW).unwrap();
+    let refused = |what: &str, outcome: Result<(), KernelError>, named: &dyn Fn(&KernelError) -> bool| {
+        let error = outcome.expect_err(what);
+        assert!(named(&error), "{what}: {error:?}");
+        assert!(error.to_string().contains("help: "), "{what}: {error}");
+    };
+
+    for block in [(64, 32), (128, 64), (32, 128)] {
+        let other = DeviceBsr::upload(&device, &matrix((M, K), block)).unwrap();
+        let outcome = launcher.launch(stream.handle(), &other, &b, c.matrix_mut());
+        refused("block", outcome, &|e| matches!(e, KernelError::Block { found_m, .. } if *found_m == block.0));
+        let outcome = launcher.prepare(&other, N);
+        refused("block", outcome, &|e| matches!(e, KernelError::Block { .. }));
+    }
+    for b in [dense(K + 1, N, ROW), dense(K, N + 1, ROW), dense(N, K, ROW)] {
+        let outcome = launcher.launch(stream.handle(), &a, &b, c.matrix_mut());
+        refused("shape of B", outcome, &|e| matches!(e, KernelError::Shapes { .. }));
+    }
+    for shape in [(M - 1, N), (M, N - 1), (N, M)] {
+        let mut c = Walled::<f16>::poisoned(&device, shape, ROW).unwrap();
+        let outcome = launcher.launch(stream.handle(), &a, &b, c.matrix_mut());
+        refused("shape of C", outcome, &|e| matches!(e, KernelError::Shapes { .. }));
+        c.untouched().unwrap();
+    }
+
+    let outcome = launcher.launch(stream.handle(), &a, &dense(K, N, COL), c.matrix_mut());
+    refused("layout of B", outcome, &|e| {
+        matches!(e, KernelError::Layout { operand: "B", key: "b_layout", found: COL, .. })
+    });
+    let mut turned = Walled::<f16>::poisoned(&device, (M, N), COL).unwrap();
+    let outcome = launcher.launch(stream.handle(), &a, &b, turned.matrix_mut());
+    refused("layout of C", outcome, &|e| {
+        matches!(e, KernelError::Layout { operand: "C", key: "c_layout", found: COL, .. })
+    });
+    turned.untouched().unwrap();
+
+    let other_a = DeviceBsr::upload(&device, &matrix((M, K), (128, 32)).cast::<bf16>()).unwrap();
+    let outcome = launcher.launch(stream.handle(), &other_a, &b, c.matrix_mut());
+    refused("type of A", outcome, &|e| matches!(e, KernelError::Dtype { operand: "A", .. }));
+    let other_b = DeviceDense::upload(&device, &Dense::<bf16>::zeros(K, N, ROW)).unwrap();
+    let outcome = launcher.launch(stream.handle(), &a, &other_b, c.matrix_mut());
+    refused("type of B", outcome, &|e| matches!(e, KernelError::Dtype { operand: "B", .. }));
+    let mut other_c = Walled::<f32>::poisoned(&device, (M, N), ROW).unwrap();
+    let outcome = launcher.launch(stream.handle(), &a, &b, other_c.matrix_mut());
+    refused("type of C", outcome, &|e| matches!(e, KernelError::Dtype { operand: "C", .. }));
+    other_c.untouched().unwrap();
+
+    let outcome = launcher.prepare(&a, 1 << 30);
+    refused("columns", outcome, &|e| matches!(e, KernelError::TooLarge { .. }));
+    let wide = Structure::empty(M, 1 << 30, (128, 32)).unwrap();
+    let wide = DeviceBsr::upload(&device, &Bsr::<f16>::normal(wide, 1)).unwrap();
+    let outcome = launcher.prepare(&wide, N);
+    refused("columns of A", outcome, &|e| matches!(e, KernelError::TooLarge { .. }));
+
+    c.untouched().unwrap();
+    // The kernel and the stream are none the worse for it.
+    launcher.launch(stream.handle(), &a, &b, c.matrix_mut()).unwrap();
+    stream.synchronize().unwrap();
+    let finite = c.read().unwrap().to_f64().iter().all(|x| x.is_finite());
+    assert!(finite);
+}
+
+#[test]
+fn c_may_not_overlap_what_is_read() {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    let launcher = load(&device, &parse(SPEC)).unwrap();
+    let stream = Stream::new(&device).unwrap();
+    let a = DeviceBsr::upload(&device, &matrix((M, K), (128, 32))).unwrap();
+    let values = a.values().to_vec().unwrap();
+    // B lies right before C, or within it, or ends one line inside of it.
+    let memory = DeviceBuffer::<f16>::zeroed(&device, (K + M) * N).unwrap();
+    let view = |line: usize, rows: usize| {
+        let ptr = memory.ptr() + (line * N * 2) as u64;
+        // SAFETY: `line + rows` lines of N elements lie within the memory, which outlives the view.
+        unsafe { DeviceDense::<f16>::from_raw(ptr, rows, N, ROW, N) }.unwrap()
+    };
+    let launch = |b_line, c_line| {
+        let (b, mut c) = (view(b_line, K), view(c_line, M));
+        launcher.launch(stream.handle(), &a, &b, &mut c)
+    };
+    for (b_line, c_line) in [(0, 0), (0, K - 1), (M - 1, 0), (M / 2, 0)] {
+        let outcome = launch(b_line, c_line);
+        assert!(
+            matches!(outcome, Err(KernelError::Overlap { operand: "B", .. })),
+            "B at line {b_line}, C at line {c_line}: {outcome:?}"
+        );
+    }
+    assert!(memory.to_vec().unwrap().iter().all(|x| x.to_bits() == 0));
+    launch(0, K).unwrap();
+    launch(M, 0).unwrap();
+    stream.synchronize().unwrap();
+
+    // C of 16 columns fits into the values of A: 2 x 2 blocks of 128 x 32.
+    let b = DeviceDense::<f16>::zeros(&device, K, 16, ROW).unwrap();
+    // SAFETY: M lines of 16 elements are fewer than A has values, and A outlives the view.
+    let mut c = unsafe { DeviceDense::<f16>::from_raw(a.values().ptr(), M, 16, ROW, 16) }.unwrap();
+    let outcome = launcher.launch(stream.handle(), &a, &b, &mut c);
+    assert!(matches!(outcome, Err(KernelError::Overlap { operand: "A", .. })), "{outcome:?}");
+    assert_eq!(a.values().to_vec().unwrap(), values);
+}
+
+#[test]
+fn foreign_memory_that_tma_cannot_take_is_refused_with_the_padding() {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    let memory = DeviceBuffer::<f16>::zeroed(&device, 4096).unwrap();
+    let view = |offset: u64, cols: usize, ld: usize| {
+        // SAFETY: no view is used in a launch.
+        unsafe { DeviceDense::<f16>::from_raw(memory.ptr() + offset, 16, cols, ROW, ld) }
+    };
+    assert!(view(0, 99, 104).is_ok());
+    assert!(view(16, 99, 104).is_ok());
+    assert!(matches!(view(2, 99, 104), Err(ForeignError::Base { .. })));
+    assert!(matches!(view(8, 99, 104), Err(ForeignError::Base { .. })));
+    assert!(matches!(view(0, 1, 1), Err(ForeignError::Stride { padded: 8, .. })));
+    assert!(matches!(view(0, 99, 99), Err(ForeignError::Stride { padded: 104, .. })));
+    assert!(matches!(view(0, 99, 96), Err(ForeignError::Overlap { padded: 104, .. })));
+    // SAFETY: as above.
+    let null = unsafe { DeviceDense::<f16>::from_raw(0, 16, 8, ROW, 8) };
+    assert!(matches!(null, Err(ForeignError::Null { .. })));
+}
+
+#[test]
+fn nothing_to_compute_is_no_launch() {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    let launcher = load(&device, &parse(SPEC)).unwrap();
+    let stream = Stream::new(&device).unwrap();
+    for (m, n) in [(0, N), (M, 0), (0, 0)] {
+        let empty = Structure::empty(m, K, (128, 32)).unwrap();
+        let a = DeviceBsr::upload(&device, &Bsr::<f16>::normal(empty, 1)).unwrap();
+        let b = DeviceDense::<f16>::zeros(&device, K, n, ROW).unwrap();
+        let mut c = DeviceDense::<f16>::zeros(&device, m, n, ROW).unwrap();
+        launcher.launch(stream.handle(), &a, &b, &mut c).unwrap();
+        stream.synchronize().unwrap();
+    }
+    // A sum of nothing is zero, also where A has no columns at all.
+    let empty = Structure::empty(M, 0, (128, 32)).unwrap();
+    let a = DeviceBsr::upload(&device, &Bsr::<f16>::normal(empty, 1)).unwrap();
+    let b = DeviceDense::<f16>::zeros(&device, 0, N, ROW).unwrap();
+    let mut c = Walled::<f16>::poisoned(&device, (M, N), ROW).unwrap();
+    launcher.launch(stream.handle(), &a, &b, c.matrix_mut()).unwrap();
+    stream.synchronize().unwrap();
+    assert!(c.read().unwrap().to_f64().iter().all(|x| *x == 0.0));
+}

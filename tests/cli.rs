@@ -1,0 +1,254 @@
+//! The `bsr` command as its users meet it: answers, errors, exit codes.
+//!
+//! After a change of a plan or of a wording, `cargo insta review` or `INSTA_UPDATE=always cargo test --test cli`
+//! rewrites the snapshots.
+
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use bsr::gpu::Device;
+use bsr::{Arch, KernelSpec, Plan};
+use predicates::prelude::*;
+use predicates::str::{contains, is_empty, starts_with};
+
+const FLAGSHIP: &str = "bm = 512, bn = 128, bk = 112";
+
+/// The command in an environment without a ptxas, whatever this machine has.
+fn bsr(args: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("bsr").unwrap();
+    command.args(args).env("PTXAS", "/nowhere/ptxas");
+    command
+}
+
+fn gpu_available() -> bool {
+    Device::open(0).is_ok_and(|device| device.check_target(Arch::SM_90A.target).is_ok())
+}
+
+/// What the command says on stderr when it exits with `code`, nothing on stdout.
+fn error_of(args: &[&str], code: i32) -> String {
+    let output = bsr(args).assert().code(code).stdout(is_empty()).get_output().clone();
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn plan(text: &str) -> Plan {
+    Plan::new(&text.parse::<KernelSpec>().unwrap(), &Arch::SM_90A).unwrap()
+}
+
+#[test]
+fn plan_prints_the_canonical_spec_and_the_table() {
+    let output = bsr(&["plan", "bk=112, bm=512, bn=128, stages=auto, dtype = f16"]).assert().success();
+    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    assert_eq!(text, format!("{FLAGSHIP}\n\n{}", plan(FLAGSHIP)));
+    insta::assert_snapshot!("plan_flagship", text);
+}
+
+#[test]
+fn a_toml_file_is_a_spec_and_errors_name_its_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = folder.path().join("good.toml");
+    std::fs::write(&good, "[kernel]\nbm = 64\nbn = 128\nbk = 64\ndtype = \"bf16\"\n").unwrap();
+    bsr(&["plan", good.to_str().unwrap()])
+        .assert()
+        .success()
+        .stdout(starts_with("bm = 64, bn = 128, bk = 64, dtype = bf16\n\n"));
+
+    std::fs::write(folder.path().join("bad.toml"), "bm = 64\nbn = 100\nbk = 64\n").unwrap();
+    let output = bsr(&["plan", "bad.toml"]).current_dir(folder.path()).assert().code(2).get_output().clone();
+    insta::assert_snapshot!("toml_error", String::from_utf8(output.stderr).unwrap());
+
+    bsr(&["plan", "missing.toml"])
+        .current_dir(folder.path())
+        .assert()
+        .code(2)
+        .stderr(starts_with("error: cannot read missing.toml: "));
+}
+
+#[test]
+fn wrong_specs_are_explained_under_the_guilty_words() {
+    insta::assert_snapshot!("grammar_errors", error_of(&["plan", "bm = 512, bnn = 128, bk = \"x\""], 2));
+    insta::assert_snapshot!("plan_errors", error_of(&["plan", "bm = 100, bn = 128, bk = 60"], 2));
+    insta::assert_snapshot!("bench_errors", error_of(&["bench", "bm = 64, bn = 64", "bk = 64, bm = 1.5, bn = 8"], 2));
+}
+
+#[test]
+fn emit_prints_or_writes_the_ptx() {
+    let ptx = plan(FLAGSHIP).ptx();
+    bsr(&["emit", FLAGSHIP]).assert().success().stdout(ptx.text().to_owned()).stderr(is_empty());
+    bsr(&["emit", FLAGSHIP, "-o", "-"]).assert().success().stdout(ptx.text().to_owned());
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("spmm.ptx");
+    bsr(&["emit", FLAGSHIP, "-o", file.to_str().unwrap()]).assert().success().stdout(is_empty());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), ptx.text());
+
+    let nowhere = folder.path().join("no/such/folder.ptx");
+    bsr(&["emit", FLAGSHIP, "-o", nowhere.to_str().unwrap()]).assert().code(2).stderr(contains("cannot write"));
+}
+
+#[test]
+fn a_cubin_without_ptxas_is_refused_and_says_where_it_looked() {
+    let folder = tempfile::tempdir().unwrap();
+    let cubin = folder.path().join("never.cubin");
+    let args = ["emit", FLAGSHIP, "--cubin", cubin.to_str().unwrap()];
+    bsr(&args)
+        .assert()
+        .code(2)
+        .stderr("error: there is no ptxas at /nowhere/ptxas, where $PTXAS says\n  help: correct or unset $PTXAS\n");
+    if !std::path::Path::new("/usr/local/cuda/bin/ptxas").is_file() {
+        bsr(&args).env_clear().assert().code(2).stderr(contains("no ptxas: not in $PTXAS, on the PATH").and(contains("help: ")));
+    }
+    assert!(!cubin.exists());
+}
+
+/// A stand-in for ptxas: says what the real one says, and copies the PTX as the cubin.
+#[cfg(unix)]
+#[test]
+fn what_ptxas_says_is_told() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let ptxas = folder.path().join("ptxas");
+    let script = "#!/bin/sh\n\
+        echo 'ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized' >&2\n\
+        echo '    0 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads' >&2\n\
+        echo 'ptxas info    : Used 168 registers, used 1 barriers' >&2\n\
+        cp \"$5\" \"$4\"\n";
+    std::fs::write(&ptxas, script).unwrap();
+    std::fs::set_permissions(&ptxas, std::fs::Permissions::from_mode(0o755)).unwrap();
+
+    let cubin = folder.path().join("k.cubin");
+    let emit = |script: &std::path::Path| {
+        let mut command = bsr(&["emit", FLAGSHIP, "--cubin", cubin.to_str().unwrap()]);
+        command.env("PTXAS", script);
+        command.assert()
+    };
+    emit(&ptxas).success().stdout(is_empty()).stderr(
+        contains("168 registers, 12 B of spills, 2 warnings")
+            .and(contains("\nwarning: (C7510) Potential Performance Loss"))
+            .and(contains("\nwarning: 12 B of registers are spilled")),
+    );
+    assert_eq!(std::fs::read_to_string(&cubin).unwrap(), plan(FLAGSHIP).ptx().text());
+
+    std::fs::write(&ptxas, "#!/bin/sh\necho \"ptxas $5, line 7; error : nonsense\" >&2\nexit 255\n").unwrap();
+    emit(&ptxas)
+        .code(1)
+        .stderr(starts_with("error: ptxas refuses the PTX").and(contains("the PTX, line 7; error : nonsense")));
+}
+
+#[test]
+fn run_multiplies_or_says_that_there_is_no_device() {
+    let args = ["run", FLAGSHIP, "--m", "1000", "--n", "72", "--k", "1000", "--pattern", "topk:4"];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("spmm.ptx");
+    let mut all = args.to_vec();
+    all.extend(["--ptx", file.to_str().unwrap()]);
+    let said = contains("problem   C[1000, 72] = A[1000, 1000] * B[1000, 72]\n")
+        .and(contains("A         8 of 18 blocks of 512 x 112 stored (44.4 %), topk:4, seed 0\n"))
+        .and(contains(plan(FLAGSHIP).ptx().fingerprint()));
+    if gpu_available() {
+        bsr(&all).assert().code(0).stdout(
+            said.and(contains("all 1000 rows against the f64 reference")).and(contains("TFLOP/s executed")),
+        );
+    } else {
+        bsr(&all)
+            .assert()
+            .code(3)
+            .stdout(said.and(contains("ptxas     not assembled")))
+            .stderr(starts_with("no device, so nothing is multiplied: ").and(predicate::str::is_match("^[^\n]+\n$").unwrap()));
+        bsr(&["bench", FLAGSHIP]).assert().code(3).stdout(is_empty()).stderr(starts_with("error: "));
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), plan(FLAGSHIP).ptx().text());
+    bsr(&["run", FLAGSHIP, "--device", "sim"]).assert().code(3).stderr(contains("not built into this version yet"));
+}
+
+#[test]
+fn a_spec_alone_is_a_problem() {
+    let expected = if gpu_available() { 0 } else { 3 };
+    for spec in [FLAGSHIP, "bm = 64, bn = 64, bk = 16, dtype = bf16, out = f32", "bm = 128, bn = 256, bk = 512"] {
+        bsr(&["run", spec]).assert().code(expected);
+    }
+}
+
+#[test]
+fn a_matrix_from_a_file_reports_its_fill_in() {
+    let matrix = concat!(env!("CARGO_MANIFEST_DIR"), "/runtime/tests/data/bcsstk13.mtx");
+    let spec = "bm = 64, bn = 64, bk = 64";
+    bsr(&["run", spec, "--matrix", matrix, "--n", "100"])
+        .assert()
+        .code(if gpu_available() { 0 } else { 3 })
+        .stdout(
+            contains("problem   C[2003, 100] = A[2003, 2003] * B[2003, 100]\n")
+                .and(contains("bcsstk13.mtx, seed 0, values * 2^-"))
+                .and(predicate::str::is_match(r"fill-in   \d+\.\d\d = \d+ stored values / \d+ nonzeros\n").unwrap()),
+        );
+    bsr(&["run", spec, "--matrix", matrix, "--m", "64"]).assert().code(2).stderr(contains("--matrix"));
+    bsr(&["run", spec, "--matrix", "none.mtx"]).assert().code(2).stderr(starts_with("error: none.mtx: "));
+}
+
+#[test]
+fn problems_that_cannot_be_had_exit_with_2() {
+    for (flags, said) in [
+        (vec!["--pattern", "topk:99"], "at most topk:37"),
+        (vec!["--pattern", "rnd:0.5"], "is not a pattern"),
+        (vec!["--pattern", "random:1.5"], "not between 0 and 1"),
+        (vec!["--m", "0"], "--m"),
+        (vec!["--n", "many"], "--n"),
+        (vec!["--k", "99999999999"], "--k"),
+        (vec!["--tolerance", "0"], "above 0"),
+        (vec!["--check", "some"], "all, auto or a number"),
+        (vec!["--device", "tpu"], "auto, gpu"),
+    ] {
+        let mut args = vec!["run", FLAGSHIP];
+        args.extend(flags);
+        bsr(&args).assert().code(2).stdout(is_empty()).stderr(contains(said));
+    }
+    bsr(&["bench", FLAGSHIP, "--time-limit", "-1"]).assert().code(2);
+    bsr(&["bench"]).assert().code(2).stderr(contains("<SPEC>"));
+    bsr(&["walk"]).assert().code(2);
+    bsr(&[]).assert().code(2).stderr(contains("Usage: bsr <COMMAND>"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_problem_larger_than_memory_is_refused_with_the_arithmetic() {
+    bsr(&["run", FLAGSHIP, "--m", "100000000", "--n", "100000000", "--pattern", "topk:1"])
+        .assert()
+        .code(2)
+        .stderr(contains("does not fit this machine's memory").and(contains("available")));
+}
+
+#[test]
+fn doctor_succeeds_everywhere_unless_a_gpu_is_required() {
+    let gpu = gpu_available();
+    bsr(&["doctor"])
+        .assert()
+        .success()
+        .stdout(contains("works   bsr plan\n").and(contains("cannot  bsr emit --cubin\n")).and(contains("help: ")))
+        .stdout(contains(if gpu { "works   bsr run\n" } else { "cannot  bsr run\n" }));
+    bsr(&["doctor", "--require-gpu"]).assert().code(if gpu { 0 } else { 3 });
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    bsr(&["--help"]).assert().success().stdout(contains("Examples:").and(contains("3 no device")));
+    for command in ["plan", "emit", "run", "bench"] {
+        bsr(&[command, "--help"]).assert().success().stdout(contains("Examples:"));
+    }
+    bsr(&["--version"]).assert().success().stdout(starts_with("bsr "));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    use std::process::{Command, Stdio};
+
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("bsr"))
+        .args(["emit", FLAGSHIP])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+}
