@@ -30,9 +30,7 @@ fn agrees<K: Kernel>(text: &str) {
 #[test]
 fn attribute_and_text_make_the_same_kernel() {
     agrees::<spmm>("bm = 512, bn = 128, bk = 112");
-    agrees::<Linear>(
-        "bm = 128, bn = 128, bk = 64, dtype = bf16, out = f32, b_layout = col, c_layout = col",
-    );
+    agrees::<Linear>("bm = 128, bn = 128, bk = 64, dtype = bf16, out = f32, b_layout = col, c_layout = col");
     agrees::<mixed>(
         "bm = 64, bn = 64, bk = 32, dtype = bf16, out = f32, stages = 2, consumers = 1, schedule = strided",
     );
@@ -41,17 +39,9 @@ fn attribute_and_text_make_the_same_kernel() {
 #[test]
 fn operand_types_follow_the_dtypes() {
     fn types<K: Kernel>() -> [TypeId; 3] {
-        [
-            TypeId::of::<K::A>(),
-            TypeId::of::<K::B>(),
-            TypeId::of::<K::Out>(),
-        ]
+        [TypeId::of::<K::A>(), TypeId::of::<K::B>(), TypeId::of::<K::Out>()]
     }
-    let (half, brain, single) = (
-        TypeId::of::<f16>(),
-        TypeId::of::<bf16>(),
-        TypeId::of::<f32>(),
-    );
+    let (half, brain, single) = (TypeId::of::<f16>(), TypeId::of::<bf16>(), TypeId::of::<f32>());
     assert_eq!(types::<spmm>(), [half; 3]);
     assert_eq!(types::<Linear>(), [brain, brain, single]);
     assert_eq!(types::<mixed>(), [brain, brain, single]);

@@ -13,19 +13,13 @@ pub(crate) struct Tokens {
 
 impl Place for Tokens {
     fn through(&self, last: &Self) -> Self {
-        Self {
-            first: self.first,
-            last: last.last,
-        }
+        Self { first: self.first, last: last.last }
     }
 }
 
 impl From<Span> for Tokens {
     fn from(span: Span) -> Self {
-        Self {
-            first: span,
-            last: span,
-        }
+        Self { first: span, last: span }
     }
 }
 
@@ -41,15 +35,9 @@ pub(crate) fn tokens(args: TokenStream) -> Vec<Token<Tokens>> {
             }
             TokenTree::Group(group) => tokens.push(Token {
                 kind: TokenKind::Other(group.to_string()),
-                place: Tokens {
-                    first: group.span_open(),
-                    last: group.span_close(),
-                },
+                place: Tokens { first: group.span_open(), last: group.span_close() },
             }),
-            TokenTree::Ident(ident) => tokens.push(Token {
-                kind: TokenKind::Word(ident.to_string()),
-                place,
-            }),
+            TokenTree::Ident(ident) => tokens.push(Token { kind: TokenKind::Word(ident.to_string()), place }),
             TokenTree::Punct(punct) => tokens.push(Token {
                 kind: match punct.as_char() {
                     '=' => TokenKind::Equals,
@@ -80,7 +68,8 @@ fn literal(literal: &Literal, place: Tokens) -> Token<Tokens> {
 
 /// Takes back the sign before a number: Rust knows no signed literals, the grammar does.
 fn sign_of(kind: &TokenKind, tokens: &mut Vec<Token<Tokens>>) -> Option<Token<Tokens>> {
-    let is_sign = |token: &mut Token<Tokens>| matches!(&token.kind, TokenKind::Other(text) if text == "-" || text == "+");
+    let is_sign =
+        |token: &mut Token<Tokens>| matches!(&token.kind, TokenKind::Other(text) if text == "-" || text == "+");
     match kind {
         TokenKind::Number(_) => tokens.pop_if(is_sign),
         _ => None,
@@ -89,20 +78,10 @@ fn sign_of(kind: &TokenKind, tokens: &mut Vec<Token<Tokens>>) -> Option<Token<To
 
 fn signed(sign: Option<Token<Tokens>>, token: Token<Tokens>) -> Token<Tokens> {
     match (sign, token.kind) {
-        (
-            Some(Token {
-                kind: TokenKind::Other(sign),
-                place,
-            }),
-            TokenKind::Number(digits),
-        ) => Token {
-            kind: TokenKind::Number(sign + &digits),
-            place: place.through(&token.place),
-        },
-        (_, kind) => Token {
-            kind,
-            place: token.place,
-        },
+        (Some(Token { kind: TokenKind::Other(sign), place }), TokenKind::Number(digits)) => {
+            Token { kind: TokenKind::Number(sign + &digits), place: place.through(&token.place) }
+        }
+        (_, kind) => Token { kind, place: token.place },
     }
 }
 
@@ -121,12 +100,7 @@ mod tests {
         let whole = Tokens::from(Span::call_site());
         let args: TokenStream = text.parse().unwrap();
         let (entries, errors) = entries(&tokens(args), &whole);
-        let request = Request {
-            entries,
-            signature: Vec::new(),
-            errors,
-            whole,
-        };
+        let request = Request { entries, signature: Vec::new(), errors, whole };
         build(&request).map_err(|errors| errors.iter().map(ToString::to_string).collect())
     }
 
@@ -146,8 +120,7 @@ mod tests {
             "",
         ] {
             let from_text = text.parse::<KernelSpec>();
-            let mut messages = from_text
-                .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>());
+            let mut messages = from_text.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>());
             let mut from_tokens = read(text);
             for errors in [&mut messages, &mut from_tokens] {
                 let _ = errors.as_mut().map_err(|errors| errors.sort());

@@ -30,8 +30,7 @@ impl Diagnostics {
         let help: Vec<String> = help.iter().map(|line| (*line).into()).collect();
         let mut message = vec![fact.to_string()];
         message.extend(help.iter().map(|line| format!("help: {line}")));
-        self.0
-            .push(syn::Error::new_spanned(node, message.join("\n")));
+        self.0.push(syn::Error::new_spanned(node, message.join("\n")));
     }
 
     /// An error of the grammar; what it disagrees with is pointed at as well.

@@ -29,12 +29,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
         _ => Span::call_site().into(),
     };
     let (entries, errors) = entries(&tokens, &whole.last.into());
-    let request = Request {
-        entries,
-        signature: item.operands.entries(),
-        errors,
-        whole,
-    };
+    let request = Request { entries, signature: item.operands.entries(), errors, whole };
     let (spec, compiled) = match build(&request) {
         Ok(spec) => (spec, planned(&spec, &request, &mut diagnostics)),
         Err(errors) => {
@@ -50,11 +45,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     quote! { #diagnostics #kernel #operands }
 }
 
-fn planned(
-    spec: &KernelSpec,
-    request: &Request<Tokens>,
-    diagnostics: &mut Diagnostics,
-) -> Compiled {
+fn planned(spec: &KernelSpec, request: &Request<Tokens>, diagnostics: &mut Diagnostics) -> Compiled {
     compile(spec).unwrap_or_else(|errors| {
         for error in errors.iter() {
             let help: Vec<String> = error.help().map(Into::into).into_iter().collect();
@@ -73,38 +64,18 @@ fn skeleton(request: &Request<Tokens>) -> KernelSpec {
         value: Value::Number("64".into()),
         value_place: request.whole,
     };
-    let mut entries: Vec<_> = request
-        .entries
-        .iter()
-        .filter(states_dtype)
-        .cloned()
-        .collect();
+    let mut entries: Vec<_> = request.entries.iter().filter(states_dtype).cloned().collect();
     entries.extend(["bm", "bn", "bk"].map(size));
-    let dtypes = Request {
-        entries,
-        signature: request.signature.clone(),
-        errors: Vec::new(),
-        whole: request.whole,
-    };
+    let dtypes = Request { entries, signature: request.signature.clone(), errors: Vec::new(), whole: request.whole };
     build(&dtypes).unwrap_or(KernelSpec::new(64, 64, 64))
 }
 
 /// The type, its constants and its `bsr::Kernel`.
 fn kernel(item: &Item, spec: &KernelSpec, compiled: &Compiled) -> TokenStream {
-    let Item {
-        attributes,
-        visibility,
-        name,
-        ..
-    } = item;
+    let Item { attributes, visibility, name, .. } = item;
     let [a, b, out] = [spec.a, spec.b, spec.out].map(element);
     let spec = literal(spec);
-    let Compiled {
-        ptx,
-        entry,
-        fingerprint,
-        table,
-    } = compiled;
+    let Compiled { ptx, entry, fingerprint, table } = compiled;
     let documentation = format!("\n# The plan\n\n```text\n{}\n```", table.trim_end());
     quote! {
         #(#attributes)*

@@ -39,15 +39,9 @@ impl Item {
                     operands: Operands::default(),
                 })
             }
-            Form::Function {
-                attributes,
-                visibility,
-                signature,
-                body,
-            } => {
+            Form::Function { attributes, visibility, signature, body } => {
                 if let Some(body) = body {
-                    let fact =
-                        "a fused epilogue is not implemented yet: a kernel function has no body";
+                    let fact = "a fused epilogue is not implemented yet: a kernel function has no body";
                     diagnostics.error_on(body, fact, &["end the signature with `;`"]);
                 }
                 Ok(Self {
@@ -63,12 +57,7 @@ impl Item {
 
 enum Form {
     Struct(ItemStruct),
-    Function {
-        attributes: Vec<Attribute>,
-        visibility: Visibility,
-        signature: Box<Signature>,
-        body: Option<TokenTree>,
-    },
+    Function { attributes: Vec<Attribute>, visibility: Visibility, signature: Box<Signature>, body: Option<TokenTree> },
 }
 
 impl Parse for Form {
@@ -89,11 +78,6 @@ impl Parse for Form {
             Some(_) => None,
             None => Some(input.parse()?),
         };
-        Ok(Self::Function {
-            attributes,
-            visibility,
-            signature: Box::new(signature),
-            body,
-        })
+        Ok(Self::Function { attributes, visibility, signature: Box::new(signature), body })
     }
 }

@@ -53,8 +53,7 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
         Schedule::Balanced => quote!(::bsr::Schedule::Balanced),
         Schedule::Strided => quote!(::bsr::Schedule::Strided),
     }));
-    let [stages, consumers, cluster, k_step, swizzle] =
-        [stages, consumers, cluster, k_step, swizzle].map(option);
+    let [stages, consumers, cluster, k_step, swizzle] = [stages, consumers, cluster, k_step, swizzle].map(option);
     quote! {
         ::bsr::KernelSpec {
             bm: #bm,

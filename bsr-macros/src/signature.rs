@@ -62,20 +62,12 @@ pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Oper
         ReturnType::Type(_, result) => Some(&**result),
         ReturnType::Default => None,
     };
-    let names = types
-        .iter()
-        .copied()
-        .chain(result)
-        .flat_map(names)
-        .collect();
+    let names = types.iter().copied().chain(result).flat_map(names).collect();
     let (a, b) = match types[..] {
         [a, b] => {
-            if let (Some("Dense"), Some("Bsr")) =
-                (matrix_name(a).as_deref(), matrix_name(b).as_deref())
-            {
+            if let (Some("Dense"), Some("Bsr")) = (matrix_name(a).as_deref(), matrix_name(b).as_deref()) {
                 let fact = "dense times sparse (`op = dds`) is not implemented yet";
-                let help =
-                    "the sparse operand comes first: `(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>`";
+                let help = "the sparse operand comes first: `(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>`";
                 diagnostics.error_on(Joined(a, b), fact, &[help]);
                 (None, None)
             } else {
@@ -181,9 +173,7 @@ fn element_path(ty: &Type) -> Option<&syn::Path> {
         return None;
     };
     match arguments.args.first() {
-        Some(GenericArgument::Type(Type::Path(element))) if arguments.args.len() == 1 => {
-            Some(&element.path)
-        }
+        Some(GenericArgument::Type(Type::Path(element))) if arguments.args.len() == 1 => Some(&element.path),
         _ => None,
     }
 }
@@ -206,21 +196,13 @@ fn names(ty: &Type) -> Vec<TokenStream> {
         matches!(name.as_deref(), Some("f16" | "bf16" | "f32"))
     });
     let element = element.map(ToTokens::to_token_stream);
-    std::iter::once(quote!(#matrix<::bsr::f16>))
-        .chain(element)
-        .collect()
+    std::iter::once(quote!(#matrix<::bsr::f16>)).chain(element).collect()
 }
 
 /// Tokens as a person writes a type: `& mut Bsr < f16 >` becomes `&mut Bsr<f16>`.
 fn compact(tokens: &TokenStream) -> String {
     let mut text = tokens.to_string();
-    for (spaced, tight) in [
-        (" < ", "<"),
-        (" >", ">"),
-        ("& ", "&"),
-        (" :: ", "::"),
-        (" ,", ","),
-    ] {
+    for (spaced, tight) in [(" < ", "<"), (" >", ">"), ("& ", "&"), (" :: ", "::"), (" ,", ",")] {
         text = text.replace(spaced, tight);
     }
     text

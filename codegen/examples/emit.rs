@@ -7,6 +7,9 @@ fn main() {
     match Plan::new(&spec, &Arch::SM_90A) {
         Ok(plan) if args.len() > 2 => print!("{plan}"),
         Ok(plan) => print!("{}", plan.ptx().text()),
-        Err(errors) => { eprintln!("{errors}"); std::process::exit(2) }
+        Err(errors) => {
+            eprintln!("{errors}");
+            std::process::exit(2)
+        }
     }
 }

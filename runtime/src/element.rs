@@ -126,11 +126,8 @@ mod tests {
 
     /// Every finite f16, ascending.
     fn finite_f16() -> Vec<f64> {
-        let mut all: Vec<f64> = (0..=u16::MAX)
-            .map(f16::from_bits)
-            .filter(|v| v.is_finite())
-            .map(Element::to_f64)
-            .collect();
+        let mut all: Vec<f64> =
+            (0..=u16::MAX).map(f16::from_bits).filter(|v| v.is_finite()).map(Element::to_f64).collect();
         all.sort_by(f64::total_cmp);
         all.dedup();
         all
@@ -148,30 +145,15 @@ mod tests {
         // 1 + 2^-11 is half way between 1 and the next f16, 1 + 2^-10; 2^-40 is lost in f32.
         let (tie, hair) = (1.0 + 2f64.powi(-11), 2f64.powi(-40));
         assert_eq!(<f16 as Element>::from_f64(tie).to_f64(), 1.0);
-        assert_eq!(
-            <f16 as Element>::from_f64(tie + hair).to_f64(),
-            1.0 + 2f64.powi(-10)
-        );
-        assert_eq!(
-            <f16 as Element>::from_f64(-tie - hair).to_f64(),
-            -1.0 - 2f64.powi(-10)
-        );
+        assert_eq!(<f16 as Element>::from_f64(tie + hair).to_f64(), 1.0 + 2f64.powi(-10));
+        assert_eq!(<f16 as Element>::from_f64(-tie - hair).to_f64(), -1.0 - 2f64.powi(-10));
         let tie = 1.0 + 2f64.powi(-10) + 2f64.powi(-11);
-        assert_eq!(
-            <f16 as Element>::from_f64(tie).to_f64(),
-            1.0 + 2f64.powi(-9)
-        );
-        assert_eq!(
-            <f16 as Element>::from_f64(tie - hair).to_f64(),
-            1.0 + 2f64.powi(-10)
-        );
+        assert_eq!(<f16 as Element>::from_f64(tie).to_f64(), 1.0 + 2f64.powi(-9));
+        assert_eq!(<f16 as Element>::from_f64(tie - hair).to_f64(), 1.0 + 2f64.powi(-10));
 
         let tie = 1.0 + 2f64.powi(-8);
         assert_eq!(<bf16 as Element>::from_f64(tie).to_f64(), 1.0);
-        assert_eq!(
-            <bf16 as Element>::from_f64(tie + hair).to_f64(),
-            1.0 + 2f64.powi(-7)
-        );
+        assert_eq!(<bf16 as Element>::from_f64(tie + hair).to_f64(), 1.0 + 2f64.powi(-7));
     }
 
     #[test]
@@ -182,30 +164,20 @@ mod tests {
             let hair = (high - low) * 2f64.powi(-30);
             assert_eq!(<f16 as Element>::from_f64(middle - hair).to_f64(), low);
             assert_eq!(<f16 as Element>::from_f64(middle + hair).to_f64(), high);
-            assert_eq!(
-                <f16 as Element>::from_f64(middle).to_bits() & 1,
-                0,
-                "{middle}"
-            );
+            assert_eq!(<f16 as Element>::from_f64(middle).to_bits() & 1, 0, "{middle}");
         }
     }
 
     #[test]
     fn the_edges_of_the_range() {
         assert!(!Element::is_finite(<f16 as Element>::from_f64(65_520.0)));
-        assert_eq!(
-            <f16 as Element>::from_f64(65_519.0).to_f64(),
-            <f16 as Element>::LARGEST
-        );
+        assert_eq!(<f16 as Element>::from_f64(65_519.0).to_f64(), <f16 as Element>::LARGEST);
         assert_eq!(<f16 as Element>::LARGEST, f16::MAX.to_f64());
         assert_eq!(<bf16 as Element>::LARGEST, bf16::MAX.to_f64());
         assert_eq!(<bf16 as Element>::from_f64(1e300), bf16::INFINITY);
         assert_eq!(<f16 as Element>::from_f64(-1e-300).to_bits(), 0x8000);
         assert!(<bf16 as Element>::from_f64(f64::NAN).is_nan());
-        assert_eq!(
-            <f16 as Element>::from_f64(f64::NEG_INFINITY),
-            f16::NEG_INFINITY
-        );
+        assert_eq!(<f16 as Element>::from_f64(f64::NEG_INFINITY), f16::NEG_INFINITY);
     }
 
     #[test]
@@ -213,11 +185,6 @@ mod tests {
         let halves: Vec<f16> = (0..1000).map(|i| f16::from_bits(i * 31)).collect();
         let mut wide = vec![0f32; halves.len()];
         Element::widen(&halves, &mut wide);
-        assert!(
-            halves
-                .iter()
-                .zip(&wide)
-                .all(|(h, w)| h.to_f64() == f64::from(*w))
-        );
+        assert!(halves.iter().zip(&wide).all(|(h, w)| h.to_f64() == f64::from(*w)));
     }
 }

@@ -37,8 +37,7 @@ impl Streams {
 
 /// Fills `out` with independent draws from N(0, 1), each rounded to `T` once.
 pub(crate) fn fill_normal<T: Element>(stream: &mut ChaCha8Rng, out: &mut [T]) {
-    out.iter_mut()
-        .for_each(|slot| *slot = T::from_f64(LAYERS.draw(stream)));
+    out.iter_mut().for_each(|slot| *slot = T::from_f64(LAYERS.draw(stream)));
 }
 
 /// Fills `out` with independent draws from N(0, 1).
@@ -72,10 +71,7 @@ impl Layers {
             let low = curve(right[layer - 1]) + Self::AREA / right[layer - 1];
             right[layer] = (-2.0 * libm::log(low)).sqrt();
         }
-        Self {
-            right,
-            low: right.map(curve),
-        }
+        Self { right, low: right.map(curve) }
     }
 
     fn draw(&self, stream: &mut ChaCha8Rng) -> f64 {
@@ -135,21 +131,9 @@ mod tests {
         // Four standard errors of each moment's estimate.
         let within = 4.0 / (x.len() as f64).sqrt();
         assert!(mean(1).abs() < within, "mean {}", mean(1));
-        assert!(
-            (mean(2) - 1.0).abs() < within * 2f64.sqrt(),
-            "variance {}",
-            mean(2)
-        );
-        assert!(
-            mean(3).abs() < within * 15f64.sqrt(),
-            "third moment {}",
-            mean(3)
-        );
-        assert!(
-            (mean(4) - 3.0).abs() < within * 96f64.sqrt(),
-            "fourth moment {}",
-            mean(4)
-        );
+        assert!((mean(2) - 1.0).abs() < within * 2f64.sqrt(), "variance {}", mean(2));
+        assert!(mean(3).abs() < within * 15f64.sqrt(), "third moment {}", mean(3));
+        assert!((mean(4) - 3.0).abs() < within * 96f64.sqrt(), "fourth moment {}", mean(4));
     }
 
     #[test]
@@ -168,16 +152,10 @@ mod tests {
         for (point, probability) in points {
             let expected = probability * x.len() as f64;
             let beyond = x.iter().filter(|v| v.abs() > point).count() as f64;
-            assert!(
-                (beyond - expected).abs() < 4.0 * expected.sqrt(),
-                "{beyond} beyond {point}, not {expected}"
-            );
+            assert!((beyond - expected).abs() < 4.0 * expected.sqrt(), "{beyond} beyond {point}, not {expected}");
         }
         let negative = x.iter().filter(|v| **v < 0.0).count() as f64;
-        assert!(
-            (negative - 0.5 * x.len() as f64).abs() < 4.0 * (0.25 * x.len() as f64).sqrt(),
-            "{negative} negative"
-        );
+        assert!((negative - 0.5 * x.len() as f64).abs() < 4.0 * (0.25 * x.len() as f64).sqrt(), "{negative} negative");
     }
 
     #[test]
@@ -185,16 +163,10 @@ mod tests {
         let Layers { right, low } = Layers::new();
         let beyond = (std::f64::consts::PI / 2.0).sqrt() * libm::erfc(Layers::TAIL / 2f64.sqrt());
         let bottom = Layers::TAIL * curve(Layers::TAIL) + beyond;
-        assert!(
-            (bottom / Layers::AREA - 1.0).abs() < 1e-12,
-            "the bottom layer has area {bottom}"
-        );
+        assert!((bottom / Layers::AREA - 1.0).abs() < 1e-12, "the bottom layer has area {bottom}");
         for layer in 1..Layers::COUNT {
             let area = right[layer] * (low[layer + 1] - low[layer]);
-            assert!(
-                (area / Layers::AREA - 1.0).abs() < 1e-9,
-                "layer {layer} has area {area}"
-            );
+            assert!((area / Layers::AREA - 1.0).abs() < 1e-9, "layer {layer} has area {area}");
         }
     }
 
@@ -202,28 +174,14 @@ mod tests {
     fn seed_purpose_and_place_each_change_the_stream() {
         let base = drawn(1, b"purposeA", 0, 8);
         assert_eq!(base, drawn(1, b"purposeA", 0, 8));
-        for other in [
-            drawn(2, b"purposeA", 0, 8),
-            drawn(1, b"purposeB", 0, 8),
-            drawn(1, b"purposeA", 1, 8),
-        ] {
+        for other in [drawn(2, b"purposeA", 0, 8), drawn(1, b"purposeB", 0, 8), drawn(1, b"purposeA", 1, 8)] {
             assert!(base.iter().zip(&other).all(|(a, b)| a != b));
         }
     }
 
     #[test]
     fn the_draws_are_pinned() {
-        let bits: Vec<u64> = drawn(42, b"pinned..", 3, 3)
-            .into_iter()
-            .map(f64::to_bits)
-            .collect();
-        assert_eq!(
-            bits,
-            [
-                4_589_671_457_134_911_597,
-                13_829_603_234_218_772_578,
-                13_835_350_437_870_152_702
-            ]
-        );
+        let bits: Vec<u64> = drawn(42, b"pinned..", 3, 3).into_iter().map(f64::to_bits).collect();
+        assert_eq!(bits, [4_589_671_457_134_911_597, 13_829_603_234_218_772_578, 13_835_350_437_870_152_702]);
     }
 }

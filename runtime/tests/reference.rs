@@ -31,20 +31,12 @@ fn agrees_with_plain<A: Element, B: Element>() {
         (5, 7, 1, (16, 16)),
         (40, 9, 130, (40, 130)),
     ] {
-        for pattern in [
-            Pattern::Random(0.4),
-            Pattern::Causal,
-            Pattern::PowerLaw(0.2),
-        ] {
+        for pattern in [Pattern::Random(0.4), Pattern::Causal, Pattern::PowerLaw(0.2)] {
             let a = Bsr::<A>::generate(pattern, m, k, block, 1).unwrap();
             for layout in [Layout::RowMajor, Layout::ColMajor] {
                 let b = Dense::<B>::normal(k, n, layout, 2);
                 let c = reference::multiply(&a, &b).unwrap();
-                assert_eq!(
-                    c,
-                    plain(&a, &b),
-                    "{m} x {n} x {k}, {block:?}, {pattern}, {layout}"
-                );
+                assert_eq!(c, plain(&a, &b), "{m} x {n} x {k}, {block:?}, {pattern}, {layout}");
             }
         }
     }
@@ -64,21 +56,12 @@ fn chosen_rows_have_the_same_bits_in_the_order_asked_for() {
     let b = Dense::<f32>::normal(150, 77, Layout::ColMajor, 4);
     let all = reference::multiply(&a, &b).unwrap();
     let rows = [199, 0, 47, 48, 49, 48, 150, 3];
-    let expected: Vec<f64> = rows
-        .iter()
-        .flat_map(|&r| all[r * 77..][..77].to_vec())
-        .collect();
+    let expected: Vec<f64> = rows.iter().flat_map(|&r| all[r * 77..][..77].to_vec()).collect();
     assert_eq!(reference::multiply_rows(&a, &b, &rows).unwrap(), expected);
 
-    let alone = rayon::ThreadPoolBuilder::new()
-        .num_threads(1)
-        .build()
-        .unwrap();
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     assert_eq!(alone.install(|| reference::multiply(&a, &b).unwrap()), all);
-    assert_eq!(
-        reference::multiply_rows(&a, &b, &[]).unwrap(),
-        Vec::<f64>::new()
-    );
+    assert_eq!(reference::multiply_rows(&a, &b, &[]).unwrap(), Vec::<f64>::new());
 }
 
 #[test]
@@ -100,33 +83,18 @@ fn empty_rows_and_empty_matrices_give_zeros() {
     let no_rows = Bsr::<f16>::generate(Pattern::Causal, 0, 32, (16, 16), 1).unwrap();
     assert!(reference::multiply(&no_rows, &b).unwrap().is_empty());
     let no_k = Bsr::<f16>::generate(Pattern::Causal, 3, 0, (16, 16), 1).unwrap();
-    assert_eq!(
-        reference::multiply(&no_k, &Dense::<f16>::zeros(0, 2, Layout::ColMajor)).unwrap(),
-        [0.0; 6]
-    );
+    assert_eq!(reference::multiply(&no_k, &Dense::<f16>::zeros(0, 2, Layout::ColMajor)).unwrap(), [0.0; 6]);
 }
 
 #[test]
 fn nan_and_infinity_propagate_through_stored_blocks_only() {
     // Block (0, 0) stored, block (0, 1) not.
     let a = Bsr::<f32>::new(2, 4, (2, 2), vec![0, 1], vec![0], vec![1.0, 0.0, 2.0, 3.0]).unwrap();
-    let b = |row: usize, value: f32| {
-        Dense::from_fn(
-            4,
-            1,
-            Layout::RowMajor,
-            move |r, _| if r == row { value } else { 1.0 },
-        )
-    };
+    let b =
+        |row: usize, value: f32| Dense::from_fn(4, 1, Layout::RowMajor, move |r, _| if r == row { value } else { 1.0 });
     let c = reference::multiply(&a, &b(1, f32::INFINITY)).unwrap();
-    assert!(
-        c[0].is_nan() && c[1] == f64::INFINITY,
-        "0 * inf is NaN: {c:?}"
-    );
-    assert_eq!(
-        reference::multiply(&a, &b(2, f32::NAN)).unwrap(),
-        [1.0, 5.0]
-    );
+    assert!(c[0].is_nan() && c[1] == f64::INFINITY, "0 * inf is NaN: {c:?}");
+    assert_eq!(reference::multiply(&a, &b(2, f32::NAN)).unwrap(), [1.0, 5.0]);
 }
 
 #[test]
@@ -134,18 +102,11 @@ fn operands_that_do_not_fit_are_refused() {
     let a = Bsr::<f16>::generate(Pattern::Causal, 40, 32, (16, 16), 1).unwrap();
     let b = Dense::<f16>::zeros(33, 9, Layout::RowMajor);
     let refused = reference::multiply(&a, &b).unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "A is 40 x 32, B is 33 x 9: the columns of A are the rows of B; give B 32 rows"
-    );
+    assert_eq!(refused.to_string(), "A is 40 x 32, B is 33 x 9: the columns of A are the rows of B; give B 32 rows");
     let b = Dense::<f16>::zeros(32, 9, Layout::RowMajor);
     assert_eq!(
         reference::multiply_rows(&a, &b, &[0, 40]).unwrap_err(),
-        ReferenceError::Row {
-            at: 1,
-            row: 40,
-            rows: 40
-        }
+        ReferenceError::Row { at: 1, row: 40, rows: 40 }
     );
 }
 
@@ -154,31 +115,17 @@ fn the_error_is_relative_in_the_frobenius_norm() {
     // Differences 3 and 4 against norms 6 and 8: 5 / 10.
     assert_eq!(relative_error(&[9.0, 12.0], &[6.0, 8.0]), 0.5);
     let c = Comparison::new(&[9.0, 0.0, 0.0, 12.0], &[6.0, 0.0, 0.0, 8.0], 2).unwrap();
-    assert_eq!(
-        (c.relative, c.max_abs, c.worst, c.got, c.want),
-        (0.5, 4.0, Some((1, 1)), 12.0, 8.0)
-    );
+    assert_eq!((c.relative, c.max_abs, c.worst, c.got, c.want), (0.5, 4.0, Some((1, 1)), 12.0, 8.0));
     assert!(c.passes(0.5) && !c.passes(0.499));
-    assert_eq!(
-        c.to_string(),
-        "relative error 5.000e-1, largest difference 4.000e0 at row 1, column 1: got 12, want 8"
-    );
+    assert_eq!(c.to_string(), "relative error 5.000e-1, largest difference 4.000e0 at row 1, column 1: got 12, want 8");
 }
 
 #[test]
 fn nothing_that_is_not_finite_ever_passes() {
-    for (got, want) in [
-        (f64::NAN, 1.0),
-        (1.0, f64::NAN),
-        (f64::NAN, f64::NAN),
-        (f64::INFINITY, f64::INFINITY),
-    ] {
+    for (got, want) in [(f64::NAN, 1.0), (1.0, f64::NAN), (f64::NAN, f64::NAN), (f64::INFINITY, f64::INFINITY)] {
         let c = Comparison::new(&[1.0, got, 5.0], &[1.0, want, 2.0], 3).unwrap();
         assert!(!c.passes(f64::INFINITY) && !c.passes(1e300) && c.relative == f64::INFINITY);
-        assert_eq!(
-            (c.not_finite, c.worst, c.max_abs),
-            (1, Some((0, 1)), f64::INFINITY)
-        );
+        assert_eq!((c.not_finite, c.worst, c.max_abs), (1, Some((0, 1)), f64::INFINITY));
         assert_eq!(relative_error(&[got], &[want]), f64::INFINITY);
     }
 }
@@ -195,18 +142,11 @@ fn results_of_another_size_never_pass() {
     assert_eq!(relative_error(&[1.0], &[1.0, 1.0]), f64::INFINITY);
     assert_eq!(
         Comparison::new(&[1.0; 3], &[1.0; 3], 2).unwrap_err(),
-        ReferenceError::Shape {
-            got: 3,
-            rows: 1,
-            cols: 2
-        }
+        ReferenceError::Shape { got: 3, rows: 1, cols: 2 }
     );
     let dense = Dense::<f32>::zeros(3, 2, Layout::RowMajor);
     assert!(Comparison::of_dense(&dense, &[0.0; 5]).is_err());
-    assert!(matches!(
-        Comparison::of_rows(&dense, &[3], &[0.0; 2]),
-        Err(ReferenceError::Row { row: 3, .. })
-    ));
+    assert!(matches!(Comparison::of_rows(&dense, &[3], &[0.0; 2]), Err(ReferenceError::Row { row: 3, .. })));
 }
 
 #[test]
@@ -217,30 +157,15 @@ fn matrices_are_compared_by_place_not_by_memory() {
         let mut dense = Dense::from_fn(5, 3, layout, value);
         assert_eq!(Comparison::of_dense(&dense, &want).unwrap().relative, 0.0);
         let rows = [4, 1];
-        let chosen: Vec<f64> = rows
-            .iter()
-            .flat_map(|&r| want[r * 3..][..3].to_vec())
-            .collect();
-        assert_eq!(
-            Comparison::of_rows(&dense, &rows, &chosen)
-                .unwrap()
-                .relative,
-            0.0
-        );
+        let chosen: Vec<f64> = rows.iter().flat_map(|&r| want[r * 3..][..3].to_vec()).collect();
+        assert_eq!(Comparison::of_rows(&dense, &rows, &chosen).unwrap().relative, 0.0);
 
         let ld = dense.ld();
-        let at = if layout == Layout::RowMajor {
-            ld + 2
-        } else {
-            2 * ld + 1
-        };
+        let at = if layout == Layout::RowMajor { ld + 2 } else { 2 * ld + 1 };
         dense.data_mut()[at] += 0.5;
         let c = Comparison::of_dense(&dense, &want).unwrap();
         assert_eq!((c.worst, c.max_abs), (Some((1, 2)), 0.5));
-        assert_eq!(
-            Comparison::of_rows(&dense, &rows, &chosen).unwrap().worst,
-            Some((1, 2))
-        );
+        assert_eq!(Comparison::of_rows(&dense, &rows, &chosen).unwrap().worst, Some((1, 2)));
     }
 }
 
@@ -249,9 +174,7 @@ fn f16_rounding_is_seen_at_its_size() {
     let a = Bsr::<f16>::generate(Pattern::Random(0.3), 96, 128, (32, 16), 5).unwrap();
     let b = Dense::<f16>::normal(128, 64, Layout::RowMajor, 6);
     let want = reference::multiply(&a, &b).unwrap();
-    let got = Dense::from_fn(96, 64, Layout::RowMajor, |r, c| {
-        <f16 as Element>::from_f64(want[r * 64 + c])
-    });
+    let got = Dense::from_fn(96, 64, Layout::RowMajor, |r, c| <f16 as Element>::from_f64(want[r * 64 + c]));
     let c = Comparison::of_dense(&got, &want).unwrap();
     // A uniform relative rounding error of at most 2^-11 has a root mean square of about 2^-11 / sqrt(3) / 1.4.
     assert!((1e-4..3e-4).contains(&c.relative), "{c}");

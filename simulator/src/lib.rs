@@ -45,15 +45,18 @@
 //! # Numeric model
 //!
 //! Products of 16-bit and 8-bit floats are exact; `wgmma` and `mma` add them to the accumulator in single precision
-//! in the order of k, rounding to nearest each time. The tensor core adds the products of one instruction with a few
-//! more bits and truncates: results differ in the last bits of single precision, and agree after rounding to 16 bits
-//! but for ties.
+//! in the order of k, rounding to nearest each time. The tensor core adds the products of one instruction in an order
+//! and with a rounding of its own: results differ in the last bits of single precision (relative Frobenius distance
+//! at most 1.8e-7 over 130 layouts on an H200, see `AGREEMENT.md`), and agree after rounding to 16 bits but for ties.
 //!
 //! # Limits
 //!
 //! Default scopes (`.cta`) on mbarrier operations order accesses in the whole cluster, as hardware does. Function
 //! calls, local memory, textures and module-scope `.global` variables are not modelled and refused.
-#![doc = ""]
+//!
+//! # Instructions
+//!
+#![doc = include_str!("../INSTRUCTIONS.md")]
 
 mod asyncs;
 mod check;

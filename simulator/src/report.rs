@@ -71,7 +71,13 @@ fn one(p: &Program, launch: &Launch, options: &Options, params: &[u8], memory: &
 /// # Errors
 /// A launch that the driver would refuse: unknown kernel, parameters that do not match, shapes out of bounds, bad
 /// tensor maps. Defects of the kernel are not errors but [`Report::findings`].
-pub fn simulate(module: &Module, entry: &str, launch: &Launch, memory: &mut GlobalMemory, options: &Options) -> Result<Report, LaunchError> {
+pub fn simulate(
+    module: &Module,
+    entry: &str,
+    launch: &Launch,
+    memory: &mut GlobalMemory,
+    options: &Options,
+) -> Result<Report, LaunchError> {
     let p = module.kernel(entry).ok_or_else(|| LaunchError::NoEntry {
         name: entry.to_owned(),
         known: module.entries().map(str::to_owned).collect(),
@@ -89,7 +95,8 @@ pub fn simulate(module: &Module, entry: &str, launch: &Launch, memory: &mut Glob
             .collect()
     } else {
         let shared = &*memory;
-        let all = (0..clusters).into_par_iter().map(|c| one(p, launch, options, &params, shared, c)).collect::<Vec<_>>();
+        let all =
+            (0..clusters).into_par_iter().map(|c| one(p, launch, options, &params, shared, c)).collect::<Vec<_>>();
         for o in &all {
             memory.apply(&o.changes);
         }
@@ -141,11 +148,22 @@ fn cluster_race(p: &Program, mut touches: Vec<(Touch, u32, bool)>, options: &Opt
         if let Some((other, oc)) = against.iter().find(|(o, oc)| *oc != c && o.end > t.start) {
             let side = |t: &Touch, c: u32| {
                 let (line, text, section) = p.describe(t.pc);
-                Side { line, text, section, cta: 0, warp: 0, lanes: 0, does: format!("touches the bytes in cluster {c}") }
+                Side {
+                    line,
+                    text,
+                    section,
+                    cta: 0,
+                    warp: 0,
+                    lanes: 0,
+                    does: format!("touches the bytes in cluster {c}"),
+                }
             };
             return Some(Finding {
                 kind: FindingKind::ClusterRace,
-                message: format!("clusters {oc} and {c} both touch global bytes from {:#x}, and one of them writes", t.start),
+                message: format!(
+                    "clusters {oc} and {c} both touch global bytes from {:#x}, and one of them writes",
+                    t.start
+                ),
                 sides: vec![side(&t, c), side(other, *oc)],
                 address: Some(t.start),
                 cluster: c,
@@ -153,7 +171,7 @@ fn cluster_race(p: &Program, mut touches: Vec<(Touch, u32, bool)>, options: &Opt
                 times: 1,
             });
         }
-        let mut keep = |list: &mut Vec<(Touch, u32)>| {
+        let keep = |list: &mut Vec<(Touch, u32)>| {
             match list.iter_mut().find(|(_, oc)| *oc == c) {
                 Some(mine) if mine.0.end < t.end => mine.0 = t,
                 Some(_) => {}

@@ -14,7 +14,8 @@ pub enum Schedule {
     Early,
     /// Asynchronous work is done only when no thread can go on without it, the youngest first.
     Late,
-    /// Everything in an order drawn from the seed; copies arrive in parts.
+    /// Everything in an order drawn from the seed; copies arrive in parts. Even seeds are fair to all, odd seeds
+    /// let some blocks and warps run far ahead.
     #[default]
     Scrambled,
     /// By the cost model: the earliest first. The one to trace.
@@ -88,6 +89,9 @@ impl Machine<'_> {
                 None => copies.last().map(|i| Choice::Copy(*i)).or(groups.first().map(|g| Choice::Tensor(*g))),
             },
             Schedule::Scrambled => {
+                if let Some(w) = self.favourite(&ready) {
+                    return Ok(Some(Choice::Warp(w)));
+                }
                 let all = ready.len() + copies.len() + groups.len();
                 let mut n = self.random.below(all as u64) as usize;
                 // Now and then asynchronous work is held back for a while.
@@ -114,6 +118,29 @@ impl Machine<'_> {
         })
     }
 
+    /// Half of the seeds run by priorities: one block, and one warp, may be far ahead of the others. The warp to
+    /// run, or none if asynchronous work may be next.
+    fn favourite(&mut self, ready: &[usize]) -> Option<usize> {
+        if self.options.seed & 1 == 0 {
+            return None;
+        }
+        if self.priorities.is_empty() {
+            let blocks: Vec<u64> = (0..self.ctas.len()).map(|_| self.random.below(4) << 32).collect();
+            self.priorities = self.warps.iter().map(|w| blocks[w.cta]).collect();
+            for p in &mut self.priorities {
+                *p += self.random.below(1 << 32);
+            }
+        }
+        if self.random.below(512) == 0 {
+            let w = self.random.below(self.priorities.len() as u64) as usize;
+            self.priorities[w] = self.random.below(4 << 32);
+        }
+        if self.random.below(8) == 0 {
+            return None;
+        }
+        ready.iter().max_by_key(|w| self.priorities[**w]).copied()
+    }
+
     fn warp_ready(&self, w: usize) -> bool {
         let warp = &self.warps[w];
         warp.live != 0 && warp.fragments.iter().any(|f| self.fragment_ready(w, f))
@@ -125,11 +152,16 @@ impl Machine<'_> {
             None => true,
             Some(Wait::Converge { members }) => {
                 // Threads that stand here already join when the fragment runs.
-                let here = warp.fragments.iter().filter(|g| g.pc == f.pc && matches!(g.wait, None | Some(Wait::Converge { .. })));
+                let here = warp
+                    .fragments
+                    .iter()
+                    .filter(|g| g.pc == f.pc && matches!(g.wait, None | Some(Wait::Converge { .. })));
                 let mask = here.fold(0, |m, g| m | g.mask);
                 members.unwrap_or(u32::MAX) & warp.live & !mask == 0
             }
-            Some(Wait::Mbar { cta, offset, phase }) => self.ctas[*cta].mbarriers.get(offset).is_none_or(|b| b.phase > *phase),
+            Some(Wait::Mbar { cta, offset, phase }) => {
+                self.ctas[*cta].mbarriers.get(offset).is_none_or(|b| b.phase > *phase)
+            }
             Some(Wait::Poll { epoch }) => self.epoch != *epoch,
             Some(Wait::NamedBarrier { .. }) => false,
             Some(Wait::Cluster { generation }) => self.cluster_barrier.generation >= *generation,
@@ -156,7 +188,11 @@ impl Machine<'_> {
             let before = self.warps[w].fragments.len();
             let goes_on = self.step(w, f)?;
             // After a wait or a branch another fragment may be the one to run.
-            if !goes_on && before == 1 && self.warps[w].fragments.len() == 1 && self.warps[w].fragments[0].wait.is_some() {
+            if !goes_on
+                && before == 1
+                && self.warps[w].fragments.len() == 1
+                && self.warps[w].fragments[0].wait.is_some()
+            {
                 return Ok(());
             }
         }
@@ -236,7 +272,10 @@ impl Machine<'_> {
         match wait {
             Wait::Mbar { cta, offset, phase } => match self.ctas[*cta].mbarriers.get(offset) {
                 Some(b) => {
-                    let last = b.last_arrive.map_or_else(|| "nobody has arrived yet".into(), |pc| format!("the last arrival was at {}", self.program.where_is(pc)));
+                    let last = b.last_arrive.map_or_else(
+                        || "nobody has arrived yet".into(),
+                        |pc| format!("the last arrival was at {}", self.program.where_is(pc)),
+                    );
                     format!(
                         "mbarrier at byte {offset} of block {cta}, phase {phase} (parity {}): {} of {} arrivals and {} bytes missing; {last}",
                         phase & 1,
@@ -251,7 +290,11 @@ impl Machine<'_> {
             Wait::NamedBarrier { id } => format!("barrier {id} of the block"),
             Wait::Cluster { generation } => {
                 let live: u32 = self.warps.iter().map(|w| w.live.count_ones()).sum();
-                format!("cluster barrier, round {}: {} of {live} threads have arrived", generation - 1, self.cluster_barrier.arrived)
+                format!(
+                    "cluster barrier, round {}: {} of {live} threads have arrived",
+                    generation - 1,
+                    self.cluster_barrier.arrived
+                )
             }
             Wait::Converge { members: None } => "the other threads of the warp, at an .aligned instruction".into(),
             Wait::Converge { members: Some(m) } => format!("the threads {m:#010x} of the warp"),
@@ -260,5 +303,4 @@ impl Machine<'_> {
             Wait::Wgmma { target } => format!("wgmma {} to be issued by all four warps", target - 1),
         }
     }
-
 }

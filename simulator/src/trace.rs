@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 /// Cycles from issue to landing of a copy that finds its engine free.
 pub(crate) const COPY_LATENCY: u64 = 600;
 
+/// A warp's wait of more cycles than this is an event of its track.
+pub(crate) const WORTH_SHOWING: u64 = 4;
+
 /// Collects the events of one cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {

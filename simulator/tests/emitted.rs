@@ -4,9 +4,11 @@
 #[path = "common/emitted.rs"]
 mod emitted;
 
+use bsr_codegen::{Arch, KernelSpec, Plan};
 use bsr_runtime::Pattern;
 use bsr_simulator::{Options, Schedule};
 use emitted::{Blocks, Case, assert_right, plan, run_own};
+use proptest::prelude::*;
 
 fn check(spec: &str, case: &Case) {
     let plan = plan(spec);
@@ -69,4 +71,53 @@ fn column_major_operands() {
 #[test]
 fn one_column() {
     check("bm = 128, bn = 128, bk = 64", &Case::new(256, 1, 256, Pattern::TopK(2)));
+}
+
+/// 50 with optimisation; a build without takes a few.
+const SCHEDULES: u64 = if cfg!(debug_assertions) { 3 } else { 50 };
+const SPECS: u32 = if cfg!(debug_assertions) { 6 } else { 48 };
+
+/// The unmutated kernels report nothing in 50 schedules each.
+#[test]
+fn fifty_schedules() {
+    let cases = [
+        ("bm = 512, bn = 128, bk = 112", Case::new(512, 384, 560, Pattern::TopK(3))),
+        ("bm = 128, bn = 128, bk = 64, cluster = 1, out = f32", Case::new(384, 128, 320, Pattern::TopK(3))),
+        ("bm = 64, bn = 128, bk = 64", Case::new(256, 256, 256, Pattern::Random(0.5))),
+        ("bm = 128, bn = 256, bk = 32, dtype = bf16", Case::new(256, 300, 128, Pattern::TopK(2))),
+    ];
+    for (spec, case) in cases {
+        let plan = plan(spec);
+        for seed in 0..SCHEDULES {
+            let done = run_own(&plan, &case, &Options { seed, ..Options::default() });
+            assert_right(&plan, &done, &format!("{spec}, seed {seed}"));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: SPECS, max_shrink_iters: 8, ..ProptestConfig::default() })]
+
+    /// Random specs, small problems: the planner refuses them or they run right.
+    #[test]
+    fn random_specs_run_right(
+        bm in 1u32..=8, bn in 1u32..=32, bk in 1u32..=9, wide in any::<bool>(), bf16 in any::<bool>(), out in 0usize..3,
+        b_col in any::<bool>(), c_col in any::<bool>(), rows in 1usize..4, n in 1usize..300, cols in 1usize..5,
+        short in 0usize..40, density in 0.0f64..1.0, seed in 0u64..1000,
+    ) {
+        let (bm, bk) = (bm * 64, bk * 16);
+        let bn = if wide { bn * 8 } else { [32, 64, 128, 256][bn as usize % 4] };
+        let mut text = format!("bm = {bm}, bn = {bn}, bk = {bk}, out = {}", ["f16", "bf16", "f32"][out]);
+        for (on, words) in [(bf16, ", a = bf16, b = bf16"), (b_col, ", b_layout = col"), (c_col, ", c_layout = col")] {
+            if on {
+                text += words;
+            }
+        }
+        let Ok(spec) = text.parse::<KernelSpec>() else { return Ok(()) };
+        let Ok(plan) = Plan::new(&spec, &Arch::SM_90A) else { return Ok(()) };
+        let (m, k) = (rows * bm as usize - short, (cols * bk as usize).saturating_sub(short / 4).max(1));
+        let case = Case::new(m, n, k, Pattern::Random(density));
+        let done = run_own(&plan, &case, &Options { seed, ..Options::default() });
+        assert_right(&plan, &done, &format!("{text}, {case:?}, seed {seed}"));
+    }
 }

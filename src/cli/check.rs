@@ -119,8 +119,7 @@ impl fmt::Display for Rows {
 /// `count` rows, fewer than there are: the first and last of block rows, as many as fit, and others evenly between.
 fn spread(a: &Structure, count: usize) -> Vec<usize> {
     let (bm, of) = (a.block().0, a.rows());
-    let edges: Vec<usize> =
-        (0..a.block_rows()).flat_map(|row| [row * bm, ((row + 1) * bm).min(of) - 1]).collect();
+    let edges: Vec<usize> = (0..a.block_rows()).flat_map(|row| [row * bm, ((row + 1) * bm).min(of) - 1]).collect();
     let mut rows: std::collections::BTreeSet<usize> = if edges.len() <= count {
         edges.into_iter().collect()
     } else {

@@ -86,7 +86,8 @@ impl<'d> Dense<'d> {
     pub(super) fn describe(&self, timings: &[Timing], report: &mut Report<'_>) {
         let version = self.library.as_ref().map(CublasLt::version).unwrap_or_default();
         for ((problem, baseline), timing) in self.products.iter().zip(timings) {
-            let words = format!("cuBLASLt {version}: {problem}; {}", baseline.algorithm());
+            let words = words(problem);
+            report.note(format!("{words}: cuBLASLt {version}, {}", baseline.algorithm()));
             report.add_dense(words, timing, problem.flops());
         }
         self.notes.iter().for_each(|note| report.note(note.clone()));
@@ -99,9 +100,48 @@ impl<'d> Dense<'d> {
     }
 }
 
+/// A product in the words of a spec: `dense, K = 1024, bf16, b_layout = col`.
+fn words(problem: &DenseProblem) -> String {
+    let mut words = format!("dense, K = {}, {}", problem.k, problem.input);
+    if problem.output != problem.input {
+        words.push_str(&format!(", out = {}", problem.output));
+    }
+    for (key, layout) in [("b_layout", problem.b), ("c_layout", problem.c)] {
+        if layout != Layout::RowMajor {
+            words.push_str(&format!(", {key} = {layout}"));
+        }
+    }
+    words
+}
+
 /// The dense product of equal work, with the layouts of the kernel; A is row-major, as in a block.
 fn problem(work: &Work, spec: &KernelSpec) -> Option<DenseProblem> {
     let k = work.equal_dense_k()?;
     let layouts = [Layout::RowMajor, spec.b_layout, spec.c_layout];
     Some(DenseProblem::new((work.m, work.n, k), (work.a, work.out), layouts))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn equal(spec: &str) -> Option<DenseProblem> {
+        let spec: KernelSpec = spec.parse().unwrap();
+        let block = (spec.bm as usize, spec.bk as usize);
+        let work = Work { m: 8192, n: 1000, k: 8288, block, nnzb: 256, a: spec.a, b: spec.b, out: spec.out };
+        problem(&work, &spec)
+    }
+
+    #[test]
+    fn the_dense_product_has_equal_work_and_the_layouts_of_the_kernel() {
+        let flagship = equal("bm = 512, bn = 128, bk = 112").unwrap();
+        assert_eq!((flagship.m, flagship.n, flagship.k), (8192, 1000, 1792));
+        assert_eq!(words(&flagship), "dense, K = 1792, f16");
+        let linear =
+            equal("bm = 512, bn = 128, bk = 112, dtype = bf16, out = f32, b_layout = col, c_layout = col").unwrap();
+        assert_eq!((linear.ldb, linear.ldc), (1792, 8192));
+        assert_eq!(words(&linear), "dense, K = 1792, bf16, out = f32, b_layout = col, c_layout = col");
+    }
 }

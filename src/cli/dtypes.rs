@@ -33,7 +33,9 @@ pub(super) fn with_types<W: Typed>(spec: &KernelSpec, work: W) -> Result<W::Outp
         (Dtype::BF16, Dtype::BF16, Dtype::F32) => work.run::<bf16, f32>(),
         (a, b, _) => Err(Failure::new(
             Exit::BadInput,
-            format!("A is {a} and B is {b}: this command multiplies f16 x f16 and bf16 x bf16\n  help: dtype = f16, or dtype = bf16"),
+            format!(
+                "A is {a} and B is {b}: this command multiplies f16 x f16 and bf16 x bf16\n  help: dtype = f16, or dtype = bf16"
+            ),
         )),
     }
 }

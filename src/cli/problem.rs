@@ -54,9 +54,17 @@ pub(super) struct Problem {
 
 #[derive(Debug)]
 enum Source {
-    Pattern { pattern: Pattern, m: usize, k: usize },
+    Pattern {
+        pattern: Pattern,
+        m: usize,
+        k: usize,
+    },
     /// `sparse` has been scaled by two to the power `exponent`.
-    File { path: PathBuf, sparse: Sparse, exponent: i32 },
+    File {
+        path: PathBuf,
+        sparse: Sparse,
+        exponent: i32,
+    },
 }
 
 impl Problem {

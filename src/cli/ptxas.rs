@@ -63,8 +63,7 @@ impl Ptxas {
     /// # Errors
     /// Wrong: ptxas refuses the PTX, with what it says. Bad input: it cannot be started, or the file not written.
     pub(super) fn assemble(&self, ptx: &Ptx, target: &str, cubin: Option<&Path>) -> Result<Assembled, Failure> {
-        let scratch =
-            tempfile::tempdir().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
+        let scratch = tempfile::tempdir().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
         let (source, built) = (scratch.path().join("kernel.ptx"), scratch.path().join("kernel.cubin"));
         std::fs::write(&source, ptx.text()).map_err(|error| cannot_write(&source, &error))?;
         let output = Command::new(&self.path)
@@ -73,13 +72,14 @@ impl Ptxas {
             .arg("--output-file")
             .args([&built, &source])
             .output()
-            .map_err(|error| {
-                Failure::new(Exit::BadInput, format!("cannot start {}: {error}", self.path.display()))
-            })?;
+            .map_err(|error| Failure::new(Exit::BadInput, format!("cannot start {}: {error}", self.path.display())))?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
             let said = said.replace(&*source.to_string_lossy(), "the PTX");
-            return Err(Failure::new(Exit::Wrong, format!("ptxas refuses the PTX ({})\n{}", output.status, said.trim())));
+            return Err(Failure::new(
+                Exit::Wrong,
+                format!("ptxas refuses the PTX ({})\n{}", output.status, said.trim()),
+            ));
         }
         if let Some(cubin) = cubin {
             std::fs::copy(&built, cubin).map_err(|error| cannot_write(cubin, &error))?;

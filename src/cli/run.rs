@@ -83,7 +83,7 @@ fn on(
     line(out, "checked", format_args!("{} against the f64 reference", case.rows))?;
     let tolerance = check.tolerance(case.work.out);
     verdict.judge(case.planned.ptx.entry(), tolerance)?;
-    line(out, "error", format_args!("{}; at most {tolerance:e} is right", verdict.comparison))?;
+    line(out, "result", format_args!("{}; at most {tolerance:e} is right", verdict.comparison))?;
     time(&mut case, device, tolerance, out)
 }
 
@@ -127,11 +127,7 @@ fn without(none: &Failure, args: &Args, planned: &Planned, out: &mut dyn Write) 
     say(format_args!("no device, so nothing is multiplied: {}", none.first_line()));
     if args.ptx.is_none() {
         let lines = planned.ptx.text().lines().count();
-        line(
-            out,
-            "PTX",
-            format_args!("{} B, {lines} lines; --ptx FILE writes them", planned.ptx.text().len()),
-        )?;
+        line(out, "PTX", format_args!("{} B, {lines} lines; --ptx FILE writes them", planned.ptx.text().len()))?;
     }
     match Ptxas::find() {
         Ok(ptxas) => {

@@ -86,13 +86,7 @@ impl Context {
             entry: plan.entry(),
             directives: directives(plan),
             block: Block { m: plan.spec.bm, k: plan.spec.bk },
-            tile: Tile {
-                cta_m: t.cta_m,
-                cta_n: t.cta_n,
-                wg_m: t.wg_m,
-                wg_n: t.wg_n,
-                accumulators: t.accumulators(),
-            },
+            tile: Tile { cta_m: t.cta_m, cta_n: t.cta_n, wg_m: t.wg_m, wg_n: t.wg_n, accumulators: t.accumulators() },
             roles: Roles {
                 consumers: t.roles.consumers,
                 producer_registers: t.roles.producer_registers,

@@ -127,18 +127,13 @@ fn pack_register(i: u32) -> String {
 }
 
 fn pack(i: u32) -> Pack {
-    Pack {
-        to: pack_register(i),
-        high: format!("%f_acc{}", 2 * i + 1),
-        low: format!("%f_acc{}", 2 * i),
-    }
+    Pack { to: pack_register(i), high: format!("%f_acc{}", 2 * i + 1), low: format!("%f_acc{}", 2 * i) }
 }
 
 fn passes(plan: &Plan, wide: bool, row_major: bool) -> Vec<Pass> {
     let e = &plan.epilogue;
     let mut passes = vec![];
-    let regions: Vec<(u32, u32)> =
-        (0..e.regions.0).flat_map(|m| (0..e.regions.1).map(move |n| (m, n))).collect();
+    let regions: Vec<(u32, u32)> = (0..e.regions.0).flat_map(|m| (0..e.regions.1).map(move |n| (m, n))).collect();
     for (number, chunk) in regions.chunks(e.staged as usize).enumerate() {
         let mut pass = Pass { number: number as u32 + 1, ..Pass::default() };
         for (place, &(m, n)) in chunk.iter().enumerate() {
@@ -201,10 +196,7 @@ fn writes_32(e: &Epilogue, first: u32, at: u32, row_major: bool) -> Vec<Write> {
             } else {
                 for column in 0..2 {
                     writes.push(Write {
-                        address: address(
-                            &format!("%r_st{}", 2 * half + column),
-                            at + t * 8 * e.span + column * e.span,
-                        ),
+                        address: address(&format!("%r_st{}", 2 * half + column), at + t * 8 * e.span + column * e.span),
                         registers: format!("%f_acc{}", acc + 2 * half + column),
                     });
                 }

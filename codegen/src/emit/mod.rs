@@ -38,11 +38,7 @@ impl Plan {
     /// Renders the kernel. Every plan renders: there is no error to report.
     pub fn ptx(&self) -> Ptx {
         let text = templates::render(&context::Context::new(self));
-        Ptx {
-            entry: self.entry(),
-            fingerprint: fingerprint(&text),
-            text,
-        }
+        Ptx { entry: self.entry(), fingerprint: fingerprint(&text), text }
     }
 
     /// The kernel's name: operation, instruction, operand type, block.

@@ -209,15 +209,7 @@ fn load(
         (true, 8) => ", 0xff",
         _ => "",
     };
-    Load {
-        setup,
-        destination,
-        map,
-        inner,
-        outer,
-        multicast: if shared { ".multicast::cluster" } else { "" },
-        mask,
-    }
+    Load { setup, destination, map, inner, outer, multicast: if shared { ".multicast::cluster" } else { "" }, mask }
 }
 
 /// Where a box lands: the stage, plus a constant, plus this CTA's part of a shared operand.

@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn families_are_counted_and_special_registers_left_alone() {
-        let body = "    mov.u32 %r_tid, %tid.x; // %r_comment\n    add.f32 %f_acc0, %f_acc12, %f_acc3;\n    @%p_t bra $x;\n";
+        let body =
+            "    mov.u32 %r_tid, %tid.x; // %r_comment\n    add.f32 %f_acc0, %f_acc12, %f_acc3;\n    @%p_t bra $x;\n";
         assert_eq!(declarations(body), [".pred %p_t", ".b32 %r_tid", ".f32 %f_acc<13>"]);
     }
 }

@@ -131,7 +131,7 @@ impl Order {
     fn opening(&self, plan: &Plan, passes: &[Pass]) -> Vec<Entry> {
         (0..self.opening)
             .map(|i| Entry {
-                check: i > 0 && i % self.distinct == 0,
+                check: i > 0 && i.is_multiple_of(self.distinct),
                 rest: if plan.epilogue.deferred { format!("$store_rest_{i}") } else { String::new() },
                 step: step(plan, i % self.distinct, &format!("$full_opening_{i}"), i == 0),
                 passes: if plan.epilogue.deferred { vec![passes[i as usize].clone()] } else { vec![] },
@@ -161,7 +161,7 @@ impl Order {
 
     /// One label for every check in the opening; each falls through to the next.
     fn rests(&self, passes: &[Pass]) -> Vec<Rest> {
-        let checked = |i: &u32| i % self.distinct == 0;
+        let checked = |i: &u32| i.is_multiple_of(self.distinct);
         let first = (1..self.opening).find(checked).unwrap_or(self.opening);
         (first..self.opening)
             .map(|i| Rest { label: format!("$store_rest_{i}"), passes: vec![passes[i as usize].clone()] })
@@ -230,11 +230,7 @@ fn step(plan: &Plan, index: u32, label: &str, first: bool) -> Step {
         (_, 1, n) => format!("Stage {} of {n} of a block: {width} of K.", index + 1),
         (_, slots, _) => format!("The next stage: {slots} blocks of {width} of K."),
     };
-    Step {
-        label: label.to_owned(),
-        comment,
-        wgmmas,
-    }
+    Step { label: label.to_owned(), comment, wgmmas }
 }
 
 /// The register that holds `base` + `offset` bytes in descriptor units of 16, and the addition that makes it.

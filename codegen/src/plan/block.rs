@@ -11,10 +11,10 @@ pub(crate) const WGMMA_K: u32 = 16;
 const LARGEST: u32 = 512;
 
 pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
-    if spec.bm % WGMMA_M != 0 || spec.bm > LARGEST {
+    if !spec.bm.is_multiple_of(WGMMA_M) || spec.bm > LARGEST {
         errors.push(not_a_multiple("bm", "block rows", spec.bm, WGMMA_M, "WGMMA computes 64 rows at a time"));
     }
-    if spec.bk % WGMMA_K != 0 || spec.bk > LARGEST {
+    if !spec.bk.is_multiple_of(WGMMA_K) || spec.bk > LARGEST {
         errors.push(not_a_multiple(
             "bk",
             "block columns",

@@ -45,7 +45,11 @@ impl Plan {
         let roles = &t.roles;
         let mut rows: Vec<[String; 3]> = vec![];
         let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
-        row("sparsity block", format!("{} x {}", s.bm, s.bk), format!("{} values, {} B a block", s.a, s.bm * s.bk * s.a.bytes()));
+        row(
+            "sparsity block",
+            format!("{} x {}", s.bm, s.bk),
+            format!("{} values, {} B a block", s.a, s.bm * s.bk * s.a.bytes()),
+        );
         row(
             "CTA tile",
             format!("{} x {}", t.cta_m, t.cta_n),
@@ -110,7 +114,13 @@ impl Plan {
         row(
             "stage",
             format!("{} B", m.stage_bytes),
-            format!("{} x ({} + {}) B; its full barrier expects {} B", k.slots, self.a.bytes(), self.b.bytes(), m.transaction_bytes),
+            format!(
+                "{} x ({} + {}) B; its full barrier expects {} B",
+                k.slots,
+                self.a.bytes(),
+                self.b.bytes(),
+                m.transaction_bytes
+            ),
         );
         row("stages", m.stages.to_string(), format!("at {} .. {}", 0, m.stages * m.stage_bytes));
         row(
@@ -148,11 +158,7 @@ impl Plan {
                 "the tile is stored before the next one starts".to_owned()
             },
         );
-        row(
-            "C store",
-            format!("box {} x {}", e.store_box.0, e.store_box.1),
-            format!("{} swizzle {} B", s.out, e.span),
-        );
+        row("C store", format!("box {} x {}", e.store_box.0, e.store_box.1), format!("{} swizzle {} B", s.out, e.span));
         rows
     }
 }

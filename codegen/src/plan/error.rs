@@ -18,12 +18,7 @@ impl PlanError {
         arithmetic: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
-        Self {
-            key,
-            fact: fact.into(),
-            arithmetic: arithmetic.into(),
-            help: help.into(),
-        }
+        Self { key, fact: fact.into(), arithmetic: arithmetic.into(), help: help.into() }
     }
 
     /// The spec key to blame, for instance `"stages"`.

@@ -5,7 +5,9 @@ use super::error::{PlanError, PlanErrors};
 use crate::KernelSpec;
 
 /// Elements of K that a stage holds when the plan decides: one 128-byte swizzle span of 16-bit elements.
-const PREFERRED: u32 = 64;
+pub(crate) const DEEP: u32 = 64;
+/// The same where too few deep stages fit.
+pub(crate) const SHALLOW: u32 = 32;
 /// Most blocks that one stage gathers.
 const MOST_BLOCKS: u32 = 8;
 
@@ -34,13 +36,14 @@ impl KLoop {
     }
 }
 
-pub(crate) fn plan(spec: &KernelSpec, errors: &mut PlanErrors) -> KLoop {
+/// `depth` is what a stage should hold when `k_step` is left to the plan.
+pub(crate) fn plan(spec: &KernelSpec, depth: u32, errors: &mut PlanErrors) -> KLoop {
     let bk = spec.bk;
     match spec.k_step {
-        None if bk <= PREFERRED / 2 => gather(bk, PREFERRED / bk),
+        None if bk <= depth / 2 => gather(bk, depth / bk),
         None => {
-            // As few stages as spans of 64 need, as even as units of 16 allow: 112 = 64 + 48, 96 = 48 + 48.
-            let steps = bk.div_ceil(PREFERRED);
+            // As few stages as the depth allows, as even as units of 16 allow: 112 = 64 + 48, 96 = 48 + 48.
+            let steps = bk.div_ceil(depth);
             divide(bk, (bk / WGMMA_K).div_ceil(steps) * WGMMA_K)
         }
         Some(k) if k == 0 || k % WGMMA_K != 0 => {
@@ -50,7 +53,7 @@ pub(crate) fn plan(spec: &KernelSpec, errors: &mut PlanErrors) -> KLoop {
                 format!("a 16-bit WGMMA consumes 16 elements of K; {k} = {} x 16 + {}", k / 16, k % 16),
                 format!("k_step = {}", (k / 16 * 16).max(16)),
             ));
-            divide(bk, bk.min(PREFERRED))
+            divide(bk, bk.min(depth))
         }
         Some(k) if k <= bk => divide(bk, k),
         Some(k) if k % bk == 0 && k / bk <= MOST_BLOCKS && (k / bk).is_power_of_two() => gather(bk, k / bk),
@@ -58,29 +61,22 @@ pub(crate) fn plan(spec: &KernelSpec, errors: &mut PlanErrors) -> KLoop {
             errors.push(PlanError::new(
                 "k_step",
                 format!("a stage of {k} cannot hold a whole number of blocks"),
-                format!("bk = {bk}: {k} / {bk} = {:.2}; 1, 2, 4 or {MOST_BLOCKS} blocks a stage", f64::from(k) / f64::from(bk)),
+                format!(
+                    "bk = {bk}: {k} / {bk} = {:.2}; 1, 2, 4 or {MOST_BLOCKS} blocks a stage",
+                    f64::from(k) / f64::from(bk)
+                ),
                 format!("k_step = {}", (1 << (k / bk).clamp(1, MOST_BLOCKS).ilog2()) * bk),
             ));
-            divide(bk, bk.min(PREFERRED))
+            divide(bk, bk.min(depth))
         }
     }
 }
 
 fn divide(bk: u32, k_step: u32) -> KLoop {
     let steps = bk.div_ceil(k_step);
-    KLoop {
-        k_step,
-        steps,
-        last: bk - (steps - 1) * k_step,
-        slots: 1,
-    }
+    KLoop { k_step, steps, last: bk - (steps - 1) * k_step, slots: 1 }
 }
 
 fn gather(bk: u32, slots: u32) -> KLoop {
-    KLoop {
-        k_step: bk,
-        steps: 1,
-        last: bk,
-        slots,
-    }
+    KLoop { k_step: bk, steps: 1, last: bk, slots }
 }

@@ -131,10 +131,10 @@ impl Plan {
             operand: Operand::B,
             dtype: self.spec.b,
             dims: match self.spec.b_layout {
-                Layout::RowMajor => [problem.n, problem.k],
-                Layout::ColMajor => [problem.k, problem.n],
+                Layout::RowMajor => [problem.n, problem.k.max(1)],
+                Layout::ColMajor => [problem.k.max(1), problem.n],
             },
-            row_stride_bytes: problem.ldb * u64::from(self.spec.b.bytes()),
+            row_stride_bytes: (problem.ldb * u64::from(self.spec.b.bytes())).max(16),
             box_dims: [self.b.span_elements(), self.b.box_rows],
             swizzle_bytes: self.b.span,
         }

@@ -55,7 +55,13 @@ pub(crate) fn plan(
     let stages = match spec.stages {
         Some(wanted) => {
             if wanted < 2 || wanted > room(smallest) {
-                errors.push(bad_stages(wanted, room(smallest), stage_bytes, consumers * smallest * epilogue.region_bytes, arch));
+                errors.push(bad_stages(
+                    wanted,
+                    room(smallest),
+                    stage_bytes,
+                    consumers * smallest * epilogue.region_bytes,
+                    arch,
+                ));
             }
             wanted
         }
@@ -103,7 +109,12 @@ fn bad_stages(wanted: u32, most: u32, stage_bytes: u32, staging: u32, arch: &Arc
             ),
         )
     };
-    PlanError::new("stages", fact, arithmetic, if most >= 2 { format!("stages = {most}, or fewer") } else { "a smaller bn or k_step".to_owned() })
+    PlanError::new(
+        "stages",
+        fact,
+        arithmetic,
+        if most >= 2 { format!("stages = {most}, or fewer") } else { "a smaller bn or k_step".to_owned() },
+    )
 }
 
 fn too_large(spec: &KernelSpec, stage_bytes: u32, staging: u32, arch: &Arch) -> PlanError {

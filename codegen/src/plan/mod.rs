@@ -55,25 +55,17 @@ impl Plan {
         errors.check()?;
 
         let mut errors = PlanErrors::default();
-        let tiling = tiling::choose(spec, arch)?;
-        let tiling = tiling::form_cluster(spec, tiling, arch, &mut errors);
-        let kloop = kloop::plan(spec, &mut errors);
-        let a = operand::plan_a(spec, &tiling, &kloop, &mut errors);
-        let b = operand::plan_b(spec, &tiling, &kloop, arch, &mut errors);
-        let mut epilogue = Epilogue::new(spec, &tiling);
-        let memory = memory::plan(spec, &tiling, &kloop, (&a, &b), &mut epilogue, arch, &mut errors);
+        let tiling = tiling::form_cluster(spec, tiling::choose(spec, arch)?, arch, &mut errors);
         errors.check()?;
 
-        Ok(Self {
-            spec: *spec,
-            arch: *arch,
-            tiling,
-            kloop,
-            a,
-            b,
-            epilogue,
-            memory,
-        })
+        let deep = Pipeline::new(spec, &tiling, kloop::DEEP, arch);
+        let pipeline = match deep {
+            Ok(deep) if deep.memory.stages >= ENOUGH_STAGES || !Pipeline::is_free(spec) => deep,
+            Err(errors) if !Pipeline::is_free(spec) => return Err(errors),
+            _ => Pipeline::new(spec, &tiling, kloop::SHALLOW, arch)?,
+        };
+        let Pipeline { kloop, a, b, epilogue, memory } = pipeline;
+        Ok(Self { spec: *spec, arch: *arch, tiling, kloop, a, b, epilogue, memory })
     }
 
     /// What was asked.
@@ -84,5 +76,35 @@ impl Plan {
     /// What it was planned for.
     pub fn arch(&self) -> &Arch {
         &self.arch
+    }
+}
+
+/// Stages below which loads no longer hide behind WGMMA: a shallower stage is better than fewer of them.
+const ENOUGH_STAGES: u32 = 4;
+
+/// Steps 4 to 7 of the recipe: everything that depends on how much of K a stage holds.
+struct Pipeline {
+    kloop: KLoop,
+    a: OperandTile,
+    b: OperandTile,
+    epilogue: Epilogue,
+    memory: Memory,
+}
+
+impl Pipeline {
+    fn new(spec: &KernelSpec, tiling: &Tiling, depth: u32, arch: &Arch) -> Result<Self, PlanErrors> {
+        let mut errors = PlanErrors::default();
+        let kloop = kloop::plan(spec, depth, &mut errors);
+        let a = operand::plan_a(spec, tiling, &kloop, &mut errors);
+        let b = operand::plan_b(spec, tiling, &kloop, arch, &mut errors);
+        let mut epilogue = Epilogue::new(spec, tiling);
+        let memory = memory::plan(spec, tiling, &kloop, (&a, &b), &mut epilogue, arch, &mut errors);
+        errors.check()?;
+        Ok(Self { kloop, a, b, epilogue, memory })
+    }
+
+    /// Is the depth of a stage the plan's to choose?
+    fn is_free(spec: &KernelSpec) -> bool {
+        spec.k_step.is_none() && spec.stages.is_none()
     }
 }

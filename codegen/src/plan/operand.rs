@@ -123,10 +123,8 @@ pub(crate) fn plan_a(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop, errors: 
     let parts = if tiling.share == Share::A { tiling.cluster } else { 1 };
     let panels = (kloop.k_step * 2).div_ceil(span);
     // The epilogue undoes the row permutation where it addresses rows one by one: in 16-bit row-major staging.
-    let folds = spec.swizzle.is_none()
-        && spec.bk * 2 == span
-        && spec.c_layout == Layout::RowMajor
-        && spec.out.bytes() == 2;
+    let folds =
+        spec.swizzle.is_none() && spec.bk * 2 == span && spec.c_layout == Layout::RowMajor && spec.out.bytes() == 2;
     OperandTile {
         major: Major::K,
         span,
@@ -167,16 +165,9 @@ pub(crate) fn plan_b(
             let span = span(spec, kloop.k_step, errors);
             let panels = (kloop.k_step * 2).div_ceil(span);
             let rows = tiling.cta_n / parts;
-            let box_rows = rows.min(arch.tma_box);
-            OperandTile {
-                major: Major::K,
-                span,
-                rows: tiling.cta_n,
-                panels,
-                box_rows,
-                fold: 1,
-                loads: (panels, rows.div_ceil(box_rows)),
-            }
+            let boxes = rows.div_ceil(arch.tma_box);
+            let box_rows = rows / boxes;
+            OperandTile { major: Major::K, span, rows: tiling.cta_n, panels, box_rows, fold: 1, loads: (panels, boxes) }
         }
     }
 }

@@ -5,6 +5,9 @@ use crate::Arch;
 /// Registers that a consumer needs beside its accumulators: descriptors, addresses, predicates, the work item.
 pub(crate) const CONSUMER_OVERHEAD: u32 = 24;
 
+/// Registers that `ptxas` wants at entry beside the accumulators of one WGMMA (its diagnostic C7602).
+const WGMMA_OVERHEAD: u32 = 26;
+
 /// One producer warpgroup feeds `consumers` warpgroups that own the accumulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Roles {
@@ -27,13 +30,12 @@ impl Roles {
         let producer_registers = if consumers > 2 { 32 } else { 40 };
         let freed = entry_registers * (consumers + 1) - producer_registers;
         let consumer_registers = (freed / consumers / unit * unit).min(240);
-        Self {
-            consumers,
-            threads,
-            entry_registers,
-            producer_registers,
-            consumer_registers,
-        }
+        Self { consumers, threads, entry_registers, producer_registers, consumer_registers }
+    }
+
+    /// Can `ptxas` compile a WGMMA of `n` columns? It wants its accumulators within the registers at entry.
+    pub(crate) fn compiles(&self, n: u32) -> bool {
+        n / 2 + WGMMA_OVERHEAD <= self.entry_registers
     }
 
     /// Do `accumulators` f32 registers a thread fit?

@@ -123,13 +123,14 @@ fn candidate(spec: &KernelSpec, cta_m: u32, consumers: u32, arch: &Arch) -> Opti
         (Split::Columns, cta_m, spec.bn / consumers)
     };
     let whole = split == Split::Rows || spec.bn.is_multiple_of(consumers);
-    (whole && whole_boxes(wg_n) && wg_n <= arch.wgmma_n).then(|| Tiling {
+    let roles = Roles::new(consumers, arch);
+    (whole && whole_boxes(wg_n) && wg_n <= arch.wgmma_n && roles.compiles(wg_n)).then_some(Tiling {
         cta_m,
         cta_n: spec.bn,
         split,
         wg_m,
         wg_n,
-        roles: Roles::new(consumers, arch),
+        roles,
         cluster: 1,
         share: Share::Nothing,
     })
@@ -157,8 +158,10 @@ fn no_tile(spec: &KernelSpec, tightest: Option<Tiling>) -> PlanError {
                 if spec.consumers.is_some() { "consumers" } else { "bn" },
                 format!("{consumers} consumer warpgroups cannot divide a {} x {} tile", spec.bm, spec.bn),
                 format!(
-                    "a consumer needs a multiple of 64 rows, or else 16 or a multiple of 32 (up to 256) columns: {} / {consumers} rows, {} / {consumers} columns",
-                    spec.bm, spec.bn
+                    "a consumer needs a multiple of 64 rows, or else 16 or a multiple of 32 (up to {}) columns: {} / {consumers} rows, {} / {consumers} columns",
+                    if consumers == 3 { 192 } else { 256 },
+                    spec.bm,
+                    spec.bn
                 ),
                 "leave `consumers` to the plan, or choose bn = 64, 128 or 256",
             )
@@ -167,14 +170,10 @@ fn no_tile(spec: &KernelSpec, tightest: Option<Tiling>) -> PlanError {
 }
 
 /// Adds the cluster to a chosen tile.
-pub(crate) fn form_cluster(
-    spec: &KernelSpec,
-    mut tiling: Tiling,
-    arch: &Arch,
-    errors: &mut PlanErrors,
-) -> Tiling {
+pub(crate) fn form_cluster(spec: &KernelSpec, mut tiling: Tiling, arch: &Arch, errors: &mut PlanErrors) -> Tiling {
     let slices = spec.bm / tiling.cta_m;
-    let cluster = spec.cluster.unwrap_or_else(|| if slices.is_multiple_of(2) && divides_b(spec, &tiling, 2) { 2 } else { 1 });
+    let cluster =
+        spec.cluster.unwrap_or_else(|| if slices.is_multiple_of(2) && divides_b(spec, &tiling, 2) { 2 } else { 1 });
     if cluster == 0 || cluster > arch.cluster || !cluster.is_power_of_two() {
         errors.push(PlanError::new(
             "cluster",
@@ -193,7 +192,11 @@ pub(crate) fn form_cluster(
         errors.push(PlanError::new(
             "cluster",
             format!("{cluster} CTAs cannot each load an equal part of B's tile"),
-            format!("bn = {} columns / {cluster} CTAs = {}; a TMA box is 16, 32 or 64 columns wide", spec.bn, spec.bn / cluster),
+            format!(
+                "bn = {} columns / {cluster} CTAs = {}; a TMA box is 16, 32 or 64 columns wide",
+                spec.bn,
+                spec.bn / cluster
+            ),
             format!("bn = {}, or cluster = 1", 64 * cluster),
         ));
     }

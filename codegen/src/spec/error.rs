@@ -21,11 +21,7 @@ pub struct SpecError<P> {
 
 impl<P> SpecError<P> {
     pub(crate) fn new(kind: SpecErrorKind, place: P) -> Self {
-        Self {
-            kind,
-            place,
-            earlier: None,
-        }
+        Self { kind, place, earlier: None }
     }
 
     /// What to write instead, one remedy a line.
@@ -150,17 +146,10 @@ impl SpecErrorKind {
                 help
             }
             Self::Duplicate { .. } => vec!["keep one of the two".into()],
-            Self::Missing { keys } => keys
-                .iter()
-                .map(|key| format!("add `{key} = ...`: {}", key.meaning()))
-                .collect(),
+            Self::Missing { keys } => keys.iter().map(|key| format!("add `{key} = ...`: {}", key.meaning())).collect(),
             Self::WrongType { key, found, .. } => wrong_type_help(*key, found),
             Self::OutOfRange { .. } => Vec::new(),
-            Self::NotAccepted {
-                key,
-                found,
-                accepted,
-            } => {
+            Self::NotAccepted { key, found, accepted } => {
                 let near = nearest(found, accepted);
                 let takes = format!("`{key}` takes {}", either(accepted));
                 if near.is_empty() || near.len() == accepted.len() {
@@ -172,9 +161,7 @@ impl SpecErrorKind {
             Self::NotYet { key, accepted, .. } => {
                 vec![format!("today `{key}` takes {}", either(accepted))]
             }
-            Self::Contradiction {
-                key, operand, by, ..
-            } => vec![match by {
+            Self::Contradiction { key, operand, by, .. } => vec![match by {
                 Given::Type => format!("the type already gives it: drop `{key}`"),
                 Given::Key(_) if *key == Key::Dtype || *by == Given::Key(Key::Dtype) => {
                     format!("give either `dtype` or `{operand}`")
@@ -206,10 +193,7 @@ fn wrong_type_help(key: Key, found: &Value) -> Vec<String> {
             vec![format!("write `{key} = {text}`, without quotes")]
         }
         Value::Number(text) => {
-            let digits: String = text
-                .chars()
-                .take_while(|c| c.is_ascii_digit() || *c == '_')
-                .collect();
+            let digits: String = text.chars().take_while(|c| c.is_ascii_digit() || *c == '_').collect();
             let suffix = &text[digits.len()..];
             if !digits.is_empty() && suffix.starts_with(['u', 'i']) {
                 vec![format!("write `{key} = {digits}`, without a suffix")]

@@ -2,10 +2,7 @@
 
 use super::number::{NumberError, positive};
 use super::words::Vocabulary;
-use super::{
-    Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, Schedule, SpecError,
-    SpecErrorKind, Value,
-};
+use super::{Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, Schedule, SpecError, SpecErrorKind, Value};
 
 /// Everything a front end read before it is interpreted.
 #[derive(Clone, Debug)]
@@ -55,9 +52,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
         mma: reading.word(Key::Mma, |_: Mma| true).unwrap_or(Mma::Wgmma),
         a: a.unwrap_or(Dtype::F16),
         b: b.unwrap_or(Dtype::F16),
-        acc: reading
-            .word(Key::Acc, |dtype| dtype == Dtype::F32)
-            .unwrap_or(Dtype::F32),
+        acc: reading.word(Key::Acc, |dtype| dtype == Dtype::F32).unwrap_or(Dtype::F32),
         out: out.or(dtype).unwrap_or(Dtype::F16),
         b_layout: reading.layout(Key::BLayout),
         c_layout: reading.layout(Key::CLayout),
@@ -69,11 +64,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
         swizzle: reading.number(Key::Swizzle),
         ..KernelSpec::new(sizes[0], sizes[1], sizes[2])
     };
-    if reading.errors.is_empty() {
-        Ok(spec)
-    } else {
-        Err(reading.errors)
-    }
+    if reading.errors.is_empty() { Ok(spec) } else { Err(reading.errors) }
 }
 
 /// WGMMA multiplies f16 and bf16.
@@ -90,27 +81,16 @@ struct Reading<'r, P> {
 
 impl<'r, P: Place> Reading<'r, P> {
     fn of(request: &'r Request<P>) -> Self {
-        let mut reading = Self {
-            request,
-            written: Vec::new(),
-            errors: request.errors.clone(),
-        };
+        let mut reading = Self { request, written: Vec::new(), errors: request.errors.clone() };
         for (at, entry) in request.entries.iter().enumerate() {
             let earlier = request.entries[..at].iter().find(|e| e.key == entry.key);
             match (Key::find(&entry.key), earlier) {
                 (_, Some(earlier)) => reading.errors.push(SpecError {
-                    kind: SpecErrorKind::Duplicate {
-                        key: entry.key.clone(),
-                    },
+                    kind: SpecErrorKind::Duplicate { key: entry.key.clone() },
                     place: entry.key_place.clone(),
                     earlier: Some(earlier.key_place.clone()),
                 }),
-                (None, None) => reading.error(
-                    SpecErrorKind::UnknownKey {
-                        key: entry.key.clone(),
-                    },
-                    &entry.key_place,
-                ),
+                (None, None) => reading.error(SpecErrorKind::UnknownKey { key: entry.key.clone() }, &entry.key_place),
                 (Some(key), None) => reading.written.push((key, entry)),
             }
         }
@@ -127,10 +107,7 @@ impl<'r, P: Place> Reading<'r, P> {
     }
 
     fn require(&mut self, keys: [Key; 3]) {
-        let keys: Vec<Key> = keys
-            .into_iter()
-            .filter(|key| self.entry(*key).is_none())
-            .collect();
+        let keys: Vec<Key> = keys.into_iter().filter(|key| self.entry(*key).is_none()).collect();
         if !keys.is_empty() && self.request.errors.is_empty() {
             self.error(SpecErrorKind::Missing { keys }, &self.request.whole);
         }
@@ -153,10 +130,9 @@ impl<'r, P: Place> Reading<'r, P> {
         };
         let kind = match (result, &entry.value) {
             (Ok(value), _) => return Some(value),
-            (Err(NumberError::OutOfRange), Value::Number(text)) => SpecErrorKind::OutOfRange {
-                key,
-                text: text.clone(),
-            },
+            (Err(NumberError::OutOfRange), Value::Number(text)) => {
+                SpecErrorKind::OutOfRange { key, text: text.clone() }
+            }
             (Err(_), found) => SpecErrorKind::WrongType {
                 key,
                 expected: if key.is_required() {
@@ -180,12 +156,7 @@ impl<'r, P: Place> Reading<'r, P> {
         self.word_of(key, entry, accepts)
     }
 
-    fn word_of<V: Vocabulary>(
-        &mut self,
-        key: Key,
-        entry: &Entry<P>,
-        accepts: fn(V) -> bool,
-    ) -> Option<V> {
+    fn word_of<V: Vocabulary>(&mut self, key: Key, entry: &Entry<P>, accepts: fn(V) -> bool) -> Option<V> {
         let words = || V::WORDS.iter().filter(|(_, value)| accepts(*value));
         let accepted = || words().map(|(word, _)| *word).collect::<Vec<_>>();
         let kind = match &entry.value {
@@ -199,36 +170,21 @@ impl<'r, P: Place> Reading<'r, P> {
                 }
                 let (found, accepted) = (found.clone(), accepted());
                 if V::RESERVED.contains(&found.as_str()) {
-                    SpecErrorKind::NotYet {
-                        key,
-                        found,
-                        accepted,
-                    }
+                    SpecErrorKind::NotYet { key, found, accepted }
                 } else {
-                    SpecErrorKind::NotAccepted {
-                        key,
-                        found,
-                        accepted,
-                    }
+                    SpecErrorKind::NotAccepted { key, found, accepted }
                 }
             }
-            found @ (Value::Number(_) | Value::Other(_)) => SpecErrorKind::WrongType {
-                key,
-                expected: super::suggest::either(&accepted()),
-                found: found.clone(),
-            },
+            found @ (Value::Number(_) | Value::Other(_)) => {
+                SpecErrorKind::WrongType { key, expected: super::suggest::either(&accepted()), found: found.clone() }
+            }
         };
         self.error(kind, &entry.value_place);
         None
     }
 
     /// The dtype of one operand, from its type in the signature, its own key and `dtype`, which must agree.
-    fn operand(
-        &mut self,
-        key: Key,
-        dtype: Option<Dtype>,
-        accepts: fn(Dtype) -> bool,
-    ) -> Option<Dtype> {
+    fn operand(&mut self, key: Key, dtype: Option<Dtype>, accepts: fn(Dtype) -> bool) -> Option<Dtype> {
         let request = self.request;
         let typed = request.signature.iter().find(|e| e.key == key.as_str());
         let written = self.entry(key);
@@ -247,11 +203,7 @@ impl<'r, P: Place> Reading<'r, P> {
                 let position = |key: &str| request.entries.iter().position(|e| e.key == key);
                 typed.is_none() && position("dtype") < position(&entry.key)
             };
-            let at = if written.is_some_and(is_first) {
-                0
-            } else {
-                sources.len()
-            };
+            let at = if written.is_some_and(is_first) { 0 } else { sources.len() };
             sources.insert(at, source);
         }
         sources.retain(|(found, ..)| found.is_some());
@@ -279,13 +231,7 @@ impl<'r, P: Place> Reading<'r, P> {
             return;
         }
         self.errors.push(SpecError {
-            kind: SpecErrorKind::Contradiction {
-                key,
-                found: found.to_string(),
-                operand,
-                by,
-                given: first.to_string(),
-            },
+            kind: SpecErrorKind::Contradiction { key, found: found.to_string(), operand, by, given: first.to_string() },
             place: entry.key_place.through(&entry.value_place),
             earlier: Some(match by {
                 Given::Type => earlier.value_place.clone(),

@@ -48,11 +48,7 @@ impl fmt::Display for SpecErrors {
             }
             let earlier = error.earlier.as_ref();
             let message = error.to_string();
-            f.write_str(
-                &self
-                    .source
-                    .report(&message, &error.place, earlier, &error.help()),
-            )?;
+            f.write_str(&self.source.report(&message, &error.place, earlier, &error.help()))?;
         }
         Ok(())
     }
@@ -71,11 +67,7 @@ pub struct LocatedSpec {
 impl LocatedSpec {
     pub(crate) fn new(source: Source, request: Request<Range<usize>>) -> Result<Self, SpecErrors> {
         match super::build(&request) {
-            Ok(spec) => Ok(Self {
-                source,
-                request,
-                spec,
-            }),
+            Ok(spec) => Ok(Self { source, request, spec }),
             Err(errors) => Err(SpecErrors::new(source, errors)),
         }
     }
@@ -103,13 +95,7 @@ impl LocatedSpec {
 
 impl Source {
     /// One error: message, line, caret underline, remedies. Ends without a newline.
-    fn report(
-        &self,
-        message: &str,
-        place: &Range<usize>,
-        earlier: Option<&Range<usize>>,
-        help: &[String],
-    ) -> String {
+    fn report(&self, message: &str, place: &Range<usize>, earlier: Option<&Range<usize>>, help: &[String]) -> String {
         let mut lines = message.lines();
         let mut report = format!("error: {}", lines.next().unwrap_or_default());
         for line in lines {
@@ -117,21 +103,11 @@ impl Source {
         }
         let (line, column) = self.position(place.start);
         let gutter = (line + 1).to_string().len();
-        let _ = write!(
-            report,
-            "\n{:gutter$}--> {}:{}:{}",
-            "",
-            self.name,
-            line + 1,
-            column + 1
-        );
+        let _ = write!(report, "\n{:gutter$}--> {}:{}:{}", "", self.name, line + 1, column + 1);
         let _ = write!(report, "\n{:gutter$} |", "");
         let mut marks = vec![(place, '^')];
         marks.extend(earlier.map(|earlier| (earlier, '-')));
-        let mut shown: Vec<usize> = marks
-            .iter()
-            .map(|(p, _)| self.position(p.start).0)
-            .collect();
+        let mut shown: Vec<usize> = marks.iter().map(|(p, _)| self.position(p.start).0).collect();
         shown.sort_unstable();
         shown.dedup();
         for (at, &line) in shown.iter().enumerate() {
@@ -139,18 +115,8 @@ impl Source {
                 report.push_str("\n...");
             }
             let (_, text) = self.line(line);
-            let _ = write!(
-                report,
-                "\n{:>gutter$} | {}",
-                line + 1,
-                text.replace('\t', " ")
-            );
-            let _ = write!(
-                report,
-                "\n{:gutter$} | {}",
-                "",
-                self.underline(line, &marks)
-            );
+            let _ = write!(report, "\n{:>gutter$} | {}", line + 1, text.replace('\t', " "));
+            let _ = write!(report, "\n{:gutter$} | {}", "", self.underline(line, &marks));
         }
         if !help.is_empty() {
             let _ = write!(report, "\n{:gutter$} |", "");
@@ -170,10 +136,7 @@ impl Source {
                 continue;
             }
             let end = place.end.min(start + text.len());
-            let width = self
-                .text
-                .get(place.start..end)
-                .map_or(0, |s| s.chars().count());
+            let width = self.text.get(place.start..end).map_or(0, |s| s.chars().count());
             let cells = cells.iter_mut().skip(column).take(width.max(1));
             cells.for_each(|cell| *cell = *mark);
         }
@@ -184,10 +147,7 @@ impl Source {
     fn position(&self, offset: usize) -> (usize, usize) {
         let before = self.text.get(..offset).unwrap_or(&self.text);
         let start = before.rfind('\n').map_or(0, |at| at + 1);
-        (
-            before.matches('\n').count(),
-            before[start..].chars().count(),
-        )
+        (before.matches('\n').count(), before[start..].chars().count())
     }
 
     /// Start offset and text of a line.

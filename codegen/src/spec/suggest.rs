@@ -41,12 +41,7 @@ pub(crate) fn nearest(word: &str, candidates: &[&'static str]) -> Vec<&'static s
         distance(candidate) <= (letters / 3).max(1) && distance(candidate) < letters
     };
     let best = candidates.iter().filter(near).map(|c| distance(c)).min();
-    candidates
-        .iter()
-        .filter(near)
-        .filter(|c| Some(distance(c)) == best)
-        .copied()
-        .collect()
+    candidates.iter().filter(near).filter(|c| Some(distance(c)) == best).copied().collect()
 }
 
 /// `a`, `b` or `c`.

@@ -96,13 +96,7 @@ impl Value {
 /// Every departure from that shape is an error on its own token; reading goes on after the next comma.
 /// `end` is the place to point at when the tokens end too early.
 pub fn entries<P: Place>(tokens: &[Token<P>], end: &P) -> (Vec<Entry<P>>, Vec<SpecError<P>>) {
-    let mut reader = Reader {
-        tokens,
-        end,
-        at: 0,
-        entries: Vec::new(),
-        errors: Vec::new(),
-    };
+    let mut reader = Reader { tokens, end, at: 0, entries: Vec::new(), errors: Vec::new() };
     while reader.at < tokens.len() {
         reader.entry();
     }
@@ -144,10 +138,7 @@ impl<P: Place> Reader<'_, P> {
 
     fn value(&mut self, key: &str) -> (Value, Option<P>) {
         if !self.next_is(&TokenKind::Equals) {
-            self.unexpected(
-                &format!("expected `=` after `{key}`"),
-                Some(format!("write `{key} = ...`")),
-            );
+            self.unexpected(&format!("expected `=` after `{key}`"), Some(format!("write `{key} = ...`")));
             return (Value::Broken, None);
         }
         self.at += 1;
@@ -175,10 +166,7 @@ impl<P: Place> Reader<'_, P> {
         }
         if self.next_starts_an_entry() {
             self.error(
-                format!(
-                    "expected `,` before {}",
-                    self.tokens[self.at].kind.describe()
-                ),
+                format!("expected `,` before {}", self.tokens[self.at].kind.describe()),
                 None,
                 self.tokens[self.at].place.clone(),
             );

@@ -95,39 +95,21 @@ fn dtype_gives_a_and_b_and_an_out_not_given() {
 #[test]
 fn canonical_text_says_only_what_differs() {
     let canonical = |text: &str| read(&format!("{TILE}, {text}")).to_string();
-    assert_eq!(
-        canonical("stages = auto, a = f16, out = f16, c_layout = row"),
-        TILE
-    );
-    assert_eq!(
-        canonical("b = bf16, a = bf16, out = bf16"),
-        format!("{TILE}, dtype = bf16")
-    );
-    assert_eq!(
-        canonical("b = bf16, a = bf16"),
-        format!("{TILE}, dtype = bf16, out = f16")
-    );
+    assert_eq!(canonical("stages = auto, a = f16, out = f16, c_layout = row"), TILE);
+    assert_eq!(canonical("b = bf16, a = bf16, out = bf16"), format!("{TILE}, dtype = bf16"));
+    assert_eq!(canonical("b = bf16, a = bf16"), format!("{TILE}, dtype = bf16, out = f16"));
     assert_eq!(canonical("b = bf16"), format!("{TILE}, b = bf16"));
-    assert_eq!(
-        canonical("swizzle = 64, stages = 3"),
-        format!("{TILE}, stages = 3, swizzle = 64")
-    );
+    assert_eq!(canonical("swizzle = 64, stages = 3"), format!("{TILE}, stages = 3, swizzle = 64"));
 }
 
 #[test]
 fn toml_is_read_flat_or_from_a_kernel_table() {
     let flat = "bm = 64\nbn = 128 # the dense tile\nbk = 32\nschedule = 'strided'\n";
-    let expected = KernelSpec {
-        schedule: Some(Schedule::Strided),
-        ..tile()
-    };
+    let expected = KernelSpec { schedule: Some(Schedule::Strided), ..tile() };
     assert_eq!(KernelSpec::from_toml(flat), Ok(expected));
     let table = format!("[problem]\nm = 3\n[kernel]\n{flat}[sweep]\nstages = [2, 3]\n");
     assert_eq!(KernelSpec::from_toml(&table), Ok(expected));
-    assert_eq!(
-        KernelSpec::from_toml("kernel = { bm = 64, bn = 128, bk = 32 }"),
-        Ok(tile())
-    );
+    assert_eq!(KernelSpec::from_toml("kernel = { bm = 64, bn = 128, bk = 32 }"), Ok(tile()));
 }
 
 #[test]
@@ -242,9 +224,7 @@ fn a_later_error_is_printed_under_the_value_it_blames() {
 
 #[test]
 fn errors_are_kept_in_the_order_of_the_text() {
-    let errors = "stage = 3, bm = 0, bn = 64, bn = 64"
-        .parse::<KernelSpec>()
-        .unwrap_err();
+    let errors = "stage = 3, bm = 0, bn = 64, bn = 64".parse::<KernelSpec>().unwrap_err();
     let starts: Vec<_> = errors.iter().map(|error| error.place.clone()).collect();
     assert_eq!(starts, [0..5, 16..17, 28..30, 35..35]);
     let kinds = errors.iter().map(|error| &error.kind).collect::<Vec<_>>();
@@ -280,8 +260,8 @@ prop_compose! {
 /// Pieces that look like a spec more often than random letters do.
 fn scrap() -> impl Strategy<Value = String> {
     let pieces = vec![
-        "bm", "bn", "bk", "dtype", "a", "mma", "stages", "=", "=", "=", ",", ",", "64", "0", "-1",
-        "bf16", "e4m3", "wgmma", "\"", "\"auto\"", "auto", "[kernel]", "\n", "{", "é", "'", ".",
+        "bm", "bn", "bk", "dtype", "a", "mma", "stages", "=", "=", "=", ",", ",", "64", "0", "-1", "bf16", "e4m3",
+        "wgmma", "\"", "\"auto\"", "auto", "[kernel]", "\n", "{", "é", "'", ".",
     ];
     prop::collection::vec(select(pieces), 0..24).prop_map(|pieces| pieces.join(" "))
 }

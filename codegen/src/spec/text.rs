@@ -5,9 +5,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use super::report::Source;
-use super::{
-    Dtype, KernelSpec, Layout, LocatedSpec, Request, SpecErrors, Token, TokenKind, entries,
-};
+use super::{Dtype, KernelSpec, Layout, LocatedSpec, Request, SpecErrors, Token, TokenKind, entries};
 
 impl LocatedSpec {
     /// Reads a spec in the grammar of the attribute.
@@ -18,16 +16,8 @@ impl LocatedSpec {
         let end = text.trim_end().len();
         let whole = end..end;
         let (entries, errors) = entries(&tokens(text), &whole);
-        let request = Request {
-            entries,
-            signature: Vec::new(),
-            errors,
-            whole,
-        };
-        let source = Source {
-            name: "spec".into(),
-            text: text.into(),
-        };
+        let request = Request { entries, signature: Vec::new(), errors, whole };
+        let source = Source { name: "spec".into(), text: text.into() };
         Self::new(source, request)
     }
 }
@@ -120,10 +110,7 @@ fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
                 (length, TokenKind::Other(rest[..length].into()))
             }
         };
-        tokens.push(Token {
-            kind,
-            place: at..at + length,
-        });
+        tokens.push(Token { kind, place: at..at + length });
         at += length;
     }
     tokens

@@ -43,8 +43,7 @@ impl LocatedSpec {
         for error in &toml_errors {
             let place = error.span().unwrap_or(whole.clone());
             let key = text.get(place.clone()).unwrap_or_default();
-            let is_twice = error.message().starts_with("duplicate key")
-                && found.iter().any(|entry| entry.key == key);
+            let is_twice = error.message().starts_with("duplicate key") && found.iter().any(|entry| entry.key == key);
             if is_twice {
                 found.push(Entry {
                     key: key.into(),
@@ -57,44 +56,23 @@ impl LocatedSpec {
             }
         }
         found.sort_by_key(|entry| entry.key_place.start);
-        let lines_in_error: Vec<Range<usize>> = errors
-            .iter()
-            .map(|error| line_of(text, error.place.start))
-            .collect();
+        let lines_in_error: Vec<Range<usize>> = errors.iter().map(|error| line_of(text, error.place.start)).collect();
         for entry in &mut found {
-            if lines_in_error
-                .iter()
-                .any(|line| line.contains(&entry.key_place.start))
-            {
+            if lines_in_error.iter().any(|line| line.contains(&entry.key_place.start)) {
                 entry.value = Value::Broken;
             }
         }
-        let request = Request {
-            entries: found,
-            signature: Vec::new(),
-            errors,
-            whole,
-        };
-        let source = Source {
-            name: "toml".into(),
-            text: text.into(),
-        };
+        let request = Request { entries: found, signature: Vec::new(), errors, whole };
+        let source = Source { name: "toml".into(), text: text.into() };
         Self::new(source, request)
     }
 }
 
 fn has_kernel(document: &Spanned<DeTable<'_>>) -> bool {
-    document
-        .get_ref()
-        .get("kernel")
-        .is_some_and(|value| value.get_ref().is_table())
+    document.get_ref().get("kernel").is_some_and(|value| value.get_ref().is_table())
 }
 
-fn entry(
-    text: &str,
-    key: &Spanned<std::borrow::Cow<'_, str>>,
-    value: &Spanned<DeValue<'_>>,
-) -> Entry<Range<usize>> {
+fn entry(text: &str, key: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) -> Entry<Range<usize>> {
     let written = || text.get(value.span()).unwrap_or_default().to_string();
     Entry {
         key: key.get_ref().to_string(),
@@ -116,10 +94,7 @@ fn syntax(message: &str, found: &str) -> SpecErrorKind {
     let is_bare = message.starts_with("string values must be quoted");
     let is_word = !found.is_empty() && found.chars().all(|c| c.is_alphanumeric() || c == '_');
     let (message, help) = match (is_bare, is_word) {
-        (true, true) => (
-            "a word is a quoted string in TOML".into(),
-            Some(format!("write \"{found}\"")),
-        ),
+        (true, true) => ("a word is a quoted string in TOML".into(), Some(format!("write \"{found}\""))),
         (true, false) if found.trim().is_empty() => ("a value is missing".into(), None),
         _ => (message.into(), None),
     };
@@ -129,8 +104,6 @@ fn syntax(message: &str, found: &str) -> SpecErrorKind {
 fn line_of(text: &str, offset: usize) -> Range<usize> {
     let before = text.get(..offset).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |at| at + 1);
-    let end = text[before.len()..]
-        .find('\n')
-        .map_or(text.len(), |at| before.len() + at);
+    let end = text[before.len()..].find('\n').map_or(text.len(), |at| before.len() + at);
     start..end + 1
 }

@@ -27,27 +27,12 @@ impl DenseBaseline {
     pub fn new(library: &CublasLt, problem: &DenseProblem, seed: u64) -> Result<Self, GpuError> {
         let device = library.device();
         let plan = library.plan(problem)?;
-        let DenseProblem {
-            m,
-            n,
-            k,
-            input,
-            output,
-            a,
-            b,
-            c,
-            lda,
-            ldb,
-            ldc,
-        } = *problem;
+        let DenseProblem { m, n, k, input, output, a, b, c, lda, ldb, ldc } = *problem;
         let c_lines = if c == Layout::RowMajor { m } else { n };
         Ok(Self {
             plan,
             a: DeviceBuffer::from_slice(device, &normal_bits(input, (m, k), a, lda, seed))?,
-            b: DeviceBuffer::from_slice(
-                device,
-                &normal_bits(input, (k, n), b, ldb, seed.wrapping_add(1)),
-            )?,
+            b: DeviceBuffer::from_slice(device, &normal_bits(input, (k, n), b, ldb, seed.wrapping_add(1)))?,
             c: DeviceBuffer::uninit(device, c_lines * ldc * output.bytes() as usize)?,
         })
     }
@@ -58,20 +43,14 @@ impl DenseBaseline {
     ///
     /// # Errors
     /// If no algorithm runs.
-    pub fn tune(
-        &mut self,
-        device: &Device,
-        opts: &InterleaveOptions,
-    ) -> Result<Vec<Timing>, GpuError> {
+    pub fn tune(&mut self, device: &Device, opts: &InterleaveOptions) -> Result<Vec<Timing>, GpuError> {
         let this = &*self;
         let usable = this.usable(device)?;
         let mut candidates: Vec<_> = usable
             .iter()
             .map(|&index| {
                 let name = this.plan.algorithm_name(index);
-                Candidate::new(name, move |stream: StreamRef<'_>| {
-                    this.launch_algorithm(index, stream)
-                })
+                Candidate::new(name, move |stream: StreamRef<'_>| this.launch_algorithm(index, stream))
             })
             .collect();
         let timings = interleave(&mut candidates, opts, device)?;
@@ -133,31 +112,14 @@ impl DenseBaseline {
 }
 
 /// Draws from N(0, 1) in lines `ld` elements apart, as the bits of f16 or bf16.
-fn normal_bits(
-    dtype: Dtype,
-    (rows, cols): (usize, usize),
-    layout: Layout,
-    ld: usize,
-    seed: u64,
-) -> Vec<u16> {
+fn normal_bits(dtype: Dtype, (rows, cols): (usize, usize), layout: Layout, ld: usize, seed: u64) -> Vec<u16> {
     match dtype {
-        Dtype::BF16 => normal_lines::<bf16>((rows, cols), layout, ld, seed)
-            .into_iter()
-            .map(bf16::to_bits)
-            .collect(),
-        _ => normal_lines::<f16>((rows, cols), layout, ld, seed)
-            .into_iter()
-            .map(f16::to_bits)
-            .collect(),
+        Dtype::BF16 => normal_lines::<bf16>((rows, cols), layout, ld, seed).into_iter().map(bf16::to_bits).collect(),
+        _ => normal_lines::<f16>((rows, cols), layout, ld, seed).into_iter().map(f16::to_bits).collect(),
     }
 }
 
-fn normal_lines<T: Element>(
-    (rows, cols): (usize, usize),
-    layout: Layout,
-    ld: usize,
-    seed: u64,
-) -> Vec<T> {
+fn normal_lines<T: Element>((rows, cols): (usize, usize), layout: Layout, ld: usize, seed: u64) -> Vec<T> {
     let drawn = Dense::<T>::normal(rows, cols, layout, seed);
     if drawn.ld() == ld {
         return drawn.into_vec();

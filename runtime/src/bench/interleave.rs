@@ -16,21 +16,14 @@ type Launch<'a> = dyn for<'s> FnMut(StreamRef<'s>) -> Result<(), GpuError> + 'a;
 
 impl<'a> Candidate<'a> {
     /// A candidate that enqueues its work on the stream it is given, and neither waits nor allocates.
-    pub fn new<E>(
-        name: impl Into<String>,
-        mut launch: impl for<'s> FnMut(StreamRef<'s>) -> Result<(), E> + 'a,
-    ) -> Self
+    pub fn new<E>(name: impl Into<String>, mut launch: impl for<'s> FnMut(StreamRef<'s>) -> Result<(), E> + 'a) -> Self
     where
         E: Error + Send + Sync + 'static,
     {
         let name = name.into();
         let named = name.clone();
-        let launch =
-            move |stream: StreamRef<'_>| launch(stream).map_err(|error| failure(&named, error));
-        Self {
-            name,
-            launch: Box::new(launch),
-        }
+        let launch = move |stream: StreamRef<'_>| launch(stream).map_err(|error| failure(&named, error));
+        Self { name, launch: Box::new(launch) }
     }
 
     /// Its name.
@@ -44,10 +37,7 @@ fn failure(name: &str, error: impl Error + Send + Sync + 'static) -> GpuError {
     let error: Box<dyn Error + Send + Sync> = Box::new(error);
     match error.downcast::<GpuError>() {
         Ok(error) => *error,
-        Err(error) => GpuError::Candidate {
-            name: name.to_owned(),
-            error,
-        },
+        Err(error) => GpuError::Candidate { name: name.to_owned(), error },
     }
 }
 
@@ -60,8 +50,9 @@ impl std::fmt::Debug for Candidate<'_> {
 /// How long to go on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InterleaveOptions {
-    /// Rounds that are not timed, to reach steady clocks.
-    pub warmup: usize,
+    /// Rounds that are not timed go on for this long: a GPU that was idle first runs at clocks that it cannot hold
+    /// under load.
+    pub warmup: Duration,
     /// Rounds that are timed in any case.
     pub min_repeats: usize,
     /// Rounds after which to stop in any case.
@@ -75,10 +66,10 @@ pub struct InterleaveOptions {
 }
 
 impl Default for InterleaveOptions {
-    /// 5 rounds to warm up, 20 to 400 timed, until 0.5 % or 10 s; cold.
+    /// 1 s to warm up, 20 to 400 timed, until 0.5 % or 10 s; cold.
     fn default() -> Self {
         Self {
-            warmup: 5,
+            warmup: Duration::from_millis(1000),
             min_repeats: 20,
             max_repeats: 400,
             target_relative_ci: 0.005,
@@ -103,13 +94,8 @@ pub fn interleave(
     opts: &InterleaveOptions,
     device: &Device,
 ) -> Result<Vec<Timing>, GpuError> {
-    let mut timings: Vec<_> = candidates
-        .iter()
-        .map(|c| Timing {
-            name: c.name.clone(),
-            samples_us: Vec::new(),
-        })
-        .collect();
+    let mut timings: Vec<_> =
+        candidates.iter().map(|c| Timing { name: c.name.clone(), samples_us: Vec::new() }).collect();
     if candidates.is_empty() {
         return Ok(timings);
     }
@@ -121,7 +107,11 @@ pub fn interleave(
         stream: &stream,
     };
     let outcome = (|| {
-        rounds.run(candidates, opts.warmup)?;
+        let start = Instant::now();
+        while {
+            rounds.run(candidates, WARMUP_ROUNDS)?;
+            start.elapsed() < opts.warmup
+        } {}
         until_sure(&mut timings, opts, |batch| rounds.run(candidates, batch))
     })();
     // Whatever happened, nothing may still run when buffers are dropped.
@@ -129,6 +119,9 @@ pub fn interleave(
     outcome.and(waited)?;
     Ok(timings)
 }
+
+/// Rounds between two looks at the clock while warming up.
+const WARMUP_ROUNDS: usize = 20;
 
 /// Rounds enqueued without waiting, and the events that time them.
 struct Rounds<'d> {
@@ -140,15 +133,10 @@ struct Rounds<'d> {
 
 impl Rounds<'_> {
     /// The times of `rounds` rounds in microseconds, round by round, candidate by candidate.
-    fn run(
-        &mut self,
-        candidates: &mut [Candidate<'_>],
-        rounds: usize,
-    ) -> Result<Vec<f64>, GpuError> {
+    fn run(&mut self, candidates: &mut [Candidate<'_>], rounds: usize) -> Result<Vec<f64>, GpuError> {
         let launches = rounds * candidates.len();
         while self.events.len() < launches {
-            self.events
-                .push((Event::new(self.device)?, Event::new(self.device)?));
+            self.events.push((Event::new(self.device)?, Event::new(self.device)?));
         }
         let stream = self.stream.handle();
         let mut events = self.events.iter();
@@ -163,9 +151,7 @@ impl Rounds<'_> {
             }
         }
         self.stream.synchronize()?;
-        let times = self.events[..launches]
-            .iter()
-            .map(|(start, end)| start.elapsed_ms(end));
+        let times = self.events[..launches].iter().map(|(start, end)| start.elapsed_ms(end));
         times.map(|ms| Ok(f64::from(ms?) * 1e3)).collect()
     }
 }
@@ -189,15 +175,10 @@ fn until_sure(
         let batch = wanted.min(most_rounds).min(most - done);
         let times = run(batch)?;
         for round in times.chunks_exact(timings.len()) {
-            timings
-                .iter_mut()
-                .zip(round)
-                .for_each(|(timing, &us)| timing.samples_us.push(us));
+            timings.iter_mut().zip(round).for_each(|(timing, &us)| timing.samples_us.push(us));
         }
         done += batch;
-        let sure = |timing: &Timing| {
-            relative_ci(&timing.samples_us).is_some_and(|ci| ci <= opts.target_relative_ci)
-        };
+        let sure = |timing: &Timing| relative_ci(&timing.samples_us).is_some_and(|ci| ci <= opts.target_relative_ci);
         if done >= least && (timings.iter().all(sure) || begun.elapsed() >= opts.time_limit) {
             break;
         }
@@ -212,21 +193,14 @@ mod tests {
     use super::*;
 
     fn timings(count: usize) -> Vec<Timing> {
-        (0..count)
-            .map(|i| Timing {
-                name: i.to_string(),
-                samples_us: Vec::new(),
-            })
-            .collect()
+        (0..count).map(|i| Timing { name: i.to_string(), samples_us: Vec::new() }).collect()
     }
 
     fn measured(opts: &InterleaveOptions, time: impl Fn(usize, usize) -> f64) -> Vec<Timing> {
         let mut made = timings(2);
         let mut round = 0;
         until_sure(&mut made, opts, |batch| {
-            let times = (round..round + batch)
-                .flat_map(|r| [time(r, 0), time(r, 1)])
-                .collect();
+            let times = (round..round + batch).flat_map(|r| [time(r, 0), time(r, 1)]).collect();
             round += batch;
             Ok(times)
         })
@@ -236,9 +210,7 @@ mod tests {
 
     #[test]
     fn steady_times_stop_at_the_least_number_of_rounds() {
-        let made = measured(&InterleaveOptions::default(), |_, candidate| {
-            10.0 + candidate as f64
-        });
+        let made = measured(&InterleaveOptions::default(), |_, candidate| 10.0 + candidate as f64);
         assert_eq!(made[0].samples_us, vec![10.0; 20]);
         assert_eq!(made[1].samples_us, vec![11.0; 20]);
     }
@@ -246,46 +218,22 @@ mod tests {
     #[test]
     fn one_noisy_candidate_keeps_all_of_them_going_to_the_limit() {
         let noisy = |round: usize, candidate: usize| {
-            if candidate == 1 && round.is_multiple_of(2) {
-                15.0
-            } else {
-                10.0
-            }
+            if candidate == 1 && round.is_multiple_of(2) { 15.0 } else { 10.0 }
         };
-        let made = measured(
-            &InterleaveOptions {
-                max_repeats: 77,
-                ..Default::default()
-            },
-            noisy,
-        );
-        assert_eq!(
-            (made[0].samples_us.len(), made[1].samples_us.len()),
-            (77, 77)
-        );
+        let made = measured(&InterleaveOptions { max_repeats: 77, ..Default::default() }, noisy);
+        assert_eq!((made[0].samples_us.len(), made[1].samples_us.len()), (77, 77));
     }
 
     #[test]
     fn the_time_limit_counts_after_the_least_number_of_rounds() {
-        let opts = InterleaveOptions {
-            min_repeats: 50,
-            time_limit: Duration::ZERO,
-            ..Default::default()
-        };
-        let made = measured(
-            &opts,
-            |round, _| if round.is_multiple_of(2) { 15.0 } else { 10.0 },
-        );
+        let opts = InterleaveOptions { min_repeats: 50, time_limit: Duration::ZERO, ..Default::default() };
+        let made = measured(&opts, |round, _| if round.is_multiple_of(2) { 15.0 } else { 10.0 });
         assert_eq!(made[0].samples_us.len(), 50);
     }
 
     #[test]
     fn limits_that_contradict_each_other_still_measure() {
-        let opts = InterleaveOptions {
-            min_repeats: 0,
-            max_repeats: 0,
-            ..Default::default()
-        };
+        let opts = InterleaveOptions { min_repeats: 0, max_repeats: 0, ..Default::default() };
         assert_eq!(measured(&opts, |_, _| 1.0)[0].samples_us.len(), 1);
     }
 
@@ -293,18 +241,13 @@ mod tests {
     fn a_foreign_error_carries_the_name_of_its_candidate() {
         let text = failure("mine", std::io::Error::other("no disk")).to_string();
         assert_eq!(text, "`mine` cannot be launched: no disk");
-        assert!(matches!(
-            failure("mine", GpuError::NoDevice),
-            GpuError::NoDevice
-        ));
+        assert!(matches!(failure("mine", GpuError::NoDevice), GpuError::NoDevice));
     }
 
     #[test]
     fn an_error_ends_the_measurement() {
         let mut made = timings(1);
-        let outcome = until_sure(&mut made, &InterleaveOptions::default(), |_| {
-            Err(GpuError::NoDevice)
-        });
+        let outcome = until_sure(&mut made, &InterleaveOptions::default(), |_| Err(GpuError::NoDevice));
         assert!(matches!(outcome, Err(GpuError::NoDevice)));
     }
 }

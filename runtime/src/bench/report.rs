@@ -195,10 +195,7 @@ impl BenchRecord {
             executed_flops: flops,
             time_us,
             tflops: ours,
-            ratio: dense
-                .as_ref()
-                .filter(|d| d.tflops > 0.0)
-                .map(|d| ours / d.tflops),
+            ratio: dense.as_ref().filter(|d| d.tflops > 0.0).map(|d| ours / d.tflops),
             ratio_paired: paired,
             dense,
             relative_error,
@@ -241,16 +238,8 @@ mod tests {
     use super::*;
 
     fn record() -> BenchRecord {
-        let work = Work {
-            m: 192,
-            n: 1000,
-            k: 512,
-            block: (64, 64),
-            nnzb: 4,
-            a: Dtype::F16,
-            b: Dtype::F16,
-            out: Dtype::F32,
-        };
+        let work =
+            Work { m: 192, n: 1000, k: 512, block: (64, 64), nnzb: 4, a: Dtype::F16, b: Dtype::F16, out: Dtype::F32 };
         let subject = Subject {
             spec: "bm = 64, bn = 128, bk = 64".into(),
             pattern: "random:0.25".into(),
@@ -260,23 +249,10 @@ mod tests {
             gpu: "NVIDIA H200".into(),
             driver: "580.159.03 (CUDA 13.0)".into(),
         };
-        let ours = Timing {
-            name: "bsr".into(),
-            samples_us: vec![10.0, 20.0, 30.0],
-        };
-        let theirs = Timing {
-            name: "dense".into(),
-            samples_us: vec![9.0, 18.0, 27.0],
-        };
+        let ours = Timing { name: "bsr".into(), samples_us: vec![10.0, 20.0, 30.0] };
+        let theirs = Timing { name: "dense".into(), samples_us: vec![9.0, 18.0, 27.0] };
         let k = work.equal_dense_k().unwrap();
-        BenchRecord::new(
-            subject,
-            &work,
-            &ours,
-            Some((&theirs, k, "id 66".into())),
-            Some(2e-4),
-            true,
-        )
+        BenchRecord::new(subject, &work, &ours, Some((&theirs, k, "id 66".into())), Some(2e-4), true)
     }
 
     #[test]
@@ -324,19 +300,10 @@ mod tests {
 
     #[test]
     fn other_versions_and_other_texts_are_refused_in_words() {
-        let newer = record()
-            .to_json()
-            .unwrap()
-            .replacen("\"schema\":1", "\"schema\":2", 1);
+        let newer = record().to_json().unwrap().replacen("\"schema\":1", "\"schema\":2", 1);
         let error = BenchRecord::from_json(&newer).unwrap_err().to_string();
-        assert!(
-            error.contains("schema 2; this program reads schema 1"),
-            "{error}"
-        );
-        assert!(matches!(
-            BenchRecord::from_json("{}"),
-            Err(ReportError::Json(_))
-        ));
+        assert!(error.contains("schema 2; this program reads schema 1"), "{error}");
+        assert!(matches!(BenchRecord::from_json("{}"), Err(ReportError::Json(_))));
         assert!(BenchRecord::from_json("not json").is_err());
     }
 

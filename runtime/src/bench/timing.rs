@@ -58,23 +58,14 @@ impl Timing {
     /// The median over rounds of this candidate's time divided by `other`'s time in the same round. What
     /// drifts slower than a round (clocks, temperature) cancels. `None` without common rounds.
     pub fn paired_ratio(&self, other: &Self) -> Option<f64> {
-        let ratios: Vec<_> = self
-            .samples_us
-            .iter()
-            .zip(&other.samples_us)
-            .map(|(a, b)| a / b)
-            .collect();
+        let ratios: Vec<_> = self.samples_us.iter().zip(&other.samples_us).map(|(a, b)| a / b).collect();
         (!ratios.is_empty()).then(|| quantile(&sorted(&ratios), 0.5))
     }
 }
 
 /// TFLOP/s of `flops` operations in `us` microseconds; 0 for no time.
 pub fn tflops(flops: u64, us: f64) -> f64 {
-    if us > 0.0 {
-        flops as f64 / us / 1e6
-    } else {
-        0.0
-    }
+    if us > 0.0 { flops as f64 / us / 1e6 } else { 0.0 }
 }
 
 fn sorted(samples: &[f64]) -> Vec<f64> {
@@ -115,10 +106,7 @@ mod tests {
     use super::*;
 
     fn timing(samples: &[f64]) -> Timing {
-        Timing {
-            name: "x".into(),
-            samples_us: samples.to_vec(),
-        }
+        Timing { name: "x".into(), samples_us: samples.to_vec() }
     }
 
     #[test]
@@ -137,11 +125,7 @@ mod tests {
     fn the_interval_narrows_with_samples_and_ignores_outliers() {
         assert_eq!(timing(&[1.0; 5]).relative_ci(), None);
         assert_eq!(timing(&[1.0; 6]).relative_ci(), Some(0.0));
-        let spread = |n: usize| -> Vec<f64> {
-            (0..n)
-                .map(|i| 100.0 + (i * 37 % n) as f64 / n as f64)
-                .collect()
-        };
+        let spread = |n: usize| -> Vec<f64> { (0..n).map(|i| 100.0 + (i * 37 % n) as f64 / n as f64).collect() };
         let few = timing(&spread(20)).relative_ci().unwrap();
         let many = timing(&spread(2000)).relative_ci().unwrap();
         assert!(many < few / 5.0, "{few} {many}");
@@ -155,9 +139,7 @@ mod tests {
         // A skewed distribution whose median is 1: 2^u with u uniform on [-1, 1].
         let mut state = 1_u64;
         let mut draw = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             2_f64.powf((state >> 11) as f64 / (1_u64 << 52) as f64 - 1.0)
         };
         let n = 50;

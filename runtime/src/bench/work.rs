@@ -60,11 +60,7 @@ impl Work {
 
     /// GB/s of the compulsory bytes in `us` microseconds; 0 for no time.
     pub fn hbm_gbs(&self, us: f64) -> f64 {
-        if us > 0.0 {
-            self.compulsory_bytes() as f64 / us / 1e3
-        } else {
-            0.0
-        }
+        if us > 0.0 { self.compulsory_bytes() as f64 / us / 1e3 } else { 0.0 }
     }
 
     fn stored(&self) -> u64 {
@@ -98,46 +94,19 @@ mod tests {
     #[test]
     fn the_equal_k_is_rounded_to_the_nearest_eight_and_never_zero() {
         // 3 blocks of 64 x 64 over 192 rows: 64 executed elements a row.
-        let work = Work {
-            m: 192,
-            block: (64, 64),
-            nnzb: 3,
-            ..FLAGSHIP
-        };
+        let work = Work { m: 192, block: (64, 64), nnzb: 3, ..FLAGSHIP };
         assert_eq!(work.equal_dense_k(), Some(64));
         assert_eq!(Work { m: 190, ..work }.equal_dense_k(), Some(64));
-        assert_eq!(
-            Work {
-                m: 8192,
-                nnzb: 1,
-                ..work
-            }
-            .equal_dense_k(),
-            Some(8)
-        );
+        assert_eq!(Work { m: 8192, nnzb: 1, ..work }.equal_dense_k(), Some(8));
         assert_eq!(Work { nnzb: 0, ..work }.equal_dense_k(), None);
-        assert_eq!(
-            Work {
-                m: 0,
-                nnzb: 0,
-                ..work
-            }
-            .equal_dense_k(),
-            None
-        );
+        assert_eq!(Work { m: 0, nnzb: 0, ..work }.equal_dense_k(), None);
     }
 
     #[test]
     fn rows_of_b_that_no_block_touches_need_not_move() {
-        let one = Work {
-            nnzb: 1,
-            ..FLAGSHIP
-        };
+        let one = Work { nnzb: 1, ..FLAGSHIP };
         let c = 8192 * 8192 * 2;
-        assert_eq!(
-            one.compulsory_bytes(),
-            512 * 112 * 2 + 4 * 18 + 112 * 8192 * 2 + c
-        );
+        assert_eq!(one.compulsory_bytes(), 512 * 112 * 2 + 4 * 18 + 112 * 8192 * 2 + c);
         assert!((one.hbm_gbs(1e6) - one.compulsory_bytes() as f64 / 1e9).abs() < 1e-9);
     }
 }

@@ -18,17 +18,10 @@ impl<T: Element> Bsr<T> {
             for block in self.blocks_of(block_row) {
                 let first_col = self.col_idx()[block] as usize * bk;
                 let width = bk.min(self.cols() - first_col);
-                for (r, line) in self
-                    .block_values(block)
-                    .chunks_exact(bk)
-                    .take(height)
-                    .enumerate()
-                {
+                for (r, line) in self.block_values(block).chunks_exact(bk).take(height).enumerate() {
                     let row = first_row + r;
                     match layout {
-                        Layout::RowMajor => {
-                            data[row * ld + first_col..][..width].copy_from_slice(&line[..width])
-                        }
+                        Layout::RowMajor => data[row * ld + first_col..][..width].copy_from_slice(&line[..width]),
                         Layout::ColMajor => {
                             for (c, &value) in line[..width].iter().enumerate() {
                                 data[(first_col + c) * ld + row] = value;
@@ -54,11 +47,7 @@ impl<T: Element> Bsr<T> {
         let view = dense.into();
         validate::shape(view.rows(), view.cols(), block.0, block.1)?;
         let small = |value: T| value.to_f64().abs() <= threshold;
-        let kept = |place: &Place| {
-            !place
-                .elements()
-                .all(|(row, col)| view.get(row, col).is_some_and(small))
-        };
+        let kept = |place: &Place| !place.elements().all(|(row, col)| view.get(row, col).is_some_and(small));
         Self::gather(view, block, kept)
     }
 
@@ -79,15 +68,9 @@ impl<T: Element> Bsr<T> {
             (view.rows().div_ceil(block.0), view.cols().div_ceil(block.1))
         };
         if mask.len() != block_rows * block_cols {
-            return Err(BsrError::MaskLength {
-                got: mask.len(),
-                block_rows,
-                block_cols,
-            });
+            return Err(BsrError::MaskLength { got: mask.len(), block_rows, block_cols });
         }
-        Self::gather(view, block, |place| {
-            mask[place.block_row * block_cols + place.block_col]
-        })
+        Self::gather(view, block, |place| mask[place.block_row * block_cols + place.block_col])
     }
 
     /// Copies the blocks that `kept` chooses. The shape has been checked.
@@ -100,8 +83,7 @@ impl<T: Element> Bsr<T> {
         let chosen: Vec<Vec<Place>> = (0..rows.div_ceil(block.0))
             .into_par_iter()
             .map(|block_row| {
-                let places = (0..cols.div_ceil(block.1))
-                    .map(|col| Place::new((rows, cols), block, block_row, col));
+                let places = (0..cols.div_ceil(block.1)).map(|col| Place::new((rows, cols), block, block_row, col));
                 places.filter(&kept).collect()
             })
             .collect();
@@ -117,15 +99,12 @@ impl<T: Element> Bsr<T> {
 
         let mut values = vec![T::ZERO; structure.stored()];
         let places: Vec<&Place> = chosen.iter().flatten().collect();
-        values
-            .par_chunks_exact_mut(block.0 * block.1)
-            .zip(places)
-            .for_each(|(out, place)| {
-                for (row, col) in place.elements() {
-                    let at = (row - place.first_row) * block.1 + (col - place.first_col);
-                    out[at] = view.get(row, col).unwrap_or(T::ZERO);
-                }
-            });
+        values.par_chunks_exact_mut(block.0 * block.1).zip(places).for_each(|(out, place)| {
+            for (row, col) in place.elements() {
+                let at = (row - place.first_row) * block.1 + (col - place.first_col);
+                out[at] = view.get(row, col).unwrap_or(T::ZERO);
+            }
+        });
         Self::from_structure(structure, values)
     }
 }
@@ -141,29 +120,15 @@ struct Place {
 }
 
 impl Place {
-    fn new(
-        (rows, cols): (usize, usize),
-        (bm, bk): (usize, usize),
-        block_row: usize,
-        block_col: usize,
-    ) -> Self {
+    fn new((rows, cols): (usize, usize), (bm, bk): (usize, usize), block_row: usize, block_col: usize) -> Self {
         let (first_row, first_col) = (block_row * bm, block_col * bk);
         let (height, width) = (bm.min(rows - first_row), bk.min(cols - first_col));
-        Self {
-            block_row,
-            block_col,
-            first_row,
-            first_col,
-            height,
-            width,
-        }
+        Self { block_row, block_col, first_row, first_col, height, width }
     }
 
     /// The elements of the block that lie inside the matrix, row by row.
     fn elements(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let rows = self.first_row..self.first_row + self.height;
-        rows.flat_map(|row| {
-            (self.first_col..self.first_col + self.width).map(move |col| (row, col))
-        })
+        rows.flat_map(|row| (self.first_col..self.first_col + self.width).map(move |col| (row, col)))
     }
 }

@@ -9,9 +9,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum BsrError {
     /// A side of the block is zero.
-    #[error(
-        "the block is {bm} x {bk}, but both sides must be at least 1; give the size the blocks are stored in"
-    )]
+    #[error("the block is {bm} x {bk}, but both sides must be at least 1; give the size the blocks are stored in")]
     ZeroBlock {
         /// Rows of a block.
         bm: usize,
@@ -45,9 +43,7 @@ pub enum BsrError {
         block_rows: usize,
     },
     /// The first block row does not start at block 0.
-    #[error(
-        "row_ptr[0] = {got}, but the first block row starts at block 0; subtract {got} from every entry"
-    )]
+    #[error("row_ptr[0] = {got}, but the first block row starts at block 0; subtract {got} from every entry")]
     RowPtrStart {
         /// The first entry.
         got: i32,

@@ -88,12 +88,9 @@ impl<T: Element> Bsr<T> {
         let streams = Streams::new(seed, b"blocks..");
         let (bm, bk) = structure.block();
         let mut values = vec![T::ZERO; structure.stored()];
-        values
-            .par_chunks_exact_mut(bm * bk)
-            .enumerate()
-            .for_each(|(block, out)| {
-                fill_normal(&mut streams.get(block), out);
-            });
+        values.par_chunks_exact_mut(bm * bk).enumerate().for_each(|(block, out)| {
+            fill_normal(&mut streams.get(block), out);
+        });
         let mut made = Self { structure, values };
         made.clear_padding();
         made
@@ -110,10 +107,7 @@ impl<T: Element> Bsr<T> {
         block: (usize, usize),
         seed: u64,
     ) -> Result<Self, GenerateError> {
-        Ok(Self::normal(
-            pattern.structure(rows, cols, block, seed)?,
-            seed,
-        ))
+        Ok(Self::normal(pattern.structure(rows, cols, block, seed)?, seed))
     }
 
     /// Shape and places of the blocks.
@@ -143,15 +137,8 @@ impl<T: Element> Bsr<T> {
     /// The same matrix in another element type, each value rounded once; beyond the range of `U` it becomes
     /// an infinity.
     pub fn cast<U: Element>(&self) -> Bsr<U> {
-        let values = self
-            .values
-            .par_iter()
-            .map(|v| U::from_f64(v.to_f64()))
-            .collect();
-        Bsr {
-            structure: self.structure.clone(),
-            values,
-        }
+        let values = self.values.par_iter().map(|v| U::from_f64(v.to_f64())).collect();
+        Bsr { structure: self.structure.clone(), values }
     }
 
     /// Zeroes whatever hangs over the edge.
@@ -164,10 +151,7 @@ impl<T: Element> Bsr<T> {
                 if inside_rows == bm && inside_cols == bk {
                     continue;
                 }
-                for (r, line) in self.values[block * bm * bk..][..bm * bk]
-                    .chunks_exact_mut(bk)
-                    .enumerate()
-                {
+                for (r, line) in self.values[block * bm * bk..][..bm * bk].chunks_exact_mut(bk).enumerate() {
                     line[if r < inside_rows { inside_cols } else { 0 }..].fill(T::ZERO);
                 }
             }

@@ -33,14 +33,7 @@ impl Structure {
         col_idx: Vec<i32>,
     ) -> Result<Self, BsrError> {
         validate::shape(rows, cols, bm, bk)?;
-        let structure = Self {
-            rows,
-            cols,
-            bm,
-            bk,
-            row_ptr,
-            col_idx,
-        };
+        let structure = Self { rows, cols, bm, bk, row_ptr, col_idx };
         validate::row_ptr(&structure)?;
         validate::col_idx(&structure)?;
         validate::offsets(structure.nnzb(), bm)?;
@@ -53,14 +46,7 @@ impl Structure {
     /// When the block has a zero side, or a side of matrix or block is 2^31 or more.
     pub fn empty(rows: usize, cols: usize, (bm, bk): (usize, usize)) -> Result<Self, BsrError> {
         validate::shape(rows, cols, bm, bk)?;
-        Ok(Self {
-            rows,
-            cols,
-            bm,
-            bk,
-            row_ptr: vec![0; rows.div_ceil(bm) + 1],
-            col_idx: Vec::new(),
-        })
+        Ok(Self { rows, cols, bm, bk, row_ptr: vec![0; rows.div_ceil(bm) + 1], col_idx: Vec::new() })
     }
 
     /// Rows of the matrix, in elements.
@@ -114,19 +100,13 @@ impl Structure {
 
     /// The number of stored blocks of each block row.
     pub fn row_lengths(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
-        self.row_ptr
-            .windows(2)
-            .map(|ends| (ends[1] - ends[0]) as usize)
+        self.row_ptr.windows(2).map(|ends| (ends[1] - ends[0]) as usize)
     }
 
     /// Stored blocks as a fraction of all blocks; 0 for a matrix that has room for none.
     pub fn density(&self) -> f64 {
         let all = self.block_rows() * self.block_cols();
-        if all == 0 {
-            0.0
-        } else {
-            self.nnzb() as f64 / all as f64
-        }
+        if all == 0 { 0.0 } else { self.nnzb() as f64 / all as f64 }
     }
 
     /// Number of values of the stored blocks, padding included: `nnzb * bm * bk`.
@@ -137,8 +117,6 @@ impl Structure {
     /// Floating-point operations of a multiply with an `n`-column dense matrix, counting stored blocks only:
     /// `2 * nnzb * bm * bk * n`.
     pub fn executed_flops(&self, n: usize) -> u64 {
-        (self.stored() as u64)
-            .saturating_mul(2)
-            .saturating_mul(n as u64)
+        (self.stored() as u64).saturating_mul(2).saturating_mul(n as u64)
     }
 }

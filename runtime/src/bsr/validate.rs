@@ -21,39 +21,22 @@ pub(super) fn shape(rows: usize, cols: usize, bm: usize, bk: usize) -> Result<()
 
 /// `row_ptr` has the right length, starts at 0, never decreases, and ends at the number of blocks.
 pub(super) fn row_ptr(structure: &Structure) -> Result<(), BsrError> {
-    let (row_ptr, block_rows, nnzb) = (
-        structure.row_ptr(),
-        structure.block_rows(),
-        structure.nnzb(),
-    );
+    let (row_ptr, block_rows, nnzb) = (structure.row_ptr(), structure.block_rows(), structure.nnzb());
     if row_ptr.len() != block_rows + 1 {
         let (got, rows, bm) = (row_ptr.len(), structure.rows(), structure.block().0);
-        return Err(BsrError::RowPtrLength {
-            got,
-            rows,
-            bm,
-            block_rows,
-        });
+        return Err(BsrError::RowPtrLength { got, rows, bm, block_rows });
     }
     if row_ptr[0] != 0 {
         return Err(BsrError::RowPtrStart { got: row_ptr[0] });
     }
     if let Some(block_row) = row_ptr.windows(2).position(|ends| ends[1] < ends[0]) {
         let (start, end) = (row_ptr[block_row], row_ptr[block_row + 1]);
-        return Err(BsrError::RowPtrDecreasing {
-            block_row,
-            start,
-            end,
-        });
+        return Err(BsrError::RowPtrDecreasing { block_row, start, end });
     }
     let end = row_ptr[block_rows];
     // Not negative: at least row_ptr[0] = 0.
     if end as usize != nnzb {
-        return Err(BsrError::RowPtrEnd {
-            block_rows,
-            end,
-            nnzb,
-        });
+        return Err(BsrError::RowPtrEnd { block_rows, end, nnzb });
     }
     Ok(())
 }
@@ -67,30 +50,14 @@ pub(super) fn col_idx(structure: &Structure) -> Result<(), BsrError> {
             let column = structure.col_idx()[at];
             if !usize::try_from(column).is_ok_and(|column| column < block_cols) {
                 let (cols, bk) = (structure.cols(), structure.block().1);
-                return Err(BsrError::ColumnOutOfRange {
-                    at,
-                    block_row,
-                    column,
-                    block_cols,
-                    cols,
-                    bk,
-                });
+                return Err(BsrError::ColumnOutOfRange { at, block_row, column, block_cols, cols, bk });
             }
             match previous {
                 Some(previous) if column < previous => {
-                    return Err(BsrError::Unsorted {
-                        at,
-                        block_row,
-                        previous,
-                        column,
-                    });
+                    return Err(BsrError::Unsorted { at, block_row, previous, column });
                 }
                 Some(previous) if column == previous => {
-                    return Err(BsrError::Duplicate {
-                        at,
-                        block_row,
-                        column,
-                    });
+                    return Err(BsrError::Duplicate { at, block_row, column });
                 }
                 _ => previous = Some(column),
             }
@@ -101,10 +68,7 @@ pub(super) fn col_idx(structure: &Structure) -> Result<(), BsrError> {
 
 /// The value array, seen as `nnzb * bm` rows of `bk`, can be addressed by 32-bit row coordinates.
 pub(crate) fn offsets(nnzb: usize, bm: usize) -> Result<(), BsrError> {
-    if nnzb
-        .checked_mul(bm)
-        .is_none_or(|value_rows| value_rows >= COORDINATES)
-    {
+    if nnzb.checked_mul(bm).is_none_or(|value_rows| value_rows >= COORDINATES) {
         return Err(BsrError::OffsetOverflow { nnzb, bm });
     }
     Ok(())
@@ -131,10 +95,7 @@ pub(super) fn padding<T: Element>(structure: &Structure, values: &[T]) -> Result
             if inside_rows == bm && inside_cols == bk {
                 continue;
             }
-            for (r, line) in values[block * bm * bk..][..bm * bk]
-                .chunks_exact(bk)
-                .enumerate()
-            {
+            for (r, line) in values[block * bm * bk..][..bm * bk].chunks_exact(bk).enumerate() {
                 let outside = if r < inside_rows { inside_cols } else { 0 };
                 if let Some(c) = line[outside..].iter().position(|&v| v != T::ZERO) {
                     let c = outside + c;

@@ -48,16 +48,8 @@ impl<T: Element> Dense<T> {
     pub fn filled(rows: usize, cols: usize, layout: Layout, value: T) -> Self {
         let (lines, line) = lines_of(rows, cols, layout);
         let ld = Self::padded_ld(line);
-        let len = lines
-            .checked_mul(ld)
-            .expect("the matrix exceeds the address space");
-        Self {
-            rows,
-            cols,
-            layout,
-            ld,
-            data: vec![value; len],
-        }
+        let len = lines.checked_mul(ld).expect("the matrix exceeds the address space");
+        Self { rows, cols, layout, ld, data: vec![value; len] }
     }
 
     /// A matrix with `value(row, col)` at each place; the padding is zero. The places are visited in
@@ -65,12 +57,7 @@ impl<T: Element> Dense<T> {
     ///
     /// # Panics
     /// When the matrix exceeds the address space, as `vec!` does.
-    pub fn from_fn(
-        rows: usize,
-        cols: usize,
-        layout: Layout,
-        value: impl Fn(usize, usize) -> T + Sync,
-    ) -> Self {
+    pub fn from_fn(rows: usize, cols: usize, layout: Layout, value: impl Fn(usize, usize) -> T + Sync) -> Self {
         let mut made = Self::zeros(rows, cols, layout);
         made.for_each_line(|index, line| {
             for (at, slot) in line.iter_mut().enumerate() {
@@ -103,21 +90,9 @@ impl<T: Element> Dense<T> {
     ///
     /// # Errors
     /// When a line is longer than `ld`, or `data` ends before the last element of the last line.
-    pub fn from_vec(
-        rows: usize,
-        cols: usize,
-        layout: Layout,
-        ld: usize,
-        data: Vec<T>,
-    ) -> Result<Self, DenseError> {
+    pub fn from_vec(rows: usize, cols: usize, layout: Layout, ld: usize, data: Vec<T>) -> Result<Self, DenseError> {
         DenseView::new(rows, cols, layout, ld, &data)?;
-        Ok(Self {
-            rows,
-            cols,
-            layout,
-            ld,
-            data,
-        })
+        Ok(Self { rows, cols, layout, ld, data })
     }
 
     /// Number of rows.
@@ -168,11 +143,7 @@ impl<T: Element> Dense<T> {
 
     /// The same matrix with lines padded to 16 bytes: itself when its lines already are.
     pub fn padded(self) -> Self {
-        if (self.ld * size_of::<T>()).is_multiple_of(16) {
-            self
-        } else {
-            self.view().to_dense(self.layout)
-        }
+        if (self.ld * size_of::<T>()).is_multiple_of(16) { self } else { self.view().to_dense(self.layout) }
     }
 
     /// The same matrix in order `layout`, with lines padded to 16 bytes.
@@ -205,13 +176,9 @@ impl<T: Element> Dense<T> {
             return;
         }
         // A foreign matrix may have memory after its last line, and need not have padding behind it.
-        self.data
-            .par_chunks_mut(self.ld)
-            .take(lines)
-            .enumerate()
-            .for_each(|(index, chunk)| {
-                visit(index, &mut chunk[..line]);
-            });
+        self.data.par_chunks_mut(self.ld).take(lines).enumerate().for_each(|(index, chunk)| {
+            visit(index, &mut chunk[..line]);
+        });
     }
 }
 

@@ -26,53 +26,26 @@ impl<'a, T: Element> DenseView<'a, T> {
     ///
     /// # Errors
     /// When a line is longer than `ld`, or `data` ends before the last element of the last line.
-    pub fn new(
-        rows: usize,
-        cols: usize,
-        layout: Layout,
-        ld: usize,
-        data: &'a [T],
-    ) -> Result<Self, DenseError> {
+    pub fn new(rows: usize, cols: usize, layout: Layout, ld: usize, data: &'a [T]) -> Result<Self, DenseError> {
         let (lines, line) = lines_of(rows, cols, layout);
         if ld < line {
             let padded = Dense::<T>::padded_ld(line);
-            return Err(DenseError::LeadingDimension {
-                ld,
-                rows,
-                cols,
-                layout,
-                line,
-                padded,
-            });
+            return Err(DenseError::LeadingDimension { ld, rows, cols, layout, line, padded });
         }
         let need = match lines {
             0 => 0,
             _ if line == 0 => 0,
-            _ => (lines - 1)
-                .checked_mul(ld)
-                .and_then(|n| n.checked_add(line))
-                .ok_or(DenseError::TooLarge { rows, cols, ld })?,
+            _ => (lines - 1).checked_mul(ld).and_then(|n| n.checked_add(line)).ok_or(DenseError::TooLarge {
+                rows,
+                cols,
+                ld,
+            })?,
         };
         let len = data.len();
         if len < need {
-            return Err(DenseError::Length {
-                len,
-                need,
-                rows,
-                cols,
-                layout,
-                ld,
-                lines,
-                line,
-            });
+            return Err(DenseError::Length { len, need, rows, cols, layout, ld, lines, line });
         }
-        Ok(Self {
-            rows,
-            cols,
-            layout,
-            ld,
-            data,
-        })
+        Ok(Self { rows, cols, layout, ld, data })
     }
 
     /// Number of rows.
@@ -124,11 +97,7 @@ impl<'a, T: Element> DenseView<'a, T> {
     pub fn line(&self, index: usize) -> &'a [T] {
         let (lines, line) = lines_of(self.rows, self.cols, self.layout);
         assert!(index < lines, "line {index} of {lines}");
-        if line == 0 {
-            &[]
-        } else {
-            &self.data[index * self.ld..][..line]
-        }
+        if line == 0 { &[] } else { &self.data[index * self.ld..][..line] }
     }
 
     /// The same memory seen as the transposed matrix.
@@ -137,12 +106,7 @@ impl<'a, T: Element> DenseView<'a, T> {
             Layout::RowMajor => Layout::ColMajor,
             Layout::ColMajor => Layout::RowMajor,
         };
-        Self {
-            rows: self.cols,
-            cols: self.rows,
-            layout,
-            ..self
-        }
+        Self { rows: self.cols, cols: self.rows, layout, ..self }
     }
 
     /// The part at `rows` and `cols`, in the same memory.
@@ -158,12 +122,7 @@ impl<'a, T: Element> DenseView<'a, T> {
         };
         // A part without elements may start past the end of the memory.
         let data = self.data.get(first..).unwrap_or_default();
-        Ok(Self {
-            rows: rows.len(),
-            cols: cols.len(),
-            data,
-            ..*self
-        })
+        Ok(Self { rows: rows.len(), cols: cols.len(), data, ..*self })
     }
 
     /// Copies the elements into a matrix of its own, in order `layout`, with lines padded to 16 bytes.
@@ -185,19 +144,12 @@ impl<'a, T: Element> DenseView<'a, T> {
     pub fn to_f64(&self) -> Vec<f64> {
         let mut wide = vec![0.0; self.rows * self.cols];
         if self.cols > 0 {
-            wide.par_chunks_mut(self.cols)
-                .enumerate()
-                .for_each(|(row, out)| match self.layout {
-                    Layout::RowMajor => out
-                        .iter_mut()
-                        .zip(self.line(row))
-                        .for_each(|(w, v)| *w = v.to_f64()),
-                    Layout::ColMajor => {
-                        out.iter_mut()
-                            .enumerate()
-                            .for_each(|(col, w)| *w = self.data[col * self.ld + row].to_f64());
-                    }
-                });
+            wide.par_chunks_mut(self.cols).enumerate().for_each(|(row, out)| match self.layout {
+                Layout::RowMajor => out.iter_mut().zip(self.line(row)).for_each(|(w, v)| *w = v.to_f64()),
+                Layout::ColMajor => {
+                    out.iter_mut().enumerate().for_each(|(col, w)| *w = self.data[col * self.ld + row].to_f64());
+                }
+            });
         }
         wide
     }
@@ -207,10 +159,5 @@ fn check_part(what: &'static str, part: &Range<usize>, len: usize) -> Result<(),
     if part.start <= part.end && part.end <= len {
         return Ok(());
     }
-    Err(DenseError::Part {
-        what,
-        start: part.start,
-        end: part.end,
-        len,
-    })
+    Err(DenseError::Part { what, start: part.start, end: part.end, len })
 }

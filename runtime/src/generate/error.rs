@@ -40,9 +40,7 @@ pub enum GenerateError {
         example: &'static str,
     },
     /// A fraction outside 0 to 1.
-    #[error(
-        "{pattern}: the fraction {value} is not between 0 and 1; 0.25 stores a quarter of the blocks"
-    )]
+    #[error("{pattern}: the fraction {value} is not between 0 and 1; 0.25 stores a quarter of the blocks")]
     Fraction {
         /// The name of the pattern.
         pattern: &'static str,

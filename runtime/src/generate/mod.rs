@@ -77,13 +77,10 @@ fn count_of(shape: &Structure, density: f64) -> Result<usize, GenerateError> {
 fn random(shape: &Structure, density: f64, seed: u64) -> Result<Structure, GenerateError> {
     let (block_rows, block_cols) = (shape.block_rows(), shape.block_cols());
     let count = count_of(shape, density)?;
-    let mut places =
-        index::sample(&mut streams(seed).get(0), block_rows * block_cols, count).into_vec();
+    let mut places = index::sample(&mut streams(seed).get(0), block_rows * block_cols, count).into_vec();
     places.sort_unstable();
     let mut lengths = vec![0; block_rows];
-    places
-        .iter()
-        .for_each(|place| lengths[place / block_cols] += 1);
+    places.iter().for_each(|place| lengths[place / block_cols] += 1);
     let columns = places.into_iter().map(|place| place % block_cols);
     assemble(shape, &lengths, columns)
 }
@@ -91,12 +88,7 @@ fn random(shape: &Structure, density: f64, seed: u64) -> Result<Structure, Gener
 fn top_k(shape: &Structure, count: usize, seed: u64) -> Result<Structure, GenerateError> {
     let block_cols = shape.block_cols();
     if count > block_cols {
-        return Err(GenerateError::TopK {
-            count,
-            block_cols,
-            cols: shape.cols(),
-            bk: shape.block().1,
-        });
+        return Err(GenerateError::TopK { count, block_cols, cols: shape.cols(), bk: shape.block().1 });
     }
     scatter(shape, &vec![count; shape.block_rows()], seed)
 }
@@ -113,8 +105,7 @@ fn window(shape: &Structure, fraction: f64) -> Result<Structure, GenerateError> 
         // The first block s whose window [s, s + width) * bk has its middle nearest to the middle row on the
         // diagonal: s = round(middle * cols / rows / bk - width / 2), all times two and without fractions.
         let twice_middle = (block_row * bm + rows_until(shape, block_row)) as i128;
-        let start =
-            (twice_middle * cols - (width as i128 - 1) * rows * bk).div_euclid(2 * rows * bk);
+        let start = (twice_middle * cols - (width as i128 - 1) * rows * bk).div_euclid(2 * rows * bk);
         let start = start.clamp(0, (block_cols - width) as i128) as usize;
         start..start + width
     })
@@ -123,11 +114,7 @@ fn window(shape: &Structure, fraction: f64) -> Result<Structure, GenerateError> 
 fn causal(shape: &Structure) -> Result<Structure, GenerateError> {
     let bk = shape.block().1;
     // The last row of the block row is the one that reaches furthest: columns 0 to itself.
-    ranges(shape, |block_row| {
-        0..rows_until(shape, block_row)
-            .div_ceil(bk)
-            .min(shape.block_cols())
-    })
+    ranges(shape, |block_row| 0..rows_until(shape, block_row).div_ceil(bk).min(shape.block_cols()))
 }
 
 fn power_law(shape: &Structure, density: f64, seed: u64) -> Result<Structure, GenerateError> {
@@ -146,11 +133,7 @@ fn power_law_lengths(rows: usize, cols: usize, count: usize) -> Vec<usize> {
     let (mut low, mut high) = (0.0, (cols * rows) as f64 + 1.0);
     for _ in 0..f64::MANTISSA_DIGITS * 2 {
         let middle = (low + high) / 2.0;
-        if fits(&middle) {
-            low = middle
-        } else {
-            high = middle
-        }
+        if fits(&middle) { low = middle } else { high = middle }
     }
     let mut lengths: Vec<usize> = whole(low).collect();
     // What the rounding down left over: one block each to the rows nearest to their next block.
@@ -177,8 +160,7 @@ fn scatter(shape: &Structure, lengths: &[usize], seed: u64) -> Result<Structure,
     let streams = streams(seed);
     check_offsets(lengths.iter().sum(), shape.block().0)?;
     let columns = lengths.iter().enumerate().flat_map(|(block_row, &length)| {
-        let mut columns =
-            index::sample(&mut streams.get(block_row), shape.block_cols(), length).into_vec();
+        let mut columns = index::sample(&mut streams.get(block_row), shape.block_cols(), length).into_vec();
         columns.sort_unstable();
         columns
     });
@@ -186,13 +168,8 @@ fn scatter(shape: &Structure, lengths: &[usize], seed: u64) -> Result<Structure,
 }
 
 /// Block rows that each hold one range of block columns.
-fn ranges(
-    shape: &Structure,
-    columns: impl Fn(usize) -> Range<usize>,
-) -> Result<Structure, GenerateError> {
-    let lengths: Vec<usize> = (0..shape.block_rows())
-        .map(|row| columns(row).len())
-        .collect();
+fn ranges(shape: &Structure, columns: impl Fn(usize) -> Range<usize>) -> Result<Structure, GenerateError> {
+    let lengths: Vec<usize> = (0..shape.block_rows()).map(|row| columns(row).len()).collect();
     check_offsets(lengths.iter().sum(), shape.block().0)?;
     assemble(shape, &lengths, (0..shape.block_rows()).flat_map(columns))
 }
@@ -210,13 +187,7 @@ fn assemble(
     });
     let row_ptr = std::iter::once(0).chain(ends).collect();
     let col_idx = columns.map(|column| column as i32).collect();
-    Ok(Structure::new(
-        shape.rows(),
-        shape.cols(),
-        shape.block(),
-        row_ptr,
-        col_idx,
-    )?)
+    Ok(Structure::new(shape.rows(), shape.cols(), shape.block(), row_ptr, col_idx)?)
 }
 
 #[cfg(test)]

@@ -5,10 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn structure(text: &str, rows: usize, cols: usize, block: (usize, usize)) -> Structure {
-    text.parse::<Pattern>()
-        .unwrap()
-        .structure(rows, cols, block, 11)
-        .unwrap()
+    text.parse::<Pattern>().unwrap().structure(rows, cols, block, 11).unwrap()
 }
 
 fn lengths(structure: &Structure) -> Vec<usize> {
@@ -21,11 +18,7 @@ fn random_stores_exactly_its_share_anywhere() {
     assert_eq!(s.nnzb(), 1024);
     // Row lengths follow the hypergeometric law: mean 16, standard deviation 3.4; not 16 in each row.
     let lengths = lengths(&s);
-    let variance = lengths
-        .iter()
-        .map(|&l| (l as f64 - 16.0).powi(2))
-        .sum::<f64>()
-        / 64.0;
+    let variance = lengths.iter().map(|&l| (l as f64 - 16.0).powi(2)).sum::<f64>() / 64.0;
     assert!((5.0..25.0).contains(&variance), "variance {variance}");
     // Every column is as likely: the same law downwards.
     let mut down = [0; 64];
@@ -44,32 +37,17 @@ fn top_k_has_the_same_count_in_every_row_at_different_places() {
     let rows: Vec<&[i32]> = (0..16).map(|row| &s.col_idx()[s.blocks_of(row)]).collect();
     assert!(rows.windows(2).all(|pair| pair[0] != pair[1]));
 
-    let refused = Pattern::TopK(8)
-        .structure(64, 100, (16, 16), 0)
-        .unwrap_err()
-        .to_string();
+    let refused = Pattern::TopK(8).structure(64, 100, (16, 16), 0).unwrap_err().to_string();
     assert!(
-        refused.contains("100 columns in blocks of 16 make 7 block columns")
-            && refused.contains("topk:7"),
+        refused.contains("100 columns in blocks of 16 make 7 block columns") && refused.contains("topk:7"),
         "{refused}"
     );
-    assert_eq!(
-        Pattern::TopK(7)
-            .structure(64, 100, (16, 16), 0)
-            .unwrap()
-            .density(),
-        1.0
-    );
+    assert_eq!(Pattern::TopK(7).structure(64, 100, (16, 16), 0).unwrap().density(), 1.0);
 }
 
 #[test]
 fn window_follows_the_scaled_diagonal() {
-    for (rows, cols, (bm, bk)) in [
-        (64, 64, (4, 4)),
-        (64, 256, (4, 8)),
-        (250, 60, (16, 4)),
-        (30, 300, (30, 7)),
-    ] {
+    for (rows, cols, (bm, bk)) in [(64, 64, (4, 4)), (64, 256, (4, 8)), (250, 60, (16, 4)), (30, 300, (30, 7))] {
         let s = structure("window:0.2", rows, cols, (bm, bk));
         let width = (0.2 * s.block_cols() as f64).round() as usize;
         for row in 0..s.block_rows() {
@@ -81,39 +59,22 @@ fn window_follows_the_scaled_diagonal() {
             let last_row = ((row + 1) * bm).min(rows);
             let diagonal = (row * bm + last_row) as f64 / 2.0 * cols as f64 / rows as f64;
             let at_edge = columns[0] == 0 || columns[width - 1] as usize == s.block_cols() - 1;
-            assert!(
-                at_edge || (middle - diagonal).abs() <= bk as f64 / 2.0,
-                "row {row}: {middle} {diagonal}"
-            );
+            assert!(at_edge || (middle - diagonal).abs() <= bk as f64 / 2.0, "row {row}: {middle} {diagonal}");
         }
     }
-    assert_eq!(
-        lengths(&structure("window:0.001", 64, 64, (16, 16))),
-        [1; 4]
-    );
+    assert_eq!(lengths(&structure("window:0.001", 64, 64, (16, 16))), [1; 4]);
     assert_eq!(structure("window:0", 64, 64, (16, 16)).nnzb(), 0);
     assert_eq!(structure("window:1", 64, 64, (16, 16)).density(), 1.0);
 }
 
 #[test]
 fn causal_is_the_lower_triangle_by_elements() {
-    for (rows, cols, (bm, bk)) in [
-        (64, 64, (16, 16)),
-        (70, 50, (16, 8)),
-        (50, 200, (12, 20)),
-        (7, 7, (3, 2)),
-    ] {
+    for (rows, cols, (bm, bk)) in [(64, 64, (16, 16)), (70, 50, (16, 8)), (50, 200, (12, 20)), (7, 7, (3, 2))] {
         let s = structure("causal", rows, cols, (bm, bk));
         for row in 0..s.block_rows() {
-            let below = |column: i32| {
-                (row * bm..((row + 1) * bm).min(rows)).any(|r| column as usize * bk <= r)
-            };
+            let below = |column: i32| (row * bm..((row + 1) * bm).min(rows)).any(|r| column as usize * bk <= r);
             let expected: Vec<i32> = (0..s.block_cols() as i32).filter(|&c| below(c)).collect();
-            assert_eq!(
-                s.col_idx()[s.blocks_of(row)],
-                expected,
-                "{rows} x {cols}, row {row}"
-            );
+            assert_eq!(s.col_idx()[s.blocks_of(row)], expected, "{rows} x {cols}, row {row}");
         }
     }
 }
@@ -132,11 +93,7 @@ fn power_law_rows_fall_as_one_over_rank() {
     let scale = (full + 1) as f64 * sorted[full] as f64;
     for (at, &length) in sorted.iter().enumerate().skip(full) {
         let exact = scale / (at + 1) as f64;
-        assert!(
-            (length as f64 - exact).abs() <= 1.0 + exact * 0.05,
-            "rank {}: {length}, not {exact}",
-            at + 1
-        );
+        assert!((length as f64 - exact).abs() <= 1.0 + exact * 0.05, "rank {}: {length}, not {exact}", at + 1);
     }
 }
 
@@ -146,10 +103,7 @@ fn power_law_lengths_add_up_for_every_count() {
         for count in 0..=rows * cols {
             let lengths = power_law_lengths(rows, cols, count);
             assert_eq!(lengths.iter().sum::<usize>(), count);
-            assert!(
-                lengths.windows(2).all(|pair| pair[0] >= pair[1]) && lengths[0] <= cols,
-                "{lengths:?}"
-            );
+            assert!(lengths.windows(2).all(|pair| pair[0] >= pair[1]) && lengths[0] <= cols, "{lengths:?}");
         }
     }
 }
@@ -160,27 +114,14 @@ fn the_places_are_pinned() {
         let s = structure(text, 64, 128, (16, 16));
         (s.row_ptr().to_vec(), s.col_idx().to_vec())
     };
-    assert_eq!(
-        columns("random:0.25"),
-        (vec![0, 4, 6, 8, 8], vec![0, 2, 3, 6, 3, 6, 3, 4])
-    );
-    assert_eq!(
-        columns("topk:2"),
-        (vec![0, 2, 4, 6, 8], vec![1, 3, 6, 7, 2, 3, 1, 5])
-    );
-    assert_eq!(
-        columns("powerlaw:0.25"),
-        (vec![0, 4, 6, 7, 8], vec![1, 2, 4, 5, 6, 7, 3, 6])
-    );
+    assert_eq!(columns("random:0.25"), (vec![0, 4, 6, 8, 8], vec![0, 2, 3, 6, 3, 6, 3, 4]));
+    assert_eq!(columns("topk:2"), (vec![0, 2, 4, 6, 8], vec![1, 3, 6, 7, 2, 3, 1, 5]));
+    assert_eq!(columns("powerlaw:0.25"), (vec![0, 4, 6, 7, 8], vec![1, 2, 4, 5, 6, 7, 3, 6]));
 }
 
 #[test]
 fn another_seed_gives_other_places() {
-    for pattern in [
-        Pattern::Random(0.3),
-        Pattern::TopK(9),
-        Pattern::PowerLaw(0.3),
-    ] {
+    for pattern in [Pattern::Random(0.3), Pattern::TopK(9), Pattern::PowerLaw(0.3)] {
         let with = |seed| pattern.structure(512, 512, (16, 16), seed).unwrap();
         assert_eq!(with(1), with(1));
         assert_ne!(with(1), with(2));
@@ -189,13 +130,7 @@ fn another_seed_gives_other_places() {
 
 #[test]
 fn matrices_without_blocks() {
-    for text in [
-        "random:0.5",
-        "topk:0",
-        "window:0.5",
-        "causal",
-        "powerlaw:0.5",
-    ] {
+    for text in ["random:0.5", "topk:0", "window:0.5", "causal", "powerlaw:0.5"] {
         for (rows, cols) in [(0, 0), (0, 64), (64, 0)] {
             assert_eq!(structure(text, rows, cols, (16, 16)).nnzb(), 0, "{text}");
         }
@@ -204,31 +139,13 @@ fn matrices_without_blocks() {
 
 #[test]
 fn what_cannot_be_is_refused_before_memory_is_asked_for() {
-    let too_many = Pattern::Random(1.0)
-        .structure((1 << 31) - 1, (1 << 31) - 1, (1 << 15, 1), 0)
-        .unwrap_err();
-    assert!(
-        matches!(
-            too_many,
-            GenerateError::Structure(crate::BsrError::OffsetOverflow { .. })
-        ),
-        "{too_many}"
-    );
+    let too_many = Pattern::Random(1.0).structure((1 << 31) - 1, (1 << 31) - 1, (1 << 15, 1), 0).unwrap_err();
+    assert!(matches!(too_many, GenerateError::Structure(crate::BsrError::OffsetOverflow { .. })), "{too_many}");
     let no_block = Pattern::Causal.structure(64, 64, (0, 16), 0).unwrap_err();
-    assert_eq!(
-        no_block,
-        GenerateError::Structure(crate::BsrError::ZeroBlock { bm: 0, bk: 16 })
-    );
-    for pattern in [
-        Pattern::Random(1.5),
-        Pattern::Window(-0.1),
-        Pattern::PowerLaw(f64::NAN),
-    ] {
+    assert_eq!(no_block, GenerateError::Structure(crate::BsrError::ZeroBlock { bm: 0, bk: 16 }));
+    for pattern in [Pattern::Random(1.5), Pattern::Window(-0.1), Pattern::PowerLaw(f64::NAN)] {
         let refused = pattern.structure(64, 64, (16, 16), 0).unwrap_err();
-        assert!(
-            matches!(refused, GenerateError::Fraction { .. }),
-            "{refused}"
-        );
+        assert!(matches!(refused, GenerateError::Fraction { .. }), "{refused}");
     }
 }
 
@@ -243,10 +160,7 @@ fn text_that_is_no_pattern_is_answered_with_what_to_write() {
         ("random:1.01", "the fraction 1.01 is not between 0 and 1"),
         ("window:-0.5", "the fraction -0.5"),
         ("powerlaw:NaN", "the fraction NaN"),
-        (
-            "topk:1.5",
-            "`1.5` is not a whole number of blocks; write topk:16",
-        ),
+        ("topk:1.5", "`1.5` is not a whole number of blocks; write topk:16"),
         ("topk:-1", "`-1` is not a whole number"),
         ("causal:1", "causal takes no parameter"),
     ] {

@@ -22,11 +22,7 @@ impl FromStr for Pattern {
                 None => Self::Causal,
                 Some(_) => {
                     let fact = "causal takes no parameter";
-                    return Err(GenerateError::Parameter {
-                        text: text.into(),
-                        fact,
-                        example: "causal",
-                    });
+                    return Err(GenerateError::Parameter { text: text.into(), fact, example: "causal" });
                 }
             },
             _ => return Err(GenerateError::Unknown { text: text.into() }),
@@ -45,11 +41,7 @@ impl Pattern {
             Self::PowerLaw(value) => ("powerlaw", value),
             Self::TopK(_) | Self::Causal => return Ok(()),
         };
-        if (0.0..=1.0).contains(&value) {
-            Ok(())
-        } else {
-            Err(GenerateError::Fraction { pattern, value })
-        }
+        if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(GenerateError::Fraction { pattern, value }) }
     }
 }
 
@@ -61,18 +53,9 @@ fn number<N: FromStr>(
 ) -> Result<N, GenerateError> {
     let Some(value) = value else {
         let fact = "the parameter is missing";
-        return Err(GenerateError::Parameter {
-            text: text.into(),
-            fact,
-            example,
-        });
+        return Err(GenerateError::Parameter { text: text.into(), fact, example });
     };
-    value.parse().map_err(|_| GenerateError::Number {
-        text: text.into(),
-        value: value.into(),
-        wanted,
-        example,
-    })
+    value.parse().map_err(|_| GenerateError::Number { text: text.into(), value: value.into(), wanted, example })
 }
 
 /// The text that parses to this pattern.

@@ -94,8 +94,7 @@ impl Fingerprint {
         // The row pointers' length follows from rows and bm, so the two lists cannot be taken for each other.
         for list in [structure.row_ptr(), structure.col_idx()] {
             let mut bytes = Vec::with_capacity(list.len() * 4);
-            list.iter()
-                .for_each(|index| bytes.extend_from_slice(&index.to_le_bytes()));
+            list.iter().for_each(|index| bytes.extend_from_slice(&index.to_le_bytes()));
             hasher.update(&bytes);
         }
         let mut short = [0; 16];
@@ -127,22 +126,14 @@ mod tests {
 
     use super::*;
 
-    fn structure(
-        cols: usize,
-        block: (usize, usize),
-        row_ptr: &[i32],
-        col_idx: &[i32],
-    ) -> Structure {
+    fn structure(cols: usize, block: (usize, usize), row_ptr: &[i32], col_idx: &[i32]) -> Structure {
         Structure::new(32, cols, block, row_ptr.to_vec(), col_idx.to_vec()).unwrap()
     }
 
     #[test]
     fn the_fingerprint_is_of_the_pattern() {
         let base = Fingerprint::of(&structure(64, (16, 16), &[0, 1, 3], &[2, 0, 3]));
-        assert_eq!(
-            base,
-            Fingerprint::of(&structure(64, (16, 16), &[0, 1, 3], &[2, 0, 3]))
-        );
+        assert_eq!(base, Fingerprint::of(&structure(64, (16, 16), &[0, 1, 3], &[2, 0, 3])));
         for other in [
             structure(64, (16, 16), &[0, 1, 3], &[2, 1, 3]),
             structure(64, (16, 16), &[0, 2, 3], &[0, 2, 3]),

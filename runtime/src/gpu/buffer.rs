@@ -25,20 +25,7 @@ macro_rules! plain {
         unsafe impl Plain for $type {}
     )*};
 }
-plain!(
-    u8,
-    i8,
-    u16,
-    i16,
-    u32,
-    i32,
-    u64,
-    i64,
-    f32,
-    f64,
-    half::f16,
-    half::bf16
-);
+plain!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, half::f16, half::bf16);
 
 // SAFETY: an array of plain values has no padding between them.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
@@ -62,27 +49,16 @@ impl<T: Plain> DeviceBuffer<T> {
     /// [`GpuError::OutOfMemory`], [`GpuError::TooLarge`].
     pub fn uninit(device: &Device, len: usize) -> Result<Self, GpuError> {
         let size = size_of::<T>();
-        let bytes = len
-            .checked_mul(size)
-            .filter(|&bytes| isize::try_from(bytes).is_ok());
+        let bytes = len.checked_mul(size).filter(|&bytes| isize::try_from(bytes).is_ok());
         let bytes = bytes.ok_or(GpuError::TooLarge { len, size })?.max(256);
         device.bind()?;
         let mut ptr = 0;
         // SAFETY: `ptr` is a place for one address; the size is not 0.
         match unsafe { sys::cuMemAlloc_v2(&mut ptr, bytes) } {
-            CUresult::CUDA_SUCCESS => Ok(Self {
-                ptr,
-                len,
-                device: device.clone(),
-                holds: PhantomData,
-            }),
+            CUresult::CUDA_SUCCESS => Ok(Self { ptr, len, device: device.clone(), holds: PhantomData }),
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 let (free, total) = device.memory().unwrap_or_default();
-                Err(GpuError::OutOfMemory {
-                    asked: bytes,
-                    free,
-                    total,
-                })
+                Err(GpuError::OutOfMemory { asked: bytes, free, total })
             }
             status => Err(driver_error("cuMemAlloc", status)),
         }
@@ -174,10 +150,7 @@ impl<T: Plain> DeviceBuffer<T> {
 
     fn upload_in(&mut self, host: &[T], stream: CUstream) -> Result<(), GpuError> {
         if host.len() != self.len {
-            return Err(GpuError::Length {
-                host: host.len(),
-                device: self.len,
-            });
+            return Err(GpuError::Length { host: host.len(), device: self.len });
         }
         if host.is_empty() {
             return Ok(());
@@ -185,9 +158,7 @@ impl<T: Plain> DeviceBuffer<T> {
         self.device.bind()?;
         let from = host.as_ptr().cast::<c_void>();
         // SAFETY: both sides hold `bytes()` bytes, and the wait below outlasts the copy.
-        check("cuMemcpyHtoDAsync", unsafe {
-            sys::cuMemcpyHtoDAsync_v2(self.ptr, from, self.bytes(), stream)
-        })?;
+        check("cuMemcpyHtoDAsync", unsafe { sys::cuMemcpyHtoDAsync_v2(self.ptr, from, self.bytes(), stream) })?;
         // SAFETY: the caller's stream is alive.
         unsafe { result::stream::synchronize(stream) }.map_err(named("cuStreamSynchronize"))
     }
@@ -198,9 +169,8 @@ impl<T: Plain> DeviceBuffer<T> {
             self.device.bind()?;
             let to = host.as_mut_ptr().cast::<c_void>();
             // SAFETY: the vector has room for `len` elements, and the wait below outlasts the copy.
-            let copied = check("cuMemcpyDtoHAsync", unsafe {
-                sys::cuMemcpyDtoHAsync_v2(to, self.ptr, self.bytes(), stream)
-            });
+            let copied =
+                check("cuMemcpyDtoHAsync", unsafe { sys::cuMemcpyDtoHAsync_v2(to, self.ptr, self.bytes(), stream) });
             // SAFETY: the caller's stream is alive.
             let waited = unsafe { result::stream::synchronize(stream) };
             copied?;
@@ -217,9 +187,7 @@ impl<T: Plain> DeviceBuffer<T> {
         }
         self.device.bind()?;
         // SAFETY: the buffer holds `bytes()` bytes and is borrowed mutably.
-        check("cuMemsetD8Async", unsafe {
-            sys::cuMemsetD8Async(self.ptr, byte, self.bytes(), stream)
-        })
+        check("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(self.ptr, byte, self.bytes(), stream) })
     }
 }
 

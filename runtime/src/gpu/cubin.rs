@@ -5,10 +5,7 @@ use super::error::GpuError;
 /// Copies a cubin into memory aligned for its headers, after checking that every part its headers name
 /// lies inside it.
 pub(crate) fn checked_copy(image: &[u8]) -> Result<Vec<u64>, GpuError> {
-    check_bounds(image).map_err(|why| GpuError::NotACubin {
-        bytes: image.len(),
-        why,
-    })?;
+    check_bounds(image).map_err(|why| GpuError::NotACubin { bytes: image.len(), why })?;
     let mut words: Vec<u64> = Vec::with_capacity(image.len() / 8 + 1);
     words.extend(image.chunks(8).map(|chunk| {
         let mut word = [0; 8];
@@ -31,10 +28,7 @@ fn check_bounds(image: &[u8]) -> Result<(), &'static str> {
         let start = usize::try_from(offset).map_err(|_| "the file is cut short")?;
         let end = start.checked_add(size).ok_or("the file is cut short")?;
         let bytes = image.get(start..end).ok_or("the file is cut short")?;
-        Ok(bytes
-            .iter()
-            .rev()
-            .fold(0, |value, &byte| value << 8 | u64::from(byte)))
+        Ok(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
     };
     if field(18, 2)? != CUDA {
         return Err("it is an ELF file for another machine");

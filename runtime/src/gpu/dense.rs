@@ -37,25 +37,14 @@ impl<T: Element + Plain> DeviceDense<T> {
     pub fn upload(device: &Device, host: &Dense<T>) -> Result<Self, GpuError> {
         let (rows, cols, layout) = (host.rows(), host.cols(), host.layout());
         // A host matrix may have a longer allocation than its lines need, or end right after its last line.
-        let copied = if host.data().len() == lines(rows, cols, layout).0 * host.ld()
-            && tma_stride::<T>(host.ld())
-        {
+        let copied = if host.data().len() == lines(rows, cols, layout).0 * host.ld() && tma_stride::<T>(host.ld()) {
             (host.ld(), DeviceBuffer::from_slice(device, host.data())?)
         } else {
             let padded = host.to_layout(layout);
-            (
-                padded.ld(),
-                DeviceBuffer::from_slice(device, padded.data())?,
-            )
+            (padded.ld(), DeviceBuffer::from_slice(device, padded.data())?)
         };
         let (ld, buffer) = copied;
-        Ok(Self {
-            rows,
-            cols,
-            layout,
-            ld,
-            memory: Memory::Owned(buffer),
-        })
+        Ok(Self { rows, cols, layout, ld, memory: Memory::Owned(buffer) })
     }
 
     /// Copies the matrix to the host after all work on the device. Only for matrices this crate allocated.
@@ -85,26 +74,12 @@ impl<T: Plain> DeviceDense<T> {
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`], [`GpuError::TooLarge`].
-    pub fn zeros(
-        device: &Device,
-        rows: usize,
-        cols: usize,
-        layout: Layout,
-    ) -> Result<Self, GpuError> {
+    pub fn zeros(device: &Device, rows: usize, cols: usize, layout: Layout) -> Result<Self, GpuError> {
         let (lines, line) = lines(rows, cols, layout);
         let ld = padded_ld::<T>(line);
         let size = size_of::<T>();
-        let len = lines.checked_mul(ld).ok_or(GpuError::TooLarge {
-            len: usize::MAX,
-            size,
-        })?;
-        Ok(Self {
-            rows,
-            cols,
-            layout,
-            ld,
-            memory: Memory::Owned(DeviceBuffer::zeroed(device, len)?),
-        })
+        let len = lines.checked_mul(ld).ok_or(GpuError::TooLarge { len: usize::MAX, size })?;
+        Ok(Self { rows, cols, layout, ld, memory: Memory::Owned(DeviceBuffer::zeroed(device, len)?) })
     }
 
     /// Sees somebody else's device memory as a matrix. Nothing is copied, and nothing freed when dropped.
@@ -125,13 +100,7 @@ impl<T: Plain> DeviceDense<T> {
         ld: usize,
     ) -> Result<Self, ForeignError> {
         foreign::check::<T>(ptr, rows, cols, layout, ld)?;
-        Ok(Self {
-            rows,
-            cols,
-            layout,
-            ld,
-            memory: Memory::Foreign(ptr),
-        })
+        Ok(Self { rows, cols, layout, ld, memory: Memory::Foreign(ptr) })
     }
 
     /// Rows.
@@ -152,6 +121,11 @@ impl<T: Plain> DeviceDense<T> {
     /// Leading dimension: elements from the start of one line to the start of the next.
     pub fn ld(&self) -> usize {
         self.ld
+    }
+
+    /// Is this somebody else's memory, seen through [`DeviceDense::from_raw`]?
+    pub fn is_foreign(&self) -> bool {
+        matches!(self.memory, Memory::Foreign(_))
     }
 
     /// The address of the first element.

@@ -83,15 +83,9 @@ impl Device {
         }
         let context = CudaContext::new(ordinal).map_err(named("cuDevicePrimaryCtxRetain"))?;
         let info = read_info(&context, ordinal, version)?;
-        let copies = result::stream::create(result::stream::StreamKind::NonBlocking)
-            .map_err(named("cuStreamCreate"))?;
-        Ok(Self {
-            inner: Arc::new(Inner {
-                context,
-                copies,
-                info,
-            }),
-        })
+        let copies =
+            result::stream::create(result::stream::StreamKind::NonBlocking).map_err(named("cuStreamCreate"))?;
+        Ok(Self { inner: Arc::new(Inner { context, copies, info }) })
     }
 
     /// Whether at least one GPU can be opened. Never panics and opens nothing.
@@ -126,10 +120,7 @@ impl Device {
     /// or something made from one does so itself.
     #[inline]
     pub fn bind(&self) -> Result<(), GpuError> {
-        self.inner
-            .context
-            .bind_to_thread()
-            .map_err(named("cuCtxSetCurrent"))
+        self.inner.context.bind_to_thread().map_err(named("cuCtxSetCurrent"))
     }
 
     /// Waits for everything enqueued on every stream of the context.
@@ -173,8 +164,7 @@ impl Device {
     pub(crate) fn finish_copies(&self) -> Result<(), GpuError> {
         self.bind()?;
         // SAFETY: the stream lives as long as the device.
-        unsafe { result::stream::synchronize(self.inner.copies) }
-            .map_err(named("cuStreamSynchronize"))
+        unsafe { result::stream::synchronize(self.inner.copies) }.map_err(named("cuStreamSynchronize"))
     }
 
     pub(crate) fn driver_at_least(&self, version: (u32, u32)) -> bool {
@@ -190,10 +180,7 @@ impl PartialEq for Device {
 
 impl std::fmt::Debug for Device {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Device")
-            .field(&self.inner.info.ordinal)
-            .field(&self.inner.info.name)
-            .finish()
+        f.debug_tuple("Device").field(&self.inner.info.ordinal).field(&self.inner.info.name).finish()
     }
 }
 
@@ -220,9 +207,7 @@ fn probe() -> Result<(usize, u32), GpuError> {
     }
     let mut version = 0;
     // SAFETY: the library is present and `version` is a valid place for one int.
-    check("cuDriverGetVersion", unsafe {
-        sys::cuDriverGetVersion(&mut version)
-    })?;
+    check("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&mut version) })?;
     let version = u32::try_from(version).unwrap_or(0);
     if version < LOWEST_DRIVER {
         return Err(GpuError::DriverTooOld { found: version });
@@ -237,9 +222,7 @@ fn probe() -> Result<(usize, u32), GpuError> {
 
 fn read_info(context: &CudaContext, ordinal: usize, version: u32) -> Result<DeviceInfo, GpuError> {
     let attribute = |which: Attribute| -> Result<u32, GpuError> {
-        let value = context
-            .attribute(which)
-            .map_err(named("cuDeviceGetAttribute"))?;
+        let value = context.attribute(which).map_err(named("cuDeviceGetAttribute"))?;
         Ok(u32::try_from(value).unwrap_or(0))
     };
     Ok(DeviceInfo {
@@ -251,9 +234,7 @@ fn read_info(context: &CudaContext, ordinal: usize, version: u32) -> Result<Devi
         ),
         sm_count: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.into(),
-        shared_bytes_per_block: attribute(
-            Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-        )?,
+        shared_bytes_per_block: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         total_memory: context.total_mem().map_err(named("cuDeviceTotalMem"))? as u64,
         cuda_version: (version / 1000, version % 1000 / 10),
         driver_version: driver_version(),
@@ -283,9 +264,7 @@ fn version_word(text: &str) -> Option<&str> {
         let numbers = parts.clone().count();
         (2..=3).contains(&numbers)
             && parts.next().is_some_and(|major| major.len() == 3)
-            && word
-                .split('.')
-                .all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+            && word.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
     })
 }
 

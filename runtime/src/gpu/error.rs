@@ -41,9 +41,7 @@ pub enum GpuError {
     NoDevice,
 
     /// The ordinal names no GPU.
-    #[error(
-        "no CUDA device {ordinal}: the driver sees {count}, numbered from 0\n  help: use an ordinal below {count}"
-    )]
+    #[error("no CUDA device {ordinal}: the driver sees {count}, numbered from 0\n  help: use an ordinal below {count}")]
     NoSuchDevice {
         /// The ordinal that was asked for.
         ordinal: usize,
@@ -81,9 +79,7 @@ pub enum GpuError {
     },
 
     /// Bytes that are not a whole cubin.
-    #[error(
-        "these {bytes} bytes are no cubin: {why}\n  help: pass the whole file that ptxas wrote"
-    )]
+    #[error("these {bytes} bytes are no cubin: {why}\n  help: pass the whole file that ptxas wrote")]
     NotACubin {
         /// How many bytes were passed.
         bytes: usize,
@@ -92,9 +88,7 @@ pub enum GpuError {
     },
 
     /// The module has no such entry.
-    #[error(
-        "the module has no entry `{entry}`\n  help: pass the name that follows `.visible .entry` in its PTX"
-    )]
+    #[error("the module has no entry `{entry}`\n  help: pass the name that follows `.visible .entry` in its PTX")]
     NoSuchEntry {
         /// The name that was asked for.
         entry: String,
@@ -119,9 +113,7 @@ pub enum GpuError {
     },
 
     /// A grid that cannot be launched.
-    #[error(
-        "a grid of {grid} blocks of {block} threads in clusters of {cluster} cannot be launched: {why}"
-    )]
+    #[error("a grid of {grid} blocks of {block} threads in clusters of {cluster} cannot be launched: {why}")]
     BadGrid {
         /// Blocks of the grid.
         grid: u32,
@@ -232,19 +224,14 @@ pub enum GpuError {
 impl GpuError {
     /// Whether there is no usable device at all, as opposed to one on which something failed.
     pub fn is_no_device(&self) -> bool {
-        matches!(
-            self,
-            Self::NoDriver | Self::DriverTooOld { .. } | Self::NoDevice | Self::NoSuchDevice { .. }
-        )
+        matches!(self, Self::NoDriver | Self::DriverTooOld { .. } | Self::NoDevice | Self::NoSuchDevice { .. })
     }
 }
 
 fn target_help(target: &str) -> &'static str {
     match target {
         "sm_90a" => "sm_90a runs on compute capability 9.0 alone: H100, H200, GH200",
-        _ if target.ends_with('a') => {
-            "an architecture-specific target runs on its own compute capability alone"
-        }
+        _ if target.ends_with('a') => "an architecture-specific target runs on its own compute capability alone",
         _ => "use a device of at least that compute capability",
     }
 }
@@ -269,11 +256,7 @@ fn sticky_help(code: u32) -> &'static str {
 /// Turns a driver status into a result that names the call.
 #[inline]
 pub(crate) fn check(call: &'static str, status: CUresult) -> Result<(), GpuError> {
-    if status == CUresult::CUDA_SUCCESS {
-        Ok(())
-    } else {
-        Err(driver_error(call, status))
-    }
+    if status == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(driver_error(call, status)) }
 }
 
 /// Names the call of an error that cudarc returned.
@@ -288,12 +271,7 @@ pub(crate) fn driver_error(call: &'static str, status: CUresult) -> GpuError {
         CUresult::CUDA_ERROR_NO_DEVICE => GpuError::NoDevice,
         _ => {
             let (name, text) = words(status);
-            GpuError::Driver {
-                call,
-                code: status as u32,
-                name,
-                text,
-            }
+            GpuError::Driver { call, code: status as u32, name, text }
         }
     }
 }
@@ -332,10 +310,7 @@ mod tests {
     #[test]
     fn an_old_driver_is_named_by_its_version() {
         let text = GpuError::DriverTooOld { found: 11_080 }.to_string();
-        assert!(
-            text.contains("speaks CUDA 11.8, these kernels need 12.0"),
-            "{text}"
-        );
+        assert!(text.contains("speaks CUDA 11.8, these kernels need 12.0"), "{text}");
     }
 
     #[test]

@@ -23,12 +23,8 @@ impl Event {
     /// Creates an event that takes times.
     pub fn new(device: &Device) -> Result<Self, GpuError> {
         device.bind()?;
-        let raw = result::event::create(CUevent_flags::CU_EVENT_DEFAULT)
-            .map_err(named("cuEventCreate"))?;
-        Ok(Self {
-            raw,
-            device: device.clone(),
-        })
+        let raw = result::event::create(CUevent_flags::CU_EVENT_DEFAULT).map_err(named("cuEventCreate"))?;
+        Ok(Self { raw, device: device.clone() })
     }
 
     /// Places the event after everything enqueued on the stream so far.
@@ -57,8 +53,7 @@ impl Event {
         self.device.bind()?;
         if self.device.driver_at_least((12, 8)) {
             // SAFETY: both events are alive and belong to the bound context.
-            return unsafe { result::event::elapsed(self.raw, end.raw) }
-                .map_err(named("cuEventElapsedTime"));
+            return unsafe { result::event::elapsed(self.raw, end.raw) }.map_err(named("cuEventElapsedTime"));
         }
         self.elapsed_ms_before_12_8(end)
     }
@@ -69,16 +64,11 @@ impl Event {
         // SAFETY: the driver is loaded (this event exists) and the signature is that of the CUDA 12 headers.
         let call = unsafe { sys::culib().get::<ElapsedTime>(b"cuEventElapsedTime") };
         let Ok(call) = call else {
-            return Err(super::error::driver_error(
-                "cuEventElapsedTime",
-                CUresult::CUDA_ERROR_NOT_FOUND,
-            ));
+            return Err(super::error::driver_error("cuEventElapsedTime", CUresult::CUDA_ERROR_NOT_FOUND));
         };
         let mut ms = 0.0;
         // SAFETY: both events are alive and belong to the bound context; `ms` is a place for one float.
-        check("cuEventElapsedTime", unsafe {
-            call(&mut ms, self.raw, end.raw)
-        })?;
+        check("cuEventElapsedTime", unsafe { call(&mut ms, self.raw, end.raw) })?;
         Ok(ms)
     }
 

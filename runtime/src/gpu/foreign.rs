@@ -91,19 +91,10 @@ pub(super) fn check<T>(
             Layout::RowMajor => "row",
             Layout::ColMajor => "column",
         };
-        return Err(ForeignError::Overlap {
-            ld,
-            inner,
-            line,
-            padded: padded_ld::<T>(inner),
-        });
+        return Err(ForeignError::Overlap { ld, inner, line, padded: padded_ld::<T>(inner) });
     }
     if !tma_stride::<T>(ld) {
-        return Err(ForeignError::Stride {
-            ld,
-            size: size_of::<T>(),
-            padded: padded_ld::<T>(ld),
-        });
+        return Err(ForeignError::Stride { ld, size: size_of::<T>(), padded: padded_ld::<T>(ld) });
     }
     Ok(())
 }
@@ -116,65 +107,30 @@ mod tests {
 
     #[test]
     fn foreign_memory_is_taken_when_tma_can_address_it() {
-        assert_eq!(
-            check::<f16>(0x1000, 3, 1000, Layout::RowMajor, 1000),
-            Ok(())
-        );
+        assert_eq!(check::<f16>(0x1000, 3, 1000, Layout::RowMajor, 1000), Ok(()));
         assert_eq!(check::<f16>(0x1000, 1, 8192, Layout::ColMajor, 8), Ok(()));
         assert_eq!(check::<f32>(0x1010, 8, 1, Layout::RowMajor, 4), Ok(()));
     }
 
     #[test]
     fn foreign_errors_name_the_padding() {
-        let text = ForeignError::Stride {
-            ld: 1001,
-            size: 2,
-            padded: 1008,
-        }
-        .to_string();
+        let text = ForeignError::Stride { ld: 1001, size: 2, padded: 1008 }.to_string();
         assert!(text.contains("1001 elements x 2 B = 2002 B"), "{text}");
-        assert!(
-            text.contains("pad the leading dimension to 1008 elements (2016 B)"),
-            "{text}"
-        );
-        let text = ForeignError::Base {
-            base: 0x7f00_0000_0012,
-        }
-        .to_string();
-        assert!(
-            text.contains("2 B past a multiple of 16") && text.contains("14 B later"),
-            "{text}"
-        );
+        assert!(text.contains("pad the leading dimension to 1008 elements (2016 B)"), "{text}");
+        let text = ForeignError::Base { base: 0x7f00_0000_0012 }.to_string();
+        assert!(text.contains("2 B past a multiple of 16") && text.contains("14 B later"), "{text}");
     }
 
     #[test]
     fn foreign_memory_is_refused_with_the_padding_to_use() {
         let stride = check::<f16>(0x1000, 8192, 1, Layout::RowMajor, 1);
-        assert_eq!(
-            stride,
-            Err(ForeignError::Stride {
-                ld: 1,
-                size: 2,
-                padded: 8
-            })
-        );
+        assert_eq!(stride, Err(ForeignError::Stride { ld: 1, size: 2, padded: 8 }));
         let base = check::<f16>(0x1002, 4, 8, Layout::RowMajor, 8);
         assert_eq!(base, Err(ForeignError::Base { base: 0x1002 }));
         let overlap = check::<f16>(0x1000, 100, 8, Layout::ColMajor, 96);
-        assert_eq!(
-            overlap,
-            Err(ForeignError::Overlap {
-                ld: 96,
-                inner: 100,
-                line: "column",
-                padded: 104
-            })
-        );
+        assert_eq!(overlap, Err(ForeignError::Overlap { ld: 96, inner: 100, line: "column", padded: 104 }));
         assert!(overlap.is_err_and(|e| e.to_string().contains("at least 104")));
-        assert_eq!(
-            check::<f16>(0, 1, 1, Layout::RowMajor, 8),
-            Err(ForeignError::Null { rows: 1, cols: 1 })
-        );
+        assert_eq!(check::<f16>(0, 1, 1, Layout::RowMajor, 8), Err(ForeignError::Null { rows: 1, cols: 1 }));
     }
 
     #[test]

@@ -38,8 +38,7 @@ impl Graph {
         device.bind()?;
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is alive as long as the borrow.
-        unsafe { result::stream::begin_capture(stream.handle().raw(), mode) }
-            .map_err(named("cuStreamBeginCapture"))?;
+        unsafe { result::stream::begin_capture(stream.handle().raw(), mode) }.map_err(named("cuStreamBeginCapture"))?;
         let mut capture = Capture { stream, open: true };
         record(stream.handle())?;
         let graph = capture.end()?;
@@ -49,10 +48,7 @@ impl Graph {
         // SAFETY: the graph was returned by `end` and is used no more; an instance does not need it.
         let _ = unsafe { result::graph::destroy(graph) };
         check("cuGraphInstantiate", status)?;
-        Ok(Self {
-            exec,
-            device: device.clone(),
-        })
+        Ok(Self { exec, device: device.clone() })
     }
 
     /// Enqueues the captured work.

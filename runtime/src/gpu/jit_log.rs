@@ -3,21 +3,13 @@
 /// The log with, under each line that names a line of the PTX, that line of the PTX.
 pub(crate) fn quoted(log: &str, ptx: &str) -> String {
     let mut text = String::new();
-    for line in log
-        .lines()
-        .map(str::trim_end)
-        .filter(|line| !line.is_empty())
-    {
+    for line in log.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
         text.push_str("  ");
         text.push_str(line);
         text.push('\n');
         let number = named_line(line);
         if let Some(source) = number.and_then(|n| ptx.lines().nth(n.checked_sub(1)?)) {
-            text.push_str(&format!(
-                "  {:>6} | {}\n",
-                number.unwrap_or(0),
-                source.trim_end()
-            ));
+            text.push_str(&format!("  {:>6} | {}\n", number.unwrap_or(0), source.trim_end()));
         }
     }
     if text.is_empty() {
@@ -30,18 +22,13 @@ pub(crate) fn quoted(log: &str, ptx: &str) -> String {
 /// The lines of a log that a clean module does not have: warnings, spills, serialized WGMMA, ignored
 /// register splits. The compiler reports most of them as mere information.
 pub(crate) fn warnings(log: &str) -> Vec<&str> {
-    log.lines()
-        .map(str::trim)
-        .filter(|line| is_warning(line))
-        .collect()
+    log.lines().map(str::trim).filter(|line| is_warning(line)).collect()
 }
 
 fn is_warning(line: &str) -> bool {
     let lower = line.to_ascii_lowercase();
-    let spills = lower
-        .split(", ")
-        .filter_map(|part| part.trim().strip_suffix(" bytes spill stores"))
-        .any(|bytes| bytes != "0");
+    let spills =
+        lower.split(", ").filter_map(|part| part.trim().strip_suffix(" bytes spill stores")).any(|bytes| bytes != "0");
     spills
         || lower.contains("warning")
         || lower.contains("(c75")
@@ -73,14 +60,8 @@ mod tests {
 
     #[test]
     fn a_line_outside_of_the_text_is_not_quoted() {
-        assert_eq!(
-            quoted("error at line 99; bad", PTX),
-            "  error at line 99; bad"
-        );
-        assert_eq!(
-            quoted("error at line 0; bad", PTX),
-            "  error at line 0; bad"
-        );
+        assert_eq!(quoted("error at line 99; bad", PTX), "  error at line 99; bad");
+        assert_eq!(quoted("error at line 0; bad", PTX), "  error at line 0; bad");
         assert!(quoted("", PTX).contains("no log"));
     }
 

@@ -22,9 +22,7 @@ impl L2Flush {
     /// [`GpuError::OutOfMemory`].
     pub fn new(device: &Device) -> Result<Self, GpuError> {
         let bytes = (2 * device.info().l2_bytes).max(Self::LEAST_BYTES);
-        Ok(Self {
-            buffer: DeviceBuffer::uninit(device, bytes as usize)?,
-        })
+        Ok(Self { buffer: DeviceBuffer::uninit(device, bytes as usize)? })
     }
 
     /// Enqueues the overwriting: some 60 us of an H200, in which the host gets ahead of the GPU.

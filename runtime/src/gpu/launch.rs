@@ -3,8 +3,7 @@
 use std::ffi::c_void;
 
 use cudarc::driver::sys::{
-    self, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUstream,
-    CUtensorMap,
+    self, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUstream, CUtensorMap,
 };
 
 use super::LaunchShape;
@@ -28,12 +27,7 @@ pub struct LaunchDims {
 
 impl From<&LaunchShape> for LaunchDims {
     fn from(shape: &LaunchShape) -> Self {
-        Self {
-            grid: shape.grid,
-            block: shape.block,
-            cluster: shape.cluster,
-            shared_bytes: shape.shared_bytes,
-        }
+        Self { grid: shape.grid, block: shape.block, cluster: shape.cluster, shared_bytes: shape.shared_bytes }
     }
 }
 
@@ -58,9 +52,7 @@ pub unsafe fn launch(
     stream: StreamRef<'_>,
 ) -> Result<(), GpuError> {
     let [a, b, c] = maps.map(|map| std::ptr::from_ref(map).cast_mut().cast::<c_void>());
-    let [col_idx, work_ptr, work] = ptrs
-        .each_ref()
-        .map(|ptr| std::ptr::from_ref(ptr).cast_mut().cast::<c_void>());
+    let [col_idx, work_ptr, work] = ptrs.each_ref().map(|ptr| std::ptr::from_ref(ptr).cast_mut().cast::<c_void>());
     let mut params = [a, b, c, col_idx, work_ptr, work];
     // SAFETY: six parameters of the sizes the kernel declares, read before the call returns; the caller
     // vouches for what they point to.
@@ -89,24 +81,14 @@ pub unsafe fn launch_params(
     // SAFETY: `config`, its attribute and the parameters outlive the call, which copies them; the rest is
     // the caller's word.
     check("cuLaunchKernelEx", unsafe {
-        sys::cuLaunchKernelEx(
-            &config,
-            function.raw(),
-            params.as_mut_ptr(),
-            std::ptr::null_mut(),
-        )
+        sys::cuLaunchKernelEx(&config, function.raw(), params.as_mut_ptr(), std::ptr::null_mut())
     })
 }
 
 /// Refuses what would otherwise come back as a bare `CUDA_ERROR_INVALID_VALUE`.
 #[inline]
 pub(crate) fn validate(dims: LaunchDims) -> Result<(), GpuError> {
-    let LaunchDims {
-        grid,
-        block,
-        cluster,
-        ..
-    } = dims;
+    let LaunchDims { grid, block, cluster, .. } = dims;
     let why = if grid == 0 || block == 0 || cluster == 0 {
         "none of them may be 0"
     } else if block > 1024 {
@@ -120,12 +102,7 @@ pub(crate) fn validate(dims: LaunchDims) -> Result<(), GpuError> {
     } else {
         return Ok(());
     };
-    Err(GpuError::BadGrid {
-        grid,
-        block,
-        cluster,
-        why,
-    })
+    Err(GpuError::BadGrid { grid, block, cluster, why })
 }
 
 pub(crate) fn cluster_attribute(cluster: u32) -> CUlaunchAttribute {
@@ -134,19 +111,11 @@ pub(crate) fn cluster_attribute(cluster: u32) -> CUlaunchAttribute {
     value.clusterDim.x = cluster;
     value.clusterDim.y = 1;
     value.clusterDim.z = 1;
-    CUlaunchAttribute {
-        id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-        pad: [0; 4],
-        value,
-    }
+    CUlaunchAttribute { id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, pad: [0; 4], value }
 }
 
 /// The driver's form of the dimensions. The result points to `attribute`.
-pub(crate) fn config(
-    dims: LaunchDims,
-    stream: CUstream,
-    attribute: &mut CUlaunchAttribute,
-) -> CUlaunchConfig {
+pub(crate) fn config(dims: LaunchDims, stream: CUstream, attribute: &mut CUlaunchAttribute) -> CUlaunchConfig {
     CUlaunchConfig {
         gridDimX: dims.grid,
         gridDimY: 1,
@@ -167,12 +136,7 @@ mod tests {
 
     use super::*;
 
-    const DIMS: LaunchDims = LaunchDims {
-        grid: 132,
-        block: 384,
-        cluster: 2,
-        shared_bytes: 0,
-    };
+    const DIMS: LaunchDims = LaunchDims { grid: 132, block: 384, cluster: 2, shared_bytes: 0 };
 
     #[test]
     fn grids_no_device_takes_are_refused_with_the_reason() {
@@ -180,28 +144,9 @@ mod tests {
         for (dims, word) in [
             (LaunchDims { grid: 0, ..DIMS }, "0"),
             (LaunchDims { grid: 131, ..DIMS }, "multiple of the cluster"),
-            (
-                LaunchDims {
-                    block: 1025,
-                    ..DIMS
-                },
-                "1024",
-            ),
-            (
-                LaunchDims {
-                    cluster: 32,
-                    grid: 32,
-                    ..DIMS
-                },
-                "16",
-            ),
-            (
-                LaunchDims {
-                    grid: 1 << 31,
-                    ..DIMS
-                },
-                "2147483647",
-            ),
+            (LaunchDims { block: 1025, ..DIMS }, "1024"),
+            (LaunchDims { cluster: 32, grid: 32, ..DIMS }, "16"),
+            (LaunchDims { grid: 1 << 31, ..DIMS }, "2147483647"),
         ] {
             let text = validate(dims).unwrap_err().to_string();
             assert!(text.contains(word), "{text}");
@@ -212,18 +157,11 @@ mod tests {
     fn a_cluster_is_an_attribute_and_one_block_is_none() {
         let mut attribute = cluster_attribute(2);
         let with = config(DIMS, std::ptr::null_mut(), &mut attribute);
-        assert_eq!(
-            (with.numAttrs, with.gridDimX, with.blockDimX),
-            (1, 132, 384)
-        );
+        assert_eq!((with.numAttrs, with.gridDimX, with.blockDimX), (1, 132, 384));
         // SAFETY: `clusterDim` was written.
         let cluster = unsafe { attribute.value.clusterDim };
         assert_eq!([cluster.x, cluster.y, cluster.z], [2, 1, 1]);
-        let without = config(
-            LaunchDims { cluster: 1, ..DIMS },
-            std::ptr::null_mut(),
-            &mut attribute,
-        );
+        let without = config(LaunchDims { cluster: 1, ..DIMS }, std::ptr::null_mut(), &mut attribute);
         assert_eq!(without.numAttrs, 0);
     }
 }

@@ -4,9 +4,7 @@ use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use cudarc::driver::result;
-use cudarc::driver::sys::{
-    self, CUfunction, CUfunction_attribute as Attribute, CUjit_option, CUmodule, CUresult,
-};
+use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as Attribute, CUjit_option, CUmodule, CUresult};
 
 use super::cubin;
 use super::device::Device;
@@ -46,10 +44,8 @@ impl Module {
         if let Some(target) = target(ptx) {
             device.check_target(target)?;
         }
-        let text = CString::new(ptx).map_err(|nul| GpuError::NulByte {
-            what: "the PTX text",
-            offset: nul.nul_position(),
-        })?;
+        let text =
+            CString::new(ptx).map_err(|nul| GpuError::NulByte { what: "the PTX text", offset: nul.nul_position() })?;
         // SAFETY: the text is terminated by a NUL and outlives the call.
         unsafe { Self::load_image(device, text.as_ptr().cast(), ptx) }
     }
@@ -67,11 +63,7 @@ impl Module {
 
     /// # Safety
     /// `image` must point to NUL-terminated PTX or to a whole cubin.
-    unsafe fn load_image(
-        device: &Device,
-        image: *const c_void,
-        ptx: &str,
-    ) -> Result<Self, GpuError> {
+    unsafe fn load_image(device: &Device, image: *const c_void, ptx: &str) -> Result<Self, GpuError> {
         device.bind()?;
         let mut info = vec![0_u8; LOG_BYTES];
         let mut errors = vec![0_u8; LOG_BYTES];
@@ -84,42 +76,22 @@ impl Module {
         ];
         // The driver takes numbers in the place of pointers, and writes the lengths it used back into them.
         let number = |value: usize| std::ptr::without_provenance_mut::<c_void>(value);
-        let mut values = [
-            info.as_mut_ptr().cast(),
-            number(LOG_BYTES),
-            errors.as_mut_ptr().cast(),
-            number(LOG_BYTES),
-            number(1),
-        ];
+        let mut values =
+            [info.as_mut_ptr().cast(), number(LOG_BYTES), errors.as_mut_ptr().cast(), number(LOG_BYTES), number(1)];
         let mut raw = std::ptr::null_mut();
         // SAFETY: five options and five values, whose buffers outlive the call; the caller vouches for `image`.
         let status = unsafe {
-            sys::cuModuleLoadDataEx(
-                &mut raw,
-                image,
-                options.len() as u32,
-                options.as_mut_ptr(),
-                values.as_mut_ptr(),
-            )
+            sys::cuModuleLoadDataEx(&mut raw, image, options.len() as u32, options.as_mut_ptr(), values.as_mut_ptr())
         };
         match status {
             CUresult::CUDA_SUCCESS => {
-                let inner = Loaded {
-                    raw,
-                    device: device.clone(),
-                    log: text_of(&info),
-                };
-                Ok(Self {
-                    inner: Arc::new(inner),
-                })
+                let inner = Loaded { raw, device: device.clone(), log: text_of(&info) };
+                Ok(Self { inner: Arc::new(inner) })
             }
             CUresult::CUDA_ERROR_OUT_OF_MEMORY | CUresult::CUDA_ERROR_STUB_LIBRARY => {
                 Err(driver_error("cuModuleLoadDataEx", status))
             }
-            _ => Err(GpuError::Jit {
-                driver: Words(status).to_string(),
-                log: jit_log::quoted(&text_of(&errors), ptx),
-            }),
+            _ => Err(GpuError::Jit { driver: Words(status).to_string(), log: jit_log::quoted(&text_of(&errors), ptx) }),
         }
     }
 
@@ -145,22 +117,14 @@ impl Module {
     /// # Errors
     /// [`GpuError::NoSuchEntry`].
     pub fn function(&self, entry: &str) -> Result<Function, GpuError> {
-        let name = CString::new(entry).map_err(|nul| GpuError::NulByte {
-            what: "the entry name",
-            offset: nul.nul_position(),
-        })?;
+        let name = CString::new(entry)
+            .map_err(|nul| GpuError::NulByte { what: "the entry name", offset: nul.nul_position() })?;
         self.inner.device.bind()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: the module is alive, the name is terminated, `raw` is a place for one handle.
         match unsafe { sys::cuModuleGetFunction(&mut raw, self.inner.raw, name.as_ptr()) } {
-            CUresult::CUDA_SUCCESS => Ok(Function {
-                raw,
-                module: Arc::clone(&self.inner),
-                entry: entry.into(),
-            }),
-            CUresult::CUDA_ERROR_NOT_FOUND => Err(GpuError::NoSuchEntry {
-                entry: entry.to_owned(),
-            }),
+            CUresult::CUDA_SUCCESS => Ok(Function { raw, module: Arc::clone(&self.inner), entry: entry.into() }),
+            CUresult::CUDA_ERROR_NOT_FOUND => Err(GpuError::NoSuchEntry { entry: entry.to_owned() }),
             status => Err(driver_error("cuModuleGetFunction", status)),
         }
     }
@@ -223,8 +187,7 @@ impl Function {
             registers: self.attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
             local_bytes: self.attribute(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
             static_shared_bytes: self.attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
-            max_dynamic_shared_bytes: self
-                .attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)?,
+            max_dynamic_shared_bytes: self.attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)?,
             max_threads: self.attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
             binary_version: self.attribute(Attribute::CU_FUNC_ATTRIBUTE_BINARY_VERSION)?,
         })
@@ -255,10 +218,7 @@ impl Function {
             self.set_attribute(most, dims.shared_bytes)?;
         }
         if dims.cluster > 8 {
-            self.set_attribute(
-                Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
-                1,
-            )?;
+            self.set_attribute(Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
         }
         if self.device().driver_at_least((12, 4)) {
             // SAFETY: the function is alive as long as its module, which `self` holds.
@@ -277,10 +237,7 @@ impl Function {
     /// [`GpuError::SharedMemory`] as [`Function::prepare`].
     pub fn max_active_clusters(&self, dims: impl Into<LaunchDims>) -> Result<u32, GpuError> {
         let dims: LaunchDims = dims.into();
-        let dims = LaunchDims {
-            grid: dims.cluster,
-            ..dims
-        };
+        let dims = LaunchDims { grid: dims.cluster, ..dims };
         launch::validate(dims)?;
         self.prepare(dims)?;
         self.device().bind()?;
@@ -289,12 +246,7 @@ impl Function {
             let shared = dims.shared_bytes as usize;
             // SAFETY: the function is alive, `count` is a place for one int.
             check("cuOccupancyMaxActiveBlocksPerMultiprocessor", unsafe {
-                sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                    &mut count,
-                    self.raw,
-                    dims.block as i32,
-                    shared,
-                )
+                sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut count, self.raw, dims.block as i32, shared)
             })?;
             return Ok(u32::try_from(count).unwrap_or(0) * self.device().sm_count());
         }
@@ -322,8 +274,7 @@ impl Function {
         self.device().bind()?;
         let value = i32::try_from(value).unwrap_or(i32::MAX);
         // SAFETY: the function is alive as long as its module, which `self` holds.
-        unsafe { result::function::set_function_attribute(self.raw, which, value) }
-            .map_err(named("cuFuncSetAttribute"))
+        unsafe { result::function::set_function_attribute(self.raw, which, value) }.map_err(named("cuFuncSetAttribute"))
     }
 }
 
@@ -335,14 +286,9 @@ fn text_of(buffer: &[u8]) -> String {
 
 /// The architecture of the `.target` directive.
 fn target(ptx: &str) -> Option<&str> {
-    let line = ptx
-        .lines()
-        .map(str::trim)
-        .find_map(|line| line.strip_prefix(".target"))?;
+    let line = ptx.lines().map(str::trim).find_map(|line| line.strip_prefix(".target"))?;
     let code = line.split("//").next().unwrap_or(line);
-    code.split(',')
-        .map(str::trim)
-        .find(|word| word.starts_with("sm_"))
+    code.split(',').map(str::trim).find(|word| word.starts_with("sm_"))
 }
 
 #[cfg(test)]
@@ -351,14 +297,8 @@ mod tests {
 
     #[test]
     fn the_target_is_read_from_its_directive() {
-        assert_eq!(
-            target("// x\n.version 8.0\n.target sm_90a // Hopper\n"),
-            Some("sm_90a")
-        );
-        assert_eq!(
-            target(".target sm_90, texmode_independent\n"),
-            Some("sm_90")
-        );
+        assert_eq!(target("// x\n.version 8.0\n.target sm_90a // Hopper\n"), Some("sm_90a"));
+        assert_eq!(target(".target sm_90, texmode_independent\n"), Some("sm_90"));
         assert_eq!(target("// .target is missing\n"), None);
     }
 

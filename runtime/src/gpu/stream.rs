@@ -25,12 +25,8 @@ impl Stream {
     /// Creates a stream.
     pub fn new(device: &Device) -> Result<Self, GpuError> {
         device.bind()?;
-        let raw = result::stream::create(result::stream::StreamKind::NonBlocking)
-            .map_err(named("cuStreamCreate"))?;
-        Ok(Self {
-            raw,
-            device: device.clone(),
-        })
+        let raw = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(named("cuStreamCreate"))?;
+        Ok(Self { raw, device: device.clone() })
     }
 
     /// The device the stream belongs to.
@@ -40,10 +36,7 @@ impl Stream {
 
     /// What launches and copies take.
     pub fn handle(&self) -> StreamRef<'_> {
-        StreamRef {
-            raw: self.raw,
-            alive: PhantomData,
-        }
+        StreamRef { raw: self.raw, alive: PhantomData }
     }
 
     /// Waits until everything enqueued so far is done.
@@ -61,16 +54,14 @@ impl Stream {
         self.device.bind()?;
         let flags = cudarc::driver::sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: stream and event are alive, and belong to the context that is bound.
-        unsafe { result::stream::wait_event(self.raw, event.raw(), flags) }
-            .map_err(named("cuStreamWaitEvent"))
+        unsafe { result::stream::wait_event(self.raw, event.raw(), flags) }.map_err(named("cuStreamWaitEvent"))
     }
 
     /// Whether the stream is being captured into a graph.
     pub fn is_capturing(&self) -> Result<bool, GpuError> {
         self.device.bind()?;
         // SAFETY: the stream is alive as long as `self`.
-        let status = unsafe { result::stream::is_capturing(self.raw) }
-            .map_err(named("cuStreamIsCapturing"))?;
+        let status = unsafe { result::stream::is_capturing(self.raw) }.map_err(named("cuStreamIsCapturing"))?;
         Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
     }
 }
@@ -98,10 +89,7 @@ impl StreamRef<'_> {
     /// For as long as the value is used, `raw` must be a live stream of the context of the device whose
     /// buffers and functions it is used with.
     pub unsafe fn from_raw(raw: CUstream) -> Self {
-        Self {
-            raw,
-            alive: PhantomData,
-        }
+        Self { raw, alive: PhantomData }
     }
 
     /// The driver's handle.

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use bsr_codegen::Dtype;
 use cudarc::driver::sys::{
-    self, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave,
-    CUtensorMapL2promotion, CUtensorMapSwizzle,
+    self, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave, CUtensorMapL2promotion,
+    CUtensorMapSwizzle,
 };
 
 use super::buffer::DevicePtr;
@@ -31,9 +31,7 @@ pub struct TensorMapError {
 #[non_exhaustive]
 pub enum TensorMapFault {
     /// The base address is null or not a multiple of 16 bytes.
-    #[error(
-        "its base address {0:#x} must be a multiple of 16 and not null\n  help: pass memory aligned to 16 bytes"
-    )]
+    #[error("its base address {0:#x} must be a multiple of 16 and not null\n  help: pass memory aligned to 16 bytes")]
     Base(DevicePtr),
     /// A dimension of 0 or beyond 2^32.
     #[error("a {} x {} matrix: TMA takes dimensions from 1 to 4294967296\n  help: launch nothing for an empty matrix, split a larger one", .0[1], .0[0])]
@@ -85,12 +83,7 @@ pub enum TensorMapFault {
 /// # Errors
 /// The first [`TensorMapFault`].
 pub fn validate(base: DevicePtr, map: &TensorMap) -> Result<(), TensorMapError> {
-    fault(base, map).map_or(Ok(()), |fault| {
-        Err(TensorMapError {
-            operand: map.operand,
-            fault,
-        })
-    })
+    fault(base, map).map_or(Ok(()), |fault| Err(TensorMapError { operand: map.operand, fault }))
 }
 
 fn fault(base: DevicePtr, map: &TensorMap) -> Option<TensorMapFault> {
@@ -107,28 +100,17 @@ fn fault(base: DevicePtr, map: &TensorMap) -> Option<TensorMapFault> {
         return Some(Fault::Stride { stride });
     }
     if stride < inner * u64::from(size) {
-        return Some(Fault::Overlap {
-            stride,
-            inner,
-            size: size.into(),
-        });
+        return Some(Fault::Overlap { stride, inner, size: size.into() });
     }
     if map.box_dims.iter().any(|dim| !(1..=256).contains(dim)) {
         return Some(Fault::Box(map.box_dims));
     }
     if !(box_inner * size).is_multiple_of(16) {
-        return Some(Fault::BoxRow {
-            inner: box_inner,
-            size,
-        });
+        return Some(Fault::BoxRow { inner: box_inner, size });
     }
     match map.swizzle_bytes {
         0 => None,
-        span @ (32 | 64 | 128) if box_inner * size > span => Some(Fault::BoxSpan {
-            inner: box_inner,
-            size,
-            span,
-        }),
+        span @ (32 | 64 | 128) if box_inner * size > span => Some(Fault::BoxSpan { inner: box_inner, size, span }),
         32 | 64 | 128 => None,
         other => Some(Fault::Swizzle(other)),
     }
@@ -202,10 +184,7 @@ impl TensorMapCache {
 
     /// An empty cache.
     pub fn new(device: &Device) -> Self {
-        Self {
-            device: device.clone(),
-            encoded: Mutex::new(HashMap::with_capacity(Self::CAPACITY)),
-        }
+        Self { device: device.clone(), encoded: Mutex::new(HashMap::with_capacity(Self::CAPACITY)) }
     }
 
     /// The map of memory at `base`, encoded now or before.
@@ -245,49 +224,11 @@ mod tests {
     #[test]
     fn what_the_hardware_takes_passes() {
         assert_eq!(validate(BASE, &GOOD), Ok(()));
+        assert_eq!(validate(BASE, &TensorMap { dims: [1, 1], row_stride_bytes: 16, ..GOOD }), Ok(()));
+        assert_eq!(validate(BASE, &TensorMap { dims: [1, 1 << 32], row_stride_bytes: 16, ..GOOD }), Ok(()));
+        assert_eq!(validate(BASE, &TensorMap { swizzle_bytes: 0, box_dims: [256, 256], ..GOOD }), Ok(()));
         assert_eq!(
-            validate(
-                BASE,
-                &TensorMap {
-                    dims: [1, 1],
-                    row_stride_bytes: 16,
-                    ..GOOD
-                }
-            ),
-            Ok(())
-        );
-        assert_eq!(
-            validate(
-                BASE,
-                &TensorMap {
-                    dims: [1, 1 << 32],
-                    row_stride_bytes: 16,
-                    ..GOOD
-                }
-            ),
-            Ok(())
-        );
-        assert_eq!(
-            validate(
-                BASE,
-                &TensorMap {
-                    swizzle_bytes: 0,
-                    box_dims: [256, 256],
-                    ..GOOD
-                }
-            ),
-            Ok(())
-        );
-        assert_eq!(
-            validate(
-                BASE,
-                &TensorMap {
-                    dtype: Dtype::F32,
-                    row_stride_bytes: 4000,
-                    box_dims: [32, 1],
-                    ..GOOD
-                }
-            ),
+            validate(BASE, &TensorMap { dtype: Dtype::F32, row_stride_bytes: 4000, box_dims: [32, 1], ..GOOD }),
             Ok(())
         );
     }
@@ -297,93 +238,20 @@ mod tests {
         let cases = [
             (BASE + 8, GOOD, "multiple of 16 and not null"),
             (0, GOOD, "not null"),
-            (
-                BASE,
-                TensorMap {
-                    dims: [0, 4],
-                    ..GOOD
-                },
-                "4 x 0 matrix",
-            ),
-            (
-                BASE,
-                TensorMap {
-                    dims: [1, (1 << 32) + 1],
-                    ..GOOD
-                },
-                "4294967297 x 1",
-            ),
-            (
-                BASE,
-                TensorMap {
-                    row_stride_bytes: 2002,
-                    ..GOOD
-                },
-                "pad the row to 2016 B",
-            ),
-            (
-                BASE,
-                TensorMap {
-                    row_stride_bytes: 1 << 40,
-                    ..GOOD
-                },
-                "below 2^40",
-            ),
-            (
-                BASE,
-                TensorMap {
-                    row_stride_bytes: 1984,
-                    ..GOOD
-                },
-                "1000 elements x 2 B = 2000 B",
-            ),
-            (
-                BASE,
-                TensorMap {
-                    box_dims: [64, 257],
-                    ..GOOD
-                },
-                "257 x 64",
-            ),
-            (
-                BASE,
-                TensorMap {
-                    box_dims: [64, 0],
-                    ..GOOD
-                },
-                "1 to 256",
-            ),
-            (
-                BASE,
-                TensorMap {
-                    box_dims: [20, 8],
-                    ..GOOD
-                },
-                "20 elements x 2 B = 40 B",
-            ),
-            (
-                BASE,
-                TensorMap {
-                    box_dims: [128, 8],
-                    ..GOOD
-                },
-                "at most 64 elements",
-            ),
-            (
-                BASE,
-                TensorMap {
-                    swizzle_bytes: 96,
-                    ..GOOD
-                },
-                "96 B does not exist",
-            ),
+            (BASE, TensorMap { dims: [0, 4], ..GOOD }, "4 x 0 matrix"),
+            (BASE, TensorMap { dims: [1, (1 << 32) + 1], ..GOOD }, "4294967297 x 1"),
+            (BASE, TensorMap { row_stride_bytes: 2002, ..GOOD }, "pad the row to 2016 B"),
+            (BASE, TensorMap { row_stride_bytes: 1 << 40, ..GOOD }, "below 2^40"),
+            (BASE, TensorMap { row_stride_bytes: 1984, ..GOOD }, "1000 elements x 2 B = 2000 B"),
+            (BASE, TensorMap { box_dims: [64, 257], ..GOOD }, "257 x 64"),
+            (BASE, TensorMap { box_dims: [64, 0], ..GOOD }, "1 to 256"),
+            (BASE, TensorMap { box_dims: [20, 8], ..GOOD }, "20 elements x 2 B = 40 B"),
+            (BASE, TensorMap { box_dims: [128, 8], ..GOOD }, "at most 64 elements"),
+            (BASE, TensorMap { swizzle_bytes: 96, ..GOOD }, "96 B does not exist"),
         ];
         for (base, map, words) in cases {
             let text = validate(base, &map).unwrap_err().to_string();
-            assert!(
-                text.contains(words) && text.contains("tensor map of B"),
-                "{text}"
-            );
+            assert!(text.contains(words) && text.contains("tensor map of B"), "{text}");
             assert!(text.contains("help:"), "{text}");
         }
     }

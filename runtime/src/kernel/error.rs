@@ -22,9 +22,7 @@ pub enum KernelError {
         shared_bytes: u32,
     },
     /// An operand has another element type than the kernel was compiled for.
-    #[error(
-        "{operand} is {found}, the kernel was compiled for {expected}\n  help: {key} = {found}, or cast {operand}"
-    )]
+    #[error("{operand} is {found}, the kernel was compiled for {expected}\n  help: {key} = {found}, or cast {operand}")]
     Dtype {
         /// `"A"`, `"B"` or `"C"`.
         operand: &'static str,
@@ -54,14 +52,7 @@ pub enum KernelError {
         "the shapes do not multiply: A is {a_rows} x {a_cols}, B is {b_rows} x {b_cols}, C is {c_rows} x {c_cols}\n  help: C[m, n] = A[m, k] * B[k, n]"
     )]
     #[allow(missing_docs)]
-    Shapes {
-        a_rows: usize,
-        a_cols: usize,
-        b_rows: usize,
-        b_cols: usize,
-        c_rows: usize,
-        c_cols: usize,
-    },
+    Shapes { a_rows: usize, a_cols: usize, b_rows: usize, b_cols: usize, c_rows: usize, c_cols: usize },
     /// An operand is laid out in another order than the kernel was compiled for.
     #[error(
         "{operand} is {found}-major, the kernel reads it {expected}-major\n  help: {key} = {found}, or another copy of {operand}"
@@ -88,16 +79,22 @@ pub enum KernelError {
         /// The limit's exponent.
         bits: u32,
     },
+    /// C is a window of a wider matrix whose other elements a launch would overwrite.
+    #[error("C may be a window of a wider matrix, and its lines do not end on a 16-byte boundary\n  {line} elements of {bytes} B = {} B a line, lines {ld} elements apart; TMA writes whole 16-byte pieces, so the elements up to number {padded} of every line would be overwritten\n  help: a leading dimension of {padded}, or a window of {padded} elements a line", line * bytes)]
+    Window {
+        /// Elements of a line (a row of a row-major C, a column of a column-major one).
+        line: usize,
+        /// Bytes of an element.
+        bytes: usize,
+        /// Leading dimension in elements.
+        ld: usize,
+        /// Elements of a line rounded up to 16 bytes.
+        padded: usize,
+    },
     /// C overlaps an operand that the kernel reads.
     #[error(
         "C overlaps {operand} in device memory\n  C is at {c:#x} .. {c_end:#x}, {operand} at {other:#x} .. {other_end:#x}; tiles of C are written while {operand} is still read\n  help: another buffer for C"
     )]
     #[allow(missing_docs)]
-    Overlap {
-        operand: &'static str,
-        c: u64,
-        c_end: u64,
-        other: u64,
-        other_end: u64,
-    },
+    Overlap { operand: &'static str, c: u64, c_end: u64, other: u64, other_end: u64 },
 }

@@ -7,11 +7,11 @@ use bsr_codegen::{LaunchShape, Plan, Problem};
 
 use super::KernelError;
 use crate::gpu::{
-    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, Fingerprint, Function,
-    LaunchDims, Module, Plain, StreamRef, TensorMapCache,
+    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, Fingerprint, Function, LaunchDims, Module, Plain,
+    StreamRef, TensorMapCache,
 };
 use crate::schedule::WorkPlan;
-use crate::{Dtype, Element, Layout};
+use crate::{Dense, Dtype, Element, Layout};
 
 /// Sizes stay below this power of two, so that a tile's coordinates and the coordinate that means "outside"
 /// fit 32 bits.
@@ -56,10 +56,7 @@ impl Launcher {
         };
         let clusters = function.max_active_clusters(dims)?;
         if clusters == 0 {
-            return Err(KernelError::DoesNotFit {
-                cluster: plan.cluster(),
-                shared_bytes: plan.shared_bytes(),
-            });
+            return Err(KernelError::DoesNotFit { cluster: plan.cluster(), shared_bytes: plan.shared_bytes() });
         }
         Ok(Self {
             plan: plan.clone(),
@@ -90,11 +87,7 @@ impl Launcher {
     ///
     /// # Errors
     /// As [`Launcher::launch`].
-    pub fn prepare<A: Element + Plain>(
-        &self,
-        a: &DeviceBsr<A>,
-        n: usize,
-    ) -> Result<(), KernelError> {
+    pub fn prepare<A: Element + Plain>(&self, a: &DeviceBsr<A>, n: usize) -> Result<(), KernelError> {
         self.check_block(a)?;
         check_sizes(a, n)?;
         self.work(a, n).map(drop)
@@ -127,11 +120,7 @@ impl Launcher {
         };
         let shape = self.plan.launch(&problem, work.clusters);
         // Without stored blocks nothing is read: any valid address serves as A and B.
-        let bases = if a.nnzb() == 0 {
-            [c.ptr(); 3]
-        } else {
-            [a.values().ptr(), b.ptr(), c.ptr()]
-        };
+        let bases = if a.nnzb() == 0 { [c.ptr(); 3] } else { [a.values().ptr(), b.ptr(), c.ptr()] };
         let maps = self.maps(&shape, bases)?;
         let pointers = [a.col_idx().ptr(), work.heads.ptr(), work.items.ptr()];
         // SAFETY: the kernel is the plan's, whose six parameters these are; the maps describe the matrices,
@@ -141,24 +130,12 @@ impl Launcher {
         Ok(())
     }
 
-    fn maps(
-        &self,
-        shape: &LaunchShape,
-        bases: [DevicePtr; 3],
-    ) -> Result<[gpu::CUtensorMap; 3], KernelError> {
+    fn maps(&self, shape: &LaunchShape, bases: [DevicePtr; 3]) -> Result<[gpu::CUtensorMap; 3], KernelError> {
         let [a, b, c] = &shape.maps;
-        Ok([
-            self.maps.get(bases[0], a)?,
-            self.maps.get(bases[1], b)?,
-            self.maps.get(bases[2], c)?,
-        ])
+        Ok([self.maps.get(bases[0], a)?, self.maps.get(bases[1], b)?, self.maps.get(bases[2], c)?])
     }
 
-    fn work<A: Element + Plain>(
-        &self,
-        a: &DeviceBsr<A>,
-        n: usize,
-    ) -> Result<Arc<Work>, KernelError> {
+    fn work<A: Element + Plain>(&self, a: &DeviceBsr<A>, n: usize) -> Result<Arc<Work>, KernelError> {
         let key = (a.fingerprint(), n);
         let mut kept = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(work) = kept.get(&key) {
@@ -203,14 +180,11 @@ impl Launcher {
         check_layout("B", "b_layout", b.layout(), spec.b_layout)?;
         check_layout("C", "c_layout", c.layout(), spec.c_layout)?;
         check_sizes(a, b.cols())?;
+        check_window(c)?;
         let c_range = range(c);
         check_overlap("B", c_range, range(b))?;
         let values = a.values();
-        check_overlap(
-            "A",
-            c_range,
-            (values.ptr(), values.ptr() + values.bytes() as u64),
-        )
+        check_overlap("A", c_range, (values.ptr(), values.ptr() + values.bytes() as u64))
     }
 
     fn check_block<A: Element + Plain>(&self, a: &DeviceBsr<A>) -> Result<(), KernelError> {
@@ -219,50 +193,17 @@ impl Launcher {
         if (found_m, found_k) == (spec.bm as usize, spec.bk as usize) {
             Ok(())
         } else {
-            Err(KernelError::Block {
-                found_m,
-                found_k,
-                bm: spec.bm,
-                bk: spec.bk,
-            })
+            Err(KernelError::Block { found_m, found_k, bm: spec.bm, bk: spec.bk })
         }
     }
 }
 
-fn check_dtype(
-    operand: &'static str,
-    key: &'static str,
-    found: Dtype,
-    expected: Dtype,
-) -> Result<(), KernelError> {
-    if found == expected {
-        Ok(())
-    } else {
-        Err(KernelError::Dtype {
-            operand,
-            key,
-            found,
-            expected,
-        })
-    }
+fn check_dtype(operand: &'static str, key: &'static str, found: Dtype, expected: Dtype) -> Result<(), KernelError> {
+    if found == expected { Ok(()) } else { Err(KernelError::Dtype { operand, key, found, expected }) }
 }
 
-fn check_layout(
-    operand: &'static str,
-    key: &'static str,
-    found: Layout,
-    expected: Layout,
-) -> Result<(), KernelError> {
-    if found == expected {
-        Ok(())
-    } else {
-        Err(KernelError::Layout {
-            operand,
-            key,
-            found,
-            expected,
-        })
-    }
+fn check_layout(operand: &'static str, key: &'static str, found: Layout, expected: Layout) -> Result<(), KernelError> {
+    if found == expected { Ok(()) } else { Err(KernelError::Layout { operand, key, found, expected }) }
 }
 
 fn check_sizes<A: Element + Plain>(a: &DeviceBsr<A>, n: usize) -> Result<(), KernelError> {
@@ -280,32 +221,25 @@ fn check_sizes<A: Element + Plain>(a: &DeviceBsr<A>, n: usize) -> Result<(), Ker
     Ok(())
 }
 
-/// First and last byte address (exclusive) of a dense matrix.
-fn range<T: Element + Plain>(dense: &DeviceDense<T>) -> (u64, u64) {
-    let lines = if dense.layout() == Layout::RowMajor {
-        dense.rows()
-    } else {
-        dense.cols()
-    };
-    (
-        dense.ptr(),
-        dense.ptr() + (lines * dense.ld() * size_of::<T>()) as u64,
-    )
+/// TMA writes whole 16-byte pieces: the end of a line that is no multiple of them must be C's own padding.
+fn check_window<T: Element + Plain>(c: &DeviceDense<T>) -> Result<(), KernelError> {
+    let line = if c.layout() == Layout::RowMajor { c.cols() } else { c.rows() };
+    let padded = Dense::<T>::padded_ld(line);
+    if c.is_foreign() && line != padded && c.ld() != padded {
+        return Err(KernelError::Window { line, bytes: size_of::<T>(), ld: c.ld(), padded });
+    }
+    Ok(())
 }
 
-fn check_overlap(
-    operand: &'static str,
-    c: (u64, u64),
-    other: (u64, u64),
-) -> Result<(), KernelError> {
+/// First and last byte address (exclusive) of a dense matrix.
+fn range<T: Element + Plain>(dense: &DeviceDense<T>) -> (u64, u64) {
+    let lines = if dense.layout() == Layout::RowMajor { dense.rows() } else { dense.cols() };
+    (dense.ptr(), dense.ptr() + (lines * dense.ld() * size_of::<T>()) as u64)
+}
+
+fn check_overlap(operand: &'static str, c: (u64, u64), other: (u64, u64)) -> Result<(), KernelError> {
     if c.0 < other.1 && other.0 < c.1 {
-        return Err(KernelError::Overlap {
-            operand,
-            c: c.0,
-            c_end: c.1,
-            other: other.0,
-            other_end: other.1,
-        });
+        return Err(KernelError::Overlap { operand, c: c.0, c_end: c.1, other: other.0, other_end: other.1 });
     }
     Ok(())
 }

@@ -46,10 +46,7 @@ pub trait Kernel: Sized + 'static {
     /// [`KernelError::DoesNotFit`].
     fn load(device: &Device) -> Result<Loaded<Self>, KernelError> {
         let launcher = Launcher::load(device, Self::plan(), Self::PTX, Self::ENTRY)?;
-        Ok(Loaded {
-            launcher,
-            kernel: PhantomData,
-        })
+        Ok(Loaded { launcher, kernel: PhantomData })
     }
 }
 
@@ -74,7 +71,8 @@ impl<K: Kernel> Loaded<K> {
     ///
     /// The first launch for a pattern and a number of columns makes its work plan (host work and one small
     /// allocation); later ones allocate nothing. Nothing synchronizes. The matrices are borrowed only for the
-    /// call: keep them alive until the stream has been synchronized.
+    /// call: keep them alive until the stream has been synchronized. C's padding up to the next 16 bytes of each line
+    /// is written too (TMA stores whole 16-byte pieces); nothing beyond it is.
     ///
     /// # Errors
     /// Shapes, blocks or layouts that do not fit the kernel, sizes beyond 32-bit coordinates, C overlapping an

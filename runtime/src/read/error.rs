@@ -30,11 +30,7 @@ pub(super) enum Place {
 
 impl ReadError {
     pub(super) fn new(file: &Path, place: Place, problem: impl Into<ReadProblem>) -> Self {
-        Self {
-            file: file.to_path_buf(),
-            place,
-            problem: problem.into(),
-        }
+        Self { file: file.to_path_buf(), place, problem: problem.into() }
     }
 
     /// The file, as it was named to the reader.
@@ -113,17 +109,11 @@ pub enum ReadProblem {
 
 impl ReadProblem {
     pub(super) fn malformed(fact: impl Into<String>, remedy: &'static str) -> Self {
-        Self::Malformed {
-            fact: fact.into(),
-            remedy,
-        }
+        Self::Malformed { fact: fact.into(), remedy }
     }
 
     pub(super) fn unsupported(fact: impl Into<String>, remedy: &'static str) -> Self {
-        Self::Unsupported {
-            fact: fact.into(),
-            remedy,
-        }
+        Self::Unsupported { fact: fact.into(), remedy }
     }
 }
 

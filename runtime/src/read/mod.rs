@@ -38,9 +38,7 @@ pub fn open<T: Element>(
     seed: u64,
 ) -> Result<(Bsr<T>, FillIn), ReadError> {
     let path = path.as_ref();
-    load(path, seed)?
-        .to_bsr(block)
-        .map_err(|problem| ReadError::new(path, Place::Whole, problem))
+    load(path, seed)?.to_bsr(block).map_err(|problem| ReadError::new(path, Place::Whole, problem))
 }
 
 /// Reads the matrix in `path` as the file holds it; the extension says the format. A pattern without values
@@ -51,18 +49,12 @@ pub fn open<T: Element>(
 pub fn load(path: impl AsRef<Path>, seed: u64) -> Result<Sparse, ReadError> {
     let path = path.as_ref();
     let io = |error| ReadError::new(path, Place::Whole, ReadProblem::Io(error));
-    let extension = path
-        .extension()
-        .map(|text| text.to_string_lossy().to_ascii_lowercase());
+    let extension = path.extension().map(|text| text.to_string_lossy().to_ascii_lowercase());
     match extension.as_deref() {
         Some("mtx") => mtx::parse(&std::fs::read(path).map_err(io)?, path),
         Some("smtx") => smtx::parse(&std::fs::read(path).map_err(io)?, path, seed),
         Some("npz") => npz::parse(BufReader::new(File::open(path).map_err(io)?), path),
-        _ => Err(ReadError::new(
-            path,
-            Place::Whole,
-            ReadProblem::Extension { extension },
-        )),
+        _ => Err(ReadError::new(path, Place::Whole, ReadProblem::Extension { extension })),
     }
 }
 

@@ -13,16 +13,9 @@ use super::{ReadError, ReadProblem, Sparse, check_sides};
 /// # Errors
 /// When the text is not such a file, with the line.
 pub fn parse(text: &[u8], file: &Path) -> Result<Sparse, ReadError> {
-    let mut lines = Lines {
-        rest: text,
-        number: 0,
-    };
+    let mut lines = Lines { rest: text, number: 0 };
     parse_lines(&mut lines).map_err(|problem| {
-        let place = if lines.number == 0 {
-            Place::Whole
-        } else {
-            Place::Line(lines.number)
-        };
+        let place = if lines.number == 0 { Place::Whole } else { Place::Line(lines.number) };
         ReadError::new(file, place, problem)
     })
 }
@@ -47,19 +40,13 @@ fn parse_lines(lines: &mut Lines<'_>) -> Result<Sparse, ReadProblem> {
     let (field, symmetry) = banner(lines.next()?)?;
     let Some(size) = lines.next_content()? else {
         let remedy = "the first line after the comments states rows, columns and entries";
-        return Err(ReadProblem::malformed(
-            "the file ends before the size line",
-            remedy,
-        ));
+        return Err(ReadProblem::malformed("the file ends before the size line", remedy));
     };
     let [rows, cols, entries] = size_line(size)?;
     check_sides(rows, cols)?;
     if symmetry != Symmetry::General && rows != cols {
         let fact = format!("the banner says symmetric, but the size is {rows} x {cols}");
-        return Err(ReadProblem::malformed(
-            fact,
-            "a symmetric matrix is square; correct the size or say general",
-        ));
+        return Err(ReadProblem::malformed(fact, "a symmetric matrix is square; correct the size or say general"));
     }
 
     // The shortest entry is `1 1` and a line end, so a file cannot hold more than a quarter of its bytes.
@@ -69,10 +56,7 @@ fn parse_lines(lines: &mut Lines<'_>) -> Result<Sparse, ReadProblem> {
     while let Some(line) = lines.next_content()? {
         if seen == entries {
             let fact = format!("`{}` is entry {} of {entries}", shortened(line), seen + 1);
-            return Err(ReadProblem::malformed(
-                fact,
-                "correct the number of entries on the size line",
-            ));
+            return Err(ReadProblem::malformed(fact, "correct the number of entries on the size line"));
         }
         seen += 1;
         let (row, col, value) = entry(line, field, rows, cols)?;
@@ -81,54 +65,31 @@ fn parse_lines(lines: &mut Lines<'_>) -> Result<Sparse, ReadProblem> {
             continue;
         }
         if col > row || (col == row && symmetry == Symmetry::Skew) {
-            let half = if symmetry == Symmetry::Skew {
-                "below the diagonal"
-            } else {
-                "on and below the diagonal"
-            };
+            let half = if symmetry == Symmetry::Skew { "below the diagonal" } else { "on and below the diagonal" };
             let fact = format!("row {}, column {} is not {half}", row + 1, col + 1);
             let remedy = "a symmetric file lists only that half; remove the entry, or say general and list both halves";
             return Err(ReadProblem::malformed(fact, remedy));
         }
         if col < row {
-            triplets.push((
-                col,
-                row,
-                if symmetry == Symmetry::Skew {
-                    -value
-                } else {
-                    value
-                },
-            ));
+            triplets.push((col, row, if symmetry == Symmetry::Skew { -value } else { value }));
         }
     }
     if seen < entries {
         let fact = format!("the file ends after {seen} of {entries} entries");
-        return Err(ReadProblem::malformed(
-            fact,
-            "the file was cut short, or the size line states too many entries",
-        ));
+        return Err(ReadProblem::malformed(fact, "the file was cut short, or the size line states too many entries"));
     }
     Sparse::from_triplets(rows, cols, triplets)
         .map_err(|error| ReadProblem::malformed(error.to_string(), "correct the entry"))
 }
 
 fn banner(line: Option<&str>) -> Result<(Field, Symmetry), ReadProblem> {
-    const BANNER: &str =
-        "a Matrix Market file begins with `%%MatrixMarket matrix coordinate real general`";
-    const SAVE: &str =
-        "save it as a real coordinate matrix, for instance with scipy.io.mmwrite of a coo_array";
+    const BANNER: &str = "a Matrix Market file begins with `%%MatrixMarket matrix coordinate real general`";
+    const SAVE: &str = "save it as a real coordinate matrix, for instance with scipy.io.mmwrite of a coo_array";
     let line = line.unwrap_or_default();
-    let words: Vec<String> = line
-        .split_ascii_whitespace()
-        .map(str::to_ascii_lowercase)
-        .collect();
+    let words: Vec<String> = line.split_ascii_whitespace().map(str::to_ascii_lowercase).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let ["%%matrixmarket", object, format, field, symmetry] = words[..] else {
-        return Err(ReadProblem::malformed(
-            format!("the first line is `{}`", shortened(line)),
-            BANNER,
-        ));
+        return Err(ReadProblem::malformed(format!("the first line is `{}`", shortened(line)), BANNER));
     };
     if (object, format) != ("matrix", "coordinate") {
         return Err(ReadProblem::unsupported(
@@ -151,15 +112,11 @@ fn banner(line: Option<&str>) -> Result<(Field, Symmetry), ReadProblem> {
         "general" => Symmetry::General,
         "symmetric" => Symmetry::Symmetric,
         "skew-symmetric" if field == Field::Pattern => {
-            return Err(ReadProblem::malformed(
-                "a pattern has no signs to be skew-symmetric in",
-                "say symmetric",
-            ));
+            return Err(ReadProblem::malformed("a pattern has no signs to be skew-symmetric in", "say symmetric"));
         }
         "skew-symmetric" => Symmetry::Skew,
         _ => {
-            let fact =
-                format!("the symmetry is `{symmetry}`, not general, symmetric or skew-symmetric");
+            let fact = format!("the symmetry is `{symmetry}`, not general, symmetric or skew-symmetric");
             return Err(ReadProblem::unsupported(fact, SAVE));
         }
     };
@@ -173,20 +130,12 @@ fn size_line(line: &str) -> Result<[usize; 3], ReadProblem> {
         [rows, cols, entries] if words.len() == 3 => Ok([rows, cols, entries]),
         _ => {
             let fact = format!("the size line is `{}`", shortened(line));
-            Err(ReadProblem::malformed(
-                fact,
-                "it has three whole numbers: rows, columns and entries",
-            ))
+            Err(ReadProblem::malformed(fact, "it has three whole numbers: rows, columns and entries"))
         }
     }
 }
 
-fn entry(
-    line: &str,
-    field: Field,
-    rows: usize,
-    cols: usize,
-) -> Result<(u32, u32, f64), ReadProblem> {
+fn entry(line: &str, field: Field, rows: usize, cols: usize) -> Result<(u32, u32, f64), ReadProblem> {
     let remedy = match field {
         Field::Real => "an entry is row, column and a decimal number",
         Field::Integer => "an entry is row, column and a whole number",
@@ -194,11 +143,7 @@ fn entry(
     };
     let wrong = |fact: String| ReadProblem::malformed(fact, remedy);
     let mut words = line.split_ascii_whitespace();
-    let mut word = |what| {
-        words
-            .next()
-            .ok_or_else(|| wrong(format!("`{}` has no {what}", shortened(line))))
-    };
+    let mut word = |what| words.next().ok_or_else(|| wrong(format!("`{}` has no {what}", shortened(line))));
     let row = index(word("row")?, "row", rows)?;
     let col = index(word("column")?, "column", cols)?;
     let value = match field {
@@ -219,17 +164,13 @@ fn index(word: &str, what: &str, count: usize) -> Result<u32, ReadProblem> {
         Ok(index) if index >= 1 && index as usize <= count => Ok(index - 1),
         _ => {
             let fact = format!("{what} `{}` is not in 1..={count}", shortened(word));
-            Err(ReadProblem::malformed(
-                fact,
-                "Matrix Market counts rows and columns from 1",
-            ))
+            Err(ReadProblem::malformed(fact, "Matrix Market counts rows and columns from 1"))
         }
     }
 }
 
 fn number<N: FromStr>(word: &str) -> Result<N, String> {
-    word.parse()
-        .map_err(|_| format!("`{}` is not a number of that kind", shortened(word)))
+    word.parse().map_err(|_| format!("`{}` is not a number of that kind", shortened(word)))
 }
 
 /// The lines of a text, counted.
@@ -250,10 +191,7 @@ impl<'a> Lines<'a> {
         self.rest = end.map_or(&[], |end| &self.rest[end + 1..]);
         match std::str::from_utf8(line) {
             Ok(line) => Ok(Some(line.trim())),
-            Err(_) => Err(ReadProblem::malformed(
-                "the line is not UTF-8 text",
-                "a Matrix Market file is plain text",
-            )),
+            Err(_) => Err(ReadProblem::malformed("the line is not UTF-8 text", "a Matrix Market file is plain text")),
         }
     }
 

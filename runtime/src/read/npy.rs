@@ -20,35 +20,20 @@ pub(super) struct Array<'a> {
 impl<'a> Array<'a> {
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, ReadProblem> {
         const WRITE: &str = "write the file with scipy.sparse.save_npz";
-        let (header, data) = split_header(bytes).ok_or_else(|| {
-            ReadProblem::malformed("the member is not a .npy array of version 1, 2 or 3", WRITE)
-        })?;
-        let Some(Header {
-            descr,
-            fortran_order,
-            shape,
-        }) = Header::parse(header)
-        else {
-            let fact = format!(
-                "the header is `{}`",
-                header.trim().chars().take(120).collect::<String>()
-            );
+        let (header, data) = split_header(bytes)
+            .ok_or_else(|| ReadProblem::malformed("the member is not a .npy array of version 1, 2 or 3", WRITE))?;
+        let Some(Header { descr, fortran_order, shape }) = Header::parse(header) else {
+            let fact = format!("the header is `{}`", header.trim().chars().take(120).collect::<String>());
             return Err(ReadProblem::malformed(fact, WRITE));
         };
         if descr.starts_with('>') {
             let remedy = "write the arrays in little-endian order: array.astype(array.dtype.newbyteorder('<'))";
-            return Err(ReadProblem::unsupported(
-                format!("`{descr}` is big-endian"),
-                remedy,
-            ));
+            return Err(ReadProblem::unsupported(format!("`{descr}` is big-endian"), remedy));
         }
         let kind = descr.trim_start_matches(['<', '|', '=']);
         if fortran_order && shape.len() > 1 {
             let remedy = "write it in C order: numpy.ascontiguousarray";
-            return Err(ReadProblem::unsupported(
-                "the array is in Fortran order",
-                remedy,
-            ));
+            return Err(ReadProblem::unsupported("the array is in Fortran order", remedy));
         }
         let size = element_size(kind).ok_or_else(|| {
             ReadProblem::unsupported(
@@ -56,18 +41,10 @@ impl<'a> Array<'a> {
                 "write f2, f4 or f8 data and i4 or i8 indices",
             )
         })?;
-        let bytes = shape
-            .iter()
-            .try_fold(size, |product, &side| product.checked_mul(side));
+        let bytes = shape.iter().try_fold(size, |product, &side| product.checked_mul(side));
         if bytes != Some(data.len()) {
-            let fact = format!(
-                "shape {shape:?} of {size}-byte elements, but {} bytes of data",
-                data.len()
-            );
-            return Err(ReadProblem::malformed(
-                fact,
-                "the file was cut short or altered; write it again",
-            ));
+            let fact = format!("shape {shape:?} of {size}-byte elements, but {} bytes of data", data.len());
+            return Err(ReadProblem::malformed(fact, "the file was cut short or altered; write it again"));
         }
         Ok(Self { kind, shape, data })
     }
@@ -95,12 +72,7 @@ impl<'a> Array<'a> {
     pub(super) fn text(&self) -> Option<String> {
         let bytes: Vec<u8> = match self.kind.as_bytes().first() {
             Some(b'S') => self.data.to_vec(),
-            Some(b'U') => self
-                .map(u32::from_le_bytes)
-                .into_iter()
-                .map(u8::try_from)
-                .collect::<Result<_, _>>()
-                .ok()?,
+            Some(b'U') => self.map(u32::from_le_bytes).into_iter().map(u8::try_from).collect::<Result<_, _>>().ok()?,
             _ => return None,
         };
         let text = String::from_utf8(bytes).ok()?;
@@ -108,12 +80,7 @@ impl<'a> Array<'a> {
     }
 
     fn map<const SIZE: usize, V>(&self, value: impl Fn([u8; SIZE]) -> V) -> Vec<V> {
-        self.data
-            .as_chunks()
-            .0
-            .iter()
-            .map(|&bytes| value(bytes))
-            .collect()
+        self.data.as_chunks().0.iter().map(|&bytes| value(bytes)).collect()
     }
 }
 
@@ -131,9 +98,7 @@ fn element_size(kind: &str) -> Option<usize> {
 fn split_header(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let (version, rest) = bytes.strip_prefix(b"\x93NUMPY")?.split_at_checked(2)?;
     let (length, rest) = match version[0] {
-        1 => rest
-            .split_first_chunk()
-            .map(|(bytes, rest)| (usize::from(u16::from_le_bytes(*bytes)), rest))?,
+        1 => rest.split_first_chunk().map(|(bytes, rest)| (usize::from(u16::from_le_bytes(*bytes)), rest))?,
         2 | 3 => {
             let (bytes, rest) = rest.split_first_chunk()?;
             (usize::try_from(u32::from_le_bytes(*bytes)).ok()?, rest)
@@ -182,20 +147,14 @@ impl<'a> Header<'a> {
                 None => rest.is_empty().then_some(rest)?,
             };
         }
-        Some(Self {
-            descr: descr?,
-            fortran_order: fortran_order?,
-            shape: shape?,
-        })
+        Some(Self { descr: descr?, fortran_order: fortran_order?, shape: shape? })
     }
 }
 
 /// A Python string without escapes, and what follows it.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
-    text[1..]
-        .split_once(quote)
-        .filter(|(inside, _)| !inside.contains('\\'))
+    text[1..].split_once(quote).filter(|(inside, _)| !inside.contains('\\'))
 }
 
 /// The whole numbers between the brackets of a Python tuple.
@@ -205,9 +164,7 @@ fn tuple(text: &str) -> Option<Vec<usize>> {
     if text.trim().is_empty() {
         return Some(Vec::new());
     }
-    text.split(',')
-        .map(|side| side.trim().parse().ok())
-        .collect()
+    text.split(',').map(|side| side.trim().parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -229,10 +186,7 @@ mod tests {
 
     #[test]
     fn reads_what_numpy_writes() {
-        let bytes = npy(
-            "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2), }   \n",
-            &[0; 16],
-        );
+        let bytes = npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2), }   \n", &[0; 16]);
         let array = Array::parse(&bytes).unwrap();
         assert_eq!((array.kind, &array.shape[..]), ("f8", &[1, 2][..]));
         assert_eq!(array.floats().unwrap(), [0.0, 0.0]);
@@ -242,50 +196,20 @@ mod tests {
             "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }",
             &[1, 0, 0, 0, 254, 255, 255, 255, 0, 1, 0, 0],
         );
-        assert_eq!(
-            Array::parse(&bytes).unwrap().integers().unwrap(),
-            [1, -2, 256]
-        );
-        let bytes = npy(
-            "{'descr': '|S5', 'fortran_order': False, 'shape': (), }",
-            b"bsr\0\0",
-        );
+        assert_eq!(Array::parse(&bytes).unwrap().integers().unwrap(), [1, -2, 256]);
+        let bytes = npy("{'descr': '|S5', 'fortran_order': False, 'shape': (), }", b"bsr\0\0");
         assert_eq!(Array::parse(&bytes).unwrap().text().unwrap(), "bsr");
-        let bytes = npy(
-            "{'descr': '<U3', 'fortran_order': False, 'shape': (), }",
-            b"c\0\0\0s\0\0\0r\0\0\0",
-        );
+        let bytes = npy("{'descr': '<U3', 'fortran_order': False, 'shape': (), }", b"c\0\0\0s\0\0\0r\0\0\0");
         assert_eq!(Array::parse(&bytes).unwrap().text().unwrap(), "csr");
-        let bytes = npy(
-            "{'descr': '<f2', 'fortran_order': False, 'shape': (2,), }",
-            &[0, 0x3c, 0, 0xc0],
-        );
+        let bytes = npy("{'descr': '<f2', 'fortran_order': False, 'shape': (2,), }", &[0, 0x3c, 0, 0xc0]);
         assert_eq!(Array::parse(&bytes).unwrap().floats().unwrap(), [1.0, -2.0]);
     }
 
     #[test]
     fn refuses_what_it_does_not_understand() {
-        assert!(
-            refusal(
-                "{'descr': '>f8', 'fortran_order': False, 'shape': (1,), }",
-                &[0; 8]
-            )
-            .contains("big-endian")
-        );
-        assert!(
-            refusal(
-                "{'descr': '<f8', 'fortran_order': True, 'shape': (1, 1), }",
-                &[0; 8]
-            )
-            .contains("Fortran")
-        );
-        assert!(
-            refusal(
-                "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
-                &[0; 8]
-            )
-            .contains("`|O`")
-        );
+        assert!(refusal("{'descr': '>f8', 'fortran_order': False, 'shape': (1,), }", &[0; 8]).contains("big-endian"));
+        assert!(refusal("{'descr': '<f8', 'fortran_order': True, 'shape': (1, 1), }", &[0; 8]).contains("Fortran"));
+        assert!(refusal("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", &[0; 8]).contains("`|O`"));
         for header in [
             "{'descr': '<f8', 'fortran_order': False}",
             "{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }",
@@ -293,10 +217,7 @@ mod tests {
             "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,), }",
             "[[[[[[[[",
         ] {
-            assert!(
-                refusal(header, &[0; 8]).contains("the header is"),
-                "{header}"
-            );
+            assert!(refusal(header, &[0; 8]).contains("the header is"), "{header}");
         }
     }
 
@@ -305,10 +226,7 @@ mod tests {
         let claims = ["(9223372036854775807, 9223372036854775807)", "(2,)", "(0,)"];
         for shape in claims {
             let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}");
-            assert!(
-                refusal(&header, &[0; 8]).contains("8 bytes of data"),
-                "{shape}"
-            );
+            assert!(refusal(&header, &[0; 8]).contains("8 bytes of data"), "{shape}");
         }
     }
 }

@@ -20,10 +20,9 @@ const WRITE: &str = "write the file with scipy.sparse.save_npz";
 /// # Errors
 /// When the archive is not such a file, with the member.
 pub fn parse(archive: impl Read + Seek, file: &Path) -> Result<Sparse, ReadError> {
-    let mut archive = ZipArchive::new(archive)
-        .map_err(|error| ReadError::new(file, Place::Whole, zip_problem(error)))?;
-    let at =
-        |member| move |problem: ReadProblem| ReadError::new(file, Place::Member(member), problem);
+    let mut archive =
+        ZipArchive::new(archive).map_err(|error| ReadError::new(file, Place::Whole, zip_problem(error)))?;
+    let at = |member| move |problem: ReadProblem| ReadError::new(file, Place::Member(member), problem);
     let mut member = |name: &'static str| unpack(&mut archive, name).map_err(at(name));
 
     let format = member("format")?;
@@ -32,21 +31,13 @@ pub fn parse(archive: impl Read + Seek, file: &Path) -> Result<Sparse, ReadError
         Some("bsr") => true,
         Some("csr") => false,
         other => {
-            let fact = format!(
-                "the format is `{}`, not bsr or csr",
-                other.unwrap_or("no text")
-            );
+            let fact = format!("the format is `{}`, not bsr or csr", other.unwrap_or("no text"));
             let remedy = "convert it first: save_npz(file, matrix.tocsr())";
             return Err(at("format")(ReadProblem::unsupported(fact, remedy)));
         }
     };
 
-    let [shape, indptr, indices, data] = [
-        member("shape")?,
-        member("indptr")?,
-        member("indices")?,
-        member("data")?,
-    ];
+    let [shape, indptr, indices, data] = [member("shape")?, member("indptr")?, member("indices")?, member("data")?];
     let [rows, cols] = sides(&shape).map_err(at("shape"))?;
     let indptr = index_array(&indptr).map_err(at("indptr"))?;
     let indices = index_array(&indices).map_err(at("indices"))?;
@@ -60,37 +51,19 @@ pub fn parse(archive: impl Read + Seek, file: &Path) -> Result<Sparse, ReadError
     check_indptr(&indptr, rows / bm, indices.len()).map_err(at("indptr"))?;
     let columns = check_indices(&indices, cols / bk).map_err(at("indices"))?;
     if blocked {
-        let blocks = Blocks {
-            sides: [rows, cols],
-            block: (bm, bk),
-            indptr,
-            columns,
-            values,
-        };
+        let blocks = Blocks { sides: [rows, cols], block: (bm, bk), indptr, columns, values };
         return blocks.sparse().map_err(at("data"));
     }
-    let rows_of = (0u32..)
-        .zip(indptr.windows(2))
-        .flat_map(|(row, ends)| (ends[0]..ends[1]).map(move |_| row));
-    let triplets = rows_of
-        .zip(columns)
-        .zip(values)
-        .map(|((row, col), value)| (row, col, value))
-        .collect();
+    let rows_of = (0u32..).zip(indptr.windows(2)).flat_map(|(row, ends)| (ends[0]..ends[1]).map(move |_| row));
+    let triplets = rows_of.zip(columns).zip(values).map(|((row, col), value)| (row, col, value)).collect();
     Sparse::from_triplets(rows, cols, triplets)
         .map_err(|error| at("indices")(ReadProblem::malformed(error.to_string(), WRITE)))
 }
 
 /// The bytes of a member. They grow as they are unpacked, whatever the archive claims.
-fn unpack(
-    archive: &mut ZipArchive<impl Read + Seek>,
-    name: &'static str,
-) -> Result<Vec<u8>, ReadProblem> {
+fn unpack(archive: &mut ZipArchive<impl Read + Seek>, name: &'static str) -> Result<Vec<u8>, ReadProblem> {
     let mut bytes = Vec::new();
-    archive
-        .by_name(&format!("{name}.npy"))
-        .map_err(zip_problem)?
-        .read_to_end(&mut bytes)?;
+    archive.by_name(&format!("{name}.npy")).map_err(zip_problem)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -98,29 +71,17 @@ fn zip_problem(error: ZipError) -> ReadProblem {
     match error {
         ZipError::Io(error) => ReadProblem::Io(error),
         ZipError::FileNotFound => ReadProblem::malformed("the archive has no such member", WRITE),
-        ZipError::UnsupportedArchive(what) => {
-            ReadProblem::unsupported(format!("the archive: {what}"), WRITE)
-        }
+        ZipError::UnsupportedArchive(what) => ReadProblem::unsupported(format!("the archive: {what}"), WRITE),
         other => ReadProblem::malformed(format!("not a zip archive: {other}"), WRITE),
     }
 }
 
 fn sides(bytes: &[u8]) -> Result<[usize; 2], ReadProblem> {
     let array = Array::parse(bytes)?;
-    let sides: Option<Vec<usize>> = array.integers().map(|sides| {
-        sides
-            .into_iter()
-            .map_while(|side| usize::try_from(side).ok())
-            .collect()
-    });
-    let Some([rows, cols]) = sides
-        .as_deref()
-        .and_then(|sides| <[usize; 2]>::try_from(sides).ok())
-    else {
-        let fact = format!(
-            "an array {:?} of {}, not two whole numbers",
-            array.shape, array.kind
-        );
+    let sides: Option<Vec<usize>> =
+        array.integers().map(|sides| sides.into_iter().map_while(|side| usize::try_from(side).ok()).collect());
+    let Some([rows, cols]) = sides.as_deref().and_then(|sides| <[usize; 2]>::try_from(sides).ok()) else {
+        let fact = format!("an array {:?} of {}, not two whole numbers", array.shape, array.kind);
         return Err(ReadProblem::malformed(fact, WRITE));
     };
     check_sides(rows, cols)?;
@@ -132,10 +93,7 @@ fn index_array(bytes: &[u8]) -> Result<Vec<i64>, ReadProblem> {
     match array.integers() {
         Some(indices) if array.shape.len() == 1 => Ok(indices),
         _ => {
-            let fact = format!(
-                "an array {:?} of {}, not a list of 32- or 64-bit integers",
-                array.shape, array.kind
-            );
+            let fact = format!("an array {:?} of {}, not a list of 32- or 64-bit integers", array.shape, array.kind);
             Err(ReadProblem::malformed(fact, WRITE))
         }
     }
@@ -153,18 +111,12 @@ fn block_of(
         (true, &[nnzb, bm, bk]) => (nnzb, (bm, bk)),
         (false, &[nnz]) => (nnz, (1, 1)),
         (true, _) => {
-            return wrong(format!(
-                "shape {:?}, not [blocks, block rows, block columns]",
-                data.shape
-            ));
+            return wrong(format!("shape {:?}, not [blocks, block rows, block columns]", data.shape));
         }
         (false, _) => return wrong(format!("shape {:?}, not [nonzeros]", data.shape)),
     };
     if block.0 == 0 || block.1 == 0 || rows % block.0 != 0 || cols % block.1 != 0 {
-        return wrong(format!(
-            "blocks of {} x {} do not divide a {rows} x {cols} matrix",
-            block.0, block.1
-        ));
+        return wrong(format!("blocks of {} x {} do not divide a {rows} x {cols} matrix", block.0, block.1));
     }
     if count != indices {
         return wrong(format!("{count} entries, but {indices} column indices"));
@@ -175,28 +127,16 @@ fn block_of(
 fn check_indptr(indptr: &[i64], rows: usize, count: usize) -> Result<(), ReadProblem> {
     let wrong = |fact: String| Err(ReadProblem::malformed(fact, WRITE));
     if indptr.len() != rows + 1 {
-        return wrong(format!(
-            "{} entries, but {rows} rows take {rows} + 1 = {}",
-            indptr.len(),
-            rows + 1
-        ));
+        return wrong(format!("{} entries, but {rows} rows take {rows} + 1 = {}", indptr.len(), rows + 1));
     }
     if indptr[0] != 0 {
         return wrong(format!("entry 0 is {}, not 0", indptr[0]));
     }
     if let Some(at) = indptr.windows(2).position(|ends| ends[1] < ends[0]) {
-        return wrong(format!(
-            "entry {} is {}, less than {} before it",
-            at + 1,
-            indptr[at + 1],
-            indptr[at]
-        ));
+        return wrong(format!("entry {} is {}, less than {} before it", at + 1, indptr[at + 1], indptr[at]));
     }
     if indptr[rows] != count as i64 {
-        return wrong(format!(
-            "the last entry is {}, but there are {count} column indices",
-            indptr[rows]
-        ));
+        return wrong(format!("the last entry is {}, but there are {count} column indices", indptr[rows]));
     }
     Ok(())
 }
@@ -204,10 +144,7 @@ fn check_indptr(indptr: &[i64], rows: usize, count: usize) -> Result<(), ReadPro
 fn check_indices(indices: &[i64], cols: usize) -> Result<Vec<u32>, ReadProblem> {
     let inside = |(at, &column): (usize, &i64)| match u32::try_from(column) {
         Ok(column) if (column as usize) < cols => Ok(column),
-        _ => Err(ReadProblem::malformed(
-            format!("entry {at} is {column}, not in 0..{cols}"),
-            WRITE,
-        )),
+        _ => Err(ReadProblem::malformed(format!("entry {at} is {column}, not in 0..{cols}"), WRITE)),
     };
     indices.iter().enumerate().map(inside).collect()
 }
@@ -224,13 +161,7 @@ struct Blocks {
 impl Blocks {
     /// Sorts each block row by column and adds the blocks that share a place.
     fn sparse(self) -> Result<Sparse, ReadProblem> {
-        let Self {
-            sides: [rows, cols],
-            block,
-            indptr,
-            columns,
-            values,
-        } = self;
+        let Self { sides: [rows, cols], block, indptr, columns, values } = self;
         let (mut row_ptr, mut col_idx) = (vec![0], Vec::with_capacity(columns.len()));
         // For each block of the file, in sorted order: which it is, and where it goes.
         let mut moves = Vec::with_capacity(columns.len());
@@ -255,13 +186,8 @@ impl Blocks {
         let size = block.0 * block.1;
         let mut sorted = vec![0.0; structure.stored()];
         for (from, to) in moves {
-            let (from, to) = (
-                &values[from * size..][..size],
-                &mut sorted[to * size..][..size],
-            );
-            to.iter_mut()
-                .zip(from)
-                .for_each(|(sum, value)| *sum += value);
+            let (from, to) = (&values[from * size..][..size], &mut sorted[to * size..][..size]);
+            to.iter_mut().zip(from).for_each(|(sum, value)| *sum += value);
         }
         Ok(Sparse::from_blocks(structure, sorted))
     }

@@ -19,10 +19,7 @@ enum Body {
     /// By row, then by column, each place once.
     Elements(Vec<(u32, u32, f64)>),
     /// Valid, in the file's own blocks.
-    Blocks {
-        structure: Structure,
-        values: Vec<f64>,
-    },
+    Blocks { structure: Structure, values: Vec<f64> },
 }
 
 impl Sparse {
@@ -30,24 +27,11 @@ impl Sparse {
     ///
     /// # Errors
     /// When a side is 2^31 or more, or an element lies outside the matrix.
-    pub fn from_triplets(
-        rows: usize,
-        cols: usize,
-        mut triplets: Vec<(u32, u32, f64)>,
-    ) -> Result<Self, TripletError> {
+    pub fn from_triplets(rows: usize, cols: usize, mut triplets: Vec<(u32, u32, f64)>) -> Result<Self, TripletError> {
         Structure::empty(rows, cols, (rows.max(1), cols.max(1)))?;
-        if let Some(at) = triplets
-            .iter()
-            .position(|&(row, col, _)| row as usize >= rows || col as usize >= cols)
-        {
+        if let Some(at) = triplets.iter().position(|&(row, col, _)| row as usize >= rows || col as usize >= cols) {
             let (row, col, _) = triplets[at];
-            return Err(TripletError::Outside {
-                at,
-                row,
-                col,
-                rows,
-                cols,
-            });
+            return Err(TripletError::Outside { at, row, col, rows, cols });
         }
         // Stable, so that values at the same place are added in the order given.
         triplets.sort_by_key(|&(row, col, _)| (row, col));
@@ -58,21 +42,13 @@ impl Sparse {
             }
             same
         });
-        Ok(Self {
-            rows,
-            cols,
-            body: Body::Elements(triplets),
-        })
+        Ok(Self { rows, cols, body: Body::Elements(triplets) })
     }
 
     /// Takes blocks; `values` has `structure.stored()` entries.
     pub(super) fn from_blocks(structure: Structure, values: Vec<f64>) -> Self {
         debug_assert_eq!(values.len(), structure.stored());
-        Self {
-            rows: structure.rows(),
-            cols: structure.cols(),
-            body: Body::Blocks { structure, values },
-        }
+        Self { rows: structure.rows(), cols: structure.cols(), body: Body::Blocks { structure, values } }
     }
 
     /// Number of rows.
@@ -107,10 +83,7 @@ impl Sparse {
             Body::Elements(elements) => &mut elements.iter().map(|(_, _, v)| *v),
             Body::Blocks { values, .. } => &mut values.iter().copied(),
         };
-        values
-            .map(f64::abs)
-            .filter(|v| v.is_finite())
-            .fold(0.0, f64::max)
+        values.map(f64::abs).filter(|v| v.is_finite()).fold(0.0, f64::max)
     }
 
     /// The matrix with every value multiplied by `factor`, for instance to fit it into the range of `f16`.
@@ -127,17 +100,14 @@ impl Sparse {
     pub fn for_each(&self, mut visit: impl FnMut(usize, usize, f64)) {
         match &self.body {
             Body::Elements(elements) => {
-                elements
-                    .iter()
-                    .for_each(|&(row, col, value)| visit(row as usize, col as usize, value));
+                elements.iter().for_each(|&(row, col, value)| visit(row as usize, col as usize, value));
             }
             Body::Blocks { structure, values } => {
                 let (bm, bk) = structure.block();
                 for block_row in 0..structure.block_rows() {
                     for block in structure.blocks_of(block_row) {
                         let first_col = structure.col_idx()[block] as usize * bk;
-                        for (at, &value) in values[block * bm * bk..][..bm * bk].iter().enumerate()
-                        {
+                        for (at, &value) in values[block * bm * bk..][..bm * bk].iter().enumerate() {
                             if value != 0.0 {
                                 visit(block_row * bm + at / bk, first_col + at % bk, value);
                             }
@@ -156,10 +126,7 @@ impl Sparse {
     /// # Errors
     /// When a finite value exceeds the range of `T`, or the blocks cannot be addressed or do not fit in
     /// memory.
-    pub fn to_bsr<T: Element>(
-        &self,
-        block: (usize, usize),
-    ) -> Result<(Bsr<T>, FillIn), ConvertError> {
+    pub fn to_bsr<T: Element>(&self, block: (usize, usize)) -> Result<(Bsr<T>, FillIn), ConvertError> {
         let structure = match &self.body {
             Body::Blocks { structure, .. } if structure.block() == block => structure.clone(),
             _ => self.structure(block)?,
@@ -167,15 +134,13 @@ impl Sparse {
         let (bm, bk) = block;
         let (nnzb, true_nnz, dtype) = (structure.nnzb(), self.true_nnz(), T::DTYPE);
         let mut values: Vec<T> = Vec::new();
-        values
-            .try_reserve_exact(structure.stored())
-            .map_err(|_| ConvertError::Memory {
-                true_nnz,
-                nnzb,
-                bm,
-                bk,
-                dtype,
-            })?;
+        values.try_reserve_exact(structure.stored()).map_err(|_| ConvertError::Memory {
+            true_nnz,
+            nnzb,
+            bm,
+            bk,
+            dtype,
+        })?;
         values.resize(structure.stored(), T::ZERO);
 
         let mut out_of_range = None;
@@ -184,8 +149,7 @@ impl Sparse {
             let (block_row, block_col) = (row / bm, col / bk);
             if (block_row, block_col) != (last.0, last.1) {
                 let blocks = structure.blocks_of(block_row);
-                let within = structure.col_idx()[blocks.clone()]
-                    .partition_point(|&c| (c as usize) < block_col);
+                let within = structure.col_idx()[blocks.clone()].partition_point(|&c| (c as usize) < block_col);
                 last = (block_row, block_col, blocks.start + within);
             }
             let rounded = T::from_f64(value);
@@ -199,25 +163,10 @@ impl Sparse {
                 true => "take bf16 or f32, or scale the matrix",
                 false => "scale the matrix",
             };
-            return Err(ConvertError::Range {
-                row,
-                col,
-                value,
-                dtype,
-                largest: T::LARGEST,
-                remedy,
-            });
+            return Err(ConvertError::Range { row, col, value, dtype, largest: T::LARGEST, remedy });
         }
         let stored = structure.stored();
-        Ok((
-            Bsr::from_structure(structure, values)?,
-            FillIn {
-                true_nnz,
-                nnzb,
-                block,
-                stored,
-            },
-        ))
+        Ok((Bsr::from_structure(structure, values)?, FillIn { true_nnz, nnzb, block, stored }))
     }
 
     /// The blocks of size `block` in which an element is listed.
@@ -236,18 +185,13 @@ impl Sparse {
         check_offsets(places.len(), block.0)?;
 
         let mut row_ptr = vec![0; shape.block_rows() + 1];
-        places
-            .iter()
-            .for_each(|(block_row, _)| row_ptr[*block_row as usize + 1] += 1);
+        places.iter().for_each(|(block_row, _)| row_ptr[*block_row as usize + 1] += 1);
         let mut end = 0;
         row_ptr.iter_mut().for_each(|entry| {
             end += *entry;
             *entry = end;
         });
-        let col_idx = places
-            .into_iter()
-            .map(|(_, block_col)| block_col as i32)
-            .collect();
+        let col_idx = places.into_iter().map(|(_, block_col)| block_col as i32).collect();
         Structure::new(self.rows, self.cols, block, row_ptr, col_idx)
     }
 }
@@ -306,26 +250,14 @@ impl FillIn {
     /// `stored / true_nnz`: 1 is a perfect fit, and without nonzeros it is 1 if nothing is stored and infinite
     /// otherwise.
     pub fn ratio(&self) -> f64 {
-        if self.stored == self.true_nnz {
-            1.0
-        } else {
-            self.stored as f64 / self.true_nnz as f64
-        }
+        if self.stored == self.true_nnz { 1.0 } else { self.stored as f64 / self.true_nnz as f64 }
     }
 }
 
 impl fmt::Display for FillIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            true_nnz,
-            nnzb,
-            block: (bm, bk),
-            stored,
-        } = self;
-        write!(
-            f,
-            "{true_nnz} nonzeros in {nnzb} blocks of {bm} x {bk}: {stored} values stored, "
-        )?;
+        let Self { true_nnz, nnzb, block: (bm, bk), stored } = self;
+        write!(f, "{true_nnz} nonzeros in {nnzb} blocks of {bm} x {bk}: {stored} values stored, ")?;
         write!(f, "{:.2} for each nonzero", self.ratio())
     }
 }

@@ -37,11 +37,7 @@ impl Comparison {
     pub fn new(got: &[f64], want: &[f64], cols: usize) -> Result<Self, ReferenceError> {
         let rows = want.len().checked_div(cols).unwrap_or(0);
         if got.len() != want.len() || rows * cols != want.len() {
-            return Err(ReferenceError::Shape {
-                got: got.len(),
-                rows,
-                cols,
-            });
+            return Err(ReferenceError::Shape { got: got.len(), rows, cols });
         }
         Ok(Self::of(rows, cols, |row, col| got[row * cols + col], want))
     }
@@ -50,10 +46,7 @@ impl Comparison {
     ///
     /// # Errors
     /// When the reference has another number of elements.
-    pub fn of_dense<'a, T: Element>(
-        got: impl Into<DenseView<'a, T>>,
-        want: &[f64],
-    ) -> Result<Self, ReferenceError> {
+    pub fn of_dense<'a, T: Element>(got: impl Into<DenseView<'a, T>>, want: &[f64]) -> Result<Self, ReferenceError> {
         let got = got.into();
         let rows: Vec<usize> = (0..got.rows()).collect();
         Self::of_rows(got, &rows, want)
@@ -73,18 +66,10 @@ impl Comparison {
     ) -> Result<Self, ReferenceError> {
         let got = got.into();
         if let Some(at) = rows.iter().position(|&row| row >= got.rows()) {
-            return Err(ReferenceError::Row {
-                at,
-                row: rows[at],
-                rows: got.rows(),
-            });
+            return Err(ReferenceError::Row { at, row: rows[at], rows: got.rows() });
         }
         if rows.len() * got.cols() != want.len() {
-            return Err(ReferenceError::Shape {
-                got: want.len(),
-                rows: rows.len(),
-                cols: got.cols(),
-            });
+            return Err(ReferenceError::Shape { got: want.len(), rows: rows.len(), cols: got.cols() });
         }
         let element = |row: usize, col| got.get(rows[row], col).map_or(f64::NAN, Element::to_f64);
         Ok(Self::of(rows.len(), got.cols(), element, want))
@@ -95,12 +80,7 @@ impl Comparison {
         self.not_finite == 0 && self.relative <= tolerance
     }
 
-    fn of(
-        rows: usize,
-        cols: usize,
-        got: impl Fn(usize, usize) -> f64 + Sync,
-        want: &[f64],
-    ) -> Self {
+    fn of(rows: usize, cols: usize, got: impl Fn(usize, usize) -> f64 + Sync, want: &[f64]) -> Self {
         // Row by row in parallel, then added in order: the same result for any number of threads.
         let parts: Vec<Part> = (0..rows)
             .into_par_iter()
@@ -136,11 +116,7 @@ struct Worst {
 impl Part {
     fn add(&mut self, at: (usize, usize), got: f64, want: f64) {
         let finite = got.is_finite() && want.is_finite();
-        let abs = if finite {
-            (got - want).abs()
-        } else {
-            f64::INFINITY
-        };
+        let abs = if finite { (got - want).abs() } else { f64::INFINITY };
         if finite {
             self.difference += abs * abs;
             self.reference += want * want;
@@ -190,13 +166,8 @@ impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "relative error {:.3e}", self.relative)?;
         if let Some((row, col)) = self.worst {
-            let Self {
-                max_abs, got, want, ..
-            } = self;
-            write!(
-                f,
-                ", largest difference {max_abs:.3e} at row {row}, column {col}: got {got}, want {want}"
-            )?;
+            let Self { max_abs, got, want, .. } = self;
+            write!(f, ", largest difference {max_abs:.3e} at row {row}, column {col}: got {got}, want {want}")?;
         }
         match self.not_finite {
             0 => Ok(()),

@@ -23,9 +23,7 @@ const PANEL: (usize, usize) = (256, 64);
 #[non_exhaustive]
 pub enum ReferenceError {
     /// A and B do not fit together.
-    #[error(
-        "A is {m} x {k}, B is {b_rows} x {n}: the columns of A are the rows of B; give B {k} rows"
-    )]
+    #[error("A is {m} x {k}, B is {b_rows} x {n}: the columns of A are the rows of B; give B {k} rows")]
     Inner {
         /// Rows of A.
         m: usize,
@@ -37,9 +35,7 @@ pub enum ReferenceError {
         n: usize,
     },
     /// A row that the matrix does not have.
-    #[error(
-        "rows[{at}] = {row} is not a row of a matrix with {rows} rows; ask for rows in 0..{rows}"
-    )]
+    #[error("rows[{at}] = {row} is not a row of a matrix with {rows} rows; ask for rows in 0..{rows}")]
     Row {
         /// Position in the list of rows.
         at: usize,
@@ -85,19 +81,10 @@ pub fn multiply_rows<'b, A: Element, B: Element>(
     let b = b.into();
     let n = b.cols();
     if a.cols() != b.rows() {
-        return Err(ReferenceError::Inner {
-            m: a.rows(),
-            k: a.cols(),
-            b_rows: b.rows(),
-            n,
-        });
+        return Err(ReferenceError::Inner { m: a.rows(), k: a.cols(), b_rows: b.rows(), n });
     }
     if let Some(at) = rows.iter().position(|&row| row >= a.rows()) {
-        return Err(ReferenceError::Row {
-            at,
-            row: rows[at],
-            rows: a.rows(),
-        });
+        return Err(ReferenceError::Row { at, row: rows[at], rows: a.rows() });
     }
     let mut product = vec![0.0; rows.len() * n];
     if n == 0 {
@@ -115,11 +102,9 @@ pub fn multiply_rows<'b, A: Element, B: Element>(
             tasks.push((rows, out));
         }
     }
-    tasks
-        .into_par_iter()
-        .for_each_init(Scratch::new, |scratch, (rows, out)| {
-            add_rows(a, b, rows, out, scratch);
-        });
+    tasks.into_par_iter().for_each_init(Scratch::new, |scratch, (rows, out)| {
+        add_rows(a, b, rows, out, scratch);
+    });
     Ok(product)
 }
 
@@ -133,11 +118,7 @@ struct Scratch {
 impl Scratch {
     fn new() -> Self {
         let (width, depth) = PANEL;
-        Self {
-            a: vec![0.0; depth],
-            b: vec![0.0; width * depth],
-            line: vec![0.0; depth],
-        }
+        Self { a: vec![0.0; depth], b: vec![0.0; width * depth], line: vec![0.0; depth] }
     }
 }
 
@@ -163,11 +144,7 @@ fn add_rows<A: Element, B: Element>(
                 for (&row, out) in rows.iter().zip(out.chunks_exact_mut(n)) {
                     let a_row = &a.block_values(block)[(row % bm) * bk + k..][..depth];
                     A::widen(a_row, &mut scratch.a[..depth]);
-                    add_row(
-                        &scratch.a[..depth],
-                        &scratch.b[..width * depth],
-                        &mut out[first_col..][..width],
-                    );
+                    add_row(&scratch.a[..depth], &scratch.b[..width * depth], &mut out[first_col..][..width]);
                 }
             }
         }
@@ -192,10 +169,7 @@ fn widen_panel<'p, B: Element>(
         bsr_codegen::Layout::ColMajor => {
             for j in 0..panel[0].len() {
                 B::widen(&b.line(first_col + j)[first_row..][..line.len()], line);
-                panel
-                    .iter_mut()
-                    .zip(&*line)
-                    .for_each(|(out, &value)| out[j] = value);
+                panel.iter_mut().zip(&*line).for_each(|(out, &value)| out[j] = value);
             }
         }
     }
@@ -211,13 +185,7 @@ fn add_row(a: &[f32], panel: &[f32], out: &mut [f64]) {
         let (b01, b23) = b.split_at(2 * width);
         let ((b0, b1), (b2, b3)) = (b01.split_at(width), b23.split_at(width));
         for ((((sum, &b0), &b1), &b2), &b3) in out.iter_mut().zip(b0).zip(b1).zip(b2).zip(b3) {
-            let sum = (
-                sum,
-                f64::from(b0),
-                f64::from(b1),
-                f64::from(b2),
-                f64::from(b3),
-            );
+            let sum = (sum, f64::from(b0), f64::from(b1), f64::from(b2), f64::from(b3));
             *sum.0 = *sum.0 + a0 * sum.1 + a1 * sum.2 + a2 * sum.3 + a3 * sum.4;
         }
     }

@@ -139,12 +139,7 @@ fn tile_rows(tile: &ClusterTile, row_ptr: &[i32], m: usize) -> Vec<Tile> {
             let c_row = block_row as u32 * tile.block_rows + slice;
             if (c_row as usize) < m {
                 tiles.push(Tile {
-                    item: WorkItem {
-                        c_row,
-                        c_col: 0,
-                        a_row: first * tile.block_rows + slice,
-                        blocks,
-                    },
+                    item: WorkItem { c_row, c_col: 0, a_row: first * tile.block_rows + slice, blocks },
                     cost: u64::from(blocks.div_ceil(slots).max(1) * steps) + TILE_COST,
                 });
             }

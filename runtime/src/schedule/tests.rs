@@ -33,11 +33,9 @@ fn loads(work: &WorkPlan) -> (u64, u64) {
 
 #[test]
 fn every_tile_is_dealt_once() {
-    for text in [
-        "bm = 128, bn = 256, bk = 64",
-        "bm = 512, bn = 128, bk = 112",
-        "bm = 64, bn = 64, bk = 64, schedule = strided",
-    ] {
+    for text in
+        ["bm = 128, bn = 256, bk = 64", "bm = 512, bn = 128, bk = 112", "bm = 64, bn = 64, bk = 64, schedule = strided"]
+    {
         let plan = plan(text);
         let tile = plan.cluster_tile();
         let lengths: Vec<i32> = (0..9).map(|i| i * 5 % 7).collect();
@@ -45,18 +43,11 @@ fn every_tile_is_dealt_once() {
         let work = WorkPlan::new(&plan, &structure, 1000, 132);
         let tiles: HashSet<(u32, u32)> = work.items.iter().map(|i| (i.c_row, i.c_col)).collect();
         let expected = structure.rows().div_ceil(tile.rows as usize) * 1000_usize.div_ceil(tile.columns as usize);
-        assert_eq!(
-            (tiles.len(), work.items.len()),
-            (expected, expected),
-            "{text}"
-        );
+        assert_eq!((tiles.len(), work.items.len()), (expected, expected), "{text}");
         for item in &work.items {
             let block_row = (item.c_row / tile.block_rows) as usize;
             assert_eq!(item.blocks, lengths[block_row] as u32);
-            assert_eq!(
-                item.a_row / tile.block_rows,
-                structure.row_ptr()[block_row] as u32
-            );
+            assert_eq!(item.a_row / tile.block_rows, structure.row_ptr()[block_row] as u32);
             assert_eq!(item.a_row % tile.block_rows, item.c_row % tile.block_rows);
         }
     }
@@ -68,16 +59,10 @@ fn uneven_rows_are_balanced() {
     let lengths: Vec<i32> = (0..64).map(|i| 8 + i * 37 % 17).collect();
     let (most, average) = loads(&WorkPlan::new(&plan, &structure(&plan, &lengths, 0), 8192, 132));
     assert!(most - average <= average / 50, "{most} against {average} on average");
-    let strided = KernelSpec {
-        schedule: Some(bsr_codegen::Schedule::Strided),
-        ..*plan.spec()
-    };
+    let strided = KernelSpec { schedule: Some(bsr_codegen::Schedule::Strided), ..*plan.spec() };
     let strided = Plan::new(&strided, &Arch::SM_90A).expect("a plan");
     let (most_strided, _) = loads(&WorkPlan::new(&strided, &structure(&strided, &lengths, 0), 8192, 132));
-    assert!(
-        most < most_strided,
-        "balancing did not help: {most} >= {most_strided}"
-    );
+    assert!(most < most_strided, "balancing did not help: {most} >= {most_strided}");
 }
 
 #[test]
@@ -115,15 +100,7 @@ fn no_more_clusters_than_tiles() {
     let plan = plan("bm = 64, bn = 64, bk = 64");
     let work = WorkPlan::new(&plan, &structure(&plan, &[0], 0), 1, 132);
     assert_eq!(work.offsets, [0, 1]);
-    assert_eq!(
-        work.items,
-        [WorkItem {
-            c_row: 0,
-            c_col: 0,
-            a_row: 0,
-            blocks: 0
-        }]
-    );
+    assert_eq!(work.items, [WorkItem { c_row: 0, c_col: 0, a_row: 0, blocks: 0 }]);
     let nothing = Structure::empty(0, 64, (64, 64)).expect("an empty structure");
     assert_eq!(WorkPlan::new(&plan, &nothing, 64, 132).items, []);
 }

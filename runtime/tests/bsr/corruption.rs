@@ -5,11 +5,7 @@ use bsr_runtime::BsrError;
 use crate::parts::Parts;
 
 /// A name, what it does (`None` where the matrix offers no place for it), and the error that must name it.
-pub(crate) type Corruption = (
-    &'static str,
-    fn(&mut Parts) -> Option<()>,
-    fn(&BsrError) -> bool,
-);
+pub(crate) type Corruption = (&'static str, fn(&mut Parts) -> Option<()>, fn(&BsrError) -> bool);
 
 /// One corruption for every fact that is checked.
 pub(crate) const CORRUPTIONS: [Corruption; 16] = [
@@ -37,11 +33,7 @@ pub(crate) const CORRUPTIONS: [Corruption; 16] = [
         },
         |e| matches!(e, BsrError::TooLarge { what: "rows", .. }),
     ),
-    (
-        "row_ptr too short",
-        |p| p.row_ptr.pop().map(drop),
-        |e| matches!(e, BsrError::RowPtrLength { .. }),
-    ),
+    ("row_ptr too short", |p| p.row_ptr.pop().map(drop), |e| matches!(e, BsrError::RowPtrLength { .. })),
     (
         "row_ptr too long",
         |p| {
@@ -64,16 +56,7 @@ pub(crate) const CORRUPTIONS: [Corruption; 16] = [
             *p.row_ptr.get_mut(1)? = -1;
             Some(())
         },
-        |e| {
-            matches!(
-                e,
-                BsrError::RowPtrDecreasing {
-                    block_row: 0,
-                    end: -1,
-                    ..
-                }
-            )
-        },
+        |e| matches!(e, BsrError::RowPtrDecreasing { block_row: 0, end: -1, .. }),
     ),
     (
         "row_ptr decreasing",
@@ -98,16 +81,7 @@ pub(crate) const CORRUPTIONS: [Corruption; 16] = [
             *p.col_idx.first_mut()? = -1;
             Some(())
         },
-        |e| {
-            matches!(
-                e,
-                BsrError::ColumnOutOfRange {
-                    at: 0,
-                    column: -1,
-                    ..
-                }
-            )
-        },
+        |e| matches!(e, BsrError::ColumnOutOfRange { at: 0, column: -1, .. }),
     ),
     (
         "column too large",
@@ -135,11 +109,7 @@ pub(crate) const CORRUPTIONS: [Corruption; 16] = [
         },
         |e| matches!(e, BsrError::Duplicate { .. }),
     ),
-    (
-        "a value missing",
-        |p| p.values.pop().map(drop),
-        |e| matches!(e, BsrError::ValuesLength { .. }),
-    ),
+    ("a value missing", |p| p.values.pop().map(drop), |e| matches!(e, BsrError::ValuesLength { .. })),
     (
         "a value too many",
         |p| {

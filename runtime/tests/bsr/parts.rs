@@ -15,31 +15,15 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// The blocks whose flag is set, row by row; every element inside the matrix is its place plus one.
-    pub(crate) fn new(
-        rows: usize,
-        cols: usize,
-        block: (usize, usize),
-        stored: impl Fn(usize) -> bool,
-    ) -> Self {
+    pub(crate) fn new(rows: usize, cols: usize, block: (usize, usize), stored: impl Fn(usize) -> bool) -> Self {
         let (bm, bk) = block;
-        let mut parts = Self {
-            rows,
-            cols,
-            block,
-            row_ptr: vec![0],
-            col_idx: vec![],
-            values: vec![],
-        };
+        let mut parts = Self { rows, cols, block, row_ptr: vec![0], col_idx: vec![], values: vec![] };
         let block_cols = cols.div_ceil(bk);
         for i in 0..rows.div_ceil(bm) {
             for j in (0..block_cols).filter(|j| stored(i * block_cols + j)) {
                 parts.col_idx.push(j as i32);
                 for (row, col) in (0..bm * bk).map(|at| (i * bm + at / bk, j * bk + at % bk)) {
-                    parts.values.push(if row < rows && col < cols {
-                        (row * cols + col + 1) as f32
-                    } else {
-                        0.0
-                    });
+                    parts.values.push(if row < rows && col < cols { (row * cols + col + 1) as f32 } else { 0.0 });
                 }
             }
             parts.row_ptr.push(parts.col_idx.len() as i32);
@@ -48,14 +32,7 @@ impl Parts {
     }
 
     pub(crate) fn build(self) -> Result<Bsr<f32>, BsrError> {
-        Bsr::new(
-            self.rows,
-            self.cols,
-            self.block,
-            self.row_ptr,
-            self.col_idx,
-            self.values,
-        )
+        Bsr::new(self.rows, self.cols, self.block, self.row_ptr, self.col_idx, self.values)
     }
 
     /// Two block rows of 2 x 3 blocks over 3 x 7 elements: blocks at (0, 0), (0, 2), (1, 1), (1, 2).
@@ -65,10 +42,7 @@ impl Parts {
 
     /// The position of a column index that follows another in its block row.
     pub(crate) fn neighbours(&self) -> Option<usize> {
-        let long = self
-            .row_ptr
-            .windows(2)
-            .find(|ends| ends[1] - ends[0] >= 2)?;
+        let long = self.row_ptr.windows(2).find(|ends| ends[1] - ends[0] >= 2)?;
         Some(long[0] as usize + 1)
     }
 

@@ -11,14 +11,8 @@ fn the_example_is_what_it_says() {
     let a = Parts::example().build().unwrap();
     assert_eq!((a.rows(), a.cols(), a.block()), (3, 7, (2, 3)));
     assert_eq!((a.block_rows(), a.block_cols(), a.nnzb()), (2, 3, 4));
-    assert_eq!(
-        (a.row_ptr(), a.col_idx()),
-        (&[0, 2, 4][..], &[0, 2, 1, 2][..])
-    );
-    assert_eq!(
-        (a.blocks_of(1), a.row_lengths().collect::<Vec<_>>()),
-        (2..4, vec![2, 2])
-    );
+    assert_eq!((a.row_ptr(), a.col_idx()), (&[0, 2, 4][..], &[0, 2, 1, 2][..]));
+    assert_eq!((a.blocks_of(1), a.row_lengths().collect::<Vec<_>>()), (2..4, vec![2, 2]));
     assert_eq!(a.block_values(1), [7.0, 0.0, 0.0, 14.0, 0.0, 0.0]);
     assert_eq!(a.density(), 4.0 / 6.0);
     assert_eq!(a.executed_flops(10), 2 * 4 * 2 * 3 * 10);
@@ -29,14 +23,8 @@ fn matrices_without_blocks_are_matrices() {
     for (rows, cols) in [(0, 0), (0, 9), (9, 0), (9, 9)] {
         let a = Parts::new(rows, cols, (4, 2), |_| false).build().unwrap();
         assert_eq!((a.nnzb(), a.density(), a.executed_flops(5)), (0, 0.0, 0));
-        assert_eq!(
-            a.to_dense(Layout::RowMajor).to_f64(),
-            vec![0.0; rows * cols]
-        );
-        assert_eq!(
-            Bsr::from_dense(&a.to_dense(Layout::ColMajor), (4, 2), 0.0).unwrap(),
-            a
-        );
+        assert_eq!(a.to_dense(Layout::RowMajor).to_f64(), vec![0.0; rows * cols]);
+        assert_eq!(Bsr::from_dense(&a.to_dense(Layout::ColMajor), (4, 2), 0.0).unwrap(), a);
     }
 }
 
@@ -119,21 +107,9 @@ fn offsets_beyond_32_bits_are_refused() {
     // 2048 blocks of 2^20 rows: exactly 2^31 value rows, one too many.
     let columns = |count: usize| (0..count as i32).map(|at| at % 2).collect::<Vec<_>>();
     let row_ptr: Vec<i32> = (0..=1024).map(|row| row * 2).collect();
-    let refused =
-        Structure::new(1 << 30, 2, (1 << 20, 1), row_ptr.clone(), columns(2048)).unwrap_err();
-    assert_eq!(
-        refused,
-        BsrError::OffsetOverflow {
-            nnzb: 2048,
-            bm: 1 << 20
-        }
-    );
-    assert!(
-        refused
-            .to_string()
-            .contains("2048 * 1048576 = 2147483648 value rows"),
-        "{refused}"
-    );
+    let refused = Structure::new(1 << 30, 2, (1 << 20, 1), row_ptr.clone(), columns(2048)).unwrap_err();
+    assert_eq!(refused, BsrError::OffsetOverflow { nnzb: 2048, bm: 1 << 20 });
+    assert!(refused.to_string().contains("2048 * 1048576 = 2147483648 value rows"), "{refused}");
 
     let one_less: Vec<i32> = row_ptr.into_iter().map(|end| end.min(2047)).collect();
     assert!(Structure::new(1 << 30, 2, (1 << 20, 1), one_less, columns(2047)).is_ok());

@@ -13,27 +13,15 @@ fn nan_and_infinity_are_values_like_others_inside_the_matrix() {
     let a = parts.build().unwrap();
     assert!(a.values()[0].is_nan());
     // A block of NaN is not a block of zeros.
-    let nan = Dense::from_fn(4, 4, Layout::RowMajor, |row, _| {
-        if row < 2 { f16::NAN } else { f16::ZERO }
-    });
-    assert_eq!(
-        Bsr::from_dense(&nan, (2, 4), 1e9).unwrap().row_ptr(),
-        [0, 1, 1]
-    );
+    let nan = Dense::from_fn(4, 4, Layout::RowMajor, |row, _| if row < 2 { f16::NAN } else { f16::ZERO });
+    assert_eq!(Bsr::from_dense(&nan, (2, 4), 1e9).unwrap().row_ptr(), [0, 1, 1]);
 }
 
 #[test]
 fn a_threshold_keeps_blocks_whole() {
-    let dense = Dense::from_fn(4, 6, Layout::ColMajor, |row, col| {
-        (row * 6 + col) as f32 / 10.0
-    });
+    let dense = Dense::from_fn(4, 6, Layout::ColMajor, |row, col| (row * 6 + col) as f32 / 10.0);
     // The largest values of the blocks are 0.8, 1.1, 2.0 and 2.3.
-    let kept = |threshold| {
-        Bsr::from_dense(&dense, (2, 3), threshold)
-            .unwrap()
-            .col_idx()
-            .to_vec()
-    };
+    let kept = |threshold| Bsr::from_dense(&dense, (2, 3), threshold).unwrap().col_idx().to_vec();
     assert_eq!(kept(1.0), [1, 0, 1]);
     assert_eq!(kept(2.1), [1]);
     assert_eq!(kept(-1.0), [0, 1, 0, 1]);
@@ -41,18 +29,8 @@ fn a_threshold_keeps_blocks_whole() {
     assert_eq!(a.values(), [1.5, 1.6, 1.7, 2.1, 2.2, 2.3]);
 
     let refused = Bsr::from_dense_mask(&dense, (2, 3), &[true; 3]).unwrap_err();
-    assert_eq!(
-        refused,
-        BsrError::MaskLength {
-            got: 3,
-            block_rows: 2,
-            block_cols: 2
-        }
-    );
-    assert_eq!(
-        Bsr::from_dense(&dense, (0, 3), 0.0).unwrap_err(),
-        BsrError::ZeroBlock { bm: 0, bk: 3 }
-    );
+    assert_eq!(refused, BsrError::MaskLength { got: 3, block_rows: 2, block_cols: 2 });
+    assert_eq!(Bsr::from_dense(&dense, (0, 3), 0.0).unwrap_err(), BsrError::ZeroBlock { bm: 0, bk: 3 });
 }
 
 #[test]
@@ -72,12 +50,7 @@ fn casting_keeps_the_blocks_and_rounds_the_values() {
         assert_eq!(*narrow, bf16::from_f32(*wide));
     }
     let large = Parts::new(1, 1, (1, 1), |_| true);
-    let large = Parts {
-        values: vec![1e6],
-        ..large
-    }
-    .build()
-    .unwrap();
+    let large = Parts { values: vec![1e6], ..large }.build().unwrap();
     assert_eq!(large.cast::<f16>().values(), [f16::INFINITY]);
 }
 
@@ -94,12 +67,7 @@ fn generated_values_are_normal_inside_and_zero_outside() {
     let (structure, values) = a.clone().into_parts();
     assert_eq!(Bsr::from_structure(structure, values).as_ref(), Ok(&a));
 
-    let drawn: Vec<f64> = a
-        .values()
-        .iter()
-        .map(|v| v.to_f64())
-        .filter(|v| *v != 0.0)
-        .collect();
+    let drawn: Vec<f64> = a.values().iter().map(|v| v.to_f64()).filter(|v| *v != 0.0).collect();
     let variance = drawn.iter().map(|v| v * v).sum::<f64>() / drawn.len() as f64;
     assert!((variance - 1.0).abs() < 0.02, "variance {variance}");
     // B of the same seed is another draw.

@@ -15,10 +15,7 @@ fn product(a: &Dense<impl Element>, b: &Dense<impl Element>) -> Vec<f64> {
     let mut c = vec![0.0; a.len() / k * n];
     for (c_row, a_row) in c.chunks_mut(n).zip(a.chunks(k)) {
         for (&factor, b_row) in a_row.iter().zip(b.chunks(n)) {
-            c_row
-                .iter_mut()
-                .zip(b_row)
-                .for_each(|(sum, x)| *sum += factor * x);
+            c_row.iter_mut().zip(b_row).for_each(|(sum, x)| *sum += factor * x);
         }
     }
     c
@@ -42,23 +39,16 @@ fn worst_error<T: Element + Plain, C: Element + Plain>(
     let a = Dense::<T>::normal(m, k, layouts[0], 1);
     let b = Dense::<T>::normal(k, n, layouts[1], 2);
     let want = product(&a, &b);
-    let (a, b) = (
-        DeviceDense::upload(device, &a).unwrap(),
-        DeviceDense::upload(device, &b).unwrap(),
-    );
+    let (a, b) = (DeviceDense::upload(device, &a).unwrap(), DeviceDense::upload(device, &b).unwrap());
     let mut c = DeviceDense::<C>::zeros(device, m, n, layouts[2]).unwrap();
     let problem = DenseProblem::new((m, n, k), (T::DTYPE, C::DTYPE), layouts);
-    assert_eq!(
-        (problem.lda, problem.ldb, problem.ldc),
-        (a.ld(), b.ld(), c.ld())
-    );
+    assert_eq!((problem.lda, problem.ldb, problem.ldc), (a.ld(), b.ld(), c.ld()));
     let plan = library.plan(&problem).unwrap();
     let stream = Stream::new(device).unwrap();
     (0..plan.algorithms()).fold(0.0, |worst, index| {
         c.fill_bytes(0xFF).unwrap();
         // SAFETY: the matrices are those of the problem and live until the download below.
-        unsafe { plan.launch_algorithm(index, stream.handle(), a.ptr(), b.ptr(), c.ptr()) }
-            .unwrap();
+        unsafe { plan.launch_algorithm(index, stream.handle(), a.ptr(), b.ptr(), c.ptr()) }.unwrap();
         let got = c.download_on(stream.handle()).unwrap().to_f64();
         relative_error(&got, &want).max(worst)
     })
@@ -97,25 +87,15 @@ fn candidates_take_turns_and_the_dense_baseline_tunes() {
     let Some((_turn, device)) = device() else {
         return;
     };
-    let function = Module::load(&device, RANKS)
-        .unwrap()
-        .function("ranks")
-        .unwrap();
+    let function = Module::load(&device, RANKS).unwrap().function("ranks").unwrap();
     let (small, large) = (
         DeviceBuffer::<u32>::zeroed(&device, 1 << 12).unwrap(),
         DeviceBuffer::<u32>::zeroed(&device, 1 << 28).unwrap(),
     );
-    let opts = InterleaveOptions {
-        max_repeats: 60,
-        ..InterleaveOptions::default()
-    };
+    let opts = InterleaveOptions { max_repeats: 60, ..InterleaveOptions::default() };
     let mut candidates = [
-        Candidate::new("small", |stream: StreamRef<'_>| {
-            launch_ranks(&function, &small, 1, 1, stream)
-        }),
-        Candidate::new("large", |stream: StreamRef<'_>| {
-            launch_ranks(&function, &large, 1, 1, stream)
-        }),
+        Candidate::new("small", |stream: StreamRef<'_>| launch_ranks(&function, &small, 1, 1, stream)),
+        Candidate::new("large", |stream: StreamRef<'_>| launch_ranks(&function, &large, 1, 1, stream)),
     ];
     let timings = interleave(&mut candidates, &opts, &device).unwrap();
     for timing in &timings {
@@ -125,33 +105,22 @@ fn candidates_take_turns_and_the_dense_baseline_tunes() {
     assert_eq!(timings[0].samples_us.len(), timings[1].samples_us.len());
     let (small_us, large_us) = (timings[0].median_us(), timings[1].median_us());
     // 1 GiB takes at least 100 us on any GPU.
-    assert!(
-        small_us > 0.5 && small_us < 50.0 && large_us > 100.0,
-        "{small_us} {large_us}"
-    );
+    assert!(small_us > 0.5 && small_us < 50.0 && large_us > 100.0, "{small_us} {large_us}");
 
-    let mut failing = [Candidate::new("failing", |_: StreamRef<'_>| {
-        Err(GpuError::NoDevice)
-    })];
+    let mut failing = [Candidate::new("failing", |_: StreamRef<'_>| Err(GpuError::NoDevice))];
     assert!(interleave(&mut failing, &opts, &device).is_err());
 
     let library = match CublasLt::new(&device) {
         Err(error @ GpuError::NoCublasLt) => return skip(&error.to_string()),
         library => library.unwrap(),
     };
-    let problem = DenseProblem::new(
-        (4096, 4096, 1024),
-        (Dtype::F16, Dtype::F16),
-        [Layout::RowMajor; 3],
-    );
+    let problem = DenseProblem::new((4096, 4096, 1024), (Dtype::F16, Dtype::F16), [Layout::RowMajor; 3]);
     let mut dense = DenseBaseline::new(&library, &problem, 0).unwrap();
     let tuned = dense.tune(&device, &opts).unwrap();
     for timing in &tuned {
         let rate = timing.tflops(problem.flops());
         tell(format_args!("{rate:.1} TFLOP/s: {}", timing.name));
     }
-    let fastest = tuned
-        .iter()
-        .min_by(|x, y| x.median_us().total_cmp(&y.median_us()));
+    let fastest = tuned.iter().min_by(|x, y| x.median_us().total_cmp(&y.median_us()));
     assert_eq!(fastest.unwrap().name, dense.algorithm());
 }

@@ -6,16 +6,13 @@
 mod dense_library;
 mod launches;
 mod matrices;
-mod tensor_maps;
 
 use std::ffi::c_void;
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use bsr_runtime::gpu::{
-    Device, DeviceBuffer, Function, GpuError, LaunchDims, StreamRef, launch_params,
-};
+use bsr_runtime::gpu::{Device, DeviceBuffer, Function, GpuError, LaunchDims, StreamRef, launch_params};
 
 /// Three launch parameters, 128 threads a block, any cluster.
 const RANKS: &str = include_str!("../ptx/ranks.ptx");
@@ -28,10 +25,7 @@ fn device() -> Option<(MutexGuard<'static, ()>, Device)> {
     match DEVICE.get_or_init(|| Device::open(0).map_err(|error| error.to_string())) {
         Ok(device) => Some((turn, device.clone())),
         Err(error) => {
-            assert!(
-                std::env::var_os("BSR_REQUIRE_GPU").is_none(),
-                "BSR_REQUIRE_GPU is set: {error}"
-            );
+            assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set: {error}");
             skip(&format!("no CUDA device ({})", first_line(error)));
             None
         }
@@ -68,12 +62,7 @@ fn launch_ranks(
 ) -> Result<(), GpuError> {
     let (ptr, count) = (out.ptr(), out.len() as u32);
     let grid = count.div_ceil(128).next_multiple_of(cluster);
-    let dims = LaunchDims {
-        grid,
-        block: 128,
-        cluster,
-        shared_bytes: 0,
-    };
+    let dims = LaunchDims { grid, block: 128, cluster, shared_bytes: 0 };
     // SAFETY: the kernel takes a pointer, a length and a factor; every test waits before it drops `out`.
     unsafe {
         let mut params = [address(&ptr), address(&count), address(&scale)];

@@ -1,8 +1,6 @@
 //! Devices, memory, matrices, streams and events.
 
-use bsr_runtime::gpu::{
-    Device, DeviceBsr, DeviceBuffer, DeviceDense, Event, Fingerprint, GpuError, Stream,
-};
+use bsr_runtime::gpu::{Device, DeviceBsr, DeviceBuffer, DeviceDense, Event, Fingerprint, GpuError, Stream};
 use bsr_runtime::{Bsr, Dense, Layout, Pattern};
 use half::{bf16, f16};
 
@@ -23,14 +21,8 @@ fn a_device_knows_itself() {
     let (major, minor) = info.compute_capability;
     device.check_target(&format!("sm_{major}{minor}a")).unwrap();
     let other = device.check_target("sm_75a").unwrap_err().to_string();
-    assert!(
-        other.contains("sm_75a") && other.contains(&info.name),
-        "{other}"
-    );
-    assert!(matches!(
-        Device::open(4096),
-        Err(GpuError::NoSuchDevice { ordinal: 4096, .. })
-    ));
+    assert!(other.contains("sm_75a") && other.contains(&info.name), "{other}");
+    assert!(matches!(Device::open(4096), Err(GpuError::NoSuchDevice { ordinal: 4096, .. })));
 }
 
 #[test]
@@ -45,33 +37,18 @@ fn what_goes_up_comes_down() {
 
     let stream = Stream::new(&device).unwrap();
     buffer.fill_bytes_on(0xFF, stream.handle()).unwrap();
-    assert!(
-        buffer
-            .to_vec_on(stream.handle())
-            .unwrap()
-            .iter()
-            .all(|x| x.is_nan())
-    );
+    assert!(buffer.to_vec_on(stream.handle()).unwrap().iter().all(|x| x.is_nan()));
     buffer.upload_on(&host, stream.handle()).unwrap();
     assert_eq!(buffer.to_vec().unwrap(), host);
     buffer.fill_bytes(0).unwrap();
     assert_eq!(buffer.to_vec().unwrap(), vec![0.0; host.len()]);
 
     let short = buffer.upload_on(&host[1..], stream.handle());
-    assert!(matches!(
-        short,
-        Err(GpuError::Length {
-            host: 100_002,
-            device: 100_003
-        })
-    ));
+    assert!(matches!(short, Err(GpuError::Length { host: 100_002, device: 100_003 })));
     let empty = DeviceBuffer::<u32>::from_slice(&device, &[]).unwrap();
     assert!(empty.is_empty() && empty.ptr() != 0 && empty.to_vec().unwrap().is_empty());
     let too_much = DeviceBuffer::<u8>::uninit(&device, 1 << 42);
-    assert!(
-        matches!(too_much, Err(GpuError::OutOfMemory { .. })),
-        "{too_much:?}"
-    );
+    assert!(matches!(too_much, Err(GpuError::OutOfMemory { .. })), "{too_much:?}");
 }
 
 #[test]
@@ -88,14 +65,7 @@ fn matrices_go_up_and_come_down() {
             let mut zeros = DeviceDense::<f32>::zeros(&device, rows, cols, layout).unwrap();
             assert!(zeros.download().unwrap().to_f64().iter().all(|&x| x == 0.0));
             zeros.fill_bytes(0xFF).unwrap();
-            assert!(
-                zeros
-                    .download()
-                    .unwrap()
-                    .to_f64()
-                    .iter()
-                    .all(|x| x.is_nan())
-            );
+            assert!(zeros.download().unwrap().to_f64().iter().all(|x| x.is_nan()));
         }
         // Lines that do not lie a multiple of 16 bytes apart, and memory after the last line.
         let data: Vec<f16> = (0..1000).map(|i| f16::from_f64(f64::from(i))).collect();
@@ -104,18 +74,14 @@ fn matrices_go_up_and_come_down() {
         assert_eq!(up.ld(), 16);
         assert_eq!(up.download().unwrap().to_f64(), odd.to_f64());
         // SAFETY: the memory is that of `up`, which outlives the view.
-        let view =
-            unsafe { DeviceDense::<f16>::from_raw(up.ptr(), 9, 9, layout, up.ld()) }.unwrap();
+        let view = unsafe { DeviceDense::<f16>::from_raw(up.ptr(), 9, 9, layout, up.ld()) }.unwrap();
         assert_eq!(view.ptr(), up.ptr());
         assert!(matches!(view.download(), Err(GpuError::ForeignMemory)));
     }
 
     let host = Bsr::<f16>::generate(Pattern::TopK(3), 200, 300, (64, 48), 1).unwrap();
     let up = DeviceBsr::upload(&device, &host).unwrap();
-    assert_eq!(
-        (up.rows(), up.cols(), up.block(), up.nnzb()),
-        (200, 300, (64, 48), host.nnzb())
-    );
+    assert_eq!((up.rows(), up.cols(), up.block(), up.nnzb()), (200, 300, (64, 48), host.nnzb()));
     assert_eq!(up.row_ptr(), host.row_ptr());
     assert_eq!(up.col_idx().to_vec().unwrap(), host.col_idx());
     assert_eq!(up.values().to_vec().unwrap(), host.values());

@@ -16,7 +16,7 @@ use crate::{device, tell};
 const SPECS: [&str; 3] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 64, bn = 64, bk = 16",
-    "bm = 192, bn = 256, bk = 64, consumers = 3, c_layout = col",
+    "bm = 192, bn = 192, bk = 64, consumers = 3, c_layout = col",
 ];
 
 /// A kernel with its operands and a place for its result.

@@ -27,7 +27,7 @@ macro_rules! poison {
 }
 poison!(f16, bf16, f32);
 
-/// A matrix whose lines lie further apart than they must, with memory before and after it: all of it poisoned.
+/// A matrix whose lines lie further apart than they must (if they end on a 16-byte boundary), with memory before and after it: all of it poisoned.
 #[derive(Debug)]
 pub(crate) struct Walled<T: Poison> {
     memory: DeviceBuffer<T>,
@@ -38,7 +38,9 @@ impl<T: Poison> Walled<T> {
     /// Poisoned inside as well.
     pub(crate) fn poisoned(device: &Device, (rows, cols): (usize, usize), layout: Layout) -> Result<Self, Failure> {
         let (lines, line) = lines_of(rows, cols, layout);
-        let ld = Dense::<T>::padded_ld(line) + LONGER / size_of::<T>();
+        // A line that ends between 16-byte boundaries has no room beside its padding: the padding is C's to write.
+        let padded = Dense::<T>::padded_ld(line);
+        let ld = if padded == line { padded + LONGER / size_of::<T>() } else { padded };
         let mut memory = DeviceBuffer::uninit(device, WALL + lines * ld + WALL)?;
         memory.fill_bytes(0xFF)?;
         let first = memory.ptr() + (WALL * size_of::<T>()) as u64;
@@ -88,7 +90,7 @@ impl<T: Poison> Walled<T> {
         let (lines, line) = lines_of(rows, cols, layout);
         let inside = |at: usize| {
             let from_first = at.checked_sub(WALL);
-            from_first.is_some_and(|at| at / ld < lines && at % ld < line)
+            from_first.is_some_and(|at| at / ld < lines && at % ld < Dense::<T>::padded_ld(line))
         };
         let spilt = |at: &usize| !inside(*at) && !all[*at].is_poison();
         let mut outside = (0..all.len()).filter(spilt);

@@ -12,13 +12,8 @@ use crate::{data, elements, mtx};
 
 /// The text of a general real file.
 fn written(rows: usize, cols: usize, elements: &[(usize, usize, f64)]) -> String {
-    let mut text = format!(
-        "%%MatrixMarket matrix coordinate real general\n{rows} {cols} {}\n",
-        elements.len()
-    );
-    elements
-        .iter()
-        .for_each(|(r, c, v)| writeln!(text, "{} {} {v:e}", r + 1, c + 1).unwrap());
+    let mut text = format!("%%MatrixMarket matrix coordinate real general\n{rows} {cols} {}\n", elements.len());
+    elements.iter().for_each(|(r, c, v)| writeln!(text, "{} {} {v:e}", r + 1, c + 1).unwrap());
     text
 }
 
@@ -75,19 +70,13 @@ proptest! {
 /// Every reader answers: a matrix that can be blocked, or an error that names the file.
 fn answer_all(bytes: &[u8]) {
     let file = Path::new("some.file");
-    let answers = [
-        read::parse_mtx(bytes, file),
-        read::parse_smtx(bytes, file, 0),
-        read::parse_npz(Cursor::new(bytes), file),
-    ];
+    let answers =
+        [read::parse_mtx(bytes, file), read::parse_smtx(bytes, file, 0), read::parse_npz(Cursor::new(bytes), file)];
     for answer in answers {
         match answer {
             Ok(sparse) => {
                 let blocked: Result<(Bsr<f32>, _), _> = sparse.to_bsr((16, 16));
-                assert!(
-                    matches!(blocked, Ok(_) | Err(ConvertError::Range { .. })),
-                    "{blocked:?}"
-                );
+                assert!(matches!(blocked, Ok(_) | Err(ConvertError::Range { .. })), "{blocked:?}");
             }
             Err(error) => assert!(error.to_string().starts_with("some.file"), "{error}"),
         }

@@ -19,14 +19,8 @@ fn a_stiffness_matrix_is_read_whole_and_symmetric() {
     let dense = a.to_dense(Layout::RowMajor);
     assert_eq!(dense.get(0, 0), Some(277_281_165.182_048_f32));
     assert!((0..2003).all(|r| (0..r).all(|c| dense.get(r, c) == dense.get(c, r))));
-    assert_eq!(
-        (fill_in.nnzb(), fill_in.stored()),
-        (a.nnzb(), a.values().len())
-    );
-    assert_eq!(
-        fill_in.true_nnz(),
-        a.values().iter().filter(|v| **v != 0.0).count()
-    );
+    assert_eq!((fill_in.nnzb(), fill_in.stored()), (a.nnzb(), a.values().len()));
+    assert_eq!(fill_in.true_nnz(), a.values().iter().filter(|v| **v != 0.0).count());
     assert_eq!(fill_in.ratio(), a.values().len() as f64 / 83_883.0);
 }
 
@@ -34,60 +28,28 @@ fn a_stiffness_matrix_is_read_whole_and_symmetric() {
 fn values_beyond_the_element_type_are_refused_and_can_be_scaled() {
     let sparse = read::load(data("bcsstk13.mtx"), 0).unwrap();
     let refused = sparse.to_bsr::<f16>((64, 64)).unwrap_err();
-    assert!(
-        matches!(
-            refused,
-            ConvertError::Range {
-                row: 0,
-                col: 0,
-                dtype: Dtype::F16,
-                ..
-            }
-        ),
-        "{refused}"
-    );
-    assert!(
-        refused
-            .to_string()
-            .ends_with("take bf16 or f32, or scale the matrix"),
-        "{refused}"
-    );
+    assert!(matches!(refused, ConvertError::Range { row: 0, col: 0, dtype: Dtype::F16, .. }), "{refused}");
+    assert!(refused.to_string().ends_with("take bf16 or f32, or scale the matrix"), "{refused}");
     assert!(sparse.to_bsr::<bf16>((64, 64)).is_ok());
 
     let factor = 1.0 / sparse.largest();
     let (a, _) = sparse.scaled(factor).to_bsr::<f16>((64, 64)).unwrap();
-    assert_eq!(
-        a.values().iter().copied().fold(f16::ZERO, f16::max),
-        f16::ONE
-    );
+    assert_eq!(a.values().iter().copied().fold(f16::ZERO, f16::max), f16::ONE);
 }
 
 #[test]
 fn a_pruned_layer_is_read_with_drawn_values() {
     let path = data("dlmc_transformer_magnitude_0.98_ffn1.smtx");
     let (a, fill_in) = read::open::<f16>(&path, (32, 32), 7).unwrap();
-    assert_eq!(
-        (a.rows(), a.cols(), fill_in.true_nnz()),
-        (2048, 512, 20_971)
-    );
+    assert_eq!((a.rows(), a.cols(), fill_in.true_nnz()), (2048, 512, 20_971));
     // Elements of the file's first row.
     let sparse = read::load(&path, 7).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
-    let numbers = |line: usize| {
-        text.lines()
-            .nth(line)
-            .unwrap()
-            .split(' ')
-            .map(|n| n.parse().unwrap())
-    };
+    let numbers = |line: usize| text.lines().nth(line).unwrap().split(' ').map(|n| n.parse().unwrap());
     let end: usize = numbers(1).nth(1).unwrap();
     let mut first_row: Vec<usize> = numbers(2).take(end).collect();
     first_row.sort_unstable();
-    let read_row: Vec<usize> = elements(&sparse)
-        .iter()
-        .filter(|e| e.0 == 0)
-        .map(|e| e.1)
-        .collect();
+    let read_row: Vec<usize> = elements(&sparse).iter().filter(|e| e.0 == 0).map(|e| e.1).collect();
     assert_eq!(read_row, first_row);
 
     let values: Vec<f64> = elements(&sparse).iter().map(|e| e.2).collect();
@@ -99,31 +61,17 @@ fn a_pruned_layer_is_read_with_drawn_values() {
 
 /// The matrix of `tests/data/make_npz.py`.
 fn fixture(row: usize, col: usize) -> f64 {
-    if (3 * row + 5 * col).is_multiple_of(4) {
-        (10 * row + col + 1) as f64 / 8.0
-    } else {
-        0.0
-    }
+    if (3 * row + 5 * col).is_multiple_of(4) { (10 * row + col + 1) as f64 / 8.0 } else { 0.0 }
 }
 
 #[test]
 fn scipy_archives_of_every_type_hold_the_same_matrix() {
     let expected: Vec<f64> = (0..120).map(|at| fixture(at / 10, at % 10)).collect();
-    for name in [
-        "csr_f64_i32",
-        "csr_f32_i64",
-        "csr_f16_plain",
-        "bsr_f32_i32",
-        "bsr_f16_i64",
-    ] {
+    for name in ["csr_f64_i32", "csr_f32_i64", "csr_f16_plain", "bsr_f32_i32", "bsr_f16_i64"] {
         let path = data(&format!("{name}.npz"));
         for block in [(4, 2), (1, 1), (5, 3), (16, 16)] {
             let (a, fill_in) = read::open::<f16>(&path, block, 0).unwrap();
-            assert_eq!(
-                a.to_dense(Layout::RowMajor).to_f64(),
-                expected,
-                "{name} {block:?}"
-            );
+            assert_eq!(a.to_dense(Layout::RowMajor).to_f64(), expected, "{name} {block:?}");
             assert_eq!(fill_in.true_nnz(), 30, "{name}");
         }
         let blocked = name.starts_with("bsr").then_some((4, 2));
@@ -138,10 +86,7 @@ fn scipy_blocks_are_sorted_and_added_and_zeros_kept() {
     assert_eq!((a.row_ptr(), a.col_idx()), (&[0, 2, 3][..], &[0, 2, 1][..]));
     let expected: Vec<f32> = [2.0, 5.0, 0.0].into_iter().flat_map(|v| [v; 4]).collect();
     assert_eq!(a.values(), expected);
-    assert_eq!(
-        (fill_in.true_nnz(), fill_in.stored(), fill_in.ratio()),
-        (8, 12, 1.5)
-    );
+    assert_eq!((fill_in.true_nnz(), fill_in.stored(), fill_in.ratio()), (8, 12, 1.5));
     // In other blocks there is no reason to keep a block of zeros.
     let (a, _) = sparse.to_bsr::<f32>((2, 3)).unwrap();
     assert_eq!((a.row_ptr(), a.col_idx()), (&[0, 2, 2][..], &[0, 1][..]));
@@ -151,35 +96,19 @@ fn scipy_blocks_are_sorted_and_added_and_zeros_kept() {
 fn other_archives_are_refused_by_member() {
     let refusal = |name: &str| read::load(data(name), 0).unwrap_err().to_string();
     let csc = refusal("csc.npz");
-    assert!(
-        csc.contains("csc.npz/format.npy: the format is `csc`") && csc.contains("tocsr()"),
-        "{csc}"
-    );
+    assert!(csc.contains("csc.npz/format.npy: the format is `csc`") && csc.contains("tocsr()"), "{csc}");
     let complex = refusal("csr_complex.npz");
-    assert!(
-        complex.contains("/data.npy: the values are of type c8"),
-        "{complex}"
-    );
+    assert!(complex.contains("/data.npy: the values are of type c8"), "{complex}");
     let text = read::parse_npz(Cursor::new(b"PK, but no archive"), Path::new("a.npz")).unwrap_err();
-    assert!(
-        text.to_string().starts_with("a.npz: not a zip archive"),
-        "{text}"
-    );
+    assert!(text.to_string().starts_with("a.npz: not a zip archive"), "{text}");
 }
 
 #[test]
 fn the_extension_chooses_the_reader() {
     let refusal = |name: &str| read::load(Path::new(name), 0).unwrap_err();
     let unknown = refusal("dir.d/matrix.txt").to_string();
-    assert!(
-        unknown.starts_with("dir.d/matrix.txt: the extension .txt names no known format"),
-        "{unknown}"
-    );
-    assert!(
-        refusal("matrix")
-            .to_string()
-            .contains("the name has no extension")
-    );
+    assert!(unknown.starts_with("dir.d/matrix.txt: the extension .txt names no known format"), "{unknown}");
+    assert!(refusal("matrix").to_string().contains("the name has no extension"));
     let missing = refusal("no/such/file.MTX");
     assert!(matches!(missing.problem(), ReadProblem::Io(_)), "{missing}");
 }

@@ -12,9 +12,7 @@ use std::path::{Path, PathBuf};
 use bsr_runtime::read::{self, ReadError, Sparse};
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
 fn mtx(text: &str) -> Result<Sparse, ReadError> {

@@ -22,12 +22,10 @@ impl Machine<'_> {
     pub(crate) fn advance_copy(&mut self, index: usize) -> Exec<()> {
         self.epoch += 1;
         let mut op = self.asyncs.pending.swap_remove(index);
-        if let Some(stamp) = op.write_stamp
-            && op.data.is_none()
-        {
+        if op.write_stamp.is_some() && op.data.is_none() {
             op.data = Some(self.read_source(&op)?);
+            self.asyncs.alive.insert(op.id, true);
             self.asyncs.release(op.stamp.base);
-            let _ = stamp;
             self.asyncs.pending.push(op);
             let last = self.asyncs.pending.len() - 1;
             self.asyncs.pending.swap(index, last);
@@ -77,20 +75,19 @@ impl Machine<'_> {
                     self.store(&stamp, &op.view, Place::Global(*to), &data)?;
                 }
             }
-            Work::Lanes { copies } => {
-                for (_, from, to, bytes, real) in copies {
-                    let mut data = vec![0; *bytes as usize];
-                    if *real > 0 {
-                        self.load(&op.stamp, &op.view, Place::Global(*from), &mut data[..*real as usize])?;
-                    }
-                    self.store(&op.stamp, &op.view, Place::Shared(to.0, to.1), &data)?;
+            Work::Lane { from, to, bytes, real } => {
+                let mut data = vec![0; *bytes as usize];
+                if *real > 0 {
+                    self.load(&op.stamp, &op.view, Place::Global(*from), &mut data[..*real as usize])?;
                 }
+                self.store(&op.stamp, &op.view, Place::Shared(to.0, to.1), &data)?;
             }
             Work::Arrive { barrier, .. } => {
                 let view = op.view.clone();
                 self.arrive_at(who, *barrier, 1, None, Some(view))?;
             }
         }
+        self.asyncs.alive.remove(&op.id);
         self.asyncs.release(op.stamp.base);
         if let Some(s) = op.write_stamp {
             self.asyncs.release(s.base);
@@ -100,7 +97,9 @@ impl Machine<'_> {
 
     fn gone(&mut self, op: &Pending, cta: usize) -> Exec<()> {
         if self.ctas[cta].exited {
-            let text = format!("a copy lands in the shared memory of block {cta} after it has exited; wait for its barrier first");
+            let text = format!(
+                "a copy lands in the shared memory of block {cta} after it has exited; wait for its barrier first"
+            );
             return self.fail(FindingKind::ExitInFlight, op.w, 1, op.pc, text);
         }
         Ok(())
@@ -109,7 +108,13 @@ impl Machine<'_> {
     /// `complete_tx` at the barrier of a load.
     fn arrived(&mut self, op: &Pending, barrier: Spot, bytes: u32) -> Exec<()> {
         let stamp = op.write_stamp.unwrap_or(op.stamp);
-        self.complete_bytes(Who { w: op.w, mask: op.stamp.mask, pc: op.pc }, barrier, bytes, Some((stamp.base, stamp.tick)), op.due)
+        self.complete_bytes(
+            Who { w: op.w, mask: op.stamp.mask, pc: op.pc },
+            barrier,
+            bytes,
+            Some((stamp.base, stamp.tick)),
+            op.due,
+        )
     }
 
     fn read_source(&mut self, op: &Pending) -> Exec<Vec<u8>> {
@@ -136,12 +141,25 @@ impl Machine<'_> {
         self.global.base.address(map.buffer) + map.offset
     }
 
-    fn load_tile(&mut self, op: &Pending, map: &TensorMapDesc, coords: &[i64], rows: std::ops::Range<u32>, to: Spot) -> Exec<()> {
+    fn load_tile(
+        &mut self,
+        op: &Pending,
+        map: &TensorMapDesc,
+        coords: &[i64],
+        rows: std::ops::Range<u32>,
+        to: Spot,
+    ) -> Exec<()> {
         let (cta, to) = to;
         let base = self.tensor_address(map);
         let row_bytes = map.row_bytes();
         if map.dense() && !rows.is_empty() {
-            self.check_shared_write(&op.stamp, &op.view, cta, to + rows.start * row_bytes, rows.len() as u32 * row_bytes)?;
+            self.check_shared_write(
+                &op.stamp,
+                &op.view,
+                cta,
+                to + rows.start * row_bytes,
+                rows.len() as u32 * row_bytes,
+            )?;
         }
         let mut buffer = vec![0u8; row_bytes as usize];
         for r in rows {
@@ -163,7 +181,15 @@ impl Machine<'_> {
         self.global_out(who, 1, addr, len as u64)
     }
 
-    fn read_row(&mut self, op: &Pending, map: &TensorMapDesc, base: u64, coords: &[i64], r: u32, out: &mut [u8]) -> Exec<()> {
+    fn read_row(
+        &mut self,
+        op: &Pending,
+        map: &TensorMapDesc,
+        base: u64,
+        coords: &[i64],
+        r: u32,
+        out: &mut [u8],
+    ) -> Exec<()> {
         let row = map.row(coords, r);
         let e = map.element.bytes() as usize;
         let step = map.element_strides[0] as usize;
@@ -252,7 +278,13 @@ impl Machine<'_> {
                         TensorElement::B32 => Ty::U32,
                         TensorElement::B64 => Ty::U64,
                         TensorElement::B8 | TensorElement::U16 => {
-                            return self.fail(FindingKind::TensorCopy, op.w, 1, op.pc, "a reduction needs 32- or 64-bit integers or floating-point elements");
+                            return self.fail(
+                                FindingKind::TensorCopy,
+                                op.w,
+                                1,
+                                op.pc,
+                                "a reduction needs 32- or 64-bit integers or floating-point elements",
+                            );
                         }
                     };
                     self.add_to_memory(addr, &mut piece, ty)?;

@@ -24,7 +24,9 @@ impl Machine<'_> {
             Window::Param(p) => {
                 let offset = p.wrapping_sub(PARAM_BASE);
                 let params = self.program.params.iter().zip(&self.launch.params);
-                params.enumerate().find_map(|(i, (d, v))| (d.offset == offset && matches!(v, Param::TensorMap(_))).then_some(i))
+                params
+                    .enumerate()
+                    .find_map(|(i, (d, v))| (d.offset == offset && matches!(v, Param::TensorMap(_))).then_some(i))
             }
             _ => None,
         };
@@ -35,15 +37,31 @@ impl Machine<'_> {
                 who.w,
                 1 << lane,
                 who.pc,
-                format!("{raw:#x} is not the generic address of a tensor map parameter (mov its address, then cvta.param)"),
+                format!(
+                    "{raw:#x} is not the generic address of a tensor map parameter (mov its address, then cvta.param)"
+                ),
             ),
         }
     }
 
     /// A place in shared memory named by a copy; `multicast` masks name several blocks.
-    fn spots(&mut self, who: Who, lane: u32, a: &Addr, bytes: u32, align: u32, multicast: Option<u32>) -> Exec<Vec<Spot>> {
+    fn spots(
+        &mut self,
+        who: Who,
+        lane: u32,
+        a: &Addr,
+        bytes: u32,
+        align: u32,
+        multicast: Option<u32>,
+    ) -> Exec<Vec<Spot>> {
         let Place::Shared(cta, offset) = self.resolve(who, lane, a, bytes, align)? else {
-            return self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, "this side of the copy lies in shared memory");
+            return self.fail(
+                FindingKind::TensorCopy,
+                who.w,
+                1 << lane,
+                who.pc,
+                "this side of the copy lies in shared memory",
+            );
         };
         let Some(mask) = multicast else {
             return Ok(vec![(cta, offset)]);
@@ -52,15 +70,33 @@ impl Machine<'_> {
         let mut out = Vec::new();
         for rank in lanes(mask) {
             if rank as usize >= self.ctas.len() {
-                return self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, format!("the multicast mask {mask:#06x} names block {rank}; the cluster has {}", self.ctas.len()));
+                return self.fail(
+                    FindingKind::TensorCopy,
+                    who.w,
+                    1 << lane,
+                    who.pc,
+                    format!("the multicast mask {mask:#06x} names block {rank}; the cluster has {}", self.ctas.len()),
+                );
             }
             if rank as usize != own && self.ctas[rank as usize].exited {
-                return self.fail(FindingKind::ExitInFlight, who.w, 1 << lane, who.pc, format!("block {rank} of the cluster has exited and a multicast writes to it"));
+                return self.fail(
+                    FindingKind::ExitInFlight,
+                    who.w,
+                    1 << lane,
+                    who.pc,
+                    format!("block {rank} of the cluster has exited and a multicast writes to it"),
+                );
             }
             out.push((rank as usize, offset));
         }
         if mask == 0 {
-            return self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, "the multicast mask is 0: nobody receives the copy");
+            return self.fail(
+                FindingKind::TensorCopy,
+                who.w,
+                1 << lane,
+                who.pc,
+                "the multicast mask is 0: nobody receives the copy",
+            );
         }
         Ok(out)
     }
@@ -88,6 +124,7 @@ impl Machine<'_> {
         let due = cta.copy_free + crate::trace::COPY_LATENCY;
         let ticket = Ticket { id, reads: (stamp.base, stamp.tick), writes: write_stamp.map(|s| (s.base, s.tick)) };
         self.cost.bytes_copied += bytes;
+        self.asyncs.alive.insert(id, false);
         self.asyncs.pending.push(Pending {
             id,
             w: who.w,
@@ -169,8 +206,14 @@ impl Machine<'_> {
     /// One lane's `cp.async.bulk`.
     pub(crate) fn issue_bulk(&mut self, who: Who, lane: u32, b: &Bulk) -> Exec<()> {
         let bytes = self.value(who.w, lane, b.bytes) as u32;
-        if bytes % 16 != 0 {
-            return self.fail(FindingKind::Misaligned, who.w, 1 << lane, who.pc, format!("a bulk copy moves a multiple of 16 bytes; {bytes} is not"));
+        if !bytes.is_multiple_of(16) {
+            return self.fail(
+                FindingKind::Misaligned,
+                who.w,
+                1 << lane,
+                who.pc,
+                format!("a bulk copy moves a multiple of 16 bytes; {bytes} is not"),
+            );
         }
         let who = Who { mask: 1 << lane, ..who };
         if bytes == 0 {
@@ -185,7 +228,13 @@ impl Machine<'_> {
         match b.way {
             Way::ToShared => {
                 let Place::Global(from) = self.resolve(who, lane, &b.from, bytes, 16)? else {
-                    return self.fail(FindingKind::TensorCopy, who.w, who.mask, who.pc, "the source lies in global memory");
+                    return self.fail(
+                        FindingKind::TensorCopy,
+                        who.w,
+                        who.mask,
+                        who.pc,
+                        "the source lies in global memory",
+                    );
                 };
                 let Some(barrier) = &b.barrier else {
                     return Ok(());
@@ -197,18 +246,26 @@ impl Machine<'_> {
                     let parts = self.parts(bytes / 16);
                     for p in 0..parts {
                         let (a, z) = (bytes / 16 * p / parts * 16, bytes / 16 * (p + 1) / parts * 16);
-                        let work = Work::Load { from: from + u64::from(a), to: (to.0, to.1 + a), bytes: z - a, barrier };
+                        let work =
+                            Work::Load { from: from + u64::from(a), to: (to.0, to.1 + a), bytes: z - a, barrier };
                         self.queue(who, &view, work, Proxy::Async, u64::from(z - a))?;
                     }
                 }
             }
             Way::ToGlobal | Way::ReduceAdd => {
                 let Place::Global(to) = self.resolve(who, lane, to, bytes, 16)? else {
-                    return self.fail(FindingKind::TensorCopy, who.w, who.mask, who.pc, "the destination lies in global memory");
+                    return self.fail(
+                        FindingKind::TensorCopy,
+                        who.w,
+                        who.mask,
+                        who.pc,
+                        "the destination lies in global memory",
+                    );
                 };
                 let from = self.spots(who, lane, &b.from, bytes, 16, None)?[0];
                 let add = (b.way == Way::ReduceAdd).then_some(b.ty);
-                let ticket = self.queue(who, &view, Work::Store { from, to, bytes, add }, Proxy::Async, u64::from(bytes))?;
+                let ticket =
+                    self.queue(who, &view, Work::Store { from, to, bytes, add }, Proxy::Async, u64::from(bytes))?;
                 self.warps[who.w].bulk[lane as usize].open.push(ticket);
             }
             Way::ToCluster => {
@@ -226,13 +283,14 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// `cp.async` of the lanes in `who.mask`.
+    /// `cp.async`, an operation for each lane: a thread waits for its own only.
     pub(crate) fn issue_lanes(&mut self, who: Who, copies: Vec<(u32, u64, Spot, u32, u32)>) -> Exec<()> {
-        let view = self.publish(who.w, who.mask);
-        let bytes = copies.iter().map(|c| u64::from(c.3)).sum();
-        let ticket = self.queue(who, &view, Work::Lanes { copies }, Proxy::Generic, bytes)?;
-        for l in lanes(who.mask) {
-            self.warps[who.w].copies[l as usize].open.push(ticket);
+        for (lane, from, to, bytes, real) in copies {
+            let view = self.publish(who.w, 1 << lane);
+            let who = Who { mask: 1 << lane, ..who };
+            let work = Work::Lane { from, to, bytes, real };
+            let ticket = self.queue(who, &view, work, Proxy::Generic, u64::from(bytes))?;
+            self.warps[who.w].copies[lane as usize].open.push(ticket);
         }
         Ok(())
     }

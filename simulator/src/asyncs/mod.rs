@@ -6,6 +6,8 @@ pub(crate) mod tile;
 pub(crate) mod warpgroup;
 pub(crate) mod wgmma;
 
+use std::collections::HashMap;
+
 use crate::check::clock::View;
 use crate::check::shadow::Stamp;
 use crate::program::types::Ty;
@@ -25,15 +27,49 @@ pub(crate) type Spot = (usize, u32);
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     /// Rows of a tensor box to shared memory.
-    TileLoad { map: usize, coords: Vec<i64>, rows: std::ops::Range<u32>, to: Spot, barrier: Spot },
-    TileStore { map: usize, coords: Vec<i64>, from: Spot, add: bool },
-    Load { from: u64, to: Spot, bytes: u32, barrier: Spot },
-    Store { from: Spot, to: u64, bytes: u32, add: Option<Ty> },
-    Across { from: Spot, to: Spot, bytes: u32, barrier: Spot },
-    /// `cp.async`: each lane's own (from, to, bytes, bytes really read).
-    Lanes { copies: Vec<(u32, u64, Spot, u32, u32)> },
+    TileLoad {
+        map: usize,
+        coords: Vec<i64>,
+        rows: std::ops::Range<u32>,
+        to: Spot,
+        barrier: Spot,
+    },
+    TileStore {
+        map: usize,
+        coords: Vec<i64>,
+        from: Spot,
+        add: bool,
+    },
+    Load {
+        from: u64,
+        to: Spot,
+        bytes: u32,
+        barrier: Spot,
+    },
+    Store {
+        from: Spot,
+        to: u64,
+        bytes: u32,
+        add: Option<Ty>,
+    },
+    Across {
+        from: Spot,
+        to: Spot,
+        bytes: u32,
+        barrier: Spot,
+    },
+    /// One lane's `cp.async`: `real` bytes are read, the rest of `bytes` is zero.
+    Lane {
+        from: u64,
+        to: Spot,
+        bytes: u32,
+        real: u32,
+    },
     /// `cp.async.mbarrier.arrive` of one lane, due when the operations named are done.
-    Arrive { after: Vec<u64>, barrier: Spot },
+    Arrive {
+        after: Vec<u64>,
+        barrier: Spot,
+    },
 }
 
 /// A copy in flight.
@@ -57,6 +93,8 @@ pub(crate) struct Pending {
 #[derive(Debug)]
 pub(crate) struct AsyncOps {
     pub(crate) pending: Vec<Pending>,
+    /// Operations in flight, by number: has it read its source?
+    pub(crate) alive: HashMap<u64, bool>,
     next: u64,
     first_slot: u32,
     slots: Vec<(u32, bool)>,
@@ -64,7 +102,7 @@ pub(crate) struct AsyncOps {
 
 impl AsyncOps {
     pub(crate) fn new(first_slot: u32) -> Self {
-        Self { pending: Vec::new(), next: 1, first_slot, slots: Vec::new() }
+        Self { pending: Vec::new(), alive: HashMap::new(), next: 1, first_slot, slots: Vec::new() }
     }
 
     pub(crate) fn number(&mut self) -> u64 {
@@ -76,7 +114,11 @@ impl AsyncOps {
     /// that its last operation is done: then knowing the new one rightly implies knowing the old one.
     pub(crate) fn slot(&mut self, view: &View) -> (u32, u32) {
         let first = self.first_slot;
-        let free = self.slots.iter().enumerate().position(|(i, (tick, busy))| !busy && view.seen.get(first + i as u32) >= *tick);
+        let free = self
+            .slots
+            .iter()
+            .enumerate()
+            .position(|(i, (tick, busy))| !busy && view.seen.get(first + i as u32) >= *tick);
         let i = free.unwrap_or_else(|| {
             self.slots.push((0, false));
             self.slots.len() - 1
@@ -93,6 +135,6 @@ impl AsyncOps {
 
     /// Is the operation done (or, for `read`, has it read its source)?
     pub(crate) fn done(&self, id: u64, read: bool) -> bool {
-        self.pending.iter().find(|p| p.id == id).is_none_or(|p| read && p.data.is_some())
+        self.alive.get(&id).is_none_or(|has_read| read && *has_read)
     }
 }

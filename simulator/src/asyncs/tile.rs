@@ -31,9 +31,9 @@ impl TensorMapDesc {
         let mut rest = r;
         let mut start = 0u64;
         let none = Row { start: 0, inside: 0..0 };
-        for d in 1..self.dims.len() {
+        for (d, c) in coords.iter().enumerate().take(self.dims.len()).skip(1) {
             let n = self.extent(d);
-            let at = coords[d] + i64::from(rest % n * self.element_strides[d]);
+            let at = c + i64::from(rest % n * self.element_strides[d]);
             rest /= n;
             if at < 0 || at as u64 >= self.dims[d] {
                 return none;

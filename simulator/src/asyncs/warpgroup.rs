@@ -54,10 +54,6 @@ impl Warpgroup {
     pub(crate) fn issued(&self, target: u64) -> bool {
         (self.done..target).all(|n| self.get(n).is_some_and(|o| o.joined == ALL))
     }
-
-    pub(crate) fn idle(&self) -> bool {
-        self.done == self.first + self.ops.len() as u64
-    }
 }
 
 impl Machine<'_> {
@@ -99,7 +95,13 @@ impl Machine<'_> {
     pub(crate) fn wg_issue(&mut self, who: Who, op: &Wgmma) -> Exec<()> {
         let w = who.w;
         if self.warps[w].index / 4 * 4 + 4 > self.warps_per_cta() {
-            return self.fail(FindingKind::WgmmaMisuse, w, who.mask, who.pc, "this warp is not one of four whole warps: it has no warpgroup");
+            return self.fail(
+                FindingKind::WgmmaMisuse,
+                w,
+                who.mask,
+                who.pc,
+                "this warp is not one of four whole warps: it has no warpgroup",
+            );
         }
         let lane = Self::first_lane(who.mask);
         let uniform = |m: &Self, s| {
@@ -111,11 +113,23 @@ impl Machine<'_> {
             WgA::Regs(_) => Some(0),
         };
         let (Some(desc_a), Some(desc_b)) = (a, uniform(self, op.b)) else {
-            return self.fail(FindingKind::WgmmaMisuse, w, who.mask, who.pc, "the threads of a warp give different descriptors");
+            return self.fail(
+                FindingKind::WgmmaMisuse,
+                w,
+                who.mask,
+                who.pc,
+                "the threads of a warp give different descriptors",
+            );
         };
         let scale = self.predicate(w, op.scale_d) & who.mask;
         if scale != 0 && scale != who.mask {
-            return self.fail(FindingKind::WgmmaMisuse, w, who.mask, who.pc, "scale-d differs between the threads of a warp");
+            return self.fail(
+                FindingKind::WgmmaMisuse,
+                w,
+                who.mask,
+                who.pc,
+                "scale-d differs between the threads of a warp",
+            );
         }
         self.check_fence(who, op)?;
         let group = self.warpgroup_of(w);
@@ -126,15 +140,46 @@ impl Machine<'_> {
         match self.warpgroups[group].get(number) {
             None => {
                 let stamp = self.new_stamp(who, &view, Proxy::Async);
-                let op = WgOp { pc: who.pc, desc_a, desc_b, scale_d, joined: bit, done: false, view, stamp, issued: now, due: 0 };
+                let op = WgOp {
+                    pc: who.pc,
+                    desc_a,
+                    desc_b,
+                    scale_d,
+                    joined: bit,
+                    done: false,
+                    view,
+                    stamp,
+                    issued: now,
+                    due: 0,
+                };
                 self.warpgroups[group].ops.push_back(op);
             }
-            Some(first) if (first.pc, first.desc_a, first.desc_b, first.scale_d) != (who.pc, desc_a, desc_b, scale_d) => {
+            Some(first)
+                if (first.pc, first.desc_a, first.desc_b, first.scale_d) != (who.pc, desc_a, desc_b, scale_d) =>
+            {
                 let sides = vec![
-                    self.side(w, who.mask, who.pc, format!("issues descriptors {desc_a:#x}, {desc_b:#x}, scale-d {scale_d}")),
-                    self.side(w, who.mask, first.pc, format!("is the same operation of another warp, with {:#x}, {:#x}, scale-d {}", first.desc_a, first.desc_b, first.scale_d)),
+                    self.side(
+                        w,
+                        who.mask,
+                        who.pc,
+                        format!("issues descriptors {desc_a:#x}, {desc_b:#x}, scale-d {scale_d}"),
+                    ),
+                    self.side(
+                        w,
+                        who.mask,
+                        first.pc,
+                        format!(
+                            "is the same operation of another warp, with {:#x}, {:#x}, scale-d {}",
+                            first.desc_a, first.desc_b, first.scale_d
+                        ),
+                    ),
                 ];
-                self.report(FindingKind::WgmmaMisuse, "the four warps of a warpgroup issue different wgmma".into(), sides, None)?;
+                self.report(
+                    FindingKind::WgmmaMisuse,
+                    "the four warps of a warpgroup issue different wgmma".into(),
+                    sides,
+                    None,
+                )?;
                 return Err(crate::machine::Stop);
             }
             Some(_) => {
@@ -181,7 +226,13 @@ impl Machine<'_> {
     fn check_fence(&mut self, who: Who, op: &Wgmma) -> Exec<()> {
         let wg = &self.warps[who.w].wg;
         if wg.fence == 0 {
-            return self.complain(FindingKind::WgmmaRegisters, who.w, who.mask, who.pc, "no wgmma.fence stands before the first wgmma.mma_async of the warp");
+            return self.complain(
+                FindingKind::WgmmaRegisters,
+                who.w,
+                who.mask,
+                who.pc,
+                "no wgmma.fence stands before the first wgmma.mma_async of the warp",
+            );
         }
         let a: &[u32] = match &op.a {
             WgA::Regs(r) => r,
@@ -195,7 +246,12 @@ impl Machine<'_> {
                 self.side(who.w, who.mask, who.pc, format!("uses {name}")),
                 self.side(who.w, who.mask, pc, format!("touched {name} after the last wgmma.fence")),
             ];
-            return self.report(FindingKind::WgmmaRegisters, format!("{name} is touched and then used by wgmma without wgmma.fence between"), sides, None);
+            return self.report(
+                FindingKind::WgmmaRegisters,
+                format!("{name} is touched and then used by wgmma without wgmma.fence between"),
+                sides,
+                None,
+            );
         }
         // Accumulators of two operations in flight must be the very same list.
         let group = self.warpgroup_of(who.w);
@@ -206,8 +262,16 @@ impl Machine<'_> {
             && other.d != op.d
         {
             let pc = o.pc;
-            let sides = vec![self.side(who.w, who.mask, who.pc, "issues"), self.side(who.w, who.mask, pc, "is in flight with other accumulators")];
-            return self.report(FindingKind::WgmmaRegisters, "accumulators overlap those of a wgmma in flight without being the same list".into(), sides, None);
+            let sides = vec![
+                self.side(who.w, who.mask, who.pc, "issues"),
+                self.side(who.w, who.mask, pc, "is in flight with other accumulators"),
+            ];
+            return self.report(
+                FindingKind::WgmmaRegisters,
+                "accumulators overlap those of a wgmma in flight without being the same list".into(),
+                sides,
+                None,
+            );
         }
         Ok(())
     }

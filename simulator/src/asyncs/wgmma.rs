@@ -51,7 +51,9 @@ impl Descriptor {
             (false, Swizzle::None) => line / 8 * self.stride + line % 8 * 16 + unit * self.leading,
             (true, Swizzle::None) => unit * self.stride + line / 8 * self.leading + line % 8 * 16,
             (false, _) => line / 8 * self.stride + line % 8 * span + unit * 16,
-            (true, _) => unit / per_atom * self.leading + line / 8 * self.stride + line % 8 * span + unit % per_atom * 16,
+            (true, _) => {
+                unit / per_atom * self.leading + line / 8 * self.stride + line % 8 * span + unit % per_atom * 16
+            }
         };
         let a = self.start.wrapping_add(linear) & 0x3_ffff;
         // The pattern repeats from a boundary of 8 spans unless the base offset says where it starts.
@@ -62,7 +64,15 @@ impl Descriptor {
 
 impl Machine<'_> {
     /// Reads an operand of `lines` lines by `units` units of 16 bytes; bytes, line by line.
-    fn operand(&mut self, op: &WgOp, cta: usize, d: Descriptor, mn_major: bool, lines: u32, units: u32) -> Exec<Vec<u8>> {
+    fn operand(
+        &mut self,
+        op: &WgOp,
+        cta: usize,
+        d: Descriptor,
+        mn_major: bool,
+        lines: u32,
+        units: u32,
+    ) -> Exec<Vec<u8>> {
         let size = self.ctas[cta].shared.len() as u32;
         let mut out = vec![0u8; (lines * units * 16) as usize];
         let mut run: Option<(u32, u32)> = None;
@@ -71,7 +81,9 @@ impl Machine<'_> {
                 let a = d.unit(mn_major, line, unit);
                 let offset = a.wrapping_sub(SHARED_BASE);
                 if offset >= size || offset + 16 > size {
-                    let text = format!("a descriptor reaches byte {a:#x} of shared memory; the block's {size} bytes start at {SHARED_BASE:#x}");
+                    let text = format!(
+                        "a descriptor reaches byte {a:#x} of shared memory; the block's {size} bytes start at {SHARED_BASE:#x}"
+                    );
                     return self.fail(FindingKind::OutOfBounds, op.stamp.warp as usize, u32::MAX, op.pc, text);
                 }
                 let at = ((line * units + unit) * 16) as usize;
@@ -227,7 +239,10 @@ mod tests {
     fn fields_of_a_descriptor() {
         let bits = 0x4400 >> 4 | (0x80 >> 4) << 16 | (0x400 >> 4) << 32 | 3 << 49 | 1 << 62;
         let d = Descriptor::decode(bits);
-        assert_eq!(d, Descriptor { start: 0x4400, leading: 0x80, stride: 0x400, base_offset: 3, swizzle: Swizzle::B128 });
+        assert_eq!(
+            d,
+            Descriptor { start: 0x4400, leading: 0x80, stride: 0x400, base_offset: 3, swizzle: Swizzle::B128 }
+        );
     }
 
     #[test]

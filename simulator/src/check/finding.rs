@@ -75,7 +75,11 @@ impl fmt::Display for Side {
         if let Some(s) = &self.section {
             write!(f, "\n        in section: {s}")?;
         }
-        write!(f, "\n        {} (block {} of its cluster, warp {}, lanes {:#010x})", self.does, self.cta, self.warp, self.lanes)
+        write!(
+            f,
+            "\n        {} (block {} of its cluster, warp {}, lanes {:#010x})",
+            self.does, self.cta, self.warp, self.lanes
+        )
     }
 }
 

@@ -57,7 +57,13 @@ const COLLECT_AT: usize = 400_000;
 
 impl Default for States {
     fn default() -> Self {
-        Self { all: vec![State::default(), State::default()], conflicts: Vec::new(), memo: Vec::new(), memo_of: None, collect_at: COLLECT_AT }
+        Self {
+            all: vec![State::default(), State::default()],
+            conflicts: Vec::new(),
+            memo: Vec::new(),
+            memo_of: None,
+            collect_at: COLLECT_AT,
+        }
     }
 }
 
@@ -65,12 +71,16 @@ impl Default for States {
 pub(crate) const INITIALISED: u32 = 1;
 
 fn ordered(before: &Stamp, now: &Stamp, view: &View, clock_fenced: bool) -> bool {
-    if before.base == now.base && (before.mask & !now.mask) == 0 && (before.proxy == Proxy::Async) == (now.proxy == Proxy::Async) {
+    if before.base == now.base
+        && (before.mask & !now.mask) == 0
+        && (before.proxy == Proxy::Async) == (now.proxy == Proxy::Async)
+    {
         return true; // program order, or the same operation
     }
     let clock = if clock_fenced { &view.fenced } else { &view.seen };
     lanes(before.mask).all(|l| {
-        (before.base == now.base && now.mask == 1 << l && now.proxy != Proxy::Async) || clock.get(before.base + l) >= before.tick
+        (before.base == now.base && now.mask == 1 << l && now.proxy != Proxy::Async)
+            || clock.get(before.base + l) >= before.tick
     })
 }
 

@@ -98,7 +98,13 @@ impl Machine<'_> {
                 for l in lanes(who.mask) {
                     let real = source.map_or(*bytes, |s| self.value(who.w, l, s) as u32);
                     if real > *bytes {
-                        return self.fail(FindingKind::OutOfBounds, who.w, 1 << l, who.pc, format!("cp.async of {bytes} bytes is asked to read {real}"));
+                        return self.fail(
+                            FindingKind::OutOfBounds,
+                            who.w,
+                            1 << l,
+                            who.pc,
+                            format!("cp.async of {bytes} bytes is asked to read {real}"),
+                        );
                     }
                     let Place::Shared(cta, offset) = self.resolve(who, l, to, *bytes, *bytes)? else {
                         continue;
@@ -130,7 +136,13 @@ impl Machine<'_> {
                 let mut maps = params.filter(|(_, v)| matches!(v, crate::machine::launch::Param::TensorMap(_)));
                 let hit = maps.any(|(d, _)| offset < d.offset + d.bytes && d.offset < offset + bytes);
                 if hit {
-                    return self.fail(FindingKind::TensorCopy, who.w, who.mask, who.pc, "a tensor map is opaque: only copies may use it");
+                    return self.fail(
+                        FindingKind::TensorCopy,
+                        who.w,
+                        who.mask,
+                        who.pc,
+                        "a tensor map is opaque: only copies may use it",
+                    );
                 }
                 Ok(())
             }
@@ -233,15 +245,45 @@ fn raw(bytes: &[u8]) -> u64 {
 pub(super) fn atomic(f: AtomFn, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
     match f {
         AtomFn::Add => add(old, b, ty),
-        AtomFn::Min => if float::compare(Cmp::Lt, ty, false, b, old) { b & ty.mask() } else { old },
-        AtomFn::Max => if float::compare(Cmp::Gt, ty, false, b, old) { b & ty.mask() } else { old },
+        AtomFn::Min => {
+            if float::compare(Cmp::Lt, ty, false, b, old) {
+                b & ty.mask()
+            } else {
+                old
+            }
+        }
+        AtomFn::Max => {
+            if float::compare(Cmp::Gt, ty, false, b, old) {
+                b & ty.mask()
+            } else {
+                old
+            }
+        }
         AtomFn::And => old & b,
         AtomFn::Or => old | b,
         AtomFn::Xor => old ^ b,
         AtomFn::Exch => b,
-        AtomFn::Cas => if old == b { c } else { old },
-        AtomFn::Inc => if old >= b & mask(32) { 0 } else { old + 1 },
-        AtomFn::Dec => if old == 0 || old > b & mask(32) { b } else { old - 1 },
+        AtomFn::Cas => {
+            if old == b {
+                c
+            } else {
+                old
+            }
+        }
+        AtomFn::Inc => {
+            if old >= b & mask(32) {
+                0
+            } else {
+                old + 1
+            }
+        }
+        AtomFn::Dec => {
+            if old == 0 || old > b & mask(32) {
+                b
+            } else {
+                old - 1
+            }
+        }
     }
 }
 

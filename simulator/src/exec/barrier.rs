@@ -46,7 +46,13 @@ impl Machine<'_> {
         let lane = Self::first_lane(who.mask);
         let id = self.value(w, lane, id) as u32;
         if id > 15 {
-            return self.fail(FindingKind::NamedBarrierMisuse, w, who.mask, who.pc, format!("barrier {id}; a block has 0 to 15"));
+            return self.fail(
+                FindingKind::NamedBarrierMisuse,
+                w,
+                who.mask,
+                who.pc,
+                format!("barrier {id}; a block has 0 to 15"),
+            );
         }
         let cta = self.warps[w].cta;
         let count = count.map(|c| self.value(w, lane, c) as u32);
@@ -54,13 +60,23 @@ impl Machine<'_> {
         if let Some(n) = count
             && (n == 0 || n % 32 != 0 || n > self.warps_per_cta() * 32)
         {
-            return self.fail(FindingKind::NamedBarrierMisuse, w, who.mask, who.pc, format!("a barrier of {n} threads in a block of {}", self.launch.threads()));
+            return self.fail(
+                FindingKind::NamedBarrierMisuse,
+                w,
+                who.mask,
+                who.pc,
+                format!("a barrier of {n} threads in a block of {}", self.launch.threads()),
+            );
         }
         let view = self.publish(w, who.mask);
         let b = &mut self.ctas[cta].named[id as usize];
         if b.arrived > 0 && b.expected != count {
             let (had, pc) = (b.expected, b.last_pc);
-            let text = format!("barrier {id} is used for {} threads while an earlier arrival says {}", count.unwrap_or(all), had.unwrap_or(all));
+            let text = format!(
+                "barrier {id} is used for {} threads while an earlier arrival says {}",
+                count.unwrap_or(all),
+                had.unwrap_or(all)
+            );
             let sides = vec![self.side(w, who.mask, who.pc, "arrives"), self.side(w, who.mask, pc, "arrived before")];
             self.report(FindingKind::NamedBarrierMisuse, text, sides, None)?;
             return Err(crate::machine::Stop);
@@ -73,7 +89,13 @@ impl Machine<'_> {
         let arrived = b.arrived;
         let expected = count.unwrap_or(all);
         if arrived > expected {
-            return self.fail(FindingKind::NamedBarrierMisuse, w, who.mask, who.pc, format!("{arrived} threads arrive at barrier {id}, which is used for {expected}"));
+            return self.fail(
+                FindingKind::NamedBarrierMisuse,
+                w,
+                who.mask,
+                who.pc,
+                format!("{arrived} threads arrive at barrier {id}, which is used for {expected}"),
+            );
         }
         if arrived < expected {
             return Ok(if arrive { Flow::Next } else { Flow::Suspend(Wait::NamedBarrier { id }) });
@@ -118,7 +140,13 @@ impl Machine<'_> {
         let generation = self.cluster_barrier.generation;
         for l in lanes(who.mask) {
             if self.warps[who.w].cluster_arrived[l as usize] != 0 {
-                return self.fail(FindingKind::ClusterBarrierMisuse, who.w, 1 << l, who.pc, "a thread arrives at the cluster barrier twice without waiting between");
+                return self.fail(
+                    FindingKind::ClusterBarrierMisuse,
+                    who.w,
+                    1 << l,
+                    who.pc,
+                    "a thread arrives at the cluster barrier twice without waiting between",
+                );
             }
             self.warps[who.w].cluster_arrived[l as usize] = generation + 1;
         }
@@ -147,7 +175,13 @@ impl Machine<'_> {
         let lane = Self::first_lane(who.mask);
         let arrived = self.warps[who.w].cluster_arrived[lane as usize];
         if arrived == 0 {
-            return self.fail(FindingKind::ClusterBarrierMisuse, who.w, who.mask, who.pc, "a thread waits at the cluster barrier without having arrived");
+            return self.fail(
+                FindingKind::ClusterBarrierMisuse,
+                who.w,
+                who.mask,
+                who.pc,
+                "a thread waits at the cluster barrier without having arrived",
+            );
         }
         if self.cluster_barrier.generation < arrived {
             return Ok(Flow::Retry(Wait::Cluster { generation: arrived }));

@@ -3,7 +3,7 @@
 //! Single precision is IEEE with rounding to nearest; `.approx` functions are computed to better than the ISA's bound.
 //! 16-bit formats are computed in double precision and rounded once.
 
-use super::numbers::{Direction, from_f64, round_bf16, round_f16, round_f32, scalar, to_f32, to_f64, to_fp8};
+use super::numbers::{Direction, from_f64, round_bf16, round_f16, round_f32, scalar, to_f64, to_fp8};
 use crate::program::op::{Cmp, Cvt, FloatFn, FloatMods, Round};
 use crate::program::types::{Ty, mask, sign_extend};
 
@@ -65,8 +65,20 @@ fn double(f: FloatFn, m: FloatMods, x: f64, y: f64, z: f64) -> f64 {
         FloatFn::Neg => -x,
         FloatFn::Abs => x.abs(),
         FloatFn::Min | FloatFn::Max if m.nan && (x.is_nan() || y.is_nan()) => f64::NAN,
-        FloatFn::Min if x == y => if x.is_sign_negative() { x } else { y },
-        FloatFn::Max if x == y => if x.is_sign_negative() { y } else { x },
+        FloatFn::Min if x == y => {
+            if x.is_sign_negative() {
+                x
+            } else {
+                y
+            }
+        }
+        FloatFn::Max if x == y => {
+            if x.is_sign_negative() {
+                y
+            } else {
+                x
+            }
+        }
         FloatFn::Min => x.min(y),
         FloatFn::Max => x.max(y),
         FloatFn::Rcp => 1.0 / x,
@@ -138,7 +150,11 @@ fn one(c: &Cvt, from: Ty, to: Ty, raw: u64) -> u64 {
         return int_to_int(c, from, to, raw & from.mask());
     }
     if from.int() {
-        let exact = if from.signed() { sign_extend(raw & from.mask(), from.bits()) as i128 } else { i128::from(raw & from.mask()) };
+        let exact = if from.signed() {
+            sign_extend(raw & from.mask(), from.bits()) as i128
+        } else {
+            i128::from(raw & from.mask())
+        };
         return int_to_float(c, exact, to);
     }
     let v = to_f64(flush(raw & from.mask(), from, c.ftz), from);

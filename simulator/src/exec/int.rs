@@ -31,11 +31,35 @@ pub(crate) fn apply(f: IntFn, ty: Ty, a: u64, b: u64, c: u64, d: u64) -> Option<
         Rem => (wide(a) % wide(b)) as u64 & m,
         Neg => a.wrapping_neg() & m,
         Abs => s(a).unsigned_abs() & m,
-        Min => if wide(a) <= wide(b) { a } else { b },
-        Max => if wide(a) >= wide(b) { a } else { b },
-        Shl => if b0 >= u64::from(bits) { 0 } else { a << b0 & m },
+        Min => {
+            if wide(a) <= wide(b) {
+                a
+            } else {
+                b
+            }
+        }
+        Max => {
+            if wide(a) >= wide(b) {
+                a
+            } else {
+                b
+            }
+        }
+        Shl => {
+            if b0 >= u64::from(bits) {
+                0
+            } else {
+                a << b0 & m
+            }
+        }
         Shr if signed => (s(a) >> b0.min(u64::from(bits) - 1)) as u64 & m,
-        Shr => if b0 >= u64::from(bits) { 0 } else { a >> b0 },
+        Shr => {
+            if b0 >= u64::from(bits) {
+                0
+            } else {
+                a >> b0
+            }
+        }
         And => a & b,
         Or => a | b,
         Xor => a ^ b,

@@ -12,7 +12,13 @@ use crate::program::types::Ty;
 impl Machine<'_> {
     pub(super) fn matrix(&mut self, who: Who, op: &Op) -> Exec<()> {
         if who.mask != u32::MAX {
-            return self.fail(FindingKind::Divergence, who.w, who.mask, who.pc, "a warp-wide matrix instruction needs all 32 threads");
+            return self.fail(
+                FindingKind::Divergence,
+                who.w,
+                who.mask,
+                who.pc,
+                "a warp-wide matrix instruction needs all 32 threads",
+            );
         }
         match op {
             Op::Ldmatrix { d, trans, addr } => self.ldmatrix(who, d, *trans, addr),
@@ -47,7 +53,13 @@ impl Machine<'_> {
                 self.check_opaque(who, cta, offset, 16)?;
                 Ok(p)
             }
-            _ => self.fail(FindingKind::OutOfBounds, who.w, 1 << lane, who.pc, "the rows of ldmatrix and stmatrix lie in shared memory"),
+            _ => self.fail(
+                FindingKind::OutOfBounds,
+                who.w,
+                1 << lane,
+                who.pc,
+                "the rows of ldmatrix and stmatrix lie in shared memory",
+            ),
         }
     }
 
@@ -94,6 +106,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    #[allow(clippy::needless_range_loop)] // the lane is more than an index
     fn mma(&mut self, who: Who, m: &Mma) {
         let k = m.k as usize;
         let file = &self.warps[who.w].regs;
@@ -157,7 +170,9 @@ impl Machine<'_> {
         let m = self.wmma_elements(who, row, ty, addr, stride, None)?;
         let single = ty == Ty::F32;
         for (i, d) in d.iter().enumerate() {
-            let out = std::array::from_fn(|l| if single { m[l * 8 + i] } else { m[l * 8 + i % 4 * 2] | m[l * 8 + i % 4 * 2 + 1] << 16 });
+            let out = std::array::from_fn(|l| {
+                if single { m[l * 8 + i] } else { m[l * 8 + i % 4 * 2] | m[l * 8 + i % 4 * 2 + 1] << 16 }
+            });
             self.set(who.w, who.mask, *d, &out);
         }
         let _ = frag;
@@ -180,12 +195,26 @@ impl Machine<'_> {
     }
 
     /// Loads, or stores `put`: 256 elements, row-major.
-    fn wmma_elements(&mut self, who: Who, row: bool, ty: Ty, addr: &Addr, stride: Src, put: Option<Vec<u64>>) -> Exec<Vec<u64>> {
+    fn wmma_elements(
+        &mut self,
+        who: Who,
+        row: bool,
+        ty: Ty,
+        addr: &Addr,
+        stride: Src,
+        put: Option<Vec<u64>>,
+    ) -> Exec<Vec<u64>> {
         let e = ty.bytes();
         let base = self.raw_address(who.w, 0, addr);
         let uniform = lanes(who.mask).all(|l| self.raw_address(who.w, l, addr) == base);
         if !uniform {
-            return self.fail(FindingKind::Divergence, who.w, who.mask, who.pc, "the threads of a wmma access give different addresses");
+            return self.fail(
+                FindingKind::Divergence,
+                who.w,
+                who.mask,
+                who.pc,
+                "the threads of a wmma access give different addresses",
+            );
         }
         let stride = self.value(who.w, 0, stride) as u32;
         let mut out = put.unwrap_or_else(|| vec![0; 256]);
@@ -235,7 +264,11 @@ impl Machine<'_> {
         self.cost.flops += 2 * 16 * 16 * 16;
         for (i, d) in d.iter().enumerate() {
             let out = std::array::from_fn(|l| {
-                if d_ty == Ty::F32 { u64::from(c[l * 8 + i].to_bits()) } else { half(c[l * 8 + i * 2]) | half(c[l * 8 + i * 2 + 1]) << 16 }
+                if d_ty == Ty::F32 {
+                    u64::from(c[l * 8 + i].to_bits())
+                } else {
+                    half(c[l * 8 + i * 2]) | half(c[l * 8 + i * 2 + 1]) << 16
+                }
             });
             self.set(who.w, who.mask, *d, &out);
         }

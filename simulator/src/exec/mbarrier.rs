@@ -40,10 +40,22 @@ impl Machine<'_> {
             Mbar::Init { count } => {
                 let count = self.value(who.w, l, *count) & 0xffff_ffff;
                 if !(1..=COUNT_LIMIT).contains(&count) {
-                    return self.fail(FindingKind::BarrierMisuse, who.w, who.mask, who.pc, format!("an mbarrier counts 1 to {COUNT_LIMIT} arrivals, not {count}"));
+                    return self.fail(
+                        FindingKind::BarrierMisuse,
+                        who.w,
+                        who.mask,
+                        who.pc,
+                        format!("an mbarrier counts 1 to {COUNT_LIMIT} arrivals, not {count}"),
+                    );
                 }
                 if self.ctas[spot.0].mbarriers.contains_key(&spot.1) {
-                    self.complain(FindingKind::BarrierMisuse, who.w, who.mask, who.pc, format!("{} is initialised again without mbarrier.inval", Self::name(spot)))?;
+                    self.complain(
+                        FindingKind::BarrierMisuse,
+                        who.w,
+                        who.mask,
+                        who.pc,
+                        format!("{} is initialised again without mbarrier.inval", Self::name(spot)),
+                    )?;
                 }
                 let (stamp, view) = (self.stamp(who.w, who.mask, who.pc, Proxy::Generic), self.view_of(who.w, l));
                 self.check_shared_write(&stamp, &view, spot.0, spot.1, 8)?;
@@ -80,7 +92,13 @@ impl Machine<'_> {
                 self.arrive_at(who, spot, n, expect, view)?;
                 let after = self.ctas[spot.0].mbarriers.get(&spot.1).map(|b| b.phase);
                 if !complete && phase != after {
-                    return self.fail(FindingKind::PhaseOverrun, who.w, who.mask, who.pc, "mbarrier.arrive.noComplete completes the phase");
+                    return self.fail(
+                        FindingKind::PhaseOverrun,
+                        who.w,
+                        who.mask,
+                        who.pc,
+                        "mbarrier.arrive.noComplete completes the phase",
+                    );
                 }
             }
             Mbar::CpAsyncArrive { noinc } => {
@@ -99,7 +117,13 @@ impl Machine<'_> {
     /// use it?
     fn usable(&mut self, who: Who, view: &View, spot: Spot, by_copy: bool) -> Exec<()> {
         let Some(b) = self.ctas[spot.0].mbarriers.get(&spot.1) else {
-            return self.fail(FindingKind::BarrierMisuse, who.w, who.mask, who.pc, format!("{} was never initialised", Self::name(spot)));
+            return self.fail(
+                FindingKind::BarrierMisuse,
+                who.w,
+                who.mask,
+                who.pc,
+                format!("{} was never initialised", Self::name(spot)),
+            );
         };
         let init = b.init;
         let remote = self.warps[who.w].cta != spot.0;
@@ -117,7 +141,12 @@ impl Machine<'_> {
         }
         if (remote || by_copy) && !self.ctas[spot.0].mbarriers.get(&spot.1).is_some_and(|b| b.fenced) {
             let sides = vec![
-                self.side(who.w, who.mask, who.pc, if by_copy { "hands the barrier to the async proxy" } else { "uses the barrier of another block" }),
+                self.side(
+                    who.w,
+                    who.mask,
+                    who.pc,
+                    if by_copy { "hands the barrier to the async proxy" } else { "uses the barrier of another block" },
+                ),
                 self.side(init.warp as usize, init.mask, init.pc, "initialises it"),
             ];
             let text = format!("{} has no fence.mbarrier_init (or fence.proxy.async) after its init", Self::name(spot));
@@ -152,7 +181,11 @@ impl Machine<'_> {
                 b.underflow_told = true;
                 let mut sides = vec![self.side(who.w, who.mask, who.pc, "brings the bytes")];
                 sides.extend(last.map(|pc| self.side(who.w, who.mask, pc, "was the last arrival")));
-                let text = format!("{}: all arrivals are there and {} bytes more than expected came in; expect_tx announces too few", Self::name(spot), -tx);
+                let text = format!(
+                    "{}: all arrivals are there and {} bytes more than expected came in; expect_tx announces too few",
+                    Self::name(spot),
+                    -tx
+                );
                 self.report(FindingKind::TransactionUnderflow, text, sides, Some(u64::from(spot.1)))?;
             }
             Outcome::Underflow => {}
@@ -163,10 +196,20 @@ impl Machine<'_> {
     fn transact(&mut self, who: Who, spot: Spot, bytes: i64) -> Exec<()> {
         self.epoch += 1;
         let Some(b) = self.ctas[spot.0].mbarriers.get_mut(&spot.1) else {
-            return self.fail(FindingKind::BarrierMisuse, who.w, who.mask, who.pc, format!("{} does not exist (any more)", Self::name(spot)));
+            return self.fail(
+                FindingKind::BarrierMisuse,
+                who.w,
+                who.mask,
+                who.pc,
+                format!("{} does not exist (any more)", Self::name(spot)),
+            );
         };
         if (b.tx + bytes).abs() > TX_LIMIT {
-            let text = format!("{}: the transaction count would be {}; its range is +-{TX_LIMIT}", Self::name(spot), b.tx + bytes);
+            let text = format!(
+                "{}: the transaction count would be {}; its range is +-{TX_LIMIT}",
+                Self::name(spot),
+                b.tx + bytes
+            );
             return self.fail(FindingKind::TransactionUnderflow, who.w, who.mask, who.pc, text);
         }
         let outcome = b.transact(bytes);
@@ -174,7 +217,14 @@ impl Machine<'_> {
     }
 
     /// Bytes of a copy have landed.
-    pub(crate) fn complete_bytes(&mut self, who: Who, spot: Spot, bytes: u32, slot: Option<(u32, u32)>, time: u64) -> Exec<()> {
+    pub(crate) fn complete_bytes(
+        &mut self,
+        who: Who,
+        spot: Spot,
+        bytes: u32,
+        slot: Option<(u32, u32)>,
+        time: u64,
+    ) -> Exec<()> {
         if let Some(b) = self.ctas[spot.0].mbarriers.get_mut(&spot.1) {
             if let Some((slot, tick)) = slot {
                 b.gathering.learn(slot, tick);
@@ -185,11 +235,24 @@ impl Machine<'_> {
     }
 
     /// An arrival; `view` is what it publishes.
-    pub(crate) fn arrive_at(&mut self, who: Who, spot: Spot, n: u32, expect: Option<u32>, view: Option<View>) -> Exec<()> {
+    pub(crate) fn arrive_at(
+        &mut self,
+        who: Who,
+        spot: Spot,
+        n: u32,
+        expect: Option<u32>,
+        view: Option<View>,
+    ) -> Exec<()> {
         self.epoch += 1;
         let now = self.warps[who.w].now;
         let Some(b) = self.ctas[spot.0].mbarriers.get_mut(&spot.1) else {
-            return self.fail(FindingKind::BarrierMisuse, who.w, who.mask, who.pc, format!("{} does not exist (any more)", Self::name(spot)));
+            return self.fail(
+                FindingKind::BarrierMisuse,
+                who.w,
+                who.mask,
+                who.pc,
+                format!("{} does not exist (any more)", Self::name(spot)),
+            );
         };
         if let Some(v) = view {
             b.gathering.join(&v);
@@ -208,7 +271,16 @@ impl Machine<'_> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn wait(&mut self, who: Who, addr: &Addr, done: u32, parity: bool, what: crate::program::op::Src, acquire: bool, suspends: bool) -> Exec<Flow> {
+    fn wait(
+        &mut self,
+        who: Who,
+        addr: &Addr,
+        done: u32,
+        parity: bool,
+        what: crate::program::op::Src,
+        acquire: bool,
+        suspends: bool,
+    ) -> Exec<Flow> {
         let mut yes = 0;
         let mut blocked = None;
         let mut groups: Vec<(Spot, u32)> = Vec::new();
@@ -234,7 +306,10 @@ impl Machine<'_> {
             }
         }
         for (spot, m) in groups {
-            if m != 0 && acquire && let Some(b) = self.ctas[spot.0].mbarriers.get(&spot.1) {
+            if m != 0
+                && acquire
+                && let Some(b) = self.ctas[spot.0].mbarriers.get(&spot.1)
+            {
                 let (view, time) = (b.completed.clone(), b.time);
                 self.acquire(who.w, m, &view);
                 let warp = &mut self.warps[who.w];
@@ -249,7 +324,8 @@ impl Machine<'_> {
                     self.polled[who.w] = 0;
                     return Ok(Flow::Retry(Wait::Poll { epoch: self.epoch }));
                 }
-            } else if self.options.schedule != Schedule::Scrambled || self.random.below(16) != 0 {
+            // A try_wait may give up at any time.
+            } else if self.options.schedule != Schedule::Scrambled || self.random.below(2) != 0 {
                 return Ok(Flow::Retry(Wait::Mbar { cta: spot.0, offset: spot.1, phase }));
             }
         }

@@ -42,7 +42,8 @@ impl Machine<'_> {
             Op::Match { all, ty, d, p, a, .. } => {
                 let v = self.values(w, *a).map(|x| x & ty.mask());
                 let mut out = [0u64; 32];
-                let same = |l: u32| lanes(who.mask).filter(|m| v[*m as usize] == v[l as usize]).fold(0u32, |s, m| s | 1 << m);
+                let same =
+                    |l: u32| lanes(who.mask).filter(|m| v[*m as usize] == v[l as usize]).fold(0u32, |s, m| s | 1 << m);
                 let mut every = true;
                 for l in lanes(who.mask) {
                     let s = same(l);
@@ -66,7 +67,9 @@ impl Machine<'_> {
             Op::Elect { d, p, .. } => {
                 // Which thread is elected is not defined, only that the same members elect the same one.
                 let nth = match self.options.schedule {
-                    Schedule::Scrambled => Random::new(self.options.seed ^ u64::from(who.mask)).below(u64::from(who.mask.count_ones())),
+                    Schedule::Scrambled => {
+                        Random::new(self.options.seed ^ u64::from(who.mask)).below(u64::from(who.mask.count_ones()))
+                    }
                     _ => 0,
                 };
                 let leader = lanes(who.mask).nth(nth as usize).unwrap_or(0);

@@ -66,7 +66,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, schedule: Schedule::Scrambled, races: true, trace: false, max_steps: 200_000_000, max_findings: 16 }
+        Self {
+            seed: 0,
+            schedule: Schedule::Scrambled,
+            races: true,
+            trace: false,
+            max_steps: 200_000_000,
+            max_findings: 16,
+        }
     }
 }
 
@@ -133,7 +140,11 @@ impl Launch {
             }
         }
         if product(self.cluster) > 8 {
-            return shape(format!("a portable cluster has at most 8 blocks; {:?} is {}", self.cluster, product(self.cluster)));
+            return shape(format!(
+                "a portable cluster has at most 8 blocks; {:?} is {}",
+                self.cluster,
+                product(self.cluster)
+            ));
         }
         if product(self.grid) > 1 << 31 {
             return shape(format!("the grid {:?} is too large", self.grid));
@@ -141,7 +152,10 @@ impl Launch {
         if let Some(r) = p.limits.req_ntid
             && r != self.block
         {
-            return shape(format!("the kernel requires a block of {r:?} threads (.reqntid) and {:?} is launched", self.block));
+            return shape(format!(
+                "the kernel requires a block of {r:?} threads (.reqntid) and {:?} is launched",
+                self.block
+            ));
         }
         if let Some(m) = p.limits.max_ntid
             && threads > u64::from(m)
@@ -151,28 +165,44 @@ impl Launch {
         if let Some(c) = p.limits.cluster
             && c != self.cluster
         {
-            return shape(format!("the kernel requires clusters of {c:?} (.reqnctapercluster) and {:?} is launched", self.cluster));
+            return shape(format!(
+                "the kernel requires clusters of {c:?} (.reqnctapercluster) and {:?} is launched",
+                self.cluster
+            ));
         }
         let shared = u64::from(p.static_shared) + u64::from(self.shared_bytes);
         if shared > u64::from(MAX_SHARED) {
-            return shape(format!("{} static + {} dynamic = {shared} bytes of shared memory; a block has {MAX_SHARED}", p.static_shared, self.shared_bytes));
+            return shape(format!(
+                "{} static + {} dynamic = {shared} bytes of shared memory; a block has {MAX_SHARED}",
+                p.static_shared, self.shared_bytes
+            ));
         }
         if self.params.len() != p.params.len() {
             return Err(LaunchError::ParameterCount { wanted: p.params.len(), given: self.params.len() });
         }
         for (index, (decl, param)) in p.params.iter().zip(&self.params).enumerate() {
             if decl.bytes != param.bytes() {
-                return Err(LaunchError::ParameterSize { index, name: decl.name.clone(), wanted: decl.bytes, given: param.bytes() });
+                return Err(LaunchError::ParameterSize {
+                    index,
+                    name: decl.name.clone(),
+                    wanted: decl.bytes,
+                    given: param.bytes(),
+                });
             }
             let refuse = |reason: String| Err(LaunchError::TensorMap { index, name: decl.name.clone(), reason });
             match param {
                 Param::TensorMap(map) => {
                     if decl.align < 64 {
-                        return refuse(format!("a tensor map parameter is aligned to 64 bytes; this one to {}", decl.align));
+                        return refuse(format!(
+                            "a tensor map parameter is aligned to 64 bytes; this one to {}",
+                            decl.align
+                        ));
                     }
                     map.check(memory).or_else(refuse)?;
                 }
-                Param::Buffer(id) | Param::BufferAt(id, _) if !memory.has(*id) => return refuse("the buffer does not exist".into()),
+                Param::Buffer(id) | Param::BufferAt(id, _) if !memory.has(*id) => {
+                    return refuse("the buffer does not exist".into());
+                }
                 _ => {}
             }
         }

@@ -44,12 +44,24 @@ impl Machine<'_> {
         };
         let lane_mask = 1 << lane;
         if !raw.is_multiple_of(u64::from(align)) {
-            return self.fail(FindingKind::Misaligned, who.w, lane_mask, who.pc, format!("the address {raw:#x} is not a multiple of {align}"));
+            return self.fail(
+                FindingKind::Misaligned,
+                who.w,
+                lane_mask,
+                who.pc,
+                format!("the address {raw:#x} is not a multiple of {align}"),
+            );
         }
         match space {
             Space::SharedCta | Space::SharedCluster => {
                 if raw > u64::from(u32::MAX) {
-                    return self.fail(FindingKind::OutOfBounds, who.w, lane_mask, who.pc, format!("{raw:#x} is no shared address; cvta.to.shared makes one from a generic address"));
+                    return self.fail(
+                        FindingKind::OutOfBounds,
+                        who.w,
+                        lane_mask,
+                        who.pc,
+                        format!("{raw:#x} is no shared address; cvta.to.shared makes one from a generic address"),
+                    );
                 }
                 self.shared_place(who, lane_mask, raw as u32, bytes, space == Space::SharedCta)
             }
@@ -57,7 +69,13 @@ impl Machine<'_> {
                 let size = u64::from(self.program.param_bytes);
                 let offset = raw.wrapping_sub(u64::from(super::address::PARAM_BASE));
                 if offset.checked_add(u64::from(bytes)).is_none_or(|e| e > size) {
-                    return self.fail(FindingKind::OutOfBounds, who.w, lane_mask, who.pc, format!("{bytes} bytes at offset {offset:#x} of the parameters, which have {size}"));
+                    return self.fail(
+                        FindingKind::OutOfBounds,
+                        who.w,
+                        lane_mask,
+                        who.pc,
+                        format!("{bytes} bytes at offset {offset:#x} of the parameters, which have {size}"),
+                    );
                 }
                 Ok(Place::Param(offset as u32))
             }
@@ -72,11 +90,19 @@ impl Machine<'_> {
 
     pub(crate) fn global_out<T>(&mut self, who: Who, lanes: u32, raw: u64, bytes: u64) -> Exec<T> {
         let near = match self.global.base.nearest(raw) {
-            Some((i, len, distance)) => format!("buffer {i} below it has {len} bytes and the access starts at byte {distance}"),
+            Some((i, len, distance)) => {
+                format!("buffer {i} below it has {len} bytes and the access starts at byte {distance}")
+            }
             None if raw < 1 << 32 => "it looks like a shared or parameter address; cvta makes a generic one".into(),
             None => "no buffer lies below it".into(),
         };
-        self.fail(FindingKind::OutOfBounds, who.w, lanes, who.pc, format!("{bytes} bytes at global address {raw:#x}: {near}"))
+        self.fail(
+            FindingKind::OutOfBounds,
+            who.w,
+            lanes,
+            who.pc,
+            format!("{bytes} bytes at global address {raw:#x}: {near}"),
+        )
     }
 
     pub(crate) fn shared_place(&mut self, who: Who, lanes: u32, raw: u32, bytes: u32, own_only: bool) -> Exec<Place> {
@@ -84,11 +110,25 @@ impl Machine<'_> {
         let (rank, offset) = split_shared(raw);
         let cta = rank as usize;
         if cta >= self.ctas.len() || (own_only && cta != own) {
-            return self.fail(FindingKind::OutOfBounds, who.w, lanes, who.pc, format!("the address {raw:#x} names block {cta} of the cluster; .shared::cta reaches only the block itself"));
+            return self.fail(
+                FindingKind::OutOfBounds,
+                who.w,
+                lanes,
+                who.pc,
+                format!(
+                    "the address {raw:#x} names block {cta} of the cluster; .shared::cta reaches only the block itself"
+                ),
+            );
         }
         let size = self.ctas[cta].shared.len() as u64;
         if u64::from(offset) + u64::from(bytes) > size {
-            return self.fail(FindingKind::OutOfBounds, who.w, lanes, who.pc, format!("{bytes} bytes at byte {offset} of the block's shared memory, which has {size}"));
+            return self.fail(
+                FindingKind::OutOfBounds,
+                who.w,
+                lanes,
+                who.pc,
+                format!("{bytes} bytes at byte {offset} of the block's shared memory, which has {size}"),
+            );
         }
         if cta != own && self.ctas[cta].exited {
             return self.fail(FindingKind::ExitInFlight, who.w, lanes, who.pc, format!("block {cta} of the cluster has exited; its shared memory is gone (barrier.cluster before exit keeps it)"));
@@ -97,7 +137,14 @@ impl Machine<'_> {
     }
 
     /// Checks a read of shared bytes against what happened before.
-    pub(crate) fn check_shared_read(&mut self, now: &Stamp, view: &View, cta: usize, offset: u32, len: u32) -> Exec<()> {
+    pub(crate) fn check_shared_read(
+        &mut self,
+        now: &Stamp,
+        view: &View,
+        cta: usize,
+        offset: u32,
+        len: u32,
+    ) -> Exec<()> {
         if !self.options.races {
             return Ok(());
         }
@@ -106,7 +153,14 @@ impl Machine<'_> {
         self.after_check(now, false, u64::from(offset), cta)
     }
 
-    pub(crate) fn check_shared_write(&mut self, now: &Stamp, view: &View, cta: usize, offset: u32, len: u32) -> Exec<()> {
+    pub(crate) fn check_shared_write(
+        &mut self,
+        now: &Stamp,
+        view: &View,
+        cta: usize,
+        offset: u32,
+        len: u32,
+    ) -> Exec<()> {
         if !self.options.races {
             return Ok(());
         }
@@ -132,7 +186,13 @@ impl Machine<'_> {
     pub(crate) fn check_opaque(&mut self, who: Who, cta: usize, offset: u32, len: u32) -> Exec<()> {
         let hit = self.ctas[cta].mbarriers.range(offset.saturating_sub(7)..offset + len).next().map(|(o, _)| *o);
         if let Some(at) = hit {
-            return self.complain(FindingKind::BarrierMisuse, who.w, who.mask, who.pc, format!("bytes {offset}..{} of shared memory hold the mbarrier at byte {at}", offset + len));
+            return self.complain(
+                FindingKind::BarrierMisuse,
+                who.w,
+                who.mask,
+                who.pc,
+                format!("bytes {offset}..{} of shared memory hold the mbarrier at byte {at}", offset + len),
+            );
         }
         Ok(())
     }
@@ -179,7 +239,10 @@ impl Machine<'_> {
             Place::Shared(cta, offset) => {
                 let at = offset as usize..offset as usize + data.len();
                 // Threads that store the same value to the same place in one instruction do no harm.
-                if now.proxy != Proxy::Generic || self.ctas[cta].shared[at.clone()] != *data || !self.same_instruction(now, cta, offset) {
+                if now.proxy != Proxy::Generic
+                    || self.ctas[cta].shared[at.clone()] != *data
+                    || !self.same_instruction(now, cta, offset)
+                {
                     self.check_shared_write(now, view, cta, offset, data.len() as u32)?;
                 }
                 self.ctas[cta].shared[at].copy_from_slice(data);

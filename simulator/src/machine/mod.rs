@@ -60,6 +60,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) states: States,
     pub(crate) asyncs: AsyncOps,
     pub(crate) random: Random,
+    /// Per warp, for schedules that favour some; empty until drawn.
+    pub(crate) priorities: Vec<u64>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) steps: u64,
     /// Counts everything that could let a failed poll succeed.
@@ -85,7 +87,14 @@ pub(crate) struct ClusterBarrier {
 }
 
 impl<'a> Machine<'a> {
-    pub(crate) fn new(program: &'a Program, launch: &'a Launch, options: &'a Options, params: &'a [u8], global: Overlay<'a>, cluster: u32) -> Self {
+    pub(crate) fn new(
+        program: &'a Program,
+        launch: &'a Launch,
+        options: &'a Options,
+        params: &'a [u8],
+        global: Overlay<'a>,
+        cluster: u32,
+    ) -> Self {
         let blocks = product(launch.cluster) as u32;
         let threads = launch.threads();
         let warps_per_cta = threads.div_ceil(32);
@@ -96,7 +105,11 @@ impl<'a> Machine<'a> {
         let mut ctas = Vec::new();
         let mut warps = Vec::new();
         for rank in 0..blocks {
-            let inside = [rank % launch.cluster[0], rank / launch.cluster[0] % launch.cluster[1], rank / (launch.cluster[0] * launch.cluster[1])];
+            let inside = [
+                rank % launch.cluster[0],
+                rank / launch.cluster[0] % launch.cluster[1],
+                rank / (launch.cluster[0] * launch.cluster[1]),
+            ];
             let ctaid = [0, 1, 2].map(|i| at[i] * launch.cluster[i] + inside[i]);
             ctas.push(Cta::new(bytes, options.races, warps_per_cta, ctaid));
             for w in 0..warps_per_cta {
@@ -118,6 +131,7 @@ impl<'a> Machine<'a> {
             states: States::default(),
             asyncs: AsyncOps::new(warps.len() as u32 * 32),
             random: Random::new(options.seed ^ u64::from(cluster).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            priorities: Vec::new(),
             findings: Vec::new(),
             steps: 0,
             epoch: 0,

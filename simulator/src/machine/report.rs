@@ -14,25 +14,53 @@ impl Machine<'_> {
     }
 
     /// Reports and goes on. Equal findings are counted once.
-    pub(crate) fn report(&mut self, kind: FindingKind, message: String, sides: Vec<Side>, address: Option<u64>) -> Exec<()> {
+    pub(crate) fn report(
+        &mut self,
+        kind: FindingKind,
+        message: String,
+        sides: Vec<Side>,
+        address: Option<u64>,
+    ) -> Exec<()> {
         let lines = |s: &[Side]| s.iter().map(|x| x.line).collect::<Vec<_>>();
         if let Some(same) = self.findings.iter_mut().find(|f| f.kind == kind && lines(&f.sides) == lines(&sides)) {
             same.times += 1;
             return if same.times > 10_000 { Err(Stop) } else { Ok(()) };
         }
-        self.findings.push(Finding { kind, message, sides, address, cluster: self.cluster, seed: self.options.seed, times: 1 });
+        self.findings.push(Finding {
+            kind,
+            message,
+            sides,
+            address,
+            cluster: self.cluster,
+            seed: self.options.seed,
+            times: 1,
+        });
         if self.findings.len() >= self.options.max_findings { Err(Stop) } else { Ok(()) }
     }
 
     /// Reports and stops the cluster.
-    pub(crate) fn fail<T>(&mut self, kind: FindingKind, w: usize, mask: u32, pc: u32, message: impl Into<String>) -> Exec<T> {
+    pub(crate) fn fail<T>(
+        &mut self,
+        kind: FindingKind,
+        w: usize,
+        mask: u32,
+        pc: u32,
+        message: impl Into<String>,
+    ) -> Exec<T> {
         let side = self.side(w, mask, pc, "executes");
         let _ = self.report(kind, message.into(), vec![side], None);
         Err(Stop)
     }
 
     /// A defect after which the run can go on.
-    pub(crate) fn complain(&mut self, kind: FindingKind, w: usize, mask: u32, pc: u32, message: impl Into<String>) -> Exec<()> {
+    pub(crate) fn complain(
+        &mut self,
+        kind: FindingKind,
+        w: usize,
+        mask: u32,
+        pc: u32,
+        message: impl Into<String>,
+    ) -> Exec<()> {
         let side = self.side(w, mask, pc, "executes");
         self.report(kind, message.into(), vec![side], None)
     }
@@ -56,7 +84,14 @@ impl Machine<'_> {
     }
 
     /// Reports what the states of bytes showed about an access.
-    pub(crate) fn conflicts(&mut self, now: &Stamp, writes: bool, address: u64, place: &str, found: Vec<(usize, Conflict)>) -> Exec<()> {
+    pub(crate) fn conflicts(
+        &mut self,
+        now: &Stamp,
+        writes: bool,
+        address: u64,
+        place: &str,
+        found: Vec<(usize, Conflict)>,
+    ) -> Exec<()> {
         for (offset, c) in found {
             let at = Some(address + offset as u64);
             let me = self.stamp_side(now, writes);
@@ -68,14 +103,22 @@ impl Machine<'_> {
                         (false, _) => "a read, then a write,",
                     };
                     let side = self.stamp_side(&before, before_writes);
-                    (FindingKind::Race, format!("{what} of the same bytes of {place} with nothing that orders them"), Some(side))
+                    (
+                        FindingKind::Race,
+                        format!("{what} of the same bytes of {place} with nothing that orders them"),
+                        Some(side),
+                    )
                 }
                 Conflict::Unfenced { before } => {
                     let side = self.stamp_side(&before, true);
-                    let text = format!("bytes of {place} written by the generic proxy reach the async proxy without fence.proxy.async on the way");
+                    let text = format!(
+                        "bytes of {place} written by the generic proxy reach the async proxy without fence.proxy.async on the way"
+                    );
                     (FindingKind::MissingProxyFence, text, Some(side))
                 }
-                Conflict::Unwritten => (FindingKind::UninitialisedRead, format!("{place} is read where nobody has written"), None),
+                Conflict::Unwritten => {
+                    (FindingKind::UninitialisedRead, format!("{place} is read where nobody has written"), None)
+                }
             };
             let mut sides = vec![me];
             sides.extend(other);

@@ -104,7 +104,14 @@ pub struct TensorMapDesc {
 impl TensorMapDesc {
     /// A dense 2-D map: `dims` (inner, outer) in elements, `row_stride` in bytes, `box_dims` (inner, outer).
     #[must_use]
-    pub fn matrix(buffer: BufferId, element: TensorElement, dims: [u64; 2], row_stride: u64, box_dims: [u32; 2], swizzle: Swizzle) -> Self {
+    pub fn matrix(
+        buffer: BufferId,
+        element: TensorElement,
+        dims: [u64; 2],
+        row_stride: u64,
+        box_dims: [u32; 2],
+        swizzle: Swizzle,
+    ) -> Self {
         Self {
             buffer,
             offset: 0,
@@ -121,18 +128,13 @@ impl TensorMapDesc {
     /// Bytes of one box, as an mbarrier counts them: elements outside the tensor count too.
     #[must_use]
     pub fn box_bytes(&self) -> u64 {
-        u64::from(self.element.bytes()) * self.box_dims.iter().map(|d| u64::from(*d)).product::<u64>()
+        u64::from(self.row_bytes()) * u64::from(self.row_count())
     }
 
     /// Bytes between two rows of a box in shared memory.
     pub(crate) fn row_pitch(&self) -> u32 {
-        let inner = self.box_dims[0] * self.element.bytes();
+        let inner = self.row_bytes();
         if self.swizzle == Swizzle::None { inner } else { self.swizzle.span() }
-    }
-
-    /// Rows of a box.
-    pub(crate) fn rows(&self) -> u32 {
-        self.box_dims[1..].iter().product()
     }
 
     /// The rules of `cuTensorMapEncodeTiled`.
@@ -170,11 +172,14 @@ impl TensorMapDesc {
             return Err(format!("an element stride is 1 to 8, not {s}"));
         }
         let inner = self.box_dims[0] * self.element.bytes();
-        if inner % 16 != 0 {
+        if !inner.is_multiple_of(16) {
             return Err(format!("the inner box dimension is {inner} bytes, not a multiple of 16"));
         }
         if self.swizzle != Swizzle::None && inner > self.swizzle.span() {
-            return Err(format!("the inner box dimension is {inner} bytes, more than the swizzle's {}", self.swizzle.span()));
+            return Err(format!(
+                "the inner box dimension is {inner} bytes, more than the swizzle's {}",
+                self.swizzle.span()
+            ));
         }
         Ok(())
     }

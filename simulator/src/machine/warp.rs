@@ -10,17 +10,39 @@ use crate::program::Program;
 #[derive(Clone, Debug)]
 pub(crate) enum Wait {
     /// The other threads named (or all live threads of the warp) to reach the same instruction.
-    Converge { members: Option<u32> },
+    Converge {
+        members: Option<u32>,
+    },
     /// An mbarrier's phase to complete.
-    Mbar { cta: usize, offset: u32, phase: u64 },
+    Mbar {
+        cta: usize,
+        offset: u32,
+        phase: u64,
+    },
     /// Anything to happen: a failed poll.
-    Poll { epoch: u64 },
-    NamedBarrier { id: u32 },
-    Cluster { generation: u64 },
-    Bulk { pending: u32, read: bool },
-    CpAsync { pending: u32, all: bool },
-    Registers { need: u32 },
-    Wgmma { target: u64 },
+    Poll {
+        epoch: u64,
+    },
+    NamedBarrier {
+        id: u32,
+    },
+    Cluster {
+        generation: u64,
+    },
+    Bulk {
+        pending: u32,
+        read: bool,
+    },
+    CpAsync {
+        pending: u32,
+        all: bool,
+    },
+    Registers {
+        need: u32,
+    },
+    Wgmma {
+        target: u64,
+    },
 }
 
 #[derive(Clone, Debug)]

@@ -25,7 +25,6 @@ pub(crate) struct Variable {
     pub(crate) align: u32,
     /// Total size; 0 for an array of unstated length (`smem[]`).
     pub(crate) bytes: u64,
-    pub(crate) ty: String,
 }
 
 /// A kernel.
@@ -49,7 +48,11 @@ pub(crate) struct Directive {
 pub(crate) enum Statement {
     Label(Name),
     /// `.reg .b32 %r<10>;` gives one entry with `count` 10.
-    Reg { ty: Name, name: Name, count: Option<u32> },
+    Reg {
+        ty: Name,
+        name: Name,
+        count: Option<u32>,
+    },
     Shared(Variable),
     Scope(Vec<Statement>),
     Instr(Instr),
@@ -83,7 +86,11 @@ pub(crate) enum OperandKind {
     /// `{a, b}`
     Vector(Vec<Operand>),
     /// `[base + offset, {vector}]`
-    Address { base: Option<Box<Operand>>, offset: i64, rest: Vec<Operand> },
+    Address {
+        base: Option<Box<Operand>>,
+        offset: i64,
+        rest: Vec<Operand>,
+    },
     /// `!%p`
     Not(String),
     /// `%p|%q`

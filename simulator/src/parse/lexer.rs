@@ -151,7 +151,9 @@ impl<'a> Lexer<'a> {
         }
         if let Some(hex) = lower.strip_prefix("0d") {
             let bits = (hex.len() == 16).then(|| u64::from_str_radix(hex, 16).ok()).flatten();
-            return bits.map(Token::F64).ok_or_else(|| bad("a double-precision constant: 0d and 16 hexadecimal digits"));
+            return bits
+                .map(Token::F64)
+                .ok_or_else(|| bad("a double-precision constant: 0d and 16 hexadecimal digits"));
         }
         let digits = lower.strip_suffix('u').unwrap_or(&lower);
         let value = if let Some(hex) = digits.strip_prefix("0x") {

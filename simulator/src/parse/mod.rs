@@ -1,6 +1,7 @@
 //! PTX text to a syntax tree with spans. Nothing here knows what an instruction means.
 
 pub(crate) mod ast;
+mod declare;
 mod lexer;
 mod parser;
 

@@ -30,19 +30,23 @@ pub(crate) fn module(text: &str) -> Parsed<Module> {
             Token::Word(".entry") => module.entries.push(p.entry()?),
             Token::Word(".file") => p.skip_line(),
             Token::Word(".pragma") => p.pragma()?,
-            _ => return Err(p.unexpected("a directive of a module: .version, .target, .address_size, .shared or .entry")),
+            _ => {
+                return Err(
+                    p.unexpected("a directive of a module: .version, .target, .address_size, .shared or .entry")
+                );
+            }
         }
     }
 }
 
-struct Parser<'a> {
+pub(super) struct Parser<'a> {
     tokens: Vec<(Token<'a>, Span)>,
     at: usize,
     depth: u32,
 }
 
 impl<'a> Parser<'a> {
-    fn peek(&self) -> Token<'a> {
+    pub(super) fn peek(&self) -> Token<'a> {
         self.tokens[self.at].0
     }
 
@@ -50,11 +54,11 @@ impl<'a> Parser<'a> {
         self.tokens.get(self.at + 1).map_or(Token::End, |t| t.0)
     }
 
-    fn span(&self) -> Span {
+    pub(super) fn span(&self) -> Span {
         self.tokens[self.at].1
     }
 
-    fn next(&mut self) -> Token<'a> {
+    pub(super) fn next(&mut self) -> Token<'a> {
         let token = self.peek();
         if self.at + 1 < self.tokens.len() {
             self.at += 1;
@@ -62,7 +66,7 @@ impl<'a> Parser<'a> {
         token
     }
 
-    fn unexpected(&self, wanted: &str) -> ParseError {
+    pub(super) fn unexpected(&self, wanted: &str) -> ParseError {
         let found = match self.peek() {
             Token::Word(w) => format!("`{w}`"),
             Token::Punct(c) => format!("`{c}`"),
@@ -74,7 +78,7 @@ impl<'a> Parser<'a> {
         ParseError::new(self.span(), format!("found {found} where {wanted} should stand"))
     }
 
-    fn take(&mut self, c: char) -> bool {
+    pub(super) fn take(&mut self, c: char) -> bool {
         let yes = self.peek() == Token::Punct(c);
         if yes {
             self.next();
@@ -82,11 +86,11 @@ impl<'a> Parser<'a> {
         yes
     }
 
-    fn expect(&mut self, c: char) -> Parsed<()> {
+    pub(super) fn expect(&mut self, c: char) -> Parsed<()> {
         if self.take(c) { Ok(()) } else { Err(self.unexpected(&format!("`{c}`"))) }
     }
 
-    fn word(&mut self, wanted: &str) -> Parsed<Name> {
+    pub(super) fn word(&mut self, wanted: &str) -> Parsed<Name> {
         let span = self.span();
         match self.peek() {
             Token::Word(w) => {
@@ -97,7 +101,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn int(&mut self) -> Parsed<u64> {
+    pub(super) fn int(&mut self) -> Parsed<u64> {
         match self.peek() {
             Token::Int(v) => {
                 self.next();
@@ -107,7 +111,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn small(&mut self, max: u64) -> Parsed<u64> {
+    pub(super) fn small(&mut self, max: u64) -> Parsed<u64> {
         let span = self.span();
         let v = self.int()?;
         if v > max {
@@ -116,139 +120,8 @@ impl<'a> Parser<'a> {
         Ok(v)
     }
 
-    fn version(&mut self) -> Parsed<String> {
-        self.next();
-        let span = self.span();
-        match self.next() {
-            Token::F64(bits) => Ok(format!("{:.1}", f64::from_bits(bits))),
-            _ => Err(ParseError::new(span, "`.version` wants major.minor, for instance 8.0")),
-        }
-    }
-
-    fn target(&mut self) -> Parsed<String> {
-        self.next();
-        let target = self.word("a target such as sm_90a")?.text;
-        while self.take(',') {
-            self.word("a target option")?;
-        }
-        Ok(target)
-    }
-
-    fn pragma(&mut self) -> Parsed<()> {
-        self.next();
-        if self.next() != Token::Text {
-            return Err(self.unexpected("a string"));
-        }
-        self.expect(';')
-    }
-
-    fn skip_line(&mut self) {
-        let line = self.span().line;
-        while self.span().line == line && self.peek() != Token::End {
-            self.next();
-        }
-    }
-
-    /// `.shared .align 16 .b8 name[64], ... ;`
-    fn variable_list(&mut self) -> Parsed<Vec<Variable>> {
-        self.next();
-        let (align, ty) = self.variable_type()?;
-        let mut out = Vec::new();
-        loop {
-            out.push(self.variable(align, &ty)?);
-            if !self.take(',') {
-                self.expect(';')?;
-                return Ok(out);
-            }
-        }
-    }
-
-    fn variable_type(&mut self) -> Parsed<(Option<u32>, Name)> {
-        let mut align = None;
-        loop {
-            match self.peek() {
-                Token::Word(".align") => {
-                    self.next();
-                    let span = self.span();
-                    let v = self.small(1 << 16)?;
-                    if !v.is_power_of_two() {
-                        return Err(ParseError::new(span, format!("an alignment is a power of two; {v} is not")));
-                    }
-                    align = Some(v as u32);
-                }
-                // `.ptr .global .align 8` on kernel parameters: only hints.
-                Token::Word(".ptr" | ".global" | ".const" | ".local") => {
-                    self.next();
-                }
-                _ => break,
-            }
-        }
-        let ty = self.word("a type such as .b8")?;
-        // `.param .u64 .ptr .global .align 16 name`
-        while let Token::Word(".ptr" | ".global" | ".const" | ".shared" | ".align") = self.peek() {
-            if self.next() == Token::Word(".align") {
-                self.small(1 << 16)?;
-            }
-        }
-        Ok((align, ty))
-    }
-
-    fn variable(&mut self, align: Option<u32>, ty: &Name) -> Parsed<Variable> {
-        let element = type_bytes(&ty.text)
-            .ok_or_else(|| ParseError::new(ty.span, format!("`{}` is not a type that memory can hold", ty.text)))?;
-        let name = self.word("a name")?;
-        let mut bytes = u64::from(element);
-        while self.take('[') {
-            let n = if self.peek() == Token::Int(0) || matches!(self.peek(), Token::Int(_)) { self.small(1 << 30)? } else { 0 };
-            bytes = bytes.saturating_mul(n);
-            self.expect(']')?;
-        }
-        if bytes > 1 << 30 {
-            return Err(ParseError::new(name.span, format!("`{}` has {bytes} bytes, more than any memory here", name.text)));
-        }
-        Ok(Variable { name, align: align.unwrap_or(element), bytes, ty: ty.text.clone() })
-    }
-
-    fn entry(&mut self) -> Parsed<Entry> {
-        self.next();
-        let name = self.word("the kernel's name")?;
-        let mut params = Vec::new();
-        if self.take('(') && !self.take(')') {
-            loop {
-                if self.next() != Token::Word(".param") {
-                    return Err(self.unexpected("`.param`"));
-                }
-                let (align, ty) = self.variable_type()?;
-                params.push(self.variable(align, &ty)?);
-                if !self.take(',') {
-                    self.expect(')')?;
-                    break;
-                }
-            }
-        }
-        let mut directives = Vec::new();
-        while !self.take('{') {
-            if self.peek() == Token::Word(".pragma") {
-                self.pragma()?;
-                continue;
-            }
-            let name = self.word("a directive such as .maxntid, or `{`")?;
-            let mut values = Vec::new();
-            while let Token::Int(v) = self.peek() {
-                values.push(v);
-                self.next();
-                if !self.take(',') {
-                    break;
-                }
-            }
-            directives.push(Directive { name, values });
-        }
-        let body = self.body()?;
-        Ok(Entry { name, params, directives, body })
-    }
-
     /// Statements up to and with the closing brace.
-    fn body(&mut self) -> Parsed<Vec<Statement>> {
+    pub(super) fn body(&mut self) -> Parsed<Vec<Statement>> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(ParseError::new(self.span(), format!("scopes nest deeper than {MAX_DEPTH}")));
@@ -270,7 +143,10 @@ impl<'a> Parser<'a> {
                     out.push(Statement::Label(name));
                 }
                 Token::Word(w) if w.starts_with('.') => {
-                    return Err(ParseError::new(self.span(), format!("the directive `{w}` is not modelled inside a kernel")));
+                    return Err(ParseError::new(
+                        self.span(),
+                        format!("the directive `{w}` is not modelled inside a kernel"),
+                    ));
                 }
                 Token::Word(_) | Token::Punct('@') => {
                     let instr = self.instr()?;
@@ -281,23 +157,6 @@ impl<'a> Parser<'a> {
         }
         self.depth -= 1;
         Ok(out)
-    }
-
-    fn registers(&mut self, out: &mut Vec<Statement>) -> Parsed<()> {
-        self.next();
-        let ty = self.word("a register type")?;
-        loop {
-            let name = self.word("a register name")?;
-            let mut count = None;
-            if self.take('<') {
-                count = Some(self.small(1 << 16)? as u32);
-                self.expect('>')?;
-            }
-            out.push(Statement::Reg { ty: ty.clone(), name, count });
-            if !self.take(',') {
-                return self.expect(';');
-            }
-        }
     }
 
     fn instr(&mut self) -> Parsed<Instr> {
@@ -403,21 +262,12 @@ impl<'a> Parser<'a> {
             }
         };
         offset = offset.wrapping_add(self.offset()?);
-        let rest = if self.take(',') { self.operands_until(']')? } else {
+        let rest = if self.take(',') {
+            self.operands_until(']')?
+        } else {
             self.expect(']')?;
             Vec::new()
         };
         Ok(OperandKind::Address { base, offset, rest })
     }
-}
-
-/// Bytes of one element of a memory type.
-fn type_bytes(ty: &str) -> Option<u32> {
-    Some(match ty {
-        ".b8" | ".u8" | ".s8" => 1,
-        ".b16" | ".u16" | ".s16" | ".f16" | ".bf16" => 2,
-        ".b32" | ".u32" | ".s32" | ".f32" => 4,
-        ".b64" | ".u64" | ".s64" | ".f64" => 8,
-        _ => return None,
-    })
 }

@@ -76,7 +76,9 @@ pub(super) fn kernel(module: &Module, entry: &Entry, source: &Arc<Source>) -> Pa
             Op::Atom { addr, .. } => !matches!(addr.space, Space::SharedCta | Space::SharedCluster),
             Op::Tensor(t) => t.way == Way::ReduceAdd,
             Op::Bulk(b) => b.way == Way::ReduceAdd,
-            Op::Ld { addr, order: Order::Strong, .. } | Op::St { addr, order: Order::Strong, .. } => matches!(addr.space, Space::Global | Space::Generic),
+            Op::Ld { addr, order: Order::Strong, .. } | Op::St { addr, order: Order::Strong, .. } => {
+                matches!(addr.space, Space::Global | Space::Generic)
+            }
             _ => false,
         };
     }
@@ -125,7 +127,10 @@ fn limits(directives: &[Directive]) -> Parsed<Limits> {
         let three = || -> Parsed<[u32; 3]> {
             let mut v = [1u32; 3];
             if d.values.is_empty() || d.values.len() > 3 || d.values.iter().any(|x| *x == 0 || *x > 1 << 20) {
-                return Err(ParseError::new(d.name.span, format!("`{}` takes one to three sizes of 1 or more", d.name.text)));
+                return Err(ParseError::new(
+                    d.name.span,
+                    format!("`{}` takes one to three sizes of 1 or more", d.name.text),
+                ));
             }
             for (slot, x) in v.iter_mut().zip(&d.values) {
                 *slot = *x as u32;
@@ -171,7 +176,10 @@ impl Builder {
         let at = self.shared_top.next_multiple_of(v.align);
         self.shared_top = at.saturating_add(v.bytes as u32);
         if self.shared_top - SHARED_BASE > 232_448 {
-            return Err(ParseError::new(v.name.span, format!("shared arrays take {} bytes; a block has 232448", self.shared_top - SHARED_BASE)));
+            return Err(ParseError::new(
+                v.name.span,
+                format!("shared arrays take {} bytes; a block has 232448", self.shared_top - SHARED_BASE),
+            ));
         }
         self.declare(v, Symbol::Shared(at))
     }
@@ -180,9 +188,11 @@ impl Builder {
     fn labels(&mut self, body: &[Statement], at: &mut u32, depth: u32) -> Parsed<()> {
         for s in body {
             match s {
-                Statement::Label(name) => {
-                    if depth == 0 && self.scope().labels.insert(name.text.clone(), *at).is_some() {
-                        return Err(ParseError::new(name.span, format!("the label `{}` stands twice", name.text)));
+                Statement::Label(name) if depth == 0 => {
+                    let before = self.scope().labels.insert(name.text.clone(), *at);
+                    if before.is_some() {
+                        let text = format!("the label `{}` stands twice", name.text);
+                        return Err(ParseError::new(name.span, text));
                     }
                 }
                 Statement::Instr(_) => *at += 1,
@@ -214,8 +224,13 @@ impl Builder {
         for s in body {
             match s {
                 Statement::Reg { ty, name, count } => {
-                    let Some(t) = ty.text.strip_prefix('.').and_then(Ty::parse).filter(|t| t.bits() >= 8 || *t == Ty::Pred) else {
-                        return Err(ParseError::new(ty.span, format!("`{}` is not a register type that is modelled", ty.text)));
+                    let Some(t) =
+                        ty.text.strip_prefix('.').and_then(Ty::parse).filter(|t| t.bits() >= 8 || *t == Ty::Pred)
+                    else {
+                        return Err(ParseError::new(
+                            ty.span,
+                            format!("`{}` is not a register type that is modelled", ty.text),
+                        ));
                     };
                     match count {
                         Some(n) => {

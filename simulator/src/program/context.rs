@@ -28,7 +28,7 @@ pub(crate) struct Names {
 pub(crate) struct Context<'a> {
     pub(crate) instr: &'a Instr,
     pub(crate) scopes: &'a [Names],
-    at: usize,
+    pub(super) at: usize,
     pub(crate) reads: Vec<Reg>,
     pub(crate) writes: Vec<Reg>,
 }
@@ -42,75 +42,9 @@ impl<'a> Context<'a> {
         Err(ParseError::new(span, message))
     }
 
-    fn opcode(&self) -> String {
+    pub(super) fn opcode(&self) -> String {
         self.instr.opcode.iter().map(|n| n.text.as_str()).collect::<Vec<_>>().join(".")
     }
-
-    // --- modifiers, in order ---
-
-    pub(crate) fn head(&self) -> &'a str {
-        &self.instr.opcode[0].text
-    }
-
-    pub(crate) fn peek(&self) -> Option<&'a str> {
-        self.instr.opcode.get(self.at).map(|n| n.text.as_str())
-    }
-
-    fn modifier(&self) -> Option<&'a Name> {
-        self.instr.opcode.get(self.at)
-    }
-
-    /// Takes the next modifier if it is `word`.
-    pub(crate) fn eat(&mut self, word: &str) -> bool {
-        let yes = self.peek() == Some(word);
-        self.at += usize::from(yes);
-        yes
-    }
-
-    /// Takes the next modifier if it is one of `words`.
-    pub(crate) fn eat_any<'w>(&mut self, words: &[&'w str]) -> Option<&'w str> {
-        let found = words.iter().find(|w| self.peek() == Some(**w)).copied();
-        self.at += usize::from(found.is_some());
-        found
-    }
-
-    pub(crate) fn need(&mut self, words: &[&str]) -> Parsed<&'a str> {
-        match self.modifier() {
-            Some(n) if words.contains(&n.text.as_str()) => {
-                self.at += 1;
-                Ok(&n.text)
-            }
-            _ => self.bad_modifier(&words.iter().map(|w| format!(".{w}")).collect::<Vec<_>>().join(" or ")),
-        }
-    }
-
-    pub(crate) fn bad_modifier<T>(&self, wanted: &str) -> Parsed<T> {
-        let (span, found) = match self.modifier() {
-            Some(n) => (n.span, format!("`.{}` of", n.text)),
-            None => (self.instr.span, "the end of".into()),
-        };
-        self.error(span, format!("{found} `{}` is not modelled here; {wanted} is", self.opcode()))
-    }
-
-    pub(crate) fn ty(&mut self, allowed: &[Ty]) -> Parsed<Ty> {
-        if let Some(t) = self.peek().and_then(Ty::parse)
-            && allowed.contains(&t)
-        {
-            self.at += 1;
-            return Ok(t);
-        }
-        self.bad_modifier(&allowed.iter().map(|t| format!(".{}", t.name())).collect::<Vec<_>>().join(" or "))
-    }
-
-    /// No modifier may be left over.
-    pub(crate) fn end(&self) -> Parsed<()> {
-        match self.modifier() {
-            None => Ok(()),
-            Some(n) => self.error(n.span, format!("the modifier `.{}` of `{}` is not modelled", n.text, self.opcode())),
-        }
-    }
-
-    // --- operands ---
 
     pub(crate) fn operands(&self) -> usize {
         self.instr.operands.len()
@@ -155,7 +89,9 @@ impl<'a> Context<'a> {
     /// Any register of at least the type's width (loads and conversions), with its declared type.
     fn wide_named(&self, name: &str, span: Span, ty: Ty) -> Parsed<(Reg, u32)> {
         match self.lookup(name) {
-            Some(Symbol::Reg(r, declared)) if declared != Ty::Pred && declared.bits() >= ty.bits() => Ok((r, declared.bits())),
+            Some(Symbol::Reg(r, declared)) if declared != Ty::Pred && declared.bits() >= ty.bits() => {
+                Ok((r, declared.bits()))
+            }
             Some(Symbol::Reg(_, declared)) => {
                 self.error(span, format!("`{name}` is a .{} register, too narrow for .{}", declared.name(), ty.name()))
             }
@@ -222,10 +158,14 @@ impl<'a> Context<'a> {
     fn constant(&self, o: &Operand, ty: Ty) -> Parsed<Option<u64>> {
         Ok(Some(match &o.kind {
             OperandKind::Int(_) if ty.float() && !matches!(ty, Ty::F16x2 | Ty::Bf16x2) => {
-                return self.error(o.span, format!("an integer constant where .{} is needed; write 0f... or a decimal point", ty.name()));
+                return self.error(
+                    o.span,
+                    format!("an integer constant where .{} is needed; write 0f... or a decimal point", ty.name()),
+                );
             }
             OperandKind::Int(v) => {
-                let fits = ty.bits() == 64 || *v <= ty.mask() || (*v as i64) >= -(1i64 << (ty.bits() - 1)) && (*v as i64) < 0;
+                let fits =
+                    ty.bits() == 64 || *v <= ty.mask() || (*v as i64) >= -(1i64 << (ty.bits() - 1)) && (*v as i64) < 0;
                 if !fits {
                     return self.error(o.span, format!("the constant {} does not fit .{}", *v as i64, ty.name()));
                 }
@@ -267,8 +207,12 @@ impl<'a> Context<'a> {
             Some(Symbol::Param(a)) if ty.bits() >= 32 => Ok(Src::Imm((i64::from(a) + offset) as u64 & ty.mask())),
             Some(_) => self.error(o.span, format!("the address `{word}` does not fit .{}", ty.name())),
             None => match Special::parse(word) {
-                Some((s, declared)) if declared.bits() == ty.bits() || (declared == Ty::U32 && ty.bits() == 16) => Ok(Src::Special(s)),
-                Some((_, declared)) => self.error(o.span, format!("`{word}` is .{} where .{} is needed", declared.name(), ty.name())),
+                Some((s, declared)) if declared.bits() == ty.bits() || (declared == Ty::U32 && ty.bits() == 16) => {
+                    Ok(Src::Special(s))
+                }
+                Some((_, declared)) => {
+                    self.error(o.span, format!("`{word}` is .{} where .{} is needed", declared.name(), ty.name()))
+                }
                 None => self.unknown(o.span, word),
             },
         }
@@ -370,14 +314,27 @@ impl<'a> Context<'a> {
             Some(Symbol::Shared(a)) if shared => Src::Shared(a),
             Some(Symbol::Param(a)) if space == Space::Param => Src::Imm(u64::from(a)),
             Some(Symbol::Shared(_) | Symbol::Param(_)) => {
-                return self.error(base.span, format!("`{word}` lies in another state space; take its address with mov and cvta"));
+                return self.error(
+                    base.span,
+                    format!("`{word}` lies in another state space; take its address with mov and cvta"),
+                );
             }
-            Some(Symbol::Reg(r, t)) if matches!(t, Ty::B64 | Ty::U64 | Ty::S64) || ((shared || space == Space::Param) && matches!(t, Ty::B32 | Ty::U32 | Ty::S32)) => {
+            Some(Symbol::Reg(r, t))
+                if matches!(t, Ty::B64 | Ty::U64 | Ty::S64)
+                    || ((shared || space == Space::Param) && matches!(t, Ty::B32 | Ty::U32 | Ty::S32)) =>
+            {
                 self.reads.push(r);
                 Src::Reg(r)
             }
             Some(Symbol::Reg(_, t)) => {
-                return self.error(base.span, format!("`{word}` is .{}: an address here has {} bits", t.name(), if shared { "32 or 64" } else { "64" }));
+                return self.error(
+                    base.span,
+                    format!(
+                        "`{word}` is .{}: an address here has {} bits",
+                        t.name(),
+                        if shared { "32 or 64" } else { "64" }
+                    ),
+                );
             }
             None => return self.unknown(base.span, word),
         };
@@ -392,15 +349,6 @@ impl<'a> Context<'a> {
         match self.scopes.iter().rev().find_map(|s| s.labels.get(w.as_str())) {
             Some(pc) => Ok(*pc),
             None => self.error(o.span, format!("the label `{w}` does not exist in this scope")),
-        }
-    }
-
-    /// The `.shared`, `.shared::cta` or `.shared::cluster` modifier, or the generic space.
-    pub(crate) fn shared_space(&mut self) -> Space {
-        match self.eat_any(&["shared", "shared::cta", "shared::cluster"]) {
-            Some("shared::cluster") => Space::SharedCluster,
-            Some(_) => Space::SharedCta,
-            None => Space::Generic,
         }
     }
 }

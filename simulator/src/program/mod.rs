@@ -3,7 +3,10 @@
 mod build;
 mod context;
 mod decode;
+mod modifiers;
 pub(crate) mod op;
+mod op_async;
+mod op_pure;
 mod table;
 pub(crate) mod types;
 
@@ -76,7 +79,9 @@ impl Source {
         while at > 0 {
             if let Some(found) = comment(at - 1) {
                 let mut text = found;
-                while at > 1 && let Some(above) = comment(at - 2) {
+                while at > 1
+                    && let Some(above) = comment(at - 2)
+                {
                     at -= 1;
                     text = above;
                 }

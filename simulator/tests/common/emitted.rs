@@ -5,7 +5,9 @@ use bsr_codegen::{Arch, Dtype, KernelSpec, Layout, Plan, Problem, Ptx};
 use bsr_runtime::reference::{Comparison, multiply};
 use bsr_runtime::schedule::WorkPlan;
 use bsr_runtime::{Bsr, Dense, Element, Pattern, Structure};
-use bsr_simulator::{BufferId, GlobalMemory, Launch, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse, simulate};
+use bsr_simulator::{
+    BufferId, GlobalMemory, Launch, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
+};
 use half::{bf16, f16};
 
 /// A multiplication to run.
@@ -106,7 +108,7 @@ fn typed<T: Element, O: Element>(plan: &Plan, text: &str, entry: &str, case: &Ca
     let a = Bsr::<T>::normal(structure(case, (spec.bm as usize, spec.bk as usize)), 1);
     let b = Dense::<T>::normal(case.k, case.n, layout(spec.b_layout), 2);
     let mut c = Dense::<O>::filled(case.m, case.n, layout(spec.c_layout), O::from_f64(f64::NAN));
-    let work = WorkPlan::new(plan, a.row_ptr(), case.m, case.n, case.clusters);
+    let work = WorkPlan::new(plan, a.structure(), case.n, case.clusters);
     let problem = Problem {
         m: case.m as u64,
         n: case.n as u64,
@@ -123,7 +125,7 @@ fn typed<T: Element, O: Element>(plan: &Plan, text: &str, entry: &str, case: &Ca
     let id_b = upload(bytes(b.data()));
     let id_c = upload(bytes(c.data()));
     let columns: Vec<u32> = a.col_idx().iter().map(|v| *v as u32).collect();
-    let pointers = [upload(words(&columns)), upload(words(&work.lengths())), upload(words(&work.words()))];
+    let pointers = [upload(words(&columns)), upload(words(&work.heads(a.structure()))), upload(words(&work.words()))];
     let mut params = Vec::new();
     for (map, id) in shape.maps.iter().zip([if a.nnzb() == 0 { id_c } else { id_a }, id_b, id_c]) {
         params.push(Param::TensorMap(desc(map, id)));
@@ -151,7 +153,14 @@ fn desc(map: &bsr_codegen::TensorMap, id: BufferId) -> TensorMapDesc {
         Dtype::BF16 => TensorElement::Bf16,
         Dtype::F32 => TensorElement::F32,
     };
-    TensorMapDesc::matrix(id, element, map.dims, map.row_stride_bytes, map.box_dims, Swizzle::from_span(map.swizzle_bytes).unwrap())
+    TensorMapDesc::matrix(
+        id,
+        element,
+        map.dims,
+        map.row_stride_bytes,
+        map.box_dims,
+        Swizzle::from_span(map.swizzle_bytes).unwrap(),
+    )
 }
 
 /// The largest relative error of a right result.

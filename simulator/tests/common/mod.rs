@@ -1,24 +1,26 @@
 //! The hand-written GEMM and its reference.
 #![allow(dead_code, clippy::unwrap_used)]
 
-use bsr_simulator::{GlobalMemory, Launch, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse, simulate};
+use bsr_simulator::{
+    GlobalMemory, Launch, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
+};
 use half::f16;
 
 /// The kernel's text.
-pub const GEMM: &str = include_str!("../kernels/gemm.ptx");
+pub(crate) const GEMM: &str = include_str!("../kernels/gemm.ptx");
 
 /// C[m, n] = A[m, k] * B[k, n], half precision in and out.
-pub struct Gemm {
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-    pub text: String,
-    pub a: Vec<f32>,
-    pub b: Vec<f32>,
+pub(crate) struct Gemm {
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) text: String,
+    pub(crate) a: Vec<f32>,
+    pub(crate) b: Vec<f32>,
 }
 
 /// Small values that half precision holds exactly; a sum of a few hundred products is exact in single precision.
-pub fn half_values(n: usize, seed: u64) -> Vec<f32> {
+pub(crate) fn half_values(n: usize, seed: u64) -> Vec<f32> {
     let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..n)
         .map(|_| {
@@ -45,17 +47,17 @@ fn pitch(columns: usize) -> usize {
 }
 
 impl Gemm {
-    pub fn new(m: usize, n: usize, k: usize) -> Self {
+    pub(crate) fn new(m: usize, n: usize, k: usize) -> Self {
         Self { m, n, k, text: GEMM.to_owned(), a: half_values(m * k, 1), b: half_values(k * n, 2) }
     }
 
     /// Replaces a piece of the text that must be there.
-    pub fn edit(&mut self, from: &str, to: &str) {
+    pub(crate) fn edit(&mut self, from: &str, to: &str) {
         assert!(self.text.contains(from), "{from}");
         self.text = self.text.replace(from, to);
     }
 
-    pub fn run(&self, options: &Options) -> (Report, Vec<f32>) {
+    pub(crate) fn run(&self, options: &Options) -> (Report, Vec<f32>) {
         let module = parse(&self.text).unwrap_or_else(|e| panic!("{e}"));
         let mut memory = GlobalMemory::new();
         let (pa, pb) = (pitch(self.k), pitch(self.n));
@@ -88,17 +90,18 @@ impl Gemm {
     }
 
     /// Panics unless `c` is the product, rounded to half precision.
-    pub fn check(&self, c: &[f32]) {
+    pub(crate) fn check(&self, c: &[f32]) {
         if let Some(at) = self.wrong(c) {
             panic!("row {} column {} is wrong", at / self.n, at % self.n);
         }
     }
 
     /// The first wrong element.
-    pub fn wrong(&self, c: &[f32]) -> Option<usize> {
+    pub(crate) fn wrong(&self, c: &[f32]) -> Option<usize> {
         for i in 0..self.m {
             for j in 0..self.n {
-                let sum: f64 = (0..self.k).map(|x| f64::from(self.a[i * self.k + x]) * f64::from(self.b[x * self.n + j])).sum();
+                let sum: f64 =
+                    (0..self.k).map(|x| f64::from(self.a[i * self.k + x]) * f64::from(self.b[x * self.n + j])).sum();
                 if f16::from_f64(sum).to_f32() != c[i * self.n + j] {
                     return Some(i * self.n + j);
                 }

@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys::{
     cublasComputeType_t, cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t as DescAttribute,
-    cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t as PreferenceAttribute,
-    cublasLtMatrixLayout_t, cudaDataType,
+    cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t as PreferenceAttribute, cublasLtMatrixLayout_t,
+    cudaDataType,
 };
 
 use bsr_codegen::Dtype;
@@ -16,10 +16,7 @@ use crate::gpu::GpuError;
 
 /// Names the call of an error of cuBLASLt.
 pub(super) fn named(call: &'static str) -> impl Fn(CublasError) -> GpuError {
-    move |CublasError(status)| GpuError::CublasLt {
-        call,
-        status: format!("{status:?}"),
-    }
+    move |CublasError(status)| GpuError::CublasLt { call, status: format!("{status:?}") }
 }
 
 fn data_type(dtype: Dtype) -> cudaDataType {
@@ -56,14 +53,8 @@ pub(super) struct Operation(pub(super) cublasLtMatmulDesc_t);
 
 impl Operation {
     pub(super) fn new(transpose_first: bool, transpose_second: bool) -> Result<Self, GpuError> {
-        let (compute, scale) = (
-            cublasComputeType_t::CUBLAS_COMPUTE_32F,
-            cudaDataType::CUDA_R_32F,
-        );
-        let made = Self(
-            result::create_matmul_desc(compute, scale)
-                .map_err(named("cublasLtMatmulDescCreate"))?,
-        );
+        let (compute, scale) = (cublasComputeType_t::CUBLAS_COMPUTE_32F, cudaDataType::CUDA_R_32F);
+        let made = Self(result::create_matmul_desc(compute, scale).map_err(named("cublasLtMatmulDescCreate"))?);
         made.set_transpose(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSA, transpose_first)?;
         made.set_transpose(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSB, transpose_second)?;
         Ok(made)
@@ -91,8 +82,7 @@ pub(super) struct Preference(pub(super) cublasLtMatmulPreference_t);
 
 impl Preference {
     pub(super) fn new(workspace_bytes: usize) -> Result<Self, GpuError> {
-        let made =
-            Self(result::create_matmul_pref().map_err(named("cublasLtMatmulPreferenceCreate"))?);
+        let made = Self(result::create_matmul_pref().map_err(named("cublasLtMatmulPreferenceCreate"))?);
         let bytes = workspace_bytes as u64;
         let from = std::ptr::from_ref(&bytes).cast::<c_void>();
         let which = PreferenceAttribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;

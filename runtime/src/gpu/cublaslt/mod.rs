@@ -55,13 +55,7 @@ impl CublasLt {
         device.bind()?;
         let workspace = DeviceBuffer::uninit(device, Self::WORKSPACE_BYTES)?;
         let raw = result::create_handle().map_err(named("cublasLtCreate"))?;
-        Ok(Self {
-            inner: Arc::new(Handle {
-                raw,
-                device: device.clone(),
-                workspace,
-            }),
-        })
+        Ok(Self { inner: Arc::new(Handle { raw, device: device.clone(), workspace }) })
     }
 
     /// Whether the library can be loaded. Never panics.
@@ -101,12 +95,7 @@ impl Drop for Handle {
 
 /// `major * 10000 + minor * 100 + patch`, as cuBLAS has counted since 11.
 fn version_text(version: usize) -> String {
-    format!(
-        "{}.{}.{}",
-        version / 10_000,
-        version / 100 % 100,
-        version % 100
-    )
+    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use cudarc::cublaslt::result;
 use cudarc::cublaslt::sys::{
-    self, cublasLtMatmulAlgo_t, cublasLtMatmulAlgoConfigAttributes_t as Config,
-    cublasLtMatmulHeuristicResult_t, cublasStatus_t,
+    self, cublasLtMatmulAlgo_t, cublasLtMatmulAlgoConfigAttributes_t as Config, cublasLtMatmulHeuristicResult_t,
+    cublasStatus_t,
 };
 
 use super::descriptors::{MatrixLayout, Operation, Preference, named};
@@ -86,9 +86,7 @@ impl DensePlan {
         if status == cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED {
             return Err(nothing());
         }
-        status
-            .result()
-            .map_err(named("cublasLtMatmulAlgoGetHeuristic"))?;
+        status.result().map_err(named("cublasLtMatmulAlgoGetHeuristic"))?;
         let algorithms: Vec<_> = found
             .iter()
             .take(usize::try_from(count).unwrap_or(0))
@@ -96,11 +94,7 @@ impl DensePlan {
             .filter(|result| result.workspaceSize <= CublasLt::WORKSPACE_BYTES)
             .map(|result| result.algo)
             .collect();
-        if algorithms.is_empty() {
-            Err(nothing())
-        } else {
-            Ok(algorithms)
-        }
+        if algorithms.is_empty() { Err(nothing()) } else { Ok(algorithms) }
     }
 
     /// The product.
@@ -140,9 +134,7 @@ impl DensePlan {
         ];
         let words: Vec<_> = numbers
             .into_iter()
-            .filter_map(|(name, which, size)| {
-                Some(format!("{name} {}", config_number(algorithm, which, size)?))
-            })
+            .filter_map(|(name, which, size)| Some(format!("{name} {}", config_number(algorithm, which, size)?)))
             .collect();
         words.join(", ")
     }
@@ -183,10 +175,7 @@ impl DensePlan {
         b: DevicePtr,
         c: DevicePtr,
     ) -> Result<(), GpuError> {
-        let algorithm = self
-            .algorithms
-            .get(index)
-            .unwrap_or(&self.algorithms[self.selected]);
+        let algorithm = self.algorithms.get(index).unwrap_or(&self.algorithms[self.selected]);
         let (first, second) = if self.swapped { (b, a) } else { (a, b) };
         let address = |ptr: DevicePtr| std::ptr::without_provenance_mut::<c_void>(ptr as usize);
         let (one, zero) = (1.0_f32, 0.0_f32);
@@ -227,13 +216,7 @@ fn config_number(algorithm: &cublasLtMatmulAlgo_t, which: Config, size: usize) -
     let mut written = 0;
     // SAFETY: the algorithm came from the heuristic; `bytes` has room for `size` <= 4 bytes.
     let status = unsafe {
-        sys::cublasLtMatmulAlgoConfigGetAttribute(
-            algorithm,
-            which,
-            bytes.as_mut_ptr().cast(),
-            size,
-            &mut written,
-        )
+        sys::cublasLtMatmulAlgoConfigGetAttribute(algorithm, which, bytes.as_mut_ptr().cast(), size, &mut written)
     };
     (status == cublasStatus_t::CUBLAS_STATUS_SUCCESS).then(|| u32::from_le_bytes(bytes))
 }

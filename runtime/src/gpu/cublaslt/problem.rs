@@ -36,17 +36,9 @@ pub struct DenseProblem {
 impl DenseProblem {
     /// The problem with the leading dimensions that [`crate::Dense`] and [`crate::gpu::DeviceDense`] allocate:
     /// lines padded to 16 bytes. `layouts` are those of A, B and C.
-    pub fn new(
-        (m, n, k): (usize, usize, usize),
-        (input, output): (Dtype, Dtype),
-        [a, b, c]: [Layout; 3],
-    ) -> Self {
+    pub fn new((m, n, k): (usize, usize, usize), (input, output): (Dtype, Dtype), [a, b, c]: [Layout; 3]) -> Self {
         let ld = |rows: usize, cols: usize, layout: Layout, dtype: Dtype| {
-            let line = if layout == Layout::RowMajor {
-                cols
-            } else {
-                rows
-            };
+            let line = if layout == Layout::RowMajor { cols } else { rows };
             line.max(1).next_multiple_of(16 / dtype.bytes() as usize)
         };
         Self {
@@ -71,26 +63,15 @@ impl DenseProblem {
 
     /// Refuses what cuBLASLt has no kernel for, or what would read outside of the matrices.
     pub(super) fn validate(&self) -> Result<(), GpuError> {
-        let fault = |why: String| {
-            Err(GpuError::DenseProblem {
-                problem: self.to_string(),
-                why,
-            })
-        };
+        let fault = |why: String| Err(GpuError::DenseProblem { problem: self.to_string(), why });
         if self.m == 0 || self.n == 0 || self.k == 0 {
             return fault("a dimension is 0\n  help: there is nothing to multiply".into());
         }
         if self.input == Dtype::F32 {
-            return fault(
-                "A and B are f32, which this baseline does not time\n  help: use f16 or bf16"
-                    .into(),
-            );
+            return fault("A and B are f32, which this baseline does not time\n  help: use f16 or bf16".into());
         }
         if self.output != self.input && self.output != Dtype::F32 {
-            return fault(format!(
-                "it writes {0} or f32 from {0}\n  help: use one of them",
-                self.input
-            ));
+            return fault(format!("it writes {0} or f32 from {0}\n  help: use one of them", self.input));
         }
         let lines = [
             ("A", self.lda, self.a, self.m, self.k),
@@ -98,11 +79,7 @@ impl DenseProblem {
             ("C", self.ldc, self.c, self.m, self.n),
         ];
         for (name, ld, layout, rows, cols) in lines {
-            let line = if layout == Layout::RowMajor {
-                cols
-            } else {
-                rows
-            };
+            let line = if layout == Layout::RowMajor { cols } else { rows };
             if ld < line {
                 return fault(format!(
                     "the leading dimension {ld} of {name} is shorter than a line of {line} elements\n  help: use at least {line}"
@@ -121,39 +98,18 @@ impl DenseProblem {
         let b = Stored::new(self.k, self.n, self.ldb, self.b);
         let c = Stored::new(self.m, self.n, self.ldc, self.c);
         match self.c {
-            Layout::ColMajor => Mapped {
-                swapped: false,
-                first: a,
-                second: b,
-                out: c,
-            },
-            Layout::RowMajor => Mapped {
-                swapped: true,
-                first: b.transposed(),
-                second: a.transposed(),
-                out: c.transposed(),
-            },
+            Layout::ColMajor => Mapped { swapped: false, first: a, second: b, out: c },
+            Layout::RowMajor => {
+                Mapped { swapped: true, first: b.transposed(), second: a.transposed(), out: c.transposed() }
+            }
         }
     }
 }
 
 impl fmt::Display for DenseProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            m,
-            n,
-            k,
-            input,
-            output,
-            a,
-            b,
-            c,
-            ..
-        } = self;
-        write!(
-            f,
-            "{m} x {n} x {k} ({input} to {output}; A {a}-major, B {b}-major, C {c}-major)"
-        )
+        let Self { m, n, k, input, output, a, b, c, .. } = self;
+        write!(f, "{m} x {n} x {k} ({input} to {output}; A {a}-major, B {b}-major, C {c}-major)")
     }
 }
 
@@ -181,26 +137,13 @@ pub(super) struct Stored {
 impl Stored {
     fn new(rows: usize, cols: usize, ld: usize, layout: Layout) -> Self {
         match layout {
-            Layout::ColMajor => Self {
-                rows,
-                cols,
-                ld,
-                transpose: false,
-            },
-            Layout::RowMajor => Self {
-                rows: cols,
-                cols: rows,
-                ld,
-                transpose: true,
-            },
+            Layout::ColMajor => Self { rows, cols, ld, transpose: false },
+            Layout::RowMajor => Self { rows: cols, cols: rows, ld, transpose: true },
         }
     }
 
     fn transposed(self) -> Self {
-        Self {
-            transpose: !self.transpose,
-            ..self
-        }
+        Self { transpose: !self.transpose, ..self }
     }
 }
 
@@ -213,51 +156,26 @@ mod tests {
     const LAYOUTS: [Layout; 2] = [Layout::RowMajor, Layout::ColMajor];
 
     /// What the library is documented to compute.
-    fn column_major_gemm(
-        first: &[f64],
-        second: &[f64],
-        mapped: &Mapped,
-        k: usize,
-        out: &mut [f64],
-    ) {
+    fn column_major_gemm(first: &[f64], second: &[f64], mapped: &Mapped, k: usize, out: &mut [f64]) {
         let at = |data: &[f64], side: &Stored, row: usize, col: usize| {
-            let (row, col) = if side.transpose {
-                (col, row)
-            } else {
-                (row, col)
-            };
+            let (row, col) = if side.transpose { (col, row) } else { (row, col) };
             assert!(row < side.rows && col < side.cols && side.rows <= side.ld);
             data[col * side.ld + row]
         };
         for col in 0..mapped.out.cols {
             for row in 0..mapped.out.rows {
-                out[col * mapped.out.ld + row] = (0..k)
-                    .map(|i| at(first, &mapped.first, row, i) * at(second, &mapped.second, i, col))
-                    .sum();
+                out[col * mapped.out.ld + row] =
+                    (0..k).map(|i| at(first, &mapped.first, row, i) * at(second, &mapped.second, i, col)).sum();
             }
         }
     }
 
     fn place(layout: Layout, ld: usize, row: usize, col: usize) -> usize {
-        if layout == Layout::RowMajor {
-            row * ld + col
-        } else {
-            col * ld + row
-        }
+        if layout == Layout::RowMajor { row * ld + col } else { col * ld + row }
     }
 
-    fn matrix(
-        rows: usize,
-        cols: usize,
-        layout: Layout,
-        ld: usize,
-        value: impl Fn(usize, usize) -> f64,
-    ) -> Vec<f64> {
-        let lines = if layout == Layout::RowMajor {
-            rows
-        } else {
-            cols
-        };
+    fn matrix(rows: usize, cols: usize, layout: Layout, ld: usize, value: impl Fn(usize, usize) -> f64) -> Vec<f64> {
+        let lines = if layout == Layout::RowMajor { rows } else { cols };
         let mut data = vec![f64::NAN; lines * ld];
         for row in 0..rows {
             for col in 0..cols {
@@ -281,11 +199,7 @@ mod tests {
                     let mut c_data = matrix(m, n, c, problem.ldc, |_, _| 0.0);
                     let mapped = problem.mapped();
                     assert!(!mapped.out.transpose);
-                    let (first, second) = if mapped.swapped {
-                        (&b_data, &a_data)
-                    } else {
-                        (&a_data, &b_data)
-                    };
+                    let (first, second) = if mapped.swapped { (&b_data, &a_data) } else { (&a_data, &b_data) };
                     column_major_gemm(first, second, &mapped, k, &mut c_data);
                     for row in 0..m {
                         for col in 0..n {
@@ -319,12 +233,6 @@ mod tests {
         assert!(refused((8, 8, 8), (Dtype::F32, Dtype::F32)).contains("use f16 or bf16"));
         let mut short = DenseProblem::new((8, 8, 16), (Dtype::F16, Dtype::F16), layouts);
         short.lda = 8;
-        assert!(
-            short
-                .validate()
-                .unwrap_err()
-                .to_string()
-                .contains("8 of A is shorter than a line of 16")
-        );
+        assert!(short.validate().unwrap_err().to_string().contains("8 of A is shorter than a line of 16"));
     }
 }

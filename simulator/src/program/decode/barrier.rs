@@ -25,7 +25,7 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
                 cx.eat("acquire");
                 let aligned = cx.eat("aligned");
                 cx.count(0, 0)?;
-                Ok(Op::ClusterWait { acquire: true, aligned })
+                Ok(Op::ClusterWait { aligned })
             }
         }
         head => {
@@ -43,7 +43,10 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
             if let Some(Src::Imm(n)) = count
                 && (n == 0 || n % 32 != 0)
             {
-                return cx.error(cx.operand(1)?.span, format!("the thread count of a barrier is a multiple of 32; {n} is not"));
+                return cx.error(
+                    cx.operand(1)?.span,
+                    format!("the thread count of a barrier is a multiple of 32; {n} is not"),
+                );
             }
             if let Src::Imm(n) = id
                 && n > 15
@@ -91,7 +94,8 @@ fn semantics(cx: &mut Context<'_>, strong: &str) -> bool {
 }
 
 fn mbarrier(cx: &mut Context<'_>) -> Parsed<Op> {
-    let what = cx.need(&["init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait"])?;
+    let what =
+        cx.need(&["init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait"])?;
     let op = match what {
         "init" => {
             let space = local(cx)?;

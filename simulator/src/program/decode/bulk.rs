@@ -63,7 +63,14 @@ fn tensor(cx: &mut Context<'_>, prefetch: bool, reduce: bool) -> Parsed<Op> {
         cx.count(1 + hint, 1 + hint)?;
         let (map, coords) = map_and_coords(cx, 0, rank)?;
         policy(cx, hint, 1)?;
-        return Ok(Op::Tensor(Box::new(Tensor { way: Way::Prefetch, shared: None, map, coords, barrier: None, multicast: None })));
+        return Ok(Op::Tensor(Box::new(Tensor {
+            way: Way::Prefetch,
+            shared: None,
+            map,
+            coords,
+            barrier: None,
+            multicast: None,
+        })));
     }
     if matches!(cx.peek(), Some("global")) {
         cx.eat("global");

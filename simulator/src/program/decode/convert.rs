@@ -6,8 +6,23 @@ use super::super::types::Ty;
 use crate::parse::Parsed;
 
 const ANY: &[Ty] = &[
-    Ty::U8, Ty::U16, Ty::U32, Ty::U64, Ty::S8, Ty::S16, Ty::S32, Ty::S64, Ty::F16, Ty::Bf16, Ty::F32, Ty::F64, Ty::Tf32,
-    Ty::F16x2, Ty::Bf16x2, Ty::E4m3x2, Ty::E5m2x2,
+    Ty::U8,
+    Ty::U16,
+    Ty::U32,
+    Ty::U64,
+    Ty::S8,
+    Ty::S16,
+    Ty::S32,
+    Ty::S64,
+    Ty::F16,
+    Ty::Bf16,
+    Ty::F32,
+    Ty::F64,
+    Ty::Tf32,
+    Ty::F16x2,
+    Ty::Bf16x2,
+    Ty::E4m3x2,
+    Ty::E5m2x2,
 ];
 
 pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
@@ -76,9 +91,9 @@ fn check(cx: &Context<'_>, to: Ty, from: Ty, round: Round) -> Parsed<()> {
         }
     } else if matches!(to, Ty::F16x2 | Ty::Bf16x2) && from == Ty::F32 {
         matches!(round, Rn | Rz)
-    } else if matches!(to, Ty::E4m3x2 | Ty::E5m2x2) && matches!(from, Ty::F32 | Ty::F16x2) {
-        round == Rn
-    } else if to == Ty::F16x2 && matches!(from, Ty::E4m3x2 | Ty::E5m2x2) {
+    } else if (matches!(to, Ty::E4m3x2 | Ty::E5m2x2) && matches!(from, Ty::F32 | Ty::F16x2))
+        || (to == Ty::F16x2 && matches!(from, Ty::E4m3x2 | Ty::E5m2x2))
+    {
         round == Rn
     } else {
         to == Ty::Tf32 && from == Ty::F32 && matches!(round, Rna | Rn | Rz)

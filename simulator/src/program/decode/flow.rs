@@ -44,7 +44,10 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
             cx.count(1, 1)?;
             let count = cx.imm(0)?;
             if !(24..=256).contains(&count) || count % 8 != 0 {
-                return cx.error(cx.operand(0)?.span, format!("setmaxnreg takes a multiple of 8 from 24 to 256; {count} is not"));
+                return cx.error(
+                    cx.operand(0)?.span,
+                    format!("setmaxnreg takes a multiple of 8 from 24 to 256; {count} is not"),
+                );
             }
             Ok(Op::Setmaxnreg { inc, count: count as u32 })
         }
@@ -60,7 +63,10 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
             let members = cx.src(1, Ty::B32)?;
             match p {
                 Some(p) => Ok(Op::Elect { d, p, members }),
-                None => cx.error(cx.instr.span, "elect.sync writes `register|predicate`; `_|%p` where only the predicate is wanted"),
+                None => cx.error(
+                    cx.instr.span,
+                    "elect.sync writes `register|predicate`; `_|%p` where only the predicate is wanted",
+                ),
             }
         }
         "shfl" => shuffle(cx),

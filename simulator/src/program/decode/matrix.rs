@@ -58,7 +58,9 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
     let b_regs = a_regs / 2;
     let (d, a, b) = (cx.dst_regs(0, element)?, cx.src_regs(1, Ty::B32)?, cx.src_regs(2, Ty::B32)?);
     let c = cx.vector(3)?.into_iter().map(|o| cx.src_of(o, element)).collect::<Parsed<Vec<Src>>>()?;
-    for (i, (have, want)) in [(d.len(), out), (a.len(), a_regs), (b.len(), b_regs), (c.len(), out)].into_iter().enumerate() {
+    for (i, (have, want)) in
+        [(d.len(), out), (a.len(), a_regs), (b.len(), b_regs), (c.len(), out)].into_iter().enumerate()
+    {
         if have != want {
             return cx.error(cx.operand(i)?.span, format!("this fragment is {want} registers and {have} stand"));
         }

@@ -7,7 +7,20 @@ use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
 
 const MEMORY: &[Ty] = &[
-    Ty::B8, Ty::B16, Ty::B32, Ty::B64, Ty::U8, Ty::U16, Ty::U32, Ty::U64, Ty::S8, Ty::S16, Ty::S32, Ty::S64, Ty::F32, Ty::F64,
+    Ty::B8,
+    Ty::B16,
+    Ty::B32,
+    Ty::B64,
+    Ty::U8,
+    Ty::U16,
+    Ty::U32,
+    Ty::U64,
+    Ty::S8,
+    Ty::S16,
+    Ty::S32,
+    Ty::S64,
+    Ty::F32,
+    Ty::F64,
 ];
 
 fn space(cx: &mut Context<'_>, allowed: &[&str]) -> Space {
@@ -58,7 +71,11 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
             if cx.operands() == 2 {
                 cx.src(1, Ty::F32)?;
             }
-            Ok(Op::Pure { f: super::super::op::Pure::Mov(Ty::B64), d, s: [Src::Imm(0x1000_0000_0000_0000), Src::Imm(0), Src::Imm(0), Src::Imm(0)] })
+            Ok(Op::Pure {
+                f: super::super::op::Pure::Mov(Ty::B64),
+                d,
+                s: [Src::Imm(0x1000_0000_0000_0000), Src::Imm(0), Src::Imm(0), Src::Imm(0)],
+            })
         }
         other => cx.error(cx.instr.span, format!("`{other}` is not modelled")),
     }
@@ -74,7 +91,8 @@ fn vector_length(cx: &mut Context<'_>) -> usize {
 
 fn vector_check(cx: &Context<'_>, ty: Ty, lanes: usize, given: usize, i: usize) -> Parsed<()> {
     if ty.bytes() as usize * lanes > 16 {
-        return cx.error(cx.instr.span, format!("a vector access moves at most 16 bytes; {lanes} x {} is more", ty.bytes()));
+        return cx
+            .error(cx.instr.span, format!("a vector access moves at most 16 bytes; {lanes} x {} is more", ty.bytes()));
     }
     if given != lanes {
         return cx.error(cx.operand(i)?.span, format!("{lanes} registers are needed here and {given} stand"));

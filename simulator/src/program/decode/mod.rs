@@ -22,15 +22,19 @@ pub(crate) fn decode(cx: &mut Context<'_>) -> Parsed<(Op, Option<PredSrc>)> {
         None => None,
     };
     let op = match cx.head() {
-        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "neg" | "abs" | "min" | "max" | "shl" | "shr" | "and"
-        | "or" | "xor" | "not" | "cnot" | "popc" | "clz" | "brev" | "bfe" | "bfi" | "bfind" | "prmt" | "shf" | "lop3"
-        | "sad" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => arith::decode(cx),
+        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "neg" | "abs" | "min" | "max" | "shl" | "shr"
+        | "and" | "or" | "xor" | "not" | "cnot" | "popc" | "clz" | "brev" | "bfe" | "bfi" | "bfind" | "prmt"
+        | "shf" | "lop3" | "sad" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => {
+            arith::decode(cx)
+        }
         "setp" | "set" | "selp" => moves::compare(cx),
         "mov" | "cvta" | "mapa" | "getctarank" => moves::decode(cx),
         "cvt" => convert::decode(cx),
         "bra" | "ret" | "exit" | "trap" | "nanosleep" | "griddepcontrol" | "setmaxnreg" | "shfl" | "vote" | "match"
         | "redux" | "activemask" | "elect" => flow::decode(cx),
-        "ld" | "ldu" | "st" | "atom" | "red" | "prefetch" | "createpolicy" | "discard" | "applypriority" => memory::decode(cx),
+        "ld" | "ldu" | "st" | "atom" | "red" | "prefetch" | "createpolicy" | "discard" | "applypriority" => {
+            memory::decode(cx)
+        }
         "cp" if matches!(cx.instr.opcode.get(2).map(|n| n.text.as_str()), Some("bulk")) => bulk::decode(cx),
         "cp" => memory::cp_async(cx),
         "bar" | "barrier" | "fence" | "membar" | "mbarrier" => barrier::decode(cx),

@@ -53,8 +53,22 @@ fn pure(f: Pure, d: u32, s: &[Src]) -> Op {
 
 fn mov(cx: &mut Context<'_>) -> Parsed<Op> {
     let ty = cx.ty(&[
-        Ty::Pred, Ty::B16, Ty::B32, Ty::B64, Ty::U16, Ty::U32, Ty::U64, Ty::S16, Ty::S32, Ty::S64, Ty::F16, Ty::F16x2,
-        Ty::Bf16, Ty::Bf16x2, Ty::F32, Ty::F64,
+        Ty::Pred,
+        Ty::B16,
+        Ty::B32,
+        Ty::B64,
+        Ty::U16,
+        Ty::U32,
+        Ty::U64,
+        Ty::S16,
+        Ty::S32,
+        Ty::S64,
+        Ty::F16,
+        Ty::F16x2,
+        Ty::Bf16,
+        Ty::Bf16x2,
+        Ty::F32,
+        Ty::F64,
     ])?;
     cx.count(2, 2)?;
     if ty == Ty::Pred {
@@ -89,7 +103,9 @@ fn part_type(cx: &Context<'_>, ty: Ty, parts: usize) -> Parsed<Ty> {
         (true, 64, 2) => Ok(Ty::B32),
         (true, 64, 4) | (true, 32, 2) => Ok(Ty::B16),
         (true, 32, 4) | (true, 16, 2) => Ok(Ty::B8),
-        _ => cx.error(cx.instr.span, format!("mov.{} cannot pack or unpack {parts} parts; use .b32 or .b64", ty.name())),
+        _ => {
+            cx.error(cx.instr.span, format!("mov.{} cannot pack or unpack {parts} parts; use .b32 or .b64", ty.name()))
+        }
     }
 }
 
@@ -114,7 +130,19 @@ fn cmp(word: &str) -> Option<Cmp> {
 }
 
 const COMPARED: &[Ty] = &[
-    Ty::B16, Ty::B32, Ty::B64, Ty::U16, Ty::U32, Ty::U64, Ty::S16, Ty::S32, Ty::S64, Ty::F16, Ty::Bf16, Ty::F32, Ty::F64,
+    Ty::B16,
+    Ty::B32,
+    Ty::B64,
+    Ty::U16,
+    Ty::U32,
+    Ty::U64,
+    Ty::S16,
+    Ty::S32,
+    Ty::S64,
+    Ty::F16,
+    Ty::Bf16,
+    Ty::F32,
+    Ty::F64,
 ];
 
 fn comparison(cx: &mut Context<'_>) -> Parsed<Cmp> {

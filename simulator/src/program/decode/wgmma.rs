@@ -50,7 +50,7 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
         return cx.bad_modifier("a shape .m64nNkK");
     };
     let word = cx.peek().unwrap_or_default();
-    if n < 8 || n > 256 || n % 8 != 0 {
+    if !(8..=256).contains(&n) || n % 8 != 0 {
         return cx.bad_modifier("n from 8 to 256 in steps of 8");
     }
     cx.eat(word);
@@ -76,13 +76,22 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
     }
     let half = a_ty.bits() == 16;
     let from_regs = matches!(cx.operand(1)?.kind, OperandKind::Vector(_));
-    let transposes = if !half { 0 } else if from_regs { 1 } else { 2 };
+    let transposes = if !half {
+        0
+    } else if from_regs {
+        1
+    } else {
+        2
+    };
     let count = 6 + transposes;
     cx.count(count, count)?;
     let list = cx.vector(0)?;
     let registers = if d_ty == Ty::F16 { n / 4 } else { n / 2 } as usize;
     if list.len() != registers {
-        return cx.error(cx.operand(0)?.span, format!("the accumulator of n = {n} is {registers} registers and {} stand", list.len()));
+        return cx.error(
+            cx.operand(0)?.span,
+            format!("the accumulator of n = {n} is {registers} registers and {} stand", list.len()),
+        );
     }
     let element = if d_ty == Ty::F16 { Ty::B32 } else { Ty::F32 };
     let d = cx.dst_regs(0, element)?;
