@@ -100,7 +100,7 @@ fn check_plan(plan: &Plan) -> Checked {
     let bytes = check_transactions(spec, text, &maps, cluster)?;
     check_regions(plan, text, bytes, consumers * 4 * cluster)?;
     let tile = plan.cluster_tile();
-    prop_assert!(spec.bm % tile.rows == 0, "{spec}: {tile:?}");
+    prop_assert!(spec.bm.is_multiple_of(tile.rows), "{spec}: {tile:?}");
     prop_assert!((tile.block_rows, tile.columns % spec.bn) == (spec.bm, 0), "{spec}: {tile:?}");
     Ok(())
 }

@@ -44,6 +44,8 @@ struct Load {
     outer: String,
     multicast: &'static str,
     mask: &'static str,
+    hint: &'static str,
+    policy: &'static str,
 }
 
 impl Producer {
@@ -209,7 +211,9 @@ fn load(
         (true, 8) => ", 0xff",
         _ => "",
     };
-    Load { setup, destination, map, inner, outer, multicast: if shared { ".multicast::cluster" } else { "" }, mask }
+    let multicast = if shared { ".multicast::cluster" } else { "" };
+    let (hint, policy) = if map == "%rd_map_a" { (".L2::cache_hint", ", %rd_reused") } else { ("", "") };
+    Load { setup, destination, map, inner, outer, multicast, mask, hint, policy }
 }
 
 /// Where a box lands: the stage, plus a constant, plus this CTA's part of a shared operand.

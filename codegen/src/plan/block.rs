@@ -11,10 +11,10 @@ pub(crate) const WGMMA_K: u32 = 16;
 const LARGEST: u32 = 512;
 
 pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
-    if !spec.bm.is_multiple_of(WGMMA_M) || spec.bm > LARGEST {
+    if !legal(spec.bm, WGMMA_M) {
         errors.push(not_a_multiple("bm", "block rows", spec.bm, WGMMA_M, "WGMMA computes 64 rows at a time"));
     }
-    if !spec.bk.is_multiple_of(WGMMA_K) || spec.bk > LARGEST {
+    if !legal(spec.bk, WGMMA_K) {
         errors.push(not_a_multiple(
             "bk",
             "block columns",
@@ -33,6 +33,10 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         ));
     }
     check_types(spec, errors);
+}
+
+fn legal(value: u32, unit: u32) -> bool {
+    value > 0 && value.is_multiple_of(unit) && value <= LARGEST
 }
 
 fn legal_bn(bn: u32) -> bool {
@@ -82,6 +86,8 @@ fn not_a_multiple(key: &'static str, what: &str, value: u32, unit: u32, why: &st
     let nearest = nearest(value, (1..=LARGEST / unit).map(|i| i * unit));
     let arithmetic = if value > LARGEST {
         format!("{value} > {LARGEST}, the largest block planned")
+    } else if value == 0 {
+        why.to_owned()
     } else {
         format!("{value} = {} x {unit} + {}; {why}", value / unit, value % unit)
     };

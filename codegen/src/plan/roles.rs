@@ -3,7 +3,9 @@
 use crate::Arch;
 
 /// Registers that a consumer needs beside its accumulators: descriptors, addresses, predicates, the work item.
-pub(crate) const CONSUMER_OVERHEAD: u32 = 24;
+pub(crate) const CONSUMER_OVERHEAD: u32 = 41;
+/// The same while a packed copy of the accumulators is alive, between two tiles: the loop over stages is not running.
+const BETWEEN_TILES: u32 = 24;
 
 /// Registers that `ptxas` wants at entry beside the accumulators of one WGMMA (its diagnostic C7602).
 const WGMMA_OVERHEAD: u32 = 26;
@@ -45,6 +47,6 @@ impl Roles {
 
     /// Do the accumulators fit together with a packed 16-bit copy of them, kept while the next tile starts?
     pub(crate) fn holds_with_packed(&self, accumulators: u32) -> bool {
-        self.holds(accumulators + accumulators / 2)
+        self.holds(accumulators) && accumulators + accumulators / 2 + BETWEEN_TILES <= self.consumer_registers
     }
 }

@@ -134,6 +134,37 @@ fn c_may_not_overlap_what_is_read() {
     assert_eq!(a.values().to_vec().unwrap(), values);
 }
 
+/// TMA writes 16 bytes at a time: what lies behind a line that ends in between must be C's own padding.
+#[test]
+fn a_window_whose_neighbours_would_be_overwritten_is_refused() {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    let stream = Stream::new(&device).unwrap();
+    let a = DeviceBsr::upload(&device, &matrix((M, K), (128, 32))).unwrap();
+    for (spec, c_layout) in [(SPEC.to_owned(), ROW), (format!("{SPEC}, c_layout = col"), COL)] {
+        let launcher = load(&device, &parse(&spec)).unwrap();
+        // C[M, N] with lines of 8 * i + 1 elements.
+        let (m, n) = if c_layout == ROW { (M, N - 7) } else { (M - 7, N) };
+        let a = if c_layout == ROW { &a } else { &DeviceBsr::upload(&device, &matrix((m, K), (128, 32))).unwrap() };
+        let b = DeviceDense::upload(&device, &Dense::<f16>::normal(K, n, ROW, 2)).unwrap();
+        let (lines, line) = if c_layout == ROW { (m, n) } else { (n, m) };
+        let padded = line.next_multiple_of(8);
+        let mut memory = DeviceBuffer::<f16>::uninit(&device, lines * (padded + 8)).unwrap();
+        memory.fill_bytes(0xFF).unwrap();
+        let view = |ld| {
+            // SAFETY: the memory has room for `lines` lines of `padded + 8` elements and outlives the view.
+            unsafe { DeviceDense::<f16>::from_raw(memory.ptr(), m, n, c_layout, ld) }.unwrap()
+        };
+        let outcome = launcher.launch(stream.handle(), a, &b, &mut view(padded + 8));
+        assert!(matches!(outcome, Err(KernelError::Window { .. })), "{spec}: {outcome:?}");
+        stream.synchronize().unwrap();
+        assert!(memory.to_vec().unwrap().iter().all(|x| x.to_bits() == 0xFFFF), "{spec}");
+        launcher.launch(stream.handle(), a, &b, &mut view(padded)).unwrap();
+        stream.synchronize().unwrap();
+    }
+}
+
 #[test]
 fn foreign_memory_that_tma_cannot_take_is_refused_with_the_padding() {
     let Some((_turn, device)) = device() else {

@@ -8,8 +8,8 @@ use crate::case::Failure;
 
 /// Elements of the walls before and after the matrix.
 const WALL: usize = 2048;
-/// Bytes that a line is longer than the shortest padded one.
-const LONGER: usize = 48;
+/// Bytes between the padding of a line and the next line.
+const GAP: usize = 48;
 
 /// An element whose bytes are all 0xFF, which is a NaN.
 pub(crate) trait Poison: Element + Plain {
@@ -27,7 +27,7 @@ macro_rules! poison {
 }
 poison!(f16, bf16, f32);
 
-/// A matrix whose lines lie further apart than they must (if they end on a 16-byte boundary), with memory before and after it: all of it poisoned.
+/// A matrix with memory before, after and between its lines, all of it poisoned.
 #[derive(Debug)]
 pub(crate) struct Walled<T: Poison> {
     memory: DeviceBuffer<T>,
@@ -35,25 +35,32 @@ pub(crate) struct Walled<T: Poison> {
 }
 
 impl<T: Poison> Walled<T> {
-    /// Poisoned inside as well.
-    pub(crate) fn poisoned(device: &Device, (rows, cols): (usize, usize), layout: Layout) -> Result<Self, Failure> {
-        let (lines, line) = lines_of(rows, cols, layout);
-        // A line that ends between 16-byte boundaries has no room beside its padding: the padding is C's to write.
+    /// A place for a result, poisoned inside as well.
+    ///
+    /// Lines that end on a 16-byte boundary have a gap behind them. Others have only the padding up to the boundary,
+    /// which TMA overwrites: it writes 16 bytes at a time.
+    pub(crate) fn poisoned(device: &Device, shape: (usize, usize), layout: Layout) -> Result<Self, Failure> {
+        let (_, line) = lines_of(shape.0, shape.1, layout);
         let padded = Dense::<T>::padded_ld(line);
-        let ld = if padded == line { padded + LONGER / size_of::<T>() } else { padded };
+        Self::with_gap(device, shape, layout, if padded == line { GAP } else { 0 })
+    }
+
+    /// An operand: `host` inside, a gap behind every line.
+    pub(crate) fn upload(device: &Device, host: &Dense<T>) -> Result<Self, Failure> {
+        let mut walled = Self::with_gap(device, (host.rows(), host.cols()), host.layout(), GAP)?;
+        walled.write(host)?;
+        Ok(walled)
+    }
+
+    fn with_gap(device: &Device, (rows, cols): (usize, usize), layout: Layout, gap: usize) -> Result<Self, Failure> {
+        let (lines, line) = lines_of(rows, cols, layout);
+        let ld = Dense::<T>::padded_ld(line) + gap / size_of::<T>();
         let mut memory = DeviceBuffer::uninit(device, WALL + lines * ld + WALL)?;
         memory.fill_bytes(0xFF)?;
         let first = memory.ptr() + (WALL * size_of::<T>()) as u64;
         // SAFETY: the memory has `lines * ld` elements from `first` on and lives as long as the matrix.
         let matrix = unsafe { DeviceDense::from_raw(first, rows, cols, layout, ld) }?;
         Ok(Self { memory, matrix })
-    }
-
-    /// Poisoned outside, `host` inside.
-    pub(crate) fn upload(device: &Device, host: &Dense<T>) -> Result<Self, Failure> {
-        let mut walled = Self::poisoned(device, (host.rows(), host.cols()), host.layout())?;
-        walled.write(host)?;
-        Ok(walled)
     }
 
     /// Another content of the same shape and layout, after all work on the device.
@@ -88,9 +95,10 @@ impl<T: Poison> Walled<T> {
         let (rows, cols) = (self.matrix.rows(), self.matrix.cols());
         let (layout, ld) = (self.matrix.layout(), self.matrix.ld());
         let (lines, line) = lines_of(rows, cols, layout);
+        let padded = Dense::<T>::padded_ld(line);
         let inside = |at: usize| {
             let from_first = at.checked_sub(WALL);
-            from_first.is_some_and(|at| at / ld < lines && at % ld < Dense::<T>::padded_ld(line))
+            from_first.is_some_and(|at| at / ld < lines && at % ld < padded)
         };
         let spilt = |at: &usize| !inside(*at) && !all[*at].is_poison();
         let mut outside = (0..all.len()).filter(spilt);

@@ -1,0 +1,110 @@
+//! Operations on mbarriers, of the copy engine and of the tensor core.
+
+use super::op::{Addr, PredSrc, Reg, Src};
+use super::types::Ty;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Mbar {
+    Init {
+        count: Src,
+    },
+    Inval,
+    ExpectTx {
+        bytes: Src,
+    },
+    CompleteTx {
+        bytes: Src,
+    },
+    Arrive {
+        state: Option<Reg>,
+        count: Src,
+        expect: Option<Src>,
+        drop: bool,
+        complete: bool,
+        release: bool,
+    },
+    Wait {
+        done: Reg,
+        parity: bool,
+        what: Src,
+        acquire: bool,
+        suspends: bool,
+    },
+    /// `cp.async.mbarrier.arrive`
+    CpAsyncArrive {
+        noinc: bool,
+    },
+}
+
+/// Which way a bulk or tensor copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    ToShared,
+    ToGlobal,
+    /// `cp.reduce.async.bulk`: add to global memory.
+    ReduceAdd,
+    /// `shared::cta` to another block's `shared::cluster`.
+    ToCluster,
+    Prefetch,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    pub(crate) way: Way,
+    /// The shared-memory side; absent for a prefetch.
+    pub(crate) shared: Option<Addr>,
+    pub(crate) map: Addr,
+    pub(crate) coords: Vec<Src>,
+    pub(crate) barrier: Option<Addr>,
+    pub(crate) multicast: Option<Src>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Bulk {
+    pub(crate) way: Way,
+    pub(crate) to: Option<Addr>,
+    pub(crate) from: Addr,
+    pub(crate) bytes: Src,
+    pub(crate) barrier: Option<Addr>,
+    pub(crate) multicast: Option<Src>,
+    /// Element type of a reduction.
+    pub(crate) ty: Ty,
+}
+
+/// The A operand of `wgmma`.
+#[derive(Clone, Debug)]
+pub(crate) enum WgA {
+    Desc(Src),
+    Regs(Vec<Reg>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Wgmma {
+    pub(crate) n: u32,
+    pub(crate) k: u32,
+    pub(crate) d_ty: Ty,
+    pub(crate) a_ty: Ty,
+    pub(crate) b_ty: Ty,
+    pub(crate) d: Vec<Reg>,
+    pub(crate) a: WgA,
+    pub(crate) b: Src,
+    pub(crate) scale_d: PredSrc,
+    pub(crate) negate_a: bool,
+    pub(crate) negate_b: bool,
+    pub(crate) trans_a: bool,
+    pub(crate) trans_b: bool,
+}
+
+/// `mma.sync`: D = A * B + C over one warp.
+#[derive(Clone, Debug)]
+pub(crate) struct Mma {
+    pub(crate) k: u32,
+    pub(crate) d_ty: Ty,
+    pub(crate) a_ty: Ty,
+    pub(crate) b_ty: Ty,
+    pub(crate) c_ty: Ty,
+    pub(crate) d: Vec<Reg>,
+    pub(crate) a: Vec<Reg>,
+    pub(crate) b: Vec<Reg>,
+    pub(crate) c: Vec<Src>,
+}

@@ -1,0 +1,142 @@
+//! Operations on values, thread by thread.
+
+use super::types::{Space, Ty};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IntFn {
+    Add,
+    Sub,
+    MulLo,
+    MulHi,
+    MulWide,
+    MadLo,
+    MadHi,
+    MadWide,
+    Div,
+    Rem,
+    Neg,
+    Abs,
+    Min,
+    Max,
+    Shl,
+    Shr,
+    And,
+    Or,
+    Xor,
+    Not,
+    Cnot,
+    Popc,
+    Clz,
+    Brev,
+    Bfe,
+    Bfi,
+    Bfind,
+    Prmt,
+    ShfL { wrap: bool },
+    ShfR { wrap: bool },
+    Lop3,
+    Sad,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FloatFn {
+    Add,
+    Sub,
+    Mul,
+    Fma,
+    Div,
+    Neg,
+    Abs,
+    Min,
+    Max,
+    Rcp,
+    Sqrt,
+    Rsqrt,
+    Ex2,
+    Lg2,
+    Sin,
+    Cos,
+    Tanh,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct FloatMods {
+    pub(crate) ftz: bool,
+    pub(crate) sat: bool,
+    pub(crate) nan: bool,
+    pub(crate) relu: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    None,
+    Rn,
+    Rz,
+    Rm,
+    Rp,
+    Rna,
+    Rni,
+    Rzi,
+    Rmi,
+    Rpi,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cvt {
+    pub(crate) to: Ty,
+    pub(crate) from: Ty,
+    pub(crate) round: Round,
+    pub(crate) sat: bool,
+    pub(crate) ftz: bool,
+    pub(crate) relu: bool,
+    /// Width of the destination register, to which an integer is extended.
+    pub(crate) width: u32,
+}
+
+/// A function of up to four values, thread by thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pure {
+    Int(IntFn, Ty),
+    Float(FloatFn, Ty, FloatMods),
+    Cvt(Cvt),
+    /// A copy.
+    Mov(Ty),
+    /// Window arithmetic of `cvta`.
+    CvtaTo(Space),
+    CvtaFrom(Space),
+    /// `mapa`: the address of the same place in another block of the cluster.
+    Mapa {
+        generic: bool,
+    },
+    /// The rank of the block an address belongs to.
+    Getctarank {
+        generic: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cmp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Equ,
+    Neu,
+    Ltu,
+    Leu,
+    Gtu,
+    Geu,
+    Num,
+    Nan,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Logic {
+    And,
+    Or,
+    Xor,
+    Not,
+    Mov,
+}

@@ -1,0 +1,133 @@
+//! Tensor copies against what an H200 does, and the copies of other ranks.
+#![allow(clippy::unwrap_used)]
+
+use bsr_simulator::{
+    FindingKind, GlobalMemory, Launch, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
+};
+
+/// Loads one box at `coords`, expecting `tx` bytes, and stores the first 2 KiB of shared memory (0xEE before).
+fn load(map: TensorMapDesc, memory: &mut GlobalMemory, coords: &[i32], tx: u64) -> (Report, Vec<u8>) {
+    let rank = coords.len();
+    let list = coords.iter().map(|c| format!("{c}")).collect::<Vec<_>>().join(", ");
+    let text = format!(
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n\
+         .visible .entry k(.param .align 64 .b8 map[128], .param .u64 out)\n.maxntid 32, 1, 1\n{{\n\
+         .reg .b32 %r<8>;\n.reg .b64 %rd<8>;\n.reg .pred %p<4>;\n\
+         mov.u32 %r0, %tid.x;\nmov.u32 %r1, smem;\nadd.u32 %r2, %r1, 8192;\nmov.b64 %rd0, map;\ncvta.param.u64 %rd0, %rd0;\nmov.u32 %r3, 0;\n\
+         $fill:\nmad.lo.u32 %r4, %r3, 128, %r1;\nmad.lo.u32 %r4, %r0, 4, %r4;\nmov.u32 %r5, 0xeeeeeeee;\nst.shared.u32 [%r4], %r5;\n\
+         add.u32 %r3, %r3, 1;\nsetp.lt.u32 %p0, %r3, 64;\n@%p0 bra $fill;\n\
+         setp.ne.u32 %p1, %r0, 0;\n@!%p1 mbarrier.init.shared::cta.b64 [%r2], 1;\nfence.proxy.async;\nbar.sync 0;\n@%p1 bra $issued;\n\
+         mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {tx};\n\
+         cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd0, {{{list}}}], [%r2];\n\
+         $issued:\nbar.warp.sync 0xffffffff;\n$wait:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;\n@!%p2 bra $wait;\n\
+         mov.u32 %r3, 0;\nld.param.u64 %rd1, [out];\nmad.wide.u32 %rd1, %r0, 4, %rd1;\n\
+         $read:\nmad.lo.u32 %r4, %r3, 128, %r1;\nmad.lo.u32 %r4, %r0, 4, %r4;\nld.shared.u32 %r5, [%r4];\nst.global.u32 [%rd1], %r5;\nadd.u64 %rd1, %rd1, 128;\n\
+         add.u32 %r3, %r3, 1;\nsetp.lt.u32 %p0, %r3, 16;\n@%p0 bra $read;\nret;\n}}\n"
+    );
+    let module = parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    let out = memory.alloc(2048, 128);
+    let launch = Launch {
+        grid: [1; 3],
+        cluster: [1; 3],
+        block: [32, 1, 1],
+        shared_bytes: 8200,
+        params: vec![Param::TensorMap(map), Param::Buffer(out)],
+    };
+    let report = simulate(&module, "k", &launch, memory, &Options::default()).unwrap();
+    let bytes = memory.bytes(out).to_vec();
+    (report, bytes)
+}
+
+/// As an H200 leaves shared memory (recorded): rows lie a swizzle span apart even where the box is narrower, the
+/// swizzle permutes their 16-byte units, and the barrier counts the bytes of the box alone.
+#[test]
+fn a_box_narrower_than_its_swizzle() {
+    for (inner, recorded) in [
+        (48, "012345.. 103254.. 2301..45 3210..54 45..0123 54..1032 ..452301 ..543210"),
+        (16, "01...... 10...... ..01.... ..10.... ....01.. ....10.. ......01 ......10"),
+    ] {
+        let mut memory = GlobalMemory::new();
+        let values: Vec<u8> = (0..1024u16).flat_map(|i| (((i / 64) << 8) | (i % 64 / 8)).to_le_bytes()).collect();
+        let id = memory.upload(values, 128);
+        let map = TensorMapDesc::matrix(id, TensorElement::F16, [64, 16], 128, [inner, 16], Swizzle::B128);
+        assert_eq!(map.box_bytes(), u64::from(inner) * 32);
+        let (report, out) = load(map.clone(), &mut memory, &[0, 0], map.box_bytes());
+        assert!(report.is_clean(), "{}", report.findings[0]);
+        for (r, row) in out.chunks(128).enumerate() {
+            let pattern = recorded.split(' ').nth(r % 8).unwrap();
+            for (unit, c) in row.chunks(16).zip(pattern.chars()) {
+                let want = match c.to_digit(10) {
+                    Some(u) => [u as u8, r as u8].repeat(8),
+                    None => vec![0xee; 16],
+                };
+                assert_eq!(unit, want, "inner {inner} row {r}");
+            }
+        }
+        // 2048 expected: recorded as never complete.
+        let (report, _) = load(map, &mut memory, &[0, 0], 2048);
+        assert_eq!(report.findings[0].kind, FindingKind::Deadlock);
+    }
+}
+
+#[test]
+fn copies_of_every_rank() {
+    for rank in 1..=5usize {
+        let dims: Vec<u64> = [32, 3, 2, 2, 2][..rank].to_vec();
+        let box_dims: Vec<u32> = [16, 2, 2, 1, 2][..rank].to_vec();
+        let mut memory = GlobalMemory::new();
+        let total: u64 = dims.iter().product();
+        let id = memory.upload((0..total as u32).flat_map(|v| v.to_le_bytes()).collect(), 128);
+        let mut strides = Vec::new();
+        let mut stride = 4;
+        for d in &dims[..rank - 1] {
+            stride *= d;
+            strides.push(stride);
+        }
+        let map = TensorMapDesc {
+            buffer: id,
+            offset: 0,
+            element: TensorElement::B32,
+            dims: dims.clone(),
+            strides,
+            box_dims: box_dims.clone(),
+            element_strides: vec![1; rank],
+            swizzle: Swizzle::None,
+            fill_nan: false,
+        };
+        // One past the end in dimension 1 where there is one: zeros there.
+        let coords: Vec<i32> = [8, 2, 0, 1, 0][..rank].to_vec();
+        let (report, out) = load(map.clone(), &mut memory, &coords, map.box_bytes());
+        assert!(report.is_clean(), "{}", report.findings[0]);
+        let rows: u32 = box_dims[1..].iter().product();
+        for r in 0..rows {
+            let (mut rest, mut base, mut scale, mut inside) = (r, 0u64, dims[0], true);
+            for d in 1..rank {
+                let at = coords[d] as u64 + u64::from(rest % box_dims[d]);
+                rest /= box_dims[d];
+                inside &= at < dims[d];
+                base += at * scale;
+                scale *= dims[d];
+            }
+            for i in 0..16u32 {
+                let at = ((r * 16 + i) * 4) as usize;
+                let got = u32::from_le_bytes(out[at..at + 4].try_into().unwrap());
+                let want = if inside { base as u32 + 8 + i } else { 0 };
+                assert_eq!(got, want, "rank {rank} row {r} element {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn strides_of_elements_and_nan_fill() {
+    let mut memory = GlobalMemory::new();
+    let id = memory.upload((0..64u32).flat_map(|v| (v as f32).to_le_bytes()).collect(), 128);
+    let mut map = TensorMapDesc::matrix(id, TensorElement::F32, [16, 4], 64, [16, 2], Swizzle::None);
+    map.element_strides = vec![2, 1];
+    map.fill_nan = true;
+    let (report, out) = load(map, &mut memory, &[4, 3], 8 * 4 * 2);
+    assert!(report.is_clean(), "{}", report.findings[0]);
+    let value = |i: usize| f32::from_le_bytes(out[i * 4..i * 4 + 4].try_into().unwrap());
+    assert_eq!([value(0), value(1), value(5)], [52.0, 54.0, 62.0]);
+    assert!(value(6).is_nan() && value(8).is_nan());
+}
