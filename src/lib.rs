@@ -58,6 +58,25 @@
 //! # }
 //! ```
 //!
+//! # Without a GPU
+//! [`simulated::Simulated`] runs the same PTX on the CPU: the product is that of the GPU but for the last bits of its
+//! sums, and the report lists every race, missing fence and misused barrier of the kernel. It tells nothing of speed.
+//!
+//! ```
+//! use bsr::simulated::{Options, Simulated};
+//! use bsr::{Arch, Bsr, Dense, Layout, Pattern, Plan, f16};
+//!
+//! let plan = Plan::new(&"bm = 64, bn = 64, bk = 32".parse()?, &Arch::SM_90A)?;
+//! let ptx = plan.ptx();
+//! let a = Bsr::<f16>::generate(Pattern::TopK(2), 100, 100, (64, 32), 0)?;
+//! let b = Dense::<f16>::normal(100, 20, Layout::RowMajor, 0);
+//! let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?;
+//! let (c, report) = kernel.multiply::<f16, f16, f16>(&a, &b, &Options::default())?;
+//! assert!(report.is_clean());
+//! println!("C[0, 0] = {:?}", c.get(0, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Features
 //! `cli` (on by default) builds the `bsr` command and what only it needs; a library is well served without.
 
@@ -65,7 +84,7 @@ pub use bsr_codegen::{Arch, Dtype, KernelSpec, Layout, Mma, Op, Plan, PlanError,
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::{
     Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Kernel, KernelError, Launcher, Loaded,
-    Pattern, Structure, bench, gpu, read, reference,
+    Pattern, Structure, bench, gpu, read, reference, simulated,
 };
 pub use half::{bf16, f16};
 

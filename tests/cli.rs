@@ -12,6 +12,8 @@ use predicates::prelude::*;
 use predicates::str::{contains, is_empty, starts_with};
 
 const FLAGSHIP: &str = "bm = 512, bn = 128, bk = 112";
+/// A kernel that is simulated in no time.
+const SMALL: &str = "bm = 64, bn = 64, bk = 32";
 
 /// The command in an environment without a ptxas, whatever this machine has.
 fn bsr(args: &[&str]) -> Command {
@@ -140,7 +142,7 @@ fn what_ptxas_says_is_told() {
 }
 
 #[test]
-fn run_multiplies_or_says_that_there_is_no_device() {
+fn run_multiplies_on_the_gpu_or_on_the_simulator() {
     let args = ["run", FLAGSHIP, "--m", "1000", "--n", "72", "--k", "1000", "--pattern", "topk:4"];
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("spmm.ptx");
@@ -148,35 +150,150 @@ fn run_multiplies_or_says_that_there_is_no_device() {
     all.extend(["--ptx", file.to_str().unwrap()]);
     let said = contains("problem   C[1000, 72] = A[1000, 1000] * B[1000, 72]\n")
         .and(contains("A         8 of 18 blocks of 512 x 112 stored (44.4 %), topk:4, seed 0\n"))
-        .and(contains(plan(FLAGSHIP).ptx().fingerprint()));
+        .and(contains(plan(FLAGSHIP).ptx().fingerprint()))
+        .and(contains("all 1000 rows against the f64 reference"))
+        .and(contains("relative error "));
+    let ran = bsr(&all).assert().code(0);
     if gpu_available() {
-        bsr(&all)
-            .assert()
-            .code(0)
-            .stdout(said.and(contains("all 1000 rows against the f64 reference")).and(contains("TFLOP/s executed")));
+        ran.stdout(said.and(contains("TFLOP/s executed")));
     } else {
-        bsr(&all).assert().code(3).stdout(said.and(contains("ptxas     not assembled"))).stderr(
-            starts_with("no device, so nothing is multiplied: ").and(predicate::str::is_match("^[^\n]+\n$").unwrap()),
-        );
+        ran.stdout(said.and(contains("findings  none")).and(contains("FLOP/s").not()))
+            .stderr(starts_with("no CUDA device (").and(predicate::str::is_match("^[^\n]+\n$").unwrap()));
         bsr(&["bench", FLAGSHIP]).assert().code(3).stdout(is_empty()).stderr(starts_with("error: "));
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), plan(FLAGSHIP).ptx().text());
-    bsr(&["run", FLAGSHIP, "--device", "sim"]).assert().code(3).stderr(contains("not built into this version yet"));
+}
+
+#[test]
+fn a_gpu_that_is_insisted_on_and_absent_exits_with_3() {
+    if !gpu_available() {
+        bsr(&["run", FLAGSHIP, "--device", "gpu"])
+            .assert()
+            .code(3)
+            .stdout(contains("problem   C[4096, 4096]").and(contains("ptxas     not assembled")))
+            .stderr(starts_with("no device, so nothing is multiplied: "));
+    }
+    bsr(&["bench", FLAGSHIP, "--device", "sim"]).assert().code(2).stderr(contains("measures nothing"));
+}
+
+#[test]
+fn a_simulated_run_leaves_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.json");
+    let args = ["run", SMALL, "--device", "sim", "--trace", trace.to_str().unwrap(), "--m", "200", "--n", "100"];
+    bsr(&args).assert().success().stderr(is_empty()).stdout(contains("trace     ").and(contains("cost model")));
+    let read: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&trace).unwrap()).unwrap();
+    assert!(read["traceEvents"].as_array().unwrap().len() > 100);
+
+    bsr(&["run", SMALL, "--trace", "t.json"]).assert().code(2).stderr(contains("help: --device sim"));
+    let nowhere = ["run", SMALL, "--device", "sim", "--m", "64", "--trace", "/no/such/folder/t.json"];
+    bsr(&nowhere).assert().code(2).stderr(contains("cannot write"));
 }
 
 #[test]
 fn a_spec_alone_is_a_problem() {
-    let expected = if gpu_available() { 0 } else { 3 };
     for spec in [FLAGSHIP, "bm = 64, bn = 64, bk = 16, dtype = bf16, out = f32", "bm = 128, bn = 256, bk = 512"] {
-        bsr(&["run", spec]).assert().code(expected);
+        bsr(&["run", spec]).assert().success();
     }
+}
+
+#[test]
+fn kernels_pass_their_check() {
+    for (spec, budget) in [
+        (SMALL, "registers 40 | 232"),
+        ("bm = 128, bn = 128, bk = 32, cluster = 1, dtype = bf16, out = f32, b_layout = col", "shared    "),
+    ] {
+        bsr(&["check", spec, "--problems", "8"])
+            .assert()
+            .success()
+            .stderr(is_empty())
+            .stdout(contains(budget).and(contains("\nfull row  C[")).and(contains(" and 1 more: clean")))
+            .stdout(contains("\nverdict   passes: 32 runs without a finding, relative error at most "));
+    }
+    bsr(&["check", SMALL, "--schedules", "0"]).assert().code(2);
+    bsr(&["check", "bm = 60, bn = 1, bk = 1"]).assert().code(2).stdout(is_empty());
+}
+
+/// The PTX of [`SMALL`] without the first line that contains `words`, in a file.
+fn without(folder: &tempfile::TempDir, words: &str) -> String {
+    let text = plan(SMALL).ptx().text().to_owned();
+    let (at, _) = text.lines().enumerate().find(|(_, line)| line.contains(words)).unwrap();
+    let kept: Vec<&str> = text.lines().enumerate().filter(|(line, _)| *line != at).map(|(_, line)| line).collect();
+    let file = folder.path().join("edited.ptx");
+    std::fs::write(&file, kept.join("\n")).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn edited_ptx_is_found_out_with_its_lines_and_the_command_that_replays_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, kind, line) in [
+        ("wgmma.wait_group", "WgmmaRegisters: ", "wgmma.mma_async"),
+        ("fence.proxy.async", "MissingProxyFence: ", "cp.async.bulk.tensor.2d.global"),
+    ] {
+        let file = without(&folder, words);
+        let failed = bsr(&["check", SMALL, "--ptx", &file, "--problems", "2", "--seed", "3"])
+            .assert()
+            .code(1)
+            .stdout(contains("verdict   FAILS: "))
+            .stderr(contains(kind).and(contains("in section: ")));
+        let said = String::from_utf8(failed.get_output().stderr.clone()).unwrap();
+
+        // The lines that are named are those of the file.
+        let text = std::fs::read_to_string(&file).unwrap();
+        let named: Vec<(usize, &str)> = said
+            .lines()
+            .filter_map(|said| said.trim().strip_prefix("line ")?.split_once(": "))
+            .map(|(number, words)| (number.parse().unwrap(), words))
+            .collect();
+        assert!(named.iter().any(|(_, words)| words.contains(line)), "{said}");
+        for (number, words) in named {
+            assert_eq!(text.lines().nth(number - 1).unwrap().trim(), words);
+        }
+
+        let (_, replay) = said.split_once("  replay: bsr check \"").unwrap();
+        let (spec, flags) = replay.trim().split_once("\" ").unwrap();
+        let mut args = vec!["check", spec];
+        args.extend(flags.split(' '));
+        let again = bsr(&args).assert().code(1).get_output().stderr.clone();
+        assert_eq!(String::from_utf8(again).unwrap(), said);
+    }
+}
+
+#[test]
+fn a_barrier_that_nobody_releases_is_a_deadlock_that_names_who_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = without(&folder, "mbarrier.arrive.expect_tx");
+    bsr(&["check", SMALL, "--ptx", &file, "--problems", "1"]).assert().code(1).stderr(
+        contains("Deadlock: nobody can proceed")
+            .and(contains(": mbarrier.try_wait.parity"))
+            .and(contains("more groups of threads")),
+    );
+}
+
+#[test]
+fn ptx_that_cannot_be_read_exits_with_2_and_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("broken.ptx");
+    let text = plan(SMALL).ptx().text().replacen("wgmma.fence.sync", "wgmma.fence.sinc", 1);
+    let line = 1 + text.lines().position(|line| line.contains("sinc")).unwrap();
+    std::fs::write(&file, text).unwrap();
+    bsr(&["check", SMALL, "--ptx", file.to_str().unwrap()])
+        .assert()
+        .code(2)
+        .stdout(is_empty())
+        .stderr(contains(format!("broken.ptx:{line}:")).and(contains("sinc")));
+
+    std::fs::write(&file, plan(FLAGSHIP).ptx().text()).unwrap();
+    bsr(&["check", SMALL, "--ptx", file.to_str().unwrap()]).assert().code(2).stderr(contains("has no kernel"));
+    bsr(&["check", SMALL, "--ptx", "none.ptx"]).assert().code(2).stderr(contains("cannot read none.ptx"));
 }
 
 #[test]
 fn a_matrix_from_a_file_reports_its_fill_in() {
     let matrix = concat!(env!("CARGO_MANIFEST_DIR"), "/runtime/tests/data/bcsstk13.mtx");
     let spec = "bm = 64, bn = 64, bk = 64";
-    bsr(&["run", spec, "--matrix", matrix, "--n", "100"]).assert().code(if gpu_available() { 0 } else { 3 }).stdout(
+    bsr(&["run", spec, "--matrix", matrix, "--n", "100"]).assert().success().stdout(
         contains("problem   C[2003, 100] = A[2003, 2003] * B[2003, 100]\n")
             .and(contains("bcsstk13.mtx, seed 0, values * 2^-"))
             .and(predicate::str::is_match(r"fill-in   \d+\.\d\d = \d+ stored values / \d+ nonzeros\n").unwrap()),
@@ -188,7 +305,7 @@ fn a_matrix_from_a_file_reports_its_fill_in() {
 #[test]
 fn problems_that_cannot_be_had_exit_with_2() {
     for (flags, said) in [
-        (vec!["--pattern", "topk:99"], "at most topk:37"),
+        (vec!["--pattern", "topk:99"], "ask for at most topk:"),
         (vec!["--pattern", "rnd:0.5"], "is not a pattern"),
         (vec!["--pattern", "random:1.5"], "not between 0 and 1"),
         (vec!["--m", "0"], "--m"),
@@ -224,14 +341,15 @@ fn doctor_succeeds_everywhere_unless_a_gpu_is_required() {
         .assert()
         .success()
         .stdout(contains("works   bsr plan\n").and(contains("cannot  bsr emit --cubin\n")).and(contains("help: ")))
-        .stdout(contains(if gpu { "works   bsr run\n" } else { "cannot  bsr run\n" }));
+        .stdout(contains("works   bsr run, on the simulator\nworks   bsr check\n"))
+        .stdout(contains(if gpu { "works   bsr run --device gpu\n" } else { "cannot  bsr run --device gpu\n" }));
     bsr(&["doctor", "--require-gpu"]).assert().code(if gpu { 0 } else { 3 });
 }
 
 #[test]
 fn help_has_examples_and_exit_codes() {
     bsr(&["--help"]).assert().success().stdout(contains("Examples:").and(contains("3 no device")));
-    for command in ["plan", "emit", "run", "bench"] {
+    for command in ["plan", "emit", "run", "check", "bench"] {
         bsr(&[command, "--help"]).assert().success().stdout(contains("Examples:"));
     }
     bsr(&["--version"]).assert().success().stdout(starts_with("bsr "));

@@ -41,6 +41,12 @@ pub trait Element:
     /// # Panics
     /// When the two lengths differ.
     fn widen(from: &[Self], to: &mut [f32]);
+
+    /// The values as they lie in memory: little-endian, one after the other.
+    fn to_bytes(values: &[Self]) -> Vec<u8>;
+
+    /// The values that lie in memory as `bytes`; a piece of a value at the end is left out.
+    fn from_bytes(bytes: &[u8]) -> Vec<Self>;
 }
 
 impl Element for f16 {
@@ -62,6 +68,14 @@ impl Element for f16 {
 
     fn widen(from: &[Self], to: &mut [f32]) {
         from.convert_to_f32_slice(to);
+    }
+
+    fn to_bytes(values: &[Self]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Vec<Self> {
+        bytes.as_chunks().0.iter().map(|value| f16::from_le_bytes(*value)).collect()
     }
 }
 
@@ -85,6 +99,14 @@ impl Element for bf16 {
     fn widen(from: &[Self], to: &mut [f32]) {
         from.convert_to_f32_slice(to);
     }
+
+    fn to_bytes(values: &[Self]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Vec<Self> {
+        bytes.as_chunks().0.iter().map(|value| bf16::from_le_bytes(*value)).collect()
+    }
 }
 
 impl Element for f32 {
@@ -106,6 +128,14 @@ impl Element for f32 {
 
     fn widen(from: &[Self], to: &mut [f32]) {
         to.copy_from_slice(from);
+    }
+
+    fn to_bytes(values: &[Self]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Vec<Self> {
+        bytes.as_chunks().0.iter().map(|value| f32::from_le_bytes(*value)).collect()
     }
 }
 
@@ -178,6 +208,17 @@ mod tests {
         assert_eq!(<f16 as Element>::from_f64(-1e-300).to_bits(), 0x8000);
         assert!(<bf16 as Element>::from_f64(f64::NAN).is_nan());
         assert_eq!(<f16 as Element>::from_f64(f64::NEG_INFINITY), f16::NEG_INFINITY);
+    }
+
+    #[test]
+    fn bytes_are_little_endian_and_come_back() {
+        let values = [1.0f32, -2.5, f32::MIN_POSITIVE, f32::INFINITY];
+        assert_eq!(f32::to_bytes(&values)[..4], [0, 0, 0x80, 0x3F]);
+        assert_eq!(f32::from_bytes(&f32::to_bytes(&values)), values);
+        let halves: Vec<f16> = finite_f16().into_iter().map(<f16 as Element>::from_f64).collect();
+        assert_eq!(f16::from_bytes(&f16::to_bytes(&halves)), halves);
+        assert_eq!(bf16::to_bytes(&[bf16::ONE]), [0x80, 0x3F]);
+        assert_eq!(bf16::from_bytes(&[0x80, 0x3F, 0x80]), [bf16::ONE]);
     }
 
     #[test]

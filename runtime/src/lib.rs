@@ -1,7 +1,7 @@
 //! Matrices, devices, launches and measurements for bsr kernels.
 //!
 //! The host half needs no GPU: [`Bsr`] and [`Dense`] matrices, [readers](read) for files, [generators](generate)
-//! for test patterns, and a [reference multiply](mod@reference) in `f64`.
+//! for test patterns, a [reference multiply](mod@reference) in `f64`, and kernels that run [simulated] on the CPU.
 
 pub mod bench;
 pub mod bsr;
@@ -14,6 +14,7 @@ mod random;
 pub mod read;
 pub mod reference;
 pub mod schedule;
+pub mod simulated;
 
 pub use bsr::{Bsr, BsrError, Structure};
 pub use bsr_codegen::{Dtype, Layout};

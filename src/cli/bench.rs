@@ -9,15 +9,15 @@ use bsr::bench::{BenchRecord, Candidate, InterleaveOptions, Subject, Timing, int
 use bsr::gpu::Device;
 
 use super::case::Case;
-use super::check::{CheckArgs, Verdict};
 use super::dense::Dense;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::problem::{Facts, Problem, ProblemArgs};
+use super::problem::{Defaults, Facts, Problem, ProblemArgs};
 use super::progress::Progress;
 use super::report::Report;
 use super::spec::{self, Planned};
+use super::verdict::{CheckArgs, Verdict};
 use super::{cannot_write, say};
 
 /// Check kernels, then time them against the dense library on equal work.
@@ -83,10 +83,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = plan_all(&args.specs)?;
-    let problem = Problem::new(&args.problem)?;
+    let problem = Problem::new(&args.problem, Defaults::GPU)?;
     let blocks: BTreeSet<_> = planned.iter().map(Planned::block).collect();
     let facts: Vec<Facts> = blocks.into_iter().map(|block| problem.facts(block)).collect::<Result<_, _>>()?;
-    let device = args.device.open(bsr::Arch::SM_90A.target)?;
+    let device = args.device.gpu(bsr::Arch::SM_90A.target)?;
 
     let progress = Progress::new();
     let mut cases = checked(planned, &problem, &device, &args.check, &progress)?;

@@ -6,11 +6,11 @@ use bsr::bench::{Candidate, Work};
 use bsr::gpu::{Device, DeviceDense, GpuError, Stream, StreamRef};
 use bsr::{KernelError, Launcher};
 
-use super::check::{Rows, Verdict};
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::Failure;
 use super::operands::{Left, Operands};
 use super::spec::Planned;
+use super::verdict::{Rows, Verdict};
 
 /// One kernel with its operands.
 pub(super) struct Case {

@@ -1,245 +1,276 @@
-//! Holding a result against the f64 reference: which rows, and how far off is too far.
+//! `bsr check SPEC`: runs a kernel's PTX on the simulator, on problems of many kinds in orders of many kinds.
 
-use std::fmt;
-use std::str::FromStr;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use bsr::reference::Comparison;
-use bsr::{Dense, DenseView, Dtype, Element, Structure};
+use bsr::simulated::{Finding, Options, Schedule, Simulated};
+use bsr::{Bsr, Dense, Layout, Structure, reference};
 
+use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
+use super::line;
+use super::progress::Progress;
+use super::simulate::{findings_in_full, findings_in_words, order, unreadable, wrong};
+use super::spec::{self, Planned};
+use super::trials::{Kind, Trial};
+use super::verdict::{Rows, Verdict, tolerance};
 
-/// The greatest relative Frobenius error of a right result: half an ulp of the output type and the rounding of f32
-/// sums, several times over.
-///
-/// f16: 2e-3, bf16: 1e-2, f32 (from f16 or bf16 operands): 1e-5.
-pub(super) fn tolerance(out: Dtype) -> f64 {
-    match out {
-        Dtype::F16 => 2e-3,
-        Dtype::BF16 => 1e-2,
-        Dtype::F32 => 1e-5,
+/// Clusters of a run: each walks several tiles, and there is another to disturb.
+const CLUSTERS: u32 = 2;
+/// Warp instructions after which a cluster is stopped: hundreds of times what a problem here takes.
+const MAX_STEPS: u64 = 5_000_000;
+/// Findings after which a cluster is stopped.
+const MAX_FINDINGS: usize = 8;
+
+/// Check a kernel on the simulator: numbers, races, barriers, deadlocks.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bsr check \"bm = 512, bn = 128, bk = 112\"
+  bsr check \"bm = 64, bn = 256, bk = 64, dtype = bf16\" --problems 24 --schedules 10
+  bsr emit SPEC -o k.ptx; edit k.ptx; bsr check SPEC --ptx k.ptx
+
+Needs no GPU. Problems are whole and ragged ones, with empty block rows, with one full row, without blocks, and with \
+N = 1. Schedules complete copies and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
+late as possible, then scrambled by the seeds that follow. Two accesses without an order between them are a finding \
+even where the result is right. A finding or a wrong result exits with 1, and the command that replays it is told.")]
+pub(super) struct Args {
+    /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
+    spec: String,
+    /// Check the PTX in this file, launched as the SPEC's plan says; its kernel has the plan's name.
+    #[arg(long, value_name = "FILE")]
+    ptx: Option<PathBuf>,
+    /// Problems to run; beyond 6 the kinds come again in other sizes.
+    #[arg(long, default_value = "6", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    problems: u32,
+    /// Schedules for each problem.
+    #[arg(long, default_value = "4", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    schedules: u32,
+    /// Seed of the first scrambled schedule.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let planned = spec::plan(&args.spec)?;
+    let kernel = read(args.ptx.as_deref(), &planned)?.with_clusters(CLUSTERS);
+    let schedules: Vec<Options> = (0..args.schedules).map(|number| schedule(args.seed, number)).collect();
+
+    line(out, "spec", planned.spec())?;
+    match &args.ptx {
+        Some(path) => line(out, "kernel", format_args!("{} of {}", planned.ptx.entry(), path.display()))?,
+        None => line(out, "kernel", planned.words())?,
     }
-}
+    budget(&planned, out)?;
+    line(out, "schedules", orders(&schedules))?;
 
-/// The options of a check.
-#[derive(Clone, Copy, Debug, clap::Args)]
-#[command(next_help_heading = "Check")]
-pub(super) struct CheckArgs {
-    /// Greatest relative Frobenius error against the reference. [default: 2e-3 for an f16 result, 1e-2 for bf16,
-    /// 1e-5 for f32]
-    #[arg(long, value_parser = positive, value_name = "ERROR")]
-    tolerance: Option<f64>,
-    /// Rows to compare with the reference: all, a number, or auto: all of a small product, else at least 64, first
-    /// and last rows of block rows among them. What is not compared must still be finite.
-    #[arg(long = "check", default_value = "auto", value_name = "ROWS")]
-    pub(super) rows: RowsAsked,
-}
-
-impl CheckArgs {
-    /// The tolerance for a result of this type.
-    pub(super) fn tolerance(&self, out: Dtype) -> f64 {
-        self.tolerance.unwrap_or_else(|| tolerance(out))
-    }
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
-        _ => Err("write a number above 0, for instance 2e-3".to_owned()),
-    }
-}
-
-/// The `--check` option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RowsAsked {
-    All,
-    Auto,
-    Number(usize),
-}
-
-impl FromStr for RowsAsked {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "all" => Ok(Self::All),
-            "auto" => Ok(Self::Auto),
-            _ => match text.parse() {
-                Ok(rows) if rows > 0 => Ok(Self::Number(rows)),
-                _ => Err("write all, auto or a number of rows above 0".to_owned()),
-            },
-        }
-    }
-}
-
-/// Rows of a product to compare, ascending.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Rows {
-    pub(super) list: Vec<usize>,
-    /// Rows of the product.
-    pub(super) of: usize,
-}
-
-impl Rows {
-    /// Multiplications that the reference does in a second or so.
-    const EFFORT: u64 = 1 << 33;
-    /// Rows that are compared in any case.
-    const LEAST: usize = 64;
-
-    /// Chooses rows of A * B, where B has `n` columns.
-    pub(super) fn choose(a: &Structure, n: usize, asked: RowsAsked) -> Self {
-        let of = a.rows();
-        let count = match asked {
-            RowsAsked::All => of,
-            RowsAsked::Number(rows) => rows.min(of),
-            RowsAsked::Auto => {
-                let effort = (a.stored() as u64).saturating_mul(n as u64).max(1);
-                let affordable = u128::from(Self::EFFORT) * of as u128 / u128::from(effort);
-                usize::try_from(affordable).unwrap_or(of).max(Self::LEAST).min(of)
+    let (start, progress) = (Instant::now(), Progress::new());
+    let mut first_fault = None;
+    let (mut worst, mut runs, mut faulty) = (0.0_f64, 0, 0);
+    let kinds = Kind::ALL.len().min(args.problems as usize);
+    for kind in 0..kinds {
+        let mut group = Group::default();
+        for index in (kind..args.problems as usize).step_by(Kind::ALL.len()) {
+            progress.step(format!("problem {} of {}", index + 1, args.problems));
+            let trial = Trial::new(&planned.plan, index).map_err(|error| Failure::new(Exit::BadInput, error))?;
+            group.add(
+                index,
+                &trial,
+                with_types(planned.spec(), Check { kernel: &kernel, trial: &trial, schedules: &schedules })?,
+            );
+            if group.fault.is_some() {
+                break;
             }
-        };
-        let list = if count == of { (0..of).collect() } else { spread(a, count) };
-        Self { list, of }
-    }
-
-    fn all(&self) -> bool {
-        self.list.len() == self.of
-    }
-}
-
-impl fmt::Display for Rows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.all() {
-            write!(f, "all {} rows", self.of)
-        } else {
-            write!(f, "{} of {} rows", self.list.len(), self.of)
         }
+        progress.hide(|| line(out, Kind::of(kind).name(), group.words()))?;
+        worst = worst.max(group.worst);
+        runs += group.runs;
+        faulty += usize::from(group.fault.is_some());
+        first_fault = first_fault.or(group.fault);
     }
-}
-
-/// `count` rows, fewer than there are: the first and last of block rows, as many as fit, and others evenly between.
-fn spread(a: &Structure, count: usize) -> Vec<usize> {
-    let (bm, of) = (a.block().0, a.rows());
-    let edges: Vec<usize> = (0..a.block_rows()).flat_map(|row| [row * bm, ((row + 1) * bm).min(of) - 1]).collect();
-    let mut rows: std::collections::BTreeSet<usize> = if edges.len() <= count {
-        edges.into_iter().collect()
-    } else {
-        (0..count).map(|at| edges[at * (edges.len() - 1) / count.saturating_sub(1).max(1)]).collect()
+    progress.done();
+    let seconds = start.elapsed().as_secs_f64();
+    let Some((index, fault)) = first_fault else {
+        let words = format!("{runs} runs without a finding, relative error at most {worst:.1e}; {seconds:.1} s");
+        line(out, "verdict", format_args!("passes: {words}"))?;
+        return Ok(Exit::Done);
     };
-    // Multiples of the golden ratio fill an interval evenly, however many there are of them.
-    let mut fraction = 0_u64;
-    while rows.len() < count {
-        fraction = fraction.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        rows.insert(((u128::from(fraction) * of as u128) >> 64) as usize);
-    }
-    rows.into_iter().collect()
+    line(out, "verdict", format_args!("FAILS: {faulty} of {kinds} groups; {seconds:.1} s"))?;
+    out.flush()?;
+    Err(Failure::new(Exit::Wrong, fault.report(index, args, &planned)))
 }
 
-/// A result held against the reference.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Verdict {
-    /// The compared rows; `worst` names a row of the product.
-    pub(super) comparison: Comparison,
-    /// Elements anywhere that are NaN or infinite. C is filled with NaN before a launch, so these were not written.
-    unwritten: usize,
+/// The kernel to check: the file's, or the plan's own.
+fn read(path: Option<&Path>, planned: &Planned) -> Result<Simulated, Failure> {
+    let (name, text) = match path {
+        None => ("the emitted PTX".to_owned(), planned.ptx.text().to_owned()),
+        Some(path) => {
+            let name = path.display().to_string();
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {name}: {error}")))?;
+            (name, text)
+        }
+    };
+    Simulated::new(&planned.plan, &text, planned.ptx.entry()).map_err(|error| unreadable(&name, &error))
 }
 
-impl Verdict {
-    /// Compares the rows that `want` is the reference of.
-    ///
-    /// # Errors
-    /// When rows and reference do not belong to the result.
-    pub(super) fn new<C: Element>(got: &Dense<C>, rows: &Rows, want: &[f64]) -> Result<Self, Failure> {
-        let mut comparison = Comparison::of_rows(got, &rows.list, want)?;
-        comparison.worst = comparison.worst.map(|(at, column)| (rows.list[at], column));
-        let unwritten = if rows.all() { comparison.not_finite } else { not_finite(got.view()) };
-        Ok(Self { comparison, unwritten })
+/// What the kernel takes of a CTA's registers and shared memory, with the arithmetic.
+fn budget(planned: &Planned, out: &mut dyn Write) -> Result<(), Failure> {
+    for (row, label) in [("registers", "registers"), ("shared memory", "shared")] {
+        if let Some([_, value, why]) = planned.plan.rows().into_iter().find(|[what, ..]| what == row) {
+            line(out, label, format_args!("{value}: {why}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Schedule `number`, from 0: a seed alone replays a scrambled one with `--schedules 1`.
+fn schedule(seed: u64, number: u32) -> Options {
+    let (schedule, seed) = match number {
+        0 => (Schedule::Scrambled, seed),
+        1 => (Schedule::Early, seed),
+        2 => (Schedule::Late, seed),
+        // Neighbouring seeds are as different as any, but an odd one lets some warps run far ahead.
+        _ => (Schedule::Scrambled, seed.wrapping_add(u64::from(number) - 2)),
+    };
+    Options { schedule, seed, max_steps: MAX_STEPS, max_findings: MAX_FINDINGS, ..Options::default() }
+}
+
+/// Schedules that are named one by one.
+const NAMED: usize = 5;
+
+fn orders(schedules: &[Options]) -> String {
+    let mut words: Vec<String> = schedules.iter().take(NAMED).map(order).collect();
+    if schedules.len() > NAMED {
+        words.push(format!("and {} more seeds", schedules.len() - NAMED));
+    }
+    words.join(", ")
+}
+
+/// What is wrong with one run.
+struct Fault {
+    options: Options,
+    /// How many schedules lead to it.
+    schedules: usize,
+    problem: String,
+    findings: Vec<Finding>,
+    /// A wrong result in words.
+    wrong: Option<String>,
+}
+
+impl Fault {
+    fn kinds(&self) -> String {
+        let different: BTreeSet<_> = self.findings.iter().map(|finding| finding.kind).collect();
+        let mut kinds: Vec<String> = different.into_iter().map(|kind| format!("{kind:?}")).collect();
+        kinds.extend(self.wrong.as_ref().map(|_| "wrong result".to_owned()));
+        kinds.join(", ")
     }
 
-    /// Whether the result is right.
-    ///
-    /// # Errors
-    /// Wrong: it is not, and this is how.
-    pub(super) fn judge(&self, kernel: &str, tolerance: f64) -> Result<(), Failure> {
-        if self.unwritten == 0 && self.comparison.passes(tolerance) {
-            return Ok(());
+    fn report(&self, index: usize, args: &Args, planned: &Planned) -> String {
+        let mut report = match self.findings.is_empty() {
+            true => format!("wrong result of {}", planned.ptx.entry()),
+            false => format!("{} in {}", findings_in_words(&self.findings), planned.ptx.entry()),
+        };
+        report.push_str(&format!(
+            "\n  {}: {}; schedule {}",
+            Kind::of(index).name(),
+            self.problem,
+            order(&self.options)
+        ));
+        report.push_str(&findings_in_full(&self.findings));
+        if let Some(wrong) = &self.wrong {
+            report.push_str(&format!("\n  {wrong}"));
         }
-        let mut report = format!("wrong result of {kernel}\n  {}; at most {tolerance:e} is right", self.comparison);
-        if self.unwritten > 0 {
-            report.push_str(&format!(
-                "\n  {} elements of C are NaN or infinite: C is filled with NaN before the launch, so they were \
-                 probably never written",
-                self.unwritten
-            ));
-        }
-        Err(Failure::new(Exit::Wrong, report))
+        let (schedules, seed) = match self.options.schedule {
+            Schedule::Scrambled => (1, self.options.seed),
+            _ => (self.schedules, args.seed),
+        };
+        let ptx = args.ptx.as_ref().map(|path| format!(" --ptx {}", path.display())).unwrap_or_default();
+        report.push_str(&format!(
+            "\n  replay: bsr check \"{}\"{ptx} --problems {} --schedules {schedules} --seed {seed}",
+            planned.spec(),
+            index + 1
+        ));
+        report
     }
 }
 
-fn not_finite<C: Element>(c: DenseView<'_, C>) -> usize {
-    (0..c.lines()).map(|line| c.line(line).iter().filter(|value| !value.is_finite()).count()).sum()
+/// The problems of one kind.
+#[derive(Default)]
+struct Group {
+    problems: Vec<String>,
+    runs: usize,
+    worst: f64,
+    fault: Option<(usize, Fault)>,
 }
 
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use bsr::{Layout, Pattern, f16};
-
-    use super::*;
-
-    fn structure(rows: usize, block: usize, pattern: Pattern) -> Structure {
-        pattern.structure(rows, 8192, (block, 64), 0).unwrap()
+impl Group {
+    fn add(&mut self, index: usize, trial: &Trial, checked: Checked) {
+        self.problems.push(trial.words());
+        self.runs += checked.runs;
+        self.worst = self.worst.max(checked.worst);
+        self.fault = checked.fault.map(|fault| (index, fault));
     }
 
-    #[test]
-    fn a_small_product_is_compared_whole_and_a_large_one_in_part() {
-        let small = Rows::choose(&structure(1000, 128, Pattern::TopK(2)), 512, RowsAsked::Auto);
-        assert_eq!((small.list.len(), small.to_string().as_str()), (1000, "all 1000 rows"));
-        let large = Rows::choose(&structure(8000, 128, Pattern::Random(0.5)), 8192, RowsAsked::Auto);
-        assert!(large.list.len() >= 64 && large.list.len() < 8000, "{large}");
-        assert!(large.list.is_sorted_by(|a, b| a < b));
-        for edge in [0, 127, 128, 7935, 7936, 7999] {
-            assert!(large.list.contains(&edge), "{edge}");
+    fn words(&self) -> String {
+        let more = match self.problems.len() {
+            0 | 1 => String::new(),
+            many => format!(" and {} more", many - 1),
+        };
+        let problem = self.problems.first().map_or("", String::as_str);
+        match &self.fault {
+            None => format!("{problem}{more}: clean, relative error {:.1e}", self.worst),
+            Some((_, fault)) => {
+                format!("{problem}{more}: FAILS, {}; schedule {}", fault.kinds(), order(&fault.options))
+            }
         }
-        assert_eq!(Rows::choose(&structure(8000, 128, Pattern::Random(0.5)), 8192, RowsAsked::All).list.len(), 8000);
-        let empty = Rows::choose(&structure(200, 64, Pattern::Random(0.0)), 8192, RowsAsked::Auto);
-        assert_eq!(empty.list.len(), 200);
     }
+}
 
-    #[test]
-    fn fewer_rows_than_edges_still_hold_the_first_and_the_last() {
-        let a = structure(8000, 16, Pattern::TopK(1));
-        for count in [2, 3, 64, 999] {
-            let rows = Rows::choose(&a, 64, RowsAsked::Number(count)).list;
-            assert_eq!((rows.len(), rows[0], rows[count - 1]), (count, 0, 7999));
+/// One problem in every schedule, until something is wrong.
+struct Check<'r> {
+    kernel: &'r Simulated,
+    trial: &'r Trial,
+    schedules: &'r [Options],
+}
+
+#[derive(Default)]
+struct Checked {
+    runs: usize,
+    worst: f64,
+    fault: Option<Fault>,
+}
+
+impl Typed for Check<'_> {
+    type Output = Checked;
+
+    fn run<T: Number, C: Number>(self) -> Result<Checked, Failure> {
+        let (spec, structure): (_, &Structure) = (self.kernel.plan().spec(), &self.trial.structure);
+        let a = Bsr::<T>::normal(structure.clone(), self.trial.seed);
+        let b = Dense::<T>::normal(structure.cols(), self.trial.n, Layout::RowMajor, self.trial.seed);
+        let rows = Rows::all(structure.rows());
+        let want = reference::multiply_rows(&a, &b, &rows.list)?;
+        let b = if spec.b_layout == Layout::RowMajor { b } else { b.to_layout(spec.b_layout) };
+        let mut checked = Checked::default();
+        for options in self.schedules {
+            let (c, report) = self.kernel.multiply::<T, T, C>(&a, &b, options)?;
+            let verdict = Verdict::new(&c, &rows, &want)?;
+            checked.runs += 1;
+            checked.worst = checked.worst.max(verdict.comparison.relative);
+            let wrong = wrong(&verdict, &report, tolerance(spec.out));
+            if !report.is_clean() || wrong.is_some() {
+                checked.fault = Some(Fault {
+                    options: options.clone(),
+                    schedules: checked.runs,
+                    problem: self.trial.words(),
+                    findings: report.findings,
+                    wrong,
+                });
+                break;
+            }
         }
-        assert_eq!(Rows::choose(&a, 64, RowsAsked::Number(1)).list, [0]);
-        // One row short of all: the filling ends.
-        assert_eq!(Rows::choose(&a, 64, RowsAsked::Number(7999)).list.len(), 7999);
-    }
-
-    #[test]
-    fn an_element_that_was_not_written_fails_wherever_it_is() {
-        let rows = Rows { list: vec![0, 2], of: 4 };
-        let mut got = Dense::<f16>::from_fn(4, 3, Layout::ColMajor, |r, c| f16::from_f32((r * 3 + c) as f32));
-        let want = [0.0, 1.0, 2.0, 6.0, 7.0, 8.0];
-        let right = Verdict::new(&got, &rows, &want).unwrap();
-        assert!(right.judge("k", 1e-9).is_ok());
-
-        let ld = got.ld();
-        got.data_mut()[ld + 3] = f16::NAN; // row 3, column 1: not among the compared rows
-        let unwritten = Verdict::new(&got, &rows, &want).unwrap();
-        let report = unwritten.judge("k", 1.0).unwrap_err();
-        assert_eq!(report.exit(), Exit::Wrong);
-
-        let wrong = Verdict::new(&got, &rows, &[0.0, 1.0, 2.0, 6.0, 7.0, 80.0]).unwrap();
-        assert_eq!(wrong.comparison.worst, Some((2, 2)));
-    }
-
-    #[test]
-    fn tolerances_and_rows_are_read_strictly() {
-        assert!(positive("2e-3").is_ok() && positive("0").is_err() && positive("nan").is_err());
-        assert_eq!("12".parse(), Ok(RowsAsked::Number(12)));
-        assert!("0".parse::<RowsAsked>().is_err() && "some".parse::<RowsAsked>().is_err());
+        Ok(checked)
     }
 }

@@ -34,19 +34,45 @@ impl FromStr for DeviceChoice {
     }
 }
 
+/// What multiplies.
+#[derive(Debug)]
+pub(super) enum Opened {
+    Gpu(Device),
+    /// The simulator, and why not a GPU where that was left open.
+    Simulator(Option<Failure>),
+}
+
 impl DeviceChoice {
-    /// Opens the device and makes sure that it runs code for `target`.
+    /// Opens a GPU that runs code for `target`, or takes the simulator: where it is asked for, and for `auto` where
+    /// there is no such GPU.
     ///
     /// # Errors
-    /// No device: there is none, or it is of another architecture.
-    pub(super) fn open(self, target: &str) -> Result<Device, Failure> {
+    /// No device: the GPU asked for is not there, or is of another architecture.
+    pub(super) fn open(self, target: &str) -> Result<Opened, Failure> {
+        match self {
+            Self::Simulator => Ok(Opened::Simulator(None)),
+            Self::Gpu(_) => self.gpu(target).map(Opened::Gpu),
+            Self::Auto => match self.gpu(target) {
+                Ok(device) => Ok(Opened::Gpu(device)),
+                Err(none) if none.exit() == Exit::NoDevice => Ok(Opened::Simulator(Some(none))),
+                Err(failure) => Err(failure),
+            },
+        }
+    }
+
+    /// Opens a GPU that runs code for `target`: for `auto` the first.
+    ///
+    /// # Errors
+    /// No device: there is none, or it is of another architecture. Bad input: the simulator, which measures nothing.
+    pub(super) fn gpu(self, target: &str) -> Result<Device, Failure> {
         let ordinal = match self {
             Self::Auto => 0,
             Self::Gpu(ordinal) => ordinal,
             Self::Simulator => {
                 return Err(Failure::new(
-                    Exit::NoDevice,
-                    "the simulator is not built into this version yet\n  help: --device gpu",
+                    Exit::BadInput,
+                    "the simulator measures nothing: its time is not the kernel's\n  help: --device gpu; or `bsr run \
+                     --device sim` for the numbers alone",
                 ));
             }
         };

@@ -34,7 +34,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         ("bsr plan", true),
         ("bsr emit", true),
         ("bsr emit --cubin", ptxas),
-        ("bsr run", gpu),
+        ("bsr run, on the simulator", true),
+        ("bsr check", true),
+        ("bsr run --device gpu", gpu),
         ("bsr bench", gpu),
         ("bsr bench, ratio to the dense library", gpu && dense),
     ] {
@@ -89,7 +91,8 @@ fn gpus(out: &mut dyn Write, remedies: &mut Vec<String>) -> Result<Option<Device
         }
     }
     if usable.is_none() {
-        remedies.push("run and bench need a GPU of compute capability 9.0: H100, H200 or GH200".to_owned());
+        remedies
+            .push("run --device gpu and bench need a GPU of compute capability 9.0: H100, H200 or GH200".to_owned());
     }
     Ok(usable)
 }

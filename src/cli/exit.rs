@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use bsr::gpu::GpuError;
 use bsr::read::ReadError;
 use bsr::reference::ReferenceError;
+use bsr::simulated::SimulatedError;
 use bsr::{GenerateError, KernelError};
 
 use super::say;
@@ -102,6 +103,12 @@ impl From<KernelError> for Failure {
             KernelError::Gpu(error) => error.into(),
             error => Self::new(Exit::BadInput, error),
         }
+    }
+}
+
+impl From<SimulatedError> for Failure {
+    fn from(error: SimulatedError) -> Self {
+        Self::new(Exit::BadInput, error)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! plan, emit          SPEC -> Plan -> PTX                      (ptxas)
-//! run, bench          SPEC, PROBLEM -> Case -> check -> time   (problem, operands, case, check; dense, report)
+//! run, bench          SPEC, PROBLEM -> Case -> check -> time   (problem, operands, case, verdict; dense, report)
+//! run, check          SPEC -> problems -> simulator            (simulate, trials)
 //! doctor              what works on this machine
 //! ```
 
@@ -22,7 +23,10 @@ mod progress;
 mod ptxas;
 mod report;
 mod run;
+mod simulate;
 mod spec;
+mod trials;
+mod verdict;
 
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
@@ -37,13 +41,14 @@ Examples:
   bsr plan \"bm = 512, bn = 128, bk = 112\"
   bsr emit \"bm = 512, bn = 128, bk = 112\" -o spmm.ptx --cubin spmm.cubin
   bsr run \"bm = 512, bn = 128, bk = 112\" --m 1024 --n 512 --k 1120 --pattern topk:4
+  bsr check \"bm = 512, bn = 128, bk = 112\"
   bsr bench \"bm = 128, bn = 256, bk = 64\" --m 8192 --n 8192 --k 8192 --pattern random:0.25
   bsr doctor
 
 Exit codes:
-  0 done    1 wrong result or failed check    2 bad input    3 no device";
+  0 done    1 wrong result, finding or failed check    2 bad input    3 no device";
 
-/// Plans, emits, checks and times block-sparse GEMM kernels: C[M, N] = A[M, K] * B[K, N], A in blocks.
+/// Plans, emits, runs, checks and times block-sparse GEMM kernels: C[M, N] = A[M, K] * B[K, N], A in blocks.
 ///
 /// A SPEC is what the attribute `#[bsr_kernel(..)]` takes: `bm = 512, bn = 128, bk = 112` and, where you want to
 /// decide them yourself, any of the keys op, mma, dtype, a, b, acc, out, b_layout, c_layout, stages, consumers,
@@ -61,6 +66,7 @@ enum Command {
     Plan(plan::Args),
     Emit(emit::Args),
     Run(run::Args),
+    Check(check::Args),
     Bench(bench::Args),
     Doctor(doctor::Args),
 }
@@ -72,6 +78,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args, &mut out),
         Command::Emit(args) => emit::run(&args, &mut out),
         Command::Run(args) => run::run(&args, &mut out),
+        Command::Check(args) => check::run(&args, &mut out),
         Command::Bench(args) => bench::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
     };

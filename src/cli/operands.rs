@@ -7,11 +7,11 @@ use std::rc::Rc;
 use bsr::gpu::{Device, DeviceBsr, DeviceDense};
 use bsr::{Dense, Dtype, Layout, reference};
 
-use super::check::{Rows, RowsAsked};
 use super::dtypes::Number;
 use super::exit::Failure;
 use super::problem::Problem;
 use super::progress::Progress;
+use super::verdict::{Rows, RowsAsked};
 
 /// A on the device, and what rows of the product must be.
 pub(super) struct Left<T: Number> {

@@ -22,19 +22,20 @@ fn side() -> RangedU64ValueParser<usize> {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Problem")]
 pub(super) struct ProblemArgs {
-    /// Rows of A and C.
-    #[arg(long, default_value = "4096", value_parser = side(), value_name = "ROWS")]
-    m: usize,
-    /// Columns of B and C.
-    #[arg(long, default_value = "4096", value_parser = side(), value_name = "COLUMNS")]
-    n: usize,
-    /// Columns of A, rows of B; not necessarily a multiple of bk.
-    #[arg(long, default_value = "4096", value_parser = side(), value_name = "COLUMNS")]
-    k: usize,
+    /// Rows of A and C. [default: 4096; fewer on the simulator]
+    #[arg(long, value_parser = side(), value_name = "ROWS")]
+    m: Option<usize>,
+    /// Columns of B and C. [default: 4096; fewer on the simulator]
+    #[arg(long, value_parser = side(), value_name = "COLUMNS")]
+    n: Option<usize>,
+    /// Columns of A, rows of B; not necessarily a multiple of bk. [default: 4096; fewer on the simulator]
+    #[arg(long, value_parser = side(), value_name = "COLUMNS")]
+    k: Option<usize>,
     /// Which blocks of A are stored: random:DENSITY, topk:BLOCKS (in each block row), window:FRACTION (around the
-    /// diagonal), causal, or powerlaw:DENSITY.
-    #[arg(long, default_value = "random:0.25")]
-    pattern: Pattern,
+    /// diagonal), causal, or powerlaw:DENSITY. [default: random:0.25; on the simulator topk:4, or fewer of large
+    /// blocks]
+    #[arg(long)]
+    pattern: Option<Pattern>,
     /// Take A from a file instead: Matrix Market .mtx, DLMC .smtx or scipy .npz (bsr, csr). Values are scaled by a
     /// power of two if their largest magnitude is not between 1/256 and 256.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "k", "pattern"])]
@@ -42,6 +43,36 @@ pub(super) struct ProblemArgs {
     /// Seed of the pattern and of all values that are drawn.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+}
+
+/// What is multiplied where the flags leave it open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Defaults {
+    m: usize,
+    n: usize,
+    k: usize,
+    /// Blocks in each block row, and columns of a block; none for a quarter of all blocks.
+    blocks: Option<(usize, usize)>,
+}
+
+impl Defaults {
+    /// Enough work to fill a GPU.
+    pub(super) const GPU: Self = Self { m: 4096, n: 4096, k: 4096, blocks: None };
+
+    /// A second's work for the simulator, in blocks of `(bm, bk)`: a few tiles for each of a few clusters, and more
+    /// stages than a ring has.
+    pub(super) fn simulator((_, bk): (usize, usize)) -> Self {
+        let blocks = (512 / bk.max(1)).clamp(2, 4);
+        Self { m: 1024, n: 256, k: (blocks + 3) * bk, blocks: Some((blocks, bk)) }
+    }
+
+    /// The pattern of a matrix with `k` columns.
+    fn pattern(&self, k: usize) -> Pattern {
+        match self.blocks {
+            None => Pattern::Random(0.25),
+            Some((blocks, bk)) => Pattern::TopK(blocks.min(k.div_ceil(bk.max(1)))),
+        }
+    }
 }
 
 /// What is multiplied, before blocks and element types are chosen.
@@ -68,16 +99,20 @@ enum Source {
 }
 
 impl Problem {
-    /// Reads the file, if there is one.
+    /// Reads the file, if there is one; what the flags leave open is as in `defaults`.
     ///
     /// # Errors
     /// Bad input: a file that cannot be read or has no rows or no columns.
-    pub(super) fn new(args: &ProblemArgs) -> Result<Self, Failure> {
+    pub(super) fn new(args: &ProblemArgs, defaults: Defaults) -> Result<Self, Failure> {
         let source = match &args.matrix {
-            None => Source::Pattern { pattern: args.pattern, m: args.m, k: args.k },
+            None => {
+                let k = args.k.unwrap_or(defaults.k);
+                let pattern = args.pattern.unwrap_or_else(|| defaults.pattern(k));
+                Source::Pattern { pattern, m: args.m.unwrap_or(defaults.m), k }
+            }
             Some(path) => file(path, args.seed)?,
         };
-        Ok(Self { source, n: args.n, seed: args.seed })
+        Ok(Self { source, n: args.n.unwrap_or(defaults.n), seed: args.seed })
     }
 
     /// Rows of A and C.
@@ -261,6 +296,19 @@ mod tests {
             let scaled = largest * f64::from(scale(largest)).exp2();
             assert!(scaled <= 1.0, "{largest} {scaled}");
         }
+    }
+
+    #[test]
+    fn a_simulated_problem_is_small_and_can_be_had_in_any_block() {
+        for bk in [16, 112, 256, 512] {
+            let defaults = Defaults::simulator((64, bk));
+            for k in [1, 100, defaults.k] {
+                let structure = defaults.pattern(k).structure(defaults.m, k, (64, bk), 0).unwrap();
+                assert!(structure.executed_flops(defaults.n) <= 1 << 30, "{bk} {k}");
+            }
+        }
+        assert_eq!(Defaults::simulator((512, 112)).pattern(784), Pattern::TopK(4));
+        assert_eq!(Defaults::GPU.pattern(4096), Pattern::Random(0.25));
     }
 
     #[test]

@@ -20,6 +20,11 @@ impl Progress {
         self.0.set_message(what.into());
     }
 
+    /// Takes the line away while a part of the answer is printed.
+    pub(super) fn hide<R>(&self, print: impl FnOnce() -> R) -> R {
+        self.0.suspend(print)
+    }
+
     /// Takes the line away, before the answer is printed.
     pub(super) fn done(&self) {
         self.0.finish_and_clear();

@@ -8,9 +8,9 @@ use bsr::gpu::Device;
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::case::Case;
-use super::check::Rows;
 use super::device;
 use super::problem::{Facts, Problem, fill_in_words};
+use super::verdict::Rows;
 
 /// The measurements of one run.
 pub(super) struct Report<'r> {

@@ -8,17 +8,17 @@ use bsr::bench::{InterleaveOptions, interleave};
 use bsr::gpu::Device;
 
 use super::case::Case;
-use super::check::CheckArgs;
-use super::device::{self, DeviceChoice};
+use super::device::{self, DeviceChoice, Opened};
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::problem::{Problem, ProblemArgs, fill_in_words};
+use super::problem::{Defaults, Problem, ProblemArgs, fill_in_words};
 use super::progress::Progress;
 use super::ptxas::Ptxas;
 use super::spec::{self, Planned};
-use super::{cannot_write, line, say};
+use super::verdict::CheckArgs;
+use super::{cannot_write, line, say, simulate};
 
-/// Multiply on the GPU and compare with an f64 reference.
+/// Multiply, on a GPU or on the simulator, and compare with an f64 reference.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,14 +26,22 @@ Examples:
   bsr run \"bm = 512, bn = 128, bk = 112\" --m 1024 --n 512 --k 1120 --pattern topk:4
   bsr run \"bm = 64, bn = 64, bk = 64, dtype = bf16\" --matrix weights.smtx --n 1000
 
-C is filled with NaN before the launch. A result outside the tolerance exits with 1. Without a GPU the PTX is \
-emitted, and assembled where there is a ptxas; the exit code is then 3.")]
+  bsr run \"bm = 512, bn = 128, bk = 112\" --device sim --trace pipeline.json
+
+C is filled with NaN before the launch. A result outside the tolerance exits with 1. Without a GPU the PTX runs on \
+the simulator: the numbers are as right or wrong as there, a race or another defect exits with 1, and no speed is \
+told. --device gpu insists on a GPU: where there is none the PTX is emitted, and assembled if there is a ptxas, and \
+the exit code is 3.")]
 pub(super) struct Args {
     /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
     spec: String,
-    /// What multiplies: auto, gpu, gpu:N or sim.
+    /// What multiplies: gpu, gpu:N, sim (the simulator), or auto: the first GPU if there is one, else the simulator.
     #[arg(long, default_value = "auto")]
     device: DeviceChoice,
+    /// Write a trace of the simulated pipeline to this file, for ui.perfetto.dev or chrome://tracing; needs
+    /// --device sim. Its times are those of a plain cost model.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Write the PTX to this file.
     #[arg(long, value_name = "FILE")]
     ptx: Option<PathBuf>,
@@ -45,7 +53,18 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = spec::plan(&args.spec)?;
-    let problem = Problem::new(&args.problem)?;
+    if args.trace.is_some() && args.device != DeviceChoice::Simulator {
+        return Err(Failure::new(Exit::BadInput, "the simulator alone writes a trace\n  help: --device sim"));
+    }
+    let opened = match args.device.open(planned.plan.arch().target) {
+        Err(failure) if failure.exit() != Exit::NoDevice => return Err(failure),
+        opened => opened,
+    };
+    let defaults = match opened {
+        Ok(Opened::Simulator(_)) => Defaults::simulator(planned.block()),
+        _ => Defaults::GPU,
+    };
+    let problem = Problem::new(&args.problem, defaults)?;
     let facts = problem.facts(planned.block())?;
     line(out, "spec", planned.spec())?;
     line(out, "problem", &problem)?;
@@ -58,10 +77,17 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         std::fs::write(path, planned.ptx.text()).map_err(|error| cannot_write(path, &error))?;
         line(out, "PTX", format_args!("{} B written to {}", planned.ptx.text().len(), path.display()))?;
     }
-    match args.device.open(planned.plan.arch().target) {
-        Ok(device) => on(&device, planned, &problem, &args.check, out),
-        Err(none) if none.exit() == Exit::NoDevice => without(&none, args, &planned, out),
-        Err(failure) => Err(failure),
+    match opened {
+        Ok(Opened::Gpu(device)) => on(&device, planned, &problem, &args.check, out),
+        Ok(Opened::Simulator(why)) => {
+            out.flush()?;
+            if let Some(none) = why {
+                say(format_args!("no CUDA device ({}): running the PTX on the simulator", none.first_line()));
+            }
+            let flops = facts.structure.executed_flops(problem.n);
+            simulate::run(&planned, &problem, flops, &args.check, args.trace.as_deref(), out)
+        }
+        Err(none) => without(&none, args, &planned, out),
     }
 }
 

@@ -5,17 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bsr_codegen::{LaunchShape, Plan, Problem};
 
-use super::KernelError;
+use super::{KernelError, fit};
 use crate::gpu::{
     self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, Fingerprint, Function, LaunchDims, Module, Plain,
     StreamRef, TensorMapCache,
 };
 use crate::schedule::WorkPlan;
-use crate::{Dense, Dtype, Element, Layout};
+use crate::{Dense, Element, Layout};
 
-/// Sizes stay below this power of two, so that a tile's coordinates and the coordinate that means "outside"
-/// fit 32 bits.
-const COORDINATE_BITS: u32 = 30;
 /// Work plans kept: patterns and numbers of columns that alternate in one application.
 const KEPT: usize = 256;
 
@@ -88,8 +85,8 @@ impl Launcher {
     /// # Errors
     /// As [`Launcher::launch`].
     pub fn prepare<A: Element + Plain>(&self, a: &DeviceBsr<A>, n: usize) -> Result<(), KernelError> {
-        self.check_block(a)?;
-        check_sizes(a, n)?;
+        fit::block(&self.plan, a.structure())?;
+        fit::sizes(a.structure(), n)?;
         self.work(a, n).map(drop)
     }
 
@@ -162,63 +159,15 @@ impl Launcher {
         b: &DeviceDense<B>,
         c: &DeviceDense<C>,
     ) -> Result<(), KernelError> {
-        self.check_block(a)?;
-        if a.cols() != b.rows() || a.rows() != c.rows() || b.cols() != c.cols() {
-            return Err(KernelError::Shapes {
-                a_rows: a.rows(),
-                a_cols: a.cols(),
-                b_rows: b.rows(),
-                b_cols: b.cols(),
-                c_rows: c.rows(),
-                c_cols: c.cols(),
-            });
-        }
-        let spec = self.plan.spec();
-        check_dtype("A", "a", A::DTYPE, spec.a)?;
-        check_dtype("B", "b", B::DTYPE, spec.b)?;
-        check_dtype("C", "out", C::DTYPE, spec.out)?;
-        check_layout("B", "b_layout", b.layout(), spec.b_layout)?;
-        check_layout("C", "c_layout", c.layout(), spec.c_layout)?;
-        check_sizes(a, b.cols())?;
+        let right = fit::Operand { dtype: B::DTYPE, layout: b.layout(), rows: b.rows(), cols: b.cols() };
+        let product = fit::Operand { dtype: C::DTYPE, layout: c.layout(), rows: c.rows(), cols: c.cols() };
+        fit::operands(&self.plan, (A::DTYPE, a.structure()), &right, &product)?;
         check_window(c)?;
         let c_range = range(c);
         check_overlap("B", c_range, range(b))?;
         let values = a.values();
         check_overlap("A", c_range, (values.ptr(), values.ptr() + values.bytes() as u64))
     }
-
-    fn check_block<A: Element + Plain>(&self, a: &DeviceBsr<A>) -> Result<(), KernelError> {
-        let spec = self.plan.spec();
-        let (found_m, found_k) = a.block();
-        if (found_m, found_k) == (spec.bm as usize, spec.bk as usize) {
-            Ok(())
-        } else {
-            Err(KernelError::Block { found_m, found_k, bm: spec.bm, bk: spec.bk })
-        }
-    }
-}
-
-fn check_dtype(operand: &'static str, key: &'static str, found: Dtype, expected: Dtype) -> Result<(), KernelError> {
-    if found == expected { Ok(()) } else { Err(KernelError::Dtype { operand, key, found, expected }) }
-}
-
-fn check_layout(operand: &'static str, key: &'static str, found: Layout, expected: Layout) -> Result<(), KernelError> {
-    if found == expected { Ok(()) } else { Err(KernelError::Layout { operand, key, found, expected }) }
-}
-
-fn check_sizes<A: Element + Plain>(a: &DeviceBsr<A>, n: usize) -> Result<(), KernelError> {
-    let rows_of_values = a.nnzb() as u64 * a.block().0 as u64;
-    for (what, value, bits) in [
-        ("rows of A", a.rows() as u64, COORDINATE_BITS),
-        ("columns of A", a.cols() as u64, COORDINATE_BITS),
-        ("columns of B", n as u64, COORDINATE_BITS),
-        ("stored blocks x block rows", rows_of_values, 31),
-    ] {
-        if value >= 1 << bits {
-            return Err(KernelError::TooLarge { what, value, bits });
-        }
-    }
-    Ok(())
 }
 
 /// TMA writes whole 16-byte pieces: the end of a line that is no multiple of them must be C's own padding.

@@ -1,6 +1,7 @@
 //! Kernels on a device: loaded once, prepared per pattern, launched on a caller's stream.
 
 mod error;
+pub(crate) mod fit;
 mod launcher;
 
 use std::marker::PhantomData;

@@ -7,6 +7,7 @@
 //! Without a GPU the tests say SKIPPED on stderr and pass; with `BSR_REQUIRE_GPU` set they fail instead.
 #![allow(clippy::unwrap_used)]
 
+mod agreement;
 mod case;
 mod launches;
 mod refusals;

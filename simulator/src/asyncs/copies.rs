@@ -261,7 +261,10 @@ impl Machine<'_> {
             }
             let (from, to) = (row.inside.start as usize * e, row.inside.end as usize * e);
             let pieces: Vec<(u64, Vec<u8>)> = if step == 1 {
-                vec![(base + row.start, bytes[from..to].to_vec())]
+                // Hardware clips a store at the tensor's end in pieces of 16 bytes, not in elements (AGREEMENT.md).
+                let end = base + row.start + (to - from) as u64;
+                let over = if add { 0 } else { (end.next_multiple_of(16) - end) as usize };
+                vec![(base + row.start, bytes[from..(to + over).min(row_bytes)].to_vec())]
             } else {
                 let parts = bytes[from..to].chunks(e).enumerate();
                 parts.map(|(i, c)| (base + row.start + (i * step * e) as u64, c.to_vec())).collect()

@@ -1,0 +1,231 @@
+//! `bsr run` on the simulator: the same PTX, problem and judgement as on a GPU; findings, and no speed.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bsr::simulated::{DEFAULT_CLUSTERS, Finding, Options, ParseError, Report, Schedule, Simulated};
+use bsr::{Dense, reference};
+
+use super::dtypes::{Number, Typed, with_types};
+use super::exit::{Exit, Failure};
+use super::problem::Problem;
+use super::progress::Progress;
+use super::spec::Planned;
+use super::verdict::{CheckArgs, Rows, Verdict};
+use super::{cannot_write, line, say};
+
+/// Operations on stored blocks that the simulator does in a second on two cores, roughly.
+const FLOPS_PER_SECOND: f64 = 5e8;
+/// Seconds of simulation that are announced.
+const SLOW: f64 = 15.0;
+/// Findings that are printed whole.
+const MOST_PRINTED: usize = 4;
+
+/// Multiplies once and compares; `flops` are those of the stored blocks.
+///
+/// # Errors
+/// Wrong: a wrong result or a finding. Bad input: a problem that cannot be had, a trace that cannot be written.
+pub(super) fn run(
+    planned: &Planned,
+    problem: &Problem,
+    flops: u64,
+    check: &CheckArgs,
+    trace: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    if let Some(warning) = warning(flops) {
+        say(warning);
+    }
+    let schedule = if trace.is_some() { Schedule::Timed } else { Schedule::Scrambled };
+    let options = Options { schedule, seed: problem.seed, trace: trace.is_some(), ..Options::default() };
+    let kernel = Simulated::new(&planned.plan, planned.ptx.text(), planned.ptx.entry())
+        .map_err(|error| unreadable("the emitted PTX", &error))?;
+    let progress = Progress::new();
+    let done = with_types(planned.spec(), Multiply { kernel, problem, check, options: &options, progress: &progress })?;
+    progress.done();
+
+    let words = format!(
+        "the simulator: this PTX on the CPU, at most {DEFAULT_CLUSTERS} clusters, schedule {}",
+        order(&options)
+    );
+    line(out, "device", words)?;
+    line(out, "checked", format_args!("{} against the f64 reference", done.rows))?;
+    let tolerance = check.tolerance(planned.spec().out);
+    let wrong = wrong(&done.verdict, &done.report, tolerance);
+    match stopped(&done.verdict, &done.report) {
+        true => {
+            line(out, "result", "incomplete: a cluster is stopped where it cannot go on, or has too many findings")?
+        }
+        false => line(out, "result", format_args!("{}; at most {tolerance:e} is right", done.verdict.comparison))?,
+    }
+    line(out, "findings", findings_in_words(&done.report.findings))?;
+    line(
+        out,
+        "time",
+        format_args!(
+            "{:.2} s of the simulator for {} warp instructions; it says nothing of a GPU's",
+            done.took.as_secs_f64(),
+            done.report.cost.steps
+        ),
+    )?;
+    if let (Some(path), Some(text)) = (trace, &done.report.trace) {
+        std::fs::write(path, text).map_err(|error| cannot_write(path, &error))?;
+        line(out, "trace", format_args!("{} B written to {}, for ui.perfetto.dev", text.len(), path.display()))?;
+    }
+    if done.report.is_clean() {
+        return done.verdict.judge(planned.ptx.entry(), tolerance).map(|()| Exit::Done);
+    }
+    let mut report = format!("{} in {}", findings_in_words(&done.report.findings), planned.ptx.entry());
+    report.push_str(&findings_in_full(&done.report.findings));
+    if let Some(wrong) = wrong {
+        report.push_str(&format!("\n  {wrong}"));
+    }
+    Err(Failure::new(Exit::Wrong, report))
+}
+
+/// What is said before a problem that takes long.
+fn warning(flops: u64) -> Option<String> {
+    let seconds = flops as f64 / FLOPS_PER_SECOND;
+    (seconds > SLOW).then(|| {
+        format!(
+            "warning: the simulator will take about {:.1} minutes: {:.1} GFLOP at roughly {:.1} GFLOP/s; a smaller --m, \
+             --n or --k shows the same",
+            seconds / 60.0,
+            flops as f64 / 1e9,
+            FLOPS_PER_SECOND / 1e9
+        )
+    })
+}
+
+/// Whether a run ended before C was complete, which says nothing of the numbers.
+fn stopped(verdict: &Verdict, report: &Report) -> bool {
+    !report.is_clean() && verdict.comparison.not_finite > 0
+}
+
+/// A wrong result in words; none of a run that was stopped.
+pub(super) fn wrong(verdict: &Verdict, report: &Report, tolerance: f64) -> Option<String> {
+    (!stopped(verdict, report) && !verdict.comparison.passes(tolerance))
+        .then(|| format!("wrong result: {}; at most {tolerance:e} is right", verdict.comparison))
+}
+
+/// PTX that the simulator cannot read, with its place: `spmm.ptx:12:5: ...`.
+pub(super) fn unreadable(name: &str, error: &ParseError) -> Failure {
+    Failure::new(Exit::BadInput, format!("{name}:{error}"))
+}
+
+/// The order in which a run lets asynchronous work complete.
+pub(super) fn order(options: &Options) -> String {
+    match options.schedule {
+        Schedule::Early => "early".to_owned(),
+        Schedule::Late => "late".to_owned(),
+        Schedule::Scrambled => format!("scrambled by seed {}", options.seed),
+        Schedule::Timed => "timed by the cost model".to_owned(),
+    }
+}
+
+/// How many there are.
+pub(super) fn findings_in_words(findings: &[Finding]) -> String {
+    match findings.len() {
+        0 => "none: no race, no misused barrier, no deadlock".to_owned(),
+        1 => "1 finding".to_owned(),
+        many => format!("{many} findings"),
+    }
+}
+
+/// The findings with the PTX lines of both sides, each on lines of its own.
+pub(super) fn findings_in_full(findings: &[Finding]) -> String {
+    let mut text: String =
+        findings.iter().take(MOST_PRINTED).map(|finding| format!("\n  {}", finding_in_full(finding))).collect();
+    if findings.len() > MOST_PRINTED {
+        text.push_str(&format!("\n  and {} more", findings.len() - MOST_PRINTED));
+    }
+    text
+}
+
+/// Sides of a finding that are printed: a deadlock has one for every group of threads that waits.
+const MOST_SIDES: usize = 6;
+
+fn finding_in_full(finding: &Finding) -> String {
+    let left_out = finding.sides.len().saturating_sub(MOST_SIDES);
+    let mut shown = finding.clone();
+    shown.sides.truncate(MOST_SIDES);
+    match left_out {
+        0 => shown.to_string(),
+        left_out => format!("{shown}\n    and {left_out} more groups of threads"),
+    }
+}
+
+struct Multiply<'r> {
+    kernel: Simulated,
+    problem: &'r Problem,
+    check: &'r CheckArgs,
+    options: &'r Options,
+    progress: &'r Progress,
+}
+
+/// What came of it.
+struct Done {
+    verdict: Verdict,
+    rows: Rows,
+    report: Report,
+    took: Duration,
+}
+
+impl Typed for Multiply<'_> {
+    type Output = Done;
+
+    fn run<T: Number, C: Number>(self) -> Result<Done, Failure> {
+        let spec = *self.kernel.plan().spec();
+        self.progress.step("drawing A and B");
+        let (a, _) = self.problem.a::<T>((spec.bm as usize, spec.bk as usize))?;
+        let b: Dense<T> = self.problem.b();
+        let rows = Rows::choose(a.structure(), self.problem.n, self.check.rows);
+        self.progress.step(format!("reference of {rows} in f64"));
+        let want = reference::multiply_rows(&a, &b, &rows.list)?;
+        let b = if b.layout() == spec.b_layout { b } else { b.to_layout(spec.b_layout) };
+        self.progress.step("simulating");
+        let start = Instant::now();
+        let (c, report) = self.kernel.multiply::<T, T, C>(&a, &b, self.options)?;
+        let took = start.elapsed();
+        Ok(Done { verdict: Verdict::new(&c, &rows, &want)?, rows, report, took })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bsr::simulated::{FindingKind, Side};
+
+    use super::*;
+
+    #[test]
+    fn only_what_takes_long_is_announced() {
+        assert_eq!(warning(1 << 30), None);
+        assert!(warning(1 << 40).is_some_and(|text| text.starts_with("warning: ") && text.contains("36.7 minutes")));
+    }
+
+    #[test]
+    fn a_deadlock_of_a_thousand_threads_is_no_thousand_lines() {
+        let waits = Side {
+            line: 7,
+            text: "bar.sync 0;".to_owned(),
+            section: None,
+            cta: 0,
+            warp: 0,
+            lanes: 1,
+            does: "waits".to_owned(),
+        };
+        let finding = Finding {
+            kind: FindingKind::Deadlock,
+            message: "nobody can proceed".to_owned(),
+            sides: vec![waits; 100],
+            address: None,
+            cluster: 0,
+            seed: 3,
+            times: 1,
+        };
+        let text = findings_in_full(&vec![finding; 9]);
+        assert_eq!(text.matches("line 7: ").count(), MOST_PRINTED * MOST_SIDES);
+        assert!(text.contains("and 94 more groups of threads") && text.ends_with("\n  and 5 more"), "{text}");
+    }
+}
