@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use bsr_codegen::{Arch, KernelSpec, Plan, PlanErrors, Problem};
 
-/// Rows of all four layouts, gathered blocks, a split of columns, a swizzle, a wide and a narrow tile.
+/// The flagship, a square block, a tile split by columns with column-major B, gathered blocks with column-major f32.
 const WHOLE: [&str; 4] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 128, bn = 256, bk = 128",
@@ -14,7 +14,7 @@ const WHOLE: [&str; 4] = [
     "bm = 128, bn = 256, bk = 32, out = f32, c_layout = col",
 ];
 
-const ACCEPTED: [&str; 14] = [
+const ACCEPTED: [&str; 15] = [
     WHOLE[0],
     WHOLE[1],
     WHOLE[2],
@@ -27,6 +27,7 @@ const ACCEPTED: [&str; 14] = [
     "bm = 320, bn = 256, bk = 80, out = bf16",
     "bm = 448, bn = 128, bk = 240, out = f32, b_layout = col, c_layout = col",
     "bm = 512, bn = 128, bk = 112, cluster = 1, consumers = 2, stages = 2, k_step = 112, swizzle = 32",
+    "bm = 512, bn = 128, bk = 112, cluster = 2",
     "bm = 512, bn = 256, bk = 512, cluster = 8",
     "bm = 128, bn = 128, bk = 16, k_step = 128, schedule = strided",
 ];
@@ -77,7 +78,8 @@ fn producers() {
         "bm = 128, bn = 128, bk = 16, cluster = 2",
         "bm = 128, bn = 128, bk = 64, b_layout = col",
         "bm = 128, bn = 128, bk = 64, swizzle = 32",
-        "bm = 512, bn = 128, bk = 112, b_layout = col",
+        "bm = 512, bn = 128, bk = 112, cluster = 2",
+        "bm = 512, bn = 128, bk = 112, cluster = 2, b_layout = col",
     ] {
         let ptx = plan(text).ptx();
         golden(&format!("producer_{}", file_name(text)), section(ptx.text(), "Producer"));
@@ -90,7 +92,7 @@ fn prologues() {
     for text in [
         "bm = 128, bn = 128, bk = 64",
         "bm = 128, bn = 128, bk = 64, cluster = 2",
-        "bm = 512, bn = 128, bk = 64",
+        "bm = 512, bn = 128, bk = 64, cluster = 2",
         "bm = 128, bn = 128, bk = 64, stages = 2",
     ] {
         let ptx = plan(text).ptx();

@@ -26,7 +26,7 @@ const KNOBS: [&str; 13] = [
 
 /// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
 /// shapes whose epilogue, gather or swizzle is special.
-const CHOSEN: [&str; 38] = [
+const CHOSEN: [&str; 40] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, dtype = bf16",
     "bm = 512, bn = 128, bk = 112, out = f32",
@@ -34,7 +34,9 @@ const CHOSEN: [&str; 38] = [
     "bm = 512, bn = 128, bk = 112, c_layout = col",
     "bm = 512, bn = 128, bk = 112, b_layout = col, c_layout = col",
     "bm = 512, bn = 128, bk = 112, out = f32, b_layout = col, c_layout = col",
-    "bm = 512, bn = 128, bk = 112, cluster = 1",
+    "bm = 512, bn = 128, bk = 112, cluster = 2",
+    "bm = 512, bn = 128, bk = 112, cluster = 2, dtype = bf16, b_layout = col, c_layout = col",
+    "bm = 512, bn = 128, bk = 112, cluster = 2, out = f32",
     "bm = 512, bn = 128, bk = 112, stages = 2",
     "bm = 512, bn = 128, bk = 112, stages = 3",
     "bm = 512, bn = 128, bk = 112, k_step = 16",

@@ -14,7 +14,7 @@ use crate::{device, tell};
 
 /// A deferred epilogue and a cluster; gathered blocks; an immediate epilogue.
 const SPECS: [&str; 3] = [
-    "bm = 512, bn = 128, bk = 112",
+    "bm = 512, bn = 128, bk = 112, cluster = 2",
     "bm = 64, bn = 64, bk = 16",
     "bm = 192, bn = 192, bk = 64, consumers = 3, c_layout = col",
 ];

@@ -115,6 +115,7 @@ fn type_and_layout_cases() -> Vec<Case> {
     }
     for types in ["dtype = f16", "out = f32"] {
         add("bm = 512, bn = 128, bk = 112", types, (1111, 300, 1001));
+        add("bm = 512, bn = 128, bk = 112, cluster = 2", types, (1111, 300, 1001));
     }
     // Gathered blocks, a tile split by columns.
     for types in ["dtype = bf16", "dtype = bf16, out = f32"] {
@@ -164,7 +165,7 @@ fn pattern_cases() -> Vec<Case> {
     let specs = [
         ("bm = 64, bn = 128, bk = 16", (1000, 200)),
         ("bm = 64, bn = 64, bk = 64, dtype = bf16", (1000, 200)),
-        ("bm = 512, bn = 128, bk = 112", (4000, 130)),
+        ("bm = 512, bn = 128, bk = 112, cluster = 2", (4000, 130)),
         ("bm = 128, bn = 128, bk = 48, cluster = 2, out = f32", (1000, 300)),
         ("bm = 128, bn = 64, bk = 32, b_layout = col, c_layout = col", (1000, 200)),
     ];
@@ -276,6 +277,7 @@ fn knob_cases() -> Vec<Case> {
 fn sample_cases() -> Vec<Case> {
     [
         ("bm = 512, bn = 128, bk = 112", (600, 130, 300)),
+        ("bm = 512, bn = 128, bk = 112, cluster = 2", (600, 130, 300)),
         ("bm = 64, bn = 64, bk = 16, dtype = bf16, out = f32", (130, 70, 100)),
         ("bm = 128, bn = 128, bk = 64, b_layout = col, c_layout = col", (200, 150, 200)),
         ("bm = 64, bn = 128, bk = 32, cluster = 2, out = f32, c_layout = col", (130, 300, 100)),
