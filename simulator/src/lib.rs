@@ -49,6 +49,8 @@
 //! and with a rounding of its own: results differ in the last bits of single precision (relative Frobenius distance
 //! at most 1.8e-7 over 130 layouts on an H200, see `AGREEMENT.md`), and agree after rounding to 16 bits but for ties.
 //!
+//! The FP8 tensor core keeps fewer bits: [`Fp8Accumulate::Reduced`] models that, single precision is the default.
+//!
 //! # Limits
 //!
 //! Default scopes (`.cta`) on mbarrier operations order accesses in the whole cluster, as hardware does. Function
@@ -68,6 +70,7 @@ mod report;
 mod schedule;
 mod trace;
 
+pub use asyncs::Fp8Accumulate;
 pub use check::{Finding, FindingKind, Side};
 pub use machine::global::{BufferId, GlobalMemory};
 pub use machine::launch::{Launch, LaunchError, Options, Param};

@@ -2,9 +2,12 @@
 
 mod copies;
 mod issue;
+mod reduced;
 pub(crate) mod tile;
 pub(crate) mod warpgroup;
 pub(crate) mod wgmma;
+
+pub use reduced::Fp8Accumulate;
 
 use std::collections::HashMap;
 

@@ -4,6 +4,7 @@
 //! of k, rounding to nearest. The tensor core sums a k step with more care and truncates: results agree to the last
 //! bits of single precision, not bit by bit.
 
+use super::reduced::{self, Fp8Accumulate};
 use super::warpgroup::WgOp;
 use crate::check::FindingKind;
 use crate::exec::numbers::to_f32;
@@ -136,7 +137,14 @@ impl Machine<'_> {
         if op.scale_d {
             self.accumulators(first, w, &mut acc);
         }
+        let reduced = element == 1 && self.options.fp8 == Fp8Accumulate::Reduced;
         for (row, a) in acc.chunks_mut(n).zip(a.chunks(k)) {
+            if reduced {
+                for (j, c) in row.iter_mut().enumerate() {
+                    *c = reduced::sum(*c, a.iter().enumerate().map(|(i, x)| x * b[i * n + j]));
+                }
+                continue;
+            }
             for (x, b) in a.iter().zip(b.chunks(n)) {
                 for (c, y) in row.iter_mut().zip(b) {
                     *c += x * y;

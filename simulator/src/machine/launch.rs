@@ -2,6 +2,7 @@
 
 use super::global::{BufferId, GlobalMemory};
 use super::tensor_map::TensorMapDesc;
+use crate::asyncs::Fp8Accumulate;
 use crate::program::Program;
 use crate::schedule::Schedule;
 
@@ -56,6 +57,8 @@ pub struct Options {
     pub schedule: Schedule,
     /// Look for races, missing fences and reads of unwritten bytes.
     pub races: bool,
+    /// How products of FP8 operands are summed.
+    pub fp8: Fp8Accumulate,
     /// Record a trace of the run; see [`Report::trace`](crate::Report).
     pub trace: bool,
     /// Warp instructions after which a cluster is stopped.
@@ -70,6 +73,7 @@ impl Default for Options {
             seed: 0,
             schedule: Schedule::Scrambled,
             races: true,
+            fp8: Fp8Accumulate::Single,
             trace: false,
             max_steps: 200_000_000,
             max_findings: 16,

@@ -1,0 +1,46 @@
+//! The FP8 tensor core's own sum, as an option: [`Fp8Accumulate::Reduced`].
+
+/// How `wgmma` adds products of FP8 operands to the accumulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fp8Accumulate {
+    /// In single precision, like products of 16-bit operands.
+    #[default]
+    Single,
+    /// As measured on Hopper (DeepSeek-V3 Technical Report, section 3.5.2): within one instruction the accumulator
+    /// and all products are aligned to the largest of them and keep 14 bits from its leading bit on; what lies below
+    /// is cut off, towards zero.
+    Reduced,
+}
+
+/// Bits after the leading one that survive the alignment.
+const FRACTION_BITS: i32 = 13;
+
+/// The accumulator and the products of one instruction, summed as [`Fp8Accumulate::Reduced`] says.
+pub(super) fn sum(accumulator: f32, products: impl Iterator<Item = f32> + Clone) -> f32 {
+    let addends = products.chain([accumulator]);
+    let largest = addends.clone().map(f32::abs).fold(0.0, f32::max);
+    if largest == 0.0 || !addends.clone().all(f32::is_finite) {
+        return addends.sum();
+    }
+    let unit = f64::from(largest).log2().floor() as i32 - FRACTION_BITS;
+    let scale = f64::from(unit).exp2();
+    let kept: f64 = addends.map(|x| (f64::from(x) / scale).trunc()).sum();
+    (kept * scale) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sum;
+
+    #[test]
+    fn fourteen_bits_from_the_largest_survive() {
+        let tiny = |exponent: i32| f32::powi(2.0, exponent);
+        assert_eq!(sum(1.0, [tiny(-13)].into_iter()), 1.0 + tiny(-13));
+        assert_eq!(sum(1.0, [tiny(-14)].into_iter()), 1.0);
+        assert_eq!(sum(-1.0, [-tiny(-14), -tiny(-14)].into_iter()), -1.0, "each is cut on its own");
+        assert_eq!(sum(0.0, [3.0, -3.0, 0.5].into_iter()), 0.5);
+        assert_eq!(sum(0.0, [0.0, -0.0].into_iter()), 0.0);
+        assert!(sum(f32::NAN, [1.0].into_iter()).is_nan());
+        assert_eq!(sum(f32::INFINITY, [1.0].into_iter()), f32::INFINITY);
+    }
+}
