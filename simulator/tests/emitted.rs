@@ -20,9 +20,33 @@ fn check(spec: &str, case: &Case) {
     }
 }
 
+/// Every key of a spec off its default, one at a time.
+#[test]
+fn every_axis() {
+    for spec in [
+        "bm = 512, bn = 128, bk = 64, cluster = 4",
+        "bm = 128, bn = 64, bk = 64, cluster = 2",
+        "bm = 64, bn = 64, bk = 32, cluster = 4, b_layout = col",
+        "bm = 128, bn = 64, bk = 64, consumers = 1",
+        "bm = 128, bn = 64, bk = 80, consumers = 1, out = f32",
+        "bm = 192, bn = 96, bk = 48, consumers = 3",
+        "bm = 128, bn = 128, bk = 64, stages = 2",
+        "bm = 128, bn = 64, bk = 64, stages = 8",
+        "bm = 128, bn = 128, bk = 96, k_step = 32",
+        "bm = 64, bn = 64, bk = 16, k_step = 128",
+        "bm = 128, bn = 128, bk = 64, swizzle = 64",
+        "bm = 128, bn = 128, bk = 64, swizzle = 32, b_layout = col",
+        "bm = 128, bn = 32, bk = 32, schedule = strided",
+        "bm = 64, bn = 16, bk = 16, c_layout = col, out = f32",
+    ] {
+        check(spec, &Case::new(330, 203, 250, Pattern::Random(0.5)));
+    }
+}
+
 #[test]
 fn flagship() {
     check("bm = 512, bn = 128, bk = 112", &Case::new(1024, 256, 784, Pattern::TopK(4)));
+    check("bm = 512, bn = 128, bk = 112, cluster = 2", &Case::new(1024, 256, 784, Pattern::TopK(4)));
 }
 
 #[test]
@@ -81,7 +105,7 @@ const SPECS: u32 = if cfg!(debug_assertions) { 6 } else { 48 };
 #[test]
 fn fifty_schedules() {
     let cases = [
-        ("bm = 512, bn = 128, bk = 112", Case::new(512, 384, 560, Pattern::TopK(3))),
+        ("bm = 512, bn = 128, bk = 112, cluster = 2", Case::new(512, 384, 560, Pattern::TopK(3))),
         ("bm = 128, bn = 128, bk = 64, cluster = 1, out = f32", Case::new(384, 128, 320, Pattern::TopK(3))),
         ("bm = 64, bn = 128, bk = 64", Case::new(256, 256, 256, Pattern::Random(0.5))),
         ("bm = 128, bn = 256, bk = 32, dtype = bf16", Case::new(256, 300, 128, Pattern::TopK(2))),

@@ -9,7 +9,7 @@ use super::exit::{Exit, Failure};
 /// The `--device` option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeviceChoice {
-    /// The best there is: GPU 0.
+    /// The best there is: GPU 0, or the simulator where there is none.
     Auto,
     /// The GPU of this number.
     Gpu(usize),

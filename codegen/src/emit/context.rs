@@ -29,7 +29,6 @@ pub(super) struct Context {
 #[derive(Clone, Debug, Serialize)]
 struct Block {
     m: u32,
-    k: u32,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -85,7 +84,7 @@ impl Context {
             arch: plan.arch,
             entry: plan.entry(),
             directives: directives(plan),
-            block: Block { m: plan.spec.bm, k: plan.spec.bk },
+            block: Block { m: plan.spec.bm },
             tile: Tile { cta_m: t.cta_m, cta_n: t.cta_n, wg_m: t.wg_m, wg_n: t.wg_n, accumulators: t.accumulators() },
             roles: Roles {
                 consumers: t.roles.consumers,

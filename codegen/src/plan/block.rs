@@ -28,7 +28,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             "bn",
             format!("a dense tile of {} columns cannot be swizzled", spec.bn),
-            "a tile is 16 columns, or whole TMA boxes of 32 or 64 columns, up to 512 columns",
+            "a tile is 16 columns or whole boxes of 32, up to 512; beyond 256 two or three consumers divide it into such parts",
             format!("bn = {nearest}"),
         ));
     }
@@ -40,7 +40,8 @@ fn legal(value: u32, unit: u32) -> bool {
 }
 
 fn legal_bn(bn: u32) -> bool {
-    bn <= LARGEST && whole_boxes(bn)
+    let divides = |n: u32| bn.is_multiple_of(n) && whole_boxes(bn / n);
+    bn <= LARGEST && whole_boxes(bn) && (bn <= 256 || divides(2) || divides(3))
 }
 
 /// Can `columns` be loaded as whole boxes of at least 16 columns, all alike?

@@ -4,7 +4,7 @@ use crate::Arch;
 
 /// Registers that a consumer needs beside its accumulators: descriptors, addresses, predicates, the work item.
 pub(crate) const CONSUMER_OVERHEAD: u32 = 41;
-/// The same while a packed copy of the accumulators is alive, between two tiles: the loop over stages is not running.
+/// The same while a packed copy of the accumulators is alive, from the end of a tile through the next one's opening.
 const BETWEEN_TILES: u32 = 24;
 
 /// Registers that `ptxas` wants at entry beside the accumulators of one WGMMA (its diagnostic C7602).

@@ -85,7 +85,7 @@ impl<T: Plain> DeviceDense<T> {
     /// Sees somebody else's device memory as a matrix. Nothing is copied, and nothing freed when dropped.
     ///
     /// # Errors
-    /// [`GpuError::Foreign`] if the base or the stride between lines is not a multiple of 16 bytes, with the
+    /// [`ForeignError`] if the base or the stride between lines is not a multiple of 16 bytes, with the
     /// padding to use.
     ///
     /// # Safety

@@ -31,7 +31,7 @@ impl From<&LaunchShape> for LaunchDims {
     }
 }
 
-/// Launches a generated kernel: tensor maps A, B, C, then the pointers `col_idx`, `work_ptr`, `work`.
+/// Launches a generated kernel: tensor maps A, B, C, then the pointers `col_idx`, `work_head`, `work`.
 ///
 /// The function must have been prepared for the shape once ([`Function::prepare`] or
 /// [`Function::max_active_clusters`]). Nothing is allocated and nothing waits, so a stream may be in capture.
@@ -52,8 +52,8 @@ pub unsafe fn launch(
     stream: StreamRef<'_>,
 ) -> Result<(), GpuError> {
     let [a, b, c] = maps.map(|map| std::ptr::from_ref(map).cast_mut().cast::<c_void>());
-    let [col_idx, work_ptr, work] = ptrs.each_ref().map(|ptr| std::ptr::from_ref(ptr).cast_mut().cast::<c_void>());
-    let mut params = [a, b, c, col_idx, work_ptr, work];
+    let [col_idx, work_head, work] = ptrs.each_ref().map(|ptr| std::ptr::from_ref(ptr).cast_mut().cast::<c_void>());
+    let mut params = [a, b, c, col_idx, work_head, work];
     // SAFETY: six parameters of the sizes the kernel declares, read before the call returns; the caller
     // vouches for what they point to.
     unsafe { launch_params(function, shape.into(), &mut params, stream) }

@@ -1,7 +1,7 @@
 //! The untyped launcher: what [`super::Loaded`] and the `bsr` command share.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bsr_codegen::{LaunchShape, Plan, Problem};
 
@@ -12,9 +12,6 @@ use crate::gpu::{
 };
 use crate::schedule::WorkPlan;
 use crate::{Dense, Element, Layout};
-
-/// Work plans kept: patterns and numbers of columns that alternate in one application.
-const KEPT: usize = 256;
 
 /// A kernel on a device and the work plans of the patterns it has met.
 #[derive(Debug)]
@@ -80,6 +77,18 @@ impl Launcher {
         self.clusters
     }
 
+    /// Frees the work plans of all patterns met so far, after everything on the device is done. They are kept until
+    /// then, some kilobytes each: an application with a stream of new patterns calls this between them. A captured
+    /// graph that holds a launch of this kernel must not be launched again afterwards.
+    ///
+    /// # Errors
+    /// [`KernelError::Gpu`] with the error of an earlier launch, if one failed.
+    pub fn forget(&self) -> Result<(), KernelError> {
+        self.device.synchronize()?;
+        self.kept().clear();
+        Ok(())
+    }
+
     /// Makes the work plan for a pattern and `n` columns ahead of the first launch.
     ///
     /// # Errors
@@ -132,25 +141,25 @@ impl Launcher {
         Ok([self.maps.get(bases[0], a)?, self.maps.get(bases[1], b)?, self.maps.get(bases[2], c)?])
     }
 
+    /// The work plan for a pattern and `n` columns, made now or before. The lock is not held while one is made:
+    /// launches of patterns that are known do not wait.
     fn work<A: Element + Plain>(&self, a: &DeviceBsr<A>, n: usize) -> Result<Arc<Work>, KernelError> {
         let key = (a.fingerprint(), n);
-        let mut kept = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(work) = kept.get(&key) {
+        if let Some(work) = self.kept().get(&key) {
             return Ok(Arc::clone(work));
         }
         let plan = WorkPlan::new(&self.plan, a.structure(), n, self.clusters);
-        let work = Arc::new(Work {
+        let made = Arc::new(Work {
             clusters: plan.clusters(),
             heads: DeviceBuffer::from_slice(&self.device, &plan.heads(a.structure()))?,
             items: DeviceBuffer::from_slice(&self.device, &plan.words())?,
         });
-        if kept.len() == KEPT {
-            // A launch in flight may still read the plans that go.
-            self.device.synchronize()?;
-            kept.clear();
-        }
-        kept.insert(key, Arc::clone(&work));
-        Ok(work)
+        // Another thread may have been faster, and its launch in flight reads the plan that it made.
+        Ok(Arc::clone(self.kept().entry(key).or_insert(made)))
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<(Fingerprint, usize), Arc<Work>>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
