@@ -2,6 +2,8 @@
 
 use crate::Arch;
 
+/// What the producer's loop needs: `ptxas` spills with 32.
+const PRODUCER_REGISTERS: u32 = 40;
 /// Registers that a consumer needs beside its accumulators: descriptors, addresses, predicates, the work item.
 pub(crate) const CONSUMER_OVERHEAD: u32 = 41;
 /// The same while a packed copy of the accumulators is alive, from the end of a tile through the next one's opening.
@@ -29,10 +31,9 @@ impl Roles {
         let unit = arch.register_unit;
         let most = arch.registers_per_thread / unit * unit;
         let entry_registers = (arch.registers / threads / unit * unit).min(most);
-        let producer_registers = if consumers > 2 { 32 } else { 40 };
-        let freed = entry_registers * (consumers + 1) - producer_registers;
+        let freed = entry_registers * (consumers + 1) - PRODUCER_REGISTERS;
         let consumer_registers = (freed / consumers / unit * unit).min(240);
-        Self { consumers, threads, entry_registers, producer_registers, consumer_registers }
+        Self { consumers, threads, entry_registers, producer_registers: PRODUCER_REGISTERS, consumer_registers }
     }
 
     /// Can `ptxas` compile a WGMMA of `n` columns? It wants its accumulators within the registers at entry.
