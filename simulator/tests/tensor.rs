@@ -131,3 +131,33 @@ fn strides_of_elements_and_nan_fill() {
     assert_eq!([value(0), value(1), value(5)], [52.0, 54.0, 62.0]);
     assert!(value(6).is_nan() && value(8).is_nan());
 }
+
+/// As an H200 leaves global memory: a line of 5 f16 (10 bytes) is written as one whole piece of 16 bytes, and nothing
+/// beyond it.
+#[test]
+fn stores_write_whole_pieces_at_a_line_end() {
+    let text = ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n\
+        .visible .entry k(.param .align 64 .b8 map[128])\n.maxntid 32, 1, 1\n{\n\
+        .reg .b32 %r<8>;\n.reg .b64 %rd<2>;\n.reg .pred %p<2>;\n\
+        mov.u32 %r0, %tid.x;\nmov.u32 %r1, smem;\nmad.lo.u32 %r2, %r0, 4, %r1;\nmov.u32 %r3, 0x3c003c00;\n\
+        st.shared.u32 [%r2], %r3;\nfence.proxy.async.shared::cta;\nbar.sync 0;\nmov.u32 %r4, 0;\n\
+        mov.b64 %rd0, map;\ncvta.param.u64 %rd0, %rd0;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 bra $done;\n\
+        cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd0, {%r4, %r4}], [%r1];\n\
+        cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n$done:\nret;\n}\n";
+    let mut memory = GlobalMemory::new();
+    let c = memory.upload(vec![0xff; 64], 128);
+    let map = TensorMapDesc::matrix(c, TensorElement::F16, [5, 2], 32, [8, 2], Swizzle::None);
+    let launch = Launch {
+        grid: [1; 3],
+        cluster: [1; 3],
+        block: [32, 1, 1],
+        shared_bytes: 1024,
+        params: vec![Param::TensorMap(map)],
+    };
+    let report = simulate(&parse(text).unwrap(), "k", &launch, &mut memory, &Options::default()).unwrap();
+    assert!(report.is_clean(), "{}", report.findings[0]);
+    for line in memory.bytes(c).chunks(32) {
+        assert_eq!(line[..16], [0x00, 0x3c].repeat(8));
+        assert_eq!(line[16..], [0xff; 16]);
+    }
+}
