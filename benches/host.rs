@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use bsr::{Arch, Bsr, Dense, KernelSpec, Layout, Pattern, Plan, Structure, f16, reference};
+use bsr::{Bsr, Dense, KernelSpec, Layout, Pattern, Plan, Structure, f16, reference};
 use bsr_runtime::schedule::WorkPlan;
 use criterion::{BenchmarkId, Criterion, Throughput};
 
@@ -58,7 +58,7 @@ fn parse(text: &str) -> KernelSpec {
 }
 
 fn plan(text: &str) -> Plan {
-    Plan::new(&parse(text), &Arch::SM_90A).expect("the specs here can be planned")
+    Plan::new(&parse(text)).expect("the specs here can be planned")
 }
 
 /// Bytes of PTX, all the way from the text of a spec.
@@ -70,7 +70,7 @@ fn emit(text: &str) -> usize {
 fn compile(criterion: &mut Criterion) {
     criterion.bench_function("parse", |b| b.iter(|| parse(black_box(FLAGSHIP))));
     let spec = parse(FLAGSHIP);
-    criterion.bench_function("plan", |b| b.iter(|| Plan::new(black_box(&spec), &Arch::SM_90A)));
+    criterion.bench_function("plan", |b| b.iter(|| Plan::new(black_box(&spec))));
     let mut group = criterion.benchmark_group("text -> PTX");
     for text in SPECS {
         group.bench_function(text, |b| b.iter(|| emit(black_box(text))));

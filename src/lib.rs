@@ -29,10 +29,10 @@
 //! same at run time, and no step before [`Kernel::load`] needs CUDA:
 //!
 //! ```
-//! use bsr::{Arch, KernelSpec, Plan};
+//! use bsr::{KernelSpec, Plan};
 //!
 //! let spec: KernelSpec = "bm = 512, bn = 128, bk = 112".parse()?;
-//! let plan = Plan::new(&spec, &Arch::SM_90A)?;
+//! let plan = Plan::new(&spec)?;
 //! println!("{plan}");
 //! assert!(plan.ptx().text().contains(".target sm_90a"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -64,9 +64,9 @@
 //!
 //! ```
 //! use bsr::simulated::{Options, Simulated};
-//! use bsr::{Arch, Bsr, Dense, Layout, Pattern, Plan, f16};
+//! use bsr::{Bsr, Dense, Layout, Pattern, Plan, f16};
 //!
-//! let plan = Plan::new(&"bm = 64, bn = 64, bk = 32".parse()?, &Arch::SM_90A)?;
+//! let plan = Plan::new(&"bm = 64, bn = 64, bk = 32".parse()?)?;
 //! let ptx = plan.ptx();
 //! let a = Bsr::<f16>::generate(Pattern::TopK(2), 100, 100, (64, 32), 0)?;
 //! let b = Dense::<f16>::normal(100, 20, Layout::RowMajor, 0);
@@ -77,19 +77,47 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Eight bits
+//! FP8 ([`e4m3`], [`e5m2`]) and `i8` operands are made of wider ones by [`quantise`](mod@quantise), with the scales that
+//! a kernel with a `scale` multiplies its sums by. B comes back column-major, as the tensor cores read 8-bit operands.
+//!
+//! ```
+//! use bsr::quantise::{Quantised, quantise};
+//! use bsr::simulated::{Options, Simulated};
+//! use bsr::{Bsr, Dense, Layout, Pattern, Plan, Scale, bf16, e4m3, reference};
+//!
+//! let a = Bsr::<f32>::generate(Pattern::TopK(2), 100, 100, (64, 32), 0)?;
+//! let b = Dense::<f32>::normal(100, 20, Layout::RowMajor, 0);
+//! let Quantised::<e4m3, e4m3> { a, b, scales } = quantise(&a, &b, Scale::RowCol)?;
+//!
+//! let plan = Plan::new(&"bm = 64, bn = 64, bk = 32, dtype = e4m3, scale = row_col".parse()?)?;
+//! let ptx = plan.ptx();
+//! let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?;
+//! let (c, report) = kernel.multiply_scaled::<e4m3, e4m3, bf16>(&a, &b, &scales, &Options::default())?;
+//! let error = reference::relative_error(&c.to_f64(), &reference::multiply_scaled(&a, &b, &scales)?);
+//! assert!(report.is_clean() && error < 5e-3, "{error}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Features
 //! `cli` (on by default) builds the `bsr` command and what only it needs; a library is well served without.
 
-pub use bsr_codegen::{Arch, Dtype, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Schedule, spec};
+pub mod family;
+
+pub use bsr_codegen::{
+    Accumulate, Arch, Dtype, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule, Shape,
+    Target, spec,
+};
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::{
     Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Kernel, KernelError, Launcher, Loaded,
-    Pattern, Structure, bench, gpu, read, reference, simulated,
+    Pattern, Scales, ScalesError, Structure, bench, e4m3, e5m2, gpu, quantise, read, reference, simulated,
 };
+pub use family::{Chooser, Family, FamilyError, FirstFit, LoadedMember, Member, ProblemFacts};
 pub use half::{bf16, f16};
 
 /// Everything that a program with a kernel in it names: `use bsr::prelude::*;`.
 pub mod prelude {
-    pub use crate::gpu::{Device, DeviceBsr, DeviceDense, Stream};
-    pub use crate::{Bsr, Dense, Kernel, Layout, Pattern, bf16, bsr_kernel, f16};
+    pub use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, Stream};
+    pub use crate::{Bsr, Dense, Family, Kernel, Layout, Pattern, Scale, Scales, bf16, bsr_kernel, e4m3, e5m2, f16};
 }

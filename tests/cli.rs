@@ -33,7 +33,7 @@ fn error_of(args: &[&str], code: i32) -> String {
 }
 
 fn plan(text: &str) -> Plan {
-    Plan::new(&text.parse::<KernelSpec>().unwrap(), &Arch::SM_90A).unwrap()
+    Plan::new(&text.parse::<KernelSpec>().unwrap()).unwrap()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The arguments of the attribute, as tokens of the spec grammar.
 
-use bsr_codegen::spec::{Place, Token, TokenKind};
-use proc_macro2::{Delimiter, Literal, Span, TokenStream, TokenTree};
+use bsr_codegen::spec::{Bracket, Place, Token, TokenKind};
+use proc_macro2::{Delimiter, Group, Literal, Spacing, Span, TokenStream, TokenTree};
 use syn::Lit;
 
 /// The place of one token or of several: the spans of the first and of the last.
@@ -26,18 +26,27 @@ impl From<Span> for Tokens {
 /// Rust tokens as tokens of the grammar. Total: what the grammar has no token for becomes [`TokenKind::Other`].
 pub(crate) fn tokens(args: TokenStream) -> Vec<Token<Tokens>> {
     let mut tokens = Vec::new();
-    for tree in args {
+    let mut args = args.into_iter().peekable();
+    while let Some(tree) = args.next() {
         let place = Tokens::from(tree.span());
         match tree {
-            // What a `macro_rules` macro hands on.
-            TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
-                tokens.extend(self::tokens(group.stream()));
-            }
-            TokenTree::Group(group) => tokens.push(Token {
-                kind: TokenKind::Other(group.to_string()),
-                place: Tokens { first: group.span_open(), last: group.span_close() },
-            }),
+            TokenTree::Group(group) => tokens.extend(self::group(&group)),
             TokenTree::Ident(ident) => tokens.push(Token { kind: TokenKind::Word(ident.to_string()), place }),
+            TokenTree::Punct(punct) if punct.as_char() == '.' && punct.spacing() == Spacing::Joint => {
+                // `..` or `..=`, if the dots go on; a punct that is joint has another one behind it.
+                let mut last = place;
+                let mut next = |wanted: char| {
+                    args.next_if(|tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == wanted))
+                        .inspect(|punct| last = punct.span().into())
+                };
+                let kind = match next('.') {
+                    Some(TokenTree::Punct(dot)) => {
+                        TokenKind::Range { inclusive: dot.spacing() == Spacing::Joint && next('=').is_some() }
+                    }
+                    _ => TokenKind::Other(".".into()),
+                };
+                tokens.push(Token { kind, place: place.through(&last) });
+            }
             TokenTree::Punct(punct) => tokens.push(Token {
                 kind: match punct.as_char() {
                     '=' => TokenKind::Equals,
@@ -54,6 +63,31 @@ pub(crate) fn tokens(args: TokenStream) -> Vec<Token<Tokens>> {
         }
     }
     tokens
+}
+
+/// A group as its brackets and what is between them.
+fn group(group: &Group) -> Vec<Token<Tokens>> {
+    let (open, close) = (group.span_open().into(), group.span_close().into());
+    let bracket = match group.delimiter() {
+        // What a `macro_rules` macro hands on.
+        Delimiter::None => return tokens(group.stream()),
+        Delimiter::Parenthesis => Bracket::Round,
+        Delimiter::Bracket => Bracket::Square,
+        Delimiter::Brace => {
+            let place = Tokens { first: group.span_open(), last: group.span_close() };
+            return vec![Token { kind: TokenKind::Other(group.to_string()), place }];
+        }
+    };
+    let mut tokens = tokens(group.stream());
+    tokens.insert(0, Token { kind: TokenKind::Open(bracket), place: open });
+    tokens.push(Token { kind: TokenKind::Close(bracket), place: close });
+    tokens
+}
+
+/// True where the arguments hold a list or a range, rightly or wrongly written.
+pub(crate) fn hold_a_list(tokens: &[Token<Tokens>]) -> bool {
+    let is_list = |kind: &TokenKind| matches!(kind, TokenKind::Open(Bracket::Square) | TokenKind::Range { .. });
+    tokens.iter().any(|token| is_list(&token.kind))
 }
 
 fn literal(literal: &Literal, place: Tokens) -> Token<Tokens> {
@@ -117,6 +151,10 @@ mod tests {
             "bm = 8 * 8, bn = 128 bk = 32",
             "bm = [64], bn = 128, bk = (32)",
             "bm = 64, bn = 64, bk = 64, mma = wmma, a = e4m3, op = sdd, swizzle = 16",
+            "bm = 64, bn = 64, bk = 64, warps = (2, 4), arch = sm_80, shape = m16n16k16, vector = 4, scale = none",
+            "bm = 64, bn = [64, 128,], bk = 16..=32, stages = 3..6, warps = [(2, 4), auto]",
+            "bm = 64, bn = [64 128], bk = 32..=16, stages = 3.., warps = (2, (4)), cluster = ..2, k_step = { 16 }",
+            "bm = 64, bn = [], bk = [[32]], stages = [3; 2], warps = (2, 4, 1), cluster = 1. .2, swizzle = 1..-3",
             "",
         ] {
             let from_text = text.parse::<KernelSpec>();

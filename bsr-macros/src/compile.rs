@@ -1,6 +1,6 @@
 //! From a spec to what the expansion embeds: the only place here that plans and emits.
 
-use bsr_codegen::{Arch, KernelSpec, Plan, PlanErrors};
+use bsr_codegen::{KernelSpec, Plan, PlanErrors};
 
 /// What the expansion embeds.
 #[derive(Default)]
@@ -12,17 +12,21 @@ pub(crate) struct Compiled {
     pub(crate) table: String,
 }
 
-/// Plans and emits a kernel.
+/// Plans a kernel.
 ///
 /// # Errors
 /// Every reason why the spec cannot be planned.
-pub(crate) fn compile(spec: &KernelSpec) -> Result<Compiled, PlanErrors> {
-    let plan = Plan::new(spec, &Arch::SM_90A)?;
+pub(crate) fn plan(spec: &KernelSpec) -> Result<Plan, PlanErrors> {
+    Plan::new(spec)
+}
+
+/// Emits a kernel.
+pub(crate) fn emit(plan: &Plan) -> Compiled {
     let ptx = plan.ptx();
-    Ok(Compiled {
+    Compiled {
         ptx: ptx.text().into(),
         entry: ptx.entry().into(),
         fingerprint: ptx.fingerprint().into(),
         table: plan.to_string(),
-    })
+    }
 }

@@ -1,5 +1,6 @@
 //! Errors as compile errors on the guilty tokens.
 
+use bsr_codegen::PlanError;
 use bsr_codegen::spec::{SpecError, SpecErrorKind};
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
@@ -33,11 +34,28 @@ impl Diagnostics {
         self.0.push(syn::Error::new_spanned(node, message.join("\n")));
     }
 
+    /// A reason why a kernel cannot be planned, between words of the whole it belongs to.
+    pub(crate) fn plan(&mut self, place: Tokens, error: &PlanError, before: &str, after: &str) {
+        let help: Vec<String> = error.help().map(Into::into).into_iter().collect();
+        self.error(place, &format!("{before}{error}{after}"), &help);
+    }
+
     /// An error of the grammar; what it disagrees with is pointed at as well.
     pub(crate) fn spec(&mut self, error: &SpecError<Tokens>) {
-        self.error(error.place, &error.to_string(), &error.help());
-        if let (SpecErrorKind::Duplicate { key }, Some(earlier)) = (&error.kind, error.earlier) {
-            self.error(earlier, &format!("`{key}` is given here first"), &[]);
+        self.spec_with(error, &[]);
+    }
+
+    /// As [`Diagnostics::spec`], with one more remedy or several.
+    pub(crate) fn spec_with(&mut self, error: &SpecError<Tokens>, more: &[String]) {
+        let help: Vec<String> = error.help().iter().chain(more).cloned().collect();
+        self.error(error.place, &error.to_string(), &help);
+        let Some(earlier) = error.earlier else { return };
+        match &error.kind {
+            SpecErrorKind::Duplicate { key } => self.error(earlier, &format!("`{key}` is given here first"), &[]),
+            SpecErrorKind::Repeated { value, .. } => {
+                self.error(earlier, &format!("`{value}` is listed here first"), &[])
+            }
+            _ => {}
         }
     }
 }

@@ -4,11 +4,13 @@ use bsr_codegen::spec::{Entry, Place, Request, Value, build, entries};
 use bsr_codegen::{Dtype, KernelSpec};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::Visibility;
 use syn::spanned::Spanned;
 
-use crate::args::{Tokens, tokens};
-use crate::compile::{Compiled, compile};
+use crate::args::{Tokens, hold_a_list, tokens};
+use crate::compile::{Compiled, emit, plan};
 use crate::diagnose::Diagnostics;
+use crate::family;
 use crate::item::Item;
 use crate::literal::{element, literal};
 use crate::signature::{Operand, Operands};
@@ -16,20 +18,24 @@ use crate::signature::{Operand, Operands};
 /// Expands one use of the attribute. On errors the type is emitted all the same, without PTX.
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
-    let item = match Item::read(item.clone(), &mut diagnostics) {
+    let tokens = tokens(args);
+    let is_family = hold_a_list(&tokens);
+    let item = match Item::read(item.clone(), is_family, &mut diagnostics) {
         Ok(read) => read,
         Err(error) => {
             let diagnostics = Diagnostics::from(error);
             return quote! { #diagnostics #item };
         }
     };
-    let tokens = tokens(args);
     let whole = match (tokens.first(), tokens.last()) {
         (Some(first), Some(last)) => first.place.through(&last.place),
         _ => Span::call_site().into(),
     };
     let (entries, errors) = entries(&tokens, &whole.last.into());
     let request = Request { entries, signature: item.operands.entries(), errors, whole };
+    if is_family {
+        return family::expand(&item, request, diagnostics);
+    }
     let (spec, compiled) = match build(&request) {
         Ok(spec) => (spec, planned(&spec, &request, &mut diagnostics)),
         Err(errors) => {
@@ -37,7 +43,8 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
             (skeleton(&request), Compiled::default())
         }
     };
-    let kernel = kernel(&item, &spec, &compiled);
+    let Item { attributes, visibility, name, .. } = &item;
+    let kernel = kernel(quote! { #(#attributes)* }, visibility, name, &spec, &compiled);
     let operands = match diagnostics.is_empty() {
         true => checked(&item.operands, &spec),
         false => mentioned(&item.operands),
@@ -46,13 +53,15 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn planned(spec: &KernelSpec, request: &Request<Tokens>, diagnostics: &mut Diagnostics) -> Compiled {
-    compile(spec).unwrap_or_else(|errors| {
-        for error in errors.iter() {
-            let help: Vec<String> = error.help().map(Into::into).into_iter().collect();
-            diagnostics.error(*request.place_of(error.key()), &error.to_string(), &help);
+    match plan(spec) {
+        Ok(plan) => emit(&plan),
+        Err(errors) => {
+            for error in errors.iter() {
+                diagnostics.plan(*request.place_of(error.key()), error, "", "");
+            }
+            Compiled::default()
         }
-        Compiled::default()
-    })
+    }
 }
 
 /// A legal spec with whatever dtypes a faulty request states, so that uses of the type still type-check.
@@ -61,7 +70,7 @@ fn skeleton(request: &Request<Tokens>) -> KernelSpec {
     let size = |key: &str| Entry {
         key: key.into(),
         key_place: request.whole,
-        value: Value::Number("64".into()),
+        value: Value::number(64),
         value_place: request.whole,
     };
     let mut entries: Vec<_> = request.entries.iter().filter(states_dtype).cloned().collect();
@@ -71,14 +80,19 @@ fn skeleton(request: &Request<Tokens>) -> KernelSpec {
 }
 
 /// The type, its constants and its `bsr::Kernel`.
-fn kernel(item: &Item, spec: &KernelSpec, compiled: &Compiled) -> TokenStream {
-    let Item { attributes, visibility, name, .. } = item;
+pub(crate) fn kernel(
+    attributes: TokenStream,
+    visibility: &Visibility,
+    name: &Ident,
+    spec: &KernelSpec,
+    compiled: &Compiled,
+) -> TokenStream {
     let [a, b, out] = [spec.a, spec.b, spec.out].map(element);
     let spec = literal(spec);
     let Compiled { ptx, entry, fingerprint, table } = compiled;
     let documentation = format!("\n# The plan\n\n```text\n{}\n```", table.trim_end());
     quote! {
-        #(#attributes)*
+        #attributes
         #[doc = #documentation]
         #[allow(non_camel_case_types)]
         #visibility struct #name;
@@ -98,7 +112,7 @@ fn kernel(item: &Item, spec: &KernelSpec, compiled: &Compiled) -> TokenStream {
             /// Every number of this kernel.
             pub fn plan() -> &'static ::bsr::Plan {
                 static PLAN: ::std::sync::OnceLock<::bsr::Plan> = ::std::sync::OnceLock::new();
-                PLAN.get_or_init(|| match ::bsr::Plan::new(&Self::SPEC, &::bsr::Arch::SM_90A) {
+                PLAN.get_or_init(|| match ::bsr::Plan::new(&Self::SPEC) {
                     ::core::result::Result::Ok(plan) => plan,
                     ::core::result::Result::Err(errors) => ::core::panic!("{errors}"),
                 })
@@ -123,13 +137,22 @@ fn kernel(item: &Item, spec: &KernelSpec, compiled: &Compiled) -> TokenStream {
 }
 
 /// Has the compiler check that the operand types are what their names say. It also makes use of their imports.
-fn checked(operands: &Operands, spec: &KernelSpec) -> TokenStream {
+pub(crate) fn checked(operands: &Operands, spec: &KernelSpec) -> TokenStream {
     let check = |operand: &Option<Operand>, matrix: &str, dtype: Dtype| {
         let operand = operand.as_ref()?;
         let (written, element) = (&operand.matrix, element(dtype));
         let matrix = Ident::new(matrix, Span::call_site());
-        Some(quote_spanned! {written.span()=>
-            const _: fn(#written) -> ::bsr::#matrix<#element> = |operand| operand;
+        Some(match &operand.parameter {
+            None => quote_spanned! {written.span()=>
+                const _: fn(#written) -> ::bsr::#matrix<#element> = |operand| operand;
+            },
+            // A parameter is of every type in its list; the first member's will do.
+            Some(parameter) => quote_spanned! {written.span()=>
+                const _: fn() = || {
+                    type #parameter = #element;
+                    let _: fn(#written) -> ::bsr::#matrix<#element> = |operand| operand;
+                };
+            },
         })
     };
     let checks = [
@@ -141,7 +164,7 @@ fn checked(operands: &Operands, spec: &KernelSpec) -> TokenStream {
 }
 
 /// Uses the names in the signature, so that beside an error there are no warnings about unused imports.
-fn mentioned(operands: &Operands) -> TokenStream {
+pub(crate) fn mentioned(operands: &Operands) -> TokenStream {
     let names = &operands.names;
     quote! { #(const _: ::core::option::Option<#names> = ::core::option::Option::None;)* }
 }

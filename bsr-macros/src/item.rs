@@ -1,4 +1,6 @@
 //! The item under the attribute: a function without a body, or a unit struct.
+//!
+//! The function of a family may be generic over the element types that its lists name.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream};
@@ -23,7 +25,7 @@ impl Item {
     ///
     /// # Errors
     /// Where it is neither a function nor a struct, so that no kernel can be named after it.
-    pub(crate) fn read(item: TokenStream, diagnostics: &mut Diagnostics) -> syn::Result<Self> {
+    pub(crate) fn read(item: TokenStream, is_family: bool, diagnostics: &mut Diagnostics) -> syn::Result<Self> {
         match syn::parse2::<Form>(item)? {
             Form::Struct(item) => {
                 if !matches!(item.fields, Fields::Unit) {
@@ -47,7 +49,7 @@ impl Item {
                 Ok(Self {
                     attributes,
                     visibility,
-                    operands: signature::read(&signature, diagnostics),
+                    operands: signature::read(&signature, is_family, diagnostics),
                     name: signature.ident,
                 })
             }

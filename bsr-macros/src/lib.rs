@@ -7,6 +7,7 @@ mod args;
 mod compile;
 mod diagnose;
 mod expand;
+mod family;
 mod item;
 mod literal;
 mod signature;
@@ -28,6 +29,25 @@ use proc_macro::TokenStream;
 /// The item becomes a unit struct that implements `bsr::Kernel` and has the constants `SPEC`, `PTX`, `ENTRY` and
 /// `FINGERPRINT` and the function `plan()`. Its documentation ends with the plan as a table. The keys are those of
 /// `bsr::KernelSpec`; on a function the operand types give the dtypes.
+///
+/// # Families
+/// Where a value is a list or a range, the item becomes a family: a kernel for every combination.
+///
+/// ```ignore
+/// #[bsr_kernel(bm = 128, bn = [128, 256], bk = 64, stages = 3..=5, dtype = [f16, bf16])]
+/// pub fn spmm<T>(a: Bsr<T>, b: Dense<T>) -> Dense<T>;
+///
+/// let kernel = spmm::load_where::<f16, f16, f16>(&device, |spec| spec.bn == 128)?;
+/// let kernel = spmm_members::bn256_stages4_bf16::load(&device)?;
+/// ```
+///
+/// The type implements `bsr::Family`, whose `MEMBERS` are the kernels in order of the lists, the first list slowest.
+/// Every member is a kernel like any other, a type in the module `NAME_members`, named after its values. What cannot
+/// be planned is left out, and the documentation of the item says why; an attribute none of whose kernels can be
+/// planned is an error. At most 64 kernels are embedded.
+///
+/// Type parameters of the function stand for element types: one dtype wherever the parameter is used, taken from the
+/// lists of `dtype`, `a`, `b` or `out`.
 ///
 /// # Errors
 /// Everything wrong with the attribute or the item is a compile error on the guilty token; the type is emitted

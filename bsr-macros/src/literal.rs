@@ -1,7 +1,9 @@
 //! Spec values as Rust expressions and types.
 
-use bsr_codegen::{Dtype, KernelSpec, Layout, Mma, Op, Schedule};
-use proc_macro2::TokenStream;
+use std::fmt::Debug;
+
+use bsr_codegen::{Dtype, KernelSpec};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 
 /// The Rust type of a dtype.
@@ -10,8 +12,16 @@ pub(crate) fn element(dtype: Dtype) -> TokenStream {
         Dtype::F16 => quote!(::bsr::f16),
         Dtype::BF16 => quote!(::bsr::bf16),
         Dtype::F32 => quote!(::core::primitive::f32),
+        Dtype::E4M3 => quote!(::bsr::e4m3),
+        Dtype::E5M2 => quote!(::bsr::e5m2),
+        Dtype::I8 => quote!(::core::primitive::i8),
+        Dtype::I32 => quote!(::core::primitive::i32),
     }
 }
+
+/// The names under which element types are written in signatures.
+pub(crate) const ELEMENTS: [Dtype; 7] =
+    [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::E4M3, Dtype::E5M2, Dtype::I8, Dtype::I32];
 
 /// The spec as a constant expression.
 pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
@@ -27,6 +37,12 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
         out,
         b_layout,
         c_layout,
+        scale,
+        accumulate,
+        arch,
+        warps,
+        shape,
+        vector,
         stages,
         consumers,
         cluster,
@@ -34,26 +50,18 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
         schedule,
         swizzle,
     } = *spec;
-    let op = match op {
-        Op::Dsd => quote!(::bsr::Op::Dsd),
-    };
-    let mma = match mma {
-        Mma::Wgmma => quote!(::bsr::Mma::Wgmma),
-    };
-    let [a, b, acc, out] = [a, b, acc, out].map(|dtype| match dtype {
-        Dtype::F16 => quote!(::bsr::Dtype::F16),
-        Dtype::BF16 => quote!(::bsr::Dtype::BF16),
-        Dtype::F32 => quote!(::bsr::Dtype::F32),
-    });
-    let [b_layout, c_layout] = [b_layout, c_layout].map(|layout| match layout {
-        Layout::RowMajor => quote!(::bsr::Layout::RowMajor),
-        Layout::ColMajor => quote!(::bsr::Layout::ColMajor),
-    });
-    let schedule = option(schedule.map(|schedule| match schedule {
-        Schedule::Balanced => quote!(::bsr::Schedule::Balanced),
-        Schedule::Strided => quote!(::bsr::Schedule::Strided),
-    }));
-    let [stages, consumers, cluster, k_step, swizzle] = [stages, consumers, cluster, k_step, swizzle].map(option);
+    let op = variant("Op", op);
+    let mma = variant("Mma", mma);
+    let [a, b, acc, out] = [a, b, acc, out].map(|dtype| variant("Dtype", dtype));
+    let [b_layout, c_layout] = [b_layout, c_layout].map(|layout| variant("Layout", layout));
+    let scale = variant("Scale", scale);
+    let accumulate = option(accumulate.map(|accumulate| variant("Accumulate", accumulate)));
+    let arch = option(arch.map(|target| variant("Target", target)));
+    let warps = option(warps.map(|(m, n)| quote!((#m, #n))));
+    let shape = option(shape.map(|shape| variant("Shape", shape)));
+    let schedule = option(schedule.map(|schedule| variant("Schedule", schedule)));
+    let [vector, stages, consumers] = [vector, stages, consumers].map(option);
+    let [cluster, k_step, swizzle] = [cluster, k_step, swizzle].map(option);
     quote! {
         ::bsr::KernelSpec {
             bm: #bm,
@@ -67,6 +75,12 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
             out: #out,
             b_layout: #b_layout,
             c_layout: #c_layout,
+            scale: #scale,
+            accumulate: #accumulate,
+            arch: #arch,
+            warps: #warps,
+            shape: #shape,
+            vector: #vector,
             stages: #stages,
             consumers: #consumers,
             cluster: #cluster,
@@ -75,6 +89,13 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
             swizzle: #swizzle,
         }
     }
+}
+
+/// `::bsr::Mma::Wgmma`: the derived `Debug` of a value without fields is the name of its variant.
+fn variant(name: &str, value: impl Debug) -> TokenStream {
+    let name = Ident::new(name, Span::call_site());
+    let variant = Ident::new(&format!("{value:?}"), Span::call_site());
+    quote!(::bsr::#name::#variant)
 }
 
 fn option(value: Option<impl ToTokens>) -> TokenStream {

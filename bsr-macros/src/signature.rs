@@ -1,12 +1,15 @@
 //! The operand types of a kernel function: `fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;`.
+//!
+//! In a family `fn spmm<T>(a: Bsr<T>, b: Dense<T>) -> Dense<T>;` leaves `T` to the lists of the attribute.
 
 use bsr_codegen::spec::{Entry, Place, Value};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{FnArg, GenericArgument, PathArguments, ReturnType, Safety, Signature, Type};
+use syn::{FnArg, GenericArgument, GenericParam, Ident, PathArguments, ReturnType, Safety, Signature, Type};
 
 use crate::args::Tokens;
 use crate::diagnose::Diagnostics;
+use crate::literal::ELEMENTS;
 
 const EXAMPLE: &str = "write `(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>`";
 
@@ -18,6 +21,8 @@ pub(crate) struct Operands {
     pub(crate) out: Option<Operand>,
     /// Every matrix and element type that the signature names rightly, whether in its place or not.
     pub(crate) names: Vec<TokenStream>,
+    /// The type parameters of a family's function.
+    pub(crate) parameters: Vec<Ident>,
 }
 
 impl Operands {
@@ -28,7 +33,10 @@ impl Operands {
             operand.as_ref().map(|operand| Entry {
                 key: key.into(),
                 key_place: operand.element_place,
-                value: Value::Word(operand.element_name.clone()),
+                value: match operand.parameter {
+                    Some(_) => Value::Parameter(operand.element_name.clone()),
+                    None => Value::word(operand.element_name.clone()),
+                },
                 value_place: operand.element_place,
             })
         };
@@ -40,14 +48,23 @@ impl Operands {
 pub(crate) struct Operand {
     /// The whole type, as written.
     pub(crate) matrix: Type,
+    /// The type parameter that stands for the element type, in a family.
+    pub(crate) parameter: Option<Ident>,
     /// The last word of the element type.
     element_name: String,
     element_place: Tokens,
 }
 
 /// Reads the operands; what is wrong with them goes to the diagnostics.
-pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Operands {
+pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Diagnostics) -> Operands {
     refuse_qualifiers(signature, diagnostics);
+    let parameters = match is_family {
+        true => parameters(signature, diagnostics),
+        false => refuse_generics(signature, diagnostics),
+    };
+    let operand = |ty: &Type, matrix: &str, role: &str, diagnostics: &mut Diagnostics| {
+        operand(ty, matrix, role, &parameters, diagnostics)
+    };
     let mut types = Vec::new();
     for input in &signature.inputs {
         match input {
@@ -99,7 +116,7 @@ pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Oper
             None
         }
     };
-    Operands { a, b, out, names }
+    Operands { a, b, out, names, parameters }
 }
 
 fn refuse_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) {
@@ -125,15 +142,44 @@ fn refuse_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) {
     if let Some(node) = &signature.variadic {
         refuse(node, "variadic");
     }
+}
+
+/// Refuses the parameters of a function that is no family, and tells their names: they are reported once.
+fn refuse_generics(signature: &Signature, diagnostics: &mut Diagnostics) -> Vec<Ident> {
+    let fact = "a kernel function cannot be generic";
+    let help = ["a family can: its attribute lists the types, as in `dtype = [f16, bf16]`"];
     if !signature.generics.params.is_empty() {
-        refuse(&signature.generics, "generic");
+        diagnostics.error_on(&signature.generics, fact, &help);
     } else if let Some(node) = &signature.generics.where_clause {
-        refuse(node, "generic");
+        diagnostics.error_on(node, fact, &help);
     }
+    signature.generics.type_params().map(|parameter| parameter.ident.clone()).collect()
+}
+
+/// The type parameters of a family's function, each of which stands for an element type.
+fn parameters(signature: &Signature, diagnostics: &mut Diagnostics) -> Vec<Ident> {
+    let help = ["write `fn spmm<T>(a: Bsr<T>, b: Dense<T>) -> Dense<T>;`"];
+    let mut parameters = Vec::new();
+    for parameter in &signature.generics.params {
+        match parameter {
+            GenericParam::Type(ty) if ty.bounds.is_empty() && ty.default.is_none() => parameters.push(ty.ident.clone()),
+            _ => diagnostics.error_on(parameter, "a parameter of a kernel function is a plain element type", &help),
+        }
+    }
+    if let Some(node) = &signature.generics.where_clause {
+        diagnostics.error_on(node, "a parameter of a kernel function has no bounds", &help);
+    }
+    parameters
 }
 
 /// Reads `MATRIX<ELEMENT>`.
-fn operand(ty: &Type, matrix: &str, role: &str, diagnostics: &mut Diagnostics) -> Option<Operand> {
+fn operand(
+    ty: &Type,
+    matrix: &str,
+    role: &str,
+    parameters: &[Ident],
+    diagnostics: &mut Diagnostics,
+) -> Option<Operand> {
     let help = format!("write `{matrix}<f16>` or `{matrix}<bf16>`");
     let found = match matrix_name(ty) {
         Some(name) if name == matrix => None,
@@ -153,6 +199,7 @@ fn operand(ty: &Type, matrix: &str, role: &str, diagnostics: &mut Diagnostics) -
     let first = element.segments.first()?;
     Some(Operand {
         matrix: ty.clone(),
+        parameter: parameters.iter().find(|parameter| element.is_ident(*parameter)).cloned(),
         element_name: last.ident.to_string(),
         element_place: Tokens::from(first.ident.span()).through(&last.ident.span().into()),
     })
@@ -193,7 +240,7 @@ fn names(ty: &Type) -> Vec<TokenStream> {
     }
     let element = element_path(ty).filter(|element| {
         let name = element.segments.last().map(|last| last.ident.to_string());
-        matches!(name.as_deref(), Some("f16" | "bf16" | "f32"))
+        name.is_some_and(|name| ELEMENTS.iter().any(|dtype| dtype.as_str() == name))
     });
     let element = element.map(ToTokens::to_token_stream);
     std::iter::once(quote!(#matrix<::bsr::f16>)).chain(element).collect()

@@ -17,26 +17,48 @@ fn expansion(args: &str, item: &str) -> File {
 /// The expansion as formatted source. What planning and emission made of the spec is not its business.
 fn source(args: &str, item: &str) -> String {
     let mut file = expansion(args, item);
-    for item in &mut file.items {
+    forget_plans(&mut file.items);
+    prettyplease::unparse(&file)
+}
+
+fn forget_plans(items: &mut [Item]) {
+    let is_plan = |attribute: &syn::Attribute| {
+        matches!(&attribute.meta, syn::Meta::NameValue(doc)
+            if matches!(&doc.value, syn::Expr::Lit(text)
+                if quote::quote!(#text).to_string().contains("```text")))
+    };
+    for item in items {
         match item {
-            Item::Struct(item) => {
-                let is_plan = |attribute: &syn::Attribute| {
-                    matches!(&attribute.meta, syn::Meta::NameValue(doc)
-                        if matches!(&doc.value, syn::Expr::Lit(text)
-                            if quote::quote!(#text).to_string().contains("# The plan")))
-                };
-                item.attrs.retain(|attribute| !is_plan(attribute));
-            }
+            Item::Struct(item) => item.attrs.retain(|attribute| !is_plan(attribute)),
             Item::Impl(item) => item.items.iter_mut().for_each(|member| match member {
-                ImplItem::Const(made) if made.ident != "SPEC" && item.trait_.is_none() => {
+                ImplItem::Const(made)
+                    if item.trait_.is_none()
+                        && ["PTX", "ENTRY", "FINGERPRINT"].iter().any(|name| made.ident == name) =>
+                {
                     made.expr = parse_quote!("...");
                 }
                 _ => {}
             }),
+            Item::Mod(item) => forget_plans(&mut item.content.as_mut().unwrap().1),
             _ => {}
         }
     }
-    prettyplease::unparse(&file)
+}
+
+/// What the documentation of the type says, a line each.
+fn documentation(args: &str, item: &str) -> String {
+    let file = expansion(args, item);
+    let Some(Item::Struct(item)) = file.items.iter().find(|item| matches!(item, Item::Struct(_))) else {
+        return String::new();
+    };
+    let text = |attribute: &syn::Attribute| match &attribute.meta {
+        syn::Meta::NameValue(doc) => match &doc.value {
+            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
+            _ => None,
+        },
+        _ => None,
+    };
+    item.attrs.iter().filter_map(text).collect()
 }
 
 /// The messages of the compile errors in the expansion.
@@ -115,4 +137,76 @@ fn errors_of_arguments() {
     ];
     let report = |args: &str| format!("## {args}\n{}\n", errors(args, FUNCTION).join("\n"));
     snapshot("arguments", &arguments.map(report).join("\n"));
+}
+
+#[test]
+fn a_list_makes_a_family() {
+    let item = "/// Sparse times dense.\npub fn spmm<T>(a: Bsr<T>, b: Dense<T>) -> Dense<f32>;";
+    snapshot("family", &source("bm = 128, bn = 128, bk = 64, dtype = [f16, bf16]", item));
+}
+
+#[test]
+fn a_family_is_documented_with_what_is_left_out() {
+    let args = "bm = 128, bn = [128, 256], bk = 64, stages = 3..=6, cluster = [auto, 3]";
+    snapshot("family_documentation", &documentation(args, "pub struct TallSpmm;"));
+    let names: Vec<String> = expansion(args, "pub struct TallSpmm;")
+        .items
+        .iter()
+        .find_map(|item| match item {
+            Item::Mod(item) => Some((item.ident.to_string(), item.content.clone().unwrap().1)),
+            _ => None,
+        })
+        .map(|(name, items)| {
+            let types = items.iter().filter_map(|item| match item {
+                Item::Struct(item) => Some(item.ident.to_string()),
+                _ => None,
+            });
+            std::iter::once(name).chain(types).collect()
+        })
+        .unwrap();
+    assert_eq!(names[..3], ["tall_spmm_members", "bn128_stages3_cluster_auto", "bn128_stages4_cluster_auto"]);
+    assert!(names.iter().all(|name| !name.contains("cluster3")), "{names:?}");
+}
+
+#[test]
+fn errors_of_families() {
+    let generic = "fn spmm<T>(a: Bsr<T>, b: Dense<T>) -> Dense<T>;";
+    let cases = [
+        ("bm = 128, bn = [], bk = 64", "struct Spmm;"),
+        ("bm = 128, bn = [128, 0x80], bk = 64", "struct Spmm;"),
+        ("bm = 128, bn = [100, 128, 128], bk = [60, 64], stages = 2..=40", "struct Spmm;"),
+        ("bm = 100, bn = [64, 128], bk = [60, 62]", "struct Spmm;"),
+        ("bm = 100, bn = [64], bk = 64", "struct Spmm;"),
+        (
+            "bm = 64, bn = 64, bk = [32, 64], stages = [2, 3, 4], k_step = 32, schedule = [auto, strided, balanced], \
+          c_layout = [row, col], swizzle = [32, 64]",
+            "struct Spmm;",
+        ),
+        ("bm = 128, bn = [64, 128], bk = 64, dtype = [f16, bf16]", FUNCTION),
+        ("bm = 128, bn = [64, 128], bk = 64", generic),
+        ("bm = 128, bn = 128, bk = 64, dtype = bf16", generic),
+        ("bm = 128, bn = 128, bk = 64, dtype = [f16, e5m2]", generic),
+        ("bm = 128, bn = 128, bk = 64, dtype = [f16, bf16], out = bf16", generic),
+        (
+            "bm = 128, bn = [64, 128], bk = 64",
+            "fn spmm<'a, const N: u32, T: Copy, U>(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16> where U: Copy;",
+        ),
+    ];
+    let report = |(args, item): (&str, &str)| format!("## {args}\n{item}\n{}\n", errors(args, item).join("\n"));
+    snapshot("families", &cases.map(report).join("\n"));
+}
+
+#[test]
+fn wrong_families_keep_their_members() {
+    let members = |args: &str| {
+        let file = expansion(args, "struct Spmm;");
+        let content = file.items.iter().find_map(|item| match item {
+            Item::Mod(item) => item.content.clone(),
+            _ => None,
+        });
+        content.unwrap().1.iter().filter(|item| matches!(item, Item::Struct(_))).count()
+    };
+    assert_eq!(members("bm = 100, bn = [64, 128], bk = 64"), 2);
+    assert_eq!(members("bm = 128, bn = [64, 128, 100], bk = 64"), 2);
+    assert_eq!(members("bm = 128, bn = [64, 64], bk = 64"), 0);
 }

@@ -1,16 +1,17 @@
-//! The limits of one GPU architecture, each in one place.
+//! The limits of the GPU architectures, each in one place.
 
 use serde::Serialize;
 
+use crate::spec::Target;
+
 /// What a plan may spend on one streaming multiprocessor (SM).
 ///
-/// Figures for `sm_90a` are from the CUDA C++ Programming Guide, "Compute Capability 9.0", and the PTX ISA.
+/// Figures are from the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and the PTX ISA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Arch {
     /// The `.target` directive.
     pub target: &'static str,
-    /// The lowest `.version` that has every instruction we emit for this target: 8.0 brings `wgmma`,
-    /// `setmaxnreg`, `cp.async.bulk.tensor` and `elect.sync`.
+    /// The lowest `.version` that has every instruction we emit for this target.
     pub ptx_version: &'static str,
     /// Compute capability, major and minor.
     pub compute_capability: (u32, u32),
@@ -18,36 +19,109 @@ pub struct Arch {
     pub registers: u32,
     /// Most registers that one thread can name.
     pub registers_per_thread: u32,
-    /// `setmaxnreg` counts registers in units of this many.
+    /// Registers are counted in units of this many a thread.
     pub register_unit: u32,
     /// Shared memory that one CTA can opt in to, in bytes.
     pub shared_bytes: u32,
+    /// Shared memory of an SM, in bytes.
+    pub shared_bytes_per_sm: u32,
+    /// Shared memory that the system takes from every CTA, in bytes.
+    pub shared_bytes_reserved: u32,
     /// Threads of a warpgroup, the unit that issues WGMMA.
     pub warpgroup: u32,
     /// Most threads of a CTA.
     pub threads_per_cta: u32,
+    /// Most threads of an SM.
+    pub threads_per_sm: u32,
     /// Most CTAs of a portable cluster.
     pub cluster: u32,
     /// Most elements of a TMA box along one dimension.
     pub tma_box: u32,
     /// Widest N of a WGMMA instruction.
     pub wgmma_n: u32,
+    /// Copies from global to shared memory without registers (`cp.async`).
+    pub cp_async: bool,
 }
 
 impl Arch {
-    /// Hopper with its architecture-specific instructions (H100, H200, GH200).
+    /// Volta (V100). 6.0 brings `wmma` with mixed precision.
+    pub const SM_70: Self = Self {
+        target: "sm_70",
+        ptx_version: "6.3",
+        compute_capability: (7, 0),
+        registers: 65_536,
+        registers_per_thread: 255,
+        register_unit: 8,
+        shared_bytes: 98_304,
+        shared_bytes_per_sm: 98_304,
+        shared_bytes_reserved: 0,
+        warpgroup: 128,
+        threads_per_cta: 1024,
+        threads_per_sm: 2048,
+        cluster: 1,
+        tma_box: 0,
+        wgmma_n: 0,
+        cp_async: false,
+    };
+
+    /// Turing (T4). 6.5 brings `ldmatrix`.
+    pub const SM_75: Self = Self {
+        target: "sm_75",
+        ptx_version: "6.5",
+        compute_capability: (7, 5),
+        shared_bytes: 65_536,
+        shared_bytes_per_sm: 65_536,
+        threads_per_sm: 1024,
+        ..Self::SM_70
+    };
+
+    /// Ampere (A100). 7.0 brings `cp.async`, `mma.sync.m16n8k16` and bf16.
+    pub const SM_80: Self = Self {
+        target: "sm_80",
+        ptx_version: "7.0",
+        compute_capability: (8, 0),
+        shared_bytes: 166_912,
+        shared_bytes_per_sm: 167_936,
+        shared_bytes_reserved: 1024,
+        threads_per_sm: 2048,
+        cp_async: true,
+        ..Self::SM_70
+    };
+
+    /// Ada Lovelace (L4, L40). 8.4 brings `mma.sync` on FP8.
+    pub const SM_89: Self = Self {
+        target: "sm_89",
+        ptx_version: "8.4",
+        compute_capability: (8, 9),
+        shared_bytes: 101_376,
+        shared_bytes_per_sm: 102_400,
+        threads_per_sm: 1536,
+        ..Self::SM_80
+    };
+
+    /// Hopper with its architecture-specific instructions (H100, H200, GH200). 8.0 brings `wgmma`, `setmaxnreg`,
+    /// `cp.async.bulk.tensor` and `elect.sync`.
     pub const SM_90A: Self = Self {
         target: "sm_90a",
         ptx_version: "8.0",
         compute_capability: (9, 0),
-        registers: 65_536,
-        registers_per_thread: 255,
-        register_unit: 8,
         shared_bytes: 232_448,
-        warpgroup: 128,
-        threads_per_cta: 1024,
+        shared_bytes_per_sm: 233_472,
+        threads_per_sm: 2048,
         cluster: 8,
         tma_box: 256,
         wgmma_n: 256,
+        ..Self::SM_80
     };
+
+    /// The limits of a target.
+    pub const fn of(target: Target) -> &'static Self {
+        match target {
+            Target::Sm70 => &Self::SM_70,
+            Target::Sm75 => &Self::SM_75,
+            Target::Sm80 => &Self::SM_80,
+            Target::Sm89 => &Self::SM_89,
+            Target::Sm90a => &Self::SM_90A,
+        }
+    }
 }

@@ -9,5 +9,8 @@ pub mod spec;
 
 pub use arch::Arch;
 pub use emit::Ptx;
-pub use plan::{ClusterTile, LaunchShape, Operand, Plan, PlanError, PlanErrors, Problem, TensorMap};
-pub use spec::{Dtype, KernelSpec, Layout, Mma, Op, Schedule};
+pub use plan::{
+    Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Plan, PlanError, PlanErrors, Problem,
+    TensorMap, Walk,
+};
+pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, Target};

@@ -7,7 +7,9 @@
 use std::time::{Duration, Instant};
 
 use bsr_codegen::spec::Key;
-use bsr_codegen::{Arch, Dtype, KernelSpec, Layout, Operand, Plan, PlanError, Problem, Schedule, TensorMap};
+use bsr_codegen::{
+    Accumulate, Argument, Dtype, KernelSpec, Layout, Operand, Plan, PlanError, Problem, Scale, Schedule, TensorMap,
+};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -21,7 +23,7 @@ proptest! {
 
     #[test]
     fn a_spec_is_planned_within_the_limits_or_refused_with_help(spec in any_spec()) {
-        match Plan::new(&spec, &Arch::SM_90A) {
+        match Plan::new(&spec) {
             Ok(plan) => check_plan(&plan)?,
             Err(errors) => {
                 prop_assert!(errors.iter().len() > 0, "refused without a reason");
@@ -37,7 +39,7 @@ proptest! {
 
     #[test]
     fn a_likely_spec_is_planned_within_the_limits(spec in likely_spec()) {
-        match Plan::new(&spec, &Arch::SM_90A) {
+        match Plan::new(&spec) {
             Ok(plan) => check_plan(&plan)?,
             Err(errors) => prop_assert!(errors.iter().all(|e| e.help().is_some()), "{errors}"),
         }
@@ -46,10 +48,10 @@ proptest! {
     /// Where the help is `key = number`, that number takes the error away (another one may come to light).
     #[test]
     fn help_helps(spec in any_spec()) {
-        let Err(errors) = Plan::new(&spec, &Arch::SM_90A) else { return Ok(()) };
+        let Err(errors) = Plan::new(&spec) else { return Ok(()) };
         for error in errors.iter() {
             let Some((key, number)) = remedy(error.help().unwrap_or_default()) else { continue };
-            let remaining = match Plan::new(&with(spec, key, number), &Arch::SM_90A) {
+            let remaining = match Plan::new(&with(spec, key, number)) {
                 Ok(_) => continue,
                 Err(remaining) => remaining,
             };
@@ -74,7 +76,7 @@ fn a_kernel_is_made_in_milliseconds() {
         let once = || {
             let start = Instant::now();
             let spec: KernelSpec = text.parse().unwrap();
-            let ptx = Plan::new(&spec, &Arch::SM_90A).unwrap().ptx();
+            let ptx = Plan::new(&spec).unwrap().ptx();
             (start.elapsed(), ptx.text().len())
         };
         // The best of several: other tests run at the same time.
@@ -122,23 +124,34 @@ fn check_registers(spec: &KernelSpec, text: &str, threads: u64, consumers: u64) 
 /// What TMA asks of boxes and swizzles.
 fn check_maps(plan: &Plan) -> Result<[TensorMap; 3], TestCaseError> {
     let spec = plan.spec();
-    let problem = Problem { m: 1000, n: 1000, k: 1000, nnzb: 7, ldb: 1000, ldc: 1000 };
-    let launch = plan.launch(&problem, 5);
-    prop_assert!((launch.grid, launch.cluster) == (5 * plan.cluster(), plan.cluster()), "{spec}");
+    let problem = Problem { m: 1000, n: 1000, k: 1000, nnzb: 7, ldb: 1008, ldc: 1008 };
+    let launch = plan.launch(&problem, [5, 1]);
+    prop_assert!((launch.grid, launch.cluster) == ([5 * plan.cluster(), 1], plan.cluster()), "{spec}");
     prop_assert!(launch.block == plan.threads(), "{spec}");
     prop_assert!(launch.shared_bytes == plan.shared_bytes(), "{spec}");
-    for (map, operand) in launch.maps.iter().zip([Operand::A, Operand::B, Operand::C]) {
-        let [inner, outer] = map.box_dims;
+    let maps: Vec<TensorMap> = launch
+        .parameters
+        .iter()
+        .filter_map(|parameter| match parameter.argument {
+            Argument::Map(map) => Some(map),
+            _ => None,
+        })
+        .collect();
+    for (map, operand) in maps.iter().zip([Operand::A, Operand::B, Operand::C, Operand::B]) {
+        let (inner, outer) = (map.box_dims[0], map.box_dims[1] * map.box_dims[2]);
         prop_assert!(map.operand == operand, "{spec}");
         prop_assert!((1..=256).contains(&inner) && (1..=256).contains(&outer), "{spec}: {map:?}");
         prop_assert!(inner * map.dtype.bytes() == map.swizzle_bytes, "{spec}: {map:?}");
-        prop_assert!([32, 64, 128].contains(&map.swizzle_bytes), "{spec}: {map:?}");
-        prop_assert!(map.row_stride_bytes % 16 == 0, "{spec}: {map:?}");
+        prop_assert!([16, 32, 64, 128].contains(&map.swizzle_bytes), "{spec}: {map:?}");
+        prop_assert!(map.swizzle_bytes > 16 || operand == Operand::C, "{spec}: {map:?}");
+        let strides = &map.strides_bytes[..map.rank as usize - 1];
+        prop_assert!(strides.iter().all(|stride| *stride > 0 && stride % 16 == 0), "{spec}: {map:?}");
+        prop_assert!(map.rank == 2 || operand == Operand::B && map.box_dims[1] == 1, "{spec}: {map:?}");
         if operand != Operand::C {
             prop_assert!(map.swizzle_bytes <= spec.swizzle.unwrap_or(128), "{spec}: {map:?}");
         }
     }
-    Ok(launch.maps)
+    Ok([maps[0], maps[1], maps[2]])
 }
 
 /// A full barrier expects exactly the bytes of the boxes that reach it: its own CTA's, and with multicast those of
@@ -150,7 +163,7 @@ fn check_transactions(
     cluster: u64,
 ) -> Result<u64, TestCaseError> {
     let bytes =
-        |map: &TensorMap| u64::from(map.box_dims[0]) * u64::from(map.box_dims[1]) * u64::from(map.dtype.bytes());
+        |map: &TensorMap| map.box_dims.iter().map(|d| u64::from(*d)).product::<u64>() * u64::from(map.dtype.bytes());
     let mut fills: Vec<(u64, u64)> = vec![];
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -230,13 +243,16 @@ fn any_spec() -> impl Strategy<Value = KernelSpec> {
         knob(&[32, 64, 128]),
         select(vec![None, Some(Schedule::Balanced), Some(Schedule::Strided)]),
     );
-    let rare = prop_oneof![12 => Just(None), 1 => select(vec![Dtype::F16, Dtype::BF16, Dtype::F32]).prop_map(Some)];
-    let types = (select(vec![Dtype::F16, Dtype::BF16]), rare.clone(), rare, any_dtype());
-    ((size(), size(), size()), knobs, types, any_layouts()).prop_map(|(sizes, knobs, (a, b, acc, out), layouts)| {
-        let (stages, consumers, cluster, k_step, swizzle, schedule) = knobs;
-        let spec = KernelSpec { stages, consumers, cluster, k_step, swizzle, schedule, ..sized(sizes, layouts) };
-        KernelSpec { a, b: b.unwrap_or(a), acc: acc.unwrap_or(Dtype::F32), out, ..spec }
-    })
+    let rare = prop_oneof![12 => Just(None), 1 => select(DTYPES.to_vec()).prop_map(Some)];
+    let types = (select(DTYPES.to_vec()), rare.clone(), rare, any_dtype());
+    let sums = (any_scale(), select(vec![None, Some(Accumulate::Fast), Some(Accumulate::Promoted)]));
+    ((size(), size(), size()), knobs, types, any_layouts(), sums).prop_map(
+        |(sizes, knobs, (a, b, acc, out), layouts, (scale, accumulate))| {
+            let (stages, consumers, cluster, k_step, swizzle, schedule) = knobs;
+            let spec = KernelSpec { stages, consumers, cluster, k_step, swizzle, schedule, ..sized(sizes, layouts) };
+            KernelSpec { a, b: b.unwrap_or(a), acc: acc.unwrap_or(a.accumulator()), out, scale, accumulate, ..spec }
+        },
+    )
 }
 
 /// Block sizes and tiles that the compiler supports, few knobs: most of these are planned.
@@ -246,10 +262,19 @@ fn likely_spec() -> impl Strategy<Value = KernelSpec> {
         select(vec![16u32, 32, 64, 128, 192, 256, 384, 512]),
         (1u32..=32).prop_map(|i| i * 16),
     );
-    let types = (select(vec![Dtype::F16, Dtype::BF16]), any_dtype());
-    let one_knob = (0usize..8, 0u32..=8);
-    (sizes, types, any_layouts(), one_knob).prop_map(|(sizes, (a, out), layouts, (which, n))| {
-        let spec = KernelSpec { a, b: a, out, ..sized(sizes, layouts) };
+    let types = (select(DTYPES[..5].to_vec()), any_dtype(), any_scale());
+    let one_knob = (0usize..9, 0u32..=8);
+    (sizes, types, any_layouts(), one_knob).prop_map(|(sizes, (a, out, scale), layouts, (which, n))| {
+        let small = a.bytes() == 1;
+        let spec = KernelSpec {
+            a,
+            b: a,
+            acc: a.accumulator(),
+            out: if out == Dtype::I32 && (a != Dtype::I8 || scale != Scale::Unscaled) { Dtype::F32 } else { out },
+            scale: if small { scale } else { Scale::Unscaled },
+            accumulate: (a.is_fp8() && which == 8).then_some(Accumulate::Promoted),
+            ..sized(sizes, if small { (Layout::ColMajor, layouts.1) } else { layouts })
+        };
         match which {
             0 => with(spec, "stages", n),
             1 => with(spec, "consumers", n),
@@ -261,8 +286,15 @@ fn likely_spec() -> impl Strategy<Value = KernelSpec> {
     })
 }
 
+/// Types that WGMMA multiplies, and others.
+const DTYPES: [Dtype; 7] = [Dtype::F16, Dtype::BF16, Dtype::E4M3, Dtype::E5M2, Dtype::I8, Dtype::F32, Dtype::I32];
+
 fn any_dtype() -> impl Strategy<Value = Dtype> {
-    select(vec![Dtype::F16, Dtype::BF16, Dtype::F32])
+    select(vec![Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::E4M3, Dtype::I32])
+}
+
+fn any_scale() -> impl Strategy<Value = Scale> {
+    prop_oneof![3 => Just(Scale::Unscaled), 1 => select(vec![Scale::Tensor, Scale::RowCol, Scale::Block])]
 }
 
 fn any_layouts() -> impl Strategy<Value = (Layout, Layout)> {

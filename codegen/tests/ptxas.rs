@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bsr_codegen::{Arch, KernelSpec, Plan};
+use bsr_codegen::{KernelSpec, Plan};
 
 #[test]
 fn every_plan_of_the_matrix_assembles_cleanly() {
@@ -32,7 +32,7 @@ fn every_size_type_and_layout_assembles_cleanly() {
                 for knob in ["", ", cluster = 2"] {
                     let text = format!("bm = {bm}, bn = {bn}, bk = {bk}{types}{layouts}{knob}");
                     let spec: KernelSpec = text.parse().unwrap();
-                    plans.extend(Plan::new(&spec, &Arch::SM_90A));
+                    plans.extend(Plan::new(&spec));
                 }
             }
         }
@@ -77,7 +77,7 @@ fn assemble_all(plans: &[Plan], name: &str) {
 fn spoilt_kernels_are_caught() {
     let Some(ptxas) = ptxas() else { return };
     let spec: KernelSpec = "bm = 128, bn = 128, bk = 64".parse().unwrap();
-    let plan = Plan::new(&spec, &Arch::SM_90A).unwrap();
+    let plan = Plan::new(&spec).unwrap();
     let text = plan.ptx().text().to_owned();
     let folder = folder("spoilt");
     assert_eq!(ptxas.assemble(&plan, &text, &folder), [""; 0]);

@@ -28,15 +28,16 @@ fn every_plan_of_the_matrix_renders_tidily() {
 #[test]
 fn the_matrix_reaches_every_value_of_every_axis() {
     let specs: Vec<KernelSpec> = matrix::plans().iter().map(|plan| *plan.spec()).collect();
-    assert!((80..=120).contains(&specs.len()), "{} specs", specs.len());
+    assert!((100..=140).contains(&specs.len()), "{} specs", specs.len());
     let count = |values: Vec<String>| values.into_iter().collect::<BTreeSet<_>>().len();
     let axis = |of: &dyn Fn(&KernelSpec) -> String| count(specs.iter().map(of).collect());
     assert!(axis(&|s| s.bm.to_string()) >= 8, "bm");
     assert!(axis(&|s| s.bk.to_string()) >= 9, "bk");
     assert_eq!(axis(&|s| s.bn.to_string()), 8, "bn");
-    assert_eq!(axis(&|s| format!("{} {}", s.a, s.out)), 6, "types");
+    assert!(axis(&|s| format!("{} {} {}", s.a, s.b, s.out)) >= 16, "types");
     assert_eq!(axis(&|s| format!("{} {}", s.b_layout, s.c_layout)), 4, "layouts");
-    assert_eq!(axis(&|s| format!("{} {}", s.out, s.c_layout)), 6, "stagings");
+    assert_eq!(axis(&|s| format!("{} {}", s.out, s.c_layout)), 10, "stagings");
+    assert_eq!(axis(&|s| s.scale.to_string()), 4, "scales");
     assert!(axis(&|s| format!("{:?}", s.cluster)) >= 4, "cluster");
     assert!(axis(&|s| format!("{:?}", s.stages)) >= 5, "stages");
     assert!(axis(&|s| format!("{:?}", s.k_step)) >= 5, "k_step");

@@ -4,17 +4,18 @@
 
 use std::fmt::Write;
 
-use bsr_codegen::{Arch, KernelSpec, Plan, PlanErrors, Problem};
+use bsr_codegen::{KernelSpec, Plan, PlanErrors, Problem};
 
-/// The flagship, a square block, a tile split by columns with column-major B, gathered blocks with column-major f32.
-const WHOLE: [&str; 4] = [
+/// The flagship, a square block, a tile split by columns with column-major B, gathered blocks with column-major f32, FP8.
+const WHOLE: [&str; 5] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 128, bn = 256, bk = 128",
     "bm = 64, bn = 256, bk = 64, dtype = bf16, b_layout = col",
     "bm = 128, bn = 256, bk = 32, out = f32, c_layout = col",
+    "bm = 128, bn = 256, bk = 128, dtype = e4m3",
 ];
 
-const ACCEPTED: [&str; 15] = [
+const ACCEPTED: [&str; 19] = [
     WHOLE[0],
     WHOLE[1],
     WHOLE[2],
@@ -30,9 +31,13 @@ const ACCEPTED: [&str; 15] = [
     "bm = 512, bn = 128, bk = 112, cluster = 2",
     "bm = 512, bn = 256, bk = 512, cluster = 8",
     "bm = 128, bn = 128, bk = 16, k_step = 128, schedule = strided",
+    "bm = 512, bn = 128, bk = 112, dtype = e4m3",
+    "bm = 128, bn = 256, bk = 128, dtype = e4m3, scale = block",
+    "bm = 128, bn = 256, bk = 128, dtype = i8",
+    "bm = 64, bn = 64, bk = 48, a = e4m3, b = e5m2, accumulate = promoted, out = e4m3",
 ];
 
-const REFUSED: [&str; 22] = [
+const REFUSED: [&str; 37] = [
     "bm = 100, bn = 128, bk = 112",
     "bm = 16, bn = 128, bk = 112",
     "bm = 576, bn = 128, bk = 112",
@@ -55,6 +60,21 @@ const REFUSED: [&str; 22] = [
     "bm = 512, bn = 64, bk = 112, cluster = 2",
     "bm = 512, bn = 128, bk = 112, k_step = 40, swizzle = 48, stages = 1, cluster = 5",
     "bm = 64, bn = 64, bk = 48, k_step = 144",
+    "bm = 128, bn = 128, bk = 128, dtype = e4m3, b_layout = row",
+    "bm = 128, bn = 128, bk = 128, dtype = i8, b_layout = row, out = f16, scale = block",
+    "bm = 128, bn = 128, bk = 120, dtype = e4m3",
+    "bm = 128, bn = 128, bk = 128, dtype = e4m3, k_step = 48",
+    "bm = 128, bn = 128, bk = 128, a = e4m3, b = f16",
+    "bm = 128, bn = 128, bk = 128, dtype = f32",
+    "bm = 128, bn = 128, bk = 128, out = i32",
+    "bm = 128, bn = 128, bk = 128, accumulate = promoted",
+    "bm = 128, bn = 128, bk = 128, accumulate = atomic",
+    "bm = 128, bn = 128, bk = 128, scale = tensor",
+    "bm = 128, bn = 128, bk = 128, dtype = i8, scale = tensor",
+    "bm = 128, bn = 128, bk = 128, dtype = e4m3, scale = block, accumulate = fast",
+    "bm = 128, bn = 192, bk = 128, dtype = e4m3, scale = block",
+    "bm = 128, bn = 512, bk = 128, dtype = e4m3, accumulate = promoted",
+    "bm = 128, bn = 128, bk = 128, arch = sm_80, shape = m16n16k16, vector = 8",
 ];
 
 #[test]
@@ -80,6 +100,8 @@ fn producers() {
         "bm = 128, bn = 128, bk = 64, swizzle = 32",
         "bm = 512, bn = 128, bk = 112, cluster = 2",
         "bm = 512, bn = 128, bk = 112, cluster = 2, b_layout = col",
+        "bm = 128, bn = 128, bk = 112, dtype = e4m3",
+        "bm = 128, bn = 128, bk = 64, dtype = e4m3, scale = block",
     ] {
         let ptx = plan(text).ptx();
         golden(&format!("producer_{}", file_name(text)), section(ptx.text(), "Producer"));
@@ -103,7 +125,7 @@ fn prologues() {
 /// Result type and layout of C decide how accumulators reach shared memory, and from there C.
 #[test]
 fn stagings() {
-    for out in ["f16", "bf16", "f32"] {
+    for out in ["f16", "bf16", "f32", "e4m3"] {
         for c_layout in ["row", "col"] {
             let text = format!("bm = 128, bn = 128, bk = 64, out = {out}, c_layout = {c_layout}");
             let plan = plan(&text);
@@ -128,6 +150,9 @@ fn multiplies() {
         "bm = 64, bn = 64, bk = 48",
         "bm = 128, bn = 64, bk = 32, consumers = 1",
         "bm = 64, bn = 256, bk = 32, consumers = 2",
+        "bm = 64, bn = 64, bk = 112, dtype = e4m3",
+        "bm = 64, bn = 64, bk = 128, a = e5m2, b = e4m3, accumulate = promoted",
+        "bm = 64, bn = 64, bk = 64, dtype = i8",
     ] {
         let ptx = plan(text).ptx();
         let lines: Vec<&str> = section(ptx.text(), "Consumers")
@@ -135,6 +160,21 @@ fn multiplies() {
             .filter(|line| ["wgmma", "rd_a", "rd_b", "rd_desc"].iter().any(|w| line.contains(w)))
             .collect();
         golden(&format!("multiply_{}", file_name(text)), &(lines.join("\n") + "\n"));
+    }
+}
+
+/// Factors are set up once and used at the end of a tile, or of every block.
+#[test]
+fn scales() {
+    for (text, words) in [
+        ("bm = 64, bn = 32, bk = 64, dtype = e4m3, scale = tensor", ["The factor of every", "One factor for"]),
+        ("bm = 64, bn = 32, bk = 32, dtype = e4m3, scale = row_col", ["Factors of rows", "Factors of this thread"]),
+        ("bm = 64, bn = 32, bk = 64, dtype = e4m3, scale = block", ["The factors of the ring", "The first stage of a"]),
+        ("bm = 64, bn = 32, bk = 64, dtype = i8, out = f16", ["", "The tile's products are complete"]),
+    ] {
+        let ptx = plan(text).ptx();
+        let parts: Vec<&str> = words.iter().filter(|w| !w.is_empty()).map(|w| paragraph(ptx.text(), w)).collect();
+        golden(&format!("scale_{}", file_name(text)), &parts.join("\n"));
     }
 }
 
@@ -164,7 +204,7 @@ fn launches() {
     let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, ldb: 1008, ldc: 1008 };
     let mut all = String::new();
     for text in WHOLE {
-        let launch = plan(text).launch(&problem, 60);
+        let launch = plan(text).launch(&problem, [60, 1]);
         writeln!(all, "{text}\n{launch:#?}\n").expect("strings take all");
     }
     golden("launches", &all);
@@ -172,7 +212,7 @@ fn launches() {
 
 fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
     let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{error}"));
-    Plan::new(&spec, &Arch::SM_90A)
+    Plan::new(&spec)
 }
 
 fn plan(text: &str) -> Plan {

@@ -1,7 +1,8 @@
 //! Matrices, devices, launches and measurements for bsr kernels.
 //!
 //! The host half needs no GPU: [`Bsr`] and [`Dense`] matrices, [readers](read) for files, [generators](generate)
-//! for test patterns, a [reference multiply](mod@reference) in `f64`, and kernels that run [simulated] on the CPU.
+//! for test patterns, 8-bit operands [quantised](mod@quantise) from wider ones, a [reference multiply](mod@reference)
+//! in `f64`, and kernels that run [simulated] on the CPU.
 
 pub mod bench;
 pub mod bsr;
@@ -10,15 +11,18 @@ mod element;
 pub mod generate;
 pub mod gpu;
 pub mod kernel;
+pub mod quantise;
 mod random;
 pub mod read;
 pub mod reference;
+mod scales;
 pub mod schedule;
 pub mod simulated;
 
 pub use bsr::{Bsr, BsrError, Structure};
-pub use bsr_codegen::{Dtype, Layout};
+pub use bsr_codegen::{Accumulate, Dtype, Layout, Scale};
 pub use dense::{Dense, DenseError, DenseView};
-pub use element::Element;
+pub use element::{Element, e4m3, e5m2};
 pub use generate::{GenerateError, Pattern};
 pub use kernel::{Kernel, KernelError, Launcher, Loaded};
+pub use scales::{Scales, ScalesError};

@@ -35,9 +35,10 @@ impl Streams {
     }
 }
 
-/// Fills `out` with independent draws from N(0, 1), each rounded to `T` once.
+/// Fills `out` with independent draws from a normal distribution around 0 as wide as [`Element::SPREAD`], each
+/// rounded to `T` once.
 pub(crate) fn fill_normal<T: Element>(stream: &mut ChaCha8Rng, out: &mut [T]) {
-    out.iter_mut().for_each(|slot| *slot = T::from_f64(LAYERS.draw(stream)));
+    out.iter_mut().for_each(|slot| *slot = T::from_f64(T::SPREAD * LAYERS.draw(stream)));
 }
 
 /// Fills `out` with independent draws from N(0, 1).
@@ -177,6 +178,26 @@ mod tests {
         for other in [drawn(2, b"purposeA", 0, 8), drawn(1, b"purposeB", 0, 8), drawn(1, b"purposeA", 1, 8)] {
             assert!(base.iter().zip(&other).all(|(a, b)| a != b));
         }
+    }
+
+    #[test]
+    fn each_type_draws_the_same_numbers_as_wide_as_it_is() {
+        fn check<T: Element>() {
+            let mut out = vec![T::ZERO; 4096];
+            fill_normal(&mut Streams::new(7, b"spread..").get(0), &mut out);
+            let wide = drawn(7, b"spread..", 0, out.len());
+            assert!(out.iter().zip(&wide).all(|(v, w)| v.to_f64() == T::from_f64(T::SPREAD * w).to_f64()));
+            let rms = (out.iter().map(|v| v.to_f64().powi(2)).sum::<f64>() / out.len() as f64).sqrt();
+            assert!((rms / T::SPREAD - 1.0).abs() < 0.05, "{}: {rms}", T::DTYPE);
+            let distinct = out.iter().map(|v| v.to_f64().to_bits()).collect::<std::collections::BTreeSet<_>>().len();
+            assert!(distinct > 64, "{}: {distinct} values", T::DTYPE);
+        }
+        check::<f32>();
+        check::<half::f16>();
+        check::<half::bf16>();
+        check::<crate::e4m3>();
+        check::<crate::e5m2>();
+        check::<i8>();
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Kernels on the simulator: the launch that a GPU would be given, run on the CPU by `bsr_simulator`.
 //!
 //! ```
-//! use bsr_codegen::{Arch, KernelSpec, Plan};
+//! use bsr_codegen::{KernelSpec, Plan};
 //! use bsr_runtime::simulated::{Options, Simulated};
 //! use bsr_runtime::{Bsr, Dense, Layout, Pattern, reference};
 //! use half::f16;
 //!
-//! let plan = Plan::new(&"bm = 64, bn = 32, bk = 32".parse::<KernelSpec>()?, &Arch::SM_90A)?;
+//! let plan = Plan::new(&"bm = 64, bn = 32, bk = 32".parse::<KernelSpec>()?)?;
 //! let ptx = plan.ptx();
 //! let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?;
 //!
@@ -21,15 +21,15 @@
 
 use std::borrow::Cow;
 
-use bsr_codegen::{LaunchShape, Plan, Problem, TensorMap};
+use bsr_codegen::{Argument, LaunchShape, Operand, Plan, Problem, TensorMap, Walk};
 use bsr_simulator::{
     BufferId, GlobalMemory, Launch, LaunchError, Module, Param, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
 };
-pub use bsr_simulator::{Cost, Finding, FindingKind, Options, ParseError, Report, Schedule, Side};
+pub use bsr_simulator::{Cost, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side};
 
 use crate::kernel::{KernelError, fit};
-use crate::schedule::WorkPlan;
-use crate::{Bsr, Dense, Dtype, Element, Structure};
+use crate::schedule::WorkLists;
+use crate::{Bsr, Dense, Dtype, Element, Layout, Scales, Structure};
 
 /// Clusters that share the work unless [`Simulated::with_clusters`] says otherwise.
 pub const DEFAULT_CLUSTERS: u32 = 4;
@@ -80,49 +80,123 @@ impl Simulated {
         &self.plan
     }
 
-    /// Multiplies C = A * B as [`Launcher::launch`](crate::Launcher::launch) does on a GPU, into a C full of NaN:
-    /// what the kernel does not write stays NaN. An empty C is nothing to launch, and the report is empty.
+    /// Multiplies C = A * B as [`Launcher::launch`](crate::Launcher::launch) does on a GPU, into a C full of
+    /// [`Element::POISON`]: what the kernel does not write stays so, padding between the lines included. A kernel that
+    /// adds to C finds zeros in it, as there. An empty C is nothing to launch, and the report is empty.
     ///
     /// # Errors
-    /// [`SimulatedError::Kernel`] for blocks, shapes, element types or layouts that do not fit the kernel;
-    /// [`SimulatedError::Launch`] for PTX that is not the plan's kernel.
+    /// [`SimulatedError::Kernel`] for blocks, shapes, element types or layouts that do not fit the kernel, or a kernel
+    /// that scales; [`SimulatedError::Launch`] for PTX that is not the plan's kernel.
     pub fn multiply<A: Element, B: Element, C: Element>(
         &self,
         a: &Bsr<A>,
         b: &Dense<B>,
         options: &Options,
     ) -> Result<(Dense<C>, Report), SimulatedError> {
+        self.multiply_scaled(a, b, &Scales::NONE, options)
+    }
+
+    /// As [`Simulated::multiply`], with the scales of a kernel that was compiled with a `scale`.
+    ///
+    /// # Errors
+    /// As [`Simulated::multiply`]; [`KernelError::Scales`] for scales of another kind than the kernel's, and
+    /// [`KernelError::ScaleCount`] for another number of them than the operands have places for.
+    pub fn multiply_scaled<A: Element, B: Element, C: Element>(
+        &self,
+        a: &Bsr<A>,
+        b: &Dense<B>,
+        scales: &Scales,
+        options: &Options,
+    ) -> Result<(Dense<C>, Report), SimulatedError> {
         let layout = self.plan.spec().c_layout;
-        let mut c = Dense::filled(a.rows(), b.cols(), layout, C::from_f64(f64::NAN));
         let right = fit::Operand { dtype: B::DTYPE, layout: b.layout(), rows: b.rows(), cols: b.cols() };
-        let product = fit::Operand { dtype: C::DTYPE, layout, rows: c.rows(), cols: c.cols() };
+        let product = fit::Operand { dtype: C::DTYPE, layout, rows: a.rows(), cols: b.cols() };
         fit::operands(&self.plan, (A::DTYPE, a.structure()), &right, &product)?;
+        let counts = [scales.a().len(), scales.b().len()];
+        fit::scales(&self.plan, a.structure(), b.cols(), scales.kind(), counts)?;
+        let mut c = Dense::filled(a.rows(), b.cols(), layout, C::POISON);
         if c.rows() == 0 || c.cols() == 0 {
             return Ok((c, Report::default()));
         }
         let b = padded(b);
-        let work = WorkPlan::new(&self.plan, a.structure(), b.cols(), self.clusters);
-        let shape = self.plan.launch(&problem(a.structure(), &b, &c), work.clusters());
+        let work = WorkLists::new(&self.plan, a.structure(), b.cols(), self.clusters);
+        if self.plan.walk() == Walk::Blocks {
+            set_to_zero(&mut c);
+            if work.is_empty() {
+                return Ok((c, Report::default()));
+            }
+        }
+        let shape = self.plan.launch(&problem(a.structure(), &b, &c), work.grid);
 
         let mut memory = GlobalMemory::new();
-        let id_c = memory.upload(C::to_bytes(c.data()), ALIGN);
+        let mut uploads = Uploads { memory: &mut memory, columns: a.col_idx(), work: &work, operands: vec![] };
+        uploads.operand(Operand::C, C::to_bytes(c.data()));
         // Without stored blocks nothing is read: any valid address serves as A and B.
-        let bases = if a.nnzb() == 0 {
-            [id_c; 3]
-        } else {
-            let id_a = memory.upload(A::to_bytes(a.values()), ALIGN);
-            [id_a, memory.upload(B::to_bytes(b.data()), ALIGN), id_c]
-        };
-        let columns: Vec<u32> = a.col_idx().iter().map(|column| column.cast_unsigned()).collect();
-        let words = [columns, work.heads(a.structure()), work.words()];
-        let mut params: Vec<Param> =
-            shape.maps.iter().zip(bases).map(|(map, base)| Param::TensorMap(describe(map, base))).collect();
-        params.extend(words.map(|words| Param::Buffer(upload(&mut memory, &words))));
+        if a.nnzb() > 0 {
+            uploads.operand(Operand::A, A::to_bytes(a.values()));
+            uploads.operand(Operand::B, B::to_bytes(b.data()));
+        }
+        uploads.operand(Operand::ScaleA, f32::to_bytes(scales.a()));
+        uploads.operand(Operand::ScaleB, f32::to_bytes(scales.b()));
+        let params = uploads.params(&shape);
+        let id_c = uploads.buffer(Operand::C);
 
         let report = simulate(&self.module, &self.entry, &launch(&shape, params), &mut memory, options)?;
         c.data_mut().copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
         Ok((c, report))
     }
+}
+
+/// What a launch reads and writes, in the simulator's memory.
+struct Uploads<'m> {
+    memory: &'m mut GlobalMemory,
+    columns: &'m [i32],
+    work: &'m WorkLists,
+    /// The operands there are; C is the first.
+    operands: Vec<(Operand, BufferId)>,
+}
+
+impl Uploads<'_> {
+    fn operand(&mut self, operand: Operand, bytes: Vec<u8>) {
+        let id = self.bytes(bytes);
+        self.operands.push((operand, id));
+    }
+
+    /// The buffer of an operand; that of C where there is none.
+    fn buffer(&self, operand: Operand) -> BufferId {
+        let found = self.operands.iter().find(|(there, _)| *there == operand);
+        found.unwrap_or(&self.operands[0]).1
+    }
+
+    fn params(&mut self, shape: &LaunchShape) -> Vec<Param> {
+        let param = |argument: &Argument| match argument {
+            Argument::Map(map) => Param::TensorMap(describe(map, self.buffer(map.operand))),
+            Argument::Pointer(operand) => Param::Buffer(self.buffer(*operand)),
+            Argument::ColIdx => Param::Buffer(self.words(self.columns.iter().map(|column| column.cast_unsigned()))),
+            Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
+            Argument::Work => Param::Buffer(self.words(self.work.items.iter().copied())),
+            Argument::Number(number) => Param::U32(*number),
+        };
+        shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect()
+    }
+
+    fn words(&mut self, words: impl Iterator<Item = u32>) -> BufferId {
+        self.bytes(words.flat_map(u32::to_le_bytes).collect())
+    }
+
+    /// A buffer of some bytes even without content, so that it has an address.
+    fn bytes(&mut self, bytes: Vec<u8>) -> BufferId {
+        match bytes.is_empty() {
+            true => self.memory.alloc(16, ALIGN),
+            false => self.memory.upload(bytes, ALIGN),
+        }
+    }
+}
+
+/// Sets the elements to zero, and nothing between the lines.
+fn set_to_zero<T: Element>(c: &mut Dense<T>) {
+    let (ld, line) = (c.ld(), if c.layout() == Layout::RowMajor { c.cols() } else { c.rows() });
+    c.data_mut().chunks_mut(ld).for_each(|whole| whole[..line].fill(T::ZERO));
 }
 
 /// A matrix whose lines start on 16-byte boundaries, as tensor copies want them.
@@ -145,8 +219,9 @@ fn problem<B: Element, C: Element>(a: &Structure, b: &Dense<B>, c: &Dense<C>) ->
 }
 
 fn launch(shape: &LaunchShape, params: Vec<Param>) -> Launch {
+    let [x, y] = shape.grid;
     Launch {
-        grid: [shape.grid, 1, 1],
+        grid: [x, y, 1],
         cluster: [shape.cluster, 1, 1],
         block: [shape.block, 1, 1],
         shared_bytes: shape.shared_bytes,
@@ -154,25 +229,23 @@ fn launch(shape: &LaunchShape, params: Vec<Param>) -> Launch {
     }
 }
 
-/// A buffer of 32-bit words; of some bytes even without words, so that it has an address.
-fn upload(memory: &mut GlobalMemory, words: &[u32]) -> BufferId {
-    match words {
-        [] => memory.alloc(16, ALIGN),
-        words => memory.upload(words.iter().flat_map(|word| word.to_le_bytes()).collect(), ALIGN),
-    }
-}
-
 fn describe(map: &TensorMap, buffer: BufferId) -> TensorMapDesc {
-    let element = match map.dtype {
-        Dtype::F16 => TensorElement::F16,
-        Dtype::BF16 => TensorElement::Bf16,
-        Dtype::F32 => TensorElement::F32,
-    };
-    let swizzle = match map.swizzle_bytes {
-        32 => Swizzle::B32,
-        64 => Swizzle::B64,
-        128 => Swizzle::B128,
-        _ => Swizzle::None,
-    };
-    TensorMapDesc::matrix(buffer, element, map.dims, map.row_stride_bytes, map.box_dims, swizzle)
+    let rank = map.rank as usize;
+    TensorMapDesc {
+        buffer,
+        offset: map.offset_bytes,
+        element: match map.dtype {
+            Dtype::F16 => TensorElement::F16,
+            Dtype::BF16 => TensorElement::Bf16,
+            Dtype::F32 => TensorElement::F32,
+            Dtype::I32 => TensorElement::B32,
+            Dtype::E4M3 | Dtype::E5M2 | Dtype::I8 => TensorElement::B8,
+        },
+        dims: map.dims[..rank].to_vec(),
+        strides: map.strides_bytes[..rank - 1].to_vec(),
+        box_dims: map.box_dims[..rank].to_vec(),
+        element_strides: vec![1; rank],
+        swizzle: Swizzle::from_span(map.swizzle_bytes).unwrap_or(Swizzle::None),
+        fill_nan: false,
+    }
 }

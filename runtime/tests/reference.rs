@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use bsr_runtime::reference::{self, Comparison, ReferenceError, relative_error};
-use bsr_runtime::{Bsr, Dense, Element, Layout, Pattern};
+use bsr_runtime::{Bsr, Dense, Element, Layout, Pattern, Scale, Scales, e4m3, e5m2};
 use half::{bf16, f16};
 
 /// Three loops over all elements, those of blocks that are not stored left out.
@@ -48,6 +48,92 @@ fn products_of_all_types_are_those_of_three_loops() {
     agrees_with_plain::<bf16, bf16>();
     agrees_with_plain::<f32, f32>();
     agrees_with_plain::<f16, f32>();
+    agrees_with_plain::<e4m3, e4m3>();
+    agrees_with_plain::<e4m3, e5m2>();
+    agrees_with_plain::<e5m2, e4m3>();
+    agrees_with_plain::<e5m2, e5m2>();
+    agrees_with_plain::<i8, i8>();
+}
+
+#[test]
+fn integer_products_are_exact() {
+    let a = Bsr::<i8>::generate(Pattern::Random(0.5), 33, 700, (8, 32), 1).unwrap();
+    let b = Dense::<i8>::normal(700, 41, Layout::ColMajor, 2);
+    let dense_a = a.to_dense(Layout::RowMajor);
+    let want = (0..33 * 41).map(|at| {
+        let product = |k| i64::from(dense_a.get(at / 41, k).unwrap()) * i64::from(b.get(k, at % 41).unwrap());
+        (0..700).map(product).sum::<i64>()
+    });
+    let want: Vec<f64> = want.map(|sum| sum as f64).collect();
+    assert_eq!(reference::multiply(&a, &b).unwrap(), want);
+    // One off in a million is a wrong result.
+    let mut got = Dense::from_fn(33, 41, Layout::RowMajor, |row, col| want[row * 41 + col] as i32);
+    let tolerance = reference::tolerance(bsr_runtime::Dtype::I8, bsr_runtime::Dtype::I32, 700, None);
+    assert!(Comparison::of_dense(&got, &want).unwrap().passes(tolerance));
+    got.data_mut()[100] += 1;
+    assert!(!Comparison::of_dense(&got, &want).unwrap().passes(tolerance));
+}
+
+/// The scaled product by its definition, element by element.
+fn plain_scaled<A: Element, B: Element>(a: &Bsr<A>, b: &Dense<B>, scales: &Scales) -> Vec<f64> {
+    let ((bm, bk), n) = (a.block(), b.cols());
+    let (of_a, of_b) = (|at: usize| f64::from(scales.a()[at]), |at: usize| f64::from(scales.b()[at]));
+    let mut c = vec![0.0; a.rows() * n];
+    for (i, j) in (0..a.rows()).flat_map(|i| (0..n).map(move |j| (i, j))) {
+        for block in a.blocks_of(i / bm) {
+            let column = a.col_idx()[block] as usize;
+            let mut part = 0.0;
+            for k in (column * bk..(column + 1) * bk).take_while(|&k| k < a.cols()) {
+                let at = block * bm * bk + (i % bm) * bk + k % bk;
+                part += a.values()[at].to_f64() * b.get(k, j).unwrap().to_f64();
+            }
+            c[i * n + j] += part
+                * match scales.kind() {
+                    Scale::Unscaled => 1.0,
+                    Scale::Tensor => of_a(0) * of_b(0),
+                    Scale::RowCol => of_a(i) * of_b(j),
+                    Scale::Block => of_a(block) * of_b(column * n.div_ceil(128) + j / 128),
+                };
+        }
+    }
+    c
+}
+
+#[test]
+fn scales_multiply_the_sums_they_belong_to() {
+    for (m, n, k, block) in [(70, 300, 90, (16, 32)), (33, 1, 300, (64, 112)), (40, 129, 200, (8, 200))] {
+        let a = Bsr::<e4m3>::generate(Pattern::Random(0.5), m, k, block, 1).unwrap();
+        for kind in [Scale::Unscaled, Scale::Tensor, Scale::RowCol, Scale::Block] {
+            let scales = Scales::random(kind, a.structure(), n, 3);
+            for layout in [Layout::RowMajor, Layout::ColMajor] {
+                let b = Dense::<e5m2>::normal(k, n, layout, 2);
+                let got = reference::multiply_scaled(&a, &b, &scales).unwrap();
+                let error = relative_error(&got, &plain_scaled(&a, &b, &scales));
+                assert!(error < 1e-14, "{m} x {n} x {k}, {kind}, {layout}: {error}");
+                let rows = [m - 1, 0, m / 2];
+                let expected: Vec<f64> = rows.iter().flat_map(|&r| got[r * n..][..n].to_vec()).collect();
+                assert_eq!(reference::multiply_rows_scaled(&a, &b, &scales, &rows).unwrap(), expected);
+            }
+        }
+        let (b, too_few) =
+            (Dense::<e5m2>::zeros(k, n, Layout::RowMajor), Scales::row_col(vec![1.0; m], vec![]).unwrap());
+        let refused = reference::multiply_scaled(&a, &b, &too_few).unwrap_err();
+        assert!(matches!(refused, ReferenceError::Scales(_)), "{refused}");
+    }
+}
+
+#[test]
+fn a_saturating_result_is_asked_for_what_it_can_hold() {
+    let want = [1e6, -449.0, 3.0, 448.0];
+    let got = Dense::from_fn(2, 2, Layout::RowMajor, |r, c| <e4m3 as Element>::from_f64(want[r * 2 + c]));
+    assert_eq!(Comparison::of_dense(&got, &want).unwrap().relative, 0.0);
+    let wrong = Dense::filled(2, 2, Layout::RowMajor, e4m3::MAX);
+    let compared = Comparison::of_dense(&wrong, &want).unwrap();
+    assert_eq!((compared.worst, compared.want), (Some((0, 1)), -448.0));
+    assert!(!Comparison::of_dense(&got, &[1e6, -449.0, f64::NAN, 448.0]).unwrap().passes(1.0));
+    // f16 does not saturate: what it cannot hold is infinite, and no result.
+    let half = Dense::from_fn(2, 2, Layout::RowMajor, |r, c| <f16 as Element>::from_f64(want[r * 2 + c]));
+    assert_eq!(Comparison::of_dense(&half, &want).unwrap().not_finite, 1);
 }
 
 #[test]

@@ -2,16 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bsr_codegen::{Arch, Plan};
-use bsr_runtime::reference::{Comparison, multiply};
+use bsr_codegen::Plan;
+use bsr_runtime::reference::{Comparison, multiply, multiply_scaled};
 use bsr_runtime::simulated::{Options, Schedule, Simulated, SimulatedError};
-use bsr_runtime::{Bsr, Dense, Element, KernelError, Layout, Pattern, Structure};
+use bsr_runtime::{Bsr, Dense, Dtype, Element, KernelError, Layout, Pattern, Scale, Scales, Structure, e4m3};
 use half::{bf16, f16};
 
 const SMALL: &str = "bm = 64, bn = 32, bk = 32";
 
 fn simulated(spec: &str) -> Simulated {
-    let plan = Plan::new(&spec.parse().unwrap(), &Arch::SM_90A).unwrap();
+    let plan = Plan::new(&spec.parse().unwrap()).unwrap();
     let ptx = plan.ptx();
     Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap()
 }
@@ -70,8 +70,66 @@ fn lines_of_b_that_do_not_start_on_16_bytes_are_copied() {
 }
 
 #[test]
+fn scales_go_with_the_kernel_and_the_problem() {
+    let structure = Pattern::TopK(2).structure(100, 96, (64, 32), 4).unwrap();
+    let a = Bsr::<e4m3>::normal(structure.clone(), 4);
+    let b = Dense::<e4m3>::normal(96, 40, Layout::ColMajor, 4);
+    let fp8 = format!("{SMALL}, dtype = e4m3, out = f32");
+    let options = Options::default();
+    let refused = |kernel: &Simulated, scales: &Scales| {
+        let error = kernel.multiply_scaled::<e4m3, e4m3, f32>(&a, &b, scales, &options).unwrap_err();
+        match error {
+            SimulatedError::Kernel(error) => error,
+            other => panic!("{other}"),
+        }
+    };
+    let unscaled = simulated(&fp8);
+    let tensor = Scales::tensor(0.5, 3.0).unwrap();
+    let error = refused(&unscaled, &tensor);
+    assert!(matches!(error, KernelError::Scales { found: Scale::Tensor, expected: Scale::Unscaled }), "{error:?}");
+    for scale in [Scale::Tensor, Scale::RowCol, Scale::Block] {
+        let kernel = simulated(&format!("{fp8}, scale = {scale}"));
+        let error = refused(&kernel, &Scales::NONE);
+        assert!(matches!(error, KernelError::Scales { found: Scale::Unscaled, .. }), "{error:?}");
+        let scales = Scales::random(scale, &structure, 40, 5);
+        let (c, report) = kernel.multiply_scaled::<e4m3, e4m3, f32>(&a, &b, &scales, &options).unwrap();
+        assert!(report.is_clean(), "{:?}", report.findings);
+        let comparison = Comparison::of_dense(&c, &multiply_scaled(&a, &b, &scales).unwrap()).unwrap();
+        assert!(comparison.passes(1e-5), "{scale}: {comparison}");
+    }
+    let error =
+        refused(&simulated(&format!("{fp8}, scale = row_col")), &Scales::row_col(vec![1.0; 100], vec![]).unwrap());
+    assert!(matches!(error, KernelError::ScaleCount(_)), "{error:?}");
+    let row_major = b.to_layout(Layout::RowMajor);
+    let error = unscaled.multiply::<e4m3, e4m3, f32>(&a, &row_major, &options).unwrap_err();
+    assert!(matches!(error, SimulatedError::Kernel(KernelError::AlongK { dtype: Dtype::E4M3 })), "{error:?}");
+}
+
+#[test]
+fn a_kernel_that_adds_to_c_finds_zeros_and_leaves_the_padding_alone() {
+    let kernel = simulated("bm = 64, bn = 32, bk = 32, mma = scalar, dtype = f32, accumulate = atomic");
+    let a = Bsr::<f32>::generate(Pattern::Random(0.5), 100, 90, (64, 32), 6).unwrap();
+    let b = Dense::normal(90, 41, Layout::RowMajor, 6);
+    assert_right::<f32, f32>(&kernel, &a, &b, 1e-5);
+    let (c, _) = kernel.multiply::<f32, f32, f32>(&a, &b, &Options::default()).unwrap();
+    assert!(c.data().chunks(c.ld()).all(|line| line[41..].iter().all(|x| x.is_nan())));
+
+    // Without blocks nothing is launched, and C is zero.
+    let empty = Bsr::<f32>::normal(Structure::empty(100, 90, (64, 32)).unwrap(), 0);
+    let (c, report) = kernel.multiply::<f32, f32, f32>(&empty, &b, &Options::default()).unwrap();
+    assert_eq!(report.cost.steps, 0);
+    assert!(c.to_f64().iter().all(|x| *x == 0.0));
+
+    // More column tiles than a grid has in y, of one row and one column of A.
+    let narrow = Bsr::<f32>::generate(Pattern::Random(1.0), 1, 1, (64, 32), 0).unwrap();
+    let wide = Dense::zeros(1, 65_536 * 32, Layout::RowMajor);
+    let error = kernel.multiply::<f32, f32, f32>(&narrow, &wide, &Options::default()).unwrap_err();
+    assert!(matches!(error, SimulatedError::Kernel(KernelError::Grid { limit: 65_535, .. })), "{error}");
+}
+
+#[test]
 fn what_is_not_the_plans_ptx_is_refused() {
-    let plan = Plan::new(&SMALL.parse().unwrap(), &Arch::SM_90A).unwrap();
+    let plan = Plan::new(&SMALL.parse().unwrap()).unwrap();
     let ptx = plan.ptx();
     let broken = ptx.text().replacen("wgmma.fence.sync.aligned;", "wgmma.fence.sinc.aligned;", 1);
     let line = 1 + broken.lines().position(|line| line.contains("sinc")).unwrap() as u32;
@@ -88,7 +146,7 @@ fn what_is_not_the_plans_ptx_is_refused() {
 
 #[test]
 fn a_missing_wait_is_found_and_the_run_can_be_replayed() {
-    let plan = Plan::new(&SMALL.parse().unwrap(), &Arch::SM_90A).unwrap();
+    let plan = Plan::new(&SMALL.parse().unwrap()).unwrap();
     let ptx = plan.ptx();
     let text: Vec<&str> = ptx.text().lines().filter(|line| !line.contains("wgmma.wait_group")).collect();
     let kernel = Simulated::new(&plan, &text.join("\n"), ptx.entry()).unwrap();

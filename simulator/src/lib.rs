@@ -1,4 +1,4 @@
-//! Runs Hopper PTX text on the CPU and checks its asynchronous protocol.
+//! Runs PTX text for `sm_70` to `sm_90a` on the CPU and checks its asynchronous protocol.
 //!
 //! [`parse`] turns PTX text into a [`Module`]; [`simulate`] executes one launch of a kernel on [`GlobalMemory`] and
 //! gives a [`Report`]: everything that is wrong, and what the run cost. The crate knows PTX and the ISA only.
@@ -35,26 +35,35 @@
 //!   them.
 //! * **Asynchronous work** (copies, the tensor core) is queued when it is issued and done when the [`Schedule`] says:
 //!   at once, as late as possible, or in an order drawn from the seed. Loads may arrive in parts.
-//! * **Happens-before** is kept with vector clocks: every thread and every asynchronous operation has a component.
-//!   Each byte of shared memory knows who wrote it last and who has read it since; two accesses that conflict and
-//!   are not ordered are a [`FindingKind::Race`], even if the result came out right. The clocks also carry which
-//!   writes a `fence.proxy.async` has made visible to the asynchronous proxy.
+//! * **Happens-before** is kept with vector clocks: every thread has a component, its `cp.async` have one, and so has
+//!   every other asynchronous operation. Each byte of shared memory knows who wrote it last and who has read it since;
+//!   two accesses that conflict and are not ordered are a [`FindingKind::Race`], even if the result came out right. The
+//!   clocks also carry which writes a `fence.proxy.async` has made visible to the asynchronous proxy.
 //! * **Clusters** run in parallel on private copies of what they write; two clusters that touch the same bytes, one
-//!   of them writing, are reported. A kernel that uses global atomics has its clusters run one after another.
+//!   of them writing, are reported. A kernel that uses global atomics has its clusters run one after another. Without
+//!   clusters every block is one by itself.
+//! * **Targets**: an instruction that the module's `.target` or `.version` does not have is refused when the text is
+//!   read, and a launch keeps to the shared memory of the target's device and to clusters from `sm_90` on.
 //!
 //! # Numeric model
 //!
-//! Products of 16-bit and 8-bit floats are exact; `wgmma` and `mma` add them to the accumulator in single precision
-//! in the order of k, rounding to nearest each time. The tensor core adds the products of one instruction in an order
-//! and with a rounding of its own: results differ in the last bits of single precision (relative Frobenius distance
-//! at most 1.8e-7 over 130 layouts on an H200, see `AGREEMENT.md`), and agree after rounding to 16 bits but for ties.
+//! Products of 16-bit and 8-bit floats are exact; `wgmma`, `mma` and `wmma` add them to the accumulator in single
+//! precision in the order of k, rounding to nearest each time; a 16-bit accumulator is rounded once an instruction. The
+//! tensor core adds the products of one instruction in an order and with a rounding of its own: results differ in the
+//! last bits of single precision (relative Frobenius distance at most 1.8e-7 over 130 layouts on an H200, see
+//! `AGREEMENT.md`), and agree after rounding to 16 bits but for ties.
 //!
-//! The FP8 tensor core keeps fewer bits: [`Fp8Accumulate::Reduced`] models that, single precision is the default.
+//! Products of integers are exact and summed in 32 bits, which wrap, or stop at their ends under `.satfinite`.
+//!
+//! `wgmma` of FP8 keeps fewer bits: [`Fp8Accumulate::Reduced`] models that, single precision is the default. `mma` of
+//! FP8 is summed in single precision always.
 //!
 //! # Limits
 //!
 //! Default scopes (`.cta`) on mbarrier operations order accesses in the whole cluster, as hardware does. Function
-//! calls, local memory, textures and module-scope `.global` variables are not modelled and refused.
+//! calls, local memory, textures and module-scope `.global` variables are not modelled and refused; so are `wmma` of
+//! integers and `mma` of shapes other than the table's. Conflicts of shared-memory banks and latencies of loads are
+//! not in the cost model.
 //!
 //! # Instructions
 //!

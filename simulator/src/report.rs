@@ -14,7 +14,7 @@ use crate::trace;
 pub struct Cost {
     /// Warp instructions executed.
     pub steps: u64,
-    /// Floating-point operations of the tensor core.
+    /// Multiplications and additions: the tensor core's, and those of `fma`.
     pub flops: u64,
     /// Cycles the tensor cores were busy, over all blocks.
     pub tensor_cycles: u64,

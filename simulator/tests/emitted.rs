@@ -4,7 +4,7 @@
 #[path = "common/emitted.rs"]
 mod emitted;
 
-use bsr_codegen::{Arch, KernelSpec, Plan};
+use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::Pattern;
 use bsr_simulator::{Options, Schedule};
 use emitted::{Blocks, Case, assert_right, plan, run_own};
@@ -138,7 +138,7 @@ proptest! {
             }
         }
         let Ok(spec) = text.parse::<KernelSpec>() else { return Ok(()) };
-        let Ok(plan) = Plan::new(&spec, &Arch::SM_90A) else { return Ok(()) };
+        let Ok(plan) = Plan::new(&spec) else { return Ok(()) };
         let (m, k) = (rows * bm as usize - short, (cols * bk as usize).saturating_sub(short / 4).max(1));
         let case = Case::new(m, n, k, Pattern::Random(density));
         let done = run_own(&plan, &case, &Options { seed, ..Options::default() });

@@ -6,7 +6,7 @@ use bsr_simulator::{FindingKind, GlobalMemory, Launch, Options, Param, Report, S
 /// Runs `body` with `%rd0` = the buffer, `%r0` = the thread, `%rd1` = the thread's word of it; gives the words after.
 fn run_with(threads: u32, words: &[u32], body: &str, options: &Options) -> (Report, Vec<u32>) {
     let text = format!(
-        ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n\
+        ".version 8.7\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n\
          .visible .entry k(.param .u64 data)\n.maxntid 1024, 1, 1\n{{\n\
          .reg .b16 %h<8>;\n.reg .b32 %r<32>;\n.reg .b64 %rd<16>;\n.reg .f32 %f<16>;\n.reg .pred %p<8>;\n\
          ld.param.u64 %rd0, [data];\ncvta.to.global.u64 %rd0, %rd0;\nmov.u32 %r0, %tid.x;\nmad.wide.u32 %rd1, %r0, 4, %rd0;\n\
@@ -167,6 +167,9 @@ fn bulk_copies_there_and_back() {
         assert!(report.is_clean(), "{}", report.findings[0]);
         assert_eq!((out[32], out[33], out[63]), (105, 6, 36));
     }
+    let add = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd0 + 128]";
+    let out = run(32, &words, &body.replace("cp.async.bulk.global.shared::cta.bulk_group [%rd0 + 128]", add));
+    assert_eq!((out[32], out[33], out[63]), (37 + 105, 38 + 6, 68 + 36));
     finds(32, &body.replace("fence.proxy.async.shared::cta;", ""), FindingKind::MissingProxyFence);
     finds(32, &body.replace("fence.proxy.async;\n", ""), FindingKind::MissingInitFence);
     finds(32, &body.replace("cp.async.bulk.wait_group 0;", ""), FindingKind::ExitInFlight);

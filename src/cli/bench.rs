@@ -1,6 +1,5 @@
 //! `bsr bench SPEC..`: kernels and the dense library in turn, on equal work, from a cold cache.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -60,6 +59,10 @@ struct TimingArgs {
     /// Seconds after which to stop, but not before 20 rounds.
     #[arg(long, value_parser = seconds, default_value = "10", value_name = "SECONDS", conflicts_with = "repeats")]
     time_limit: Duration,
+    /// Have the dense library add FP8 products up in f32 registers, as accumulate = promoted does. [default: as fast as
+    /// it can, whatever the kernel does]
+    #[arg(long)]
+    precise_dense: bool,
 }
 
 impl TimingArgs {
@@ -84,9 +87,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = plan_all(&args.specs)?;
     let problem = Problem::new(&args.problem, Defaults::GPU)?;
-    let blocks: BTreeSet<_> = planned.iter().map(Planned::block).collect();
-    let facts: Vec<Facts> = blocks.into_iter().map(|block| problem.facts(block)).collect::<Result<_, _>>()?;
-    let device = args.device.gpu(bsr::Arch::SM_90A.target)?;
+    let mut facts: Vec<Facts> =
+        planned.iter().map(|planned| problem.facts(planned.spec())).collect::<Result<_, _>>()?;
+    facts.sort_by_key(Facts::key);
+    facts.dedup_by_key(|facts| facts.key());
+    let device = args.device.gpu_for(planned.iter().map(|planned| planned.plan.arch().target))?;
 
     let progress = Progress::new();
     let mut cases = checked(planned, &problem, &device, &args.check, &progress)?;
@@ -94,7 +99,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if cases.is_empty() {
         return Ok(Exit::Wrong);
     }
-    let mut dense = Dense::new(&device, problem.seed);
+    let mut dense = Dense::new(&device, problem.seed, args.timing.precise_dense);
     for case in &cases {
         progress.step("tuning the dense library");
         dense.add(&case.work, case.planned.spec())?;
@@ -165,7 +170,7 @@ fn checked(
 /// The verdict, if it is a good one; otherwise says what is wrong.
 fn right(case: &Case, verdict: Verdict, check: &CheckArgs) -> Option<Verdict> {
     let kernel = format!("{} ({})", case.planned.ptx.entry(), case.planned.spec());
-    match verdict.judge(&kernel, check.tolerance(case.work.out)) {
+    match verdict.judge(&kernel, check.tolerance(case.planned.spec(), case.longest)) {
         Ok(()) => Some(verdict),
         Err(failure) => {
             failure.report();
@@ -223,9 +228,12 @@ mod tests {
     #[test]
     fn a_number_of_rounds_is_exact() {
         let ten = Duration::from_secs(10);
-        let exact = TimingArgs { repeats: Some(7), time_limit: ten }.options();
+        let exact = TimingArgs { repeats: Some(7), time_limit: ten, precise_dense: false }.options();
         assert_eq!((exact.min_repeats, exact.max_repeats), (7, 7));
-        assert_eq!(TimingArgs { repeats: None, time_limit: ten }.options(), InterleaveOptions::default());
+        assert_eq!(
+            TimingArgs { repeats: None, time_limit: ten, precise_dense: false }.options(),
+            InterleaveOptions::default()
+        );
     }
 
     #[test]

@@ -17,13 +17,15 @@ pub(super) struct Case {
     pub(super) planned: Planned,
     pub(super) work: Work,
     pub(super) rows: Rows,
+    /// The most products that an element of C sums.
+    pub(super) longest: usize,
     device: Device,
     product: Box<dyn Product>,
 }
 
 /// A multiplication whose element types are known to itself alone.
 trait Product {
-    /// Fills C with NaN.
+    /// Fills C with NaN, or with a number that no sum is.
     fn poison(&mut self) -> Result<(), GpuError>;
     /// Enqueues C = A * B.
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError>;
@@ -41,7 +43,7 @@ impl Case {
         with_types(&spec, Build { planned, operands })
     }
 
-    /// Multiplies into a C full of NaN and compares.
+    /// Multiplies into a poisoned C and compares.
     ///
     /// # Errors
     /// Those of the device. A wrong result is a verdict, no error.
@@ -53,7 +55,7 @@ impl Case {
         self.product.verdict()
     }
 
-    /// Fills C with NaN, so that [`Case::verdict`] judges what is launched from now on.
+    /// Poisons C, so that [`Case::verdict`] judges what is launched from now on.
     pub(super) fn poison(&mut self) -> Result<(), Failure> {
         Ok(self.product.poison()?)
     }
@@ -78,13 +80,13 @@ struct Build<'b, 'r> {
 impl Typed for Build<'_, '_> {
     type Output = Case;
 
-    fn run<T: Number, C: Number>(self) -> Result<Case, Failure> {
+    fn run<A: Number, B: Number, C: Number>(self) -> Result<Case, Failure> {
         let Self { planned, operands } = self;
         let (device, spec) = (operands.device(), *planned.spec());
         operands.progress().step(format!("compiling {}", planned.ptx.entry()));
         let launcher = Launcher::load(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?;
-        let left = operands.left::<T>(planned.block())?;
-        let right = operands.right::<T>(spec.b_layout)?;
+        let left = operands.left::<A, B>(&spec)?;
+        let right = operands.right::<B>(spec.b_layout)?;
         let problem = operands.problem();
         let c = DeviceDense::<C>::zeros(device, problem.m(), problem.n, spec.c_layout)?;
         let work = Work {
@@ -97,25 +99,30 @@ impl Typed for Build<'_, '_> {
             b: spec.b,
             out: spec.out,
         };
-        let rows = left.rows.clone();
-        Ok(Case { planned, work, rows, device: device.clone(), product: Box::new(On { launcher, left, right, c }) })
+        let (rows, longest) = (left.rows.clone(), left.longest);
+        let product = Box::new(On { launcher, left, right, c });
+        Ok(Case { planned, work, rows, longest, device: device.clone(), product })
     }
 }
 
-struct On<T: Number, C: Number> {
+struct On<A: Number, B: Number, C: Number> {
     launcher: Launcher,
-    left: Rc<Left<T>>,
-    right: Rc<DeviceDense<T>>,
+    left: Rc<Left<A>>,
+    right: Rc<DeviceDense<B>>,
     c: DeviceDense<C>,
 }
 
-impl<T: Number, C: Number> Product for On<T, C> {
+impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
     fn poison(&mut self) -> Result<(), GpuError> {
-        self.c.fill_bytes(0xFF)
+        self.c.fill_bytes(C::POISON_BYTE)
     }
 
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError> {
-        self.launcher.launch(stream, &self.left.a, &self.right, &mut self.c)
+        let Left { a, scales, .. } = &*self.left;
+        match scales {
+            None => self.launcher.launch(stream, a, &self.right, &mut self.c),
+            Some(scales) => self.launcher.launch_scaled(stream, a, &self.right, scales, &mut self.c),
+        }
     }
 
     fn verdict(&self) -> Result<Verdict, Failure> {

@@ -11,11 +11,12 @@ use bsr::{Bsr, Dense, Layout, Structure, reference};
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
 use super::line;
+use super::operands::scales;
 use super::progress::Progress;
 use super::simulate::{findings_in_full, findings_in_words, order, unreadable, wrong};
 use super::spec::{self, Planned};
 use super::trials::{Kind, Trial};
-use super::verdict::{Rows, Verdict, tolerance};
+use super::verdict::{Rows, Verdict, longest_sum};
 
 /// Clusters of a run: each walks several tiles, and there is another to disturb.
 const CLUSTERS: u32 = 2;
@@ -246,20 +247,22 @@ struct Checked {
 impl Typed for Check<'_> {
     type Output = Checked;
 
-    fn run<T: Number, C: Number>(self) -> Result<Checked, Failure> {
+    fn run<A: Number, B: Number, C: Number>(self) -> Result<Checked, Failure> {
         let (spec, structure): (_, &Structure) = (self.kernel.plan().spec(), &self.trial.structure);
-        let a = Bsr::<T>::normal(structure.clone(), self.trial.seed);
-        let b = Dense::<T>::normal(structure.cols(), self.trial.n, Layout::RowMajor, self.trial.seed);
+        let a = Bsr::<A>::normal(structure.clone(), self.trial.seed);
+        let b = Dense::<B>::normal(structure.cols(), self.trial.n, Layout::RowMajor, self.trial.seed);
+        let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
         let rows = Rows::all(structure.rows());
-        let want = reference::multiply_rows(&a, &b, &rows.list)?;
+        let want = reference::multiply_scaled(&a, &b, &scales)?;
+        let tolerance = reference::tolerance_of(spec, longest_sum(structure));
         let b = if spec.b_layout == Layout::RowMajor { b } else { b.to_layout(spec.b_layout) };
         let mut checked = Checked::default();
         for options in self.schedules {
-            let (c, report) = self.kernel.multiply::<T, T, C>(&a, &b, options)?;
+            let (c, report) = self.kernel.multiply_scaled::<A, B, C>(&a, &b, &scales, options)?;
             let verdict = Verdict::new(&c, &rows, &want)?;
             checked.runs += 1;
             checked.worst = checked.worst.max(verdict.comparison.relative);
-            let wrong = wrong(&verdict, &report, tolerance(spec.out));
+            let wrong = wrong(&verdict, &report, tolerance);
             if !report.is_clean() || wrong.is_some() {
                 checked.fault = Some(Fault {
                     options: options.clone(),

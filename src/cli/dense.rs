@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bsr::bench::{Candidate, DenseBaseline, InterleaveOptions, Timing, Work};
-use bsr::gpu::cublaslt::{CublasLt, DenseProblem};
+use bsr::gpu::cublaslt::{CublasLt, DenseProblem, types_in_words};
 use bsr::gpu::{Device, GpuError};
 use bsr::{KernelSpec, Layout};
 
@@ -14,6 +14,7 @@ use super::report::Report;
 pub(super) struct Dense<'d> {
     device: &'d Device,
     seed: u64,
+    precise: bool,
     library: Result<CublasLt, GpuError>,
     products: Vec<(DenseProblem, DenseBaseline)>,
     /// Why a product has no baseline.
@@ -21,11 +22,12 @@ pub(super) struct Dense<'d> {
 }
 
 impl<'d> Dense<'d> {
-    /// Loads the library. Where there is none, kernels are timed all the same.
-    pub(super) fn new(device: &'d Device, seed: u64) -> Self {
+    /// Loads the library. Where there is none, kernels are timed all the same. `precise`: FP8 is summed in f32
+    /// registers, and not in the tensor core.
+    pub(super) fn new(device: &'d Device, seed: u64, precise: bool) -> Self {
         let library = CublasLt::new(device);
         let notes = library.as_ref().err().map(|error| format!("without ratio: {error}")).into_iter().collect();
-        Self { device, seed, library, products: Vec::new(), notes }
+        Self { device, seed, precise, library, products: Vec::new(), notes }
     }
 
     /// Asks for the product of equal work, unless it is there; the library's algorithms are timed and the fastest
@@ -34,14 +36,25 @@ impl<'d> Dense<'d> {
     /// # Errors
     /// Those of the device.
     pub(super) fn add(&mut self, work: &Work, spec: &KernelSpec) -> Result<(), Failure> {
-        let Ok(library) = &self.library else { return Ok(()) };
-        let Some(problem) = problem(work, spec) else {
+        if self.library.is_err() {
+            return Ok(());
+        }
+        let Some(problem) = self.problem(work, spec) else {
             self.note("without ratio: no block is stored, so there is no equal work".to_owned());
             return Ok(());
         };
+        let types = [work.a, work.b, work.out];
+        if problem.types != types {
+            self.note(format!(
+                "cuBLASLt does not multiply {}: those kernels are held against {}",
+                types_in_words(&types),
+                types_in_words(&problem.types)
+            ));
+        }
         if self.products.iter().any(|(there, _)| *there == problem) {
             return Ok(());
         }
+        let Ok(library) = &self.library else { return Ok(()) };
         match DenseBaseline::new(library, &problem, self.seed) {
             Ok(mut baseline) => {
                 let opts = InterleaveOptions {
@@ -68,7 +81,7 @@ impl<'d> Dense<'d> {
 
     /// The number of the product of equal work.
     pub(super) fn equal(&self, work: &Work, spec: &KernelSpec) -> Option<usize> {
-        let problem = problem(work, spec)?;
+        let problem = self.problem(work, spec)?;
         self.products.iter().position(|(there, _)| *there == problem)
     }
 
@@ -93,6 +106,10 @@ impl<'d> Dense<'d> {
         self.notes.iter().for_each(|note| report.note(note.clone()));
     }
 
+    fn problem(&self, work: &Work, spec: &KernelSpec) -> Option<DenseProblem> {
+        problem(work, spec).map(|problem| if self.precise { problem.precise() } else { problem })
+    }
+
     fn note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -102,11 +119,18 @@ impl<'d> Dense<'d> {
 
 /// A product in the words of a spec: `dense, K = 1024, bf16, b_layout = col`.
 fn words(problem: &DenseProblem) -> String {
-    let mut words = format!("dense, K = {}, {}", problem.k, problem.input);
-    if problem.output != problem.input {
-        words.push_str(&format!(", out = {}", problem.output));
+    let [a, b, c] = problem.types;
+    let mut words = format!("dense, K = {}, {a}", problem.k);
+    if b != a {
+        words.push_str(&format!(" x {b}"));
     }
-    for (key, layout) in [("b_layout", problem.b), ("c_layout", problem.c)] {
+    if c != a {
+        words.push_str(&format!(", out = {c}"));
+    }
+    if a.is_fp8() {
+        words.push_str(&format!(", accumulate = {}", if problem.fast { "fast" } else { "promoted" }));
+    }
+    for (key, layout) in [("b_layout", problem.layouts[1]), ("c_layout", problem.layouts[2])] {
         if layout != Layout::RowMajor {
             words.push_str(&format!(", {key} = {layout}"));
         }
@@ -114,11 +138,12 @@ fn words(problem: &DenseProblem) -> String {
     words
 }
 
-/// The dense product of equal work, with the layouts of the kernel; A is row-major, as in a block.
+/// The dense product of equal work, with the layouts of the kernel, and its types or the nearest that the library has;
+/// A is row-major, as in a block. FP8 is summed as the library does it fastest, whatever the kernel does.
 fn problem(work: &Work, spec: &KernelSpec) -> Option<DenseProblem> {
     let k = work.equal_dense_k()?;
     let layouts = [Layout::RowMajor, spec.b_layout, spec.c_layout];
-    Some(DenseProblem::new((work.m, work.n, k), (work.a, work.out), layouts))
+    Some(DenseProblem::new((work.m, work.n, k), DenseProblem::nearest([work.a, work.b, work.out]), layouts))
 }
 
 #[cfg(test)]
@@ -141,7 +166,19 @@ mod tests {
         assert_eq!(words(&flagship), "dense, K = 1792, f16");
         let linear =
             equal("bm = 512, bn = 128, bk = 112, dtype = bf16, out = f32, b_layout = col, c_layout = col").unwrap();
-        assert_eq!((linear.ldb, linear.ldc), (1792, 8192));
+        assert_eq!(linear.ld[1..], [1792, 8192]);
         assert_eq!(words(&linear), "dense, K = 1792, bf16, out = f32, b_layout = col, c_layout = col");
+    }
+
+    #[test]
+    fn eight_bit_products_are_named_by_what_the_library_multiplies() {
+        let mixed = equal("bm = 512, bn = 128, bk = 128, a = e4m3, b = e5m2").unwrap();
+        assert_eq!(words(&mixed), "dense, K = 2048, e4m3 x e5m2, out = bf16, accumulate = fast, b_layout = col");
+        let precise = words(&mixed.precise());
+        assert_eq!(precise, "dense, K = 2048, e4m3 x e5m2, out = bf16, accumulate = promoted, b_layout = col");
+        let nearest = equal("bm = 512, bn = 128, bk = 128, dtype = e5m2, accumulate = promoted").unwrap();
+        assert_eq!(words(&nearest), "dense, K = 2048, e4m3, out = bf16, accumulate = fast, b_layout = col");
+        let integers = equal("bm = 512, bn = 128, bk = 128, dtype = i8, out = f16, scale = tensor").unwrap();
+        assert_eq!(words(&integers), "dense, K = 2048, i8, out = i32, b_layout = col");
     }
 }

@@ -60,11 +60,16 @@ impl DeviceChoice {
         }
     }
 
-    /// Opens a GPU that runs code for `target`: for `auto` the first.
+    /// Opens a GPU that runs code for `target`; as [`DeviceChoice::gpu_for`].
+    pub(super) fn gpu(self, target: &str) -> Result<Device, Failure> {
+        self.gpu_for([target])
+    }
+
+    /// Opens a GPU that runs code for all of these targets: for `auto` the first.
     ///
     /// # Errors
     /// No device: there is none, or it is of another architecture. Bad input: the simulator, which measures nothing.
-    pub(super) fn gpu(self, target: &str) -> Result<Device, Failure> {
+    pub(super) fn gpu_for<'t>(self, targets: impl IntoIterator<Item = &'t str>) -> Result<Device, Failure> {
         let ordinal = match self {
             Self::Auto => 0,
             Self::Gpu(ordinal) => ordinal,
@@ -77,7 +82,7 @@ impl DeviceChoice {
             }
         };
         let device = Device::open(ordinal)?;
-        device.check_target(target)?;
+        targets.into_iter().try_for_each(|target| device.check_target(target))?;
         Ok(device)
     }
 }

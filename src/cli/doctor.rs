@@ -4,13 +4,13 @@ use std::io::Write;
 
 use bsr::gpu::cublaslt::CublasLt;
 use bsr::gpu::{Device, GpuError};
-use bsr::{Arch, Launcher};
+use bsr::{Launcher, Mma};
 
 use super::exit::{Exit, Failure};
 use super::ptxas::Ptxas;
 use super::{line, spec};
 
-/// The kernel that is loaded to see whether the driver takes our PTX: the smallest there is.
+/// The kernel that is loaded to see whether a device runs those of an instruction: about the smallest there is.
 const SMALLEST: &str = "bm = 64, bn = 64, bk = 64";
 
 /// Tell what works on this machine: driver, GPUs, dense library, ptxas.
@@ -25,32 +25,45 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let mut remedies = Vec::new();
     line(out, "bsr", env!("CARGO_PKG_VERSION"))?;
     let gpu = gpus(out, &mut remedies)?;
-    let dense = dense_library(gpu.as_ref(), out, &mut remedies)?;
+    let dense = dense_library(gpu.as_ref().map(|usable| &usable.device), out, &mut remedies)?;
     let ptxas = ptxas(out, &mut remedies)?;
 
     writeln!(out)?;
-    let gpu = gpu.is_some();
     for (command, works) in [
         ("bsr plan", true),
         ("bsr emit", true),
         ("bsr emit --cubin", ptxas),
         ("bsr run, on the simulator", true),
         ("bsr check", true),
-        ("bsr run --device gpu", gpu),
-        ("bsr bench", gpu),
-        ("bsr bench, ratio to the dense library", gpu && dense),
     ] {
-        writeln!(out, "{}  {command}", if works { "works " } else { "cannot" })?;
+        tell(out, works, command)?;
     }
+    let any = gpu.as_ref().map(|usable| usable.runs.as_slice()).unwrap_or_default();
+    tell(out, !any.is_empty(), "bsr run --device gpu")?;
+    for mma in Mma::ALL {
+        tell(out, any.contains(&mma), &format!("bsr run --device gpu, mma = {mma}"))?;
+    }
+    tell(out, !any.is_empty(), "bsr bench")?;
+    tell(out, !any.is_empty() && dense, "bsr bench, ratio to the dense library")?;
     if !remedies.is_empty() {
         writeln!(out)?;
     }
     remedies.iter().try_for_each(|remedy| writeln!(out, "help: {remedy}"))?;
-    Ok(if args.require_gpu && !gpu { Exit::NoDevice } else { Exit::Done })
+    Ok(if args.require_gpu && gpu.is_none() { Exit::NoDevice } else { Exit::Done })
 }
 
-/// Lists the GPUs; the first that loads a kernel.
-fn gpus(out: &mut dyn Write, remedies: &mut Vec<String>) -> Result<Option<Device>, Failure> {
+fn tell(out: &mut dyn Write, works: bool, command: &str) -> Result<(), Failure> {
+    Ok(writeln!(out, "{}  {command}", if works { "works " } else { "cannot" })?)
+}
+
+/// A GPU, and the instructions whose kernels it runs.
+struct Usable {
+    device: Device,
+    runs: Vec<Mma>,
+}
+
+/// Lists the GPUs; the first that runs kernels of the most kinds.
+fn gpus(out: &mut dyn Write, remedies: &mut Vec<String>) -> Result<Option<Usable>, Failure> {
     let count = match Device::count() {
         Ok(count) => count,
         Err(error) => {
@@ -58,7 +71,7 @@ fn gpus(out: &mut dyn Write, remedies: &mut Vec<String>) -> Result<Option<Device
             return Ok(None);
         }
     };
-    let mut usable = None;
+    let mut best: Option<Usable> = None;
     for ordinal in 0..count {
         let device = match Device::open(ordinal) {
             Ok(device) => device,
@@ -73,34 +86,53 @@ fn gpus(out: &mut dyn Write, remedies: &mut Vec<String>) -> Result<Option<Device
         }
         let (major, minor) = info.compute_capability;
         let memory = info.total_memory as f64 / f64::from(1 << 30);
-        let loads = loads(&device);
-        let verdict = match &loads {
-            Ok(()) => "runs sm_90a kernels",
-            Err(failure) => failure.first_line(),
-        };
+        let (runs, refusals) = loads(&device);
         line(
             out,
             "GPU",
             format_args!(
-                "{ordinal}: {}, compute capability {major}.{minor}, {} SMs, {memory:.0} GiB: {verdict}",
-                info.name, info.sm_count
+                "{ordinal}: {}, compute capability {major}.{minor}, {} SMs, {memory:.0} GiB: {}",
+                info.name,
+                info.sm_count,
+                verdict(&runs)
             ),
         )?;
-        if usable.is_none() && loads.is_ok() {
-            usable = Some(device);
+        for (mma, failure) in refusals {
+            line(out, "", format_args!("no {mma}: {}", failure.first_line()))?;
+        }
+        if best.as_ref().is_none_or(|best| runs.len() > best.runs.len()) && !runs.is_empty() {
+            best = Some(Usable { device, runs });
         }
     }
-    if usable.is_none() {
-        remedies
-            .push("run --device gpu and bench need a GPU of compute capability 9.0: H100, H200 or GH200".to_owned());
+    if best.is_none() {
+        remedies.push("run --device gpu and bench need a GPU of compute capability 7.0 or above".to_owned());
     }
-    Ok(usable)
+    Ok(best)
 }
 
-/// Has the driver compile the smallest kernel.
-fn loads(device: &Device) -> Result<(), Failure> {
-    device.check_target(Arch::SM_90A.target)?;
-    let planned = spec::plan(SMALLEST)?;
+fn verdict(runs: &[Mma]) -> String {
+    let words: Vec<&str> = runs.iter().map(|mma| mma.as_str()).collect();
+    match words.as_slice() {
+        [] => "runs no kernels".to_owned(),
+        [one] => format!("runs {one} kernels"),
+        [most @ .., last] => format!("runs {} and {last} kernels", most.join(", ")),
+    }
+}
+
+/// Has the driver compile a small kernel of each kind: those that it takes, and why not the others.
+fn loads(device: &Device) -> (Vec<Mma>, Vec<(Mma, Failure)>) {
+    let (mut runs, mut refusals) = (vec![], vec![]);
+    for mma in Mma::ALL {
+        match load(device, mma) {
+            Ok(()) => runs.push(mma),
+            Err(failure) => refusals.push((mma, failure)),
+        }
+    }
+    (runs, refusals)
+}
+
+fn load(device: &Device, mma: Mma) -> Result<(), Failure> {
+    let planned = spec::plan(&format!("{SMALLEST}, mma = {mma}"))?;
     Launcher::load(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?;
     Ok(())
 }
@@ -139,4 +171,16 @@ fn first_line(error: &dyn std::fmt::Display, remedies: &mut Vec<String>) -> Stri
     let fact = lines.next().unwrap_or_default();
     remedies.extend(lines.filter_map(|line| line.trim().strip_prefix("help: ")).map(str::to_owned));
     fact.strip_prefix("error: ").unwrap_or(fact).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_gpu_runs_is_one_sentence() {
+        assert_eq!(verdict(&[]), "runs no kernels");
+        assert_eq!(verdict(&[Mma::Scalar]), "runs scalar kernels");
+        assert_eq!(verdict(&Mma::ALL), "runs wgmma, mma_sync, wmma and scalar kernels");
+    }
 }

@@ -4,20 +4,24 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use bsr::gpu::{Device, DeviceBsr, DeviceDense};
-use bsr::{Dense, Dtype, Layout, reference};
+use bsr::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales};
+use bsr::{Dense, Dtype, Element, KernelSpec, Layout, Scale, Scales, Structure, reference};
 
 use super::dtypes::Number;
-use super::exit::Failure;
+use super::exit::{Exit, Failure};
 use super::problem::Problem;
 use super::progress::Progress;
-use super::verdict::{Rows, RowsAsked};
+use super::verdict::{Rows, RowsAsked, longest_sum};
 
-/// A on the device, and what rows of the product must be.
-pub(super) struct Left<T: Number> {
-    pub(super) a: DeviceBsr<T>,
+/// A and the scales of a product on the device, and what rows of the product must be.
+pub(super) struct Left<A: Number> {
+    pub(super) a: Rc<DeviceBsr<A>>,
+    /// Of A and of B; none of an unscaled product.
+    pub(super) scales: Option<DeviceScales>,
     pub(super) rows: Rows,
     pub(super) want: Vec<f64>,
+    /// The most products that an element of C sums.
+    pub(super) longest: usize,
 }
 
 /// Makes operands on one device for one problem.
@@ -32,6 +36,7 @@ pub(super) struct Operands<'r> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     A(Dtype, (usize, usize)),
+    Product(Dtype, Dtype, (usize, usize), Scale),
     HostB(Dtype),
     DeviceB(Dtype, Layout),
 }
@@ -56,16 +61,24 @@ impl<'r> Operands<'r> {
         self.progress
     }
 
-    /// A in blocks of this size, with the reference.
-    pub(super) fn left<T: Number>(&mut self, block: (usize, usize)) -> Result<Rc<Left<T>>, Failure> {
-        self.once(Key::A(T::DTYPE, block), |this| {
-            let b = this.host_b::<T>()?;
+    /// A in the blocks of `spec`, the scales, and the reference.
+    pub(super) fn left<A: Number, B: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<Left<A>>, Failure> {
+        let block = (spec.bm as usize, spec.bk as usize);
+        self.once(Key::Product(A::DTYPE, B::DTYPE, block, spec.scale), |this| {
+            let b = this.host_b::<B>()?;
             this.progress.step("drawing A");
-            let (a, _) = this.problem.a::<T>(block)?;
+            let (a, _) = this.problem.a::<A>(block)?;
+            let scales = scales::<A, B>(spec.scale, a.structure(), this.problem.n, this.problem.seed)?;
             let rows = Rows::choose(a.structure(), this.problem.n, this.rows);
             this.progress.step(format!("reference of {rows} in f64"));
-            let want = reference::multiply_rows(&a, &*b, &rows.list)?;
-            Ok(Left { a: DeviceBsr::upload(this.device, &a)?, rows, want })
+            let want = reference::multiply_rows_scaled(&a, &*b, &scales, &rows.list)?;
+            let scales = match spec.scale {
+                Scale::Unscaled => None,
+                _ => Some(DeviceScales::upload(this.device, &scales)?),
+            };
+            let longest = longest_sum(a.structure());
+            let a = this.once(Key::A(A::DTYPE, block), |this| Ok(DeviceBsr::upload(this.device, &a)?))?;
+            Ok(Left { a, scales, rows, want, longest })
         })
     }
 
@@ -103,4 +116,19 @@ impl<'r> Operands<'r> {
         self.made.insert(key, Rc::<V>::clone(&made));
         Ok(made)
     }
+}
+
+/// Random scales of a kind for A of this structure and `n` columns of B, such that scaled products are about as large
+/// as those of numbers from N(0, 1): drawn i8 are 20 times as large.
+///
+/// # Errors
+/// None, as long as scales are drawn from around 1.
+pub(super) fn scales<A: Element, B: Element>(
+    kind: Scale,
+    a: &Structure,
+    n: usize,
+    seed: u64,
+) -> Result<Scales, Failure> {
+    let drawn = Scales::random(kind, a, n, seed);
+    drawn.times(1.0 / A::SPREAD, 1.0 / B::SPREAD).map_err(|error| Failure::new(Exit::Wrong, error))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use bsr::read::{FillIn, Sparse};
-use bsr::{Bsr, Dense, Element, Layout, Pattern, Structure, f16, read};
+use bsr::{Bsr, Dense, Dtype, Element, KernelSpec, Layout, Pattern, Structure, read};
 use clap::builder::RangedU64ValueParser;
 
 use super::exit::{Exit, Failure};
@@ -18,7 +18,8 @@ fn side() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=LONGEST_SIDE)
 }
 
-/// C[M, N] = A[M, K] * B[K, N]: the sparse A from a pattern or a file, B drawn from N(0, 1).
+/// C[M, N] = A[M, K] * B[K, N]: the sparse A from a pattern or a file, B drawn from N(0, 1), i8 from a normal
+/// distribution as wide as 20.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Problem")]
 pub(super) struct ProblemArgs {
@@ -37,7 +38,8 @@ pub(super) struct ProblemArgs {
     #[arg(long)]
     pattern: Option<Pattern>,
     /// Take A from a file instead: Matrix Market .mtx, DLMC .smtx or scipy .npz (bsr, csr). Values are scaled by a
-    /// power of two if their largest magnitude is not between 1/256 and 256.
+    /// power of two if their largest magnitude is not between 1/256 and 256; for 8-bit types always, to about the
+    /// range of drawn ones.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "k", "pattern"])]
     matrix: Option<PathBuf>,
     /// Seed of the pattern and of all values that are drawn.
@@ -131,32 +133,38 @@ impl Problem {
         }
     }
 
-    /// A in these blocks, without the values that are drawn: makes sure that the problem can be had, and fits this
-    /// machine's memory.
+    /// A in the blocks of `spec`, without the values that are drawn: makes sure that the problem can be had, and fits
+    /// this machine's memory.
     ///
     /// # Errors
     /// Bad input, with the arithmetic.
-    pub(super) fn facts(&self, block: (usize, usize)) -> Result<Facts, Failure> {
+    pub(super) fn facts(&self, spec: &KernelSpec) -> Result<Facts, Failure> {
+        let block = (spec.bm as usize, spec.bk as usize);
         let facts = match &self.source {
             Source::Pattern { pattern, m, k } => {
-                Facts { structure: pattern.structure(*m, *k, block, self.seed)?, fill_in: None }
+                Facts { structure: pattern.structure(*m, *k, block, self.seed)?, fill_in: None, exponent: 0 }
             }
-            Source::File { .. } => {
-                let (a, fill_in) = self.a::<f16>(block)?;
-                Facts { structure: a.into_parts().0, fill_in }
+            Source::File { exponent, .. } => {
+                // The blocks are the same in every type; f32 holds all that is scaled so.
+                let (a, fill_in) = self.a::<f32>(block)?;
+                Facts { structure: a.into_parts().0, fill_in, exponent: exponent + self.narrow_exponent(spec.a) }
             }
         };
         let (m, n, k) = (self.m() as u64, self.n as u64, self.k() as u64);
-        let bytes = [facts.structure.stored() as u64, k * n, m * n].map(|elements| elements * 2);
+        let operands = [(facts.structure.stored() as u64, spec.a), (k * n, spec.b), (m * n, spec.out)];
+        let bytes = operands.map(|(elements, dtype)| elements * u64::from(dtype.bytes()));
         match memory_available() {
             Some(available) if bytes.iter().sum::<u64>() > available => Err(Failure::new(
                 Exit::BadInput,
                 format!(
-                    "the problem does not fit this machine's memory\n  A {} + B {} + C {} GB in 16-bit elements; {} GB are \
-                     available\n  help: smaller --m, --n or --k, or fewer blocks",
+                    "the problem does not fit this machine's memory\n  A {} GB of {} + B {} GB of {} + C {} GB of {}; {} \
+                     GB are available\n  help: smaller --m, --n or --k, or fewer blocks",
                     gigabytes(bytes[0]),
+                    spec.a,
                     gigabytes(bytes[1]),
+                    spec.b,
                     gigabytes(bytes[2]),
+                    spec.out,
                     gigabytes(available)
                 ),
             )),
@@ -172,25 +180,38 @@ impl Problem {
         match &self.source {
             Source::Pattern { pattern, m, k } => Ok((Bsr::generate(*pattern, *m, *k, block, self.seed)?, None)),
             Source::File { path, sparse, .. } => {
-                let (a, fill_in) = sparse
-                    .to_bsr(block)
-                    .map_err(|error| Failure::new(Exit::BadInput, format!("{}: {error}", path.display())))?;
+                let converted = match self.narrow_exponent(T::DTYPE) {
+                    0 => sparse.to_bsr(block),
+                    exponent => sparse.clone().scaled(f64::from(exponent).exp2()).to_bsr(block),
+                };
+                let (a, fill_in) =
+                    converted.map_err(|error| Failure::new(Exit::BadInput, format!("{}: {error}", path.display())))?;
                 Ok((a, Some(fill_in)))
             }
         }
     }
 
-    /// B, row-major, drawn from N(0, 1).
+    /// B, row-major, drawn from N(0, 1), and wider for integers.
     pub(super) fn b<T: Element>(&self) -> Dense<T> {
         Dense::normal(self.k(), self.n, Layout::RowMajor, self.seed)
     }
 
+    /// The power of two by which the values of a file are scaled for a type besides what [`scale`] did: what 8 bits
+    /// resolve is no more than two or three digits below their largest.
+    fn narrow_exponent(&self, dtype: Dtype) -> i32 {
+        match &self.source {
+            Source::File { sparse, .. } => narrow_exponent(sparse.largest(), dtype),
+            Source::Pattern { .. } => 0,
+        }
+    }
+
     /// A in words, once it is in blocks: `8 of 20 blocks of 512 x 112 stored (40.0 %), topk:4, seed 0`.
-    pub(super) fn a_words(&self, a: &Structure) -> String {
+    pub(super) fn a_words(&self, facts: &Facts) -> String {
+        let a = &facts.structure;
         let (bm, bk) = a.block();
-        let scaled = match &self.source {
-            Source::File { exponent, .. } if *exponent != 0 => format!(", values * 2^{exponent}"),
-            _ => String::new(),
+        let scaled = match facts.exponent {
+            0 => String::new(),
+            exponent => format!(", values * 2^{exponent}"),
         };
         format!(
             "{} of {} blocks of {bm} x {bk} stored ({:.1} %), {}, seed {}{scaled}",
@@ -214,6 +235,15 @@ pub(super) struct Facts {
     pub(super) structure: Structure,
     /// What the blocking of a file costs.
     pub(super) fill_in: Option<FillIn>,
+    /// The values of a file are multiplied by two to this power.
+    pub(super) exponent: i32,
+}
+
+impl Facts {
+    /// What tells the facts of one problem apart.
+    pub(super) fn key(&self) -> ((usize, usize), i32) {
+        (self.structure.block(), self.exponent)
+    }
 }
 
 /// The product in words.
@@ -263,6 +293,17 @@ fn scale(largest: f64) -> i32 {
     if largest == 0.0 || MAGNITUDES.contains(&largest) { 0 } else { -(largest.log2().ceil() as i32).clamp(-1023, 1024) }
 }
 
+/// The power of two that brings `largest` to between 2 and 4 standard deviations of the 8-bit numbers that are drawn;
+/// 0 for wider types.
+fn narrow_exponent(largest: f64, dtype: Dtype) -> i32 {
+    let spread = match dtype {
+        Dtype::I8 => i8::SPREAD,
+        Dtype::E4M3 | Dtype::E5M2 => 1.0,
+        _ => return 0,
+    };
+    if largest == 0.0 { 0 } else { (4.0 * spread / largest).log2().floor() as i32 }
+}
+
 /// Bytes of memory that the system can give; `None` where it does not tell.
 fn memory_available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
@@ -277,6 +318,8 @@ fn gigabytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use bsr::f16;
 
     use super::*;
 
@@ -315,18 +358,38 @@ mod tests {
     fn a_problem_says_what_it_is() {
         let problem = problem("topk:4", 1024, 512, 1120);
         assert_eq!(problem.to_string(), "C[1024, 512] = A[1024, 1120] * B[1120, 512]");
-        let (a, fill_in) = problem.a::<f16>((512, 112)).unwrap();
-        assert_eq!(problem.a_words(a.structure()), "8 of 20 blocks of 512 x 112 stored (40.0 %), topk:4, seed 0");
-        assert!(fill_in.is_none());
+        let facts = problem.facts(&KernelSpec::new(512, 128, 112)).unwrap();
+        assert_eq!(problem.a_words(&facts), "8 of 20 blocks of 512 x 112 stored (40.0 %), topk:4, seed 0");
+        assert!(facts.fill_in.is_none() && problem.a::<f16>((512, 112)).unwrap().1.is_none());
     }
 
     #[test]
     fn what_cannot_be_had_is_refused_before_anything_is_drawn() {
-        assert!(problem("topk:11", 1024, 512, 1120).facts((512, 112)).is_err());
+        let spec = KernelSpec::new(512, 128, 112);
+        assert!(problem("topk:11", 1024, 512, 1120).facts(&spec).is_err());
         if cfg!(target_os = "linux") {
-            let huge = problem("random:0.000001", 1 << 27, 1 << 27, 1 << 27).facts((512, 512));
+            let huge = problem("random:0.000001", 1 << 27, 1 << 27, 1 << 27).facts(&KernelSpec::new(512, 128, 512));
             assert_eq!(huge.unwrap_err().exit(), Exit::BadInput);
         }
-        assert!(problem("topk:10", 1024, 512, 1120).facts((512, 112)).is_ok());
+        assert!(problem("topk:10", 1024, 512, 1120).facts(&spec).is_ok());
+    }
+
+    #[test]
+    fn a_file_in_8_bits_is_as_wide_as_what_is_drawn() {
+        for (dtype, spread) in [(Dtype::E4M3, 1.0), (Dtype::E5M2, 1.0), (Dtype::I8, 20.0)] {
+            for largest in [1.0 / 256.0, 0.3, 1.0, 4.0, 80.0, 256.0] {
+                let scaled = largest * f64::from(narrow_exponent(largest, dtype)).exp2() / spread;
+                assert!(scaled > 2.0 && scaled <= 4.0, "{dtype} {largest} {scaled}");
+            }
+            assert_eq!(narrow_exponent(0.0, dtype), 0);
+        }
+        assert_eq!(narrow_exponent(1e-3, Dtype::BF16), 0);
+
+        let sparse = Sparse::from_triplets(40, 40, vec![(0, 0, 1.0), (39, 39, -0.25)]).unwrap();
+        let problem = Problem { source: Source::File { path: "a.mtx".into(), sparse, exponent: 0 }, n: 8, seed: 0 };
+        let facts = problem.facts(&KernelSpec::new(16, 16, 16).with_dtype(Dtype::I8)).unwrap();
+        assert!(problem.a_words(&facts).ends_with("a.mtx, seed 0, values * 2^6"), "{}", problem.a_words(&facts));
+        assert_eq!(problem.a::<i8>((16, 16)).unwrap().0.values()[0], 64);
+        assert_eq!(problem.a::<f16>((16, 16)).unwrap().0.values()[0], f16::ONE);
     }
 }

@@ -110,7 +110,7 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.problem)?;
         for facts in &self.facts {
-            write!(f, "A: {}", self.problem.a_words(&facts.structure))?;
+            write!(f, "A: {}", self.problem.a_words(facts))?;
             if let Some(fill_in) = &facts.fill_in {
                 write!(f, "; fill-in {}", fill_in_words(fill_in))?;
             }

@@ -15,7 +15,7 @@ use super::problem::{Defaults, Problem, ProblemArgs, fill_in_words};
 use super::progress::Progress;
 use super::ptxas::Ptxas;
 use super::spec::{self, Planned};
-use super::verdict::CheckArgs;
+use super::verdict::{CheckArgs, right_words};
 use super::{cannot_write, line, say, simulate};
 
 /// Multiply, on a GPU or on the simulator, and compare with an f64 reference.
@@ -28,7 +28,7 @@ Examples:
 
   bsr run \"bm = 512, bn = 128, bk = 112\" --device sim --trace pipeline.json
 
-C is filled with NaN before the launch. A result outside the tolerance exits with 1. Without a GPU the PTX runs on \
+C is filled with NaN before the launch (i32: with -2139062144). A result outside the tolerance exits with 1. Without a GPU the PTX runs on \
 the simulator: the numbers are as right or wrong as there, a race or another defect exits with 1, and no speed is \
 told. --device gpu insists on a GPU: where there is none the PTX is emitted, and assembled if there is a ptxas, and \
 the exit code is 3.")]
@@ -65,10 +65,10 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         _ => Defaults::GPU,
     };
     let problem = Problem::new(&args.problem, defaults)?;
-    let facts = problem.facts(planned.block())?;
+    let facts = problem.facts(planned.spec())?;
     line(out, "spec", planned.spec())?;
     line(out, "problem", &problem)?;
-    line(out, "A", problem.a_words(&facts.structure))?;
+    line(out, "A", problem.a_words(&facts))?;
     if let Some(fill_in) = &facts.fill_in {
         line(out, "fill-in", fill_in_words(fill_in))?;
     }
@@ -107,9 +107,9 @@ fn on(
 
     line(out, "device", device::words(device))?;
     line(out, "checked", format_args!("{} against the f64 reference", case.rows))?;
-    let tolerance = check.tolerance(case.work.out);
+    let tolerance = check.tolerance(case.planned.spec(), case.longest);
     verdict.judge(case.planned.ptx.entry(), tolerance)?;
-    line(out, "result", format_args!("{}; at most {tolerance:e} is right", verdict.comparison))?;
+    line(out, "result", format_args!("{}; {}", verdict.comparison, right_words(tolerance)))?;
     time(&mut case, device, tolerance, out)
 }
 

@@ -9,10 +9,11 @@ use bsr::{Dense, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
+use super::operands::scales;
 use super::problem::Problem;
 use super::progress::Progress;
 use super::spec::Planned;
-use super::verdict::{CheckArgs, Rows, Verdict};
+use super::verdict::{CheckArgs, Rows, Verdict, longest_sum, right_words};
 use super::{cannot_write, line, say};
 
 /// Operations on stored blocks that the simulator does in a second on two cores, roughly.
@@ -51,13 +52,13 @@ pub(super) fn run(
     );
     line(out, "device", words)?;
     line(out, "checked", format_args!("{} against the f64 reference", done.rows))?;
-    let tolerance = check.tolerance(planned.spec().out);
+    let tolerance = check.tolerance(planned.spec(), done.longest);
     let wrong = wrong(&done.verdict, &done.report, tolerance);
     match stopped(&done.verdict, &done.report) {
         true => {
             line(out, "result", "incomplete: a cluster is stopped where it cannot go on, or has too many findings")?
         }
-        false => line(out, "result", format_args!("{}; at most {tolerance:e} is right", done.verdict.comparison))?,
+        false => line(out, "result", format_args!("{}; {}", done.verdict.comparison, right_words(tolerance)))?,
     }
     line(out, "findings", findings_in_words(&done.report.findings))?;
     line(
@@ -100,13 +101,13 @@ fn warning(flops: u64) -> Option<String> {
 
 /// Whether a run ended before C was complete, which says nothing of the numbers.
 fn stopped(verdict: &Verdict, report: &Report) -> bool {
-    !report.is_clean() && verdict.comparison.not_finite > 0
+    !report.is_clean() && verdict.is_incomplete()
 }
 
 /// A wrong result in words; none of a run that was stopped.
 pub(super) fn wrong(verdict: &Verdict, report: &Report, tolerance: f64) -> Option<String> {
     (!stopped(verdict, report) && !verdict.comparison.passes(tolerance))
-        .then(|| format!("wrong result: {}; at most {tolerance:e} is right", verdict.comparison))
+        .then(|| format!("wrong result: {}; {}", verdict.comparison, right_words(tolerance)))
 }
 
 /// PTX that the simulator cannot read, with its place: `spmm.ptx:12:5: ...`.
@@ -168,6 +169,8 @@ struct Multiply<'r> {
 struct Done {
     verdict: Verdict,
     rows: Rows,
+    /// The most products that an element of C sums.
+    longest: usize,
     report: Report,
     took: Duration,
 }
@@ -175,20 +178,22 @@ struct Done {
 impl Typed for Multiply<'_> {
     type Output = Done;
 
-    fn run<T: Number, C: Number>(self) -> Result<Done, Failure> {
+    fn run<A: Number, B: Number, C: Number>(self) -> Result<Done, Failure> {
         let spec = *self.kernel.plan().spec();
         self.progress.step("drawing A and B");
-        let (a, _) = self.problem.a::<T>((spec.bm as usize, spec.bk as usize))?;
-        let b: Dense<T> = self.problem.b();
+        let (a, _) = self.problem.a::<A>((spec.bm as usize, spec.bk as usize))?;
+        let b: Dense<B> = self.problem.b();
+        let scales = scales::<A, B>(spec.scale, a.structure(), self.problem.n, self.problem.seed)?;
         let rows = Rows::choose(a.structure(), self.problem.n, self.check.rows);
         self.progress.step(format!("reference of {rows} in f64"));
-        let want = reference::multiply_rows(&a, &b, &rows.list)?;
+        let want = reference::multiply_rows_scaled(&a, &b, &scales, &rows.list)?;
         let b = if b.layout() == spec.b_layout { b } else { b.to_layout(spec.b_layout) };
         self.progress.step("simulating");
         let start = Instant::now();
-        let (c, report) = self.kernel.multiply::<T, T, C>(&a, &b, self.options)?;
+        let (c, report) = self.kernel.multiply_scaled::<A, B, C>(&a, &b, &scales, self.options)?;
         let took = start.elapsed();
-        Ok(Done { verdict: Verdict::new(&c, &rows, &want)?, rows, report, took })
+        let longest = longest_sum(a.structure());
+        Ok(Done { verdict: Verdict::new(&c, &rows, &want)?, rows, longest, report, took })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bsr::spec::LocatedSpec;
-use bsr::{Arch, KernelSpec, Plan, Ptx};
+use bsr::{KernelSpec, Plan, Ptx};
 use bsr_codegen::emit::fingerprint;
 
 use super::exit::{Exit, Failure};
@@ -51,7 +51,7 @@ pub(super) fn plan(argument: &str) -> Result<Planned, Failure> {
 /// As [`plan`].
 pub(super) fn plan_named(argument: &str, name: &str) -> Result<Planned, Failure> {
     let located = locate(argument, name)?;
-    let plan = Plan::new(&located.spec(), &Arch::SM_90A).map_err(|errors| {
+    let plan = Plan::new(&located.spec()).map_err(|errors| {
         let reports: Vec<String> = errors
             .iter()
             .map(|error| {

@@ -98,17 +98,22 @@ impl Trial {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use bsr::Arch;
-
     use super::*;
 
     fn plan(spec: &str) -> Plan {
-        Plan::new(&spec.parse().unwrap(), &Arch::SM_90A).unwrap()
+        Plan::new(&spec.parse().unwrap()).unwrap()
     }
 
     #[test]
     fn every_kernel_has_problems_of_every_kind_in_every_round() {
-        for spec in ["bm = 512, bn = 128, bk = 112", "bm = 64, bn = 16, bk = 16", "bm = 64, bn = 256, bk = 512"] {
+        for spec in [
+            "bm = 512, bn = 128, bk = 112",
+            "bm = 64, bn = 16, bk = 16",
+            "bm = 64, bn = 256, bk = 512",
+            "bm = 64, bn = 64, bk = 48, dtype = e4m3, scale = block, accumulate = promoted",
+            "bm = 16, bn = 32, bk = 16, mma = mma_sync",
+            "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32",
+        ] {
             let plan = plan(spec);
             for index in 0..120 {
                 let trial = Trial::new(&plan, index).unwrap();

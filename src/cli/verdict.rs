@@ -3,29 +3,18 @@
 use std::fmt;
 use std::str::FromStr;
 
-use bsr::reference::Comparison;
-use bsr::{Dense, DenseView, Dtype, Element, Structure};
+use bsr::reference::{self, Comparison};
+use bsr::{Dense, DenseView, Element, KernelSpec, Structure};
 
 use super::exit::{Exit, Failure};
-
-/// The greatest relative Frobenius error of a right result: half an ulp of the output type and the rounding of f32
-/// sums, several times over.
-///
-/// f16: 2e-3, bf16: 1e-2, f32 (from f16 or bf16 operands): 1e-5.
-pub(super) fn tolerance(out: Dtype) -> f64 {
-    match out {
-        Dtype::F16 => 2e-3,
-        Dtype::BF16 => 1e-2,
-        Dtype::F32 => 1e-5,
-    }
-}
 
 /// The options of a check.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Check")]
 pub(super) struct CheckArgs {
-    /// Greatest relative Frobenius error against the reference. [default: 2e-3 for an f16 result, 1e-2 for bf16,
-    /// 1e-5 for f32]
+    /// Greatest relative Frobenius error against the reference. [default: as the types and the length of the sums let
+    /// expect: about 5e-4 for an f16 result, 4e-3 for bf16, 1e-5 for f32, 6e-2 for e4m3, some 1e-3 more for FP8
+    /// operands, and 0 for i32]
     #[arg(long, value_parser = positive, value_name = "ERROR")]
     tolerance: Option<f64>,
     /// Rows to compare with the reference: all, a number, or auto: all of a small product, else at least 64, first
@@ -35,10 +24,21 @@ pub(super) struct CheckArgs {
 }
 
 impl CheckArgs {
-    /// The tolerance for a result of this type.
-    pub(super) fn tolerance(&self, out: Dtype) -> f64 {
-        self.tolerance.unwrap_or_else(|| tolerance(out))
+    /// The tolerance for the result of a kernel that adds at most so many products to an element of C.
+    pub(super) fn tolerance(&self, spec: &KernelSpec, products: usize) -> f64 {
+        self.tolerance.unwrap_or_else(|| reference::tolerance_of(spec, products))
     }
+}
+
+/// A tolerance in words: `at most 4.92e-4 is right`.
+pub(super) fn right_words(tolerance: f64) -> String {
+    if tolerance == 0.0 { "only 0 is right".to_owned() } else { format!("at most {tolerance:.2e} is right") }
+}
+
+/// The most products that an element of A * B sums.
+pub(super) fn longest_sum(a: &Structure) -> usize {
+    let blocks = a.row_lengths().max().unwrap_or(0);
+    (blocks * a.block().1).min(a.cols())
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -143,8 +143,10 @@ fn spread(a: &Structure, count: usize) -> Vec<usize> {
 pub(super) struct Verdict {
     /// The compared rows; `worst` names a row of the product.
     pub(super) comparison: Comparison,
-    /// Elements anywhere that are NaN or infinite. C is filled with NaN before a launch, so these were not written.
+    /// Elements anywhere that are NaN, infinite, or what C is filled with before a launch: these were not written.
     unwritten: usize,
+    /// What C is filled with, in words.
+    poison: String,
 }
 
 impl Verdict {
@@ -155,8 +157,12 @@ impl Verdict {
     pub(super) fn new<C: Element>(got: &Dense<C>, rows: &Rows, want: &[f64]) -> Result<Self, Failure> {
         let mut comparison = Comparison::of_rows(got, &rows.list, want)?;
         comparison.worst = comparison.worst.map(|(at, column)| (rows.list[at], column));
-        let unwritten = if rows.are_all() { comparison.not_finite } else { not_finite(got.view()) };
-        Ok(Self { comparison, unwritten })
+        Ok(Self { comparison, unwritten: unwritten(got.view()), poison: C::POISON.to_string() })
+    }
+
+    /// Whether C has elements that were not written, so that it says nothing of the numbers.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.unwritten > 0
     }
 
     /// Whether the result is right.
@@ -167,20 +173,23 @@ impl Verdict {
         if self.unwritten == 0 && self.comparison.passes(tolerance) {
             return Ok(());
         }
-        let mut report = format!("wrong result of {kernel}\n  {}; at most {tolerance:e} is right", self.comparison);
+        let mut report = format!("wrong result of {kernel}\n  {}; {}", self.comparison, right_words(tolerance));
         if self.unwritten > 0 {
+            let what = if self.poison == "NaN" { "NaN or infinite" } else { &self.poison };
             report.push_str(&format!(
-                "\n  {} elements of C are NaN or infinite: C is filled with NaN before the launch, so they were \
-                 probably never written",
-                self.unwritten
+                "\n  {} elements of C are {what}: C is filled with {} before the launch, so they were probably never \
+                 written",
+                self.unwritten, self.poison
             ));
         }
         Err(Failure::new(Exit::Wrong, report))
     }
 }
 
-fn not_finite<C: Element>(c: DenseView<'_, C>) -> usize {
-    (0..c.lines()).map(|line| c.line(line).iter().filter(|value| !value.is_finite()).count()).sum()
+fn unwritten<C: Element>(c: DenseView<'_, C>) -> usize {
+    // No NaN equals another: only integers are compared with what C is filled with.
+    let unwritten = |value: &&C| !value.is_finite() || **value == C::POISON;
+    (0..c.lines()).map(|line| c.line(line).iter().filter(unwritten).count()).sum()
 }
 
 #[cfg(test)]
@@ -241,8 +250,37 @@ mod tests {
     }
 
     #[test]
+    fn an_integer_that_was_not_written_fails_though_it_is_finite() {
+        let rows = Rows { list: vec![0], of: 2 };
+        let mut got = Dense::<i32>::from_fn(2, 3, Layout::RowMajor, |r, c| (r * 3 + c) as i32);
+        let want = [0.0, 1.0, 2.0];
+        assert!(Verdict::new(&got, &rows, &want).unwrap().judge("k", 0.0).is_ok());
+        let ld = got.ld();
+        got.data_mut()[ld + 1] = i32::POISON;
+        let unwritten = Verdict::new(&got, &rows, &want).unwrap();
+        assert!(unwritten.is_incomplete());
+        let report = unwritten.judge("k", 1.0).unwrap_err().into_report();
+        assert!(report.contains("1 elements of C are -2139062144: C is filled with -2139062144"), "{report}");
+        // Integers are right or wrong.
+        let off = Verdict::new(&Dense::<i32>::zeros(2, 3, Layout::RowMajor), &rows, &[0.0, 0.0, 1.0]).unwrap();
+        assert!(off.judge("k", 0.0).is_err());
+    }
+
+    #[test]
+    fn the_longest_sum_is_that_of_the_fullest_row() {
+        let a = Structure::new(30, 100, (16, 32), vec![0, 1, 3], vec![0, 1, 3]).unwrap();
+        assert_eq!(longest_sum(&a), 64);
+        let full = Pattern::Random(1.0).structure(30, 100, (16, 32), 0).unwrap();
+        assert_eq!((longest_sum(&full), longest_sum(&structure(200, 64, Pattern::Random(0.0)))), (100, 0));
+    }
+
+    #[test]
     fn tolerances_and_rows_are_read_strictly() {
         assert!(positive("2e-3").is_ok() && positive("0").is_err() && positive("nan").is_err());
+        assert_eq!(
+            (right_words(2e-3), right_words(0.0)),
+            ("at most 2.00e-3 is right".into(), "only 0 is right".into())
+        );
         assert_eq!("12".parse(), Ok(RowsAsked::Number(12)));
         assert!("0".parse::<RowsAsked>().is_err() && "some".parse::<RowsAsked>().is_err());
     }

@@ -1,11 +1,11 @@
 //! From a plan to PTX text: Rust makes the operands, the templates hold the instructions.
 
-mod context;
-mod epilogue;
-mod producer;
+mod frame;
 mod registers;
+pub(crate) mod scalar;
 mod templates;
-mod wgmma;
+pub(crate) mod warp;
+pub(crate) mod wgmma;
 
 use crate::plan::Plan;
 
@@ -37,14 +37,15 @@ impl Ptx {
 impl Plan {
     /// Renders the kernel. Every plan renders: there is no error to report.
     pub fn ptx(&self) -> Ptx {
-        let text = templates::render(&context::Context::new(self));
+        let text = frame::render(self);
         Ptx { entry: self.entry(), fingerprint: fingerprint(&text), text }
     }
 
-    /// The kernel's name: operation, instruction, operand type, block.
+    /// The kernel's name: operation, instruction, operand types, block.
     pub fn entry(&self) -> String {
-        let s = &self.spec;
-        format!("bsr_{}_{}_{}_{}x{}x{}", s.op, s.mma, s.a, s.bm, s.bn, s.bk)
+        let s = self.spec();
+        let types = if s.a == s.b { s.a.to_string() } else { format!("{}_{}", s.a, s.b) };
+        format!("bsr_{}_{}_{types}_{}x{}x{}", s.op, s.mma, s.bm, s.bn, s.bk)
     }
 }
 

@@ -1,11 +1,9 @@
-//! The templates, compiled in, and the two renderings: the body first, then the frame that declares its registers.
+//! The templates, compiled in.
 
 use std::sync::OnceLock;
 
+use serde::Serialize;
 use tera::{Delimiters, Tera};
-
-use super::context::Context;
-use super::registers;
 
 /// PTX is full of braces after which a percent sign follows, so blocks are written `<% %>` and comments `<# #>`.
 fn engine() -> &'static Tera {
@@ -33,32 +31,86 @@ macro_rules! templates {
 
 templates! {
     "kernel.ptx" = "kernel",
-    "body.ptx" = "body",
-    "prologue.ptx" = "sections/prologue",
-    "cluster_rank.ptx" = "sections/cluster_rank",
-    "producer.ptx" = "sections/producer",
-    "consumer.ptx" = "sections/consumer",
-    "consumer_deferred.ptx" = "sections/consumer_deferred",
-    "consumer_immediate.ptx" = "sections/consumer_immediate",
-    "tile_begin.ptx" = "sections/tile_begin",
-    "finish_stage.ptx" = "sections/finish_stage",
-    "cycle.ptx" = "sections/cycle",
-    "store_pass.ptx" = "sections/store_pass",
-    "step.ptx" = "sections/step",
-    "staging_16_row.ptx" = "sections/staging_16_row",
-    "unfold_rows.ptx" = "sections/unfold_rows",
-    "staging_16_col.ptx" = "sections/staging_16_col",
-    "staging_32_row.ptx" = "sections/staging_32_row",
-    "staging_32_col.ptx" = "sections/staging_32_col",
-    "exit.ptx" = "sections/exit",
+    "wgmma/body.ptx" = "wgmma/body",
+    "wgmma/prologue.ptx" = "wgmma/prologue",
+    "wgmma/cluster_rank.ptx" = "wgmma/cluster_rank",
+    "wgmma/producer.ptx" = "wgmma/producer",
+    "wgmma/consumer.ptx" = "wgmma/consumer",
+    "wgmma/consumer_deferred.ptx" = "wgmma/consumer_deferred",
+    "wgmma/consumer_immediate.ptx" = "wgmma/consumer_immediate",
+    "wgmma/tile_begin.ptx" = "wgmma/tile_begin",
+    "wgmma/finish_stage.ptx" = "wgmma/finish_stage",
+    "wgmma/cycle.ptx" = "wgmma/cycle",
+    "wgmma/store_pass.ptx" = "wgmma/store_pass",
+    "wgmma/step.ptx" = "wgmma/step",
+    "wgmma/staging_16_row.ptx" = "wgmma/staging_16_row",
+    "wgmma/unfold_rows.ptx" = "wgmma/unfold_rows",
+    "wgmma/staging_16_col.ptx" = "wgmma/staging_16_col",
+    "wgmma/staging_32_row.ptx" = "wgmma/staging_32_row",
+    "wgmma/staging_32_col.ptx" = "wgmma/staging_32_col",
+    "wgmma/finish_tile.ptx" = "wgmma/finish_tile",
+    "wgmma/multiply.ptx" = "wgmma/multiply",
+    "wgmma/multiply_promoted.ptx" = "wgmma/multiply_promoted",
+    "wgmma/read_factors.ptx" = "wgmma/read_factors",
+    "wgmma/map_b_last.ptx" = "wgmma/map_b_last",
+    "wgmma/factor_pointers.ptx" = "wgmma/factor_pointers",
+    "wgmma/load_factors.ptx" = "wgmma/load_factors",
+    "wgmma/store_factors.ptx" = "wgmma/store_factors",
+    "wgmma/scale_tensor.ptx" = "wgmma/scale_tensor",
+    "wgmma/scale_row_col.ptx" = "wgmma/scale_row_col",
+    "wgmma/scale_setup_tensor.ptx" = "wgmma/scale_setup_tensor",
+    "wgmma/scale_setup_row_col.ptx" = "wgmma/scale_setup_row_col",
+    "wgmma/scale_unfold_rows.ptx" = "wgmma/scale_unfold_rows",
+    "wgmma/scale_setup_block.ptx" = "wgmma/scale_setup_block",
+    "wgmma/staging_8_row.ptx" = "wgmma/staging_8_row",
+    "wgmma/staging_8_col.ptx" = "wgmma/staging_8_col",
+    "wgmma/exit.ptx" = "wgmma/exit",
+    "warp/advance.ptx" = "warp/advance",
+    "warp/body.ptx" = "warp/body",
+    "warp/copy_b.ptx" = "warp/copy_b",
+    "warp/copy_b_along_k.ptx" = "warp/copy_b_along_k",
+    "warp/epilogue.ptx" = "warp/epilogue",
+    "warp/fetch.ptx" = "warp/fetch",
+    "warp/fetch_async.ptx" = "warp/fetch_async",
+    "warp/fetch_registers.ptx" = "warp/fetch_registers",
+    "warp/fill_async.ptx" = "warp/fill_async",
+    "warp/fill_registers.ptx" = "warp/fill_registers",
+    "warp/find.ptx" = "warp/find",
+    "warp/find_block.ptx" = "warp/find_block",
+    "warp/first_fragments.ptx" = "warp/first_fragments",
+    "warp/keep_stage.ptx" = "warp/keep_stage",
+    "warp/load_fragments.ptx" = "warp/load_fragments",
+    "warp/mask_b.ptx" = "warp/mask_b",
+    "warp/next_step.ptx" = "warp/next_step",
+    "warp/prologue.ptx" = "warp/prologue",
+    "warp/rest.ptx" = "warp/rest",
+    "warp/seam.ptx" = "warp/seam",
+    "warp/seam_async.ptx" = "warp/seam_async",
+    "warp/seam_registers.ptx" = "warp/seam_registers",
+    "warp/slab.ptx" = "warp/slab",
+    "warp/stage.ptx" = "warp/stage",
+    "warp/tiles.ptx" = "warp/tiles",
+    "scalar/operands.ptx" = "scalar/operands",
+    "scalar/prologue.ptx" = "scalar/prologue",
+    "scalar/place.ptx" = "scalar/place",
+    "scalar/tile_begin.ptx" = "scalar/tile_begin",
+    "scalar/tile_end.ptx" = "scalar/tile_end",
+    "scalar/atomic.ptx" = "scalar/atomic",
+    "scalar/register.ptx" = "scalar/register",
+    "scalar/vector.ptx" = "scalar/vector",
+    "scalar/vector_place.ptx" = "scalar/vector_place",
+    "scalar/vector_block.ptx" = "scalar/vector_block",
+    "scalar/vector_fetch_a.ptx" = "scalar/vector_fetch_a",
+    "scalar/vector_fetch_b.ptx" = "scalar/vector_fetch_b",
+    "scalar/vector_write_a.ptx" = "scalar/vector_write_a",
+    "scalar/vector_write_b.ptx" = "scalar/vector_write_b",
+    "scalar/vector_multiply.ptx" = "scalar/vector_multiply",
+    "scalar/vector_flip.ptx" = "scalar/vector_flip",
 }
 
-/// The kernel's text. A template that names something the context lacks is a bug of this crate, which the test
+/// Renders one template. A template that names something the context lacks is a bug of this crate, which the test
 /// over the matrix of specs finds: rendering is total for plans.
-pub(super) fn render(context: &Context) -> String {
-    let mut tera_context = tera::Context::from_serialize(context).expect("the context is a struct of plain data");
-    let body = engine().render("body.ptx", &tera_context).expect("every plan renders");
-    tera_context.insert("registers", &registers::declarations(&body));
-    tera_context.insert("body", &body);
-    engine().render("kernel.ptx", &tera_context).expect("every plan renders")
+pub(super) fn render(template: &str, context: &impl Serialize) -> String {
+    let context = tera::Context::from_serialize(context).expect("the context is a struct of plain data");
+    engine().render(template, &context).expect("every plan renders")
 }

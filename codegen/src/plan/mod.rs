@@ -1,71 +1,92 @@
 //! Every number that a kernel needs, decided in one place and in one order.
 //!
-//! [`Plan::new`] reads like a recipe; each step has its own file and reports every reason why a spec cannot be
-//! planned, with the arithmetic and a remedy.
+//! A *family* of kernels is made around one kind of multiply instruction and has a room of its own: `wgmma`,
+//! `warp`, `scalar`. What all share is here: errors, the table that shows a plan, the launch.
 
-mod block;
 mod display;
-mod epilogue;
 mod error;
-mod kloop;
+mod keys;
 mod launch;
-mod memory;
-mod operand;
-mod roles;
-mod tiling;
+pub(crate) mod scalar;
+pub(crate) mod warp;
+pub(crate) mod wgmma;
 
 pub use error::{PlanError, PlanErrors};
-pub use launch::{ClusterTile, LaunchShape, Operand, Problem, TensorMap};
+pub use launch::{Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Problem, TensorMap, Walk};
 
-pub(crate) use block::WGMMA_K;
-pub(crate) use epilogue::Epilogue;
-pub(crate) use kloop::KLoop;
-pub(crate) use memory::Memory;
-pub(crate) use operand::{Major, OperandTile};
-pub(crate) use tiling::{Share, Split, Tiling};
-
-use crate::{Arch, KernelSpec};
+use crate::spec::Target;
+use crate::{Arch, Dtype, KernelSpec, Mma};
 
 /// A legal kernel: the spec, and every number that its PTX and its launch need.
 ///
 /// `Display` prints the numbers with their arithmetic, so that a person can check them by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    pub(crate) spec: KernelSpec,
-    pub(crate) arch: Arch,
-    pub(crate) tiling: Tiling,
-    pub(crate) kloop: KLoop,
-    pub(crate) a: OperandTile,
-    pub(crate) b: OperandTile,
-    pub(crate) epilogue: Epilogue,
-    pub(crate) memory: Memory,
+    spec: KernelSpec,
+    arch: Arch,
+    kernel: Kernel,
+}
+
+/// The plan of one family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kernel {
+    Wgmma(wgmma::Plan),
+    Warp(warp::Plan),
+    Scalar(scalar::Plan),
+}
+
+/// What every family tells about its plan.
+pub(crate) trait Family {
+    /// The plan in one line: the second line of the PTX.
+    fn summary(&self) -> String;
+    /// The rows of the table: what, how much, why.
+    fn rows(&self) -> Vec<[String; 3]>;
+    fn cluster_tile(&self) -> ClusterTile;
+    fn threads(&self) -> u32;
+    fn shared_bytes(&self) -> u32;
+    fn parameters(&self, problem: &Problem) -> Parameters;
+    /// What stands between the signature and the body: `.maxntid` and the like.
+    fn directives(&self) -> Vec<String>;
+    /// The instructions.
+    fn body(&self) -> String;
+
+    fn walk(&self) -> Walk {
+        Walk::Tiles
+    }
+
+    fn cluster(&self) -> u32 {
+        1
+    }
+
+    fn stores_by_tma(&self) -> bool {
+        false
+    }
+
+    /// The `.version` that the kernel's instructions need, where the architecture's own is older.
+    fn ptx_version(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 impl Plan {
-    /// Plans `spec` for `arch`.
+    /// Plans `spec` for the architecture that it names, or else for the one that its instruction is made for.
     ///
     /// # Errors
     ///
-    /// Every reason why the spec cannot be planned, not only the first: sizes that WGMMA or TMA cannot take,
-    /// accumulators that do not fit the register file, stages that do not fit shared memory, a cluster that
-    /// cannot share its operand.
-    pub fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
+    /// Every reason why the spec cannot be planned, not only the first: sizes that the instruction cannot take,
+    /// accumulators that do not fit the register file, stages that do not fit shared memory.
+    pub fn new(spec: &KernelSpec) -> Result<Self, PlanErrors> {
+        let target = target(spec);
         let mut errors = PlanErrors::default();
-        block::check(spec, &mut errors);
+        keys::check(spec, target, &mut errors);
         errors.check()?;
-
-        let mut errors = PlanErrors::default();
-        let tiling = tiling::form_cluster(spec, tiling::choose(spec, arch)?, arch, &mut errors);
-        errors.check()?;
-
-        let deep = Pipeline::new(spec, &tiling, kloop::DEEP, arch);
-        let pipeline = match deep {
-            Ok(deep) if deep.memory.stages >= ENOUGH_STAGES || !Pipeline::is_free(spec) => deep,
-            Err(errors) if !Pipeline::is_free(spec) => return Err(errors),
-            _ => Pipeline::new(spec, &tiling, kloop::SHALLOW, arch)?,
+        let arch = Arch::of(target);
+        let kernel = match spec.mma {
+            Mma::Wgmma => Kernel::Wgmma(wgmma::Plan::new(spec, arch)?),
+            Mma::Wmma | Mma::MmaSync => Kernel::Warp(warp::Plan::new(spec, arch)?),
+            Mma::Scalar => Kernel::Scalar(scalar::Plan::new(spec, arch)?),
         };
-        let Pipeline { kloop, a, b, epilogue, memory } = pipeline;
-        Ok(Self { spec: *spec, arch: *arch, tiling, kloop, a, b, epilogue, memory })
+        Ok(Self { spec: *spec, arch: *arch, kernel })
     }
 
     /// What was asked.
@@ -77,34 +98,34 @@ impl Plan {
     pub fn arch(&self) -> &Arch {
         &self.arch
     }
-}
 
-/// Stages below which loads no longer hide behind WGMMA: a shallower stage is better than fewer of them.
-const ENOUGH_STAGES: u32 = 4;
-
-/// Steps 4 to 7 of the recipe: everything that depends on how much of K a stage holds.
-struct Pipeline {
-    kloop: KLoop,
-    a: OperandTile,
-    b: OperandTile,
-    epilogue: Epilogue,
-    memory: Memory,
-}
-
-impl Pipeline {
-    fn new(spec: &KernelSpec, tiling: &Tiling, depth: u32, arch: &Arch) -> Result<Self, PlanErrors> {
-        let mut errors = PlanErrors::default();
-        let kloop = kloop::plan(spec, depth, &mut errors);
-        let a = operand::plan_a(spec, tiling, &kloop, &mut errors);
-        let b = operand::plan_b(spec, tiling, &kloop, arch, &mut errors);
-        let mut epilogue = Epilogue::new(spec, tiling);
-        let memory = memory::plan(spec, tiling, &kloop, (&a, &b), &mut epilogue, arch, &mut errors);
-        errors.check()?;
-        Ok(Self { kloop, a, b, epilogue, memory })
+    /// The plan in one line: the second line of the PTX.
+    pub fn summary(&self) -> String {
+        self.family().summary()
     }
 
-    /// Is the depth of a stage the plan's to choose?
-    fn is_free(spec: &KernelSpec) -> bool {
-        spec.k_step.is_none() && spec.stages.is_none()
+    /// The rows of the table: what, how much, why.
+    pub fn rows(&self) -> Vec<[String; 3]> {
+        self.family().rows()
     }
+
+    pub(crate) fn family(&self) -> &dyn Family {
+        match &self.kernel {
+            Kernel::Wgmma(plan) => plan,
+            Kernel::Warp(plan) => plan,
+            Kernel::Scalar(plan) => plan,
+        }
+    }
+}
+
+/// The architecture of a spec that names none: the oldest that has the instructions, except that `wmma` gets
+/// asynchronous copies.
+fn target(spec: &KernelSpec) -> Target {
+    spec.arch.unwrap_or(match spec.mma {
+        Mma::Wgmma => Target::Sm90a,
+        Mma::MmaSync if spec.a.is_fp8() => Target::Sm89,
+        Mma::MmaSync | Mma::Wmma => Target::Sm80,
+        Mma::Scalar if spec.a == Dtype::BF16 && spec.vector.is_some_and(|vector| vector > 1) => Target::Sm80,
+        Mma::Scalar => Target::Sm70,
+    })
 }

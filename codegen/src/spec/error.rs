@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use super::suggest::{either, list, nearest};
-use super::{Key, Value};
+use super::{Atom, Key};
 
 /// One thing wrong with a spec, and where.
 ///
@@ -85,7 +85,7 @@ pub enum SpecErrorKind {
         /// What the key takes, in words.
         expected: String,
         /// What it was given.
-        found: Value,
+        found: Atom,
     },
     /// An integer below 1 or above 2^32 - 1.
     #[error("`{key} = {text}` is out of range: `{key}` is at least 1 and at most 4294967295")]
@@ -114,6 +114,32 @@ pub enum SpecErrorKind {
         found: String,
         /// What the key takes today.
         accepted: Vec<&'static str>,
+    },
+    /// Several values where there is room for one kernel.
+    #[error("a list makes a family of kernels: here `{key}` takes one value")]
+    OneValue {
+        /// The key.
+        key: Key,
+        /// The first value of the list, as written.
+        first: String,
+    },
+    /// A value that a list holds already.
+    #[error("`{key}` lists `{value}` twice")]
+    Repeated {
+        /// The key.
+        key: Key,
+        /// The value in its canonical spelling.
+        value: String,
+        /// How it is written the first and the second time.
+        written: [String; 2],
+    },
+    /// Lists that make too many kernels together.
+    #[error("{}", too_many(axes, *most))]
+    TooMany {
+        /// The keys with lists, and the lengths of these.
+        axes: Vec<(Key, usize)>,
+        /// How many there may be.
+        most: usize,
     },
     /// Two dtypes for one operand.
     #[error("{}", contradiction(*key, found, *by, given))]
@@ -161,6 +187,24 @@ impl SpecErrorKind {
             Self::NotYet { key, accepted, .. } => {
                 vec![format!("today `{key}` takes {}", either(accepted))]
             }
+            Self::OneValue { key, first } => vec![format!("write `{key} = {first}`")],
+            Self::Repeated { written, value, .. } => {
+                let mut others: Vec<&str> = written.iter().map(String::as_str).filter(|text| text != value).collect();
+                others.dedup();
+                let means = match others[..] {
+                    [] => String::new(),
+                    [one] => format!("`{one}` is `{value}` here: "),
+                    _ => format!("{} are `{value}` here: ", list(&others, "and")),
+                };
+                vec![format!("{means}keep one of the two")]
+            }
+            Self::TooMany { axes, .. } => {
+                let longest = axes.iter().rev().max_by_key(|(_, length)| *length);
+                longest
+                    .map(|(key, _)| format!("shorten a list, `{key}` first, or make two families"))
+                    .into_iter()
+                    .collect()
+            }
             Self::Contradiction { key, operand, by, .. } => vec![match by {
                 Given::Type => format!("the type already gives it: drop `{key}`"),
                 Given::Key(_) if *key == Key::Dtype || *by == Given::Key(Key::Dtype) => {
@@ -178,6 +222,18 @@ fn missing(keys: &[Key]) -> String {
     format!("{} {verb}", list(&names, "and"))
 }
 
+/// `bn` x `stages`: 20 x 20 = 400 kernels, a family has at most 256.
+fn too_many(axes: &[(Key, usize)], most: usize) -> String {
+    let keys: Vec<String> = axes.iter().map(|(key, _)| format!("`{key}`")).collect();
+    let lengths: Vec<String> = axes.iter().map(|(_, length)| length.to_string()).collect();
+    let count = axes.iter().fold(1_u128, |count, (_, length)| count.saturating_mul(*length as u128));
+    let product = match lengths.len() {
+        1 => String::new(),
+        _ => format!("{} = ", lengths.join(" x ")),
+    };
+    format!("{}: {product}{count} kernels, a family has at most {most}", keys.join(" x "))
+}
+
 fn contradiction(key: Key, found: &str, by: Given, given: &str) -> String {
     match by {
         Given::Type => {
@@ -187,12 +243,13 @@ fn contradiction(key: Key, found: &str, by: Given, given: &str) -> String {
     }
 }
 
-fn wrong_type_help(key: Key, found: &Value) -> Vec<String> {
+fn wrong_type_help(key: Key, found: &Atom) -> Vec<String> {
     match found {
-        Value::Quoted(text) if text.parse::<u32>().is_ok() => {
+        Atom::Quoted(text) if text.parse::<u32>().is_ok() || text.starts_with(['(', '[']) || text.contains("..") => {
             vec![format!("write `{key} = {text}`, without quotes")]
         }
-        Value::Number(text) => {
+        _ if key == Key::Warps => vec!["write `warps = (2, 4)`: 2 warps along M, 4 along N".into()],
+        Atom::Number(text) => {
             let digits: String = text.chars().take_while(|c| c.is_ascii_digit() || *c == '_').collect();
             let suffix = &text[digits.len()..];
             if !digits.is_empty() && suffix.starts_with(['u', 'i']) {
@@ -201,7 +258,7 @@ fn wrong_type_help(key: Key, found: &Value) -> Vec<String> {
                 Vec::new()
             }
         }
-        Value::Word(word) if word != "auto" => {
+        Atom::Word(word) if word != "auto" => {
             vec!["a spec holds literals only: constants and expressions are not evaluated".into()]
         }
         _ => Vec::new(),

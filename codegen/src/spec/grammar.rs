@@ -1,8 +1,9 @@
 //! From entries to a [`KernelSpec`]: the one place that knows what every key takes.
 
 use super::number::{NumberError, positive};
+use super::suggest::either;
 use super::words::Vocabulary;
-use super::{Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, Schedule, SpecError, SpecErrorKind, Value};
+use super::{Atom, Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, SpecError, SpecErrorKind, Value};
 
 /// Everything a front end read before it is interpreted.
 #[derive(Clone, Debug)]
@@ -44,44 +45,68 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
     reading.require([Key::Bm, Key::Bn, Key::Bk]);
     let sizes = [Key::Bm, Key::Bn, Key::Bk].map(|key| reading.size(key));
     let dtype = reading.word(Key::Dtype, is_factor);
-    let a = reading.operand(Key::A, dtype, is_factor);
-    let b = reading.operand(Key::B, dtype, is_factor);
-    let out = reading.operand(Key::Out, None, |_| true);
+    let a = reading.operand(Key::A, dtype, is_factor).unwrap_or(Dtype::F16);
+    reading.bind(Key::A, a);
+    let b = reading.operand(Key::B, dtype, is_factor).unwrap_or(Dtype::F16);
+    reading.bind(Key::B, b);
+    // `dtype` says what C is only where that type is one of results, too.
+    let out = reading.operand(Key::Out, None, is_result).or(dtype.map(Dtype::default_out));
     let spec = KernelSpec {
-        op: reading.word(Key::Op, |_: Op| true).unwrap_or(Op::Dsd),
-        mma: reading.word(Key::Mma, |_: Mma| true).unwrap_or(Mma::Wgmma),
-        a: a.unwrap_or(Dtype::F16),
-        b: b.unwrap_or(Dtype::F16),
-        acc: reading.word(Key::Acc, |dtype| dtype == Dtype::F32).unwrap_or(Dtype::F32),
-        out: out.or(dtype).unwrap_or(Dtype::F16),
-        b_layout: reading.layout(Key::BLayout),
-        c_layout: reading.layout(Key::CLayout),
+        op: reading.word(Key::Op, any).unwrap_or(Op::Dsd),
+        mma: reading.word(Key::Mma, any).unwrap_or(Mma::Wgmma),
+        a,
+        b,
+        acc: reading.word(Key::Acc, is_accumulator).unwrap_or(a.accumulator()),
+        out: out.unwrap_or(a.default_out()),
+        b_layout: reading.word(Key::BLayout, any).unwrap_or(b.default_b_layout()),
+        c_layout: reading.word(Key::CLayout, any).unwrap_or(Layout::RowMajor),
+        scale: reading.word(Key::Scale, any).unwrap_or_default(),
+        accumulate: reading.word(Key::Accumulate, any),
+        arch: reading.word(Key::Arch, any),
+        warps: reading.pair(Key::Warps),
+        shape: reading.word(Key::Shape, any),
+        vector: reading.number(Key::Vector),
         stages: reading.number(Key::Stages),
         consumers: reading.number(Key::Consumers),
         cluster: reading.number(Key::Cluster),
         k_step: reading.number(Key::KStep),
-        schedule: reading.word(Key::Schedule, |_: Schedule| true),
+        schedule: reading.word(Key::Schedule, any),
         swizzle: reading.number(Key::Swizzle),
         ..KernelSpec::new(sizes[0], sizes[1], sizes[2])
     };
     if reading.errors.is_empty() { Ok(spec) } else { Err(reading.errors) }
 }
 
-/// WGMMA multiplies f16 and bf16.
+fn any<V>(_: V) -> bool {
+    true
+}
+
+/// Types that kernels multiply.
 fn is_factor(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::F16 | Dtype::BF16)
+    dtype != Dtype::I32
+}
+
+/// Types that kernels write.
+fn is_result(dtype: Dtype) -> bool {
+    !matches!(dtype, Dtype::I8 | Dtype::E5M2)
+}
+
+fn is_accumulator(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::F32 | Dtype::I32)
 }
 
 struct Reading<'r, P> {
     request: &'r Request<P>,
     /// The first entry of each key.
     written: Vec<(Key, &'r Entry<P>)>,
+    /// The dtypes that type parameters of the signature stand for.
+    bound: Vec<(&'r str, Dtype)>,
     errors: Vec<SpecError<P>>,
 }
 
 impl<'r, P: Place> Reading<'r, P> {
     fn of(request: &'r Request<P>) -> Self {
-        let mut reading = Self { request, written: Vec::new(), errors: request.errors.clone() };
+        let mut reading = Self { request, written: Vec::new(), bound: Vec::new(), errors: request.errors.clone() };
         for (at, entry) in request.entries.iter().enumerate() {
             let earlier = request.entries[..at].iter().find(|e| e.key == entry.key);
             match (Key::find(&entry.key), earlier) {
@@ -120,35 +145,63 @@ impl<'r, P: Place> Reading<'r, P> {
 
     fn number(&mut self, key: Key) -> Option<u32> {
         let entry = self.entry(key)?;
-        let result = match &entry.value {
-            Value::Broken => return None,
-            Value::Word(word) | Value::Quoted(word) if word == "auto" && !key.is_required() => {
-                return None;
-            }
-            Value::Number(text) => positive(text),
-            Value::Word(_) | Value::Quoted(_) | Value::Other(_) => Err(NumberError::NotAnInteger),
-        };
-        let kind = match (result, &entry.value) {
-            (Ok(value), _) => return Some(value),
-            (Err(NumberError::OutOfRange), Value::Number(text)) => {
-                SpecErrorKind::OutOfRange { key, text: text.clone() }
-            }
-            (Err(_), found) => SpecErrorKind::WrongType {
-                key,
-                expected: if key.is_required() {
-                    "a positive integer".into()
-                } else {
-                    "a positive integer or `auto`".into()
-                },
-                found: found.clone(),
+        let atom = self.atom(key, &entry.value, &entry.value_place);
+        if atom.is_auto() && !key.is_required() {
+            return None;
+        }
+        let expected = if key.is_required() { "a positive integer" } else { "a positive integer or `auto`" };
+        self.integer(key, expected, atom, &entry.value_place)
+    }
+
+    /// Two numbers, in parentheses.
+    fn pair(&mut self, key: Key) -> Option<(u32, u32)> {
+        let entry = self.entry(key)?;
+        let found = match &entry.value {
+            Value::Tuple(elements) => match &elements[..] {
+                [first, second] => {
+                    let [first, second] = [first, second].map(|element| {
+                        let atom = self.atom(key, &element.value, &element.place);
+                        self.integer(key, "two positive integers", atom, &element.place)
+                    });
+                    return first.zip(second);
+                }
+                _ => Atom::Other(format!("a tuple of {}", elements.len())),
             },
+            value => self.atom(key, value, &entry.value_place),
         };
-        self.error(kind, &entry.value_place);
+        if found != Atom::Broken && !found.is_auto() {
+            let expected = "two positive integers, `(along M, along N)`, or `auto`".into();
+            self.error(SpecErrorKind::WrongType { key, expected, found }, &entry.value_place);
+        }
         None
     }
 
-    fn layout(&mut self, key: Key) -> Layout {
-        self.word(key, |_| true).unwrap_or(Layout::RowMajor)
+    /// The one literal or word that a value is. A list is an error, here and not later.
+    fn atom(&mut self, key: Key, value: &Value<P>, place: &P) -> Atom {
+        match value {
+            Value::Atom(atom) => atom.clone(),
+            Value::Tuple(_) => Atom::Other("a tuple".into()),
+            Value::List(elements) => {
+                let first = elements.first().map(|element| element.value.to_string()).unwrap_or_default();
+                self.error(SpecErrorKind::OneValue { key, first }, place);
+                Atom::Broken
+            }
+            Value::Parameter(name) => Atom::Word(name.clone()),
+        }
+    }
+
+    fn integer(&mut self, key: Key, expected: &str, found: Atom, place: &P) -> Option<u32> {
+        let kind = match &found {
+            Atom::Broken => return None,
+            Atom::Number(text) => match positive(text) {
+                Ok(value) => return Some(value),
+                Err(NumberError::OutOfRange) => SpecErrorKind::OutOfRange { key, text: text.clone() },
+                Err(NumberError::NotAnInteger) => SpecErrorKind::WrongType { key, expected: expected.into(), found },
+            },
+            _ => SpecErrorKind::WrongType { key, expected: expected.into(), found },
+        };
+        self.error(kind, place);
+        None
     }
 
     fn word<V: Vocabulary>(&mut self, key: Key, accepts: fn(V) -> bool) -> Option<V> {
@@ -158,29 +211,51 @@ impl<'r, P: Place> Reading<'r, P> {
 
     fn word_of<V: Vocabulary>(&mut self, key: Key, entry: &Entry<P>, accepts: fn(V) -> bool) -> Option<V> {
         let words = || V::WORDS.iter().filter(|(_, value)| accepts(*value));
-        let accepted = || words().map(|(word, _)| *word).collect::<Vec<_>>();
-        let kind = match &entry.value {
-            Value::Broken => return None,
-            Value::Word(found) | Value::Quoted(found) => {
-                if let Some((_, value)) = words().find(|(word, _)| word == found) {
+        let accepted: Vec<_> = words().map(|(word, _)| *word).collect();
+        let kind = match self.atom(key, &entry.value, &entry.value_place) {
+            Atom::Broken => return None,
+            Atom::Word(found) | Atom::Quoted(found) => {
+                if let Some((_, value)) = words().find(|(word, _)| *word == found) {
                     return Some(*value);
                 }
                 if found == "auto" {
                     return None;
                 }
-                let (found, accepted) = (found.clone(), accepted());
                 if V::RESERVED.contains(&found.as_str()) {
                     SpecErrorKind::NotYet { key, found, accepted }
                 } else {
                     SpecErrorKind::NotAccepted { key, found, accepted }
                 }
             }
-            found @ (Value::Number(_) | Value::Other(_)) => {
-                SpecErrorKind::WrongType { key, expected: super::suggest::either(&accepted()), found: found.clone() }
+            found @ (Atom::Number(_) | Atom::Other(_)) => {
+                SpecErrorKind::WrongType { key, expected: either(&accepted), found }
             }
         };
         self.error(kind, &entry.value_place);
         None
+    }
+
+    /// Has the type parameter of an operand, if it has one, stand for `dtype` from here on.
+    fn bind(&mut self, key: Key, dtype: Dtype) {
+        let entry = self.request.signature.iter().find(|entry| entry.key == key.as_str());
+        if let Some(Entry { value: Value::Parameter(name), .. }) = entry
+            && self.binding(name).is_none()
+        {
+            self.bound.push((name, dtype));
+        }
+    }
+
+    fn binding(&self, parameter: &str) -> Option<Dtype> {
+        self.bound.iter().find(|(name, _)| *name == parameter).map(|(_, dtype)| *dtype)
+    }
+
+    /// The dtype that the signature gives an operand. A parameter that has stood nowhere yet leaves it to the keys.
+    fn typed(&mut self, key: Key, entry: &Entry<P>, accepts: fn(Dtype) -> bool) -> Option<Dtype> {
+        let Value::Parameter(name) = &entry.value else {
+            return self.word_of(key, entry, accepts);
+        };
+        let value = Value::word(self.binding(name)?.as_str());
+        self.word_of(key, &Entry { value, ..entry.clone() }, accepts)
     }
 
     /// The dtype of one operand, from its type in the signature, its own key and `dtype`, which must agree.
@@ -190,7 +265,7 @@ impl<'r, P: Place> Reading<'r, P> {
         let written = self.entry(key);
         let mut sources = Vec::new();
         if let Some(entry) = typed {
-            let found = self.word_of(key, entry, accepts);
+            let found = self.typed(key, entry, accepts);
             sources.push((found, entry, Given::Type));
         }
         if let Some(entry) = written {

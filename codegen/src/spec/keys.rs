@@ -29,6 +29,18 @@ pub enum Key {
     BLayout,
     /// `c_layout`: how C lies in memory.
     CLayout,
+    /// `scale`: what the factors are multiplied by: none, tensor, row_col, block.
+    Scale,
+    /// `accumulate`: where and how precisely products are summed.
+    Accumulate,
+    /// `arch`: the architecture that the PTX is for.
+    Arch,
+    /// `warps`: warps of a CTA along M and along N.
+    Warps,
+    /// `shape`: the shape of a wmma fragment.
+    Shape,
+    /// `vector`: elements of one scalar load.
+    Vector,
     /// `stages`: stages of the shared-memory ring.
     Stages,
     /// `consumers`: consumer warpgroups a CTA.
@@ -45,7 +57,7 @@ pub enum Key {
 
 impl Key {
     /// Every key, in the order of the canonical text.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 24] = [
         Self::Bm,
         Self::Bn,
         Self::Bk,
@@ -58,6 +70,12 @@ impl Key {
         Self::Out,
         Self::BLayout,
         Self::CLayout,
+        Self::Scale,
+        Self::Accumulate,
+        Self::Arch,
+        Self::Warps,
+        Self::Shape,
+        Self::Vector,
         Self::Stages,
         Self::Consumers,
         Self::Cluster,
@@ -81,6 +99,12 @@ impl Key {
             Self::Out => "out",
             Self::BLayout => "b_layout",
             Self::CLayout => "c_layout",
+            Self::Scale => "scale",
+            Self::Accumulate => "accumulate",
+            Self::Arch => "arch",
+            Self::Warps => "warps",
+            Self::Shape => "shape",
+            Self::Vector => "vector",
             Self::Stages => "stages",
             Self::Consumers => "consumers",
             Self::Cluster => "cluster",
@@ -110,6 +134,12 @@ impl Key {
             Self::Out => "the element type of C",
             Self::BLayout => "how B lies in memory",
             Self::CLayout => "how C lies in memory",
+            Self::Scale => "what the factors are multiplied by: none, tensor, row_col, block",
+            Self::Accumulate => "where and how precisely products are summed",
+            Self::Arch => "the architecture that the PTX is for",
+            Self::Warps => "warps of a CTA along M and along N",
+            Self::Shape => "the shape of a wmma fragment",
+            Self::Vector => "elements of one scalar load",
             Self::Stages => "stages of the shared-memory ring",
             Self::Consumers => "consumer warpgroups a CTA",
             Self::Cluster => "CTAs a cluster",

@@ -1,14 +1,14 @@
 //! What was asked: [`KernelSpec`] and the one grammar that writes it down.
 //!
 //! ```text
-//! attribute tokens --+
-//!                    +--> Token --entries()--+
+//! attribute tokens --+                                  +--> FamilySpec: a Request for every member
+//!                    +--> Token --entries()--+          |    |
 //! text --------------+                       +--> Request --build()--> KernelSpec
 //! TOML --------------------------------------+
 //! ```
 //!
 //! A front end only finds keys, values and their places; [`build`] alone knows what they mean, so an attribute,
-//! a command line and a file can never disagree.
+//! a command line and a file can never disagree. Where a value is a list, the request stands for a [`FamilySpec`].
 //!
 //! ```
 //! use bsr_codegen::{Dtype, KernelSpec};
@@ -20,9 +20,11 @@
 //! ```
 
 mod error;
+mod family;
 mod grammar;
 mod keys;
 mod number;
+mod range;
 mod report;
 mod suggest;
 mod syntax;
@@ -30,16 +32,19 @@ mod syntax;
 mod tests;
 mod text;
 mod toml;
+mod value;
 mod words;
 
 use serde::{Deserialize, Serialize};
 
 pub use error::{Given, SpecError, SpecErrorKind};
+pub use family::{Axis, FamilyMember, FamilySpec, MOST_MEMBERS};
 pub use grammar::{Request, build};
 pub use keys::Key;
-pub use report::{LocatedSpec, SpecErrors};
-pub use syntax::{Entry, Place, Token, TokenKind, Value, entries};
-pub use words::{Dtype, Layout, Mma, Op, Schedule};
+pub use report::{LocatedFamily, LocatedSpec, SpecErrors};
+pub use syntax::{Bracket, Entry, Place, Token, TokenKind, entries};
+pub use value::{Atom, Element, Value};
+pub use words::{Accumulate, Dtype, Layout, Mma, Op, Scale, Schedule, Shape, Target};
 
 /// What was asked of a kernel computing C\[M, N\] = A\[M, K\] * B\[K, N\] with A in BSR.
 ///
@@ -69,6 +74,24 @@ pub struct KernelSpec {
     pub b_layout: Layout,
     /// Layout of C\[M, N\].
     pub c_layout: Layout,
+    /// What the factors are scaled by.
+    #[serde(default)]
+    pub scale: Scale,
+    /// Where and how precisely products are summed.
+    #[serde(default)]
+    pub accumulate: Option<Accumulate>,
+    /// The architecture.
+    #[serde(default)]
+    pub arch: Option<Target>,
+    /// Warps of a CTA along M and along N.
+    #[serde(default)]
+    pub warps: Option<(u32, u32)>,
+    /// Shape of a `wmma` fragment.
+    #[serde(default)]
+    pub shape: Option<Shape>,
+    /// Elements of one scalar load.
+    #[serde(default)]
+    pub vector: Option<u32>,
     /// Stages of the shared-memory ring.
     pub stages: Option<u32>,
     /// Consumer warpgroups a CTA.
@@ -99,12 +122,31 @@ impl KernelSpec {
             out: Dtype::F16,
             b_layout: Layout::RowMajor,
             c_layout: Layout::RowMajor,
+            scale: Scale::Unscaled,
+            accumulate: None,
+            arch: None,
+            warps: None,
+            shape: None,
+            vector: None,
             stages: None,
             consumers: None,
             cluster: None,
             k_step: None,
             schedule: None,
             swizzle: None,
+        }
+    }
+
+    /// The same spec for other operands, with the accumulators, the result and the layout of B that go with them.
+    #[must_use]
+    pub const fn with_dtype(self, dtype: Dtype) -> Self {
+        Self {
+            a: dtype,
+            b: dtype,
+            acc: dtype.accumulator(),
+            out: dtype.default_out(),
+            b_layout: dtype.default_b_layout(),
+            ..self
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
-use super::{KernelSpec, Request, SpecError};
+use super::{FamilyMember, FamilySpec, KernelSpec, Request, SpecError};
 
 /// Input of a front end and the name it is reported under.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +90,39 @@ impl LocatedSpec {
     pub fn blame(&self, key: &str, message: &str, help: &[String]) -> String {
         let place = self.request.place_of(key);
         self.source.report(message, place, None, help)
+    }
+}
+
+/// A family that remembers where its text says what, so that later errors can point at the guilty value.
+#[derive(Clone, Debug)]
+pub struct LocatedFamily {
+    source: Source,
+    family: FamilySpec<Range<usize>>,
+}
+
+impl LocatedFamily {
+    pub(crate) fn new(source: Source, request: Request<Range<usize>>) -> Result<Self, SpecErrors> {
+        match FamilySpec::new(request) {
+            Ok(family) => Ok(Self { source, family }),
+            Err(errors) => Err(SpecErrors::new(source, errors)),
+        }
+    }
+
+    /// The family.
+    pub const fn family(&self) -> &FamilySpec<Range<usize>> {
+        &self.family
+    }
+
+    /// The same family reported under another name: that of the file it comes from, say.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.source.name = name.into();
+        self
+    }
+
+    /// An error of one member found later, printed with a caret under the value that `key` has there.
+    pub fn blame(&self, member: &FamilyMember, key: &str, message: &str, help: &[String]) -> String {
+        self.source.report(message, &self.family.place_of(member, key), None, help)
     }
 }
 

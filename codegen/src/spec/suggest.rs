@@ -9,16 +9,30 @@ const FOREIGN: &[(&str, &str)] = &[
     ("cluster_size", "cluster"),
     ("column", "col"),
     ("column_major", "col"),
+    ("e4m3fn", "e4m3"),
     ("float", "f32"),
     ("float16", "f16"),
     ("float32", "f32"),
+    ("fma", "scalar"),
     ("fp16", "f16"),
     ("fp32", "f32"),
+    ("fp8", "e4m3"),
     ("half", "f16"),
+    ("int32", "i32"),
+    ("int8", "i8"),
     ("kstep", "k_step"),
     ("layout_b", "b_layout"),
     ("layout_c", "c_layout"),
     ("num_stages", "stages"),
+    ("num_warps", "warps"),
+    ("per_tensor", "tensor"),
+    ("s32", "i32"),
+    ("s8", "i8"),
+    ("scales", "scale"),
+    ("simt", "scalar"),
+    ("sm90", "sm_90a"),
+    ("sm_90", "sm_90a"),
+    ("target", "arch"),
     ("tile_n", "bn"),
     ("type", "dtype"),
     ("warpgroups", "consumers"),
@@ -83,6 +97,7 @@ mod tests {
         assert_eq!(key("block_m"), ["bm"]);
         assert_eq!(key("num_stages"), ["stages"]);
         assert_eq!(nearest("half", &["f16", "bf16"]), ["f16"]);
+        assert_eq!(nearest("sm_90", &["sm_80", "sm_90a"]), ["sm_90a"]);
     }
 
     #[test]

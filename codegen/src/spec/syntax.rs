@@ -1,5 +1,7 @@
 //! The shape `key = value, key = value`, for text and attribute tokens alike.
 
+use super::range;
+use super::value::{Atom, Element, Value};
 use super::{SpecError, SpecErrorKind};
 
 /// A place in the input of a front end.
@@ -37,8 +39,26 @@ pub enum TokenKind {
     Equals,
     /// `,`
     Comma,
+    /// `(` or `[`
+    Open(Bracket),
+    /// `)` or `]`
+    Close(Bracket),
+    /// `..`, or `..=` where the last number belongs to the range.
+    Range {
+        /// Is it `..=`?
+        inclusive: bool,
+    },
     /// Anything else, as written.
     Other(String),
+}
+
+/// The two kinds of brackets that hold values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bracket {
+    /// `(` and `)`, around a tuple.
+    Round,
+    /// `[` and `]`, around a list.
+    Square,
 }
 
 impl TokenKind {
@@ -48,6 +68,11 @@ impl TokenKind {
             Self::Quoted(text) => format!("\"{text}\""),
             Self::Equals => "`=`".into(),
             Self::Comma => "`,`".into(),
+            Self::Open(Bracket::Round) => "`(`".into(),
+            Self::Open(Bracket::Square) => "`[`".into(),
+            Self::Close(Bracket::Round) => "`)`".into(),
+            Self::Close(Bracket::Square) => "`]`".into(),
+            Self::Range { inclusive } => format!("`{}`", range::operator(*inclusive)),
         }
     }
 }
@@ -60,35 +85,9 @@ pub struct Entry<P> {
     /// Where the key stands.
     pub key_place: P,
     /// The value.
-    pub value: Value,
+    pub value: Value<P>,
     /// Where the value stands.
     pub value_place: P,
-}
-
-/// What stands to the right of the `=`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// A bare identifier.
-    Word(String),
-    /// A string, without its quotes.
-    Quoted(String),
-    /// A number as written.
-    Number(String),
-    /// Something that no key takes, in words: `an array`.
-    Other(&'static str),
-    /// A value whose syntax error has been reported already.
-    Broken,
-}
-
-impl Value {
-    pub(crate) fn describe(&self) -> String {
-        match self {
-            Self::Word(text) | Self::Number(text) => format!("`{text}`"),
-            Self::Quoted(text) => format!("the string \"{text}\""),
-            Self::Other(what) => (*what).into(),
-            Self::Broken => "this".into(),
-        }
-    }
 }
 
 /// Reads tokens as a list of entries, separated by commas, a trailing comma allowed.
@@ -96,23 +95,44 @@ impl Value {
 /// Every departure from that shape is an error on its own token; reading goes on after the next comma.
 /// `end` is the place to point at when the tokens end too early.
 pub fn entries<P: Place>(tokens: &[Token<P>], end: &P) -> (Vec<Entry<P>>, Vec<SpecError<P>>) {
-    let mut reader = Reader { tokens, end, at: 0, entries: Vec::new(), errors: Vec::new() };
+    let mut reader = Reader { tokens, end, at: 0, depth: 0, errors: Vec::new() };
+    let mut entries = Vec::new();
     while reader.at < tokens.len() {
-        reader.entry();
+        entries.extend(reader.entry());
     }
-    (reader.entries, reader.errors)
+    (entries, reader.errors)
+}
+
+/// Reads tokens as the value of `key` and nothing else; where they are something else, there are errors.
+pub(super) fn value<P: Place>(key: &str, tokens: &[Token<P>], end: &P) -> (Value<P>, Vec<SpecError<P>>) {
+    let mut reader = Reader { tokens, end, at: 0, depth: 0, errors: Vec::new() };
+    let read = reader.element(key, None, &format!("expected a value of `{key}`"));
+    if read.is_some() && reader.at < tokens.len() {
+        reader.unexpected(&format!("expected nothing after the value of `{key}`"), None);
+    }
+    let value = read.map(|element| element.value);
+    (value.filter(|_| reader.errors.is_empty()).unwrap_or(Value::BROKEN), reader.errors)
+}
+
+fn opens_in(within: Option<Bracket>, bracket: Bracket) -> bool {
+    match within {
+        None => true,
+        Some(Bracket::Square) => bracket == Bracket::Round,
+        Some(Bracket::Round) => false,
+    }
 }
 
 struct Reader<'t, P> {
     tokens: &'t [Token<P>],
     end: &'t P,
     at: usize,
-    entries: Vec<Entry<P>>,
+    /// Brackets that are open.
+    depth: usize,
     errors: Vec<SpecError<P>>,
 }
 
 impl<P: Place> Reader<'_, P> {
-    fn entry(&mut self) {
+    fn entry(&mut self) -> Option<Entry<P>> {
         let first = &self.tokens[self.at];
         self.at += 1;
         let TokenKind::Word(key) = &first.kind else {
@@ -120,63 +140,134 @@ impl<P: Place> Reader<'_, P> {
                 TokenKind::Quoted(_) => Some("keys are written without quotes".into()),
                 _ => None,
             };
-            let message = format!("expected a key, found {}", first.kind.describe());
-            self.error(message, help, first.place.clone());
+            self.error(format!("expected a key, found {}", first.kind.describe()), help, first.place.clone());
             if first.kind != TokenKind::Comma {
+                self.at -= 1;
                 self.skip_past_comma();
             }
-            return;
+            return None;
         };
-        let (value, value_place) = self.value(key);
-        self.entries.push(Entry {
+        let element = self.value_of(key).unwrap_or(Element { value: Value::BROKEN, place: first.place.clone() });
+        Some(Entry {
             key: key.clone(),
             key_place: first.place.clone(),
-            value_place: value_place.unwrap_or_else(|| first.place.clone()),
-            value,
-        });
+            value: element.value,
+            value_place: element.place,
+        })
     }
 
-    fn value(&mut self, key: &str) -> (Value, Option<P>) {
+    /// Everything from the `=` to the comma.
+    fn value_of(&mut self, key: &str) -> Option<Element<P>> {
         if !self.next_is(&TokenKind::Equals) {
             self.unexpected(&format!("expected `=` after `{key}`"), Some(format!("write `{key} = ...`")));
-            return (Value::Broken, None);
+            return None;
         }
         self.at += 1;
-        let Some(token) = self.tokens.get(self.at) else {
-            self.unexpected(&format!("expected a value after `{key} =`"), None);
-            return (Value::Broken, None);
-        };
-        let value = match &token.kind {
-            TokenKind::Word(word) => Value::Word(word.clone()),
-            TokenKind::Quoted(text) => Value::Quoted(text.clone()),
-            TokenKind::Number(text) => Value::Number(text.clone()),
-            TokenKind::Equals | TokenKind::Comma | TokenKind::Other(_) => {
-                self.unexpected(&format!("expected a value after `{key} =`"), None);
-                return (Value::Broken, None);
-            }
-        };
-        self.at += 1;
-        let place = Some(token.place.clone());
+        let element = self.element(key, None, &format!("expected a value after `{key} =`"))?;
         if self.at == self.tokens.len() {
-            return (value, place);
+            return Some(element);
         }
         if self.next_is(&TokenKind::Comma) {
             self.at += 1;
-            return (value, place);
+            return Some(element);
         }
         if self.next_starts_an_entry() {
-            self.error(
-                format!("expected `,` before {}", self.tokens[self.at].kind.describe()),
-                None,
-                self.tokens[self.at].place.clone(),
-            );
-            return (value, place);
+            let next = &self.tokens[self.at];
+            self.error(format!("expected `,` before {}", next.kind.describe()), None, next.place.clone());
+            return Some(element);
         }
         self.unexpected(
             &format!("expected `,` after the value of `{key}`"),
             Some("a value is one literal or one word: expressions are not evaluated".into()),
         );
-        (Value::Broken, place)
+        Some(Element { value: Value::BROKEN, place: element.place })
+    }
+
+    /// A literal, a word, a range, a tuple or a list; none where something else stands, which is an error already.
+    ///
+    /// Within a list there may be tuples, within a tuple no brackets.
+    fn element(&mut self, key: &str, within: Option<Bracket>, expected: &str) -> Option<Element<P>> {
+        let token = self.tokens.get(self.at);
+        let atom = match token.map(|token| &token.kind) {
+            Some(TokenKind::Word(word)) => Atom::Word(word.clone()),
+            Some(TokenKind::Quoted(text)) => Atom::Quoted(text.clone()),
+            Some(TokenKind::Number(text)) => Atom::Number(text.clone()),
+            Some(TokenKind::Open(bracket)) if opens_in(within, *bracket) => return self.group(key, *bracket),
+            _ => {
+                self.unexpected(expected, None);
+                return None;
+            }
+        };
+        let place = token?.place.clone();
+        self.at += 1;
+        match self.tokens.get(self.at).map(|token| &token.kind) {
+            Some(TokenKind::Range { inclusive }) => self.range(key, (&atom, &place), *inclusive),
+            _ => Some(Element { value: Value::Atom(atom), place }),
+        }
+    }
+
+    /// What follows the first number of a range.
+    fn range(&mut self, key: &str, (first, start): (&Atom, &P), inclusive: bool) -> Option<Element<P>> {
+        self.at += 1;
+        let last = self.tokens.get(self.at).filter(|token| matches!(token.kind, TokenKind::Number(_)));
+        let Some(Token { kind: TokenKind::Number(text), place: end }) = last else {
+            self.unexpected(&format!("expected a number after `{}`", range::operator(inclusive)), None);
+            return None;
+        };
+        self.at += 1;
+        let place = start.through(end);
+        let value = match range::numbers(key, first, text, inclusive) {
+            Ok(numbers) => {
+                let number = |n: u32| Element { value: Value::Atom(Atom::Number(n.to_string())), place: place.clone() };
+                Value::List(numbers.map(number).collect())
+            }
+            Err(kind) => {
+                self.errors.push(SpecError::new(kind, place.clone()));
+                Value::BROKEN
+            }
+        };
+        Some(Element { value, place })
+    }
+
+    /// A tuple or a list, from its opening bracket on.
+    fn group(&mut self, key: &str, bracket: Bracket) -> Option<Element<P>> {
+        let open = &self.tokens[self.at].place;
+        let (what, close) = match bracket {
+            Bracket::Round => ("tuple", TokenKind::Close(Bracket::Round)),
+            Bracket::Square => ("list", TokenKind::Close(Bracket::Square)),
+        };
+        let close_text = close.describe();
+        let expected = format!("expected a value or {close_text} in the {what} of `{key}`");
+        self.at += 1;
+        self.depth += 1;
+        let mut elements = Vec::new();
+        while !self.next_is(&close) {
+            let element = self.element(key, Some(bracket), &expected)?;
+            match element.value {
+                // A range in a list adds its numbers to it.
+                Value::List(numbers) if bracket == Bracket::Square => elements.extend(numbers),
+                _ => elements.push(element),
+            }
+            if self.next_is(&TokenKind::Comma) {
+                self.at += 1;
+            } else if !self.next_is(&close) {
+                self.unexpected(&format!("expected `,` or {close_text} in the {what} of `{key}`"), None);
+                return None;
+            }
+        }
+        let place = open.through(&self.tokens[self.at].place);
+        self.at += 1;
+        self.depth -= 1;
+        let value = match bracket {
+            Bracket::Round => Value::Tuple(elements),
+            Bracket::Square if elements.is_empty() => {
+                let help = "a list holds one value at least".into();
+                self.error(format!("the list of `{key}` is empty"), Some(help), place.clone());
+                Value::BROKEN
+            }
+            Bracket::Square => Value::List(elements),
+        };
+        Some(Element { value, place })
     }
 
     fn next_is(&self, kind: &TokenKind) -> bool {
@@ -201,13 +292,18 @@ impl<P: Place> Reader<'_, P> {
         self.skip_past_comma();
     }
 
+    /// Goes on after the next comma outside all brackets.
     fn skip_past_comma(&mut self) {
-        while self.at < self.tokens.len() {
+        while let Some(token) = self.tokens.get(self.at) {
             self.at += 1;
-            if self.tokens[self.at - 1].kind == TokenKind::Comma {
-                break;
+            match token.kind {
+                TokenKind::Open(_) => self.depth += 1,
+                TokenKind::Close(_) => self.depth = self.depth.saturating_sub(1),
+                TokenKind::Comma if self.depth == 0 => return,
+                _ => {}
             }
         }
+        self.depth = 0;
     }
 
     fn error(&mut self, message: String, help: Option<String>, place: P) {

@@ -6,7 +6,10 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{Dtype, KernelSpec, Layout, LocatedSpec, Schedule, SpecErrorKind};
+use super::{
+    Accumulate, Dtype, KernelSpec, Key, Layout, LocatedFamily, LocatedSpec, Mma, Scale, Schedule, Shape, SpecErrorKind,
+    Target,
+};
 
 const TILE: &str = "bm = 64, bn = 128, bk = 32";
 
@@ -49,16 +52,24 @@ fn defaults_fill_everything_but_the_sizes() {
 #[test]
 fn every_key_is_read() {
     let spec = read(
-        "bm = 64, bn = 128, bk = 32, op = dsd, mma = wgmma, a = bf16, b = bf16, acc = f32, out = f32,
-         b_layout = col, c_layout = col_major, stages = 4, consumers = 2, cluster = 2, k_step = 64,
-         schedule = strided, swizzle = 128",
+        "bm = 64, bn = 128, bk = 32, op = dsd, mma = wmma, a = e4m3, b = e5m2, acc = f32, out = f32,
+         b_layout = row, c_layout = col_major, scale = row_col, accumulate = promoted, arch = sm_89, warps = (2, 4),
+         shape = m32n8k16, vector = 4, stages = 4, consumers = 2, cluster = 2, k_step = 64, schedule = strided,
+         swizzle = 128",
     );
     let expected = KernelSpec {
-        a: Dtype::BF16,
-        b: Dtype::BF16,
+        mma: Mma::Wmma,
+        a: Dtype::E4M3,
+        b: Dtype::E5M2,
         out: Dtype::F32,
-        b_layout: Layout::ColMajor,
+        b_layout: Layout::RowMajor,
         c_layout: Layout::ColMajor,
+        scale: Scale::RowCol,
+        accumulate: Some(Accumulate::Promoted),
+        arch: Some(Target::Sm89),
+        warps: Some((2, 4)),
+        shape: Some(Shape::M32N8K16),
+        vector: Some(4),
         stages: Some(4),
         consumers: Some(2),
         cluster: Some(2),
@@ -72,9 +83,9 @@ fn every_key_is_read() {
 
 #[test]
 fn auto_is_the_same_as_nothing() {
-    let auto = "op = auto, mma = auto, dtype = auto, a = auto, b = auto, acc = auto, out = auto, b_layout = auto, \
-                c_layout = auto, stages = auto, consumers = auto, cluster = auto, k_step = auto, schedule = auto, \
-                swizzle = \"auto\"";
+    let keys = Key::ALL.into_iter().filter(|key| !key.is_required());
+    let auto: Vec<String> = keys.map(|key| format!("{key} = auto")).collect();
+    let auto = format!("{}, swizzle = \"auto\"", auto[..auto.len() - 1].join(", "));
     assert_eq!(read(&format!("{TILE}, {auto}")), tile());
 }
 
@@ -90,6 +101,20 @@ fn dtype_gives_a_and_b_and_an_out_not_given() {
     assert_eq!(dtypes("out = f16, dtype = bf16"), (BF16, BF16, F16));
     assert_eq!(dtypes("dtype = bf16, a = bf16"), (BF16, BF16, BF16));
     assert_eq!(dtypes("b = bf16"), (F16, BF16, F16));
+    use Dtype::{E4M3, E5M2, I8, I32};
+    assert_eq!(dtypes("dtype = e4m3"), (E4M3, E4M3, BF16));
+    assert_eq!(dtypes("a = e5m2, b = e4m3, out = e4m3"), (E5M2, E4M3, E4M3));
+    assert_eq!(dtypes("dtype = i8"), (I8, I8, I32));
+}
+
+#[test]
+fn what_8_bit_operands_imply_is_not_said() {
+    let spec = read(&format!("{TILE}, dtype = i8"));
+    assert_eq!((spec.acc, spec.b_layout), (Dtype::I32, Layout::ColMajor));
+    assert_eq!(spec, tile().with_dtype(Dtype::I8));
+    assert_eq!(spec.to_string(), format!("{TILE}, dtype = i8"));
+    let row = format!("{TILE}, dtype = e4m3, out = f16, b_layout = row, warps = (2, 4)");
+    assert_eq!(read(&row).to_string(), row);
 }
 
 #[test]
@@ -97,7 +122,8 @@ fn canonical_text_says_only_what_differs() {
     let canonical = |text: &str| read(&format!("{TILE}, {text}")).to_string();
     assert_eq!(canonical("stages = auto, a = f16, out = f16, c_layout = row"), TILE);
     assert_eq!(canonical("b = bf16, a = bf16, out = bf16"), format!("{TILE}, dtype = bf16"));
-    assert_eq!(canonical("b = bf16, a = bf16"), format!("{TILE}, dtype = bf16, out = f16"));
+    assert_eq!(canonical("b = bf16, a = bf16"), format!("{TILE}, dtype = bf16"));
+    assert_eq!(canonical("b = bf16, a = bf16, out = f16"), format!("{TILE}, dtype = bf16, out = f16"));
     assert_eq!(canonical("b = bf16"), format!("{TILE}, b = bf16"));
     assert_eq!(canonical("swizzle = 64, stages = 3"), format!("{TILE}, stages = 3, swizzle = 64"));
 }
@@ -148,6 +174,14 @@ fn reports_of_values() {
             "bm = 64, bn = 128, bk = 32, stages = \"x\", cluster = 1e3",
             "bm = 64, bn = 128, bk = 32, mma = 3",
             "bm = 64, bn = 128, bk = 32, schedule = balance, b_layout = column, c_layout = \"ROW\"",
+            "bm = 64, bn = 128, bk = 32, scale = rowcol, accumulate = atmic, arch = sm_90, shape = m16n8k16",
+            "bm = 64, bn = 128, bk = 32, scale = 2, accumulate = (1, 2), arch = 90, vector = \"4\", mma = tensor",
+            "bm = 64, bn = 128, bk = 32, warps = 4",
+            "bm = 64, bn = 128, bk = 32, warps = (2, 0)",
+            "bm = 64, bn = 128, bk = 32, warps = (2, 4, 1), stages = (2, 3)",
+            "bm = 64, bn = 128, bk = 32, warps = (auto, 4u32)",
+            "bm = 64, bn = 128, bk = 32, warps = \"(2, 4)\", arch = sm90a",
+            "bm = 64, bn = [128, 256], bk = 32, stages = 3..=5, warps = [(2, 4), auto]",
         ]),
     );
 }
@@ -184,6 +218,12 @@ fn reports_of_syntax() {
             "bm = 64, bn = 128, bk = 32, k-step = 64",
             "bm = [64, 128], bn = 128, bk = (32)",
             "bm = (64, bn = 128, bk = 32)), swizzle = [",
+            "bm = 64, bn = 128, bk = 32, warps = (2 4), stages = [3, 4",
+            "bm = [], bn = [64,, 128], bk = [[[16]]]",
+            "bm = [64 = 3, 128], bn = [128; 3], bk = 32, stages = [2 * 2, 3]",
+            "bm = 64, bn = 128, bk = 32, stages = 5..=3, vector = 3..3, cluster = 1..",
+            "bm = 64, bn = 128, bk = 32, stages = auto..4, vector = 0..=3, cluster = ..=4",
+            "bm = 64, bn = 1..=4294967295, bk = 32, stages = 2...4, k_step = 1.5..3",
         ]),
     );
 }
@@ -201,6 +241,10 @@ fn reports_of_toml() {
             "stages = 3\n[kernel]\nbm = 64\nbn = 128\nbk = 32\nstages = 4",
             "bm = 64\r\nbn = 128\r\nbk = 32\r\nschedule = 1979-05-27\r\n[stages]\nn = 3\n",
             "kernel = 3",
+            "bm = 64\nbn = 128\nbk = 32\nwarps = [2, 4, 1]\nstages = []\n",
+            "bm = 64\nbn = [128, 256]\nbk = \"16..=32\"\nwarps = \"(2, 4\"\n",
+            "bm = 64\nbn = 128\nbk = \"3\\u002e.1\"\n",
+            "bm = 64\nbn = [[128, 256], 64]\nbk = 32\n",
         ]),
     );
 }
@@ -239,11 +283,36 @@ fn layout() -> impl Strategy<Value = Layout> {
     select(vec![Layout::RowMajor, Layout::ColMajor])
 }
 
+fn factor() -> impl Strategy<Value = Dtype> {
+    select(vec![Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::E4M3, Dtype::E5M2, Dtype::I8])
+}
+
+fn result() -> impl Strategy<Value = Dtype> {
+    select(vec![Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::E4M3, Dtype::I32])
+}
+
+prop_compose! {
+    /// The keys that only some families of kernels take.
+    fn family_keys()(
+        mma in select(Mma::ALL.to_vec()),
+        scale in select(vec![Scale::Unscaled, Scale::Tensor, Scale::RowCol, Scale::Block]),
+        accumulate in option::of(select(vec![
+            Accumulate::Atomic, Accumulate::Register, Accumulate::Fast, Accumulate::Promoted,
+        ])),
+        arch in option::of(select(Target::ALL.to_vec())),
+        warps in option::of((size(), size())),
+        shape in option::of(select(Shape::ALL.to_vec())),
+        vector in option::of(size()),
+    ) -> KernelSpec {
+        KernelSpec { mma, scale, accumulate, arch, warps, shape, vector, ..tile() }
+    }
+}
+
 prop_compose! {
     fn any_spec()(
+        family_keys in family_keys(),
         (bm, bn, bk) in (size(), size(), size()),
-        (a, b) in (select(vec![Dtype::F16, Dtype::BF16]), select(vec![Dtype::F16, Dtype::BF16])),
-        out in select(vec![Dtype::F16, Dtype::BF16, Dtype::F32]),
+        (a, b, out, acc) in (factor(), factor(), result(), select(vec![Dtype::F32, Dtype::I32])),
         (b_layout, c_layout) in (layout(), layout()),
         (stages, consumers) in (option::of(size()), option::of(size())),
         (cluster, k_step) in (option::of(size()), option::of(size())),
@@ -251,17 +320,31 @@ prop_compose! {
         swizzle in option::of(select(vec![32_u32, 64, 128])),
     ) -> KernelSpec {
         KernelSpec {
-            a, b, out, b_layout, c_layout, stages, consumers, cluster, k_step, schedule, swizzle,
-            ..KernelSpec::new(bm, bn, bk)
+            bm, bn, bk, a, b, acc, out, b_layout, c_layout, stages, consumers, cluster, k_step, schedule, swizzle,
+            ..family_keys
         }
     }
+}
+
+/// The canonical text as TOML.
+fn toml(spec: &KernelSpec) -> String {
+    let text = spec.to_string();
+    let keys: Vec<Key> = Key::ALL.into_iter().filter(|key| text.contains(&format!("{key} = "))).collect();
+    let is_written = |key: &&Key| text.starts_with(&format!("{key} = ")) || text.contains(&format!(", {key} = "));
+    let line = |key: &Key| match (key, spec.value(*key)) {
+        (Key::Warps, pair) => format!("{key} = {}\n", pair.replace('(', "[").replace(')', "]")),
+        (_, value) if value.parse::<u32>().is_ok() => format!("{key} = {value}\n"),
+        (_, value) => format!("{key} = \"{value}\"\n"),
+    };
+    keys.iter().filter(is_written).map(line).collect()
 }
 
 /// Pieces that look like a spec more often than random letters do.
 fn scrap() -> impl Strategy<Value = String> {
     let pieces = vec![
         "bm", "bn", "bk", "dtype", "a", "mma", "stages", "=", "=", "=", ",", ",", "64", "0", "-1", "bf16", "e4m3",
-        "wgmma", "\"", "\"auto\"", "auto", "[kernel]", "\n", "{", "é", "'", ".",
+        "wgmma", "\"", "\"auto\"", "auto", "[kernel]", "\n", "{", "é", "'", ".", "warps", "(", ")", "[", "]", "..",
+        "..=",
     ];
     prop::collection::vec(select(pieces), 0..24).prop_map(|pieces| pieces.join(" "))
 }
@@ -269,17 +352,10 @@ fn scrap() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn canonical_text_reads_back(spec in any_spec()) {
-        let text = spec.to_string();
-        prop_assert_eq!(text.parse::<KernelSpec>(), Ok(spec));
-        let toml = text
-            .split(", ")
-            .map(|entry| entry.split_once(" = ").unwrap())
-            .map(|(key, value)| match value.parse::<u32>() {
-                Ok(number) => format!("{key} = {number}\n"),
-                Err(_) => format!("{key} = \"{value}\"\n"),
-            })
-            .collect::<String>();
-        prop_assert_eq!(KernelSpec::from_toml(&toml), Ok(spec));
+        prop_assert_eq!(spec.to_string().parse::<KernelSpec>(), Ok(spec));
+        prop_assert_eq!(KernelSpec::from_toml(&toml(&spec)), Ok(spec));
+        let json = serde_json::to_string(&spec).unwrap();
+        prop_assert_eq!(serde_json::from_str::<KernelSpec>(&json).unwrap(), spec);
     }
 
     #[test]
@@ -291,6 +367,12 @@ proptest! {
             }
             if let Err(errors) = KernelSpec::from_toml(&text) {
                 prop_assert!(errors.to_string().contains("error: "));
+            }
+            for family in [LocatedFamily::from_text(&text), LocatedFamily::from_toml(&text)] {
+                match family {
+                    Ok(family) => prop_assert!(!family.family().members().is_empty()),
+                    Err(errors) => prop_assert!(errors.to_string().contains("error: ")),
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use super::report::Source;
-use super::{Dtype, KernelSpec, Layout, LocatedSpec, Request, SpecErrors, Token, TokenKind, entries};
+use super::{Bracket, KernelSpec, Key, LocatedFamily, LocatedSpec, Request, SpecErrors, Token, TokenKind, entries};
 
 impl LocatedSpec {
     /// Reads a spec in the grammar of the attribute.
@@ -13,13 +13,28 @@ impl LocatedSpec {
     /// # Errors
     /// Everything wrong with the text, each error on its own place.
     pub fn from_text(text: &str) -> Result<Self, SpecErrors> {
-        let end = text.trim_end().len();
-        let whole = end..end;
-        let (entries, errors) = entries(&tokens(text), &whole);
-        let request = Request { entries, signature: Vec::new(), errors, whole };
-        let source = Source { name: "spec".into(), text: text.into() };
+        let (source, request) = read(text);
         Self::new(source, request)
     }
+}
+
+impl LocatedFamily {
+    /// Reads a family of specs in the grammar of the attribute.
+    ///
+    /// # Errors
+    /// Everything wrong with the text, each error on its own place.
+    pub fn from_text(text: &str) -> Result<Self, SpecErrors> {
+        let (source, request) = read(text);
+        Self::new(source, request)
+    }
+}
+
+fn read(text: &str) -> (Source, Request<Range<usize>>) {
+    let end = text.trim_end().len();
+    let whole = end..end;
+    let (entries, errors) = entries(&tokens(text), &whole);
+    let request = Request { entries, signature: Vec::new(), errors, whole };
+    (Source { name: "spec".into(), text: text.into() }, request)
 }
 
 impl FromStr for KernelSpec {
@@ -33,54 +48,73 @@ impl FromStr for KernelSpec {
 /// The canonical text, which reads back as the same spec: keys in a fixed order, those at their default left out.
 impl fmt::Display for KernelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "bm = {}, bn = {}, bk = {}", self.bm, self.bn, self.bk)?;
-        let default = Self::new(self.bm, self.bn, self.bk);
-        if self.op != default.op {
-            write!(f, ", op = {}", self.op)?;
-        }
-        if self.mma != default.mma {
-            write!(f, ", mma = {}", self.mma)?;
-        }
-        let mut out = Dtype::F16;
-        if self.a == self.b && self.a != default.a {
-            write!(f, ", dtype = {}", self.a)?;
-            out = self.a;
-        } else {
-            if self.a != default.a {
-                write!(f, ", a = {}", self.a)?;
-            }
-            if self.b != default.b {
-                write!(f, ", b = {}", self.b)?;
+        let default = self.default_beside_operands();
+        let is_one_dtype = self.a == self.b;
+        let mut separator = "";
+        for key in Key::ALL {
+            let is_said = match key {
+                Key::Bm | Key::Bn | Key::Bk => true,
+                Key::Dtype => is_one_dtype && self.a != default.a,
+                Key::A | Key::B if is_one_dtype => false,
+                _ => self.value(key) != default.value(key),
+            };
+            if is_said {
+                write!(f, "{separator}{key} = {}", self.value(key))?;
+                separator = ", ";
             }
         }
-        if self.acc != default.acc {
-            write!(f, ", acc = {}", self.acc)?;
+        Ok(())
+    }
+}
+
+impl KernelSpec {
+    /// What the spec says of `key`, in the word or number of the canonical text; `auto` where the plan decides.
+    ///
+    /// `dtype` is that of A.
+    pub fn value(&self, key: Key) -> String {
+        fn or_auto(value: Option<impl fmt::Display>) -> String {
+            value.map_or_else(|| "auto".into(), |value| value.to_string())
         }
-        if self.out != out {
-            write!(f, ", out = {}", self.out)?;
+        match key {
+            Key::Bm => self.bm.to_string(),
+            Key::Bn => self.bn.to_string(),
+            Key::Bk => self.bk.to_string(),
+            Key::Op => self.op.to_string(),
+            Key::Mma => self.mma.to_string(),
+            Key::Dtype | Key::A => self.a.to_string(),
+            Key::B => self.b.to_string(),
+            Key::Acc => self.acc.to_string(),
+            Key::Out => self.out.to_string(),
+            Key::BLayout => self.b_layout.to_string(),
+            Key::CLayout => self.c_layout.to_string(),
+            Key::Scale => self.scale.to_string(),
+            Key::Accumulate => or_auto(self.accumulate),
+            Key::Arch => or_auto(self.arch),
+            Key::Warps => or_auto(self.warps.map(|(m, n)| format!("({m}, {n})"))),
+            Key::Shape => or_auto(self.shape),
+            Key::Vector => or_auto(self.vector),
+            Key::Stages => or_auto(self.stages),
+            Key::Consumers => or_auto(self.consumers),
+            Key::Cluster => or_auto(self.cluster),
+            Key::KStep => or_auto(self.k_step),
+            Key::Schedule => or_auto(self.schedule),
+            Key::Swizzle => or_auto(self.swizzle),
         }
-        for (key, layout) in [("b_layout", self.b_layout), ("c_layout", self.c_layout)] {
-            if layout != Layout::RowMajor {
-                write!(f, ", {key} = {layout}")?;
-            }
+    }
+
+    /// What everything but the operands would be, were it not written.
+    fn default_beside_operands(&self) -> Self {
+        Self {
+            acc: self.a.accumulator(),
+            out: self.a.default_out(),
+            b_layout: self.b.default_b_layout(),
+            ..Self::new(self.bm, self.bn, self.bk)
         }
-        let number = |f: &mut fmt::Formatter<'_>, key, value| match value {
-            Some(value) => write!(f, ", {key} = {value}"),
-            None => Ok(()),
-        };
-        number(f, "stages", self.stages)?;
-        number(f, "consumers", self.consumers)?;
-        number(f, "cluster", self.cluster)?;
-        number(f, "k_step", self.k_step)?;
-        if let Some(schedule) = self.schedule {
-            write!(f, ", schedule = {schedule}")?;
-        }
-        number(f, "swizzle", self.swizzle)
     }
 }
 
 /// Splits text into tokens, places in bytes. Total: what is no token of ours becomes [`TokenKind::Other`].
-fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
+pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(first) = text[at..].chars().next() {
@@ -92,12 +126,19 @@ fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
             }
             '=' => (1, TokenKind::Equals),
             ',' => (1, TokenKind::Comma),
+            '(' => (1, TokenKind::Open(Bracket::Round)),
+            '[' => (1, TokenKind::Open(Bracket::Square)),
+            ')' => (1, TokenKind::Close(Bracket::Round)),
+            ']' => (1, TokenKind::Close(Bracket::Square)),
+            '.' if rest.starts_with("..=") => (3, TokenKind::Range { inclusive: true }),
+            '.' if rest.starts_with("..") => (2, TokenKind::Range { inclusive: false }),
             '"' => match rest[1..].find('"') {
                 Some(end) => (end + 2, TokenKind::Quoted(rest[1..=end].into())),
                 None => (rest.len(), TokenKind::Other(rest.trim_end().into())),
             },
             _ if is_word(first) || is_signed(rest) => {
-                let length = 1 + rest[1..].find(ends_word(first)).unwrap_or(rest.len() - 1);
+                let end = 1 + rest[1..].find(ends_word(first)).unwrap_or(rest.len() - 1);
+                let length = rest[..end].find("..").unwrap_or(end);
                 let word = rest[..length].to_string();
                 if first.is_ascii_digit() || matches!(first, '+' | '-') {
                     (length, TokenKind::Number(word))
@@ -116,13 +157,13 @@ fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
     tokens
 }
 
-/// The length of the bracketed group that `rest` begins with: one wrong token, whatever is in it.
+/// The length of the group in braces that `rest` begins with: one wrong token, whatever is in it.
 fn group(rest: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in rest.char_indices() {
         match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.checked_sub(1)?,
+            '{' => depth += 1,
+            '}' => depth = depth.checked_sub(1)?,
             _ => {}
         }
         if depth == 0 {

@@ -48,20 +48,66 @@ pub enum Dtype {
     BF16,
     /// IEEE 754 binary32: 4 bytes, 24 bits of precision.
     F32,
+    /// OCP FP8 with 4 bits of exponent and 3 of mantissa: finite up to 448, a NaN, no infinities (`e4m3fn` elsewhere).
+    E4M3,
+    /// OCP FP8 with 5 bits of exponent and 2 of mantissa: finite up to 57344, NaN and infinities.
+    E5M2,
+    /// 8-bit signed integer.
+    I8,
+    /// 32-bit signed integer.
+    I32,
 }
 
 vocabulary! {
-    Dtype { F16 = "f16", BF16 = "bf16", F32 = "f32" }
-    reserved { "e4m3", "e5m2", "i8" }
+    Dtype {
+        F16 = "f16",
+        BF16 = "bf16",
+        F32 = "f32",
+        E4M3 = "e4m3",
+        E5M2 = "e5m2",
+        I8 = "i8",
+        I32 = "i32",
+    }
+    reserved {}
 }
 
 impl Dtype {
     /// Size of one element in bytes.
     pub const fn bytes(self) -> u32 {
         match self {
+            Self::E4M3 | Self::E5M2 | Self::I8 => 1,
             Self::F16 | Self::BF16 => 2,
-            Self::F32 => 4,
+            Self::F32 | Self::I32 => 4,
         }
+    }
+
+    /// True for the two 8-bit floating-point formats.
+    pub const fn is_fp8(self) -> bool {
+        matches!(self, Self::E4M3 | Self::E5M2)
+    }
+
+    /// True for integers.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Self::I8 | Self::I32)
+    }
+
+    /// The type in which products of this type are summed.
+    pub const fn accumulator(self) -> Self {
+        if self.is_integer() { Self::I32 } else { Self::F32 }
+    }
+
+    /// The type of a product of two matrices of this type, where nothing is said.
+    pub const fn default_out(self) -> Self {
+        match self {
+            Self::F16 | Self::BF16 | Self::F32 => self,
+            Self::E4M3 | Self::E5M2 => Self::BF16,
+            Self::I8 | Self::I32 => Self::I32,
+        }
+    }
+
+    /// How the dense operand lies where nothing is said: the tensor cores read 8-bit operands along K only.
+    pub const fn default_b_layout(self) -> Layout {
+        if self.bytes() == 1 { Layout::ColMajor } else { Layout::RowMajor }
     }
 }
 
@@ -101,11 +147,127 @@ vocabulary! {
 pub enum Mma {
     /// Asynchronous warpgroup MMA of Hopper (`wgmma`).
     Wgmma,
+    /// Warp MMA with opaque fragments, from Volta on (`wmma.mma`).
+    Wmma,
+    /// Warp MMA on registers that `ldmatrix` loads, from Ampere on (`mma.sync`).
+    #[serde(rename = "mma_sync")]
+    MmaSync,
+    /// No tensor core: fused multiply-adds of the CUDA cores.
+    Scalar,
 }
 
 vocabulary! {
-    Mma { Wgmma = "wgmma" }
-    reserved { "wmma", "mma_sync", "scalar" }
+    Mma { Wgmma = "wgmma", Wmma = "wmma", MmaSync = "mma_sync", Scalar = "scalar" }
+    reserved {}
+}
+
+impl Mma {
+    /// Every instruction, the fastest first.
+    pub const ALL: [Self; 4] = [Self::Wgmma, Self::MmaSync, Self::Wmma, Self::Scalar];
+}
+
+/// The architecture that a kernel is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Target {
+    /// Volta (V100).
+    #[serde(rename = "sm_70")]
+    Sm70,
+    /// Turing (T4).
+    #[serde(rename = "sm_75")]
+    Sm75,
+    /// Ampere (A100).
+    #[serde(rename = "sm_80")]
+    Sm80,
+    /// Ada Lovelace (L4, L40).
+    #[serde(rename = "sm_89")]
+    Sm89,
+    /// Hopper with its architecture-specific instructions (H100, H200).
+    #[serde(rename = "sm_90a")]
+    Sm90a,
+}
+
+vocabulary! {
+    Target { Sm70 = "sm_70", Sm75 = "sm_75", Sm80 = "sm_80", Sm89 = "sm_89", Sm90a = "sm_90a" }
+    reserved {}
+}
+
+impl Target {
+    /// Every target, oldest first.
+    pub const ALL: [Self; 5] = [Self::Sm70, Self::Sm75, Self::Sm80, Self::Sm89, Self::Sm90a];
+}
+
+/// Where and how precisely products are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accumulate {
+    /// In global memory, one CTA a stored block (`mma = scalar`).
+    Atomic,
+    /// In registers, one CTA an output tile (`mma = scalar`).
+    Register,
+    /// In the tensor core's own FP8 accumulators, of reduced precision.
+    Fast,
+    /// In f32 registers, to which the tensor core's FP8 sums over 128 of K are added.
+    Promoted,
+}
+
+vocabulary! {
+    Accumulate { Atomic = "atomic", Register = "register", Fast = "fast", Promoted = "promoted" }
+    reserved {}
+}
+
+/// What the factors of an 8-bit product are scaled by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Scale {
+    /// Nothing.
+    #[default]
+    #[serde(rename = "none")]
+    Unscaled,
+    /// One f32 for A and one for B (`tensor`).
+    #[serde(rename = "tensor")]
+    Tensor,
+    /// One f32 for every row of A and for every column of B (`row_col`).
+    #[serde(rename = "row_col")]
+    RowCol,
+    /// One f32 for every stored block of A, and for every `bk` rows x 128 columns of B (`block`).
+    #[serde(rename = "block")]
+    Block,
+}
+
+vocabulary! {
+    Scale { Unscaled = "none", Tensor = "tensor", RowCol = "row_col", Block = "block" }
+    reserved {}
+}
+
+/// The shape M x N x K of a `wmma` fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shape {
+    /// 16 x 16 x 16.
+    M16N16K16,
+    /// 32 x 8 x 16.
+    M32N8K16,
+    /// 8 x 32 x 16.
+    M8N32K16,
+}
+
+vocabulary! {
+    Shape { M16N16K16 = "m16n16k16", M32N8K16 = "m32n8k16", M8N32K16 = "m8n32k16" }
+    reserved {}
+}
+
+impl Shape {
+    /// Every shape.
+    pub const ALL: [Self; 3] = [Self::M16N16K16, Self::M32N8K16, Self::M8N32K16];
+
+    /// Rows, columns and depth of the product.
+    pub const fn mnk(self) -> (u32, u32, u32) {
+        match self {
+            Self::M16N16K16 => (16, 16, 16),
+            Self::M32N8K16 => (32, 8, 16),
+            Self::M8N32K16 => (8, 32, 16),
+        }
+    }
 }
 
 /// How output tiles are dealt to the clusters of the persistent grid.

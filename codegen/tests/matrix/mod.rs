@@ -1,12 +1,28 @@
 //! A matrix of legal specs, spread over every axis of the grammar.
 
-use bsr_codegen::{Arch, KernelSpec, Plan, PlanErrors};
+use bsr_codegen::{KernelSpec, Plan, PlanErrors};
 
 const BM: [u32; 7] = [64, 128, 192, 256, 320, 448, 512];
 const BK: [u32; 9] = [16, 32, 48, 64, 80, 112, 128, 240, 512];
 const BN: [u32; 8] = [128, 64, 256, 32, 192, 16, 384, 512];
-const TYPES: [&str; 6] =
-    ["", "dtype = bf16", "out = f32", "dtype = bf16, out = f32", "out = bf16", "dtype = bf16, out = f16"];
+const TYPES: [&str; 16] = [
+    "",
+    "dtype = e4m3",
+    "dtype = bf16",
+    "dtype = i8",
+    "out = f32",
+    "dtype = e4m3, accumulate = promoted, out = f32",
+    "dtype = bf16, out = f32",
+    "a = e4m3, b = e5m2, out = f16",
+    "out = bf16",
+    "dtype = e5m2, scale = tensor, out = e4m3",
+    "dtype = bf16, out = f16",
+    "dtype = i8, scale = row_col, out = f16",
+    "out = e4m3",
+    "dtype = e4m3, scale = block",
+    "dtype = e4m3, scale = row_col",
+    "a = e5m2, b = e4m3, accumulate = promoted, scale = row_col, out = e4m3",
+];
 const LAYOUTS: [&str; 4] = ["", "b_layout = col", "c_layout = col", "b_layout = col, c_layout = col"];
 const KNOBS: [&str; 13] = [
     "",
@@ -26,7 +42,7 @@ const KNOBS: [&str; 13] = [
 
 /// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
 /// shapes whose epilogue, gather or swizzle is special.
-const CHOSEN: [&str; 40] = [
+const CHOSEN: [&str; 56] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, dtype = bf16",
     "bm = 512, bn = 128, bk = 112, out = f32",
@@ -67,6 +83,22 @@ const CHOSEN: [&str; 40] = [
     "bm = 448, bn = 128, bk = 80",
     "bm = 256, bn = 128, bk = 48, swizzle = 64, b_layout = col",
     "bm = 256, bn = 64, bk = 512, k_step = 128, stages = 2",
+    "bm = 512, bn = 128, bk = 112, dtype = e4m3",
+    "bm = 512, bn = 128, bk = 112, dtype = e4m3, accumulate = promoted",
+    "bm = 512, bn = 128, bk = 112, dtype = e4m3, scale = block, out = f32",
+    "bm = 512, bn = 128, bk = 112, dtype = e4m3, cluster = 2, scale = row_col",
+    "bm = 128, bn = 256, bk = 128, dtype = e4m3",
+    "bm = 128, bn = 256, bk = 128, dtype = e4m3, cluster = 2",
+    "bm = 128, bn = 256, bk = 128, dtype = e4m3, accumulate = promoted",
+    "bm = 128, bn = 256, bk = 128, dtype = e4m3, scale = block, cluster = 2",
+    "bm = 128, bn = 256, bk = 128, dtype = e4m3, out = e4m3, c_layout = col",
+    "bm = 128, bn = 256, bk = 128, dtype = i8",
+    "bm = 128, bn = 256, bk = 128, dtype = i8, scale = tensor, out = bf16",
+    "bm = 64, bn = 256, bk = 64, dtype = e4m3",
+    "bm = 64, bn = 512, bk = 64, dtype = e4m3",
+    "bm = 64, bn = 16, bk = 16, dtype = e4m3, out = e4m3",
+    "bm = 64, bn = 64, bk = 48, a = e5m2, b = e4m3, scale = block",
+    "bm = 128, bn = 128, bk = 32, dtype = e4m3, scale = row_col",
 ];
 
 /// The plans of the chosen specs, and one for every pair of block sizes whose other axes are walked with strides
@@ -100,5 +132,5 @@ pub(crate) fn plans() -> Vec<Plan> {
 
 fn plan(text: &str) -> Result<Plan, PlanErrors> {
     let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{error}"));
-    Plan::new(&spec, &Arch::SM_90A)
+    Plan::new(&spec)
 }

@@ -7,15 +7,15 @@ use super::interleave::{Candidate, InterleaveOptions, interleave};
 use super::timing::Timing;
 use crate::gpu::cublaslt::{CublasLt, DensePlan, DenseProblem};
 use crate::gpu::{Device, DeviceBuffer, GpuError, Stream, StreamRef};
-use crate::{Dense, Element};
+use crate::{Dense, Element, e4m3, e5m2};
 
-/// A dense product with operands of its own, drawn from N(0, 1): the power a GPU draws, and so its clock,
+/// A dense product with operands of its own, drawn as [`Dense::normal`] draws: the power a GPU draws, and so its clock,
 /// depends on the data.
 #[derive(Debug)]
 pub struct DenseBaseline {
     plan: DensePlan,
-    a: DeviceBuffer<u16>,
-    b: DeviceBuffer<u16>,
+    a: DeviceBuffer<u8>,
+    b: DeviceBuffer<u8>,
     c: DeviceBuffer<u8>,
 }
 
@@ -27,13 +27,16 @@ impl DenseBaseline {
     pub fn new(library: &CublasLt, problem: &DenseProblem, seed: u64) -> Result<Self, GpuError> {
         let device = library.device();
         let plan = library.plan(problem)?;
-        let DenseProblem { m, n, k, input, output, a, b, c, lda, ldb, ldc } = *problem;
-        let c_lines = if c == Layout::RowMajor { m } else { n };
+        let DenseProblem { m, n, k, types: [a, b, c], layouts, ld, .. } = *problem;
+        let drawn = |dtype, shape, at: usize| {
+            let seed = seed.wrapping_add(at as u64);
+            DeviceBuffer::from_slice(device, &normal_bytes(dtype, shape, layouts[at], ld[at], seed))
+        };
         Ok(Self {
             plan,
-            a: DeviceBuffer::from_slice(device, &normal_bits(input, (m, k), a, lda, seed))?,
-            b: DeviceBuffer::from_slice(device, &normal_bits(input, (k, n), b, ldb, seed.wrapping_add(1)))?,
-            c: DeviceBuffer::uninit(device, c_lines * ldc * output.bytes() as usize)?,
+            a: drawn(a, (m, k), 0)?,
+            b: drawn(b, (k, n), 1)?,
+            c: DeviceBuffer::uninit(device, problem.elements()[2] * c.bytes() as usize)?,
         })
     }
 
@@ -111,12 +114,21 @@ impl DenseBaseline {
     }
 }
 
-/// Draws from N(0, 1) in lines `ld` elements apart, as the bits of f16 or bf16.
-fn normal_bits(dtype: Dtype, (rows, cols): (usize, usize), layout: Layout, ld: usize, seed: u64) -> Vec<u16> {
-    match dtype {
-        Dtype::BF16 => normal_lines::<bf16>((rows, cols), layout, ld, seed).into_iter().map(bf16::to_bits).collect(),
-        _ => normal_lines::<f16>((rows, cols), layout, ld, seed).into_iter().map(f16::to_bits).collect(),
+/// Normal draws in lines `ld` elements apart, as they lie in memory.
+fn normal_bytes(dtype: Dtype, shape: (usize, usize), layout: Layout, ld: usize, seed: u64) -> Vec<u8> {
+    fn bytes<T: Element>(shape: (usize, usize), layout: Layout, ld: usize, seed: u64) -> Vec<u8> {
+        T::to_bytes(&normal_lines::<T>(shape, layout, ld, seed))
     }
+    let draw = match dtype {
+        Dtype::F16 => bytes::<f16>,
+        Dtype::BF16 => bytes::<bf16>,
+        Dtype::F32 => bytes::<f32>,
+        Dtype::E4M3 => bytes::<e4m3>,
+        Dtype::E5M2 => bytes::<e5m2>,
+        Dtype::I8 => bytes::<i8>,
+        Dtype::I32 => bytes::<i32>,
+    };
+    draw(shape, layout, ld, seed)
 }
 
 fn normal_lines<T: Element>((rows, cols): (usize, usize), layout: Layout, ld: usize, seed: u64) -> Vec<T> {
@@ -139,14 +151,16 @@ mod tests {
 
     #[test]
     fn operands_fill_the_leading_dimension_they_are_asked_for() {
-        let tight = normal_bits(Dtype::F16, (3, 10), Layout::RowMajor, 16, 7);
-        let wide = normal_bits(Dtype::F16, (3, 10), Layout::RowMajor, 24, 7);
+        let f16s = |ld| f16::from_bytes(&normal_bytes(Dtype::F16, (3, 10), Layout::RowMajor, ld, 7));
+        let (tight, wide) = (f16s(16), f16s(24));
         assert_eq!((tight.len(), wide.len()), (48, 72));
         for line in 0..3 {
             assert_eq!(tight[line * 16..][..10], wide[line * 24..][..10]);
-            assert_eq!(wide[line * 24 + 10..][..14], [0; 14]);
+            assert_eq!(wide[line * 24 + 10..][..14], [f16::ZERO; 14]);
         }
-        let columns = normal_bits(Dtype::BF16, (3, 10), Layout::ColMajor, 8, 7);
-        assert_eq!(columns.len(), 80);
+        for (dtype, ld) in [(Dtype::BF16, 8), (Dtype::E4M3, 16), (Dtype::I8, 16), (Dtype::F32, 4)] {
+            let columns = normal_bytes(dtype, (3, 10), Layout::ColMajor, ld, 7);
+            assert_eq!(columns.len(), 10 * ld * dtype.bytes() as usize, "{dtype}");
+        }
     }
 }

@@ -6,8 +6,8 @@
 //!   the median of as many as it takes to know it to 0.5 % ([`interleave()`]).
 //! - Candidates take turns, A B A B, so that clocks and temperature treat them alike.
 //! - The dense library ([`DenseBaseline`]) runs in the same turns on an equal number of operations: M x N x K'
-//!   with K' = executed operations / (2 * M * N), the average number of stored elements in a row, rounded to a
-//!   multiple of 8 ([`Work::equal_dense_k`]). The headline is the ratio of the two rates.
+//!   with K' = executed operations / (2 * M * N), the average number of stored elements in a row, rounded to 16 bytes
+//!   of it ([`Work::equal_dense_k`]). The headline is the ratio of the two rates.
 //! - Data are random normal: zeros draw less power and run at higher clocks.
 //!
 //! [`BenchRecord`] is what is kept of it, as JSON.
@@ -20,7 +20,7 @@
 //! # fn launch_kernel(_: StreamRef<'_>) -> Result<(), GpuError> { Ok(()) }
 //! # fn main() -> Result<(), GpuError> {
 //! let device = Device::open(0)?;
-//! let problem = DenseProblem::new((8192, 8192, 1792), (Dtype::F16, Dtype::F16), [Layout::RowMajor; 3]);
+//! let problem = DenseProblem::new((8192, 8192, 1792), [Dtype::F16; 3], [Layout::RowMajor; 3]);
 //! let mut dense = DenseBaseline::new(&CublasLt::new(&device)?, &problem, 0)?;
 //! let opts = InterleaveOptions::default();
 //! dense.tune(&device, &opts)?;

@@ -32,8 +32,8 @@ impl Work {
     }
 
     /// The K of the dense product of M and N that executes as many operations:
-    /// `executed_flops / (2 * m * n)`, rounded to the nearest multiple of 8, so that cuBLASLt can use its
-    /// widest loads. `None` if there is nothing to execute.
+    /// `executed_flops / (2 * m * n)`, rounded to the nearest multiple of 16 bytes of A, and of 8 elements at least, so
+    /// that cuBLASLt can use its widest loads. `None` if there is nothing to execute.
     ///
     /// The flagship (M = N = 8192, blocks of 512 x 112, 16 a row) gives 16 * 112 = 1792 exactly.
     pub fn equal_dense_k(&self) -> Option<usize> {
@@ -41,8 +41,9 @@ impl Work {
         if rows == 0 || self.executed_flops() == 0 {
             return None;
         }
-        let eighths = (self.stored() + 4 * rows) / (8 * rows);
-        usize::try_from(8 * eighths.max(1)).ok()
+        let unit = u64::from(16 / self.a.bytes()).max(8);
+        let units = (self.stored() + unit / 2 * rows) / (unit * rows);
+        usize::try_from(unit * units.max(1)).ok()
     }
 
     /// Bytes that must cross HBM at least once when every cache starts cold: stored values, column indices and
@@ -92,12 +93,18 @@ mod tests {
     }
 
     #[test]
-    fn the_equal_k_is_rounded_to_the_nearest_eight_and_never_zero() {
+    fn the_equal_k_is_rounded_to_whole_loads_and_never_zero() {
         // 3 blocks of 64 x 64 over 192 rows: 64 executed elements a row.
         let work = Work { m: 192, block: (64, 64), nnzb: 3, ..FLAGSHIP };
         assert_eq!(work.equal_dense_k(), Some(64));
         assert_eq!(Work { m: 190, ..work }.equal_dense_k(), Some(64));
         assert_eq!(Work { m: 8192, nnzb: 1, ..work }.equal_dense_k(), Some(8));
+        // 65.4 elements a row: to 16 of one byte each, to 8 of more.
+        for (a, k) in [(Dtype::E4M3, 64), (Dtype::I8, 64), (Dtype::F16, 64), (Dtype::F32, 64)] {
+            assert_eq!(Work { m: 188, a, ..work }.equal_dense_k(), Some(k), "{a}");
+        }
+        assert_eq!(Work { m: 170, a: Dtype::E4M3, ..work }.equal_dense_k(), Some(80));
+        assert_eq!(Work { m: 170, ..work }.equal_dense_k(), Some(72));
         assert_eq!(Work { nnzb: 0, ..work }.equal_dense_k(), None);
         assert_eq!(Work { m: 0, nnzb: 0, ..work }.equal_dense_k(), None);
     }

@@ -81,7 +81,8 @@ impl<T: Element> Bsr<T> {
         Ok(Self { structure, values })
     }
 
-    /// Fills a structure with independent draws from N(0, 1).
+    /// Fills a structure with independent draws from N(0, 1). Integers draw as wide as [`Element::SPREAD`] says,
+    /// rounded.
     ///
     /// Block `p` is the `p`-th stream of the seed: the same on every platform and for any number of threads.
     pub fn normal(structure: Structure, seed: u64) -> Self {
@@ -96,7 +97,7 @@ impl<T: Element> Bsr<T> {
         made
     }
 
-    /// A matrix with the blocks of `pattern` and independent draws from N(0, 1) in them.
+    /// A matrix with the blocks of `pattern` and independent draws in them, as from [`Bsr::normal`].
     ///
     /// # Errors
     /// When the pattern cannot be had in this shape.
@@ -134,8 +135,8 @@ impl<T: Element> Bsr<T> {
         (self.structure, self.values)
     }
 
-    /// The same matrix in another element type, each value rounded once; beyond the range of `U` it becomes
-    /// an infinity.
+    /// The same matrix in another element type, each value rounded once as [`Element::from_f64`] says, beyond the
+    /// range of `U` too.
     pub fn cast<U: Element>(&self) -> Bsr<U> {
         let values = self.values.par_iter().map(|v| U::from_f64(v.to_f64())).collect();
         Bsr { structure: self.structure.clone(), values }

@@ -70,7 +70,8 @@ impl<T: Element> Dense<T> {
         made
     }
 
-    /// A matrix of independent draws from N(0, 1); the padding is zero.
+    /// A matrix of independent draws from N(0, 1); the padding is zero. Integers draw as wide as
+    /// [`Element::SPREAD`] says, rounded.
     ///
     /// Line `i` is the `i`-th stream of the seed: the same on every platform and for any number of threads,
     /// and `normal(m, n, RowMajor, s)` is the transpose of `normal(n, m, ColMajor, s)`.
@@ -151,8 +152,8 @@ impl<T: Element> Dense<T> {
         self.view().to_dense(layout)
     }
 
-    /// The same matrix in another element type, each element rounded once; beyond the range of `U` it
-    /// becomes an infinity.
+    /// The same matrix in another element type, each element rounded once as [`Element::from_f64`] says, beyond the
+    /// range of `U` too.
     pub fn cast<U: Element>(&self) -> Dense<U> {
         let view = self.view();
         let mut cast = Dense::zeros(self.rows, self.cols, self.layout);
@@ -170,7 +171,7 @@ impl<T: Element> Dense<T> {
     }
 
     /// Calls `visit(index, line)` for every line, in parallel; a line is its elements without padding.
-    fn for_each_line(&mut self, visit: impl Fn(usize, &mut [T]) + Sync) {
+    pub(crate) fn for_each_line(&mut self, visit: impl Fn(usize, &mut [T]) + Sync) {
         let (lines, line) = lines_of(self.rows, self.cols, self.layout);
         if line == 0 {
             return;

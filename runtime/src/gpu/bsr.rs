@@ -1,6 +1,8 @@
 //! Block-sparse matrices in device memory.
 
-use super::buffer::{DeviceBuffer, Plain};
+use bsr_codegen::Dtype;
+
+use super::buffer::{DeviceBuffer, DevicePtr, Plain};
 use super::device::Device;
 use super::error::GpuError;
 use crate::{Bsr, Element, Structure};
@@ -29,6 +31,29 @@ impl<T: Element + Plain> DeviceBsr<T> {
             values: DeviceBuffer::from_slice(device, host.values())?,
         })
     }
+
+    /// Where it lies, without the element type.
+    pub(crate) fn untyped(&self) -> UntypedBsr<'_> {
+        let first = self.values.ptr();
+        UntypedBsr {
+            dtype: T::DTYPE,
+            structure: &self.structure,
+            fingerprint: self.fingerprint,
+            col_idx: self.col_idx.ptr(),
+            values: (first, first + self.values.bytes() as u64),
+        }
+    }
+}
+
+/// A block-sparse matrix in device memory whose element type is a value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UntypedBsr<'a> {
+    pub(crate) dtype: Dtype,
+    pub(crate) structure: &'a Structure,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) col_idx: DevicePtr,
+    /// First and last byte address (exclusive).
+    pub(crate) values: (DevicePtr, DevicePtr),
 }
 
 impl<T: Plain> DeviceBsr<T> {

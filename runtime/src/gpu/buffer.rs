@@ -25,7 +25,7 @@ macro_rules! plain {
         unsafe impl Plain for $type {}
     )*};
 }
-plain!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, half::f16, half::bf16);
+plain!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, half::f16, half::bf16, crate::e4m3, crate::e5m2);
 
 // SAFETY: an array of plain values has no padding between them.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}

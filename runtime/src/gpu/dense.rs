@@ -1,10 +1,11 @@
 //! Dense matrices in device memory.
 
-use bsr_codegen::Layout;
+use bsr_codegen::{Dtype, Layout};
+use cudarc::driver::sys;
 
 use super::buffer::{DeviceBuffer, DevicePtr, Plain};
 use super::device::Device;
-use super::error::GpuError;
+use super::error::{GpuError, check};
 use super::foreign::{self, ForeignError, lines, padded_ld, tma_stride};
 use super::stream::StreamRef;
 use crate::{Dense, Element};
@@ -66,6 +67,14 @@ impl<T: Element + Plain> DeviceDense<T> {
     fn host_matrix(&self, data: Vec<T>) -> Result<Dense<T>, GpuError> {
         Dense::from_vec(self.rows, self.cols, self.layout, self.ld, data)
             .map_err(|error| GpuError::Download(error.to_string()))
+    }
+}
+
+impl<T: Element + Plain> DeviceDense<T> {
+    /// Where it lies and how, without the element type.
+    pub(crate) fn untyped(&self) -> UntypedDense {
+        let Self { rows, cols, layout, ld, .. } = *self;
+        UntypedDense { ptr: self.ptr(), dtype: T::DTYPE, rows, cols, layout, ld, foreign: self.is_foreign() }
     }
 }
 
@@ -165,5 +174,56 @@ impl<T: Plain> DeviceDense<T> {
             Memory::Owned(buffer) => Ok(buffer),
             Memory::Foreign(_) => Err(GpuError::ForeignMemory),
         }
+    }
+}
+
+/// A dense matrix in device memory whose element type is a value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UntypedDense {
+    pub(crate) ptr: DevicePtr,
+    pub(crate) dtype: Dtype,
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    pub(crate) layout: Layout,
+    pub(crate) ld: usize,
+    pub(crate) foreign: bool,
+}
+
+impl UntypedDense {
+    /// Elements of a line: of a row of a row-major matrix, a column of a column-major one.
+    pub(crate) fn line(&self) -> usize {
+        lines(self.rows, self.cols, self.layout).1
+    }
+
+    /// First and last byte address (exclusive), padding included.
+    pub(crate) fn range(&self) -> (DevicePtr, DevicePtr) {
+        let (lines, _) = lines(self.rows, self.cols, self.layout);
+        (self.ptr, self.ptr + (lines * self.ld * self.dtype.bytes() as usize) as u64)
+    }
+
+    /// Enqueues setting every element to zero bytes. Of foreign memory the elements alone are touched, nothing between
+    /// two lines.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`].
+    ///
+    /// # Safety
+    /// The memory must be alive until the stream has done so, with nothing else using it meanwhile.
+    pub(crate) unsafe fn zero_on(&self, device: &Device, stream: StreamRef<'_>) -> Result<(), GpuError> {
+        let (lines, line) = lines(self.rows, self.cols, self.layout);
+        let size = self.dtype.bytes() as usize;
+        let (width, pitch) = (line * size, self.ld * size);
+        if width == 0 || lines == 0 {
+            return Ok(());
+        }
+        device.bind()?;
+        // In one piece where nobody else has anything between the lines.
+        if !self.foreign || width == pitch || lines == 1 {
+            let bytes = (lines - 1) * pitch + width;
+            // SAFETY: the matrix has so many bytes from its first element to its last.
+            return check("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(self.ptr, 0, bytes, stream.raw()) });
+        }
+        // SAFETY: the matrix has `lines` lines of `width` bytes, `pitch` bytes apart.
+        check("cuMemsetD2D8Async", unsafe { sys::cuMemsetD2D8Async(self.ptr, pitch, 0, width, lines, stream.raw()) })
     }
 }

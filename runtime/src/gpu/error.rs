@@ -78,6 +78,18 @@ pub enum GpuError {
         log: String,
     },
 
+    /// PTX of a version that the driver does not know yet.
+    #[error(
+        "the driver speaks CUDA {}.{} and does not know PTX {version}\n  help: install a newer NVIDIA driver, or compile for an older target with the spec key `arch`",
+        cuda.0, cuda.1
+    )]
+    PtxVersion {
+        /// The `.version` of the PTX.
+        version: String,
+        /// The CUDA version the driver speaks.
+        cuda: (u32, u32),
+    },
+
     /// Bytes that are not a whole cubin.
     #[error("these {bytes} bytes are no cubin: {why}\n  help: pass the whole file that ptxas wrote")]
     NotACubin {
@@ -113,10 +125,13 @@ pub enum GpuError {
     },
 
     /// A grid that cannot be launched.
-    #[error("a grid of {grid} blocks of {block} threads in clusters of {cluster} cannot be launched: {why}")]
+    #[error(
+        "a grid of {} x {} blocks of {block} threads in clusters of {cluster} cannot be launched: {why}",
+        grid[0], grid[1]
+    )]
     BadGrid {
-        /// Blocks of the grid.
-        grid: u32,
+        /// Blocks of the grid in x and y.
+        grid: [u32; 2],
         /// Threads of a block.
         block: u32,
         /// Blocks of a cluster.

@@ -1,10 +1,10 @@
-//! Memory that another library allocated, and what TMA asks of it.
+//! Memory that another library allocated, and what kernels ask of it.
 
 use bsr_codegen::Layout;
 
 use super::buffer::DevicePtr;
 
-/// Memory that was allocated elsewhere and that TMA cannot address as a matrix.
+/// Memory that was allocated elsewhere and that kernels cannot address: as a matrix by TMA, or as scales.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForeignError {
@@ -23,6 +23,16 @@ pub enum ForeignError {
     )]
     Base {
         /// The base address.
+        base: u64,
+    },
+    /// Scales at an address that is null or not a multiple of 16 bytes.
+    #[error(
+        "the scales of {operand} are at {base:#x}, which must be a multiple of 16 and not null\n  help: copy them into memory of their own"
+    )]
+    Scales {
+        /// `A` or `B`.
+        operand: &'static str,
+        /// The address.
         base: u64,
     },
     /// The stride between rows (columns) is not a multiple of 16 bytes.

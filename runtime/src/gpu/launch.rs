@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use arrayvec::ArrayVec;
+use bsr_codegen::Parameters;
 use cudarc::driver::sys::{
     self, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUstream, CUtensorMap,
 };
@@ -12,14 +14,14 @@ use super::error::{GpuError, check};
 use super::module::Function;
 use super::stream::StreamRef;
 
-/// The numbers of a launch that the driver asks for; everything lies in x.
+/// The numbers of a launch that the driver asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaunchDims {
-    /// Blocks of the grid, a multiple of `cluster`.
-    pub grid: u32,
+    /// Blocks of the grid in x, a multiple of `cluster`, and in y.
+    pub grid: [u32; 2],
     /// Threads of a block.
     pub block: u32,
-    /// Blocks of a cluster; 1 launches without clusters.
+    /// Blocks of a cluster, which lie in x; 1 launches without clusters.
     pub cluster: u32,
     /// Bytes of dynamic shared memory a block.
     pub shared_bytes: u32,
@@ -27,11 +29,45 @@ pub struct LaunchDims {
 
 impl From<&LaunchShape> for LaunchDims {
     fn from(shape: &LaunchShape) -> Self {
-        Self { grid: shape.grid, block: shape.block, cluster: shape.cluster, shared_bytes: shape.shared_bytes }
+        let LaunchShape { grid, block, cluster, shared_bytes, .. } = *shape;
+        Self { grid, block, cluster, shared_bytes }
     }
 }
 
-/// Launches a generated kernel: tensor maps A, B, C, then the pointers `col_idx`, `work_head`, `work`.
+/// The most parameters that a generated kernel has.
+const MOST: usize = {
+    let none = Parameters::new_const();
+    let most = none.capacity();
+    std::mem::forget(none);
+    most
+};
+
+/// The value of one kernel parameter.
+#[derive(Clone, Copy, Debug)]
+pub enum Value {
+    /// A tensor map, by value.
+    Map(CUtensorMap),
+    /// An address in device memory.
+    Pointer(DevicePtr),
+    /// A 32-bit number.
+    Number(u32),
+}
+
+impl Value {
+    /// Where the driver reads it.
+    fn address(&self) -> *mut c_void {
+        match self {
+            Self::Map(map) => std::ptr::from_ref(map).cast_mut().cast(),
+            Self::Pointer(pointer) => std::ptr::from_ref(pointer).cast_mut().cast(),
+            Self::Number(number) => std::ptr::from_ref(number).cast_mut().cast(),
+        }
+    }
+}
+
+/// The values of a kernel's parameters, in order.
+pub type Values = ArrayVec<Value, MOST>;
+
+/// Launches a generated kernel with the values of `shape.parameters`.
 ///
 /// The function must have been prepared for the shape once ([`Function::prepare`] or
 /// [`Function::max_active_clusters`]). Nothing is allocated and nothing waits, so a stream may be in capture.
@@ -41,20 +77,17 @@ impl From<&LaunchShape> for LaunchDims {
 /// kernel that fails while it runs is reported by a later call.
 ///
 /// # Safety
-/// `function` must take exactly these six parameters. The maps must describe live device memory of the
-/// function's device, the pointers arrays as the kernel's work list says, all of it alive until the kernel
-/// is done, with nothing else using C (or writing A, B, the arrays) meanwhile.
+/// `values` must be what the function's parameters are, in number, kind and order. The maps must describe live
+/// device memory of the function's device, the pointers what the kernel's plan says, all of it alive until the
+/// kernel is done, with nothing else using C (or writing what is read) meanwhile.
 pub unsafe fn launch(
     function: &Function,
     shape: &LaunchShape,
-    maps: [&CUtensorMap; 3],
-    ptrs: [DevicePtr; 3],
+    values: &Values,
     stream: StreamRef<'_>,
 ) -> Result<(), GpuError> {
-    let [a, b, c] = maps.map(|map| std::ptr::from_ref(map).cast_mut().cast::<c_void>());
-    let [col_idx, work_head, work] = ptrs.each_ref().map(|ptr| std::ptr::from_ref(ptr).cast_mut().cast::<c_void>());
-    let mut params = [a, b, c, col_idx, work_head, work];
-    // SAFETY: six parameters of the sizes the kernel declares, read before the call returns; the caller
+    let mut params: ArrayVec<*mut c_void, MOST> = values.iter().map(Value::address).collect();
+    // SAFETY: as many parameters as the kernel declares, of their sizes, read before the call returns; the caller
     // vouches for what they point to.
     unsafe { launch_params(function, shape.into(), &mut params, stream) }
 }
@@ -85,20 +118,27 @@ pub unsafe fn launch_params(
     })
 }
 
+/// Most blocks of a grid in x.
+pub(crate) const MOST_IN_X: u32 = i32::MAX as u32;
+/// Most blocks of a grid in y.
+pub(crate) const MOST_IN_Y: u32 = u16::MAX as u32;
+
 /// Refuses what would otherwise come back as a bare `CUDA_ERROR_INVALID_VALUE`.
 #[inline]
 pub(crate) fn validate(dims: LaunchDims) -> Result<(), GpuError> {
-    let LaunchDims { grid, block, cluster, .. } = dims;
-    let why = if grid == 0 || block == 0 || cluster == 0 {
+    let LaunchDims { grid: grid @ [x, y], block, cluster, .. } = dims;
+    let why = if x == 0 || y == 0 || block == 0 || cluster == 0 {
         "none of them may be 0"
     } else if block > 1024 {
         "a block has at most 1024 threads"
     } else if cluster > 16 {
         "a cluster has at most 16 blocks"
-    } else if !grid.is_multiple_of(cluster) {
+    } else if !x.is_multiple_of(cluster) {
         "the grid must be a multiple of the cluster"
-    } else if grid > i32::MAX as u32 {
-        "a grid has at most 2147483647 blocks"
+    } else if x > MOST_IN_X {
+        "a grid has at most 2147483647 blocks in x"
+    } else if y > MOST_IN_Y {
+        "a grid has at most 65535 blocks in y"
     } else {
         return Ok(());
     };
@@ -117,8 +157,8 @@ pub(crate) fn cluster_attribute(cluster: u32) -> CUlaunchAttribute {
 /// The driver's form of the dimensions. The result points to `attribute`.
 pub(crate) fn config(dims: LaunchDims, stream: CUstream, attribute: &mut CUlaunchAttribute) -> CUlaunchConfig {
     CUlaunchConfig {
-        gridDimX: dims.grid,
-        gridDimY: 1,
+        gridDimX: dims.grid[0],
+        gridDimY: dims.grid[1],
         gridDimZ: 1,
         blockDimX: dims.block,
         blockDimY: 1,
@@ -136,17 +176,19 @@ mod tests {
 
     use super::*;
 
-    const DIMS: LaunchDims = LaunchDims { grid: 132, block: 384, cluster: 2, shared_bytes: 0 };
+    const DIMS: LaunchDims = LaunchDims { grid: [132, 3], block: 384, cluster: 2, shared_bytes: 0 };
 
     #[test]
     fn grids_no_device_takes_are_refused_with_the_reason() {
         assert!(validate(DIMS).is_ok());
         for (dims, word) in [
-            (LaunchDims { grid: 0, ..DIMS }, "0"),
-            (LaunchDims { grid: 131, ..DIMS }, "multiple of the cluster"),
+            (LaunchDims { grid: [0, 1], ..DIMS }, "none of them may be 0"),
+            (LaunchDims { grid: [2, 0], ..DIMS }, "none of them may be 0"),
+            (LaunchDims { grid: [131, 1], ..DIMS }, "multiple of the cluster"),
             (LaunchDims { block: 1025, ..DIMS }, "1024"),
-            (LaunchDims { cluster: 32, grid: 32, ..DIMS }, "16"),
-            (LaunchDims { grid: 1 << 31, ..DIMS }, "2147483647"),
+            (LaunchDims { cluster: 32, grid: [32, 1], ..DIMS }, "16"),
+            (LaunchDims { grid: [1 << 31, 1], ..DIMS }, "2147483647"),
+            (LaunchDims { grid: [2, 1 << 16], ..DIMS }, "65535"),
         ] {
             let text = validate(dims).unwrap_err().to_string();
             assert!(text.contains(word), "{text}");
@@ -157,11 +199,24 @@ mod tests {
     fn a_cluster_is_an_attribute_and_one_block_is_none() {
         let mut attribute = cluster_attribute(2);
         let with = config(DIMS, std::ptr::null_mut(), &mut attribute);
-        assert_eq!((with.numAttrs, with.gridDimX, with.blockDimX), (1, 132, 384));
+        assert_eq!((with.numAttrs, with.gridDimX, with.gridDimY, with.blockDimX), (1, 132, 3, 384));
         // SAFETY: `clusterDim` was written.
         let cluster = unsafe { attribute.value.clusterDim };
         assert_eq!([cluster.x, cluster.y, cluster.z], [2, 1, 1]);
         let without = config(LaunchDims { cluster: 1, ..DIMS }, std::ptr::null_mut(), &mut attribute);
         assert_eq!(without.numAttrs, 0);
+    }
+
+    #[test]
+    fn the_driver_is_given_the_address_of_each_value() {
+        let map = CUtensorMap { opaque: [7; 16] };
+        let values = [Value::Map(map), Value::Pointer(0x1234_5678_9abc), Value::Number(42)];
+        // SAFETY: each address is that of a value of the type read.
+        unsafe {
+            assert_eq!((*values[0].address().cast::<CUtensorMap>()).opaque, [7; 16]);
+            assert_eq!(*values[1].address().cast::<u64>(), 0x1234_5678_9abc);
+            assert_eq!(*values[2].address().cast::<u32>(), 42);
+        }
+        assert_eq!(values[0].address().addr() % 64, 0);
     }
 }

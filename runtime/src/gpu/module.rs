@@ -91,6 +91,10 @@ impl Module {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY | CUresult::CUDA_ERROR_STUB_LIBRARY => {
                 Err(driver_error("cuModuleLoadDataEx", status))
             }
+            CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => Err(GpuError::PtxVersion {
+                version: directive(ptx, ".version").unwrap_or("of this module").to_owned(),
+                cuda: device.info().cuda_version,
+            }),
             _ => Err(GpuError::Jit { driver: Words(status).to_string(), log: jit_log::quoted(&text_of(&errors), ptx) }),
         }
     }
@@ -237,7 +241,7 @@ impl Function {
     /// [`GpuError::SharedMemory`] as [`Function::prepare`].
     pub fn max_active_clusters(&self, dims: impl Into<LaunchDims>) -> Result<u32, GpuError> {
         let dims: LaunchDims = dims.into();
-        let dims = LaunchDims { grid: dims.cluster, ..dims };
+        let dims = LaunchDims { grid: [dims.cluster, 1], ..dims };
         launch::validate(dims)?;
         self.prepare(dims)?;
         self.device().bind()?;
@@ -286,9 +290,13 @@ fn text_of(buffer: &[u8]) -> String {
 
 /// The architecture of the `.target` directive.
 fn target(ptx: &str) -> Option<&str> {
-    let line = ptx.lines().map(str::trim).find_map(|line| line.strip_prefix(".target"))?;
-    let code = line.split("//").next().unwrap_or(line);
-    code.split(',').map(str::trim).find(|word| word.starts_with("sm_"))
+    directive(ptx, ".target")?.split(',').map(str::trim).find(|word| word.starts_with("sm_"))
+}
+
+/// What follows a directive on its line.
+fn directive<'p>(ptx: &'p str, name: &str) -> Option<&'p str> {
+    let line = ptx.lines().map(str::trim).find_map(|line| line.strip_prefix(name))?;
+    line.split("//").next().map(str::trim)
 }
 
 #[cfg(test)]
@@ -300,6 +308,7 @@ mod tests {
         assert_eq!(target("// x\n.version 8.0\n.target sm_90a // Hopper\n"), Some("sm_90a"));
         assert_eq!(target(".target sm_90, texmode_independent\n"), Some("sm_90"));
         assert_eq!(target("// .target is missing\n"), None);
+        assert_eq!(directive("// x\n.version 8.4 // FP8\n", ".version"), Some("8.4"));
     }
 
     #[test]

@@ -30,16 +30,29 @@ pub struct TensorMapError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorMapFault {
-    /// The base address is null or not a multiple of 16 bytes.
+    /// The address of the first element is null or not a multiple of 16 bytes.
     #[error("its base address {0:#x} must be a multiple of 16 and not null\n  help: pass memory aligned to 16 bytes")]
     Base(DevicePtr),
+    /// A rank other than 2 and 3.
+    #[error("{0} dimensions: maps of 2 and 3 are encoded\n  help: describe a matrix, or a stack of matrices")]
+    Rank(u32),
     /// A dimension of 0 or beyond 2^32.
-    #[error("a {} x {} matrix: TMA takes dimensions from 1 to 4294967296\n  help: launch nothing for an empty matrix, split a larger one", .0[1], .0[0])]
-    Dims([u64; 2]),
-    /// A row stride that is not a multiple of 16 bytes, or 2^40 and more.
-    #[error("a row stride of {stride} B must be a multiple of 16 below 2^40\n  help: pad the row to {} B", stride.next_multiple_of(16))]
+    #[error(
+        "{}: TMA takes dimensions from 1 to 4294967296\n  help: launch nothing for an empty matrix, split a larger one",
+        shape(rank, dims)
+    )]
+    Dims {
+        /// Dimensions that count.
+        rank: u32,
+        /// Elements, contiguous dimension first.
+        dims: [u64; 3],
+    },
+    /// A stride that is not a multiple of 16 bytes, or 2^40 and more.
+    #[error("a stride of {stride} B along dimension {dimension} must be a multiple of 16 below 2^40\n  help: pad the line to {} B", stride.next_multiple_of(16))]
     Stride {
-        /// Bytes from row to row.
+        /// The dimension, counted from the contiguous one, which is 0.
+        dimension: usize,
+        /// Bytes from one element to the next along it.
         stride: u64,
     },
     /// Rows that overlap.
@@ -53,8 +66,13 @@ pub enum TensorMapFault {
         size: u64,
     },
     /// A box dimension of 0 or beyond 256.
-    #[error("a box of {} x {} elements: TMA takes 1 to 256 a dimension\n  help: copy in smaller boxes", .0[1], .0[0])]
-    Box([u32; 2]),
+    #[error("a box of {}: TMA takes 1 to 256 elements a dimension\n  help: copy in smaller boxes", shape(rank, &box_dims.map(u64::from)))]
+    Box {
+        /// Dimensions that count.
+        rank: u32,
+        /// Elements, contiguous dimension first.
+        box_dims: [u32; 3],
+    },
     /// A box row that is not a multiple of 16 bytes.
     #[error("a box row of {inner} elements x {size} B = {} B must be a multiple of 16 B\n  help: make it {} elements", inner * size, (inner * size).next_multiple_of(16) / size)]
     BoxRow {
@@ -78,7 +96,13 @@ pub enum TensorMapFault {
     Swizzle(u32),
 }
 
-/// Checks everything the hardware asks of a tensor map over memory at `base`; needs no GPU.
+/// Sizes as they are said: the contiguous dimension last.
+fn shape(rank: &u32, dims: &[u64; 3]) -> String {
+    let sizes: Vec<String> = dims.iter().take(*rank as usize).rev().map(u64::to_string).collect();
+    sizes.join(" x ")
+}
+
+/// Checks everything the hardware asks of a tensor map over the operand at `base`; needs no GPU.
 ///
 /// # Errors
 /// The first [`TensorMapFault`].
@@ -89,21 +113,29 @@ pub fn validate(base: DevicePtr, map: &TensorMap) -> Result<(), TensorMapError> 
 fn fault(base: DevicePtr, map: &TensorMap) -> Option<TensorMapFault> {
     use TensorMapFault as Fault;
     let size = map.dtype.bytes();
-    let (inner, stride, box_inner) = (map.dims[0], map.row_stride_bytes, map.box_dims[0]);
-    if base == 0 || !base.is_multiple_of(16) {
-        return Some(Fault::Base(base));
+    let (rank, inner, box_inner) = (map.rank, map.dims[0], map.box_dims[0]);
+    let first = base.wrapping_add(map.offset_bytes);
+    if base == 0 || !first.is_multiple_of(16) {
+        return Some(Fault::Base(first));
     }
-    if map.dims.iter().any(|dim| !(1..=1 << 32).contains(dim)) {
-        return Some(Fault::Dims(map.dims));
+    if !(2..=3).contains(&rank) {
+        return Some(Fault::Rank(rank));
     }
-    if !stride.is_multiple_of(16) || stride >= 1 << 40 {
-        return Some(Fault::Stride { stride });
+    let dimensions = rank as usize;
+    if map.dims[..dimensions].iter().any(|dim| !(1..=1 << 32).contains(dim)) {
+        return Some(Fault::Dims { rank, dims: map.dims });
     }
-    if stride < inner * u64::from(size) {
-        return Some(Fault::Overlap { stride, inner, size: size.into() });
+    let strides = &map.strides_bytes[..dimensions - 1];
+    let wrong = |stride: &u64| !stride.is_multiple_of(16) || *stride >= 1 << 40;
+    if let Some(at) = strides.iter().position(wrong) {
+        return Some(Fault::Stride { dimension: at + 1, stride: strides[at] });
     }
-    if map.box_dims.iter().any(|dim| !(1..=256).contains(dim)) {
-        return Some(Fault::Box(map.box_dims));
+    // In a map of rank 3 the dimensions may be pieces of one row, and the rows need not come second.
+    if rank == 2 && strides[0] < inner * u64::from(size) {
+        return Some(Fault::Overlap { stride: strides[0], inner, size: size.into() });
+    }
+    if map.box_dims[..dimensions].iter().any(|dim| !(1..=256).contains(dim)) {
+        return Some(Fault::Box { rank, box_dims: map.box_dims });
     }
     if !(box_inner * size).is_multiple_of(16) {
         return Some(Fault::BoxRow { inner: box_inner, size });
@@ -116,8 +148,8 @@ fn fault(base: DevicePtr, map: &TensorMap) -> Option<TensorMapFault> {
     }
 }
 
-/// Encodes a tensor map over memory at `base`: rank 2, no interleave, out-of-bounds elements read as zero,
-/// L2 promotion to 256 bytes.
+/// Encodes a tensor map over the operand at `base`: no interleave, out-of-bounds elements read as zero, L2 promotion
+/// to 256 bytes.
 ///
 /// Only the address is looked at; the memory may be allocated, freed or overwritten at any time before the
 /// kernel runs.
@@ -128,33 +160,38 @@ pub fn encode(device: &Device, base: DevicePtr, map: &TensorMap) -> Result<CUten
     validate(base, map)?;
     device.bind()?;
     let mut encoded = CUtensorMap { opaque: [0; 16] };
-    let strides = [map.row_stride_bytes];
-    // SAFETY: `encoded` is an aligned place for one map; the arrays hold rank, rank - 1, rank and rank
-    // numbers for rank 2.
+    let first = base.wrapping_add(map.offset_bytes);
+    // SAFETY: `encoded` is an aligned place for one map; the arrays hold at least rank, rank - 1, rank and rank
+    // numbers, since `validate` has found the rank to be 2 or 3.
     check("cuTensorMapEncodeTiled", unsafe {
         sys::cuTensorMapEncodeTiled(
             &mut encoded,
             data_type(map.dtype),
-            2,
-            std::ptr::without_provenance_mut::<c_void>(base as usize),
+            map.rank,
+            std::ptr::without_provenance_mut::<c_void>(first as usize),
             map.dims.as_ptr(),
-            strides.as_ptr(),
+            map.strides_bytes.as_ptr(),
             map.box_dims.as_ptr(),
-            [1, 1].as_ptr(),
+            [1, 1, 1].as_ptr(),
             CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
             swizzle(map.swizzle_bytes),
-            CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            // Rows are often narrower than 256 bytes: promoted so far, blocks of 64 columns of FP8 ran at 0.8 of the
+            // rate that they have with 128, and nothing ran faster (benches/LOG.md).
+            CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
             CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     })?;
     Ok(encoded)
 }
 
+/// TMA moves bytes: of a type it needs the size, and 8-bit ones are all the same to it.
 fn data_type(dtype: Dtype) -> CUtensorMapDataType {
     match dtype {
         Dtype::F16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         Dtype::BF16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         Dtype::F32 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        Dtype::I32 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        Dtype::E4M3 | Dtype::E5M2 | Dtype::I8 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT8,
     }
 }
 
@@ -179,7 +216,7 @@ pub struct TensorMapCache {
 }
 
 impl TensorMapCache {
-    /// Maps kept at most: three for each of some hundred sets of buffers.
+    /// Maps kept at most: three or four for each of some hundred sets of buffers.
     const CAPACITY: usize = 448;
 
     /// An empty cache.
@@ -215,22 +252,36 @@ mod tests {
     const GOOD: TensorMap = TensorMap {
         operand: Operand::B,
         dtype: Dtype::F16,
-        dims: [1000, 8192],
-        row_stride_bytes: 2000,
-        box_dims: [64, 128],
+        rank: 2,
+        offset_bytes: 0,
+        dims: [1000, 8192, 1],
+        strides_bytes: [2000, 0],
+        box_dims: [64, 128, 1],
         swizzle_bytes: 128,
+    };
+    /// Rows of 1024 bytes in pieces of 128, all pieces of 64 rows in one box.
+    const PIECES: TensorMap = TensorMap {
+        dtype: Dtype::E4M3,
+        rank: 3,
+        dims: [128, 512, 8],
+        strides_bytes: [1024, 128],
+        box_dims: [128, 64, 2],
+        ..GOOD
     };
 
     #[test]
     fn what_the_hardware_takes_passes() {
+        let narrow = [16, 0];
         assert_eq!(validate(BASE, &GOOD), Ok(()));
-        assert_eq!(validate(BASE, &TensorMap { dims: [1, 1], row_stride_bytes: 16, ..GOOD }), Ok(()));
-        assert_eq!(validate(BASE, &TensorMap { dims: [1, 1 << 32], row_stride_bytes: 16, ..GOOD }), Ok(()));
-        assert_eq!(validate(BASE, &TensorMap { swizzle_bytes: 0, box_dims: [256, 256], ..GOOD }), Ok(()));
-        assert_eq!(
-            validate(BASE, &TensorMap { dtype: Dtype::F32, row_stride_bytes: 4000, box_dims: [32, 1], ..GOOD }),
-            Ok(())
-        );
+        assert_eq!(validate(BASE, &PIECES), Ok(()));
+        assert_eq!(validate(BASE + 8, &TensorMap { offset_bytes: 24, ..GOOD }), Ok(()));
+        assert_eq!(validate(BASE, &TensorMap { dims: [1, 1, 1], strides_bytes: narrow, ..GOOD }), Ok(()));
+        assert_eq!(validate(BASE, &TensorMap { dims: [1, 1 << 32, 1], strides_bytes: narrow, ..GOOD }), Ok(()));
+        assert_eq!(validate(BASE, &TensorMap { swizzle_bytes: 0, box_dims: [256, 256, 1], ..GOOD }), Ok(()));
+        for (dtype, stride, inner) in [(Dtype::F32, 4000, 32), (Dtype::I32, 4000, 32), (Dtype::I8, 1008, 128)] {
+            let map = TensorMap { dtype, strides_bytes: [stride, 0], box_dims: [inner, 1, 1], ..GOOD };
+            assert_eq!(validate(BASE, &map), Ok(()));
+        }
     }
 
     #[test]
@@ -238,15 +289,23 @@ mod tests {
         let cases = [
             (BASE + 8, GOOD, "multiple of 16 and not null"),
             (0, GOOD, "not null"),
-            (BASE, TensorMap { dims: [0, 4], ..GOOD }, "4 x 0 matrix"),
-            (BASE, TensorMap { dims: [1, (1 << 32) + 1], ..GOOD }, "4294967297 x 1"),
-            (BASE, TensorMap { row_stride_bytes: 2002, ..GOOD }, "pad the row to 2016 B"),
-            (BASE, TensorMap { row_stride_bytes: 1 << 40, ..GOOD }, "below 2^40"),
-            (BASE, TensorMap { row_stride_bytes: 1984, ..GOOD }, "1000 elements x 2 B = 2000 B"),
-            (BASE, TensorMap { box_dims: [64, 257], ..GOOD }, "257 x 64"),
-            (BASE, TensorMap { box_dims: [64, 0], ..GOOD }, "1 to 256"),
-            (BASE, TensorMap { box_dims: [20, 8], ..GOOD }, "20 elements x 2 B = 40 B"),
-            (BASE, TensorMap { box_dims: [128, 8], ..GOOD }, "at most 64 elements"),
+            (0, TensorMap { offset_bytes: 32, ..GOOD }, "not null"),
+            (BASE, TensorMap { offset_bytes: 8, ..GOOD }, "0x7f0000000108"),
+            (BASE, TensorMap { rank: 1, ..GOOD }, "1 dimensions"),
+            (BASE, TensorMap { rank: 4, ..GOOD }, "4 dimensions"),
+            (BASE, TensorMap { dims: [0, 4, 1], ..GOOD }, "4 x 0: "),
+            (BASE, TensorMap { dims: [128, 4, 0], ..PIECES }, "0 x 4 x 128: "),
+            (BASE, TensorMap { dims: [1, (1 << 32) + 1, 1], ..GOOD }, "4294967297 x 1: "),
+            (BASE, TensorMap { strides_bytes: [2002, 0], ..GOOD }, "pad the line to 2016 B"),
+            (BASE, TensorMap { strides_bytes: [1024, 120], ..PIECES }, "a stride of 120 B along dimension 2"),
+            (BASE, TensorMap { strides_bytes: [1 << 40, 0], ..GOOD }, "below 2^40"),
+            (BASE, TensorMap { strides_bytes: [1984, 0], ..GOOD }, "1000 elements x 2 B = 2000 B"),
+            (BASE, TensorMap { box_dims: [64, 257, 1], ..GOOD }, "257 x 64: "),
+            (BASE, TensorMap { box_dims: [64, 0, 1], ..GOOD }, "1 to 256"),
+            (BASE, TensorMap { box_dims: [64, 8, 0], ..PIECES }, "0 x 8 x 64: "),
+            (BASE, TensorMap { box_dims: [20, 8, 1], ..GOOD }, "20 elements x 2 B = 40 B"),
+            (BASE, TensorMap { box_dims: [72, 8, 1], ..PIECES }, "72 elements x 1 B = 72 B"),
+            (BASE, TensorMap { box_dims: [128, 8, 1], ..GOOD }, "at most 64 elements"),
             (BASE, TensorMap { swizzle_bytes: 96, ..GOOD }, "96 B does not exist"),
         ];
         for (base, map, words) in cases {

@@ -1,7 +1,8 @@
 //! Why a kernel cannot be loaded or launched.
 
-use bsr_codegen::{Dtype, Layout};
+use bsr_codegen::{Dtype, Layout, Scale};
 
+use crate::ScalesError;
 use crate::gpu::GpuError;
 
 /// Why a kernel cannot be loaded or launched. Nothing was launched and nothing written.
@@ -13,7 +14,8 @@ pub enum KernelError {
     Gpu(#[from] GpuError),
     /// No cluster of the kernel fits the device.
     #[error(
-        "the kernel does not fit the device\n  0 clusters of {cluster} CTAs with {shared_bytes} B of shared memory fit\n  help: a smaller bn, fewer stages, or cluster = 1"
+        "the kernel does not fit the device\n  0 clusters of {cluster} CTAs with {shared_bytes} B of shared memory each fit\n  help: a smaller bn, fewer stages{}",
+        if *cluster > 1 { ", or cluster = 1" } else { "" }
     )]
     DoesNotFit {
         /// CTAs of a cluster.
@@ -67,6 +69,39 @@ pub enum KernelError {
         /// The kernel's layout.
         expected: Layout,
     },
+    /// An 8-bit B whose rows are contiguous.
+    #[error(
+        "B is row-major, and the kernel multiplies {dtype} with it column-major\n  the tensor cores read 8-bit operands along K alone, so every column of B[k, n] must be contiguous\n  help: transpose B once, `b.to_layout(Layout::ColMajor)`, or take the B that `quantise` makes"
+    )]
+    AlongK {
+        /// The element type of B.
+        dtype: Dtype,
+    },
+    /// Scales for a kernel of another kind, or none for one that scales.
+    #[error("{}", scales_text(*found, *expected))]
+    Scales {
+        /// What the launch passes.
+        found: Scale,
+        /// What the kernel was compiled for.
+        expected: Scale,
+    },
+    /// Another number of scales than the operands have places for.
+    #[error(transparent)]
+    ScaleCount(#[from] ScalesError),
+    /// More CTAs along one dimension than a grid has.
+    #[error(
+        "{what} are {value}, and this kernel has one CTA for each\n  {value} > {limit}, the most that a grid takes along this dimension\n  help: {help}"
+    )]
+    Grid {
+        /// What, with the arithmetic.
+        what: String,
+        /// How many.
+        value: u64,
+        /// The most there can be.
+        limit: u32,
+        /// The remedy.
+        help: &'static str,
+    },
     /// A size that 32-bit tile coordinates cannot hold.
     #[error(
         "{what} = {value} is too large\n  {value} >= 2^{bits}; tile coordinates are 32-bit and need room for one tile more\n  help: split the problem"
@@ -97,4 +132,37 @@ pub enum KernelError {
     )]
     #[allow(missing_docs)]
     Overlap { operand: &'static str, c: u64, c_end: u64, other: u64, other_end: u64 },
+}
+
+fn scales_text(found: Scale, expected: Scale) -> String {
+    match (found, expected) {
+        (Scale::Unscaled, _) => format!(
+            "the kernel was compiled with scale = {expected}, and the launch passes no scales\n  help: \
+             `launch_scaled` or `multiply_scaled` with scales of that kind, or a kernel with scale = none"
+        ),
+        (_, Scale::Unscaled) => format!(
+            "the kernel was compiled without scales, and the launch passes some of kind {found}\n  help: a kernel \
+             with scale = {found}, or `launch` and `multiply`, which pass none"
+        ),
+        _ => format!(
+            "the kernel was compiled with scale = {expected}, and the launch passes scales of kind {found}\n  help: \
+             a kernel with scale = {found}, or scales of kind {expected}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_that_do_not_belong_to_the_kernel_are_told_with_the_remedy() {
+        let text = |found, expected| KernelError::Scales { found, expected }.to_string();
+        let missing = text(Scale::Unscaled, Scale::Block);
+        assert!(missing.contains("scale = block") && missing.contains("help: `launch_scaled`"), "{missing}");
+        let unasked = text(Scale::Tensor, Scale::Unscaled);
+        assert!(unasked.contains("kind tensor") && unasked.contains("help: a kernel with scale = tensor"), "{unasked}");
+        let other = text(Scale::Tensor, Scale::RowCol);
+        assert!(other.contains("scale = row_col") && other.contains("scales of kind row_col"), "{other}");
+    }
 }

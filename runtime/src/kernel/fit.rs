@@ -1,9 +1,11 @@
 //! Whether operands fit a kernel: the same question for every device.
 
-use bsr_codegen::Plan;
+use bsr_codegen::{ClusterTile, Plan, Walk};
 
 use super::KernelError;
-use crate::{Dtype, Layout, Structure};
+use crate::gpu::{MOST_IN_X, MOST_IN_Y};
+use crate::schedule::slices;
+use crate::{Dtype, Layout, Scale, Scales, Structure};
 
 /// Sizes stay below this power of two, so that a tile's coordinates and the coordinate that means "outside"
 /// fit 32 bits.
@@ -40,9 +42,31 @@ pub(crate) fn operands(plan: &Plan, a: (Dtype, &Structure), b: &Operand, c: &Ope
     dtype("A", "a", a_dtype, spec.a)?;
     dtype("B", "b", b.dtype, spec.b)?;
     dtype("C", "out", c.dtype, spec.out)?;
+    if b.layout != spec.b_layout && spec.b.bytes() == 1 {
+        return Err(KernelError::AlongK { dtype: spec.b });
+    }
     layout("B", "b_layout", b.layout, spec.b_layout)?;
     layout("C", "c_layout", c.layout, spec.c_layout)?;
-    sizes(a, b.cols)
+    sizes(plan, a, b.cols)
+}
+
+/// Makes sure that scales are of the kernel's kind, and so many for A and for B as A times an `n`-column B takes.
+/// Allocates nothing where they are.
+///
+/// # Errors
+/// [`KernelError::Scales`], [`KernelError::ScaleCount`].
+pub(crate) fn scales(
+    plan: &Plan,
+    a: &Structure,
+    n: usize,
+    found: Scale,
+    counts: [usize; 2],
+) -> Result<(), KernelError> {
+    let expected = plan.spec().scale;
+    if found != expected {
+        return Err(KernelError::Scales { found, expected });
+    }
+    Ok(Scales::check_lengths(found, counts, a, n)?)
 }
 
 /// Makes sure that A has the kernel's blocks.
@@ -59,11 +83,12 @@ pub(crate) fn block(plan: &Plan, a: &Structure) -> Result<(), KernelError> {
     }
 }
 
-/// Makes sure that every coordinate of A times an `n`-column B fits the kernel's registers.
+/// Makes sure that every coordinate of A times an `n`-column B fits the kernel's registers, and the kernel's grid a
+/// launch.
 ///
 /// # Errors
-/// [`KernelError::TooLarge`].
-pub(crate) fn sizes(a: &Structure, n: usize) -> Result<(), KernelError> {
+/// [`KernelError::TooLarge`], [`KernelError::Grid`].
+pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelError> {
     let rows_of_values = a.nnzb() as u64 * a.block().0 as u64;
     for (what, value, bits) in [
         ("rows of A", a.rows() as u64, COORDINATE_BITS),
@@ -75,6 +100,36 @@ pub(crate) fn sizes(a: &Structure, n: usize) -> Result<(), KernelError> {
             return Err(KernelError::TooLarge { what, value, bits });
         }
     }
+    match plan.walk() {
+        Walk::Tiles => Ok(()),
+        Walk::Blocks => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
+    }
+}
+
+/// Makes sure that one CTA for every part of a block and every tile of columns can be launched.
+///
+/// # Errors
+/// [`KernelError::Grid`].
+fn grid(tile: &ClusterTile, blocks: u64, n: u64) -> Result<(), KernelError> {
+    let (slices, columns) = (u64::from(slices(tile)), u64::from(tile.columns));
+    let parts = blocks * slices;
+    if parts > MOST_IN_X.into() {
+        return Err(KernelError::Grid {
+            what: format!("{blocks} stored blocks x {slices} row slices"),
+            value: parts,
+            limit: MOST_IN_X,
+            help: "split A by rows, or accumulate = register",
+        });
+    }
+    let tiles = n.div_ceil(columns);
+    if tiles > MOST_IN_Y.into() {
+        return Err(KernelError::Grid {
+            what: format!("the tiles of {n} columns of B, ceil({n} / {columns}),"),
+            value: tiles,
+            limit: MOST_IN_Y,
+            help: "a larger bn, split B by columns, or accumulate = register",
+        });
+    }
     Ok(())
 }
 
@@ -84,4 +139,19 @@ fn dtype(operand: &'static str, key: &'static str, found: Dtype, expected: Dtype
 
 fn layout(operand: &'static str, key: &'static str, found: Layout, expected: Layout) -> Result<(), KernelError> {
     if found == expected { Ok(()) } else { Err(KernelError::Layout { operand, key, found, expected }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grid_of_blocks_has_room_for_what_the_hardware_takes() {
+        let tile = ClusterTile { rows: 16, columns: 64, block_rows: 48, stages_per_block: (1, 1) };
+        assert!(grid(&tile, 1 << 20, 65_535 * 64).is_ok());
+        let wide = grid(&tile, 1, 65_535 * 64 + 1).expect_err("a tile too many").to_string();
+        assert!(wide.contains("ceil(4194241 / 64), are 65536") && wide.contains("65536 > 65535"), "{wide}");
+        let many = grid(&tile, 1 << 30, 1).expect_err("too many blocks").to_string();
+        assert!(many.contains("1073741824 stored blocks x 3 row slices are 3221225472"), "{many}");
+    }
 }

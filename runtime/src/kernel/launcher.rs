@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bsr_codegen::{LaunchShape, Plan, Problem};
+use bsr_codegen::{Argument, LaunchShape, Operand, Plan, Problem, Walk};
 
 use super::{KernelError, fit};
+use crate::Element;
 use crate::gpu::{
-    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, Fingerprint, Function, LaunchDims, Module, Plain,
-    StreamRef, TensorMapCache,
+    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, DeviceScales, Fingerprint, Function, LaunchDims,
+    Module, Plain, StreamRef, TensorMapCache, UntypedBsr, UntypedDense, UntypedScales, Value, Values,
 };
-use crate::schedule::WorkPlan;
-use crate::{Dense, Element, Layout};
+use crate::schedule::WorkLists;
 
 /// A kernel on a device and the work plans of the patterns it has met.
 #[derive(Debug)]
@@ -25,32 +25,37 @@ pub struct Launcher {
     work: Mutex<HashMap<(Fingerprint, usize), Arc<Work>>>,
 }
 
-/// A work plan on the device.
+/// The work of one pattern on the device.
 #[derive(Debug)]
 struct Work {
-    clusters: u32,
+    grid: [u32; 2],
     heads: DeviceBuffer<u32>,
     items: DeviceBuffer<u32>,
+}
+
+/// The operands of one launch.
+#[derive(Clone, Copy, Debug)]
+struct Operands<'a> {
+    a: UntypedBsr<'a>,
+    b: UntypedDense,
+    c: UntypedDense,
+    scales: UntypedScales,
 }
 
 impl Launcher {
     /// Loads `ptx`, the text of `plan`, on a device.
     ///
     /// # Errors
-    /// [`KernelError::Gpu`] with the driver's log if it refuses the PTX, or if the device is of another
-    /// architecture than the plan's; [`KernelError::DoesNotFit`].
+    /// [`KernelError::Gpu`] with the driver's log if it refuses the PTX, or if the device is older than the plan's
+    /// architecture or of another kind; [`KernelError::DoesNotFit`].
     pub fn load(device: &Device, plan: &Plan, ptx: &str, entry: &str) -> Result<Self, KernelError> {
         device.check_target(plan.arch().target)?;
         let function = Module::load(device, ptx)?.function(entry)?;
-        let dims = LaunchDims {
-            grid: plan.cluster(),
-            block: plan.threads(),
-            cluster: plan.cluster(),
-            shared_bytes: plan.shared_bytes(),
-        };
+        let (cluster, shared_bytes) = (plan.cluster(), plan.shared_bytes());
+        let dims = LaunchDims { grid: [cluster, 1], block: plan.threads(), cluster, shared_bytes };
         let clusters = function.max_active_clusters(dims)?;
         if clusters == 0 {
-            return Err(KernelError::DoesNotFit { cluster: plan.cluster(), shared_bytes: plan.shared_bytes() });
+            return Err(KernelError::DoesNotFit { cluster, shared_bytes });
         }
         Ok(Self {
             plan: plan.clone(),
@@ -72,7 +77,7 @@ impl Launcher {
         &self.function
     }
 
-    /// Clusters that run at the same time.
+    /// Clusters that run at the same time; without clusters, CTAs: one or several for each multiprocessor.
     pub fn clusters(&self) -> u32 {
         self.clusters
     }
@@ -95,15 +100,15 @@ impl Launcher {
     /// As [`Launcher::launch`].
     pub fn prepare<A: Element + Plain>(&self, a: &DeviceBsr<A>, n: usize) -> Result<(), KernelError> {
         fit::block(&self.plan, a.structure())?;
-        fit::sizes(a.structure(), n)?;
-        self.work(a, n).map(drop)
+        fit::sizes(&self.plan, a.structure(), n)?;
+        self.work(&a.untyped(), n).map(drop)
     }
 
     /// Enqueues C = A * B on `stream`; see [`super::Loaded::launch`].
     ///
     /// # Errors
-    /// Shapes, blocks or layouts that do not fit the kernel, sizes beyond 32-bit coordinates, C overlapping an
-    /// operand, or the driver's refusal. Nothing is launched in these cases.
+    /// Shapes, blocks or layouts that do not fit the kernel, a kernel that scales, sizes beyond 32-bit coordinates, C
+    /// overlapping an operand, or the driver's refusal. Nothing is launched in these cases.
     pub fn launch<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
         &self,
         stream: StreamRef<'_>,
@@ -111,48 +116,96 @@ impl Launcher {
         b: &DeviceDense<B>,
         c: &mut DeviceDense<C>,
     ) -> Result<(), KernelError> {
-        self.check(a, b, c)?;
-        if c.rows() == 0 || c.cols() == 0 {
+        let (a, b, c) = (a.untyped(), b.untyped(), c.untyped());
+        self.enqueue(stream, &Operands { a, b, c, scales: UntypedScales::NONE })
+    }
+
+    /// Enqueues C = A * B, scaled, on `stream`; see [`super::Loaded::launch_scaled`].
+    ///
+    /// # Errors
+    /// As [`Launcher::launch`]; scales of another kind than the kernel's, or not as many as the problem has places.
+    pub fn launch_scaled<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+        &self,
+        stream: StreamRef<'_>,
+        a: &DeviceBsr<A>,
+        b: &DeviceDense<B>,
+        scales: &DeviceScales,
+        c: &mut DeviceDense<C>,
+    ) -> Result<(), KernelError> {
+        let (a, b, c) = (a.untyped(), b.untyped(), c.untyped());
+        self.enqueue(stream, &Operands { a, b, c, scales: scales.untyped() })
+    }
+
+    fn enqueue(&self, stream: StreamRef<'_>, operands: &Operands<'_>) -> Result<(), KernelError> {
+        let Operands { a, b, c, .. } = operands;
+        self.check(operands)?;
+        if c.rows == 0 || c.cols == 0 {
             return Ok(());
         }
-        let work = self.work(a, b.cols())?;
+        let work = self.work(a, b.cols)?;
+        if self.plan.walk() == Walk::Blocks {
+            // SAFETY: C is what the caller borrowed mutably for this launch.
+            unsafe { c.zero_on(&self.device, stream)? };
+            if a.structure.nnzb() == 0 {
+                return Ok(());
+            }
+        }
         let problem = Problem {
-            m: a.rows() as u64,
-            n: b.cols() as u64,
-            k: a.cols() as u64,
-            nnzb: a.nnzb() as u64,
-            ldb: b.ld() as u64,
-            ldc: c.ld() as u64,
+            m: a.structure.rows() as u64,
+            n: b.cols as u64,
+            k: a.structure.cols() as u64,
+            nnzb: a.structure.nnzb() as u64,
+            ldb: b.ld as u64,
+            ldc: c.ld as u64,
         };
-        let shape = self.plan.launch(&problem, work.clusters);
-        // Without stored blocks nothing is read: any valid address serves as A and B.
-        let bases = if a.nnzb() == 0 { [c.ptr(); 3] } else { [a.values().ptr(), b.ptr(), c.ptr()] };
-        let maps = self.maps(&shape, bases)?;
-        let pointers = [a.col_idx().ptr(), work.heads.ptr(), work.items.ptr()];
-        // SAFETY: the kernel is the plan's, whose six parameters these are; the maps describe the matrices,
+        let shape = self.plan.launch(&problem, work.grid);
+        let values = self.values(&shape, operands, &work)?;
+        // SAFETY: the kernel is the plan's, whose parameters these are; the maps and pointers are of the matrices,
         // which the checks above have found to be of the problem's shape; the work plan was made for this
         // pattern (by fingerprint) and this number of columns.
-        unsafe { gpu::launch(&self.function, &shape, maps.each_ref(), pointers, stream)? };
+        unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
         Ok(())
     }
 
-    fn maps(&self, shape: &LaunchShape, bases: [DevicePtr; 3]) -> Result<[gpu::CUtensorMap; 3], KernelError> {
-        let [a, b, c] = &shape.maps;
-        Ok([self.maps.get(bases[0], a)?, self.maps.get(bases[1], b)?, self.maps.get(bases[2], c)?])
+    fn values(&self, shape: &LaunchShape, operands: &Operands<'_>, work: &Work) -> Result<Values, KernelError> {
+        let Operands { a, b, c, scales } = operands;
+        let address = |operand: Operand| -> DevicePtr {
+            match operand {
+                // Without stored blocks nothing is read: any valid address serves as A and B.
+                Operand::A | Operand::B if a.structure.nnzb() == 0 => c.ptr,
+                Operand::A => a.values.0,
+                Operand::B => b.ptr,
+                Operand::C => c.ptr,
+                Operand::ScaleA => scales.a.ptr,
+                Operand::ScaleB => scales.b.ptr,
+            }
+        };
+        let mut values = Values::new();
+        for parameter in &shape.parameters {
+            values.push(match &parameter.argument {
+                Argument::Map(map) => Value::Map(self.maps.get(address(map.operand), map)?),
+                Argument::Pointer(operand) => Value::Pointer(address(*operand)),
+                Argument::ColIdx => Value::Pointer(a.col_idx),
+                Argument::WorkHead => Value::Pointer(work.heads.ptr()),
+                Argument::Work => Value::Pointer(work.items.ptr()),
+                Argument::Number(number) => Value::Number(*number),
+            });
+        }
+        Ok(values)
     }
 
     /// The work plan for a pattern and `n` columns, made now or before. The lock is not held while one is made:
     /// launches of patterns that are known do not wait.
-    fn work<A: Element + Plain>(&self, a: &DeviceBsr<A>, n: usize) -> Result<Arc<Work>, KernelError> {
-        let key = (a.fingerprint(), n);
+    fn work(&self, a: &UntypedBsr<'_>, n: usize) -> Result<Arc<Work>, KernelError> {
+        let key = (a.fingerprint, n);
         if let Some(work) = self.kept().get(&key) {
             return Ok(Arc::clone(work));
         }
-        let plan = WorkPlan::new(&self.plan, a.structure(), n, self.clusters);
+        let lists = WorkLists::new(&self.plan, a.structure, n, self.clusters);
         let made = Arc::new(Work {
-            clusters: plan.clusters(),
-            heads: DeviceBuffer::from_slice(&self.device, &plan.heads(a.structure()))?,
-            items: DeviceBuffer::from_slice(&self.device, &plan.words())?,
+            grid: lists.grid,
+            heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
+            items: DeviceBuffer::from_slice(&self.device, &lists.items)?,
         });
         // Another thread may have been faster, and its launch in flight reads the plan that it made.
         Ok(Arc::clone(self.kept().entry(key).or_insert(made)))
@@ -162,37 +215,33 @@ impl Launcher {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
-        &self,
-        a: &DeviceBsr<A>,
-        b: &DeviceDense<B>,
-        c: &DeviceDense<C>,
-    ) -> Result<(), KernelError> {
-        let right = fit::Operand { dtype: B::DTYPE, layout: b.layout(), rows: b.rows(), cols: b.cols() };
-        let product = fit::Operand { dtype: C::DTYPE, layout: c.layout(), rows: c.rows(), cols: c.cols() };
-        fit::operands(&self.plan, (A::DTYPE, a.structure()), &right, &product)?;
-        check_window(c)?;
-        let c_range = range(c);
-        check_overlap("B", c_range, range(b))?;
-        let values = a.values();
-        check_overlap("A", c_range, (values.ptr(), values.ptr() + values.bytes() as u64))
+    fn check(&self, operands: &Operands<'_>) -> Result<(), KernelError> {
+        let Operands { a, b, c, scales } = operands;
+        let shape = |dense: &UntypedDense| {
+            let UntypedDense { dtype, layout, rows, cols, .. } = *dense;
+            fit::Operand { dtype, layout, rows, cols }
+        };
+        fit::operands(&self.plan, (a.dtype, a.structure), &shape(b), &shape(c))?;
+        fit::scales(&self.plan, a.structure, b.cols, scales.kind, [scales.a.len, scales.b.len])?;
+        if self.plan.stores_by_tma() {
+            check_window(c)?;
+        }
+        let c_range = c.range();
+        check_overlap("B", c_range, b.range())?;
+        check_overlap("A", c_range, a.values)?;
+        check_overlap("the scales of A", c_range, scales.a.range())?;
+        check_overlap("the scales of B", c_range, scales.b.range())
     }
 }
 
 /// TMA writes whole 16-byte pieces: the end of a line that is no multiple of them must be C's own padding.
-fn check_window<T: Element + Plain>(c: &DeviceDense<T>) -> Result<(), KernelError> {
-    let line = if c.layout() == Layout::RowMajor { c.cols() } else { c.rows() };
-    let padded = Dense::<T>::padded_ld(line);
-    if c.is_foreign() && line != padded && c.ld() != padded {
-        return Err(KernelError::Window { line, bytes: size_of::<T>(), ld: c.ld(), padded });
+fn check_window(c: &UntypedDense) -> Result<(), KernelError> {
+    let (line, bytes) = (c.line(), c.dtype.bytes() as usize);
+    let padded = line.max(1).next_multiple_of(16 / bytes);
+    if c.foreign && line != padded && c.ld != padded {
+        return Err(KernelError::Window { line, bytes, ld: c.ld, padded });
     }
     Ok(())
-}
-
-/// First and last byte address (exclusive) of a dense matrix.
-fn range<T: Element + Plain>(dense: &DeviceDense<T>) -> (u64, u64) {
-    let lines = if dense.layout() == Layout::RowMajor { dense.rows() } else { dense.cols() };
-    (dense.ptr(), dense.ptr() + (lines * dense.ld() * size_of::<T>()) as u64)
 }
 
 fn check_overlap(operand: &'static str, c: (u64, u64), other: (u64, u64)) -> Result<(), KernelError> {

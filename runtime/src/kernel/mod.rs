@@ -11,8 +11,8 @@ use bsr_codegen::{KernelSpec, Plan};
 pub use error::KernelError;
 pub use launcher::Launcher;
 
-use crate::gpu::{Device, DeviceBsr, DeviceDense, Plain, Stream, StreamRef};
-use crate::{Bsr, Dense, Element};
+use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, Plain, Stream, StreamRef};
+use crate::{Bsr, Dense, Element, Scales};
 
 /// A kernel that `#[bsr_kernel]` compiled: what the attribute implements on the item it stands on.
 ///
@@ -43,8 +43,8 @@ pub trait Kernel: Sized + 'static {
     /// Loads the kernel on a device: the driver compiles the PTX.
     ///
     /// # Errors
-    /// [`KernelError::Gpu`] with the driver's log if it refuses the PTX or the device is no Hopper GPU;
-    /// [`KernelError::DoesNotFit`].
+    /// [`KernelError::Gpu`] with the driver's log if it refuses the PTX, or if the device does not run code for the
+    /// kernel's architecture; [`KernelError::DoesNotFit`].
     fn load(device: &Device) -> Result<Loaded<Self>, KernelError> {
         let launcher = Launcher::load(device, Self::plan(), Self::PTX, Self::ENTRY)?;
         Ok(Loaded { launcher, kernel: PhantomData })
@@ -72,12 +72,13 @@ impl<K: Kernel> Loaded<K> {
     ///
     /// The first launch for a pattern and a number of columns makes its work plan (host work and one small
     /// allocation); later ones allocate nothing. Nothing synchronizes. The matrices are borrowed only for the
-    /// call: keep them alive until the stream has been synchronized. C's padding up to the next 16 bytes of each line
-    /// is written too (TMA stores whole 16-byte pieces); nothing beyond it is.
+    /// call: keep them alive until the stream has been synchronized. A kernel that stores by TMA writes C's padding up
+    /// to the next 16 bytes of each line too, in whole 16-byte pieces; nothing beyond it is written, and by other
+    /// kernels no padding of foreign memory at all. `accumulate = atomic` sets C to zero first, on the same stream.
     ///
     /// # Errors
-    /// Shapes, blocks or layouts that do not fit the kernel, sizes beyond 32-bit coordinates, C overlapping an
-    /// operand, or the driver's refusal. Nothing is launched in these cases.
+    /// Shapes, blocks or layouts that do not fit the kernel, a kernel that scales, sizes beyond 32-bit coordinates, C
+    /// overlapping an operand, or the driver's refusal. Nothing is launched in these cases.
     pub fn launch<'s>(
         &self,
         stream: impl Into<StreamRef<'s>>,
@@ -88,17 +89,48 @@ impl<K: Kernel> Loaded<K> {
         self.launcher.launch(stream.into(), a, b, c)
     }
 
+    /// As [`Loaded::launch`], with the scales of a kernel that was compiled with a `scale`: C is the scaled sum, made
+    /// in f32 before it is rounded to C's type.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch`]; [`KernelError::Scales`] for scales of another kind than the kernel's, and
+    /// [`KernelError::ScaleCount`] for another number of them than the operands have places for.
+    pub fn launch_scaled<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        a: &DeviceBsr<K::A>,
+        b: &DeviceDense<K::B>,
+        scales: &DeviceScales,
+        c: &mut DeviceDense<K::Out>,
+    ) -> Result<(), KernelError> {
+        self.launcher.launch_scaled(stream.into(), a, b, scales, c)
+    }
+
     /// Host matrices in, host matrix out: uploads, multiplies, waits, downloads.
     ///
     /// # Errors
     /// As [`Loaded::launch`].
     pub fn multiply(&self, a: &Bsr<K::A>, b: &Dense<K::B>) -> Result<Dense<K::Out>, KernelError> {
+        self.multiply_scaled(a, b, &Scales::NONE)
+    }
+
+    /// As [`Loaded::multiply`], with the scales of a kernel that was compiled with a `scale`.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch_scaled`].
+    pub fn multiply_scaled(
+        &self,
+        a: &Bsr<K::A>,
+        b: &Dense<K::B>,
+        scales: &Scales,
+    ) -> Result<Dense<K::Out>, KernelError> {
         let device = self.launcher.device();
         let stream = Stream::new(device)?;
         let a = DeviceBsr::upload(device, a)?;
         let b = DeviceDense::upload(device, b)?;
+        let scales = DeviceScales::upload(device, scales)?;
         let mut c = DeviceDense::zeros(device, a.rows(), b.cols(), K::SPEC.c_layout)?;
-        self.launch(&stream, &a, &b, &mut c)?;
+        self.launch_scaled(&stream, &a, &b, &scales, &mut c)?;
         stream.synchronize()?;
         Ok(c.download()?)
     }

@@ -124,7 +124,7 @@ pub enum ConvertError {
     /// The format refuses the shape, the block or the number of blocks.
     #[error(transparent)]
     Bsr(#[from] BsrError),
-    /// A finite value would become infinite.
+    /// A finite value would become infinite, or be cut to the largest one.
     #[error(
         "{value:e} at row {row}, column {col} exceeds the largest {dtype}, {largest:e}; \
          {remedy}"
@@ -142,6 +142,18 @@ pub enum ConvertError {
         largest: f64,
         /// What would hold the value.
         remedy: &'static str,
+    },
+    /// A NaN or an infinity that the type does not have.
+    #[error("{value} at row {row}, column {col}, which {dtype} does not have; replace it, or take bf16 or f32")]
+    NotFinite {
+        /// Row of the value.
+        row: usize,
+        /// Column of the value.
+        col: usize,
+        /// The value.
+        value: f64,
+        /// The element type asked for.
+        dtype: Dtype,
     },
     /// The blocks do not fit in memory.
     #[error(

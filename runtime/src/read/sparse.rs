@@ -124,8 +124,8 @@ impl Sparse {
     /// this size keeps its blocks, those of zeros too.
     ///
     /// # Errors
-    /// When a finite value exceeds the range of `T`, or the blocks cannot be addressed or do not fit in
-    /// memory.
+    /// When a finite value exceeds the range of `T`, a NaN or an infinity meets a type without it, or the blocks cannot
+    /// be addressed or do not fit in memory.
     pub fn to_bsr<T: Element>(&self, block: (usize, usize)) -> Result<(Bsr<T>, FillIn), ConvertError> {
         let structure = match &self.body {
             Body::Blocks { structure, .. } if structure.block() == block => structure.clone(),
@@ -143,7 +143,13 @@ impl Sparse {
         })?;
         values.resize(structure.stored(), T::ZERO);
 
-        let mut out_of_range = None;
+        // What a saturating type holds; others become infinite beyond their range.
+        let held = T::saturates().then(|| T::from_f64(f64::NEG_INFINITY).to_f64()..=T::LARGEST);
+        let lost = |value: f64, rounded: T| match value.is_finite() {
+            true => !rounded.is_finite() || held.as_ref().is_some_and(|held| !held.contains(&value)),
+            false => rounded.is_finite(),
+        };
+        let mut first_lost = None;
         let mut last = (usize::MAX, usize::MAX, 0);
         self.for_each(|row, col, value| {
             let (block_row, block_col) = (row / bm, col / bk);
@@ -153,13 +159,17 @@ impl Sparse {
                 last = (block_row, block_col, blocks.start + within);
             }
             let rounded = T::from_f64(value);
-            if value.is_finite() && !rounded.is_finite() {
-                out_of_range.get_or_insert((row, col, value));
+            if lost(value, rounded) {
+                first_lost.get_or_insert((row, col, value));
             }
             values[(last.2 * bm + row % bm) * bk + col % bk] = rounded;
         });
-        if let Some((row, col, value)) = out_of_range {
+        if let Some((row, col, value)) = first_lost {
+            if !value.is_finite() {
+                return Err(ConvertError::NotFinite { row, col, value, dtype });
+            }
             let remedy = match value.abs() <= <half::bf16 as Element>::LARGEST {
+                true if dtype.bytes() == 1 => "take f32 and quantise it, or scale the matrix",
                 true => "take bf16 or f32, or scale the matrix",
                 false => "scale the matrix",
             };

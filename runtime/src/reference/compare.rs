@@ -42,7 +42,7 @@ impl Comparison {
         Ok(Self::of(rows, cols, |row, col| got[row * cols + col], want))
     }
 
-    /// Compares a matrix with the row-major reference of the same shape.
+    /// Compares a matrix with the row-major reference of the same shape, as [`of_rows`](Self::of_rows) does.
     ///
     /// # Errors
     /// When the reference has another number of elements.
@@ -54,6 +54,9 @@ impl Comparison {
 
     /// Compares rows `rows` of a matrix with the reference of these rows, as [`multiply_rows`] gives it. The row
     /// of [`worst`](Self::worst) is a position in `rows`.
+    ///
+    /// A type that saturates ([`Element::saturates`]) cannot hold more than its largest value: that is what the
+    /// reference asks of it, too.
     ///
     /// # Errors
     /// When the matrix lacks one of the rows or the reference has another number of elements.
@@ -72,6 +75,12 @@ impl Comparison {
             return Err(ReferenceError::Shape { got: want.len(), rows: rows.len(), cols: got.cols() });
         }
         let element = |row: usize, col| got.get(rows[row], col).map_or(f64::NAN, Element::to_f64);
+        if T::saturates() {
+            // A NaN of the reference stays one.
+            let least = T::from_f64(f64::NEG_INFINITY).to_f64();
+            let want: Vec<f64> = want.par_iter().map(|want| want.clamp(least, T::LARGEST)).collect();
+            return Ok(Self::of(rows.len(), got.cols(), element, &want));
+        }
         Ok(Self::of(rows.len(), got.cols(), element, want))
     }
 

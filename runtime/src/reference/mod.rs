@@ -1,25 +1,32 @@
 //! The product that every kernel is judged by: computed on the CPU, accumulated in `f64`.
 //!
-//! Elements of `f16`, `bf16` and `f32` are exact in `f32` and products of two `f32` are exact in `f64`, so the
-//! only rounding is that of the sum. Each element of C adds its products in ascending order of the column of
-//! A, whatever the number of threads and whichever rows are asked for.
+//! Elements are exact in `f64`, and so are products of two, since none has more than 24 significant bits: the only
+//! rounding is that of the sum, and there is none in sums of `i8` products, which are exact below 2^53. Each element
+//! of C adds its products in ascending order of the column of A, whatever the number of threads and whichever rows
+//! are asked for. [`Scales`] multiply in `f64` too; those of blocks multiply the elements of A first, which rounds each
+//! product once more.
+//!
+//! How far off a kernel may be is [`tolerance`].
 
 mod compare;
+mod tolerance;
 
 use rayon::prelude::*;
 use thiserror::Error;
 
 pub use compare::{Comparison, relative_error};
+pub use tolerance::{tolerance, tolerance_of};
 
-use crate::{Bsr, DenseView, Element};
+use crate::{Bsr, DenseView, Element, Scale, Scales, ScalesError};
 
 /// Rows of C that one task computes: enough to use a widened panel of B many times.
 const TASK_ROWS: usize = 32;
-/// Columns and rows of the panel of B that is widened at a time: 64 KiB of `f32`.
-const PANEL: (usize, usize) = (256, 64);
+/// Columns and rows of the panel of B that is widened at a time: 64 KiB of `f64`, and one group of columns that share
+/// a scale.
+const PANEL: (usize, usize) = (Scales::GROUP, 64);
 
 /// Why a reference could not be computed or compared.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ReferenceError {
     /// A and B do not fit together.
@@ -54,6 +61,9 @@ pub enum ReferenceError {
         /// Columns wanted.
         cols: usize,
     },
+    /// Scales that do not belong to the operands.
+    #[error(transparent)]
+    Scales(#[from] ScalesError),
 }
 
 /// The product A * B as `rows * n` values, row by row, accumulated in `f64`; only stored blocks are multiplied.
@@ -68,6 +78,19 @@ pub fn multiply<'b, A: Element, B: Element>(
     multiply_rows(a, b, &rows)
 }
 
+/// The scaled product as `rows * n` values, row by row, accumulated in `f64`; see [`Scales`].
+///
+/// # Errors
+/// When B does not have as many rows as A has columns, or the scales have other lengths than the operands ask for.
+pub fn multiply_scaled<'b, A: Element, B: Element>(
+    a: &Bsr<A>,
+    b: impl Into<DenseView<'b, B>>,
+    scales: &Scales,
+) -> Result<Vec<f64>, ReferenceError> {
+    let rows: Vec<usize> = (0..a.rows()).collect();
+    multiply_rows_scaled(a, b, scales, &rows)
+}
+
 /// Chosen rows of the product A * B, in the order of `rows`: `rows.len() * n` values, row by row, each bit the
 /// same as from [`multiply`].
 ///
@@ -78,11 +101,26 @@ pub fn multiply_rows<'b, A: Element, B: Element>(
     b: impl Into<DenseView<'b, B>>,
     rows: &[usize],
 ) -> Result<Vec<f64>, ReferenceError> {
+    multiply_rows_scaled(a, b, &Scales::NONE, rows)
+}
+
+/// Chosen rows of the scaled product, in the order of `rows`: `rows.len() * n` values, row by row, each bit the same
+/// as from [`multiply_scaled`].
+///
+/// # Errors
+/// As [`multiply_scaled`], and when A does not have one of the rows.
+pub fn multiply_rows_scaled<'b, A: Element, B: Element>(
+    a: &Bsr<A>,
+    b: impl Into<DenseView<'b, B>>,
+    scales: &Scales,
+    rows: &[usize],
+) -> Result<Vec<f64>, ReferenceError> {
     let b = b.into();
     let n = b.cols();
     if a.cols() != b.rows() {
         return Err(ReferenceError::Inner { m: a.rows(), k: a.cols(), b_rows: b.rows(), n });
     }
+    scales.check(a.structure(), n)?;
     if let Some(at) = rows.iter().position(|&row| row >= a.rows()) {
         return Err(ReferenceError::Row { at, row: rows[at], rows: a.rows() });
     }
@@ -103,16 +141,17 @@ pub fn multiply_rows<'b, A: Element, B: Element>(
         }
     }
     tasks.into_par_iter().for_each_init(Scratch::new, |scratch, (rows, out)| {
-        add_rows(a, b, rows, out, scratch);
+        add_rows(a, b, scales, rows, out, scratch);
+        rows.iter().zip(out.chunks_exact_mut(n)).for_each(|(&row, out)| scale_row(scales, row, out));
     });
     Ok(product)
 }
 
 /// Widened pieces of A and B.
 struct Scratch {
-    a: Vec<f32>,
-    b: Vec<f32>,
-    line: Vec<f32>,
+    a: Vec<f64>,
+    b: Vec<f64>,
+    line: Vec<f64>,
 }
 
 impl Scratch {
@@ -122,10 +161,12 @@ impl Scratch {
     }
 }
 
-/// Adds to `out` the rows `rows` of A * B; all of them lie in one block row.
+/// Adds to `out` the rows `rows` of A * B; all of them lie in one block row. Of the scales, only those of blocks have
+/// a part in it.
 fn add_rows<A: Element, B: Element>(
     a: &Bsr<A>,
     b: DenseView<'_, B>,
+    scales: &Scales,
     rows: &[usize],
     out: &mut [f64],
     scratch: &mut Scratch,
@@ -135,7 +176,9 @@ fn add_rows<A: Element, B: Element>(
     for first_col in (0..n).step_by(PANEL.0) {
         let width = PANEL.0.min(n - first_col);
         for block in a.blocks_of(block_row) {
-            let first_k = a.col_idx()[block] as usize * bk;
+            let block_col = a.col_idx()[block] as usize;
+            let scale = block_scale(scales, block, block_col * n.div_ceil(PANEL.0) + first_col / PANEL.0);
+            let first_k = block_col * bk;
             let depth = bk.min(a.cols() - first_k);
             for k in (0..depth).step_by(PANEL.1) {
                 let depth = PANEL.1.min(depth - k);
@@ -144,9 +187,32 @@ fn add_rows<A: Element, B: Element>(
                 for (&row, out) in rows.iter().zip(out.chunks_exact_mut(n)) {
                     let a_row = &a.block_values(block)[(row % bm) * bk + k..][..depth];
                     A::widen(a_row, &mut scratch.a[..depth]);
+                    if let Some(scale) = scale {
+                        scratch.a[..depth].iter_mut().for_each(|value| *value *= scale);
+                    }
                     add_row(&scratch.a[..depth], &scratch.b[..width * depth], &mut out[first_col..][..width]);
                 }
             }
+        }
+    }
+}
+
+/// What a stored block's part of the sum is multiplied by, in group `group` of B's scales.
+fn block_scale(scales: &Scales, block: usize, group: usize) -> Option<f64> {
+    (scales.kind() == Scale::Block).then(|| f64::from(scales.a()[block]) * f64::from(scales.b()[group]))
+}
+
+/// Multiplies a row of sums by the scales that are the same for all of K.
+fn scale_row(scales: &Scales, row: usize, out: &mut [f64]) {
+    match scales.kind() {
+        Scale::Unscaled | Scale::Block => {}
+        Scale::Tensor => {
+            let scale = f64::from(scales.a()[0]) * f64::from(scales.b()[0]);
+            out.iter_mut().for_each(|sum| *sum *= scale);
+        }
+        Scale::RowCol => {
+            let scale = f64::from(scales.a()[row]);
+            out.iter_mut().zip(scales.b()).for_each(|(sum, &of_col)| *sum *= scale * f64::from(of_col));
         }
     }
 }
@@ -156,10 +222,10 @@ fn widen_panel<'p, B: Element>(
     b: DenseView<'_, B>,
     first_row: usize,
     first_col: usize,
-    panel: impl ExactSizeIterator<Item = &'p mut [f32]>,
-    line: &mut [f32],
+    panel: impl ExactSizeIterator<Item = &'p mut [f64]>,
+    line: &mut [f64],
 ) {
-    let mut panel: Vec<&mut [f32]> = panel.collect();
+    let mut panel: Vec<&mut [f64]> = panel.collect();
     match b.layout() {
         bsr_codegen::Layout::RowMajor => {
             for (k, out) in panel.iter_mut().enumerate() {
@@ -176,22 +242,20 @@ fn widen_panel<'p, B: Element>(
 }
 
 /// Adds to `out` the product of a row with a panel as wide as `out`, four steps of k at a time.
-fn add_row(a: &[f32], panel: &[f32], out: &mut [f64]) {
+fn add_row(a: &[f64], panel: &[f64], out: &mut [f64]) {
     let width = out.len();
     let (fours, ones) = a.as_chunks::<4>();
     let (four_rows, one_rows) = panel.split_at(fours.len() * 4 * width);
-    for (a, b) in fours.iter().zip(four_rows.chunks_exact(4 * width)) {
-        let [a0, a1, a2, a3] = a.map(f64::from);
+    for (&[a0, a1, a2, a3], b) in fours.iter().zip(four_rows.chunks_exact(4 * width)) {
         let (b01, b23) = b.split_at(2 * width);
         let ((b0, b1), (b2, b3)) = (b01.split_at(width), b23.split_at(width));
-        for ((((sum, &b0), &b1), &b2), &b3) in out.iter_mut().zip(b0).zip(b1).zip(b2).zip(b3) {
-            let sum = (sum, f64::from(b0), f64::from(b1), f64::from(b2), f64::from(b3));
-            *sum.0 = *sum.0 + a0 * sum.1 + a1 * sum.2 + a2 * sum.3 + a3 * sum.4;
+        for ((((sum, b0), b1), b2), b3) in out.iter_mut().zip(b0).zip(b1).zip(b2).zip(b3) {
+            *sum = *sum + a0 * b0 + a1 * b1 + a2 * b2 + a3 * b3;
         }
     }
-    for (&a, b) in ones.iter().zip(one_rows.chunks_exact(width)) {
-        for (sum, &b) in out.iter_mut().zip(b) {
-            *sum += f64::from(a) * f64::from(b);
+    for (a, b) in ones.iter().zip(one_rows.chunks_exact(width)) {
+        for (sum, b) in out.iter_mut().zip(b) {
+            *sum += a * b;
         }
     }
 }

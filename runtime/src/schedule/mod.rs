@@ -1,14 +1,51 @@
 //! Per-pattern work plans: which cluster computes which tiles of C, in which order.
 //!
-//! A kernel is persistent: as many clusters as fit the device are launched, and each walks its own list. The
-//! list is made on the host from the row lengths of the pattern, so that clusters finish together however
-//! uneven the rows are, and so that tiles that run at the same time read the same columns of B from L2.
+//! A kernel that walks tiles is persistent: as many clusters as fit the device are launched, and each walks its own
+//! list. The list is made on the host from the row lengths of the pattern, so that clusters finish together however
+//! uneven the rows are, and so that tiles that run at the same time read the same columns of B from L2. A kernel that
+//! walks blocks has one CTA for each, and a list of blocks.
 
 mod balance;
+mod blocks;
 
-use bsr_codegen::{ClusterTile, Plan, Schedule as Order};
+use bsr_codegen::{ClusterTile, Plan, Schedule as Order, Walk};
+
+pub use blocks::BlockWork;
+pub(crate) use blocks::slices;
 
 use crate::Structure;
+
+/// The work of one launch as its kernel reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkLists {
+    /// What [`Plan::launch`] takes as its grid.
+    pub grid: [u32; 2],
+    /// The kernel's `work_head`; empty for a kernel that walks blocks.
+    pub heads: Vec<u32>,
+    /// The kernel's `work`.
+    pub items: Vec<u32>,
+}
+
+impl WorkLists {
+    /// Lists the work of a kernel on a pattern and `n` columns, for at most `clusters` clusters at a time.
+    pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
+        match plan.walk() {
+            Walk::Tiles => {
+                let work = WorkPlan::new(plan, structure, n, clusters);
+                Self { grid: [work.clusters(), 1], heads: work.heads(structure), items: work.words() }
+            }
+            Walk::Blocks => {
+                let work = BlockWork::new(plan, structure, n);
+                Self { grid: [work.items.len() as u32, work.columns], heads: vec![], items: work.words() }
+            }
+        }
+    }
+
+    /// Whether there is nothing to launch: no stored block, for a kernel that walks blocks.
+    pub fn is_empty(&self) -> bool {
+        self.grid.contains(&0)
+    }
+}
 
 /// One output tile of a cluster: the four 32-bit words that the kernel loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +59,12 @@ pub struct WorkItem {
     pub a_row: u32,
     /// Stored blocks of the block row; 0 writes zeros.
     pub blocks: u32,
+}
+
+impl WorkItem {
+    fn words(&self) -> [u32; 4] {
+        [self.c_row, self.c_col, self.a_row, self.blocks]
+    }
 }
 
 /// The work of every cluster.
@@ -89,7 +132,7 @@ impl WorkPlan {
         for (c, ends) in self.offsets.windows(2).enumerate() {
             for (i, item) in self.items[ends[0] as usize..ends[1] as usize].iter().enumerate() {
                 let at = 4 * (i * clusters + c);
-                words[at..at + 4].copy_from_slice(&[item.c_row, item.c_col, item.a_row, item.blocks]);
+                words[at..at + 4].copy_from_slice(&item.words());
             }
         }
         words

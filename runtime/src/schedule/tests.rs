@@ -1,12 +1,12 @@
 use std::collections::HashSet;
 
-use bsr_codegen::{Arch, KernelSpec, Plan};
+use bsr_codegen::{KernelSpec, Plan};
 
-use super::{WorkItem, WorkPlan};
+use super::{WorkItem, WorkLists, WorkPlan};
 use crate::Structure;
 
 fn plan(text: &str) -> Plan {
-    Plan::new(&text.parse().expect("a spec"), &Arch::SM_90A).expect("a plan")
+    Plan::new(&text.parse().expect("a spec")).expect("a plan")
 }
 
 /// A pattern whose block row `i` stores its first `lengths[i]` blocks; the last block row hangs over by `cut` rows.
@@ -60,7 +60,7 @@ fn uneven_rows_are_balanced() {
     let (most, average) = loads(&WorkPlan::new(&plan, &structure(&plan, &lengths, 0), 8192, 132));
     assert!(most - average <= average / 50, "{most} against {average} on average");
     let strided = KernelSpec { schedule: Some(bsr_codegen::Schedule::Strided), ..*plan.spec() };
-    let strided = Plan::new(&strided, &Arch::SM_90A).expect("a plan");
+    let strided = Plan::new(&strided).expect("a plan");
     let (most_strided, _) = loads(&WorkPlan::new(&strided, &structure(&strided, &lengths, 0), 8192, 132));
     assert!(most < most_strided, "balancing did not help: {most} >= {most_strided}");
 }
@@ -103,4 +103,13 @@ fn no_more_clusters_than_tiles() {
     assert_eq!(work.items, [WorkItem { c_row: 0, c_col: 0, a_row: 0, blocks: 0 }]);
     let nothing = Structure::empty(0, 64, (64, 64)).expect("an empty structure");
     assert_eq!(WorkPlan::new(&plan, &nothing, 64, 132).items, []);
+}
+
+#[test]
+fn lists_are_what_the_kernel_reads_of_a_work_plan() {
+    let plan = plan("bm = 128, bn = 64, bk = 48");
+    let structure = structure(&plan, &[3, 0, 40], 0);
+    let (work, lists) = (WorkPlan::new(&plan, &structure, 100, 5), WorkLists::new(&plan, &structure, 100, 5));
+    assert_eq!(lists.grid, [work.clusters(), 1]);
+    assert_eq!((lists.heads, lists.items), (work.heads(&structure), work.words()));
 }

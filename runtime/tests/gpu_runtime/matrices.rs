@@ -20,6 +20,10 @@ fn a_device_knows_itself() {
     assert!(free > 0 && free <= total && info.total_memory > 0);
     let (major, minor) = info.compute_capability;
     device.check_target(&format!("sm_{major}{minor}a")).unwrap();
+    // Plain targets run on anything at least as new.
+    device.check_target(&format!("sm_{major}{minor}")).unwrap();
+    device.check_target("sm_70").unwrap();
+    assert!(device.check_target(&format!("sm_{}0", major + 1)).is_err());
     let other = device.check_target("sm_75a").unwrap_err().to_string();
     assert!(other.contains("sm_75a") && other.contains(&info.name), "{other}");
     assert!(matches!(Device::open(4096), Err(GpuError::NoSuchDevice { ordinal: 4096, .. })));

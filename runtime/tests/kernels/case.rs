@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use bsr_codegen::{Arch, Dtype, KernelSpec, Plan};
-use bsr_runtime::{Bsr, Element, Pattern, Structure};
+use bsr_codegen::{Dtype, KernelSpec, Plan, Scale};
+use bsr_runtime::{Bsr, Dense, Element, Pattern, Scales, Structure, reference};
 
 /// What goes wrong, in words.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
@@ -26,8 +26,20 @@ pub(crate) enum Blocks {
     Pattern(&'static str),
     /// Block row `i` has `lengths[i % len]` blocks (at most all), spread from the last column to the left.
     Lengths(&'static [usize]),
+    /// The first block row has no blocks, the second so many, the third half as many, and so on.
+    Uneven { longest: usize },
     /// These block rows are full, the others empty.
     FullRows(&'static [usize]),
+}
+
+/// The operands of a case on the host, and what their product is.
+pub(crate) struct Factors<A, B> {
+    pub(crate) a: Bsr<A>,
+    pub(crate) b: Dense<B>,
+    pub(crate) scales: Scales,
+    pub(crate) want: Vec<f64>,
+    /// The largest relative Frobenius error that rounding explains.
+    pub(crate) tolerance: f64,
 }
 
 impl Case {
@@ -52,6 +64,7 @@ impl Case {
         for row in 0..self.m.div_ceil(block.0) {
             let length = match self.blocks {
                 Blocks::Lengths(lengths) => lengths[row % lengths.len()].min(columns),
+                Blocks::Uneven { longest } => [0, longest, longest / 2][row % 3],
                 Blocks::FullRows(rows) if rows.contains(&row) => columns,
                 _ => 0,
             };
@@ -62,22 +75,47 @@ impl Case {
         Ok(Structure::new(self.m, self.k, block, row_ptr, col_idx)?)
     }
 
-    pub(crate) fn matrix<T: Element>(&self) -> Result<Bsr<T>, Failure> {
-        Ok(Bsr::normal(self.structure()?, self.seed() + 1))
+    /// The same kernel on a small problem: ragged in M, N and K, with an empty block row, two tiles along N, and rows so
+    /// long that every ring of stages is walked more than once.
+    pub(crate) fn small(&self) -> Self {
+        let KernelSpec { bm, bn, bk, .. } = self.spec;
+        let (bm, bn, bk) = (bm as usize, bn as usize, bk as usize);
+        let longest = 576_usize.div_ceil(bk).max(2);
+        let rows = if bm < 256 { 3 } else { 2 };
+        let n = if bn >= 128 { bn + 9 } else { bn + bn / 2 + 3 };
+        let (m, k) = (rows * bm - bm / 3 - 1, (longest + 2) * bk - bk / 2 - 3);
+        Self { spec: self.spec, m, n, k, blocks: Blocks::Uneven { longest } }
+    }
+
+    pub(crate) fn factors<A: Element, B: Element>(&self) -> Result<Factors<A, B>, Failure> {
+        let structure = self.structure()?;
+        let longest = structure.row_lengths().max().unwrap_or(0) * self.spec.bk as usize;
+        let scales = self.scales(&structure)?;
+        let a = Bsr::normal(structure, self.seed() + 1);
+        let b = Dense::normal(self.k, self.n, self.spec.b_layout, self.seed() + 2);
+        let want = reference::multiply_scaled(&a, &b, &scales)?;
+        Ok(Factors { a, b, scales, want, tolerance: reference::tolerance_of(&self.spec, longest.min(self.k)) })
+    }
+
+    /// Factors around 1, and around what makes integers so large: sums stay within the range of an f16.
+    fn scales(&self, structure: &Structure) -> Result<Scales, Failure> {
+        let drawn = Scales::random(self.spec.scale, structure, self.n, self.seed() + 3);
+        if self.spec.a != Dtype::I8 {
+            return Ok(drawn);
+        }
+        let small = |factors: &[f32]| -> Vec<f32> { factors.iter().map(|x| x / i8::SPREAD as f32).collect() };
+        let (a, b) = (small(drawn.a()), small(drawn.b()));
+        Ok(match self.spec.scale {
+            Scale::Unscaled => drawn,
+            Scale::Tensor => Scales::tensor(a[0], b[0])?,
+            Scale::RowCol => Scales::row_col(a, b)?,
+            Scale::Block => Scales::block(a, b)?,
+        })
     }
 
     /// Draws that differ from case to case and are the same in every run.
     pub(crate) fn seed(&self) -> u64 {
         (self.m * 31 + self.n * 17 + self.k * 13) as u64
-    }
-
-    /// The largest relative Frobenius error that rounding explains.
-    pub(crate) fn tolerance(&self) -> f64 {
-        match self.spec.out {
-            Dtype::F16 => 2e-3,
-            Dtype::BF16 => 1e-2,
-            Dtype::F32 => 1e-5,
-        }
     }
 }
 
@@ -88,6 +126,7 @@ impl fmt::Display for Case {
         match &self.blocks {
             Blocks::Pattern(text) => f.write_str(text),
             Blocks::Lengths(lengths) => write!(f, "rows of {lengths:?} blocks"),
+            Blocks::Uneven { longest } => write!(f, "rows of 0, {longest}, {} blocks", longest / 2),
             Blocks::FullRows(rows) => write!(f, "full rows {rows:?}"),
         }
     }
@@ -98,5 +137,5 @@ pub(crate) fn parse(text: &str) -> KernelSpec {
 }
 
 pub(crate) fn plan(spec: &KernelSpec) -> Result<Plan, Failure> {
-    Plan::new(spec, &Arch::SM_90A).map_err(|errors| errors.to_string().into())
+    Plan::new(spec).map_err(|errors| errors.to_string().into())
 }

@@ -1,12 +1,13 @@
 //! Launches that must not be: each is refused by name, and nothing is written.
 
-use bsr_runtime::gpu::{DeviceBsr, DeviceBuffer, DeviceDense, ForeignError, Stream};
-use bsr_runtime::{Bsr, Dense, KernelError, Layout, Structure};
+use bsr_runtime::gpu::{Device, DeviceBsr, DeviceBuffer, DeviceDense, DeviceScales, ForeignError, Stream};
+use bsr_runtime::{Bsr, Dense, Dtype, KernelError, Layout, Scale, Scales, Structure, e4m3};
 use half::{bf16, f16};
 
 use crate::case::parse;
 use crate::device;
 use crate::run::load;
+use crate::types::Number;
 use crate::walled::Walled;
 
 const SPEC: &str = "bm = 128, bn = 64, bk = 32";
@@ -31,7 +32,7 @@ fn operands_that_do_not_fit_are_refused() {
     let dense =
         |rows, cols, layout| DeviceDense::upload(&device, &Dense::<f16>::normal(rows, cols, layout, 2)).unwrap();
     let b = dense(K, N, ROW);
-    let mut c = Walled::<f16>::poisoned(&device, (M, N), ROW).unwrap();
+    let mut c = Walled::<f16>::poisoned(&device, (M, N), ROW, true).unwrap();
     let refused = |what: &str, outcome: Result<(), KernelError>, named: &dyn Fn(&KernelError) -> bool| {
         let error = outcome.expect_err(what);
         assert!(named(&error), "{what}: {error:?}");
@@ -50,7 +51,7 @@ fn operands_that_do_not_fit_are_refused() {
         refused("shape of B", outcome, &|e| matches!(e, KernelError::Shapes { .. }));
     }
     for shape in [(M - 1, N), (M, N - 1), (N, M)] {
-        let mut c = Walled::<f16>::poisoned(&device, shape, ROW).unwrap();
+        let mut c = Walled::<f16>::poisoned(&device, shape, ROW, true).unwrap();
         let outcome = launcher.launch(stream.handle(), &a, &b, c.matrix_mut());
         refused("shape of C", outcome, &|e| matches!(e, KernelError::Shapes { .. }));
         c.untouched().unwrap();
@@ -60,7 +61,7 @@ fn operands_that_do_not_fit_are_refused() {
     refused("layout of B", outcome, &|e| {
         matches!(e, KernelError::Layout { operand: "B", key: "b_layout", found: COL, .. })
     });
-    let mut turned = Walled::<f16>::poisoned(&device, (M, N), COL).unwrap();
+    let mut turned = Walled::<f16>::poisoned(&device, (M, N), COL, true).unwrap();
     let outcome = launcher.launch(stream.handle(), &a, &b, turned.matrix_mut());
     refused("layout of C", outcome, &|e| {
         matches!(e, KernelError::Layout { operand: "C", key: "c_layout", found: COL, .. })
@@ -73,7 +74,7 @@ fn operands_that_do_not_fit_are_refused() {
     let other_b = DeviceDense::upload(&device, &Dense::<bf16>::zeros(K, N, ROW)).unwrap();
     let outcome = launcher.launch(stream.handle(), &a, &other_b, c.matrix_mut());
     refused("type of B", outcome, &|e| matches!(e, KernelError::Dtype { operand: "B", .. }));
-    let mut other_c = Walled::<f32>::poisoned(&device, (M, N), ROW).unwrap();
+    let mut other_c = Walled::<f32>::poisoned(&device, (M, N), ROW, true).unwrap();
     let outcome = launcher.launch(stream.handle(), &a, &b, other_c.matrix_mut());
     refused("type of C", outcome, &|e| matches!(e, KernelError::Dtype { operand: "C", .. }));
     other_c.untouched().unwrap();
@@ -165,6 +166,96 @@ fn a_window_whose_neighbours_would_be_overwritten_is_refused() {
     }
 }
 
+/// Kernels that store element by element, or set C to zero first, leave what lies between the lines alone: any window
+/// will do.
+#[test]
+fn a_window_of_a_wider_matrix_is_written_and_nothing_else() {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    let stream = Stream::new(&device).unwrap();
+    fills_its_window::<f16>(&device, &stream, "mma = mma_sync", ROW);
+    fills_its_window::<f16>(&device, &stream, "mma = mma_sync", COL);
+    fills_its_window::<f16>(&device, &stream, "mma = wmma", ROW);
+    fills_its_window::<f16>(&device, &stream, "mma = scalar, accumulate = register", ROW);
+    fills_its_window::<f32>(&device, &stream, "mma = scalar, accumulate = atomic, out = f32", ROW);
+}
+
+fn fills_its_window<C: Number>(device: &Device, stream: &Stream, rest: &str, layout: Layout) {
+    let spec = parse(&format!("{SPEC}, {rest}, c_layout = {layout}"));
+    let launcher = load(device, &spec).unwrap();
+    let (m, n) = (M - 3, N - 7);
+    let filled = Bsr::<f16>::generate(bsr_runtime::Pattern::Random(1.0), m, K, (128, 32), 1).unwrap();
+    let empty = Bsr::<f16>::normal(Structure::empty(m, K, (128, 32)).unwrap(), 1);
+    let b = DeviceDense::upload(device, &Dense::<f16>::normal(K, n, ROW, 2)).unwrap();
+    for a in [filled, empty] {
+        let zeros = a.nnzb() == 0;
+        let a = DeviceBsr::upload(device, &a).unwrap();
+        let mut c = Walled::<C>::poisoned(device, (m, n), layout, false).unwrap();
+        launcher.launch(stream.handle(), &a, &b, c.matrix_mut()).unwrap();
+        stream.synchronize().unwrap();
+        let values = c.read().unwrap().to_f64();
+        assert!(values.iter().all(|x| x.is_finite()), "{spec}");
+        assert_eq!(values.iter().all(|x| *x == 0.0), zeros, "{spec}");
+    }
+}
+
+#[test]
+fn scales_go_with_the_kernel_and_the_problem() {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    let stream = Stream::new(&device).unwrap();
+    let structure = bsr_runtime::Pattern::Random(1.0).structure(M, K, (128, 32), 1).unwrap();
+    let a = DeviceBsr::upload(&device, &Bsr::<e4m3>::normal(structure.clone(), 1)).unwrap();
+    let b = DeviceDense::upload(&device, &Dense::<e4m3>::normal(K, N, COL, 2)).unwrap();
+    let mut c = Walled::<f16>::poisoned(&device, (M, N), ROW, true).unwrap();
+    let fp8 = format!("{SPEC}, dtype = e4m3, out = f16");
+    let unscaled = load(&device, &parse(&fp8)).unwrap();
+    let by_row = load(&device, &parse(&format!("{fp8}, scale = row_col"))).unwrap();
+    let upload = |scales: &Scales| DeviceScales::upload(&device, scales).unwrap();
+    let right = upload(&Scales::random(Scale::RowCol, &structure, N, 3));
+
+    let outcome = by_row.launch(stream.handle(), &a, &b, c.matrix_mut());
+    assert!(matches!(outcome, Err(KernelError::Scales { found: Scale::Unscaled, expected: Scale::RowCol })));
+    let outcome = unscaled.launch_scaled(stream.handle(), &a, &b, &right, c.matrix_mut());
+    assert!(matches!(outcome, Err(KernelError::Scales { found: Scale::RowCol, expected: Scale::Unscaled })));
+    let other = upload(&Scales::tensor(1.0, 1.0).unwrap());
+    let outcome = by_row.launch_scaled(stream.handle(), &a, &b, &other, c.matrix_mut());
+    assert!(matches!(outcome, Err(KernelError::Scales { found: Scale::Tensor, expected: Scale::RowCol })));
+    let short = upload(&Scales::row_col(vec![1.0; M], vec![1.0; N - 1]).unwrap());
+    let outcome = by_row.launch_scaled(stream.handle(), &a, &b, &short, c.matrix_mut());
+    assert!(matches!(outcome, Err(KernelError::ScaleCount(_))), "{outcome:?}");
+    let turned = DeviceDense::upload(&device, &Dense::<e4m3>::normal(K, N, ROW, 2)).unwrap();
+    let outcome = unscaled.launch(stream.handle(), &a, &turned, c.matrix_mut());
+    assert!(matches!(outcome, Err(KernelError::AlongK { dtype: Dtype::E4M3 })), "{outcome:?}");
+
+    // C in the memory of the scales of A.
+    let foreign = DeviceBuffer::<f32>::from_slice(&device, &[1.0; M]).unwrap();
+    // SAFETY: M and N f32 lie there and outlive the view.
+    let overlapping =
+        unsafe { DeviceScales::from_raw(Scale::RowCol, (c.matrix().ptr(), M), (foreign.ptr(), N)).unwrap() };
+    let outcome = by_row.launch_scaled(stream.handle(), &a, &b, &overlapping, c.matrix_mut());
+    assert!(matches!(outcome, Err(KernelError::Overlap { operand: "the scales of A", .. })), "{outcome:?}");
+
+    c.untouched().unwrap();
+    by_row.launch_scaled(stream.handle(), &a, &b, &right, c.matrix_mut()).unwrap();
+    stream.synchronize().unwrap();
+    assert!(c.read().unwrap().to_f64().iter().all(|x| x.is_finite()));
+}
+
+#[test]
+fn a_grid_that_is_too_wide_is_refused_before_anything_is_made() {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    let launcher =
+        load(&device, &parse("bm = 64, bn = 64, bk = 32, mma = scalar, accumulate = atomic, out = f32")).unwrap();
+    let a = DeviceBsr::upload(&device, &matrix((M, K), (64, 32))).unwrap();
+    let outcome = launcher.prepare(&a, 65_536 * 64 + 1);
+    assert!(matches!(&outcome, Err(KernelError::Grid { limit: 65_535, .. })), "{outcome:?}");
+}
+
 #[test]
 fn foreign_memory_that_tma_cannot_take_is_refused_with_the_padding() {
     let Some((_turn, device)) = device() else {
@@ -206,7 +297,7 @@ fn nothing_to_compute_is_no_launch() {
     let empty = Structure::empty(M, 0, (128, 32)).unwrap();
     let a = DeviceBsr::upload(&device, &Bsr::<f16>::normal(empty, 1)).unwrap();
     let b = DeviceDense::<f16>::zeros(&device, 0, N, ROW).unwrap();
-    let mut c = Walled::<f16>::poisoned(&device, (M, N), ROW).unwrap();
+    let mut c = Walled::<f16>::poisoned(&device, (M, N), ROW, true).unwrap();
     launcher.launch(stream.handle(), &a, &b, c.matrix_mut()).unwrap();
     stream.synchronize().unwrap();
     assert!(c.read().unwrap().to_f64().iter().all(|x| *x == 0.0));

@@ -1,17 +1,18 @@
 //! Running a table: load its kernels, multiply, compare, report.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::time::Instant;
 
-use bsr_codegen::{Dtype, KernelSpec};
-use bsr_runtime::gpu::{Device, DeviceBsr, Stream};
+use bsr_codegen::{KernelSpec, Scale};
+use bsr_runtime::gpu::{Device, DeviceBsr, DeviceScales, Stream, StreamRef};
 use bsr_runtime::reference::{self, Comparison};
-use bsr_runtime::{Dense, Launcher};
-use half::{bf16, f16};
+use bsr_runtime::{Dense, KernelError, Launcher};
 use rayon::prelude::*;
 
-use crate::case::{Case, Failure, plan};
-use crate::walled::{Poison, Walled};
+use crate::case::{Case, Factors, Failure, plan};
+use crate::types::{Number, Typed, with_types};
+use crate::walled::Walled;
 use crate::watchdog::watch;
 use crate::{device, tell};
 
@@ -27,19 +28,16 @@ pub(crate) fn run_table(name: &str, cases: &[Case]) {
     let kernels = load_all(&device, cases);
     let loaded = start.elapsed();
     let mut failures = vec![];
-    let mut worst: HashMap<Dtype, f64> = HashMap::new();
+    let mut worst = Worst::default();
     let mut ran = 0;
     for case in cases {
         ran += 1;
         let outcome = match &kernels[&case.spec] {
-            Ok(launcher) => check(&device, launcher, case),
+            Ok(launcher) => with_types(&case.spec, Check { device: &device, launcher, case }),
             Err(error) => Err(error.clone().into()),
         };
         match outcome {
-            Ok(comparison) => {
-                let error = worst.entry(case.spec.out).or_default();
-                *error = error.max(comparison.relative);
-            }
+            Ok(judged) => worst.add(case, &judged),
             Err(error) => failures.push(format!("{case}\n    {error}")),
         }
         // After a fault in a kernel every call fails: what follows would say nothing.
@@ -48,12 +46,10 @@ pub(crate) fn run_table(name: &str, cases: &[Case]) {
             break;
         }
     }
-    let errors: Vec<String> = worst.iter().map(|(dtype, error)| format!("{dtype} {error:.1e}")).collect();
     tell(format_args!(
-        "{name}: {ran} cases, {} kernels, {} failures; largest errors: {}; {:.1} s, {:.1} s of it loading",
+        "{name}: {ran} cases, {} kernels, {} failures; largest errors: {worst}; {:.1} s, {:.1} s of it loading",
         kernels.len(),
         failures.len(),
-        errors.join(", "),
         start.elapsed().as_secs_f64(),
         loaded.as_secs_f64()
     ));
@@ -87,62 +83,120 @@ pub(crate) fn load(device: &Device, spec: &KernelSpec) -> Result<Launcher, Failu
     }
 }
 
-fn check(device: &Device, launcher: &Launcher, case: &Case) -> Result<Comparison, Failure> {
-    match (case.spec.a, case.spec.out) {
-        (Dtype::F16, Dtype::F16) => check_as::<f16, f16>(device, launcher, case),
-        (Dtype::F16, Dtype::BF16) => check_as::<f16, bf16>(device, launcher, case),
-        (Dtype::F16, Dtype::F32) => check_as::<f16, f32>(device, launcher, case),
-        (Dtype::BF16, Dtype::F16) => check_as::<bf16, f16>(device, launcher, case),
-        (Dtype::BF16, Dtype::BF16) => check_as::<bf16, bf16>(device, launcher, case),
-        (Dtype::BF16, Dtype::F32) => check_as::<bf16, f32>(device, launcher, case),
-        (Dtype::F32, _) => Err("no kernel multiplies f32".into()),
+/// One case on the GPU.
+struct Check<'r> {
+    device: &'r Device,
+    launcher: &'r Launcher,
+    case: &'r Case,
+}
+
+impl Typed for Check<'_> {
+    type Output = Judged;
+
+    fn run<A: Number, B: Number, C: Number>(self) -> Result<Judged, Failure> {
+        let Self { device, launcher, case } = self;
+        let operands = Operands::<A, B>::new(device, case)?;
+        let mut c = operands.result::<C>(device)?;
+        let stream = Stream::new(device)?;
+        let _watch = watch(case.to_string());
+        operands.launch(launcher, stream.handle(), &mut c)?;
+        stream.synchronize()?;
+        operands.judge(&c)
     }
 }
 
-fn check_as<T: Poison, C: Poison>(device: &Device, launcher: &Launcher, case: &Case) -> Result<Comparison, Failure> {
-    let operands = Operands::<T>::new(device, case)?;
-    let mut c = operands.result::<C>(device)?;
-    let stream = Stream::new(device)?;
-    let _watch = watch(case.to_string());
-    launcher.launch(stream.handle(), &operands.a, operands.b.matrix(), c.matrix_mut())?;
-    stream.synchronize()?;
-    operands.judge(&c)
+/// How far a right result is from the reference, and how far it may be.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    relative: f64,
+    tolerance: f64,
 }
 
-/// A and B of a case on the device, and what their product is.
-pub(crate) struct Operands<T: Poison> {
+impl Judged {
+    /// # Errors
+    /// When the comparison is not within the tolerance.
+    pub(crate) fn new(comparison: &Comparison, tolerance: f64) -> Result<Self, Failure> {
+        match comparison.passes(tolerance) {
+            true => Ok(Self { relative: comparison.relative, tolerance }),
+            false => Err(format!("{comparison}; the tolerance is {tolerance:.1e}").into()),
+        }
+    }
+}
+
+/// The largest errors of a table, by types, and what part of the tolerance they are.
+#[derive(Default)]
+pub(crate) struct Worst(BTreeMap<String, (f64, f64)>);
+
+impl Worst {
+    pub(crate) fn add(&mut self, case: &Case, judged: &Judged) {
+        let (error, share) = self.0.entry(format!("{} to {}", case.spec.a, case.spec.out)).or_default();
+        *error = error.max(judged.relative);
+        let exact = judged.relative == 0.0;
+        *share = share.max(if exact { 0.0 } else { judged.relative / judged.tolerance });
+    }
+}
+
+impl fmt::Display for Worst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = self.0.iter();
+        let words = words.map(|(types, (error, share))| format!("{types} {error:.1e} ({share:.2} of the tolerance)"));
+        f.write_str(&words.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// The factors of a case on the device, and what their product is.
+pub(crate) struct Operands<A: Number, B: Number> {
     pub(crate) case: Case,
-    pub(crate) a: DeviceBsr<T>,
-    pub(crate) b: Walled<T>,
+    pub(crate) a: DeviceBsr<A>,
+    pub(crate) b: Walled<B>,
+    pub(crate) scales: DeviceScales,
+    by_tma: bool,
     want: Vec<f64>,
+    tolerance: f64,
 }
 
-impl<T: Poison> Operands<T> {
+impl<A: Number, B: Number> Operands<A, B> {
     pub(crate) fn new(device: &Device, case: &Case) -> Result<Self, Failure> {
-        let a = case.matrix::<T>()?;
-        let b = Dense::<T>::normal(case.k, case.n, case.spec.b_layout, case.seed() + 2);
+        let Factors { a, b, scales, want, tolerance } = case.factors::<A, B>()?;
         Ok(Self {
-            want: reference::multiply(&a, &b)?,
             a: DeviceBsr::upload(device, &a)?,
             b: Walled::upload(device, &b)?,
+            scales: DeviceScales::upload(device, &scales)?,
+            by_tma: case.plan()?.stores_by_tma(),
+            want,
+            tolerance,
             case: case.clone(),
         })
     }
 
     /// A place for the product, poisoned.
-    pub(crate) fn result<C: Poison>(&self, device: &Device) -> Result<Walled<C>, Failure> {
-        Walled::poisoned(device, (self.case.m, self.case.n), self.case.spec.c_layout)
+    pub(crate) fn result<C: Number>(&self, device: &Device) -> Result<Walled<C>, Failure> {
+        Walled::poisoned(device, (self.case.m, self.case.n), self.case.spec.c_layout, self.by_tma)
+    }
+
+    pub(crate) fn launch<C: Number>(
+        &self,
+        launcher: &Launcher,
+        stream: StreamRef<'_>,
+        c: &mut Walled<C>,
+    ) -> Result<(), KernelError> {
+        let (a, b) = (&self.a, self.b.matrix());
+        match self.case.spec.scale {
+            Scale::Unscaled => launcher.launch(stream, a, b, c.matrix_mut()),
+            _ => launcher.launch_scaled(stream, a, b, &self.scales, c.matrix_mut()),
+        }
+    }
+
+    /// Another B, and what is wanted of the product then.
+    pub(crate) fn redraw_b(&mut self, seed: u64) -> Result<(), Failure> {
+        let a = self.case.factors::<A, B>()?;
+        let b = Dense::<B>::normal(self.case.k, self.case.n, self.case.spec.b_layout, seed);
+        self.want = reference::multiply_scaled(&a.a, &b, &a.scales)?;
+        self.b.write(&b)
     }
 
     /// An error unless `c` is the product, to the accuracy of its type, and nothing around it was written.
-    pub(crate) fn judge<C: Poison>(&self, c: &Walled<C>) -> Result<Comparison, Failure> {
-        let got = c.read()?;
-        let comparison = Comparison::of_dense(&got, &self.want)?;
-        if comparison.passes(self.case.tolerance()) {
-            return Ok(comparison);
-        }
-        let unwritten = got.to_f64().iter().filter(|x| x.is_nan()).count();
-        Err(format!("{comparison}; the tolerance is {:.0e}, {unwritten} elements are NaN", self.case.tolerance())
-            .into())
+    pub(crate) fn judge<C: Number>(&self, c: &Walled<C>) -> Result<Judged, Failure> {
+        Judged::new(&Comparison::of_dense(&c.read()?, &self.want)?, self.tolerance)
     }
 }

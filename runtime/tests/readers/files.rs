@@ -3,8 +3,8 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use bsr_runtime::read::{self, ConvertError, ReadProblem};
-use bsr_runtime::{Dtype, Layout};
+use bsr_runtime::read::{self, ConvertError, ReadProblem, Sparse};
+use bsr_runtime::{Dtype, Layout, e4m3, e5m2};
 use half::{bf16, f16};
 
 use crate::{data, elements};
@@ -31,6 +31,21 @@ fn values_beyond_the_element_type_are_refused_and_can_be_scaled() {
     assert!(matches!(refused, ConvertError::Range { row: 0, col: 0, dtype: Dtype::F16, .. }), "{refused}");
     assert!(refused.to_string().ends_with("take bf16 or f32, or scale the matrix"), "{refused}");
     assert!(sparse.to_bsr::<bf16>((64, 64)).is_ok());
+
+    // Types that saturate refuse what they would cut, too.
+    let refused = sparse.to_bsr::<e4m3>((64, 64)).unwrap_err();
+    assert!(matches!(refused, ConvertError::Range { row: 0, col: 0, dtype: Dtype::E4M3, .. }), "{refused}");
+    assert!(refused.to_string().ends_with("take f32 and quantise it, or scale the matrix"), "{refused}");
+    let (a, _) = sparse.clone().scaled(127.0 / sparse.largest()).to_bsr::<i8>((64, 64)).unwrap();
+    assert_eq!(a.values().iter().copied().max(), Some(127));
+    let edges = Sparse::from_triplets(1, 4, vec![(0, 0, -128.0), (0, 1, -0.4), (0, 3, 127.0)]).unwrap();
+    assert_eq!(edges.to_bsr::<i8>((1, 4)).unwrap().0.values(), [-128, 0, 0, 127]);
+    let nan = Sparse::from_triplets(1, 4, vec![(0, 2, f64::NAN)]).unwrap();
+    assert!(nan.to_bsr::<e5m2>((1, 4)).unwrap().0.values()[2].is_nan());
+    assert_eq!(
+        nan.to_bsr::<i8>((1, 4)).unwrap_err().to_string(),
+        "NaN at row 0, column 2, which i8 does not have; replace it, or take bf16 or f32"
+    );
 
     let factor = 1.0 / sparse.largest();
     let (a, _) = sparse.scaled(factor).to_bsr::<f16>((64, 64)).unwrap();

@@ -75,12 +75,15 @@ impl Machine<'_> {
                     self.store(&stamp, &op.view, Place::Global(*to), &data)?;
                 }
             }
-            Work::Lane { from, to, bytes, real } => {
-                let mut data = vec![0; *bytes as usize];
-                if *real > 0 {
-                    self.load(&op.stamp, &op.view, Place::Global(*from), &mut data[..*real as usize])?;
+            Work::Lanes(all) => {
+                for (c, i) in all {
+                    self.gone(&op, c.to.0)?;
+                    let mut data = [0; 16];
+                    if c.real > 0 {
+                        self.load(&i.stamp, &i.view, Place::Global(c.from), &mut data[..c.real as usize])?;
+                    }
+                    self.store(&i.stamp, &i.view, Place::Shared(c.to.0, c.to.1), &data[..c.bytes as usize])?;
                 }
-                self.store(&op.stamp, &op.view, Place::Shared(to.0, to.1), &data)?;
             }
             Work::Arrive { barrier, .. } => {
                 let view = op.view.clone();

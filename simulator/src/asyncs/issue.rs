@@ -1,6 +1,6 @@
 //! Issuing copies: operands are checked and the work is queued.
 
-use super::{Pending, Spot, Ticket, Work};
+use super::{Issued, LaneCopy, Pending, Spot, Ticket, Work};
 use crate::check::FindingKind;
 use crate::check::clock::{View, lanes};
 use crate::check::shadow::{Proxy, Stamp};
@@ -117,13 +117,9 @@ impl Machine<'_> {
         let stamp = self.new_stamp(who, view, proxy);
         let write_stamp = if two { Some(self.new_stamp(who, view, proxy)) } else { None };
         let id = self.asyncs.number();
-        let issued = self.warps[who.w].now;
-        let cta = &mut self.ctas[self.warps[who.w].cta];
-        let start = issued.max(cta.copy_free);
-        cta.copy_free = start + bytes / 64;
-        let due = cta.copy_free + crate::trace::COPY_LATENCY;
-        let ticket = Ticket { id, reads: (stamp.base, stamp.tick), writes: write_stamp.map(|s| (s.base, s.tick)) };
-        self.cost.bytes_copied += bytes;
+        let (issued, due) = self.copy_time(who.w, bytes);
+        let writes = write_stamp.map(|s| (s.base, s.tick));
+        let ticket = Ticket { id, reads: (stamp.base, stamp.tick), writes, due };
         self.asyncs.alive.insert(id, false);
         self.asyncs.pending.push(Pending {
             id,
@@ -145,6 +141,15 @@ impl Machine<'_> {
             }
         }
         Ok(ticket)
+    }
+
+    /// The block's copy engine takes `bytes`: when they are issued, and when they land.
+    fn copy_time(&mut self, w: usize, bytes: u64) -> (u64, u64) {
+        let issued = self.warps[w].now;
+        let cta = &mut self.ctas[self.warps[w].cta];
+        cta.copy_free = issued.max(cta.copy_free) + bytes / crate::trace::GLOBAL_BYTES;
+        self.cost.bytes_copied += bytes;
+        (issued, cta.copy_free + crate::trace::COPY_LATENCY)
     }
 
     /// How many parts a load arrives in.
@@ -283,14 +288,41 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// `cp.async`, an operation for each lane: a thread waits for its own only.
-    pub(crate) fn issue_lanes(&mut self, who: Who, copies: Vec<(u32, u64, Spot, u32, u32)>) -> Exec<()> {
-        for (lane, from, to, bytes, real) in copies {
-            let view = self.publish(who.w, 1 << lane);
-            let who = Who { mask: 1 << lane, ..who };
-            let work = Work::Lane { from, to, bytes, real };
-            let ticket = self.queue(who, &view, work, Proxy::Generic, u64::from(bytes))?;
-            self.warps[who.w].copies[lane as usize].open.push(ticket);
+    /// `cp.async` of a warp. A thread waits for its own only, and nothing orders two of them but a wait between: each
+    /// thread has a clock component that counts its copies.
+    pub(crate) fn issue_lanes(&mut self, who: Who, copies: Vec<LaneCopy>) -> Exec<()> {
+        let views = if self.options.races { self.warps[who.w].views.publish_each(who.mask) } else { Vec::new() };
+        let base = self.copy_component(who.w);
+        let bytes: u64 = copies.iter().map(|c| u64::from(c.bytes)).sum();
+        let (issued, due) = self.copy_time(who.w, bytes);
+        let mut all = Vec::with_capacity(copies.len());
+        for c in copies {
+            let groups = &mut self.warps[who.w].copies[c.lane as usize];
+            groups.issued += 1;
+            let tick = groups.issued;
+            let view = views.iter().find(|(l, _)| *l == c.lane).map(|(_, v)| v.clone()).unwrap_or_default();
+            let (mask, warp) = (1 << c.lane, who.w as u16);
+            all.push((c, Issued { view, stamp: Stamp { base, mask, tick, pc: who.pc, warp, proxy: Proxy::Copy } }));
+        }
+        let parts = self.parts(all.len() as u32) as usize;
+        let each = all.len().div_ceil(parts.max(1)).max(1);
+        while !all.is_empty() {
+            let rest = all.split_off(each.min(all.len()));
+            let part = std::mem::replace(&mut all, rest);
+            let id = self.asyncs.number();
+            self.asyncs.alive.insert(id, false);
+            for (c, i) in &part {
+                let ticket = Ticket { id, reads: (base + c.lane, i.stamp.tick), writes: None, due };
+                self.warps[who.w].copies[c.lane as usize].open.push(ticket);
+            }
+            let (view, stamp) = (part[0].1.view.clone(), part[0].1.stamp);
+            let work = Work::Lanes(part);
+            let (w, pc) = (who.w, who.pc);
+            let pending = Pending { id, w, pc, view, stamp, write_stamp: None, work, data: None, issued, due };
+            self.asyncs.pending.push(pending);
+            if self.options.schedule == Schedule::Early {
+                self.advance_copy(self.asyncs.pending.len() - 1)?;
+            }
         }
         Ok(())
     }

@@ -21,6 +21,8 @@ pub(crate) struct Ticket {
     pub(crate) id: u64,
     pub(crate) reads: (u32, u32),
     pub(crate) writes: Option<(u32, u32)>,
+    /// When the cost model has it done.
+    pub(crate) due: u64,
 }
 
 /// A place in a block's shared memory.
@@ -61,18 +63,30 @@ pub(crate) enum Work {
         bytes: u32,
         barrier: Spot,
     },
-    /// One lane's `cp.async`: `real` bytes are read, the rest of `bytes` is zero.
-    Lane {
-        from: u64,
-        to: Spot,
-        bytes: u32,
-        real: u32,
-    },
+    /// `cp.async` of some lanes.
+    Lanes(Vec<(LaneCopy, Issued)>),
     /// `cp.async.mbarrier.arrive` of one lane, due when the operations named are done.
     Arrive {
         after: Vec<u64>,
         barrier: Spot,
     },
+}
+
+/// One lane's `cp.async`: `real` bytes are read, the rest of `bytes` is zero.
+#[derive(Clone, Debug)]
+pub(crate) struct LaneCopy {
+    pub(crate) lane: u32,
+    pub(crate) from: u64,
+    pub(crate) to: Spot,
+    pub(crate) bytes: u32,
+    pub(crate) real: u32,
+}
+
+/// What the thread of a [`LaneCopy`] knew when it issued it, and who it is to the checker.
+#[derive(Clone, Debug)]
+pub(crate) struct Issued {
+    pub(crate) view: View,
+    pub(crate) stamp: Stamp,
 }
 
 /// A copy in flight.

@@ -15,8 +15,17 @@ pub enum Fp8Accumulate {
 /// Bits after the leading one that survive the alignment.
 const FRACTION_BITS: i32 = 13;
 
+/// C += A * B, row-major, `n` columns.
+pub(super) fn multiply(c: &mut [f32], a: &[f32], b: &[f32], n: usize, k: usize) {
+    for (row, a) in c.chunks_mut(n).zip(a.chunks(k)) {
+        for (j, c) in row.iter_mut().enumerate() {
+            *c = sum(*c, a.iter().enumerate().map(|(i, x)| x * b[i * n + j]));
+        }
+    }
+}
+
 /// The accumulator and the products of one instruction, summed as [`Fp8Accumulate::Reduced`] says.
-pub(super) fn sum(accumulator: f32, products: impl Iterator<Item = f32> + Clone) -> f32 {
+fn sum(accumulator: f32, products: impl Iterator<Item = f32> + Clone) -> f32 {
     let addends = products.chain([accumulator]);
     let largest = addends.clone().map(f32::abs).fold(0.0, f32::max);
     if largest == 0.0 || !addends.clone().all(f32::is_finite) {

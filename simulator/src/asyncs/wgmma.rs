@@ -2,12 +2,12 @@
 //!
 //! Numerics: products are exact; each sum of k products and the accumulator is made in single precision, in the order
 //! of k, rounding to nearest. The tensor core sums a k step with more care and truncates: results agree to the last
-//! bits of single precision, not bit by bit.
+//! bits of single precision, not bit by bit. Integers are exact.
 
 use super::reduced::{self, Fp8Accumulate};
 use super::warpgroup::WgOp;
 use crate::check::FindingKind;
-use crate::exec::numbers::to_f32;
+use crate::exec::product::{Element, multiply, multiply_integers};
 use crate::machine::address::SHARED_BASE;
 use crate::machine::tensor_map::Swizzle;
 use crate::machine::{Exec, Machine};
@@ -114,9 +114,32 @@ impl Machine<'_> {
         let cta = group / groups_per_cta;
         let first = cta * per_cta + group % groups_per_cta * 4;
         let (n, k) = (w.n as usize, w.k as usize);
-        let element = w.a_ty.bytes();
-        let per_unit = 16 / element;
+        if w.d_ty == Ty::S32 {
+            let (mut acc, a, b) = self.wgmma_operands::<i32>(op, cta, first, w)?;
+            multiply_integers(&mut acc, &a, &b, n, k, w.saturate);
+            self.put_accumulators(first, w, &acc);
+        } else {
+            let (mut acc, a, b) = self.wgmma_operands::<f32>(op, cta, first, w)?;
+            if w.a_ty.bits() == 8 && self.options.fp8 == Fp8Accumulate::Reduced {
+                reduced::multiply(&mut acc, &a, &b, n, k);
+            } else {
+                multiply(&mut acc, &a, &b, n, k);
+            }
+            self.put_accumulators(first, w, &acc);
+        }
+        self.cost.flops += 2 * 64 * n as u64 * k as u64;
+        Ok(())
+    }
 
+    /// The accumulator, A and B, all row-major.
+    fn wgmma_operands<T: Element>(
+        &mut self,
+        op: &WgOp,
+        cta: usize,
+        first: usize,
+        w: &Wgmma,
+    ) -> Exec<(Vec<T>, Vec<T>, Vec<T>)> {
+        let per_unit = 16 / w.a_ty.bytes();
         let a = match &w.a {
             WgA::Desc(_) => {
                 let d = Descriptor::decode(op.desc_a);
@@ -132,35 +155,18 @@ impl Machine<'_> {
         let bytes = self.operand(op, cta, d, w.trans_b, lines, units)?;
         // B as [k][n]: transposed in memory means n runs fastest already.
         let b = unpack(&bytes, w.b_ty, lines as usize, !w.trans_b, w.negate_b);
-
-        let mut acc = vec![0f32; 64 * n];
+        let mut acc = vec![T::default(); 64 * w.n as usize];
         if op.scale_d {
             self.accumulators(first, w, &mut acc);
         }
-        let reduced = element == 1 && self.options.fp8 == Fp8Accumulate::Reduced;
-        for (row, a) in acc.chunks_mut(n).zip(a.chunks(k)) {
-            if reduced {
-                for (j, c) in row.iter_mut().enumerate() {
-                    *c = reduced::sum(*c, a.iter().enumerate().map(|(i, x)| x * b[i * n + j]));
-                }
-                continue;
-            }
-            for (x, b) in a.iter().zip(b.chunks(n)) {
-                for (c, y) in row.iter_mut().zip(b) {
-                    *c += x * y;
-                }
-            }
-        }
-        self.cost.flops += 2 * 64 * n as u64 * k as u64;
-        self.put_accumulators(first, w, &acc);
-        Ok(())
+        Ok((acc, a, b))
     }
 
-    /// A from registers: thread `l` of warp `q` holds rows 16q + l/4 (and + 8), pairs of columns.
-    fn a_fragment(&self, first: usize, regs: &[u32], w: &Wgmma) -> Vec<f32> {
+    /// A from registers: thread `l` of warp `q` holds rows 16q + l/4 (and + 8), neighbours along k in a register.
+    fn a_fragment<T: Element>(&self, first: usize, regs: &[u32], w: &Wgmma) -> Vec<T> {
         let k = w.k as usize;
         let per = 4 / w.a_ty.bytes() as usize;
-        let mut out = vec![0f32; 64 * k];
+        let mut out = vec![T::default(); 64 * k];
         for q in 0..4 {
             let file = &self.warps[first + q].regs;
             for (i, r) in regs.iter().enumerate() {
@@ -169,7 +175,7 @@ impl Machine<'_> {
                     let column = (l % 4) * per + i / 2 * 4 * per;
                     let e = w.a_ty.bits();
                     for j in 0..per {
-                        let v = to_f32(bits >> (j as u32 * e), w.a_ty);
+                        let v = T::of(bits >> (j as u32 * e), w.a_ty);
                         out[row * k + column + j] = if w.negate_a { -v } else { v };
                     }
                 }
@@ -178,41 +184,30 @@ impl Machine<'_> {
         out
     }
 
-    /// D fragment: thread `l` of warp `q`, column pair `j`: rows 16q + l/4 and + 8, columns 8j + 2(l%4) and + 1.
-    fn accumulators(&self, first: usize, w: &Wgmma, acc: &mut [f32]) {
-        let n = w.n as usize;
+    fn accumulators<T: Element>(&self, first: usize, w: &Wgmma, acc: &mut [T]) {
         for q in 0..4 {
             let file = &self.warps[first + q].regs;
             for (i, r) in w.d.iter().enumerate() {
-                let values = &file[*r as usize];
-                for (l, bits) in values.iter().enumerate() {
-                    if w.d_ty == Ty::F32 {
-                        let at = (q * 16 + l / 4 + (i / 2 % 2) * 8) * n + i / 4 * 8 + (l % 4) * 2 + i % 2;
-                        acc[at] = f32::from_bits(*bits as u32);
-                    } else {
-                        let at = (q * 16 + l / 4 + (i % 2) * 8) * n + i / 2 * 8 + (l % 4) * 2;
-                        acc[at] = to_f32(*bits & 0xffff, Ty::F16);
-                        acc[at + 1] = to_f32(*bits >> 16 & 0xffff, Ty::F16);
+                for (l, bits) in file[*r as usize].iter().enumerate() {
+                    let at = place(w, q, i, l);
+                    acc[at] = T::of(*bits, w.d_ty);
+                    if w.d_ty == Ty::F16 {
+                        acc[at + 1] = T::of(*bits >> 16, w.d_ty);
                     }
                 }
             }
         }
     }
 
-    fn put_accumulators(&mut self, first: usize, w: &Wgmma, acc: &[f32]) {
-        let n = w.n as usize;
+    fn put_accumulators<T: Element>(&mut self, first: usize, w: &Wgmma, acc: &[T]) {
         for q in 0..4 {
             let file = &mut self.warps[first + q].regs;
             for (i, r) in w.d.iter().enumerate() {
-                let values = &mut file[*r as usize];
-                for (l, bits) in values.iter_mut().enumerate() {
-                    if w.d_ty == Ty::F32 {
-                        let at = (q * 16 + l / 4 + (i / 2 % 2) * 8) * n + i / 4 * 8 + (l % 4) * 2 + i % 2;
-                        *bits = u64::from(acc[at].to_bits());
-                    } else {
-                        let at = (q * 16 + l / 4 + (i % 2) * 8) * n + i / 2 * 8 + (l % 4) * 2;
-                        let half = |v: f32| u64::from(half::f16::from_f32(v).to_bits());
-                        *bits = half(acc[at]) | half(acc[at + 1]) << 16;
+                for (l, bits) in file[*r as usize].iter_mut().enumerate() {
+                    let at = place(w, q, i, l);
+                    *bits = acc[at].bits(w.d_ty);
+                    if w.d_ty == Ty::F16 {
+                        *bits |= acc[at + 1].bits(w.d_ty) << 16;
                     }
                 }
             }
@@ -220,11 +215,22 @@ impl Machine<'_> {
     }
 }
 
+/// Where in D register `i` of thread `l` of warp `q` stands: rows 16q + l/4 and + 8, columns 8j + 2(l%4) and + 1. A
+/// register of f16 holds both columns.
+fn place(w: &Wgmma, q: usize, i: usize, l: usize) -> usize {
+    let n = w.n as usize;
+    if w.d_ty == Ty::F16 {
+        (q * 16 + l / 4 + (i % 2) * 8) * n + i / 2 * 8 + (l % 4) * 2
+    } else {
+        (q * 16 + l / 4 + (i / 2 % 2) * 8) * n + i / 4 * 8 + (l % 4) * 2 + i % 2
+    }
+}
+
 /// Elements of an operand; `across` turns [line][unit] into [unit][line].
-fn unpack(bytes: &[u8], ty: Ty, lines: usize, across: bool, negate: bool) -> Vec<f32> {
+fn unpack<T: Element>(bytes: &[u8], ty: Ty, lines: usize, across: bool, negate: bool) -> Vec<T> {
     let e = ty.bytes() as usize;
     let per_line = bytes.len() / lines / e;
-    let mut out = vec![0f32; lines * per_line];
+    let mut out = vec![T::default(); lines * per_line];
     for line in 0..lines {
         for i in 0..per_line {
             let at = (line * per_line + i) * e;
@@ -232,7 +238,7 @@ fn unpack(bytes: &[u8], ty: Ty, lines: usize, across: bool, negate: bool) -> Vec
             for (b, byte) in bytes[at..at + e].iter().enumerate() {
                 raw |= u64::from(*byte) << (8 * b);
             }
-            let v = to_f32(raw, ty);
+            let v = T::of(raw, ty);
             out[if across { i * lines + line } else { line * per_line + i }] = if negate { -v } else { v };
         }
     }

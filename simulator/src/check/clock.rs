@@ -1,9 +1,9 @@
 //! Vector clocks over threads and asynchronous operations.
 //!
-//! Every thread of a cluster has a component; so has every asynchronous operation in flight (its *slot*). A thread's
-//! own component counts its releases. What a thread knows is a [`View`]: `seen` says up to which point each other
-//! thread's accesses happened before now, `fenced` up to which point they are also visible to the asynchronous proxy
-//! (a `fence.proxy.async` lies on the way).
+//! Every thread of a cluster has two components, one that counts its releases and one that counts its `cp.async`; every
+//! other asynchronous operation in flight has one too (its *slot*). What a thread knows is a [`View`]: `seen` says up
+//! to which point each other thread's accesses happened before now, `fenced` up to which point they are also visible to
+//! the asynchronous proxy (a `fence.proxy.async` lies on the way).
 
 use std::rc::Rc;
 
@@ -124,6 +124,38 @@ impl WarpViews {
         }
         self.tick += 1;
         out
+    }
+
+    /// What each lane of `mask` publishes for itself.
+    pub(crate) fn publish_each(&mut self, mask: u32) -> Vec<(u32, View)> {
+        let mut out = Vec::with_capacity(mask.count_ones() as usize);
+        for (m, v) in &self.groups {
+            for lane in lanes(m & mask) {
+                let mut v = v.clone();
+                Rc::make_mut(&mut v.seen).raise(self.base + lane, self.tick);
+                out.push((lane, v));
+            }
+        }
+        self.tick += 1;
+        out
+    }
+
+    /// Each lane learns that its component from `base` on reached its tick (0: nothing to learn).
+    pub(crate) fn learn_each(&mut self, base: u32, ticks: &[u32; 32]) {
+        let mut next = Vec::with_capacity(32);
+        for (m, v) in self.groups.drain(..) {
+            let mut rest = m;
+            for lane in lanes(m).filter(|l| ticks[*l as usize] > v.seen.get(base + l)) {
+                rest &= !(1 << lane);
+                let mut mine = v.clone();
+                mine.learn(base + lane, ticks[lane as usize]);
+                next.push((1 << lane, mine));
+            }
+            if rest != 0 {
+                next.push((rest, v));
+            }
+        }
+        self.groups = next;
     }
 
     /// `mask` learns `view`.

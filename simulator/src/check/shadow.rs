@@ -8,6 +8,8 @@ use super::clock::{View, lanes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proxy {
     Generic,
+    /// `cp.async`: generic, but beside its thread.
+    Copy,
     Async,
     /// Generic and strong (atomic, volatile, relaxed and up): never races with its like.
     Strong,
@@ -74,12 +76,13 @@ fn ordered(before: &Stamp, now: &Stamp, view: &View, clock_fenced: bool) -> bool
     if before.base == now.base
         && (before.mask & !now.mask) == 0
         && (before.proxy == Proxy::Async) == (now.proxy == Proxy::Async)
+        && (now.proxy != Proxy::Copy || before.tick == now.tick)
     {
         return true; // program order, or the same operation
     }
     let clock = if clock_fenced { &view.fenced } else { &view.seen };
     lanes(before.mask).all(|l| {
-        (before.base == now.base && now.mask == 1 << l && now.proxy != Proxy::Async)
+        (before.base == now.base && now.mask == 1 << l && !matches!(now.proxy, Proxy::Async | Proxy::Copy))
             || clock.get(before.base + l) >= before.tick
     })
 }

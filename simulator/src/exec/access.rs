@@ -2,6 +2,7 @@
 
 use super::float;
 use super::numbers::add;
+use crate::asyncs::LaneCopy;
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
 use crate::check::shadow::Proxy;
@@ -117,7 +118,7 @@ impl Machine<'_> {
                             _ => continue,
                         }
                     };
-                    copies.push((l, global, (cta, offset), *bytes, real));
+                    copies.push(LaneCopy { lane: l, from: global, to: (cta, offset), bytes: *bytes, real });
                 }
                 self.issue_lanes(who, copies)?;
             }
@@ -205,6 +206,8 @@ impl Machine<'_> {
             let wait = if bulk { Wait::Bulk { pending, read } } else { Wait::CpAsync { pending, all } };
             return Ok(Flow::Retry(wait));
         }
+        let mut copied = [0u32; 32];
+        let mut due = 0;
         for l in lanes(who.mask) {
             let g = self.copy_groups(who.w, l, bulk);
             let keep = g.groups.len().saturating_sub(pending as usize);
@@ -216,6 +219,14 @@ impl Machine<'_> {
             if all {
                 known.append(&mut g.open);
             }
+            if !read {
+                due = known.iter().map(|t| t.due).fold(due, u64::max);
+            }
+            if !bulk {
+                // A thread's copies are counted: knowing the last is knowing all before it.
+                copied[l as usize] = known.iter().map(|t| t.reads.1).max().unwrap_or(0);
+                continue;
+            }
             for t in known {
                 let slots = [Some(t.reads), if read { None } else { t.writes }];
                 for (slot, tick) in slots.into_iter().flatten() {
@@ -224,6 +235,12 @@ impl Machine<'_> {
                     }
                 }
             }
+        }
+        let base = self.copy_component(who.w);
+        let warp = &mut self.warps[who.w];
+        warp.now = warp.now.max(due);
+        if self.options.races && !bulk {
+            warp.views.learn_each(base, &copied);
         }
         Ok(Flow::Next)
     }

@@ -3,6 +3,8 @@
 //! Single precision is IEEE with rounding to nearest; `.approx` functions are computed to better than the ISA's bound.
 //! 16-bit formats are computed in double precision and rounded once.
 
+use half::{bf16, f16};
+
 use super::numbers::{Direction, from_f64, round_bf16, round_f16, round_f32, scalar, to_f64, to_fp8};
 use crate::program::op::{Cmp, Cvt, FloatFn, FloatMods, Round};
 use crate::program::types::{Ty, mask, sign_extend};
@@ -226,7 +228,7 @@ fn narrow(round: Round, v: f64, to: Ty) -> u64 {
 
 fn float_to_float(c: &Cvt, v: f64, raw: u64, from: Ty, to: Ty) -> u64 {
     let out = match to {
-        Ty::E4m3 | Ty::E5m2 => u64::from(to_fp8(if c.relu { v.max(0.0) as f32 } else { v as f32 }, to)),
+        Ty::E4m3 | Ty::E5m2 => u64::from(to_fp8(if c.relu && v <= 0.0 { 0.0 } else { v as f32 }, to)),
         Ty::Tf32 => {
             let bits = raw as u32;
             u64::from(match c.round {
@@ -249,6 +251,10 @@ fn float_to_float(c: &Cvt, v: f64, raw: u64, from: Ty, to: Ty) -> u64 {
         return out;
     }
     let v = to_f64(out, to);
+    if c.finite && v.is_infinite() {
+        let largest = if to == Ty::F16 { f64::from(f16::MAX) } else { f64::from(bf16::MAX) };
+        return if c.relu && v < 0.0 { 0 } else { from_f64(largest.copysign(v), to) };
+    }
     if c.relu && v < 0.0 {
         return 0;
     }
@@ -269,7 +275,7 @@ mod tests {
     use super::*;
 
     fn cvt(to: Ty, from: Ty, round: Round, a: u64, b: u64) -> u64 {
-        convert(&Cvt { to, from, round, sat: false, ftz: false, relu: false, width: to.bits() }, a, b)
+        convert(&Cvt { to, from, round, sat: false, finite: true, ftz: false, relu: false, width: to.bits() }, a, b)
     }
 
     #[test]
@@ -305,7 +311,22 @@ mod tests {
         assert_eq!(cvt(Ty::F32, Ty::U64, Round::Rn, (1 << 24) + 1 + (1 << 60), 0), f((1u64 << 60) as f32));
         assert_eq!(cvt(Ty::F32, Ty::S32, Round::Rz, 0x0100_0001, 0), f(16_777_216.0));
         assert_eq!(cvt(Ty::U16, Ty::U32, Round::None, 0x12345, 0), 0x2345);
-        let wide = Cvt { to: Ty::S8, from: Ty::S32, round: Round::None, sat: true, ftz: false, relu: false, width: 32 };
+        assert_eq!(cvt(Ty::F16x2, Ty::F32, Round::Rn, f(-1e9), f(1e9)), 0xfbff_7bff);
+        let plain = Cvt {
+            to: Ty::S8,
+            from: Ty::S32,
+            round: Round::None,
+            sat: false,
+            finite: false,
+            ftz: false,
+            relu: false,
+            width: 32,
+        };
+        assert_eq!(
+            convert(&Cvt { to: Ty::F16, from: Ty::F32, round: Round::Rn, width: 16, ..plain }, f(1e9), 0),
+            0x7c00
+        );
+        let wide = Cvt { sat: true, ..plain };
         assert_eq!(convert(&wide, (-1000i32) as u32 as u64, 0), (-128i32) as u32 as u64);
         assert_eq!(cvt(Ty::Tf32, Ty::F32, Round::Rna, f(1.0 + 1.0 / 2048.0), 0), f(1.0 + 1.0 / 1024.0));
         assert_eq!(cvt(Ty::E4m3x2, Ty::F32, Round::Rn, f(1.0), f(500.0)), 0x387e);

@@ -6,9 +6,12 @@ pub(crate) mod float;
 pub(crate) mod int;
 mod matrix;
 mod mbarrier;
+mod mma;
 pub(crate) mod numbers;
+pub(crate) mod product;
 mod step;
 mod warp;
+mod wmma;
 
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
@@ -16,7 +19,7 @@ use crate::machine::address::{Window, classify, param_to_generic, shared_to_gene
 use crate::machine::memory::Who;
 use crate::machine::warp::Wait;
 use crate::machine::{Exec, Flow, Machine};
-use crate::program::op::{Logic, Op, PredSrc, Pure, Reg, Src};
+use crate::program::op::{FloatFn, Logic, Op, PredSrc, Pure, Reg, Src};
 use crate::program::types::{Space, Ty, mask};
 
 impl Machine<'_> {
@@ -120,7 +123,7 @@ impl Machine<'_> {
             | Op::Mma(_)
             | Op::WmmaLoad { .. }
             | Op::WmmaStore { .. }
-            | Op::WmmaMma { .. } => {
+            | Op::WmmaMma(_) => {
                 self.matrix(who, op)?;
             }
         }
@@ -130,6 +133,10 @@ impl Machine<'_> {
     fn pure(&mut self, who: Who, f: Pure, d: Reg, s: &[Src; 4]) -> Exec<()> {
         let w = who.w;
         let v = [self.values(w, s[0]), self.values(w, s[1]), self.values(w, s[2]), self.values(w, s[3])];
+        if let Pure::Float(FloatFn::Fma, ty, _) = f {
+            let pair = if matches!(ty, Ty::F16x2 | Ty::Bf16x2) { 2 } else { 1 };
+            self.cost.flops += 2 * pair * u64::from(who.mask.count_ones());
+        }
         let mut out = [0u64; 32];
         for l in lanes(who.mask) {
             let [a, b, c, e] = [0, 1, 2, 3].map(|i: usize| v[i][l as usize]);

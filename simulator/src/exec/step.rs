@@ -53,6 +53,9 @@ impl Machine<'_> {
             let name = format!("waits at {}", self.program.where_is(pc));
             r.warp(self.warps[w].cta as u32, self.warps[w].index, &name, before, now);
         }
+        if matches!(flow, Flow::Next) {
+            self.warps[w].now += crate::trace::extra_cycles(&inst.op, active.count_ones());
+        }
         Ok(self.follow(w, f, flow))
     }
 

@@ -4,6 +4,7 @@ use super::global::{BufferId, GlobalMemory};
 use super::tensor_map::TensorMapDesc;
 use crate::asyncs::Fp8Accumulate;
 use crate::program::Program;
+use crate::program::target::Target;
 use crate::schedule::Schedule;
 
 /// A kernel parameter.
@@ -127,8 +128,7 @@ pub enum LaunchError {
     Shape(String),
 }
 
-/// The device's limits that a launch is checked against.
-const MAX_SHARED: u32 = 232_448;
+/// Registers of a multiprocessor, the same on every target.
 const REGISTER_FILE: u32 = 65_536;
 
 impl Launch {
@@ -148,6 +148,14 @@ impl Launch {
                 "a portable cluster has at most 8 blocks; {:?} is {}",
                 self.cluster,
                 product(self.cluster)
+            ));
+        }
+        if product(self.cluster) > 1 && p.target < Target::Sm90 {
+            return shape(format!(
+                "clusters of {:?} in a kernel for {}; the first target that has them is {}",
+                self.cluster,
+                p.target.name(),
+                Target::Sm90.name()
             ));
         }
         if product(self.grid) > 1 << 31 {
@@ -175,10 +183,13 @@ impl Launch {
             ));
         }
         let shared = u64::from(p.static_shared) + u64::from(self.shared_bytes);
-        if shared > u64::from(MAX_SHARED) {
+        let most = p.target.shared_bytes();
+        if shared > u64::from(most) {
             return shape(format!(
-                "{} static + {} dynamic = {shared} bytes of shared memory; a block has {MAX_SHARED}",
-                p.static_shared, self.shared_bytes
+                "{} static + {} dynamic = {shared} bytes of shared memory; a block of {} has {most}",
+                p.static_shared,
+                self.shared_bytes,
+                p.target.name()
             ));
         }
         if self.params.len() != p.params.len() {

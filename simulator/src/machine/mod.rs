@@ -129,7 +129,7 @@ impl<'a> Machine<'a> {
             warpgroups,
             global,
             states: States::default(),
-            asyncs: AsyncOps::new(warps.len() as u32 * 32),
+            asyncs: AsyncOps::new(warps.len() as u32 * 64),
             random: Random::new(options.seed ^ u64::from(cluster).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             priorities: Vec::new(),
             findings: Vec::new(),
@@ -239,6 +239,11 @@ impl<'a> Machine<'a> {
     /// The stamp of a generic access made now.
     pub(crate) fn stamp(&self, w: usize, mask: u32, pc: u32, proxy: Proxy) -> Stamp {
         Stamp { base: w as u32 * 32, mask, tick: self.warps[w].views.tick, pc, warp: w as u16, proxy }
+    }
+
+    /// The clock component that counts the `cp.async` of a warp's lane 0; those of the others follow.
+    pub(crate) fn copy_component(&self, w: usize) -> u32 {
+        (self.warps.len() + w) as u32 * 32
     }
 
     /// What `mask` of a warp publishes when it releases.

@@ -55,6 +55,8 @@ pub(crate) struct Fragment {
 /// A thread's groups of asynchronous copies (bulk, or `cp.async`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CopyGroups {
+    /// How many `cp.async` the thread has issued.
+    pub(crate) issued: u32,
     pub(crate) open: Vec<Ticket>,
     pub(crate) groups: VecDeque<Vec<Ticket>>,
 }

@@ -12,8 +12,8 @@ pub(crate) struct Name {
 /// `.version`, `.target`, module-scope shared arrays and kernels.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Module {
-    pub(crate) version: String,
-    pub(crate) target: String,
+    pub(crate) version: Option<Name>,
+    pub(crate) target: Option<Name>,
     pub(crate) shared: Vec<Variable>,
     pub(crate) entries: Vec<Entry>,
 }

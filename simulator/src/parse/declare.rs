@@ -6,18 +6,18 @@ use super::parser::Parser;
 use super::{ParseError, Parsed};
 
 impl Parser<'_> {
-    pub(super) fn version(&mut self) -> Parsed<String> {
+    pub(super) fn version(&mut self) -> Parsed<Name> {
         self.next();
         let span = self.span();
         match self.next() {
-            Token::F64(bits) => Ok(format!("{:.1}", f64::from_bits(bits))),
+            Token::F64(bits) => Ok(Name { text: format!("{:.1}", f64::from_bits(bits)), span }),
             _ => Err(ParseError::new(span, "`.version` wants major.minor, for instance 8.0")),
         }
     }
 
-    pub(super) fn target(&mut self) -> Parsed<String> {
+    pub(super) fn target(&mut self) -> Parsed<Name> {
         self.next();
-        let target = self.word("a target such as sm_90a")?.text;
+        let target = self.word("a target such as sm_90a")?;
         while self.take(',') {
             self.word("a target option")?;
         }

@@ -14,8 +14,8 @@ pub(crate) fn module(text: &str) -> Parsed<Module> {
     loop {
         match p.peek() {
             Token::End => return Ok(module),
-            Token::Word(".version") => module.version = p.version()?,
-            Token::Word(".target") => module.target = p.target()?,
+            Token::Word(".version") => module.version = Some(p.version()?),
+            Token::Word(".target") => module.target = Some(p.target()?),
             Token::Word(".address_size") => {
                 p.next();
                 let span = p.span();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::context::{Context, Names, Symbol};
 use super::decode::decode;
 use super::op::{Op, Order, Way, WgA};
+use super::target::{Level, available_name};
 use super::types::{Space, Ty};
 use super::{Inst, Limits, ParamDecl, Program, Source};
 use crate::machine::address::SHARED_BASE;
@@ -15,7 +16,11 @@ use crate::parse::{ParseError, Parsed};
 /// The most registers a kernel may declare: a thread's file is allocated whole.
 const MAX_REGISTERS: usize = 1 << 16;
 
+/// The most bytes that shared arrays of stated length may take, on every target.
+const MAX_STATIC_SHARED: u32 = 49_152;
+
 struct Builder {
+    level: Level,
     scopes: Vec<Names>,
     registers: Vec<String>,
     predicates: usize,
@@ -23,8 +28,9 @@ struct Builder {
     code: Vec<Inst>,
 }
 
-pub(super) fn kernel(module: &Module, entry: &Entry, source: &Arc<Source>) -> Parsed<Program> {
+pub(super) fn kernel(module: &Module, entry: &Entry, level: Level, source: &Arc<Source>) -> Parsed<Program> {
     let mut b = Builder {
+        level,
         scopes: vec![Names::default()],
         registers: Vec::new(),
         predicates: 0,
@@ -84,6 +90,7 @@ pub(super) fn kernel(module: &Module, entry: &Entry, source: &Arc<Source>) -> Pa
     }
     Ok(Program {
         name: entry.name.text.clone(),
+        target: level.target,
         params,
         param_bytes: offset,
         code: b.code,
@@ -91,7 +98,7 @@ pub(super) fn kernel(module: &Module, entry: &Entry, source: &Arc<Source>) -> Pa
         predicates: b.predicates,
         register_names: b.registers,
         static_shared: start - SHARED_BASE,
-        limits: limits(&entry.directives)?,
+        limits: limits(&entry.directives, level)?,
         source: Arc::clone(source),
         uses_global_atomics,
     })
@@ -121,9 +128,10 @@ fn tensor_registers(code: &[Inst]) -> HashSet<u32> {
     set
 }
 
-fn limits(directives: &[Directive]) -> Parsed<Limits> {
+fn limits(directives: &[Directive], level: Level) -> Parsed<Limits> {
     let mut out = Limits { min_ctas: 1, ..Limits::default() };
     for d in directives {
+        available_name(level, &d.name.text, d.name.span)?;
         let three = || -> Parsed<[u32; 3]> {
             let mut v = [1u32; 3];
             if d.values.is_empty() || d.values.len() > 3 || d.values.iter().any(|x| *x == 0 || *x > 1 << 20) {
@@ -175,10 +183,14 @@ impl Builder {
     fn static_shared(&mut self, v: &Variable) -> Parsed<()> {
         let at = self.shared_top.next_multiple_of(v.align);
         self.shared_top = at.saturating_add(v.bytes as u32);
-        if self.shared_top - SHARED_BASE > 232_448 {
+        let bytes = self.shared_top - SHARED_BASE;
+        if bytes > MAX_STATIC_SHARED {
             return Err(ParseError::new(
                 v.name.span,
-                format!("shared arrays take {} bytes; a block has 232448", self.shared_top - SHARED_BASE),
+                format!(
+                    "shared arrays of stated length take {bytes} bytes and may take {MAX_STATIC_SHARED}; declare one as `.extern .shared .. {}[]` and ask for its bytes at launch",
+                    v.name.text
+                ),
             ));
         }
         self.declare(v, Symbol::Shared(at))
@@ -249,7 +261,7 @@ impl Builder {
                     self.scopes.pop();
                 }
                 Statement::Instr(instr) => {
-                    let mut cx = Context::new(instr, &self.scopes);
+                    let mut cx = Context::new(instr, &self.scopes, self.level);
                     let (op, guard) = decode(&mut cx)?;
                     let mut writes = std::mem::take(&mut cx.writes);
                     let mut reads = std::mem::take(&mut cx.reads);

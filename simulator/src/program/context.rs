@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::op::{Addr, PredSrc, Reg, Src};
+use super::target::{Level, available_name};
 use super::types::{Space, Special, Ty};
 use crate::parse::ast::{Instr, Name, Operand, OperandKind};
 use crate::parse::{ParseError, Parsed, Span};
@@ -28,14 +29,15 @@ pub(crate) struct Names {
 pub(crate) struct Context<'a> {
     pub(crate) instr: &'a Instr,
     pub(crate) scopes: &'a [Names],
+    pub(super) level: Level,
     pub(super) at: usize,
     pub(crate) reads: Vec<Reg>,
     pub(crate) writes: Vec<Reg>,
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(instr: &'a Instr, scopes: &'a [Names]) -> Self {
-        Self { instr, scopes, at: 1, reads: Vec::new(), writes: Vec::new() }
+    pub(crate) fn new(instr: &'a Instr, scopes: &'a [Names], level: Level) -> Self {
+        Self { instr, scopes, level, at: 1, reads: Vec::new(), writes: Vec::new() }
     }
 
     pub(crate) fn error<T>(&self, span: Span, message: impl Into<String>) -> Parsed<T> {
@@ -208,6 +210,7 @@ impl<'a> Context<'a> {
             Some(_) => self.error(o.span, format!("the address `{word}` does not fit .{}", ty.name())),
             None => match Special::parse(word) {
                 Some((s, declared)) if declared.bits() == ty.bits() || (declared == Ty::U32 && ty.bits() == 16) => {
+                    available_name(self.level, word, o.span)?;
                     Ok(Src::Special(s))
                 }
                 Some((_, declared)) => {

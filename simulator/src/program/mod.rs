@@ -6,8 +6,10 @@ mod decode;
 mod modifiers;
 pub(crate) mod op;
 mod op_async;
+mod op_matrix;
 mod op_pure;
 mod table;
+pub(crate) mod target;
 pub(crate) mod types;
 
 use std::fmt::Write as _;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 
 use crate::parse::{self, ParseError};
 use op::{Op, PredSrc};
+use target::{Level, Target};
 
 pub use table::{INSTRUCTIONS, Instruction, instruction_table};
 
@@ -52,13 +55,16 @@ impl Module {
 /// Parses PTX text and decodes every kernel in it.
 ///
 /// # Errors
-/// Malformed text, an operand of the wrong type, an unknown name, and every instruction, modifier or type that is not
-/// modelled, with the line and column. See [`INSTRUCTIONS`] for what is.
+/// Malformed text, an operand of the wrong type, an unknown name, every instruction, modifier or type that is not
+/// modelled, and every instruction that the module's `.target` or `.version` does not have, with the line and column.
+/// See [`INSTRUCTIONS`] for what is modelled.
 pub fn parse(text: &str) -> Result<Module, ParseError> {
     let tree = parse::module(text)?;
+    let level = Level::of(tree.version.as_ref(), tree.target.as_ref())?;
     let source = Arc::new(Source { lines: text.lines().map(str::to_owned).collect() });
-    let kernels = tree.entries.iter().map(|e| build::kernel(&tree, e, &source)).collect::<Result<_, _>>()?;
-    Ok(Module { kernels, version: tree.version, target: tree.target })
+    let kernels = tree.entries.iter().map(|e| build::kernel(&tree, e, level, &source)).collect::<Result<_, _>>()?;
+    let text_of = |n: Option<parse::ast::Name>| n.map(|n| n.text).unwrap_or_default();
+    Ok(Module { kernels, version: text_of(tree.version), target: text_of(tree.target) })
 }
 
 /// The text, for reports.
@@ -126,6 +132,7 @@ pub(crate) struct Inst {
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) name: String,
+    pub(crate) target: Target,
     pub(crate) params: Vec<ParamDecl>,
     pub(crate) param_bytes: u32,
     pub(crate) code: Vec<Inst>,

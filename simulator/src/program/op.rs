@@ -3,6 +3,7 @@
 use super::types::{Space, Special, Ty};
 
 pub(crate) use super::op_async::*;
+pub(crate) use super::op_matrix::*;
 pub(crate) use super::op_pure::*;
 
 /// Index of a register in a thread's file.
@@ -258,40 +259,21 @@ pub(crate) enum Op {
     },
     WmmaLoad {
         d: Vec<Reg>,
-        frag: Frag,
-        row: bool,
-        ty: Ty,
+        matrix: WmmaMatrix,
         addr: Addr,
         stride: Src,
     },
     WmmaStore {
         s: Vec<Reg>,
-        row: bool,
-        ty: Ty,
+        matrix: WmmaMatrix,
         addr: Addr,
         stride: Src,
     },
-    WmmaMma {
-        d: Vec<Reg>,
-        a: Vec<Reg>,
-        b: Vec<Reg>,
-        c: Vec<Reg>,
-        ty: Ty,
-        d_ty: Ty,
-        c_ty: Ty,
-    },
+    WmmaMma(Box<WmmaMma>),
     Setmaxnreg {
         inc: bool,
         count: u32,
     },
-}
-
-/// Which operand a `wmma` fragment is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Frag {
-    A,
-    B,
-    C,
 }
 
 impl Op {
@@ -301,7 +283,7 @@ impl Op {
             Op::Bar { aligned, .. } | Op::ClusterArrive { aligned, .. } | Op::ClusterWait { aligned, .. } => *aligned,
             Op::WgFence | Op::WgCommit | Op::WgWait { .. } | Op::Wgmma(_) | Op::Mma(_) => true,
             Op::Ldmatrix { .. } | Op::Stmatrix { .. } | Op::Setmaxnreg { .. } => true,
-            Op::WmmaLoad { .. } | Op::WmmaStore { .. } | Op::WmmaMma { .. } => true,
+            Op::WmmaLoad { .. } | Op::WmmaStore { .. } | Op::WmmaMma(_) => true,
             _ => false,
         }
     }

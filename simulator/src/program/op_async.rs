@@ -1,6 +1,6 @@
-//! Operations on mbarriers, of the copy engine and of the tensor core.
+//! Operations on mbarriers and of the copy engine.
 
-use super::op::{Addr, PredSrc, Reg, Src};
+use super::op::{Addr, Reg, Src};
 use super::types::Ty;
 
 #[derive(Clone, Debug)]
@@ -69,42 +69,4 @@ pub(crate) struct Bulk {
     pub(crate) multicast: Option<Src>,
     /// Element type of a reduction.
     pub(crate) ty: Ty,
-}
-
-/// The A operand of `wgmma`.
-#[derive(Clone, Debug)]
-pub(crate) enum WgA {
-    Desc(Src),
-    Regs(Vec<Reg>),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Wgmma {
-    pub(crate) n: u32,
-    pub(crate) k: u32,
-    pub(crate) d_ty: Ty,
-    pub(crate) a_ty: Ty,
-    pub(crate) b_ty: Ty,
-    pub(crate) d: Vec<Reg>,
-    pub(crate) a: WgA,
-    pub(crate) b: Src,
-    pub(crate) scale_d: PredSrc,
-    pub(crate) negate_a: bool,
-    pub(crate) negate_b: bool,
-    pub(crate) trans_a: bool,
-    pub(crate) trans_b: bool,
-}
-
-/// `mma.sync`: D = A * B + C over one warp.
-#[derive(Clone, Debug)]
-pub(crate) struct Mma {
-    pub(crate) k: u32,
-    pub(crate) d_ty: Ty,
-    pub(crate) a_ty: Ty,
-    pub(crate) b_ty: Ty,
-    pub(crate) c_ty: Ty,
-    pub(crate) d: Vec<Reg>,
-    pub(crate) a: Vec<Reg>,
-    pub(crate) b: Vec<Reg>,
-    pub(crate) c: Vec<Src>,
 }

@@ -86,7 +86,10 @@ pub(crate) struct Cvt {
     pub(crate) to: Ty,
     pub(crate) from: Ty,
     pub(crate) round: Round,
+    /// `.sat`: integers stop at the ends of their range, floats at 0 and 1.
     pub(crate) sat: bool,
+    /// `.satfinite`: what overflows becomes the largest finite value.
+    pub(crate) finite: bool,
     pub(crate) ftz: bool,
     pub(crate) relu: bool,
     /// Width of the destination register, to which an integer is extended.

@@ -15,7 +15,8 @@ const fn i(form: &'static str, types: &'static str, note: &'static str) -> Instr
     Instruction { form, types, note }
 }
 
-/// Every instruction that the simulator executes. Anything else is a [`ParseError`](crate::ParseError).
+/// Every instruction that the simulator executes. Anything else is a [`ParseError`](crate::ParseError), and so is an
+/// instruction that the module's target does not have.
 pub const INSTRUCTIONS: &[Instruction] = &[
     i(
         "add sub mul.{lo,hi,wide} mad.{lo,hi,wide} div rem min max",
@@ -41,7 +42,7 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     i(
         "cvt[.rn,.rz,.rm,.rp,.rni,.rzi,.rmi,.rpi,.rna][.sat,.satfinite][.ftz][.relu]",
         "integers, f16 bf16 f32 f64 tf32, f16x2 bf16x2 e4m3x2 e5m2x2",
-        "packed forms take two f32",
+        "packed forms take two f32; e4m3x2 and e5m2x2 want satfinite",
     ),
     i("mov", "pred b16..b64 u s f16 bf16 f32 f64", "also packs and unpacks `{a, b}` and reads special registers"),
     i("cvta[.to].{global,shared,shared::cluster,param}.u64 mapa getctarank", "u32 u64", ""),
@@ -57,11 +58,11 @@ pub const INSTRUCTIONS: &[Instruction] = &[
         "relaxed orders like release",
     ),
     i(
-        "atom red .{add,min,max,and,or,xor,exch,cas,inc,dec}",
+        "atom red .{add[.noftz],min,max,and,or,xor,exch,cas,inc,dec}",
         "u32 s32 u64 s64 b32 b64 f16 f16x2 bf16 bf16x2 f32 f64",
         "clusters of such a kernel run one after another",
     ),
-    i("prefetch.{tensormap,L1,L2} createpolicy.fractional", "", "the address is checked"),
+    i("prefetch.{tensormap,L1,L2,L2::evict_*} createpolicy.fractional", "", "the address is checked"),
     i(
         "shfl.sync vote.sync match.sync redux.sync activemask elect.sync bar.warp.sync",
         "b32 b64 u32 s32 pred",
@@ -78,7 +79,7 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     i(
         "cp.async.{ca,cg}.shared.global, commit_group, wait_group, wait_all, mbarrier.arrive[.noinc]",
         "",
-        "4, 8, 16 bytes, src-size",
+        "4, 8, 16 bytes, src-size; nothing orders two copies but a wait",
     ),
     i(
         "cp.async.bulk.tensor.{1d..5d} load (.multicast::cluster), store, prefetch; cp.reduce.async.bulk.tensor .add",
@@ -90,21 +91,32 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     i("wgmma.{fence,commit_group,wait_group}.sync.aligned", "", ""),
     i(
         "wgmma.mma_async.sync.aligned.m64nNkK",
-        "f32 or f16 += f16 bf16 tf32 e4m3 e5m2",
-        "A by descriptor or registers; transposes for 16-bit types",
+        "f32 or f16 += f16 bf16 tf32 e4m3 e5m2; s32 += s8 u8",
+        "A by descriptor or registers; transposes for 16-bit types; integers wrap, or .satfinite",
     ),
-    i("mma.sync.aligned.{m16n8k8,m16n8k16}.row.col", "f32 f16 += f16 bf16 tf32", ""),
-    i("wmma.{load,store,mma}.sync.aligned m16n16k16", "f32 f16 += f16 bf16", "fragments are opaque"),
+    i(
+        "mma.sync.aligned.{m16n8k8,m16n8k16,m16n8k32}.row.col",
+        "f32 f16 += f16 bf16 tf32 e4m3 e5m2; s32 += s8 u8",
+        "8-bit floats k32 into f32, integers k16 and k32 (wrap, or .satfinite), tf32 k8, other floats k8 and k16",
+    ),
+    i(
+        "wmma.{load,store,mma}.sync.aligned.{m16n16k16,m32n8k16,m8n32k16}",
+        "f32 f16 += f16; f32 += bf16",
+        "fragments are opaque; the matrix starts at a multiple of 32 bytes (or of its line), every line at one of 16",
+    ),
     i("ldmatrix stmatrix .sync.aligned.m8n8.{x1,x2,x4}[.trans].shared.b16", "b16", ""),
     i("setmaxnreg.{inc,dec}.sync.aligned.u32", "", "the block's pool is enforced"),
 ];
 
-/// [`INSTRUCTIONS`] as a Markdown table, for the documentation.
+/// [`INSTRUCTIONS`] as a Markdown table, and what not every target has as another, for the documentation.
 #[must_use]
 pub fn instruction_table() -> String {
     let mut out = String::from("| instruction | types | note |\n|---|---|---|\n");
     for i in INSTRUCTIONS {
         out.push_str(&format!("| `{}` | {} | {} |\n", i.form, i.types, i.note));
     }
-    out
+    out.push_str(
+        "\nWhat not every target has, by words of the opcode; all rows that an instruction matches apply:\n\n",
+    );
+    out + &super::target::target_table()
 }

@@ -11,8 +11,8 @@ use cudarc::cublaslt::sys::{
 
 use bsr_codegen::Dtype;
 
-use super::problem::Stored;
-use crate::gpu::GpuError;
+use super::problem::{DenseProblem, Mapped, Stored};
+use crate::gpu::{DevicePtr, GpuError, Plain};
 
 /// Names the call of an error of cuBLASLt.
 pub(super) fn named(call: &'static str) -> impl Fn(CublasError) -> GpuError {
@@ -24,6 +24,10 @@ fn data_type(dtype: Dtype) -> cudaDataType {
         Dtype::F16 => cudaDataType::CUDA_R_16F,
         Dtype::BF16 => cudaDataType::CUDA_R_16BF,
         Dtype::F32 => cudaDataType::CUDA_R_32F,
+        Dtype::E4M3 => cudaDataType::CUDA_R_8F_E4M3,
+        Dtype::E5M2 => cudaDataType::CUDA_R_8F_E5M2,
+        Dtype::I8 => cudaDataType::CUDA_R_8I,
+        Dtype::I32 => cudaDataType::CUDA_R_32I,
     }
 }
 
@@ -47,25 +51,35 @@ impl Drop for MatrixLayout {
     }
 }
 
-/// What to compute: f32 accumulation and scaling, and which operands are transposed.
+/// What to compute: the type of sums and scaling, which operands are transposed, how FP8 is summed.
 #[derive(Debug)]
 pub(super) struct Operation(pub(super) cublasLtMatmulDesc_t);
 
 impl Operation {
-    pub(super) fn new(transpose_first: bool, transpose_second: bool) -> Result<Self, GpuError> {
-        let (compute, scale) = (cublasComputeType_t::CUBLAS_COMPUTE_32F, cudaDataType::CUDA_R_32F);
+    /// `one` is the device address of the number 1.0, by which FP8 operands are scaled: the library wants to be told.
+    pub(super) fn new(problem: &DenseProblem, mapped: &Mapped, one: DevicePtr) -> Result<Self, GpuError> {
+        let (compute, scale) = match problem.types[0].is_integer() {
+            true => (cublasComputeType_t::CUBLAS_COMPUTE_32I, cudaDataType::CUDA_R_32I),
+            // Not one of the `FAST` types: f32 operands are not rounded to TF32.
+            false => (cublasComputeType_t::CUBLAS_COMPUTE_32F, cudaDataType::CUDA_R_32F),
+        };
         let made = Self(result::create_matmul_desc(compute, scale).map_err(named("cublasLtMatmulDescCreate"))?);
-        made.set_transpose(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSA, transpose_first)?;
-        made.set_transpose(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSB, transpose_second)?;
+        // CUBLAS_OP_N = 0, CUBLAS_OP_T = 1.
+        made.set(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSA, i32::from(mapped.first.transpose))?;
+        made.set(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSB, i32::from(mapped.second.transpose))?;
+        if problem.types[0].is_fp8() {
+            made.set(DescAttribute::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, one)?;
+            made.set(DescAttribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, one)?;
+            made.set(DescAttribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, i8::from(problem.fast))?;
+        }
         Ok(made)
     }
 
-    fn set_transpose(&self, which: DescAttribute, transpose: bool) -> Result<(), GpuError> {
-        // CUBLAS_OP_N = 0, CUBLAS_OP_T = 1.
-        let operation = i32::from(transpose);
-        let from = std::ptr::from_ref(&operation).cast::<c_void>();
-        // SAFETY: the attribute is a 32-bit number and is copied before the call returns.
-        unsafe { result::set_matmul_desc_attribute(self.0, which, from, size_of::<i32>()) }
+    /// Sets an attribute whose type is `T`.
+    fn set<T: Plain>(&self, which: DescAttribute, value: T) -> Result<(), GpuError> {
+        let from = std::ptr::from_ref(&value).cast::<c_void>();
+        // SAFETY: `size_of::<T>()` bytes can be read there, and are copied before the call returns.
+        unsafe { result::set_matmul_desc_attribute(self.0, which, from, size_of::<T>()) }
             .map_err(named("cublasLtMatmulDescSetAttribute"))
     }
 }

@@ -1,7 +1,8 @@
 //! The dense library, cuBLASLt: the baseline that a sparse kernel is measured against.
 //!
-//! f16 or bf16 operands, f32 accumulation, f16, bf16 or f32 results, each matrix in either order. The library
-//! is loaded when first used; [`CublasLt::new`] says so in words where there is none.
+//! f16, bf16 and f32 operands with f32 accumulation, each matrix in either order; FP8 operands with f32 accumulation,
+//! fast or precise, and i8 operands with i32 accumulation, A row-major and B column-major. The library is loaded when
+//! first used; [`CublasLt::new`] says so in words where there is none.
 //!
 //! [`CublasLt::plan`] asks the library's heuristic for its best few algorithms. Which of them is the best is
 //! found by timing them, which [`crate::bench::DenseBaseline`] does.
@@ -17,7 +18,7 @@ use cudarc::cublaslt::result;
 use cudarc::cublaslt::sys::{self, cublasLtHandle_t};
 
 pub use plan::DensePlan;
-pub use problem::DenseProblem;
+pub use problem::{DenseProblem, types_in_words};
 
 use super::{Device, DeviceBuffer, GpuError};
 use descriptors::named;
@@ -33,6 +34,8 @@ struct Handle {
     raw: cublasLtHandle_t,
     device: Device,
     workspace: DeviceBuffer<u8>,
+    /// The number 1.0.
+    one: DeviceBuffer<f32>,
 }
 
 // SAFETY: the library's documentation allows a handle to be used by several threads at a time.
@@ -54,8 +57,9 @@ impl CublasLt {
         }
         device.bind()?;
         let workspace = DeviceBuffer::uninit(device, Self::WORKSPACE_BYTES)?;
+        let one = DeviceBuffer::from_slice(device, &[1.0])?;
         let raw = result::create_handle().map_err(named("cublasLtCreate"))?;
-        Ok(Self { inner: Arc::new(Handle { raw, device: device.clone(), workspace }) })
+        Ok(Self { inner: Arc::new(Handle { raw, device: device.clone(), workspace, one }) })
     }
 
     /// Whether the library can be loaded. Never panics.

@@ -8,6 +8,8 @@ use cudarc::cublaslt::sys::{
     cublasStatus_t,
 };
 
+use bsr_codegen::Dtype;
+
 use super::descriptors::{MatrixLayout, Operation, Preference, named};
 use super::problem::DenseProblem;
 use super::{CublasLt, Handle};
@@ -22,6 +24,8 @@ pub struct DensePlan {
     operation: Operation,
     first: MatrixLayout,
     second: MatrixLayout,
+    /// The C that is added with factor 0: a type that the library has for it, which e4m3 is not.
+    addend: MatrixLayout,
     out: MatrixLayout,
     algorithms: Vec<cublasLtMatmulAlgo_t>,
     selected: usize,
@@ -38,14 +42,17 @@ impl DensePlan {
         problem.validate()?;
         library.device().bind()?;
         let mapped = problem.mapped();
+        let [a, b, c] = problem.types;
+        let (first, second) = if mapped.swapped { (b, a) } else { (a, b) };
         let mut plan = Self {
             library: library.clone(),
             problem: *problem,
             swapped: mapped.swapped,
-            operation: Operation::new(mapped.first.transpose, mapped.second.transpose)?,
-            first: MatrixLayout::new(&mapped.first, problem.input)?,
-            second: MatrixLayout::new(&mapped.second, problem.input)?,
-            out: MatrixLayout::new(&mapped.out, problem.output)?,
+            operation: Operation::new(problem, &mapped, library.inner.one.ptr())?,
+            first: MatrixLayout::new(&mapped.first, first)?,
+            second: MatrixLayout::new(&mapped.second, second)?,
+            addend: MatrixLayout::new(&mapped.out, if c.is_fp8() { Dtype::BF16 } else { c })?,
+            out: MatrixLayout::new(&mapped.out, c)?,
             algorithms: Vec::new(),
             selected: 0,
         };
@@ -71,7 +78,7 @@ impl DensePlan {
                 self.operation.0,
                 self.first.0,
                 self.second.0,
-                self.out.0,
+                self.addend.0,
                 self.out.0,
                 preference.0,
                 found.len() as i32,
@@ -79,9 +86,14 @@ impl DensePlan {
                 &mut count,
             )
         };
-        let nothing = || GpuError::DenseProblem {
+        let nothing = || {
+            GpuError::DenseProblem {
             problem: self.problem.to_string(),
-            why: "the library proposes no algorithm".into(),
+            why: match self.problem.types[0].bytes() {
+                1 => "the library proposes no algorithm\n  help: it wants lines of 8-bit matrices, and of C, to be multiples of 16 bytes".into(),
+                _ => "the library proposes no algorithm".into(),
+            },
+        }
         };
         if status == cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED {
             return Err(nothing());
@@ -178,10 +190,13 @@ impl DensePlan {
         let algorithm = self.algorithms.get(index).unwrap_or(&self.algorithms[self.selected]);
         let (first, second) = if self.swapped { (b, a) } else { (a, b) };
         let address = |ptr: DevicePtr| std::ptr::without_provenance_mut::<c_void>(ptr as usize);
-        let (one, zero) = (1.0_f32, 0.0_f32);
+        // 1 and 0 in the type of the scaling, of 32 bits.
+        let (one, zero) = (if self.problem.types[0].is_integer() { 1 } else { 1.0_f32.to_bits() }, 0_u32);
+        // Of another type than C's memory, the addend has none; it is not read.
+        let addend = if self.problem.types[2].is_fp8() { std::ptr::null_mut() } else { address(c) };
         self.library.device().bind()?;
         // SAFETY: descriptors, handle, workspace and algorithm are alive and made for each other; the scales
-        // are host floats, read before the call returns; the caller vouches for the matrices.
+        // are numbers on the host, read before the call returns; the caller vouches for the matrices.
         unsafe {
             result::matmul(
                 self.handle().raw,
@@ -192,8 +207,8 @@ impl DensePlan {
                 self.first.0,
                 address(second),
                 self.second.0,
-                address(c),
-                self.out.0,
+                addend,
+                self.addend.0,
                 address(c),
                 self.out.0,
                 algorithm,

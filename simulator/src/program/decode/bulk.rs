@@ -134,8 +134,8 @@ fn linear(cx: &mut Context<'_>, prefetch: bool, reduce: bool) -> Parsed<Op> {
         let (mut way, mut ty) = (Way::ToGlobal, Ty::B8);
         if reduce {
             cx.need(&["add"])?;
-            cx.eat("noftz");
-            ty = cx.ty(&[Ty::U32, Ty::S32, Ty::U64, Ty::F16, Ty::Bf16, Ty::F32, Ty::F64])?;
+            let halves = cx.eat("noftz");
+            ty = cx.ty(if halves { &[Ty::F16, Ty::Bf16] } else { &[Ty::U32, Ty::S32, Ty::U64, Ty::F32, Ty::F64] })?;
             way = Way::ReduceAdd;
         }
         cx.count(3 + hint, 3 + hint)?;

@@ -39,12 +39,18 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
         _ => Round::None,
     };
     let ftz = cx.eat("ftz");
-    let mut sat = cx.eat("satfinite");
+    let finite = cx.eat("satfinite");
     let relu = cx.eat("relu");
-    sat |= cx.eat("sat");
+    let sat = cx.eat("sat");
     let to = cx.ty(ANY)?;
     let from = cx.ty(ANY)?;
     check(cx, to, from, round)?;
+    if matches!(to, Ty::E4m3x2 | Ty::E5m2x2) && !finite {
+        return cx.error(cx.instr.span, format!("cvt to .{} saturates; write .rn.satfinite", to.name()));
+    }
+    if finite && (from.int() || !matches!(to, Ty::E4m3x2 | Ty::E5m2x2 | Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2)) {
+        return cx.error(cx.instr.span, format!("cvt to .{} has no .satfinite here", to.name()));
+    }
     let packed = matches!(to, Ty::F16x2 | Ty::Bf16x2 | Ty::E4m3x2 | Ty::E5m2x2) && from == Ty::F32;
     cx.count(if packed { 3 } else { 2 }, if packed { 3 } else { 2 })?;
     let o = cx.operand(0)?;
@@ -64,7 +70,7 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
         let o = cx.operand(1)?;
         s[0] = if from.int() { cx.wide_src_of(o, from)? } else { cx.src(1, from)? };
     }
-    Ok(Op::Pure { f: Pure::Cvt(Cvt { to, from, round, sat, ftz, relu, width }), d, s })
+    Ok(Op::Pure { f: Pure::Cvt(Cvt { to, from, round, sat, finite, ftz, relu, width }), d, s })
 }
 
 /// The combinations of types and rounding that are modelled.

@@ -36,25 +36,46 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
     }
 }
 
+/// The shapes of `mma.sync` that are modelled for a type of A, and the types of B that go with it.
+fn shapes(a: Ty) -> (&'static [u32], &'static [Ty]) {
+    match a {
+        Ty::F16 => (&[8, 16], &[Ty::F16]),
+        Ty::Bf16 => (&[8, 16], &[Ty::Bf16]),
+        Ty::Tf32 => (&[8], &[Ty::Tf32]),
+        Ty::E4m3 | Ty::E5m2 => (&[32], &[Ty::E4m3, Ty::E5m2]),
+        _ => (&[16, 32], &[Ty::S8, Ty::U8]),
+    }
+}
+
 fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
     cx.need(&["sync"])?;
     cx.need(&["aligned"])?;
-    let k = match cx.need(&["m16n8k8", "m16n8k16"])? {
+    let k = match cx.need(&["m16n8k8", "m16n8k16", "m16n8k32"])? {
         "m16n8k8" => 8,
-        _ => 16,
+        "m16n8k16" => 16,
+        _ => 32,
     };
     cx.need(&["row"])?;
     cx.need(&["col"])?;
-    let d_ty = cx.ty(&[Ty::F32, Ty::F16])?;
-    let a_ty = cx.ty(if k == 8 { &[Ty::F16, Ty::Bf16, Ty::Tf32] } else { &[Ty::F16, Ty::Bf16] })?;
-    let b_ty = cx.ty(&[a_ty])?;
+    let early = cx.eat("satfinite");
+    let d_ty = cx.ty(if early { &[Ty::S32] } else { &[Ty::F32, Ty::F16, Ty::S32] })?;
+    let a_ty = cx.ty(match d_ty {
+        Ty::S32 => &[Ty::S8, Ty::U8],
+        Ty::F16 => &[Ty::F16],
+        _ => &[Ty::F16, Ty::Bf16, Ty::Tf32, Ty::E4m3, Ty::E5m2],
+    })?;
+    let (ks, partners) = shapes(a_ty);
+    let b_ty = cx.ty(partners)?;
     let c_ty = cx.ty(&[d_ty])?;
-    if d_ty == Ty::F16 && a_ty != Ty::F16 {
-        return cx.error(cx.instr.span, "an f16 accumulator goes with f16 inputs");
+    let saturate = early || (d_ty == Ty::S32 && cx.eat("satfinite"));
+    if !ks.contains(&k) {
+        let there = ks.iter().map(|k| format!("m16n8k{k}")).collect::<Vec<_>>().join(" and ");
+        return cx.error(cx.instr.span, format!("mma of .{} is modelled as {there}; this says m16n8k{k}", a_ty.name()));
     }
     cx.count(4, 4)?;
-    let (out, element) = if d_ty == Ty::F16 { (2, Ty::B32) } else { (4, Ty::F32) };
-    let a_regs = if a_ty == Ty::Tf32 { 4 } else { k as usize / 4 };
+    let (out, element) = if d_ty == Ty::F16 { (2, Ty::B32) } else { (4, d_ty) };
+    // 16 x k and k x 8 elements over 32 threads.
+    let a_regs = (k * a_ty.bits() / 64) as usize;
     let b_regs = a_regs / 2;
     let (d, a, b) = (cx.dst_regs(0, element)?, cx.src_regs(1, Ty::B32)?, cx.src_regs(2, Ty::B32)?);
     let c = cx.vector(3)?.into_iter().map(|o| cx.src_of(o, element)).collect::<Parsed<Vec<Src>>>()?;
@@ -65,5 +86,5 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
             return cx.error(cx.operand(i)?.span, format!("this fragment is {want} registers and {have} stand"));
         }
     }
-    Ok(Op::Mma(Box::new(Mma { k, d_ty, a_ty, b_ty, c_ty, d, a, b, c })))
+    Ok(Op::Mma(Box::new(Mma { k, d_ty, a_ty, b_ty, c_ty, d, a, b, c, saturate })))
 }

@@ -163,9 +163,10 @@ fn atomic(cx: &mut Context<'_>) -> Parsed<Op> {
         "inc" => AtomFn::Inc,
         _ => AtomFn::Dec,
     };
-    cx.eat("noftz");
+    let halves = f == AtomFn::Add && cx.eat("noftz");
     let ty = cx.ty(match f {
-        AtomFn::Add => &[Ty::U32, Ty::S32, Ty::U64, Ty::F32, Ty::F64, Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2],
+        AtomFn::Add if halves => &[Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2],
+        AtomFn::Add => &[Ty::U32, Ty::S32, Ty::U64, Ty::F32, Ty::F64],
         AtomFn::Min | AtomFn::Max => &[Ty::U32, Ty::S32, Ty::U64, Ty::S64],
         AtomFn::Inc | AtomFn::Dec => &[Ty::U32],
         _ => &[Ty::B32, Ty::B64],
@@ -186,7 +187,8 @@ fn prefetch(cx: &mut Context<'_>) -> Parsed<Op> {
         Some(_) => Space::Param,
         None => Space::Generic,
     };
-    let tensor_map = cx.need(&["tensormap", "L1", "L2"])? == "tensormap";
+    let levels = &["tensormap", "L1", "L2", "L2::evict_last", "L2::evict_normal"];
+    let tensor_map = cx.need(levels)? == "tensormap";
     cx.count(1, 1)?;
     let addr = cx.addr(0, space)?;
     Ok(Op::Prefetch { addr, tensor_map })

@@ -17,6 +17,7 @@ use crate::parse::Parsed;
 
 /// Decodes one instruction; what is not known is an error on its own word.
 pub(crate) fn decode(cx: &mut Context<'_>) -> Parsed<(Op, Option<PredSrc>)> {
+    cx.available()?;
     let guard = match &cx.instr.guard {
         Some((negated, name)) => Some(cx.guard(*negated, name)?),
         None => None,
@@ -35,7 +36,7 @@ pub(crate) fn decode(cx: &mut Context<'_>) -> Parsed<(Op, Option<PredSrc>)> {
         "ld" | "ldu" | "st" | "atom" | "red" | "prefetch" | "createpolicy" | "discard" | "applypriority" => {
             memory::decode(cx)
         }
-        "cp" if matches!(cx.instr.opcode.get(2).map(|n| n.text.as_str()), Some("bulk")) => bulk::decode(cx),
+        "cp" if cx.instr.opcode.iter().any(|n| n.text == "bulk") => bulk::decode(cx),
         "cp" => memory::cp_async(cx),
         "bar" | "barrier" | "fence" | "membar" | "mbarrier" => barrier::decode(cx),
         "wgmma" => wgmma::decode(cx),

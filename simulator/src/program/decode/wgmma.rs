@@ -38,15 +38,14 @@ fn sync(cx: &mut Context<'_>) -> Parsed<()> {
 }
 
 /// `m64n128k16` to (128, 16).
-fn shape(cx: &Context<'_>, word: &str) -> Option<(u32, u32)> {
-    let _ = cx;
+fn shape(word: &str) -> Option<(u32, u32)> {
     let (n, k) = word.strip_prefix("m64n")?.split_once('k')?;
     Some((n.parse().ok()?, k.parse().ok()?))
 }
 
 fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
     sync(cx)?;
-    let Some((n, k)) = cx.peek().and_then(|w| shape(cx, w)) else {
+    let Some((n, k)) = cx.peek().and_then(shape) else {
         return cx.bad_modifier("a shape .m64nNkK");
     };
     let word = cx.peek().unwrap_or_default();
@@ -54,7 +53,8 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
         return cx.bad_modifier("n from 8 to 256 in steps of 8");
     }
     cx.eat(word);
-    let d_ty = cx.ty(&[Ty::F32, Ty::F16, Ty::S32])?;
+    let early = cx.eat("satfinite");
+    let d_ty = cx.ty(if early { &[Ty::S32] } else { &[Ty::F32, Ty::F16, Ty::S32] })?;
     let inputs: &[Ty] = match d_ty {
         Ty::S32 => &[Ty::S8, Ty::U8],
         Ty::F16 => &[Ty::F16, Ty::E4m3, Ty::E5m2],
@@ -70,9 +70,13 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
     if k != wanted {
         return cx.error(cx.instr.span, format!("wgmma of .{} has k = {wanted}; this says {k}", a_ty.name()));
     }
-    if d_ty == Ty::S32 {
-        cx.eat("satfinite");
-        return cx.error(cx.instr.span, "integer wgmma is not modelled");
+    let integer = d_ty == Ty::S32;
+    let saturate = early || (integer && cx.eat("satfinite"));
+    if integer && n % 16 != 0 && n != 8 && n != 24 {
+        return cx.error(
+            cx.instr.span,
+            format!("wgmma of .{} has n = 8, 24 or a multiple of 16; this says {n}", a_ty.name()),
+        );
     }
     let half = a_ty.bits() == 16;
     let from_regs = matches!(cx.operand(1)?.kind, OperandKind::Vector(_));
@@ -83,7 +87,7 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
     } else {
         2
     };
-    let count = 6 + transposes;
+    let count = if integer { 4 } else { 6 + transposes };
     cx.count(count, count)?;
     let list = cx.vector(0)?;
     let registers = if d_ty == Ty::F16 { n / 4 } else { n / 2 } as usize;
@@ -93,7 +97,7 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
             format!("the accumulator of n = {n} is {registers} registers and {} stand", list.len()),
         );
     }
-    let element = if d_ty == Ty::F16 { Ty::B32 } else { Ty::F32 };
+    let element = if d_ty == Ty::F16 { Ty::B32 } else { d_ty };
     let d = cx.dst_regs(0, element)?;
     let a = if from_regs {
         let regs = cx.src_regs(1, Ty::B32)?;
@@ -113,7 +117,7 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
             v => cx.error(cx.operand(i)?.span, format!("this scale is 1 or -1; {v} is neither")),
         }
     };
-    let (negate_a, negate_b) = (sign(cx, 4)?, sign(cx, 5)?);
+    let (negate_a, negate_b) = if integer { (false, false) } else { (sign(cx, 4)?, sign(cx, 5)?) };
     let flag = |cx: &Context<'_>, i: usize| -> Parsed<bool> {
         match cx.imm(i)? {
             v @ (0 | 1) => Ok(v == 1),
@@ -125,5 +129,20 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
         1 => (false, flag(cx, 6)?),
         _ => (false, false),
     };
-    Ok(Op::Wgmma(Box::new(Wgmma { n, k, d_ty, a_ty, b_ty, d, a, b, scale_d, negate_a, negate_b, trans_a, trans_b })))
+    Ok(Op::Wgmma(Box::new(Wgmma {
+        n,
+        k,
+        d_ty,
+        a_ty,
+        b_ty,
+        d,
+        a,
+        b,
+        scale_d,
+        negate_a,
+        negate_b,
+        trans_a,
+        trans_b,
+        saturate,
+    })))
 }

@@ -1,7 +1,7 @@
-//! `wmma`: the older warp-wide matrix interface, shape m16n16k16.
+//! `wmma`: the older warp-wide matrix interface, shapes m16n16k16, m32n8k16 and m8n32k16.
 
 use super::super::context::Context;
-use super::super::op::{Frag, Op, Src};
+use super::super::op::{Frag, Op, Reg, Src, WmmaMatrix, WmmaMma};
 use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 
@@ -13,86 +13,99 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
                 "b" => Frag::B,
                 _ => Frag::C,
             };
-            let (row, space) = layout(cx)?;
+            let (row_major, m, n, space) = layout(cx)?;
             let ty = cx.ty(if frag == Frag::C { &[Ty::F32, Ty::F16] } else { &[Ty::F16, Ty::Bf16] })?;
+            let matrix = WmmaMatrix { frag, m, n, row_major, ty };
             cx.count(2, 3)?;
-            let d = cx.dst_regs(0, element(ty))?;
-            registers(cx, 0, d.len(), size(frag, ty))?;
+            let d = destination(cx, 0, &matrix)?;
             let addr = cx.addr(1, space)?;
-            let stride = stride(cx, 2)?;
-            Ok(Op::WmmaLoad { d, frag, row, ty, addr, stride })
+            let stride = stride(cx, &matrix)?;
+            Ok(Op::WmmaLoad { d, matrix, addr, stride })
         }
         "store" => {
             cx.need(&["d"])?;
-            let (row, space) = layout(cx)?;
+            let (row_major, m, n, space) = layout(cx)?;
             let ty = cx.ty(&[Ty::F32, Ty::F16])?;
+            let matrix = WmmaMatrix { frag: Frag::C, m, n, row_major, ty };
             cx.count(2, 3)?;
-            let s = cx.src_regs(1, element(ty))?;
-            registers(cx, 1, s.len(), size(Frag::C, ty))?;
+            let s = source(cx, 1, &matrix)?;
             let addr = cx.addr(0, space)?;
-            let stride = stride(cx, 2)?;
-            Ok(Op::WmmaStore { s, row, ty, addr, stride })
+            let stride = stride(cx, &matrix)?;
+            Ok(Op::WmmaStore { s, matrix, addr, stride })
         }
-        _ => {
-            cx.need(&["sync"])?;
-            cx.need(&["aligned"])?;
-            // The layouts only name how the fragments were loaded; ours are layout-free.
-            cx.need(&["row", "col"])?;
-            cx.need(&["row", "col"])?;
-            cx.need(&["m16n16k16"])?;
-            let (ty, d_ty, c_ty) = if cx.peek() == Some("f32") && cx.instr.opcode.iter().any(|n| n.text == "bf16") {
-                cx.ty(&[Ty::F32])?;
-                cx.ty(&[Ty::Bf16])?;
-                cx.ty(&[Ty::Bf16])?;
-                (Ty::Bf16, Ty::F32, cx.ty(&[Ty::F32])?)
-            } else {
-                let d = cx.ty(&[Ty::F32, Ty::F16])?;
-                (Ty::F16, d, cx.ty(&[Ty::F32, Ty::F16])?)
-            };
-            cx.count(4, 4)?;
-            let d = cx.dst_regs(0, element(d_ty))?;
-            let (a, b) = (cx.src_regs(1, Ty::B32)?, cx.src_regs(2, Ty::B32)?);
-            let c = cx.src_regs(3, element(c_ty))?;
-            registers(cx, 0, d.len(), size(Frag::C, d_ty))?;
-            registers(cx, 1, a.len(), size(Frag::A, ty))?;
-            registers(cx, 2, b.len(), size(Frag::B, ty))?;
-            registers(cx, 3, c.len(), size(Frag::C, c_ty))?;
-            Ok(Op::WmmaMma { d, a, b, c, ty, d_ty, c_ty })
-        }
+        _ => mma(cx),
     }
 }
 
-fn element(ty: Ty) -> Ty {
-    if ty == Ty::F32 { Ty::F32 } else { Ty::B32 }
+fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
+    cx.need(&["sync"])?;
+    cx.need(&["aligned"])?;
+    let a_row = cx.need(&["row", "col"])? == "row";
+    let b_row = cx.need(&["row", "col"])? == "row";
+    let (m, n) = shape(cx)?;
+    // f16 is not written: `.f32.f32`; bf16 is: `.f32.bf16.bf16.f32`.
+    let d_ty = cx.ty(&[Ty::F32, Ty::F16])?;
+    let ty = if d_ty == Ty::F32 && cx.eat("bf16") {
+        cx.ty(&[Ty::Bf16])?;
+        Ty::Bf16
+    } else {
+        Ty::F16
+    };
+    let c_ty = cx.ty(if ty == Ty::Bf16 { &[Ty::F32] } else { &[Ty::F32, Ty::F16] })?;
+    let matrix = |frag, row_major, ty| WmmaMatrix { frag, m, n, row_major, ty };
+    let (a, b) = (matrix(Frag::A, a_row, ty), matrix(Frag::B, b_row, ty));
+    let (c, d) = (matrix(Frag::C, true, c_ty), matrix(Frag::C, true, d_ty));
+    cx.count(4, 4)?;
+    let d_regs = destination(cx, 0, &d)?;
+    let (a_regs, b_regs, c_regs) = (source(cx, 1, &a)?, source(cx, 2, &b)?, source(cx, 3, &c)?);
+    Ok(Op::WmmaMma(Box::new(WmmaMma { a, b, c, d, d_regs, a_regs, b_regs, c_regs })))
 }
 
-fn size(frag: Frag, ty: Ty) -> usize {
-    match (frag, ty) {
-        (Frag::C, Ty::F16) | (_, Ty::Bf16) => 4,
-        _ => 8,
-    }
+fn shape(cx: &mut Context<'_>) -> Parsed<(u32, u32)> {
+    Ok(match cx.need(&["m16n16k16", "m32n8k16", "m8n32k16"])? {
+        "m16n16k16" => (16, 16),
+        "m32n8k16" => (32, 8),
+        _ => (8, 32),
+    })
 }
 
-fn registers(cx: &Context<'_>, i: usize, have: usize, want: usize) -> Parsed<()> {
-    if have == want {
-        return Ok(());
-    }
-    cx.error(cx.operand(i)?.span, format!("this fragment is {want} registers and {have} stand"))
-}
-
-fn layout(cx: &mut Context<'_>) -> Parsed<(bool, Space)> {
+/// (row-major, M, N, space)
+fn layout(cx: &mut Context<'_>) -> Parsed<(bool, u32, u32, Space)> {
     cx.need(&["sync"])?;
     cx.need(&["aligned"])?;
     let row = cx.need(&["row", "col"])? == "row";
-    cx.need(&["m16n16k16"])?;
+    let (m, n) = shape(cx)?;
     let space = match cx.eat_any(&["global", "shared", "shared::cta"]) {
         Some("global") => Space::Global,
         Some(_) => Space::SharedCta,
         None => Space::Generic,
     };
-    Ok((row, space))
+    Ok((row, m, n, space))
 }
 
-fn stride(cx: &mut Context<'_>, i: usize) -> Parsed<Src> {
-    if cx.operands() > i { cx.src(i, Ty::U32) } else { Ok(Src::Imm(16)) }
+fn element(m: &WmmaMatrix) -> Ty {
+    if m.ty == Ty::F32 { Ty::F32 } else { Ty::B32 }
+}
+
+fn destination(cx: &mut Context<'_>, i: usize, m: &WmmaMatrix) -> Parsed<Vec<Reg>> {
+    let regs = cx.dst_regs(i, element(m))?;
+    registers(cx, i, regs, m)
+}
+
+fn source(cx: &mut Context<'_>, i: usize, m: &WmmaMatrix) -> Parsed<Vec<Reg>> {
+    let regs = cx.src_regs(i, element(m))?;
+    registers(cx, i, regs, m)
+}
+
+fn registers(cx: &Context<'_>, i: usize, regs: Vec<Reg>, m: &WmmaMatrix) -> Parsed<Vec<Reg>> {
+    if regs.len() == m.registers() {
+        return Ok(regs);
+    }
+    let text = format!("this fragment is {} registers and {} stand", m.registers(), regs.len());
+    cx.error(cx.operand(i)?.span, text)
+}
+
+/// Elements from one line to the next; a matrix without holes where nothing is said.
+fn stride(cx: &mut Context<'_>, m: &WmmaMatrix) -> Parsed<Src> {
+    if cx.operands() > 2 { cx.src(2, Ty::U32) } else { Ok(Src::Imm(u64::from(m.lines().1))) }
 }

@@ -1,0 +1,55 @@
+//! What stands around the instructions of every family: header, signature, register declarations.
+
+use serde::Serialize;
+
+use super::{registers, templates};
+use crate::Arch;
+use crate::plan::{Parameter, Parameters, Plan, Problem};
+
+/// The context of `kernel.ptx.tera`.
+#[derive(Clone, Debug, Serialize)]
+struct Frame {
+    spec: String,
+    summary: String,
+    arch: Arch,
+    entry: String,
+    parameters: Vec<String>,
+    directives: Vec<String>,
+    shared: bool,
+    registers: Vec<String>,
+    body: String,
+}
+
+/// The kernel's text: the body first, since the frame declares the registers that it names.
+pub(super) fn render(plan: &Plan) -> String {
+    let family = plan.family();
+    let body = family.body();
+    let parameters = family.parameters(&Problem::default());
+    templates::render(
+        "kernel.ptx",
+        &Frame {
+            spec: plan.spec().to_string(),
+            summary: plan.summary(),
+            arch: Arch { ptx_version: family.ptx_version().unwrap_or(plan.arch().ptx_version), ..*plan.arch() },
+            entry: plan.entry(),
+            parameters: signature(&parameters),
+            directives: family.directives(),
+            shared: plan.shared_bytes() > 0,
+            registers: registers::declarations(&body),
+            body,
+        },
+    )
+}
+
+/// One declaration a line, with what it stands for.
+fn signature(parameters: &Parameters) -> Vec<String> {
+    let last = parameters.len().saturating_sub(1);
+    let line = |(i, parameter): (usize, &Parameter)| {
+        let declaration = format!("{}{}", parameter.declaration(), if i == last { "" } else { "," });
+        match parameter.meaning() {
+            meaning if meaning.is_empty() => declaration,
+            meaning => format!("{declaration} // {meaning}"),
+        }
+    };
+    parameters.iter().enumerate().map(line).collect()
+}

@@ -1,0 +1,132 @@
+//! The parameters of a launch: tensor maps of A, B and C, the work plan, the scales.
+
+use super::Plan;
+use super::tiling::Share;
+use crate::plan::launch::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
+use crate::{Layout, Scale};
+
+/// Parameters of every kernel: A, B and C, the block columns, the heads, the items.
+const WORK: [Parameter; 3] = [
+    Parameter { name: "col_idx", argument: Argument::ColIdx },
+    Parameter { name: "work_head", argument: Argument::WorkHead },
+    Parameter { name: "work", argument: Argument::Work },
+];
+
+impl Plan {
+    pub(super) fn tile(&self) -> ClusterTile {
+        ClusterTile {
+            rows: self.tiling.cluster_m(),
+            columns: self.tiling.cluster_n(),
+            block_rows: self.spec.bm,
+            stages_per_block: (self.kloop.steps, self.kloop.slots),
+        }
+    }
+
+    pub(super) fn arguments(&self, problem: &Problem) -> Parameters {
+        let mut parameters = Parameters::new();
+        let mut push = |name, argument| parameters.push(Parameter { name, argument });
+        push("map_a", Argument::Map(self.map_a(problem)));
+        push("map_b", Argument::Map(self.map_b(problem)));
+        push("map_c", Argument::Map(self.map_c(problem)));
+        for parameter in WORK {
+            push(parameter.name, parameter.argument);
+        }
+        if self.b.by_block {
+            push("map_b_last", Argument::Map(self.map_b_last(problem)));
+            push("whole_blocks", Argument::Number((problem.k / u64::from(self.spec.bk)) as u32));
+        }
+        if self.precision.scale != Scale::Unscaled {
+            push("scale_a", Argument::Pointer(Operand::ScaleA));
+            push("scale_b", Argument::Pointer(Operand::ScaleB));
+        }
+        if self.precision.scale == Scale::RowCol {
+            push("m", Argument::Number(problem.m as u32));
+            push("n", Argument::Number(problem.n as u32));
+        }
+        if self.precision.scales_blocks() {
+            let groups = problem.n.div_ceil(u64::from(super::precision::SCALE_COLUMNS));
+            push("column_groups", Argument::Number(groups as u32));
+        }
+        parameters
+    }
+
+    fn map_a(&self, problem: &Problem) -> TensorMap {
+        let (bk, fold) = (u64::from(self.spec.bk), u64::from(self.a.fold));
+        TensorMap::matrix(
+            (Operand::A, self.spec.a),
+            [bk * fold, (problem.nnzb * u64::from(self.spec.bm) / fold).max(1)],
+            bk * fold * u64::from(self.spec.a.bytes()),
+            [self.a.span_elements() * self.a.fold, self.a.box_rows / self.a.fold],
+            self.a.span * self.a.fold,
+        )
+    }
+
+    fn map_b(&self, problem: &Problem) -> TensorMap {
+        if self.b.by_block {
+            let bk = u64::from(self.spec.bk);
+            return self.columns_of_b(problem, [bk.min(problem.k.max(1)), (problem.k / bk).max(1)], 0);
+        }
+        TensorMap::matrix(
+            (Operand::B, self.spec.b),
+            match self.spec.b_layout {
+                Layout::RowMajor => [problem.n, problem.k.max(1)],
+                Layout::ColMajor => [problem.k.max(1), problem.n],
+            },
+            self.line_of_b(problem),
+            [self.b.span_elements(), self.b.box_rows],
+            self.b.span,
+        )
+    }
+
+    /// What K leaves beyond whole blocks: the block column that [`Self::map_b`] cannot bound.
+    fn map_b_last(&self, problem: &Problem) -> TensorMap {
+        let bk = u64::from(self.spec.bk);
+        match (problem.k / bk * bk, problem.k % bk) {
+            (_, 0) => self.map_b(problem),
+            (start, rest) => self.columns_of_b(problem, [rest, 1], start * u64::from(self.spec.b.bytes())),
+        }
+    }
+
+    /// Column-major B as `dims` = [K in a block, blocks] by N: zeros beyond a block's K.
+    fn columns_of_b(&self, problem: &Problem, dims: [u64; 2], offset_bytes: u64) -> TensorMap {
+        let line = self.line_of_b(problem);
+        TensorMap {
+            operand: Operand::B,
+            dtype: self.spec.b,
+            rank: 3,
+            offset_bytes,
+            dims: [dims[0], dims[1], problem.n.max(1)],
+            strides_bytes: [u64::from(self.spec.bk * self.spec.b.bytes()), line],
+            box_dims: [self.b.span_elements(), 1, self.b.box_rows],
+            swizzle_bytes: self.b.span,
+        }
+    }
+
+    fn line_of_b(&self, problem: &Problem) -> u64 {
+        (problem.ldb * u64::from(self.spec.b.bytes())).max(16)
+    }
+
+    fn map_c(&self, problem: &Problem) -> TensorMap {
+        TensorMap::matrix(
+            (Operand::C, self.spec.out),
+            match self.spec.c_layout {
+                Layout::RowMajor => [problem.n, problem.m],
+                Layout::ColMajor => [problem.m, problem.n],
+            },
+            problem.ldc * u64::from(self.spec.out.bytes()),
+            [self.epilogue.store_box.0, self.epilogue.store_box.1],
+            self.epilogue.span,
+        )
+    }
+}
+
+impl Share {
+    /// In words, for the plan's table and the PTX comments.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::A => "A, over column tiles",
+            Self::B => "B, over row slices",
+        }
+    }
+}

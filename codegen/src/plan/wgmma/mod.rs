@@ -1,0 +1,98 @@
+//! Hopper's family: a producer warp feeds warpgroups through TMA, which multiply with `wgmma`.
+//!
+//! [`Plan::new`] reads like a recipe; each step has its own file and reports every reason why a spec cannot be
+//! planned, with the arithmetic and a remedy.
+
+mod block;
+mod display;
+mod epilogue;
+mod kloop;
+mod launch;
+mod memory;
+mod operand;
+mod precision;
+mod roles;
+mod tiling;
+
+pub(crate) use block::wgmma_k;
+pub(crate) use epilogue::Epilogue;
+pub(crate) use kloop::KLoop;
+pub(crate) use memory::Memory;
+pub(crate) use operand::{Major, OperandTile};
+pub(crate) use precision::{Precision, SCALE_COLUMNS};
+pub(crate) use tiling::{Share, Split, Tiling};
+
+use super::error::PlanErrors;
+use crate::{Arch, KernelSpec};
+
+/// A legal kernel of this family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) spec: KernelSpec,
+    pub(crate) arch: Arch,
+    pub(crate) precision: Precision,
+    pub(crate) tiling: Tiling,
+    pub(crate) kloop: KLoop,
+    pub(crate) a: OperandTile,
+    pub(crate) b: OperandTile,
+    pub(crate) epilogue: Epilogue,
+    pub(crate) memory: Memory,
+}
+
+impl Plan {
+    pub(super) fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
+        let mut errors = PlanErrors::default();
+        block::check(spec, &mut errors);
+        let precision = Precision::new(spec, &mut errors);
+        errors.check()?;
+
+        let mut errors = PlanErrors::default();
+        let tiling = tiling::form_cluster(spec, tiling::choose(spec, &precision, arch)?, arch, &mut errors);
+        errors.check()?;
+
+        let deep = Pipeline::new(spec, &precision, &tiling, kloop::DEEP, arch);
+        let pipeline = match deep {
+            Ok(deep) if deep.memory.stages >= ENOUGH_STAGES || !Pipeline::is_free(spec) => deep,
+            Err(errors) if !Pipeline::is_free(spec) => return Err(errors),
+            _ => Pipeline::new(spec, &precision, &tiling, kloop::SHALLOW, arch)?,
+        };
+        let Pipeline { kloop, a, b, epilogue, memory } = pipeline;
+        Ok(Self { spec: *spec, arch: *arch, precision, tiling, kloop, a, b, epilogue, memory })
+    }
+}
+
+/// Stages below which loads no longer hide behind WGMMA: a shallower stage is better than fewer of them.
+const ENOUGH_STAGES: u32 = 4;
+
+/// Steps 4 to 7 of the recipe: everything that depends on how much of K a stage holds.
+struct Pipeline {
+    kloop: KLoop,
+    a: OperandTile,
+    b: OperandTile,
+    epilogue: Epilogue,
+    memory: Memory,
+}
+
+impl Pipeline {
+    fn new(
+        spec: &KernelSpec,
+        precision: &Precision,
+        tiling: &Tiling,
+        depth_bytes: u32,
+        arch: &Arch,
+    ) -> Result<Self, PlanErrors> {
+        let mut errors = PlanErrors::default();
+        let kloop = kloop::plan(spec, depth_bytes, &mut errors);
+        let a = operand::plan_a(spec, tiling, &kloop, &mut errors);
+        let b = operand::plan_b(spec, tiling, &kloop, arch, &mut errors);
+        let mut epilogue = Epilogue::new(spec, precision, tiling);
+        let memory = memory::plan(spec, precision, tiling, &kloop, (&a, &b), &mut epilogue, arch, &mut errors);
+        errors.check()?;
+        Ok(Self { kloop, a, b, epilogue, memory })
+    }
+
+    /// Is the depth of a stage the plan's to choose?
+    fn is_free(spec: &KernelSpec) -> bool {
+        spec.k_step.is_none() && spec.stages.is_none()
+    }
+}

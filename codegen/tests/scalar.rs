@@ -1,0 +1,252 @@
+//! The kernels of the CUDA cores: their plans, refusals and text, and what ptxas makes of them.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bsr_codegen::{KernelSpec, Plan, PlanErrors, Problem, Target, Walk};
+
+const ATOMIC: &str = "mma = scalar, bm = 16, bn = 32, bk = 16, out = f32, accumulate = atomic";
+const REGISTER: &str = "mma = scalar, bm = 16, bn = 32, bk = 16";
+const VECTOR: &str = "mma = scalar, bm = 16, bn = 64, bk = 16, vector = 8";
+
+const ACCEPTED: [&str; 12] = [
+    ATOMIC,
+    REGISTER,
+    VECTOR,
+    "mma = scalar, bm = 512, bn = 128, bk = 112",
+    "mma = scalar, bm = 512, bn = 128, bk = 112, vector = 8",
+    "mma = scalar, bm = 512, bn = 128, bk = 112, vector = 8, dtype = bf16",
+    "mma = scalar, bm = 512, bn = 128, bk = 112, vector = 4, dtype = f32",
+    "mma = scalar, bm = 96, bn = 64, bk = 80, vector = 8",
+    "mma = scalar, bm = 48, bn = 256, bk = 112, vector = 8, arch = sm_90a",
+    "mma = scalar, bm = 40, bn = 496, bk = 24",
+    "mma = scalar, bm = 512, bn = 512, bk = 512, out = f32, accumulate = atomic",
+    "mma = scalar, bm = 8, bn = 16, bk = 8, dtype = f32, accumulate = register",
+];
+
+const REFUSED: [&str; 17] = [
+    "mma = scalar, bm = 100, bn = 100, bk = 100",
+    "mma = scalar, bm = 1024, bn = 8, bk = 4",
+    "mma = scalar, bm = 64, bn = 64, bk = 24, vector = 8",
+    "mma = scalar, bm = 64, bn = 64, bk = 12, vector = 4, dtype = f32",
+    "mma = scalar, bm = 24, bn = 16, bk = 16, vector = 8",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, vector = 4",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, vector = 8, dtype = f32",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, vector = 8, dtype = bf16, arch = sm_75",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, accumulate = atomic",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, accumulate = atomic, out = f32, vector = 8, schedule = strided",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, accumulate = promoted",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, dtype = e4m3",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, dtype = i8",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, a = f16, b = bf16",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, b_layout = col, c_layout = col",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, out = e4m3",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, stages = 4, cluster = 2",
+];
+
+#[test]
+fn plans_accepted() {
+    for text in ACCEPTED {
+        let plan = plan(text);
+        golden(&format!("plan_{}", file_name(text)), &format!("{}\n{}\n\n{plan}", plan.spec(), plan.summary()));
+    }
+}
+
+#[test]
+fn plans_refused() {
+    let mut all = String::new();
+    for text in REFUSED {
+        let errors = try_plan(text).expect_err(text);
+        assert!(errors.iter().all(|error| error.help().is_some()), "{errors}");
+        writeln!(all, "{text}\n\n{errors}\n").unwrap();
+    }
+    golden("plans_refused", &all);
+}
+
+/// A help that names a number or a word for one key takes its error away.
+#[test]
+fn help_helps() {
+    for text in REFUSED {
+        for error in try_plan(text).expect_err(text).iter() {
+            let help = error.help().unwrap();
+            let Some((key, value)) = help.split([',']).next().and_then(|first| first.split_once(" = ")) else {
+                continue;
+            };
+            let value = value.split(' ').next().unwrap();
+            let kept = text.split(", ").filter(|part| !part.starts_with(&format!("{key} = ")));
+            let mended = kept.chain([format!("{key} = {value}").as_str()]).collect::<Vec<_>>().join(", ");
+            let left = mended.parse::<KernelSpec>().map(|spec| Plan::new(&spec).err());
+            let left: Vec<String> = left
+                .into_iter()
+                .flatten()
+                .flat_map(|e| e.iter().map(ToString::to_string).collect::<Vec<_>>())
+                .collect();
+            assert!(!left.contains(&error.to_string()), "{text}: {mended}: {left:?}");
+        }
+    }
+}
+
+#[test]
+fn whole_kernels() {
+    golden("whole_atomic", plan(ATOMIC).ptx().text());
+    golden("whole_register", plan(REGISTER).ptx().text());
+}
+
+/// Of the vector kernel, which is unrolled, all but the products: these once, for each type.
+#[test]
+fn sections_of_the_vector_kernel() {
+    let ptx = plan(VECTOR).ptx();
+    for name in ["Prologue", "Tile", "Stage", "Store"] {
+        golden(&format!("vector_{}", name.to_lowercase()), &section(ptx.text(), name));
+    }
+    for types in ["vector = 8", "vector = 8, dtype = bf16", "vector = 4, dtype = f32"] {
+        let ptx = plan(&format!("mma = scalar, bm = 8, bn = 128, bk = 16, {types}")).ptx();
+        golden(&format!("vector_multiply_{}", file_name(types)), &section(ptx.text(), "Multiply"));
+    }
+}
+
+/// C in every type, with and without the conversions of newer architectures.
+#[test]
+fn stores() {
+    for out in ["f16", "bf16", "f32"] {
+        for arch in ["sm_70", "sm_80"] {
+            let ptx =
+                plan(&format!("mma = scalar, bm = 8, bn = 256, bk = 16, vector = 8, out = {out}, arch = {arch}")).ptx();
+            golden(&format!("store_{out}_{arch}"), &section(ptx.text(), "Store"));
+        }
+    }
+}
+
+#[test]
+fn launches() {
+    let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, ldb: 1008, ldc: 1008 };
+    let mut all = String::new();
+    for (text, walk) in [(ATOMIC, Walk::Blocks), (VECTOR, Walk::Tiles)] {
+        let plan = plan(text);
+        assert_eq!(plan.walk(), walk);
+        writeln!(all, "{text}\n{:#?}\n{:#?}\n", plan.cluster_tile(), plan.launch(&problem, [60, 1])).unwrap();
+    }
+    golden("launches", &all);
+}
+
+/// Every plan keeps within the CTA, the block and the smallest shared memory there is.
+#[test]
+fn tiles_divide_blocks_and_fit_every_architecture() {
+    for plan in plans() {
+        let (tile, spec) = (plan.cluster_tile(), plan.spec());
+        assert!(spec.bm.is_multiple_of(tile.rows) && tile.columns == spec.bn, "{spec}");
+        assert!(plan.threads().is_multiple_of(32) && plan.threads() <= 512, "{spec}");
+        assert!(plan.shared_bytes() <= 48 << 10, "{spec}: {} B", plan.shared_bytes());
+    }
+}
+
+/// ptxas 13 no longer assembles for sm_70: such kernels go through it for the next architecture, and all of them for
+/// the newest. `$PTXAS` names it; without ptxas nothing is assembled, which `BSR_REQUIRE_PTXAS=1` forbids.
+#[test]
+fn every_kernel_assembles_without_spills() {
+    let ptxas = std::env::var_os("PTXAS").map_or_else(|| PathBuf::from("ptxas"), PathBuf::from);
+    if Command::new(&ptxas).arg("--version").output().is_err() {
+        assert_ne!(std::env::var("BSR_REQUIRE_PTXAS").as_deref(), Ok("1"), "no ptxas at {}", ptxas.display());
+        eprintln!("SKIPPED: no ptxas at {}", ptxas.display());
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scalar");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (source, image) = (folder.join("kernel.ptx"), folder.join("kernel.cubin"));
+    let mut bad = vec![];
+    for plan in plans() {
+        std::fs::write(&source, plan.ptx().text()).unwrap();
+        let own = if plan.arch().target == "sm_70" { "sm_75" } else { plan.arch().target };
+        for target in BTreeSet::from([own, "sm_90a"]) {
+            let run =
+                Command::new(&ptxas).args(["-v", "-arch", target, "-o"]).args([&image, &source]).output().unwrap();
+            let log = String::from_utf8_lossy(&run.stderr).into_owned() + &String::from_utf8_lossy(&run.stdout);
+            if !log.contains(" 0 bytes spill stores, 0 bytes spill loads") || log.contains("warning") {
+                bad.push(format!("{} for {target}:\n{log}", plan.spec()));
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+/// Every method and type over blocks that divide well and badly.
+fn plans() -> Vec<Plan> {
+    let mut plans = vec![];
+    let methods = [
+        "out = f32, accumulate = atomic",
+        "dtype = bf16, out = f32, accumulate = atomic",
+        "dtype = f32, accumulate = atomic",
+        "dtype = f16",
+        "dtype = bf16",
+        "dtype = f32",
+        "vector = 8",
+        "vector = 8, out = f32",
+        "vector = 8, out = bf16",
+        "vector = 8, dtype = bf16",
+        "vector = 8, dtype = bf16, arch = sm_90a",
+        "vector = 4, dtype = f32",
+        "vector = 4, dtype = f32, out = f16",
+    ];
+    let sizes = [
+        (16, 64, 16),
+        (512, 128, 112),
+        (96, 64, 80),
+        (48, 256, 112),
+        (128, 512, 32),
+        (40, 496, 24),
+        (32, 16, 48),
+        (320, 192, 64),
+    ];
+    for (i, method) in methods.into_iter().enumerate() {
+        for (j, (bm, bn, bk)) in sizes.into_iter().enumerate() {
+            let spec: KernelSpec = format!("mma = scalar, bm = {bm}, bn = {bn}, bk = {bk}, {method}").parse().unwrap();
+            // Every other size for every other method; what a vector kernel cannot divide is left to the others.
+            if (i + j).is_multiple_of(2) {
+                plans.extend(Plan::new(&spec));
+            }
+        }
+    }
+    assert!(plans.len() >= 48, "{} plans", plans.len());
+    assert!(plans.iter().any(|plan| plan.arch().target == Target::Sm70.as_str()));
+    plans
+}
+
+fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
+    let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{error}"));
+    Plan::new(&spec)
+}
+
+fn plan(text: &str) -> Plan {
+    try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
+}
+
+/// `mma = scalar, bm = 16, bn = 64, bk = 16, vector = 8` is `16_64_16_vector_8`.
+fn file_name(text: &str) -> String {
+    let parts = text.split(", ").filter(|part| *part != "mma = scalar");
+    let parts = parts.map(|part| {
+        part.split_once(" = ").map_or(part.to_owned(), |(key, value)| match key {
+            "bm" | "bn" | "bk" => value.to_owned(),
+            _ => format!("{key}_{value}"),
+        })
+    });
+    parts.collect::<Vec<_>>().join("_")
+}
+
+/// The lines of the section whose heading starts with `name`, heading included.
+fn section(text: &str, name: &str) -> String {
+    let mark = "    // ---- ";
+    let start = text.find(&format!("{mark}{name}")).unwrap_or_else(|| panic!("no section `{name}`"));
+    let rest = &text[start..];
+    rest[1..].find(mark).map_or(rest, |end| &rest[..end + 1]).to_owned()
+}
+
+fn golden(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.set_snapshot_path("snapshots/scalar");
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}

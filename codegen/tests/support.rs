@@ -1,0 +1,213 @@
+//! `docs/support.md`: which family takes which value of which key, found out by planning. `BSR_BLESS=1` writes it.
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write;
+
+use bsr_codegen::spec::{Key, Target};
+use bsr_codegen::{KernelSpec, Mma, Plan};
+
+/// A row: what is asked for, in words and as text of a spec. 8-bit operands are tried where the key is theirs alone.
+struct Row {
+    words: &'static str,
+    spec: &'static str,
+}
+
+const SECTIONS: [(&str, &[Row]); 8] = [
+    (
+        "Operands",
+        &[
+            row("`dtype = f16`", "dtype = f16"),
+            row("`dtype = bf16`", "dtype = bf16"),
+            row("`dtype = f32`", "dtype = f32"),
+            row("`dtype = e4m3`", "dtype = e4m3"),
+            row("`dtype = e5m2`", "dtype = e5m2"),
+            row("`a = e4m3, b = e5m2`", "a = e4m3, b = e5m2"),
+            row("`a = e5m2, b = e4m3`", "a = e5m2, b = e4m3"),
+            row("`dtype = i8`", "dtype = i8"),
+        ],
+    ),
+    (
+        "Results of f16 operands",
+        &[
+            row("`out = f16`", "out = f16"),
+            row("`out = bf16`", "out = bf16"),
+            row("`out = f32`", "out = f32"),
+            row("`out = e4m3`", "out = e4m3"),
+        ],
+    ),
+    (
+        "Results of 8-bit operands",
+        &[
+            row("`dtype = e4m3, out = f16`", "dtype = e4m3, out = f16"),
+            row("`dtype = e4m3, out = f32`", "dtype = e4m3, out = f32"),
+            row("`dtype = e4m3, out = e4m3`", "dtype = e4m3, out = e4m3"),
+            row("`dtype = i8, out = i32`", "dtype = i8, out = i32"),
+            row("`dtype = i8, out = f32`", "dtype = i8, out = f32"),
+            row("`dtype = i8, out = f16`", "dtype = i8, out = f16"),
+        ],
+    ),
+    (
+        "Layouts of 16-bit matrices",
+        &[
+            row("`b_layout = row`", "b_layout = row"),
+            row("`b_layout = col`", "b_layout = col"),
+            row("`c_layout = row`", "c_layout = row"),
+            row("`c_layout = col`", "c_layout = col"),
+        ],
+    ),
+    (
+        "Layouts of 8-bit matrices",
+        &[
+            row("`dtype = e4m3, b_layout = row`", "dtype = e4m3, b_layout = row"),
+            row("`dtype = e4m3, b_layout = col`", "dtype = e4m3, b_layout = col"),
+            row("`dtype = e4m3, c_layout = col`", "dtype = e4m3, c_layout = col"),
+        ],
+    ),
+    (
+        "Sums and scales",
+        &[
+            row("`accumulate = atomic`", "accumulate = atomic, out = f32"),
+            row("`accumulate = register`", "accumulate = register"),
+            row("`dtype = e4m3, accumulate = fast`", "dtype = e4m3, accumulate = fast"),
+            row("`dtype = e4m3, accumulate = promoted`", "dtype = e4m3, accumulate = promoted"),
+            row("`dtype = e4m3, scale = tensor`", "dtype = e4m3, scale = tensor"),
+            row("`dtype = e4m3, scale = row_col`", "dtype = e4m3, scale = row_col"),
+            row("`dtype = e4m3, scale = block`", "dtype = e4m3, scale = block"),
+            row("`dtype = i8, scale = row_col, out = f16`", "dtype = i8, scale = row_col, out = f16"),
+        ],
+    ),
+    (
+        "Shape of the kernel",
+        &[
+            row("`warps = (2, 2)`", "warps = (2, 2)"),
+            row("`shape = m16n16k16`", "shape = m16n16k16"),
+            row("`shape = m32n8k16`", "shape = m32n8k16"),
+            row("`shape = m8n32k16`", "shape = m8n32k16"),
+            row("`vector = 8`", "vector = 8"),
+            row("`stages = 3`", "stages = 3"),
+            row("`k_step = 32`", "k_step = 32"),
+            row("`consumers = 2`", "consumers = 2"),
+            row("`cluster = 2`", "cluster = 2"),
+            row("`swizzle = 64`", "swizzle = 64"),
+            row("`schedule = strided`", "schedule = strided"),
+        ],
+    ),
+    (
+        "Architectures",
+        &[
+            row("`arch = sm_70`", "arch = sm_70"),
+            row("`arch = sm_75`", "arch = sm_75"),
+            row("`arch = sm_80`", "arch = sm_80"),
+            row("`arch = sm_89`", "arch = sm_89"),
+            row("`arch = sm_90a`", "arch = sm_90a"),
+            row("`arch = sm_80, dtype = bf16`", "arch = sm_80, dtype = bf16"),
+            row("`arch = sm_70, dtype = bf16`", "arch = sm_70, dtype = bf16"),
+            row("`arch = sm_89, dtype = e4m3`", "arch = sm_89, dtype = e4m3"),
+        ],
+    ),
+];
+
+const fn row(words: &'static str, spec: &'static str) -> Row {
+    Row { words, spec }
+}
+
+#[test]
+fn the_table_of_support_is_what_the_planner_does() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/support.md");
+    let made = table();
+    if std::env::var_os("BSR_BLESS").is_some() {
+        std::fs::write(path, &made).unwrap();
+    }
+    let written = std::fs::read_to_string(path).unwrap();
+    assert!(made == written, "docs/support.md is not what the planner does: BSR_BLESS=1 writes it\n{made}");
+}
+
+fn table() -> String {
+    let mut text = String::from(
+        "# What is supported\n\n\
+         Every cell was found out by planning a kernel of 128 x 64 blocks and tiles of 128 columns; `codegen/tests/support.rs`\n\
+         makes this page. Where a cell says no, the number leads to the reason.\n",
+    );
+    let mut reasons: Vec<String> = vec![];
+    for (section, rows) in SECTIONS {
+        let families: Vec<String> = Mma::ALL.iter().map(|mma| format!("`{mma}`")).collect();
+        writeln!(text, "\n## {section}\n\n| | {} |", families.join(" | ")).unwrap();
+        writeln!(text, "|---|{}", "---|".repeat(families.len())).unwrap();
+        for row in rows {
+            let cells: Vec<String> = Mma::ALL.iter().map(|mma| cell(*mma, row.spec, &mut reasons)).collect();
+            writeln!(text, "| {} | {} |", row.words, cells.join(" | ")).unwrap();
+        }
+    }
+    writeln!(text, "\n## Sizes\n\n| | {} |", Mma::ALL.map(|mma| format!("`{mma}`")).join(" | ")).unwrap();
+    writeln!(text, "|---|{}", "---|".repeat(Mma::ALL.len())).unwrap();
+    for (words, key, dtype) in [
+        ("`bm`, 16-bit", Key::Bm, "f16"),
+        ("`bk`, 16-bit", Key::Bk, "f16"),
+        ("`bn`, 16-bit", Key::Bn, "f16"),
+        ("`bm`, e4m3", Key::Bm, "e4m3"),
+        ("`bk`, e4m3", Key::Bk, "e4m3"),
+        ("`bn`, e4m3", Key::Bn, "e4m3"),
+    ] {
+        let cells: Vec<String> = Mma::ALL.iter().map(|mma| sizes(*mma, key, dtype)).collect();
+        writeln!(text, "| {words} | {} |", cells.join(" | ")).unwrap();
+    }
+    writeln!(text, "\n## Why not\n").unwrap();
+    for (i, reason) in reasons.iter().enumerate() {
+        writeln!(text, "{}. {reason}", i + 1).unwrap();
+    }
+    text
+}
+
+/// `yes`, or `no` and the numbers of the reasons.
+fn cell(mma: Mma, keys: &str, reasons: &mut Vec<String>) -> String {
+    // An architecture is tried as it is; everything else on the newest that the family has.
+    let spec = format!("bm = 128, bn = 128, bk = 64, mma = {mma}, {keys}");
+    let Err(errors) = best(&spec, keys.contains("arch")) else { return "yes".to_owned() };
+    let mut numbers: Vec<String> = vec![];
+    for error in errors {
+        let at = reasons.iter().position(|known| *known == error).unwrap_or_else(|| {
+            reasons.push(error);
+            reasons.len() - 1
+        });
+        numbers.push((at + 1).to_string());
+    }
+    numbers.dedup();
+    format!("no ({})", numbers.join(", "))
+}
+
+/// Plans on the family's own choice of an architecture, or else on any that has what is asked for.
+fn best(spec: &str, fixed: bool) -> Result<(), Vec<String>> {
+    let first = planned(spec);
+    if fixed || first.is_ok() {
+        return first;
+    }
+    let newer = Target::ALL.iter().rev().map(|target| planned(&format!("{spec}, arch = {target}")));
+    newer.into_iter().find(Result::is_ok).unwrap_or(first)
+}
+
+fn planned(spec: &str) -> Result<(), Vec<String>> {
+    let spec: KernelSpec = spec.parse().unwrap_or_else(|error| panic!("{error}"));
+    match Plan::new(&spec) {
+        Ok(_) => Ok(()),
+        Err(errors) => Err(errors.iter().map(|error| error.to_string().replace("\n  ", ": ")).collect()),
+    }
+}
+
+/// The sizes that plan: `64, 128 .. 512`.
+fn sizes(mma: Mma, key: Key, dtype: &str) -> String {
+    let plans = |value: u32| {
+        let [bm, bn, bk] = [Key::Bm, Key::Bn, Key::Bk].map(|of| match (of == key, of) {
+            (true, _) => value,
+            (_, Key::Bk) => 64,
+            _ => 128,
+        });
+        let spec = format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = {mma}, dtype = {dtype}");
+        best(&spec, false).is_ok()
+    };
+    let legal: Vec<u32> = (1..=520).filter(|value| plans(*value)).collect();
+    let Some((first, last)) = legal.first().zip(legal.last()) else { return "-".to_owned() };
+    let step = legal.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(0);
+    let whole = legal.windows(2).all(|pair| pair[1] - pair[0] == step);
+    let gaps = if whole { "" } else { ", with gaps" };
+    format!("{first} to {last} by {step}{gaps}")
+}

@@ -1,0 +1,109 @@
+//! Operands in 8 bits, made of wider ones: values divided by scales that spread them over the range of the type.
+//!
+//! ```
+//! use bsr_runtime::quantise::{Quantised, quantise};
+//! use bsr_runtime::{Bsr, Dense, Layout, Pattern, Scale, e4m3, reference};
+//!
+//! let a = Bsr::<f32>::generate(Pattern::TopK(2), 64, 96, (16, 32), 0)?;
+//! let b = Dense::<f32>::normal(96, 40, Layout::RowMajor, 0);
+//! let Quantised::<e4m3, e4m3> { a: a8, b: b8, scales } = quantise(&a, &b, Scale::RowCol)?;
+//!
+//! // What an FP8 kernel multiplies, against what was meant: an element of e4m3 is off by at most 1 / 16.
+//! let (got, want) = (reference::multiply_scaled(&a8, &b8, &scales)?, reference::multiply(&a, &b)?);
+//! assert!(reference::relative_error(&got, &want) < 0.06);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The scale
+//! Every group of values that shares a scale (see [`Scales`]) has `scale = amax / LARGEST`, where `amax` is the largest
+//! magnitude in it and `LARGEST` the largest finite value of the 8-bit type: 448, 57344 or 127. It is 1 for a group of
+//! zeros, and never below 2^-126, so that the quotient is finite. A value becomes the nearest 8-bit value of the
+//! quotient, rounded once, ties to even, saturating (the rounding of the scale to f32 may lift a quotient a hair above
+//! `LARGEST`); value and scale multiply to the value again but for that rounding. Under [`Scale::Unscaled`] values are
+//! rounded as they are, and what lies beyond the range saturates.
+//!
+//! # NaN and infinities
+//! Refused by default, with the place of the first. [`NanPolicy::Keep`] lets them through: a NaN stays one, and an
+//! infinity becomes the largest finite value of its sign; neither has a say in a scale. Integers have no NaN, so
+//! that one is refused under either policy.
+
+mod bsr;
+mod dense;
+mod error;
+#[cfg(test)]
+mod tests;
+
+use bsr_codegen::Scale;
+
+pub use bsr::bsr;
+pub use dense::dense;
+pub use error::QuantiseError;
+
+use crate::{Bsr, Dense, Element, Scales, e4m3, e5m2};
+
+/// A type to quantise to: [`e4m3`], [`e5m2`] or `i8`.
+pub trait Narrow: Element {}
+
+impl Narrow for e4m3 {}
+impl Narrow for e5m2 {}
+impl Narrow for i8 {}
+
+/// What to do with values that have no quotient.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NanPolicy {
+    /// The first NaN or infinity is an error.
+    #[default]
+    Refuse,
+    /// A NaN stays a NaN where the type has one, and an infinity saturates.
+    Keep,
+}
+
+/// Both operands of a product in 8 bits.
+#[derive(Clone, Debug)]
+pub struct Quantised<A, B> {
+    /// A, with the structure it had.
+    pub a: Bsr<A>,
+    /// B, column-major: along K, as the tensor cores read 8-bit operands.
+    pub b: Dense<B>,
+    /// What the sums of their products are multiplied by.
+    pub scales: Scales,
+}
+
+/// Quantises both operands of A * B with scales of this kind, refusing NaN and infinities.
+///
+/// # Errors
+/// [`QuantiseError::NotFinite`] for the first NaN or infinity, [`QuantiseError::Inner`] when B does not have as many
+/// rows as A has columns.
+pub fn quantise<A: Narrow, B: Narrow, S: Element, T: Element>(
+    a: &Bsr<S>,
+    b: &Dense<T>,
+    scale: Scale,
+) -> Result<Quantised<A, B>, QuantiseError> {
+    if a.cols() != b.rows() {
+        return Err(QuantiseError::Inner { m: a.rows(), k: a.cols(), b_rows: b.rows(), n: b.cols() });
+    }
+    let (narrow_a, a_scales) = bsr(a, scale, NanPolicy::Refuse)?;
+    let (narrow_b, b_scales) = dense(b, scale, a.block().1, NanPolicy::Refuse)?;
+    let scales = Scales::from_parts(scale, a_scales, b_scales);
+    Ok(Quantised { a: narrow_a, b: narrow_b, scales })
+}
+
+/// The scale that brings `largest` to the largest finite value of `T`.
+fn scale_of<T: Narrow>(largest: f64) -> f32 {
+    if largest == 0.0 { 1.0 } else { ((largest / T::LARGEST) as f32).max(f32::MIN_POSITIVE) }
+}
+
+/// The largest finite magnitude.
+fn amax<T: Element>(values: impl IntoIterator<Item = T>) -> f64 {
+    values.into_iter().filter(|value| value.is_finite()).fold(0.0, |most, value| value.to_f64().abs().max(most))
+}
+
+/// Whether `policy` refuses a value on its way to `T`.
+fn refused<T: Narrow, S: Element>(value: S, policy: NanPolicy) -> bool {
+    !value.is_finite() && (policy == NanPolicy::Refuse || (value.to_f64().is_nan() && T::DTYPE.is_integer()))
+}
+
+/// One value in 8 bits.
+fn narrow<T: Narrow, S: Element>(value: S, scale: f32) -> T {
+    T::from_f64(value.to_f64() / f64::from(scale))
+}

@@ -1,0 +1,99 @@
+//! The kernels of a table on the simulator: the same rows, each on one small problem. Needs no GPU.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use bsr_codegen::{KernelSpec, Walk};
+use bsr_runtime::reference::Comparison;
+use bsr_runtime::simulated::{Fp8Accumulate, Options, Simulated};
+use bsr_runtime::{Dense, Layout};
+use rayon::prelude::*;
+
+use crate::case::{Case, Factors, Failure};
+use crate::run::{Judged, Worst};
+use crate::tell;
+use crate::types::{Number, Typed, with_types};
+
+/// Clusters that share a small problem: each has several tiles to walk.
+const CLUSTERS: u32 = 2;
+
+/// Runs the kernels of a table, each once: every `stride`-th of them, or all with `BSR_EVERY_KERNEL` set. Debug builds
+/// step over most, since the simulator's few seconds a hundred kernels add up over all tables.
+///
+/// # Panics
+/// When kernels fail, after all have run, with one paragraph for each.
+pub(crate) fn simulate_table(name: &str, cases: &[Case], stride: usize) {
+    let start = Instant::now();
+    let all = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();
+    let stride = if all { 1 } else { stride };
+    let mut met = BTreeSet::new();
+    let kernels: Vec<Case> = cases.iter().filter(|case| met.insert(case.spec)).map(Case::small).collect();
+    let chosen: Vec<&Case> = kernels.iter().step_by(stride).collect();
+    let outcomes: Vec<_> = chosen.par_iter().map(|case| (*case, with_types(&case.spec, Simulate { case }))).collect();
+    let (mut worst, mut failures) = (Worst::default(), vec![]);
+    for (case, outcome) in &outcomes {
+        match outcome {
+            Ok(judged) => worst.add(case, judged),
+            Err(error) => failures.push(format!("{case}\n    {error}")),
+        }
+    }
+    tell(format_args!(
+        "{name}, simulated: {} of {} kernels, {} failures; largest errors: {worst}; {:.1} s",
+        chosen.len(),
+        kernels.len(),
+        failures.len(),
+        start.elapsed().as_secs_f64()
+    ));
+    assert!(
+        failures.is_empty(),
+        "{name}: {} of {} kernels failed\n\n{}",
+        failures.len(),
+        chosen.len(),
+        failures.join("\n\n")
+    );
+}
+
+struct Simulate<'r> {
+    case: &'r Case,
+}
+
+impl Typed for Simulate<'_> {
+    type Output = Judged;
+
+    fn run<A: Number, B: Number, C: Number>(self) -> Result<Judged, Failure> {
+        let case = self.case;
+        let plan = case.plan()?;
+        let ptx = plan.ptx();
+        let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?.with_clusters(CLUSTERS);
+        let Factors { a, b, scales, want, tolerance } = case.factors::<A, B>()?;
+        let (c, report) = kernel.multiply_scaled::<A, B, C>(&a, &b, &scales, &options(&case.spec))?;
+        if let Some(first) = report.findings.first() {
+            return Err(format!("{} findings, the first: {first}", report.findings.len()).into());
+        }
+        if !plan.stores_by_tma() {
+            unpadded(&c)?;
+        }
+        if plan.walk() == Walk::Tiles && report.cost.steps == 0 {
+            return Err("nothing was simulated".into());
+        }
+        Judged::new(&Comparison::of_dense(&c, &want)?, tolerance)
+    }
+}
+
+/// FP8 is summed as Hopper's tensor core does.
+fn options(spec: &KernelSpec) -> Options {
+    let fp8 = if spec.a.is_fp8() { Fp8Accumulate::Reduced } else { Fp8Accumulate::Single };
+    Options { fp8, seed: u64::from(spec.bm + spec.bn + spec.bk), ..Options::default() }
+}
+
+/// An error if the padding behind a line was written.
+fn unpadded<C: Number>(c: &Dense<C>) -> Result<(), Failure> {
+    let line = if c.layout() == Layout::RowMajor { c.cols() } else { c.rows() };
+    for (index, whole) in c.data().chunks(c.ld()).enumerate() {
+        let padding = C::to_bytes(&whole[line..]);
+        if let Some(at) = padding.iter().position(|byte| *byte != C::POISON_BYTE) {
+            return Err(format!("the padding of line {index} was written, {at} B behind its {line} elements").into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! `mma.sync`: fragments as the ISA lays them out.
+
+use super::product::{Element, multiply, multiply_integers};
+use crate::machine::Machine;
+use crate::machine::memory::Who;
+use crate::program::op::{Mma, Reg};
+use crate::program::types::Ty;
+
+const M: usize = 16;
+const N: usize = 8;
+
+impl Machine<'_> {
+    pub(super) fn mma(&mut self, who: Who, m: &Mma) {
+        if m.d_ty == Ty::S32 {
+            let (mut c, a, b) = self.fragments::<i32>(who, m);
+            multiply_integers(&mut c, &a, &b, N, m.k as usize, m.saturate);
+            self.put_fragment(who, m, &c);
+        } else {
+            let (mut c, a, b) = self.fragments::<f32>(who, m);
+            multiply(&mut c, &a, &b, N, m.k as usize);
+            self.put_fragment(who, m, &c);
+        }
+        self.tensor_core(who, (M * N) as u64 * u64::from(m.k), m.a_ty);
+    }
+
+    /// C, A and B, row-major.
+    fn fragments<T: Element>(&self, who: Who, m: &Mma) -> (Vec<T>, Vec<T>, Vec<T>) {
+        let k = m.k as usize;
+        let file = &self.warps[who.w].regs;
+        let (mut a, mut b, mut c) = (vec![T::default(); M * k], vec![T::default(); k * N], vec![T::default(); M * N]);
+        let bits = m.a_ty.bits();
+        let per = 32 / bits as usize;
+        // Thread l, of group g = l / 4 and place t = l % 4 in it: a register holds `per` neighbours along k.
+        let each = |r: Reg, put: &mut dyn FnMut(usize, usize, usize, u64)| {
+            for (l, v) in file[r as usize].iter().enumerate() {
+                for j in 0..per {
+                    put(l / 4, l % 4 * per, j, v >> (j as u32 * bits));
+                }
+            }
+        };
+        for (i, r) in m.a.iter().enumerate() {
+            let (row, column) = (i % 2 * 8, i / 2 * 4 * per);
+            each(*r, &mut |g, t, j, v| a[(row + g) * k + column + t + j] = T::of(v, m.a_ty));
+        }
+        for (i, r) in m.b.iter().enumerate() {
+            each(*r, &mut |g, t, j, v| b[(i * 4 * per + t + j) * N + g] = T::of(v, m.b_ty));
+        }
+        for (i, s) in m.c.iter().enumerate() {
+            for (l, v) in self.values(who.w, *s).into_iter().enumerate() {
+                let at = place(m.c_ty, l, i);
+                c[at] = T::of(v, m.c_ty);
+                if m.c_ty == Ty::F16 {
+                    c[at + 1] = T::of(v >> 16, m.c_ty);
+                }
+            }
+        }
+        (c, a, b)
+    }
+
+    fn put_fragment<T: Element>(&mut self, who: Who, m: &Mma, c: &[T]) {
+        for (i, d) in m.d.iter().enumerate() {
+            let out = std::array::from_fn(|l| {
+                let at = place(m.d_ty, l, i);
+                let low = c[at].bits(m.d_ty);
+                if m.d_ty == Ty::F16 { low | c[at + 1].bits(m.d_ty) << 16 } else { low }
+            });
+            self.set(who.w, who.mask, *d, &out);
+        }
+    }
+}
+
+/// Where in C register `i` of thread `l` stands; one of f16 holds the next element as well.
+fn place(ty: Ty, l: usize, i: usize) -> usize {
+    let (row, column) = if ty == Ty::F16 { (i, 0) } else { (i / 2, i % 2) };
+    (l / 4 + row * 8) * N + l % 4 * 2 + column
+}

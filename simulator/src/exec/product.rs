@@ -1,0 +1,82 @@
+//! C += A * B, as matrix instructions do it.
+
+use super::numbers::{from_f64, to_f32};
+use crate::program::types::{Ty, sign_extend};
+
+/// What products are summed in: single precision, or 32-bit integers.
+pub(crate) trait Element: Copy + Default + std::ops::Neg<Output = Self> {
+    /// The value of the low bits of `raw`, exactly.
+    fn of(raw: u64, ty: Ty) -> Self;
+    /// The bits of the value in the type of an accumulator.
+    fn bits(self, ty: Ty) -> u64;
+    /// `self + x * y`
+    fn plus(self, x: Self, y: Self) -> Self;
+}
+
+impl Element for f32 {
+    fn of(raw: u64, ty: Ty) -> Self {
+        to_f32(raw, ty)
+    }
+
+    fn bits(self, ty: Ty) -> u64 {
+        if ty == Ty::F16 { from_f64(f64::from(self), ty) } else { u64::from(self.to_bits()) }
+    }
+
+    fn plus(self, x: Self, y: Self) -> Self {
+        self + x * y
+    }
+}
+
+impl Element for i32 {
+    fn of(raw: u64, ty: Ty) -> Self {
+        if ty.signed() { sign_extend(raw & ty.mask(), ty.bits()) as Self } else { (raw & ty.mask()) as Self }
+    }
+
+    fn bits(self, _: Ty) -> u64 {
+        u64::from(self as u32)
+    }
+
+    fn plus(self, x: Self, y: Self) -> Self {
+        self.wrapping_add(x.wrapping_mul(y))
+    }
+}
+
+/// C += A * B, row-major, `n` columns; in the order of k.
+pub(crate) fn multiply<T: Element>(c: &mut [T], a: &[T], b: &[T], n: usize, k: usize) {
+    for (row, a) in c.chunks_mut(n).zip(a.chunks(k)) {
+        for (x, b) in a.iter().zip(b.chunks(n)) {
+            for (c, y) in row.iter_mut().zip(b) {
+                *c = c.plus(*x, *y);
+            }
+        }
+    }
+}
+
+/// C += A * B of integers. The sum of one instruction's products fits 32 bits; the accumulator wraps, or stops at the
+/// ends of its range.
+pub(crate) fn multiply_integers(c: &mut [i32], a: &[i32], b: &[i32], n: usize, k: usize, saturate: bool) {
+    if !saturate {
+        return multiply(c, a, b, n, k);
+    }
+    let mut sums = vec![0; c.len()];
+    multiply(&mut sums, a, b, n, k);
+    for (c, s) in c.iter_mut().zip(sums) {
+        *c = c.saturating_add(s);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_wrap_or_stop() {
+        let mut c = [i32::MAX, i32::MIN];
+        multiply_integers(&mut c, &[1], &[1, -1], 2, 1, false);
+        assert_eq!(c, [i32::MIN, i32::MAX]);
+        let mut c = [i32::MAX, i32::MIN];
+        multiply_integers(&mut c, &[1], &[1, -1], 2, 1, true);
+        assert_eq!(c, [i32::MAX, i32::MIN]);
+        assert_eq!((i32::of(0xff, Ty::S8), i32::of(0xff, Ty::U8)), (-1, 255));
+    }
+}

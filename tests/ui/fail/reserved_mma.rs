@@ -1,8 +1,0 @@
-use bsr::{Bsr, Dense, bsr_kernel, f16};
-
-#[bsr_kernel(bm = 128, bn = 128, bk = 64, mma = mma_sync)]
-fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
-
-fn main() {
-    println!("{}", spmm::SPEC);
-}
