@@ -65,7 +65,7 @@ const REFUSED: [&str; 29] = [
     "bm = 128, bn = 128, bk = 64, mma = wmma, out = bf16, arch = sm_70",
     "bm = 128, bn = 128, bk = 64, mma = wmma, arch = sm_70, stages = 3",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, stages = 1",
-    "bm = 128, bn = 256, bk = 64, mma = mma_sync, stages = 8",
+    "bm = 128, bn = 256, bk = 64, mma = mma_sync, stages = 64",
     "bm = 128, bn = 512, bk = 512, mma = mma_sync, k_step = 256",
     "bm = 128, bn = 128, bk = 512, mma = mma_sync, k_step = 512",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, k_step = 40",

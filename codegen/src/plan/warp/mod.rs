@@ -40,7 +40,18 @@ impl Plan {
         let mut errors = PlanErrors::default();
         block::check(spec, arch, &mut errors);
         errors.check()?;
-        let tiling = tiling::choose(spec, arch)?;
+        // The cheapest tile whose stages fit shared memory; where none does, why the cheapest of all does not.
+        let mut why = None;
+        for tiling in tiling::choices(spec, arch)? {
+            match Self::on(tiling, spec, arch) {
+                Ok(plan) => return Ok(plan),
+                Err(errors) => why = why.or(Some(errors)),
+            }
+        }
+        Err(why.unwrap_or_default())
+    }
+
+    fn on(tiling: Tiling, spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
         let epilogue = Epilogue::new(spec, &tiling);
         let pipeline = memory::plan(spec, &tiling, &epilogue, arch)?;
         let memory::Pipeline { kloop, a, b, memory } = pipeline;

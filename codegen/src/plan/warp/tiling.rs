@@ -140,8 +140,8 @@ fn warps_of(registers: u32, arch: &Arch) -> u32 {
     arch.registers / (PARTS * 32) / registers * PARTS
 }
 
-/// The cheapest legal tile, or why there is none.
-pub(super) fn choose(spec: &KernelSpec, arch: &Arch) -> Result<Tiling, PlanErrors> {
+/// The legal tiles, the cheapest first, or why there is none.
+pub(super) fn choices(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Tiling>, PlanErrors> {
     let (unit_m, unit_n) = fragment(spec);
     let counts: Vec<(u32, u32)> = match spec.warps {
         Some(warps) => vec![warps],
@@ -155,14 +155,12 @@ pub(super) fn choose(spec: &KernelSpec, arch: &Arch) -> Result<Tiling, PlanError
     let rows = (1..=256 / unit_m).map(|i| i * unit_m).filter(|rows| spec.bm.is_multiple_of(*rows));
     let all: Vec<Tiling> =
         rows.flat_map(|rows| counts.iter().filter_map(move |warps| Tiling::new(spec, rows, *warps, arch))).collect();
-    let cheapest = all
-        .iter()
-        .filter(|tiling| tiling.fits(arch) && whole_pieces(spec, tiling))
-        .min_by(|a, b| a.cost(spec).total_cmp(&b.cost(spec)));
-    let smallest = all.iter().min_by_key(|tiling| tiling.registers);
-    match (cheapest, smallest) {
-        (Some(tiling), _) => Ok(*tiling),
-        (None, Some(tiling)) if !tiling.fits(arch) => Err(no_registers(spec, tiling, arch).into()),
+    let mut legal: Vec<Tiling> =
+        all.iter().filter(|tiling| tiling.fits(arch) && whole_pieces(spec, tiling)).copied().collect();
+    legal.sort_by(|a, b| a.cost(spec).total_cmp(&b.cost(spec)));
+    match all.iter().min_by_key(|tiling| tiling.registers) {
+        _ if !legal.is_empty() => Ok(legal),
+        Some(tiling) if !tiling.fits(arch) => Err(no_registers(spec, tiling, arch).into()),
         _ => Err(indivisible(spec, unit_m, unit_n).into()),
     }
 }
