@@ -6,6 +6,7 @@
 mod display;
 mod error;
 mod keys;
+mod kloop;
 mod launch;
 pub(crate) mod scalar;
 pub(crate) mod warp;

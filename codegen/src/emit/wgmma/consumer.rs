@@ -138,7 +138,7 @@ impl Order {
         let k = &plan.kloop;
         Self {
             opening: if plan.epilogue.deferred { plan.epilogue.passes() } else { 1 },
-            distinct: if k.uniform() { 1 } else { k.steps },
+            distinct: k.distinct(),
             counted: if k.uniform() { k.steps } else { 1 },
             lag: plan.tiling.roles.consumers == 1 && !plan.precision.promoted,
         }
@@ -247,29 +247,16 @@ fn direct(plan: &Plan, width: u32, first: bool) -> Group {
     Group { wgmmas, promotes: vec![] }
 }
 
-/// A stage's products, row group by row group (and block by block, where blocks have factors), summed by themselves
-/// and added to the tile's accumulators in f32.
+/// A stage's products, row group by row group, summed by themselves and added to the tile's accumulators in f32.
 fn promoted(plan: &Plan, width: u32, first: bool) -> Vec<Group> {
-    let slots: Vec<Vec<u32>> = match plan.precision.scales_blocks() {
-        true => (0..plan.kloop.slots).map(|slot| vec![slot]).collect(),
-        false => vec![(0..plan.kloop.slots).collect()],
+    let group = |rows: u32| {
+        let partials = Partials { first, group: rows };
+        let wgmmas = slices(plan, width)
+            .map(|(slot, at)| wgmma(plan, (slot, at, rows), partials.list(plan), (slot, at) == (0, 0)))
+            .collect();
+        Group { wgmmas, promotes: scale::promotions(plan, rows, &partials, first) }
     };
-    let mut groups = vec![];
-    for slots in slots {
-        for rows in 0..plan.tiling.row_groups() {
-            let partials = Partials { first, group: groups.len() as u32 };
-            let wgmmas = slices(plan, width)
-                .filter(|(slot, _)| slots.contains(slot))
-                .map(|(slot, at)| {
-                    let overwrites = (slot, at) == (slots[0], 0);
-                    wgmma(plan, (slot, at, rows), partials.list(plan), overwrites)
-                })
-                .collect();
-            let overwrites = first && slots[0] == 0;
-            groups.push(Group { wgmmas, promotes: scale::promotions(plan, (slots[0], rows), &partials, overwrites) });
-        }
-    }
-    groups
+    (0..plan.tiling.row_groups()).map(group).collect()
 }
 
 /// The WGMMA-deep slices of a stage: slot, element of K within it.

@@ -93,7 +93,7 @@ impl Context {
                 empty_offset: m.empty_offset,
                 empty_arrivals: m.empty_arrivals,
                 factor_offset: m.factor_offset,
-                factor_bytes: 4 * m.factor_groups * plan.kloop.slots,
+                factor_bytes: m.factor_bytes(),
                 barriers: (0..m.stages).map(|stage| stage * 8).collect(),
             },
             cluster: cluster(plan),

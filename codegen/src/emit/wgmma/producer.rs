@@ -121,15 +121,12 @@ pub(super) fn rank_shifts(plan: &Plan) -> Vec<String> {
 
 fn find(plan: &Plan, slot: u32) -> Slot {
     let mut lines = vec![];
-    let kept = plan.precision.scales_blocks();
-    let index = match (slot, kept) {
-        (0, false) => "%r_j".to_owned(),
-        (_, false) => "%r_t".to_owned(),
-        (_, true) => format!("%r_slot{slot}"),
+    let index = if slot == 0 {
+        "%r_j".to_owned()
+    } else {
+        lines.push(format!("add.u32 %r_t, %r_j, {slot}"));
+        "%r_t".to_owned()
     };
-    if slot > 0 || kept {
-        lines.push(format!("add.u32 {index}, %r_j, {slot}"));
-    }
     lines.push(format!("setp.lt.u32 %p_t, {index}, %r_chunk"));
     lines.push(format!("shfl.sync.idx.b32 %r_t, %r_cols, {index}, 31, 0xffffffff"));
     if plan.b.by_block {

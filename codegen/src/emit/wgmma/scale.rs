@@ -106,7 +106,7 @@ fn columns(plan: &Plan) -> Vec<Column> {
 }
 
 /// How a row group's partial sums get into the tile's.
-pub(super) fn promotions(plan: &Plan, (slot, group): (u32, u32), partials: &Partials, overwrites: bool) -> Vec<String> {
+pub(super) fn promotions(plan: &Plan, group: u32, partials: &Partials, overwrites: bool) -> Vec<String> {
     let count = plan.tiling.wg_n / 2;
     (0..count)
         .map(|i| {
@@ -115,8 +115,8 @@ pub(super) fn promotions(plan: &Plan, (slot, group): (u32, u32), partials: &Part
             match (plan.precision.scales_blocks(), overwrites) {
                 (false, true) => format!("mov.f32 {tile}, {part}"),
                 (false, false) => format!("add.f32 {tile}, {tile}, {part}"),
-                (true, true) => format!("mul.f32 {tile}, {part}, {}", factor(plan, slot, column)),
-                (true, false) => format!("fma.rn.f32 {tile}, {part}, {}, {tile}", factor(plan, slot, column)),
+                (true, true) => format!("mul.f32 {tile}, {part}, {}", factor(column)),
+                (true, false) => format!("fma.rn.f32 {tile}, {part}, {}, {tile}", factor(column)),
             }
         })
         .collect()
@@ -127,8 +127,8 @@ fn groups(plan: &Plan) -> u32 {
     plan.tiling.wg_n.div_ceil(SCALE_COLUMNS)
 }
 
-fn factor(plan: &Plan, slot: u32, column: u32) -> String {
-    format!("%f_factor{}", slot * groups(plan) + column / SCALE_COLUMNS)
+fn factor(column: u32) -> String {
+    format!("%f_factor{}", column / SCALE_COLUMNS)
 }
 
 /// The consumer's reads of a stage's factors.
@@ -136,14 +136,10 @@ pub(super) fn read_factors(plan: &Plan) -> Vec<String> {
     if !plan.precision.scales_blocks() {
         return vec![];
     }
-    let bytes = 4 * plan.memory.factor_groups * plan.kloop.slots;
+    let bytes = plan.memory.factor_bytes();
     let mut lines = vec![format!("mad.lo.u32 %r_t, %r_stage, {bytes}, %r_factors")];
-    for slot in 0..plan.kloop.slots {
-        for group in 0..groups(plan) {
-            let register = factor(plan, slot, group * SCALE_COLUMNS);
-            let at = 4 * (slot * plan.memory.factor_groups + group);
-            lines.push(format!("ld.shared.f32 {register}, [%r_t + {at}]"));
-        }
+    for group in 0..groups(plan) {
+        lines.push(format!("ld.shared.f32 {}, [%r_t + {}]", factor(group * SCALE_COLUMNS), 4 * group));
     }
     lines
 }
@@ -179,7 +175,6 @@ struct FactorLoad {
 
 #[derive(Clone, Debug, Serialize)]
 struct FactorStore {
-    index: String,
     register: String,
     offset: u32,
 }
@@ -197,17 +192,10 @@ impl Factors {
             Share::Nothing | Share::B => vec!["mov.u32 %r_group_at, %r_next_c_col".to_owned()],
         };
         adopt.push(format!("shr.u32 %r_group_at, %r_group_at, {}", SCALE_COLUMNS.trailing_zeros()));
-        let places = (0..plan.kloop.slots).flat_map(|slot| (0..groups).map(move |group| (slot, group)));
         Some(Self {
             adopt,
             loads: (0..groups).map(|group| FactorLoad { group, register: register(group) }).collect(),
-            stores: places
-                .map(|(slot, group)| FactorStore {
-                    index: format!("%r_slot{slot}"),
-                    register: register(group),
-                    offset: 4 * (slot * groups + group),
-                })
-                .collect(),
+            stores: (0..groups).map(|group| FactorStore { register: register(group), offset: 4 * group }).collect(),
         })
     }
 }

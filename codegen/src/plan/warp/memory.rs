@@ -1,10 +1,11 @@
 //! Step 4: the depth of a stage, the number of stages, and where everything lies in shared memory.
 
 use super::epilogue::Epilogue;
-use super::kloop::{self, DEEP, KLoop, SHALLOW};
+use super::kloop::{self, DEEP, SHALLOW};
 use super::operand::{self, Operand};
 use super::tiling::Tiling;
 use crate::plan::error::{PlanError, PlanErrors};
+use crate::plan::kloop::KLoop;
 use crate::{Arch, KernelSpec};
 
 /// Stages beyond which a deeper ring hides nothing more.

@@ -14,12 +14,12 @@ mod tiling;
 
 pub(crate) use block::k_unit;
 pub(crate) use epilogue::Epilogue;
-pub(crate) use kloop::KLoop;
 pub(crate) use memory::Memory;
 pub(crate) use operand::{Operand, PIECE, Pass, fragment_registers};
 pub(crate) use tiling::Tiling;
 
 use super::error::PlanErrors;
+use super::kloop::KLoop;
 use crate::{Arch, KernelSpec, Layout, Mma};
 
 /// A legal kernel of this family.

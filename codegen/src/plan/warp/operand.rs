@@ -1,8 +1,8 @@
 //! How an operand's tile lies in shared memory, and which thread copies which 16-byte pieces of it.
 
-use super::kloop::KLoop;
 use super::tiling::Tiling;
 use super::{block::k_unit, tiling};
+use crate::plan::kloop::KLoop;
 use crate::{KernelSpec, Layout, Mma};
 
 /// Bytes that a thread copies at a time.

@@ -1,17 +1,19 @@
 //! Step 7: shared memory: the ring of stages, the staging buffers of C, the barriers.
 
 use super::epilogue::Epilogue;
-use super::kloop::KLoop;
 use super::operand::OperandTile;
 use super::precision::{Precision, SCALE_COLUMNS};
 use super::tiling::Tiling;
 use crate::plan::error::{PlanError, PlanErrors};
+use crate::plan::kloop::KLoop;
 use crate::{Arch, KernelSpec};
 
 /// A 128-byte swizzle repeats every 8 rows: every region starts on a multiple of this.
 const ALIGN: u32 = 1024;
 /// Stages beyond which a deeper ring hides nothing more.
 const MOST_STAGES: u32 = 8;
+/// Bytes of one factor.
+const FACTOR: u32 = 4;
 /// Bytes of one mbarrier.
 const BARRIER: u32 = 8;
 
@@ -29,13 +31,20 @@ pub(crate) struct Memory {
     pub(crate) staging_offset: u32,
     pub(crate) full_offset: u32,
     pub(crate) empty_offset: u32,
-    /// Offset of the factors of the blocks in the ring, f32: `slots x groups` for every stage.
+    /// Offset of the factors of the blocks in the ring, f32: one a group for every stage, which holds one such block.
     pub(crate) factor_offset: u32,
     /// Groups of columns of a tile that have a factor each under `scale = block`; 0 otherwise.
     pub(crate) factor_groups: u32,
     pub(crate) total: u32,
     /// Arrivals that complete an empty barrier: one a consumer warp of every CTA in the cluster.
     pub(crate) empty_arrivals: u32,
+}
+
+impl Memory {
+    /// Bytes of the factors of one stage.
+    pub(crate) fn factor_bytes(&self) -> u32 {
+        FACTOR * self.factor_groups
+    }
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -54,7 +63,7 @@ pub(crate) fn plan(
     let stage_bytes = payload.next_multiple_of(ALIGN);
     let consumers = tiling.roles.consumers;
     let factor_groups = if precision.scales_blocks() { tiling.cta_n.div_ceil(SCALE_COLUMNS) } else { 0 };
-    let factor_bytes = 4 * factor_groups * kloop.slots;
+    let factor_bytes = FACTOR * factor_groups;
     let room = |staged: u32| {
         let staging = consumers * staged * epilogue.region_bytes;
         arch.shared_bytes.saturating_sub(staging) / (stage_bytes + factor_bytes + 2 * BARRIER)

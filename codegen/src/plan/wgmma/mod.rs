@@ -16,13 +16,13 @@ mod tiling;
 
 pub(crate) use block::wgmma_k;
 pub(crate) use epilogue::Epilogue;
-pub(crate) use kloop::KLoop;
 pub(crate) use memory::Memory;
 pub(crate) use operand::{Major, OperandTile};
 pub(crate) use precision::{Precision, SCALE_COLUMNS};
 pub(crate) use tiling::{Share, Split, Tiling};
 
 use super::error::PlanErrors;
+use super::kloop::KLoop;
 use crate::{Arch, KernelSpec};
 
 /// A legal kernel of this family.

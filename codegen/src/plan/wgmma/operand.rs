@@ -7,9 +7,9 @@
 //! Descriptor fields follow the PTX ISA, "Asynchronous warpgroup level matrix shared memory layout".
 
 use super::block::{box_columns, wgmma_k};
-use super::kloop::KLoop;
 use super::tiling::{Share, Tiling};
 use crate::plan::error::{PlanError, PlanErrors};
+use crate::plan::kloop::KLoop;
 use crate::{Arch, KernelSpec, Layout};
 
 /// Which way an operand's rows run in shared memory.
