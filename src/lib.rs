@@ -105,7 +105,7 @@
 pub mod family;
 
 pub use bsr_codegen::{
-    Accumulate, Arch, Dtype, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule, Shape,
+    Accumulate, Arch, Dtype, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule, Shape, Switch,
     Target, spec,
 };
 pub use bsr_macros::bsr_kernel;

@@ -30,11 +30,14 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
         bn,
         bk,
         op,
+        transpose,
+        batch,
         mma,
         a,
         b,
         acc,
         out,
+        a_layout,
         b_layout,
         c_layout,
         scale,
@@ -49,11 +52,14 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
         k_step,
         schedule,
         swizzle,
+        swap,
+        pack,
     } = *spec;
     let op = variant("Op", op);
+    let [transpose, batch] = [transpose, batch].map(|switch| variant("Switch", switch));
     let mma = variant("Mma", mma);
     let [a, b, acc, out] = [a, b, acc, out].map(|dtype| variant("Dtype", dtype));
-    let [b_layout, c_layout] = [b_layout, c_layout].map(|layout| variant("Layout", layout));
+    let [a_layout, b_layout, c_layout] = [a_layout, b_layout, c_layout].map(|layout| variant("Layout", layout));
     let scale = variant("Scale", scale);
     let accumulate = option(accumulate.map(|accumulate| variant("Accumulate", accumulate)));
     let arch = option(arch.map(|target| variant("Target", target)));
@@ -61,18 +67,22 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
     let shape = option(shape.map(|shape| variant("Shape", shape)));
     let schedule = option(schedule.map(|schedule| variant("Schedule", schedule)));
     let [vector, stages, consumers] = [vector, stages, consumers].map(option);
-    let [cluster, k_step, swizzle] = [cluster, k_step, swizzle].map(option);
+    let [cluster, k_step, swizzle, pack] = [cluster, k_step, swizzle, pack].map(option);
+    let swap = option(swap.map(|switch| variant("Switch", switch)));
     quote! {
         ::bsr::KernelSpec {
             bm: #bm,
             bn: #bn,
             bk: #bk,
             op: #op,
+            transpose: #transpose,
+            batch: #batch,
             mma: #mma,
             a: #a,
             b: #b,
             acc: #acc,
             out: #out,
+            a_layout: #a_layout,
             b_layout: #b_layout,
             c_layout: #c_layout,
             scale: #scale,
@@ -87,6 +97,8 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
             k_step: #k_step,
             schedule: #schedule,
             swizzle: #swizzle,
+            swap: #swap,
+            pack: #pack,
         }
     }
 }

@@ -13,4 +13,4 @@ pub use plan::{
     Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Plan, PlanError, PlanErrors, Problem,
     TensorMap, Walk,
 };
-pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, Target};
+pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};

@@ -2,10 +2,10 @@
 
 use super::error::{PlanError, PlanErrors};
 use crate::spec::{Key, Target};
-use crate::{KernelSpec, Mma};
+use crate::{KernelSpec, Mma, Op};
 
 /// The families that take a key, the fastest first; every family takes the keys that are not listed.
-const TAKEN: [(Key, &[Mma]); 10] = [
+const TAKEN: [(Key, &[Mma]); 15] = [
     (Key::Warps, &[Mma::MmaSync, Mma::Wmma]),
     (Key::Shape, &[Mma::Wmma]),
     (Key::Vector, &[Mma::Scalar]),
@@ -16,6 +16,11 @@ const TAKEN: [(Key, &[Mma]); 10] = [
     (Key::Cluster, &[Mma::Wgmma]),
     (Key::KStep, &[Mma::Wgmma, Mma::MmaSync, Mma::Wmma]),
     (Key::Swizzle, &[Mma::Wgmma]),
+    (Key::Transpose, &[Mma::Wgmma]),
+    (Key::Batch, &[Mma::Wgmma]),
+    (Key::ALayout, &[Mma::Wgmma]),
+    (Key::Swap, &[Mma::Wgmma]),
+    (Key::Pack, &[Mma::Wgmma]),
 ];
 
 /// The architectures that a family's kernels can be written for.
@@ -38,6 +43,14 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
                 format!("drop `{key}`, or mma = {}", families[0]),
             ));
         }
+    }
+    if spec.op != Op::Dsd && spec.mma != Mma::Wgmma {
+        errors.push(PlanError::new(
+            "op",
+            format!("mma = {} has no kernels of {}", spec.mma, spec.op),
+            "sampled products and sparse right factors are a choice of mma = wgmma",
+            "op = dsd, or mma = wgmma",
+        ));
     }
     let targets = targets(spec.mma);
     if !targets.contains(&target) {
@@ -79,6 +92,11 @@ fn is_given(spec: &KernelSpec, key: Key) -> bool {
         Key::Cluster => spec.cluster.is_some(),
         Key::KStep => spec.k_step.is_some(),
         Key::Swizzle => spec.swizzle.is_some(),
+        Key::Transpose => spec.transpose.is_on(),
+        Key::Batch => spec.batch.is_on(),
+        Key::ALayout => spec.a_layout != crate::Layout::RowMajor,
+        Key::Swap => spec.swap.is_some(),
+        Key::Pack => spec.pack.is_some(),
         _ => true,
     }
 }

@@ -9,10 +9,14 @@ mod keys;
 mod kloop;
 mod launch;
 pub(crate) mod scalar;
+#[allow(dead_code)]
+mod view;
 pub(crate) mod warp;
 pub(crate) mod wgmma;
 
 pub use error::{PlanError, PlanErrors};
+pub(crate) use view::Major;
+
 pub use launch::{Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Problem, TensorMap, Walk};
 
 use crate::spec::Target;

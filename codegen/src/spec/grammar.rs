@@ -53,11 +53,14 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
     let out = reading.operand(Key::Out, None, is_result).or(dtype.map(Dtype::default_out));
     let spec = KernelSpec {
         op: reading.word(Key::Op, any).unwrap_or(Op::Dsd),
+        transpose: reading.word(Key::Transpose, any).unwrap_or_default(),
+        batch: reading.word(Key::Batch, any).unwrap_or_default(),
         mma: reading.word(Key::Mma, any).unwrap_or(Mma::Wgmma),
         a,
         b,
         acc: reading.word(Key::Acc, is_accumulator).unwrap_or(a.accumulator()),
         out: out.unwrap_or(a.default_out()),
+        a_layout: reading.word(Key::ALayout, any).unwrap_or(Layout::RowMajor),
         b_layout: reading.word(Key::BLayout, any).unwrap_or(b.default_b_layout()),
         c_layout: reading.word(Key::CLayout, any).unwrap_or(Layout::RowMajor),
         scale: reading.word(Key::Scale, any).unwrap_or_default(),
@@ -72,6 +75,8 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
         k_step: reading.number(Key::KStep),
         schedule: reading.word(Key::Schedule, any),
         swizzle: reading.number(Key::Swizzle),
+        swap: reading.word(Key::Swap, any),
+        pack: reading.number(Key::Pack),
         ..KernelSpec::new(sizes[0], sizes[1], sizes[2])
     };
     if reading.errors.is_empty() { Ok(spec) } else { Err(reading.errors) }

@@ -13,6 +13,10 @@ pub enum Key {
     Bk,
     /// `op`: which operands are sparse.
     Op,
+    /// `transpose`: the sparse operand is read transposed.
+    Transpose,
+    /// `batch`: one launch computes a list of products.
+    Batch,
     /// `mma`: the matrix instruction.
     Mma,
     /// `dtype`: the element type of A and B, and of C unless `out` says otherwise.
@@ -25,9 +29,11 @@ pub enum Key {
     Acc,
     /// `out`: the element type of C.
     Out,
-    /// `b_layout`: how B lies in memory.
+    /// `a_layout`: how a dense A lies in memory.
+    ALayout,
+    /// `b_layout`: how a dense B lies in memory.
     BLayout,
-    /// `c_layout`: how C lies in memory.
+    /// `c_layout`: how a dense C lies in memory.
     CLayout,
     /// `scale`: what the factors are multiplied by: none, tensor, row_col, block.
     Scale,
@@ -53,21 +59,28 @@ pub enum Key {
     Schedule,
     /// `swizzle`: shared-memory swizzle span in bytes.
     Swizzle,
+    /// `swap`: dense columns are WGMMA's rows, and the block's rows its columns.
+    Swap,
+    /// `pack`: block rows that share a CTA tile.
+    Pack,
 }
 
 impl Key {
     /// Every key, in the order of the canonical text.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 29] = [
         Self::Bm,
         Self::Bn,
         Self::Bk,
         Self::Op,
+        Self::Transpose,
+        Self::Batch,
         Self::Mma,
         Self::Dtype,
         Self::A,
         Self::B,
         Self::Acc,
         Self::Out,
+        Self::ALayout,
         Self::BLayout,
         Self::CLayout,
         Self::Scale,
@@ -82,6 +95,8 @@ impl Key {
         Self::KStep,
         Self::Schedule,
         Self::Swizzle,
+        Self::Swap,
+        Self::Pack,
     ];
 
     /// The key as it is written.
@@ -91,12 +106,15 @@ impl Key {
             Self::Bn => "bn",
             Self::Bk => "bk",
             Self::Op => "op",
+            Self::Transpose => "transpose",
+            Self::Batch => "batch",
             Self::Mma => "mma",
             Self::Dtype => "dtype",
             Self::A => "a",
             Self::B => "b",
             Self::Acc => "acc",
             Self::Out => "out",
+            Self::ALayout => "a_layout",
             Self::BLayout => "b_layout",
             Self::CLayout => "c_layout",
             Self::Scale => "scale",
@@ -111,6 +129,8 @@ impl Key {
             Self::KStep => "k_step",
             Self::Schedule => "schedule",
             Self::Swizzle => "swizzle",
+            Self::Swap => "swap",
+            Self::Pack => "pack",
         }
     }
 
@@ -126,14 +146,17 @@ impl Key {
             Self::Bn => "columns of the dense tile",
             Self::Bk => "columns of a sparsity block",
             Self::Op => "which operands are sparse",
+            Self::Transpose => "whether the sparse operand is read transposed",
+            Self::Batch => "whether one launch computes a list of products",
             Self::Mma => "the matrix instruction",
             Self::Dtype => "the element type of A and B, and of C unless `out` is given",
             Self::A => "the element type of A",
             Self::B => "the element type of B",
             Self::Acc => "the type of the accumulators",
             Self::Out => "the element type of C",
-            Self::BLayout => "how B lies in memory",
-            Self::CLayout => "how C lies in memory",
+            Self::ALayout => "how a dense A lies in memory",
+            Self::BLayout => "how a dense B lies in memory",
+            Self::CLayout => "how a dense C lies in memory",
             Self::Scale => "what the factors are multiplied by: none, tensor, row_col, block",
             Self::Accumulate => "where and how precisely products are summed",
             Self::Arch => "the architecture that the PTX is for",
@@ -146,6 +169,8 @@ impl Key {
             Self::KStep => "elements of K that one stage holds",
             Self::Schedule => "how tiles are dealt to clusters",
             Self::Swizzle => "shared-memory swizzle span in bytes",
+            Self::Swap => "whether dense columns are the rows of the matrix instruction",
+            Self::Pack => "block rows that share a CTA tile",
         }
     }
 

@@ -44,7 +44,7 @@ pub use keys::Key;
 pub use report::{LocatedFamily, LocatedSpec, SpecErrors};
 pub use syntax::{Bracket, Entry, Place, Token, TokenKind, entries};
 pub use value::{Atom, Element, Value};
-pub use words::{Accumulate, Dtype, Layout, Mma, Op, Scale, Schedule, Shape, Target};
+pub use words::{Accumulate, Dtype, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};
 
 /// What was asked of a kernel computing C\[M, N\] = A\[M, K\] * B\[K, N\] with A in BSR.
 ///
@@ -60,6 +60,12 @@ pub struct KernelSpec {
     pub bk: u32,
     /// Which operands are sparse.
     pub op: Op,
+    /// The sparse operand is read transposed, as it is stored: without being rebuilt.
+    #[serde(default)]
+    pub transpose: Switch,
+    /// One launch computes a list of products.
+    #[serde(default)]
+    pub batch: Switch,
     /// The matrix instruction.
     pub mma: Mma,
     /// Element type of the sparse matrix A.
@@ -70,9 +76,12 @@ pub struct KernelSpec {
     pub acc: Dtype,
     /// Element type of the dense result C.
     pub out: Dtype,
-    /// Layout of B\[K, N\].
+    /// Layout of a dense A\[M, K\].
+    #[serde(default = "row_major")]
+    pub a_layout: Layout,
+    /// Layout of a dense B\[K, N\].
     pub b_layout: Layout,
-    /// Layout of C\[M, N\].
+    /// Layout of a dense C\[M, N\].
     pub c_layout: Layout,
     /// What the factors are scaled by.
     #[serde(default)]
@@ -104,6 +113,17 @@ pub struct KernelSpec {
     pub schedule: Option<Schedule>,
     /// Shared-memory swizzle span in bytes: 32, 64 or 128.
     pub swizzle: Option<u32>,
+    /// Dense columns are WGMMA's rows, and the block's rows its columns.
+    #[serde(default)]
+    pub swap: Option<Switch>,
+    /// Block rows that share a CTA tile.
+    #[serde(default)]
+    pub pack: Option<u32>,
+}
+
+/// The layout of a matrix of which nothing is said.
+fn row_major() -> Layout {
+    Layout::RowMajor
 }
 
 impl KernelSpec {
@@ -115,11 +135,14 @@ impl KernelSpec {
             bn,
             bk,
             op: Op::Dsd,
+            transpose: Switch::Off,
+            batch: Switch::Off,
             mma: Mma::Wgmma,
             a: Dtype::F16,
             b: Dtype::F16,
             acc: Dtype::F32,
             out: Dtype::F16,
+            a_layout: Layout::RowMajor,
             b_layout: Layout::RowMajor,
             c_layout: Layout::RowMajor,
             scale: Scale::Unscaled,
@@ -134,6 +157,8 @@ impl KernelSpec {
             k_step: None,
             schedule: None,
             swizzle: None,
+            swap: None,
+            pack: None,
         }
     }
 

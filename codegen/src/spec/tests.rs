@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::{
-    Accumulate, Dtype, KernelSpec, Key, Layout, LocatedFamily, LocatedSpec, Mma, Scale, Schedule, Shape, SpecErrorKind,
-    Target,
+    Accumulate, Dtype, KernelSpec, Key, Layout, LocatedFamily, LocatedSpec, Mma, Op, Scale, Schedule, Shape, SpecErrorKind,
+    Switch, Target,
 };
 
 const TILE: &str = "bm = 64, bn = 128, bk = 32";
@@ -55,7 +55,7 @@ fn every_key_is_read() {
         "bm = 64, bn = 128, bk = 32, op = dsd, mma = wmma, a = e4m3, b = e5m2, acc = f32, out = f32,
          b_layout = row, c_layout = col_major, scale = row_col, accumulate = promoted, arch = sm_89, warps = (2, 4),
          shape = m32n8k16, vector = 4, stages = 4, consumers = 2, cluster = 2, k_step = 64, schedule = strided,
-         swizzle = 128",
+         swizzle = 128, transpose = on, batch = true, a_layout = col, swap = off, pack = 4",
     );
     let expected = KernelSpec {
         mma: Mma::Wmma,
@@ -76,6 +76,11 @@ fn every_key_is_read() {
         k_step: Some(64),
         schedule: Some(Schedule::Strided),
         swizzle: Some(128),
+        transpose: Switch::On,
+        batch: Switch::On,
+        a_layout: Layout::ColMajor,
+        swap: Some(Switch::Off),
+        pack: Some(4),
         ..tile()
     };
     assert_eq!(spec, expected);
@@ -85,7 +90,7 @@ fn every_key_is_read() {
 fn auto_is_the_same_as_nothing() {
     let keys = Key::ALL.into_iter().filter(|key| !key.is_required());
     let auto: Vec<String> = keys.map(|key| format!("{key} = auto")).collect();
-    let auto = format!("{}, swizzle = \"auto\"", auto[..auto.len() - 1].join(", "));
+    let auto = format!("{}, pack = \"auto\"", auto[..auto.len() - 1].join(", "));
     assert_eq!(read(&format!("{TILE}, {auto}")), tile());
 }
 
@@ -303,9 +308,18 @@ prop_compose! {
         warps in option::of((size(), size())),
         shape in option::of(select(Shape::ALL.to_vec())),
         vector in option::of(size()),
+        (op, a_layout) in (select(Op::ALL.to_vec()), layout()),
+        (transpose, batch, swap) in (switch(), switch(), option::of(switch())),
+        pack in option::of(size()),
     ) -> KernelSpec {
-        KernelSpec { mma, scale, accumulate, arch, warps, shape, vector, ..tile() }
+        KernelSpec {
+            mma, scale, accumulate, arch, warps, shape, vector, op, a_layout, transpose, batch, swap, pack, ..tile()
+        }
     }
+}
+
+fn switch() -> impl Strategy<Value = Switch> {
+    select(vec![Switch::Off, Switch::On])
 }
 
 prop_compose! {

@@ -80,11 +80,14 @@ impl KernelSpec {
             Key::Bn => self.bn.to_string(),
             Key::Bk => self.bk.to_string(),
             Key::Op => self.op.to_string(),
+            Key::Transpose => self.transpose.to_string(),
+            Key::Batch => self.batch.to_string(),
             Key::Mma => self.mma.to_string(),
             Key::Dtype | Key::A => self.a.to_string(),
             Key::B => self.b.to_string(),
             Key::Acc => self.acc.to_string(),
             Key::Out => self.out.to_string(),
+            Key::ALayout => self.a_layout.to_string(),
             Key::BLayout => self.b_layout.to_string(),
             Key::CLayout => self.c_layout.to_string(),
             Key::Scale => self.scale.to_string(),
@@ -99,6 +102,8 @@ impl KernelSpec {
             Key::KStep => or_auto(self.k_step),
             Key::Schedule => or_auto(self.schedule),
             Key::Swizzle => or_auto(self.swizzle),
+            Key::Swap => or_auto(self.swap),
+            Key::Pack => or_auto(self.pack),
         }
     }
 

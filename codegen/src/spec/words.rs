@@ -128,17 +128,60 @@ vocabulary! {
     reserved {}
 }
 
+impl Layout {
+    /// How the same memory lies as the transposed matrix.
+    #[must_use]
+    pub const fn flipped(self) -> Self {
+        match self {
+            Self::RowMajor => Self::ColMajor,
+            Self::ColMajor => Self::RowMajor,
+        }
+    }
+}
+
 /// Which operands are sparse, in the order C, A, B: `d`ense or `s`parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
     /// Dense C = sparse A * dense B (`dsd`).
     Dsd,
+    /// Dense C = dense A * sparse B (`dds`).
+    Dds,
+    /// The stored blocks of a sparse C = dense A * dense B (`sdd`): a sampled product.
+    Sdd,
 }
 
 vocabulary! {
-    Op { Dsd = "dsd" }
-    reserved { "dds", "sdd" }
+    Op { Dsd = "dsd", Dds = "dds", Sdd = "sdd" }
+    reserved {}
+}
+
+impl Op {
+    /// Every operation.
+    pub const ALL: [Self; 3] = [Self::Dsd, Self::Dds, Self::Sdd];
+}
+
+/// Yes or no.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Switch {
+    /// No (`off`, `false`).
+    #[default]
+    Off,
+    /// Yes (`on`, `true`).
+    On,
+}
+
+vocabulary! {
+    Switch { Off = "off" | "false", On = "on" | "true" }
+    reserved {}
+}
+
+impl Switch {
+    /// True for `on`.
+    pub const fn is_on(self) -> bool {
+        matches!(self, Self::On)
+    }
 }
 
 /// The matrix instruction of the inner loop.

@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::epilogue::Pass;
 use super::scale;
 use crate::Dtype;
-use crate::plan::wgmma::{Major, Plan, Split, wgmma_k};
+use crate::plan::Major;
+use crate::plan::wgmma::{Plan, Split, wgmma_k};
 
 /// Accumulators on one line of an operand list.
 const PER_LINE: usize = 16;

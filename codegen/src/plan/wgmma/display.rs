@@ -1,7 +1,8 @@
 //! What a plan of this family tells: the line, the table, the launch.
 
 use super::tiling::Split;
-use super::{Major, Plan, wgmma_k};
+use super::{Plan, wgmma_k};
+use crate::plan::Major;
 use crate::plan::{ClusterTile, Family, Parameters, Problem};
 use crate::{Scale, emit};
 

@@ -17,7 +17,7 @@ mod tiling;
 pub(crate) use block::wgmma_k;
 pub(crate) use epilogue::Epilogue;
 pub(crate) use memory::Memory;
-pub(crate) use operand::{Major, OperandTile};
+pub(crate) use operand::OperandTile;
 pub(crate) use precision::{Precision, SCALE_COLUMNS};
 pub(crate) use tiling::{Share, Split, Tiling};
 

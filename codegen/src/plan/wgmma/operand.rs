@@ -10,16 +10,8 @@ use super::block::{box_columns, wgmma_k};
 use super::tiling::{Share, Tiling};
 use crate::plan::error::{PlanError, PlanErrors};
 use crate::plan::kloop::KLoop;
+use crate::plan::view::Major;
 use crate::{Arch, KernelSpec, Layout};
-
-/// Which way an operand's rows run in shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Major {
-    /// K is contiguous.
-    K,
-    /// M or N is contiguous: WGMMA reads the operand transposed.
-    Mn,
-}
 
 /// One operand's tile within one slot of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

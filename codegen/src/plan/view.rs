@@ -1,0 +1,81 @@
+//! A product with one sparse operand, seen as dense = sparse x dense whatever the operation is.
+//!
+//! `dsd` is that already. C = A B with a sparse B is C^T = B^T A^T: the same product with every dense matrix read the
+//! other way round, and the sparse operand transposed. So one kernel serves both, and what differs is which way
+//! operands lie in memory.
+
+use crate::{Dtype, KernelSpec, Layout, Op};
+
+/// Which way an operand's rows run in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Major {
+    /// K is contiguous.
+    K,
+    /// M or N is contiguous: WGMMA reads the operand transposed.
+    Mn,
+}
+
+/// Out\[m, n\] = sparse\[m, k\] * dense\[k, n\].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct View {
+    /// Extent of a sparsity block along m.
+    pub(crate) rows: u32,
+    /// Extent of a sparsity block along k.
+    pub(crate) depth: u32,
+    /// Which of the two is contiguous in a stored block.
+    pub(crate) sparse: Major,
+    /// How dense\[k, n\] lies.
+    pub(crate) dense: Layout,
+    /// How out\[m, n\] lies.
+    pub(crate) out: Layout,
+    pub(crate) sparse_type: Dtype,
+    pub(crate) dense_type: Dtype,
+    /// The keys that give `rows` and `depth`, for errors.
+    pub(crate) keys: (&'static str, &'static str),
+}
+
+impl View {
+    /// The view of a product with a sparse factor; `sdd`, which has none, is seen as `dsd` would be.
+    pub(crate) fn new(spec: &KernelSpec) -> Self {
+        let dds = spec.op == Op::Dds;
+        // Both A^T * B and A * B have the block's rows along K.
+        let transposed = spec.transpose.is_on() != dds;
+        let (rows, depth) = if transposed { (spec.bk, spec.bm) } else { (spec.bm, spec.bk) };
+        Self {
+            rows,
+            depth,
+            sparse: if transposed { Major::Mn } else { Major::K },
+            dense: if dds { spec.a_layout.flipped() } else { spec.b_layout },
+            out: if dds { spec.c_layout.flipped() } else { spec.c_layout },
+            sparse_type: if dds { spec.b } else { spec.a },
+            dense_type: if dds { spec.a } else { spec.b },
+            keys: if transposed { ("bk", "bm") } else { ("bm", "bk") },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Major, View};
+    use crate::{KernelSpec, Layout, Op, Switch};
+
+    const SPEC: KernelSpec = KernelSpec::new(96, 128, 32);
+
+    #[test]
+    fn a_sparse_b_is_the_transposed_product() {
+        let dsd = View::new(&SPEC);
+        assert_eq!((dsd.rows, dsd.depth, dsd.sparse), (96, 32, Major::K));
+        assert_eq!((dsd.dense, dsd.out), (Layout::RowMajor, Layout::RowMajor));
+        let dds = View::new(&KernelSpec { op: Op::Dds, ..SPEC });
+        assert_eq!((dds.rows, dds.depth, dds.sparse), (32, 96, Major::Mn));
+        assert_eq!((dds.dense, dds.out), (Layout::ColMajor, Layout::ColMajor));
+    }
+
+    #[test]
+    fn transposed_twice_is_as_stored() {
+        let on = KernelSpec { transpose: Switch::On, ..SPEC };
+        assert_eq!(View::new(&on).sparse, Major::Mn);
+        let dds = View::new(&KernelSpec { op: Op::Dds, ..on });
+        assert_eq!((dds.rows, dds.depth, dds.sparse), (96, 32, Major::K));
+    }
+}
