@@ -53,6 +53,8 @@ templates! {
     "wgmma/multiply_promoted.ptx" = "wgmma/multiply_promoted",
     "wgmma/read_factors.ptx" = "wgmma/read_factors",
     "wgmma/map_b_last.ptx" = "wgmma/map_b_last",
+    "wgmma/block_numbers.ptx" = "wgmma/block_numbers",
+    "wgmma/block_numbers_ahead.ptx" = "wgmma/block_numbers_ahead",
     "wgmma/factor_pointers.ptx" = "wgmma/factor_pointers",
     "wgmma/load_factors.ptx" = "wgmma/load_factors",
     "wgmma/store_factors.ptx" = "wgmma/store_factors",

@@ -9,7 +9,6 @@ mod keys;
 mod kloop;
 mod launch;
 pub(crate) mod scalar;
-#[allow(dead_code)]
 mod view;
 pub(crate) mod warp;
 pub(crate) mod wgmma;
