@@ -1,5 +1,7 @@
 //! Block-sparse matrices in device memory.
 
+use std::sync::OnceLock;
+
 use bsr_codegen::Dtype;
 
 use super::buffer::{DeviceBuffer, DevicePtr, Plain};
@@ -15,6 +17,15 @@ pub struct DeviceBsr<T: Plain> {
     fingerprint: Fingerprint,
     col_idx: DeviceBuffer<i32>,
     values: DeviceBuffer<T>,
+    /// The index by block column, once a kernel has asked for it.
+    columns: OnceLock<ColumnIndex>,
+}
+
+/// The transposed index on the device.
+#[derive(Debug)]
+struct ColumnIndex {
+    col_idx: DeviceBuffer<i32>,
+    block_idx: DeviceBuffer<i32>,
 }
 
 impl<T: Element + Plain> DeviceBsr<T> {
@@ -29,6 +40,7 @@ impl<T: Element + Plain> DeviceBsr<T> {
             fingerprint: Fingerprint::of(host.structure()),
             col_idx: DeviceBuffer::from_slice(device, host.col_idx())?,
             values: DeviceBuffer::from_slice(device, host.values())?,
+            columns: OnceLock::new(),
         })
     }
 
@@ -40,7 +52,9 @@ impl<T: Element + Plain> DeviceBsr<T> {
             structure: &self.structure,
             fingerprint: self.fingerprint,
             col_idx: self.col_idx.ptr(),
+            index: (self.col_idx.ptr(), self.col_idx.ptr() + self.col_idx.bytes() as u64),
             values: (first, first + self.values.bytes() as u64),
+            columns: &self.columns,
         }
     }
 }
@@ -52,8 +66,34 @@ pub(crate) struct UntypedBsr<'a> {
     pub(crate) structure: &'a Structure,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) col_idx: DevicePtr,
+    /// First and last byte address (exclusive) of the block columns.
+    pub(crate) index: (DevicePtr, DevicePtr),
     /// First and last byte address (exclusive).
     pub(crate) values: (DevicePtr, DevicePtr),
+    columns: &'a OnceLock<ColumnIndex>,
+}
+
+impl UntypedBsr<'_> {
+    /// The block rows of the transposed index and the numbers of its blocks, copied to the device when they are first
+    /// asked for: `8 * nnzb` bytes.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`].
+    pub(crate) fn by_columns(&self, device: &Device) -> Result<(DevicePtr, DevicePtr), GpuError> {
+        let index = match self.columns.get() {
+            Some(index) => index,
+            None => {
+                let host = self.structure.transposed();
+                let made = ColumnIndex {
+                    col_idx: DeviceBuffer::from_slice(device, host.col_idx())?,
+                    block_idx: DeviceBuffer::from_slice(device, host.block_idx())?,
+                };
+                // Another thread may have been faster: its copy is the one that launches read.
+                self.columns.get_or_init(|| made)
+            }
+        };
+        Ok((index.col_idx.ptr(), index.block_idx.ptr()))
+    }
 }
 
 impl<T: Plain> DeviceBsr<T> {
