@@ -19,6 +19,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod sampled;
+
 use std::borrow::Cow;
 
 use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TensorMap, Walk};

@@ -11,6 +11,8 @@ use crate::{Arch, Op};
 struct Frame {
     spec: String,
     summary: String,
+    /// What is sparse.
+    sparse: &'static str,
     arch: Arch,
     entry: String,
     parameters: Vec<String>,
@@ -30,6 +32,11 @@ pub(super) fn render(plan: &Plan) -> String {
         &Frame {
             spec: plan.spec().to_string(),
             summary: plan.summary(),
+            sparse: match (plan.spec().op, plan.spec().transpose.is_on()) {
+                (Op::Sdd, false) => "C",
+                (Op::Sdd, true) => "C^T",
+                _ => "A",
+            },
             arch: Arch { ptx_version: family.ptx_version().unwrap_or(plan.arch().ptx_version), ..*plan.arch() },
             entry: plan.entry(),
             parameters: signature(&parameters, plan.spec().op),

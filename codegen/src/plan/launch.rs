@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 
 use super::Plan;
+use super::sdd::Sampling;
 use super::view::View;
 use crate::{Dtype, Op};
 
@@ -28,6 +29,7 @@ impl Operand {
             (Self::A, _) => "A",
             (Self::B, Op::Dds) => "B's values, [nnzb * bm, bk]",
             (Self::B, _) => "B",
+            (Self::C, Op::Sdd) => "C's values, [nnzb, bm, bk]",
             (Self::C, _) => "C",
             (Self::ScaleA, _) => "A's factors",
             (Self::ScaleB, _) => "B's factors",
@@ -114,7 +116,9 @@ impl Parameter {
             Argument::Pointer(operand) => operand.words(op).to_owned(),
             Argument::ColIdx => if op == Op::Dds { "B's block columns" } else { "A's block columns" }.to_owned(),
             Argument::BlockIdx => "where these blocks are stored".to_owned(),
+            Argument::WorkHead if op == Op::Sdd => "items of every CTA".to_owned(),
             Argument::WorkHead => "items of every cluster, then the first block columns of each".to_owned(),
+            Argument::Work if op == Op::Sdd => "items, first those that come first in every CTA".to_owned(),
             Argument::Work => "items {c_row, c_col, a_row, blocks}".to_owned(),
             Argument::Number(_) => String::new(),
         }
@@ -177,6 +181,8 @@ pub enum Walk {
     Tiles,
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
     Blocks,
+    /// A persistent grid: each CTA walks its own list of gathered tiles of a sampled product; see [`Plan::sampling`].
+    Sampled,
 }
 
 /// The output tile of one cluster, and how it lies in a sparsity block: what a schedule deals out.
@@ -206,6 +212,11 @@ impl Plan {
     /// How CTAs find their work.
     pub fn walk(&self) -> Walk {
         self.family().walk()
+    }
+
+    /// The tiles of a sampled product; none of another operation.
+    pub fn sampling(&self) -> Option<Sampling> {
+        self.family().sampling()
     }
 
     /// CTAs of a cluster.

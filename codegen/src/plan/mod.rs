@@ -9,6 +9,7 @@ mod keys;
 mod kloop;
 mod launch;
 pub(crate) mod scalar;
+pub(crate) mod sdd;
 mod view;
 pub(crate) mod warp;
 pub(crate) mod wgmma;
@@ -17,9 +18,10 @@ pub use error::{PlanError, PlanErrors};
 pub(crate) use view::Major;
 
 pub use launch::{Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Problem, TensorMap, Walk};
+pub use sdd::Sampling;
 
 use crate::spec::Target;
-use crate::{Arch, Dtype, KernelSpec, Mma};
+use crate::{Arch, Dtype, KernelSpec, Mma, Op};
 
 /// A legal kernel: the spec, and every number that its PTX and its launch need.
 ///
@@ -37,6 +39,7 @@ enum Kernel {
     Wgmma(wgmma::Plan),
     Warp(warp::Plan),
     Scalar(scalar::Plan),
+    Sampled(sdd::Plan),
 }
 
 /// What every family tells about its plan.
@@ -56,6 +59,10 @@ pub(crate) trait Family {
 
     fn walk(&self) -> Walk {
         Walk::Tiles
+    }
+
+    fn sampling(&self) -> Option<Sampling> {
+        None
     }
 
     fn cluster(&self) -> u32 {
@@ -86,6 +93,7 @@ impl Plan {
         errors.check()?;
         let arch = Arch::of(target);
         let kernel = match spec.mma {
+            Mma::Wgmma if spec.op == Op::Sdd => Kernel::Sampled(sdd::Plan::new(spec, arch)?),
             Mma::Wgmma => Kernel::Wgmma(wgmma::Plan::new(spec, arch)?),
             Mma::Wmma | Mma::MmaSync => Kernel::Warp(warp::Plan::new(spec, arch)?),
             Mma::Scalar => Kernel::Scalar(scalar::Plan::new(spec, arch)?),
@@ -118,6 +126,7 @@ impl Plan {
             Kernel::Wgmma(plan) => plan,
             Kernel::Warp(plan) => plan,
             Kernel::Scalar(plan) => plan,
+            Kernel::Sampled(plan) => plan,
         }
     }
 }

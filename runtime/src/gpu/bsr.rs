@@ -44,6 +44,16 @@ impl<T: Element + Plain> DeviceBsr<T> {
         })
     }
 
+    /// Copies the matrix to the host after all work on the device.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`] with the error of an earlier launch; [`GpuError::Download`] where values beyond the edge of
+    /// the matrix are not zero.
+    pub fn download(&self) -> Result<Bsr<T>, GpuError> {
+        Bsr::from_structure(self.structure.clone(), self.values.to_vec()?)
+            .map_err(|error| GpuError::Download(error.to_string()))
+    }
+
     /// Where it lies, without the element type.
     pub(crate) fn untyped(&self) -> UntypedBsr<'_> {
         let first = self.values.ptr();
@@ -97,6 +107,25 @@ impl UntypedBsr<'_> {
 }
 
 impl<T: Plain> DeviceBsr<T> {
+    /// A matrix of zeros with the blocks of `structure`: what a sampled product is written to.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`].
+    pub fn zeros(device: &Device, structure: &Structure) -> Result<Self, GpuError> {
+        Ok(Self {
+            structure: structure.clone(),
+            fingerprint: Fingerprint::of(structure),
+            col_idx: DeviceBuffer::from_slice(device, structure.col_idx())?,
+            values: DeviceBuffer::zeroed(device, structure.stored())?,
+            columns: OnceLock::new(),
+        })
+    }
+
+    /// The values of the stored blocks, to be written: as in [`DeviceBsr::values`].
+    pub fn values_mut(&mut self) -> &mut DeviceBuffer<T> {
+        &mut self.values
+    }
+
     /// Rows of the matrix, in elements.
     pub fn rows(&self) -> usize {
         self.structure.rows()

@@ -63,6 +63,14 @@ pub enum KernelError {
         c_cols: usize,
         product: &'static str,
     },
+    /// The kernel does not write a sparse result.
+    #[error(
+        "the kernel was compiled with op = {op}, and writes a dense result\n  help: `launch` or `multiply`, or a kernel with op = sdd"
+    )]
+    Result {
+        /// The kernel's operation.
+        op: Op,
+    },
     /// Another factor is sparse than the kernel was compiled for.
     #[error("the kernel was compiled with op = {expected}: {}\n  help: pass the factors in this order, or a kernel with another op", factors_text(*expected))]
     Factors {

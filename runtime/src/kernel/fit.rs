@@ -9,7 +9,7 @@ use crate::{Dense, Dtype, Element, Layout, Scale, Scales, Structure};
 
 /// Sizes stay below this power of two, so that a tile's coordinates and the coordinate that means "outside"
 /// fit 32 bits.
-const COORDINATE_BITS: u32 = 30;
+pub(super) const COORDINATE_BITS: u32 = 30;
 /// The same for the rows of A's values, one below another.
 const VALUE_ROW_BITS: u32 = 31;
 
@@ -182,7 +182,7 @@ pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelEr
         }
     }
     match plan.walk() {
-        Walk::Tiles => Ok(()),
+        Walk::Tiles | Walk::Sampled => Ok(()),
         Walk::Blocks => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
     }
 }
@@ -214,11 +214,21 @@ fn grid(tile: &ClusterTile, blocks: u64, n: u64) -> Result<(), KernelError> {
     Ok(())
 }
 
-fn dtype(operand: &'static str, key: &'static str, found: Dtype, expected: Dtype) -> Result<(), KernelError> {
+pub(super) fn dtype(
+    operand: &'static str,
+    key: &'static str,
+    found: Dtype,
+    expected: Dtype,
+) -> Result<(), KernelError> {
     if found == expected { Ok(()) } else { Err(KernelError::Dtype { operand, key, found, expected }) }
 }
 
-fn layout(operand: &'static str, key: &'static str, found: Layout, expected: Layout) -> Result<(), KernelError> {
+pub(super) fn layout(
+    operand: &'static str,
+    key: &'static str,
+    found: Layout,
+    expected: Layout,
+) -> Result<(), KernelError> {
     if found == expected { Ok(()) } else { Err(KernelError::Layout { operand, key, found, expected }) }
 }
 

@@ -1,5 +1,7 @@
 //! The untyped launcher: what [`super::Loaded`] and the `bsr` command share.
 
+mod sampled;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -4,6 +4,7 @@ mod error;
 pub(crate) mod fit;
 mod launcher;
 mod operation;
+pub(crate) mod sampled;
 
 use std::marker::PhantomData;
 
@@ -14,7 +15,7 @@ pub use launcher::Launcher;
 pub use operation::{Dds, Dsd, Factor, Operation};
 
 use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, Plain, Stream, StreamRef};
-use crate::{Dense, Element, Scales};
+use crate::{Bsr, Dense, Element, Scales, Structure};
 
 /// A kernel that `#[bsr_kernel]` compiled: what the attribute implements on the item it stands on.
 ///
@@ -148,6 +149,54 @@ impl<K: Kernel> Loaded<K> {
         let (rows, cols) = self.launcher.result_shape(&a, &b)?;
         let mut c = DeviceDense::zeros(device, rows, cols, K::SPEC.c_layout)?;
         self.launch_scaled(&stream, &a, &b, &scales, &mut c)?;
+        stream.synchronize()?;
+        Ok(c.download()?)
+    }
+
+    /// Makes the work plan of a sampled product for a pattern and `k` elements of K ahead of the first launch, which then
+    /// allocates nothing: needed before a launch is captured into a CUDA graph.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch_sampled`].
+    pub fn prepare_sampled(&self, c: &DeviceBsr<K::Out>, k: usize) -> Result<(), KernelError> {
+        self.launcher.prepare_sampled(c, k)
+    }
+
+    /// Enqueues the stored blocks of C = A * B on `stream` and returns at once: a kernel of `op = sdd`. With
+    /// `transpose = on` the stored matrix is C^T.
+    ///
+    /// Every value of C is written, zeros where a block hangs over the edge of the matrix. The rest is as in
+    /// [`Loaded::launch`].
+    ///
+    /// # Errors
+    /// A kernel of another operation; shapes, blocks or layouts that do not fit the kernel, sizes beyond 32-bit
+    /// coordinates, C overlapping A or B, or the driver's refusal. Nothing is launched in these cases.
+    pub fn launch_sampled<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        a: &DeviceDense<K::A>,
+        b: &DeviceDense<K::B>,
+        c: &mut DeviceBsr<K::Out>,
+    ) -> Result<(), KernelError> {
+        self.launcher.launch_sampled(stream.into(), a, b, c)
+    }
+
+    /// Host matrices and a pattern in, host matrix out: uploads, multiplies, waits, downloads. A kernel of `op = sdd`.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch_sampled`].
+    pub fn multiply_sampled(
+        &self,
+        a: &Dense<K::A>,
+        b: &Dense<K::B>,
+        structure: &Structure,
+    ) -> Result<Bsr<K::Out>, KernelError> {
+        let device = self.launcher.device();
+        let stream = Stream::new(device)?;
+        let a = DeviceDense::upload(device, a)?;
+        let b = DeviceDense::upload(device, b)?;
+        let mut c = DeviceBsr::zeros(device, structure)?;
+        self.launch_sampled(&stream, &a, &b, &mut c)?;
         stream.synchronize()?;
         Ok(c.download()?)
     }

@@ -10,6 +10,7 @@
 
 mod compare;
 mod operations;
+mod sampled;
 mod tolerance;
 
 use rayon::prelude::*;
@@ -17,6 +18,7 @@ use thiserror::Error;
 
 pub use compare::{Comparison, relative_error};
 pub use operations::{product, product_rows};
+pub use sampled::{sampled, sampled_blocks};
 pub use tolerance::{tolerance, tolerance_of};
 
 use crate::{Bsr, BsrError, DenseView, Element, Scale, Scales, ScalesError};

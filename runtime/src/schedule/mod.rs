@@ -7,12 +7,14 @@
 
 mod balance;
 mod blocks;
+mod sampled;
 mod walked;
 
 use bsr_codegen::{ClusterTile, Plan, Schedule as Order, Walk};
 
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
+pub use sampled::SampledWork;
 pub use walked::Walked;
 
 use crate::Structure;
@@ -41,10 +43,14 @@ impl WorkLists {
                 let work = BlockWork::new(plan, structure, n);
                 Self { grid: [work.items.len() as u32, work.columns], heads: vec![], items: work.words() }
             }
+            Walk::Sampled => match SampledWork::new(plan, structure, n, clusters) {
+                Some(work) => Self { grid: [work.ctas(), 1], heads: work.heads(), items: work.words() },
+                None => Self { grid: [0, 1], heads: vec![], items: vec![] },
+            },
         }
     }
 
-    /// Whether there is nothing to launch: no stored block, for a kernel that walks blocks.
+    /// Whether there is nothing to launch: no stored block, for a kernel that walks blocks or samples a product.
     pub fn is_empty(&self) -> bool {
         self.grid.contains(&0)
     }

@@ -19,6 +19,7 @@ pub(crate) use epilogue::Epilogue;
 pub(crate) use memory::Memory;
 pub(crate) use operand::OperandTile;
 pub(crate) use precision::{Precision, SCALE_COLUMNS};
+pub(crate) use roles::Roles;
 pub(crate) use tiling::{Share, Split, Tiling};
 
 use super::error::PlanErrors;

@@ -7,6 +7,7 @@ mod dds;
 mod fp8;
 mod int8;
 mod scalar;
+mod sdd;
 mod transposed;
 mod warp;
 mod wgmma;
