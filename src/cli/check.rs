@@ -11,11 +11,11 @@ use bsr::{Bsr, Dense, Layout, Structure, reference};
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
 use super::line;
-use super::operands::scales;
+use super::operands::{dense_layout, scales};
 use super::progress::Progress;
 use super::simulate::{findings_in_full, findings_in_words, order, unreadable, wrong};
 use super::spec::{self, Planned};
-use super::trials::{Kind, Trial};
+use super::trials::{Kind, Shape, Trial};
 use super::verdict::{Rows, Verdict, longest_sum};
 
 /// Clusters of a run: each walks several tiles, and there is another to disturb.
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
             let trial = Trial::new(&planned.plan, index).map_err(|error| Failure::new(Exit::BadInput, error))?;
             group.add(
                 index,
-                &trial,
+                trial.words(planned.spec()),
                 with_types(planned.spec(), Check { kernel: &kernel, trial: &trial, schedules: &schedules })?,
             );
             if group.fault.is_some() {
@@ -208,8 +208,8 @@ struct Group {
 }
 
 impl Group {
-    fn add(&mut self, index: usize, trial: &Trial, checked: Checked) {
-        self.problems.push(trial.words());
+    fn add(&mut self, index: usize, words: String, checked: Checked) {
+        self.problems.push(words);
         self.runs += checked.runs;
         self.worst = self.worst.max(checked.worst);
         self.fault = checked.fault.map(|fault| (index, fault));
@@ -250,15 +250,16 @@ impl Typed for Check<'_> {
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Checked, Failure> {
         let (spec, structure): (_, &Structure) = (self.kernel.plan().spec(), &self.trial.structure);
         let a = Bsr::<A>::normal(structure.clone(), self.trial.seed);
-        let b = Dense::<B>::normal(structure.cols(), self.trial.n, Layout::RowMajor, self.trial.seed);
+        let Shape { dense, rows, .. } = self.trial.shape(spec);
+        let b = Dense::<B>::normal(dense.0, dense.1, Layout::RowMajor, self.trial.seed);
         let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
-        let rows = Rows::all(structure.rows());
-        let want = reference::multiply_scaled(&a, &b, &scales)?;
-        let tolerance = reference::tolerance_of(spec, longest_sum(structure));
-        let b = if spec.b_layout == Layout::RowMajor { b } else { b.to_layout(spec.b_layout) };
+        let rows = Rows::all(rows);
+        let want = reference::product(spec, &a, &b, &scales)?;
+        let tolerance = reference::tolerance_of(spec, longest_sum(spec, structure));
+        let b = if dense_layout(spec) == Layout::RowMajor { b } else { b.to_layout(dense_layout(spec)) };
         let mut checked = Checked::default();
         for options in self.schedules {
-            let (c, report) = self.kernel.multiply_scaled::<A, B, C>(&a, &b, &scales, options)?;
+            let (c, report) = self.kernel.multiply_factors::<A, B, C>(&a, &b, &scales, options)?;
             let verdict = Verdict::new(&c, &rows, &want)?;
             checked.runs += 1;
             checked.worst = checked.worst.max(verdict.comparison.relative);
@@ -267,7 +268,7 @@ impl Typed for Check<'_> {
                 checked.fault = Some(Fault {
                     options: options.clone(),
                     schedules: checked.runs,
-                    problem: self.trial.words(),
+                    problem: self.trial.words(spec),
                     findings: report.findings,
                     wrong,
                 });

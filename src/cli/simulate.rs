@@ -9,7 +9,7 @@ use bsr::{Dense, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
-use super::operands::scales;
+use super::operands::{dense_layout, scales};
 use super::problem::Problem;
 use super::progress::Progress;
 use super::spec::Planned;
@@ -181,18 +181,20 @@ impl Typed for Multiply<'_> {
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Done, Failure> {
         let spec = *self.kernel.plan().spec();
         self.progress.step("drawing A and B");
-        let (a, _) = self.problem.a::<A>((spec.bm as usize, spec.bk as usize))?;
-        let b: Dense<B> = self.problem.b();
-        let scales = scales::<A, B>(spec.scale, a.structure(), self.problem.n, self.problem.seed)?;
-        let rows = Rows::choose(a.structure(), self.problem.n, self.check.rows);
+        let (a, _) = self.problem.sparse::<A>(&spec)?;
+        let b: Dense<B> = self.problem.dense(&spec);
+        let sizes = self.problem.sizes(&spec);
+        let scales = scales::<A, B>(spec.scale, a.structure(), sizes.along, self.problem.seed)?;
+        let rows = Rows::choose(&spec, a.structure(), &sizes, self.check.rows);
         self.progress.step(format!("reference of {rows} in f64"));
-        let want = reference::multiply_rows_scaled(&a, &b, &scales, &rows.list)?;
-        let b = if b.layout() == spec.b_layout { b } else { b.to_layout(spec.b_layout) };
+        let want = reference::product_rows(&spec, &a, &b, &scales, &rows.list)?;
+        let layout = dense_layout(&spec);
+        let b = if b.layout() == layout { b } else { b.to_layout(layout) };
         self.progress.step("simulating");
         let start = Instant::now();
-        let (c, report) = self.kernel.multiply_scaled::<A, B, C>(&a, &b, &scales, self.options)?;
+        let (c, report) = self.kernel.multiply_factors::<A, B, C>(&a, &b, &scales, self.options)?;
         let took = start.elapsed();
-        let longest = longest_sum(a.structure());
+        let longest = longest_sum(&spec, a.structure());
         Ok(Done { verdict: Verdict::new(&c, &rows, &want)?, rows, longest, report, took })
     }
 }

@@ -233,13 +233,23 @@ impl BenchRecord {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use bsr_codegen::Dtype;
+    use bsr_codegen::{Dtype, Op, Switch};
 
     use super::*;
 
     fn record() -> BenchRecord {
-        let work =
-            Work { m: 192, n: 1000, k: 512, block: (64, 64), nnzb: 4, a: Dtype::F16, b: Dtype::F16, out: Dtype::F32 };
+        let work = Work {
+            op: Op::Dsd,
+            transpose: Switch::Off,
+            m: 192,
+            n: 1000,
+            k: 512,
+            block: (64, 64),
+            nnzb: 4,
+            a: Dtype::F16,
+            b: Dtype::F16,
+            out: Dtype::F32,
+        };
         let subject = Subject {
             spec: "bm = 64, bn = 128, bk = 64".into(),
             pattern: "random:0.25".into(),

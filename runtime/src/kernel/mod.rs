@@ -3,7 +3,7 @@
 mod error;
 pub(crate) mod fit;
 mod launcher;
-mod operation;
+pub mod operation;
 
 use std::marker::PhantomData;
 
