@@ -3,7 +3,7 @@
 mod error;
 pub(crate) mod fit;
 mod launcher;
-mod operation;
+pub mod operation;
 pub(crate) mod sampled;
 
 use std::marker::PhantomData;

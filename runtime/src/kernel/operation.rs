@@ -36,6 +36,17 @@ pub enum Dsd {}
 #[derive(Clone, Copy, Debug)]
 pub enum Dds {}
 
+/// The stored blocks of C = A B, or of C^T, with both factors dense.
+#[derive(Clone, Copy, Debug)]
+pub enum Sdd {}
+
+impl Operation for Sdd {
+    const OP: Op = Op::Sdd;
+    type A<T: Element + Plain> = DeviceDense<T>;
+    type B<T: Element + Plain> = DeviceDense<T>;
+    type Sparse<A: Element + Plain, B: Element + Plain> = A;
+}
+
 impl Operation for Dsd {
     const OP: Op = Op::Dsd;
     type A<T: Element + Plain> = DeviceBsr<T>;
