@@ -104,6 +104,8 @@ pub enum Argument {
     WorkHead,
     /// The address of the work items.
     Work,
+    /// The address of memory that is zero before the first launch, for sums that CTAs pass on; see [`Sampling`].
+    Workspace,
     /// A 32-bit number.
     Number(u32),
 }
@@ -120,6 +122,7 @@ impl Parameter {
             Argument::WorkHead => "items of every cluster, then the first block columns of each".to_owned(),
             Argument::Work if op == Op::Sdd => "items, first those that come first in every CTA".to_owned(),
             Argument::Work => "items {c_row, c_col, a_row, blocks}".to_owned(),
+            Argument::Workspace => "sums of parts of K, passed on from CTA to CTA".to_owned(),
             Argument::Number(_) => String::new(),
         }
     }
@@ -130,7 +133,12 @@ impl Parameter {
         match self.argument {
             Argument::Map(_) => format!(".param .align 64 .b8 {name}[128]"),
             Argument::Number(_) => format!(".param .u32 {name}"),
-            Argument::Pointer(_) | Argument::ColIdx | Argument::BlockIdx | Argument::WorkHead | Argument::Work => {
+            Argument::Pointer(_)
+            | Argument::ColIdx
+            | Argument::BlockIdx
+            | Argument::WorkHead
+            | Argument::Work
+            | Argument::Workspace => {
                 format!(".param .u64 {name}")
             }
         }

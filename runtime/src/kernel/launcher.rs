@@ -34,6 +34,7 @@ struct Work {
     grid: [u32; 2],
     heads: DeviceBuffer<u32>,
     items: DeviceBuffer<u32>,
+    workspaces: sampled::Workspaces,
 }
 
 /// The operands of one launch.
@@ -228,6 +229,8 @@ impl Launcher {
                 Argument::BlockIdx => Value::Pointer(blocks),
                 Argument::WorkHead => Value::Pointer(work.heads.ptr()),
                 Argument::Work => Value::Pointer(work.items.ptr()),
+                // Of sampled products alone.
+                Argument::Workspace => Value::Pointer(0),
                 Argument::Number(number) => Value::Number(*number),
             });
         }
@@ -246,6 +249,7 @@ impl Launcher {
             grid: lists.grid,
             heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
             items: DeviceBuffer::from_slice(&self.device, &lists.items)?,
+            workspaces: sampled::Workspaces::new(&self.device, lists.workspace)?,
         });
         // Another thread may have been faster, and its launch in flight reads the plan that it made.
         Ok(Arc::clone(self.kept().entry(key).or_insert(made)))

@@ -28,6 +28,8 @@ pub struct WorkLists {
     pub heads: Vec<u32>,
     /// The kernel's `work`.
     pub items: Vec<u32>,
+    /// Bytes of the kernel's `workspace`, zero before the first launch and again after each; 0 for none.
+    pub workspace: usize,
 }
 
 impl WorkLists {
@@ -37,15 +39,20 @@ impl WorkLists {
             Walk::Tiles => {
                 let work = WorkPlan::new(plan, structure, n, clusters);
                 let heads = work.heads(Walked::new(plan, structure));
-                Self { grid: [work.clusters(), 1], heads, items: work.words() }
+                Self { grid: [work.clusters(), 1], heads, items: work.words(), workspace: 0 }
             }
             Walk::Blocks => {
                 let work = BlockWork::new(plan, structure, n);
-                Self { grid: [work.items.len() as u32, work.columns], heads: vec![], items: work.words() }
+                Self { grid: [work.items.len() as u32, work.columns], heads: vec![], items: work.words(), workspace: 0 }
             }
             Walk::Sampled => match SampledWork::new(plan, structure, n, clusters) {
-                Some(work) => Self { grid: [work.ctas(), 1], heads: work.heads(), items: work.words() },
-                None => Self { grid: [0, 1], heads: vec![], items: vec![] },
+                Some(work) => Self {
+                    grid: [work.ctas(), 1],
+                    heads: work.heads(),
+                    items: work.words(),
+                    workspace: work.workspace(),
+                },
+                None => Self { grid: [0, 1], heads: vec![], items: vec![], workspace: 0 },
             },
         }
     }

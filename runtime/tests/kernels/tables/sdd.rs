@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bsr_codegen::{Argument, KernelSpec, Problem};
 use bsr_runtime::Launcher;
 use bsr_runtime::gpu::tensor_map;
+use bsr_runtime::schedule::SampledWork;
 use rayon::prelude::*;
 
 use crate::case::{Blocks, Failure};
@@ -32,7 +33,7 @@ fn shapes_and_patterns() {
 
 #[test]
 fn many_tiles() {
-    run("sdd, many tiles", &large_cases());
+    run("sdd, many tiles", &[large_cases(), part_cases()].concat());
 }
 
 #[test]
@@ -64,6 +65,45 @@ fn simulated() {
     let outcomes: Vec<_> =
         samples.par_iter().map(|sample| (sample, with_types(&sample.spec, Simulate { sample, ctas: 3 }))).collect();
     report("sdd, simulated", &outcomes);
+}
+
+/// Two CTAs that share three tiles: the end of one tile's K is another CTA's.
+#[test]
+fn simulated_parts() {
+    let samples = part_cases();
+    for sample in &samples {
+        let (plan, structure) = (sample.plan().unwrap(), sample.structure().unwrap());
+        let work = SampledWork::new(&plan, &structure, sample.k, 2).unwrap();
+        assert!(work.workspace() > 0, "{sample}: nothing is shared");
+    }
+    let outcomes: Vec<_> =
+        samples.par_iter().map(|sample| (sample, with_types(&sample.spec, Simulate { sample, ctas: 2 }))).collect();
+    report("sdd, simulated parts", &outcomes);
+}
+
+fn part_cases() -> Vec<Sample> {
+    [
+        "bm = 128, bn = 256, bk = 128",
+        "bm = 128, bn = 128, bk = 64, out = f32, b_layout = col",
+        "bm = 96, bn = 192, bk = 96, dtype = bf16, transpose = on",
+        "bm = 64, bn = 128, bk = 64, a_layout = col",
+        "bm = 24, bn = 128, bk = 40",
+        "bm = 128, bn = 128, bk = 128, dtype = i8",
+        "bm = 64, bn = 128, bk = 64, dtype = e4m3, consumers = 1, out = bf16",
+    ]
+    .iter()
+    .enumerate()
+    .map(|(i, text)| {
+        let spec: KernelSpec = format!("op = sdd, {text}").parse().unwrap();
+        let (bm, bk) = (spec.bm as usize, spec.bk as usize);
+        let (pack, k) = (if bm < 64 { 64 / bm } else { 1 }, 1500 + 100 * i);
+        let (rows, cols) = (3 * pack * bm - 5, 2 * bk - 3);
+        let (m, n) = if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) };
+        // Even tiles, or the last one of half the width.
+        let blocks = if i % 2 == 0 { Lengths(&[2]) } else { Lengths(&[2, 2, 1]) };
+        Sample::new(text, (m, n, if spec.a.bytes() == 1 { 2 * k } else { k }), blocks)
+    })
+    .collect()
 }
 
 fn all() -> Vec<Sample> {
