@@ -105,8 +105,8 @@
 pub mod family;
 
 pub use bsr_codegen::{
-    Accumulate, Arch, Dtype, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule, Shape, Switch,
-    Target, spec,
+    Accumulate, Arch, Dtype, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule, Shape,
+    Switch, Target, spec,
 };
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::{

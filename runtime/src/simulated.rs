@@ -175,6 +175,7 @@ impl Uploads<'_> {
             Argument::ColIdx => Param::Buffer(self.words(self.columns.iter().map(|column| column.cast_unsigned()))),
             Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
             Argument::Work => Param::Buffer(self.words(self.work.items.iter().copied())),
+            Argument::Packed => Param::Buffer(self.words(self.work.packed.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
         };
         shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect()

@@ -97,6 +97,8 @@ pub enum Argument {
     WorkHead,
     /// The address of the work items.
     Work,
+    /// The address of the packed pattern: the records of [`Packing`].
+    Packed,
     /// A 32-bit number.
     Number(u32),
 }
@@ -109,7 +111,8 @@ impl Parameter {
             Argument::Pointer(operand) => operand.words().to_owned(),
             Argument::ColIdx => "A's block columns".to_owned(),
             Argument::WorkHead => "items of every cluster, then the first block columns of each".to_owned(),
-            Argument::Work => "items {c_row, c_col, a_row, blocks}".to_owned(),
+            Argument::Work => "items {c_row, c_col, a_row, blocks}, or {c_row, c_col, first record, stages}".to_owned(),
+            Argument::Packed => "records of 256 bytes, a stage each".to_owned(),
             Argument::Number(_) => String::new(),
         }
     }
@@ -120,7 +123,7 @@ impl Parameter {
         match self.argument {
             Argument::Map(_) => format!(".param .align 64 .b8 {name}[128]"),
             Argument::Number(_) => format!(".param .u32 {name}"),
-            Argument::Pointer(_) | Argument::ColIdx | Argument::WorkHead | Argument::Work => {
+            Argument::Pointer(_) | Argument::ColIdx | Argument::WorkHead | Argument::Work | Argument::Packed => {
                 format!(".param .u64 {name}")
             }
         }
@@ -167,8 +170,45 @@ pub struct Problem {
 pub enum Walk {
     /// A persistent grid: each cluster walks its own list of output tiles.
     Tiles,
+    /// A persistent grid over tiles of several block rows, whose stages are records made of the pattern.
+    Packed(Packing),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
     Blocks,
+}
+
+/// How a kernel of several block rows a tile wants the pattern: as records of 64 words, two a lane of a warp, one record
+/// for every pipeline stage of a tile.
+///
+/// Lane l below `slabs` has a slab of the dense operand: {first row of K, or the block column if `by_block`; the chunk's
+/// place in the block << 16}. Lane `slabs + p` has block p: {number of the stored block; place << 16 | slab << 8 | block
+/// row of the tile}. Lane 31: {bytes that the stage loads; number of blocks}. A lane without work has all ones as its
+/// second word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// Block rows of a tile.
+    pub pack: u32,
+    /// Rows of a block, or of a slice of it, that a tile computes.
+    pub rows: u32,
+    /// Row slices of a block, each a tile of its own.
+    pub slices: u32,
+    /// Most slabs of a stage.
+    pub slabs: u32,
+    /// Most blocks of a stage, at least `pack`.
+    pub blocks: u32,
+    /// Elements of K from one chunk of a block to the next.
+    pub chunk: u32,
+    /// Chunks of a block.
+    pub chunks: u32,
+    /// Elements of K in a block.
+    pub depth: u32,
+    /// Slabs are found by block column and place in the block, not by row of K.
+    pub by_block: bool,
+    /// Block rows of the tile are block columns of the stored matrix.
+    pub transposed: bool,
+    /// Bytes of a slab.
+    pub slab_bytes: u32,
+    /// Bytes of a block's chunk.
+    pub block_bytes: u32,
 }
 
 /// The output tile of one cluster, and how it lies in a sparsity block: what a schedule deals out.

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::{
-    Accumulate, Dtype, KernelSpec, Key, Layout, LocatedFamily, LocatedSpec, Mma, Op, Scale, Schedule, Shape, SpecErrorKind,
-    Switch, Target,
+    Accumulate, Dtype, KernelSpec, Key, Layout, LocatedFamily, LocatedSpec, Mma, Op, Scale, Schedule, Shape,
+    SpecErrorKind, Switch, Target,
 };
 
 const TILE: &str = "bm = 64, bn = 128, bk = 32";

@@ -101,7 +101,7 @@ pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelEr
         }
     }
     match plan.walk() {
-        Walk::Tiles => Ok(()),
+        Walk::Tiles | Walk::Packed(_) => Ok(()),
         Walk::Blocks => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
     }
 }

@@ -31,6 +31,7 @@ struct Work {
     grid: [u32; 2],
     heads: DeviceBuffer<u32>,
     items: DeviceBuffer<u32>,
+    packed: DeviceBuffer<u32>,
 }
 
 /// The operands of one launch.
@@ -188,6 +189,7 @@ impl Launcher {
                 Argument::ColIdx => Value::Pointer(a.col_idx),
                 Argument::WorkHead => Value::Pointer(work.heads.ptr()),
                 Argument::Work => Value::Pointer(work.items.ptr()),
+                Argument::Packed => Value::Pointer(work.packed.ptr()),
                 Argument::Number(number) => Value::Number(*number),
             });
         }
@@ -206,6 +208,7 @@ impl Launcher {
             grid: lists.grid,
             heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
             items: DeviceBuffer::from_slice(&self.device, &lists.items)?,
+            packed: DeviceBuffer::from_slice(&self.device, &lists.packed)?,
         });
         // Another thread may have been faster, and its launch in flight reads the plan that it made.
         Ok(Arc::clone(self.kept().entry(key).or_insert(made)))

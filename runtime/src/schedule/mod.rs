@@ -7,11 +7,13 @@
 
 mod balance;
 mod blocks;
+mod packed;
 
 use bsr_codegen::{ClusterTile, Plan, Schedule as Order, Walk};
 
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
+use packed::Packed;
 
 use crate::Structure;
 
@@ -24,6 +26,8 @@ pub struct WorkLists {
     pub heads: Vec<u32>,
     /// The kernel's `work`.
     pub items: Vec<u32>,
+    /// The kernel's `packed`; empty for a kernel that has the pattern as it is stored.
+    pub packed: Vec<u32>,
 }
 
 impl WorkLists {
@@ -32,11 +36,17 @@ impl WorkLists {
         match plan.walk() {
             Walk::Tiles => {
                 let work = WorkPlan::new(plan, structure, n, clusters);
-                Self { grid: [work.clusters(), 1], heads: work.heads(structure), items: work.words() }
+                Self { grid: [work.clusters(), 1], heads: work.heads(structure), items: work.words(), packed: vec![] }
+            }
+            Walk::Packed(packing) => {
+                let packed = Packed::new(&packing, structure);
+                let work = WorkPlan::deal(plan, structure, n, clusters, &packed.tiles(&packing, structure.rows()));
+                Self { grid: [work.clusters(), 1], heads: work.totals(), items: work.words(), packed: packed.words }
             }
             Walk::Blocks => {
                 let work = BlockWork::new(plan, structure, n);
-                Self { grid: [work.items.len() as u32, work.columns], heads: vec![], items: work.words() }
+                let grid = [work.items.len() as u32, work.columns];
+                Self { grid, heads: vec![], items: work.words(), packed: vec![] }
             }
         }
     }
@@ -57,7 +67,8 @@ pub struct WorkItem {
     /// First row of A's values seen as an `[nnzb * bm, bk]` matrix: the row's first block, plus the tile's
     /// offset inside a block.
     pub a_row: u32,
-    /// Stored blocks of the block row; 0 writes zeros.
+    /// Stored blocks of the block row; 0 writes zeros. With a packed pattern: `a_row` is the first record, this their
+    /// number.
     pub blocks: u32,
 }
 
@@ -88,14 +99,18 @@ impl WorkPlan {
     ///
     /// `n` is in elements.
     pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
-        let tile = plan.cluster_tile();
-        let columns = tile_columns(&tile, n);
-        let rows = tile_rows(&tile, structure.row_ptr(), structure.rows());
+        let rows = tile_rows(&plan.cluster_tile(), structure.row_ptr(), structure.rows());
+        Self::deal(plan, structure, n, clusters, &rows)
+    }
+
+    /// Deals `rows`, the tiles of the first column, and those below every other column of tiles.
+    fn deal(plan: &Plan, structure: &Structure, n: usize, clusters: u32, rows: &[Tile]) -> Self {
+        let columns = tile_columns(&plan.cluster_tile(), n);
         let group = group(plan, structure);
         let clusters = (clusters as usize).min(rows.len() * columns.len()).max(1);
         let lists = match plan.spec().schedule.unwrap_or(Order::Balanced) {
-            Order::Balanced => balance::balanced(&rows, &columns, group, clusters),
-            Order::Strided => balance::strided(&rows, &columns, group, clusters),
+            Order::Balanced => balance::balanced(rows, &columns, group, clusters),
+            Order::Strided => balance::strided(rows, &columns, group, clusters),
         };
         Self::from_lists(lists)
     }
@@ -116,6 +131,15 @@ impl WorkPlan {
             words.extend(columns);
         }
         words
+    }
+
+    /// The `work_head` of a kernel with packed patterns: items and stages of every cluster.
+    fn totals(&self) -> Vec<u32> {
+        let totals = |ends: &[u32]| {
+            let items = &self.items[ends[0] as usize..ends[1] as usize];
+            [items.len() as u32, items.iter().map(|item| item.blocks).sum()]
+        };
+        self.offsets.windows(2).flat_map(totals).collect()
     }
 
     /// Items of each cluster.
