@@ -181,8 +181,7 @@ pub enum Walk {
 ///
 /// Lane l below `slabs` has a slab of the dense operand: {first row of K, or the block column if `by_block`; the chunk's
 /// place in the block << 16}. Lane `slabs + p` has block p: {number of the stored block; place << 16 | slab << 8 | block
-/// row of the tile}. Lane 31: {bytes that the stage loads; number of blocks}. A lane without work has all ones as its
-/// second word.
+/// row of the tile}. Lane 31: {bytes that the stage loads; slabs << 8 | blocks}.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
     /// Block rows of a tile.
@@ -193,7 +192,7 @@ pub struct Packing {
     pub slices: u32,
     /// Most slabs of a stage.
     pub slabs: u32,
-    /// Most blocks of a stage, at least `pack`.
+    /// Most blocks of a stage.
     pub blocks: u32,
     /// Elements of K from one chunk of a block to the next.
     pub chunk: u32,

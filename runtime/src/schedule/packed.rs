@@ -12,8 +12,6 @@ use crate::Structure;
 const RECORD: usize = 64;
 /// The lane that knows the totals of a stage.
 const TOTALS: usize = 31;
-/// The second word of a lane without work.
-const UNUSED: u32 = u32::MAX;
 
 /// A pattern as stages of a tile's pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,16 +51,19 @@ impl Packed {
         packed
     }
 
-    /// The records of one tile: slabs in ascending order of K, as many to a stage as fit with all of their blocks. A
-    /// tile without blocks has one record without work.
+    /// The records of one tile: slabs in ascending order of K, as many to a stage as fit with their blocks. Where a stage
+    /// is full in the middle of a column, the next one begins with the same slab. A tile without blocks has one record
+    /// without work.
     fn push_group(&mut self, packing: &Packing, stored: &[Stored]) {
         let mut stage = Stage::new(packing);
         for column in stored.chunk_by(|a, b| a.column == b.column) {
             for chunk in 0..packing.chunks {
-                if !stage.has_room(column.len()) {
-                    self.words.extend(stage.finish());
+                for part in column.chunks(packing.blocks as usize) {
+                    if !stage.has_room(part.len()) {
+                        self.words.extend(stage.finish());
+                    }
+                    stage.push(part, chunk);
                 }
-                stage.push(column, chunk);
             }
         }
         if stage.slabs > 0 || stored.is_empty() {
@@ -99,18 +100,17 @@ struct Stage<'p> {
     packing: &'p Packing,
     words: [u32; RECORD],
     slabs: u32,
-    blocks: u32,
+    /// Block row, number and note of every block.
+    blocks: Vec<[u32; 3]>,
 }
 
 impl<'p> Stage<'p> {
     fn new(packing: &'p Packing) -> Self {
-        let mut words = [0; RECORD];
-        words.iter_mut().skip(1).step_by(2).for_each(|word| *word = UNUSED);
-        Self { packing, words, slabs: 0, blocks: 0 }
+        Self { packing, words: [0; RECORD], slabs: 0, blocks: vec![] }
     }
 
     fn has_room(&self, blocks: usize) -> bool {
-        self.slabs < self.packing.slabs && self.blocks + blocks as u32 <= self.packing.blocks
+        self.slabs < self.packing.slabs && self.blocks.len() + blocks <= self.packing.blocks as usize
     }
 
     /// A slab and the blocks that it is multiplied with.
@@ -119,11 +119,8 @@ impl<'p> Stage<'p> {
         let place = chunk * p.chunk;
         let at = if p.by_block { column[0].column } else { column[0].column * p.depth + place };
         self.lane(self.slabs, [at, place << 16]);
-        for block in column {
-            let note = place << 16 | self.slabs << 8 | block.row;
-            self.lane(p.slabs + self.blocks, [block.number, note]);
-            self.blocks += 1;
-        }
+        let slab = self.slabs;
+        self.blocks.extend(column.iter().map(|block| [block.row, block.number, place << 16 | slab << 8 | block.row]));
         self.slabs += 1;
     }
 
@@ -131,10 +128,17 @@ impl<'p> Stage<'p> {
         self.words[2 * lane as usize..][..2].copy_from_slice(&words);
     }
 
-    /// The record; the stage begins anew.
+    /// The record, blocks in the order of their block rows; the stage begins anew.
     fn finish(&mut self) -> [u32; RECORD] {
-        let bytes = self.slabs * self.packing.slab_bytes + self.blocks * self.packing.block_bytes;
-        self.lane(TOTALS as u32, [bytes, self.blocks]);
-        std::mem::replace(self, Self::new(self.packing)).words
+        let Self { packing, slabs, .. } = *self;
+        let mut blocks = std::mem::take(&mut self.blocks);
+        blocks.sort_by_key(|[row, ..]| *row);
+        for (p, [_, number, note]) in blocks.iter().enumerate() {
+            self.lane(packing.slabs + p as u32, [*number, *note]);
+        }
+        let count = blocks.len() as u32;
+        let bytes = slabs * packing.slab_bytes + count * packing.block_bytes;
+        self.lane(TOTALS as u32, [bytes, slabs << 8 | count]);
+        std::mem::replace(self, Self::new(packing)).words
     }
 }

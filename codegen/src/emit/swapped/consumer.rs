@@ -22,23 +22,16 @@ pub(super) struct Consumer {
     dense_descriptor: String,
     sparse_descriptor: String,
     clears: Vec<String>,
-    /// Comparisons that lead to a block row's case.
-    search: Vec<Branch>,
     cases: Vec<Case>,
-}
-
-/// From `middle` on, or always where it is 0, a block row's case is at `target` or beyond it.
-#[derive(Clone, Debug, Serialize)]
-struct Branch {
-    label: String,
-    middle: u32,
-    target: String,
 }
 
 /// The products of one block with its slab.
 #[derive(Clone, Debug, Serialize)]
 struct Case {
+    row: u32,
     label: String,
+    /// Where the next block row's turn is.
+    next: String,
     wgmmas: Vec<Wgmma>,
 }
 
@@ -61,7 +54,6 @@ impl Consumer {
             dense_descriptor: format!("{:#018x}", plan.dense.descriptor()),
             sparse_descriptor: format!("{:#018x}", plan.sparse.descriptor()),
             clears: (0..plan.tile.accumulators()).map(|i| clear(plan, i)).collect(),
-            search: search(plan.tile.pack),
             cases: (0..plan.tile.pack).map(|row| case(plan, row)).collect(),
         }
     }
@@ -109,35 +101,11 @@ fn label(row: u32) -> String {
     format!("$block_row_{row}")
 }
 
-/// Halves the block rows until one is left. A lone block row needs no search.
-fn search(pack: u32) -> Vec<Branch> {
-    let mut branches = vec![];
-    if pack > 1 {
-        halve(0, pack, String::new(), &mut branches);
-    }
-    branches
-}
-
-/// Finds a block row of `first..end`.
-fn halve(first: u32, end: u32, name: String, branches: &mut Vec<Branch>) {
-    if end - first == 1 {
-        branches.push(Branch { label: name, middle: 0, target: label(first) });
-        return;
-    }
-    let middle = first.midpoint(end);
-    let upper = format!("$block_rows_from_{middle}");
-    let target = if end - middle == 1 { label(middle) } else { upper.clone() };
-    branches.push(Branch { label: name, middle, target });
-    halve(first, middle, String::new(), branches);
-    if end - middle > 1 {
-        halve(middle, end, upper, branches);
-    }
-}
-
 fn case(plan: &Plan, row: u32) -> Case {
     let slices = (0..plan.chunk.held).step_by(plan.unit() as usize);
     let wgmmas = slices.flat_map(|k| (0..plan.tile.groups).map(move |group| (k, group)));
-    Case { label: label(row), wgmmas: wgmmas.map(|(k, group)| wgmma(plan, row, k, group)).collect() }
+    let next = if row + 1 == plan.tile.pack { "$stage_done".to_owned() } else { label(row + 1) };
+    Case { row, label: label(row), next, wgmmas: wgmmas.map(|(k, group)| wgmma(plan, row, k, group)).collect() }
 }
 
 fn wgmma(plan: &Plan, row: u32, k: u32, group: u32) -> Wgmma {

@@ -1,4 +1,4 @@
-//! The producer's loads: every lane has a slab or a block of its own.
+//! The producers' loads: one warp loads slabs, another one blocks.
 
 use serde::Serialize;
 
@@ -15,7 +15,8 @@ pub(super) struct Producer {
     /// Numbers of the records on their way.
     records: Vec<u32>,
     by_block: bool,
-    /// Boxes of a slab, one lane's loads.
+    chunks: u32,
+    /// Boxes of a slab.
     slab: Vec<Load>,
     /// Boxes of a block.
     block: Vec<Load>,
@@ -35,13 +36,14 @@ impl Producer {
         Self {
             records: (0..AHEAD).collect(),
             by_block: plan.chunk.by_block,
+            chunks: plan.chunk.count,
             slab: (0..plan.dense.panels).map(|panel| slab(plan, panel)).collect(),
             block: (0..plan.sparse.panels).map(|panel| block(plan, panel)).collect(),
         }
     }
 }
 
-/// Panel `panel` of a lane's slab. `%r_at` is the first row of K, or the block column where maps are by block; `%r_k` the
+/// Panel `panel` of a slab. `%r_at` is the first row of K, or the block column where maps are by block; `%r_k` the
 /// chunk's place in the block.
 fn slab(plan: &Plan, panel: u32) -> Load {
     let tile = &plan.dense;
@@ -68,23 +70,28 @@ fn slab(plan: &Plan, panel: u32) -> Load {
     Load { setup, destination, rank, coordinates }
 }
 
-/// Panel `panel` of a lane's block. `%r_at` is the block's number, `%r_slice` the first of its rows.
+/// Panel `panel` of a block. `%r_at` is the block's number; of its rows and its K, where one of them has several parts,
+/// `%r_slice` and `%r_k` are the first.
 fn block(plan: &Plan, panel: u32) -> Load {
     let tile = &plan.sparse;
     let mut setup = vec![];
     let destination = offset("%r_box_at", panel * tile.panel_bytes(), "%r_panel_at", &mut setup);
     let along = panel * tile.span_elements();
+    let k = if plan.chunk.count > 1 { "%r_k" } else { "0" };
+    let row = if plan.tile.slices > 1 { "%r_slice" } else { "0" };
     let coordinates = match plan.view.sparse {
-        Major::K => {
-            let k = offset("%r_k", along, "%r_inner", &mut setup);
-            format!("{k}, %r_slice, %r_at")
-        }
-        Major::Mn => {
-            let row = offset("%r_slice", along, "%r_inner", &mut setup);
-            format!("{row}, %r_k, %r_at")
-        }
+        Major::K => format!("{}, {row}, %r_at", part(k, along, &mut setup)),
+        Major::Mn => format!("{}, {k}, %r_at", part(row, along, &mut setup)),
     };
     Load { setup, destination, rank: "3d", coordinates }
+}
+
+/// As [`offset`], of a coordinate that may be 0.
+fn part(base: &str, by: u32, setup: &mut Vec<String>) -> String {
+    match base {
+        "0" => by.to_string(),
+        _ => offset(base, by, "%r_inner", setup),
+    }
 }
 
 /// The register that holds `base` + `by`, and the addition that makes it.

@@ -16,6 +16,8 @@ const MOST_SLABS: u32 = 8;
 const LANES: u32 = 31;
 /// Stages beyond which a deeper ring hides nothing more.
 const MOST_STAGES: u32 = 8;
+/// Stages with which latency is hidden.
+pub(super) const ENOUGH_STAGES: u32 = 4;
 /// Bytes of a stage's notes, one word a lane: which block row, which slab.
 pub(crate) const NOTES: u32 = 128;
 const BARRIER: u32 = 8;
@@ -53,8 +55,8 @@ pub(super) fn plan(
     let slab_bytes = dense.bytes();
     let block_bytes = sparse.bytes();
     let slabs = slabs(spec, view, chunk, slab_bytes)?;
-    // Room for four in ten of the blocks that the slabs could meet, and at least for all of one slab.
-    let blocks = (slabs * (2 * tile.pack).div_ceil(5)).max(tile.pack).min(LANES - slabs);
+    // Room for four in ten of the blocks that the slabs could meet.
+    let blocks = (slabs * (2 * tile.pack).div_ceil(5)).min(LANES - slabs);
     let blocks_offset = slabs * slab_bytes;
     let stage_bytes = (blocks_offset + blocks * block_bytes).next_multiple_of(ALIGN);
     let staging = tile.roles.consumers * store.bytes.next_multiple_of(ALIGN);

@@ -17,7 +17,7 @@ pub(crate) use memory::Memory;
 pub(crate) use store::Store;
 pub(crate) use tile::Tile;
 
-use super::error::PlanErrors;
+use super::error::{PlanError, PlanErrors};
 use super::view::{Major, View};
 use super::wgmma::{OperandTile, wgmma_k};
 use crate::{Arch, KernelSpec, Layout};
@@ -48,11 +48,35 @@ impl Plan {
         errors.check()?;
         let tile = tile::plan(spec, &view, arch)?;
         let chunk = chunk::plan(spec, &view)?;
+        let with = |tile: Tile| Self::with_tile(spec, &why, view, tile, chunk, arch);
+        // As many block rows as there are registers for, unless their blocks leave no room for a ring.
+        let packs = (1..tile.pack).rev().filter(|_| spec.pack.is_none());
+        let mut best = with(tile);
+        for pack in packs {
+            if best.as_ref().is_ok_and(|plan| plan.memory.stages >= memory::ENOUGH_STAGES) {
+                break;
+            }
+            let fewer = with(Tile { pack, ..tile });
+            if fewer.is_ok() {
+                best = fewer;
+            }
+        }
+        Ok(best?)
+    }
+
+    fn with_tile(
+        spec: &KernelSpec,
+        why: &str,
+        view: View,
+        tile: Tile,
+        chunk: Chunk,
+        arch: &Arch,
+    ) -> Result<Self, PlanError> {
         let dense = dense(&view, &tile, &chunk);
         let sparse = sparse(&view, &tile, &chunk);
-        let store = store::plan(spec, &view, &tile)?;
+        let store = store::plan(spec, &view, &tile);
         let memory = memory::plan(spec, &view, &tile, &chunk, (&dense, &sparse), &store, arch)?;
-        Ok(Self { spec: *spec, arch: *arch, view, why, tile, chunk, dense, sparse, store, memory })
+        Ok(Self { spec: *spec, arch: *arch, view, why: why.to_owned(), tile, chunk, dense, sparse, store, memory })
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::Tile;
 use super::tile::GROUP;
-use crate::plan::error::PlanError;
 use crate::plan::view::View;
 use crate::{KernelSpec, Layout};
 
@@ -26,7 +25,7 @@ pub(crate) struct Store {
     pub(crate) bytes: u32,
 }
 
-pub(super) fn plan(spec: &KernelSpec, view: &View, tile: &Tile) -> Result<Store, PlanError> {
+pub(super) fn plan(spec: &KernelSpec, view: &View, tile: &Tile) -> Store {
     let bytes = spec.out.bytes();
     let tile_rows = tile.tile_rows();
     let divides = |rows: &u32| tile_rows.is_multiple_of(*rows);
@@ -35,12 +34,12 @@ pub(super) fn plan(spec: &KernelSpec, view: &View, tile: &Tile) -> Result<Store,
             let rows = (1..=MOST_ROWS / 8).rev().map(|n| 8 * n).find(divides).unwrap_or(8);
             let span = (GROUP * bytes).min(SPAN);
             let stores = GROUP * bytes / span;
-            Ok(Store { rows, span, store_box: (span / bytes, rows), stores, bytes: GROUP * bytes * rows })
+            Store { rows, span, store_box: (span / bytes, rows), stores, bytes: GROUP * bytes * rows }
         }
         Layout::ColMajor => {
             let rows = [64, 32, 16, 8].into_iter().filter(|rows| rows * bytes <= SPAN).find(divides).unwrap_or(8);
             let span = rows * bytes;
-            Ok(Store { rows, span, store_box: (rows, GROUP), stores: 1, bytes: GROUP * span })
+            Store { rows, span, store_box: (rows, GROUP), stores: 1, bytes: GROUP * span }
         }
     }
 }

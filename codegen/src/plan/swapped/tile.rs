@@ -12,7 +12,7 @@ const OVERHEAD: u32 = 40;
 /// Most block rows of a tile: each has code of its own in the consumers.
 const MOST_PACKED: u32 = 16;
 /// Most rows of C in a tile.
-const MOST_ROWS: u32 = 256;
+const MOST_ROWS: u32 = 512;
 /// Block rows are multiples of this: WGMMA's N.
 const UNIT: u32 = 8;
 /// Largest block.
