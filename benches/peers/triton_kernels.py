@@ -63,7 +63,8 @@ def dsd_kernel(
         acc = tl.zeros((TN, TM), dtype=tl.float32)
     else:
         acc = tl.zeros((TM, TN), dtype=tl.float32)
-    for at in tl.range(first, last, UNROLL, num_stages=STAGES):
+    # With loop-invariant code moved out, ptxas serializes the WGMMAs of a column-major B (C7515).
+    for at in tl.range(first, last, UNROLL, num_stages=STAGES, disable_licm=B_COL):
         for ahead in tl.static_range(UNROLL):
             step = at + ahead
             block = step // STEPS
