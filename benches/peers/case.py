@@ -24,6 +24,11 @@ def wide(tensor: torch.Tensor) -> torch.Tensor:
 TYPES = {"f16": (torch.float16, torch.float16), "e4m3": (torch.float8_e4m3fn, torch.bfloat16)}
 
 
+def raw(tensor: torch.Tensor) -> torch.Tensor:
+    """8-bit types as bytes: not every operation of PyTorch takes them, and moving numbers needs no arithmetic."""
+    return tensor.view(torch.uint8) if tensor.dtype.itemsize == 1 else tensor
+
+
 class Case:
     """Operands, drawn from the row's seed; `a` is none where A is sparse, `b` where B is.
 
@@ -89,11 +94,10 @@ class Case:
     def to_dense(self) -> torch.Tensor:
         """The sparse matrix with all its zeros."""
         (rows, cols), (br, bc) = self.row.sparse_shape, self.row.block
-        dense = torch.zeros(rows // br, cols // bc, br, bc, dtype=self.dtype, device=self.device)
-        dense.view(torch.uint8 if self.dtype.itemsize == 1 else self.dtype)[
-            self.block_rows_of.long(), self.col_idx.long()
-        ] = self.values.view(torch.uint8 if self.dtype.itemsize == 1 else self.dtype)
-        return dense.permute(0, 2, 1, 3).reshape(rows, cols)
+        values = raw(self.values)
+        dense = torch.zeros(rows // br, cols // bc, br, bc, dtype=values.dtype, device=self.device)
+        dense[self.block_rows_of.long(), self.col_idx.long()] = values
+        return dense.permute(0, 2, 1, 3).reshape(rows, cols).view(self.dtype)
 
     @cached_property
     def _sample(self) -> torch.Tensor:
@@ -133,7 +137,7 @@ class Case:
         offsets, lines = ptr.tolist(), torch.zeros(len(self._sample), k, dtype=torch.float64, device=self.device)
         for out, at in zip(lines, self._sample.tolist(), strict=True):
             blocks = torch.arange(offsets[at // height], offsets[at // height + 1], device=self.device)
-            stored = self.values[blocks if where is None else where[blocks].long()]
+            stored = raw(self.values)[blocks if where is None else where[blocks].long()].view(self.dtype)
             line = stored[:, at % height, :] if where is None else stored[:, :, at % height]
             out.view(-1, width)[idx[blocks].long()] = wide(line)
         return lines

@@ -83,7 +83,11 @@ class CusparseBsr:
             raise Refused("the sparse operand stands on the left; transposed it is refused")
         values = case.c if row.op == "sdd" else case.values
         pointers = (case.row_ptr.data_ptr(), case.col_idx.data_ptr(), values.data_ptr())
-        sparse = library().bsr(pattern.block_rows, pattern.block_cols, pattern.nnzb, row.block, *pointers)
+        try:
+            sparse = library().bsr(pattern.block_rows, pattern.block_cols, pattern.nnzb, row.block, *pointers)
+        except api.CusparseError as error:
+            square = row.block[0] == row.block[1]
+            raise error if square else Refused(f"square blocks only ({error})") from error
         if row.op == "sdd":
             yield Variant("SDDMM", lazy(lambda: self._sddmm(case, sparse)))
             return

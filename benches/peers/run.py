@@ -30,13 +30,16 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(f"{row.name:24} {row.words()}" for row in chosen))
         return 0
     bsr = find_bsr(args.bsr)
+    if bsr is None and args.bsr is not None:
+        print(f"error: {args.bsr} is no file", file=sys.stderr)
+        return 2
     if bsr is None:
-        print(f"without our kernels: {args.bsr or 'target/release/bsr'} is not there (--bsr PATH)", file=sys.stderr)
+        print("without our kernels: there is no target/release/bsr, and no bsr on the PATH", file=sys.stderr)
     workers = Workers()
     try:
         machine = workers.machine()
     except Gone as gone:
-        print(f"error: no GPU that PyTorch can use: {gone}", file=sys.stderr)
+        print(f"error: PyTorch, Triton and a GPU are needed\n  {gone}", file=sys.stderr)
         return 3
     print("; ".join(f"{key} {value}" for key, value in machine.items()))
     start = time.monotonic()

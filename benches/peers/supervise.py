@@ -85,6 +85,8 @@ class Workers:
         """What the worker says of the machine. Raises Gone."""
         answer = self.answer(self.ask(worker.MACHINE), START_S)
         assert isinstance(answer, dict)
+        if reason := answer.get("error"):
+            raise Gone(reason)
         return answer
 
     def time(self, job: Job, say: Callable[[str], None] = lambda _: None) -> Outcome:
@@ -122,7 +124,7 @@ class Workers:
                         return []
                     case "done":
                         outcome.results |= message.pop("results")
-                        outcome.facts |= message
+                        outcome.facts |= {key: value for key, value in message.items() if key != "at"}
                         return []
         except Gone as gone:
             self.end()

@@ -7,7 +7,7 @@ try:
 except ImportError as missing:
     raise unittest.SkipTest(f"PyTorch is not installed: {missing}") from missing
 
-from .case import Case
+from .case import Case, wide
 from .dense import DenseFull
 from .rows import OPS, Row
 
@@ -28,16 +28,15 @@ def masked(case: Case) -> torch.Tensor:
 
 def product(case: Case) -> torch.Tensor:
     """C in f64; for sdd all of it."""
-    f64 = lambda t: t.float().double()  # noqa: E731
     match case.row.op:
         case "dsd":
-            return masked(case) @ f64(case.right)
+            return masked(case) @ wide(case.right)
         case "dsd_t":
-            return masked(case).t() @ f64(case.right)
+            return masked(case).t() @ wide(case.right)
         case "dds":
-            return f64(case.left) @ masked(case)
+            return wide(case.left) @ masked(case)
         case _:
-            return f64(case.left) @ f64(case.right)
+            return wide(case.left) @ wide(case.right)
 
 
 class CaseTest(unittest.TestCase):
@@ -57,7 +56,7 @@ class CaseTest(unittest.TestCase):
                 want = product(case)
                 self.assertTrue(torch.allclose(case.observed(want), case.expected, rtol=1e-12, atol=1e-12), op)
                 error = case.error_of(want.to(case.out_dtype))
-                self.assertTrue(0 < error and case.is_right(error), (op, dtype, error))
+                self.assertTrue(error > 0 and case.is_right(error), (op, dtype, error))
 
     def test_blocks_of_a_sampled_product(self) -> None:
         """A result in blocks and one with everything are sampled alike."""

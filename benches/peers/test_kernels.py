@@ -1,24 +1,11 @@
 """The Triton kernels on Triton's interpreter, every tile that is tried on a GPU; and compiled for Hopper."""
 
-import os
-import sys
+# ruff: noqa: E402
 import unittest
 
-if "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1":
-    raise unittest.SkipTest("Triton was imported without its interpreter; run this file alone")
-os.environ["TRITON_INTERPRET"] = "1"
+from .testing import interpret
 
-try:
-    import numpy as np
-    import torch
-    import triton  # noqa: F401
-except ImportError as missing:
-    raise unittest.SkipTest(f"PyTorch and Triton are needed: {missing}") from missing
-
-try:
-    int(np.zeros(1))  # What Triton 3.6's interpreter does to the bounds of loops.
-except TypeError as missing:
-    raise unittest.SkipTest("Triton's interpreter needs numpy < 2.5") from missing
+interpret()
 
 from .case import Case
 from .peer import Refused
@@ -114,5 +101,4 @@ class Tiles(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    torch.manual_seed(0)
     unittest.main()

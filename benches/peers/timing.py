@@ -129,12 +129,13 @@ class Turns:
     def run(self, limits: Limits) -> dict[str, Samples]:
         """Warms up, then times until the medians are known or a limit is reached."""
         start = self._clock()
-        self._rounds(self._batch, keep=False)
+        batch = min(self._batch, limits.most)
+        self._rounds(batch, keep=False)
         while self._clock() - start < limits.warmup_s:
-            self._rounds(self._batch, keep=False)
+            self._rounds(batch, keep=False)
         start, done = self._clock(), 0
         while done < limits.most:
-            rounds = min(self._batch, limits.most - done)
+            rounds = min(batch, limits.most - done)
             self._rounds(rounds, keep=True)
             done += rounds
             worst = max(relative_ci(samples.counted()) for samples in self.samples.values())
@@ -169,6 +170,4 @@ class Turns:
 def glance(gpu: Gpu, launch: Launch, repeats: int = 5) -> float:
     """The median of a few launches, to choose among variants; microseconds."""
     limits = Limits(warmup_s=0.0, time_s=0.5, least=repeats, most=repeats, target=0.0)
-    turns = Turns(gpu, {"": launch})
-    turns._batch = repeats
-    return median(turns.run(limits)[""].counted())
+    return median(Turns(gpu, {"": launch}).run(limits)[""].counted())

@@ -37,6 +37,8 @@ def choose(peer: Peer, case: Case, gpu: Gpu, quick: bool, budget_s: float) -> Ch
     tried = 0
     for variant in peer.variants(case, quick):
         if tried and time.monotonic() - start > budget_s:
+            if best is None:
+                reasons.insert(0, f"not timed: budget of {budget_s:g} s; {reasons[0]}")
             break
         tried += 1
         try:

@@ -36,7 +36,7 @@ def main(connection: Connection) -> None:
         while True:
             job = connection.recv()
             if job == MACHINE:
-                connection.send(machine())
+                connection.send(machine_or_why_not())
             else:
                 _serve(job, connection.send)
     except (EOFError, KeyboardInterrupt, BrokenPipeError):
@@ -102,7 +102,7 @@ def time_row(job: Job, send: Send) -> dict[str, Any]:
         if not group and results:
             continue
         send({"at": "timing", "peers": sorted(group)})
-        few = Limits(time_s=job.time_s / 2, least=10, warmup_s=0.3)
+        few = Limits(time_s=job.time_s / 2, least=10, most=10, warmup_s=0.3)
         limits = few if group is slow else Limits(time_s=job.time_s)
         runs = {name: found.variant.run for name, found in chosen.items() if name in group}
         launches = {DenseEqual.name: dense.run} | runs
@@ -133,6 +133,14 @@ def peers() -> list[Any]:
     from .triton_peer import TritonGather, TritonTma
 
     return [DenseFull(), TorchBsr(), TritonTma(), TritonGather(), CusparseEll(), CusparseBsr(), stk()]
+
+
+def machine_or_why_not() -> dict[str, str]:
+    """`machine`, or what stands in the way, as {"error": ..}."""
+    try:
+        return machine()
+    except Exception as problem:  # An import or a driver: either ends the run, in one line.
+        return {"error": f"{type(problem).__name__}: {str(problem).splitlines()[0]}"}
 
 
 def machine() -> dict[str, str]:
