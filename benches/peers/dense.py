@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from .case import Case
-from .peer import Variant
+from .peer import DENSE, Variant
 
 
 def product(case: Case, a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
@@ -23,7 +23,7 @@ def product(case: Case, a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.
 class DenseEqual:
     """A dense product of as many operations as the sparse one executes: the ceiling, by which all are divided."""
 
-    name = "dense, equal work"
+    name = DENSE
 
     def __init__(self, case: Case) -> None:
         m, n, k = case.row.equal_dense(case.pattern.nnzb)

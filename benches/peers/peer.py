@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from .case import Case
 
 
+DENSE = "dense, equal work"
+"""The name of what all are divided by."""
+
+
 class Refused(Exception):
     """The peer does not do this product; the message says why, in a line."""
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from .ours import Ours
+from .peer import DENSE
 from .rows import Row
 from .stats import median, paired, summary, tflops
 from .supervise import Outcome
 
-DENSE = "dense, equal work"
 HEADER = ("ratio", "TFLOP/s", "us", "p10", "p90", "error", "who", "how, or why not")
 
 

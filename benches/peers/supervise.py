@@ -11,6 +11,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from . import worker
+from .peer import DENSE
 from .worker import Job
 
 START_S = 180.0
@@ -107,7 +108,8 @@ class Workers:
                 message = self.answer(connection, patience)
                 match message["at"]:
                     case "preparing":
-                        peer, patience = message["peer"], (START_S if not peer else job.budget_s + SLACK_S)
+                        peer = message["peer"]
+                        patience = START_S if peer == DENSE else job.budget_s + SLACK_S
                         say(peer)
                     case "ready":
                         outcome.variants[message["peer"]] = f"{message['variant']} (of {message['tried']} tried)"
@@ -131,7 +133,7 @@ class Workers:
             reason = str(gone)
         if peer:
             # One peer is to blame. Those refused before will be refused again.
-            if peer == "dense, equal work":
+            if peer == DENSE:
                 outcome.failed = f"{peer}: {reason}"
                 return []
             outcome.reasons[peer] = reason

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import pattern, report, rows, stats
 from .ours import Ours
+from .peer import DENSE
 from .supervise import Outcome
 
 
@@ -178,7 +179,7 @@ class ReportTest(unittest.TestCase):
         result = {"dense_us": [400.0] * 20, "host_bound": False, "error": 2e-4, "right": True}
         outcome = Outcome(
             results={
-                report.DENSE: {"us": [400.0] * 20, "error": 2e-4, "right": True},
+                DENSE: {"us": [400.0] * 20, "error": 2e-4, "right": True},
                 "fast": {"us": [500.0] * 20, **result},
                 "slow": {"us": [800.0] * 10 + [None] * 10, **result},
                 "late": {"us": [1.0] * 20, **result, "right": False, "error": math.inf},
@@ -212,7 +213,7 @@ class ReportTest(unittest.TestCase):
         """Dense first, then ours, then peers by speed; nothing wrong has a time."""
         entry = self.entry()
         who = [line[6] for line in report.lines(entry)]
-        self.assertEqual(who[:6], [report.DENSE, "bsr", "bsr", "fast", "slow", "dense, all of it"])
+        self.assertEqual(who[:6], [DENSE, "bsr", "bsr", "fast", "slow", "dense, all of it"])
         wrong = next(line for line in report.lines(entry) if line[6] == "late")
         self.assertEqual(set(wrong[:6]), {"-"})
         lines = report.row_text(rows.choose(["128x128-0.25"])[0], entry).splitlines()

@@ -15,7 +15,7 @@ interpret()
 import torch
 
 from . import case, report, timing, tune, worker
-from .peer import Refused, Variant
+from .peer import DENSE, Refused, Variant
 from .rows import Row
 from .supervise import Outcome
 from .worker import Job
@@ -101,7 +101,7 @@ class WorkerTest(unittest.TestCase):
         done = worker.time_row(Job(self.row, ("stk",), True, 5.0, 0.1), messages.append)
         names = {peer.name for peer in worker.peers()} - {"stk"}
         refused = {message["peer"]: message["reason"] for message in messages if message["at"] == "refused"}
-        self.assertEqual(set(done["results"]) | set(refused), names | {report.DENSE})
+        self.assertEqual(set(done["results"]) | set(refused), names | {DENSE})
         self.assertTrue({"Triton + TMA", "Triton, gathered", "dense, all of it"} <= set(done["results"]), refused)
         self.assertTrue(all(done["results"][name]["right"] for name in done["results"]))
         self.assertEqual(done["flops"], self.row.executed_flops(done["nnzb"]))

@@ -57,22 +57,21 @@ def dsd_tiles(height: int, bk: int, element: int, transposed: bool) -> list[Tile
     steps = bk // k
     tiles = []
     if m == 128:
-        tiles = [Tile(m, 256, k, 8, 4), Tile(m, 256, k, 8, 3), Tile(m, 256, k, 8, 4, group=4), Tile(m, 128, k, 4, 5)]
-        tiles += [
-            Tile(m, 256, k, 8, 4, group=1),
-            Tile(m, 128, k, 4, 4),
-            Tile(m, 128, k, 8, 5),
-            Tile(m, 256, k // 2, 8, 6),
-        ]
+        tiles = [Tile(m, 256, k, 8, 4), Tile(m, 256, k, 8, 3), Tile(m, 128, k, 4, 3), Tile(m, 256, k, 8, 4, group=4)]
+        tiles += [Tile(m, 128, k, 4, 5), Tile(m, 256, k, 8, 4, group=1), Tile(m, 128, k, 4, 3, group=4)]
+        tiles += [Tile(m, 128, k, 8, 5), Tile(m, 256, k // 2, 8, 6), Tile(m, 128, k // 2, 4, 6)]
         if height >= 256:
             tiles += [Tile(256, 128, k, 8, 4), Tile(256, 128, k, 8, 3)]
         if k < 64 and steps > 1:
             tiles = [Tile(m, 256, k, 8, 2, unroll=steps), Tile(256, 128, k, 8, 2, unroll=steps), *tiles]
+            tiles += [Tile(m, 256, k, 8, 8), Tile(m, 128, k, 4, 8)]
         if k < 64 and steps == 1:
             tiles = [Tile(m, 256, k, 8, 3, unroll=2), Tile(m, 256, k, 8, 8), *tiles]
     elif m == 64:
-        tiles = [Tile(m, 256, k, 4, 4), Tile(m, 256, k, 4, 5), Tile(m, 256, k, 8, 4), Tile(m, 256, k, 4, 4, group=4)]
-        tiles += [Tile(m, 128, k, 4, 5), Tile(m, 256, k, 4, 3, unroll=2), Tile(m, 256, k, 8, 4, swap=True)]
+        tiles = [Tile(m, 256, k, 4, 4), Tile(m, 256, k, 4, 2), Tile(m, 128, k, 4, 3), Tile(m, 256, k, 8, 4)]
+        tiles += [Tile(m, 256, k, 4, 5), Tile(m, 256, k, 4, 4, group=4), Tile(m, 256, k, 4, 2, group=4)]
+        tiles += [Tile(m, 128, k, 4, 5), Tile(m, 256, k, 4, 2, unroll=2), Tile(m, 256, k, 8, 4, swap=True)]
+        tiles += [Tile(m, 128, k, 4, 3, swap=True)]
     else:
         more = max(1, 64 // k)
         for unroll in (more, 2 * more, max(1, more // 2), 1):

@@ -7,6 +7,7 @@ a name; {"at": "ready" or "refused", "peer", ...}; {"at": "timing"}; last {"at":
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -67,10 +68,10 @@ def time_row(job: Job, send: Send) -> dict[str, Any]:
     from . import tune
     from .case import Case
     from .dense import DenseEqual
-    from .peer import Refused
+    from .peer import DENSE, Refused
     from .timing import Cuda, Limits, Turns, glance
 
-    send({"at": "preparing", "peer": DenseEqual.name})
+    send({"at": "preparing", "peer": DENSE})
     case, gpu = Case(job.row), Cuda()
     dense = DenseEqual(case)
     if not case.is_right(dense.error):
@@ -105,19 +106,19 @@ def time_row(job: Job, send: Send) -> dict[str, Any]:
         few = Limits(time_s=job.time_s / 2, least=10, most=10, warmup_s=0.3)
         limits = few if group is slow else Limits(time_s=job.time_s)
         runs = {name: found.variant.run for name, found in chosen.items() if name in group}
-        launches = {DenseEqual.name: dense.run} | runs
+        launches = {DENSE: dense.run} | runs
         samples = Turns(gpu, launches).run(limits)
         for name in group:
             error = tune.check(chosen[name].variant, case)
             results[name] = {
                 "us": samples[name].by_round(),
-                "dense_us": samples[DenseEqual.name].by_round(),
+                "dense_us": samples[DENSE].by_round(),
                 "host_bound": samples[name].host_bound,
                 "error": error,
                 "right": case.is_right(error),
             }
         if group is not slow:
-            results[DenseEqual.name] = {"us": samples[DenseEqual.name].by_round(), "error": dense.error, "right": True}
+            results[DENSE] = {"us": samples[DENSE].by_round(), "error": dense.error, "right": True}
     facts = {"nnzb": case.pattern.nnzb, "flops": case.flops, "dense_flops": dense.flops, "dense": dense.words}
     del case, dense, chosen, gpu
     torch.cuda.empty_cache()
@@ -143,6 +144,15 @@ def machine_or_why_not() -> dict[str, str]:
         return {"error": f"{type(problem).__name__}: {str(problem).splitlines()[0]}"}
 
 
+def driver() -> str:
+    """The driver's version."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return "unknown"
+
+
 def machine() -> dict[str, str]:
     """The GPU and the versions of what is timed."""
     import torch
@@ -159,6 +169,7 @@ def machine() -> dict[str, str]:
 
     return {
         "gpu": torch.cuda.get_device_name(),
+        "driver": driver(),
         "cuda": str(torch.version.cuda),
         "torch": torch.__version__,
         "triton": triton.__version__,
