@@ -99,6 +99,8 @@ class WorkerTest(unittest.TestCase):
         """Everyone has a time or a reason; the table is made of it."""
         messages: list[dict[str, Any]] = []
         done = worker.time_row(Job(self.row, ("stk",), True, 5.0, 0.1), messages.append)
+        broken = [reason for reason in map(str, messages) if "AssertionError" in reason or "TypeError" in reason]
+        self.assertEqual(broken, [])
         names = {peer.name for peer in worker.peers()} - {"stk"}
         refused = {message["peer"]: message["reason"] for message in messages if message["at"] == "refused"}
         self.assertEqual(set(done["results"]) | set(refused), names | {DENSE})

@@ -24,14 +24,13 @@ class TorchBsr:
         warnings.filterwarnings("ignore", message=".*Sparse BSR tensor support is in beta.*")
         size = case.row.sparse_shape
         bsr = torch.sparse_bsr_tensor(case.row_ptr, case.col_idx, case.values, size)
-        a, b = case.left, case.right
         match case.row.op:
             case "dsd":
-                yield Variant("torch.mm(bsr, b)", lambda: torch.mm(bsr, b))
+                yield Variant("torch.mm(bsr, b)", lambda: torch.mm(bsr, case.right))
             case "dsd_t":
-                yield Variant("torch.mm(bsr.t(), b)", lambda: torch.mm(bsr.t(), b))
+                yield Variant("torch.mm(bsr.t(), b)", lambda: torch.mm(bsr.t(), case.right))
             case "dds":
-                yield Variant("torch.mm(a, bsr)", lambda: torch.mm(a, bsr))
+                yield Variant("torch.mm(a, bsr)", lambda: torch.mm(case.left, bsr))
             case "sdd":
                 from torch.sparse import _triton_ops
 
@@ -42,5 +41,5 @@ class TorchBsr:
                 out = torch.sparse_bsr_tensor(case.row_ptr, case.col_idx, case.c, size)
                 yield Variant(
                     "sampled_addmm, private",
-                    lambda: sampled(mask, a, b, beta=0.0, out=out, skip_checks=True).values(),
+                    lambda: sampled(mask, case.left, case.right, beta=0.0, out=out, skip_checks=True).values(),
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from dataclasses import dataclass
 
 import torch
@@ -77,6 +78,7 @@ def alive(problem: BaseException) -> None:
 def said(problem: BaseException) -> str:
     """An exception in a line: a refusal's own words, otherwise with its type."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    line = lines[0] if lines else "no message"
+    where = traceback.extract_tb(problem.__traceback__)
+    line = lines[0] if lines else f"no message, {where[-1].filename}:{where[-1].lineno}" if where else "no message"
     words = line if isinstance(problem, Refused) else f"{type(problem).__name__}: {line}"
     return words if len(words) <= 160 else words[:157] + "..."
