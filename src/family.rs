@@ -200,6 +200,20 @@ impl<A: Element + Plain, B: Element + Plain, C: Element + Plain> LoadedMember<A,
         self.launcher.launch(stream.into(), a, b, c)
     }
 
+    /// As [`LoadedMember::launch`], of a member with `op = dds`: B is sparse.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn launch_dds<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        a: &DeviceDense<A>,
+        b: &DeviceBsr<B>,
+        c: &mut DeviceDense<C>,
+    ) -> Result<(), KernelError> {
+        self.launcher.launch(stream.into(), a, b, c)
+    }
+
     /// Host matrices in, host matrix out: uploads, multiplies, waits, downloads.
     ///
     /// # Errors
@@ -209,7 +223,8 @@ impl<A: Element + Plain, B: Element + Plain, C: Element + Plain> LoadedMember<A,
         let stream = Stream::new(device)?;
         let a = DeviceBsr::upload(device, a)?;
         let b = DeviceDense::upload(device, b)?;
-        let mut c = DeviceDense::zeros(device, a.rows(), b.cols(), self.member.spec.c_layout)?;
+        let (rows, cols) = self.launcher.result_shape(&a, &b)?;
+        let mut c = DeviceDense::zeros(device, rows, cols, self.member.spec.c_layout)?;
         self.launch(&stream, &a, &b, &mut c)?;
         stream.synchronize()?;
         Ok(c.download()?)

@@ -109,6 +109,7 @@ pub use bsr_codegen::{
     Switch, Target, spec,
 };
 pub use bsr_macros::bsr_kernel;
+pub use bsr_runtime::kernel::operation;
 pub use bsr_runtime::{
     Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Kernel, KernelError, Launcher, Loaded,
     Pattern, Scales, ScalesError, Structure, bench, e4m3, e5m2, gpu, quantise, read, reference, simulated,

@@ -23,6 +23,9 @@ fn fp8(a: Bsr<e4m3>, b: Dense<e5m2>) -> Dense<bf16>;
 #[bsr_kernel(bm = 64, bn = 64, bk = 32, dtype = i8)]
 struct Integers;
 
+#[bsr_kernel(bm = 128, bn = 128, bk = 64, transpose = on)]
+fn linear(x: Dense<f16>, w: Bsr<f16>) -> Dense<f16>;
+
 const TALL: &str = "bm = 128, bn = [128, 256], bk = 64, stages = 3..=5, dtype = [f16, bf16, e4m3]";
 
 /// A family whose operand types are left to the lists.
@@ -53,6 +56,7 @@ fn attribute_and_text_make_the_same_kernel() {
     );
     agrees::<fp8>("bm = 64, bn = 128, bk = 32, a = e4m3, b = e5m2, accumulate = promoted, scale = row_col");
     agrees::<Integers>("bm = 64, bn = 64, bk = 32, dtype = i8");
+    agrees::<linear>("bm = 128, bn = 128, bk = 64, op = dds, transpose = on");
 }
 
 #[test]

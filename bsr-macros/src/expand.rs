@@ -1,7 +1,7 @@
 //! The whole attribute: from its tokens and its item to the type it makes.
 
 use bsr_codegen::spec::{Entry, Place, Request, Value, build, entries};
-use bsr_codegen::{Dtype, KernelSpec};
+use bsr_codegen::{Dtype, KernelSpec, Op};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::Visibility;
@@ -88,6 +88,7 @@ pub(crate) fn kernel(
     compiled: &Compiled,
 ) -> TokenStream {
     let [a, b, out] = [spec.a, spec.b, spec.out].map(element);
+    let op = operation(spec.op);
     let spec = literal(spec);
     let Compiled { ptx, entry, fingerprint, table } = compiled;
     let documentation = format!("\n# The plan\n\n```text\n{}\n```", table.trim_end());
@@ -122,6 +123,7 @@ pub(crate) fn kernel(
         #[automatically_derived]
         #[allow(deprecated)]
         impl ::bsr::Kernel for #name {
+            type Op = ::bsr::operation::#op;
             type A = #a;
             type B = #b;
             type Out = #out;
@@ -134,6 +136,16 @@ pub(crate) fn kernel(
             }
         }
     }
+}
+
+/// The type that stands for an operation.
+fn operation(op: Op) -> Ident {
+    let name = match op {
+        Op::Dds => "Dds",
+        Op::Dsd => "Dsd",
+        Op::Sdd => "Sdd",
+    };
+    Ident::new(name, Span::call_site())
 }
 
 /// Has the compiler check that the operand types are what their names say. It also makes use of their imports.
@@ -156,8 +168,8 @@ pub(crate) fn checked(operands: &Operands, spec: &KernelSpec) -> TokenStream {
         })
     };
     let checks = [
-        check(&operands.a, "Bsr", spec.a),
-        check(&operands.b, "Dense", spec.b),
+        check(&operands.a, if spec.op == Op::Dsd { "Bsr" } else { "Dense" }, spec.a),
+        check(&operands.b, if spec.op == Op::Dds { "Bsr" } else { "Dense" }, spec.b),
         check(&operands.out, "Dense", spec.out),
     ];
     checks.into_iter().flatten().collect()

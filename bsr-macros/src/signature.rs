@@ -1,10 +1,13 @@
-//! The operand types of a kernel function: `fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;`.
+//! The operand types of a kernel function: `fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;`. Which of them is the
+//! `Bsr` says which operation it is: a sparse second operand makes `op = dds`.
 //!
 //! In a family `fn spmm<T>(a: Bsr<T>, b: Dense<T>) -> Dense<T>;` leaves `T` to the lists of the attribute.
 
+use bsr_codegen::Op;
 use bsr_codegen::spec::{Entry, Place, Value};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
+use syn::spanned::Spanned;
 use syn::{FnArg, GenericArgument, GenericParam, Ident, PathArguments, ReturnType, Safety, Signature, Type};
 
 use crate::args::Tokens;
@@ -19,6 +22,8 @@ pub(crate) struct Operands {
     pub(crate) a: Option<Operand>,
     pub(crate) b: Option<Operand>,
     pub(crate) out: Option<Operand>,
+    /// What the operands are, where they are understood.
+    pub(crate) operation: Option<(Op, Tokens)>,
     /// Every matrix and element type that the signature names rightly, whether in its place or not.
     pub(crate) names: Vec<TokenStream>,
     /// The type parameters of a family's function.
@@ -40,7 +45,13 @@ impl Operands {
                 value_place: operand.element_place,
             })
         };
-        named.into_iter().filter_map(entry).collect()
+        let operation = self.operation.map(|(op, place)| Entry {
+            key: "op".into(),
+            key_place: place,
+            value: Value::word(op.as_str()),
+            value_place: place,
+        });
+        named.into_iter().filter_map(entry).chain(operation).collect()
     }
 }
 
@@ -80,14 +91,18 @@ pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Dia
         ReturnType::Default => None,
     };
     let names = types.iter().copied().chain(result).flat_map(names).collect();
+    let mut operation = None;
     let (a, b) = match types[..] {
         [a, b] => {
-            if let (Some("Dense"), Some("Bsr")) = (matrix_name(a).as_deref(), matrix_name(b).as_deref()) {
-                let fact = "dense times sparse (`op = dds`) is not implemented yet";
-                let help = "the sparse operand comes first: `(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>`";
-                diagnostics.error_on(Joined(a, b), fact, &[help]);
-                (None, None)
+            let names = (matrix_name(a), matrix_name(b));
+            if let (Some("Dense"), Some("Bsr")) = (names.0.as_deref(), names.1.as_deref()) {
+                operation = Some((Op::Dds, place_of(a, b)));
+                (
+                    operand(a, "Dense", "the first operand is dense", diagnostics),
+                    operand(b, "Bsr", "the second operand is the sparse one", diagnostics),
+                )
             } else {
+                operation = Some((Op::Dsd, place_of(a, b)));
                 (
                     operand(a, "Bsr", "the first operand is the sparse one", diagnostics),
                     operand(b, "Dense", "the second operand is dense", diagnostics),
@@ -116,7 +131,7 @@ pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Dia
             None
         }
     };
-    Operands { a, b, out, names, parameters }
+    Operands { a, b, out, operation, names, parameters }
 }
 
 fn refuse_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) {
@@ -255,12 +270,7 @@ fn compact(tokens: &TokenStream) -> String {
     text
 }
 
-/// Everything from one node to another.
-struct Joined<'n>(&'n Type, &'n Type);
-
-impl ToTokens for Joined<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        self.0.to_tokens(tokens);
-        self.1.to_tokens(tokens);
-    }
+/// Everything from one type to another.
+fn place_of(first: &Type, last: &Type) -> Tokens {
+    Tokens::from(first.span()).through(&last.span().into())
 }

@@ -11,6 +11,6 @@ pub use arch::Arch;
 pub use emit::Ptx;
 pub use plan::{
     Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Plan, PlanError, PlanErrors, Problem,
-    TensorMap, Walk,
+    Sampling, TensorMap, Walk,
 };
 pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};

@@ -28,7 +28,7 @@ fn every_plan_of_the_matrix_renders_tidily() {
 #[test]
 fn the_matrix_reaches_every_value_of_every_axis() {
     let specs: Vec<KernelSpec> = matrix::plans().iter().map(|plan| *plan.spec()).collect();
-    assert!((100..=140).contains(&specs.len()), "{} specs", specs.len());
+    assert!((100..=170).contains(&specs.len()), "{} specs", specs.len());
     let count = |values: Vec<String>| values.into_iter().collect::<BTreeSet<_>>().len();
     let axis = |of: &dyn Fn(&KernelSpec) -> String| count(specs.iter().map(of).collect());
     assert!(axis(&|s| s.bm.to_string()) >= 8, "bm");
@@ -36,6 +36,7 @@ fn the_matrix_reaches_every_value_of_every_axis() {
     assert_eq!(axis(&|s| s.bn.to_string()), 8, "bn");
     assert!(axis(&|s| format!("{} {} {}", s.a, s.b, s.out)) >= 16, "types");
     assert_eq!(axis(&|s| format!("{} {}", s.b_layout, s.c_layout)), 4, "layouts");
+    assert_eq!(axis(&|s| format!("{} {}", s.op, s.transpose)), 4, "operations");
     assert_eq!(axis(&|s| format!("{} {}", s.out, s.c_layout)), 10, "stagings");
     assert_eq!(axis(&|s| s.scale.to_string()), 4, "scales");
     assert!(axis(&|s| format!("{:?}", s.cluster)) >= 4, "cluster");

@@ -15,7 +15,7 @@ const WHOLE: [&str; 5] = [
     "bm = 128, bn = 256, bk = 128, dtype = e4m3",
 ];
 
-const ACCEPTED: [&str; 19] = [
+const ACCEPTED: [&str; 23] = [
     WHOLE[0],
     WHOLE[1],
     WHOLE[2],
@@ -35,14 +35,18 @@ const ACCEPTED: [&str; 19] = [
     "bm = 128, bn = 256, bk = 128, dtype = e4m3, scale = block",
     "bm = 128, bn = 256, bk = 128, dtype = i8",
     "bm = 64, bn = 64, bk = 48, a = e4m3, b = e5m2, accumulate = promoted, out = e4m3",
+    "bm = 112, bn = 128, bk = 512, transpose = on",
+    "bm = 128, bn = 128, bk = 128, op = dds, out = f32",
+    "bm = 128, bn = 128, bk = 24, op = dds, transpose = on",
+    "bm = 128, bn = 256, bk = 40",
 ];
 
-const REFUSED: [&str; 37] = [
+const REFUSED: [&str; 45] = [
     "bm = 100, bn = 128, bk = 112",
     "bm = 16, bn = 128, bk = 112",
     "bm = 576, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 113",
-    "bm = 512, bn = 128, bk = 8",
+    "bm = 512, bn = 128, bk = 12",
     "bm = 512, bn = 128, bk = 1024",
     "bm = 512, bn = 8, bk = 112",
     "bm = 512, bn = 100, bk = 112",
@@ -74,6 +78,14 @@ const REFUSED: [&str; 37] = [
     "bm = 128, bn = 128, bk = 128, dtype = e4m3, scale = block, accumulate = fast",
     "bm = 128, bn = 192, bk = 128, dtype = e4m3, scale = block",
     "bm = 128, bn = 512, bk = 128, dtype = e4m3, accumulate = promoted",
+    "bm = 96, bn = 128, bk = 128, transpose = on, dtype = e4m3",
+    "bm = 128, bn = 128, bk = 100, transpose = on",
+    "bm = 100, bn = 128, bk = 128, op = dds",
+    "bm = 128, bn = 128, bk = 128, op = dds, dtype = e4m3, a_layout = col",
+    "bm = 128, bn = 128, bk = 128, op = dds, b_layout = col",
+    "bm = 128, bn = 128, bk = 128, a_layout = col",
+    "bm = 128, bn = 128, bk = 128, op = dds, transpose = on, dtype = e4m3, scale = row_col",
+    "bm = 112, bn = 128, bk = 128, transpose = on, consumers = 1, cluster = 4",
     "bm = 128, bn = 128, bk = 128, arch = sm_80, shape = m16n16k16, vector = 8",
 ];
 
@@ -102,6 +114,10 @@ fn producers() {
         "bm = 512, bn = 128, bk = 112, cluster = 2, b_layout = col",
         "bm = 128, bn = 128, bk = 112, dtype = e4m3",
         "bm = 128, bn = 128, bk = 64, dtype = e4m3, scale = block",
+        "bm = 112, bn = 128, bk = 256, transpose = on",
+        "bm = 24, bn = 128, bk = 128, transpose = on, b_layout = col, cluster = 2",
+        "bm = 64, bn = 128, bk = 256, op = dds, consumers = 1, cluster = 2",
+        "bm = 128, bn = 128, bk = 40, cluster = 2",
     ] {
         let ptx = plan(text).ptx();
         golden(&format!("producer_{}", file_name(text)), section(ptx.text(), "Producer"));
@@ -153,6 +169,9 @@ fn multiplies() {
         "bm = 64, bn = 64, bk = 112, dtype = e4m3",
         "bm = 64, bn = 64, bk = 128, a = e5m2, b = e4m3, accumulate = promoted",
         "bm = 64, bn = 64, bk = 64, dtype = i8",
+        "bm = 32, bn = 64, bk = 128, transpose = on, k_step = 32",
+        "bm = 32, bn = 64, bk = 128, transpose = on, k_step = 32, swizzle = 64, consumers = 1",
+        "bm = 64, bn = 64, bk = 24, op = dds, transpose = on",
     ] {
         let ptx = plan(text).ptx();
         let lines: Vec<&str> = section(ptx.text(), "Consumers")
@@ -201,7 +220,7 @@ fn plans_refused() {
 /// The numbers that go to the driver, for a ragged problem.
 #[test]
 fn launches() {
-    let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, ldb: 1008, ldc: 1008 };
+    let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, lda: 1008, ldb: 1008, ldc: 1008 };
     let mut all = String::new();
     for text in WHOLE {
         let launch = plan(text).launch(&problem, [60, 1]);

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use bsr::bench::{Candidate, DenseBaseline, InterleaveOptions, Work, interleave};
 use bsr::gpu::cublaslt::{CublasLt, DenseProblem};
 use bsr::gpu::{Device, DeviceBsr, DeviceDense, Plain, Stream, StreamRef};
+use bsr::operation::Dsd;
 use bsr::reference::{self, Comparison};
 use bsr::{Bsr, Dense, Element, Kernel, KernelError, KernelSpec, Layout, Pattern};
 
@@ -70,7 +71,7 @@ impl Step {
         scene: &Rc<Scene<S::A>>,
     ) -> Result<Self, Box<dyn Error>>
     where
-        S: Kernel<B = <S as Kernel>::A>,
+        S: Kernel<Op = Dsd, B = <S as Kernel>::A>,
     {
         let (kernel, scene) = (S::load(&scene.device)?, Rc::clone(scene));
         let mut c = DeviceDense::<S::Out>::zeros(&scene.device, M, N, S::SPEC.c_layout)?;
@@ -83,8 +84,18 @@ impl Step {
         if !compared.passes(reference::tolerance_of(&S::SPEC, stored / (M / BLOCK.0))) {
             return Err(format!("{name} is wrong: {compared}").into());
         }
-        let work =
-            Work { m: M, n: N, k: K, block: BLOCK, nnzb: scene.a.nnzb(), a: S::SPEC.a, b: S::SPEC.b, out: S::SPEC.out };
+        let work = Work {
+            op: S::SPEC.op,
+            transpose: S::SPEC.transpose,
+            m: M,
+            n: N,
+            k: K,
+            block: BLOCK,
+            nnzb: scene.a.nnzb(),
+            a: S::SPEC.a,
+            b: S::SPEC.b,
+            out: S::SPEC.out,
+        };
         let error = compared.relative;
         let launch = move |stream: StreamRef<'_>| kernel.launch(stream, &scene.a, &scene.b, &mut c);
         Ok(Self { name, spec: S::SPEC, reported, error, work, launch: Box::new(launch) })

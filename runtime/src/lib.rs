@@ -19,7 +19,7 @@ mod scales;
 pub mod schedule;
 pub mod simulated;
 
-pub use bsr::{Bsr, BsrError, Structure};
+pub use bsr::{Bsr, BsrError, Structure, Transposed};
 pub use bsr_codegen::{Accumulate, Dtype, Layout, Scale};
 pub use dense::{Dense, DenseError, DenseView};
 pub use element::{Element, e4m3, e5m2};

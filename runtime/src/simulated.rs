@@ -19,9 +19,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod sampled;
+
 use std::borrow::Cow;
 
-use bsr_codegen::{Argument, LaunchShape, Operand, Plan, Problem, TensorMap, Walk};
+use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TensorMap, Walk};
 use bsr_simulator::{
     BufferId, GlobalMemory, Launch, LaunchError, Module, Param, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
 };
@@ -29,7 +31,7 @@ pub use bsr_simulator::{Cost, Finding, FindingKind, Fp8Accumulate, Options, Pars
 
 use crate::kernel::{KernelError, fit};
 use crate::schedule::WorkLists;
-use crate::{Bsr, Dense, Dtype, Element, Layout, Scales, Structure};
+use crate::{Bsr, Dense, Dtype, Element, Layout, Scales};
 
 /// Clusters that share the work unless [`Simulated::with_clusters`] says otherwise.
 pub const DEFAULT_CLUSTERS: u32 = 4;
@@ -84,6 +86,9 @@ impl Simulated {
     /// [`Element::POISON`]: what the kernel does not write stays so, padding between the lines included. A kernel that
     /// adds to C finds zeros in it, as there. An empty C is nothing to launch, and the report is empty.
     ///
+    /// Of a kernel with `op = dds`, which multiplies a dense A, the other factor is `a`: see
+    /// [`Simulated::multiply_factors`].
+    ///
     /// # Errors
     /// [`SimulatedError::Kernel`] for blocks, shapes, element types or layouts that do not fit the kernel, or a kernel
     /// that scales; [`SimulatedError::Launch`] for PTX that is not the plan's kernel.
@@ -108,33 +113,65 @@ impl Simulated {
         scales: &Scales,
         options: &Options,
     ) -> Result<(Dense<C>, Report), SimulatedError> {
-        let layout = self.plan.spec().c_layout;
-        let right = fit::Operand { dtype: B::DTYPE, layout: b.layout(), rows: b.rows(), cols: b.cols() };
-        let product = fit::Operand { dtype: C::DTYPE, layout, rows: a.rows(), cols: b.cols() };
-        fit::operands(&self.plan, (A::DTYPE, a.structure()), &right, &product)?;
+        if self.plan.spec().op != Op::Dsd {
+            return Err(KernelError::Factors { expected: self.plan.spec().op }.into());
+        }
+        self.multiply_factors(a, b, scales, options)
+    }
+
+    /// Multiplies the sparse factor of the kernel's operation with the dense one: A and B of `dsd`, B and A of `dds`.
+    ///
+    /// # Errors
+    /// As [`Simulated::multiply_scaled`].
+    pub fn multiply_factors<S: Element, D: Element, C: Element>(
+        &self,
+        sparse: &Bsr<S>,
+        dense: &Dense<D>,
+        scales: &Scales,
+        options: &Options,
+    ) -> Result<(Dense<C>, Report), SimulatedError> {
+        let spec = self.plan.spec();
+        let (layout, right) = (spec.c_layout, fit::Operand::from(dense));
+        let (rows, cols) = fit::Shapes::of(spec, sparse.structure(), &right).result;
+        let product = fit::Operand { dtype: C::DTYPE, layout, rows, cols };
+        let shapes = fit::operands(&self.plan, (S::DTYPE, sparse.structure()), &right, &product)?;
         let counts = [scales.a().len(), scales.b().len()];
-        fit::scales(&self.plan, a.structure(), b.cols(), scales.kind(), counts)?;
-        let mut c = Dense::filled(a.rows(), b.cols(), layout, C::POISON);
+        fit::scales(&self.plan, sparse.structure(), shapes.along, scales.kind(), counts)?;
+        let mut c = Dense::filled(rows, cols, layout, C::POISON);
         if c.rows() == 0 || c.cols() == 0 {
             return Ok((c, Report::default()));
         }
-        let b = padded(b);
-        let work = WorkLists::new(&self.plan, a.structure(), b.cols(), self.clusters);
+        let dense = padded(dense);
+        let work = WorkLists::new(&self.plan, sparse.structure(), shapes.along, self.clusters);
         if self.plan.walk() == Walk::Blocks {
             set_to_zero(&mut c);
             if work.is_empty() {
                 return Ok((c, Report::default()));
             }
         }
-        let shape = self.plan.launch(&problem(a.structure(), &b, &c), work.grid);
+        let problem = Problem {
+            m: rows as u64,
+            n: cols as u64,
+            k: shapes.inner as u64,
+            nnzb: sparse.nnzb() as u64,
+            lda: dense.ld() as u64,
+            ldb: dense.ld() as u64,
+            ldc: c.ld() as u64,
+        };
+        let shape = self.plan.launch(&problem, work.grid);
 
         let mut memory = GlobalMemory::new();
-        let mut uploads = Uploads { memory: &mut memory, columns: a.col_idx(), work: &work, operands: vec![] };
+        let (columns, blocks) = match self.plan.walks_columns() {
+            true => (sparse.structure().transposed().col_idx(), sparse.structure().transposed().block_idx()),
+            false => (sparse.col_idx(), &[][..]),
+        };
+        let mut uploads = Uploads { memory: &mut memory, columns, blocks, work: &work, operands: vec![] };
         uploads.operand(Operand::C, C::to_bytes(c.data()));
         // Without stored blocks nothing is read: any valid address serves as A and B.
-        if a.nnzb() > 0 {
-            uploads.operand(Operand::A, A::to_bytes(a.values()));
-            uploads.operand(Operand::B, B::to_bytes(b.data()));
+        let (left, right) = if spec.op == Op::Dds { (Operand::B, Operand::A) } else { (Operand::A, Operand::B) };
+        if sparse.nnzb() > 0 {
+            uploads.operand(left, S::to_bytes(sparse.values()));
+            uploads.operand(right, D::to_bytes(dense.data()));
         }
         uploads.operand(Operand::ScaleA, f32::to_bytes(scales.a()));
         uploads.operand(Operand::ScaleB, f32::to_bytes(scales.b()));
@@ -151,6 +188,7 @@ impl Simulated {
 struct Uploads<'m> {
     memory: &'m mut GlobalMemory,
     columns: &'m [i32],
+    blocks: &'m [i32],
     work: &'m WorkLists,
     /// The operands there are; C is the first.
     operands: Vec<(Operand, BufferId)>,
@@ -173,6 +211,7 @@ impl Uploads<'_> {
             Argument::Map(map) => Param::TensorMap(describe(map, self.buffer(map.operand))),
             Argument::Pointer(operand) => Param::Buffer(self.buffer(*operand)),
             Argument::ColIdx => Param::Buffer(self.words(self.columns.iter().map(|column| column.cast_unsigned()))),
+            Argument::BlockIdx => Param::Buffer(self.words(self.blocks.iter().map(|block| block.cast_unsigned()))),
             Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
             Argument::Work => Param::Buffer(self.words(self.work.items.iter().copied())),
             Argument::Packed => Param::Buffer(self.words(self.work.packed.iter().copied())),
@@ -205,17 +244,6 @@ fn padded<T: Element>(b: &Dense<T>) -> Cow<'_, Dense<T>> {
     match (b.ld() * size_of::<T>()).is_multiple_of(16) {
         true => Cow::Borrowed(b),
         false => Cow::Owned(b.to_layout(b.layout())),
-    }
-}
-
-fn problem<B: Element, C: Element>(a: &Structure, b: &Dense<B>, c: &Dense<C>) -> Problem {
-    Problem {
-        m: a.rows() as u64,
-        n: b.cols() as u64,
-        k: a.cols() as u64,
-        nnzb: a.nnzb() as u64,
-        ldb: b.ld() as u64,
-        ldc: c.ld() as u64,
     }
 }
 

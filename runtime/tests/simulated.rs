@@ -102,7 +102,7 @@ fn scales_go_with_the_kernel_and_the_problem() {
     assert!(matches!(error, KernelError::ScaleCount(_)), "{error:?}");
     let row_major = b.to_layout(Layout::RowMajor);
     let error = unscaled.multiply::<e4m3, e4m3, f32>(&a, &row_major, &options).unwrap_err();
-    assert!(matches!(error, SimulatedError::Kernel(KernelError::AlongK { dtype: Dtype::E4M3 })), "{error:?}");
+    assert!(matches!(error, SimulatedError::Kernel(KernelError::AlongK { dtype: Dtype::E4M3, .. })), "{error:?}");
 }
 
 #[test]

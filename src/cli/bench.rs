@@ -29,7 +29,7 @@ Examples:
 
 Every kernel is compared with an f64 reference before and after it is timed; a wrong one is not reported. Kernels \
 and cuBLASLt (the fastest of the algorithms it proposes, on the same layouts and an equal number of operations) take \
-turns, each launch from a cold L2 cache. Only executed operations count: 2 * stored blocks * bm * bk * N. The JSON \
+turns, each launch from a cold L2 cache. Only executed operations count: 2 * stored blocks * bm * bk * N (* M where B is sparse). The JSON \
 has one line a kernel; docs/bench-schema.md describes it.")]
 pub(super) struct Args {
     /// The kernels: `bm = .., bn = .., bk = ..`, or paths of .toml files. Several are timed in one run.
@@ -91,6 +91,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         planned.iter().map(|planned| problem.facts(planned.spec())).collect::<Result<_, _>>()?;
     facts.sort_by_key(Facts::key);
     facts.dedup_by_key(|facts| facts.key());
+    let products: Vec<String> = planned.iter().map(|planned| problem.words(planned.spec())).collect();
     let device = args.device.gpu_for(planned.iter().map(|planned| planned.plan.arch().target))?;
 
     let progress = Progress::new();
@@ -113,7 +114,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (ours, theirs) = timings.split_at(cases.len());
 
     progress.step("comparing again");
-    let mut report = Report::new(&problem, facts, &device);
+    let mut report = Report::new(&problem, products, facts, &device);
     for (case, timing) in cases.iter().zip(ours) {
         if let Some(verdict) = right(case, case.verdict()?, &args.check) {
             let equal = dense.equal(&case.work, case.planned.spec());

@@ -4,11 +4,13 @@ use std::rc::Rc;
 
 use bsr::bench::{Candidate, Work};
 use bsr::gpu::{Device, DeviceDense, GpuError, Stream, StreamRef};
-use bsr::{KernelError, Launcher};
+use bsr::{KernelError, KernelSpec, Launcher, Op};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::Failure;
 use super::operands::{Left, Operands};
+use super::problem::Sizes;
+use super::sampled;
 use super::spec::Planned;
 use super::verdict::{Rows, Verdict};
 
@@ -24,7 +26,7 @@ pub(super) struct Case {
 }
 
 /// A multiplication whose element types are known to itself alone.
-trait Product {
+pub(super) trait Product {
     /// Fills C with NaN, or with a number that no sum is.
     fn poison(&mut self) -> Result<(), GpuError>;
     /// Enqueues C = A * B.
@@ -85,14 +87,24 @@ impl Typed for Build<'_, '_> {
         let (device, spec) = (operands.device(), *planned.spec());
         operands.progress().step(format!("compiling {}", planned.ptx.entry()));
         let launcher = Launcher::load(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?;
+        if spec.op == Op::Sdd {
+            let sampled::Sampled { product, rows, nnzb } = sampled::build::<A, B, C>(launcher, &spec, operands)?;
+            let Sizes { m, n, k, .. } = operands.problem().sizes(&spec);
+            let block = (spec.bm as usize, spec.bk as usize);
+            let KernelSpec { op, transpose, a, b, out, .. } = spec;
+            let work = Work { op, transpose, m, n, k, block, nnzb, a, b, out };
+            return Ok(Case { planned, work, rows, longest: k, device: device.clone(), product });
+        }
         let left = operands.left::<A, B>(&spec)?;
-        let right = operands.right::<B>(spec.b_layout)?;
-        let problem = operands.problem();
-        let c = DeviceDense::<C>::zeros(device, problem.m(), problem.n, spec.c_layout)?;
+        let right = operands.right::<B>(&spec)?;
+        let Sizes { m, n, k, .. } = operands.problem().sizes(&spec);
+        let c = DeviceDense::<C>::zeros(device, m, n, spec.c_layout)?;
         let work = Work {
-            m: problem.m(),
-            n: problem.n,
-            k: problem.k(),
+            op: spec.op,
+            transpose: spec.transpose,
+            m,
+            n,
+            k,
             block: left.a.block(),
             nnzb: left.a.nnzb(),
             a: spec.a,
@@ -100,13 +112,14 @@ impl Typed for Build<'_, '_> {
             out: spec.out,
         };
         let (rows, longest) = (left.rows.clone(), left.longest);
-        let product = Box::new(On { launcher, left, right, c });
+        let product = Box::new(On { launcher, op: spec.op, left, right, c });
         Ok(Case { planned, work, rows, longest, device: device.clone(), product })
     }
 }
 
 struct On<A: Number, B: Number, C: Number> {
     launcher: Launcher,
+    op: Op,
     left: Rc<Left<A>>,
     right: Rc<DeviceDense<B>>,
     c: DeviceDense<C>,
@@ -120,8 +133,12 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError> {
         let Left { a, scales, .. } = &*self.left;
         match scales {
-            None => self.launcher.launch(stream, a, &self.right, &mut self.c),
-            Some(scales) => self.launcher.launch_scaled(stream, a, &self.right, scales, &mut self.c),
+            None if self.op == Op::Dds => self.launcher.launch(stream, &*self.right, &**a, &mut self.c),
+            None => self.launcher.launch(stream, &**a, &*self.right, &mut self.c),
+            Some(scales) if self.op == Op::Dds => {
+                self.launcher.launch_scaled(stream, &*self.right, &**a, scales, &mut self.c)
+            }
+            Some(scales) => self.launcher.launch_scaled(stream, &**a, &*self.right, scales, &mut self.c),
         }
     }
 

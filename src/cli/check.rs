@@ -5,18 +5,19 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use bsr::simulated::{Finding, Options, Schedule, Simulated};
-use bsr::{Bsr, Dense, Layout, Structure, reference};
+use bsr::simulated::{Finding, Options, Report, Schedule, Simulated};
+use bsr::{Bsr, Dense, Layout, Op, Structure, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
 use super::line;
-use super::operands::scales;
+use super::operands::{dense_layout, scales};
 use super::progress::Progress;
+use super::sampled;
 use super::simulate::{findings_in_full, findings_in_words, order, unreadable, wrong};
 use super::spec::{self, Planned};
-use super::trials::{Kind, Trial};
-use super::verdict::{Rows, Verdict, longest_sum};
+use super::trials::{Kind, Shape, Trial};
+use super::verdict::{Rows, RowsAsked, Verdict, longest_sum};
 
 /// Clusters of a run: each walks several tiles, and there is another to disturb.
 const CLUSTERS: u32 = 2;
@@ -78,7 +79,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
             let trial = Trial::new(&planned.plan, index).map_err(|error| Failure::new(Exit::BadInput, error))?;
             group.add(
                 index,
-                &trial,
+                trial.words(planned.spec()),
                 with_types(planned.spec(), Check { kernel: &kernel, trial: &trial, schedules: &schedules })?,
             );
             if group.fault.is_some() {
@@ -208,8 +209,8 @@ struct Group {
 }
 
 impl Group {
-    fn add(&mut self, index: usize, trial: &Trial, checked: Checked) {
-        self.problems.push(trial.words());
+    fn add(&mut self, index: usize, words: String, checked: Checked) {
+        self.problems.push(words);
         self.runs += checked.runs;
         self.worst = self.worst.max(checked.worst);
         self.fault = checked.fault.map(|fault| (index, fault));
@@ -249,17 +250,47 @@ impl Typed for Check<'_> {
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Checked, Failure> {
         let (spec, structure): (_, &Structure) = (self.kernel.plan().spec(), &self.trial.structure);
+        if spec.op == Op::Sdd {
+            return self.sampled::<A, B, C>();
+        }
         let a = Bsr::<A>::normal(structure.clone(), self.trial.seed);
-        let b = Dense::<B>::normal(structure.cols(), self.trial.n, Layout::RowMajor, self.trial.seed);
+        let Shape { dense, rows, .. } = self.trial.shape(spec);
+        let b = Dense::<B>::normal(dense.0, dense.1, Layout::RowMajor, self.trial.seed);
         let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
-        let rows = Rows::all(structure.rows());
-        let want = reference::multiply_scaled(&a, &b, &scales)?;
-        let tolerance = reference::tolerance_of(spec, longest_sum(structure));
-        let b = if spec.b_layout == Layout::RowMajor { b } else { b.to_layout(spec.b_layout) };
+        let rows = Rows::all(rows);
+        let want = reference::product(spec, &a, &b, &scales)?;
+        let tolerance = reference::tolerance_of(spec, longest_sum(spec, structure));
+        let b = if dense_layout(spec) == Layout::RowMajor { b } else { b.to_layout(dense_layout(spec)) };
+        self.in_every_schedule(tolerance, |options| {
+            let (c, report) = self.kernel.multiply_factors::<A, B, C>(&a, &b, &scales, options)?;
+            Ok((Verdict::new(&c, &rows, &want)?, report))
+        })
+    }
+}
+
+impl Check<'_> {
+    /// The same of a sampled product: N of the trial is K, since the structure has M and N.
+    fn sampled<A: Number, B: Number, C: Number>(&self) -> Result<Checked, Failure> {
+        let (spec, structure): (_, &Structure) = (self.kernel.plan().spec(), &self.trial.structure);
+        let Shape { dense, rows, cols } = self.trial.shape(spec);
+        let a = Dense::<A>::normal(rows, dense.0, Layout::RowMajor, self.trial.seed);
+        let b = Dense::<B>::normal(dense.0, cols, Layout::RowMajor, self.trial.seed + 1);
+        let blocks = Rows::of_blocks(structure, dense.0, RowsAsked::All);
+        let want = sampled::want(spec, &a, &b, structure, &blocks)?;
+        self.in_every_schedule(reference::tolerance_of(spec, dense.0), |options| {
+            sampled::simulate::<A, B, C>(self.kernel, (&a, &b), structure, (&blocks, &want), options)
+        })
+    }
+
+    /// Runs until something is wrong.
+    fn in_every_schedule(
+        &self,
+        tolerance: f64,
+        run: impl Fn(&Options) -> Result<(Verdict, Report), Failure>,
+    ) -> Result<Checked, Failure> {
         let mut checked = Checked::default();
         for options in self.schedules {
-            let (c, report) = self.kernel.multiply_scaled::<A, B, C>(&a, &b, &scales, options)?;
-            let verdict = Verdict::new(&c, &rows, &want)?;
+            let (verdict, report) = run(options)?;
             checked.runs += 1;
             checked.worst = checked.worst.max(verdict.comparison.relative);
             let wrong = wrong(&verdict, &report, tolerance);
@@ -267,7 +298,7 @@ impl Typed for Check<'_> {
                 checked.fault = Some(Fault {
                     options: options.clone(),
                     schedules: checked.runs,
-                    problem: self.trial.words(),
+                    problem: self.trial.words(self.kernel.plan().spec()),
                     findings: report.findings,
                     wrong,
                 });

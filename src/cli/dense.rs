@@ -5,7 +5,7 @@ use std::time::Duration;
 use bsr::bench::{Candidate, DenseBaseline, InterleaveOptions, Timing, Work};
 use bsr::gpu::cublaslt::{CublasLt, DenseProblem, types_in_words};
 use bsr::gpu::{Device, GpuError};
-use bsr::{KernelSpec, Layout};
+use bsr::{KernelSpec, Layout, Op};
 
 use super::exit::Failure;
 use super::report::Report;
@@ -130,7 +130,7 @@ fn words(problem: &DenseProblem) -> String {
     if a.is_fp8() {
         words.push_str(&format!(", accumulate = {}", if problem.fast { "fast" } else { "promoted" }));
     }
-    for (key, layout) in [("b_layout", problem.layouts[1]), ("c_layout", problem.layouts[2])] {
+    for (key, layout) in ["a_layout", "b_layout", "c_layout"].into_iter().zip(problem.layouts) {
         if layout != Layout::RowMajor {
             words.push_str(&format!(", {key} = {layout}"));
         }
@@ -139,11 +139,17 @@ fn words(problem: &DenseProblem) -> String {
 }
 
 /// The dense product of equal work, with the layouts of the kernel, and its types or the nearest that the library has;
-/// A is row-major, as in a block. FP8 is summed as the library does it fastest, whatever the kernel does.
+/// in the place of the sparse factor is a matrix whose rows are contiguous, as in a block (columns, if it is transposed). FP8 is summed as the library does it fastest, whatever the kernel does.
 fn problem(work: &Work, spec: &KernelSpec) -> Option<DenseProblem> {
-    let k = work.equal_dense_k()?;
-    let layouts = [Layout::RowMajor, spec.b_layout, spec.c_layout];
-    Some(DenseProblem::new((work.m, work.n, k), DenseProblem::nearest([work.a, work.b, work.out]), layouts))
+    let [m, n, k] = work.equal_dense()?;
+    let sparse = if spec.transpose.is_on() { Layout::ColMajor } else { Layout::RowMajor };
+    let (a, b) = match spec.op {
+        Op::Dsd => (sparse, spec.b_layout),
+        Op::Dds => (spec.a_layout, sparse),
+        Op::Sdd => (spec.a_layout, spec.b_layout),
+    };
+    let layouts = [a, b, spec.c_layout];
+    Some(DenseProblem::new((m, n, k), DenseProblem::nearest([work.a, work.b, work.out]), layouts))
 }
 
 #[cfg(test)]
@@ -155,7 +161,18 @@ mod tests {
     fn equal(spec: &str) -> Option<DenseProblem> {
         let spec: KernelSpec = spec.parse().unwrap();
         let block = (spec.bm as usize, spec.bk as usize);
-        let work = Work { m: 8192, n: 1000, k: 8288, block, nnzb: 256, a: spec.a, b: spec.b, out: spec.out };
+        let work = Work {
+            op: spec.op,
+            transpose: spec.transpose,
+            m: 8192,
+            n: 1000,
+            k: 8288,
+            block,
+            nnzb: 256,
+            a: spec.a,
+            b: spec.b,
+            out: spec.out,
+        };
         problem(&work, &spec)
     }
 

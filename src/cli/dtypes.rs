@@ -1,7 +1,7 @@
 //! From the dtypes of a spec to Rust types: the one place where they meet.
 
 use bsr::gpu::Plain;
-use bsr::{Dtype, Element, KernelSpec, bf16, e4m3, e5m2, f16};
+use bsr::{Dtype, Element, KernelSpec, Op, bf16, e4m3, e5m2, f16};
 
 use super::exit::{Exit, Failure};
 
@@ -10,7 +10,8 @@ pub(super) trait Number: Element + Plain {}
 
 impl<T: Element + Plain> Number for T {}
 
-/// Work that needs the element types of a kernel. It is compiled for every combination that plans have, over thirty:
+/// Work that needs the element types of a kernel: of its sparse factor, of the dense one, and of C. These are A, B and
+/// C of `dsd`. It is compiled for every combination that plans have, over thirty:
 /// what needs one or two of the types only belongs into functions of these.
 pub(super) trait Typed {
     /// What comes of it.
@@ -25,7 +26,8 @@ pub(super) trait Typed {
 /// # Errors
 /// Those of the work; bad input for types that no plan multiplies or writes.
 pub(super) fn with_types<W: Typed>(spec: &KernelSpec, work: W) -> Result<W::Output, Failure> {
-    match (spec.a, spec.b) {
+    let (sparse, dense) = if spec.op == Op::Dds { (spec.b, spec.a) } else { (spec.a, spec.b) };
+    match (sparse, dense) {
         (Dtype::F16, Dtype::F16) => with_float::<f16, f16, W>(spec, work),
         (Dtype::BF16, Dtype::BF16) => with_float::<bf16, bf16, W>(spec, work),
         (Dtype::F32, Dtype::F32) => with_float::<f32, f32, W>(spec, work),

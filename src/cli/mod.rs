@@ -23,6 +23,7 @@ mod progress;
 mod ptxas;
 mod report;
 mod run;
+mod sampled;
 mod simulate;
 mod spec;
 mod trials;

@@ -1,11 +1,12 @@
-//! The operands of a run, drawn once and shared by all kernels that can: A by its blocks, B by its layout.
+//! The operands of a run, drawn once and shared by all kernels that can: the sparse factor by its blocks, the dense one
+//! by its layout.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use bsr::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales};
-use bsr::{Dense, Dtype, Element, KernelSpec, Layout, Scale, Scales, Structure, reference};
+use bsr::{Dense, Dtype, Element, KernelSpec, Layout, Op, Scale, Scales, Structure, Switch, reference};
 
 use super::dtypes::Number;
 use super::exit::{Exit, Failure};
@@ -13,7 +14,7 @@ use super::problem::Problem;
 use super::progress::Progress;
 use super::verdict::{Rows, RowsAsked, longest_sum};
 
-/// A and the scales of a product on the device, and what rows of the product must be.
+/// The sparse factor and the scales of a product on the device, and what rows of the product must be.
 pub(super) struct Left<A: Number> {
     pub(super) a: Rc<DeviceBsr<A>>,
     /// Of A and of B; none of an unscaled product.
@@ -35,10 +36,11 @@ pub(super) struct Operands<'r> {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
-    A(Dtype, (usize, usize)),
-    Product(Dtype, Dtype, (usize, usize), Scale),
-    HostB(Dtype),
-    DeviceB(Dtype, Layout),
+    Sparse(Dtype, (usize, usize), Op, Switch),
+    Product(Dtype, Dtype, (usize, usize), Scale, Op, Switch),
+    HostDense(Dtype, Op),
+    DeviceDense(Dtype, Layout, Op),
+    DeviceA(Dtype, Layout),
 }
 
 impl<'r> Operands<'r> {
@@ -56,37 +58,46 @@ impl<'r> Operands<'r> {
         self.device
     }
 
+    /// How much of a result is to be compared.
+    pub(super) fn rows(&self) -> RowsAsked {
+        self.rows
+    }
+
     /// What is going on.
     pub(super) fn progress(&self) -> &'r Progress {
         self.progress
     }
 
-    /// A in the blocks of `spec`, the scales, and the reference.
+    /// The sparse factor in the blocks of `spec`, the scales, and the reference.
     pub(super) fn left<A: Number, B: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<Left<A>>, Failure> {
         let block = (spec.bm as usize, spec.bk as usize);
-        self.once(Key::Product(A::DTYPE, B::DTYPE, block, spec.scale), |this| {
-            let b = this.host_b::<B>()?;
-            this.progress.step("drawing A");
-            let (a, _) = this.problem.a::<A>(block)?;
-            let scales = scales::<A, B>(spec.scale, a.structure(), this.problem.n, this.problem.seed)?;
-            let rows = Rows::choose(a.structure(), this.problem.n, this.rows);
+        let KernelSpec { op, transpose, scale, .. } = *spec;
+        self.once(Key::Product(A::DTYPE, B::DTYPE, block, scale, op, transpose), |this| {
+            let b = this.host_dense::<B>(spec)?;
+            this.progress.step("drawing the sparse factor");
+            let (a, _) = this.problem.sparse::<A>(spec)?;
+            let sizes = this.problem.sizes(spec);
+            let scales = scales::<A, B>(scale, a.structure(), sizes.along, this.problem.seed)?;
+            let rows = Rows::choose(spec, a.structure(), &sizes, this.rows);
             this.progress.step(format!("reference of {rows} in f64"));
-            let want = reference::multiply_rows_scaled(&a, &*b, &scales, &rows.list)?;
+            let want = reference::product_rows(spec, &a, &*b, &scales, &rows.list)?;
             let scales = match spec.scale {
                 Scale::Unscaled => None,
                 _ => Some(DeviceScales::upload(this.device, &scales)?),
             };
-            let longest = longest_sum(a.structure());
-            let a = this.once(Key::A(A::DTYPE, block), |this| Ok(DeviceBsr::upload(this.device, &a)?))?;
+            let longest = longest_sum(spec, a.structure());
+            let a =
+                this.once(Key::Sparse(A::DTYPE, block, op, transpose), |this| Ok(DeviceBsr::upload(this.device, &a)?))?;
             Ok(Left { a, scales, rows, want, longest })
         })
     }
 
-    /// B in this layout; the same numbers in either.
-    pub(super) fn right<T: Number>(&mut self, layout: Layout) -> Result<Rc<DeviceDense<T>>, Failure> {
-        self.once(Key::DeviceB(T::DTYPE, layout), |this| {
-            let b = this.host_b::<T>()?;
-            this.progress.step(format!("copying B, {layout}-major"));
+    /// The dense factor in its layout; the same numbers in either.
+    pub(super) fn right<T: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<DeviceDense<T>>, Failure> {
+        let layout = dense_layout(spec);
+        self.once(Key::DeviceDense(T::DTYPE, layout, spec.op), |this| {
+            let b = this.host_dense::<T>(spec)?;
+            this.progress.step(format!("copying the dense factor, {layout}-major"));
             Ok(match b.layout() == layout {
                 true => DeviceDense::upload(this.device, &b)?,
                 false => DeviceDense::upload(this.device, &b.to_layout(layout))?,
@@ -94,10 +105,18 @@ impl<'r> Operands<'r> {
         })
     }
 
-    fn host_b<T: Number>(&mut self) -> Result<Rc<Dense<T>>, Failure> {
-        self.once(Key::HostB(T::DTYPE), |this| {
-            this.progress.step("drawing B");
-            Ok(this.problem.b::<T>())
+    /// A of a product of two dense factors, in its layout.
+    pub(super) fn dense_a<T: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<DeviceDense<T>>, Failure> {
+        self.once(Key::DeviceA(T::DTYPE, spec.a_layout), |this| {
+            this.progress.step("drawing A");
+            Ok(DeviceDense::upload(this.device, &this.problem.dense_a::<T>(spec).to_layout(spec.a_layout))?)
+        })
+    }
+
+    fn host_dense<T: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<Dense<T>>, Failure> {
+        self.once(Key::HostDense(T::DTYPE, spec.op), |this| {
+            this.progress.step("drawing the dense factor");
+            Ok(this.problem.dense::<T>(spec))
         })
     }
 
@@ -116,6 +135,11 @@ impl<'r> Operands<'r> {
         self.made.insert(key, Rc::<V>::clone(&made));
         Ok(made)
     }
+}
+
+/// How the dense factor lies.
+pub(super) fn dense_layout(spec: &KernelSpec) -> Layout {
+    if spec.op == Op::Dds { spec.a_layout } else { spec.b_layout }
 }
 
 /// Random scales of a kind for A of this structure and `n` columns of B, such that scaled products are about as large

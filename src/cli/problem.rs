@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use bsr::read::{FillIn, Sparse};
-use bsr::{Bsr, Dense, Dtype, Element, KernelSpec, Layout, Pattern, Structure, read};
+use bsr::{Bsr, Dense, Dtype, Element, KernelSpec, Layout, Op, Pattern, Structure, read};
 use clap::builder::RangedU64ValueParser;
 
 use super::exit::{Exit, Failure};
@@ -18,8 +18,9 @@ fn side() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=LONGEST_SIDE)
 }
 
-/// C[M, N] = A[M, K] * B[K, N]: the sparse A from a pattern or a file, B drawn from N(0, 1), i8 from a normal
-/// distribution as wide as 20.
+/// C[M, N] = A[M, K] * B[K, N]: the sparse operand, A, with op = dds B, with op = sdd C, from a pattern or a file, as it is
+/// stored (with transpose = on its columns are rows of the operand); dense factors drawn from N(0, 1), i8 from a normal distribution as
+/// wide as 20.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Problem")]
 pub(super) struct ProblemArgs {
@@ -32,15 +33,15 @@ pub(super) struct ProblemArgs {
     /// Columns of A, rows of B; not necessarily a multiple of bk. [default: 4096; fewer on the simulator]
     #[arg(long, value_parser = side(), value_name = "COLUMNS")]
     k: Option<usize>,
-    /// Which blocks of A are stored: random:DENSITY, topk:BLOCKS (in each block row), window:FRACTION (around the
+    /// Which blocks of the sparse factor are stored: random:DENSITY, topk:BLOCKS (in each block row), window:FRACTION (around the
     /// diagonal), causal, or powerlaw:DENSITY. [default: random:0.25; on the simulator topk:4, or fewer of large
     /// blocks]
     #[arg(long)]
     pattern: Option<Pattern>,
-    /// Take A from a file instead: Matrix Market .mtx, DLMC .smtx or scipy .npz (bsr, csr). Values are scaled by a
+    /// Take the sparse factor from a file instead, which also says two of M, N and K: Matrix Market .mtx, DLMC .smtx or scipy .npz (bsr, csr). Values are scaled by a
     /// power of two if their largest magnitude is not between 1/256 and 256; for 8-bit types always, to about the
     /// range of drawn ones.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "k", "pattern"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "pattern")]
     matrix: Option<PathBuf>,
     /// Seed of the pattern and of all values that are drawn.
     #[arg(long, default_value_t = 0)]
@@ -81,15 +82,41 @@ impl Defaults {
 #[derive(Debug)]
 pub(super) struct Problem {
     source: Source,
-    pub(super) n: usize,
+    /// M, N and K where the flags give them.
+    given: (Option<usize>, Option<usize>, Option<usize>),
+    defaults: (usize, usize, usize),
     pub(super) seed: u64,
+}
+
+/// M, N and K of a product, and its factors as they are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    /// Rows and columns of the sparse operand as it is stored.
+    pub(super) sparse: (usize, usize),
+    /// Rows and columns of the dense factor; of B where both are.
+    pub(super) dense: (usize, usize),
+    /// The extent of C along the dense factor: N, or M where B is sparse; K where C is.
+    pub(super) along: usize,
+}
+
+impl Sizes {
+    fn new(spec: &KernelSpec, (m, n, k): (usize, usize, usize)) -> Self {
+        let turned = |(rows, cols)| if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) };
+        match spec.op {
+            Op::Dds => Self { m, n, k, sparse: turned((k, n)), dense: (m, k), along: m },
+            Op::Sdd => Self { m, n, k, sparse: turned((m, n)), dense: (k, n), along: k },
+            _ => Self { m, n, k, sparse: turned((m, k)), dense: (k, n), along: n },
+        }
+    }
 }
 
 #[derive(Debug)]
 enum Source {
     Pattern {
         pattern: Pattern,
-        m: usize,
         k: usize,
     },
     /// `sparse` has been scaled by two to the power `exponent`.
@@ -110,48 +137,92 @@ impl Problem {
             None => {
                 let k = args.k.unwrap_or(defaults.k);
                 let pattern = args.pattern.unwrap_or_else(|| defaults.pattern(k));
-                Source::Pattern { pattern, m: args.m.unwrap_or(defaults.m), k }
+                Source::Pattern { pattern, k }
             }
             Some(path) => file(path, args.seed)?,
         };
-        Ok(Self { source, n: args.n.unwrap_or(defaults.n), seed: args.seed })
+        Ok(Self {
+            source,
+            given: (args.m, args.n, args.k),
+            defaults: (defaults.m, defaults.n, defaults.k),
+            seed: args.seed,
+        })
     }
 
-    /// Rows of A and C.
-    pub(super) fn m(&self) -> usize {
+    /// The extents of the product that `spec` says.
+    pub(super) fn sizes(&self, spec: &KernelSpec) -> Sizes {
+        let (m, n) = (self.given.0.unwrap_or(self.defaults.0), self.given.1.unwrap_or(self.defaults.1));
         match &self.source {
-            Source::Pattern { m, .. } => *m,
-            Source::File { sparse, .. } => sparse.rows(),
+            Source::Pattern { k, .. } => Sizes::new(spec, (m, n, *k)),
+            Source::File { sparse, .. } => {
+                let stored = (sparse.rows(), sparse.cols());
+                let (rows, cols) = if spec.transpose.is_on() { (stored.1, stored.0) } else { stored };
+                let k = self.given.2.unwrap_or(self.defaults.2);
+                let all = match spec.op {
+                    Op::Dsd => (rows, n, cols),
+                    Op::Dds => (m, cols, rows),
+                    Op::Sdd => (rows, cols, k),
+                };
+                Sizes::new(spec, all)
+            }
         }
     }
 
-    /// Columns of A, rows of B.
-    pub(super) fn k(&self) -> usize {
-        match &self.source {
-            Source::Pattern { k, .. } => *k,
-            Source::File { sparse, .. } => sparse.cols(),
+    /// Makes sure that no flag says what a file does.
+    fn check_flags(&self, spec: &KernelSpec) -> Result<(), Failure> {
+        let (m, n, k) = (("--m", self.given.0), ("--n", self.given.1), ("--k", self.given.2));
+        let (said, other) = match spec.op {
+            Op::Dsd => ([m, k], "--n"),
+            Op::Dds => ([n, k], "--m"),
+            Op::Sdd => ([m, n], "--k"),
+        };
+        match (&self.source, said.into_iter().find(|(_, given)| given.is_some())) {
+            (Source::File { path, .. }, Some((flag, _))) => Err(Failure::new(
+                Exit::BadInput,
+                format!(
+                    "{flag} beside --matrix: {} says how large it is\n  help: drop {flag}; {other} is free in op = {}",
+                    path.display(),
+                    spec.op
+                ),
+            )),
+            _ => Ok(()),
         }
     }
 
-    /// A in the blocks of `spec`, without the values that are drawn: makes sure that the problem can be had, and fits
+    /// The sparse factor in the blocks of `spec`, without the values that are drawn: makes sure that the problem can be had, and fits
     /// this machine's memory.
     ///
     /// # Errors
     /// Bad input, with the arithmetic.
     pub(super) fn facts(&self, spec: &KernelSpec) -> Result<Facts, Failure> {
-        let block = (spec.bm as usize, spec.bk as usize);
+        self.check_flags(spec)?;
+        let (block, sizes) = ((spec.bm as usize, spec.bk as usize), self.sizes(spec));
+        let (name, dtype) = match spec.op {
+            Op::Dsd => ("A", spec.a),
+            Op::Dds => ("B", spec.b),
+            Op::Sdd => ("C", spec.out),
+        };
         let facts = match &self.source {
-            Source::Pattern { pattern, m, k } => {
-                Facts { structure: pattern.structure(*m, *k, block, self.seed)?, fill_in: None, exponent: 0 }
+            Source::Pattern { pattern, .. } => {
+                let (rows, cols) = sizes.sparse;
+                let structure = pattern.structure(rows, cols, block, self.seed)?;
+                Facts { name, structure, fill_in: None, exponent: 0 }
             }
             Source::File { exponent, .. } => {
                 // The blocks are the same in every type; f32 holds all that is scaled so.
-                let (a, fill_in) = self.a::<f32>(block)?;
-                Facts { structure: a.into_parts().0, fill_in, exponent: exponent + self.narrow_exponent(spec.a) }
+                let (a, fill_in) = self.sparse::<f32>(spec)?;
+                let exponent = exponent + self.narrow_exponent(dtype);
+                Facts { name, structure: a.into_parts().0, fill_in, exponent }
             }
         };
-        let (m, n, k) = (self.m() as u64, self.n as u64, self.k() as u64);
-        let operands = [(facts.structure.stored() as u64, spec.a), (k * n, spec.b), (m * n, spec.out)];
+        let area = |(rows, cols): (usize, usize)| rows as u64 * cols as u64;
+        let stored = facts.structure.stored() as u64;
+        let (a, b, c) = match spec.op {
+            Op::Dsd => (stored, area(sizes.dense), area((sizes.m, sizes.n))),
+            Op::Dds => (area(sizes.dense), stored, area((sizes.m, sizes.n))),
+            Op::Sdd => (area((sizes.m, sizes.k)), area(sizes.dense), stored),
+        };
+        let operands = [(a, spec.a), (b, spec.b), (c, spec.out)];
         let bytes = operands.map(|(elements, dtype)| elements * u64::from(dtype.bytes()));
         match memory_available() {
             Some(available) if bytes.iter().sum::<u64>() > available => Err(Failure::new(
@@ -172,13 +243,17 @@ impl Problem {
         }
     }
 
-    /// A in these blocks, with its values; for a file, what the blocking costs.
+    /// The sparse factor in the blocks of `spec`, with its values; for a file, what the blocking costs.
     ///
     /// # Errors
     /// Bad input: a pattern or a matrix that cannot be had in these blocks.
-    pub(super) fn a<T: Element>(&self, block: (usize, usize)) -> Result<(Bsr<T>, Option<FillIn>), Failure> {
+    pub(super) fn sparse<T: Element>(&self, spec: &KernelSpec) -> Result<(Bsr<T>, Option<FillIn>), Failure> {
+        let block = (spec.bm as usize, spec.bk as usize);
         match &self.source {
-            Source::Pattern { pattern, m, k } => Ok((Bsr::generate(*pattern, *m, *k, block, self.seed)?, None)),
+            Source::Pattern { pattern, .. } => {
+                let (rows, cols) = self.sizes(spec).sparse;
+                Ok((Bsr::generate(*pattern, rows, cols, block, self.seed)?, None))
+            }
             Source::File { path, sparse, .. } => {
                 let converted = match self.narrow_exponent(T::DTYPE) {
                     0 => sparse.to_bsr(block),
@@ -191,9 +266,29 @@ impl Problem {
         }
     }
 
-    /// B, row-major, drawn from N(0, 1), and wider for integers.
-    pub(super) fn b<T: Element>(&self) -> Dense<T> {
-        Dense::normal(self.k(), self.n, Layout::RowMajor, self.seed)
+    /// A of a product of two dense factors, row-major, drawn like B and independent of it.
+    pub(super) fn dense_a<T: Element>(&self, spec: &KernelSpec) -> Dense<T> {
+        let Sizes { m, k, .. } = self.sizes(spec);
+        Dense::normal(m, k, Layout::RowMajor, self.seed.wrapping_add(1))
+    }
+
+    /// The dense factor, row-major, drawn from N(0, 1), and wider for integers.
+    pub(super) fn dense<T: Element>(&self, spec: &KernelSpec) -> Dense<T> {
+        let (rows, cols) = self.sizes(spec).dense;
+        Dense::normal(rows, cols, Layout::RowMajor, self.seed)
+    }
+
+    /// The product in words.
+    pub(super) fn words(&self, spec: &KernelSpec) -> String {
+        let Sizes { m, n, k, .. } = self.sizes(spec);
+        match (spec.op, spec.transpose.is_on()) {
+            (Op::Sdd, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], C sparse"),
+            (Op::Sdd, true) => format!("C[{n}, {m}]^T = A[{m}, {k}] * B[{k}, {n}], C^T sparse"),
+            (Op::Dds, true) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{n}, {k}]^T, B sparse"),
+            (Op::Dds, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], B sparse"),
+            (_, true) => format!("C[{m}, {n}] = A[{k}, {m}]^T * B[{k}, {n}]"),
+            (_, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}]"),
+        }
     }
 
     /// The power of two by which the values of a file are scaled for a type besides what [`scale`] did: what 8 bits
@@ -205,8 +300,8 @@ impl Problem {
         }
     }
 
-    /// A in words, once it is in blocks: `8 of 20 blocks of 512 x 112 stored (40.0 %), topk:4, seed 0`.
-    pub(super) fn a_words(&self, facts: &Facts) -> String {
+    /// The sparse factor in words, once it is in blocks: `8 of 20 blocks of 512 x 112 stored (40.0 %), topk:4, seed 0`.
+    pub(super) fn sparse_words(&self, facts: &Facts) -> String {
         let a = &facts.structure;
         let (bm, bk) = a.block();
         let scaled = match facts.exponent {
@@ -229,9 +324,11 @@ impl Problem {
     }
 }
 
-/// What is known of A before its values are drawn.
+/// What is known of the sparse factor before its values are drawn.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
+    /// `A` or `B`.
+    pub(super) name: &'static str,
     pub(super) structure: Structure,
     /// What the blocking of a file costs.
     pub(super) fill_in: Option<FillIn>,
@@ -241,16 +338,8 @@ pub(super) struct Facts {
 
 impl Facts {
     /// What tells the facts of one problem apart.
-    pub(super) fn key(&self) -> ((usize, usize), i32) {
-        (self.structure.block(), self.exponent)
-    }
-}
-
-/// The product in words.
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (m, n, k) = (self.m(), self.n, self.k());
-        write!(f, "C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}]")
+    pub(super) fn key(&self) -> (&'static str, (usize, usize), (usize, usize), i32) {
+        (self.name, self.structure.block(), (self.structure.rows(), self.structure.cols()), self.exponent)
     }
 }
 
@@ -324,7 +413,8 @@ mod tests {
     use super::*;
 
     fn problem(pattern: &str, m: usize, n: usize, k: usize) -> Problem {
-        Problem { source: Source::Pattern { pattern: pattern.parse().unwrap(), m, k }, n, seed: 0 }
+        let source = Source::Pattern { pattern: pattern.parse().unwrap(), k };
+        Problem { source, given: (Some(m), Some(n), None), defaults: (1, 1, 1), seed: 0 }
     }
 
     #[test]
@@ -357,10 +447,11 @@ mod tests {
     #[test]
     fn a_problem_says_what_it_is() {
         let problem = problem("topk:4", 1024, 512, 1120);
-        assert_eq!(problem.to_string(), "C[1024, 512] = A[1024, 1120] * B[1120, 512]");
-        let facts = problem.facts(&KernelSpec::new(512, 128, 112)).unwrap();
-        assert_eq!(problem.a_words(&facts), "8 of 20 blocks of 512 x 112 stored (40.0 %), topk:4, seed 0");
-        assert!(facts.fill_in.is_none() && problem.a::<f16>((512, 112)).unwrap().1.is_none());
+        let spec = KernelSpec::new(512, 128, 112);
+        assert_eq!(problem.words(&spec), "C[1024, 512] = A[1024, 1120] * B[1120, 512]");
+        let facts = problem.facts(&spec).unwrap();
+        assert_eq!(problem.sparse_words(&facts), "8 of 20 blocks of 512 x 112 stored (40.0 %), topk:4, seed 0");
+        assert!(facts.fill_in.is_none() && problem.sparse::<f16>(&spec).unwrap().1.is_none());
     }
 
     #[test]
@@ -386,10 +477,47 @@ mod tests {
         assert_eq!(narrow_exponent(1e-3, Dtype::BF16), 0);
 
         let sparse = Sparse::from_triplets(40, 40, vec![(0, 0, 1.0), (39, 39, -0.25)]).unwrap();
-        let problem = Problem { source: Source::File { path: "a.mtx".into(), sparse, exponent: 0 }, n: 8, seed: 0 };
-        let facts = problem.facts(&KernelSpec::new(16, 16, 16).with_dtype(Dtype::I8)).unwrap();
-        assert!(problem.a_words(&facts).ends_with("a.mtx, seed 0, values * 2^6"), "{}", problem.a_words(&facts));
-        assert_eq!(problem.a::<i8>((16, 16)).unwrap().0.values()[0], 64);
-        assert_eq!(problem.a::<f16>((16, 16)).unwrap().0.values()[0], f16::ONE);
+        let problem = Problem {
+            source: Source::File { path: "a.mtx".into(), sparse, exponent: 0 },
+            given: (None, Some(8), None),
+            defaults: (16, 16, 16),
+            seed: 0,
+        };
+        let spec = KernelSpec::new(16, 16, 16);
+        let facts = problem.facts(&spec.with_dtype(Dtype::I8)).unwrap();
+        let words = problem.sparse_words(&facts);
+        assert!(words.ends_with("a.mtx, seed 0, values * 2^6"), "{words}");
+        assert_eq!(problem.sparse::<i8>(&spec).unwrap().0.values()[0], 64);
+        assert_eq!(problem.sparse::<f16>(&spec).unwrap().0.values()[0], f16::ONE);
+    }
+
+    #[test]
+    fn the_sparse_factor_is_given_as_it_is_stored() {
+        let problem = problem("topk:1", 100, 200, 300);
+        let sizes = |text: &str| {
+            let Sizes { sparse, dense, along, .. } = problem.sizes(&text.parse().unwrap());
+            (sparse, dense, along)
+        };
+        let block = "bm = 64, bn = 64, bk = 64";
+        assert_eq!(sizes(block), ((100, 300), (300, 200), 200));
+        assert_eq!(sizes(&format!("{block}, transpose = on")), ((300, 100), (300, 200), 200));
+        assert_eq!(sizes(&format!("{block}, op = dds")), ((300, 200), (100, 300), 100));
+        assert_eq!(sizes(&format!("{block}, op = dds, transpose = on")), ((200, 300), (100, 300), 100));
+        assert_eq!(sizes(&format!("{block}, op = sdd")), ((100, 200), (300, 200), 300));
+        assert_eq!(sizes(&format!("{block}, op = sdd, transpose = on")), ((200, 100), (300, 200), 300));
+    }
+
+    #[test]
+    fn a_file_says_two_of_the_extents() {
+        let sparse = Sparse::from_triplets(40, 50, vec![(0, 0, 1.0)]).unwrap();
+        let source = Source::File { path: "a.mtx".into(), sparse, exponent: 0 };
+        let problem = Problem { source, given: (Some(7), None, None), defaults: (16, 16, 9), seed: 0 };
+        let spec = |text: &str| format!("bm = 16, bn = 16, bk = 16{text}").parse::<KernelSpec>().unwrap();
+        let Sizes { m, n, k, .. } = problem.sizes(&spec(", op = dds, transpose = on"));
+        assert_eq!((m, n, k), (7, 40, 50));
+        let Sizes { m, n, k, .. } = problem.sizes(&spec(", op = sdd, transpose = on"));
+        assert_eq!((m, n, k), (50, 40, 9));
+        let refused = problem.facts(&spec("")).unwrap_err().into_report();
+        assert!(refused.contains("--m beside --matrix") && refused.contains("--n is free in op = dsd"), "{refused}");
     }
 }

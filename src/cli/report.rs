@@ -15,6 +15,7 @@ use super::verdict::Rows;
 /// The measurements of one run.
 pub(super) struct Report<'r> {
     problem: &'r Problem,
+    products: Vec<String>,
     device: String,
     facts: Vec<Facts>,
     /// For each block size, the rows that were compared.
@@ -28,10 +29,12 @@ pub(super) struct Report<'r> {
 const HEADER: [&str; 9] = ["ratio", "TFLOP/s", "us", "p10", "p90", "GB/s", "error", "PTX", "kernel"];
 
 impl<'r> Report<'r> {
-    /// Of one problem in blocks of several sizes.
-    pub(super) fn new(problem: &'r Problem, facts: Vec<Facts>, device: &Device) -> Self {
+    /// Of one problem in blocks of several sizes; `products` says in words what is multiplied.
+    pub(super) fn new(problem: &'r Problem, mut products: Vec<String>, facts: Vec<Facts>, device: &Device) -> Self {
+        products.dedup();
         Self {
             problem,
+            products,
             device: device::words(device),
             facts,
             compared: HashMap::new(),
@@ -108,9 +111,9 @@ fn row(record: &BenchRecord) -> [String; 9] {
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.problem)?;
+        self.products.iter().try_for_each(|product| writeln!(f, "{product}"))?;
         for facts in &self.facts {
-            write!(f, "A: {}", self.problem.a_words(facts))?;
+            write!(f, "{}: {}", facts.name, self.problem.sparse_words(facts))?;
             if let Some(fill_in) = &facts.fill_in {
                 write!(f, "; fill-in {}", fill_in_words(fill_in))?;
             }

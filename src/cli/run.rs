@@ -67,8 +67,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let problem = Problem::new(&args.problem, defaults)?;
     let facts = problem.facts(planned.spec())?;
     line(out, "spec", planned.spec())?;
-    line(out, "problem", &problem)?;
-    line(out, "A", problem.a_words(&facts))?;
+    line(out, "problem", problem.words(planned.spec()))?;
+    line(out, facts.name, problem.sparse_words(&facts))?;
     if let Some(fill_in) = &facts.fill_in {
         line(out, "fill-in", fill_in_words(fill_in))?;
     }
@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
             if let Some(none) = why {
                 say(format_args!("no CUDA device ({}): running the PTX on the simulator", none.first_line()));
             }
-            let flops = facts.structure.executed_flops(problem.n);
+            let flops = facts.structure.executed_flops(problem.sizes(planned.spec()).along);
             simulate::run(&planned, &problem, flops, &args.check, args.trace.as_deref(), out)
         }
         Err(none) => without(&none, args, &planned, out),

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bsr::simulated::{DEFAULT_CLUSTERS, Finding, Options, ParseError, Report, Schedule, Simulated};
-use bsr::{Dense, reference};
+use bsr::{Dense, KernelSpec, Op, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
-use super::operands::scales;
+use super::operands::{dense_layout, scales};
 use super::problem::Problem;
 use super::progress::Progress;
+use super::sampled;
 use super::spec::Planned;
 use super::verdict::{CheckArgs, Rows, Verdict, longest_sum, right_words};
 use super::{cannot_write, line, say};
@@ -180,20 +181,42 @@ impl Typed for Multiply<'_> {
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Done, Failure> {
         let spec = *self.kernel.plan().spec();
+        if spec.op == Op::Sdd {
+            return self.sampled::<A, B, C>(&spec);
+        }
         self.progress.step("drawing A and B");
-        let (a, _) = self.problem.a::<A>((spec.bm as usize, spec.bk as usize))?;
-        let b: Dense<B> = self.problem.b();
-        let scales = scales::<A, B>(spec.scale, a.structure(), self.problem.n, self.problem.seed)?;
-        let rows = Rows::choose(a.structure(), self.problem.n, self.check.rows);
+        let (a, _) = self.problem.sparse::<A>(&spec)?;
+        let b: Dense<B> = self.problem.dense(&spec);
+        let sizes = self.problem.sizes(&spec);
+        let scales = scales::<A, B>(spec.scale, a.structure(), sizes.along, self.problem.seed)?;
+        let rows = Rows::choose(&spec, a.structure(), &sizes, self.check.rows);
         self.progress.step(format!("reference of {rows} in f64"));
-        let want = reference::multiply_rows_scaled(&a, &b, &scales, &rows.list)?;
-        let b = if b.layout() == spec.b_layout { b } else { b.to_layout(spec.b_layout) };
+        let want = reference::product_rows(&spec, &a, &b, &scales, &rows.list)?;
+        let layout = dense_layout(&spec);
+        let b = if b.layout() == layout { b } else { b.to_layout(layout) };
         self.progress.step("simulating");
         let start = Instant::now();
-        let (c, report) = self.kernel.multiply_scaled::<A, B, C>(&a, &b, &scales, self.options)?;
+        let (c, report) = self.kernel.multiply_factors::<A, B, C>(&a, &b, &scales, self.options)?;
         let took = start.elapsed();
-        let longest = longest_sum(a.structure());
+        let longest = longest_sum(&spec, a.structure());
         Ok(Done { verdict: Verdict::new(&c, &rows, &want)?, rows, longest, report, took })
+    }
+}
+
+impl Multiply<'_> {
+    /// The same of a sampled product.
+    fn sampled<A: Number, B: Number, C: Number>(&self, spec: &KernelSpec) -> Result<Done, Failure> {
+        self.progress.step("drawing A and B");
+        let (a, b): (Dense<A>, Dense<B>) = (self.problem.dense_a(spec), self.problem.dense(spec));
+        let structure = self.problem.facts(spec)?.structure;
+        let rows = Rows::of_blocks(&structure, a.cols(), self.check.rows);
+        self.progress.step(format!("reference of {rows} in f64"));
+        let want = sampled::want(spec, &a, &b, &structure, &rows)?;
+        self.progress.step("simulating");
+        let start = Instant::now();
+        let (verdict, report) =
+            sampled::simulate::<A, B, C>(&self.kernel, (&a, &b), &structure, (&rows, &want), self.options)?;
+        Ok(Done { verdict, rows, longest: a.cols(), report, took: start.elapsed() })
     }
 }
 

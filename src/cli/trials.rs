@@ -1,6 +1,6 @@
 //! The problems of `bsr check`: small, and each of a kind that kernels get wrong.
 
-use bsr::{BsrError, KernelSpec, Plan, Structure};
+use bsr::{BsrError, KernelSpec, Op, Plan, Structure};
 
 /// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +19,25 @@ pub(super) enum Kind {
     OneColumn,
 }
 
-/// One problem: A's structure and the columns of B. Shapes depend on kernel and number alone, never on a seed.
+/// One problem: the sparse factor's structure as it is stored, and the extent of C along the dense one. Shapes depend on
+/// kernel and number alone, never on a seed.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     pub(super) structure: Structure,
     pub(super) n: usize,
     /// Seed of the values.
     pub(super) seed: u64,
+}
+
+/// The dense factor and C of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Rows and columns of the dense factor.
+    pub(super) dense: (usize, usize),
+    /// Rows of C.
+    pub(super) rows: usize,
+    /// Columns of C.
+    pub(super) cols: usize,
 }
 
 impl Kind {
@@ -56,7 +68,9 @@ impl Trial {
     /// # Errors
     /// Sizes beyond 32 bits, which no kernel's blocks lead to.
     pub(super) fn new(plan: &Plan, index: usize) -> Result<Self, BsrError> {
+        // Rows and columns of a block as the kernel reads it.
         let KernelSpec { bm, bk, .. } = *plan.spec();
+        let (bm, bk) = if plan.walks_columns() { (bk, bm) } else { (bm, bk) };
         let (bm, bk, tile) = (bm as usize, bk as usize, plan.cluster_tile().columns as usize);
         let round = index / Kind::ALL.len();
         // Shorter by a little more in every round, but never by a whole block.
@@ -83,14 +97,27 @@ impl Trial {
             col_idx.extend((0..length).map(|at| (at * columns / length + (row + round) % slack) as i32));
             row_ptr.push(col_idx.len() as i32);
         }
-        Ok(Self { structure: Structure::new(m, k, (bm, bk), row_ptr, col_idx)?, n, seed: index as u64 })
+        let read = Structure::new(m, k, (bm, bk), row_ptr, col_idx)?;
+        let structure = if plan.walks_columns() { read.transpose()? } else { read };
+        Ok(Self { structure, n, seed: index as u64 })
+    }
+
+    /// The dense factor and C.
+    pub(super) fn shape(&self, spec: &KernelSpec) -> Shape {
+        let (rows, cols) = (self.structure.rows(), self.structure.cols());
+        let (rows, cols) = if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) };
+        match spec.op {
+            Op::Dds => Shape { dense: (self.n, rows), rows: self.n, cols },
+            Op::Sdd => Shape { dense: (self.n, cols), rows, cols },
+            _ => Shape { dense: (cols, self.n), rows, cols: self.n },
+        }
     }
 
     /// The product in words.
-    pub(super) fn words(&self) -> String {
-        let (a, n) = (&self.structure, self.n);
-        let (m, k) = (a.rows(), a.cols());
-        format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], {} blocks", a.nnzb())
+    pub(super) fn words(&self, spec: &KernelSpec) -> String {
+        let Shape { dense, rows: m, cols: n } = self.shape(spec);
+        let k = if spec.op == Op::Dds { dense.1 } else { dense.0 };
+        format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], {} blocks", self.structure.nnzb())
     }
 }
 
@@ -113,11 +140,16 @@ mod tests {
             "bm = 64, bn = 64, bk = 48, dtype = e4m3, scale = block, accumulate = promoted",
             "bm = 16, bn = 32, bk = 16, mma = mma_sync",
             "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32",
+            "bm = 24, bn = 64, bk = 128, transpose = on",
+            "bm = 112, bn = 64, bk = 128, op = dds",
+            "bm = 128, bn = 64, bk = 72, op = dds, transpose = on",
         ] {
             let plan = plan(spec);
+            let by_columns = plan.walks_columns();
             for index in 0..120 {
                 let trial = Trial::new(&plan, index).unwrap();
-                let a = &trial.structure;
+                let read = if by_columns { trial.structure.transpose().unwrap() } else { trial.structure.clone() };
+                let a = &read;
                 let even = (a.rows().is_multiple_of(a.block().0), a.cols().is_multiple_of(a.block().1));
                 match Kind::of(index) {
                     Kind::Whole => assert_eq!(even, (true, true)),
@@ -134,7 +166,7 @@ mod tests {
     #[test]
     fn rounds_differ_and_a_number_names_one_problem() {
         let plan = plan("bm = 128, bn = 128, bk = 64");
-        let words = |index| Trial::new(&plan, index).unwrap().words();
+        let words = |index| Trial::new(&plan, index).unwrap().words(plan.spec());
         assert_eq!(words(1), words(1));
         assert_ne!(words(1), words(7));
     }

@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use bsr::reference::{self, Comparison};
-use bsr::{Dense, DenseView, Element, KernelSpec, Structure};
+use bsr::{Dense, DenseView, Element, KernelSpec, Op, Structure};
 
 use super::exit::{Exit, Failure};
+use super::problem::Sizes;
 
 /// The options of a check.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -35,10 +36,21 @@ pub(super) fn right_words(tolerance: f64) -> String {
     if tolerance == 0.0 { "only 0 is right".to_owned() } else { format!("at most {tolerance:.2e} is right") }
 }
 
-/// The most products that an element of A * B sums.
-pub(super) fn longest_sum(a: &Structure) -> usize {
-    let blocks = a.row_lengths().max().unwrap_or(0);
-    (blocks * a.block().1).min(a.cols())
+/// The most products that an element of C sums.
+pub(super) fn longest_sum(spec: &KernelSpec, sparse: &Structure) -> usize {
+    match walks_columns(spec) {
+        true => {
+            let ends = sparse.transposed().row_ptr().windows(2);
+            let blocks = ends.map(|ends| (ends[1] - ends[0]) as usize).max().unwrap_or(0);
+            (blocks * sparse.block().0).min(sparse.rows())
+        }
+        false => (sparse.row_lengths().max().unwrap_or(0) * sparse.block().1).min(sparse.cols()),
+    }
+}
+
+/// Whether the rows of C (its columns where B is sparse) are block columns of the sparse factor as it is stored.
+fn walks_columns(spec: &KernelSpec) -> bool {
+    spec.transpose.is_on() != (spec.op == Op::Dds)
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -77,6 +89,8 @@ pub(super) struct Rows {
     pub(super) list: Vec<usize>,
     /// Rows of the product.
     pub(super) of: usize,
+    /// What they are: rows, or blocks of a sampled product.
+    pub(super) unit: &'static str,
 }
 
 impl Rows {
@@ -85,24 +99,44 @@ impl Rows {
     /// Rows that are compared in any case.
     const LEAST: usize = 64;
 
-    /// Chooses rows of A * B, where B has `n` columns.
-    pub(super) fn choose(a: &Structure, n: usize, asked: RowsAsked) -> Self {
-        let of = a.rows();
+    /// Chooses rows of the product.
+    pub(super) fn choose(spec: &KernelSpec, sparse: &Structure, sizes: &Sizes, asked: RowsAsked) -> Self {
+        // Rows of C that belong together: of a block, or of a tile of the dense factor.
+        let group = match (spec.op, walks_columns(spec)) {
+            (Op::Dds, _) => spec.bn as usize,
+            (_, true) => sparse.block().1,
+            (_, false) => sparse.block().0,
+        };
+        Self::of(sizes.m, group, (sparse.stored() as u64).saturating_mul(sizes.along as u64), asked)
+    }
+
+    /// Chooses stored blocks of a sampled product over `k` elements of K: as many as make about as many rows as would be
+    /// compared of a product.
+    pub(super) fn of_blocks(stored: &Structure, k: usize, asked: RowsAsked) -> Self {
+        let asked = match asked {
+            RowsAsked::Number(rows) => RowsAsked::Number(rows.div_ceil(stored.block().0)),
+            other => other,
+        };
+        let effort = (stored.stored() as u64).saturating_mul(k as u64);
+        Self { unit: "stored blocks", ..Self::of(stored.nnzb(), 1, effort, asked) }
+    }
+
+    /// Chooses of `of` rows in groups, whose product takes `effort` multiplications.
+    fn of(of: usize, group: usize, effort: u64, asked: RowsAsked) -> Self {
         let count = match asked {
             RowsAsked::All => of,
             RowsAsked::Number(rows) => rows.min(of),
             RowsAsked::Auto => {
-                let effort = (a.stored() as u64).saturating_mul(n as u64).max(1);
-                let affordable = u128::from(Self::EFFORT) * of as u128 / u128::from(effort);
+                let affordable = u128::from(Self::EFFORT) * of as u128 / u128::from(effort.max(1));
                 usize::try_from(affordable).unwrap_or(of).max(Self::LEAST).min(of)
             }
         };
-        if count == of { Self::all(of) } else { Self { list: spread(a, count), of } }
+        if count == of { Self::all(of) } else { Self { list: spread(of, group, count), of, unit: "rows" } }
     }
 
     /// All rows of a product of so many.
     pub(super) fn all(of: usize) -> Self {
-        Self { list: (0..of).collect(), of }
+        Self { list: (0..of).collect(), of, unit: "rows" }
     }
 
     fn are_all(&self) -> bool {
@@ -113,17 +147,17 @@ impl Rows {
 impl fmt::Display for Rows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.are_all() {
-            write!(f, "all {} rows", self.of)
+            write!(f, "all {} {}", self.of, self.unit)
         } else {
-            write!(f, "{} of {} rows", self.list.len(), self.of)
+            write!(f, "{} of {} {}", self.list.len(), self.of, self.unit)
         }
     }
 }
 
-/// `count` rows, fewer than there are: the first and last of block rows, as many as fit, and others evenly between.
-fn spread(a: &Structure, count: usize) -> Vec<usize> {
-    let (bm, of) = (a.block().0, a.rows());
-    let edges: Vec<usize> = (0..a.block_rows()).flat_map(|row| [row * bm, ((row + 1) * bm).min(of) - 1]).collect();
+/// `count` of `of` rows, fewer than there are: the first and last of groups, as many as fit, and others evenly between.
+fn spread(of: usize, group: usize, count: usize) -> Vec<usize> {
+    let edges: Vec<usize> =
+        (0..of.div_ceil(group)).flat_map(|row| [row * group, ((row + 1) * group).min(of) - 1]).collect();
     let mut rows: std::collections::BTreeSet<usize> = if edges.len() <= count {
         edges.into_iter().collect()
     } else {
@@ -200,22 +234,26 @@ mod tests {
 
     use super::*;
 
+    fn choose(a: &Structure, n: usize, asked: RowsAsked) -> Rows {
+        Rows::of(a.rows(), a.block().0, (a.stored() * n) as u64, asked)
+    }
+
     fn structure(rows: usize, block: usize, pattern: Pattern) -> Structure {
         pattern.structure(rows, 8192, (block, 64), 0).unwrap()
     }
 
     #[test]
     fn a_small_product_is_compared_whole_and_a_large_one_in_part() {
-        let small = Rows::choose(&structure(1000, 128, Pattern::TopK(2)), 512, RowsAsked::Auto);
+        let small = choose(&structure(1000, 128, Pattern::TopK(2)), 512, RowsAsked::Auto);
         assert_eq!((small.list.len(), small.to_string().as_str()), (1000, "all 1000 rows"));
-        let large = Rows::choose(&structure(8000, 128, Pattern::Random(0.5)), 8192, RowsAsked::Auto);
+        let large = choose(&structure(8000, 128, Pattern::Random(0.5)), 8192, RowsAsked::Auto);
         assert!(large.list.len() >= 64 && large.list.len() < 8000, "{large}");
         assert!(large.list.is_sorted_by(|a, b| a < b));
         for edge in [0, 127, 128, 7935, 7936, 7999] {
             assert!(large.list.contains(&edge), "{edge}");
         }
-        assert_eq!(Rows::choose(&structure(8000, 128, Pattern::Random(0.5)), 8192, RowsAsked::All).list.len(), 8000);
-        let empty = Rows::choose(&structure(200, 64, Pattern::Random(0.0)), 8192, RowsAsked::Auto);
+        assert_eq!(choose(&structure(8000, 128, Pattern::Random(0.5)), 8192, RowsAsked::All).list.len(), 8000);
+        let empty = choose(&structure(200, 64, Pattern::Random(0.0)), 8192, RowsAsked::Auto);
         assert_eq!(empty.list.len(), 200);
     }
 
@@ -223,17 +261,17 @@ mod tests {
     fn fewer_rows_than_edges_still_hold_the_first_and_the_last() {
         let a = structure(8000, 16, Pattern::TopK(1));
         for count in [2, 3, 64, 999] {
-            let rows = Rows::choose(&a, 64, RowsAsked::Number(count)).list;
+            let rows = choose(&a, 64, RowsAsked::Number(count)).list;
             assert_eq!((rows.len(), rows[0], rows[count - 1]), (count, 0, 7999));
         }
-        assert_eq!(Rows::choose(&a, 64, RowsAsked::Number(1)).list, [0]);
+        assert_eq!(choose(&a, 64, RowsAsked::Number(1)).list, [0]);
         // One row short of all: the filling ends.
-        assert_eq!(Rows::choose(&a, 64, RowsAsked::Number(7999)).list.len(), 7999);
+        assert_eq!(choose(&a, 64, RowsAsked::Number(7999)).list.len(), 7999);
     }
 
     #[test]
     fn an_element_that_was_not_written_fails_wherever_it_is() {
-        let rows = Rows { list: vec![0, 2], of: 4 };
+        let rows = Rows { list: vec![0, 2], of: 4, unit: "rows" };
         let mut got = Dense::<f16>::from_fn(4, 3, Layout::ColMajor, |r, c| f16::from_f32((r * 3 + c) as f32));
         let want = [0.0, 1.0, 2.0, 6.0, 7.0, 8.0];
         let right = Verdict::new(&got, &rows, &want).unwrap();
@@ -251,7 +289,7 @@ mod tests {
 
     #[test]
     fn an_integer_that_was_not_written_fails_though_it_is_finite() {
-        let rows = Rows { list: vec![0], of: 2 };
+        let rows = Rows { list: vec![0], of: 2, unit: "rows" };
         let mut got = Dense::<i32>::from_fn(2, 3, Layout::RowMajor, |r, c| (r * 3 + c) as i32);
         let want = [0.0, 1.0, 2.0];
         assert!(Verdict::new(&got, &rows, &want).unwrap().judge("k", 0.0).is_ok());
@@ -269,9 +307,17 @@ mod tests {
     #[test]
     fn the_longest_sum_is_that_of_the_fullest_row() {
         let a = Structure::new(30, 100, (16, 32), vec![0, 1, 3], vec![0, 1, 3]).unwrap();
-        assert_eq!(longest_sum(&a), 64);
+        assert_eq!(longest_sum(&KernelSpec::new(16, 16, 32), &a), 64);
+        let turned = KernelSpec { op: Op::Dds, ..KernelSpec::new(16, 16, 32) };
+        assert_eq!(longest_sum(&turned, &a), 16);
         let full = Pattern::Random(1.0).structure(30, 100, (16, 32), 0).unwrap();
-        assert_eq!((longest_sum(&full), longest_sum(&structure(200, 64, Pattern::Random(0.0)))), (100, 0));
+        assert_eq!(
+            (
+                longest_sum(&KernelSpec::new(16, 16, 32), &full),
+                longest_sum(&KernelSpec::new(64, 16, 64), &structure(200, 64, Pattern::Random(0.0)))
+            ),
+            (100, 0)
+        );
     }
 
     #[test]

@@ -3,14 +3,16 @@
 use serde::Serialize;
 
 use super::{registers, templates};
-use crate::Arch;
 use crate::plan::{Parameter, Parameters, Plan, Problem};
+use crate::{Arch, Op};
 
 /// The context of `kernel.ptx.tera`.
 #[derive(Clone, Debug, Serialize)]
 struct Frame {
     spec: String,
     summary: String,
+    /// What is sparse.
+    sparse: &'static str,
     arch: Arch,
     entry: String,
     parameters: Vec<String>,
@@ -30,9 +32,14 @@ pub(super) fn render(plan: &Plan) -> String {
         &Frame {
             spec: plan.spec().to_string(),
             summary: plan.summary(),
+            sparse: match (plan.spec().op, plan.spec().transpose.is_on()) {
+                (Op::Sdd, false) => "C",
+                (Op::Sdd, true) => "C^T",
+                _ => "A",
+            },
             arch: Arch { ptx_version: family.ptx_version().unwrap_or(plan.arch().ptx_version), ..*plan.arch() },
             entry: plan.entry(),
-            parameters: signature(&parameters),
+            parameters: signature(&parameters, plan.spec().op),
             directives: family.directives(),
             shared: plan.shared_bytes() > 0,
             registers: registers::declarations(&body),
@@ -42,11 +49,11 @@ pub(super) fn render(plan: &Plan) -> String {
 }
 
 /// One declaration a line, with what it stands for.
-fn signature(parameters: &Parameters) -> Vec<String> {
+fn signature(parameters: &Parameters, op: Op) -> Vec<String> {
     let last = parameters.len().saturating_sub(1);
     let line = |(i, parameter): (usize, &Parameter)| {
         let declaration = format!("{}{}", parameter.declaration(), if i == last { "" } else { "," });
-        match parameter.meaning() {
+        match parameter.meaning(op) {
             meaning if meaning.is_empty() => declaration,
             meaning => format!("{declaration} // {meaning}"),
         }

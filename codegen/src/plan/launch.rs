@@ -3,16 +3,18 @@
 use arrayvec::ArrayVec;
 
 use super::Plan;
-use crate::Dtype;
+use super::sdd::Sampling;
+use super::view::View;
+use crate::{Dtype, Op};
 
 /// An operand in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
-    /// The values of the BSR matrix, seen as a `[nnzb * bm, bk]` matrix.
+    /// The first factor. Of a sparse operand it is the stored values that are addressed, a `[nnzb * bm, bk]` matrix.
     A,
-    /// The dense operand.
+    /// The second factor.
     B,
-    /// The dense result.
+    /// The result.
     C,
     /// The f32 scales of A.
     ScaleA,
@@ -21,13 +23,16 @@ pub enum Operand {
 }
 
 impl Operand {
-    fn words(self) -> &'static str {
-        match self {
-            Self::A => "A's values, [nnzb * bm, bk]",
-            Self::B => "B",
-            Self::C => "C",
-            Self::ScaleA => "A's factors",
-            Self::ScaleB => "B's factors",
+    fn words(self, op: Op) -> &'static str {
+        match (self, op) {
+            (Self::A, Op::Dsd) => "A's values, [nnzb * bm, bk]",
+            (Self::A, _) => "A",
+            (Self::B, Op::Dds) => "B's values, [nnzb * bm, bk]",
+            (Self::B, _) => "B",
+            (Self::C, Op::Sdd) => "C's values, [nnzb, bm, bk]",
+            (Self::C, _) => "C",
+            (Self::ScaleA, _) => "A's factors",
+            (Self::ScaleB, _) => "B's factors",
         }
     }
 }
@@ -91,8 +96,10 @@ pub enum Argument {
     Map(TensorMap),
     /// The address of an operand.
     Pointer(Operand),
-    /// The address of A's block columns.
+    /// The address of the walk's block columns: where the blocks of a row of the sparse operand, as it is read, stand.
     ColIdx,
+    /// The address of the numbers of these blocks in storage.
+    BlockIdx,
     /// The address of the work plan's heads.
     WorkHead,
     /// The address of the work items.
@@ -105,12 +112,15 @@ pub enum Argument {
 
 impl Parameter {
     /// What it is, in a few words.
-    pub(crate) fn meaning(&self) -> String {
+    pub(crate) fn meaning(&self, op: Op) -> String {
         match self.argument {
-            Argument::Map(map) => format!("tensor map of {}", map.operand.words()),
-            Argument::Pointer(operand) => operand.words().to_owned(),
-            Argument::ColIdx => "A's block columns".to_owned(),
+            Argument::Map(map) => format!("tensor map of {}", map.operand.words(op)),
+            Argument::Pointer(operand) => operand.words(op).to_owned(),
+            Argument::ColIdx => if op == Op::Dds { "B's block columns" } else { "A's block columns" }.to_owned(),
+            Argument::BlockIdx => "where these blocks are stored".to_owned(),
+            Argument::WorkHead if op == Op::Sdd => "items of every CTA".to_owned(),
             Argument::WorkHead => "items of every cluster, then the first block columns of each".to_owned(),
+            Argument::Work if op == Op::Sdd => "items, first those that come first in every CTA".to_owned(),
             Argument::Work => "items {c_row, c_col, a_row, blocks}, or {c_row, c_col, first record, stages}".to_owned(),
             Argument::Packed => "records of 256 bytes, a stage each".to_owned(),
             Argument::Number(_) => String::new(),
@@ -123,7 +133,12 @@ impl Parameter {
         match self.argument {
             Argument::Map(_) => format!(".param .align 64 .b8 {name}[128]"),
             Argument::Number(_) => format!(".param .u32 {name}"),
-            Argument::Pointer(_) | Argument::ColIdx | Argument::WorkHead | Argument::Work | Argument::Packed => {
+            Argument::Pointer(_)
+            | Argument::ColIdx
+            | Argument::BlockIdx
+            | Argument::WorkHead
+            | Argument::Work
+            | Argument::Packed => {
                 format!(".param .u64 {name}")
             }
         }
@@ -148,7 +163,7 @@ pub struct LaunchShape {
     pub parameters: Parameters,
 }
 
-/// The sizes of one multiplication C\[m, n\] = A\[m, k\] * B\[k, n\].
+/// The sizes of one multiplication C\[m, n\] = A\[m, k\] * B\[k, n\], whichever factor is sparse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// Rows of A and C.
@@ -157,11 +172,13 @@ pub struct Problem {
     pub n: u64,
     /// Columns of A, rows of B.
     pub k: u64,
-    /// Stored blocks of A.
+    /// Stored blocks of the sparse operand.
     pub nnzb: u64,
-    /// Leading dimension of B in elements.
+    /// Leading dimension of a dense A in elements.
+    pub lda: u64,
+    /// Leading dimension of a dense B in elements.
     pub ldb: u64,
-    /// Leading dimension of C in elements.
+    /// Leading dimension of a dense C in elements.
     pub ldc: u64,
 }
 
@@ -174,6 +191,8 @@ pub enum Walk {
     Packed(Packing),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
     Blocks,
+    /// A persistent grid: each CTA walks its own list of gathered tiles of a sampled product; see [`Plan::sampling`].
+    Sampled,
 }
 
 /// How a kernel of several block rows a tile wants the pattern: as records of 64 words, two a lane of a warp, one record
@@ -202,8 +221,6 @@ pub struct Packing {
     pub depth: u32,
     /// Slabs are found by block column and place in the block, not by row of K.
     pub by_block: bool,
-    /// Block rows of the tile are block columns of the stored matrix.
-    pub transposed: bool,
     /// Bytes of a slab.
     pub slab_bytes: u32,
     /// Bytes of a block's chunk.
@@ -229,9 +246,19 @@ impl Plan {
         self.family().cluster_tile()
     }
 
+    /// Does the kernel walk the block columns of the sparse operand as it is stored, by its transposed index?
+    pub fn walks_columns(&self) -> bool {
+        View::new(self.spec()).walks_columns()
+    }
+
     /// How CTAs find their work.
     pub fn walk(&self) -> Walk {
         self.family().walk()
+    }
+
+    /// The tiles of a sampled product; none of another operation.
+    pub fn sampling(&self) -> Option<Sampling> {
+        self.family().sampling()
     }
 
     /// CTAs of a cluster.

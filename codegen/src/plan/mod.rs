@@ -9,6 +9,7 @@ mod keys;
 mod kloop;
 mod launch;
 pub(crate) mod scalar;
+pub(crate) mod sdd;
 pub(crate) mod swapped;
 mod view;
 pub(crate) mod warp;
@@ -20,9 +21,10 @@ pub(crate) use view::{Major, View};
 pub use launch::{
     Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Problem, TensorMap, Walk,
 };
+pub use sdd::Sampling;
 
 use crate::spec::Target;
-use crate::{Arch, Dtype, KernelSpec, Mma};
+use crate::{Arch, Dtype, KernelSpec, Mma, Op};
 
 /// A legal kernel: the spec, and every number that its PTX and its launch need.
 ///
@@ -41,6 +43,7 @@ enum Kernel {
     Swapped(swapped::Plan),
     Warp(warp::Plan),
     Scalar(scalar::Plan),
+    Sampled(sdd::Plan),
 }
 
 /// What every family tells about its plan.
@@ -60,6 +63,10 @@ pub(crate) trait Family {
 
     fn walk(&self) -> Walk {
         Walk::Tiles
+    }
+
+    fn sampling(&self) -> Option<Sampling> {
+        None
     }
 
     fn cluster(&self) -> u32 {
@@ -90,6 +97,7 @@ impl Plan {
         errors.check()?;
         let arch = Arch::of(target);
         let kernel = match spec.mma {
+            Mma::Wgmma if spec.op == Op::Sdd => Kernel::Sampled(sdd::Plan::new(spec, arch)?),
             Mma::Wgmma => hopper(spec, arch)?,
             Mma::Wmma | Mma::MmaSync => Kernel::Warp(warp::Plan::new(spec, arch)?),
             Mma::Scalar => Kernel::Scalar(scalar::Plan::new(spec, arch)?),
@@ -123,6 +131,7 @@ impl Plan {
             Kernel::Swapped(plan) => plan,
             Kernel::Warp(plan) => plan,
             Kernel::Scalar(plan) => plan,
+            Kernel::Sampled(plan) => plan,
         }
     }
 }

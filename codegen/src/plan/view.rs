@@ -4,6 +4,7 @@
 //! other way round, and the sparse operand transposed. So one kernel serves both, and what differs is which way
 //! operands lie in memory.
 
+use super::{Operand, Problem};
 use crate::{Dtype, KernelSpec, Layout, Op};
 
 /// Which way an operand's rows run in shared memory.
@@ -18,6 +19,8 @@ pub(crate) enum Major {
 /// Out\[m, n\] = sparse\[m, k\] * dense\[k, n\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct View {
+    /// The product is computed as its transpose: B is sparse.
+    pub(crate) mirrored: bool,
     /// Extent of a sparsity block along m.
     pub(crate) rows: u32,
     /// Extent of a sparsity block along k.
@@ -42,6 +45,7 @@ impl View {
         let transposed = spec.transpose.is_on() != dds;
         let (rows, depth) = if transposed { (spec.bk, spec.bm) } else { (spec.bm, spec.bk) };
         Self {
+            mirrored: dds,
             rows,
             depth,
             sparse: if transposed { Major::Mn } else { Major::K },
@@ -51,6 +55,22 @@ impl View {
             dense_type: if dds { spec.a } else { spec.b },
             keys: if transposed { ("bk", "bm") } else { ("bm", "bk") },
         }
+    }
+
+    /// Are blocks walked by block column of the stored matrix, which a second index lists?
+    pub(crate) fn walks_columns(&self) -> bool {
+        self.sparse == Major::Mn
+    }
+
+    /// The operands as the caller has them: the sparse one and the dense one.
+    pub(crate) fn factors(&self) -> (Operand, Operand) {
+        if self.mirrored { (Operand::B, Operand::A) } else { (Operand::A, Operand::B) }
+    }
+
+    /// The sizes of out\[m, n\] = sparse\[m, k\] * dense\[k, n\]: `ldb` is the dense factor's.
+    pub(crate) fn sizes(&self, problem: &Problem) -> Problem {
+        let Problem { m, n, lda, .. } = *problem;
+        if self.mirrored { Problem { m: n, n: m, ldb: lda, ..*problem } } else { *problem }
     }
 }
 

@@ -10,7 +10,8 @@ use super::{Atom, Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, 
 pub struct Request<P> {
     /// The entries as written.
     pub entries: Vec<Entry<P>>,
-    /// The dtypes that a function signature states, as entries of the keys `a`, `b` and `out`.
+    /// What a function signature states: the dtypes of its operands, as entries of the keys `a`, `b` and `out`, and by
+    /// which of them are sparse the operation, as one of `op`.
     pub signature: Vec<Entry<P>>,
     /// What was wrong already with the shape of the input.
     pub errors: Vec<SpecError<P>>,
@@ -52,7 +53,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
     // `dtype` says what C is only where that type is one of results, too.
     let out = reading.operand(Key::Out, None, is_result).or(dtype.map(Dtype::default_out));
     let spec = KernelSpec {
-        op: reading.word(Key::Op, any).unwrap_or(Op::Dsd),
+        op: reading.operation(),
         transpose: reading.word(Key::Transpose, any).unwrap_or_default(),
         batch: reading.word(Key::Batch, any).unwrap_or_default(),
         mma: reading.word(Key::Mma, any).unwrap_or(Mma::Wgmma),
@@ -240,6 +241,23 @@ impl<'r, P: Place> Reading<'r, P> {
         None
     }
 
+    /// The operation, from its key and from the types in the signature, which must agree.
+    fn operation(&mut self) -> Op {
+        let written = self.word::<Op>(Key::Op, any);
+        let request = self.request;
+        let Some(typed) = request.signature.iter().find(|entry| entry.key == Key::Op.as_str()) else {
+            return written.unwrap_or(Op::Dsd);
+        };
+        let given = self.word_of::<Op>(Key::Op, typed, any).unwrap_or(Op::Dsd);
+        if let (Some(found), Some(entry)) = (written, self.entry(Key::Op))
+            && found != given
+        {
+            let source = (found.as_str(), entry, Given::Key(Key::Op));
+            self.contradiction(Key::Op, source, (given.as_str(), typed, Given::Type));
+        }
+        given
+    }
+
     /// Has the type parameter of an operand, if it has one, stand for `dtype` from here on.
     fn bind(&mut self, key: Key, dtype: Dtype) {
         let entry = self.request.signature.iter().find(|entry| entry.key == key.as_str());
@@ -290,7 +308,7 @@ impl<'r, P: Place> Reading<'r, P> {
         let (first, first_entry, by) = *sources.first()?;
         for (found, entry, given) in &sources[1..] {
             if let (Some(found), Some(first), true) = (*found, first, *found != first) {
-                self.contradiction(key, (found, entry, *given), (first, first_entry, by));
+                self.contradiction(key, (found.as_str(), entry, *given), (first.as_str(), first_entry, by));
             }
         }
         first
@@ -299,8 +317,8 @@ impl<'r, P: Place> Reading<'r, P> {
     fn contradiction(
         &mut self,
         operand: Key,
-        (found, entry, source): (Dtype, &Entry<P>, Given),
-        (first, earlier, by): (Dtype, &Entry<P>, Given),
+        (found, entry, source): (&str, &Entry<P>, Given),
+        (first, earlier, by): (&str, &Entry<P>, Given),
     ) {
         let key = match source {
             Given::Key(key) => key,

@@ -140,10 +140,11 @@ impl Layout {
 }
 
 /// Which operands are sparse, in the order C, A, B: `d`ense or `s`parse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
     /// Dense C = sparse A * dense B (`dsd`).
+    #[default]
     Dsd,
     /// Dense C = dense A * sparse B (`dds`).
     Dds,

@@ -42,7 +42,7 @@ const KNOBS: [&str; 13] = [
 
 /// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
 /// shapes whose epilogue, gather or swizzle is special.
-const CHOSEN: [&str; 56] = [
+const CHOSEN: [&str; 78] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, dtype = bf16",
     "bm = 512, bn = 128, bk = 112, out = f32",
@@ -99,6 +99,28 @@ const CHOSEN: [&str; 56] = [
     "bm = 64, bn = 16, bk = 16, dtype = e4m3, out = e4m3",
     "bm = 64, bn = 64, bk = 48, a = e5m2, b = e4m3, scale = block",
     "bm = 128, bn = 128, bk = 32, dtype = e4m3, scale = row_col",
+    "bm = 128, bn = 256, bk = 128, transpose = on",
+    "bm = 112, bn = 128, bk = 512, transpose = on",
+    "bm = 112, bn = 128, bk = 512, transpose = on, b_layout = col, c_layout = col, out = f32",
+    "bm = 112, bn = 128, bk = 512, transpose = on, cluster = 2, dtype = bf16",
+    "bm = 32, bn = 128, bk = 128, transpose = on",
+    "bm = 8, bn = 128, bk = 64, transpose = on",
+    "bm = 24, bn = 64, bk = 192, transpose = on, b_layout = col, consumers = 3",
+    "bm = 64, bn = 128, bk = 256, transpose = on, consumers = 1, cluster = 2, swizzle = 64",
+    "bm = 128, bn = 256, bk = 128, op = dds",
+    "bm = 128, bn = 256, bk = 128, op = dds, transpose = on",
+    "bm = 112, bn = 128, bk = 512, op = dds, a_layout = col",
+    "bm = 112, bn = 128, bk = 512, op = dds, c_layout = col, out = f32",
+    "bm = 512, bn = 128, bk = 112, op = dds, transpose = on, a_layout = col, dtype = bf16",
+    "bm = 512, bn = 128, bk = 112, op = dds, transpose = on, cluster = 2",
+    "bm = 128, bn = 256, bk = 128, op = dds, transpose = on, dtype = e4m3, scale = tensor",
+    "bm = 64, bn = 64, bk = 112, op = dds, transpose = on, a = e4m3, b = e5m2, out = e4m3",
+    "bm = 128, bn = 256, bk = 40",
+    "bm = 128, bn = 256, bk = 40, b_layout = col",
+    "bm = 128, bn = 256, bk = 24",
+    "bm = 512, bn = 128, bk = 72, cluster = 2",
+    "bm = 64, bn = 128, bk = 8, b_layout = col, out = f32",
+    "bm = 192, bn = 64, bk = 104, swizzle = 32, c_layout = col",
 ];
 
 /// The plans of the chosen specs, and one for every pair of block sizes whose other axes are walked with strides

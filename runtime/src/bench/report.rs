@@ -163,7 +163,8 @@ impl BenchRecord {
         let flops = work.executed_flops();
         let time_us = timing.summary();
         let ours = tflops(flops, time_us.median);
-        let dense_flops = |k: usize| 2 * work.m as u64 * work.n as u64 * k as u64;
+        let columns = work.equal_dense().map_or(work.n, |[_, n, _]| n);
+        let dense_flops = |k: usize| 2 * work.m as u64 * columns as u64 * k as u64;
         // Equal work is equal up to the rounding of K, so a ratio of times is corrected by that of the work.
         let paired = dense.as_ref().and_then(|(theirs, k, _)| {
             let times = theirs.paired_ratio(timing)?;
@@ -233,13 +234,23 @@ impl BenchRecord {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use bsr_codegen::Dtype;
+    use bsr_codegen::{Dtype, Op, Switch};
 
     use super::*;
 
     fn record() -> BenchRecord {
-        let work =
-            Work { m: 192, n: 1000, k: 512, block: (64, 64), nnzb: 4, a: Dtype::F16, b: Dtype::F16, out: Dtype::F32 };
+        let work = Work {
+            op: Op::Dsd,
+            transpose: Switch::Off,
+            m: 192,
+            n: 1000,
+            k: 512,
+            block: (64, 64),
+            nnzb: 4,
+            a: Dtype::F16,
+            b: Dtype::F16,
+            out: Dtype::F32,
+        };
         let subject = Subject {
             spec: "bm = 64, bn = 128, bk = 64".into(),
             pattern: "random:0.25".into(),

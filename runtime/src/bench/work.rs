@@ -1,11 +1,17 @@
 //! How much there is to do: operations executed, bytes that must move, and the dense problem of equal work.
 
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, Op, Switch};
 use serde::{Deserialize, Serialize};
 
-/// The size of one sparse product C\[m, n\] = A\[m, k\] * B\[k, n\].
+/// The size of one sparse product C\[m, n\] = A\[m, k\] * B\[k, n\], A or B sparse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Work {
+    /// Which factor is sparse.
+    #[serde(default)]
+    pub op: Op,
+    /// Whether it is read transposed.
+    #[serde(default)]
+    pub transpose: Switch,
     /// Rows of A and C.
     pub m: usize,
     /// Columns of B and C.
@@ -25,10 +31,10 @@ pub struct Work {
 }
 
 impl Work {
-    /// Operations on stored blocks alone: `2 * nnzb * bm * bk * n`. What hangs over the edge of the matrix
+    /// Operations on stored blocks alone: `2 * nnzb * bm * bk * n`, or `m` where B is sparse, or `k` where C is. What hangs over the edge of the matrix
     /// counts, since it is stored and multiplied.
     pub fn executed_flops(&self) -> u64 {
-        2 * self.stored() * self.n as u64
+        2 * self.stored() * self.along() as u64
     }
 
     /// The K of the dense product of M and N that executes as many operations:
@@ -36,9 +42,14 @@ impl Work {
     /// that cuBLASLt can use its widest loads. `None` if there is nothing to execute.
     ///
     /// The flagship (M = N = 8192, blocks of 512 x 112, 16 a row) gives 16 * 112 = 1792 exactly.
+    ///
+    /// A sampled product is compared with a dense one over the same K, which this is then.
     pub fn equal_dense_k(&self) -> Option<usize> {
-        let rows = self.m as u64;
-        if rows == 0 || self.executed_flops() == 0 {
+        if self.op == Op::Sdd {
+            return (self.executed_flops() > 0).then_some(self.k);
+        }
+        let rows = self.rows() as u64;
+        if rows == 0 || self.along() == 0 || self.executed_flops() == 0 {
             return None;
         }
         let unit = u64::from(16 / self.a.bytes()).max(8);
@@ -46,22 +57,66 @@ impl Work {
         usize::try_from(unit * units.max(1)).ok()
     }
 
+    /// M, N and K of the dense product of equal work: of the same M and N, or, for a sampled product, of the same M and K
+    /// and as many columns as make as many elements as are stored, rounded to a multiple of 16 bytes.
+    pub fn equal_dense(&self) -> Option<[usize; 3]> {
+        let k = self.equal_dense_k()?;
+        if self.op != Op::Sdd {
+            return Some([self.m, self.n, k]);
+        }
+        let (rows, unit) = (self.m as u64, u64::from(16 / self.b.bytes()).max(8));
+        let units = (self.stored() + unit / 2 * rows) / (unit * rows);
+        Some([self.m, usize::try_from(unit * units.max(1)).ok()?, k])
+    }
+
     /// Bytes that must cross HBM at least once when every cache starts cold: stored values, column indices and
-    /// row pointers; as many rows of B as there can be stored columns; all of C.
+    /// row pointers (and block numbers where block columns are walked); as many lines of the dense factor as there can
+    /// be stored columns; all of C. Of a sampled product: the pattern, as many rows of A and columns of B as there can be
+    /// blocks for, the stored values.
     pub fn compulsory_bytes(&self) -> u64 {
-        let (bm, bk) = (self.block.0.max(1), self.block.1);
+        if self.op == Op::Sdd {
+            return self.sampled_bytes();
+        }
+        let by_columns = self.transpose.is_on() != (self.op == Op::Dds);
+        let (rows, depth) = if by_columns { (self.block.1, self.block.0) } else { self.block };
+        let (sparse, dense) = if self.op == Op::Dds { (self.b, self.a) } else { (self.a, self.b) };
         let size = |dtype: Dtype| u64::from(dtype.bytes());
-        let pattern = 4 * (self.nnzb + self.m.div_ceil(bm) + 1) as u64;
-        let b_rows = self.k.min(self.nnzb.saturating_mul(bk)) as u64;
-        self.stored() * size(self.a)
+        let indices = self.nnzb * if by_columns { 2 } else { 1 };
+        let pattern = 4 * (indices + self.rows().div_ceil(rows.max(1)) + 1) as u64;
+        let lines = self.k.min(self.nnzb.saturating_mul(depth)) as u64;
+        self.stored() * size(sparse)
             + pattern
-            + b_rows * self.n as u64 * size(self.b)
+            + lines * self.along() as u64 * size(dense)
             + self.m as u64 * self.n as u64 * size(self.out)
+    }
+
+    fn sampled_bytes(&self) -> u64 {
+        let size = |dtype: Dtype| u64::from(dtype.bytes());
+        let (rows, cols) = if self.transpose.is_on() { (self.block.1, self.block.0) } else { self.block };
+        let blocks = |side: usize, all: usize| all.min(self.nnzb.saturating_mul(side)) as u64;
+        let stored_rows = if self.transpose.is_on() { self.n } else { self.m };
+        let pattern = 4 * (self.nnzb + stored_rows.div_ceil(self.block.0.max(1)) + 1) as u64;
+        let lines = blocks(rows, self.m) * size(self.a) + blocks(cols, self.n) * size(self.b);
+        self.stored() * size(self.out) + pattern + lines * self.k as u64
     }
 
     /// GB/s of the compulsory bytes in `us` microseconds; 0 for no time.
     pub fn hbm_gbs(&self, us: f64) -> f64 {
         if us > 0.0 { self.compulsory_bytes() as f64 / us / 1e3 } else { 0.0 }
+    }
+
+    /// The extent of C along the sparse factor.
+    fn rows(&self) -> usize {
+        if self.op == Op::Dds { self.n } else { self.m }
+    }
+
+    /// The extent of C along the dense factor; of a sampled product that of the sums.
+    fn along(&self) -> usize {
+        match self.op {
+            Op::Dds => self.m,
+            Op::Dsd => self.n,
+            Op::Sdd => self.k,
+        }
     }
 
     fn stored(&self) -> u64 {
@@ -74,6 +129,8 @@ mod tests {
     use super::*;
 
     const FLAGSHIP: Work = Work {
+        op: Op::Dsd,
+        transpose: Switch::Off,
         m: 8192,
         n: 8192,
         k: 8288,
@@ -93,6 +150,19 @@ mod tests {
     }
 
     #[test]
+    fn a_sampled_product_is_compared_over_the_same_k() {
+        // 1024 blocks of 128 x 128 are 2048 columns of 8192 rows.
+        let work = Work { op: Op::Sdd, k: 4096, block: (128, 128), nnzb: 1024, ..FLAGSHIP };
+        assert_eq!(work.executed_flops(), 2 * 8192 * 2048 * 4096);
+        assert_eq!(work.equal_dense(), Some([8192, 2048, 4096]));
+        assert_eq!(work.compulsory_bytes(), 2 * (8192 * 4096 * 2 + 8192 * 2048) + 4 * (1024 + 65));
+        let few = Work { nnzb: 2, ..work };
+        assert_eq!(few.equal_dense(), Some([8192, 8, 4096]));
+        assert_eq!(few.compulsory_bytes(), 2 * (256 * 4096 * 2 + 2 * 128 * 128) + 4 * (2 + 65));
+        assert_eq!(Work { nnzb: 0, ..work }.equal_dense(), None);
+    }
+
+    #[test]
     fn the_equal_k_is_rounded_to_whole_loads_and_never_zero() {
         // 3 blocks of 64 x 64 over 192 rows: 64 executed elements a row.
         let work = Work { m: 192, block: (64, 64), nnzb: 3, ..FLAGSHIP };
@@ -107,6 +177,17 @@ mod tests {
         assert_eq!(Work { m: 170, ..work }.equal_dense_k(), Some(72));
         assert_eq!(Work { nnzb: 0, ..work }.equal_dense_k(), None);
         assert_eq!(Work { m: 0, nnzb: 0, ..work }.equal_dense_k(), None);
+    }
+
+    #[test]
+    fn a_product_with_a_sparse_b_is_the_transposed_one() {
+        // B^T stored: 8192 columns of C in blocks of 512, 1000 rows of A.
+        let dsd = Work { n: 1000, ..FLAGSHIP };
+        let dds = Work { op: Op::Dds, transpose: Switch::On, m: dsd.n, n: dsd.m, ..dsd };
+        assert_eq!(dds.executed_flops(), dsd.executed_flops());
+        assert_eq!((dds.equal_dense_k(), dds.compulsory_bytes()), (dsd.equal_dense_k(), dsd.compulsory_bytes()));
+        let walked = Work { transpose: Switch::On, block: (112, 512), ..dsd };
+        assert_eq!(walked.compulsory_bytes(), dsd.compulsory_bytes() + 4 * 256);
     }
 
     #[test]

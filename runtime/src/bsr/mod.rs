@@ -3,6 +3,7 @@
 mod convert;
 mod error;
 mod structure;
+mod transposed;
 mod validate;
 
 use std::ops::Range;
@@ -11,6 +12,7 @@ use rayon::prelude::*;
 
 pub use error::BsrError;
 pub use structure::Structure;
+pub use transposed::Transposed;
 pub(crate) use validate::offsets as check_offsets;
 
 use crate::random::{Streams, fill_normal};
@@ -140,6 +142,23 @@ impl<T: Element> Bsr<T> {
     pub fn cast<U: Element>(&self) -> Bsr<U> {
         let values = self.values.par_iter().map(|v| U::from_f64(v.to_f64())).collect();
         Bsr { structure: self.structure.clone(), values }
+    }
+
+    /// The transposed matrix, with blocks of `(bk, bm)`: a copy. Kernels with `transpose = on` need none.
+    ///
+    /// # Errors
+    /// As [`Structure::transpose`].
+    pub fn transpose(&self) -> Result<Self, BsrError> {
+        let structure = self.structure.transpose()?;
+        let (bm, bk) = self.block();
+        let mut values = vec![T::ZERO; self.values.len()];
+        let index = self.structure.transposed().block_idx();
+        values.par_chunks_exact_mut(bm * bk).zip(index).for_each(|(out, stored)| {
+            for (r, line) in self.block_values(*stored as usize).chunks_exact(bk).enumerate() {
+                line.iter().enumerate().for_each(|(c, value)| out[c * bm + r] = *value);
+            }
+        });
+        Ok(Self { structure, values })
     }
 
     /// Zeroes whatever hangs over the edge.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::transposed::{Cached, Transposed};
 use super::{BsrError, validate};
 
 /// The shape of a block-sparse matrix and the places of its stored blocks, without values.
@@ -18,6 +19,7 @@ pub struct Structure {
     bk: usize,
     row_ptr: Vec<i32>,
     col_idx: Vec<i32>,
+    transposed: Cached,
 }
 
 impl Structure {
@@ -33,7 +35,7 @@ impl Structure {
         col_idx: Vec<i32>,
     ) -> Result<Self, BsrError> {
         validate::shape(rows, cols, bm, bk)?;
-        let structure = Self { rows, cols, bm, bk, row_ptr, col_idx };
+        let structure = Self { rows, cols, bm, bk, row_ptr, col_idx, transposed: Cached::default() };
         validate::row_ptr(&structure)?;
         validate::col_idx(&structure)?;
         validate::offsets(structure.nnzb(), bm)?;
@@ -46,7 +48,8 @@ impl Structure {
     /// When the block has a zero side, or a side of matrix or block is 2^31 or more.
     pub fn empty(rows: usize, cols: usize, (bm, bk): (usize, usize)) -> Result<Self, BsrError> {
         validate::shape(rows, cols, bm, bk)?;
-        Ok(Self { rows, cols, bm, bk, row_ptr: vec![0; rows.div_ceil(bm) + 1], col_idx: Vec::new() })
+        let row_ptr = vec![0; rows.div_ceil(bm) + 1];
+        Ok(Self { rows, cols, bm, bk, row_ptr, col_idx: Vec::new(), transposed: Cached::default() })
     }
 
     /// Rows of the matrix, in elements.
@@ -87,6 +90,22 @@ impl Structure {
     /// The block column of each stored block, ascending within a block row.
     pub fn col_idx(&self) -> &[i32] {
         &self.col_idx
+    }
+
+    /// The index of the blocks by block column, with which the transposed matrix is read. It is made when it is first
+    /// asked for, and kept: `4 * (block_cols + 1 + 2 * nnzb)` bytes.
+    pub fn transposed(&self) -> &Transposed {
+        self.transposed.get(self)
+    }
+
+    /// The structure of the transposed matrix, whose stored blocks are `bk` x `bm`.
+    ///
+    /// # Errors
+    /// [`BsrError::OffsetOverflow`] when `nnzb * bk` is 2^31 or more.
+    pub fn transpose(&self) -> Result<Self, BsrError> {
+        let index = self.transposed();
+        let (row_ptr, col_idx) = (index.row_ptr().to_vec(), index.col_idx().to_vec());
+        Self::new(self.cols, self.rows, (self.bk, self.bm), row_ptr, col_idx)
     }
 
     /// The numbers of the blocks of a block row.

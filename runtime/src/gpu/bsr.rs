@@ -1,5 +1,7 @@
 //! Block-sparse matrices in device memory.
 
+use std::sync::OnceLock;
+
 use bsr_codegen::Dtype;
 
 use super::buffer::{DeviceBuffer, DevicePtr, Plain};
@@ -15,6 +17,15 @@ pub struct DeviceBsr<T: Plain> {
     fingerprint: Fingerprint,
     col_idx: DeviceBuffer<i32>,
     values: DeviceBuffer<T>,
+    /// The index by block column, once a kernel has asked for it.
+    columns: OnceLock<ColumnIndex>,
+}
+
+/// The transposed index on the device.
+#[derive(Debug)]
+struct ColumnIndex {
+    col_idx: DeviceBuffer<i32>,
+    block_idx: DeviceBuffer<i32>,
 }
 
 impl<T: Element + Plain> DeviceBsr<T> {
@@ -29,7 +40,18 @@ impl<T: Element + Plain> DeviceBsr<T> {
             fingerprint: Fingerprint::of(host.structure()),
             col_idx: DeviceBuffer::from_slice(device, host.col_idx())?,
             values: DeviceBuffer::from_slice(device, host.values())?,
+            columns: OnceLock::new(),
         })
+    }
+
+    /// Copies the matrix to the host after all work on the device.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`] with the error of an earlier launch; [`GpuError::Download`] where values beyond the edge of
+    /// the matrix are not zero.
+    pub fn download(&self) -> Result<Bsr<T>, GpuError> {
+        Bsr::from_structure(self.structure.clone(), self.values.to_vec()?)
+            .map_err(|error| GpuError::Download(error.to_string()))
     }
 
     /// Where it lies, without the element type.
@@ -40,7 +62,9 @@ impl<T: Element + Plain> DeviceBsr<T> {
             structure: &self.structure,
             fingerprint: self.fingerprint,
             col_idx: self.col_idx.ptr(),
+            index: (self.col_idx.ptr(), self.col_idx.ptr() + self.col_idx.bytes() as u64),
             values: (first, first + self.values.bytes() as u64),
+            columns: &self.columns,
         }
     }
 }
@@ -52,11 +76,56 @@ pub(crate) struct UntypedBsr<'a> {
     pub(crate) structure: &'a Structure,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) col_idx: DevicePtr,
+    /// First and last byte address (exclusive) of the block columns.
+    pub(crate) index: (DevicePtr, DevicePtr),
     /// First and last byte address (exclusive).
     pub(crate) values: (DevicePtr, DevicePtr),
+    columns: &'a OnceLock<ColumnIndex>,
+}
+
+impl UntypedBsr<'_> {
+    /// The block rows of the transposed index and the numbers of its blocks, copied to the device when they are first
+    /// asked for: `8 * nnzb` bytes.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`].
+    pub(crate) fn by_columns(&self, device: &Device) -> Result<(DevicePtr, DevicePtr), GpuError> {
+        let index = match self.columns.get() {
+            Some(index) => index,
+            None => {
+                let host = self.structure.transposed();
+                let made = ColumnIndex {
+                    col_idx: DeviceBuffer::from_slice(device, host.col_idx())?,
+                    block_idx: DeviceBuffer::from_slice(device, host.block_idx())?,
+                };
+                // Another thread may have been faster: its copy is the one that launches read.
+                self.columns.get_or_init(|| made)
+            }
+        };
+        Ok((index.col_idx.ptr(), index.block_idx.ptr()))
+    }
 }
 
 impl<T: Plain> DeviceBsr<T> {
+    /// A matrix of zeros with the blocks of `structure`: what a sampled product is written to.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`].
+    pub fn zeros(device: &Device, structure: &Structure) -> Result<Self, GpuError> {
+        Ok(Self {
+            structure: structure.clone(),
+            fingerprint: Fingerprint::of(structure),
+            col_idx: DeviceBuffer::from_slice(device, structure.col_idx())?,
+            values: DeviceBuffer::zeroed(device, structure.stored())?,
+            columns: OnceLock::new(),
+        })
+    }
+
+    /// The values of the stored blocks, to be written: as in [`DeviceBsr::values`].
+    pub fn values_mut(&mut self) -> &mut DeviceBuffer<T> {
+        &mut self.values
+    }
+
     /// Rows of the matrix, in elements.
     pub fn rows(&self) -> usize {
         self.structure.rows()

@@ -1,6 +1,6 @@
 //! Why a kernel cannot be loaded or launched.
 
-use bsr_codegen::{Dtype, Layout, Scale};
+use bsr_codegen::{Dtype, Layout, Op, Scale};
 
 use crate::ScalesError;
 use crate::gpu::GpuError;
@@ -51,16 +51,38 @@ pub enum KernelError {
     },
     /// The shapes of A, B and C do not belong together.
     #[error(
-        "the shapes do not multiply: A is {a_rows} x {a_cols}, B is {b_rows} x {b_cols}, C is {c_rows} x {c_cols}\n  help: C[m, n] = A[m, k] * B[k, n]"
+        "the shapes do not multiply: A is {a_rows} x {a_cols}, B is {b_rows} x {b_cols}, C is {c_rows} x {c_cols}\n  help: {product}"
     )]
     #[allow(missing_docs)]
-    Shapes { a_rows: usize, a_cols: usize, b_rows: usize, b_cols: usize, c_rows: usize, c_cols: usize },
+    Shapes {
+        a_rows: usize,
+        a_cols: usize,
+        b_rows: usize,
+        b_cols: usize,
+        c_rows: usize,
+        c_cols: usize,
+        product: &'static str,
+    },
+    /// The kernel does not write a sparse result.
+    #[error(
+        "the kernel was compiled with op = {op}, and writes a dense result\n  help: `launch` or `multiply`, or a kernel with op = sdd"
+    )]
+    Result {
+        /// The kernel's operation.
+        op: Op,
+    },
+    /// Another factor is sparse than the kernel was compiled for.
+    #[error("the kernel was compiled with op = {expected}: {}\n  help: pass the factors in this order, or a kernel with another op", factors_text(*expected))]
+    Factors {
+        /// The kernel's operation.
+        expected: Op,
+    },
     /// An operand is laid out in another order than the kernel was compiled for.
     #[error(
         "{operand} is {found}-major, the kernel reads it {expected}-major\n  help: {key} = {found}, or another copy of {operand}"
     )]
     Layout {
-        /// `"B"` or `"C"`.
+        /// `"A"`, `"B"` or `"C"`.
         operand: &'static str,
         /// The spec key.
         key: &'static str,
@@ -69,13 +91,15 @@ pub enum KernelError {
         /// The kernel's layout.
         expected: Layout,
     },
-    /// An 8-bit B whose rows are contiguous.
-    #[error(
-        "B is row-major, and the kernel multiplies {dtype} with it column-major\n  the tensor cores read 8-bit operands along K alone, so every column of B[k, n] must be contiguous\n  help: transpose B once, `b.to_layout(Layout::ColMajor)`, or take the B that `quantise` makes"
-    )]
+    /// An 8-bit dense factor that is not contiguous along K.
+    #[error("{}", along_k_text(operand, *dtype, *expected))]
     AlongK {
-        /// The element type of B.
+        /// `"A"` or `"B"`.
+        operand: &'static str,
+        /// Its element type.
         dtype: Dtype,
+        /// How it should lie.
+        expected: Layout,
     },
     /// Scales for a kernel of another kind, or none for one that scales.
     #[error("{}", scales_text(*found, *expected))]
@@ -132,6 +156,30 @@ pub enum KernelError {
     )]
     #[allow(missing_docs)]
     Overlap { operand: &'static str, c: u64, c_end: u64, other: u64, other_end: u64 },
+}
+
+fn factors_text(op: Op) -> &'static str {
+    match op {
+        Op::Dsd => "A is a block-sparse matrix and B is dense",
+        Op::Dds => "A is dense and B is a block-sparse matrix",
+        Op::Sdd => "A and B are dense, and the result is sparse",
+    }
+}
+
+fn along_k_text(operand: &str, dtype: Dtype, expected: Layout) -> String {
+    match operand {
+        "A" => format!(
+            "A is {}-major, and the kernel multiplies {dtype} with it {expected}-major\n  the tensor cores read 8-bit \
+             operands along K alone, so every row of A[m, k] must be contiguous\n  help: transpose A once, \
+             `a.to_layout(Layout::RowMajor)`",
+            expected.flipped()
+        ),
+        _ => format!(
+            "B is row-major, and the kernel multiplies {dtype} with it column-major\n  the tensor cores read 8-bit \
+             operands along K alone, so every column of B[k, n] must be contiguous\n  help: transpose B once, \
+             `b.to_layout(Layout::ColMajor)`, or take the B that `quantise` makes"
+        ),
+    }
 }
 
 fn scales_text(found: Scale, expected: Scale) -> String {

@@ -1,15 +1,15 @@
 //! Whether operands fit a kernel: the same question for every device.
 
-use bsr_codegen::{ClusterTile, Plan, Walk};
+use bsr_codegen::{ClusterTile, KernelSpec, Op, Plan, Walk};
 
 use super::KernelError;
-use crate::gpu::{MOST_IN_X, MOST_IN_Y};
+use crate::gpu::{MOST_IN_X, MOST_IN_Y, UntypedDense};
 use crate::schedule::slices;
-use crate::{Dtype, Layout, Scale, Scales, Structure};
+use crate::{Dense, Dtype, Element, Layout, Scale, Scales, Structure};
 
 /// Sizes stay below this power of two, so that a tile's coordinates and the coordinate that means "outside"
 /// fit 32 bits.
-const COORDINATE_BITS: u32 = 30;
+pub(super) const COORDINATE_BITS: u32 = 30;
 /// The same for the rows of A's values, one below another.
 const VALUE_ROW_BITS: u32 = 31;
 
@@ -22,35 +22,107 @@ pub(crate) struct Operand {
     pub(crate) cols: usize,
 }
 
-/// Makes sure that A (its element type and structure), B and C are what `plan` multiplies.
+impl From<&UntypedDense> for Operand {
+    fn from(dense: &UntypedDense) -> Self {
+        let UntypedDense { dtype, layout, rows, cols, .. } = *dense;
+        Self { dtype, layout, rows, cols }
+    }
+}
+
+impl<T: Element> From<&Dense<T>> for Operand {
+    fn from(dense: &Dense<T>) -> Self {
+        Self { dtype: T::DTYPE, layout: dense.layout(), rows: dense.rows(), cols: dense.cols() }
+    }
+}
+
+/// The extents of a product, by its factors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shapes {
+    /// Rows and columns of C.
+    pub(crate) result: (usize, usize),
+    /// K.
+    pub(crate) inner: usize,
+    /// The extent of C along the dense factor: N, or M where B is sparse.
+    pub(crate) along: usize,
+    /// Whether both factors have this K.
+    multiplies: bool,
+}
+
+impl Shapes {
+    /// The product that `spec` says of these factors.
+    pub(crate) fn of(spec: &KernelSpec, sparse: &Structure, dense: &Operand) -> Self {
+        let (rows, cols) = match spec.transpose.is_on() {
+            true => (sparse.cols(), sparse.rows()),
+            false => (sparse.rows(), sparse.cols()),
+        };
+        match spec.op {
+            Op::Dds => {
+                Self { result: (dense.rows, cols), inner: rows, along: dense.rows, multiplies: dense.cols == rows }
+            }
+            _ => Self { result: (rows, dense.cols), inner: cols, along: dense.cols, multiplies: dense.rows == cols },
+        }
+    }
+}
+
+/// The names of the sparse factor and of the dense one.
+pub(crate) fn names(spec: &KernelSpec) -> (&'static str, &'static str) {
+    if spec.op == Op::Dds { ("B", "A") } else { ("A", "B") }
+}
+
+/// Makes sure that the sparse factor (its element type and structure), the dense one and C are what `plan` multiplies.
 ///
 /// # Errors
 /// Blocks, shapes, element types or layouts that do not fit, or sizes beyond 32-bit coordinates.
-pub(crate) fn operands(plan: &Plan, a: (Dtype, &Structure), b: &Operand, c: &Operand) -> Result<(), KernelError> {
-    let ((a_dtype, a), spec) = (a, plan.spec());
-    block(plan, a)?;
-    if a.cols() != b.rows || a.rows() != c.rows || b.cols != c.cols {
+pub(crate) fn operands(
+    plan: &Plan,
+    (sparse_dtype, sparse): (Dtype, &Structure),
+    dense: &Operand,
+    c: &Operand,
+) -> Result<Shapes, KernelError> {
+    let spec = plan.spec();
+    block(plan, sparse)?;
+    let shapes = Shapes::of(spec, sparse, dense);
+    if !shapes.multiplies || shapes.result != (c.rows, c.cols) {
+        let (stored, other) = ((sparse.rows(), sparse.cols()), (dense.rows, dense.cols));
+        let (a, b) = if spec.op == Op::Dds { (other, stored) } else { (stored, other) };
         return Err(KernelError::Shapes {
-            a_rows: a.rows(),
-            a_cols: a.cols(),
-            b_rows: b.rows,
-            b_cols: b.cols,
+            a_rows: a.0,
+            a_cols: a.1,
+            b_rows: b.0,
+            b_cols: b.1,
             c_rows: c.rows,
             c_cols: c.cols,
+            product: product(spec),
         });
     }
-    dtype("A", "a", a_dtype, spec.a)?;
-    dtype("B", "b", b.dtype, spec.b)?;
+    let mirrored = spec.op == Op::Dds;
+    let (a, b) = if mirrored { (dense.dtype, sparse_dtype) } else { (sparse_dtype, dense.dtype) };
+    dtype("A", "a", a, spec.a)?;
+    dtype("B", "b", b, spec.b)?;
     dtype("C", "out", c.dtype, spec.out)?;
-    if b.layout != spec.b_layout && spec.b.bytes() == 1 {
-        return Err(KernelError::AlongK { dtype: spec.b });
+    let (operand, key, wanted) =
+        if mirrored { ("A", "a_layout", spec.a_layout) } else { ("B", "b_layout", spec.b_layout) };
+    if dense.layout != wanted && spec.b.bytes() == 1 {
+        return Err(KernelError::AlongK { operand, dtype: dense.dtype, expected: wanted });
     }
-    layout("B", "b_layout", b.layout, spec.b_layout)?;
+    layout(operand, key, dense.layout, wanted)?;
     layout("C", "c_layout", c.layout, spec.c_layout)?;
-    sizes(plan, a, b.cols)
+    sizes(plan, sparse, shapes.along)?;
+    Ok(shapes)
 }
 
-/// Makes sure that scales are of the kernel's kind, and so many for A and for B as A times an `n`-column B takes.
+/// What is multiplied, in the shapes of the operands as they are stored.
+fn product(spec: &KernelSpec) -> &'static str {
+    match (spec.op, spec.transpose.is_on()) {
+        (Op::Dds, false) => "C[m, n] = A[m, k] * B[k, n] with B sparse",
+        (Op::Dds, true) => "C[m, n] = A[m, k] * B^T with B[n, k] sparse, as it is stored",
+        (_, true) => "C[m, n] = A^T * B[k, n] with A[k, m] as it is stored",
+        (_, false) => "C[m, n] = A[m, k] * B[k, n]",
+    }
+}
+
+/// Makes sure that scales are of the kernel's kind, and so many for A and for B as A times an `n`-column B takes. Kernels
+/// whose factors depend on the shape have a sparse A.
 /// Allocates nothing where they are.
 ///
 /// # Errors
@@ -69,7 +141,7 @@ pub(crate) fn scales(
     Ok(Scales::check_lengths(found, counts, a, n)?)
 }
 
-/// Makes sure that A has the kernel's blocks.
+/// Makes sure that the sparse factor has the kernel's blocks.
 ///
 /// # Errors
 /// [`KernelError::Block`].
@@ -83,25 +155,34 @@ pub(crate) fn block(plan: &Plan, a: &Structure) -> Result<(), KernelError> {
     }
 }
 
-/// Makes sure that every coordinate of A times an `n`-column B fits the kernel's registers, and the kernel's grid a
-/// launch.
+/// Makes sure that every coordinate of the product with `n` columns of the dense factor (`n` rows of A where B is
+/// sparse) fits the kernel's registers, and the kernel's grid a launch.
 ///
 /// # Errors
 /// [`KernelError::TooLarge`], [`KernelError::Grid`].
 pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelError> {
-    let rows_of_values = a.nnzb() as u64 * a.block().0 as u64;
+    // Blocks of the transposed index are counted in rows of their columns.
+    let (block, what_rows) = match plan.walks_columns() {
+        true => (a.block().1, "stored blocks x block columns"),
+        false => (a.block().0, "stored blocks x block rows"),
+    };
+    let rows_of_values = a.nnzb() as u64 * block as u64;
+    let [rows, columns, along] = match plan.spec().op {
+        Op::Dds => ["rows of B", "columns of B", "rows of A"],
+        _ => ["rows of A", "columns of A", "columns of B"],
+    };
     for (what, value, bits) in [
-        ("rows of A", a.rows() as u64, COORDINATE_BITS),
-        ("columns of A", a.cols() as u64, COORDINATE_BITS),
-        ("columns of B", n as u64, COORDINATE_BITS),
-        ("stored blocks x block rows", rows_of_values, VALUE_ROW_BITS),
+        (rows, a.rows() as u64, COORDINATE_BITS),
+        (columns, a.cols() as u64, COORDINATE_BITS),
+        (along, n as u64, COORDINATE_BITS),
+        (what_rows, rows_of_values, VALUE_ROW_BITS),
     ] {
         if value >= 1 << bits {
             return Err(KernelError::TooLarge { what, value, bits });
         }
     }
     match plan.walk() {
-        Walk::Tiles | Walk::Packed(_) => Ok(()),
+        Walk::Tiles | Walk::Packed(_) | Walk::Sampled => Ok(()),
         Walk::Blocks => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
     }
 }
@@ -133,11 +214,21 @@ fn grid(tile: &ClusterTile, blocks: u64, n: u64) -> Result<(), KernelError> {
     Ok(())
 }
 
-fn dtype(operand: &'static str, key: &'static str, found: Dtype, expected: Dtype) -> Result<(), KernelError> {
+pub(super) fn dtype(
+    operand: &'static str,
+    key: &'static str,
+    found: Dtype,
+    expected: Dtype,
+) -> Result<(), KernelError> {
     if found == expected { Ok(()) } else { Err(KernelError::Dtype { operand, key, found, expected }) }
 }
 
-fn layout(operand: &'static str, key: &'static str, found: Layout, expected: Layout) -> Result<(), KernelError> {
+pub(super) fn layout(
+    operand: &'static str,
+    key: &'static str,
+    found: Layout,
+    expected: Layout,
+) -> Result<(), KernelError> {
     if found == expected { Ok(()) } else { Err(KernelError::Layout { operand, key, found, expected }) }
 }
 

@@ -1,10 +1,13 @@
 //! The untyped launcher: what [`super::Loaded`] and the `bsr` command share.
 
+mod sampled;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bsr_codegen::{Argument, LaunchShape, Operand, Plan, Problem, Walk};
+use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, Walk};
 
+use super::operation::{Factor, UntypedFactor};
 use super::{KernelError, fit};
 use crate::Element;
 use crate::gpu::{
@@ -37,8 +40,8 @@ struct Work {
 /// The operands of one launch.
 #[derive(Clone, Copy, Debug)]
 struct Operands<'a> {
-    a: UntypedBsr<'a>,
-    b: UntypedDense,
+    sparse: UntypedBsr<'a>,
+    dense: UntypedDense,
     c: UntypedDense,
     scales: UntypedScales,
 }
@@ -95,14 +98,28 @@ impl Launcher {
         Ok(())
     }
 
-    /// Makes the work plan for a pattern and `n` columns ahead of the first launch.
+    /// Makes the work plan for a pattern and `n` columns of the dense factor (`n` rows where B is sparse) ahead of the
+    /// first launch.
     ///
     /// # Errors
     /// As [`Launcher::launch`].
-    pub fn prepare<A: Element + Plain>(&self, a: &DeviceBsr<A>, n: usize) -> Result<(), KernelError> {
-        fit::block(&self.plan, a.structure())?;
-        fit::sizes(&self.plan, a.structure(), n)?;
-        self.work(&a.untyped(), n).map(drop)
+    pub fn prepare<T: Element + Plain>(&self, sparse: &DeviceBsr<T>, n: usize) -> Result<(), KernelError> {
+        fit::block(&self.plan, sparse.structure())?;
+        fit::sizes(&self.plan, sparse.structure(), n)?;
+        if self.plan.walks_columns() {
+            sparse.untyped().by_columns(&self.device)?;
+        }
+        self.work(&sparse.untyped(), n).map(drop)
+    }
+
+    /// Rows and columns of the product of two factors.
+    ///
+    /// # Errors
+    /// [`KernelError::Factors`] where the kernel multiplies others.
+    pub fn result_shape(&self, a: &impl Factor, b: &impl Factor) -> Result<(usize, usize), KernelError> {
+        let (sparse, dense) = self.factors(a, b)?;
+        let dense = fit::Operand::from(&dense);
+        Ok(fit::Shapes::of(self.plan.spec(), sparse.structure, &dense).result)
     }
 
     /// Enqueues C = A * B on `stream`; see [`super::Loaded::launch`].
@@ -110,83 +127,106 @@ impl Launcher {
     /// # Errors
     /// Shapes, blocks or layouts that do not fit the kernel, a kernel that scales, sizes beyond 32-bit coordinates, C
     /// overlapping an operand, or the driver's refusal. Nothing is launched in these cases.
-    pub fn launch<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+    pub fn launch<C: Element + Plain>(
         &self,
         stream: StreamRef<'_>,
-        a: &DeviceBsr<A>,
-        b: &DeviceDense<B>,
+        a: &impl Factor,
+        b: &impl Factor,
         c: &mut DeviceDense<C>,
     ) -> Result<(), KernelError> {
-        let (a, b, c) = (a.untyped(), b.untyped(), c.untyped());
-        self.enqueue(stream, &Operands { a, b, c, scales: UntypedScales::NONE })
+        let (sparse, dense) = self.factors(a, b)?;
+        self.enqueue(stream, &Operands { sparse, dense, c: c.untyped(), scales: UntypedScales::NONE })
     }
 
     /// Enqueues C = A * B, scaled, on `stream`; see [`super::Loaded::launch_scaled`].
     ///
     /// # Errors
     /// As [`Launcher::launch`]; scales of another kind than the kernel's, or not as many as the problem has places.
-    pub fn launch_scaled<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+    pub fn launch_scaled<C: Element + Plain>(
         &self,
         stream: StreamRef<'_>,
-        a: &DeviceBsr<A>,
-        b: &DeviceDense<B>,
+        a: &impl Factor,
+        b: &impl Factor,
         scales: &DeviceScales,
         c: &mut DeviceDense<C>,
     ) -> Result<(), KernelError> {
-        let (a, b, c) = (a.untyped(), b.untyped(), c.untyped());
-        self.enqueue(stream, &Operands { a, b, c, scales: scales.untyped() })
+        let (sparse, dense) = self.factors(a, b)?;
+        self.enqueue(stream, &Operands { sparse, dense, c: c.untyped(), scales: scales.untyped() })
+    }
+
+    /// The sparse factor and the dense one.
+    fn factors<'a>(
+        &self,
+        a: &'a impl Factor,
+        b: &'a impl Factor,
+    ) -> Result<(UntypedBsr<'a>, UntypedDense), KernelError> {
+        match (self.plan.spec().op, a.factor(), b.factor()) {
+            (Op::Dsd, UntypedFactor::Sparse(sparse), UntypedFactor::Dense(dense))
+            | (Op::Dds, UntypedFactor::Dense(dense), UntypedFactor::Sparse(sparse)) => Ok((sparse, dense)),
+            (expected, ..) => Err(KernelError::Factors { expected }),
+        }
     }
 
     fn enqueue(&self, stream: StreamRef<'_>, operands: &Operands<'_>) -> Result<(), KernelError> {
-        let Operands { a, b, c, .. } = operands;
-        self.check(operands)?;
+        let Operands { sparse, dense, c, .. } = operands;
+        let shapes = self.check(operands)?;
         if c.rows == 0 || c.cols == 0 {
             return Ok(());
         }
-        let work = self.work(a, b.cols)?;
+        let work = self.work(sparse, shapes.along)?;
         if self.plan.walk() == Walk::Blocks {
             // SAFETY: C is what the caller borrowed mutably for this launch.
             unsafe { c.zero_on(&self.device, stream)? };
-            if a.structure.nnzb() == 0 {
+            if sparse.structure.nnzb() == 0 {
                 return Ok(());
             }
         }
         let problem = Problem {
-            m: a.structure.rows() as u64,
-            n: b.cols as u64,
-            k: a.structure.cols() as u64,
-            nnzb: a.structure.nnzb() as u64,
-            ldb: b.ld as u64,
+            m: c.rows as u64,
+            n: c.cols as u64,
+            k: shapes.inner as u64,
+            nnzb: sparse.structure.nnzb() as u64,
+            lda: dense.ld as u64,
+            ldb: dense.ld as u64,
             ldc: c.ld as u64,
         };
         let shape = self.plan.launch(&problem, work.grid);
         let values = self.values(&shape, operands, &work)?;
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps and pointers are of the matrices,
         // which the checks above have found to be of the problem's shape; the work plan was made for this
-        // pattern (by fingerprint) and this number of columns.
+        // pattern (by fingerprint) and this extent of C.
         unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
         Ok(())
     }
 
     fn values(&self, shape: &LaunchShape, operands: &Operands<'_>, work: &Work) -> Result<Values, KernelError> {
-        let Operands { a, b, c, scales } = operands;
+        let Operands { sparse, dense, c, scales } = operands;
+        let (a, b) = match self.plan.spec().op {
+            Op::Dds => (dense.ptr, sparse.values.0),
+            _ => (sparse.values.0, dense.ptr),
+        };
         let address = |operand: Operand| -> DevicePtr {
             match operand {
                 // Without stored blocks nothing is read: any valid address serves as A and B.
-                Operand::A | Operand::B if a.structure.nnzb() == 0 => c.ptr,
-                Operand::A => a.values.0,
-                Operand::B => b.ptr,
+                Operand::A | Operand::B if sparse.structure.nnzb() == 0 => c.ptr,
+                Operand::A => a,
+                Operand::B => b,
                 Operand::C => c.ptr,
                 Operand::ScaleA => scales.a.ptr,
                 Operand::ScaleB => scales.b.ptr,
             }
+        };
+        let (columns, blocks) = match self.plan.walks_columns() {
+            true => sparse.by_columns(&self.device)?,
+            false => (sparse.col_idx, 0),
         };
         let mut values = Values::new();
         for parameter in &shape.parameters {
             values.push(match &parameter.argument {
                 Argument::Map(map) => Value::Map(self.maps.get(address(map.operand), map)?),
                 Argument::Pointer(operand) => Value::Pointer(address(*operand)),
-                Argument::ColIdx => Value::Pointer(a.col_idx),
+                Argument::ColIdx => Value::Pointer(columns),
+                Argument::BlockIdx => Value::Pointer(blocks),
                 Argument::WorkHead => Value::Pointer(work.heads.ptr()),
                 Argument::Work => Value::Pointer(work.items.ptr()),
                 Argument::Packed => Value::Pointer(work.packed.ptr()),
@@ -196,14 +236,14 @@ impl Launcher {
         Ok(values)
     }
 
-    /// The work plan for a pattern and `n` columns, made now or before. The lock is not held while one is made:
+    /// The work plan for a pattern and `n` columns of the dense factor as the kernel sees it, made now or before. The lock is not held while one is made:
     /// launches of patterns that are known do not wait.
-    fn work(&self, a: &UntypedBsr<'_>, n: usize) -> Result<Arc<Work>, KernelError> {
-        let key = (a.fingerprint, n);
+    fn work(&self, sparse: &UntypedBsr<'_>, n: usize) -> Result<Arc<Work>, KernelError> {
+        let key = (sparse.fingerprint, n);
         if let Some(work) = self.kept().get(&key) {
             return Ok(Arc::clone(work));
         }
-        let lists = WorkLists::new(&self.plan, a.structure, n, self.clusters);
+        let lists = WorkLists::new(&self.plan, sparse.structure, n, self.clusters);
         let made = Arc::new(Work {
             grid: lists.grid,
             heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
@@ -218,22 +258,22 @@ impl Launcher {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check(&self, operands: &Operands<'_>) -> Result<(), KernelError> {
-        let Operands { a, b, c, scales } = operands;
-        let shape = |dense: &UntypedDense| {
-            let UntypedDense { dtype, layout, rows, cols, .. } = *dense;
-            fit::Operand { dtype, layout, rows, cols }
-        };
-        fit::operands(&self.plan, (a.dtype, a.structure), &shape(b), &shape(c))?;
-        fit::scales(&self.plan, a.structure, b.cols, scales.kind, [scales.a.len, scales.b.len])?;
+    fn check(&self, operands: &Operands<'_>) -> Result<fit::Shapes, KernelError> {
+        let Operands { sparse, dense, c, scales } = operands;
+        let (right, product) = (fit::Operand::from(dense), fit::Operand::from(c));
+        let shapes = fit::operands(&self.plan, (sparse.dtype, sparse.structure), &right, &product)?;
+        fit::scales(&self.plan, sparse.structure, shapes.along, scales.kind, [scales.a.len, scales.b.len])?;
         if self.plan.stores_by_tma() {
             check_window(c)?;
         }
         let c_range = c.range();
-        check_overlap("B", c_range, b.range())?;
-        check_overlap("A", c_range, a.values)?;
+        let (sparse_name, dense_name) = fit::names(self.plan.spec());
+        check_overlap(dense_name, c_range, dense.range())?;
+        check_overlap(sparse_name, c_range, sparse.values)?;
+        check_overlap("the block columns", c_range, sparse.index)?;
         check_overlap("the scales of A", c_range, scales.a.range())?;
-        check_overlap("the scales of B", c_range, scales.b.range())
+        check_overlap("the scales of B", c_range, scales.b.range())?;
+        Ok(shapes)
     }
 }
 

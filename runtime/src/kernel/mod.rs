@@ -3,6 +3,8 @@
 mod error;
 pub(crate) mod fit;
 mod launcher;
+pub mod operation;
+pub(crate) mod sampled;
 
 use std::marker::PhantomData;
 
@@ -10,9 +12,10 @@ use bsr_codegen::{KernelSpec, Plan};
 
 pub use error::KernelError;
 pub use launcher::Launcher;
+pub use operation::{Dds, Dsd, Factor, Operation};
 
 use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, Plain, Stream, StreamRef};
-use crate::{Bsr, Dense, Element, Scales};
+use crate::{Bsr, Dense, Element, Scales, Structure};
 
 /// A kernel that `#[bsr_kernel]` compiled: what the attribute implements on the item it stands on.
 ///
@@ -24,6 +27,8 @@ use crate::{Bsr, Dense, Element, Scales};
 /// kernel.launch(&stream, &a, &b, &mut c)?;
 /// ```
 pub trait Kernel: Sized + 'static {
+    /// Which operands are sparse.
+    type Op: Operation;
     /// Element type of A.
     type A: Element + Plain;
     /// Element type of B.
@@ -51,6 +56,13 @@ pub trait Kernel: Sized + 'static {
     }
 }
 
+/// A kernel's first factor in device memory.
+pub type FactorA<K> = <<K as Kernel>::Op as Operation>::A<<K as Kernel>::A>;
+/// A kernel's second factor in device memory.
+pub type FactorB<K> = <<K as Kernel>::Op as Operation>::B<<K as Kernel>::B>;
+/// A kernel's sparse factor in device memory.
+pub type SparseFactor<K> = DeviceBsr<<<K as Kernel>::Op as Operation>::Sparse<<K as Kernel>::A, <K as Kernel>::B>>;
+
 /// A kernel on a device, with the types of its operands.
 #[derive(Debug)]
 pub struct Loaded<K> {
@@ -59,19 +71,20 @@ pub struct Loaded<K> {
 }
 
 impl<K: Kernel> Loaded<K> {
-    /// Makes the work plan for a pattern and `n` columns of B ahead of the first launch, which then allocates
-    /// nothing: needed before a launch is captured into a CUDA graph.
+    /// Makes the work plan for a pattern and `n` columns of B (`n` rows of A where B is the sparse factor) ahead of the
+    /// first launch, which then allocates nothing: needed before a launch is captured into a CUDA graph.
     ///
     /// # Errors
     /// As [`Loaded::launch`].
-    pub fn prepare(&self, a: &DeviceBsr<K::A>, n: usize) -> Result<(), KernelError> {
-        self.launcher.prepare(a, n)
+    pub fn prepare(&self, sparse: &SparseFactor<K>, n: usize) -> Result<(), KernelError> {
+        self.launcher.prepare(sparse, n)
     }
 
-    /// Enqueues C = A * B on `stream` and returns at once.
+    /// Enqueues C = A * B on `stream` and returns at once: A is a [`DeviceBsr`] and B a [`DeviceDense`], or the other
+    /// way round in a kernel of `op = dds`.
     ///
-    /// The first launch for a pattern and a number of columns makes its work plan (host work and one small
-    /// allocation); later ones allocate nothing. Nothing synchronizes. The matrices are borrowed only for the
+    /// The first launch for a pattern and a number of columns makes its work plan (host work and small allocations, among
+    /// them the transposed index of a kernel that walks block columns); later ones allocate nothing. Nothing synchronizes. The matrices are borrowed only for the
     /// call: keep them alive until the stream has been synchronized. A kernel that stores by TMA writes C's padding up
     /// to the next 16 bytes of each line too, in whole 16-byte pieces; nothing beyond it is written, and by other
     /// kernels no padding of foreign memory at all. `accumulate = atomic` sets C to zero first, on the same stream.
@@ -82,8 +95,8 @@ impl<K: Kernel> Loaded<K> {
     pub fn launch<'s>(
         &self,
         stream: impl Into<StreamRef<'s>>,
-        a: &DeviceBsr<K::A>,
-        b: &DeviceDense<K::B>,
+        a: &FactorA<K>,
+        b: &FactorB<K>,
         c: &mut DeviceDense<K::Out>,
     ) -> Result<(), KernelError> {
         self.launcher.launch(stream.into(), a, b, c)
@@ -98,8 +111,8 @@ impl<K: Kernel> Loaded<K> {
     pub fn launch_scaled<'s>(
         &self,
         stream: impl Into<StreamRef<'s>>,
-        a: &DeviceBsr<K::A>,
-        b: &DeviceDense<K::B>,
+        a: &FactorA<K>,
+        b: &FactorB<K>,
         scales: &DeviceScales,
         c: &mut DeviceDense<K::Out>,
     ) -> Result<(), KernelError> {
@@ -110,7 +123,11 @@ impl<K: Kernel> Loaded<K> {
     ///
     /// # Errors
     /// As [`Loaded::launch`].
-    pub fn multiply(&self, a: &Bsr<K::A>, b: &Dense<K::B>) -> Result<Dense<K::Out>, KernelError> {
+    pub fn multiply(
+        &self,
+        a: &<FactorA<K> as Factor>::Host,
+        b: &<FactorB<K> as Factor>::Host,
+    ) -> Result<Dense<K::Out>, KernelError> {
         self.multiply_scaled(a, b, &Scales::NONE)
     }
 
@@ -120,17 +137,66 @@ impl<K: Kernel> Loaded<K> {
     /// As [`Loaded::launch_scaled`].
     pub fn multiply_scaled(
         &self,
-        a: &Bsr<K::A>,
-        b: &Dense<K::B>,
+        a: &<FactorA<K> as Factor>::Host,
+        b: &<FactorB<K> as Factor>::Host,
         scales: &Scales,
     ) -> Result<Dense<K::Out>, KernelError> {
         let device = self.launcher.device();
         let stream = Stream::new(device)?;
-        let a = DeviceBsr::upload(device, a)?;
-        let b = DeviceDense::upload(device, b)?;
+        let a = <FactorA<K> as Factor>::upload(device, a)?;
+        let b = <FactorB<K> as Factor>::upload(device, b)?;
         let scales = DeviceScales::upload(device, scales)?;
-        let mut c = DeviceDense::zeros(device, a.rows(), b.cols(), K::SPEC.c_layout)?;
+        let (rows, cols) = self.launcher.result_shape(&a, &b)?;
+        let mut c = DeviceDense::zeros(device, rows, cols, K::SPEC.c_layout)?;
         self.launch_scaled(&stream, &a, &b, &scales, &mut c)?;
+        stream.synchronize()?;
+        Ok(c.download()?)
+    }
+
+    /// Makes the work plan of a sampled product for a pattern and `k` elements of K ahead of the first launch, which then
+    /// allocates nothing: needed before a launch is captured into a CUDA graph.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch_sampled`].
+    pub fn prepare_sampled(&self, c: &DeviceBsr<K::Out>, k: usize) -> Result<(), KernelError> {
+        self.launcher.prepare_sampled(c, k)
+    }
+
+    /// Enqueues the stored blocks of C = A * B on `stream` and returns at once: a kernel of `op = sdd`. With
+    /// `transpose = on` the stored matrix is C^T.
+    ///
+    /// Every value of C is written, zeros where a block hangs over the edge of the matrix. The rest is as in
+    /// [`Loaded::launch`].
+    ///
+    /// # Errors
+    /// A kernel of another operation; shapes, blocks or layouts that do not fit the kernel, sizes beyond 32-bit
+    /// coordinates, C overlapping A or B, or the driver's refusal. Nothing is launched in these cases.
+    pub fn launch_sampled<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        a: &DeviceDense<K::A>,
+        b: &DeviceDense<K::B>,
+        c: &mut DeviceBsr<K::Out>,
+    ) -> Result<(), KernelError> {
+        self.launcher.launch_sampled(stream.into(), a, b, c)
+    }
+
+    /// Host matrices and a pattern in, host matrix out: uploads, multiplies, waits, downloads. A kernel of `op = sdd`.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch_sampled`].
+    pub fn multiply_sampled(
+        &self,
+        a: &Dense<K::A>,
+        b: &Dense<K::B>,
+        structure: &Structure,
+    ) -> Result<Bsr<K::Out>, KernelError> {
+        let device = self.launcher.device();
+        let stream = Stream::new(device)?;
+        let a = DeviceDense::upload(device, a)?;
+        let b = DeviceDense::upload(device, b)?;
+        let mut c = DeviceBsr::zeros(device, structure)?;
+        self.launch_sampled(&stream, &a, &b, &mut c)?;
         stream.synchronize()?;
         Ok(c.download()?)
     }

@@ -9,15 +9,19 @@
 //! How far off a kernel may be is [`tolerance`].
 
 mod compare;
+mod operations;
+mod sampled;
 mod tolerance;
 
 use rayon::prelude::*;
 use thiserror::Error;
 
 pub use compare::{Comparison, relative_error};
+pub use operations::{product, product_rows};
+pub use sampled::{sampled, sampled_blocks};
 pub use tolerance::{tolerance, tolerance_of};
 
-use crate::{Bsr, DenseView, Element, Scale, Scales, ScalesError};
+use crate::{Bsr, BsrError, DenseView, Element, Scale, Scales, ScalesError};
 
 /// Rows of C that one task computes: enough to use a widened panel of B many times.
 const TASK_ROWS: usize = 32;
@@ -61,6 +65,9 @@ pub enum ReferenceError {
         /// Columns wanted.
         cols: usize,
     },
+    /// A sparse operand whose transposed blocks cannot be counted.
+    #[error(transparent)]
+    Bsr(#[from] BsrError),
     /// Scales that do not belong to the operands.
     #[error(transparent)]
     Scales(#[from] ScalesError),

@@ -8,12 +8,16 @@
 mod balance;
 mod blocks;
 mod packed;
+mod sampled;
+mod walked;
 
 use bsr_codegen::{ClusterTile, Plan, Schedule as Order, Walk};
 
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
 use packed::Packed;
+pub use sampled::SampledWork;
+pub use walked::Walked;
 
 use crate::Structure;
 
@@ -31,16 +35,18 @@ pub struct WorkLists {
 }
 
 impl WorkLists {
-    /// Lists the work of a kernel on a pattern and `n` columns, for at most `clusters` clusters at a time.
+    /// Lists the work of a kernel on a pattern and a dense factor of `n` columns (of `n` rows where B is sparse), for at most `clusters` clusters at a time.
     pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
         match plan.walk() {
             Walk::Tiles => {
                 let work = WorkPlan::new(plan, structure, n, clusters);
-                Self { grid: [work.clusters(), 1], heads: work.heads(structure), items: work.words(), packed: vec![] }
+                let heads = work.heads(Walked::new(plan, structure));
+                Self { grid: [work.clusters(), 1], heads, items: work.words(), packed: vec![] }
             }
             Walk::Packed(packing) => {
-                let packed = Packed::new(&packing, structure);
-                let work = WorkPlan::deal(plan, structure, n, clusters, &packed.tiles(&packing, structure.rows()));
+                let walked = Walked::new(plan, structure);
+                let packed = Packed::new(&packing, &walked);
+                let work = WorkPlan::deal(plan, structure, n, clusters, &packed.tiles(&packing, walked.rows));
                 Self { grid: [work.clusters(), 1], heads: work.totals(), items: work.words(), packed: packed.words }
             }
             Walk::Blocks => {
@@ -48,10 +54,14 @@ impl WorkLists {
                 let grid = [work.items.len() as u32, work.columns];
                 Self { grid, heads: vec![], items: work.words(), packed: vec![] }
             }
+            Walk::Sampled => match SampledWork::new(plan, structure, n, clusters) {
+                Some(work) => Self { grid: [work.ctas(), 1], heads: work.heads(), items: work.words(), packed: vec![] },
+                None => Self { grid: [0, 1], heads: vec![], items: vec![], packed: vec![] },
+            },
         }
     }
 
-    /// Whether there is nothing to launch: no stored block, for a kernel that walks blocks.
+    /// Whether there is nothing to launch: no stored block, for a kernel that walks blocks or samples a product.
     pub fn is_empty(&self) -> bool {
         self.grid.contains(&0)
     }
@@ -60,12 +70,13 @@ impl WorkLists {
 /// One output tile of a cluster: the four 32-bit words that the kernel loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkItem {
-    /// First row of C, in elements.
+    /// First row of C, in elements; where B is sparse, first column.
     pub c_row: u32,
-    /// First column of C, in elements.
+    /// First column of C, in elements; where B is sparse, first row.
     pub c_col: u32,
     /// First row of A's values seen as an `[nnzb * bm, bk]` matrix: the row's first block, plus the tile's
-    /// offset inside a block.
+    /// offset inside a block. Of a sparse operand that is walked by block columns, the same with its blocks in the
+    /// order of the transposed index, `bk` rows each.
     pub a_row: u32,
     /// Stored blocks of the block row; 0 writes zeros. With a packed pattern: `a_row` is the first record, this their
     /// number.
@@ -95,18 +106,19 @@ struct Tile {
 }
 
 impl WorkPlan {
-    /// Deals the tiles of C\[m, n\] to at most `clusters` clusters.
+    /// Deals the tiles of C to at most `clusters` clusters.
     ///
-    /// `n` is in elements.
+    /// `n` is the extent of C along the dense factor, in elements: N, or M where B is sparse.
     pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
-        let rows = tile_rows(&plan.cluster_tile(), structure.row_ptr(), structure.rows());
+        let walked = Walked::new(plan, structure);
+        let rows = tile_rows(&plan.cluster_tile(), walked.row_ptr, walked.rows);
         Self::deal(plan, structure, n, clusters, &rows)
     }
 
     /// Deals `rows`, the tiles of the first column, and those below every other column of tiles.
     fn deal(plan: &Plan, structure: &Structure, n: usize, clusters: u32, rows: &[Tile]) -> Self {
         let columns = tile_columns(&plan.cluster_tile(), n);
-        let group = group(plan, structure);
+        let group = group(plan, structure.stored(), Walked::new(plan, structure).cols);
         let clusters = (clusters as usize).min(rows.len() * columns.len()).max(1);
         let lists = match plan.spec().schedule.unwrap_or(Order::Balanced) {
             Order::Balanced => balance::balanced(rows, &columns, group, clusters),
@@ -117,13 +129,14 @@ impl WorkPlan {
 
     /// The kernel's `work_head`: the number of items of every cluster, then for every cluster the first 32 block
     /// columns of its first item, so that no cluster waits for an index that it finds through another one.
-    pub fn heads(&self, structure: &Structure) -> Vec<u32> {
+    pub fn heads<'a>(&self, walked: impl Into<Walked<'a>>) -> Vec<u32> {
+        let walked = walked.into();
         let mut words = self.lengths();
         for ends in self.offsets.windows(2) {
             let mut columns = [0; HEAD_COLUMNS];
             if let Some(item) = self.items[ends[0] as usize..ends[1] as usize].first() {
-                let first = item.a_row as usize / structure.block().0;
-                let stored = &structure.col_idx()[first..first + item.blocks as usize];
+                let first = item.a_row as usize / walked.block.0;
+                let stored = &walked.col_idx[first..first + item.blocks as usize];
                 for (column, stored) in columns.iter_mut().zip(stored) {
                     *column = *stored as u32;
                 }
@@ -184,10 +197,10 @@ const PANEL_BYTES: usize = 17 << 20;
 
 /// Columns of tiles to walk together under one block row. A is read once for every group: wider groups read it
 /// less often, as long as their columns of B stay in L2.
-fn group(plan: &Plan, structure: &Structure) -> usize {
+fn group(plan: &Plan, stored: usize, cols: usize) -> usize {
     let spec = plan.spec();
-    let a_bytes = structure.stored() * spec.a.bytes() as usize;
-    let column_bytes = structure.cols() * (plan.cluster_tile().columns * spec.b.bytes()) as usize;
+    let a_bytes = stored * spec.a.bytes() as usize;
+    let column_bytes = cols * (plan.cluster_tile().columns * spec.b.bytes()) as usize;
     if a_bytes > PANEL_BYTES { (PANEL_BYTES / column_bytes.max(1)).max(1) } else { 1 }
 }
 

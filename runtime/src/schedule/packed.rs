@@ -5,8 +5,7 @@
 
 use bsr_codegen::Packing;
 
-use super::{Tile, WorkItem};
-use crate::Structure;
+use super::{Tile, Walked, WorkItem};
 
 /// Words of a record: two for each lane of a warp.
 const RECORD: usize = 64;
@@ -32,16 +31,16 @@ struct Stored {
 }
 
 impl Packed {
-    pub(super) fn new(packing: &Packing, structure: &Structure) -> Self {
+    pub(super) fn new(packing: &Packing, walked: &Walked<'_>) -> Self {
         let mut packed = Self { words: vec![], groups: vec![0] };
-        let block_rows: Vec<usize> = (0..structure.block_rows()).collect();
+        let block_rows: Vec<&[i32]> = walked.row_ptr.windows(2).collect();
         for rows in block_rows.chunks(packing.pack as usize) {
             let mut stored: Vec<Stored> = vec![];
-            for (row, block_row) in rows.iter().enumerate() {
-                stored.extend(structure.blocks_of(*block_row).map(|number| Stored {
-                    column: structure.col_idx()[number] as u32,
+            for (row, ends) in rows.iter().enumerate() {
+                stored.extend((ends[0] as usize..ends[1] as usize).map(|place| Stored {
+                    column: walked.col_idx[place] as u32,
                     row: row as u32,
-                    number: number as u32,
+                    number: walked.block_idx.map_or(place as u32, |numbers| numbers[place] as u32),
                 }));
             }
             stored.sort_unstable_by_key(|block| (block.column, block.row));

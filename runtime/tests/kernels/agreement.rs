@@ -4,7 +4,7 @@
 //! results agree to a few units in the last place of the largest partial sum, and 16-bit results are equal but for
 //! ties that fall the other way, one unit apart. Integers are equal, and so is what the CUDA cores sum up. `simulator/AGREEMENT.md` holds the table that this test prints.
 
-use bsr_codegen::Mma;
+use bsr_codegen::{Mma, Op};
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, Stream};
 use bsr_runtime::simulated::{Fp8Accumulate, Options, Schedule, Simulated};
 
@@ -13,7 +13,7 @@ use crate::run::load;
 use crate::types::{Number, Typed, with_types};
 use crate::{device, tell};
 
-const SPECS: [&str; 26] = [
+const SPECS: [&str; 30] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, cluster = 2",
     "bm = 512, bn = 256, bk = 112, c_layout = col",
@@ -32,6 +32,10 @@ const SPECS: [&str; 26] = [
     "bm = 128, bn = 128, bk = 128, dtype = e4m3, scale = block",
     "bm = 128, bn = 128, bk = 128, dtype = i8",
     "bm = 128, bn = 128, bk = 64, dtype = i8, out = f32, scale = row_col",
+    "bm = 112, bn = 128, bk = 512, transpose = on",
+    "bm = 128, bn = 256, bk = 128, op = dds",
+    "bm = 128, bn = 128, bk = 40, op = dds, transpose = on, out = f32",
+    "bm = 128, bn = 128, bk = 24",
     "bm = 64, bn = 128, bk = 64, mma = mma_sync",
     "bm = 96, bn = 64, bk = 80, mma = mma_sync, dtype = bf16, out = f32",
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3",
@@ -108,7 +112,10 @@ impl Typed for Compare<'_> {
         let (device_a, device_b) = (DeviceBsr::upload(device, &a)?, DeviceDense::upload(device, &b)?);
         let device_scales = DeviceScales::upload(device, &scales)?;
         let mut c = DeviceDense::<C>::zeros(device, case.m, case.n, case.spec.c_layout)?;
-        launcher.launch_scaled(stream.handle(), &device_a, &device_b, &device_scales, &mut c)?;
+        match case.spec.op {
+            Op::Dds => launcher.launch_scaled(stream.handle(), &device_b, &device_a, &device_scales, &mut c)?,
+            _ => launcher.launch_scaled(stream.handle(), &device_a, &device_b, &device_scales, &mut c)?,
+        }
         stream.synchronize()?;
         let from_gpu = c.download()?;
 
@@ -121,7 +128,7 @@ impl Typed for Compare<'_> {
         };
         let options = Options { schedule: Schedule::Early, races: false, fp8, ..Options::default() };
         let simulated = Simulated::new(&plan, ptx.text(), ptx.entry())?;
-        let (from_simulator, report) = simulated.multiply_scaled::<A, B, C>(&a, &b, &scales, &options)?;
+        let (from_simulator, report) = simulated.multiply_factors::<A, B, C>(&a, &b, &scales, &options)?;
         if !report.is_clean() {
             return Err(format!("the simulator found {}", report.findings[0]).into());
         }

@@ -1,9 +1,10 @@
-//! One multiplication to try: a spec, the sizes, the blocks of A.
+//! One multiplication to try: a spec, the sizes, the blocks of the sparse factor.
 
 use std::error::Error;
 use std::fmt;
 
-use bsr_codegen::{Dtype, KernelSpec, Plan, Scale};
+use bsr_codegen::{Dtype, KernelSpec, Op, Plan, Scale};
+use bsr_runtime::schedule::Walked;
 use bsr_runtime::{Bsr, Dense, Element, Pattern, Scales, Structure, reference};
 
 /// What goes wrong, in words.
@@ -19,7 +20,8 @@ pub(crate) struct Case {
     pub(crate) blocks: Blocks,
 }
 
-/// Which blocks of A are stored.
+/// Which blocks are stored, in the rows and columns of the sparse factor as the kernel reads it: of A, of A^T if A is
+/// transposed, of B^T in a product with a sparse B.
 #[derive(Clone, Debug)]
 pub(crate) enum Blocks {
     /// A pattern of the command line, for instance `random:0.5`.
@@ -32,7 +34,7 @@ pub(crate) enum Blocks {
     FullRows(&'static [usize]),
 }
 
-/// The operands of a case on the host, and what their product is.
+/// The operands of a case on the host, the sparse factor and the dense one, and what their product is.
 pub(crate) struct Factors<A, B> {
     pub(crate) a: Bsr<A>,
     pub(crate) b: Dense<B>,
@@ -54,14 +56,20 @@ impl Case {
     }
 
     pub(crate) fn structure(&self) -> Result<Structure, Failure> {
-        let block = (self.spec.bm as usize, self.spec.bk as usize);
+        let read = self.structure_as_read()?;
+        Ok(if walks_columns(&self.spec) { read.transpose()? } else { read })
+    }
+
+    fn structure_as_read(&self) -> Result<Structure, Failure> {
+        let block = block_as_read(&self.spec);
+        let rows = if self.spec.op == Op::Dds { self.n } else { self.m };
         if let Blocks::Pattern(text) = self.blocks {
             let pattern: Pattern = text.parse()?;
-            return Ok(pattern.structure(self.m, self.k, block, self.seed())?);
+            return Ok(pattern.structure(rows, self.k, block, self.seed())?);
         }
         let columns = self.k.div_ceil(block.1);
         let (mut row_ptr, mut col_idx) = (vec![0], vec![]);
-        for row in 0..self.m.div_ceil(block.0) {
+        for row in 0..rows.div_ceil(block.0) {
             let length = match self.blocks {
                 Blocks::Lengths(lengths) => lengths[row % lengths.len()].min(columns),
                 Blocks::Uneven { longest } => [0, longest, longest / 2][row % 3],
@@ -72,29 +80,37 @@ impl Case {
             col_idx.extend(spread.map(|column| column as i32));
             row_ptr.push(col_idx.len() as i32);
         }
-        Ok(Structure::new(self.m, self.k, block, row_ptr, col_idx)?)
+        Ok(Structure::new(rows, self.k, block, row_ptr, col_idx)?)
     }
 
     /// The same kernel on a small problem: ragged in M, N and K, with an empty block row, two tiles along N, and rows so
     /// long that every ring of stages is walked more than once.
     pub(crate) fn small(&self) -> Self {
-        let KernelSpec { bm, bn, bk, .. } = self.spec;
-        let (bm, bn, bk) = (bm as usize, bn as usize, bk as usize);
+        let ((bm, bk), bn) = (block_as_read(&self.spec), self.spec.bn as usize);
         let longest = 576_usize.div_ceil(bk).max(2);
         let rows = if bm < 256 { 3 } else { 2 };
         let n = if bn >= 128 { bn + 9 } else { bn + bn / 2 + 3 };
         let (m, k) = (rows * bm - bm / 3 - 1, (longest + 2) * bk - bk / 2 - 3);
+        let (m, n, k) = shape_of(&self.spec, (m, n, k));
         Self { spec: self.spec, m, n, k, blocks: Blocks::Uneven { longest } }
     }
 
     pub(crate) fn factors<A: Element, B: Element>(&self) -> Result<Factors<A, B>, Failure> {
         let structure = self.structure()?;
-        let longest = structure.row_lengths().max().unwrap_or(0) * self.spec.bk as usize;
+        let longest = Walked::new(&self.plan()?, &structure).longest_sum();
         let scales = self.scales(&structure)?;
         let a = Bsr::normal(structure, self.seed() + 1);
-        let b = Dense::normal(self.k, self.n, self.spec.b_layout, self.seed() + 2);
-        let want = reference::multiply_scaled(&a, &b, &scales)?;
-        Ok(Factors { a, b, scales, want, tolerance: reference::tolerance_of(&self.spec, longest.min(self.k)) })
+        let b = self.dense(self.seed() + 2);
+        let want = reference::product(&self.spec, &a, &b, &scales)?;
+        Ok(Factors { a, b, scales, want, tolerance: reference::tolerance_of(&self.spec, longest) })
+    }
+
+    /// A dense factor.
+    pub(crate) fn dense<T: Element>(&self, seed: u64) -> Dense<T> {
+        match self.spec.op {
+            Op::Dds => Dense::normal(self.m, self.k, self.spec.a_layout, seed),
+            _ => Dense::normal(self.k, self.n, self.spec.b_layout, seed),
+        }
     }
 
     /// Factors around 1, and around what makes integers so large: sums stay within the range of an f16.
@@ -130,6 +146,21 @@ impl fmt::Display for Case {
             Blocks::FullRows(rows) => write!(f, "full rows {rows:?}"),
         }
     }
+}
+
+/// Rows and columns of a block of the sparse factor as the kernel reads it.
+pub(crate) fn block_as_read(spec: &KernelSpec) -> (usize, usize) {
+    let (bm, bk) = (spec.bm as usize, spec.bk as usize);
+    if walks_columns(spec) { (bk, bm) } else { (bm, bk) }
+}
+
+/// M, N and K of a product whose sparse factor is read as `rows` x `k`, and whose dense one has `columns`.
+pub(crate) fn shape_of(spec: &KernelSpec, (rows, columns, k): (usize, usize, usize)) -> (usize, usize, usize) {
+    if spec.op == Op::Dds { (columns, rows, k) } else { (rows, columns, k) }
+}
+
+fn walks_columns(spec: &KernelSpec) -> bool {
+    spec.transpose.is_on() != (spec.op == Op::Dds)
 }
 
 pub(crate) fn parse(text: &str) -> KernelSpec {

@@ -13,6 +13,7 @@ mod case;
 mod launches;
 mod refusals;
 mod run;
+mod sampled;
 mod simulate;
 mod tables;
 mod types;

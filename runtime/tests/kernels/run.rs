@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Instant;
 
-use bsr_codegen::{KernelSpec, Scale};
+use bsr_codegen::{KernelSpec, Op, Scale};
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceScales, Stream, StreamRef};
 use bsr_runtime::reference::{self, Comparison};
-use bsr_runtime::{Dense, KernelError, Launcher};
+use bsr_runtime::{KernelError, Launcher};
 use rayon::prelude::*;
 
 use crate::case::{Case, Factors, Failure, plan};
@@ -181,8 +181,10 @@ impl<A: Number, B: Number> Operands<A, B> {
         c: &mut Walled<C>,
     ) -> Result<(), KernelError> {
         let (a, b) = (&self.a, self.b.matrix());
-        match self.case.spec.scale {
-            Scale::Unscaled => launcher.launch(stream, a, b, c.matrix_mut()),
+        match (self.case.spec.op, self.case.spec.scale) {
+            (Op::Dds, Scale::Unscaled) => launcher.launch(stream, b, a, c.matrix_mut()),
+            (Op::Dds, _) => launcher.launch_scaled(stream, b, a, &self.scales, c.matrix_mut()),
+            (_, Scale::Unscaled) => launcher.launch(stream, a, b, c.matrix_mut()),
             _ => launcher.launch_scaled(stream, a, b, &self.scales, c.matrix_mut()),
         }
     }
@@ -190,8 +192,8 @@ impl<A: Number, B: Number> Operands<A, B> {
     /// Another B, and what is wanted of the product then.
     pub(crate) fn redraw_b(&mut self, seed: u64) -> Result<(), Failure> {
         let a = self.case.factors::<A, B>()?;
-        let b = Dense::<B>::normal(self.case.k, self.case.n, self.case.spec.b_layout, seed);
-        self.want = reference::multiply_scaled(&a.a, &b, &a.scales)?;
+        let b = self.case.dense::<B>(seed);
+        self.want = reference::product(&self.case.spec, &a.a, &b, &a.scales)?;
         self.b.write(&b)
     }
 

@@ -66,7 +66,7 @@ impl Typed for Simulate<'_> {
         let ptx = plan.ptx();
         let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?.with_clusters(CLUSTERS);
         let Factors { a, b, scales, want, tolerance } = case.factors::<A, B>()?;
-        let (c, report) = kernel.multiply_scaled::<A, B, C>(&a, &b, &scales, &options(&case.spec))?;
+        let (c, report) = kernel.multiply_factors::<A, B, C>(&a, &b, &scales, &options(&case.spec))?;
         if let Some(first) = report.findings.first() {
             return Err(format!("{} findings, the first: {first}", report.findings.len()).into());
         }

@@ -1,6 +1,6 @@
 //! From the dtypes of a spec to Rust types.
 
-use bsr_codegen::{Dtype, KernelSpec};
+use bsr_codegen::{Dtype, KernelSpec, Op};
 use bsr_runtime::gpu::Plain;
 use bsr_runtime::{Element, e4m3, e5m2};
 use half::{bf16, f16};
@@ -12,7 +12,7 @@ pub(crate) trait Number: Element + Plain {}
 
 impl<T: Element + Plain> Number for T {}
 
-/// Work that needs the element types of A, B and C.
+/// Work that needs the element types of the sparse factor, of the dense one, and of C: A, B and C of `dsd`.
 pub(crate) trait Typed {
     type Output;
 
@@ -21,9 +21,10 @@ pub(crate) trait Typed {
 
 /// Does the work with the element types of `spec`.
 pub(crate) fn with_types<W: Typed>(spec: &KernelSpec, work: W) -> Result<W::Output, Failure> {
+    let (sparse, dense) = if spec.op == Op::Dds { (spec.b, spec.a) } else { (spec.a, spec.b) };
     macro_rules! choose {
         ($($a:ident $at:ty, $b:ident $bt:ty => $($c:ident $ct:ty),+;)+) => {
-            match (spec.a, spec.b, spec.out) {
+            match (sparse, dense, spec.out) {
                 $($((Dtype::$a, Dtype::$b, Dtype::$c) => work.run::<$at, $bt, $ct>(),)+)+
                 (a, b, c) => Err(format!("no kernel multiplies {a} x {b} to {c}").into()),
             }

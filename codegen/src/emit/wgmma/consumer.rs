@@ -6,7 +6,7 @@ use super::epilogue::Pass;
 use super::scale;
 use crate::Dtype;
 use crate::plan::Major;
-use crate::plan::wgmma::{Plan, Split, wgmma_k};
+use crate::plan::wgmma::{OperandTile, Plan, Split, wgmma_k};
 
 /// Accumulators on one line of an operand list.
 const PER_LINE: usize = 16;
@@ -279,7 +279,7 @@ fn shape(plan: &Plan) -> String {
     let (n, unit) = (plan.tiling.wg_n, wgmma_k(plan.spec.a));
     match plan.precision.accumulator {
         Dtype::I32 => format!("m64n{n}k{unit}.s32.s8.s8"),
-        _ => format!("m64n{n}k{unit}.f32.{}.{}", plan.spec.a, plan.spec.b),
+        _ => format!("m64n{n}k{unit}.f32.{}.{}", plan.view.sparse_type, plan.view.dense_type),
     }
 }
 
@@ -287,7 +287,10 @@ fn modifiers(plan: &Plan) -> String {
     match (plan.spec.a.bytes(), plan.precision.accumulator) {
         (_, Dtype::I32) => String::new(),
         (1, _) => ", 1, 1".to_owned(),
-        _ => format!(", 1, 1, 0, {}", u32::from(plan.b.major == Major::Mn)),
+        _ => {
+            let transposed = |tile: &OperandTile| u32::from(tile.major == Major::Mn);
+            format!(", 1, 1, {}, {}", transposed(&plan.a), transposed(&plan.b))
+        }
     }
 }
 

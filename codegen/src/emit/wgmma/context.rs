@@ -75,7 +75,7 @@ impl Context {
         let (t, m) = (&plan.tiling, &plan.memory);
         let epilogue = epilogue::Context::new(plan);
         Self {
-            block: Block { m: plan.spec.bm },
+            block: Block { m: plan.view.rows },
             tile: Tile { cta_m: t.cta_m, cta_n: t.cta_n, wg_m: t.wg_m, wg_n: t.wg_n, accumulators: t.accumulators() },
             roles: Roles {
                 consumers: t.roles.consumers,

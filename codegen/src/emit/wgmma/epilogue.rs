@@ -84,7 +84,7 @@ enum Staging {
 
 impl Staging {
     fn new(plan: &Plan) -> Self {
-        match (plan.spec.out.bytes(), plan.spec.c_layout) {
+        match (plan.spec.out.bytes(), plan.view.out) {
             (1, Layout::RowMajor) => Self::Row8,
             (1, Layout::ColMajor) => Self::Col8,
             (2, Layout::RowMajor) => Self::Row16,
@@ -125,7 +125,7 @@ impl Context {
     pub(super) fn new(plan: &Plan) -> Self {
         let e = &plan.epilogue;
         let staging = Staging::new(plan);
-        let row_major = plan.spec.c_layout == Layout::RowMajor;
+        let row_major = plan.view.out == Layout::RowMajor;
         let (swizzle_shift, swizzle_mask) = match e.span {
             128 => (0, 7),
             64 => (1, 3),
@@ -203,7 +203,7 @@ fn passes(plan: &Plan, staging: Staging) -> Vec<Pass> {
             for unit in 0..e.stores {
                 let along = unit * e.store_box.0;
                 let (rows, cols) = (m * 64, n * e.region_n);
-                let row_major = plan.spec.c_layout == Layout::RowMajor;
+                let row_major = plan.view.out == Layout::RowMajor;
                 let (inner, outer) = if row_major { (cols + along, rows) } else { (rows + along, cols) };
                 pass.stores.push(Store { offset: at + unit * (e.region_bytes / e.stores), inner, outer });
             }

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::scale::Factors;
 use crate::Layout;
+use crate::plan::Major;
 use crate::plan::wgmma::{OperandTile, Plan, SCALE_COLUMNS, Share};
 
 /// A coordinate outside every matrix (2^30; the runtime keeps M, N and K below it): TMA fills with zeros.
@@ -16,10 +17,13 @@ pub(super) struct Producer {
     adopt: Vec<String>,
     slots: Vec<Slot>,
     steps: Vec<Step>,
-    row_advance: u32,
+    /// From a stage's blocks to the next stage's.
+    advance: Vec<String>,
     slot_count: u32,
     /// B's tensor map is by block, with another one for the part of K beyond whole blocks.
     by_block: bool,
+    /// Block columns of the stored matrix are walked: a second index tells where their blocks are.
+    walks_columns: bool,
     factors: Option<Factors>,
     factor_columns: u32,
 }
@@ -65,9 +69,10 @@ impl Producer {
             adopt: adopt(plan),
             slots: (0..k.slots).map(|slot| find(plan, slot)).collect(),
             steps: (0..k.steps).map(|step| fill(plan, step)).collect(),
-            row_advance: k.slots * plan.spec.bm / plan.a.fold,
+            advance: advance(plan),
             slot_count: k.slots,
             by_block: plan.b.by_block,
+            walks_columns: plan.view.walks_columns(),
             factors: Factors::new(plan),
             factor_columns: SCALE_COLUMNS,
         }
@@ -76,12 +81,35 @@ impl Producer {
 
 /// The coordinates of a new tile: A's row, B's column, each moved to this CTA's part where a cluster shares.
 fn adopt(plan: &Plan) -> Vec<String> {
-    let mut lines = adopt_unfolded(plan);
+    let mut lines = if plan.view.walks_columns() { adopt_slice(plan) } else { adopt_unfolded(plan) };
     if plan.a.fold > 1 {
         lines.push(format!("shr.u32 %r_a_row, %r_a_row, {}", plan.a.fold.trailing_zeros()));
     }
     lines.extend(Factors::new(plan).map(|factors| factors.adopt).unwrap_or_default());
     lines
+}
+
+/// Blocks that are read transposed lie anywhere: what a tile keeps of its row is the place within a block.
+fn adopt_slice(plan: &Plan) -> Vec<String> {
+    let mut lines = vec![
+        format!("mul.lo.u32 %r_t, %r_next_first, {}", plan.view.rows),
+        "sub.u32 %r_a_row, %r_next_a_row, %r_t".to_owned(),
+    ];
+    if plan.tiling.share == Share::Nothing {
+        lines.push("mov.u32 %r_b_col, %r_next_c_col".to_owned());
+    } else {
+        lines.push("add.u32 %r_a_row, %r_a_row, %r_a_row_shift".to_owned());
+        lines.push("add.u32 %r_b_col, %r_next_c_col, %r_b_col_shift".to_owned());
+    }
+    lines
+}
+
+/// The row of the next blocks, where they lie one below another.
+fn advance(plan: &Plan) -> Vec<String> {
+    match plan.view.walks_columns() {
+        true => vec![],
+        false => vec![format!("add.u32 %r_a_row, %r_a_row, {}", plan.kloop.slots * plan.view.rows / plan.a.fold)],
+    }
 }
 
 fn adopt_unfolded(plan: &Plan) -> Vec<String> {
@@ -110,12 +138,15 @@ pub(super) fn rank_shifts(plan: &Plan) -> Vec<String> {
                 line("%r_out_shift", t.cta_m),
             ]
         }
-        Share::A => vec![
-            line("%r_a_row_shift", a.box_rows),
-            line("%r_b_col_shift", t.cta_n),
-            line("%r_part_shift", a.mn_offset(a.box_rows)),
-            line("%r_out_shift", t.cta_n),
-        ],
+        Share::A => {
+            let part = t.cta_m / t.cluster;
+            vec![
+                line("%r_a_row_shift", part),
+                line("%r_b_col_shift", t.cta_n),
+                line("%r_part_shift", a.mn_offset(part)),
+                line("%r_out_shift", t.cta_n),
+            ]
+        }
     }
 }
 
@@ -128,6 +159,10 @@ fn find(plan: &Plan, slot: u32) -> Slot {
         "%r_t".to_owned()
     };
     lines.push(format!("setp.lt.u32 %p_t, {index}, %r_chunk"));
+    if plan.view.walks_columns() {
+        lines.push(format!("shfl.sync.idx.b32 %r_a_block{slot}, %r_stored, {index}, 31, 0xffffffff"));
+        lines.push(format!("selp.u32 %r_a_block{slot}, %r_a_block{slot}, {OUTSIDE}, %p_t"));
+    }
     lines.push(format!("shfl.sync.idx.b32 %r_t, %r_cols, {index}, 31, 0xffffffff"));
     if plan.b.by_block {
         // Beyond the last whole block of K, another map begins at its own block 0.
@@ -136,12 +171,15 @@ fn find(plan: &Plan, slot: u32) -> Slot {
         lines.push(format!("selp.u64 %rd_map_b{slot}, %rd_map_b_last, %rd_map_b, %p_last"));
         lines.push(format!("selp.u32 %r_b_block{slot}, 0, %r_b_block{slot}, %p_last"));
     } else {
-        lines.push(format!("mul.lo.u32 %r_t, %r_t, {}", plan.spec.bk));
+        lines.push(format!("mul.lo.u32 %r_t, %r_t, {}", plan.view.depth));
         lines.push(format!("selp.u32 %r_b_k{slot}, %r_t, {OUTSIDE}, %p_t"));
     }
-    lines.push(format!("selp.u32 %r_a_k{slot}, 0, {}, %p_t", plan.spec.bk * plan.a.fold));
+    if plan.view.walks_columns() {
+        return Slot { lines };
+    }
+    lines.push(format!("selp.u32 %r_a_k{slot}, 0, {}, %p_t", plan.view.depth * plan.a.fold));
     if slot > 0 {
-        lines.push(format!("add.u32 %r_a_row{slot}, %r_a_row, {}", slot * plan.spec.bm / plan.a.fold));
+        lines.push(format!("add.u32 %r_a_row{slot}, %r_a_row, {}", slot * plan.view.rows / plan.a.fold));
     }
     Slot { lines }
 }
@@ -149,7 +187,10 @@ fn find(plan: &Plan, slot: u32) -> Slot {
 fn fill(plan: &Plan, step: u32) -> Step {
     let mut loads = vec![];
     for slot in 0..plan.kloop.slots {
-        loads.extend(loads_a(plan, step, slot));
+        loads.extend(match plan.a.major {
+            Major::K => loads_a(plan, step, slot),
+            Major::Mn => loads_a_transposed(plan, step, slot),
+        });
         loads.extend(loads_b(plan, step, slot));
     }
     let k = &plan.kloop;
@@ -184,6 +225,22 @@ fn loads_a(plan: &Plan, step: u32, slot: u32) -> Vec<Load> {
         .collect()
 }
 
+/// A block as it lies: its K extent are lines, its rows run along them.
+fn loads_a_transposed(plan: &Plan, step: u32, slot: u32) -> Vec<Load> {
+    let (a, shared) = (&plan.a, plan.tiling.share == Share::A);
+    let mut loads = vec![];
+    for (panel, part) in grid(a, plan.kloop.width(step)) {
+        let mut setup = vec![];
+        let at = slot * a.bytes() + panel * a.panel_bytes() + part * a.box_rows * a.span;
+        let destination = destination(at, shared, &mut setup);
+        let row = offset("%r_a_row", panel * a.span_elements(), "%r_inner", &mut setup);
+        let k = constant(step * plan.kloop.k_step + part * a.box_rows, "%r_outer", &mut setup);
+        let coordinates = format!("{row}, {k}, %r_a_block{slot}");
+        loads.push(load("%rd_map_a".to_owned(), "3d", (destination, coordinates), shared, plan, setup));
+    }
+    loads
+}
+
 fn loads_b(plan: &Plan, step: u32, slot: u32) -> Vec<Load> {
     let (b, shared) = (&plan.b, plan.tiling.share == Share::B);
     let base = plan.memory.b_offset + slot * b.bytes();
@@ -195,11 +252,21 @@ fn loads_b(plan: &Plan, step: u32, slot: u32) -> Vec<Load> {
         let at = base + panel * b.panel_bytes() + part * b.box_rows * b.span;
         let destination = destination(at, shared, &mut setup);
         let (map, rank, coordinates) = if b.by_block {
-            let inner = constant(k_start + panel * b.span_elements(), "%r_inner", &mut setup);
-            let outer = offset("%r_b_col", part * b.box_rows, "%r_outer", &mut setup);
-            (format!("%rd_map_b{slot}"), "3d", format!("{inner}, %r_b_block{slot}, {outer}"))
+            let coordinates = match b.major {
+                Major::K => {
+                    let inner = constant(k_start + panel * b.span_elements(), "%r_inner", &mut setup);
+                    let outer = offset("%r_b_col", part * b.box_rows, "%r_outer", &mut setup);
+                    format!("{inner}, %r_b_block{slot}, {outer}")
+                }
+                Major::Mn => {
+                    let inner = offset("%r_b_col", panel * b.span_elements(), "%r_inner", &mut setup);
+                    let k = constant(k_start + part * b.box_rows, "%r_outer", &mut setup);
+                    format!("{inner}, {k}, %r_b_block{slot}")
+                }
+            };
+            (format!("%rd_map_b{slot}"), "3d", coordinates)
         } else {
-            let (inner, outer) = match plan.spec.b_layout {
+            let (inner, outer) = match plan.view.dense {
                 Layout::RowMajor => (
                     offset("%r_b_col", panel * b.span_elements(), "%r_inner", &mut setup),
                     offset(&k_register, k_start + part * b.box_rows, "%r_outer", &mut setup),

@@ -26,13 +26,13 @@ impl Plan {
             chunks: self.chunk.count,
             depth: self.view.depth,
             by_block: self.chunk.by_block,
-            transposed: self.view.sparse == Major::Mn,
             slab_bytes: self.memory.slab_bytes,
             block_bytes: self.memory.block_bytes,
         }
     }
 
     pub(super) fn arguments(&self, problem: &Problem) -> Parameters {
+        let problem = &self.view.sizes(problem);
         let mut parameters = Parameters::new();
         let mut push = |name, argument| parameters.push(Parameter { name, argument });
         push("map_sparse", Argument::Map(self.map_sparse(problem)));
@@ -57,7 +57,7 @@ impl Plan {
         };
         let bytes = u64::from(self.view.sparse_type.bytes());
         TensorMap {
-            operand: Operand::A,
+            operand: self.view.factors().0,
             dtype: self.view.sparse_type,
             rank: 3,
             offset_bytes: 0,
@@ -74,7 +74,7 @@ impl Plan {
             return self.blocks_of_dense(problem, [depth.min(problem.k.max(1)), (problem.k / depth).max(1)], 0);
         }
         TensorMap::matrix(
-            (Operand::B, self.view.dense_type),
+            (self.view.factors().1, self.view.dense_type),
             match self.view.dense {
                 Layout::RowMajor => [problem.n, problem.k.max(1)],
                 Layout::ColMajor => [problem.k.max(1), problem.n],
@@ -115,7 +115,7 @@ impl Plan {
             }
         };
         TensorMap {
-            operand: Operand::B,
+            operand: self.view.factors().1,
             dtype: self.view.dense_type,
             rank: 3,
             offset_bytes,

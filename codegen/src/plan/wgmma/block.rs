@@ -2,7 +2,8 @@
 
 use crate::plan::error::{PlanError, PlanErrors};
 use crate::plan::keys::type_key;
-use crate::{Dtype, KernelSpec, Layout};
+use crate::plan::view::{Major, View};
+use crate::{Dtype, KernelSpec, Layout, Op, Scale};
 
 /// Rows that one WGMMA instruction computes.
 pub(crate) const WGMMA_M: u32 = 64;
@@ -11,22 +12,25 @@ pub(crate) const fn wgmma_k(dtype: Dtype) -> u32 {
     32 / dtype.bytes()
 }
 
-/// `bk` is a multiple of this: for 16-bit operands a whole WGMMA; rows of 8-bit blocks start on the 16 bytes that TMA
-/// asks for, and half a WGMMA is padded with zeros.
-const BK_UNIT: u32 = 16;
+/// K of a block is a multiple of so many elements: its lines start on the 16 bytes that TMA asks for, and the rest of a
+/// WGMMA is padded with zeros.
+const fn depth_unit(dtype: Dtype) -> u32 {
+    16 / dtype.bytes()
+}
+
 /// Largest sparsity block and dense tile, along each dimension.
 const LARGEST: u32 = 512;
 
-pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
-    if !legal(spec.bm, WGMMA_M) {
-        errors.push(not_a_multiple("bm", "block rows", spec.bm, WGMMA_M, "WGMMA computes 64 rows at a time"));
+pub(crate) fn check(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
+    let (rows, depth) = view.keys;
+    if !legal(view.rows, WGMMA_M) {
+        errors.push(not_a_multiple(rows, view.rows, WGMMA_M, "WGMMA computes 64 rows at a time"));
     }
-    if !legal(spec.bk, BK_UNIT) {
-        let why = match spec.a.bytes() {
-            1 => "TMA wants the rows of a block on multiples of 16 bytes",
-            _ => "a 16-bit WGMMA consumes 16 elements of K",
-        };
-        errors.push(not_a_multiple("bk", "block columns", spec.bk, BK_UNIT, why));
+    // Sums of 32-bit elements are refused by type; until then their lines are counted as those of 16-bit ones.
+    let unit = depth_unit(view.sparse_type).max(8);
+    if !legal(view.depth, unit) {
+        let why = "TMA wants the lines of a block on multiples of 16 bytes";
+        errors.push(not_a_multiple(depth, view.depth, unit, why));
     }
     if !legal_bn(spec.bn) {
         let nearest = nearest(spec.bn, (1..=LARGEST / 16).map(|i| i * 16).filter(|n| legal_bn(*n)));
@@ -38,6 +42,8 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         ));
     }
     check_types(spec, errors);
+    check_layouts(spec, view, errors);
+    check_scale(spec, errors);
 }
 
 fn legal(value: u32, unit: u32) -> bool {
@@ -94,18 +100,72 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("out = {}", spec.a.default_out()),
         ));
     }
-    if spec.b.bytes() == 1 && spec.b_layout == Layout::RowMajor {
+}
+
+/// A sparse operand has no layout, and 8-bit operands lie along K.
+fn check_layouts(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
+    if spec.op == Op::Dsd && spec.a_layout != Layout::RowMajor {
+        errors.push(PlanError::new(
+            "a_layout",
+            "the A of dsd is sparse",
+            "its values lie block after block, row by row within a block",
+            "drop `a_layout`; for the transposed product, transpose = on",
+        ));
+    }
+    if spec.op == Op::Dds && spec.b_layout != spec.b.default_b_layout() {
         errors.push(PlanError::new(
             "b_layout",
-            format!("B is {} and row-major", spec.b),
-            "WGMMA reads 8-bit operands along K only: B[K, N] must lie as [N, K], K contiguous; only 16-bit operands \
-             can be transposed on the way",
-            "b_layout = col, and transpose B once: `Dense::to_layout`, or the quantise helper, which returns it so",
+            "the B of dds is sparse",
+            "its values lie block after block, row by row within a block",
+            "drop `b_layout`; for the product with B transposed, transpose = on",
+        ));
+    }
+    if view.dense_type.bytes() == 1 && view.dense == Layout::RowMajor {
+        errors.push(match view.mirrored {
+            false => PlanError::new(
+                "b_layout",
+                format!("B is {} and row-major", spec.b),
+                "WGMMA reads 8-bit operands along K only: B[K, N] must lie as [N, K], K contiguous; only 16-bit \
+                 operands can be transposed on the way",
+                "b_layout = col, and transpose B once: `Dense::to_layout`, or the quantise helper, which returns it so",
+            ),
+            true => PlanError::new(
+                "a_layout",
+                format!("A is {} and column-major", spec.a),
+                "WGMMA reads 8-bit operands along K only: the rows of A[M, K] must be contiguous; only 16-bit operands \
+                 can be transposed on the way",
+                "a_layout = row, and transpose A once: `Dense::to_layout`",
+            ),
+        });
+    }
+    if view.sparse_type.bytes() == 1 && view.sparse == Major::Mn {
+        let (operand, held) = if view.mirrored { ("B", "off") } else { ("A", "on") };
+        errors.push(PlanError::new(
+            "transpose",
+            format!("blocks of {} cannot be read transposed", view.sparse_type),
+            format!(
+                "WGMMA reads 8-bit operands along K only, and with transpose = {held} the columns of {operand}'s stored \
+                 blocks run along K"
+            ),
+            format!("transpose = {}, with {operand} stored transposed", if view.mirrored { "on" } else { "off" }),
         ));
     }
 }
 
-fn not_a_multiple(key: &'static str, what: &str, value: u32, unit: u32, why: &str) -> PlanError {
+/// Factors of rows and of blocks are those of a sparse A.
+fn check_scale(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.op != Op::Dsd && matches!(spec.scale, Scale::RowCol | Scale::Block) {
+        errors.push(PlanError::new(
+            "scale",
+            format!("scale = {} is not planned for {}", spec.scale, spec.op),
+            "factors of rows and of blocks are those of a sparse A; one factor a matrix commutes with any product",
+            "scale = tensor, or op = dsd",
+        ));
+    }
+}
+
+fn not_a_multiple(key: &'static str, value: u32, unit: u32, why: &str) -> PlanError {
+    let what = if key == "bm" { "block rows" } else { "block columns" };
     let nearest = nearest(value, (1..=LARGEST / unit).map(|i| i * unit));
     let arithmetic = if value > LARGEST {
         format!("{value} > {LARGEST}, the largest block planned")

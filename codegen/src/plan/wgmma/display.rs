@@ -4,7 +4,7 @@ use super::tiling::Split;
 use super::{Plan, wgmma_k};
 use crate::plan::Major;
 use crate::plan::{ClusterTile, Family, Parameters, Problem};
-use crate::{Scale, emit};
+use crate::{Op, Scale, emit};
 
 impl Family for Plan {
     fn summary(&self) -> String {
@@ -28,19 +28,22 @@ impl Family for Plan {
     }
 
     fn rows(&self) -> Vec<[String; 3]> {
-        let (s, t, k, m, e) = (&self.spec, &self.tiling, &self.kloop, &self.memory, &self.epilogue);
+        let (s, v, t, k, m, e) = (&self.spec, &self.view, &self.tiling, &self.kloop, &self.memory, &self.epilogue);
         let roles = &t.roles;
         let mut rows: Vec<[String; 3]> = vec![];
         let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
+        if s.op == Op::Dds || s.transpose.is_on() {
+            row("operation", self.operation().to_owned(), self.walk_words().to_owned());
+        }
         row(
             "sparsity block",
             format!("{} x {}", s.bm, s.bk),
-            format!("{} values, {} B a block", s.a, s.bm * s.bk * s.a.bytes()),
+            format!("{} values, {} B a block", v.sparse_type, s.bm * s.bk * v.sparse_type.bytes()),
         );
         row(
             "CTA tile",
             format!("{} x {}", t.cta_m, t.cta_n),
-            format!("a block is {} = {} / {} row slices", s.bm / t.cta_m, s.bm, t.cta_m),
+            format!("a block is {} = {} / {} row slices", v.rows / t.cta_m, v.rows, t.cta_m),
         );
         row(
             "cluster",
@@ -62,7 +65,7 @@ impl Family for Plan {
         row(
             "WGMMA",
             format!("m64n{}k{unit}", t.wg_n),
-            format!("{} += {} x {}, {} a {unit} of K", s.acc, s.a, s.b, t.row_groups()),
+            format!("{} += {} x {}, {} a {unit} of K", s.acc, v.sparse_type, v.dense_type, t.row_groups()),
         );
         row(
             "threads",
@@ -90,8 +93,8 @@ impl Family for Plan {
                 roles.consumers + 1
             ),
         );
-        row("K of a block", self.k_words(), format!("bk = {}, {} stage(s) a block", s.bk, k.steps));
-        for (name, tile) in [("A", &self.a), ("B", &self.b)] {
+        row("K of a block", self.k_words(), format!("{} = {}, {} stage(s) a block", v.keys.1, v.depth, k.steps));
+        for (name, across, tile) in [("A", "M-major", &self.a), ("B", "N-major", &self.b)] {
             row(
                 &format!("{name} tile"),
                 format!("{} B", tile.bytes()),
@@ -100,7 +103,7 @@ impl Family for Plan {
                     tile.panels,
                     tile.rows,
                     tile.span,
-                    if tile.major == Major::K { "K-major" } else { "N-major" },
+                    if tile.major == Major::K { "K-major" } else { across },
                     tile.span_elements() * tile.fold,
                     tile.box_rows / tile.fold
                 ),
@@ -191,6 +194,24 @@ impl Family for Plan {
 }
 
 impl Plan {
+    /// What is computed, as sparse x dense.
+    fn operation(&self) -> &'static str {
+        match (self.view.mirrored, self.spec.transpose.is_on()) {
+            (false, false) => "C = A B",
+            (false, true) => "C = A^T B",
+            (true, false) => "C^T = B^T A^T",
+            (true, true) => "C^T = B A^T",
+        }
+    }
+
+    /// How the blocks of a row of the sparse factor are found.
+    fn walk_words(&self) -> &'static str {
+        match self.view.walks_columns() {
+            true => "the sparse factor's rows are block columns as stored: walked by its transposed index",
+            false => "the sparse factor's rows are block rows as stored",
+        }
+    }
+
     /// How a block's K extent becomes stages: `64 + 48`, `2 blocks of 32`.
     fn k_words(&self) -> String {
         let k = &self.kloop;

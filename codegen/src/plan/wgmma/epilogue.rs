@@ -3,6 +3,7 @@
 use super::block::box_columns;
 use super::precision::Precision;
 use super::tiling::Tiling;
+use crate::plan::view::View;
 use crate::{KernelSpec, Layout};
 
 /// Bytes of a staging row: one 128-byte swizzle span, or less for narrow tiles.
@@ -34,10 +35,10 @@ pub(crate) struct Epilogue {
 }
 
 impl Epilogue {
-    pub(crate) fn new(spec: &KernelSpec, precision: &Precision, tiling: &Tiling) -> Self {
+    pub(crate) fn new(spec: &KernelSpec, view: &View, precision: &Precision, tiling: &Tiling) -> Self {
         let bytes = spec.out.bytes();
         let region_n = box_columns(tiling.wg_n);
-        let (inner, outer) = match spec.c_layout {
+        let (inner, outer) = match view.out {
             Layout::RowMajor => (region_n, REGION),
             Layout::ColMajor => (REGION, region_n),
         };

@@ -2,6 +2,7 @@
 
 use super::Plan;
 use super::tiling::Share;
+use crate::plan::Major;
 use crate::plan::launch::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
 use crate::{Layout, Scale};
 
@@ -17,12 +18,13 @@ impl Plan {
         ClusterTile {
             rows: self.tiling.cluster_m(),
             columns: self.tiling.cluster_n(),
-            block_rows: self.spec.bm,
+            block_rows: self.view.rows,
             stages_per_block: (self.kloop.steps, self.kloop.slots),
         }
     }
 
     pub(super) fn arguments(&self, problem: &Problem) -> Parameters {
+        let problem = &self.view.sizes(problem);
         let mut parameters = Parameters::new();
         let mut push = |name, argument| parameters.push(Parameter { name, argument });
         push("map_a", Argument::Map(self.map_a(problem)));
@@ -31,9 +33,12 @@ impl Plan {
         for parameter in WORK {
             push(parameter.name, parameter.argument);
         }
+        if self.view.walks_columns() {
+            push("block_idx", Argument::BlockIdx);
+        }
         if self.b.by_block {
             push("map_b_last", Argument::Map(self.map_b_last(problem)));
-            push("whole_blocks", Argument::Number((problem.k / u64::from(self.spec.bk)) as u32));
+            push("whole_blocks", Argument::Number((problem.k / u64::from(self.view.depth)) as u32));
         }
         if self.precision.scale != Scale::Unscaled {
             push("scale_a", Argument::Pointer(Operand::ScaleA));
@@ -50,12 +55,27 @@ impl Plan {
         parameters
     }
 
+    /// Stored values: lines of a block below one another, or, read transposed, a stack of blocks.
     fn map_a(&self, problem: &Problem) -> TensorMap {
-        let (bk, fold) = (u64::from(self.spec.bk), u64::from(self.a.fold));
+        let (rows, bk) = (u64::from(self.view.rows), u64::from(self.view.depth));
+        let (fold, bytes) = (u64::from(self.a.fold), u64::from(self.view.sparse_type.bytes()));
+        let operand = (self.view.factors().0, self.view.sparse_type);
+        if self.a.major == Major::Mn {
+            return TensorMap {
+                operand: operand.0,
+                dtype: operand.1,
+                rank: 3,
+                offset_bytes: 0,
+                dims: [rows, bk, problem.nnzb.max(1)],
+                strides_bytes: [rows * bytes, rows * bk * bytes],
+                box_dims: [self.a.span_elements(), self.a.box_rows, 1],
+                swizzle_bytes: self.a.span,
+            };
+        }
         TensorMap::matrix(
-            (Operand::A, self.spec.a),
-            [bk * fold, (problem.nnzb * u64::from(self.spec.bm) / fold).max(1)],
-            bk * fold * u64::from(self.spec.a.bytes()),
+            operand,
+            [bk * fold, (problem.nnzb * rows / fold).max(1)],
+            bk * fold * bytes,
             [self.a.span_elements() * self.a.fold, self.a.box_rows / self.a.fold],
             self.a.span * self.a.fold,
         )
@@ -63,12 +83,12 @@ impl Plan {
 
     fn map_b(&self, problem: &Problem) -> TensorMap {
         if self.b.by_block {
-            let bk = u64::from(self.spec.bk);
-            return self.columns_of_b(problem, [bk.min(problem.k.max(1)), (problem.k / bk).max(1)], 0);
+            let bk = u64::from(self.view.depth);
+            return self.blocks_of_b(problem, [bk.min(problem.k.max(1)), (problem.k / bk).max(1)], 0);
         }
         TensorMap::matrix(
-            (Operand::B, self.spec.b),
-            match self.spec.b_layout {
+            (self.view.factors().1, self.view.dense_type),
+            match self.view.dense {
                 Layout::RowMajor => [problem.n, problem.k.max(1)],
                 Layout::ColMajor => [problem.k.max(1), problem.n],
             },
@@ -80,36 +100,53 @@ impl Plan {
 
     /// What K leaves beyond whole blocks: the block column that [`Self::map_b`] cannot bound.
     fn map_b_last(&self, problem: &Problem) -> TensorMap {
-        let bk = u64::from(self.spec.bk);
+        let bk = u64::from(self.view.depth);
         match (problem.k / bk * bk, problem.k % bk) {
             (_, 0) => self.map_b(problem),
-            (start, rest) => self.columns_of_b(problem, [rest, 1], start * u64::from(self.spec.b.bytes())),
+            (start, rest) => self.blocks_of_b(problem, [rest, 1], start),
         }
     }
 
-    /// Column-major B as `dims` = [K in a block, blocks] by N: zeros beyond a block's K.
-    fn columns_of_b(&self, problem: &Problem, dims: [u64; 2], offset_bytes: u64) -> TensorMap {
-        let line = self.line_of_b(problem);
+    /// B from element `start` of K on as `within` = [K in a block, blocks] by N: zeros beyond a block's K.
+    fn blocks_of_b(&self, problem: &Problem, within: [u64; 2], start: u64) -> TensorMap {
+        let (element, line) = (u64::from(self.view.dense_type.bytes()), self.line_of_b(problem));
+        let (bk, columns) = (u64::from(self.view.depth), problem.n.max(1));
+        let (dims, strides_bytes, box_dims, offset_bytes) = match self.b.major {
+            Major::K => (
+                [within[0], within[1], columns],
+                [bk * element, line],
+                [self.b.span_elements(), 1, self.b.box_rows],
+                start * element,
+            ),
+            // Here the lines are those of K.
+            Major::Mn => (
+                [columns, within[0], within[1]],
+                [line, bk * line],
+                [self.b.span_elements(), self.b.box_rows, 1],
+                start * line,
+            ),
+        };
         TensorMap {
-            operand: Operand::B,
-            dtype: self.spec.b,
+            operand: self.view.factors().1,
+            dtype: self.view.dense_type,
             rank: 3,
             offset_bytes,
-            dims: [dims[0], dims[1], problem.n.max(1)],
-            strides_bytes: [u64::from(self.spec.bk * self.spec.b.bytes()), line],
-            box_dims: [self.b.span_elements(), 1, self.b.box_rows],
+            dims,
+            strides_bytes,
+            box_dims,
             swizzle_bytes: self.b.span,
         }
     }
 
+    /// Bytes from one line of B to the next.
     fn line_of_b(&self, problem: &Problem) -> u64 {
-        (problem.ldb * u64::from(self.spec.b.bytes())).max(16)
+        (problem.ldb * u64::from(self.view.dense_type.bytes())).max(16)
     }
 
     fn map_c(&self, problem: &Problem) -> TensorMap {
         TensorMap::matrix(
             (Operand::C, self.spec.out),
-            match self.spec.c_layout {
+            match self.view.out {
                 Layout::RowMajor => [problem.n, problem.m],
                 Layout::ColMajor => [problem.m, problem.n],
             },

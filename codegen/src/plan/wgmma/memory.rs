@@ -102,7 +102,7 @@ pub(crate) fn plan(
         stage_bytes,
         b_offset: kloop.slots * a.bytes(),
         transaction_bytes: payload,
-        last_transaction_bytes: payload - b.unloaded_bytes(kloop),
+        last_transaction_bytes: payload - a.unloaded_bytes(kloop) - b.unloaded_bytes(kloop),
         staging_offset,
         full_offset,
         empty_offset,

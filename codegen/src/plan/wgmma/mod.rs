@@ -24,12 +24,15 @@ pub(crate) use tiling::{Share, Split, Tiling};
 
 use super::error::PlanErrors;
 use super::kloop::KLoop;
+use super::view::View;
 use crate::{Arch, KernelSpec};
 
 /// A legal kernel of this family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) spec: KernelSpec,
+    /// The product as sparse x dense: what A, B and C are in every other field.
+    pub(crate) view: View,
     pub(crate) arch: Arch,
     pub(crate) precision: Precision,
     pub(crate) tiling: Tiling,
@@ -43,22 +46,24 @@ pub(crate) struct Plan {
 impl Plan {
     pub(super) fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
         let mut errors = PlanErrors::default();
-        block::check(spec, &mut errors);
+        let view = View::new(spec);
+        block::check(spec, &view, &mut errors);
         let precision = Precision::new(spec, &mut errors);
         errors.check()?;
 
         let mut errors = PlanErrors::default();
-        let tiling = tiling::form_cluster(spec, tiling::choose(spec, &precision, arch)?, arch, &mut errors);
+        let tiling =
+            tiling::form_cluster(spec, &view, tiling::choose(spec, &view, &precision, arch)?, arch, &mut errors);
         errors.check()?;
 
-        let deep = Pipeline::new(spec, &precision, &tiling, kloop::DEEP, arch);
+        let deep = Pipeline::new(spec, &view, &precision, &tiling, kloop::DEEP, arch);
         let pipeline = match deep {
             Ok(deep) if deep.memory.stages >= ENOUGH_STAGES || !Pipeline::is_free(spec) => deep,
             Err(errors) if !Pipeline::is_free(spec) => return Err(errors),
-            _ => Pipeline::new(spec, &precision, &tiling, kloop::SHALLOW, arch)?,
+            _ => Pipeline::new(spec, &view, &precision, &tiling, kloop::SHALLOW, arch)?,
         };
         let Pipeline { kloop, a, b, epilogue, memory } = pipeline;
-        Ok(Self { spec: *spec, arch: *arch, precision, tiling, kloop, a, b, epilogue, memory })
+        Ok(Self { spec: *spec, view, arch: *arch, precision, tiling, kloop, a, b, epilogue, memory })
     }
 }
 
@@ -77,16 +82,17 @@ struct Pipeline {
 impl Pipeline {
     fn new(
         spec: &KernelSpec,
+        view: &View,
         precision: &Precision,
         tiling: &Tiling,
         depth_bytes: u32,
         arch: &Arch,
     ) -> Result<Self, PlanErrors> {
         let mut errors = PlanErrors::default();
-        let kloop = kloop::plan(spec, depth_bytes, &mut errors);
-        let a = operand::plan_a(spec, tiling, &kloop, &mut errors);
-        let b = operand::plan_b(spec, tiling, &kloop, arch, &mut errors);
-        let mut epilogue = Epilogue::new(spec, precision, tiling);
+        let kloop = kloop::plan(spec, view, depth_bytes, &mut errors);
+        let a = operand::plan_a(spec, view, tiling, &kloop, arch, &mut errors);
+        let b = operand::plan_b(spec, view, tiling, &kloop, arch, &mut errors);
+        let mut epilogue = Epilogue::new(spec, view, precision, tiling);
         let memory = memory::plan(spec, precision, tiling, &kloop, (&a, &b), &mut epilogue, arch, &mut errors);
         errors.check()?;
         Ok(Self { kloop, a, b, epilogue, memory })

@@ -2,16 +2,19 @@
 //!
 //! A tile is one or several *panels*. A panel is what one TMA box column fills: rows of one swizzle span
 //! (32, 64 or 128 bytes). K-major panels have rows along M or N and K inside a row; MN-major panels (row-major B)
-//! have rows along K and N inside a row.
+//! have rows along K and N inside a row. A block that is read transposed lies as it is stored: rows along K, M inside.
 //!
 //! Descriptor fields follow the PTX ISA, "Asynchronous warpgroup level matrix shared memory layout".
 
-use super::block::{box_columns, wgmma_k};
+use super::block::{WGMMA_M, box_columns, wgmma_k};
 use super::tiling::{Share, Tiling};
 use crate::plan::error::{PlanError, PlanErrors};
 use crate::plan::kloop::KLoop;
-use crate::plan::view::Major;
+use crate::plan::view::{Major, View};
 use crate::{Arch, KernelSpec, Layout};
+
+/// Bytes of K that one WGMMA consumes.
+const SPAN_OF_WGMMA: u32 = 32;
 
 /// One operand's tile within one slot of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +36,9 @@ pub(crate) struct OperandTile {
     pub(crate) fold: u32,
     /// Panels, and boxes along a panel's rows, that one CTA loads.
     pub(crate) loads: (u32, u32),
-    /// The tensor map has the block's columns as a dimension of its own, so that TMA fills with zeros what the last
-    /// WGMMA of a block reads beyond it. A is bounded so anyway; without the same for B, a zero of A would meet
-    /// whatever lies next in B, and 0 x NaN is NaN.
+    /// The tensor map has the block's K extent as a dimension of its own, so that TMA fills with zeros what the last
+    /// WGMMA of a block reads beyond it. A whose blocks lie along K is bounded so anyway; without the same for B, a
+    /// zero of A would meet whatever lies next in B, and 0 x NaN is NaN.
     pub(crate) by_block: bool,
 }
 
@@ -59,7 +62,7 @@ impl OperandTile {
     pub(crate) fn parts(&self, width: u32) -> u32 {
         match self.major {
             Major::K => self.loads.1,
-            Major::Mn => width / self.box_rows,
+            Major::Mn => width.div_ceil(self.box_rows),
         }
     }
 
@@ -67,7 +70,10 @@ impl OperandTile {
     pub(crate) fn unloaded_bytes(&self, kloop: &KLoop) -> u32 {
         match self.major {
             Major::K => 0,
-            Major::Mn => (kloop.k_step - kloop.last) * self.span * self.panels,
+            Major::Mn => {
+                let parts = self.parts(kloop.k_step) - self.parts(kloop.last);
+                parts * self.box_rows * self.span * self.panels
+            }
         }
     }
 
@@ -115,17 +121,26 @@ impl OperandTile {
     }
 }
 
-/// A's tile: K-major, `cta_m` rows.
-pub(crate) fn plan_a(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop, errors: &mut PlanErrors) -> OperandTile {
-    let span = span(spec, kloop.k_step * spec.a.bytes(), errors);
+/// A's tile, `cta_m` rows: K-major, or MN-major where blocks are read transposed.
+pub(crate) fn plan_a(
+    spec: &KernelSpec,
+    view: &View,
+    tiling: &Tiling,
+    kloop: &KLoop,
+    arch: &Arch,
+    errors: &mut PlanErrors,
+) -> OperandTile {
     let parts = if tiling.share == Share::A { tiling.cluster } else { 1 };
-    let element = spec.a.bytes();
+    let element = view.sparse_type.bytes();
+    if view.sparse == Major::Mn {
+        let span = span(spec, WGMMA_M * element, errors);
+        return along_mn((span, element), tiling.cta_m, parts, kloop, true, arch);
+    }
+    let span = span(spec, kloop.k_step * element, errors);
     let panels = (kloop.k_step * element).div_ceil(span);
     // The epilogue undoes the row permutation where it addresses rows one by one: in 16-bit row-major staging.
-    let folds = spec.swizzle.is_none()
-        && spec.bk * element == span
-        && spec.c_layout == Layout::RowMajor
-        && spec.out.bytes() == 2;
+    let folds =
+        spec.swizzle.is_none() && view.depth * element == span && view.out == Layout::RowMajor && spec.out.bytes() == 2;
     OperandTile {
         major: Major::K,
         element,
@@ -142,33 +157,22 @@ pub(crate) fn plan_a(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop, errors: 
 /// B's tile: MN-major when B is row-major, K-major when it is column-major.
 pub(crate) fn plan_b(
     spec: &KernelSpec,
+    view: &View,
     tiling: &Tiling,
     kloop: &KLoop,
     arch: &Arch,
     errors: &mut PlanErrors,
 ) -> OperandTile {
     let parts = if tiling.share == Share::B { tiling.cluster } else { 1 };
-    let element = spec.b.bytes();
-    match spec.b_layout {
+    let element = view.dense_type.bytes();
+    let by_block = kloop.padded(wgmma_k(spec.a));
+    match view.dense {
         Layout::RowMajor => {
             let span = span(spec, box_columns(tiling.wg_n) * element, errors);
-            let panels = tiling.cta_n / (span / element);
-            // Boxes of which both a full stage and a block's last, shorter one take whole numbers.
-            let box_rows = gcd(kloop.k_step, kloop.last);
-            OperandTile {
-                major: Major::Mn,
-                element,
-                span,
-                rows: kloop.k_step,
-                panels,
-                box_rows,
-                fold: 1,
-                loads: ((panels / parts).max(1), kloop.k_step / box_rows),
-                by_block: false,
-            }
+            along_mn((span, element), tiling.cta_n, parts, kloop, by_block, arch)
         }
         Layout::ColMajor => {
-            let span = span(spec, kloop.k_step * spec.a.bytes(), errors);
+            let span = span(spec, kloop.k_step * element, errors);
             let panels = (kloop.k_step * element).div_ceil(span);
             let rows = tiling.cta_n / parts;
             let boxes = rows.div_ceil(arch.tma_box);
@@ -182,9 +186,40 @@ pub(crate) fn plan_b(
                 box_rows,
                 fold: 1,
                 loads: (panels, boxes),
-                by_block: kloop.padded(wgmma_k(spec.a)),
+                by_block,
             }
         }
+    }
+}
+
+/// An MN-major tile of `extent` rows or columns, of which a CTA loads one of `parts`.
+fn along_mn(
+    (span, element): (u32, u32),
+    extent: u32,
+    parts: u32,
+    kloop: &KLoop,
+    by_block: bool,
+    arch: &Arch,
+) -> OperandTile {
+    let panels = extent / (span / element);
+    // Whole WGMMAs along K.
+    let rows = kloop.pitch(SPAN_OF_WGMMA / element);
+    // One box for a stage where TMA knows the end of a block; else boxes of which both a full stage and a block's last,
+    // shorter one take whole numbers.
+    let mut box_rows = if by_block { rows } else { gcd(rows, kloop.last) };
+    while box_rows > arch.tma_box {
+        box_rows /= 2;
+    }
+    OperandTile {
+        major: Major::Mn,
+        element,
+        span,
+        rows,
+        panels,
+        box_rows,
+        fold: 1,
+        loads: ((panels / parts).max(1), rows / box_rows),
+        by_block,
     }
 }
 

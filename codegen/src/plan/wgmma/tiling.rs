@@ -7,6 +7,7 @@ use super::block::{WGMMA_M, box_columns, wgmma_k, whole_boxes};
 use super::precision::Precision;
 use super::roles::Roles;
 use crate::plan::error::{PlanError, PlanErrors};
+use crate::plan::view::{Major, View};
 use crate::{Arch, KernelSpec, Layout};
 
 /// Which operand the CTAs of a cluster load once and multicast to each other.
@@ -97,7 +98,7 @@ impl Tiling {
 }
 
 /// The best legal tile, or why there is none.
-pub(crate) fn choose(spec: &KernelSpec, precision: &Precision, arch: &Arch) -> Result<Tiling, PlanErrors> {
+pub(crate) fn choose(spec: &KernelSpec, view: &View, precision: &Precision, arch: &Arch) -> Result<Tiling, PlanErrors> {
     let counts: Vec<u32> = match spec.consumers {
         Some(n) if (1..=3).contains(&n) => vec![n],
         Some(n) => {
@@ -118,8 +119,8 @@ pub(crate) fn choose(spec: &KernelSpec, precision: &Precision, arch: &Arch) -> R
     let mut best: Option<Tiling> = None;
     let mut tightest: Option<(u32, Tiling)> = None;
     for &consumers in &counts {
-        for cta_m in [256, 192, 128, 64].into_iter().filter(|m| spec.bm.is_multiple_of(*m)) {
-            for tiling in splits(spec, precision, cta_m, consumers, arch) {
+        for cta_m in [256, 192, 128, 64].into_iter().filter(|m| view.rows.is_multiple_of(*m)) {
+            for tiling in splits(spec, view, precision, cta_m, consumers, arch) {
                 let registers = tiling.accumulators() + tiling.partials;
                 if !tiling.fits() {
                     if tightest.is_none_or(|(least, _)| registers < least) {
@@ -131,18 +132,19 @@ pub(crate) fn choose(spec: &KernelSpec, precision: &Precision, arch: &Arch) -> R
             }
         }
     }
-    best.ok_or_else(|| no_tile(spec, tightest.map(|(_, tiling)| tiling)).into())
+    best.ok_or_else(|| no_tile(spec, view, tightest.map(|(_, tiling)| tiling)).into())
 }
 
 /// The legal ways to divide a CTA tile over the consumers, the preferred one first: rows, then columns.
 fn splits(
     spec: &KernelSpec,
+    view: &View,
     precision: &Precision,
     cta_m: u32,
     consumers: u32,
     arch: &Arch,
 ) -> impl Iterator<Item = Tiling> {
-    let busy_producer = precision.scales_blocks() && !spec.bk.is_multiple_of(wgmma_k(spec.a));
+    let busy_producer = precision.scales_blocks() && !view.depth.is_multiple_of(wgmma_k(spec.a));
     let roles = Roles::new(consumers, busy_producer, arch);
     let rows = cta_m.is_multiple_of(WGMMA_M * consumers).then_some((Split::Rows, cta_m / consumers, spec.bn));
     let columns = spec.bn.is_multiple_of(consumers).then_some((Split::Columns, cta_m, spec.bn / consumers));
@@ -168,7 +170,7 @@ fn splits(
     })
 }
 
-fn no_tile(spec: &KernelSpec, tightest: Option<Tiling>) -> PlanError {
+fn no_tile(spec: &KernelSpec, view: &View, tightest: Option<Tiling>) -> PlanError {
     match tightest {
         Some(t) => PlanError::new(
             "bn",
@@ -193,11 +195,11 @@ fn no_tile(spec: &KernelSpec, tightest: Option<Tiling>) -> PlanError {
             let consumers = spec.consumers.unwrap_or(2);
             PlanError::new(
                 if spec.consumers.is_some() { "consumers" } else { "bn" },
-                format!("{consumers} consumer warpgroups cannot divide a {} x {} tile", spec.bm, spec.bn),
+                format!("{consumers} consumer warpgroups cannot divide a {} x {} tile", view.rows, spec.bn),
                 format!(
                     "a consumer needs a multiple of 64 rows, or else 16 or a multiple of 32 (up to {}) columns: {} / {consumers} rows, {} / {consumers} columns",
                     if consumers == 3 { 192 } else { 256 },
-                    spec.bm,
+                    view.rows,
                     spec.bn
                 ),
                 "leave `consumers` to the plan, or choose bn = 64, 128 or 256",
@@ -207,8 +209,14 @@ fn no_tile(spec: &KernelSpec, tightest: Option<Tiling>) -> PlanError {
 }
 
 /// Adds the cluster to a chosen tile.
-pub(crate) fn form_cluster(spec: &KernelSpec, mut tiling: Tiling, arch: &Arch, errors: &mut PlanErrors) -> Tiling {
-    let slices = spec.bm / tiling.cta_m;
+pub(crate) fn form_cluster(
+    spec: &KernelSpec,
+    view: &View,
+    mut tiling: Tiling,
+    arch: &Arch,
+    errors: &mut PlanErrors,
+) -> Tiling {
+    let slices = view.rows / tiling.cta_m;
     // Sharing B over row slices saves L2 reads and costs a wait for the slowest CTA; measured on an H200 the two
     // cancel. Sharing A over column tiles wins a few per cent when N is wide and wastes CTAs when it is not. So a
     // cluster is what the spec asks for.
@@ -227,7 +235,7 @@ pub(crate) fn form_cluster(spec: &KernelSpec, mut tiling: Tiling, arch: &Arch, e
     }
     tiling.cluster = cluster;
     tiling.share = if slices.is_multiple_of(cluster) { Share::B } else { Share::A };
-    if tiling.share == Share::B && !divides_b(spec, &tiling, cluster) {
+    if tiling.share == Share::B && !divides_b(view, &tiling, cluster) {
         errors.push(PlanError::new(
             "cluster",
             format!("{cluster} CTAs cannot each load an equal part of B's tile"),
@@ -239,12 +247,20 @@ pub(crate) fn form_cluster(spec: &KernelSpec, mut tiling: Tiling, arch: &Arch, e
             format!("bn = {}, or cluster = 1", 64 * cluster),
         ));
     }
+    if tiling.share == Share::A && view.sparse == Major::Mn && !(tiling.cta_m / WGMMA_M).is_multiple_of(cluster) {
+        errors.push(PlanError::new(
+            "cluster",
+            format!("{cluster} CTAs cannot each load an equal part of the transposed tile"),
+            format!("{} rows / {cluster} CTAs = {}; a TMA box is 64 rows wide", tiling.cta_m, tiling.cta_m / cluster),
+            "cluster = 1",
+        ));
+    }
     tiling
 }
 
 /// Can B's tile be loaded in `cluster` equal parts?
-fn divides_b(spec: &KernelSpec, tiling: &Tiling, cluster: u32) -> bool {
-    match spec.b_layout {
+fn divides_b(view: &View, tiling: &Tiling, cluster: u32) -> bool {
+    match view.dense {
         Layout::RowMajor => (tiling.cta_n / box_columns(tiling.wg_n)).is_multiple_of(cluster),
         Layout::ColMajor => tiling.cta_n.is_multiple_of(8 * cluster),
     }

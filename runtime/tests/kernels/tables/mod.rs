@@ -3,16 +3,19 @@
 //! Every family has the same two tests beside its tables: each row can be launched, and each kernel is right on the
 //! simulator.
 
+mod dds;
 mod fp8;
 mod int8;
 mod scalar;
+mod sdd;
+mod transposed;
 mod warp;
 mod wgmma;
 
 use bsr_codegen::{Argument, Problem};
 use bsr_runtime::gpu::tensor_map;
 
-use crate::case::{Blocks, Case, parse};
+use crate::case::{Blocks, Case, block_as_read, parse, shape_of};
 use crate::run::run_table;
 
 use Blocks::{FullRows, Lengths, Pattern};
@@ -42,6 +45,11 @@ fn sample_cases() -> Vec<Case> {
         ("bm = 128, bn = 128, bk = 128, dtype = e4m3, scale = block", (200, 150, 300)),
         ("bm = 64, bn = 64, bk = 48, a = e5m2, b = e4m3, out = e4m3, scale = row_col, c_layout = col", (130, 70, 200)),
         ("bm = 128, bn = 128, bk = 128, dtype = i8", (200, 150, 300)),
+        ("bm = 112, bn = 128, bk = 512, transpose = on, cluster = 2", (600, 130, 300)),
+        ("bm = 24, bn = 64, bk = 64, transpose = on, b_layout = col, out = f32", (130, 70, 100)),
+        ("bm = 128, bn = 128, bk = 64, op = dds", (200, 150, 200)),
+        ("bm = 128, bn = 64, bk = 40, op = dds, transpose = on, c_layout = col", (200, 150, 200)),
+        ("bm = 128, bn = 128, bk = 72", (200, 150, 200)),
         ("bm = 64, bn = 128, bk = 64, mma = mma_sync", (130, 150, 200)),
         ("bm = 96, bn = 64, bk = 80, mma = mma_sync, dtype = bf16, b_layout = col, c_layout = col", (200, 70, 200)),
         ("bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3", (130, 70, 200)),
@@ -65,7 +73,7 @@ fn assert_launchable(tables: &[Vec<Case>]) {
             let nnzb = case.structure()?.nnzb() as u64;
             let (m, n, k) = (case.m as u64, case.n as u64, case.k as u64);
             let ld = m.max(n).max(k).next_multiple_of(16);
-            let launch = plan.launch(&Problem { m, n, k, nnzb, ldb: ld, ldc: ld }, [1, 1]);
+            let launch = plan.launch(&Problem { m, n, k, nnzb, lda: ld, ldb: ld, ldc: ld }, [1, 1]);
             for parameter in &launch.parameters {
                 if let Argument::Map(map) = &parameter.argument {
                     tensor_map::validate(4096, map)?;
@@ -81,13 +89,13 @@ fn assert_launchable(tables: &[Vec<Case>]) {
 /// M, N and K at and around the sizes of tiles and blocks, one at a time.
 fn shapes_around(text: &str) -> Vec<Case> {
     let spec = parse(text);
-    let (bm, bn, bk) = (spec.bm as usize, spec.bn as usize, spec.bk as usize);
+    let ((bm, bk), bn) = (block_as_read(&spec), spec.bn as usize);
     let (m, n, k) = (2 * bm + 5, bn / 2 + 6, 3 * bk + 7);
     let mut shapes = vec![(1, 1, 1)];
     shapes.extend([1, 3, 8, 17, bn - 1, bn, bn + 1, 2 * bn + 8, 1000].map(|n| (m, n, k)));
     shapes.extend([1, 8, 63, bm - 1, bm, bm + 1, 3 * bm, 3 * bm + 17].map(|m| (m, n, k)));
     shapes.extend([1, 8, 15, 16, bk - 1, bk, bk + 1, 4 * bk, 9 * bk + 9].map(|k| (m, n, k)));
-    shapes.into_iter().map(|shape| Case::new(text, shape, Pattern("random:0.7"))).collect()
+    shapes.into_iter().map(|shape| Case::new(text, shape_of(&spec, shape), Pattern("random:0.7"))).collect()
 }
 
 /// Empty rows, full rows, no blocks at all, rows around the 32 block columns that are fetched at a time.
@@ -111,17 +119,20 @@ fn patterns_of(text: &str, (m, n): (usize, usize)) -> Vec<Case> {
         FullRows(&[7]),
         FullRows(&[0, 3, 4]),
     ];
-    let bk = parse(text).bk as usize;
-    let mut cases: Vec<Case> = shared.into_iter().map(|blocks| Case::new(text, (m, n, 20 * bk + 5), blocks)).collect();
+    let spec = parse(text);
+    let (_, bk) = block_as_read(&spec);
+    let shape = |k| shape_of(&spec, (m, n, k));
+    let mut cases: Vec<Case> = shared.into_iter().map(|blocks| Case::new(text, shape(20 * bk + 5), blocks)).collect();
     for lengths in [&[31, 32, 33, 0, 63, 64, 65, 101], &[96, 1, 95, 97, 0, 0, 34, 30]] {
-        cases.push(Case::new(text, (m, n, 101 * bk - 3), Lengths(lengths)));
+        cases.push(Case::new(text, shape(101 * bk - 3), Lengths(lengths)));
     }
     cases
 }
 
 /// Fewer tiles than multiprocessors, as many, many more; even and uneven rows.
 fn tile_counts_of(text: &str) -> Vec<Case> {
-    let (bm, bn) = (parse(text).bm as usize, parse(text).bn as usize);
+    let spec = parse(text);
+    let (bm, bn) = (block_as_read(&spec).0, spec.bn as usize);
     let counts = [
         (1, 1, Pattern("topk:3")),
         (1, 2, Pattern("topk:3")),
@@ -132,7 +143,7 @@ fn tile_counts_of(text: &str) -> Vec<Case> {
         (4, 200, Pattern("powerlaw:0.3")),
         (2, 301, FullRows(&[1])),
     ];
-    let shape = |rows: usize, columns: usize| (rows * bm - 3, columns * bn - 5, 500);
+    let shape = |rows: usize, columns: usize| shape_of(&spec, (rows * bm - 3, columns * bn - 5, 500));
     counts.into_iter().map(|(rows, columns, blocks)| Case::new(text, shape(rows, columns), blocks)).collect()
 }
 

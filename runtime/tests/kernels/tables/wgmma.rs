@@ -56,7 +56,10 @@ fn all() -> Vec<Vec<Case>> {
 fn block_size_cases() -> Vec<Case> {
     let kinds = [(128, ""), (64, ", dtype = bf16"), (96, ", out = f32"), (128, ", dtype = bf16, b_layout = col")];
     let bms = [64, 128, 192, 256, 320, 384, 448, 512];
-    block_sizes_of(&bms, &[16, 32, 48, 64, 80, 96, 112, 128, 240, 512], &kinds)
+    let mut cases = block_sizes_of(&bms, &[16, 32, 48, 64, 80, 96, 112, 128, 240, 512], &kinds);
+    // No whole WGMMAs along K: padded with zeros.
+    cases.extend(block_sizes_of(&bms, &[8, 24, 40, 56, 72, 104, 200, 504], &kinds));
+    cases
 }
 
 /// Every operand type, result type and pair of layouts, on tiles that take each way of the epilogue and of the

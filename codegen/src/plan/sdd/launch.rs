@@ -1,0 +1,151 @@
+//! Step 6: what a launch is told: tensor maps, and the form of a work item.
+
+use super::Plan;
+use super::sides::Side;
+use super::tiling::Tiling;
+use crate::plan::Major;
+use crate::plan::launch::{Argument, Operand, Parameter, Parameters, Problem, TensorMap};
+
+/// Words of an item before the columns of its slots.
+pub(crate) const HEADER: u32 = 8;
+/// Items are whole pieces of 16 bytes.
+const PIECE: u32 = 4;
+
+/// The form of a work item, in 32-bit words.
+///
+/// | words | what |
+/// |---|---|
+/// | 0 | first row of the left factor |
+/// | 1 | first element of K |
+/// | 2 | stages: at least 1 |
+/// | 3 | 1 for a tile of half of the slots, 0 for all |
+/// | 4 | first row within the block |
+/// | 5, 6, 7 | unused |
+/// | 8 .. 8 + slots | first column of each slot in the right factor |
+/// | then, for each slot | first column within the block, then the blocks of the packed block rows |
+///
+/// A slot without a block has a column and blocks beyond all others: TMA reads zeros there and writes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    slots: u32,
+    pack: u32,
+}
+
+impl Item {
+    pub(super) fn new(tiling: &Tiling) -> Self {
+        Self { slots: tiling.slots, pack: tiling.pack }
+    }
+
+    /// Words of an item.
+    pub(crate) fn words(&self) -> u32 {
+        (HEADER + self.slots * (2 + self.pack)).next_multiple_of(PIECE)
+    }
+
+    pub(crate) fn bytes(&self) -> u32 {
+        4 * self.words()
+    }
+
+    /// Bytes from an item's start to the column of slot `slot`.
+    pub(crate) fn column(&self, slot: u32) -> u32 {
+        4 * (HEADER + slot)
+    }
+
+    /// Bytes from an item's start to what a store of slot `slot` needs: the column within the block, then the blocks.
+    pub(crate) fn stores(&self, slot: u32) -> u32 {
+        4 * (HEADER + self.slots + slot * (1 + self.pack))
+    }
+}
+
+/// The tiles of a sampled product: what a schedule must know to list them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// Rows and columns of a block.
+    pub block: (u32, u32),
+    /// Rows of a tile.
+    pub rows: u32,
+    /// Tiles of rows that a block takes.
+    pub slices: u32,
+    /// Block rows that share a tile.
+    pub pack: u32,
+    /// Slots that a block is cut into.
+    pub parts: u32,
+    /// Columns of a block in one slot.
+    pub slot: u32,
+    /// Slots of a tile.
+    pub slots: u32,
+    /// Slots of a tile of half the width, if there are such tiles.
+    pub half: Option<u32>,
+    /// Elements of K in a stage.
+    pub k_step: u32,
+    /// Words of a work item.
+    pub item_words: u32,
+}
+
+impl Sampling {
+    /// Words of an item before the columns of its slots.
+    pub const HEADER: u32 = HEADER;
+}
+
+impl Plan {
+    pub(super) fn tiles(&self) -> Sampling {
+        let t = &self.tiling;
+        Sampling {
+            block: (self.spec.bm, self.spec.bk),
+            rows: t.cta_m,
+            slices: t.slices,
+            pack: t.pack,
+            parts: t.parts,
+            slot: t.slot,
+            slots: t.slots,
+            half: t.half(),
+            k_step: self.k_step(),
+            item_words: self.item.words(),
+        }
+    }
+
+    pub(super) fn arguments(&self, problem: &Problem) -> Parameters {
+        let mut parameters = Parameters::new();
+        let mut push = |name, argument| parameters.push(Parameter { name, argument });
+        push("map_left", Argument::Map(self.map_of(&self.sides.left, self.left.load, self.left.span, problem)));
+        push("map_right", Argument::Map(self.map_of(&self.sides.right, self.right.load, self.right.span, problem)));
+        push("map_c", Argument::Map(self.map_c(problem)));
+        push("work_head", Argument::WorkHead);
+        push("work", Argument::Work);
+        parameters
+    }
+
+    /// A factor as it lies in memory, its contiguous dimension first.
+    fn map_of(&self, side: &Side, load: (u32, u32), span: u32, problem: &Problem) -> TensorMap {
+        let (other, ld) = match side.operand {
+            Operand::A => (problem.m, problem.lda),
+            _ => (problem.n, problem.ldb),
+        };
+        let dims = match side.major {
+            Major::K => [problem.k, other],
+            Major::Mn => [other, problem.k],
+        };
+        TensorMap::matrix(
+            (side.operand, side.dtype),
+            dims.map(|dim| dim.max(1)),
+            (ld * u64::from(side.dtype.bytes())).max(16),
+            [load.0, load.1],
+            span,
+        )
+    }
+
+    /// The stored blocks: \[columns of a block, rows of a block, blocks\].
+    fn map_c(&self, problem: &Problem) -> TensorMap {
+        let (bm, bk) = (u64::from(self.spec.bm), u64::from(self.spec.bk));
+        let line = bk * u64::from(self.spec.out.bytes());
+        TensorMap {
+            operand: Operand::C,
+            dtype: self.spec.out,
+            rank: 3,
+            offset_bytes: 0,
+            dims: [bk, bm, problem.nnzb.max(1)],
+            strides_bytes: [line, bm * line],
+            box_dims: [self.epilogue.unit, self.epilogue.box_rows, 1],
+            swizzle_bytes: self.epilogue.swizzle,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Sampled products on Hopper: the stored blocks of C = A * B, with A and B dense.
+//!
+//! A dense product whose tile of columns is gathered: a CTA tile is rows of one block row (or of several small ones)
+//! by several stored blocks of it, its *slots*. The rows' operand is loaded as in any dense product and shared by all
+//! slots, the columns' operand is loaded from wherever the slots' block columns are, and the result goes to where the
+//! blocks are stored. The recipe's steps have a file each.
+
+mod block;
+mod display;
+mod epilogue;
+mod launch;
+mod memory;
+mod operand;
+mod sides;
+mod tiling;
+
+pub(crate) use block::unit_k;
+pub(crate) use epilogue::Epilogue;
+pub(crate) use launch::Item;
+pub use launch::Sampling;
+pub(crate) use memory::Memory;
+pub(crate) use operand::Tile;
+pub(crate) use sides::Sides;
+pub(crate) use tiling::{Split, Tiling};
+
+use super::error::PlanErrors;
+use crate::{Arch, KernelSpec};
+
+/// A legal kernel of this family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) spec: KernelSpec,
+    pub(crate) arch: Arch,
+    pub(crate) sides: Sides,
+    pub(crate) tiling: Tiling,
+    pub(crate) left: Tile,
+    pub(crate) right: Tile,
+    pub(crate) epilogue: Epilogue,
+    pub(crate) item: Item,
+    pub(crate) memory: Memory,
+}
+
+impl Plan {
+    pub(super) fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
+        let mut errors = PlanErrors::default();
+        block::check(spec, &mut errors);
+        errors.check()?;
+
+        let sides = Sides::new(spec);
+        let mut errors = PlanErrors::default();
+        let tiling = tiling::choose(spec, &sides, arch, &mut errors);
+        errors.check()?;
+
+        let left = Tile::left(&sides, &tiling);
+        let right = Tile::right(&sides, &tiling);
+        let item = Item::new(&tiling);
+        let mut errors = PlanErrors::default();
+        let mut epilogue = Epilogue::new(spec, &tiling);
+        let memory = memory::plan(spec, &tiling, (&left, &right), &item, &mut epilogue, arch, &mut errors);
+        errors.check()?;
+        Ok(Self { spec: *spec, arch: *arch, sides, tiling, left, right, epilogue, item, memory })
+    }
+
+    /// Elements of K in a stage: one swizzle span.
+    pub(crate) fn k_step(&self) -> u32 {
+        operand::SPAN / self.spec.a.bytes()
+    }
+}

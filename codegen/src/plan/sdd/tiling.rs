@@ -1,0 +1,145 @@
+//! Step 2: the CTA tile: how blocks become slots, and which warpgroup computes what.
+//!
+//! | block rows | tile |
+//! |---|---|
+//! | more than 64 | 128 rows, one consumer for each 64; a block takes `ceil(bm / 128)` tiles of rows |
+//! | 64 or fewer | 64 rows: as many block rows as fit; the consumers divide the slots |
+//!
+//! Block rows that share a tile share its slots: the union of their block columns. What falls between stored blocks is
+//! computed and not stored.
+
+use super::sides::Sides;
+use crate::plan::Major;
+use crate::plan::error::{PlanError, PlanErrors};
+use crate::plan::wgmma::Roles;
+use crate::{Arch, KernelSpec};
+
+/// Rows of one WGMMA, and of a consumer.
+pub(crate) const WG_M: u32 = 64;
+/// Columns of the widest slot: N of the widest WGMMA.
+const WIDEST: u32 = 256;
+/// Row-major operands are read in panels of at least so many columns: 32 bytes of 16-bit elements.
+const NARROWEST_PANEL: u32 = 16;
+/// N of an integer WGMMA beyond 32 is a multiple of this.
+const INTEGER_UNIT: u32 = 16;
+
+/// How consumers divide the CTA tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Split {
+    /// One consumer has all of it.
+    Whole,
+    /// Each has 64 rows of all slots.
+    Rows,
+    /// Each has all rows of half of the slots.
+    Slots,
+}
+
+/// The tile of one CTA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tiling {
+    pub(crate) cta_m: u32,
+    pub(crate) split: Split,
+    pub(crate) roles: Roles,
+    /// Tiles of rows that a block takes.
+    pub(crate) slices: u32,
+    /// Block rows that share a tile.
+    pub(crate) pack: u32,
+    /// Slots that a block is cut into.
+    pub(crate) parts: u32,
+    /// Columns of a block in one slot; the last one may be shorter.
+    pub(crate) slot: u32,
+    /// Columns that a slot takes in the tile.
+    pub(crate) pitch: u32,
+    /// Slots of the tile.
+    pub(crate) slots: u32,
+}
+
+impl Tiling {
+    /// Slots of one consumer.
+    pub(crate) fn wg_slots(&self) -> u32 {
+        if self.split == Split::Slots { self.slots / 2 } else { self.slots }
+    }
+
+    /// Columns of one consumer: N of its WGMMA.
+    pub(crate) fn wg_n(&self) -> u32 {
+        self.wg_slots() * self.pitch
+    }
+
+    /// Columns of the tile.
+    pub(crate) fn cta_n(&self) -> u32 {
+        self.slots * self.pitch
+    }
+
+    /// Accumulator registers of a consumer's thread.
+    pub(crate) fn accumulators(&self) -> u32 {
+        self.wg_n() / 2
+    }
+
+    /// Slots of a tile of half the width, for what a row of blocks leaves over. There are none where consumers divide
+    /// the slots, and none unless the accumulators are a power of two: of others ptxas 13.0 keeps half of them
+    /// elsewhere, and serializes WGMMA to move them (its diagnostic C7511).
+    pub(crate) fn half(&self) -> Option<u32> {
+        let divided = self.split != Split::Slots && self.slots.is_multiple_of(2);
+        (divided && self.wg_n().is_power_of_two()).then_some(self.slots / 2)
+    }
+}
+
+pub(super) fn choose(spec: &KernelSpec, sides: &Sides, arch: &Arch, errors: &mut PlanErrors) -> Tiling {
+    let parts = spec.bk.div_ceil(WIDEST);
+    let slot = spec.bk.div_ceil(parts).next_multiple_of(8);
+    let pitch = match sides.right.major {
+        Major::K if spec.a.is_integer() => slot.next_multiple_of(INTEGER_UNIT),
+        Major::K => slot,
+        Major::Mn => slot.next_multiple_of(NARROWEST_PANEL),
+    };
+    let slots = (spec.bn / pitch).max(1);
+    let consumers = consumers(spec, slots, errors);
+    let (cta_m, split, slots) = match consumers {
+        2 if spec.bm > WG_M => (2 * WG_M, Split::Rows, slots),
+        2 => (WG_M, Split::Slots, slots / 2 * 2),
+        _ => (WG_M, Split::Whole, slots),
+    };
+    Tiling {
+        cta_m,
+        split,
+        roles: Roles::new(consumers, false, arch),
+        slices: spec.bm.div_ceil(cta_m),
+        pack: pack(spec, errors),
+        parts,
+        slot,
+        pitch,
+        slots,
+    }
+}
+
+fn consumers(spec: &KernelSpec, slots: u32, errors: &mut PlanErrors) -> u32 {
+    let most = if spec.bm > WG_M || slots > 1 { 2 } else { 1 };
+    let wanted = spec.consumers.unwrap_or(most);
+    if wanted == 0 || wanted > most {
+        errors.push(PlanError::new(
+            "consumers",
+            format!("{wanted} consumer warpgroups cannot divide this tile"),
+            format!(
+                "a consumer has 64 rows or half of the slots; a block has {} rows, and bn = {} holds {slots} slot(s) of \
+                 {} columns",
+                spec.bm, spec.bn, spec.bk
+            ),
+            format!("consumers = {most}, or leave it to the plan"),
+        ));
+    }
+    wanted.clamp(1, most)
+}
+
+fn pack(spec: &KernelSpec, errors: &mut PlanErrors) -> u32 {
+    let most = (WG_M / spec.bm).max(1);
+    let wanted = spec.pack.unwrap_or(most);
+    if wanted == 0 || wanted > most {
+        errors.push(PlanError::new(
+            "pack",
+            format!("{wanted} block rows do not share a tile"),
+            format!("a tile that is divided by slots has {WG_M} rows: {WG_M} / {} = {most} block row(s)", spec.bm),
+            format!("pack = {most}, or leave it to the plan"),
+        ));
+    }
+    wanted.clamp(1, most)
+}

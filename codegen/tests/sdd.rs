@@ -1,0 +1,258 @@
+//! The kernels of sampled products: their plans, refusals and text, and what ptxas makes of them.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bsr_codegen::{Argument, KernelSpec, Plan, PlanErrors, Problem, Walk};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Blocks of every class: whole and ragged tiles of rows, packed rows, divided and padded columns.
+const BLOCKS: [(u32, u32); 16] = [
+    (128, 128),
+    (64, 64),
+    (32, 32),
+    (16, 16),
+    (96, 80),
+    (24, 40),
+    (8, 64),
+    (512, 112),
+    (256, 256),
+    (192, 96),
+    (72, 24),
+    (8, 8),
+    (64, 512),
+    (40, 264),
+    (320, 200),
+    (128, 136),
+];
+
+const LAYOUTS: [&str; 5] =
+    ["", "a_layout = col", "b_layout = col", "a_layout = col, b_layout = col", "transpose = on, b_layout = col"];
+
+const TYPES: [&str; 8] = [
+    "",
+    "dtype = bf16",
+    "out = f32",
+    "dtype = e4m3, out = bf16",
+    "dtype = i8",
+    "a = e5m2, b = e4m3, out = f32",
+    "dtype = bf16, out = f16",
+    "dtype = i8, out = f16",
+];
+
+const KNOBS: [&str; 6] =
+    ["bn = 256", "bn = 128", "bn = 256, consumers = 1", "bn = 192, stages = 3", "bn = 64", "bn = 8"];
+
+const REFUSED: [&str; 19] = [
+    "op = sdd, bm = 100, bn = 256, bk = 128",
+    "op = sdd, bm = 128, bn = 256, bk = 520",
+    "op = sdd, bm = 128, bn = 264, bk = 128",
+    "op = sdd, bm = 128, bn = 256, bk = 128, dtype = f32",
+    "op = sdd, bm = 128, bn = 256, bk = 128, a = f16, b = bf16",
+    "op = sdd, bm = 128, bn = 256, bk = 128, out = e4m3",
+    "op = sdd, bm = 128, bn = 256, bk = 128, out = i32",
+    "op = sdd, bm = 128, bn = 256, bk = 128, dtype = e4m3, out = bf16, a_layout = col",
+    "op = sdd, bm = 128, bn = 256, bk = 128, dtype = i8, b_layout = row",
+    "op = sdd, bm = 128, bn = 256, bk = 128, c_layout = col",
+    "op = sdd, bm = 128, bn = 256, bk = 128, dtype = e4m3, out = bf16, scale = tensor",
+    "op = sdd, bm = 128, bn = 256, bk = 128, dtype = e4m3, out = bf16, accumulate = promoted",
+    "op = sdd, bm = 128, bn = 256, bk = 128, cluster = 2",
+    "op = sdd, bm = 128, bn = 256, bk = 128, batch = on, swap = on",
+    "op = sdd, bm = 128, bn = 256, bk = 128, k_step = 32, swizzle = 64",
+    "op = sdd, bm = 128, bn = 256, bk = 128, stages = 6",
+    "op = sdd, bm = 64, bn = 256, bk = 256, consumers = 2",
+    "op = sdd, bm = 24, bn = 256, bk = 128, pack = 3",
+    "op = sdd, bm = 16, bn = 64, bk = 16, mma = mma_sync",
+];
+
+/// Combinations whose strides share no factor: every value of every list, most pairs.
+fn matrix() -> Vec<Plan> {
+    let mut plans = vec![];
+    for (i, (bm, bk)) in BLOCKS.into_iter().cycle().take(3 * BLOCKS.len()).enumerate() {
+        let (layout, types, knobs) = (LAYOUTS[i % 5], TYPES[(i / 2 + i / 16) % 8], KNOBS[(i + i / 16) % 6]);
+        // 8-bit operands have their own layouts.
+        let layout =
+            if types.contains("8") && !types.contains("f16, out") || types.contains("e4m3") { "" } else { layout };
+        let given = [format!("op = sdd, bm = {bm}, bk = {bk}"), knobs.into(), layout.into(), types.into()];
+        let text: Vec<String> = given.into_iter().filter(|part| !part.is_empty()).collect();
+        plans.extend(try_plan(&text.join(", ")).ok());
+    }
+    plans.extend(
+        ["bm = 128, bn = 256, bk = 128", "bm = 128, bn = 256, bk = 128, dtype = bf16, transpose = on"]
+            .map(|text| plan(&format!("op = sdd, {text}"))),
+    );
+    plans
+}
+
+#[test]
+fn plans_accepted() {
+    let mut all = String::new();
+    for (bm, bk) in BLOCKS {
+        let text = format!("op = sdd, bm = {bm}, bn = 256, bk = {bk}");
+        let plan = plan(&text);
+        let why: Vec<String> = plan.rows()[1..3].iter().map(|[what, _, why]| format!("{what}: {why}")).collect();
+        writeln!(all, "{text}\n{}\n{}\n", plan.summary(), why.join("\n")).unwrap();
+    }
+    golden("sdd_plans", &all);
+    golden("sdd_plan", &plan("op = sdd, bm = 128, bn = 256, bk = 128").to_string());
+    golden("sdd_plan_transposed", &plan("op = sdd, bm = 24, bn = 256, bk = 40, transpose = on").to_string());
+}
+
+#[test]
+fn plans_refused() {
+    let mut all = String::new();
+    for text in REFUSED {
+        match try_plan(text) {
+            Ok(plan) => panic!("{text} is planned:\n{plan}"),
+            Err(errors) => writeln!(all, "{text}\n\n{errors}\n").unwrap(),
+        }
+    }
+    golden("sdd_refused", &all);
+}
+
+#[test]
+fn text() {
+    golden("sdd_whole", plan("op = sdd, bm = 64, bn = 16, bk = 16, consumers = 1, stages = 2").ptx().text());
+    let small = plan("op = sdd, bm = 24, bn = 64, bk = 24, out = f32, b_layout = col, a_layout = col, stages = 2");
+    golden("sdd_producer_packed", section(small.ptx().text(), "Producer"));
+    golden("sdd_consumer_packed", section(small.ptx().text(), "Consumers"));
+}
+
+/// Every plan renders, with labels that exist once, and addresses its operands by legal tensor maps.
+#[test]
+fn every_plan_renders() {
+    let plans = matrix();
+    assert!(plans.len() > 40, "{} plans", plans.len());
+    for plan in &plans {
+        let (spec, ptx) = (plan.spec(), plan.ptx());
+        assert!(!ptx.text().contains("{{") && !ptx.text().contains("<%"), "{spec}");
+        assert!(ptx.text().lines().all(|line| line == line.trim_end()), "{spec}: trailing blanks");
+        let labels: Vec<&str> = ptx.text().lines().filter(|line| line.starts_with('$')).collect();
+        assert_eq!(labels.iter().collect::<BTreeSet<_>>().len(), labels.len(), "{spec}: a label twice");
+        assert_eq!(plan.walk(), Walk::Sampled);
+        let sampling = plan.sampling().unwrap();
+        assert!(sampling.pack * spec.bm <= sampling.rows || sampling.pack == 1, "{spec}");
+        assert!(sampling.slices * sampling.rows >= spec.bm && sampling.parts * sampling.slot >= spec.bk, "{spec}");
+        let problem = Problem { m: 1000, n: 1000, k: 1000, nnzb: 7, lda: 1008, ldb: 1008, ldc: 0 };
+        for parameter in plan.launch(&problem, [1, 1]).parameters {
+            if let Argument::Map(map) = parameter.argument {
+                let size = map.dtype.bytes();
+                assert!((map.box_dims[0] * size).is_multiple_of(16), "{spec}: {map:?}");
+                assert!(map.swizzle_bytes == 0 || map.box_dims[0] * size <= map.swizzle_bytes, "{spec}: {map:?}");
+                assert!(map.box_dims.iter().all(|side| (1..=256).contains(side)), "{spec}: {map:?}");
+                assert!(map.strides_bytes.iter().all(|stride| stride % 16 == 0), "{spec}: {map:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_assemble_without_spills() {
+    let ptxas = std::env::var_os("PTXAS").map_or_else(|| PathBuf::from("ptxas"), PathBuf::from);
+    if Command::new(&ptxas).arg("--version").output().is_err() {
+        assert_ne!(std::env::var("BSR_REQUIRE_PTXAS").as_deref(), Ok("1"), "no ptxas at {}", ptxas.display());
+        eprintln!("SKIPPED: no ptxas at {}", ptxas.display());
+        return;
+    }
+    let (plans, next, bad) = (matrix(), AtomicUsize::new(0), Mutex::new(vec![]));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (plans, next, bad, ptxas) = (&plans, &next, &bad, &ptxas);
+            scope.spawn(move || {
+                while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    bad.lock().unwrap().extend(assemble(ptxas, plan, thread));
+                }
+            });
+        }
+    });
+    let bad = bad.into_inner().unwrap();
+    assert!(bad.is_empty(), "{} of {} plans:\n{}", bad.len(), plans.len(), bad.join("\n"));
+}
+
+/// What ptxas has against a kernel: spills, warnings, and the info lines of serialized WGMMAs.
+fn assemble(ptxas: &Path, plan: &Plan, thread: usize) -> Option<String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sdd-{thread}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (source, image) = (folder.join("kernel.ptx"), folder.join("kernel.cubin"));
+    std::fs::write(&source, plan.ptx().text()).unwrap();
+    let output = Command::new(ptxas).args(["-v", "-arch", "sm_90a", "-o"]).args([&image, &source]).output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    let clean = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads";
+    let fine = output.status.success() && log.contains(clean) && !log.contains("warning") && !log.contains("(C7");
+    (!fine).then(|| format!("{}\n{}\n{log}", plan.spec(), plan.summary()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Whatever is asked, the answer is a kernel within the limits of its architecture, or a reason and a remedy.
+    #[test]
+    fn any_spec_is_planned_within_limits_or_refused_in_words(text in any_spec()) {
+        let spec: KernelSpec = text.parse().unwrap();
+        match Plan::new(&spec) {
+            Err(errors) => {
+                for error in errors.iter() {
+                    prop_assert!(!error.to_string().is_empty() && error.help().is_some(), "{text}: {error}");
+                }
+            }
+            Ok(plan) => {
+                prop_assert!(plan.shared_bytes() <= plan.arch().shared_bytes, "{text}: {}", plan.shared_bytes());
+                let sampling = plan.sampling().unwrap();
+                prop_assert!(sampling.item_words.is_multiple_of(4), "{text}");
+                prop_assert!(sampling.slots * sampling.slot <= 256.max(sampling.slot), "{text}");
+            }
+        }
+    }
+}
+
+fn any_spec() -> impl Strategy<Value = String> {
+    let side = || prop_oneof![6 => (1u32..=64).prop_map(|i| i * 8), 1 => 0u32..=600];
+    let knob = |key: &'static str, values: &'static [&'static str]| {
+        let given = select(values).prop_map(move |value| format!(", {key} = {value}"));
+        prop_oneof![2 => Just(String::new()), 1 => given]
+    };
+    let words = (
+        knob("dtype", &["f16", "bf16", "e4m3", "e5m2", "i8"]),
+        knob("out", &["f16", "bf16", "f32", "i32"]),
+        knob("a_layout", &["row", "col"]),
+        knob("b_layout", &["row", "col"]),
+        knob("transpose", &["on", "off"]),
+        knob("consumers", &["1", "2", "3"]),
+        knob("stages", &["2", "3", "4", "6"]),
+        knob("pack", &["1", "2", "4"]),
+    );
+    ((side(), side(), side()), words).prop_map(|((bm, bn, bk), (a, out, la, lb, t, consumers, stages, pack))| {
+        format!("op = sdd, bm = {bm}, bn = {bn}, bk = {bk}{a}{out}{la}{lb}{t}{consumers}{stages}{pack}")
+    })
+}
+
+fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
+    let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+    Plan::new(&spec)
+}
+
+fn plan(text: &str) -> Plan {
+    try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
+}
+
+/// The lines of the section whose heading starts with `name`, heading included.
+fn section<'t>(text: &'t str, name: &str) -> &'t str {
+    let mark = "    // ---- ";
+    let start = text.find(&format!("{mark}{name}")).unwrap();
+    let rest = &text[start..];
+    rest[1..].find(mark).map_or(rest, |end| &rest[..end + 1])
+}
+
+fn golden(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}

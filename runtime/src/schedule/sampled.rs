@@ -1,0 +1,165 @@
+//! The work of a sampled product: which CTA computes which stored blocks.
+//!
+//! A tile is rows of one block row, or of a few small ones, by a few of their stored blocks. Tiles are listed along the
+//! block rows, so that those that run at the same time share rows of one factor and, all of them walking K alike, find
+//! the other one's columns in L2; they are dealt in that order to whichever CTA would be free first.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use bsr_codegen::{Plan, Sampling};
+
+use crate::Structure;
+
+/// A row, column or block beyond all others: TMA reads zeros there and writes nothing.
+const OUTSIDE: u32 = 1 << 30;
+
+/// What a tile costs beside its stages, in stages: the pipeline between two tiles is never quite full.
+const TILE_COST: u64 = 1;
+
+/// The tiles of a sampled product, dealt to CTAs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampledWork {
+    tiles: Sampling,
+    /// The items of each CTA, in the order in which it takes them.
+    lists: Vec<Vec<Item>>,
+}
+
+/// A tile, or a part of its K.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Item {
+    row: u32,
+    /// First element of K.
+    k: u32,
+    stages: u32,
+    half: bool,
+    /// First row within the block.
+    in_block: u32,
+    slots: Vec<Slot>,
+}
+
+/// Columns of one block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Slot {
+    /// First column in the factor, and in the block.
+    column: u32,
+    in_block: u32,
+    /// The stored blocks, one for each block row of the tile.
+    blocks: Vec<u32>,
+}
+
+impl SampledWork {
+    /// Lists and deals the tiles of a product whose stored blocks are those of `structure`, over `k` elements of K, to
+    /// at most `ctas` CTAs. None of them is idle, unless there is no block at all.
+    ///
+    /// The structure's rows are those of the stored matrix: of C^T for a kernel with `transpose = on`.
+    pub fn new(plan: &Plan, structure: &Structure, k: usize, ctas: u32) -> Option<Self> {
+        let tiles = plan.sampling()?;
+        let stages = (k as u64).div_ceil(u64::from(tiles.k_step)).max(1) as u32;
+        let items = list(&tiles, structure, stages);
+        let ctas = (ctas as usize).min(items.len()).max(1);
+        Some(Self { tiles, lists: deal(items, ctas) })
+    }
+
+    /// CTAs that have work; 0 if no block is stored.
+    pub fn ctas(&self) -> u32 {
+        self.lists.iter().filter(|list| !list.is_empty()).count() as u32
+    }
+
+    /// The kernel's `work_head`: the number of items of every CTA.
+    pub fn heads(&self) -> Vec<u32> {
+        self.lists.iter().map(|list| list.len() as u32).collect()
+    }
+
+    /// The kernel's `work`: item `i` of CTA `c` is item number `i * ctas + c`. Short lists are padded with zeros.
+    pub fn words(&self) -> Vec<u32> {
+        let (ctas, size) = (self.lists.len(), self.tiles.item_words as usize);
+        let rounds = self.lists.iter().map(Vec::len).max().unwrap_or(0);
+        let mut words = vec![0; rounds * ctas * size];
+        for (cta, list) in self.lists.iter().enumerate() {
+            for (round, item) in list.iter().enumerate() {
+                item.write(&self.tiles, &mut words[(round * ctas + cta) * size..][..size]);
+            }
+        }
+        words
+    }
+}
+
+impl Item {
+    fn cost(&self) -> u64 {
+        let full = if self.half { 1 } else { 2 };
+        full * (u64::from(self.stages) + TILE_COST)
+    }
+
+    /// Writes the item as the kernel reads it; see `bsr_codegen`'s plan of sampled products.
+    fn write(&self, tiles: &Sampling, words: &mut [u32]) {
+        words[..5].copy_from_slice(&[self.row, self.k, self.stages, u32::from(self.half), self.in_block]);
+        let (columns, stores) = words[Sampling::HEADER as usize..].split_at_mut(tiles.slots as usize);
+        columns.fill(OUTSIDE);
+        stores.fill(OUTSIDE);
+        let size = 1 + tiles.pack as usize;
+        for (at, slot) in self.slots.iter().enumerate() {
+            columns[at] = slot.column;
+            stores[at * size] = slot.in_block;
+            stores[at * size + 1..][..slot.blocks.len()].copy_from_slice(&slot.blocks);
+        }
+    }
+}
+
+/// The tiles, along the block rows.
+fn list(tiles: &Sampling, structure: &Structure, stages: u32) -> Vec<Item> {
+    let (bm, bk) = structure.block();
+    let pack = tiles.pack as usize;
+    let mut items = vec![];
+    for first in (0..structure.block_rows()).step_by(pack) {
+        let rows = first..(first + pack).min(structure.block_rows());
+        let slots = slots(tiles, structure, rows, bk);
+        for slice in 0..tiles.slices {
+            let (row, in_block) = ((first * bm) as u32 + slice * tiles.rows, slice * tiles.rows);
+            // The last block row may hang over the end of the matrix by whole tiles, whose elements are zeros.
+            items.extend(slots.chunks(tiles.slots as usize).map(|slots| Item {
+                row,
+                k: 0,
+                stages,
+                half: tiles.half.is_some_and(|half| slots.len() <= half as usize),
+                in_block,
+                slots: slots.to_vec(),
+            }));
+        }
+    }
+    items
+}
+
+/// The slots of some block rows: the parts of every block column in which one of them has a block.
+fn slots(tiles: &Sampling, structure: &Structure, rows: std::ops::Range<usize>, bk: usize) -> Vec<Slot> {
+    let mut stored: Vec<(i32, usize, usize)> = rows
+        .clone()
+        .flat_map(|row| structure.blocks_of(row).map(move |block| (row, block)))
+        .map(|(row, block)| (structure.col_idx()[block], row - rows.start, block))
+        .collect();
+    stored.sort_unstable();
+    let mut slots = vec![];
+    for column in stored.chunk_by(|one, next| one.0 == next.0) {
+        let mut blocks = vec![OUTSIDE; tiles.pack as usize];
+        column.iter().for_each(|&(_, row, block)| blocks[row] = block as u32);
+        let first = (column[0].0 as usize * bk) as u32;
+        slots.extend((0..tiles.parts).map(|part| Slot {
+            column: first + part * tiles.slot,
+            in_block: part * tiles.slot,
+            blocks: blocks.clone(),
+        }));
+    }
+    slots
+}
+
+/// Deals the items in their order, each to the CTA that would be free first.
+fn deal(items: Vec<Item>, ctas: usize) -> Vec<Vec<Item>> {
+    let mut lists = vec![vec![]; ctas];
+    let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..ctas).map(|cta| Reverse((0, cta))).collect();
+    for item in items {
+        let Reverse((busy, cta)) = free.pop().unwrap_or(Reverse((0, 0)));
+        free.push(Reverse((busy + item.cost(), cta)));
+        lists[cta].push(item);
+    }
+    lists
+}

@@ -1,0 +1,159 @@
+//! Sampled products: one problem each, on the GPU and on the simulator.
+
+use std::fmt;
+
+use bsr_codegen::{KernelSpec, Plan};
+use bsr_runtime::gpu::{Device, DeviceBsr, Stream};
+use bsr_runtime::reference::{self, Comparison};
+use bsr_runtime::simulated::{Fp8Accumulate, Options, Simulated};
+use bsr_runtime::{Dense, Element, Launcher, Pattern, Structure};
+
+use crate::case::{Blocks, Failure, parse, plan};
+use crate::run::Judged;
+use crate::types::{Number, Typed};
+use crate::walled::Walled;
+use crate::watchdog::watch;
+
+/// A row of a table: C\[m, n\] = A\[m, k\] * B\[k, n\], of which `blocks` are stored (of C^T under `transpose = on`).
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) spec: KernelSpec,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) blocks: Blocks,
+}
+
+/// The operands on the host and the values that are wanted.
+struct Drawn<A, B> {
+    structure: Structure,
+    a: Dense<A>,
+    b: Dense<B>,
+    want: Vec<f64>,
+    tolerance: f64,
+}
+
+impl Sample {
+    /// # Panics
+    /// When `spec` is no spec: tables are written by hand.
+    pub(crate) fn new(spec: &str, (m, n, k): (usize, usize, usize), blocks: Blocks) -> Self {
+        Self { spec: parse(&format!("op = sdd, {spec}")), m, n, k, blocks }
+    }
+
+    pub(crate) fn plan(&self) -> Result<Plan, Failure> {
+        plan(&self.spec)
+    }
+
+    /// The blocks that are stored.
+    pub(crate) fn structure(&self) -> Result<Structure, Failure> {
+        let block = (self.spec.bm as usize, self.spec.bk as usize);
+        let (rows, cols) = if self.spec.transpose.is_on() { (self.n, self.m) } else { (self.m, self.n) };
+        if let Blocks::Pattern(text) = self.blocks {
+            let pattern: Pattern = text.parse()?;
+            return Ok(pattern.structure(rows, cols, block, self.seed())?);
+        }
+        let columns = cols.div_ceil(block.1);
+        let (mut row_ptr, mut col_idx) = (vec![0], vec![]);
+        for row in 0..rows.div_ceil(block.0) {
+            let length = match self.blocks {
+                Blocks::Lengths(lengths) => lengths[row % lengths.len()].min(columns),
+                Blocks::FullRows(full) if full.contains(&row) => columns,
+                _ => 0,
+            };
+            let spread = (0..length).rev().map(|i| (columns - 1 - i * columns / length) as i32);
+            col_idx.extend(spread);
+            row_ptr.push(col_idx.len() as i32);
+        }
+        Ok(Structure::new(rows, cols, block, row_ptr, col_idx)?)
+    }
+
+    fn drawn<A: Element, B: Element>(&self) -> Result<Drawn<A, B>, Failure> {
+        let structure = self.structure()?;
+        let a = Dense::<A>::normal(self.m, self.k, self.spec.a_layout, self.seed() + 1);
+        let b = Dense::<B>::normal(self.k, self.n, self.spec.b_layout, self.seed() + 2);
+        let want = match self.spec.transpose.is_on() {
+            true => reference::sampled(b.view().transposed(), a.view().transposed(), &structure)?,
+            false => reference::sampled(&a, &b, &structure)?,
+        };
+        let tolerance = reference::tolerance_of(&self.spec, self.k);
+        Ok(Drawn { structure, a, b, want, tolerance })
+    }
+
+    /// Draws that differ from row to row and are the same in every run.
+    fn seed(&self) -> u64 {
+        (self.m * 31 + self.n * 17 + self.k * 13) as u64
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { spec, m, n, k, blocks } = self;
+        write!(f, "{spec}; m = {m}, n = {n}, k = {k}, {blocks:?}")
+    }
+}
+
+/// An error unless these are the values, to the accuracy of their type, beyond the edge of the matrix too.
+fn judge<C: Number>(got: &[C], want: &[f64], tolerance: f64) -> Result<Judged, Failure> {
+    let got: Vec<f64> = got.iter().map(|value| value.to_f64()).collect();
+    let least = if C::saturates() { C::from_f64(f64::NEG_INFINITY).to_f64() } else { f64::NEG_INFINITY };
+    let most = if C::saturates() { C::LARGEST } else { f64::INFINITY };
+    let want: Vec<f64> = want.iter().map(|value| value.clamp(least, most)).collect();
+    Judged::new(&Comparison::new(&got, &want, want.len())?, tolerance)
+}
+
+/// One row on the simulator, its work shared by so many CTAs.
+pub(crate) struct Simulate<'r> {
+    pub(crate) sample: &'r Sample,
+    pub(crate) ctas: u32,
+}
+
+impl Typed for Simulate<'_> {
+    type Output = Judged;
+
+    fn run<A: Number, B: Number, C: Number>(self) -> Result<Judged, Failure> {
+        let Self { sample, ctas } = self;
+        let plan = sample.plan()?;
+        let ptx = plan.ptx();
+        let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?.with_clusters(ctas);
+        let Drawn { structure, a, b, want, tolerance } = sample.drawn::<A, B>()?;
+        let fp8 = if sample.spec.a.is_fp8() { Fp8Accumulate::Reduced } else { Fp8Accumulate::Single };
+        let options = Options { fp8, seed: sample.seed(), ..Options::default() };
+        let (values, report) = kernel.sample::<A, B, C>(&a, &b, &structure, &options)?;
+        if let Some(first) = report.findings.first() {
+            return Err(format!("{} findings, the first: {first}", report.findings.len()).into());
+        }
+        judge(&values, &want, tolerance)
+    }
+}
+
+/// One row on the GPU.
+pub(crate) struct Check<'r> {
+    pub(crate) device: &'r Device,
+    pub(crate) launcher: &'r Launcher,
+    pub(crate) sample: &'r Sample,
+}
+
+impl Typed for Check<'_> {
+    type Output = Judged;
+
+    fn run<A: Number, B: Number, C: Number>(self) -> Result<Judged, Failure> {
+        let Self { device, launcher, sample } = self;
+        let Drawn { structure, a, b, want, tolerance } = sample.drawn::<A, B>()?;
+        let (a, b) = (Walled::upload(device, &a)?, Walled::upload(device, &b)?);
+        let mut c = DeviceBsr::<C>::zeros(device, &structure)?;
+        let stream = Stream::new(device)?;
+        let _watch = watch(sample.to_string());
+        // Twice: what a launch leaves behind in the work's memory must not disturb the next one.
+        let mut judged = Err("not launched".into());
+        for _ in 0..2 {
+            c.values_mut().fill_bytes(C::POISON_BYTE)?;
+            launcher.launch_sampled(stream.handle(), a.matrix(), b.matrix(), &mut c)?;
+            stream.synchronize()?;
+            judged = judge(&c.values().to_vec()?, &want, tolerance);
+            if judged.is_err() {
+                break;
+            }
+        }
+        judged
+    }
+}

@@ -1,0 +1,233 @@
+//! Sampled products, on the GPU and on the simulator.
+
+use std::collections::HashMap;
+
+use bsr_codegen::{Argument, KernelSpec, Problem};
+use bsr_runtime::Launcher;
+use bsr_runtime::gpu::tensor_map;
+use rayon::prelude::*;
+
+use crate::case::{Blocks, Failure};
+use crate::run::{Judged, load};
+use crate::sampled::{Check, Sample, Simulate};
+use crate::types::with_types;
+use crate::{device, tell};
+
+use Blocks::{FullRows, Lengths, Pattern};
+
+#[test]
+fn block_classes() {
+    run("sdd, block classes", &block_cases());
+}
+
+#[test]
+fn types_and_layouts() {
+    run("sdd, types and layouts", &type_cases());
+}
+
+#[test]
+fn shapes_and_patterns() {
+    run("sdd, shapes and patterns", &[shape_cases(), pattern_cases()].concat());
+}
+
+#[test]
+fn many_tiles() {
+    run("sdd, many tiles", &large_cases());
+}
+
+#[test]
+fn every_row_can_be_launched() {
+    let mut wrong = vec![];
+    for sample in all().iter().chain(&large_cases()) {
+        let checked = sample.plan().and_then(|plan| {
+            let nnzb = sample.structure()?.nnzb() as u64;
+            let (m, n, k) = (sample.m as u64, sample.n as u64, sample.k as u64);
+            let ld = m.max(n).max(k).next_multiple_of(16);
+            let launch = plan.launch(&Problem { m, n, k, nnzb, lda: ld, ldb: ld, ldc: 0 }, [1, 1]);
+            for parameter in &launch.parameters {
+                if let Argument::Map(map) = &parameter.argument {
+                    tensor_map::validate(4096, map)?;
+                }
+            }
+            Ok(())
+        });
+        wrong.extend(checked.err().map(|error| format!("{sample}\n    {error}")));
+    }
+    assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Debug builds step over most.
+#[test]
+fn simulated() {
+    let everything = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();
+    let samples: Vec<Sample> = all().into_iter().step_by(if everything { 1 } else { 4 }).collect();
+    let outcomes: Vec<_> =
+        samples.par_iter().map(|sample| (sample, with_types(&sample.spec, Simulate { sample, ctas: 3 }))).collect();
+    report("sdd, simulated", &outcomes);
+}
+
+fn all() -> Vec<Sample> {
+    [block_cases(), type_cases(), shape_cases(), pattern_cases()].concat()
+}
+
+/// Blocks of every class, ragged in M, N and K, in each layout in turn.
+fn block_cases() -> Vec<Sample> {
+    const BLOCKS: [(usize, usize); 14] = [
+        (128, 128),
+        (64, 64),
+        (32, 32),
+        (16, 16),
+        (96, 80),
+        (24, 40),
+        (8, 64),
+        (512, 112),
+        (256, 256),
+        (192, 96),
+        (72, 24),
+        (8, 8),
+        (64, 512),
+        (40, 264),
+    ];
+    const LAYOUTS: [&str; 5] = [
+        "",
+        ", a_layout = col",
+        ", b_layout = col",
+        ", a_layout = col, b_layout = col",
+        ", transpose = on, b_layout = col",
+    ];
+    let mut samples = vec![];
+    for (i, (bm, bk)) in BLOCKS.into_iter().enumerate() {
+        for j in 0..2 {
+            let (bn, layout) = ([256, 128][j], LAYOUTS[(i + 2 * j) % LAYOUTS.len()]);
+            let spec = format!("bm = {bm}, bn = {bn}, bk = {bk}{layout}");
+            let (rows, cols) = (3 * bm - bm / 3 - 1, (5 * bk).max(200) - bk / 2 - 3);
+            let (m, n) = if layout.contains("transpose") { (cols, rows) } else { (rows, cols) };
+            samples.push(Sample::new(&spec, (m, n, [333, 70][j]), Pattern("random:0.6")));
+        }
+    }
+    samples
+}
+
+/// Every operand type and result type, in each layout that it has.
+fn type_cases() -> Vec<Sample> {
+    let mut samples = vec![];
+    let mut add = |text: String| samples.push(Sample::new(&text, (300, 411, 200), Pattern("random:0.5")));
+    for out in ["f16", "bf16", "f32"] {
+        for layouts in ["", ", a_layout = col", ", b_layout = col", ", a_layout = col, b_layout = col"] {
+            add(format!("bm = 128, bn = 256, bk = 128, dtype = bf16, out = {out}{layouts}"));
+            add(format!("bm = 64, bn = 192, bk = 48, out = {out}, transpose = on{layouts}"));
+        }
+        for types in ["dtype = e4m3", "a = e4m3, b = e5m2", "a = e5m2, b = e4m3", "dtype = e5m2", "dtype = i8"] {
+            add(format!("bm = 128, bn = 256, bk = 128, {types}, out = {out}"));
+            add(format!("bm = 32, bn = 128, bk = 40, {types}, out = {out}"));
+        }
+    }
+    add("bm = 128, bn = 256, bk = 128, dtype = i8".to_owned());
+    add("bm = 24, bn = 256, bk = 24, dtype = i8, transpose = on".to_owned());
+    for knob in ["stages = 2", "stages = 3", "consumers = 1"] {
+        add(format!("bm = 128, bn = 256, bk = 128, {knob}"));
+        add(format!("bm = 64, bn = 128, bk = 64, {knob}, out = f32"));
+    }
+    for pack in [1, 2, 4] {
+        add(format!("bm = 16, bn = 128, bk = 32, pack = {pack}"));
+    }
+    samples
+}
+
+/// M, N and K at and around the sizes of tiles, blocks and stages.
+fn shape_cases() -> Vec<Sample> {
+    let mut samples = vec![];
+    for spec in ["bm = 128, bn = 256, bk = 128", "bm = 64, bn = 128, bk = 32, b_layout = col, dtype = bf16"] {
+        for shape in [
+            (1, 1, 1),
+            (1, 300, 64),
+            (300, 1, 65),
+            (129, 127, 8),
+            (128, 128, 63),
+            (256, 384, 64),
+            (257, 385, 128),
+            (255, 640, 600),
+            (70, 300, 0),
+        ] {
+            samples.push(Sample::new(spec, shape, Pattern("random:0.7")));
+        }
+    }
+    samples
+}
+
+/// Empty rows, full rows, no blocks, rows of odd and even lengths.
+fn pattern_cases() -> Vec<Sample> {
+    let mut samples = vec![];
+    for (spec, shape) in [
+        ("bm = 128, bn = 256, bk = 128", (700, 900, 150)),
+        ("bm = 128, bn = 256, bk = 64, out = f32", (700, 600, 150)),
+        ("bm = 32, bn = 128, bk = 32", (300, 400, 150)),
+    ] {
+        for blocks in [
+            Pattern("random:0"),
+            Pattern("random:1"),
+            Pattern("random:0.05"),
+            Pattern("causal"),
+            Pattern("powerlaw:0.3"),
+            Lengths(&[0, 1, 2, 3]),
+            Lengths(&[1]),
+            Lengths(&[5, 0, 0]),
+            FullRows(&[0]),
+            FullRows(&[3]),
+        ] {
+            samples.push(Sample::new(spec, shape, blocks));
+        }
+    }
+    samples
+}
+
+/// More tiles than a GPU has multiprocessors, and fewer: too large for the simulator.
+fn large_cases() -> Vec<Sample> {
+    let mut samples = vec![];
+    for spec in ["bm = 128, bn = 256, bk = 128", "bm = 64, bn = 256, bk = 64, dtype = bf16, b_layout = col"] {
+        for (shape, pattern) in [
+            ((4096, 4096, 1024), "random:0.25"),
+            ((4096, 4096, 2048), "random:0.05"),
+            ((2048, 8192, 512), "powerlaw:0.2"),
+            ((8192, 1024, 4096), "topk:1"),
+            ((1000, 1000, 8192), "random:0.1"),
+        ] {
+            samples.push(Sample::new(spec, shape, Pattern(pattern)));
+        }
+    }
+    samples
+}
+
+/// Runs every row of a table on the GPU.
+fn run(name: &str, samples: &[Sample]) {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    let mut specs: Vec<KernelSpec> = samples.iter().map(|sample| sample.spec).collect();
+    specs.sort();
+    specs.dedup();
+    let loaded = |spec: &KernelSpec| (*spec, load(&device, spec).map_err(|error| error.to_string()));
+    let kernels: HashMap<KernelSpec, Result<Launcher, String>> = specs.par_iter().map(loaded).collect();
+    let mut outcomes = vec![];
+    for sample in samples {
+        let outcome = match &kernels[&sample.spec] {
+            Ok(launcher) => with_types(&sample.spec, Check { device: &device, launcher, sample }),
+            Err(error) => Err(error.clone().into()),
+        };
+        outcomes.push((sample, outcome));
+        // After a fault in a kernel every call fails: what follows would say nothing.
+        if device.synchronize().is_err() {
+            break;
+        }
+    }
+    report(name, &outcomes);
+}
+
+fn report(name: &str, outcomes: &[(&Sample, Result<Judged, Failure>)]) {
+    let wrong = |(sample, outcome): &(&Sample, Result<Judged, Failure>)| {
+        outcome.as_ref().err().map(|error| format!("{sample}\n    {error}"))
+    };
+    let failures: Vec<String> = outcomes.iter().filter_map(wrong).collect();
+    tell(format_args!("{name}: {} cases, {} failures", outcomes.len(), failures.len()));
+    assert!(failures.is_empty(), "{name}: {} of {}\n\n{}", failures.len(), outcomes.len(), failures.join("\n\n"));
+}
