@@ -15,6 +15,8 @@ pub(super) struct Store {
     /// Which of the templates addresses the staging buffer.
     staging: &'static str,
     bytes: u32,
+    /// Stores that may still read their buffer when a pass begins.
+    pending: u32,
     span: u32,
     swizzle_shift: u32,
     swizzle_mask: u32,
@@ -111,7 +113,8 @@ impl Store {
         };
         Self {
             staging: staging.words(),
-            bytes: s.bytes.next_multiple_of(1024),
+            bytes: plan.memory.buffers * s.bytes.next_multiple_of(1024),
+            pending: plan.memory.buffers - 1,
             span: s.span,
             swizzle_shift,
             swizzle_mask,
@@ -147,18 +150,19 @@ fn passes(plan: &Plan, staging: Staging) -> Vec<Pass> {
     for group in 0..plan.tile.groups {
         for row in (0..tile_rows).step_by(s.rows as usize) {
             let eights: Vec<u32> = (row..row + s.rows).step_by(8).map(|row| eight_rows(plan, group, row)).collect();
+            let at = passes.len() as u32 % plan.memory.buffers * s.bytes.next_multiple_of(1024);
             let stores = (0..s.stores).map(|unit| {
                 let column = group * 64 + unit * s.store_box.0;
                 let (inner, outer) = match plan.view.out {
                     Layout::RowMajor => (column, row),
                     Layout::ColMajor => (row, group * 64),
                 };
-                Box { offset: unit * (s.bytes / s.stores), inner, outer }
+                Box { offset: at + unit * (s.bytes / s.stores), inner, outer }
             });
             passes.push(Pass {
                 number: passes.len() as u32 + 1,
                 packs: packs(staging, &eights),
-                writes: writes(plan, staging, &eights),
+                writes: writes(plan, staging, &eights, at),
                 stores: stores.collect(),
             });
         }
@@ -185,16 +189,16 @@ fn packs(staging: Staging, eights: &[u32]) -> Vec<Pack> {
     eights.iter().enumerate().flat_map(pack).collect()
 }
 
-fn writes(plan: &Plan, staging: Staging, eights: &[u32]) -> Vec<Write> {
+fn writes(plan: &Plan, staging: Staging, eights: &[u32], buffer: u32) -> Vec<Write> {
     let s = &plan.store;
     match staging {
-        Staging::Columns16 => by_stmatrix(eights.len(), true, |at| address("%r_st0", at as u32 * 8 * s.span)),
-        Staging::Rows16 => by_stmatrix(eights.len(), false, |at| address(&format!("%r_st{}", at / 2), 0)),
+        Staging::Columns16 => by_stmatrix(eights.len(), true, |at| address("%r_st0", buffer + at as u32 * 8 * s.span)),
+        Staging::Rows16 => by_stmatrix(eights.len(), false, |at| address(&format!("%r_st{}", at / 2), buffer)),
         Staging::Columns32 => {
             let write = |(at, first): (usize, &u32)| {
                 [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(half, row)| Write {
                     instruction: "st.shared.b32",
-                    address: address(&format!("%r_st{}", 2 * half + row), (8 * at as u32 + row) * s.span),
+                    address: address(&format!("%r_st{}", 2 * half + row), buffer + (8 * at as u32 + row) * s.span),
                     registers: accumulator(plan, first + 2 * half + row),
                 })
             };
@@ -204,7 +208,7 @@ fn writes(plan: &Plan, staging: Staging, eights: &[u32]) -> Vec<Write> {
             let write = |(at, first): (usize, &u32)| {
                 [0, 1].map(|half| Write {
                     instruction: "st.shared.v2.b32",
-                    address: address(&format!("%r_st{at}"), half * 8 * s.span),
+                    address: address(&format!("%r_st{at}"), buffer + half * 8 * s.span),
                     registers: format!(
                         "{{ {}, {} }}",
                         accumulator(plan, first + 2 * half),

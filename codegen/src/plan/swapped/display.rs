@@ -110,13 +110,14 @@ impl Family for Plan {
         row("stages", m.stages.to_string(), format!("at 0 .. {}", m.stages * m.stage_bytes));
         row(
             "staging",
-            format!("{} B", roles.consumers * self.store.bytes),
+            format!("{} B", m.notes_offset - m.staging_offset),
             format!(
-                "at {}: {} consumers x {} rows of C x 64 columns, {} pass(es) a tile",
+                "at {}: {} consumers x {} buffer(s) x {} rows of C x 64 columns, {} pass(es) a tile",
                 m.staging_offset,
                 roles.consumers,
+                m.buffers,
                 self.store.rows,
-                t.groups * t.tile_rows() / self.store.rows
+                self.store.passes(t)
             ),
         );
         row(

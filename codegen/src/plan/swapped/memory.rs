@@ -8,8 +8,11 @@ use crate::{Arch, KernelSpec};
 
 /// A 128-byte swizzle repeats every 8 rows: every region starts on a multiple of this.
 const ALIGN: u32 = 1024;
-/// Bytes of slabs that a stage should hold.
+/// Bytes of slabs that a stage should hold; shallow slabs are many, and a stage's barriers are better shared by more.
 const SLABS: u32 = 32 << 10;
+const SHALLOW_SLABS: u32 = 64 << 10;
+/// Bytes of a slab up to which it is shallow.
+const SHALLOW: u32 = 8 << 10;
 /// Most slabs of a stage.
 const MOST_SLABS: u32 = 8;
 /// Lanes of the producer warp that load something: one is left for the stage's totals.
@@ -36,6 +39,8 @@ pub(crate) struct Memory {
     pub(crate) stages: u32,
     pub(crate) stage_bytes: u32,
     pub(crate) staging_offset: u32,
+    /// Staging buffers of a consumer.
+    pub(crate) buffers: u32,
     pub(crate) notes_offset: u32,
     pub(crate) full_offset: u32,
     pub(crate) empty_offset: u32,
@@ -59,8 +64,15 @@ pub(super) fn plan(
     let blocks = (slabs * (2 * tile.pack).div_ceil(5)).min(LANES - slabs);
     let blocks_offset = slabs * slab_bytes;
     let stage_bytes = (blocks_offset + blocks * block_bytes).next_multiple_of(ALIGN);
-    let staging = tile.roles.consumers * store.bytes.next_multiple_of(ALIGN);
-    let room = arch.shared_bytes.saturating_sub(staging) / (stage_bytes + NOTES + 2 * BARRIER);
+    let buffer = tile.roles.consumers * store.bytes.next_multiple_of(ALIGN);
+    let stages_beside =
+        |buffers: u32| arch.shared_bytes.saturating_sub(buffers * buffer) / (stage_bytes + NOTES + 2 * BARRIER);
+    // A second staging buffer, written while TMA reads the first, is worth no stage of the ring. Passes take turns with
+    // the two, from one tile to the next as well.
+    let wanted = spec.stages.unwrap_or(MOST_STAGES).min(stages_beside(1));
+    let alternate = store.passes(tile).is_multiple_of(2);
+    let buffers = if alternate && stages_beside(2) >= wanted { 2 } else { 1 };
+    let (staging, room) = (buffers * buffer, stages_beside(buffers));
     let stages = match spec.stages {
         None => room.min(MOST_STAGES),
         Some(wanted) if (2..=room).contains(&wanted) => wanted,
@@ -98,6 +110,7 @@ pub(super) fn plan(
         stages,
         stage_bytes,
         staging_offset,
+        buffers,
         notes_offset,
         full_offset,
         empty_offset,
@@ -126,6 +139,7 @@ fn slabs(spec: &KernelSpec, view: &View, chunk: &Chunk, slab_bytes: u32) -> Resu
             Ok(slabs)
         }
         Some(_) => Ok(1),
+        None if slab_bytes <= SHALLOW => Ok((SHALLOW_SLABS / slab_bytes).clamp(1, MOST_SLABS)),
         None => Ok((SLABS / slab_bytes).clamp(1, MOST_SLABS)),
     }
 }

@@ -25,6 +25,13 @@ pub(crate) struct Store {
     pub(crate) bytes: u32,
 }
 
+impl Store {
+    /// Rounds of filling the staging buffer that a tile takes.
+    pub(crate) fn passes(&self, tile: &Tile) -> u32 {
+        tile.groups * tile.tile_rows() / self.rows
+    }
+}
+
 pub(super) fn plan(spec: &KernelSpec, view: &View, tile: &Tile) -> Store {
     let bytes = spec.out.bytes();
     let tile_rows = tile.tile_rows();
