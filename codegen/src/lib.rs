@@ -10,7 +10,7 @@ pub mod spec;
 pub use arch::Arch;
 pub use emit::Ptx;
 pub use plan::{
-    Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Plan, PlanError, PlanErrors, Problem, Sampling,
-    TensorMap, Walk,
+    Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Plan, PlanError, PlanErrors, Problem,
+    Sampling, TensorMap, Walk,
 };
 pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};

@@ -216,6 +216,7 @@ impl Uploads<'_> {
             Argument::Work => Param::Buffer(self.words(self.work.items.iter().copied())),
             // Of sampled products alone.
             Argument::Workspace => Param::U64(0),
+            Argument::Packed => Param::Buffer(self.words(self.work.packed.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
         };
         shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect()

@@ -4,6 +4,7 @@ mod frame;
 mod registers;
 pub(crate) mod scalar;
 pub(crate) mod sdd;
+pub(crate) mod swapped;
 mod templates;
 pub(crate) mod warp;
 pub(crate) mod wgmma;

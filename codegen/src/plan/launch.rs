@@ -106,6 +106,8 @@ pub enum Argument {
     Work,
     /// The address of memory that is zero before the first launch, for sums that CTAs pass on; see [`Sampling`].
     Workspace,
+    /// The address of the packed pattern: the records of [`Packing`].
+    Packed,
     /// A 32-bit number.
     Number(u32),
 }
@@ -121,7 +123,8 @@ impl Parameter {
             Argument::WorkHead if op == Op::Sdd => "items of every CTA".to_owned(),
             Argument::WorkHead => "items of every cluster, then the first block columns of each".to_owned(),
             Argument::Work if op == Op::Sdd => "items, first those that come first in every CTA".to_owned(),
-            Argument::Work => "items {c_row, c_col, a_row, blocks}".to_owned(),
+            Argument::Work => "items {c_row, c_col, a_row, blocks}, or {c_row, c_col, first record, stages}".to_owned(),
+            Argument::Packed => "records of 256 bytes, a stage each".to_owned(),
             Argument::Workspace => "sums of parts of K, passed on from CTA to CTA".to_owned(),
             Argument::Number(_) => String::new(),
         }
@@ -138,6 +141,7 @@ impl Parameter {
             | Argument::BlockIdx
             | Argument::WorkHead
             | Argument::Work
+            | Argument::Packed
             | Argument::Workspace => {
                 format!(".param .u64 {name}")
             }
@@ -187,10 +191,44 @@ pub struct Problem {
 pub enum Walk {
     /// A persistent grid: each cluster walks its own list of output tiles.
     Tiles,
+    /// A persistent grid over tiles of several block rows, whose stages are records made of the pattern.
+    Packed(Packing),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
     Blocks,
     /// A persistent grid: each CTA walks its own list of gathered tiles of a sampled product; see [`Plan::sampling`].
     Sampled,
+}
+
+/// How a kernel of several block rows a tile wants the pattern: as records of 64 words, two a lane of a warp, one record
+/// for every pipeline stage of a tile.
+///
+/// Lane l below `slabs` has a slab of the dense operand: {first row of K, or the block column if `by_block`; the chunk's
+/// place in the block << 16}. Lane `slabs + p` has block p: {number of the stored block; place << 16 | slab << 8 | block
+/// row of the tile}. Lane 31: {bytes that the stage loads; slabs << 8 | blocks}.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// Block rows of a tile.
+    pub pack: u32,
+    /// Rows of a block, or of a slice of it, that a tile computes.
+    pub rows: u32,
+    /// Row slices of a block, each a tile of its own.
+    pub slices: u32,
+    /// Most slabs of a stage.
+    pub slabs: u32,
+    /// Most blocks of a stage.
+    pub blocks: u32,
+    /// Elements of K from one chunk of a block to the next.
+    pub chunk: u32,
+    /// Chunks of a block.
+    pub chunks: u32,
+    /// Elements of K in a block.
+    pub depth: u32,
+    /// Slabs are found by block column and place in the block, not by row of K.
+    pub by_block: bool,
+    /// Bytes of a slab.
+    pub slab_bytes: u32,
+    /// Bytes of a block's chunk.
+    pub block_bytes: u32,
 }
 
 /// The output tile of one cluster, and how it lies in a sparsity block: what a schedule deals out.

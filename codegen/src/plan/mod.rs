@@ -10,14 +10,17 @@ mod kloop;
 mod launch;
 pub(crate) mod scalar;
 pub(crate) mod sdd;
+pub(crate) mod swapped;
 mod view;
 pub(crate) mod warp;
 pub(crate) mod wgmma;
 
 pub use error::{PlanError, PlanErrors};
-pub(crate) use view::Major;
+pub(crate) use view::{Major, View};
 
-pub use launch::{Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Problem, TensorMap, Walk};
+pub use launch::{
+    Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Problem, TensorMap, Walk,
+};
 pub use sdd::Sampling;
 
 use crate::spec::Target;
@@ -37,6 +40,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kernel {
     Wgmma(wgmma::Plan),
+    Swapped(swapped::Plan),
     Warp(warp::Plan),
     Scalar(scalar::Plan),
     Sampled(sdd::Plan),
@@ -94,7 +98,7 @@ impl Plan {
         let arch = Arch::of(target);
         let kernel = match spec.mma {
             Mma::Wgmma if spec.op == Op::Sdd => Kernel::Sampled(sdd::Plan::new(spec, arch)?),
-            Mma::Wgmma => Kernel::Wgmma(wgmma::Plan::new(spec, arch)?),
+            Mma::Wgmma => hopper(spec, arch)?,
             Mma::Wmma | Mma::MmaSync => Kernel::Warp(warp::Plan::new(spec, arch)?),
             Mma::Scalar => Kernel::Scalar(scalar::Plan::new(spec, arch)?),
         };
@@ -124,11 +128,26 @@ impl Plan {
     pub(crate) fn family(&self) -> &dyn Family {
         match &self.kernel {
             Kernel::Wgmma(plan) => plan,
+            Kernel::Swapped(plan) => plan,
             Kernel::Warp(plan) => plan,
             Kernel::Scalar(plan) => plan,
             Kernel::Sampled(plan) => plan,
         }
     }
+}
+
+/// Which of Hopper's families: blocks of whole WGMMA rows are its rows, all others its columns.
+fn hopper(spec: &KernelSpec, arch: &Arch) -> Result<Kernel, PlanErrors> {
+    let rows = View::new(spec).rows;
+    let why = match spec.swap {
+        Some(swap) if swap.is_on() => "as the spec asks".to_owned(),
+        None if spec.pack.is_some() => "pack is a choice of swapped operands".to_owned(),
+        None if !rows.is_multiple_of(wgmma::WGMMA_M) => {
+            format!("{rows} rows are not a multiple of WGMMA's {} rows, but of its 8 columns", wgmma::WGMMA_M)
+        }
+        _ => return Ok(Kernel::Wgmma(wgmma::Plan::new(spec, arch)?)),
+    };
+    Ok(Kernel::Swapped(swapped::Plan::new(spec, why, arch)?))
 }
 
 /// The architecture of a spec that names none: the oldest that has the instructions, except that `wmma` gets

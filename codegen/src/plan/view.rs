@@ -4,7 +4,7 @@
 //! other way round, and the sparse operand transposed. So one kernel serves both, and what differs is which way
 //! operands lie in memory.
 
-use super::Problem;
+use super::{Operand, Problem};
 use crate::{Dtype, KernelSpec, Layout, Op};
 
 /// Which way an operand's rows run in shared memory.
@@ -60,6 +60,11 @@ impl View {
     /// Are blocks walked by block column of the stored matrix, which a second index lists?
     pub(crate) fn walks_columns(&self) -> bool {
         self.sparse == Major::Mn
+    }
+
+    /// The operands as the caller has them: the sparse one and the dense one.
+    pub(crate) fn factors(&self) -> (Operand, Operand) {
+        if self.mirrored { (Operand::B, Operand::A) } else { (Operand::A, Operand::B) }
     }
 
     /// The sizes of out\[m, n\] = sparse\[m, k\] * dense\[k, n\]: `ldb` is the dense factor's.

@@ -182,7 +182,7 @@ pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelEr
         }
     }
     match plan.walk() {
-        Walk::Tiles | Walk::Sampled => Ok(()),
+        Walk::Tiles | Walk::Packed(_) | Walk::Sampled => Ok(()),
         Walk::Blocks => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
     }
 }

@@ -35,6 +35,7 @@ struct Work {
     heads: DeviceBuffer<u32>,
     items: DeviceBuffer<u32>,
     workspaces: sampled::Workspaces,
+    packed: DeviceBuffer<u32>,
 }
 
 /// The operands of one launch.
@@ -231,6 +232,7 @@ impl Launcher {
                 Argument::Work => Value::Pointer(work.items.ptr()),
                 // Of sampled products alone.
                 Argument::Workspace => Value::Pointer(0),
+                Argument::Packed => Value::Pointer(work.packed.ptr()),
                 Argument::Number(number) => Value::Number(*number),
             });
         }
@@ -250,6 +252,7 @@ impl Launcher {
             heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
             items: DeviceBuffer::from_slice(&self.device, &lists.items)?,
             workspaces: sampled::Workspaces::new(&self.device, lists.workspace)?,
+            packed: DeviceBuffer::from_slice(&self.device, &lists.packed)?,
         });
         // Another thread may have been faster, and its launch in flight reads the plan that it made.
         Ok(Arc::clone(self.kept().entry(key).or_insert(made)))

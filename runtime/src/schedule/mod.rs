@@ -7,6 +7,7 @@
 
 mod balance;
 mod blocks;
+mod packed;
 mod sampled;
 mod walked;
 
@@ -14,13 +15,14 @@ use bsr_codegen::{ClusterTile, Plan, Schedule as Order, Walk};
 
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
+use packed::Packed;
 pub use sampled::SampledWork;
 pub use walked::Walked;
 
 use crate::Structure;
 
 /// The work of one launch as its kernel reads it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkLists {
     /// What [`Plan::launch`] takes as its grid.
     pub grid: [u32; 2],
@@ -30,6 +32,8 @@ pub struct WorkLists {
     pub items: Vec<u32>,
     /// Bytes of the kernel's `workspace`, zero before the first launch and again after each; 0 for none.
     pub workspace: usize,
+    /// The kernel's `packed`; empty for a kernel that has the pattern as it is stored.
+    pub packed: Vec<u32>,
 }
 
 impl WorkLists {
@@ -39,11 +43,24 @@ impl WorkLists {
             Walk::Tiles => {
                 let work = WorkPlan::new(plan, structure, n, clusters);
                 let heads = work.heads(Walked::new(plan, structure));
-                Self { grid: [work.clusters(), 1], heads, items: work.words(), workspace: 0 }
+                Self { grid: [work.clusters(), 1], heads, items: work.words(), ..Self::default() }
+            }
+            Walk::Packed(packing) => {
+                let walked = Walked::new(plan, structure);
+                let packed = Packed::new(&packing, &walked);
+                let work = WorkPlan::deal(plan, structure, n, clusters, &packed.tiles(&packing, walked.rows));
+                Self {
+                    grid: [work.clusters(), 1],
+                    heads: work.totals(),
+                    items: work.words(),
+                    packed: packed.words,
+                    ..Self::default()
+                }
             }
             Walk::Blocks => {
                 let work = BlockWork::new(plan, structure, n);
-                Self { grid: [work.items.len() as u32, work.columns], heads: vec![], items: work.words(), workspace: 0 }
+                let grid = [work.items.len() as u32, work.columns];
+                Self { grid, items: work.words(), ..Self::default() }
             }
             Walk::Sampled => match SampledWork::new(plan, structure, n, clusters) {
                 Some(work) => Self {
@@ -51,8 +68,9 @@ impl WorkLists {
                     heads: work.heads(),
                     items: work.words(),
                     workspace: work.workspace(),
+                    ..Self::default()
                 },
-                None => Self { grid: [0, 1], heads: vec![], items: vec![], workspace: 0 },
+                None => Self::default(),
             },
         }
     }
@@ -74,7 +92,8 @@ pub struct WorkItem {
     /// offset inside a block. Of a sparse operand that is walked by block columns, the same with its blocks in the
     /// order of the transposed index, `bk` rows each.
     pub a_row: u32,
-    /// Stored blocks of the block row; 0 writes zeros.
+    /// Stored blocks of the block row; 0 writes zeros. With a packed pattern: `a_row` is the first record, this their
+    /// number.
     pub blocks: u32,
 }
 
@@ -105,15 +124,19 @@ impl WorkPlan {
     ///
     /// `n` is the extent of C along the dense factor, in elements: N, or M where B is sparse.
     pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
-        let tile = plan.cluster_tile();
-        let columns = tile_columns(&tile, n);
         let walked = Walked::new(plan, structure);
-        let rows = tile_rows(&tile, walked.row_ptr, walked.rows);
-        let group = group(plan, structure.stored(), walked.cols);
+        let rows = tile_rows(&plan.cluster_tile(), walked.row_ptr, walked.rows);
+        Self::deal(plan, structure, n, clusters, &rows)
+    }
+
+    /// Deals `rows`, the tiles of the first column, and those below every other column of tiles.
+    fn deal(plan: &Plan, structure: &Structure, n: usize, clusters: u32, rows: &[Tile]) -> Self {
+        let columns = tile_columns(&plan.cluster_tile(), n);
+        let group = group(plan, structure.stored(), Walked::new(plan, structure).cols);
         let clusters = (clusters as usize).min(rows.len() * columns.len()).max(1);
         let lists = match plan.spec().schedule.unwrap_or(Order::Balanced) {
-            Order::Balanced => balance::balanced(&rows, &columns, group, clusters),
-            Order::Strided => balance::strided(&rows, &columns, group, clusters),
+            Order::Balanced => balance::balanced(rows, &columns, group, clusters),
+            Order::Strided => balance::strided(rows, &columns, group, clusters),
         };
         Self::from_lists(lists)
     }
@@ -135,6 +158,15 @@ impl WorkPlan {
             words.extend(columns);
         }
         words
+    }
+
+    /// The `work_head` of a kernel with packed patterns: items and stages of every cluster.
+    fn totals(&self) -> Vec<u32> {
+        let totals = |ends: &[u32]| {
+            let items = &self.items[ends[0] as usize..ends[1] as usize];
+            [items.len() as u32, items.iter().map(|item| item.blocks).sum()]
+        };
+        self.offsets.windows(2).flat_map(totals).collect()
     }
 
     /// Items of each cluster.

@@ -17,6 +17,8 @@ pub struct Walked<'a> {
     pub row_ptr: &'a [i32],
     /// The column of blocks of each block.
     pub col_idx: &'a [i32],
+    /// The number of each block among the stored ones, where that is not its place here.
+    pub block_idx: Option<&'a [i32]>,
 }
 
 impl<'a> Walked<'a> {
@@ -33,6 +35,7 @@ impl<'a> Walked<'a> {
             block: (bk, bm),
             row_ptr: index.row_ptr(),
             col_idx: index.col_idx(),
+            block_idx: Some(index.block_idx()),
         }
     }
 
@@ -52,6 +55,7 @@ impl<'a> From<&'a Structure> for Walked<'a> {
             block: structure.block(),
             row_ptr: structure.row_ptr(),
             col_idx: structure.col_idx(),
+            block_idx: None,
         }
     }
 }

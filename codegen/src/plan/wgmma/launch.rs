@@ -55,16 +55,11 @@ impl Plan {
         parameters
     }
 
-    /// The operands A and B of the kernel as the caller has them: the sparse one and the dense one.
-    fn factors(&self) -> (Operand, Operand) {
-        if self.view.mirrored { (Operand::B, Operand::A) } else { (Operand::A, Operand::B) }
-    }
-
     /// Stored values: lines of a block below one another, or, read transposed, a stack of blocks.
     fn map_a(&self, problem: &Problem) -> TensorMap {
         let (rows, bk) = (u64::from(self.view.rows), u64::from(self.view.depth));
         let (fold, bytes) = (u64::from(self.a.fold), u64::from(self.view.sparse_type.bytes()));
-        let operand = (self.factors().0, self.view.sparse_type);
+        let operand = (self.view.factors().0, self.view.sparse_type);
         if self.a.major == Major::Mn {
             return TensorMap {
                 operand: operand.0,
@@ -92,7 +87,7 @@ impl Plan {
             return self.blocks_of_b(problem, [bk.min(problem.k.max(1)), (problem.k / bk).max(1)], 0);
         }
         TensorMap::matrix(
-            (self.factors().1, self.view.dense_type),
+            (self.view.factors().1, self.view.dense_type),
             match self.view.dense {
                 Layout::RowMajor => [problem.n, problem.k.max(1)],
                 Layout::ColMajor => [problem.k.max(1), problem.n],
@@ -132,7 +127,7 @@ impl Plan {
             ),
         };
         TensorMap {
-            operand: self.factors().1,
+            operand: self.view.factors().1,
             dtype: self.view.dense_type,
             rank: 3,
             offset_bytes,

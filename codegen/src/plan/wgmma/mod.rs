@@ -14,7 +14,7 @@ mod precision;
 mod roles;
 mod tiling;
 
-pub(crate) use block::wgmma_k;
+pub(crate) use block::{WGMMA_M, wgmma_k};
 pub(crate) use epilogue::Epilogue;
 pub(crate) use memory::Memory;
 pub(crate) use operand::OperandTile;

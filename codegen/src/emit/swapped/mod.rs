@@ -1,0 +1,14 @@
+//! Hopper's family with operands swapped: dense columns are WGMMA's rows.
+
+mod consumer;
+mod context;
+mod producer;
+mod store;
+
+use super::templates;
+use crate::plan::swapped::Plan;
+
+/// The instructions of a kernel.
+pub(crate) fn body(plan: &Plan) -> String {
+    templates::render("swapped/body.ptx", &context::Context::new(plan))
+}
