@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bsr_codegen::{Argument, KernelSpec, Problem};
 use bsr_runtime::gpu::{DeviceBsr, DeviceDense, Stream, tensor_map};
 use bsr_runtime::schedule::SampledWork;
+use bsr_runtime::simulated::Schedule;
 use bsr_runtime::{Dense, Element, Launcher, Layout, Structure};
 use half::f16;
 use rayon::prelude::*;
@@ -109,7 +110,7 @@ fn simulated() {
     let everything = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();
     let samples: Vec<Sample> = all().into_iter().step_by(if everything { 1 } else { 4 }).collect();
     let outcomes: Vec<_> =
-        samples.par_iter().map(|sample| (sample, with_types(&sample.spec, Simulate { sample, ctas: 3 }))).collect();
+        samples.par_iter().map(|sample| (sample, with_types(&sample.spec, Simulate { sample, ctas: 3, schedule: Schedule::Scrambled }))).collect();
     report("sdd, simulated", &outcomes);
 }
 
