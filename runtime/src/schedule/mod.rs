@@ -6,11 +6,13 @@
 //! walks blocks has one CTA for each, and a list of blocks.
 
 mod balance;
+mod batch;
 mod blocks;
 mod walked;
 
 use bsr_codegen::{ClusterTile, Plan, Schedule as Order, Walk};
 
+pub use batch::{BatchItem, BatchLists};
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
 pub use walked::Walked;
