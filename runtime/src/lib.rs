@@ -28,5 +28,5 @@ pub use dense::{Dense, DenseError, DenseView};
 pub use element::{Element, e4m3, e5m2};
 pub use generate::{GenerateError, Pattern};
 pub use kernel::{Kernel, KernelError, Launcher, Loaded};
-pub use reorder::Permutation;
+pub use reorder::{Permutation, Reordered};
 pub use scales::{Scales, ScalesError};
