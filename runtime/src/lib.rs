@@ -4,6 +4,7 @@
 //! for test patterns, 8-bit operands [quantised](mod@quantise) from wider ones, a [reference multiply](mod@reference)
 //! in `f64`, and kernels that run [simulated] on the CPU.
 
+pub mod advise;
 pub mod bench;
 pub mod bsr;
 pub mod dense;

@@ -30,6 +30,11 @@ impl Pruned {
         &self.structure
     }
 
+    /// Where the blocks are, by itself.
+    pub fn into_structure(self) -> Structure {
+        self.structure
+    }
+
     /// The Frobenius norm of what stays as a fraction of that of the matrix; 1 for a matrix of zeros.
     pub fn norm(&self) -> f64 {
         self.norm

@@ -37,7 +37,8 @@ pub(super) struct ProblemArgs {
     /// blocks]
     #[arg(long)]
     pattern: Option<Pattern>,
-    /// Take A from a file instead: Matrix Market .mtx, DLMC .smtx or scipy .npz (bsr, csr). Values are scaled by a
+    /// Take A from a file instead: Matrix Market .mtx, DLMC .smtx, scipy .npz, numpy .npy, or .safetensors, as `bsr
+    /// convert` writes it or with a single matrix. Rows are multiplied in the order of the file. Values are scaled by a
     /// power of two if their largest magnitude is not between 1/256 and 256; for 8-bit types always, to about the
     /// range of drawn ones.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "k", "pattern"])]
@@ -112,9 +113,17 @@ impl Problem {
                 let pattern = args.pattern.unwrap_or_else(|| defaults.pattern(k));
                 Source::Pattern { pattern, m: args.m.unwrap_or(defaults.m), k }
             }
-            Some(path) => file(path, args.seed)?,
+            Some(path) => scaled(path, read::load(path, args.seed)?)?,
         };
         Ok(Self { source, n: args.n.unwrap_or(defaults.n), seed: args.seed })
+    }
+
+    /// A matrix that was read from `path`, times `n` columns.
+    ///
+    /// # Errors
+    /// Bad input: it has no rows or no columns.
+    pub(super) fn of(path: &Path, sparse: Sparse, n: usize, seed: u64) -> Result<Self, Failure> {
+        Ok(Self { source: scaled(path, sparse)?, n, seed })
     }
 
     /// Rows of A and C.
@@ -271,8 +280,7 @@ pub(super) fn fill_in_words(fill_in: &FillIn) -> String {
     format!("{:.2} = {} stored values / {} nonzeros", fill_in.ratio(), fill_in.stored(), fill_in.true_nnz())
 }
 
-fn file(path: &Path, seed: u64) -> Result<Source, Failure> {
-    let sparse = read::load(path, seed)?;
+fn scaled(path: &Path, sparse: Sparse) -> Result<Source, Failure> {
     if sparse.rows() == 0 || sparse.cols() == 0 {
         return Err(Failure::new(
             Exit::BadInput,

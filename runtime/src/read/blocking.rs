@@ -102,10 +102,14 @@ impl Sparse {
         from_places(&shape, &places)
     }
 
-    /// What storing these blocks costs.
-    pub fn fill_in(&self, structure: &Structure) -> FillIn {
-        let (true_nnz, stored) = (self.true_nnz(), structure.stored());
-        FillIn { true_nnz, nnzb: structure.nnzb(), block: structure.block(), stored }
+    /// What storing these blocks of the matrix costs; of pruned ones, for the nonzeros that stay.
+    pub(crate) fn fill_in(&self, structure: &Structure) -> FillIn {
+        let (bm, bk) = structure.block();
+        let (mut cursor, mut true_nnz) = (Cursor::new(structure), 0);
+        self.for_each(|row, col, value| {
+            true_nnz += usize::from(value != 0.0 && cursor.find(row / bm, col / bk).is_some());
+        });
+        FillIn { true_nnz, nnzb: structure.nnzb(), block: (bm, bk), stored: structure.stored() }
     }
 }
 

@@ -162,8 +162,14 @@ fn value_dtype(bytes: &[u8]) -> Result<Dtype, ReadProblem> {
     })
 }
 
-/// The values, and the length of each axis.
-fn values(members: &mut Members<'_, impl Read + Seek>) -> Result<(Vec<f64>, Vec<usize>, Option<Dtype>), ReadError> {
+/// The member `data`.
+struct Data {
+    values: Vec<f64>,
+    shape: Vec<usize>,
+    dtype: Option<Dtype>,
+}
+
+fn data(members: &mut Members<'_, impl Read + Seek>) -> Result<Data, ReadError> {
     members.read("data", |bytes| {
         let data = Array::parse(bytes)?;
         let Some(values) = data.floats() else {
@@ -172,16 +178,16 @@ fn values(members: &mut Members<'_, impl Read + Seek>) -> Result<(Vec<f64>, Vec<
             return Err(ReadProblem::unsupported(fact, remedy));
         };
         let dtype = data.dtype();
-        Ok((values, data.shape, dtype))
+        Ok(Data { values, shape: data.shape, dtype })
     })
 }
 
 /// Refuses data that has not one value for each index.
 fn check_count(shape: &[usize], indices: usize) -> Result<(), ReadProblem> {
     let wrong = |fact: String| Err(ReadProblem::malformed(fact, WRITE));
-    match shape {
-        &[count] if count == indices => Ok(()),
-        &[count] => wrong(format!("{count} entries, but {indices} column indices")),
+    match *shape {
+        [count] if count == indices => Ok(()),
+        [count] => wrong(format!("{count} entries, but {indices} column indices")),
         _ => wrong(format!("shape {shape:?}, not [nonzeros]")),
     }
 }
@@ -201,7 +207,7 @@ fn read_lines(
     let (length, across) = if lines == Lines::Rows { (rows, cols) } else { (cols, rows) };
     let indptr = members.read("indptr", index_array)?;
     let indices = members.read("indices", index_array)?;
-    let (values, shape, dtype) = values(members)?;
+    let Data { values, shape, dtype } = data(members)?;
     let at = |member, problem| ReadError::new(members.file, Place::Member(member), problem);
     check_count(&shape, indices.len()).map_err(|problem| at("data", problem))?;
     check_indptr(&indptr, length, indices.len(), WRITE).map_err(|problem| at("indptr", problem))?;
@@ -235,7 +241,7 @@ fn read_coo(members: &mut Members<'_, impl Read + Seek>, [rows, cols]: [usize; 2
     } else {
         (members.read("row", index_array)?, members.read("col", index_array)?)
     };
-    let (values, shape, dtype) = values(members)?;
+    let Data { values, shape, dtype } = data(members)?;
     let at = |member, problem| ReadError::new(members.file, Place::Member(member), problem);
     check_count(&shape, col.len()).map_err(|problem| at("data", problem))?;
     if row.len() != col.len() {
@@ -253,7 +259,7 @@ fn read_coo(members: &mut Members<'_, impl Read + Seek>, [rows, cols]: [usize; 2
 fn read_bsr(members: &mut Members<'_, impl Read + Seek>, padded: [usize; 2]) -> Result<Sparse, ReadError> {
     let indptr = members.read("indptr", index_array)?;
     let indices = members.read("indices", index_array)?;
-    let (values, shape, dtype) = values(members)?;
+    let Data { values, shape, dtype } = data(members)?;
     let own = members.read_if("unpadded_shape", sides)?;
     let at = |member, problem| ReadError::new(members.file, Place::Member(member), problem);
     let block = block_of(&shape, padded, indices.len()).map_err(|problem| at("data", problem))?;

@@ -1,7 +1,7 @@
 //! What a file says, before a block size is chosen.
 
 use crate::reorder::PermutationError;
-use crate::{BsrError, DenseView, Dtype, Element, Permutation, Structure};
+use crate::{Bsr, BsrError, DenseView, Dtype, Element, Permutation, Structure};
 
 /// A matrix with `f64` values, as a file holds it: by elements, in the file's own blocks, or dense.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +60,12 @@ impl Sparse {
         let view = dense.into();
         Structure::empty(view.rows(), view.cols(), (view.rows().max(1), view.cols().max(1)))?;
         Ok(Self::from_rows(view.rows(), view.cols(), view.to_f64()).with_dtype(Some(T::DTYPE)))
+    }
+
+    /// Takes a matrix in blocks, those of zeros too.
+    pub fn from_bsr<T: Element>(matrix: &Bsr<T>) -> Self {
+        let values = matrix.values().iter().map(|value| value.to_f64()).collect();
+        Self::from_blocks(matrix.structure().clone(), values).with_dtype(Some(T::DTYPE))
     }
 
     /// Takes blocks; `values` has `structure.stored()` entries.
