@@ -91,7 +91,7 @@ fn dense_weights_keep_more_of_their_norm() {
     for keep in [Keep::Fraction(0.125), Keep::PerRow(2)] {
         let order = reorder::rows_to_prune(&sparse, (16, 8), keep).unwrap().unwrap();
         let norm = |sparse: &Sparse| prune(sparse, (16, 8), keep).unwrap().norm();
-        let (before, after) = (norm(&sparse), norm(&sparse.clone().reordered(&order).unwrap()));
+        let (before, after) = (norm(&sparse), norm(&sparse.reordered(&order).unwrap()));
         assert!(before < 0.6 && after > 0.85, "{keep:?}: {before} {after}");
     }
 }
@@ -114,7 +114,7 @@ proptest! {
         if let Some(found) = reorder::rows(&sparse, block).unwrap() {
             prop_assert_eq!(&found, &order);
         }
-        let matrix = sparse.clone().reordered(&order).unwrap().to_bsr::<f32>(block).unwrap().0;
+        let matrix = sparse.reordered(&order).unwrap().to_bsr::<f32>(block).unwrap().0;
         let b = Dense::<f32>::from_fn(cols, 3, Layout::RowMajor, |r, c| (r * 3 + c) as f32);
         let product: Vec<f32> = reference::multiply(&matrix, &b).unwrap().iter().map(|v| *v as f32).collect();
         let product = Dense::from_vec(rows, 3, Layout::RowMajor, 3, product).unwrap();

@@ -18,7 +18,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod kernels;
 pub mod model;
+
+pub use kernels::kernels;
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -91,15 +94,13 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// The candidate with the shortest time: of those that were measured, or else of all as predicted.
+    /// The candidate with the shortest time: of those that were measured, or else, as predicted, of those that a
+    /// tensor-core kernel takes.
     pub fn best(&self) -> Option<&Candidate> {
-        let any = self.candidates.iter().any(|candidate| candidate.measured.is_some());
-        let us = |candidate: &Candidate| match &candidate.measured {
-            Some(measured) => measured.us,
-            None if any => f64::INFINITY,
-            None => candidate.chosen().predicted.us,
-        };
-        self.candidates.iter().min_by(|x, y| us(x).total_cmp(&us(y)))
+        let measured = self.candidates.iter().filter_map(|c| Some((c, c.measured.as_ref()?.us)));
+        let predicted = self.candidates.iter().filter(|c| c.kernel.is_some()).map(|c| (c, c.chosen().predicted.us));
+        let shortest = |x: &(&Candidate, f64), y: &(&Candidate, f64)| x.1.total_cmp(&y.1);
+        measured.min_by(shortest).or_else(|| predicted.min_by(shortest)).map(|(candidate, _)| candidate)
     }
 
     /// The advice as JSON; what is infinite, as the fill-in of a matrix of zeros, is `null`.
@@ -124,6 +125,10 @@ pub struct Candidate {
     pub break_even: f64,
     /// Predicted dense time over predicted time of the better of the two orders: above 1, blocks are faster.
     pub predicted_speedup: f64,
+    /// The spec of a tensor-core kernel that takes this block; `null` if none does.
+    pub kernel: Option<String>,
+    /// Why no such kernel takes this block; `null` if one does.
+    pub no_kernel: Option<String>,
     /// What a GPU took; `null` if nothing was measured.
     pub measured: Option<Measured>,
     /// Why nothing was measured, if it was tried.
@@ -198,17 +203,20 @@ pub fn advise(
             Some(keep) => reorder::rows_to_prune(sparse, block, keep)?,
         };
         let given = blocking(sparse, block, request, card)?;
-        let reordered = match order.map(|order| sparse.clone().reordered(&order)) {
+        let reordered = match order.map(|order| sparse.reordered(&order)) {
             Some(Ok(reordered)) => Some(blocking(&reordered, block, request, card)?),
             // The order is of the matrix's own rows.
             None | Some(Err(_)) => None,
         };
+        let kernel = kernels(block, n).map(|plans| plans[0].spec().to_string());
         let mut candidate = Candidate {
             block: [block.0, block.1],
             given,
             reordered,
             break_even: card.break_even((rows, n, cols), block),
             predicted_speedup: 1.0,
+            kernel: kernel.as_ref().ok().cloned(),
+            no_kernel: kernel.err(),
             measured: None,
             not_measured: None,
         };

@@ -172,7 +172,7 @@ impl Sparse {
     ///
     /// # Errors
     /// When the order is not of as many rows.
-    pub fn reordered(self, order: &Permutation) -> Result<Self, PermutationError> {
+    pub fn reordered(&self, order: &Permutation) -> Result<Self, PermutationError> {
         order.check_rows(self.rows)?;
         let whole = match &self.order {
             Some(before) => before.then(order)?,
@@ -192,7 +192,7 @@ impl Sparse {
                 Body::Elements(elements)
             }
         };
-        Ok(Self { body, order: Some(whole), ..self })
+        Ok(Self { rows: self.rows, cols: self.cols, body, dtype: self.dtype, order: Some(whole) })
     }
 
     /// What [`for_each`](Self::for_each) visits, by row and column.

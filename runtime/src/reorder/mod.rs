@@ -13,7 +13,7 @@
 //! let elements = (0..8u32).flat_map(|row| (0..4).map(move |col| (row, col + 4 * (row % 2), 1.0 + f64::from(row))));
 //! let sparse = Sparse::from_triplets(8, 8, elements.collect())?;
 //! let order = reorder::rows(&sparse, (4, 4))?.expect("half of the blocks do");
-//! let reordered = sparse.clone().reordered(&order)?;
+//! let reordered = sparse.reordered(&order)?;
 //! assert_eq!((sparse.structure((4, 4))?.nnzb(), reordered.structure((4, 4))?.nnzb()), (4, 2));
 //!
 //! let a = Reordered::new(reordered.to_bsr::<f32>((4, 4))?.0, order)?;
@@ -59,7 +59,7 @@ pub fn rows_to_prune(sparse: &Sparse, block: (usize, usize), keep: Keep) -> Resu
 
 /// The matrix in an order that was made of its own rows.
 fn reordered(sparse: &Sparse, order: &Permutation) -> Sparse {
-    sparse.clone().reordered(order).expect("the order is of the matrix's rows")
+    sparse.reordered(order).expect("the order is of the matrix's rows")
 }
 
 /// A matrix in blocks whose rows were reordered, and where they came from.

@@ -1,11 +1,12 @@
 //! Times of kernels for each candidate, in turn with the dense library on the whole matrix.
 
-use bsr::advise::{Advice, Candidate, Measured};
+use std::time::Duration;
+
+use bsr::Bsr;
+use bsr::advise::{Advice, Candidate, Measured, kernels};
 use bsr::bench::{self, InterleaveOptions, Work, interleave};
 use bsr::gpu::Device;
 use bsr::read::Sparse;
-use bsr::{Bsr, KernelSpec, Plan};
-use std::time::Duration;
 
 use super::super::case::Case;
 use super::super::dense::Dense;
@@ -17,9 +18,6 @@ use super::super::progress::Progress;
 use super::super::spec::Planned;
 use super::super::verdict::{RowsAsked, longest_sum};
 use super::super::weights::{Weights, WeightsArgs};
-
-/// Kernels that are tried for one block.
-const KERNELS: usize = 3;
 
 /// Measures every candidate that a kernel takes, and says of the others why not.
 ///
@@ -37,7 +35,7 @@ pub(super) fn all(
     let mut dense = Dense::new(device, args.seed, false);
     for candidate in &mut advice.candidates {
         let [bm, bk] = candidate.block;
-        let planned = match kernels((bm, bk), n, device) {
+        let planned = match planned((bm, bk), n, device) {
             Ok(planned) => planned,
             Err(why) => {
                 candidate.not_measured = Some(why);
@@ -49,13 +47,17 @@ pub(super) fn all(
             continue;
         }
         progress.step(format!("measuring {bm}x{bk}"));
-        let (measured, right) = one(candidate, planned, weights, args, n, device, &mut dense, progress)?;
-        candidate.measured = measured;
-        if !right {
-            exit = Exit::Wrong;
-        }
-        if candidate.measured.is_none() {
-            candidate.not_measured = Some("the result was wrong".to_owned());
+        match one(candidate, planned, weights, args, n, device, &mut dense, progress) {
+            Ok((measured, right)) => {
+                candidate.measured = measured;
+                candidate.not_measured = candidate.measured.is_none().then(|| "the result was wrong".to_owned());
+                exit = if right { exit } else { Exit::Wrong };
+            }
+            // It does not fit: others may.
+            Err(failure) if failure.exit() == Exit::BadInput => {
+                candidate.not_measured = Some(failure.first_line().to_owned());
+            }
+            Err(failure) => return Err(failure),
         }
     }
     advice.device = Some(device::words(device));
@@ -127,44 +129,14 @@ fn problem(candidate: &Candidate, weights: &Weights, args: &WeightsArgs, n: usiz
     Problem::of(&args.file, Sparse::from_bsr(&blocks), n, args.seed)
 }
 
-/// Kernels for this block that the device runs: the fast family first, of each the widest tiles that can be had and that
-/// N fills.
+/// Kernels for this block that the device runs.
 ///
 /// # Errors
-/// Why no kernel takes the block.
-fn kernels((bm, bk): (usize, usize), n: usize, device: &Device) -> Result<Vec<Planned>, String> {
-    let widths = [512, 256, 128, 64, 32, 16].into_iter().filter(|&bn| bn <= n.next_power_of_two().max(16));
-    let (mut planned, mut refused) = (Vec::new(), None);
-    for more in [", cluster = 2", "", ", mma = mma_sync"] {
-        // A slower family only where the faster one takes nothing.
-        if more.contains("mma_sync") && !planned.is_empty() {
-            break;
-        }
-        let before = planned.len();
-        for bn in widths.clone() {
-            let Ok(spec) = format!("bm = {bm}, bn = {bn}, bk = {bk}{more}").parse::<KernelSpec>() else { continue };
-            match Plan::new(&spec) {
-                Ok(plan) if device.check_target(plan.arch().target).is_ok() => {
-                    let ptx = plan.ptx();
-                    planned.push(Planned { plan, ptx });
-                }
-                Ok(plan) => {
-                    refused.get_or_insert(format!("its kernel is for {}", plan.arch().target));
-                }
-                Err(errors) => {
-                    let why = errors.iter().next().map(|error| error.to_string().replace("\n  ", ": "));
-                    refused = refused.or(why);
-                }
-            }
-            // Without clusters one width is enough.
-            if planned.len() > before + usize::from(!more.is_empty()) {
-                break;
-            }
-        }
-    }
-    planned.truncate(KERNELS);
-    match planned.is_empty() {
-        true => Err(refused.unwrap_or_else(|| "no kernel takes this block".to_owned())),
-        false => Ok(planned),
-    }
+/// Why there is none.
+fn planned(block: (usize, usize), n: usize, device: &Device) -> Result<Vec<Planned>, String> {
+    let plans = kernels(block, n)?;
+    let target = plans[0].arch().target;
+    let runs = plans.into_iter().filter(|plan| device.check_target(plan.arch().target).is_ok());
+    let planned: Vec<Planned> = runs.map(|plan| Planned { ptx: plan.ptx(), plan }).collect();
+    if planned.is_empty() { Err(format!("its kernels are for {target}")) } else { Ok(planned) }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use bsr::KernelSpec;
 use bsr::advise::{Advice, Blocking, Candidate};
 use comfy_table::{CellAlignment, Table, presets};
 
@@ -45,6 +46,7 @@ impl<'a> Report<'a> {
         columns.push(("TFLOP/s", Box::new(|c| format!("{:.1}", c.chosen().useful_tflops))));
         columns.push(("limit", Box::new(|c| c.chosen().predicted.bound.to_string())));
         columns.push(("even below", Box::new(|c| percent(c.break_even))));
+        columns.push(("kernel", Box::new(kernel)));
         if measured {
             let cell = |c: &Candidate, cell: &dyn Fn(&bsr::advise::Measured) -> String| {
                 c.measured.as_ref().map_or_else(|| "-".to_owned(), cell)
@@ -67,13 +69,18 @@ impl<'a> Report<'a> {
         );
         let numbers = columns.len() - 1;
         for (at, column) in table.column_iter_mut().enumerate().filter(|(at, _)| *at < numbers) {
-            // The limit is a word.
-            if columns[at].0 != "limit" {
+            if !matches!(columns[at].0, "limit" | "kernel") {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
         table
     }
+}
+
+/// The family of the kernel that takes the block.
+fn kernel(candidate: &Candidate) -> String {
+    let spec = candidate.kernel.as_ref().and_then(|spec| spec.parse::<KernelSpec>().ok());
+    spec.map_or_else(|| "none".to_owned(), |spec| spec.mma.to_string())
 }
 
 /// Who is faster, in words: by what was measured, else as predicted.
@@ -83,6 +90,7 @@ fn verdict(candidate: &Candidate) -> String {
         _ => "",
     };
     match candidate.speedup() {
+        _ if candidate.kernel.is_none() => "no tensor-core kernel".to_owned(),
         speedup if speedup >= 1.05 => format!("{speedup:.2}x faster{order}"),
         speedup if speedup > 0.95 => "about even".to_owned(),
         speedup => format!("dense is faster: {:.2}x", 1.0 / speedup),
@@ -115,9 +123,10 @@ impl fmt::Display for Report<'_> {
                  the\nfurther from these, the less it is worth. Where two are close, measure."
             )?;
         }
-        let unmeasured = advice.candidates.iter().filter_map(|c| Some((c.block, c.not_measured.as_ref()?)));
+        let reason = |c: &'_ Candidate| c.no_kernel.clone().or(c.not_measured.clone());
+        let unmeasured = advice.candidates.iter().filter_map(|c| Some((c.block, reason(c)?)));
         for (at, ([bm, bk], why)) in unmeasured.enumerate() {
-            writeln!(f, "{}{bm}x{bk} was not measured: {why}", if at == 0 { "\n" } else { "" })?;
+            writeln!(f, "{}{bm}x{bk} is only predicted: {why}", if at == 0 { "\n" } else { "" })?;
         }
         let Some(best) = advice.best() else { return Ok(()) };
         let [bm, bk] = best.block;
