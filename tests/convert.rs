@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use bsr::read::{self, Sparse};
 use bsr::write::{self, Options};
-use bsr::{Bsr, Dense, Dtype, Element, Layout, Pattern, bf16, f16};
+use bsr::{Bsr, Dense, Dtype, Element, Layout, Pattern, Permutation, bf16, f16};
 use predicates::prelude::*;
 use predicates::str::{contains, is_empty, starts_with};
 
@@ -173,14 +173,18 @@ fn bad_input_exits_with_2() {
 fn what_is_written_can_be_multiplied() {
     let folder = tempfile::tempdir().unwrap();
     let matrix = Bsr::<f16>::generate(Pattern::Random(0.5), 200, 150, (64, 32), 0).unwrap();
-    for name in ["w.npz", "w.safetensors"] {
-        write::save(&matrix, folder.path().join(name), Options::default()).unwrap();
+    let order = Permutation::new((0..200).rev().collect()).unwrap();
+    for (name, row_order, source) in
+        [("w.npz", None, "w.npz,"), ("w.safetensors", Some(&order), "w.safetensors (rows reordered),")]
+    {
+        write::save(&matrix, folder.path().join(name), Options { row_order, overwrite: false }).unwrap();
         let spec = "bm = 64, bn = 64, bk = 32";
         let args = ["run", spec, "--device", "sim", "--n", "40", "--matrix", name];
         let mut command = Command::cargo_bin("bsr").unwrap();
         command.current_dir(folder.path()).args(args).assert().success().stdout(
             contains("problem   C[200, 40] = A[200, 150] * B[150, 40]\n")
-                .and(contains("10 of 20 blocks of 64 x 32 stored")),
+                .and(contains("10 of 20 blocks of 64 x 32 stored"))
+                .and(contains(source)),
         );
     }
     let sparse = Sparse::from_bsr(&matrix);

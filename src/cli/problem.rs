@@ -267,10 +267,14 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pattern { pattern, .. } => pattern.fmt(f),
-            Self::File { path, .. } => match path.file_name() {
-                Some(name) => f.write_str(&name.to_string_lossy()),
-                None => path.display().fmt(f),
-            },
+            Self::File { path, sparse, .. } => {
+                match path.file_name() {
+                    Some(name) => f.write_str(&name.to_string_lossy())?,
+                    None => path.display().fmt(f)?,
+                }
+                // The product has its rows in the order of the file, not of the original.
+                if sparse.row_order().is_some() { f.write_str(" (rows reordered)") } else { Ok(()) }
+            }
         }
     }
 }

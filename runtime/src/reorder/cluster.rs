@@ -6,7 +6,7 @@
 //!
 //! 1. Rows are sorted by a signature of minima of hashes of their columns (Broder's MinHash): the chance that two rows
 //!    have a minimum in common is their Jaccard similarity. Rows with equal sets become neighbours.
-//! 2. The sorted rows are cut into neighbourhoods of a few thousand, each worked on by itself.
+//! 2. The sorted rows are cut into neighbourhoods of two thousand, each worked on by itself.
 //! 3. In a neighbourhood a group takes the row that adds the fewest block columns to those it has, beginning with none,
 //!    until it has the height of a block. Of equal rows that with the most columns in common is taken, then the first.
 //!
@@ -20,7 +20,7 @@ use rayon::prelude::*;
 use crate::{Permutation, Structure};
 
 /// Rows of a neighbourhood: all pairs in it are looked at.
-const NEIGHBOURHOOD: usize = 4096;
+const NEIGHBOURHOOD: usize = 2048;
 /// Steps that counting shared columns may take in all.
 const EFFORT: usize = 1 << 32;
 /// Hashes of a signature.

@@ -7,6 +7,7 @@ use bsr::advise::{Advice, Candidate, Measured, kernels};
 use bsr::bench::{self, InterleaveOptions, Work, interleave};
 use bsr::gpu::Device;
 use bsr::read::Sparse;
+use bsr::reference::tolerance_of;
 
 use super::super::case::Case;
 use super::super::dense::Dense;
@@ -16,7 +17,7 @@ use super::super::operands::Operands;
 use super::super::problem::Problem;
 use super::super::progress::Progress;
 use super::super::spec::Planned;
-use super::super::verdict::{RowsAsked, longest_sum};
+use super::super::verdict::{RowsAsked, Verdict, longest_sum};
 use super::super::weights::{Weights, WeightsArgs};
 
 /// Measures every candidate that a kernel takes, and says of the others why not.
@@ -78,20 +79,21 @@ fn one(
 ) -> Result<(Option<Measured>, bool), Failure> {
     let problem = problem(candidate, weights, args, n)?;
     let mut operands = Operands::new(&problem, device, RowsAsked::Auto, progress);
-    let (mut cases, mut right) = (Vec::new(), true);
+    let longest = longest_sum(&candidate.given.structure);
+    let is_right = |case: &Case, verdict: Verdict| {
+        let spec = case.planned.spec();
+        let judged = verdict.judge(&format!("{} ({spec})", case.planned.ptx.entry()), tolerance_of(spec, longest));
+        judged.map_err(|failure| progress.hide(|| failure.report())).is_ok()
+    };
+    let (mut cases, asked) = (Vec::new(), planned.len());
     for planned in planned {
-        let spec = *planned.spec();
         let mut case = Case::new(planned, &mut operands)?;
-        let tolerance = bsr::reference::tolerance_of(&spec, longest_sum(&candidate.given.structure));
-        match case.check()?.judge(&format!("{} ({spec})", case.planned.ptx.entry()), tolerance) {
-            Ok(()) => cases.push(case),
-            Err(failure) => {
-                progress.hide(|| failure.report());
-                right = false;
-            }
+        let verdict = case.check()?;
+        if is_right(&case, verdict) {
+            cases.push(case);
         }
     }
-    let Some(first) = cases.first() else { return Ok((None, right)) };
+    let Some(first) = cases.first() else { return Ok((None, false)) };
     // The whole matrix as one block: the dense product of the same shape.
     let whole = Work { block: (problem.m(), problem.k()), nnzb: 1, ..first.work };
     let spec = *first.planned.spec();
@@ -104,18 +106,25 @@ fn one(
         ..InterleaveOptions::default()
     };
     let count = cases.len();
+    cases.iter_mut().try_for_each(Case::poison)?;
     let mut launches: Vec<bench::Candidate<'_>> = cases.iter_mut().map(Case::candidate).collect();
     launches.extend(dense.candidates().skip(at.unwrap_or(usize::MAX)).take(1));
     let timings = interleave(&mut launches, &options, device)?;
     drop(launches);
     let dense_us = timings.get(count).map(bench::Timing::median_us);
-    let ours = cases.iter().zip(&timings).map(|(case, timing)| (case.planned.spec().to_string(), timing.median_us()));
-    let fastest = ours.min_by(|x, y| x.1.total_cmp(&y.1)).map(|(spec, us)| {
-        let given = &candidate.given;
-        let useful_tflops = given.useful_tflops * given.predicted.us / us;
-        Measured { spec, us, dense_us, useful_tflops }
-    });
-    Ok((fastest, right))
+    let (mut fastest, mut right) = (None::<Measured>, 0);
+    for (case, timing) in cases.iter().zip(&timings) {
+        if !is_right(case, case.verdict()?) {
+            continue;
+        }
+        right += 1;
+        let (us, given) = (timing.median_us(), &candidate.given);
+        if fastest.as_ref().is_none_or(|fastest| us < fastest.us) {
+            let useful_tflops = given.useful_tflops * given.predicted.us / us;
+            fastest = Some(Measured { spec: case.planned.spec().to_string(), us, dense_us, useful_tflops });
+        }
+    }
+    Ok((fastest, right == asked))
 }
 
 /// The product with the blocks of the candidate alone, in the order of the file.

@@ -130,7 +130,8 @@ impl fmt::Display for Report<'_> {
         }
         let Some(best) = advice.best() else { return Ok(()) };
         let [bm, bk] = best.block;
-        let how = if best.measured.is_some() { "measured" } else { "predicted" };
+        let both = best.measured.as_ref().is_some_and(|measured| measured.dense_us.is_some());
+        let how = if both { "measured" } else { "predicted" };
         let flag = if best.measured.is_none() && best.chosen() != &best.given { " --reorder" } else { "" };
         let blocks = format!("--block {bm}x{bk}{flag}");
         match best.speedup() {
@@ -144,5 +145,56 @@ impl fmt::Display for Report<'_> {
                 1.0 / speedup
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bsr::advise::model::Card;
+    use bsr::advise::{Measured, Request, advise};
+    use bsr::read::Sparse;
+
+    use super::*;
+
+    fn advice() -> Advice {
+        let diagonal = (0..1024u32).flat_map(|row| (0..64).map(move |col| (row, row / 64 * 64 + col, 1.0)));
+        let sparse = Sparse::from_triplets(1024, 1024, diagonal.collect()).unwrap();
+        advise(&sparse, &[(64, 64), (128, 128), (4, 4)], &Request::default(), &Card::H200).unwrap()
+    }
+
+    fn measured(us: f64, dense_us: Option<f64>) -> Option<Measured> {
+        Some(Measured { spec: "bm = 64, bn = 256, bk = 64".to_owned(), us, dense_us, useful_tflops: 12.3 })
+    }
+
+    #[test]
+    fn measured_times_are_shown_and_decide() {
+        let mut advice = advice();
+        advice.device = Some("a card".to_owned());
+        advice.candidates[0].measured = measured(20.0, Some(15.0));
+        advice.candidates[1].not_measured = Some("it did not fit".to_owned());
+        let text = Report { advice: &advice, why_not: None }.to_string();
+        assert!(text.contains("us are predicted, measured us are those of a card\n"), "{text}");
+        assert!(text.contains("|        20.0 |     15.0 |             12.3 | dense is faster: 1.33x |"), "{text}");
+        assert!(text.contains("|           - |        - |                - |"), "{text}");
+        assert!(text.contains("128x128 is only predicted: it did not fit\n"), "{text}");
+        assert!(text.contains("4x4 is only predicted: 4 block rows are not"), "{text}");
+        let best = "best      stay dense: 1.33x faster than the best of these blocks (--block 64x64), measured\n";
+        assert!(text.ends_with(best), "{text}");
+
+        advice.candidates[0].measured = measured(5.0, Some(15.0));
+        let text = Report { advice: &advice, why_not: None }.to_string();
+        assert!(text.ends_with("best      --block 64x64: 3.00x faster than dense, measured\n"), "{text}");
+    }
+
+    #[test]
+    fn a_dense_library_that_is_not_there_leaves_the_predicted_verdict() {
+        let mut advice = advice();
+        advice.candidates[0].measured = measured(5.0, None);
+        let speedup = advice.candidates[0].predicted_speedup;
+        assert!((advice.candidates[0].speedup() - speedup).abs() < 1e-12);
+        let text = Report { advice: &advice, why_not: Some("a reason") }.to_string();
+        assert!(text.contains("|         5.0 |        - |") && text.ends_with(", predicted\n"), "{text}");
     }
 }
