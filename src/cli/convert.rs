@@ -22,11 +22,11 @@ Examples:
   bsr convert bcsstk13.mtx --block 32x32 --reorder -o blocks.npz
   bsr convert layer.safetensors --tensor mlp.up.weight --block 128x64 --keep 0.25 -o up.safetensors
 
-Blocks of zeros are not stored. OUT is .npz, which scipy.sparse.load_npz reads, or .safetensors with the tensors \
+A block is stored where the file lists an element; --threshold 0 drops the zeros that it lists. OUT is .npz, which scipy.sparse.load_npz reads, or .safetensors with the tensors \
 crow_indices, col_indices and values, of which torch.sparse_bsr_tensor makes a tensor; bsr reads both. A matrix that is \
 no multiple of the block is written padded with zeros, as scipy and torch ask for, and its own shape beside it. scipy \
 reads no 16-bit floats: .npz holds them as float32, exactly. --reorder keeps the original row of each row as \
-row_permutation: C[row_permutation] = A @ B. Without -o nothing is written.")]
+row_permutation: C[row_permutation] = (A @ B)[:rows]. Without -o nothing is written.")]
 pub(super) struct Args {
     /// Rows and columns of a block.
     #[arg(long, value_parser = block, value_name = "RxC")]

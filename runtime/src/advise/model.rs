@@ -35,9 +35,9 @@ pub struct Card {
     pub sms: usize,
     /// TFLOP/s of the dense library on large products under load, in f16.
     pub dense_tflops: f64,
-    /// TB/s from L2 to shared memory.
+    /// TB/s from L2 to shared memory, in bulk copies of what L2 holds.
     pub l2_tbs: f64,
-    /// TB/s from device memory.
+    /// TB/s of device memory, in a copy.
     pub hbm_tbs: f64,
     /// Microseconds that a launch takes before and after its work.
     pub launch_us: f64,
