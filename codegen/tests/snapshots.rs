@@ -41,7 +41,7 @@ const ACCEPTED: [&str; 23] = [
     "bm = 128, bn = 256, bk = 40",
 ];
 
-const REFUSED: [&str; 45] = [
+const REFUSED: [&str; 46] = [
     "bm = 100, bn = 128, bk = 112",
     "bm = 16, bn = 128, bk = 112",
     "bm = 576, bn = 128, bk = 112",
@@ -86,6 +86,7 @@ const REFUSED: [&str; 45] = [
     "bm = 128, bn = 128, bk = 128, a_layout = col",
     "bm = 128, bn = 128, bk = 128, op = dds, transpose = on, dtype = e4m3, scale = row_col",
     "bm = 112, bn = 128, bk = 128, transpose = on, consumers = 1, cluster = 4",
+    "bm = 128, bn = 128, bk = 128, dtype = e4m3, scale = tensor, batch = on",
     "bm = 128, bn = 128, bk = 128, arch = sm_80, shape = m16n16k16, vector = 8",
 ];
 
@@ -118,6 +119,7 @@ fn producers() {
         "bm = 24, bn = 128, bk = 128, transpose = on, b_layout = col, cluster = 2",
         "bm = 64, bn = 128, bk = 256, op = dds, consumers = 1, cluster = 2",
         "bm = 128, bn = 128, bk = 40, cluster = 2",
+        "bm = 40, bn = 128, bk = 128, transpose = on, batch = on",
     ] {
         let ptx = plan(text).ptx();
         golden(&format!("producer_{}", file_name(text)), section(ptx.text(), "Producer"));
@@ -132,6 +134,7 @@ fn prologues() {
         "bm = 128, bn = 128, bk = 64, cluster = 2",
         "bm = 512, bn = 128, bk = 64, cluster = 2",
         "bm = 128, bn = 128, bk = 64, stages = 2",
+        "bm = 128, bn = 128, bk = 64, batch = on",
     ] {
         let ptx = plan(text).ptx();
         golden(&format!("prologue_{}", file_name(text)), section(ptx.text(), "Prologue"));

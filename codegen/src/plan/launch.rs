@@ -94,6 +94,8 @@ pub struct Parameter {
 pub enum Argument {
     /// A tensor map, 128 bytes by value.
     Map(TensorMap),
+    /// The address of the tensor maps of all problems of a batch, those of [`Plan::problem_maps`] one after the other.
+    Maps,
     /// The address of an operand.
     Pointer(Operand),
     /// The address of the walk's block columns: where the blocks of a row of the sparse operand, as it is read, stand.
@@ -117,6 +119,7 @@ impl Parameter {
     pub(crate) fn meaning(&self, op: Op) -> String {
         match self.argument {
             Argument::Map(map) => format!("tensor map of {}", map.operand.words(op)),
+            Argument::Maps => "tensor maps of every problem".to_owned(),
             Argument::Pointer(operand) => operand.words(op).to_owned(),
             Argument::ColIdx => if op == Op::Dds { "B's block columns" } else { "A's block columns" }.to_owned(),
             Argument::BlockIdx => "where these blocks are stored".to_owned(),
@@ -136,7 +139,8 @@ impl Parameter {
         match self.argument {
             Argument::Map(_) => format!(".param .align 64 .b8 {name}[128]"),
             Argument::Number(_) => format!(".param .u32 {name}"),
-            Argument::Pointer(_)
+            Argument::Maps
+            | Argument::Pointer(_)
             | Argument::ColIdx
             | Argument::BlockIdx
             | Argument::WorkHead
@@ -263,6 +267,17 @@ impl Plan {
     /// The tiles of a sampled product; none of another operation.
     pub fn sampling(&self) -> Option<Sampling> {
         self.family().sampling()
+    }
+
+    /// The tensor maps of one problem of a batch, in the order in which the kernel finds them; none of a kernel that
+    /// computes one product a launch.
+    pub fn problem_maps(&self, problem: &Problem) -> Vec<TensorMap> {
+        self.family().problem_maps(problem)
+    }
+
+    /// Elements of K in a block as the kernel reads it.
+    pub fn block_depth(&self) -> u32 {
+        View::new(self.spec()).depth
     }
 
     /// CTAs of a cluster.

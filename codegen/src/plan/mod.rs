@@ -56,6 +56,10 @@ pub(crate) trait Family {
     fn threads(&self) -> u32;
     fn shared_bytes(&self) -> u32;
     fn parameters(&self, problem: &Problem) -> Parameters;
+    /// The tensor maps of one problem of a batch.
+    fn problem_maps(&self, _problem: &Problem) -> Vec<TensorMap> {
+        vec![]
+    }
     /// What stands between the signature and the body: `.maxntid` and the like.
     fn directives(&self) -> Vec<String>;
     /// The instructions.

@@ -42,7 +42,7 @@ const KNOBS: [&str; 13] = [
 
 /// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
 /// shapes whose epilogue, gather or swizzle is special.
-const CHOSEN: [&str; 78] = [
+const CHOSEN: [&str; 87] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, dtype = bf16",
     "bm = 512, bn = 128, bk = 112, out = f32",
@@ -115,6 +115,15 @@ const CHOSEN: [&str; 78] = [
     "bm = 512, bn = 128, bk = 112, op = dds, transpose = on, cluster = 2",
     "bm = 128, bn = 256, bk = 128, op = dds, transpose = on, dtype = e4m3, scale = tensor",
     "bm = 64, bn = 64, bk = 112, op = dds, transpose = on, a = e4m3, b = e5m2, out = e4m3",
+    "bm = 512, bn = 128, bk = 112, batch = on",
+    "bm = 512, bn = 256, bk = 112, batch = on, cluster = 2",
+    "bm = 128, bn = 256, bk = 128, batch = on",
+    "bm = 128, bn = 256, bk = 128, batch = on, op = dds, dtype = bf16",
+    "bm = 112, bn = 128, bk = 512, batch = on, transpose = on, out = f32",
+    "bm = 128, bn = 256, bk = 128, batch = on, dtype = e4m3, accumulate = promoted",
+    "bm = 64, bn = 64, bk = 24, batch = on, op = dds, transpose = on, c_layout = col",
+    "bm = 64, bn = 256, bk = 40, batch = on, b_layout = col",
+    "bm = 512, bn = 128, bk = 112, batch = on, dtype = e4m3",
     "bm = 128, bn = 256, bk = 40",
     "bm = 128, bn = 256, bk = 40, b_layout = col",
     "bm = 128, bn = 256, bk = 24",

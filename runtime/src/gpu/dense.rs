@@ -195,6 +195,44 @@ impl UntypedDense {
         lines(self.rows, self.cols, self.layout).1
     }
 
+    /// Part `index` of `count` that lie one below another in this matrix.
+    ///
+    /// # Errors
+    /// [`ForeignError::Base`] where the part starts in the middle of 16 bytes.
+    pub(crate) fn stacked(&self, count: usize, index: usize) -> Result<Self, ForeignError> {
+        let rows = self.rows / count.max(1);
+        let elements = match self.layout {
+            Layout::RowMajor => index * rows * self.ld,
+            Layout::ColMajor => index * rows,
+        };
+        let ptr = self.ptr + (elements * self.dtype.bytes() as usize) as u64;
+        match ptr.is_multiple_of(16) {
+            true => Ok(Self { ptr, rows, foreign: true, ..*self }),
+            false => Err(ForeignError::Base { base: ptr }),
+        }
+    }
+
+    /// Whether an element of one lies in the memory of an element of the other. Matrices whose lines lie side by side,
+    /// windows of one wider matrix, have none in common.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let (low, high) = if self.ptr <= other.ptr { (self, other) } else { (other, self) };
+        let bytes = |dense: &Self| {
+            let (lines, line) = lines(dense.rows, dense.cols, dense.layout);
+            let size = dense.dtype.bytes() as usize;
+            (lines as u64, (line * size) as u64, (dense.ld * size) as u64)
+        };
+        let ((lines, line, pitch), (high_lines, high_line, high_pitch)) = (bytes(low), bytes(high));
+        if lines == 0 || line == 0 || high_lines == 0 || high_line == 0 {
+            return false;
+        }
+        let distance = high.ptr - low.ptr;
+        if distance >= (lines - 1) * pitch + line {
+            return false;
+        }
+        let beside = pitch == high_pitch && distance % pitch >= line && distance % pitch + high_line <= pitch;
+        !beside
+    }
+
     /// First and last byte address (exclusive), padding included.
     pub(crate) fn range(&self) -> (DevicePtr, DevicePtr) {
         let (lines, _) = lines(self.rows, self.cols, self.layout);

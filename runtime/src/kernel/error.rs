@@ -3,7 +3,7 @@
 use bsr_codegen::{Dtype, Layout, Op, Scale};
 
 use crate::ScalesError;
-use crate::gpu::GpuError;
+use crate::gpu::{ForeignError, GpuError};
 
 /// Why a kernel cannot be loaded or launched. Nothing was launched and nothing written.
 #[derive(Debug, thiserror::Error)]
@@ -149,6 +149,49 @@ pub enum KernelError {
         ld: usize,
         /// Elements of a line rounded up to 16 bytes.
         padded: usize,
+    },
+    /// A launch of one product by a kernel for a list of them, or the other way round.
+    #[error("{}", if *batch { "the kernel was compiled with batch = on and computes a list of products\n  help: `batch()` with one product in it, or a kernel with batch = off" } else { "the kernel was compiled for one product a launch\n  help: a kernel with batch = on, or `launch` for each product" })]
+    Batch {
+        /// Whether the kernel was compiled with `batch = on`.
+        batch: bool,
+    },
+    /// A problem of a batch that cannot be computed.
+    #[error("problem {index} of the batch: {source}")]
+    Problem {
+        /// Its number, from 0.
+        index: usize,
+        /// Why.
+        source: Box<KernelError>,
+    },
+    /// Memory that kernels cannot address.
+    #[error(transparent)]
+    Foreign(#[from] ForeignError),
+    /// A stack of matrices whose rows do not come out even.
+    #[error("{operand} has {rows} rows, which are no {count} matrices of equal size\n  {rows} / {count} = {:.2}\n  help: stack matrices of equal size one below another, or `push` each", *rows as f64 / *count as f64)]
+    Stack {
+        /// `"A"`, `"B"` or `"C"`.
+        operand: &'static str,
+        /// Its rows.
+        rows: usize,
+        /// Matrices that it should hold.
+        count: usize,
+    },
+    /// The C of one problem overlaps an operand or the C of another.
+    #[error(
+        "C of problem {index} overlaps {operand} of problem {other} in device memory\n  they begin at {c:#x} and {address:#x}; problems of a batch run in any order and at the same time\n  help: another buffer for one of them"
+    )]
+    BatchOverlap {
+        /// The problem whose C is written.
+        index: usize,
+        /// What it overlaps.
+        operand: &'static str,
+        /// Of which problem.
+        other: usize,
+        /// Where that C begins.
+        c: u64,
+        /// Where the other begins.
+        address: u64,
     },
     /// C overlaps an operand that the kernel reads.
     #[error(

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, Walk};
 
+use super::batch::Batch;
 use super::operation::{Factor, UntypedFactor};
 use super::{KernelError, fit};
 use crate::Element;
@@ -19,12 +20,12 @@ use crate::schedule::WorkLists;
 /// A kernel on a device and the work plans of the patterns it has met.
 #[derive(Debug)]
 pub struct Launcher {
-    plan: Plan,
-    function: Function,
-    device: Device,
+    pub(super) plan: Plan,
+    pub(super) function: Function,
+    pub(super) device: Device,
     /// Clusters that run at the same time.
-    clusters: u32,
-    maps: TensorMapCache,
+    pub(super) clusters: u32,
+    pub(super) maps: TensorMapCache,
     work: Mutex<HashMap<(Fingerprint, usize), Arc<Work>>>,
 }
 
@@ -40,11 +41,23 @@ struct Work {
 
 /// The operands of one launch.
 #[derive(Clone, Copy, Debug)]
-struct Operands<'a> {
-    sparse: UntypedBsr<'a>,
-    dense: UntypedDense,
-    c: UntypedDense,
-    scales: UntypedScales,
+pub(super) struct Operands<'a> {
+    pub(super) sparse: UntypedBsr<'a>,
+    pub(super) dense: UntypedDense,
+    pub(super) c: UntypedDense,
+    pub(super) scales: UntypedScales,
+}
+
+/// Where a kernel's parameters point to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Places {
+    pub(super) heads: DevicePtr,
+    pub(super) items: DevicePtr,
+    pub(super) packed: DevicePtr,
+    pub(super) columns: DevicePtr,
+    pub(super) blocks: DevicePtr,
+    /// The tensor maps of a batch.
+    pub(super) maps: DevicePtr,
 }
 
 impl Launcher {
@@ -155,8 +168,13 @@ impl Launcher {
         self.enqueue(stream, &Operands { sparse, dense, c: c.untyped(), scales: scales.untyped() })
     }
 
+    /// A list of products for one launch.
+    pub fn batch<'m>(&self) -> Batch<'_, 'm> {
+        Batch::new(self)
+    }
+
     /// The sparse factor and the dense one.
-    fn factors<'a>(
+    pub(super) fn factors<'a>(
         &self,
         a: &'a impl Factor,
         b: &'a impl Factor,
@@ -169,7 +187,10 @@ impl Launcher {
     }
 
     fn enqueue(&self, stream: StreamRef<'_>, operands: &Operands<'_>) -> Result<(), KernelError> {
-        let Operands { sparse, dense, c, .. } = operands;
+        let Operands { sparse, c, .. } = operands;
+        if self.plan.spec().batch.is_on() {
+            return Err(KernelError::Batch { batch: true });
+        }
         let shapes = self.check(operands)?;
         if c.rows == 0 || c.cols == 0 {
             return Ok(());
@@ -182,17 +203,14 @@ impl Launcher {
                 return Ok(());
             }
         }
-        let problem = Problem {
-            m: c.rows as u64,
-            n: c.cols as u64,
-            k: shapes.inner as u64,
-            nnzb: sparse.structure.nnzb() as u64,
-            lda: dense.ld as u64,
-            ldb: dense.ld as u64,
-            ldc: c.ld as u64,
+        let shape = self.plan.launch(&operands.problem(&shapes), work.grid);
+        let (columns, blocks) = match self.plan.walks_columns() {
+            true => sparse.by_columns(&self.device)?,
+            false => (sparse.col_idx, 0),
         };
-        let shape = self.plan.launch(&problem, work.grid);
-        let values = self.values(&shape, operands, &work)?;
+        let (heads, items, packed) = (work.heads.ptr(), work.items.ptr(), work.packed.ptr());
+        let places = Places { heads, items, packed, columns, blocks, maps: 0 };
+        let values = self.values(&shape, operands, &places)?;
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps and pointers are of the matrices,
         // which the checks above have found to be of the problem's shape; the work plan was made for this
         // pattern (by fingerprint) and this extent of C.
@@ -200,39 +218,27 @@ impl Launcher {
         Ok(())
     }
 
-    fn values(&self, shape: &LaunchShape, operands: &Operands<'_>, work: &Work) -> Result<Values, KernelError> {
-        let Operands { sparse, dense, c, scales } = operands;
-        let (a, b) = match self.plan.spec().op {
-            Op::Dds => (dense.ptr, sparse.values.0),
-            _ => (sparse.values.0, dense.ptr),
-        };
-        let address = |operand: Operand| -> DevicePtr {
-            match operand {
-                // Without stored blocks nothing is read: any valid address serves as A and B.
-                Operand::A | Operand::B if sparse.structure.nnzb() == 0 => c.ptr,
-                Operand::A => a,
-                Operand::B => b,
-                Operand::C => c.ptr,
-                Operand::ScaleA => scales.a.ptr,
-                Operand::ScaleB => scales.b.ptr,
-            }
-        };
-        let (columns, blocks) = match self.plan.walks_columns() {
-            true => sparse.by_columns(&self.device)?,
-            false => (sparse.col_idx, 0),
-        };
+    /// The values of the parameters.
+    pub(super) fn values(
+        &self,
+        shape: &LaunchShape,
+        operands: &Operands<'_>,
+        places: &Places,
+    ) -> Result<Values, KernelError> {
+        let address = |operand: Operand| operands.address(self.plan.spec().op, operand);
         let mut values = Values::new();
         for parameter in &shape.parameters {
             values.push(match &parameter.argument {
                 Argument::Map(map) => Value::Map(self.maps.get(address(map.operand), map)?),
                 Argument::Pointer(operand) => Value::Pointer(address(*operand)),
-                Argument::ColIdx => Value::Pointer(columns),
-                Argument::BlockIdx => Value::Pointer(blocks),
-                Argument::WorkHead => Value::Pointer(work.heads.ptr()),
-                Argument::Work => Value::Pointer(work.items.ptr()),
+                Argument::Maps => Value::Pointer(places.maps),
+                Argument::ColIdx => Value::Pointer(places.columns),
+                Argument::BlockIdx => Value::Pointer(places.blocks),
+                Argument::WorkHead => Value::Pointer(places.heads),
+                Argument::Work => Value::Pointer(places.items),
+                Argument::Packed => Value::Pointer(places.packed),
                 // Of sampled products alone.
                 Argument::Workspace => Value::Pointer(0),
-                Argument::Packed => Value::Pointer(work.packed.ptr()),
                 Argument::Number(number) => Value::Number(*number),
             });
         }
@@ -262,7 +268,8 @@ impl Launcher {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check(&self, operands: &Operands<'_>) -> Result<fit::Shapes, KernelError> {
+    /// Whether the operands fit the kernel and each other.
+    pub(super) fn check(&self, operands: &Operands<'_>) -> Result<fit::Shapes, KernelError> {
         let Operands { sparse, dense, c, scales } = operands;
         let (right, product) = (fit::Operand::from(dense), fit::Operand::from(c));
         let shapes = fit::operands(&self.plan, (sparse.dtype, sparse.structure), &right, &product)?;
@@ -272,12 +279,46 @@ impl Launcher {
         }
         let c_range = c.range();
         let (sparse_name, dense_name) = fit::names(self.plan.spec());
-        check_overlap(dense_name, c_range, dense.range())?;
+        if c.overlaps(dense) {
+            check_overlap(dense_name, c_range, dense.range())?;
+        }
         check_overlap(sparse_name, c_range, sparse.values)?;
         check_overlap("the block columns", c_range, sparse.index)?;
         check_overlap("the scales of A", c_range, scales.a.range())?;
         check_overlap("the scales of B", c_range, scales.b.range())?;
         Ok(shapes)
+    }
+}
+
+impl Operands<'_> {
+    /// The sizes of their product.
+    pub(super) fn problem(&self, shapes: &fit::Shapes) -> Problem {
+        let Self { sparse, dense, c, .. } = self;
+        Problem {
+            m: c.rows as u64,
+            n: c.cols as u64,
+            k: shapes.inner as u64,
+            nnzb: sparse.structure.nnzb() as u64,
+            lda: dense.ld as u64,
+            ldb: dense.ld as u64,
+            ldc: c.ld as u64,
+        }
+    }
+
+    /// Where an operand of the operation lies.
+    pub(super) fn address(&self, op: Op, operand: Operand) -> DevicePtr {
+        let Self { sparse, dense, c, scales } = self;
+        match operand {
+            // Without stored blocks nothing is read: any valid address serves as A and B.
+            Operand::A | Operand::B if sparse.structure.nnzb() == 0 => c.ptr,
+            Operand::A if op == Op::Dds => dense.ptr,
+            Operand::B if op == Op::Dds => sparse.values.0,
+            Operand::A => sparse.values.0,
+            Operand::B => dense.ptr,
+            Operand::C => c.ptr,
+            Operand::ScaleA => scales.a.ptr,
+            Operand::ScaleB => scales.b.ptr,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Kernels on a device: loaded once, prepared per pattern, launched on a caller's stream.
 
+mod batch;
 mod error;
 pub(crate) mod fit;
 mod launcher;
@@ -10,6 +11,7 @@ use std::marker::PhantomData;
 
 use bsr_codegen::{KernelSpec, Plan};
 
+pub use batch::{Batch, PreparedBatch, TypedBatch};
 pub use error::KernelError;
 pub use launcher::Launcher;
 pub use operation::{Dds, Dsd, Factor, Operation};
@@ -117,6 +119,20 @@ impl<K: Kernel> Loaded<K> {
         c: &mut DeviceDense<K::Out>,
     ) -> Result<(), KernelError> {
         self.launcher.launch_scaled(stream.into(), a, b, scales, c)
+    }
+
+    /// A list of products for one launch of a kernel with `batch = on`.
+    ///
+    /// ```ignore
+    /// let mut batch = kernel.batch();
+    /// for ((a, b), c) in weights.iter().zip(&inputs).zip(&mut outputs) {
+    ///     batch.push(a, b, c)?;
+    /// }
+    /// let batch = batch.prepare()?;
+    /// batch.launch(&stream)?;
+    /// ```
+    pub fn batch<'m>(&self) -> TypedBatch<'_, 'm, K> {
+        TypedBatch::new(self.launcher.batch())
     }
 
     /// Host matrices in, host matrix out: uploads, multiplies, waits, downloads.

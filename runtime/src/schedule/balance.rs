@@ -23,13 +23,43 @@ pub(super) fn strided(rows: &[Tile], columns: &[u32], group: usize, clusters: us
 
 /// All tiles, along each block row under `group` columns of tiles at a time: down under the first group, up under
 /// the second, and so on, so that what L2 still holds of A is met first.
-fn walk<'a>(rows: &'a [Tile], columns: &'a [u32], group: usize) -> impl Iterator<Item = Tile> + 'a {
+pub(super) fn walk<'a>(rows: &'a [Tile], columns: &'a [u32], group: usize) -> impl Iterator<Item = Tile> + 'a {
     columns.chunks(group).enumerate().flat_map(move |(number, together)| {
         (0..rows.len()).flat_map(move |i| {
             let row = if number % 2 == 0 { rows[i] } else { rows[rows.len() - 1 - i] };
             together.iter().map(move |column| Tile { item: WorkItem { c_col: *column, ..row.item }, ..row })
         })
     })
+}
+
+/// Deals tiles of any kind with their costs: their first part in order to whichever cluster would be free first, the rest
+/// longest first; of such deals the one with the longest first part that finishes about as early as any.
+pub(super) fn deal<T: Copy>(tiles: &[(T, u64)], clusters: usize, balanced: bool) -> Vec<Vec<T>> {
+    let even = tiles.iter().all(|(_, cost)| *cost == tiles[0].1);
+    if !balanced || even {
+        let mut lists = vec![vec![]; clusters];
+        tiles.iter().enumerate().for_each(|(i, (tile, _))| lists[i % clusters].push(*tile));
+        return lists;
+    }
+    let dealt = |share: f64| {
+        let (local, late) = tiles.split_at((tiles.len() as f64 * share) as usize);
+        let mut late = late.to_vec();
+        late.sort_by_key(|(_, cost)| Reverse(*cost));
+        let mut lists = vec![vec![]; clusters];
+        let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..clusters).map(|c| Reverse((0, c))).collect();
+        let mut finish = 0;
+        for (tile, cost) in local.iter().chain(&late) {
+            let Reverse((busy, cluster)) = free.pop().unwrap_or(Reverse((0, 0)));
+            free.push(Reverse((busy + cost, cluster)));
+            finish = finish.max(busy + cost);
+            lists[cluster].push(*tile);
+        }
+        (finish, lists)
+    };
+    let deals: Vec<_> = LOCAL.iter().map(|share| dealt(*share)).collect();
+    let earliest = deals.iter().map(|(finish, _)| *finish).min().unwrap_or(0);
+    let limit = (earliest as f64 * (1.0 + WORTH)) as u64;
+    deals.into_iter().find(|(finish, _)| *finish <= limit).map(|(_, lists)| lists).unwrap_or_default()
 }
 
 /// The most local deal that finishes about as early as any.

@@ -6,6 +6,7 @@
 //! walks blocks has one CTA for each, and a list of blocks.
 
 mod balance;
+mod batch;
 mod blocks;
 mod packed;
 mod sampled;
@@ -13,6 +14,7 @@ mod walked;
 
 use bsr_codegen::{ClusterTile, Plan, Schedule as Order, Walk};
 
+pub use batch::{BatchItem, BatchLists};
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
 use packed::Packed;

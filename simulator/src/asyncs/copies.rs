@@ -3,7 +3,6 @@
 use super::{Pending, Spot, Work};
 use crate::check::FindingKind;
 use crate::exec::numbers::add_elements;
-use crate::machine::launch::Param;
 use crate::machine::memory::{Place, Who};
 use crate::machine::tensor_map::{TensorElement, TensorMapDesc};
 use crate::machine::{Exec, Machine, Stop};
@@ -39,10 +38,7 @@ impl Machine<'_> {
         match &op.work {
             Work::TileLoad { map, coords, rows, to, barrier } => {
                 self.gone(&op, to.0)?;
-                let launch = self.launch;
-                let Param::TensorMap(map) = &launch.params[*map] else {
-                    return Err(Stop);
-                };
+                let map = self.map(*map)?;
                 self.load_tile(&op, map, coords, rows.clone(), *to)?;
                 let bytes = rows.len() as u32 * map.row_bytes();
                 self.arrived(&op, *barrier, bytes)?;
@@ -61,10 +57,7 @@ impl Machine<'_> {
                 self.arrived(&op, *barrier, *bytes)?;
             }
             Work::TileStore { map, coords, add, .. } => {
-                let launch = self.launch;
-                let Param::TensorMap(map) = &launch.params[*map] else {
-                    return Err(Stop);
-                };
+                let map = self.map(*map)?;
                 self.store_tile(&op, map, coords, *add)?;
             }
             Work::Store { to, add, .. } => {
@@ -123,10 +116,7 @@ impl Machine<'_> {
     fn read_source(&mut self, op: &Pending) -> Exec<Vec<u8>> {
         match &op.work {
             Work::TileStore { map, coords, from, .. } => {
-                let launch = self.launch;
-                let Param::TensorMap(map) = &launch.params[*map] else {
-                    return Err(Stop);
-                };
+                let map = self.map(*map)?;
                 self.gone(op, from.0)?;
                 self.read_tile(op, map, coords, *from)
             }

@@ -7,14 +7,15 @@ use crate::check::shadow::{Proxy, Stamp};
 use crate::machine::address::{PARAM_BASE, Window, classify};
 use crate::machine::launch::Param;
 use crate::machine::memory::{Place, Who};
-use crate::machine::{Exec, Machine};
+use crate::machine::tensor_map::{MapAt, TensorMapDesc};
+use crate::machine::{Exec, Machine, Stop};
 use crate::program::op::{Addr, Bulk, Tensor, Way};
 use crate::program::types::Space;
 use crate::schedule::Schedule;
 
-impl Machine<'_> {
-    /// The tensor map at an address, as an index into the parameters.
-    pub(crate) fn tensor_map(&mut self, who: Who, lane: u32, a: &Addr) -> Exec<usize> {
+impl<'a> Machine<'a> {
+    /// Where the tensor map at an address lies.
+    pub(crate) fn tensor_map(&mut self, who: Who, lane: u32, a: &Addr) -> Exec<MapAt> {
         let raw = self.raw_address(who.w, lane, a);
         let place = match a.space {
             Space::Param => Window::Param(raw as u32),
@@ -27,7 +28,9 @@ impl Machine<'_> {
                 params
                     .enumerate()
                     .find_map(|(i, (d, v))| (d.offset == offset && matches!(v, Param::TensorMap(_))).then_some(i))
+                    .map(MapAt::Param)
             }
+            Window::Global(address) => self.global.base.map_at(address).map(|_| MapAt::Global(address)),
             _ => None,
         };
         match found {
@@ -38,9 +41,49 @@ impl Machine<'_> {
                 1 << lane,
                 who.pc,
                 format!(
-                    "{raw:#x} is not the generic address of a tensor map parameter (mov its address, then cvta.param)"
+                    "{raw:#x} is not the generic address of a tensor map: of a parameter (mov its address, then \
+                     cvta.param), or of one in global memory"
                 ),
             ),
+        }
+    }
+
+    /// The tensor map that lies there.
+    pub(super) fn map(&self, at: MapAt) -> Exec<&'a TensorMapDesc> {
+        let (launch, memory) = (self.launch, self.global.base);
+        let found = match at {
+            MapAt::Param(index) => match &launch.params[index] {
+                Param::TensorMap(map) => Some(map),
+                _ => None,
+            },
+            MapAt::Global(address) => memory.map_at(address),
+        };
+        found.ok_or(Stop)
+    }
+
+    /// `fence.proxy.tensormap::generic.acquire`: from now on this block may copy through the tensor map.
+    pub(crate) fn fence_map(&mut self, who: Who, lane: u32, a: &Addr) -> Exec<()> {
+        if let MapAt::Global(address) = self.tensor_map(who, lane, a)? {
+            let cta = self.warps[who.w].cta;
+            self.fenced_maps.insert((cta, address));
+        }
+        Ok(())
+    }
+
+    /// The proxy of tensor maps has not acquired anything at the start of a kernel.
+    fn map_is_fenced(&mut self, who: Who, lane: u32, at: MapAt) -> Exec<()> {
+        match at {
+            MapAt::Global(address) if !self.fenced_maps.contains(&(self.warps[who.w].cta, address)) => self.fail(
+                FindingKind::TensorCopy,
+                who.w,
+                1 << lane,
+                who.pc,
+                format!(
+                    "the tensor map at {address:#x} in global memory is used by a block that has not fenced it; \
+                     fence.proxy.tensormap::generic.acquire comes before"
+                ),
+            ),
+            _ => Ok(()),
         }
     }
 
@@ -163,9 +206,8 @@ impl Machine<'_> {
     /// One lane's `cp.async.bulk.tensor`.
     pub(crate) fn issue_tensor(&mut self, who: Who, lane: u32, t: &Tensor) -> Exec<()> {
         let index = self.tensor_map(who, lane, &t.map)?;
-        let Param::TensorMap(map) = &self.launch.params[index] else {
-            return Ok(());
-        };
+        self.map_is_fenced(who, lane, index)?;
+        let map = self.map(index)?;
         let rank = map.dims.len();
         if rank != t.coords.len() {
             let text = format!("a {}d copy through a tensor map of {rank} dimensions", t.coords.len());

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 
 use crate::check::clock::View;
 use crate::check::shadow::Stamp;
+use crate::machine::tensor_map::MapAt;
 use crate::program::types::Ty;
 
 /// How a waiting thread knows an operation: its number and the clock components of its reads and its writes.
@@ -33,14 +34,14 @@ pub(crate) type Spot = (usize, u32);
 pub(crate) enum Work {
     /// Rows of a tensor box to shared memory.
     TileLoad {
-        map: usize,
+        map: MapAt,
         coords: Vec<i64>,
         rows: std::ops::Range<u32>,
         to: Spot,
         barrier: Spot,
     },
     TileStore {
-        map: usize,
+        map: MapAt,
         coords: Vec<i64>,
         from: Spot,
         add: bool,

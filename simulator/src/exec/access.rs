@@ -99,6 +99,11 @@ impl Machine<'_> {
                     self.release_to(who, l, place);
                 }
             }
+            Op::FenceMap { addr } => {
+                for l in lanes(who.mask) {
+                    self.fence_map(who, l, addr)?;
+                }
+            }
             Op::Prefetch { addr, tensor_map } => {
                 for l in lanes(who.mask) {
                     if *tensor_map {
@@ -161,6 +166,13 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
+            Place::Global(address) if self.global.base.holds_map(address, u64::from(bytes)) => self.fail(
+                FindingKind::TensorCopy,
+                who.w,
+                who.mask,
+                who.pc,
+                "a tensor map is opaque: only copies may use it",
+            ),
             Place::Global(_) => Ok(()),
         }
     }

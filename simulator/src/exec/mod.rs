@@ -96,9 +96,12 @@ impl Machine<'_> {
             Op::WgCommit => self.wg_commit(w),
             Op::WgWait { pending } => return self.wg_wait(who, *pending),
             Op::Wgmma(op) => self.wg_issue(who, op)?,
-            Op::Ld { .. } | Op::St { .. } | Op::Atom { .. } | Op::Prefetch { .. } | Op::CpAsync { .. } => {
-                self.access(who, op)?
-            }
+            Op::Ld { .. }
+            | Op::St { .. }
+            | Op::Atom { .. }
+            | Op::FenceMap { .. }
+            | Op::Prefetch { .. }
+            | Op::CpAsync { .. } => self.access(who, op)?,
             Op::CpAsyncCommit | Op::CpAsyncWait { .. } | Op::BulkCommit | Op::BulkWait { .. } => {
                 return self.groups(who, op);
             }

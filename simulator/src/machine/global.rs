@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::address::GLOBAL_BASE;
+use super::tensor_map::TensorMapDesc;
 
 /// Names a buffer of a [`GlobalMemory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,8 +22,12 @@ struct Buffer {
 #[derive(Clone, Debug, Default)]
 pub struct GlobalMemory {
     buffers: Vec<Buffer>,
+    /// Tensor maps by their addresses.
+    maps: BTreeMap<u64, TensorMapDesc>,
 }
 
+/// Bytes of a tensor map.
+const MAP_BYTES: u64 = 128;
 /// Bytes between two buffers: an overrun hits nothing.
 const GAP: u64 = 1 << 16;
 
@@ -66,6 +71,37 @@ impl GlobalMemory {
     #[must_use]
     pub fn address(&self, id: BufferId) -> u64 {
         self.buffers[id.0].base
+    }
+
+    /// Places a tensor map of 128 bytes in a buffer, as a host's copy of an encoded one would: kernels may use it after a
+    /// `fence.proxy.tensormap`. Its bytes stay as they are.
+    pub fn place_map(&mut self, id: BufferId, offset: u64, map: TensorMapDesc) {
+        let address = self.address(id) + offset;
+        self.maps.insert(address, map);
+    }
+
+    /// The tensor map at an address.
+    pub(crate) fn map_at(&self, address: u64) -> Option<&TensorMapDesc> {
+        self.maps.get(&address)
+    }
+
+    /// Whether bytes of a tensor map lie there.
+    pub(crate) fn holds_map(&self, address: u64, bytes: u64) -> bool {
+        let before = self.maps.range(..address + bytes).next_back();
+        before.is_some_and(|(start, _)| start + MAP_BYTES > address)
+    }
+
+    /// Tensor maps that a driver would refuse, or that lie where none may: their addresses and why.
+    pub(crate) fn bad_maps(&self) -> impl Iterator<Item = (u64, String)> + '_ {
+        self.maps.iter().filter_map(|(address, map)| {
+            if !address.is_multiple_of(64) {
+                return Some((*address, "a tensor map is aligned to 64 bytes".to_owned()));
+            }
+            if self.find(*address, MAP_BYTES as usize).is_none() {
+                return Some((*address, "its 128 bytes are not all in one buffer".to_owned()));
+            }
+            map.check(self).err().map(|reason| (*address, reason))
+        })
     }
 
     pub(crate) fn has(&self, id: BufferId) -> bool {

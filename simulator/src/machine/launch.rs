@@ -123,6 +123,14 @@ pub enum LaunchError {
         /// Why.
         reason: String,
     },
+    /// A tensor map in global memory that the driver would refuse.
+    #[error("the tensor map at {address:#x}: {reason}")]
+    GlobalMap {
+        /// Its address.
+        address: u64,
+        /// Why.
+        reason: String,
+    },
     /// Grid, block or cluster out of bounds or not matching the kernel's directives.
     #[error("{0}")]
     Shape(String),
@@ -221,7 +229,10 @@ impl Launch {
                 _ => {}
             }
         }
-        Ok(())
+        match memory.bad_maps().next() {
+            Some((address, reason)) => Err(LaunchError::GlobalMap { address, reason }),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn threads(&self) -> u32 {

@@ -10,7 +10,7 @@ mod report;
 pub(crate) mod tensor_map;
 pub(crate) mod warp;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::asyncs::AsyncOps;
@@ -73,6 +73,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) polled: Vec<u64>,
     /// What strong accesses have published, place by place.
     pub(crate) strong: HashMap<(u64, u64), View>,
+    /// Tensor maps in global memory that a block has fenced: block and address.
+    pub(crate) fenced_maps: HashSet<(usize, u64)>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) cost: crate::Cost,
 }
@@ -139,6 +141,7 @@ impl<'a> Machine<'a> {
             last_named: View::default(),
             polled: vec![0; warps.len()],
             strong: HashMap::new(),
+            fenced_maps: HashSet::new(),
             recorder: options.trace.then(Recorder::default),
             cost: crate::Cost::default(),
             warps,

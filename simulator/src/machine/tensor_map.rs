@@ -78,6 +78,15 @@ impl Swizzle {
     }
 }
 
+/// Where a tensor map lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MapAt {
+    /// A parameter, by its position.
+    Param(usize),
+    /// An address in global memory.
+    Global(u64),
+}
+
 /// A tensor map: a view of a global buffer as a tensor, and the box that one copy moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorMapDesc {

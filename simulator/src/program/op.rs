@@ -158,6 +158,10 @@ pub(crate) enum Op {
         b: Src,
         c: Src,
     },
+    /// `fence.proxy.tensormap::generic.acquire`
+    FenceMap {
+        addr: Addr,
+    },
     /// Checks the address, touches nothing.
     Prefetch {
         addr: Addr,

@@ -72,6 +72,11 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     i("barrier.cluster.{arrive,wait}[.release,.relaxed,.acquire][.aligned]", "", ""),
     i("fence membar, fence.proxy.async[.space], fence.mbarrier_init.release.cluster", "", ""),
     i(
+        "fence.proxy.tensormap::generic.acquire.scope",
+        "",
+        "of tensor maps in global memory; copies ask for it, by block",
+    ),
+    i(
         "mbarrier.{init,inval,arrive[.expect_tx,.noComplete],arrive_drop,expect_tx,complete_tx,test_wait,try_wait[.parity]}",
         "b64",
         "misuse is a finding",

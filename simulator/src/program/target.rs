@@ -174,6 +174,7 @@ const NEEDS: &[Need] = &[
     need("barrier.cluster", &["release|relaxed|acquire"], Sm90, (8, 0)),
     need("fence.proxy|mbarrier_init", &[], Sm90, (8, 0)),
     need("fence.proxy.async::generic", &[], Sm90, (8, 6)),
+    need("fence.proxy.tensormap::generic", &[], Sm90, (8, 3)),
     need("mbarrier", &[], Sm80, (7, 0)),
     need("mbarrier", &["parity"], Sm80, (7, 1)),
     need("mbarrier", &["release|acquire|shared::cluster"], Sm80, (8, 0)),

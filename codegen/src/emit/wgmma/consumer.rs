@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::epilogue::Pass;
-use super::scale;
+use super::{batch, scale};
 use crate::Dtype;
 use crate::plan::Major;
 use crate::plan::wgmma::{OperandTile, Plan, Split, wgmma_k};
@@ -52,7 +52,6 @@ pub(super) struct Consumer {
     b_descriptor: String,
     row_stride: u32,
     col_stride: u32,
-    item: &'static str,
     lag: bool,
     count: Vec<String>,
     shifts: Vec<String>,
@@ -101,10 +100,9 @@ impl Consumer {
             b_descriptor: format!("{:#018x}", b.descriptor()),
             row_stride,
             col_stride,
-            item: "{ %r_item_c_row, %r_item_c_col, %r_item_a_row, %r_item_blocks }",
             lag: order.lag,
             count: count(plan.kloop.slots, order.counted),
-            shifts: super::context::output_shifts(plan),
+            shifts: [super::context::output_shifts(plan), batch::adopt_problem(plan)].concat(),
             factor_shift: scale::factor_shift(plan),
             release_comment: release_comment(plan),
             release_setup: release_setup(plan),

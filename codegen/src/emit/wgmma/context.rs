@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::batch::Item;
 use super::consumer::Consumer;
 use super::producer::Producer;
 use super::{epilogue, producer};
@@ -10,19 +11,14 @@ use crate::plan::wgmma::{Plan, Share};
 /// The whole context of one body.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Context {
-    block: Block,
     tile: Tile,
     roles: Roles,
     memory: Memory,
     cluster: Cluster,
     producer: Producer,
     consumer: Consumer,
+    item: Item,
     epilogue: epilogue::Context,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Block {
-    m: u32,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -75,7 +71,6 @@ impl Context {
         let (t, m) = (&plan.tiling, &plan.memory);
         let epilogue = epilogue::Context::new(plan);
         Self {
-            block: Block { m: plan.view.rows },
             tile: Tile { cta_m: t.cta_m, cta_n: t.cta_n, wg_m: t.wg_m, wg_n: t.wg_n, accumulators: t.accumulators() },
             roles: Roles {
                 consumers: t.roles.consumers,
@@ -99,6 +94,7 @@ impl Context {
             cluster: cluster(plan),
             producer: Producer::new(plan),
             consumer: Consumer::new(plan, &epilogue.passes),
+            item: Item::new(plan),
             epilogue,
         }
     }

@@ -28,6 +28,8 @@ pub(super) struct Context {
     write: &'static str,
     inner: &'static str,
     outer: &'static str,
+    /// What a complete tile's store needs beside its place.
+    adopt: Vec<String>,
     pass_count: u32,
     pub(super) passes: Vec<Pass>,
 }
@@ -152,6 +154,7 @@ impl Context {
             write: staging.write(),
             inner: if row_major { "%r_out_col" } else { "%r_out_row" },
             outer: if row_major { "%r_out_row" } else { "%r_out_col" },
+            adopt: super::batch::adopt_result(plan),
             pass_count: e.passes(),
             passes: passes(plan, staging),
         }

@@ -1,5 +1,6 @@
 //! Hopper's family: TMA, mbarriers, WGMMA.
 
+mod batch;
 mod consumer;
 mod context;
 mod epilogue;

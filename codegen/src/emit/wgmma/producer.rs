@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::batch;
 use super::scale::Factors;
 use crate::Layout;
 use crate::plan::Major;
@@ -20,8 +21,8 @@ pub(super) struct Producer {
     /// From a stage's blocks to the next stage's.
     advance: Vec<String>,
     slot_count: u32,
-    /// B's tensor map is by block, with another one for the part of K beyond whole blocks.
-    by_block: bool,
+    /// B's tensor map is by block, with another one for the part of K beyond whole blocks, which is a parameter.
+    map_b_last: bool,
     /// Block columns of the stored matrix are walked: a second index tells where their blocks are.
     walks_columns: bool,
     factors: Option<Factors>,
@@ -71,7 +72,7 @@ impl Producer {
             steps: (0..k.steps).map(|step| fill(plan, step)).collect(),
             advance: advance(plan),
             slot_count: k.slots,
-            by_block: plan.b.by_block,
+            map_b_last: plan.b.by_block && !plan.spec.batch.is_on(),
             walks_columns: plan.view.walks_columns(),
             factors: Factors::new(plan),
             factor_columns: SCALE_COLUMNS,
@@ -81,11 +82,14 @@ impl Producer {
 
 /// The coordinates of a new tile: A's row, B's column, each moved to this CTA's part where a cluster shares.
 fn adopt(plan: &Plan) -> Vec<String> {
-    let mut lines = if plan.view.walks_columns() { adopt_slice(plan) } else { adopt_unfolded(plan) };
+    // The row of a batch's item is the place within a block already.
+    let by_columns = plan.view.walks_columns() && !plan.spec.batch.is_on();
+    let mut lines = if by_columns { adopt_slice(plan) } else { adopt_unfolded(plan) };
     if plan.a.fold > 1 {
         lines.push(format!("shr.u32 %r_a_row, %r_a_row, {}", plan.a.fold.trailing_zeros()));
     }
     lines.extend(Factors::new(plan).map(|factors| factors.adopt).unwrap_or_default());
+    lines.extend(batch::adopt_maps(plan));
     lines
 }
 

@@ -19,8 +19,8 @@ const MOST_SLABS: u32 = 8;
 const LANES: u32 = 31;
 /// Stages beyond which a deeper ring hides nothing more.
 const MOST_STAGES: u32 = 8;
-/// Stages with which latency is hidden.
-pub(super) const ENOUGH_STAGES: u32 = 4;
+/// Slabs in the ring with which latency is hidden.
+const ENOUGH_SLABS: u32 = 4;
 /// Bytes of a stage's notes, one word a lane: which block row, which slab.
 pub(crate) const NOTES: u32 = 128;
 const BARRIER: u32 = 8;
@@ -46,6 +46,13 @@ pub(crate) struct Memory {
     pub(crate) empty_offset: u32,
     pub(crate) total: u32,
     pub(crate) empty_arrivals: u32,
+}
+
+impl Memory {
+    /// Does the ring hide the latency of loads?
+    pub(super) fn is_deep(&self) -> bool {
+        self.stages * self.slabs >= ENOUGH_SLABS
+    }
 }
 
 pub(super) fn plan(

@@ -53,7 +53,7 @@ impl Plan {
         let packs = (1..tile.pack).rev().filter(|_| spec.pack.is_none());
         let mut best = with(tile);
         for pack in packs {
-            if best.as_ref().is_ok_and(|plan| plan.memory.stages >= memory::ENOUGH_STAGES) {
+            if best.as_ref().is_ok_and(|plan| plan.memory.is_deep()) {
                 break;
             }
             let fewer = with(Tile { pack, ..tile });

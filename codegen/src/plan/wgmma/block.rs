@@ -44,6 +44,7 @@ pub(crate) fn check(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
     check_types(spec, errors);
     check_layouts(spec, view, errors);
     check_scale(spec, errors);
+    check_batch(spec, errors);
 }
 
 fn legal(value: u32, unit: u32) -> bool {
@@ -160,6 +161,18 @@ fn check_scale(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("scale = {} is not planned for {}", spec.scale, spec.op),
             "factors of rows and of blocks are those of a sparse A; one factor a matrix commutes with any product",
             "scale = tensor, or op = dsd",
+        ));
+    }
+}
+
+/// What a problem of a batch is given lies in its tensor maps and its work items.
+fn check_batch(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.batch.is_on() && spec.scale != Scale::Unscaled {
+        errors.push(PlanError::new(
+            "scale",
+            format!("scale = {} is not planned for a batch", spec.scale),
+            "every problem would have factors of its own",
+            "scale = none, with the factors multiplied into the operands, or batch = off",
         ));
     }
 }

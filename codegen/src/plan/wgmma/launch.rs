@@ -27,6 +27,16 @@ impl Plan {
         let problem = &self.view.sizes(problem);
         let mut parameters = Parameters::new();
         let mut push = |name, argument| parameters.push(Parameter { name, argument });
+        if self.spec.batch.is_on() {
+            push("maps", Argument::Maps);
+            for parameter in WORK {
+                push(parameter.name, parameter.argument);
+            }
+            if self.view.walks_columns() {
+                push("block_idx", Argument::BlockIdx);
+            }
+            return parameters;
+        }
         push("map_a", Argument::Map(self.map_a(problem)));
         push("map_b", Argument::Map(self.map_b(problem)));
         push("map_c", Argument::Map(self.map_c(problem)));
@@ -53,6 +63,19 @@ impl Plan {
             push("column_groups", Argument::Number(groups as u32));
         }
         parameters
+    }
+
+    /// The tensor maps of one problem: A, B, C, and what is left of B.
+    pub(super) fn maps(&self, problem: &Problem) -> Vec<TensorMap> {
+        let problem = &self.view.sizes(problem);
+        let mut maps = vec![self.map_a(problem), self.map_b(problem), self.map_c(problem)];
+        maps.extend(self.b.by_block.then(|| self.map_b_last(problem)));
+        maps
+    }
+
+    /// How many they are.
+    pub(crate) fn maps_of_a_problem(&self) -> u32 {
+        if self.b.by_block { 4 } else { 3 }
     }
 
     /// Stored values: lines of a block below one another, or, read transposed, a stack of blocks.

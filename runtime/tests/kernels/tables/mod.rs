@@ -3,6 +3,7 @@
 //! Every family has the same two tests beside its tables: each row can be launched, and each kernel is right on the
 //! simulator.
 
+mod batch;
 mod dds;
 mod fp8;
 mod int8;

@@ -109,8 +109,10 @@ fn launches_that_must_not_be() {
 fn simulated() {
     let everything = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();
     let samples: Vec<Sample> = all().into_iter().step_by(if everything { 1 } else { 4 }).collect();
-    let outcomes: Vec<_> =
-        samples.par_iter().map(|sample| (sample, with_types(&sample.spec, Simulate { sample, ctas: 3, schedule: Schedule::Scrambled }))).collect();
+    let outcomes: Vec<_> = samples
+        .par_iter()
+        .map(|sample| (sample, with_types(&sample.spec, Simulate { sample, ctas: 3, schedule: Schedule::Scrambled })))
+        .collect();
     report("sdd, simulated", &outcomes);
 }
 
@@ -123,8 +125,11 @@ fn simulated_parts() {
         let work = SampledWork::new(&plan, &structure, sample.k, 2).unwrap();
         assert!(work.workspace() > 0, "{sample}: nothing is shared");
     }
-    let outcomes: Vec<_> =
-        samples.par_iter().map(|sample| (sample, with_types(&sample.spec, Simulate { sample, ctas: 2 }))).collect();
+    let simulate = |(i, sample)| {
+        let (sample, schedule): (&Sample, _) = (sample, [Schedule::Scrambled, Schedule::Early, Schedule::Late][i % 3]);
+        (sample, with_types(&sample.spec, Simulate { sample, ctas: 2, schedule }))
+    };
+    let outcomes: Vec<_> = samples.par_iter().enumerate().map(simulate).collect();
     report("sdd, simulated parts", &outcomes);
 }
 

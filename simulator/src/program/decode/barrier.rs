@@ -60,7 +60,17 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
 
 fn fence(cx: &mut Context<'_>) -> Parsed<Op> {
     let kind = if cx.eat("proxy") {
-        match cx.need(&["async", "async::generic"])? {
+        match cx.need(&["async", "async::generic", "tensormap::generic"])? {
+            "tensormap::generic" => {
+                cx.need(&["acquire"])?;
+                cx.need(&["cta", "cluster", "gpu", "sys"])?;
+                cx.count(2, 2)?;
+                let addr = cx.addr(0, Space::Generic)?;
+                return match cx.imm(1)? {
+                    128 => Ok(Op::FenceMap { addr }),
+                    _ => cx.error(cx.operand(1)?.span, "a tensor map has 128 bytes"),
+                };
+            }
             "async" => {
                 cx.eat_any(&["global", "shared::cta", "shared::cluster"]);
             }

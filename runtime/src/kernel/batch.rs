@@ -1,0 +1,284 @@
+//! A list of products in one launch: of one pattern or of many, of any shapes.
+
+use std::marker::PhantomData;
+
+use bsr_codegen::Problem;
+
+use super::launcher::{Launcher, Operands, Places};
+use super::operation::Factor;
+use super::{FactorA, FactorB, Kernel, KernelError, SparseFactor, fit};
+use crate::Element;
+use crate::gpu::{
+    self, CUtensorMap, DeviceBsr, DeviceBuffer, DeviceDense, Plain, StreamRef, UntypedDense, UntypedScales,
+};
+use crate::schedule::BatchLists;
+
+/// Words of a tensor map.
+const MAP_WORDS: usize = 16;
+
+/// Products that a kernel with `batch = on` computes in one launch. Every one has its own operands and its own M, N and
+/// K; several may share a sparse matrix or a dense factor. They run in any order and at the same time.
+#[derive(Debug)]
+pub struct Batch<'l, 'm> {
+    launcher: &'l Launcher,
+    problems: Vec<(Operands<'m>, fit::Shapes)>,
+}
+
+impl<'l, 'm> Batch<'l, 'm> {
+    pub(super) fn new(launcher: &'l Launcher) -> Self {
+        Self { launcher, problems: vec![] }
+    }
+
+    /// Adds C = A * B.
+    ///
+    /// # Errors
+    /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of the
+    /// problem and what a launch of it alone would answer. The batch stays as it was.
+    pub fn push<C: Element + Plain>(
+        &mut self,
+        a: &'m impl Factor,
+        b: &'m impl Factor,
+        c: &'m mut DeviceDense<C>,
+    ) -> Result<(), KernelError> {
+        let c = c.untyped();
+        self.numbered(|this| {
+            let (sparse, dense) = this.launcher.factors(a, b)?;
+            this.add(Operands { sparse, dense, c, scales: UntypedScales::NONE })
+        })
+    }
+
+    /// Adds `count` products of one sparse matrix: `dense` and `c` hold their dense factors and results, one below
+    /// another and of equal size.
+    ///
+    /// # Errors
+    /// As [`Batch::push`]; [`KernelError::Stack`] where the rows do not come out even, [`KernelError::Foreign`] where a
+    /// matrix of a column-major stack does not start on 16 bytes. The batch stays as it was.
+    pub fn stacked<S: Element + Plain, D: Element + Plain, C: Element + Plain>(
+        &mut self,
+        sparse: &'m DeviceBsr<S>,
+        dense: &'m DeviceDense<D>,
+        c: &'m mut DeviceDense<C>,
+        count: usize,
+    ) -> Result<(), KernelError> {
+        let (before, (sparse, dense, c)) = (self.problems.len(), (sparse.untyped(), dense.untyped(), c.untyped()));
+        let (_, dense_name) = fit::names(self.launcher.plan.spec());
+        for (operand, stack) in [(dense_name, &dense), ("C", &c)] {
+            if count == 0 || !stack.rows.is_multiple_of(count) {
+                return Err(KernelError::Stack { operand, rows: stack.rows, count });
+            }
+        }
+        for index in 0..count {
+            let part = |stack: &UntypedDense| stack.stacked(count, index).map_err(KernelError::from);
+            let added = self.numbered(|this| {
+                let (dense, c) = (part(&dense)?, part(&c)?);
+                this.add(Operands { sparse, dense, c, scales: UntypedScales::NONE })
+            });
+            if let Err(error) = added {
+                self.problems.truncate(before);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Problems so far.
+    pub fn len(&self) -> usize {
+        self.problems.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn numbered(&mut self, add: impl FnOnce(&mut Self) -> Result<(), KernelError>) -> Result<(), KernelError> {
+        if !self.launcher.plan.spec().batch.is_on() {
+            return Err(KernelError::Batch { batch: false });
+        }
+        let index = self.problems.len();
+        add(self).map_err(|source| KernelError::Problem { index, source: Box::new(source) })
+    }
+
+    fn add(&mut self, operands: Operands<'m>) -> Result<(), KernelError> {
+        let shapes = self.launcher.check(&operands)?;
+        self.problems.push((operands, shapes));
+        Ok(())
+    }
+
+    /// Makes the work plan and the tensor maps, and copies them to the device: what launches need, who allocate nothing.
+    ///
+    /// # Errors
+    /// [`KernelError::BatchOverlap`] where one problem's C overlaps an operand or the C of another;
+    /// [`KernelError::TooLarge`] for more stored blocks than 32 bits count; [`KernelError::Gpu`].
+    pub fn prepare(self) -> Result<PreparedBatch<'l, 'm>, KernelError> {
+        let Self { launcher, problems } = self;
+        check_overlaps(launcher, &problems)?;
+        let blocks = problems.iter().map(|(operands, _)| operands.sparse.structure.nnzb() as u64).sum::<u64>();
+        if blocks >= 1 << 31 {
+            return Err(KernelError::TooLarge { what: "stored blocks of the batch", value: blocks, bits: 31 });
+        }
+        let patterns: Vec<_> =
+            problems.iter().map(|(operands, shapes)| (operands.sparse.structure, shapes.along)).collect();
+        let lists = BatchLists::new(&launcher.plan, &patterns, launcher.clusters);
+        let mut maps = Vec::with_capacity(problems.len() * 4 * MAP_WORDS);
+        for (operands, shapes) in &problems {
+            if operands.c.rows == 0 || operands.c.cols == 0 {
+                // No item names it.
+                let words = launcher.plan.problem_maps(&Problem::default()).len() * MAP_WORDS;
+                maps.resize(maps.len() + words, 0);
+                continue;
+            }
+            for map in launcher.plan.problem_maps(&operands.problem(shapes)) {
+                let address = operands.address(launcher.plan.spec().op, map.operand);
+                let CUtensorMap { opaque } = launcher.maps.get(address, &map)?;
+                maps.extend(opaque);
+            }
+        }
+        let device = &launcher.device;
+        Ok(PreparedBatch {
+            launcher,
+            grid: lists.grid,
+            heads: DeviceBuffer::from_slice(device, &lists.heads)?,
+            items: DeviceBuffer::from_slice(device, &lists.items)?,
+            columns: DeviceBuffer::from_slice(device, &lists.col_idx)?,
+            blocks: DeviceBuffer::from_slice(device, &lists.block_idx)?,
+            maps: DeviceBuffer::from_slice(device, &maps)?,
+            problems: problems.into_iter().map(|(operands, _)| operands).collect(),
+        })
+    }
+}
+
+/// Problems run at the same time: none may write what another reads or writes.
+fn check_overlaps(launcher: &Launcher, problems: &[(Operands<'_>, fit::Shapes)]) -> Result<(), KernelError> {
+    let (sparse_name, dense_name) = fit::names(launcher.plan.spec());
+    // What is written and read, by where it begins.
+    let mut spans = vec![];
+    for (index, (operands, _)) in problems.iter().enumerate() {
+        let (values, dense, c) = (operands.sparse.values, operands.dense.range(), operands.c.range());
+        spans.push((values.0, values.1, index, sparse_name, None));
+        spans.push((dense.0, dense.1, index, dense_name, Some(operands.dense)));
+        spans.push((c.0, c.1, index, "C", Some(operands.c)));
+    }
+    spans.sort_by_key(|span| (span.0, span.2));
+    for (at, first) in spans.iter().enumerate() {
+        for second in spans[at + 1..].iter().take_while(|second| second.0 < first.1) {
+            let (written, other) = match (first.3, second.3) {
+                ("C", _) => (first, second),
+                (_, "C") => (second, first),
+                _ => continue,
+            };
+            let apart = match (&written.4, &other.4) {
+                (Some(c), Some(dense)) => !c.overlaps(dense),
+                // Values are one piece.
+                _ => written.0 >= other.1 || other.0 >= written.1,
+            };
+            if !apart {
+                return Err(KernelError::BatchOverlap {
+                    index: written.2,
+                    operand: other.3,
+                    other: other.2,
+                    c: written.0,
+                    address: other.0,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A batch whose work plan and tensor maps are on the device.
+#[derive(Debug)]
+pub struct PreparedBatch<'l, 'm> {
+    launcher: &'l Launcher,
+    grid: [u32; 2],
+    heads: DeviceBuffer<u32>,
+    items: DeviceBuffer<u32>,
+    columns: DeviceBuffer<u32>,
+    blocks: DeviceBuffer<u32>,
+    maps: DeviceBuffer<u64>,
+    /// The operands, which stay borrowed.
+    problems: Vec<Operands<'m>>,
+}
+
+impl PreparedBatch<'_, '_> {
+    /// Enqueues all products on `stream` and returns at once; nothing is allocated. Keep the batch and the matrices alive
+    /// until the stream has been synchronized.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn launch<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<(), KernelError> {
+        let (Some(first), true) = (self.problems.first(), self.grid[0] > 0) else { return Ok(()) };
+        let shape = self.launcher.plan.launch(&Problem::default(), self.grid);
+        let places = Places {
+            heads: self.heads.ptr(),
+            items: self.items.ptr(),
+            packed: 0,
+            columns: self.columns.ptr(),
+            blocks: self.blocks.ptr(),
+            maps: self.maps.ptr(),
+        };
+        let values = self.launcher.values(&shape, first, &places)?;
+        // SAFETY: the kernel is the plan's, whose parameters these are; the work plan and the maps were made of the
+        // problems' matrices, which were found to fit the kernel and stay borrowed.
+        unsafe { gpu::launch(&self.launcher.function, &shape, &values, stream.into())? };
+        Ok(())
+    }
+}
+
+/// A [`Batch`] with the types of a kernel's operands.
+#[derive(Debug)]
+pub struct TypedBatch<'l, 'm, K> {
+    batch: Batch<'l, 'm>,
+    kernel: PhantomData<fn() -> K>,
+}
+
+impl<'l, 'm, K: Kernel> TypedBatch<'l, 'm, K> {
+    pub(super) fn new(batch: Batch<'l, 'm>) -> Self {
+        Self { batch, kernel: PhantomData }
+    }
+
+    /// As [`Batch::push`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn push(
+        &mut self,
+        a: &'m FactorA<K>,
+        b: &'m FactorB<K>,
+        c: &'m mut DeviceDense<K::Out>,
+    ) -> Result<(), KernelError> {
+        self.batch.push(a, b, c)
+    }
+
+    /// As [`Batch::stacked`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn stacked<D: Element + Plain>(
+        &mut self,
+        sparse: &'m SparseFactor<K>,
+        dense: &'m DeviceDense<D>,
+        c: &'m mut DeviceDense<K::Out>,
+        count: usize,
+    ) -> Result<(), KernelError> {
+        self.batch.stacked(sparse, dense, c, count)
+    }
+
+    /// Problems so far.
+    pub fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// As [`Batch::prepare`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn prepare(self) -> Result<PreparedBatch<'l, 'm>, KernelError> {
+        self.batch.prepare()
+    }
+}

@@ -1,0 +1,179 @@
+//! The work of a launch that computes a list of problems.
+
+use std::collections::HashMap;
+
+use bsr_codegen::{Plan, Schedule as Order};
+
+use super::balance::{deal, walk};
+use super::{HEAD_COLUMNS, Tile, Walked, WorkItem, group, tile_columns, tile_rows};
+use crate::Structure;
+
+/// Words of an item.
+const WORDS: usize = 8;
+
+/// An item of a batch: a tile of one problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchItem {
+    /// The tile. `a_row` is a row of this problem's values; of a sparse operand that is walked by block columns, the
+    /// place within a block.
+    pub tile: WorkItem,
+    /// The number of the problem.
+    pub problem: u32,
+    /// Where the blocks of the tile's row begin among the block columns of all problems.
+    pub first: u32,
+    /// Whole blocks along the problem's K.
+    pub whole_blocks: u32,
+}
+
+impl BatchItem {
+    fn words(&self) -> [u32; WORDS] {
+        let [c_row, c_col, a_row, blocks] = self.tile.words();
+        [c_row, c_col, a_row, blocks, self.problem, self.first, self.whole_blocks, 0]
+    }
+}
+
+/// The work of a batch as its kernel reads it: block columns of all problems one after the other, and items that say
+/// whose tile they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchLists {
+    /// What [`Plan::launch`] takes as its grid; 0 clusters where there is no tile.
+    pub grid: [u32; 2],
+    /// The kernel's `work_head`.
+    pub heads: Vec<u32>,
+    /// The kernel's `work`.
+    pub items: Vec<u32>,
+    /// The kernel's `col_idx`. Problems of one [`Structure`] share a part.
+    pub col_idx: Vec<u32>,
+    /// The kernel's `block_idx`; empty for one that walks block rows.
+    pub block_idx: Vec<u32>,
+}
+
+impl BatchLists {
+    /// Lists the work of problems, each a pattern and the extent of its C along the dense factor, for at most `clusters`
+    /// clusters at a time.
+    pub fn new(plan: &Plan, problems: &[(&Structure, usize)], clusters: u32) -> Self {
+        let tile = plan.cluster_tile();
+        let (mut col_idx, mut block_idx) = (vec![], vec![]);
+        let mut places: HashMap<*const Structure, usize> = HashMap::new();
+        let mut tiles = vec![];
+        for (number, (structure, along)) in problems.iter().enumerate() {
+            let walked = Walked::new(plan, structure);
+            let place = *places.entry(std::ptr::from_ref(*structure)).or_insert_with(|| {
+                let place = col_idx.len();
+                col_idx.extend(walked.col_idx.iter().map(|column| column.cast_unsigned()));
+                if plan.walks_columns() {
+                    block_idx.extend(structure.transposed().block_idx().iter().map(|block| block.cast_unsigned()));
+                }
+                place
+            });
+            let rows = tile_rows(&tile, walked.row_ptr, walked.rows);
+            let group = group(plan, structure.stored(), walked.cols);
+            let whole_blocks = (walked.cols / walked.block.1) as u32;
+            for Tile { item, cost } in walk(&rows, &tile_columns(&tile, *along), group) {
+                let first = item.a_row / tile.block_rows;
+                let a_row = if plan.walks_columns() { item.a_row % tile.block_rows } else { item.a_row };
+                let (tile, problem, first) = (WorkItem { a_row, ..item }, number as u32, place as u32 + first);
+                tiles.push((BatchItem { tile, problem, first, whole_blocks }, cost));
+            }
+        }
+        let clusters = (clusters as usize).min(tiles.len());
+        let balanced = plan.spec().schedule.unwrap_or(Order::Balanced) == Order::Balanced;
+        let lists = deal(&tiles, clusters, balanced);
+        Self { grid: [clusters as u32, 1], heads: heads(&lists, &col_idx), items: words(&lists), col_idx, block_idx }
+    }
+
+    /// Whether there is nothing to launch.
+    pub fn is_empty(&self) -> bool {
+        self.grid[0] == 0
+    }
+}
+
+/// The number of items of every cluster, then for each the first block columns of its first item.
+fn heads(lists: &[Vec<BatchItem>], col_idx: &[u32]) -> Vec<u32> {
+    let mut words: Vec<u32> = lists.iter().map(|list| list.len() as u32).collect();
+    for list in lists {
+        let mut columns = [0; HEAD_COLUMNS];
+        if let Some(item) = list.first() {
+            let stored = &col_idx[item.first as usize..][..item.tile.blocks as usize];
+            columns.iter_mut().zip(stored).for_each(|(column, stored)| *column = *stored);
+        }
+        words.extend(columns);
+    }
+    words
+}
+
+/// Item `i` of cluster `c` is words `8 * (i * clusters + c)` and the seven after it.
+fn words(lists: &[Vec<BatchItem>]) -> Vec<u32> {
+    let rows = lists.iter().map(Vec::len).max().unwrap_or(0);
+    let mut words = vec![0; WORDS * rows * lists.len()];
+    for (c, list) in lists.iter().enumerate() {
+        for (i, item) in list.iter().enumerate() {
+            words[WORDS * (i * lists.len() + c)..][..WORDS].copy_from_slice(&item.words());
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::Pattern;
+
+    fn plan(text: &str) -> Plan {
+        Plan::new(&text.parse().expect("a spec")).expect("a plan")
+    }
+
+    #[test]
+    fn every_tile_of_every_problem_is_dealt_once() {
+        for text in [
+            "bm = 128, bn = 64, bk = 32, batch = on",
+            "bm = 40, bn = 64, bk = 128, transpose = on, batch = on",
+            "bm = 128, bn = 64, bk = 32, batch = on, schedule = strided",
+        ] {
+            let plan = plan(text);
+            let (spec, tile) = (*plan.spec(), plan.cluster_tile());
+            let block = (spec.bm as usize, spec.bk as usize);
+            let draw = |rows, cols, density| Pattern::Random(density).structure(rows, cols, block, 7).unwrap();
+            let patterns = [draw(300, 500, 0.6), draw(129, 1000, 0.1), draw(700, 200, 1.0)];
+            let problems = [(&patterns[0], 100), (&patterns[1], 65), (&patterns[0], 64), (&patterns[2], 0)];
+            let lists = BatchLists::new(&plan, &problems, 5);
+            assert_eq!(lists.grid, [5, 1]);
+            let mut met = HashSet::new();
+            for item in lists.items.chunks(WORDS).filter(|item| item[6] > 0) {
+                let (structure, along) = problems[item[4] as usize];
+                let walked = Walked::new(&plan, structure);
+                assert!((item[0] as usize) < walked.rows && (item[1] as usize) < along);
+                let row = (item[0] / tile.block_rows) as usize;
+                let (start, end) = (walked.row_ptr[row] as usize, walked.row_ptr[row + 1] as usize);
+                assert_eq!(item[3] as usize, end - start);
+                let stored: Vec<i32> =
+                    lists.col_idx[item[5] as usize..][..end - start].iter().map(|c| *c as i32).collect();
+                assert_eq!(stored, walked.col_idx[start..end]);
+                let slice = item[0] % tile.block_rows;
+                let first = if plan.walks_columns() { 0 } else { start as u32 };
+                assert_eq!(item[2], first * tile.block_rows + slice);
+                assert_eq!(item[6] as usize, walked.cols / walked.block.1);
+                assert!(met.insert((item[4], item[0], item[1])), "{item:?} twice");
+            }
+            let tiles = |(structure, along): &(&Structure, usize)| {
+                let rows = Walked::new(&plan, structure).rows;
+                rows.div_ceil(tile.rows as usize) * along.div_ceil(tile.columns as usize)
+            };
+            assert_eq!(met.len(), problems.iter().map(tiles).sum::<usize>(), "{text}");
+            // The pattern that two problems share is there once.
+            assert_eq!(lists.col_idx.len(), patterns.iter().map(Structure::nnzb).sum::<usize>());
+        }
+    }
+
+    #[test]
+    fn no_tile_is_nothing_to_launch() {
+        let plan = plan("bm = 64, bn = 64, bk = 64, batch = on");
+        let empty = Structure::empty(0, 64, (64, 64)).unwrap();
+        assert!(BatchLists::new(&plan, &[(&empty, 64)], 132).is_empty());
+        assert!(BatchLists::new(&plan, &[], 132).is_empty());
+    }
+}
