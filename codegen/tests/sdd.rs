@@ -83,10 +83,16 @@ fn matrix() -> Vec<Plan> {
         let text: Vec<String> = given.into_iter().filter(|part| !part.is_empty()).collect();
         plans.extend(try_plan(&text.join(", ")).ok());
     }
-    plans.extend(
-        ["bm = 128, bn = 256, bk = 128", "bm = 128, bn = 256, bk = 128, dtype = bf16, transpose = on"]
-            .map(|text| plan(&format!("op = sdd, {text}"))),
-    );
+    // Tiles of two widths, in every layout: ptxas has complained of single ones of them.
+    for (bm, bk) in [(128, 128), (128, 64), (512, 112), (96, 80), (72, 24), (256, 32)] {
+        for layout in LAYOUTS {
+            let layout = if layout.is_empty() { String::new() } else { format!(", {layout}") };
+            plans.push(plan(&format!("op = sdd, bm = {bm}, bn = 256, bk = {bk}{layout}")));
+        }
+        for types in ["dtype = e4m3, out = f16", "dtype = i8", "dtype = i8, out = f16", "dtype = bf16, out = f32"] {
+            plans.push(plan(&format!("op = sdd, bm = {bm}, bn = 256, bk = {bk}, {types}")));
+        }
+    }
     plans
 }
 

@@ -47,6 +47,8 @@ struct Width {
     name: &'static str,
     columns: u32,
     shape: String,
+    /// Sums to clear where there are tiles of two widths.
+    cleared: Vec<String>,
     accumulators: String,
     slices: Vec<Slice>,
     opening: Vec<Entry>,
@@ -120,9 +122,9 @@ impl Consumer {
             Split::Slots => (0, t.wg_n()),
         };
         let slots = if t.split == Split::Slots { t.wg_slots() } else { 0 };
-        let mut widths = vec![Width::new(plan, "tile", t.wg_n(), passes)];
+        let mut widths = vec![Width::new(plan, ("tile", WHOLE), t.wg_n(), passes)];
         if t.half().is_some() {
-            widths.push(Width::new(plan, "half", t.wg_n() / 2, passes));
+            widths.push(Width::new(plan, ("half", HALF), t.wg_n() / 2, passes));
         }
         Self {
             modifiers: modifiers(plan),
@@ -151,7 +153,7 @@ fn lags(plan: &Plan) -> bool {
 }
 
 impl Width {
-    fn new(plan: &Plan, name: &'static str, columns: u32, passes: &[Pass]) -> Self {
+    fn new(plan: &Plan, (name, stem): (&'static str, Stem), columns: u32, passes: &[Pass]) -> Self {
         let deferred = plan.epilogue.deferred;
         let stages = if deferred { passes.len() as u32 } else { 1 };
         let lag = lags(plan);
@@ -172,7 +174,11 @@ impl Width {
             name,
             columns,
             shape: shape(plan, columns),
-            accumulators: accumulators(plan, columns / 2),
+            cleared: match plan.tiling.half() {
+                Some(_) => (0..columns / 2).map(|i| accumulator(plan, stem, i)).collect(),
+                None => vec![],
+            },
+            accumulators: accumulators(plan, stem, columns / 2),
             slices: slices(plan),
             opening: (0..stages).map(entry).collect(),
             cycle: Entry {
@@ -184,13 +190,13 @@ impl Width {
                 release: if lag { "previous" } else { "current" },
             },
             rests: if deferred { (1..stages).map(rest).collect() } else { vec![] },
-            parts: parts(plan, columns / 2),
-            collects: collects(plan, columns / 2),
-            conversions: epilogue::conversions(plan, columns / 2),
-            packs: epilogue::packs(plan, columns / 2),
+            parts: parts(plan, stem, columns / 2),
+            collects: collects(plan, stem, columns / 2),
+            conversions: epilogue::conversions(plan, stem, columns / 2),
+            packs: epilogue::packs(plan, stem, columns / 2),
             passes: match deferred {
                 true => vec![],
-                false => epilogue::passes(plan, plan.epilogue.units * columns / plan.tiling.wg_n()),
+                false => epilogue::passes(plan, stem, plan.epilogue.units * columns / plan.tiling.wg_n()),
             },
         }
     }
@@ -234,24 +240,33 @@ fn modifiers(plan: &Plan) -> String {
     }
 }
 
+/// What the names of a tile's accumulators begin with. Tiles of half the width have names of their own, and sums that are
+/// cleared first, although the first WGMMA overwrites them: so no sum of one kind of tile is alive in the other kind.
+/// Where they shared names, ptxas 13.0 kept some elsewhere and serialized WGMMA to move them (its diagnostic C7511).
+pub(super) type Stem = &'static str;
+/// The stem of tiles of all slots.
+pub(super) const WHOLE: Stem = "acc";
+/// The stem of tiles of half of them.
+const HALF: Stem = "half";
+
 /// The name of accumulator `i`.
-pub(super) fn accumulator(plan: &Plan, i: u32) -> String {
-    if plan.spec.a.is_integer() { format!("%r_acc{i}") } else { format!("%f_acc{i}") }
+pub(super) fn accumulator(plan: &Plan, stem: Stem, i: u32) -> String {
+    if plan.spec.a.is_integer() { format!("%r_{stem}{i}") } else { format!("%f_{stem}{i}") }
 }
 
 /// Registers that collect at once: enough loads in flight to hide most of their latency.
 const COLLECTED: u32 = 32;
 
 /// A thread's sums in pieces of four, those of neighbouring threads side by side.
-fn parts(plan: &Plan, count: u32) -> Vec<Part> {
-    pieces(plan, 0, (0..count).map(|i| accumulator(plan, i)).collect())
+fn parts(plan: &Plan, stem: Stem, count: u32) -> Vec<Part> {
+    pieces(plan, 0, (0..count).map(|i| accumulator(plan, stem, i)).collect())
 }
 
-fn collects(plan: &Plan, count: u32) -> Vec<Collect> {
+fn collects(plan: &Plan, stem: Stem, count: u32) -> Vec<Collect> {
     let part = |i: u32| if plan.spec.a.is_integer() { format!("%r_part{i}") } else { format!("%f_part{i}") };
     let collect = |first: u32| {
         let size = COLLECTED.min(count - first);
-        let sum = |i: u32| Sum { sum: accumulator(plan, first + i), part: part(i) };
+        let sum = |i: u32| Sum { sum: accumulator(plan, stem, first + i), part: part(i) };
         Collect { loads: pieces(plan, first, (0..size).map(part).collect()), sums: (0..size).map(sum).collect() }
     };
     (0..count).step_by(COLLECTED as usize).map(collect).collect()
@@ -265,8 +280,8 @@ fn pieces(plan: &Plan, first: u32, names: Vec<String>) -> Vec<Part> {
     names.chunks(4).enumerate().map(part).collect()
 }
 
-fn accumulators(plan: &Plan, count: u32) -> String {
-    let names: Vec<String> = (0..count).map(|i| accumulator(plan, i)).collect();
+fn accumulators(plan: &Plan, stem: Stem, count: u32) -> String {
+    let names: Vec<String> = (0..count).map(|i| accumulator(plan, stem, i)).collect();
     let lines: Vec<String> = names.chunks(PER_LINE).map(|line| line.join(", ")).collect();
     lines.join(",\n          ")
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::consumer::accumulator;
+use super::consumer::{Stem, WHOLE, accumulator};
 use crate::Dtype;
 use crate::plan::sdd::{Epilogue, Plan};
 
@@ -83,21 +83,21 @@ impl Context {
             packed_registers: if e.deferred { (0..packed).map(pack_register).collect() } else { vec![] },
             convert: if plan.spec.out == Dtype::BF16 { "cvt.rn.bf16x2.f32" } else { "cvt.rn.f16x2.f32" },
             pass_count: e.passes(),
-            passes: passes(plan, e.units),
+            passes: passes(plan, WHOLE, e.units),
         }
     }
 }
 
 /// Integer sums that become f32, of a tile with so many accumulators.
-pub(super) fn conversions(plan: &Plan, accumulators: u32) -> Vec<String> {
+pub(super) fn conversions(plan: &Plan, stem: Stem, accumulators: u32) -> Vec<String> {
     let converted = plan.spec.a.is_integer() && plan.spec.out != Dtype::I32;
-    let conversion = |i: u32| format!("cvt.rn.f32.s32 %f_acc{i}, %r_acc{i}");
+    let conversion = |i: u32| format!("cvt.rn.f32.s32 %f_{stem}{i}, %r_{stem}{i}");
     (0..accumulators).filter(|_| converted).map(conversion).collect()
 }
 
 /// What is packed at the end of a tile with so many accumulators, under a deferred epilogue.
-pub(super) fn packs(plan: &Plan, accumulators: u32) -> Vec<Pack> {
-    (0..accumulators / 2).filter(|_| plan.epilogue.deferred).map(pack).collect()
+pub(super) fn packs(plan: &Plan, stem: Stem, accumulators: u32) -> Vec<Pack> {
+    (0..accumulators / 2).filter(|_| plan.epilogue.deferred).map(|i| pack(stem, i)).collect()
 }
 
 /// The swizzle's XOR needs one register for each value of the chunk bits that a constant flips: pairs of 16-byte
@@ -111,12 +111,12 @@ fn pack_register(i: u32) -> String {
     format!("%r_pack{i}")
 }
 
-fn pack(i: u32) -> Pack {
-    Pack { to: pack_register(i), high: format!("%f_acc{}", 2 * i + 1), low: format!("%f_acc{}", 2 * i) }
+fn pack(stem: Stem, i: u32) -> Pack {
+    Pack { to: pack_register(i), high: format!("%f_{stem}{}", 2 * i + 1), low: format!("%f_{stem}{}", 2 * i) }
 }
 
 /// The passes of a tile's first `units` units.
-pub(super) fn passes(plan: &Plan, units: u32) -> Vec<Pass> {
+pub(super) fn passes(plan: &Plan, stem: Stem, units: u32) -> Vec<Pass> {
     let (e, t) = (&plan.epilogue, &plan.tiling);
     let wide = plan.spec.out.bytes() == 4;
     let units: Vec<u32> = (0..units).collect();
@@ -129,10 +129,10 @@ pub(super) fn passes(plan: &Plan, units: u32) -> Vec<Pass> {
             // 64 rows are 4 accumulators a thread for every 8 columns.
             let first = (slot * t.pitch + column) / 2;
             if wide {
-                pass.writes.extend(writes_32(plan, first, at));
+                pass.writes.extend(writes_32(plan, stem, first, at));
             } else {
                 if !e.deferred {
-                    pass.packs.extend((first / 2..(first + e.unit / 2) / 2).map(pack));
+                    pass.packs.extend((first / 2..(first + e.unit / 2) / 2).map(|i| pack(stem, i)));
                 }
                 pass.writes.extend(writes_16(e, first / 2, at));
             }
@@ -168,9 +168,9 @@ fn writes_16(e: &Epilogue, first: u32, at: u32) -> Vec<Write> {
 }
 
 /// A thread writes pairs of columns, 8 bytes, of two rows.
-fn writes_32(plan: &Plan, first: u32, at: u32) -> Vec<Write> {
+fn writes_32(plan: &Plan, stem: Stem, first: u32, at: u32) -> Vec<Write> {
     let e = &plan.epilogue;
-    let out = |i: u32| if plan.spec.out == Dtype::I32 { accumulator(plan, i) } else { format!("%f_acc{i}") };
+    let out = |i: u32| if plan.spec.out == Dtype::I32 { accumulator(plan, stem, i) } else { format!("%f_{stem}{i}") };
     let write = |group: u32, half: u32| {
         let i = first + 4 * group + 2 * half;
         Write {

@@ -5,8 +5,11 @@ use serde::Serialize;
 use crate::plan::Major;
 use crate::plan::sdd::{Plan, Tile};
 
-/// Columns of slots that the producer keeps in registers; those of later slots are read for every stage.
-const KEPT: u32 = 8;
+/// Columns of slots that the producer keeps in registers; those of later slots are read for every stage. It keeps none of
+/// slots of many boxes: ptxas would keep a coordinate for each of these, and spills.
+fn kept(plan: &Plan) -> u32 {
+    if plan.right.boxes <= 2 { 4 } else { 0 }
+}
 
 /// The producer's part of the context.
 #[derive(Clone, Debug, Serialize)]
@@ -47,7 +50,7 @@ impl Producer {
         Self {
             bytes: left + right,
             half_bytes: plan.tiling.half().map(|_| left + right / 2),
-            kept: (0..plan.tiling.slots.min(KEPT)).map(column).collect(),
+            kept: (0..plan.tiling.slots.min(kept(plan))).map(column).collect(),
             loads,
         }
     }
@@ -70,7 +73,7 @@ fn slot_loads(plan: &Plan, slot: u32) -> Vec<Load> {
     let first = plan.memory.right_offset + tile.mn_offset(slot * t.pitch);
     let load = |index: u32| {
         let mut setup = vec![];
-        let base = if slot < KEPT {
+        let base = if slot < kept(plan) {
             format!("%r_slot{slot}")
         } else {
             if index == 0 {

@@ -7,7 +7,7 @@
 //! Descriptor fields follow the PTX ISA, "Asynchronous warpgroup level matrix shared memory layout".
 
 use super::sides::Sides;
-use super::tiling::{Tiling, WG_M};
+use super::tiling::{Tiling, WG_M, panel_columns};
 use crate::plan::Major;
 
 /// Bytes of K in a stage, and of the widest swizzle span.
@@ -68,9 +68,8 @@ impl Tile {
                 boxes: 1,
             },
             Major::Mn => {
-                let wide = |span: &u32| (pitch * element).is_multiple_of(*span);
-                let span = [SPAN, 64].into_iter().find(wide).unwrap_or(32);
-                let columns = span / element;
+                let columns = panel_columns(pitch, element);
+                let span = columns * element;
                 Self {
                     major: Major::Mn,
                     element,

@@ -26,7 +26,6 @@ const MOST_OF_ONE: u32 = 192;
 const NARROWEST_PANEL: u32 = 16;
 /// N of an integer WGMMA beyond 32 is a multiple of this.
 const INTEGER_UNIT: u32 = 16;
-
 /// How consumers divide the CTA tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Split {
@@ -79,12 +78,12 @@ impl Tiling {
         self.wg_n() / 2
     }
 
-    /// Slots of a tile of half the width, for what a row of blocks leaves over. There are none where consumers divide
-    /// the slots, none for a lone consumer, and none unless the accumulators are a power of two: of others ptxas 13.0
-    /// keeps half of them elsewhere, and serializes WGMMA to move them (its diagnostic C7511).
+    /// Slots of a tile of half the width, for what a row of blocks leaves over. There are none where consumers divide the
+    /// slots, none for a lone consumer, and none of many slots or of uneven ones: ptxas 13.0 spills some registers of
+    /// such kernels.
     pub(crate) fn half(&self) -> Option<u32> {
-        let divided = self.split == Split::Rows && self.slots.is_multiple_of(2);
-        (divided && self.wg_n().is_power_of_two()).then_some(self.slots / 2)
+        let even = self.split == Split::Rows && matches!(self.slots, 2 | 4) && self.wg_n().is_power_of_two();
+        even.then_some(self.slots / 2)
     }
 }
 
@@ -115,6 +114,12 @@ pub(super) fn choose(spec: &KernelSpec, sides: &Sides, arch: &Arch, errors: &mut
         pitch,
         slots,
     }
+}
+
+/// Columns of a panel of a row-major factor: of the widest swizzle span that divides a slot.
+pub(super) fn panel_columns(pitch: u32, element: u32) -> u32 {
+    let widest = [128, 64].into_iter().find(|span| (pitch * element).is_multiple_of(*span));
+    widest.unwrap_or(32) / element
 }
 
 fn consumers(spec: &KernelSpec, slots: u32, errors: &mut PlanErrors) -> u32 {
