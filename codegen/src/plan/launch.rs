@@ -124,7 +124,7 @@ impl Parameter {
             Argument::WorkHead if op == Op::Sdd => "items of every CTA".to_owned(),
             Argument::WorkHead => "items of every cluster, then the first block columns of each".to_owned(),
             Argument::Work if op == Op::Sdd => "items, first those that come first in every CTA".to_owned(),
-            Argument::Work => "items {c_row, c_col, a_row, blocks}, or {c_row, c_col, first record, stages}".to_owned(),
+            Argument::Work => "items {c_row, c_col, a_row, blocks}".to_owned(),
             Argument::Packed => "records of 256 bytes, a stage each".to_owned(),
             Argument::Number(_) => String::new(),
         }
