@@ -43,7 +43,7 @@ const ACCEPTED: [&str; 23] = [
 
 const REFUSED: [&str; 46] = [
     "bm = 100, bn = 128, bk = 112",
-    "bm = 16, bn = 128, bk = 112",
+    "bm = 20, bn = 128, bk = 112",
     "bm = 576, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 113",
     "bm = 512, bn = 128, bk = 12",
