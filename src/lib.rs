@@ -112,7 +112,8 @@ pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::kernel::operation;
 pub use bsr_runtime::{
     Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Kernel, KernelError, Launcher, Loaded,
-    Pattern, Scales, ScalesError, Structure, bench, e4m3, e5m2, gpu, quantise, read, reference, simulated,
+    Pattern, Permutation, Reordered, Scales, ScalesError, Structure, advise, bench, e4m3, e5m2, gpu, prune, quantise,
+    read, reference, reorder, simulated, write,
 };
 pub use family::{Chooser, Family, FamilyError, FirstFit, LoadedMember, Member, ProblemFacts};
 pub use half::{bf16, f16};

@@ -4,6 +4,7 @@
 //! for test patterns, 8-bit operands [quantised](mod@quantise) from wider ones, a [reference multiply](mod@reference)
 //! in `f64`, and kernels that run [simulated] on the CPU.
 
+pub mod advise;
 pub mod bench;
 pub mod bsr;
 pub mod dense;
@@ -11,13 +12,16 @@ mod element;
 pub mod generate;
 pub mod gpu;
 pub mod kernel;
+pub mod prune;
 pub mod quantise;
 mod random;
 pub mod read;
 pub mod reference;
+pub mod reorder;
 mod scales;
 pub mod schedule;
 pub mod simulated;
+pub mod write;
 
 pub use bsr::{Bsr, BsrError, Structure, Transposed};
 pub use bsr_codegen::{Accumulate, Dtype, Layout, Scale};
@@ -25,4 +29,5 @@ pub use dense::{Dense, DenseError, DenseView};
 pub use element::{Element, e4m3, e5m2};
 pub use generate::{GenerateError, Pattern};
 pub use kernel::{Kernel, KernelError, Launcher, Loaded};
+pub use reorder::{Permutation, Reordered};
 pub use scales::{Scales, ScalesError};

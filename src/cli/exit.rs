@@ -5,9 +5,12 @@ use std::io;
 use std::process::ExitCode;
 
 use bsr::gpu::GpuError;
+use bsr::prune::PruneError;
 use bsr::read::ReadError;
 use bsr::reference::ReferenceError;
+use bsr::reorder::PermutationError;
 use bsr::simulated::SimulatedError;
+use bsr::write::WriteError;
 use bsr::{GenerateError, KernelError};
 
 use super::say;
@@ -121,6 +124,25 @@ impl From<GenerateError> for Failure {
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         Self::new(Exit::BadInput, error)
+    }
+}
+
+impl From<WriteError> for Failure {
+    fn from(error: WriteError) -> Self {
+        Self::new(Exit::BadInput, error)
+    }
+}
+
+impl From<PruneError> for Failure {
+    fn from(error: PruneError) -> Self {
+        Self::new(Exit::BadInput, error)
+    }
+}
+
+/// Orders that the command made itself.
+impl From<PermutationError> for Failure {
+    fn from(error: PermutationError) -> Self {
+        Self::new(Exit::Wrong, error)
     }
 }
 

@@ -4,12 +4,16 @@
 //! plan, emit          SPEC -> Plan -> PTX                      (ptxas)
 //! run, bench          SPEC, PROBLEM -> Case -> check -> time   (problem, operands, case, verdict; dense, report)
 //! run, check          SPEC -> problems -> simulator            (simulate, trials)
+//! convert             FILE -> blocks -> FILE                   (weights)
+//! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
 //! doctor              what works on this machine
 //! ```
 
+mod advise;
 mod bench;
 mod case;
 mod check;
+mod convert;
 mod dense;
 mod device;
 mod doctor;
@@ -28,6 +32,7 @@ mod simulate;
 mod spec;
 mod trials;
 mod verdict;
+mod weights;
 
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
@@ -44,6 +49,8 @@ Examples:
   bsr run \"bm = 512, bn = 128, bk = 112\" --m 1024 --n 512 --k 1120 --pattern topk:4
   bsr check \"bm = 512, bn = 128, bk = 112\"
   bsr bench \"bm = 128, bn = 256, bk = 64\" --m 8192 --n 8192 --k 8192 --pattern random:0.25
+  bsr convert layer.safetensors --tensor up.weight --block 128x64 --keep 0.25 -o up.npz
+  bsr advise matrix.mtx --n 4096
   bsr doctor
 
 Exit codes:
@@ -69,6 +76,8 @@ enum Command {
     Run(run::Args),
     Check(check::Args),
     Bench(bench::Args),
+    Convert(convert::Args),
+    Advise(advise::Args),
     Doctor(doctor::Args),
 }
 
@@ -81,6 +90,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(&args, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
         Command::Bench(args) => bench::run(&args, &mut out),
+        Command::Convert(args) => convert::run(&args, &mut out),
+        Command::Advise(args) => advise::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
     };
     let flushed = out.flush().map_err(Failure::from);

@@ -38,7 +38,9 @@ pub(super) struct ProblemArgs {
     /// blocks]
     #[arg(long)]
     pattern: Option<Pattern>,
-    /// Take the sparse factor from a file instead, which also says two of M, N and K: Matrix Market .mtx, DLMC .smtx or scipy .npz (bsr, csr). Values are scaled by a
+    /// Take the sparse factor from a file instead, which also says two of M, N and K: Matrix Market .mtx, DLMC .smtx,
+    /// scipy .npz, numpy .npy, or .safetensors, as `bsr convert` writes it or with a single matrix. Rows are multiplied in
+    /// the order of the file. Values are scaled by a
     /// power of two if their largest magnitude is not between 1/256 and 256; for 8-bit types always, to about the
     /// range of drawn ones.
     #[arg(long, value_name = "FILE", conflicts_with = "pattern")]
@@ -139,7 +141,7 @@ impl Problem {
                 let pattern = args.pattern.unwrap_or_else(|| defaults.pattern(k));
                 Source::Pattern { pattern, k }
             }
-            Some(path) => file(path, args.seed)?,
+            Some(path) => scaled(path, read::load(path, args.seed)?)?,
         };
         Ok(Self {
             source,
@@ -147,6 +149,15 @@ impl Problem {
             defaults: (defaults.m, defaults.n, defaults.k),
             seed: args.seed,
         })
+    }
+
+    /// A matrix that was read from `path`, times `n` columns.
+    ///
+    /// # Errors
+    /// Bad input: it has no rows or no columns.
+    pub(super) fn of(path: &Path, sparse: Sparse, n: usize, seed: u64) -> Result<Self, Failure> {
+        let given = (None, Some(n), None);
+        Ok(Self { source: scaled(path, sparse)?, given, defaults: (0, n, 0), seed })
     }
 
     /// The extents of the product that `spec` says.
@@ -347,10 +358,14 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pattern { pattern, .. } => pattern.fmt(f),
-            Self::File { path, .. } => match path.file_name() {
-                Some(name) => f.write_str(&name.to_string_lossy()),
-                None => path.display().fmt(f),
-            },
+            Self::File { path, sparse, .. } => {
+                match path.file_name() {
+                    Some(name) => f.write_str(&name.to_string_lossy())?,
+                    None => path.display().fmt(f)?,
+                }
+                // The product has its rows in the order of the file, not of the original.
+                if sparse.row_order().is_some() { f.write_str(" (rows reordered)") } else { Ok(()) }
+            }
         }
     }
 }
@@ -360,8 +375,7 @@ pub(super) fn fill_in_words(fill_in: &FillIn) -> String {
     format!("{:.2} = {} stored values / {} nonzeros", fill_in.ratio(), fill_in.stored(), fill_in.true_nnz())
 }
 
-fn file(path: &Path, seed: u64) -> Result<Source, Failure> {
-    let sparse = read::load(path, seed)?;
+fn scaled(path: &Path, sparse: Sparse) -> Result<Source, Failure> {
     if sparse.rows() == 0 || sparse.cols() == 0 {
         return Err(Failure::new(
             Exit::BadInput,

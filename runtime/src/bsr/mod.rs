@@ -13,7 +13,7 @@ use rayon::prelude::*;
 pub use error::BsrError;
 pub use structure::Structure;
 pub use transposed::Transposed;
-pub(crate) use validate::offsets as check_offsets;
+pub(crate) use validate::{offsets as check_offsets, padding_of as check_padding};
 
 use crate::random::{Streams, fill_normal};
 use crate::{Element, GenerateError, Pattern};

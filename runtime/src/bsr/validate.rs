@@ -86,6 +86,15 @@ pub(super) fn values_length(structure: &Structure, got: usize) -> Result<(), Bsr
 /// What hangs over the edge of the matrix is zero. Only the blocks of the last block row and of the last
 /// block column are visited, and only if they do hang over.
 pub(super) fn padding<T: Element>(structure: &Structure, values: &[T]) -> Result<(), BsrError> {
+    padding_of(structure, values, T::to_f64)
+}
+
+/// As [`padding`], of values of any type.
+pub(crate) fn padding_of<V: Copy>(
+    structure: &Structure,
+    values: &[V],
+    to_f64: impl Fn(V) -> f64,
+) -> Result<(), BsrError> {
     let (rows, cols, (bm, bk)) = (structure.rows(), structure.cols(), structure.block());
     for block_row in 0..structure.block_rows() {
         let inside_rows = bm.min(rows - block_row * bm);
@@ -97,7 +106,7 @@ pub(super) fn padding<T: Element>(structure: &Structure, values: &[T]) -> Result
             }
             for (r, line) in values[block * bm * bk..][..bm * bk].chunks_exact(bk).enumerate() {
                 let outside = if r < inside_rows { inside_cols } else { 0 };
-                if let Some(c) = line[outside..].iter().position(|&v| v != T::ZERO) {
+                if let Some(c) = line[outside..].iter().position(|&v| to_f64(v) != 0.0) {
                     let c = outside + c;
                     return Err(BsrError::PaddingNotZero {
                         at: (block * bm + r) * bk + c,
@@ -106,7 +115,7 @@ pub(super) fn padding<T: Element>(structure: &Structure, values: &[T]) -> Result
                         col: first_col + c,
                         rows,
                         cols,
-                        value: line[c].to_f64(),
+                        value: to_f64(line[c]),
                     });
                 }
             }

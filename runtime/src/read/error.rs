@@ -79,7 +79,8 @@ pub enum ReadProblem {
     Io(#[from] io::Error),
     /// Its name does not say which format it has.
     #[error(
-        "{}; the readers know .mtx (Matrix Market), .smtx (DLMC) and .npz (scipy.sparse.save_npz)",
+        "{}; the readers know .mtx (Matrix Market), .smtx (DLMC), .npz (scipy.sparse.save_npz or numpy.savez), .npy and \
+         .safetensors",
         match extension { Some(text) => format!("the extension .{text} names no known format"), None => "the name has no extension".into() }
     )]
     Extension {
@@ -102,6 +103,14 @@ pub enum ReadProblem {
         /// What should stand there.
         remedy: &'static str,
     },
+    /// A file with several arrays, and none or a wrong one was named.
+    #[error("{fact}{}", listed(names))]
+    Choose {
+        /// What is wrong.
+        fact: String,
+        /// The matrices that are there, each with its shape and type, by name.
+        names: Vec<String>,
+    },
     /// The content is right, but not as blocks of this size and type.
     #[error(transparent)]
     Convert(#[from] ConvertError),
@@ -115,6 +124,21 @@ impl ReadProblem {
     pub(super) fn unsupported(fact: impl Into<String>, remedy: &'static str) -> Self {
         Self::Unsupported { fact: fact.into(), remedy }
     }
+}
+
+/// The matrices that could have been named, if there are any.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 24;
+    if names.is_empty() {
+        return "; the file must hold a matrix of f16, bf16, f32 or f64".to_owned();
+    }
+    let more = names.len().saturating_sub(SHOWN);
+    let mut text = "; name one of these:".to_owned();
+    names.iter().take(SHOWN).for_each(|name| text.push_str(&format!("\n  {name}")));
+    if more > 0 {
+        text.push_str(&format!("\n  and {more} more"));
+    }
+    text
 }
 
 /// Why a sparse matrix cannot be had in blocks of this size and type.
@@ -154,6 +178,17 @@ pub enum ConvertError {
         value: f64,
         /// The element type asked for.
         dtype: Dtype,
+    },
+    /// The blocks are those of a matrix of another shape.
+    #[error(
+        "the matrix is {} x {}, the blocks are of a {} x {} one; find the blocks of this matrix",
+        shape[0], shape[1], of[0], of[1]
+    )]
+    Shape {
+        /// Rows and columns of the matrix.
+        shape: [usize; 2],
+        /// Rows and columns of the blocks' matrix.
+        of: [usize; 2],
     },
     /// The blocks do not fit in memory.
     #[error(

@@ -1,12 +1,18 @@
-//! Sparse matrices from files: Matrix Market `.mtx`, DLMC `.smtx` and scipy `.npz`.
+//! Matrices from files: Matrix Market `.mtx`, DLMC `.smtx`, scipy and numpy `.npz` and `.npy`, `.safetensors`.
 //!
 //! A reader gives a [`Sparse`]; a block size makes a [`Bsr`] of it and says what the blocking costs
 //! ([`FillIn`]). Memory grows with what a file really holds, never with what its header claims.
+//!
+//! NaN and infinities are values like others: they are read, and kept where the element type has them.
 
+mod blocking;
+mod blocks;
+mod choice;
 mod error;
 mod mtx;
 mod npy;
 mod npz;
+mod safetensors;
 mod smtx;
 mod sparse;
 
@@ -14,11 +20,14 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
+pub use blocking::FillIn;
+pub(crate) use blocking::{Cursor, from_places};
 pub use error::{ConvertError, ReadError, ReadProblem};
 pub use mtx::parse as parse_mtx;
-pub use npz::parse as parse_npz;
+pub use npz::{parse as parse_npz, parse_array as parse_npz_array, parse_npy};
+pub use safetensors::parse as parse_safetensors;
 pub use smtx::parse as parse_smtx;
-pub use sparse::{FillIn, Sparse, TripletError};
+pub use sparse::{Sparse, TripletError};
 
 use crate::{Bsr, Element};
 use error::Place;
@@ -47,13 +56,29 @@ pub fn open<T: Element>(
 /// # Errors
 /// When the file cannot be read or is not what its extension says.
 pub fn load(path: impl AsRef<Path>, seed: u64) -> Result<Sparse, ReadError> {
+    load_array(path, None, seed)
+}
+
+/// As [`load`]; of an `.npz` or a `.safetensors` file with several matrices the one called `name` is read.
+///
+/// # Errors
+/// As [`load`]; and when there is no such matrix, none is named and there are several, or one is named in a file without
+/// names.
+pub fn load_array(path: impl AsRef<Path>, name: Option<&str>, seed: u64) -> Result<Sparse, ReadError> {
     let path = path.as_ref();
     let io = |error| ReadError::new(path, Place::Whole, ReadProblem::Io(error));
     let extension = path.extension().map(|text| text.to_string_lossy().to_ascii_lowercase());
+    let named = |extension: &str| {
+        let fact = format!("an .{extension} file holds one matrix, without a name");
+        Err(ReadError::new(path, Place::Whole, ReadProblem::unsupported(fact, "leave the name out")))
+    };
     match extension.as_deref() {
+        Some(extension @ ("mtx" | "smtx" | "npy")) if name.is_some() => named(extension),
         Some("mtx") => mtx::parse(&std::fs::read(path).map_err(io)?, path),
         Some("smtx") => smtx::parse(&std::fs::read(path).map_err(io)?, path, seed),
-        Some("npz") => npz::parse(BufReader::new(File::open(path).map_err(io)?), path),
+        Some("npy") => npz::parse_npy(&std::fs::read(path).map_err(io)?, path),
+        Some("npz") => npz::parse_array(BufReader::new(File::open(path).map_err(io)?), path, name),
+        Some("safetensors") => safetensors::parse(BufReader::new(File::open(path).map_err(io)?), path, name),
         _ => Err(ReadError::new(path, Place::Whole, ReadProblem::Extension { extension })),
     }
 }

@@ -5,6 +5,7 @@
 //! that a hostile header can neither recurse, overflow nor claim memory.
 
 use super::ReadProblem;
+use crate::Dtype;
 
 /// An array as it lies in the file: little-endian numbers, in C order.
 #[derive(Debug)]
@@ -13,13 +14,26 @@ pub(super) struct Array<'a> {
     pub(super) kind: &'a str,
     /// The length of each axis.
     pub(super) shape: Vec<usize>,
+    /// Whether the first axis is the fastest.
+    fortran: bool,
     /// The bytes of the elements.
     data: &'a [u8],
 }
 
 impl<'a> Array<'a> {
+    /// An array in C order.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, ReadProblem> {
-        const WRITE: &str = "write the file with scipy.sparse.save_npz";
+        let array = Self::parse_any_order(bytes)?;
+        if array.fortran {
+            let remedy = "write it in C order: numpy.ascontiguousarray";
+            return Err(ReadProblem::unsupported("the array is in Fortran order", remedy));
+        }
+        Ok(array)
+    }
+
+    /// An array in either order.
+    pub(super) fn parse_any_order(bytes: &'a [u8]) -> Result<Self, ReadProblem> {
+        const WRITE: &str = "write the file with scipy.sparse.save_npz, or an array with numpy.save";
         let (header, data) = split_header(bytes)
             .ok_or_else(|| ReadProblem::malformed("the member is not a .npy array of version 1, 2 or 3", WRITE))?;
         let Some(Header { descr, fortran_order, shape }) = Header::parse(header) else {
@@ -31,10 +45,6 @@ impl<'a> Array<'a> {
             return Err(ReadProblem::unsupported(format!("`{descr}` is big-endian"), remedy));
         }
         let kind = descr.trim_start_matches(['<', '|', '=']);
-        if fortran_order && shape.len() > 1 {
-            let remedy = "write it in C order: numpy.ascontiguousarray";
-            return Err(ReadProblem::unsupported("the array is in Fortran order", remedy));
-        }
         let size = element_size(kind).ok_or_else(|| {
             ReadProblem::unsupported(
                 format!("elements of type `{descr}`"),
@@ -46,7 +56,29 @@ impl<'a> Array<'a> {
             let fact = format!("shape {shape:?} of {size}-byte elements, but {} bytes of data", data.len());
             return Err(ReadProblem::malformed(fact, "the file was cut short or altered; write it again"));
         }
-        Ok(Self { kind, shape, data })
+        let fortran = fortran_order && shape.len() > 1;
+        Ok(Self { kind, shape, fortran, data })
+    }
+
+    /// The elements of a matrix of floating-point numbers, row by row, whatever order they are stored in; `None` if it is
+    /// something else.
+    pub(super) fn matrix(&self) -> Option<([usize; 2], Vec<f64>)> {
+        let [rows, cols] = <[usize; 2]>::try_from(&self.shape[..]).ok()?;
+        let values = self.floats()?;
+        if !self.fortran {
+            return Some(([rows, cols], values));
+        }
+        let by_rows = (0..rows).flat_map(|row| (0..cols).map(move |col| col * rows + row));
+        Some(([rows, cols], by_rows.map(|at| values[at]).collect()))
+    }
+
+    /// The element type of a [`Bsr`](crate::Bsr) that these elements have, if there is one.
+    pub(super) fn dtype(&self) -> Option<Dtype> {
+        match self.kind {
+            "f2" => Some(Dtype::F16),
+            "f4" => Some(Dtype::F32),
+            _ => None,
+        }
     }
 
     /// The elements as floating-point numbers; `None` if they are not.
@@ -82,6 +114,14 @@ impl<'a> Array<'a> {
     fn map<const SIZE: usize, V>(&self, value: impl Fn([u8; SIZE]) -> V) -> Vec<V> {
         self.data.as_chunks().0.iter().map(|&bytes| value(bytes)).collect()
     }
+}
+
+/// The shape and the type that an array's first bytes say, if they hold its whole header; whether it is of
+/// floating-point numbers that are read.
+pub(super) fn describe(bytes: &[u8]) -> Option<(Vec<usize>, String, bool)> {
+    let Header { descr, shape, .. } = Header::parse(split_header(bytes)?.0)?;
+    let is_float = matches!(descr, "<f2" | "<f4" | "<f8" | "=f2" | "=f4" | "=f8");
+    Some((shape, descr.to_owned(), is_float))
 }
 
 /// Bytes of one element.
@@ -206,9 +246,24 @@ mod tests {
     }
 
     #[test]
+    fn a_matrix_is_read_by_rows_in_either_order() {
+        let data: Vec<u8> = (1u8..=6).flat_map(|v| f32::from(v).to_le_bytes()).collect();
+        for (order, expected) in [("False", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), ("True", [1.0, 3.0, 5.0, 2.0, 4.0, 6.0])] {
+            let bytes = npy(&format!("{{'descr': '<f4', 'fortran_order': {order}, 'shape': (2, 3), }}"), &data);
+            let array = Array::parse_any_order(&bytes).unwrap();
+            assert_eq!(array.matrix().unwrap(), ([2, 3], expected.to_vec()));
+            assert_eq!(describe(&bytes[..80]).unwrap(), (vec![2, 3], "<f4".to_owned(), true));
+        }
+        let bytes = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }", &data);
+        assert!(Array::parse(&bytes).unwrap().matrix().is_none());
+        assert!(describe(&bytes[..40]).is_none());
+    }
+
+    #[test]
     fn refuses_what_it_does_not_understand() {
         assert!(refusal("{'descr': '>f8', 'fortran_order': False, 'shape': (1,), }", &[0; 8]).contains("big-endian"));
         assert!(refusal("{'descr': '<f8', 'fortran_order': True, 'shape': (1, 1), }", &[0; 8]).contains("Fortran"));
+        assert!(refusal("{'descr': '<V2', 'fortran_order': False, 'shape': (1,), }", &[0; 2]).contains("`<V2`"));
         assert!(refusal("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", &[0; 8]).contains("`|O`"));
         for header in [
             "{'descr': '<f8', 'fortran_order': False}",

@@ -1,28 +1,35 @@
 //! What a file says, before a block size is chosen.
 
-use std::fmt;
+use crate::reorder::PermutationError;
+use crate::{Bsr, BsrError, DenseView, Dtype, Element, Permutation, Structure};
 
-use super::ConvertError;
-use crate::bsr::check_offsets;
-use crate::{Bsr, BsrError, Element, Structure};
-
-/// A sparse matrix with `f64` values, as a file holds it: by elements, or in the file's own blocks.
+/// A matrix with `f64` values, as a file holds it: by elements, in the file's own blocks, or dense.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sparse {
     rows: usize,
     cols: usize,
-    body: Body,
+    pub(super) body: Body,
+    /// The element type of the file, where it is one of ours.
+    dtype: Option<Dtype>,
+    /// The original row of each row, where the file says that rows were reordered.
+    order: Option<Permutation>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Body {
+pub(super) enum Body {
     /// By row, then by column, each place once.
     Elements(Vec<(u32, u32, f64)>),
     /// Valid, in the file's own blocks.
     Blocks { structure: Structure, values: Vec<f64> },
+    /// Every element, row by row.
+    Dense(Vec<f64>),
 }
 
 impl Sparse {
+    fn of(rows: usize, cols: usize, body: Body) -> Self {
+        Self { rows, cols, body, dtype: None, order: None }
+    }
+
     /// Takes `(row, col, value)` in any order; values at the same place are added.
     ///
     /// # Errors
@@ -42,13 +49,46 @@ impl Sparse {
             }
             same
         });
-        Ok(Self { rows, cols, body: Body::Elements(triplets) })
+        Ok(Self::of(rows, cols, Body::Elements(triplets)))
+    }
+
+    /// Takes a dense matrix, zeros and all; its zeros are not stored in any blocks.
+    ///
+    /// # Errors
+    /// When a side is 2^31 or more.
+    pub fn from_dense<'a, T: Element>(dense: impl Into<DenseView<'a, T>>) -> Result<Self, BsrError> {
+        let view = dense.into();
+        Structure::empty(view.rows(), view.cols(), (view.rows().max(1), view.cols().max(1)))?;
+        Ok(Self::from_rows(view.rows(), view.cols(), view.to_f64()).with_dtype(Some(T::DTYPE)))
+    }
+
+    /// Takes a matrix in blocks, those of zeros too.
+    pub fn from_bsr<T: Element>(matrix: &Bsr<T>) -> Self {
+        let values = matrix.values().iter().map(|value| value.to_f64()).collect();
+        Self::from_blocks(matrix.structure().clone(), values).with_dtype(Some(T::DTYPE))
     }
 
     /// Takes blocks; `values` has `structure.stored()` entries.
     pub(super) fn from_blocks(structure: Structure, values: Vec<f64>) -> Self {
         debug_assert_eq!(values.len(), structure.stored());
-        Self { rows: structure.rows(), cols: structure.cols(), body: Body::Blocks { structure, values } }
+        Self::of(structure.rows(), structure.cols(), Body::Blocks { structure, values })
+    }
+
+    /// Takes every element of a matrix, row by row.
+    pub(super) fn from_rows(rows: usize, cols: usize, values: Vec<f64>) -> Self {
+        debug_assert_eq!(values.len(), rows * cols);
+        Self::of(rows, cols, Body::Dense(values))
+    }
+
+    /// Says in which type the file holds its values.
+    pub(super) fn with_dtype(self, dtype: Option<Dtype>) -> Self {
+        Self { dtype, ..self }
+    }
+
+    /// Says from where the rows came.
+    pub(super) fn with_row_order(self, order: Option<Permutation>) -> Result<Self, PermutationError> {
+        order.iter().try_for_each(|order| order.check_rows(self.rows))?;
+        Ok(Self { order, ..self })
     }
 
     /// Number of rows.
@@ -64,43 +104,117 @@ impl Sparse {
     /// The block size of the file, if it holds blocks.
     pub fn own_block(&self) -> Option<(usize, usize)> {
         match &self.body {
-            Body::Elements(_) => None,
+            Body::Elements(_) | Body::Dense(_) => None,
             Body::Blocks { structure, .. } => Some(structure.block()),
+        }
+    }
+
+    /// The element type of the file, where it says one that a [`Bsr`](crate::Bsr) has: text and `f64` do not.
+    pub fn own_dtype(&self) -> Option<Dtype> {
+        self.dtype
+    }
+
+    /// Where the rows came from, if they were [reordered](Self::reordered): row `i` is row `as_slice()[i]` of the
+    /// original.
+    pub fn row_order(&self) -> Option<&Permutation> {
+        self.order.as_ref()
+    }
+
+    /// All values that the file holds, zeros too, in no particular order.
+    fn values(&self) -> Box<dyn Iterator<Item = f64> + '_> {
+        match &self.body {
+            Body::Elements(elements) => Box::new(elements.iter().map(|(_, _, v)| *v)),
+            Body::Blocks { values, .. } | Body::Dense(values) => Box::new(values.iter().copied()),
         }
     }
 
     /// Number of values that are not zero. Zeros that the file lists are not counted.
     pub fn true_nnz(&self) -> usize {
-        match &self.body {
-            Body::Elements(elements) => elements.iter().filter(|(_, _, v)| *v != 0.0).count(),
-            Body::Blocks { values, .. } => values.iter().filter(|v| **v != 0.0).count(),
-        }
+        self.values().filter(|v| *v != 0.0).count()
+    }
+
+    /// Number of values that are NaN or infinite.
+    pub fn not_finite(&self) -> usize {
+        self.values().filter(|v| !v.is_finite()).count()
     }
 
     /// The largest finite magnitude; 0 if there is none.
     pub fn largest(&self) -> f64 {
-        let values: &mut dyn Iterator<Item = f64> = match &self.body {
-            Body::Elements(elements) => &mut elements.iter().map(|(_, _, v)| *v),
-            Body::Blocks { values, .. } => &mut values.iter().copied(),
-        };
-        values.map(f64::abs).filter(|v| v.is_finite()).fold(0.0, f64::max)
+        self.values().map(f64::abs).filter(|v| v.is_finite()).fold(0.0, f64::max)
     }
 
     /// The matrix with every value multiplied by `factor`, for instance to fit it into the range of `f16`.
     pub fn scaled(mut self, factor: f64) -> Self {
         match &mut self.body {
             Body::Elements(elements) => elements.iter_mut().for_each(|(_, _, v)| *v *= factor),
-            Body::Blocks { values, .. } => values.iter_mut().for_each(|v| *v *= factor),
+            Body::Blocks { values, .. } | Body::Dense(values) => values.iter_mut().for_each(|v| *v *= factor),
         }
         self
     }
 
-    /// Calls `visit(row, col, value)`: for elements, all that the file lists, by row and column; for blocks,
-    /// their values that are not zero, by block.
+    /// The matrix without its values of magnitude up to `threshold`; a NaN stays. A threshold of 0 drops the zeros that
+    /// a file lists, and the blocks of zeros with them.
+    pub fn without_small(mut self, threshold: f64) -> Self {
+        let small = |value: f64| value.abs() <= threshold;
+        match &mut self.body {
+            Body::Elements(elements) => elements.retain(|(_, _, v)| !small(*v)),
+            Body::Dense(values) => values.iter_mut().filter(|v| small(**v)).for_each(|v| *v = 0.0),
+            Body::Blocks { .. } => {
+                let mut elements = self.elements();
+                elements.retain(|(_, _, v)| !small(*v));
+                self.body = Body::Elements(elements);
+            }
+        }
+        self
+    }
+
+    /// The matrix with row `order.as_slice()[i]` as row `i`. What was reordered before remembers its original rows.
+    ///
+    /// # Errors
+    /// When the order is not of as many rows.
+    pub fn reordered(&self, order: &Permutation) -> Result<Self, PermutationError> {
+        order.check_rows(self.rows)?;
+        let whole = match &self.order {
+            Some(before) => before.then(order)?,
+            None => order.clone(),
+        };
+        let body = match &self.body {
+            Body::Dense(values) if self.cols > 0 => {
+                let row = |&row: &u32| &values[row as usize * self.cols..][..self.cols];
+                Body::Dense(order.as_slice().iter().flat_map(row).copied().collect())
+            }
+            _ => {
+                let to = order.inverse();
+                let mut elements = self.elements();
+                elements.iter_mut().for_each(|(row, _, _)| *row = to.as_slice()[*row as usize]);
+                // Stable: the columns of a row stay in order.
+                elements.sort_by_key(|(row, _, _)| *row);
+                Body::Elements(elements)
+            }
+        };
+        Ok(Self { rows: self.rows, cols: self.cols, body, dtype: self.dtype, order: Some(whole) })
+    }
+
+    /// What [`for_each`](Self::for_each) visits, by row and column.
+    fn elements(&self) -> Vec<(u32, u32, f64)> {
+        let mut elements = Vec::new();
+        // Sides are below 2^31.
+        self.for_each(|row, col, value| elements.push((row as u32, col as u32, value)));
+        elements.sort_by_key(|&(row, col, _)| (row, col));
+        elements
+    }
+
+    /// Calls `visit(row, col, value)`: for elements, all that the file lists, by row and column; for a dense matrix its
+    /// values that are not zero, by row and column; for blocks, their values that are not zero, by block.
     pub fn for_each(&self, mut visit: impl FnMut(usize, usize, f64)) {
         match &self.body {
             Body::Elements(elements) => {
                 elements.iter().for_each(|&(row, col, value)| visit(row as usize, col as usize, value));
+            }
+            Body::Dense(values) => {
+                for (row, line) in values.chunks_exact(self.cols.max(1)).enumerate() {
+                    line.iter().enumerate().filter(|(_, v)| **v != 0.0).for_each(|(col, &v)| visit(row, col, v));
+                }
             }
             Body::Blocks { structure, values } => {
                 let (bm, bk) = structure.block();
@@ -116,93 +230,6 @@ impl Sparse {
                 }
             }
         }
-    }
-
-    /// The matrix in blocks of `block` elements, each value rounded to `T` once, and what the blocking costs.
-    ///
-    /// A block is stored where the file lists at least one element, zero or not. A file whose own blocks have
-    /// this size keeps its blocks, those of zeros too.
-    ///
-    /// # Errors
-    /// When a finite value exceeds the range of `T`, a NaN or an infinity meets a type without it, or the blocks cannot
-    /// be addressed or do not fit in memory.
-    pub fn to_bsr<T: Element>(&self, block: (usize, usize)) -> Result<(Bsr<T>, FillIn), ConvertError> {
-        let structure = match &self.body {
-            Body::Blocks { structure, .. } if structure.block() == block => structure.clone(),
-            _ => self.structure(block)?,
-        };
-        let (bm, bk) = block;
-        let (nnzb, true_nnz, dtype) = (structure.nnzb(), self.true_nnz(), T::DTYPE);
-        let mut values: Vec<T> = Vec::new();
-        values.try_reserve_exact(structure.stored()).map_err(|_| ConvertError::Memory {
-            true_nnz,
-            nnzb,
-            bm,
-            bk,
-            dtype,
-        })?;
-        values.resize(structure.stored(), T::ZERO);
-
-        // What a saturating type holds; others become infinite beyond their range.
-        let held = T::saturates().then(|| T::from_f64(f64::NEG_INFINITY).to_f64()..=T::LARGEST);
-        let lost = |value: f64, rounded: T| match value.is_finite() {
-            true => !rounded.is_finite() || held.as_ref().is_some_and(|held| !held.contains(&value)),
-            false => rounded.is_finite(),
-        };
-        let mut first_lost = None;
-        let mut last = (usize::MAX, usize::MAX, 0);
-        self.for_each(|row, col, value| {
-            let (block_row, block_col) = (row / bm, col / bk);
-            if (block_row, block_col) != (last.0, last.1) {
-                let blocks = structure.blocks_of(block_row);
-                let within = structure.col_idx()[blocks.clone()].partition_point(|&c| (c as usize) < block_col);
-                last = (block_row, block_col, blocks.start + within);
-            }
-            let rounded = T::from_f64(value);
-            if lost(value, rounded) {
-                first_lost.get_or_insert((row, col, value));
-            }
-            values[(last.2 * bm + row % bm) * bk + col % bk] = rounded;
-        });
-        if let Some((row, col, value)) = first_lost {
-            if !value.is_finite() {
-                return Err(ConvertError::NotFinite { row, col, value, dtype });
-            }
-            let remedy = match value.abs() <= <half::bf16 as Element>::LARGEST {
-                true if dtype.bytes() == 1 => "take f32 and quantise it, or scale the matrix",
-                true => "take bf16 or f32, or scale the matrix",
-                false => "scale the matrix",
-            };
-            return Err(ConvertError::Range { row, col, value, dtype, largest: T::LARGEST, remedy });
-        }
-        let stored = structure.stored();
-        Ok((Bsr::from_structure(structure, values)?, FillIn { true_nnz, nnzb, block, stored }))
-    }
-
-    /// The blocks of size `block` in which an element is listed.
-    fn structure(&self, block: (usize, usize)) -> Result<Structure, BsrError> {
-        let shape = Structure::empty(self.rows, self.cols, block)?;
-        let mut places: Vec<(u32, u32)> = Vec::new();
-        self.for_each(|row, col, _| {
-            // Sides are below 2^31, so block coordinates are too.
-            let place = ((row / block.0) as u32, (col / block.1) as u32);
-            if places.last() != Some(&place) {
-                places.push(place);
-            }
-        });
-        places.sort_unstable();
-        places.dedup();
-        check_offsets(places.len(), block.0)?;
-
-        let mut row_ptr = vec![0; shape.block_rows() + 1];
-        places.iter().for_each(|(block_row, _)| row_ptr[*block_row as usize + 1] += 1);
-        let mut end = 0;
-        row_ptr.iter_mut().for_each(|entry| {
-            end += *entry;
-            *entry = end;
-        });
-        let col_idx = places.into_iter().map(|(_, block_col)| block_col as i32).collect();
-        Structure::new(self.rows, self.cols, block, row_ptr, col_idx)
     }
 }
 
@@ -230,44 +257,4 @@ pub enum TripletError {
     /// A side that 32-bit coordinates cannot count.
     #[error(transparent)]
     Shape(#[from] BsrError),
-}
-
-/// What blocking costs: how many values are stored and multiplied for the ones that matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FillIn {
-    true_nnz: usize,
-    nnzb: usize,
-    block: (usize, usize),
-    stored: usize,
-}
-
-impl FillIn {
-    /// Values of the file that are not zero.
-    pub fn true_nnz(&self) -> usize {
-        self.true_nnz
-    }
-
-    /// Stored blocks.
-    pub fn nnzb(&self) -> usize {
-        self.nnzb
-    }
-
-    /// Stored values: `nnzb * bm * bk`.
-    pub fn stored(&self) -> usize {
-        self.stored
-    }
-
-    /// `stored / true_nnz`: 1 is a perfect fit, and without nonzeros it is 1 if nothing is stored and infinite
-    /// otherwise.
-    pub fn ratio(&self) -> f64 {
-        if self.stored == self.true_nnz { 1.0 } else { self.stored as f64 / self.true_nnz as f64 }
-    }
-}
-
-impl fmt::Display for FillIn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { true_nnz, nnzb, block: (bm, bk), stored } = self;
-        write!(f, "{true_nnz} nonzeros in {nnzb} blocks of {bm} x {bk}: {stored} values stored, ")?;
-        write!(f, "{:.2} for each nonzero", self.ratio())
-    }
 }

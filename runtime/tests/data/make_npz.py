@@ -1,6 +1,6 @@
-"""Writes the .npz files of this folder: python make_npz.py (numpy and scipy; last run with scipy 1.17.1).
+"""Writes the .npz and .npy files of this folder: python make_npz.py (numpy and scipy; last run with scipy 1.17.1).
 
-Every file but bsr_unsorted.npz holds the 12 x 10 matrix whose element at row r, column c is
+Every file but bsr_unsorted.npz and dense_several.npz holds the 12 x 10 matrix whose element at row r, column c is
 (10 r + c + 1) / 8 where (3 r + 5 c) % 4 == 0 and 0 elsewhere. Its values are exact in float16.
 """
 
@@ -39,3 +39,12 @@ sparse.save_npz("bsr_f16_i64.npz", indices_as(values_as(blocks.copy(), np.float1
 data = np.array([np.full((2, 2), v) for v in (1.0, 2.0, 4.0, 0.0)], dtype=np.float32)
 unsorted = sparse.bsr_array((data, [2, 0, 2, 1], [0, 3, 4]), shape=(4, 6))
 sparse.save_npz("bsr_unsorted.npz", unsorted)
+
+sparse.save_npz("coo.npz", values_as(sparse.coo_array(dense), np.float32))
+sparse.save_npz("dia.npz", sparse.dia_array(dense))
+# What `coo` files of later scipy will hold.
+coo = sparse.coo_array(dense)
+np.savez("coo_coords.npz", format=b"coo", shape=coo.shape, data=coo.data, coords=coo.coords, _is_array=True)
+
+np.save("dense_f16_fortran.npy", np.asfortranarray(dense.astype(np.float16)))
+np.savez("dense_several.npz", first=dense, second=dense[:, :5].astype(np.float32), bias=dense[0], count=np.arange(3))

@@ -54,10 +54,13 @@ proptest! {
 
     #[test]
     fn altered_archives_are_answered(
-        name in prop::sample::select(vec!["csr_f16_plain", "bsr_f32_i32", "bsr_unsorted"]),
+        name in prop::sample::select(vec![
+            "csr_f16_plain.npz", "bsr_f32_i32.npz", "bsr_unsorted.npz", "csc.npz", "coo.npz", "coo_coords.npz",
+            "dense_several.npz", "dense_f16_fortran.npy",
+        ]),
         at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(), truncate in any::<bool>(),
     ) {
-        let mut bytes = std::fs::read(data(&format!("{name}.npz"))).unwrap();
+        let mut bytes = std::fs::read(data(name)).unwrap();
         let at = at.index(bytes.len());
         bytes[at] = byte;
         if truncate {
@@ -70,8 +73,14 @@ proptest! {
 /// Every reader answers: a matrix that can be blocked, or an error that names the file.
 fn answer_all(bytes: &[u8]) {
     let file = Path::new("some.file");
-    let answers =
-        [read::parse_mtx(bytes, file), read::parse_smtx(bytes, file, 0), read::parse_npz(Cursor::new(bytes), file)];
+    let answers = [
+        read::parse_mtx(bytes, file),
+        read::parse_smtx(bytes, file, 0),
+        read::parse_npz(Cursor::new(bytes), file),
+        read::parse_npz_array(Cursor::new(bytes), file, Some("second")),
+        read::parse_npy(bytes, file),
+        read::parse_safetensors(Cursor::new(bytes), file, None),
+    ];
     for answer in answers {
         match answer {
             Ok(sparse) => {

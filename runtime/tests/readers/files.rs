@@ -82,7 +82,9 @@ fn fixture(row: usize, col: usize) -> f64 {
 #[test]
 fn scipy_archives_of_every_type_hold_the_same_matrix() {
     let expected: Vec<f64> = (0..120).map(|at| fixture(at / 10, at % 10)).collect();
-    for name in ["csr_f64_i32", "csr_f32_i64", "csr_f16_plain", "bsr_f32_i32", "bsr_f16_i64"] {
+    let names =
+        ["csr_f64_i32", "csr_f32_i64", "csr_f16_plain", "bsr_f32_i32", "bsr_f16_i64", "csc", "coo", "coo_coords"];
+    for name in names {
         let path = data(&format!("{name}.npz"));
         for block in [(4, 2), (1, 1), (5, 3), (16, 16)] {
             let (a, fill_in) = read::open::<f16>(&path, block, 0).unwrap();
@@ -108,10 +110,33 @@ fn scipy_blocks_are_sorted_and_added_and_zeros_kept() {
 }
 
 #[test]
+fn dense_arrays_are_matrices_by_name() {
+    let expected: Vec<f64> = (0..120).map(|at| fixture(at / 10, at % 10)).collect();
+    let fortran = read::load(data("dense_f16_fortran.npy"), 0).unwrap();
+    assert_eq!((fortran.own_dtype(), fortran.own_block(), fortran.true_nnz()), (Some(Dtype::F16), None, 30));
+    let (a, fill_in) = fortran.to_bsr::<f16>((4, 2)).unwrap();
+    assert_eq!(a.to_dense(Layout::RowMajor).to_f64(), expected);
+    assert_eq!(fill_in.true_nnz(), 30);
+
+    let several = data("dense_several.npz");
+    let first = read::load_array(&several, Some("first"), 0).unwrap();
+    assert_eq!((first.own_dtype(), &elements(&first)), (None, &elements(&fortran)));
+    let second = read::load_array(&several, Some("second"), 0).unwrap();
+    assert_eq!((second.rows(), second.cols(), second.own_dtype()), (12, 5, Some(Dtype::F32)));
+    let refusal = |name: Option<&str>| read::load_array(&several, name, 0).unwrap_err().to_string();
+    let matrices = "name one of these:\n  first [12, 10] <f8\n  second [12, 5] <f4";
+    assert!(refusal(None).ends_with(&format!("there are 2 matrices; {matrices}")), "{}", refusal(None));
+    assert!(refusal(Some("third")).contains(&format!("there is no array `third`; {matrices}")));
+    assert!(refusal(Some("bias")).contains("`bias` is [10] <f8, no matrix"));
+    let unnamed = read::load_array(data("bcsstk13.mtx"), Some("a"), 0).unwrap_err().to_string();
+    assert!(unnamed.ends_with("an .mtx file holds one matrix, without a name; leave the name out"), "{unnamed}");
+}
+
+#[test]
 fn other_archives_are_refused_by_member() {
     let refusal = |name: &str| read::load(data(name), 0).unwrap_err().to_string();
-    let csc = refusal("csc.npz");
-    assert!(csc.contains("csc.npz/format.npy: the format is `csc`") && csc.contains("tocsr()"), "{csc}");
+    let dia = refusal("dia.npz");
+    assert!(dia.contains("dia.npz/format.npy: the format is `dia`") && dia.contains("tocsr()"), "{dia}");
     let complex = refusal("csr_complex.npz");
     assert!(complex.contains("/data.npy: the values are of type c8"), "{complex}");
     let text = read::parse_npz(Cursor::new(b"PK, but no archive"), Path::new("a.npz")).unwrap_err();

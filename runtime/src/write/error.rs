@@ -1,0 +1,75 @@
+//! What can prevent a file.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::Dtype;
+use crate::reorder::PermutationError;
+
+/// Why a file was not written: which one, the fact, and what to do. Nothing was changed.
+#[derive(Debug)]
+pub struct WriteError {
+    file: PathBuf,
+    problem: WriteProblem,
+}
+
+impl WriteError {
+    pub(super) fn new(file: &Path, problem: WriteProblem) -> Self {
+        Self { file: file.to_path_buf(), problem }
+    }
+
+    /// The file, as it was named.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// What is wrong.
+    pub fn problem(&self) -> &WriteProblem {
+        &self.problem
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.problem)
+    }
+}
+
+impl std::error::Error for WriteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.problem.source()
+    }
+}
+
+/// What prevents a file.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WriteProblem {
+    /// It cannot be written.
+    #[error("cannot be written: {0}")]
+    Io(#[from] io::Error),
+    /// It is there.
+    #[error("the file is there; choose another name, or say that it may be overwritten")]
+    Exists,
+    /// Its name does not say a format that is written.
+    #[error(
+        "{}; matrices are written as .npz or .safetensors",
+        match extension { Some(text) => format!("the extension is .{text}"), None => "the name has no extension".into() }
+    )]
+    Extension {
+        /// The last extension of the name, if it has one.
+        extension: Option<String>,
+    },
+    /// An element type that is not written.
+    #[error("elements of type {dtype}; write f16, bf16 or f32: Bsr::cast")]
+    Dtype {
+        /// The type.
+        dtype: Dtype,
+    },
+    /// The order of another matrix.
+    #[error(transparent)]
+    Order(#[from] PermutationError),
+}

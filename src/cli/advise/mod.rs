@@ -1,0 +1,109 @@
+//! `bsr advise FILE`: what blocks of several sizes would cost, and whether the dense library is faster.
+
+mod measure;
+mod table;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use bsr::advise::model::Card;
+use bsr::advise::{Advice, BLOCKS, Request, advise};
+
+use super::device::DeviceChoice;
+use super::exit::{Exit, Failure};
+use super::progress::Progress;
+use super::weights::{Weights, WeightsArgs, block};
+use super::{cannot_write, line, say};
+
+/// Say which block fits a matrix, what it costs, and whether the dense library is faster.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bsr advise bcsstk13.mtx
+  bsr advise layer.safetensors --tensor mlp.up.weight --keep 0.25 --n 8192
+  bsr advise weights.smtx --blocks 16x16,32x32,64x64 --json advice.json
+
+For each block: how many are stored, the fill-in (stored values for each nonzero), with rows reordered too, and the \
+time of one product in f16. TFLOP/s are useful ones: 2 * nonzeros * N over the time, whatever else is multiplied. \
+Dense is the whole matrix in the dense library; `even below` is the density of blocks at which the two take equally \
+long. Predicted times are those of a model of one H200 (tensor cores, L2, device memory, last tile), which met the measured \
+times of seven products of 4096 to 8192 a side within 12 %. With a GPU, kernels are also timed in turn with the dense library, in the order of the file, and \
+the verdict is that of the measured times.")]
+pub(super) struct Args {
+    /// Columns of the dense matrix that the matrix is multiplied with.
+    #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 27), value_name = "COLUMNS")]
+    n: u32,
+    /// The blocks to look at, ROWSxCOLUMNS. [default: 13 from 8x64 to 256x128]
+    #[arg(long, value_parser = block, value_delimiter = ',', value_name = "RxC,..")]
+    blocks: Vec<(usize, usize)>,
+    /// Do not look for better orders of rows.
+    #[arg(long)]
+    no_reorder: bool,
+    /// Insist on measured times: exit with 3 where there is no GPU. [default: measure if there is one]
+    #[arg(long, conflicts_with = "predict")]
+    measure: bool,
+    /// Predict alone, though there is a GPU.
+    #[arg(long)]
+    predict: bool,
+    /// Which GPU measures: auto, gpu or gpu:N.
+    #[arg(long, default_value = "auto", conflicts_with = "predict")]
+    device: DeviceChoice,
+    /// Write the advice to this file as JSON; `-` is standard output, and the table then goes to standard error.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    weights: WeightsArgs,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let progress = Progress::new();
+    progress.step("reading");
+    let weights = args.weights.load()?;
+    let blocks = if args.blocks.is_empty() { &BLOCKS[..] } else { &args.blocks };
+    let device = match args.predict {
+        true => Err("--predict".to_owned()),
+        false => match args.device.gpu_for([]) {
+            Ok(device) => Ok(device),
+            Err(none) if none.exit() == Exit::NoDevice && !args.measure => Err(none.first_line().to_owned()),
+            Err(failure) => return Err(failure),
+        },
+    };
+    progress.step(format!("blocking in {} ways", blocks.len()));
+    let request = Request { n: args.n as usize, keep: args.weights.keep(), reorder: !args.no_reorder };
+    let mut advice = advise(&weights.sparse, blocks, &request, &Card::H200)?;
+    advice.source.clone_from(&weights.name);
+    let (exit, why_not) = match &device {
+        Ok(device) => (measure::all(&mut advice, &weights, &args.weights, device, &progress)?, None),
+        Err(why) => (Exit::Done, Some(why.as_str())),
+    };
+    progress.done();
+    answer(&weights, &advice, why_not, args.json.as_deref(), out)?;
+    Ok(exit)
+}
+
+/// Prints the table, and writes the JSON where it is asked for.
+fn answer(
+    weights: &Weights,
+    advice: &Advice,
+    why_not: Option<&str>,
+    json: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    line(&mut text, "matrix", weights)?;
+    for (label, words) in [("threshold", weights.dropped()), ("warning", weights.not_finite())] {
+        words.iter().try_for_each(|words| line(&mut text, label, words))?;
+    }
+    write!(text, "{}", table::Report { advice, why_not })?;
+    let text = String::from_utf8_lossy(&text);
+    let Some(path) = json else {
+        return Ok(out.write_all(text.as_bytes())?);
+    };
+    let json = advice.to_json().map_err(|error| Failure::new(Exit::Wrong, error))? + "\n";
+    if path == Path::new("-") {
+        say(text.trim_end());
+        return Ok(out.write_all(json.as_bytes())?);
+    }
+    out.write_all(text.as_bytes())?;
+    std::fs::write(path, json).map_err(|error| cannot_write(path, &error))
+}

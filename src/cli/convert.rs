@@ -1,0 +1,176 @@
+//! `bsr convert FILE`: a matrix into blocks, and into a file that scipy or PyTorch reads.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use bsr::prune::prune;
+use bsr::read::Sparse;
+use bsr::write::{self, Options};
+use bsr::{Bsr, Dtype, Element, Structure, bf16, f16, reorder};
+
+use super::exit::{Exit, Failure};
+use super::line;
+use super::problem::fill_in_words;
+use super::progress::Progress;
+use super::weights::{WeightsArgs, block};
+
+/// Cut a matrix into blocks, prune and reorder it, and write it for scipy or PyTorch.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bsr convert bcsstk13.mtx --block 32x32
+  bsr convert bcsstk13.mtx --block 32x32 --reorder -o blocks.npz
+  bsr convert layer.safetensors --tensor mlp.up.weight --block 128x64 --keep 0.25 -o up.safetensors
+
+A block is stored where the file lists an element; --threshold 0 drops the zeros that it lists. OUT is .npz, which scipy.sparse.load_npz reads, or .safetensors with the tensors \
+crow_indices, col_indices and values, of which torch.sparse_bsr_tensor makes a tensor; bsr reads both. A matrix that is \
+no multiple of the block is written padded with zeros, as scipy and torch ask for, and its own shape beside it. scipy \
+reads no 16-bit floats: .npz holds them as float32, exactly. --reorder keeps the original row of each row as \
+row_permutation: C[row_permutation] = (A @ B)[:rows]. Without -o nothing is written.")]
+pub(super) struct Args {
+    /// Rows and columns of a block.
+    #[arg(long, value_parser = block, value_name = "RxC")]
+    block: (usize, usize),
+    /// Write the blocks to this file: .npz or .safetensors.
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Replace OUT if it is there.
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Round values to this type: f16, bf16 or f32. [default: that of the file, if it is one of them, else f32]
+    #[arg(long, value_parser = dtype, value_name = "TYPE")]
+    dtype: Option<Dtype>,
+    /// Put rows side by side that have block columns in common, if fewer blocks hold the matrix then; with --keep or
+    /// --topk, if they hold more of its norm.
+    #[arg(long)]
+    reorder: bool,
+    #[command(flatten)]
+    weights: WeightsArgs,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    if let Some(path) = &args.output {
+        write::check(path, args.force).map_err(|error| existing(error, args.force))?;
+    }
+    let progress = Progress::new();
+    progress.step("reading");
+    let weights = args.weights.load()?;
+    progress.hide(|| line(out, "matrix", &weights))?;
+    for (label, words) in [("threshold", weights.dropped()), ("warning", weights.not_finite())] {
+        words.iter().try_for_each(|words| progress.hide(|| line(out, label, words)))?;
+    }
+    let (sparse, structure) = blocks(args, weights.sparse, &progress, out)?;
+    progress.step("filling the blocks");
+    let dtype = args.dtype.or(sparse.own_dtype()).unwrap_or(Dtype::F32);
+    match dtype {
+        Dtype::F16 => finish::<f16>(args, &sparse, &structure, &progress, out),
+        Dtype::BF16 => finish::<bf16>(args, &sparse, &structure, &progress, out),
+        _ => finish::<f32>(args, &sparse, &structure, &progress, out),
+    }
+}
+
+/// The matrix in the order of rows that was asked for, and the blocks that stay.
+fn blocks(
+    args: &Args,
+    sparse: Sparse,
+    progress: &Progress,
+    out: &mut dyn Write,
+) -> Result<(Sparse, Structure), Failure> {
+    let (keep, bsr_error) = (args.weights.keep(), |error| Failure::new(Exit::BadInput, error));
+    let mut sparse = sparse;
+    if args.reorder {
+        progress.step("looking for an order of rows");
+        let order = match keep {
+            None => reorder::rows(&sparse, args.block).map_err(bsr_error)?,
+            Some(keep) => reorder::rows_to_prune(&sparse, args.block, keep)?,
+        };
+        let words = match (&order, keep) {
+            (None, _) => "in the order of the file: no better one was found".to_owned(),
+            (Some(_), None) => {
+                let before = sparse.structure(args.block).map_err(bsr_error)?.nnzb();
+                format!("reordered; {before} blocks in the order of the file")
+            }
+            (Some(_), Some(keep)) => {
+                let before = prune(&sparse, args.block, keep)?.norm();
+                format!("reordered; {} of the norm in the order of the file", percent(before))
+            }
+        };
+        if let Some(order) = order {
+            sparse = sparse.reordered(&order)?;
+        }
+        progress.hide(|| line(out, "rows", words))?;
+    }
+    let (structure, norm) = match keep {
+        None => (sparse.structure(args.block).map_err(bsr_error)?, None),
+        Some(keep) => {
+            progress.step("pruning");
+            let pruned = prune(&sparse, args.block, keep)?;
+            let norm = pruned.norm();
+            (pruned.into_structure(), Some(norm))
+        }
+    };
+    let (bm, bk) = args.block;
+    let all = structure.block_rows() * structure.block_cols();
+    let (stored, density) = (structure.nnzb(), percent(structure.density()));
+    progress.hide(|| line(out, "blocks", format!("{stored} of {all} blocks of {bm} x {bk} stored ({density})")))?;
+    if let Some(norm) = norm {
+        progress.hide(|| line(out, "norm", format!("{} of the Frobenius norm stays", percent(norm))))?;
+    }
+    Ok((sparse, structure))
+}
+
+/// Fills the blocks, and writes them if that was asked for.
+fn finish<T: Element>(
+    args: &Args,
+    sparse: &Sparse,
+    structure: &Structure,
+    progress: &Progress,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let (matrix, fill_in): (Bsr<T>, _) = sparse
+        .to_bsr_within(structure)
+        .map_err(|error| Failure::new(Exit::BadInput, format!("{}: {error}", args.weights.file.display())))?;
+    let size = u64::from(T::DTYPE.bytes());
+    let values = matrix.values().len() as u64 * size;
+    let indices = 4 * (matrix.row_ptr().len() + matrix.col_idx().len()) as u64;
+    let dense = matrix.rows() as u64 * matrix.cols() as u64 * size;
+    progress.hide(|| -> std::io::Result<()> {
+        line(out, "fill-in", fill_in_words(&fill_in))?;
+        let words = format!("{values} B of {} values + {indices} B of indices; dense {dense} B", T::DTYPE);
+        line(out, "bytes", words)
+    })?;
+    if let Some(path) = &args.output {
+        progress.step("writing");
+        let options = Options { row_order: sparse.row_order(), overwrite: args.force };
+        let written = write::save(&matrix, path, options).map_err(|error| existing(error, args.force))?;
+        let (rows, cols) = written.padded;
+        let padded = match (rows, cols) == (matrix.rows(), matrix.cols()) {
+            true => String::new(),
+            false => format!(", padded to {rows} x {cols}: scipy and torch take whole blocks"),
+        };
+        progress.hide(|| line(out, "written", format!("{}, {} B{padded}", path.display(), written.bytes)))?;
+    }
+    progress.done();
+    Ok(Exit::Done)
+}
+
+/// Says how to have a file replaced.
+fn existing(error: write::WriteError, force: bool) -> Failure {
+    match error.problem() {
+        write::WriteProblem::Exists if !force => {
+            let fact =
+                format!("{}: the file is there, and is kept\n  help: --force, or another name", error.file().display());
+            Failure::new(Exit::BadInput, fact)
+        }
+        _ => error.into(),
+    }
+}
+
+fn percent(fraction: f64) -> String {
+    format!("{:.1} %", 100.0 * fraction)
+}
+
+fn dtype(text: &str) -> Result<Dtype, String> {
+    let dtypes = [Dtype::F16, Dtype::BF16, Dtype::F32];
+    dtypes.into_iter().find(|dtype| dtype.to_string() == text).ok_or_else(|| "write f16, bf16 or f32".to_owned())
+}
