@@ -53,11 +53,13 @@ pub enum Key {
     Schedule,
     /// `swizzle`: shared-memory swizzle span in bytes.
     Swizzle,
+    /// `epilogue`: what becomes of a sum before it is written.
+    Epilogue,
 }
 
 impl Key {
     /// Every key, in the order of the canonical text.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Bm,
         Self::Bn,
         Self::Bk,
@@ -82,6 +84,7 @@ impl Key {
         Self::KStep,
         Self::Schedule,
         Self::Swizzle,
+        Self::Epilogue,
     ];
 
     /// The key as it is written.
@@ -111,6 +114,7 @@ impl Key {
             Self::KStep => "k_step",
             Self::Schedule => "schedule",
             Self::Swizzle => "swizzle",
+            Self::Epilogue => "epilogue",
         }
     }
 
@@ -146,6 +150,7 @@ impl Key {
             Self::KStep => "elements of K that one stage holds",
             Self::Schedule => "how tiles are dealt to clusters",
             Self::Swizzle => "shared-memory swizzle span in bytes",
+            Self::Epilogue => "what becomes of a sum before it is written",
         }
     }
 

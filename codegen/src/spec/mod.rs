@@ -26,7 +26,7 @@ mod keys;
 mod number;
 mod range;
 mod report;
-mod suggest;
+pub(crate) mod suggest;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -36,6 +36,8 @@ mod value;
 mod words;
 
 use serde::{Deserialize, Serialize};
+
+use crate::Epilogue;
 
 pub use error::{Given, SpecError, SpecErrorKind};
 pub use family::{Axis, FamilyMember, FamilySpec, MOST_MEMBERS};
@@ -104,6 +106,9 @@ pub struct KernelSpec {
     pub schedule: Option<Schedule>,
     /// Shared-memory swizzle span in bytes: 32, 64 or 128.
     pub swizzle: Option<u32>,
+    /// What becomes of a sum before it is written.
+    #[serde(default)]
+    pub epilogue: Option<Epilogue>,
 }
 
 impl KernelSpec {
@@ -134,6 +139,7 @@ impl KernelSpec {
             k_step: None,
             schedule: None,
             swizzle: None,
+            epilogue: None,
         }
     }
 
