@@ -48,7 +48,7 @@ pub use lex::{Lexeme, LexemeKind, lexemes};
 pub use program::{Input, InputKind, Level, Program, Reduction};
 pub use syntax::{ParameterSyntax, parse_function};
 
-pub(crate) use emit::{Held, Lines};
+pub(crate) use emit::{At, Held, Lines, widen};
 
 /// An epilogue: a handle to a [`Program`] that is as cheap to copy as a number.
 ///

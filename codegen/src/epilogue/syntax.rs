@@ -1,7 +1,7 @@
 //! Parameters and statements: the frame around expressions.
 
 use super::error::EpilogueError;
-use super::expression::{Builder, Value};
+use super::expression::Builder;
 use super::lex::{Lexeme, LexemeKind};
 use super::program::{Id, Input, InputKind, Program, Reduction};
 use crate::Dtype;

@@ -5,7 +5,7 @@ use crate::spec::{Key, Target};
 use crate::{KernelSpec, Mma};
 
 /// The families that take a key, the fastest first; every family takes the keys that are not listed.
-const TAKEN: [(Key, &[Mma]); 10] = [
+const TAKEN: [(Key, &[Mma]); 11] = [
     (Key::Warps, &[Mma::MmaSync, Mma::Wmma]),
     (Key::Shape, &[Mma::Wmma]),
     (Key::Vector, &[Mma::Scalar]),
@@ -16,6 +16,7 @@ const TAKEN: [(Key, &[Mma]); 10] = [
     (Key::Cluster, &[Mma::Wgmma]),
     (Key::KStep, &[Mma::Wgmma, Mma::MmaSync, Mma::Wmma]),
     (Key::Swizzle, &[Mma::Wgmma]),
+    (Key::Epilogue, &[Mma::Wgmma]),
 ];
 
 /// The architectures that a family's kernels can be written for.
@@ -79,6 +80,7 @@ fn is_given(spec: &KernelSpec, key: Key) -> bool {
         Key::Cluster => spec.cluster.is_some(),
         Key::KStep => spec.k_step.is_some(),
         Key::Swizzle => spec.swizzle.is_some(),
+        Key::Epilogue => spec.epilogue.is_some(),
         _ => true,
     }
 }

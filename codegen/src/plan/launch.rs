@@ -18,6 +18,10 @@ pub enum Operand {
     ScaleA,
     /// The f32 scales of B.
     ScaleB,
+    /// A vector or matrix of the epilogue, by the number of its parameter.
+    Epilogue(usize),
+    /// The second result of the epilogue: f32, one for every row of C.
+    Second,
 }
 
 impl Operand {
@@ -28,6 +32,8 @@ impl Operand {
             Self::C => "C",
             Self::ScaleA => "A's factors",
             Self::ScaleB => "B's factors",
+            Self::Epilogue(_) => "the epilogue's",
+            Self::Second => "the epilogue's second result, f32 by rows",
         }
     }
 }
@@ -99,6 +105,8 @@ pub enum Argument {
     Work,
     /// A 32-bit number.
     Number(u32),
+    /// An f32 of the epilogue, by the number of its parameter.
+    Scalar(usize),
 }
 
 impl Parameter {
@@ -110,7 +118,7 @@ impl Parameter {
             Argument::ColIdx => "A's block columns".to_owned(),
             Argument::WorkHead => "items of every cluster, then the first block columns of each".to_owned(),
             Argument::Work => "items {c_row, c_col, a_row, blocks}".to_owned(),
-            Argument::Number(_) => String::new(),
+            Argument::Number(_) | Argument::Scalar(_) => String::new(),
         }
     }
 
@@ -120,6 +128,7 @@ impl Parameter {
         match self.argument {
             Argument::Map(_) => format!(".param .align 64 .b8 {name}[128]"),
             Argument::Number(_) => format!(".param .u32 {name}"),
+            Argument::Scalar(_) => format!(".param .f32 {name}"),
             Argument::Pointer(_) | Argument::ColIdx | Argument::WorkHead | Argument::Work => {
                 format!(".param .u64 {name}")
             }
@@ -128,7 +137,7 @@ impl Parameter {
 }
 
 /// The parameters of a kernel, in order.
-pub type Parameters = ArrayVec<Parameter, 16>;
+pub type Parameters = ArrayVec<Parameter, 32>;
 
 /// A launch of one kernel on one problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,6 +169,8 @@ pub struct Problem {
     pub ldb: u64,
     /// Leading dimension of C in elements.
     pub ldc: u64,
+    /// Leading dimension of the epilogue's full operand in elements, where it has one.
+    pub ldt: u64,
 }
 
 /// How the CTAs of a launch find their work.
