@@ -27,6 +27,8 @@ use bsr_simulator::{
 };
 pub use bsr_simulator::{Cost, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side};
 
+use crate::epilogue::{Input, Inputs, Matrix};
+use crate::gpu::initial;
 use crate::kernel::{KernelError, fit};
 use crate::schedule::WorkLists;
 use crate::{Bsr, Dense, Dtype, Element, Layout, Scales, Structure};
@@ -108,25 +110,47 @@ impl Simulated {
         scales: &Scales,
         options: &Options,
     ) -> Result<(Dense<C>, Report), SimulatedError> {
+        let (c, _, report) = self.multiply_fused(a, b, scales, &Inputs::new(), options)?;
+        Ok((c, report))
+    }
+
+    /// As [`Simulated::multiply_scaled`], with the further operands of a kernel with an epilogue, and with its second
+    /// result, where it has one: a value for every row of C. C holds what a parameter says that is given C itself.
+    ///
+    /// # Errors
+    /// As [`Simulated::multiply_scaled`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take.
+    pub fn multiply_fused<A: Element, B: Element, C: Element>(
+        &self,
+        a: &Bsr<A>,
+        b: &Dense<B>,
+        scales: &Scales,
+        inputs: &Inputs,
+        options: &Options,
+    ) -> Result<(Dense<C>, Option<Vec<f32>>, Report), SimulatedError> {
         let layout = self.plan.spec().c_layout;
         let right = fit::Operand { dtype: B::DTYPE, layout: b.layout(), rows: b.rows(), cols: b.cols() };
         let product = fit::Operand { dtype: C::DTYPE, layout, rows: a.rows(), cols: b.cols() };
         fit::operands(&self.plan, (A::DTYPE, a.structure()), &right, &product)?;
         let counts = [scales.a().len(), scales.b().len()];
         fit::scales(&self.plan, a.structure(), b.cols(), scales.kind(), counts)?;
-        let mut c = Dense::filled(a.rows(), b.cols(), layout, C::POISON);
+        let reduction = fit::epilogue(&self.plan, (a.rows(), b.cols()), inputs)?;
+        let initial = initial(inputs).map(|c: Dense<C>| c.to_layout(layout));
+        let mut c = initial.unwrap_or_else(|| Dense::filled(a.rows(), b.cols(), layout, C::POISON));
+        let start = reduction.map(|reduction| vec![reduction.start(); a.rows()]);
         if c.rows() == 0 || c.cols() == 0 {
-            return Ok((c, Report::default()));
+            return Ok((c, start, Report::default()));
         }
+        let tile = fit::tile(&self.plan, inputs).map(Matrix::padded);
         let b = padded(b);
         let work = WorkLists::new(&self.plan, a.structure(), b.cols(), self.clusters);
         if self.plan.walk() == Walk::Blocks {
             set_to_zero(&mut c);
             if work.is_empty() {
-                return Ok((c, Report::default()));
+                return Ok((c, None, Report::default()));
             }
         }
-        let shape = self.plan.launch(&problem(a.structure(), &b, &c), work.grid);
+        let ldt = tile.as_ref().map_or(c.ld(), Matrix::ld) as u64;
+        let shape = self.plan.launch(&Problem { ldt, ..problem(a.structure(), &b, &c) }, work.grid);
 
         let mut memory = GlobalMemory::new();
         let mut uploads = Uploads { memory: &mut memory, columns: a.col_idx(), work: &work, operands: vec![] };
@@ -138,12 +162,31 @@ impl Simulated {
         }
         uploads.operand(Operand::ScaleA, f32::to_bytes(scales.a()));
         uploads.operand(Operand::ScaleB, f32::to_bytes(scales.b()));
-        let params = uploads.params(&shape);
+        let program = self.plan.spec().epilogue.map(|epilogue| epilogue.program());
+        let names = program.iter().flat_map(|program| program.inputs());
+        let mut scalars = vec![];
+        for (at, input) in names.enumerate() {
+            match inputs.get(&input.name) {
+                Some(Input::Vector(vector)) => uploads.operand(Operand::Epilogue(at), vector.to_bytes()),
+                Some(Input::Matrix(_)) => {
+                    uploads.operand(Operand::Epilogue(at), tile.as_ref().map(Matrix::to_bytes).unwrap_or_default());
+                }
+                // C itself is where an operand without a buffer is looked for.
+                Some(Input::Result(_)) | None => {}
+                Some(Input::Scalar(value)) => scalars.push((at, *value)),
+            }
+        }
+        if let Some(start) = &start {
+            uploads.operand(Operand::Second, f32::to_bytes(start));
+        }
+        let params = uploads.params(&shape, &scalars);
+        let id_second = uploads.buffer(Operand::Second);
         let id_c = uploads.buffer(Operand::C);
 
         let report = simulate(&self.module, &self.entry, &launch(&shape, params), &mut memory, options)?;
         c.data_mut().copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
-        Ok((c, report))
+        let second = start.map(|_| f32::from_bytes(memory.bytes(id_second)));
+        Ok((c, second, report))
     }
 }
 
@@ -168,7 +211,7 @@ impl Uploads<'_> {
         found.unwrap_or(&self.operands[0]).1
     }
 
-    fn params(&mut self, shape: &LaunchShape) -> Vec<Param> {
+    fn params(&mut self, shape: &LaunchShape, scalars: &[(usize, f32)]) -> Vec<Param> {
         let param = |argument: &Argument| match argument {
             Argument::Map(map) => Param::TensorMap(describe(map, self.buffer(map.operand))),
             Argument::Pointer(operand) => Param::Buffer(self.buffer(*operand)),
@@ -176,6 +219,9 @@ impl Uploads<'_> {
             Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
             Argument::Work => Param::Buffer(self.words(self.work.items.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
+            Argument::Scalar(at) => {
+                Param::F32(scalars.iter().find(|(given, _)| given == at).map_or(f32::NAN, |(_, value)| *value))
+            }
         };
         shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect()
     }
@@ -215,6 +261,7 @@ fn problem<B: Element, C: Element>(a: &Structure, b: &Dense<B>, c: &Dense<C>) ->
         nnzb: a.nnzb() as u64,
         ldb: b.ld() as u64,
         ldc: c.ld() as u64,
+        ..Problem::default()
     }
 }
 

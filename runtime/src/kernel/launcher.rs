@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bsr_codegen::epilogue::Program;
 use bsr_codegen::{Argument, LaunchShape, Operand, Plan, Problem, Walk};
 
+use super::inputs::program_of;
 use super::{KernelError, fit};
 use crate::Element;
 use crate::gpu::{
-    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, DeviceScales, Fingerprint, Function, LaunchDims,
+    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DeviceInput, DeviceInputs, DevicePtr, DeviceScales, Fingerprint, Function, LaunchDims,
     Module, Plain, StreamRef, TensorMapCache, UntypedBsr, UntypedDense, UntypedScales, Value, Values,
 };
 use crate::schedule::WorkLists;
@@ -40,6 +42,7 @@ struct Operands<'a> {
     b: UntypedDense,
     c: UntypedDense,
     scales: UntypedScales,
+    inputs: &'a DeviceInputs<'a>,
 }
 
 impl Launcher {
@@ -117,7 +120,8 @@ impl Launcher {
         c: &mut DeviceDense<C>,
     ) -> Result<(), KernelError> {
         let (a, b, c) = (a.untyped(), b.untyped(), c.untyped());
-        self.enqueue(stream, &Operands { a, b, c, scales: UntypedScales::NONE })
+        let inputs = &DeviceInputs::new();
+        self.enqueue(stream, &Operands { a, b, c, scales: UntypedScales::NONE, inputs })
     }
 
     /// Enqueues C = A * B, scaled, on `stream`; see [`super::Loaded::launch_scaled`].
@@ -133,12 +137,34 @@ impl Launcher {
         c: &mut DeviceDense<C>,
     ) -> Result<(), KernelError> {
         let (a, b, c) = (a.untyped(), b.untyped(), c.untyped());
-        self.enqueue(stream, &Operands { a, b, c, scales: scales.untyped() })
+        let inputs = &DeviceInputs::new();
+        self.enqueue(stream, &Operands { a, b, c, scales: scales.untyped(), inputs })
+    }
+
+    /// Enqueues the product, scaled where there are scales, with the kernel's epilogue on `stream`; see
+    /// [`super::Loaded::launch_fused`].
+    ///
+    /// # Errors
+    /// As [`Launcher::launch_scaled`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take, and an
+    /// overlap of C or of the second result with one of them.
+    pub fn launch_fused<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+        &self,
+        stream: StreamRef<'_>,
+        a: &DeviceBsr<A>,
+        b: &DeviceDense<B>,
+        scales: Option<&DeviceScales>,
+        inputs: &DeviceInputs<'_>,
+        c: &mut DeviceDense<C>,
+    ) -> Result<(), KernelError> {
+        let (a, b, c) = (a.untyped(), b.untyped(), c.untyped());
+        let scales = scales.map_or(UntypedScales::NONE, DeviceScales::untyped);
+        self.enqueue(stream, &Operands { a, b, c, scales, inputs })
     }
 
     fn enqueue(&self, stream: StreamRef<'_>, operands: &Operands<'_>) -> Result<(), KernelError> {
         let Operands { a, b, c, .. } = operands;
         self.check(operands)?;
+        self.start_second(stream, operands)?;
         if c.rows == 0 || c.cols == 0 {
             return Ok(());
         }
@@ -157,6 +183,7 @@ impl Launcher {
             nnzb: a.structure.nnzb() as u64,
             ldb: b.ld as u64,
             ldc: c.ld as u64,
+            ldt: self.tile(operands).map_or(c.ld, |tile| tile.ld) as u64,
         };
         let shape = self.plan.launch(&problem, work.grid);
         let values = self.values(&shape, operands, &work)?;
@@ -168,7 +195,9 @@ impl Launcher {
     }
 
     fn values(&self, shape: &LaunchShape, operands: &Operands<'_>, work: &Work) -> Result<Values, KernelError> {
-        let Operands { a, b, c, scales } = operands;
+        let Operands { a, b, c, scales, inputs } = operands;
+        let parameters = program_of(&self.plan).map_or(&[][..], Program::inputs);
+        let given = |at: usize| parameters.get(at).and_then(|input| inputs.get(&input.name));
         let address = |operand: Operand| -> DevicePtr {
             match operand {
                 // Without stored blocks nothing is read: any valid address serves as A and B.
@@ -178,6 +207,12 @@ impl Launcher {
                 Operand::C => c.ptr,
                 Operand::ScaleA => scales.a.ptr,
                 Operand::ScaleB => scales.b.ptr,
+                Operand::Epilogue(at) => match given(at) {
+                    Some(DeviceInput::Vector(vector)) => vector.ptr,
+                    Some(DeviceInput::Matrix(matrix)) => matrix.ptr,
+                    Some(DeviceInput::Result | DeviceInput::Scalar(_)) | None => c.ptr,
+                },
+                Operand::Second => inputs.second.map_or(c.ptr, |second| second.ptr),
             }
         };
         let mut values = Values::new();
@@ -189,9 +224,63 @@ impl Launcher {
                 Argument::WorkHead => Value::Pointer(work.heads.ptr()),
                 Argument::Work => Value::Pointer(work.items.ptr()),
                 Argument::Number(number) => Value::Number(*number),
+                Argument::Scalar(at) => match given(*at) {
+                    Some(DeviceInput::Scalar(value)) => Value::Float(value),
+                    _ => Value::Float(f32::NAN),
+                },
             });
         }
         Ok(values)
+    }
+
+    /// The matrix that the epilogue reads a full operand from.
+    fn tile(&self, operands: &Operands<'_>) -> Option<UntypedDense> {
+        let program = program_of(&self.plan)?;
+        let (at, _) = program.tile()?;
+        match operands.inputs.get(&program.inputs()[at].name)? {
+            DeviceInput::Matrix(matrix) => Some(matrix),
+            _ => None,
+        }
+    }
+
+    /// Sets the second result to what its collecting begins with.
+    fn start_second(&self, stream: StreamRef<'_>, operands: &Operands<'_>) -> Result<(), KernelError> {
+        let reduction = program_of(&self.plan).and_then(Program::reduction);
+        if let (Some(reduction), Some(second)) = (reduction, operands.inputs.second) {
+            // SAFETY: the caller borrowed the vector mutably for this launch.
+            unsafe { second.fill_on(&self.device, reduction.start(), stream)? };
+        }
+        Ok(())
+    }
+
+    /// Inputs must be what the epilogue asks for, and none may lie where results are written, but for a full operand
+    /// that is C itself: a tile of it is read before the same tile is written.
+    fn check_inputs(&self, operands: &Operands<'_>) -> Result<(), KernelError> {
+        let Operands { a, b, c, inputs, .. } = operands;
+        let second = inputs.second;
+        let given = |name: &str| inputs.given(name);
+        super::inputs::check(&self.plan, (c.rows, c.cols), given, inputs.names(), second.map(|second| second.len))?;
+        let results = [Some(("C", c.range())), second.map(|second| ("the second result", second.range()))];
+        for input in program_of(&self.plan).map_or(&[][..], Program::inputs) {
+            let range = match inputs.get(&input.name) {
+                Some(DeviceInput::Vector(vector)) => vector.range(),
+                Some(DeviceInput::Matrix(matrix)) => matrix.range(),
+                _ => continue,
+            };
+            for (name, result) in results.into_iter().flatten() {
+                let is_c = matches!(inputs.get(&input.name), Some(DeviceInput::Matrix(matrix))
+                    if name == "C" && (matrix.ptr, matrix.ld) == (c.ptr, c.ld));
+                if !is_c {
+                    check_overlap_of(name, &input.name, result, range)?;
+                }
+            }
+        }
+        if let Some(second) = second {
+            for (name, range) in [("C", c.range()), ("B", b.range()), ("A", a.values)] {
+                check_overlap_of("the second result", name, second.range(), range)?;
+            }
+        }
+        Ok(())
     }
 
     /// The work plan for a pattern and `n` columns, made now or before. The lock is not held while one is made:
@@ -216,7 +305,7 @@ impl Launcher {
     }
 
     fn check(&self, operands: &Operands<'_>) -> Result<(), KernelError> {
-        let Operands { a, b, c, scales } = operands;
+        let Operands { a, b, c, scales, .. } = operands;
         let shape = |dense: &UntypedDense| {
             let UntypedDense { dtype, layout, rows, cols, .. } = *dense;
             fit::Operand { dtype, layout, rows, cols }
@@ -230,7 +319,8 @@ impl Launcher {
         check_overlap("B", c_range, b.range())?;
         check_overlap("A", c_range, a.values)?;
         check_overlap("the scales of A", c_range, scales.a.range())?;
-        check_overlap("the scales of B", c_range, scales.b.range())
+        check_overlap("the scales of B", c_range, scales.b.range())?;
+        self.check_inputs(operands)
     }
 }
 
@@ -245,8 +335,18 @@ fn check_window(c: &UntypedDense) -> Result<(), KernelError> {
 }
 
 fn check_overlap(operand: &'static str, c: (u64, u64), other: (u64, u64)) -> Result<(), KernelError> {
+    check_overlap_of("C", operand, c, other)
+}
+
+/// No result may lie where something is read while it is written.
+fn check_overlap_of(
+    result: &'static str,
+    operand: &'static str,
+    c: (u64, u64),
+    other: (u64, u64),
+) -> Result<(), KernelError> {
     if c.0 < other.1 && other.0 < c.1 {
-        return Err(KernelError::Overlap { operand, c: c.0, c_end: c.1, other: other.0, other_end: other.1 });
+        return Err(KernelError::Overlap { result, operand, c: c.0, c_end: c.1, other: other.0, other_end: other.1 });
     }
     Ok(())
 }

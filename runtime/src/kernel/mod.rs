@@ -1,6 +1,7 @@
 //! Kernels on a device: loaded once, prepared per pattern, launched on a caller's stream.
 
 mod error;
+mod inputs;
 pub(crate) mod fit;
 mod launcher;
 
@@ -9,6 +10,7 @@ use std::marker::PhantomData;
 use bsr_codegen::{KernelSpec, Plan};
 
 pub use error::KernelError;
+pub(crate) use inputs::Given;
 pub use launcher::Launcher;
 
 use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, Plain, Stream, StreamRef};

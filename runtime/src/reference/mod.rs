@@ -9,12 +9,14 @@
 //! How far off a kernel may be is [`tolerance`].
 
 mod compare;
+mod epilogue;
 mod tolerance;
 
 use rayon::prelude::*;
 use thiserror::Error;
 
 pub use compare::{Comparison, relative_error};
+pub use epilogue::{Fused, fuse};
 pub use tolerance::{tolerance, tolerance_of};
 
 use crate::{Bsr, DenseView, Element, Scale, Scales, ScalesError};
@@ -60,6 +62,18 @@ pub enum ReferenceError {
         rows: usize,
         /// Columns wanted.
         cols: usize,
+    },
+    /// An epilogue's parameter that is given nothing, or something of another shape.
+    #[error("the epilogue's `{name}: {kind}` is not given for {rows} rows and {n} columns; give every parameter its values")]
+    Input {
+        /// The parameter.
+        name: String,
+        /// Its type.
+        kind: String,
+        /// Rows that are evaluated, from the first on.
+        rows: usize,
+        /// Columns of C.
+        n: usize,
     },
     /// Scales that do not belong to the operands.
     #[error(transparent)]
