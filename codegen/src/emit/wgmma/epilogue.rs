@@ -67,6 +67,8 @@ pub(super) struct Pass {
 /// A piece of the full operand and the part of C that takes its place.
 #[derive(Clone, Debug, Serialize)]
 struct WrittenPiece {
+    /// A branch keeps ptxas from scheduling it together with the pieces before it.
+    is_apart: bool,
     piece: Piece,
     packs: Vec<Pack>,
     writes: Vec<Write>,
@@ -245,7 +247,8 @@ fn passes(plan: &Plan, staging: Staging) -> Vec<Pass> {
             match &emitter {
                 Some(emitter) => {
                     let pieces = emitter.pieces(staging, (m, n), at).into_iter();
-                    pass.pieces.extend(pieces.map(|(piece, q)| written(plan, staging, (piece, q), first, at)));
+                    let written = |(piece, q)| written(plan, staging, (piece, q), first, at);
+                    pass.pieces.extend(pieces.map(written));
                 }
                 None => {
                     if staging.is_16_bit() && !e.deferred {
@@ -286,11 +289,12 @@ fn written(plan: &Plan, staging: Staging, (piece, q): (Piece, u32), first: u32, 
     let e = &plan.epilogue;
     match staging.is_16_bit() {
         true => WrittenPiece {
+            is_apart: q > 0 && q.is_multiple_of(fused::STRIP / 8),
             piece,
             packs: (first / 2 + 4 * q..first / 2 + 4 * q + 4).map(pack).collect(),
             writes: vec![write_16(e, staging, (first / 2, q), at)],
         },
-        false => WrittenPiece { piece, packs: vec![], writes: writes_32(plan, staging, (first, q), at) },
+        false => WrittenPiece { is_apart: q > 0 && q.is_multiple_of(fused::STRIP / 4), piece, packs: vec![], writes: writes_32(plan, staging, (first, q), at) },
     }
 }
 

@@ -28,8 +28,8 @@ pub(super) struct Fused {
     column_vectors: Vec<Vector>,
     /// Is the number of columns asked for?
     by_columns: bool,
-    /// A pair of columns after the other, where the whole tile is done at once.
-    pairs: Vec<Pair>,
+    /// A pair of columns after the other, in strips, where the whole tile is done at once.
+    strips: Vec<Strip>,
     totals: Vec<Total>,
     second: &'static str,
     /// Where sums of rows are collected, and not greatest values.
@@ -58,6 +58,14 @@ struct Load {
     bytes: u32,
     clear: String,
     load: String,
+}
+
+/// Columns that are done together.
+#[derive(Clone, Debug, Serialize)]
+struct Strip {
+    /// The first of them, from the consumer's first column on.
+    offset: u32,
+    pairs: Vec<Pair>,
 }
 
 /// Two neighbouring columns of which a thread has elements in every row.
@@ -100,6 +108,10 @@ pub(super) struct Piece {
     pairs: Vec<Pair>,
 }
 
+/// Accumulators that ptxas schedules at once: between two strips stands a branch. Without it, ptxas 13.0 had so many
+/// elements under way at the same time that wide tiles spilled.
+pub(super) const STRIP: u32 = 16;
+
 /// Registers of one pair of rows of a row group.
 const INDEX: [&str; 2] = ["%r_fused_row0", "%r_fused_row1"];
 
@@ -133,7 +145,7 @@ impl<'p> Emitter<'p> {
             row_fold: self.plan.a.fold,
             by_columns: !column_vectors.is_empty() || program.reduction().is_some(),
             column_vectors,
-            pairs: if fused.tile.is_none() { self.whole_tile() } else { vec![] },
+            strips: if fused.tile.is_none() { self.whole_tile() } else { vec![] },
             totals: rows(groups).filter_map(|row| self.total(row)).collect(),
             second: SECOND,
             is_sum: program.reduction() == Some(Reduction::Sum),
@@ -214,7 +226,7 @@ impl<'p> Emitter<'p> {
     }
 
     /// All accumulators, a pair of columns after the other.
-    fn whole_tile(&self) -> Vec<Pair> {
+    fn whole_tile(&self) -> Vec<Strip> {
         let n = self.plan.tiling.wg_n;
         let groups: Vec<u32> = (0..self.plan.tiling.row_groups()).collect();
         let deferred = self.plan.epilogue.deferred;
@@ -226,7 +238,9 @@ impl<'p> Emitter<'p> {
             }
             pair
         };
-        (0..n / 8).map(pair).collect()
+        let pairs: Vec<u32> = (0..n / 8).collect();
+        let strips = pairs.chunks((STRIP / (4 * self.plan.tiling.row_groups())).max(1) as usize);
+        strips.map(|pairs| Strip { offset: 8 * pairs[0], pairs: pairs.iter().map(|t| pair(*t)).collect() }).collect()
     }
 
     /// The elements of some row groups in columns `offset` and the next; `first` is a group's first accumulator there,
