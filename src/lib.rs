@@ -105,12 +105,12 @@
 pub mod family;
 
 pub use bsr_codegen::{
-    Accumulate, Arch, Dtype, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule, Shape,
-    Target, spec,
+    Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule, Shape,
+    Target, epilogue, spec,
 };
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::{
-    Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Kernel, KernelError, Launcher, Loaded,
+    Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Inputs, Kernel, KernelError, Launcher, Loaded,
     Pattern, Scales, ScalesError, Structure, bench, e4m3, e5m2, gpu, quantise, read, reference, simulated,
 };
 pub use family::{Chooser, Family, FamilyError, FirstFit, LoadedMember, Member, ProblemFacts};
@@ -118,6 +118,6 @@ pub use half::{bf16, f16};
 
 /// Everything that a program with a kernel in it names: `use bsr::prelude::*;`.
 pub mod prelude {
-    pub use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, Stream};
-    pub use crate::{Bsr, Dense, Family, Kernel, Layout, Pattern, Scale, Scales, bf16, bsr_kernel, e4m3, e5m2, f16};
+    pub use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, DeviceVector, Stream};
+    pub use crate::{Bsr, Dense, Family, Inputs, Kernel, Layout, Pattern, Scale, Scales, bf16, bsr_kernel, e4m3, e5m2, f16};
 }

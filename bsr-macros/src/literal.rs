@@ -49,6 +49,7 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
         k_step,
         schedule,
         swizzle,
+        epilogue,
     } = *spec;
     let op = variant("Op", op);
     let mma = variant("Mma", mma);
@@ -62,6 +63,10 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
     let schedule = option(schedule.map(|schedule| variant("Schedule", schedule)));
     let [vector, stages, consumers] = [vector, stages, consumers].map(option);
     let [cluster, k_step, swizzle] = [cluster, k_step, swizzle].map(option);
+    let epilogue = option(epilogue.map(|epilogue| {
+        let text = epilogue.text();
+        quote!(::bsr::Epilogue::compiled(#text))
+    }));
     quote! {
         ::bsr::KernelSpec {
             bm: #bm,
@@ -87,6 +92,7 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
             k_step: #k_step,
             schedule: #schedule,
             swizzle: #swizzle,
+            epilogue: #epilogue,
         }
     }
 }

@@ -13,8 +13,11 @@ pub use error::KernelError;
 pub(crate) use inputs::Given;
 pub use launcher::Launcher;
 
-use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, Plain, Stream, StreamRef};
-use crate::{Bsr, Dense, Element, Scales};
+use crate::gpu::{
+    Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceScales, DeviceVector, Plain, Stream, StreamRef, UploadedInputs,
+    initial,
+};
+use crate::{Bsr, Dense, Element, Inputs, Scales};
 
 /// A kernel that `#[bsr_kernel]` compiled: what the attribute implements on the item it stands on.
 ///
@@ -106,6 +109,56 @@ impl<K: Kernel> Loaded<K> {
         c: &mut DeviceDense<K::Out>,
     ) -> Result<(), KernelError> {
         self.launcher.launch_scaled(stream.into(), a, b, scales, c)
+    }
+
+    /// As [`Loaded::launch`], with the further operands of a kernel with an epilogue: the `NAME_inputs` that the attribute
+    /// makes, or [`DeviceInputs`] by name. A second result is set to what its collecting begins with on the same stream;
+    /// sums of a row are added in any order, so that their last bits may differ from run to run.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take, and
+    /// [`KernelError::Overlap`] for one that lies where a result is written. A full operand may be C itself.
+    pub fn launch_fused<'s, 'i>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        a: &DeviceBsr<K::A>,
+        b: &DeviceDense<K::B>,
+        inputs: impl Into<DeviceInputs<'i>>,
+        c: &mut DeviceDense<K::Out>,
+    ) -> Result<(), KernelError> {
+        self.launcher.launch_fused(stream.into(), a, b, None, &inputs.into(), c)
+    }
+
+    /// Host operands in, host results out: C, and the second result where the epilogue has one.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch_fused`].
+    pub fn multiply_fused(
+        &self,
+        a: &Bsr<K::A>,
+        b: &Dense<K::B>,
+        inputs: &Inputs,
+    ) -> Result<(Dense<K::Out>, Option<Vec<f32>>), KernelError> {
+        let device = self.launcher.device();
+        let stream = Stream::new(device)?;
+        let a = DeviceBsr::upload(device, a)?;
+        let b = DeviceDense::upload(device, b)?;
+        let uploaded = UploadedInputs::upload(device, inputs)?;
+        let mut c = match initial::<K::Out>(inputs) {
+            Some(c) => DeviceDense::upload(device, &c)?,
+            None => DeviceDense::zeros(device, a.rows(), b.cols(), K::SPEC.c_layout)?,
+        };
+        let reduction = K::SPEC.epilogue.and_then(|epilogue| epilogue.program().reduction());
+        let mut second = reduction.map(|_| DeviceVector::zeros(device, a.rows())).transpose()?;
+        let inputs = uploaded.inputs();
+        let inputs = match &mut second {
+            Some(second) => inputs.rows(second),
+            None => inputs,
+        };
+        self.launch_fused(&stream, &a, &b, inputs, &mut c)?;
+        stream.synchronize()?;
+        let second = second.map(|second| second.download()).transpose()?;
+        Ok((c.download()?, second))
     }
 
     /// Host matrices in, host matrix out: uploads, multiplies, waits, downloads.
