@@ -3,14 +3,14 @@
 use std::rc::Rc;
 
 use bsr::bench::{Candidate, Work};
-use bsr::gpu::{Device, DeviceDense, GpuError, Stream, StreamRef};
+use bsr::gpu::{Device, DeviceDense, DeviceVector, GpuError, Stream, StreamRef};
 use bsr::{KernelError, Launcher};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::Failure;
 use super::operands::{Left, Operands};
 use super::spec::Planned;
-use super::verdict::{Rows, Verdict};
+use super::verdict::{Rows, Verdict, fused_tolerance, judge_second};
 
 /// One kernel with its operands.
 pub(super) struct Case {
@@ -19,6 +19,8 @@ pub(super) struct Case {
     pub(super) rows: Rows,
     /// The most products that an element of C sums.
     pub(super) longest: usize,
+    /// The greatest error of a right result, where the kernel has an epilogue.
+    pub(super) tolerance: Option<f64>,
     device: Device,
     product: Box<dyn Product>,
 }
@@ -100,8 +102,11 @@ impl Typed for Build<'_, '_> {
             out: spec.out,
         };
         let (rows, longest) = (left.rows.clone(), left.longest);
-        let product = Box::new(On { launcher, left, right, c });
-        Ok(Case { planned, work, rows, longest, device: device.clone(), product })
+        let tolerance = fused_tolerance(&spec, &left.want);
+        let reduction = spec.epilogue.and_then(|epilogue| epilogue.program().reduction());
+        let second = reduction.map(|_| DeviceVector::zeros(device, problem.m())).transpose()?;
+        let product = Box::new(On { launcher, left, right, c, second });
+        Ok(Case { planned, work, rows, longest, tolerance, device: device.clone(), product })
     }
 }
 
@@ -110,6 +115,8 @@ struct On<A: Number, B: Number, C: Number> {
     left: Rc<Left<A>>,
     right: Rc<DeviceDense<B>>,
     c: DeviceDense<C>,
+    /// The epilogue's second result.
+    second: Option<DeviceVector<f32>>,
 }
 
 impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
@@ -118,7 +125,15 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
     }
 
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError> {
-        let Left { a, scales, .. } = &*self.left;
+        let Left { a, scales, inputs, .. } = &*self.left;
+        if self.launcher.plan().spec().epilogue.is_some() {
+            let inputs = inputs.inputs();
+            let inputs = match &mut self.second {
+                Some(second) => inputs.rows(second),
+                None => inputs,
+            };
+            return self.launcher.launch_fused(stream, a, &self.right, scales.as_ref(), &inputs, &mut self.c);
+        }
         match scales {
             None => self.launcher.launch(stream, a, &self.right, &mut self.c),
             Some(scales) => self.launcher.launch_scaled(stream, a, &self.right, scales, &mut self.c),
@@ -126,6 +141,9 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
     }
 
     fn verdict(&self) -> Result<Verdict, Failure> {
-        Verdict::new(&self.c.download()?, &self.left.rows, &self.left.want)
+        let second = self.second.as_ref().map(DeviceVector::download).transpose()?;
+        let Left { rows, want, .. } = &*self.left;
+        judge_second(second.as_deref(), rows, want)?;
+        Verdict::new(&self.c.download()?, rows, &want.c)
     }
 }

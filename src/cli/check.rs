@@ -11,12 +11,12 @@ use bsr::{Bsr, Dense, Layout, Structure, reference};
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
 use super::line;
-use super::operands::scales;
+use super::operands::{inputs, scales};
 use super::progress::Progress;
 use super::simulate::{findings_in_full, findings_in_words, order, unreadable, wrong};
 use super::spec::{self, Planned};
 use super::trials::{Kind, Trial};
-use super::verdict::{Rows, Verdict, longest_sum};
+use super::verdict::{Rows, Verdict, judge_second, longest_sum};
 
 /// Clusters of a run: each walks several tiles, and there is another to disturb.
 const CLUSTERS: u32 = 2;
@@ -190,12 +190,17 @@ impl Fault {
         };
         let ptx = args.ptx.as_ref().map(|path| format!(" --ptx {}", path.display())).unwrap_or_default();
         report.push_str(&format!(
-            "\n  replay: bsr check \"{}\"{ptx} --problems {} --schedules {schedules} --seed {seed}",
-            planned.spec(),
+            "\n  replay: bsr check {}{ptx} --problems {} --schedules {schedules} --seed {seed}",
+            in_quotes(&planned.spec().to_string()),
             index + 1
         ));
         report
     }
+}
+
+/// A spec as one argument of a shell: an epilogue in it is in quotation marks of its own.
+fn in_quotes(spec: &str) -> String {
+    if spec.contains('"') { format!("'{spec}'") } else { format!("\"{spec}\"") }
 }
 
 /// The problems of one kind.
@@ -253,16 +258,23 @@ impl Typed for Check<'_> {
         let b = Dense::<B>::normal(structure.cols(), self.trial.n, Layout::RowMajor, self.trial.seed);
         let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
         let rows = Rows::all(structure.rows());
-        let want = reference::multiply_scaled(&a, &b, &scales)?;
-        let tolerance = reference::tolerance_of(spec, longest_sum(structure));
+        let sums = reference::multiply_scaled(&a, &b, &scales)?;
+        let inputs = inputs(spec, structure.rows(), self.trial.n, self.trial.seed);
+        let want = reference::fuse(spec, sums, &rows.list, self.trial.n, longest_sum(structure), &inputs)?;
+        let tolerance = want.tolerance;
         let b = if spec.b_layout == Layout::RowMajor { b } else { b.to_layout(spec.b_layout) };
         let mut checked = Checked::default();
         for options in self.schedules {
-            let (c, report) = self.kernel.multiply_scaled::<A, B, C>(&a, &b, &scales, options)?;
-            let verdict = Verdict::new(&c, &rows, &want)?;
+            let (c, second, report) = self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, options)?;
+            let verdict = Verdict::new(&c, &rows, &want.c)?;
             checked.runs += 1;
             checked.worst = checked.worst.max(verdict.comparison.relative);
-            let wrong = wrong(&verdict, &report, tolerance);
+            let second = match report.is_clean() {
+                true => judge_second(second.as_deref(), &rows, &want).err(),
+                false => None,
+            };
+            let second = second.map(|failure| failure.into_report());
+            let wrong = wrong(&verdict, &report, tolerance).or(second);
             if !report.is_clean() || wrong.is_some() {
                 checked.fault = Some(Fault {
                     options: options.clone(),

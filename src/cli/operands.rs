@@ -4,8 +4,9 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use bsr::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales};
-use bsr::{Dense, Dtype, Element, KernelSpec, Layout, Scale, Scales, Structure, reference};
+use bsr::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, UploadedInputs};
+use bsr::reference::Fused;
+use bsr::{Dense, Dtype, Element, Epilogue, Inputs, KernelSpec, Layout, Scale, Scales, Structure, reference};
 
 use super::dtypes::Number;
 use super::exit::{Exit, Failure};
@@ -19,7 +20,9 @@ pub(super) struct Left<A: Number> {
     /// Of A and of B; none of an unscaled product.
     pub(super) scales: Option<DeviceScales>,
     pub(super) rows: Rows,
-    pub(super) want: Vec<f64>,
+    pub(super) want: Fused,
+    /// What the epilogue's parameters are given.
+    pub(super) inputs: UploadedInputs,
     /// The most products that an element of C sums.
     pub(super) longest: usize,
 }
@@ -36,7 +39,7 @@ pub(super) struct Operands<'r> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     A(Dtype, (usize, usize)),
-    Product(Dtype, Dtype, (usize, usize), Scale),
+    Product(Dtype, Dtype, (usize, usize), Scale, Option<(Epilogue, Dtype, Layout)>),
     HostB(Dtype),
     DeviceB(Dtype, Layout),
 }
@@ -64,21 +67,25 @@ impl<'r> Operands<'r> {
     /// A in the blocks of `spec`, the scales, and the reference.
     pub(super) fn left<A: Number, B: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<Left<A>>, Failure> {
         let block = (spec.bm as usize, spec.bk as usize);
-        self.once(Key::Product(A::DTYPE, B::DTYPE, block, spec.scale), |this| {
+        let fused = spec.epilogue.map(|epilogue| (epilogue, spec.out, spec.c_layout));
+        self.once(Key::Product(A::DTYPE, B::DTYPE, block, spec.scale, fused), |this| {
             let b = this.host_b::<B>()?;
             this.progress.step("drawing A");
             let (a, _) = this.problem.a::<A>(block)?;
             let scales = scales::<A, B>(spec.scale, a.structure(), this.problem.n, this.problem.seed)?;
             let rows = Rows::choose(a.structure(), this.problem.n, this.rows);
             this.progress.step(format!("reference of {rows} in f64"));
-            let want = reference::multiply_rows_scaled(&a, &*b, &scales, &rows.list)?;
+            let sums = reference::multiply_rows_scaled(&a, &*b, &scales, &rows.list)?;
+            let inputs = inputs(spec, a.rows(), this.problem.n, this.problem.seed);
+            let longest = longest_sum(a.structure());
+            let want = reference::fuse(spec, sums, &rows.list, this.problem.n, longest, &inputs)?;
+            let inputs = UploadedInputs::upload(this.device, &inputs)?;
             let scales = match spec.scale {
                 Scale::Unscaled => None,
                 _ => Some(DeviceScales::upload(this.device, &scales)?),
             };
-            let longest = longest_sum(a.structure());
             let a = this.once(Key::A(A::DTYPE, block), |this| Ok(DeviceBsr::upload(this.device, &a)?))?;
-            Ok(Left { a, scales, rows, want, longest })
+            Ok(Left { a, scales, rows, want, inputs, longest })
         })
     }
 
@@ -116,6 +123,13 @@ impl<'r> Operands<'r> {
         self.made.insert(key, Rc::<V>::clone(&made));
         Ok(made)
     }
+}
+
+/// Random inputs of the epilogue of `spec`, of which sums of products are some ten times as large.
+pub(super) fn inputs(spec: &KernelSpec, m: usize, n: usize, seed: u64) -> Inputs {
+    spec.epilogue
+        .map(|epilogue| Inputs::random(epilogue.program(), (m, n), spec.c_layout, seed))
+        .unwrap_or_default()
 }
 
 /// Random scales of a kind for A of this structure and `n` columns of B, such that scaled products are about as large

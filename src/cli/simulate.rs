@@ -9,11 +9,11 @@ use bsr::{Dense, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
-use super::operands::scales;
+use super::operands::{inputs, scales};
 use super::problem::Problem;
 use super::progress::Progress;
 use super::spec::Planned;
-use super::verdict::{CheckArgs, Rows, Verdict, longest_sum, right_words};
+use super::verdict::{CheckArgs, Rows, Verdict, fused_tolerance, judge_second, longest_sum, right_words};
 use super::{cannot_write, line, say};
 
 /// Operations on stored blocks that the simulator does in a second on two cores, roughly.
@@ -52,7 +52,7 @@ pub(super) fn run(
     );
     line(out, "device", words)?;
     line(out, "checked", format_args!("{} against the f64 reference", done.rows))?;
-    let tolerance = check.tolerance(planned.spec(), done.longest);
+    let tolerance = check.tolerance(planned.spec(), done.longest, done.tolerance);
     let wrong = wrong(&done.verdict, &done.report, tolerance);
     match stopped(&done.verdict, &done.report) {
         true => {
@@ -171,6 +171,8 @@ struct Done {
     rows: Rows,
     /// The most products that an element of C sums.
     longest: usize,
+    /// The greatest error of a right result, where the kernel has an epilogue.
+    tolerance: Option<f64>,
     report: Report,
     took: Duration,
 }
@@ -186,14 +188,20 @@ impl Typed for Multiply<'_> {
         let scales = scales::<A, B>(spec.scale, a.structure(), self.problem.n, self.problem.seed)?;
         let rows = Rows::choose(a.structure(), self.problem.n, self.check.rows);
         self.progress.step(format!("reference of {rows} in f64"));
-        let want = reference::multiply_rows_scaled(&a, &b, &scales, &rows.list)?;
+        let sums = reference::multiply_rows_scaled(&a, &b, &scales, &rows.list)?;
+        let inputs = inputs(&spec, a.rows(), self.problem.n, self.problem.seed);
+        let longest = longest_sum(a.structure());
+        let want = reference::fuse(&spec, sums, &rows.list, self.problem.n, longest, &inputs)?;
         let b = if b.layout() == spec.b_layout { b } else { b.to_layout(spec.b_layout) };
         self.progress.step("simulating");
         let start = Instant::now();
-        let (c, report) = self.kernel.multiply_scaled::<A, B, C>(&a, &b, &scales, self.options)?;
+        let (c, second, report) = self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, self.options)?;
         let took = start.elapsed();
-        let longest = longest_sum(a.structure());
-        Ok(Done { verdict: Verdict::new(&c, &rows, &want)?, rows, longest, report, took })
+        if report.is_clean() {
+            judge_second(second.as_deref(), &rows, &want)?;
+        }
+        let tolerance = fused_tolerance(&spec, &want);
+        Ok(Done { verdict: Verdict::new(&c, &rows, &want.c)?, rows, longest, tolerance, report, took })
     }
 }
 

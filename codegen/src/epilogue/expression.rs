@@ -147,12 +147,15 @@ impl<P: Place> Builder<P> {
         let mut help: Vec<String> = Vec::new();
         if matches!(name, "a" | "b") {
             help.push("the factors are multiplied already: `acc` is their sum".to_owned());
-        } else if Function::find(name).is_some() {
+        } else if Program::FUNCTIONS.iter().any(|(known, ..)| *known == name) {
             help.push(format!("`{name}` is a function: `{name}(acc)`"));
         } else if !near.is_empty() {
             help.push(format!("did you mean {}?", suggest::either(&near)));
         }
-        help.push(format!("the names are {}", suggest::list(&names, "and")));
+        help.push(match names[..] {
+            [_] => "`acc` is the only name: others are parameters and `let`".to_owned(),
+            _ => format!("the names are {}", suggest::list(&names, "and")),
+        });
         self.errors.push(EpilogueError { fact, help, place: place.clone() });
         BROKEN
     }

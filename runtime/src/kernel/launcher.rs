@@ -70,6 +70,11 @@ impl Launcher {
         })
     }
 
+    /// The plan it was loaded by.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// The device the kernel is loaded on.
     pub fn device(&self) -> &Device {
         &self.device
