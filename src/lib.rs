@@ -105,8 +105,8 @@
 pub mod family;
 
 pub use bsr_codegen::{
-    Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule, Shape,
-    Target, epilogue, spec,
+    Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule,
+    Shape, Target, epilogue, spec,
 };
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::{
@@ -119,5 +119,7 @@ pub use half::{bf16, f16};
 /// Everything that a program with a kernel in it names: `use bsr::prelude::*;`.
 pub mod prelude {
     pub use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, DeviceVector, Stream};
-    pub use crate::{Bsr, Dense, Family, Inputs, Kernel, Layout, Pattern, Scale, Scales, bf16, bsr_kernel, e4m3, e5m2, f16};
+    pub use crate::{
+        Bsr, Dense, Family, Inputs, Kernel, Layout, Pattern, Scale, Scales, bf16, bsr_kernel, e4m3, e5m2, f16,
+    };
 }

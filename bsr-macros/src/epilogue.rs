@@ -85,7 +85,11 @@ pub(crate) fn read(
         (Some(_), Some(second)) => {
             let is_f32 = element_path(second).is_some_and(|path| path.is_ident("f32"));
             if matrix_name(second).as_deref() != Some("Rows") || !is_f32 {
-                diagnostics.error_on(second, "the second result is `Rows<f32>`", &["write `-> (Dense<bf16>, Rows<f32>)`"]);
+                diagnostics.error_on(
+                    second,
+                    "the second result is `Rows<f32>`",
+                    &["write `-> (Dense<bf16>, Rows<f32>)`"],
+                );
             }
         }
         (None, None) => {}
@@ -174,7 +178,9 @@ pub(crate) fn inputs(visibility: &Visibility, name: &Ident, epilogue: Option<Epi
         let field = format_ident!("{}", reduction.as_str());
         let what = if reduction == Reduction::Sum { "sum" } else { "greatest value" };
         let doc = format!("Where the {what} of every row of C goes.");
-        fields.extend(quote! { #[doc = #doc] #visibility #field: &'a mut ::bsr::gpu::DeviceVector<::core::primitive::f32>, });
+        fields.extend(
+            quote! { #[doc = #doc] #visibility #field: &'a mut ::bsr::gpu::DeviceVector<::core::primitive::f32>, },
+        );
         steps.extend(quote! { .rows(inputs.#field) });
     }
     let generic = program.inputs().iter().any(|input| input.kind != InputKind::Scalar) || program.reduction().is_some();

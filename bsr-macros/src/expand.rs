@@ -81,7 +81,13 @@ fn skeleton(request: &Request<Tokens>) -> KernelSpec {
     };
     let mut entries: Vec<_> = request.entries.iter().filter(states_dtype).cloned().collect();
     entries.extend(["bm", "bn", "bk"].map(size));
-    let dtypes = Request { entries, signature: request.signature.clone(), epilogue: None, errors: Vec::new(), whole: request.whole };
+    let dtypes = Request {
+        entries,
+        signature: request.signature.clone(),
+        epilogue: None,
+        errors: Vec::new(),
+        whole: request.whole,
+    };
     build(&dtypes).unwrap_or(KernelSpec::new(64, 64, 64))
 }
 

@@ -87,7 +87,9 @@ pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Dia
         ReturnType::Default => None,
     };
     let (result, second) = match result {
-        Some(Type::Tuple(results)) if results.elems.len() == 2 => (results.elems.first(), results.elems.last().cloned()),
+        Some(Type::Tuple(results)) if results.elems.len() == 2 => {
+            (results.elems.first(), results.elems.last().cloned())
+        }
         result => (result, None),
     };
     let names = types.iter().copied().chain(result).flat_map(names).collect();

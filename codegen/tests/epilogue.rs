@@ -20,7 +20,10 @@ fn the_canonical_text_of_a_spec_reads_back() {
         ("|bias:Rows<f32>|relu( acc+bias )", "|bias: Rows<f32>| relu(acc + bias)"),
         ("||{acc}", "|| acc"),
         ("|| { let x = acc*2.0; (x, row_sum(x)) }", "|| { let x = acc * 2.0; (x, row_sum(x)) }"),
-        ("|a1: Cols<bf16>,| if acc<a1 {-acc} else {acc as f16}", "|a1: Cols<bf16>| if acc < a1 { -acc } else { acc as f16 }"),
+        (
+            "|a1: Cols<bf16>,| if acc<a1 {-acc} else {acc as f16}",
+            "|a1: Cols<bf16>| if acc < a1 { -acc } else { acc as f16 }",
+        ),
     ] {
         let spec = spec(TILE, written);
         let text = spec.to_string();

@@ -127,9 +127,7 @@ impl<'r> Operands<'r> {
 
 /// Random inputs of the epilogue of `spec`, of which sums of products are some ten times as large.
 pub(super) fn inputs(spec: &KernelSpec, m: usize, n: usize, seed: u64) -> Inputs {
-    spec.epilogue
-        .map(|epilogue| Inputs::random(epilogue.program(), (m, n), spec.c_layout, seed))
-        .unwrap_or_default()
+    spec.epilogue.map(|epilogue| Inputs::random(epilogue.program(), (m, n), spec.c_layout, seed)).unwrap_or_default()
 }
 
 /// Random scales of a kind for A of this structure and `n` columns of B, such that scaled products are about as large

@@ -51,10 +51,9 @@ pub(super) fn judge_second(got: Option<&[f32]>, rows: &Rows, want: &Fused) -> Re
     let tolerance = want.rows_tolerance();
     match comparison.passes(tolerance) {
         true => Ok(()),
-        false => Err(Failure::new(
-            Exit::Wrong,
-            format!("wrong second result\n  {comparison}; {}", right_words(tolerance)),
-        )),
+        false => {
+            Err(Failure::new(Exit::Wrong, format!("wrong second result\n  {comparison}; {}", right_words(tolerance))))
+        }
     }
 }
 

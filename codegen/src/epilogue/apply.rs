@@ -52,10 +52,9 @@ pub(super) fn apply(function: Function, to: &str, x: &str) -> Vec<String> {
         Function::Log => {
             vec![format!("lg2.approx.f32 %f_step0, {x}"), format!("mul.f32 {to}, %f_step0, {}", constant(LN_2))]
         }
-        Function::Exp => vec![
-            format!("mul.f32 %f_step0, {x}, {}", constant(LOG2_E)),
-            format!("ex2.approx.ftz.f32 {to}, %f_step0"),
-        ],
+        Function::Exp => {
+            vec![format!("mul.f32 %f_step0, {x}, {}", constant(LOG2_E)), format!("ex2.approx.ftz.f32 {to}, %f_step0")]
+        }
         Function::Sigmoid => {
             let mut lines = vec![format!("mul.f32 %f_step0, {x}, {}", constant(-LOG2_E))];
             lines.extend(logistic(to, &one));

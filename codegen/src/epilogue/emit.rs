@@ -58,9 +58,8 @@ impl Lines {
 
     /// Values that are the same for all of C.
     pub(crate) fn uniform(&self) -> Vec<String> {
-        let load = |input: usize, to: &str| {
-            vec![format!("ld.param.f32 {to}, [{}]", self.program.inputs()[input].symbol)]
-        };
+        let load =
+            |input: usize, to: &str| vec![format!("ld.param.f32 {to}, [{}]", self.program.inputs()[input].symbol)];
         self.level(Level::Uniform, &|id| self.register(id, None), &load)
     }
 
@@ -196,10 +195,9 @@ fn make(node: &Node, to: &str, register: &dyn Fn(Id) -> String) -> Vec<String> {
             format!("setp.{}.f32 %p_choice, {}, {}", condition(cmp), register(a), register(b)),
             format!("selp.f32 {to}, {}, {}, %p_choice", register(x), register(y)),
         ],
-        Node::Round(dtype, a) => vec![
-            format!("cvt.rn.{dtype}.f32 %h_rounded, {}", register(a)),
-            widen(dtype, to, "%h_rounded"),
-        ],
+        Node::Round(dtype, a) => {
+            vec![format!("cvt.rn.{dtype}.f32 %h_rounded, {}", register(a)), widen(dtype, to, "%h_rounded")]
+        }
     }
 }
 

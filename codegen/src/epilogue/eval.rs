@@ -54,7 +54,13 @@ fn value(node: &Node, values: &[f64], element: Element<'_>) -> f64 {
         Node::Min(a, b) => -max(-of(a), -of(b)),
         Node::Max(a, b) => max(of(a), of(b)),
         Node::Apply(function, a) => apply(function, of(a)),
-        Node::Select(cmp, a, b, x, y) => if compare(cmp, of(a), of(b)) { of(x) } else { of(y) },
+        Node::Select(cmp, a, b, x, y) => {
+            if compare(cmp, of(a), of(b)) {
+                of(x)
+            } else {
+                of(y)
+            }
+        }
         Node::Round(dtype, a) => round(dtype, of(a)),
     }
 }

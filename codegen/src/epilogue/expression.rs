@@ -36,12 +36,8 @@ const BROKEN: Id = 0;
 
 impl<P: Place> Builder<P> {
     pub(super) fn new() -> Self {
-        let mut builder = Self {
-            inputs: Vec::new(),
-            graph: Graph::default(),
-            scopes: vec![HashMap::new()],
-            errors: Vec::new(),
-        };
+        let mut builder =
+            Self { inputs: Vec::new(), graph: Graph::default(), scopes: vec![HashMap::new()], errors: Vec::new() };
         let acc = builder.graph.add(Node::Acc, Level::Element);
         builder.scopes[0].insert("acc".to_owned(), acc);
         builder
@@ -97,7 +93,11 @@ impl<P: Place> Builder<P> {
 
     pub(super) fn bind(&mut self, name: &str, value: Id, place: &P) {
         if name == "acc" {
-            self.error(place.clone(), "`acc` is the sum of an element of C and keeps its name", &["choose another name"]);
+            self.error(
+                place.clone(),
+                "`acc` is the sum of an element of C and keeps its name",
+                &["choose another name"],
+            );
         }
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.to_owned(), value);
@@ -117,7 +117,9 @@ impl<P: Place> Builder<P> {
         let fact = match value {
             Value::Float(id) => return id,
             Value::Truth(..) => "a comparison is no number",
-            Value::Collected(..) | Value::Pair(..) => "a sum or maximum of a row is a result, and no number to go on with",
+            Value::Collected(..) | Value::Pair(..) => {
+                "a sum or maximum of a row is a result, and no number to go on with"
+            }
         };
         let help = match value {
             Value::Truth(..) => "write `if a < b { x } else { y }`",
@@ -174,7 +176,11 @@ impl<P: Place> Builder<P> {
             if !near.is_empty() {
                 help.insert(0, format!("did you mean {}?", suggest::either(&near)));
             }
-            self.errors.push(EpilogueError { fact: format!("there is no function `{name}`"), help, place: place.clone() });
+            self.errors.push(EpilogueError {
+                fact: format!("there is no function `{name}`"),
+                help,
+                place: place.clone(),
+            });
             return Value::Float(BROKEN);
         };
         let wanted = takes.split(", ").count();
@@ -185,7 +191,11 @@ impl<P: Place> Builder<P> {
         }
         if name == "select" {
             let Value::Truth(cmp, a, b) = arguments[0].0 else {
-                self.error(arguments[0].1.clone(), "`select` takes a comparison first", &["write `select(a < b, x, y)`"]);
+                self.error(
+                    arguments[0].1.clone(),
+                    "`select` takes a comparison first",
+                    &["write `select(a < b, x, y)`"],
+                );
                 return Value::Float(BROKEN);
             };
             let [x, y] = [1, 2].map(|at: usize| self.float(arguments[at].0, &arguments[at].1));
@@ -330,7 +340,11 @@ impl<P: Place> Parser<'_, P> {
                 BROKEN
             }
             Err(_) => {
-                self.builder.error(place, format!("`{text}` is no number of an epilogue"), &["write `0.5`, `2` or `1e-3`"]);
+                self.builder.error(
+                    place,
+                    format!("`{text}` is no number of an epilogue"),
+                    &["write `0.5`, `2` or `1e-3`"],
+                );
                 BROKEN
             }
         }

@@ -45,7 +45,7 @@ impl Program {
     /// Bounds follow from those of `ex2.approx` and `div.full` (2 ulp), `rcp.approx` (1 ulp), `lg2.approx` (2^-22,
     /// absolute between 1/2 and 2), `sqrt.approx` (2^-23) and `rsqrt.approx` (2^-22.9) in the PTX ISA, section
     /// "Floating Point Instructions", and from fits of our own. Where a bound holds |x|, rounding the argument of an
-    /// exponential is what counts. Subnormal results may be 0.
+    /// exponential is what counts. Subnormal values of exponentials are 0: `sigmoid`, `silu` and `gelu` are 0 where e^x is.
     pub const FUNCTIONS: [(&'static str, &'static str, &'static str, &'static str); 18] = [
         ("fma", "x, y, z", "x y + z, rounded once", "2^-24"),
         ("min", "x, y", "the lesser; NaN where one is", "0"),

@@ -280,3 +280,16 @@ impl Program {
         self.second
     }
 }
+
+impl Program {
+    /// The instructions that make register `acc` the result, as a kernel has them for every accumulator. For programs
+    /// without parameters.
+    #[doc(hidden)]
+    pub fn instructions(&'static self, acc: &str) -> Vec<String> {
+        let lines = super::Lines::new(self, super::Held { rows: 1, columns: 1 });
+        let at = super::At { acc, row: 0, column: 0, tile: "" };
+        let mut all = lines.uniform();
+        all.extend(lines.element(&at));
+        all
+    }
+}

@@ -86,7 +86,8 @@ fn second_results_are_collected_along_rows() {
 
 #[test]
 fn handles_are_equal_where_their_text_is() {
-    let [one, other]: [Epilogue; 2] = ["|b: Rows<f32>| acc+b", "|b : Rows<f32>,| { acc + b }"].map(|text| text.parse().unwrap());
+    let [one, other]: [Epilogue; 2] =
+        ["|b: Rows<f32>| acc+b", "|b : Rows<f32>,| { acc + b }"].map(|text| text.parse().unwrap());
     assert_eq!(one, other);
     assert!(std::ptr::eq(one.program(), other.program()));
     assert_ne!(one, "|b: Cols<f32>| acc + b".parse().unwrap());

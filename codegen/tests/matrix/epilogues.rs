@@ -36,6 +36,7 @@ pub(crate) fn plans() -> Vec<Plan> {
 }
 
 fn plan(base: &str, epilogue: &str) -> Plan {
-    let spec: KernelSpec = format!("{base}, epilogue = \"{epilogue}\"").parse().unwrap_or_else(|error| panic!("{error}"));
+    let spec: KernelSpec =
+        format!("{base}, epilogue = \"{epilogue}\"").parse().unwrap_or_else(|error| panic!("{error}"));
     Plan::new(&spec).unwrap_or_else(|errors| panic!("{base}: {epilogue}\n{errors}"))
 }

@@ -36,7 +36,9 @@ pub enum ForeignError {
         base: u64,
     },
     /// A vector at an address that is null or not a multiple of 16 bytes.
-    #[error("a vector is at {base:#x}, which must be a multiple of 16 and not null\n  help: copy it into memory of its own")]
+    #[error(
+        "a vector is at {base:#x}, which must be a multiple of 16 and not null\n  help: copy it into memory of its own"
+    )]
     Vector {
         /// The address.
         base: u64,

@@ -126,9 +126,7 @@ impl UntypedVector {
         }
         device.bind()?;
         // SAFETY: the vector has `len` elements of 32 bits, as the caller vouches.
-        check("cuMemsetD32Async", unsafe {
-            sys::cuMemsetD32Async(self.ptr, value.to_bits(), self.len, stream.raw())
-        })
+        check("cuMemsetD32Async", unsafe { sys::cuMemsetD32Async(self.ptr, value.to_bits(), self.len, stream.raw()) })
     }
 
     /// First and last byte address (exclusive).

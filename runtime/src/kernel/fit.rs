@@ -3,8 +3,8 @@
 use bsr_codegen::epilogue::{Program, Reduction};
 use bsr_codegen::{ClusterTile, Plan, Walk};
 
-use super::inputs::{self, Given};
 use super::KernelError;
+use super::inputs::{self, Given};
 use crate::epilogue::{Input, Inputs, Matrix};
 use crate::gpu::{MOST_IN_X, MOST_IN_Y};
 use crate::schedule::slices;
@@ -76,11 +76,7 @@ pub(crate) fn scales(
 ///
 /// # Errors
 /// [`KernelError::Epilogue`].
-pub(crate) fn epilogue(
-    plan: &Plan,
-    shape: (usize, usize),
-    inputs: &Inputs,
-) -> Result<Option<Reduction>, KernelError> {
+pub(crate) fn epilogue(plan: &Plan, shape: (usize, usize), inputs: &Inputs) -> Result<Option<Reduction>, KernelError> {
     let given = |name: &str| {
         inputs.get(name).map(|input| match input {
             Input::Vector(vector) => Given::Vector { dtype: vector.dtype(), len: vector.len() },

@@ -9,8 +9,16 @@ use crate::{Dtype, Layout};
 /// What an epilogue's parameter is given, as far as it must fit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Given {
-    Vector { dtype: Dtype, len: usize },
-    Matrix { dtype: Dtype, layout: Layout, rows: usize, cols: usize },
+    Vector {
+        dtype: Dtype,
+        len: usize,
+    },
+    Matrix {
+        dtype: Dtype,
+        layout: Layout,
+        rows: usize,
+        cols: usize,
+    },
     /// C itself.
     Result,
     Scalar,
@@ -54,7 +62,9 @@ pub(crate) fn check<'n>(
                 format!("`{name}` is given, and the kernel's epilogue has no parameters"),
                 "`launch` and `multiply` give none".to_owned(),
             ),
-            false => refused(format!("the kernel's epilogue has no `{name}`"), format!("it takes {}", known.join(", "))),
+            false => {
+                refused(format!("the kernel's epilogue has no `{name}`"), format!("it takes {}", known.join(", ")))
+            }
         };
     }
     for input in inputs {
@@ -77,7 +87,10 @@ pub(crate) fn check<'n>(
             "an epilogue that ends in `(x, row_sum(y))` has one".to_owned(),
         ),
         (Some(reduction), None) => refused(
-            format!("the kernel has a second result, the {} of every row, and no place for it is given", reduction.as_str()),
+            format!(
+                "the kernel has a second result, the {} of every row, and no place for it is given",
+                reduction.as_str()
+            ),
             format!("give a vector of {m} f32"),
         ),
         (Some(_), Some(len)) if len != m => refused(

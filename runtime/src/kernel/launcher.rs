@@ -10,8 +10,9 @@ use super::inputs::program_of;
 use super::{KernelError, fit};
 use crate::Element;
 use crate::gpu::{
-    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DeviceInput, DeviceInputs, DevicePtr, DeviceScales, Fingerprint, Function, LaunchDims,
-    Module, Plain, StreamRef, TensorMapCache, UntypedBsr, UntypedDense, UntypedScales, Value, Values,
+    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DeviceInput, DeviceInputs, DevicePtr, DeviceScales,
+    Fingerprint, Function, LaunchDims, Module, Plain, StreamRef, TensorMapCache, UntypedBsr, UntypedDense,
+    UntypedScales, Value, Values,
 };
 use crate::schedule::WorkLists;
 

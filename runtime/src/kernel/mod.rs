@@ -1,8 +1,8 @@
 //! Kernels on a device: loaded once, prepared per pattern, launched on a caller's stream.
 
 mod error;
-mod inputs;
 pub(crate) mod fit;
+mod inputs;
 mod launcher;
 
 use std::marker::PhantomData;

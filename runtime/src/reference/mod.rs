@@ -64,7 +64,9 @@ pub enum ReferenceError {
         cols: usize,
     },
     /// An epilogue's parameter that is given nothing, or something of another shape.
-    #[error("the epilogue's `{name}: {kind}` is not given for {rows} rows and {n} columns; give every parameter its values")]
+    #[error(
+        "the epilogue's `{name}: {kind}` is not given for {rows} rows and {n} columns; give every parameter its values"
+    )]
     Input {
         /// The parameter.
         name: String,

@@ -277,7 +277,9 @@ fn writes(plan: &Plan, staging: Staging, first: u32, at: u32) -> Vec<Write> {
     match staging {
         Staging::Row8 => writes_8_row(e, first, at),
         Staging::Col8 => writes_8_col(e, first, at),
-        Staging::Row16 | Staging::Col16 => (0..e.region_n / 16).map(|q| write_16(e, staging, (first / 2, q), at)).collect(),
+        Staging::Row16 | Staging::Col16 => {
+            (0..e.region_n / 16).map(|q| write_16(e, staging, (first / 2, q), at)).collect()
+        }
         Staging::Row32 | Staging::Col32 => {
             (0..e.region_n / 8).flat_map(|t| writes_32(plan, staging, (first, t), at)).collect()
         }
@@ -294,18 +296,19 @@ fn written(plan: &Plan, staging: Staging, (piece, q): (Piece, u32), first: u32, 
             packs: (first / 2 + 4 * q..first / 2 + 4 * q + 4).map(pack).collect(),
             writes: vec![write_16(e, staging, (first / 2, q), at)],
         },
-        false => WrittenPiece { is_apart: q > 0 && q.is_multiple_of(fused::STRIP / 4), piece, packs: vec![], writes: writes_32(plan, staging, (first, q), at) },
+        false => WrittenPiece {
+            is_apart: q > 0 && q.is_multiple_of(fused::STRIP / 4),
+            piece,
+            packs: vec![],
+            writes: writes_32(plan, staging, (first, q), at),
+        },
     }
 }
 
 /// stmatrix writes 16 rows x 16 columns a warp: four registers.
 fn write_16(e: &Epilogue, staging: Staging, (first, q): (u32, u32), at: u32) -> Write {
     let registers: Vec<String> = (first + 4 * q..first + 4 * q + 4).map(pack_register).collect();
-    Write {
-        setup: vec![],
-        address: staging.address_16(e, q, at),
-        registers: format!("{{ {} }}", registers.join(", ")),
-    }
+    Write { setup: vec![], address: staging.address_16(e, q, at), registers: format!("{{ {} }}", registers.join(", ")) }
 }
 
 /// The four accumulators of columns 8 t .. 8 t + 8.

@@ -245,14 +245,9 @@ impl<'p> Emitter<'p> {
 
     /// The elements of some row groups in columns `offset` and the next; `first` is a group's first accumulator there,
     /// `tile` the register of the full operand's element.
-    fn pair(
-        &self,
-        offset: u32,
-        groups: &[u32],
-        first: &dyn Fn(u32) -> u32,
-        tile: &dyn Fn(u32, u32) -> String,
-    ) -> Pair {
-        let mut pair = Pair { guards: vec![], clears: vec![], loads: vec![], values: vec![], elements: vec![], packs: vec![] };
+    fn pair(&self, offset: u32, groups: &[u32], first: &dyn Fn(u32) -> u32, tile: &dyn Fn(u32, u32) -> String) -> Pair {
+        let mut pair =
+            Pair { guards: vec![], clears: vec![], loads: vec![], values: vec![], elements: vec![], packs: vec![] };
         let collects = self.fused().program.reduction().is_some();
         let vectors: Vec<_> = self.inputs().filter(|(at, _)| self.lines.column_input(*at, 0).is_some()).collect();
         if collects || !vectors.is_empty() {

@@ -2,8 +2,8 @@
 
 use super::Plan;
 use super::tiling::Share;
-use crate::plan::launch::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
 use crate::epilogue::InputKind;
+use crate::plan::launch::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
 use crate::{Layout, Scale};
 
 /// Parameters of every kernel: A, B and C, the block columns, the heads, the items.
@@ -53,16 +53,19 @@ impl Plan {
         }
         if let Some(fused) = &self.fused {
             for (at, input) in fused.program.inputs().iter().enumerate() {
-                push(&input.symbol, match input.kind {
-                    InputKind::Scalar => Argument::Scalar(at),
-                    InputKind::Rows(_) | InputKind::Cols(_) => Argument::Pointer(Operand::Epilogue(at)),
-                    InputKind::Dense(dtype) => Argument::Map(TensorMap {
-                        operand: Operand::Epilogue(at),
-                        dtype,
-                        strides_bytes: [problem.ldt * u64::from(dtype.bytes()), 0],
-                        ..self.map_c(problem)
-                    }),
-                });
+                push(
+                    &input.symbol,
+                    match input.kind {
+                        InputKind::Scalar => Argument::Scalar(at),
+                        InputKind::Rows(_) | InputKind::Cols(_) => Argument::Pointer(Operand::Epilogue(at)),
+                        InputKind::Dense(dtype) => Argument::Map(TensorMap {
+                            operand: Operand::Epilogue(at),
+                            dtype,
+                            strides_bytes: [problem.ldt * u64::from(dtype.bytes()), 0],
+                            ..self.map_c(problem)
+                        }),
+                    },
+                );
             }
             if fused.program.reduction().is_some() {
                 push(SECOND, Argument::Pointer(Operand::Second));

@@ -90,12 +90,7 @@ struct Pipeline {
 }
 
 impl Pipeline {
-    fn new(
-        spec: &KernelSpec,
-        choices: &Choices<'_>,
-        depth_bytes: u32,
-        arch: &Arch,
-    ) -> Result<Self, PlanErrors> {
+    fn new(spec: &KernelSpec, choices: &Choices<'_>, depth_bytes: u32, arch: &Arch) -> Result<Self, PlanErrors> {
         let Choices { precision, tiling, has_tile } = *choices;
         let mut errors = PlanErrors::default();
         let kloop = kloop::plan(spec, depth_bytes, &mut errors);

@@ -72,9 +72,11 @@ const PARAMETERS: [&str; 12] = [
 fn parameter_cases() -> Vec<Case> {
     let mut cases = vec![];
     for (at, epilogue) in PARAMETERS.into_iter().enumerate() {
-        for (out, layout) in [("f16", "row"), ("bf16", "col"), ("f32", "row"), ("f32", "col"), ("bf16", "row"), ("f16", "col")]
+        for (out, layout) in
+            [("f16", "row"), ("bf16", "col"), ("f32", "row"), ("f32", "col"), ("bf16", "row"), ("f16", "col")]
         {
-            let sizes = ["bm = 128, bn = 128, bk = 64", "bm = 64, bn = 256, bk = 64", "bm = 128, bn = 64, bk = 32"][at % 3];
+            let sizes =
+                ["bm = 128, bn = 128, bk = 64", "bm = 64, bn = 256, bk = 64", "bm = 128, bn = 64, bk = 32"][at % 3];
             let spec = format!("{sizes}, a = bf16, b = bf16, out = {out}, c_layout = {layout}");
             cases.push(Case::new(&with(&spec, &in_type(epilogue, out)), (411, 333, 521), Pattern("random:0.4")));
         }
@@ -149,7 +151,10 @@ fn operand_cases() -> Vec<Case> {
 
 /// M, N and K at and around the sizes of tiles and blocks; few and many tiles; empty rows.
 fn shape_cases() -> Vec<Case> {
-    let late = with("bm = 128, bn = 128, bk = 64, dtype = bf16", "|bias: Rows<f32>, more: Cols<bf16>| gelu(acc + bias) + more");
+    let late = with(
+        "bm = 128, bn = 128, bk = 64, dtype = bf16",
+        "|bias: Rows<f32>, more: Cols<bf16>| gelu(acc + bias) + more",
+    );
     let full = with(
         "bm = 64, bn = 64, bk = 64, dtype = bf16, c_layout = col",
         "|bias: Rows<f32>, res: Dense<bf16>| (relu(acc + bias) + res, row_sum(acc))",
