@@ -111,7 +111,7 @@ pub use bsr_codegen::{
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::{
     Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Inputs, Kernel, KernelError, Launcher, Loaded,
-    Pattern, Scales, ScalesError, Structure, bench, e4m3, e5m2, gpu, quantise, read, reference, simulated,
+    Pattern, Results, Scales, ScalesError, Structure, bench, e4m3, e5m2, gpu, quantise, read, reference, simulated,
 };
 pub use family::{Chooser, Family, FamilyError, FirstFit, LoadedMember, Member, ProblemFacts};
 pub use half::{bf16, f16};

@@ -51,6 +51,15 @@ pub enum Matrix {
     BF16(Dense<bf16>),
 }
 
+/// What a kernel with an epilogue computes.
+#[derive(Clone, Debug)]
+pub struct Results<C> {
+    /// The product, as the epilogue leaves it.
+    pub c: Dense<C>,
+    /// The second result, one value for every row of C, where the epilogue has one.
+    pub rows: Option<Vec<f32>>,
+}
+
 macro_rules! typed {
     ($($variant:ident $element:ty),*) => {$(
         impl From<Vec<$element>> for Numbers {

@@ -24,7 +24,7 @@ pub use bsr::{Bsr, BsrError, Structure};
 pub use bsr_codegen::{Accumulate, Dtype, Layout, Scale};
 pub use dense::{Dense, DenseError, DenseView};
 pub use element::{Element, e4m3, e5m2};
-pub use epilogue::Inputs;
+pub use epilogue::{Inputs, Results};
 pub use generate::{GenerateError, Pattern};
 pub use kernel::{Kernel, KernelError, Launcher, Loaded};
 pub use scales::{Scales, ScalesError};

@@ -27,7 +27,7 @@ use bsr_simulator::{
 };
 pub use bsr_simulator::{Cost, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side};
 
-use crate::epilogue::{Input, Inputs, Matrix};
+use crate::epilogue::{Input, Inputs, Matrix, Results};
 use crate::gpu::initial;
 use crate::kernel::{KernelError, fit};
 use crate::schedule::WorkLists;
@@ -110,8 +110,8 @@ impl Simulated {
         scales: &Scales,
         options: &Options,
     ) -> Result<(Dense<C>, Report), SimulatedError> {
-        let (c, _, report) = self.multiply_fused(a, b, scales, &Inputs::new(), options)?;
-        Ok((c, report))
+        let (results, report) = self.multiply_fused(a, b, scales, &Inputs::new(), options)?;
+        Ok((results.c, report))
     }
 
     /// As [`Simulated::multiply_scaled`], with the further operands of a kernel with an epilogue, and with its second
@@ -126,7 +126,7 @@ impl Simulated {
         scales: &Scales,
         inputs: &Inputs,
         options: &Options,
-    ) -> Result<(Dense<C>, Option<Vec<f32>>, Report), SimulatedError> {
+    ) -> Result<(Results<C>, Report), SimulatedError> {
         let layout = self.plan.spec().c_layout;
         let right = fit::Operand { dtype: B::DTYPE, layout: b.layout(), rows: b.rows(), cols: b.cols() };
         let product = fit::Operand { dtype: C::DTYPE, layout, rows: a.rows(), cols: b.cols() };
@@ -138,7 +138,7 @@ impl Simulated {
         let mut c = initial.unwrap_or_else(|| Dense::filled(a.rows(), b.cols(), layout, C::POISON));
         let start = reduction.map(|reduction| vec![reduction.start(); a.rows()]);
         if c.rows() == 0 || c.cols() == 0 {
-            return Ok((c, start, Report::default()));
+            return Ok((Results { c, rows: start }, Report::default()));
         }
         let tile = fit::tile(&self.plan, inputs).map(Matrix::padded);
         let b = padded(b);
@@ -146,7 +146,7 @@ impl Simulated {
         if self.plan.walk() == Walk::Blocks {
             set_to_zero(&mut c);
             if work.is_empty() {
-                return Ok((c, None, Report::default()));
+                return Ok((Results { c, rows: None }, Report::default()));
             }
         }
         let ldt = tile.as_ref().map_or(c.ld(), Matrix::ld) as u64;
@@ -185,8 +185,8 @@ impl Simulated {
 
         let report = simulate(&self.module, &self.entry, &launch(&shape, params), &mut memory, options)?;
         c.data_mut().copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
-        let second = start.map(|_| f32::from_bytes(memory.bytes(id_second)));
-        Ok((c, second, report))
+        let rows = start.map(|_| f32::from_bytes(memory.bytes(id_second)));
+        Ok((Results { c, rows }, report))
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bsr::simulated::{Finding, Options, Schedule, Simulated};
-use bsr::{Bsr, Dense, Layout, Structure, reference};
+use bsr::{Bsr, Dense, Layout, Results, Structure, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
@@ -265,7 +265,8 @@ impl Typed for Check<'_> {
         let b = if spec.b_layout == Layout::RowMajor { b } else { b.to_layout(spec.b_layout) };
         let mut checked = Checked::default();
         for options in self.schedules {
-            let (c, second, report) = self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, options)?;
+            let (Results { c, rows: second }, report) =
+                self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, options)?;
             let verdict = Verdict::new(&c, &rows, &want.c)?;
             checked.runs += 1;
             checked.worst = checked.worst.max(verdict.comparison.relative);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bsr::simulated::{DEFAULT_CLUSTERS, Finding, Options, ParseError, Report, Schedule, Simulated};
-use bsr::{Dense, reference};
+use bsr::{Dense, Results, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
@@ -195,7 +195,8 @@ impl Typed for Multiply<'_> {
         let b = if b.layout() == spec.b_layout { b } else { b.to_layout(spec.b_layout) };
         self.progress.step("simulating");
         let start = Instant::now();
-        let (c, second, report) = self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, self.options)?;
+        let (Results { c, rows: second }, report) =
+            self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, self.options)?;
         let took = start.elapsed();
         if report.is_clean() {
             judge_second(second.as_deref(), &rows, &want)?;

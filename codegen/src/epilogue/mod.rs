@@ -21,6 +21,7 @@
 //! row of C: `(expression, row_sum(expression))`, `(expression, row_max(expression))`.
 
 mod apply;
+mod builder;
 mod emit;
 mod error;
 mod eval;

@@ -1,9 +1,9 @@
 //! Parameters and statements: the frame around expressions.
 
+use super::builder::{Builder, Outcome};
 use super::error::EpilogueError;
-use super::expression::Builder;
 use super::lex::{Lexeme, LexemeKind};
-use super::program::{Id, Input, InputKind, Program, Reduction};
+use super::program::{Id, Input, InputKind, Program};
 use crate::Dtype;
 use crate::spec::{Place, suggest};
 
@@ -69,7 +69,7 @@ impl<'t, P: Place> Parser<'t, P> {
     fn finish(mut self) -> Result<Program, Vec<EpilogueError<P>>> {
         let outcome = self.outcome();
         let mut errors = std::mem::take(&mut self.builder.errors);
-        let (result, second, braces) = match outcome {
+        let ((result, second), braces) = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
                 errors.push(error);
@@ -89,7 +89,7 @@ impl<'t, P: Place> Parser<'t, P> {
     }
 
     /// The whole body: values and whether it needs braces.
-    fn outcome(&mut self) -> Read<P, (Id, Option<(Reduction, Id)>, bool)> {
+    fn outcome(&mut self) -> Read<P, (Outcome, bool)> {
         // Braces around everything are written anew where they are needed.
         let wrapped = self.is_wrapped();
         if wrapped {
@@ -106,8 +106,7 @@ impl<'t, P: Place> Parser<'t, P> {
             let fact = format!("expected nothing after the result, found {}", token.kind.describe());
             return Err(EpilogueError::new(token.place.clone(), fact, &["the last expression is the result"]));
         }
-        let (result, second) = self.builder.outcome(value, &place);
-        Ok((result, second, statements > 0))
+        Ok((self.builder.outcome(value, &place), statements > 0))
     }
 
     /// Do braces enclose all that is left?

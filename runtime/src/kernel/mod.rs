@@ -17,7 +17,7 @@ use crate::gpu::{
     Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceScales, DeviceVector, Plain, Stream, StreamRef, UploadedInputs,
     initial,
 };
-use crate::{Bsr, Dense, Element, Inputs, Scales};
+use crate::{Bsr, Dense, Element, Inputs, Results, Scales};
 
 /// A kernel that `#[bsr_kernel]` compiled: what the attribute implements on the item it stands on.
 ///
@@ -138,7 +138,7 @@ impl<K: Kernel> Loaded<K> {
         a: &Bsr<K::A>,
         b: &Dense<K::B>,
         inputs: &Inputs,
-    ) -> Result<(Dense<K::Out>, Option<Vec<f32>>), KernelError> {
+    ) -> Result<Results<K::Out>, KernelError> {
         let device = self.launcher.device();
         let stream = Stream::new(device)?;
         let a = DeviceBsr::upload(device, a)?;
@@ -157,8 +157,8 @@ impl<K: Kernel> Loaded<K> {
         };
         self.launch_fused(&stream, &a, &b, inputs, &mut c)?;
         stream.synchronize()?;
-        let second = second.map(|second| second.download()).transpose()?;
-        Ok((c.download()?, second))
+        let rows = second.map(|second| second.download()).transpose()?;
+        Ok(Results { c: c.download()?, rows })
     }
 
     /// Host matrices in, host matrix out: uploads, multiplies, waits, downloads.

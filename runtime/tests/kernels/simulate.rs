@@ -6,7 +6,7 @@ use std::time::Instant;
 use bsr_codegen::{KernelSpec, Walk};
 use bsr_runtime::reference::Comparison;
 use bsr_runtime::simulated::{Fp8Accumulate, Options, Simulated};
-use bsr_runtime::{Dense, Layout};
+use bsr_runtime::{Dense, Layout, Results};
 use rayon::prelude::*;
 
 use crate::case::{Case, Factors, Failure};
@@ -66,7 +66,8 @@ impl Typed for Simulate<'_> {
         let ptx = plan.ptx();
         let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?.with_clusters(CLUSTERS);
         let Factors { a, b, scales, inputs, want } = case.factors::<A, B>()?;
-        let (c, rows, report) = kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, &options(&case.spec))?;
+        let (Results { c, rows }, report) =
+            kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, &options(&case.spec))?;
         if let Some(first) = report.findings.first() {
             return Err(format!("{} findings, the first: {first}", report.findings.len()).into());
         }
