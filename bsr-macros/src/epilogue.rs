@@ -57,7 +57,7 @@ pub(crate) fn read(
     further: &[Further],
     second: Option<&Type>,
     diagnostics: &mut Diagnostics,
-) -> Option<Epilogue> {
+) -> Option<(Epilogue, Tokens)> {
     let Some(TokenTree::Group(group)) = body else {
         if let Some(first) = further.first() {
             let help = ["give the function a body: `{ acc + bias }`".to_owned()];
@@ -94,7 +94,7 @@ pub(crate) fn read(
         }
         (None, None) => {}
     }
-    Some(Epilogue::new(program))
+    Some((Epilogue::new(program), Tokens { first: group.span_open(), last: group.span_close() }))
 }
 
 const FORM: &str = "a body that ends in `(x, row_sum(y))` or `(x, row_max(y))` has two results";

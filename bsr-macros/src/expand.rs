@@ -44,17 +44,18 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
             (skeleton(&request), Compiled::default())
         }
     };
+    let body = item.epilogue.map(|(epilogue, _)| epilogue);
     let Item { attributes, visibility, name, .. } = &item;
     let kernel = kernel(quote! { #(#attributes)* }, visibility, name, &spec, &compiled);
     let operands = match diagnostics.is_empty() {
         true => {
-            let further = epilogue::checked(&item.operands.further, item.epilogue);
+            let further = epilogue::checked(&item.operands.further, body);
             let factors = checked(&item.operands, &spec);
             quote! { #factors #further }
         }
         false => mentioned(&item.operands),
     };
-    let inputs = epilogue::inputs(visibility, name, spec.epilogue.or(item.epilogue));
+    let inputs = epilogue::inputs(visibility, name, spec.epilogue.or(body));
     quote! { #diagnostics #kernel #inputs #operands }
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn expand(item: &Item, request: Request<Tokens>, mut diagnostics: Dia
         Some(first) if is_right => checked(&item.operands, &first.spec),
         _ => mentioned(&item.operands),
     };
-    let inputs = epilogue::inputs(&item.visibility, &item.name, item.epilogue);
+    let inputs = epilogue::inputs(&item.visibility, &item.name, item.epilogue.map(|(epilogue, _)| epilogue));
     quote! { #diagnostics #types #inputs #operands }
 }
 

@@ -7,6 +7,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Fields, Ident, ItemStruct, Signature, Token, Visibility};
 
+use crate::args::Tokens;
 use crate::diagnose::Diagnostics;
 use crate::epilogue;
 use crate::signature::{self, Operands};
@@ -19,7 +20,7 @@ pub(crate) struct Item {
     /// The operand types, where the item is a function.
     pub(crate) operands: Operands,
     /// The body of the function.
-    pub(crate) epilogue: Option<Epilogue>,
+    pub(crate) epilogue: Option<(Epilogue, Tokens)>,
 }
 
 const FORMS: &str = "write `fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;` or `struct Spmm;`";

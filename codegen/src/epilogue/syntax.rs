@@ -76,7 +76,9 @@ impl<'t, P: Place> Parser<'t, P> {
                 return Err(errors);
             }
         };
-        errors.extend(self.builder.unused());
+        if errors.is_empty() {
+            errors = self.builder.unused();
+        }
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -104,7 +106,11 @@ impl<'t, P: Place> Parser<'t, P> {
         }
         if let Some(token) = self.tokens.get(self.at) {
             let fact = format!("expected nothing after the result, found {}", token.kind.describe());
-            return Err(EpilogueError::new(token.place.clone(), fact, &["the last expression is the result"]));
+            let help = match token.kind {
+                LexemeKind::Sign(".") => "there are no methods: write `max(acc, 0)`",
+                _ => "the last expression is the result",
+            };
+            return Err(EpilogueError::new(token.place.clone(), fact, &[help]));
         }
         Ok((self.builder.outcome(value, &place), statements > 0))
     }

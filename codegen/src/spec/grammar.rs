@@ -13,8 +13,8 @@ pub struct Request<P> {
     pub entries: Vec<Entry<P>>,
     /// The dtypes that a function signature states, as entries of the keys `a`, `b` and `out`.
     pub signature: Vec<Entry<P>>,
-    /// The body of a function.
-    pub epilogue: Option<Epilogue>,
+    /// What the body of a function is, and its place.
+    pub epilogue: Option<(Epilogue, P)>,
     /// What was wrong already with the shape of the input.
     pub errors: Vec<SpecError<P>>,
     /// The place to blame for what is not there.
@@ -34,7 +34,9 @@ impl<P: Place> Request<P> {
         related
             .iter()
             .find_map(|related| entries().find(|entry| entry.key == *related))
-            .map_or(&self.whole, |entry| &entry.value_place)
+            .map(|entry| &entry.value_place)
+            .or_else(|| self.epilogue.as_ref().filter(|_| key == "epilogue").map(|(_, place)| place))
+            .unwrap_or(&self.whole)
     }
 }
 
@@ -241,7 +243,7 @@ impl<'r, P: Place> Reading<'r, P> {
 
     /// A closure in a string, or the body of the function.
     fn epilogue(&mut self) -> Option<Epilogue> {
-        let body = self.request.epilogue;
+        let body = self.request.epilogue.as_ref().map(|(epilogue, _)| *epilogue);
         let Some(entry) = self.entry(Key::Epilogue) else { return body };
         let found = self.atom(Key::Epilogue, &entry.value, &entry.value_place);
         let (kind, place) = match found {
