@@ -56,6 +56,7 @@ impl Launcher {
             lda: a.ld() as u64,
             ldb: b.ld() as u64,
             ldc: 0,
+            ldt: 0,
         };
         let shape = self.plan.launch(&problem, work.grid);
         let values = self.sampled_values(&shape, &operands, &work)?;
