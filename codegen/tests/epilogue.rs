@@ -41,7 +41,7 @@ fn the_canonical_text_of_a_spec_reads_back() {
 #[test]
 fn a_launch_passes_the_parameters_in_order() {
     let plan = plan(TILE, "|bias: Rows<f32>, res: Dense<bf16>, alpha: f32| (alpha * acc + bias + res, row_sum(acc))");
-    let problem = Problem { m: 1000, n: 999, k: 640, nnzb: 17, ldb: 1000, ldc: 1008, ldt: 1016 };
+    let problem = Problem { m: 1000, n: 999, k: 640, nnzb: 17, ldb: 1000, lda: 1000, ldc: 1008, ldt: 1016 };
     let launch = plan.launch(&problem, [1, 1]);
     let named = |name: &str| launch.parameters.iter().find(|parameter| parameter.name == name).unwrap().argument;
     assert_eq!(named("epilogue_bias"), Argument::Pointer(Operand::Epilogue(0)));
@@ -51,4 +51,50 @@ fn a_launch_passes_the_parameters_in_order() {
     assert_eq!((tile.operand, tile.dtype, tile.strides_bytes[0]), (Operand::Epilogue(1), Dtype::BF16, 2032));
     assert_eq!((tile.dims, tile.box_dims, tile.swizzle_bytes), (c.dims, c.box_dims, c.swizzle_bytes));
     assert!(plan.ptx().text().contains(".param .f32 epilogue_alpha"));
+}
+
+#[test]
+fn beta_is_a_name_for_an_epilogue() {
+    let text = "bm = 128, bn = 256, bk = 64, dtype = bf16, beta = on";
+    let beta: KernelSpec = text.parse().unwrap();
+    assert_eq!(beta, spec(TILE, "|c: Dense<bf16>, beta: f32| acc + beta * c"));
+    assert_eq!(beta.to_string(), text);
+    assert_eq!(beta.epilogue, Some(Epilogue::accumulate(Dtype::BF16)));
+    assert_eq!(KernelSpec::from_toml("bm = 128\nbn = 256\nbk = 64\ndtype = 'bf16'\nbeta = 'on'\n").unwrap(), beta);
+    let wide: KernelSpec = format!("{TILE}, out = f32, beta = on").parse().unwrap();
+    assert_eq!(wide, spec(&format!("{TILE}, out = f32"), "|c: Dense<f32>, beta: f32| acc + beta * c"));
+    let off: KernelSpec = format!("{TILE}, beta = off").parse().unwrap();
+    assert_eq!((off.epilogue, off.to_string()), (None, TILE.to_owned()));
+    let both = format!("{TILE}, beta = on, epilogue = \"|| relu(acc)\"").parse::<KernelSpec>().unwrap_err().to_string();
+    assert!(both.contains("`beta = on` is an epilogue, and the kernel has another"), "{both}");
+}
+
+/// The kernel's rows are columns of C.
+#[test]
+fn vectors_of_a_sparse_right_factor_change_places() {
+    let closure = "|bias: Rows<f32>, gate: Cols<bf16>, res: Dense<bf16>| gate * acc + bias + res";
+    let dds = plan(&format!("{TILE}, op = dds, transpose = on, a_layout = col, c_layout = col"), closure);
+    let dsd = plan(TILE, &closure.replace("Rows", "Other").replace("Cols", "Rows").replace("Other", "Cols"));
+    let after = |plan: &Plan| {
+        let text = plan.ptx().text().to_owned();
+        let at = text.find("// The epilogue:").unwrap();
+        text[at..].lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(after(&dds), after(&dsd));
+}
+
+#[test]
+fn epilogues_that_are_not_planned_are_refused_with_a_remedy() {
+    for (base, epilogue, fact, help) in [
+        ("bm = 128, bn = 128, bk = 64, op = dds", "|| (acc, row_sum(acc))", "no `row_sum`", "op = dsd"),
+        ("bm = 128, bn = 128, bk = 64, batch = on", "|| relu(acc)", "list of problems", "batch = off"),
+        ("bm = 32, bn = 128, bk = 32", "|| relu(acc)", "operands swapped", "blocks of 64 rows"),
+        ("bm = 128, bn = 128, bk = 128, op = sdd", "|| relu(acc)", "op = sdd with an epilogue", "drop `epilogue`"),
+    ] {
+        let refused = Plan::new(&spec(base, epilogue)).unwrap_err().to_string();
+        assert!(refused.contains(fact) && refused.contains(help), "{base}: {refused}");
+    }
+    let swapped: KernelSpec = "bm = 32, bn = 128, bk = 32, beta = on".parse().unwrap();
+    let refused = Plan::new(&swapped).unwrap_err().to_string();
+    assert!(refused.contains("drop `beta`"), "{refused}");
 }

@@ -3,7 +3,9 @@
 use super::number::{NumberError, positive};
 use super::suggest::either;
 use super::words::Vocabulary;
-use super::{Atom, Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, SpecError, SpecErrorKind, Value};
+use super::{
+    Atom, Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, SpecError, SpecErrorKind, Switch, Value,
+};
 use crate::epilogue::{self, Epilogue};
 
 /// Everything a front end read before it is interpreted.
@@ -57,6 +59,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
     reading.bind(Key::B, b);
     // `dtype` says what C is only where that type is one of results, too.
     let out = reading.operand(Key::Out, None, is_result).or(dtype.map(Dtype::default_out));
+    let out = out.unwrap_or(a.default_out());
     let spec = KernelSpec {
         op: reading.operation(),
         transpose: reading.word(Key::Transpose, any).unwrap_or_default(),
@@ -65,7 +68,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
         a,
         b,
         acc: reading.word(Key::Acc, is_accumulator).unwrap_or(a.accumulator()),
-        out: out.unwrap_or(a.default_out()),
+        out,
         a_layout: reading.word(Key::ALayout, any).unwrap_or(Layout::RowMajor),
         b_layout: reading.word(Key::BLayout, any).unwrap_or(b.default_b_layout()),
         c_layout: reading.word(Key::CLayout, any).unwrap_or(Layout::RowMajor),
@@ -83,7 +86,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
         swizzle: reading.number(Key::Swizzle),
         swap: reading.word(Key::Swap, any),
         pack: reading.number(Key::Pack),
-        epilogue: reading.epilogue(),
+        epilogue: reading.epilogue_or_beta(out),
         ..KernelSpec::new(sizes[0], sizes[1], sizes[2])
     };
     if reading.errors.is_empty() { Ok(spec) } else { Err(reading.errors) }
@@ -262,6 +265,23 @@ impl<'r, P: Place> Reading<'r, P> {
             self.contradiction(Key::Op, source, (given.as_str(), typed, Given::Type));
         }
         given
+    }
+
+    /// The epilogue that is written, or the one that `beta = on` is a name for.
+    fn epilogue_or_beta(&mut self, out: Dtype) -> Option<Epilogue> {
+        let beta = self.word::<Switch>(Key::Beta, any).unwrap_or_default();
+        let epilogue = self.epilogue();
+        match (beta.is_on(), epilogue) {
+            (false, epilogue) => epilogue,
+            (true, None) => Some(Epilogue::accumulate(out)),
+            (true, Some(_)) => {
+                let message = "`beta = on` is an epilogue, and the kernel has another".to_owned();
+                let help = format!("drop `beta`: further parameters `c: Dense<{out}>, beta: f32`, and `.. + beta * c`");
+                let place = self.entry(Key::Beta).map_or_else(|| self.request.whole.clone(), |e| e.value_place.clone());
+                self.error(SpecErrorKind::Syntax { message, help: Some(help) }, &place);
+                None
+            }
+        }
     }
 
     /// A closure in a string, or the body of the function.

@@ -63,13 +63,15 @@ pub enum Key {
     Swap,
     /// `pack`: block rows that share a CTA tile.
     Pack,
+    /// `beta`: whether a factor times what C held is added to the product.
+    Beta,
     /// `epilogue`: what becomes of a sum before it is written.
     Epilogue,
 }
 
 impl Key {
     /// Every key, in the order of the canonical text.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Bm,
         Self::Bn,
         Self::Bk,
@@ -99,6 +101,7 @@ impl Key {
         Self::Swizzle,
         Self::Swap,
         Self::Pack,
+        Self::Beta,
         Self::Epilogue,
     ];
 
@@ -134,6 +137,7 @@ impl Key {
             Self::Swizzle => "swizzle",
             Self::Swap => "swap",
             Self::Pack => "pack",
+            Self::Beta => "beta",
             Self::Epilogue => "epilogue",
         }
     }
@@ -175,6 +179,7 @@ impl Key {
             Self::Swizzle => "shared-memory swizzle span in bytes",
             Self::Swap => "whether dense columns are the rows of the matrix instruction",
             Self::Pack => "block rows that share a CTA tile",
+            Self::Beta => "whether a factor times what C held is added",
             Self::Epilogue => "what becomes of a sum before it is written",
         }
     }
