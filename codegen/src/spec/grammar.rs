@@ -248,13 +248,12 @@ impl<'r, P: Place> Reading<'r, P> {
         let found = self.atom(Key::Epilogue, &entry.value, &entry.value_place);
         let (kind, place) = match found {
             Atom::Broken => return None,
-            Atom::Word(word) if word == "none" || word == "auto" => return body,
+            Atom::Word(word) | Atom::Quoted(word) if word == "none" || word == "auto" => return body,
             Atom::Quoted(_) if body.is_some() => {
                 let message = "the function has a body, and the attribute an `epilogue`".to_owned();
                 let help = Some("the body is the epilogue: drop the key".to_owned());
                 (SpecErrorKind::Syntax { message, help }, entry.value_place.clone())
             }
-            Atom::Quoted(text) if text == "none" => return None,
             Atom::Quoted(text) => match epilogue::read(&text) {
                 Ok(program) => return Some(Epilogue::new(program)),
                 Err(errors) => {
