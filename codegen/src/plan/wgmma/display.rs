@@ -1,7 +1,7 @@
 //! What a plan of this family tells: the line, the table, the launch.
 
 use super::tiling::Split;
-use super::{Major, Plan, wgmma_k};
+use super::{Fused, Major, Plan, wgmma_k};
 use crate::plan::{ClusterTile, Family, Parameters, Problem};
 use crate::{Scale, emit};
 
@@ -152,6 +152,9 @@ impl Family for Plan {
                 "the tile is stored before the next one starts".to_owned()
             },
         );
+        if let Some(fused) = &self.fused {
+            row("function", format!("{} parameter(s)", fused.program.inputs().len()), self.fused_words(fused));
+        }
         row("C store", format!("box {} x {}", e.store_box.0, e.store_box.1), format!("{} swizzle {} B", s.out, e.span));
         rows
     }
@@ -199,6 +202,23 @@ impl Plan {
             (1, n) if k.uniform() => format!("{n} x {}", k.k_step),
             (1, n) => format!("{} x {} + {}", n - 1, k.k_step, k.last),
             (slots, _) => format!("{slots} blocks of {} a stage", k.k_step),
+        }
+    }
+
+    /// When the spec's epilogue has what it reads.
+    fn fused_words(&self, fused: &Fused) -> String {
+        let rows = match fused.early_rows {
+            true => "vectors by rows are requested when a tile begins",
+            false => "applied when a tile's products are complete",
+        };
+        match fused.tile {
+            None => format!("{}; {rows}", fused.program.text()),
+            Some((input, _)) => format!(
+                "{}; {rows}; `{}` comes through staging, its barriers at {}",
+                fused.program.text(),
+                fused.program.inputs()[input].name,
+                self.memory.tile_offset
+            ),
         }
     }
 
