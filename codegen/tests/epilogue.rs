@@ -39,6 +39,20 @@ fn the_canonical_text_of_a_spec_reads_back() {
 }
 
 #[test]
+fn beta_is_an_epilogue_of_its_own() {
+    for (types, out) in [("", "f16"), (", dtype = bf16", "bf16"), (", out = f32", "f32")] {
+        let text = format!("bm = 64, bn = 64, bk = 64{types}");
+        let spec: KernelSpec = format!("{text}, beta = on").parse().unwrap();
+        assert_eq!(spec.epilogue.unwrap().text(), format!("|c: Dense<{out}>, beta: f32| acc + beta * c"));
+        assert_eq!(spec.to_string(), format!("{text}, beta = on"));
+        assert_eq!(format!("{text}, beta = off").parse::<KernelSpec>().unwrap().epilogue, None);
+        assert!(Plan::new(&spec).is_ok());
+    }
+    let both = "bm = 64, bn = 64, bk = 64, beta = on, epilogue = \"|| relu(acc)\"".parse::<KernelSpec>().unwrap_err();
+    assert!(both.to_string().contains("`beta = on` is an epilogue, and there is another one"), "{both}");
+}
+
+#[test]
 fn a_launch_passes_the_parameters_in_order() {
     let plan = plan(TILE, "|bias: Rows<f32>, res: Dense<bf16>, alpha: f32| (alpha * acc + bias + res, row_sum(acc))");
     let problem = Problem { m: 1000, n: 999, k: 640, nnzb: 17, ldb: 1000, ldc: 1008, ldt: 1016 };

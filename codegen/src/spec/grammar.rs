@@ -2,7 +2,7 @@
 
 use super::number::{NumberError, positive};
 use super::suggest::either;
-use super::words::Vocabulary;
+use super::words::{Switch, Vocabulary};
 use super::{Atom, Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, SpecError, SpecErrorKind, Value};
 use crate::epilogue::{self, Epilogue};
 
@@ -28,6 +28,7 @@ impl<P: Place> Request<P> {
             "a" => &["a", "dtype", "b"],
             "b" => &["b", "dtype", "a"],
             "out" => &["out", "dtype"],
+            "epilogue" => &["epilogue", "beta"],
             _ => &[key],
         };
         let entries = || self.entries.iter().chain(&self.signature);
@@ -56,13 +57,14 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
     reading.bind(Key::B, b);
     // `dtype` says what C is only where that type is one of results, too.
     let out = reading.operand(Key::Out, None, is_result).or(dtype.map(Dtype::default_out));
+    let out = out.unwrap_or(a.default_out());
     let spec = KernelSpec {
         op: reading.word(Key::Op, any).unwrap_or(Op::Dsd),
         mma: reading.word(Key::Mma, any).unwrap_or(Mma::Wgmma),
         a,
         b,
         acc: reading.word(Key::Acc, is_accumulator).unwrap_or(a.accumulator()),
-        out: out.unwrap_or(a.default_out()),
+        out,
         b_layout: reading.word(Key::BLayout, any).unwrap_or(b.default_b_layout()),
         c_layout: reading.word(Key::CLayout, any).unwrap_or(Layout::RowMajor),
         scale: reading.word(Key::Scale, any).unwrap_or_default(),
@@ -77,7 +79,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
         k_step: reading.number(Key::KStep),
         schedule: reading.word(Key::Schedule, any),
         swizzle: reading.number(Key::Swizzle),
-        epilogue: reading.epilogue(),
+        epilogue: reading.results(out),
         ..KernelSpec::new(sizes[0], sizes[1], sizes[2])
     };
     if reading.errors.is_empty() { Ok(spec) } else { Err(reading.errors) }
@@ -239,6 +241,23 @@ impl<'r, P: Place> Reading<'r, P> {
         };
         self.error(kind, &entry.value_place);
         None
+    }
+
+    /// The epilogue that is written, or the one that `beta = on` stands for.
+    fn results(&mut self, out: Dtype) -> Option<Epilogue> {
+        let epilogue = self.epilogue();
+        if self.word(Key::Beta, any) != Some(Switch::On) {
+            return epilogue;
+        }
+        if epilogue.is_some() {
+            let message = "`beta = on` is an epilogue, and there is another one".to_owned();
+            let help =
+                Some(format!("drop `beta`, and let the epilogue add `beta * c` of `c: Dense<{out}>, beta: f32`"));
+            if let Some(entry) = self.entry(Key::Beta) {
+                self.error(SpecErrorKind::Syntax { message, help }, &entry.value_place);
+            }
+        }
+        Some(Epilogue::accumulate(out))
     }
 
     /// A closure in a string, or the body of the function.

@@ -55,11 +55,13 @@ pub enum Key {
     Swizzle,
     /// `epilogue`: what becomes of a sum before it is written.
     Epilogue,
+    /// `beta`: whether what C holds is added, times a number of the launch.
+    Beta,
 }
 
 impl Key {
     /// Every key, in the order of the canonical text.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Bm,
         Self::Bn,
         Self::Bk,
@@ -85,6 +87,7 @@ impl Key {
         Self::Schedule,
         Self::Swizzle,
         Self::Epilogue,
+        Self::Beta,
     ];
 
     /// The key as it is written.
@@ -115,6 +118,7 @@ impl Key {
             Self::Schedule => "schedule",
             Self::Swizzle => "swizzle",
             Self::Epilogue => "epilogue",
+            Self::Beta => "beta",
         }
     }
 
@@ -151,6 +155,7 @@ impl Key {
             Self::Schedule => "how tiles are dealt to clusters",
             Self::Swizzle => "shared-memory swizzle span in bytes",
             Self::Epilogue => "what becomes of a sum before it is written",
+            Self::Beta => "whether what C holds is added, times a number of the launch",
         }
     }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use super::report::Source;
 use super::{Bracket, KernelSpec, Key, LocatedFamily, LocatedSpec, Request, SpecErrors, Token, TokenKind, entries};
+use crate::Epilogue;
 
 impl LocatedSpec {
     /// Reads a spec in the grammar of the attribute.
@@ -99,8 +100,15 @@ impl KernelSpec {
             Key::KStep => or_auto(self.k_step),
             Key::Schedule => or_auto(self.schedule),
             Key::Swizzle => or_auto(self.swizzle),
+            Key::Beta => if self.accumulates() { "on" } else { "off" }.into(),
+            Key::Epilogue if self.accumulates() => "none".into(),
             Key::Epilogue => self.epilogue.map_or_else(|| "none".into(), |epilogue| format!("\"{epilogue}\"")),
         }
+    }
+
+    /// Is the epilogue the one that `beta = on` stands for?
+    fn accumulates(&self) -> bool {
+        self.epilogue == Some(Epilogue::accumulate(self.out))
     }
 
     /// What everything but the operands would be, were it not written.
