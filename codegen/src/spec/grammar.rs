@@ -2,7 +2,7 @@
 
 use super::number::{NumberError, positive};
 use super::suggest::either;
-use super::words::{Switch, Vocabulary};
+use super::words::Vocabulary;
 use super::{Atom, Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, SpecError, SpecErrorKind, Value};
 use crate::epilogue::{self, Epilogue};
 
@@ -243,10 +243,25 @@ impl<'r, P: Place> Reading<'r, P> {
         None
     }
 
+    /// `on`, or else not.
+    fn switch(&mut self, key: Key) -> bool {
+        let Some(entry) = self.entry(key) else { return false };
+        let accepted = vec!["on", "off"];
+        let kind = match self.atom(key, &entry.value, &entry.value_place) {
+            Atom::Broken => return false,
+            Atom::Word(word) | Atom::Quoted(word) if word == "on" => return true,
+            Atom::Word(word) | Atom::Quoted(word) if word == "off" || word == "auto" => return false,
+            Atom::Word(found) | Atom::Quoted(found) => SpecErrorKind::NotAccepted { key, found, accepted },
+            found => SpecErrorKind::WrongType { key, expected: either(&accepted), found },
+        };
+        self.error(kind, &entry.value_place);
+        false
+    }
+
     /// The epilogue that is written, or the one that `beta = on` stands for.
     fn results(&mut self, out: Dtype) -> Option<Epilogue> {
         let epilogue = self.epilogue();
-        if self.word(Key::Beta, any) != Some(Switch::On) {
+        if !self.switch(Key::Beta) {
             return epilogue;
         }
         if epilogue.is_some() {

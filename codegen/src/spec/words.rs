@@ -239,20 +239,6 @@ vocabulary! {
     reserved {}
 }
 
-/// Whether or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Switch {
-    /// Yes.
-    On,
-    /// No.
-    Off,
-}
-
-vocabulary! {
-    Switch { On = "on", Off = "off" }
-    reserved {}
-}
-
 /// The shape M x N x K of a `wmma` fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
