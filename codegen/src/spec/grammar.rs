@@ -31,6 +31,7 @@ impl<P: Place> Request<P> {
             "a" => &["a", "dtype", "b"],
             "b" => &["b", "dtype", "a"],
             "out" => &["out", "dtype"],
+            "epilogue" => &["epilogue", "beta"],
             _ => &[key],
         };
         let entries = || self.entries.iter().chain(&self.signature);
@@ -86,7 +87,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
         swizzle: reading.number(Key::Swizzle),
         swap: reading.word(Key::Swap, any),
         pack: reading.number(Key::Pack),
-        epilogue: reading.epilogue_or_beta(out),
+        epilogue: reading.results(out),
         ..KernelSpec::new(sizes[0], sizes[1], sizes[2])
     };
     if reading.errors.is_empty() { Ok(spec) } else { Err(reading.errors) }
@@ -267,21 +268,21 @@ impl<'r, P: Place> Reading<'r, P> {
         given
     }
 
-    /// The epilogue that is written, or the one that `beta = on` is a name for.
-    fn epilogue_or_beta(&mut self, out: Dtype) -> Option<Epilogue> {
-        let beta = self.word::<Switch>(Key::Beta, any).unwrap_or_default();
+    /// The epilogue that is written, or the one that `beta = on` stands for.
+    fn results(&mut self, out: Dtype) -> Option<Epilogue> {
         let epilogue = self.epilogue();
-        match (beta.is_on(), epilogue) {
-            (false, epilogue) => epilogue,
-            (true, None) => Some(Epilogue::accumulate(out)),
-            (true, Some(_)) => {
-                let message = "`beta = on` is an epilogue, and the kernel has another".to_owned();
-                let help = format!("drop `beta`: further parameters `c: Dense<{out}>, beta: f32`, and `.. + beta * c`");
-                let place = self.entry(Key::Beta).map_or_else(|| self.request.whole.clone(), |e| e.value_place.clone());
-                self.error(SpecErrorKind::Syntax { message, help: Some(help) }, &place);
-                None
+        if !self.word::<Switch>(Key::Beta, any).unwrap_or_default().is_on() {
+            return epilogue;
+        }
+        if epilogue.is_some() {
+            let message = "`beta = on` is an epilogue, and there is another one".to_owned();
+            let help =
+                Some(format!("drop `beta`, and let the epilogue add `beta * c` of `c: Dense<{out}>, beta: f32`"));
+            if let Some(entry) = self.entry(Key::Beta) {
+                self.error(SpecErrorKind::Syntax { message, help }, &entry.value_place);
             }
         }
+        Some(Epilogue::accumulate(out))
     }
 
     /// A closure in a string, or the body of the function.
@@ -291,13 +292,12 @@ impl<'r, P: Place> Reading<'r, P> {
         let found = self.atom(Key::Epilogue, &entry.value, &entry.value_place);
         let (kind, place) = match found {
             Atom::Broken => return None,
-            Atom::Word(word) if word == "none" || word == "auto" => return body,
+            Atom::Word(word) | Atom::Quoted(word) if word == "none" || word == "auto" => return body,
             Atom::Quoted(_) if body.is_some() => {
                 let message = "the function has a body, and the attribute an `epilogue`".to_owned();
                 let help = Some("the body is the epilogue: drop the key".to_owned());
                 (SpecErrorKind::Syntax { message, help }, entry.value_place.clone())
             }
-            Atom::Quoted(text) if text == "none" => return None,
             Atom::Quoted(text) => match epilogue::read(&text) {
                 Ok(program) => return Some(Epilogue::new(program)),
                 Err(errors) => {

@@ -63,10 +63,10 @@ pub enum Key {
     Swap,
     /// `pack`: block rows that share a CTA tile.
     Pack,
-    /// `beta`: whether a factor times what C held is added to the product.
-    Beta,
     /// `epilogue`: what becomes of a sum before it is written.
     Epilogue,
+    /// `beta`: whether what C holds is added, times a number of the launch.
+    Beta,
 }
 
 impl Key {
@@ -101,8 +101,8 @@ impl Key {
         Self::Swizzle,
         Self::Swap,
         Self::Pack,
-        Self::Beta,
         Self::Epilogue,
+        Self::Beta,
     ];
 
     /// The key as it is written.
@@ -137,8 +137,8 @@ impl Key {
             Self::Swizzle => "swizzle",
             Self::Swap => "swap",
             Self::Pack => "pack",
-            Self::Beta => "beta",
             Self::Epilogue => "epilogue",
+            Self::Beta => "beta",
         }
     }
 
@@ -179,8 +179,8 @@ impl Key {
             Self::Swizzle => "shared-memory swizzle span in bytes",
             Self::Swap => "whether dense columns are the rows of the matrix instruction",
             Self::Pack => "block rows that share a CTA tile",
-            Self::Beta => "whether a factor times what C held is added",
             Self::Epilogue => "what becomes of a sum before it is written",
+            Self::Beta => "whether what C holds is added, times a number of the launch",
         }
     }
 

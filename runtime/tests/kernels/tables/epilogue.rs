@@ -179,7 +179,7 @@ fn shape_cases() -> Vec<Case> {
         "bm = 64, bn = 64, bk = 64, dtype = bf16, c_layout = col",
         "|bias: Rows<f32>, res: Dense<bf16>| (relu(acc + bias) + res, row_sum(acc))",
     );
-    let again = with("bm = 64, bn = 256, bk = 32", "|c: Dense<f16>, beta: f32| acc + beta * c");
+    let again = "bm = 64, bn = 256, bk = 32, beta = on".to_owned();
     let mut cases: Vec<Case> = [&late, &full, &again].into_iter().flat_map(|spec| shapes_around(spec)).collect();
     cases.extend(patterns_of(&full, (1000, 200)));
     cases.extend(tile_counts_of(&full));
