@@ -228,6 +228,8 @@ impl Uploads<'_> {
             Argument::BlockIdx => Param::Buffer(self.words(self.blocks.iter().map(|block| block.cast_unsigned()))),
             Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
             Argument::Work => Param::Buffer(self.words(self.work.items.iter().copied())),
+            // Of sampled products alone.
+            Argument::Workspace => Param::U64(0),
             Argument::Packed => Param::Buffer(self.words(self.work.packed.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
         };

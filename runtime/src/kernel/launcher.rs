@@ -35,6 +35,7 @@ struct Work {
     grid: [u32; 2],
     heads: DeviceBuffer<u32>,
     items: DeviceBuffer<u32>,
+    workspaces: sampled::Workspaces,
     packed: DeviceBuffer<u32>,
 }
 
@@ -236,6 +237,8 @@ impl Launcher {
                 Argument::WorkHead => Value::Pointer(places.heads),
                 Argument::Work => Value::Pointer(places.items),
                 Argument::Packed => Value::Pointer(places.packed),
+                // Of sampled products alone.
+                Argument::Workspace => Value::Pointer(0),
                 Argument::Number(number) => Value::Number(*number),
             });
         }
@@ -254,6 +257,7 @@ impl Launcher {
             grid: lists.grid,
             heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
             items: DeviceBuffer::from_slice(&self.device, &lists.items)?,
+            workspaces: sampled::Workspaces::new(&self.device, lists.workspace)?,
             packed: DeviceBuffer::from_slice(&self.device, &lists.packed)?,
         });
         // Another thread may have been faster, and its launch in flight reads the plan that it made.
