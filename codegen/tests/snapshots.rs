@@ -41,9 +41,10 @@ const ACCEPTED: [&str; 23] = [
     "bm = 128, bn = 256, bk = 40",
 ];
 
-const REFUSED: [&str; 46] = [
+const REFUSED: [&str; 47] = [
     "bm = 100, bn = 128, bk = 112",
-    "bm = 16, bn = 128, bk = 112",
+    "bm = 64, bn = 128, bk = 112, swap = off, pack = 2",
+    "bm = 16, bn = 128, bk = 112, swap = off",
     "bm = 576, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 113",
     "bm = 512, bn = 128, bk = 12",
@@ -223,7 +224,7 @@ fn plans_refused() {
 /// The numbers that go to the driver, for a ragged problem.
 #[test]
 fn launches() {
-    let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, lda: 1008, ldb: 1008, ldc: 1008 };
+    let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, lda: 1008, ldb: 1008, ldc: 1008, ldt: 1008 };
     let mut all = String::new();
     for text in WHOLE {
         let launch = plan(text).launch(&problem, [60, 1]);

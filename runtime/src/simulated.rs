@@ -19,10 +19,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod batch;
 mod sampled;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TensorMap, Walk};
 use bsr_simulator::{
@@ -30,8 +30,10 @@ use bsr_simulator::{
 };
 pub use bsr_simulator::{Cost, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side};
 
+use crate::epilogue::{Input, Inputs, Matrix, Results};
+use crate::gpu::initial;
 use crate::kernel::{KernelError, fit};
-use crate::schedule::{BatchLists, WorkLists};
+use crate::schedule::WorkLists;
 use crate::{Bsr, Dense, Dtype, Element, Layout, Scales};
 
 /// Clusters that share the work unless [`Simulated::with_clusters`] says otherwise.
@@ -131,6 +133,23 @@ impl Simulated {
         scales: &Scales,
         options: &Options,
     ) -> Result<(Dense<C>, Report), SimulatedError> {
+        let (results, report) = self.multiply_fused(sparse, dense, scales, &Inputs::new(), options)?;
+        Ok((results.c, report))
+    }
+
+    /// As [`Simulated::multiply_factors`], with the further operands of a kernel with an epilogue, and with its second
+    /// result, where it has one: a value for every row of C. C holds what a parameter says that is given C itself.
+    ///
+    /// # Errors
+    /// As [`Simulated::multiply_scaled`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take.
+    pub fn multiply_fused<S: Element, D: Element, C: Element>(
+        &self,
+        sparse: &Bsr<S>,
+        dense: &Dense<D>,
+        scales: &Scales,
+        inputs: &Inputs,
+        options: &Options,
+    ) -> Result<(Results<C>, Report), SimulatedError> {
         let spec = self.plan.spec();
         let (layout, right) = (spec.c_layout, fit::Operand::from(dense));
         let (rows, cols) = fit::Shapes::of(spec, sparse.structure(), &right).result;
@@ -141,16 +160,20 @@ impl Simulated {
         let shapes = fit::operands(&self.plan, (S::DTYPE, sparse.structure()), &right, &product)?;
         let counts = [scales.a().len(), scales.b().len()];
         fit::scales(&self.plan, sparse.structure(), shapes.along, scales.kind(), counts)?;
-        let mut c = Dense::filled(rows, cols, layout, C::POISON);
+        let reduction = fit::epilogue(&self.plan, (rows, cols), inputs)?;
+        let initial = initial(inputs).map(|c: Dense<C>| c.to_layout(layout));
+        let mut c = initial.unwrap_or_else(|| Dense::filled(rows, cols, layout, C::POISON));
+        let start = reduction.map(|reduction| vec![reduction.start(); rows]);
         if c.rows() == 0 || c.cols() == 0 {
-            return Ok((c, Report::default()));
+            return Ok((Results { c, rows: start }, Report::default()));
         }
+        let tile = fit::tile(&self.plan, inputs).map(Matrix::padded);
         let dense = padded(dense);
         let work = WorkLists::new(&self.plan, sparse.structure(), shapes.along, self.clusters);
         if self.plan.walk() == Walk::Blocks {
             set_to_zero(&mut c);
             if work.is_empty() {
-                return Ok((c, Report::default()));
+                return Ok((Results { c, rows: None }, Report::default()));
             }
         }
         let problem = Problem {
@@ -161,6 +184,7 @@ impl Simulated {
             lda: dense.ld() as u64,
             ldb: dense.ld() as u64,
             ldc: c.ld() as u64,
+            ldt: tile.as_ref().map_or(c.ld(), Matrix::ld) as u64,
         };
         let shape = self.plan.launch(&problem, work.grid);
 
@@ -179,113 +203,33 @@ impl Simulated {
         }
         uploads.operand(Operand::ScaleA, f32::to_bytes(scales.a()));
         uploads.operand(Operand::ScaleB, f32::to_bytes(scales.b()));
-        let params = uploads.params(&shape);
+        let program = self.plan.spec().epilogue.map(|epilogue| epilogue.program());
+        let names = program.iter().flat_map(|program| program.inputs());
+        let mut scalars = vec![];
+        for (at, input) in names.enumerate() {
+            match inputs.get(&input.name) {
+                Some(Input::Vector(vector)) => uploads.operand(Operand::Epilogue(at), vector.to_bytes()),
+                Some(Input::Matrix(_)) => {
+                    uploads.operand(Operand::Epilogue(at), tile.as_ref().map(Matrix::to_bytes).unwrap_or_default());
+                }
+                // C itself is where an operand without a buffer is looked for.
+                Some(Input::Result(_)) | None => {}
+                Some(Input::Scalar(value)) => scalars.push((at, *value)),
+            }
+        }
+        if let Some(start) = &start {
+            uploads.operand(Operand::Second, f32::to_bytes(start));
+        }
+        let params = uploads.params(&shape, &scalars);
+        let id_second = uploads.buffer(Operand::Second);
         let id_c = uploads.buffer(Operand::C);
 
         let report = simulate(&self.module, &self.entry, &launch(&shape, params), &mut memory, options)?;
         c.data_mut().copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
-        Ok((c, report))
+        let rows = start.map(|_| f32::from_bytes(memory.bytes(id_second)));
+        Ok((Results { c, rows }, report))
     }
 }
-
-impl Simulated {
-    /// Multiplies a list of problems in one launch, as [`Batch`](crate::kernel::Batch) does on a GPU: sparse factors and
-    /// dense ones as in [`Simulated::multiply_factors`], each C full of [`Element::POISON`] before. Problems may share
-    /// factors.
-    ///
-    /// # Errors
-    /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of a problem
-    /// that does not fit the kernel.
-    pub fn multiply_batch<S: Element, D: Element, C: Element>(
-        &self,
-        problems: &[(&Bsr<S>, &Dense<D>)],
-        options: &Options,
-    ) -> Result<(Vec<Dense<C>>, Report), SimulatedError> {
-        let spec = self.plan.spec();
-        if !spec.batch.is_on() {
-            return Err(KernelError::Batch { batch: false }.into());
-        }
-        let mut memory = GlobalMemory::new();
-        let (mut results, mut maps, mut uploaded) = (vec![], vec![], HashMap::new());
-        for (index, (sparse, dense)) in problems.iter().enumerate() {
-            let right = fit::Operand::from(*dense);
-            let (rows, cols) = fit::Shapes::of(spec, sparse.structure(), &right).result;
-            let product = fit::Operand { dtype: C::DTYPE, layout: spec.c_layout, rows, cols };
-            let shapes = fit::operands(&self.plan, (S::DTYPE, sparse.structure()), &right, &product)
-                .map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
-            let c = Dense::<C>::filled(rows, cols, spec.c_layout, C::POISON);
-            let id_c = bytes(&mut memory, C::to_bytes(c.data()));
-            let dense_there = padded(dense);
-            let mut once = |place: *const (), content: &dyn Fn() -> Vec<u8>| match sparse.nnzb() {
-                // Without stored blocks nothing is read.
-                0 => id_c,
-                _ => *uploaded.entry(place).or_insert_with(|| bytes(&mut memory, content())),
-            };
-            let values = once(std::ptr::from_ref(*sparse).cast(), &|| S::to_bytes(sparse.values()));
-            let factor = once(std::ptr::from_ref(*dense).cast(), &|| D::to_bytes(dense_there.data()));
-            let problem = Problem {
-                m: rows as u64,
-                n: cols as u64,
-                k: shapes.inner as u64,
-                nnzb: sparse.nnzb() as u64,
-                lda: dense_there.ld() as u64,
-                ldb: dense_there.ld() as u64,
-                ldc: c.ld() as u64,
-            };
-            let mut described = vec![];
-            if rows > 0 && cols > 0 {
-                described.extend(self.plan.problem_maps(&problem).iter().map(|map| {
-                    let sparse_operand = if spec.op == Op::Dds { Operand::B } else { Operand::A };
-                    describe(
-                        map,
-                        match map.operand {
-                            Operand::C => id_c,
-                            operand if operand == sparse_operand => values,
-                            _ => factor,
-                        },
-                    )
-                }));
-            }
-            maps.push(described);
-            results.push((c, id_c, shapes.along));
-        }
-        let patterns: Vec<_> =
-            problems.iter().zip(&results).map(|((sparse, _), result)| (sparse.structure(), result.2)).collect();
-        let lists = BatchLists::new(&self.plan, &patterns, self.clusters);
-        if lists.is_empty() {
-            return Ok((results.into_iter().map(|(c, ..)| c).collect(), Report::default()));
-        }
-        let (each, shape) = (self.plan.problem_maps(&Problem::default()).len(), lists.grid);
-        let id_maps = memory.alloc(problems.len() * each * MAP_BYTES, ALIGN);
-        for (problem, described) in maps.into_iter().enumerate() {
-            for (at, map) in described.into_iter().enumerate() {
-                memory.place_map(id_maps, ((problem * each + at) * MAP_BYTES) as u64, map);
-            }
-        }
-        let shape = self.plan.launch(&Problem::default(), shape);
-        let params = shape.parameters.iter().map(|parameter| match &parameter.argument {
-            Argument::Maps => Param::Buffer(id_maps),
-            Argument::ColIdx => Param::Buffer(words(&mut memory, &lists.col_idx)),
-            Argument::BlockIdx => Param::Buffer(words(&mut memory, &lists.block_idx)),
-            Argument::WorkHead => Param::Buffer(words(&mut memory, &lists.heads)),
-            Argument::Work => Param::Buffer(words(&mut memory, &lists.items)),
-            Argument::Number(number) => Param::U32(*number),
-            Argument::Map(_) | Argument::Pointer(_) | Argument::Packed | Argument::Workspace => Param::U64(0),
-        });
-        let launched = launch(&shape, params.collect());
-        let report = simulate(&self.module, &self.entry, &launched, &mut memory, options)?;
-        let read = |(mut c, id, _): (Dense<C>, BufferId, usize)| {
-            if c.rows() > 0 && c.cols() > 0 {
-                c.data_mut().copy_from_slice(&C::from_bytes(memory.bytes(id)));
-            }
-            c
-        };
-        Ok((results.into_iter().map(read).collect(), report))
-    }
-}
-
-/// Bytes of a tensor map.
-const MAP_BYTES: usize = 128;
 
 /// A buffer of some bytes even without content, so that it has an address.
 fn bytes(memory: &mut GlobalMemory, bytes: Vec<u8>) -> BufferId {
@@ -293,10 +237,6 @@ fn bytes(memory: &mut GlobalMemory, bytes: Vec<u8>) -> BufferId {
         true => memory.alloc(16, ALIGN),
         false => memory.upload(bytes, ALIGN),
     }
-}
-
-fn words(memory: &mut GlobalMemory, words: &[u32]) -> BufferId {
-    bytes(memory, words.iter().flat_map(|word| word.to_le_bytes()).collect())
 }
 
 /// What a launch reads and writes, in the simulator's memory.
@@ -321,7 +261,7 @@ impl Uploads<'_> {
         found.unwrap_or(&self.operands[0]).1
     }
 
-    fn params(&mut self, shape: &LaunchShape) -> Vec<Param> {
+    fn params(&mut self, shape: &LaunchShape, scalars: &[(usize, f32)]) -> Vec<Param> {
         let param = |argument: &Argument| match argument {
             Argument::Map(map) => Param::TensorMap(describe(map, self.buffer(map.operand))),
             // A kernel for a list of problems is launched by `multiply_batch`.
@@ -335,6 +275,9 @@ impl Uploads<'_> {
             Argument::Workspace => Param::U64(0),
             Argument::Packed => Param::Buffer(self.words(self.work.packed.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
+            Argument::Scalar(at) => {
+                Param::F32(scalars.iter().find(|(given, _)| given == at).map_or(f32::NAN, |(_, value)| *value))
+            }
         };
         shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect()
     }

@@ -26,7 +26,7 @@ mod keys;
 mod number;
 mod range;
 mod report;
-mod suggest;
+pub(crate) mod suggest;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -36,6 +36,8 @@ mod value;
 mod words;
 
 use serde::{Deserialize, Serialize};
+
+use crate::Epilogue;
 
 pub use error::{Given, SpecError, SpecErrorKind};
 pub use family::{Axis, FamilyMember, FamilySpec, MOST_MEMBERS};
@@ -119,6 +121,9 @@ pub struct KernelSpec {
     /// Block rows that share a CTA tile.
     #[serde(default)]
     pub pack: Option<u32>,
+    /// What becomes of a sum before it is written.
+    #[serde(default)]
+    pub epilogue: Option<Epilogue>,
 }
 
 /// The layout of a matrix of which nothing is said.
@@ -127,6 +132,12 @@ fn row_major() -> Layout {
 }
 
 impl KernelSpec {
+    /// Whether the kernel adds a factor times what C held: the key `beta`, which is a name for the epilogue that does,
+    /// [`Epilogue::accumulate`].
+    pub fn beta(&self) -> Switch {
+        if self.epilogue == Some(Epilogue::accumulate(self.out)) { Switch::On } else { Switch::Off }
+    }
+
     /// The spec `bm = .., bn = .., bk = ..` with every other key at its default: f16 operands and result,
     /// f32 accumulators, row-major B and C, and everything the plan can decide left to the plan.
     pub const fn new(bm: u32, bn: u32, bk: u32) -> Self {
@@ -159,6 +170,7 @@ impl KernelSpec {
             swizzle: None,
             swap: None,
             pack: None,
+            epilogue: None,
         }
     }
 

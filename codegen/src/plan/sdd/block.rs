@@ -1,7 +1,7 @@
 //! Step 1: are the block, the tile and the types such that this family can plan them?
 
 use crate::plan::error::{PlanError, PlanErrors};
-use crate::plan::keys::type_key;
+use crate::plan::keys::{epilogue_key, type_key};
 use crate::{Accumulate, Dtype, KernelSpec, Layout, Op, Scale, Switch};
 
 /// Elements of K that one WGMMA consumes: 32 bytes.
@@ -131,6 +131,14 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("op = {op} in clusters is not planned"),
             "tiles of one block row share A already, and tiles of different lengths would wait for each other",
             "drop `cluster`",
+        ));
+    }
+    if spec.epilogue.is_some() {
+        errors.push(PlanError::new(
+            epilogue_key(spec),
+            format!("op = {op} with an epilogue is not planned"),
+            "an epilogue has rows and columns of a dense C, and a sampled C is stored block by block",
+            format!("drop `{}`, and apply it to the stored blocks", epilogue_key(spec)),
         ));
     }
     if spec.swap == Some(Switch::On) {

@@ -50,7 +50,7 @@ impl Tile {
 pub(super) fn plan(spec: &KernelSpec, view: &View, arch: &Arch) -> Result<Tile, PlanError> {
     let (key, _) = view.keys;
     if view.rows == 0 || !view.rows.is_multiple_of(UNIT) || view.rows > LARGEST {
-        let nearest = (view.rows.div_ceil(UNIT) * UNIT).clamp(UNIT, LARGEST);
+        let nearest = (view.rows.min(LARGEST).div_ceil(UNIT) * UNIT).max(UNIT);
         return Err(PlanError::new(
             key,
             format!("blocks of {} rows of C are not supported", view.rows),
@@ -104,7 +104,7 @@ fn columns(spec: &KernelSpec) -> Result<(u32, u32), PlanError> {
             "bn",
             format!("tiles of {} columns are not planned with operands swapped", spec.bn),
             format!("WGMMA computes {GROUP} dense columns at a time, and a TMA box is at most 256 wide"),
-            format!("bn = {}", (spec.bn.div_ceil(GROUP) * GROUP).clamp(GROUP, LARGEST / 2)),
+            format!("bn = {}", (spec.bn.min(LARGEST / 2).div_ceil(GROUP) * GROUP).max(GROUP)),
         ));
     }
     let groups = spec.bn / GROUP;

@@ -1,7 +1,7 @@
 //! Step 1: operand types and layouts that WGMMA multiplies this way round.
 
 use crate::plan::error::{PlanError, PlanErrors};
-use crate::plan::keys::type_key;
+use crate::plan::keys::{epilogue_key, type_key};
 use crate::plan::view::{Major, View};
 use crate::{Accumulate, Dtype, KernelSpec, Layout, Op, Scale};
 
@@ -55,7 +55,7 @@ fn check_layouts(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
             "transpose",
             format!("blocks of {} are read across their rows", view.sparse_type),
             "WGMMA reads 8-bit operands along K only, and K runs down the columns of the stored blocks",
-            "transpose the matrix once (`Bsr::transposed`), or dtype = f16",
+            "transpose the matrix once (`Bsr::transpose`), or dtype = f16",
         ));
     }
 }
@@ -100,6 +100,14 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
             "batches are not planned with operands swapped",
             "records of a packed pattern name the blocks of one matrix",
             "batch = off and a launch a product, or blocks of 64 rows",
+        ));
+    }
+    if spec.epilogue.is_some() {
+        errors.push(PlanError::new(
+            epilogue_key(spec),
+            "epilogues are not planned with operands swapped",
+            "they are applied by kernels whose rows are WGMMA's rows",
+            format!("drop `{}`, or blocks of 64 rows", epilogue_key(spec)),
         ));
     }
     if spec.scale != Scale::Unscaled {

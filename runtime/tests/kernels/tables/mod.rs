@@ -5,10 +5,12 @@
 
 mod batch;
 mod dds;
+mod epilogue;
 mod fp8;
 mod int8;
 mod scalar;
 mod sdd;
+mod swapped;
 mod transposed;
 mod warp;
 mod wgmma;
@@ -51,6 +53,9 @@ fn sample_cases() -> Vec<Case> {
         ("bm = 128, bn = 128, bk = 64, op = dds", (200, 150, 200)),
         ("bm = 128, bn = 64, bk = 40, op = dds, transpose = on, c_layout = col", (200, 150, 200)),
         ("bm = 128, bn = 128, bk = 72", (200, 150, 200)),
+        ("bm = 32, bn = 128, bk = 32", (130, 150, 200)),
+        ("bm = 24, bn = 64, bk = 40, transpose = on, c_layout = col, out = f32", (130, 70, 100)),
+        ("bm = 96, bn = 64, bk = 80, op = dds", (200, 150, 200)),
         ("bm = 64, bn = 128, bk = 64, mma = mma_sync", (130, 150, 200)),
         ("bm = 96, bn = 64, bk = 80, mma = mma_sync, dtype = bf16, b_layout = col, c_layout = col", (200, 70, 200)),
         ("bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3", (130, 70, 200)),
@@ -74,7 +79,7 @@ fn assert_launchable(tables: &[Vec<Case>]) {
             let nnzb = case.structure()?.nnzb() as u64;
             let (m, n, k) = (case.m as u64, case.n as u64, case.k as u64);
             let ld = m.max(n).max(k).next_multiple_of(16);
-            let launch = plan.launch(&Problem { m, n, k, nnzb, lda: ld, ldb: ld, ldc: ld }, [1, 1]);
+            let launch = plan.launch(&Problem { m, n, k, nnzb, lda: ld, ldb: ld, ldc: ld, ldt: ld }, [1, 1]);
             for parameter in &launch.parameters {
                 if let Argument::Map(map) = &parameter.argument {
                     tensor_map::validate(4096, map)?;
