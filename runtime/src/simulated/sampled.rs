@@ -42,8 +42,7 @@ impl Simulated {
             nnzb: structure.nnzb() as u64,
             lda: a.ld() as u64,
             ldb: b.ld() as u64,
-            ldc: 0,
-            ldt: 0,
+            ..Problem::default()
         };
         let shape = self.plan.launch(&problem, work.grid);
 

@@ -96,8 +96,7 @@ impl Launcher {
             nnzb: c.nnzb() as u64,
             lda: a.ld() as u64,
             ldb: b.ld() as u64,
-            ldc: 0,
-            ldt: 0,
+            ..Problem::default()
         };
         let shape = self.plan.launch(&problem, work.grid);
         let workspace = work.workspaces.of(&self.device, stream)?;
