@@ -105,21 +105,23 @@
 pub mod family;
 
 pub use bsr_codegen::{
-    Accumulate, Arch, Dtype, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule, Shape,
-    Switch, Target, spec,
+    Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule,
+    Shape, Switch, Target, epilogue, spec,
 };
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::kernel::operation;
 pub use bsr_runtime::{
-    Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Kernel, KernelError, Launcher, Loaded,
-    Pattern, Permutation, Reordered, Scales, ScalesError, Structure, advise, bench, e4m3, e5m2, gpu, prune, quantise,
-    read, reference, reorder, simulated, write,
+    Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Inputs, Kernel, KernelError, Launcher, Loaded,
+    Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, bench, e4m3, e5m2, gpu, prune,
+    quantise, read, reference, reorder, simulated, write,
 };
 pub use family::{Chooser, Family, FamilyError, FirstFit, LoadedMember, Member, ProblemFacts};
 pub use half::{bf16, f16};
 
 /// Everything that a program with a kernel in it names: `use bsr::prelude::*;`.
 pub mod prelude {
-    pub use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, Stream};
-    pub use crate::{Bsr, Dense, Family, Kernel, Layout, Pattern, Scale, Scales, bf16, bsr_kernel, e4m3, e5m2, f16};
+    pub use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, DeviceVector, Stream};
+    pub use crate::{
+        Bsr, Dense, Family, Inputs, Kernel, Layout, Pattern, Scale, Scales, bf16, bsr_kernel, e4m3, e5m2, f16,
+    };
 }

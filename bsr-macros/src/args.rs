@@ -134,7 +134,7 @@ mod tests {
         let whole = Tokens::from(Span::call_site());
         let args: TokenStream = text.parse().unwrap();
         let (entries, errors) = entries(&tokens(args), &whole);
-        let request = Request { entries, signature: Vec::new(), errors, whole };
+        let request = Request { entries, signature: Vec::new(), epilogue: None, errors, whole };
         build(&request).map_err(|errors| errors.iter().map(ToString::to_string).collect())
     }
 

@@ -10,6 +10,7 @@ use syn::spanned::Spanned;
 use crate::args::{Tokens, hold_a_list, tokens};
 use crate::compile::{Compiled, emit, plan};
 use crate::diagnose::Diagnostics;
+use crate::epilogue;
 use crate::family;
 use crate::item::Item;
 use crate::literal::{element, literal};
@@ -32,7 +33,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
         _ => Span::call_site().into(),
     };
     let (entries, errors) = entries(&tokens, &whole.last.into());
-    let request = Request { entries, signature: item.operands.entries(), errors, whole };
+    let request = Request { entries, signature: item.operands.entries(), epilogue: item.epilogue, errors, whole };
     if is_family {
         return family::expand(&item, request, diagnostics);
     }
@@ -43,13 +44,19 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
             (skeleton(&request), Compiled::default())
         }
     };
+    let body = item.epilogue.map(|(epilogue, _)| epilogue);
     let Item { attributes, visibility, name, .. } = &item;
     let kernel = kernel(quote! { #(#attributes)* }, visibility, name, &spec, &compiled);
     let operands = match diagnostics.is_empty() {
-        true => checked(&item.operands, &spec),
+        true => {
+            let further = epilogue::checked(&item.operands.further, body);
+            let factors = checked(&item.operands, &spec);
+            quote! { #factors #further }
+        }
         false => mentioned(&item.operands),
     };
-    quote! { #diagnostics #kernel #operands }
+    let inputs = epilogue::inputs(visibility, name, spec.epilogue.or(body));
+    quote! { #diagnostics #kernel #inputs #operands }
 }
 
 fn planned(spec: &KernelSpec, request: &Request<Tokens>, diagnostics: &mut Diagnostics) -> Compiled {
@@ -75,7 +82,13 @@ fn skeleton(request: &Request<Tokens>) -> KernelSpec {
     };
     let mut entries: Vec<_> = request.entries.iter().filter(states_dtype).cloned().collect();
     entries.extend(["bm", "bn", "bk"].map(size));
-    let dtypes = Request { entries, signature: request.signature.clone(), errors: Vec::new(), whole: request.whole };
+    let dtypes = Request {
+        entries,
+        signature: request.signature.clone(),
+        epilogue: None,
+        errors: Vec::new(),
+        whole: request.whole,
+    };
     build(&dtypes).unwrap_or(KernelSpec::new(64, 64, 64))
 }
 

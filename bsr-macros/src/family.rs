@@ -13,6 +13,7 @@ use syn::parse_quote;
 use crate::args::Tokens;
 use crate::compile::{Compiled, emit, plan};
 use crate::diagnose::Diagnostics;
+use crate::epilogue;
 use crate::expand::{checked, kernel, mentioned};
 use crate::item::Item;
 
@@ -57,7 +58,8 @@ pub(crate) fn expand(item: &Item, request: Request<Tokens>, mut diagnostics: Dia
         Some(first) if is_right => checked(&item.operands, &first.spec),
         _ => mentioned(&item.operands),
     };
-    quote! { #diagnostics #types #operands }
+    let inputs = epilogue::inputs(&item.visibility, &item.name, item.epilogue.map(|(epilogue, _)| epilogue));
+    quote! { #diagnostics #types #inputs #operands }
 }
 
 /// Where a list of dtypes meets a type in the signature, the type may be left to the list.

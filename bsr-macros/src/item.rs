@@ -1,12 +1,15 @@
-//! The item under the attribute: a function without a body, or a unit struct.
+//! The item under the attribute: a function, whose body is the epilogue, or a unit struct.
 //!
 //! The function of a family may be generic over the element types that its lists name.
 
+use bsr_codegen::Epilogue;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Fields, Ident, ItemStruct, Signature, Token, Visibility};
 
+use crate::args::Tokens;
 use crate::diagnose::Diagnostics;
+use crate::epilogue;
 use crate::signature::{self, Operands};
 
 /// What the kernel is called, who sees it, and what its operands are.
@@ -16,6 +19,8 @@ pub(crate) struct Item {
     pub(crate) name: Ident,
     /// The operand types, where the item is a function.
     pub(crate) operands: Operands,
+    /// The body of the function.
+    pub(crate) epilogue: Option<(Epilogue, Tokens)>,
 }
 
 const FORMS: &str = "write `fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;` or `struct Spmm;`";
@@ -39,19 +44,14 @@ impl Item {
                     visibility: item.vis,
                     name: item.ident,
                     operands: Operands::default(),
+                    epilogue: None,
                 })
             }
             Form::Function { attributes, visibility, signature, body } => {
-                if let Some(body) = body {
-                    let fact = "a fused epilogue is not implemented yet: a kernel function has no body";
-                    diagnostics.error_on(body, fact, &["end the signature with `;`"]);
-                }
-                Ok(Self {
-                    attributes,
-                    visibility,
-                    operands: signature::read(&signature, is_family, diagnostics),
-                    name: signature.ident,
-                })
+                let operands = signature::read(&signature, is_family, diagnostics);
+                let second = operands.second.as_ref();
+                let epilogue = epilogue::read(body.as_ref(), &operands.further, second, diagnostics);
+                Ok(Self { attributes, visibility, operands, epilogue, name: signature.ident })
             }
         }
     }

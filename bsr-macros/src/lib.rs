@@ -6,6 +6,7 @@
 mod args;
 mod compile;
 mod diagnose;
+mod epilogue;
 mod expand;
 mod family;
 mod item;
@@ -48,6 +49,23 @@ use proc_macro::TokenStream;
 ///
 /// Type parameters of the function stand for element types: one dtype wherever the parameter is used, taken from the
 /// lists of `dtype`, `a`, `b` or `out`.
+///
+/// # Epilogues
+/// The body of a function is what becomes of every sum, `acc`, before it is written; it may read further operands.
+///
+/// ```ignore
+/// #[bsr_kernel(bm = 128, bn = 256, bk = 64)]
+/// fn ffn_up(a: Bsr<bf16>, b: Dense<bf16>, bias: Rows<f32>, res: Dense<bf16>, alpha: f32) -> Dense<bf16> {
+///     gelu(alpha * acc + bias) + res
+/// }
+///
+/// let inputs = ffn_up_inputs { bias: &bias, res: &res, alpha: 0.5 };
+/// ffn_up::load(&device)?.launch_fused(&stream, &a, &b, inputs, &mut c)?;
+/// ```
+///
+/// `Rows<T>` has an element for every row of C, `Cols<T>` for every column, `Dense<T>` for every element. A body that ends
+/// in `(x, row_sum(y))` or `(x, row_max(y))` has a second result, `-> (Dense<bf16>, Rows<f32>)`. The language is that
+/// of `bsr::epilogue`; the type `NAME_inputs` has a field for every further operand.
 ///
 /// # Errors
 /// Everything wrong with the attribute or the item is a compile error on the guilty token; the type is emitted

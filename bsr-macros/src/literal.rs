@@ -54,6 +54,7 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
         swizzle,
         swap,
         pack,
+        epilogue,
     } = *spec;
     let op = variant("Op", op);
     let [transpose, batch] = [transpose, batch].map(|switch| variant("Switch", switch));
@@ -69,6 +70,10 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
     let [vector, stages, consumers] = [vector, stages, consumers].map(option);
     let [cluster, k_step, swizzle, pack] = [cluster, k_step, swizzle, pack].map(option);
     let swap = option(swap.map(|switch| variant("Switch", switch)));
+    let epilogue = option(epilogue.map(|epilogue| {
+        let text = epilogue.text();
+        quote!(::bsr::Epilogue::compiled(#text))
+    }));
     quote! {
         ::bsr::KernelSpec {
             bm: #bm,
@@ -99,6 +104,7 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
             swizzle: #swizzle,
             swap: #swap,
             pack: #pack,
+            epilogue: #epilogue,
         }
     }
 }

@@ -12,6 +12,7 @@ use syn::{FnArg, GenericArgument, GenericParam, Ident, PathArguments, ReturnType
 
 use crate::args::Tokens;
 use crate::diagnose::Diagnostics;
+use crate::epilogue::Further;
 use crate::literal::ELEMENTS;
 
 const EXAMPLE: &str = "write `(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>`";
@@ -28,6 +29,10 @@ pub(crate) struct Operands {
     pub(crate) names: Vec<TokenStream>,
     /// The type parameters of a family's function.
     pub(crate) parameters: Vec<Ident>,
+    /// What the epilogue reads, behind the two factors.
+    pub(crate) further: Vec<Further>,
+    /// The type of the second result.
+    pub(crate) second: Option<Type>,
 }
 
 impl Operands {
@@ -76,9 +81,11 @@ pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Dia
     let operand = |ty: &Type, matrix: &str, role: &str, diagnostics: &mut Diagnostics| {
         operand(ty, matrix, role, &parameters, diagnostics)
     };
-    let mut types = Vec::new();
+    let (mut types, mut further) = (Vec::new(), Vec::new());
     for input in &signature.inputs {
         match input {
+            // What follows the two factors is the epilogue's.
+            FnArg::Typed(argument) if types.len() == 2 => further.extend(Further::read(argument, diagnostics)),
             FnArg::Typed(argument) => types.push(&*argument.ty),
             FnArg::Receiver(receiver) => {
                 let help = ["a kernel is a free function, not a method"];
@@ -89,6 +96,12 @@ pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Dia
     let result = match &signature.output {
         ReturnType::Type(_, result) => Some(&**result),
         ReturnType::Default => None,
+    };
+    let (result, second) = match result {
+        Some(Type::Tuple(results)) if results.elems.len() == 2 => {
+            (results.elems.first(), results.elems.last().cloned())
+        }
+        result => (result, None),
     };
     let names = types.iter().copied().chain(result).flat_map(names).collect();
     let mut operation = None;
@@ -134,7 +147,7 @@ pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Dia
             None
         }
     };
-    Operands { a, b, out, operation, names, parameters }
+    Operands { a, b, out, operation, names, parameters, further, second }
 }
 
 fn refuse_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) {
@@ -224,7 +237,7 @@ fn operand(
 }
 
 /// The last word of a path type: `Bsr` of `bsr::Bsr<f16>`.
-fn matrix_name(ty: &Type) -> Option<String> {
+pub(crate) fn matrix_name(ty: &Type) -> Option<String> {
     match ty {
         Type::Path(path) => Some(path.path.segments.last()?.ident.to_string()),
         _ => None,
@@ -232,7 +245,7 @@ fn matrix_name(ty: &Type) -> Option<String> {
 }
 
 /// `f16` of `Bsr<f16>`.
-fn element_path(ty: &Type) -> Option<&syn::Path> {
+pub(crate) fn element_path(ty: &Type) -> Option<&syn::Path> {
     let Type::Path(path) = ty else { return None };
     let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else {
         return None;

@@ -4,11 +4,13 @@
 
 pub mod arch;
 pub mod emit;
+pub mod epilogue;
 pub mod plan;
 pub mod spec;
 
 pub use arch::Arch;
 pub use emit::Ptx;
+pub use epilogue::Epilogue;
 pub use plan::{
     Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Plan, PlanError, PlanErrors, Problem,
     Sampling, TensorMap, Walk,

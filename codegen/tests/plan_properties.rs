@@ -157,7 +157,7 @@ fn check_registers(spec: &KernelSpec, text: &str, threads: u64, consumers: u64) 
 /// What TMA asks of boxes and swizzles.
 fn check_maps(plan: &Plan) -> Result<[TensorMap; 3], TestCaseError> {
     let spec = plan.spec();
-    let problem = Problem { m: 1000, n: 1000, k: 1000, nnzb: 7, lda: 1008, ldb: 1008, ldc: 1008 };
+    let problem = Problem { m: 1000, n: 1000, k: 1000, nnzb: 7, lda: 1008, ldb: 1008, ldc: 1008, ldt: 1008 };
     let launch = plan.launch(&problem, [5, 1]);
     prop_assert!((launch.grid, launch.cluster) == ([5 * plan.cluster(), 1], plan.cluster()), "{spec}");
     prop_assert!(launch.block == plan.threads(), "{spec}");

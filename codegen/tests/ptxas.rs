@@ -5,6 +5,8 @@
 //! they fail instead.
 #![allow(clippy::unwrap_used)]
 
+#[path = "matrix/epilogues.rs"]
+mod epilogues;
 mod matrix;
 
 use std::ffi::OsStr;
@@ -19,6 +21,11 @@ use bsr_codegen::{KernelSpec, Plan};
 #[test]
 fn every_plan_of_the_matrix_assembles_cleanly() {
     assemble_all(&matrix::plans(), "matrix");
+}
+
+#[test]
+fn every_epilogue_assembles_cleanly() {
+    assemble_all(&epilogues::plans(), "epilogues");
 }
 
 /// Minutes long: `cargo test -p bsr-codegen --test ptxas -- --ignored`.

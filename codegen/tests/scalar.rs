@@ -122,7 +122,7 @@ fn stores() {
 
 #[test]
 fn launches() {
-    let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, lda: 1008, ldb: 1008, ldc: 1008 };
+    let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, lda: 1008, ldb: 1008, ldc: 1008, ldt: 1008 };
     let mut all = String::new();
     for (text, walk) in [(ATOMIC, Walk::Blocks), (VECTOR, Walk::Tiles)] {
         let plan = plan(text);

@@ -139,7 +139,7 @@ fn every_plan_renders() {
         let sampling = plan.sampling().unwrap();
         assert!(sampling.pack * spec.bm <= sampling.rows || sampling.pack == 1, "{spec}");
         assert!(sampling.slices * sampling.rows >= spec.bm && sampling.parts * sampling.slot >= spec.bk, "{spec}");
-        let problem = Problem { m: 1000, n: 1000, k: 1000, nnzb: 7, lda: 1008, ldb: 1008, ldc: 0 };
+        let problem = Problem { m: 1000, n: 1000, k: 1000, nnzb: 7, lda: 1008, ldb: 1008, ldc: 0, ldt: 0 };
         for parameter in plan.launch(&problem, [1, 1]).parameters {
             if let Argument::Map(map) = parameter.argument {
                 let size = map.dtype.bytes();

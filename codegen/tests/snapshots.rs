@@ -224,7 +224,7 @@ fn plans_refused() {
 /// The numbers that go to the driver, for a ragged problem.
 #[test]
 fn launches() {
-    let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, lda: 1008, ldb: 1008, ldc: 1008 };
+    let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, lda: 1008, ldb: 1008, ldc: 1008, ldt: 1008 };
     let mut all = String::new();
     for text in WHOLE {
         let launch = plan(text).launch(&problem, [60, 1]);

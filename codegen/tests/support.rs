@@ -12,7 +12,7 @@ struct Row {
     spec: &'static str,
 }
 
-const SECTIONS: [(&str, &[Row]); 8] = [
+const SECTIONS: [(&str, &[Row]); 9] = [
     (
         "Operands",
         &[
@@ -74,6 +74,17 @@ const SECTIONS: [(&str, &[Row]); 8] = [
             row("`dtype = e4m3, scale = row_col`", "dtype = e4m3, scale = row_col"),
             row("`dtype = e4m3, scale = block`", "dtype = e4m3, scale = block"),
             row("`dtype = i8, scale = row_col, out = f16`", "dtype = i8, scale = row_col, out = f16"),
+        ],
+    ),
+    (
+        "Epilogues",
+        &[
+            row("functions: `gelu(acc)`", "epilogue = \"|| gelu(acc)\""),
+            row("vectors: `Rows<f32>`, `Cols<bf16>`", "epilogue = \"|x: Rows<f32>, y: Cols<bf16>| acc * x + y\""),
+            row("a full operand: `Dense<f16>`", "epilogue = \"|x: Dense<f16>| acc + x\""),
+            row("a second result: `row_sum`, `row_max`", "epilogue = \"|| (acc, row_sum(acc))\""),
+            row("beside 8-bit results", "dtype = e4m3, out = e4m3, epilogue = \"|x: Rows<f32>| acc * x\""),
+            row("beside i32 results", "dtype = i8, epilogue = \"|x: Rows<f32>| acc * x\""),
         ],
     ),
     (

@@ -30,6 +30,8 @@ use bsr_simulator::{
 };
 pub use bsr_simulator::{Cost, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side};
 
+use crate::epilogue::{Input, Inputs, Matrix, Results};
+use crate::gpu::initial;
 use crate::kernel::{KernelError, fit};
 use crate::schedule::WorkLists;
 use crate::{Bsr, Dense, Dtype, Element, Layout, Scales};
@@ -131,6 +133,23 @@ impl Simulated {
         scales: &Scales,
         options: &Options,
     ) -> Result<(Dense<C>, Report), SimulatedError> {
+        let (results, report) = self.multiply_fused(sparse, dense, scales, &Inputs::new(), options)?;
+        Ok((results.c, report))
+    }
+
+    /// As [`Simulated::multiply_factors`], with the further operands of a kernel with an epilogue, and with its second
+    /// result, where it has one: a value for every row of C. C holds what a parameter says that is given C itself.
+    ///
+    /// # Errors
+    /// As [`Simulated::multiply_scaled`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take.
+    pub fn multiply_fused<S: Element, D: Element, C: Element>(
+        &self,
+        sparse: &Bsr<S>,
+        dense: &Dense<D>,
+        scales: &Scales,
+        inputs: &Inputs,
+        options: &Options,
+    ) -> Result<(Results<C>, Report), SimulatedError> {
         let spec = self.plan.spec();
         let (layout, right) = (spec.c_layout, fit::Operand::from(dense));
         let (rows, cols) = fit::Shapes::of(spec, sparse.structure(), &right).result;
@@ -141,16 +160,20 @@ impl Simulated {
         let shapes = fit::operands(&self.plan, (S::DTYPE, sparse.structure()), &right, &product)?;
         let counts = [scales.a().len(), scales.b().len()];
         fit::scales(&self.plan, sparse.structure(), shapes.along, scales.kind(), counts)?;
-        let mut c = Dense::filled(rows, cols, layout, C::POISON);
+        let reduction = fit::epilogue(&self.plan, (rows, cols), inputs)?;
+        let initial = initial(inputs).map(|c: Dense<C>| c.to_layout(layout));
+        let mut c = initial.unwrap_or_else(|| Dense::filled(rows, cols, layout, C::POISON));
+        let start = reduction.map(|reduction| vec![reduction.start(); rows]);
         if c.rows() == 0 || c.cols() == 0 {
-            return Ok((c, Report::default()));
+            return Ok((Results { c, rows: start }, Report::default()));
         }
+        let tile = fit::tile(&self.plan, inputs).map(Matrix::padded);
         let dense = padded(dense);
         let work = WorkLists::new(&self.plan, sparse.structure(), shapes.along, self.clusters);
         if self.plan.walk() == Walk::Blocks {
             set_to_zero(&mut c);
             if work.is_empty() {
-                return Ok((c, Report::default()));
+                return Ok((Results { c, rows: None }, Report::default()));
             }
         }
         let problem = Problem {
@@ -161,6 +184,7 @@ impl Simulated {
             lda: dense.ld() as u64,
             ldb: dense.ld() as u64,
             ldc: c.ld() as u64,
+            ldt: tile.as_ref().map_or(c.ld(), Matrix::ld) as u64,
         };
         let shape = self.plan.launch(&problem, work.grid);
 
@@ -179,12 +203,31 @@ impl Simulated {
         }
         uploads.operand(Operand::ScaleA, f32::to_bytes(scales.a()));
         uploads.operand(Operand::ScaleB, f32::to_bytes(scales.b()));
-        let params = uploads.params(&shape);
+        let program = self.plan.spec().epilogue.map(|epilogue| epilogue.program());
+        let names = program.iter().flat_map(|program| program.inputs());
+        let mut scalars = vec![];
+        for (at, input) in names.enumerate() {
+            match inputs.get(&input.name) {
+                Some(Input::Vector(vector)) => uploads.operand(Operand::Epilogue(at), vector.to_bytes()),
+                Some(Input::Matrix(_)) => {
+                    uploads.operand(Operand::Epilogue(at), tile.as_ref().map(Matrix::to_bytes).unwrap_or_default());
+                }
+                // C itself is where an operand without a buffer is looked for.
+                Some(Input::Result(_)) | None => {}
+                Some(Input::Scalar(value)) => scalars.push((at, *value)),
+            }
+        }
+        if let Some(start) = &start {
+            uploads.operand(Operand::Second, f32::to_bytes(start));
+        }
+        let params = uploads.params(&shape, &scalars);
+        let id_second = uploads.buffer(Operand::Second);
         let id_c = uploads.buffer(Operand::C);
 
         let report = simulate(&self.module, &self.entry, &launch(&shape, params), &mut memory, options)?;
         c.data_mut().copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
-        Ok((c, report))
+        let rows = start.map(|_| f32::from_bytes(memory.bytes(id_second)));
+        Ok((Results { c, rows }, report))
     }
 }
 
@@ -218,7 +261,7 @@ impl Uploads<'_> {
         found.unwrap_or(&self.operands[0]).1
     }
 
-    fn params(&mut self, shape: &LaunchShape) -> Vec<Param> {
+    fn params(&mut self, shape: &LaunchShape, scalars: &[(usize, f32)]) -> Vec<Param> {
         let param = |argument: &Argument| match argument {
             Argument::Map(map) => Param::TensorMap(describe(map, self.buffer(map.operand))),
             // A kernel for a list of problems is launched by `multiply_batch`.
@@ -232,6 +275,9 @@ impl Uploads<'_> {
             Argument::Workspace => Param::U64(0),
             Argument::Packed => Param::Buffer(self.words(self.work.packed.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
+            Argument::Scalar(at) => {
+                Param::F32(scalars.iter().find(|(given, _)| given == at).map_or(f32::NAN, |(_, value)| *value))
+            }
         };
         shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect()
     }

@@ -171,7 +171,7 @@ fn checked(
 /// The verdict, if it is a good one; otherwise says what is wrong.
 fn right(case: &Case, verdict: Verdict, check: &CheckArgs) -> Option<Verdict> {
     let kernel = format!("{} ({})", case.planned.ptx.entry(), case.planned.spec());
-    match verdict.judge(&kernel, check.tolerance(case.planned.spec(), case.longest)) {
+    match verdict.judge(&kernel, check.tolerance(case.planned.spec(), case.longest, case.tolerance)) {
         Ok(()) => Some(verdict),
         Err(failure) => {
             failure.report();

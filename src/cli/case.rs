@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use bsr::bench::{Candidate, Work};
-use bsr::gpu::{Device, DeviceDense, GpuError, Stream, StreamRef};
+use bsr::gpu::{Device, DeviceDense, DeviceVector, GpuError, Stream, StreamRef};
 use bsr::{KernelError, KernelSpec, Launcher, Op};
 
 use super::dtypes::{Number, Typed, with_types};
@@ -12,7 +12,7 @@ use super::operands::{Left, Operands};
 use super::problem::Sizes;
 use super::sampled;
 use super::spec::Planned;
-use super::verdict::{Rows, Verdict};
+use super::verdict::{Rows, Verdict, fused_tolerance, judge_second};
 
 /// One kernel with its operands.
 pub(super) struct Case {
@@ -21,6 +21,8 @@ pub(super) struct Case {
     pub(super) rows: Rows,
     /// The most products that an element of C sums.
     pub(super) longest: usize,
+    /// The greatest error of a right result, where the kernel has an epilogue.
+    pub(super) tolerance: Option<f64>,
     device: Device,
     product: Box<dyn Product>,
 }
@@ -93,7 +95,7 @@ impl Typed for Build<'_, '_> {
             let block = (spec.bm as usize, spec.bk as usize);
             let KernelSpec { op, transpose, a, b, out, .. } = spec;
             let work = Work { op, transpose, m, n, k, block, nnzb, a, b, out };
-            return Ok(Case { planned, work, rows, longest: k, device: device.clone(), product });
+            return Ok(Case { planned, work, rows, longest: k, tolerance: None, device: device.clone(), product });
         }
         let left = operands.left::<A, B>(&spec)?;
         let right = operands.right::<B>(&spec)?;
@@ -112,8 +114,11 @@ impl Typed for Build<'_, '_> {
             out: spec.out,
         };
         let (rows, longest) = (left.rows.clone(), left.longest);
-        let product = Box::new(On { launcher, op: spec.op, left, right, c });
-        Ok(Case { planned, work, rows, longest, device: device.clone(), product })
+        let tolerance = fused_tolerance(&spec, &left.want);
+        let reduction = spec.epilogue.and_then(|epilogue| epilogue.program().reduction());
+        let second = reduction.map(|_| DeviceVector::zeros(device, c.rows())).transpose()?;
+        let product = Box::new(On { launcher, op: spec.op, left, right, c, second });
+        Ok(Case { planned, work, rows, longest, tolerance, device: device.clone(), product })
     }
 }
 
@@ -123,6 +128,8 @@ struct On<A: Number, B: Number, C: Number> {
     left: Rc<Left<A>>,
     right: Rc<DeviceDense<B>>,
     c: DeviceDense<C>,
+    /// The epilogue's second result.
+    second: Option<DeviceVector<f32>>,
 }
 
 impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
@@ -131,7 +138,20 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
     }
 
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError> {
-        let Left { a, scales, .. } = &*self.left;
+        let Left { a, scales, inputs, .. } = &*self.left;
+        if self.launcher.plan().spec().epilogue.is_some() {
+            let inputs = inputs.inputs();
+            let inputs = match &mut self.second {
+                Some(second) => inputs.rows(second),
+                None => inputs,
+            };
+            return match self.op {
+                Op::Dds => {
+                    self.launcher.launch_fused(stream, &*self.right, &**a, scales.as_ref(), &inputs, &mut self.c)
+                }
+                _ => self.launcher.launch_fused(stream, &**a, &*self.right, scales.as_ref(), &inputs, &mut self.c),
+            };
+        }
         match scales {
             None if self.op == Op::Dds => self.launcher.launch(stream, &*self.right, &**a, &mut self.c),
             None => self.launcher.launch(stream, &**a, &*self.right, &mut self.c),
@@ -143,6 +163,9 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
     }
 
     fn verdict(&self) -> Result<Verdict, Failure> {
-        Verdict::new(&self.c.download()?, &self.left.rows, &self.left.want)
+        let second = self.second.as_ref().map(DeviceVector::download).transpose()?;
+        let Left { rows, want, .. } = &*self.left;
+        judge_second(second.as_deref(), rows, want)?;
+        Verdict::new(&self.c.download()?, rows, &want.c)
     }
 }

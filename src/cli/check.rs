@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bsr::simulated::{Finding, Options, Report, Schedule, Simulated};
-use bsr::{Bsr, Dense, Layout, Op, Structure, reference};
+use bsr::{Bsr, Dense, Layout, Op, Results, Structure, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
 use super::line;
-use super::operands::{dense_layout, scales};
+use super::operands::{dense_layout, inputs, scales};
 use super::progress::Progress;
 use super::sampled;
 use super::simulate::{findings_in_full, findings_in_words, order, unreadable, wrong};
 use super::spec::{self, Planned};
 use super::trials::{Kind, Shape, Trial};
-use super::verdict::{Rows, RowsAsked, Verdict, longest_sum};
+use super::verdict::{Rows, RowsAsked, Verdict, judge_second, longest_sum};
 
 /// Clusters of a run: each walks several tiles, and there is another to disturb.
 const CLUSTERS: u32 = 2;
@@ -191,12 +191,17 @@ impl Fault {
         };
         let ptx = args.ptx.as_ref().map(|path| format!(" --ptx {}", path.display())).unwrap_or_default();
         report.push_str(&format!(
-            "\n  replay: bsr check \"{}\"{ptx} --problems {} --schedules {schedules} --seed {seed}",
-            planned.spec(),
+            "\n  replay: bsr check {}{ptx} --problems {} --schedules {schedules} --seed {seed}",
+            in_quotes(&planned.spec().to_string()),
             index + 1
         ));
         report
     }
+}
+
+/// A spec as one argument of a shell: an epilogue in it is in quotation marks of its own.
+fn in_quotes(spec: &str) -> String {
+    if spec.contains('"') { format!("'{spec}'") } else { format!("\"{spec}\"") }
 }
 
 /// The problems of one kind.
@@ -245,6 +250,14 @@ struct Checked {
     fault: Option<Fault>,
 }
 
+/// What one run gave.
+struct Ran {
+    verdict: Verdict,
+    report: Report,
+    /// What is wrong with an epilogue's second result.
+    second: Option<String>,
+}
+
 impl Typed for Check<'_> {
     type Output = Checked;
 
@@ -254,16 +267,23 @@ impl Typed for Check<'_> {
             return self.sampled::<A, B, C>();
         }
         let a = Bsr::<A>::normal(structure.clone(), self.trial.seed);
-        let Shape { dense, rows, .. } = self.trial.shape(spec);
+        let Shape { dense, rows, cols } = self.trial.shape(spec);
         let b = Dense::<B>::normal(dense.0, dense.1, Layout::RowMajor, self.trial.seed);
         let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
         let rows = Rows::all(rows);
-        let want = reference::product(spec, &a, &b, &scales)?;
-        let tolerance = reference::tolerance_of(spec, longest_sum(spec, structure));
+        let sums = reference::product(spec, &a, &b, &scales)?;
+        let inputs = inputs(spec, rows.list.len(), cols, self.trial.seed);
+        let want = reference::fuse(spec, sums, &rows.list, cols, longest_sum(spec, structure), &inputs)?;
         let b = if dense_layout(spec) == Layout::RowMajor { b } else { b.to_layout(dense_layout(spec)) };
-        self.in_every_schedule(tolerance, |options| {
-            let (c, report) = self.kernel.multiply_factors::<A, B, C>(&a, &b, &scales, options)?;
-            Ok((Verdict::new(&c, &rows, &want)?, report))
+        self.in_every_schedule(want.tolerance, |options| {
+            let (Results { c, rows: second }, report) =
+                self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, options)?;
+            let second = match report.is_clean() {
+                true => judge_second(second.as_deref(), &rows, &want).err(),
+                false => None,
+            };
+            let second = second.map(|failure| failure.into_report());
+            Ok(Ran { verdict: Verdict::new(&c, &rows, &want.c)?, report, second })
         })
     }
 }
@@ -278,7 +298,9 @@ impl Check<'_> {
         let blocks = Rows::of_blocks(structure, dense.0, RowsAsked::All);
         let want = sampled::want(spec, &a, &b, structure, &blocks)?;
         self.in_every_schedule(reference::tolerance_of(spec, dense.0), |options| {
-            sampled::simulate::<A, B, C>(self.kernel, (&a, &b), structure, (&blocks, &want), options)
+            let (verdict, report) =
+                sampled::simulate::<A, B, C>(self.kernel, (&a, &b), structure, (&blocks, &want), options)?;
+            Ok(Ran { verdict, report, second: None })
         })
     }
 
@@ -286,14 +308,14 @@ impl Check<'_> {
     fn in_every_schedule(
         &self,
         tolerance: f64,
-        run: impl Fn(&Options) -> Result<(Verdict, Report), Failure>,
+        run: impl Fn(&Options) -> Result<Ran, Failure>,
     ) -> Result<Checked, Failure> {
         let mut checked = Checked::default();
         for options in self.schedules {
-            let (verdict, report) = run(options)?;
+            let Ran { verdict, report, second } = run(options)?;
             checked.runs += 1;
             checked.worst = checked.worst.max(verdict.comparison.relative);
-            let wrong = wrong(&verdict, &report, tolerance);
+            let wrong = wrong(&verdict, &report, tolerance).or(second);
             if !report.is_clean() || wrong.is_some() {
                 checked.fault = Some(Fault {
                     options: options.clone(),

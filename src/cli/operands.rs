@@ -5,8 +5,11 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use bsr::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales};
-use bsr::{Dense, Dtype, Element, KernelSpec, Layout, Op, Scale, Scales, Structure, Switch, reference};
+use bsr::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, UploadedInputs};
+use bsr::reference::Fused;
+use bsr::{
+    Dense, Dtype, Element, Epilogue, Inputs, KernelSpec, Layout, Op, Scale, Scales, Structure, Switch, reference,
+};
 
 use super::dtypes::Number;
 use super::exit::{Exit, Failure};
@@ -20,7 +23,9 @@ pub(super) struct Left<A: Number> {
     /// Of A and of B; none of an unscaled product.
     pub(super) scales: Option<DeviceScales>,
     pub(super) rows: Rows,
-    pub(super) want: Vec<f64>,
+    pub(super) want: Fused,
+    /// What the epilogue's parameters are given.
+    pub(super) inputs: UploadedInputs,
     /// The most products that an element of C sums.
     pub(super) longest: usize,
 }
@@ -37,7 +42,7 @@ pub(super) struct Operands<'r> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     Sparse(Dtype, (usize, usize), Op, Switch),
-    Product(Dtype, Dtype, (usize, usize), Scale, Op, Switch),
+    Product(Dtype, Dtype, (usize, usize), Scale, Op, Switch, Option<(Epilogue, Dtype, Layout)>),
     HostDense(Dtype, Op),
     DeviceDense(Dtype, Layout, Op),
     DeviceA(Dtype, Layout),
@@ -72,7 +77,8 @@ impl<'r> Operands<'r> {
     pub(super) fn left<A: Number, B: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<Left<A>>, Failure> {
         let block = (spec.bm as usize, spec.bk as usize);
         let KernelSpec { op, transpose, scale, .. } = *spec;
-        self.once(Key::Product(A::DTYPE, B::DTYPE, block, scale, op, transpose), |this| {
+        let fused = spec.epilogue.map(|epilogue| (epilogue, spec.out, spec.c_layout));
+        self.once(Key::Product(A::DTYPE, B::DTYPE, block, scale, op, transpose, fused), |this| {
             let b = this.host_dense::<B>(spec)?;
             this.progress.step("drawing the sparse factor");
             let (a, _) = this.problem.sparse::<A>(spec)?;
@@ -80,15 +86,18 @@ impl<'r> Operands<'r> {
             let scales = scales::<A, B>(scale, a.structure(), sizes.along, this.problem.seed)?;
             let rows = Rows::choose(spec, a.structure(), &sizes, this.rows);
             this.progress.step(format!("reference of {rows} in f64"));
-            let want = reference::product_rows(spec, &a, &*b, &scales, &rows.list)?;
+            let sums = reference::product_rows(spec, &a, &*b, &scales, &rows.list)?;
+            let inputs = inputs(spec, sizes.m, sizes.n, this.problem.seed);
+            let longest = longest_sum(spec, a.structure());
+            let want = reference::fuse(spec, sums, &rows.list, sizes.n, longest, &inputs)?;
+            let inputs = UploadedInputs::upload(this.device, &inputs)?;
             let scales = match spec.scale {
                 Scale::Unscaled => None,
                 _ => Some(DeviceScales::upload(this.device, &scales)?),
             };
-            let longest = longest_sum(spec, a.structure());
             let a =
                 this.once(Key::Sparse(A::DTYPE, block, op, transpose), |this| Ok(DeviceBsr::upload(this.device, &a)?))?;
-            Ok(Left { a, scales, rows, want, longest })
+            Ok(Left { a, scales, rows, want, inputs, longest })
         })
     }
 
@@ -140,6 +149,11 @@ impl<'r> Operands<'r> {
 /// How the dense factor lies.
 pub(super) fn dense_layout(spec: &KernelSpec) -> Layout {
     if spec.op == Op::Dds { spec.a_layout } else { spec.b_layout }
+}
+
+/// Random inputs of the epilogue of `spec`, of which sums of products are some ten times as large.
+pub(super) fn inputs(spec: &KernelSpec, m: usize, n: usize, seed: u64) -> Inputs {
+    spec.epilogue.map(|epilogue| Inputs::random(epilogue.program(), (m, n), spec.c_layout, seed)).unwrap_or_default()
 }
 
 /// Random scales of a kind for A of this structure and `n` columns of B, such that scaled products are about as large

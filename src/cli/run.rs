@@ -107,7 +107,7 @@ fn on(
 
     line(out, "device", device::words(device))?;
     line(out, "checked", format_args!("{} against the f64 reference", case.rows))?;
-    let tolerance = check.tolerance(case.planned.spec(), case.longest);
+    let tolerance = check.tolerance(case.planned.spec(), case.longest, case.tolerance);
     verdict.judge(case.planned.ptx.entry(), tolerance)?;
     line(out, "result", format_args!("{}; {}", verdict.comparison, right_words(tolerance)))?;
     time(&mut case, device, tolerance, out)

@@ -5,16 +5,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bsr::simulated::{DEFAULT_CLUSTERS, Finding, Options, ParseError, Report, Schedule, Simulated};
-use bsr::{Dense, KernelSpec, Op, reference};
+use bsr::{Dense, KernelSpec, Op, Results, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
-use super::operands::{dense_layout, scales};
+use super::operands::{dense_layout, inputs, scales};
 use super::problem::Problem;
 use super::progress::Progress;
 use super::sampled;
 use super::spec::Planned;
-use super::verdict::{CheckArgs, Rows, Verdict, longest_sum, right_words};
+use super::verdict::{CheckArgs, Rows, Verdict, fused_tolerance, judge_second, longest_sum, right_words};
 use super::{cannot_write, line, say};
 
 /// Operations on stored blocks that the simulator does in a second on two cores, roughly.
@@ -53,7 +53,7 @@ pub(super) fn run(
     );
     line(out, "device", words)?;
     line(out, "checked", format_args!("{} against the f64 reference", done.rows))?;
-    let tolerance = check.tolerance(planned.spec(), done.longest);
+    let tolerance = check.tolerance(planned.spec(), done.longest, done.tolerance);
     let wrong = wrong(&done.verdict, &done.report, tolerance);
     match stopped(&done.verdict, &done.report) {
         true => {
@@ -172,6 +172,8 @@ struct Done {
     rows: Rows,
     /// The most products that an element of C sums.
     longest: usize,
+    /// The greatest error of a right result, where the kernel has an epilogue.
+    tolerance: Option<f64>,
     report: Report,
     took: Duration,
 }
@@ -191,15 +193,22 @@ impl Typed for Multiply<'_> {
         let scales = scales::<A, B>(spec.scale, a.structure(), sizes.along, self.problem.seed)?;
         let rows = Rows::choose(&spec, a.structure(), &sizes, self.check.rows);
         self.progress.step(format!("reference of {rows} in f64"));
-        let want = reference::product_rows(&spec, &a, &b, &scales, &rows.list)?;
+        let sums = reference::product_rows(&spec, &a, &b, &scales, &rows.list)?;
+        let inputs = inputs(&spec, sizes.m, sizes.n, self.problem.seed);
+        let longest = longest_sum(&spec, a.structure());
+        let want = reference::fuse(&spec, sums, &rows.list, sizes.n, longest, &inputs)?;
         let layout = dense_layout(&spec);
         let b = if b.layout() == layout { b } else { b.to_layout(layout) };
         self.progress.step("simulating");
         let start = Instant::now();
-        let (c, report) = self.kernel.multiply_factors::<A, B, C>(&a, &b, &scales, self.options)?;
+        let (Results { c, rows: second }, report) =
+            self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, self.options)?;
         let took = start.elapsed();
-        let longest = longest_sum(&spec, a.structure());
-        Ok(Done { verdict: Verdict::new(&c, &rows, &want)?, rows, longest, report, took })
+        if report.is_clean() {
+            judge_second(second.as_deref(), &rows, &want)?;
+        }
+        let tolerance = fused_tolerance(&spec, &want);
+        Ok(Done { verdict: Verdict::new(&c, &rows, &want.c)?, rows, longest, tolerance, report, took })
     }
 }
 
@@ -216,7 +225,7 @@ impl Multiply<'_> {
         let start = Instant::now();
         let (verdict, report) =
             sampled::simulate::<A, B, C>(&self.kernel, (&a, &b), &structure, (&rows, &want), self.options)?;
-        Ok(Done { verdict, rows, longest: a.cols(), report, took: start.elapsed() })
+        Ok(Done { verdict, rows, longest: a.cols(), tolerance: None, report, took: start.elapsed() })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use bsr::reference::{self, Comparison};
+use bsr::reference::{self, Comparison, Fused};
 use bsr::{Dense, DenseView, Element, KernelSpec, Op, Structure};
 
 use super::exit::{Exit, Failure};
@@ -25,15 +25,37 @@ pub(super) struct CheckArgs {
 }
 
 impl CheckArgs {
-    /// The tolerance for the result of a kernel that adds at most so many products to an element of C.
-    pub(super) fn tolerance(&self, spec: &KernelSpec, products: usize) -> f64 {
-        self.tolerance.unwrap_or_else(|| reference::tolerance_of(spec, products))
+    /// The tolerance for the result of a kernel that adds at most so many products to an element of C; `fused` is that of
+    /// a kernel with an epilogue.
+    pub(super) fn tolerance(&self, spec: &KernelSpec, products: usize, fused: Option<f64>) -> f64 {
+        self.tolerance.or(fused).unwrap_or_else(|| reference::tolerance_of(spec, products))
     }
 }
 
 /// A tolerance in words: `at most 4.92e-4 is right`.
 pub(super) fn right_words(tolerance: f64) -> String {
     if tolerance == 0.0 { "only 0 is right".to_owned() } else { format!("at most {tolerance:.2e} is right") }
+}
+
+/// The tolerance of a kernel with an epilogue.
+pub(super) fn fused_tolerance(spec: &KernelSpec, want: &Fused) -> Option<f64> {
+    spec.epilogue.map(|_| want.tolerance)
+}
+
+/// Holds an epilogue's second result against the reference.
+///
+/// # Errors
+/// Wrong: it is not right, and this is how.
+pub(super) fn judge_second(got: Option<&[f32]>, rows: &Rows, want: &Fused) -> Result<(), Failure> {
+    let compared: Option<Vec<f32>> = got.map(|got| rows.list.iter().map(|row| got[*row]).collect());
+    let comparison = want.compare_rows(compared.as_deref())?;
+    let tolerance = want.rows_tolerance();
+    match comparison.passes(tolerance) {
+        true => Ok(()),
+        false => {
+            Err(Failure::new(Exit::Wrong, format!("wrong second result\n  {comparison}; {}", right_words(tolerance))))
+        }
+    }
 }
 
 /// The most products that an element of C sums.

@@ -5,7 +5,7 @@ use crate::spec::{Key, Target};
 use crate::{KernelSpec, Mma, Op};
 
 /// The families that take a key, the fastest first; every family takes the keys that are not listed.
-const TAKEN: [(Key, &[Mma]); 15] = [
+const TAKEN: [(Key, &[Mma]); 16] = [
     (Key::Warps, &[Mma::MmaSync, Mma::Wmma]),
     (Key::Shape, &[Mma::Wmma]),
     (Key::Vector, &[Mma::Scalar]),
@@ -21,6 +21,7 @@ const TAKEN: [(Key, &[Mma]); 15] = [
     (Key::ALayout, &[Mma::Wgmma]),
     (Key::Swap, &[Mma::Wgmma]),
     (Key::Pack, &[Mma::Wgmma]),
+    (Key::Epilogue, &[Mma::Wgmma]),
 ];
 
 /// The architectures that a family's kernels can be written for.
@@ -97,6 +98,7 @@ fn is_given(spec: &KernelSpec, key: Key) -> bool {
         Key::ALayout => spec.a_layout != crate::Layout::RowMajor,
         Key::Swap => spec.swap.is_some(),
         Key::Pack => spec.pack.is_some(),
+        Key::Epilogue => spec.epilogue.is_some(),
         _ => true,
     }
 }

@@ -20,6 +20,10 @@ pub enum Operand {
     ScaleA,
     /// The f32 scales of B.
     ScaleB,
+    /// A vector or matrix of the epilogue, by the number of its parameter.
+    Epilogue(usize),
+    /// The second result of the epilogue: f32, one for every row of C.
+    Second,
 }
 
 impl Operand {
@@ -33,6 +37,8 @@ impl Operand {
             (Self::C, _) => "C",
             (Self::ScaleA, _) => "A's factors",
             (Self::ScaleB, _) => "B's factors",
+            (Self::Epilogue(_), _) => "the epilogue's",
+            (Self::Second, _) => "the epilogue's second result, f32 by rows",
         }
     }
 }
@@ -112,6 +118,8 @@ pub enum Argument {
     Packed,
     /// A 32-bit number.
     Number(u32),
+    /// An f32 of the epilogue, by the number of its parameter.
+    Scalar(usize),
 }
 
 impl Parameter {
@@ -129,7 +137,7 @@ impl Parameter {
             Argument::Work => "items {c_row, c_col, a_row, blocks}".to_owned(),
             Argument::Packed => "records of 256 bytes, a stage each".to_owned(),
             Argument::Workspace => "sums of parts of K, passed on from CTA to CTA".to_owned(),
-            Argument::Number(_) => String::new(),
+            Argument::Number(_) | Argument::Scalar(_) => String::new(),
         }
     }
 
@@ -139,6 +147,7 @@ impl Parameter {
         match self.argument {
             Argument::Map(_) => format!(".param .align 64 .b8 {name}[128]"),
             Argument::Number(_) => format!(".param .u32 {name}"),
+            Argument::Scalar(_) => format!(".param .f32 {name}"),
             Argument::Maps
             | Argument::Pointer(_)
             | Argument::ColIdx
@@ -154,7 +163,7 @@ impl Parameter {
 }
 
 /// The parameters of a kernel, in order.
-pub type Parameters = ArrayVec<Parameter, 16>;
+pub type Parameters = ArrayVec<Parameter, 32>;
 
 /// A launch of one kernel on one problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,6 +197,8 @@ pub struct Problem {
     pub ldb: u64,
     /// Leading dimension of a dense C in elements.
     pub ldc: u64,
+    /// Leading dimension of the epilogue's full operand in elements, where it has one.
+    pub ldt: u64,
 }
 
 /// How the CTAs of a launch find their work.

@@ -141,6 +141,14 @@ pub enum SpecErrorKind {
         /// How many there may be.
         most: usize,
     },
+    /// An epilogue that cannot be understood.
+    #[error("{message}")]
+    Epilogue {
+        /// The fact.
+        message: String,
+        /// What to write instead, one remedy a line.
+        help: Vec<String>,
+    },
     /// Two dtypes for one operand.
     #[error("{}", contradiction(*key, found, *by, given))]
     Contradiction {
@@ -162,6 +170,7 @@ impl SpecErrorKind {
     pub fn help(&self) -> Vec<String> {
         match self {
             Self::Syntax { help, .. } => help.iter().cloned().collect(),
+            Self::Epilogue { help, .. } => help.clone(),
             Self::UnknownKey { key } => {
                 let keys = Key::ALL.map(Key::as_str);
                 let near = nearest(key, &keys);
@@ -248,6 +257,7 @@ fn wrong_type_help(key: Key, found: &Atom) -> Vec<String> {
         Atom::Quoted(text) if text.parse::<u32>().is_ok() || text.starts_with(['(', '[']) || text.contains("..") => {
             vec![format!("write `{key} = {text}`, without quotes")]
         }
+        _ if key == Key::Epilogue => vec!["write `epilogue = \"|bias: Rows<f32>| relu(acc + bias)\"`".into()],
         _ if key == Key::Warps => vec!["write `warps = (2, 4)`: 2 warps along M, 4 along N".into()],
         Atom::Number(text) => {
             let digits: String = text.chars().take_while(|c| c.is_ascii_digit() || *c == '_').collect();

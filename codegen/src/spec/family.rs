@@ -188,6 +188,8 @@ impl FamilyMember {
 fn label(key: Key, value: &str) -> String {
     let is_auto = value == "auto";
     match key {
+        // Text of any length and with any sign in it: its digest.
+        Key::Epilogue if value != "none" => format!("epilogue_{}", &crate::emit::fingerprint(value)[..8]),
         Key::Warps if !is_auto => format!("warps{}", value.replace(", ", "x").replace(['(', ')'], "")),
         _ if value.starts_with(|first: char| first.is_ascii_digit()) => format!("{key}{value}"),
         Key::Op | Key::Mma | Key::Dtype | Key::Accumulate | Key::Arch | Key::Shape | Key::Schedule if !is_auto => {
@@ -299,6 +301,7 @@ mod tests {
             Request {
                 entries: sizes.into_iter().chain([entry("dtype", Value::List(dtypes.to_vec()))]).collect(),
                 signature: vec![a, b, entry("out", Value::Parameter(result.into()))],
+                epilogue: None,
                 errors: Vec::new(),
                 whole: 0..0,
             }

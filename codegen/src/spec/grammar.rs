@@ -4,6 +4,7 @@ use super::number::{NumberError, positive};
 use super::suggest::either;
 use super::words::Vocabulary;
 use super::{Atom, Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, SpecError, SpecErrorKind, Value};
+use crate::epilogue::{self, Epilogue};
 
 /// Everything a front end read before it is interpreted.
 #[derive(Clone, Debug)]
@@ -13,6 +14,8 @@ pub struct Request<P> {
     /// What a function signature states: the dtypes of its operands, as entries of the keys `a`, `b` and `out`, and by
     /// which of them are sparse the operation, as one of `op`.
     pub signature: Vec<Entry<P>>,
+    /// What the body of a function is, and its place.
+    pub epilogue: Option<(Epilogue, P)>,
     /// What was wrong already with the shape of the input.
     pub errors: Vec<SpecError<P>>,
     /// The place to blame for what is not there.
@@ -32,7 +35,9 @@ impl<P: Place> Request<P> {
         related
             .iter()
             .find_map(|related| entries().find(|entry| entry.key == *related))
-            .map_or(&self.whole, |entry| &entry.value_place)
+            .map(|entry| &entry.value_place)
+            .or_else(|| self.epilogue.as_ref().filter(|_| key == "epilogue").map(|(_, place)| place))
+            .unwrap_or(&self.whole)
     }
 }
 
@@ -78,6 +83,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
         swizzle: reading.number(Key::Swizzle),
         swap: reading.word(Key::Swap, any),
         pack: reading.number(Key::Pack),
+        epilogue: reading.epilogue(),
         ..KernelSpec::new(sizes[0], sizes[1], sizes[2])
     };
     if reading.errors.is_empty() { Ok(spec) } else { Err(reading.errors) }
@@ -256,6 +262,39 @@ impl<'r, P: Place> Reading<'r, P> {
             self.contradiction(Key::Op, source, (given.as_str(), typed, Given::Type));
         }
         given
+    }
+
+    /// A closure in a string, or the body of the function.
+    fn epilogue(&mut self) -> Option<Epilogue> {
+        let body = self.request.epilogue.as_ref().map(|(epilogue, _)| *epilogue);
+        let Some(entry) = self.entry(Key::Epilogue) else { return body };
+        let found = self.atom(Key::Epilogue, &entry.value, &entry.value_place);
+        let (kind, place) = match found {
+            Atom::Broken => return None,
+            Atom::Word(word) if word == "none" || word == "auto" => return body,
+            Atom::Quoted(_) if body.is_some() => {
+                let message = "the function has a body, and the attribute an `epilogue`".to_owned();
+                let help = Some("the body is the epilogue: drop the key".to_owned());
+                (SpecErrorKind::Syntax { message, help }, entry.value_place.clone())
+            }
+            Atom::Quoted(text) if text == "none" => return None,
+            Atom::Quoted(text) => match epilogue::read(&text) {
+                Ok(program) => return Some(Epilogue::new(program)),
+                Err(errors) => {
+                    for error in errors {
+                        let place = entry.value_place.part(error.place);
+                        self.error(SpecErrorKind::Epilogue { message: error.fact, help: error.help }, &place);
+                    }
+                    return None;
+                }
+            },
+            found => {
+                let expected = "a closure in a string".to_owned();
+                (SpecErrorKind::WrongType { key: Key::Epilogue, expected, found }, entry.value_place.clone())
+            }
+        };
+        self.error(kind, &place);
+        None
     }
 
     /// Has the type parameter of an operand, if it has one, stand for `dtype` from here on.

@@ -63,11 +63,13 @@ pub enum Key {
     Swap,
     /// `pack`: block rows that share a CTA tile.
     Pack,
+    /// `epilogue`: what becomes of a sum before it is written.
+    Epilogue,
 }
 
 impl Key {
     /// Every key, in the order of the canonical text.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Bm,
         Self::Bn,
         Self::Bk,
@@ -97,6 +99,7 @@ impl Key {
         Self::Swizzle,
         Self::Swap,
         Self::Pack,
+        Self::Epilogue,
     ];
 
     /// The key as it is written.
@@ -131,6 +134,7 @@ impl Key {
             Self::Swizzle => "swizzle",
             Self::Swap => "swap",
             Self::Pack => "pack",
+            Self::Epilogue => "epilogue",
         }
     }
 
@@ -171,6 +175,7 @@ impl Key {
             Self::Swizzle => "shared-memory swizzle span in bytes",
             Self::Swap => "whether dense columns are the rows of the matrix instruction",
             Self::Pack => "block rows that share a CTA tile",
+            Self::Epilogue => "what becomes of a sum before it is written",
         }
     }
 

@@ -26,7 +26,7 @@ mod keys;
 mod number;
 mod range;
 mod report;
-mod suggest;
+pub(crate) mod suggest;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -36,6 +36,8 @@ mod value;
 mod words;
 
 use serde::{Deserialize, Serialize};
+
+use crate::Epilogue;
 
 pub use error::{Given, SpecError, SpecErrorKind};
 pub use family::{Axis, FamilyMember, FamilySpec, MOST_MEMBERS};
@@ -119,6 +121,9 @@ pub struct KernelSpec {
     /// Block rows that share a CTA tile.
     #[serde(default)]
     pub pack: Option<u32>,
+    /// What becomes of a sum before it is written.
+    #[serde(default)]
+    pub epilogue: Option<Epilogue>,
 }
 
 /// The layout of a matrix of which nothing is said.
@@ -159,6 +164,7 @@ impl KernelSpec {
             swizzle: None,
             swap: None,
             pack: None,
+            epilogue: None,
         }
     }
 

@@ -17,7 +17,12 @@ const FOREIGN: &[(&str, &str)] = &[
     ("fp16", "f16"),
     ("fp32", "f32"),
     ("fp8", "e4m3"),
+    ("gelu_tanh", "gelu"),
     ("half", "f16"),
+    ("accumulator", "acc"),
+    ("maximum", "max"),
+    ("minimum", "min"),
+    ("swish", "silu"),
     ("int32", "i32"),
     ("int8", "i8"),
     ("kstep", "k_step"),
@@ -42,15 +47,15 @@ const FOREIGN: &[(&str, &str)] = &[
 ///
 /// Case and the difference between `-` and `_` do not count; otherwise a candidate is near when no more than
 /// a third of its letters (at least one) must be inserted, deleted, replaced or swapped.
-pub(crate) fn nearest(word: &str, candidates: &[&'static str]) -> Vec<&'static str> {
+pub(crate) fn nearest<'c>(word: &str, candidates: &[&'c str]) -> Vec<&'c str> {
     let word = word.to_lowercase().replace('-', "_");
     if let Some((_, ours)) = FOREIGN.iter().find(|(foreign, _)| *foreign == word)
-        && candidates.contains(ours)
+        && let Some(ours) = candidates.iter().find(|candidate| *candidate == ours)
     {
         return vec![ours];
     }
     let distance = |candidate: &str| strsim::damerau_levenshtein(&word, candidate);
-    let near = |candidate: &&&'static str| {
+    let near = |candidate: &&&'c str| {
         let letters = candidate.chars().count();
         distance(candidate) <= (letters / 3).max(1) && distance(candidate) < letters
     };

@@ -33,7 +33,7 @@ fn read(text: &str) -> (Source, Request<Range<usize>>) {
     let end = text.trim_end().len();
     let whole = end..end;
     let (entries, errors) = entries(&tokens(text), &whole);
-    let request = Request { entries, signature: Vec::new(), errors, whole };
+    let request = Request { entries, signature: Vec::new(), epilogue: None, errors, whole };
     (Source { name: "spec".into(), text: text.into() }, request)
 }
 
@@ -104,6 +104,7 @@ impl KernelSpec {
             Key::Swizzle => or_auto(self.swizzle),
             Key::Swap => or_auto(self.swap),
             Key::Pack => or_auto(self.pack),
+            Key::Epilogue => self.epilogue.map_or_else(|| "none".into(), |epilogue| format!("\"{epilogue}\"")),
         }
     }
 

@@ -82,7 +82,7 @@ fn read(text: &str) -> Request<Range<usize>> {
         entry.value = Value::BROKEN;
     }
     errors.extend(values.errors.into_iter().filter(|error| !is_in_error(&error.place)));
-    Request { entries: found, signature: Vec::new(), errors, whole }
+    Request { entries: found, signature: Vec::new(), epilogue: None, errors, whole }
 }
 
 fn has_kernel(document: &Spanned<DeTable<'_>>) -> bool {
@@ -109,7 +109,9 @@ impl Values<'_> {
         let written = || self.text.get(value.span()).unwrap_or_default().to_string();
         Value::Atom(match value.get_ref() {
             DeValue::Integer(_) | DeValue::Float(_) => Atom::Number(written()),
-            DeValue::String(text) if holds_several(text) => return self.string(key, text, value.span()),
+            DeValue::String(text) if key != Key::Epilogue.as_str() && holds_several(text) => {
+                return self.string(key, text, value.span());
+            }
             DeValue::String(word) => Atom::Quoted(word.to_string()),
             DeValue::Boolean(_) => Atom::Word(written()),
             DeValue::Datetime(_) => Atom::Other("a date".into()),

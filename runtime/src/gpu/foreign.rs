@@ -35,6 +35,14 @@ pub enum ForeignError {
         /// The address.
         base: u64,
     },
+    /// A vector at an address that is null or not a multiple of 16 bytes.
+    #[error(
+        "a vector is at {base:#x}, which must be a multiple of 16 and not null\n  help: copy it into memory of its own"
+    )]
+    Vector {
+        /// The address.
+        base: u64,
+    },
     /// The stride between rows (columns) is not a multiple of 16 bytes.
     #[error(
         "a leading dimension of {ld} elements x {size} B = {} B is no multiple of 16; TMA needs that\n  help: pad the leading dimension to {padded} elements ({} B)",

@@ -51,6 +51,8 @@ pub enum Value {
     Pointer(DevicePtr),
     /// A 32-bit number.
     Number(u32),
+    /// A single-precision number.
+    Float(f32),
 }
 
 impl Value {
@@ -60,6 +62,7 @@ impl Value {
             Self::Map(map) => std::ptr::from_ref(map).cast_mut().cast(),
             Self::Pointer(pointer) => std::ptr::from_ref(pointer).cast_mut().cast(),
             Self::Number(number) => std::ptr::from_ref(number).cast_mut().cast(),
+            Self::Float(number) => std::ptr::from_ref(number).cast_mut().cast(),
         }
     }
 }

@@ -43,7 +43,7 @@ impl<'l, 'm> Batch<'l, 'm> {
         let c = c.untyped();
         self.numbered(|this| {
             let (sparse, dense) = this.launcher.factors(a, b)?;
-            this.add(Operands { sparse, dense, c, scales: UntypedScales::NONE })
+            this.add(Operands { sparse, dense, c, scales: UntypedScales::NONE, inputs: None })
         })
     }
 
@@ -71,7 +71,7 @@ impl<'l, 'm> Batch<'l, 'm> {
             let part = |stack: &UntypedDense| stack.stacked(count, index).map_err(KernelError::from);
             let added = self.numbered(|this| {
                 let (dense, c) = (part(&dense)?, part(&c)?);
-                this.add(Operands { sparse, dense, c, scales: UntypedScales::NONE })
+                this.add(Operands { sparse, dense, c, scales: UntypedScales::NONE, inputs: None })
             });
             if let Err(error) = added {
                 self.problems.truncate(before);

@@ -112,6 +112,14 @@ pub enum KernelError {
     /// Another number of scales than the operands have places for.
     #[error(transparent)]
     ScaleCount(#[from] ScalesError),
+    /// The epilogue's parameters are not what the launch gives.
+    #[error("{fact}\n  help: {help}")]
+    Epilogue {
+        /// What is given and what is asked for.
+        fact: String,
+        /// The remedy.
+        help: String,
+    },
     /// More CTAs along one dimension than a grid has.
     #[error(
         "{what} are {value}, and this kernel has one CTA for each\n  {value} > {limit}, the most that a grid takes along this dimension\n  help: {help}"
@@ -195,10 +203,10 @@ pub enum KernelError {
     },
     /// C overlaps an operand that the kernel reads.
     #[error(
-        "C overlaps {operand} in device memory\n  C is at {c:#x} .. {c_end:#x}, {operand} at {other:#x} .. {other_end:#x}; tiles of C are written while {operand} is still read\n  help: another buffer for C"
+        "{result} overlaps {operand} in device memory\n  {result} is at {c:#x} .. {c_end:#x}, {operand} at {other:#x} .. {other_end:#x}; tiles of {result} are written while {operand} is still read\n  help: another buffer for {result}"
     )]
     #[allow(missing_docs)]
-    Overlap { operand: &'static str, c: u64, c_end: u64, other: u64, other_end: u64 },
+    Overlap { result: &'static str, operand: &'static str, c: u64, c_end: u64, other: u64, other_end: u64 },
 }
 
 fn factors_text(op: Op) -> &'static str {

@@ -1,8 +1,11 @@
 //! Whether operands fit a kernel: the same question for every device.
 
+use bsr_codegen::epilogue::{Program, Reduction};
 use bsr_codegen::{ClusterTile, KernelSpec, Op, Plan, Walk};
 
 use super::KernelError;
+use super::inputs::{self, Given};
+use crate::epilogue::{Input, Inputs, Matrix};
 use crate::gpu::{MOST_IN_X, MOST_IN_Y, UntypedDense};
 use crate::schedule::slices;
 use crate::{Dense, Dtype, Element, Layout, Scale, Scales, Structure};
@@ -142,6 +145,36 @@ pub(crate) fn scales(
         return Err(KernelError::Scales { found, expected });
     }
     Ok(Scales::check_lengths(found, counts, a, n)?)
+}
+
+/// Makes sure that the plan's epilogue is given what it asks for, and tells how its second result is collected.
+///
+/// # Errors
+/// [`KernelError::Epilogue`].
+pub(crate) fn epilogue(plan: &Plan, shape: (usize, usize), inputs: &Inputs) -> Result<Option<Reduction>, KernelError> {
+    let given = |name: &str| {
+        inputs.get(name).map(|input| match input {
+            Input::Vector(vector) => Given::Vector { dtype: vector.dtype(), len: vector.len() },
+            Input::Matrix(matrix) | Input::Result(matrix) => {
+                let (rows, cols) = matrix.shape();
+                Given::Matrix { dtype: matrix.dtype(), layout: matrix.layout(), rows, cols }
+            }
+            Input::Scalar(_) => Given::Scalar,
+        })
+    };
+    let reduction = inputs::program_of(plan).and_then(Program::reduction);
+    inputs::check(plan, shape, given, inputs.names(), reduction.map(|_| shape.0))?;
+    Ok(reduction)
+}
+
+/// The full operand that the plan's epilogue reads, where it is not C.
+pub(crate) fn tile<'i>(plan: &Plan, inputs: &'i Inputs) -> Option<&'i Matrix> {
+    let program = inputs::program_of(plan)?;
+    let (at, _) = program.tile()?;
+    match inputs.get(&program.inputs()[at].name) {
+        Some(Input::Matrix(matrix)) => Some(matrix),
+        _ => None,
+    }
 }
 
 /// Makes sure that the sparse factor has the kernel's blocks.

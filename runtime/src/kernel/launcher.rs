@@ -1,5 +1,6 @@
 //! The untyped launcher: what [`super::Loaded`] and the `bsr` command share.
 
+mod fused;
 mod sampled;
 
 use std::collections::HashMap;
@@ -12,8 +13,9 @@ use super::operation::{Factor, UntypedFactor};
 use super::{KernelError, fit};
 use crate::Element;
 use crate::gpu::{
-    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, DeviceScales, Fingerprint, Function, LaunchDims,
-    Module, Plain, StreamRef, TensorMapCache, UntypedBsr, UntypedDense, UntypedScales, Value, Values,
+    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DeviceInput, DeviceInputs, DevicePtr, DeviceScales,
+    Fingerprint, Function, LaunchDims, Module, Plain, StreamRef, TensorMapCache, UntypedBsr, UntypedDense,
+    UntypedScales, Value, Values,
 };
 use crate::schedule::WorkLists;
 
@@ -46,6 +48,8 @@ pub(super) struct Operands<'a> {
     pub(super) dense: UntypedDense,
     pub(super) c: UntypedDense,
     pub(super) scales: UntypedScales,
+    /// What the epilogue's parameters are given; nothing in a launch that has none.
+    pub(super) inputs: Option<&'a DeviceInputs<'a>>,
 }
 
 /// Where a kernel's parameters point to.
@@ -83,6 +87,11 @@ impl Launcher {
             maps: TensorMapCache::new(device),
             work: Mutex::default(),
         })
+    }
+
+    /// The plan it was loaded by.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// The device the kernel is loaded on.
@@ -149,7 +158,7 @@ impl Launcher {
         c: &mut DeviceDense<C>,
     ) -> Result<(), KernelError> {
         let (sparse, dense) = self.factors(a, b)?;
-        self.enqueue(stream, &Operands { sparse, dense, c: c.untyped(), scales: UntypedScales::NONE })
+        self.enqueue(stream, &Operands { sparse, dense, c: c.untyped(), scales: UntypedScales::NONE, inputs: None })
     }
 
     /// Enqueues C = A * B, scaled, on `stream`; see [`super::Loaded::launch_scaled`].
@@ -165,7 +174,7 @@ impl Launcher {
         c: &mut DeviceDense<C>,
     ) -> Result<(), KernelError> {
         let (sparse, dense) = self.factors(a, b)?;
-        self.enqueue(stream, &Operands { sparse, dense, c: c.untyped(), scales: scales.untyped() })
+        self.enqueue(stream, &Operands { sparse, dense, c: c.untyped(), scales: scales.untyped(), inputs: None })
     }
 
     /// A list of products for one launch.
@@ -192,6 +201,7 @@ impl Launcher {
             return Err(KernelError::Batch { batch: true });
         }
         let shapes = self.check(operands)?;
+        self.start_second(stream, operands)?;
         if c.rows == 0 || c.cols == 0 {
             return Ok(());
         }
@@ -203,7 +213,9 @@ impl Launcher {
                 return Ok(());
             }
         }
-        let shape = self.plan.launch(&operands.problem(&shapes), work.grid);
+        let mut problem = operands.problem(&shapes);
+        problem.ldt = self.tile_line(operands);
+        let shape = self.plan.launch(&problem, work.grid);
         let (columns, blocks) = match self.plan.walks_columns() {
             true => sparse.by_columns(&self.device)?,
             false => (sparse.col_idx, 0),
@@ -225,7 +237,7 @@ impl Launcher {
         operands: &Operands<'_>,
         places: &Places,
     ) -> Result<Values, KernelError> {
-        let address = |operand: Operand| operands.address(self.plan.spec().op, operand);
+        let address = |operand: Operand| self.address(operands, operand);
         let mut values = Values::new();
         for parameter in &shape.parameters {
             values.push(match &parameter.argument {
@@ -240,6 +252,10 @@ impl Launcher {
                 // Of sampled products alone.
                 Argument::Workspace => Value::Pointer(0),
                 Argument::Number(number) => Value::Number(*number),
+                Argument::Scalar(at) => match self.given(operands, *at) {
+                    Some(DeviceInput::Scalar(value)) => Value::Float(value),
+                    _ => Value::Float(f32::NAN),
+                },
             });
         }
         Ok(values)
@@ -270,7 +286,7 @@ impl Launcher {
 
     /// Whether the operands fit the kernel and each other.
     pub(super) fn check(&self, operands: &Operands<'_>) -> Result<fit::Shapes, KernelError> {
-        let Operands { sparse, dense, c, scales } = operands;
+        let Operands { sparse, dense, c, scales, .. } = operands;
         let (right, product) = (fit::Operand::from(dense), fit::Operand::from(c));
         let shapes = fit::operands(&self.plan, (sparse.dtype, sparse.structure), &right, &product)?;
         fit::scales(&self.plan, sparse.structure, shapes.along, scales.kind, [scales.a.len, scales.b.len])?;
@@ -286,6 +302,7 @@ impl Launcher {
         check_overlap("the block columns", c_range, sparse.index)?;
         check_overlap("the scales of A", c_range, scales.a.range())?;
         check_overlap("the scales of B", c_range, scales.b.range())?;
+        self.check_inputs(operands)?;
         Ok(shapes)
     }
 }
@@ -302,12 +319,13 @@ impl Operands<'_> {
             lda: dense.ld as u64,
             ldb: dense.ld as u64,
             ldc: c.ld as u64,
+            ldt: c.ld as u64,
         }
     }
 
     /// Where an operand of the operation lies.
     pub(super) fn address(&self, op: Op, operand: Operand) -> DevicePtr {
-        let Self { sparse, dense, c, scales } = self;
+        let Self { sparse, dense, c, scales, .. } = self;
         match operand {
             // Without stored blocks nothing is read: any valid address serves as A and B.
             Operand::A | Operand::B if sparse.structure.nnzb() == 0 => c.ptr,
@@ -318,6 +336,8 @@ impl Operands<'_> {
             Operand::C => c.ptr,
             Operand::ScaleA => scales.a.ptr,
             Operand::ScaleB => scales.b.ptr,
+            // The launcher knows these.
+            Operand::Epilogue(_) | Operand::Second => c.ptr,
         }
     }
 }
@@ -333,8 +353,18 @@ fn check_window(c: &UntypedDense) -> Result<(), KernelError> {
 }
 
 fn check_overlap(operand: &'static str, c: (u64, u64), other: (u64, u64)) -> Result<(), KernelError> {
+    check_overlap_of("C", operand, c, other)
+}
+
+/// No result may lie where something is read while it is written.
+fn check_overlap_of(
+    result: &'static str,
+    operand: &'static str,
+    c: (u64, u64),
+    other: (u64, u64),
+) -> Result<(), KernelError> {
     if c.0 < other.1 && other.0 < c.1 {
-        return Err(KernelError::Overlap { operand, c: c.0, c_end: c.1, other: other.0, other_end: other.1 });
+        return Err(KernelError::Overlap { result, operand, c: c.0, c_end: c.1, other: other.0, other_end: other.1 });
     }
     Ok(())
 }

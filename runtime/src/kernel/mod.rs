@@ -3,6 +3,7 @@
 mod batch;
 mod error;
 pub(crate) mod fit;
+mod inputs;
 mod launcher;
 pub mod operation;
 pub(crate) mod sampled;
@@ -13,11 +14,15 @@ use bsr_codegen::{KernelSpec, Plan};
 
 pub use batch::{Batch, PreparedBatch, TypedBatch};
 pub use error::KernelError;
+pub(crate) use inputs::Given;
 pub use launcher::Launcher;
 pub use operation::{Dds, Dsd, Factor, Operation};
 
-use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, Plain, Stream, StreamRef};
-use crate::{Bsr, Dense, Element, Scales, Structure};
+use crate::gpu::{
+    Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceScales, DeviceVector, Plain, Stream, StreamRef, UploadedInputs,
+    initial,
+};
+use crate::{Bsr, Dense, Element, Inputs, Results, Scales, Structure};
 
 /// A kernel that `#[bsr_kernel]` compiled: what the attribute implements on the item it stands on.
 ///
@@ -133,6 +138,72 @@ impl<K: Kernel> Loaded<K> {
     /// ```
     pub fn batch<'m>(&self) -> TypedBatch<'_, 'm, K> {
         TypedBatch::new(self.launcher.batch())
+    }
+
+    /// As [`Loaded::launch`], with the further operands of a kernel with an epilogue: the `NAME_inputs` that the attribute
+    /// makes, or [`DeviceInputs`] by name. A second result is set to what its collecting begins with on the same stream;
+    /// sums of a row are added in any order, so that their last bits may differ from run to run.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take, and
+    /// [`KernelError::Overlap`] for one that lies where a result is written. A full operand may be C itself.
+    pub fn launch_fused<'s, 'i>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        a: &FactorA<K>,
+        b: &FactorB<K>,
+        inputs: impl Into<DeviceInputs<'i>>,
+        c: &mut DeviceDense<K::Out>,
+    ) -> Result<(), KernelError> {
+        self.launcher.launch_fused(stream.into(), a, b, None, &inputs.into(), c)
+    }
+
+    /// Enqueues C = A * B + beta * C: a kernel with `beta = on`, whose epilogue reads C where it is written.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch_fused`]; [`KernelError::Epilogue`] for a kernel without it.
+    pub fn launch_accumulate<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        a: &FactorA<K>,
+        b: &FactorB<K>,
+        beta: f32,
+        c: &mut DeviceDense<K::Out>,
+    ) -> Result<(), KernelError> {
+        self.launch_fused(stream, a, b, DeviceInputs::new().result("c").scalar("beta", beta), c)
+    }
+
+    /// Host operands in, host results out: C, and the second result where the epilogue has one.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch_fused`].
+    pub fn multiply_fused(
+        &self,
+        a: &<FactorA<K> as Factor>::Host,
+        b: &<FactorB<K> as Factor>::Host,
+        inputs: &Inputs,
+    ) -> Result<Results<K::Out>, KernelError> {
+        let device = self.launcher.device();
+        let stream = Stream::new(device)?;
+        let a = <FactorA<K> as Factor>::upload(device, a)?;
+        let b = <FactorB<K> as Factor>::upload(device, b)?;
+        let uploaded = UploadedInputs::upload(device, inputs)?;
+        let (rows, cols) = self.launcher.result_shape(&a, &b)?;
+        let mut c = match initial::<K::Out>(inputs) {
+            Some(c) => DeviceDense::upload(device, &c)?,
+            None => DeviceDense::zeros(device, rows, cols, K::SPEC.c_layout)?,
+        };
+        let reduction = K::SPEC.epilogue.and_then(|epilogue| epilogue.program().reduction());
+        let mut second = reduction.map(|_| DeviceVector::zeros(device, rows)).transpose()?;
+        let inputs = uploaded.inputs();
+        let inputs = match &mut second {
+            Some(second) => inputs.rows(second),
+            None => inputs,
+        };
+        self.launch_fused(&stream, &a, &b, inputs, &mut c)?;
+        stream.synchronize()?;
+        let rows = second.map(|second| second.download()).transpose()?;
+        Ok(Results { c: c.download()?, rows })
     }
 
     /// Host matrices in, host matrix out: uploads, multiplies, waits, downloads.

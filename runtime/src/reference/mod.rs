@@ -9,6 +9,7 @@
 //! How far off a kernel may be is [`tolerance`].
 
 mod compare;
+mod epilogue;
 mod operations;
 mod sampled;
 mod tolerance;
@@ -17,6 +18,7 @@ use rayon::prelude::*;
 use thiserror::Error;
 
 pub use compare::{Comparison, relative_error};
+pub use epilogue::{Fused, fuse};
 pub use operations::{product, product_rows};
 pub use sampled::{sampled, sampled_blocks};
 pub use tolerance::{tolerance, tolerance_of};
@@ -68,6 +70,20 @@ pub enum ReferenceError {
     /// A sparse operand whose transposed blocks cannot be counted.
     #[error(transparent)]
     Bsr(#[from] BsrError),
+    /// An epilogue's parameter that is given nothing, or something of another shape.
+    #[error(
+        "the epilogue's `{name}: {kind}` is not given for {rows} rows and {n} columns; give every parameter its values"
+    )]
+    Input {
+        /// The parameter.
+        name: String,
+        /// Its type.
+        kind: String,
+        /// Rows that are evaluated, from the first on.
+        rows: usize,
+        /// Columns of C.
+        n: usize,
+    },
     /// Scales that do not belong to the operands.
     #[error(transparent)]
     Scales(#[from] ScalesError),

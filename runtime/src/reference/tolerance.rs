@@ -4,13 +4,17 @@ use bsr_codegen::{Accumulate, Dtype, KernelSpec, Mma};
 
 /// The greatest relative Frobenius error of a right result of a spec's kernel; see [`tolerance`].
 pub fn tolerance_of(spec: &KernelSpec, k: usize) -> f64 {
-    let accumulate = match spec.mma {
+    tolerance(spec.a, spec.out, k, spec_accumulate(spec))
+}
+
+/// How a spec's kernel sums, as far as its error goes.
+pub(super) fn spec_accumulate(spec: &KernelSpec) -> Option<Accumulate> {
+    match spec.mma {
         // Those that load one element at a time sum in f32, as those that add in global memory do.
         Mma::Scalar if spec.vector.unwrap_or(1) == 1 => Some(Accumulate::Atomic),
         Mma::Scalar => Some(Accumulate::Register),
         _ => spec.accumulate,
-    };
-    tolerance(spec.a, spec.out, k, accumulate)
+    }
 }
 
 /// The greatest relative Frobenius error ([`Comparison::relative`](super::Comparison::relative)) of a right result.
@@ -56,7 +60,7 @@ const FP8_DEPTH: usize = 32;
 const PROMOTED: usize = 128;
 
 /// Half an ulp, relative: 2^-p with p significant bits.
-fn half_ulp(dtype: Dtype) -> f64 {
+pub(super) fn half_ulp(dtype: Dtype) -> f64 {
     let bits = match dtype {
         Dtype::F32 => 24,
         Dtype::F16 => 11,
@@ -68,12 +72,12 @@ fn half_ulp(dtype: Dtype) -> f64 {
     f64::powi(2.0, -bits)
 }
 
-fn f32_sums(a: Dtype, k: usize) -> f64 {
+pub(super) fn f32_sums(a: Dtype, k: usize) -> f64 {
     let sums = if a.is_integer() { 0.0 } else { 4.0 * (k as f64).sqrt() };
     (sums + 4.0) * half_ulp(Dtype::F32)
 }
 
-fn short_sums(a: Dtype, k: usize, accumulate: Option<Accumulate>) -> f64 {
+pub(super) fn short_sums(a: Dtype, k: usize, accumulate: Option<Accumulate>) -> f64 {
     let chain = |length: f64| if accumulate == Some(Accumulate::Register) { length.sqrt() * half_ulp(a) } else { 0.0 };
     match a {
         Dtype::E4M3 | Dtype::E5M2 => {

@@ -53,6 +53,7 @@ impl Simulated {
                 lda: dense_there.ld() as u64,
                 ldb: dense_there.ld() as u64,
                 ldc: c.ld() as u64,
+                ldt: c.ld() as u64,
             };
             let mut described = vec![];
             if rows > 0 && cols > 0 {

@@ -43,6 +43,7 @@ impl Simulated {
             lda: a.ld() as u64,
             ldb: b.ld() as u64,
             ldc: 0,
+            ldt: 0,
         };
         let shape = self.plan.launch(&problem, work.grid);
 

@@ -4,8 +4,10 @@ use std::error::Error;
 use std::fmt;
 
 use bsr_codegen::{Dtype, KernelSpec, Op, Plan, Scale};
+use bsr_runtime::epilogue::Input;
+use bsr_runtime::reference::Fused;
 use bsr_runtime::schedule::Walked;
-use bsr_runtime::{Bsr, Dense, Element, Pattern, Scales, Structure, reference};
+use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Scales, Structure, reference};
 
 /// What goes wrong, in words.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
@@ -39,9 +41,10 @@ pub(crate) struct Factors<A, B> {
     pub(crate) a: Bsr<A>,
     pub(crate) b: Dense<B>,
     pub(crate) scales: Scales,
-    pub(crate) want: Vec<f64>,
-    /// The largest relative Frobenius error that rounding explains.
-    pub(crate) tolerance: f64,
+    /// What the epilogue's parameters are given.
+    pub(crate) inputs: Inputs,
+    /// The results, and the largest errors that rounding explains.
+    pub(crate) want: Fused,
 }
 
 impl Case {
@@ -101,8 +104,33 @@ impl Case {
         let scales = self.scales(&structure)?;
         let a = Bsr::normal(structure, self.seed() + 1);
         let b = self.dense(self.seed() + 2);
-        let want = reference::product(&self.spec, &a, &b, &scales)?;
-        Ok(Factors { a, b, scales, want, tolerance: reference::tolerance_of(&self.spec, longest) })
+        let inputs = self.inputs();
+        let want = self.want(&a, &b, &scales, &inputs, longest)?;
+        Ok(Factors { a, b, scales, inputs, want })
+    }
+
+    /// What the kernel is to make of its operands, where no element sums more than `longest` products.
+    pub(crate) fn want<A: Element, B: Element>(
+        &self,
+        a: &Bsr<A>,
+        b: &Dense<B>,
+        scales: &Scales,
+        inputs: &Inputs,
+        longest: usize,
+    ) -> Result<Fused, Failure> {
+        let sums = reference::product(&self.spec, a, b, scales)?;
+        let rows: Vec<usize> = (0..self.m).collect();
+        Ok(reference::fuse(&self.spec, sums, &rows, self.n, longest, inputs)?)
+    }
+
+    /// Random inputs of the epilogue. A full operand of the name `c` is C itself.
+    pub(crate) fn inputs(&self) -> Inputs {
+        let Some(epilogue) = self.spec.epilogue else { return Inputs::new() };
+        let drawn = Inputs::random(epilogue.program(), (self.m, self.n), self.spec.c_layout, self.seed() + 4);
+        match drawn.get("c").cloned() {
+            Some(Input::Matrix(matrix)) => drawn.result("c", matrix),
+            _ => drawn,
+        }
     }
 
     /// A dense factor.

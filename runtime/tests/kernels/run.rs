@@ -1,13 +1,15 @@
 //! Running a table: load its kernels, multiply, compare, report.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Instant;
 
 use bsr_codegen::{KernelSpec, Op, Scale};
-use bsr_runtime::gpu::{Device, DeviceBsr, DeviceScales, Stream, StreamRef};
-use bsr_runtime::reference::{self, Comparison};
-use bsr_runtime::{KernelError, Launcher};
+use bsr_runtime::epilogue::{Input, Matrix};
+use bsr_runtime::gpu::{Device, DeviceBsr, DeviceScales, DeviceVector, Stream, StreamRef, UploadedInputs};
+use bsr_runtime::reference::{Comparison, Fused};
+use bsr_runtime::{Dense, KernelError, Launcher};
 use rayon::prelude::*;
 
 use crate::case::{Case, Factors, Failure, plan};
@@ -150,28 +152,43 @@ pub(crate) struct Operands<A: Number, B: Number> {
     pub(crate) a: DeviceBsr<A>,
     pub(crate) b: Walled<B>,
     pub(crate) scales: DeviceScales,
+    inputs: UploadedInputs,
+    /// What C holds before the launch, where the epilogue reads it.
+    before: Option<Matrix>,
+    second: RefCell<DeviceVector<f32>>,
     by_tma: bool,
-    want: Vec<f64>,
-    tolerance: f64,
+    want: Fused,
 }
 
 impl<A: Number, B: Number> Operands<A, B> {
     pub(crate) fn new(device: &Device, case: &Case) -> Result<Self, Failure> {
-        let Factors { a, b, scales, want, tolerance } = case.factors::<A, B>()?;
+        let Factors { a, b, scales, inputs, want } = case.factors::<A, B>()?;
+        let before = inputs.names().find_map(|name| match inputs.get(name) {
+            Some(Input::Result(matrix)) => Some(matrix.clone()),
+            _ => None,
+        });
         Ok(Self {
             a: DeviceBsr::upload(device, &a)?,
             b: Walled::upload(device, &b)?,
             scales: DeviceScales::upload(device, &scales)?,
+            inputs: UploadedInputs::upload(device, &inputs)?,
+            before,
+            second: RefCell::new(DeviceVector::zeros(device, case.m)?),
             by_tma: case.plan()?.stores_by_tma(),
             want,
-            tolerance,
             case: case.clone(),
         })
     }
 
     /// A place for the product, poisoned.
     pub(crate) fn result<C: Number>(&self, device: &Device) -> Result<Walled<C>, Failure> {
-        Walled::poisoned(device, (self.case.m, self.case.n), self.case.spec.c_layout, self.by_tma)
+        let shape = (self.case.m, self.case.n);
+        let mut c = Walled::poisoned(device, shape, self.case.spec.c_layout, self.by_tma)?;
+        if let Some(before) = &self.before {
+            let element = |row, col| C::from_f64(before.get(row, col));
+            c.write(&Dense::from_fn(shape.0, shape.1, self.case.spec.c_layout, element))?;
+        }
+        Ok(c)
     }
 
     pub(crate) fn launch<C: Number>(
@@ -181,9 +198,23 @@ impl<A: Number, B: Number> Operands<A, B> {
         c: &mut Walled<C>,
     ) -> Result<(), KernelError> {
         let (a, b) = (&self.a, self.b.matrix());
-        match (self.case.spec.op, self.case.spec.scale) {
-            (Op::Dds, Scale::Unscaled) => launcher.launch(stream, b, a, c.matrix_mut()),
-            (Op::Dds, _) => launcher.launch_scaled(stream, b, a, &self.scales, c.matrix_mut()),
+        let dds = self.case.spec.op == Op::Dds;
+        if let Some(epilogue) = self.case.spec.epilogue {
+            let scales = (self.case.spec.scale != Scale::Unscaled).then_some(&self.scales);
+            let mut second = self.second.borrow_mut();
+            let inputs = self.inputs.inputs();
+            let inputs = match epilogue.program().reduction() {
+                Some(_) => inputs.rows(&mut second),
+                None => inputs,
+            };
+            return match dds {
+                true => launcher.launch_fused(stream, b, a, scales, &inputs, c.matrix_mut()),
+                false => launcher.launch_fused(stream, a, b, scales, &inputs, c.matrix_mut()),
+            };
+        }
+        match (dds, self.case.spec.scale) {
+            (true, Scale::Unscaled) => launcher.launch(stream, b, a, c.matrix_mut()),
+            (true, _) => launcher.launch_scaled(stream, b, a, &self.scales, c.matrix_mut()),
             (_, Scale::Unscaled) => launcher.launch(stream, a, b, c.matrix_mut()),
             _ => launcher.launch_scaled(stream, a, b, &self.scales, c.matrix_mut()),
         }
@@ -193,12 +224,15 @@ impl<A: Number, B: Number> Operands<A, B> {
     pub(crate) fn redraw_b(&mut self, seed: u64) -> Result<(), Failure> {
         let a = self.case.factors::<A, B>()?;
         let b = self.case.dense::<B>(seed);
-        self.want = reference::product(&self.case.spec, &a.a, &b, &a.scales)?;
+        self.want = self.case.want(&a.a, &b, &a.scales, &a.inputs, self.case.k)?;
         self.b.write(&b)
     }
 
     /// An error unless `c` is the product, to the accuracy of its type, and nothing around it was written.
     pub(crate) fn judge<C: Number>(&self, c: &Walled<C>) -> Result<Judged, Failure> {
-        Judged::new(&Comparison::of_dense(&c.read()?, &self.want)?, self.tolerance)
+        let second = self.second.borrow().download()?;
+        let second = self.want.rows.as_ref().map(|_| &second[..]);
+        Judged::new(&self.want.compare_rows(second)?, self.want.rows_tolerance())?;
+        Judged::new(&Comparison::of_dense(&c.read()?, &self.want.c)?, self.want.tolerance)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bsr_codegen::{KernelSpec, Walk};
 use bsr_runtime::reference::Comparison;
 use bsr_runtime::simulated::{Fp8Accumulate, Options, Simulated};
-use bsr_runtime::{Dense, Layout};
+use bsr_runtime::{Dense, Layout, Results};
 use rayon::prelude::*;
 
 use crate::case::{Case, Factors, Failure};
@@ -65,8 +65,9 @@ impl Typed for Simulate<'_> {
         let plan = case.plan()?;
         let ptx = plan.ptx();
         let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?.with_clusters(CLUSTERS);
-        let Factors { a, b, scales, want, tolerance } = case.factors::<A, B>()?;
-        let (c, report) = kernel.multiply_factors::<A, B, C>(&a, &b, &scales, &options(&case.spec))?;
+        let Factors { a, b, scales, inputs, want } = case.factors::<A, B>()?;
+        let (Results { c, rows }, report) =
+            kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, &options(&case.spec))?;
         if let Some(first) = report.findings.first() {
             return Err(format!("{} findings, the first: {first}", report.findings.len()).into());
         }
@@ -76,7 +77,8 @@ impl Typed for Simulate<'_> {
         if plan.walk() == Walk::Tiles && report.cost.steps == 0 {
             return Err("nothing was simulated".into());
         }
-        Judged::new(&Comparison::of_dense(&c, &want)?, tolerance)
+        Judged::new(&want.compare_rows(rows.as_deref())?, want.rows_tolerance())?;
+        Judged::new(&Comparison::of_dense(&c, &want.c)?, want.tolerance)
     }
 }
 

@@ -51,6 +51,8 @@ struct Memory {
     factor_offset: u32,
     factor_bytes: u32,
     barriers: Vec<u32>,
+    /// Barriers of the epilogue's full operand, from the first full barrier on.
+    tile_barriers: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -90,6 +92,7 @@ impl Context {
                 factor_offset: m.factor_offset,
                 factor_bytes: m.factor_bytes(),
                 barriers: (0..m.stages).map(|stage| stage * 8).collect(),
+                tile_barriers: tile_barriers(plan),
             },
             cluster: cluster(plan),
             producer: Producer::new(plan),
@@ -98,6 +101,11 @@ impl Context {
             epilogue,
         }
     }
+}
+
+fn tile_barriers(plan: &Plan) -> Vec<u32> {
+    let count = if plan.epilogue.has_tile { plan.tiling.roles.consumers } else { 0 };
+    (0..count).map(|consumer| plan.memory.tile_offset - plan.memory.full_offset + 8 * consumer).collect()
 }
 
 pub(crate) fn directives(plan: &Plan) -> Vec<String> {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::consumer::accumulator;
+use super::fused::{self, Emitter, Piece};
 use super::scale::Finish;
 use crate::plan::wgmma::{Epilogue, Plan};
 use crate::{Dtype, Layout};
@@ -12,6 +13,8 @@ use crate::{Dtype, Layout};
 pub(super) struct Context {
     deferred: bool,
     finish: Finish,
+    /// The spec's epilogue.
+    fused: Option<fused::Fused>,
     dtype: String,
     staging: &'static str,
     staging_bytes: u32,
@@ -43,7 +46,7 @@ struct Variant {
 
 /// Two f32 accumulators become one register of two 16-bit values.
 #[derive(Clone, Debug, Serialize)]
-struct Pack {
+pub(super) struct Pack {
     to: String,
     high: String,
     low: String,
@@ -56,6 +59,21 @@ pub(super) struct Pass {
     packs: Vec<Pack>,
     writes: Vec<Write>,
     stores: Vec<Store>,
+    /// Where the epilogue reads a full operand: what is done in place of `packs` and `writes`.
+    pieces: Vec<WrittenPiece>,
+    /// Bytes of the full operand.
+    tile_bytes: u32,
+    is_last: bool,
+}
+
+/// A piece of the full operand and the part of C that takes its place.
+#[derive(Clone, Debug, Serialize)]
+struct WrittenPiece {
+    /// A branch keeps ptxas from scheduling it together with the pieces before it.
+    is_apart: bool,
+    piece: Piece,
+    packs: Vec<Pack>,
+    writes: Vec<Write>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -75,7 +93,7 @@ struct Store {
 
 /// How accumulators lie in staging: bytes of an element of C, and C's layout.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Staging {
+pub(super) enum Staging {
     Row8,
     Col8,
     Row16,
@@ -118,7 +136,41 @@ impl Staging {
         }
     }
 
-    fn is_16_bit(self) -> bool {
+    /// The instruction that reads back what `write` writes, to the same threads.
+    pub(super) fn read(self) -> &'static str {
+        match self {
+            Self::Row8 | Self::Col8 => "",
+            Self::Row16 => "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
+            Self::Col16 => "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16",
+            Self::Row32 => "ld.shared.v2.f32",
+            Self::Col32 => "ld.shared.f32",
+        }
+    }
+
+    pub(super) fn row_major(self) -> bool {
+        matches!(self, Self::Row8 | Self::Row16 | Self::Row32)
+    }
+
+    /// Where 16 rows of columns 16 q .. 16 q + 16 of a region go.
+    pub(super) fn address_16(self, e: &Epilogue, q: u32, at: u32) -> String {
+        match self.row_major() {
+            true => address(&format!("%r_st{q}"), at),
+            false => address("%r_st0", at + q * 16 * e.span),
+        }
+    }
+
+    /// Where two columns of 8 t .. 8 t + 8 of a region go.
+    pub(super) fn address_32_row(self, e: &Epilogue, (t, half): (u32, u32), at: u32) -> String {
+        let (unit_bytes, per_unit) = (e.region_bytes / e.stores, e.span / 32);
+        address(&format!("%r_st{}", t % per_unit), at + t / per_unit * unit_bytes + half * 8 * e.span)
+    }
+
+    /// Where one of them goes.
+    pub(super) fn address_32_col(self, e: &Epilogue, (t, half, column): (u32, u32, u32), at: u32) -> String {
+        address(&format!("%r_st{}", 2 * half + column), at + t * 8 * e.span + column * e.span)
+    }
+
+    pub(super) fn is_16_bit(self) -> bool {
         matches!(self, Self::Row16 | Self::Col16)
     }
 }
@@ -138,6 +190,7 @@ impl Context {
         Self {
             deferred: e.deferred,
             finish: Finish::new(plan),
+            fused: Emitter::new(plan).map(|emitter| emitter.context()),
             dtype: plan.spec.out.to_string(),
             staging: staging.words(),
             staging_bytes: e.staging_bytes(),
@@ -149,7 +202,8 @@ impl Context {
             variants: variants(e, staging),
             packed,
             packed_registers: if e.deferred { (0..packed).map(pack_register).collect() } else { vec![] },
-            packs: if e.deferred { (0..packed).map(pack).collect() } else { vec![] },
+            // The spec's epilogue packs what it is done with.
+            packs: if e.deferred && plan.fused.is_none() { (0..packed).map(pack).collect() } else { vec![] },
             convert: if plan.spec.out == Dtype::BF16 { "cvt.rn.bf16x2.f32" } else { "cvt.rn.f16x2.f32" },
             write: staging.write(),
             inner: if row_major { "%r_out_col" } else { "%r_out_row" },
@@ -176,31 +230,34 @@ fn pack_register(i: u32) -> String {
     format!("%r_pack{i}")
 }
 
-fn pack(i: u32) -> Pack {
+pub(super) fn pack(i: u32) -> Pack {
     Pack { to: pack_register(i), high: format!("%f_acc{}", 2 * i + 1), low: format!("%f_acc{}", 2 * i) }
 }
 
 fn passes(plan: &Plan, staging: Staging) -> Vec<Pass> {
     let e = &plan.epilogue;
     let mut passes = vec![];
+    let emitter = Emitter::new(plan).filter(|_| e.has_tile);
     let regions: Vec<(u32, u32)> = (0..e.regions.0).flat_map(|m| (0..e.regions.1).map(move |n| (m, n))).collect();
     for (number, chunk) in regions.chunks(e.staged as usize).enumerate() {
-        let mut pass = Pass { number: number as u32 + 1, ..Pass::default() };
+        let number = number as u32 + 1;
+        let mut pass = Pass { number, is_last: number == e.passes(), ..Pass::default() };
         for (place, &(m, n)) in chunk.iter().enumerate() {
             let at = place as u32 * e.region_bytes;
             // Accumulators of this region: 64 rows are 4 a thread for every 8 columns.
             let first = (m * plan.tiling.wg_n + n * e.region_n) / 2;
             let count = e.region_n / 2;
-            match staging {
-                Staging::Row8 => pass.writes.extend(writes_8_row(e, first, at)),
-                Staging::Col8 => pass.writes.extend(writes_8_col(e, first, at)),
-                Staging::Row32 => pass.writes.extend(writes_32_row(plan, first, at)),
-                Staging::Col32 => pass.writes.extend(writes_32_col(plan, first, at)),
-                Staging::Row16 | Staging::Col16 => {
-                    if !e.deferred {
+            match &emitter {
+                Some(emitter) => {
+                    let pieces = emitter.pieces(staging, (m, n), at).into_iter();
+                    let written = |(piece, q)| written(plan, staging, (piece, q), first, at);
+                    pass.pieces.extend(pieces.map(written));
+                }
+                None => {
+                    if staging.is_16_bit() && !e.deferred {
                         pass.packs.extend((first / 2..(first + count) / 2).map(pack));
                     }
-                    pass.writes.extend(writes_16(e, first / 2, at, staging == Staging::Row16));
+                    pass.writes.extend(writes(plan, staging, first, at));
                 }
             }
             for unit in 0..e.stores {
@@ -210,54 +267,69 @@ fn passes(plan: &Plan, staging: Staging) -> Vec<Pass> {
                 let (inner, outer) = if row_major { (cols + along, rows) } else { (rows + along, cols) };
                 pass.stores.push(Store { offset: at + unit * (e.region_bytes / e.stores), inner, outer });
             }
+            pass.tile_bytes += e.region_bytes;
         }
         passes.push(pass);
     }
     passes
 }
 
-/// stmatrix writes 16 rows x 16 columns a warp: four registers.
-fn writes_16(e: &Epilogue, first: u32, at: u32, row_major: bool) -> Vec<Write> {
-    (0..e.region_n / 16)
-        .map(|q| {
-            let registers: Vec<String> = (first + 4 * q..first + 4 * q + 4).map(pack_register).collect();
-            Write {
-                setup: vec![],
-                address: if row_major {
-                    address(&format!("%r_st{q}"), at)
-                } else {
-                    address("%r_st0", at + q * 16 * e.span)
-                },
-                registers: format!("{{ {} }}", registers.join(", ")),
-            }
-        })
-        .collect()
-}
-
-fn writes_32_row(plan: &Plan, first: u32, at: u32) -> Vec<Write> {
+/// All writes of the region whose first accumulator is `first`.
+fn writes(plan: &Plan, staging: Staging, first: u32, at: u32) -> Vec<Write> {
     let e = &plan.epilogue;
-    let (unit_bytes, per_unit) = (e.region_bytes / e.stores, e.span / 32);
-    let write = |t: u32, half: u32| {
-        let acc = first + 4 * t + 2 * half;
-        Write {
-            setup: vec![],
-            address: address(&format!("%r_st{}", t % per_unit), at + t / per_unit * unit_bytes + half * 8 * e.span),
-            registers: format!("{{ {}, {} }}", accumulator_out(plan, acc), accumulator_out(plan, acc + 1)),
+    match staging {
+        Staging::Row8 => writes_8_row(e, first, at),
+        Staging::Col8 => writes_8_col(e, first, at),
+        Staging::Row16 | Staging::Col16 => {
+            (0..e.region_n / 16).map(|q| write_16(e, staging, (first / 2, q), at)).collect()
         }
-    };
-    (0..e.region_n / 8).flat_map(|t| [write(t, 0), write(t, 1)]).collect()
+        Staging::Row32 | Staging::Col32 => {
+            (0..e.region_n / 8).flat_map(|t| writes_32(plan, staging, (first, t), at)).collect()
+        }
+    }
 }
 
-fn writes_32_col(plan: &Plan, first: u32, at: u32) -> Vec<Write> {
+/// The writes that a piece of a full operand is followed by.
+fn written(plan: &Plan, staging: Staging, (piece, q): (Piece, u32), first: u32, at: u32) -> WrittenPiece {
     let e = &plan.epilogue;
-    let write = |t: u32, half: u32, column: u32| Write {
-        setup: vec![],
-        address: address(&format!("%r_st{}", 2 * half + column), at + t * 8 * e.span + column * e.span),
-        registers: accumulator_out(plan, first + 4 * t + 2 * half + column),
-    };
-    (0..e.region_n / 8)
-        .flat_map(|t| [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(half, column)| write(t, half, column)))
-        .collect()
+    match staging.is_16_bit() {
+        true => WrittenPiece {
+            is_apart: q > 0 && q.is_multiple_of(fused::STRIP / 8),
+            piece,
+            packs: (first / 2 + 4 * q..first / 2 + 4 * q + 4).map(pack).collect(),
+            writes: vec![write_16(e, staging, (first / 2, q), at)],
+        },
+        false => WrittenPiece {
+            is_apart: q > 0 && q.is_multiple_of(fused::STRIP / 4),
+            piece,
+            packs: vec![],
+            writes: writes_32(plan, staging, (first, q), at),
+        },
+    }
+}
+
+/// stmatrix writes 16 rows x 16 columns a warp: four registers.
+fn write_16(e: &Epilogue, staging: Staging, (first, q): (u32, u32), at: u32) -> Write {
+    let registers: Vec<String> = (first + 4 * q..first + 4 * q + 4).map(pack_register).collect();
+    Write { setup: vec![], address: staging.address_16(e, q, at), registers: format!("{{ {} }}", registers.join(", ")) }
+}
+
+/// The four accumulators of columns 8 t .. 8 t + 8.
+fn writes_32(plan: &Plan, staging: Staging, (first, t): (u32, u32), at: u32) -> Vec<Write> {
+    let e = &plan.epilogue;
+    let out = |half: u32, column: u32| accumulator_out(plan, first + 4 * t + 2 * half + column);
+    let write = |address: String, registers: String| Write { setup: vec![], address, registers };
+    match staging.row_major() {
+        true => [0, 1]
+            .map(|half| {
+                let both = format!("{{ {}, {} }}", out(half, 0), out(half, 1));
+                write(staging.address_32_row(e, (t, half), at), both)
+            })
+            .to_vec(),
+        false => [(0, 0), (0, 1), (1, 0), (1, 1)]
+            .map(|(half, column)| write(staging.address_32_col(e, (t, half, column), at), out(half, column)))
+            .to_vec(),
+    }
 }
 
 /// The register whose 32 bits are an element of C: a sum as it is, or what was made of it.

@@ -4,6 +4,7 @@ mod batch;
 mod consumer;
 mod context;
 mod epilogue;
+mod fused;
 mod producer;
 mod scale;
 

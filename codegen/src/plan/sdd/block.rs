@@ -133,6 +133,14 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
             "drop `cluster`",
         ));
     }
+    if spec.epilogue.is_some() {
+        errors.push(PlanError::new(
+            "epilogue",
+            format!("op = {op} with an epilogue is not planned"),
+            "an epilogue has rows and columns of a dense C, and a sampled C is stored block by block",
+            "drop `epilogue`, and apply it to the stored blocks",
+        ));
+    }
     if spec.swap == Some(Switch::On) {
         errors.push(PlanError::new(
             "swap",

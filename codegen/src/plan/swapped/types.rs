@@ -102,6 +102,14 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
             "batch = off and a launch a product, or blocks of 64 rows",
         ));
     }
+    if spec.epilogue.is_some() {
+        errors.push(PlanError::new(
+            "epilogue",
+            "epilogues are not planned with operands swapped",
+            "they are applied by kernels whose rows are WGMMA's rows",
+            "drop `epilogue`, or blocks of 64 rows",
+        ));
+    }
     if spec.scale != Scale::Unscaled {
         errors.push(PlanError::new(
             "scale",

@@ -32,10 +32,12 @@ pub(crate) struct Epilogue {
     pub(crate) span: u32,
     /// Regions that fit the staging buffer at once.
     pub(crate) staged: u32,
+    /// A full operand comes through the staging buffer before C does.
+    pub(crate) has_tile: bool,
 }
 
 impl Epilogue {
-    pub(crate) fn new(spec: &KernelSpec, view: &View, precision: &Precision, tiling: &Tiling) -> Self {
+    pub(crate) fn new(spec: &KernelSpec, view: &View, precision: &Precision, tiling: &Tiling, has_tile: bool) -> Self {
         let bytes = spec.out.bytes();
         let region_n = box_columns(tiling.wg_n);
         let (inner, outer) = match view.out {
@@ -44,7 +46,7 @@ impl Epilogue {
         };
         let span = (inner * bytes).min(SPAN);
         Self {
-            deferred: bytes == 2 && !precision.promoted && tiling.fits_with_packed(),
+            deferred: bytes == 2 && !precision.promoted && !has_tile && tiling.fits_with_packed(),
             region_n,
             regions: (tiling.row_groups(), tiling.wg_n / region_n),
             region_bytes: REGION * region_n * bytes,
@@ -52,6 +54,7 @@ impl Epilogue {
             stores: inner * bytes / span,
             span,
             staged: tiling.row_groups() * (tiling.wg_n / region_n),
+            has_tile,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::Plan;
 use super::tiling::Share;
+use crate::epilogue::InputKind;
 use crate::plan::Major;
 use crate::plan::launch::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
 use crate::{Layout, Scale};
@@ -12,6 +13,9 @@ const WORK: [Parameter; 3] = [
     Parameter { name: "work_head", argument: Argument::WorkHead },
     Parameter { name: "work", argument: Argument::Work },
 ];
+
+/// The parameter with the address of the epilogue's second result.
+pub(crate) const SECOND: &str = "epilogue_rows";
 
 impl Plan {
     pub(super) fn tile(&self) -> ClusterTile {
@@ -54,13 +58,33 @@ impl Plan {
             push("scale_a", Argument::Pointer(Operand::ScaleA));
             push("scale_b", Argument::Pointer(Operand::ScaleB));
         }
-        if self.precision.scale == Scale::RowCol {
+        if self.precision.scale == Scale::RowCol || self.fused.is_some() {
             push("m", Argument::Number(problem.m as u32));
             push("n", Argument::Number(problem.n as u32));
         }
         if self.precision.scales_blocks() {
             let groups = problem.n.div_ceil(u64::from(super::precision::SCALE_COLUMNS));
             push("column_groups", Argument::Number(groups as u32));
+        }
+        if let Some(fused) = &self.fused {
+            for (at, input) in fused.program.inputs().iter().enumerate() {
+                push(
+                    &input.symbol,
+                    match input.kind {
+                        InputKind::Scalar => Argument::Scalar(at),
+                        InputKind::Rows(_) | InputKind::Cols(_) => Argument::Pointer(Operand::Epilogue(at)),
+                        InputKind::Dense(dtype) => Argument::Map(TensorMap {
+                            operand: Operand::Epilogue(at),
+                            dtype,
+                            strides_bytes: [problem.ldt * u64::from(dtype.bytes()), 0],
+                            ..self.map_c(problem)
+                        }),
+                    },
+                );
+            }
+            if fused.program.reduction().is_some() {
+                push(SECOND, Argument::Pointer(Operand::Second));
+            }
         }
         parameters
     }

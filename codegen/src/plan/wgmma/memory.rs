@@ -31,6 +31,8 @@ pub(crate) struct Memory {
     pub(crate) staging_offset: u32,
     pub(crate) full_offset: u32,
     pub(crate) empty_offset: u32,
+    /// Offset of the barriers of the epilogue's full operand, one a consumer where there is one.
+    pub(crate) tile_offset: u32,
     /// Offset of the factors of the blocks in the ring, f32: one a group for every stage, which holds one such block.
     pub(crate) factor_offset: u32,
     /// Groups of columns of a tile that have a factor each under `scale = block`; 0 otherwise.
@@ -64,8 +66,9 @@ pub(crate) fn plan(
     let consumers = tiling.roles.consumers;
     let factor_groups = if precision.scales_blocks() { tiling.cta_n.div_ceil(SCALE_COLUMNS) } else { 0 };
     let factor_bytes = FACTOR * factor_groups;
+    let tile_barriers = if epilogue.has_tile { consumers * BARRIER } else { 0 };
     let room = |staged: u32| {
-        let staging = consumers * staged * epilogue.region_bytes;
+        let staging = consumers * staged * epilogue.region_bytes + tile_barriers;
         arch.shared_bytes.saturating_sub(staging) / (stage_bytes + factor_bytes + 2 * BARRIER)
     };
     let sizes: Vec<u32> = epilogue.sizes().collect();
@@ -96,7 +99,8 @@ pub(crate) fn plan(
     let staging_offset = stages.saturating_mul(stage_bytes);
     let full_offset = staging_offset.saturating_add(consumers * epilogue.staging_bytes());
     let empty_offset = full_offset.saturating_add(stages.saturating_mul(BARRIER));
-    let factor_offset = empty_offset.saturating_add(stages.saturating_mul(BARRIER));
+    let tile_offset = empty_offset.saturating_add(stages.saturating_mul(BARRIER));
+    let factor_offset = tile_offset.saturating_add(tile_barriers);
     Memory {
         stages,
         stage_bytes,
@@ -106,6 +110,7 @@ pub(crate) fn plan(
         staging_offset,
         full_offset,
         empty_offset,
+        tile_offset,
         factor_offset,
         factor_groups,
         total: factor_offset.saturating_add(stages.saturating_mul(factor_bytes)),

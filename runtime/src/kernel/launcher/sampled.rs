@@ -97,6 +97,7 @@ impl Launcher {
             lda: a.ld() as u64,
             ldb: b.ld() as u64,
             ldc: 0,
+            ldt: 0,
         };
         let shape = self.plan.launch(&problem, work.grid);
         let workspace = work.workspaces.of(&self.device, stream)?;

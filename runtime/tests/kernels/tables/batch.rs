@@ -98,7 +98,7 @@ impl List {
         let mut made = Factors { sparse: vec![], dense: vec![], wants: vec![], tolerance: 0.0 };
         for (number, case) in self.problems.iter().enumerate() {
             let factors = case.factors::<S, D>()?;
-            made.tolerance = made.tolerance.max(factors.tolerance);
+            made.tolerance = made.tolerance.max(factors.want.tolerance);
             if number == 0 || self.common != Common::Sparse {
                 made.sparse.push(factors.a);
             }

@@ -5,6 +5,7 @@
 
 mod batch;
 mod dds;
+mod epilogue;
 mod fp8;
 mod int8;
 mod scalar;
@@ -78,7 +79,7 @@ fn assert_launchable(tables: &[Vec<Case>]) {
             let nnzb = case.structure()?.nnzb() as u64;
             let (m, n, k) = (case.m as u64, case.n as u64, case.k as u64);
             let ld = m.max(n).max(k).next_multiple_of(16);
-            let launch = plan.launch(&Problem { m, n, k, nnzb, lda: ld, ldb: ld, ldc: ld }, [1, 1]);
+            let launch = plan.launch(&Problem { m, n, k, nnzb, lda: ld, ldb: ld, ldc: ld, ldt: ld }, [1, 1]);
             for parameter in &launch.parameters {
                 if let Argument::Map(map) = &parameter.argument {
                     tensor_map::validate(4096, map)?;

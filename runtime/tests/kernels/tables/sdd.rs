@@ -46,7 +46,7 @@ fn every_row_can_be_launched() {
             let nnzb = sample.structure()?.nnzb() as u64;
             let (m, n, k) = (sample.m as u64, sample.n as u64, sample.k as u64);
             let ld = m.max(n).max(k).next_multiple_of(16);
-            let launch = plan.launch(&Problem { m, n, k, nnzb, lda: ld, ldb: ld, ldc: 0 }, [1, 1]);
+            let launch = plan.launch(&Problem { m, n, k, nnzb, lda: ld, ldb: ld, ldc: 0, ldt: 0 }, [1, 1]);
             for parameter in &launch.parameters {
                 if let Argument::Map(map) = &parameter.argument {
                     tensor_map::validate(4096, map)?;

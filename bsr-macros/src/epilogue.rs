@@ -1,0 +1,216 @@
+//! The body of a kernel function: what becomes of a sum before it is written.
+
+use bsr_codegen::Epilogue;
+use bsr_codegen::epilogue::{InputKind, Lexeme, LexemeKind, ParameterSyntax, Reduction, parse_function};
+use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Pat, PatType, Type, Visibility};
+
+use crate::args::Tokens;
+use crate::diagnose::Diagnostics;
+use crate::literal::element;
+use crate::signature::{element_path, matrix_name};
+
+/// A parameter behind the two factors, as read.
+pub(crate) struct Further {
+    syntax: ParameterSyntax<Tokens>,
+    /// Its element type, as written.
+    element: Option<syn::Path>,
+}
+
+impl Further {
+    /// Reads a parameter; what is wrong with it goes to the diagnostics.
+    pub(crate) fn read(argument: &PatType, diagnostics: &mut Diagnostics) -> Option<Self> {
+        let Pat::Ident(name) = &*argument.pat else {
+            diagnostics.error_on(&argument.pat, "a further operand has a plain name", &["write `bias: Rows<f32>`"]);
+            return None;
+        };
+        let kind = matrix_name(&argument.ty).unwrap_or_else(|| argument.ty.to_token_stream().to_string());
+        let element = element_path(&argument.ty).cloned();
+        let last = |path: &syn::Path| path.segments.last().map(|last| last.ident.to_string());
+        let place = place_of(&argument.ty);
+        let name_place = Tokens::from(name.ident.span());
+        Some(Self {
+            syntax: ParameterSyntax {
+                name: name.ident.to_string(),
+                name_place,
+                kind,
+                element: element.as_ref().and_then(last),
+                type_place: place,
+            },
+            element,
+        })
+    }
+}
+
+/// The place of a whole node.
+fn place_of(node: &impl ToTokens) -> Tokens {
+    let mut tokens = node.to_token_stream().into_iter();
+    let first = tokens.next().map_or_else(Span::call_site, |token| token.span());
+    Tokens { first, last: tokens.last().map_or(first, |token| token.span()) }
+}
+
+/// The epilogue that body, further operands and second result make; what is wrong with them goes to the diagnostics.
+pub(crate) fn read(
+    body: Option<&TokenTree>,
+    further: &[Further],
+    second: Option<&Type>,
+    diagnostics: &mut Diagnostics,
+) -> Option<(Epilogue, Tokens)> {
+    let Some(TokenTree::Group(group)) = body else {
+        if let Some(first) = further.first() {
+            let help = ["give the function a body: `{ acc + bias }`".to_owned()];
+            let fact = format!("`{}` is for the epilogue, and there is none", first.syntax.name);
+            diagnostics.error(first.syntax.name_place, &fact, &help);
+        } else if let Some(second) = second {
+            diagnostics.error_on(second, "the second result is the epilogue's, and there is none", &[FORM]);
+        }
+        return None;
+    };
+    let parameters: Vec<_> = further.iter().map(|further| further.syntax.clone()).collect();
+    let program = match parse_function(&parameters, &lexemes(group), &group.span_close().into()) {
+        Ok(program) => program,
+        Err(errors) => {
+            errors.iter().for_each(|error| diagnostics.error(error.place, &error.fact, &error.help));
+            return None;
+        }
+    };
+    match (program.reduction(), second) {
+        (Some(reduction), None) => {
+            let fact = format!("the body has a second result, the {} of every row", reduction.as_str());
+            diagnostics.error_on(body, &fact, &["write `-> (Dense<bf16>, Rows<f32>)`"]);
+        }
+        (None, Some(second)) => diagnostics.error_on(second, "the body has one result", &[FORM]),
+        (Some(_), Some(second)) => {
+            let is_f32 = element_path(second).is_some_and(|path| path.is_ident("f32"));
+            if matrix_name(second).as_deref() != Some("Rows") || !is_f32 {
+                diagnostics.error_on(
+                    second,
+                    "the second result is `Rows<f32>`",
+                    &["write `-> (Dense<bf16>, Rows<f32>)`"],
+                );
+            }
+        }
+        (None, None) => {}
+    }
+    Some((Epilogue::new(program), Tokens { first: group.span_open(), last: group.span_close() }))
+}
+
+const FORM: &str = "a body that ends in `(x, row_sum(y))` or `(x, row_max(y))` has two results";
+
+/// The body as tokens of the epilogue's language.
+fn lexemes(group: &Group) -> Vec<Lexeme<Tokens>> {
+    let mut found = Vec::new();
+    push(group.stream(), &mut found);
+    found
+}
+
+fn push(tokens: TokenStream, found: &mut Vec<Lexeme<Tokens>>) {
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let place = Tokens::from(token.span());
+        match token {
+            TokenTree::Ident(ident) => found.push(Lexeme { kind: LexemeKind::Word(ident.to_string()), place }),
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                let kind = match text.starts_with(|c: char| c.is_ascii_digit()) {
+                    true => LexemeKind::Number(text),
+                    false => LexemeKind::Other(text),
+                };
+                found.push(Lexeme { kind, place });
+            }
+            TokenTree::Punct(punct) => {
+                let mut text = punct.as_char().to_string();
+                let mut place = place;
+                if let (Spacing::Joint, Some(TokenTree::Punct(next))) = (punct.spacing(), tokens.peek()) {
+                    let both = format!("{text}{}", next.as_char());
+                    if LexemeKind::SIGNS.contains(&both.as_str()) {
+                        place.last = next.span();
+                        text = both;
+                        tokens.next();
+                    }
+                }
+                let sign = LexemeKind::SIGNS.into_iter().find(|sign| *sign == text);
+                found.push(Lexeme { kind: sign.map_or(LexemeKind::Other(text), LexemeKind::Sign), place });
+            }
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::None => {
+                        push(group.stream(), found);
+                        continue;
+                    }
+                    Delimiter::Bracket => {
+                        found.push(Lexeme { kind: LexemeKind::Other(group.to_string()), place });
+                        continue;
+                    }
+                };
+                found.push(Lexeme { kind: LexemeKind::Sign(open), place: group.span_open().into() });
+                push(group.stream(), found);
+                found.push(Lexeme { kind: LexemeKind::Sign(close), place: group.span_close().into() });
+            }
+        }
+    }
+}
+
+/// The type that holds what a launch gives the epilogue: a field for every parameter, and one for the second result.
+pub(crate) fn inputs(visibility: &Visibility, name: &Ident, epilogue: Option<Epilogue>) -> TokenStream {
+    let Some(epilogue) = epilogue else { return TokenStream::new() };
+    let program = epilogue.program();
+    let type_name = format_ident!("{}_inputs", name);
+    let mut fields = TokenStream::new();
+    let mut steps = TokenStream::new();
+    for input in program.inputs() {
+        let (text, field) = (&input.name, Ident::new(&input.name, name.span()));
+        let element = element(input.kind.dtype());
+        let (ty, step) = match input.kind {
+            InputKind::Scalar => (quote!(#element), quote!(scalar)),
+            InputKind::Dense(_) => (quote!(&'a ::bsr::gpu::DeviceDense<#element>), quote!(matrix)),
+            InputKind::Rows(_) | InputKind::Cols(_) => (quote!(&'a ::bsr::gpu::DeviceVector<#element>), quote!(vector)),
+        };
+        let doc = format!("`{text}: {}`.", input.kind.words());
+        fields.extend(quote! { #[doc = #doc] #visibility #field: #ty, });
+        steps.extend(quote! { .#step(#text, inputs.#field) });
+    }
+    if let Some(reduction) = program.reduction() {
+        let field = format_ident!("{}", reduction.as_str());
+        let what = if reduction == Reduction::Sum { "sum" } else { "greatest value" };
+        let doc = format!("Where the {what} of every row of C goes.");
+        fields.extend(
+            quote! { #[doc = #doc] #visibility #field: &'a mut ::bsr::gpu::DeviceVector<::core::primitive::f32>, },
+        );
+        steps.extend(quote! { .rows(inputs.#field) });
+    }
+    let generic = program.inputs().iter().any(|input| input.kind != InputKind::Scalar) || program.reduction().is_some();
+    let lifetime = if generic { quote!(<'a>) } else { TokenStream::new() };
+    let doc = format!("What a launch of [`{name}`] gives its epilogue: `{}`.", epilogue.text());
+    quote! {
+        #[doc = #doc]
+        #[allow(non_camel_case_types, dead_code)]
+        #visibility struct #type_name #lifetime {
+            #fields
+        }
+
+        #[automatically_derived]
+        #[allow(deprecated)]
+        impl<'a> ::core::convert::From<#type_name #lifetime> for ::bsr::gpu::DeviceInputs<'a> {
+            fn from(inputs: #type_name #lifetime) -> Self {
+                let _ = &inputs;
+                Self::new() #steps
+            }
+        }
+    }
+}
+
+/// Has the compiler check that element types are what their names say.
+pub(crate) fn checked(further: &[Further], epilogue: Option<Epilogue>) -> TokenStream {
+    let Some(epilogue) = epilogue else { return TokenStream::new() };
+    let checks = further.iter().zip(epilogue.program().inputs()).filter_map(|(further, input)| {
+        let written = further.element.as_ref()?;
+        let element = element(input.kind.dtype());
+        Some(quote_spanned! {written.span()=> const _: fn(#written) -> #element = |element| element; })
+    });
+    checks.collect()
+}

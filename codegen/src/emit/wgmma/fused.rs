@@ -1,0 +1,373 @@
+//! The spec's epilogue on WGMMA's accumulators: which elements a thread has, and where its vectors' elements are.
+//!
+//! Accumulator 4 t + 2 h + e of a row group is column 8 t + 2 (lane mod 4) + e of row lane / 4 + 8 h. So a thread holds
+//! values of two rows a row group, and of two columns at a time.
+
+use serde::Serialize;
+
+use super::epilogue::{Pack, Staging, pack};
+use crate::epilogue::{At, Held, InputKind, Lines, Reduction, widen};
+use crate::plan::wgmma::{Plan, SECOND};
+use crate::{Dtype, Layout};
+
+/// The context of the `fused_*` templates.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Fused {
+    text: String,
+    /// Values that are the same for all of C.
+    uniform: Vec<String>,
+    /// Vectors by rows.
+    row_vectors: Vec<Vector>,
+    early_rows: bool,
+    rows: Vec<Row>,
+    /// From the elements of a row's vectors to what the epilogue needs of the row.
+    row_values: Vec<String>,
+    row_permutation: u32,
+    row_fold: u32,
+    /// Vectors by columns.
+    column_vectors: Vec<Vector>,
+    /// Is the number of columns asked for?
+    by_columns: bool,
+    /// A pair of columns after the other, in strips, where the whole tile is done at once.
+    strips: Vec<Strip>,
+    totals: Vec<Total>,
+    second: &'static str,
+    /// Where sums of rows are collected, and not greatest values.
+    is_sum: bool,
+    tile: Option<Tile>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Vector {
+    symbol: String,
+    pointer: String,
+    bytes: u32,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    index: &'static str,
+    offset: u32,
+    loads: Vec<Load>,
+}
+
+/// A load that is done under a condition, and what stands in its place otherwise.
+#[derive(Clone, Debug, Serialize)]
+struct Load {
+    pointer: String,
+    bytes: u32,
+    clear: String,
+    load: String,
+}
+
+/// Columns that are done together.
+#[derive(Clone, Debug, Serialize)]
+struct Strip {
+    /// The first of them, from the consumer's first column on.
+    offset: u32,
+    pairs: Vec<Pair>,
+}
+
+/// Two neighbouring columns of which a thread has elements in every row.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Pair {
+    /// Conditions: both columns, one at least, one alone exist.
+    guards: Vec<String>,
+    clears: Vec<String>,
+    loads: Vec<String>,
+    /// From the columns' elements to values.
+    values: Vec<String>,
+    elements: Vec<String>,
+    /// Results become what is kept of a tile whose store is deferred: sums are done with one after the other.
+    packs: Vec<Pack>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Total {
+    register: String,
+    start: String,
+    index: &'static str,
+    offset: u32,
+    collect: String,
+}
+
+/// What consumers need for the full operand.
+#[derive(Clone, Debug, Serialize)]
+struct Tile {
+    name: String,
+    symbol: String,
+    offset: u32,
+    inner: &'static str,
+    outer: &'static str,
+}
+
+/// A part of a pass: elements of the full operand are read, used, and C's written in their place.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Piece {
+    reads: Vec<String>,
+    pairs: Vec<Pair>,
+}
+
+/// Accumulators that ptxas schedules at once: between two strips stands a branch. Without it, ptxas 13.0 had so many
+/// elements under way at the same time that wide tiles spilled.
+pub(super) const STRIP: u32 = 16;
+
+/// Registers of one pair of rows of a row group.
+const INDEX: [&str; 2] = ["%r_fused_row0", "%r_fused_row1"];
+
+/// Makes the lines for one plan.
+pub(super) struct Emitter<'p> {
+    plan: &'p Plan,
+    lines: Lines,
+}
+
+impl<'p> Emitter<'p> {
+    /// None of a plan without an epilogue of its spec's.
+    pub(super) fn new(plan: &'p Plan) -> Option<Self> {
+        let held = Held { rows: 2 * plan.tiling.row_groups(), columns: 2 };
+        plan.fused.as_ref().map(|fused| Self { plan, lines: Lines::new(fused.program, held) })
+    }
+
+    pub(super) fn context(&self) -> Fused {
+        let fused = self.fused();
+        let program = fused.program;
+        let row_vectors = self.vectors(|kind| matches!(kind, InputKind::Rows(_)));
+        let column_vectors = self.vectors(|kind| matches!(kind, InputKind::Cols(_)));
+        let groups = self.plan.tiling.row_groups();
+        Fused {
+            text: program.text().to_owned(),
+            uniform: self.lines.uniform(),
+            early_rows: fused.early_rows,
+            rows: if row_vectors.is_empty() { vec![] } else { rows(groups).map(|row| self.row(row)).collect() },
+            row_values: rows(groups).flat_map(|row| self.row_values(row)).collect(),
+            row_vectors,
+            row_permutation: self.plan.a.row_permutation(),
+            row_fold: self.plan.a.fold,
+            by_columns: !column_vectors.is_empty() || program.reduction().is_some(),
+            column_vectors,
+            strips: if fused.tile.is_none() { self.whole_tile() } else { vec![] },
+            totals: rows(groups).filter_map(|row| self.total(row)).collect(),
+            second: SECOND,
+            is_sum: program.reduction() == Some(Reduction::Sum),
+            tile: fused.tile.map(|(input, _)| {
+                let row_major = self.plan.view.out == Layout::RowMajor;
+                let (inner, outer) = ("%r_tile_col", "%r_tile_row");
+                Tile {
+                    name: program.inputs()[input].name.clone(),
+                    symbol: program.inputs()[input].symbol.clone(),
+                    offset: self.plan.memory.tile_offset,
+                    inner: if row_major { inner } else { outer },
+                    outer: if row_major { outer } else { inner },
+                }
+            }),
+        }
+    }
+
+    fn fused(&self) -> &crate::plan::wgmma::Fused {
+        self.plan.fused.as_ref().expect("an emitter is made of a plan with an epilogue")
+    }
+
+    fn vectors(&self, is_one: fn(InputKind) -> bool) -> Vec<Vector> {
+        let inputs = self.fused().program.inputs().iter().enumerate();
+        let of_kind = inputs.filter(|(_, input)| is_one(input.kind));
+        of_kind
+            .map(|(at, input)| Vector {
+                symbol: input.symbol.clone(),
+                pointer: pointer(at),
+                bytes: input.kind.dtype().bytes(),
+            })
+            .collect()
+    }
+
+    /// Every parameter that is a vector by rows or by columns, with its element type.
+    fn inputs(&self) -> impl Iterator<Item = (usize, Dtype)> + '_ {
+        self.fused().program.inputs().iter().enumerate().map(|(at, input)| (at, input.kind.dtype()))
+    }
+
+    fn row(&self, (group, half): (u32, u32)) -> Row {
+        let row = 2 * group + half;
+        let load = |(at, dtype): (usize, Dtype)| {
+            let to = self.lines.row_input(at, row)?;
+            let raw = raw_of_row(at, row);
+            let bytes = dtype.bytes();
+            Some(match dtype {
+                Dtype::F32 => Load {
+                    pointer: pointer(at),
+                    bytes,
+                    clear: format!("mov.f32 {to}, 0f00000000"),
+                    load: format!("ld.global.nc.f32 {to}, [%rd_t]"),
+                },
+                _ => Load {
+                    pointer: pointer(at),
+                    bytes,
+                    clear: format!("mov.b16 {raw}, 0"),
+                    load: format!("ld.global.nc.b16 {raw}, [%rd_t]"),
+                },
+            })
+        };
+        Row { index: INDEX[half as usize], offset: 64 * group, loads: self.inputs().filter_map(load).collect() }
+    }
+
+    fn row_values(&self, (group, half): (u32, u32)) -> Vec<String> {
+        let row = 2 * group + half;
+        let widened = |(at, dtype): (usize, Dtype)| {
+            let to = self.lines.row_input(at, row)?;
+            (dtype != Dtype::F32).then(|| widen(dtype, &to, &raw_of_row(at, row)))
+        };
+        let mut lines: Vec<String> = self.inputs().filter_map(widened).collect();
+        lines.extend(self.lines.row(row));
+        lines
+    }
+
+    fn total(&self, (group, half): (u32, u32)) -> Option<Total> {
+        let (register, start) = self.lines.total(2 * group + half)?;
+        let collect = self.lines.collect(&register, "%f_other")?;
+        Some(Total { start, index: INDEX[half as usize], offset: 64 * group, collect, register })
+    }
+
+    /// All accumulators, a pair of columns after the other.
+    fn whole_tile(&self) -> Vec<Strip> {
+        let n = self.plan.tiling.wg_n;
+        let groups: Vec<u32> = (0..self.plan.tiling.row_groups()).collect();
+        let deferred = self.plan.epilogue.deferred;
+        let pair = |t: u32| {
+            let mut pair = self.pair(8 * t, &groups, &|group| group * n / 2 + 4 * t, &|_, _| String::new());
+            if deferred {
+                let packs = |group: &u32| [0, 1].map(|half| pack(group * n / 4 + 2 * t + half));
+                pair.packs.extend(groups.iter().flat_map(packs));
+            }
+            pair
+        };
+        let pairs: Vec<u32> = (0..n / 8).collect();
+        let strips = pairs.chunks((STRIP / (4 * self.plan.tiling.row_groups())).max(1) as usize);
+        strips.map(|pairs| Strip { offset: 8 * pairs[0], pairs: pairs.iter().map(|t| pair(*t)).collect() }).collect()
+    }
+
+    /// The elements of some row groups in columns `offset` and the next; `first` is a group's first accumulator there,
+    /// `tile` the register of the full operand's element.
+    fn pair(&self, offset: u32, groups: &[u32], first: &dyn Fn(u32) -> u32, tile: &dyn Fn(u32, u32) -> String) -> Pair {
+        let mut pair =
+            Pair { guards: vec![], clears: vec![], loads: vec![], values: vec![], elements: vec![], packs: vec![] };
+        let collects = self.fused().program.reduction().is_some();
+        let vectors: Vec<_> = self.inputs().filter(|(at, _)| self.lines.column_input(*at, 0).is_some()).collect();
+        if collects || !vectors.is_empty() {
+            pair.guards.push(format!("setp.gt.s32 %p_both, %r_fused_limit, {}", offset + 1));
+        }
+        if collects {
+            pair.guards.push(format!("setp.gt.s32 %p_any, %r_fused_limit, {offset}"));
+        }
+        if !vectors.is_empty() {
+            pair.guards.push(format!("setp.eq.s32 %p_alone, %r_fused_limit, {}", offset + 1));
+        }
+        for (at, dtype) in vectors {
+            self.column_loads(&mut pair, offset, (at, dtype));
+        }
+        pair.values.extend([0, 1].into_iter().flat_map(|column| self.lines.column(column)));
+        for (&group, half, column) in elements(groups) {
+            let acc = format!("%f_acc{}", first(group) + 2 * half + column);
+            let tile = tile(half, column);
+            let row = 2 * group + half;
+            pair.elements.extend(self.lines.element(&At { acc: &acc, row, column, tile: &tile }));
+            if let Some((total, _)) = self.lines.total(row)
+                && let Some(collect) = self.lines.collect(&total, "%f_collected")
+            {
+                pair.elements.push(format!("@{} {collect}", ["%p_any", "%p_both"][column as usize]));
+            }
+        }
+        pair
+    }
+
+    fn column_loads(&self, pair: &mut Pair, offset: u32, (at, dtype): (usize, Dtype)) {
+        let [Some(first), Some(second)] = [0, 1].map(|column| self.lines.column_input(at, column)) else { return };
+        let address = format!("[{} + {}]", pointer(at), dtype.bytes() * offset);
+        if dtype == Dtype::F32 {
+            pair.clears.extend([&first, &second].map(|to| format!("mov.f32 {to}, 0f00000000")));
+            pair.loads.push(format!("@%p_both ld.global.nc.v2.f32 {{ {first}, {second} }}, {address}"));
+            pair.loads.push(format!("@%p_alone ld.global.nc.f32 {first}, {address}"));
+            return;
+        }
+        let raw = format!("%r_raw_col{at}");
+        pair.clears.push(format!("mov.b32 {raw}, 0"));
+        pair.loads.push(format!("@%p_both ld.global.nc.b32 {raw}, {address}"));
+        pair.loads.push(format!("@%p_alone ld.global.nc.u16 {raw}, {address}"));
+        pair.values.extend(unpack(dtype, &raw, [&first, &second]));
+    }
+
+    /// The pieces of one region in a pass: 64 rows of `region_n` columns, staged from byte `at` on.
+    pub(super) fn pieces(&self, staging: Staging, (group, region): (u32, u32), at: u32) -> Vec<(Piece, u32)> {
+        let Some((_, dtype)) = self.fused().tile else { return vec![] };
+        let e = &self.plan.epilogue;
+        let first = (group * self.plan.tiling.wg_n + region * e.region_n) / 2;
+        let pair = |t: u32, tile: &dyn Fn(u32, u32) -> String| {
+            self.pair(region * e.region_n + 8 * t, &[group], &|_| first + 4 * t, tile)
+        };
+        let tile = |i: u32| format!("%f_tile{i}");
+        if staging.is_16_bit() {
+            let piece = |q: u32| {
+                let registers: Vec<String> = (0..4).map(|j| format!("%r_tile{j}")).collect();
+                let address = staging.address_16(e, q, at);
+                let mut reads = vec![format!("{} {{ {} }}, [{address}]", staging.read(), registers.join(", "))];
+                for (j, register) in (0..).zip(&registers) {
+                    reads.extend(unpack(dtype, register, [&tile(2 * j), &tile(2 * j + 1)]));
+                }
+                let pairs = [0, 1].map(|s| pair(2 * q + s, &|half, column| tile(4 * s + 2 * half + column)));
+                (Piece { reads, pairs: pairs.to_vec() }, q)
+            };
+            return (0..e.region_n / 16).map(piece).collect();
+        }
+        let piece = |t: u32| {
+            let reads = match staging.row_major() {
+                true => [0, 1]
+                    .map(|half| {
+                        let to = format!("{{ {}, {} }}", tile(2 * half), tile(2 * half + 1));
+                        format!("{} {to}, [{}]", staging.read(), staging.address_32_row(e, (t, half), at))
+                    })
+                    .to_vec(),
+                false => elements(&[()])
+                    .map(|(_, half, column)| {
+                        let address = staging.address_32_col(e, (t, half, column), at);
+                        format!("{} {}, [{address}]", staging.read(), tile(2 * half + column))
+                    })
+                    .collect(),
+            };
+            (Piece { reads, pairs: vec![pair(t, &|half, column| tile(2 * half + column))] }, t)
+        };
+        (0..e.region_n / 8).map(piece).collect()
+    }
+}
+
+/// Row groups and halves of them, in the order of the rows that are held.
+fn rows(groups: u32) -> impl Iterator<Item = (u32, u32)> {
+    (0..groups).flat_map(|group| [0, 1].map(|half| (group, half)))
+}
+
+/// Every group with each of its two rows and two columns.
+fn elements<T>(groups: &[T]) -> impl Iterator<Item = (&T, u32, u32)> {
+    groups.iter().flat_map(|group| [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(half, column)| (group, half, column)))
+}
+
+fn pointer(input: usize) -> String {
+    format!("%rd_vector{input}")
+}
+
+fn raw_of_row(input: usize, row: u32) -> String {
+    format!("%h_raw_row{input}_{row}")
+}
+
+/// Two 16-bit values of one register as f32.
+fn unpack(dtype: Dtype, from: &str, [low, high]: [&str; 2]) -> Vec<String> {
+    match dtype {
+        // The upper half of an f32.
+        Dtype::BF16 => vec![
+            format!("shl.b32 %r_half, {from}, 16"),
+            format!("mov.b32 {low}, %r_half"),
+            format!("and.b32 %r_half, {from}, 0xffff0000"),
+            format!("mov.b32 {high}, %r_half"),
+        ],
+        _ => vec![
+            format!("mov.b32 {{ %h_low, %h_high }}, {from}"),
+            widen(dtype, low, "%h_low"),
+            widen(dtype, high, "%h_high"),
+        ],
+    }
+}

@@ -1,0 +1,120 @@
+//! The expression as a function on the CPU, in f64: the reference that kernels are judged by.
+
+use super::functions::Function;
+use super::program::{Cmp, Id, Node, Program, Reduction};
+use crate::Dtype;
+
+/// An element of C as an epilogue finds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Element<'v> {
+    /// The sum.
+    pub acc: f64,
+    /// What the parameters are at this element, in their order.
+    pub inputs: &'v [f64],
+}
+
+impl Program {
+    /// The epilogue as a closure: from an element to its result and, where there is a second one, to what its row
+    /// collects.
+    ///
+    /// Every operation is done in f64 and not rounded, except by casts.
+    pub fn evaluator(&self) -> impl Fn(Element<'_>) -> (f64, Option<f64>) + '_ {
+        move |element| {
+            let mut values = vec![0.0; self.nodes().len()];
+            for (id, node) in self.nodes().iter().enumerate().filter(|(id, _)| self.is_used(*id)) {
+                values[id] = value(node, &values, element);
+            }
+            (values[self.result()], self.second().map(|(_, id)| values[id]))
+        }
+    }
+}
+
+impl Reduction {
+    /// Adds one more value of a row.
+    pub fn collect(self, so_far: f64, value: f64) -> f64 {
+        match self {
+            Self::Sum => so_far + value,
+            Self::Max => max(so_far, value),
+        }
+    }
+}
+
+fn value(node: &Node, values: &[f64], element: Element<'_>) -> f64 {
+    let of = |id: Id| values[id];
+    match *node {
+        Node::Acc => element.acc,
+        Node::Input(input) => element.inputs[input],
+        Node::Literal(bits) => f64::from(f32::from_bits(bits)),
+        Node::Neg(a) => -of(a),
+        Node::Add(a, b) => of(a) + of(b),
+        Node::Sub(a, b) => of(a) - of(b),
+        Node::Mul(a, b) => of(a) * of(b),
+        Node::Div(a, b) => of(a) / of(b),
+        Node::Fma(a, b, c) => of(a).mul_add(of(b), of(c)),
+        Node::Min(a, b) => -max(-of(a), -of(b)),
+        Node::Max(a, b) => max(of(a), of(b)),
+        Node::Apply(function, a) => apply(function, of(a)),
+        Node::Select(cmp, a, b, x, y) => {
+            if compare(cmp, of(a), of(b)) {
+                of(x)
+            } else {
+                of(y)
+            }
+        }
+        Node::Round(dtype, a) => round(dtype, of(a)),
+    }
+}
+
+/// The greater; NaN where one is.
+fn max(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+}
+
+fn compare(cmp: Cmp, a: f64, b: f64) -> bool {
+    match cmp {
+        Cmp::Lt => a < b,
+        Cmp::Le => a <= b,
+        Cmp::Gt => a > b,
+        Cmp::Ge => a >= b,
+        Cmp::Eq => a == b,
+        Cmp::Ne => a != b,
+    }
+}
+
+pub(super) fn apply(function: Function, x: f64) -> f64 {
+    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+    match function {
+        Function::Abs => x.abs(),
+        Function::Reciprocal => 1.0 / x,
+        Function::Exp => x.exp(),
+        Function::Log => x.ln(),
+        Function::Sqrt => x.sqrt(),
+        Function::Rsqrt => 1.0 / x.sqrt(),
+        Function::Tanh => x.tanh(),
+        Function::Sigmoid => sigmoid(x),
+        Function::Silu => x * sigmoid(x),
+        // (1 + tanh u) / 2 is the sigmoid of 2 u, without its cancellation.
+        Function::Gelu => {
+            let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+            x * sigmoid(2.0 * u)
+        }
+        // (1 + erf z) / 2 is erfc(-z) / 2, without its cancellation.
+        Function::GeluErf => x * 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2),
+    }
+}
+
+/// To nearest, ties to even, with the subnormal numbers and the overflow of the type.
+fn round(dtype: Dtype, value: f64) -> f64 {
+    let (digits, least, largest) = match dtype {
+        Dtype::F16 => (11, -14, 65504.0),
+        Dtype::BF16 => (8, -126, f64::from(f32::from_bits(0x7f7f_0000))),
+        _ => return value,
+    };
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let exponent = (value.abs().log2().floor() as i32).max(least);
+    let ulp = f64::powi(2.0, exponent - (digits - 1));
+    let rounded = (value / ulp).round_ties_even() * ulp;
+    if rounded.abs() > largest { f64::INFINITY.copysign(value) } else { rounded }
+}

@@ -1,0 +1,229 @@
+//! What a kernel does with its sums before it writes them: the body of the attribute's function.
+//!
+//! ```text
+//! fn body   --+
+//!             +--> Lexeme --parse--> Program --+--> PTX lines for one accumulator       emit
+//! closure   --+                                +--> the same expression in f64, on the CPU   eval
+//! ```
+//!
+//! The text form is a closure, `|bias: Rows<f32>, alpha: f32| gelu(alpha * acc + bias)`. `acc` is the sum of an element
+//! of C in f32, after the scales of 8-bit operands. All arithmetic is f32.
+//!
+//! | parameter | one value for |
+//! |---|---|
+//! | `Rows<T>` | every row of C |
+//! | `Cols<T>` | every column of C |
+//! | `Dense<T>` | every element of C, in C's layout |
+//! | `f32` | the launch |
+//!
+//! T is `f32`, `f16` or `bf16`. The body is `+ - * /`, literals, `let x = ..;`, `x as bf16` (rounds), `if a < b { x }
+//! else { y }` and functions ([`Program::FUNCTIONS`]). A second result is the sum or the greatest of a value along each
+//! row of C: `(expression, row_sum(expression))`, `(expression, row_max(expression))`.
+
+mod apply;
+mod builder;
+mod emit;
+mod error;
+mod eval;
+mod expression;
+mod functions;
+mod lex;
+mod program;
+mod syntax;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use error::EpilogueError;
+pub use eval::Element;
+pub use lex::{Lexeme, LexemeKind, lexemes};
+pub use program::{Input, InputKind, Level, Program, Reduction};
+pub use syntax::{ParameterSyntax, parse_function};
+
+pub(crate) use emit::{At, Held, Lines, widen};
+
+/// An epilogue: a handle to a [`Program`] that is as cheap to copy as a number.
+///
+/// Two are equal where their canonical text is. `Display` and serde write that text, and parsing reads it back.
+///
+/// ```
+/// use bsr_codegen::Epilogue;
+///
+/// let epilogue: Epilogue = "|bias:Rows<f32>| relu( acc+bias )".parse()?;
+/// assert_eq!(epilogue.to_string(), "|bias: Rows<f32>| relu(acc + bias)");
+/// # Ok::<(), bsr_codegen::epilogue::EpilogueErrors>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Epilogue {
+    text: &'static str,
+}
+
+impl Epilogue {
+    /// The epilogue of a program.
+    pub fn new(program: Program) -> Self {
+        let mut programs = programs();
+        if let Some(known) = programs.get(program.text()) {
+            return Self { text: known[0].text() };
+        }
+        let both: &'static [Program; 2] = Box::leak(Box::new([program.mirrored(), program]));
+        let [mirrored, program] = both;
+        programs.insert(program.text(), [program, mirrored]);
+        Self { text: program.text() }
+    }
+
+    /// `alpha * acc + beta * c`, where `c` is a full operand of the type of C: what a launch may give C itself for.
+    ///
+    /// The parameters are `c` and `beta`.
+    pub fn accumulate(out: crate::Dtype) -> Self {
+        Self::compiled(match out {
+            crate::Dtype::F16 => "|c: Dense<f16>, beta: f32| acc + beta * c",
+            crate::Dtype::BF16 => "|c: Dense<bf16>, beta: f32| acc + beta * c",
+            _ => "|c: Dense<f32>, beta: f32| acc + beta * c",
+        })
+    }
+
+    /// An epilogue by its canonical text, as the attribute writes it into constants.
+    #[doc(hidden)]
+    pub const fn compiled(text: &'static str) -> Self {
+        Self { text }
+    }
+
+    /// The canonical text.
+    pub const fn text(self) -> &'static str {
+        self.text
+    }
+
+    /// What it computes.
+    ///
+    /// # Panics
+    /// Where the hidden constructor was given a text that is no epilogue.
+    pub fn program(self) -> &'static Program {
+        self.programs()[0]
+    }
+
+    /// What it computes, said of the transposed C: a vector by rows is one by columns.
+    pub(crate) fn mirrored(self) -> &'static Program {
+        self.programs()[1]
+    }
+
+    fn programs(self) -> Programs {
+        if let Some(known) = programs().get(self.text) {
+            return *known;
+        }
+        let program = read(self.text).expect("the text was written by an epilogue");
+        Self::new(program);
+        *programs().get(self.text).expect("it was just put there")
+    }
+}
+
+/// A program and its mirror image.
+type Programs = [&'static Program; 2];
+
+/// Every program met so far, by canonical text. There are as many as there are kernels: none is forgotten.
+fn programs() -> std::sync::MutexGuard<'static, HashMap<&'static str, Programs>> {
+    static PROGRAMS: OnceLock<Mutex<HashMap<&'static str, Programs>>> = OnceLock::new();
+    PROGRAMS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads a program in the closure syntax.
+///
+/// # Errors
+/// Everything wrong with the text; places are byte ranges.
+pub fn read(text: &str) -> Result<Program, Vec<EpilogueError<Range<usize>>>> {
+    let end = text.trim_end().len();
+    syntax::parse_closure(&lexemes(text), &(end..end))
+}
+
+/// What is wrong with an epilogue in text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EpilogueErrors(Vec<EpilogueError<Range<usize>>>);
+
+impl EpilogueErrors {
+    /// The errors, in the order of the text.
+    pub fn iter(&self) -> impl Iterator<Item = &EpilogueError<Range<usize>>> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Display for EpilogueErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, error) in self.0.iter().enumerate() {
+            let separator = if at > 0 { "\n" } else { "" };
+            write!(f, "{separator}{} at byte {}", error.fact, error.place.start)?;
+            for line in &error.help {
+                write!(f, "\n  help: {line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for EpilogueErrors {}
+
+impl FromStr for Epilogue {
+    type Err = EpilogueErrors;
+
+    fn from_str(text: &str) -> Result<Self, EpilogueErrors> {
+        read(text).map(Self::new).map_err(EpilogueErrors)
+    }
+}
+
+impl fmt::Display for Epilogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.text)
+    }
+}
+
+impl fmt::Debug for Epilogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Epilogue({:?})", self.text)
+    }
+}
+
+impl PartialEq for Epilogue {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Epilogue {}
+
+impl PartialOrd for Epilogue {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Epilogue {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(other.text)
+    }
+}
+
+impl Hash for Epilogue {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl Serialize for Epilogue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Epilogue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,326 @@
+//! The typed expression: a graph in which every value is computed once.
+
+use super::functions::Function;
+use crate::Dtype;
+
+/// A parameter of an epilogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// Its name in the source.
+    pub name: String,
+    /// What it is.
+    pub kind: InputKind,
+    /// Its name in the PTX.
+    pub(crate) symbol: String,
+}
+
+impl Input {
+    pub(super) fn new(name: &str, kind: InputKind) -> Self {
+        Self { name: name.to_owned(), kind, symbol: format!("epilogue_{name}") }
+    }
+}
+
+/// What a parameter of an epilogue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InputKind {
+    /// A vector with an element for every row of C.
+    Rows(Dtype),
+    /// A vector with an element for every column of C.
+    Cols(Dtype),
+    /// A matrix of C's shape and layout.
+    Dense(Dtype),
+    /// One f32.
+    Scalar,
+}
+
+impl InputKind {
+    /// As it is written.
+    pub fn words(self) -> String {
+        match self {
+            Self::Rows(dtype) => format!("Rows<{dtype}>"),
+            Self::Cols(dtype) => format!("Cols<{dtype}>"),
+            Self::Dense(dtype) => format!("Dense<{dtype}>"),
+            Self::Scalar => "f32".to_owned(),
+        }
+    }
+
+    /// The type of its elements.
+    pub fn dtype(self) -> Dtype {
+        match self {
+            Self::Rows(dtype) | Self::Cols(dtype) | Self::Dense(dtype) => dtype,
+            Self::Scalar => Dtype::F32,
+        }
+    }
+
+    /// What it is of the transposed C.
+    fn mirrored(self) -> Self {
+        match self {
+            Self::Rows(dtype) => Self::Cols(dtype),
+            Self::Cols(dtype) => Self::Rows(dtype),
+            whole => whole,
+        }
+    }
+
+    pub(super) fn level(self) -> Level {
+        match self {
+            Self::Rows(_) => Level::Row,
+            Self::Cols(_) => Level::Column,
+            Self::Dense(_) => Level::Element,
+            Self::Scalar => Level::Uniform,
+        }
+    }
+}
+
+/// What an expression's value depends on: how often it must be computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// On scalars alone: once a launch.
+    Uniform,
+    /// On the row of C.
+    Row,
+    /// On the column of C.
+    Column,
+    /// On the element.
+    Element,
+}
+
+impl Level {
+    /// The level in the transposed C.
+    fn mirrored(self) -> Self {
+        match self {
+            Self::Row => Self::Column,
+            Self::Column => Self::Row,
+            whole => whole,
+        }
+    }
+
+    pub(super) fn with(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Uniform, level) | (level, Self::Uniform) => level,
+            (one, other) if one == other => one,
+            _ => Self::Element,
+        }
+    }
+}
+
+/// How a value is collected along a row of C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    /// The sum.
+    Sum,
+    /// The greatest value; NaN where there is one.
+    Max,
+}
+
+impl Reduction {
+    /// What it begins with: that of a row without columns.
+    pub const fn start(self) -> f32 {
+        match self {
+            Self::Sum => 0.0,
+            Self::Max => f32::NEG_INFINITY,
+        }
+    }
+
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sum => "row_sum",
+            Self::Max => "row_max",
+        }
+    }
+}
+
+/// Comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Cmp {
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Eq,
+    Ne,
+}
+
+/// The number of a value in its program.
+pub(crate) type Id = usize;
+
+/// How a value is made of earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Node {
+    /// The sum of an element of C.
+    Acc,
+    /// A parameter, by its number.
+    Input(usize),
+    /// The bits of an f32.
+    Literal(u32),
+    Neg(Id),
+    Add(Id, Id),
+    Sub(Id, Id),
+    Mul(Id, Id),
+    Div(Id, Id),
+    Fma(Id, Id, Id),
+    Min(Id, Id),
+    Max(Id, Id),
+    Apply(Function, Id),
+    /// `if a < b { x } else { y }`.
+    Select(Cmp, Id, Id, Id, Id),
+    /// Rounded to a narrower type and back.
+    Round(Dtype, Id),
+}
+
+impl Node {
+    pub(crate) fn operands(self) -> arrayvec::ArrayVec<Id, 4> {
+        let mut ids = arrayvec::ArrayVec::new();
+        match self {
+            Self::Acc | Self::Input(_) | Self::Literal(_) => {}
+            Self::Neg(a) | Self::Apply(_, a) | Self::Round(_, a) => ids.push(a),
+            Self::Add(a, b) | Self::Sub(a, b) | Self::Mul(a, b) | Self::Div(a, b) => ids.extend([a, b]),
+            Self::Min(a, b) | Self::Max(a, b) => ids.extend([a, b]),
+            Self::Fma(a, b, c) => ids.extend([a, b, c]),
+            Self::Select(_, a, b, x, y) => ids.extend([a, b, x, y]),
+        }
+        ids
+    }
+}
+
+/// Values made of values: operands come before what is made of them, and no two are alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Graph {
+    nodes: Vec<Node>,
+    levels: Vec<Level>,
+}
+
+impl Graph {
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The value that `node` stands for, which there may be already.
+    pub(super) fn add(&mut self, node: Node, level: Level) -> Id {
+        if let Some(known) = self.nodes.iter().position(|there| *there == node) {
+            return known;
+        }
+        self.nodes.push(node);
+        self.levels.push(level);
+        self.nodes.len() - 1
+    }
+
+    /// The same for a node that is made of others, or a literal, in the form that costs least.
+    pub(super) fn made_of(&mut self, node: Node) -> Id {
+        match node {
+            Node::Neg(a) => match self.nodes[a] {
+                Node::Neg(inner) => return inner,
+                Node::Literal(bits) => return self.made_of(Node::Literal(bits ^ 1 << 31)),
+                _ => {}
+            },
+            // One reciprocal for many elements.
+            Node::Div(a, b) if self.levels[b] < self.levels[a].with(self.levels[b]) => {
+                let reciprocal = self.made_of(Node::Apply(Function::Reciprocal, b));
+                return self.made_of(Node::Mul(a, reciprocal));
+            }
+            _ => {}
+        }
+        let level = node.operands().iter().fold(Level::Uniform, |level, id| level.with(self.levels[*id]));
+        self.add(node, level)
+    }
+}
+
+/// What an epilogue computes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    text: String,
+    inputs: Vec<Input>,
+    graph: Graph,
+    /// Whether a result depends on it.
+    used: Vec<bool>,
+    result: Id,
+    second: Option<(Reduction, Id)>,
+}
+
+impl Program {
+    pub(super) fn new(
+        text: String,
+        inputs: Vec<Input>,
+        graph: Graph,
+        result: Id,
+        second: Option<(Reduction, Id)>,
+    ) -> Self {
+        let mut used = vec![false; graph.nodes.len()];
+        let mut open: Vec<Id> = std::iter::once(result).chain(second.map(|(_, id)| id)).collect();
+        while let Some(id) = open.pop() {
+            if !std::mem::replace(&mut used[id], true) {
+                open.extend(graph.nodes[id].operands());
+            }
+        }
+        Self { text, inputs, graph, used, result, second }
+    }
+
+    /// The same of the transposed C, whose rows are C's columns. What a second result is collected along is not turned
+    /// round: kernels of the transposed product have none.
+    pub(super) fn mirrored(&self) -> Self {
+        let mut mirrored = self.clone();
+        for input in &mut mirrored.inputs {
+            input.kind = input.kind.mirrored();
+        }
+        for level in &mut mirrored.graph.levels {
+            *level = level.mirrored();
+        }
+        mirrored
+    }
+
+    /// The canonical text: a closure.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The parameters, in order.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// How the second result is collected, where there is one.
+    pub fn reduction(&self) -> Option<Reduction> {
+        self.second.map(|(reduction, _)| reduction)
+    }
+
+    /// The number and the type of the parameter that is a full operand; the first of several.
+    pub fn tile(&self) -> Option<(usize, Dtype)> {
+        self.inputs.iter().enumerate().find_map(|(at, input)| match input.kind {
+            InputKind::Dense(dtype) => Some((at, dtype)),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.graph.nodes
+    }
+
+    pub(crate) fn level(&self, id: Id) -> Level {
+        self.graph.levels[id]
+    }
+
+    pub(crate) fn is_used(&self, id: Id) -> bool {
+        self.used[id]
+    }
+
+    pub(crate) fn result(&self) -> Id {
+        self.result
+    }
+
+    pub(crate) fn second(&self) -> Option<(Reduction, Id)> {
+        self.second
+    }
+}
+
+impl Program {
+    /// The instructions that make register `acc` the result, as a kernel has them for every accumulator. For programs
+    /// without parameters.
+    #[doc(hidden)]
+    pub fn instructions(&'static self, acc: &str) -> Vec<String> {
+        let lines = super::Lines::new(self, super::Held { rows: 1, columns: 1 });
+        let at = super::At { acc, row: 0, column: 0, tile: "" };
+        let mut all = lines.uniform();
+        all.extend(lines.element(&at));
+        all
+    }
+}

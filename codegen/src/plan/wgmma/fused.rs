@@ -1,0 +1,119 @@
+//! Step 6b: the spec's epilogue: when it is applied, and what it needs beside the accumulators.
+
+use super::roles::CONSUMER_OVERHEAD;
+use super::tiling::Tiling;
+use crate::epilogue::{InputKind, Lines, Program};
+use crate::plan::error::{PlanError, PlanErrors};
+use crate::plan::view::View;
+use crate::{Dtype, KernelSpec, Op};
+
+/// Registers that elements of row vectors may take while a tile is multiplied.
+const EARLY_REGISTERS: u32 = 4;
+/// Registers that a packed copy of the last tile leaves alone.
+const BESIDE_PACKED: u32 = 32;
+
+/// The epilogue of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fused {
+    /// Said of the kernel's tile: where that is of the transposed C, the program is the mirrored one.
+    pub(crate) program: &'static Program,
+    /// The full operand: its number among the parameters, and its type. It is read piece by piece from where C is
+    /// staged, so that the tile is stored at once.
+    pub(crate) tile: Option<(usize, Dtype)>,
+    /// Elements of vectors by rows are requested when a tile begins, and not when it ends.
+    pub(crate) early_rows: bool,
+}
+
+impl Fused {
+    pub(crate) fn new(spec: &KernelSpec, view: &View, tiling: &Tiling, errors: &mut PlanErrors) -> Option<Self> {
+        let epilogue = spec.epilogue?;
+        let program = if view.mirrored { epilogue.mirrored() } else { epilogue.program() };
+        let tile = program.tile();
+        check(spec, program, errors);
+        let rows = 2 * tiling.row_groups();
+        let vectors = program.inputs().iter().filter(|input| matches!(input.kind, InputKind::Rows(_))).count() as u32;
+        let early = vectors * rows;
+        let (accumulators, registers) = (tiling.accumulators(), tiling.roles.consumer_registers);
+        let packed = if tile.is_none() && tiling.fits_with_packed() { accumulators / 2 } else { 0 };
+        let needed = accumulators + Lines::row_registers(program, rows) + CONSUMER_OVERHEAD;
+        if needed > registers {
+            errors.push(PlanError::new(
+                "epilogue",
+                "the values of the epilogue do not fit the register file",
+                format!(
+                    "{accumulators} accumulators + {} values of {rows} rows + {CONSUMER_OVERHEAD} for addresses = \
+                     {needed} registers a thread; a consumer has {registers}",
+                    needed - accumulators - CONSUMER_OVERHEAD
+                ),
+                format!("bn = {}, or fewer vectors", (spec.bn / 2).max(16)),
+            ));
+        }
+        let early_rows = (1..=EARLY_REGISTERS).contains(&early)
+            && accumulators + packed + early + BESIDE_PACKED <= registers
+            && accumulators + early + tiling.partials + CONSUMER_OVERHEAD <= registers;
+        Some(Self { program, tile, early_rows })
+    }
+}
+
+fn check(spec: &KernelSpec, program: &Program, errors: &mut PlanErrors) {
+    if spec.out.is_integer() {
+        errors.push(PlanError::new(
+            "out",
+            "the result of an epilogue is no integer",
+            format!("an epilogue computes in f32, and C is {}", spec.out),
+            "out = f32, f16 or bf16",
+        ));
+    }
+    if let (true, Some(reduction)) = (spec.op == Op::Dds, program.reduction()) {
+        errors.push(PlanError::new(
+            "epilogue",
+            format!("a kernel of op = dds has no `{}`", reduction.as_str()),
+            "it computes the transposed C, whose columns C's rows are, and collects along rows alone",
+            "op = dsd, or collect in a launch of its own",
+        ));
+    }
+    if spec.batch.is_on() {
+        errors.push(PlanError::new(
+            "epilogue",
+            "a kernel for a list of problems has no epilogue",
+            "vectors, full operands and scalars are those of one problem, and a list has many",
+            "batch = off",
+        ));
+    }
+    let tiles: Vec<_> = program.inputs().iter().filter(|input| matches!(input.kind, InputKind::Dense(_))).collect();
+    if let [first, second, ..] = tiles[..] {
+        errors.push(PlanError::new(
+            "epilogue",
+            "an epilogue with two full operands is not planned",
+            format!("`{}` and `{}` would be read through the one place where C is staged", first.name, second.name),
+            "add them to one matrix before, or fuse one of them",
+        ));
+    }
+    if let [tile, ..] = tiles[..] {
+        let (found, wanted) = (tile.kind.dtype(), spec.out);
+        if wanted.bytes() == 1 {
+            errors.push(PlanError::new(
+                "epilogue",
+                format!("a full operand beside a result of type {wanted} is not planned"),
+                format!(
+                    "`{}` is read from where C is staged, whose elements have {} B, those of {found} {} B",
+                    tile.name,
+                    wanted.bytes(),
+                    found.bytes()
+                ),
+                "out = bf16",
+            ));
+        } else if found.bytes() != wanted.bytes() && !wanted.is_integer() {
+            errors.push(PlanError::new(
+                "epilogue",
+                format!("`{}` is {found} and C is {wanted}", tile.name),
+                format!(
+                    "it is read from where C is staged, so its elements have {} B as C's have, not {} B",
+                    wanted.bytes(),
+                    found.bytes()
+                ),
+                format!("{}: Dense<{wanted}>, or out = {found}", tile.name),
+            ));
+        }
+    }
+}

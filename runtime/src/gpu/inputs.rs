@@ -1,0 +1,171 @@
+//! What a launch gives an epilogue's parameters.
+
+use arrayvec::ArrayVec;
+
+use super::buffer::Plain;
+use super::dense::{DeviceDense, UntypedDense};
+use super::device::Device;
+use super::error::GpuError;
+use super::vector::{DeviceVector, UntypedVector};
+use crate::epilogue::{Input, Inputs, Matrix, Numbers};
+use crate::kernel::Given;
+use crate::{Dense, Element};
+
+/// Most parameters of an epilogue.
+const MOST: usize = 16;
+
+/// What an epilogue's parameters are given in a launch, by name: operands on the device, and numbers.
+///
+/// ```no_run
+/// # use bsr_runtime::gpu::{Device, DeviceDense, DeviceInputs, DeviceVector, GpuError};
+/// # fn inputs(bias: &DeviceVector<f32>, res: &DeviceDense<half::bf16>) {
+/// let inputs = DeviceInputs::new().vector("bias", bias).matrix("res", res).scalar("alpha", 0.5);
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct DeviceInputs<'a> {
+    named: ArrayVec<(&'a str, DeviceInput), MOST>,
+    /// One more was given than any epilogue takes.
+    pub(crate) second: Option<UntypedVector>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DeviceInput {
+    Vector(UntypedVector),
+    Matrix(UntypedDense),
+    Result,
+    Scalar(f32),
+}
+
+impl<'a> DeviceInputs<'a> {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Gives a `Rows` or `Cols` parameter its values.
+    #[must_use]
+    pub fn vector<T: Element + Plain>(self, name: &'a str, values: &'a DeviceVector<T>) -> Self {
+        self.with(name, DeviceInput::Vector(values.untyped()))
+    }
+
+    /// Gives a `Dense` parameter its values. It may be C itself, seen through another view of the same memory; any other
+    /// overlap with C is refused.
+    #[must_use]
+    pub fn matrix<T: Element + Plain>(self, name: &'a str, values: &'a DeviceDense<T>) -> Self {
+        self.with(name, DeviceInput::Matrix(values.untyped()))
+    }
+
+    /// Gives a `Dense` parameter what C holds before the launch.
+    #[must_use]
+    pub fn result(self, name: &'a str) -> Self {
+        self.with(name, DeviceInput::Result)
+    }
+
+    /// Gives an `f32` parameter its value.
+    #[must_use]
+    pub fn scalar(self, name: &'a str, value: f32) -> Self {
+        self.with(name, DeviceInput::Scalar(value))
+    }
+
+    /// Where the second result goes: one f32 for every row of C. The launch sets it to 0 or to minus infinity first.
+    #[must_use]
+    pub fn rows(mut self, rows: &'a mut DeviceVector<f32>) -> Self {
+        self.second = Some(rows.untyped());
+        self
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<DeviceInput> {
+        self.named.iter().find(|(given, _)| *given == name).map(|(_, input)| *input)
+    }
+
+    pub(crate) fn given(&self, name: &str) -> Option<Given> {
+        self.get(name).map(|input| match input {
+            DeviceInput::Vector(UntypedVector { dtype, len, .. }) => Given::Vector { dtype, len },
+            DeviceInput::Matrix(UntypedDense { dtype, layout, rows, cols, .. }) => {
+                Given::Matrix { dtype, layout, rows, cols }
+            }
+            DeviceInput::Result => Given::Result,
+            DeviceInput::Scalar(_) => Given::Scalar,
+        })
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> + '_ {
+        self.named.iter().map(|(name, _)| *name)
+    }
+
+    fn with(mut self, name: &'a str, input: DeviceInput) -> Self {
+        self.named.retain(|(given, _)| *given != name);
+        // No epilogue has so many parameters: one of those that are there is refused by name.
+        if !self.named.is_full() {
+            self.named.push((name, input));
+        }
+        self
+    }
+}
+
+/// Host inputs, copied to the device.
+#[derive(Debug)]
+pub struct UploadedInputs {
+    named: Vec<(String, Uploaded)>,
+}
+
+#[derive(Debug)]
+enum Uploaded {
+    F32(DeviceVector<f32>),
+    F16(DeviceVector<half::f16>),
+    BF16(DeviceVector<half::bf16>),
+    MatrixF32(DeviceDense<f32>),
+    MatrixF16(DeviceDense<half::f16>),
+    MatrixBF16(DeviceDense<half::bf16>),
+    Result,
+    Scalar(f32),
+}
+
+impl UploadedInputs {
+    /// Copies inputs to the device; done when it returns. What C is to hold before the launch is not copied.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`].
+    pub fn upload(device: &Device, host: &Inputs) -> Result<Self, GpuError> {
+        let upload = |name: &str| -> Result<(String, Uploaded), GpuError> {
+            let uploaded = match host.get(name) {
+                Some(Input::Vector(Numbers::F32(values))) => Uploaded::F32(DeviceVector::upload(device, values)?),
+                Some(Input::Vector(Numbers::F16(values))) => Uploaded::F16(DeviceVector::upload(device, values)?),
+                Some(Input::Vector(Numbers::BF16(values))) => Uploaded::BF16(DeviceVector::upload(device, values)?),
+                Some(Input::Matrix(Matrix::F32(dense))) => Uploaded::MatrixF32(DeviceDense::upload(device, dense)?),
+                Some(Input::Matrix(Matrix::F16(dense))) => Uploaded::MatrixF16(DeviceDense::upload(device, dense)?),
+                Some(Input::Matrix(Matrix::BF16(dense))) => Uploaded::MatrixBF16(DeviceDense::upload(device, dense)?),
+                Some(Input::Scalar(value)) => Uploaded::Scalar(*value),
+                Some(Input::Result(_)) | None => Uploaded::Result,
+            };
+            Ok((name.to_owned(), uploaded))
+        };
+        Ok(Self { named: host.names().map(upload).collect::<Result<_, _>>()? })
+    }
+
+    /// As a launch takes them.
+    pub fn inputs(&self) -> DeviceInputs<'_> {
+        self.named.iter().fold(DeviceInputs::new(), |inputs, (name, uploaded)| match uploaded {
+            Uploaded::F32(vector) => inputs.vector(name, vector),
+            Uploaded::F16(vector) => inputs.vector(name, vector),
+            Uploaded::BF16(vector) => inputs.vector(name, vector),
+            Uploaded::MatrixF32(matrix) => inputs.matrix(name, matrix),
+            Uploaded::MatrixF16(matrix) => inputs.matrix(name, matrix),
+            Uploaded::MatrixBF16(matrix) => inputs.matrix(name, matrix),
+            Uploaded::Result => inputs.result(name),
+            Uploaded::Scalar(value) => inputs.scalar(name, *value),
+        })
+    }
+}
+
+/// What C is to hold before the launch, where inputs say so.
+pub(crate) fn initial<C: Element>(host: &Inputs) -> Option<Dense<C>> {
+    host.names().find_map(|name| match host.get(name) {
+        Some(Input::Result(matrix)) if matrix.dtype() == C::DTYPE => {
+            let (rows, cols) = matrix.shape();
+            Some(Dense::from_fn(rows, cols, matrix.layout(), |row, col| C::from_f64(matrix.get(row, col))))
+        }
+        _ => None,
+    })
+}

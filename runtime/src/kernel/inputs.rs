@@ -1,0 +1,131 @@
+//! Whether an epilogue is given what it asks for: the same question for every device.
+
+use bsr_codegen::Plan;
+use bsr_codegen::epilogue::{InputKind, Program};
+
+use super::KernelError;
+use crate::{Dtype, Layout};
+
+/// What an epilogue's parameter is given, as far as it must fit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Given {
+    Vector {
+        dtype: Dtype,
+        len: usize,
+    },
+    Matrix {
+        dtype: Dtype,
+        layout: Layout,
+        rows: usize,
+        cols: usize,
+    },
+    /// C itself.
+    Result,
+    Scalar,
+}
+
+impl Given {
+    fn words(self) -> String {
+        match self {
+            Self::Vector { dtype, len } => format!("a vector of {len} {dtype}"),
+            Self::Matrix { dtype, rows, cols, .. } => format!("a {rows} x {cols} matrix of {dtype}"),
+            Self::Result => "C itself".to_owned(),
+            Self::Scalar => "an f32".to_owned(),
+        }
+    }
+}
+
+/// The program of a plan's epilogue.
+pub(crate) fn program_of(plan: &Plan) -> Option<&'static Program> {
+    plan.spec().epilogue.map(|epilogue| epilogue.program())
+}
+
+/// Makes sure that every parameter of the plan's epilogue is given what it is, for an `m` x `n` C, that nothing else is
+/// given, and that there is a place for a second result of so many rows if and only if there is one.
+///
+/// # Errors
+/// [`KernelError::Epilogue`].
+pub(crate) fn check<'n>(
+    plan: &Plan,
+    (m, n): (usize, usize),
+    given: impl Fn(&str) -> Option<Given>,
+    mut names: impl Iterator<Item = &'n str>,
+    second: Option<usize>,
+) -> Result<(), KernelError> {
+    let refused = |fact: String, help: String| Err(KernelError::Epilogue { fact, help });
+    let program = program_of(plan);
+    let inputs = program.map_or(&[][..], Program::inputs);
+    if let Some(name) = names.find(|name| inputs.iter().all(|input| input.name != *name)) {
+        let known: Vec<String> = inputs.iter().map(|input| format!("{}: {}", input.name, input.kind.words())).collect();
+        return match known.is_empty() {
+            true => refused(
+                format!("`{name}` is given, and the kernel's epilogue has no parameters"),
+                "`launch` and `multiply` give none".to_owned(),
+            ),
+            false => {
+                refused(format!("the kernel's epilogue has no `{name}`"), format!("it takes {}", known.join(", ")))
+            }
+        };
+    }
+    for input in inputs {
+        let Some(found) = given(&input.name) else {
+            return refused(
+                format!("the kernel's epilogue reads `{}`, which is not given", input.name),
+                format!("give `{}`, a {}, with `launch_fused` or `multiply_fused`", input.name, input.kind.words()),
+            );
+        };
+        if let Err((found, wanted)) = fits(plan, input.kind, found, (m, n)) {
+            return refused(
+                format!("`{}` is {found}, and the kernel's epilogue reads {wanted}", input.name),
+                format!("`{}: {}` for a {m} x {n} C is {wanted}", input.name, input.kind.words()),
+            );
+        }
+    }
+    match (program.and_then(Program::reduction), second) {
+        (None, Some(_)) => refused(
+            "a second result is asked for, and the kernel has none".to_owned(),
+            "an epilogue that ends in `(x, row_sum(y))` has one".to_owned(),
+        ),
+        (Some(reduction), None) => refused(
+            format!(
+                "the kernel has a second result, the {} of every row, and no place for it is given",
+                reduction.as_str()
+            ),
+            format!("give a vector of {m} f32"),
+        ),
+        (Some(_), Some(len)) if len != m => refused(
+            format!("the second result has {len} places, and C has {m} rows"),
+            format!("give a vector of {m} f32"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// # Errors
+/// What was found and what is wanted.
+fn fits(plan: &Plan, kind: InputKind, found: Given, (m, n): (usize, usize)) -> Result<(), (String, String)> {
+    let dtype = kind.dtype();
+    let vector = |len: usize| match found {
+        Given::Vector { dtype: other, len: other_len } if other == dtype && other_len == len => Ok(()),
+        _ => Err((found.words(), format!("a vector of {len} {dtype}"))),
+    };
+    match kind {
+        InputKind::Scalar => match found {
+            Given::Scalar => Ok(()),
+            _ => Err((found.words(), "an f32".to_owned())),
+        },
+        InputKind::Rows(_) => vector(m),
+        InputKind::Cols(_) => vector(n),
+        InputKind::Dense(_) => {
+            let expected = plan.spec().c_layout;
+            match found {
+                Given::Result if plan.spec().out == dtype => Ok(()),
+                Given::Matrix { dtype: other, rows, cols, layout } if other == dtype && (rows, cols) == (m, n) => {
+                    let words = |layout| format!("a {layout}-major matrix");
+                    if layout == expected { Ok(()) } else { Err((words(layout), words(expected))) }
+                }
+                _ => Err((found.words(), format!("a {m} x {n} matrix of {dtype}"))),
+            }
+        }
+    }
+}

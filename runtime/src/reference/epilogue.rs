@@ -1,0 +1,156 @@
+//! What an epilogue makes of a product, in f64, and how far off a kernel may be.
+
+use bsr_codegen::KernelSpec;
+use bsr_codegen::epilogue::{Element, Program};
+use rayon::prelude::*;
+
+use super::tolerance::{f32_sums, half_ulp, short_sums, spec_accumulate};
+use super::{Comparison, ReferenceError};
+use crate::epilogue::{Input, Inputs};
+use crate::{Dtype, Element as _};
+
+/// Relative error of the functions of an epilogue; see [`Program::FUNCTIONS`].
+const FUNCTIONS: f64 = 1.0 / (1 << 17) as f64;
+
+/// The results of a product with an epilogue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fused {
+    /// C, row by row.
+    pub c: Vec<f64>,
+    /// The greatest relative Frobenius error of a right C.
+    pub tolerance: f64,
+    /// The second result, one value for each row, where there is one, and what is right of it.
+    pub rows: Option<(Vec<f64>, f64)>,
+}
+
+impl Fused {
+    /// What a kernel's second result is worth; without one, a comparison of nothing.
+    ///
+    /// # Errors
+    /// When there are not as many values as rows, or a second result on one side only.
+    pub fn compare_rows(&self, got: Option<&[f32]>) -> Result<Comparison, ReferenceError> {
+        let want = self.rows.as_ref().map_or(&[][..], |(want, _)| want);
+        let got: Vec<f64> = got.unwrap_or_default().iter().map(|value| f64::from(*value)).collect();
+        Comparison::new(&got, want, 1)
+    }
+
+    /// The greatest relative error of a right second result.
+    pub fn rows_tolerance(&self) -> f64 {
+        self.rows.as_ref().map_or(0.0, |(_, tolerance)| *tolerance)
+    }
+}
+
+/// Applies the epilogue of `spec` to rows `rows` of a product, as [`multiply_rows_scaled`](super::multiply_rows_scaled)
+/// gives them; without one the product stays as it is. `n` is the number of columns, `k` the greatest number of products
+/// that an element sums.
+///
+/// The tolerance is that of the product, carried through the epilogue: the same expression is evaluated with every sum
+/// off by what a right sum may be off, and by how much the results differ then is right. Rounding of C and the error of
+/// functions are added.
+///
+/// # Errors
+/// [`ReferenceError::Input`] for a parameter that is given nothing, or something of another shape.
+pub fn fuse(
+    spec: &KernelSpec,
+    product: Vec<f64>,
+    rows: &[usize],
+    n: usize,
+    k: usize,
+    inputs: &Inputs,
+) -> Result<Fused, ReferenceError> {
+    let Some(epilogue) = spec.epilogue else {
+        return Ok(Fused { c: product, tolerance: super::tolerance_of(spec, k), rows: None });
+    };
+    let program = epilogue.program();
+    let last = rows.iter().max().map_or(0, |last| last + 1);
+    check(program, inputs, last, n)?;
+    let sums = f32_sums(spec.a, k) + short_sums(spec.a, k, spec_accumulate(spec));
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
+    let count = product.len().max(1) as f64;
+    let typical = norm(&mut product.iter().copied()) / count.sqrt();
+    let exact = evaluate(program, &product, rows, n, inputs, 0.0);
+    if spec.out.is_integer() {
+        return Ok(Fused { c: exact.c, tolerance: 0.0, rows: exact.rows.map(|rows| (rows, 0.0)) });
+    }
+    // Several times the usual error of a sum, as the tolerance of the product is.
+    let off = [1.0, -1.0].map(|sign| evaluate(program, &product, rows, n, inputs, sign * sums * typical));
+    let distance = |one: &[f64], other: &[f64]| -> f64 {
+        let distance = norm(&mut one.iter().zip(other).map(|(a, b)| if a == b { 0.0 } else { a - b }));
+        distance / norm(&mut one.iter().copied()).max(f64::MIN_POSITIVE)
+    };
+    let carried = off.iter().map(|off| distance(&exact.c, &off.c)).fold(0.0, f64::max);
+    let tolerance = half_ulp(spec.out) + 2.0 * carried + FUNCTIONS;
+    let rows = exact.rows.map(|exact_rows| {
+        let carried = off.iter().map(|off| distance(&exact_rows, off.rows.as_deref().unwrap_or_default()));
+        let carried = carried.fold(0.0, f64::max);
+        // f32 sums in any order: of what is added, not of what is left of it.
+        let cancelled = norm(&mut exact.magnitudes.iter().copied()) / norm(&mut exact_rows.iter().copied()).max(1e-300);
+        let order = (n as f64).sqrt() * 4.0 * half_ulp(Dtype::F32) * cancelled.max(1.0);
+        (exact_rows, 2.0 * carried + order + FUNCTIONS * cancelled.max(1.0))
+    });
+    Ok(Fused { c: exact.c, tolerance, rows })
+}
+
+/// What one evaluation gives.
+struct Evaluated {
+    c: Vec<f64>,
+    rows: Option<Vec<f64>>,
+    /// The sums of what a second result adds, without signs.
+    magnitudes: Vec<f64>,
+}
+
+fn evaluate(program: &Program, product: &[f64], rows: &[usize], n: usize, inputs: &Inputs, off: f64) -> Evaluated {
+    let given: Vec<Option<&Input>> = program.inputs().iter().map(|input| inputs.get(&input.name)).collect();
+    let of_columns: Vec<bool> = program.inputs().iter().map(|input| input.kind.words().starts_with("Cols")).collect();
+    let function = |row: usize, sums: &[f64], out: &mut [f64]| {
+        let evaluate = program.evaluator();
+        let (mut second, mut magnitude) = (program.reduction().map(|reduction| f64::from(reduction.start())), 0.0);
+        let mut values = vec![0.0; given.len()];
+        for (col, (sum, out)) in sums.iter().zip(out).enumerate() {
+            for ((value, given), by_column) in values.iter_mut().zip(&given).zip(&of_columns) {
+                *value = match given {
+                    Some(Input::Vector(vector)) => vector.get(if *by_column { col } else { row }),
+                    Some(Input::Matrix(matrix) | Input::Result(matrix)) => matrix.get(row, col),
+                    Some(Input::Scalar(scalar)) => scalar.to_f64(),
+                    None => f64::NAN,
+                };
+            }
+            let (first, collected) = evaluate(Element { acc: sum + off, inputs: &values });
+            *out = first;
+            if let (Some(reduction), Some(so_far), Some(collected)) = (program.reduction(), second, collected) {
+                second = Some(reduction.collect(so_far, collected));
+                magnitude += collected.abs();
+            }
+        }
+        (second, magnitude)
+    };
+    let mut c = vec![0.0; product.len()];
+    let collected: Vec<(Option<f64>, f64)> = c
+        .par_chunks_mut(n.max(1))
+        .zip(product.par_chunks(n.max(1)))
+        .zip(rows)
+        .map(|((out, sums), row)| function(*row, sums, out))
+        .collect();
+    let magnitudes = collected.iter().map(|(_, magnitude)| *magnitude).collect();
+    let second: Option<Vec<f64>> = collected.into_iter().map(|(second, _)| second).collect();
+    Evaluated { c, rows: second.filter(|_| program.reduction().is_some()), magnitudes }
+}
+
+fn check(program: &Program, inputs: &Inputs, rows: usize, n: usize) -> Result<(), ReferenceError> {
+    use bsr_codegen::epilogue::InputKind;
+    for input in program.inputs() {
+        let fits = match (input.kind, inputs.get(&input.name)) {
+            (InputKind::Rows(_), Some(Input::Vector(vector))) => vector.len() >= rows,
+            (InputKind::Cols(_), Some(Input::Vector(vector))) => vector.len() == n,
+            (InputKind::Dense(_), Some(Input::Matrix(matrix) | Input::Result(matrix))) => {
+                matrix.shape().0 >= rows && matrix.shape().1 == n
+            }
+            (InputKind::Scalar, Some(Input::Scalar(_))) => true,
+            _ => false,
+        };
+        if !fits {
+            return Err(ReferenceError::Input { name: input.name.clone(), kind: input.kind.words(), rows, n });
+        }
+    }
+    Ok(())
+}
