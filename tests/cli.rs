@@ -370,3 +370,24 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
 }
+
+/// A kernel with an epilogue, as one argument of a shell.
+const FUSED: &str = "bm = 64, bn = 64, bk = 32, epilogue = \"|bias: Cols<bf16>, res: Dense<f16>, s: f32| \
+                     (gelu(s * acc + bias) + res, row_max(acc))\"";
+
+#[test]
+fn a_kernel_with_an_epilogue_is_run_and_checked_on_random_inputs() {
+    let sizes = ["--m", "100", "--n", "90", "--k", "130"];
+    let mut args = vec!["run", FUSED, "--device", "sim"];
+    args.extend(sizes);
+    bsr(&args).assert().success().stdout(contains("epilogue = \"|bias: Cols<bf16>").and(contains("is right")));
+    bsr(&["check", FUSED, "--problems", "3", "--schedules", "2"])
+        .assert()
+        .success()
+        .stdout(contains("passes: 6 runs without a finding"));
+    bsr(&["plan", FUSED]).assert().success().stdout(contains("`res` comes through staging"));
+    let wrong = FUSED.replace("gelu", "gelo");
+    let said = error_of(&["plan", &wrong], 2);
+    assert!(said.contains("there is no function `gelo`") && said.contains("did you mean `gelu`?"), "{said}");
+    assert!(said.contains("^^^^"), "{said}");
+}

@@ -82,6 +82,8 @@ const SECTIONS: [(&str, &[Row]); 9] = [
             row("functions: `gelu(acc)`", "epilogue = \"|| gelu(acc)\""),
             row("vectors: `Rows<f32>`, `Cols<bf16>`", "epilogue = \"|x: Rows<f32>, y: Cols<bf16>| acc * x + y\""),
             row("a full operand: `Dense<f16>`", "epilogue = \"|x: Dense<f16>| acc + x\""),
+            row("`beta = on`: C is added to", "beta = on"),
+            row("vectors, `op = dds`", "op = dds, epilogue = \"|x: Rows<f32>, y: Cols<bf16>| acc * x + y\""),
             row("a second result: `row_sum`, `row_max`", "epilogue = \"|| (acc, row_sum(acc))\""),
             row("beside 8-bit results", "dtype = e4m3, out = e4m3, epilogue = \"|x: Rows<f32>| acc * x\""),
             row("beside i32 results", "dtype = i8, epilogue = \"|x: Rows<f32>| acc * x\""),

@@ -80,10 +80,11 @@ impl Epilogue {
         Self { text: program.text() }
     }
 
-    /// `alpha * acc + beta * c`, where `c` is a full operand of the type of C: what a launch may give C itself for.
+    /// `acc + beta * c`, where `c` is a full operand of the type of C, which a launch gives C itself: what `beta = on`
+    /// stands for.
     ///
     /// The parameters are `c` and `beta`.
-    pub fn accumulate(out: crate::Dtype) -> Self {
+    pub const fn accumulate(out: crate::Dtype) -> Self {
         Self::compiled(match out {
             crate::Dtype::F16 => "|c: Dense<f16>, beta: f32| acc + beta * c",
             crate::Dtype::BF16 => "|c: Dense<bf16>, beta: f32| acc + beta * c",

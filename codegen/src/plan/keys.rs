@@ -5,7 +5,7 @@ use crate::spec::{Key, Target};
 use crate::{KernelSpec, Mma, Op};
 
 /// The families that take a key, the fastest first; every family takes the keys that are not listed.
-const TAKEN: [(Key, &[Mma]); 16] = [
+const TAKEN: [(Key, &[Mma]); 17] = [
     (Key::Warps, &[Mma::MmaSync, Mma::Wmma]),
     (Key::Shape, &[Mma::Wmma]),
     (Key::Vector, &[Mma::Scalar]),
@@ -21,6 +21,7 @@ const TAKEN: [(Key, &[Mma]); 16] = [
     (Key::ALayout, &[Mma::Wgmma]),
     (Key::Swap, &[Mma::Wgmma]),
     (Key::Pack, &[Mma::Wgmma]),
+    (Key::Beta, &[Mma::Wgmma]),
     (Key::Epilogue, &[Mma::Wgmma]),
 ];
 
@@ -70,6 +71,11 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
     }
 }
 
+/// The key that asks for an epilogue.
+pub(super) fn epilogue_key(spec: &KernelSpec) -> &'static str {
+    if spec.beta().is_on() { Key::Beta.as_str() } else { Key::Epilogue.as_str() }
+}
+
 /// The key with which to change an operand's type: `a` alone would contradict the `dtype` that both have.
 pub(super) fn type_key(spec: &KernelSpec, operand: &'static str) -> &'static str {
     if spec.a == spec.b { "dtype" } else { operand }
@@ -98,7 +104,8 @@ fn is_given(spec: &KernelSpec, key: Key) -> bool {
         Key::ALayout => spec.a_layout != crate::Layout::RowMajor,
         Key::Swap => spec.swap.is_some(),
         Key::Pack => spec.pack.is_some(),
-        Key::Epilogue => spec.epilogue.is_some(),
+        Key::Beta => spec.beta().is_on(),
+        Key::Epilogue => spec.epilogue.is_some() && !spec.beta().is_on(),
         _ => true,
     }
 }

@@ -3,7 +3,9 @@
 use super::number::{NumberError, positive};
 use super::suggest::either;
 use super::words::Vocabulary;
-use super::{Atom, Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, SpecError, SpecErrorKind, Value};
+use super::{
+    Atom, Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, SpecError, SpecErrorKind, Switch, Value,
+};
 use crate::epilogue::{self, Epilogue};
 
 /// Everything a front end read before it is interpreted.
@@ -29,6 +31,7 @@ impl<P: Place> Request<P> {
             "a" => &["a", "dtype", "b"],
             "b" => &["b", "dtype", "a"],
             "out" => &["out", "dtype"],
+            "epilogue" => &["epilogue", "beta"],
             _ => &[key],
         };
         let entries = || self.entries.iter().chain(&self.signature);
@@ -57,6 +60,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
     reading.bind(Key::B, b);
     // `dtype` says what C is only where that type is one of results, too.
     let out = reading.operand(Key::Out, None, is_result).or(dtype.map(Dtype::default_out));
+    let out = out.unwrap_or(a.default_out());
     let spec = KernelSpec {
         op: reading.operation(),
         transpose: reading.word(Key::Transpose, any).unwrap_or_default(),
@@ -65,7 +69,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
         a,
         b,
         acc: reading.word(Key::Acc, is_accumulator).unwrap_or(a.accumulator()),
-        out: out.unwrap_or(a.default_out()),
+        out,
         a_layout: reading.word(Key::ALayout, any).unwrap_or(Layout::RowMajor),
         b_layout: reading.word(Key::BLayout, any).unwrap_or(b.default_b_layout()),
         c_layout: reading.word(Key::CLayout, any).unwrap_or(Layout::RowMajor),
@@ -83,7 +87,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
         swizzle: reading.number(Key::Swizzle),
         swap: reading.word(Key::Swap, any),
         pack: reading.number(Key::Pack),
-        epilogue: reading.epilogue(),
+        epilogue: reading.results(out),
         ..KernelSpec::new(sizes[0], sizes[1], sizes[2])
     };
     if reading.errors.is_empty() { Ok(spec) } else { Err(reading.errors) }
@@ -264,6 +268,23 @@ impl<'r, P: Place> Reading<'r, P> {
         given
     }
 
+    /// The epilogue that is written, or the one that `beta = on` stands for.
+    fn results(&mut self, out: Dtype) -> Option<Epilogue> {
+        let epilogue = self.epilogue();
+        if !self.word::<Switch>(Key::Beta, any).unwrap_or_default().is_on() {
+            return epilogue;
+        }
+        if epilogue.is_some() {
+            let message = "`beta = on` is an epilogue, and there is another one".to_owned();
+            let help =
+                Some(format!("drop `beta`, and let the epilogue add `beta * c` of `c: Dense<{out}>, beta: f32`"));
+            if let Some(entry) = self.entry(Key::Beta) {
+                self.error(SpecErrorKind::Syntax { message, help }, &entry.value_place);
+            }
+        }
+        Some(Epilogue::accumulate(out))
+    }
+
     /// A closure in a string, or the body of the function.
     fn epilogue(&mut self) -> Option<Epilogue> {
         let body = self.request.epilogue.as_ref().map(|(epilogue, _)| *epilogue);
@@ -271,13 +292,12 @@ impl<'r, P: Place> Reading<'r, P> {
         let found = self.atom(Key::Epilogue, &entry.value, &entry.value_place);
         let (kind, place) = match found {
             Atom::Broken => return None,
-            Atom::Word(word) if word == "none" || word == "auto" => return body,
+            Atom::Word(word) | Atom::Quoted(word) if word == "none" || word == "auto" => return body,
             Atom::Quoted(_) if body.is_some() => {
                 let message = "the function has a body, and the attribute an `epilogue`".to_owned();
                 let help = Some("the body is the epilogue: drop the key".to_owned());
                 (SpecErrorKind::Syntax { message, help }, entry.value_place.clone())
             }
-            Atom::Quoted(text) if text == "none" => return None,
             Atom::Quoted(text) => match epilogue::read(&text) {
                 Ok(program) => return Some(Epilogue::new(program)),
                 Err(errors) => {

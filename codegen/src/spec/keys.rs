@@ -65,11 +65,13 @@ pub enum Key {
     Pack,
     /// `epilogue`: what becomes of a sum before it is written.
     Epilogue,
+    /// `beta`: whether what C holds is added, times a number of the launch.
+    Beta,
 }
 
 impl Key {
     /// Every key, in the order of the canonical text.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Bm,
         Self::Bn,
         Self::Bk,
@@ -100,6 +102,7 @@ impl Key {
         Self::Swap,
         Self::Pack,
         Self::Epilogue,
+        Self::Beta,
     ];
 
     /// The key as it is written.
@@ -135,6 +138,7 @@ impl Key {
             Self::Swap => "swap",
             Self::Pack => "pack",
             Self::Epilogue => "epilogue",
+            Self::Beta => "beta",
         }
     }
 
@@ -176,6 +180,7 @@ impl Key {
             Self::Swap => "whether dense columns are the rows of the matrix instruction",
             Self::Pack => "block rows that share a CTA tile",
             Self::Epilogue => "what becomes of a sum before it is written",
+            Self::Beta => "whether what C holds is added, times a number of the launch",
         }
     }
 

@@ -132,6 +132,12 @@ fn row_major() -> Layout {
 }
 
 impl KernelSpec {
+    /// Whether the kernel adds a factor times what C held: the key `beta`, which is a name for the epilogue that does,
+    /// [`Epilogue::accumulate`].
+    pub fn beta(&self) -> Switch {
+        if self.epilogue == Some(Epilogue::accumulate(self.out)) { Switch::On } else { Switch::Off }
+    }
+
     /// The spec `bm = .., bn = .., bk = ..` with every other key at its default: f16 operands and result,
     /// f32 accumulators, row-major B and C, and everything the plan can decide left to the plan.
     pub const fn new(bm: u32, bn: u32, bk: u32) -> Self {

@@ -104,6 +104,8 @@ impl KernelSpec {
             Key::Swizzle => or_auto(self.swizzle),
             Key::Swap => or_auto(self.swap),
             Key::Pack => or_auto(self.pack),
+            Key::Beta => self.beta().to_string(),
+            Key::Epilogue if self.beta().is_on() => "none".into(),
             Key::Epilogue => self.epilogue.map_or_else(|| "none".into(), |epilogue| format!("\"{epilogue}\"")),
         }
     }

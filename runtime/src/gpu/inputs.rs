@@ -43,6 +43,11 @@ impl<'a> DeviceInputs<'a> {
         Self::default()
     }
 
+    /// What a kernel with `beta = on` is given: C = A * B + beta * C.
+    pub fn accumulate(beta: f32) -> Self {
+        Self::new().result("c").scalar("beta", beta)
+    }
+
     /// Gives a `Rows` or `Cols` parameter its values.
     #[must_use]
     pub fn vector<T: Element + Plain>(self, name: &'a str, values: &'a DeviceVector<T>) -> Self {

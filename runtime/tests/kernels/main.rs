@@ -10,6 +10,7 @@
 
 mod agreement;
 mod case;
+mod fused;
 mod launches;
 mod refusals;
 mod run;

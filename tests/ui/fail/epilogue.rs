@@ -22,7 +22,12 @@ fn shapes(a: Bsr<f16>, b: Dense<f16>, alpha: f32) -> Dense<f16> {
 }
 
 #[bsr_kernel(bm = 64, bn = 64, bk = 64)]
-fn unused(a: Bsr<f16>, b: Dense<f16>, alpha: f32, acc: Rows<f32>) -> Dense<f16> {
+fn unused(a: Bsr<f16>, b: Dense<f16>, alpha: f32, bias: Rows<f32>) -> Dense<f16> {
+    acc + bias
+}
+
+#[bsr_kernel(bm = 64, bn = 64, bk = 64)]
+fn shadowed(a: Bsr<f16>, b: Dense<f16>, acc: f32) -> Dense<f16> {
     acc
 }
 

@@ -1,7 +1,7 @@
 //! Step 1: are the block, the tile and the types such that this family can plan them?
 
 use crate::plan::error::{PlanError, PlanErrors};
-use crate::plan::keys::type_key;
+use crate::plan::keys::{epilogue_key, type_key};
 use crate::{Accumulate, Dtype, KernelSpec, Layout, Op, Scale, Switch};
 
 /// Elements of K that one WGMMA consumes: 32 bytes.
@@ -135,10 +135,10 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
     if spec.epilogue.is_some() {
         errors.push(PlanError::new(
-            "epilogue",
+            epilogue_key(spec),
             format!("op = {op} with an epilogue is not planned"),
             "an epilogue has rows and columns of a dense C, and a sampled C is stored block by block",
-            "drop `epilogue`, and apply it to the stored blocks",
+            format!("drop `{}`, and apply it to the stored blocks", epilogue_key(spec)),
         ));
     }
     if spec.swap == Some(Switch::On) {

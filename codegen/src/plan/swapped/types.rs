@@ -1,7 +1,7 @@
 //! Step 1: operand types and layouts that WGMMA multiplies this way round.
 
 use crate::plan::error::{PlanError, PlanErrors};
-use crate::plan::keys::type_key;
+use crate::plan::keys::{epilogue_key, type_key};
 use crate::plan::view::{Major, View};
 use crate::{Accumulate, Dtype, KernelSpec, Layout, Op, Scale};
 
@@ -104,10 +104,10 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
     if spec.epilogue.is_some() {
         errors.push(PlanError::new(
-            "epilogue",
+            epilogue_key(spec),
             "epilogues are not planned with operands swapped",
             "they are applied by kernels whose rows are WGMMA's rows",
-            "drop `epilogue`, or blocks of 64 rows",
+            format!("drop `{}`, or blocks of 64 rows", epilogue_key(spec)),
         ));
     }
     if spec.scale != Scale::Unscaled {

@@ -1,7 +1,7 @@
 //! What a plan of this family tells: the line, the table, the launch.
 
 use super::tiling::Split;
-use super::{Plan, wgmma_k};
+use super::{Fused, Plan, wgmma_k};
 use crate::plan::Major;
 use crate::plan::{ClusterTile, Family, Parameters, Problem, TensorMap};
 use crate::{Op, Scale, emit};
@@ -160,6 +160,9 @@ impl Family for Plan {
                 "the tile is stored before the next one starts".to_owned()
             },
         );
+        if let Some(fused) = &self.fused {
+            row("function", format!("{} parameter(s)", fused.program.inputs().len()), self.fused_words(fused));
+        }
         row("C store", format!("box {} x {}", e.store_box.0, e.store_box.1), format!("{} swizzle {} B", s.out, e.span));
         rows
     }
@@ -234,6 +237,23 @@ impl Plan {
             (1, n) if k.uniform() => format!("{n} x {}", k.k_step),
             (1, n) => format!("{} x {} + {}", n - 1, k.k_step, k.last),
             (slots, _) => format!("{slots} blocks of {} a stage", k.k_step),
+        }
+    }
+
+    /// When the spec's epilogue has what it reads.
+    fn fused_words(&self, fused: &Fused) -> String {
+        let rows = match fused.early_rows {
+            true => "vectors by rows are requested when a tile begins",
+            false => "applied when a tile's products are complete",
+        };
+        match fused.tile {
+            None => format!("{}; {rows}", fused.program.text()),
+            Some((input, _)) => format!(
+                "{}; {rows}; `{}` comes through staging, its barriers at {}",
+                fused.program.text(),
+                fused.program.inputs()[input].name,
+                self.memory.tile_offset
+            ),
         }
     }
 

@@ -4,6 +4,7 @@ use super::roles::CONSUMER_OVERHEAD;
 use super::tiling::Tiling;
 use crate::epilogue::{InputKind, Lines, Program};
 use crate::plan::error::{PlanError, PlanErrors};
+use crate::plan::keys::epilogue_key;
 use crate::plan::view::View;
 use crate::{Dtype, KernelSpec, Op};
 
@@ -74,7 +75,7 @@ fn check(spec: &KernelSpec, program: &Program, errors: &mut PlanErrors) {
     }
     if spec.batch.is_on() {
         errors.push(PlanError::new(
-            "epilogue",
+            epilogue_key(spec),
             "a kernel for a list of problems has no epilogue",
             "vectors, full operands and scalars are those of one problem, and a list has many",
             "batch = off",

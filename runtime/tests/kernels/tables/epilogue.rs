@@ -146,6 +146,26 @@ fn operand_cases() -> Vec<Case> {
             cases.push(Case::new(&with(spec, epilogue), (m, n, 700), Pattern("random:0.4")));
         }
     }
+    cases.extend(mirrored_cases());
+    cases
+}
+
+/// A sparse right factor, whose kernels compute the transposed C, and sparse factors that are transposed.
+fn mirrored_cases() -> Vec<Case> {
+    let mut cases = vec![];
+    for (at, epilogue) in PARAMETERS.into_iter().enumerate() {
+        for (out, layout, transpose) in [("bf16", "row", "off"), ("f32", "col", "on"), ("f16", "col", "off")] {
+            let operation = match (epilogue.contains("row_"), at % 4) {
+                // Rows of C are columns of such a kernel's tile, along which nothing is collected.
+                (true, _) => "transpose = on",
+                (false, 0) => "op = dds, a_layout = col, transpose = on",
+                (false, _) => &format!("op = dds, transpose = {transpose}"),
+            };
+            let sizes = ["bm = 64, bn = 128, bk = 128", "bm = 128, bn = 64, bk = 64"][at % 2];
+            let spec = format!("{sizes}, a = bf16, b = bf16, out = {out}, c_layout = {layout}, {operation}");
+            cases.push(Case::new(&with(&spec, &in_type(epilogue, out)), (411, 333, 521), Pattern("random:0.4")));
+        }
+    }
     cases
 }
 
@@ -159,7 +179,7 @@ fn shape_cases() -> Vec<Case> {
         "bm = 64, bn = 64, bk = 64, dtype = bf16, c_layout = col",
         "|bias: Rows<f32>, res: Dense<bf16>| (relu(acc + bias) + res, row_sum(acc))",
     );
-    let again = with("bm = 64, bn = 256, bk = 32", "|c: Dense<f16>, beta: f32| acc + beta * c");
+    let again = "bm = 64, bn = 256, bk = 32, beta = on".to_owned();
     let mut cases: Vec<Case> = [&late, &full, &again].into_iter().flat_map(|spec| shapes_around(spec)).collect();
     cases.extend(patterns_of(&full, (1000, 200)));
     cases.extend(tile_counts_of(&full));
