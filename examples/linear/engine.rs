@@ -25,10 +25,23 @@ pub(crate) struct Sampled;
 
 /// What multiplies.
 pub(crate) enum Engine {
-    /// A GPU.
-    Gpu { name: String, forward: Loaded<times_transposed>, inputs: Loaded<times>, weights: Loaded<Sampled> },
-    /// The simulator.
-    Simulator { forward: Simulated, inputs: Simulated, weights: Simulated },
+    Gpu(Box<Gpu>),
+    Simulator(Box<Simulator>),
+}
+
+/// The kernels on a GPU.
+pub(crate) struct Gpu {
+    name: String,
+    forward: Loaded<times_transposed>,
+    inputs: Loaded<times>,
+    weights: Loaded<Sampled>,
+}
+
+/// The kernels on the simulator.
+pub(crate) struct Simulator {
+    forward: Simulated,
+    inputs: Simulated,
+    weights: Simulated,
 }
 
 /// What a product answers.
@@ -38,57 +51,57 @@ impl Engine {
     /// The first GPU that runs the kernels, or else the simulator.
     pub(crate) fn open() -> Answer<Self> {
         match Device::open(0).and_then(|device| device.check_target("sm_90a").map(|()| device)) {
-            Ok(device) => Ok(Self::Gpu {
+            Ok(device) => Ok(Self::Gpu(Box::new(Gpu {
                 name: device.info().name.clone(),
                 forward: times_transposed::load(&device)?,
                 inputs: times::load(&device)?,
                 weights: Sampled::load(&device)?,
-            }),
-            Err(_) => Ok(Self::Simulator {
+            }))),
+            Err(_) => Ok(Self::Simulator(Box::new(Simulator {
                 forward: simulated::<times_transposed>()?,
                 inputs: simulated::<times>()?,
                 weights: simulated::<Sampled>()?,
-            }),
+            }))),
         }
     }
 
     /// A layer that it trains in seconds.
     pub(crate) fn sizes(&self) -> Sizes {
         match self {
-            Self::Gpu { .. } => Sizes { m: 512, inputs: 1024, outputs: 1024, density: 0.25 },
-            Self::Simulator { .. } => Sizes { m: 64, inputs: 256, outputs: 256, density: 0.5 },
+            Self::Gpu(_) => Sizes { m: 512, inputs: 1024, outputs: 1024, density: 0.25 },
+            Self::Simulator(_) => Sizes { m: 64, inputs: 256, outputs: 256, density: 0.5 },
         }
     }
 
     /// What it is.
     pub(crate) fn words(&self) -> String {
         match self {
-            Self::Gpu { name, .. } => name.clone(),
-            Self::Simulator { .. } => "the simulator".to_owned(),
+            Self::Gpu(gpu) => gpu.name.clone(),
+            Self::Simulator(_) => "the simulator".to_owned(),
         }
     }
 
     /// Y = X W^T.
     pub(crate) fn forward(&self, x: &Dense<f16>, w: &Bsr<f16>) -> Answer<Dense<f32>> {
         match self {
-            Self::Gpu { forward, .. } => Ok(forward.multiply(x, w)?),
-            Self::Simulator { forward, .. } => clean(forward.multiply_factors(w, x, &Scales::NONE, &options())?),
+            Self::Gpu(gpu) => Ok(gpu.forward.multiply(x, w)?),
+            Self::Simulator(simulator) => clean(simulator.forward.multiply_factors(w, x, &Scales::NONE, &options())?),
         }
     }
 
     /// dX = E W.
     pub(crate) fn inputs(&self, e: &Dense<f16>, w: &Bsr<f16>) -> Answer<Dense<f32>> {
         match self {
-            Self::Gpu { inputs, .. } => Ok(inputs.multiply(e, w)?),
-            Self::Simulator { inputs, .. } => clean(inputs.multiply_factors(w, e, &Scales::NONE, &options())?),
+            Self::Gpu(gpu) => Ok(gpu.inputs.multiply(e, w)?),
+            Self::Simulator(simulator) => clean(simulator.inputs.multiply_factors(w, e, &Scales::NONE, &options())?),
         }
     }
 
     /// The values of dW = E^T X, in W's blocks; `e` is E^T.
     pub(crate) fn weights(&self, e: &Dense<f16>, x: &Dense<f16>, w: &Structure) -> Answer<Vec<f32>> {
         match self {
-            Self::Gpu { weights, .. } => Ok(weights.multiply_sampled(e, x, w)?.into_parts().1),
-            Self::Simulator { weights, .. } => clean(weights.sample(e, x, w, &options())?),
+            Self::Gpu(gpu) => Ok(gpu.weights.multiply_sampled(e, x, w)?.into_parts().1),
+            Self::Simulator(simulator) => clean(simulator.weights.sample(e, x, w, &options())?),
         }
     }
 }

@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod agreement;
+mod aliasing;
 mod case;
 mod fused;
 mod launches;
