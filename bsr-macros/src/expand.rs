@@ -183,7 +183,7 @@ pub(crate) fn checked(operands: &Operands, spec: &KernelSpec) -> TokenStream {
     let checks = [
         check(&operands.a, if spec.op == Op::Dsd { "Bsr" } else { "Dense" }, spec.a),
         check(&operands.b, if spec.op == Op::Dds { "Bsr" } else { "Dense" }, spec.b),
-        check(&operands.out, "Dense", spec.out),
+        check(&operands.out, if spec.op == Op::Sdd { "Bsr" } else { "Dense" }, spec.out),
     ];
     checks.into_iter().flatten().collect()
 }

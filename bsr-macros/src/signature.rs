@@ -1,5 +1,5 @@
 //! The operand types of a kernel function: `fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;`. Which of them is the
-//! `Bsr` says which operation it is: a sparse second operand makes `op = dds`.
+//! `Bsr` says which operation it is: a sparse second operand makes `op = dds`, a sparse result `op = sdd`.
 //!
 //! In a family `fn spmm<T>(a: Bsr<T>, b: Dense<T>) -> Dense<T>;` leaves `T` to the lists of the attribute.
 
@@ -105,10 +105,17 @@ pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Dia
     };
     let names = types.iter().copied().chain(result).flat_map(names).collect();
     let mut operation = None;
+    let samples = result.and_then(matrix_name).as_deref() == Some("Bsr");
     let (a, b) = match types[..] {
         [a, b] => {
             let names = (matrix_name(a), matrix_name(b));
-            if let (Some("Dense"), Some("Bsr")) = (names.0.as_deref(), names.1.as_deref()) {
+            if let (true, Some(result)) = (samples, result) {
+                operation = Some((Op::Sdd, place_of(result, result)));
+                (
+                    operand(a, "Dense", "both operands of a sparse result are dense", diagnostics),
+                    operand(b, "Dense", "both operands of a sparse result are dense", diagnostics),
+                )
+            } else if let (Some("Dense"), Some("Bsr")) = (names.0.as_deref(), names.1.as_deref()) {
                 operation = Some((Op::Dds, place_of(a, b)));
                 (
                     operand(a, "Dense", "the first operand is dense", diagnostics),
@@ -133,11 +140,7 @@ pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Dia
         }
     };
     let out = match result {
-        Some(result) if matrix_name(result).as_deref() == Some("Bsr") => {
-            let fact = "a sparse result (`op = sdd`) is not implemented yet";
-            diagnostics.error_on(result, fact, &["the result is `Dense<f16>`"]);
-            None
-        }
+        Some(result) if samples => operand(result, "Bsr", "the result is sparse", diagnostics),
         Some(result) => operand(result, "Dense", "the result is dense", diagnostics),
         None => {
             diagnostics.error_on(&signature.ident, "the result type is missing", &[EXAMPLE]);

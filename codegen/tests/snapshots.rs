@@ -41,9 +41,10 @@ const ACCEPTED: [&str; 23] = [
     "bm = 128, bn = 256, bk = 40",
 ];
 
-const REFUSED: [&str; 46] = [
+const REFUSED: [&str; 47] = [
     "bm = 100, bn = 128, bk = 112",
-    "bm = 16, bn = 128, bk = 112",
+    "bm = 64, bn = 128, bk = 112, swap = off, pack = 2",
+    "bm = 16, bn = 128, bk = 112, swap = off",
     "bm = 576, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 113",
     "bm = 512, bn = 128, bk = 12",

@@ -19,10 +19,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod batch;
 mod sampled;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TensorMap, Walk};
 use bsr_simulator::{
@@ -33,7 +33,7 @@ pub use bsr_simulator::{Cost, Finding, FindingKind, Fp8Accumulate, Options, Pars
 use crate::epilogue::{Input, Inputs, Matrix, Results};
 use crate::gpu::initial;
 use crate::kernel::{KernelError, fit};
-use crate::schedule::{BatchLists, WorkLists};
+use crate::schedule::WorkLists;
 use crate::{Bsr, Dense, Dtype, Element, Layout, Scales};
 
 /// Clusters that share the work unless [`Simulated::with_clusters`] says otherwise.
@@ -231,116 +231,12 @@ impl Simulated {
     }
 }
 
-impl Simulated {
-    /// Multiplies a list of problems in one launch, as [`Batch`](crate::kernel::Batch) does on a GPU: sparse factors and
-    /// dense ones as in [`Simulated::multiply_factors`], each C full of [`Element::POISON`] before. Problems may share
-    /// factors.
-    ///
-    /// # Errors
-    /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of a problem
-    /// that does not fit the kernel.
-    pub fn multiply_batch<S: Element, D: Element, C: Element>(
-        &self,
-        problems: &[(&Bsr<S>, &Dense<D>)],
-        options: &Options,
-    ) -> Result<(Vec<Dense<C>>, Report), SimulatedError> {
-        let spec = self.plan.spec();
-        if !spec.batch.is_on() {
-            return Err(KernelError::Batch { batch: false }.into());
-        }
-        let mut memory = GlobalMemory::new();
-        let (mut results, mut maps, mut uploaded) = (vec![], vec![], HashMap::new());
-        for (index, (sparse, dense)) in problems.iter().enumerate() {
-            let right = fit::Operand::from(*dense);
-            let (rows, cols) = fit::Shapes::of(spec, sparse.structure(), &right).result;
-            let product = fit::Operand { dtype: C::DTYPE, layout: spec.c_layout, rows, cols };
-            let shapes = fit::operands(&self.plan, (S::DTYPE, sparse.structure()), &right, &product)
-                .map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
-            let c = Dense::<C>::filled(rows, cols, spec.c_layout, C::POISON);
-            let id_c = bytes(&mut memory, C::to_bytes(c.data()));
-            let dense_there = padded(dense);
-            let mut once = |place: *const (), content: &dyn Fn() -> Vec<u8>| match sparse.nnzb() {
-                // Without stored blocks nothing is read.
-                0 => id_c,
-                _ => *uploaded.entry(place).or_insert_with(|| bytes(&mut memory, content())),
-            };
-            let values = once(std::ptr::from_ref(*sparse).cast(), &|| S::to_bytes(sparse.values()));
-            let factor = once(std::ptr::from_ref(*dense).cast(), &|| D::to_bytes(dense_there.data()));
-            let problem = Problem {
-                m: rows as u64,
-                n: cols as u64,
-                k: shapes.inner as u64,
-                nnzb: sparse.nnzb() as u64,
-                lda: dense_there.ld() as u64,
-                ldb: dense_there.ld() as u64,
-                ldc: c.ld() as u64,
-                ldt: c.ld() as u64,
-            };
-            let mut described = vec![];
-            if rows > 0 && cols > 0 {
-                described.extend(self.plan.problem_maps(&problem).iter().map(|map| {
-                    let sparse_operand = if spec.op == Op::Dds { Operand::B } else { Operand::A };
-                    describe(
-                        map,
-                        match map.operand {
-                            Operand::C => id_c,
-                            operand if operand == sparse_operand => values,
-                            _ => factor,
-                        },
-                    )
-                }));
-            }
-            maps.push(described);
-            results.push((c, id_c, shapes.along));
-        }
-        let patterns: Vec<_> =
-            problems.iter().zip(&results).map(|((sparse, _), result)| (sparse.structure(), result.2)).collect();
-        let lists = BatchLists::new(&self.plan, &patterns, self.clusters);
-        if lists.is_empty() {
-            return Ok((results.into_iter().map(|(c, ..)| c).collect(), Report::default()));
-        }
-        let (each, shape) = (self.plan.problem_maps(&Problem::default()).len(), lists.grid);
-        let id_maps = memory.alloc(problems.len() * each * MAP_BYTES, ALIGN);
-        for (problem, described) in maps.into_iter().enumerate() {
-            for (at, map) in described.into_iter().enumerate() {
-                memory.place_map(id_maps, ((problem * each + at) * MAP_BYTES) as u64, map);
-            }
-        }
-        let shape = self.plan.launch(&Problem::default(), shape);
-        let params = shape.parameters.iter().map(|parameter| match &parameter.argument {
-            Argument::Maps => Param::Buffer(id_maps),
-            Argument::ColIdx => Param::Buffer(words(&mut memory, &lists.col_idx)),
-            Argument::BlockIdx => Param::Buffer(words(&mut memory, &lists.block_idx)),
-            Argument::WorkHead => Param::Buffer(words(&mut memory, &lists.heads)),
-            Argument::Work => Param::Buffer(words(&mut memory, &lists.items)),
-            Argument::Number(number) => Param::U32(*number),
-            Argument::Map(_) | Argument::Pointer(_) | Argument::Packed | Argument::Scalar(_) => Param::U64(0),
-        });
-        let launched = launch(&shape, params.collect());
-        let report = simulate(&self.module, &self.entry, &launched, &mut memory, options)?;
-        let read = |(mut c, id, _): (Dense<C>, BufferId, usize)| {
-            if c.rows() > 0 && c.cols() > 0 {
-                c.data_mut().copy_from_slice(&C::from_bytes(memory.bytes(id)));
-            }
-            c
-        };
-        Ok((results.into_iter().map(read).collect(), report))
-    }
-}
-
-/// Bytes of a tensor map.
-const MAP_BYTES: usize = 128;
-
 /// A buffer of some bytes even without content, so that it has an address.
 fn bytes(memory: &mut GlobalMemory, bytes: Vec<u8>) -> BufferId {
     match bytes.is_empty() {
         true => memory.alloc(16, ALIGN),
         false => memory.upload(bytes, ALIGN),
     }
-}
-
-fn words(memory: &mut GlobalMemory, words: &[u32]) -> BufferId {
-    bytes(memory, words.iter().flat_map(|word| word.to_le_bytes()).collect())
 }
 
 /// What a launch reads and writes, in the simulator's memory.
@@ -375,6 +271,8 @@ impl Uploads<'_> {
             Argument::BlockIdx => Param::Buffer(self.words(self.blocks.iter().map(|block| block.cast_unsigned()))),
             Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
             Argument::Work => Param::Buffer(self.words(self.work.items.iter().copied())),
+            // Of sampled products alone.
+            Argument::Workspace => Param::U64(0),
             Argument::Packed => Param::Buffer(self.words(self.work.packed.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
             Argument::Scalar(at) => {

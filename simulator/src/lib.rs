@@ -40,8 +40,9 @@
 //!   two accesses that conflict and are not ordered are a [`FindingKind::Race`], even if the result came out right. The
 //!   clocks also carry which writes a `fence.proxy.async` has made visible to the asynchronous proxy.
 //! * **Clusters** run in parallel on private copies of what they write; two clusters that touch the same bytes, one
-//!   of them writing, are reported. A kernel that uses global atomics has its clusters run one after another. Without
-//!   clusters every block is one by itself.
+//!   of them writing, are reported, unless both do so by strong accesses (volatile, relaxed and up) or atomics. A kernel
+//!   that uses global atomics has its clusters run one after another, in the order of their numbers: one that waits for
+//!   a flag of a later one never ends. Without clusters every block is one by itself.
 //! * **Targets**: an instruction that the module's `.target` or `.version` does not have is refused when the text is
 //!   read, and a launch keeps to the shared memory of the target's device and to clusters from `sm_90` on.
 //!

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use bsr_simulator::{
-    FindingKind, GlobalMemory, Launch, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
+    FindingKind, GlobalMemory, Launch, LaunchError, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc,
+    parse, simulate,
 };
 
 /// Loads one box at `coords`, expecting `tx` bytes, and stores the first 2 KiB of shared memory (0xEE before).
@@ -160,4 +161,57 @@ fn stores_write_whole_pieces_at_a_line_end() {
         assert_eq!(line[..16], [0x00, 0x3c].repeat(8));
         assert_eq!(line[16..], [0xff; 16]);
     }
+}
+
+/// Copies one box through a tensor map in global memory, 256 B into a buffer; `before` comes before the copy.
+fn through_global_memory(before: &str, place: u64) -> Result<Report, LaunchError> {
+    let text = format!(
+        ".version 8.3\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n\
+         .visible .entry k(.param .u64 maps)\n.maxntid 32, 1, 1\n{{\n\
+         .reg .b32 %r<8>;\n.reg .b64 %rd<8>;\n.reg .pred %p<4>;\n\
+         mov.u32 %r0, %tid.x;\nmov.u32 %r1, smem;\nadd.u32 %r2, %r1, 2048;\nld.param.u64 %rd0, [maps];\nadd.s64 %rd0, %rd0, {place};\n\
+         setp.ne.u32 %p1, %r0, 0;\n@!%p1 mbarrier.init.shared::cta.b64 [%r2], 1;\nfence.proxy.async;\nbar.sync 0;\n@%p1 bra $issued;\n\
+         {before}\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 512;\n\
+         cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd0, {{0, 0}}], [%r2];\n\
+         $issued:\nbar.warp.sync 0xffffffff;\n$wait:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;\n@!%p2 bra $wait;\nret;\n}}\n"
+    );
+    let module = parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    let mut memory = GlobalMemory::new();
+    let values = memory.upload(vec![1; 4096], 128);
+    let maps = memory.alloc(1024, 128);
+    memory.place_map(
+        maps,
+        place,
+        TensorMapDesc::matrix(values, TensorElement::F16, [64, 16], 128, [32, 8], Swizzle::B64),
+    );
+    let launch = Launch {
+        grid: [1; 3],
+        cluster: [1; 3],
+        block: [32, 1, 1],
+        shared_bytes: 2056,
+        params: vec![Param::Buffer(maps)],
+    };
+    simulate(&module, "k", &launch, &mut memory, &Options::default())
+}
+
+#[test]
+fn a_tensor_map_in_global_memory_is_fenced_before_it_is_used() {
+    let fence = "fence.proxy.tensormap::generic.acquire.sys [%rd0], 128;";
+    let report = through_global_memory(fence, 128).unwrap();
+    assert!(report.is_clean(), "{}", report.findings[0]);
+    let found = |before: &str| {
+        let report = through_global_memory(before, 0).unwrap();
+        assert_eq!(report.findings[0].kind, FindingKind::TensorCopy);
+        report.findings[0].to_string()
+    };
+    let unfenced = found("");
+    assert!(unfenced.contains("has not fenced it"), "{unfenced}");
+    let other = found("add.s64 %rd1, %rd0, 256;\nfence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;");
+    assert!(other.contains("is not the generic address of a tensor map"), "{other}");
+    let read = found(&format!("{fence}\nld.global.u32 %r5, [%rd0+124];"));
+    assert!(read.contains("opaque"), "{read}");
+    let misplaced = through_global_memory(fence, 32).unwrap_err();
+    assert!(misplaced.to_string().contains("aligned to 64 bytes"), "{misplaced}");
+    let beyond = through_global_memory(fence, 960).unwrap_err();
+    assert!(beyond.to_string().contains("not all in one buffer"), "{beyond}");
 }

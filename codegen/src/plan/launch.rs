@@ -112,6 +112,8 @@ pub enum Argument {
     WorkHead,
     /// The address of the work items.
     Work,
+    /// The address of memory that is zero before the first launch, for sums that CTAs pass on; see [`Sampling`].
+    Workspace,
     /// The address of the packed pattern: the records of [`Packing`].
     Packed,
     /// A 32-bit number.
@@ -132,8 +134,9 @@ impl Parameter {
             Argument::WorkHead if op == Op::Sdd => "items of every CTA".to_owned(),
             Argument::WorkHead => "items of every cluster, then the first block columns of each".to_owned(),
             Argument::Work if op == Op::Sdd => "items, first those that come first in every CTA".to_owned(),
-            Argument::Work => "items {c_row, c_col, a_row, blocks}, or {c_row, c_col, first record, stages}".to_owned(),
+            Argument::Work => "items {c_row, c_col, a_row, blocks}".to_owned(),
             Argument::Packed => "records of 256 bytes, a stage each".to_owned(),
+            Argument::Workspace => "sums of parts of K, passed on from CTA to CTA".to_owned(),
             Argument::Number(_) | Argument::Scalar(_) => String::new(),
         }
     }
@@ -151,7 +154,8 @@ impl Parameter {
             | Argument::BlockIdx
             | Argument::WorkHead
             | Argument::Work
-            | Argument::Packed => {
+            | Argument::Packed
+            | Argument::Workspace => {
                 format!(".param .u64 {name}")
             }
         }

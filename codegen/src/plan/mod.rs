@@ -149,6 +149,15 @@ fn hopper(spec: &KernelSpec, arch: &Arch) -> Result<Kernel, PlanErrors> {
         None if !rows.is_multiple_of(wgmma::WGMMA_M) => {
             format!("{rows} rows are not a multiple of WGMMA's {} rows, but of its 8 columns", wgmma::WGMMA_M)
         }
+        _ if spec.pack.is_some() => {
+            return Err(PlanError::new(
+                "pack",
+                "block rows share a tile where operands are swapped",
+                "swap = off keeps the rows of a block as WGMMA's rows",
+                "drop `pack`, or `swap`",
+            )
+            .into());
+        }
         _ => return Ok(Kernel::Wgmma(wgmma::Plan::new(spec, arch)?)),
     };
     Ok(Kernel::Swapped(swapped::Plan::new(spec, why, arch)?))

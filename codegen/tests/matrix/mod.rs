@@ -42,7 +42,7 @@ const KNOBS: [&str; 13] = [
 
 /// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
 /// shapes whose epilogue, gather or swizzle is special.
-const CHOSEN: [&str; 87] = [
+const CHOSEN: [&str; 110] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, dtype = bf16",
     "bm = 512, bn = 128, bk = 112, out = f32",
@@ -130,6 +130,29 @@ const CHOSEN: [&str; 87] = [
     "bm = 512, bn = 128, bk = 72, cluster = 2",
     "bm = 64, bn = 128, bk = 8, b_layout = col, out = f32",
     "bm = 192, bn = 64, bk = 104, swizzle = 32, c_layout = col",
+    "bm = 32, bn = 256, bk = 32",
+    "bm = 16, bn = 256, bk = 16",
+    "bm = 16, bn = 128, bk = 16, pack = 16",
+    "bm = 8, bn = 64, bk = 8",
+    "bm = 8, bn = 128, bk = 64, dtype = bf16",
+    "bm = 24, bn = 128, bk = 40, b_layout = col, c_layout = col",
+    "bm = 96, bn = 128, bk = 80",
+    "bm = 200, bn = 128, bk = 200, out = f32",
+    "bm = 488, bn = 64, bk = 16, c_layout = col",
+    "bm = 64, bn = 256, bk = 64, swap = on",
+    "bm = 512, bn = 128, bk = 112, swap = on",
+    "bm = 64, bn = 192, bk = 64, pack = 2",
+    "bm = 32, bn = 128, bk = 32, dtype = e4m3",
+    "bm = 32, bn = 256, bk = 48, a = e5m2, b = e4m3, out = f32",
+    "bm = 32, bn = 128, bk = 32, dtype = i8",
+    "bm = 48, bn = 128, bk = 112, dtype = i8, c_layout = col",
+    "bm = 32, bn = 256, bk = 32, transpose = on",
+    "bm = 40, bn = 64, bk = 24, transpose = on, b_layout = col, c_layout = col, out = f32",
+    "bm = 32, bn = 256, bk = 32, op = dds",
+    "bm = 24, bn = 64, bk = 96, op = dds, a_layout = col, c_layout = col",
+    "bm = 96, bn = 128, bk = 200, op = dds, transpose = on, out = f32",
+    "bm = 40, bn = 256, bk = 24, k_step = 72",
+    "bm = 32, bn = 64, bk = 32, consumers = 1, stages = 2, c_layout = col, out = f32",
 ];
 
 /// The plans of the chosen specs, and one for every pair of block sizes whose other axes are walked with strides

@@ -83,6 +83,9 @@ pub(crate) fn operands(
     c: &Operand,
 ) -> Result<Shapes, KernelError> {
     let spec = plan.spec();
+    if spec.op == Op::Sdd {
+        return Err(KernelError::Factors { expected: spec.op });
+    }
     block(plan, sparse)?;
     let shapes = Shapes::of(spec, sparse, dense);
     if !shapes.multiplies || shapes.result != (c.rows, c.cols) {

@@ -37,6 +37,7 @@ struct Work {
     grid: [u32; 2],
     heads: DeviceBuffer<u32>,
     items: DeviceBuffer<u32>,
+    workspaces: sampled::Workspaces,
     packed: DeviceBuffer<u32>,
 }
 
@@ -248,6 +249,8 @@ impl Launcher {
                 Argument::WorkHead => Value::Pointer(places.heads),
                 Argument::Work => Value::Pointer(places.items),
                 Argument::Packed => Value::Pointer(places.packed),
+                // Of sampled products alone.
+                Argument::Workspace => Value::Pointer(0),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scalar(at) => match self.given(operands, *at) {
                     Some(DeviceInput::Scalar(value)) => Value::Float(value),
@@ -270,6 +273,7 @@ impl Launcher {
             grid: lists.grid,
             heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
             items: DeviceBuffer::from_slice(&self.device, &lists.items)?,
+            workspaces: sampled::Workspaces::new(&self.device, lists.workspace)?,
             packed: DeviceBuffer::from_slice(&self.device, &lists.packed)?,
         });
         // Another thread may have been faster, and its launch in flight reads the plan that it made.

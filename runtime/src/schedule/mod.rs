@@ -24,7 +24,7 @@ pub use walked::Walked;
 use crate::Structure;
 
 /// The work of one launch as its kernel reads it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkLists {
     /// What [`Plan::launch`] takes as its grid.
     pub grid: [u32; 2],
@@ -32,6 +32,8 @@ pub struct WorkLists {
     pub heads: Vec<u32>,
     /// The kernel's `work`.
     pub items: Vec<u32>,
+    /// Bytes of the kernel's `workspace`, zero before the first launch and again after each; 0 for none.
+    pub workspace: usize,
     /// The kernel's `packed`; empty for a kernel that has the pattern as it is stored.
     pub packed: Vec<u32>,
 }
@@ -43,22 +45,34 @@ impl WorkLists {
             Walk::Tiles => {
                 let work = WorkPlan::new(plan, structure, n, clusters);
                 let heads = work.heads(Walked::new(plan, structure));
-                Self { grid: [work.clusters(), 1], heads, items: work.words(), packed: vec![] }
+                Self { grid: [work.clusters(), 1], heads, items: work.words(), ..Self::default() }
             }
             Walk::Packed(packing) => {
                 let walked = Walked::new(plan, structure);
                 let packed = Packed::new(&packing, &walked);
                 let work = WorkPlan::deal(plan, structure, n, clusters, &packed.tiles(&packing, walked.rows));
-                Self { grid: [work.clusters(), 1], heads: work.totals(), items: work.words(), packed: packed.words }
+                Self {
+                    grid: [work.clusters(), 1],
+                    heads: work.totals(),
+                    items: work.words(),
+                    packed: packed.words,
+                    ..Self::default()
+                }
             }
             Walk::Blocks => {
                 let work = BlockWork::new(plan, structure, n);
                 let grid = [work.items.len() as u32, work.columns];
-                Self { grid, heads: vec![], items: work.words(), packed: vec![] }
+                Self { grid, items: work.words(), ..Self::default() }
             }
             Walk::Sampled => match SampledWork::new(plan, structure, n, clusters) {
-                Some(work) => Self { grid: [work.ctas(), 1], heads: work.heads(), items: work.words(), packed: vec![] },
-                None => Self { grid: [0, 1], heads: vec![], items: vec![], packed: vec![] },
+                Some(work) => Self {
+                    grid: [work.ctas(), 1],
+                    heads: work.heads(),
+                    items: work.words(),
+                    workspace: work.workspace(),
+                    ..Self::default()
+                },
+                None => Self::default(),
             },
         }
     }

@@ -2,20 +2,20 @@
 //!
 //! A tile is rows of one block row, or of a few small ones, by a few of their stored blocks. Tiles are listed along the
 //! block rows, so that those that run at the same time share rows of one factor and, all of them walking K alike, find
-//! the other one's columns in L2; they are dealt in that order to whichever CTA would be free first.
+//! the other one's columns in L2; they are dealt in that order to whichever CTA would be free first. What then is left
+//! over by some and missed by others is shared: see [`share`].
+
+mod share;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use bsr_codegen::{Plan, Sampling};
+use bsr_codegen::{Plan, Sampling, Schedule as Order};
 
 use crate::Structure;
 
 /// A row, column or block beyond all others: TMA reads zeros there and writes nothing.
 const OUTSIDE: u32 = 1 << 30;
-
-/// What a tile costs beside its stages, in stages: the pipeline between two tiles is never quite full.
-const TILE_COST: u64 = 1;
 
 /// The tiles of a sampled product, dealt to CTAs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,19 +23,33 @@ pub struct SampledWork {
     tiles: Sampling,
     /// The items of each CTA, in the order in which it takes them.
     lists: Vec<Vec<Item>>,
+    /// Places in the workspace.
+    places: u32,
 }
 
 /// A tile, or a part of its K.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Item {
     row: u32,
-    /// First element of K.
-    k: u32,
+    /// First stage of K, and how many.
+    first: u32,
     stages: u32,
     half: bool,
     /// First row within the block.
     in_block: u32,
     slots: Vec<Slot>,
+    role: Role,
+}
+
+/// How much of its tile's sums an item computes, and where the others are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// All of them.
+    Whole,
+    /// A part, for another CTA: it goes to this place in the workspace.
+    Contributes { place: u32 },
+    /// A part, to which those in so many places from `place` on are added.
+    Collects { parts: u32, place: u32 },
 }
 
 /// Columns of one block.
@@ -52,18 +66,34 @@ impl SampledWork {
     /// Lists and deals the tiles of a product whose stored blocks are those of `structure`, over `k` elements of K, to
     /// at most `ctas` CTAs. None of them is idle, unless there is no block at all.
     ///
-    /// The structure's rows are those of the stored matrix: of C^T for a kernel with `transpose = on`.
+    /// The structure's rows are those of the stored matrix: of C^T for a kernel with `transpose = on`. `None` for a
+    /// kernel of another operation.
     pub fn new(plan: &Plan, structure: &Structure, k: usize, ctas: u32) -> Option<Self> {
         let tiles = plan.sampling()?;
         let stages = (k as u64).div_ceil(u64::from(tiles.k_step)).max(1) as u32;
         let items = list(&tiles, structure, stages);
-        let ctas = (ctas as usize).min(items.len()).max(1);
-        Some(Self { tiles, lists: deal(items, ctas) })
+        Some(match plan.spec().schedule.unwrap_or(Order::Balanced) {
+            Order::Strided => {
+                let ctas = (ctas as usize).min(items.len()).max(1);
+                let mut lists = vec![vec![]; ctas];
+                items.into_iter().enumerate().for_each(|(i, item)| lists[i % ctas].push(item));
+                Self { tiles, lists, places: 0 }
+            }
+            Order::Balanced => {
+                let (lists, places) = share::share(deal(items, ctas.max(1) as usize));
+                Self { tiles, lists, places }
+            }
+        })
     }
 
     /// CTAs that have work; 0 if no block is stored.
     pub fn ctas(&self) -> u32 {
         self.lists.iter().filter(|list| !list.is_empty()).count() as u32
+    }
+
+    /// Bytes of the kernel's workspace.
+    pub fn workspace(&self) -> usize {
+        self.places as usize * self.tiles.place_bytes as usize
     }
 
     /// The kernel's `work_head`: the number of items of every CTA.
@@ -86,14 +116,15 @@ impl SampledWork {
 }
 
 impl Item {
-    fn cost(&self) -> u64 {
-        let full = if self.half { 1 } else { 2 };
-        full * (u64::from(self.stages) + TILE_COST)
-    }
-
     /// Writes the item as the kernel reads it; see `bsr_codegen`'s plan of sampled products.
     fn write(&self, tiles: &Sampling, words: &mut [u32]) {
-        words[..5].copy_from_slice(&[self.row, self.k, self.stages, u32::from(self.half), self.in_block]);
+        let (parts, place) = match self.role {
+            Role::Whole => (0, 0),
+            Role::Contributes { place } => (Sampling::CONTRIBUTES, place),
+            Role::Collects { parts, place } => (parts, place),
+        };
+        let k = self.first * tiles.k_step;
+        words[..8].copy_from_slice(&[self.row, k, self.stages, u32::from(self.half), self.in_block, 0, parts, place]);
         let (columns, stores) = words[Sampling::HEADER as usize..].split_at_mut(tiles.slots as usize);
         columns.fill(OUTSIDE);
         stores.fill(OUTSIDE);
@@ -119,11 +150,12 @@ fn list(tiles: &Sampling, structure: &Structure, stages: u32) -> Vec<Item> {
             // The last block row may hang over the end of the matrix by whole tiles, whose elements are zeros.
             items.extend(slots.chunks(tiles.slots as usize).map(|slots| Item {
                 row,
-                k: 0,
+                first: 0,
                 stages,
                 half: tiles.half.is_some_and(|half| slots.len() <= half as usize),
                 in_block,
                 slots: slots.to_vec(),
+                role: Role::Whole,
             }));
         }
     }
@@ -152,14 +184,17 @@ fn slots(tiles: &Sampling, structure: &Structure, rows: std::ops::Range<usize>, 
     slots
 }
 
-/// Deals the items in their order, each to the CTA that would be free first.
+/// Deals the items in their order, each to the CTA that would be free first. There may be CTAs without items.
 fn deal(items: Vec<Item>, ctas: usize) -> Vec<Vec<Item>> {
     let mut lists = vec![vec![]; ctas];
     let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..ctas).map(|cta| Reverse((0, cta))).collect();
     for item in items {
         let Reverse((busy, cta)) = free.pop().unwrap_or(Reverse((0, 0)));
-        free.push(Reverse((busy + item.cost(), cta)));
+        free.push(Reverse((busy + share::cost(&item), cta)));
         lists[cta].push(item);
     }
     lists
 }
+
+#[cfg(test)]
+mod tests;

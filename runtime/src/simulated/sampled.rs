@@ -63,6 +63,7 @@ impl Simulated {
             Argument::Map(map) => Param::TensorMap(describe(map, buffer(map.operand))),
             Argument::WorkHead => words(&work.heads),
             Argument::Work => words(&work.items),
+            Argument::Workspace => words(&vec![0; work.workspace.div_ceil(4).max(4)]),
             Argument::Number(number) => Param::U32(*number),
             Argument::Pointer(operand) => Param::Buffer(buffer(*operand)),
             // Of the other operations alone.

@@ -4,5 +4,6 @@
 
 mod corruption;
 mod parts;
+mod transposed;
 mod validation;
 mod values;

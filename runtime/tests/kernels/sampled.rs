@@ -5,7 +5,7 @@ use std::fmt;
 use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::gpu::{Device, DeviceBsr, Stream};
 use bsr_runtime::reference::{self, Comparison};
-use bsr_runtime::simulated::{Fp8Accumulate, Options, Simulated};
+use bsr_runtime::simulated::{Fp8Accumulate, Options, Schedule, Simulated};
 use bsr_runtime::{Dense, Element, Launcher, Pattern, Structure};
 
 use crate::case::{Blocks, Failure, parse, plan};
@@ -105,19 +105,20 @@ fn judge<C: Number>(got: &[C], want: &[f64], tolerance: f64) -> Result<Judged, F
 pub(crate) struct Simulate<'r> {
     pub(crate) sample: &'r Sample,
     pub(crate) ctas: u32,
+    pub(crate) schedule: Schedule,
 }
 
 impl Typed for Simulate<'_> {
     type Output = Judged;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Judged, Failure> {
-        let Self { sample, ctas } = self;
+        let Self { sample, ctas, schedule } = self;
         let plan = sample.plan()?;
         let ptx = plan.ptx();
         let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?.with_clusters(ctas);
         let Drawn { structure, a, b, want, tolerance } = sample.drawn::<A, B>()?;
         let fp8 = if sample.spec.a.is_fp8() { Fp8Accumulate::Reduced } else { Fp8Accumulate::Single };
-        let options = Options { fp8, seed: sample.seed(), ..Options::default() };
+        let options = Options { fp8, schedule, seed: sample.seed(), ..Options::default() };
         let (values, report) = kernel.sample::<A, B, C>(&a, &b, &structure, &options)?;
         if let Some(first) = report.findings.first() {
             return Err(format!("{} findings, the first: {first}", report.findings.len()).into());

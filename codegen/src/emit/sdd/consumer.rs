@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::epilogue::{self, Pack, Pass};
 use crate::Dtype;
 use crate::plan::Major;
-use crate::plan::sdd::{Plan, Split, unit_k};
+use crate::plan::sdd::{CONTRIBUTES, Plan, Split, unit_k};
 
 /// Accumulators on one line of an operand list.
 const PER_LINE: usize = 16;
@@ -27,6 +27,15 @@ pub(super) struct Consumer {
     /// A stage is released one stage late, so that WGMMAs are always in flight: a lone consumer has nobody to fill
     /// its gaps.
     lag: bool,
+    /// Word 6 of an item that contributes.
+    contributes: u32,
+    consumers: u32,
+    /// Bytes of a consumer's part of a place in the workspace, of all consumers' parts, and of the sums before the flag.
+    place_bytes: u32,
+    places_bytes: u32,
+    sums_bytes: u32,
+    exchange: &'static str,
+    add: &'static str,
     /// The walk over a tile of all slots, then that over one of half of them, where there are such tiles.
     widths: Vec<Width>,
 }
@@ -44,6 +53,9 @@ struct Width {
     cycle: Entry,
     /// Where a tile that ends early stores what is left of the one before it.
     rests: Vec<Rest>,
+    /// Its sums, as they go to the workspace, and how they are collected from there.
+    parts: Vec<Part>,
+    collects: Vec<Collect>,
     /// What becomes of its accumulators at once.
     conversions: Vec<String>,
     packs: Vec<Pack>,
@@ -71,6 +83,26 @@ struct Entry {
     overwrites: bool,
     passes: Vec<Pass>,
     release: &'static str,
+}
+
+/// 16 bytes of a thread's sums in the workspace.
+#[derive(Clone, Debug, Serialize)]
+struct Part {
+    offset: u32,
+    registers: String,
+}
+
+/// Loads that are on their way together, and what is done with them.
+#[derive(Clone, Debug, Serialize)]
+struct Collect {
+    loads: Vec<Part>,
+    sums: Vec<Sum>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Sum {
+    sum: String,
+    part: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -102,6 +134,13 @@ impl Consumer {
             stores_stride: plan.item.stores(slots) - plan.item.stores(0),
             stores: plan.item.stores(0),
             lag: lags(plan),
+            contributes: CONTRIBUTES,
+            consumers: t.roles.consumers,
+            place_bytes: plan.place_bytes(),
+            places_bytes: t.roles.consumers * plan.place_bytes(),
+            sums_bytes: plan.sums_bytes(),
+            exchange: if plan.spec.a.is_integer() { "u32" } else { "f32" },
+            add: if plan.spec.a.is_integer() { "add.u32" } else { "add.f32" },
             widths,
         }
     }
@@ -145,6 +184,8 @@ impl Width {
                 release: if lag { "previous" } else { "current" },
             },
             rests: if deferred { (1..stages).map(rest).collect() } else { vec![] },
+            parts: parts(plan, columns / 2),
+            collects: collects(plan, columns / 2),
             conversions: epilogue::conversions(plan, columns / 2),
             packs: epilogue::packs(plan, columns / 2),
             passes: match deferred {
@@ -196,6 +237,32 @@ fn modifiers(plan: &Plan) -> String {
 /// The name of accumulator `i`.
 pub(super) fn accumulator(plan: &Plan, i: u32) -> String {
     if plan.spec.a.is_integer() { format!("%r_acc{i}") } else { format!("%f_acc{i}") }
+}
+
+/// Registers that collect at once: enough loads in flight to hide most of their latency.
+const COLLECTED: u32 = 32;
+
+/// A thread's sums in pieces of four, those of neighbouring threads side by side.
+fn parts(plan: &Plan, count: u32) -> Vec<Part> {
+    pieces(plan, 0, (0..count).map(|i| accumulator(plan, i)).collect())
+}
+
+fn collects(plan: &Plan, count: u32) -> Vec<Collect> {
+    let part = |i: u32| if plan.spec.a.is_integer() { format!("%r_part{i}") } else { format!("%f_part{i}") };
+    let collect = |first: u32| {
+        let size = COLLECTED.min(count - first);
+        let sum = |i: u32| Sum { sum: accumulator(plan, first + i), part: part(i) };
+        Collect { loads: pieces(plan, first, (0..size).map(part).collect()), sums: (0..size).map(sum).collect() }
+    };
+    (0..count).step_by(COLLECTED as usize).map(collect).collect()
+}
+
+fn pieces(plan: &Plan, first: u32, names: Vec<String>) -> Vec<Part> {
+    let part = |(i, four): (usize, &[String])| Part {
+        offset: (first / 4 + i as u32) * 16 * plan.arch.warpgroup,
+        registers: format!("{{ {} }}", four.join(", ")),
+    };
+    names.chunks(4).enumerate().map(part).collect()
 }
 
 fn accumulators(plan: &Plan, count: u32) -> String {

@@ -10,6 +10,10 @@ use crate::plan::launch::{Argument, Operand, Parameter, Parameters, Problem, Ten
 pub(crate) const HEADER: u32 = 8;
 /// Items are whole pieces of 16 bytes.
 const PIECE: u32 = 4;
+/// Word 6 of an item that computes a part of a tile's K for another CTA.
+pub(crate) const CONTRIBUTES: u32 = u32::MAX;
+/// Bytes of a flag in the workspace, and what places are multiples of.
+pub(crate) const FLAG: u32 = 128;
 
 /// The form of a work item, in 32-bit words.
 ///
@@ -20,7 +24,9 @@ const PIECE: u32 = 4;
 /// | 2 | stages: at least 1 |
 /// | 3 | 1 for a tile of half of the slots, 0 for all |
 /// | 4 | first row within the block |
-/// | 5, 6, 7 | unused |
+/// | 5 | unused |
+/// | 6 | how much of K: 0 for all of it, [`CONTRIBUTES`] for a part that goes to the workspace, else so many parts to collect |
+/// | 7 | the first of their places in the workspace |
 /// | 8 .. 8 + slots | first column of each slot in the right factor |
 /// | then, for each slot | first column within the block, then the blocks of the packed block rows |
 ///
@@ -79,11 +85,15 @@ pub struct Sampling {
     pub k_step: u32,
     /// Words of a work item.
     pub item_words: u32,
+    /// Bytes of one place in the workspace: the sums of a part of a tile's K.
+    pub place_bytes: u32,
 }
 
 impl Sampling {
     /// Words of an item before the columns of its slots.
     pub const HEADER: u32 = HEADER;
+    /// Word 6 of an item that computes a part of a tile's K for another CTA.
+    pub const CONTRIBUTES: u32 = CONTRIBUTES;
 }
 
 impl Plan {
@@ -100,7 +110,18 @@ impl Plan {
             half: t.half(),
             k_step: self.k_step(),
             item_words: self.item.words(),
+            place_bytes: t.roles.consumers * self.place_bytes(),
         }
+    }
+
+    /// Bytes of one consumer's part of a place in the workspace: its sums, then a flag that says that they are there.
+    pub(crate) fn place_bytes(&self) -> u32 {
+        self.sums_bytes() + FLAG
+    }
+
+    /// Bytes of a consumer's sums.
+    pub(crate) fn sums_bytes(&self) -> u32 {
+        4 * self.arch.warpgroup * self.tiling.accumulators()
     }
 
     pub(super) fn arguments(&self, problem: &Problem) -> Parameters {
@@ -111,6 +132,7 @@ impl Plan {
         push("map_c", Argument::Map(self.map_c(problem)));
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
+        push("workspace", Argument::Workspace);
         parameters
     }
 

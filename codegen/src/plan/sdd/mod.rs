@@ -16,8 +16,8 @@ mod tiling;
 
 pub(crate) use block::unit_k;
 pub(crate) use epilogue::Epilogue;
-pub(crate) use launch::Item;
 pub use launch::Sampling;
+pub(crate) use launch::{CONTRIBUTES, Item};
 pub(crate) use memory::Memory;
 pub(crate) use operand::Tile;
 pub(crate) use sides::Sides;

@@ -18,6 +18,10 @@ use crate::{Arch, KernelSpec};
 pub(crate) const WG_M: u32 = 64;
 /// Columns of the widest slot: N of the widest WGMMA.
 const WIDEST: u32 = 256;
+/// The same in tiles of 64 rows, so that two consumers can have a slot each.
+const WIDEST_OF_64: u32 = 128;
+/// Columns of a lone consumer: it keeps a stage in flight, and ptxas spills with more accumulators beside it.
+const MOST_OF_ONE: u32 = 192;
 /// Row-major operands are read in panels of at least so many columns: 32 bytes of 16-bit elements.
 const NARROWEST_PANEL: u32 = 16;
 /// N of an integer WGMMA beyond 32 is a multiple of this.
@@ -76,16 +80,17 @@ impl Tiling {
     }
 
     /// Slots of a tile of half the width, for what a row of blocks leaves over. There are none where consumers divide
-    /// the slots, and none unless the accumulators are a power of two: of others ptxas 13.0 keeps half of them
-    /// elsewhere, and serializes WGMMA to move them (its diagnostic C7511).
+    /// the slots, none for a lone consumer, and none unless the accumulators are a power of two: of others ptxas 13.0
+    /// keeps half of them elsewhere, and serializes WGMMA to move them (its diagnostic C7511).
     pub(crate) fn half(&self) -> Option<u32> {
-        let divided = self.split != Split::Slots && self.slots.is_multiple_of(2);
+        let divided = self.split == Split::Rows && self.slots.is_multiple_of(2);
         (divided && self.wg_n().is_power_of_two()).then_some(self.slots / 2)
     }
 }
 
 pub(super) fn choose(spec: &KernelSpec, sides: &Sides, arch: &Arch, errors: &mut PlanErrors) -> Tiling {
-    let parts = spec.bk.div_ceil(WIDEST);
+    let divides_rows = spec.bm > WG_M && spec.consumers != Some(1);
+    let parts = spec.bk.div_ceil(if divides_rows { WIDEST } else { WIDEST_OF_64 });
     let slot = spec.bk.div_ceil(parts).next_multiple_of(8);
     let pitch = match sides.right.major {
         Major::K if spec.a.is_integer() => slot.next_multiple_of(INTEGER_UNIT),
@@ -97,7 +102,7 @@ pub(super) fn choose(spec: &KernelSpec, sides: &Sides, arch: &Arch, errors: &mut
     let (cta_m, split, slots) = match consumers {
         2 if spec.bm > WG_M => (2 * WG_M, Split::Rows, slots),
         2 => (WG_M, Split::Slots, slots / 2 * 2),
-        _ => (WG_M, Split::Whole, slots),
+        _ => (WG_M, Split::Whole, slots.min((MOST_OF_ONE / pitch).max(1))),
     };
     Tiling {
         cta_m,

@@ -40,7 +40,7 @@ pub(super) fn plan(spec: &KernelSpec, view: &View) -> Result<Chunk, PlanError> {
                 "TMA reads rows of whole 16-byte pieces, {piece} elements of {}; {LARGEST} is the largest block",
                 view.sparse_type
             ),
-            format!("{key} = {}", (depth.div_ceil(piece) * piece).clamp(piece, LARGEST)),
+            format!("{key} = {}", (depth.min(LARGEST).div_ceil(piece) * piece).max(piece)),
         ));
     }
     let chosen = match spec.k_step {

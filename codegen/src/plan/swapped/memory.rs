@@ -55,18 +55,42 @@ impl Memory {
     }
 }
 
+/// The map for as many slabs a stage as `k_step` asks for, or as make a stage worth its barriers and leave room for a
+/// deep ring.
 pub(super) fn plan(
     spec: &KernelSpec,
     view: &View,
     tile: &Tile,
     chunk: &Chunk,
+    tiles: (&OperandTile, &OperandTile),
+    store: &Store,
+    arch: &Arch,
+) -> Result<Memory, PlanError> {
+    let wanted = slabs(spec, view, chunk, tiles.0.bytes())?;
+    let with = |slabs: u32| lay_out(spec, tile, slabs, tiles, store, arch);
+    let mut best = with(wanted);
+    for slabs in (1..wanted).rev().filter(|_| spec.k_step.is_none()) {
+        if best.as_ref().is_ok_and(Memory::is_deep) {
+            break;
+        }
+        let fewer = with(slabs);
+        if fewer.as_ref().is_ok_and(|fewer| best.is_err() || fewer.is_deep()) {
+            best = fewer;
+        }
+    }
+    best
+}
+
+fn lay_out(
+    spec: &KernelSpec,
+    tile: &Tile,
+    slabs: u32,
     (dense, sparse): (&OperandTile, &OperandTile),
     store: &Store,
     arch: &Arch,
 ) -> Result<Memory, PlanError> {
     let slab_bytes = dense.bytes();
     let block_bytes = sparse.bytes();
-    let slabs = slabs(spec, view, chunk, slab_bytes)?;
     // Room for four in ten of the blocks that the slabs could meet.
     let blocks = (slabs * (2 * tile.pack).div_ceil(5)).min(LANES - slabs);
     let blocks_offset = slabs * slab_bytes;

@@ -45,9 +45,11 @@ impl Plan {
         let view = View::new(spec);
         let mut errors = PlanErrors::default();
         types::check(spec, &view, &mut errors);
+        let mut keep = |error| errors.push(error);
+        let tile = tile::plan(spec, &view, arch).map_err(&mut keep);
+        let chunk = chunk::plan(spec, &view).map_err(keep);
         errors.check()?;
-        let tile = tile::plan(spec, &view, arch)?;
-        let chunk = chunk::plan(spec, &view)?;
+        let (Ok(tile), Ok(chunk)) = (tile, chunk) else { return Err(PlanErrors::default()) };
         let with = |tile: Tile| Self::with_tile(spec, &why, view, tile, chunk, arch);
         // As many block rows as there are registers for, unless their blocks leave no room for a ring.
         let packs = (1..tile.pack).rev().filter(|_| spec.pack.is_none());

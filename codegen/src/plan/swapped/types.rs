@@ -55,7 +55,7 @@ fn check_layouts(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
             "transpose",
             format!("blocks of {} are read across their rows", view.sparse_type),
             "WGMMA reads 8-bit operands along K only, and K runs down the columns of the stored blocks",
-            "transpose the matrix once (`Bsr::transposed`), or dtype = f16",
+            "transpose the matrix once (`Bsr::transpose`), or dtype = f16",
         ));
     }
 }

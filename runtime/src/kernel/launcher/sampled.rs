@@ -1,10 +1,15 @@
 //! Launches of sampled products: A and B dense, the result in the blocks of a pattern.
 
+use std::sync::{Mutex, PoisonError};
+
 use bsr_codegen::{Argument, LaunchShape, Operand, Problem};
 
 use super::{Launcher, Work, check_overlap};
 use crate::Element;
-use crate::gpu::{self, DeviceBsr, DeviceDense, Plain, StreamRef, UntypedBsr, UntypedDense, Value, Values};
+use crate::gpu::{
+    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, Plain, StreamRef, UntypedBsr, UntypedDense, Value,
+    Values,
+};
 use crate::kernel::{KernelError, fit, sampled};
 
 /// The operands of one launch.
@@ -13,6 +18,42 @@ struct Operands<'a> {
     a: UntypedDense,
     b: UntypedDense,
     c: UntypedBsr<'a>,
+}
+
+/// The workspaces of one pattern: one for each stream, since launches on several streams may run at the same time. Each is
+/// zero between two launches.
+#[derive(Debug)]
+pub(super) struct Workspaces {
+    bytes: usize,
+    /// By stream; the first is nobody's until a stream comes that has none, so that it can be made ahead of a capture.
+    made: Mutex<Vec<(Option<usize>, DeviceBuffer<u8>)>>,
+}
+
+impl Workspaces {
+    pub(super) fn new(device: &Device, bytes: usize) -> Result<Self, KernelError> {
+        let spare = if bytes == 0 { vec![] } else { vec![(None, DeviceBuffer::zeroed(device, bytes)?)] };
+        Ok(Self { bytes, made: Mutex::new(spare) })
+    }
+
+    /// The workspace of a stream, made now or before; none where the work needs none.
+    fn of(&self, device: &Device, stream: StreamRef<'_>) -> Result<DevicePtr, KernelError> {
+        if self.bytes == 0 {
+            return Ok(0);
+        }
+        let key = Some(stream.raw().addr());
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, buffer)) = made.iter().find(|(owner, _)| *owner == key) {
+            return Ok(buffer.ptr());
+        }
+        if let Some((owner, buffer)) = made.iter_mut().find(|(owner, _)| owner.is_none()) {
+            *owner = key;
+            return Ok(buffer.ptr());
+        }
+        let buffer = DeviceBuffer::zeroed(device, self.bytes)?;
+        let at = buffer.ptr();
+        made.push((key, buffer));
+        Ok(at)
+    }
 }
 
 impl Launcher {
@@ -59,10 +100,11 @@ impl Launcher {
             ldt: 0,
         };
         let shape = self.plan.launch(&problem, work.grid);
-        let values = self.sampled_values(&shape, &operands, &work)?;
+        let workspace = work.workspaces.of(&self.device, stream)?;
+        let values = self.sampled_values(&shape, &operands, &work, workspace)?;
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the matrices, which the checks
         // above have found to be of the problem's shape; the work plan was made for this pattern (by fingerprint) and
-        // this K. C is borrowed mutably.
+        // this K. C is borrowed mutably, and the workspace is this stream's.
         unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
         Ok(())
     }
@@ -78,7 +120,13 @@ impl Launcher {
         check_overlap("B", c.values, b.range())
     }
 
-    fn sampled_values(&self, shape: &LaunchShape, operands: &Operands<'_>, work: &Work) -> Result<Values, KernelError> {
+    fn sampled_values(
+        &self,
+        shape: &LaunchShape,
+        operands: &Operands<'_>,
+        work: &Work,
+        workspace: DevicePtr,
+    ) -> Result<Values, KernelError> {
         let mut values = Values::new();
         for parameter in &shape.parameters {
             let address = |operand| match operand {
@@ -91,6 +139,7 @@ impl Launcher {
                 Argument::Pointer(operand) => Value::Pointer(address(*operand)),
                 Argument::WorkHead => Value::Pointer(work.heads.ptr()),
                 Argument::Work => Value::Pointer(work.items.ptr()),
+                Argument::Workspace => Value::Pointer(workspace),
                 Argument::Number(number) => Value::Number(*number),
                 // Of the other operations alone.
                 _ => Value::Pointer(operands.c.col_idx),

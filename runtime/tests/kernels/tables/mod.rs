@@ -10,6 +10,7 @@ mod fp8;
 mod int8;
 mod scalar;
 mod sdd;
+mod swapped;
 mod transposed;
 mod warp;
 mod wgmma;
@@ -52,6 +53,9 @@ fn sample_cases() -> Vec<Case> {
         ("bm = 128, bn = 128, bk = 64, op = dds", (200, 150, 200)),
         ("bm = 128, bn = 64, bk = 40, op = dds, transpose = on, c_layout = col", (200, 150, 200)),
         ("bm = 128, bn = 128, bk = 72", (200, 150, 200)),
+        ("bm = 32, bn = 128, bk = 32", (130, 150, 200)),
+        ("bm = 24, bn = 64, bk = 40, transpose = on, c_layout = col, out = f32", (130, 70, 100)),
+        ("bm = 96, bn = 64, bk = 80, op = dds", (200, 150, 200)),
         ("bm = 64, bn = 128, bk = 64, mma = mma_sync", (130, 150, 200)),
         ("bm = 96, bn = 64, bk = 80, mma = mma_sync, dtype = bf16, b_layout = col, c_layout = col", (200, 70, 200)),
         ("bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3", (130, 70, 200)),

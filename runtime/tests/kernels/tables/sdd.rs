@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 
 use bsr_codegen::{Argument, KernelSpec, Problem};
-use bsr_runtime::Launcher;
-use bsr_runtime::gpu::tensor_map;
+use bsr_runtime::gpu::{DeviceBsr, DeviceDense, Stream, tensor_map};
+use bsr_runtime::schedule::SampledWork;
+use bsr_runtime::simulated::Schedule;
+use bsr_runtime::{Dense, Element, Launcher, Layout, Structure};
+use half::f16;
 use rayon::prelude::*;
 
 use crate::case::{Blocks, Failure};
@@ -32,7 +35,7 @@ fn shapes_and_patterns() {
 
 #[test]
 fn many_tiles() {
-    run("sdd, many tiles", &large_cases());
+    run("sdd, many tiles", &[large_cases(), part_cases()].concat());
 }
 
 #[test]
@@ -56,14 +59,103 @@ fn every_row_can_be_launched() {
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Each is refused by name, and nothing is written.
+#[test]
+fn launches_that_must_not_be() {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    let sample = Sample::new("bm = 64, bn = 128, bk = 64", (128, 192, 256), Pattern("random:1"));
+    let launcher = load(&device, &sample.spec).unwrap();
+    let dsd = load(&device, &crate::case::parse("bm = 64, bn = 64, bk = 64")).unwrap();
+    let stream = Stream::new(&device).unwrap();
+    let dense =
+        |rows, cols, layout| DeviceDense::upload(&device, &Dense::<f16>::normal(rows, cols, layout, 1)).unwrap();
+    let (a, b) = (dense(128, 256, Layout::RowMajor), dense(256, 192, Layout::RowMajor));
+    let structure = sample.structure().unwrap();
+    let mut c = DeviceBsr::<f16>::zeros(&device, &structure).unwrap();
+    c.values_mut().fill_bytes(f16::POISON_BYTE).unwrap();
+    let mut refused = |launcher: &Launcher, a: &DeviceDense<f16>, b: &DeviceDense<f16>, word: &str| {
+        let outcome = launcher.launch_sampled(stream.handle(), a, b, &mut c);
+        let error = outcome.expect_err(word).to_string();
+        assert!(error.contains(word) && error.contains("help: "), "{word}: {error}");
+    };
+    refused(&dsd, &a, &b, "op = dsd");
+    refused(&launcher, &dense(128, 255, Layout::RowMajor), &b, "do not multiply");
+    refused(&launcher, &dense(127, 256, Layout::RowMajor), &b, "do not multiply");
+    refused(&launcher, &a, &dense(256, 193, Layout::RowMajor), "do not multiply");
+    refused(&launcher, &dense(128, 256, Layout::ColMajor), &b, "a_layout = col");
+    refused(&launcher, &a, &dense(256, 192, Layout::ColMajor), "b_layout = col");
+    let at = c.values().ptr();
+    // SAFETY: C's values are 128 * 192 elements, and a refused launch reads nothing.
+    let alias = |rows, cols| unsafe { DeviceDense::<f16>::from_raw(at, rows, cols, Layout::RowMajor, cols) }.unwrap();
+    let mut refused = |a: &DeviceDense<f16>, b: &DeviceDense<f16>, word: &str| {
+        let error = launcher.launch_sampled(stream.handle(), a, b, &mut c).expect_err(word).to_string();
+        assert!(error.contains(word) && error.contains("help: "), "{word}: {error}");
+    };
+    refused(&alias(128, 256), &b, "C overlaps A");
+    refused(&a, &alias(256, 192), "C overlaps B");
+    let mut other = DeviceBsr::<f16>::zeros(&device, &Structure::empty(128, 192, (64, 32)).unwrap()).unwrap();
+    let error = launcher.launch_sampled(stream.handle(), &a, &b, &mut other).expect_err("block").to_string();
+    assert!(error.contains("64 x 32 blocks"), "{error}");
+    let mut wide = DeviceBsr::<f32>::zeros(&device, &structure).unwrap();
+    let error = launcher.launch_sampled(stream.handle(), &a, &b, &mut wide).expect_err("dtype").to_string();
+    assert!(error.contains("C is f32"), "{error}");
+    assert!(c.values().to_vec().unwrap().iter().all(|value| value.is_nan()), "something was written");
+}
+
 /// Debug builds step over most.
 #[test]
 fn simulated() {
     let everything = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();
     let samples: Vec<Sample> = all().into_iter().step_by(if everything { 1 } else { 4 }).collect();
-    let outcomes: Vec<_> =
-        samples.par_iter().map(|sample| (sample, with_types(&sample.spec, Simulate { sample, ctas: 3 }))).collect();
+    let outcomes: Vec<_> = samples
+        .par_iter()
+        .map(|sample| (sample, with_types(&sample.spec, Simulate { sample, ctas: 3, schedule: Schedule::Scrambled })))
+        .collect();
     report("sdd, simulated", &outcomes);
+}
+
+/// Two CTAs that share three tiles: the end of one tile's K is another CTA's.
+#[test]
+fn simulated_parts() {
+    let samples = part_cases();
+    for sample in &samples {
+        let (plan, structure) = (sample.plan().unwrap(), sample.structure().unwrap());
+        let work = SampledWork::new(&plan, &structure, sample.k, 2).unwrap();
+        assert!(work.workspace() > 0, "{sample}: nothing is shared");
+    }
+    let simulate = |(i, sample)| {
+        let (sample, schedule): (&Sample, _) = (sample, [Schedule::Scrambled, Schedule::Early, Schedule::Late][i % 3]);
+        (sample, with_types(&sample.spec, Simulate { sample, ctas: 2, schedule }))
+    };
+    let outcomes: Vec<_> = samples.par_iter().enumerate().map(simulate).collect();
+    report("sdd, simulated parts", &outcomes);
+}
+
+fn part_cases() -> Vec<Sample> {
+    [
+        "bm = 128, bn = 256, bk = 128",
+        "bm = 128, bn = 128, bk = 64, out = f32, b_layout = col",
+        "bm = 96, bn = 192, bk = 96, dtype = bf16, transpose = on",
+        "bm = 64, bn = 128, bk = 64, a_layout = col",
+        "bm = 24, bn = 128, bk = 40",
+        "bm = 128, bn = 128, bk = 128, dtype = i8",
+        "bm = 64, bn = 128, bk = 64, dtype = e4m3, consumers = 1, out = bf16",
+    ]
+    .iter()
+    .enumerate()
+    .map(|(i, text)| {
+        let spec: KernelSpec = format!("op = sdd, {text}").parse().unwrap();
+        let (bm, bk) = (spec.bm as usize, spec.bk as usize);
+        let (pack, k) = (if bm < 64 { 64 / bm } else { 1 }, 1500 + 100 * i);
+        let (rows, cols) = (3 * pack * bm - 5, 2 * bk - 3);
+        let (m, n) = if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) };
+        // Even tiles, or the last one of half the width.
+        let blocks = if i % 2 == 0 { Lengths(&[2]) } else { Lengths(&[2, 2, 1]) };
+        Sample::new(text, (m, n, if spec.a.bytes() == 1 { 2 * k } else { k }), blocks)
+    })
+    .collect()
 }
 
 fn all() -> Vec<Sample> {

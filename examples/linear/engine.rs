@@ -1,0 +1,110 @@
+//! The three products of a linear layer, on a GPU or on the simulator.
+
+use std::error::Error;
+
+use bsr::gpu::Device;
+use bsr::simulated::{Options, Report, Schedule, Simulated};
+use bsr::{Bsr, Dense, Kernel, Loaded, Scales, Structure, bsr_kernel, f16};
+
+use crate::layer::Sizes;
+
+/// Rows and columns of W's blocks.
+pub(crate) const BLOCK: (usize, usize) = (128, 64);
+
+/// Y\[m, out\] = X\[m, in\] * W^T, with W\[out, in\] as it is stored.
+#[bsr_kernel(bm = 128, bn = 64, bk = 64, transpose = on)]
+pub(crate) fn times_transposed(x: Dense<f16>, w: Bsr<f16>) -> Dense<f32>;
+
+/// dX\[m, in\] = E\[m, out\] * W.
+#[bsr_kernel(bm = 128, bn = 64, bk = 64)]
+pub(crate) fn times(e: Dense<f16>, w: Bsr<f16>) -> Dense<f32>;
+
+/// The blocks of dW\[out, in\] = E^T\[out, m\] * X\[m, in\].
+#[bsr_kernel(bm = 128, bn = 64, bk = 64, op = sdd, a_layout = col, out = f32)]
+pub(crate) struct Sampled;
+
+/// What multiplies.
+pub(crate) enum Engine {
+    /// A GPU.
+    Gpu { name: String, forward: Loaded<times_transposed>, inputs: Loaded<times>, weights: Loaded<Sampled> },
+    /// The simulator.
+    Simulator { forward: Simulated, inputs: Simulated, weights: Simulated },
+}
+
+/// What a product answers.
+type Answer<T> = Result<T, Box<dyn Error>>;
+
+impl Engine {
+    /// The first GPU that runs the kernels, or else the simulator.
+    pub(crate) fn open() -> Answer<Self> {
+        match Device::open(0).and_then(|device| device.check_target("sm_90a").map(|()| device)) {
+            Ok(device) => Ok(Self::Gpu {
+                name: device.info().name.clone(),
+                forward: times_transposed::load(&device)?,
+                inputs: times::load(&device)?,
+                weights: Sampled::load(&device)?,
+            }),
+            Err(_) => Ok(Self::Simulator {
+                forward: simulated::<times_transposed>()?,
+                inputs: simulated::<times>()?,
+                weights: simulated::<Sampled>()?,
+            }),
+        }
+    }
+
+    /// A layer that it trains in seconds.
+    pub(crate) fn sizes(&self) -> Sizes {
+        match self {
+            Self::Gpu { .. } => Sizes { m: 512, inputs: 1024, outputs: 1024, density: 0.25 },
+            Self::Simulator { .. } => Sizes { m: 64, inputs: 256, outputs: 256, density: 0.5 },
+        }
+    }
+
+    /// What it is.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Gpu { name, .. } => name.clone(),
+            Self::Simulator { .. } => "the simulator".to_owned(),
+        }
+    }
+
+    /// Y = X W^T.
+    pub(crate) fn forward(&self, x: &Dense<f16>, w: &Bsr<f16>) -> Answer<Dense<f32>> {
+        match self {
+            Self::Gpu { forward, .. } => Ok(forward.multiply(x, w)?),
+            Self::Simulator { forward, .. } => clean(forward.multiply_factors(w, x, &Scales::NONE, &options())?),
+        }
+    }
+
+    /// dX = E W.
+    pub(crate) fn inputs(&self, e: &Dense<f16>, w: &Bsr<f16>) -> Answer<Dense<f32>> {
+        match self {
+            Self::Gpu { inputs, .. } => Ok(inputs.multiply(e, w)?),
+            Self::Simulator { inputs, .. } => clean(inputs.multiply_factors(w, e, &Scales::NONE, &options())?),
+        }
+    }
+
+    /// The values of dW = E^T X, in W's blocks; `e` is E^T.
+    pub(crate) fn weights(&self, e: &Dense<f16>, x: &Dense<f16>, w: &Structure) -> Answer<Vec<f32>> {
+        match self {
+            Self::Gpu { weights, .. } => Ok(weights.multiply_sampled(e, x, w)?.into_parts().1),
+            Self::Simulator { weights, .. } => clean(weights.sample(e, x, w, &options())?),
+        }
+    }
+}
+
+fn simulated<K: Kernel>() -> Answer<Simulated> {
+    Ok(Simulated::new(K::plan(), K::PTX, K::ENTRY)?)
+}
+
+/// The numbers alone: races are looked for by `bsr check`.
+fn options() -> Options {
+    Options { schedule: Schedule::Early, races: false, ..Options::default() }
+}
+
+fn clean<T>((result, report): (T, Report)) -> Answer<T> {
+    match report.findings.first() {
+        None => Ok(result),
+        Some(finding) => Err(finding.to_string().into()),
+    }
+}
