@@ -49,7 +49,7 @@ const TYPES: [&str; 8] = [
 const KNOBS: [&str; 6] =
     ["bn = 256", "bn = 128", "bn = 256, consumers = 1", "bn = 192, stages = 3", "bn = 64", "bn = 8"];
 
-const REFUSED: [&str; 19] = [
+const REFUSED: [&str; 20] = [
     "op = sdd, bm = 100, bn = 256, bk = 128",
     "op = sdd, bm = 128, bn = 256, bk = 520",
     "op = sdd, bm = 128, bn = 264, bk = 128",
@@ -63,6 +63,7 @@ const REFUSED: [&str; 19] = [
     "op = sdd, bm = 128, bn = 256, bk = 128, dtype = e4m3, out = bf16, scale = tensor",
     "op = sdd, bm = 128, bn = 256, bk = 128, dtype = e4m3, out = bf16, accumulate = promoted",
     "op = sdd, bm = 128, bn = 256, bk = 128, cluster = 2",
+    "op = sdd, bm = 128, bn = 256, bk = 128, beta = on",
     "op = sdd, bm = 128, bn = 256, bk = 128, batch = on, swap = on",
     "op = sdd, bm = 128, bn = 256, bk = 128, k_step = 32, swizzle = 64",
     "op = sdd, bm = 128, bn = 256, bk = 128, stages = 6",
