@@ -31,8 +31,18 @@ pub(crate) fn plans() -> Vec<Plan> {
     tiles
         .into_iter()
         .flat_map(|(tile, out)| HEAVY.map(|epilogue| plan(tile, &epilogue.replace("OUT", out))))
+        .chain(mirrored())
         .chain([plan("bm = 128, bn = 256, bk = 128, dtype = e4m3, out = e4m3, scale = tensor", HEAVY[3])])
         .collect()
+}
+
+/// Sparse right factors, whose kernels compute the transposed C: nothing is collected along rows.
+fn mirrored() -> impl Iterator<Item = Plan> {
+    let tile = "op = dds, bm = 128, bn = 256, bk = 128, dtype = bf16";
+    HEAVY.into_iter().filter(|epilogue| !epilogue.contains("row_")).flat_map(move |epilogue| {
+        let epilogue = epilogue.replace("OUT", "bf16");
+        ["c_layout = row", "c_layout = col, transpose = on"].map(|layout| plan(&format!("{tile}, {layout}"), &epilogue))
+    })
 }
 
 fn plan(base: &str, epilogue: &str) -> Plan {
