@@ -24,7 +24,6 @@ pub(crate) fn times(e: Dense<f16>, w: Bsr<f16>) -> Dense<f32>;
 pub(crate) struct Sampled;
 
 /// What multiplies.
-#[expect(clippy::large_enum_variant, reason = "there is one engine")]
 pub(crate) enum Engine {
     Gpu(Box<Gpu>),
     Simulator(Box<Simulator>),
