@@ -89,9 +89,9 @@ ROWS = (
     _square(128, 0.125, "bm = 128, bn = 256, bk = 128, cluster = 2"),
     _square(128, 0.03, "bm = 128, bn = 256, bk = 128, cluster = 2", "bm = 128, bn = 256, bk = 128"),
     _square(64, 0.25, "bm = 64, bn = 512, bk = 64, cluster = 2"),
-    _square(64, 0.05, "bm = 64, bn = 512, bk = 64, cluster = 2", "bm = 64, bn = 256, bk = 64"),
+    _square(64, 0.05, "bm = 64, bn = 512, bk = 64, cluster = 2", "bm = 64, bn = 256, bk = 64, cluster = 2"),
     _square(32, 0.25, "bm = 32, bn = 256, bk = 32"),
-    _square(32, 0.05, "bm = 32, bn = 256, bk = 32"),
+    _square(32, 0.05, "bm = 32, bn = 256, bk = 32", "bm = 32, bn = 256, bk = 32, pack = 4"),
     _square(16, 0.1, "bm = 16, bn = 256, bk = 16"),
     _square(128, 0.5, "bm = 128, bn = 256, bk = 128, dtype = e4m3", dtype="e4m3"),
     _square(128, 0.25, "bm = 128, bn = 256, bk = 128, dtype = e4m3", dtype="e4m3"),
@@ -106,7 +106,7 @@ ROWS = (
         4096,
         (128, 128),
         "random:0.25",
-        ("op = sdd, bm = 128, bn = 128, bk = 64",),
+        ("op = sdd, bm = 128, bn = 256, bk = 128",),
     ),
     Row(
         "sdd-128x128-0.05",
@@ -116,7 +116,7 @@ ROWS = (
         4096,
         (128, 128),
         "random:0.05",
-        ("op = sdd, bm = 128, bn = 128, bk = 64",),
+        ("op = sdd, bm = 128, bn = 256, bk = 128",),
     ),
     Row(
         "dds-128x128-0.25",
@@ -126,7 +126,7 @@ ROWS = (
         8192,
         (128, 128),
         "random:0.25",
-        ("op = dds, bm = 256, bn = 128, bk = 128",),
+        ("op = dds, bm = 128, bn = 256, bk = 128",),
     ),
     Row(
         "dsd_t-128x128-0.25",

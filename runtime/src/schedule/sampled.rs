@@ -72,7 +72,8 @@ impl SampledWork {
         let tiles = plan.sampling()?;
         let stages = (k as u64).div_ceil(u64::from(tiles.k_step)).max(1) as u32;
         let items = list(&tiles, structure, stages);
-        Some(match plan.spec().schedule.unwrap_or(Order::Balanced) {
+        // CTAs that share K finish together on paper, and on an H200 later: 356 TFLOP/s against 488 (benches/LOG.md, 21).
+        Some(match plan.spec().schedule.unwrap_or(Order::Strided) {
             Order::Strided => {
                 let ctas = (ctas as usize).min(items.len()).max(1);
                 let mut lists = vec![vec![]; ctas];

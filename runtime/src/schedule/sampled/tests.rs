@@ -31,10 +31,10 @@ fn covered(work: &SampledWork) -> Covered {
 #[test]
 fn every_stored_block_is_computed_once_over_all_of_k() {
     for (spec, shape) in [
-        ("op = sdd, bm = 128, bn = 256, bk = 128", (2000, 3000, 4096)),
-        ("op = sdd, bm = 512, bn = 256, bk = 112", (2000, 2000, 2000)),
-        ("op = sdd, bm = 24, bn = 256, bk = 40, dtype = bf16", (500, 700, 900)),
-        ("op = sdd, bm = 64, bn = 256, bk = 512", (500, 2700, 900)),
+        ("op = sdd, bm = 128, bn = 256, bk = 128, schedule = balanced", (2000, 3000, 4096)),
+        ("op = sdd, bm = 512, bn = 256, bk = 112, schedule = balanced", (2000, 2000, 2000)),
+        ("op = sdd, bm = 24, bn = 256, bk = 40, dtype = bf16, schedule = balanced", (500, 700, 900)),
+        ("op = sdd, bm = 64, bn = 256, bk = 512, schedule = balanced", (500, 2700, 900)),
         ("op = sdd, bm = 128, bn = 256, bk = 128, schedule = strided", (2000, 3000, 4096)),
     ] {
         for pattern in ["random:0.05", "random:0.3", "powerlaw:0.2", "topk:1", "random:0"] {
@@ -61,7 +61,8 @@ fn every_stored_block_is_computed_once_over_all_of_k() {
 fn parts_are_collected_from_places_that_lower_numbers_fill_first() {
     let mut shared = 0;
     for (pattern, ctas) in [("random:0.05", 132), ("random:0.25", 132), ("powerlaw:0.1", 100), ("random:0.3", 7)] {
-        let (work, _) = work("op = sdd, bm = 128, bn = 256, bk = 128", (8192, 8192, 4096), pattern, ctas);
+        let (work, _) =
+            work("op = sdd, bm = 128, bn = 256, bk = 128, schedule = balanced", (8192, 8192, 4096), pattern, ctas);
         let mut filled: HashMap<u32, usize> = HashMap::new();
         for (cta, list) in work.lists.iter().enumerate() {
             let mut whole = false;
@@ -95,7 +96,8 @@ fn ctas_finish_together() {
         |work: &SampledWork| work.lists.iter().map(|list| list.iter().map(share::cost).sum::<u64>()).max().unwrap_or(0);
     for (pattern, gain) in [("random:0.05", 0.89), ("random:0.1", 0.85), ("random:0.25", 1.0)] {
         let spec = "op = sdd, bm = 128, bn = 256, bk = 128";
-        let (shared, _) = work(spec, (8192, 8192, 4096), pattern, 132);
+        let shared_spec = format!("{spec}, schedule = balanced");
+        let (shared, _) = work(&shared_spec, (8192, 8192, 4096), pattern, 132);
         let (whole, _) = work(&format!("{spec}, schedule = strided"), (8192, 8192, 4096), pattern, 132);
         let (shared, whole) = (latest(&shared), latest(&whole));
         assert!(shared as f64 <= gain * whole as f64, "{pattern}: {shared} of {whole}");

@@ -146,6 +146,7 @@ fn part_cases() -> Vec<Sample> {
     .iter()
     .enumerate()
     .map(|(i, text)| {
+        let text = &format!("{text}, schedule = balanced");
         let spec: KernelSpec = format!("op = sdd, {text}").parse().unwrap();
         let (bm, bk) = (spec.bm as usize, spec.bk as usize);
         let (pack, k) = (if bm < 64 { 64 / bm } else { 1 }, 1500 + 100 * i);
