@@ -72,15 +72,20 @@ impl SampledWork {
         let tiles = plan.sampling()?;
         let stages = (k as u64).div_ceil(u64::from(tiles.k_step)).max(1) as u32;
         let items = list(&tiles, structure, stages);
-        // CTAs that share K finish together on paper, and on an H200 later: 356 TFLOP/s against 488 (benches/LOG.md, 21).
-        Some(match plan.spec().schedule.unwrap_or(Order::Strided) {
-            Order::Strided => {
+        Some(match plan.spec().schedule {
+            // CTAs that share K finish together on paper, and on an H200 later: 356 TFLOP/s against 488 (benches/LOG.md, 21).
+            None => {
+                let mut lists = deal(items, ctas.max(1) as usize);
+                lists.retain(|list| !list.is_empty());
+                Self { tiles, lists, places: 0 }
+            }
+            Some(Order::Strided) => {
                 let ctas = (ctas as usize).min(items.len()).max(1);
                 let mut lists = vec![vec![]; ctas];
                 items.into_iter().enumerate().for_each(|(i, item)| lists[i % ctas].push(item));
                 Self { tiles, lists, places: 0 }
             }
-            Order::Balanced => {
+            Some(Order::Balanced) => {
                 let (lists, places) = share::share(deal(items, ctas.max(1) as usize));
                 Self { tiles, lists, places }
             }
