@@ -220,7 +220,7 @@ proptest! {
 }
 
 fn any_spec() -> impl Strategy<Value = String> {
-    let side = || prop_oneof![6 => (1u32..=64).prop_map(|i| i * 8), 1 => 0u32..=600];
+    let side = || prop_oneof![6 => (1u32..=64).prop_map(|i| i * 8), 1 => 1u32..=600];
     let knob = |key: &'static str, values: &'static [&'static str]| {
         let given = select(values).prop_map(move |value| format!(", {key} = {value}"));
         prop_oneof![2 => Just(String::new()), 1 => given]

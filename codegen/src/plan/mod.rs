@@ -5,6 +5,7 @@
 
 mod display;
 mod error;
+mod factors;
 mod keys;
 mod kloop;
 mod launch;

@@ -1,7 +1,8 @@
 //! Step 1: are the block, the tile and the types such that this family can plan them?
 
 use crate::plan::error::{PlanError, PlanErrors};
-use crate::plan::keys::{epilogue_key, type_key};
+use crate::plan::factors;
+use crate::plan::keys::epilogue_key;
 use crate::{Accumulate, Dtype, KernelSpec, Layout, Op, Scale, Switch};
 
 /// Elements of K that one WGMMA consumes: 32 bytes.
@@ -43,32 +44,7 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
 }
 
 fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
-    for (key, dtype) in [("a", spec.a), ("b", spec.b)] {
-        if matches!(dtype, Dtype::F32 | Dtype::I32) {
-            errors.push(PlanError::new(
-                key,
-                format!("operand {key} is {dtype}, which WGMMA does not multiply"),
-                "WGMMA takes f16, bf16, i8 and FP8",
-                format!("{} = f16", type_key(spec, key)),
-            ));
-        }
-    }
-    if spec.a != spec.b && !(spec.a.is_fp8() && spec.b.is_fp8()) {
-        errors.push(PlanError::new(
-            "b",
-            format!("A is {} and B is {}", spec.a, spec.b),
-            "one WGMMA instruction multiplies operands of the same type, or e4m3 and e5m2 in any mix",
-            format!("b = {}", spec.a),
-        ));
-    }
-    if spec.acc != spec.a.accumulator() {
-        errors.push(PlanError::new(
-            "acc",
-            format!("sums of {} products are not kept in {}", spec.a, spec.acc),
-            format!("WGMMA adds {} products in {}", spec.a, spec.a.accumulator()),
-            format!("acc = {}", spec.a.accumulator()),
-        ));
-    }
+    factors::check_types(spec, errors);
     let written = match spec.out {
         Dtype::F16 | Dtype::BF16 | Dtype::F32 => true,
         Dtype::I32 => spec.a.is_integer(),

@@ -1,63 +1,16 @@
 //! Step 1: operand types and layouts that WGMMA multiplies this way round.
 
 use crate::plan::error::{PlanError, PlanErrors};
-use crate::plan::keys::{epilogue_key, type_key};
-use crate::plan::view::{Major, View};
-use crate::{Accumulate, Dtype, KernelSpec, Layout, Op, Scale};
+use crate::plan::factors;
+use crate::plan::keys::epilogue_key;
+use crate::plan::view::View;
+use crate::{Accumulate, Dtype, KernelSpec, Scale};
 
 pub(super) fn check(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
-    for (key, dtype) in [("a", spec.a), ("b", spec.b)] {
-        if matches!(dtype, Dtype::F32 | Dtype::I32) {
-            errors.push(PlanError::new(
-                key,
-                format!("operand {key} is {dtype}, which WGMMA does not multiply"),
-                "WGMMA takes f16, bf16, i8 and FP8",
-                format!("{} = f16, or mma = scalar", type_key(spec, key)),
-            ));
-        }
-    }
-    if spec.a != spec.b && !(spec.a.is_fp8() && spec.b.is_fp8()) {
-        errors.push(PlanError::new(
-            "b",
-            format!("A is {} and B is {}", spec.a, spec.b),
-            "one WGMMA instruction multiplies operands of the same type, or e4m3 and e5m2 in any mix",
-            format!("b = {}", spec.a),
-        ));
-    }
-    if spec.acc != spec.a.accumulator() {
-        errors.push(PlanError::new(
-            "acc",
-            format!("sums of {} products are not kept in {}", spec.a, spec.acc),
-            format!("WGMMA adds {} products in {}", spec.a, spec.a.accumulator()),
-            format!("acc = {}", spec.a.accumulator()),
-        ));
-    }
-    check_layouts(spec, view, errors);
+    factors::check_types(spec, errors);
+    factors::check_layouts(spec, view, errors);
     check_results(spec, errors);
     check_choices(spec, errors);
-}
-
-fn check_layouts(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
-    if view.dense_type.bytes() == 1 && view.dense == Layout::RowMajor {
-        let (key, word, matrix) = match spec.op {
-            Op::Dds => ("a_layout", "row", "A"),
-            Op::Dsd | Op::Sdd => ("b_layout", "col", "B"),
-        };
-        errors.push(PlanError::new(
-            key,
-            format!("{matrix} is {} and K is not contiguous in it", view.dense_type),
-            "WGMMA reads 8-bit operands along K only",
-            format!("{key} = {word}, and transpose {matrix} once: `Dense::to_layout`"),
-        ));
-    }
-    if view.sparse_type.bytes() == 1 && view.sparse == Major::Mn {
-        errors.push(PlanError::new(
-            "transpose",
-            format!("blocks of {} are read across their rows", view.sparse_type),
-            "WGMMA reads 8-bit operands along K only, and K runs down the columns of the stored blocks",
-            "transpose the matrix once (`Bsr::transpose`), or dtype = f16",
-        ));
-    }
 }
 
 fn check_results(spec: &KernelSpec, errors: &mut PlanErrors) {
