@@ -189,7 +189,7 @@ fn no_tile(spec: &KernelSpec, view: &View, tightest: Option<Tiling>) -> PlanErro
                 super::roles::CONSUMER_OVERHEAD,
                 t.roles.consumer_registers
             ),
-            format!("bn = {}, or leave `consumers` to the plan", (spec.bn / 2).max(16)),
+            format!("bn = {}, or leave `consumers` to the plan", 1 << (spec.bn / 2).max(16).ilog2()),
         ),
         None => {
             let consumers = spec.consumers.unwrap_or(2);
