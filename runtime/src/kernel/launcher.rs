@@ -216,7 +216,9 @@ impl Launcher {
         let mut problem = operands.problem(&shapes);
         problem.ldt = self.tile_line(operands);
         let shape = self.plan.launch(&problem, work.grid);
-        let (columns, blocks) = match self.plan.walks_columns() {
+        // A kernel with a packed pattern reads no index, whichever way it walks.
+        let second_index = shape.parameters.iter().any(|parameter| parameter.argument == Argument::BlockIdx);
+        let (columns, blocks) = match second_index {
             true => sparse.by_columns(&self.device)?,
             false => (sparse.col_idx, 0),
         };
