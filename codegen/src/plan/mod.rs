@@ -9,6 +9,7 @@ mod factors;
 mod keys;
 mod kloop;
 mod launch;
+mod maps;
 pub(crate) mod scalar;
 pub(crate) mod sdd;
 pub(crate) mod swapped;

@@ -2,10 +2,10 @@
 
 use super::Plan;
 use super::tiling::Share;
+use crate::Scale;
 use crate::epilogue::InputKind;
 use crate::plan::Major;
 use crate::plan::launch::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
-use crate::{Layout, Scale};
 
 /// Parameters of every kernel: A, B and C, the block columns, the heads, the items.
 const WORK: [Parameter; 3] = [
@@ -42,8 +42,11 @@ impl Plan {
             return parameters;
         }
         push("map_a", Argument::Map(self.map_a(problem)));
-        push("map_b", Argument::Map(self.map_b(problem)));
-        push("map_c", Argument::Map(self.map_c(problem)));
+        push("map_b", Argument::Map(self.view.dense_map(&self.b, problem)));
+        push(
+            "map_c",
+            Argument::Map(self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem)),
+        );
         for parameter in WORK {
             push(parameter.name, parameter.argument);
         }
@@ -51,7 +54,7 @@ impl Plan {
             push("block_idx", Argument::BlockIdx);
         }
         if self.b.by_block {
-            push("map_b_last", Argument::Map(self.map_b_last(problem)));
+            push("map_b_last", Argument::Map(self.view.dense_map_last(&self.b, problem)));
             push("whole_blocks", Argument::Number((problem.k / u64::from(self.view.depth)) as u32));
         }
         if self.precision.scale != Scale::Unscaled {
@@ -77,7 +80,7 @@ impl Plan {
                             operand: Operand::Epilogue(at),
                             dtype,
                             strides_bytes: [problem.ldt * u64::from(dtype.bytes()), 0],
-                            ..self.map_c(problem)
+                            ..self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem)
                         }),
                     },
                 );
@@ -92,8 +95,12 @@ impl Plan {
     /// The tensor maps of one problem: A, B, C, and what is left of B.
     pub(super) fn maps(&self, problem: &Problem) -> Vec<TensorMap> {
         let problem = &self.view.sizes(problem);
-        let mut maps = vec![self.map_a(problem), self.map_b(problem), self.map_c(problem)];
-        maps.extend(self.b.by_block.then(|| self.map_b_last(problem)));
+        let mut maps = vec![
+            self.map_a(problem),
+            self.view.dense_map(&self.b, problem),
+            self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem),
+        ];
+        maps.extend(self.b.by_block.then(|| self.view.dense_map_last(&self.b, problem)));
         maps
     }
 
@@ -125,81 +132,6 @@ impl Plan {
             bk * fold * bytes,
             [self.a.span_elements() * self.a.fold, self.a.box_rows / self.a.fold],
             self.a.span * self.a.fold,
-        )
-    }
-
-    fn map_b(&self, problem: &Problem) -> TensorMap {
-        if self.b.by_block {
-            let bk = u64::from(self.view.depth);
-            return self.blocks_of_b(problem, [bk.min(problem.k.max(1)), (problem.k / bk).max(1)], 0);
-        }
-        TensorMap::matrix(
-            (self.view.factors().1, self.view.dense_type),
-            match self.view.dense {
-                Layout::RowMajor => [problem.n, problem.k.max(1)],
-                Layout::ColMajor => [problem.k.max(1), problem.n],
-            },
-            self.line_of_b(problem),
-            [self.b.span_elements(), self.b.box_rows],
-            self.b.span,
-        )
-    }
-
-    /// What K leaves beyond whole blocks: the block column that [`Self::map_b`] cannot bound.
-    fn map_b_last(&self, problem: &Problem) -> TensorMap {
-        let bk = u64::from(self.view.depth);
-        match (problem.k / bk * bk, problem.k % bk) {
-            (_, 0) => self.map_b(problem),
-            (start, rest) => self.blocks_of_b(problem, [rest, 1], start),
-        }
-    }
-
-    /// B from element `start` of K on as `within` = [K in a block, blocks] by N: zeros beyond a block's K.
-    fn blocks_of_b(&self, problem: &Problem, within: [u64; 2], start: u64) -> TensorMap {
-        let (element, line) = (u64::from(self.view.dense_type.bytes()), self.line_of_b(problem));
-        let (bk, columns) = (u64::from(self.view.depth), problem.n.max(1));
-        let (dims, strides_bytes, box_dims, offset_bytes) = match self.b.major {
-            Major::K => (
-                [within[0], within[1], columns],
-                [bk * element, line],
-                [self.b.span_elements(), 1, self.b.box_rows],
-                start * element,
-            ),
-            // Here the lines are those of K.
-            Major::Mn => (
-                [columns, within[0], within[1]],
-                [line, bk * line],
-                [self.b.span_elements(), self.b.box_rows, 1],
-                start * line,
-            ),
-        };
-        TensorMap {
-            operand: self.view.factors().1,
-            dtype: self.view.dense_type,
-            rank: 3,
-            offset_bytes,
-            dims,
-            strides_bytes,
-            box_dims,
-            swizzle_bytes: self.b.span,
-        }
-    }
-
-    /// Bytes from one line of B to the next.
-    fn line_of_b(&self, problem: &Problem) -> u64 {
-        (problem.ldb * u64::from(self.view.dense_type.bytes())).max(16)
-    }
-
-    fn map_c(&self, problem: &Problem) -> TensorMap {
-        TensorMap::matrix(
-            (Operand::C, self.spec.out),
-            match self.view.out {
-                Layout::RowMajor => [problem.n, problem.m],
-                Layout::ColMajor => [problem.m, problem.n],
-            },
-            problem.ldc * u64::from(self.spec.out.bytes()),
-            [self.epilogue.store_box.0, self.epilogue.store_box.1],
-            self.epilogue.span,
         )
     }
 }
