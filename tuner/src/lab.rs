@@ -1,0 +1,115 @@
+//! Where candidates are checked and timed: a GPU, a child process that has one, the simulator's cost model, a fake.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bsr_codegen::KernelSpec;
+use serde::{Deserialize, Serialize};
+
+use crate::{Device, Problem, Verdict, Workload};
+
+/// Something that can be timed for a workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Candidate {
+    /// A kernel of ours.
+    Kernel {
+        /// Its spec.
+        spec: KernelSpec,
+        /// Its machine code, compiled ahead; without it the lab compiles the PTX itself.
+        cubin: Option<PathBuf>,
+    },
+    /// Another library's kernel, by its name in [`Opened::baselines`].
+    Baseline(String),
+}
+
+impl Candidate {
+    /// The canonical text of the spec, or the baseline's name.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Kernel { spec, .. } => spec.to_string(),
+            Self::Baseline(name) => name.clone(),
+        }
+    }
+}
+
+/// A lab whose operands are drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    /// The workload with its features.
+    pub problem: Problem,
+    /// What it runs on.
+    pub device: Device,
+    /// Other libraries' kernels that can be candidates here. The first, where there is one, is the dense library on equal
+    /// work: what ratios are of.
+    pub baselines: Vec<Baseline>,
+}
+
+/// Another library's kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// `cublaslt (equal FLOPs)`, `cublaslt (dense)`, `cusparse bsr`, `cusparse blocked-ell`.
+    pub name: String,
+    /// Operations that it executes.
+    pub flops: u64,
+    /// Why it cannot be timed here, where it cannot: `cusparse bsr: blocks must be square, these are 512 x 112`.
+    pub refused: Option<String>,
+}
+
+/// A candidate whose result is right.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    /// Relative Frobenius error against the f64 reference; none for a baseline of other work.
+    pub relative_error: Option<f64>,
+}
+
+/// How long candidates are timed in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rounds {
+    /// Rounds that are not timed, in milliseconds.
+    pub warmup_ms: u64,
+    /// Rounds in any case.
+    pub least: usize,
+    /// Rounds after which to stop in any case.
+    pub most: usize,
+    /// Stop once half the 95 % confidence interval of every median is below this part of it.
+    pub relative_ci: f64,
+    /// Stop after this time, but not before `least`.
+    pub limit: Duration,
+}
+
+/// What goes wrong with a candidate, or with the lab.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Trouble {
+    /// What becomes of the candidate.
+    pub verdict: Verdict,
+    /// The candidate that it happened to, by its place in the call; none if the lab itself cannot go on.
+    pub candidate: Option<usize>,
+    /// What happened, in words.
+    pub message: String,
+    /// The lab must be opened again before it is used: its process or context is gone.
+    pub lost: bool,
+}
+
+/// Checks and times candidates of one workload at a time.
+pub trait Lab {
+    /// Draws the operands of a workload and forgets those of the one before.
+    ///
+    /// # Errors
+    /// A workload that cannot be had here.
+    fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble>;
+
+    /// Runs a candidate once into a poisoned result and compares it with the reference.
+    ///
+    /// # Errors
+    /// [`Verdict::Wrong`], [`Verdict::Refused`], [`Verdict::Fault`], [`Verdict::Hang`].
+    fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble>;
+
+    /// Times checked candidates in turn, A B A B, each launch from a cold L2 cache: for each candidate its times in
+    /// microseconds, equally many. Afterwards every kernel's last result is compared once more.
+    ///
+    /// # Errors
+    /// As [`Lab::check`].
+    fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Vec<Vec<f64>>, Trouble>;
+}

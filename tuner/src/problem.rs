@@ -1,0 +1,187 @@
+//! What is multiplied: the facts of a spec, the shape, and where the pattern is from.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use bsr_codegen::spec::{Key, SpecErrors};
+use bsr_codegen::{Accumulate, KernelSpec};
+use bsr_runtime::Structure;
+use serde::{Deserialize, Serialize};
+
+use crate::Features;
+
+/// The keys of a spec that belong to the problem: with another value another product is computed, or to another precision.
+/// All others are choices, which a sweep may make.
+pub const FACT_KEYS: [Key; 16] = [
+    Key::Bm,
+    Key::Bk,
+    Key::Op,
+    Key::Transpose,
+    Key::Batch,
+    Key::Dtype,
+    Key::A,
+    Key::B,
+    Key::Acc,
+    Key::Out,
+    Key::ALayout,
+    Key::BLayout,
+    Key::CLayout,
+    Key::Scale,
+    Key::Epilogue,
+    Key::Beta,
+];
+
+/// What a spec says of the product: block, operation, types, layouts, scales, epilogue, and whether FP8 sums are promoted.
+///
+/// Two specs with equal facts compute the same product and differ in how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Facts(KernelSpec);
+
+impl Facts {
+    /// The facts of a spec: its choices are forgotten.
+    pub fn of(spec: &KernelSpec) -> Self {
+        let accumulate = spec.accumulate.filter(|kind| *kind == Accumulate::Promoted);
+        Self(KernelSpec {
+            op: spec.op,
+            transpose: spec.transpose,
+            batch: spec.batch,
+            a: spec.a,
+            b: spec.b,
+            acc: spec.acc,
+            out: spec.out,
+            a_layout: spec.a_layout,
+            b_layout: spec.b_layout,
+            c_layout: spec.c_layout,
+            scale: spec.scale,
+            epilogue: spec.epilogue,
+            accumulate,
+            // What a spec cannot be without; no fact.
+            ..KernelSpec::new(spec.bm, ANY_BN, spec.bk)
+        })
+    }
+
+    /// A spec with these facts, every choice left to the plan but the width of the dense tile.
+    pub fn spec(&self, bn: u32) -> KernelSpec {
+        KernelSpec { bn, ..self.0 }
+    }
+
+    /// Rows and columns of a block.
+    pub fn block(&self) -> (usize, usize) {
+        (self.0.bm as usize, self.0.bk as usize)
+    }
+}
+
+/// Stands in a spec whose `bn` nobody reads.
+const ANY_BN: u32 = 64;
+
+impl fmt::Display for Facts {
+    /// As in a spec, without `bn`: `bm = 512, bk = 112, dtype = bf16`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_string().replacen(&format!("bn = {ANY_BN}, "), "", 1))
+    }
+}
+
+impl FromStr for Facts {
+    type Err = SpecErrors;
+
+    fn from_str(text: &str) -> Result<Self, SpecErrors> {
+        Ok(Self::of(&format!("{text}, bn = {ANY_BN}").parse()?))
+    }
+}
+
+impl TryFrom<String> for Facts {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map_err(|errors: SpecErrors| errors.to_string())
+    }
+}
+
+impl From<Facts> for String {
+    fn from(facts: Facts) -> Self {
+        facts.to_string()
+    }
+}
+
+/// Where a pattern is from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A pattern in its words: `topk:16`.
+    Pattern(String),
+    /// A file.
+    File(PathBuf),
+    /// A matrix of the program that asks.
+    Given,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pattern(words) => f.write_str(words),
+            Self::File(path) => match path.file_name() {
+                Some(name) => f.write_str(&name.to_string_lossy()),
+                None => path.display().fmt(f),
+            },
+            Self::Given => f.write_str("given"),
+        }
+    }
+}
+
+/// A product that can be made again: all that a process needs to be told to draw its operands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Workload {
+    /// Block, operation, types and layouts.
+    pub facts: Facts,
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// Elements that are summed.
+    pub k: usize,
+    /// Where the pattern is from.
+    pub source: Source,
+    /// Seed of the pattern and of all values that are drawn.
+    pub seed: u64,
+}
+
+/// A workload with what is known of its pattern.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Problem {
+    /// The product.
+    pub workload: Workload,
+    /// What a choice of kernel depends on.
+    pub features: Features,
+}
+
+impl Problem {
+    /// A workload whose sparse operand has this structure, as it is stored.
+    pub fn new(workload: Workload, structure: &Structure) -> Self {
+        Self { workload, features: Features::of(structure) }
+    }
+
+    /// Operations on stored blocks.
+    pub fn executed_flops(&self) -> u64 {
+        let ((bm, bk), along) = (self.workload.facts.block(), self.along());
+        2 * self.features.nnzb as u64 * bm as u64 * bk as u64 * along as u64
+    }
+
+    /// The extent of C along the dense factor; K of a sampled product.
+    pub fn along(&self) -> usize {
+        use bsr_codegen::Op;
+        match self.workload.facts.0.op {
+            Op::Dds => self.workload.m,
+            Op::Sdd => self.workload.k,
+            Op::Dsd => self.workload.n,
+        }
+    }
+
+    /// What tells problems apart for the purpose of choosing a kernel, as text: facts, shape, class of the pattern. Two
+    /// problems with the same key want the same kernel.
+    pub fn key(&self) -> String {
+        let Workload { facts, m, n, k, .. } = &self.workload;
+        format!("{facts}; m = {m}, n = {n}, k = {k}; {}", self.features.class())
+    }
+}
