@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use bsr::bench::{BenchRecord, Candidate, InterleaveOptions, Subject, Timing, interleave};
@@ -86,7 +87,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = plan_all(&args.specs)?;
-    let problem = Problem::new(&args.problem, Defaults::GPU)?;
+    let problem = Rc::new(Problem::new(&args.problem, Defaults::GPU)?);
     let mut facts: Vec<Facts> =
         planned.iter().map(|planned| problem.facts(planned.spec())).collect::<Result<_, _>>()?;
     facts.sort_by_key(Facts::key);
@@ -150,7 +151,7 @@ fn plan_all(specs: &[String]) -> Result<Vec<Planned>, Failure> {
 /// The kernels whose results are right; those of the others are told on stderr.
 fn checked(
     planned: Vec<Planned>,
-    problem: &Problem,
+    problem: &Rc<Problem>,
     device: &Device,
     check: &CheckArgs,
     progress: &Progress,
@@ -183,7 +184,7 @@ fn right(case: &Case, verdict: Verdict, check: &CheckArgs) -> Option<Verdict> {
 fn record(
     case: &Case,
     timing: &Timing,
-    dense: Option<(&Timing, &Dense<'_>, usize)>,
+    dense: Option<(&Timing, &Dense, usize)>,
     verdict: &Verdict,
     problem: &Problem,
     device: &Device,

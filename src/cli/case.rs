@@ -42,9 +42,18 @@ impl Case {
     ///
     /// # Errors
     /// Those of the device, and of a problem that cannot be had in the kernel's blocks.
-    pub(super) fn new(planned: Planned, operands: &mut Operands<'_>) -> Result<Self, Failure> {
+    pub(super) fn new(planned: Planned, operands: &mut Operands) -> Result<Self, Failure> {
         let spec = *planned.spec();
-        with_types(&spec, Build { planned, operands })
+        with_types(&spec, Build { planned, cubin: None, operands })
+    }
+
+    /// As [`Case::new`], with machine code that was compiled from the kernel's PTX before.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn with_cubin(planned: Planned, cubin: &[u8], operands: &mut Operands) -> Result<Self, Failure> {
+        let spec = *planned.spec();
+        with_types(&spec, Build { planned, cubin: Some(cubin), operands })
     }
 
     /// Multiplies into a poisoned C and compares.
@@ -76,19 +85,23 @@ impl Case {
     }
 }
 
-struct Build<'b, 'r> {
+struct Build<'b> {
     planned: Planned,
-    operands: &'b mut Operands<'r>,
+    cubin: Option<&'b [u8]>,
+    operands: &'b mut Operands,
 }
 
-impl Typed for Build<'_, '_> {
+impl Typed for Build<'_> {
     type Output = Case;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Case, Failure> {
-        let Self { planned, operands } = self;
-        let (device, spec) = (operands.device(), *planned.spec());
+        let Self { planned, cubin, operands } = self;
+        let (device, spec) = (&operands.device().clone(), *planned.spec());
         operands.progress().step(format!("compiling {}", planned.ptx.entry()));
-        let launcher = Launcher::load(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?;
+        let launcher = match cubin {
+            None => Launcher::load(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?,
+            Some(cubin) => Launcher::load_cubin(device, &planned.plan, cubin, planned.ptx.entry())?,
+        };
         if spec.op == Op::Sdd {
             let sampled::Sampled { product, rows, nnzb } = sampled::build::<A, B, C>(launcher, &spec, operands)?;
             let Sizes { m, n, k, .. } = operands.problem().sizes(&spec);

@@ -11,8 +11,8 @@ use super::exit::Failure;
 use super::report::Report;
 
 /// The dense library, or why there is none, and the products it was asked for.
-pub(super) struct Dense<'d> {
-    device: &'d Device,
+pub(super) struct Dense {
+    device: Device,
     seed: u64,
     precise: bool,
     library: Result<CublasLt, GpuError>,
@@ -21,13 +21,13 @@ pub(super) struct Dense<'d> {
     notes: Vec<String>,
 }
 
-impl<'d> Dense<'d> {
+impl Dense {
     /// Loads the library. Where there is none, kernels are timed all the same. `precise`: FP8 is summed in f32
     /// registers, and not in the tensor core.
-    pub(super) fn new(device: &'d Device, seed: u64, precise: bool) -> Self {
+    pub(super) fn new(device: &Device, seed: u64, precise: bool) -> Self {
         let library = CublasLt::new(device);
         let notes = library.as_ref().err().map(|error| format!("without ratio: {error}")).into_iter().collect();
-        Self { device, seed, precise, library, products: Vec::new(), notes }
+        Self { device: device.clone(), seed, precise, library, products: Vec::new(), notes }
     }
 
     /// Asks for the product of equal work, unless it is there; the library's algorithms are timed and the fastest
@@ -63,7 +63,7 @@ impl<'d> Dense<'d> {
                     time_limit: Duration::from_secs(2),
                     ..InterleaveOptions::default()
                 };
-                baseline.tune(self.device, &opts)?;
+                baseline.tune(&self.device, &opts)?;
                 self.products.push((problem, baseline));
             }
             Err(error @ (GpuError::DenseProblem { .. } | GpuError::CublasLt { .. })) => {
@@ -83,6 +83,21 @@ impl<'d> Dense<'d> {
     pub(super) fn equal(&self, work: &Work, spec: &KernelSpec) -> Option<usize> {
         let problem = self.problem(work, spec)?;
         self.products.iter().position(|(there, _)| *there == problem)
+    }
+
+    /// Product `at` as a candidate.
+    pub(super) fn candidate(&self, at: usize) -> Candidate<'_> {
+        self.products[at].1.candidate()
+    }
+
+    /// Operations of product `at`.
+    pub(super) fn flops(&self, at: usize) -> u64 {
+        self.products[at].0.flops()
+    }
+
+    /// Why products have no baseline.
+    pub(super) fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// K of product `at`.

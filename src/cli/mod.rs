@@ -20,6 +20,7 @@ mod doctor;
 mod dtypes;
 mod emit;
 mod exit;
+mod lab;
 mod operands;
 mod plan;
 mod problem;

@@ -31,11 +31,11 @@ pub(super) struct Left<A: Number> {
 }
 
 /// Makes operands on one device for one problem.
-pub(super) struct Operands<'r> {
-    problem: &'r Problem,
-    device: &'r Device,
+pub(super) struct Operands {
+    problem: Rc<Problem>,
+    device: Device,
     rows: RowsAsked,
-    progress: &'r Progress,
+    progress: Progress,
     made: HashMap<Key, Rc<dyn Any>>,
 }
 
@@ -48,19 +48,20 @@ enum Key {
     DeviceA(Dtype, Layout),
 }
 
-impl<'r> Operands<'r> {
-    pub(super) fn new(problem: &'r Problem, device: &'r Device, rows: RowsAsked, progress: &'r Progress) -> Self {
+impl Operands {
+    pub(super) fn new(problem: &Rc<Problem>, device: &Device, rows: RowsAsked, progress: &Progress) -> Self {
+        let (problem, device, progress) = (Rc::clone(problem), device.clone(), progress.clone());
         Self { problem, device, rows, progress, made: HashMap::new() }
     }
 
     /// The problem.
-    pub(super) fn problem(&self) -> &'r Problem {
-        self.problem
+    pub(super) fn problem(&self) -> &Problem {
+        &self.problem
     }
 
     /// The device.
-    pub(super) fn device(&self) -> &'r Device {
-        self.device
+    pub(super) fn device(&self) -> &Device {
+        &self.device
     }
 
     /// How much of a result is to be compared.
@@ -69,8 +70,8 @@ impl<'r> Operands<'r> {
     }
 
     /// What is going on.
-    pub(super) fn progress(&self) -> &'r Progress {
-        self.progress
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// The sparse factor in the blocks of `spec`, the scales, and the reference.
@@ -90,13 +91,13 @@ impl<'r> Operands<'r> {
             let inputs = inputs(spec, sizes.m, sizes.n, this.problem.seed);
             let longest = longest_sum(spec, a.structure());
             let want = reference::fuse(spec, sums, &rows.list, sizes.n, longest, &inputs)?;
-            let inputs = UploadedInputs::upload(this.device, &inputs)?;
+            let inputs = UploadedInputs::upload(&this.device, &inputs)?;
             let scales = match spec.scale {
                 Scale::Unscaled => None,
-                _ => Some(DeviceScales::upload(this.device, &scales)?),
+                _ => Some(DeviceScales::upload(&this.device, &scales)?),
             };
-            let a =
-                this.once(Key::Sparse(A::DTYPE, block, op, transpose), |this| Ok(DeviceBsr::upload(this.device, &a)?))?;
+            let a = this
+                .once(Key::Sparse(A::DTYPE, block, op, transpose), |this| Ok(DeviceBsr::upload(&this.device, &a)?))?;
             Ok(Left { a, scales, rows, want, inputs, longest })
         })
     }
@@ -108,8 +109,8 @@ impl<'r> Operands<'r> {
             let b = this.host_dense::<T>(spec)?;
             this.progress.step(format!("copying the dense factor, {layout}-major"));
             Ok(match b.layout() == layout {
-                true => DeviceDense::upload(this.device, &b)?,
-                false => DeviceDense::upload(this.device, &b.to_layout(layout))?,
+                true => DeviceDense::upload(&this.device, &b)?,
+                false => DeviceDense::upload(&this.device, &b.to_layout(layout))?,
             })
         })
     }
@@ -118,7 +119,7 @@ impl<'r> Operands<'r> {
     pub(super) fn dense_a<T: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<DeviceDense<T>>, Failure> {
         self.once(Key::DeviceA(T::DTYPE, spec.a_layout), |this| {
             this.progress.step("drawing A");
-            Ok(DeviceDense::upload(this.device, &this.problem.dense_a::<T>(spec).to_layout(spec.a_layout))?)
+            Ok(DeviceDense::upload(&this.device, &this.problem.dense_a::<T>(spec).to_layout(spec.a_layout))?)
         })
     }
 

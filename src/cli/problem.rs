@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bsr::read::{FillIn, Sparse};
 use bsr::{Bsr, Dense, Dtype, Element, KernelSpec, Layout, Op, Pattern, Structure, read};
+use bsr_tuner::problem::{self as workload, Workload};
 use clap::builder::RangedU64ValueParser;
 
 use super::exit::{Exit, Failure};
@@ -158,6 +159,31 @@ impl Problem {
     pub(super) fn of(path: &Path, sparse: Sparse, n: usize, seed: u64) -> Result<Self, Failure> {
         let given = (None, Some(n), None);
         Ok(Self { source: scaled(path, sparse)?, given, defaults: (0, n, 0), seed })
+    }
+
+    /// The product that a workload describes.
+    ///
+    /// # Errors
+    /// Bad input: words that name no pattern, a file that cannot be read, a matrix of another program.
+    pub(super) fn of_workload(workload: &Workload) -> Result<Self, Failure> {
+        let Workload { facts, m, n, k, source, seed } = workload;
+        let source = match source {
+            workload::Source::Pattern(words) => {
+                let pattern = words.parse().map_err(|error| Failure::new(Exit::BadInput, error))?;
+                Source::Pattern { pattern, k: *k }
+            }
+            workload::Source::File(path) => scaled(path, read::load(path, *seed)?)?,
+            workload::Source::Given => {
+                return Err(Failure::new(Exit::BadInput, "a matrix of a running program cannot be made again"));
+            }
+        };
+        let given = match (&source, facts.op()) {
+            (Source::Pattern { .. }, _) => (Some(*m), Some(*n), None),
+            (Source::File { .. }, Op::Dds) => (Some(*m), None, None),
+            (Source::File { .. }, Op::Sdd) => (None, None, Some(*k)),
+            (Source::File { .. }, Op::Dsd) => (None, Some(*n), None),
+        };
+        Ok(Self { source, given, defaults: (*m, *n, *k), seed: *seed })
     }
 
     /// The extents of the product that `spec` says.

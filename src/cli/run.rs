@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use bsr::bench::{InterleaveOptions, interleave};
@@ -64,7 +65,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         Ok(Opened::Simulator(_)) => Defaults::simulator(planned.block()),
         _ => Defaults::GPU,
     };
-    let problem = Problem::new(&args.problem, defaults)?;
+    let problem = Rc::new(Problem::new(&args.problem, defaults)?);
     let facts = problem.facts(planned.spec())?;
     line(out, "spec", planned.spec())?;
     line(out, "problem", problem.words(planned.spec()))?;
@@ -94,7 +95,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 fn on(
     device: &Device,
     planned: Planned,
-    problem: &Problem,
+    problem: &Rc<Problem>,
     check: &CheckArgs,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {

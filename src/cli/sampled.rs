@@ -26,7 +26,7 @@ pub(super) struct Sampled {
 pub(super) fn build<A: Number, B: Number, C: Number>(
     launcher: Launcher,
     spec: &KernelSpec,
-    operands: &mut Operands<'_>,
+    operands: &mut Operands,
 ) -> Result<Sampled, Failure> {
     let (a, b) = (operands.dense_a::<A>(spec)?, operands.right::<B>(spec)?);
     let structure = operands.problem().facts(spec)?.structure;

@@ -24,6 +24,13 @@ pub(super) struct CheckArgs {
     pub(super) rows: RowsAsked,
 }
 
+impl Default for CheckArgs {
+    /// As the command line has it where nothing is said.
+    fn default() -> Self {
+        Self { tolerance: None, rows: RowsAsked::Auto }
+    }
+}
+
 impl CheckArgs {
     /// The tolerance for the result of a kernel that adds at most so many products to an element of C; `fused` is that of
     /// a kernel with an epilogue.

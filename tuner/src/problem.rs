@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use bsr_codegen::spec::{Key, SpecErrors};
-use bsr_codegen::{Accumulate, KernelSpec};
+use bsr_codegen::{Accumulate, KernelSpec, Op};
 use bsr_runtime::Structure;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,11 @@ impl Facts {
     /// A spec with these facts, every choice left to the plan but the width of the dense tile.
     pub fn spec(&self, bn: u32) -> KernelSpec {
         KernelSpec { bn, ..self.0 }
+    }
+
+    /// Which operand is sparse.
+    pub fn op(&self) -> Op {
+        self.0.op
     }
 
     /// Rows and columns of a block.
@@ -170,7 +175,6 @@ impl Problem {
 
     /// The extent of C along the dense factor; K of a sampled product.
     pub fn along(&self) -> usize {
-        use bsr_codegen::Op;
         match self.workload.facts.0.op {
             Op::Dds => self.workload.m,
             Op::Sdd => self.workload.k,

@@ -189,6 +189,15 @@ pub enum GpuError {
     #[error("the downloaded matrix is not valid: {0}")]
     Download(String),
 
+    /// The folder of compiled kernels cannot be written.
+    #[error("cannot write {}: {error}\n  help: name a folder that can be written", path.display())]
+    CubinCache {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the system said.
+        error: String,
+    },
+
     /// `libcublasLt` is not on this machine.
     #[error(
         "no cuBLASLt: libcublasLt could not be loaded\n  help: install CUDA's cuBLAS library, or name its folder in LD_LIBRARY_PATH; only the dense baseline needs it"
@@ -210,6 +219,30 @@ pub enum GpuError {
         /// The problem in words.
         problem: String,
         /// Fact and remedy.
+        why: String,
+    },
+
+    /// `libcusparse` is not on this machine.
+    #[error(
+        "no cuSPARSE: libcusparse could not be loaded\n  help: install CUDA's cuSPARSE library, or name its folder in LD_LIBRARY_PATH; only baselines need it"
+    )]
+    NoCusparse,
+
+    /// A call of cuSPARSE failed.
+    #[error("{call} failed: {status}")]
+    Cusparse {
+        /// The function of the library.
+        call: &'static str,
+        /// Its status.
+        status: String,
+    },
+
+    /// A product that cuSPARSE does not have.
+    #[error("cuSPARSE's {format} does not multiply this: {why}")]
+    CusparseProblem {
+        /// The format.
+        format: &'static str,
+        /// Fact and arithmetic.
         why: String,
     },
 

@@ -72,7 +72,20 @@ impl Launcher {
     /// architecture or of another kind; [`KernelError::DoesNotFit`].
     pub fn load(device: &Device, plan: &Plan, ptx: &str, entry: &str) -> Result<Self, KernelError> {
         device.check_target(plan.arch().target)?;
-        let function = Module::load(device, ptx)?.function(entry)?;
+        Self::of(device, plan, &Module::load(device, ptx)?, entry)
+    }
+
+    /// Loads machine code that was [compiled](Module::compile) from the text of `plan` for this device.
+    ///
+    /// # Errors
+    /// As [`Launcher::load`]; [`KernelError::Gpu`] for bytes that are no whole cubin, or of another architecture.
+    pub fn load_cubin(device: &Device, plan: &Plan, cubin: &[u8], entry: &str) -> Result<Self, KernelError> {
+        device.check_target(plan.arch().target)?;
+        Self::of(device, plan, &Module::load_cubin(device, cubin)?, entry)
+    }
+
+    fn of(device: &Device, plan: &Plan, module: &Module, entry: &str) -> Result<Self, KernelError> {
+        let function = module.function(entry)?;
         let (cluster, shared_bytes) = (plan.cluster(), plan.shared_bytes());
         let dims = LaunchDims { grid: [cluster, 1], block: plan.threads(), cluster, shared_bytes };
         let clusters = function.max_active_clusters(dims)?;

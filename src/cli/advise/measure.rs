@@ -1,5 +1,6 @@
 //! Times of kernels for each candidate, in turn with the dense library on the whole matrix.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use bsr::Bsr;
@@ -74,10 +75,10 @@ fn one(
     args: &WeightsArgs,
     n: usize,
     device: &Device,
-    dense: &mut Dense<'_>,
+    dense: &mut Dense,
     progress: &Progress,
 ) -> Result<(Option<Measured>, bool), Failure> {
-    let problem = problem(candidate, weights, args, n)?;
+    let problem = Rc::new(problem(candidate, weights, args, n)?);
     let mut operands = Operands::new(&problem, device, RowsAsked::Auto, progress);
     let is_right = |case: &Case, verdict: Verdict| {
         let spec = case.planned.spec();

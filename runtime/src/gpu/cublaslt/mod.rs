@@ -8,11 +8,10 @@
 //! found by timing them, which [`crate::bench::DenseBaseline`] does.
 
 mod descriptors;
-mod library;
 mod plan;
 mod problem;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::cublaslt::result;
 use cudarc::cublaslt::sys::{self, cublasLtHandle_t};
@@ -20,7 +19,7 @@ use cudarc::cublaslt::sys::{self, cublasLtHandle_t};
 pub use plan::DensePlan;
 pub use problem::{DenseProblem, types_in_words};
 
-use super::{Device, DeviceBuffer, GpuError};
+use super::{Device, DeviceBuffer, GpuError, library};
 use descriptors::named;
 
 /// A handle on cuBLASLt with 64 MiB of workspace. A clone is another handle on the same.
@@ -64,7 +63,10 @@ impl CublasLt {
 
     /// Whether the library can be loaded. Never panics.
     pub fn is_available() -> bool {
-        library::is_present()
+        static PRESENT: OnceLock<bool> = OnceLock::new();
+        // SAFETY: loading the library runs only its own initializers.
+        let on_the_path = || unsafe { sys::is_culib_present() };
+        *PRESENT.get_or_init(|| library::is_present(on_the_path, &["libcublasLt.so.13", "libcublasLt.so.12"]))
     }
 
     /// The library's version, for instance `13.1.0`.

@@ -1,28 +1,21 @@
-//! Finding the library: on the loader's path, or where CUDA is usually installed.
+//! Finding a library of CUDA: on the loader's path, or where CUDA is usually installed.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
-use cudarc::cublaslt::sys;
 use libloading::Library;
 
-/// Whether the library can be loaded. cudarc panics on the first call where it cannot.
-pub(super) fn is_present() -> bool {
-    static PRESENT: OnceLock<bool> = OnceLock::new();
-    *PRESENT.get_or_init(|| on_the_path() || (load_installed() && on_the_path()))
-}
-
-fn on_the_path() -> bool {
-    // SAFETY: loading the library runs only its own initializers.
-    unsafe { sys::is_culib_present() }
+/// Whether a library can be loaded. `on_the_path` asks the loader for it by its bare name; `names` are those of its files,
+/// the newest first. cudarc panics on the first call where it cannot be.
+pub(super) fn is_present(on_the_path: impl Fn() -> bool, names: &[&str]) -> bool {
+    on_the_path() || (load_installed(names) && on_the_path())
 }
 
 /// Loads the library from a CUDA installation, for good. A library in memory is found by its bare name.
-fn load_installed() -> bool {
+fn load_installed(names: &[&str]) -> bool {
     folders(|name| std::env::var_os(name).map(PathBuf::from)).into_iter().any(|folder| {
-        ["libcublasLt.so.13", "libcublasLt.so.12"].iter().any(|name| {
+        names.iter().any(|name| {
             let path = folder.join(name);
-            // SAFETY: as in `on_the_path`.
+            // SAFETY: loading the library runs only its own initializers.
             path.is_file() && unsafe { Library::new(path) }.map(std::mem::forget).is_ok()
         })
     })
@@ -42,5 +35,11 @@ mod tests {
     fn the_installation_the_environment_names_comes_first() {
         let found = folders(|name| (name == "CUDA_PATH").then(|| "/opt/cuda".into()));
         assert_eq!(found, [PathBuf::from("/opt/cuda/lib64"), "/usr/local/cuda/lib64".into()]);
+    }
+
+    #[test]
+    fn what_is_on_the_path_is_there() {
+        assert!(is_present(|| true, &[]));
+        assert!(!is_present(|| false, &["libnothing.so.1"]));
     }
 }
