@@ -280,7 +280,7 @@ fn uuid_text(bytes: [std::ffi::c_char; 16]) -> String {
 }
 
 /// Whether `sm_XYs` code runs on a capability; `None` if the target has another form.
-fn target_runs_on(target: &str, capability: (u32, u32)) -> Option<bool> {
+pub fn target_runs_on(target: &str, capability: (u32, u32)) -> Option<bool> {
     let digits = target.strip_prefix("sm_")?;
     let (digits, suffix) = match digits.strip_suffix(['a', 'f']) {
         Some(digits) => (digits, target.chars().next_back()),

@@ -56,7 +56,7 @@ pub use cubin_cache::{Cubin, CubinCache};
 pub use cudarc::driver::sys::{CUstream, CUtensorMap};
 pub use dense::DeviceDense;
 pub(crate) use dense::UntypedDense;
-pub use device::{Device, DeviceInfo};
+pub use device::{Device, DeviceInfo, target_runs_on};
 pub use error::GpuError;
 pub use event::Event;
 pub use foreign::ForeignError;

@@ -71,6 +71,9 @@ pub enum KernelError {
         /// The kernel's operation.
         op: Op,
     },
+    /// Operands that the reference cannot multiply.
+    #[error(transparent)]
+    Reference(#[from] crate::reference::ReferenceError),
     /// Another factor is sparse than the kernel was compiled for.
     #[error("the kernel was compiled with op = {expected}: {}\n  help: pass the factors in this order, or a kernel with another op", factors_text(*expected))]
     Factors {

@@ -2,10 +2,11 @@
 
 use std::fmt::Debug;
 
-use bsr_codegen::Op;
+use bsr_codegen::{KernelSpec, Op};
 
-use crate::gpu::{Device, DeviceBsr, DeviceDense, GpuError, Plain, UntypedBsr, UntypedDense};
-use crate::{Bsr, Dense, Element};
+use crate::gpu::{Device, DeviceBsr, DeviceDense, Fingerprint, GpuError, Plain, UntypedBsr, UntypedDense};
+use crate::reference::product_rows;
+use crate::{Bsr, Dense, Element, KernelError, Scales, Structure};
 
 /// A product of two matrices, by which of them are sparse.
 ///
@@ -26,6 +27,19 @@ pub trait Operation: Debug + Sized + 'static {
     type B<T: Element + Plain>: Factor;
     /// The element type of the sparse one of two factors of these types.
     type Sparse<A: Element + Plain, B: Element + Plain>: Element + Plain;
+
+    /// Chosen rows of the product in f64, on the host, after all work on the device: `spec` says whether the sparse factor
+    /// is transposed.
+    ///
+    /// # Errors
+    /// [`KernelError::Gpu`] of the copies, [`KernelError::Reference`] for factors or rows that do not belong together, and
+    /// [`KernelError::Factors`] of an operation without a dense result.
+    fn reference_rows<A: Element + Plain, B: Element + Plain>(
+        spec: &KernelSpec,
+        a: &Self::A<A>,
+        b: &Self::B<B>,
+        rows: &[usize],
+    ) -> Result<Vec<f64>, KernelError>;
 }
 
 /// C = A B with a sparse A.
@@ -45,6 +59,15 @@ impl Operation for Sdd {
     type A<T: Element + Plain> = DeviceDense<T>;
     type B<T: Element + Plain> = DeviceDense<T>;
     type Sparse<A: Element + Plain, B: Element + Plain> = A;
+
+    fn reference_rows<A: Element + Plain, B: Element + Plain>(
+        _: &KernelSpec,
+        _: &DeviceDense<A>,
+        _: &DeviceDense<B>,
+        _: &[usize],
+    ) -> Result<Vec<f64>, KernelError> {
+        Err(KernelError::Factors { expected: Op::Sdd })
+    }
 }
 
 impl Operation for Dsd {
@@ -52,6 +75,15 @@ impl Operation for Dsd {
     type A<T: Element + Plain> = DeviceBsr<T>;
     type B<T: Element + Plain> = DeviceDense<T>;
     type Sparse<A: Element + Plain, B: Element + Plain> = A;
+
+    fn reference_rows<A: Element + Plain, B: Element + Plain>(
+        spec: &KernelSpec,
+        a: &DeviceBsr<A>,
+        b: &DeviceDense<B>,
+        rows: &[usize],
+    ) -> Result<Vec<f64>, KernelError> {
+        Ok(product_rows(spec, &a.download()?, &b.download()?, &Scales::NONE, rows)?)
+    }
 }
 
 impl Operation for Dds {
@@ -59,6 +91,15 @@ impl Operation for Dds {
     type A<T: Element + Plain> = DeviceDense<T>;
     type B<T: Element + Plain> = DeviceBsr<T>;
     type Sparse<A: Element + Plain, B: Element + Plain> = B;
+
+    fn reference_rows<A: Element + Plain, B: Element + Plain>(
+        spec: &KernelSpec,
+        a: &DeviceDense<A>,
+        b: &DeviceBsr<B>,
+        rows: &[usize],
+    ) -> Result<Vec<f64>, KernelError> {
+        Ok(product_rows(spec, &b.download()?, &a.download()?, &Scales::NONE, rows)?)
+    }
 }
 
 /// A factor of a product in device memory: a [`DeviceBsr`] or a [`DeviceDense`].
@@ -71,6 +112,18 @@ pub trait Factor: Sized + sealed::Sealed {
     /// # Errors
     /// [`GpuError::OutOfMemory`].
     fn upload(device: &Device, host: &Self::Host) -> Result<Self, GpuError>;
+
+    /// Copies it to the host, after all work on the device.
+    ///
+    /// # Errors
+    /// As [`DeviceBsr::download`] and [`DeviceDense::download`].
+    fn download(&self) -> Result<Self::Host, GpuError>;
+
+    /// Rows and columns.
+    fn shape(&self) -> (usize, usize);
+
+    /// Where the stored blocks are, and what tells the pattern from others; none of a dense matrix.
+    fn pattern(&self) -> Option<(&Structure, Fingerprint)>;
 }
 
 impl<T: Element + Plain> Factor for DeviceBsr<T> {
@@ -79,6 +132,18 @@ impl<T: Element + Plain> Factor for DeviceBsr<T> {
     fn upload(device: &Device, host: &Bsr<T>) -> Result<Self, GpuError> {
         Self::upload(device, host)
     }
+
+    fn download(&self) -> Result<Bsr<T>, GpuError> {
+        self.download()
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        (self.rows(), self.cols())
+    }
+
+    fn pattern(&self) -> Option<(&Structure, Fingerprint)> {
+        Some((self.structure(), self.fingerprint()))
+    }
 }
 
 impl<T: Element + Plain> Factor for DeviceDense<T> {
@@ -86,6 +151,18 @@ impl<T: Element + Plain> Factor for DeviceDense<T> {
 
     fn upload(device: &Device, host: &Dense<T>) -> Result<Self, GpuError> {
         Self::upload(device, host)
+    }
+
+    fn download(&self) -> Result<Dense<T>, GpuError> {
+        self.download()
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        (self.rows(), self.cols())
+    }
+
+    fn pattern(&self) -> Option<(&Structure, Fingerprint)> {
+        None
     }
 }
 

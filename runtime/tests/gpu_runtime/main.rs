@@ -6,6 +6,7 @@
 mod dense_library;
 mod launches;
 mod matrices;
+mod sparse_library;
 
 use std::ffi::c_void;
 use std::fmt::Display;
