@@ -186,6 +186,16 @@ impl Problem {
         Ok(Self { source, given, defaults: (*m, *n, *k), seed: *seed })
     }
 
+    /// The product with these facts, so that another process can make it again.
+    pub(super) fn workload(&self, facts: &workload::Facts) -> Workload {
+        let Sizes { m, n, k, .. } = self.sizes(&facts.spec(64));
+        let source = match &self.source {
+            Source::Pattern { pattern, .. } => workload::Source::Pattern(pattern.to_string()),
+            Source::File { path, .. } => workload::Source::File(path.clone()),
+        };
+        Workload { facts: *facts, m, n, k, source, seed: self.seed }
+    }
+
     /// The extents of the product that `spec` says.
     pub(super) fn sizes(&self, spec: &KernelSpec) -> Sizes {
         let (m, n) = (self.given.0.unwrap_or(self.defaults.0), self.given.1.unwrap_or(self.defaults.1));

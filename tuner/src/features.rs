@@ -90,6 +90,14 @@ pub struct Class {
     pub reuse: i32,
 }
 
+impl Class {
+    /// Whether no feature is more than a step apart: patterns on either side of a step are alike.
+    pub fn is_near(&self, other: &Self) -> bool {
+        let steps = |x: i32, y: i32| x.abs_diff(y) <= 1;
+        steps(self.density, other.density) && steps(self.spread, other.spread) && steps(self.reuse, other.reuse)
+    }
+}
+
 impl fmt::Display for Class {
     /// `density 2^-2.0, spread 0.25, reuse 2^0.5`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

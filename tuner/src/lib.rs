@@ -14,6 +14,7 @@ pub mod features;
 pub mod lab;
 pub mod problem;
 pub mod record;
+pub mod workloads;
 
 pub use features::Features;
 pub use lab::Lab;

@@ -1,0 +1,23 @@
+//! Why a product that chooses its kernel cannot be had.
+
+use bsr_codegen::{Op, PlanErrors};
+use bsr_runtime::KernelError;
+use bsr_tuner::pick::PickError;
+
+/// Why a product that chooses its kernel cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AutoError {
+    /// An operation that is launched otherwise.
+    #[error("op = {0} is not launched with a dense result\n  help: load a kernel of it, and call launch_sampled")]
+    Operation(Op),
+    /// No kernel was found.
+    #[error(transparent)]
+    Pick(#[from] PickError),
+    /// The chosen kernel cannot be planned: it was tuned by another version.
+    #[error("the tuned kernel cannot be planned\n{0}")]
+    Plan(#[from] PlanErrors),
+    /// The kernel does not load, or does not take the operands.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}

@@ -1,0 +1,65 @@
+//! `bsr explain`: which kernel a tuner takes for a problem, and why.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use bsr_tuner::pick::{Gpu, Table, Tuner};
+use bsr_tuner::store::Store;
+use bsr_tuner::{Facts, Problem};
+
+use super::device::DeviceChoice;
+use super::exit::{Exit, Failure};
+use super::problem::{Defaults, Problem as Drawn, ProblemArgs};
+use super::spec;
+
+/// Say which kernel is chosen for a problem, and why: tuned for it, tuned for one like it, or predicted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bsr explain \"bm = 512, bk = 112\" --m 8192 --n 8192 --k 8288 --pattern topk:16
+  bsr explain \"bm = 64, bk = 64, dtype = bf16\" --matrix weights.npz --n 4096 --db tuned.db
+
+The table of tuned results that comes with the project is of the NVIDIA H200; --db adds what `bsr sweep` measured. \
+Without a GPU the answer is for the one that --gpu names.")]
+pub(super) struct Args {
+    /// What the product is: bm, bk and, where they are not the defaults, op, transpose, types, layouts.
+    #[arg(value_name = "KERNEL")]
+    kernel: String,
+    /// Take results of this database, too.
+    #[arg(long, value_name = "FILE")]
+    db: Option<PathBuf>,
+    /// Choose for a GPU of this name, with this driver or any. [default: the GPU of this machine, or else NVIDIA H200]
+    #[arg(long, value_name = "NAME")]
+    gpu: Option<String>,
+    #[command(flatten)]
+    problem: ProblemArgs,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let facts: Facts = spec::facts(&args.kernel)?;
+    let drawn = Drawn::new(&args.problem, Defaults::GPU)?;
+    let structure = drawn.facts(&facts.spec(64))?.structure;
+    let problem = Problem::new(drawn.workload(&facts), &structure);
+    let mut tuner = Tuner::new(gpu(args));
+    if let Some(path) = &args.db {
+        tuner = tuner.with(Table::best_of(&Store::existing(path)?.records()?));
+    }
+    let choice = tuner.pick(&problem, None).map_err(|error| Failure::new(Exit::BadInput, error))?;
+    writeln!(out, "gpu       {}", tuner.gpu().name)?;
+    writeln!(out, "{choice}")?;
+    Ok(Exit::Done)
+}
+
+/// The GPU that is named, that is here, or that the shipped table is of.
+fn gpu(args: &Args) -> Gpu {
+    let here = DeviceChoice::Gpu(0).gpu("sm_70").ok();
+    let h200 = || Gpu { name: "NVIDIA H200".to_owned(), driver: String::new(), capability: (9, 0) };
+    match (&args.gpu, here) {
+        (Some(name), _) => Gpu { name: name.clone(), ..h200() },
+        (None, Some(device)) => {
+            let info = device.info();
+            Gpu { name: info.name.clone(), driver: info.driver(), capability: info.compute_capability }
+        }
+        (None, None) => h200(),
+    }
+}

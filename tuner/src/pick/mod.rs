@@ -1,0 +1,310 @@
+//! Which kernel to take for a problem: what was measured for it, for one like it, or what the cost model says.
+//!
+//! In this order, and the [`Choice`] says which it was:
+//!
+//! 1. what the program [overrides](Tuner::overridden);
+//! 2. an **exact hit**: the same facts, shape and class of pattern were tuned on this GPU and driver;
+//! 3. a **near hit**: the same facts and class of pattern, and a shape of the same [bucket](near::Bucket), the nearest;
+//! 4. with [`FirstUse::Measure`] and something that measures, the fastest of the few that are predicted to be;
+//! 5. the **prediction**.
+//!
+//! Of [variants](Tuner::variant) with different priorities only the highest that can be planned are looked at.
+//! What was chosen once is remembered: the second answer for a pattern takes less than a microsecond.
+
+mod choice;
+mod near;
+mod table;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use bsr_codegen::{KernelSpec, Plan};
+
+use crate::model::{Card, predict};
+use crate::space::Space;
+use crate::{Facts, Problem};
+pub use choice::{Choice, Ranked, Why};
+pub use near::Bucket;
+pub use table::{Table, TableError, Tuned};
+
+/// The GPU that is chosen for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// Its name: `NVIDIA H200`.
+    pub name: String,
+    /// Its driver: `580.159.03 (CUDA 13.0)`.
+    pub driver: String,
+    /// Its compute capability: (9, 0).
+    pub capability: (u32, u32),
+}
+
+/// What to do for a problem that nothing is known of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FirstUse {
+    /// Take what is predicted to be the fastest: no delay beyond planning.
+    #[default]
+    Predict,
+    /// Time a few on the operands at hand, and remember the fastest.
+    Measure,
+}
+
+impl std::str::FromStr for FirstUse {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "predict" => Ok(Self::Predict),
+            "measure" => Ok(Self::Measure),
+            other => Err(format!("first_use is `predict` or `measure`, not `{other}`")),
+        }
+    }
+}
+
+/// How many of the fastest by prediction are measured.
+pub const MEASURED: usize = 8;
+
+/// A kernel that a program offers, and how much it wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Variant {
+    spec: KernelSpec,
+    priority: i32,
+}
+
+/// Times kernels on the operands of a problem, and checks them: microseconds for each, or why it has none.
+pub type Measure<'m> = dyn FnMut(&[KernelSpec]) -> Vec<Result<f64, String>> + 'm;
+
+/// Chooses kernels for one GPU. Threads may share it.
+#[derive(Debug)]
+pub struct Tuner {
+    gpu: Gpu,
+    card: Card,
+    table: Table,
+    first_use: FirstUse,
+    variants: Vec<Variant>,
+    overrides: Vec<KernelSpec>,
+    slots: RwLock<HashMap<Key, Arc<Slot>>>,
+}
+
+/// A choice that is made once.
+#[derive(Debug, Default)]
+struct Slot {
+    chosen: OnceLock<Arc<Choice>>,
+    making: Mutex<()>,
+}
+
+/// What a remembered choice is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    facts: Facts,
+    shape: (usize, usize, usize),
+    pattern: [u8; 16],
+}
+
+impl Tuner {
+    /// A tuner with the table that comes with this crate.
+    pub fn new(gpu: Gpu) -> Self {
+        let (card, table) = (Card::for_gpu(&gpu.name), Table::shipped().clone());
+        Self {
+            gpu,
+            card,
+            table,
+            first_use: FirstUse::default(),
+            variants: Vec::new(),
+            overrides: Vec::new(),
+            slots: RwLock::default(),
+        }
+    }
+
+    /// Adds what was tuned elsewhere. Of two entries for one problem the faster counts.
+    #[must_use]
+    pub fn with(mut self, table: Table) -> Self {
+        self.table.extend(table);
+        self
+    }
+
+    /// What to do for a problem that nothing is known of.
+    #[must_use]
+    pub fn first_use(mut self, first_use: FirstUse) -> Self {
+        self.first_use = first_use;
+        self
+    }
+
+    /// Offers a kernel. As soon as there is a variant with the facts of a problem, only variants are chosen for it: of those
+    /// that can be planned, the ones with the highest priority.
+    #[must_use]
+    pub fn variant(mut self, spec: KernelSpec, priority: i32) -> Self {
+        self.variants.push(Variant { spec, priority });
+        self
+    }
+
+    /// Always this kernel for problems with its facts.
+    #[must_use]
+    pub fn overridden(mut self, spec: KernelSpec) -> Self {
+        self.overrides.push(spec);
+        self
+    }
+
+    /// The GPU that is chosen for.
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// What was tuned.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The kernel for a problem whose pattern has this digest. Made once for each problem and pattern, whichever thread is
+    /// first; `problem` is called only then.
+    ///
+    /// # Errors
+    /// [`PickError`] where no kernel can be planned.
+    pub fn choose(
+        &self,
+        (facts, shape, pattern): (Facts, (usize, usize, usize), [u8; 16]),
+        problem: impl FnOnce() -> Problem,
+        measure: Option<&mut Measure<'_>>,
+    ) -> Result<Arc<Choice>, PickError> {
+        let key = Key { facts, shape, pattern };
+        let known = self.slots.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(choice) = known.as_ref().and_then(|slot| slot.chosen.get()) {
+            return Ok(Arc::clone(choice));
+        }
+        let slot = known.unwrap_or_else(|| {
+            let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(slots.entry(key).or_default())
+        });
+        // One thread makes the choice, and may take its time: others wait for it here.
+        let _making = slot.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(choice) = slot.chosen.get() {
+            return Ok(Arc::clone(choice));
+        }
+        let choice = Arc::new(self.pick(&problem(), measure)?);
+        Ok(Arc::clone(slot.chosen.get_or_init(|| choice)))
+    }
+
+    /// The kernel for a problem, not remembered.
+    ///
+    /// # Errors
+    /// As [`Tuner::choose`].
+    pub fn pick(&self, problem: &Problem, measure: Option<&mut Measure<'_>>) -> Result<Choice, PickError> {
+        let facts = problem.workload.facts;
+        if let Some(spec) = self.overrides.iter().rev().find(|spec| Facts::of(spec) == facts) {
+            return Ok(Choice::new(problem, *spec, Why::Overridden));
+        }
+        let offered = self.offered(&facts)?;
+        let is_offered = |spec: &KernelSpec| offered.as_ref().is_none_or(|plans| plans.iter().any(|p| p.spec() == spec));
+        if let Some(tuned) = self.table.exact(problem, &self.gpu, is_offered) {
+            return Ok(Choice::new(problem, tuned.spec, Why::Exact(Box::new(tuned.clone()))));
+        }
+        if let Some((tuned, distance)) = self.table.near(problem, &self.gpu, is_offered) {
+            return Ok(Choice::new(problem, tuned.spec, Why::Near { tuned: Box::new(tuned.clone()), distance }));
+        }
+        let ranked = self.ranked(problem, offered)?;
+        match (self.first_use, measure) {
+            (FirstUse::Measure, Some(measure)) => self.measured(problem, ranked, measure),
+            _ => Ok(Choice::new(problem, ranked[0].spec, Why::Predicted { ranked })),
+        }
+    }
+
+    /// The variants that may be chosen, if there are any for these facts.
+    fn offered(&self, facts: &Facts) -> Result<Option<Vec<Plan>>, PickError> {
+        let mut of_facts: Vec<&Variant> = self.variants.iter().filter(|v| Facts::of(&v.spec) == *facts).collect();
+        if of_facts.is_empty() {
+            return Ok(None);
+        }
+        of_facts.sort_by_key(|variant| std::cmp::Reverse(variant.priority));
+        let mut plans = Vec::new();
+        let mut lowest = i32::MIN;
+        for variant in of_facts {
+            if !plans.is_empty() && variant.priority < lowest {
+                break;
+            }
+            if let Some(plan) = self.plan(&variant.spec) {
+                lowest = variant.priority;
+                plans.push(plan);
+            }
+        }
+        if plans.is_empty() { Err(PickError::NoVariant { facts: *facts }) } else { Ok(Some(plans)) }
+    }
+
+    /// A plan that runs on the GPU.
+    fn plan(&self, spec: &KernelSpec) -> Option<Plan> {
+        let plan = Plan::new(spec).ok()?;
+        bsr_runtime::gpu::target_runs_on(plan.arch().target, self.gpu.capability).unwrap_or(true).then_some(plan)
+    }
+
+    /// All that may be chosen, the fastest by prediction first. Never empty.
+    fn ranked(&self, problem: &Problem, offered: Option<Vec<Plan>>) -> Result<Vec<Ranked>, PickError> {
+        let facts = problem.workload.facts;
+        let plans = match offered {
+            Some(plans) => plans,
+            None => {
+                let points = self.space(&facts).points(&facts).map_err(|error| PickError::Space(error.to_string()))?;
+                let runs = |plan: &Plan| {
+                    bsr_runtime::gpu::target_runs_on(plan.arch().target, self.gpu.capability).unwrap_or(true)
+                };
+                points.legal.into_iter().map(|point| point.plan).filter(runs).collect()
+            }
+        };
+        let mut ranked: Vec<Ranked> = plans
+            .iter()
+            .map(|plan| Ranked { spec: *plan.spec(), predicted_us: predict(plan, problem, &self.card).us })
+            .collect();
+        ranked.sort_by(|x, y| x.predicted_us.total_cmp(&y.predicted_us));
+        if ranked.is_empty() { Err(PickError::NoKernel { facts }) } else { Ok(ranked) }
+    }
+
+    /// The space that is searched where a program offers no variants.
+    fn space(&self, facts: &Facts) -> Space {
+        let name = match (self.gpu.capability.0, facts.spec(64).a.bytes()) {
+            (9, 1) => "hopper-fp8",
+            (9, _) => "hopper-f16",
+            _ => "ampere-wmma",
+        };
+        Space::named(name).unwrap_or_else(Space::empty)
+    }
+
+    /// The fastest of the likeliest, as measured.
+    fn measured(&self, problem: &Problem, ranked: Vec<Ranked>, measure: &mut Measure<'_>) -> Result<Choice, PickError> {
+        let specs: Vec<KernelSpec> = ranked.iter().take(MEASURED).map(|ranked| ranked.spec).collect();
+        let times = measure(&specs);
+        let fastest = specs.iter().zip(&times).filter_map(|(spec, us)| Some((*spec, *us.as_ref().ok()?)));
+        match fastest.min_by(|x, y| x.1.total_cmp(&y.1)) {
+            Some((spec, us)) => Ok(Choice::new(problem, spec, Why::Measured { us, of: specs.len() })),
+            None => {
+                let why = times.into_iter().find_map(Result::err).unwrap_or_else(|| "nothing was timed".to_owned());
+                Err(PickError::Measured { of: specs.len(), why })
+            }
+        }
+    }
+}
+
+/// Why there is no kernel for a problem.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PickError {
+    /// Nothing in the space can be planned.
+    #[error("no kernel for `{facts}` can be planned for this GPU\n  help: `bsr space hopper-f16 --kernel \"{facts}\"` says why")]
+    NoKernel {
+        /// What was asked.
+        facts: Facts,
+    },
+    /// There are variants, and none can be planned.
+    #[error("no variant for `{facts}` can be planned for this GPU\n  help: offer another, or none, to search the whole space")]
+    NoVariant {
+        /// What was asked.
+        facts: Facts,
+    },
+    /// The space says something else than the facts.
+    #[error("{0}")]
+    Space(String),
+    /// None of the kernels that were tried ran and was right.
+    #[error("none of {of} kernels could be measured\n  the first: {why}")]
+    Measured {
+        /// How many were tried.
+        of: usize,
+        /// What became of the first.
+        why: String,
+    },
+}

@@ -1,0 +1,199 @@
+//! Tuned results: the fastest kernel for each problem on each GPU.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+use bsr_codegen::KernelSpec;
+use serde::{Deserialize, Serialize};
+
+use super::near::{Bucket, distance};
+use super::Gpu;
+use crate::{Device, DeviceKind, Facts, Problem, Record};
+
+/// The fastest kernel for a problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tuned {
+    /// The problem.
+    pub problem: Problem,
+    /// The kernel, in its canonical text.
+    #[serde(with = "text")]
+    pub spec: KernelSpec,
+    /// Fingerprint of its PTX when it was measured.
+    pub ptx: String,
+    /// What it was measured on.
+    pub device: Device,
+    /// The version of this project that measured it.
+    pub version: String,
+    /// Microseconds, the median.
+    pub us: f64,
+    /// Its rate over that of the dense library on equal work; none without the library.
+    pub ratio: Option<f64>,
+}
+
+/// A spec as its text.
+mod text {
+    use bsr_codegen::KernelSpec;
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(spec: &KernelSpec, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(spec)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KernelSpec, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Tuned {
+    /// What a record of a kernel says; none of a baseline, of a model or of what has no time.
+    pub fn of(record: &Record) -> Option<Self> {
+        let timing = record.timing.as_ref().filter(|_| record.verdict.has_time())?;
+        if record.baseline || record.device.kind != DeviceKind::Gpu {
+            return None;
+        }
+        Some(Self {
+            problem: record.problem.clone(),
+            spec: record.subject.parse().ok()?,
+            ptx: record.ptx.clone(),
+            device: record.device.clone(),
+            version: record.version.clone(),
+            us: timing.median_us,
+            ratio: record.dense.as_ref().map(|dense| dense.ratio),
+        })
+    }
+
+    /// Executed operations over time, in TFLOP/s.
+    pub fn tflops(&self) -> f64 {
+        bsr_runtime::bench::tflops(self.problem.executed_flops(), self.us)
+    }
+}
+
+impl fmt::Display for Tuned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} us, {:.1} TFLOP/s", self.us, self.tflops())?;
+        if let Some(ratio) = self.ratio {
+            write!(f, ", {ratio:.3} of the dense library on equal work")?;
+        }
+        write!(f, " on {}, driver {}, version {}", self.device.name, self.device.driver, self.version)
+    }
+}
+
+/// Tuned results, found by their problem.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    tuned: Vec<Tuned>,
+    /// Places in `tuned` by the problem's key, and by what near problems share.
+    exact: HashMap<String, Vec<usize>>,
+    near: HashMap<(Facts, Bucket), Vec<usize>>,
+}
+
+/// A table that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line} is no tuned result: {error}\n  help: each line is the JSON of one result, as `bsr export --tuned` writes it")]
+pub struct TableError {
+    line: usize,
+    error: serde_json::Error,
+}
+
+/// The results that come with this crate, a line each.
+const SHIPPED: &str = include_str!("../../tuned/h200.jsonl");
+
+impl Table {
+    /// The table that comes with this crate: the public workloads of the README on an NVIDIA H200.
+    pub fn shipped() -> &'static Self {
+        static TABLE: LazyLock<Table> = LazyLock::new(|| {
+            // A test reads every line.
+            Table::from_lines(SHIPPED).unwrap_or_default()
+        });
+        &TABLE
+    }
+
+    /// Reads lines of JSON; empty ones are skipped.
+    ///
+    /// # Errors
+    /// The first line that is no result.
+    pub fn from_lines(text: &str) -> Result<Self, TableError> {
+        let mut table = Self::default();
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            table.add(serde_json::from_str(line).map_err(|error| TableError { line: at + 1, error })?);
+        }
+        Ok(table)
+    }
+
+    /// Lines of JSON.
+    ///
+    /// # Errors
+    /// None that is known: all keys are text.
+    pub fn to_lines(&self) -> Result<String, serde_json::Error> {
+        self.tuned.iter().map(|tuned| Ok(serde_json::to_string(tuned)? + "\n")).collect()
+    }
+
+    /// The fastest kernel of every problem on every GPU among records.
+    pub fn best_of<'r>(records: impl IntoIterator<Item = &'r Record>) -> Self {
+        let mut best: HashMap<(String, Device), Tuned> = HashMap::new();
+        let mut order = Vec::new();
+        for tuned in records.into_iter().filter_map(Tuned::of) {
+            let key = (tuned.problem.key(), tuned.device.clone());
+            match best.get_mut(&key) {
+                Some(known) if known.us <= tuned.us => {}
+                Some(known) => *known = tuned,
+                None => {
+                    order.push(key.clone());
+                    best.insert(key, tuned);
+                }
+            }
+        }
+        let mut table = Self::default();
+        order.iter().filter_map(|key| best.remove(key)).for_each(|tuned| table.add(tuned));
+        table
+    }
+
+    /// Adds a result.
+    pub fn add(&mut self, tuned: Tuned) {
+        let at = self.tuned.len();
+        self.exact.entry(tuned.problem.key()).or_default().push(at);
+        self.near.entry((tuned.problem.workload.facts, Bucket::of(&tuned.problem))).or_default().push(at);
+        self.tuned.push(tuned);
+    }
+
+    /// Adds all of another table.
+    pub fn extend(&mut self, other: Self) {
+        other.tuned.into_iter().for_each(|tuned| self.add(tuned));
+    }
+
+    /// All of them, in the order added.
+    pub fn tuned(&self) -> &[Tuned] {
+        &self.tuned
+    }
+
+    /// The fastest for this very problem on this GPU and driver; of another driver where there is none.
+    pub(super) fn exact(&self, problem: &Problem, gpu: &Gpu, offered: impl Fn(&KernelSpec) -> bool) -> Option<&Tuned> {
+        let of_gpu = |tuned: &&Tuned| tuned.device.name == gpu.name && offered(&tuned.spec);
+        let places = self.exact.get(&problem.key())?;
+        let found = places.iter().map(|at| &self.tuned[*at]).filter(of_gpu);
+        found.min_by(|x, y| {
+            let other = |tuned: &Tuned| tuned.device.driver != gpu.driver;
+            other(x).cmp(&other(y)).then(x.us.total_cmp(&y.us))
+        })
+    }
+
+    /// The nearest problem of the same facts and bucket and of a class no further than a step on this GPU, with its distance; of equally near ones the
+    /// faster.
+    pub(super) fn near(
+        &self,
+        problem: &Problem,
+        gpu: &Gpu,
+        offered: impl Fn(&KernelSpec) -> bool,
+    ) -> Option<(&Tuned, f64)> {
+        let class = problem.features.class();
+        let of_gpu = |tuned: &&Tuned| {
+            tuned.device.name == gpu.name && tuned.problem.features.class().is_near(&class) && offered(&tuned.spec)
+        };
+        let places = self.near.get(&(problem.workload.facts, Bucket::of(problem)))?;
+        let found = places.iter().map(|at| &self.tuned[*at]).filter(of_gpu);
+        found
+            .map(|tuned| (tuned, distance(problem, &tuned.problem)))
+            .min_by(|x, y| x.1.total_cmp(&y.1).then(x.0.us.total_cmp(&y.0.us)))
+    }
+}
