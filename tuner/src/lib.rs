@@ -9,12 +9,16 @@
 //! - [`problem`]: what is multiplied, and the [`features`] of its pattern that a choice of kernel depends on.
 //! - [`lab`]: where candidates are checked and timed.
 //! - [`record`]: one measurement of one point, with everything that it was measured under.
+//! - [`model`]: how long a kernel takes, predicted.
+//! - [`search`]: in which order candidates are measured.
 //! - [`space`]: which kernels there are to choose from, and why others are none.
 
 pub mod features;
 pub mod lab;
+pub mod model;
 pub mod problem;
 pub mod record;
+pub mod search;
 pub mod space;
 
 pub use features::Features;
