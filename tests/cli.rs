@@ -349,7 +349,7 @@ fn doctor_succeeds_everywhere_unless_a_gpu_is_required() {
 #[test]
 fn help_has_examples_and_exit_codes() {
     bsr(&["--help"]).assert().success().stdout(contains("Examples:").and(contains("3 no device")));
-    for command in ["plan", "emit", "run", "check", "bench"] {
+    for command in ["plan", "emit", "run", "check", "bench", "space"] {
         bsr(&[command, "--help"]).assert().success().stdout(contains("Examples:"));
     }
     bsr(&["--version"]).assert().success().stdout(starts_with("bsr "));
@@ -390,4 +390,46 @@ fn a_kernel_with_an_epilogue_is_run_and_checked_on_random_inputs() {
     let said = error_of(&["plan", &wrong], 2);
     assert!(said.contains("there is no function `gelo`") && said.contains("did you mean `gelu`?"), "{said}");
     assert!(said.contains("^^^^"), "{said}");
+}
+
+#[test]
+fn a_space_tells_its_points_and_why_others_are_none() {
+    bsr(&["space"]).assert().success().stdout(
+        contains("| hopper-f16 ")
+            .and(contains("| hopper-fp8 "))
+            .and(contains("| ampere-wmma "))
+            .and(contains("| quick ")),
+    );
+    let quick = bsr(&["space", "quick", "--kernel", "bm = 24, bk = 24"]).assert().success().stderr(is_empty());
+    insta::assert_snapshot!("space_quick", String::from_utf8(quick.get_output().stdout.clone()).unwrap());
+
+    let lists = "bm = 128, bk = 64, bn = [128, 256], stages = 5..=6, cluster = [auto, 2]";
+    bsr(&["space", lists, "--list"]).assert().success().stderr(is_empty()).stdout(
+        "bm = 128, bn = 128, bk = 64, stages = 5\nbm = 128, bn = 128, bk = 64, stages = 5, cluster = 2\n\
+         bm = 128, bn = 128, bk = 64, stages = 6\nbm = 128, bn = 128, bk = 64, stages = 6, cluster = 2\n",
+    );
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("points.json");
+    bsr(&["space", "hopper-f16", "--kernel", "bm = 512, bk = 112", "--json", file.to_str().unwrap()])
+        .assert()
+        .success();
+    let read: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let [legal, rejected, repeated] = ["legal", "rejected", "repeated"].map(|key| read[key].as_array().unwrap().len());
+    assert!(legal >= 300, "{legal}");
+    assert_eq!(read["points"], legal + rejected + repeated);
+    assert_eq!(read["facts"], "bm = 512, bk = 112");
+}
+
+#[test]
+fn spaces_that_cannot_be_had_exit_with_2() {
+    insta::assert_snapshot!("space_open", error_of(&["space", "hopper-f16"], 2));
+    insta::assert_snapshot!(
+        "space_conflict",
+        error_of(&["space", "hopper-f16", "--kernel", "bm = 64, bk = 64, dtype = i8"], 2)
+    );
+    insta::assert_snapshot!("space_wrong_key", error_of(&["space", "bm = 64, bk = 64, bn = 64, stagse = 2..=3"], 2));
+    insta::assert_snapshot!("space_unknown", error_of(&["space", "hopper-f8"], 2));
+    error_of(&["space", "quick", "--kernel", "bm = 64"], 2);
+    error_of(&["space", "none.toml"], 2);
 }

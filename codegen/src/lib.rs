@@ -12,7 +12,7 @@ pub use arch::Arch;
 pub use emit::Ptx;
 pub use epilogue::Epilogue;
 pub use plan::{
-    Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Plan, PlanError, PlanErrors, Problem,
-    Sampling, TensorMap, Walk,
+    Argument, ClusterTile, LaunchShape, Multicast, Operand, Packing, Parameter, Parameters, Plan, PlanError,
+    PlanErrors, Problem, Profile, ProfileFamily, Sampling, TensorMap, Walk,
 };
 pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};

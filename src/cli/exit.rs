@@ -12,6 +12,7 @@ use bsr::reorder::PermutationError;
 use bsr::simulated::SimulatedError;
 use bsr::write::WriteError;
 use bsr::{GenerateError, KernelError};
+use bsr_tuner::SpaceError;
 
 use super::say;
 
@@ -136,6 +137,16 @@ impl From<WriteError> for Failure {
 impl From<PruneError> for Failure {
     fn from(error: PruneError) -> Self {
         Self::new(Exit::BadInput, error)
+    }
+}
+
+/// Errors of a spec have their final form.
+impl From<SpaceError> for Failure {
+    fn from(error: SpaceError) -> Self {
+        match error {
+            SpaceError::Spec(errors) => Self::reported(Exit::BadInput, errors.to_string()),
+            error => Self::new(Exit::BadInput, error),
+        }
     }
 }
 

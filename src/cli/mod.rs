@@ -6,6 +6,7 @@
 //! run, check          SPEC -> problems -> simulator            (simulate, trials)
 //! convert             FILE -> blocks -> FILE                   (weights)
 //! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
+//! space               SPACE -> points: kernels, and why others are none
 //! doctor              what works on this machine
 //! ```
 
@@ -30,6 +31,7 @@ mod report;
 mod run;
 mod sampled;
 mod simulate;
+mod space;
 mod spec;
 mod trials;
 mod verdict;
@@ -52,6 +54,7 @@ Examples:
   bsr bench \"bm = 128, bn = 256, bk = 64\" --m 8192 --n 8192 --k 8192 --pattern random:0.25
   bsr convert layer.safetensors --tensor up.weight --block 128x64 --keep 0.25 -o up.npz
   bsr advise matrix.mtx --n 4096
+  bsr space hopper-f16 --kernel \"bm = 512, bk = 112\"
   bsr doctor
 
 Exit codes:
@@ -79,6 +82,7 @@ enum Command {
     Bench(bench::Args),
     Convert(convert::Args),
     Advise(advise::Args),
+    Space(space::Args),
     Doctor(doctor::Args),
 }
 
@@ -93,6 +97,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args, &mut out),
         Command::Convert(args) => convert::run(&args, &mut out),
         Command::Advise(args) => advise::run(&args, &mut out),
+        Command::Space(args) => space::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
     };
     let flushed = out.flush().map_err(Failure::from);

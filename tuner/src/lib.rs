@@ -9,14 +9,23 @@
 //! - [`problem`]: what is multiplied, and the [`features`] of its pattern that a choice of kernel depends on.
 //! - [`lab`]: where candidates are checked and timed.
 //! - [`record`]: one measurement of one point, with everything that it was measured under.
+//! - [`model`]: how long a kernel takes, predicted.
+//! - [`pick`]: which kernel to take.
+//! - [`search`]: in which order candidates are measured.
+//! - [`space`]: which kernels there are to choose from, and why others are none.
 
 pub mod features;
 pub mod lab;
+pub mod model;
+pub mod pick;
 pub mod problem;
 pub mod record;
+pub mod search;
+pub mod space;
 pub mod workloads;
 
 pub use features::Features;
 pub use lab::Lab;
 pub use problem::{Facts, Problem, Source, Workload};
 pub use record::{Dense, Device, DeviceKind, Record, Timing, Verdict};
+pub use space::{Points, Space, SpaceError};

@@ -10,6 +10,7 @@ mod keys;
 mod kloop;
 mod launch;
 mod maps;
+mod profile;
 pub(crate) mod scalar;
 pub(crate) mod sdd;
 pub(crate) mod swapped;
@@ -23,6 +24,7 @@ pub(crate) use view::{Major, View};
 pub use launch::{
     Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Problem, TensorMap, Walk,
 };
+pub use profile::{Family as ProfileFamily, Multicast, Profile};
 pub use sdd::Sampling;
 
 use crate::spec::Target;

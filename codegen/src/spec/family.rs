@@ -51,6 +51,32 @@ impl<P: Place> Request<P> {
     pub fn is_family(&self) -> bool {
         self.entries.iter().any(|entry| matches!(entry.value, Value::List(_)))
     }
+
+    /// The keys whose values are lists, in order of writing: of a key that is written twice the first.
+    pub fn axes(&self) -> Vec<Axis<P>> {
+        let axis = |(at, entry): (usize, &Entry<P>)| {
+            let is_first = self.entries[..at].iter().all(|earlier| earlier.key != entry.key);
+            match &entry.value {
+                Value::List(values) if is_first => {
+                    Key::find(&entry.key).map(|key| Axis { key, values: values.clone(), entry: at })
+                }
+                _ => None,
+            }
+        };
+        self.entries.iter().enumerate().filter_map(axis).collect()
+    }
+
+    /// The request for one kernel: of every axis of this request the value of this number in place of the list.
+    #[must_use]
+    pub fn choose(&self, axes: &[Axis<P>], choice: &[usize]) -> Self {
+        let mut request = self.clone();
+        for (axis, chosen) in axes.iter().zip(choice) {
+            let Element { value, place } = axis.values[*chosen].clone();
+            let entry = &mut request.entries[axis.entry];
+            *entry = Entry { value, value_place: place, ..entry.clone() };
+        }
+        request
+    }
 }
 
 impl<P: Place> FamilySpec<P> {
@@ -60,7 +86,7 @@ impl<P: Place> FamilySpec<P> {
     /// Those of every member, each once, on the element of the list that is wrong; values that a list holds twice; more
     /// than [`MOST_MEMBERS`] members.
     pub fn new(request: Request<P>) -> Result<Self, Vec<SpecError<P>>> {
-        let mut family = Self { axes: axes(&request), request, members: Vec::new() };
+        let mut family = Self { axes: request.axes(), request, members: Vec::new() };
         let count = family.axes.iter().fold(1_usize, |count, axis| count.saturating_mul(axis.values.len()));
         let mut errors = Vec::new();
         for number in 0..count.min(MOST_MEMBERS) {
@@ -106,13 +132,7 @@ impl<P: Place> FamilySpec<P> {
 
     /// The request for one member: a value in place of every list.
     fn request(&self, choice: &[usize]) -> Request<P> {
-        let mut request = self.request.clone();
-        for (axis, chosen) in self.axes.iter().zip(choice) {
-            let Element { value, place } = axis.values[*chosen].clone();
-            let entry = &mut request.entries[axis.entry];
-            *entry = Entry { value, value_place: place, ..entry.clone() };
-        }
-        request
+        self.request.choose(&self.axes, choice)
     }
 
     /// Members that are the same kernel as an earlier one.
@@ -150,20 +170,6 @@ impl<P: Place> FamilySpec<P> {
         let place = longest.map_or(&self.request.whole, |axis| &self.request.entries[axis.entry].value_place);
         SpecError::new(SpecErrorKind::TooMany { axes, most: MOST_MEMBERS }, place.clone())
     }
-}
-
-/// The first entry of every known key whose value is a list.
-fn axes<P: Place>(request: &Request<P>) -> Vec<Axis<P>> {
-    let axis = |(at, entry): (usize, &Entry<P>)| {
-        let is_first = request.entries[..at].iter().all(|earlier| earlier.key != entry.key);
-        match &entry.value {
-            Value::List(values) if is_first => {
-                Key::find(&entry.key).map(|key| Axis { key, values: values.clone(), entry: at })
-            }
-            _ => None,
-        }
-    };
-    request.entries.iter().enumerate().filter_map(axis).collect()
 }
 
 /// Adds the errors of one more member, without those that an earlier one has shown.

@@ -43,7 +43,7 @@ pub use error::{Given, SpecError, SpecErrorKind};
 pub use family::{Axis, FamilyMember, FamilySpec, MOST_MEMBERS};
 pub use grammar::{Request, build};
 pub use keys::Key;
-pub use report::{LocatedFamily, LocatedSpec, SpecErrors};
+pub use report::{LocatedFamily, LocatedRequest, LocatedSpec, SpecErrors};
 pub use syntax::{Bracket, Entry, Place, Token, TokenKind, entries};
 pub use value::{Atom, Element, Value};
 pub use words::{Accumulate, Dtype, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};

@@ -126,6 +126,36 @@ impl LocatedFamily {
     }
 }
 
+/// A request that remembers its text: for readers that interpret it, or a part of it, in their own way.
+#[derive(Clone, Debug)]
+pub struct LocatedRequest {
+    source: Source,
+    request: Request<Range<usize>>,
+}
+
+impl LocatedRequest {
+    pub(crate) fn new(source: Source, request: Request<Range<usize>>) -> Self {
+        Self { source, request }
+    }
+
+    /// What was read.
+    pub const fn request(&self) -> &Request<Range<usize>> {
+        &self.request
+    }
+
+    /// The same request reported under another name: that of the file it comes from, say.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.source.name = name.into();
+        self
+    }
+
+    /// Errors found in this request or in one made of it, with the text that they are shown in.
+    pub fn errors(&self, errors: Vec<SpecError<Range<usize>>>) -> SpecErrors {
+        SpecErrors::new(self.source.clone(), errors)
+    }
+}
+
 impl Source {
     /// One error: message, line, caret underline, remedies. Ends without a newline.
     fn report(&self, message: &str, place: &Range<usize>, earlier: Option<&Range<usize>>, help: &[String]) -> String {

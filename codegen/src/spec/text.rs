@@ -5,7 +5,10 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use super::report::Source;
-use super::{Bracket, KernelSpec, Key, LocatedFamily, LocatedSpec, Request, SpecErrors, Token, TokenKind, entries};
+use super::{
+    Bracket, KernelSpec, Key, LocatedFamily, LocatedRequest, LocatedSpec, Request, SpecErrors, Token, TokenKind,
+    entries,
+};
 
 impl LocatedSpec {
     /// Reads a spec in the grammar of the attribute.
@@ -24,6 +27,15 @@ impl LocatedFamily {
     /// # Errors
     /// Everything wrong with the text, each error on its own place.
     pub fn from_text(text: &str) -> Result<Self, SpecErrors> {
+        let (source, request) = read(text);
+        Self::new(source, request)
+    }
+}
+
+impl LocatedRequest {
+    /// Reads keys and values in the grammar of the attribute. What is wrong with the text is kept in
+    /// [`Request::errors`].
+    pub fn from_text(text: &str) -> Self {
         let (source, request) = read(text);
         Self::new(source, request)
     }

@@ -9,8 +9,8 @@ use super::report::Source;
 use super::syntax::value;
 use super::text::tokens;
 use super::{
-    Atom, Element, Entry, KernelSpec, Key, LocatedFamily, LocatedSpec, Request, SpecError, SpecErrorKind, SpecErrors,
-    Value,
+    Atom, Element, Entry, KernelSpec, Key, LocatedFamily, LocatedRequest, LocatedSpec, Request, SpecError,
+    SpecErrorKind, SpecErrors, Value,
 };
 
 impl KernelSpec {
@@ -41,6 +41,14 @@ impl LocatedFamily {
     /// # Errors
     /// Everything wrong with the document or the family, each error on its own place.
     pub fn from_toml(text: &str) -> Result<Self, SpecErrors> {
+        Self::new(source(text), read(text))
+    }
+}
+
+impl LocatedRequest {
+    /// Reads keys and values from TOML, as [`LocatedFamily::from_toml`] does. What is wrong with the text is kept in
+    /// [`Request::errors`].
+    pub fn from_toml(text: &str) -> Self {
         Self::new(source(text), read(text))
     }
 }

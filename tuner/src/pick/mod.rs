@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use bsr_codegen::{KernelSpec, Plan};
 
-use crate::model::{Card, predict};
+use crate::model::{self, Card, predict};
 use crate::space::Space;
 use crate::{Facts, Problem};
 pub use choice::{Choice, Ranked, Why};
@@ -103,7 +103,7 @@ struct Key {
 impl Tuner {
     /// A tuner with the table that comes with this crate.
     pub fn new(gpu: Gpu) -> Self {
-        let (card, table) = (Card::for_gpu(&gpu.name), Table::shipped().clone());
+        let ((card, _), table) = (model::for_gpu(&gpu.name, None), Table::shipped().clone());
         Self {
             gpu,
             card,
@@ -240,7 +240,7 @@ impl Tuner {
         let plans = match offered {
             Some(plans) => plans,
             None => {
-                let points = self.space(&facts).points(&facts).map_err(|error| PickError::Space(error.to_string()))?;
+                let points = self.space(&facts)?.points(&facts)?;
                 let runs = |plan: &Plan| {
                     bsr_runtime::gpu::target_runs_on(plan.arch().target, self.gpu.capability).unwrap_or(true)
                 };
@@ -256,13 +256,13 @@ impl Tuner {
     }
 
     /// The space that is searched where a program offers no variants.
-    fn space(&self, facts: &Facts) -> Space {
+    fn space(&self, facts: &Facts) -> Result<Space, PickError> {
         let name = match (self.gpu.capability.0, facts.spec(64).a.bytes()) {
             (9, 1) => "hopper-fp8",
             (9, _) => "hopper-f16",
             _ => "ampere-wmma",
         };
-        Space::named(name).unwrap_or_else(Space::empty)
+        Ok(Space::named(name)?)
     }
 
     /// The fastest of the likeliest, as measured.
@@ -297,8 +297,8 @@ pub enum PickError {
         facts: Facts,
     },
     /// The space says something else than the facts.
-    #[error("{0}")]
-    Space(String),
+    #[error(transparent)]
+    Space(#[from] crate::SpaceError),
     /// None of the kernels that were tried ran and was right.
     #[error("none of {of} kernels could be measured\n  the first: {why}")]
     Measured {

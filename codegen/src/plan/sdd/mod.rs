@@ -21,7 +21,7 @@ pub(crate) use launch::{CONTRIBUTES, Item};
 pub(crate) use memory::Memory;
 pub(crate) use operand::Tile;
 pub(crate) use sides::Sides;
-pub(crate) use tiling::{Split, Tiling};
+pub(crate) use tiling::{Split, Tiling, WG_M};
 
 use super::error::PlanErrors;
 use crate::{Arch, KernelSpec};

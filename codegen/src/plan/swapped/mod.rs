@@ -15,7 +15,7 @@ mod types;
 pub(crate) use chunk::Chunk;
 pub(crate) use memory::Memory;
 pub(crate) use store::Store;
-pub(crate) use tile::Tile;
+pub(crate) use tile::{GROUP, Tile};
 
 use super::error::{PlanError, PlanErrors};
 use super::view::{Major, View};

@@ -1,0 +1,220 @@
+//! Which kernels there are to choose from.
+//!
+//! A [`Space`] is a union of [parts](Part): keys of a spec, each with a value, a list or a range, and constraints. Facts of
+//! the product - the block, the types - it usually leaves open; they come from a problem's [`Facts`]. Every combination is
+//! a point; what cannot be planned, breaks a constraint or is the same kernel as an earlier point is data, too.
+//!
+//! ```
+//! use bsr_tuner::{Facts, Space};
+//!
+//! let space = Space::from_text("bn = [64, 128], stages = 2..=9, cluster = [auto, 2]")?;
+//! let points = space.points(&"bm = 128, bk = 64".parse::<Facts>()?)?;
+//! assert_eq!(points.len(), 2 * 8 * 2);
+//! // What is left to the plan, and how many points that makes.
+//! for (reason, points) in points.reasons() {
+//!     println!("{points:>4}  {reason}");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod constraint;
+mod error;
+mod points;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::path::Path;
+
+use bsr_codegen::spec::{Axis, Key, LocatedRequest, Request};
+
+pub use constraint::PLAN_NAMES;
+pub use error::SpaceError;
+pub use points::{MOST_POINTS, Point, Points, Reason, Rejected, Repeated};
+
+use crate::Facts;
+use crate::problem::FACT_KEYS;
+use constraint::Constraint;
+
+/// The spaces that come with the project: their names and files.
+const NAMED: [(&str, &str); 4] = [
+    ("hopper-f16", include_str!("../../spaces/hopper-f16.toml")),
+    ("hopper-fp8", include_str!("../../spaces/hopper-fp8.toml")),
+    ("ampere-wmma", include_str!("../../spaces/ampere-wmma.toml")),
+    ("quick", include_str!("../../spaces/quick.toml")),
+];
+
+/// Kernels to choose from: a union of parts.
+#[derive(Clone, Debug)]
+pub struct Space {
+    name: String,
+    description: String,
+    parts: Vec<Part>,
+}
+
+/// Keys with values, lists or ranges, and what their combinations must satisfy.
+#[derive(Clone, Debug)]
+pub struct Part {
+    name: String,
+    /// What it is called in errors.
+    called: String,
+    request: LocatedRequest,
+    axes: Vec<Axis<Range<usize>>>,
+    constraints: Vec<Constraint>,
+}
+
+impl Space {
+    /// The names of the spaces that come with the project, and what each is for.
+    ///
+    /// # Errors
+    /// None: a test reads them all.
+    pub fn all_named() -> Result<Vec<Self>, SpaceError> {
+        NAMED.iter().map(|(name, text)| read::toml(text, name)).collect()
+    }
+
+    /// One of the spaces that come with the project.
+    ///
+    /// # Errors
+    /// When there is no space of that name.
+    pub fn named(name: &str) -> Result<Self, SpaceError> {
+        match NAMED.iter().find(|(known, _)| *known == name) {
+            Some((name, text)) => read::toml(text, name),
+            None => {
+                let known: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
+                Err(SpaceError::Unknown { name: name.to_owned(), known: known.join(", ") })
+            }
+        }
+    }
+
+    /// What a command line calls a space: the name of one, the path of a TOML file, or a spec with lists.
+    ///
+    /// # Errors
+    /// As [`Space::named`], [`Space::from_file`] and [`Space::from_text`].
+    pub fn find(argument: &str) -> Result<Self, SpaceError> {
+        let is_file = Path::new(argument).extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"));
+        match argument {
+            _ if is_file => Self::from_file(Path::new(argument)),
+            _ if argument.contains('=') => Self::from_text(argument),
+            _ => Self::named(argument.trim()),
+        }
+    }
+
+    /// Reads a TOML file.
+    ///
+    /// # Errors
+    /// A file that cannot be read; as [`Space::from_toml`].
+    pub fn from_file(path: &Path) -> Result<Self, SpaceError> {
+        let text = std::fs::read_to_string(path).map_err(|error| SpaceError::Read { path: path.to_owned(), error })?;
+        read::toml(&text, &path.display().to_string())
+    }
+
+    /// Reads TOML: `name`, `description`, and for every part a table `[[part]]` with `keys`, a string or a table, and
+    /// perhaps `name` and `constraints`. A file without parts is a spec with lists, of one part.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file, a key, a value or a constraint, with its place.
+    pub fn from_toml(text: &str) -> Result<Self, SpaceError> {
+        read::toml(text, "toml")
+    }
+
+    /// Reads a spec with lists: a space of one part.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the text, each error on its own place.
+    pub fn from_text(text: &str) -> Result<Self, SpaceError> {
+        let request = LocatedRequest::from_text(text).named("space");
+        let part = Part::new(String::new(), "the space", request, Vec::new())?;
+        Ok(Self { name: "given".to_owned(), description: String::new(), parts: vec![part] })
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is for.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Its parts.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The facts of the product that the space itself states.
+    ///
+    /// # Errors
+    /// When it leaves the block open, or is of several products.
+    pub fn facts(&self) -> Result<Facts, SpaceError> {
+        let mut found: Option<Facts> = None;
+        for part in &self.parts {
+            for facts in part.facts()? {
+                match &found {
+                    Some(first) if *first != facts => {
+                        return Err(SpaceError::Several {
+                            name: self.name.clone(),
+                            first: first.to_string(),
+                            second: facts.to_string(),
+                        });
+                    }
+                    _ => found = Some(facts),
+                }
+            }
+        }
+        found.ok_or_else(|| SpaceError::Open { name: self.name.clone(), missing: "part".to_owned() })
+    }
+}
+
+impl Part {
+    fn new(
+        name: String,
+        called: &str,
+        request: LocatedRequest,
+        constraints: Vec<Constraint>,
+    ) -> Result<Self, SpaceError> {
+        let errors = &request.request().errors;
+        if !errors.is_empty() {
+            return Err(SpaceError::Spec(request.errors(errors.clone())));
+        }
+        let axes = request.request().axes();
+        Ok(Self { name, called: called.to_owned(), request, axes, constraints })
+    }
+
+    /// Its name; empty where it has none.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The keys with lists, in order of writing, and the values of each as they are written.
+    pub fn axes(&self) -> Vec<(Key, Vec<String>)> {
+        let values = |axis: &Axis<Range<usize>>| axis.values.iter().map(|element| element.value.to_string()).collect();
+        self.axes.iter().map(|axis| (axis.key, values(axis))).collect()
+    }
+
+    /// What is the same for all its points, as it is written: `mma = mma_sync`.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let entries = self.request().entries.iter();
+        let single = entries.filter(|entry| self.axes.iter().all(|axis| axis.key.as_str() != entry.key));
+        single.map(|entry| (entry.key.clone(), entry.value.to_string())).collect()
+    }
+
+    /// Its constraints, as they are written.
+    pub fn constraints(&self) -> impl Iterator<Item = &str> {
+        self.constraints.iter().map(Constraint::text)
+    }
+
+    fn request(&self) -> &Request<Range<usize>> {
+        self.request.request()
+    }
+
+    fn says(&self, key: Key) -> bool {
+        self.request().entries.iter().any(|entry| entry.key == key.as_str())
+    }
+}
+
+/// Keys that say something of the product. `accumulate` does where it is `promoted`.
+fn is_fact(key: Key) -> bool {
+    FACT_KEYS.contains(&key) || key == Key::Accumulate
+}
