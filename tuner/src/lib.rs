@@ -9,13 +9,16 @@
 //! - [`problem`]: what is multiplied, and the [`features`] of its pattern that a choice of kernel depends on.
 //! - [`lab`]: where candidates are checked and timed.
 //! - [`record`]: one measurement of one point, with everything that it was measured under.
+//! - [`store`]: all of them, in one SQLite file.
 
 pub mod features;
 pub mod lab;
 pub mod problem;
 pub mod record;
+pub mod store;
 
 pub use features::Features;
 pub use lab::Lab;
 pub use problem::{Facts, Problem, Source, Workload};
 pub use record::{Dense, Device, DeviceKind, Record, Timing, Verdict};
+pub use store::Store;
