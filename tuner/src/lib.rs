@@ -10,12 +10,14 @@
 //! - [`lab`]: where candidates are checked and timed.
 //! - [`record`]: one measurement of one point, with everything that it was measured under.
 //! - [`store`]: all of them, in one SQLite file.
+//! - [`sweep`]: points measured and recorded, on any number of labs.
 
 pub mod features;
 pub mod lab;
 pub mod problem;
 pub mod record;
 pub mod store;
+pub mod sweep;
 
 pub use features::Features;
 pub use lab::Lab;

@@ -23,6 +23,14 @@ pub struct Run {
     pub asked: String,
 }
 
+impl Run {
+    /// A command that begins now.
+    pub fn now(command: String, space: String, space_digest: String, asked: String) -> Self {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Self { started: Timestamp::now(), version, command, space, space_digest, asked }
+    }
+}
+
 /// Names a run in one database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunId(pub(super) i64);
