@@ -20,6 +20,8 @@ use std::marker::PhantomData;
 use bsr_codegen::{Dtype, KernelSpec, Plan};
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, Plain, Stream, StreamRef};
 use bsr_runtime::{Bsr, Dense, Element, Kernel, KernelError, Launcher, Structure};
+use bsr_tuner::pick::Tuner;
+use bsr_tuner::{Facts, Features, Problem, Source, Workload};
 
 /// What `#[bsr_kernel]` with lists implements on the item it stands on.
 pub trait Family {
@@ -240,7 +242,7 @@ pub trait Chooser {
 }
 
 /// What a [`Chooser`] may know of a problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProblemFacts {
     /// Rows of A and C.
     pub m: usize,
@@ -250,14 +252,14 @@ pub struct ProblemFacts {
     pub k: usize,
     /// Rows and columns of a sparsity block.
     pub block: (usize, usize),
-    /// Stored blocks.
-    pub nnzb: usize,
+    /// Stored blocks, how they lie.
+    pub features: Features,
 }
 
 impl ProblemFacts {
     /// The facts of a pattern times `n` columns.
     pub fn new(a: &Structure, n: usize) -> Self {
-        Self { m: a.rows(), n, k: a.cols(), block: a.block(), nnzb: a.nnzb() }
+        Self { m: a.rows(), n, k: a.cols(), block: a.block(), features: Features::of(a) }
     }
 
     fn has_blocks_of(&self, spec: &KernelSpec) -> bool {
@@ -283,6 +285,18 @@ impl Chooser for FirstFit {
             problem.n.div_ceil(bn) * bn - problem.n
         };
         (0..members.len()).min_by_key(|at| waste(members[*at])).unwrap_or(0)
+    }
+}
+
+/// Chooses by what was tuned, or by the cost model; the first member where neither says anything.
+impl Chooser for Tuner {
+    fn choose(&self, members: &[&'static Member], problem: &ProblemFacts) -> usize {
+        let Some(first) = members.first() else { return 0 };
+        let ProblemFacts { m, n, k, features, .. } = *problem;
+        let workload = Workload { facts: Facts::of(first.spec()), m, n, k, source: Source::Given, seed: 0 };
+        let specs: Vec<KernelSpec> = members.iter().map(|member| *member.spec()).collect();
+        let choice = self.pick_of(&Problem { workload, features }, &specs);
+        choice.ok().and_then(|choice| specs.iter().position(|spec| *spec == choice.spec)).unwrap_or(0)
     }
 }
 
@@ -389,7 +403,8 @@ mod tests {
     }
 
     fn facts(n: usize) -> ProblemFacts {
-        ProblemFacts { m: 128, n, k: 64, block: (64, 32), nnzb: 3 }
+        let a = Structure::new(128, 64, (64, 32), vec![0, 2, 3], vec![0, 1, 0]).unwrap();
+        ProblemFacts::new(&a, n)
     }
 
     #[test]

@@ -102,19 +102,23 @@
 //! # Features
 //! `cli` (on by default) builds the `bsr` command and what only it needs; a library is well served without.
 
+pub mod auto;
 pub mod family;
 
+pub use auto::{Auto, AutoError, Tunable, tune};
 pub use bsr_codegen::{
     Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule,
     Shape, Switch, Target, epilogue, spec,
 };
 pub use bsr_macros::bsr_kernel;
-pub use bsr_runtime::kernel::operation;
+pub use bsr_runtime::kernel::{Dds, Dsd, operation};
 pub use bsr_runtime::{
     Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Inputs, Kernel, KernelError, Launcher, Loaded,
     Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, bench, e4m3, e5m2, gpu, prune,
     quantise, read, reference, reorder, simulated, write,
 };
+pub use bsr_tuner as tuner;
+pub use bsr_tuner::pick::{Choice, FirstUse, Tuner};
 pub use family::{Chooser, Family, FamilyError, FirstFit, LoadedMember, Member, ProblemFacts};
 pub use half::{bf16, f16};
 

@@ -3,8 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use bsr_tuner::pick::{Gpu, Table, Tuner};
-use bsr_tuner::store::Store;
+use bsr_tuner::pick::{Gpu, Tuner};
 use bsr_tuner::{Facts, Problem};
 
 use super::device::DeviceChoice;
@@ -40,10 +39,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let drawn = Drawn::new(&args.problem, Defaults::GPU)?;
     let structure = drawn.facts(&facts.spec(64))?.structure;
     let problem = Problem::new(drawn.workload(&facts), &structure);
-    let mut tuner = Tuner::new(gpu(args));
-    if let Some(path) = &args.db {
-        tuner = tuner.with(Table::best_of(&Store::existing(path)?.records()?));
-    }
+    let tuner = Tuner::new(gpu(args));
     let choice = tuner.pick(&problem, None).map_err(|error| Failure::new(Exit::BadInput, error))?;
     writeln!(out, "gpu       {}", tuner.gpu().name)?;
     writeln!(out, "{choice}")?;

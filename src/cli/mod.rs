@@ -21,6 +21,7 @@ mod doctor;
 mod dtypes;
 mod emit;
 mod exit;
+mod explain;
 mod lab;
 mod operands;
 mod plan;
@@ -83,6 +84,7 @@ enum Command {
     Convert(convert::Args),
     Advise(advise::Args),
     Space(space::Args),
+    Explain(explain::Args),
     Doctor(doctor::Args),
 }
 
@@ -98,6 +100,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args, &mut out),
         Command::Advise(args) => advise::run(&args, &mut out),
         Command::Space(args) => space::run(&args, &mut out),
+        Command::Explain(args) => explain::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
     };
     let flushed = out.flush().map_err(Failure::from);

@@ -13,6 +13,8 @@
 //! - [`pick`]: which kernel to take.
 //! - [`search`]: in which order candidates are measured.
 //! - [`space`]: which kernels there are to choose from, and why others are none.
+//! - [`store`]: all of them, in one SQLite file.
+//! - [`sweep`]: points measured and recorded, on any number of labs.
 
 pub mod features;
 pub mod lab;
@@ -22,6 +24,8 @@ pub mod problem;
 pub mod record;
 pub mod search;
 pub mod space;
+pub mod store;
+pub mod sweep;
 pub mod workloads;
 
 pub use features::Features;
@@ -29,3 +33,4 @@ pub use lab::Lab;
 pub use problem::{Facts, Problem, Source, Workload};
 pub use record::{Dense, Device, DeviceKind, Record, Timing, Verdict};
 pub use space::{Points, Space, SpaceError};
+pub use store::Store;

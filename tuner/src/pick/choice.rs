@@ -72,9 +72,15 @@ impl fmt::Display for Choice {
                 writeln!(f, "because   a problem like it was tuned: {tuned}")?;
                 write!(f, "          that one: {}; {distance:.2} octaves away", tuned.problem.key())
             }
-            Why::Measured { us, of } => write!(f, "because   it was the fastest of {of} that were measured: {us:.1} us"),
+            Why::Measured { us, of } => {
+                write!(f, "because   it was the fastest of {of} that were measured: {us:.1} us")
+            }
             Why::Predicted { ranked } => {
-                write!(f, "because   nothing like it was tuned, and the cost model ranks it first of {}", ranked.len())?;
+                write!(
+                    f,
+                    "because   nothing like it was tuned, and the cost model ranks it first of {}",
+                    ranked.len()
+                )?;
                 for (place, Ranked { spec, predicted_us }) in ranked.iter().take(5).enumerate() {
                     write!(f, "\n{:>8}. {predicted_us:>9.1} us  {spec}", place + 1)?;
                 }

@@ -193,7 +193,31 @@ impl Tuner {
             return Ok(Choice::new(problem, *spec, Why::Overridden));
         }
         let offered = self.offered(&facts)?;
-        let is_offered = |spec: &KernelSpec| offered.as_ref().is_none_or(|plans| plans.iter().any(|p| p.spec() == spec));
+        self.among(problem, offered, measure)
+    }
+
+    /// The kernel for a problem, of these alone: a choice among the members of a family, say.
+    ///
+    /// # Errors
+    /// [`PickError::NoVariant`] where none of them has the problem's facts and can be planned.
+    pub fn pick_of(&self, problem: &Problem, offered: &[KernelSpec]) -> Result<Choice, PickError> {
+        let facts = problem.workload.facts;
+        let of_facts = offered.iter().filter(|spec| Facts::of(spec) == facts);
+        let plans: Vec<Plan> = of_facts.filter_map(|spec| self.plan(spec)).collect();
+        if plans.is_empty() {
+            return Err(PickError::NoVariant { facts });
+        }
+        self.among(problem, Some(plans), None)
+    }
+
+    fn among(
+        &self,
+        problem: &Problem,
+        offered: Option<Vec<Plan>>,
+        measure: Option<&mut Measure<'_>>,
+    ) -> Result<Choice, PickError> {
+        let is_offered =
+            |spec: &KernelSpec| offered.as_ref().is_none_or(|plans| plans.iter().any(|p| p.spec() == spec));
         if let Some(tuned) = self.table.exact(problem, &self.gpu, is_offered) {
             return Ok(Choice::new(problem, tuned.spec, Why::Exact(Box::new(tuned.clone()))));
         }
@@ -230,8 +254,11 @@ impl Tuner {
 
     /// A plan that runs on the GPU.
     fn plan(&self, spec: &KernelSpec) -> Option<Plan> {
-        let plan = Plan::new(spec).ok()?;
-        bsr_runtime::gpu::target_runs_on(plan.arch().target, self.gpu.capability).unwrap_or(true).then_some(plan)
+        Plan::new(spec).ok().filter(|plan| self.runs(plan))
+    }
+
+    fn runs(&self, plan: &Plan) -> bool {
+        bsr_runtime::gpu::target_runs_on(plan.arch().target, self.gpu.capability).unwrap_or(true)
     }
 
     /// All that may be chosen, the fastest by prediction first. Never empty.
@@ -241,10 +268,7 @@ impl Tuner {
             Some(plans) => plans,
             None => {
                 let points = self.space(&facts)?.points(&facts)?;
-                let runs = |plan: &Plan| {
-                    bsr_runtime::gpu::target_runs_on(plan.arch().target, self.gpu.capability).unwrap_or(true)
-                };
-                points.legal.into_iter().map(|point| point.plan).filter(runs).collect()
+                points.legal.into_iter().map(|point| point.plan).filter(|plan| self.runs(plan)).collect()
             }
         };
         let mut ranked: Vec<Ranked> = plans
@@ -285,13 +309,17 @@ impl Tuner {
 #[non_exhaustive]
 pub enum PickError {
     /// Nothing in the space can be planned.
-    #[error("no kernel for `{facts}` can be planned for this GPU\n  help: `bsr space hopper-f16 --kernel \"{facts}\"` says why")]
+    #[error(
+        "no kernel for `{facts}` can be planned for this GPU\n  help: `bsr space hopper-f16 --kernel \"{facts}\"` says why"
+    )]
     NoKernel {
         /// What was asked.
         facts: Facts,
     },
     /// There are variants, and none can be planned.
-    #[error("no variant for `{facts}` can be planned for this GPU\n  help: offer another, or none, to search the whole space")]
+    #[error(
+        "no variant for `{facts}` can be planned for this GPU\n  help: offer another, or none, to search the whole space"
+    )]
     NoVariant {
         /// What was asked.
         facts: Facts,

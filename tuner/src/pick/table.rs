@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use bsr_codegen::KernelSpec;
 use serde::{Deserialize, Serialize};
 
-use super::near::{Bucket, distance};
 use super::Gpu;
+use super::near::{Bucket, distance};
 use crate::{Device, DeviceKind, Facts, Problem, Record};
 
 /// The fastest kernel for a problem.
@@ -90,7 +90,9 @@ pub struct Table {
 
 /// A table that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("line {line} is no tuned result: {error}\n  help: each line is the JSON of one result, as `bsr export --tuned` writes it")]
+#[error(
+    "line {line} is no tuned result: {error}\n  help: each line is the JSON of one result, as `bsr export --tuned` writes it"
+)]
 pub struct TableError {
     line: usize,
     error: serde_json::Error,

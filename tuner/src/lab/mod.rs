@@ -1,12 +1,32 @@
 //! Where candidates are checked and timed: a GPU, a child process that has one, the simulator's cost model, a fake.
+//!
+//! ```text
+//! sweep --Lab--> Remote --JSON lines--> serve --Lab--> a GPU, Sim, Fake
+//!                watchdog, restarts     a child process
+//! ```
+
+mod draw;
+mod fake;
+mod remote;
+mod serve;
+mod sim;
+mod types;
+mod wire;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bsr_codegen::KernelSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::{Device, Problem, Verdict, Workload};
+
+pub use draw::structure;
+pub use fake::{Deaths, Fake, Script};
+pub use remote::{Limits, Remote};
+pub use serve::serve;
+pub use sim::Sim;
 
 /// Something that can be timed for a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,8 +112,27 @@ pub struct Trouble {
     pub lost: bool,
 }
 
+impl Trouble {
+    /// Something that happened to the candidate at a place in the call; the lab goes on.
+    pub fn with(verdict: Verdict, candidate: usize, message: impl Into<String>) -> Self {
+        Self { verdict, candidate: Some(candidate), message: message.into(), lost: false }
+    }
+
+    /// The lab itself cannot go on.
+    pub fn of_lab(message: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Fault, candidate: None, message: message.into(), lost: true }
+    }
+}
+
+/// Told the place of the candidate that a call to [`Lab::time`] has come to.
+pub type Teller = Arc<dyn Fn(usize) + Send + Sync>;
+
 /// Checks and times candidates of one workload at a time.
 pub trait Lab {
+    /// Takes somebody to tell which candidate [`Lab::time`] is at, before it can hang or fault there: so it is known
+    /// whose fault the end of the process is. A lab that does not tell is asked for each of them alone.
+    fn tell(&mut self, _teller: Teller) {}
+
     /// Draws the operands of a workload and forgets those of the one before.
     ///
     /// # Errors

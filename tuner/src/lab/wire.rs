@@ -1,0 +1,27 @@
+//! What a lab in a child process is asked, and what it answers: a line of JSON each.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Candidate, Checked, Opened, Rounds, Trouble};
+use crate::Workload;
+
+/// A call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Request {
+    Open(Workload),
+    Check(Candidate),
+    Time { candidates: Vec<Candidate>, rounds: Rounds },
+}
+
+/// What comes of it: any number of [`At`](Reply::At) before one of the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Reply {
+    /// The candidate that is timed now.
+    At(usize),
+    Opened(Box<Opened>),
+    Checked(Checked),
+    Timed(Vec<Vec<f64>>),
+    Trouble(Trouble),
+}

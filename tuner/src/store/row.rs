@@ -1,0 +1,220 @@
+//! A record as columns, and back.
+
+use std::path::PathBuf;
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
+
+use crate::{Dense, Device, DeviceKind, Facts, Features, Problem, Record, Source, Timing, Verdict, Workload};
+
+/// What [`record`] reads.
+pub(super) const COLUMNS: &str = "SELECT p.facts, p.m, p.n, p.k, p.source_kind, p.source, p.seed, p.block_rows, p.block_cols, \
+     p.nnzb, p.longest_row, p.row_spread, p.empty_rows, p.reuse, d.kind, d.name, d.driver, r.subject, r.baseline, r.plan, \
+     r.ptx, r.version, r.verdict, r.error, r.predicted_us, r.samples, r.median_us, r.relative_ci, r.dense_us, \
+     r.dense_flops, r.dense_ratio, r.relative_error, r.compile_ms, r.at, r.id FROM records r JOIN problems p ON p.id = \
+     r.problem JOIN devices d ON d.id = r.device";
+
+/// The words of a kind of device.
+pub(super) const fn kind_word(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Gpu => "gpu",
+        DeviceKind::Sim => "sim",
+        DeviceKind::Fake => "fake",
+    }
+}
+
+/// Equal content, equal digest.
+pub(super) fn digest(value: &impl serde::Serialize) -> Result<String, String> {
+    let text = serde_json::to_vec(value).map_err(|error| format!("cannot be written: {error}"))?;
+    Ok(blake3::hash(&text).to_hex().as_str()[..32].to_owned())
+}
+
+/// A source as its kind and its text.
+pub(super) fn source_words(source: &Source) -> Result<(&'static str, String), String> {
+    match source {
+        Source::Pattern(words) => Ok(("pattern", words.clone())),
+        Source::File(path) => match path.to_str() {
+            Some(text) => Ok(("file", text.to_owned())),
+            None => Err(format!("{}: the path is not UTF-8\n  help: rename the file", path.display())),
+        },
+        Source::Given => Ok(("given", String::new())),
+    }
+}
+
+/// The row of a problem, made if it is new.
+pub(super) fn problem_id(connection: &Connection, problem: &Problem) -> Result<i64, Failed> {
+    let digest = digest(problem)?;
+    let known = "SELECT id FROM problems WHERE digest = ?1";
+    if let Some(id) = connection.prepare_cached(known)?.query_row([&digest], |row| row.get(0)).optional()? {
+        return Ok(id);
+    }
+    let Problem { workload, features } = problem;
+    let (source_kind, source) = source_words(&workload.source)?;
+    let sql = "INSERT INTO problems (digest, key, facts, m, n, k, source_kind, source, seed, block_rows, block_cols, nnzb, \
+               longest_row, row_spread, empty_rows, reuse) VALUES (:digest, :key, :facts, :m, :n, :k, :source_kind, \
+               :source, :seed, :block_rows, :block_cols, :nnzb, :longest_row, :row_spread, :empty_rows, :reuse)";
+    connection.prepare_cached(sql)?.execute(named_params! {
+        ":digest": digest,
+        ":key": problem.key(),
+        ":facts": workload.facts.to_string(),
+        ":m": int(workload.m)?,
+        ":n": int(workload.n)?,
+        ":k": int(workload.k)?,
+        ":source_kind": source_kind,
+        ":source": source,
+        ":seed": workload.seed.cast_signed(),
+        ":block_rows": int(features.block_rows)?,
+        ":block_cols": int(features.block_cols)?,
+        ":nnzb": int(features.nnzb)?,
+        ":longest_row": int(features.longest_row)?,
+        ":row_spread": features.row_spread,
+        ":empty_rows": features.empty_rows,
+        ":reuse": features.reuse,
+    })?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// The row of a device, made if it is new.
+pub(super) fn device_id(connection: &Connection, device: &Device) -> Result<i64, Failed> {
+    let values = [kind_word(device.kind), device.name.as_str(), device.driver.as_str()];
+    let known = "SELECT id FROM devices WHERE kind = ?1 AND name = ?2 AND driver = ?3";
+    if let Some(id) = connection.prepare_cached(known)?.query_row(values, |row| row.get(0)).optional()? {
+        return Ok(id);
+    }
+    connection.prepare_cached("INSERT INTO devices (kind, name, driver) VALUES (?1, ?2, ?3)")?.execute(values)?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// Adds a record; false if it is there already.
+pub(super) fn insert(connection: &Connection, record: &Record, run: Option<i64>) -> Result<bool, Failed> {
+    let digest = digest(record)?;
+    let (problem, device) = (problem_id(connection, &record.problem)?, device_id(connection, &record.device)?);
+    let (timing, dense) = (record.timing.as_ref(), record.dense.as_ref());
+    let sql = "INSERT OR IGNORE INTO records (digest, problem, device, run, subject, baseline, plan, ptx, version, verdict, \
+               error, predicted_us, samples, median_us, relative_ci, dense_us, dense_flops, dense_ratio, relative_error, \
+               compile_ms, at) VALUES (:digest, :problem, :device, :run, :subject, :baseline, :plan, :ptx, :version, \
+               :verdict, :error, :predicted_us, :samples, :median_us, :relative_ci, :dense_us, :dense_flops, :dense_ratio, \
+               :relative_error, :compile_ms, :at)";
+    let added = connection.prepare_cached(sql)?.execute(named_params! {
+        ":digest": digest,
+        ":problem": problem,
+        ":device": device,
+        ":run": run,
+        ":subject": record.subject,
+        ":baseline": record.baseline,
+        ":plan": record.plan,
+        ":ptx": record.ptx,
+        ":version": record.version,
+        ":verdict": record.verdict.as_str(),
+        ":error": record.error,
+        ":predicted_us": record.predicted_us,
+        ":samples": timing.map(|timing| timing.samples_us.iter().flat_map(|us| us.to_le_bytes()).collect::<Vec<u8>>()),
+        ":median_us": timing.map(|timing| timing.median_us),
+        ":relative_ci": timing.and_then(|timing| timing.relative_ci),
+        ":dense_us": dense.map(|dense| dense.median_us),
+        ":dense_flops": dense.map(|dense| int(dense.flops)).transpose()?,
+        ":dense_ratio": dense.map(|dense| dense.ratio),
+        ":relative_error": record.relative_error,
+        ":compile_ms": record.compile_ms,
+        ":at": record.at.to_string(),
+    })?;
+    Ok(added > 0)
+}
+
+/// Reads what [`COLUMNS`] selects.
+pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
+    let size = |at: usize| row.get::<_, i64>(at).and_then(|value| whole(at, value));
+    let text = |at: usize| row.get::<_, String>(at);
+    let number = |at: usize| row.get::<_, Option<f64>>(at);
+    let facts: Facts = text(0)?.parse().map_err(|error| bad(0, format!("facts: {error}")))?;
+    let source = match text(4)?.as_str() {
+        "pattern" => Source::Pattern(text(5)?),
+        "file" => Source::File(PathBuf::from(text(5)?)),
+        "given" => Source::Given,
+        other => return Err(bad(4, format!("`{other}` is no kind of source"))),
+    };
+    let seed = row.get::<_, i64>(6)?.cast_unsigned();
+    let workload = Workload { facts, m: size(1)?, n: size(2)?, k: size(3)?, source, seed };
+    let features = Features {
+        block_rows: size(7)?,
+        block_cols: size(8)?,
+        nnzb: size(9)?,
+        longest_row: size(10)?,
+        row_spread: row.get(11)?,
+        empty_rows: row.get(12)?,
+        reuse: row.get(13)?,
+    };
+    let word = text(14)?;
+    let kinds = [DeviceKind::Gpu, DeviceKind::Sim, DeviceKind::Fake];
+    let kind = kinds.into_iter().find(|kind| kind_word(*kind) == word);
+    let kind = kind.ok_or_else(|| bad(14, format!("`{word}` is no kind of device")))?;
+    let word = text(22)?;
+    let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == word);
+    let verdict = verdict.ok_or_else(|| bad(22, format!("`{word}` is no verdict")))?;
+    let timing = match row.get::<_, Option<Vec<u8>>>(25)? {
+        None => None,
+        Some(bytes) => {
+            let (samples, rest) = bytes.as_chunks::<8>();
+            if !rest.is_empty() {
+                return Err(bad(25, format!("samples: {} bytes are no whole number of times of 8 bytes", bytes.len())));
+            }
+            let samples_us = samples.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+            Some(Timing { samples_us, median_us: row.get(26)?, relative_ci: number(27)? })
+        }
+    };
+    let dense = match (number(28)?, row.get::<_, Option<i64>>(29)?, number(30)?) {
+        (Some(median_us), Some(flops), Some(ratio)) => Some(Dense { median_us, flops: whole(29, flops)?, ratio }),
+        _ => None,
+    };
+    Ok(Record {
+        problem: Problem { workload, features },
+        device: Device { kind, name: text(15)?, driver: text(16)? },
+        subject: text(17)?,
+        baseline: row.get(18)?,
+        plan: text(19)?,
+        ptx: text(20)?,
+        version: text(21)?,
+        verdict,
+        error: row.get(23)?,
+        predicted_us: number(24)?,
+        timing,
+        dense,
+        relative_error: number(31)?,
+        compile_ms: number(32)?,
+        at: text(33)?.parse().map_err(|error| bad(33, format!("at: {error}")))?,
+    })
+}
+
+/// Why a record was not written.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// SQLite does not take it.
+    Sqlite(rusqlite::Error),
+    /// It cannot be had in columns.
+    Record(String),
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<String> for Failed {
+    fn from(what: String) -> Self {
+        Self::Record(what)
+    }
+}
+
+/// SQLite's integers have a sign.
+pub(super) fn int<N: TryInto<i64> + std::fmt::Display + Copy>(value: N) -> Result<i64, String> {
+    value.try_into().map_err(|_| format!("{value} is more than a database holds: at most {}", i64::MAX))
+}
+
+fn whole<N: TryFrom<i64>>(at: usize, value: i64) -> rusqlite::Result<N> {
+    N::try_from(value).map_err(|_| bad(at, format!("{value} is no size")))
+}
+
+fn bad(column: usize, what: String) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, what.into())
+}

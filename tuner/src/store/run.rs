@@ -1,0 +1,137 @@
+//! The commands that measured: what was asked, how it ended, and which points never became kernels.
+
+use jiff::Timestamp;
+use rusqlite::params;
+use serde::Serialize;
+
+use super::{Store, StoreError, error, row};
+
+/// What a command asks for, as it begins.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// When it began.
+    pub started: Timestamp,
+    /// Version of this project.
+    pub version: String,
+    /// The command line.
+    pub command: String,
+    /// The space by its name, its file, or its lists.
+    pub space: String,
+    /// Digest of the space's points.
+    pub space_digest: String,
+    /// What was asked, in words: the problems, the strategy, the limits.
+    pub asked: String,
+}
+
+impl Run {
+    /// A command that begins now.
+    pub fn now(command: String, space: String, space_digest: String, asked: String) -> Self {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Self { started: Timestamp::now(), version, command, space, space_digest, asked }
+    }
+}
+
+/// Names a run in one database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunId(pub(super) i64);
+
+/// A run as it is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRow {
+    /// What it asked for.
+    pub run: Run,
+    /// When it ended; none while it goes on, and of one that was killed.
+    pub ended: Option<Timestamp>,
+    /// How it ended: `complete`, `limit`, `budget`, `stopped`, or an error.
+    pub how: Option<String>,
+    /// Points that never became kernels, by reason, the most frequent first.
+    pub rejections: Vec<(String, usize)>,
+}
+
+impl Store {
+    /// Notes that a command begins.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn begin(&mut self, run: &Run) -> Result<RunId, StoreError> {
+        let named = |source| error::at(&self.path, source);
+        let content = (run, std::process::id());
+        let digest = row::digest(&content).map_err(|what| StoreError::Record { path: self.path.clone(), what })?;
+        self.connection
+            .execute(
+                "INSERT INTO runs (digest, started, version, command, space, space_digest, asked) VALUES (?1, ?2, ?3, ?4, \
+                 ?5, ?6, ?7)",
+                params![
+                    digest,
+                    run.started.to_string(),
+                    run.version,
+                    run.command,
+                    run.space,
+                    run.space_digest,
+                    run.asked
+                ],
+            )
+            .map_err(named)?;
+        Ok(RunId(self.connection.last_insert_rowid()))
+    }
+
+    /// Notes how a command ended, and by reason the points that never became kernels.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn end(&mut self, run: RunId, how: &str, rejections: &[(String, usize)]) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let named = |source| error::at(&path, source);
+        let transaction = self.connection.transaction().map_err(named)?;
+        let now = Timestamp::now().to_string();
+        transaction
+            .execute("UPDATE runs SET ended = ?2, how = ?3 WHERE id = ?1", params![run.0, now, how])
+            .map_err(named)?;
+        for (reason, points) in rejections {
+            let points = i64::try_from(*points).unwrap_or(i64::MAX);
+            let sql = "INSERT INTO rejections (run, reason, points) VALUES (?1, ?2, ?3) ON CONFLICT (run, reason) DO UPDATE \
+                       SET points = points + excluded.points";
+            transaction.execute(sql, params![run.0, reason, points]).map_err(named)?;
+        }
+        transaction.commit().map_err(named)
+    }
+
+    /// All runs, in the order of writing.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn runs(&self) -> Result<Vec<RunRow>, StoreError> {
+        let named = |source| error::at(&self.path, source);
+        let stamp = |column: usize, text: String| {
+            text.parse::<Timestamp>().map_err(|error| {
+                rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
+            })
+        };
+        let sql = "SELECT id, started, version, command, space, space_digest, asked, ended, how FROM runs ORDER BY id";
+        let mut statement = self.connection.prepare(sql).map_err(named)?;
+        let rows = statement.query_map([], |row| {
+            let run = Run {
+                started: stamp(1, row.get(1)?)?,
+                version: row.get(2)?,
+                command: row.get(3)?,
+                space: row.get(4)?,
+                space_digest: row.get(5)?,
+                asked: row.get(6)?,
+            };
+            let ended = row.get::<_, Option<String>>(7)?.map(|text| stamp(7, text)).transpose()?;
+            Ok((row.get::<_, i64>(0)?, RunRow { run, ended, how: row.get(8)?, rejections: vec![] }))
+        });
+        let rows: Vec<(i64, RunRow)> = rows.map_err(named)?.collect::<Result<_, _>>().map_err(named)?;
+        let sql = "SELECT reason, points FROM rejections WHERE run = ?1 ORDER BY points DESC, reason";
+        let mut statement = self.connection.prepare(sql).map_err(named)?;
+        let mut runs = Vec::with_capacity(rows.len());
+        for (id, row) in rows {
+            let reasons = statement.query_map([id], |row| {
+                Ok((row.get::<_, String>(0)?, usize::try_from(row.get::<_, i64>(1)?).unwrap_or(0)))
+            });
+            let rejections = reasons.map_err(named)?.collect::<Result<_, _>>().map_err(named)?;
+            runs.push(RunRow { rejections, ..row });
+        }
+        Ok(runs)
+    }
+}

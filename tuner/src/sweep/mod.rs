@@ -1,0 +1,238 @@
+//! The sweep: points are compiled on all cores ahead of the labs, checked, timed in turn with the dense library, and
+//! recorded as soon as anything is known of them.
+//!
+//! ```text
+//! points --Order--> compile --> ready --> check --> a short look --> timed until tight --> Store
+//!  shard,           all cores,  bounded   Wrong     Slow             Timed
+//!  done before                            Hang, Fault at any step
+//! ```
+//!
+//! - [`Order`]: which point is next; a search that learns sees what was measured.
+//! - [`Compiler`]: what is done to a point before a lab sees it.
+//! - [`Options`]: limits, rounds, shards.
+//! - [`Outcome`]: the best, its ratio to the dense library, what ties with it, what became of the others.
+//!
+//! A sweep that was ended by anything, `kill -9` included, goes on where it was when it is run again: what has a record of
+//! the same subject, PTX, workload and device is known.
+
+mod compile;
+mod feed;
+mod finals;
+mod options;
+mod order;
+mod outcome;
+mod station;
+#[cfg(test)]
+mod tests;
+mod time;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use bsr_codegen::KernelSpec;
+
+pub use compile::{Compiled, Compiler, Fingerprints, PlainCompiler};
+pub use options::{Options, Shard};
+pub use order::{InOrder, Measured, Order, Ranked, Shuffled};
+pub use outcome::{Ended, Outcome, rank_correlation};
+
+use crate::lab::{Lab, Opened, Trouble};
+use crate::store::{RunId, Store, StoreError};
+use crate::{Device, Problem, Record, Workload};
+use feed::Feed;
+use station::Station;
+
+/// A point of a space.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SweepPoint {
+    /// The kernel.
+    pub spec: KernelSpec,
+    /// Microseconds that a cost model predicts.
+    pub predicted_us: Option<f64>,
+}
+
+/// The points for one workload.
+pub struct Job {
+    /// What is multiplied.
+    pub workload: Workload,
+    /// What it is multiplied by; all with the workload's facts.
+    pub points: Vec<SweepPoint>,
+    /// Which of them is next.
+    pub order: Box<dyn Order>,
+}
+
+/// What happens in a sweep.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'e> {
+    /// A workload is drawn.
+    Opened {
+        /// The workload with its features.
+        problem: &'e Problem,
+        /// What it runs on.
+        device: &'e Device,
+        /// Points that are to be looked at, at most.
+        points: usize,
+    },
+    /// A point has a record from before.
+    Known(&'e Record),
+    /// A point is compiled.
+    Compiled {
+        /// The point.
+        spec: &'e KernelSpec,
+        /// Milliseconds that it took, unless it was cached.
+        ms: Option<f64>,
+    },
+    /// A point is no kernel.
+    Rejected {
+        /// The point.
+        spec: &'e KernelSpec,
+        /// Why, in words that others share.
+        reason: &'e str,
+    },
+    /// The result of a candidate is right.
+    Checked {
+        /// The canonical text of its spec.
+        subject: &'e str,
+        /// Relative Frobenius error.
+        relative_error: Option<f64>,
+    },
+    /// A candidate has come to its end, and is recorded.
+    Recorded(&'e Record),
+    /// The fastest kernel so far.
+    Best(&'e Record),
+    /// A lab is given up; others go on.
+    LabLost(&'e Trouble),
+    /// A workload has come to its end.
+    Done(&'e Outcome),
+}
+
+/// Why a sweep cannot go on. What was recorded stays.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SweepError {
+    /// No lab goes on.
+    #[error("no lab can go on: {0}\n  help: what was recorded stays; the same command goes on from there")]
+    Lab(Trouble),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Times of different devices are not compared.
+    #[error(
+        "the devices differ: {} ({}) and {} ({})\n  help: one sweep each, with --devices", .0.name, .0.driver, .1.name, .1.driver
+    )]
+    Devices(Device, Device),
+}
+
+/// What a sweep is done with.
+pub struct Sweep<'s> {
+    /// Makes kernels of points.
+    pub compiler: &'s dyn Compiler,
+    /// Limits, rounds, shards.
+    pub options: Options,
+    /// The run that records belong to.
+    pub run: Option<RunId>,
+    /// Set to end the sweep after the current call.
+    pub stop: &'s AtomicBool,
+    /// Told what happens, from several threads.
+    pub events: &'s (dyn Fn(&Event<'_>) + Sync),
+}
+
+impl Sweep<'_> {
+    /// Measures the jobs one after the other, each on all labs at once. Ends early by the stop flag, or when the budget is
+    /// used up; what is known then is in the store.
+    ///
+    /// # Errors
+    /// No lab is left, or the database cannot be used.
+    pub fn run(
+        &self,
+        jobs: Vec<Job>,
+        labs: &mut [Box<dyn Lab + Send>],
+        store: &mut Store,
+    ) -> Result<Vec<Outcome>, SweepError> {
+        let deadline = self.options.budget.map(|budget| Instant::now() + budget);
+        let store = Mutex::new(store);
+        let mut outcomes = Vec::new();
+        for job in jobs {
+            let outcome = self.job(job, labs, &store, deadline)?;
+            (self.events)(&Event::Done(&outcome));
+            let early = matches!(outcome.ended, Ended::Stopped | Ended::Budget);
+            outcomes.push(outcome);
+            if early {
+                break;
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn job(
+        &self,
+        job: Job,
+        labs: &mut [Box<dyn Lab + Send>],
+        store: &Mutex<&mut Store>,
+        deadline: Option<Instant>,
+    ) -> Result<Outcome, SweepError> {
+        let Job { workload, points, order } = job;
+        let (opened, mut labs) = self.open(&workload, labs)?;
+        let count = points.iter().filter(|point| self.options.has(&point.spec.to_string())).count();
+        let count = count.min(self.options.limit.unwrap_or(usize::MAX));
+        (self.events)(&Event::Opened { problem: &opened.problem, device: &opened.device, points: count });
+        let known = lock(store).of_workload(&opened.problem.workload, &opened.device)?;
+        let keep = |records: &[Record]| lock(store).insert(records, self.run).map(|_| ());
+        let feed = Feed::new(self, &points, order, &opened, known, &keep, deadline);
+        let at_work = AtomicUsize::new(labs.len());
+        let first = labs.first_mut().ok_or_else(|| SweepError::Lab(Trouble::of_lab("none is given")))?;
+        Station::new(&feed, &workload, &mut ***first).baselines();
+        std::thread::scope(|scope| {
+            for _ in 0..self.options.compilers.max(1) {
+                scope.spawn(|| feed.compile());
+            }
+            for lab in &mut labs {
+                let (feed, workload, at_work) = (&feed, &workload, &at_work);
+                scope.spawn(move || Station::new(feed, workload, &mut ***lab).work(at_work));
+            }
+        });
+        if let (Some(finalists), Some(lab)) = (self.options.halving, labs.first_mut()) {
+            Station::new(&feed, &workload, &mut ***lab).finals(finalists);
+        }
+        feed.finish()
+    }
+
+    /// Opens the workload on all labs at once; those that cannot are left out.
+    fn open<'l>(
+        &self,
+        workload: &Workload,
+        labs: &'l mut [Box<dyn Lab + Send>],
+    ) -> Result<(Opened, Vec<&'l mut Box<dyn Lab + Send>>), SweepError> {
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = labs.iter_mut().map(|lab| scope.spawn(|| (lab.open(workload), lab))).collect();
+            threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+        });
+        let (mut first, mut ready, mut last) = (None::<Opened>, Vec::new(), Trouble::of_lab("none is given"));
+        for result in results {
+            let Ok((opened, lab)) = result else {
+                last = Trouble::of_lab("it panicked");
+                continue;
+            };
+            match (opened, &first) {
+                (Err(trouble), _) => {
+                    (self.events)(&Event::LabLost(&trouble));
+                    last = trouble;
+                }
+                (Ok(opened), Some(other)) if opened.device != other.device => {
+                    return Err(SweepError::Devices(other.device.clone(), opened.device));
+                }
+                (Ok(opened), _) => {
+                    first.get_or_insert(opened);
+                    ready.push(lab);
+                }
+            }
+        }
+        first.map(|opened| (opened, ready)).ok_or(SweepError::Lab(last))
+    }
+}
+
+/// A lock whose holder has panicked is taken all the same: the panic is reported by its thread.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,104 @@
+//! Limits, rounds, shards.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::lab::Rounds;
+
+/// How a sweep is done.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Options {
+    /// The first short look at every candidate.
+    pub look: Rounds,
+    /// How candidates are timed that a look does not end.
+    pub rounds: Rounds,
+    /// A candidate that is slower than the best times this is not timed further: [`Verdict::Slow`](crate::Verdict::Slow).
+    pub hopeless: f64,
+    /// Candidates that are timed together.
+    pub group: usize,
+    /// With successive halving all others are looked at alone, and so many of the fastest timed together at the end.
+    pub halving: Option<usize>,
+    /// How these are timed.
+    pub finals: Rounds,
+    /// Points of each workload, those known from before included.
+    pub limit: Option<usize>,
+    /// Wall time of the whole sweep.
+    pub budget: Option<Duration>,
+    /// The part of the points that is looked at here.
+    pub shard: Option<Shard>,
+    /// Points that are compiled, or being compiled, ahead of the labs.
+    pub ahead: usize,
+    /// Threads that compile.
+    pub compilers: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let rounds = Rounds { warmup_ms: 100, least: 12, most: 200, relative_ci: 0.005, limit: Duration::from_secs(2) };
+        Self {
+            look: Rounds { warmup_ms: 20, least: 5, most: 5, relative_ci: 0.0, limit: Duration::from_millis(500) },
+            rounds,
+            hopeless: 1.5,
+            group: 4,
+            halving: None,
+            finals: Rounds {
+                warmup_ms: 500,
+                least: 50,
+                most: 400,
+                relative_ci: 0.0025,
+                limit: Duration::from_secs(10),
+            },
+            limit: None,
+            budget: None,
+            shard: None,
+            ahead: (4 * cores).max(16),
+            compilers: cores,
+        }
+    }
+}
+
+impl Options {
+    /// Whether a subject belongs to the shard.
+    pub fn has(&self, subject: &str) -> bool {
+        self.shard.is_none_or(|shard| shard.has(subject))
+    }
+}
+
+/// One of several parts of the points, by the digest of their specs: `2/4` is the second of four.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Shard {
+    /// Which, from 1.
+    pub index: u64,
+    /// Of how many.
+    pub of: u64,
+}
+
+impl Shard {
+    /// Whether the subject belongs to it: the same on every machine.
+    pub fn has(&self, subject: &str) -> bool {
+        let digest = *blake3::hash(subject.as_bytes()).as_bytes();
+        let (words, _) = digest.as_chunks::<8>();
+        u64::from_le_bytes(words[0]) % self.of == self.index - 1
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((index, of)) if (1..=of).contains(&index) => Ok(Self { index, of }),
+            _ => Err("write 1/4 for the first of four parts, up to 4/4 for the last".to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.index, self.of)
+    }
+}
