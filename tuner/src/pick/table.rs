@@ -99,7 +99,7 @@ pub struct TableError {
 }
 
 /// The results that come with this crate, a line each.
-const SHIPPED: &str = include_str!("../../tuned/h200.jsonl");
+pub(super) const SHIPPED: &str = include_str!("../../tuned/h200.jsonl");
 
 impl Table {
     /// The table that comes with this crate: the public workloads of the README on an NVIDIA H200.
