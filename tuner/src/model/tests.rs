@@ -127,17 +127,19 @@ fn rows() -> Vec<Row> {
 /// Constants that are fitted, and what they may be: beyond these bounds they would mean something else.
 type Constant = (fn(&mut Rates) -> &mut f64, f64, f64);
 
-const CONSTANTS: [Constant; 21] = [
+const CONSTANTS: [Constant; 23] = [
     (|r| &mut r.wgmma[0], 0.9, 1.3),
     (|r| &mut r.wgmma[1], 1.8, 2.6),
     (|r| &mut r.wgmma[2], 1.8, 2.8),
     (|r| &mut r.round, 0.015, 0.1),
+    (|r| &mut r.wait[0], 0.001, 0.1),
+    (|r| &mut r.wait[1], 0.001, 0.1),
     (|r| &mut r.block, 0.0, 0.1),
     (|r| &mut r.turn, 0.0, 0.1),
     (|r| &mut r.latency, 0.05, 0.5),
     (|r| &mut r.between, 0.3, 2.0),
     (|r| &mut r.store, 0.5, 3.0),
-    (|r| &mut r.row_bytes, 60.0, 110.0),
+    (|r| &mut r.row_ns, 0.7, 2.4),
     (|r| &mut r.across, 1.0, 2.5),
     (|r| &mut r.l2, 0.8, 1.05),
     (|r| &mut r.promoted, 1.0, 1.3),
@@ -191,6 +193,15 @@ fn quantiles(logs: &[f64]) -> [f64; 3] {
     let mut errors: Vec<f64> = logs.iter().map(|log| log.exp_m1().abs()).collect();
     errors.sort_by(f64::total_cmp);
     [0.5, 0.9, 1.0].map(|part| errors[((errors.len() - 1) as f64 * part) as usize])
+}
+
+/// The constants of [`Rates::H200`], after new rows:
+/// `cargo test -p bsr-tuner --lib constants_as_fitted -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints constants, tests nothing"]
+fn constants_as_fitted() {
+    let rows = rows();
+    println!("{:#?}", fitted(&rows.iter().collect::<Vec<_>>(), Rates::H200));
 }
 
 #[test]
