@@ -62,7 +62,7 @@ pub enum SpaceError {
     },
     /// What should be facts of a product says how to compute it.
     #[error(
-        "`{key}` is no fact of the product: {meaning} is a choice\n  help: leave it out here; a space, or a spec with lists, says it"
+        "`{key}` is no fact of the product but a choice: {meaning}\n  help: leave it out here; a space, or a spec with lists, says it"
     )]
     Choice {
         /// The key.
