@@ -430,6 +430,10 @@ fn spaces_that_cannot_be_had_exit_with_2() {
     );
     insta::assert_snapshot!("space_wrong_key", error_of(&["space", "bm = 64, bk = 64, bn = 64, stagse = 2..=3"], 2));
     insta::assert_snapshot!("space_unknown", error_of(&["space", "hopper-f8"], 2));
-    error_of(&["space", "quick", "--kernel", "bm = 64"], 2);
+    insta::assert_snapshot!("space_missing_fact", error_of(&["space", "quick", "--kernel", "bm = 6x"], 2));
+    insta::assert_snapshot!(
+        "space_choice",
+        error_of(&["space", "quick", "--kernel", "bm = 64, bk = 64, stages = 3"], 2)
+    );
     error_of(&["space", "none.toml"], 2);
 }

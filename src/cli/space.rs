@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use bsr_tuner::space::read_facts;
 use bsr_tuner::{Facts, Points, Space, SpaceError};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
@@ -51,9 +52,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     };
     let space = Space::find(argument)?;
     let facts = match &args.kernel {
-        Some(text) => text
-            .parse::<Facts>()
-            .map_err(|errors| Failure::reported(Exit::BadInput, errors.named("--kernel").to_string()))?,
+        Some(text) => read_facts(text)?,
         None => space.facts().map_err(|error| match error {
             SpaceError::Open { name, missing } => Failure::new(
                 Exit::BadInput,

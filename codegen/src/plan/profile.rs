@@ -262,3 +262,82 @@ fn of_warp(plan: &warp::Plan) -> Profile {
         ..PLAIN
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn plan(text: &str) -> Plan {
+        Plan::new(&text.parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_family_tells_what_its_table_tells() {
+        let of = |text: &str| plan(text).profile();
+        let flagship = of("bm = 512, bn = 128, bk = 112");
+        assert_eq!((flagship.family, flagship.cta_m, flagship.cta_n), (Family::Wgmma, 256, 128));
+        assert_eq!((flagship.consumers, flagship.share, flagship.instruction_n), (2, (128, 128), 128));
+        assert_eq!((flagship.stages, flagship.stage_k, flagship.stages_per_block), (4, 64, (2, 1)));
+        assert_eq!((flagship.multicast, flagship.deferred, flagship.promoted), (Multicast::Nothing, true, false));
+        assert_eq!(of("bm = 512, bn = 128, bk = 112, cluster = 2").multicast, Multicast::Dense);
+        assert_eq!(of("bm = 128, bn = 256, bk = 128, cluster = 2").multicast, Multicast::Sparse);
+        assert!(!of("bm = 128, bn = 256, bk = 64, beta = on").deferred);
+        assert!(of("bm = 128, bn = 256, bk = 128, dtype = e4m3, accumulate = promoted").promoted);
+        assert_eq!(of("bm = 128, bn = 256, bk = 32").stages_per_block, (1, 2));
+
+        let swapped = of("bm = 16, bn = 256, bk = 16, pack = 4");
+        assert_eq!((swapped.family, swapped.pack, swapped.instruction_n), (Family::Swapped, 4, 16));
+        assert_eq!((swapped.cta_m, swapped.cta_n, swapped.held_k), (64, 256, 16));
+        assert_eq!(of("bm = 128, bn = 256, bk = 128, op = sdd").family, Family::Sampled);
+
+        let warps = of("bm = 128, bn = 128, bk = 64, mma = mma_sync, warps = (2, 4), stages = 3");
+        assert_eq!((warps.family, warps.consumers, warps.share, warps.stages), (Family::MmaSync, 8, (64, 32), 3));
+        assert_eq!(of("bm = 64, bn = 64, bk = 64, mma = wmma").family, Family::Wmma { asynchronous: true });
+        assert_eq!(
+            of("bm = 64, bn = 64, bk = 64, mma = wmma, arch = sm_70").family,
+            Family::Wmma { asynchronous: false }
+        );
+        assert_eq!(of("bm = 64, bn = 64, bk = 64, mma = scalar").family, Family::Register);
+        assert_eq!(of("bm = 64, bn = 64, bk = 64, mma = scalar, vector = 8").family, Family::Vector);
+        assert_eq!(
+            of("bm = 64, bn = 64, bk = 64, mma = scalar, accumulate = atomic, out = f32").family,
+            Family::Atomic
+        );
+    }
+
+    #[test]
+    fn what_a_plan_chooses_by_itself_is_the_same_kernel_when_it_is_asked_for() {
+        for (asked, chosen) in [
+            (
+                "bm = 512, bn = 128, bk = 112, stages = 4, consumers = 2, cluster = 1, swap = off",
+                "bm = 512, bn = 128, bk = 112",
+            ),
+            ("bm = 128, bn = 128, bk = 64, schedule = balanced, arch = sm_90a", "bm = 128, bn = 128, bk = 64"),
+            ("bm = 16, bn = 256, bk = 16, swap = on, pack = 8", "bm = 16, bn = 256, bk = 16"),
+            ("bm = 64, bn = 64, bk = 64, mma = wmma, shape = m16n16k16", "bm = 64, bn = 64, bk = 64, mma = wmma"),
+            (
+                "bm = 64, bn = 64, bk = 64, mma = scalar, vector = 1, accumulate = register",
+                "bm = 64, bn = 64, bk = 64, mma = scalar",
+            ),
+        ] {
+            assert_eq!(plan(asked).digest(), plan(chosen).digest(), "{asked}");
+        }
+        let others = [
+            "bm = 512, bn = 128, bk = 112",
+            "bm = 512, bn = 128, bk = 112, stages = 3",
+            "bm = 512, bn = 128, bk = 112, schedule = strided",
+            "bm = 512, bn = 128, bk = 112, cluster = 2",
+            "bm = 512, bn = 128, bk = 112, dtype = bf16",
+            "bm = 512, bn = 128, bk = 112, mma = mma_sync",
+            "bm = 512, bn = 128, bk = 112, mma = mma_sync, arch = sm_90a",
+            "bm = 64, bn = 64, bk = 64, op = sdd",
+            "bm = 64, bn = 64, bk = 64, op = sdd, schedule = balanced",
+        ];
+        let mut digests: Vec<String> = others.iter().map(|text| plan(text).digest()).collect();
+        digests.sort();
+        digests.dedup();
+        assert_eq!(digests.len(), others.len());
+    }
+}

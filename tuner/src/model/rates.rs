@@ -1,6 +1,6 @@
 //! How fast the parts of an SM are, as our kernels meet them.
 
-use bsr_codegen::{Profile, ProfileFamily};
+use bsr_codegen::{Multicast, Profile, ProfileFamily};
 
 use super::tiles::{Tiles, View};
 use super::{Card, both};
@@ -13,6 +13,9 @@ pub struct Rates {
     pub wgmma: [f64; 3],
     /// Microseconds of a barrier round, between the last WGMMA of a stage and the first one of the next.
     pub round: f64,
+    /// What a stage waits for the slower ones of the CTAs that share an operand with it, for every doubling of the cluster:
+    /// the sparse one, the dense one.
+    pub wait: [f64; 2],
     /// The same for a stored block with operands swapped: its place is looked up.
     pub block: f64,
     /// The same for every block row of a tile and stage, whether it has a block there or not.
@@ -25,8 +28,8 @@ pub struct Rates {
     pub between: f64,
     /// See `between`.
     pub store: f64,
-    /// Bytes that a bulk copy's row costs at least.
-    pub row_bytes: f64,
+    /// Nanoseconds that a bulk copy takes for a row, however short (`benches/LOG.md`, 15 and 19).
+    pub row_ns: f64,
     /// What rows of a block that lie across L2's sectors cost over others.
     pub across: f64,
     /// Loads of `wgmma` from L2, over the card's rate.
@@ -46,22 +49,23 @@ pub struct Rates {
 impl Rates {
     /// As measured on an NVIDIA H200.
     pub const H200: Self = Self {
-        wgmma: [1.076, 2.32, 2.64],
+        wgmma: [1.096, 2.33, 2.63],
         round: 0.015,
-        block: 0.026,
-        turn: 0.0025,
+        wait: [0.0176, 0.0238],
+        block: 0.0328,
+        turn: 0.0004,
         latency: 0.05,
         alone: 1.15,
-        between: 0.32,
+        between: 0.3,
         store: 0.5,
-        row_bytes: 71.0,
-        across: 1.98,
+        row_ns: 0.985,
+        across: 1.96,
         l2: 1.05,
         promoted: 1.0,
-        mma_sync: 2910.0,
-        wmma: [0.788, 0.315],
-        mma_sync8: [1.41, 0.424],
-        scalar: [18.8, 25.4, 48.6],
+        mma_sync: 2940.0,
+        wmma: [0.783, 0.313],
+        mma_sync8: [1.381, 0.421],
+        scalar: [18.7, 25.4, 48.6],
     };
 }
 
@@ -114,16 +118,23 @@ impl Rates {
         if profile.promoted {
             tensor *= self.promoted;
         }
-        let row = |span: u32| (self.row_bytes / f64::from(span.max(16))).max(1.0);
         let sectors = self.sectors(view);
-        let sparse = tiles.sparse_bytes * row(profile.copied_rows.0) * sectors;
-        let dense = tiles.dense_bytes * row(profile.copied_rows.1) * if view.along_k { sectors } else { 1.0 };
-        let l2 = (sparse + dense) / (self.l2 * card.l2_tbs / sms * 1e6);
+        let dense = tiles.dense_bytes * if view.along_k { sectors } else { 1.0 };
+        let bytes = (tiles.sparse_bytes * sectors + dense) / (self.l2 * card.l2_tbs / sms * 1e6);
+        let spans = profile.copied_rows;
+        let rows = tiles.sparse_bytes / f64::from(spans.0.max(16)) + tiles.dense_bytes / f64::from(spans.1.max(16));
+        let l2 = bytes.max(rows * self.row_ns * 1e-3);
+        let doublings = f64::from(profile.cluster.max(1).ilog2());
+        let wait = match profile.multicast {
+            Multicast::Nothing => 0.0,
+            Multicast::Sparse => self.wait[0] * doublings,
+            Multicast::Dense => self.wait[1] * doublings,
+        };
         let blocks = match profile.family {
             ProfileFamily::Swapped => tiles.blocks * self.block + tiles.stages * f64::from(profile.pack) * self.turn,
             _ => 0.0,
         };
-        let barriers = tiles.stages * self.round + blocks;
+        let barriers = tiles.stages * (self.round + wait) + blocks;
         let stage = (both(tensor, l2) + barriers) / tiles.stages.max(1.0);
         let ahead = stage * f64::from(profile.stages.saturating_sub(1).max(1));
         let latency = tiles.stages * stage * (self.latency / (ahead * ahead)).min(1.0 / ahead.max(0.05));

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use bsr_codegen::KernelSpec;
+use bsr_codegen::{KernelSpec, Mma};
 use bsr_runtime::Pattern;
 
 use proptest::prelude::*;
@@ -127,17 +127,19 @@ fn rows() -> Vec<Row> {
 /// Constants that are fitted, and what they may be: beyond these bounds they would mean something else.
 type Constant = (fn(&mut Rates) -> &mut f64, f64, f64);
 
-const CONSTANTS: [Constant; 21] = [
+const CONSTANTS: [Constant; 23] = [
     (|r| &mut r.wgmma[0], 0.9, 1.3),
     (|r| &mut r.wgmma[1], 1.8, 2.6),
     (|r| &mut r.wgmma[2], 1.8, 2.8),
     (|r| &mut r.round, 0.015, 0.1),
+    (|r| &mut r.wait[0], 0.001, 0.1),
+    (|r| &mut r.wait[1], 0.001, 0.1),
     (|r| &mut r.block, 0.0, 0.1),
     (|r| &mut r.turn, 0.0, 0.1),
     (|r| &mut r.latency, 0.05, 0.5),
     (|r| &mut r.between, 0.3, 2.0),
     (|r| &mut r.store, 0.5, 3.0),
-    (|r| &mut r.row_bytes, 60.0, 110.0),
+    (|r| &mut r.row_ns, 0.7, 2.4),
     (|r| &mut r.across, 1.0, 2.5),
     (|r| &mut r.l2, 0.8, 1.05),
     (|r| &mut r.promoted, 1.0, 1.3),
@@ -193,6 +195,15 @@ fn quantiles(logs: &[f64]) -> [f64; 3] {
     [0.5, 0.9, 1.0].map(|part| errors[((errors.len() - 1) as f64 * part) as usize])
 }
 
+/// The constants of [`Rates::H200`], after new rows:
+/// `cargo test -p bsr-tuner --lib constants_as_fitted -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints constants, tests nothing"]
+fn constants_as_fitted() {
+    let rows = rows();
+    println!("{:#?}", fitted(&rows.iter().collect::<Vec<_>>(), Rates::H200));
+}
+
 #[test]
 fn measured_times_are_met_and_sorted() {
     let rows = rows();
@@ -219,19 +230,37 @@ fn measured_times_are_met_and_sorted() {
 }
 
 /// The constants are fitted to the rows above: what they are worth elsewhere is what they are worth on rows that the fit
-/// has not seen. Every fifth row is held out, five times.
+/// has not seen. Every fifth row is held out, five times, and the fit begins at round numbers. Of warps and CUDA cores
+/// there are no more rows than constants.
 #[test]
 fn rows_that_the_fit_has_not_seen_are_met_too() {
-    let rows = rows();
-    let mut held_out = Vec::new();
+    let rows: Vec<Row> = rows().into_iter().filter(|row| row.plan.spec().mma == Mma::Wgmma).collect();
+    let guess = Rates {
+        wgmma: [1.0, 2.0, 2.0],
+        round: 0.02,
+        wait: [0.01, 0.01],
+        block: 0.01,
+        turn: 0.01,
+        latency: 0.1,
+        between: 0.5,
+        store: 1.0,
+        row_ns: 1.5,
+        across: 1.5,
+        l2: 1.0,
+        promoted: 1.05,
+        ..Rates::H200
+    };
+    let (mut held_out, mut guessed) = (Vec::new(), Vec::new());
     for fold in 0..5 {
         let seen: Vec<&Row> = rows.iter().enumerate().filter(|(at, _)| at % 5 != fold).map(|(_, row)| row).collect();
-        let rates = fitted(&seen, Rates::H200);
+        let rates = fitted(&seen, guess);
         held_out.extend(rows.iter().skip(fold).step_by(5).map(|row| row.log(&rates)));
+        guessed.extend(rows.iter().skip(fold).step_by(5).map(|row| row.log(&guess)));
     }
     let [median, most, worst] = quantiles(&held_out);
-    eprintln!("held out: error median {median:.3}, 0.9 {most:.3}, worst {worst:.3}");
-    assert!(median < 0.05 && most < 0.15 && worst < 0.35, "{median} {most} {worst}");
+    eprintln!("{} rows held out: error median {median:.3}, 0.9 {most:.3}, worst {worst:.3}", held_out.len());
+    eprintln!("of the round numbers alone: {:.3?}", quantiles(&guessed));
+    assert!(median < 0.06 && most < 0.15 && worst < 0.35, "{median} {most} {worst}");
 }
 
 /// Of two kernels of one problem whose times differ by more than 3 %, the faster one is predicted to be faster, nine times

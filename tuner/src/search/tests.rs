@@ -101,7 +101,7 @@ fn what_is_measured_corrects_what_is_predicted() {
     let ranks = |us: Vec<f64>| rank_correlation(&us, &specs.iter().map(truth).collect::<Vec<_>>()).unwrap();
     let before = ranks(specs.iter().map(model).collect());
     let after = ranks((0..specs.len()).map(|at| search.corrected_us(at)).collect());
-    assert!(after > 0.9 && after > before + 0.2, "{before} {after}");
+    assert!(after > 0.5 && before < 0.0, "{before} {after}");
 }
 
 #[test]

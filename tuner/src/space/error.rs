@@ -60,6 +60,16 @@ pub enum SpaceError {
         /// What to do about it.
         help: String,
     },
+    /// What should be facts of a product says how to compute it.
+    #[error(
+        "`{key}` is no fact of the product but a choice: {meaning}\n  help: leave it out here; a space, or a spec with lists, says it"
+    )]
+    Choice {
+        /// The key.
+        key: &'static str,
+        /// What the key stands for.
+        meaning: &'static str,
+    },
     /// The space leaves open what is multiplied.
     #[error(
         "{name} leaves open what is multiplied: it has no {missing}\n  help: say so of the problem: \"bm = 512, bk = 112\""

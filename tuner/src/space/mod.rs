@@ -27,7 +27,7 @@ mod tests;
 use std::ops::Range;
 use std::path::Path;
 
-use bsr_codegen::spec::{Axis, Key, LocatedRequest, Request};
+use bsr_codegen::spec::{Axis, Entry, Key, LocatedRequest, Request, Value, build};
 
 pub use constraint::PLAN_NAMES;
 pub use error::SpaceError;
@@ -211,6 +211,28 @@ impl Part {
 
     fn says(&self, key: Key) -> bool {
         self.request().entries.iter().any(|entry| entry.key == key.as_str())
+    }
+}
+
+/// Reads the facts of a product: `bm = 512, bk = 112, dtype = bf16`.
+///
+/// # Errors
+/// Everything that is wrong with the text, each error on its own place; a key that is a choice.
+pub fn read_facts(text: &str) -> Result<Facts, SpaceError> {
+    let located = LocatedRequest::from_text(text).named("kernel");
+    let mut request = located.request().clone();
+    for key in request.entries.iter().filter_map(|entry| Key::find(&entry.key)) {
+        if !is_fact(key) {
+            return Err(SpaceError::Choice { key: key.as_str(), meaning: key.meaning() });
+        }
+    }
+    // What no spec can be without; no fact.
+    let place = request.whole.clone();
+    let (key, value) = (Key::Bn.to_string(), Value::number(64));
+    request.entries.push(Entry { key, key_place: place.clone(), value, value_place: place });
+    match build(&request) {
+        Ok(spec) => Ok(Facts::of(&spec)),
+        Err(errors) => Err(SpaceError::Spec(located.errors(errors))),
     }
 }
 

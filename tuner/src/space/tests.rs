@@ -237,7 +237,8 @@ proptest! {
         let digests = |points: &Points| points.legal.iter().map(|point| point.digest.clone()).collect::<HashSet<_>>();
         prop_assert!(digests(&some).is_subset(&digests(&all)));
         let blamed = some.rejected.iter().filter(|rejected| rejected.reasons == [Reason::Constraint(text.clone())]);
-        let specs: HashSet<KernelSpec> = all.legal.iter().map(|point| point.spec).chain(all.repeated.iter().map(|point| point.spec)).collect();
+        let repeated = all.repeated.iter().map(|point| point.spec);
+        let specs: HashSet<KernelSpec> = all.legal.iter().map(|point| point.spec).chain(repeated).collect();
         if key != "bn" {
             prop_assert!(blamed.clone().all(|rejected| specs.contains(&rejected.spec)));
             prop_assert_eq!(blamed.count() + some.legal.len() + some.repeated.len(), specs.len());
@@ -251,7 +252,8 @@ proptest! {
         stages in 1_u32..5,
         rows in prop::sample::select(vec![8_u32, 48, 64, 128, 256]),
     ) {
-        let text = format!("bn = {widths:?}, stages = [auto, 2..={}], swap = [auto, on, off], pack = [auto, 1, 2]", 1 + stages);
+        let most = 1 + stages;
+        let text = format!("bn = {widths:?}, stages = [auto, 2..={most}], swap = [auto, on, off], pack = [auto, 1, 2]");
         let points = points(&text, &format!("bm = {rows}, bk = 48"));
         prop_assert_eq!(points.len(), widths.len() * (1 + stages as usize) * 9);
         let digests: HashSet<&String> = points.legal.iter().map(|point| &point.digest).collect();
