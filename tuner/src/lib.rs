@@ -9,11 +9,13 @@
 //! - [`problem`]: what is multiplied, and the [`features`] of its pattern that a choice of kernel depends on.
 //! - [`lab`]: where candidates are checked and timed.
 //! - [`record`]: one measurement of one point, with everything that it was measured under.
+//! - [`report`]: the page that shows them, and what a terminal says.
 
 pub mod features;
 pub mod lab;
 pub mod problem;
 pub mod record;
+pub mod report;
 
 pub use features::Features;
 pub use lab::Lab;
