@@ -1,6 +1,6 @@
 //! Records in groups that may be compared: one product on one device each.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bsr_codegen::KernelSpec;
 
@@ -18,8 +18,8 @@ pub(super) struct Group<'r> {
     pub(super) baselines: Vec<&'r Record>,
     /// Records that a later one of the same kernel replaces.
     pub(super) replaced: usize,
-    /// What was not measured, most frequent first.
-    pub(super) rejected: Vec<&'r Rejected>,
+    /// What was not measured: reasons and how many points, most frequent first.
+    pub(super) rejected: Vec<(&'r str, usize)>,
     pub(super) measure: Measure,
 }
 
@@ -89,8 +89,12 @@ fn group<'r>(records: &[&'r Record], rejected: &'r [Rejected]) -> Option<Group<'
         false => Measure::Rate,
     };
     let key = first.problem.key();
-    let mut rejected: Vec<&Rejected> = rejected.iter().filter(|rejected| rejected.problem == key).collect();
-    rejected.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for rejected in rejected.iter().filter(|rejected| rejected.problem == key) {
+        *reasons.entry(&rejected.reason).or_default() += rejected.count;
+    }
+    let mut rejected: Vec<(&str, usize)> = reasons.into_iter().collect();
+    rejected.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     Some(Group {
         problem: &first.problem,
         device: &first.device,

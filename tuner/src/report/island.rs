@@ -105,7 +105,7 @@ fn product<'r>(group: &Group<'r>) -> Product<'r> {
         title: words::product(group.problem),
         kind: group.device.kind,
         measure: group.measure.words(),
-        rows: kernels.chain(baselines).collect(),
+        rows: among(kernels.collect(), baselines),
         axes,
         overview: Overview {
             ours: summary.tflops,
@@ -115,6 +115,16 @@ fn product<'r>(group: &Group<'r>) -> Product<'r> {
         },
         prediction: prediction(group),
     }
+}
+
+/// The kernels in their order, and each baseline before the first kernel that is slower.
+fn among<'r>(mut rows: Vec<Row<'r>>, baselines: impl Iterator<Item = Row<'r>>) -> Vec<Row<'r>> {
+    for baseline in baselines {
+        let rate = baseline.tflops.unwrap_or(0.0);
+        let place = rows.iter().position(|row| row.tflops.unwrap_or(0.0) < rate).unwrap_or(rows.len());
+        rows.insert(place, baseline);
+    }
+    rows
 }
 
 fn kernel<'r>(point: &Point<'r>, axes: &[Axis], measure: Measure) -> Row<'r> {

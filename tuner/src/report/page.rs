@@ -71,7 +71,7 @@ fn facts(data: &ReportData, groups: &[Group<'_>]) -> Vec<[String; 2]> {
     };
     let kernels: usize = groups.iter().map(|group| group.kernels.len()).sum();
     let timed: usize = groups.iter().map(|group| group.count(Verdict::Timed) + group.count(Verdict::Slow)).sum();
-    let rejected: usize = groups.iter().flat_map(|group| &group.rejected).map(|rejected| rejected.count).sum();
+    let rejected: usize = data.rejected.iter().map(|rejected| rejected.count).sum();
     let mut facts = vec![
         ["kernels".to_owned(), format!("{kernels}, {timed} right and timed")],
         ["not measured".to_owned(), format!("{rejected} points of the space")],
@@ -188,7 +188,7 @@ struct Winner {
 
 fn product((index, group): (usize, &Group<'_>)) -> Product {
     let verdicts = Verdict::ALL.map(|verdict| (verdict.as_str().to_owned(), group.count(verdict)));
-    let rejected = group.rejected.iter().map(|rejected| (rejected.reason.clone(), rejected.count));
+    let rejected = group.rejected.iter().map(|(reason, count)| ((*reason).to_owned(), *count));
     Product {
         index,
         title: words::product(group.problem),

@@ -38,9 +38,9 @@ pub(super) fn particulars(problem: &Problem) -> String {
 /// What a kind of device is, for a heading.
 pub(super) fn kind(kind: DeviceKind) -> &'static str {
     match kind {
-        DeviceKind::Gpu => "Measured on a GPU",
-        DeviceKind::Sim => "Model, not measured",
-        DeviceKind::Fake => "Made up, not measured",
+        DeviceKind::Gpu => "measured on a GPU",
+        DeviceKind::Sim => "a model, not measured",
+        DeviceKind::Fake => "made up, not measured",
     }
 }
 

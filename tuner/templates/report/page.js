@@ -14,11 +14,23 @@ const data = JSON.parse(document.getElementById('data').textContent);
   };
   const rows = picker ? table() : null;
   const heat = () => plots.heat(all[shown], Number(across.value), Number(up.value), words => rows.filter(words));
-  const drawings = () => {
-    heat();
-    plots.lines(all[shown]);
-    plots.scatter(all[shown]);
+  const draw = { heat, lines: () => plots.lines(all[shown]), scatter: () => plots.scatter(all[shown]) };
+  // A plot is drawn when it is about to be seen: a page of thousands of kernels is there at once.
+  const [near, stale] = [new Set(), new Set()];
+  const redraw = () => {
+    for (const id of [...stale].filter(id => near.has(id))) {
+      stale.delete(id);
+      draw[id]();
+    }
   };
+  const drawings = () => {
+    for (const id of Object.keys(draw)) stale.add(id);
+    redraw();
+  };
+  const sight = new IntersectionObserver(entries => {
+    for (const { target, isIntersecting } of entries) near[isIntersecting ? 'add' : 'delete'](target.id);
+    redraw();
+  }, { rootMargin: '500px' });
   const show = index => {
     shown = index;
     picker.value = String(index);
@@ -62,13 +74,18 @@ const data = JSON.parse(document.getElementById('data').textContent);
   });
 
   overviews();
+  theme.onChange(overviews);
+  // Labels are shorter where there is less room.
+  matchMedia('(max-width: 700px)').addEventListener('change', overviews);
   if (picker) {
     picker.addEventListener('change', () => { history.replaceState(null, '', `#product-${Number(picker.value) + 1}`); show(Number(picker.value)); });
     across.addEventListener('change', heat);
     up.addEventListener('change', heat);
     addEventListener('hashchange', linked);
+    addEventListener('beforeprint', () => { for (const id of Object.keys(draw)) near.add(id); redraw(); });
+    for (const id of Object.keys(draw)) sight.observe(document.getElementById(id));
     if (!linked()) show(0);
-    theme.onChange(() => { overviews(); drawings(); });
+    theme.onChange(drawings);
   }
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 })();

@@ -17,12 +17,12 @@ const plots = (() => {
   const layout = more => ({
     paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)',
     font: { family: 'system-ui, "Liberation Sans", sans-serif', size: 12.5, color: theme.colour('ink') },
-    margin: { l: 8, r: 12, t: 8, b: 8 }, hoverlabel: { align: 'left', font: { family: 'ui-monospace, monospace', size: 12 } },
-    legend: { orientation: 'h', x: 0, y: 1.02, yanchor: 'bottom' }, ...more,
+    margin: { l: 8, r: 12, t: 34, b: 8 }, modebar: { bgcolor: 'rgba(0,0,0,0)', color: theme.colour('faint'), activecolor: theme.colour('ink') }, hoverlabel: { align: 'left', font: { family: 'ui-monospace, monospace', size: 12 } },
+    legend: { orientation: 'h', x: 0, y: 1.01, yanchor: 'bottom', itemwidth: 30 }, ...more,
   });
   const CONFIG = {
     displaylogo: false, responsive: true,
-    modeBarButtonsToRemove: ['select2d', 'lasso2d', 'autoScale2d', 'zoomIn2d', 'zoomOut2d', 'sendDataToCloud'],
+    modeBarButtonsToRemove: ['select2d', 'lasso2d', 'autoScale2d', 'zoomIn2d', 'zoomOut2d', 'zoom2d', 'pan2d', 'sendDataToCloud'],
   };
   const draw = (id, traces, more) => Plotly.react(get(id), traces, layout(more), CONFIG);
   const nothing = (id, words) => {
@@ -56,9 +56,10 @@ const plots = (() => {
       });
     }
     traces.push(trace('bsr', ours, { symbol: 'circle', color: theme.colour('link') }, oursText));
-    const label = ({ product, index }) => narrow() ? `${index + 1}` : `${plain(product.title)}  <b>${index + 1}</b>`;
+    const short = title => title.length > 52 ? `${title.slice(0, 50)}…` : title;
+    const label = ({ product, index }) => narrow() ? `${index + 1}` : `${plain(short(product.title))}  <b>${index + 1}</b>`;
     draw(id, traces.filter(trace => trace.x.some(value => value !== null)), {
-      xaxis: axis({ title: { text: 'TFLOP/s on stored blocks' }, rangemode: 'tozero' }),
+      xaxis: axis({ title: { text: 'TFLOP/s on stored blocks' }, rangemode: 'tozero', nticks: narrow() ? 4 : 10, tickangle: 0 }),
       yaxis: axis({ tickvals: at, ticktext: products.map(label), range: [products.length - 0.4, -0.6], zeroline: false, fixedrange: true }),
     });
   };
@@ -90,24 +91,32 @@ const plots = (() => {
       marker: { symbol: 'x-thin', size: 10, line: { width: 1.5, color: theme.colour('bad') } },
       text: empty.map(([j, i]) => `${cells[i][j].all} kernels, none timed`), hovertemplate: '%{text}<extra></extra>',
     }];
-    const ticks = of => ({ tickvals: of.values.map((_, at) => at), ticktext: of.values.map(plain), zeroline: false, showgrid: false });
+    const places = of => ({ tickvals: of.values.map((_, at) => at), ticktext: of.values.map(plain), zeroline: false, showgrid: false });
     draw('heat', traces, {
-      xaxis: axis({ title: { text: across.key }, range: [-0.5, across.values.length - 0.5], ...ticks(across) }),
-      yaxis: axis({ title: { text: up.key }, range: [-0.5, up.values.length - 0.5], ...ticks(up) }),
+      xaxis: axis({ title: { text: across.key }, range: [-0.5, across.values.length - 0.5], ...places(across) }),
+      yaxis: axis({ title: { text: up.key }, range: [-0.5, up.values.length - 0.5], ...places(up) }),
     });
     get('heat').removeAllListeners?.('plotly_click');
     get('heat').on('plotly_click', ({ points: [point] }) =>
       clicked(`${across.key}=${across.values[Math.round(point.x)]} ${up.key}=${up.values[Math.round(point.y)]}`));
   };
 
-  const hasWebgl = (() => {
-    try { return Boolean(document.createElement('canvas').getContext('webgl')); } catch { return false; }
-  })();
+  // Lines beyond which nobody sees more, and a browser without a GPU draws for seconds.
+  const LINES = 2000;
+  let webgl = null;
+  const hasWebgl = () => {
+    if (webgl === null) {
+      try { webgl = Boolean(document.createElement('canvas').getContext('webgl')); } catch { webgl = false; }
+    }
+    return webgl;
+  };
 
   const lines = product => {
     clear('lines');
-    if (!hasWebgl) return nothing('lines', 'This browser has no WebGL, which this plot needs; the table above has the same data.');
-    const rows = product.rows.filter(row => row.at !== null && row.score !== null && row.at.every(place => place !== null));
+    if (!hasWebgl()) return nothing('lines', 'This browser has no WebGL, which this plot needs; the table above has the same data.');
+    const all = product.rows.filter(row => row.at !== null && row.score !== null && row.at.every(place => place !== null));
+    const rows = all.slice(0, LINES);
+    get('lines-words').textContent = all.length > LINES ? `These are the best ${LINES} of ${all.length}.` : '';
     if (!rows.length || !product.axes.length) return nothing('lines', 'No key varies among kernels with times.');
     rows.sort((a, b) => a.score - b.score);
     // Equal values are spread a little, by their order, so that lines do not cover one another.
@@ -123,6 +132,16 @@ const plots = (() => {
       line: { color: scores, colorscale: scale(), showscale: false },
       unselected: { line: { color: theme.colour('faint'), opacity: 0.06 } },
     }], { margin: { l: 50, r: 50, t: 46, b: 16 } });
+  };
+
+  // 1, 2, 5 of every power of ten; in a short range every digit.
+  const ticks = ([from, to]) => {
+    const digits = to / from > 8 ? [1, 2, 5] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+    const values = [];
+    for (let power = Math.floor(Math.log10(from)); power <= Math.log10(to); power += 1) {
+      values.push(...digits.map(digit => digit * 10 ** power).filter(value => value >= from && value <= to));
+    }
+    return { tickvals: values, ticktext: values.map(value => String(Number(value.toPrecision(3)))) };
   };
 
   const scatter = product => {
@@ -147,8 +166,8 @@ const plots = (() => {
       { type: 'scatter', mode: 'lines', name: 'equal', x: ends, y: ends, line: { color: theme.colour('faint'), dash: 'dot', width: 1.5 }, hoverinfo: 'skip' },
       of('timed', 'link', 'circle'), of('slow', 'warn', 'circle-open'),
     ].filter(trace => trace.x.length), {
-      xaxis: axis({ type: 'log', title: { text: 'predicted, us' }, range: ends.map(Math.log10), minor: { showgrid: false }, dtick: 'D2', exponentformat: 'none' }),
-      yaxis: axis({ type: 'log', title: { text: product.kind === 'gpu' ? 'measured, us' : 'by the device, us' }, range: ends.map(Math.log10), dtick: 'D2', exponentformat: 'none' }),
+      xaxis: axis({ type: 'log', title: { text: 'predicted, us' }, range: ends.map(Math.log10), ...ticks(ends) }),
+      yaxis: axis({ type: 'log', title: { text: product.kind === 'gpu' ? 'measured, us' : 'by the device, us' }, range: ends.map(Math.log10), ...ticks(ends) }),
     });
   };
 

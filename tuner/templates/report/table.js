@@ -32,7 +32,8 @@ const table = (() => {
       show: row => given(row.predicted, digits), number: true },
     { name: 'error', title: 'relative, against the f64 reference', value: row => row.error,
       show: row => given(row.error, error => error.toExponential(1)), number: true },
-    { name: 'what happened', value: row => row.why, show: row => row.baseline ? row.name : row.why || '', kind: 'why' },
+    { name: 'what happened', value: row => row.why, show: row => row.why || '', kind: 'why' },
+    { name: 'attribute', value: row => row.name, show: () => '', kind: 'paste' },
   ];
 
   const compare = (a, b) => typeof a === 'number' && typeof b === 'number' ? a - b : String(a) < String(b) ? -1 : a === b ? 0 : 1;
@@ -70,7 +71,7 @@ const table = (() => {
     if (column.kind) td.classList.add(column.kind);
     if (column.kind === 'verdict') td.classList.add(row.verdict);
     if (column.kind === 'ratio' && row.ratio !== null && most > 0) td.style.setProperty('--part', `${100 * row.ratio / most}%`);
-    if (column.kind === 'why' && !row.baseline) td.append(copy(row));
+    if (column.kind === 'paste' && !row.baseline) td.append(copy(row));
     return td;
   };
 
@@ -92,7 +93,16 @@ const table = (() => {
     element.tBodies[0].replaceChildren(...rows.slice(page * PAGE, (page + 1) * PAGE).map(row => {
       const tr = document.createElement('tr');
       if (row.baseline) tr.className = 'baseline';
-      tr.append(...columns.map(column => cell(column, row, most)));
+      const cells = columns.map(column => cell(column, row, most));
+      if (row.at === null) {
+        // It has no keys: its name stands where they would.
+        const name = document.createElement('td');
+        name.textContent = row.name;
+        name.className = 'names';
+        name.colSpan = Math.max(1, product.axes.length);
+        cells.splice(1, product.axes.length, name);
+      }
+      tr.append(...cells);
       return tr;
     }));
     count.textContent = `${rows.length} of ${product.rows.length}`;

@@ -23,7 +23,7 @@ fn the_top_ten_are_in_order_and_belong_to_one_product_and_device() {
 fn an_attribute_line_holds_the_spec_that_it_was_made_of() {
     for text in [
         "bm = 512, bn = 128, bk = 112, stages = 3",
-        "bm = 128, bn = 256, bk = 64, dtype = bf16, epilogue = \"|acc, bias: Rows<f32>| relu(acc + bias)\"",
+        "bm = 128, bn = 256, bk = 64, dtype = bf16, epilogue = \"|bias: Rows<f32>| relu(acc + bias)\"",
         "bm = 64, bn = 64, bk = 32, mma = wmma, warps = (2, 2)",
     ] {
         let spec: KernelSpec = text.parse().unwrap_or_else(|errors| panic!("{text}: {errors}"));

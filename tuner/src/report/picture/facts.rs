@@ -22,8 +22,8 @@ pub(in crate::report) struct Facts {
     pub(super) producer: Option<String>,
     /// Elements of K that the stages of one block hold, one after the other.
     pub(super) widths: Vec<u32>,
-    /// Blocks that share a stage.
-    pub(super) slots: u32,
+    /// What a stage holds, where it is not one part of one block.
+    pub(super) holds: Option<String>,
     /// Rounds of staging that a tile's result takes.
     pub(super) passes: u32,
     /// The result is stored under the next tile's stages.
@@ -88,7 +88,7 @@ impl Facts {
             consumers: consumers(&rows),
             producer: producer(&rows),
             widths: widths(&rows),
-            slots: slots(&rows),
+            holds: holds(&rows),
             passes: passes(&rows),
             deferred: rows.get("epilogue").is_some_and(|(value, _)| value == "deferred"),
         };
@@ -254,6 +254,8 @@ fn widths(rows: &Rows) -> Vec<u32> {
     let found = numbers(words);
     match (words.contains("blocks of"), words.contains(" x "), &found[..]) {
         (true, _, [_, width]) => vec![*width],
+        // A stage takes slabs as they come, of whichever block.
+        _ if rows.get("slab").is_some() => found.last().copied().into_iter().collect(),
         (_, true, [count, width, rest @ ..]) => {
             let same = (0..*count).map(|_| *width);
             same.chain(rest.iter().copied()).collect()
@@ -262,12 +264,16 @@ fn widths(rows: &Rows) -> Vec<u32> {
     }
 }
 
-fn slots(rows: &Rows) -> u32 {
-    let words = rows.get("K of a block").map_or("", |(value, _)| value);
-    match words.contains("blocks of") {
-        true => numbers(words).first().copied().unwrap_or(1),
-        false => 1,
+/// `2 blocks of 32`, `up to 3 slab(s) of 16 of K and 12 block(s)`, `64 of K` of a sampled product.
+fn holds(rows: &Rows) -> Option<String> {
+    let Some((words, _)) = rows.get("K of a block") else {
+        return Some(format!("{} of K", rows.behind("stages", "of ")?));
+    };
+    if rows.get("slab").is_some() {
+        let (slabs, blocks) = (rows.behind("stage", "up to ")?, rows.behind("stage", " and ")?);
+        return Some(format!("up to {slabs} slab(s) of {} of K and {blocks} block(s)", numbers(words).last()?));
     }
+    words.contains("blocks of").then(|| words.trim_end_matches(" a stage").to_owned())
 }
 
 /// `.., 2 pass(es) a tile`, or `.., 2 slabs a tile`.
@@ -335,7 +341,7 @@ mod tests {
     #[test]
     fn the_flagships_pipeline_is_read_from_its_plan() {
         let facts = facts("bm = 512, bn = 128, bk = 112");
-        assert_eq!((facts.widths.as_slice(), facts.slots), (&[64, 48][..], 1));
+        assert_eq!((facts.widths.as_slice(), facts.holds), (&[64, 48][..], None));
         assert_eq!((facts.passes, facts.deferred), (2, true));
         assert_eq!(facts.consumers, ["consumer 0, 232 registers", "consumer 1, 232 registers"]);
         assert_eq!(facts.producer.as_deref(), Some("producer, 40 registers"));
@@ -345,9 +351,14 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_share_a_stage_are_counted() {
-        let facts = facts("bm = 64, bn = 256, bk = 32");
-        assert!(facts.slots > 1, "{facts:?}");
-        assert_eq!(facts.widths, [32]);
+    fn what_a_stage_holds_is_said_where_it_is_no_part_of_a_block() {
+        for (spec, width, words) in [
+            ("bm = 64, bn = 256, bk = 32", 32, "2 blocks of 32"),
+            ("bm = 16, bn = 256, bk = 16", 16, "up to 4 slab(s) of 16 of K and 16 block(s)"),
+            ("bm = 128, bn = 256, bk = 128, op = sdd", 64, "64 of K"),
+        ] {
+            let facts = facts(spec);
+            assert_eq!((facts.widths.as_slice(), facts.holds.as_deref()), (&[width][..], Some(words)), "{spec}");
+        }
     }
 }

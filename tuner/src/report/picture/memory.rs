@@ -43,7 +43,11 @@ pub(super) fn draw(facts: &Facts) -> String {
     let below = top + height;
     for tick in (0..=facts.capacity).step_by(32 << 10) {
         svg.line([x(tick), below, x(tick), below + 5.0], "tick");
-        let class = if tick == 0 { "faint" } else { "middle faint" };
+        let class = match x(tick) {
+            at if at < 30.0 => "faint",
+            at if at > WIDTH - 30.0 => "end faint",
+            _ => "middle faint",
+        };
         svg.text([x(tick), below + 19.0], class, &format!("{} KiB", tick >> 10));
     }
     svg.finish(&format!(

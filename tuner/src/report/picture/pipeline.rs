@@ -133,15 +133,15 @@ fn multiply(svg: &mut Svg, [from, to, y]: [f64; 3], step: &Step, title: &str) {
     }
 }
 
-/// `block 2 of tile 0, K 64 + 48`.
+/// `tile 0, block 2, part 1 of 2: 64 of K`.
 fn name(step: &Step, facts: &Facts) -> String {
     let part = match facts.widths.len() {
         0 | 1 => String::new(),
         parts => format!(", part {} of {parts}", step.part + 1),
     };
-    match facts.slots {
-        1 => format!("tile {}, block {}{part}: {} of K", step.tile, step.block, step.width),
-        slots => format!("tile {}, {slots} blocks of {} of K", step.tile, step.width),
+    match &facts.holds {
+        None => format!("tile {}, block {}{part}: {} of K", step.tile, step.block, step.width),
+        Some(words) => format!("tile {}, step {}: {words}", step.tile, step.block),
     }
 }
 
