@@ -136,12 +136,12 @@ const plots = (() => {
 
   // 1, 2, 5 of every power of ten; in a short range every digit.
   const ticks = ([from, to]) => {
-    const digits = to / from > 8 ? [1, 2, 5] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+    const digits = to / from > 8 || narrow() ? [1, 2, 5] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
     const values = [];
     for (let power = Math.floor(Math.log10(from)); power <= Math.log10(to); power += 1) {
       values.push(...digits.map(digit => digit * 10 ** power).filter(value => value >= from && value <= to));
     }
-    return { tickvals: values, ticktext: values.map(value => String(Number(value.toPrecision(3)))) };
+    return { tickangle: 0, tickvals: values, ticktext: values.map(value => String(Number(value.toPrecision(3)))) };
   };
 
   const scatter = product => {

@@ -197,7 +197,7 @@ fn a_browser_shows_sorts_filters_and_draws() {
 
     // Sorted by the place at first: the best ratio on top.
     let ratios = shown.numbers("ratio");
-    assert!(ratios.len() == 50 && ratios.windows(2).all(|pair| pair[0] >= pair[1]), "{ratios:?}");
+    assert!(ratios.len() > 40 && ratios.windows(2).all(|pair| pair[0] >= pair[1]), "{ratios:?}");
     let head = |name: &str| {
         let at = shown.value(&format!(
             "[...document.querySelectorAll('#table thead th')].findIndex(cell => cell.innerText === '{name}') + 1"
@@ -211,6 +211,11 @@ fn a_browser_shows_sorts_filters_and_draws() {
     let times = shown.numbers("us");
     assert!(times.windows(2).all(|pair| pair[0] >= pair[1]), "{times:?}");
     assert_eq!(shown.value("document.querySelectorAll('#table th[aria-sort=descending]').length"), 1);
+    // Without a mouse.
+    shown.tab.find_element(&head("ratio")).unwrap().focus().unwrap();
+    shown.tab.press_key("Enter").unwrap();
+    let ratios = shown.numbers("ratio");
+    assert!(ratios.windows(2).all(|pair| pair[0] >= pair[1]) && ratios.len() > 40, "{ratios:?}");
 
     // Filters: words, conditions, verdicts.
     let everything = shown.value("document.getElementById('count').innerText").as_str().unwrap().to_owned();
@@ -281,11 +286,6 @@ fn a_browser_bears_five_thousand_kernels() {
     let ready = shown.value("Number(document.documentElement.dataset.ready)").as_f64().unwrap();
     let count = shown.value("document.getElementById('count').innerText");
     eprintln!("{count} kernels: ready after {ready} ms");
-    for e in ["plots.heat(data.problems[0], 0, 1, () => 0)", "plots.lines(data.problems[0])", "plots.scatter(data.problems[0])", "document.querySelector('#table thead button').click()", "plots.overview('overview-gpu', data.problems.map((product, index) => ({ product, index })))"] {
-        let t = shown.value(&format!("(() => {{ const t = performance.now(); {e}; return performance.now() - t; }})()"));
-        eprintln!("TIME {e}: {t}");
-    }
-    eprintln!("TIME {}", shown.value("performance.getEntriesByType('navigation')[0].toJSON()"));
     // Three seconds on a machine of its own; a test shares it with others.
     assert!(ready < 10_000.0, "ready after {ready} ms");
     let begin = Instant::now();

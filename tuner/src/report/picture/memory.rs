@@ -27,7 +27,7 @@ pub(super) fn draw(facts: &Facts) -> String {
         }
         let size = kib(region.bytes);
         if width > LETTER * size.len() as f64 + 6.0 {
-            svg.text([centre, top + 46.0], "middle faint", &size);
+            svg.text([centre, top + 46.0], "middle on", &size);
         }
     }
     if let Some(ring) = &facts.ring {
