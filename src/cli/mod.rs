@@ -6,6 +6,7 @@
 //! run, check          SPEC -> problems -> simulator            (simulate, trials)
 //! convert             FILE -> blocks -> FILE                   (weights)
 //! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
+//! report_page         records -> tables, a page             (the tuner's report)
 //! doctor              what works on this machine
 //! ```
 
@@ -26,6 +27,7 @@ mod problem;
 mod progress;
 mod ptxas;
 mod report;
+mod report_page;
 mod run;
 mod sampled;
 mod simulate;
@@ -51,6 +53,7 @@ Examples:
   bsr bench \"bm = 128, bn = 256, bk = 64\" --m 8192 --n 8192 --k 8192 --pattern random:0.25
   bsr convert layer.safetensors --tensor up.weight --block 128x64 --keep 0.25 -o up.npz
   bsr advise matrix.mtx --n 4096
+  bsr report records.jsonl -o report.html
   bsr doctor
 
 Exit codes:
@@ -78,6 +81,7 @@ enum Command {
     Bench(bench::Args),
     Convert(convert::Args),
     Advise(advise::Args),
+    Report(report_page::Args),
     Doctor(doctor::Args),
 }
 
@@ -92,6 +96,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args, &mut out),
         Command::Convert(args) => convert::run(&args, &mut out),
         Command::Advise(args) => advise::run(&args, &mut out),
+        Command::Report(args) => report_page::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
     };
     let flushed = out.flush().map_err(Failure::from);

@@ -61,7 +61,7 @@ mod tests {
         let specs: Vec<KernelSpec> = [
             "bm = 128, bn = 256, bk = 64",
             "bm = 128, bn = 64, bk = 64, stages = 10",
-            "bm = 128, bn = 128, bk = 64, stages = 4, schedule = row_order",
+            "bm = 128, bn = 128, bk = 64, stages = 4, schedule = strided",
         ]
         .map(|text| text.parse().unwrap_or_else(|error| panic!("{text}: {error}")))
         .to_vec();
@@ -73,7 +73,7 @@ mod tests {
             [
                 ("bn", vec!["64", "128", "256"]),
                 ("stages", vec!["auto", "4", "10"]),
-                ("schedule", vec!["auto", "row_order"])
+                ("schedule", vec!["auto", "strided"])
             ]
         );
         assert_eq!(differences(&specs[1], &axes), "bn = 64, stages = 10, schedule = auto");

@@ -75,10 +75,7 @@ impl<'r> Island<'r> {
     pub(super) fn of(groups: &[Group<'r>]) -> Self {
         let marked = attribute_of("\0");
         let (before, after) = marked.split_once('\0').unwrap_or((&marked, ""));
-        Self {
-            problems: groups.iter().map(product).collect(),
-            attribute: [before.to_owned(), after.to_owned()],
-        }
+        Self { problems: groups.iter().map(product).collect(), attribute: [before.to_owned(), after.to_owned()] }
     }
 
     /// As text that may stand in a `<script>`: no `<` ends it, and no line separator of JavaScript is in it.

@@ -82,7 +82,10 @@ fn facts(data: &ReportData, groups: &[Group<'_>]) -> Vec<[String; 2]> {
     let last = data.records.iter().map(|record| record.at).max();
     if let Some((first, last)) = first.zip(last) {
         let day = |at: jiff::Timestamp| at.strftime("%Y-%m-%d %H:%M UTC").to_string();
-        facts.push(["taken".to_owned(), if first == last { day(first) } else { format!("{} to {}", day(first), day(last)) }]);
+        facts.push([
+            "taken".to_owned(),
+            if first == last { day(first) } else { format!("{} to {}", day(first), day(last)) },
+        ]);
     }
     let replaced: usize = groups.iter().map(|group| group.replaced).sum();
     if replaced > 0 {
@@ -245,7 +248,9 @@ fn winner(group: &Group<'_>) -> Option<Winner> {
     let planned = point.spec.as_ref().map(|spec| Plan::new(spec).map_err(|errors| errors.to_string()));
     let version = env!("CARGO_PKG_VERSION");
     let (plan, note) = match planned {
-        None => (None, Some(format!("bsr {version} cannot read this spec: it was measured by {}", point.record.version))),
+        None => {
+            (None, Some(format!("bsr {version} cannot read this spec: it was measured by {}", point.record.version)))
+        }
         Some(Err(errors)) => (None, Some(format!("bsr {version} does not plan this spec: {errors}"))),
         Some(Ok(plan)) if point.record.version != version => {
             let note = format!("planned by bsr {version}; it was measured by {}", point.record.version);

@@ -99,3 +99,45 @@ fn work(problem: &Problem) -> Work {
         out: spec.out,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bsr_runtime::Pattern;
+
+    use super::*;
+    use crate::{Source, Workload};
+
+    fn problem(facts: &str, [m, n, k]: [usize; 3], pattern: &str) -> Problem {
+        let facts: crate::Facts = facts.parse().unwrap();
+        let structure = pattern.parse::<Pattern>().unwrap().structure(m, k, facts.block(), 0).unwrap();
+        Problem::new(Workload { facts, m, n, k, source: Source::Pattern(pattern.to_owned()), seed: 0 }, &structure)
+    }
+
+    fn h200(kind: DeviceKind) -> Device {
+        Device { kind, name: "NVIDIA H200".to_owned(), driver: String::new() }
+    }
+
+    #[test]
+    fn wide_products_are_bound_by_arithmetic_and_narrow_ones_by_memory() {
+        let wide = problem("bm = 512, bk = 112", [8192, 8192, 8288], "topk:16");
+        assert_eq!(Roof::of(&wide, &h200(DeviceKind::Gpu)), Some(Roof { tflops: 989.5, bound: Bound::Tensor }));
+        let fp8 = problem("bm = 128, bk = 128, dtype = e4m3", [8192, 8192, 8192], "random:0.25");
+        assert_eq!(Roof::of(&fp8, &h200(DeviceKind::Gpu)).unwrap().tflops, 1979.0);
+
+        let narrow = problem("bm = 64, bk = 64", [4096, 64, 4096], "topk:8");
+        let blocks = 64.0 * 8.0;
+        let bytes = 2.0 * blocks * 64.0 * 64.0 + 4.0 * (blocks + 65.0) + 2.0 * 2.0 * 4096.0 * 64.0;
+        let expected = 2.0 * blocks * 64.0 * 64.0 * 64.0 / bytes * 4.8;
+        let roof = Roof::of(&narrow, &h200(DeviceKind::Gpu)).unwrap();
+        assert_eq!(roof.bound, Bound::Memory);
+        assert!((roof.tflops - expected).abs() < 1e-9 * expected, "{} against {expected}", roof.tflops);
+    }
+
+    #[test]
+    fn nothing_stands_over_a_model_or_an_unknown_card() {
+        let wide = problem("bm = 512, bk = 112", [8192, 8192, 8288], "topk:16");
+        assert_eq!(Roof::of(&wide, &h200(DeviceKind::Sim)), None);
+        let unknown = Device { name: "NVIDIA H20000".to_owned(), ..h200(DeviceKind::Gpu) };
+        assert_eq!(Roof::of(&wide, &unknown), None);
+    }
+}

@@ -105,16 +105,12 @@ fn advise(ours: Option<f64>, best: Option<&Alternative<'_>>) -> Advice {
         (None, None) => Advice::Open("no kernel here was right and timed".to_owned()),
         (None, Some(best)) => Advice::Theirs(format!("use {}: no kernel of ours was right and timed", best.name)),
         (Some(_), None) => Advice::Open("no other library was timed on this product".to_owned()),
-        (Some(ours), Some(best)) if best.us > ours * (1.0 + EQUAL) => Advice::Ours(format!(
-            "use bsr: {} as fast as {}, the best other",
-            words::times(best.us / ours),
-            best.name
-        )),
-        (Some(ours), Some(best)) if best.us * (1.0 + EQUAL) < ours => Advice::Theirs(format!(
-            "do not use bsr here: {} is {} as fast",
-            best.name,
-            words::times(ours / best.us)
-        )),
+        (Some(ours), Some(best)) if best.us > ours * (1.0 + EQUAL) => {
+            Advice::Ours(format!("use bsr: {} as fast as {}, the best other", words::times(best.us / ours), best.name))
+        }
+        (Some(ours), Some(best)) if best.us * (1.0 + EQUAL) < ours => {
+            Advice::Theirs(format!("do not use bsr here: {} is {} as fast", best.name, words::times(ours / best.us)))
+        }
         (Some(_), Some(best)) => Advice::Open(format!("no difference above 3 % to {}", best.name)),
     }
 }

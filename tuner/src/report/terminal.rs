@@ -12,8 +12,12 @@ use crate::{Device, Problem, Record};
 pub struct Top {
     /// The product.
     pub problem: Problem,
+    /// The product in words: shape, block, pattern, types.
+    pub product: String,
     /// What it ran on: a GPU, or a model, whose times are no measurements.
     pub device: Device,
+    /// The device in words, with its driver.
+    pub device_words: String,
     /// What a reader must be told where the times are none of a GPU's.
     pub warning: Option<&'static str>,
     /// The heads of the columns.
@@ -40,21 +44,23 @@ fn best(group: &Group<'_>, n: usize) -> Top {
         let cell = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         [
             (place + 1).to_string(),
+            cell(record.dense.as_ref().map(|dense| words::ratio(dense.ratio))),
+            cell(record.tflops().map(words::number)),
+            cell(timing.map(|timing| words::number(timing.median_us))),
+            cell(timing.and_then(|timing| timing.relative_ci).map(|ci| format!("{:.1} %", 100.0 * ci))),
             match &point.spec {
                 Some(spec) if !axes.is_empty() => differences(spec, &axes),
                 _ => record.subject.clone(),
             },
-            cell(timing.map(|timing| words::number(timing.median_us))),
-            cell(timing.and_then(|timing| timing.relative_ci).map(|ci| format!("{:.1} %", 100.0 * ci))),
-            cell(record.tflops().map(words::number)),
-            cell(record.dense.as_ref().map(|dense| words::ratio(dense.ratio))),
         ]
     });
     Top {
         problem: group.problem.clone(),
+        product: words::product_in_full(group.problem),
         device: group.device.clone(),
+        device_words: words::device(group.device),
         warning: words::warning(group.device.kind),
-        head: ["", "kernel", "us", "+-", "TFLOP/s", "ratio to dense"],
+        head: ["", "ratio", "TFLOP/s", "us", "+-", "kernel"],
         rows: rows.collect(),
         attribute: group.winner().and_then(|point| point.spec.as_ref()).map(attribute_line),
     }

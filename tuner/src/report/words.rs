@@ -35,6 +35,12 @@ pub(super) fn particulars(problem: &Problem) -> String {
     beyond_block.map_or(String::new(), |(_, rest)| rest.to_owned())
 }
 
+/// The product in a line with its particulars.
+pub(super) fn product_in_full(problem: &Problem) -> String {
+    let more = particulars(problem);
+    if more.is_empty() { product(problem) } else { format!("{}; {more}", product(problem)) }
+}
+
 /// What a kind of device is, for a heading.
 pub(super) fn kind(kind: DeviceKind) -> &'static str {
     match kind {
@@ -52,9 +58,9 @@ pub(super) fn warning(kind: DeviceKind) -> Option<&'static str> {
             "MODEL: these times were computed by the simulator's cost model. No GPU took them: they rank kernels, they do \
              not measure them, and they are never beside times of a GPU.",
         ),
-        DeviceKind::Fake => {
-            Some("MADE UP: these times are a test's. They say nothing of any kernel, and are never beside times of a GPU.")
-        }
+        DeviceKind::Fake => Some(
+            "MADE UP: these times are a test's. They say nothing of any kernel, and are never beside times of a GPU.",
+        ),
     }
 }
 

@@ -44,7 +44,12 @@ impl Shown {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("report.html");
         std::fs::write(&file, render(data).unwrap()).unwrap();
-        let args = ["--disable-component-update", "--no-default-browser-check", "--enable-unsafe-swiftshader", "--use-angle=swiftshader"];
+        let args = [
+            "--disable-component-update",
+            "--no-default-browser-check",
+            "--enable-unsafe-swiftshader",
+            "--use-angle=swiftshader",
+        ];
         let options = LaunchOptions {
             path: Some(path),
             sandbox: false,
@@ -119,7 +124,9 @@ impl Shown {
     /// The text of a column of the table, as far as it is on the page.
     fn column(&self, name: &str) -> Vec<String> {
         let place = format!("[...table.tHead.rows[0].cells].findIndex(cell => cell.innerText === '{name}')");
-        let cells = format!("[...table.tBodies[0].querySelectorAll('tr:not(.baseline)')].map(row => row.cells[{place}].innerText)");
+        let cells = format!(
+            "[...table.tBodies[0].querySelectorAll('tr:not(.baseline)')].map(row => row.cells[{place}].innerText)"
+        );
         let found = self.value(&format!("(table => {cells})(document.getElementById('table'))"));
         serde_json::from_value(found).unwrap()
     }
@@ -263,7 +270,8 @@ fn a_browser_changes_product_and_theme_and_fits_a_narrow_screen() {
     assert_ne!(shown.value(words), ink, "the plots follow");
     shown.picture("dark");
     shown.choose("product", "4");
-    let banner = shown.value("[...document.querySelectorAll('[data-product]:not([hidden]) .banner')].map(e => e.innerText)");
+    let banner =
+        shown.value("[...document.querySelectorAll('[data-product]:not([hidden]) .banner')].map(e => e.innerText)");
     assert!(banner[0].as_str().unwrap().starts_with("MODEL"), "{banner}");
     assert_eq!(shown.value("document.querySelectorAll('[data-product]:not([hidden])').length"), 2);
     shown.choose("product", "2");

@@ -57,9 +57,10 @@ fn times_of_a_model_stand_apart_and_say_so() {
     assert_eq!(kinds, ["gpu", "gpu", "gpu", "gpu", "sim", "fake"]);
     // The flagship was swept on all three: as many rows each as it has records there, and none of the others'.
     for (at, kind) in [(0, DeviceKind::Gpu), (4, DeviceKind::Sim), (5, DeviceKind::Fake)] {
-        let there = data.records.iter().filter(|record| {
-            record.device.kind == kind && record.problem.workload == data.records[0].problem.workload
-        });
+        let there = data
+            .records
+            .iter()
+            .filter(|record| record.device.kind == kind && record.problem.workload == data.records[0].problem.workload);
         assert_eq!(problems[at]["rows"].as_array().unwrap().len(), there.count());
     }
     let section = |name: &str| {

@@ -79,10 +79,18 @@ pub(crate) fn sample() -> ReportData {
 /// One product with `count` timed kernels, whose specs are no longer all different.
 pub(crate) fn large(count: usize) -> ReportData {
     let mut data = sample();
-    let timed: Vec<Record> = data.records.iter().filter(|r| r.verdict == Verdict::Timed && !r.baseline).cloned().collect();
+    let timed: Vec<Record> =
+        data.records.iter().filter(|r| r.verdict == Verdict::Timed && !r.baseline).cloned().collect();
     let first = timed[0].problem.clone();
     // As many different ones as fit one value of the keys that are varied below.
-    data.records = timed.iter().filter(|record| record.problem == first && record.device.kind == DeviceKind::Gpu).take(100).cycle().take(count).cloned().collect();
+    data.records = timed
+        .iter()
+        .filter(|record| record.problem == first && record.device.kind == DeviceKind::Gpu)
+        .take(100)
+        .cycle()
+        .take(count)
+        .cloned()
+        .collect();
     for (number, record) in data.records.iter_mut().enumerate() {
         // `k_step` is no key that the sweep varies.
         let mut spec: KernelSpec = record.subject.parse().unwrap();
@@ -127,7 +135,11 @@ impl Sweep {
         let key = problem.key();
         // Said once, though three devices swept it.
         reasons.retain(|_| self.kind == DeviceKind::Gpu);
-        data.rejected.extend(reasons.into_iter().map(|(reason, count)| Rejected { problem: key.clone(), reason, count }));
+        data.rejected.extend(reasons.into_iter().map(|(reason, count)| Rejected {
+            problem: key.clone(),
+            reason,
+            count,
+        }));
         let flops = problem.executed_flops() as f64;
         let equal = ("cublaslt (equal FLOPs)", flops / self.rates[1] / 1e6);
         let others = self.others.iter().map(|(name, factor)| (*name, best * factor));
@@ -160,8 +172,7 @@ impl Sweep {
             let timing = samples(us, rng);
             if self.kind == DeviceKind::Gpu {
                 let dense = flops / self.rates[1] / 1e6;
-                record.dense =
-                    Some(Dense { median_us: dense, flops: flops as u64, ratio: dense / timing.median_us });
+                record.dense = Some(Dense { median_us: dense, flops: flops as u64, ratio: dense / timing.median_us });
             }
             record.timing = Some(timing);
             record.relative_error = Some(2e-4 * (1.0 + rng.random::<f64>()));

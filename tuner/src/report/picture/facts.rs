@@ -125,7 +125,13 @@ impl Facts {
         for (at, bytes, kind, what) in behind {
             let from = end(&regions);
             if at > from {
-                regions.push(Region { at: from, bytes: at - from, kind: Kind::Other, what: "other".into(), stage: None });
+                regions.push(Region {
+                    at: from,
+                    bytes: at - from,
+                    kind: Kind::Other,
+                    what: "other".into(),
+                    stage: None,
+                });
             }
             if at >= end(&regions) && bytes > 0 {
                 regions.push(Region { at, bytes, kind, what, stage: None });
@@ -167,7 +173,9 @@ impl Rows {
             let what = row[0].as_str();
             (what.ends_with(" tile") && what != "CTA tile") || matches!(what, "slab" | "block")
         });
-        names.filter_map(|row| Some((row[0].trim_end_matches(" tile").to_owned(), *numbers(&row[1]).first()?))).collect()
+        names
+            .filter_map(|row| Some((row[0].trim_end_matches(" tile").to_owned(), *numbers(&row[1]).first()?)))
+            .collect()
     }
 }
 
@@ -354,7 +362,7 @@ mod tests {
     fn what_a_stage_holds_is_said_where_it_is_no_part_of_a_block() {
         for (spec, width, words) in [
             ("bm = 64, bn = 256, bk = 32", 32, "2 blocks of 32"),
-            ("bm = 16, bn = 256, bk = 16", 16, "up to 4 slab(s) of 16 of K and 16 block(s)"),
+            ("bm = 16, bn = 256, bk = 16", 16, "up to 8 slab(s) of 16 of K and 23 block(s)"),
             ("bm = 128, bn = 256, bk = 128, op = sdd", 64, "64 of K"),
         ] {
             let facts = facts(spec);
