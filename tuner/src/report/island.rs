@@ -139,7 +139,7 @@ fn row(record: &Record, measure: Measure) -> Row<'_> {
         us: timing.map(|timing| timing.median_us),
         ci: timing.and_then(|timing| timing.relative_ci),
         tflops: timing.and_then(|_| record.tflops()),
-        ratio: timing.and_then(|_| record.dense.as_ref()).map(|dense| dense.ratio),
+        ratio: timing.and(record.dense.as_ref()).map(|dense| dense.ratio),
         score: measure.of(record),
         predicted: record.predicted_us,
         error: record.relative_error,

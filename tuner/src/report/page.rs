@@ -286,6 +286,8 @@ fn regions(pictures: &Pictures) -> Vec<[String; 4]> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     #[test]
     fn the_bundle_has_plotly_and_nothing_that_ends_a_script() {
         let plotly = super::plotly().unwrap();

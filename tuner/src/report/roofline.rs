@@ -102,6 +102,8 @@ fn work(problem: &Problem) -> Work {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use bsr_runtime::Pattern;
 
     use super::*;

@@ -293,6 +293,8 @@ fn passes(rows: &Rows) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     fn facts(spec: &str) -> Facts {

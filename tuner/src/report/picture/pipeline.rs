@@ -147,6 +147,8 @@ fn name(step: &Step, facts: &Facts) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use bsr_codegen::Plan;
 
     use super::*;
