@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bsr_tuner::report::{ReportData, render};
@@ -21,7 +21,11 @@ struct Shown {
     requests: Arc<Mutex<Vec<String>>>,
     _browser: Browser,
     _folder: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
 }
+
+/// Browsers come one after the other: each draws with all the cores that there are.
+static TURN: Mutex<()> = Mutex::new(());
 
 fn chromium() -> Option<PathBuf> {
     let named = std::env::var_os("CHROMIUM").map(PathBuf::from);
@@ -41,6 +45,7 @@ fn chromium() -> Option<PathBuf> {
 impl Shown {
     fn new(data: &ReportData) -> Option<Self> {
         let path = chromium()?;
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("report.html");
         std::fs::write(&file, render(data).unwrap()).unwrap();
@@ -91,8 +96,9 @@ impl Shown {
         })
         .unwrap();
         tab.navigate_to(&format!("file://{}", file.display())).unwrap();
-        let shown = Self { tab, complaints, requests, _browser: browser, _folder: folder };
-        shown.until("document.documentElement.dataset.ready > 0");
+        let shown = Self { tab, complaints, requests, _browser: browser, _folder: folder, _turn: turn };
+        // Right after the address is given there is no document yet.
+        shown.until("document.documentElement?.dataset.ready > 0");
         Some(shown)
     }
 
@@ -105,8 +111,10 @@ impl Shown {
     }
 
     fn until(&self, condition: &str) {
-        let end = Instant::now() + Duration::from_secs(60);
-        while self.value(&format!("Boolean({condition})")) != true {
+        let end = Instant::now() + Duration::from_secs(90);
+        // One document may give way to another while it is asked.
+        let holds = || self.tab.evaluate(&format!("Boolean({condition})"), false).ok()?.value?.as_bool();
+        while holds() != Some(true) {
             assert!(Instant::now() < end, "never {condition}; {:?}", self.complaints.lock().unwrap());
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -174,7 +182,7 @@ impl Shown {
         let Some(folder) = std::env::var_os("BSR_SCREENSHOTS") else { return };
         let size = self.value("[document.documentElement.clientWidth, document.documentElement.scrollHeight]");
         let (width, height) = (size[0].as_u64().unwrap() as u32, size[1].as_u64().unwrap() as u32);
-        self.see_all();
+        self.value("(scrollTo(0, 0), 0)");
         self.screen(width, height);
         let png = self.tab.capture_screenshot(Page::CaptureScreenshotFormatOption::Png, None, None, true).unwrap();
         std::fs::write(Path::new(&folder).join(format!("{name}.png")), png).unwrap();
@@ -263,6 +271,7 @@ fn a_browser_changes_product_and_theme_and_fits_a_narrow_screen() {
     let background = "getComputedStyle(document.body).backgroundColor";
     let words = "document.getElementById('heat').layout.font.color";
     let (light, ink) = (shown.value(background), shown.value(words));
+    shown.see_all();
     shown.picture("light");
     shown.click("#theme");
     assert_ne!(shown.value(background), light);
@@ -288,14 +297,52 @@ fn a_browser_changes_product_and_theme_and_fits_a_narrow_screen() {
 }
 
 #[test]
+fn a_browser_shows_little_as_well_as_much() {
+    let mut data = sample();
+    // One product of one kernel, one whose kernels all failed, one whose specs nobody can read, and nothing else.
+    let workloads: Vec<_> = data.records.iter().map(|record| record.problem.workload.clone()).collect();
+    let mut kept = vec![];
+    for (number, record) in data.records.drain(..).enumerate() {
+        let mut record = record;
+        let product = workloads.iter().position(|known| *known == workloads[number]).unwrap();
+        let many = kept.iter().filter(|other: &&bsr_tuner::Record| other.problem == record.problem).count();
+        match (product == 0, record.verdict) {
+            _ if record.baseline || record.device.kind != bsr_tuner::DeviceKind::Gpu => continue,
+            (true, _) if many > 0 => continue,
+            (true, _) => {}
+            (false, bsr_tuner::Verdict::Timed) if record.problem.workload.n == 64 => {
+                record.subject.push_str(", key_of_a_later_version = 1");
+            }
+            (false, bsr_tuner::Verdict::Wrong) => {}
+            _ => continue,
+        }
+        kept.push(record);
+    }
+    data.records = kept;
+    data.rejected.clear();
+    let Some(shown) = Shown::new(&data) else { return };
+    let products = shown.value("data.problems.length").as_u64().unwrap();
+    assert!(products >= 3, "{products}");
+    for product in 0..products {
+        shown.choose("product", &product.to_string());
+        for id in ["heat", "lines", "scatter"] {
+            shown.value(&format!("(document.getElementById('{id}').scrollIntoView(), 0)"));
+            shown.until(&format!("document.getElementById('{id}').childElementCount > 0"));
+        }
+    }
+    shown.picture("little");
+    shown.is_well();
+}
+
+#[test]
 fn a_browser_bears_five_thousand_kernels() {
     let data = large(5000);
     let Some(shown) = Shown::new(&data) else { return };
     let ready = shown.value("Number(document.documentElement.dataset.ready)").as_f64().unwrap();
     let count = shown.value("document.getElementById('count').innerText");
     eprintln!("{count} kernels: ready after {ready} ms");
-    // Three seconds on a machine of its own; a test shares it with others.
-    assert!(ready < 10_000.0, "ready after {ready} ms");
+    // Three seconds on two free cores; a test shares them with others.
+    assert!(ready < 15_000.0, "ready after {ready} ms");
     let begin = Instant::now();
     shown.click("#table thead th:nth-child(2) button");
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?} to sort", begin.elapsed());
