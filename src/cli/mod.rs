@@ -7,6 +7,7 @@
 //! convert             FILE -> blocks -> FILE                   (weights)
 //! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
 //! space               SPACE -> points: kernels, and why others are none
+//! report_page         records -> tables, a page             (the tuner's report)
 //! doctor              what works on this machine
 //! ```
 
@@ -29,6 +30,7 @@ mod problem;
 mod progress;
 mod ptxas;
 mod report;
+mod report_page;
 mod run;
 mod sampled;
 mod simulate;
@@ -56,6 +58,7 @@ Examples:
   bsr convert layer.safetensors --tensor up.weight --block 128x64 --keep 0.25 -o up.npz
   bsr advise matrix.mtx --n 4096
   bsr space hopper-f16 --kernel \"bm = 512, bk = 112\"
+  bsr report records.jsonl -o report.html
   bsr doctor
 
 Exit codes:
@@ -85,6 +88,7 @@ enum Command {
     Advise(advise::Args),
     Space(space::Args),
     Explain(explain::Args),
+    Report(report_page::Args),
     Doctor(doctor::Args),
 }
 
@@ -101,6 +105,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Advise(args) => advise::run(&args, &mut out),
         Command::Space(args) => space::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
+        Command::Report(args) => report_page::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
     };
     let flushed = out.flush().map_err(Failure::from);

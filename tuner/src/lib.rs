@@ -15,6 +15,7 @@
 //! - [`space`]: which kernels there are to choose from, and why others are none.
 //! - [`store`]: all of them, in one SQLite file.
 //! - [`sweep`]: points measured and recorded, on any number of labs.
+//! - [`report`]: the page that shows them, and what a terminal says.
 
 pub mod features;
 pub mod lab;
@@ -22,6 +23,7 @@ pub mod model;
 pub mod pick;
 pub mod problem;
 pub mod record;
+pub mod report;
 pub mod search;
 pub mod space;
 pub mod store;

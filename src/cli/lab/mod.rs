@@ -1,6 +1,7 @@
 //! A GPU as a lab: operands of one workload, kernels that are checked and timed on it, other libraries beside them.
 
 mod baselines;
+mod compiler;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use super::progress::Progress;
 use super::spec::Planned;
 use super::verdict::CheckArgs;
 use baselines::Baselines;
+pub(super) use compiler::{DriverCompiler, default_folder};
 
 /// One GPU and the workload that lies on it.
 pub(super) struct GpuLab {

@@ -1,0 +1,78 @@
+//! `bsr report`: records in, tables and a page out.
+
+// A failed `unwrap` is a failed test.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+
+use assert_cmd::Command;
+use bsr::{Pattern, Structure};
+use bsr_tuner::{Dense, Device, DeviceKind, Facts, Problem, Record, Source, Timing, Verdict, Workload};
+use predicates::prelude::*;
+
+fn record(kind: DeviceKind, stages: u32) -> Record {
+    let facts: Facts = "bm = 128, bk = 64, dtype = bf16".parse().unwrap();
+    let structure: Structure = Pattern::TopK(4).structure(1024, 1024, facts.block(), 1).unwrap();
+    let source = Source::Pattern("topk:4".to_owned());
+    let problem = Problem::new(Workload { facts, m: 1024, n: 512, k: 1024, source, seed: 1 }, &structure);
+    let timing = Timing::new(vec![20.0 + f64::from(stages); 9]);
+    Record {
+        problem,
+        subject: format!("bm = 128, bn = 128, bk = 64, dtype = bf16, stages = {stages}"),
+        baseline: false,
+        plan: String::new(),
+        ptx: String::new(),
+        device: Device { kind, name: "a device".to_owned(), driver: "1".to_owned() },
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        verdict: Verdict::Timed,
+        error: None,
+        predicted_us: None,
+        dense: Some(Dense { median_us: 20.0, flops: 1, ratio: 20.0 / timing.median_us }),
+        timing: Some(timing),
+        relative_error: Some(1e-4),
+        compile_ms: None,
+        at: "2026-11-21T12:00:00Z".parse().unwrap(),
+    }
+}
+
+fn lines(records: &[Record]) -> String {
+    records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n").collect()
+}
+
+fn bsr(args: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("bsr").unwrap();
+    command.args(args);
+    command
+}
+
+#[test]
+fn records_become_tables_and_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("report.html");
+    let records = [record(DeviceKind::Gpu, 4), record(DeviceKind::Gpu, 3), record(DeviceKind::Sim, 2)];
+    bsr(&["report", "-", "-o", page.to_str().unwrap()])
+        .write_stdin(lines(&records) + "\n")
+        .assert()
+        .code(0)
+        .stdout(predicate::str::contains("#[bsr_kernel(bm = 128, bn = 128, bk = 64, dtype = bf16, stages = 3)]"))
+        .stdout(predicate::str::contains("1024 x 512 x 1024, 128 x 64, topk:4; dtype = bf16"))
+        .stdout(predicate::str::contains("MODEL"))
+        .stdout(predicate::str::contains("3 records"));
+    let text = fs::read_to_string(page).unwrap();
+    assert!(text.starts_with("<!DOCTYPE html>") && text.contains("plotly.js v"));
+}
+
+#[test]
+fn what_is_no_record_is_named_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("records.jsonl");
+    fs::write(&file, lines(&[record(DeviceKind::Gpu, 2)]) + "{\"ratio\": 1}\n").unwrap();
+    let name = file.to_str().unwrap();
+    bsr(&["report", name])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("line 2, is no record").and(predicate::str::contains("bsr export --json")));
+    bsr(&["report", "nowhere.jsonl"]).assert().code(2).stderr(predicate::str::contains("cannot read nowhere.jsonl"));
+    bsr(&["report", name, "-o", name]).assert().code(2).stderr(predicate::str::contains("would replace"));
+    assert!(fs::read_to_string(&file).unwrap().contains("ratio"));
+}

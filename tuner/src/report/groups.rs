@@ -1,0 +1,136 @@
+//! Records in groups that may be compared: one product on one device each.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bsr_codegen::KernelSpec;
+
+use super::{Rejected, ReportData};
+use crate::{Device, Problem, Record, Verdict, Workload};
+
+/// All that is known of one product on one device. Times of another group are never beside these.
+#[derive(Debug)]
+pub(super) struct Group<'r> {
+    pub(super) problem: &'r Problem,
+    pub(super) device: &'r Device,
+    /// Kernels of ours, one record each, best first; those without a time come last.
+    pub(super) kernels: Vec<Point<'r>>,
+    /// Other libraries' kernels, one record each.
+    pub(super) baselines: Vec<&'r Record>,
+    /// Records that a later one of the same kernel replaces.
+    pub(super) replaced: usize,
+    /// What was not measured: reasons and how many points, most frequent first.
+    pub(super) rejected: Vec<(&'r str, usize)>,
+    pub(super) measure: Measure,
+}
+
+/// One kernel and what became of it.
+#[derive(Debug)]
+pub(super) struct Point<'r> {
+    pub(super) record: &'r Record,
+    /// None of a text that this version cannot read.
+    pub(super) spec: Option<KernelSpec>,
+}
+
+/// What kernels are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measure {
+    /// The ratio to the dense library in the same rounds: clocks and temperature cancel.
+    Ratio,
+    /// TFLOP/s, where some times have no dense library beside them.
+    Rate,
+}
+
+impl Measure {
+    pub(super) fn of(self, record: &Record) -> Option<f64> {
+        match self {
+            Self::Ratio if record.verdict.has_time() => record.dense.as_ref().map(|dense| dense.ratio),
+            Self::Rate if record.verdict.has_time() => record.tflops(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Ratio => "ratio to the dense library",
+            Self::Rate => "TFLOP/s",
+        }
+    }
+}
+
+/// The groups of all records: GPUs first, then as they first appear.
+pub(super) fn groups(data: &ReportData) -> Vec<Group<'_>> {
+    let mut places: HashMap<(&Device, &Workload), usize> = HashMap::new();
+    let mut found: Vec<Vec<&Record>> = vec![];
+    for record in &data.records {
+        let place = *places.entry((&record.device, &record.problem.workload)).or_insert_with(|| {
+            found.push(vec![]);
+            found.len() - 1
+        });
+        found[place].push(record);
+    }
+    let mut groups: Vec<Group<'_>> = found.into_iter().filter_map(|records| group(&records, &data.rejected)).collect();
+    groups.sort_by_key(|group| group.device.kind as u8);
+    groups
+}
+
+fn group<'r>(records: &[&'r Record], rejected: &'r [Rejected]) -> Option<Group<'r>> {
+    let first = *records.first()?;
+    let mut latest: HashMap<&str, &'r Record> = HashMap::new();
+    for record in records {
+        let kept = latest.entry(&record.subject).or_insert(record);
+        if record.at >= kept.at {
+            *kept = record;
+        }
+    }
+    let replaced = records.len() - latest.len();
+    let (baselines, kernels): (Vec<_>, Vec<_>) = latest.into_values().partition(|record| record.baseline);
+    let measure = match kernels.iter().filter(|record| record.verdict.has_time()).all(|record| record.dense.is_some()) {
+        true => Measure::Ratio,
+        false => Measure::Rate,
+    };
+    let key = first.problem.key();
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for rejected in rejected.iter().filter(|rejected| rejected.problem == key) {
+        *reasons.entry(&rejected.reason).or_default() += rejected.count;
+    }
+    let mut rejected: Vec<(&str, usize)> = reasons.into_iter().collect();
+    rejected.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    Some(Group {
+        problem: &first.problem,
+        device: &first.device,
+        kernels: ordered(kernels, measure)
+            .into_iter()
+            .map(|record| Point { record, spec: record.subject.parse().ok() })
+            .collect(),
+        baselines: ordered(baselines, measure),
+        replaced,
+        rejected,
+        measure,
+    })
+}
+
+/// Best first; then those without a measure by verdict and name.
+fn ordered(mut records: Vec<&Record>, measure: Measure) -> Vec<&Record> {
+    let rank = |record: &Record| measure.of(record).unwrap_or(f64::NEG_INFINITY);
+    records.sort_by(|a, b| {
+        rank(b).total_cmp(&rank(a)).then_with(|| (a.verdict, &a.subject).cmp(&(b.verdict, &b.subject)))
+    });
+    records
+}
+
+impl<'r> Group<'r> {
+    /// The best kernel that was timed until its time was known.
+    pub(super) fn winner(&self) -> Option<&Point<'r>> {
+        self.kernels.iter().find(|point| point.record.verdict == Verdict::Timed && point.record.timing.is_some())
+    }
+
+    /// How many kernels there are of a verdict.
+    pub(super) fn count(&self, verdict: Verdict) -> usize {
+        self.kernels.iter().filter(|point| point.record.verdict == verdict).count()
+    }
+
+    /// Specs that can be read.
+    pub(super) fn specs(&self) -> impl Iterator<Item = &KernelSpec> {
+        self.kernels.iter().filter_map(|point| point.spec.as_ref())
+    }
+}

@@ -1,0 +1,70 @@
+//! Showing what was measured: one self-contained page, and what a terminal says of it.
+//!
+//! ```text
+//! ReportData --groups--> one product on one device each --+--> page: tera, SVG of plans, JSON island --> HTML
+//! records,               times of two groups are never    |    style, scripts and plotly inside
+//! rejected               compared                         +--> terminal: rows, the attribute line
+//! ```
+//!
+//! The page asks nothing of the network: a content security policy in it forbids that it could. All numbers are computed
+//! here; its scripts sort, filter and draw.
+
+mod axes;
+mod groups;
+mod island;
+mod page;
+mod picture;
+mod rank;
+mod roofline;
+mod summary;
+mod terminal;
+mod words;
+
+pub use page::render;
+pub use rank::spearman;
+pub use roofline::{Bound, Peaks, Roof};
+pub use terminal::{Top, attribute_line, top};
+
+use crate::Record;
+
+/// What a page shows.
+#[derive(Clone, Debug, Default)]
+pub struct ReportData {
+    /// The heading: `Kernels on this machine`.
+    pub title: String,
+    /// Measurements, in any order. Of several of one kernel on one product and device the last is shown.
+    pub records: Vec<Record>,
+    /// What could not be measured, since it cannot be planned or is not in the space.
+    pub rejected: Vec<Rejected>,
+}
+
+/// Points that were not measured for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// The [key](crate::Problem::key) of the problem they would have been for.
+    pub problem: String,
+    /// Why, in words.
+    pub reason: String,
+    /// How many.
+    pub count: usize,
+}
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The page's template failed.
+    #[error("the page cannot be rendered: {0}")]
+    Template(#[from] tera::Error),
+    /// The data have no JSON.
+    #[error("the page's data cannot be written: {0}")]
+    Data(#[from] serde_json::Error),
+    /// The bundle of the plotly crate is not as expected.
+    #[error(
+        "the plotly crate brings no plotly.js: its bundle has {scripts} scripts, none of which names itself so; take \
+         plotly 0.14"
+    )]
+    NoPlotly {
+        /// Scripts in the bundle.
+        scripts: usize,
+    },
+}

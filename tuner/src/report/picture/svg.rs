@@ -1,0 +1,61 @@
+//! Lines of SVG: rectangles and words, coloured by the page's style through their classes.
+
+use std::fmt::Write as _;
+
+/// A picture of fixed size, whose coordinates are pixels where there is room for them.
+#[derive(Debug)]
+pub(super) struct Svg {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+impl Svg {
+    pub(super) fn new(width: f64, height: f64) -> Self {
+        Self { width, height, body: String::new() }
+    }
+
+    /// A rectangle with what a pointer over it says.
+    pub(super) fn rect(&mut self, [x, y, width, height]: [f64; 4], class: &str, title: &str) {
+        let title = escape(title);
+        // Writing to a string cannot fail.
+        let _ = write!(
+            self.body,
+            r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" class="{class}"><title>{title}</title></rect>"#,
+        );
+    }
+
+    /// Words at a point; `class` says how they are aligned.
+    pub(super) fn text(&mut self, [x, y]: [f64; 2], class: &str, words: &str) {
+        let _ = write!(self.body, r#"<text x="{x:.1}" y="{y:.1}" class="{class}">{}</text>"#, escape(words));
+    }
+
+    pub(super) fn line(&mut self, [x1, y1, x2, y2]: [f64; 4], class: &str) {
+        let _ = write!(self.body, r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" class="{class}"/>"#);
+    }
+
+    /// The whole, with what it shows in words for those who do not see it.
+    pub(super) fn finish(self, label: &str) -> String {
+        let Self { width, height, body } = self;
+        format!(
+            r#"<svg viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" role="img" aria-label="{}">{body}</svg>"#,
+            escape(label)
+        )
+    }
+}
+
+/// Words as they stand in a document, in text and in attributes.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,77 @@
+//! What a terminal says: the best kernels as rows, the winner as a line to paste.
+
+use bsr_codegen::KernelSpec;
+
+use super::axes::{axes, differences};
+use super::groups::{Group, groups};
+use super::{ReportData, words};
+use crate::{Device, Problem, Record};
+
+/// The best kernels of one product on one device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Top {
+    /// The product.
+    pub problem: Problem,
+    /// The product in words: shape, block, pattern, types.
+    pub product: String,
+    /// What it ran on: a GPU, or a model, whose times are no measurements.
+    pub device: Device,
+    /// The device in words, with its driver.
+    pub device_words: String,
+    /// What a reader must be told where the times are none of a GPU's.
+    pub warning: Option<&'static str>,
+    /// The heads of the columns.
+    pub head: [&'static str; 6],
+    /// Best first; as many cells as heads. Numbers as they are to be printed, `-` where there is none.
+    pub rows: Vec<[String; 6]>,
+    /// The best as an attribute; none if nothing was right and timed.
+    pub attribute: Option<String>,
+}
+
+/// The best `n` timed kernels of every product and device in `records`, GPUs first. Other libraries' kernels are left out,
+/// and of a kernel's records the last is taken.
+pub fn top(records: &[Record], n: usize) -> Vec<Top> {
+    let data = ReportData { records: records.to_vec(), ..ReportData::default() };
+    groups(&data).iter().map(|group| best(group, n)).collect()
+}
+
+fn best(group: &Group<'_>, n: usize) -> Top {
+    let axes = axes(group.specs());
+    let timed = group.kernels.iter().filter(|point| point.record.timing.is_some() && point.record.verdict.has_time());
+    let rows = timed.take(n).enumerate().map(|(place, point)| {
+        let record = point.record;
+        let timing = record.timing.as_ref();
+        let cell = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        [
+            (place + 1).to_string(),
+            cell(record.dense.as_ref().map(|dense| words::ratio(dense.ratio))),
+            cell(record.tflops().map(words::number)),
+            cell(timing.map(|timing| words::number(timing.median_us))),
+            cell(timing.and_then(|timing| timing.relative_ci).map(|ci| format!("{:.1} %", 100.0 * ci))),
+            match &point.spec {
+                Some(spec) if !axes.is_empty() => differences(spec, &axes),
+                _ => record.subject.clone(),
+            },
+        ]
+    });
+    Top {
+        problem: group.problem.clone(),
+        product: words::product_in_full(group.problem),
+        device: group.device.clone(),
+        device_words: words::device(group.device),
+        warning: words::warning(group.device.kind),
+        head: ["", "ratio", "TFLOP/s", "us", "+-", "kernel"],
+        rows: rows.collect(),
+        attribute: group.winner().and_then(|point| point.spec.as_ref()).map(attribute_line),
+    }
+}
+
+/// A spec as it is pasted above a function: `#[bsr_kernel(bm = 512, bn = 128, bk = 112, stages = 3)]`.
+pub fn attribute_line(spec: &KernelSpec) -> String {
+    attribute_of(&spec.to_string())
+}
+
+/// The same of a canonical text.
+pub(super) fn attribute_of(text: &str) -> String {
+    format!("#[bsr_kernel({text})]")
+}

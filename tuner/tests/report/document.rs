@@ -1,0 +1,149 @@
+//! The page as text: what is in it, what is escaped, what it cannot do.
+
+use bsr_tuner::report::{ReportData, render};
+use bsr_tuner::{DeviceKind, Verdict};
+
+use crate::sample::{HOSTILE, sample};
+
+/// The page without plotly, whose text is not ours.
+fn ours(page: &str) -> String {
+    let at = page.find("plotly.js v").unwrap();
+    let end = at + page[at..].find("</script>").unwrap();
+    format!("{}{}", &page[..at], &page[end..])
+}
+
+fn island(page: &str) -> serde_json::Value {
+    let (_, rest) = page.split_once("id=\"data\">").unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn nothing_in_the_data_is_taken_for_the_page() {
+    let mut data = sample();
+    data.rejected[0].reason = format!("reason {HOSTILE}");
+    data.records[0].error = Some(HOSTILE.to_owned());
+    data.records[1].subject = format!("{HOSTILE}\u{2028}");
+    data.records[1].device.name = "NVIDIA \u{2028}<b>".to_owned();
+    let page = ours(&render(&data).unwrap());
+    // What the page's own scripts and plotly hold is cut away: an attribute, or an element, that data made.
+    for made in ["<img", "onerror=\"", "NVIDIA <b>", "NVIDIA \u{2028}<b>"] {
+        assert!(!page.contains(made), "{made}");
+    }
+    // The island, plotly (cut open above) and the page's own: every script ends once, and only where the page ends it.
+    assert_eq!(page.matches("</script").count(), 3);
+    assert!(page.contains("&lt;img") && page.contains("\\u003cimg") && page.contains("\\u2028"));
+    assert!(island(&page).to_string().contains("<img"));
+}
+
+#[test]
+fn the_page_refers_to_nothing_outside_and_forbids_it() {
+    let page = render(&sample()).unwrap();
+    let page = ours(&page);
+    assert!(page.contains("default-src 'none'"));
+    for outside in ["http://", "https://", "src=\"", "@import", "url("] {
+        let place = page.find(outside).map(|at| page[at.saturating_sub(60)..].chars().take(120).collect::<String>());
+        assert_eq!(place, None, "{outside}");
+    }
+}
+
+#[test]
+fn times_of_a_model_stand_apart_and_say_so() {
+    let data = sample();
+    let page = render(&data).unwrap();
+    let island = island(&page);
+    let problems = island["problems"].as_array().unwrap();
+    assert_eq!(problems.len(), 6);
+    let kinds: Vec<&str> = problems.iter().map(|problem| problem["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["gpu", "gpu", "gpu", "gpu", "sim", "fake"]);
+    // The flagship was swept on all three: as many rows each as it has records there, and none of the others'.
+    for (at, kind) in [(0, DeviceKind::Gpu), (4, DeviceKind::Sim), (5, DeviceKind::Fake)] {
+        let there = data
+            .records
+            .iter()
+            .filter(|record| record.device.kind == kind && record.problem.workload == data.records[0].problem.workload);
+        assert_eq!(problems[at]["rows"].as_array().unwrap().len(), there.count());
+    }
+    let section = |name: &str| {
+        let (_, rest) = page.split_once(&format!("id=\"kind-{name}\"")).unwrap();
+        rest.split_once("</section>").unwrap().0.to_owned()
+    };
+    assert!(!section("gpu").contains("MODEL") && !section("gpu").contains("MADE UP"));
+    assert!(section("sim").contains("MODEL:") && !section("sim").contains("H200"));
+    assert!(section("fake").contains("MADE UP:"));
+}
+
+#[test]
+fn the_overview_says_when_not_to_use_us() {
+    let page = render(&sample()).unwrap();
+    let (_, rest) = page.split_once("id=\"kind-gpu\"").unwrap();
+    let overview = rest.split_once("</section>").unwrap().0;
+    let advice: Vec<&str> = overview
+        .split("<td class=\"advice ")
+        .skip(1)
+        .map(|cell| cell.split_once("</td>").unwrap().0.split_once("\">").unwrap().1)
+        .collect();
+    assert_eq!(
+        advice,
+        [
+            "use bsr: 1.8x as fast as cusparse blocked-ell, the best other",
+            "use bsr: 2.4x as fast as cublaslt (dense), the best other",
+            "do not use bsr here: cublaslt (dense) is 1.2x as fast",
+            "no difference above 3 % to cusparse bsr",
+        ]
+    );
+}
+
+#[test]
+fn the_winner_is_the_best_ratio_among_what_was_timed_to_the_end() {
+    let mut data = sample();
+    let of_first = |data: &ReportData| data.records[0].problem.workload.clone();
+    let workload = of_first(&data);
+    // Had it been timed to the end it would win.
+    let slow = data.records.iter_mut().find(|r| r.verdict == Verdict::Slow && r.problem.workload == workload).unwrap();
+    slow.dense.as_mut().unwrap().ratio = 9.0;
+    let expected = data
+        .records
+        .iter()
+        .filter(|r| r.problem.workload == workload && r.device.kind == DeviceKind::Gpu)
+        .filter(|r| r.verdict == Verdict::Timed && !r.baseline)
+        .max_by(|a, b| a.dense.as_ref().unwrap().ratio.total_cmp(&b.dense.as_ref().unwrap().ratio))
+        .unwrap();
+    let page = render(&data).unwrap();
+    let copied = page.split_once("data-copy=\"").unwrap().1.split_once('"').unwrap().0;
+    assert_eq!(copied, format!("#[bsr_kernel({})]", expected.subject));
+}
+
+#[test]
+fn a_later_measurement_of_a_kernel_replaces_an_earlier_one() {
+    let mut data = sample();
+    let mut again = data.records.iter().find(|record| record.verdict == Verdict::Timed).unwrap().clone();
+    again.at = "2026-11-22T12:00:00Z".parse().unwrap();
+    again.error = Some("measured again".to_owned());
+    // Wherever it stands.
+    data.records.insert(0, again.clone());
+    let page = render(&data).unwrap();
+    let rows = island(&page)["problems"][0]["rows"].as_array().unwrap().clone();
+    let same: Vec<_> = rows.iter().filter(|row| row["name"] == again.subject.as_str()).collect();
+    assert_eq!(same.len(), 1);
+    assert_eq!(same[0]["why"], "measured again");
+    assert!(page.contains("1 older measurements"));
+}
+
+#[test]
+fn without_records_there_is_a_page_that_says_so() {
+    let page = render(&ReportData::default()).unwrap();
+    assert!(page.contains("There are no measurements"));
+    assert_eq!(island(&page)["problems"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_spec_that_cannot_be_read_is_shown_as_text() {
+    let mut data = sample();
+    data.records.truncate(30);
+    for record in &mut data.records {
+        record.subject = format!("{}, key_of_a_later_version = 3", record.subject);
+    }
+    let page = render(&data).unwrap();
+    assert!(page.contains("cannot read this spec"));
+    assert!(island(&page)["problems"][0]["rows"][0]["at"].is_null());
+}
