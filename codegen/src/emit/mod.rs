@@ -6,6 +6,7 @@ pub(crate) mod scalar;
 pub(crate) mod sdd;
 pub(crate) mod swapped;
 mod templates;
+mod vectors;
 pub(crate) mod warp;
 pub(crate) mod wgmma;
 

@@ -60,7 +60,7 @@ pub struct TensorMap {
     pub strides_bytes: [u64; 2],
     /// Box sizes in elements, contiguous dimension first; 1 beyond the rank.
     pub box_dims: [u32; 3],
-    /// Swizzle span in bytes: 32, 64 or 128.
+    /// Swizzle span in bytes: 32, 64 or 128, or 0 for none.
     pub swizzle_bytes: u32,
 }
 

@@ -6,6 +6,7 @@
 mod display;
 mod error;
 mod factors;
+mod fused;
 mod keys;
 mod kloop;
 mod launch;
@@ -18,6 +19,7 @@ pub(crate) mod warp;
 pub(crate) mod wgmma;
 
 pub use error::{PlanError, PlanErrors};
+pub(crate) use fused::SECOND;
 pub(crate) use view::{Major, View};
 
 pub use launch::{

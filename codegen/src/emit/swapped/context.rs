@@ -55,6 +55,8 @@ struct Memory {
     empty_offset: u32,
     empty_arrivals: u32,
     barriers: Vec<u32>,
+    /// Those of a full operand.
+    tile_barriers: Vec<u32>,
 }
 
 impl Context {
@@ -93,6 +95,7 @@ impl Context {
                 empty_offset: m.empty_offset,
                 empty_arrivals: m.empty_arrivals,
                 barriers: (0..m.stages).map(|stage| stage * 8).collect(),
+                tile_barriers: (m.tile_offset..m.total).step_by(8).collect(),
             },
             producer: Producer::new(plan),
             consumer: Consumer::new(plan),

@@ -2,6 +2,7 @@
 
 mod consumer;
 mod context;
+mod fused;
 mod producer;
 mod store;
 

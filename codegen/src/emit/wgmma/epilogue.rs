@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::consumer::accumulator;
 use super::fused::{self, Emitter, Piece};
 use super::scale::Finish;
+use crate::emit::vectors::STRIP;
 use crate::plan::wgmma::{Epilogue, Plan};
 use crate::{Dtype, Layout};
 
@@ -294,13 +295,13 @@ fn written(plan: &Plan, staging: Staging, (piece, q): (Piece, u32), first: u32, 
     let e = &plan.epilogue;
     match staging.is_16_bit() {
         true => WrittenPiece {
-            is_apart: q > 0 && q.is_multiple_of(fused::STRIP / 8),
+            is_apart: q > 0 && q.is_multiple_of(STRIP / 8),
             piece,
             packs: (first / 2 + 4 * q..first / 2 + 4 * q + 4).map(pack).collect(),
             writes: vec![write_16(e, staging, (first / 2, q), at)],
         },
         false => WrittenPiece {
-            is_apart: q > 0 && q.is_multiple_of(fused::STRIP / 4),
+            is_apart: q > 0 && q.is_multiple_of(STRIP / 4),
             piece,
             packs: vec![],
             writes: writes_32(plan, staging, (first, q), at),

@@ -1,9 +1,25 @@
 //! What a plan of this family tells: the line, the table, the launch.
 
-use super::Plan;
+use super::{Fused, Plan};
 use crate::emit;
 use crate::plan::view::Major;
 use crate::plan::{ClusterTile, Family, Parameters, Problem, Walk};
+
+impl Plan {
+    /// When the spec's epilogue has what it reads.
+    fn fused_words(&self, fused: &Fused) -> String {
+        let text = fused.program.text();
+        match fused.tile {
+            None => format!("{text}; what 64 dense columns determine is kept while they are stored"),
+            Some((input, _)) => format!(
+                "{text}; `{}` through staging, {} barrier(s) at {}",
+                fused.program.inputs()[input].name,
+                self.memory.buffers * self.tile.roles.consumers,
+                self.memory.tile_offset
+            ),
+        }
+    }
+}
 
 impl Family for Plan {
     fn summary(&self) -> String {
@@ -134,6 +150,9 @@ impl Family for Plan {
             format!("{} B left of {} B", self.arch.shared_bytes - m.total, self.arch.shared_bytes),
         );
         row("epilogue", "immediate".to_owned(), "the tile is stored before the next one starts".to_owned());
+        if let Some(fused) = &self.fused {
+            row("function", format!("{} parameter(s)", fused.program.inputs().len()), self.fused_words(fused));
+        }
         row(
             "C store",
             format!("box {} x {}", self.store.store_box.0, self.store.store_box.1),

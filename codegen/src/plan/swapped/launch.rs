@@ -1,6 +1,7 @@
 //! The parameters of a launch: tensor maps, the work plan, the packed pattern.
 
 use super::Plan;
+use crate::plan::fused;
 use crate::plan::launch::{Argument, ClusterTile, Packing, Parameter, Parameters, Problem, TensorMap};
 use crate::plan::view::Major;
 
@@ -36,10 +37,8 @@ impl Plan {
         let mut push = |name, argument| parameters.push(Parameter { name, argument });
         push("map_sparse", Argument::Map(self.map_sparse(problem)));
         push("map_dense", Argument::Map(self.view.dense_map(&self.dense, problem)));
-        push(
-            "map_out",
-            Argument::Map(self.view.out_map(self.spec.out, self.store.store_box, self.store.span, problem)),
-        );
+        let out = self.out_map(problem);
+        push("map_out", Argument::Map(out));
         push("packed", Argument::Packed);
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
@@ -47,7 +46,18 @@ impl Plan {
             push("map_dense_last", Argument::Map(self.view.dense_map_last(&self.dense, problem)));
             push("whole_blocks", Argument::Number((problem.k / u64::from(self.view.depth)) as u32));
         }
+        if let Some(fused) = &self.fused {
+            push("m", Argument::Number(problem.m as u32));
+            push("n", Argument::Number(problem.n as u32));
+            parameters.extend(fused::parameters(fused.program, &out, problem));
+        }
         parameters
+    }
+
+    /// C. A staging row of one 16-byte piece has nothing to swizzle.
+    fn out_map(&self, problem: &Problem) -> TensorMap {
+        let swizzle = if self.store.span > 16 { self.store.span } else { 0 };
+        self.view.out_map(self.spec.out, self.store.store_box, swizzle, problem)
     }
 
     /// Stored blocks: what is contiguous in a block, what is not, the block.
