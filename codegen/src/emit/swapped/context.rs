@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::batch::Batch;
 use super::consumer::Consumer;
 use super::producer::Producer;
 use super::store::Store;
@@ -16,6 +17,10 @@ pub(super) struct Context {
     producer: Producer,
     consumer: Consumer,
     store: Store,
+    /// Bytes of a work item.
+    item_bytes: u32,
+    /// A kernel for a list of problems.
+    batch: Option<Batch>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -100,6 +105,8 @@ impl Context {
             producer: Producer::new(plan),
             consumer: Consumer::new(plan),
             store: Store::new(plan),
+            item_bytes: if plan.spec.batch.is_on() { 32 } else { 16 },
+            batch: Batch::new(plan),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Hopper's family with operands swapped: dense columns are WGMMA's rows.
 
+mod batch;
 mod consumer;
 mod context;
 mod fused;

@@ -3,7 +3,7 @@
 use super::{Fused, Plan};
 use crate::emit;
 use crate::plan::view::Major;
-use crate::plan::{ClusterTile, Family, Parameters, Problem, Walk};
+use crate::plan::{ClusterTile, Family, Parameters, Problem, TensorMap, Walk};
 
 impl Plan {
     /// When the spec's epilogue has what it reads.
@@ -45,6 +45,10 @@ impl Family for Plan {
         let roles = &t.roles;
         let mut rows: Vec<[String; 3]> = vec![];
         let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
+        if s.batch.is_on() {
+            let words = format!("{} tensor maps a problem, in global memory", self.maps_of_a_problem());
+            row("batch", "a list of problems".to_owned(), words);
+        }
         row(
             "sparsity block",
             format!("{} x {}", s.bm, s.bk),
@@ -183,6 +187,15 @@ impl Family for Plan {
 
     fn parameters(&self, problem: &Problem) -> Parameters {
         self.arguments(problem)
+    }
+
+    fn problem_maps(&self, problem: &Problem) -> Vec<TensorMap> {
+        if self.spec.batch.is_on() { self.maps(problem) } else { vec![] }
+    }
+
+    /// Tensor maps in global memory are fenced, which came with PTX 8.3.
+    fn ptx_version(&self) -> Option<&'static str> {
+        self.spec.batch.is_on().then_some("8.3")
     }
 
     fn directives(&self) -> Vec<String> {

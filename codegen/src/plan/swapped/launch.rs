@@ -35,6 +35,13 @@ impl Plan {
         let problem = &self.view.sizes(problem);
         let mut parameters = Parameters::new();
         let mut push = |name, argument| parameters.push(Parameter { name, argument });
+        if self.spec.batch.is_on() {
+            push("maps", Argument::Maps);
+            push("packed", Argument::Packed);
+            push("work_head", Argument::WorkHead);
+            push("work", Argument::Work);
+            return parameters;
+        }
         push("map_sparse", Argument::Map(self.map_sparse(problem)));
         push("map_dense", Argument::Map(self.view.dense_map(&self.dense, problem)));
         let out = self.out_map(problem);
@@ -52,6 +59,19 @@ impl Plan {
             parameters.extend(fused::parameters(fused.program, &out, problem));
         }
         parameters
+    }
+
+    /// The tensor maps of one problem of a batch: the sparse factor, the dense one, C, and what is left of the dense one.
+    pub(super) fn maps(&self, problem: &Problem) -> Vec<TensorMap> {
+        let problem = &self.view.sizes(problem);
+        let mut maps = vec![self.map_sparse(problem), self.view.dense_map(&self.dense, problem), self.out_map(problem)];
+        maps.extend(self.chunk.by_block.then(|| self.view.dense_map_last(&self.dense, problem)));
+        maps
+    }
+
+    /// How many they are.
+    pub(crate) fn maps_of_a_problem(&self) -> u32 {
+        if self.chunk.by_block { 4 } else { 3 }
     }
 
     /// C. A staging row of one 16-byte piece has nothing to swizzle.

@@ -48,14 +48,6 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
             "drop `accumulate`, or blocks of 64 rows",
         ));
     }
-    if spec.batch.is_on() {
-        errors.push(PlanError::new(
-            "batch",
-            "batches are not planned with operands swapped",
-            "records of a packed pattern name the blocks of one matrix",
-            "batch = off and a launch a product, or blocks of 64 rows",
-        ));
-    }
     if spec.scale != Scale::Unscaled {
         errors.push(PlanError::new(
             "scale",
