@@ -24,6 +24,8 @@ pub enum Operand {
     Epilogue(usize),
     /// The second result of the epilogue: f32, one for every row of C.
     Second,
+    /// The row of C, u32, that each row of the product is written to.
+    Order,
 }
 
 impl Operand {
@@ -39,6 +41,7 @@ impl Operand {
             (Self::ScaleB, _) => "B's factors",
             (Self::Epilogue(_), _) => "the epilogue's",
             (Self::Second, _) => "the epilogue's second result, f32 by rows",
+            (Self::Order, _) => "the row of C of each row of the product, u32",
         }
     }
 }

@@ -11,6 +11,7 @@ mod keys;
 mod kloop;
 mod launch;
 mod maps;
+mod permute;
 pub(crate) mod scalar;
 pub(crate) mod sdd;
 pub(crate) mod swapped;

@@ -21,6 +21,8 @@ pub(super) struct Context {
     item_bytes: u32,
     /// A kernel for a list of problems.
     batch: Option<Batch>,
+    /// C is written by threads, not by TMA.
+    permuted: bool,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -107,6 +109,7 @@ impl Context {
             store: Store::new(plan),
             item_bytes: if plan.spec.batch.is_on() { 32 } else { 16 },
             batch: Batch::new(plan),
+            permuted: plan.spec.permute.is_on(),
         }
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::consumer::{accumulator, first_accumulator};
 use super::fused::{Emitter, Fused, Group, Piece, Strip, Total};
+use crate::emit::permuted::{Staged, swizzle};
 use crate::plan::swapped::Plan;
 use crate::{Dtype, Layout};
 
@@ -57,6 +58,8 @@ struct Pass {
     totals: Vec<Total>,
     /// The full operand of a pass to come.
     request: Option<Request>,
+    /// Where rows of C are in an order of the launch: what is done in place of `stores`.
+    permuted: Vec<String>,
     /// The last buffer: their barriers' phases change.
     is_round: bool,
     packs: Vec<Pack>,
@@ -130,12 +133,7 @@ impl Store {
     pub(super) fn new(plan: &Plan) -> Self {
         let s = &plan.store;
         let staging = Staging::new(plan);
-        let (swizzle_shift, swizzle_mask) = match s.span {
-            128 => (0, 7),
-            64 => (1, 3),
-            32 => (2, 1),
-            _ => (0, 0),
-        };
+        let (swizzle_shift, swizzle_mask) = swizzle(s.span);
         let (inner, outer) = match plan.view.out {
             Layout::RowMajor => ("%r_out_col", "%r_out_row"),
             Layout::ColMajor => ("%r_out_row", "%r_out_col"),
@@ -171,6 +169,15 @@ fn variants(plan: &Plan, staging: Staging) -> Vec<Variant> {
     flips.into_iter().enumerate().map(|(i, flip)| Variant { register: format!("%r_st{i}"), flip }).collect()
 }
 
+/// The stores of a pass, row by row.
+fn permuted(plan: &Plan, stores: &[Box]) -> Vec<String> {
+    let (shift, mask) = swizzle(plan.store.span);
+    let (span, rows, bytes) = (plan.store.span, plan.store.rows, plan.spec.out.bytes());
+    let staged = Staged { span, shift, mask, rows, bytes };
+    let units = stores.iter().flat_map(|store| staged.unit(store.offset, (store.outer, store.inner)));
+    staged.begin().into_iter().chain(units).collect()
+}
+
 /// Eight rows of C of a tile: the first of their accumulators.
 fn eight_rows(plan: &Plan, group: u32, row: u32) -> u32 {
     first_accumulator(plan, row / plan.tile.rows, group) + row % plan.tile.rows / 2
@@ -200,6 +207,9 @@ fn passes(plan: &Plan, staging: Staging) -> Vec<Pass> {
                 stores: stores.collect(),
                 ..Pass::default()
             };
+            if plan.spec.permute.is_on() {
+                pass.permuted = permuted(plan, &pass.stores);
+            }
             if let Some(emitter) = &emitter {
                 pass.group = if row == 0 { emitter.group(group) } else { None };
                 pass.totals = if row + s.rows == tile_rows { emitter.totals() } else { vec![] };

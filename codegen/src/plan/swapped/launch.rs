@@ -1,9 +1,9 @@
 //! The parameters of a launch: tensor maps, the work plan, the packed pattern.
 
 use super::Plan;
-use crate::plan::fused;
 use crate::plan::launch::{Argument, ClusterTile, Packing, Parameter, Parameters, Problem, TensorMap};
 use crate::plan::view::Major;
+use crate::plan::{fused, permute};
 
 impl Plan {
     pub(super) fn cluster_tile_of(&self) -> ClusterTile {
@@ -45,7 +45,9 @@ impl Plan {
         push("map_sparse", Argument::Map(self.map_sparse(problem)));
         push("map_dense", Argument::Map(self.view.dense_map(&self.dense, problem)));
         let out = self.out_map(problem);
-        push("map_out", Argument::Map(out));
+        if !self.spec.permute.is_on() {
+            push("map_out", Argument::Map(out));
+        }
         push("packed", Argument::Packed);
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
@@ -53,9 +55,14 @@ impl Plan {
             push("map_dense_last", Argument::Map(self.view.dense_map_last(&self.dense, problem)));
             push("whole_blocks", Argument::Number((problem.k / u64::from(self.view.depth)) as u32));
         }
-        if let Some(fused) = &self.fused {
+        if self.fused.is_some() || self.spec.permute.is_on() {
             push("m", Argument::Number(problem.m as u32));
             push("n", Argument::Number(problem.n as u32));
+        }
+        if self.spec.permute.is_on() {
+            parameters.extend(permute::parameters(&self.spec, problem));
+        }
+        if let Some(fused) = &self.fused {
             parameters.extend(fused::parameters(fused.program, &out, problem));
         }
         parameters

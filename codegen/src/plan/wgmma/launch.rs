@@ -4,7 +4,7 @@ use super::Plan;
 use super::tiling::Share;
 use crate::Scale;
 use crate::plan::launch::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
-use crate::plan::{Major, fused};
+use crate::plan::{Major, fused, permute};
 
 /// Parameters of every kernel: A, B and C, the block columns, the heads, the items.
 const WORK: [Parameter; 3] = [
@@ -39,10 +39,10 @@ impl Plan {
         }
         push("map_a", Argument::Map(self.map_a(problem)));
         push("map_b", Argument::Map(self.view.dense_map(&self.b, problem)));
-        push(
-            "map_c",
-            Argument::Map(self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem)),
-        );
+        if !self.spec.permute.is_on() {
+            let out = self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem);
+            push("map_c", Argument::Map(out));
+        }
         for parameter in WORK {
             push(parameter.name, parameter.argument);
         }
@@ -57,13 +57,16 @@ impl Plan {
             push("scale_a", Argument::Pointer(Operand::ScaleA));
             push("scale_b", Argument::Pointer(Operand::ScaleB));
         }
-        if self.precision.scale == Scale::RowCol || self.fused.is_some() {
+        if self.precision.scale == Scale::RowCol || self.fused.is_some() || self.spec.permute.is_on() {
             push("m", Argument::Number(problem.m as u32));
             push("n", Argument::Number(problem.n as u32));
         }
         if self.precision.scales_blocks() {
             let groups = problem.n.div_ceil(u64::from(super::precision::SCALE_COLUMNS));
             push("column_groups", Argument::Number(groups as u32));
+        }
+        if self.spec.permute.is_on() {
+            parameters.extend(permute::parameters(&self.spec, problem));
         }
         if let Some(fused) = &self.fused {
             let out = self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem);
