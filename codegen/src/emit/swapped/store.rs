@@ -243,7 +243,7 @@ impl Request {
 
 /// A full operand is asked for one buffer ahead of the pass that uses it, that of the first pass before all.
 fn request(plan: &Plan, passes: &mut [Pass]) {
-    if !plan.fused.as_ref().is_some_and(|fused| fused.tile.is_some()) {
+    if plan.fused.as_ref().is_none_or(|fused| fused.tile.is_none()) {
         return;
     }
     let ahead = plan.memory.buffers as usize - 1;

@@ -63,7 +63,7 @@ fn check_reduction(spec: &KernelSpec, program: &Program, errors: &mut PlanErrors
             "epilogue",
             format!("a kernel of op = dds has no `{}`", reduction.as_str()),
             "it computes the transposed C, whose columns C's rows are, and collects along rows alone",
-            "op = dsd, or collect in a launch of its own",
+            "op = dsd, or swap = on, which collects either way",
         ));
     }
 }
