@@ -32,6 +32,7 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
         op,
         transpose,
         batch,
+        permute,
         mma,
         a,
         b,
@@ -57,7 +58,7 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
         epilogue,
     } = *spec;
     let op = variant("Op", op);
-    let [transpose, batch] = [transpose, batch].map(|switch| variant("Switch", switch));
+    let [transpose, batch, permute] = [transpose, batch, permute].map(|switch| variant("Switch", switch));
     let mma = variant("Mma", mma);
     let [a, b, acc, out] = [a, b, acc, out].map(|dtype| variant("Dtype", dtype));
     let [a_layout, b_layout, c_layout] = [a_layout, b_layout, c_layout].map(|layout| variant("Layout", layout));
@@ -82,6 +83,7 @@ pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
             op: #op,
             transpose: #transpose,
             batch: #batch,
+            permute: #permute,
             mma: #mma,
             a: #a,
             b: #b,

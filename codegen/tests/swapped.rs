@@ -46,7 +46,7 @@ const REFUSED: [&str; 22] = [
     "bm = 32, bn = 128, bk = 32, dtype = i8, out = f16",
     "bm = 32, bn = 128, bk = 32, dtype = e4m3, b_layout = row",
     "bm = 32, bn = 128, bk = 32, dtype = e4m3, transpose = on",
-    "bm = 32, bn = 128, bk = 32, batch = on",
+    "bm = 32, bn = 128, bk = 32, batch = on, beta = on",
 ];
 
 fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
@@ -91,6 +91,7 @@ fn plans_refused() {
 #[test]
 fn text() {
     golden("swapped_whole", plan("bm = 32, bn = 64, bk = 32, pack = 2, stages = 2").ptx().text());
+    golden("swapped_batch", plan("bm = 32, bn = 64, bk = 24, pack = 2, stages = 2, batch = on").ptx().text());
     golden("swapped_by_block", plan("bm = 24, bn = 64, bk = 200, pack = 1, op = dds, out = f32").ptx().text());
 }
 

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use rand::Rng;
 
 use crate::random::Streams;
-use crate::{Dense, Dtype, Element, Layout};
+use crate::{Dense, Dtype, Element, Layout, Permutation};
 
 /// What an epilogue's parameters are given, by name.
 ///
@@ -18,6 +18,7 @@ use crate::{Dense, Dtype, Element, Layout};
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     named: Vec<(String, Input)>,
+    order: Option<Permutation>,
 }
 
 /// What one parameter is given.
@@ -193,6 +194,30 @@ impl Inputs {
     #[must_use]
     pub fn scalar(self, name: &str, value: f32) -> Self {
         self.with(name, Input::Scalar(value))
+    }
+
+    /// Where each row of C goes, for a kernel with `permute = on`: row r of the product to row `order[r]`, which undoes
+    /// the order of a reordered A.
+    #[must_use]
+    pub fn order(mut self, order: Permutation) -> Self {
+        self.order = Some(order);
+        self
+    }
+
+    /// Where each row of C goes, if that was given.
+    pub fn rows_to(&self) -> Option<&Permutation> {
+        self.order.as_ref()
+    }
+
+    /// The rows of the product that become these rows of C: the same ones without an order.
+    ///
+    /// # Panics
+    /// Where the order has fewer rows.
+    pub fn sources(&self, rows: &[usize]) -> Vec<usize> {
+        match self.order.as_ref().map(Permutation::inverse) {
+            Some(inverse) => rows.iter().map(|row| inverse.as_slice()[*row] as usize).collect(),
+            None => rows.to_vec(),
+        }
     }
 
     /// The names that were given something, in that order.

@@ -220,6 +220,9 @@ impl Simulated {
         if let Some(start) = &start {
             uploads.operand(Operand::Second, f32::to_bytes(start));
         }
+        if let Some(order) = inputs.rows_to() {
+            uploads.operand(Operand::Order, order.as_slice().iter().flat_map(|row| row.to_le_bytes()).collect());
+        }
         let params = uploads.params(&shape, &scalars);
         let id_second = uploads.buffer(Operand::Second);
         let id_c = uploads.buffer(Operand::C);

@@ -4,7 +4,7 @@
 use bsr_codegen::Plan;
 use bsr_runtime::reference::{self, Comparison};
 use bsr_runtime::simulated::{Options, Simulated};
-use bsr_runtime::{Bsr, Dense, Inputs, Layout, Pattern, Results, Scales};
+use bsr_runtime::{Bsr, Dense, Inputs, Layout, Pattern, Permutation, Results, Scales};
 use half::{bf16, f16};
 
 const SHAPE: (usize, usize) = (100, 40);
@@ -123,6 +123,34 @@ fn inputs_that_do_not_fit_are_refused_by_name() {
     }
     let refused = run(&simulated(""), &Inputs::new().scalar("s", 1.0)).map(drop).unwrap_err();
     assert!(refused.contains("`s` is given, and the kernel's epilogue has no parameters"), "{refused}");
+}
+
+/// A reordered A, and a kernel that writes each row of C back to where it was: the product of the original.
+#[test]
+fn an_order_kept_with_a_matrix_is_undone_where_c_is_written() {
+    let (a, b) = factors();
+    let order = Permutation::random(SHAPE.0, 8);
+    for spec in ["bm = 64, bn = 32, bk = 32, permute = on", "bm = 64, bn = 64, bk = 32, swap = on, permute = on"] {
+        let plan = Plan::new(&spec.parse().unwrap()).unwrap();
+        let ptx = plan.ptx();
+        let kernel = Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap();
+        let c = run(&kernel, &Inputs::new().order(order.clone())).unwrap().c;
+        let product = reference::multiply(&a, &b).unwrap();
+        let back = order.inverse();
+        let row = |row: &u32| product[*row as usize * SHAPE.1..][..SHAPE.1].to_vec();
+        let want: Vec<f64> = back.as_slice().iter().flat_map(row).collect();
+        let comparison = Comparison::of_dense(&c, &want).unwrap();
+        assert!(comparison.passes(5e-4), "{spec}: {comparison}");
+        for (inputs, fact) in [
+            (Inputs::new(), "and none is given"),
+            (Inputs::new().order(Permutation::identity(SHAPE.0 - 1)), "the order is of 99 rows, and C has 100"),
+        ] {
+            let refused = run(&kernel, &inputs).map(drop).unwrap_err();
+            assert!(refused.contains(fact), "{refused}");
+        }
+    }
+    let refused = run(&simulated(""), &Inputs::new().order(order)).map(drop).unwrap_err();
+    assert!(refused.contains("the kernel takes none"), "{refused}");
 }
 
 #[test]

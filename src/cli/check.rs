@@ -271,11 +271,21 @@ impl Typed for Check<'_> {
         let b = Dense::<B>::normal(dense.0, dense.1, Layout::RowMajor, self.trial.seed);
         let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
         let rows = Rows::all(rows);
-        let sums = reference::product(spec, &a, &b, &scales)?;
         let inputs = inputs(spec, rows.list.len(), cols, self.trial.seed);
+        let sums = reference::product_rows(spec, &a, &b, &scales, &inputs.sources(&rows.list))?;
         let want = reference::fuse(spec, sums, &rows.list, cols, longest_sum(spec, structure), &inputs)?;
         let b = if dense_layout(spec) == Layout::RowMajor { b } else { b.to_layout(dense_layout(spec)) };
         self.in_every_schedule(want.tolerance, |options| {
+            if spec.batch.is_on() {
+                // A list of the same product twice. Where they differ, one is wrong: the worse is judged.
+                let (results, report) = self.kernel.multiply_batch::<A, B, C>(&[(&a, &b), (&a, &b)], options)?;
+                let mut verdict = Verdict::new(&results[0], &rows, &want.c)?;
+                let other = Verdict::new(&results[1], &rows, &want.c)?;
+                if other.judge("", want.tolerance).is_err() {
+                    verdict = other;
+                }
+                return Ok(Ran { verdict, report, second: None });
+            }
             let (Results { c, rows: second }, report) =
                 self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, options)?;
             let second = match report.is_clean() {

@@ -8,7 +8,8 @@ use std::rc::Rc;
 use bsr::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, UploadedInputs};
 use bsr::reference::Fused;
 use bsr::{
-    Dense, Dtype, Element, Epilogue, Inputs, KernelSpec, Layout, Op, Scale, Scales, Structure, Switch, reference,
+    Dense, Dtype, Element, Epilogue, Inputs, KernelSpec, Layout, Op, Permutation, Scale, Scales, Structure, Switch,
+    reference,
 };
 
 use super::dtypes::Number;
@@ -42,7 +43,7 @@ pub(super) struct Operands {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     Sparse(Dtype, (usize, usize), Op, Switch),
-    Product(Dtype, Dtype, (usize, usize), Scale, Op, Switch, Option<(Epilogue, Dtype, Layout)>),
+    Product(Dtype, Dtype, (usize, usize), Scale, Op, Switch, Switch, Option<(Epilogue, Dtype, Layout)>),
     HostDense(Dtype, Op),
     DeviceDense(Dtype, Layout, Op),
     DeviceA(Dtype, Layout),
@@ -77,9 +78,9 @@ impl Operands {
     /// The sparse factor in the blocks of `spec`, the scales, and the reference.
     pub(super) fn left<A: Number, B: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<Left<A>>, Failure> {
         let block = (spec.bm as usize, spec.bk as usize);
-        let KernelSpec { op, transpose, scale, .. } = *spec;
+        let KernelSpec { op, transpose, permute, scale, .. } = *spec;
         let fused = spec.epilogue.map(|epilogue| (epilogue, spec.out, spec.c_layout));
-        self.once(Key::Product(A::DTYPE, B::DTYPE, block, scale, op, transpose, fused), |this| {
+        self.once(Key::Product(A::DTYPE, B::DTYPE, block, scale, op, transpose, permute, fused), |this| {
             let b = this.host_dense::<B>(spec)?;
             this.progress.step("drawing the sparse factor");
             let (a, _) = this.problem.sparse::<A>(spec)?;
@@ -87,8 +88,8 @@ impl Operands {
             let scales = scales::<A, B>(scale, a.structure(), sizes.along, this.problem.seed)?;
             let rows = Rows::choose(spec, a.structure(), &sizes, this.rows);
             this.progress.step(format!("reference of {rows} in f64"));
-            let sums = reference::product_rows(spec, &a, &*b, &scales, &rows.list)?;
             let inputs = inputs(spec, sizes.m, sizes.n, this.problem.seed);
+            let sums = reference::product_rows(spec, &a, &*b, &scales, &inputs.sources(&rows.list))?;
             let longest = longest_sum(spec, a.structure());
             let want = reference::fuse(spec, sums, &rows.list, sizes.n, longest, &inputs)?;
             let inputs = UploadedInputs::upload(&this.device, &inputs)?;
@@ -152,9 +153,14 @@ pub(super) fn dense_layout(spec: &KernelSpec) -> Layout {
     if spec.op == Op::Dds { spec.a_layout } else { spec.b_layout }
 }
 
-/// Random inputs of the epilogue of `spec`, of which sums of products are some ten times as large.
+/// Random inputs of the epilogue of `spec`, of which sums of products are some ten times as large, and an order of rows
+/// where it asks for one.
 pub(super) fn inputs(spec: &KernelSpec, m: usize, n: usize, seed: u64) -> Inputs {
-    spec.epilogue.map(|epilogue| Inputs::random(epilogue.program(), (m, n), spec.c_layout, seed)).unwrap_or_default()
+    let drawn = spec.epilogue.map(|epilogue| Inputs::random(epilogue.program(), (m, n), spec.c_layout, seed));
+    match spec.permute.is_on() {
+        true => drawn.unwrap_or_default().order(Permutation::random(m, seed)),
+        false => drawn.unwrap_or_default(),
+    }
 }
 
 /// Random scales of a kind for A of this structure and `n` columns of B, such that scaled products are about as large

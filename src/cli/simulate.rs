@@ -193,8 +193,8 @@ impl Typed for Multiply<'_> {
         let scales = scales::<A, B>(spec.scale, a.structure(), sizes.along, self.problem.seed)?;
         let rows = Rows::choose(&spec, a.structure(), &sizes, self.check.rows);
         self.progress.step(format!("reference of {rows} in f64"));
-        let sums = reference::product_rows(&spec, &a, &b, &scales, &rows.list)?;
         let inputs = inputs(&spec, sizes.m, sizes.n, self.problem.seed);
+        let sums = reference::product_rows(&spec, &a, &b, &scales, &inputs.sources(&rows.list))?;
         let longest = longest_sum(&spec, a.structure());
         let want = reference::fuse(&spec, sums, &rows.list, sizes.n, longest, &inputs)?;
         let layout = dense_layout(&spec);

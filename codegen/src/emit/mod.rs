@@ -1,11 +1,14 @@
 //! From a plan to PTX text: Rust makes the operands, the templates hold the instructions.
 
 mod frame;
+mod permuted;
+mod problem_maps;
 mod registers;
 pub(crate) mod scalar;
 pub(crate) mod sdd;
 pub(crate) mod swapped;
 mod templates;
+mod vectors;
 pub(crate) mod warp;
 pub(crate) mod wgmma;
 

@@ -1,11 +1,12 @@
 //! Which families take which keys of a spec, and the architectures they are made for.
 
 use super::error::{PlanError, PlanErrors};
+use super::permute;
 use crate::spec::{Key, Target};
 use crate::{KernelSpec, Mma, Op};
 
 /// The families that take a key, the fastest first; every family takes the keys that are not listed.
-const TAKEN: [(Key, &[Mma]); 17] = [
+const TAKEN: [(Key, &[Mma]); 18] = [
     (Key::Warps, &[Mma::MmaSync, Mma::Wmma]),
     (Key::Shape, &[Mma::Wmma]),
     (Key::Vector, &[Mma::Scalar]),
@@ -18,6 +19,7 @@ const TAKEN: [(Key, &[Mma]); 17] = [
     (Key::Swizzle, &[Mma::Wgmma]),
     (Key::Transpose, &[Mma::Wgmma]),
     (Key::Batch, &[Mma::Wgmma]),
+    (Key::Permute, &[Mma::Wgmma]),
     (Key::ALayout, &[Mma::Wgmma]),
     (Key::Swap, &[Mma::Wgmma]),
     (Key::Pack, &[Mma::Wgmma]),
@@ -54,6 +56,7 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "op = dsd, or mma = wgmma",
         ));
     }
+    permute::check(spec, errors);
     let targets = targets(spec.mma);
     if !targets.contains(&target) {
         errors.push(PlanError::new(
@@ -101,6 +104,7 @@ fn is_given(spec: &KernelSpec, key: Key) -> bool {
         Key::Swizzle => spec.swizzle.is_some(),
         Key::Transpose => spec.transpose.is_on(),
         Key::Batch => spec.batch.is_on(),
+        Key::Permute => spec.permute.is_on(),
         Key::ALayout => spec.a_layout != crate::Layout::RowMajor,
         Key::Swap => spec.swap.is_some(),
         Key::Pack => spec.pack.is_some(),

@@ -24,6 +24,8 @@ pub enum Operand {
     Epilogue(usize),
     /// The second result of the epilogue: f32, one for every row of C.
     Second,
+    /// The row of C, u32, that each row of the product is written to.
+    Order,
 }
 
 impl Operand {
@@ -39,6 +41,7 @@ impl Operand {
             (Self::ScaleB, _) => "B's factors",
             (Self::Epilogue(_), _) => "the epilogue's",
             (Self::Second, _) => "the epilogue's second result, f32 by rows",
+            (Self::Order, _) => "the row of C of each row of the product, u32",
         }
     }
 }
@@ -60,7 +63,7 @@ pub struct TensorMap {
     pub strides_bytes: [u64; 2],
     /// Box sizes in elements, contiguous dimension first; 1 beyond the rank.
     pub box_dims: [u32; 3],
-    /// Swizzle span in bytes: 32, 64 or 128.
+    /// Swizzle span in bytes: 32, 64 or 128, or 0 for none.
     pub swizzle_bytes: u32,
 }
 

@@ -6,10 +6,12 @@
 mod display;
 mod error;
 mod factors;
+mod fused;
 mod keys;
 mod kloop;
 mod launch;
 mod maps;
+mod permute;
 mod profile;
 pub(crate) mod scalar;
 pub(crate) mod sdd;
@@ -19,6 +21,7 @@ pub(crate) mod warp;
 pub(crate) mod wgmma;
 
 pub use error::{PlanError, PlanErrors};
+pub(crate) use fused::SECOND;
 pub(crate) use view::{Major, View};
 
 pub use launch::{

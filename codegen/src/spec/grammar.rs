@@ -65,6 +65,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
         op: reading.operation(),
         transpose: reading.word(Key::Transpose, any).unwrap_or_default(),
         batch: reading.word(Key::Batch, any).unwrap_or_default(),
+        permute: reading.word(Key::Permute, any).unwrap_or_default(),
         mma: reading.word(Key::Mma, any).unwrap_or(Mma::Wgmma),
         a,
         b,

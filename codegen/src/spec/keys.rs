@@ -17,6 +17,8 @@ pub enum Key {
     Transpose,
     /// `batch`: one launch computes a list of products.
     Batch,
+    /// `permute`: rows of C are written where an order of the launch says.
+    Permute,
     /// `mma`: the matrix instruction.
     Mma,
     /// `dtype`: the element type of A and B, and of C unless `out` says otherwise.
@@ -71,13 +73,14 @@ pub enum Key {
 
 impl Key {
     /// Every key, in the order of the canonical text.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Bm,
         Self::Bn,
         Self::Bk,
         Self::Op,
         Self::Transpose,
         Self::Batch,
+        Self::Permute,
         Self::Mma,
         Self::Dtype,
         Self::A,
@@ -114,6 +117,7 @@ impl Key {
             Self::Op => "op",
             Self::Transpose => "transpose",
             Self::Batch => "batch",
+            Self::Permute => "permute",
             Self::Mma => "mma",
             Self::Dtype => "dtype",
             Self::A => "a",
@@ -156,6 +160,7 @@ impl Key {
             Self::Op => "which operands are sparse",
             Self::Transpose => "whether the sparse operand is read transposed",
             Self::Batch => "whether one launch computes a list of products",
+            Self::Permute => "whether rows of C are written in an order of the launch",
             Self::Mma => "the matrix instruction",
             Self::Dtype => "the element type of A and B, and of C unless `out` is given",
             Self::A => "the element type of A",

@@ -68,6 +68,9 @@ pub struct KernelSpec {
     /// One launch computes a list of products.
     #[serde(default)]
     pub batch: Switch,
+    /// Each row of C is written where an order of rows, which a launch is given, says.
+    #[serde(default)]
+    pub permute: Switch,
     /// The matrix instruction.
     pub mma: Mma,
     /// Element type of the sparse matrix A.
@@ -148,6 +151,7 @@ impl KernelSpec {
             op: Op::Dsd,
             transpose: Switch::Off,
             batch: Switch::Off,
+            permute: Switch::Off,
             mma: Mma::Wgmma,
             a: Dtype::F16,
             b: Dtype::F16,

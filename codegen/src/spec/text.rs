@@ -94,6 +94,7 @@ impl KernelSpec {
             Key::Op => self.op.to_string(),
             Key::Transpose => self.transpose.to_string(),
             Key::Batch => self.batch.to_string(),
+            Key::Permute => self.permute.to_string(),
             Key::Mma => self.mma.to_string(),
             Key::Dtype | Key::A => self.a.to_string(),
             Key::B => self.b.to_string(),

@@ -32,6 +32,7 @@ pub(crate) fn plans() -> Vec<Plan> {
         .into_iter()
         .flat_map(|(tile, out)| HEAVY.map(|epilogue| plan(tile, &epilogue.replace("OUT", out))))
         .chain(mirrored())
+        .chain(swapped())
         .chain([plan("bm = 128, bn = 256, bk = 128, dtype = e4m3, out = e4m3, scale = tensor", HEAVY[3])])
         .collect()
 }
@@ -42,6 +43,23 @@ fn mirrored() -> impl Iterator<Item = Plan> {
     HEAVY.into_iter().filter(|epilogue| !epilogue.contains("row_")).flat_map(move |epilogue| {
         let epilogue = epilogue.replace("OUT", "bf16");
         ["c_layout = row", "c_layout = col, transpose = on"].map(|layout| plan(&format!("{tile}, {layout}"), &epilogue))
+    })
+}
+
+/// Operands swapped, for sparse left and right factors.
+fn swapped() -> impl Iterator<Item = Plan> {
+    let tiles = [
+        ("bm = 32, bn = 256, bk = 32, dtype = bf16", "bf16"),
+        ("bm = 16, bn = 256, bk = 16, c_layout = col", "f16"),
+        ("bm = 96, bn = 128, bk = 80, out = f32", "f32"),
+        ("bm = 40, bn = 256, bk = 24, dtype = bf16, out = f32, c_layout = col", "f32"),
+        ("bm = 200, bn = 192, bk = 64, transpose = on, dtype = bf16", "bf16"),
+        ("op = dds, bm = 32, bn = 256, bk = 32, dtype = bf16", "bf16"),
+        ("op = dds, bm = 24, bn = 128, bk = 48, transpose = on, out = f32, c_layout = col", "f32"),
+        ("bm = 8, bn = 64, bk = 32, dtype = e4m3", "bf16"),
+    ];
+    tiles.into_iter().flat_map(|(tile, out)| {
+        HEAVY.map(|epilogue| plan(&format!("{tile}, swap = on"), &epilogue.replace("OUT", out)))
     })
 }
 

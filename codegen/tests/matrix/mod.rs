@@ -42,7 +42,7 @@ const KNOBS: [&str; 13] = [
 
 /// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
 /// shapes whose epilogue, gather or swizzle is special.
-const CHOSEN: [&str; 110] = [
+const CHOSEN: [&str; 119] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, dtype = bf16",
     "bm = 512, bn = 128, bk = 112, out = f32",
@@ -153,6 +153,15 @@ const CHOSEN: [&str; 110] = [
     "bm = 96, bn = 128, bk = 200, op = dds, transpose = on, out = f32",
     "bm = 40, bn = 256, bk = 24, k_step = 72",
     "bm = 32, bn = 64, bk = 32, consumers = 1, stages = 2, c_layout = col, out = f32",
+    "bm = 32, bn = 256, bk = 32, batch = on",
+    "bm = 128, bn = 256, bk = 64, permute = on",
+    "bm = 128, bn = 256, bk = 128, out = f32, permute = on, cluster = 2",
+    "bm = 64, bn = 16, bk = 16, permute = on",
+    "bm = 32, bn = 256, bk = 32, permute = on",
+    "bm = 40, bn = 256, bk = 24, out = f32, permute = on",
+    "bm = 128, bn = 256, bk = 128, dtype = e4m3, out = e4m3, accumulate = promoted, permute = on",
+    "bm = 24, bn = 64, bk = 200, batch = on, transpose = on",
+    "bm = 40, bn = 128, bk = 24, batch = on, op = dds, out = f32, c_layout = col",
 ];
 
 /// The plans of the chosen specs, and one for every pair of block sizes whose other axes are walked with strides

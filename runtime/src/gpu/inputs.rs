@@ -6,6 +6,7 @@ use super::buffer::Plain;
 use super::dense::{DeviceDense, UntypedDense};
 use super::device::Device;
 use super::error::GpuError;
+use super::order::{DeviceOrder, UntypedOrder};
 use super::vector::{DeviceVector, UntypedVector};
 use crate::epilogue::{Input, Inputs, Matrix, Numbers};
 use crate::kernel::Given;
@@ -27,6 +28,7 @@ pub struct DeviceInputs<'a> {
     named: ArrayVec<(&'a str, DeviceInput), MOST>,
     /// One more was given than any epilogue takes.
     pub(crate) second: Option<UntypedVector>,
+    pub(crate) order: Option<UntypedOrder>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +82,13 @@ impl<'a> DeviceInputs<'a> {
         self
     }
 
+    /// Where each row of C goes, for a kernel with `permute = on`: row r of the product to row `order[r]`.
+    #[must_use]
+    pub fn order(mut self, order: &'a DeviceOrder) -> Self {
+        self.order = Some(order.untyped());
+        self
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<DeviceInput> {
         self.named.iter().find(|(given, _)| *given == name).map(|(_, input)| *input)
     }
@@ -113,6 +122,7 @@ impl<'a> DeviceInputs<'a> {
 #[derive(Debug)]
 pub struct UploadedInputs {
     named: Vec<(String, Uploaded)>,
+    order: Option<DeviceOrder>,
 }
 
 #[derive(Debug)]
@@ -146,12 +156,19 @@ impl UploadedInputs {
             };
             Ok((name.to_owned(), uploaded))
         };
-        Ok(Self { named: host.names().map(upload).collect::<Result<_, _>>()? })
+        Ok(Self {
+            named: host.names().map(upload).collect::<Result<_, _>>()?,
+            order: host.rows_to().map(|order| DeviceOrder::upload(device, order)).transpose()?,
+        })
     }
 
     /// As a launch takes them.
     pub fn inputs(&self) -> DeviceInputs<'_> {
-        self.named.iter().fold(DeviceInputs::new(), |inputs, (name, uploaded)| match uploaded {
+        let new = match &self.order {
+            Some(order) => DeviceInputs::new().order(order),
+            None => DeviceInputs::new(),
+        };
+        self.named.iter().fold(new, |inputs, (name, uploaded)| match uploaded {
             Uploaded::F32(vector) => inputs.vector(name, vector),
             Uploaded::F16(vector) => inputs.vector(name, vector),
             Uploaded::BF16(vector) => inputs.vector(name, vector),

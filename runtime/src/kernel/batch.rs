@@ -142,6 +142,7 @@ impl<'l, 'm> Batch<'l, 'm> {
             items: DeviceBuffer::from_slice(device, &lists.items)?,
             columns: DeviceBuffer::from_slice(device, &lists.col_idx)?,
             blocks: DeviceBuffer::from_slice(device, &lists.block_idx)?,
+            packed: DeviceBuffer::from_slice(device, &lists.packed)?,
             maps: DeviceBuffer::from_slice(device, &maps)?,
             problems: problems.into_iter().map(|(operands, _)| operands).collect(),
         })
@@ -195,6 +196,7 @@ pub struct PreparedBatch<'l, 'm> {
     items: DeviceBuffer<u32>,
     columns: DeviceBuffer<u32>,
     blocks: DeviceBuffer<u32>,
+    packed: DeviceBuffer<u32>,
     maps: DeviceBuffer<u64>,
     /// The operands, which stay borrowed.
     problems: Vec<Operands<'m>>,
@@ -212,7 +214,7 @@ impl PreparedBatch<'_, '_> {
         let places = Places {
             heads: self.heads.ptr(),
             items: self.items.ptr(),
-            packed: 0,
+            packed: self.packed.ptr(),
             columns: self.columns.ptr(),
             blocks: self.blocks.ptr(),
             maps: self.maps.ptr(),

@@ -123,6 +123,14 @@ pub enum KernelError {
         /// The remedy.
         help: String,
     },
+    /// An order of rows that the kernel does not take, or none where it takes one.
+    #[error("{fact}\n  help: {help}")]
+    Order {
+        /// What is given and what is asked for.
+        fact: String,
+        /// The remedy.
+        help: &'static str,
+    },
     /// More CTAs along one dimension than a grid has.
     #[error(
         "{what} are {value}, and this kernel has one CTA for each\n  {value} > {limit}, the most that a grid takes along this dimension\n  help: {help}"

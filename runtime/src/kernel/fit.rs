@@ -8,7 +8,7 @@ use super::inputs::{self, Given};
 use crate::epilogue::{Input, Inputs, Matrix};
 use crate::gpu::{MOST_IN_X, MOST_IN_Y, UntypedDense};
 use crate::schedule::slices;
-use crate::{Dense, Dtype, Element, Layout, Scale, Scales, Structure};
+use crate::{Dense, Dtype, Element, Layout, Permutation, Scale, Scales, Structure};
 
 /// Sizes stay below this power of two, so that a tile's coordinates and the coordinate that means "outside"
 /// fit 32 bits.
@@ -163,6 +163,7 @@ pub(crate) fn epilogue(plan: &Plan, shape: (usize, usize), inputs: &Inputs) -> R
         })
     };
     let reduction = inputs::program_of(plan).and_then(Program::reduction);
+    inputs::check_order(plan, shape.0, inputs.rows_to().map(Permutation::len))?;
     inputs::check(plan, shape, given, inputs.names(), reduction.map(|_| shape.0))?;
     Ok(reduction)
 }

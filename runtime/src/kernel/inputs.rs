@@ -101,6 +101,27 @@ pub(crate) fn check<'n>(
     }
 }
 
+/// Makes sure that an order of `m` rows is given if and only if the plan's kernel writes C in one.
+///
+/// # Errors
+/// [`KernelError::Order`].
+pub(crate) fn check_order(plan: &Plan, m: usize, order: Option<usize>) -> Result<(), KernelError> {
+    let refused = |fact: String, help: &'static str| Err(KernelError::Order { fact, help });
+    match (plan.spec().permute.is_on(), order) {
+        (true, None) => refused(
+            "the kernel writes rows of C in an order, and none is given".to_owned(),
+            "give one with `Inputs::order` or `DeviceInputs::order`, or a kernel with permute = off",
+        ),
+        (false, Some(_)) => {
+            refused("an order of rows is given, and the kernel takes none".to_owned(), "a kernel with permute = on")
+        }
+        (true, Some(len)) if len != m => {
+            refused(format!("the order is of {len} rows, and C has {m}"), "the order of all of A's rows")
+        }
+        _ => Ok(()),
+    }
+}
+
 /// # Errors
 /// What was found and what is wanted.
 fn fits(plan: &Plan, kind: InputKind, found: Given, (m, n): (usize, usize)) -> Result<(), (String, String)> {

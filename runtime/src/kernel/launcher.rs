@@ -352,7 +352,7 @@ impl Operands<'_> {
             Operand::ScaleA => scales.a.ptr,
             Operand::ScaleB => scales.b.ptr,
             // The launcher knows these.
-            Operand::Epilogue(_) | Operand::Second => c.ptr,
+            Operand::Epilogue(_) | Operand::Second | Operand::Order => c.ptr,
         }
     }
 }

@@ -19,8 +19,8 @@ pub use launcher::Launcher;
 pub use operation::{Dds, Dsd, Factor, Operation};
 
 use crate::gpu::{
-    Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceScales, DeviceVector, Plain, Stream, StreamRef, UploadedInputs,
-    initial,
+    Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceOrder, DeviceScales, DeviceVector, Plain, Stream, StreamRef,
+    UploadedInputs, initial,
 };
 use crate::{Bsr, Dense, Element, Inputs, Results, Scales, Structure};
 
@@ -171,6 +171,22 @@ impl<K: Kernel> Loaded<K> {
         c: &mut DeviceDense<K::Out>,
     ) -> Result<(), KernelError> {
         self.launch_fused(stream, a, b, DeviceInputs::new().result("c").scalar("beta", beta), c)
+    }
+
+    /// Enqueues C = A * B with each row written where `order` says: a kernel with `permute = on`.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch_fused`]; [`KernelError::Order`] for an order of another number of rows, or a kernel that takes
+    /// none.
+    pub fn launch_permuted<'s>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        a: &FactorA<K>,
+        b: &FactorB<K>,
+        order: &DeviceOrder,
+        c: &mut DeviceDense<K::Out>,
+    ) -> Result<(), KernelError> {
+        self.launch_fused(stream, a, b, DeviceInputs::new().order(order), c)
     }
 
     /// Host operands in, host results out: C, and the second result where the epilogue has one.

@@ -1,7 +1,9 @@
 //! An order of rows, checked once.
 
+use rand::seq::SliceRandom;
 use thiserror::Error;
 
+use crate::random::Streams;
 use crate::{Dense, Element, Layout};
 
 /// An order of the rows of a matrix: row `i` of the reordered matrix is row `as_slice()[i]` of the original.
@@ -60,6 +62,16 @@ impl Permutation {
     pub fn identity(rows: usize) -> Self {
         let rows = u32::try_from(rows).expect("no matrix has 2^32 rows");
         Self((0..rows).collect())
+    }
+
+    /// A random order, the same for the same seed on every platform.
+    ///
+    /// # Panics
+    /// When there are 2^32 rows or more, which no matrix has.
+    pub fn random(rows: usize, seed: u64) -> Self {
+        let mut order = Self::identity(rows);
+        order.0.shuffle(&mut Streams::new(seed, b"row.ordr").get(0));
+        order
     }
 
     /// Number of rows.

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use bsr_codegen::{Plan, Schedule as Order};
+use bsr_codegen::{Packing, Plan, Schedule as Order, Walk};
 
 use super::balance::{deal, walk};
-use super::{HEAD_COLUMNS, Tile, Walked, WorkItem, group, tile_columns, tile_rows};
+use super::{HEAD_COLUMNS, Packed, Tile, Walked, WorkItem, group, tile_columns, tile_rows};
 use crate::Structure;
 
 /// Words of an item.
@@ -15,11 +15,11 @@ const WORDS: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchItem {
     /// The tile. `a_row` is a row of this problem's values; of a sparse operand that is walked by block columns, the
-    /// place within a block.
+    /// place within a block. With packed patterns, a record of those of all problems.
     pub tile: WorkItem,
     /// The number of the problem.
     pub problem: u32,
-    /// Where the blocks of the tile's row begin among the block columns of all problems.
+    /// Where the blocks of the tile's row begin among the block columns of all problems; 0 with packed patterns.
     pub first: u32,
     /// Whole blocks along the problem's K.
     pub whole_blocks: u32,
@@ -30,11 +30,17 @@ impl BatchItem {
         let [c_row, c_col, a_row, blocks] = self.tile.words();
         [c_row, c_col, a_row, blocks, self.problem, self.first, self.whole_blocks, 0]
     }
+
+    /// As kernels with packed patterns read it.
+    fn packed_words(&self) -> [u32; WORDS] {
+        let [c_row, c_col, record, records] = self.tile.words();
+        [c_row, c_col, record, records, self.problem, self.whole_blocks, 0, 0]
+    }
 }
 
 /// The work of a batch as its kernel reads it: block columns of all problems one after the other, and items that say
 /// whose tile they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchLists {
     /// What [`Plan::launch`] takes as its grid; 0 clusters where there is no tile.
     pub grid: [u32; 2],
@@ -46,12 +52,56 @@ pub struct BatchLists {
     pub col_idx: Vec<u32>,
     /// The kernel's `block_idx`; empty for one that walks block rows.
     pub block_idx: Vec<u32>,
+    /// The kernel's `packed`, in place of both; empty for a kernel that has the patterns as they are stored.
+    pub packed: Vec<u32>,
 }
 
 impl BatchLists {
     /// Lists the work of problems, each a pattern and the extent of its C along the dense factor, for at most `clusters`
     /// clusters at a time.
     pub fn new(plan: &Plan, problems: &[(&Structure, usize)], clusters: u32) -> Self {
+        match plan.walk() {
+            Walk::Packed(packing) => Self::packed(plan, &packing, problems, clusters),
+            _ => Self::stored(plan, problems, clusters),
+        }
+    }
+
+    /// Patterns are packed, each once, one after the other.
+    fn packed(plan: &Plan, packing: &Packing, problems: &[(&Structure, usize)], clusters: u32) -> Self {
+        let tile = plan.cluster_tile();
+        let mut words = vec![];
+        let mut known: HashMap<*const Structure, Vec<Tile>> = HashMap::new();
+        let mut tiles = vec![];
+        for (number, (structure, along)) in problems.iter().enumerate() {
+            let walked = Walked::new(plan, structure);
+            let rows = known.entry(std::ptr::from_ref(*structure)).or_insert_with(|| {
+                let packed = Packed::new(packing, &walked);
+                let first = (words.len() / Packed::WORDS) as u32;
+                words.extend_from_slice(&packed.words);
+                let mut rows = packed.tiles(packing, walked.rows);
+                rows.iter_mut().for_each(|tile| tile.item.a_row += first);
+                rows
+            });
+            let group = group(plan, structure.stored(), walked.cols);
+            let (problem, whole_blocks) = (number as u32, (walked.cols / walked.block.1) as u32);
+            let columns = tile_columns(&tile, *along);
+            let walk = walk(rows, &columns, group);
+            tiles.extend(
+                walk.map(|Tile { item, cost }| (BatchItem { tile: item, problem, first: 0, whole_blocks }, cost)),
+            );
+        }
+        let lists = dealt(plan, &tiles, clusters);
+        let totals = |list: &Vec<BatchItem>| [list.len() as u32, list.iter().map(|item| item.tile.blocks).sum()];
+        Self {
+            grid: [lists.len() as u32, 1],
+            heads: lists.iter().flat_map(totals).collect(),
+            items: self::words(&lists, BatchItem::packed_words),
+            packed: words,
+            ..Self::default()
+        }
+    }
+
+    fn stored(plan: &Plan, problems: &[(&Structure, usize)], clusters: u32) -> Self {
         let tile = plan.cluster_tile();
         let (mut col_idx, mut block_idx) = (vec![], vec![]);
         let mut places: HashMap<*const Structure, usize> = HashMap::new();
@@ -76,16 +126,27 @@ impl BatchLists {
                 tiles.push((BatchItem { tile, problem, first, whole_blocks }, cost));
             }
         }
-        let clusters = (clusters as usize).min(tiles.len());
-        let balanced = plan.spec().schedule.unwrap_or(Order::Balanced) == Order::Balanced;
-        let lists = deal(&tiles, clusters, balanced);
-        Self { grid: [clusters as u32, 1], heads: heads(&lists, &col_idx), items: words(&lists), col_idx, block_idx }
+        let lists = dealt(plan, &tiles, clusters);
+        Self {
+            grid: [lists.len() as u32, 1],
+            heads: heads(&lists, &col_idx),
+            items: words(&lists, BatchItem::words),
+            col_idx,
+            block_idx,
+            packed: vec![],
+        }
     }
 
     /// Whether there is nothing to launch.
     pub fn is_empty(&self) -> bool {
         self.grid[0] == 0
     }
+}
+
+/// The tiles of at most `clusters` clusters, as many as there are tiles for.
+fn dealt(plan: &Plan, tiles: &[(BatchItem, u64)], clusters: u32) -> Vec<Vec<BatchItem>> {
+    let balanced = plan.spec().schedule.unwrap_or(Order::Balanced) == Order::Balanced;
+    deal(tiles, (clusters as usize).min(tiles.len()), balanced)
 }
 
 /// The number of items of every cluster, then for each the first block columns of its first item.
@@ -103,12 +164,12 @@ fn heads(lists: &[Vec<BatchItem>], col_idx: &[u32]) -> Vec<u32> {
 }
 
 /// Item `i` of cluster `c` is words `8 * (i * clusters + c)` and the seven after it.
-fn words(lists: &[Vec<BatchItem>]) -> Vec<u32> {
+fn words(lists: &[Vec<BatchItem>], of: fn(&BatchItem) -> [u32; WORDS]) -> Vec<u32> {
     let rows = lists.iter().map(Vec::len).max().unwrap_or(0);
     let mut words = vec![0; WORDS * rows * lists.len()];
     for (c, list) in lists.iter().enumerate() {
         for (i, item) in list.iter().enumerate() {
-            words[WORDS * (i * lists.len() + c)..][..WORDS].copy_from_slice(&item.words());
+            words[WORDS * (i * lists.len() + c)..][..WORDS].copy_from_slice(&of(item));
         }
     }
     words
@@ -166,6 +227,48 @@ mod tests {
             assert_eq!(met.len(), problems.iter().map(tiles).sum::<usize>(), "{text}");
             // The pattern that two problems share is there once.
             assert_eq!(lists.col_idx.len(), patterns.iter().map(Structure::nnzb).sum::<usize>());
+        }
+    }
+
+    /// A pattern that two problems share is packed once, and every tile says where its records are.
+    #[test]
+    fn packed_patterns_are_there_once() {
+        for text in [
+            "bm = 24, bn = 64, bk = 32, pack = 3, batch = on",
+            "bm = 200, bn = 256, bk = 24, batch = on",
+            "bm = 32, bn = 64, bk = 40, transpose = on, batch = on, schedule = strided",
+        ] {
+            let plan = plan(text);
+            let (spec, tile) = (*plan.spec(), plan.cluster_tile());
+            let Walk::Packed(packing) = plan.walk() else { panic!("{text}: another walk") };
+            let block = (spec.bm as usize, spec.bk as usize);
+            let draw = |rows, cols, density| Pattern::Random(density).structure(rows, cols, block, 7).unwrap();
+            let patterns = [draw(300, 500, 0.6), draw(129, 1000, 0.1), draw(700, 200, 1.0)];
+            let problems = [(&patterns[0], 100), (&patterns[1], 65), (&patterns[0], 64), (&patterns[2], 0)];
+            let lists = BatchLists::new(&plan, &problems, 5);
+            let all = patterns.each_ref().map(|pattern| Packed::new(&packing, &Walked::new(&plan, pattern)));
+            assert_eq!(lists.packed, all.each_ref().map(|packed| packed.words.clone()).concat());
+            let starts = [0, all[0].words.len() / Packed::WORDS];
+            let mut met = HashSet::new();
+            for (cluster, head) in lists.heads.chunks(2).enumerate() {
+                let own = lists.items.chunks(WORDS).skip(cluster).step_by(5).take(head[0] as usize);
+                assert_eq!(head[1], own.clone().map(|item| item[3]).sum::<u32>());
+                for item in own {
+                    let pattern = [0, 1, 0][item[4] as usize];
+                    let rows = packing.pack * packing.rows * packing.slices;
+                    let ends = &all[pattern].groups[(item[0] / rows) as usize..][..2];
+                    assert_eq!((item[2] as usize, item[3]), (starts[pattern] + ends[0] as usize, ends[1] - ends[0]));
+                    assert_eq!(
+                        item[5] as usize,
+                        Walked::new(&plan, problems[item[4] as usize].0).cols / packing.depth as usize
+                    );
+                    assert!(met.insert((item[4], item[0], item[1])), "{item:?} twice");
+                }
+            }
+            let tiles = |(structure, along): &(&Structure, usize)| {
+                Walked::new(&plan, structure).rows.div_ceil(tile.rows as usize) * along.div_ceil(tile.columns as usize)
+            };
+            assert_eq!(met.len(), problems.iter().map(tiles).sum::<usize>(), "{text}");
         }
     }
 

@@ -31,6 +31,9 @@ struct Stored {
 }
 
 impl Packed {
+    /// Words of a record.
+    pub(super) const WORDS: usize = RECORD;
+
     pub(super) fn new(packing: &Packing, walked: &Walked<'_>) -> Self {
         let mut packed = Self { words: vec![], groups: vec![0] };
         let block_rows: Vec<&[i32]> = walked.row_ptr.windows(2).collect();

@@ -93,9 +93,8 @@ impl Simulated {
             Argument::WorkHead => Param::Buffer(words(&mut memory, &lists.heads)),
             Argument::Work => Param::Buffer(words(&mut memory, &lists.items)),
             Argument::Number(number) => Param::U32(*number),
-            Argument::Map(_) | Argument::Pointer(_) | Argument::Packed | Argument::Workspace | Argument::Scalar(_) => {
-                Param::U64(0)
-            }
+            Argument::Packed => Param::Buffer(words(&mut memory, &lists.packed)),
+            Argument::Map(_) | Argument::Pointer(_) | Argument::Workspace | Argument::Scalar(_) => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
         let report = simulate(&self.module, &self.entry, &launched, &mut memory, options)?;

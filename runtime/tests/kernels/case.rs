@@ -7,7 +7,7 @@ use bsr_codegen::{Dtype, KernelSpec, Op, Plan, Scale};
 use bsr_runtime::epilogue::Input;
 use bsr_runtime::reference::Fused;
 use bsr_runtime::schedule::Walked;
-use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Scales, Structure, reference};
+use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Permutation, Scales, Structure, reference};
 
 /// What goes wrong, in words.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
@@ -118,15 +118,23 @@ impl Case {
         inputs: &Inputs,
         longest: usize,
     ) -> Result<Fused, Failure> {
-        let sums = reference::product(&self.spec, a, b, scales)?;
         let rows: Vec<usize> = (0..self.m).collect();
+        let sums = reference::product_rows(&self.spec, a, b, scales, &inputs.sources(&rows))?;
         Ok(reference::fuse(&self.spec, sums, &rows, self.n, longest, inputs)?)
     }
 
     /// Random inputs of the epilogue. A full operand of the name `c` is C itself.
     pub(crate) fn inputs(&self) -> Inputs {
-        let Some(epilogue) = self.spec.epilogue else { return Inputs::new() };
+        let none = match self.spec.permute.is_on() {
+            true => Inputs::new().order(Permutation::random(self.m, self.seed() + 5)),
+            false => Inputs::new(),
+        };
+        let Some(epilogue) = self.spec.epilogue else { return none };
         let drawn = Inputs::random(epilogue.program(), (self.m, self.n), self.spec.c_layout, self.seed() + 4);
+        let drawn = match none.rows_to() {
+            Some(order) => drawn.order(order.clone()),
+            None => drawn,
+        };
         match drawn.get("c").cloned() {
             Some(Input::Matrix(matrix)) => drawn.result("c", matrix),
             _ => drawn,

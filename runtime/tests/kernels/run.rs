@@ -199,11 +199,11 @@ impl<A: Number, B: Number> Operands<A, B> {
     ) -> Result<(), KernelError> {
         let (a, b) = (&self.a, self.b.matrix());
         let dds = self.case.spec.op == Op::Dds;
-        if let Some(epilogue) = self.case.spec.epilogue {
+        if self.case.spec.epilogue.is_some() || self.case.spec.permute.is_on() {
             let scales = (self.case.spec.scale != Scale::Unscaled).then_some(&self.scales);
             let mut second = self.second.borrow_mut();
             let inputs = self.inputs.inputs();
-            let inputs = match epilogue.program().reduction() {
+            let inputs = match self.case.spec.epilogue.and_then(|epilogue| epilogue.program().reduction()) {
                 Some(_) => inputs.rows(&mut second),
                 None => inputs,
             };

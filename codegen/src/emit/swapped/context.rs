@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::batch::Batch;
 use super::consumer::Consumer;
 use super::producer::Producer;
 use super::store::Store;
@@ -16,6 +17,12 @@ pub(super) struct Context {
     producer: Producer,
     consumer: Consumer,
     store: Store,
+    /// Bytes of a work item.
+    item_bytes: u32,
+    /// A kernel for a list of problems.
+    batch: Option<Batch>,
+    /// C is written by threads, not by TMA.
+    permuted: bool,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -55,6 +62,8 @@ struct Memory {
     empty_offset: u32,
     empty_arrivals: u32,
     barriers: Vec<u32>,
+    /// Those of a full operand.
+    tile_barriers: Vec<u32>,
 }
 
 impl Context {
@@ -93,10 +102,14 @@ impl Context {
                 empty_offset: m.empty_offset,
                 empty_arrivals: m.empty_arrivals,
                 barriers: (0..m.stages).map(|stage| stage * 8).collect(),
+                tile_barriers: (m.tile_offset..m.total).step_by(8).collect(),
             },
             producer: Producer::new(plan),
             consumer: Consumer::new(plan),
             store: Store::new(plan),
+            item_bytes: if plan.spec.batch.is_on() { 32 } else { 16 },
+            batch: Batch::new(plan),
+            permuted: plan.spec.permute.is_on(),
         }
     }
 }

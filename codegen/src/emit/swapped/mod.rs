@@ -1,7 +1,9 @@
 //! Hopper's family with operands swapped: dense columns are WGMMA's rows.
 
+mod batch;
 mod consumer;
 mod context;
+mod fused;
 mod producer;
 mod store;
 

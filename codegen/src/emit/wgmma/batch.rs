@@ -2,14 +2,8 @@
 
 use serde::Serialize;
 
+use crate::emit::problem_maps::{C, LAST, MAP, fence};
 use crate::plan::wgmma::Plan;
-
-/// Bytes of a tensor map.
-const MAP: u32 = 128;
-/// The place of C's tensor map among those of a problem.
-const C: u32 = 2;
-/// The same of what is left of B.
-const B_LAST: u32 = 3;
 
 /// How work items lie in memory.
 #[derive(Clone, Debug, Serialize)]
@@ -65,8 +59,7 @@ impl Item {
     }
 }
 
-/// The producer's tensor maps of a new tile. Those of a problem it has not come from are fenced: nothing else orders
-/// a tensor map in global memory before the copies that read it (PTX ISA, "fence.proxy.tensormap").
+/// The producer's tensor maps of a new tile. Those of a problem it has not come from are fenced.
 pub(super) fn adopt_maps(plan: &Plan) -> Vec<String> {
     if !plan.spec.batch.is_on() {
         return vec![];
@@ -78,7 +71,7 @@ pub(super) fn adopt_maps(plan: &Plan) -> Vec<String> {
     ];
     let mut maps = vec!["%rd_map_a", "%rd_map_b"];
     if plan.b.by_block {
-        lines.push(format!("add.s64 %rd_map_b_last, %rd_map_a, {}", MAP * B_LAST));
+        lines.push(format!("add.s64 %rd_map_b_last, %rd_map_a, {}", MAP * LAST));
         lines.push("mov.u32 %r_whole_blocks, %r_next_whole".to_owned());
         maps.push("%rd_map_b_last");
     }
@@ -109,8 +102,4 @@ pub(super) fn adopt_result(plan: &Plan) -> Vec<String> {
         "mov.u32 %r_problem, %r_tile_problem".to_owned(),
         fence("%rd_map_c"),
     ]
-}
-
-fn fence(map: &str) -> String {
-    format!("@%p_t fence.proxy.tensormap::generic.acquire.sys [{map}], {MAP}")
 }

@@ -5,6 +5,8 @@ use serde::Serialize;
 use super::consumer::accumulator;
 use super::fused::{self, Emitter, Piece};
 use super::scale::Finish;
+use crate::emit::permuted::{Staged, swizzle};
+use crate::emit::vectors::STRIP;
 use crate::plan::wgmma::{Epilogue, Plan};
 use crate::{Dtype, Layout};
 
@@ -12,6 +14,8 @@ use crate::{Dtype, Layout};
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Context {
     deferred: bool,
+    /// C is written by threads, not by TMA.
+    permuted: bool,
     finish: Finish,
     /// The spec's epilogue.
     fused: Option<fused::Fused>,
@@ -63,6 +67,8 @@ pub(super) struct Pass {
     pieces: Vec<WrittenPiece>,
     /// Bytes of the full operand.
     tile_bytes: u32,
+    /// Where rows of C are in an order of the launch: what is done in place of `stores`.
+    permuted: Vec<String>,
     is_last: bool,
 }
 
@@ -180,15 +186,11 @@ impl Context {
         let e = &plan.epilogue;
         let staging = Staging::new(plan);
         let row_major = plan.view.out == Layout::RowMajor;
-        let (swizzle_shift, swizzle_mask) = match e.span {
-            128 => (0, 7),
-            64 => (1, 3),
-            32 => (2, 1),
-            _ => (0, 0),
-        };
+        let (swizzle_shift, swizzle_mask) = swizzle(e.span);
         let packed = if staging.is_16_bit() { plan.tiling.accumulators() / 2 } else { 0 };
         Self {
             deferred: e.deferred,
+            permuted: plan.spec.permute.is_on(),
             finish: Finish::new(plan),
             fused: Emitter::new(plan).map(|emitter| emitter.context()),
             dtype: plan.spec.out.to_string(),
@@ -269,9 +271,21 @@ fn passes(plan: &Plan, staging: Staging) -> Vec<Pass> {
             }
             pass.tile_bytes += e.region_bytes;
         }
+        if plan.spec.permute.is_on() {
+            pass.permuted = permuted(plan, &pass.stores);
+        }
         passes.push(pass);
     }
     passes
+}
+
+/// The stores of a pass, row by row.
+fn permuted(plan: &Plan, stores: &[Store]) -> Vec<String> {
+    let (shift, mask) = swizzle(plan.epilogue.span);
+    let (span, rows) = (plan.epilogue.span, plan.epilogue.store_box.1);
+    let staged = Staged { span, shift, mask, rows, bytes: plan.spec.out.bytes() };
+    let units = stores.iter().flat_map(|store| staged.unit(store.offset, (store.outer, store.inner)));
+    staged.begin().into_iter().chain(units).collect()
 }
 
 /// All writes of the region whose first accumulator is `first`.
@@ -294,13 +308,13 @@ fn written(plan: &Plan, staging: Staging, (piece, q): (Piece, u32), first: u32, 
     let e = &plan.epilogue;
     match staging.is_16_bit() {
         true => WrittenPiece {
-            is_apart: q > 0 && q.is_multiple_of(fused::STRIP / 8),
+            is_apart: q > 0 && q.is_multiple_of(STRIP / 8),
             piece,
             packs: (first / 2 + 4 * q..first / 2 + 4 * q + 4).map(pack).collect(),
             writes: vec![write_16(e, staging, (first / 2, q), at)],
         },
         false => WrittenPiece {
-            is_apart: q > 0 && q.is_multiple_of(fused::STRIP / 4),
+            is_apart: q > 0 && q.is_multiple_of(STRIP / 4),
             piece,
             packs: vec![],
             writes: writes_32(plan, staging, (first, q), at),

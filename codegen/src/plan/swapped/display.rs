@@ -1,9 +1,25 @@
 //! What a plan of this family tells: the line, the table, the launch.
 
-use super::Plan;
+use super::{Fused, Plan};
 use crate::emit;
 use crate::plan::view::Major;
-use crate::plan::{ClusterTile, Family, Parameters, Problem, Walk};
+use crate::plan::{ClusterTile, Family, Parameters, Problem, TensorMap, Walk};
+
+impl Plan {
+    /// When the spec's epilogue has what it reads.
+    fn fused_words(&self, fused: &Fused) -> String {
+        let text = fused.program.text();
+        match fused.tile {
+            None => format!("{text}; what 64 dense columns determine is kept while they are stored"),
+            Some((input, _)) => format!(
+                "{text}; `{}` through staging, {} barrier(s) at {}",
+                fused.program.inputs()[input].name,
+                self.memory.buffers * self.tile.roles.consumers,
+                self.memory.tile_offset
+            ),
+        }
+    }
+}
 
 impl Family for Plan {
     fn summary(&self) -> String {
@@ -29,6 +45,10 @@ impl Family for Plan {
         let roles = &t.roles;
         let mut rows: Vec<[String; 3]> = vec![];
         let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
+        if s.batch.is_on() {
+            let words = format!("{} tensor maps a problem, in global memory", self.maps_of_a_problem());
+            row("batch", "a list of problems".to_owned(), words);
+        }
         row(
             "sparsity block",
             format!("{} x {}", s.bm, s.bk),
@@ -134,6 +154,9 @@ impl Family for Plan {
             format!("{} B left of {} B", self.arch.shared_bytes - m.total, self.arch.shared_bytes),
         );
         row("epilogue", "immediate".to_owned(), "the tile is stored before the next one starts".to_owned());
+        if let Some(fused) = &self.fused {
+            row("function", format!("{} parameter(s)", fused.program.inputs().len()), self.fused_words(fused));
+        }
         row(
             "C store",
             format!("box {} x {}", self.store.store_box.0, self.store.store_box.1),
@@ -164,6 +187,15 @@ impl Family for Plan {
 
     fn parameters(&self, problem: &Problem) -> Parameters {
         self.arguments(problem)
+    }
+
+    fn problem_maps(&self, problem: &Problem) -> Vec<TensorMap> {
+        if self.spec.batch.is_on() { self.maps(problem) } else { vec![] }
+    }
+
+    /// Tensor maps in global memory are fenced, which came with PTX 8.3.
+    fn ptx_version(&self) -> Option<&'static str> {
+        self.spec.batch.is_on().then_some("8.3")
     }
 
     fn directives(&self) -> Vec<String> {

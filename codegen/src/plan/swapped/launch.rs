@@ -3,6 +3,7 @@
 use super::Plan;
 use crate::plan::launch::{Argument, ClusterTile, Packing, Parameter, Parameters, Problem, TensorMap};
 use crate::plan::view::Major;
+use crate::plan::{fused, permute};
 
 impl Plan {
     pub(super) fn cluster_tile_of(&self) -> ClusterTile {
@@ -34,12 +35,19 @@ impl Plan {
         let problem = &self.view.sizes(problem);
         let mut parameters = Parameters::new();
         let mut push = |name, argument| parameters.push(Parameter { name, argument });
+        if self.spec.batch.is_on() {
+            push("maps", Argument::Maps);
+            push("packed", Argument::Packed);
+            push("work_head", Argument::WorkHead);
+            push("work", Argument::Work);
+            return parameters;
+        }
         push("map_sparse", Argument::Map(self.map_sparse(problem)));
         push("map_dense", Argument::Map(self.view.dense_map(&self.dense, problem)));
-        push(
-            "map_out",
-            Argument::Map(self.view.out_map(self.spec.out, self.store.store_box, self.store.span, problem)),
-        );
+        let out = self.out_map(problem);
+        if !self.spec.permute.is_on() {
+            push("map_out", Argument::Map(out));
+        }
         push("packed", Argument::Packed);
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
@@ -47,7 +55,36 @@ impl Plan {
             push("map_dense_last", Argument::Map(self.view.dense_map_last(&self.dense, problem)));
             push("whole_blocks", Argument::Number((problem.k / u64::from(self.view.depth)) as u32));
         }
+        if self.fused.is_some() || self.spec.permute.is_on() {
+            push("m", Argument::Number(problem.m as u32));
+            push("n", Argument::Number(problem.n as u32));
+        }
+        if self.spec.permute.is_on() {
+            parameters.extend(permute::parameters(&self.spec, problem));
+        }
+        if let Some(fused) = &self.fused {
+            parameters.extend(fused::parameters(fused.program, &out, problem));
+        }
         parameters
+    }
+
+    /// The tensor maps of one problem of a batch: the sparse factor, the dense one, C, and what is left of the dense one.
+    pub(super) fn maps(&self, problem: &Problem) -> Vec<TensorMap> {
+        let problem = &self.view.sizes(problem);
+        let mut maps = vec![self.map_sparse(problem), self.view.dense_map(&self.dense, problem), self.out_map(problem)];
+        maps.extend(self.chunk.by_block.then(|| self.view.dense_map_last(&self.dense, problem)));
+        maps
+    }
+
+    /// How many they are.
+    pub(crate) fn maps_of_a_problem(&self) -> u32 {
+        if self.chunk.by_block { 4 } else { 3 }
+    }
+
+    /// C. A staging row of one 16-byte piece has nothing to swizzle.
+    fn out_map(&self, problem: &Problem) -> TensorMap {
+        let swizzle = if self.store.span > 16 { self.store.span } else { 0 };
+        self.view.out_map(self.spec.out, self.store.store_box, swizzle, problem)
     }
 
     /// Stored blocks: what is contiguous in a block, what is not, the block.

@@ -44,6 +44,8 @@ pub(crate) struct Memory {
     pub(crate) notes_offset: u32,
     pub(crate) full_offset: u32,
     pub(crate) empty_offset: u32,
+    /// Barriers of a full operand: one for every staging buffer of every consumer.
+    pub(crate) tile_offset: u32,
     pub(crate) total: u32,
     pub(crate) empty_arrivals: u32,
 }
@@ -63,7 +65,7 @@ pub(super) fn plan(
     tile: &Tile,
     chunk: &Chunk,
     tiles: (&OperandTile, &OperandTile),
-    store: &Store,
+    store: (&Store, bool),
     arch: &Arch,
 ) -> Result<Memory, PlanError> {
     let wanted = slabs(spec, view, chunk, tiles.0.bytes())?;
@@ -86,7 +88,7 @@ fn lay_out(
     tile: &Tile,
     slabs: u32,
     (dense, sparse): (&OperandTile, &OperandTile),
-    store: &Store,
+    (store, has_tile): (&Store, bool),
     arch: &Arch,
 ) -> Result<Memory, PlanError> {
     let slab_bytes = dense.bytes();
@@ -96,8 +98,11 @@ fn lay_out(
     let blocks_offset = slabs * slab_bytes;
     let stage_bytes = (blocks_offset + blocks * block_bytes).next_multiple_of(ALIGN);
     let buffer = tile.roles.consumers * store.bytes.next_multiple_of(ALIGN);
-    let stages_beside =
-        |buffers: u32| arch.shared_bytes.saturating_sub(buffers * buffer) / (stage_bytes + NOTES + 2 * BARRIER);
+    // A buffer that a full operand comes through has a barrier.
+    let barrier = if has_tile { tile.roles.consumers * BARRIER } else { 0 };
+    let stages_beside = |buffers: u32| {
+        arch.shared_bytes.saturating_sub(buffers * (buffer + barrier)) / (stage_bytes + NOTES + 2 * BARRIER)
+    };
     // A second staging buffer, written while TMA reads the first, is worth no stage of the ring. Passes take turns with
     // the two, from one tile to the next as well.
     let wanted = spec.stages.unwrap_or(MOST_STAGES).min(stages_beside(1));
@@ -132,6 +137,7 @@ fn lay_out(
     let notes_offset = staging_offset + staging;
     let full_offset = notes_offset + stages * NOTES;
     let empty_offset = full_offset + stages * BARRIER;
+    let tile_offset = empty_offset + stages * BARRIER;
     Ok(Memory {
         slabs,
         blocks,
@@ -145,7 +151,8 @@ fn lay_out(
         notes_offset,
         full_offset,
         empty_offset,
-        total: empty_offset + stages * BARRIER,
+        tile_offset,
+        total: tile_offset + buffers * barrier,
         empty_arrivals: tile.roles.consumers * (arch.warpgroup / 32),
     })
 }

@@ -6,6 +6,7 @@
 
 mod chunk;
 mod display;
+mod fused;
 mod launch;
 mod memory;
 mod store;
@@ -13,6 +14,7 @@ mod tile;
 mod types;
 
 pub(crate) use chunk::Chunk;
+pub(crate) use fused::{Along, Fused, HELD_COLUMNS, HELD_ROWS};
 pub(crate) use memory::Memory;
 pub(crate) use store::Store;
 pub(crate) use tile::{GROUP, Tile};
@@ -37,6 +39,8 @@ pub(crate) struct Plan {
     /// A stored block, or the part of it that a stage holds: WGMMA's B.
     pub(crate) sparse: OperandTile,
     pub(crate) store: Store,
+    /// The spec's epilogue.
+    pub(crate) fused: Option<Fused>,
     pub(crate) memory: Memory,
 }
 
@@ -46,11 +50,12 @@ impl Plan {
         let mut errors = PlanErrors::default();
         types::check(spec, &view, &mut errors);
         let mut keep = |error| errors.push(error);
-        let tile = tile::plan(spec, &view, arch).map_err(&mut keep);
+        let fused = Fused::new(spec, &view);
+        let tile = tile::plan(spec, &view, fused.as_ref(), arch).map_err(&mut keep);
         let chunk = chunk::plan(spec, &view).map_err(keep);
         errors.check()?;
         let (Ok(tile), Ok(chunk)) = (tile, chunk) else { return Err(PlanErrors::default()) };
-        let with = |tile: Tile| Self::with_tile(spec, &why, view, tile, chunk, arch);
+        let with = |tile: Tile| Self::with_tile(spec, &why, view, fused, tile, chunk, arch);
         // As many block rows as there are registers for, unless their blocks leave no room for a ring.
         let packs = (1..tile.pack).rev().filter(|_| spec.pack.is_none());
         let mut best = with(tile);
@@ -70,6 +75,7 @@ impl Plan {
         spec: &KernelSpec,
         why: &str,
         view: View,
+        fused: Option<Fused>,
         tile: Tile,
         chunk: Chunk,
         arch: &Arch,
@@ -77,8 +83,21 @@ impl Plan {
         let dense = dense(&view, &tile, &chunk);
         let sparse = sparse(&view, &tile, &chunk);
         let store = store::plan(spec, &view, &tile);
-        let memory = memory::plan(spec, &view, &tile, &chunk, (&dense, &sparse), &store, arch)?;
-        Ok(Self { spec: *spec, arch: *arch, view, why: why.to_owned(), tile, chunk, dense, sparse, store, memory })
+        let has_tile = fused.is_some_and(|fused| fused.tile.is_some());
+        let memory = memory::plan(spec, &view, &tile, &chunk, (&dense, &sparse), (&store, has_tile), arch)?;
+        Ok(Self {
+            spec: *spec,
+            arch: *arch,
+            view,
+            why: why.to_owned(),
+            tile,
+            chunk,
+            dense,
+            sparse,
+            store,
+            fused,
+            memory,
+        })
     }
 }
 

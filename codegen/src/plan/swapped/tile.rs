@@ -1,5 +1,6 @@
 //! Step 2: the CTA tile: `pack` block rows by `cta_n` dense columns, the latter over the consumers.
 
+use super::fused::Fused;
 use crate::plan::error::PlanError;
 use crate::plan::view::View;
 use crate::plan::wgmma::Roles;
@@ -47,7 +48,7 @@ impl Tile {
     }
 }
 
-pub(super) fn plan(spec: &KernelSpec, view: &View, arch: &Arch) -> Result<Tile, PlanError> {
+pub(super) fn plan(spec: &KernelSpec, view: &View, fused: Option<&Fused>, arch: &Arch) -> Result<Tile, PlanError> {
     let (key, _) = view.keys;
     if view.rows == 0 || !view.rows.is_multiple_of(UNIT) || view.rows > LARGEST {
         let nearest = (view.rows.min(LARGEST).div_ceil(UNIT) * UNIT).max(UNIT);
@@ -60,7 +61,7 @@ pub(super) fn plan(spec: &KernelSpec, view: &View, arch: &Arch) -> Result<Tile, 
     }
     let (consumers, groups) = columns(spec)?;
     let roles = Roles::new(consumers, false, arch);
-    let most = roles.consumer_registers - OVERHEAD;
+    let most = (roles.consumer_registers - OVERHEAD).saturating_sub(fused.map_or(0, Fused::registers));
     let fits = |rows: u32| rows * groups / 2 <= most && rows <= arch.wgmma_n && integer_n(view, rows);
     let slices = (1..=view.rows / UNIT).filter(|n| view.rows.is_multiple_of(n * UNIT)).find(|n| fits(view.rows / n));
     let Some(slices) = slices else {

@@ -1,8 +1,8 @@
 //! Step 1: operand types and layouts that WGMMA multiplies this way round.
 
+use super::fused;
 use crate::plan::error::{PlanError, PlanErrors};
 use crate::plan::factors;
-use crate::plan::keys::epilogue_key;
 use crate::plan::view::View;
 use crate::{Accumulate, Dtype, KernelSpec, Scale};
 
@@ -11,6 +11,7 @@ pub(super) fn check(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
     factors::check_layouts(spec, view, errors);
     check_results(spec, errors);
     check_choices(spec, errors);
+    fused::check(spec, errors);
 }
 
 fn check_results(spec: &KernelSpec, errors: &mut PlanErrors) {
@@ -45,22 +46,6 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
             "sums are kept in the tensor core's own accumulators when operands are swapped",
             "promoted sums take as many registers again",
             "drop `accumulate`, or blocks of 64 rows",
-        ));
-    }
-    if spec.batch.is_on() {
-        errors.push(PlanError::new(
-            "batch",
-            "batches are not planned with operands swapped",
-            "records of a packed pattern name the blocks of one matrix",
-            "batch = off and a launch a product, or blocks of 64 rows",
-        ));
-    }
-    if spec.epilogue.is_some() {
-        errors.push(PlanError::new(
-            epilogue_key(spec),
-            "epilogues are not planned with operands swapped",
-            "they are applied by kernels whose rows are WGMMA's rows",
-            format!("drop `{}`, or blocks of 64 rows", epilogue_key(spec)),
         ));
     }
     if spec.scale != Scale::Unscaled {

@@ -46,7 +46,12 @@ impl Epilogue {
         };
         let span = (inner * bytes).min(SPAN);
         Self {
-            deferred: bytes == 2 && !precision.promoted && !has_tile && tiling.fits_with_packed(),
+            // An order of rows is written by all threads, whose own registers the pieces go through.
+            deferred: bytes == 2
+                && !precision.promoted
+                && !has_tile
+                && !spec.permute.is_on()
+                && tiling.fits_with_packed(),
             region_n,
             regions: (tiling.row_groups(), tiling.wg_n / region_n),
             region_bytes: REGION * region_n * bytes,

@@ -4,7 +4,7 @@ use super::roles::CONSUMER_OVERHEAD;
 use super::tiling::Tiling;
 use crate::epilogue::{InputKind, Lines, Program};
 use crate::plan::error::{PlanError, PlanErrors};
-use crate::plan::keys::epilogue_key;
+use crate::plan::fused;
 use crate::plan::view::View;
 use crate::{Dtype, KernelSpec, Op};
 
@@ -30,7 +30,8 @@ impl Fused {
         let epilogue = spec.epilogue?;
         let program = if view.mirrored { epilogue.mirrored() } else { epilogue.program() };
         let tile = program.tile();
-        check(spec, program, errors);
+        fused::check(spec, program, errors);
+        check_reduction(spec, program, errors);
         let rows = 2 * tiling.row_groups();
         let vectors = program.inputs().iter().filter(|input| matches!(input.kind, InputKind::Rows(_))).count() as u32;
         let early = vectors * rows;
@@ -56,65 +57,13 @@ impl Fused {
     }
 }
 
-fn check(spec: &KernelSpec, program: &Program, errors: &mut PlanErrors) {
-    if spec.out.is_integer() {
-        errors.push(PlanError::new(
-            "out",
-            "the result of an epilogue is no integer",
-            format!("an epilogue computes in f32, and C is {}", spec.out),
-            "out = f32, f16 or bf16",
-        ));
-    }
+fn check_reduction(spec: &KernelSpec, program: &Program, errors: &mut PlanErrors) {
     if let (true, Some(reduction)) = (spec.op == Op::Dds, program.reduction()) {
         errors.push(PlanError::new(
             "epilogue",
             format!("a kernel of op = dds has no `{}`", reduction.as_str()),
             "it computes the transposed C, whose columns C's rows are, and collects along rows alone",
-            "op = dsd, or collect in a launch of its own",
+            "op = dsd, or swap = on, which collects either way",
         ));
-    }
-    if spec.batch.is_on() {
-        errors.push(PlanError::new(
-            epilogue_key(spec),
-            "a kernel for a list of problems has no epilogue",
-            "vectors, full operands and scalars are those of one problem, and a list has many",
-            "batch = off",
-        ));
-    }
-    let tiles: Vec<_> = program.inputs().iter().filter(|input| matches!(input.kind, InputKind::Dense(_))).collect();
-    if let [first, second, ..] = tiles[..] {
-        errors.push(PlanError::new(
-            "epilogue",
-            "an epilogue with two full operands is not planned",
-            format!("`{}` and `{}` would be read through the one place where C is staged", first.name, second.name),
-            "add them to one matrix before, or fuse one of them",
-        ));
-    }
-    if let [tile, ..] = tiles[..] {
-        let (found, wanted) = (tile.kind.dtype(), spec.out);
-        if wanted.bytes() == 1 {
-            errors.push(PlanError::new(
-                "epilogue",
-                format!("a full operand beside a result of type {wanted} is not planned"),
-                format!(
-                    "`{}` is read from where C is staged, whose elements have {} B, those of {found} {} B",
-                    tile.name,
-                    wanted.bytes(),
-                    found.bytes()
-                ),
-                "out = bf16",
-            ));
-        } else if found.bytes() != wanted.bytes() && !wanted.is_integer() {
-            errors.push(PlanError::new(
-                "epilogue",
-                format!("`{}` is {found} and C is {wanted}", tile.name),
-                format!(
-                    "it is read from where C is staged, so its elements have {} B as C's have, not {} B",
-                    wanted.bytes(),
-                    found.bytes()
-                ),
-                format!("{}: Dense<{wanted}>, or out = {found}", tile.name),
-            ));
-        }
     }
 }

@@ -3,9 +3,8 @@
 use super::Plan;
 use super::tiling::Share;
 use crate::Scale;
-use crate::epilogue::InputKind;
-use crate::plan::Major;
 use crate::plan::launch::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
+use crate::plan::{Major, fused, permute};
 
 /// Parameters of every kernel: A, B and C, the block columns, the heads, the items.
 const WORK: [Parameter; 3] = [
@@ -13,9 +12,6 @@ const WORK: [Parameter; 3] = [
     Parameter { name: "work_head", argument: Argument::WorkHead },
     Parameter { name: "work", argument: Argument::Work },
 ];
-
-/// The parameter with the address of the epilogue's second result.
-pub(crate) const SECOND: &str = "epilogue_rows";
 
 impl Plan {
     pub(super) fn tile(&self) -> ClusterTile {
@@ -43,10 +39,10 @@ impl Plan {
         }
         push("map_a", Argument::Map(self.map_a(problem)));
         push("map_b", Argument::Map(self.view.dense_map(&self.b, problem)));
-        push(
-            "map_c",
-            Argument::Map(self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem)),
-        );
+        if !self.spec.permute.is_on() {
+            let out = self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem);
+            push("map_c", Argument::Map(out));
+        }
         for parameter in WORK {
             push(parameter.name, parameter.argument);
         }
@@ -61,7 +57,7 @@ impl Plan {
             push("scale_a", Argument::Pointer(Operand::ScaleA));
             push("scale_b", Argument::Pointer(Operand::ScaleB));
         }
-        if self.precision.scale == Scale::RowCol || self.fused.is_some() {
+        if self.precision.scale == Scale::RowCol || self.fused.is_some() || self.spec.permute.is_on() {
             push("m", Argument::Number(problem.m as u32));
             push("n", Argument::Number(problem.n as u32));
         }
@@ -69,25 +65,12 @@ impl Plan {
             let groups = problem.n.div_ceil(u64::from(super::precision::SCALE_COLUMNS));
             push("column_groups", Argument::Number(groups as u32));
         }
+        if self.spec.permute.is_on() {
+            parameters.extend(permute::parameters(&self.spec, problem));
+        }
         if let Some(fused) = &self.fused {
-            for (at, input) in fused.program.inputs().iter().enumerate() {
-                push(
-                    &input.symbol,
-                    match input.kind {
-                        InputKind::Scalar => Argument::Scalar(at),
-                        InputKind::Rows(_) | InputKind::Cols(_) => Argument::Pointer(Operand::Epilogue(at)),
-                        InputKind::Dense(dtype) => Argument::Map(TensorMap {
-                            operand: Operand::Epilogue(at),
-                            dtype,
-                            strides_bytes: [problem.ldt * u64::from(dtype.bytes()), 0],
-                            ..self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem)
-                        }),
-                    },
-                );
-            }
-            if fused.program.reduction().is_some() {
-                push(SECOND, Argument::Pointer(Operand::Second));
-            }
+            let out = self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem);
+            parameters.extend(fused::parameters(fused.program, &out, problem));
         }
         parameters
     }

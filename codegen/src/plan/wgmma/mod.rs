@@ -18,7 +18,6 @@ mod tiling;
 pub(crate) use block::{WGMMA_M, wgmma_k};
 pub(crate) use epilogue::Epilogue;
 pub(crate) use fused::Fused;
-pub(crate) use launch::SECOND;
 pub(crate) use memory::Memory;
 pub(crate) use operand::OperandTile;
 pub(crate) use precision::{Precision, SCALE_COLUMNS};

@@ -59,6 +59,7 @@ impl Launcher {
                 Some(DeviceInput::Result | DeviceInput::Scalar(_)) | None => c,
             },
             Operand::Second => operands.inputs.and_then(|inputs| inputs.second).map_or(c, |second| second.ptr),
+            Operand::Order => operands.inputs.and_then(|inputs| inputs.order).map_or(c, |order| order.ptr),
             operand => operands.address(self.plan.spec().op, operand),
         }
     }
@@ -82,6 +83,10 @@ impl Launcher {
         let second = inputs.second;
         let given = |name: &str| inputs.given(name);
         inputs::check(&self.plan, (c.rows, c.cols), given, inputs.names(), second.map(|second| second.len))?;
+        inputs::check_order(&self.plan, c.rows, inputs.order.map(|order| order.len))?;
+        if let Some(order) = inputs.order {
+            check_overlap_of("C", "the order of rows", c.range(), order.range())?;
+        }
         let results = [Some(("C", c.range())), second.map(|second| ("the second result", second.range()))];
         for input in program_of(&self.plan).map_or(&[][..], Program::inputs) {
             let range = match inputs.get(&input.name) {

@@ -34,7 +34,7 @@ struct List {
     problems: Vec<Case>,
 }
 
-const SPECS: [&str; 14] = [
+const SPECS: [&str; 22] = [
     "bm = 128, bn = 128, bk = 64, batch = on",
     "bm = 512, bn = 128, bk = 112, batch = on",
     "bm = 64, bn = 64, bk = 16, dtype = bf16, out = f32, batch = on",
@@ -49,6 +49,14 @@ const SPECS: [&str; 14] = [
     "bm = 64, bn = 128, bk = 128, op = dds, batch = on",
     "bm = 128, bn = 128, bk = 72, op = dds, transpose = on, c_layout = col, batch = on",
     "bm = 64, bn = 64, bk = 192, consumers = 1, batch = on, out = f32",
+    "bm = 32, bn = 256, bk = 32, batch = on",
+    "bm = 16, bn = 128, bk = 24, pack = 2, b_layout = col, batch = on",
+    "bm = 8, bn = 64, bk = 40, out = f32, c_layout = col, batch = on, schedule = strided",
+    "bm = 200, bn = 256, bk = 48, batch = on",
+    "bm = 24, bn = 64, bk = 200, transpose = on, batch = on",
+    "bm = 40, bn = 128, bk = 64, op = dds, batch = on",
+    "bm = 72, bn = 64, bk = 24, op = dds, transpose = on, out = f32, batch = on",
+    "bm = 32, bn = 64, bk = 48, dtype = e4m3, batch = on",
 ];
 
 /// The lists of a kernel: as attention and mixtures of experts have them, and with nothing in some problems.

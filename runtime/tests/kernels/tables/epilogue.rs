@@ -29,13 +29,24 @@ fn epilogue_shapes() {
 }
 
 #[test]
+fn epilogue_swapped() {
+    run_table("epilogues with operands swapped", &swapped_cases());
+}
+
+#[test]
 fn every_row_can_be_launched() {
     assert_launchable(&all());
+    assert_launchable(&[swapped_cases()]);
 }
 
 #[test]
 fn simulated() {
     simulate_table("epilogue", &all().concat(), 5);
+}
+
+#[test]
+fn simulated_swapped() {
+    simulate_table("epilogues with operands swapped", &swapped_cases(), 3);
 }
 
 fn all() -> Vec<Vec<Case>> {
@@ -183,6 +194,48 @@ fn shape_cases() -> Vec<Case> {
     let mut cases: Vec<Case> = [&late, &full, &again].into_iter().flat_map(|spec| shapes_around(spec)).collect();
     cases.extend(patterns_of(&full, (1000, 200)));
     cases.extend(tile_counts_of(&full));
+    cases.extend(tile_counts_of(&again));
+    cases
+}
+
+/// Operands swapped: every kind of parameter by every type and layout of C, for sparse left and right factors, in blocks
+/// of one slice and of several, one block row a tile and many; at ragged edges and with rows that are empty or full.
+fn swapped_cases() -> Vec<Case> {
+    const SIZES: [&str; 6] = [
+        "bm = 32, bn = 128, bk = 32",
+        "bm = 24, bn = 64, bk = 40, pack = 1",
+        "bm = 8, bn = 192, bk = 16",
+        "bm = 200, bn = 256, bk = 48",
+        "op = dds, bm = 16, bn = 128, bk = 40",
+        "op = dds, bm = 48, bn = 64, bk = 8, transpose = on",
+    ];
+    let mut cases = vec![];
+    for (at, epilogue) in PARAMETERS.into_iter().enumerate() {
+        for (kind, (out, layout)) in
+            [("f16", "row"), ("bf16", "col"), ("f32", "row"), ("f32", "col"), ("bf16", "row"), ("f16", "col")]
+                .into_iter()
+                .enumerate()
+        {
+            for step in [0, 3] {
+                let sizes = SIZES[(at + kind + step) % SIZES.len()];
+                let spec = format!("{sizes}, swap = on, a = bf16, b = bf16, out = {out}, c_layout = {layout}");
+                cases.push(Case::new(&with(&spec, &in_type(epilogue, out)), (211, 333, 221), Pattern("random:0.4")));
+            }
+        }
+    }
+    let beside = "|bias: Rows<f32>, res: Dense<bf16>| (relu(acc + bias) + res, row_max(acc))";
+    for spec in [
+        "bm = 32, bn = 64, bk = 64, dtype = e4m3",
+        "bm = 32, bn = 64, bk = 24, transpose = on, dtype = bf16, b_layout = col",
+        "bm = 112, bn = 128, bk = 200, dtype = bf16, c_layout = col",
+        "op = dds, bm = 40, bn = 64, bk = 40, a_layout = col, dtype = bf16",
+    ] {
+        cases.push(Case::new(&with(spec, beside), (211, 149, 321), Pattern("random:0.4")));
+    }
+    let packed = with("bm = 24, bn = 64, bk = 32, dtype = bf16, pack = 4", beside);
+    let again = "bm = 16, bn = 128, bk = 32, out = f32, beta = on".to_owned();
+    cases.extend([&packed, &again].into_iter().flat_map(|spec| shapes_around(spec)));
+    cases.extend(patterns_of(&packed, (500, 100)));
     cases.extend(tile_counts_of(&again));
     cases
 }

@@ -8,6 +8,7 @@ mod dds;
 mod epilogue;
 mod fp8;
 mod int8;
+mod permuted;
 mod scalar;
 mod sdd;
 mod swapped;

@@ -1,0 +1,89 @@
+//! What epilogues ask of every family that has them: which can be planned, and the parameters of their operands.
+
+use super::error::{PlanError, PlanErrors};
+use super::keys::epilogue_key;
+use super::launch::{Argument, Operand, Parameter, Problem, TensorMap};
+use crate::KernelSpec;
+use crate::epilogue::{InputKind, Program};
+
+/// The parameter with the address of the epilogue's second result.
+pub(crate) const SECOND: &str = "epilogue_rows";
+
+/// The parameters of an epilogue's operands, in order. A full operand is read through a map as `out`, C's own, is.
+pub(crate) fn parameters<'p>(
+    program: &'static Program,
+    out: &'p TensorMap,
+    problem: &'p Problem,
+) -> impl Iterator<Item = Parameter> + 'p {
+    let inputs = program.inputs().iter().enumerate().map(|(at, input)| Parameter {
+        name: &input.symbol,
+        argument: match input.kind {
+            InputKind::Scalar => Argument::Scalar(at),
+            InputKind::Rows(_) | InputKind::Cols(_) => Argument::Pointer(Operand::Epilogue(at)),
+            InputKind::Dense(dtype) => Argument::Map(TensorMap {
+                operand: Operand::Epilogue(at),
+                dtype,
+                strides_bytes: [problem.ldt * u64::from(dtype.bytes()), 0],
+                ..*out
+            }),
+        },
+    });
+    let second = Parameter { name: SECOND, argument: Argument::Pointer(Operand::Second) };
+    inputs.chain(program.reduction().map(|_| second))
+}
+
+/// Refuses what no family plans.
+pub(crate) fn check(spec: &KernelSpec, program: &Program, errors: &mut PlanErrors) {
+    if spec.out.is_integer() {
+        errors.push(PlanError::new(
+            "out",
+            "the result of an epilogue is no integer",
+            format!("an epilogue computes in f32, and C is {}", spec.out),
+            "out = f32, f16 or bf16",
+        ));
+    }
+    if spec.batch.is_on() {
+        errors.push(PlanError::new(
+            epilogue_key(spec),
+            "a kernel for a list of problems has no epilogue",
+            "vectors, full operands and scalars are those of one problem, and a list has many",
+            "batch = off",
+        ));
+    }
+    let tiles: Vec<_> = program.inputs().iter().filter(|input| matches!(input.kind, InputKind::Dense(_))).collect();
+    if let [first, second, ..] = tiles[..] {
+        errors.push(PlanError::new(
+            "epilogue",
+            "an epilogue with two full operands is not planned",
+            format!("`{}` and `{}` would be read through the one place where C is staged", first.name, second.name),
+            "add them to one matrix before, or fuse one of them",
+        ));
+    }
+    if let [tile, ..] = tiles[..] {
+        let (found, wanted) = (tile.kind.dtype(), spec.out);
+        if wanted.bytes() == 1 {
+            errors.push(PlanError::new(
+                "epilogue",
+                format!("a full operand beside a result of type {wanted} is not planned"),
+                format!(
+                    "`{}` is read from where C is staged, whose elements have {} B, those of {found} {} B",
+                    tile.name,
+                    wanted.bytes(),
+                    found.bytes()
+                ),
+                "out = bf16",
+            ));
+        } else if found.bytes() != wanted.bytes() && !wanted.is_integer() {
+            errors.push(PlanError::new(
+                "epilogue",
+                format!("`{}` is {found} and C is {wanted}", tile.name),
+                format!(
+                    "it is read from where C is staged, so its elements have {} B as C's have, not {} B",
+                    wanted.bytes(),
+                    found.bytes()
+                ),
+                format!("{}: Dense<{wanted}>, or out = {found}", tile.name),
+            ));
+        }
+    }
+}
