@@ -6,6 +6,7 @@
 //! run, check          SPEC -> problems -> simulator            (simulate, trials)
 //! convert             FILE -> blocks -> FILE                   (weights)
 //! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
+//! sweep, merge, export  space -> points -> labs -> database   (serve: a lab's process)
 //! doctor              what works on this machine
 //! ```
 
@@ -20,6 +21,8 @@ mod doctor;
 mod dtypes;
 mod emit;
 mod exit;
+mod export;
+mod merge;
 mod operands;
 mod plan;
 mod problem;
@@ -28,8 +31,10 @@ mod ptxas;
 mod report;
 mod run;
 mod sampled;
+mod serve;
 mod simulate;
 mod spec;
+mod sweep;
 mod trials;
 mod verdict;
 mod weights;
@@ -51,6 +56,7 @@ Examples:
   bsr bench \"bm = 128, bn = 256, bk = 64\" --m 8192 --n 8192 --k 8192 --pattern random:0.25
   bsr convert layer.safetensors --tensor up.weight --block 128x64 --keep 0.25 -o up.npz
   bsr advise matrix.mtx --n 4096
+  bsr sweep --space \"bm = 512, bn = [128, 256], bk = 112, stages = 2..=5\" --m 8192 --n 8192 --k 8288 --pattern topk:16
   bsr doctor
 
 Exit codes:
@@ -78,13 +84,23 @@ enum Command {
     Bench(bench::Args),
     Convert(convert::Args),
     Advise(advise::Args),
+    Sweep(sweep::Args),
+    Merge(merge::Args),
+    Export(export::Args),
     Doctor(doctor::Args),
+    #[command(name = "lab", hide = true)]
+    Serve(serve::Args),
 }
 
 /// Reads the command line, does what it says and answers with the exit code.
 pub(crate) fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    if let Command::Serve(args) = command {
+        // Writes to standard output from several threads.
+        return serve::run(&args).map_or_else(|failure| failure.report().into(), Into::into);
+    }
     let mut out = stdout().lock();
-    let outcome = match Cli::parse().command {
+    let outcome = match command {
         Command::Plan(args) => plan::run(&args, &mut out),
         Command::Emit(args) => emit::run(&args, &mut out),
         Command::Run(args) => run::run(&args, &mut out),
@@ -92,7 +108,11 @@ pub(crate) fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args, &mut out),
         Command::Convert(args) => convert::run(&args, &mut out),
         Command::Advise(args) => advise::run(&args, &mut out),
+        Command::Sweep(args) => sweep::run(&args, &mut out),
+        Command::Merge(args) => merge::run(&args, &mut out),
+        Command::Export(args) => export::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
+        Command::Serve(args) => serve::run(&args),
     };
     let flushed = out.flush().map_err(Failure::from);
     match outcome.and_then(|exit| flushed.map(|()| exit)) {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bsr::read::{FillIn, Sparse};
 use bsr::{Bsr, Dense, Dtype, Element, KernelSpec, Layout, Op, Pattern, Structure, read};
+use bsr_tuner::Workload;
 use clap::builder::RangedU64ValueParser;
 
 use super::exit::{Exit, Failure};
@@ -287,6 +288,19 @@ impl Problem {
     pub(super) fn dense<T: Element>(&self, spec: &KernelSpec) -> Dense<T> {
         let (rows, cols) = self.sizes(spec).dense;
         Dense::normal(rows, cols, Layout::RowMajor, self.seed)
+    }
+
+    /// What another process needs to be told to draw the same operands.
+    pub(super) fn workload(&self, spec: &KernelSpec) -> Workload {
+        let Sizes { m, n, k, .. } = self.sizes(spec);
+        let source = match &self.source {
+            Source::Pattern { pattern, .. } => bsr_tuner::Source::Pattern(pattern.to_string()),
+            // From wherever it is asked for again.
+            Source::File { path, .. } => {
+                bsr_tuner::Source::File(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()))
+            }
+        };
+        Workload { facts: bsr_tuner::Facts::of(spec), m, n, k, source, seed: self.seed }
     }
 
     /// The product in words.
