@@ -8,6 +8,7 @@
 //! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
 //! space               SPACE -> points: kernels, and why others are none
 //! report_page         records -> tables, a page             (the tuner's report)
+//! sweep, merge, export  space -> points -> labs -> database   (serve: a lab's process)
 //! doctor              what works on this machine
 //! ```
 
@@ -23,7 +24,9 @@ mod dtypes;
 mod emit;
 mod exit;
 mod explain;
+mod export;
 mod lab;
+mod merge;
 mod operands;
 mod plan;
 mod problem;
@@ -33,9 +36,11 @@ mod report;
 mod report_page;
 mod run;
 mod sampled;
+mod serve;
 mod simulate;
 mod space;
 mod spec;
+mod sweep;
 mod trials;
 mod verdict;
 mod weights;
@@ -59,6 +64,7 @@ Examples:
   bsr advise matrix.mtx --n 4096
   bsr space hopper-f16 --kernel \"bm = 512, bk = 112\"
   bsr report records.jsonl -o report.html
+  bsr sweep --space \"bm = 512, bn = [128, 256], bk = 112, stages = 2..=5\" --m 8192 --n 8192 --k 8288 --pattern topk:16
   bsr doctor
 
 Exit codes:
@@ -89,13 +95,23 @@ enum Command {
     Space(space::Args),
     Explain(explain::Args),
     Report(report_page::Args),
+    Sweep(sweep::Args),
+    Merge(merge::Args),
+    Export(export::Args),
     Doctor(doctor::Args),
+    #[command(name = "lab", hide = true)]
+    Serve(serve::Args),
 }
 
 /// Reads the command line, does what it says and answers with the exit code.
 pub(crate) fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    if let Command::Serve(args) = command {
+        // Writes to standard output from several threads.
+        return serve::run(&args).map_or_else(|failure| failure.report().into(), Into::into);
+    }
     let mut out = stdout().lock();
-    let outcome = match Cli::parse().command {
+    let outcome = match command {
         Command::Plan(args) => plan::run(&args, &mut out),
         Command::Emit(args) => emit::run(&args, &mut out),
         Command::Run(args) => run::run(&args, &mut out),
@@ -106,7 +122,11 @@ pub(crate) fn main() -> ExitCode {
         Command::Space(args) => space::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
         Command::Report(args) => report_page::run(&args, &mut out),
+        Command::Sweep(args) => sweep::run(&args, &mut out),
+        Command::Merge(args) => merge::run(&args, &mut out),
+        Command::Export(args) => export::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
+        Command::Serve(args) => serve::run(&args),
     };
     let flushed = out.flush().map_err(Failure::from);
     match outcome.and_then(|exit| flushed.map(|()| exit)) {

@@ -191,7 +191,10 @@ impl Problem {
         let Sizes { m, n, k, .. } = self.sizes(&facts.spec(64));
         let source = match &self.source {
             Source::Pattern { pattern, .. } => workload::Source::Pattern(pattern.to_string()),
-            Source::File { path, .. } => workload::Source::File(path.clone()),
+            // From wherever it is asked for again.
+            Source::File { path, .. } => {
+                workload::Source::File(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()))
+            }
         };
         Workload { facts: *facts, m, n, k, source, seed: self.seed }
     }

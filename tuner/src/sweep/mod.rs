@@ -43,6 +43,9 @@ use crate::{Device, Problem, Record, Workload};
 use feed::Feed;
 use station::Station;
 
+/// A lab that works on a thread of its own.
+pub type AnyLab = Box<dyn Lab + Send>;
+
 /// A point of a space.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SweepPoint {
@@ -144,12 +147,7 @@ impl Sweep<'_> {
     ///
     /// # Errors
     /// No lab is left, or the database cannot be used.
-    pub fn run(
-        &self,
-        jobs: Vec<Job>,
-        labs: &mut [Box<dyn Lab + Send>],
-        store: &mut Store,
-    ) -> Result<Vec<Outcome>, SweepError> {
+    pub fn run(&self, jobs: Vec<Job>, labs: &mut [AnyLab], store: &mut Store) -> Result<Vec<Outcome>, SweepError> {
         let deadline = self.options.budget.map(|budget| Instant::now() + budget);
         let store = Mutex::new(store);
         let mut outcomes = Vec::new();
@@ -168,7 +166,7 @@ impl Sweep<'_> {
     fn job(
         &self,
         job: Job,
-        labs: &mut [Box<dyn Lab + Send>],
+        labs: &mut [AnyLab],
         store: &Mutex<&mut Store>,
         deadline: Option<Instant>,
     ) -> Result<Outcome, SweepError> {
@@ -202,8 +200,8 @@ impl Sweep<'_> {
     fn open<'l>(
         &self,
         workload: &Workload,
-        labs: &'l mut [Box<dyn Lab + Send>],
-    ) -> Result<(Opened, Vec<&'l mut Box<dyn Lab + Send>>), SweepError> {
+        labs: &'l mut [AnyLab],
+    ) -> Result<(Opened, Vec<&'l mut AnyLab>), SweepError> {
         let results: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = labs.iter_mut().map(|lab| scope.spawn(|| (lab.open(workload), lab))).collect();
             threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()

@@ -1,0 +1,35 @@
+//! `bsr lab`: the child process of a sweep that checks and times kernels, so that one that hangs or faults ends only it.
+
+use std::io::{stdin, stdout};
+
+use bsr_tuner::lab::{Deaths, Fake, Lab, Script, Sim, serve};
+
+use super::exit::{Exit, Failure};
+
+/// Answer a sweep's calls on standard input and output.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// gpu:N, sim, or fake: times that a script in BSR_FAKE says.
+    device: String,
+}
+
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let mut lab = lab(&args.device)?;
+    // With the parent gone, nobody wants the answer.
+    let orphaned = || std::process::exit(Exit::Wrong as i32);
+    serve(lab.as_mut(), stdin(), stdout(), orphaned)
+        .map_err(|error| Failure::new(Exit::Wrong, format!("the sweep cannot be answered: {error}")))?;
+    Ok(Exit::Done)
+}
+
+fn lab(device: &str) -> Result<Box<dyn Lab>, Failure> {
+    match device {
+        "sim" => Ok(Box::new(Sim::default())),
+        "fake" => {
+            let script = std::env::var("BSR_FAKE").unwrap_or_default();
+            let script: Script = script.parse().map_err(|error| Failure::new(Exit::BadInput, error))?;
+            Ok(Box::new(Fake::new(script, 0, Deaths::Real)))
+        }
+        other => Err(Failure::new(Exit::NoDevice, format!("no lab `{other}`\n  help: sim"))),
+    }
+}

@@ -1,0 +1,131 @@
+//! `--device` and `--devices`: which labs measure, each in a child process of its own.
+
+use std::process::Command;
+use std::str::FromStr;
+
+use bsr_tuner::lab::{Lab, Limits, Remote};
+
+use super::super::exit::{Exit, Failure};
+use super::super::say;
+
+/// The `--device` option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Device {
+    Auto,
+    Gpu,
+    Sim,
+    /// For tests: times that a script in `BSR_FAKE` says.
+    Fake,
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "gpu" => Ok(Self::Gpu),
+            "sim" => Ok(Self::Sim),
+            "fake" => Ok(Self::Fake),
+            _ => Err("write auto, gpu or sim; --devices says which GPUs".to_owned()),
+        }
+    }
+}
+
+/// The `--devices` option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Devices {
+    All,
+    These(Vec<usize>),
+}
+
+impl FromStr for Devices {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write all, or numbers of GPUs: 0,3".to_owned();
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let numbers: Vec<usize> =
+            text.split(',').map(|word| word.trim().parse().map_err(|_| wrong())).collect::<Result<_, _>>()?;
+        match numbers.iter().enumerate().any(|(at, number)| numbers[..at].contains(number)) {
+            true => Err("a GPU is named twice".to_owned()),
+            false => Ok(Self::These(numbers)),
+        }
+    }
+}
+
+impl Device {
+    /// What `auto` stands for on this machine.
+    pub(super) fn resolve(self) -> Self {
+        match self {
+            Self::Auto if bsr::gpu::Device::is_available() => Self::Gpu,
+            Self::Auto => {
+                say("no CUDA device: the times are those of the simulator's cost model");
+                Self::Sim
+            }
+            other => other,
+        }
+    }
+
+    /// A lab for each of the devices.
+    ///
+    /// # Errors
+    /// No device; a number that no GPU has.
+    pub(super) fn labs(self, devices: &Devices, limits: Limits) -> Result<Vec<Box<dyn Lab + Send>>, Failure> {
+        let numbers = match (self, devices) {
+            (Self::Sim, Devices::All) => vec![0],
+            (Self::Gpu, devices) => {
+                let count = bsr::gpu::Device::count()?;
+                let numbers = match devices {
+                    Devices::All => (0..count).collect(),
+                    Devices::These(numbers) => numbers.clone(),
+                };
+                if let Some(missing) = numbers.iter().find(|number| **number >= count) {
+                    let message =
+                        format!("there is no GPU {missing}: {count} GPUs, numbered from 0\n  help: --devices all");
+                    return Err(Failure::new(Exit::NoDevice, message));
+                }
+                numbers
+            }
+            (_, Devices::All) => vec![0],
+            (_, Devices::These(numbers)) => numbers.clone(),
+        };
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::new(Exit::Wrong, format!("cannot find this program to start labs: {error}")))?;
+        let lab = |number: usize| -> Box<dyn Lab + Send> {
+            let (program, name) = (program.clone(), self.name(number));
+            let command = move || {
+                let mut command = Command::new(&program);
+                command.args(["lab", &name]);
+                command
+            };
+            Box::new(Remote::new(command, limits))
+        };
+        Ok(numbers.into_iter().map(lab).collect())
+    }
+
+    /// What `bsr lab` is told.
+    fn name(self, number: usize) -> String {
+        match self {
+            Self::Sim => "sim".to_owned(),
+            Self::Fake => "fake".to_owned(),
+            Self::Auto | Self::Gpu => format!("gpu:{number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_numbers_or_all() {
+        assert_eq!("all".parse(), Ok(Devices::All));
+        assert_eq!("0,3".parse(), Ok(Devices::These(vec![0, 3])));
+        for wrong in ["", "0,", "a", "1,1", "-1"] {
+            assert!(wrong.parse::<Devices>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! `bsr sweep`: measures the points of a space for one problem, and remembers all of them.
+
+mod labs;
+mod points;
+mod summary;
+mod watch;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bsr_codegen::emit::fingerprint;
+use bsr_tuner::Store;
+use bsr_tuner::lab::Limits;
+use bsr_tuner::store::{Run, StoreError};
+use bsr_tuner::sweep::{
+    Ended, InOrder, Job, Options, Order, Outcome, PlainCompiler, Ranked, Shard, Shuffled, Sweep, SweepError, SweepPoint,
+};
+use clap::ValueEnum;
+
+use super::exit::{Exit, Failure};
+use super::problem::{Defaults, Problem, ProblemArgs};
+use super::{line, say};
+use labs::{Device, Devices};
+use watch::Watch;
+
+/// Kernels that are timed again together, with --halving.
+const FINALISTS: usize = 8;
+
+/// Measure every kernel of a space for one problem; every result is kept.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bsr sweep --space \"bm = 512, bn = [128, 256], bk = 112, stages = 2..=5\" --m 8192 --n 8192 --k 8288 --pattern topk:16
+  bsr sweep --space \"bn = [64, 128], stages = 2..=4\" --kernel \"bm = 64, bk = 32\" --device sim
+  bsr sweep --space space.toml --db h200.db --budget 5m --halving
+  bsr sweep --space space.toml --db part3.db --shard 3/8      # then: bsr merge all.db part*.db
+
+A kernel is checked against an f64 reference before it is timed, in turn with the dense library, each launch from a cold \
+L2 cache. One that hangs, faults or is wrong is recorded like any other, and ends nothing. Ctrl-C ends the sweep after \
+the current call; the same command goes on from there, after a crash too. --device sim gives times of the simulator's \
+cost model, for a small instance of the problem: they rank kernels roughly and measure nothing.")]
+pub(super) struct Args {
+    /// The kernels: lists of keys (`bn = [64, 128], stages = 2..=4`), or the path of a .toml file with the same keys.
+    #[arg(long, value_name = "LISTS|FILE")]
+    space: String,
+    /// Keys that are the same for all kernels, put before the lists: `bm = 512, bk = 112, dtype = bf16`.
+    #[arg(long, value_name = "FACTS")]
+    kernel: Option<String>,
+    /// The database: made where there is none. Several sweeps may write one file at once.
+    #[arg(long, value_name = "FILE", default_value = "bsr.db")]
+    db: PathBuf,
+    /// What measures: gpu, sim (the simulator's cost model), or auto: the GPUs if there are any, else sim.
+    #[arg(long, default_value = "auto")]
+    device: Device,
+    /// GPUs that share the points: all, or their numbers: 0,3.
+    #[arg(long, default_value = "0", value_name = "LIST")]
+    devices: Devices,
+    /// Measure at most so many points, those known from before included.
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    limit: Option<usize>,
+    /// End after this time: 90s, 5m, 2h.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    budget: Option<Duration>,
+    /// The order of the points: as written, at random (by --seed), or the fastest first by the cost model.
+    #[arg(long, value_enum, default_value_t = Strategy::Exhaustive)]
+    strategy: Strategy,
+    /// Look at every kernel shortly, and time the fastest few together until they can be told apart.
+    #[arg(long)]
+    halving: bool,
+    /// Take one part of the points: 3/8 is the third of eight. `bsr merge` puts the parts together.
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+    /// A kernel that does not come back within this time hangs.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    watchdog: Duration,
+    #[command(flatten)]
+    problem: ProblemArgs,
+}
+
+/// In which order points are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Strategy {
+    Exhaustive,
+    Random,
+    Guided,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let points = points::read(&args.space, args.kernel.as_deref())?;
+    let device = args.device.resolve();
+    let defaults = match (device, points.first()) {
+        (_, None) => return Err(Failure::new(Exit::BadInput, "the space has no points")),
+        (Device::Sim, Some(first)) => Defaults::simulator((first.bm as usize, first.bk as usize)),
+        _ => Defaults::GPU,
+    };
+    let problem = Problem::new(&args.problem, defaults)?;
+    let digest = fingerprint(&points.iter().map(|spec| format!("{spec}\n")).collect::<String>());
+    let jobs = jobs(args, &problem, points)?;
+    let mut labs = device.labs(&args.devices, limits(args.watchdog))?;
+    let mut store = Store::open(&args.db)?;
+    let command = command_line();
+    let asked = asked(args, &jobs);
+    let run = store.begin(&Run::now(command.clone(), args.space.clone(), digest, asked))?;
+
+    let stop = Arc::new(AtomicBool::new(false));
+    on_interrupt(Arc::clone(&stop));
+    let watch = Watch::new();
+    let sweep = Sweep {
+        compiler: &PlainCompiler,
+        options: options(args),
+        run: Some(run),
+        stop: &stop,
+        events: &|event| watch.tell(event),
+    };
+    let outcomes = sweep.run(jobs, &mut labs, &mut store);
+    watch.done();
+    match &outcomes {
+        Ok(outcomes) => {
+            let how = outcomes.last().map_or("complete", |last| last.ended.as_str());
+            store.end(run, how, &rejections(outcomes))?;
+        }
+        Err(error) => {
+            store.end(run, &format!("error: {}", error.to_string().lines().next().unwrap_or_default()), &[])?
+        }
+    }
+    let outcomes = outcomes?;
+    for outcome in &outcomes {
+        summary::print(outcome, out)?;
+    }
+    line(out, "database", format_args!("{}, {} records", args.db.display(), store.len()?))?;
+    if outcomes.last().is_some_and(|last| matches!(last.ended, Ended::Stopped | Ended::Budget)) {
+        line(out, "go on", format_args!("nothing is lost; the same command goes on: {command}"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The points by the product that they compute, each with its workload.
+fn jobs(args: &Args, problem: &Problem, specs: Vec<bsr::KernelSpec>) -> Result<Vec<Job>, Failure> {
+    let mut groups: Vec<(bsr_tuner::Workload, Vec<SweepPoint>)> = Vec::new();
+    for spec in specs {
+        let workload = problem.workload(&bsr_tuner::Facts::of(&spec));
+        let point = SweepPoint { spec, predicted_us: None };
+        match groups.iter_mut().find(|(known, _)| *known == workload) {
+            Some((_, points)) => points.push(point),
+            None => {
+                problem.facts(&spec)?;
+                groups.push((workload, vec![point]));
+            }
+        }
+    }
+    let job = |(workload, points): (_, Vec<SweepPoint>)| {
+        let order: Box<dyn Order> = match args.strategy {
+            Strategy::Exhaustive => Box::new(InOrder::new(points.len())),
+            Strategy::Random => Box::new(Shuffled::new(points.len(), problem.seed)),
+            Strategy::Guided => Box::new(Ranked::new(&points)),
+        };
+        Job { workload, points, order }
+    };
+    Ok(groups.into_iter().map(job).collect())
+}
+
+fn options(args: &Args) -> Options {
+    Options {
+        limit: args.limit,
+        budget: args.budget,
+        shard: args.shard,
+        halving: args.halving.then_some(FINALISTS),
+        ..Options::default()
+    }
+}
+
+fn limits(watchdog: Duration) -> Limits {
+    Limits { check: watchdog, time: watchdog, ..Limits::default() }
+}
+
+/// What was asked, for the record.
+fn asked(args: &Args, jobs: &[Job]) -> String {
+    let problems = jobs.iter().map(|job| {
+        let bsr_tuner::Workload { facts, m, n, k, source, seed } = &job.workload;
+        format!("{facts}: m = {m}, n = {n}, k = {k}, {source}, seed {seed}, {} points", job.points.len())
+    });
+    let Args { strategy, halving, limit, budget, shard, .. } = args;
+    let shard = shard.map(|shard| shard.to_string());
+    let how = format!("{strategy:?}, halving {halving}, limit {limit:?}, budget {budget:?}, shard {shard:?}");
+    problems.chain([how]).collect::<Vec<_>>().join("\n")
+}
+
+fn rejections(outcomes: &[Outcome]) -> Vec<(String, usize)> {
+    outcomes.iter().flat_map(|outcome| outcome.rejected.clone()).collect()
+}
+
+/// The first Ctrl-C asks the sweep to end, the second ends the process: what is recorded stays in either case.
+fn on_interrupt(stop: Arc<AtomicBool>) {
+    let handler = move || {
+        if stop.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+        say("\nending after the current call; Ctrl-C again ends at once");
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        say(format_args!("Ctrl-C will end the sweep at once: {error}"));
+    }
+}
+
+/// The command as a shell takes it.
+fn command_line() -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+".contains(c);
+    let quoted = |word: String| match !word.is_empty() && word.chars().all(plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    ["bsr".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// A time with its unit.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let seconds = match unit {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("write a number and a unit: 90s, 5m, 2h".to_owned()),
+    };
+    match number.parse::<f64>() {
+        Ok(number) if number > 0.0 && number * seconds < 1e9 => Ok(Duration::from_secs_f64(number * seconds)),
+        _ => Err("write a number above 0 and a unit: 90s, 5m, 2h".to_owned()),
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::new(Exit::BadInput, error)
+    }
+}
+
+impl From<SweepError> for Failure {
+    fn from(error: SweepError) -> Self {
+        match error {
+            SweepError::Store(error) => error.into(),
+            error => Self::new(Exit::Wrong, error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit() {
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("1.5h"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        for wrong in ["5", "m", "0s", "-1s", "5 days", "1e30h", ""] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The progress of a sweep, on stderr, where a person is watching.
+
+use std::time::Duration;
+
+use bsr_tuner::Record;
+use bsr_tuner::sweep::Event;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar with the points that have come to their end, the time that the others will take, and the fastest kernel so far.
+pub(super) struct Watch(ProgressBar);
+
+impl Watch {
+    pub(super) fn new() -> Self {
+        let bar = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} points, {eta} left  {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+
+    /// Takes note of what happens.
+    pub(super) fn tell(&self, event: &Event<'_>) {
+        match event {
+            Event::Opened { points, .. } => {
+                self.0.set_length(*points as u64);
+                self.0.set_position(0);
+                self.0.reset_eta();
+                self.0.set_message("");
+            }
+            Event::Recorded(record) | Event::Known(record) if !record.baseline => self.0.inc(1),
+            Event::Rejected { .. } => self.0.set_length(self.0.length().unwrap_or(0).saturating_sub(1)),
+            Event::Best(record) => self.0.set_message(best(record)),
+            Event::LabLost(trouble) => self.0.suspend(|| super::say(format_args!("a lab is given up: {trouble}"))),
+            _ => {}
+        }
+    }
+
+    /// Takes the bar away.
+    pub(super) fn done(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// `best 812.4 us, 0.960 of dense: bm = 512, ..`
+fn best(record: &Record) -> String {
+    let us = record.timing.as_ref().map_or(f64::NAN, |timing| timing.median_us);
+    let ratio = record.dense.as_ref().map_or(String::new(), |dense| format!(", {:.3} of dense", dense.ratio));
+    format!("best {us:.1} us{ratio}: {}", record.subject)
+}

@@ -1,0 +1,258 @@
+//! `bsr sweep`, `merge` and `export` with real processes: labs that hang and die, a sweep that is killed, two at once.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bsr_tuner::{Record, Store, Verdict};
+use predicates::prelude::*;
+use predicates::str::contains;
+
+/// Twelve kernels.
+const SPACE: &str = "bm = 64, bk = 32, mma = mma_sync, bn = [16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192]";
+
+fn subject(bn: u32) -> String {
+    format!("bm = 64, bn = {bn}, bk = 32, mma = mma_sync")
+}
+
+struct Bench(tempfile::TempDir);
+
+impl Bench {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, db: &str, script: &str, more: &[&str]) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("bsr"));
+        command
+            .args(["sweep", "--space", SPACE, "--m", "256", "--n", "256", "--k", "256", "--device", "fake", "--db", db])
+            .args(more)
+            .env("BSR_FAKE", script)
+            .current_dir(self.0.path());
+        command
+    }
+
+    fn sweep(&self, db: &str, script: &str, more: &[&str]) -> assert_cmd::assert::Assert {
+        assert_cmd::Command::from_std(self.command(db, script, more)).assert()
+    }
+
+    fn bsr(&self, args: &[&str]) -> assert_cmd::assert::Assert {
+        assert_cmd::Command::cargo_bin("bsr").unwrap().args(args).current_dir(self.0.path()).assert()
+    }
+
+    fn records(&self, db: &str) -> Vec<Record> {
+        Store::existing(self.path(db)).unwrap().records().unwrap()
+    }
+
+    /// The kernels of a database, none twice.
+    fn kernels(&self, db: &str) -> Vec<Record> {
+        let records: Vec<Record> = self.records(db).into_iter().filter(|record| !record.baseline).collect();
+        let names: HashSet<&String> = records.iter().map(|record| &record.subject).collect();
+        assert_eq!(names.len(), records.len(), "a kernel was measured twice");
+        records
+    }
+
+    /// Waits until a database holds so many records.
+    fn wait_for(&self, db: &str, count: usize) {
+        let start = Instant::now();
+        while !self.path(db).exists() || Store::open(self.path(db)).unwrap().len().unwrap() < count {
+            assert!(start.elapsed() < Duration::from_secs(60), "no {count} records");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn quietly(mut command: Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn signal(child: &Child, signal: &str) {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+}
+
+/// Processes whose parent this is.
+fn children(parent: u32) -> Vec<u32> {
+    let parent_of = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| parent_of(*pid) == Some(parent)).collect()
+}
+
+#[test]
+fn a_deadlock_a_fault_and_a_wrong_result_are_recorded_and_the_sweep_completes() {
+    let bench = Bench::new();
+    let script = "bn = 16 -> hang; bn = 32 -> fault; bn = 48 -> wrong; bn = 64 -> fault late; bn = 80 -> hang late; \
+                  bn = 96 -> fault late; bn = 96 -> hush; bn = 112 -> 50 us";
+    bench.sweep("a.db", script, &["--watchdog", "700ms"]).success().stdout(
+        contains("#[bsr_kernel(bm = 64, bn = 112, bk = 32, mma = mma_sync)]").and(contains("2 hang + 3 fault")),
+    );
+    let kernels = bench.kernels("a.db");
+    assert_eq!(kernels.len(), 12);
+    let of = |bn: u32| kernels.iter().find(|record| record.subject == subject(bn)).unwrap();
+    for (bn, verdict, words) in [
+        (16, Verdict::Hang, "no answer within 0.7 s while checking `bm = 64, bn = 16,"),
+        (32, Verdict::Fault, "fault as scripted"),
+        (48, Verdict::Wrong, "relative error 0.5"),
+        (64, Verdict::Fault, "SIGABRT"),
+        (80, Verdict::Hang, "while timing `bm = 64, bn = 80,"),
+        (96, Verdict::Fault, "while timing `bm = 64, bn = 96,"),
+    ] {
+        let Record { verdict: found, error, timing, .. } = of(bn);
+        assert!(*found == verdict && error.as_deref().unwrap().contains(words), "bn = {bn}: {found:?} {error:?}");
+        assert_eq!(timing, &None);
+    }
+    let right = kernels.iter().filter(|record| record.verdict.has_time()).count();
+    assert_eq!(right, 6);
+    assert!(of(112).dense.as_ref().unwrap().ratio > 1.0);
+}
+
+#[test]
+fn kill_9_loses_nothing_and_the_next_sweep_repeats_nothing() {
+    let bench = Bench::new();
+    let script = "* -> pause 60";
+    let mut child = quietly(bench.command("a.db", script, &[]));
+    bench.wait_for("a.db", 5);
+    let labs = children(child.id());
+    assert!(!labs.is_empty());
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    let before = bench.records("a.db");
+    assert!(before.len() >= 5 && before.len() < 14, "{}", before.len());
+
+    bench.sweep("a.db", "", &[]).success().stdout(contains(format!("{} known from before", before.len() - 2)));
+    let after = bench.records("a.db");
+    assert_eq!(after[..before.len()], before);
+    assert_eq!(bench.kernels("a.db").len(), 12);
+    assert_eq!(after.len(), 14);
+    let runs = Store::existing(bench.path("a.db")).unwrap().runs().unwrap();
+    let how: Vec<_> = runs.iter().map(|run| run.how.as_deref()).collect();
+    assert_eq!(how, [None, Some("complete")]);
+
+    // Nobody is left timing.
+    let start = Instant::now();
+    while labs.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
+        assert!(start.elapsed() < Duration::from_secs(20), "a lab has outlived its sweep");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_lab_that_hangs_does_not_outlive_a_killed_sweep() {
+    let bench = Bench::new();
+    let mut child = quietly(bench.command("a.db", "bn = 16 -> hang", &["--watchdog", "1h"]));
+    bench.wait_for("a.db", 2);
+    let labs = children(child.id());
+    assert_eq!(labs.len(), 1);
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    let start = Instant::now();
+    while Path::new(&format!("/proc/{}", labs[0])).exists() {
+        assert!(start.elapsed() < Duration::from_secs(20), "a lab has outlived its sweep");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn ctrl_c_ends_after_the_current_call_and_says_how_to_go_on() {
+    let bench = Bench::new();
+    let mut command = bench.command("a.db", "* -> pause 60", &["--strategy", "random"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    bench.wait_for("a.db", 5);
+    signal(&child, "-INT");
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("ended by Ctrl-C") && text.contains("the same command goes on: bsr sweep --space 'bm"),
+        "{text}"
+    );
+    assert!(bench.kernels("a.db").len() < 12);
+    bench.sweep("a.db", "", &[]).success();
+    assert_eq!(bench.kernels("a.db").len(), 12);
+}
+
+#[test]
+fn two_sweeps_at_once_write_one_database() {
+    let bench = Bench::new();
+    let start = |shard: &str| quietly(bench.command("a.db", "", &["--shard", shard]));
+    for mut child in ["1/2", "2/2"].map(start) {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(bench.kernels("a.db").len(), 12);
+}
+
+#[test]
+fn shards_are_merged_and_exported() {
+    let bench = Bench::new();
+    for shard in ["1/3", "2/3", "3/3"] {
+        bench.sweep(&format!("{}.db", &shard[..1]), "", &["--shard", shard]).success();
+    }
+    bench.bsr(&["merge", "all.db", "1.db", "2.db", "3.db"]).success().stdout(contains("all.db, 18 records"));
+    bench.bsr(&["merge", "all.db", "2.db"]).success().stdout(contains("2.db: 0 of"));
+    assert_eq!(bench.kernels("all.db").len(), 12);
+    bench.bsr(&["export", "all.db", "--csv", "a.csv", "--json", "a.jsonl"]).success();
+    let lines = |name: &str| std::fs::read_to_string(bench.path(name)).unwrap().lines().count();
+    assert_eq!((lines("a.csv"), lines("a.jsonl")), (19, 18));
+    bench.bsr(&["export", "all.db"]).success().stdout(contains("median_us").and(contains(subject(112))));
+    bench.bsr(&["export", "none.db"]).code(2).stderr(contains("none.db: no such file"));
+    bench.bsr(&["merge", "new.db", "1.db", "none.db"]).code(2);
+    assert!(!bench.path("new.db").exists());
+}
+
+#[test]
+fn a_limit_and_two_labs_and_halving() {
+    let bench = Bench::new();
+    bench.sweep("a.db", "", &["--limit", "5"]).success().stdout(contains("ended by --limit"));
+    assert_eq!(bench.kernels("a.db").len(), 5);
+    let all = bench.sweep("b.db", "", &["--devices", "0,1", "--halving"]).success();
+    all.stdout(contains("12 = "));
+}
+
+#[test]
+fn a_lab_that_cannot_open_its_workload_ends_the_sweep() {
+    let bench = Bench::new();
+    bench
+        .sweep("a.db", "open -> fault", &[])
+        .code(1)
+        .stderr(contains("the lab died 3 times while opening").and(contains("fault as scripted")));
+    let runs = Store::existing(bench.path("a.db")).unwrap().runs().unwrap();
+    assert!(runs[0].how.as_deref().unwrap().starts_with("error: no lab can go on"));
+}
+
+#[test]
+fn wrong_input_is_told() {
+    let bench = Bench::new();
+    std::fs::write(bench.path("text.db"), "no database ".repeat(100)).unwrap();
+    bench.sweep("text.db", "", &[]).code(2).stderr(contains("text.db: not an SQLite database"));
+    let sweep = |space: &str| bench.bsr(&["sweep", "--space", space, "--device", "fake"]);
+    sweep("quickly").code(2).stderr(contains("`quickly` is no list of keys"));
+    sweep("bm = 64, bn = [64, 64], bk = 32").code(2).stderr(contains("bn"));
+    sweep("bm = 64, bn = [64], bk = 32, stage = 3").code(2).stderr(contains("stages"));
+    bench.sweep("a.db", "", &["--shard", "0/2"]).code(2).stderr(contains("1/4 for the first of four"));
+    bench.sweep("a.db", "", &["--budget", "5"]).code(2).stderr(contains("5m"));
+}
+
+#[test]
+fn without_a_gpu_the_cost_model_ranks_a_small_space_and_says_what_it_is() {
+    let bench = Bench::new();
+    bench
+        .bsr(&["sweep", "--space", "bn = [32, 64], stages = 2..=3", "--kernel", "bm = 64, bk = 32", "--device", "sim"])
+        .success()
+        .stdout(contains("simulator (cost model)").and(contains("these are times of a cost model")));
+    let kernels = bench.kernels("bsr.db");
+    assert_eq!(kernels.len(), 4);
+    for record in &kernels {
+        assert!(record.verdict.has_time() && record.relative_error.is_some_and(|error| error < 1e-3), "{record:?}");
+        assert_eq!(record.device.kind, bsr_tuner::DeviceKind::Sim);
+    }
+}
