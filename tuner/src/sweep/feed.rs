@@ -226,15 +226,15 @@ impl<'f> Feed<'f> {
         }
     }
 
-    /// The next few points for one of several labs; none when there are no more.
-    pub(super) fn take(&self, most: usize) -> Option<Vec<Ready>> {
+    /// The next few points for one of several labs, a fair part of what is ready; none when there are no more.
+    pub(super) fn take(&self, most: usize, labs: usize) -> Option<Vec<Ready>> {
         let mut state = lock(&self.state);
         loop {
             if self.over_in(&mut state) {
                 return None;
             }
             if !state.ready.is_empty() {
-                let count = state.ready.len().min(most.max(1));
+                let count = state.ready.len().div_ceil(labs.max(1)).min(most.max(1));
                 state.in_labs += count;
                 return Some(state.ready.drain(..count).collect());
             }

@@ -48,7 +48,8 @@ impl<'s, 'f> Station<'s, 'f> {
     /// Measures what the feed has, until there is no more, or the lab cannot go on. `at_work` counts the labs that do.
     pub(super) fn work(&mut self, at_work: &AtomicUsize) {
         let _alarm = Alarm(self.feed);
-        while let Some(group) = self.feed.take(self.feed.sweep.options.group) {
+        let most = self.feed.sweep.options.group;
+        while let Some(group) = self.feed.take(most, at_work.load(Ordering::SeqCst)) {
             if let Err(trouble) = self.measure(group) {
                 self.feed.lab_lost(trouble);
                 break;
