@@ -1,11 +1,13 @@
 //! `bsr report`: measurements as a page, and the best of them in the terminal.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write, stdin};
 use std::path::{Path, PathBuf};
 
-use bsr_tuner::Record;
-use bsr_tuner::report::{ReportData, Top, render, top};
+use bsr_tuner::report::{Rejected, ReportData, Top, render, top};
+use bsr_tuner::store::Rejection;
+use bsr_tuner::{Record, Store};
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::exit::{Exit, Failure};
@@ -15,14 +17,14 @@ use super::{cannot_write, line};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  bsr report records.jsonl
-  bsr report records.jsonl -o report.html --title \"H200, f16\"
-  bsr export --json | bsr report - -o report.html
+  bsr report h200.db
+  bsr report h200.db -o report.html --title \"H200, f16\"
+  bsr report records.jsonl -o report.html
 
-A line of FILE is a record as JSON. The page needs no network, and asks for none: it can be sent around. Times of a \
+FILE is a database of bsr sweep, or lines of JSON that bsr export wrote. The page needs no network, and asks for none: it can be sent around. Times of a \
 model are marked as such, and never beside those of a GPU.")]
 pub(super) struct Args {
-    /// Files of records, a line of JSON each; `-` is standard input.
+    /// Databases, or files of records, a line of JSON each; `-` is standard input, of lines.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write the page to this file, in place of what is there.
@@ -40,21 +42,45 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if let Some(output) = &args.output {
         is_no_input(output, &args.files)?;
     }
-    let mut records = vec![];
+    let (mut records, mut rejected) = (vec![], vec![]);
     for file in &args.files {
-        records.extend(read(file)?);
+        match is_database(file) {
+            true => {
+                let store = Store::existing(file)?;
+                records.extend(store.records()?);
+                rejected.extend(rejections(&store)?);
+            }
+            false => records.extend(read(file)?),
+        }
     }
     for top in top(&records, args.top) {
         print(&top, out)?;
     }
     if let Some(output) = &args.output {
         let count = records.len();
-        let data = ReportData { title: args.title.clone(), records, rejected: vec![] };
+        let data = ReportData { title: args.title.clone(), records, rejected };
         let page = render(&data).map_err(|error| Failure::new(Exit::Wrong, error))?;
         fs::write(output, page).map_err(|error| cannot_write(output, &error))?;
         line(out, "page", format_args!("{}, {count} records", output.display()))?;
     }
     Ok(Exit::Done)
+}
+
+/// Whether a file begins as SQLite's do ("Database File Format", 1.3); what follows is for the store to judge.
+fn is_database(file: &Path) -> bool {
+    let mut magic = [0; 16];
+    let read = fs::File::open(file).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && &magic == b"SQLite format 3\0"
+}
+
+/// Points that are no kernels. A sweep that was run again has seen the same ones: of several runs the largest count.
+fn rejections(store: &Store) -> Result<Vec<Rejected>, Failure> {
+    let mut largest: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for Rejection { problem, reason, points } in store.runs()?.into_iter().flat_map(|run| run.rejections) {
+        let count = largest.entry((problem, reason)).or_default();
+        *count = points.max(*count);
+    }
+    Ok(largest.into_iter().map(|((problem, reason), count)| Rejected { problem, reason, count }).collect())
 }
 
 /// A page written over the measurements would lose them.
@@ -82,7 +108,7 @@ fn read(file: &Path) -> Result<Vec<Record>, Failure> {
     let records = lines.map(|(number, line)| {
         serde_json::from_str(line).map_err(|error| {
             let number = number + 1;
-            let help = "help: `bsr export --json` writes a record a line";
+            let help = "help: `bsr export DB --json FILE` writes a record a line";
             Failure::new(Exit::BadInput, format!("{name}, line {number}, is no record: {error}\n  {help}"))
         })
     });

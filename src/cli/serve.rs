@@ -2,9 +2,11 @@
 
 use std::io::{stdin, stdout};
 
+use bsr::gpu::Device;
 use bsr_tuner::lab::{Deaths, Fake, Lab, Script, Sim, serve};
 
 use super::exit::{Exit, Failure};
+use super::lab::GpuLab;
 
 /// Answer a sweep's calls on standard input and output.
 #[derive(Debug, clap::Args)]
@@ -30,6 +32,9 @@ fn lab(device: &str) -> Result<Box<dyn Lab>, Failure> {
             let script: Script = script.parse().map_err(|error| Failure::new(Exit::BadInput, error))?;
             Ok(Box::new(Fake::new(script, 0, Deaths::Real)))
         }
-        other => Err(Failure::new(Exit::NoDevice, format!("no lab `{other}`\n  help: sim"))),
+        other => match other.strip_prefix("gpu:").and_then(|number| number.parse().ok()) {
+            Some(number) => Ok(Box::new(GpuLab::new(Device::open(number)?))),
+            None => Err(Failure::new(Exit::NoDevice, format!("no lab `{other}`\n  help: gpu:0, or sim"))),
+        },
     }
 }

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use bsr::spec::{LocatedSpec, SpecErrors};
+use bsr::spec::LocatedSpec;
 use bsr::{KernelSpec, Plan, Ptx};
 use bsr_codegen::emit::fingerprint;
-use bsr_tuner::Facts;
 
 use super::exit::{Exit, Failure};
 
@@ -64,14 +63,6 @@ pub(super) fn plan_named(argument: &str, name: &str) -> Result<Planned, Failure>
     })?;
     let ptx = plan.ptx();
     Ok(Planned { plan, ptx })
-}
-
-/// Reads the facts of a product: a SPEC without `bn` and without choices.
-///
-/// # Errors
-/// Bad input: what is wrong with the text.
-pub(super) fn facts(argument: &str) -> Result<Facts, Failure> {
-    argument.parse().map_err(|errors: SpecErrors| Failure::reported(Exit::BadInput, errors.named("kernel").to_string()))
 }
 
 fn locate(argument: &str, name: &str) -> Result<LocatedSpec, Failure> {

@@ -56,6 +56,20 @@ impl FromStr for Devices {
     }
 }
 
+impl Devices {
+    /// The first of the GPUs.
+    ///
+    /// # Errors
+    /// No device.
+    pub(super) fn first(&self) -> Result<bsr::gpu::Device, Failure> {
+        let number = match self {
+            Self::All => 0,
+            Self::These(numbers) => numbers.first().copied().unwrap_or(0),
+        };
+        Ok(bsr::gpu::Device::open(number)?)
+    }
+}
+
 impl Device {
     /// What `auto` stands for on this machine.
     pub(super) fn resolve(self) -> Self {

@@ -11,44 +11,49 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bsr_codegen::emit::fingerprint;
-use bsr_tuner::Store;
 use bsr_tuner::lab::Limits;
-use bsr_tuner::store::{Run, StoreError};
-use bsr_tuner::sweep::{
-    Ended, InOrder, Job, Options, Order, Outcome, PlainCompiler, Ranked, Shard, Shuffled, Sweep, SweepError, SweepPoint,
-};
+use bsr_tuner::search::Strategy;
+use bsr_tuner::store::{Rejection, Run, StoreError};
+use bsr_tuner::sweep::{Compiler, Ended, Job, Options, Outcome, PlainCompiler, Shard, Sweep, SweepError};
+use bsr_tuner::{Store, Workload};
 use clap::ValueEnum;
 
 use super::exit::{Exit, Failure};
+use super::lab::{DriverCompiler, default_folder};
 use super::problem::{Defaults, Problem, ProblemArgs};
 use super::{line, say};
 use labs::{Device, Devices};
+use points::{Asked, Card};
 use watch::Watch;
 
 /// Kernels that are timed again together, with --halving.
 const FINALISTS: usize = 8;
 
-/// Measure every kernel of a space for one problem; every result is kept.
+/// Measure the kernels of a space for a problem, or for a list of them; every result is kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  bsr sweep --space \"bm = 512, bn = [128, 256], bk = 112, stages = 2..=5\" --m 8192 --n 8192 --k 8288 --pattern topk:16
+  bsr sweep --kernel \"bm = 512, bk = 112\" --m 8192 --n 8192 --k 8288 --pattern topk:16
   bsr sweep --space \"bn = [64, 128], stages = 2..=4\" --kernel \"bm = 64, bk = 32\" --device sim
-  bsr sweep --space space.toml --db h200.db --budget 5m --halving
-  bsr sweep --space space.toml --db part3.db --shard 3/8      # then: bsr merge all.db part*.db
+  bsr sweep --space space.toml --kernel \"bm = 64, bk = 64\" --db h200.db --budget 5m --halving
+  bsr sweep --workloads public --limit 40 --db public.db
+  bsr sweep --space hopper-f16 --kernel \"bm = 64, bk = 64\" --db part3.db --shard 3/8      # then: bsr merge all.db part*.db
 
 A kernel is checked against an f64 reference before it is timed, in turn with the dense library, each launch from a cold \
 L2 cache. One that hangs, faults or is wrong is recorded like any other, and ends nothing. Ctrl-C ends the sweep after \
 the current call; the same command goes on from there, after a crash too. --device sim gives times of the simulator's \
 cost model, for a small instance of the problem: they rank kernels roughly and measure nothing.")]
 pub(super) struct Args {
-    /// The kernels: lists of keys (`bn = [64, 128], stages = 2..=4`), or the path of a .toml file with the same keys.
-    #[arg(long, value_name = "LISTS|FILE")]
+    /// The kernels: the name of a space (`bsr space` lists them), the path of a .toml file, a spec with lists, or auto: what
+    /// suits the GPU and the types.
+    #[arg(long, value_name = "NAME|FILE|LISTS", default_value = "auto")]
     space: String,
-    /// Keys that are the same for all kernels, put before the lists: `bm = 512, bk = 112, dtype = bf16`.
+    /// What is multiplied, where the space leaves it open: `bm = 512, bk = 112`, and any other fact of the product.
     #[arg(long, value_name = "FACTS")]
     kernel: Option<String>,
+    /// Sweep a list of problems instead: public, held-out, or a .toml file.
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["kernel", "m", "n", "k", "pattern", "matrix"])]
+    workloads: Option<PathBuf>,
     /// The database: made where there is none. Several sweeps may write one file at once.
     #[arg(long, value_name = "FILE", default_value = "bsr.db")]
     db: PathBuf,
@@ -64,9 +69,10 @@ pub(super) struct Args {
     /// End after this time: 90s, 5m, 2h.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     budget: Option<Duration>,
-    /// The order of the points: as written, at random (by --seed), or the fastest first by the cost model.
-    #[arg(long, value_enum, default_value_t = Strategy::Exhaustive)]
-    strategy: Strategy,
+    /// The order of the points: the fastest first by the cost model, which learns from what is measured; as written; or at
+    /// random (by --seed).
+    #[arg(long, value_enum, default_value_t = Way::Guided)]
+    strategy: Way,
     /// Look at every kernel shortly, and time the fastest few together until they can be told apart.
     #[arg(long)]
     halving: bool,
@@ -76,29 +82,53 @@ pub(super) struct Args {
     /// A kernel that does not come back within this time hangs.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     watchdog: Duration,
+    /// Keep compiled kernels in this folder. [default: bsr in the user's cache folder]
+    #[arg(long, value_name = "FOLDER")]
+    cache: Option<PathBuf>,
     #[command(flatten)]
     problem: ProblemArgs,
 }
 
 /// In which order points are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Strategy {
+enum Way {
+    Guided,
     Exhaustive,
     Random,
-    Guided,
+}
+
+impl Way {
+    fn strategy(self, seed: u64) -> Strategy {
+        match self {
+            Self::Guided => Strategy::Guided,
+            Self::Exhaustive => Strategy::Exhaustive,
+            Self::Random => Strategy::Random { seed },
+        }
+    }
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let points = points::read(&args.space, args.kernel.as_deref())?;
     let device = args.device.resolve();
-    let defaults = match (device, points.first()) {
-        (_, None) => return Err(Failure::new(Exit::BadInput, "the space has no points")),
-        (Device::Sim, Some(first)) => Defaults::simulator((first.bm as usize, first.bk as usize)),
-        _ => Defaults::GPU,
+    let (workloads, seed) = workloads(args, device)?;
+    let gpu = match device {
+        Device::Gpu => Some(args.devices.first()?),
+        _ => None,
     };
-    let problem = Problem::new(&args.problem, defaults)?;
-    let digest = fingerprint(&points.iter().map(|spec| format!("{spec}\n")).collect::<String>());
-    let jobs = jobs(args, &problem, points)?;
+    let card = match &gpu {
+        Some(gpu) => Card { gpu: &gpu.info().name, capability: gpu.info().compute_capability },
+        None => Card { gpu: "NVIDIA H200", capability: (9, 0) },
+    };
+    let Asked { jobs, rejected, digest } = points::read(&workloads, &args.space, args.strategy.strategy(seed), &card)?;
+    if jobs.iter().all(|job| job.points.is_empty()) {
+        return Err(Failure::new(
+            Exit::BadInput,
+            "the space has no kernel for this product\n  help: `bsr space` with the same --kernel says why",
+        ));
+    }
+    let compiler: Box<dyn Compiler> = match gpu {
+        Some(gpu) => Box::new(DriverCompiler::new(gpu, args.cache.clone().unwrap_or_else(default_folder))),
+        None => Box::new(PlainCompiler),
+    };
     let mut labs = device.labs(&args.devices, limits(args.watchdog))?;
     let mut store = Store::open(&args.db)?;
     let command = command_line();
@@ -109,7 +139,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     on_interrupt(Arc::clone(&stop));
     let watch = Watch::new();
     let sweep = Sweep {
-        compiler: &PlainCompiler,
+        compiler: compiler.as_ref(),
         options: options(args),
         run: Some(run),
         stop: &stop,
@@ -120,7 +150,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     match &outcomes {
         Ok(outcomes) => {
             let how = outcomes.last().map_or("complete", |last| last.ended.as_str());
-            store.end(run, how, &rejections(outcomes))?;
+            store.end(run, how, &rejections(rejected, outcomes))?;
         }
         Err(error) => {
             store.end(run, &format!("error: {}", error.to_string().lines().next().unwrap_or_default()), &[])?
@@ -137,29 +167,18 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The points by the product that they compute, each with its workload.
-fn jobs(args: &Args, problem: &Problem, specs: Vec<bsr::KernelSpec>) -> Result<Vec<Job>, Failure> {
-    let mut groups: Vec<(bsr_tuner::Workload, Vec<SweepPoint>)> = Vec::new();
-    for spec in specs {
-        let workload = problem.workload(&bsr_tuner::Facts::of(&spec));
-        let point = SweepPoint { spec, predicted_us: None };
-        match groups.iter_mut().find(|(known, _)| *known == workload) {
-            Some((_, points)) => points.push(point),
-            None => {
-                problem.facts(&spec)?;
-                groups.push((workload, vec![point]));
-            }
-        }
+/// What is multiplied, and the seed of all that is drawn at random.
+fn workloads(args: &Args, device: Device) -> Result<(Vec<Workload>, u64), Failure> {
+    if let Some(list) = &args.workloads {
+        return Ok((points::list(list)?, 0));
     }
-    let job = |(workload, points): (_, Vec<SweepPoint>)| {
-        let order: Box<dyn Order> = match args.strategy {
-            Strategy::Exhaustive => Box::new(InOrder::new(points.len())),
-            Strategy::Random => Box::new(Shuffled::new(points.len(), problem.seed)),
-            Strategy::Guided => Box::new(Ranked::new(&points)),
-        };
-        Job { workload, points, order }
+    let facts = points::facts(&args.space, args.kernel.as_deref())?;
+    let defaults = match device {
+        Device::Sim => Defaults::simulator(facts.block()),
+        _ => Defaults::GPU,
     };
-    Ok(groups.into_iter().map(job).collect())
+    let problem = Problem::new(&args.problem, defaults)?;
+    Ok((vec![problem.workload(&facts)], problem.seed))
 }
 
 fn options(args: &Args) -> Options {
@@ -188,8 +207,18 @@ fn asked(args: &Args, jobs: &[Job]) -> String {
     problems.chain([how]).collect::<Vec<_>>().join("\n")
 }
 
-fn rejections(outcomes: &[Outcome]) -> Vec<(String, usize)> {
-    outcomes.iter().flat_map(|outcome| outcome.rejected.clone()).collect()
+/// Points that cannot be planned, and those that turned out to be no kernels.
+fn rejections(planned: Vec<Rejection>, outcomes: &[Outcome]) -> Vec<Rejection> {
+    let found = outcomes.iter().flat_map(|outcome| {
+        let problem = outcome.problem.key();
+        let rejection = move |(reason, points): (&String, &usize)| Rejection {
+            problem: problem.clone(),
+            reason: reason.clone(),
+            points: *points,
+        };
+        outcome.rejected.iter().map(rejection)
+    });
+    planned.into_iter().chain(found).collect()
 }
 
 /// The first Ctrl-C asks the sweep to end, the second ends the process: what is recorded stays in either case.

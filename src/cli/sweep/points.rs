@@ -1,38 +1,102 @@
-//! `--space` and `--kernel`: the points.
+//! What is swept: the products, and the points of a space for each.
 
 use std::path::Path;
 
 use bsr::KernelSpec;
-use bsr::spec::LocatedFamily;
+use bsr_codegen::emit::fingerprint;
+use bsr_tuner::model::{self, predict};
+use bsr_tuner::pick::space_for;
+use bsr_tuner::search::Strategy;
+use bsr_tuner::space::read_facts;
+use bsr_tuner::store::Rejection;
+use bsr_tuner::sweep::{Job, Searched, SweepPoint};
+use bsr_tuner::{Facts, Problem, Space, Workload};
 
 use super::super::exit::{Exit, Failure};
+use super::super::problem::Problem as Drawn;
 
-/// The kernels of a space: lists, or a file of them. `kernel` is what all have in common.
+/// The points of several products, ready to be swept.
+pub(super) struct Asked {
+    pub(super) jobs: Vec<Job>,
+    /// Points that are no kernels.
+    pub(super) rejected: Vec<Rejection>,
+    /// Digest of all points.
+    pub(super) digest: String,
+}
+
+/// Whose times are predicted, and which spaces suit it.
+pub(super) struct Card<'c> {
+    /// The name of the GPU.
+    pub(super) gpu: &'c str,
+    pub(super) capability: (u32, u32),
+}
+
+/// Stands for the space that suits a product.
+const AUTO: &str = "auto";
+
+/// The space that `argument` names, or the one that suits the product.
 ///
 /// # Errors
-/// Bad input: everything wrong with the text, under the guilty word.
-pub(super) fn read(space: &str, kernel: Option<&str>) -> Result<Vec<KernelSpec>, Failure> {
-    let is_file = Path::new(space).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
-    let (family, name) = if is_file {
-        if kernel.is_some() {
-            let message = "--kernel beside a file: the file says the whole kernel\n  help: drop --kernel";
-            return Err(Failure::new(Exit::BadInput, message));
-        }
-        let text = std::fs::read_to_string(space)
-            .map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {space}: {error}")))?;
-        (LocatedFamily::from_toml(&text), space)
-    } else if space.contains('=') {
-        let text = kernel.map_or(space.to_owned(), |kernel| format!("{kernel}, {space}"));
-        (LocatedFamily::from_text(&text), "space")
-    } else {
-        let message = format!(
-            "`{space}` is no list of keys and no .toml file\n  help: --space \"bm = 512, bn = [128, 256], bk = 112, stages = \
-             2..=5\""
-        );
-        return Err(Failure::new(Exit::BadInput, message));
-    };
-    match family {
-        Ok(family) => Ok(family.family().members().iter().map(|member| member.spec).collect()),
-        Err(errors) => Err(Failure::reported(Exit::BadInput, errors.named(name).to_string())),
+/// Bad input.
+fn space(argument: &str, facts: &Facts, card: &Card<'_>) -> Result<Space, Failure> {
+    Ok(match argument {
+        AUTO => space_for(card.capability, facts)?,
+        argument => Space::find(argument)?,
+    })
+}
+
+/// What is multiplied: `--kernel`, or what the space itself says.
+///
+/// # Errors
+/// Bad input.
+pub(super) fn facts(space: &str, kernel: Option<&str>) -> Result<Facts, Failure> {
+    match kernel {
+        Some(text) => Ok(read_facts(text)?),
+        None if space != AUTO => Ok(Space::find(space)?.facts()?),
+        None => Err(Failure::new(
+            Exit::BadInput,
+            "nothing says what is multiplied\n  help: --kernel \"bm = 512, bk = 112\", or a --space with bm and bk in it",
+        )),
     }
+}
+
+/// The points of every workload.
+///
+/// # Errors
+/// Bad input: a pattern that cannot be had, a space that contradicts the product.
+pub(super) fn read(
+    workloads: &[Workload],
+    argument: &str,
+    strategy: Strategy,
+    card: &Card<'_>,
+) -> Result<Asked, Failure> {
+    let mut asked = Asked { jobs: Vec::new(), rejected: Vec::new(), digest: String::new() };
+    let mut texts = String::new();
+    let (rates, _) = model::for_gpu(card.gpu, None);
+    for workload in workloads {
+        let facts = workload.facts;
+        let structure = Drawn::of_workload(workload)?.facts(&facts.spec(64))?.structure;
+        let problem = Problem::new(workload.clone(), &structure);
+        let points = space(argument, &facts, card)?.points(&facts)?;
+        let key = problem.key();
+        let rejection = |(reason, points)| Rejection { problem: key.clone(), reason, points };
+        asked.rejected.extend(points.reasons().into_iter().map(rejection));
+        let candidates: Vec<(KernelSpec, f64)> =
+            points.legal.iter().map(|point| (point.spec, predict(&point.plan, &problem, &rates).us)).collect();
+        candidates.iter().for_each(|(spec, _)| texts.push_str(&format!("{spec}\n")));
+        let order = Box::new(Searched::new(strategy.search(&candidates)));
+        let point = |&(spec, us): &(KernelSpec, f64)| SweepPoint { spec, predicted_us: Some(us) };
+        let points = candidates.iter().map(point).collect();
+        asked.jobs.push(Job { workload: workload.clone(), points, order });
+    }
+    asked.digest = fingerprint(&texts);
+    Ok(asked)
+}
+
+/// The workloads of a list.
+///
+/// # Errors
+/// Bad input: no such list.
+pub(super) fn list(name: &Path) -> Result<Vec<Workload>, Failure> {
+    bsr_tuner::workloads::find(&name.to_string_lossy()).map_err(|error| Failure::new(Exit::BadInput, error))
 }

@@ -24,7 +24,7 @@ use bsr_codegen::{KernelSpec, Plan};
 
 use crate::model::{self, Card, predict};
 use crate::space::Space;
-use crate::{Facts, Problem};
+use crate::{Facts, Problem, SpaceError};
 pub use choice::{Choice, Ranked, Why};
 pub use near::Bucket;
 pub use table::{Table, TableError, Tuned};
@@ -269,7 +269,7 @@ impl Tuner {
         let plans = match offered {
             Some(plans) => plans,
             None => {
-                let points = self.space(&facts)?.points(&facts)?;
+                let points = space_for(self.gpu.capability, &facts)?.points(&facts)?;
                 points.legal.into_iter().map(|point| point.plan).filter(|plan| self.runs(plan)).collect()
             }
         };
@@ -279,16 +279,6 @@ impl Tuner {
             .collect();
         ranked.sort_by(|x, y| x.predicted_us.total_cmp(&y.predicted_us));
         if ranked.is_empty() { Err(PickError::NoKernel { facts }) } else { Ok(ranked) }
-    }
-
-    /// The space that is searched where a program offers no variants.
-    fn space(&self, facts: &Facts) -> Result<Space, PickError> {
-        let name = match (self.gpu.capability.0, facts.spec(64).a.bytes()) {
-            (9, 1) => "hopper-fp8",
-            (9, _) => "hopper-f16",
-            _ => "ampere-wmma",
-        };
-        Ok(Space::named(name)?)
     }
 
     /// The fastest of the likeliest, as measured.
@@ -304,6 +294,18 @@ impl Tuner {
             }
         }
     }
+}
+
+/// The space that comes with this crate for a GPU of this compute capability and a product with these facts.
+///
+/// # Errors
+/// None that is known: the spaces are there.
+pub fn space_for(capability: (u32, u32), facts: &Facts) -> Result<Space, SpaceError> {
+    Space::named(match (capability.0, facts.spec(64).a.bytes()) {
+        (9, 1) => "hopper-fp8",
+        (9, _) => "hopper-f16",
+        _ => "ampere-wmma",
+    })
 }
 
 /// Why there is no kernel for a problem.
@@ -328,7 +330,7 @@ pub enum PickError {
     },
     /// The space says something else than the facts.
     #[error(transparent)]
-    Space(#[from] crate::SpaceError),
+    Space(#[from] SpaceError),
     /// None of the kernels that were tried ran and was right.
     #[error("none of {of} kernels could be measured\n  the first: {why}")]
     Measured {

@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use super::axes::{Axis, axes};
 use super::groups::{Group, Measure, Point};
-use super::rank::spearman;
 use super::summary::{Summary, is_yardstick};
 use super::terminal::attribute_of;
 use super::words;
+use crate::search::rank_correlation_of;
 use crate::{DeviceKind, Record};
 
 /// Everything that scripts need.
@@ -157,5 +157,5 @@ fn prediction(group: &Group<'_>) -> Option<Prediction> {
         .collect();
     let mut off: Vec<f64> = pairs.iter().map(|(p, m)| (p / m).max(m / p)).collect();
     off.sort_by(f64::total_cmp);
-    Some(Prediction { points: pairs.len(), rank: spearman(&pairs), off: *off.get(off.len() / 2)? })
+    Some(Prediction { points: pairs.len(), rank: rank_correlation_of(&pairs), off: *off.get(off.len() / 2)? })
 }

@@ -14,14 +14,12 @@ mod groups;
 mod island;
 mod page;
 mod picture;
-mod rank;
 mod roofline;
 mod summary;
 mod terminal;
 mod words;
 
 pub use page::render;
-pub use rank::spearman;
 pub use roofline::{Bound, Peaks, Roof};
 pub use terminal::{Top, attribute_line, top};
 

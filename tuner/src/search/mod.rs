@@ -16,7 +16,7 @@ use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
 pub use guided::Guided;
-pub use rank::rank_correlation;
+pub use rank::{rank_correlation, rank_correlation_of};
 
 /// An order of candidates.
 pub trait Search: Iterator<Item = usize> {

@@ -20,6 +20,12 @@ pub fn rank_correlation(predicted: &[f64], measured: &[f64]) -> Option<f64> {
     (count >= 2 && scale > 0.0).then(|| (product / scale).clamp(-1.0, 1.0))
 }
 
+/// The same of pairs; none of fewer than three, which say nothing.
+pub fn rank_correlation_of(pairs: &[(f64, f64)]) -> Option<f64> {
+    let (x, y): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    if pairs.len() < 3 { None } else { rank_correlation(&x, &y) }
+}
+
 /// The rank of every value, from 1.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();

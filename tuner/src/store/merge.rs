@@ -23,8 +23,8 @@ const MERGE: &str = "\
     INSERT INTO runs (digest, started, ended, version, command, space, space_digest, asked, how)
     SELECT digest, started, ended, version, command, space, space_digest, asked, how FROM other.runs WHERE true ORDER BY id
     ON CONFLICT (digest) DO UPDATE SET ended = coalesce(ended, excluded.ended), how = coalesce(how, excluded.how);
-    INSERT OR IGNORE INTO rejections (run, reason, points)
-    SELECT mine.id, theirs.reason, theirs.points FROM other.rejections theirs JOIN other.runs their ON their.id = theirs.run \
+    INSERT OR IGNORE INTO rejections (run, problem, reason, points)
+    SELECT mine.id, theirs.problem, theirs.reason, theirs.points FROM other.rejections theirs JOIN other.runs their ON their.id = theirs.run \
         JOIN runs mine ON mine.digest = their.digest;";
 
 const RECORDS: &str = "\

@@ -23,7 +23,7 @@ use rusqlite::{Connection, OptionalExtension as _, Params, TransactionBehavior};
 
 pub use error::StoreError;
 pub use merge::Merged;
-pub use run::{Run, RunId, RunRow};
+pub use run::{Rejection, Run, RunId, RunRow};
 
 use crate::{Device, Record, Workload};
 use row::Failed;

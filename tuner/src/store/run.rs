@@ -45,7 +45,18 @@ pub struct RunRow {
     /// How it ended: `complete`, `limit`, `budget`, `stopped`, or an error.
     pub how: Option<String>,
     /// Points that never became kernels, by reason, the most frequent first.
-    pub rejections: Vec<(String, usize)>,
+    pub rejections: Vec<Rejection>,
+}
+
+/// Points of one problem that never became kernels, for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// The key of the problem.
+    pub problem: String,
+    /// Why.
+    pub reason: String,
+    /// How many.
+    pub points: usize,
 }
 
 impl Store {
@@ -79,7 +90,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub fn end(&mut self, run: RunId, how: &str, rejections: &[(String, usize)]) -> Result<(), StoreError> {
+    pub fn end(&mut self, run: RunId, how: &str, rejections: &[Rejection]) -> Result<(), StoreError> {
         let path = self.path.clone();
         let named = |source| error::at(&path, source);
         let transaction = self.connection.transaction().map_err(named)?;
@@ -87,11 +98,11 @@ impl Store {
         transaction
             .execute("UPDATE runs SET ended = ?2, how = ?3 WHERE id = ?1", params![run.0, now, how])
             .map_err(named)?;
-        for (reason, points) in rejections {
+        for Rejection { problem, reason, points } in rejections {
             let points = i64::try_from(*points).unwrap_or(i64::MAX);
-            let sql = "INSERT INTO rejections (run, reason, points) VALUES (?1, ?2, ?3) ON CONFLICT (run, reason) DO UPDATE \
-                       SET points = points + excluded.points";
-            transaction.execute(sql, params![run.0, reason, points]).map_err(named)?;
+            let sql = "INSERT INTO rejections (run, problem, reason, points) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (run, \
+                       problem, reason) DO UPDATE SET points = points + excluded.points";
+            transaction.execute(sql, params![run.0, problem, reason, points]).map_err(named)?;
         }
         transaction.commit().map_err(named)
     }
@@ -122,12 +133,13 @@ impl Store {
             Ok((row.get::<_, i64>(0)?, RunRow { run, ended, how: row.get(8)?, rejections: vec![] }))
         });
         let rows: Vec<(i64, RunRow)> = rows.map_err(named)?.collect::<Result<_, _>>().map_err(named)?;
-        let sql = "SELECT reason, points FROM rejections WHERE run = ?1 ORDER BY points DESC, reason";
+        let sql = "SELECT problem, reason, points FROM rejections WHERE run = ?1 ORDER BY points DESC, reason, problem";
         let mut statement = self.connection.prepare(sql).map_err(named)?;
         let mut runs = Vec::with_capacity(rows.len());
         for (id, row) in rows {
             let reasons = statement.query_map([id], |row| {
-                Ok((row.get::<_, String>(0)?, usize::try_from(row.get::<_, i64>(1)?).unwrap_or(0)))
+                let points = usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0);
+                Ok(Rejection { problem: row.get(0)?, reason: row.get(1)?, points })
             });
             let rejections = reasons.map_err(named)?.collect::<Result<_, _>>().map_err(named)?;
             runs.push(RunRow { rejections, ..row });

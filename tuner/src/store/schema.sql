@@ -47,12 +47,13 @@ CREATE TABLE runs (
     how          TEXT
 ) STRICT;
 
--- Points that never became kernels, by reason.
+-- Points that never became kernels, by reason. `problem` is the key of the problem that they were for.
 CREATE TABLE rejections (
-    run    INTEGER NOT NULL REFERENCES runs (id),
-    reason TEXT NOT NULL,
-    points INTEGER NOT NULL,
-    PRIMARY KEY (run, reason)
+    run     INTEGER NOT NULL REFERENCES runs (id),
+    problem TEXT NOT NULL,
+    reason  TEXT NOT NULL,
+    points  INTEGER NOT NULL,
+    PRIMARY KEY (run, problem, reason)
 ) STRICT;
 
 -- One measurement of one point. `samples` are the times in the order taken: microseconds as little-endian f64.

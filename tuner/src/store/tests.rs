@@ -108,11 +108,11 @@ fn runs_keep_their_histogram() {
     let mut store = Store::open(folder.path().join("a.db")).unwrap();
     let id = store.begin(&run()).unwrap();
     assert_eq!(store.runs().unwrap()[0].ended, None);
-    store.end(id, "complete", &[("stages".into(), 2), ("registers".into(), 9)]).unwrap();
+    store.end(id, "complete", &[rejection("stages", 2), rejection("registers", 9)]).unwrap();
     let runs = store.runs().unwrap();
     assert_eq!((runs.len(), &runs[0].run), (1, &run()));
     assert_eq!(runs[0].how.as_deref(), Some("complete"));
-    assert_eq!(runs[0].rejections, [("registers".into(), 9), ("stages".into(), 2)]);
+    assert_eq!(runs[0].rejections, [rejection("registers", 9), rejection("stages", 2)]);
 }
 
 /// Asserts that opening fails, and that the file is as it was.
@@ -206,7 +206,7 @@ fn merging_is_idempotent_and_takes_everything() {
     let mut one = Store::open(path("1")).unwrap();
     let id = one.begin(&run()).unwrap();
     one.insert(&[record(1), record(2)], Some(id)).unwrap();
-    one.end(id, "complete", &[("stages".into(), 2)]).unwrap();
+    one.end(id, "complete", &[rejection("stages", 2)]).unwrap();
     let elsewhere = Record { device: Device { name: "b".into(), ..record(3).device }, ..record(3) };
     Store::open(path("2")).unwrap().insert(&[elsewhere.clone(), record(2)], None).unwrap();
     let mut all = Store::open(path("all")).unwrap();
@@ -319,4 +319,8 @@ proptest! {
         prop_assert!(store.of_problem(&problem.key()).unwrap().contains(&records[0]));
         prop_assert!(store.done(&problem.workload, device).unwrap().contains(&(subject.clone(), ptx.clone())));
     }
+}
+
+fn rejection(reason: &str, points: usize) -> Rejection {
+    Rejection { problem: "p".into(), reason: reason.into(), points }
 }

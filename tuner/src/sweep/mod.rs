@@ -34,8 +34,8 @@ use bsr_codegen::KernelSpec;
 
 pub use compile::{Compiled, Compiler, Fingerprints, PlainCompiler};
 pub use options::{Options, Shard};
-pub use order::{InOrder, Measured, Order, Ranked, Shuffled};
-pub use outcome::{Ended, Outcome, rank_correlation};
+pub use order::{InOrder, Measured, Order, Searched};
+pub use outcome::{Ended, Outcome};
 
 use crate::lab::{Lab, Opened, Trouble};
 use crate::store::{RunId, Store, StoreError};

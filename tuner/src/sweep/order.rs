@@ -1,7 +1,7 @@
 //! Which point is next.
 
 use crate::Verdict;
-use crate::sweep::SweepPoint;
+use crate::search::Search;
 
 /// What became of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,56 +46,28 @@ impl Order for InOrder {
     }
 }
 
-/// A list of places.
-#[derive(Clone, Debug)]
-struct Listed(std::vec::IntoIter<usize>);
+/// What a search says, which learns from what was measured.
+pub struct Searched {
+    search: Box<dyn Search + Send>,
+    /// How much of what was measured it was told.
+    told: usize,
+}
 
-impl Order for Listed {
-    fn next(&mut self, _: &[Measured]) -> Option<usize> {
-        self.0.next()
+impl Searched {
+    /// The order of a search over the same points.
+    pub fn new(search: Box<dyn Search + Send>) -> Self {
+        Self { search, told: 0 }
     }
 }
 
-/// All points in a random order, which a seed says.
-#[derive(Clone, Debug)]
-pub struct Shuffled(Listed);
-
-impl Shuffled {
-    /// An order of a list of so many points.
-    pub fn new(count: usize, seed: u64) -> Self {
-        let draw = |at: &usize| {
-            let mut hasher = blake3::Hasher::new();
-            hasher.update(&seed.to_le_bytes()).update(&(*at as u64).to_le_bytes());
-            *hasher.finalize().as_bytes()
-        };
-        let mut places: Vec<usize> = (0..count).collect();
-        places.sort_by_cached_key(draw);
-        Self(Listed(places.into_iter()))
-    }
-}
-
-impl Order for Shuffled {
+impl Order for Searched {
     fn next(&mut self, measured: &[Measured]) -> Option<usize> {
-        self.0.next(measured)
-    }
-}
-
-/// By predicted time, the shortest first; those without a prediction last.
-#[derive(Clone, Debug)]
-pub struct Ranked(Listed);
-
-impl Ranked {
-    /// The order of these points.
-    pub fn new(points: &[SweepPoint]) -> Self {
-        let mut places: Vec<usize> = (0..points.len()).collect();
-        let time = |at: &usize| points[*at].predicted_us.unwrap_or(f64::INFINITY);
-        places.sort_by(|a, b| time(a).total_cmp(&time(b)));
-        Self(Listed(places.into_iter()))
-    }
-}
-
-impl Order for Ranked {
-    fn next(&mut self, measured: &[Measured]) -> Option<usize> {
-        self.0.next(measured)
+        for Measured { point, median_us, .. } in measured.iter().skip(self.told) {
+            if let Some(us) = median_us {
+                self.search.tell(*point, *us);
+            }
+        }
+        self.told = measured.len();
+        self.search.next()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::search::rank_correlation_of;
 use crate::{Device, Problem, Record, Verdict};
 
 /// How a sweep of one workload ended.
@@ -77,7 +78,7 @@ impl Outcome {
             verdicts,
             baselines,
             rejected: BTreeMap::new(),
-            rank_correlation: rank_correlation(&predicted),
+            rank_correlation: rank_correlation_of(&predicted),
             known: 0,
             new: 0,
             ended: Ended::Complete,
@@ -108,50 +109,4 @@ fn ties(ranking: &[Record]) -> Vec<String> {
     let Some((best, others)) = ranking.split_first() else { return vec![] };
     let meets = |other: &&Record| median(other) - half(other) <= median(best) + half(best);
     others.iter().filter(meets).map(|other| other.subject.clone()).collect()
-}
-
-/// Spearman's rank correlation of pairs; none of fewer than three, or where all of one side are equal. Equal values share
-/// the mean of their ranks.
-pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
-    if pairs.len() < 3 {
-        return None;
-    }
-    let (one, other): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    let (one, other) = (ranks(&one), ranks(&other));
-    let mean = (pairs.len() as f64 + 1.0) / 2.0;
-    let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
-    let scale = (sum(&one, &one) * sum(&other, &other)).sqrt();
-    (scale > 0.0).then(|| sum(&one, &other) / scale)
-}
-
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut places: Vec<usize> = (0..values.len()).collect();
-    places.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut first = 0;
-    for equal in places.chunk_by(|a, b| values[*a] == values[*b]) {
-        let shared = first as f64 + (equal.len() as f64 + 1.0) / 2.0;
-        equal.iter().for_each(|place| ranks[*place] = shared);
-        first += equal.len();
-    }
-    ranks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::rank_correlation;
-
-    #[test]
-    fn ranks_agree_or_not() {
-        let pairs = |other: [f64; 4]| -> Vec<(f64, f64)> { [1.0, 5.0, 7.0, 100.0].into_iter().zip(other).collect() };
-        assert_eq!(rank_correlation(&pairs([2.0, 3.0, 4.0, 5.0])), Some(1.0));
-        assert_eq!(rank_correlation(&pairs([9.0, 8.0, 7.0, 1.0])), Some(-1.0));
-        // By hand: d = 1, 1, 0, 0, so 1 - 6 * 2 / (4 * 15).
-        assert_eq!(rank_correlation(&pairs([3.0, 2.0, 4.0, 5.0])), Some(0.8));
-        assert_eq!(rank_correlation(&pairs([3.0; 4])), None);
-        assert_eq!(rank_correlation(&pairs([1.0; 4])[..2]), None);
-        // Ranks 1.5, 1.5, 3, 4 against 1, 2, 3, 4: 4.5 / sqrt(4.5 * 5).
-        let tied = rank_correlation(&pairs([2.0, 2.0, 4.0, 5.0])).unwrap_or(0.0);
-        assert!((tied - 4.5 / (4.5_f64 * 5.0).sqrt()).abs() < 1e-12, "{tied}");
-    }
 }

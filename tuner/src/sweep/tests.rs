@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::lab::{Candidate, Checked, Deaths, Fake, Rounds};
+use crate::search::Strategy;
 use crate::{Facts, Source, Verdict};
 
 const FACTS: &str = "bm = 64, bk = 32";
@@ -305,18 +306,14 @@ fn an_order_may_wait_for_measurements() {
 
 #[test]
 fn orders_name_every_point_once() {
-    let points: Vec<SweepPoint> = points(20)
-        .into_iter()
-        .rev()
-        .map(|p| SweepPoint { predicted_us: p.predicted_us.filter(|us| *us > 2.0), ..p })
-        .collect();
     let all = |mut order: Box<dyn Order>| -> Vec<usize> { std::iter::from_fn(|| order.next(&[])).collect() };
-    let shuffled = all(Box::new(Shuffled::new(20, 1)));
-    assert_ne!(shuffled, all(Box::new(Shuffled::new(20, 2))));
-    assert_eq!(shuffled, all(Box::new(Shuffled::new(20, 1))));
-    let ranked = all(Box::new(Ranked::new(&points)));
-    assert_eq!(ranked, (0..17).rev().chain(17..20).collect::<Vec<_>>());
-    for mut order in [shuffled, ranked, all(Box::new(InOrder::new(20)))] {
+    let candidates: Vec<(KernelSpec, f64)> =
+        points(20).into_iter().map(|point| (point.spec, point.predicted_us.unwrap())).collect();
+    let searched = |strategy: Strategy| all(Box::new(Searched::new(strategy.search(&candidates))));
+    let shuffled = searched(Strategy::Random { seed: 1 });
+    assert_ne!(shuffled, searched(Strategy::Random { seed: 2 }));
+    assert_eq!(shuffled, searched(Strategy::Random { seed: 1 }));
+    for mut order in [shuffled, searched(Strategy::Guided), all(Box::new(InOrder::new(20)))] {
         order.sort_unstable();
         assert_eq!(order, (0..20).collect::<Vec<_>>());
     }
