@@ -32,6 +32,7 @@ mod plan;
 mod problem;
 mod progress;
 mod ptxas;
+mod regret;
 mod report;
 mod report_page;
 mod run;
@@ -94,6 +95,7 @@ enum Command {
     Advise(advise::Args),
     Space(space::Args),
     Explain(explain::Args),
+    Regret(regret::Args),
     Report(report_page::Args),
     Sweep(sweep::Args),
     Merge(merge::Args),
@@ -121,6 +123,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Advise(args) => advise::run(&args, &mut out),
         Command::Space(args) => space::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
+        Command::Regret(args) => regret::run(&args, &mut out),
         Command::Report(args) => report_page::run(&args, &mut out),
         Command::Sweep(args) => sweep::run(&args, &mut out),
         Command::Merge(args) => merge::run(&args, &mut out),

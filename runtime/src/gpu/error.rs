@@ -189,15 +189,6 @@ pub enum GpuError {
     #[error("the downloaded matrix is not valid: {0}")]
     Download(String),
 
-    /// The folder of compiled kernels cannot be written.
-    #[error("cannot write {}: {error}\n  help: name a folder that can be written", path.display())]
-    CubinCache {
-        /// The file.
-        path: std::path::PathBuf,
-        /// What the system said.
-        error: String,
-    },
-
     /// `libcublasLt` is not on this machine.
     #[error(
         "no cuBLASLt: libcublasLt could not be loaded\n  help: install CUDA's cuBLAS library, or name its folder in LD_LIBRARY_PATH; only the dense baseline needs it"

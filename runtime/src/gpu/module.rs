@@ -11,7 +11,6 @@ use super::device::Device;
 use super::error::{GpuError, Words, check, driver_error, named};
 use super::jit_log;
 use super::launch::{self, LaunchDims};
-use super::link;
 
 /// Bytes kept of each of the JIT's two logs.
 const LOG_BYTES: usize = 64 << 10;
@@ -60,18 +59,6 @@ impl Module {
         let aligned = cubin::checked_copy(image)?;
         // SAFETY: everything the headers name lies inside of the image, which outlives the call.
         unsafe { Self::load_image(device, aligned.as_ptr().cast(), "") }
-    }
-
-    /// Compiles PTX to a cubin for the device, without loading it: work for the CPU alone, which several threads may do at a
-    /// time while the device is busy.
-    ///
-    /// # Errors
-    /// As [`Module::load`].
-    pub fn compile(device: &Device, ptx: &str) -> Result<Vec<u8>, GpuError> {
-        if let Some(target) = target(ptx) {
-            device.check_target(target)?;
-        }
-        link::compile(device, ptx)
     }
 
     /// # Safety
@@ -296,7 +283,7 @@ impl Function {
 }
 
 /// The text before the first NUL of a log buffer.
-pub(super) fn text_of(buffer: &[u8]) -> String {
+fn text_of(buffer: &[u8]) -> String {
     let text = buffer.split(|&byte| byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).into_owned()
 }

@@ -75,7 +75,8 @@ impl Launcher {
         Self::of(device, plan, &Module::load(device, ptx)?, entry)
     }
 
-    /// Loads machine code that was [compiled](Module::compile) from the text of `plan` for this device.
+    /// Loads machine code that ptxas made of the text of `plan`, whole (without `-c`: in relocatable code `setmaxnreg` is
+    /// ignored, and kernels that need it spill).
     ///
     /// # Errors
     /// As [`Launcher::load`]; [`KernelError::Gpu`] for bytes that are no whole cubin, or of another architecture.

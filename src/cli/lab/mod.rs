@@ -20,7 +20,7 @@ use super::progress::Progress;
 use super::spec::Planned;
 use super::verdict::CheckArgs;
 use baselines::Baselines;
-pub(super) use compiler::{DriverCompiler, default_folder};
+pub(super) use compiler::{DriverCompiler, keep_in};
 
 /// One GPU and the workload that lies on it.
 pub(super) struct GpuLab {

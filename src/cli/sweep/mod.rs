@@ -19,7 +19,7 @@ use bsr_tuner::{Store, Workload};
 use clap::ValueEnum;
 
 use super::exit::{Exit, Failure};
-use super::lab::{DriverCompiler, default_folder};
+use super::lab::{DriverCompiler, keep_in};
 use super::problem::{Defaults, Problem, ProblemArgs};
 use super::{line, say};
 use labs::{Device, Devices};
@@ -27,7 +27,7 @@ use points::{Asked, Card};
 use watch::Watch;
 
 /// Kernels that are timed again together, with --halving.
-const FINALISTS: usize = 8;
+const FINALISTS: usize = 12;
 
 /// Measure the kernels of a space for a problem, or for a list of them; every result is kept.
 #[derive(Debug, clap::Args)]
@@ -82,7 +82,7 @@ pub(super) struct Args {
     /// A kernel that does not come back within this time hangs.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     watchdog: Duration,
-    /// Keep compiled kernels in this folder. [default: bsr in the user's cache folder]
+    /// Have the driver keep compiled kernels in this folder. [default: where it always does: CUDA_CACHE_PATH, or ~/.nv]
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
     #[command(flatten)]
@@ -108,6 +108,10 @@ impl Way {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    if let Some(folder) = &args.cache {
+        // SAFETY: the command has started no thread yet and has not asked for a device.
+        unsafe { keep_in(folder) };
+    }
     let device = args.device.resolve();
     let (workloads, seed) = workloads(args, device)?;
     let gpu = match device {
@@ -126,7 +130,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         ));
     }
     let compiler: Box<dyn Compiler> = match gpu {
-        Some(gpu) => Box::new(DriverCompiler::new(gpu, args.cache.clone().unwrap_or_else(default_folder))),
+        Some(gpu) => Box::new(DriverCompiler::new(gpu)),
         None => Box::new(PlainCompiler),
     };
     let mut labs = device.labs(&args.devices, limits(args.watchdog))?;

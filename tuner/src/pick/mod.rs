@@ -13,6 +13,7 @@
 
 mod choice;
 mod near;
+mod regret;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use crate::space::Space;
 use crate::{Facts, Problem, SpaceError};
 pub use choice::{Choice, Ranked, Why};
 pub use near::Bucket;
+pub use regret::{Chosen, Regret, regrets};
 pub use table::{Table, TableError, Tuned};
 
 /// The GPU that is chosen for.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Gpu;
 use super::near::{Bucket, distance};
+use crate::report::groups::groups;
 use crate::{Device, DeviceKind, Facts, Problem, Record};
 
 /// The fastest kernel for a problem.
@@ -131,23 +132,12 @@ impl Table {
         self.tuned.iter().map(|tuned| Ok(serde_json::to_string(tuned)? + "\n")).collect()
     }
 
-    /// The fastest kernel of every problem on every GPU among records.
-    pub fn best_of<'r>(records: impl IntoIterator<Item = &'r Record>) -> Self {
-        let mut best: HashMap<(String, Device), Tuned> = HashMap::new();
-        let mut order = Vec::new();
-        for tuned in records.into_iter().filter_map(Tuned::of) {
-            let key = (tuned.problem.key(), tuned.device.clone());
-            match best.get_mut(&key) {
-                Some(known) if known.us <= tuned.us => {}
-                Some(known) => *known = tuned,
-                None => {
-                    order.push(key.clone());
-                    best.insert(key, tuned);
-                }
-            }
-        }
+    /// The best kernel of every problem on every GPU among records, as a report names it.
+    pub fn best_of(records: &[Record]) -> Self {
         let mut table = Self::default();
-        order.iter().filter_map(|key| best.remove(key)).for_each(|tuned| table.add(tuned));
+        let groups = groups(records, &[]);
+        let winners = groups.iter().filter_map(|group| Tuned::of(group.winner()?.record));
+        winners.for_each(|tuned| table.add(tuned));
         table
     }
 

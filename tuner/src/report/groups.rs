@@ -4,36 +4,36 @@ use std::collections::{BTreeMap, HashMap};
 
 use bsr_codegen::KernelSpec;
 
-use super::{Rejected, ReportData};
+use super::Rejected;
 use crate::{Device, Problem, Record, Verdict, Workload};
 
 /// All that is known of one product on one device. Times of another group are never beside these.
 #[derive(Debug)]
-pub(super) struct Group<'r> {
-    pub(super) problem: &'r Problem,
-    pub(super) device: &'r Device,
+pub(crate) struct Group<'r> {
+    pub(crate) problem: &'r Problem,
+    pub(crate) device: &'r Device,
     /// Kernels of ours, one record each, best first; those without a time come last.
-    pub(super) kernels: Vec<Point<'r>>,
+    pub(crate) kernels: Vec<Point<'r>>,
     /// Other libraries' kernels, one record each.
     pub(super) baselines: Vec<&'r Record>,
     /// Records that a later one of the same kernel replaces.
     pub(super) replaced: usize,
     /// What was not measured: reasons and how many points, most frequent first.
     pub(super) rejected: Vec<(&'r str, usize)>,
-    pub(super) measure: Measure,
+    pub(crate) measure: Measure,
 }
 
 /// One kernel and what became of it.
 #[derive(Debug)]
-pub(super) struct Point<'r> {
-    pub(super) record: &'r Record,
+pub(crate) struct Point<'r> {
+    pub(crate) record: &'r Record,
     /// None of a text that this version cannot read.
-    pub(super) spec: Option<KernelSpec>,
+    pub(crate) spec: Option<KernelSpec>,
 }
 
 /// What kernels are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Measure {
+pub(crate) enum Measure {
     /// The ratio to the dense library in the same rounds: clocks and temperature cancel.
     Ratio,
     /// TFLOP/s, where some times have no dense library beside them.
@@ -41,7 +41,7 @@ pub(super) enum Measure {
 }
 
 impl Measure {
-    pub(super) fn of(self, record: &Record) -> Option<f64> {
+    pub(crate) fn of(self, record: &Record) -> Option<f64> {
         match self {
             Self::Ratio if record.verdict.has_time() => record.dense.as_ref().map(|dense| dense.ratio),
             Self::Rate if record.verdict.has_time() => record.tflops(),
@@ -58,17 +58,17 @@ impl Measure {
 }
 
 /// The groups of all records: GPUs first, then as they first appear.
-pub(super) fn groups(data: &ReportData) -> Vec<Group<'_>> {
+pub(crate) fn groups<'r>(records: &'r [Record], rejected: &'r [Rejected]) -> Vec<Group<'r>> {
     let mut places: HashMap<(&Device, &Workload), usize> = HashMap::new();
     let mut found: Vec<Vec<&Record>> = vec![];
-    for record in &data.records {
+    for record in records {
         let place = *places.entry((&record.device, &record.problem.workload)).or_insert_with(|| {
             found.push(vec![]);
             found.len() - 1
         });
         found[place].push(record);
     }
-    let mut groups: Vec<Group<'_>> = found.into_iter().filter_map(|records| group(&records, &data.rejected)).collect();
+    let mut groups: Vec<Group<'_>> = found.into_iter().filter_map(|records| group(&records, rejected)).collect();
     groups.sort_by_key(|group| group.device.kind as u8);
     groups
 }
@@ -120,7 +120,7 @@ fn ordered(mut records: Vec<&Record>, measure: Measure) -> Vec<&Record> {
 
 impl<'r> Group<'r> {
     /// The best kernel that was timed until its time was known.
-    pub(super) fn winner(&self) -> Option<&Point<'r>> {
+    pub(crate) fn winner(&self) -> Option<&Point<'r>> {
         self.kernels.iter().find(|point| point.record.verdict == Verdict::Timed && point.record.timing.is_some())
     }
 

@@ -10,7 +10,7 @@
 //! here; its scripts sort, filter and draw.
 
 mod axes;
-mod groups;
+pub(crate) mod groups;
 mod island;
 mod page;
 mod picture;

@@ -32,7 +32,7 @@ const PLOTLY: &str = "plotly.js v";
 /// # Errors
 /// [`ReportError`]: none that data could cause.
 pub fn render(data: &ReportData) -> Result<String, ReportError> {
-    let groups = groups(data);
+    let groups = groups(&data.records, &data.rejected);
     let island = Island::of(&groups).to_text()?;
     let title = if data.title.is_empty() { "Block-sparse kernels" } else { &data.title };
     let mut context = Context::new();

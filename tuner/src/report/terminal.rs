@@ -4,7 +4,7 @@ use bsr_codegen::KernelSpec;
 
 use super::axes::{axes, differences};
 use super::groups::{Group, groups};
-use super::{ReportData, words};
+use super::words;
 use crate::{Device, Problem, Record};
 
 /// The best kernels of one product on one device.
@@ -31,8 +31,7 @@ pub struct Top {
 /// The best `n` timed kernels of every product and device in `records`, GPUs first. Other libraries' kernels are left out,
 /// and of a kernel's records the last is taken.
 pub fn top(records: &[Record], n: usize) -> Vec<Top> {
-    let data = ReportData { records: records.to_vec(), ..ReportData::default() };
-    groups(&data).iter().map(|group| best(group, n)).collect()
+    groups(records, &[]).iter().map(|group| best(group, n)).collect()
 }
 
 fn best(group: &Group<'_>, n: usize) -> Top {

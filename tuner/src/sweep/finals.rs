@@ -1,7 +1,7 @@
 //! Successive halving: the fastest few are timed again, together, until they can be told apart.
 
 use super::feed::Ready;
-use super::outcome::median;
+use super::outcome::sort;
 use super::station::Station;
 use super::time::Timed;
 use crate::lab::Trouble;
@@ -13,7 +13,7 @@ impl Station<'_, '_> {
         let rounds = self.feed.sweep.options.finals;
         let mut timed: Vec<Record> = self.feed.records();
         timed.retain(|record| !record.baseline && record.verdict == Verdict::Timed);
-        timed.sort_by(|a, b| median(a).total_cmp(&median(b)));
+        sort(&mut timed);
         let finalists = finalists.min(timed.len());
         let long =
             |record: &&Record| record.timing.as_ref().is_some_and(|timing| timing.samples_us.len() >= rounds.least);

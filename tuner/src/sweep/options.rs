@@ -39,7 +39,8 @@ impl Default for Options {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let rounds = Rounds { warmup_ms: 100, least: 12, most: 200, relative_ci: 0.005, limit: Duration::from_secs(2) };
         Self {
-            look: Rounds { warmup_ms: 20, least: 5, most: 5, relative_ci: 0.0, limit: Duration::from_millis(500) },
+            // A GPU that has idled runs faster than it can for long: a look, too, begins under load.
+            look: Rounds { warmup_ms: 150, least: 8, most: 8, relative_ci: 0.0, limit: Duration::from_secs(1) },
             rounds,
             hopeless: 1.5,
             group: 4,

@@ -69,7 +69,7 @@ impl Outcome {
             .collect();
         let (baselines, kernels): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| record.baseline);
         let mut ranking: Vec<Record> = kernels.into_iter().filter(|kernel| kernel.verdict == Verdict::Timed).collect();
-        ranking.sort_by(|a, b| median(a).total_cmp(&median(b)));
+        sort(&mut ranking);
         Self {
             problem,
             device,
@@ -96,6 +96,17 @@ impl Outcome {
     }
 }
 
+/// The fastest first: by their times over that of the dense library in the same rounds, where all have it, since clocks differ
+/// between rounds; otherwise by their times.
+pub(super) fn sort(records: &mut [Record]) {
+    let by_ratio = records.iter().all(|record| record.dense.is_some());
+    let key = |record: &Record| match &record.dense {
+        Some(dense) if by_ratio => -dense.ratio,
+        _ => median(record),
+    };
+    records.sort_by(|a, b| key(a).total_cmp(&key(b)));
+}
+
 /// The median of a record; infinite without.
 pub(super) fn median(record: &Record) -> f64 {
     record.timing.as_ref().map_or(f64::INFINITY, |timing| timing.median_us)
@@ -103,10 +114,12 @@ pub(super) fn median(record: &Record) -> f64 {
 
 /// Those after the first whose interval meets the interval of the first.
 fn ties(ranking: &[Record]) -> Vec<String> {
-    let half = |record: &Record| {
-        record.timing.as_ref().map_or(0.0, |timing| timing.median_us * timing.relative_ci.unwrap_or(0.0))
-    };
+    let spread = |record: &Record| record.timing.as_ref().and_then(|timing| timing.relative_ci).unwrap_or(0.0);
     let Some((best, others)) = ranking.split_first() else { return vec![] };
-    let meets = |other: &&Record| median(other) - half(other) <= median(best) + half(best);
+    let slower = |other: &Record| match (&best.dense, &other.dense) {
+        (Some(best), Some(other)) => best.ratio / other.ratio,
+        _ => median(other) / median(best),
+    };
+    let meets = |other: &&Record| slower(other) <= 1.0 + spread(other) + spread(best);
     others.iter().filter(meets).map(|other| other.subject.clone()).collect()
 }

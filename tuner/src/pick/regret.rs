@@ -1,0 +1,79 @@
+//! What choosing costs: the chosen kernel's time over that of the best that was measured.
+
+use bsr_codegen::{KernelSpec, Plan};
+use serde::Serialize;
+
+use super::{Choice, Gpu, PickError, Table, Tuner, Why};
+use crate::report::groups::{Group, Point, groups};
+use crate::{DeviceKind, Record};
+
+/// The choices for one problem of which many kernels were measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Regret {
+    /// The problem in words.
+    pub problem: String,
+    /// The best that was measured.
+    pub best: String,
+    /// Kernels that were measured.
+    pub measured: usize,
+    /// What a tuner with the table takes.
+    pub tuned: Chosen,
+    /// What the cost model alone takes.
+    pub predicted: Chosen,
+}
+
+/// A choice and what it costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Chosen {
+    /// The kernel.
+    pub spec: String,
+    /// How it was chosen: `exact`, `near`, `predicted`.
+    pub how: &'static str,
+    /// Its time over that of the best, less 1; none if it was not measured.
+    pub loss: Option<f64>,
+}
+
+/// What a tuner with `table` would have lost on every problem of which kernels were measured on a GPU of this compute
+/// capability.
+///
+/// # Errors
+/// [`PickError`] where nothing can be chosen for a problem.
+pub fn regrets(records: &[Record], table: &Table, capability: (u32, u32)) -> Result<Vec<Regret>, PickError> {
+    let mut regrets = Vec::new();
+    for group in groups(records, &[]).iter().filter(|group| group.device.kind == DeviceKind::Gpu) {
+        let Some(winner) = group.winner() else { continue };
+        let gpu = Gpu { name: group.device.name.clone(), driver: group.device.driver.clone(), capability };
+        let judge = |table: Table| -> Result<Chosen, PickError> {
+            let choice = Tuner { table, ..Tuner::new(gpu.clone()) }.pick(group.problem, None)?;
+            Ok(chosen(&choice, winner, group))
+        };
+        regrets.push(Regret {
+            problem: group.problem.key(),
+            best: winner.record.subject.clone(),
+            measured: group.kernels.iter().filter(|point| point.record.verdict.has_time()).count(),
+            tuned: judge(table.clone())?,
+            predicted: judge(Table::default())?,
+        });
+    }
+    Ok(regrets)
+}
+
+fn chosen(choice: &Choice, winner: &Point<'_>, group: &Group<'_>) -> Chosen {
+    let how = match &choice.why {
+        Why::Overridden => "overridden",
+        Why::Exact(_) => "exact",
+        Why::Near { .. } => "near",
+        Why::Measured { .. } => "measured",
+        Why::Predicted { .. } => "predicted",
+    };
+    // Two specs may be one kernel.
+    let digest = |spec: &KernelSpec| Plan::new(spec).ok().map(|plan| plan.digest());
+    let wanted = digest(&choice.spec);
+    let is_it = |point: &&Point<'_>| {
+        point.spec.is_some_and(|spec| spec == choice.spec || (wanted.is_some() && digest(&spec) == wanted))
+    };
+    let measure = |point: &Point<'_>| group.measure.of(point.record);
+    let found = group.kernels.iter().filter(is_it).filter_map(measure).max_by(f64::total_cmp);
+    let loss = found.and_then(|rate| Some(measure(winner)? / rate - 1.0));
+    Chosen { spec: choice.spec.to_string(), how, loss }
+}
