@@ -49,7 +49,17 @@ const TYPES: [&str; 8] = [
 const KNOBS: [&str; 6] =
     ["bn = 256", "bn = 128", "bn = 256, consumers = 1", "bn = 192, stages = 3", "bn = 64", "bn = 8"];
 
-const REFUSED: [&str; 20] = [
+/// Epilogues with every kind of parameter and both second results.
+const EPILOGUES: [&str; 6] = [
+    "|| relu(acc)",
+    "|bias: Rows<f32>, gate: Cols<bf16>| gelu(acc + bias) * gate",
+    "|mask: Bsr<f16>, alpha: f32| alpha * acc * mask",
+    "|scale: Cols<f32>, low: Rows<f16>| (acc * scale, row_max(max(acc * scale, low)))",
+    "|mask: Bsr<f32>, bias: Cols<f16>| (exp(acc + bias) * mask, row_sum(acc * mask))",
+    "|| (silu(acc) as bf16, row_sum(acc * acc))",
+];
+
+const REFUSED: [&str; 26] = [
     "op = sdd, bm = 100, bn = 256, bk = 128",
     "op = sdd, bm = 128, bn = 256, bk = 520",
     "op = sdd, bm = 128, bn = 264, bk = 128",
@@ -63,8 +73,14 @@ const REFUSED: [&str; 20] = [
     "op = sdd, bm = 128, bn = 256, bk = 128, dtype = e4m3, out = bf16, scale = tensor",
     "op = sdd, bm = 128, bn = 256, bk = 128, dtype = e4m3, out = bf16, accumulate = promoted",
     "op = sdd, bm = 128, bn = 256, bk = 128, cluster = 2",
-    "op = sdd, bm = 128, bn = 256, bk = 128, beta = on",
     "op = sdd, bm = 128, bn = 256, bk = 128, batch = on, swap = on",
+    "op = sdd, bm = 128, bn = 256, bk = 128, batch = on, schedule = balanced",
+    "op = sdd, bm = 128, bn = 256, bk = 128, batch = on, beta = on",
+    "op = sdd, bm = 128, bn = 256, bk = 128, dtype = i8, out = i32, epilogue = \"|| relu(acc)\"",
+    "op = sdd, bm = 128, bn = 256, bk = 128, epilogue = \"|x: Dense<f16>| acc + x\"",
+    "op = sdd, bm = 128, bn = 256, bk = 128, epilogue = \"|x: Bsr<f32>| acc + x\"",
+    "op = sdd, bm = 128, bn = 256, bk = 128, epilogue = \"|x: Bsr<f16>, y: Bsr<f16>| acc + x * y\"",
+    "bm = 128, bn = 256, bk = 128, epilogue = \"|x: Bsr<f16>| acc + x\"",
     "op = sdd, bm = 128, bn = 256, bk = 128, k_step = 32, swizzle = 64",
     "op = sdd, bm = 128, bn = 256, bk = 128, stages = 6",
     "op = sdd, bm = 64, bn = 128, bk = 256, consumers = 2",
@@ -94,6 +110,29 @@ fn matrix() -> Vec<Plan> {
             plans.push(plan(&format!("op = sdd, bm = {bm}, bn = 256, bk = {bk}, {types}")));
         }
     }
+    plans.extend(fused());
+    plans
+}
+
+/// Every epilogue with blocks of every class, results of two and of four bytes, in turn.
+fn fused() -> Vec<Plan> {
+    let mut plans = vec![];
+    for (i, (bm, bk)) in BLOCKS.into_iter().enumerate() {
+        for (j, epilogue) in EPILOGUES.into_iter().enumerate() {
+            let (layout, knobs) = (LAYOUTS[(i + j) % 5], KNOBS[(i + j / 2) % 6]);
+            let types = match (epilogue.contains("Bsr<f16>"), epilogue.contains("Bsr<f32>")) {
+                (true, _) => ["", "dtype = bf16"][i % 2],
+                (_, true) => "out = f32",
+                _ => ["", "out = f32", "dtype = e4m3, out = bf16", "dtype = i8, out = f16"][(i + j) % 4],
+            };
+            let layout = if types.contains('8') { "" } else { layout };
+            let given = [format!("op = sdd, bm = {bm}, bk = {bk}"), knobs.into(), layout.into(), types.into()];
+            let text: Vec<String> = given.into_iter().filter(|part| !part.is_empty()).collect();
+            plans.extend(try_plan(&format!("{}, epilogue = \"{epilogue}\"", text.join(", "))).ok());
+        }
+    }
+    plans.push(plan("op = sdd, bm = 128, bn = 256, bk = 128, beta = on, schedule = balanced"));
+    plans.push(plan("op = sdd, bm = 128, bn = 256, bk = 128, batch = on"));
     plans
 }
 

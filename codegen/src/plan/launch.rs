@@ -5,6 +5,7 @@ use arrayvec::ArrayVec;
 use super::Plan;
 use super::sdd::Sampling;
 use super::view::View;
+use crate::epilogue::{InputKind, Program};
 use crate::{Dtype, Op};
 
 /// An operand in device memory.
@@ -164,6 +165,26 @@ impl Parameter {
 
 /// The parameters of a kernel, in order.
 pub type Parameters = ArrayVec<Parameter, 32>;
+
+/// The parameter with the address of an epilogue's second result.
+pub(crate) const SECOND: &str = "epilogue_rows";
+
+/// The parameters of an epilogue; `tile` is the map of a full operand, by the number of its parameter and its type.
+pub(super) fn epilogue_parameters(
+    program: &'static Program,
+    tile: impl Fn(usize, Dtype) -> TensorMap,
+) -> impl Iterator<Item = Parameter> {
+    let second = program.reduction().map(|_| Parameter { name: SECOND, argument: Argument::Pointer(Operand::Second) });
+    let inputs = program.inputs().iter().enumerate().map(move |(at, input)| Parameter {
+        name: &input.symbol,
+        argument: match input.kind {
+            InputKind::Scalar => Argument::Scalar(at),
+            InputKind::Rows(_) | InputKind::Cols(_) => Argument::Pointer(Operand::Epilogue(at)),
+            InputKind::Dense(dtype) | InputKind::Blocks(dtype) => Argument::Map(tile(at, dtype)),
+        },
+    });
+    inputs.chain(second)
+}
 
 /// A launch of one kernel on one problem.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ pub(crate) use view::{Major, View};
 pub use launch::{
     Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Problem, TensorMap, Walk,
 };
+pub(crate) use launch::SECOND;
 pub use sdd::Sampling;
 
 use crate::spec::Target;

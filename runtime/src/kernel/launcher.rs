@@ -201,7 +201,7 @@ impl Launcher {
             return Err(KernelError::Batch { batch: true });
         }
         let shapes = self.check(operands)?;
-        self.start_second(stream, operands)?;
+        self.start_second(stream, operands.inputs)?;
         if c.rows == 0 || c.cols == 0 {
             return Ok(());
         }

@@ -35,6 +35,8 @@ struct Item {
     first: u32,
     stages: u32,
     half: bool,
+    /// There is no K: what is multiplied lies outside, and is zero.
+    outside: bool,
     /// First row within the block.
     in_block: u32,
     slots: Vec<Slot>,
@@ -71,7 +73,8 @@ impl SampledWork {
     pub fn new(plan: &Plan, structure: &Structure, k: usize, ctas: u32) -> Option<Self> {
         let tiles = plan.sampling()?;
         let stages = (k as u64).div_ceil(u64::from(tiles.k_step)).max(1) as u32;
-        let items = list(&tiles, structure, stages);
+        let mut items = list(&tiles, structure, stages);
+        items.iter_mut().for_each(|item| item.outside = k == 0);
         Some(match plan.spec().schedule {
             // CTAs that share K finish together on paper, and on an H200 later: 356 TFLOP/s against 488 (benches/LOG.md, 21).
             None => {
@@ -129,7 +132,7 @@ impl Item {
             Role::Contributes { place } => (Sampling::CONTRIBUTES, place),
             Role::Collects { parts, place } => (parts, place),
         };
-        let k = self.first * tiles.k_step;
+        let k = if self.outside { OUTSIDE } else { self.first * tiles.k_step };
         words[..8].copy_from_slice(&[self.row, k, self.stages, u32::from(self.half), self.in_block, 0, parts, place]);
         let (columns, stores) = words[Sampling::HEADER as usize..].split_at_mut(tiles.slots as usize);
         columns.fill(OUTSIDE);
@@ -159,6 +162,7 @@ fn list(tiles: &Sampling, structure: &Structure, stages: u32) -> Vec<Item> {
                 first: 0,
                 stages,
                 half: tiles.half.is_some_and(|half| slots.len() <= half as usize),
+                outside: false,
                 in_block,
                 slots: slots.to_vec(),
                 role: Role::Whole,

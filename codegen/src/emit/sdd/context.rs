@@ -52,6 +52,8 @@ struct Memory {
     empty_offset: u32,
     empty_arrivals: u32,
     barriers: Vec<u32>,
+    /// The barriers of the epilogue's full operand, from the full barriers on.
+    tile_barriers: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -105,6 +107,7 @@ impl Context {
                 empty_offset: m.empty_offset,
                 empty_arrivals: m.empty_arrivals,
                 barriers: (0..m.stages).map(|stage| stage * 8).collect(),
+                tile_barriers: tile_barriers(plan),
             },
             item: item(plan),
             producer: Producer::new(plan),
@@ -112,6 +115,11 @@ impl Context {
             epilogue,
         }
     }
+}
+
+fn tile_barriers(plan: &Plan) -> Vec<u32> {
+    let count = if plan.epilogue.has_tile { plan.tiling.roles.consumers } else { 0 };
+    (0..count).map(|consumer| plan.memory.tile_offset - plan.memory.full_offset + 8 * consumer).collect()
 }
 
 fn item(plan: &Plan) -> Item {

@@ -3,6 +3,7 @@
 mod consumer;
 mod context;
 mod epilogue;
+mod fused;
 mod producer;
 
 use super::templates;

@@ -5,10 +5,12 @@
 
 use serde::Serialize;
 
-use super::epilogue::{Pack, Staging, pack};
-use crate::epilogue::{At, Held, InputKind, Lines, Reduction, widen};
-use crate::plan::wgmma::{Plan, SECOND};
-use crate::{Dtype, Layout};
+use super::epilogue::{Staging, pack};
+use crate::emit::fused::{self, Load, Pair, Vector, elements, unpack};
+use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
+use crate::plan::SECOND;
+use crate::plan::wgmma::Plan;
+use crate::Layout;
 
 /// The context of the `fused_*` templates.
 #[derive(Clone, Debug, Serialize)]
@@ -38,26 +40,10 @@ pub(super) struct Fused {
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Vector {
-    symbol: String,
-    pointer: String,
-    bytes: u32,
-}
-
-#[derive(Clone, Debug, Serialize)]
 struct Row {
     index: &'static str,
     offset: u32,
     loads: Vec<Load>,
-}
-
-/// A load that is done under a condition, and what stands in its place otherwise.
-#[derive(Clone, Debug, Serialize)]
-struct Load {
-    pointer: String,
-    bytes: u32,
-    clear: String,
-    load: String,
 }
 
 /// Columns that are done together.
@@ -66,20 +52,6 @@ struct Strip {
     /// The first of them, from the consumer's first column on.
     offset: u32,
     pairs: Vec<Pair>,
-}
-
-/// Two neighbouring columns of which a thread has elements in every row.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Pair {
-    /// Conditions: both columns, one at least, one alone exist.
-    guards: Vec<String>,
-    clears: Vec<String>,
-    loads: Vec<String>,
-    /// From the columns' elements to values.
-    values: Vec<String>,
-    elements: Vec<String>,
-    /// Results become what is kept of a tile whose store is deferred: sums are done with one after the other.
-    packs: Vec<Pack>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -131,8 +103,8 @@ impl<'p> Emitter<'p> {
     pub(super) fn context(&self) -> Fused {
         let fused = self.fused();
         let program = fused.program;
-        let row_vectors = self.vectors(|kind| matches!(kind, InputKind::Rows(_)));
-        let column_vectors = self.vectors(|kind| matches!(kind, InputKind::Cols(_)));
+        let row_vectors = fused::vectors(program, |kind| matches!(kind, InputKind::Rows(_)));
+        let column_vectors = fused::vectors(program, |kind| matches!(kind, InputKind::Cols(_)));
         let groups = self.plan.tiling.row_groups();
         Fused {
             text: program.text().to_owned(),
@@ -167,56 +139,13 @@ impl<'p> Emitter<'p> {
         self.plan.fused.as_ref().expect("an emitter is made of a plan with an epilogue")
     }
 
-    fn vectors(&self, is_one: fn(InputKind) -> bool) -> Vec<Vector> {
-        let inputs = self.fused().program.inputs().iter().enumerate();
-        let of_kind = inputs.filter(|(_, input)| is_one(input.kind));
-        of_kind
-            .map(|(at, input)| Vector {
-                symbol: input.symbol.clone(),
-                pointer: pointer(at),
-                bytes: input.kind.dtype().bytes(),
-            })
-            .collect()
-    }
-
-    /// Every parameter that is a vector by rows or by columns, with its element type.
-    fn inputs(&self) -> impl Iterator<Item = (usize, Dtype)> + '_ {
-        self.fused().program.inputs().iter().enumerate().map(|(at, input)| (at, input.kind.dtype()))
-    }
-
     fn row(&self, (group, half): (u32, u32)) -> Row {
-        let row = 2 * group + half;
-        let load = |(at, dtype): (usize, Dtype)| {
-            let to = self.lines.row_input(at, row)?;
-            let raw = raw_of_row(at, row);
-            let bytes = dtype.bytes();
-            Some(match dtype {
-                Dtype::F32 => Load {
-                    pointer: pointer(at),
-                    bytes,
-                    clear: format!("mov.f32 {to}, 0f00000000"),
-                    load: format!("ld.global.nc.f32 {to}, [%rd_t]"),
-                },
-                _ => Load {
-                    pointer: pointer(at),
-                    bytes,
-                    clear: format!("mov.b16 {raw}, 0"),
-                    load: format!("ld.global.nc.b16 {raw}, [%rd_t]"),
-                },
-            })
-        };
-        Row { index: INDEX[half as usize], offset: 64 * group, loads: self.inputs().filter_map(load).collect() }
+        let loads = fused::row_loads(&self.lines, self.fused().program, 2 * group + half);
+        Row { index: INDEX[half as usize], offset: 64 * group, loads }
     }
 
     fn row_values(&self, (group, half): (u32, u32)) -> Vec<String> {
-        let row = 2 * group + half;
-        let widened = |(at, dtype): (usize, Dtype)| {
-            let to = self.lines.row_input(at, row)?;
-            (dtype != Dtype::F32).then(|| widen(dtype, &to, &raw_of_row(at, row)))
-        };
-        let mut lines: Vec<String> = self.inputs().filter_map(widened).collect();
-        lines.extend(self.lines.row(row));
-        lines
+        fused::row_values(&self.lines, self.fused().program, 2 * group + half)
     }
 
     fn total(&self, (group, half): (u32, u32)) -> Option<Total> {
@@ -246,23 +175,8 @@ impl<'p> Emitter<'p> {
     /// The elements of some row groups in columns `offset` and the next; `first` is a group's first accumulator there,
     /// `tile` the register of the full operand's element.
     fn pair(&self, offset: u32, groups: &[u32], first: &dyn Fn(u32) -> u32, tile: &dyn Fn(u32, u32) -> String) -> Pair {
-        let mut pair =
-            Pair { guards: vec![], clears: vec![], loads: vec![], values: vec![], elements: vec![], packs: vec![] };
-        let collects = self.fused().program.reduction().is_some();
-        let vectors: Vec<_> = self.inputs().filter(|(at, _)| self.lines.column_input(*at, 0).is_some()).collect();
-        if collects || !vectors.is_empty() {
-            pair.guards.push(format!("setp.gt.s32 %p_both, %r_fused_limit, {}", offset + 1));
-        }
-        if collects {
-            pair.guards.push(format!("setp.gt.s32 %p_any, %r_fused_limit, {offset}"));
-        }
-        if !vectors.is_empty() {
-            pair.guards.push(format!("setp.eq.s32 %p_alone, %r_fused_limit, {}", offset + 1));
-        }
-        for (at, dtype) in vectors {
-            self.column_loads(&mut pair, offset, (at, dtype));
-        }
-        pair.values.extend([0, 1].into_iter().flat_map(|column| self.lines.column(column)));
+        let program = self.fused().program;
+        let mut pair = fused::pair(&self.lines, program, offset, program.reduction().is_some());
         for (&group, half, column) in elements(groups) {
             let acc = format!("%f_acc{}", first(group) + 2 * half + column);
             let tile = tile(half, column);
@@ -275,22 +189,6 @@ impl<'p> Emitter<'p> {
             }
         }
         pair
-    }
-
-    fn column_loads(&self, pair: &mut Pair, offset: u32, (at, dtype): (usize, Dtype)) {
-        let [Some(first), Some(second)] = [0, 1].map(|column| self.lines.column_input(at, column)) else { return };
-        let address = format!("[{} + {}]", pointer(at), dtype.bytes() * offset);
-        if dtype == Dtype::F32 {
-            pair.clears.extend([&first, &second].map(|to| format!("mov.f32 {to}, 0f00000000")));
-            pair.loads.push(format!("@%p_both ld.global.nc.v2.f32 {{ {first}, {second} }}, {address}"));
-            pair.loads.push(format!("@%p_alone ld.global.nc.f32 {first}, {address}"));
-            return;
-        }
-        let raw = format!("%r_raw_col{at}");
-        pair.clears.push(format!("mov.b32 {raw}, 0"));
-        pair.loads.push(format!("@%p_both ld.global.nc.b32 {raw}, {address}"));
-        pair.loads.push(format!("@%p_alone ld.global.nc.u16 {raw}, {address}"));
-        pair.values.extend(unpack(dtype, &raw, [&first, &second]));
     }
 
     /// The pieces of one region in a pass: 64 rows of `region_n` columns, staged from byte `at` on.
@@ -339,35 +237,4 @@ impl<'p> Emitter<'p> {
 /// Row groups and halves of them, in the order of the rows that are held.
 fn rows(groups: u32) -> impl Iterator<Item = (u32, u32)> {
     (0..groups).flat_map(|group| [0, 1].map(|half| (group, half)))
-}
-
-/// Every group with each of its two rows and two columns.
-fn elements<T>(groups: &[T]) -> impl Iterator<Item = (&T, u32, u32)> {
-    groups.iter().flat_map(|group| [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(half, column)| (group, half, column)))
-}
-
-fn pointer(input: usize) -> String {
-    format!("%rd_vector{input}")
-}
-
-fn raw_of_row(input: usize, row: u32) -> String {
-    format!("%h_raw_row{input}_{row}")
-}
-
-/// Two 16-bit values of one register as f32.
-fn unpack(dtype: Dtype, from: &str, [low, high]: [&str; 2]) -> Vec<String> {
-    match dtype {
-        // The upper half of an f32.
-        Dtype::BF16 => vec![
-            format!("shl.b32 %r_half, {from}, 16"),
-            format!("mov.b32 {low}, %r_half"),
-            format!("and.b32 %r_half, {from}, 0xffff0000"),
-            format!("mov.b32 {high}, %r_half"),
-        ],
-        _ => vec![
-            format!("mov.b32 {{ %h_low, %h_high }}, {from}"),
-            widen(dtype, low, "%h_low"),
-            widen(dtype, high, "%h_high"),
-        ],
-    }
 }

@@ -2,10 +2,11 @@
 
 use super::Plan;
 use super::tiling::Share;
-use crate::Scale;
-use crate::epilogue::InputKind;
 use crate::plan::Major;
-use crate::plan::launch::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
+use crate::plan::launch::{
+    Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap, epilogue_parameters,
+};
+use crate::{Dtype, Scale};
 
 /// Parameters of every kernel: A, B and C, the block columns, the heads, the items.
 const WORK: [Parameter; 3] = [
@@ -13,9 +14,6 @@ const WORK: [Parameter; 3] = [
     Parameter { name: "work_head", argument: Argument::WorkHead },
     Parameter { name: "work", argument: Argument::Work },
 ];
-
-/// The parameter with the address of the epilogue's second result.
-pub(crate) const SECOND: &str = "epilogue_rows";
 
 impl Plan {
     pub(super) fn tile(&self) -> ClusterTile {
@@ -70,24 +68,14 @@ impl Plan {
             push("column_groups", Argument::Number(groups as u32));
         }
         if let Some(fused) = &self.fused {
-            for (at, input) in fused.program.inputs().iter().enumerate() {
-                push(
-                    &input.symbol,
-                    match input.kind {
-                        InputKind::Scalar => Argument::Scalar(at),
-                        InputKind::Rows(_) | InputKind::Cols(_) => Argument::Pointer(Operand::Epilogue(at)),
-                        InputKind::Dense(dtype) => Argument::Map(TensorMap {
-                            operand: Operand::Epilogue(at),
-                            dtype,
-                            strides_bytes: [problem.ldt * u64::from(dtype.bytes()), 0],
-                            ..self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem)
-                        }),
-                    },
-                );
-            }
-            if fused.program.reduction().is_some() {
-                push(SECOND, Argument::Pointer(Operand::Second));
-            }
+            let out = self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem);
+            let tile = |at, dtype: Dtype| TensorMap {
+                operand: Operand::Epilogue(at),
+                dtype,
+                strides_bytes: [problem.ldt * u64::from(dtype.bytes()), 0],
+                ..out
+            };
+            parameters.extend(epilogue_parameters(fused.program, tile));
         }
         parameters
     }

@@ -18,11 +18,10 @@ mod tiling;
 pub(crate) use block::{WGMMA_M, wgmma_k};
 pub(crate) use epilogue::Epilogue;
 pub(crate) use fused::Fused;
-pub(crate) use launch::SECOND;
 pub(crate) use memory::Memory;
 pub(crate) use operand::OperandTile;
 pub(crate) use precision::{Precision, SCALE_COLUMNS};
-pub(crate) use roles::Roles;
+pub(crate) use roles::{CONSUMER_OVERHEAD, Roles};
 pub(crate) use tiling::{Share, Split, Tiling};
 
 use super::error::PlanErrors;
