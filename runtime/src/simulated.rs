@@ -21,6 +21,7 @@
 
 mod batch;
 mod sampled;
+mod sampled_batch;
 
 use std::borrow::Cow;
 

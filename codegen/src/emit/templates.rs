@@ -143,6 +143,7 @@ templates! {
     "sdd/tile_begin.ptx" = "sdd/tile_begin",
     "sdd/tile_done.ptx" = "sdd/tile_done",
     "sdd/tile_end.ptx" = "sdd/tile_end",
+    "sdd/workspace.ptx" = "sdd/workspace",
     "sdd/walk_deferred.ptx" = "sdd/walk_deferred",
     "sdd/walk_immediate.ptx" = "sdd/walk_immediate",
     "scalar/operands.ptx" = "scalar/operands",

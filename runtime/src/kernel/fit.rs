@@ -12,7 +12,7 @@ use crate::{Dense, Dtype, Element, Layout, Scale, Scales, Structure};
 
 /// Sizes stay below this power of two, so that a tile's coordinates and the coordinate that means "outside"
 /// fit 32 bits.
-pub(super) const COORDINATE_BITS: u32 = 30;
+pub(in crate::kernel) const COORDINATE_BITS: u32 = 30;
 /// The same for the rows of A's values, one below another.
 const VALUE_ROW_BITS: u32 = 31;
 

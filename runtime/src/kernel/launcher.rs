@@ -354,7 +354,7 @@ fn check_window(c: &UntypedDense) -> Result<(), KernelError> {
     Ok(())
 }
 
-fn check_overlap(operand: &'static str, c: (u64, u64), other: (u64, u64)) -> Result<(), KernelError> {
+pub(super) fn check_overlap(operand: &'static str, c: (u64, u64), other: (u64, u64)) -> Result<(), KernelError> {
     check_overlap_of("C", operand, c, other)
 }
 

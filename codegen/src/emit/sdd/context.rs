@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::consumer::Consumer;
-use super::epilogue;
+use super::{batch, epilogue};
 use super::producer::Producer;
 use crate::plan::sdd::Plan;
 
@@ -61,6 +61,10 @@ struct Item {
     words: u32,
     bytes: u32,
     chunks: Vec<Chunk>,
+    /// A kernel for a list of problems, and what it does with an item's.
+    batch: bool,
+    adopt_factors: Vec<String>,
+    adopt_result: Vec<String>,
 }
 
 /// Words of an item that a warp copies at once, one a lane.
@@ -128,5 +132,12 @@ fn item(plan: &Plan) -> Item {
         let lanes = (words - index * WARP).min(WARP);
         Chunk { register: format!("%r_word{index}"), offset: index * WARP * 4, lanes: (lanes < WARP).then_some(lanes) }
     };
-    Item { words, bytes: plan.item.bytes(), chunks: (0..words.div_ceil(WARP)).map(chunk).collect() }
+    Item {
+        words,
+        bytes: plan.item.bytes(),
+        chunks: (0..words.div_ceil(WARP)).map(chunk).collect(),
+        batch: plan.spec.batch.is_on(),
+        adopt_factors: batch::adopt_factors(plan),
+        adopt_result: batch::adopt_result(plan),
+    }
 }

@@ -144,7 +144,7 @@ impl<'p> Emitter<'p> {
                 reads: self.reads(from / 8..(from + columns) / 8, at),
                 pairs: pairs.clone().map(pair).collect(),
                 inside: format!("$inside_{stem}_{first}"),
-                zeros: pairs.flat_map(|pair| self.zeros(stem, column + from + 8 * pair, first + 4 * pair)).collect(),
+                zeros: self.zeros(stem, column + from, first, pairs),
                 packs: match e.deferred || e.has_tile && self.is_16_bit() {
                     true => (first / 2..(first + columns / 2) / 2).map(|i| pack(stem, i)).collect(),
                     false => vec![],
@@ -159,8 +159,8 @@ impl<'p> Emitter<'p> {
         self.plan.spec.out.bytes() == 2
     }
 
-    /// Where a slot's columns are, how many of them there are from this thread's first one on, and whether all of the
-    /// tile's rows and the slot's columns are within the matrix and the block.
+    /// Where a slot's columns are, and how many of them there are within the matrix and the block, from the first one and
+    /// from this thread's first one on.
     fn slot(&self, slot: u32) -> Vec<String> {
         let of_slot = self.plan.item.stores(slot) - self.plan.item.stores(0);
         let mut lines = vec![
@@ -168,9 +168,8 @@ impl<'p> Emitter<'p> {
             format!("ld.shared.u32 %r_t, [%r_fused_stores + {of_slot}]"),
             "sub.s32 %r_fused_limit, %r_n, %r_fused_col".to_owned(),
             format!("sub.s32 %r_t, {}, %r_t", self.plan.spec.bk),
-            "min.s32 %r_fused_limit, %r_fused_limit, %r_t".to_owned(),
-            format!("setp.ge.and.s32 %p_inside, %r_fused_limit, {}, %p_rows_inside", self.plan.tiling.slot),
-            "sub.s32 %r_fused_limit, %r_fused_limit, %r_fused_pair".to_owned(),
+            "min.s32 %r_fused_whole, %r_fused_limit, %r_t".to_owned(),
+            "sub.s32 %r_fused_limit, %r_fused_whole, %r_fused_pair".to_owned(),
         ];
         let vectors = fused::vectors(self.fused.program, |kind| matches!(kind, InputKind::Cols(_)));
         if !vectors.is_empty() {
@@ -220,17 +219,20 @@ impl<'p> Emitter<'p> {
         pair
     }
 
-    /// What lies beyond the matrix is zero.
-    fn zeros(&self, stem: Stem, offset: u32, first: u32) -> Vec<String> {
-        let mut lines = vec![
-            format!("setp.gt.s32 %p_any, %r_fused_limit, {offset}"),
-            format!("setp.gt.s32 %p_both, %r_fused_limit, {}", offset + 1),
-        ];
-        for (_, row, column) in elements(&[()]) {
-            let acc = format!("%f_{stem}{}", first + 2 * row + column);
-            let column = ["%p_any", "%p_both"][column as usize];
-            lines.push(format!("selp.f32 {acc}, {acc}, 0f00000000, {column}"));
-            lines.push(format!("selp.f32 {acc}, {acc}, 0f00000000, %p_row{row}"));
+    /// What lies beyond the matrix is zero, in so many eights of columns from `offset` and from accumulator `first` on.
+    fn zeros(&self, stem: Stem, offset: u32, first: u32, eights: std::ops::Range<u32>) -> Vec<String> {
+        let mut lines: Vec<String> =
+            (0..ROWS).map(|row| format!("setp.lt.u32 %p_row{row}, %r_fused_row{row}, %r_m")).collect();
+        for eight in eights {
+            let (offset, first) = (offset + 8 * eight, first + 4 * eight);
+            lines.push(format!("setp.gt.s32 %p_any, %r_fused_limit, {offset}"));
+            lines.push(format!("setp.gt.s32 %p_both, %r_fused_limit, {}", offset + 1));
+            for (_, row, column) in elements(&[()]) {
+                let acc = format!("%f_{stem}{}", first + 2 * row + column);
+                let column = ["%p_any", "%p_both"][column as usize];
+                lines.push(format!("selp.f32 {acc}, {acc}, 0f00000000, {column}"));
+                lines.push(format!("selp.f32 {acc}, {acc}, 0f00000000, %p_row{row}"));
+            }
         }
         lines
     }

@@ -1,5 +1,6 @@
 //! Sampled products: TMA, mbarriers, WGMMA.
 
+mod batch;
 mod consumer;
 mod context;
 mod epilogue;

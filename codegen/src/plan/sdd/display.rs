@@ -180,6 +180,11 @@ impl Family for Plan {
         if self.spec.batch.is_on() { self.maps(problem).to_vec() } else { vec![] }
     }
 
+    fn ptx_version(&self) -> Option<&'static str> {
+        // `fence.proxy.tensormap`.
+        self.spec.batch.is_on().then_some("8.3")
+    }
+
     fn directives(&self) -> Vec<String> {
         emit::sdd::directives(self)
     }

@@ -40,6 +40,9 @@ pub(crate) struct Item {
 }
 
 impl Item {
+    /// Bytes from an item's start to the number of its problem.
+    pub(crate) const PROBLEM: u32 = 4 * 5;
+
     pub(super) fn new(tiling: &Tiling) -> Self {
         Self { slots: tiling.slots, pack: tiling.pack }
     }
