@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bsr_codegen::{Argument, KernelSpec, Plan, PlanErrors, Problem, Walk};
+use bsr_codegen::{Argument, Dtype, KernelSpec, Operand, Plan, PlanErrors, Problem, Walk};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -147,6 +147,8 @@ fn plans_accepted() {
     }
     golden("sdd_plans", &all);
     golden("sdd_plan", &plan("op = sdd, bm = 128, bn = 256, bk = 128").to_string());
+    let fused = "epilogue = \"|mask: Bsr<f16>, bias: Rows<f32>| (acc * mask + bias, row_max(acc))\"";
+    golden("sdd_plan_fused", &plan(&format!("op = sdd, bm = 128, bn = 256, bk = 128, {fused}")).to_string());
     golden("sdd_plan_transposed", &plan("op = sdd, bm = 24, bn = 256, bk = 40, transpose = on").to_string());
 }
 
@@ -168,6 +170,46 @@ fn text() {
     let small = plan("op = sdd, bm = 24, bn = 64, bk = 24, out = f32, b_layout = col, a_layout = col, stages = 2");
     golden("sdd_producer_packed", section(small.ptx().text(), "Producer"));
     golden("sdd_consumer_packed", section(small.ptx().text(), "Consumers"));
+    let fused = "epilogue = \"|mask: Bsr<f16>, gate: Cols<bf16>, low: Rows<f32>| (max(acc, low) * gate + mask, row_sum(acc))\"";
+    let fused = plan(&format!("op = sdd, bm = 24, bn = 32, bk = 16, consumers = 1, stages = 2, {fused}"));
+    golden("sdd_fused", section(fused.ptx().text(), "Consumers"));
+    let listed = plan("op = sdd, bm = 64, bn = 16, bk = 16, consumers = 1, stages = 2, out = f32, batch = on");
+    golden("sdd_batch", listed.ptx().text());
+}
+
+/// A full operand has C's tensor map, vectors and the second result are addresses, and rows are those of what is stored.
+#[test]
+fn an_epilogues_parameters_are_those_of_the_stored_matrix() {
+    for (transpose, rows) in [("off", 1000), ("on", 300)] {
+        let text = format!(
+            "op = sdd, bm = 128, bn = 256, bk = 64, transpose = {transpose}, \
+             epilogue = \"|mask: Bsr<bf16>, bias: Rows<f32>, alpha: f32| (alpha * acc * mask + bias, row_max(acc))\""
+        );
+        let problem = Problem { m: 1000, n: 300, k: 64, nnzb: 7, lda: 1008, ldb: 1008, ldc: 0, ldt: 0 };
+        let launch = plan(&text).launch(&problem, [1, 1]);
+        let named = |name: &str| launch.parameters.iter().find(|parameter| parameter.name == name).unwrap().argument;
+        assert_eq!(named("m"), Argument::Number(rows));
+        assert_eq!(named("n"), Argument::Number(1300 - rows));
+        assert_eq!(named("epilogue_bias"), Argument::Pointer(Operand::Epilogue(1)));
+        assert_eq!(named("epilogue_alpha"), Argument::Scalar(2));
+        assert_eq!(named("epilogue_rows"), Argument::Pointer(Operand::Second));
+        let (Argument::Map(mask), Argument::Map(c)) = (named("epilogue_mask"), named("map_c")) else { panic!() };
+        assert_eq!((mask.operand, mask.dtype, c.dtype), (Operand::Epilogue(0), Dtype::BF16, Dtype::F16));
+        assert_eq!((mask.dims, mask.strides_bytes, mask.box_dims), (c.dims, c.strides_bytes, c.box_dims));
+    }
+}
+
+/// A list of problems: three tensor maps each, which are no parameters.
+#[test]
+fn a_list_has_the_maps_of_every_problem_in_memory() {
+    let (single, listed) = ("op = sdd, bm = 128, bn = 256, bk = 64", "op = sdd, bm = 128, bn = 256, bk = 64, batch = on");
+    let problem = Problem { m: 1000, n: 300, k: 64, nnzb: 7, lda: 1008, ldb: 1008, ldc: 0, ldt: 0 };
+    let parameters = plan(listed).launch(&problem, [1, 1]).parameters;
+    assert_eq!(parameters.iter().map(|parameter| parameter.name).collect::<Vec<_>>(), ["maps", "work_head", "work"]);
+    let maps: Vec<Argument> = plan(listed).problem_maps(&problem).into_iter().map(Argument::Map).collect();
+    let of_one = plan(single).launch(&problem, [1, 1]).parameters;
+    assert_eq!(maps, of_one.iter().take(3).map(|parameter| parameter.argument).collect::<Vec<_>>());
+    assert!(plan(single).problem_maps(&problem).is_empty());
 }
 
 /// Every plan renders, with labels that exist once, and addresses its operands by legal tensor maps.
