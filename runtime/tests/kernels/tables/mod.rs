@@ -10,6 +10,7 @@ mod fp8;
 mod int8;
 mod scalar;
 mod sdd;
+mod sdd_fused;
 mod swapped;
 mod transposed;
 mod warp;
