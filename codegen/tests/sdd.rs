@@ -170,7 +170,8 @@ fn text() {
     let small = plan("op = sdd, bm = 24, bn = 64, bk = 24, out = f32, b_layout = col, a_layout = col, stages = 2");
     golden("sdd_producer_packed", section(small.ptx().text(), "Producer"));
     golden("sdd_consumer_packed", section(small.ptx().text(), "Consumers"));
-    let fused = "epilogue = \"|mask: Bsr<f16>, gate: Cols<bf16>, low: Rows<f32>| (max(acc, low) * gate + mask, row_sum(acc))\"";
+    let fused =
+        "epilogue = \"|mask: Bsr<f16>, gate: Cols<bf16>, low: Rows<f32>| (max(acc, low) * gate + mask, row_sum(acc))\"";
     let fused = plan(&format!("op = sdd, bm = 24, bn = 32, bk = 16, consumers = 1, stages = 2, {fused}"));
     golden("sdd_fused", section(fused.ptx().text(), "Consumers"));
     let listed = plan("op = sdd, bm = 64, bn = 16, bk = 16, consumers = 1, stages = 2, out = f32, batch = on");
@@ -202,7 +203,8 @@ fn an_epilogues_parameters_are_those_of_the_stored_matrix() {
 /// A list of problems: three tensor maps each, which are no parameters.
 #[test]
 fn a_list_has_the_maps_of_every_problem_in_memory() {
-    let (single, listed) = ("op = sdd, bm = 128, bn = 256, bk = 64", "op = sdd, bm = 128, bn = 256, bk = 64, batch = on");
+    let (single, listed) =
+        ("op = sdd, bm = 128, bn = 256, bk = 64", "op = sdd, bm = 128, bn = 256, bk = 64, batch = on");
     let problem = Problem { m: 1000, n: 300, k: 64, nnzb: 7, lda: 1008, ldb: 1008, ldc: 0, ldt: 0 };
     let parameters = plan(listed).launch(&problem, [1, 1]).parameters;
     assert_eq!(parameters.iter().map(|parameter| parameter.name).collect::<Vec<_>>(), ["maps", "work_head", "work"]);

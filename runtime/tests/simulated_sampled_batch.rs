@@ -42,7 +42,8 @@ fn check<C: Element>(kernel: &Simulated, list: &[Problem], seed: u64) -> Result<
         })
         .collect();
     let options = Options { seed, ..Options::default() };
-    let (results, report) = kernel.sample_batch::<f16, f16, C>(&problems, &options).map_err(|error| error.to_string())?;
+    let (results, report) =
+        kernel.sample_batch::<f16, f16, C>(&problems, &options).map_err(|error| error.to_string())?;
     if let Some(first) = report.findings.first() {
         return Err(format!("{spec}: {list:?}: {first}"));
     }
@@ -77,7 +78,8 @@ fn lists_of_every_kind() {
         let kernel = kernel(&format!("op = sdd, {spec}, batch = on")).with_clusters(3);
         let (m, n, k) = (2 * unit + 5, 3 * unit - 7, 150);
         let heads = vec![((m, n, k), 0.5, true, false); 3];
-        let shared = vec![((m, n, k), 0.5, false, true), ((m, unit, k), 1.0, false, true), ((m, n, k), 0.1, false, true)];
+        let shared =
+            vec![((m, n, k), 0.5, false, true), ((m, unit, k), 1.0, false, true), ((m, n, k), 0.1, false, true)];
         let ragged = vec![
             ((m, n, k), 0.6, false, false),
             ((1, 1, 1), 1.0, false, false),

@@ -118,10 +118,18 @@ fn tiles_of_every_kind_have_epilogues() {
     {
         for (number, epilogue) in EPILOGUES.into_iter().enumerate() {
             // Sums of i8 are beyond what an f16 holds.
-            let epilogue = if spec.contains("i8") { epilogue.replace("acc", "(0.001 * acc)") } else { epilogue.to_owned() };
-            let t = if spec.contains("bf16") { "bf16" } else if spec.contains("f32") { "f32" } else { "f16" };
+            let epilogue =
+                if spec.contains("i8") { epilogue.replace("acc", "(0.001 * acc)") } else { epilogue.to_owned() };
+            let t = if spec.contains("bf16") {
+                "bf16"
+            } else if spec.contains("f32") {
+                "f32"
+            } else {
+                "f16"
+            };
             let text = format!("op = sdd, {spec}, epilogue = \"{}\"", epilogue.replace("<T>", &format!("<{t}>")));
-            check_types(&text, 3, shape, Pattern::Random(0.5), (8 * at + number) as u64).unwrap_or_else(|e| panic!("{e}"));
+            check_types(&text, 3, shape, Pattern::Random(0.5), (8 * at + number) as u64)
+                .unwrap_or_else(|e| panic!("{e}"));
         }
     }
 }
@@ -151,9 +159,8 @@ fn inputs_that_do_not_fit_are_refused_by_name() {
     );
     let structure = Pattern::Random(1.0).structure(100, 150, (64, 64), 0).unwrap();
     let (a, b) = (Dense::<f16>::normal(100, 30, Layout::RowMajor, 1), Dense::normal(30, 150, Layout::RowMajor, 2));
-    let fits = || {
-        Inputs::new().blocks("mask", Bsr::<f16>::normal(structure.clone(), 1)).vector("bias", vec![0.0_f32; 150])
-    };
+    let fits =
+        || Inputs::new().blocks("mask", Bsr::<f16>::normal(structure.clone(), 1)).vector("bias", vec![0.0_f32; 150]);
     let run = |inputs: &Inputs| {
         let run = kernel.sample_fused::<f16, f16, f16>(&a, &b, &structure, inputs, &Options::default());
         run.map(drop).map_err(|error| error.to_string())
@@ -163,7 +170,10 @@ fn inputs_that_do_not_fit_are_refused_by_name() {
     for (inputs, facts) in [
         (Inputs::new(), ["reads `mask`, which is not given", "`launch_sampled_fused`"]),
         (fits().vector("bias", vec![0.0_f32; 100]), ["a vector of 100 f32", "a 100 x 150 C is a vector of 150 f32"]),
-        (fits().blocks("mask", Bsr::<f16>::normal(other, 1)), ["another shape or pattern", "values of f16 of C's blocks"]),
+        (
+            fits().blocks("mask", Bsr::<f16>::normal(other, 1)),
+            ["another shape or pattern", "values of f16 of C's blocks"],
+        ),
         (fits().blocks("mask", Bsr::<bf16>::normal(structure.clone(), 1)), ["bf16 of C's blocks", "f16 of C's blocks"]),
         (fits().matrix("mask", Dense::<f16>::zeros(100, 150, Layout::RowMajor)), ["100 x 150 matrix", "of C's blocks"]),
     ] {

@@ -145,7 +145,9 @@ impl Rows {
             true => {
                 let rows = stored.block_rows();
                 let asked = match asked {
-                    RowsAsked::Number(blocks) => RowsAsked::Number((blocks * rows).div_ceil(stored.nnzb().max(1)).max(1)),
+                    RowsAsked::Number(blocks) => {
+                        RowsAsked::Number((blocks * rows).div_ceil(stored.nnzb().max(1)).max(1))
+                    }
                     RowsAsked::Auto if rows <= Self::LEAST => RowsAsked::All,
                     other => other,
                 };

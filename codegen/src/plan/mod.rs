@@ -20,10 +20,10 @@ pub(crate) mod wgmma;
 pub use error::{PlanError, PlanErrors};
 pub(crate) use view::{Major, View};
 
+pub(crate) use launch::SECOND;
 pub use launch::{
     Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Problem, TensorMap, Walk,
 };
-pub(crate) use launch::SECOND;
 pub use sdd::Sampling;
 
 use crate::spec::Target;

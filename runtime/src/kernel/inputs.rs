@@ -1,7 +1,7 @@
 //! Whether an epilogue is given what it asks for: the same question for every device.
 
-use bsr_codegen::{Op, Plan};
 use bsr_codegen::epilogue::{InputKind, Program};
+use bsr_codegen::{Op, Plan};
 
 use super::KernelError;
 use crate::{Dtype, Layout};
@@ -83,7 +83,11 @@ pub(crate) fn check<'n>(
                         let (name, kind) = (&input.name, input.kind.words());
                         format!("give `{name}`, a {kind}, with `launch_sampled_fused` or `multiply_sampled_fused`")
                     }
-                    _ => format!("give `{}`, a {}, with `launch_fused` or `multiply_fused`", input.name, input.kind.words()),
+                    _ => format!(
+                        "give `{}`, a {}, with `launch_fused` or `multiply_fused`",
+                        input.name,
+                        input.kind.words()
+                    ),
                 },
             );
         };

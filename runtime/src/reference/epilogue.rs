@@ -35,7 +35,8 @@ impl Fused {
             return Comparison::new(&got, want, 1);
         }
         // The greatest of no values is minus infinity, and exactly that.
-        let right = |(got, want): (&f64, &f64)| if want.is_infinite() && got == want { (0.0, 0.0) } else { (*got, *want) };
+        let right =
+            |(got, want): (&f64, &f64)| if want.is_infinite() && got == want { (0.0, 0.0) } else { (*got, *want) };
         let (got, want): (Vec<f64>, Vec<f64>) = got.iter().zip(want).map(right).unzip();
         Comparison::new(&got, &want, 1)
     }

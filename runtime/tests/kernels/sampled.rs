@@ -167,7 +167,8 @@ impl Typed for Check<'_> {
             _ => None,
         };
         let uploaded = UploadedInputs::upload(device, &inputs)?;
-        let mut second = want.rows.as_ref().map(|_| DeviceVector::<f32>::zeros(device, structure.rows())).transpose()?;
+        let mut second =
+            want.rows.as_ref().map(|_| DeviceVector::<f32>::zeros(device, structure.rows())).transpose()?;
         let stream = Stream::new(device)?;
         let _watch = watch(sample.to_string());
         // Twice: what a launch leaves behind in the work's memory must not disturb the next one.

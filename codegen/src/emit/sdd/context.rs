@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::consumer::Consumer;
-use super::{batch, epilogue};
 use super::producer::Producer;
+use super::{batch, epilogue};
 use crate::plan::sdd::Plan;
 
 /// The whole context of one body.

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::consumer::{Stem, WHOLE, accumulator};
 use super::fused::{self, Emitter, Strip};
-use crate::emit::fused::Pack;
 use crate::Dtype;
+use crate::emit::fused::Pack;
 use crate::plan::sdd::{Epilogue, Plan};
 
 /// The epilogue's part of the context.

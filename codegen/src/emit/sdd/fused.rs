@@ -257,7 +257,10 @@ impl<'p> Emitter<'p> {
             let first = 2 * (eight - start);
             let registers: Vec<String> = (first..first + count).map(|j| format!("%r_tile{j}")).collect();
             let address = chunk_address(e, eight / 2, at);
-            reads.push(format!("ldmatrix.sync.aligned.m8n8.x{count}.shared.b16 {{ {} }}, [{address}]", registers.join(", ")));
+            reads.push(format!(
+                "ldmatrix.sync.aligned.m8n8.x{count}.shared.b16 {{ {} }}, [{address}]",
+                registers.join(", ")
+            ));
             for (j, register) in (first..).zip(&registers) {
                 values.extend(unpack(dtype, register, [&tile(2 * j), &tile(2 * j + 1)]));
             }

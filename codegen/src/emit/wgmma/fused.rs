@@ -6,11 +6,11 @@
 use serde::Serialize;
 
 use super::epilogue::{Staging, pack};
+use crate::Layout;
 use crate::emit::fused::{self, Load, Pair, Vector, elements, unpack};
 use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::plan::SECOND;
 use crate::plan::wgmma::Plan;
-use crate::Layout;
 
 /// The context of the `fused_*` templates.
 #[derive(Clone, Debug, Serialize)]

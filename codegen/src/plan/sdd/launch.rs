@@ -4,9 +4,7 @@ use super::Plan;
 use super::sides::Side;
 use super::tiling::Tiling;
 use crate::plan::Major;
-use crate::plan::launch::{
-    Argument, Operand, Parameter, Parameters, Problem, TensorMap, epilogue_parameters,
-};
+use crate::plan::launch::{Argument, Operand, Parameter, Parameters, Problem, TensorMap, epilogue_parameters};
 
 /// Words of an item before the columns of its slots.
 pub(crate) const HEADER: u32 = 8;

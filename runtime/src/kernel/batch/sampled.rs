@@ -237,7 +237,8 @@ mod tests {
             values: (c, c + 128),
         };
         assert!(check_overlaps(&[sample(0, 128, 256), sample(0, 128, 384)]).is_ok());
-        for (second, operand) in [(sample(0, 128, 300), "C"), (sample(300, 128, 512), "A"), (sample(0, 256, 512), "B")] {
+        for (second, operand) in [(sample(0, 128, 300), "C"), (sample(300, 128, 512), "A"), (sample(0, 256, 512), "B")]
+        {
             let error = check_overlaps(&[sample(0, 128, 256), second]).unwrap_err();
             assert!(matches!(error, KernelError::BatchOverlap { operand: found, .. } if found == operand), "{error}");
         }

@@ -65,10 +65,17 @@ fn cases() -> Vec<Sample> {
     .into_iter()
     .enumerate()
     {
-        let t = if spec.contains("bf16") { "bf16" } else if spec.contains("f32") { "f32" } else { "f16" };
+        let t = if spec.contains("bf16") {
+            "bf16"
+        } else if spec.contains("f32") {
+            "f32"
+        } else {
+            "f16"
+        };
         for (j, epilogue) in EPILOGUES.into_iter().enumerate() {
-            let blocks =
-                [Pattern("random:0.5"), Lengths(&[0, 1, 2, 3]), FullRows(&[1]), Pattern("random:0.1")][(i + j) % 4].clone();
+            let blocks = [Pattern("random:0.5"), Lengths(&[0, 1, 2, 3]), FullRows(&[1]), Pattern("random:0.1")]
+                [(i + j) % 4]
+                .clone();
             let epilogue = epilogue.replace("<T>", &format!("<{t}>"));
             samples.push(Sample::new(&format!("{spec}, epilogue = \"{epilogue}\""), shape, blocks));
         }
