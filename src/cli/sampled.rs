@@ -96,6 +96,16 @@ pub(super) fn simulate<A: Element, B: Element, C: Element>(
 ) -> Result<Ran, Failure> {
     let spec = kernel.plan().spec();
     let (a, b) = (a.to_layout(spec.a_layout), b.to_layout(spec.b_layout));
+    if spec.batch.is_on() {
+        // A list of the product and the same once more: the worse one is judged.
+        let list = [(&a, &b, structure), (&a, &b, structure)];
+        let (mut results, report) = kernel.sample_batch::<A, B, C>(&list, options)?;
+        let last = results.pop().unwrap_or_default();
+        let first = verdict(results.pop().unwrap_or_default(), structure, rows, &want.c)?;
+        let last = verdict(last, structure, rows, &want.c)?;
+        let worse = if first.comparison.relative > last.comparison.relative { first } else { last };
+        return Ok(Ran { verdict: worse, report, second: None });
+    }
     let (results, report) = kernel.sample_fused::<A, B, C>(&a, &b, structure, inputs, options)?;
     let second = match report.is_clean() {
         true => judge_rows(results.rows.as_deref(), structure, rows, want).err(),

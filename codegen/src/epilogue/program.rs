@@ -258,8 +258,8 @@ impl Program {
         Self { text, inputs, graph, used, result, second }
     }
 
-    /// The same of the transposed C, whose rows are C's columns. What a second result is collected along is not turned
-    /// round: kernels of the transposed product have none.
+    /// The same of the transposed C, whose rows are C's columns. A second result is still one value for each row of C: for
+    /// each column of what is transposed.
     pub(super) fn mirrored(&self) -> Self {
         let mut mirrored = self.clone();
         for input in &mut mirrored.inputs {

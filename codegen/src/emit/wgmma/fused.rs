@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use super::collect;
 use super::epilogue::{Staging, pack};
 use crate::Layout;
 use crate::emit::fused::{self, Load, Pair, Vector, elements, unpack};
@@ -33,6 +34,8 @@ pub(super) struct Fused {
     /// A pair of columns after the other, in strips, where the whole tile is done at once.
     strips: Vec<Strip>,
     totals: Vec<Total>,
+    /// The second result is one of the tile's columns.
+    collects_columns: bool,
     second: &'static str,
     /// Where sums of rows are collected, and not greatest values.
     is_sum: bool,
@@ -118,7 +121,8 @@ impl<'p> Emitter<'p> {
             by_columns: !column_vectors.is_empty() || program.reduction().is_some(),
             column_vectors,
             strips: if fused.tile.is_none() { self.whole_tile() } else { vec![] },
-            totals: rows(groups).filter_map(|row| self.total(row)).collect(),
+            totals: rows(groups).filter(|_| !self.plan.view.mirrored).filter_map(|row| self.total(row)).collect(),
+            collects_columns: self.collects_columns().is_some(),
             second: SECOND,
             is_sum: program.reduction() == Some(Reduction::Sum),
             tile: fused.tile.map(|(input, _)| {
@@ -177,18 +181,28 @@ impl<'p> Emitter<'p> {
     fn pair(&self, offset: u32, groups: &[u32], first: &dyn Fn(u32) -> u32, tile: &dyn Fn(u32, u32) -> String) -> Pair {
         let program = self.fused().program;
         let mut pair = fused::pair(&self.lines, program, offset, program.reduction().is_some());
+        let columns = self.collects_columns();
+        pair.elements.extend(columns.into_iter().flat_map(collect::start));
         for (&group, half, column) in elements(groups) {
             let acc = format!("%f_acc{}", first(group) + 2 * half + column);
             let tile = tile(half, column);
             let row = 2 * group + half;
             pair.elements.extend(self.lines.element(&At { acc: &acc, row, column, tile: &tile }));
-            if let Some((total, _)) = self.lines.total(row)
+            if columns.is_some() {
+                pair.elements.extend(collect::element(&self.lines, (INDEX[half as usize], group), column));
+            } else if let Some((total, _)) = self.lines.total(row)
                 && let Some(collect) = self.lines.collect(&total, "%f_collected")
             {
                 pair.elements.push(format!("@{} {collect}", ["%p_any", "%p_both"][column as usize]));
             }
         }
+        pair.elements.extend(columns.into_iter().flat_map(|reduction| collect::finish(&self.lines, reduction, offset)));
         pair
+    }
+
+    /// How rows of C are collected where they are columns of the tile.
+    fn collects_columns(&self) -> Option<Reduction> {
+        self.fused().program.reduction().filter(|_| self.plan.view.mirrored)
     }
 
     /// The pieces of one region in a pass: 64 rows of `region_n` columns, staged from byte `at` on.

@@ -6,7 +6,7 @@ use crate::epilogue::{InputKind, Lines, Program};
 use crate::plan::error::{PlanError, PlanErrors};
 use crate::plan::keys::epilogue_key;
 use crate::plan::view::View;
-use crate::{Dtype, KernelSpec, Op};
+use crate::{Dtype, KernelSpec};
 
 /// Registers that elements of row vectors may take while a tile is multiplied.
 const EARLY_REGISTERS: u32 = 4;
@@ -63,14 +63,6 @@ fn check(spec: &KernelSpec, program: &Program, errors: &mut PlanErrors) {
             "the result of an epilogue is no integer",
             format!("an epilogue computes in f32, and C is {}", spec.out),
             "out = f32, f16 or bf16",
-        ));
-    }
-    if let (true, Some(reduction)) = (spec.op == Op::Dds, program.reduction()) {
-        errors.push(PlanError::new(
-            "epilogue",
-            format!("a kernel of op = dds has no `{}`", reduction.as_str()),
-            "it computes the transposed C, whose columns C's rows are, and collects along rows alone",
-            "op = dsd, or collect in a launch of its own",
         ));
     }
     if spec.batch.is_on() {
