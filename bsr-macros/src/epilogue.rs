@@ -1,7 +1,7 @@
 //! The body of a kernel function: what becomes of a sum before it is written.
 
 use bsr_codegen::Epilogue;
-use bsr_codegen::epilogue::{InputKind, Lexeme, LexemeKind, ParameterSyntax, Reduction, parse_function};
+use bsr_codegen::epilogue::{InputKind, Lexeme, LexemeKind, ParameterSyntax, Program, Reduction, parse_function};
 use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -56,8 +56,10 @@ pub(crate) fn read(
     body: Option<&TokenTree>,
     further: &[Further],
     second: Option<&Type>,
+    samples: bool,
     diagnostics: &mut Diagnostics,
 ) -> Option<(Epilogue, Tokens)> {
+    let form = if samples { SAMPLED } else { "write `-> (Dense<bf16>, Rows<f32>)`" };
     let Some(TokenTree::Group(group)) = body else {
         if let Some(first) = further.first() {
             let help = ["give the function a body: `{ acc + bias }`".to_owned()];
@@ -79,24 +81,40 @@ pub(crate) fn read(
     match (program.reduction(), second) {
         (Some(reduction), None) => {
             let fact = format!("the body has a second result, the {} of every row", reduction.as_str());
-            diagnostics.error_on(body, &fact, &["write `-> (Dense<bf16>, Rows<f32>)`"]);
+            diagnostics.error_on(body, &fact, &[form]);
         }
         (None, Some(second)) => diagnostics.error_on(second, "the body has one result", &[FORM]),
         (Some(_), Some(second)) => {
             let is_f32 = element_path(second).is_some_and(|path| path.is_ident("f32"));
             if matrix_name(second).as_deref() != Some("Rows") || !is_f32 {
-                diagnostics.error_on(
-                    second,
-                    "the second result is `Rows<f32>`",
-                    &["write `-> (Dense<bf16>, Rows<f32>)`"],
-                );
+                diagnostics.error_on(second, "the second result is `Rows<f32>`", &[form]);
             }
         }
         (None, None) => {}
     }
+    if lie_otherwise(further, &program, samples, diagnostics) {
+        return None;
+    }
     Some((Epilogue::new(program), Tokens { first: group.span_open(), last: group.span_close() }))
 }
 
+/// Full operands that do not lie as the result does, in a matrix or in blocks; they go to the diagnostics.
+fn lie_otherwise(further: &[Further], program: &Program, samples: bool, diagnostics: &mut Diagnostics) -> bool {
+    let mut found = false;
+    for (Further { syntax, .. }, input) in further.iter().zip(program.inputs()) {
+        let (fact, wanted) = match (input.kind, samples) {
+            (InputKind::Dense(dtype), true) => ("the result is stored in blocks", InputKind::Blocks(dtype)),
+            (InputKind::Blocks(dtype), false) => ("the result is dense", InputKind::Dense(dtype)),
+            _ => continue,
+        };
+        let fact = format!("`{}` is `{}`, and {fact}", input.name, input.kind.words());
+        diagnostics.error(syntax.type_place, &fact, &[format!("write `{}: {}`", input.name, wanted.words())]);
+        found = true;
+    }
+    found
+}
+
+const SAMPLED: &str = "write `-> (Bsr<bf16>, Rows<f32>)`";
 const FORM: &str = "a body that ends in `(x, row_sum(y))` or `(x, row_max(y))` has two results";
 
 /// The body as tokens of the epilogue's language.
@@ -168,6 +186,7 @@ pub(crate) fn inputs(visibility: &Visibility, name: &Ident, epilogue: Option<Epi
         let (ty, step) = match input.kind {
             InputKind::Scalar => (quote!(#element), quote!(scalar)),
             InputKind::Dense(_) => (quote!(&'a ::bsr::gpu::DeviceDense<#element>), quote!(matrix)),
+            InputKind::Blocks(_) => (quote!(&'a ::bsr::gpu::DeviceBsr<#element>), quote!(blocks)),
             InputKind::Rows(_) | InputKind::Cols(_) => (quote!(&'a ::bsr::gpu::DeviceVector<#element>), quote!(vector)),
         };
         let doc = format!("`{text}: {}`.", input.kind.words());

@@ -2,7 +2,7 @@
 //!
 //! The function of a family may be generic over the element types that its lists name.
 
-use bsr_codegen::Epilogue;
+use bsr_codegen::{Epilogue, Op};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Fields, Ident, ItemStruct, Signature, Token, Visibility};
@@ -50,7 +50,8 @@ impl Item {
             Form::Function { attributes, visibility, signature, body } => {
                 let operands = signature::read(&signature, is_family, diagnostics);
                 let second = operands.second.as_ref();
-                let epilogue = epilogue::read(body.as_ref(), &operands.further, second, diagnostics);
+                let samples = operands.operation.is_some_and(|(op, _)| op == Op::Sdd);
+                let epilogue = epilogue::read(body.as_ref(), &operands.further, second, samples, diagnostics);
                 Ok(Self { attributes, visibility, operands, epilogue, name: signature.ident })
             }
         }

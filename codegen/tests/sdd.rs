@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bsr_codegen::{Argument, KernelSpec, Plan, PlanErrors, Problem, Walk};
+use bsr_codegen::{Argument, Dtype, KernelSpec, Operand, Plan, PlanErrors, Problem, Walk};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -49,7 +49,17 @@ const TYPES: [&str; 8] = [
 const KNOBS: [&str; 6] =
     ["bn = 256", "bn = 128", "bn = 256, consumers = 1", "bn = 192, stages = 3", "bn = 64", "bn = 8"];
 
-const REFUSED: [&str; 20] = [
+/// Epilogues with every kind of parameter and both second results.
+const EPILOGUES: [&str; 6] = [
+    "|| relu(acc)",
+    "|bias: Rows<f32>, gate: Cols<bf16>| gelu(acc + bias) * gate",
+    "|mask: Bsr<f16>, alpha: f32| alpha * acc * mask",
+    "|scale: Cols<f32>, low: Rows<f16>| (acc * scale, row_max(max(acc * scale, low)))",
+    "|mask: Bsr<f32>, bias: Cols<f16>| (exp(acc + bias) * mask, row_sum(acc * mask))",
+    "|| (silu(acc) as bf16, row_sum(acc * acc))",
+];
+
+const REFUSED: [&str; 26] = [
     "op = sdd, bm = 100, bn = 256, bk = 128",
     "op = sdd, bm = 128, bn = 256, bk = 520",
     "op = sdd, bm = 128, bn = 264, bk = 128",
@@ -63,8 +73,14 @@ const REFUSED: [&str; 20] = [
     "op = sdd, bm = 128, bn = 256, bk = 128, dtype = e4m3, out = bf16, scale = tensor",
     "op = sdd, bm = 128, bn = 256, bk = 128, dtype = e4m3, out = bf16, accumulate = promoted",
     "op = sdd, bm = 128, bn = 256, bk = 128, cluster = 2",
-    "op = sdd, bm = 128, bn = 256, bk = 128, beta = on",
     "op = sdd, bm = 128, bn = 256, bk = 128, batch = on, swap = on",
+    "op = sdd, bm = 128, bn = 256, bk = 128, batch = on, schedule = balanced",
+    "op = sdd, bm = 128, bn = 256, bk = 128, batch = on, beta = on",
+    "op = sdd, bm = 128, bn = 256, bk = 128, dtype = i8, out = i32, epilogue = \"|| relu(acc)\"",
+    "op = sdd, bm = 128, bn = 256, bk = 128, epilogue = \"|x: Dense<f16>| acc + x\"",
+    "op = sdd, bm = 128, bn = 256, bk = 128, epilogue = \"|x: Bsr<f32>| acc + x\"",
+    "op = sdd, bm = 128, bn = 256, bk = 128, epilogue = \"|x: Bsr<f16>, y: Bsr<f16>| acc + x * y\"",
+    "bm = 128, bn = 256, bk = 128, epilogue = \"|x: Bsr<f16>| acc + x\"",
     "op = sdd, bm = 128, bn = 256, bk = 128, k_step = 32, swizzle = 64",
     "op = sdd, bm = 128, bn = 256, bk = 128, stages = 6",
     "op = sdd, bm = 64, bn = 128, bk = 256, consumers = 2",
@@ -94,6 +110,29 @@ fn matrix() -> Vec<Plan> {
             plans.push(plan(&format!("op = sdd, bm = {bm}, bn = 256, bk = {bk}, {types}")));
         }
     }
+    plans.extend(fused());
+    plans
+}
+
+/// Every epilogue with blocks of every class, results of two and of four bytes, in turn.
+fn fused() -> Vec<Plan> {
+    let mut plans = vec![];
+    for (i, (bm, bk)) in BLOCKS.into_iter().enumerate() {
+        for (j, epilogue) in EPILOGUES.into_iter().enumerate() {
+            let (layout, knobs) = (LAYOUTS[(i + j) % 5], KNOBS[(i + j / 2) % 6]);
+            let types = match (epilogue.contains("Bsr<f16>"), epilogue.contains("Bsr<f32>")) {
+                (true, _) => ["", "dtype = bf16"][i % 2],
+                (_, true) => "out = f32",
+                _ => ["", "out = f32", "dtype = e4m3, out = bf16", "dtype = i8, out = f16"][(i + j) % 4],
+            };
+            let layout = if types.contains('8') { "" } else { layout };
+            let given = [format!("op = sdd, bm = {bm}, bk = {bk}"), knobs.into(), layout.into(), types.into()];
+            let text: Vec<String> = given.into_iter().filter(|part| !part.is_empty()).collect();
+            plans.extend(try_plan(&format!("{}, epilogue = \"{epilogue}\"", text.join(", "))).ok());
+        }
+    }
+    plans.push(plan("op = sdd, bm = 128, bn = 256, bk = 128, beta = on, schedule = balanced"));
+    plans.push(plan("op = sdd, bm = 128, bn = 256, bk = 128, batch = on"));
     plans
 }
 
@@ -108,6 +147,8 @@ fn plans_accepted() {
     }
     golden("sdd_plans", &all);
     golden("sdd_plan", &plan("op = sdd, bm = 128, bn = 256, bk = 128").to_string());
+    let fused = "epilogue = \"|mask: Bsr<f16>, bias: Rows<f32>| (acc * mask + bias, row_max(acc))\"";
+    golden("sdd_plan_fused", &plan(&format!("op = sdd, bm = 128, bn = 256, bk = 128, {fused}")).to_string());
     golden("sdd_plan_transposed", &plan("op = sdd, bm = 24, bn = 256, bk = 40, transpose = on").to_string());
 }
 
@@ -129,6 +170,48 @@ fn text() {
     let small = plan("op = sdd, bm = 24, bn = 64, bk = 24, out = f32, b_layout = col, a_layout = col, stages = 2");
     golden("sdd_producer_packed", section(small.ptx().text(), "Producer"));
     golden("sdd_consumer_packed", section(small.ptx().text(), "Consumers"));
+    let fused =
+        "epilogue = \"|mask: Bsr<f16>, gate: Cols<bf16>, low: Rows<f32>| (max(acc, low) * gate + mask, row_sum(acc))\"";
+    let fused = plan(&format!("op = sdd, bm = 24, bn = 32, bk = 16, consumers = 1, stages = 2, {fused}"));
+    golden("sdd_fused", section(fused.ptx().text(), "Consumers"));
+    let listed = plan("op = sdd, bm = 64, bn = 16, bk = 16, consumers = 1, stages = 2, out = f32, batch = on");
+    golden("sdd_batch", listed.ptx().text());
+}
+
+/// A full operand has C's tensor map, vectors and the second result are addresses, and rows are those of what is stored.
+#[test]
+fn an_epilogues_parameters_are_those_of_the_stored_matrix() {
+    for (transpose, rows) in [("off", 1000), ("on", 300)] {
+        let text = format!(
+            "op = sdd, bm = 128, bn = 256, bk = 64, transpose = {transpose}, \
+             epilogue = \"|mask: Bsr<bf16>, bias: Rows<f32>, alpha: f32| (alpha * acc * mask + bias, row_max(acc))\""
+        );
+        let problem = Problem { m: 1000, n: 300, k: 64, nnzb: 7, lda: 1008, ldb: 1008, ldc: 0, ldt: 0 };
+        let launch = plan(&text).launch(&problem, [1, 1]);
+        let named = |name: &str| launch.parameters.iter().find(|parameter| parameter.name == name).unwrap().argument;
+        assert_eq!(named("m"), Argument::Number(rows));
+        assert_eq!(named("n"), Argument::Number(1300 - rows));
+        assert_eq!(named("epilogue_bias"), Argument::Pointer(Operand::Epilogue(1)));
+        assert_eq!(named("epilogue_alpha"), Argument::Scalar(2));
+        assert_eq!(named("epilogue_rows"), Argument::Pointer(Operand::Second));
+        let (Argument::Map(mask), Argument::Map(c)) = (named("epilogue_mask"), named("map_c")) else { panic!() };
+        assert_eq!((mask.operand, mask.dtype, c.dtype), (Operand::Epilogue(0), Dtype::BF16, Dtype::F16));
+        assert_eq!((mask.dims, mask.strides_bytes, mask.box_dims), (c.dims, c.strides_bytes, c.box_dims));
+    }
+}
+
+/// A list of problems: three tensor maps each, which are no parameters.
+#[test]
+fn a_list_has_the_maps_of_every_problem_in_memory() {
+    let (single, listed) =
+        ("op = sdd, bm = 128, bn = 256, bk = 64", "op = sdd, bm = 128, bn = 256, bk = 64, batch = on");
+    let problem = Problem { m: 1000, n: 300, k: 64, nnzb: 7, lda: 1008, ldb: 1008, ldc: 0, ldt: 0 };
+    let parameters = plan(listed).launch(&problem, [1, 1]).parameters;
+    assert_eq!(parameters.iter().map(|parameter| parameter.name).collect::<Vec<_>>(), ["maps", "work_head", "work"]);
+    let maps: Vec<Argument> = plan(listed).problem_maps(&problem).into_iter().map(Argument::Map).collect();
+    let of_one = plan(single).launch(&problem, [1, 1]).parameters;
+    assert_eq!(maps, of_one.iter().take(3).map(|parameter| parameter.argument).collect::<Vec<_>>());
+    assert!(plan(single).problem_maps(&problem).is_empty());
 }
 
 /// Every plan renders, with labels that exist once, and addresses its operands by legal tensor maps.

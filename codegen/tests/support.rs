@@ -12,7 +12,7 @@ struct Row {
     spec: &'static str,
 }
 
-const SECTIONS: [(&str, &[Row]); 9] = [
+const SECTIONS: [(&str, &[Row]); 10] = [
     (
         "Operands",
         &[
@@ -77,6 +77,16 @@ const SECTIONS: [(&str, &[Row]); 9] = [
         ],
     ),
     (
+        "Lists of problems",
+        &[
+            row("`batch = on`", "batch = on"),
+            row("`batch = on`, operands swapped", "batch = on, swap = on"),
+            row("`op = dds, batch = on`", "op = dds, batch = on"),
+            row("`op = sdd, batch = on`", "op = sdd, batch = on"),
+            row("`batch = on` with an epilogue", "batch = on, epilogue = \"|| relu(acc)\""),
+        ],
+    ),
+    (
         "Epilogues",
         &[
             row("functions: `gelu(acc)`", "epilogue = \"|| gelu(acc)\""),
@@ -91,6 +101,10 @@ const SECTIONS: [(&str, &[Row]); 9] = [
                 "vectors and a full operand, operands swapped",
                 "swap = on, epilogue = \"|x: Rows<f32>, y: Dense<f16>| acc * x + y\"",
             ),
+            row("`op = sdd`: vectors", "op = sdd, epilogue = \"|x: Rows<f32>, y: Cols<bf16>| acc * x + y\""),
+            row("`op = sdd`: values of blocks, `Bsr<f16>`", "op = sdd, epilogue = \"|x: Bsr<f16>| acc * x\""),
+            row("`op = sdd`: a second result", "op = sdd, epilogue = \"|| (acc, row_max(acc))\""),
+            row("`op = sdd`: `beta = on`", "op = sdd, beta = on"),
             row("beside 8-bit results", "dtype = e4m3, out = e4m3, epilogue = \"|x: Rows<f32>| acc * x\""),
             row("beside i32 results", "dtype = i8, epilogue = \"|x: Rows<f32>| acc * x\""),
         ],
@@ -108,8 +122,6 @@ const SECTIONS: [(&str, &[Row]); 9] = [
             row("`consumers = 2`", "consumers = 2"),
             row("`cluster = 2`", "cluster = 2"),
             row("`swizzle = 64`", "swizzle = 64"),
-            row("`batch = on`", "batch = on"),
-            row("`batch = on`, operands swapped", "batch = on, swap = on"),
             row("`permute = on`", "permute = on"),
             row("`permute = on`, operands swapped", "permute = on, swap = on"),
             row("`schedule = strided`", "schedule = strided"),

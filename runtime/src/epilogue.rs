@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use rand::Rng;
 
 use crate::random::Streams;
-use crate::{Dense, Dtype, Element, Layout, Permutation};
+use crate::{Bsr, Dense, Dtype, Element, Layout, Permutation, Structure};
 
 /// What an epilogue's parameters are given, by name.
 ///
@@ -30,6 +30,10 @@ pub enum Input {
     Matrix(Matrix),
     /// The same, and C holds them before the launch: `beta * c + acc` adds to what is there.
     Result(Matrix),
+    /// One value for every stored element of a sampled product: values of blocks that lie where C's do.
+    Blocks(Blocks),
+    /// The same, and C holds them before the launch.
+    Held(Blocks),
     /// One value.
     Scalar(f32),
 }
@@ -52,6 +56,24 @@ pub enum Matrix {
     BF16(Dense<bf16>),
 }
 
+/// A block-sparse matrix whose element type is a value.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Blocks {
+    F32(Bsr<f32>),
+    F16(Bsr<f16>),
+    BF16(Bsr<bf16>),
+}
+
+/// What a kernel with an epilogue computes of a sampled product.
+#[derive(Clone, Debug)]
+pub struct SampledResults<C> {
+    /// The stored blocks, as the epilogue leaves them: zeros beyond the edge of the matrix.
+    pub c: Bsr<C>,
+    /// The second result, one value for every row of the stored matrix, where the epilogue has one.
+    pub rows: Option<Vec<f32>>,
+}
+
 /// What a kernel with an epilogue computes.
 #[derive(Clone, Debug)]
 pub struct Results<C> {
@@ -66,6 +88,12 @@ macro_rules! typed {
         impl From<Vec<$element>> for Numbers {
             fn from(values: Vec<$element>) -> Self {
                 Self::$variant(values)
+            }
+        }
+
+        impl From<Bsr<$element>> for Blocks {
+            fn from(blocks: Bsr<$element>) -> Self {
+                Self::$variant(blocks)
             }
         }
 
@@ -166,6 +194,34 @@ impl Matrix {
     }
 }
 
+impl Blocks {
+    /// Element type.
+    pub fn dtype(&self) -> Dtype {
+        match self {
+            Self::F32(_) => Dtype::F32,
+            Self::F16(_) => Dtype::F16,
+            Self::BF16(_) => Dtype::BF16,
+        }
+    }
+
+    /// Shape and places of the blocks.
+    pub fn structure(&self) -> &Structure {
+        of_each!(self, blocks => blocks.structure())
+    }
+
+    /// Value `at` of all of them, block after block, row by row.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn get(&self, at: usize) -> f64 {
+        of_each!(self, blocks => blocks.values()[at].to_f64())
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        of_each!(self, blocks => Element::to_bytes(blocks.values()))
+    }
+}
+
 impl Inputs {
     /// Nothing yet.
     pub fn new() -> Self {
@@ -188,6 +244,18 @@ impl Inputs {
     #[must_use]
     pub fn result(self, name: &str, values: impl Into<Matrix>) -> Self {
         self.with(name, Input::Result(values.into()))
+    }
+
+    /// Gives a `Bsr` parameter its values: blocks that lie where those of the result do.
+    #[must_use]
+    pub fn blocks(self, name: &str, values: impl Into<Blocks>) -> Self {
+        self.with(name, Input::Blocks(values.into()))
+    }
+
+    /// Gives a `Bsr` parameter the stored blocks of C itself, with these values before the launch.
+    #[must_use]
+    pub fn held(self, name: &str, values: impl Into<Blocks>) -> Self {
+        self.with(name, Input::Held(values.into()))
     }
 
     /// Gives an `f32` parameter its value.
@@ -231,8 +299,23 @@ impl Inputs {
     }
 
     /// Random inputs of a program for an m x n result: vectors and matrices from N(0, 1), scalars between 1/2 and 2.
-    /// The same seed gives the same numbers on every platform.
-    pub fn random(program: &Program, (m, n): (usize, usize), layout: Layout, seed: u64) -> Self {
+    /// The same seed gives the same numbers on every platform. `Bsr` parameters, which are of sampled products alone, are
+    /// given nothing.
+    pub fn random(program: &Program, shape: (usize, usize), layout: Layout, seed: u64) -> Self {
+        Self::drawn(program, shape, (layout, None), seed)
+    }
+
+    /// The same for a sampled product that stores these blocks.
+    pub fn random_blocks(program: &Program, structure: &Structure, seed: u64) -> Self {
+        Self::drawn(program, (structure.rows(), structure.cols()), (Layout::RowMajor, Some(structure)), seed)
+    }
+
+    fn drawn(
+        program: &Program,
+        (m, n): (usize, usize),
+        (layout, structure): (Layout, Option<&Structure>),
+        seed: u64,
+    ) -> Self {
         let mut inputs = Self::new();
         for (at, input) in program.inputs().iter().enumerate() {
             let seed = seed.wrapping_add(7919 * (at as u64 + 1));
@@ -241,6 +324,10 @@ impl Inputs {
                 InputKind::Rows(dtype) => Input::Vector(numbers(dtype, m, seed)),
                 InputKind::Cols(dtype) => Input::Vector(numbers(dtype, n, seed)),
                 InputKind::Dense(dtype) => Input::Matrix(matrix(dtype, (m, n), layout, seed)),
+                InputKind::Blocks(dtype) => match structure {
+                    Some(structure) => Input::Blocks(blocks(dtype, structure, seed)),
+                    None => continue,
+                },
             };
             inputs = inputs.with(&input.name, given);
         }
@@ -277,5 +364,13 @@ fn matrix(dtype: Dtype, (rows, cols): (usize, usize), layout: Layout, seed: u64)
         Dtype::F16 => Dense::<f16>::normal(rows, cols, layout, seed).into(),
         Dtype::BF16 => Dense::<bf16>::normal(rows, cols, layout, seed).into(),
         _ => Dense::<f32>::normal(rows, cols, layout, seed).into(),
+    }
+}
+
+fn blocks(dtype: Dtype, structure: &Structure, seed: u64) -> Blocks {
+    match dtype {
+        Dtype::F16 => Bsr::<f16>::normal(structure.clone(), seed).into(),
+        Dtype::BF16 => Bsr::<bf16>::normal(structure.clone(), seed).into(),
+        _ => Bsr::<f32>::normal(structure.clone(), seed).into(),
     }
 }

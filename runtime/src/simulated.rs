@@ -21,6 +21,7 @@
 
 mod batch;
 mod sampled;
+mod sampled_batch;
 
 use std::borrow::Cow;
 
@@ -28,6 +29,8 @@ use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TensorMap, 
 use bsr_simulator::{
     BufferId, GlobalMemory, Launch, LaunchError, Module, Param, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
 };
+pub use sampled::Sampled;
+
 pub use bsr_simulator::{Cost, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side};
 
 use crate::epilogue::{Input, Inputs, Matrix, Results};
@@ -213,7 +216,7 @@ impl Simulated {
                     uploads.operand(Operand::Epilogue(at), tile.as_ref().map(Matrix::to_bytes).unwrap_or_default());
                 }
                 // C itself is where an operand without a buffer is looked for.
-                Some(Input::Result(_)) | None => {}
+                Some(Input::Result(_) | Input::Blocks(_) | Input::Held(_)) | None => {}
                 Some(Input::Scalar(value)) => scalars.push((at, *value)),
             }
         }

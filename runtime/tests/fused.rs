@@ -4,7 +4,7 @@
 use bsr_codegen::Plan;
 use bsr_runtime::reference::{self, Comparison};
 use bsr_runtime::simulated::{Options, Simulated};
-use bsr_runtime::{Bsr, Dense, Inputs, Layout, Pattern, Permutation, Results, Scales};
+use bsr_runtime::{Bsr, Dense, Element, Inputs, Layout, Pattern, Permutation, Results, Scales};
 use half::{bf16, f16};
 
 const SHAPE: (usize, usize) = (100, 40);
@@ -159,4 +159,58 @@ fn a_plain_launch_of_a_kernel_that_reads_more_is_refused() {
     let refused =
         simulated(ALL).multiply::<f16, f16, f16>(&a, &b, &Options::default()).map(drop).unwrap_err().to_string();
     assert!(refused.contains("`bias`, which is not given") && refused.contains("launch_fused"), "{refused}");
+}
+
+/// A sparse right factor: rows of C are columns of the kernel's tiles. Ragged in both, with empty block columns, stored late
+/// and at once, with a full operand and without, in one row group and in several.
+#[test]
+fn rows_are_collected_where_they_are_columns_of_a_tile() {
+    for (at, spec) in [
+        "bm = 128, bn = 128, bk = 64",
+        "bm = 64, bn = 64, bk = 128, transpose = on",
+        "bm = 32, bn = 64, bk = 256, out = f32",
+        "bm = 64, bn = 32, bk = 64, c_layout = col, consumers = 1",
+        "bm = 64, bn = 64, bk = 256, out = f32, c_layout = col",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for epilogue in [
+            "|bias: Rows<f32>, s: f32| (acc + bias, row_sum(s * acc + bias))",
+            "|low: Cols<f16>| (acc, row_max(acc + low - 9))",
+            "|res: Dense<OUT>| (acc + res, row_sum(acc * res + 1))",
+        ] {
+            let epilogue = epilogue.replace("OUT", if spec.contains("f32") { "f32" } else { "f16" });
+            let text = format!("op = dds, {spec}, epilogue = \"{epilogue}\"");
+            let Ok(plan) = Plan::new(&text.parse().unwrap()) else { panic!("{text} is not planned") };
+            let (ptx, spec) = (plan.ptx(), *plan.spec());
+            let kernel = Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap();
+            let (m, k, n) = (150 + 7 * at, 200, 270 - 9 * at);
+            let (rows, cols) = if spec.transpose.is_on() { (n, k) } else { (k, n) };
+            let block = (spec.bm as usize, spec.bk as usize);
+            let b = Bsr::<f16>::generate(Pattern::Random(0.4), rows, cols, block, at as u64).unwrap();
+            let a = Dense::<f16>::normal(m, k, spec.a_layout, 2);
+            let inputs = Inputs::random(spec.epilogue.unwrap().program(), (m, n), spec.c_layout, 3);
+            let sums = reference::product(&spec, &b, &a, &Scales::NONE).unwrap();
+            let all: Vec<usize> = (0..m).collect();
+            let want = reference::fuse(&spec, sums, &all, n, k, &inputs).unwrap();
+            let (rows, c) = match spec.out == bsr_runtime::Dtype::F32 {
+                true => collected::<f32>(&kernel, &b, &a, &inputs),
+                false => collected::<f16>(&kernel, &b, &a, &inputs),
+            };
+            let comparison = Comparison::new(&c, &want.c, n).unwrap();
+            assert!(comparison.passes(want.tolerance), "{text}: {comparison}");
+            let comparison = want.compare_rows(Some(&rows)).unwrap();
+            assert!(comparison.passes(want.rows_tolerance()), "{text}: rows: {comparison}");
+        }
+    }
+}
+
+fn collected<C: Element>(kernel: &Simulated, b: &Bsr<f16>, a: &Dense<f16>, inputs: &Inputs) -> (Vec<f32>, Vec<f64>) {
+    let run = kernel.multiply_fused::<f16, f16, C>(b, a, &Scales::NONE, inputs, &Options::default());
+    let (Results { c, rows }, report) = run.unwrap();
+    assert!(report.is_clean(), "{}", report.findings[0]);
+    let (m, n) = (c.rows(), c.cols());
+    let values = (0..m * n).map(|at| c.get(at / n, at % n).unwrap().to_f64()).collect();
+    (rows.unwrap(), values)
 }

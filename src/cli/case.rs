@@ -103,12 +103,13 @@ impl Typed for Build<'_> {
             Some(cubin) => Launcher::load_cubin(device, &planned.plan, cubin, planned.ptx.entry())?,
         };
         if spec.op == Op::Sdd {
-            let sampled::Sampled { product, rows, nnzb } = sampled::build::<A, B, C>(launcher, &spec, operands)?;
+            let sampled::Sampled { product, rows, nnzb, tolerance } =
+                sampled::build::<A, B, C>(launcher, &spec, operands)?;
             let Sizes { m, n, k, .. } = operands.problem().sizes(&spec);
             let block = (spec.bm as usize, spec.bk as usize);
             let KernelSpec { op, transpose, a, b, out, .. } = spec;
             let work = Work { op, transpose, m, n, k, block, nnzb, a, b, out };
-            return Ok(Case { planned, work, rows, longest: k, tolerance: None, device: device.clone(), product });
+            return Ok(Case { planned, work, rows, longest: k, tolerance, device: device.clone(), product });
         }
         let left = operands.left::<A, B>(&spec)?;
         let right = operands.right::<B>(&spec)?;

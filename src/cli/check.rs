@@ -305,12 +305,13 @@ impl Check<'_> {
         let Shape { dense, rows, cols } = self.trial.shape(spec);
         let a = Dense::<A>::normal(rows, dense.0, Layout::RowMajor, self.trial.seed);
         let b = Dense::<B>::normal(dense.0, cols, Layout::RowMajor, self.trial.seed + 1);
-        let blocks = Rows::of_blocks(structure, dense.0, RowsAsked::All);
-        let want = sampled::want(spec, &a, &b, structure, &blocks)?;
-        self.in_every_schedule(reference::tolerance_of(spec, dense.0), |options| {
-            let (verdict, report) =
-                sampled::simulate::<A, B, C>(self.kernel, (&a, &b), structure, (&blocks, &want), options)?;
-            Ok(Ran { verdict, report, second: None })
+        let blocks = Rows::of_blocks(spec, structure, dense.0, RowsAsked::All);
+        let inputs = sampled::inputs(spec, structure, self.trial.seed);
+        let want = sampled::want(spec, (&a, &b), structure, &blocks, &inputs)?;
+        self.in_every_schedule(want.tolerance, |options| {
+            let sampled::Ran { verdict, report, second } =
+                sampled::simulate::<A, B, C>(self.kernel, (&a, &b), structure, &inputs, (&blocks, &want), options)?;
+            Ok(Ran { verdict, report, second: second.map(|failure| failure.into_report()) })
         })
     }
 

@@ -2,21 +2,24 @@
 
 use std::rc::Rc;
 
-use bsr::gpu::{DeviceBsr, DeviceDense, GpuError, StreamRef};
+use bsr::gpu::{DeviceBsr, DeviceDense, DeviceVector, GpuError, StreamRef, UploadedInputs};
+use bsr::reference::Fused;
 use bsr::simulated::{Options, Report, Simulated};
-use bsr::{Dense, Element, KernelError, KernelSpec, Launcher, Layout, Structure, reference};
+use bsr::{Dense, Element, Inputs, KernelError, KernelSpec, Launcher, Layout, Structure, reference};
 
 use super::case::Product;
 use super::dtypes::Number;
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::verdict::{Rows, Verdict};
+use super::verdict::{Rows, Verdict, fused_tolerance, judge_second};
 
 /// A sampled product on a device, ready to be launched.
 pub(super) struct Sampled {
     pub(super) product: Box<dyn Product>,
     pub(super) rows: Rows,
     pub(super) nnzb: usize,
+    /// The greatest error of a right result, where the kernel has an epilogue.
+    pub(super) tolerance: Option<f64>,
 }
 
 /// Makes the operands that are not there yet.
@@ -30,37 +33,56 @@ pub(super) fn build<A: Number, B: Number, C: Number>(
 ) -> Result<Sampled, Failure> {
     let (a, b) = (operands.dense_a::<A>(spec)?, operands.right::<B>(spec)?);
     let structure = operands.problem().facts(spec)?.structure;
-    let rows = Rows::of_blocks(&structure, operands.problem().sizes(spec).k, operands.rows());
+    let rows = Rows::of_blocks(spec, &structure, operands.problem().sizes(spec).k, operands.rows());
+    let inputs = inputs(spec, &structure, operands.problem().seed);
     operands.progress().step(format!("reference of {rows} in f64"));
     let want = {
         let (host_a, host_b) = (operands.problem().dense_a::<A>(spec), operands.problem().dense::<B>(spec));
-        want(spec, &host_a, &host_b, &structure, &rows)?
+        want(spec, (&host_a, &host_b), &structure, &rows, &inputs)?
     };
+    let inputs = UploadedInputs::upload(operands.device(), &inputs)?;
+    let second = want.rows.as_ref().map(|_| DeviceVector::zeros(operands.device(), structure.rows())).transpose()?;
     let c = DeviceBsr::<C>::zeros(operands.device(), &structure)?;
     let nnzb = structure.nnzb();
-    let product = Box::new(On { launcher, a, b, c, rows: rows.clone(), want });
-    Ok(Sampled { product, rows, nnzb })
+    let tolerance = fused_tolerance(spec, &want);
+    let product = Box::new(On { launcher, a, b, c, inputs, second, rows: rows.clone(), want });
+    Ok(Sampled { product, rows, nnzb, tolerance })
 }
 
-/// What the chosen blocks must be, a row of values each.
+/// Random inputs of the epilogue of `spec`.
+pub(super) fn inputs(spec: &KernelSpec, structure: &Structure, seed: u64) -> Inputs {
+    let drawn = |epilogue: bsr::Epilogue| Inputs::random_blocks(epilogue.program(), structure, seed);
+    spec.epilogue.map(drawn).unwrap_or_default()
+}
+
+/// What the chosen blocks must be, a row of values each, and what rows of which all blocks are chosen collect.
 ///
 /// # Errors
 /// When the operands do not belong together.
 pub(super) fn want<A: Element, B: Element>(
     spec: &KernelSpec,
-    a: &Dense<A>,
-    b: &Dense<B>,
+    (a, b): (&Dense<A>, &Dense<B>),
     structure: &Structure,
     rows: &Rows,
-) -> Result<Vec<f64>, Failure> {
-    let (a, b) = (a.view(), b.view());
-    Ok(match spec.transpose.is_on() {
+    inputs: &Inputs,
+) -> Result<Fused, Failure> {
+    let (a, b, k) = (a.view(), b.view(), a.cols());
+    let sums = match spec.transpose.is_on() {
         true => reference::sampled_blocks(b.transposed(), a.transposed(), structure, &rows.list)?,
         false => reference::sampled_blocks(a, b, structure, &rows.list)?,
-    })
+    };
+    Ok(reference::fuse_blocks(spec, sums, structure, &rows.list, k, inputs)?)
 }
 
-/// Multiplies on the simulator and compares all blocks.
+/// What came of a run on the simulator.
+pub(super) struct Ran {
+    pub(super) verdict: Verdict,
+    pub(super) report: Report,
+    /// What is wrong with an epilogue's second result.
+    pub(super) second: Option<Failure>,
+}
+
+/// Multiplies on the simulator and compares the chosen blocks.
 ///
 /// # Errors
 /// Those of the simulator.
@@ -68,13 +90,37 @@ pub(super) fn simulate<A: Element, B: Element, C: Element>(
     kernel: &Simulated,
     (a, b): (&Dense<A>, &Dense<B>),
     structure: &Structure,
-    (rows, want): (&Rows, &[f64]),
+    inputs: &Inputs,
+    (rows, want): (&Rows, &Fused),
     options: &Options,
-) -> Result<(Verdict, Report), Failure> {
+) -> Result<Ran, Failure> {
     let spec = kernel.plan().spec();
     let (a, b) = (a.to_layout(spec.a_layout), b.to_layout(spec.b_layout));
-    let (values, report) = kernel.sample::<A, B, C>(&a, &b, structure, options)?;
-    Ok((verdict(values, structure, rows, want)?, report))
+    if spec.batch.is_on() {
+        // A list of the product and the same once more: the worse one is judged.
+        let list = [(&a, &b, structure), (&a, &b, structure)];
+        let (mut results, report) = kernel.sample_batch::<A, B, C>(&list, options)?;
+        let last = results.pop().unwrap_or_default();
+        let first = verdict(results.pop().unwrap_or_default(), structure, rows, &want.c)?;
+        let last = verdict(last, structure, rows, &want.c)?;
+        let worse = if first.comparison.relative > last.comparison.relative { first } else { last };
+        return Ok(Ran { verdict: worse, report, second: None });
+    }
+    let (results, report) = kernel.sample_fused::<A, B, C>(&a, &b, structure, inputs, options)?;
+    let second = match report.is_clean() {
+        true => judge_rows(results.rows.as_deref(), structure, rows, want).err(),
+        false => None,
+    };
+    Ok(Ran { verdict: verdict(results.values, structure, rows, &want.c)?, report, second })
+}
+
+/// Holds a second result against the reference, in the rows of which all blocks are among the chosen ones.
+fn judge_rows(got: Option<&[f32]>, structure: &Structure, rows: &Rows, want: &Fused) -> Result<(), Failure> {
+    if got.is_none() {
+        return Ok(());
+    }
+    let complete = Rows { list: reference::complete_rows(structure, &rows.list), of: structure.rows(), unit: "rows" };
+    judge_second(got, &complete, want)
 }
 
 fn verdict<C: Element>(values: Vec<C>, structure: &Structure, rows: &Rows, want: &[f64]) -> Result<Verdict, Failure> {
@@ -89,8 +135,11 @@ struct On<A: Number, B: Number, C: Number> {
     a: Rc<DeviceDense<A>>,
     b: Rc<DeviceDense<B>>,
     c: DeviceBsr<C>,
+    inputs: UploadedInputs,
+    /// The epilogue's second result.
+    second: Option<DeviceVector<f32>>,
     rows: Rows,
-    want: Vec<f64>,
+    want: Fused,
 }
 
 impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
@@ -99,10 +148,20 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
     }
 
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError> {
-        self.launcher.launch_sampled(stream, &*self.a, &*self.b, &mut self.c)
+        if self.launcher.plan().spec().epilogue.is_none() {
+            return self.launcher.launch_sampled(stream, &*self.a, &*self.b, &mut self.c);
+        }
+        let inputs = self.inputs.inputs();
+        let inputs = match &mut self.second {
+            Some(second) => inputs.rows(second),
+            None => inputs,
+        };
+        self.launcher.launch_sampled_fused(stream, &*self.a, &*self.b, &inputs, &mut self.c)
     }
 
     fn verdict(&self) -> Result<Verdict, Failure> {
-        verdict(self.c.values().to_vec()?, self.c.structure(), &self.rows, &self.want)
+        let second = self.second.as_ref().map(DeviceVector::download).transpose()?;
+        judge_rows(second.as_deref(), self.c.structure(), &self.rows, &self.want)?;
+        verdict(self.c.values().to_vec()?, self.c.structure(), &self.rows, &self.want.c)
     }
 }

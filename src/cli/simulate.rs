@@ -218,14 +218,19 @@ impl Multiply<'_> {
         self.progress.step("drawing A and B");
         let (a, b): (Dense<A>, Dense<B>) = (self.problem.dense_a(spec), self.problem.dense(spec));
         let structure = self.problem.facts(spec)?.structure;
-        let rows = Rows::of_blocks(&structure, a.cols(), self.check.rows);
+        let rows = Rows::of_blocks(spec, &structure, a.cols(), self.check.rows);
+        let inputs = sampled::inputs(spec, &structure, self.problem.seed);
         self.progress.step(format!("reference of {rows} in f64"));
-        let want = sampled::want(spec, &a, &b, &structure, &rows)?;
+        let want = sampled::want(spec, (&a, &b), &structure, &rows, &inputs)?;
         self.progress.step("simulating");
         let start = Instant::now();
-        let (verdict, report) =
-            sampled::simulate::<A, B, C>(&self.kernel, (&a, &b), &structure, (&rows, &want), self.options)?;
-        Ok(Done { verdict, rows, longest: a.cols(), tolerance: None, report, took: start.elapsed() })
+        let sampled::Ran { verdict, report, second } =
+            sampled::simulate::<A, B, C>(&self.kernel, (&a, &b), &structure, &inputs, (&rows, &want), self.options)?;
+        if let Some(wrong) = second {
+            return Err(wrong);
+        }
+        let tolerance = fused_tolerance(spec, &want);
+        Ok(Done { verdict, rows, longest: a.cols(), tolerance, report, took: start.elapsed() })
     }
 }
 

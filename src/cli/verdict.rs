@@ -140,14 +140,30 @@ impl Rows {
     }
 
     /// Chooses stored blocks of a sampled product over `k` elements of K: as many as make about as many rows as would be
-    /// compared of a product.
-    pub(super) fn of_blocks(stored: &Structure, k: usize, asked: RowsAsked) -> Self {
+    /// compared of a product. Where the epilogue of `spec` collects along rows they are the blocks of whole block rows.
+    pub(super) fn of_blocks(spec: &KernelSpec, stored: &Structure, k: usize, asked: RowsAsked) -> Self {
         let asked = match asked {
             RowsAsked::Number(rows) => RowsAsked::Number(rows.div_ceil(stored.block().0)),
             other => other,
         };
         let effort = (stored.stored() as u64).saturating_mul(k as u64);
-        Self { unit: "stored blocks", ..Self::of(stored.nnzb(), 1, effort, asked) }
+        let collects = spec.epilogue.is_some_and(|epilogue| epilogue.program().reduction().is_some());
+        let list = match collects {
+            true => {
+                let rows = stored.block_rows();
+                let asked = match asked {
+                    RowsAsked::Number(blocks) => {
+                        RowsAsked::Number((blocks * rows).div_ceil(stored.nnzb().max(1)).max(1))
+                    }
+                    RowsAsked::Auto if rows <= Self::LEAST => RowsAsked::All,
+                    other => other,
+                };
+                let chosen = Self::of(rows, 1, effort, asked).list;
+                chosen.into_iter().flat_map(|row| stored.blocks_of(row)).collect()
+            }
+            false => Self::of(stored.nnzb(), 1, effort, asked).list,
+        };
+        Self { list, of: stored.nnzb(), unit: "stored blocks" }
     }
 
     /// Chooses of `of` rows in groups, whose product takes `effort` multiplications.

@@ -1,6 +1,7 @@
 //! From a plan to PTX text: Rust makes the operands, the templates hold the instructions.
 
 mod frame;
+mod fused;
 mod permuted;
 mod problem_maps;
 mod registers;
@@ -8,7 +9,6 @@ pub(crate) mod scalar;
 pub(crate) mod sdd;
 pub(crate) mod swapped;
 mod templates;
-mod vectors;
 pub(crate) mod warp;
 pub(crate) mod wgmma;
 

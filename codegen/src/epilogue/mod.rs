@@ -14,6 +14,7 @@
 //! | `Rows<T>` | every row of C |
 //! | `Cols<T>` | every column of C |
 //! | `Dense<T>` | every element of C, in C's layout |
+//! | `Bsr<T>` | every stored element of a sampled C, in blocks as C is |
 //! | `f32` | the launch |
 //!
 //! T is `f32`, `f16` or `bf16`. The body is `+ - * /`, literals, `let x = ..;`, `x as bf16` (rounds), `if a < b { x }
@@ -90,6 +91,16 @@ impl Epilogue {
             crate::Dtype::BF16 => "|c: Dense<bf16>, beta: f32| acc + beta * c",
             _ => "|c: Dense<f32>, beta: f32| acc + beta * c",
         })
+    }
+
+    /// The same of an operation: where `op` stores blocks, `c` is the values of C's blocks.
+    pub const fn accumulate_of(op: crate::Op, out: crate::Dtype) -> Self {
+        match (op, out) {
+            (crate::Op::Sdd, crate::Dtype::F16) => Self::compiled("|c: Bsr<f16>, beta: f32| acc + beta * c"),
+            (crate::Op::Sdd, crate::Dtype::BF16) => Self::compiled("|c: Bsr<bf16>, beta: f32| acc + beta * c"),
+            (crate::Op::Sdd, _) => Self::compiled("|c: Bsr<f32>, beta: f32| acc + beta * c"),
+            _ => Self::accumulate(out),
+        }
     }
 
     /// An epilogue by its canonical text, as the attribute writes it into constants.

@@ -29,6 +29,8 @@ pub enum InputKind {
     Cols(Dtype),
     /// A matrix of C's shape and layout.
     Dense(Dtype),
+    /// The values of a block-sparse matrix with the blocks of C: one for every stored element of a sampled product.
+    Blocks(Dtype),
     /// One f32.
     Scalar,
 }
@@ -40,6 +42,7 @@ impl InputKind {
             Self::Rows(dtype) => format!("Rows<{dtype}>"),
             Self::Cols(dtype) => format!("Cols<{dtype}>"),
             Self::Dense(dtype) => format!("Dense<{dtype}>"),
+            Self::Blocks(dtype) => format!("Bsr<{dtype}>"),
             Self::Scalar => "f32".to_owned(),
         }
     }
@@ -47,7 +50,7 @@ impl InputKind {
     /// The type of its elements.
     pub fn dtype(self) -> Dtype {
         match self {
-            Self::Rows(dtype) | Self::Cols(dtype) | Self::Dense(dtype) => dtype,
+            Self::Rows(dtype) | Self::Cols(dtype) | Self::Dense(dtype) | Self::Blocks(dtype) => dtype,
             Self::Scalar => Dtype::F32,
         }
     }
@@ -65,7 +68,7 @@ impl InputKind {
         match self {
             Self::Rows(_) => Level::Row,
             Self::Cols(_) => Level::Column,
-            Self::Dense(_) => Level::Element,
+            Self::Dense(_) | Self::Blocks(_) => Level::Element,
             Self::Scalar => Level::Uniform,
         }
     }
@@ -255,8 +258,8 @@ impl Program {
         Self { text, inputs, graph, used, result, second }
     }
 
-    /// The same of the transposed C, whose rows are C's columns. What a second result is collected along is not turned
-    /// round: kernels of the transposed product have none.
+    /// The same of the transposed C, whose rows are C's columns. A second result is still one value for each row of C: for
+    /// each column of what is transposed.
     pub(super) fn mirrored(&self) -> Self {
         let mut mirrored = self.clone();
         for input in &mut mirrored.inputs {
@@ -286,7 +289,7 @@ impl Program {
     /// The number and the type of the parameter that is a full operand; the first of several.
     pub fn tile(&self) -> Option<(usize, Dtype)> {
         self.inputs.iter().enumerate().find_map(|(at, input)| match input.kind {
-            InputKind::Dense(dtype) => Some((at, dtype)),
+            InputKind::Dense(dtype) | InputKind::Blocks(dtype) => Some((at, dtype)),
             _ => None,
         })
     }

@@ -251,8 +251,9 @@ impl<'t, P: Place> Parser<'t, P> {
 /// # Errors
 /// The fact and the remedies.
 pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>) -> Result<InputKind, (String, Vec<String>)> {
-    const KINDS: [&str; 4] = ["Rows", "Cols", "Dense", "f32"];
-    const FORMS: &str = "a further operand is `Rows<f32>`, `Cols<f32>`, `Dense<bf16>` or `f32`";
+    const KINDS: [&str; 5] = ["Rows", "Cols", "Dense", "Bsr", "f32"];
+    const FORMS: &str =
+        "a further operand is `Rows<f32>`, `Cols<f32>`, `Dense<bf16>` (`Bsr<bf16>` where C is sampled) or `f32`";
     const ELEMENTS: [&str; 3] = ["f32", "f16", "bf16"];
     let ParameterSyntax { name, kind, element, .. } = parameter;
     let near = |word: &str, words: &[&'static str]| {
@@ -283,6 +284,7 @@ pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>) -> Result<InputKind, (S
     Ok(match kind.as_str() {
         "Rows" => InputKind::Rows(dtype),
         "Cols" => InputKind::Cols(dtype),
+        "Bsr" => InputKind::Blocks(dtype),
         _ => InputKind::Dense(dtype),
     })
 }

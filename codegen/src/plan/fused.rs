@@ -3,33 +3,38 @@
 use super::error::{PlanError, PlanErrors};
 use super::keys::epilogue_key;
 use super::launch::{Argument, Operand, Parameter, Problem, TensorMap};
-use crate::KernelSpec;
-use crate::epilogue::{InputKind, Program};
+use crate::epilogue::{Input, InputKind, Program};
+use crate::{Dtype, KernelSpec};
 
 /// The parameter with the address of the epilogue's second result.
 pub(crate) const SECOND: &str = "epilogue_rows";
 
-/// The parameters of an epilogue's operands, in order. A full operand is read through a map as `out`, C's own, is.
-pub(crate) fn parameters<'p>(
+/// The parameters of an epilogue's operands, in order; `tile` is the map of a full operand, by the number of its parameter
+/// and its type.
+pub(crate) fn parameters(
     program: &'static Program,
-    out: &'p TensorMap,
-    problem: &'p Problem,
-) -> impl Iterator<Item = Parameter> + 'p {
-    let inputs = program.inputs().iter().enumerate().map(|(at, input)| Parameter {
+    tile: impl Fn(usize, Dtype) -> TensorMap,
+) -> impl Iterator<Item = Parameter> {
+    let inputs = program.inputs().iter().enumerate().map(move |(at, input)| Parameter {
         name: &input.symbol,
         argument: match input.kind {
             InputKind::Scalar => Argument::Scalar(at),
             InputKind::Rows(_) | InputKind::Cols(_) => Argument::Pointer(Operand::Epilogue(at)),
-            InputKind::Dense(dtype) => Argument::Map(TensorMap {
-                operand: Operand::Epilogue(at),
-                dtype,
-                strides_bytes: [problem.ldt * u64::from(dtype.bytes()), 0],
-                ..*out
-            }),
+            InputKind::Dense(dtype) | InputKind::Blocks(dtype) => Argument::Map(tile(at, dtype)),
         },
     });
     let second = Parameter { name: SECOND, argument: Argument::Pointer(Operand::Second) };
     inputs.chain(program.reduction().map(|_| second))
+}
+
+/// The map of a full operand that is a matrix: read as `out`, C's own, is written.
+pub(crate) fn dense(out: &TensorMap, problem: &Problem) -> impl Fn(usize, Dtype) -> TensorMap {
+    move |at, dtype| TensorMap {
+        operand: Operand::Epilogue(at),
+        dtype,
+        strides_bytes: [problem.ldt * u64::from(dtype.bytes()), 0],
+        ..*out
+    }
 }
 
 /// Refuses what no family plans.
@@ -50,40 +55,50 @@ pub(crate) fn check(spec: &KernelSpec, program: &Program, errors: &mut PlanError
             "batch = off",
         ));
     }
-    let tiles: Vec<_> = program.inputs().iter().filter(|input| matches!(input.kind, InputKind::Dense(_))).collect();
+    let is_full = |input: &&Input| matches!(input.kind, InputKind::Dense(_) | InputKind::Blocks(_));
+    let tiles: Vec<_> = program.inputs().iter().filter(is_full).collect();
     if let [first, second, ..] = tiles[..] {
         errors.push(PlanError::new(
-            "epilogue",
+            epilogue_key(spec),
             "an epilogue with two full operands is not planned",
             format!("`{}` and `{}` would be read through the one place where C is staged", first.name, second.name),
             "add them to one matrix before, or fuse one of them",
         ));
     }
     if let [tile, ..] = tiles[..] {
-        let (found, wanted) = (tile.kind.dtype(), spec.out);
-        if wanted.bytes() == 1 {
-            errors.push(PlanError::new(
-                "epilogue",
-                format!("a full operand beside a result of type {wanted} is not planned"),
-                format!(
-                    "`{}` is read from where C is staged, whose elements have {} B, those of {found} {} B",
-                    tile.name,
-                    wanted.bytes(),
-                    found.bytes()
-                ),
-                "out = bf16",
-            ));
-        } else if found.bytes() != wanted.bytes() && !wanted.is_integer() {
-            errors.push(PlanError::new(
-                "epilogue",
-                format!("`{}` is {found} and C is {wanted}", tile.name),
-                format!(
-                    "it is read from where C is staged, so its elements have {} B as C's have, not {} B",
-                    wanted.bytes(),
-                    found.bytes()
-                ),
-                format!("{}: Dense<{wanted}>, or out = {found}", tile.name),
-            ));
-        }
+        check_size(spec, tile, errors);
+    }
+}
+
+/// A full operand is read from where C is staged.
+fn check_size(spec: &KernelSpec, tile: &Input, errors: &mut PlanErrors) {
+    let (found, wanted) = (tile.kind.dtype(), spec.out);
+    if wanted.bytes() == 1 {
+        errors.push(PlanError::new(
+            epilogue_key(spec),
+            format!("a full operand beside a result of type {wanted} is not planned"),
+            format!(
+                "`{}` is read from where C is staged, whose elements have {} B, those of {found} {} B",
+                tile.name,
+                wanted.bytes(),
+                found.bytes()
+            ),
+            "out = bf16",
+        ));
+    } else if found.bytes() != wanted.bytes() && !wanted.is_integer() {
+        let kind = match tile.kind {
+            InputKind::Blocks(_) => InputKind::Blocks(wanted),
+            _ => InputKind::Dense(wanted),
+        };
+        errors.push(PlanError::new(
+            epilogue_key(spec),
+            format!("`{}` is {found} and C is {wanted}", tile.name),
+            format!(
+                "it is read from where C is staged, so its elements have {} B as C's have, not {} B",
+                wanted.bytes(),
+                found.bytes()
+            ),
+            format!("{}: {}, or out = {found}", tile.name, kind.words()),
+        ));
     }
 }

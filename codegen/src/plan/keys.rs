@@ -2,6 +2,7 @@
 
 use super::error::{PlanError, PlanErrors};
 use super::permute;
+use crate::epilogue::InputKind;
 use crate::spec::{Key, Target};
 use crate::{KernelSpec, Mma, Op};
 
@@ -57,6 +58,7 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
         ));
     }
     permute::check(spec, errors);
+    check_full_operands(spec, errors);
     let targets = targets(spec.mma);
     if !targets.contains(&target) {
         errors.push(PlanError::new(
@@ -70,6 +72,26 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
                 Mma::Wgmma => format!("arch = {}, or mma = {}", targets[0], fallback(target)),
                 _ => format!("arch = {}, or mma = wmma", targets[0]),
             },
+        ));
+    }
+}
+
+/// A full operand of an epilogue lies as C does: in a matrix, or in blocks.
+fn check_full_operands(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let inputs = spec.epilogue.map_or(&[][..], |epilogue| epilogue.program().inputs());
+    for input in inputs {
+        let (name, found) = (&input.name, input.kind.words());
+        let (fact, wanted) = match (input.kind, spec.op) {
+            (InputKind::Dense(dtype), Op::Sdd) => ("C is stored in blocks", InputKind::Blocks(dtype)),
+            (InputKind::Blocks(_), Op::Sdd) => continue,
+            (InputKind::Blocks(dtype), _) => ("C is a dense matrix", InputKind::Dense(dtype)),
+            _ => continue,
+        };
+        errors.push(PlanError::new(
+            epilogue_key(spec),
+            format!("`{name}` is {found}, and {fact}"),
+            format!("op = {}: a full operand has an element for every one of C's, and lies as they do", spec.op),
+            format!("{name}: {}", wanted.words()),
         ));
     }
 }

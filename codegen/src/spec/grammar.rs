@@ -61,8 +61,9 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
     // `dtype` says what C is only where that type is one of results, too.
     let out = reading.operand(Key::Out, None, is_result).or(dtype.map(Dtype::default_out));
     let out = out.unwrap_or(a.default_out());
+    let op = reading.operation();
     let spec = KernelSpec {
-        op: reading.operation(),
+        op,
         transpose: reading.word(Key::Transpose, any).unwrap_or_default(),
         batch: reading.word(Key::Batch, any).unwrap_or_default(),
         permute: reading.word(Key::Permute, any).unwrap_or_default(),
@@ -88,7 +89,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
         swizzle: reading.number(Key::Swizzle),
         swap: reading.word(Key::Swap, any),
         pack: reading.number(Key::Pack),
-        epilogue: reading.results(out),
+        epilogue: reading.results(op, out),
         ..KernelSpec::new(sizes[0], sizes[1], sizes[2])
     };
     if reading.errors.is_empty() { Ok(spec) } else { Err(reading.errors) }
@@ -270,20 +271,20 @@ impl<'r, P: Place> Reading<'r, P> {
     }
 
     /// The epilogue that is written, or the one that `beta = on` stands for.
-    fn results(&mut self, out: Dtype) -> Option<Epilogue> {
+    fn results(&mut self, op: Op, out: Dtype) -> Option<Epilogue> {
         let epilogue = self.epilogue();
         if !self.word::<Switch>(Key::Beta, any).unwrap_or_default().is_on() {
             return epilogue;
         }
         if epilogue.is_some() {
             let message = "`beta = on` is an epilogue, and there is another one".to_owned();
-            let help =
-                Some(format!("drop `beta`, and let the epilogue add `beta * c` of `c: Dense<{out}>, beta: f32`"));
+            let c = if op == Op::Sdd { "Bsr" } else { "Dense" };
+            let help = Some(format!("drop `beta`, and let the epilogue add `beta * c` of `c: {c}<{out}>, beta: f32`"));
             if let Some(entry) = self.entry(Key::Beta) {
                 self.error(SpecErrorKind::Syntax { message, help }, &entry.value_place);
             }
         }
-        Some(Epilogue::accumulate(out))
+        Some(Epilogue::accumulate_of(op, out))
     }
 
     /// A closure in a string, or the body of the function.

@@ -136,9 +136,9 @@ fn row_major() -> Layout {
 
 impl KernelSpec {
     /// Whether the kernel adds a factor times what C held: the key `beta`, which is a name for the epilogue that does,
-    /// [`Epilogue::accumulate`].
+    /// [`Epilogue::accumulate_of`].
     pub fn beta(&self) -> Switch {
-        if self.epilogue == Some(Epilogue::accumulate(self.out)) { Switch::On } else { Switch::Off }
+        if self.epilogue == Some(Epilogue::accumulate_of(self.op, self.out)) { Switch::On } else { Switch::Off }
     }
 
     /// The spec `bm = .., bn = .., bk = ..` with every other key at its default: f16 operands and result,

@@ -52,6 +52,19 @@ impl Structure {
         Ok(Self { rows, cols, bm, bk, row_ptr, col_idx: Vec::new(), transposed: Cached::default() })
     }
 
+    /// Whole block rows, as a matrix of their own. They must be there.
+    pub(crate) fn part(&self, block_rows: Range<usize>) -> Self {
+        let row_ptr = &self.row_ptr[block_rows.start..=block_rows.end];
+        let (start, end) = (self.row_ptr[block_rows.start], self.row_ptr[block_rows.end]);
+        Self {
+            rows: (block_rows.end * self.bm).min(self.rows) - (block_rows.start * self.bm).min(self.rows),
+            row_ptr: row_ptr.iter().map(|at| at - start).collect(),
+            col_idx: self.col_idx[start as usize..end as usize].to_vec(),
+            transposed: Cached::default(),
+            ..*self
+        }
+    }
+
     /// Rows of the matrix, in elements.
     pub fn rows(&self) -> usize {
         self.rows

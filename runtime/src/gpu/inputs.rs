@@ -2,15 +2,16 @@
 
 use arrayvec::ArrayVec;
 
-use super::buffer::Plain;
+use super::bsr::{DeviceBsr, Fingerprint};
+use super::buffer::{DevicePtr, Plain};
 use super::dense::{DeviceDense, UntypedDense};
 use super::device::Device;
 use super::error::GpuError;
 use super::order::{DeviceOrder, UntypedOrder};
 use super::vector::{DeviceVector, UntypedVector};
-use crate::epilogue::{Input, Inputs, Matrix, Numbers};
+use crate::epilogue::{Blocks, Input, Inputs, Matrix, Numbers};
 use crate::kernel::Given;
-use crate::{Dense, Element};
+use crate::{Dense, Dtype, Element};
 
 /// Most parameters of an epilogue.
 const MOST: usize = 16;
@@ -35,6 +36,12 @@ pub struct DeviceInputs<'a> {
 pub(crate) enum DeviceInput {
     Vector(UntypedVector),
     Matrix(UntypedDense),
+    Blocks {
+        dtype: Dtype,
+        fingerprint: Fingerprint,
+        /// First and last byte address (exclusive) of the values.
+        values: (DevicePtr, DevicePtr),
+    },
     Result,
     Scalar(f32),
 }
@@ -63,7 +70,15 @@ impl<'a> DeviceInputs<'a> {
         self.with(name, DeviceInput::Matrix(values.untyped()))
     }
 
-    /// Gives a `Dense` parameter what C holds before the launch.
+    /// Gives a `Bsr` parameter its values: a matrix with the pattern of the stored result.
+    #[must_use]
+    pub fn blocks<T: Element + Plain>(self, name: &'a str, values: &'a DeviceBsr<T>) -> Self {
+        let blocks = values.untyped();
+        let (dtype, fingerprint, values) = (blocks.dtype, blocks.fingerprint, blocks.values);
+        self.with(name, DeviceInput::Blocks { dtype, fingerprint, values })
+    }
+
+    /// Gives a `Dense` parameter what C holds before the launch, or a `Bsr` parameter what its blocks hold.
     #[must_use]
     pub fn result(self, name: &'a str) -> Self {
         self.with(name, DeviceInput::Result)
@@ -93,11 +108,15 @@ impl<'a> DeviceInputs<'a> {
         self.named.iter().find(|(given, _)| *given == name).map(|(_, input)| *input)
     }
 
-    pub(crate) fn given(&self, name: &str) -> Option<Given> {
+    /// What a name was given, for a dense result, or for one whose blocks are `stored`.
+    pub(crate) fn given(&self, name: &str, stored: Option<Fingerprint>) -> Option<Given> {
         self.get(name).map(|input| match input {
             DeviceInput::Vector(UntypedVector { dtype, len, .. }) => Given::Vector { dtype, len },
             DeviceInput::Matrix(UntypedDense { dtype, layout, rows, cols, .. }) => {
                 Given::Matrix { dtype, layout, rows, cols }
+            }
+            DeviceInput::Blocks { dtype, fingerprint, .. } => {
+                Given::Blocks { dtype, fits: stored == Some(fingerprint) }
             }
             DeviceInput::Result => Given::Result,
             DeviceInput::Scalar(_) => Given::Scalar,
@@ -133,6 +152,9 @@ enum Uploaded {
     MatrixF32(DeviceDense<f32>),
     MatrixF16(DeviceDense<half::f16>),
     MatrixBF16(DeviceDense<half::bf16>),
+    BlocksF32(DeviceBsr<f32>),
+    BlocksF16(DeviceBsr<half::f16>),
+    BlocksBF16(DeviceBsr<half::bf16>),
     Result,
     Scalar(f32),
 }
@@ -152,7 +174,10 @@ impl UploadedInputs {
                 Some(Input::Matrix(Matrix::F16(dense))) => Uploaded::MatrixF16(DeviceDense::upload(device, dense)?),
                 Some(Input::Matrix(Matrix::BF16(dense))) => Uploaded::MatrixBF16(DeviceDense::upload(device, dense)?),
                 Some(Input::Scalar(value)) => Uploaded::Scalar(*value),
-                Some(Input::Result(_)) | None => Uploaded::Result,
+                Some(Input::Blocks(Blocks::F32(blocks))) => Uploaded::BlocksF32(DeviceBsr::upload(device, blocks)?),
+                Some(Input::Blocks(Blocks::F16(blocks))) => Uploaded::BlocksF16(DeviceBsr::upload(device, blocks)?),
+                Some(Input::Blocks(Blocks::BF16(blocks))) => Uploaded::BlocksBF16(DeviceBsr::upload(device, blocks)?),
+                Some(Input::Result(_) | Input::Held(_)) | None => Uploaded::Result,
             };
             Ok((name.to_owned(), uploaded))
         };
@@ -175,6 +200,9 @@ impl UploadedInputs {
             Uploaded::MatrixF32(matrix) => inputs.matrix(name, matrix),
             Uploaded::MatrixF16(matrix) => inputs.matrix(name, matrix),
             Uploaded::MatrixBF16(matrix) => inputs.matrix(name, matrix),
+            Uploaded::BlocksF32(blocks) => inputs.blocks(name, blocks),
+            Uploaded::BlocksF16(blocks) => inputs.blocks(name, blocks),
+            Uploaded::BlocksBF16(blocks) => inputs.blocks(name, blocks),
             Uploaded::Result => inputs.result(name),
             Uploaded::Scalar(value) => inputs.scalar(name, *value),
         })
@@ -187,6 +215,16 @@ pub(crate) fn initial<C: Element>(host: &Inputs) -> Option<Dense<C>> {
         Some(Input::Result(matrix)) if matrix.dtype() == C::DTYPE => {
             let (rows, cols) = matrix.shape();
             Some(Dense::from_fn(rows, cols, matrix.layout(), |row, col| C::from_f64(matrix.get(row, col))))
+        }
+        _ => None,
+    })
+}
+
+/// The same of a sampled product.
+pub(crate) fn held<C: Element>(host: &Inputs) -> Option<Vec<C>> {
+    host.names().find_map(|name| match host.get(name) {
+        Some(Input::Held(blocks)) if blocks.dtype() == C::DTYPE => {
+            Some((0..blocks.structure().stored()).map(|at| C::from_f64(blocks.get(at))).collect())
         }
         _ => None,
     })

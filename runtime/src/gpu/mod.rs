@@ -59,7 +59,7 @@ pub use error::GpuError;
 pub use event::Event;
 pub use foreign::ForeignError;
 pub use graph::Graph;
-pub(crate) use inputs::{DeviceInput, initial};
+pub(crate) use inputs::{DeviceInput, held, initial};
 pub use inputs::{DeviceInputs, UploadedInputs};
 pub use l2::L2Flush;
 pub use launch::{LaunchDims, Value, Values, launch, launch_params};

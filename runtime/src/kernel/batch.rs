@@ -1,15 +1,18 @@
 //! A list of products in one launch: of one pattern or of many, of any shapes.
 
+mod sampled;
+
 use std::marker::PhantomData;
 
-use bsr_codegen::Problem;
+use bsr_codegen::{Argument, Problem};
 
-use super::launcher::{Launcher, Operands, Places};
+use super::launcher::{Launcher, Operands};
 use super::operation::Factor;
 use super::{FactorA, FactorB, Kernel, KernelError, SparseFactor, fit};
 use crate::Element;
 use crate::gpu::{
-    self, CUtensorMap, DeviceBsr, DeviceBuffer, DeviceDense, Plain, StreamRef, UntypedDense, UntypedScales,
+    self, CUtensorMap, DeviceBsr, DeviceBuffer, DeviceDense, Plain, StreamRef, UntypedDense, UntypedScales, Value,
+    Values,
 };
 use crate::schedule::BatchLists;
 
@@ -22,11 +25,13 @@ const MAP_WORDS: usize = 16;
 pub struct Batch<'l, 'm> {
     launcher: &'l Launcher,
     problems: Vec<(Operands<'m>, fit::Shapes)>,
+    /// Those of a kernel of `op = sdd`.
+    sampled: Vec<sampled::Sample<'m>>,
 }
 
 impl<'l, 'm> Batch<'l, 'm> {
     pub(super) fn new(launcher: &'l Launcher) -> Self {
-        Self { launcher, problems: vec![] }
+        Self { launcher, problems: vec![], sampled: vec![] }
     }
 
     /// Adds C = A * B.
@@ -64,7 +69,7 @@ impl<'l, 'm> Batch<'l, 'm> {
         let (_, dense_name) = fit::names(self.launcher.plan.spec());
         for (operand, stack) in [(dense_name, &dense), ("C", &c)] {
             if count == 0 || !stack.rows.is_multiple_of(count) {
-                return Err(KernelError::Stack { operand, rows: stack.rows, count });
+                return Err(KernelError::Stack { operand, rows: stack.rows, count, unit: 1 });
             }
         }
         for index in 0..count {
@@ -83,19 +88,19 @@ impl<'l, 'm> Batch<'l, 'm> {
 
     /// Problems so far.
     pub fn len(&self) -> usize {
-        self.problems.len()
+        self.problems.len() + self.sampled.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.problems.is_empty()
+        self.len() == 0
     }
 
     fn numbered(&mut self, add: impl FnOnce(&mut Self) -> Result<(), KernelError>) -> Result<(), KernelError> {
         if !self.launcher.plan.spec().batch.is_on() {
             return Err(KernelError::Batch { batch: false });
         }
-        let index = self.problems.len();
+        let index = self.len();
         add(self).map_err(|source| KernelError::Problem { index, source: Box::new(source) })
     }
 
@@ -111,7 +116,10 @@ impl<'l, 'm> Batch<'l, 'm> {
     /// [`KernelError::BatchOverlap`] where one problem's C overlaps an operand or the C of another;
     /// [`KernelError::TooLarge`] for more stored blocks than 32 bits count; [`KernelError::Gpu`].
     pub fn prepare(self) -> Result<PreparedBatch<'l, 'm>, KernelError> {
-        let Self { launcher, problems } = self;
+        let Self { launcher, problems, sampled } = self;
+        if !sampled.is_empty() {
+            return sampled::prepare(launcher, &sampled);
+        }
         check_overlaps(launcher, &problems)?;
         let blocks = problems.iter().map(|(operands, _)| operands.sparse.structure.nnzb() as u64).sum::<u64>();
         if blocks >= 1 << 31 {
@@ -144,7 +152,7 @@ impl<'l, 'm> Batch<'l, 'm> {
             blocks: DeviceBuffer::from_slice(device, &lists.block_idx)?,
             packed: DeviceBuffer::from_slice(device, &lists.packed)?,
             maps: DeviceBuffer::from_slice(device, &maps)?,
-            problems: problems.into_iter().map(|(operands, _)| operands).collect(),
+            operands: PhantomData,
         })
     }
 }
@@ -198,8 +206,8 @@ pub struct PreparedBatch<'l, 'm> {
     blocks: DeviceBuffer<u32>,
     packed: DeviceBuffer<u32>,
     maps: DeviceBuffer<u64>,
-    /// The operands, which stay borrowed.
-    problems: Vec<Operands<'m>>,
+    /// They stay borrowed.
+    operands: PhantomData<&'m ()>,
 }
 
 impl PreparedBatch<'_, '_> {
@@ -209,17 +217,22 @@ impl PreparedBatch<'_, '_> {
     /// # Errors
     /// The driver's refusal.
     pub fn launch<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<(), KernelError> {
-        let (Some(first), true) = (self.problems.first(), self.grid[0] > 0) else { return Ok(()) };
+        if self.grid[0] == 0 {
+            return Ok(());
+        }
         let shape = self.launcher.plan.launch(&Problem::default(), self.grid);
-        let places = Places {
-            heads: self.heads.ptr(),
-            items: self.items.ptr(),
-            packed: self.packed.ptr(),
-            columns: self.columns.ptr(),
-            blocks: self.blocks.ptr(),
-            maps: self.maps.ptr(),
+        let value = |argument: &Argument| match argument {
+            Argument::Maps => Value::Pointer(self.maps.ptr()),
+            Argument::WorkHead => Value::Pointer(self.heads.ptr()),
+            Argument::Work => Value::Pointer(self.items.ptr()),
+            Argument::Packed => Value::Pointer(self.packed.ptr()),
+            Argument::ColIdx => Value::Pointer(self.columns.ptr()),
+            Argument::BlockIdx => Value::Pointer(self.blocks.ptr()),
+            Argument::Number(number) => Value::Number(*number),
+            // Of kernels for one product a launch alone.
+            _ => Value::Pointer(0),
         };
-        let values = self.launcher.values(&shape, first, &places)?;
+        let values: Values = shape.parameters.iter().map(|parameter| value(&parameter.argument)).collect();
         // SAFETY: the kernel is the plan's, whose parameters these are; the work plan and the maps were made of the
         // problems' matrices, which were found to fit the kernel and stay borrowed.
         unsafe { gpu::launch(&self.launcher.function, &shape, &values, stream.into())? };
@@ -264,6 +277,33 @@ impl<'l, 'm, K: Kernel> TypedBatch<'l, 'm, K> {
         count: usize,
     ) -> Result<(), KernelError> {
         self.batch.stacked(sparse, dense, c, count)
+    }
+
+    /// As [`Batch::push_sampled`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn push_sampled(
+        &mut self,
+        a: &'m DeviceDense<K::A>,
+        b: &'m DeviceDense<K::B>,
+        c: &'m mut DeviceBsr<K::Out>,
+    ) -> Result<(), KernelError> {
+        self.batch.push_sampled(a, b, c)
+    }
+
+    /// As [`Batch::stacked_sampled`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn stacked_sampled(
+        &mut self,
+        a: &'m DeviceDense<K::A>,
+        b: &'m DeviceDense<K::B>,
+        c: &'m mut DeviceBsr<K::Out>,
+        count: usize,
+    ) -> Result<(), KernelError> {
+        self.batch.stacked_sampled(a, b, c, count)
     }
 
     /// Problems so far.

@@ -187,7 +187,7 @@ pub enum KernelError {
     #[error(transparent)]
     Foreign(#[from] ForeignError),
     /// A stack of matrices whose rows do not come out even.
-    #[error("{operand} has {rows} rows, which are no {count} matrices of equal size\n  {rows} / {count} = {:.2}\n  help: stack matrices of equal size one below another, or `push` each", *rows as f64 / *count as f64)]
+    #[error("{operand} has {rows} rows, which are no {count} matrices of {}\n  {rows} / {count} = {:.2}\n  help: stack matrices of equal size one below another, or `push` each", if *unit == 1 { "equal size".to_owned() } else { format!("whole block rows of {unit}") }, *rows as f64 / *count as f64)]
     Stack {
         /// `"A"`, `"B"` or `"C"`.
         operand: &'static str,
@@ -195,6 +195,8 @@ pub enum KernelError {
         rows: usize,
         /// Matrices that it should hold.
         count: usize,
+        /// Rows that one of them must be a multiple of.
+        unit: usize,
     },
     /// The C of one problem overlaps an operand or the C of another.
     #[error(

@@ -12,7 +12,7 @@ use crate::{Dense, Dtype, Element, Layout, Permutation, Scale, Scales, Structure
 
 /// Sizes stay below this power of two, so that a tile's coordinates and the coordinate that means "outside"
 /// fit 32 bits.
-pub(super) const COORDINATE_BITS: u32 = 30;
+pub(in crate::kernel) const COORDINATE_BITS: u32 = 30;
 /// The same for the rows of A's values, one below another.
 const VALUE_ROW_BITS: u32 = 31;
 
@@ -152,12 +152,36 @@ pub(crate) fn scales(
 /// # Errors
 /// [`KernelError::Epilogue`].
 pub(crate) fn epilogue(plan: &Plan, shape: (usize, usize), inputs: &Inputs) -> Result<Option<Reduction>, KernelError> {
+    epilogue_of(plan, shape, None, inputs)
+}
+
+/// The same of a sampled product whose blocks are those of `stored`.
+///
+/// # Errors
+/// [`KernelError::Epilogue`].
+pub(crate) fn sampled_epilogue(
+    plan: &Plan,
+    stored: &Structure,
+    inputs: &Inputs,
+) -> Result<Option<Reduction>, KernelError> {
+    epilogue_of(plan, (stored.rows(), stored.cols()), Some(stored), inputs)
+}
+
+fn epilogue_of(
+    plan: &Plan,
+    shape: (usize, usize),
+    stored: Option<&Structure>,
+    inputs: &Inputs,
+) -> Result<Option<Reduction>, KernelError> {
     let given = |name: &str| {
         inputs.get(name).map(|input| match input {
             Input::Vector(vector) => Given::Vector { dtype: vector.dtype(), len: vector.len() },
             Input::Matrix(matrix) | Input::Result(matrix) => {
                 let (rows, cols) = matrix.shape();
                 Given::Matrix { dtype: matrix.dtype(), layout: matrix.layout(), rows, cols }
+            }
+            Input::Blocks(blocks) | Input::Held(blocks) => {
+                Given::Blocks { dtype: blocks.dtype(), fits: stored == Some(blocks.structure()) }
             }
             Input::Scalar(_) => Given::Scalar,
         })

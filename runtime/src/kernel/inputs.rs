@@ -1,7 +1,7 @@
 //! Whether an epilogue is given what it asks for: the same question for every device.
 
-use bsr_codegen::Plan;
 use bsr_codegen::epilogue::{InputKind, Program};
+use bsr_codegen::{Op, Plan};
 
 use super::KernelError;
 use crate::{Dtype, Layout};
@@ -19,6 +19,11 @@ pub(crate) enum Given {
         rows: usize,
         cols: usize,
     },
+    /// Values of blocks; whether they lie where C's do.
+    Blocks {
+        dtype: Dtype,
+        fits: bool,
+    },
     /// C itself.
     Result,
     Scalar,
@@ -29,6 +34,8 @@ impl Given {
         match self {
             Self::Vector { dtype, len } => format!("a vector of {len} {dtype}"),
             Self::Matrix { dtype, rows, cols, .. } => format!("a {rows} x {cols} matrix of {dtype}"),
+            Self::Blocks { dtype, fits: true } => format!("values of {dtype} of C's blocks"),
+            Self::Blocks { dtype, fits: false } => format!("blocks of {dtype} of another shape or pattern than C's"),
             Self::Result => "C itself".to_owned(),
             Self::Scalar => "an f32".to_owned(),
         }
@@ -71,7 +78,17 @@ pub(crate) fn check<'n>(
         let Some(found) = given(&input.name) else {
             return refused(
                 format!("the kernel's epilogue reads `{}`, which is not given", input.name),
-                format!("give `{}`, a {}, with `launch_fused` or `multiply_fused`", input.name, input.kind.words()),
+                match plan.spec().op {
+                    Op::Sdd => {
+                        let (name, kind) = (&input.name, input.kind.words());
+                        format!("give `{name}`, a {kind}, with `launch_sampled_fused` or `multiply_sampled_fused`")
+                    }
+                    _ => format!(
+                        "give `{}`, a {}, with `launch_fused` or `multiply_fused`",
+                        input.name,
+                        input.kind.words()
+                    ),
+                },
             );
         };
         if let Err((found, wanted)) = fits(plan, input.kind, found, (m, n)) {
@@ -137,6 +154,11 @@ fn fits(plan: &Plan, kind: InputKind, found: Given, (m, n): (usize, usize)) -> R
         },
         InputKind::Rows(_) => vector(m),
         InputKind::Cols(_) => vector(n),
+        InputKind::Blocks(_) => match found {
+            Given::Result if plan.spec().out == dtype => Ok(()),
+            Given::Blocks { dtype: other, fits: true } if other == dtype => Ok(()),
+            _ => Err((found.words(), format!("values of {dtype} of C's blocks"))),
+        },
         InputKind::Dense(_) => {
             let expected = plan.spec().c_layout;
             match found {

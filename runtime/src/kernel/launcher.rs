@@ -215,7 +215,7 @@ impl Launcher {
             return Err(KernelError::Batch { batch: true });
         }
         let shapes = self.check(operands)?;
-        self.start_second(stream, operands)?;
+        self.start_second(stream, operands.inputs)?;
         if c.rows == 0 || c.cols == 0 {
             return Ok(());
         }
@@ -368,7 +368,7 @@ fn check_window(c: &UntypedDense) -> Result<(), KernelError> {
     Ok(())
 }
 
-fn check_overlap(operand: &'static str, c: (u64, u64), other: (u64, u64)) -> Result<(), KernelError> {
+pub(super) fn check_overlap(operand: &'static str, c: (u64, u64), other: (u64, u64)) -> Result<(), KernelError> {
     check_overlap_of("C", operand, c, other)
 }
 

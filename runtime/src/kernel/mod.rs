@@ -20,9 +20,9 @@ pub use operation::{Dds, Dsd, Factor, Operation};
 
 use crate::gpu::{
     Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceOrder, DeviceScales, DeviceVector, Plain, Stream, StreamRef,
-    UploadedInputs, initial,
+    UploadedInputs, held, initial,
 };
-use crate::{Bsr, Dense, Element, Inputs, Results, Scales, Structure};
+use crate::{Bsr, Dense, Element, Inputs, Results, SampledResults, Scales, Structure};
 
 /// A kernel that `#[bsr_kernel]` compiled: what the attribute implements on the item it stands on.
 ///
@@ -302,6 +302,62 @@ impl<K: Kernel> Loaded<K> {
         self.launch_sampled(&stream, &a, &b, &mut c)?;
         stream.synchronize()?;
         Ok(c.download()?)
+    }
+
+    /// As [`Loaded::launch_sampled`], with the further operands of a kernel with an epilogue: the `NAME_inputs` that the
+    /// attribute makes, or [`DeviceInputs`] by name. Rows and columns are those of the stored matrix. What a block has
+    /// beyond its edge is written as zero, whatever the epilogue says, and has no part in the second result, which is set
+    /// to what its collecting begins with on the same stream.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch_sampled`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take, and
+    /// [`KernelError::Overlap`] for one that lies where a result is written. A full operand may be C itself.
+    pub fn launch_sampled_fused<'s, 'i>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        a: &DeviceDense<K::A>,
+        b: &DeviceDense<K::B>,
+        inputs: impl Into<DeviceInputs<'i>>,
+        c: &mut DeviceBsr<K::Out>,
+    ) -> Result<(), KernelError> {
+        self.launcher.launch_sampled_fused(stream.into(), a, b, &inputs.into(), c)
+    }
+
+    /// Host operands and a pattern in, host results out: the stored blocks, and the second result where the epilogue has
+    /// one.
+    ///
+    /// # Errors
+    /// As [`Loaded::launch_sampled_fused`].
+    pub fn multiply_sampled_fused(
+        &self,
+        a: &Dense<K::A>,
+        b: &Dense<K::B>,
+        structure: &Structure,
+        inputs: &Inputs,
+    ) -> Result<SampledResults<K::Out>, KernelError> {
+        let device = self.launcher.device();
+        let stream = Stream::new(device)?;
+        let a = DeviceDense::upload(device, a)?;
+        let b = DeviceDense::upload(device, b)?;
+        let uploaded = UploadedInputs::upload(device, inputs)?;
+        let mut c = DeviceBsr::zeros(device, structure)?;
+        if let Some(values) = held::<K::Out>(inputs) {
+            // A parameter of another shape is refused by the launch.
+            if values.len() == structure.stored() {
+                c.values_mut().upload_on(&values, stream.handle())?;
+            }
+        }
+        let reduction = K::SPEC.epilogue.and_then(|epilogue| epilogue.program().reduction());
+        let mut second = reduction.map(|_| DeviceVector::zeros(device, structure.rows())).transpose()?;
+        let inputs = uploaded.inputs();
+        let inputs = match &mut second {
+            Some(second) => inputs.rows(second),
+            None => inputs,
+        };
+        self.launch_sampled_fused(&stream, &a, &b, inputs, &mut c)?;
+        stream.synchronize()?;
+        let rows = second.map(|second| second.download()).transpose()?;
+        Ok(SampledResults { c: c.download()?, rows })
     }
 
     /// The untyped launcher.

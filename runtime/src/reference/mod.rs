@@ -12,6 +12,7 @@ mod compare;
 mod epilogue;
 mod operations;
 mod sampled;
+mod sampled_epilogue;
 mod tolerance;
 
 use rayon::prelude::*;
@@ -21,6 +22,7 @@ pub use compare::{Comparison, relative_error};
 pub use epilogue::{Fused, fuse};
 pub use operations::{product, product_rows};
 pub use sampled::{sampled, sampled_blocks};
+pub use sampled_epilogue::{complete_rows, fuse_blocks};
 pub use tolerance::{tolerance, tolerance_of};
 
 use crate::{Bsr, BsrError, DenseView, Element, Scale, Scales, ScalesError};

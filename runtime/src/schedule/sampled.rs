@@ -31,10 +31,14 @@ pub struct SampledWork {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Item {
     row: u32,
+    /// The number of its problem in a batch.
+    problem: u32,
     /// First stage of K, and how many.
     first: u32,
     stages: u32,
     half: bool,
+    /// There is no K: what is multiplied lies outside, and is zero.
+    outside: bool,
     /// First row within the block.
     in_block: u32,
     slots: Vec<Slot>,
@@ -70,26 +74,42 @@ impl SampledWork {
     /// kernel of another operation.
     pub fn new(plan: &Plan, structure: &Structure, k: usize, ctas: u32) -> Option<Self> {
         let tiles = plan.sampling()?;
-        let stages = (k as u64).div_ceil(u64::from(tiles.k_step)).max(1) as u32;
-        let items = list(&tiles, structure, stages);
+        let items = list(&tiles, structure, k, 0);
         Some(match plan.spec().schedule {
-            // CTAs that share K finish together on paper, and on an H200 later: 356 TFLOP/s against 488 (benches/LOG.md, 21).
-            None => {
-                let mut lists = deal(items, ctas.max(1) as usize);
-                lists.retain(|list| !list.is_empty());
-                Self { tiles, lists, places: 0 }
-            }
-            Some(Order::Strided) => {
-                let ctas = (ctas as usize).min(items.len()).max(1);
-                let mut lists = vec![vec![]; ctas];
-                items.into_iter().enumerate().for_each(|(i, item)| lists[i % ctas].push(item));
-                Self { tiles, lists, places: 0 }
-            }
             Some(Order::Balanced) => {
                 let (lists, places) = share::share(deal(items, ctas.max(1) as usize));
                 Self { tiles, lists, places }
             }
+            order => Self::whole(tiles, items, order, ctas),
         })
+    }
+
+    /// Lists and deals the tiles of a batch: of problems that are a structure and elements of K each, one after the other,
+    /// so that tiles that run at the same time are mostly of one problem. `None` for a kernel of another operation.
+    pub fn batch(plan: &Plan, problems: &[(&Structure, usize)], ctas: u32) -> Option<Self> {
+        let tiles = plan.sampling()?;
+        let of = |(number, (structure, k)): (usize, &(&Structure, usize))| list(&tiles, structure, *k, number as u32);
+        let items = problems.iter().enumerate().flat_map(of).collect();
+        Some(Self::whole(tiles, items, plan.spec().schedule, ctas))
+    }
+
+    /// Deals whole tiles.
+    fn whole(tiles: Sampling, items: Vec<Item>, order: Option<Order>, ctas: u32) -> Self {
+        let lists = match order {
+            Some(Order::Strided) => {
+                let ctas = (ctas as usize).min(items.len()).max(1);
+                let mut lists = vec![vec![]; ctas];
+                items.into_iter().enumerate().for_each(|(i, item)| lists[i % ctas].push(item));
+                lists
+            }
+            // CTAs that share K finish together on paper, and on an H200 later: 356 TFLOP/s against 488 (benches/LOG.md, 21).
+            _ => {
+                let mut lists = deal(items, ctas.max(1) as usize);
+                lists.retain(|list| !list.is_empty());
+                lists
+            }
+        };
+        Self { tiles, lists, places: 0 }
     }
 
     /// CTAs that have work; 0 if no block is stored.
@@ -129,8 +149,17 @@ impl Item {
             Role::Contributes { place } => (Sampling::CONTRIBUTES, place),
             Role::Collects { parts, place } => (parts, place),
         };
-        let k = self.first * tiles.k_step;
-        words[..8].copy_from_slice(&[self.row, k, self.stages, u32::from(self.half), self.in_block, 0, parts, place]);
+        let k = if self.outside { OUTSIDE } else { self.first * tiles.k_step };
+        words[..8].copy_from_slice(&[
+            self.row,
+            k,
+            self.stages,
+            u32::from(self.half),
+            self.in_block,
+            self.problem,
+            parts,
+            place,
+        ]);
         let (columns, stores) = words[Sampling::HEADER as usize..].split_at_mut(tiles.slots as usize);
         columns.fill(OUTSIDE);
         stores.fill(OUTSIDE);
@@ -143,8 +172,9 @@ impl Item {
     }
 }
 
-/// The tiles, along the block rows.
-fn list(tiles: &Sampling, structure: &Structure, stages: u32) -> Vec<Item> {
+/// The tiles of problem `problem`, along the block rows, each over `k` elements of K.
+fn list(tiles: &Sampling, structure: &Structure, k: usize, problem: u32) -> Vec<Item> {
+    let stages = (k as u64).div_ceil(u64::from(tiles.k_step)).max(1) as u32;
     let (bm, bk) = structure.block();
     let pack = tiles.pack as usize;
     let mut items = vec![];
@@ -156,9 +186,11 @@ fn list(tiles: &Sampling, structure: &Structure, stages: u32) -> Vec<Item> {
             // The last block row may hang over the end of the matrix by whole tiles, whose elements are zeros.
             items.extend(slots.chunks(tiles.slots as usize).map(|slots| Item {
                 row,
+                problem,
                 first: 0,
                 stages,
                 half: tiles.half.is_some_and(|half| slots.len() <= half as usize),
+                outside: k == 0,
                 in_block,
                 slots: slots.to_vec(),
                 role: Role::Whole,

@@ -109,8 +109,8 @@ impl Simulated {
 }
 
 /// Bytes of a tensor map.
-const MAP_BYTES: usize = 128;
+pub(super) const MAP_BYTES: usize = 128;
 
-fn words(memory: &mut GlobalMemory, words: &[u32]) -> BufferId {
+pub(super) fn words(memory: &mut GlobalMemory, words: &[u32]) -> BufferId {
     bytes(memory, words.iter().flat_map(|word| word.to_le_bytes()).collect())
 }

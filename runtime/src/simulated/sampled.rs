@@ -1,12 +1,25 @@
 //! Sampled products on the simulator.
 
+use std::collections::HashMap;
+
 use bsr_codegen::{Argument, Operand, Problem};
 use bsr_simulator::{GlobalMemory, Options, Param, Report, simulate};
 
-use super::{ALIGN, Simulated, SimulatedError, describe, launch, padded};
-use crate::kernel::{fit, sampled};
+use super::{Simulated, SimulatedError, bytes, describe, launch, padded};
+use crate::epilogue::{Input, Inputs};
+use crate::gpu::held;
+use crate::kernel::{KernelError, fit, sampled};
 use crate::schedule::WorkLists;
 use crate::{Dense, Element, Structure};
+
+/// What a kernel makes of a sampled product.
+#[derive(Clone, Debug)]
+pub struct Sampled<C> {
+    /// The stored blocks, block after block, row by row, what hangs over the edge of the matrix included.
+    pub values: Vec<C>,
+    /// The second result, one value for every row of the stored matrix, where the epilogue has one.
+    pub rows: Option<Vec<f32>>,
+}
 
 impl Simulated {
     /// The values of the stored blocks of C = A * B (of C^T for a kernel with `transpose = on`) as
@@ -23,15 +36,34 @@ impl Simulated {
         structure: &Structure,
         options: &Options,
     ) -> Result<(Vec<C>, Report), SimulatedError> {
-        let left = fit::Operand { dtype: A::DTYPE, layout: a.layout(), rows: a.rows(), cols: a.cols() };
-        let right = fit::Operand { dtype: B::DTYPE, layout: b.layout(), rows: b.rows(), cols: b.cols() };
+        let (results, report) = self.sample_fused(a, b, structure, &Inputs::new(), options)?;
+        Ok((results.values, report))
+    }
+
+    /// As [`Simulated::sample`], with the further operands of a kernel with an epilogue, and with its second result, where
+    /// it has one: a value for every row of the stored matrix. C's blocks hold what a parameter says that is given C itself.
+    ///
+    /// # Errors
+    /// As [`Simulated::sample`]; [`KernelError::Epilogue`](crate::KernelError::Epilogue) for inputs that the epilogue does
+    /// not take.
+    pub fn sample_fused<A: Element, B: Element, C: Element>(
+        &self,
+        a: &Dense<A>,
+        b: &Dense<B>,
+        structure: &Structure,
+        inputs: &Inputs,
+        options: &Options,
+    ) -> Result<(Sampled<C>, Report), SimulatedError> {
+        let (left, right) = (fit::Operand::from(a), fit::Operand::from(b));
         sampled::operands(&self.plan, &left, &right, (C::DTYPE, structure))?;
-        let mut values = vec![C::POISON; structure.stored()];
-        if a.cols() == 0 {
-            values.fill(C::ZERO);
+        if self.plan.spec().batch.is_on() {
+            return Err(KernelError::Batch { batch: true }.into());
         }
-        if values.is_empty() || a.cols() == 0 {
-            return Ok((values, Report::default()));
+        let reduction = fit::sampled_epilogue(&self.plan, structure, inputs)?;
+        let start = reduction.map(|reduction| vec![reduction.start(); structure.rows()]);
+        let mut values = held(inputs).unwrap_or_else(|| vec![C::POISON; structure.stored()]);
+        if values.is_empty() {
+            return Ok((Sampled { values, rows: start }, Report::default()));
         }
         let (a, b) = (padded(a), padded(b));
         let work = WorkLists::new(&self.plan, structure, a.cols(), self.clusters);
@@ -47,23 +79,39 @@ impl Simulated {
         let shape = self.plan.launch(&problem, work.grid);
 
         let mut memory = GlobalMemory::new();
-        let id_c = memory.upload(C::to_bytes(&values), ALIGN);
-        let id_a = memory.upload(A::to_bytes(a.data()), ALIGN);
-        let id_b = memory.upload(B::to_bytes(b.data()), ALIGN);
-        let buffer = |operand| match operand {
-            Operand::A => id_a,
-            Operand::B => id_b,
-            _ => id_c,
-        };
-        let mut words = |words: &[u32]| {
-            Param::Buffer(memory.upload(words.iter().flat_map(|word| word.to_le_bytes()).collect(), ALIGN))
-        };
+        let mut upload = |content: Vec<u8>| bytes(&mut memory, content);
+        let id_c = upload(C::to_bytes(&values));
+        let mut operands = vec![];
+        // Factors without K are not read.
+        if a.cols() > 0 {
+            operands.push((Operand::A, upload(A::to_bytes(a.data()))));
+            operands.push((Operand::B, upload(B::to_bytes(b.data()))));
+        }
+        let mut scalars = HashMap::new();
+        let program = self.plan.spec().epilogue.map(|epilogue| epilogue.program());
+        for (at, input) in program.iter().flat_map(|program| program.inputs()).enumerate() {
+            match inputs.get(&input.name) {
+                Some(Input::Vector(vector)) => operands.push((Operand::Epilogue(at), upload(vector.to_bytes()))),
+                Some(Input::Blocks(blocks)) => operands.push((Operand::Epilogue(at), upload(blocks.to_bytes()))),
+                Some(Input::Scalar(value)) => {
+                    scalars.insert(at, *value);
+                }
+                // C itself is where an operand without a buffer is looked for.
+                Some(Input::Held(_) | Input::Matrix(_) | Input::Result(_)) | None => {}
+            }
+        }
+        operands.extend(start.as_ref().map(|start| (Operand::Second, upload(f32::to_bytes(start)))));
+        let mut words = |words: &[u32]| upload(words.iter().flat_map(|word| word.to_le_bytes()).collect());
+        let (heads, items) = (words(&work.heads), words(&work.items));
+        let workspace = words(&vec![0; work.workspace.div_ceil(4).max(4)]);
+        let buffer = |operand| operands.iter().find(|(there, _)| *there == operand).map_or(id_c, |(_, id)| *id);
         let param = |argument: &Argument| match argument {
             Argument::Map(map) => Param::TensorMap(describe(map, buffer(map.operand))),
-            Argument::WorkHead => words(&work.heads),
-            Argument::Work => words(&work.items),
-            Argument::Workspace => words(&vec![0; work.workspace.div_ceil(4).max(4)]),
+            Argument::WorkHead => Param::Buffer(heads),
+            Argument::Work => Param::Buffer(items),
+            Argument::Workspace => Param::Buffer(workspace),
             Argument::Number(number) => Param::U32(*number),
+            Argument::Scalar(at) => Param::F32(scalars.get(at).copied().unwrap_or(f32::NAN)),
             Argument::Pointer(operand) => Param::Buffer(buffer(*operand)),
             // Of the other operations alone.
             _ => Param::Buffer(id_c),
@@ -71,6 +119,7 @@ impl Simulated {
         let params = shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect();
         let report = simulate(&self.module, &self.entry, &launch(&shape, params), &mut memory, options)?;
         values.copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
-        Ok((values, report))
+        let rows = start.map(|_| f32::from_bytes(memory.bytes(buffer(Operand::Second))));
+        Ok((Sampled { values, rows }, report))
     }
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use bsr_codegen::{KernelSpec, Plan};
-use bsr_runtime::gpu::{Device, DeviceBsr, Stream};
-use bsr_runtime::reference::{self, Comparison};
+use bsr_runtime::epilogue::Input;
+use bsr_runtime::gpu::{Device, DeviceBsr, DeviceVector, Stream, UploadedInputs};
+use bsr_runtime::reference::{self, Comparison, Fused};
 use bsr_runtime::simulated::{Fp8Accumulate, Options, Schedule, Simulated};
-use bsr_runtime::{Dense, Element, Launcher, Pattern, Structure};
+use bsr_runtime::{Dense, Element, Inputs, Launcher, Pattern, Structure};
 
 use crate::case::{Blocks, Failure, parse, plan};
 use crate::run::Judged;
@@ -29,8 +30,8 @@ struct Drawn<A, B> {
     structure: Structure,
     a: Dense<A>,
     b: Dense<B>,
-    want: Vec<f64>,
-    tolerance: f64,
+    inputs: Inputs,
+    want: Fused,
 }
 
 impl Sample {
@@ -71,12 +72,24 @@ impl Sample {
         let structure = self.structure()?;
         let a = Dense::<A>::normal(self.m, self.k, self.spec.a_layout, self.seed() + 1);
         let b = Dense::<B>::normal(self.k, self.n, self.spec.b_layout, self.seed() + 2);
-        let want = match self.spec.transpose.is_on() {
+        let sums = match self.spec.transpose.is_on() {
             true => reference::sampled(b.view().transposed(), a.view().transposed(), &structure)?,
             false => reference::sampled(&a, &b, &structure)?,
         };
-        let tolerance = reference::tolerance_of(&self.spec, self.k);
-        Ok(Drawn { structure, a, b, want, tolerance })
+        let inputs = self.inputs(&structure);
+        let blocks: Vec<usize> = (0..structure.nnzb()).collect();
+        let want = reference::fuse_blocks(&self.spec, sums, &structure, &blocks, self.k, &inputs)?;
+        Ok(Drawn { structure, a, b, inputs, want })
+    }
+
+    /// Random inputs of the epilogue. Blocks of the name `c` are those of C itself.
+    fn inputs(&self, structure: &Structure) -> Inputs {
+        let Some(epilogue) = self.spec.epilogue else { return Inputs::new() };
+        let drawn = Inputs::random_blocks(epilogue.program(), structure, self.seed() + 4);
+        match drawn.get("c").cloned() {
+            Some(Input::Blocks(blocks)) => drawn.held("c", blocks),
+            _ => drawn,
+        }
     }
 
     /// Draws that differ from row to row and are the same in every run.
@@ -92,8 +105,15 @@ impl fmt::Display for Sample {
     }
 }
 
-/// An error unless these are the values, to the accuracy of their type, beyond the edge of the matrix too.
-fn judge<C: Number>(got: &[C], want: &[f64], tolerance: f64) -> Result<Judged, Failure> {
+/// An error unless these are the values, to the accuracy of their type, beyond the edge of the matrix too, and the second
+/// result is what their rows collect.
+fn judge<C: Number>(got: &[C], second: Option<&[f32]>, want: &Fused) -> Result<Judged, Failure> {
+    Judged::new(&want.compare_rows(second)?, want.rows_tolerance())?;
+    judge_values(got, &want.c, want.tolerance)
+}
+
+/// An error unless these are the values, to the accuracy of their type.
+pub(crate) fn judge_values<C: Number>(got: &[C], want: &[f64], tolerance: f64) -> Result<Judged, Failure> {
     let got: Vec<f64> = got.iter().map(|value| value.to_f64()).collect();
     let least = if C::saturates() { C::from_f64(f64::NEG_INFINITY).to_f64() } else { f64::NEG_INFINITY };
     let most = if C::saturates() { C::LARGEST } else { f64::INFINITY };
@@ -116,14 +136,14 @@ impl Typed for Simulate<'_> {
         let plan = sample.plan()?;
         let ptx = plan.ptx();
         let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?.with_clusters(ctas);
-        let Drawn { structure, a, b, want, tolerance } = sample.drawn::<A, B>()?;
+        let Drawn { structure, a, b, inputs, want } = sample.drawn::<A, B>()?;
         let fp8 = if sample.spec.a.is_fp8() { Fp8Accumulate::Reduced } else { Fp8Accumulate::Single };
         let options = Options { fp8, schedule, seed: sample.seed(), ..Options::default() };
-        let (values, report) = kernel.sample::<A, B, C>(&a, &b, &structure, &options)?;
+        let (results, report) = kernel.sample_fused::<A, B, C>(&a, &b, &structure, &inputs, &options)?;
         if let Some(first) = report.findings.first() {
             return Err(format!("{} findings, the first: {first}", report.findings.len()).into());
         }
-        judge(&values, &want, tolerance)
+        judge(&results.values, results.rows.as_deref(), &want)
     }
 }
 
@@ -139,18 +159,34 @@ impl Typed for Check<'_> {
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Judged, Failure> {
         let Self { device, launcher, sample } = self;
-        let Drawn { structure, a, b, want, tolerance } = sample.drawn::<A, B>()?;
+        let Drawn { structure, a, b, inputs, want } = sample.drawn::<A, B>()?;
         let (a, b) = (Walled::upload(device, &a)?, Walled::upload(device, &b)?);
         let mut c = DeviceBsr::<C>::zeros(device, &structure)?;
+        let held: Option<Vec<C>> = match inputs.get("c") {
+            Some(Input::Held(blocks)) => Some((0..structure.stored()).map(|at| C::from_f64(blocks.get(at))).collect()),
+            _ => None,
+        };
+        let uploaded = UploadedInputs::upload(device, &inputs)?;
+        let mut second =
+            want.rows.as_ref().map(|_| DeviceVector::<f32>::zeros(device, structure.rows())).transpose()?;
         let stream = Stream::new(device)?;
         let _watch = watch(sample.to_string());
         // Twice: what a launch leaves behind in the work's memory must not disturb the next one.
         let mut judged = Err("not launched".into());
         for _ in 0..2 {
-            c.values_mut().fill_bytes(C::POISON_BYTE)?;
-            launcher.launch_sampled(stream.handle(), a.matrix(), b.matrix(), &mut c)?;
+            match &held {
+                Some(held) => c.values_mut().upload_on(held, stream.handle())?,
+                None => c.values_mut().fill_bytes(C::POISON_BYTE)?,
+            }
+            let inputs = match &mut second {
+                Some(second) => uploaded.inputs().rows(second),
+                None => uploaded.inputs(),
+            };
+            launcher.launch_sampled_fused(stream.handle(), a.matrix(), b.matrix(), &inputs, &mut c)?;
+            drop(inputs);
             stream.synchronize()?;
-            judged = judge(&c.values().to_vec()?, &want, tolerance);
+            let rows = second.as_ref().map(DeviceVector::download).transpose()?;
+            judged = judge(&c.values().to_vec()?, rows.as_deref(), &want);
             if judged.is_err() {
                 break;
             }

@@ -209,7 +209,7 @@ impl Tuner {
         let of_facts = offered.iter().filter(|spec| Facts::of(spec) == facts);
         let plans: Vec<Plan> = of_facts.filter_map(|spec| self.plan(spec)).collect();
         if plans.is_empty() {
-            return Err(PickError::NoVariant { facts });
+            return Err(PickError::NoVariant { facts: Box::new(facts) });
         }
         self.among(problem, Some(plans), None)
     }
@@ -253,7 +253,7 @@ impl Tuner {
                 plans.push(plan);
             }
         }
-        if plans.is_empty() { Err(PickError::NoVariant { facts: *facts }) } else { Ok(Some(plans)) }
+        if plans.is_empty() { Err(PickError::NoVariant { facts: Box::new(*facts) }) } else { Ok(Some(plans)) }
     }
 
     /// A plan that runs on the GPU.
@@ -280,7 +280,7 @@ impl Tuner {
             .map(|plan| Ranked { spec: *plan.spec(), predicted_us: predict(plan, problem, &self.card).us })
             .collect();
         ranked.sort_by(|x, y| x.predicted_us.total_cmp(&y.predicted_us));
-        if ranked.is_empty() { Err(PickError::NoKernel { facts }) } else { Ok(ranked) }
+        if ranked.is_empty() { Err(PickError::NoKernel { facts: Box::new(facts) }) } else { Ok(ranked) }
     }
 
     /// The fastest of the likeliest, as measured.
@@ -320,7 +320,7 @@ pub enum PickError {
     )]
     NoKernel {
         /// What was asked.
-        facts: Facts,
+        facts: Box<Facts>,
     },
     /// There are variants, and none can be planned.
     #[error(
@@ -328,7 +328,7 @@ pub enum PickError {
     )]
     NoVariant {
         /// What was asked.
-        facts: Facts,
+        facts: Box<Facts>,
     },
     /// The space says something else than the facts.
     #[error(transparent)]

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use super::epilogue::{self, Pack, Pass};
+use super::epilogue::{self, Pass};
+use super::fused::Strip;
 use crate::Dtype;
+use crate::emit::fused::Pack;
 use crate::plan::Major;
 use crate::plan::sdd::{CONTRIBUTES, Plan, Split, unit_k};
 
@@ -60,6 +62,8 @@ struct Width {
     collects: Vec<Collect>,
     /// What becomes of its accumulators at once.
     conversions: Vec<String>,
+    /// The spec's epilogue on them, where it reads no full operand.
+    strips: Vec<Strip>,
     packs: Vec<Pack>,
     /// Its stores, where they follow at once.
     passes: Vec<Pass>,
@@ -169,6 +173,7 @@ impl Width {
                 (true, _) => "previous",
             },
         };
+        let units = plan.epilogue.units * columns / plan.tiling.wg_n();
         let rest = |i: u32| Rest { label: format!("$store_rest_{name}_{i}"), pass: passes[i as usize].clone() };
         Self {
             name,
@@ -193,10 +198,11 @@ impl Width {
             parts: parts(plan, stem, columns / 2),
             collects: collects(plan, stem, columns / 2),
             conversions: epilogue::conversions(plan, stem, columns / 2),
+            strips: epilogue::strips(plan, stem, units),
             packs: epilogue::packs(plan, stem, columns / 2),
             passes: match deferred {
                 true => vec![],
-                false => epilogue::passes(plan, stem, plan.epilogue.units * columns / plan.tiling.wg_n()),
+                false => epilogue::passes(plan, stem, units),
             },
         }
     }

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::consumer::Consumer;
-use super::epilogue;
 use super::producer::Producer;
+use super::{batch, epilogue};
 use crate::plan::sdd::Plan;
 
 /// The whole context of one body.
@@ -52,6 +52,8 @@ struct Memory {
     empty_offset: u32,
     empty_arrivals: u32,
     barriers: Vec<u32>,
+    /// The barriers of the epilogue's full operand, from the full barriers on.
+    tile_barriers: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -59,6 +61,10 @@ struct Item {
     words: u32,
     bytes: u32,
     chunks: Vec<Chunk>,
+    /// A kernel for a list of problems, and what it does with an item's.
+    batch: bool,
+    adopt_factors: Vec<String>,
+    adopt_result: Vec<String>,
 }
 
 /// Words of an item that a warp copies at once, one a lane.
@@ -105,6 +111,7 @@ impl Context {
                 empty_offset: m.empty_offset,
                 empty_arrivals: m.empty_arrivals,
                 barriers: (0..m.stages).map(|stage| stage * 8).collect(),
+                tile_barriers: tile_barriers(plan),
             },
             item: item(plan),
             producer: Producer::new(plan),
@@ -114,11 +121,23 @@ impl Context {
     }
 }
 
+fn tile_barriers(plan: &Plan) -> Vec<u32> {
+    let count = if plan.epilogue.has_tile { plan.tiling.roles.consumers } else { 0 };
+    (0..count).map(|consumer| plan.memory.tile_offset - plan.memory.full_offset + 8 * consumer).collect()
+}
+
 fn item(plan: &Plan) -> Item {
     let words = plan.item.words();
     let chunk = |index: u32| {
         let lanes = (words - index * WARP).min(WARP);
         Chunk { register: format!("%r_word{index}"), offset: index * WARP * 4, lanes: (lanes < WARP).then_some(lanes) }
     };
-    Item { words, bytes: plan.item.bytes(), chunks: (0..words.div_ceil(WARP)).map(chunk).collect() }
+    Item {
+        words,
+        bytes: plan.item.bytes(),
+        chunks: (0..words.div_ceil(WARP)).map(chunk).collect(),
+        batch: plan.spec.batch.is_on(),
+        adopt_factors: batch::adopt_factors(plan),
+        adopt_result: batch::adopt_result(plan),
+    }
 }

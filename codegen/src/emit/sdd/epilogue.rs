@@ -3,13 +3,17 @@
 use serde::Serialize;
 
 use super::consumer::{Stem, WHOLE, accumulator};
+use super::fused::{self, Emitter, Strip};
 use crate::Dtype;
+use crate::emit::fused::Pack;
 use crate::plan::sdd::{Epilogue, Plan};
 
 /// The epilogue's part of the context.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Context {
     deferred: bool,
+    /// The spec's epilogue.
+    fused: Option<fused::Fused>,
     dtype: String,
     wide: bool,
     staging_bytes: u32,
@@ -30,14 +34,6 @@ struct Variant {
     flip: u32,
 }
 
-/// Two f32 accumulators become one register of two 16-bit values.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Pack {
-    to: String,
-    high: String,
-    low: String,
-}
-
 /// One filling of the staging buffer.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Pass {
@@ -45,10 +41,14 @@ pub(super) struct Pass {
     packs: Vec<Pack>,
     writes: Vec<Write>,
     stores: Vec<Store>,
+    /// Where the epilogue reads a full operand: what is done in place of `packs` and `writes`.
+    strips: Vec<Strip>,
+    /// Bytes of the full operand.
+    tile_bytes: u32,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Write {
+pub(super) struct Write {
     instruction: &'static str,
     address: String,
     registers: String,
@@ -73,6 +73,7 @@ impl Context {
         let packed = if wide { 0 } else { plan.tiling.accumulators() / 2 };
         Self {
             deferred: e.deferred,
+            fused: Emitter::new(plan).map(|emitter| emitter.context()),
             dtype: plan.spec.out.to_string(),
             wide,
             staging_bytes: e.staging_bytes(),
@@ -95,9 +96,11 @@ pub(super) fn conversions(plan: &Plan, stem: Stem, accumulators: u32) -> Vec<Str
     (0..accumulators).filter(|_| converted).map(conversion).collect()
 }
 
-/// What is packed at the end of a tile with so many accumulators, under a deferred epilogue.
+/// What is packed at the end of a tile with so many accumulators, under a deferred epilogue. The spec's epilogue packs
+/// what it is done with.
 pub(super) fn packs(plan: &Plan, stem: Stem, accumulators: u32) -> Vec<Pack> {
-    (0..accumulators / 2).filter(|_| plan.epilogue.deferred).map(|i| pack(stem, i)).collect()
+    let packed = plan.epilogue.deferred && plan.fused.is_none();
+    (0..accumulators / 2).filter(|_| packed).map(|i| pack(stem, i)).collect()
 }
 
 /// The swizzle's XOR needs one register for each value of the chunk bits that a constant flips: pairs of 16-byte
@@ -111,14 +114,21 @@ fn pack_register(i: u32) -> String {
     format!("%r_pack{i}")
 }
 
-fn pack(stem: Stem, i: u32) -> Pack {
+pub(super) fn pack(stem: Stem, i: u32) -> Pack {
     Pack { to: pack_register(i), high: format!("%f_{stem}{}", 2 * i + 1), low: format!("%f_{stem}{}", 2 * i) }
+}
+
+/// The elements of a tile's first `units` units, where they are all computed before it is stored.
+pub(super) fn strips(plan: &Plan, stem: Stem, units: u32) -> Vec<Strip> {
+    let emitter = Emitter::new(plan).filter(|_| !plan.epilogue.has_tile);
+    emitter.iter().flat_map(|emitter| (0..units).flat_map(|unit| emitter.strips(stem, unit, 0))).collect()
 }
 
 /// The passes of a tile's first `units` units.
 pub(super) fn passes(plan: &Plan, stem: Stem, units: u32) -> Vec<Pass> {
     let (e, t) = (&plan.epilogue, &plan.tiling);
     let wide = plan.spec.out.bytes() == 4;
+    let emitter = Emitter::new(plan);
     let units: Vec<u32> = (0..units).collect();
     let mut passes = vec![];
     for (number, chunk) in units.chunks(e.staged as usize).enumerate() {
@@ -128,7 +138,10 @@ pub(super) fn passes(plan: &Plan, stem: Stem, units: u32) -> Vec<Pass> {
             let (slot, column) = (unit / e.units_per_slot, unit % e.units_per_slot * e.unit);
             // 64 rows are 4 accumulators a thread for every 8 columns.
             let first = (slot * t.pitch + column) / 2;
-            if wide {
+            if e.has_tile {
+                pass.strips.extend(emitter.iter().flat_map(|emitter| emitter.strips(stem, *unit, at)));
+                pass.tile_bytes += t.pack * e.box_rows * e.line;
+            } else if wide {
                 pass.writes.extend(writes_32(plan, stem, first, at));
             } else {
                 if !e.deferred {
@@ -150,7 +163,7 @@ pub(super) fn passes(plan: &Plan, stem: Stem, units: u32) -> Vec<Pass> {
 }
 
 /// stmatrix writes 16 rows x 16 columns a warp from four registers, or 16 x 8 from two.
-fn writes_16(e: &Epilogue, first: u32, at: u32) -> Vec<Write> {
+pub(super) fn writes_16(e: &Epilogue, first: u32, at: u32) -> Vec<Write> {
     let write = |pair: u32| {
         let whole = 16 * (pair + 1) <= e.unit;
         let count = if whole { 4 } else { 2 };
@@ -168,7 +181,7 @@ fn writes_16(e: &Epilogue, first: u32, at: u32) -> Vec<Write> {
 }
 
 /// A thread writes pairs of columns, 8 bytes, of two rows.
-fn writes_32(plan: &Plan, stem: Stem, first: u32, at: u32) -> Vec<Write> {
+pub(super) fn writes_32(plan: &Plan, stem: Stem, first: u32, at: u32) -> Vec<Write> {
     let e = &plan.epilogue;
     let out = |i: u32| if plan.spec.out == Dtype::I32 { accumulator(plan, stem, i) } else { format!("%f_{stem}{i}") };
     let write = |group: u32, half: u32| {
@@ -183,7 +196,7 @@ fn writes_32(plan: &Plan, stem: Stem, first: u32, at: u32) -> Vec<Write> {
 }
 
 /// The address of pair `pair` of 16-byte chunks in a line, `at` bytes further on.
-fn chunk_address(e: &Epilogue, pair: u32, at: u32) -> String {
+pub(super) fn chunk_address(e: &Epilogue, pair: u32, at: u32) -> String {
     let (register, offset) = match e.swizzle {
         0 => ("%r_st0".to_owned(), at + 32 * pair),
         _ => (format!("%r_st{pair}"), at),

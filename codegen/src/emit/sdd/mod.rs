@@ -1,8 +1,10 @@
 //! Sampled products: TMA, mbarriers, WGMMA.
 
+mod batch;
 mod consumer;
 mod context;
 mod epilogue;
+mod fused;
 mod producer;
 
 use super::templates;

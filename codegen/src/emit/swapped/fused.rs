@@ -1,14 +1,14 @@
 //! The spec's epilogue on accumulators of the transposed C: which elements a thread has, and where its vectors' are.
 //!
 //! Of 64 dense columns by 8 rows of C, accumulator 2 h + c is dense column lane / 4 + 8 h of a warp's 16 and row
-//! 2 (lane mod 4) + c of C. In the words of fragments, which [`Vectors`] and [`Lines`] speak, dense columns are the rows:
+//! 2 (lane mod 4) + c of C. In the words of fragments, which [`fused`] and [`Lines`] speak, dense columns are the rows:
 //! those of a group of 64 are held while its passes are stored, rows of C two at a time.
 
 use serde::Serialize;
 
-use super::store::{Pack, Staging, Write, accumulated};
-use crate::emit::vectors::{Load, STRIP, Vector, Vectors, red, unpack};
-use crate::epilogue::{At, Held, Lines, Reduction};
+use super::store::{Staging, Write, accumulated};
+use crate::emit::fused::{self, Load, Pack, STRIP, Vector, red, unpack};
+use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::plan::SECOND;
 use crate::plan::swapped::{Along, HELD_COLUMNS, HELD_ROWS, Plan};
 
@@ -110,7 +110,7 @@ impl<'p> Emitter<'p> {
         Fused {
             text: program.text().to_owned(),
             uniform: self.lines.uniform(),
-            vectors: self.vectors().by_columns(),
+            vectors: fused::vectors(program, |kind| matches!(kind, InputKind::Cols(_))),
             second: self.fused.second.map(|_| SECOND),
             by_eights: self.collects(Along::Rows).is_some(),
             tile: self.fused.tile.map(|(input, _)| Tile {
@@ -123,30 +123,26 @@ impl<'p> Emitter<'p> {
         }
     }
 
-    fn vectors(&self) -> Vectors<'_> {
-        Vectors { program: self.fused.program, lines: &self.lines }
-    }
-
     fn collects(&self, along: Along) -> Option<Reduction> {
         self.fused.second.filter(|(_, of)| *of == along).map(|(reduction, _)| reduction)
     }
 
     /// What 64 dense columns determine, where the epilogue asks for it.
     pub(super) fn group(&self, group: u32) -> Option<Group> {
-        let vectors = self.vectors();
+        let (lines, program) = (&self.lines, self.fused.program);
         let (across, along) = (self.collects(Along::Columns), self.collects(Along::Rows));
-        let found = vectors.by_rows();
+        let found = fused::vectors(program, |kind| matches!(kind, InputKind::Rows(_)));
         let asked = !found.is_empty() || across.is_some() || along.is_some();
         asked.then(|| Group {
             offset: group * 64,
             rows: match found.is_empty() {
                 true => vec![],
                 false => (0..HELD_ROWS)
-                    .map(|row| Row { index: INDEX[row as usize], loads: vectors.row_loads(row) })
+                    .map(|row| Row { index: INDEX[row as usize], loads: fused::row_loads(lines, program, row) })
                     .collect(),
             },
             vectors: found,
-            values: (0..HELD_ROWS).flat_map(|row| vectors.row_values(row)).collect(),
+            values: (0..HELD_ROWS).flat_map(|row| fused::row_values(lines, program, row)).collect(),
             starts: across.map_or(vec![], |_| self.starts()),
             guards: match along {
                 Some(_) => [0, 1].map(|row| format!("setp.lt.u32 %p_row{row}, {}, %r_n", INDEX[row])).to_vec(),
@@ -223,19 +219,8 @@ impl<'p> Emitter<'p> {
     /// Eight rows of C, `row` the first of them in the tile; `tile` is the register of the full operand's element.
     fn eight(&self, (row, first): (u32, u32), tile: &dyn Fn(u32, u32) -> String) -> Vec<String> {
         let (along, across) = (self.collects(Along::Rows), self.collects(Along::Columns));
-        let columns = self.vectors().column_loads(row);
-        let mut lines = vec![];
-        if across.is_some() || !columns.loads.is_empty() {
-            lines.push(format!("setp.gt.s32 %p_both, %r_fused_limit, {}", row + 1));
-        }
-        if across.is_some() {
-            lines.push(format!("setp.gt.s32 %p_any, %r_fused_limit, {row}"));
-        }
-        if !columns.loads.is_empty() {
-            lines.push(format!("setp.eq.s32 %p_alone, %r_fused_limit, {}", row + 1));
-        }
-        lines.extend(columns.clears.into_iter().chain(columns.loads).chain(columns.values));
-        lines.extend((0..HELD_COLUMNS).flat_map(|column| self.lines.column(column)));
+        let pair = fused::pair(&self.lines, self.fused.program, row, across.is_some());
+        let mut lines: Vec<String> = pair.before().collect();
         lines.extend(along.map_or(vec![], |_| self.starts()));
         for (half, c) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let (acc, tile) = (accumulated(first + 2 * half + c), tile(half, c));

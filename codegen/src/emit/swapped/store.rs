@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::consumer::{accumulator, first_accumulator};
 use super::fused::{Emitter, Fused, Group, Piece, Strip, Total};
+use crate::emit::fused::Pack;
 use crate::emit::permuted::{Staged, swizzle};
 use crate::plan::swapped::Plan;
 use crate::{Dtype, Layout};
@@ -74,14 +75,6 @@ struct Request {
     /// Bytes to its barrier.
     barrier: u32,
     boxes: Vec<Box>,
-}
-
-/// Two f32 accumulators become one register of two 16-bit values.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Pack {
-    to: String,
-    high: String,
-    low: String,
 }
 
 #[derive(Clone, Debug, Serialize)]

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::consumer::accumulator;
 use super::fused::{self, Emitter, Piece};
 use super::scale::Finish;
+use crate::emit::fused::{Pack, STRIP};
 use crate::emit::permuted::{Staged, swizzle};
-use crate::emit::vectors::STRIP;
 use crate::plan::wgmma::{Epilogue, Plan};
 use crate::{Dtype, Layout};
 
@@ -46,14 +46,6 @@ pub(super) struct Context {
 struct Variant {
     register: String,
     flip: String,
-}
-
-/// Two f32 accumulators become one register of two 16-bit values.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Pack {
-    to: String,
-    high: String,
-    low: String,
 }
 
 /// One filling of the staging buffer.

@@ -5,10 +5,11 @@
 
 use serde::Serialize;
 
-use super::epilogue::{Pack, Staging, pack};
+use super::collect;
+use super::epilogue::{Staging, pack};
 use crate::Layout;
-use crate::emit::vectors::{Load, STRIP, Vector, Vectors, red, unpack};
-use crate::epilogue::{At, Held, Lines, Reduction};
+use crate::emit::fused::{self, Load, Pair, STRIP, Vector, elements, red, unpack};
+use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::plan::SECOND;
 use crate::plan::wgmma::Plan;
 
@@ -33,6 +34,8 @@ pub(super) struct Fused {
     /// A pair of columns after the other, in strips, where the whole tile is done at once.
     strips: Vec<Strip>,
     totals: Vec<Total>,
+    /// The second result is one of the tile's columns.
+    collects_columns: bool,
     second: &'static str,
     /// Where sums of rows are collected, and not greatest values.
     is_sum: bool,
@@ -52,20 +55,6 @@ struct Strip {
     /// The first of them, from the consumer's first column on.
     offset: u32,
     pairs: Vec<Pair>,
-}
-
-/// Two neighbouring columns of which a thread has elements in every row.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Pair {
-    /// Conditions: both columns, one at least, one alone exist.
-    guards: Vec<String>,
-    clears: Vec<String>,
-    loads: Vec<String>,
-    /// From the columns' elements to values.
-    values: Vec<String>,
-    elements: Vec<String>,
-    /// Results become what is kept of a tile whose store is deferred: sums are done with one after the other.
-    packs: Vec<Pack>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -114,8 +103,8 @@ impl<'p> Emitter<'p> {
     pub(super) fn context(&self) -> Fused {
         let fused = self.fused();
         let program = fused.program;
-        let vectors = self.vectors();
-        let (row_vectors, column_vectors) = (vectors.by_rows(), vectors.by_columns());
+        let row_vectors = fused::vectors(program, |kind| matches!(kind, InputKind::Rows(_)));
+        let column_vectors = fused::vectors(program, |kind| matches!(kind, InputKind::Cols(_)));
         let groups = self.plan.tiling.row_groups();
         Fused {
             text: program.text().to_owned(),
@@ -129,7 +118,8 @@ impl<'p> Emitter<'p> {
             by_columns: !column_vectors.is_empty() || program.reduction().is_some(),
             column_vectors,
             strips: if fused.tile.is_none() { self.whole_tile() } else { vec![] },
-            totals: rows(groups).filter_map(|row| self.total(row)).collect(),
+            totals: rows(groups).filter(|_| !self.plan.view.mirrored).filter_map(|row| self.total(row)).collect(),
+            collects_columns: self.collects_columns().is_some(),
             second: SECOND,
             is_sum: program.reduction() == Some(Reduction::Sum),
             tile: fused.tile.map(|(input, _)| {
@@ -150,17 +140,13 @@ impl<'p> Emitter<'p> {
         self.plan.fused.as_ref().expect("an emitter is made of a plan with an epilogue")
     }
 
-    fn vectors(&self) -> Vectors<'_> {
-        Vectors { program: self.fused().program, lines: &self.lines }
-    }
-
     fn row(&self, (group, half): (u32, u32)) -> Row {
-        let loads = self.vectors().row_loads(2 * group + half);
+        let loads = fused::row_loads(&self.lines, self.fused().program, 2 * group + half);
         Row { index: INDEX[half as usize], offset: 64 * group, loads }
     }
 
     fn row_values(&self, (group, half): (u32, u32)) -> Vec<String> {
-        self.vectors().row_values(2 * group + half)
+        fused::row_values(&self.lines, self.fused().program, 2 * group + half)
     }
 
     fn total(&self, (group, half): (u32, u32)) -> Option<Total> {
@@ -191,35 +177,30 @@ impl<'p> Emitter<'p> {
     /// The elements of some row groups in columns `offset` and the next; `first` is a group's first accumulator there,
     /// `tile` the register of the full operand's element.
     fn pair(&self, offset: u32, groups: &[u32], first: &dyn Fn(u32) -> u32, tile: &dyn Fn(u32, u32) -> String) -> Pair {
-        let mut pair =
-            Pair { guards: vec![], clears: vec![], loads: vec![], values: vec![], elements: vec![], packs: vec![] };
-        let collects = self.fused().program.reduction().is_some();
-        let columns = self.vectors().column_loads(offset);
-        if collects || !columns.loads.is_empty() {
-            pair.guards.push(format!("setp.gt.s32 %p_both, %r_fused_limit, {}", offset + 1));
-        }
-        if collects {
-            pair.guards.push(format!("setp.gt.s32 %p_any, %r_fused_limit, {offset}"));
-        }
-        if !columns.loads.is_empty() {
-            pair.guards.push(format!("setp.eq.s32 %p_alone, %r_fused_limit, {}", offset + 1));
-        }
-        pair.clears.extend(columns.clears);
-        pair.loads.extend(columns.loads);
-        pair.values.extend(columns.values);
-        pair.values.extend([0, 1].into_iter().flat_map(|column| self.lines.column(column)));
+        let program = self.fused().program;
+        let mut pair = fused::pair(&self.lines, program, offset, program.reduction().is_some());
+        let columns = self.collects_columns();
+        pair.elements.extend(columns.into_iter().flat_map(collect::start));
         for (&group, half, column) in elements(groups) {
             let acc = format!("%f_acc{}", first(group) + 2 * half + column);
             let tile = tile(half, column);
             let row = 2 * group + half;
             pair.elements.extend(self.lines.element(&At { acc: &acc, row, column, tile: &tile }));
-            if let Some((total, _)) = self.lines.total(row)
+            if columns.is_some() {
+                pair.elements.extend(collect::element(&self.lines, (INDEX[half as usize], group), column));
+            } else if let Some((total, _)) = self.lines.total(row)
                 && let Some(collect) = self.lines.collect(&total, "%f_collected")
             {
                 pair.elements.push(format!("@{} {collect}", ["%p_any", "%p_both"][column as usize]));
             }
         }
+        pair.elements.extend(columns.into_iter().flat_map(|reduction| collect::finish(&self.lines, reduction, offset)));
         pair
+    }
+
+    /// How rows of C are collected where they are columns of the tile.
+    fn collects_columns(&self) -> Option<Reduction> {
+        self.fused().program.reduction().filter(|_| self.plan.view.mirrored)
     }
 
     /// The pieces of one region in a pass: 64 rows of `region_n` columns, staged from byte `at` on.
@@ -268,9 +249,4 @@ impl<'p> Emitter<'p> {
 /// Row groups and halves of them, in the order of the rows that are held.
 fn rows(groups: u32) -> impl Iterator<Item = (u32, u32)> {
     (0..groups).flat_map(|group| [0, 1].map(|half| (group, half)))
-}
-
-/// Every group with each of its two rows and two columns.
-fn elements<T>(groups: &[T]) -> impl Iterator<Item = (&T, u32, u32)> {
-    groups.iter().flat_map(|group| [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(half, column)| (group, half, column)))
 }

@@ -1,6 +1,7 @@
 //! Hopper's family: TMA, mbarriers, WGMMA.
 
 mod batch;
+mod collect;
 mod consumer;
 mod context;
 mod epilogue;

@@ -2,8 +2,7 @@
 
 use crate::plan::error::{PlanError, PlanErrors};
 use crate::plan::factors;
-use crate::plan::keys::epilogue_key;
-use crate::{Accumulate, Dtype, KernelSpec, Layout, Op, Scale, Switch};
+use crate::{Accumulate, Dtype, KernelSpec, Layout, Op, Scale, Schedule, Switch};
 
 /// Elements of K that one WGMMA consumes: 32 bytes.
 pub(crate) const fn unit_k(dtype: Dtype) -> u32 {
@@ -109,14 +108,6 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
             "drop `cluster`",
         ));
     }
-    if spec.epilogue.is_some() {
-        errors.push(PlanError::new(
-            epilogue_key(spec),
-            format!("op = {op} with an epilogue is not planned"),
-            "an epilogue has rows and columns of a dense C, and a sampled C is stored block by block",
-            format!("drop `{}`, and apply it to the stored blocks", epilogue_key(spec)),
-        ));
-    }
     if spec.swap == Some(Switch::On) {
         errors.push(PlanError::new(
             "swap",
@@ -125,14 +116,7 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
             "drop `swap`",
         ));
     }
-    if spec.batch.is_on() {
-        errors.push(PlanError::new(
-            "batch",
-            format!("op = {op} with batch = on is not planned"),
-            "a batch is a list of problems of op = dsd or dds",
-            "drop `batch`, and launch one product after the other",
-        ));
-    }
+    check_batch(spec, errors);
     let depth = super::operand::SPAN / spec.a.bytes();
     if let Some(k_step) = spec.k_step.filter(|k_step| *k_step != depth) {
         errors.push(PlanError::new(
@@ -148,6 +132,19 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("a swizzle of {swizzle} bytes is not planned for op = {op}"),
             "stages are one span of 128 bytes deep",
             "swizzle = 128, or drop it",
+        ));
+    }
+}
+
+/// A list of problems: whole tiles of each.
+fn check_batch(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.batch.is_on() && spec.schedule == Some(Schedule::Balanced) {
+        errors.push(PlanError::new(
+            "schedule",
+            "CTAs do not share K in a list of sampled products",
+            "a list of many problems has whole tiles enough for every CTA, and sums of parts would need a workspace a \
+             problem",
+            "drop `schedule`",
         ));
     }
 }

@@ -1,8 +1,8 @@
 //! What a plan of this family tells: the line, the table, the launch.
 
-use super::{Plan, Split, unit_k};
+use super::{Fused, Plan, Split, unit_k};
 use crate::emit;
-use crate::plan::{ClusterTile, Family, Major, Parameters, Problem, Sampling, Walk};
+use crate::plan::{ClusterTile, Family, Major, Parameters, Problem, Sampling, TensorMap, Walk};
 
 impl Family for Plan {
     fn summary(&self) -> String {
@@ -129,6 +129,9 @@ impl Family for Plan {
                 "the tile is stored before the next one starts".to_owned()
             },
         );
+        if let Some(fused) = &self.fused {
+            row("function", format!("{} parameter(s)", fused.program.inputs().len()), self.fused_words(fused));
+        }
         row(
             "C store",
             format!("box {} x {}", e.unit, e.box_rows),
@@ -173,6 +176,15 @@ impl Family for Plan {
         self.arguments(problem)
     }
 
+    fn problem_maps(&self, problem: &Problem) -> Vec<TensorMap> {
+        if self.spec.batch.is_on() { self.maps(problem).to_vec() } else { vec![] }
+    }
+
+    fn ptx_version(&self) -> Option<&'static str> {
+        // `fence.proxy.tensormap`.
+        self.spec.batch.is_on().then_some("8.3")
+    }
+
     fn directives(&self) -> Vec<String> {
         emit::sdd::directives(self)
     }
@@ -194,6 +206,20 @@ impl Plan {
                 format!("{slices} tile(s) of rows a block; {bm} of {covered} rows are stored")
             }
             (pack, _) => format!("{pack} block rows share a tile and its slots; {rows} of {} rows are stored", t.cta_m),
+        }
+    }
+
+    /// When the spec's epilogue is applied, and what it is said of.
+    fn fused_words(&self, fused: &Fused) -> String {
+        let of = if self.spec.transpose.is_on() { "; rows and columns are those of C^T, which is stored" } else { "" };
+        match fused.tile {
+            None => format!("{}{of}", fused.program.text()),
+            Some((input, _)) => format!(
+                "{}{of}; `{}` comes through staging, its barriers at {}",
+                fused.program.text(),
+                fused.program.inputs()[input].name,
+                self.memory.tile_offset
+            ),
         }
     }
 

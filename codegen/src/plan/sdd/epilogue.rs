@@ -20,6 +20,8 @@ const MOST_PASSES: u32 = 4;
 pub(crate) struct Epilogue {
     /// The accumulators are packed to 16 bits when a tile ends and stored while the next tile's first WGMMAs run.
     pub(crate) deferred: bool,
+    /// A full operand comes through the staging buffer before C does.
+    pub(crate) has_tile: bool,
     /// Columns of a unit.
     pub(crate) unit: u32,
     /// Units of a slot.
@@ -37,7 +39,7 @@ pub(crate) struct Epilogue {
 }
 
 impl Epilogue {
-    pub(super) fn new(spec: &KernelSpec, tiling: &Tiling) -> Self {
+    pub(super) fn new(spec: &KernelSpec, tiling: &Tiling, has_tile: bool) -> Self {
         let bytes = spec.out.bytes();
         let row = tiling.slot * bytes;
         let units_per_slot = if row.is_multiple_of(SPAN) {
@@ -49,7 +51,8 @@ impl Epilogue {
         let line = row / units_per_slot;
         let units = tiling.wg_slots() * units_per_slot;
         Self {
-            deferred: bytes == 2 && tiling.roles.holds_with_packed(tiling.accumulators()),
+            has_tile,
+            deferred: bytes == 2 && !has_tile && tiling.roles.holds_with_packed(tiling.accumulators()),
             unit: tiling.slot / units_per_slot,
             units_per_slot,
             line,

@@ -3,8 +3,8 @@
 use super::Plan;
 use super::sides::Side;
 use super::tiling::Tiling;
-use crate::plan::Major;
 use crate::plan::launch::{Argument, Operand, Parameter, Parameters, Problem, TensorMap};
+use crate::plan::{Major, fused};
 
 /// Words of an item before the columns of its slots.
 pub(crate) const HEADER: u32 = 8;
@@ -24,7 +24,7 @@ pub(crate) const FLAG: u32 = 128;
 /// | 2 | stages: at least 1 |
 /// | 3 | 1 for a tile of half of the slots, 0 for all |
 /// | 4 | first row within the block |
-/// | 5 | unused |
+/// | 5 | the problem of a batch |
 /// | 6 | how much of K: 0 for all of it, [`CONTRIBUTES`] for a part that goes to the workspace, else so many parts to collect |
 /// | 7 | the first of their places in the workspace |
 /// | 8 .. 8 + slots | first column of each slot in the right factor |
@@ -38,6 +38,9 @@ pub(crate) struct Item {
 }
 
 impl Item {
+    /// Bytes from an item's start to the number of its problem.
+    pub(crate) const PROBLEM: u32 = 4 * 5;
+
     pub(super) fn new(tiling: &Tiling) -> Self {
         Self { slots: tiling.slots, pack: tiling.pack }
     }
@@ -127,13 +130,39 @@ impl Plan {
     pub(super) fn arguments(&self, problem: &Problem) -> Parameters {
         let mut parameters = Parameters::new();
         let mut push = |name, argument| parameters.push(Parameter { name, argument });
-        push("map_left", Argument::Map(self.map_of(&self.sides.left, self.left.load, self.left.span, problem)));
-        push("map_right", Argument::Map(self.map_of(&self.sides.right, self.right.load, self.right.span, problem)));
-        push("map_c", Argument::Map(self.map_c(problem)));
+        if self.spec.batch.is_on() {
+            push("maps", Argument::Maps);
+            push("work_head", Argument::WorkHead);
+            push("work", Argument::Work);
+            return parameters;
+        }
+        let [left, right, c] = self.maps(problem);
+        push("map_left", Argument::Map(left));
+        push("map_right", Argument::Map(right));
+        push("map_c", Argument::Map(c));
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
         push("workspace", Argument::Workspace);
+        if let Some(fused) = &self.fused {
+            let (rows, columns) = match self.sides.left.operand {
+                Operand::A => (problem.m, problem.n),
+                _ => (problem.n, problem.m),
+            };
+            push("m", Argument::Number(rows as u32));
+            push("n", Argument::Number(columns as u32));
+            let tile = |at, dtype| TensorMap { operand: Operand::Epilogue(at), dtype, ..c };
+            parameters.extend(fused::parameters(fused.program, tile));
+        }
         parameters
+    }
+
+    /// The tensor maps of one problem: the factors, C.
+    pub(super) fn maps(&self, problem: &Problem) -> [TensorMap; 3] {
+        [
+            self.map_of(&self.sides.left, self.left.load, self.left.span, problem),
+            self.map_of(&self.sides.right, self.right.load, self.right.span, problem),
+            self.map_c(problem),
+        ]
     }
 
     /// A factor as it lies in memory, its contiguous dimension first.

@@ -29,6 +29,8 @@ pub(crate) struct Memory {
     pub(crate) items: u32,
     pub(crate) full_offset: u32,
     pub(crate) empty_offset: u32,
+    /// The barriers of the epilogue's full operand, one a consumer where there is one.
+    pub(crate) tile_offset: u32,
     pub(crate) total: u32,
     /// Arrivals that complete an empty barrier: one a consumer warp.
     pub(crate) empty_arrivals: u32,
@@ -47,8 +49,9 @@ pub(super) fn plan(
     let stage_bytes = payload.next_multiple_of(ALIGN);
     let consumers = tiling.roles.consumers;
     let unit = consumers * epilogue.unit_bytes();
+    let tile_barriers = if epilogue.has_tile { consumers * BARRIER } else { 0 };
     let room = |staged: u32| {
-        let fixed = staged * unit + SPARE_ITEMS * item.bytes();
+        let fixed = staged * unit + SPARE_ITEMS * item.bytes() + tile_barriers;
         arch.shared_bytes.saturating_sub(fixed) / (stage_bytes + item.bytes() + 2 * BARRIER)
     };
     let sizes = epilogue.sizes();
@@ -76,6 +79,7 @@ pub(super) fn plan(
     let items = stages + SPARE_ITEMS;
     let full_offset = items_offset + items * item.bytes();
     let empty_offset = full_offset + stages * BARRIER;
+    let tile_offset = empty_offset + stages * BARRIER;
     Memory {
         stages,
         stage_bytes,
@@ -85,7 +89,8 @@ pub(super) fn plan(
         items,
         full_offset,
         empty_offset,
-        total: empty_offset + stages * BARRIER,
+        tile_offset,
+        total: tile_offset + tile_barriers,
         empty_arrivals: consumers * (arch.warpgroup / 32),
     }
 }

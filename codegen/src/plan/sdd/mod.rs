@@ -8,6 +8,7 @@
 mod block;
 mod display;
 mod epilogue;
+mod fused;
 mod launch;
 mod memory;
 mod operand;
@@ -16,6 +17,7 @@ mod tiling;
 
 pub(crate) use block::unit_k;
 pub(crate) use epilogue::Epilogue;
+pub(crate) use fused::{Fused, ROWS};
 pub use launch::Sampling;
 pub(crate) use launch::{CONTRIBUTES, Item};
 pub(crate) use memory::Memory;
@@ -36,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) left: Tile,
     pub(crate) right: Tile,
     pub(crate) epilogue: Epilogue,
+    /// The epilogue of the spec.
+    pub(crate) fused: Option<Fused>,
     pub(crate) item: Item,
     pub(crate) memory: Memory,
 }
@@ -55,10 +59,11 @@ impl Plan {
         let right = Tile::right(&sides, &tiling);
         let item = Item::new(&tiling);
         let mut errors = PlanErrors::default();
-        let mut epilogue = Epilogue::new(spec, &tiling);
+        let fused = Fused::new(spec, &tiling, &mut errors);
+        let mut epilogue = Epilogue::new(spec, &tiling, fused.is_some_and(|fused| fused.tile.is_some()));
         let memory = memory::plan(spec, &tiling, (&left, &right), &item, &mut epilogue, arch, &mut errors);
         errors.check()?;
-        Ok(Self { spec: *spec, arch: *arch, sides, tiling, left, right, epilogue, item, memory })
+        Ok(Self { spec: *spec, arch: *arch, sides, tiling, left, right, epilogue, fused, item, memory })
     }
 
     /// Elements of K in a stage: one swizzle span.

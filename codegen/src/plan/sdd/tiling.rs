@@ -22,6 +22,8 @@ const WIDEST: u32 = 256;
 const WIDEST_OF_64: u32 = 128;
 /// Columns of a lone consumer: it keeps a stage in flight, and ptxas spills with more accumulators beside it.
 const MOST_OF_ONE: u32 = 192;
+/// Slots of consumers that divide the rows, where the epilogue reads a full operand: with 10 ptxas 13.0 spilled a register.
+const MOST_SLOTS_WITH_OPERAND: u32 = 8;
 /// Row-major operands are read in panels of at least so many columns: 32 bytes of 16-bit elements.
 const NARROWEST_PANEL: u32 = 16;
 /// N of an integer WGMMA beyond 32 is a multiple of this.
@@ -98,7 +100,9 @@ pub(super) fn choose(spec: &KernelSpec, sides: &Sides, arch: &Arch, errors: &mut
     };
     let slots = (spec.bn / pitch).max(1);
     let consumers = consumers(spec, slots, errors);
+    let reads_operand = spec.epilogue.is_some_and(|epilogue| epilogue.program().tile().is_some());
     let (cta_m, split, slots) = match consumers {
+        2 if spec.bm > WG_M && reads_operand => (2 * WG_M, Split::Rows, slots.min(MOST_SLOTS_WITH_OPERAND)),
         2 if spec.bm > WG_M => (2 * WG_M, Split::Rows, slots),
         2 => (WG_M, Split::Slots, slots / 2 * 2),
         _ => (WG_M, Split::Whole, slots.min((MOST_OF_ONE / pitch).max(1))),

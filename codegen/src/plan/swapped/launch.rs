@@ -63,7 +63,7 @@ impl Plan {
             parameters.extend(permute::parameters(&self.spec, problem));
         }
         if let Some(fused) = &self.fused {
-            parameters.extend(fused::parameters(fused.program, &out, problem));
+            parameters.extend(fused::parameters(fused.program, fused::dense(&out, problem)));
         }
         parameters
     }

@@ -6,7 +6,7 @@ use crate::epilogue::{InputKind, Lines, Program};
 use crate::plan::error::{PlanError, PlanErrors};
 use crate::plan::fused;
 use crate::plan::view::View;
-use crate::{Dtype, KernelSpec, Op};
+use crate::{Dtype, KernelSpec};
 
 /// Registers that elements of row vectors may take while a tile is multiplied.
 const EARLY_REGISTERS: u32 = 4;
@@ -31,7 +31,6 @@ impl Fused {
         let program = if view.mirrored { epilogue.mirrored() } else { epilogue.program() };
         let tile = program.tile();
         fused::check(spec, program, errors);
-        check_reduction(spec, program, errors);
         let rows = 2 * tiling.row_groups();
         let vectors = program.inputs().iter().filter(|input| matches!(input.kind, InputKind::Rows(_))).count() as u32;
         let early = vectors * rows;
@@ -54,16 +53,5 @@ impl Fused {
             && accumulators + packed + early + BESIDE_PACKED <= registers
             && accumulators + early + tiling.partials + CONSUMER_OVERHEAD <= registers;
         Some(Self { program, tile, early_rows })
-    }
-}
-
-fn check_reduction(spec: &KernelSpec, program: &Program, errors: &mut PlanErrors) {
-    if let (true, Some(reduction)) = (spec.op == Op::Dds, program.reduction()) {
-        errors.push(PlanError::new(
-            "epilogue",
-            format!("a kernel of op = dds has no `{}`", reduction.as_str()),
-            "it computes the transposed C, whose columns C's rows are, and collects along rows alone",
-            "op = dsd, or swap = on, which collects either way",
-        ));
     }
 }

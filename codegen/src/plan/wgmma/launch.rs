@@ -70,7 +70,7 @@ impl Plan {
         }
         if let Some(fused) = &self.fused {
             let out = self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem);
-            parameters.extend(fused::parameters(fused.program, &out, problem));
+            parameters.extend(fused::parameters(fused.program, fused::dense(&out, problem)));
         }
         parameters
     }

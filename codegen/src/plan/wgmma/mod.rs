@@ -21,7 +21,7 @@ pub(crate) use fused::Fused;
 pub(crate) use memory::Memory;
 pub(crate) use operand::OperandTile;
 pub(crate) use precision::{Precision, SCALE_COLUMNS};
-pub(crate) use roles::Roles;
+pub(crate) use roles::{CONSUMER_OVERHEAD, Roles};
 pub(crate) use tiling::{Share, Split, Tiling};
 
 use super::error::PlanErrors;

@@ -56,7 +56,8 @@ impl Launcher {
             Operand::Epilogue(at) => match self.given(operands, at) {
                 Some(DeviceInput::Vector(vector)) => vector.ptr,
                 Some(DeviceInput::Matrix(matrix)) => matrix.ptr,
-                Some(DeviceInput::Result | DeviceInput::Scalar(_)) | None => c,
+                // Blocks are of sampled products alone.
+                Some(DeviceInput::Blocks { .. } | DeviceInput::Result | DeviceInput::Scalar(_)) | None => c,
             },
             Operand::Second => operands.inputs.and_then(|inputs| inputs.second).map_or(c, |second| second.ptr),
             Operand::Order => operands.inputs.and_then(|inputs| inputs.order).map_or(c, |order| order.ptr),
@@ -65,9 +66,13 @@ impl Launcher {
     }
 
     /// Sets the second result to what its collecting begins with.
-    pub(super) fn start_second(&self, stream: StreamRef<'_>, operands: &Operands<'_>) -> Result<(), KernelError> {
+    pub(super) fn start_second(
+        &self,
+        stream: StreamRef<'_>,
+        inputs: Option<&DeviceInputs<'_>>,
+    ) -> Result<(), KernelError> {
         let reduction = program_of(&self.plan).and_then(Program::reduction);
-        if let (Some(reduction), Some(second)) = (reduction, operands.inputs.and_then(|inputs| inputs.second)) {
+        if let (Some(reduction), Some(second)) = (reduction, inputs.and_then(|inputs| inputs.second)) {
             // SAFETY: the caller borrowed the vector mutably for this launch.
             unsafe { second.fill_on(&self.device, reduction.start(), stream)? };
         }
@@ -81,7 +86,7 @@ impl Launcher {
         let none = DeviceInputs::new();
         let inputs = operands.inputs.unwrap_or(&none);
         let second = inputs.second;
-        let given = |name: &str| inputs.given(name);
+        let given = |name: &str| inputs.given(name, None);
         inputs::check(&self.plan, (c.rows, c.cols), given, inputs.names(), second.map(|second| second.len))?;
         inputs::check_order(&self.plan, c.rows, inputs.order.map(|order| order.len))?;
         if let Some(order) = inputs.order {

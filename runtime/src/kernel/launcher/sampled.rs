@@ -2,22 +2,51 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use bsr_codegen::epilogue::Program;
 use bsr_codegen::{Argument, LaunchShape, Operand, Problem};
 
-use super::{Launcher, Work, check_overlap};
+use super::{Launcher, Work, check_overlap_of};
 use crate::Element;
 use crate::gpu::{
-    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, Plain, StreamRef, UntypedBsr, UntypedDense, Value,
-    Values,
+    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DeviceInput, DeviceInputs, DevicePtr, Plain, StreamRef,
+    UntypedBsr, UntypedDense, Value, Values,
 };
+use crate::kernel::inputs::{self, program_of};
 use crate::kernel::{KernelError, fit, sampled};
 
 /// The operands of one launch.
 #[derive(Clone, Copy, Debug)]
-struct Operands<'a> {
-    a: UntypedDense,
-    b: UntypedDense,
-    c: UntypedBsr<'a>,
+pub(in crate::kernel) struct Operands<'a> {
+    pub(in crate::kernel) a: UntypedDense,
+    pub(in crate::kernel) b: UntypedDense,
+    pub(in crate::kernel) c: UntypedBsr<'a>,
+    /// What the epilogue's parameters are given.
+    pub(in crate::kernel) inputs: Option<&'a DeviceInputs<'a>>,
+}
+
+impl Operands<'_> {
+    /// The sizes of their product.
+    pub(in crate::kernel) fn problem(&self) -> Problem {
+        let Self { a, b, c, .. } = self;
+        Problem {
+            m: a.rows as u64,
+            n: b.cols as u64,
+            k: a.cols as u64,
+            nnzb: c.structure.nnzb() as u64,
+            lda: a.ld as u64,
+            ldb: b.ld as u64,
+            ..Problem::default()
+        }
+    }
+
+    /// Where a factor or the result lies. Factors without K are not read: any valid address serves.
+    pub(in crate::kernel) fn address(&self, operand: Operand) -> DevicePtr {
+        match operand {
+            Operand::A if self.a.cols > 0 => self.a.ptr,
+            Operand::B if self.a.cols > 0 => self.b.ptr,
+            _ => self.c.values.0,
+        }
+    }
 }
 
 /// The workspaces of one pattern: one for each stream, since launches on several streams may run at the same time. Each is
@@ -79,28 +108,41 @@ impl Launcher {
         b: &DeviceDense<B>,
         c: &mut DeviceBsr<C>,
     ) -> Result<(), KernelError> {
-        let operands = Operands { a: a.untyped(), b: b.untyped(), c: c.untyped() };
-        self.check_sampled(&operands)?;
-        if c.nnzb() == 0 {
+        let operands = Operands { a: a.untyped(), b: b.untyped(), c: c.untyped(), inputs: None };
+        self.enqueue_sampled(stream, &operands)
+    }
+
+    /// Enqueues the stored blocks of C = A * B with the kernel's epilogue on `stream`; see
+    /// [`crate::Loaded::launch_sampled_fused`].
+    ///
+    /// # Errors
+    /// As [`Launcher::launch_sampled`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take, and an
+    /// overlap of C or of the second result with one of them.
+    pub fn launch_sampled_fused<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+        &self,
+        stream: StreamRef<'_>,
+        a: &DeviceDense<A>,
+        b: &DeviceDense<B>,
+        inputs: &DeviceInputs<'_>,
+        c: &mut DeviceBsr<C>,
+    ) -> Result<(), KernelError> {
+        let operands = Operands { a: a.untyped(), b: b.untyped(), c: c.untyped(), inputs: Some(inputs) };
+        self.enqueue_sampled(stream, &operands)
+    }
+
+    fn enqueue_sampled(&self, stream: StreamRef<'_>, operands: &Operands<'_>) -> Result<(), KernelError> {
+        if self.plan.spec().batch.is_on() {
+            return Err(KernelError::Batch { batch: true });
+        }
+        self.check_sampled(operands)?;
+        self.start_second(stream, operands.inputs)?;
+        if operands.c.structure.nnzb() == 0 {
             return Ok(());
         }
-        if a.cols() == 0 {
-            // Sums of no products. TMA has no maps of empty matrices.
-            return Ok(c.values_mut().fill_bytes_on(0, stream)?);
-        }
-        let work = self.work(&operands.c, a.cols())?;
-        let problem = Problem {
-            m: a.rows() as u64,
-            n: b.cols() as u64,
-            k: a.cols() as u64,
-            nnzb: c.nnzb() as u64,
-            lda: a.ld() as u64,
-            ldb: b.ld() as u64,
-            ..Problem::default()
-        };
-        let shape = self.plan.launch(&problem, work.grid);
+        let work = self.work(&operands.c, operands.a.cols)?;
+        let shape = self.plan.launch(&operands.problem(), work.grid);
         let workspace = work.workspaces.of(&self.device, stream)?;
-        let values = self.sampled_values(&shape, &operands, &work, workspace)?;
+        let values = self.sampled_values(&shape, operands, &work, workspace)?;
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the matrices, which the checks
         // above have found to be of the problem's shape; the work plan was made for this pattern (by fingerprint) and
         // this K. C is borrowed mutably, and the workspace is this stream's.
@@ -108,15 +150,34 @@ impl Launcher {
         Ok(())
     }
 
-    fn check_sampled(&self, operands: &Operands<'_>) -> Result<(), KernelError> {
-        let Operands { a, b, c } = operands;
-        let shape = |dense: &UntypedDense| {
-            let UntypedDense { dtype, layout, rows, cols, .. } = *dense;
-            fit::Operand { dtype, layout, rows, cols }
-        };
-        sampled::operands(&self.plan, &shape(a), &shape(b), (c.dtype, c.structure))?;
-        check_overlap("A", c.values, a.range())?;
-        check_overlap("B", c.values, b.range())
+    /// Whether the operands fit the kernel and each other.
+    pub(in crate::kernel) fn check_sampled(&self, operands: &Operands<'_>) -> Result<(), KernelError> {
+        let Operands { a, b, c, inputs } = operands;
+        sampled::operands(&self.plan, &fit::Operand::from(a), &fit::Operand::from(b), (c.dtype, c.structure))?;
+        let none = DeviceInputs::new();
+        let inputs = inputs.unwrap_or(&none);
+        let second = inputs.second;
+        let given = |name: &str| inputs.given(name, Some(c.fingerprint));
+        let shape = (c.structure.rows(), c.structure.cols());
+        inputs::check(&self.plan, shape, given, inputs.names(), second.map(|second| second.len))?;
+        let results = [Some(("C", c.values)), second.map(|second| ("the second result", second.range()))];
+        for (result, range) in results.into_iter().flatten() {
+            check_overlap_of(result, "A", range, a.range())?;
+            check_overlap_of(result, "B", range, b.range())?;
+            for input in program_of(&self.plan).map_or(&[][..], Program::inputs) {
+                let other = match inputs.get(&input.name) {
+                    Some(DeviceInput::Vector(vector)) => vector.range(),
+                    // Blocks of C itself are read before they are written.
+                    Some(DeviceInput::Blocks { values, .. }) if result != "C" || values.0 != c.values.0 => values,
+                    _ => continue,
+                };
+                check_overlap_of(result, &input.name, range, other)?;
+            }
+        }
+        match second {
+            Some(second) => check_overlap_of("the second result", "C", second.range(), c.values),
+            None => Ok(()),
+        }
     }
 
     fn sampled_values(
@@ -126,13 +187,21 @@ impl Launcher {
         work: &Work,
         workspace: DevicePtr,
     ) -> Result<Values, KernelError> {
+        let given = |at: usize| {
+            let input = program_of(&self.plan)?.inputs().get(at)?;
+            operands.inputs?.get(&input.name)
+        };
+        let address = |operand| match operand {
+            Operand::Epilogue(at) => match given(at) {
+                Some(DeviceInput::Vector(vector)) => vector.ptr,
+                Some(DeviceInput::Blocks { values, .. }) => values.0,
+                _ => operands.c.values.0,
+            },
+            Operand::Second => operands.inputs.and_then(|inputs| inputs.second).map_or(0, |second| second.ptr),
+            operand => operands.address(operand),
+        };
         let mut values = Values::new();
         for parameter in &shape.parameters {
-            let address = |operand| match operand {
-                Operand::A => operands.a.ptr,
-                Operand::B => operands.b.ptr,
-                _ => operands.c.values.0,
-            };
             values.push(match &parameter.argument {
                 Argument::Map(map) => Value::Map(self.maps.get(address(map.operand), map)?),
                 Argument::Pointer(operand) => Value::Pointer(address(*operand)),
@@ -140,6 +209,10 @@ impl Launcher {
                 Argument::Work => Value::Pointer(work.items.ptr()),
                 Argument::Workspace => Value::Pointer(workspace),
                 Argument::Number(number) => Value::Number(*number),
+                Argument::Scalar(at) => match given(*at) {
+                    Some(DeviceInput::Scalar(value)) => Value::Float(value),
+                    _ => Value::Float(f32::NAN),
+                },
                 // Of the other operations alone.
                 _ => Value::Pointer(operands.c.col_idx),
             });

@@ -158,6 +158,7 @@ fn operand_cases() -> Vec<Case> {
         }
     }
     cases.extend(mirrored_cases());
+    cases.extend(collected_cases());
     cases
 }
 
@@ -166,16 +167,38 @@ fn mirrored_cases() -> Vec<Case> {
     let mut cases = vec![];
     for (at, epilogue) in PARAMETERS.into_iter().enumerate() {
         for (out, layout, transpose) in [("bf16", "row", "off"), ("f32", "col", "on"), ("f16", "col", "off")] {
-            let operation = match (epilogue.contains("row_"), at % 4) {
-                // Rows of C are columns of such a kernel's tile, along which nothing is collected.
-                (true, _) => "transpose = on",
-                (false, 0) => "op = dds, a_layout = col, transpose = on",
-                (false, _) => &format!("op = dds, transpose = {transpose}"),
+            let operation = match at % 4 {
+                0 => "op = dds, a_layout = col, transpose = on",
+                _ => &format!("op = dds, transpose = {transpose}"),
             };
             let sizes = ["bm = 64, bn = 128, bk = 128", "bm = 128, bn = 64, bk = 64"][at % 2];
             let spec = format!("{sizes}, a = bf16, b = bf16, out = {out}, c_layout = {layout}, {operation}");
             cases.push(Case::new(&with(&spec, &in_type(epilogue, out)), (411, 333, 521), Pattern("random:0.4")));
         }
+    }
+    cases
+}
+
+/// Second results of a sparse right factor, whose rows are columns of the tile, and of a transposed sparse factor: stored
+/// late and at once, in one pass and in several, in tiles of one and of more row groups, at shapes around those of tiles.
+fn collected_cases() -> Vec<Case> {
+    let late = "|bias: Cols<f32>| (relu(acc + bias), row_sum(acc * acc + 1))";
+    let full = "|bias: Rows<f32>, res: Dense<OUT>| (acc + res, row_max(acc + bias))";
+    let mut cases = vec![];
+    for (spec, out) in [
+        ("bm = 128, bn = 128, bk = 64, out = bf16", "bf16"),
+        ("bm = 64, bn = 64, bk = 256, out = f32, c_layout = col", "f32"),
+        ("bm = 128, bn = 256, bk = 128, out = f16", "f16"),
+        ("bm = 64, bn = 64, bk = 192, consumers = 1, out = f16", "f16"),
+    ] {
+        for epilogue in [late, full] {
+            let text = with(&format!("op = dds, a = bf16, b = bf16, {spec}"), &in_type(epilogue, out));
+            cases.extend(shapes_around(&text));
+        }
+    }
+    for epilogue in [late, full] {
+        let spec = with("bm = 128, bn = 128, bk = 64, dtype = bf16, transpose = on", &in_type(epilogue, "bf16"));
+        cases.push(Case::new(&spec, (411, 333, 521), Pattern("random:0.4")));
     }
     cases
 }

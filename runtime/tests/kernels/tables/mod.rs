@@ -11,6 +11,7 @@ mod int8;
 mod permuted;
 mod scalar;
 mod sdd;
+mod sdd_fused;
 mod swapped;
 mod transposed;
 mod warp;

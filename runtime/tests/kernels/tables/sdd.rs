@@ -292,7 +292,7 @@ fn large_cases() -> Vec<Sample> {
 }
 
 /// Runs every row of a table on the GPU.
-fn run(name: &str, samples: &[Sample]) {
+pub(super) fn run(name: &str, samples: &[Sample]) {
     let Some((_turn, device)) = device() else {
         return;
     };
@@ -316,7 +316,7 @@ fn run(name: &str, samples: &[Sample]) {
     report(name, &outcomes);
 }
 
-fn report(name: &str, outcomes: &[(&Sample, Result<Judged, Failure>)]) {
+pub(super) fn report(name: &str, outcomes: &[(&Sample, Result<Judged, Failure>)]) {
     let wrong = |(sample, outcome): &(&Sample, Result<Judged, Failure>)| {
         outcome.as_ref().err().map(|error| format!("{sample}\n    {error}"))
     };

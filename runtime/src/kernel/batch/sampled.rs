@@ -1,0 +1,247 @@
+//! Lists of sampled products: heads of attention, experts.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use bsr_codegen::{Operand, Problem};
+
+use super::{Batch, MAP_WORDS, PreparedBatch};
+use crate::gpu::{CUtensorMap, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, Plain, UntypedDense};
+use crate::kernel::fit::COORDINATE_BITS;
+use crate::kernel::launcher::{Launcher, check_overlap};
+use crate::kernel::{KernelError, fit, sampled};
+use crate::schedule::SampledWork;
+use crate::{Dtype, Element, Structure};
+
+/// One sampled product of a list.
+#[derive(Debug)]
+pub(super) struct Sample<'m> {
+    a: UntypedDense,
+    b: UntypedDense,
+    /// Where C's blocks are: C^T's under `transpose = on`.
+    structure: Cow<'m, Structure>,
+    dtype: Dtype,
+    /// First and last byte address (exclusive) of their values.
+    values: (DevicePtr, DevicePtr),
+}
+
+impl<'m> Batch<'_, 'm> {
+    /// Adds the stored blocks of C = A * B, of a kernel of `op = sdd`; several problems may share A or B.
+    ///
+    /// # Errors
+    /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of the
+    /// problem and what a launch of it alone would answer. The batch stays as it was.
+    pub fn push_sampled<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+        &mut self,
+        a: &'m DeviceDense<A>,
+        b: &'m DeviceDense<B>,
+        c: &'m mut DeviceBsr<C>,
+    ) -> Result<(), KernelError> {
+        let c: &'m DeviceBsr<C> = c;
+        let stored = c.untyped();
+        let sample = Sample {
+            a: a.untyped(),
+            b: b.untyped(),
+            structure: Cow::Borrowed(c.structure()),
+            dtype: stored.dtype,
+            values: stored.values,
+        };
+        self.numbered(|this| this.add_sample(sample))
+    }
+
+    /// Adds `count` sampled products: `a`, `b` and `c` hold their factors and results, one below another and of equal
+    /// size. Block rows of `c` belong to one product each, whose pattern they are: that of all of them, where a pattern is
+    /// repeated, or one a product.
+    ///
+    /// # Errors
+    /// As [`Batch::push_sampled`]; [`KernelError::Stack`] where the rows do not come out even, or those of C not in whole
+    /// block rows; [`KernelError::Foreign`] where a matrix of a column-major stack does not start on 16 bytes. The batch
+    /// stays as it was.
+    pub fn stacked_sampled<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+        &mut self,
+        a: &'m DeviceDense<A>,
+        b: &'m DeviceDense<B>,
+        c: &'m mut DeviceBsr<C>,
+        count: usize,
+    ) -> Result<(), KernelError> {
+        let c: &'m DeviceBsr<C> = c;
+        let (before, a, b, stored) = (self.sampled.len(), a.untyped(), b.untyped(), c.untyped());
+        let bm = c.block().0;
+        for (operand, rows, unit) in [("A", a.rows, 1), ("B", b.rows, 1), ("C", c.rows(), bm)] {
+            if count == 0 || !rows.is_multiple_of(count) || !(rows / count).is_multiple_of(unit) {
+                return Err(KernelError::Stack { operand, rows, count, unit });
+            }
+        }
+        for index in 0..count {
+            let part = |stack: &UntypedDense| stack.stacked(count, index).map_err(KernelError::from);
+            let added = self.numbered(|this| {
+                let (structure, first) = part_of(c.structure(), count, index);
+                let block = (bm * c.block().1 * stored.dtype.bytes() as usize) as u64;
+                let start = stored.values.0 + first as u64 * block;
+                let values = (start, start + structure.nnzb() as u64 * block);
+                let (a, b, dtype) = (part(&a)?, part(&b)?, stored.dtype);
+                this.add_sample(Sample { a, b, structure: Cow::Owned(structure), dtype, values })
+            });
+            if let Err(error) = added {
+                self.sampled.truncate(before);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_sample(&mut self, sample: Sample<'m>) -> Result<(), KernelError> {
+        let Sample { a, b, structure, dtype, values } = &sample;
+        let (left, right) = (fit::Operand::from(a), fit::Operand::from(b));
+        sampled::operands(&self.launcher.plan, &left, &right, (*dtype, structure))?;
+        check_overlap("A", *values, a.range())?;
+        check_overlap("B", *values, b.range())?;
+        self.sampled.push(sample);
+        Ok(())
+    }
+}
+
+/// Part `index` of `count` equal ones that lie one below another, and the number of its first block.
+fn part_of(stack: &Structure, count: usize, index: usize) -> (Structure, usize) {
+    let rows = stack.rows() / count / stack.block().0;
+    (stack.part(index * rows..(index + 1) * rows), stack.row_ptr()[index * rows] as usize)
+}
+
+impl Sample<'_> {
+    fn problem(&self) -> Problem {
+        let Self { a, b, structure, .. } = self;
+        Problem {
+            m: a.rows as u64,
+            n: b.cols as u64,
+            k: a.cols as u64,
+            nnzb: structure.nnzb() as u64,
+            lda: a.ld as u64,
+            ldb: b.ld as u64,
+            ..Problem::default()
+        }
+    }
+
+    /// Factors without K are not read: any valid address serves.
+    fn address(&self, operand: Operand) -> DevicePtr {
+        match operand {
+            Operand::A if self.a.cols > 0 => self.a.ptr,
+            Operand::B if self.a.cols > 0 => self.b.ptr,
+            _ => self.values.0,
+        }
+    }
+}
+
+/// Makes the work plan and the tensor maps.
+///
+/// # Errors
+/// As [`Batch::prepare`].
+pub(super) fn prepare<'l, 'm>(
+    launcher: &'l Launcher,
+    samples: &[Sample<'m>],
+) -> Result<PreparedBatch<'l, 'm>, KernelError> {
+    check_overlaps(samples)?;
+    if samples.len() as u64 >= 1 << COORDINATE_BITS {
+        let (what, value) = ("problems of the batch", samples.len() as u64);
+        return Err(KernelError::TooLarge { what, value, bits: COORDINATE_BITS });
+    }
+    let problems: Vec<_> = samples.iter().map(|sample| (&*sample.structure, sample.a.cols)).collect();
+    let work = SampledWork::batch(&launcher.plan, &problems, launcher.clusters);
+    let mut maps = vec![];
+    for sample in samples {
+        for map in launcher.plan.problem_maps(&sample.problem()) {
+            // No item names a problem without blocks.
+            let CUtensorMap { opaque } = match sample.structure.nnzb() {
+                0 => CUtensorMap { opaque: [0; MAP_WORDS] },
+                _ => launcher.maps.get(sample.address(map.operand), &map)?,
+            };
+            maps.extend(opaque);
+        }
+    }
+    let device = &launcher.device;
+    let (grid, heads, items) = match &work {
+        Some(work) => ([work.ctas(), 1], work.heads(), work.words()),
+        None => ([0, 1], vec![], vec![]),
+    };
+    Ok(PreparedBatch {
+        launcher,
+        grid,
+        heads: DeviceBuffer::from_slice(device, &heads)?,
+        items: DeviceBuffer::from_slice(device, &items)?,
+        columns: DeviceBuffer::from_slice(device, &[])?,
+        blocks: DeviceBuffer::from_slice(device, &[])?,
+        packed: DeviceBuffer::from_slice(device, &[])?,
+        maps: DeviceBuffer::from_slice(device, &maps)?,
+        operands: PhantomData,
+    })
+}
+
+/// Problems run at the same time: none may write what another reads or writes.
+fn check_overlaps(samples: &[Sample<'_>]) -> Result<(), KernelError> {
+    let mut spans = vec![];
+    for (index, sample) in samples.iter().enumerate() {
+        let ranges = [("A", sample.a.range()), ("B", sample.b.range()), ("C", sample.values)];
+        spans.extend(ranges.map(|(name, range)| (range, index, name)));
+    }
+    spans.retain(|((start, end), ..)| start < end);
+    spans.sort_unstable();
+    for (at, first) in spans.iter().enumerate() {
+        for second in spans[at + 1..].iter().take_while(|second| second.0.0 < first.0.1) {
+            let (written, other) = match (first.2, second.2) {
+                ("C", _) => (first, second),
+                (_, "C") => (second, first),
+                _ => continue,
+            };
+            return Err(KernelError::BatchOverlap {
+                index: written.1,
+                operand: other.2,
+                other: other.1,
+                c: written.0.0,
+                address: other.0.0,
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn parts_of_a_stack_are_its_block_rows() {
+        let stack = Structure::new(96, 40, (16, 8), vec![0, 1, 3, 3, 5, 5, 8], vec![4, 0, 2, 1, 3, 0, 2, 4]).unwrap();
+        let parts: Vec<_> = (0..3).map(|index| part_of(&stack, 3, index)).collect();
+        assert_eq!(parts.iter().map(|(_, first)| *first).collect::<Vec<_>>(), [0, 3, 5]);
+        assert_eq!((parts[1].0.row_ptr(), parts[1].0.col_idx()), (&[0, 0, 2][..], &[1, 3][..]));
+        assert_eq!((parts[2].0.rows(), parts[2].0.nnzb()), (32, 3));
+    }
+
+    #[test]
+    fn a_result_that_another_problem_reads_or_writes_is_found() {
+        let structure = Structure::empty(8, 8, (8, 8)).unwrap();
+        let dense = |ptr| UntypedDense {
+            ptr,
+            dtype: Dtype::F16,
+            layout: crate::Layout::RowMajor,
+            rows: 8,
+            cols: 8,
+            ld: 8,
+            foreign: true,
+        };
+        let sample = |a, b, c| Sample {
+            a: dense(a),
+            b: dense(b),
+            structure: Cow::Borrowed(&structure),
+            dtype: Dtype::F16,
+            values: (c, c + 128),
+        };
+        assert!(check_overlaps(&[sample(0, 128, 256), sample(0, 128, 384)]).is_ok());
+        for (second, operand) in [(sample(0, 128, 300), "C"), (sample(300, 128, 512), "A"), (sample(0, 256, 512), "B")]
+        {
+            let error = check_overlaps(&[sample(0, 128, 256), second]).unwrap_err();
+            assert!(matches!(error, KernelError::BatchOverlap { operand: found, .. } if found == operand), "{error}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Lists of sampled products on the simulator.
+
+use std::collections::HashMap;
+
+use bsr_codegen::{Argument, Operand, Problem};
+use bsr_simulator::{BufferId, GlobalMemory, Options, Param, Report, simulate};
+
+use super::batch::{MAP_BYTES, words};
+use super::{ALIGN, Simulated, SimulatedError, bytes, describe, launch, padded};
+use crate::kernel::{KernelError, fit, sampled};
+use crate::schedule::SampledWork;
+use crate::{Dense, Element, Structure};
+
+impl Simulated {
+    /// The values of the stored blocks of a list of sampled products in one launch, as
+    /// [`Batch::push_sampled`](crate::kernel::Batch::push_sampled) has a GPU compute them: of A, B and where the blocks are,
+    /// as in [`Simulated::sample`], each result full of [`Element::POISON`] before. Problems may share factors.
+    ///
+    /// # Errors
+    /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of a problem
+    /// that does not fit the kernel.
+    pub fn sample_batch<A: Element, B: Element, C: Element>(
+        &self,
+        problems: &[(&Dense<A>, &Dense<B>, &Structure)],
+        options: &Options,
+    ) -> Result<(Vec<Vec<C>>, Report), SimulatedError> {
+        if !self.plan.spec().batch.is_on() {
+            return Err(KernelError::Batch { batch: false }.into());
+        }
+        let mut memory = GlobalMemory::new();
+        let (mut results, mut maps, mut uploaded) = (vec![], vec![], HashMap::<*const (), BufferId>::new());
+        for (index, (a, b, structure)) in problems.iter().enumerate() {
+            let (left, right) = (fit::Operand::from(*a), fit::Operand::from(*b));
+            sampled::operands(&self.plan, &left, &right, (C::DTYPE, structure))
+                .map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
+            let c = vec![C::POISON; structure.stored()];
+            let id_c = bytes(&mut memory, C::to_bytes(&c));
+            let (a_there, b_there) = (padded(a), padded(b));
+            let mut once = |place: *const (), content: &dyn Fn() -> Vec<u8>| match a.cols() {
+                // Factors without K are not read.
+                0 => id_c,
+                _ => *uploaded.entry(place).or_insert_with(|| bytes(&mut memory, content())),
+            };
+            let id_a = once(std::ptr::from_ref(*a).cast(), &|| A::to_bytes(a_there.data()));
+            let id_b = once(std::ptr::from_ref(*b).cast(), &|| B::to_bytes(b_there.data()));
+            let problem = Problem {
+                m: a.rows() as u64,
+                n: b.cols() as u64,
+                k: a.cols() as u64,
+                nnzb: structure.nnzb() as u64,
+                lda: a_there.ld() as u64,
+                ldb: b_there.ld() as u64,
+                ..Problem::default()
+            };
+            let buffer = |operand| match operand {
+                Operand::A => id_a,
+                Operand::B => id_b,
+                _ => id_c,
+            };
+            let made = self.plan.problem_maps(&problem);
+            maps.push(made.iter().map(|map| describe(map, buffer(map.operand))).collect::<Vec<_>>());
+            results.push((c, id_c));
+        }
+        let listed: Vec<_> = problems.iter().map(|(a, _, structure)| (*structure, a.cols())).collect();
+        let work = SampledWork::batch(&self.plan, &listed, self.clusters).filter(|work| work.ctas() > 0);
+        let Some(work) = work else {
+            return Ok((results.into_iter().map(|(c, _)| c).collect(), Report::default()));
+        };
+        let each = self.plan.problem_maps(&Problem::default()).len();
+        let id_maps = memory.alloc(problems.len() * each * MAP_BYTES, ALIGN);
+        for (problem, described) in maps.into_iter().enumerate() {
+            // No item names a problem without blocks.
+            for (at, map) in described.into_iter().enumerate().filter(|_| problems[problem].2.nnzb() > 0) {
+                memory.place_map(id_maps, ((problem * each + at) * MAP_BYTES) as u64, map);
+            }
+        }
+        let shape = self.plan.launch(&Problem::default(), [work.ctas(), 1]);
+        let params = shape.parameters.iter().map(|parameter| match &parameter.argument {
+            Argument::Maps => Param::Buffer(id_maps),
+            Argument::WorkHead => Param::Buffer(words(&mut memory, &work.heads())),
+            Argument::Work => Param::Buffer(words(&mut memory, &work.words())),
+            Argument::Number(number) => Param::U32(*number),
+            // Of kernels for one product a launch alone.
+            _ => Param::U64(0),
+        });
+        let launched = launch(&shape, params.collect());
+        let report = simulate(&self.module, &self.entry, &launched, &mut memory, options)?;
+        let read = |(c, id): (Vec<C>, BufferId)| match c.is_empty() {
+            true => c,
+            false => C::from_bytes(memory.bytes(id)),
+        };
+        Ok((results.into_iter().map(read).collect(), report))
+    }
+}
