@@ -65,6 +65,17 @@ fn sample_cases() -> Vec<Case> {
         ("bm = 32, bn = 64, bk = 32, mma = wmma, arch = sm_70, out = f32", (130, 70, 100)),
         ("bm = 64, bn = 64, bk = 32, mma = scalar, accumulate = atomic, out = f32", (130, 70, 100)),
         ("bm = 48, bn = 64, bk = 80, mma = scalar, accumulate = register, vector = 8", (130, 70, 200)),
+        (
+            "bm = 128, bn = 64, bk = 64, epilogue = \"|bias: Rows<f32>, res: Dense<f16>| (relu(acc + bias) + res, row_sum(acc))\"",
+            (200, 150, 200),
+        ),
+        ("bm = 128, bn = 128, bk = 64, op = dds, epilogue = \"|bias: Cols<f32>| (acc + bias, row_max(acc))\"", (200, 150, 200)),
+        (
+            "bm = 24, bn = 64, bk = 40, epilogue = \"|bias: Cols<f32>, res: Dense<f16>| (acc + bias + res, row_max(acc))\"",
+            (130, 70, 200),
+        ),
+        ("bm = 128, bn = 128, bk = 64, permute = on", (200, 150, 200)),
+        ("bm = 32, bn = 64, bk = 32, permute = on", (130, 70, 200)),
     ]
     .map(|(spec, shape)| Case::new(spec, shape, Lengths(&[2, 0, 3])))
     .to_vec()
