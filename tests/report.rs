@@ -71,7 +71,7 @@ fn what_is_no_record_is_named_with_its_line() {
     bsr(&["report", name])
         .assert()
         .code(2)
-        .stderr(predicate::str::contains("line 2, is no record").and(predicate::str::contains("bsr export --json")));
+        .stderr(predicate::str::contains("line 2, is no record").and(predicate::str::contains("bsr export DB --json")));
     bsr(&["report", "nowhere.jsonl"]).assert().code(2).stderr(predicate::str::contains("cannot read nowhere.jsonl"));
     bsr(&["report", name, "-o", name]).assert().code(2).stderr(predicate::str::contains("would replace"));
     assert!(fs::read_to_string(&file).unwrap().contains("ratio"));

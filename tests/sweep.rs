@@ -235,8 +235,9 @@ fn wrong_input_is_told() {
     std::fs::write(bench.path("text.db"), "no database ".repeat(100)).unwrap();
     bench.sweep("text.db", "", &[]).code(2).stderr(contains("text.db: not an SQLite database"));
     let sweep = |space: &str| bench.bsr(&["sweep", "--space", space, "--device", "fake"]);
-    sweep("quickly").code(2).stderr(contains("`quickly` is no list of keys"));
-    sweep("bm = 64, bn = [64, 64], bk = 32").code(2).stderr(contains("bn"));
+    sweep("quickly").code(2).stderr(contains("there is no space `quickly`"));
+    sweep("bm = 64, bn = [64, wide], bk = 32").code(2).stderr(contains("bn"));
+    sweep("bn = [64, 128]").code(2).stderr(contains("bm"));
     sweep("bm = 64, bn = [64], bk = 32, stage = 3").code(2).stderr(contains("stages"));
     bench.sweep("a.db", "", &["--shard", "0/2"]).code(2).stderr(contains("1/4 for the first of four"));
     bench.sweep("a.db", "", &["--budget", "5"]).code(2).stderr(contains("5m"));

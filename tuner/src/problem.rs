@@ -13,7 +13,7 @@ use crate::Features;
 
 /// The keys of a spec that belong to the problem: with another value another product is computed, or to another precision.
 /// All others are choices, which a sweep may make.
-pub const FACT_KEYS: [Key; 16] = [
+pub const FACT_KEYS: [Key; 17] = [
     Key::Bm,
     Key::Bk,
     Key::Op,
@@ -30,9 +30,11 @@ pub const FACT_KEYS: [Key; 16] = [
     Key::Scale,
     Key::Epilogue,
     Key::Beta,
+    Key::Permute,
 ];
 
-/// What a spec says of the product: block, operation, types, layouts, scales, epilogue, and whether FP8 sums are promoted.
+/// What a spec says of the product: block, operation, types, layouts, scales, epilogue, order of rows, and whether FP8 sums
+/// are promoted.
 ///
 /// Two specs with equal facts compute the same product and differ in how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,6 +58,7 @@ impl Facts {
             c_layout: spec.c_layout,
             scale: spec.scale,
             epilogue: spec.epilogue,
+            permute: spec.permute,
             accumulate,
             // What a spec cannot be without; no fact.
             ..KernelSpec::new(spec.bm, ANY_BN, spec.bk)
