@@ -44,7 +44,7 @@ impl Simulated {
     /// it has one: a value for every row of the stored matrix. C's blocks hold what a parameter says that is given C itself.
     ///
     /// # Errors
-    /// As [`Simulated::sample`]; [`KernelError::Epilogue`](crate::KernelError::Epilogue) for inputs that the epilogue does
+    /// As [`Simulated::sample`]; [`KernelError::Epilogue`] for inputs that the epilogue does
     /// not take.
     pub fn sample_fused<A: Element, B: Element, C: Element>(
         &self,
