@@ -21,7 +21,7 @@ use bsr_codegen::{Dtype, KernelSpec, Plan};
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, Plain, Stream, StreamRef};
 use bsr_runtime::{Bsr, Dense, Element, Kernel, KernelError, Launcher, Structure};
 use bsr_tuner::pick::Tuner;
-use bsr_tuner::{Facts, Features, Problem, Source, Workload};
+use bsr_tuner::{Facts, Features, Problem, Workload};
 
 /// What `#[bsr_kernel]` with lists implements on the item it stands on.
 pub trait Family {
@@ -293,7 +293,7 @@ impl Chooser for Tuner {
     fn choose(&self, members: &[&'static Member], problem: &ProblemFacts) -> usize {
         let Some(first) = members.first() else { return 0 };
         let ProblemFacts { m, n, k, features, .. } = *problem;
-        let workload = Workload { facts: Facts::of(first.spec()), m, n, k, source: Source::Given, seed: 0 };
+        let workload = Workload::given(Facts::of(first.spec()), (m, n, k));
         let specs: Vec<KernelSpec> = members.iter().map(|member| *member.spec()).collect();
         let choice = self.pick_of(&Problem { workload, features }, &specs);
         choice.ok().and_then(|choice| specs.iter().position(|spec| *spec == choice.spec)).unwrap_or(0)

@@ -29,7 +29,7 @@ use bsr_runtime::gpu::{Device, DeviceDense, Fingerprint, Plain, StreamRef};
 use bsr_runtime::kernel::{Factor, Operation};
 use bsr_runtime::{Element, Kernel, Launcher, Structure};
 use bsr_tuner::pick::{Choice, Gpu, Tuner};
-use bsr_tuner::{Facts, Problem, Source, Workload};
+use bsr_tuner::{Facts, Problem, Workload};
 
 pub use error::AutoError;
 
@@ -138,15 +138,13 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain> A
         let stored = (structure.rows(), structure.cols());
         let (rows, cols) = if template.transpose.is_on() { (stored.1, stored.0) } else { stored };
         let (m, n, k) = if O::OP == Op::Dds { (dense.0, cols, rows) } else { (rows, dense.1, cols) };
-        let workload = Workload { facts: Facts::of(&template), m, n, k, source: Source::Given, seed: 0 };
-        Problem::new(workload, structure)
+        Problem::new(Workload::given(Facts::of(&template), (m, n, k)), structure)
     }
 }
 
 /// A tuner for a device, with the table that comes with the crate.
 pub fn tuner(device: &Device) -> Tuner {
-    let info = device.info();
-    Tuner::new(Gpu { name: info.name.clone(), driver: info.driver(), capability: info.compute_capability })
+    Tuner::new(Gpu::from(device.info()))
 }
 
 /// The kernel for C = A * B with a sparse A of this structure and `n` columns of B, all of type `dtype`: what
@@ -158,7 +156,7 @@ pub fn tune(device: &Device, a: &Structure, n: usize, dtype: Dtype) -> Result<Ar
     let (bm, bk) = a.block();
     let spec = KernelSpec::new(bm as u32, 64, bk as u32).with_dtype(dtype);
     let (m, k) = (a.rows(), a.cols());
-    let workload = Workload { facts: Facts::of(&spec), m, n, k, source: Source::Given, seed: 0 };
+    let workload = Workload::given(Facts::of(&spec), (m, n, k));
     let known = (workload.facts, (m, n, k), *Fingerprint::of(a).bytes());
     Ok(tuner(device).choose(known, || Problem::new(workload, a), None)?)
 }

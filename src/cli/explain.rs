@@ -55,10 +55,7 @@ fn gpu(args: &Args) -> Gpu {
     let h200 = || Gpu { name: "NVIDIA H200".to_owned(), driver: String::new(), capability: (9, 0) };
     match (&args.gpu, here) {
         (Some(name), _) => Gpu { name: name.clone(), ..h200() },
-        (None, Some(device)) => {
-            let info = device.info();
-            Gpu { name: info.name.clone(), driver: info.driver(), capability: info.compute_capability }
-        }
+        (None, Some(device)) => Gpu::from(device.info()),
         (None, None) => h200(),
     }
 }

@@ -155,6 +155,13 @@ pub struct Workload {
     pub seed: u64,
 }
 
+impl Workload {
+    /// The product of a matrix of the program that asks, which no other process can make again.
+    pub fn given(facts: Facts, (m, n, k): (usize, usize, usize)) -> Self {
+        Self { facts, m, n, k, source: Source::Given, seed: 0 }
+    }
+}
+
 /// A workload with what is known of its pattern.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Problem {

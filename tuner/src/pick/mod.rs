@@ -22,6 +22,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use bsr_codegen::{KernelSpec, Plan};
+use bsr_runtime::gpu::DeviceInfo;
 
 use crate::model::{self, Card, predict};
 use crate::space::Space;
@@ -40,6 +41,12 @@ pub struct Gpu {
     pub driver: String,
     /// Its compute capability: (9, 0).
     pub capability: (u32, u32),
+}
+
+impl From<&DeviceInfo> for Gpu {
+    fn from(info: &DeviceInfo) -> Self {
+        Self { name: info.name.clone(), driver: info.driver(), capability: info.compute_capability }
+    }
 }
 
 /// What to do for a problem that nothing is known of.
