@@ -11,7 +11,7 @@ pub(super) fn adopt_factors(plan: &Plan) -> Vec<String> {
     if !plan.spec.batch.is_on() {
         return vec![];
     }
-    let mut lines = adopt("%rd_map_left", 0, "%p_lead");
+    let mut lines = adopt("%rd_map_left", "%r_items_end", 0, "%p_lead");
     lines.insert(lines.len() - 1, format!("add.s64 %rd_map_right, %rd_map_left, {MAP}"));
     lines.push(fence("%rd_map_right"));
     lines
@@ -19,13 +19,13 @@ pub(super) fn adopt_factors(plan: &Plan) -> Vec<String> {
 
 /// A consumer's tile is complete: the map through which it is stored.
 pub(super) fn adopt_result(plan: &Plan) -> Vec<String> {
-    if plan.spec.batch.is_on() { adopt("%rd_map_c", C, "%p_store_lead") } else { vec![] }
+    if plan.spec.batch.is_on() { adopt("%rd_map_c", "%r_item", C, "%p_store_lead") } else { vec![] }
 }
 
-/// Map number `number` of the item's problem, for the thread that issues copies.
-fn adopt(map: &str, number: u32, issues: &str) -> Vec<String> {
+/// Map number `number` of the problem of the item at `item`, for the thread that issues copies.
+fn adopt(map: &str, item: &str, number: u32, issues: &str) -> Vec<String> {
     vec![
-        format!("ld.shared.u32 %r_next_problem, [%r_item + {}]", Item::PROBLEM),
+        format!("ld.shared.u32 %r_next_problem, [{item} + {}]", Item::PROBLEM),
         "ld.param.u64 %rd_maps, [maps]".to_owned(),
         format!("add.s64 %rd_maps, %rd_maps, {}", MAP * number),
         format!("mad.wide.u32 {map}, %r_next_problem, {}, %rd_maps", MAP * MAPS),

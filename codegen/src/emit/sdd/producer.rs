@@ -77,7 +77,7 @@ fn slot_loads(plan: &Plan, slot: u32) -> Vec<Load> {
             format!("%r_slot{slot}")
         } else {
             if index == 0 {
-                setup.push(format!("ld.shared.u32 %r_column, [%r_item + {}]", plan.item.column(slot)));
+                setup.push(format!("ld.shared.u32 %r_column, [%r_items_end + {}]", plan.item.column(slot)));
             }
             "%r_column".to_owned()
         };

@@ -103,8 +103,13 @@ impl Family for Plan {
         );
         row(
             "items",
-            format!("{} B", m.items * self.item.bytes()),
-            format!("at {}: {} of {} B, one a stage and two more", m.items_offset, m.items, self.item.bytes()),
+            format!("{} B", (m.items + 1) * self.item.bytes()),
+            format!(
+                "at {}: {} of {} B, one a stage, two more and the producer's",
+                m.items_offset,
+                m.items + 1,
+                self.item.bytes()
+            ),
         );
         row(
             "barriers",

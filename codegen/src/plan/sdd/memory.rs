@@ -15,6 +15,8 @@ const MOST_STAGES: u32 = 8;
 const BARRIER: u32 = 8;
 /// Items in shared memory beside one for every stage: that of the tile that is stored, and the one that is written.
 const SPARE_ITEMS: u32 = 2;
+/// The item that the producer reads itself lies behind the others.
+const OWN_ITEM: u32 = 1;
 
 /// Where everything lies in shared memory, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub(crate) struct Memory {
     pub(crate) right_offset: u32,
     pub(crate) staging_offset: u32,
     pub(crate) items_offset: u32,
-    /// Items in shared memory. The producer is at most `stages` tiles ahead of a consumer, which looks back one tile.
+    /// Items in shared memory for the consumers; the producer's own lies behind them. It is at most `stages` tiles ahead of a consumer, which looks back one tile.
     pub(crate) items: u32,
     pub(crate) full_offset: u32,
     pub(crate) empty_offset: u32,
@@ -51,7 +53,7 @@ pub(super) fn plan(
     let unit = consumers * epilogue.unit_bytes();
     let tile_barriers = if epilogue.has_tile { consumers * BARRIER } else { 0 };
     let room = |staged: u32| {
-        let fixed = staged * unit + SPARE_ITEMS * item.bytes() + tile_barriers;
+        let fixed = staged * unit + (SPARE_ITEMS + OWN_ITEM) * item.bytes() + tile_barriers;
         arch.shared_bytes.saturating_sub(fixed) / (stage_bytes + item.bytes() + 2 * BARRIER)
     };
     let sizes = epilogue.sizes();
@@ -77,7 +79,7 @@ pub(super) fn plan(
     let staging_offset = stages * stage_bytes;
     let items_offset = staging_offset + consumers * epilogue.staging_bytes();
     let items = stages + SPARE_ITEMS;
-    let full_offset = items_offset + items * item.bytes();
+    let full_offset = items_offset + (items + OWN_ITEM) * item.bytes();
     let empty_offset = full_offset + stages * BARRIER;
     let tile_offset = empty_offset + stages * BARRIER;
     Memory {

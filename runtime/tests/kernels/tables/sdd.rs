@@ -38,6 +38,12 @@ fn many_tiles() {
     run("sdd, many tiles", &[large_cases(), part_cases()].concat());
 }
 
+/// For `compute-sanitizer --tool racecheck TEST_BINARY sanitizer_sample`.
+#[test]
+fn sanitizer_sample() {
+    run("sdd, sanitizer sample", &all().into_iter().step_by(23).collect::<Vec<_>>());
+}
+
 #[test]
 fn every_row_can_be_launched() {
     let mut wrong = vec![];

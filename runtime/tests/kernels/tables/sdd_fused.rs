@@ -24,6 +24,12 @@ fn epilogues() {
     run("sdd, epilogues", &cases());
 }
 
+/// See the one of products without epilogues.
+#[test]
+fn sanitizer_sample() {
+    run("sdd, epilogues, sanitizer sample", &cases().into_iter().step_by(11).collect::<Vec<_>>());
+}
+
 #[test]
 fn simulated() {
     let everything = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();
