@@ -44,16 +44,7 @@ impl Case {
     /// Those of the device, and of a problem that cannot be had in the kernel's blocks.
     pub(super) fn new(planned: Planned, operands: &mut Operands) -> Result<Self, Failure> {
         let spec = *planned.spec();
-        with_types(&spec, Build { planned, cubin: None, operands })
-    }
-
-    /// As [`Case::new`], with machine code that was compiled from the kernel's PTX before.
-    ///
-    /// # Errors
-    /// As there.
-    pub(super) fn with_cubin(planned: Planned, cubin: &[u8], operands: &mut Operands) -> Result<Self, Failure> {
-        let spec = *planned.spec();
-        with_types(&spec, Build { planned, cubin: Some(cubin), operands })
+        with_types(&spec, Build { planned, operands })
     }
 
     /// Multiplies into a poisoned C and compares.
@@ -87,7 +78,6 @@ impl Case {
 
 struct Build<'b> {
     planned: Planned,
-    cubin: Option<&'b [u8]>,
     operands: &'b mut Operands,
 }
 
@@ -95,16 +85,14 @@ impl Typed for Build<'_> {
     type Output = Case;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Case, Failure> {
-        let Self { planned, cubin, operands } = self;
+        let Self { planned, operands } = self;
         let (device, spec) = (&operands.device().clone(), *planned.spec());
         operands.progress().step(format!("compiling {}", planned.ptx.entry()));
-        let launcher = match cubin {
-            None => Launcher::load(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?,
-            Some(cubin) => Launcher::load_cubin(device, &planned.plan, cubin, planned.ptx.entry())?,
-        };
+        let launcher = Launcher::load(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?;
         if spec.op == Op::Sdd {
-            let sampled::Sampled { product, rows, nnzb, tolerance } =
-                sampled::build::<A, B, C>(launcher, &spec, operands)?;
+            let sampled::Sampled { product, mask } = sampled::build::<A, B, C>(launcher, &spec, operands)?;
+            let (rows, nnzb, tolerance) =
+                (mask.rows.clone(), mask.structure.nnzb(), fused_tolerance(&spec, &mask.want));
             let Sizes { m, n, k, .. } = operands.problem().sizes(&spec);
             let block = (spec.bm as usize, spec.bk as usize);
             let KernelSpec { op, transpose, a, b, out, .. } = spec;

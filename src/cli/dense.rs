@@ -40,7 +40,7 @@ impl Dense {
             return Ok(());
         }
         let Some(problem) = self.problem(work, spec) else {
-            self.note("without ratio: no block is stored, so there is no equal work".to_owned());
+            self.note(NO_WORK.to_owned());
             return Ok(());
         };
         let types = [work.a, work.b, work.out];
@@ -74,6 +74,15 @@ impl Dense {
         Ok(())
     }
 
+    /// Operations of the product of equal work, which is not asked for yet.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn promise(&self, work: &Work, spec: &KernelSpec) -> Result<u64, String> {
+        self.library.as_ref().map_err(|error| format!("without ratio: {error}"))?;
+        self.problem(work, spec).map(|problem| problem.flops()).ok_or_else(|| NO_WORK.to_owned())
+    }
+
     /// The products as candidates, in their order.
     pub(super) fn candidates(&self) -> impl Iterator<Item = Candidate<'_>> {
         self.products.iter().map(|(_, baseline)| baseline.candidate())
@@ -88,11 +97,6 @@ impl Dense {
     /// Product `at` as a candidate.
     pub(super) fn candidate(&self, at: usize) -> Candidate<'_> {
         self.products[at].1.candidate()
-    }
-
-    /// Operations of product `at`.
-    pub(super) fn flops(&self, at: usize) -> u64 {
-        self.products[at].0.flops()
     }
 
     /// Why products have no baseline.
@@ -131,6 +135,9 @@ impl Dense {
         }
     }
 }
+
+/// Why an empty matrix has no baseline.
+const NO_WORK: &str = "without ratio: no block is stored, so there is no equal work";
 
 /// A product in the words of a spec: `dense, K = 1024, bf16, b_layout = col`.
 fn words(problem: &DenseProblem) -> String {

@@ -16,6 +16,7 @@ use super::dtypes::Number;
 use super::exit::{Exit, Failure};
 use super::problem::Problem;
 use super::progress::Progress;
+use super::sampled;
 use super::verdict::{Rows, RowsAsked, longest_sum};
 
 /// The sparse factor and the scales of a product on the device, and what rows of the product must be.
@@ -29,6 +30,15 @@ pub(super) struct Left<A: Number> {
     pub(super) inputs: UploadedInputs,
     /// The most products that an element of C sums.
     pub(super) longest: usize,
+}
+
+/// The pattern of a sampled product, and what its chosen blocks must be.
+pub(super) struct Mask {
+    pub(super) structure: Structure,
+    pub(super) rows: Rows,
+    pub(super) want: Fused,
+    /// What the epilogue's parameters are given.
+    pub(super) inputs: UploadedInputs,
 }
 
 /// Makes operands on one device for one problem.
@@ -47,6 +57,7 @@ enum Key {
     HostDense(Dtype, Op),
     DeviceDense(Dtype, Layout, Op),
     DeviceA(Dtype, Layout),
+    Mask(Dtype, Dtype, (usize, usize), Switch, Option<(Epilogue, Dtype)>),
 }
 
 impl Operands {
@@ -63,11 +74,6 @@ impl Operands {
     /// The device.
     pub(super) fn device(&self) -> &Device {
         &self.device
-    }
-
-    /// How much of a result is to be compared.
-    pub(super) fn rows(&self) -> RowsAsked {
-        self.rows
     }
 
     /// What is going on.
@@ -121,6 +127,22 @@ impl Operands {
         self.once(Key::DeviceA(T::DTYPE, spec.a_layout), |this| {
             this.progress.step("drawing A");
             Ok(DeviceDense::upload(&this.device, &this.problem.dense_a::<T>(spec).to_layout(spec.a_layout))?)
+        })
+    }
+
+    /// The mask of a sampled product in the blocks of `spec`, and the reference.
+    pub(super) fn mask<A: Number, B: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<Mask>, Failure> {
+        let block = (spec.bm as usize, spec.bk as usize);
+        let fused = spec.epilogue.map(|epilogue| (epilogue, spec.out));
+        self.once(Key::Mask(A::DTYPE, B::DTYPE, block, spec.transpose, fused), |this| {
+            let structure = this.problem.facts(spec)?.structure;
+            let rows = Rows::of_blocks(spec, &structure, this.problem.sizes(spec).k, this.rows);
+            let inputs = sampled::inputs(spec, &structure, this.problem.seed);
+            this.progress.step(format!("reference of {rows} in f64"));
+            let (a, b) = (this.problem.dense_a::<A>(spec), this.host_dense::<B>(spec)?);
+            let want = sampled::want(spec, (&a, &*b), &structure, &rows, &inputs)?;
+            let inputs = UploadedInputs::upload(&this.device, &inputs)?;
+            Ok(Mask { structure, rows, want, inputs })
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use bsr::gpu::{DeviceBsr, DeviceDense, DeviceVector, GpuError, StreamRef, UploadedInputs};
+use bsr::gpu::{DeviceBsr, DeviceDense, DeviceVector, GpuError, StreamRef};
 use bsr::reference::Fused;
 use bsr::simulated::{Options, Report, Simulated};
 use bsr::{Dense, Element, Inputs, KernelError, KernelSpec, Launcher, Layout, Structure, reference};
@@ -10,16 +10,13 @@ use bsr::{Dense, Element, Inputs, KernelError, KernelSpec, Launcher, Layout, Str
 use super::case::Product;
 use super::dtypes::Number;
 use super::exit::{Exit, Failure};
-use super::operands::Operands;
-use super::verdict::{Rows, Verdict, fused_tolerance, judge_second};
+use super::operands::{Mask, Operands};
+use super::verdict::{Rows, Verdict, judge_second};
 
-/// A sampled product on a device, ready to be launched.
+/// A sampled product on a device, ready to be launched, and what it must be.
 pub(super) struct Sampled {
     pub(super) product: Box<dyn Product>,
-    pub(super) rows: Rows,
-    pub(super) nnzb: usize,
-    /// The greatest error of a right result, where the kernel has an epilogue.
-    pub(super) tolerance: Option<f64>,
+    pub(super) mask: Rc<Mask>,
 }
 
 /// Makes the operands that are not there yet.
@@ -32,21 +29,11 @@ pub(super) fn build<A: Number, B: Number, C: Number>(
     operands: &mut Operands,
 ) -> Result<Sampled, Failure> {
     let (a, b) = (operands.dense_a::<A>(spec)?, operands.right::<B>(spec)?);
-    let structure = operands.problem().facts(spec)?.structure;
-    let rows = Rows::of_blocks(spec, &structure, operands.problem().sizes(spec).k, operands.rows());
-    let inputs = inputs(spec, &structure, operands.problem().seed);
-    operands.progress().step(format!("reference of {rows} in f64"));
-    let want = {
-        let (host_a, host_b) = (operands.problem().dense_a::<A>(spec), operands.problem().dense::<B>(spec));
-        want(spec, (&host_a, &host_b), &structure, &rows, &inputs)?
-    };
-    let inputs = UploadedInputs::upload(operands.device(), &inputs)?;
-    let second = want.rows.as_ref().map(|_| DeviceVector::zeros(operands.device(), structure.rows())).transpose()?;
-    let c = DeviceBsr::<C>::zeros(operands.device(), &structure)?;
-    let nnzb = structure.nnzb();
-    let tolerance = fused_tolerance(spec, &want);
-    let product = Box::new(On { launcher, a, b, c, inputs, second, rows: rows.clone(), want });
-    Ok(Sampled { product, rows, nnzb, tolerance })
+    let mask = operands.mask::<A, B>(spec)?;
+    let second = mask.want.rows.as_ref().map(|_| DeviceVector::zeros(operands.device(), mask.structure.rows()));
+    let c = DeviceBsr::<C>::zeros(operands.device(), &mask.structure)?;
+    let product = Box::new(On { launcher, a, b, c, second: second.transpose()?, mask: Rc::clone(&mask) });
+    Ok(Sampled { product, mask })
 }
 
 /// Random inputs of the epilogue of `spec`.
@@ -135,11 +122,9 @@ struct On<A: Number, B: Number, C: Number> {
     a: Rc<DeviceDense<A>>,
     b: Rc<DeviceDense<B>>,
     c: DeviceBsr<C>,
-    inputs: UploadedInputs,
     /// The epilogue's second result.
     second: Option<DeviceVector<f32>>,
-    rows: Rows,
-    want: Fused,
+    mask: Rc<Mask>,
 }
 
 impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
@@ -151,7 +136,7 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
         if self.launcher.plan().spec().epilogue.is_none() {
             return self.launcher.launch_sampled(stream, &*self.a, &*self.b, &mut self.c);
         }
-        let inputs = self.inputs.inputs();
+        let inputs = self.mask.inputs.inputs();
         let inputs = match &mut self.second {
             Some(second) => inputs.rows(second),
             None => inputs,
@@ -161,7 +146,8 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
 
     fn verdict(&self) -> Result<Verdict, Failure> {
         let second = self.second.as_ref().map(DeviceVector::download).transpose()?;
-        judge_rows(second.as_deref(), self.c.structure(), &self.rows, &self.want)?;
-        verdict(self.c.values().to_vec()?, self.c.structure(), &self.rows, &self.want.c)
+        let Mask { rows, want, .. } = &*self.mask;
+        judge_rows(second.as_deref(), self.c.structure(), rows, want)?;
+        verdict(self.c.values().to_vec()?, self.c.structure(), rows, &want.c)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use bsr::reference::{self, Comparison, Fused};
-use bsr::{Dense, DenseView, Element, KernelSpec, Op, Structure};
+use bsr::{Dense, Element, KernelSpec, Op, Structure};
 
 use super::exit::{Exit, Failure};
 use super::problem::Sizes;
@@ -236,7 +236,7 @@ impl Verdict {
     pub(super) fn new<C: Element>(got: &Dense<C>, rows: &Rows, want: &[f64]) -> Result<Self, Failure> {
         let mut comparison = Comparison::of_rows(got, &rows.list, want)?;
         comparison.worst = comparison.worst.map(|(at, column)| (rows.list[at], column));
-        Ok(Self { comparison, unwritten: unwritten(got.view()), poison: C::POISON.to_string() })
+        Ok(Self { comparison, unwritten: reference::unwritten(got), poison: C::POISON.to_string() })
     }
 
     /// Whether C has elements that were not written, so that it says nothing of the numbers.
@@ -263,12 +263,6 @@ impl Verdict {
         }
         Err(Failure::new(Exit::Wrong, report))
     }
-}
-
-fn unwritten<C: Element>(c: DenseView<'_, C>) -> usize {
-    // No NaN equals another: only integers are compared with what C is filled with.
-    let unwritten = |value: &&C| !value.is_finite() || **value == C::POISON;
-    (0..c.lines()).map(|line| c.line(line).iter().filter(unwritten).count()).sum()
 }
 
 #[cfg(test)]

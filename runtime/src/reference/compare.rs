@@ -105,6 +105,14 @@ impl Comparison {
     }
 }
 
+/// Elements that are NaN, infinite, or what a result is filled with before a launch: these were probably never written.
+pub fn unwritten<'a, T: Element>(got: impl Into<DenseView<'a, T>>) -> usize {
+    let got = got.into();
+    // No NaN equals another: only integers are compared with what C is filled with.
+    let unwritten = |value: &&T| !value.is_finite() || **value == T::POISON;
+    (0..got.lines()).into_par_iter().map(|line| got.line(line).iter().filter(unwritten).count()).sum()
+}
+
 /// The comparison of some of the elements.
 #[derive(Clone, Copy, Default)]
 struct Part {

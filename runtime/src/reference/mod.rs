@@ -18,7 +18,7 @@ mod tolerance;
 use rayon::prelude::*;
 use thiserror::Error;
 
-pub use compare::{Comparison, relative_error};
+pub use compare::{Comparison, relative_error, unwritten};
 pub use epilogue::{Fused, fuse};
 pub use operations::{product, product_rows};
 pub use sampled::{sampled, sampled_blocks};
