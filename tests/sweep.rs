@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashSet;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -114,6 +115,30 @@ fn a_deadlock_a_fault_and_a_wrong_result_are_recorded_and_the_sweep_completes() 
     let right = kernels.iter().filter(|record| record.verdict.has_time()).count();
     assert_eq!(right, 6);
     assert!(of(112).dense.as_ref().unwrap().ratio > 1.0);
+}
+
+/// The same with real kernels. A hang costs the watchdog's time, and a restart.
+#[test]
+fn on_a_gpu_too_a_deadlock_a_fault_and_a_wrong_result_end_nothing() {
+    if !bsr::gpu::Device::is_available() {
+        assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set, and there is no CUDA device");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no CUDA device: kernels broken on purpose");
+        return;
+    }
+    let bench = Bench::new();
+    let args = "sweep --kernel bm=64,bk=64 --space bn=[32,64,96,128,160,192,224,256] --m 2048 --n 2048 --k 2048 \
+                --pattern random:0.25 --device planted --watchdog 10s --db a.db";
+    let script = "bn = 64 -> hang; bn = 128 -> fault; bn = 192 -> wrong";
+    let mut command = assert_cmd::Command::cargo_bin("bsr").unwrap();
+    command.args(args.split_whitespace()).env("BSR_FAKE", script).current_dir(bench.0.path());
+    command.assert().success().stdout(contains("1 hang").and(contains("1 fault")).and(contains("1 wrong")));
+    let kernels = bench.kernels("a.db");
+    let of = |bn: u32| kernels.iter().find(|record| record.subject.contains(&format!("bn = {bn},"))).unwrap();
+    assert_eq!([64, 128, 192].map(|bn| of(bn).verdict), [Verdict::Hang, Verdict::Fault, Verdict::Wrong]);
+    assert!([32, 96, 160, 256].iter().all(|bn| of(*bn).verdict.has_time()), "{kernels:#?}");
+    // Known from before, the broken ones too.
+    command.assert().success().stdout(contains("known from before"));
+    assert_eq!(bench.kernels("a.db").len(), kernels.len());
 }
 
 #[test]

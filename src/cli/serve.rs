@@ -2,16 +2,17 @@
 
 use std::io::{stdin, stdout};
 
+use bsr::KernelSpec;
 use bsr::gpu::Device;
 use bsr_tuner::lab::{Deaths, Fake, Lab, Script, Sim, serve};
 
 use super::exit::{Exit, Failure};
-use super::lab::GpuLab;
+use super::lab::{GpuLab, plant};
 
 /// Answer a sweep's calls on standard input and output.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// gpu:N, sim, or fake: times that a script in BSR_FAKE says.
+    /// gpu:N, sim, or what a script in BSR_FAKE says: fake, times made up; planted:N, kernels broken on a GPU.
     device: String,
 }
 
@@ -27,14 +28,20 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 fn lab(device: &str) -> Result<Box<dyn Lab>, Failure> {
     match device {
         "sim" => Ok(Box::new(Sim::default())),
-        "fake" => {
-            let script = std::env::var("BSR_FAKE").unwrap_or_default();
-            let script: Script = script.parse().map_err(|error| Failure::new(Exit::BadInput, error))?;
-            Ok(Box::new(Fake::new(script, 0, Deaths::Real)))
-        }
-        other => match other.strip_prefix("gpu:").and_then(|number| number.parse().ok()) {
-            Some(number) => Ok(Box::new(GpuLab::new(Device::open(number)?))),
-            None => Err(Failure::new(Exit::NoDevice, format!("no lab `{other}`\n  help: gpu:0, or sim"))),
+        "fake" => Ok(Box::new(Fake::new(script()?, 0, Deaths::Real))),
+        other => match other.split_once(':').map(|(kind, number)| (kind, number.parse())) {
+            Some(("gpu", Ok(number))) => Ok(Box::new(GpuLab::new(Device::open(number)?))),
+            Some(("planted", Ok(number))) => {
+                let script = script()?;
+                let edit = move |spec: &KernelSpec, ptx| plant(&script, &spec.to_string(), ptx);
+                Ok(Box::new(GpuLab::editing(Device::open(number)?, edit)))
+            }
+            _ => Err(Failure::new(Exit::NoDevice, format!("no lab `{other}`\n  help: gpu:0, or sim"))),
         },
     }
+}
+
+fn script() -> Result<Script, Failure> {
+    let script = std::env::var("BSR_FAKE").unwrap_or_default();
+    script.parse().map_err(|error| Failure::new(Exit::BadInput, error))
 }

@@ -37,6 +37,13 @@ impl Ptx {
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
+
+    /// The same kernel with its text edited, for an experiment by hand and for tests of what watches kernels.
+    #[must_use]
+    pub fn edited(self, edit: impl FnOnce(&str) -> String) -> Self {
+        let text = edit(&self.text);
+        Self { fingerprint: fingerprint(&text), text, ..self }
+    }
 }
 
 impl Plan {

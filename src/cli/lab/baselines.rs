@@ -12,7 +12,7 @@ use bsr_tuner::{Problem, Workload};
 use super::super::case::Product;
 use super::super::dense::Dense;
 use super::super::dtypes::Number;
-use super::super::exit::Failure;
+use super::super::exit::{Exit, Failure};
 use super::super::operands::Operands;
 use super::super::problem::{Problem as Drawn, Sizes};
 use super::super::verdict::{CheckArgs, Rows, Verdict};
@@ -32,8 +32,8 @@ struct Entry {
 }
 
 enum What {
-    /// A product of the dense library, by its number; none if it is refused.
-    Dense(Option<usize>),
+    /// A product of the dense library, of equal work with this; its number, when it has been asked for.
+    Dense(Work, Option<usize>),
     /// A format of cuSPARSE with B and C in this layout, made when first needed.
     Sparse(Format, Layout, Option<Box<Made>>),
 }
@@ -50,7 +50,7 @@ pub(super) fn any_spec(workload: &Workload) -> KernelSpec {
 }
 
 impl Baselines {
-    /// Asks the dense library for its products, and tunes them.
+    /// What there is; the libraries are not asked yet.
     pub(super) fn new(device: &Device, drawn: &Drawn, problem: &Problem) -> Result<Self, Failure> {
         let (workload, spec) = (problem.workload.clone(), any_spec(&problem.workload));
         let Sizes { m, n, k, .. } = drawn.sizes(&spec);
@@ -66,14 +66,13 @@ impl Baselines {
         };
         let side = if transpose.is_on() { (side.1, side.0) } else { side };
         let whole = Work { block: side, nnzb: 1, ..work };
-        let mut dense = Dense::new(device, workload.seed, false);
+        let dense = Dense::new(device, workload.seed, false);
         let mut entries = Vec::new();
         for (name, work) in [("cublaslt (equal FLOPs)", work), ("cublaslt (dense)", whole)] {
-            dense.add(&work, &spec)?;
-            let at = dense.equal(&work, &spec);
-            let refused = at.is_none().then(|| dense.notes().join("; "));
-            let flops = at.map_or(0, |at| dense.flops(at));
-            entries.push(Entry { baseline: Baseline { name: name.to_owned(), flops, refused }, what: What::Dense(at) });
+            let promise = dense.promise(&work, &spec);
+            let flops = *promise.as_ref().unwrap_or(&0);
+            let baseline = Baseline { name: name.to_owned(), flops, refused: promise.err() };
+            entries.push(Entry { baseline, what: What::Dense(work, None) });
         }
         for format in Format::ALL {
             for layout in [Layout::RowMajor, Layout::ColMajor] {
@@ -97,12 +96,23 @@ impl Baselines {
     pub(super) fn ready(&mut self, name: &str, operands: &mut Operands) -> Result<(), Failure> {
         let (device, workload) = (self.device.clone(), self.workload.clone());
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.baseline.name == name) else { return Ok(()) };
-        if let What::Sparse(format, layout, made @ None) = &mut entry.what {
-            let spec = KernelSpec { b_layout: *layout, c_layout: *layout, ..any_spec(&workload) };
-            *made = Some(Box::new(match spec.a {
-                Dtype::BF16 => make::<bf16>(&device, *format, &spec, operands)?,
-                _ => make::<f16>(&device, *format, &spec, operands)?,
-            }));
+        match &mut entry.what {
+            What::Dense(work, at @ None) => {
+                let spec = any_spec(&workload);
+                self.dense.add(work, &spec)?;
+                *at = self.dense.equal(work, &spec);
+                if at.is_none() {
+                    return Err(Failure::new(Exit::BadInput, self.dense.notes().join("; ")));
+                }
+            }
+            What::Sparse(format, layout, made @ None) => {
+                let spec = KernelSpec { b_layout: *layout, c_layout: *layout, ..any_spec(&workload) };
+                *made = Some(Box::new(match spec.a {
+                    Dtype::BF16 => make::<bf16>(&device, *format, &spec, operands)?,
+                    _ => make::<f16>(&device, *format, &spec, operands)?,
+                }));
+            }
+            What::Dense(_, Some(_)) | What::Sparse(_, _, Some(_)) => {}
         }
         Ok(())
     }
@@ -127,7 +137,7 @@ impl Baselines {
         let mut all = Vec::new();
         for Entry { baseline, what } in entries {
             match what {
-                What::Dense(Some(at)) => all.push((baseline.name.clone(), dense.candidate(*at))),
+                What::Dense(_, Some(at)) => all.push((baseline.name.clone(), dense.candidate(*at))),
                 What::Sparse(_, _, Some(made)) => {
                     let product = &mut made.product;
                     let launch = move |stream: StreamRef<'_>| product.launch(stream);
@@ -146,7 +156,7 @@ fn refusal(spec: &KernelSpec) -> Option<String> {
         "the sparse operand stands on the left, as it is stored"
     } else if spec.a != spec.b || spec.a != spec.out || !matches!(spec.a, Dtype::F16 | Dtype::BF16) {
         "all three matrices are f16, or all are bf16"
-    } else if spec.epilogue.is_some() || spec.scale != Scale::Unscaled || spec.batch.is_on() {
+    } else if spec.epilogue.is_some() || spec.scale != Scale::Unscaled || spec.batch.is_on() || spec.permute.is_on() {
         "a plain product alone"
     } else if spec.bm != spec.bk {
         return Some(format!("cuSPARSE takes square blocks alone, these are {} x {}", spec.bm, spec.bk));

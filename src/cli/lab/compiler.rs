@@ -8,30 +8,18 @@ use std::path::Path;
 use std::time::Instant;
 
 use bsr::gpu::{Device, Module};
-use bsr::{KernelSpec, Plan};
-use bsr_codegen::emit::fingerprint;
-use bsr_tuner::sweep::{Compiled, Compiler};
 
-/// Compiles for one GPU, on any number of threads.
-pub(in super::super) struct DriverCompiler(Device);
+use super::Failure;
 
-impl DriverCompiler {
-    pub(in super::super) fn new(device: Device) -> Self {
-        Self(device)
-    }
-}
-
-impl Compiler for DriverCompiler {
-    fn compile(&self, spec: &KernelSpec) -> Result<Compiled, String> {
-        let plan = Plan::new(spec).map_err(|errors| errors.to_string())?;
-        let ptx = plan.ptx();
-        let begun = Instant::now();
-        let module = Module::load(&self.0, ptx.text()).map_err(|error| error.to_string())?;
-        // The driver has a log of what it compiled, and none of what it had.
-        let ms = (!module.log().is_empty()).then(|| begun.elapsed().as_secs_f64() * 1e3);
-        let (plan, ptx) = (fingerprint(&plan.to_string()), ptx.fingerprint().to_owned());
-        Ok(Compiled { plan, ptx, cubin: None, ms })
-    }
+/// Has the driver compile PTX and keep it: the milliseconds, unless it had it.
+///
+/// # Errors
+/// The driver's, with its log.
+pub(super) fn compile(device: &Device, ptx: &str) -> Result<Option<f64>, Failure> {
+    let begun = Instant::now();
+    let module = Module::load(device, ptx)?;
+    // The driver has a log of what it compiled, and none of what it had.
+    Ok((!module.log().is_empty()).then(|| begun.elapsed().as_secs_f64() * 1e3))
 }
 
 /// Has the driver keep machine code in this folder, in this process and in those that it starts; up to 4 GiB.

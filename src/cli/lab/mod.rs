@@ -2,6 +2,7 @@
 
 mod baselines;
 mod compiler;
+mod planted;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use bsr::bench::{self, InterleaveOptions, interleave};
 use bsr::gpu::Device;
 use bsr::{KernelSpec, Plan};
+use bsr_codegen::emit::Ptx;
 use bsr_tuner::lab::{Candidate, Checked, Lab, Opened, Rounds, Trouble};
 use bsr_tuner::{DeviceKind, Problem, Verdict, Workload};
 
@@ -20,16 +22,22 @@ use super::progress::Progress;
 use super::spec::Planned;
 use super::verdict::CheckArgs;
 use baselines::Baselines;
-pub(super) use compiler::{DriverCompiler, keep_in};
+pub(super) use compiler::keep_in;
+pub(super) use planted::plant;
 
 /// One GPU and the workload that lies on it.
 pub(super) struct GpuLab {
     device: Device,
+    edit: Edit,
     open: Option<Open>,
 }
 
+/// What is done to the text of a kernel before it is loaded.
+type Edit = Rc<dyn Fn(&KernelSpec, Ptx) -> Ptx>;
+
 /// A workload on the device.
 struct Open {
+    edit: Edit,
     operands: Operands,
     baselines: Baselines,
     /// Checked kernels, the one used last at the end.
@@ -53,7 +61,12 @@ impl<E: Into<Failure>> From<E> for Bad {
 
 impl GpuLab {
     pub(super) fn new(device: Device) -> Self {
-        Self { device, open: None }
+        Self::editing(device, |_, ptx| ptx)
+    }
+
+    /// A lab in whose kernels something is planted.
+    pub(super) fn editing(device: Device, edit: impl Fn(&KernelSpec, Ptx) -> Ptx + 'static) -> Self {
+        Self { device, edit: Rc::new(edit), open: None }
     }
 
     /// What to make of a failure of a candidate, or of the lab.
@@ -75,7 +88,7 @@ impl GpuLab {
         let problem = Problem::new(workload.clone(), &structure);
         let operands = Operands::new(&drawn, &self.device, CheckArgs::default().rows, &Progress::new());
         let baselines = Baselines::new(&self.device, &drawn, &problem)?;
-        Ok((problem, Open { operands, baselines, cases: Vec::new() }))
+        Ok((problem, Open { edit: Rc::clone(&self.edit), operands, baselines, cases: Vec::new() }))
     }
 
     fn opened(&mut self) -> Result<&mut Open, Trouble> {
@@ -90,18 +103,14 @@ impl GpuLab {
 
 impl Open {
     /// Loads a kernel, if it is not there, and moves it to the end.
-    fn load(&mut self, spec: &KernelSpec, cubin: Option<&[u8]>) -> Result<(), Failure> {
+    fn load(&mut self, spec: &KernelSpec) -> Result<(), Failure> {
         if let Some(at) = self.cases.iter().position(|case| case.planned.spec() == spec) {
             let case = self.cases.remove(at);
             self.cases.push(case);
             return Ok(());
         }
-        let plan = Plan::new(spec).map_err(|errors| Failure::new(Exit::BadInput, errors))?;
-        let planned = Planned { ptx: plan.ptx(), plan };
-        let case = match cubin {
-            Some(cubin) => Case::with_cubin(planned, cubin, &mut self.operands)?,
-            None => Case::new(planned, &mut self.operands)?,
-        };
+        let planned = planned(spec, &self.edit)?;
+        let case = Case::new(planned, &mut self.operands)?;
         if self.cases.len() >= LOADED {
             self.cases.remove(0);
         }
@@ -112,11 +121,7 @@ impl Open {
     /// Has a candidate where it can be launched.
     fn ready(&mut self, candidate: &Candidate) -> Result<(), Failure> {
         match candidate {
-            Candidate::Kernel { spec, cubin } => {
-                // A file that has gone since is compiled again.
-                let cubin = cubin.as_ref().and_then(|path| std::fs::read(path).ok());
-                self.load(spec, cubin.as_deref())
-            }
+            Candidate::Kernel(spec) => self.load(spec),
             Candidate::Baseline(name) => self.baselines.ready(name, &mut self.operands),
         }
     }
@@ -125,7 +130,7 @@ impl Open {
         self.ready(candidate)?;
         match candidate {
             Candidate::Baseline(name) => self.baselines.check(name),
-            Candidate::Kernel { .. } => {
+            Candidate::Kernel(_) => {
                 let Some(case) = self.cases.last_mut() else { return Ok(None) };
                 let verdict = case.check()?;
                 judged(case, verdict).map(Some).inspect_err(|_| {
@@ -158,6 +163,12 @@ impl Open {
     }
 }
 
+/// A kernel whose spec was told to a lab.
+fn planned(spec: &KernelSpec, edit: &Edit) -> Result<Planned, Failure> {
+    let plan = Plan::new(spec).map_err(|errors| Failure::new(Exit::BadInput, errors))?;
+    Ok(Planned { ptx: edit(spec, plan.ptx()), plan })
+}
+
 /// The error of a right result.
 fn judged(case: &Case, verdict: super::verdict::Verdict) -> Result<f64, Bad> {
     let tolerance = CheckArgs::default().tolerance(case.planned.spec(), case.longest, case.tolerance);
@@ -175,6 +186,12 @@ impl Lab for GpuLab {
         let baselines = open.baselines.list();
         self.open = Some(open);
         Ok(Opened { problem, device, baselines })
+    }
+
+    fn compile(&mut self, kernel: &KernelSpec) -> Result<Option<f64>, Trouble> {
+        let compiled =
+            planned(kernel, &self.edit).and_then(|planned| compiler::compile(&self.device, planned.ptx.text()));
+        compiled.map_err(|failure| self.trouble(Some(0), Bad::Failed(failure)))
     }
 
     fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble> {

@@ -3,7 +3,8 @@
 use std::process::Command;
 use std::str::FromStr;
 
-use bsr_tuner::lab::{Lab, Limits, Remote};
+use bsr_tuner::lab::{Lab, Limits, Remote, Workshop};
+use bsr_tuner::sweep::{Compiler, PlainCompiler};
 
 use super::super::exit::{Exit, Failure};
 use super::super::say;
@@ -16,6 +17,8 @@ pub(super) enum Device {
     Sim,
     /// For tests: times that a script in `BSR_FAKE` says.
     Fake,
+    /// For tests: a GPU, and kernels that the script breaks.
+    Planted,
 }
 
 impl FromStr for Device {
@@ -27,6 +30,7 @@ impl FromStr for Device {
             "gpu" => Ok(Self::Gpu),
             "sim" => Ok(Self::Sim),
             "fake" => Ok(Self::Fake),
+            "planted" => Ok(Self::Planted),
             _ => Err("write auto, gpu or sim; --devices says which GPUs".to_owned()),
         }
     }
@@ -56,6 +60,12 @@ impl FromStr for Devices {
     }
 }
 
+/// What measures, and what compiles for it.
+pub(super) struct Labs {
+    pub(super) labs: Vec<Box<dyn Lab + Send>>,
+    pub(super) compiler: Box<dyn Compiler>,
+}
+
 impl Devices {
     /// The first of the GPUs.
     ///
@@ -83,14 +93,14 @@ impl Device {
         }
     }
 
-    /// A lab for each of the devices.
+    /// A lab for each of the devices, and what compiles for them: of GPUs, processes of the driver.
     ///
     /// # Errors
     /// No device; a number that no GPU has.
-    pub(super) fn labs(self, devices: &Devices, limits: Limits) -> Result<Vec<Box<dyn Lab + Send>>, Failure> {
+    pub(super) fn labs(self, devices: &Devices, limits: Limits) -> Result<Labs, Failure> {
         let numbers = match (self, devices) {
             (Self::Sim, Devices::All) => vec![0],
-            (Self::Gpu, devices) => {
+            (Self::Gpu | Self::Planted, devices) => {
                 let count = bsr::gpu::Device::count()?;
                 let numbers = match devices {
                     Devices::All => (0..count).collect(),
@@ -108,16 +118,22 @@ impl Device {
         };
         let program = std::env::current_exe()
             .map_err(|error| Failure::new(Exit::Wrong, format!("cannot find this program to start labs: {error}")))?;
-        let lab = |number: usize| -> Box<dyn Lab + Send> {
+        let remote = move |number: usize| {
             let (program, name) = (program.clone(), self.name(number));
             let command = move || {
                 let mut command = Command::new(&program);
                 command.args(["lab", &name]);
                 command
             };
-            Box::new(Remote::new(command, limits))
+            Remote::new(command, limits)
         };
-        Ok(numbers.into_iter().map(lab).collect())
+        let lab = |number: &usize| -> Box<dyn Lab + Send> { Box::new(remote(*number)) };
+        let labs = numbers.iter().map(lab).collect();
+        let compiler: Box<dyn Compiler> = match self {
+            Self::Sim => Box::new(PlainCompiler),
+            _ => Box::new(Workshop::new(move |count| remote(numbers[count % numbers.len()]))),
+        };
+        Ok(Labs { labs, compiler })
     }
 
     /// What `bsr lab` is told.
@@ -125,6 +141,7 @@ impl Device {
         match self {
             Self::Sim => "sim".to_owned(),
             Self::Fake => "fake".to_owned(),
+            Self::Planted => format!("planted:{number}"),
             Self::Auto | Self::Gpu => format!("gpu:{number}"),
         }
     }

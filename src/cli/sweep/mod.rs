@@ -14,15 +14,15 @@ use std::time::Duration;
 use bsr_tuner::lab::Limits;
 use bsr_tuner::search::Strategy;
 use bsr_tuner::store::{Rejection, Run, StoreError};
-use bsr_tuner::sweep::{Compiler, Ended, Job, Options, Outcome, PlainCompiler, Shard, Sweep, SweepError};
+use bsr_tuner::sweep::{Ended, Job, Options, Outcome, Shard, Sweep, SweepError};
 use bsr_tuner::{Store, Workload};
 use clap::ValueEnum;
 
 use super::exit::{Exit, Failure};
-use super::lab::{DriverCompiler, keep_in};
+use super::lab::keep_in;
 use super::problem::{Defaults, Problem, ProblemArgs};
 use super::{line, say};
-use labs::{Device, Devices};
+use labs::{Device, Devices, Labs};
 use points::{Asked, Card};
 use watch::Watch;
 
@@ -115,7 +115,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let device = args.device.resolve();
     let (workloads, seed) = workloads(args, device)?;
     let gpu = match device {
-        Device::Gpu => Some(args.devices.first()?),
+        Device::Gpu | Device::Planted => Some(args.devices.first()?),
         _ => None,
     };
     let card = match &gpu {
@@ -129,11 +129,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
             "the space has no kernel for this product\n  help: `bsr space` with the same --kernel says why",
         ));
     }
-    let compiler: Box<dyn Compiler> = match gpu {
-        Some(gpu) => Box::new(DriverCompiler::new(gpu)),
-        None => Box::new(PlainCompiler),
-    };
-    let mut labs = device.labs(&args.devices, limits(args.watchdog))?;
+    let Labs { mut labs, compiler } = device.labs(&args.devices, limits(args.watchdog))?;
     let mut store = Store::open(&args.db)?;
     let command = command_line();
     let asked = asked(args, &jobs);
@@ -144,7 +140,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let watch = Watch::new();
     let sweep = Sweep {
         compiler: compiler.as_ref(),
-        options: options(args),
+        options: options(args, labs.len()),
         run: Some(run),
         stop: &stop,
         events: &|event| watch.tell(event),
@@ -185,8 +181,9 @@ fn workloads(args: &Args, device: Device) -> Result<(Vec<Workload>, u64), Failur
     Ok((vec![problem.workload(&facts)], problem.seed))
 }
 
-fn options(args: &Args) -> Options {
+fn options(args: &Args, labs: usize) -> Options {
     Options {
+        ahead: labs * Options::AHEAD,
         limit: args.limit,
         budget: args.budget,
         shard: args.shard,

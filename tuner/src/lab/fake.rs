@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
 
+use bsr_codegen::KernelSpec;
+
 use super::{Baseline, Candidate, Checked, Lab, Opened, Rounds, Teller, Trouble, structure};
 use crate::{Device, DeviceKind, Problem, Timing, Verdict, Workload};
 
@@ -21,6 +23,7 @@ use crate::{Device, DeviceKind, Problem, Timing, Verdict, Workload};
 /// | `x 10` | so many times its time |
 /// | `noise 0.02` | times spread by this part of it, to both sides |
 /// | `wrong`, `refuse` | its check says so |
+/// | `too big` | the compiler refuses it |
 /// | `hang`, `fault` | its check never ends; ends the process |
 /// | `hang late`, `fault late` | so does its timing |
 /// | `hush` | timing does not tell which candidate it is at |
@@ -35,10 +38,22 @@ enum Action {
     Noise(f64),
     Wrong,
     Refuse,
+    TooBig,
     Hang { late: bool },
     Fault { late: bool },
     Hush,
     Pause(u64),
+}
+
+impl Action {
+    fn doom(self) -> Option<Verdict> {
+        match self {
+            Self::Hang { late: false } => Some(Verdict::Hang),
+            Self::Fault { late: false } => Some(Verdict::Fault),
+            Self::Wrong => Some(Verdict::Wrong),
+            _ => None,
+        }
+    }
 }
 
 impl FromStr for Script {
@@ -63,6 +78,7 @@ fn action(text: &str) -> Result<Action, String> {
         ["pause", ms] => Action::Pause(number(ms)? as u64),
         ["wrong"] => Action::Wrong,
         ["refuse"] => Action::Refuse,
+        ["too", "big"] => Action::TooBig,
         ["hang"] => Action::Hang { late: false },
         ["hang", "late"] => Action::Hang { late: true },
         ["fault"] => Action::Fault { late: false },
@@ -77,6 +93,11 @@ impl Script {
         let settings: Vec<&str> = name.split(", ").collect();
         let fits = move |part: &String| part == "*" || part == name || settings.contains(&part.as_str());
         self.0.iter().filter(move |(who, _)| who.iter().all(&fits)).map(|(_, action)| *action)
+    }
+
+    /// Whether a kernel's check is to hang, to fault or to be wrong: what can be planted in a real kernel, too.
+    pub fn doom(&self, name: &str) -> Option<Verdict> {
+        self.actions(name).filter_map(Action::doom).last()
     }
 
     fn has(&self, name: &str, wanted: Action) -> bool {
@@ -186,6 +207,14 @@ impl Lab for Fake {
         Ok(Opened { problem, device, baselines })
     }
 
+    fn compile(&mut self, kernel: &KernelSpec) -> Result<Option<f64>, Trouble> {
+        let name = kernel.to_string();
+        match self.script.has(&name, Action::TooBig) {
+            true => Err(Trouble::with(Verdict::Refused, 0, format!("`{name}` is too big, as scripted"))),
+            false => Ok(Some(1.0)),
+        }
+    }
+
     fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble> {
         if self.problem.is_none() {
             return Err(Trouble::of_lab("no workload is open"));
@@ -201,9 +230,7 @@ impl Lab for Fake {
                 _ => {}
             }
         }
-        Ok(Checked {
-            relative_error: matches!(candidate, Candidate::Kernel { .. }).then(|| 1e-4 * self.draw(&name, 1)),
-        })
+        Ok(Checked { relative_error: matches!(candidate, Candidate::Kernel(_)).then(|| 1e-4 * self.draw(&name, 1)) })
     }
 
     fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Vec<Vec<f64>>, Trouble> {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! sweep --Lab--> Remote --JSON lines--> serve --Lab--> a GPU, Sim, Fake
-//!                watchdog, restarts     a child process
+//!       |        watchdog, restarts     a child process
+//!       +------> Workshop: several of them, which compile
 //! ```
 
 mod draw;
@@ -12,8 +13,8 @@ mod serve;
 mod sim;
 mod types;
 mod wire;
+mod workshop;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,18 +28,14 @@ pub use fake::{Deaths, Fake, Script};
 pub use remote::{Limits, Remote};
 pub use serve::serve;
 pub use sim::Sim;
+pub use workshop::Workshop;
 
 /// Something that can be timed for a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Candidate {
     /// A kernel of ours.
-    Kernel {
-        /// Its spec.
-        spec: KernelSpec,
-        /// Its machine code, compiled ahead; without it the lab compiles the PTX itself.
-        cubin: Option<PathBuf>,
-    },
+    Kernel(KernelSpec),
     /// Another library's kernel, by its name in [`Opened::baselines`].
     Baseline(String),
 }
@@ -47,7 +44,7 @@ impl Candidate {
     /// The canonical text of the spec, or the baseline's name.
     pub fn name(&self) -> String {
         match self {
-            Self::Kernel { spec, .. } => spec.to_string(),
+            Self::Kernel(spec) => spec.to_string(),
             Self::Baseline(name) => name.clone(),
         }
     }
@@ -138,6 +135,15 @@ pub trait Lab {
     /// # Errors
     /// A workload that cannot be had here.
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble>;
+
+    /// Compiles a kernel, so that every lab of this kind finds it compiled, and tells the milliseconds that it took; none
+    /// where it was compiled before, or nothing is. Needs no open workload.
+    ///
+    /// # Errors
+    /// [`Verdict::Refused`] by the compiler.
+    fn compile(&mut self, _kernel: &KernelSpec) -> Result<Option<f64>, Trouble> {
+        Ok(None)
+    }
 
     /// Runs a candidate once into a poisoned result and compares it with the reference.
     ///

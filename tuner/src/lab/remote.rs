@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bsr_codegen::KernelSpec;
+
 use super::wire::{Reply, Request};
 use super::{Candidate, Checked, Lab, Opened, Rounds, Trouble};
 use crate::{Verdict, Workload};
@@ -24,6 +26,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub struct Limits {
     /// To draw operands and compute the reference.
     pub open: Duration,
+    /// To compile a kernel.
+    pub compile: Duration,
     /// To check a candidate.
     pub check: Duration,
     /// To time candidates, beyond the time that the rounds allow.
@@ -33,7 +37,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self { open: seconds(300), check: seconds(30), time: seconds(30) }
+        Self { open: seconds(300), compile: seconds(60), check: seconds(30), time: seconds(30) }
     }
 }
 
@@ -58,13 +62,19 @@ impl Remote {
         Self { command: Box::new(command), limits, child: None, workload: None }
     }
 
-    /// The child, with its workload drawn: started and opened again where it is gone.
+    /// The child, with its workload drawn if there is one: started and opened again where it is gone.
     fn child(&mut self) -> Result<&mut Running, Trouble> {
-        if self.child.is_none() {
-            let workload = self.workload.clone().ok_or_else(|| Trouble::of_lab("no workload is open"))?;
-            self.reopen(&workload)?;
+        match (&self.child, self.workload.clone()) {
+            (None, Some(workload)) => drop(self.reopen(&workload)?),
+            (None, None) => self.child = Some(self.start()?),
+            (Some(_), _) => {}
         }
         self.child.as_mut().ok_or_else(|| Trouble::of_lab("the child process is gone"))
+    }
+
+    fn start(&mut self) -> Result<Running, Trouble> {
+        Running::start((self.command)())
+            .map_err(|error| Trouble::of_lab(format!("the process of the lab cannot be started: {error}")))
     }
 
     fn reopen(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
@@ -72,8 +82,7 @@ impl Remote {
         for _ in 0..MOST_DEATHS {
             let child = match self.child.take() {
                 Some(child) => child,
-                None => Running::start((self.command)())
-                    .map_err(|error| Trouble::of_lab(format!("the process of the lab cannot be started: {error}")))?,
+                None => self.start()?,
             };
             let child = self.child.insert(child);
             match child.call(&Request::Open(workload.clone()), self.limits.open) {
@@ -126,6 +135,13 @@ impl Remote {
 impl Lab for Remote {
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
         self.reopen(workload)
+    }
+
+    fn compile(&mut self, kernel: &KernelSpec) -> Result<Option<f64>, Trouble> {
+        match self.call(&Request::Compile(*kernel), &[kernel.to_string()], "compiling", self.limits.compile)? {
+            Reply::Compiled(ms) => Ok(ms),
+            other => Err(self.nonsense(&other)),
+        }
     }
 
     fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble> {

@@ -68,6 +68,7 @@ pub fn serve(
 
 fn answer(lab: &mut dyn Lab, request: Request) -> Reply {
     let reply = match request {
+        Request::Compile(kernel) => lab.compile(&kernel).map(Reply::Compiled),
         Request::Open(workload) => lab.open(&workload).map(|opened| Reply::Opened(Box::new(opened))),
         Request::Check(candidate) => lab.check(&candidate).map(Reply::Checked),
         Request::Time { candidates, rounds } => lab.time(&candidates, &rounds).map(Reply::Timed),

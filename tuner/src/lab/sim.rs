@@ -79,7 +79,7 @@ impl Sim {
     }
 
     fn simulate(&mut self, candidate: &Candidate, at: usize) -> Result<(f64, f64), Trouble> {
-        let Candidate::Kernel { spec, .. } = candidate else {
+        let Candidate::Kernel(spec) = candidate else {
             return Err(Trouble::with(Verdict::Refused, at, "the simulator runs no other library's kernels"));
         };
         if let Some(known) = self.known.get(spec) {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     fn kernel(spec: &str) -> Candidate {
-        Candidate::Kernel { spec: spec.parse().unwrap(), cubin: None }
+        Candidate::Kernel(spec.parse().unwrap())
     }
 
     const ONCE: Rounds =

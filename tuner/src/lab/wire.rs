@@ -4,11 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Candidate, Checked, Opened, Rounds, Trouble};
 use crate::Workload;
+use bsr_codegen::KernelSpec;
 
 /// A call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
+    Compile(KernelSpec),
     Open(Workload),
     Check(Candidate),
     Time { candidates: Vec<Candidate>, rounds: Rounds },
@@ -20,6 +22,8 @@ pub(super) enum Request {
 pub(super) enum Reply {
     /// The candidate that is timed now.
     At(usize),
+    /// Milliseconds.
+    Compiled(Option<f64>),
     Opened(Box<Opened>),
     Checked(Checked),
     Timed(Vec<Vec<f64>>),

@@ -27,10 +27,13 @@ pub enum Why {
     Exact(Box<Tuned>),
     /// A problem like it was.
     Near {
-        /// The other problem and its kernel.
+        /// The other problem and its kernels.
         tuned: Box<Tuned>,
         /// How far off it is.
         distance: f64,
+        /// Microseconds that the kernel should take here: its time there, times what the cost model predicts here over
+        /// what it predicts there.
+        us: f64,
     },
     /// It was the fastest of the few that were measured.
     Measured {
@@ -68,9 +71,11 @@ impl fmt::Display for Choice {
         match &self.why {
             Why::Overridden => write!(f, "because   the program overrides the choice for these facts"),
             Why::Exact(tuned) => write!(f, "because   this problem was tuned: {tuned}"),
-            Why::Near { tuned, distance } => {
+            Why::Near { tuned, distance, us } => {
                 writeln!(f, "because   a problem like it was tuned: {tuned}")?;
-                write!(f, "          that one: {}; {distance:.2} octaves away", tuned.problem.key())
+                writeln!(f, "          that one: {}; {distance:.2} octaves away", tuned.problem.key())?;
+                let count = tuned.kernels().count();
+                write!(f, "          of its {count} kernels this one should be the fastest here: {us:.1} us")
             }
             Why::Measured { us, of } => {
                 write!(f, "because   it was the fastest of {of} that were measured: {us:.1} us")

@@ -4,7 +4,8 @@
 //!
 //! 1. what the program [overrides](Tuner::overridden);
 //! 2. an **exact hit**: the same facts, shape and class of pattern were tuned on this GPU and driver;
-//! 3. a **near hit**: the same facts and class of pattern, and a shape of the same [bucket](near::Bucket), the nearest;
+//! 3. a **near hit**: the same facts and class of pattern, and a shape of the same [bucket](near::Bucket), the nearest: of its
+//!    kernels the one that should be the fastest here, by its time there and by how the cost model tells the two apart;
 //! 4. with [`FirstUse::Measure`] and something that measures, the fastest of the few that are predicted to be;
 //! 5. the **prediction**.
 //!
@@ -30,7 +31,7 @@ use crate::{Facts, Problem, SpaceError};
 pub use choice::{Choice, Ranked, Why};
 pub use near::Bucket;
 pub use regret::{Chosen, Regret, regrets};
-pub use table::{Table, TableError, Tuned};
+pub use table::{Other, Table, TableError, Tuned};
 
 /// The GPU that is chosen for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,14 +233,32 @@ impl Tuner {
         if let Some(tuned) = self.table.exact(problem, &self.gpu, is_offered) {
             return Ok(Choice::new(problem, tuned.spec, Why::Exact(Box::new(tuned.clone()))));
         }
-        if let Some((tuned, distance)) = self.table.near(problem, &self.gpu, is_offered) {
-            return Ok(Choice::new(problem, tuned.spec, Why::Near { tuned: Box::new(tuned.clone()), distance }));
+        if let Some((tuned, distance)) = self.table.near(problem, &self.gpu, is_offered)
+            && let Some((spec, us)) = self.carried_over(problem, tuned, is_offered)
+        {
+            return Ok(Choice::new(problem, spec, Why::Near { tuned: Box::new(tuned.clone()), distance, us }));
         }
         let ranked = self.ranked(problem, offered)?;
         match (self.first_use, measure) {
             (FirstUse::Measure, Some(measure)) => self.measured(problem, ranked, measure),
             _ => Ok(Choice::new(problem, ranked[0].spec, Why::Predicted { ranked })),
         }
+    }
+
+    /// Of the kernels that were timed for another problem the one that should be the fastest for this one, and its time.
+    fn carried_over(
+        &self,
+        problem: &Problem,
+        tuned: &Tuned,
+        offered: impl Fn(&KernelSpec) -> bool,
+    ) -> Option<(KernelSpec, f64)> {
+        let here = |(spec, us): (KernelSpec, f64)| {
+            let plan = self.plan(&spec)?;
+            let [there, here] = [&tuned.problem, problem].map(|problem| predict(&plan, problem, &self.card).us);
+            Some((spec, us * here / there))
+        };
+        let kernels = tuned.kernels().filter(|(spec, _)| offered(spec)).filter_map(here);
+        kernels.min_by(|x, y| x.1.total_cmp(&y.1))
     }
 
     /// The variants that may be chosen, if there are any for these facts.

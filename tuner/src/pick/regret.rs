@@ -3,7 +3,7 @@
 use bsr_codegen::{KernelSpec, Plan};
 use serde::Serialize;
 
-use super::{Choice, Gpu, PickError, Table, Tuner, Why};
+use super::{Choice, FirstUse, Gpu, Measure, PickError, Table, Tuner, Why};
 use crate::report::groups::{Group, Point, groups};
 use crate::{DeviceKind, Record};
 
@@ -20,6 +20,8 @@ pub struct Regret {
     pub tuned: Chosen,
     /// What the cost model alone takes.
     pub predicted: Chosen,
+    /// What is taken without a table where the first use measures.
+    pub measured_first: Chosen,
 }
 
 /// A choice and what it costs.
@@ -43,16 +45,22 @@ pub fn regrets(records: &[Record], table: &Table, capability: (u32, u32)) -> Res
     for group in groups(records, &[]).iter().filter(|group| group.device.kind == DeviceKind::Gpu) {
         let Some(winner) = group.winner() else { continue };
         let gpu = Gpu { name: group.device.name.clone(), driver: group.device.driver.clone(), capability };
-        let judge = |table: Table| -> Result<Chosen, PickError> {
-            let choice = Tuner { table, ..Tuner::new(gpu.clone()) }.pick(group.problem, None)?;
+        let judge = |table: Table, measure: Option<&mut Measure<'_>>| -> Result<Chosen, PickError> {
+            let first_use = if measure.is_some() { FirstUse::Measure } else { FirstUse::Predict };
+            let choice = Tuner { table, first_use, ..Tuner::new(gpu.clone()) }.pick(group.problem, measure)?;
             Ok(chosen(&choice, winner, group))
+        };
+        let mut from_records = |specs: &[KernelSpec]| -> Vec<Result<f64, String>> {
+            let rate = |spec: &KernelSpec| rate(spec, group).ok_or_else(|| "not measured".to_owned());
+            specs.iter().map(|spec| Ok(1.0 / rate(spec)?)).collect()
         };
         regrets.push(Regret {
             problem: group.problem.key(),
             best: winner.record.subject.clone(),
             measured: group.kernels.iter().filter(|point| point.record.verdict.has_time()).count(),
-            tuned: judge(table.clone())?,
-            predicted: judge(Table::default())?,
+            tuned: judge(table.clone(), None)?,
+            predicted: judge(Table::default(), None)?,
+            measured_first: judge(Table::default(), Some(&mut from_records))?,
         });
     }
     Ok(regrets)
@@ -66,14 +74,18 @@ fn chosen(choice: &Choice, winner: &Point<'_>, group: &Group<'_>) -> Chosen {
         Why::Measured { .. } => "measured",
         Why::Predicted { .. } => "predicted",
     };
+    let loss = rate(&choice.spec, group).and_then(|rate| Some(group.measure.of(winner.record)? / rate - 1.0));
+    Chosen { spec: choice.spec.to_string(), how, loss }
+}
+
+/// The rate of a kernel, as measured.
+fn rate(spec: &KernelSpec, group: &Group<'_>) -> Option<f64> {
     // Two specs may be one kernel.
     let digest = |spec: &KernelSpec| Plan::new(spec).ok().map(|plan| plan.digest());
-    let wanted = digest(&choice.spec);
+    let wanted = digest(spec);
     let is_it = |point: &&Point<'_>| {
-        point.spec.is_some_and(|spec| spec == choice.spec || (wanted.is_some() && digest(&spec) == wanted))
+        point.spec.is_some_and(|other| other == *spec || (wanted.is_some() && digest(&other) == wanted))
     };
-    let measure = |point: &Point<'_>| group.measure.of(point.record);
-    let found = group.kernels.iter().filter(is_it).filter_map(measure).max_by(f64::total_cmp);
-    let loss = found.and_then(|rate| Some(measure(winner)? / rate - 1.0));
-    Chosen { spec: choice.spec.to_string(), how, loss }
+    let found = group.kernels.iter().filter(is_it).filter_map(|point| group.measure.of(point.record));
+    found.max_by(f64::total_cmp)
 }

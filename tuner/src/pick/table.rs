@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Gpu;
 use super::near::{Bucket, distance};
-use crate::report::groups::groups;
+use crate::report::groups::{Group, Point, groups};
 use crate::{Device, DeviceKind, Facts, Problem, Record};
 
 /// The fastest kernel for a problem.
@@ -30,7 +30,23 @@ pub struct Tuned {
     pub us: f64,
     /// Its rate over that of the dense library on equal work; none without the library.
     pub ratio: Option<f64>,
+    /// The others that were timed for the problem: what is fastest for one like it may be among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Other>,
 }
+
+/// A kernel that was slower.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Other {
+    /// The kernel.
+    #[serde(with = "text")]
+    pub spec: KernelSpec,
+    /// Its time over that of the fastest.
+    pub times: f64,
+}
+
+/// Kernels that are slower by more than this are not remembered.
+const MOST_TIMES: f64 = 1.25;
 
 /// A spec as its text.
 mod text {
@@ -61,7 +77,25 @@ impl Tuned {
             version: record.version.clone(),
             us: timing.median_us,
             ratio: record.dense.as_ref().map(|dense| dense.ratio),
+            others: Vec::new(),
         })
+    }
+
+    /// The winner of a group, and the others.
+    fn of_group(group: &Group<'_>) -> Option<Self> {
+        let winner = group.winner()?;
+        let rate = |point: &Point<'_>| group.measure.of(point.record);
+        let best = rate(winner)?;
+        let other = |point: &Point<'_>| Some(Other { spec: point.spec?, times: rounded(best / rate(point)?) });
+        let others = group.kernels.iter().filter(|point| point.record.subject != winner.record.subject);
+        let others = others.filter_map(other).filter(|other| other.times <= MOST_TIMES).collect();
+        Some(Self { others, ..Self::of(winner.record)? })
+    }
+
+    /// Every kernel of the problem with its microseconds, the fastest first.
+    pub fn kernels(&self) -> impl Iterator<Item = (KernelSpec, f64)> + '_ {
+        let others = self.others.iter().map(|other| (other.spec, self.us * other.times));
+        std::iter::once((self.spec, self.us)).chain(others)
     }
 
     /// Executed operations over time, in TFLOP/s.
@@ -78,6 +112,11 @@ impl fmt::Display for Tuned {
         }
         write!(f, " on {}, driver {}, version {}", self.device.name, self.device.driver, self.version)
     }
+}
+
+/// Four digits: more are noise.
+fn rounded(times: f64) -> f64 {
+    (times * 1e4).round() / 1e4
 }
 
 /// Tuned results, found by their problem.
@@ -136,8 +175,7 @@ impl Table {
     pub fn best_of(records: &[Record]) -> Self {
         let mut table = Self::default();
         let groups = groups(records, &[]);
-        let winners = groups.iter().filter_map(|group| Tuned::of(group.winner()?.record));
-        winners.for_each(|tuned| table.add(tuned));
+        groups.iter().filter_map(Tuned::of_group).for_each(|tuned| table.add(tuned));
         table
     }
 
@@ -170,8 +208,8 @@ impl Table {
         })
     }
 
-    /// The nearest problem of the same facts and bucket and of a class no further than a step on this GPU, with its distance; of equally near ones the
-    /// faster.
+    /// The nearest problem of the same facts and bucket and of a class no further than a step on this GPU, with its
+    /// distance; of equally near ones the faster.
     pub(super) fn near(
         &self,
         problem: &Problem,
@@ -180,7 +218,8 @@ impl Table {
     ) -> Option<(&Tuned, f64)> {
         let class = problem.features.class();
         let of_gpu = |tuned: &&Tuned| {
-            tuned.device.name == gpu.name && tuned.problem.features.class().is_near(&class) && offered(&tuned.spec)
+            let is_near = tuned.device.name == gpu.name && tuned.problem.features.class().is_near(&class);
+            is_near && tuned.kernels().any(|(spec, _)| offered(&spec))
         };
         let places = self.near.get(&(problem.workload.facts, Bucket::of(problem)))?;
         let found = places.iter().map(|at| &self.tuned[*at]).filter(of_gpu);

@@ -24,7 +24,16 @@ fn square() -> Problem {
 fn tuned(problem: &Problem, spec: &str, us: f64) -> Tuned {
     let device = Device { kind: DeviceKind::Gpu, name: gpu().name, driver: gpu().driver };
     let (ptx, version) = (String::new(), "0.1.0".to_owned());
-    Tuned { problem: problem.clone(), spec: spec.parse().unwrap(), ptx, device, version, us, ratio: Some(0.9) }
+    Tuned {
+        problem: problem.clone(),
+        spec: spec.parse().unwrap(),
+        ptx,
+        device,
+        version,
+        us,
+        ratio: Some(0.9),
+        others: vec![],
+    }
 }
 
 /// A tuner that knows these alone.
@@ -70,7 +79,7 @@ fn near_is_the_same_facts_class_and_bucket_and_the_nearest_of_them() {
     let tuner =
         tuner([tuned(&farther, "bm = 64, bn = 64, bk = 64", 1.0), tuned(&known, "bm = 64, bn = 128, bk = 64", 8.0)]);
     let choice = tuner.pick(&like, None).unwrap();
-    let Why::Near { tuned, distance } = &choice.why else { panic!("{choice}") };
+    let Why::Near { tuned, distance, .. } = &choice.why else { panic!("{choice}") };
     assert_eq!((tuned.us, choice.spec), (8.0, spec("bm = 64, bn = 128, bk = 64")));
     assert!(*distance > 0.0 && *distance < 1.0, "{distance}");
     for other in [
@@ -82,6 +91,21 @@ fn near_is_the_same_facts_class_and_bucket_and_the_nearest_of_them() {
         let choice = tuner.pick(&other, None).unwrap();
         assert!(matches!(choice.why, Why::Predicted { .. }), "{}: {choice}", other.key());
     }
+}
+
+/// 28 tiles of 512 columns become 14 and 14: what ties where N is 4096 does not where the last cluster is half empty.
+#[test]
+fn a_near_problem_may_want_another_of_its_kernels() {
+    let known = problem("bm = 64, bk = 64", (4096, 4096, 4096), "random:0.125", 0);
+    let like = problem("bm = 64, bk = 64", (4096, 3584, 4608), "random:0.12", 7);
+    let other = Other { spec: spec("bm = 64, bn = 512, bk = 64"), times: 1.02 };
+    let pair = Tuned { others: vec![other], ..tuned(&known, "bm = 64, bn = 512, bk = 64, cluster = 2", 44.0) };
+    let tuner = tuner([pair]);
+    assert_eq!(tuner.pick(&known, None).unwrap().spec.cluster, Some(2));
+    let choice = tuner.pick(&like, None).unwrap();
+    let Why::Near { us, .. } = choice.why else { panic!("{choice}") };
+    assert_eq!(choice.spec, spec("bm = 64, bn = 512, bk = 64"));
+    assert!(us > 30.0 && us < 50.0 && choice.to_string().contains("of its 2 kernels"), "{choice}");
 }
 
 #[test]

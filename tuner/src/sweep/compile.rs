@@ -1,22 +1,7 @@
 //! From a point to something that a lab can run.
 
-use std::path::PathBuf;
-
 use bsr_codegen::emit::fingerprint;
 use bsr_codegen::{KernelSpec, Plan};
-
-/// A kernel that is ready for a lab.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Compiled {
-    /// Digest of the plan.
-    pub plan: String,
-    /// Fingerprint of the PTX.
-    pub ptx: String,
-    /// The machine code, where it was made ahead.
-    pub cubin: Option<PathBuf>,
-    /// Milliseconds that the driver took; none from a cache, and where nothing was compiled.
-    pub ms: Option<f64>,
-}
 
 /// What tells kernels apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,11 +38,11 @@ pub trait Compiler: Sync {
         Fingerprints::of(spec)
     }
 
-    /// Compiles.
+    /// Compiles, and tells the milliseconds that it took; none from a cache, and where nothing is compiled.
     ///
     /// # Errors
     /// Why the kernel is refused, in the compiler's words.
-    fn compile(&self, spec: &KernelSpec) -> Result<Compiled, String>;
+    fn compile(&self, spec: &KernelSpec) -> Result<Option<f64>, String>;
 }
 
 /// Plans and renders, and leaves machine code to the lab.
@@ -65,8 +50,7 @@ pub trait Compiler: Sync {
 pub struct PlainCompiler;
 
 impl Compiler for PlainCompiler {
-    fn compile(&self, spec: &KernelSpec) -> Result<Compiled, String> {
-        let Fingerprints { plan, ptx } = self.fingerprints(spec)?;
-        Ok(Compiled { plan, ptx, cubin: None, ms: None })
+    fn compile(&self, _spec: &KernelSpec) -> Result<Option<f64>, String> {
+        Ok(None)
     }
 }

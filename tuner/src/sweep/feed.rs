@@ -9,7 +9,7 @@ use bsr_codegen::KernelSpec;
 use jiff::Timestamp;
 
 use super::outcome::median;
-use super::{Compiled, Ended, Event, Fingerprints, Measured, Order, Outcome, Sweep, SweepError, SweepPoint, lock};
+use super::{Ended, Event, Fingerprints, Measured, Order, Outcome, Sweep, SweepError, SweepPoint, lock};
 use crate::lab::{Candidate, Opened, Trouble};
 use crate::store::{StoreError, latest};
 use crate::{Record, Timing, Verdict};
@@ -26,13 +26,15 @@ pub(super) struct Ready {
     /// Its place in the list.
     pub(super) point: usize,
     pub(super) spec: KernelSpec,
-    pub(super) compiled: Compiled,
+    pub(super) kernel: Fingerprints,
+    /// Milliseconds that compiling took, where it was compiled now.
+    pub(super) compile_ms: Option<f64>,
     pub(super) predicted_us: Option<f64>,
 }
 
 impl Ready {
     pub(super) fn candidate(&self) -> Candidate {
-        Candidate::Kernel { spec: self.spec, cubin: self.compiled.cubin.clone() }
+        Candidate::Kernel(self.spec)
     }
 }
 
@@ -50,6 +52,8 @@ pub(super) struct Feed<'f> {
 }
 
 struct State {
+    /// Points with a record from before: they come first, so that a search begins with what is known.
+    backlog: VecDeque<usize>,
     order: Box<dyn Order>,
     named: HashSet<usize>,
     measured: Vec<Measured>,
@@ -97,9 +101,12 @@ impl<'f> Feed<'f> {
         store: &'f StoreFn<'f>,
         deadline: Option<Instant>,
     ) -> Self {
-        let known = known.into_iter().map(|record| ((record.subject.clone(), record.ptx.clone()), record)).collect();
         let dense = opened.baselines.first().is_some_and(|baseline| baseline.refused.is_none());
+        let subjects: HashSet<&str> = known.iter().map(|record| record.subject.as_str()).collect();
+        let is_known = |at: &usize| subjects.contains(points[*at].spec.to_string().as_str());
+        let backlog = (0..points.len()).filter(is_known).collect();
         let state = State {
+            backlog,
             order,
             named: HashSet::new(),
             measured: vec![],
@@ -117,6 +124,7 @@ impl<'f> Feed<'f> {
             lab_lost: None,
             dense,
         };
+        let known = known.into_iter().map(|record| ((record.subject.clone(), record.ptx.clone()), record)).collect();
         Self { sweep, points, opened, known, store, deadline, state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -164,8 +172,8 @@ impl<'f> Feed<'f> {
                 continue;
             }
             if state.ready.len() + state.compiling < options.ahead.max(1) && state.admitted + state.compiling < limit {
-                let State { order, measured, .. } = &mut *state;
-                match order.next(measured) {
+                let State { backlog, order, measured, .. } = &mut *state;
+                match backlog.pop_front().or_else(|| order.next(measured)) {
                     Some(at) if at < self.points.len() => {
                         if state.named.insert(at) && options.has(&self.points[at].spec.to_string()) {
                             state.compiling += 1;
@@ -191,7 +199,7 @@ impl<'f> Feed<'f> {
     /// Makes a kernel of a point, unless it is none, or known.
     fn compile_one(&self, point: usize, spec: &KernelSpec, predicted_us: Option<f64>) -> Option<Ready> {
         let subject = spec.to_string();
-        let Fingerprints { plan, ptx } = match self.sweep.compiler.fingerprints(spec) {
+        let kernel = match self.sweep.compiler.fingerprints(spec) {
             Ok(fingerprints) => fingerprints,
             Err(reason) => {
                 (self.sweep.events)(&Event::Rejected { spec, reason: &reason });
@@ -201,7 +209,7 @@ impl<'f> Feed<'f> {
                 return None;
             }
         };
-        if let Some(record) = self.known.get(&(subject.clone(), ptx.clone())) {
+        if let Some(record) = self.known.get(&(subject, kernel.ptx.clone())) {
             (self.sweep.events)(&Event::Known(record));
             let mut state = lock(&self.state);
             state.admitted += 1;
@@ -212,13 +220,12 @@ impl<'f> Feed<'f> {
         let compiled = self.sweep.compiler.compile(spec);
         lock(&self.state).admitted += 1;
         match compiled {
-            Ok(compiled) => {
-                (self.sweep.events)(&Event::Compiled { spec, ms: compiled.ms });
-                Some(Ready { point, spec: *spec, compiled, predicted_us })
+            Ok(compile_ms) => {
+                (self.sweep.events)(&Event::Compiled { spec, ms: compile_ms });
+                Some(Ready { point, spec: *spec, kernel, compile_ms, predicted_us })
             }
             Err(why) => {
-                let compiled = Compiled { plan, ptx, cubin: None, ms: None };
-                let ready = Ready { point, spec: *spec, compiled, predicted_us };
+                let ready = Ready { point, spec: *spec, kernel, compile_ms: None, predicted_us };
                 let record = self.record(&ready, Verdict::Refused);
                 self.keep(vec![(Some(point), Record { error: Some(why), ..record })]);
                 None
@@ -278,8 +285,8 @@ impl<'f> Feed<'f> {
             problem: self.opened.problem.clone(),
             subject: ready.spec.to_string(),
             baseline: false,
-            plan: ready.compiled.plan.clone(),
-            ptx: ready.compiled.ptx.clone(),
+            plan: ready.kernel.plan.clone(),
+            ptx: ready.kernel.ptx.clone(),
             device: self.opened.device.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             verdict,
@@ -288,15 +295,16 @@ impl<'f> Feed<'f> {
             timing: None,
             dense: None,
             relative_error: None,
-            compile_ms: ready.compiled.ms,
+            compile_ms: ready.compile_ms,
             at: Timestamp::now(),
         }
     }
 
     /// A record of another library's kernel, refused as yet.
     pub(super) fn baseline_record(&self, name: &str) -> Record {
-        let compiled = Compiled { plan: String::new(), ptx: String::new(), cubin: None, ms: None };
-        let ready = Ready { point: 0, spec: KernelSpec::new(64, 64, 64), compiled, predicted_us: None };
+        let kernel = Fingerprints { plan: String::new(), ptx: String::new() };
+        let spec = KernelSpec::new(64, 64, 64);
+        let ready = Ready { point: 0, spec, kernel, compile_ms: None, predicted_us: None };
         Record { subject: name.to_owned(), baseline: true, ..self.record(&ready, Verdict::Refused) }
     }
 

@@ -1,5 +1,6 @@
 //! Successive halving: the fastest few are timed again, together, until they can be told apart.
 
+use super::Fingerprints;
 use super::feed::Ready;
 use super::outcome::sort;
 use super::station::Station;
@@ -33,9 +34,8 @@ impl Station<'_, '_> {
                 continue;
             };
             let spec = self.feed.points[point].spec;
-            // From a cache, where the compiler has one.
-            let Ok(compiled) = self.feed.sweep.compiler.compile(&spec) else { continue };
-            let ready = Ready { point, spec, compiled, predicted_us: record.predicted_us };
+            let kernel = Fingerprints { plan: record.plan.clone(), ptx: record.ptx.clone() };
+            let ready = Ready { point, spec, kernel, compile_ms: None, predicted_us: record.predicted_us };
             // Checked in an earlier process, perhaps: in this one no kernel of it is loaded.
             match self.check(&ready) {
                 Ok(relative_error) => group.push((ready, relative_error)),

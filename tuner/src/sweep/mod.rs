@@ -32,7 +32,7 @@ use std::time::Instant;
 
 use bsr_codegen::KernelSpec;
 
-pub use compile::{Compiled, Compiler, Fingerprints, PlainCompiler};
+pub use compile::{Compiler, Fingerprints, PlainCompiler};
 pub use options::{Options, Shard};
 pub use order::{InOrder, Measured, Order, Searched};
 pub use outcome::{Ended, Outcome};
@@ -182,7 +182,7 @@ impl Sweep<'_> {
         let first = labs.first_mut().ok_or_else(|| SweepError::Lab(Trouble::of_lab("none is given")))?;
         Station::new(&feed, &workload, &mut ***first).baselines();
         std::thread::scope(|scope| {
-            for _ in 0..self.options.compilers.max(1) {
+            for _ in 0..self.options.compilers.clamp(1, self.options.ahead.max(1)) {
                 scope.spawn(|| feed.compile());
             }
             for lab in &mut labs {

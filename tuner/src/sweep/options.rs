@@ -28,9 +28,10 @@ pub struct Options {
     pub budget: Option<Duration>,
     /// The part of the points that is looked at here.
     pub shard: Option<Shard>,
-    /// Points that are compiled, or being compiled, ahead of the labs.
+    /// Points that are compiled, or being compiled, ahead of the labs: enough for them never to wait, few enough for a search that
+    /// learns to have seen most of what was measured.
     pub ahead: usize,
-    /// Threads that compile.
+    /// Threads that compile, at most: no more than there are points ahead of all labs.
     pub compilers: usize,
 }
 
@@ -55,13 +56,16 @@ impl Default for Options {
             limit: None,
             budget: None,
             shard: None,
-            ahead: (4 * cores).max(16),
+            ahead: Self::AHEAD,
             compilers: cores,
         }
     }
 }
 
 impl Options {
+    /// Points that are compiled ahead of one lab: two groups.
+    pub const AHEAD: usize = 8;
+
     /// Whether a subject belongs to the shard.
     pub fn has(&self, subject: &str) -> bool {
         self.shard.is_none_or(|shard| shard.has(subject))
