@@ -18,6 +18,9 @@ pub struct Rates {
     pub wait: [f64; 2],
     /// The same for a stored block with operands swapped: its place is looked up.
     pub block: f64,
+    /// What a producer takes to fill a stage with operands swapped, however little it holds: a record is read, copies are
+    /// issued one by one.
+    pub fill: f64,
     /// The same for every block row of a tile and stage, whether it has a block there or not.
     pub turn: f64,
     /// What a ring adds to a stage where one microsecond of work is in flight ahead.
@@ -49,23 +52,24 @@ pub struct Rates {
 impl Rates {
     /// As measured on an NVIDIA H200.
     pub const H200: Self = Self {
-        wgmma: [1.096, 2.33, 2.63],
+        wgmma: [1.09, 2.3, 2.69],
         round: 0.015,
-        wait: [0.0176, 0.0238],
-        block: 0.0328,
-        turn: 0.0004,
-        latency: 0.05,
+        wait: [0.0126, 0.0276],
+        block: 0.000459,
+        fill: 0.3,
+        turn: 0.00721,
+        latency: 0.109,
         alone: 1.15,
-        between: 0.3,
+        between: 0.394,
         store: 0.5,
-        row_ns: 0.985,
-        across: 1.96,
+        row_ns: 0.932,
+        across: 1.87,
         l2: 1.05,
         promoted: 1.0,
-        mma_sync: 2940.0,
-        wmma: [0.783, 0.313],
-        mma_sync8: [1.381, 0.421],
-        scalar: [18.7, 25.4, 48.6],
+        mma_sync: 2800.0,
+        wmma: [0.793, 0.315],
+        mma_sync8: [1.52, 0.447],
+        scalar: [18.7, 25.9, 47.3],
     };
 }
 
@@ -123,7 +127,8 @@ impl Rates {
         let bytes = (tiles.sparse_bytes * sectors + dense) / (self.l2 * card.l2_tbs / sms * 1e6);
         let spans = profile.copied_rows;
         let rows = tiles.sparse_bytes / f64::from(spans.0.max(16)) + tiles.dense_bytes / f64::from(spans.1.max(16));
-        let l2 = bytes.max(rows * self.row_ns * 1e-3);
+        let fills = if profile.family == ProfileFamily::Swapped { tiles.stages * self.fill } else { 0.0 };
+        let l2 = both(bytes.max(rows * self.row_ns * 1e-3), fills);
         let doublings = f64::from(profile.cluster.max(1).ilog2());
         let wait = match profile.multicast {
             Multicast::Nothing => 0.0,

@@ -6,8 +6,9 @@
 //! 2. an **exact hit**: the same facts, shape and class of pattern were tuned on this GPU and driver;
 //! 3. a **near hit**: the same facts and class of pattern, and a shape of the same [bucket](near::Bucket), the nearest: of its
 //!    kernels the one that should be the fastest here, by its time there and by how the cost model tells the two apart;
-//! 4. with [`FirstUse::Measure`] and something that measures, the fastest of the few that are predicted to be;
-//! 5. the **prediction**.
+//! 4. the **prediction**.
+//!
+//! With [`FirstUse::Measure`] and something that measures, the likeliest few by 3 or 4 are timed, and the fastest is taken.
 //!
 //! Of [variants](Tuner::variant) with different priorities only the highest that can be planned are looked at.
 //! What was chosen once is remembered: the second answer for a pattern takes less than a microsecond.
@@ -74,6 +75,9 @@ impl std::str::FromStr for FirstUse {
 
 /// How many of the fastest by prediction are measured.
 pub const MEASURED: usize = 8;
+
+/// Kernels that took longer by this factor for one problem are not looked at for another.
+const CARRIED_OVER: f64 = 1.25;
 
 /// A kernel that a program offers, and how much it wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,32 +237,33 @@ impl Tuner {
         if let Some(tuned) = self.table.exact(problem, &self.gpu, is_offered) {
             return Ok(Choice::new(problem, tuned.spec, Why::Exact(Box::new(tuned.clone()))));
         }
+        let measure = measure.filter(|_| self.first_use == FirstUse::Measure);
         if let Some((tuned, distance)) = self.table.near(problem, &self.gpu, is_offered)
-            && let Some((spec, us)) = self.carried_over(problem, tuned, is_offered)
+            && let ranked = self.carried_over(problem, tuned, is_offered)
+            && let Some(Ranked { spec, predicted_us: us }) = ranked.first().copied()
         {
-            return Ok(Choice::new(problem, spec, Why::Near { tuned: Box::new(tuned.clone()), distance, us }));
+            return match measure {
+                Some(measure) => self.measured(problem, ranked, measure),
+                None => Ok(Choice::new(problem, spec, Why::Near { tuned: Box::new(tuned.clone()), distance, us })),
+            };
         }
         let ranked = self.ranked(problem, offered)?;
-        match (self.first_use, measure) {
-            (FirstUse::Measure, Some(measure)) => self.measured(problem, ranked, measure),
-            _ => Ok(Choice::new(problem, ranked[0].spec, Why::Predicted { ranked })),
+        match measure {
+            Some(measure) => self.measured(problem, ranked, measure),
+            None => Ok(Choice::new(problem, ranked[0].spec, Why::Predicted { ranked })),
         }
     }
 
-    /// Of the kernels that were timed for another problem the one that should be the fastest for this one, and its time.
-    fn carried_over(
-        &self,
-        problem: &Problem,
-        tuned: &Tuned,
-        offered: impl Fn(&KernelSpec) -> bool,
-    ) -> Option<(KernelSpec, f64)> {
+    /// The kernels that were timed for another problem, with the times that they should have for this one; the fastest first.
+    fn carried_over(&self, problem: &Problem, tuned: &Tuned, offered: impl Fn(&KernelSpec) -> bool) -> Vec<Ranked> {
         let here = |(spec, us): (KernelSpec, f64)| {
             let plan = self.plan(&spec)?;
             let [there, here] = [&tuned.problem, problem].map(|problem| predict(&plan, problem, &self.card).us);
-            Some((spec, us * here / there))
+            Some(Ranked { spec, predicted_us: us * here / there })
         };
-        let kernels = tuned.kernels().filter(|(spec, _)| offered(spec)).filter_map(here);
-        kernels.min_by(|x, y| x.1.total_cmp(&y.1))
+        let is_good = |us: f64| us <= CARRIED_OVER * tuned.us;
+        let kernels = tuned.kernels().filter(|(spec, us)| is_good(*us) && offered(spec)).filter_map(here);
+        sorted(kernels.collect())
     }
 
     /// The variants that may be chosen, if there are any for these facts.
@@ -301,11 +306,8 @@ impl Tuner {
                 points.legal.into_iter().map(|point| point.plan).filter(|plan| self.runs(plan)).collect()
             }
         };
-        let mut ranked: Vec<Ranked> = plans
-            .iter()
-            .map(|plan| Ranked { spec: *plan.spec(), predicted_us: predict(plan, problem, &self.card).us })
-            .collect();
-        ranked.sort_by(|x, y| x.predicted_us.total_cmp(&y.predicted_us));
+        let of = |plan: &Plan| Ranked { spec: *plan.spec(), predicted_us: predict(plan, problem, &self.card).us };
+        let ranked = sorted(plans.iter().map(of).collect());
         if ranked.is_empty() { Err(PickError::NoKernel { facts: Box::new(facts) }) } else { Ok(ranked) }
     }
 
@@ -322,6 +324,11 @@ impl Tuner {
             }
         }
     }
+}
+
+fn sorted(mut ranked: Vec<Ranked>) -> Vec<Ranked> {
+    ranked.sort_by(|x, y| x.predicted_us.total_cmp(&y.predicted_us));
+    ranked
 }
 
 /// The space that comes with this crate for a GPU of this compute capability and a product with these facts.

@@ -16,12 +16,12 @@ pub struct Regret {
     pub best: String,
     /// Kernels that were measured.
     pub measured: usize,
-    /// What a tuner with the table takes.
+    /// What a tuner with the table takes that measures at the first use.
     pub tuned: Chosen,
+    /// What one with the table takes unmeasured.
+    pub unmeasured: Chosen,
     /// What the cost model alone takes.
     pub predicted: Chosen,
-    /// What is taken without a table where the first use measures.
-    pub measured_first: Chosen,
 }
 
 /// A choice and what it costs.
@@ -58,9 +58,9 @@ pub fn regrets(records: &[Record], table: &Table, capability: (u32, u32)) -> Res
             problem: group.problem.key(),
             best: winner.record.subject.clone(),
             measured: group.kernels.iter().filter(|point| point.record.verdict.has_time()).count(),
-            tuned: judge(table.clone(), None)?,
+            tuned: judge(table.clone(), Some(&mut from_records))?,
+            unmeasured: judge(table.clone(), None)?,
             predicted: judge(Table::default(), None)?,
-            measured_first: judge(Table::default(), Some(&mut from_records))?,
         });
     }
     Ok(regrets)
