@@ -47,6 +47,7 @@ pub(crate) struct Memory {
     /// Barriers of a full operand: one for every staging buffer of every consumer.
     pub(crate) tile_offset: u32,
     pub(crate) total: u32,
+    /// Arrivals that complete an empty barrier: one a consumer thread, for the note that it has read.
     pub(crate) empty_arrivals: u32,
 }
 
@@ -153,7 +154,7 @@ fn lay_out(
         empty_offset,
         tile_offset,
         total: tile_offset + buffers * barrier,
-        empty_arrivals: tile.roles.consumers * (arch.warpgroup / 32),
+        empty_arrivals: tile.roles.consumers * arch.warpgroup,
     })
 }
 
