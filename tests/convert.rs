@@ -178,14 +178,15 @@ fn what_is_written_can_be_multiplied() {
         [("w.npz", None, "w.npz,"), ("w.safetensors", Some(&order), "w.safetensors (rows reordered),")]
     {
         write::save(&matrix, folder.path().join(name), Options { row_order, overwrite: false }).unwrap();
-        let spec = "bm = 64, bn = 64, bk = 32";
-        let args = ["run", spec, "--device", "sim", "--n", "40", "--matrix", name];
-        let mut command = Command::cargo_bin("bsr").unwrap();
-        command.current_dir(folder.path()).args(args).assert().success().stdout(
-            contains("problem   C[200, 40] = A[200, 150] * B[150, 40]\n")
-                .and(contains("10 of 20 blocks of 64 x 32 stored"))
-                .and(contains(source)),
-        );
+        for spec in ["bm = 64, bn = 64, bk = 32", "bm = 64, bn = 64, bk = 32, permute = on"] {
+            let args = ["run", spec, "--device", "sim", "--n", "40", "--matrix", name];
+            let mut command = Command::cargo_bin("bsr").unwrap();
+            command.current_dir(folder.path()).args(args).assert().success().stdout(
+                contains("problem   C[200, 40] = A[200, 150] * B[150, 40]\n")
+                    .and(contains("10 of 20 blocks of 64 x 32 stored"))
+                    .and(contains(source)),
+            );
+        }
     }
     let sparse = Sparse::from_bsr(&matrix);
     assert_eq!(sparse.to_bsr::<f16>((64, 32)).unwrap().0, matrix);

@@ -94,7 +94,7 @@ impl Operands {
             let scales = scales::<A, B>(scale, a.structure(), sizes.along, this.problem.seed)?;
             let rows = Rows::choose(spec, a.structure(), &sizes, this.rows);
             this.progress.step(format!("reference of {rows} in f64"));
-            let inputs = inputs(spec, sizes.m, sizes.n, this.problem.seed);
+            let inputs = this.problem.inputs(spec);
             let sums = reference::product_rows(spec, &a, &*b, &scales, &inputs.sources(&rows.list))?;
             let longest = longest_sum(spec, a.structure());
             let want = reference::fuse(spec, sums, &rows.list, sizes.n, longest, &inputs)?;

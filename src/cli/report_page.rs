@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read as _, Write, stdin};
 use std::path::{Path, PathBuf};
 
-use bsr_tuner::report::{Rejected, ReportData, Top, render, top};
+use bsr_tuner::report::{ReportData, Top, render, top};
 use bsr_tuner::store::Rejection;
 use bsr_tuner::{Record, Store};
 use comfy_table::{CellAlignment, Table, presets};
@@ -74,13 +74,13 @@ fn is_database(file: &Path) -> bool {
 }
 
 /// Points that are no kernels. A sweep that was run again has seen the same ones: of several runs the largest count.
-fn rejections(store: &Store) -> Result<Vec<Rejected>, Failure> {
+fn rejections(store: &Store) -> Result<Vec<Rejection>, Failure> {
     let mut largest: BTreeMap<(String, String), usize> = BTreeMap::new();
     for Rejection { problem, reason, points } in store.runs()?.into_iter().flat_map(|run| run.rejections) {
         let count = largest.entry((problem, reason)).or_default();
         *count = points.max(*count);
     }
-    Ok(largest.into_iter().map(|((problem, reason), count)| Rejected { problem, reason, count }).collect())
+    Ok(largest.into_iter().map(|((problem, reason), points)| Rejection { problem, reason, points }).collect())
 }
 
 /// A page written over the measurements would lose them.

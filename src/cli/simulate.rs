@@ -9,7 +9,7 @@ use bsr::{Dense, KernelSpec, Op, Results, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
-use super::operands::{dense_layout, inputs, scales};
+use super::operands::{dense_layout, scales};
 use super::problem::Problem;
 use super::progress::Progress;
 use super::sampled;
@@ -193,7 +193,7 @@ impl Typed for Multiply<'_> {
         let scales = scales::<A, B>(spec.scale, a.structure(), sizes.along, self.problem.seed)?;
         let rows = Rows::choose(&spec, a.structure(), &sizes, self.check.rows);
         self.progress.step(format!("reference of {rows} in f64"));
-        let inputs = inputs(&spec, sizes.m, sizes.n, self.problem.seed);
+        let inputs = self.problem.inputs(&spec);
         let sums = reference::product_rows(&spec, &a, &b, &scales, &inputs.sources(&rows.list))?;
         let longest = longest_sum(&spec, a.structure());
         let want = reference::fuse(&spec, sums, &rows.list, sizes.n, longest, &inputs)?;

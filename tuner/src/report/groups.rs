@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use bsr_codegen::KernelSpec;
 
-use super::Rejected;
+use crate::store::Rejection;
 use crate::{Device, Problem, Record, Verdict, Workload};
 
 /// All that is known of one product on one device. Times of another group are never beside these.
@@ -58,7 +58,7 @@ impl Measure {
 }
 
 /// The groups of all records: GPUs first, then as they first appear.
-pub(crate) fn groups<'r>(records: &'r [Record], rejected: &'r [Rejected]) -> Vec<Group<'r>> {
+pub(crate) fn groups<'r>(records: &'r [Record], rejected: &'r [Rejection]) -> Vec<Group<'r>> {
     let mut places: HashMap<(&Device, &Workload), usize> = HashMap::new();
     let mut found: Vec<Vec<&Record>> = vec![];
     for record in records {
@@ -73,7 +73,7 @@ pub(crate) fn groups<'r>(records: &'r [Record], rejected: &'r [Rejected]) -> Vec
     groups
 }
 
-fn group<'r>(records: &[&'r Record], rejected: &'r [Rejected]) -> Option<Group<'r>> {
+fn group<'r>(records: &[&'r Record], rejected: &'r [Rejection]) -> Option<Group<'r>> {
     let first = *records.first()?;
     let mut latest: HashMap<&str, &'r Record> = HashMap::new();
     for record in records {
@@ -91,7 +91,7 @@ fn group<'r>(records: &[&'r Record], rejected: &'r [Rejected]) -> Option<Group<'
     let key = first.problem.key();
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for rejected in rejected.iter().filter(|rejected| rejected.problem == key) {
-        *reasons.entry(&rejected.reason).or_default() += rejected.count;
+        *reasons.entry(&rejected.reason).or_default() += rejected.points;
     }
     let mut rejected: Vec<(&str, usize)> = reasons.into_iter().collect();
     rejected.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

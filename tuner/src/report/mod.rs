@@ -24,6 +24,7 @@ pub use roofline::{Bound, Peaks, Roof};
 pub use terminal::{Top, attribute_line, top};
 
 use crate::Record;
+use crate::store::Rejection;
 
 /// What a page shows.
 #[derive(Clone, Debug, Default)]
@@ -33,18 +34,7 @@ pub struct ReportData {
     /// Measurements, in any order. Of several of one kernel on one product and device the last is shown.
     pub records: Vec<Record>,
     /// What could not be measured, since it cannot be planned or is not in the space.
-    pub rejected: Vec<Rejected>,
-}
-
-/// Points that were not measured for one reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
-    /// The [key](crate::Problem::key) of the problem they would have been for.
-    pub problem: String,
-    /// Why, in words.
-    pub reason: String,
-    /// How many.
-    pub count: usize,
+    pub rejected: Vec<Rejection>,
 }
 
 /// Why there is no page.

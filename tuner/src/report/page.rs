@@ -71,7 +71,7 @@ fn facts(data: &ReportData, groups: &[Group<'_>]) -> Vec<[String; 2]> {
     };
     let kernels: usize = groups.iter().map(|group| group.kernels.len()).sum();
     let timed: usize = groups.iter().map(|group| group.count(Verdict::Timed) + group.count(Verdict::Slow)).sum();
-    let rejected: usize = data.rejected.iter().map(|rejected| rejected.count).sum();
+    let rejected: usize = data.rejected.iter().map(|rejected| rejected.points).sum();
     let mut facts = vec![
         ["kernels".to_owned(), format!("{kernels}, {timed} right and timed")],
         ["not measured".to_owned(), format!("{rejected} points of the space")],

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use bsr_codegen::spec::Key;
 use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::{Pattern, Structure};
-use bsr_tuner::report::{Rejected, ReportData};
+use bsr_tuner::report::ReportData;
+use bsr_tuner::store::Rejection;
 use bsr_tuner::{Dense, Device, DeviceKind, Facts, Problem, Record, Source, Timing, Verdict, Workload};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -135,10 +136,10 @@ impl Sweep {
         let key = problem.key();
         // Said once, though three devices swept it.
         reasons.retain(|_| self.kind == DeviceKind::Gpu);
-        data.rejected.extend(reasons.into_iter().map(|(reason, count)| Rejected {
+        data.rejected.extend(reasons.into_iter().map(|(reason, count)| Rejection {
             problem: key.clone(),
             reason,
-            count,
+            points: count,
         }));
         let flops = problem.executed_flops() as f64;
         let equal = ("cublaslt (equal FLOPs)", flops / self.rates[1] / 1e6);

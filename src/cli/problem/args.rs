@@ -1,0 +1,75 @@
+//! The PROBLEM flags, and what they leave open.
+
+use std::path::PathBuf;
+
+use bsr::Pattern;
+use clap::builder::RangedU64ValueParser;
+
+/// No side of a matrix may be longer: the limit of the readers, and far beyond what a GPU holds.
+const LONGEST_SIDE: u64 = 1 << 27;
+
+fn side() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=LONGEST_SIDE)
+}
+
+/// C[M, N] = A[M, K] * B[K, N]: the sparse operand, A, with op = dds B, with op = sdd C, from a pattern or a file, as it is
+/// stored (with transpose = on its columns are rows of the operand); dense factors drawn from N(0, 1), i8 from a normal distribution as
+/// wide as 20.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Problem")]
+pub(in super::super) struct ProblemArgs {
+    /// Rows of A and C. [default: 4096; fewer on the simulator]
+    #[arg(long, value_parser = side(), value_name = "ROWS")]
+    pub(super) m: Option<usize>,
+    /// Columns of B and C. [default: 4096; fewer on the simulator]
+    #[arg(long, value_parser = side(), value_name = "COLUMNS")]
+    pub(super) n: Option<usize>,
+    /// Columns of A, rows of B; not necessarily a multiple of bk. [default: 4096; fewer on the simulator]
+    #[arg(long, value_parser = side(), value_name = "COLUMNS")]
+    pub(super) k: Option<usize>,
+    /// Which blocks of the sparse factor are stored: random:DENSITY, topk:BLOCKS (in each block row), window:FRACTION (around the
+    /// diagonal), causal, or powerlaw:DENSITY. [default: random:0.25; on the simulator topk:4, or fewer of large
+    /// blocks]
+    #[arg(long)]
+    pub(super) pattern: Option<Pattern>,
+    /// Take the sparse factor from a file instead, which also says two of M, N and K: Matrix Market .mtx, DLMC .smtx,
+    /// scipy .npz, numpy .npy, or .safetensors, as `bsr convert` writes it or with a single matrix. Rows are multiplied in
+    /// the order of the file; those of a reordered file go back to where they were with permute = on. Values are scaled by a
+    /// power of two if their largest magnitude is not between 1/256 and 256; for 8-bit types always, to about the
+    /// range of drawn ones.
+    #[arg(long, value_name = "FILE", conflicts_with = "pattern")]
+    pub(super) matrix: Option<PathBuf>,
+    /// Seed of the pattern and of all values that are drawn.
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+}
+
+/// What is multiplied where the flags leave it open.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Defaults {
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    /// Blocks in each block row, and columns of a block; none for a quarter of all blocks.
+    pub(super) blocks: Option<(usize, usize)>,
+}
+
+impl Defaults {
+    /// Enough work to fill a GPU.
+    pub(in super::super) const GPU: Self = Self { m: 4096, n: 4096, k: 4096, blocks: None };
+
+    /// A second's work for the simulator, in blocks of `(bm, bk)`: a few tiles for each of a few clusters, and more
+    /// stages than a ring has.
+    pub(in super::super) fn simulator((_, bk): (usize, usize)) -> Self {
+        let blocks = (512 / bk.max(1)).clamp(2, 4);
+        Self { m: 1024, n: 256, k: (blocks + 3) * bk, blocks: Some((blocks, bk)) }
+    }
+
+    /// The pattern of a matrix with `k` columns.
+    pub(super) fn pattern(&self, k: usize) -> Pattern {
+        match self.blocks {
+            None => Pattern::Random(0.25),
+            Some((blocks, bk)) => Pattern::TopK(blocks.min(k.div_ceil(bk.max(1)))),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Where the sparse factor is from: a pattern, or a file whose values are scaled to what types hold.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use bsr::read::Sparse;
+use bsr::{Dtype, Element, Pattern};
+
+use super::super::exit::{Exit, Failure};
+
+/// A file whose largest magnitude lies outside these bounds is scaled, so that f16 holds it and its products.
+const MAGNITUDES: std::ops::RangeInclusive<f64> = 1.0 / 256.0..=256.0;
+
+#[derive(Debug)]
+pub(super) enum Source {
+    Pattern {
+        pattern: Pattern,
+        k: usize,
+    },
+    /// `sparse` has been scaled by two to the power `exponent`.
+    File {
+        path: PathBuf,
+        sparse: Sparse,
+        exponent: i32,
+    },
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pattern { pattern, .. } => pattern.fmt(f),
+            Self::File { path, sparse, .. } => {
+                match path.file_name() {
+                    Some(name) => f.write_str(&name.to_string_lossy())?,
+                    None => path.display().fmt(f)?,
+                }
+                // With `permute = on` the product has its rows in the order of the original, else in that of the file.
+                if sparse.row_order().is_some() { f.write_str(" (rows reordered)") } else { Ok(()) }
+            }
+        }
+    }
+}
+
+pub(super) fn scaled(path: &Path, sparse: Sparse) -> Result<Source, Failure> {
+    if sparse.rows() == 0 || sparse.cols() == 0 {
+        return Err(Failure::new(
+            Exit::BadInput,
+            format!(
+                "{}: the matrix is {} x {}, there is nothing to multiply",
+                path.display(),
+                sparse.rows(),
+                sparse.cols()
+            ),
+        ));
+    }
+    let exponent = scale(sparse.largest());
+    Ok(Source::File { path: path.to_owned(), sparse: sparse.scaled(f64::from(exponent).exp2()), exponent })
+}
+
+/// The power of two that brings `largest` to at most 1, or 0 where it may stay.
+pub(super) fn scale(largest: f64) -> i32 {
+    if largest == 0.0 || MAGNITUDES.contains(&largest) { 0 } else { -(largest.log2().ceil() as i32).clamp(-1023, 1024) }
+}
+
+/// The power of two that brings `largest` to between 2 and 4 standard deviations of the 8-bit numbers that are drawn;
+/// 0 for wider types.
+pub(super) fn narrow_exponent(largest: f64, dtype: Dtype) -> i32 {
+    let spread = match dtype {
+        Dtype::I8 => i8::SPREAD,
+        Dtype::E4M3 | Dtype::E5M2 => 1.0,
+        _ => return 0,
+    };
+    if largest == 0.0 { 0 } else { (4.0 * spread / largest).log2().floor() as i32 }
+}
