@@ -95,55 +95,6 @@ impl Strategy {
     }
 }
 
-/// Successive halving: all candidates are timed in a few rounds, the better part of them in more, and so on (Jamieson and
-/// Talwalkar, Non-stochastic Best Arm Identification, 2016).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Halving {
-    /// Rounds that every candidate is timed in.
-    pub first_rounds: usize,
-    /// Part of the candidates that goes on: above 0, below 1.
-    pub keep: f64,
-    /// Rounds of a rung over those of the one before: at least 1.
-    pub factor: f64,
-}
-
-/// One step of [`Halving`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rung {
-    /// The fastest so many of the rung before take part.
-    pub candidates: usize,
-    /// Rounds that each is timed in, altogether.
-    pub rounds: usize,
-}
-
-impl Default for Halving {
-    /// 5 rounds of all, 15 of the best third, 45 of the best ninth ..
-    fn default() -> Self {
-        Self { first_rounds: 5, keep: 1.0 / 3.0, factor: 3.0 }
-    }
-}
-
-impl Halving {
-    /// The rungs for so many candidates: rounds grow while candidates grow fewer, until one is left. None where there are
-    /// no candidates; out-of-range parameters are taken at the nearest that make sense.
-    pub fn rungs(&self, candidates: usize) -> Vec<Rung> {
-        let keep = if self.keep.is_finite() { self.keep.clamp(0.0, 0.99) } else { 0.5 };
-        let factor = if self.factor.is_finite() { self.factor.max(1.0) } else { 1.0 };
-        let (mut rungs, mut left, mut rounds) = (Vec::new(), candidates, self.first_rounds.max(1) as f64);
-        while left > 0 {
-            rungs.push(Rung { candidates: left, rounds: rounds as usize });
-            // At least one fewer, so that this ends.
-            let next = ((left as f64 * keep).ceil() as usize).min(left - 1);
-            left = if left > 1 { next.max(1) } else { 0 };
-            rounds = (rounds * factor).min(MOST_ROUNDS);
-        }
-        rungs
-    }
-}
-
-/// Rounds beyond which no candidate is told apart any better.
-const MOST_ROUNDS: f64 = 1e6;
-
 /// The keys that are choices: what neighbours differ in.
 fn settings(spec: &KernelSpec) -> Vec<(Key, String)> {
     let is_choice = |key: &Key| !crate::problem::FACT_KEYS.contains(key);

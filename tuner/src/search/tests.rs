@@ -124,15 +124,6 @@ fn nonsense_is_neither_proposed_early_nor_believed() {
 }
 
 #[test]
-fn rungs_take_fewer_candidates_for_more_rounds() {
-    let rungs = Halving::default().rungs(300);
-    let numbers: Vec<(usize, usize)> = rungs.iter().map(|rung| (rung.candidates, rung.rounds)).collect();
-    assert_eq!(numbers, [(300, 5), (100, 15), (34, 45), (12, 135), (4, 405), (2, 1215), (1, 3645)]);
-    assert_eq!(Halving::default().rungs(0), []);
-    assert_eq!(Halving::default().rungs(1), [Rung { candidates: 1, rounds: 5 }]);
-}
-
-#[test]
 fn rank_correlations_are_those_of_the_textbook() {
     let close = |x: &[f64], y: &[f64], expected: f64| {
         let found = rank_correlation(x, y).unwrap();
@@ -165,14 +156,5 @@ proptest! {
             prop_assert!((rank_correlation(&x, &turned).unwrap() + found).abs() < 1e-9);
             prop_assert!((rank_correlation(&y, &x).unwrap() - found).abs() < 1e-9);
         }
-    }
-
-    #[test]
-    fn rungs_end(candidates in 0_usize..2000, first_rounds in 0_usize..50, keep in -1.0_f64..2.0, factor in 0.0_f64..10.0) {
-        let rungs = Halving { first_rounds, keep, factor }.rungs(candidates);
-        prop_assert!(rungs.len() <= candidates);
-        prop_assert!(rungs.windows(2).all(|two| two[1].candidates < two[0].candidates && two[1].rounds >= two[0].rounds));
-        prop_assert_eq!(rungs.first().map_or(0, |rung| rung.candidates), candidates);
-        prop_assert!(rungs.last().is_none_or(|rung| rung.candidates == 1));
     }
 }

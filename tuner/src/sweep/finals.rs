@@ -1,12 +1,13 @@
-//! Successive halving: the fastest few are timed again, together, until they can be told apart.
+//! Successive halving (Jamieson and Talwalkar, Non-stochastic Best Arm Identification, 2016): after the looks the fastest few
+//! are timed again together, the better half of them in twice as many rounds, and so on.
 
 use super::Fingerprints;
 use super::feed::Ready;
 use super::outcome::sort;
 use super::station::Station;
-use super::time::Timed;
-use crate::lab::Trouble;
-use crate::{Record, Verdict};
+use super::time::{Timed, Times};
+use crate::lab::{Rounds, Trouble};
+use crate::{Record, Timing, Verdict};
 
 impl Station<'_, '_> {
     /// Times the fastest kernels together. Nothing is done where that has been done before.
@@ -46,19 +47,44 @@ impl Station<'_, '_> {
                 return Ok(());
             }
         }
-        let ready: Vec<Ready> = group.iter().map(|(ready, _)| ready.clone()).collect();
-        let Timed { results, lost } = self.time(&ready, &self.feed.sweep.options.finals);
-        let mut records = Vec::new();
-        for ((ready, error), result) in group.into_iter().zip(results) {
-            match result {
-                Some(Ok(times)) => {
-                    records.push((Some(ready.point), self.with_times(&ready, error, times, Verdict::Timed)));
+        self.rungs(group)
+    }
+
+    /// Times candidates whose results are right. What is not among the better half comes to its end; the last few are
+    /// timed until they can be told apart.
+    fn rungs(&mut self, mut group: Vec<(Ready, Option<f64>)>) -> Result<(), Trouble> {
+        let finals = self.feed.sweep.options.finals;
+        let mut rounds = finals.least;
+        loop {
+            let is_last = group.len() <= LAST || 2 * rounds > finals.most;
+            let rung = Rounds { least: rounds, most: if is_last { finals.most } else { rounds }, ..finals };
+            let ready: Vec<Ready> = group.iter().map(|(ready, _)| ready.clone()).collect();
+            let Timed { results, lost } = self.time(&ready, &rung);
+            let mut timed = Vec::new();
+            for ((ready, error), result) in group.into_iter().zip(results) {
+                match result {
+                    Some(Ok(times)) => timed.push((ready, error, times)),
+                    Some(Err(trouble)) => self.failed(&ready, error, &trouble),
+                    None => {}
                 }
-                Some(Err(trouble)) => self.failed(&ready, error, &trouble),
-                None => {}
             }
+            let us = |times: &Times| Timing::new(times.samples_us.clone()).median_us;
+            timed.sort_by(|(_, _, x), (_, _, y)| us(x).total_cmp(&us(y)));
+            let ends = is_last || lost.is_some() || self.feed.over();
+            let ended = timed.split_off(if ends { 0 } else { timed.len().div_ceil(2) });
+            let record = |(ready, error, times): (Ready, _, _)| {
+                (Some(ready.point), self.with_times(&ready, error, times, Verdict::Timed))
+            };
+            self.feed.keep(ended.into_iter().map(record).collect());
+            match lost {
+                Some(trouble) => return Err(trouble),
+                None if ends => return Ok(()),
+                None => group = timed.into_iter().map(|(ready, error, _)| (ready, error)).collect(),
+            }
+            rounds *= 2;
         }
-        self.feed.keep(records);
-        lost.map_or(Ok(()), Err)
     }
 }
+
+/// So many are not halved any more.
+const LAST: usize = 3;

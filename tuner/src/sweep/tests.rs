@@ -284,6 +284,18 @@ fn halving_times_the_best_few_again_together_and_once() {
     assert_eq!((again.new, again.best()), (0, outcome.best()));
 }
 
+#[test]
+fn the_better_half_is_timed_twice_as_long() {
+    let mut desk = Desk::new();
+    desk.options.halving = Some(8);
+    desk.options.hopeless = 10.0;
+    let outcome = desk.sweep(vec![fake("* -> noise 0.001")], job(points(10)));
+    let samples: Vec<usize> = outcome.ranking.iter().map(|r| r.timing.as_ref().unwrap().samples_us.len()).collect();
+    let (least, look) = (desk.options.finals.least, desk.options.look.most);
+    assert!(samples[..2].iter().all(|count| *count >= 4 * least), "{samples:?}");
+    assert_eq!(samples[2..], [2 * least, 2 * least, least, least, least, least, look, look]);
+}
+
 /// Names a point only after the one before has been measured, and the better half next.
 struct Climbing(usize);
 
