@@ -271,7 +271,7 @@ impl Typed for Check<'_> {
         let b = Dense::<B>::normal(dense.0, dense.1, Layout::RowMajor, self.trial.seed);
         let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
         let rows = Rows::all(rows);
-        let inputs = inputs(spec, rows.list.len(), cols, self.trial.seed);
+        let inputs = inputs(spec, (rows.list.len(), cols), None, self.trial.seed);
         let sums = reference::product_rows(spec, &a, &b, &scales, &inputs.sources(&rows.list))?;
         let want = reference::fuse(spec, sums, &rows.list, cols, longest_sum(spec, structure), &inputs)?;
         let b = if dense_layout(spec) == Layout::RowMajor { b } else { b.to_layout(dense_layout(spec)) };

@@ -175,13 +175,14 @@ pub(super) fn dense_layout(spec: &KernelSpec) -> Layout {
     if spec.op == Op::Dds { spec.a_layout } else { spec.b_layout }
 }
 
-/// Random inputs of the epilogue of `spec`, of which sums of products are some ten times as large, and an order of rows
-/// where it asks for one.
-pub(super) fn inputs(spec: &KernelSpec, m: usize, n: usize, seed: u64) -> Inputs {
+/// Random inputs of the epilogue of `spec`, of which sums of products are some ten times as large, and where it asks for one
+/// an order of rows: this one, or a random one.
+pub(super) fn inputs(spec: &KernelSpec, (m, n): (usize, usize), order: Option<&Permutation>, seed: u64) -> Inputs {
     let drawn = spec.epilogue.map(|epilogue| Inputs::random(epilogue.program(), (m, n), spec.c_layout, seed));
+    let inputs = drawn.unwrap_or_default();
     match spec.permute.is_on() {
-        true => drawn.unwrap_or_default().order(Permutation::random(m, seed)),
-        false => drawn.unwrap_or_default(),
+        true => inputs.order(order.cloned().unwrap_or_else(|| Permutation::random(m, seed))),
+        false => inputs,
     }
 }
 

@@ -99,14 +99,11 @@ impl Problem {
     /// otherwise anywhere.
     pub(super) fn inputs(&self, spec: &KernelSpec) -> Inputs {
         let Sizes { m, n, .. } = self.sizes(spec);
-        let inputs = operands::inputs(spec, m, n, self.seed);
-        match &self.source {
-            Source::File { sparse, .. } if spec.permute.is_on() => match sparse.row_order() {
-                Some(order) => inputs.order(order.clone()),
-                None => inputs,
-            },
-            _ => inputs,
-        }
+        let order = match &self.source {
+            Source::File { sparse, .. } => sparse.row_order(),
+            Source::Pattern { .. } => None,
+        };
+        operands::inputs(spec, (m, n), order, self.seed)
     }
 
     /// The extents of the product that `spec` says.

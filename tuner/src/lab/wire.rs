@@ -1,10 +1,10 @@
 //! What a lab in a child process is asked, and what it answers: a line of JSON each.
 
+use bsr_codegen::KernelSpec;
 use serde::{Deserialize, Serialize};
 
 use super::{Candidate, Checked, Opened, Rounds, Trouble};
 use crate::Workload;
-use bsr_codegen::KernelSpec;
 
 /// A call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,10 +1,12 @@
 //! What choosing costs: the chosen kernel's time over that of the best that was measured.
 
+use std::collections::HashMap;
+
 use bsr_codegen::{KernelSpec, Plan};
 use serde::Serialize;
 
 use super::{Choice, FirstUse, Gpu, Measure, PickError, Table, Tuner, Why};
-use crate::report::groups::{Group, Point, groups};
+use crate::report::groups::{Group, groups};
 use crate::{DeviceKind, Record};
 
 /// The choices for one problem of which many kernels were measured.
@@ -45,28 +47,35 @@ pub fn regrets(records: &[Record], table: &Table, capability: (u32, u32)) -> Res
     for group in groups(records, &[]).iter().filter(|group| group.device.kind == DeviceKind::Gpu) {
         let Some(winner) = group.winner() else { continue };
         let gpu = Gpu { name: group.device.name.clone(), driver: group.device.driver.clone(), capability };
+        let rates = Rates::of_group(group);
         let judge = |table: Table, measure: Option<&mut Measure<'_>>| -> Result<Chosen, PickError> {
             let first_use = if measure.is_some() { FirstUse::Measure } else { FirstUse::Predict };
             let choice = Tuner { table, first_use, ..Tuner::new(gpu.clone()) }.pick(group.problem, measure)?;
-            Ok(chosen(&choice, winner, group))
+            Ok(chosen(&choice, group.measure.of(winner.record), &rates))
         };
         let mut from_records = |specs: &[KernelSpec]| -> Vec<Result<f64, String>> {
-            let rate = |spec: &KernelSpec| rate(spec, group).ok_or_else(|| "not measured".to_owned());
+            let rate = |spec: &KernelSpec| rates.of(spec).ok_or_else(|| "not measured".to_owned());
             specs.iter().map(|spec| Ok(1.0 / rate(spec)?)).collect()
+        };
+        let unmeasured = judge(table.clone(), None)?;
+        let tuned = match judge(table.clone(), Some(&mut from_records)) {
+            // None of the likeliest has a record.
+            Err(PickError::Measured { .. }) => unmeasured.clone(),
+            other => other?,
         };
         regrets.push(Regret {
             problem: group.problem.key(),
             best: winner.record.subject.clone(),
             measured: group.kernels.iter().filter(|point| point.record.verdict.has_time()).count(),
-            tuned: judge(table.clone(), Some(&mut from_records))?,
-            unmeasured: judge(table.clone(), None)?,
+            tuned,
+            unmeasured,
             predicted: judge(Table::default(), None)?,
         });
     }
     Ok(regrets)
 }
 
-fn chosen(choice: &Choice, winner: &Point<'_>, group: &Group<'_>) -> Chosen {
+fn chosen(choice: &Choice, best: Option<f64>, rates: &Rates) -> Chosen {
     let how = match &choice.why {
         Why::Overridden => "overridden",
         Why::Exact(_) => "exact",
@@ -74,18 +83,32 @@ fn chosen(choice: &Choice, winner: &Point<'_>, group: &Group<'_>) -> Chosen {
         Why::Measured { .. } => "measured",
         Why::Predicted { .. } => "predicted",
     };
-    let loss = rate(&choice.spec, group).and_then(|rate| Some(group.measure.of(winner.record)? / rate - 1.0));
+    let loss = rates.of(&choice.spec).and_then(|rate| Some(best? / rate - 1.0));
     Chosen { spec: choice.spec.to_string(), how, loss }
 }
 
-/// The rate of a kernel, as measured.
-fn rate(spec: &KernelSpec, group: &Group<'_>) -> Option<f64> {
-    // Two specs may be one kernel.
-    let digest = |spec: &KernelSpec| Plan::new(spec).ok().map(|plan| plan.digest());
-    let wanted = digest(spec);
-    let is_it = |point: &&Point<'_>| {
-        point.spec.is_some_and(|other| other == *spec || (wanted.is_some() && digest(&other) == wanted))
-    };
-    let found = group.kernels.iter().filter(is_it).filter_map(|point| group.measure.of(point.record));
-    found.max_by(f64::total_cmp)
+/// The rates of kernels, as measured, by what they execute: two specs may be one kernel.
+struct Rates(HashMap<String, f64>);
+
+impl Rates {
+    fn of_group(group: &Group<'_>) -> Self {
+        let mut rates = HashMap::new();
+        for point in &group.kernels {
+            if let (Some(digest), Some(rate)) =
+                (point.spec.and_then(|spec| digest(&spec)), group.measure.of(point.record))
+            {
+                let best = rates.entry(digest).or_insert(rate);
+                *best = rate.max(*best);
+            }
+        }
+        Self(rates)
+    }
+
+    fn of(&self, spec: &KernelSpec) -> Option<f64> {
+        self.0.get(&digest(spec)?).copied()
+    }
+}
+
+fn digest(spec: &KernelSpec) -> Option<String> {
+    Plan::new(spec).ok().map(|plan| plan.digest())
 }

@@ -93,7 +93,7 @@ fn near_is_the_same_facts_class_and_bucket_and_the_nearest_of_them() {
     }
 }
 
-/// 28 tiles of 512 columns become 14 and 14: what ties where N is 4096 does not where the last cluster is half empty.
+/// 4096 columns are eight tiles of 512, 3584 are seven: a cluster of two is half empty there.
 #[test]
 fn a_near_problem_may_want_another_of_its_kernels() {
     let known = problem("bm = 64, bk = 64", (4096, 4096, 4096), "random:0.125", 0);

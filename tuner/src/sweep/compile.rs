@@ -45,7 +45,7 @@ pub trait Compiler: Sync {
     fn compile(&self, spec: &KernelSpec) -> Result<Option<f64>, String>;
 }
 
-/// Plans and renders, and leaves machine code to the lab.
+/// Leaves machine code to the lab.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainCompiler;
 

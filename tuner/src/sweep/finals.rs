@@ -5,9 +5,9 @@ use super::Fingerprints;
 use super::feed::Ready;
 use super::outcome::sort;
 use super::station::Station;
-use super::time::{Timed, Times};
+use super::time::Timed;
 use crate::lab::{Rounds, Trouble};
-use crate::{Record, Timing, Verdict};
+use crate::{Record, Verdict};
 
 impl Station<'_, '_> {
     /// Times the fastest kernels together. Nothing is done where that has been done before.
@@ -68,8 +68,7 @@ impl Station<'_, '_> {
                     None => {}
                 }
             }
-            let us = |times: &Times| Timing::new(times.samples_us.clone()).median_us;
-            timed.sort_by(|(_, _, x), (_, _, y)| us(x).total_cmp(&us(y)));
+            timed.sort_by(|(_, _, x), (_, _, y)| x.median_us().total_cmp(&y.median_us()));
             let ends = is_last || lost.is_some() || self.feed.over();
             let ended = timed.split_off(if ends { 0 } else { timed.len().div_ceil(2) });
             let record = |(ready, error, times): (Ready, _, _)| {

@@ -18,7 +18,8 @@ pub struct Options {
     pub hopeless: f64,
     /// Candidates that are timed together.
     pub group: usize,
-    /// With successive halving all others are looked at alone, and so many of the fastest timed together at the end, the better half of them twice as long, and so on.
+    /// With successive halving all others are looked at alone, and so many of the fastest timed together at the end, the
+    /// better half of them twice as long, and so on.
     pub halving: Option<usize>,
     /// How these are timed: all of them `least` rounds, the last ones until `most` or their interval is tight.
     pub finals: Rounds,

@@ -85,11 +85,10 @@ impl<'s, 'f> Station<'s, 'f> {
             }
         }
         let looked = self.timed(right, &options.look)?;
-        let look = |times: &Times| Timing::new(times.samples_us.clone()).median_us;
-        let best = looked.iter().map(|(_, times)| look(times)).fold(self.feed.best_us(), f64::min);
+        let best = looked.iter().map(|(_, times)| times.median_us()).fold(self.feed.best_us(), f64::min);
         let (mut ended, mut promising) = (Vec::new(), Vec::new());
         for (right, times) in looked {
-            match (look(&times) > options.hopeless * best, options.halving) {
+            match (times.median_us() > options.hopeless * best, options.halving) {
                 (true, _) => ended.push((right, times, Verdict::Slow)),
                 (false, Some(_)) => ended.push((right, times, Verdict::Timed)),
                 (false, None) => promising.push(right),

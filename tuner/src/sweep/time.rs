@@ -2,6 +2,7 @@
 
 use super::feed::Ready;
 use super::station::Station;
+use crate::Timing;
 use crate::lab::{Candidate, Rounds, Trouble};
 
 /// The times of one candidate, and the dense library's of the same rounds.
@@ -9,6 +10,12 @@ use crate::lab::{Candidate, Rounds, Trouble};
 pub(super) struct Times {
     pub(super) samples_us: Vec<f64>,
     pub(super) dense_us: Option<Vec<f64>>,
+}
+
+impl Times {
+    pub(super) fn median_us(&self) -> f64 {
+        Timing::new(self.samples_us.clone()).median_us
+    }
 }
 
 /// What came of timing candidates: of each its times or its trouble, of none of them where the lab could not go on.

@@ -136,10 +136,10 @@ impl Sweep {
         let key = problem.key();
         // Said once, though three devices swept it.
         reasons.retain(|_| self.kind == DeviceKind::Gpu);
-        data.rejected.extend(reasons.into_iter().map(|(reason, count)| Rejection {
+        data.rejected.extend(reasons.into_iter().map(|(reason, points)| Rejection {
             problem: key.clone(),
             reason,
-            points: count,
+            points,
         }));
         let flops = problem.executed_flops() as f64;
         let equal = ("cublaslt (equal FLOPs)", flops / self.rates[1] / 1e6);

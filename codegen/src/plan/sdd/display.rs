@@ -103,11 +103,11 @@ impl Family for Plan {
         );
         row(
             "items",
-            format!("{} B", (m.items + 1) * self.item.bytes()),
+            format!("{} B", m.places() * self.item.bytes()),
             format!(
                 "at {}: {} of {} B, one a stage, two more and the producer's",
                 m.items_offset,
-                m.items + 1,
+                m.places(),
                 self.item.bytes()
             ),
         );

@@ -27,7 +27,8 @@ pub(crate) struct Memory {
     pub(crate) right_offset: u32,
     pub(crate) staging_offset: u32,
     pub(crate) items_offset: u32,
-    /// Items in shared memory for the consumers; the producer's own lies behind them. It is at most `stages` tiles ahead of a consumer, which looks back one tile.
+    /// Items in shared memory for the consumers. The producer is at most `stages` tiles ahead of a consumer, which looks back
+    /// one tile; its own item lies behind them.
     pub(crate) items: u32,
     pub(crate) full_offset: u32,
     pub(crate) empty_offset: u32,
@@ -36,6 +37,18 @@ pub(crate) struct Memory {
     pub(crate) total: u32,
     /// Arrivals that complete an empty barrier: one a consumer warp.
     pub(crate) empty_arrivals: u32,
+}
+
+/// Places for so many items of the consumers, and for the producer's own.
+fn places(items: u32) -> u32 {
+    items + OWN_ITEM
+}
+
+impl Memory {
+    /// Places for items.
+    pub(crate) fn places(&self) -> u32 {
+        places(self.items)
+    }
 }
 
 pub(super) fn plan(
@@ -53,7 +66,7 @@ pub(super) fn plan(
     let unit = consumers * epilogue.unit_bytes();
     let tile_barriers = if epilogue.has_tile { consumers * BARRIER } else { 0 };
     let room = |staged: u32| {
-        let fixed = staged * unit + (SPARE_ITEMS + OWN_ITEM) * item.bytes() + tile_barriers;
+        let fixed = staged * unit + places(SPARE_ITEMS) * item.bytes() + tile_barriers;
         arch.shared_bytes.saturating_sub(fixed) / (stage_bytes + item.bytes() + 2 * BARRIER)
     };
     let sizes = epilogue.sizes();
@@ -79,7 +92,7 @@ pub(super) fn plan(
     let staging_offset = stages * stage_bytes;
     let items_offset = staging_offset + consumers * epilogue.staging_bytes();
     let items = stages + SPARE_ITEMS;
-    let full_offset = items_offset + (items + OWN_ITEM) * item.bytes();
+    let full_offset = items_offset + places(items) * item.bytes();
     let empty_offset = full_offset + stages * BARRIER;
     let tile_offset = empty_offset + stages * BARRIER;
     Memory {
