@@ -1,0 +1,96 @@
+//! The gate of every change that is not meant to change a kernel: the text and the launch of each plan of the rendering
+//! matrix has the fingerprint that `fingerprints.txt` records. `BSR_BLESS=1` writes the file anew.
+#![allow(clippy::unwrap_used)]
+
+#[path = "matrix/everything.rs"]
+mod everything;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bsr_codegen::emit::fingerprint;
+use bsr_codegen::{Argument, Plan, Problem};
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fingerprints.txt");
+
+/// Changed plans that are shown.
+const SHOWN: usize = 24;
+
+#[test]
+fn every_kernel_of_the_matrix_is_as_recorded() {
+    let plans = everything::plans();
+    assert!(plans.len() >= 3000, "{} plans", plans.len());
+    let made = lines(&plans);
+    if std::env::var_os("BSR_BLESS").is_some() {
+        std::fs::write(PATH, made.join("")).unwrap();
+    }
+    let recorded = std::fs::read_to_string(PATH).unwrap();
+    let by_spec = |text: &str| -> BTreeMap<String, String> {
+        let entries = text.lines().filter_map(|line| line.split_once("  "));
+        entries.map(|(prints, spec)| (spec.to_owned(), prints.to_owned())).collect()
+    };
+    let (now, then) = (by_spec(&made.join("")), by_spec(&recorded));
+    let changed: Vec<String> = now
+        .iter()
+        .filter(|(spec, prints)| then.get(*spec) != Some(prints))
+        .map(|(spec, _)| if then.contains_key(spec) { format!("changed: {spec}") } else { format!("new: {spec}") })
+        .chain(then.keys().filter(|spec| !now.contains_key(*spec)).map(|spec| format!("no longer planned: {spec}")))
+        .collect();
+    assert!(
+        changed.is_empty(),
+        "{} of {} kernels are not as recorded in tests/fingerprints.txt (BSR_BLESS=1 writes it):\n{}",
+        changed.len(),
+        now.len(),
+        changed[..changed.len().min(SHOWN)].join("\n")
+    );
+}
+
+/// One line a plan: the fingerprints of its text and of its launch, and its spec.
+fn lines(plans: &[Plan]) -> Vec<String> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut made = vec![];
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(plan) = plans.get(at) else { return made };
+            let launch = fingerprint(&launch(plan));
+            made.push((at, format!("{} {launch}  {}\n", plan.ptx().fingerprint(), plan.spec())));
+        }
+    };
+    let mut made: Vec<(usize, String)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    made.sort();
+    made.into_iter().map(|(_, line)| line).collect()
+}
+
+/// The numbers that go to the driver for a ragged problem, and to the schedule.
+fn launch(plan: &Plan) -> String {
+    let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, lda: 1008, ldb: 1016, ldc: 1024, ldt: 1032 };
+    let shape = plan.launch(&problem, [60, 2]);
+    let mut text = format!("{:?} {} {} {}\n", shape.grid, shape.block, shape.cluster, shape.shared_bytes);
+    for parameter in &shape.parameters {
+        let argument = match parameter.argument {
+            Argument::Map(map) => numbers(&format!("{map:?}")),
+            Argument::Number(number) => number.to_string(),
+            _ => String::new(),
+        };
+        writeln!(text, "{} {argument}", parameter.name).unwrap();
+    }
+    for map in plan.problem_maps(&problem) {
+        writeln!(text, "{}", numbers(&format!("{map:?}"))).unwrap();
+    }
+    let of_schedule = format!("{:?} {:?} {:?}", plan.cluster_tile(), plan.walk(), plan.sampling());
+    writeln!(text, "{}", numbers(&of_schedule)).unwrap();
+    text
+}
+
+/// The numbers in `text`, whatever the fields that hold them are called.
+fn numbers(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let numbers = words.filter(|word| word.bytes().all(|b| b.is_ascii_digit()) || *word == "true" || *word == "false");
+    numbers.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}

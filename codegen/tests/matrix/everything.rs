@@ -1,0 +1,207 @@
+//! The rendering matrix: thousands of legal specs of every family and every operation, drawn with strides.
+
+use bsr_codegen::{KernelSpec, Plan};
+
+/// One family of kernels: what all its specs say, and the axes that they are drawn from.
+struct Group {
+    base: &'static str,
+    bm: &'static [u32],
+    bn: &'static [u32],
+    bk: &'static [u32],
+    /// Settings of other keys, one of every axis; an empty text leaves the keys at their defaults.
+    axes: &'static [&'static [&'static str]],
+    /// How many specs are drawn. Those that cannot be planned are left out.
+    draws: usize,
+}
+
+const TYPES: &[&str] = &[
+    "",
+    "dtype = bf16",
+    "out = f32",
+    "dtype = e4m3",
+    "dtype = bf16, out = f32",
+    "dtype = i8",
+    "dtype = e4m3, accumulate = promoted",
+    "a = e4m3, b = e5m2, out = f16",
+    "out = bf16",
+    "dtype = e5m2, scale = tensor, out = e4m3",
+    "out = e4m3",
+    "dtype = i8, scale = row_col, out = f16",
+    "dtype = e4m3, scale = block",
+    "dtype = e4m3, scale = row_col",
+    "dtype = bf16, out = f16",
+    "a = e5m2, b = e4m3, accumulate = promoted, scale = row_col, out = e4m3",
+    "dtype = i8, out = f16",
+];
+const LAYOUTS: &[&str] = &["", "b_layout = col", "c_layout = col", "b_layout = col, c_layout = col"];
+const OPERATIONS: &[&str] = &[
+    "",
+    "transpose = on",
+    "op = dds",
+    "op = dds, transpose = on",
+    "batch = on",
+    "permute = on",
+    "op = dds, a_layout = col",
+    "transpose = on, batch = on",
+    "op = dds, batch = on",
+];
+const EPILOGUES: &[&str] = &[
+    "",
+    "",
+    "beta = on",
+    "",
+    "epilogue = \"|bias: Rows<f32>, alpha: f32| gelu(alpha * acc + bias)\"",
+    "",
+    "epilogue = \"|bias: Cols<bf16>| (silu(acc + bias), row_max(acc))\"",
+    "epilogue = \"|| (acc, row_sum(acc * acc))\"",
+    "epilogue = \"|bias: Rows<f16>, gate: Cols<f32>| relu(acc + bias) * gate\"",
+];
+
+const GROUPS: &[Group] = &[
+    Group {
+        base: "",
+        bm: &[64, 128, 192, 256, 320, 448, 512],
+        bn: &[128, 256, 64, 32, 192, 16, 384, 512, 96],
+        bk: &[64, 112, 128, 32, 16, 48, 8, 240, 80, 24, 512, 40],
+        axes: &[
+            TYPES,
+            LAYOUTS,
+            OPERATIONS,
+            EPILOGUES,
+            &[
+                "",
+                "cluster = 2",
+                "stages = 2",
+                "consumers = 1",
+                "",
+                "cluster = 4",
+                "swizzle = 64",
+                "stages = 3, schedule = strided",
+                "consumers = 3",
+                "k_step = 32",
+                "consumers = 1, cluster = 2",
+                "swizzle = 32",
+                "k_step = 64",
+            ],
+        ],
+        draws: 9_000,
+    },
+    Group {
+        base: "swap = on",
+        bm: &[32, 16, 64, 8, 24, 40, 96, 200, 128, 512, 48],
+        bn: &[256, 128, 64, 192],
+        bk: &[32, 16, 64, 24, 8, 112, 40, 200, 128, 512, 80],
+        axes: &[
+            &[
+                "",
+                "dtype = bf16",
+                "out = f32",
+                "dtype = e4m3",
+                "dtype = i8",
+                "a = e5m2, b = e4m3, out = f32",
+                "out = bf16",
+            ],
+            LAYOUTS,
+            OPERATIONS,
+            EPILOGUES,
+            &["", "pack = 1", "stages = 2", "consumers = 1", "", "pack = 2", "k_step = 64", "stages = 3"],
+        ],
+        draws: 1_800,
+    },
+    Group {
+        base: "op = sdd",
+        bm: &[128, 64, 32, 16, 96, 8, 512, 24, 192, 40],
+        bn: &[256, 128, 192, 64, 8],
+        bk: &[128, 64, 32, 16, 80, 264, 8, 136, 24, 112],
+        axes: &[
+            &[
+                "",
+                "dtype = bf16",
+                "out = f32",
+                "dtype = e4m3",
+                "dtype = i8",
+                "a = e5m2, b = e4m3, out = f32",
+                "dtype = i8, out = f16",
+            ],
+            &["", "a_layout = col", "b_layout = col", "a_layout = col, b_layout = col", "transpose = on"],
+            EPILOGUES,
+            &["", "batch = on", "schedule = balanced", "consumers = 1", "", "stages = 3", "consumers = 2"],
+        ],
+        draws: 1_400,
+    },
+    Group {
+        base: "",
+        bm: &[128, 64, 32, 16, 96, 512, 48, 8],
+        bn: &[128, 256, 64, 32, 112, 400],
+        bk: &[64, 112, 32, 16, 48, 128, 80, 24],
+        axes: &[
+            &[
+                "mma = mma_sync",
+                "mma = wmma",
+                "mma = mma_sync, arch = sm_90a",
+                "mma = wmma, arch = sm_70",
+                "mma = wmma, arch = sm_90a",
+                "mma = wmma, arch = sm_75",
+                "mma = wmma, shape = m32n8k16",
+                "mma = wmma, shape = m8n32k16",
+            ],
+            &[
+                "",
+                "dtype = bf16",
+                "dtype = e4m3",
+                "out = f32",
+                "dtype = i8",
+                "dtype = e4m3, out = e4m3",
+                "dtype = i8, out = f16",
+            ],
+            LAYOUTS,
+            &["", "stages = 2", "k_step = 32", "warps = (2, 2)", "warps = (1, 4)", "schedule = strided", "k_step = 64"],
+        ],
+        draws: 1_600,
+    },
+    Group {
+        base: "mma = scalar",
+        bm: &[64, 16, 32, 96, 512, 40, 8],
+        bn: &[64, 32, 128, 16, 256, 496],
+        bk: &[32, 16, 64, 112, 80, 24, 8],
+        axes: &[
+            &["", "vector = 8", "accumulate = atomic, out = f32", "vector = 4, dtype = f32", "vector = 2"],
+            &["", "dtype = bf16", "dtype = f32", "out = f32", "arch = sm_90a"],
+            &["", "schedule = strided"],
+        ],
+        draws: 500,
+    },
+];
+
+/// The plans of the matrix, each once, in the order of their specs.
+pub(crate) fn plans() -> Vec<Plan> {
+    let mut specs: Vec<KernelSpec> = GROUPS.iter().flat_map(Group::specs).collect();
+    specs.sort();
+    specs.dedup();
+    specs.iter().filter_map(|spec| Plan::new(spec).ok()).collect()
+}
+
+impl Group {
+    fn specs(&self) -> impl Iterator<Item = KernelSpec> {
+        (0..self.draws).filter_map(|draw| {
+            // A multiplicative hash of the draw and the axis: neighbours differ in everything.
+            let pick = |axis: u64, count: usize| {
+                let mixed = (draw as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(axis << 32);
+                let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                ((mixed ^ (mixed >> 32)) % count as u64) as usize
+            };
+            let size = |axis: u64, values: &[u32]| values[pick(axis, values.len())];
+            let mut parts = vec![
+                format!("bm = {}", size(1, self.bm)),
+                format!("bn = {}", size(2, self.bn)),
+                format!("bk = {}", size(3, self.bk)),
+                self.base.to_owned(),
+            ];
+            let settings = (4..).zip(self.axes).map(|(axis, values)| values[pick(axis, values.len())].to_owned());
+            parts.extend(settings);
+            parts.retain(|part| !part.is_empty());
+            // Two axes may set the same key to different values, which the grammar refuses.
+            parts.join(", ").parse().ok()
+        })
+    }
+}
