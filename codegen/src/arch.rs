@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::spec::Target;
+use crate::words::Target;
 
 /// What a plan may spend on one streaming multiprocessor (SM).
 ///

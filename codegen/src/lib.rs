@@ -5,14 +5,20 @@
 pub mod arch;
 pub mod emit;
 pub mod epilogue;
+mod families;
+mod fingerprint;
+mod hopper;
+mod place;
 pub mod plan;
 pub mod spec;
+mod suggest;
+mod words;
 
 pub use arch::Arch;
 pub use emit::Ptx;
 pub use epilogue::Epilogue;
 pub use plan::{
-    Argument, ClusterTile, LaunchShape, Multicast, Operand, Packing, Parameter, Parameters, Plan, PlanError,
-    PlanErrors, Problem, Profile, ProfileFamily, Sampling, TensorMap, Walk,
+    Argument, ClusterTile, KernelKind, LaunchShape, Multicast, Operand, Packing, Parameter, Parameters, Plan,
+    PlanError, PlanErrors, Problem, Profile, Sampling, TensorMap, Walk,
 };
 pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};

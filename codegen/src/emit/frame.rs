@@ -24,9 +24,9 @@ struct Frame {
 
 /// The kernel's text: the body first, since the frame declares the registers that it names.
 pub(super) fn render(plan: &Plan) -> String {
-    let family = plan.family();
-    let body = family.body();
-    let parameters = family.parameters(&Problem::default());
+    let kernel = plan.kernel();
+    let body = kernel.body();
+    let parameters = kernel.parameters(&Problem::default());
     templates::render(
         "kernel.ptx",
         &Frame {
@@ -37,10 +37,10 @@ pub(super) fn render(plan: &Plan) -> String {
                 (Op::Sdd, true) => "C^T",
                 _ => "A",
             },
-            arch: Arch { ptx_version: family.ptx_version().unwrap_or(plan.arch().ptx_version), ..*plan.arch() },
+            arch: Arch { ptx_version: kernel.ptx_version().unwrap_or(plan.arch().ptx_version), ..*plan.arch() },
             entry: plan.entry(),
             parameters: signature(&parameters, plan.spec().op),
-            directives: family.directives(),
+            directives: kernel.directives(),
             shared: plan.shared_bytes() > 0,
             registers: registers::declarations(&body),
             body,

@@ -1,17 +1,10 @@
 //! From a plan to PTX text: Rust makes the operands, the templates hold the instructions.
 
 mod frame;
-mod fused;
-mod permuted;
-mod problem_maps;
 mod registers;
-pub(crate) mod scalar;
-pub(crate) mod sdd;
-pub(crate) mod swapped;
-mod templates;
-pub(crate) mod warp;
-pub(crate) mod wgmma;
+pub(crate) mod templates;
 
+pub use crate::fingerprint::fingerprint;
 use crate::plan::Plan;
 
 /// The PTX text of one kernel.
@@ -59,9 +52,4 @@ impl Plan {
         let types = if s.a == s.b { s.a.to_string() } else { format!("{}_{}", s.a, s.b) };
         format!("bsr_{}_{}_{types}_{}x{}x{}", s.op, s.mma, s.bm, s.bn, s.bk)
     }
-}
-
-/// The first 16 hexadecimal digits of the BLAKE3 hash of `text`.
-pub fn fingerprint(text: &str) -> String {
-    blake3::hash(text.as_bytes()).to_hex().as_str()[..16].to_owned()
 }

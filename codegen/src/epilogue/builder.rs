@@ -6,7 +6,8 @@ use super::error::EpilogueError;
 use super::functions::Function;
 use super::program::{Cmp, Graph, Id, Input, InputKind, Level, Node, Program, Reduction};
 use super::syntax::{MOST_INPUTS, ParameterSyntax, kind_of};
-use crate::spec::{Place, suggest};
+use crate::place::Place;
+use crate::suggest;
 
 /// What an expression is.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@
 
 use super::apply::{apply, literal};
 use super::program::{Cmp, Id, Level, Node, Program, Reduction};
-use crate::Dtype;
+use crate::words::Dtype;
 
 /// Rows and columns that values are held of at the same time.
 #[derive(Clone, Copy, Debug)]

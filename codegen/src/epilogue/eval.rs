@@ -2,7 +2,7 @@
 
 use super::functions::Function;
 use super::program::{Cmp, Id, Node, Program, Reduction};
-use crate::Dtype;
+use crate::words::Dtype;
 
 /// An element of C as an epilogue finds it.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,8 @@ use super::builder::{BROKEN, Value};
 use super::lex::LexemeKind;
 use super::program::{Cmp, Id, Node};
 use super::syntax::{Parser, Read};
-use crate::Dtype;
-use crate::spec::Place;
+use crate::place::Place;
+use crate::words::Dtype;
 
 /// A sign between two operands, and what it makes of them.
 type Operator = (&'static str, fn(Id, Id) -> Node);

@@ -85,20 +85,24 @@ impl Epilogue {
     /// stands for.
     ///
     /// The parameters are `c` and `beta`.
-    pub const fn accumulate(out: crate::Dtype) -> Self {
+    pub const fn accumulate(out: crate::words::Dtype) -> Self {
         Self::compiled(match out {
-            crate::Dtype::F16 => "|c: Dense<f16>, beta: f32| acc + beta * c",
-            crate::Dtype::BF16 => "|c: Dense<bf16>, beta: f32| acc + beta * c",
+            crate::words::Dtype::F16 => "|c: Dense<f16>, beta: f32| acc + beta * c",
+            crate::words::Dtype::BF16 => "|c: Dense<bf16>, beta: f32| acc + beta * c",
             _ => "|c: Dense<f32>, beta: f32| acc + beta * c",
         })
     }
 
     /// The same of an operation: where `op` stores blocks, `c` is the values of C's blocks.
-    pub const fn accumulate_of(op: crate::Op, out: crate::Dtype) -> Self {
+    pub const fn accumulate_of(op: crate::words::Op, out: crate::words::Dtype) -> Self {
         match (op, out) {
-            (crate::Op::Sdd, crate::Dtype::F16) => Self::compiled("|c: Bsr<f16>, beta: f32| acc + beta * c"),
-            (crate::Op::Sdd, crate::Dtype::BF16) => Self::compiled("|c: Bsr<bf16>, beta: f32| acc + beta * c"),
-            (crate::Op::Sdd, _) => Self::compiled("|c: Bsr<f32>, beta: f32| acc + beta * c"),
+            (crate::words::Op::Sdd, crate::words::Dtype::F16) => {
+                Self::compiled("|c: Bsr<f16>, beta: f32| acc + beta * c")
+            }
+            (crate::words::Op::Sdd, crate::words::Dtype::BF16) => {
+                Self::compiled("|c: Bsr<bf16>, beta: f32| acc + beta * c")
+            }
+            (crate::words::Op::Sdd, _) => Self::compiled("|c: Bsr<f32>, beta: f32| acc + beta * c"),
             _ => Self::accumulate(out),
         }
     }

@@ -1,7 +1,7 @@
 //! The typed expression: a graph in which every value is computed once.
 
 use super::functions::Function;
-use crate::Dtype;
+use crate::words::Dtype;
 
 /// A parameter of an epilogue.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@ use super::builder::{Builder, Outcome};
 use super::error::EpilogueError;
 use super::lex::{Lexeme, LexemeKind};
 use super::program::{Id, Input, InputKind, Program};
-use crate::Dtype;
-use crate::spec::{Place, suggest};
+use crate::place::Place;
+use crate::suggest;
+use crate::words::Dtype;
 
 /// Most parameters that an epilogue may have.
 pub(crate) const MOST_INPUTS: usize = 8;

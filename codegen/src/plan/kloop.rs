@@ -15,7 +15,7 @@ pub(crate) struct KLoop {
 
 impl KLoop {
     /// A block of `bk` in stages of `k_step`, the last one shorter where they do not come out even.
-    pub(super) fn divide(bk: u32, k_step: u32) -> Self {
+    pub(crate) fn divide(bk: u32, k_step: u32) -> Self {
         let k_step = k_step.min(bk);
         let steps = bk.div_ceil(k_step);
         Self { k_step, steps, last: bk - (steps - 1) * k_step, slots: 1 }
@@ -23,12 +23,12 @@ impl KLoop {
 
     /// As few stages of at most `depth` as there can be, as even as whole instructions of `unit` allow: 112 = 64 + 48,
     /// 96 = 48 + 48.
-    pub(super) fn divide_evenly(bk: u32, depth: u32, unit: u32) -> Self {
+    pub(crate) fn divide_evenly(bk: u32, depth: u32, unit: u32) -> Self {
         Self::divide(bk, bk.div_ceil(unit).div_ceil(bk.div_ceil(depth)) * unit)
     }
 
     /// `slots` blocks a stage.
-    pub(super) fn gather(bk: u32, slots: u32) -> Self {
+    pub(crate) fn gather(bk: u32, slots: u32) -> Self {
         Self { k_step: bk, steps: 1, last: bk, slots }
     }
 

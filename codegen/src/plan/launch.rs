@@ -3,7 +3,6 @@
 use arrayvec::ArrayVec;
 
 use super::Plan;
-use super::sdd::Sampling;
 use super::view::View;
 use crate::{Dtype, Op};
 
@@ -249,6 +248,40 @@ pub struct Packing {
     pub block_bytes: u32,
 }
 
+/// The tiles of a sampled product: what a schedule must know to list them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// Rows and columns of a block.
+    pub block: (u32, u32),
+    /// Rows of a tile.
+    pub rows: u32,
+    /// Tiles of rows that a block takes.
+    pub slices: u32,
+    /// Block rows that share a tile.
+    pub pack: u32,
+    /// Slots that a block is cut into.
+    pub parts: u32,
+    /// Columns of a block in one slot.
+    pub slot: u32,
+    /// Slots of a tile.
+    pub slots: u32,
+    /// Slots of a tile of half the width, if there are such tiles.
+    pub half: Option<u32>,
+    /// Elements of K in a stage.
+    pub k_step: u32,
+    /// Words of a work item.
+    pub item_words: u32,
+    /// Bytes of one place in the workspace: the sums of a part of a tile's K.
+    pub place_bytes: u32,
+}
+
+impl Sampling {
+    /// Words of an item before the columns of its slots.
+    pub const HEADER: u32 = 8;
+    /// Word 6 of an item that computes a part of a tile's K for another CTA.
+    pub const CONTRIBUTES: u32 = u32::MAX;
+}
+
 /// The output tile of one cluster, and how it lies in a sparsity block: what a schedule deals out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterTile {
@@ -265,7 +298,7 @@ pub struct ClusterTile {
 impl Plan {
     /// The output tile of one cluster.
     pub fn cluster_tile(&self) -> ClusterTile {
-        self.family().cluster_tile()
+        self.kernel().cluster_tile()
     }
 
     /// Does the kernel walk the block columns of the sparse operand as it is stored, by its transposed index?
@@ -275,18 +308,18 @@ impl Plan {
 
     /// How CTAs find their work.
     pub fn walk(&self) -> Walk {
-        self.family().walk()
+        self.kernel().walk()
     }
 
     /// The tiles of a sampled product; none of another operation.
     pub fn sampling(&self) -> Option<Sampling> {
-        self.family().sampling()
+        self.kernel().sampling()
     }
 
     /// The tensor maps of one problem of a batch, in the order in which the kernel finds them; none of a kernel that
     /// computes one product a launch.
     pub fn problem_maps(&self, problem: &Problem) -> Vec<TensorMap> {
-        self.family().problem_maps(problem)
+        self.kernel().problem_maps(problem)
     }
 
     /// Elements of K in a block as the kernel reads it.
@@ -296,22 +329,22 @@ impl Plan {
 
     /// CTAs of a cluster.
     pub fn cluster(&self) -> u32 {
-        self.family().cluster()
+        self.kernel().cluster()
     }
 
     /// Threads of a CTA.
     pub fn threads(&self) -> u32 {
-        self.family().threads()
+        self.kernel().threads()
     }
 
     /// Dynamic shared memory of a CTA in bytes.
     pub fn shared_bytes(&self) -> u32 {
-        self.family().shared_bytes()
+        self.kernel().shared_bytes()
     }
 
     /// True where C is written by TMA, in whole pieces of 16 bytes.
     pub fn stores_by_tma(&self) -> bool {
-        self.family().stores_by_tma()
+        self.kernel().stores_by_tma()
     }
 
     /// The launch of a kernel on `problem`. `grid` is the number of clusters and 1 for a walk over tiles, the
@@ -322,7 +355,7 @@ impl Plan {
             block: self.threads(),
             cluster: self.cluster(),
             shared_bytes: self.shared_bytes(),
-            parameters: self.family().parameters(problem),
+            parameters: self.kernel().parameters(problem),
         }
     }
 }

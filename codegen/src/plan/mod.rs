@@ -1,119 +1,51 @@
-//! Every number that a kernel needs, decided in one place and in one order.
+//! Every number that a kernel needs, decided before any text is made.
 //!
-//! A *family* of kernels is made around one kind of multiply instruction and has a room of its own: `wgmma`,
-//! `warp`, `scalar`. What all share is here: errors, the table that shows a plan, the launch.
+//! This is the frame that kernel families fill: a family's plan implements [`KernelPlan`], and `families` chooses the
+//! family of a spec. Errors, the table that shows a plan and the launch are the same for all of them.
 
 mod display;
 mod error;
-mod factors;
-mod fused;
-mod keys;
+mod kernel;
 mod kloop;
 mod launch;
-mod maps;
-mod permute;
 mod profile;
-pub(crate) mod scalar;
-pub(crate) mod sdd;
-pub(crate) mod swapped;
 mod view;
-pub(crate) mod warp;
-pub(crate) mod wgmma;
+
+use std::sync::Arc;
 
 pub use error::{PlanError, PlanErrors};
-pub(crate) use fused::SECOND;
+pub(crate) use kernel::KernelPlan;
+pub(crate) use kloop::KLoop;
+pub use launch::{
+    Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Problem, Sampling, TensorMap, Walk,
+};
+pub use profile::{KernelKind, Multicast, Profile};
 pub(crate) use view::{Major, View};
 
-pub use launch::{
-    Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Problem, TensorMap, Walk,
-};
-pub use profile::{Family as ProfileFamily, Multicast, Profile};
-pub use sdd::Sampling;
-
-use crate::spec::Target;
-use crate::{Arch, Dtype, KernelSpec, Mma, Op};
+use crate::{Arch, KernelSpec};
 
 /// A legal kernel: the spec, and every number that its PTX and its launch need.
 ///
 /// `Display` prints the numbers with their arithmetic, so that a person can check them by hand.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     spec: KernelSpec,
     arch: Arch,
-    kernel: Kernel,
+    kernel: Arc<dyn KernelPlan>,
 }
 
-/// The plan of one family.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Kernel {
-    Wgmma(wgmma::Plan),
-    Swapped(swapped::Plan),
-    Warp(warp::Plan),
-    Scalar(scalar::Plan),
-    Sampled(sdd::Plan),
-}
-
-/// What every family tells about its plan.
-pub(crate) trait Family {
-    /// The plan in one line: the second line of the PTX.
-    fn summary(&self) -> String;
-    /// The rows of the table: what, how much, why.
-    fn rows(&self) -> Vec<[String; 3]>;
-    fn cluster_tile(&self) -> ClusterTile;
-    fn threads(&self) -> u32;
-    fn shared_bytes(&self) -> u32;
-    fn parameters(&self, problem: &Problem) -> Parameters;
-    /// The tensor maps of one problem of a batch.
-    fn problem_maps(&self, _problem: &Problem) -> Vec<TensorMap> {
-        vec![]
-    }
-    /// What stands between the signature and the body: `.maxntid` and the like.
-    fn directives(&self) -> Vec<String>;
-    /// The instructions.
-    fn body(&self) -> String;
-
-    fn walk(&self) -> Walk {
-        Walk::Tiles
-    }
-
-    fn sampling(&self) -> Option<Sampling> {
-        None
-    }
-
-    fn cluster(&self) -> u32 {
-        1
-    }
-
-    fn stores_by_tma(&self) -> bool {
-        false
-    }
-
-    /// The `.version` that the kernel's instructions need, where the architecture's own is older.
-    fn ptx_version(&self) -> Option<&'static str> {
-        None
+/// A plan follows from its spec.
+impl PartialEq for Plan {
+    fn eq(&self, other: &Self) -> bool {
+        self.spec == other.spec
     }
 }
+
+impl Eq for Plan {}
 
 impl Plan {
-    /// Plans `spec` for the architecture that it names, or else for the one that its instruction is made for.
-    ///
-    /// # Errors
-    ///
-    /// Every reason why the spec cannot be planned, not only the first: sizes that the instruction cannot take,
-    /// accumulators that do not fit the register file, stages that do not fit shared memory.
-    pub fn new(spec: &KernelSpec) -> Result<Self, PlanErrors> {
-        let target = target(spec);
-        let mut errors = PlanErrors::default();
-        keys::check(spec, target, &mut errors);
-        errors.check()?;
-        let arch = Arch::of(target);
-        let kernel = match spec.mma {
-            Mma::Wgmma if spec.op == Op::Sdd => Kernel::Sampled(sdd::Plan::new(spec, arch)?),
-            Mma::Wgmma => hopper(spec, arch)?,
-            Mma::Wmma | Mma::MmaSync => Kernel::Warp(warp::Plan::new(spec, arch)?),
-            Mma::Scalar => Kernel::Scalar(scalar::Plan::new(spec, arch)?),
-        };
-        Ok(Self { spec: *spec, arch: *arch, kernel })
+    pub(crate) fn of_kernel(spec: &KernelSpec, arch: &Arch, kernel: Arc<dyn KernelPlan>) -> Self {
+        Self { spec: *spec, arch: *arch, kernel }
     }
 
     /// What was asked.
@@ -128,56 +60,15 @@ impl Plan {
 
     /// The plan in one line: the second line of the PTX.
     pub fn summary(&self) -> String {
-        self.family().summary()
+        self.kernel.summary()
     }
 
     /// The rows of the table: what, how much, why.
     pub fn rows(&self) -> Vec<[String; 3]> {
-        self.family().rows()
+        self.kernel.rows()
     }
 
-    pub(crate) fn family(&self) -> &dyn Family {
-        match &self.kernel {
-            Kernel::Wgmma(plan) => plan,
-            Kernel::Swapped(plan) => plan,
-            Kernel::Warp(plan) => plan,
-            Kernel::Scalar(plan) => plan,
-            Kernel::Sampled(plan) => plan,
-        }
+    pub(crate) fn kernel(&self) -> &dyn KernelPlan {
+        &*self.kernel
     }
-}
-
-/// Which of Hopper's families: blocks of whole WGMMA rows are its rows, all others its columns.
-fn hopper(spec: &KernelSpec, arch: &Arch) -> Result<Kernel, PlanErrors> {
-    let rows = View::new(spec).rows;
-    let why = match spec.swap {
-        Some(swap) if swap.is_on() => "as the spec asks".to_owned(),
-        None if spec.pack.is_some() => "pack is a choice of swapped operands".to_owned(),
-        None if !rows.is_multiple_of(wgmma::WGMMA_M) => {
-            format!("{rows} rows are not a multiple of WGMMA's {} rows, but of its 8 columns", wgmma::WGMMA_M)
-        }
-        _ if spec.pack.is_some() => {
-            return Err(PlanError::new(
-                "pack",
-                "block rows share a tile where operands are swapped",
-                "swap = off keeps the rows of a block as WGMMA's rows",
-                "drop `pack`, or `swap`",
-            )
-            .into());
-        }
-        _ => return Ok(Kernel::Wgmma(wgmma::Plan::new(spec, arch)?)),
-    };
-    Ok(Kernel::Swapped(swapped::Plan::new(spec, why, arch)?))
-}
-
-/// The architecture of a spec that names none: the oldest that has the instructions, except that `wmma` gets
-/// asynchronous copies.
-fn target(spec: &KernelSpec) -> Target {
-    spec.arch.unwrap_or(match spec.mma {
-        Mma::Wgmma => Target::Sm90a,
-        Mma::MmaSync if spec.a.is_fp8() => Target::Sm89,
-        Mma::MmaSync | Mma::Wmma => Target::Sm80,
-        Mma::Scalar if spec.a == Dtype::BF16 && spec.vector.is_some_and(|vector| vector > 1) => Target::Sm80,
-        Mma::Scalar => Target::Sm70,
-    })
 }

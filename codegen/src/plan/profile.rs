@@ -1,8 +1,7 @@
 //! What of a plan its speed depends on, in numbers that all families share; and whether two plans are one kernel.
 
-use super::scalar::Method;
-use super::wgmma::{self, Share};
-use super::{Kernel, Plan, View, sdd, swapped, warp};
+use super::Plan;
+use crate::fingerprint::fingerprint;
 use crate::spec::{Accumulate, Scale, Schedule};
 use crate::{KernelSpec, Op};
 
@@ -10,7 +9,7 @@ use crate::{KernelSpec, Op};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Profile {
     /// What multiplies.
-    pub family: Family,
+    pub kind: KernelKind,
     /// Rows that one CTA computes: of C, or of C^T where B is sparse; of the left factor's for a sampled product.
     pub cta_m: u32,
     /// Columns that one CTA computes.
@@ -47,7 +46,7 @@ pub struct Profile {
 
 /// What multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Family {
+pub enum KernelKind {
     /// Warpgroups, fed by TMA.
     Wgmma,
     /// The same with dense columns as WGMMA's rows, over tiles of several block rows.
@@ -80,53 +79,39 @@ pub enum Multicast {
     Dense,
 }
 
+impl Profile {
+    /// What most families do not have.
+    pub(crate) const PLAIN: Self = Self {
+        kind: KernelKind::Register,
+        cta_m: 0,
+        cta_n: 0,
+        consumers: 1,
+        share: (0, 0),
+        instruction_n: 0,
+        stages: 1,
+        stage_k: 0,
+        held_k: 0,
+        stages_per_block: (1, 1),
+        multicast: Multicast::Nothing,
+        cluster: 1,
+        pack: 1,
+        copied_rows: (128, 128),
+        deferred: false,
+        promoted: false,
+        resident: 1,
+    };
+}
+
 impl Plan {
     /// How the kernel divides its work, and what it keeps in flight.
     pub fn profile(&self) -> Profile {
-        match &self.kernel {
-            Kernel::Wgmma(plan) => of_wgmma(plan),
-            Kernel::Swapped(plan) => of_swapped(plan),
-            Kernel::Sampled(plan) => of_sampled(plan),
-            Kernel::Warp(plan) => of_warp(plan),
-            Kernel::Scalar(plan) => {
-                let (family, staging) = match &plan.method {
-                    Method::Atomic => (Family::Atomic, None),
-                    Method::Register(staging) => (Family::Register, Some(staging)),
-                    Method::Vector { staging, .. } => (Family::Vector, Some(staging)),
-                };
-                let tile = &plan.tile;
-                let (steps, step) = staging.map_or((1, plan.spec.bk), |staging| (staging.steps, staging.k_step));
-                Profile {
-                    family,
-                    cta_m: tile.cta_m,
-                    cta_n: tile.cta_n,
-                    consumers: tile.threads() / 32,
-                    share: (tile.thread_m * tile.lanes_m, tile.thread_n * tile.lanes_n),
-                    instruction_n: 1,
-                    stages: 1,
-                    stage_k: step,
-                    held_k: steps * step,
-                    stages_per_block: (steps, 1),
-                    resident: tile.resident(),
-                    ..PLAIN
-                }
-            }
-        }
+        self.kernel().profile()
     }
 
     /// The kernel, whatever it was called in the spec: of two plans for one product, equal digests mean the same
     /// instructions and the same order of work. `stages = 4` and `stages = auto`, where four are chosen, are one kernel.
     pub fn digest(&self) -> String {
-        let spec = settled(&self.spec);
-        let kernel = match self.kernel.clone() {
-            Kernel::Wgmma(plan) => Kernel::Wgmma(wgmma::Plan { spec, ..plan }),
-            Kernel::Swapped(plan) => Kernel::Swapped(swapped::Plan { spec, why: String::new(), ..plan }),
-            Kernel::Sampled(plan) => Kernel::Sampled(sdd::Plan { spec, ..plan }),
-            Kernel::Warp(plan) => Kernel::Warp(warp::Plan { spec, ..plan }),
-            Kernel::Scalar(plan) => Kernel::Scalar(super::scalar::Plan { spec, ..plan }),
-        };
-        // Every number of a plan is in its `Debug` form.
-        crate::emit::fingerprint(&format!("{:?}", Self { spec, kernel, arch: self.arch }))
+        fingerprint(&format!("{} {:?}", self.kernel().numbers(settled(self.spec())), self.arch()))
     }
 }
 
@@ -157,112 +142,6 @@ fn settled(spec: &KernelSpec) -> KernelSpec {
     }
 }
 
-/// What most families do not have.
-const PLAIN: Profile = Profile {
-    family: Family::Register,
-    cta_m: 0,
-    cta_n: 0,
-    consumers: 1,
-    share: (0, 0),
-    instruction_n: 0,
-    stages: 1,
-    stage_k: 0,
-    held_k: 0,
-    stages_per_block: (1, 1),
-    multicast: Multicast::Nothing,
-    cluster: 1,
-    pack: 1,
-    copied_rows: (128, 128),
-    deferred: false,
-    promoted: false,
-    resident: 1,
-};
-
-fn of_wgmma(plan: &wgmma::Plan) -> Profile {
-    let (t, k) = (&plan.tiling, &plan.kloop);
-    Profile {
-        family: Family::Wgmma,
-        cta_m: t.cta_m,
-        cta_n: t.cta_n,
-        consumers: t.roles.consumers,
-        share: (t.wg_m, t.wg_n),
-        instruction_n: t.wg_n,
-        stages: plan.memory.stages,
-        stage_k: k.k_step * k.slots,
-        held_k: k.k_step * k.steps,
-        stages_per_block: (k.steps, k.slots),
-        multicast: match t.share {
-            Share::Nothing => Multicast::Nothing,
-            Share::A => Multicast::Sparse,
-            Share::B => Multicast::Dense,
-        },
-        cluster: t.cluster,
-        copied_rows: (plan.a.span * plan.a.fold, plan.b.span * plan.b.fold),
-        deferred: plan.epilogue.deferred,
-        promoted: plan.precision.promoted,
-        ..PLAIN
-    }
-}
-
-fn of_swapped(plan: &swapped::Plan) -> Profile {
-    let (t, m) = (&plan.tile, &plan.memory);
-    Profile {
-        family: Family::Swapped,
-        cta_m: t.tile_rows(),
-        cta_n: t.cta_n,
-        consumers: t.roles.consumers,
-        share: (t.tile_rows(), t.groups * swapped::GROUP),
-        instruction_n: t.rows,
-        stages: m.stages,
-        stage_k: m.slabs * plan.chunk.depth,
-        held_k: plan.chunk.held * plan.chunk.count,
-        stages_per_block: (plan.chunk.count, 1),
-        pack: t.pack,
-        copied_rows: (plan.sparse.span, plan.dense.span),
-        deferred: m.buffers > 1,
-        ..PLAIN
-    }
-}
-
-fn of_sampled(plan: &sdd::Plan) -> Profile {
-    let t = &plan.tiling;
-    Profile {
-        family: Family::Sampled,
-        cta_m: t.cta_m,
-        cta_n: t.cta_n(),
-        consumers: t.roles.consumers,
-        share: (sdd::WG_M, t.wg_n()),
-        instruction_n: t.wg_n(),
-        stages: plan.memory.stages,
-        stage_k: plan.k_step(),
-        held_k: plan.k_step(),
-        pack: t.pack,
-        ..PLAIN
-    }
-}
-
-fn of_warp(plan: &warp::Plan) -> Profile {
-    let (t, k) = (&plan.tiling, &plan.kloop);
-    let view = View::new(&plan.spec);
-    Profile {
-        family: match plan.opaque() {
-            true => Family::Wmma { asynchronous: plan.arch.cp_async },
-            false => Family::MmaSync,
-        },
-        cta_m: t.cta_m,
-        cta_n: t.cta_n,
-        consumers: t.warps.0 * t.warps.1,
-        share: (t.warp_m, t.warp_n),
-        instruction_n: t.fragment.1,
-        stages: plan.memory.stages,
-        stage_k: k.k_step * k.slots,
-        held_k: (k.k_step * k.steps).max(view.depth),
-        stages_per_block: (k.steps, k.slots),
-        resident: plan.memory.resident,
-        ..PLAIN
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -277,7 +156,7 @@ mod tests {
     fn every_family_tells_what_its_table_tells() {
         let of = |text: &str| plan(text).profile();
         let flagship = of("bm = 512, bn = 128, bk = 112");
-        assert_eq!((flagship.family, flagship.cta_m, flagship.cta_n), (Family::Wgmma, 256, 128));
+        assert_eq!((flagship.kind, flagship.cta_m, flagship.cta_n), (KernelKind::Wgmma, 256, 128));
         assert_eq!((flagship.consumers, flagship.share, flagship.instruction_n), (2, (128, 128), 128));
         assert_eq!((flagship.stages, flagship.stage_k, flagship.stages_per_block), (4, 64, (2, 1)));
         assert_eq!((flagship.multicast, flagship.deferred, flagship.promoted), (Multicast::Nothing, true, false));
@@ -288,22 +167,22 @@ mod tests {
         assert_eq!(of("bm = 128, bn = 256, bk = 32").stages_per_block, (1, 2));
 
         let swapped = of("bm = 16, bn = 256, bk = 16, pack = 4");
-        assert_eq!((swapped.family, swapped.pack, swapped.instruction_n), (Family::Swapped, 4, 16));
+        assert_eq!((swapped.kind, swapped.pack, swapped.instruction_n), (KernelKind::Swapped, 4, 16));
         assert_eq!((swapped.cta_m, swapped.cta_n, swapped.held_k), (64, 256, 16));
-        assert_eq!(of("bm = 128, bn = 256, bk = 128, op = sdd").family, Family::Sampled);
+        assert_eq!(of("bm = 128, bn = 256, bk = 128, op = sdd").kind, KernelKind::Sampled);
 
         let warps = of("bm = 128, bn = 128, bk = 64, mma = mma_sync, warps = (2, 4), stages = 3");
-        assert_eq!((warps.family, warps.consumers, warps.share, warps.stages), (Family::MmaSync, 8, (64, 32), 3));
-        assert_eq!(of("bm = 64, bn = 64, bk = 64, mma = wmma").family, Family::Wmma { asynchronous: true });
+        assert_eq!((warps.kind, warps.consumers, warps.share, warps.stages), (KernelKind::MmaSync, 8, (64, 32), 3));
+        assert_eq!(of("bm = 64, bn = 64, bk = 64, mma = wmma").kind, KernelKind::Wmma { asynchronous: true });
         assert_eq!(
-            of("bm = 64, bn = 64, bk = 64, mma = wmma, arch = sm_70").family,
-            Family::Wmma { asynchronous: false }
+            of("bm = 64, bn = 64, bk = 64, mma = wmma, arch = sm_70").kind,
+            KernelKind::Wmma { asynchronous: false }
         );
-        assert_eq!(of("bm = 64, bn = 64, bk = 64, mma = scalar").family, Family::Register);
-        assert_eq!(of("bm = 64, bn = 64, bk = 64, mma = scalar, vector = 8").family, Family::Vector);
+        assert_eq!(of("bm = 64, bn = 64, bk = 64, mma = scalar").kind, KernelKind::Register);
+        assert_eq!(of("bm = 64, bn = 64, bk = 64, mma = scalar, vector = 8").kind, KernelKind::Vector);
         assert_eq!(
-            of("bm = 64, bn = 64, bk = 64, mma = scalar, accumulate = atomic, out = f32").family,
-            Family::Atomic
+            of("bm = 64, bn = 64, bk = 64, mma = scalar, accumulate = atomic, out = f32").kind,
+            KernelKind::Atomic
         );
     }
 

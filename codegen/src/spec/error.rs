@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use super::suggest::{either, list, nearest};
 use super::{Atom, Key};
+use crate::suggest::{either, list, nearest};
 
 /// One thing wrong with a spec, and where.
 ///

@@ -1,12 +1,12 @@
 //! From entries to a [`KernelSpec`]: the one place that knows what every key takes.
 
 use super::number::{NumberError, positive};
-use super::suggest::either;
-use super::words::Vocabulary;
 use super::{
     Atom, Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, SpecError, SpecErrorKind, Switch, Value,
 };
 use crate::epilogue::{self, Epilogue};
+use crate::suggest::either;
+use crate::words::Vocabulary;
 
 /// Everything a front end read before it is interpreted.
 #[derive(Clone, Debug)]

@@ -26,27 +26,26 @@ mod keys;
 mod number;
 mod range;
 mod report;
-pub(crate) mod suggest;
 mod syntax;
 #[cfg(test)]
 mod tests;
 mod text;
 mod toml;
 mod value;
-mod words;
 
 use serde::{Deserialize, Serialize};
 
 use crate::Epilogue;
 
+pub use crate::place::Place;
+pub use crate::words::{Accumulate, Dtype, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};
 pub use error::{Given, SpecError, SpecErrorKind};
 pub use family::{Axis, FamilyMember, FamilySpec, MOST_MEMBERS};
 pub use grammar::{Request, build};
 pub use keys::Key;
 pub use report::{LocatedFamily, LocatedRequest, LocatedSpec, SpecErrors};
-pub use syntax::{Bracket, Entry, Place, Token, TokenKind, entries};
+pub use syntax::{Bracket, Entry, Token, TokenKind, entries};
 pub use value::{Atom, Element, Value};
-pub use words::{Accumulate, Dtype, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};
 
 /// What was asked of a kernel computing C\[M, N\] = A\[M, K\] * B\[K, N\] with A in BSR.
 ///
@@ -139,6 +138,16 @@ impl KernelSpec {
     /// [`Epilogue::accumulate_of`].
     pub fn beta(&self) -> Switch {
         if self.epilogue == Some(Epilogue::accumulate_of(self.op, self.out)) { Switch::On } else { Switch::Off }
+    }
+
+    /// The key that asks for an epilogue.
+    pub(crate) fn epilogue_key(&self) -> &'static str {
+        if self.beta().is_on() { Key::Beta.as_str() } else { Key::Epilogue.as_str() }
+    }
+
+    /// The key with which to change an operand's type: `a` alone would contradict the `dtype` that both have.
+    pub(crate) fn type_key(&self, operand: &'static str) -> &'static str {
+        if self.a == self.b { "dtype" } else { operand }
     }
 
     /// The spec `bm = .., bn = .., bk = ..` with every other key at its default: f16 operands and result,

@@ -1,6 +1,6 @@
 //! How long the busiest SM works: waves of tiles, their spread, the longest of them.
 
-use bsr_codegen::{Op, Plan, Profile, ProfileFamily, Schedule};
+use bsr_codegen::{KernelKind, Op, Plan, Profile, Schedule};
 
 use super::Card;
 use super::tiles::{Tiles, View};
@@ -31,7 +31,7 @@ pub(super) fn deal(plan: &Plan, profile: &Profile, view: &View, tiles: &Tiles, t
     let tile_us = tile_us * f64::from(profile.resident);
     let each = count / places;
     let longest = tile_us * tiles.longest;
-    if profile.family == ProfileFamily::Atomic {
+    if profile.kind == KernelKind::Atomic {
         let us = each.max(1.0) * tile_us;
         return Dealt { us, places: places / f64::from(profile.resident) };
     }

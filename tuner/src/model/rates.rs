@@ -1,6 +1,6 @@
 //! How fast the parts of an SM are, as our kernels meet them.
 
-use bsr_codegen::{Multicast, Profile, ProfileFamily};
+use bsr_codegen::{KernelKind, Multicast, Profile};
 
 use super::tiles::{Tiles, View};
 use super::{Card, both};
@@ -93,14 +93,14 @@ impl Tile {
 
 impl Rates {
     pub(super) fn tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> Tile {
-        match profile.family {
-            ProfileFamily::Wgmma | ProfileFamily::Swapped | ProfileFamily::Sampled => {
+        match profile.kind {
+            KernelKind::Wgmma | KernelKind::Swapped | KernelKind::Sampled => {
                 self.wgmma_tile(profile, view, tiles, card)
             }
-            ProfileFamily::MmaSync | ProfileFamily::Wmma { .. } => self.warp_tile(profile, view, tiles, card),
-            ProfileFamily::Atomic => self.scalar_tile(self.scalar[0], tiles, card),
-            ProfileFamily::Register => self.scalar_tile(self.scalar[1], tiles, card),
-            ProfileFamily::Vector => self.scalar_tile(self.scalar[2], tiles, card),
+            KernelKind::MmaSync | KernelKind::Wmma { .. } => self.warp_tile(profile, view, tiles, card),
+            KernelKind::Atomic => self.scalar_tile(self.scalar[0], tiles, card),
+            KernelKind::Register => self.scalar_tile(self.scalar[1], tiles, card),
+            KernelKind::Vector => self.scalar_tile(self.scalar[2], tiles, card),
         }
     }
 
@@ -127,7 +127,7 @@ impl Rates {
         let bytes = (tiles.sparse_bytes * sectors + dense) / (self.l2 * card.l2_tbs / sms * 1e6);
         let spans = profile.copied_rows;
         let rows = tiles.sparse_bytes / f64::from(spans.0.max(16)) + tiles.dense_bytes / f64::from(spans.1.max(16));
-        let fills = if profile.family == ProfileFamily::Swapped { tiles.stages * self.fill } else { 0.0 };
+        let fills = if profile.kind == KernelKind::Swapped { tiles.stages * self.fill } else { 0.0 };
         let l2 = both(bytes.max(rows * self.row_ns * 1e-3), fills);
         let doublings = f64::from(profile.cluster.max(1).ilog2());
         let wait = match profile.multicast {
@@ -135,8 +135,8 @@ impl Rates {
             Multicast::Sparse => self.wait[0] * doublings,
             Multicast::Dense => self.wait[1] * doublings,
         };
-        let blocks = match profile.family {
-            ProfileFamily::Swapped => tiles.blocks * self.block + tiles.stages * f64::from(profile.pack) * self.turn,
+        let blocks = match profile.kind {
+            KernelKind::Swapped => tiles.blocks * self.block + tiles.stages * f64::from(profile.pack) * self.turn,
             _ => 0.0,
         };
         let barriers = tiles.stages * (self.round + wait) + blocks;
@@ -171,9 +171,9 @@ impl Rates {
             (true, true) => self.mma_sync8[0],
             (true, false) => self.mma_sync8[1],
         };
-        let opaque = match profile.family {
-            ProfileFamily::Wmma { asynchronous: true } => self.wmma[0],
-            ProfileFamily::Wmma { asynchronous: false } => self.wmma[1],
+        let opaque = match profile.kind {
+            KernelKind::Wmma { asynchronous: true } => self.wmma[0],
+            KernelKind::Wmma { asynchronous: false } => self.wmma[1],
             _ => 1.0,
         };
         // Multiply-adds that an SM does a cycle: the card's rate is that of 2048 of them.

@@ -1,6 +1,6 @@
 //! How a kernel cuts a problem into tiles, and what an average tile loads and multiplies.
 
-use bsr_codegen::{KernelSpec, Layout, Multicast, Op, Profile, ProfileFamily, Switch};
+use bsr_codegen::{KernelKind, KernelSpec, Layout, Multicast, Op, Profile, Switch};
 use bsr_runtime::bench::Work;
 
 use crate::Problem;
@@ -117,10 +117,10 @@ pub(super) struct Tiles {
 
 impl Tiles {
     pub(super) fn new(profile: &Profile, view: &View) -> Self {
-        match profile.family {
-            ProfileFamily::Sampled => Self::sampled(profile, view),
-            ProfileFamily::Swapped => Self::swapped(profile, view),
-            ProfileFamily::Atomic => {
+        match profile.kind {
+            KernelKind::Sampled => Self::sampled(profile, view),
+            KernelKind::Swapped => Self::swapped(profile, view),
+            KernelKind::Atomic => {
                 let tiles = Self::rows(profile, view, 1.0, view.block_rows * view.mean);
                 // A product is added to C, which is read and written.
                 Self { out_bytes: 3.0 * tiles.out_bytes, longest: 1.0, spread: 0.0, ..tiles }

@@ -1,0 +1,20 @@
+//! Hopper's family: TMA, mbarriers, WGMMA.
+
+mod batch;
+mod collect;
+mod consumer;
+mod context;
+mod epilogue;
+mod fused;
+mod producer;
+mod scale;
+
+pub(crate) use context::directives;
+
+use super::plan::BlockRowsPlan;
+use crate::emit::templates;
+
+/// The instructions of a kernel.
+pub(crate) fn body(plan: &BlockRowsPlan) -> String {
+    templates::render("block_rows/body.ptx", &context::Context::new(plan))
+}

@@ -1,0 +1,307 @@
+//! What a plan of this family tells: the line, the table, the launch.
+
+use super::emit;
+use super::plan::{BlockRowsPlan, Fused, Share, Split};
+use crate::KernelSpec;
+use crate::hopper::wgmma_k;
+use crate::plan::{ClusterTile, KernelKind, KernelPlan, Major, Multicast, Parameters, Problem, Profile, TensorMap};
+use crate::{Op, Scale};
+
+impl KernelPlan for BlockRowsPlan {
+    fn summary(&self) -> String {
+        let (t, m) = (&self.tiling, &self.memory);
+        let cluster = match t.cluster {
+            1 => String::new(),
+            n => format!("cluster of {n} sharing {}, ", t.share.words()),
+        };
+        format!(
+            "{cluster}CTA tile {} x {}, {} consumers of {} x {}, K {}, {} stages of {} B, {} B shared",
+            t.cta_m,
+            t.cta_n,
+            t.roles.consumers,
+            t.wg_m,
+            t.wg_n,
+            self.k_words(),
+            m.stages,
+            m.stage_bytes,
+            m.total
+        )
+    }
+
+    fn rows(&self) -> Vec<[String; 3]> {
+        let (s, v, t, k, m, e) = (&self.spec, &self.view, &self.tiling, &self.kloop, &self.memory, &self.epilogue);
+        let roles = &t.roles;
+        let mut rows: Vec<[String; 3]> = vec![];
+        let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
+        if s.batch.is_on() {
+            let words = format!("{} tensor maps a problem, in global memory", self.maps_of_a_problem());
+            row("batch", "a list of problems".to_owned(), words);
+        }
+        if s.op == Op::Dds || s.transpose.is_on() {
+            row("operation", self.operation().to_owned(), self.walk_words().to_owned());
+        }
+        row(
+            "sparsity block",
+            format!("{} x {}", s.bm, s.bk),
+            format!("{} values, {} B a block", v.sparse_type, s.bm * s.bk * v.sparse_type.bytes()),
+        );
+        row(
+            "CTA tile",
+            format!("{} x {}", t.cta_m, t.cta_n),
+            format!("a block is {} = {} / {} row slices", v.rows / t.cta_m, v.rows, t.cta_m),
+        );
+        row(
+            "cluster",
+            t.cluster.to_string(),
+            match t.cluster {
+                1 => "no multicast".to_owned(),
+                n => format!("{n} CTAs cover {} x {} and share {}", t.cluster_m(), t.cluster_n(), t.share.words()),
+            },
+        );
+        row(
+            "consumers",
+            format!("{} x ({} x {})", roles.consumers, t.wg_m, t.wg_n),
+            match t.split {
+                Split::Rows => format!("{} rows / {}", t.cta_m, roles.consumers),
+                Split::Columns => format!("{} columns / {}", t.cta_n, roles.consumers),
+            },
+        );
+        let unit = wgmma_k(s.a);
+        row(
+            "WGMMA",
+            format!("m64n{}k{unit}", t.wg_n),
+            format!("{} += {} x {}, {} a {unit} of K", s.acc, v.sparse_type, v.dense_type, t.row_groups()),
+        );
+        row(
+            "threads",
+            roles.threads.to_string(),
+            format!("({} consumers + 1 producer) x {}", roles.consumers, self.arch.warpgroup),
+        );
+        row(
+            "accumulators",
+            format!("{} registers", t.accumulators()),
+            format!("{} x {} {} / 128 threads", t.wg_m, t.wg_n, s.acc),
+        );
+        if s.a.bytes() == 1 {
+            row("sums", if self.precision.promoted { "promoted" } else { "direct" }.to_owned(), self.sum_words());
+        }
+        row(
+            "registers",
+            format!("{} | {}", roles.producer_registers, roles.consumer_registers),
+            format!(
+                "producer | consumer; {} + {} x {} = {} <= {} x {} at entry",
+                roles.producer_registers,
+                roles.consumers,
+                roles.consumer_registers,
+                roles.producer_registers + roles.consumers * roles.consumer_registers,
+                roles.entry_registers,
+                roles.consumers + 1
+            ),
+        );
+        row("K of a block", self.k_words(), format!("{} = {}, {} stage(s) a block", v.keys.1, v.depth, k.steps));
+        for (name, across, tile) in [("A", "M-major", &self.a), ("B", "N-major", &self.b)] {
+            row(
+                &format!("{name} tile"),
+                format!("{} B", tile.bytes()),
+                format!(
+                    "{} panel(s) of {} rows x {} B, {}; TMA box {} x {}",
+                    tile.panels,
+                    tile.rows,
+                    tile.span,
+                    if tile.major == Major::K { "K-major" } else { across },
+                    tile.span_elements() * tile.fold,
+                    tile.box_rows / tile.fold
+                ),
+            );
+        }
+        row(
+            "stage",
+            format!("{} B", m.stage_bytes),
+            format!(
+                "{} x ({} + {}) B; its full barrier expects {} B",
+                k.slots,
+                self.a.bytes(),
+                self.b.bytes(),
+                m.transaction_bytes
+            ),
+        );
+        row("stages", m.stages.to_string(), format!("at {} .. {}", 0, m.stages * m.stage_bytes));
+        row(
+            "staging",
+            format!("{} B", roles.consumers * e.staging_bytes()),
+            format!(
+                "at {}: {} consumers x {} regions of {} B, {} pass(es) a tile",
+                m.staging_offset,
+                roles.consumers,
+                e.staged,
+                e.region_bytes,
+                e.passes()
+            ),
+        );
+        row(
+            "barriers",
+            (2 * m.stages).to_string(),
+            format!("full at {}, empty at {} ({} arrivals)", m.full_offset, m.empty_offset, m.empty_arrivals),
+        );
+        row(
+            "shared memory",
+            format!("{} B", m.total),
+            format!("{} B left of {} B", self.arch.shared_bytes - m.total, self.arch.shared_bytes),
+        );
+        row(
+            "epilogue",
+            if e.deferred { "deferred" } else { "immediate" }.to_owned(),
+            if e.deferred {
+                format!(
+                    "{} packed registers are stored under the next tile's first {} stage(s)",
+                    t.accumulators() / 2,
+                    e.passes()
+                )
+            } else {
+                "the tile is stored before the next one starts".to_owned()
+            },
+        );
+        if let Some(fused) = &self.fused {
+            row("function", format!("{} parameter(s)", fused.program.inputs().len()), self.fused_words(fused));
+        }
+        row("C store", format!("box {} x {}", e.store_box.0, e.store_box.1), format!("{} swizzle {} B", s.out, e.span));
+        rows
+    }
+
+    fn cluster_tile(&self) -> ClusterTile {
+        self.tile()
+    }
+
+    fn cluster(&self) -> u32 {
+        self.tiling.cluster
+    }
+
+    fn threads(&self) -> u32 {
+        self.tiling.roles.threads
+    }
+
+    fn shared_bytes(&self) -> u32 {
+        self.memory.total
+    }
+
+    fn stores_by_tma(&self) -> bool {
+        true
+    }
+
+    fn parameters(&self, problem: &Problem) -> Parameters {
+        self.arguments(problem)
+    }
+
+    fn problem_maps(&self, problem: &Problem) -> Vec<TensorMap> {
+        if self.spec.batch.is_on() { self.maps(problem) } else { vec![] }
+    }
+
+    /// Tensor maps in global memory are fenced, which came with PTX 8.3.
+    fn ptx_version(&self) -> Option<&'static str> {
+        self.spec.batch.is_on().then_some("8.3")
+    }
+
+    fn profile(&self) -> Profile {
+        let (t, k) = (&self.tiling, &self.kloop);
+        Profile {
+            kind: KernelKind::Wgmma,
+            cta_m: t.cta_m,
+            cta_n: t.cta_n,
+            consumers: t.roles.consumers,
+            share: (t.wg_m, t.wg_n),
+            instruction_n: t.wg_n,
+            stages: self.memory.stages,
+            stage_k: k.k_step * k.slots,
+            held_k: k.k_step * k.steps,
+            stages_per_block: (k.steps, k.slots),
+            multicast: match t.share {
+                Share::Nothing => Multicast::Nothing,
+                Share::A => Multicast::Sparse,
+                Share::B => Multicast::Dense,
+            },
+            cluster: t.cluster,
+            copied_rows: (self.a.span * self.a.fold, self.b.span * self.b.fold),
+            deferred: self.epilogue.deferred,
+            promoted: self.precision.promoted,
+            ..Profile::PLAIN
+        }
+    }
+
+    fn numbers(&self, spec: KernelSpec) -> String {
+        format!("{:?}", Self { spec, ..self.clone() })
+    }
+
+    fn directives(&self) -> Vec<String> {
+        emit::directives(self)
+    }
+
+    fn body(&self) -> String {
+        emit::body(self)
+    }
+}
+
+impl BlockRowsPlan {
+    /// What is computed, as sparse x dense.
+    fn operation(&self) -> &'static str {
+        match (self.view.mirrored, self.spec.transpose.is_on()) {
+            (false, false) => "C = A B",
+            (false, true) => "C = A^T B",
+            (true, false) => "C^T = B^T A^T",
+            (true, true) => "C^T = B A^T",
+        }
+    }
+
+    /// How the blocks of a row of the sparse factor are found.
+    fn walk_words(&self) -> &'static str {
+        match self.view.walks_columns() {
+            true => "the sparse factor's rows are block columns as stored: walked by its transposed index",
+            false => "the sparse factor's rows are block rows as stored",
+        }
+    }
+
+    /// How a block's K extent becomes stages: `64 + 48`, `2 blocks of 32`.
+    fn k_words(&self) -> String {
+        let k = &self.kloop;
+        match (k.slots, k.steps) {
+            (1, 1) => format!("{} a stage", k.last),
+            (1, 2) => format!("{} + {}", k.k_step, k.last),
+            (1, n) if k.uniform() => format!("{n} x {}", k.k_step),
+            (1, n) => format!("{} x {} + {}", n - 1, k.k_step, k.last),
+            (slots, _) => format!("{slots} blocks of {} a stage", k.k_step),
+        }
+    }
+
+    /// When the spec's epilogue has what it reads.
+    fn fused_words(&self, fused: &Fused) -> String {
+        let rows = match fused.early_rows {
+            true => "vectors by rows are requested when a tile begins",
+            false => "applied when a tile's products are complete",
+        };
+        match fused.tile {
+            None => format!("{}; {rows}", fused.program.text()),
+            Some((input, _)) => format!(
+                "{}; {rows}; `{}` comes through staging, its barriers at {}",
+                fused.program.text(),
+                fused.program.inputs()[input].name,
+                self.memory.tile_offset
+            ),
+        }
+    }
+
+    /// How sums are kept and scaled.
+    fn sum_words(&self) -> String {
+        let stage = self.kloop.k_step * self.kloop.slots;
+        let sums = match (self.precision.promoted, self.spec.a.is_fp8()) {
+            (true, _) => format!("promoted: f32 registers add the tensor core's sums over {stage} of K"),
+            (false, true) => "fast: in the tensor core's reduced FP8 precision".to_owned(),
+            (false, false) => format!("in {}", self.precision.accumulator),
+        };
+        let scales = match self.precision.scale {
+            Scale::Unscaled => return sums,
+            Scale::Tensor => "one factor a matrix",
+            Scale::RowCol => "factors of A's rows and B's columns",
+            Scale::Block => "factors of A's blocks and of bk x 128 of B",
+        };
+        format!("{sums}; {scales}")
+    }
+}

@@ -1,0 +1,116 @@
+//! Step 1: are the sparsity block and the dense tile sizes that this compiler can plan?
+
+use crate::hopper::{WGMMA_M, factors, whole_boxes};
+use crate::plan::View;
+use crate::plan::{PlanError, PlanErrors};
+use crate::{Dtype, KernelSpec, Op, Scale};
+
+/// K of a block is a multiple of so many elements: its lines start on the 16 bytes that TMA asks for, and the rest of a
+/// WGMMA is padded with zeros.
+const fn depth_unit(dtype: Dtype) -> u32 {
+    16 / dtype.bytes()
+}
+
+/// Largest sparsity block and dense tile, along each dimension.
+const LARGEST: u32 = 512;
+
+pub(crate) fn check(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
+    let (rows, depth) = view.keys;
+    if !legal(view.rows, WGMMA_M) {
+        errors.push(not_a_multiple(rows, view.rows, WGMMA_M, "WGMMA computes 64 rows at a time"));
+    }
+    // Sums of 32-bit elements are refused by type; until then their lines are counted as those of 16-bit ones.
+    let unit = depth_unit(view.sparse_type).max(8);
+    if !legal(view.depth, unit) {
+        let why = "TMA wants the lines of a block on multiples of 16 bytes";
+        errors.push(not_a_multiple(depth, view.depth, unit, why));
+    }
+    if !legal_bn(spec.bn) {
+        let nearest = nearest(spec.bn, (1..=LARGEST / 16).map(|i| i * 16).filter(|n| legal_bn(*n)));
+        errors.push(PlanError::new(
+            "bn",
+            format!("a dense tile of {} columns cannot be swizzled", spec.bn),
+            "a tile is 16 columns or whole boxes of 32, up to 512; beyond 256 two or three consumers divide it into such parts",
+            format!("bn = {nearest}"),
+        ));
+    }
+    factors::check_types(spec, errors);
+    check_result(spec, errors);
+    factors::check_layouts(spec, view, errors);
+    check_scale(spec, errors);
+    check_batch(spec, errors);
+}
+
+fn legal(value: u32, unit: u32) -> bool {
+    value > 0 && value.is_multiple_of(unit) && value <= LARGEST
+}
+
+fn legal_bn(bn: u32) -> bool {
+    let divides = |n: u32| bn.is_multiple_of(n) && whole_boxes(bn / n);
+    bn <= LARGEST && whole_boxes(bn) && (bn <= 256 || divides(2) || divides(3))
+}
+
+fn check_result(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.out == Dtype::I32 && !spec.a.is_integer() {
+        errors.push(PlanError::new(
+            "out",
+            format!("a product of {} matrices is no integer", spec.a),
+            "out = i32 is what i8 x i8 sums to",
+            format!("out = {}", spec.a.default_out()),
+        ));
+    }
+}
+
+/// Factors of rows and of blocks are those of a sparse A.
+fn check_scale(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.op != Op::Dsd && matches!(spec.scale, Scale::RowCol | Scale::Block) {
+        errors.push(PlanError::new(
+            "scale",
+            format!("scale = {} is not planned for {}", spec.scale, spec.op),
+            "factors of rows and of blocks are those of a sparse A; one factor a matrix commutes with any product",
+            "scale = tensor, or op = dsd",
+        ));
+    }
+}
+
+/// What a problem of a batch is given lies in its tensor maps and its work items.
+fn check_batch(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.batch.is_on() && spec.scale != Scale::Unscaled {
+        errors.push(PlanError::new(
+            "scale",
+            format!("scale = {} is not planned for a batch", spec.scale),
+            "every problem would have factors of its own",
+            "scale = none, with the factors multiplied into the operands, or batch = off",
+        ));
+    }
+}
+
+fn not_a_multiple(key: &'static str, value: u32, unit: u32, why: &str) -> PlanError {
+    let what = if key == "bm" { "block rows" } else { "block columns" };
+    let nearest = nearest(value, (1..=LARGEST / unit).map(|i| i * unit));
+    let arithmetic = if value > LARGEST {
+        format!("{value} > {LARGEST}, the largest block planned")
+    } else if value == 0 {
+        why.to_owned()
+    } else {
+        format!("{value} = {} x {unit} + {}; {why}", value / unit, value % unit)
+    };
+    PlanError::new(key, format!("{what} of {value} are not supported"), arithmetic, format!("{key} = {nearest}"))
+}
+
+/// The nearest legal values, below and above: `"448"` or `"48 or 64"`.
+fn nearest(value: u32, legal: impl Iterator<Item = u32>) -> String {
+    let (mut below, mut above) = (None, None);
+    for candidate in legal {
+        if candidate <= value {
+            below = Some(candidate);
+        } else if above.is_none() {
+            above = Some(candidate);
+        }
+    }
+    match (below, above) {
+        (Some(b), Some(a)) => format!("{b} or {a}"),
+        (Some(one), None) | (None, Some(one)) => one.to_string(),
+        (None, None) => "none".to_owned(),
+    }
+}

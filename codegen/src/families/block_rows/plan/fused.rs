@@ -1,0 +1,57 @@
+//! Step 6b: the spec's epilogue: when it is applied, and what it needs beside the accumulators.
+
+use super::tiling::Tiling;
+use crate::epilogue::{InputKind, Lines, Program};
+use crate::hopper::CONSUMER_OVERHEAD;
+use crate::hopper::fused_plan as fused;
+use crate::plan::View;
+use crate::plan::{PlanError, PlanErrors};
+use crate::{Dtype, KernelSpec};
+
+/// Registers that elements of row vectors may take while a tile is multiplied.
+const EARLY_REGISTERS: u32 = 4;
+/// Registers that a packed copy of the last tile leaves alone.
+const BESIDE_PACKED: u32 = 32;
+
+/// The epilogue of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fused {
+    /// Said of the kernel's tile: where that is of the transposed C, the program is the mirrored one.
+    pub(crate) program: &'static Program,
+    /// The full operand: its number among the parameters, and its type. It is read piece by piece from where C is
+    /// staged, so that the tile is stored at once.
+    pub(crate) tile: Option<(usize, Dtype)>,
+    /// Elements of vectors by rows are requested when a tile begins, and not when it ends.
+    pub(crate) early_rows: bool,
+}
+
+impl Fused {
+    pub(crate) fn new(spec: &KernelSpec, view: &View, tiling: &Tiling, errors: &mut PlanErrors) -> Option<Self> {
+        let epilogue = spec.epilogue?;
+        let program = if view.mirrored { epilogue.mirrored() } else { epilogue.program() };
+        let tile = program.tile();
+        fused::check(spec, program, errors);
+        let rows = 2 * tiling.row_groups();
+        let vectors = program.inputs().iter().filter(|input| matches!(input.kind, InputKind::Rows(_))).count() as u32;
+        let early = vectors * rows;
+        let (accumulators, registers) = (tiling.accumulators(), tiling.roles.consumer_registers);
+        let packed = if tile.is_none() && tiling.fits_with_packed() { accumulators / 2 } else { 0 };
+        let needed = accumulators + Lines::row_registers(program, rows) + CONSUMER_OVERHEAD;
+        if needed > registers {
+            errors.push(PlanError::new(
+                "epilogue",
+                "the values of the epilogue do not fit the register file",
+                format!(
+                    "{accumulators} accumulators + {} values of {rows} rows + {CONSUMER_OVERHEAD} for addresses = \
+                     {needed} registers a thread; a consumer has {registers}",
+                    needed - accumulators - CONSUMER_OVERHEAD
+                ),
+                format!("bn = {}, or fewer vectors", (spec.bn / 2).max(16)),
+            ));
+        }
+        let early_rows = (1..=EARLY_REGISTERS).contains(&early)
+            && accumulators + packed + early + BESIDE_PACKED <= registers
+            && accumulators + early + tiling.partials + CONSUMER_OVERHEAD <= registers;
+        Some(Self { program, tile, early_rows })
+    }
+}

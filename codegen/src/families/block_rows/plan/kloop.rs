@@ -1,0 +1,68 @@
+//! Step 4: how a sparsity block's K extent becomes pipeline stages.
+
+use crate::hopper::wgmma_k;
+use crate::plan::KLoop;
+use crate::plan::View;
+use crate::plan::{PlanError, PlanErrors};
+use crate::{KernelSpec, Scale};
+
+/// Bytes of K that a stage holds when the plan decides: one swizzle span.
+pub(crate) const DEEP: u32 = 128;
+/// The same where too few deep stages fit.
+pub(crate) const SHALLOW: u32 = 64;
+/// Most blocks that one stage gathers: each takes registers of the producer, more so where its B has a tensor map to
+/// choose; and one with factors of its own is promoted by itself, of which two in a row take more registers of a consumer
+/// than there are.
+fn most_blocks(spec: &KernelSpec, view: &View) -> u32 {
+    match (spec.scale, view.depth.is_multiple_of(wgmma_k(spec.a))) {
+        (Scale::Block, _) => 1,
+        (_, true) => 8,
+        (_, false) => 4,
+    }
+}
+
+/// `depth_bytes` is what a stage should hold when `k_step` is left to the plan.
+pub(crate) fn plan(spec: &KernelSpec, view: &View, depth_bytes: u32, errors: &mut PlanErrors) -> KLoop {
+    let (bk, unit, depth) = (view.depth, wgmma_k(spec.a), depth_bytes / spec.a.bytes());
+    match spec.k_step {
+        None if bk <= depth / 2 => KLoop::gather(bk, 1 << (depth / bk).min(most_blocks(spec, view)).ilog2()),
+        None => KLoop::divide_evenly(bk, depth, unit),
+        Some(k) if k == bk => KLoop::divide(bk, k),
+        Some(k) if k == 0 || k % unit != 0 => {
+            errors.push(PlanError::new(
+                "k_step",
+                format!("a k_step of {k} is not a whole number of WGMMA steps"),
+                format!(
+                    "a WGMMA of {} consumes {unit} elements of K; {k} = {} x {unit} + {}",
+                    spec.a,
+                    k / unit,
+                    k % unit
+                ),
+                format!("k_step = {}", (k / unit * unit).max(unit)),
+            ));
+            KLoop::divide(bk, bk.min(depth))
+        }
+        Some(k) if k <= bk => KLoop::divide(bk, k),
+        Some(k) if k % bk == 0 && k / bk <= most_blocks(spec, view) && (k / bk).is_power_of_two() => {
+            KLoop::gather(bk, k / bk)
+        }
+        Some(k) => {
+            errors.push(PlanError::new(
+                "k_step",
+                format!("a stage of {k} cannot hold a whole number of blocks"),
+                format!(
+                    "{} = {bk}: {k} / {bk} = {:.2}; {} a stage",
+                    view.keys.1,
+                    f64::from(k) / f64::from(bk),
+                    match most_blocks(spec, view) {
+                        8 => "1, 2, 4 or 8 blocks",
+                        4 => "1, 2 or 4 blocks",
+                        _ => "1 block with factors of its own",
+                    }
+                ),
+                format!("k_step = {}", (1 << (k / bk).clamp(1, most_blocks(spec, view)).ilog2()) * bk),
+            ));
+            KLoop::divide(bk, bk.min(depth))
+        }
+    }
+}

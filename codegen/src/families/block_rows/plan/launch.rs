@@ -1,0 +1,132 @@
+//! The parameters of a launch: tensor maps of A, B and C, the work plan, the scales.
+
+use super::BlockRowsPlan;
+use super::tiling::Share;
+use crate::Scale;
+use crate::hopper::{fused_plan as fused, permute};
+use crate::plan::Major;
+use crate::plan::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
+
+/// Parameters of every kernel: A, B and C, the block columns, the heads, the items.
+const WORK: [Parameter; 3] = [
+    Parameter { name: "col_idx", argument: Argument::ColIdx },
+    Parameter { name: "work_head", argument: Argument::WorkHead },
+    Parameter { name: "work", argument: Argument::Work },
+];
+
+impl BlockRowsPlan {
+    pub(crate) fn tile(&self) -> ClusterTile {
+        ClusterTile {
+            rows: self.tiling.cluster_m(),
+            columns: self.tiling.cluster_n(),
+            block_rows: self.view.rows,
+            stages_per_block: (self.kloop.steps, self.kloop.slots),
+        }
+    }
+
+    pub(crate) fn arguments(&self, problem: &Problem) -> Parameters {
+        let problem = &self.view.sizes(problem);
+        let mut parameters = Parameters::new();
+        let mut push = |name, argument| parameters.push(Parameter { name, argument });
+        if self.spec.batch.is_on() {
+            push("maps", Argument::Maps);
+            for parameter in WORK {
+                push(parameter.name, parameter.argument);
+            }
+            if self.view.walks_columns() {
+                push("block_idx", Argument::BlockIdx);
+            }
+            return parameters;
+        }
+        push("map_a", Argument::Map(self.map_a(problem)));
+        push("map_b", Argument::Map(self.view.dense_map(&self.b, problem)));
+        if !self.spec.permute.is_on() {
+            let out = self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem);
+            push("map_c", Argument::Map(out));
+        }
+        for parameter in WORK {
+            push(parameter.name, parameter.argument);
+        }
+        if self.view.walks_columns() {
+            push("block_idx", Argument::BlockIdx);
+        }
+        if self.b.by_block {
+            push("map_b_last", Argument::Map(self.view.dense_map_last(&self.b, problem)));
+            push("whole_blocks", Argument::Number((problem.k / u64::from(self.view.depth)) as u32));
+        }
+        if self.precision.scale != Scale::Unscaled {
+            push("scale_a", Argument::Pointer(Operand::ScaleA));
+            push("scale_b", Argument::Pointer(Operand::ScaleB));
+        }
+        if self.precision.scale == Scale::RowCol || self.fused.is_some() || self.spec.permute.is_on() {
+            push("m", Argument::Number(problem.m as u32));
+            push("n", Argument::Number(problem.n as u32));
+        }
+        if self.precision.scales_blocks() {
+            let groups = problem.n.div_ceil(u64::from(super::precision::SCALE_COLUMNS));
+            push("column_groups", Argument::Number(groups as u32));
+        }
+        if self.spec.permute.is_on() {
+            parameters.extend(permute::parameters(&self.spec, problem));
+        }
+        if let Some(fused) = &self.fused {
+            let out = self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem);
+            parameters.extend(fused::parameters(fused.program, fused::dense(&out, problem)));
+        }
+        parameters
+    }
+
+    /// The tensor maps of one problem: A, B, C, and what is left of B.
+    pub(crate) fn maps(&self, problem: &Problem) -> Vec<TensorMap> {
+        let problem = &self.view.sizes(problem);
+        let mut maps = vec![
+            self.map_a(problem),
+            self.view.dense_map(&self.b, problem),
+            self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem),
+        ];
+        maps.extend(self.b.by_block.then(|| self.view.dense_map_last(&self.b, problem)));
+        maps
+    }
+
+    /// How many they are.
+    pub(crate) fn maps_of_a_problem(&self) -> u32 {
+        if self.b.by_block { 4 } else { 3 }
+    }
+
+    /// Stored values: lines of a block below one another, or, read transposed, a stack of blocks.
+    fn map_a(&self, problem: &Problem) -> TensorMap {
+        let (rows, bk) = (u64::from(self.view.rows), u64::from(self.view.depth));
+        let (fold, bytes) = (u64::from(self.a.fold), u64::from(self.view.sparse_type.bytes()));
+        let operand = (self.view.factors().0, self.view.sparse_type);
+        if self.a.major == Major::Mn {
+            return TensorMap {
+                operand: operand.0,
+                dtype: operand.1,
+                rank: 3,
+                offset_bytes: 0,
+                dims: [rows, bk, problem.nnzb.max(1)],
+                strides_bytes: [rows * bytes, rows * bk * bytes],
+                box_dims: [self.a.span_elements(), self.a.box_rows, 1],
+                swizzle_bytes: self.a.span,
+            };
+        }
+        TensorMap::matrix(
+            operand,
+            [bk * fold, (problem.nnzb * rows / fold).max(1)],
+            bk * fold * bytes,
+            [self.a.span_elements() * self.a.fold, self.a.box_rows / self.a.fold],
+            self.a.span * self.a.fold,
+        )
+    }
+}
+
+impl Share {
+    /// In words, for the plan's table and the PTX comments.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::A => "A, over column tiles",
+            Self::B => "B, over row slices",
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Step 7: shared memory: the ring of stages, the staging buffers of C, the barriers.
+
+use super::epilogue::Epilogue;
+use super::precision::{Precision, SCALE_COLUMNS};
+use super::tiling::Tiling;
+use crate::hopper::OperandTile;
+use crate::plan::KLoop;
+use crate::plan::{PlanError, PlanErrors};
+use crate::{Arch, KernelSpec};
+
+/// A 128-byte swizzle repeats every 8 rows: every region starts on a multiple of this.
+const ALIGN: u32 = 1024;
+/// Stages beyond which a deeper ring hides nothing more.
+const MOST_STAGES: u32 = 8;
+/// Bytes of one factor.
+const FACTOR: u32 = 4;
+/// Bytes of one mbarrier.
+const BARRIER: u32 = 8;
+
+/// Where everything lies in shared memory, in bytes from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) stages: u32,
+    pub(crate) stage_bytes: u32,
+    /// Offset of B's slots within a stage (A's slots are at 0).
+    pub(crate) b_offset: u32,
+    /// Bytes that TMA delivers to a full stage: what its full barrier expects.
+    pub(crate) transaction_bytes: u32,
+    /// The same for the last stage of a block, of which fewer rows of B are loaded.
+    pub(crate) last_transaction_bytes: u32,
+    pub(crate) staging_offset: u32,
+    pub(crate) full_offset: u32,
+    pub(crate) empty_offset: u32,
+    /// Offset of the barriers of the epilogue's full operand, one a consumer where there is one.
+    pub(crate) tile_offset: u32,
+    /// Offset of the factors of the blocks in the ring, f32: one a group for every stage, which holds one such block.
+    pub(crate) factor_offset: u32,
+    /// Groups of columns of a tile that have a factor each under `scale = block`; 0 otherwise.
+    pub(crate) factor_groups: u32,
+    pub(crate) total: u32,
+    /// Arrivals that complete an empty barrier: one a consumer warp of every CTA in the cluster.
+    pub(crate) empty_arrivals: u32,
+}
+
+impl Memory {
+    /// Bytes of the factors of one stage.
+    pub(crate) fn factor_bytes(&self) -> u32 {
+        FACTOR * self.factor_groups
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn plan(
+    spec: &KernelSpec,
+    precision: &Precision,
+    tiling: &Tiling,
+    kloop: &KLoop,
+    tiles: (&OperandTile, &OperandTile),
+    epilogue: &mut Epilogue,
+    arch: &Arch,
+    errors: &mut PlanErrors,
+) -> Memory {
+    let (a, b) = tiles;
+    let payload = kloop.slots * (a.bytes() + b.bytes());
+    let stage_bytes = payload.next_multiple_of(ALIGN);
+    let consumers = tiling.roles.consumers;
+    let factor_groups = if precision.scales_blocks() { tiling.cta_n.div_ceil(SCALE_COLUMNS) } else { 0 };
+    let factor_bytes = FACTOR * factor_groups;
+    let tile_barriers = if epilogue.has_tile { consumers * BARRIER } else { 0 };
+    let room = |staged: u32| {
+        let staging = consumers * staged * epilogue.region_bytes + tile_barriers;
+        arch.shared_bytes.saturating_sub(staging) / (stage_bytes + factor_bytes + 2 * BARRIER)
+    };
+    let sizes: Vec<u32> = epilogue.sizes().collect();
+    let smallest = sizes[sizes.len() - 1];
+    let stages = match spec.stages {
+        Some(wanted) => {
+            if wanted < 2 || wanted > room(smallest) {
+                errors.push(bad_stages(
+                    wanted,
+                    room(smallest),
+                    stage_bytes,
+                    consumers * smallest * epilogue.region_bytes,
+                    arch,
+                ));
+            }
+            wanted
+        }
+        None => {
+            if room(smallest) < 2 {
+                errors.push(too_large(spec, stage_bytes, consumers * smallest * epilogue.region_bytes, arch));
+            }
+            room(smallest).min(MOST_STAGES)
+        }
+    };
+    // The ring comes first; staging takes what is left, since its passes hide under the next tile's stages.
+    let staged = sizes.iter().copied().find(|size| room(*size) >= stages).unwrap_or(smallest);
+    epilogue.staged = staged;
+    let staging_offset = stages.saturating_mul(stage_bytes);
+    let full_offset = staging_offset.saturating_add(consumers * epilogue.staging_bytes());
+    let empty_offset = full_offset.saturating_add(stages.saturating_mul(BARRIER));
+    let tile_offset = empty_offset.saturating_add(stages.saturating_mul(BARRIER));
+    let factor_offset = tile_offset.saturating_add(tile_barriers);
+    Memory {
+        stages,
+        stage_bytes,
+        b_offset: kloop.slots * a.bytes(),
+        transaction_bytes: payload,
+        last_transaction_bytes: payload - a.unloaded_bytes(kloop) - b.unloaded_bytes(kloop),
+        staging_offset,
+        full_offset,
+        empty_offset,
+        tile_offset,
+        factor_offset,
+        factor_groups,
+        total: factor_offset.saturating_add(stages.saturating_mul(factor_bytes)),
+        empty_arrivals: consumers * (arch.warpgroup / 32) * tiling.cluster,
+    }
+}
+
+fn bad_stages(wanted: u32, most: u32, stage_bytes: u32, staging: u32, arch: &Arch) -> PlanError {
+    let (fact, arithmetic) = if wanted < 2 {
+        (
+            format!("a ring of {wanted} stage(s) cannot overlap loads with WGMMA"),
+            "while one stage is multiplied another must be filled: at least 2".to_owned(),
+        )
+    } else {
+        (
+            format!("{wanted} stages do not fit shared memory"),
+            format!(
+                "{wanted} x {stage_bytes} B + {staging} B staging + {} B barriers = {} B; a CTA has {} B",
+                u64::from(wanted) * 16,
+                u64::from(wanted) * u64::from(stage_bytes + 16) + u64::from(staging),
+                arch.shared_bytes
+            ),
+        )
+    };
+    PlanError::new(
+        "stages",
+        fact,
+        arithmetic,
+        if most >= 2 { format!("stages = {most}, or fewer") } else { "a smaller bn or k_step".to_owned() },
+    )
+}
+
+fn too_large(spec: &KernelSpec, stage_bytes: u32, staging: u32, arch: &Arch) -> PlanError {
+    PlanError::new(
+        if spec.k_step.is_some() { "k_step" } else { "bn" },
+        "two stages do not fit shared memory",
+        format!("2 x {stage_bytes} B + {staging} B staging + 32 B barriers > {} B", arch.shared_bytes),
+        "a smaller bn, or a smaller k_step",
+    )
+}

@@ -1,0 +1,103 @@
+//! Step 1b: in which registers products are summed, and what they are multiplied by afterwards.
+
+use crate::plan::{PlanError, PlanErrors};
+use crate::{Accumulate, Dtype, KernelSpec, Scale};
+
+/// Columns of B that share one scale under `scale = block`.
+pub(crate) const SCALE_COLUMNS: u32 = 128;
+
+/// How sums are kept and scaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Precision {
+    /// Type of the tensor core's accumulators.
+    pub(crate) accumulator: Dtype,
+    /// The tensor core sums one stage at a time; f32 registers of our own sum the stages.
+    pub(crate) promoted: bool,
+    pub(crate) scale: Scale,
+}
+
+impl Precision {
+    pub(crate) fn new(spec: &KernelSpec, errors: &mut PlanErrors) -> Self {
+        let promoted = match spec.accumulate {
+            Some(accumulate) => accumulate == Accumulate::Promoted,
+            None => spec.scale == Scale::Block,
+        };
+        check_accumulate(spec, errors);
+        check_scale(spec, errors);
+        Self { accumulator: spec.a.accumulator(), promoted, scale: spec.scale }
+    }
+
+    /// Does every stored block have factors of its own?
+    pub(crate) fn scales_blocks(&self) -> bool {
+        self.scale == Scale::Block
+    }
+}
+
+fn check_accumulate(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let Some(accumulate) = spec.accumulate else { return };
+    if matches!(accumulate, Accumulate::Atomic | Accumulate::Register) {
+        errors.push(PlanError::new(
+            "accumulate",
+            format!("accumulate = {accumulate} is a choice of mma = scalar"),
+            "wgmma sums in registers; its FP8 sums are fast or promoted",
+            "drop `accumulate`, or mma = scalar",
+        ));
+    } else if !spec.a.is_fp8() {
+        errors.push(PlanError::new(
+            "accumulate",
+            format!("accumulate = {accumulate} is a choice of FP8 kernels, and A is {}", spec.a),
+            format!("sums of {} products are kept in full {} anyway", spec.a, spec.a.accumulator()),
+            "drop `accumulate`, or dtype = e4m3",
+        ));
+    } else if accumulate == Accumulate::Fast && spec.scale == Scale::Block {
+        errors.push(PlanError::new(
+            "accumulate",
+            "blocks with scales of their own cannot be summed in the tensor core",
+            "scale = block multiplies every block's sum by its own factors before it is added to the tile's",
+            "accumulate = promoted, or scale = row_col",
+        ));
+    }
+}
+
+fn check_scale(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.scale == Scale::Unscaled {
+        return;
+    }
+    if spec.a.bytes() != 1 {
+        errors.push(PlanError::new(
+            "scale",
+            format!("{} operands have no scales", spec.a),
+            "scales give 8-bit operands their range; 16-bit formats have range of their own",
+            "drop `scale`, or dtype = e4m3",
+        ));
+    } else if spec.scale == Scale::Block && spec.a.is_integer() {
+        errors.push(PlanError::new(
+            "scale",
+            "i8 operands with a scale for every block are not planned",
+            "sums of i8 products are integers, which take one factor a tile: per tensor, or per row and column",
+            "scale = row_col, or dtype = e4m3",
+        ));
+    } else if spec.scale == Scale::Block && !fits_groups(spec.bn) {
+        errors.push(PlanError::new(
+            "bn",
+            format!("tiles of {} columns do not lie in groups of {SCALE_COLUMNS}", spec.bn),
+            format!(
+                "{SCALE_COLUMNS} columns of B share a scale: {} / {SCALE_COLUMNS} = {:.2}",
+                spec.bn,
+                f64::from(spec.bn) / f64::from(SCALE_COLUMNS)
+            ),
+            "bn = 32, 64, 128 or 256",
+        ));
+    } else if spec.out == Dtype::I32 {
+        errors.push(PlanError::new(
+            "out",
+            "a scaled result is no integer",
+            format!("scale = {} multiplies the integer sums by f32 factors", spec.scale),
+            "out = f32, f16 or bf16, or scale = none",
+        ));
+    }
+}
+
+fn fits_groups(bn: u32) -> bool {
+    bn.is_multiple_of(SCALE_COLUMNS) || SCALE_COLUMNS.is_multiple_of(bn)
+}

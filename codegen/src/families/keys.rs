@@ -1,0 +1,132 @@
+//! Which families take which keys of a spec, and the architectures they are made for.
+
+use crate::epilogue::InputKind;
+use crate::hopper::permute;
+use crate::plan::{PlanError, PlanErrors};
+use crate::spec::{Key, Target};
+use crate::{KernelSpec, Mma, Op};
+
+/// The families that take a key, the fastest first; every family takes the keys that are not listed.
+const TAKEN: [(Key, &[Mma]); 18] = [
+    (Key::Warps, &[Mma::MmaSync, Mma::Wmma]),
+    (Key::Shape, &[Mma::Wmma]),
+    (Key::Vector, &[Mma::Scalar]),
+    (Key::Accumulate, &[Mma::Wgmma, Mma::Scalar]),
+    (Key::Scale, &[Mma::Wgmma]),
+    (Key::Stages, &[Mma::Wgmma, Mma::MmaSync, Mma::Wmma]),
+    (Key::Consumers, &[Mma::Wgmma]),
+    (Key::Cluster, &[Mma::Wgmma]),
+    (Key::KStep, &[Mma::Wgmma, Mma::MmaSync, Mma::Wmma]),
+    (Key::Swizzle, &[Mma::Wgmma]),
+    (Key::Transpose, &[Mma::Wgmma]),
+    (Key::Batch, &[Mma::Wgmma]),
+    (Key::Permute, &[Mma::Wgmma]),
+    (Key::ALayout, &[Mma::Wgmma]),
+    (Key::Swap, &[Mma::Wgmma]),
+    (Key::Pack, &[Mma::Wgmma]),
+    (Key::Beta, &[Mma::Wgmma]),
+    (Key::Epilogue, &[Mma::Wgmma]),
+];
+
+/// The architectures that a family's kernels can be written for.
+fn targets(mma: Mma) -> &'static [Target] {
+    match mma {
+        Mma::Wgmma => &[Target::Sm90a],
+        Mma::MmaSync => &[Target::Sm80, Target::Sm89, Target::Sm90a],
+        Mma::Wmma | Mma::Scalar => &Target::ALL,
+    }
+}
+
+/// Refuses keys of other families and architectures without the instruction.
+pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) {
+    for (key, families) in TAKEN {
+        if is_given(spec, key) && !families.contains(&spec.mma) {
+            errors.push(PlanError::new(
+                key.as_str(),
+                format!("kernels with mma = {} have no `{key}`", spec.mma),
+                format!("`{key}`, {}, is a choice of mma = {}", key.meaning(), words(families)),
+                format!("drop `{key}`, or mma = {}", families[0]),
+            ));
+        }
+    }
+    if spec.op != Op::Dsd && spec.mma != Mma::Wgmma {
+        errors.push(PlanError::new(
+            "op",
+            format!("mma = {} has no kernels of {}", spec.mma, spec.op),
+            "sampled products and sparse right factors are a choice of mma = wgmma",
+            "op = dsd, or mma = wgmma",
+        ));
+    }
+    permute::check(spec, errors);
+    check_full_operands(spec, errors);
+    let targets = targets(spec.mma);
+    if !targets.contains(&target) {
+        errors.push(PlanError::new(
+            "arch",
+            format!("mma = {} does not exist on {target}", spec.mma),
+            match spec.mma {
+                Mma::Wgmma => "wgmma is Hopper's alone: sm_90a".to_owned(),
+                _ => format!("ldmatrix and mma.sync.m16n8k16 are of {} and newer", targets[0]),
+            },
+            match spec.mma {
+                Mma::Wgmma => format!("arch = {}, or mma = {}", targets[0], fallback(target)),
+                _ => format!("arch = {}, or mma = wmma", targets[0]),
+            },
+        ));
+    }
+}
+
+/// A full operand of an epilogue lies as C does: in a matrix, or in blocks.
+fn check_full_operands(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let inputs = spec.epilogue.map_or(&[][..], |epilogue| epilogue.program().inputs());
+    for input in inputs {
+        let (name, found) = (&input.name, input.kind.words());
+        let (fact, wanted) = match (input.kind, spec.op) {
+            (InputKind::Dense(dtype), Op::Sdd) => ("C is stored in blocks", InputKind::Blocks(dtype)),
+            (InputKind::Blocks(_), Op::Sdd) => continue,
+            (InputKind::Blocks(dtype), _) => ("C is a dense matrix", InputKind::Dense(dtype)),
+            _ => continue,
+        };
+        errors.push(PlanError::new(
+            spec.epilogue_key(),
+            format!("`{name}` is {found}, and {fact}"),
+            format!("op = {}: a full operand has an element for every one of C's, and lies as they do", spec.op),
+            format!("{name}: {}", wanted.words()),
+        ));
+    }
+}
+
+/// The fastest instruction that an architecture has.
+fn fallback(target: Target) -> Mma {
+    let has = |mma: &Mma| targets(*mma).contains(&target);
+    Mma::ALL.into_iter().find(has).unwrap_or(Mma::Scalar)
+}
+
+fn is_given(spec: &KernelSpec, key: Key) -> bool {
+    match key {
+        Key::Warps => spec.warps.is_some(),
+        Key::Shape => spec.shape.is_some(),
+        Key::Vector => spec.vector.is_some(),
+        Key::Accumulate => spec.accumulate.is_some(),
+        Key::Scale => spec.scale != crate::Scale::Unscaled,
+        Key::Stages => spec.stages.is_some(),
+        Key::Consumers => spec.consumers.is_some(),
+        Key::Cluster => spec.cluster.is_some(),
+        Key::KStep => spec.k_step.is_some(),
+        Key::Swizzle => spec.swizzle.is_some(),
+        Key::Transpose => spec.transpose.is_on(),
+        Key::Batch => spec.batch.is_on(),
+        Key::Permute => spec.permute.is_on(),
+        Key::ALayout => spec.a_layout != crate::Layout::RowMajor,
+        Key::Swap => spec.swap.is_some(),
+        Key::Pack => spec.pack.is_some(),
+        Key::Beta => spec.beta().is_on(),
+        Key::Epilogue => spec.epilogue.is_some() && !spec.beta().is_on(),
+        _ => true,
+    }
+}
+
+fn words(families: &[Mma]) -> String {
+    let names: Vec<&str> = families.iter().map(|mma| mma.as_str()).collect();
+    names.join(" and ")
+}

@@ -1,0 +1,77 @@
+//! The kernel families, and which of them a spec is planned for.
+//!
+//! A family is made around one way of multiplying. Each has a folder: `plan` decides every number, `emit` makes the
+//! operands of the templates, `kernel.rs` tells the frame about both. A family depends on `hopper`, the frame and what
+//! is below them, and never on another family.
+
+pub(crate) mod block_rows;
+mod keys;
+pub(crate) mod sampled;
+pub(crate) mod scalar;
+pub(crate) mod swap_ab;
+pub(crate) mod warp;
+
+use std::sync::Arc;
+
+use crate::hopper::WGMMA_M;
+use crate::plan::{KernelPlan, PlanError, PlanErrors, View};
+use crate::spec::Target;
+use crate::{Arch, Dtype, KernelSpec, Mma, Op, Plan};
+
+impl Plan {
+    /// Plans `spec` for the architecture that it names, or else for the one that its instruction is made for.
+    ///
+    /// # Errors
+    ///
+    /// Every reason why the spec cannot be planned, not only the first: sizes that the instruction cannot take,
+    /// accumulators that do not fit the register file, stages that do not fit shared memory.
+    pub fn new(spec: &KernelSpec) -> Result<Self, PlanErrors> {
+        let target = target(spec);
+        let mut errors = PlanErrors::default();
+        keys::check(spec, target, &mut errors);
+        errors.check()?;
+        let arch = Arch::of(target);
+        let kernel: Arc<dyn KernelPlan> = match spec.mma {
+            Mma::Wgmma if spec.op == Op::Sdd => Arc::new(sampled::SampledPlan::new(spec, arch)?),
+            Mma::Wgmma => hopper(spec, arch)?,
+            Mma::Wmma | Mma::MmaSync => Arc::new(warp::WarpPlan::new(spec, arch)?),
+            Mma::Scalar => Arc::new(scalar::ScalarPlan::new(spec, arch)?),
+        };
+        Ok(Self::of_kernel(spec, arch, kernel))
+    }
+}
+
+/// Which of Hopper's families: blocks of whole WGMMA rows are its rows, all others its columns.
+fn hopper(spec: &KernelSpec, arch: &Arch) -> Result<Arc<dyn KernelPlan>, PlanErrors> {
+    let rows = View::new(spec).rows;
+    let why = match spec.swap {
+        Some(swap) if swap.is_on() => "as the spec asks".to_owned(),
+        None if spec.pack.is_some() => "pack is a choice of swapped operands".to_owned(),
+        None if !rows.is_multiple_of(WGMMA_M) => {
+            format!("{rows} rows are not a multiple of WGMMA's {} rows, but of its 8 columns", WGMMA_M)
+        }
+        _ if spec.pack.is_some() => {
+            return Err(PlanError::new(
+                "pack",
+                "block rows share a tile where operands are swapped",
+                "swap = off keeps the rows of a block as WGMMA's rows",
+                "drop `pack`, or `swap`",
+            )
+            .into());
+        }
+        _ => return Ok(Arc::new(block_rows::BlockRowsPlan::new(spec, arch)?)),
+    };
+    Ok(Arc::new(swap_ab::SwapAbPlan::new(spec, why, arch)?))
+}
+
+/// The architecture of a spec that names none: the oldest that has the instructions, except that `wmma` gets
+/// asynchronous copies.
+fn target(spec: &KernelSpec) -> Target {
+    spec.arch.unwrap_or(match spec.mma {
+        Mma::Wgmma => Target::Sm90a,
+        Mma::MmaSync if spec.a.is_fp8() => Target::Sm89,
+        Mma::MmaSync | Mma::Wmma => Target::Sm80,
+        Mma::Scalar if spec.a == Dtype::BF16 && spec.vector.is_some_and(|vector| vector > 1) => Target::Sm80,
+        Mma::Scalar => Target::Sm70,
+    })
+}

@@ -1,0 +1,20 @@
+//! Sampled products: TMA, mbarriers, WGMMA.
+
+mod batch;
+mod consumer;
+mod context;
+mod epilogue;
+mod fused;
+mod producer;
+
+use super::plan::SampledPlan;
+use crate::emit::templates;
+
+/// The instructions of a kernel.
+pub(crate) fn body(plan: &SampledPlan) -> String {
+    templates::render("sampled/body.ptx", &context::Context::new(plan))
+}
+
+pub(crate) fn directives(plan: &SampledPlan) -> Vec<String> {
+    vec![format!(".maxntid {}, 1, 1", plan.tiling.roles.threads), ".minnctapersm 1".to_owned()]
+}

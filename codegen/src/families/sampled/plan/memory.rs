@@ -1,0 +1,111 @@
+//! Step 5: shared memory: the ring of stages, the staging buffers of C, the items, the barriers.
+
+use super::epilogue::Epilogue;
+use super::launch::Item;
+use super::operand::Tile;
+use super::tiling::Tiling;
+use crate::plan::{PlanError, PlanErrors};
+use crate::{Arch, KernelSpec};
+
+/// Stages and staging units start on multiples of this: the 128-byte swizzle repeats every 8 rows.
+const ALIGN: u32 = 1024;
+/// Stages beyond which a deeper ring hides nothing more.
+const MOST_STAGES: u32 = 8;
+/// Bytes of one mbarrier.
+const BARRIER: u32 = 8;
+/// Items in shared memory beside one for every stage: that of the tile that is stored, and the one that is written.
+const SPARE_ITEMS: u32 = 2;
+/// The item that the producer reads itself lies behind the others.
+const OWN_ITEM: u32 = 1;
+
+/// Where everything lies in shared memory, in bytes from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) stages: u32,
+    pub(crate) stage_bytes: u32,
+    /// Offset of the right factor within a stage; the left one is at 0.
+    pub(crate) right_offset: u32,
+    pub(crate) staging_offset: u32,
+    pub(crate) items_offset: u32,
+    /// Items in shared memory for the consumers. The producer is at most `stages` tiles ahead of a consumer, which looks back
+    /// one tile; its own item lies behind them.
+    pub(crate) items: u32,
+    pub(crate) full_offset: u32,
+    pub(crate) empty_offset: u32,
+    /// The barriers of the epilogue's full operand, one a consumer where there is one.
+    pub(crate) tile_offset: u32,
+    pub(crate) total: u32,
+    /// Arrivals that complete an empty barrier: one a consumer warp.
+    pub(crate) empty_arrivals: u32,
+}
+
+/// Places for so many items of the consumers, and for the producer's own.
+fn places(items: u32) -> u32 {
+    items + OWN_ITEM
+}
+
+impl Memory {
+    /// Places for items.
+    pub(crate) fn places(&self) -> u32 {
+        places(self.items)
+    }
+}
+
+pub(crate) fn plan(
+    spec: &KernelSpec,
+    tiling: &Tiling,
+    (left, right): (&Tile, &Tile),
+    item: &Item,
+    epilogue: &mut Epilogue,
+    arch: &Arch,
+    errors: &mut PlanErrors,
+) -> Memory {
+    let payload = left.bytes() + right.bytes();
+    let stage_bytes = payload.next_multiple_of(ALIGN);
+    let consumers = tiling.roles.consumers;
+    let unit = consumers * epilogue.unit_bytes();
+    let tile_barriers = if epilogue.has_tile { consumers * BARRIER } else { 0 };
+    let room = |staged: u32| {
+        let fixed = staged * unit + places(SPARE_ITEMS) * item.bytes() + tile_barriers;
+        arch.shared_bytes.saturating_sub(fixed) / (stage_bytes + item.bytes() + 2 * BARRIER)
+    };
+    let sizes = epilogue.sizes();
+    let smallest = sizes[sizes.len() - 1];
+    let most = room(smallest);
+    let stages = spec.stages.unwrap_or(most.min(MOST_STAGES));
+    if stages < 2 || stages > most {
+        errors.push(PlanError::new(
+            if spec.stages.is_some() { "stages" } else { "bn" },
+            format!("{} stages do not fit this kernel", stages.max(2)),
+            format!(
+                "a ring of at least 2 stages of {stage_bytes} B, {} B of staging and items of {} B; a CTA has {} B: room \
+                 for {most}",
+                smallest * unit,
+                item.bytes(),
+                arch.shared_bytes
+            ),
+            if most >= 2 { format!("stages = {most}, or fewer") } else { "a smaller bn".to_owned() },
+        ));
+    }
+    let stages = stages.clamp(2, most.max(2));
+    epilogue.staged = sizes.iter().copied().find(|size| room(*size) >= stages).unwrap_or(smallest);
+    let staging_offset = stages * stage_bytes;
+    let items_offset = staging_offset + consumers * epilogue.staging_bytes();
+    let items = stages + SPARE_ITEMS;
+    let full_offset = items_offset + places(items) * item.bytes();
+    let empty_offset = full_offset + stages * BARRIER;
+    let tile_offset = empty_offset + stages * BARRIER;
+    Memory {
+        stages,
+        stage_bytes,
+        right_offset: left.bytes(),
+        staging_offset,
+        items_offset,
+        items,
+        full_offset,
+        empty_offset,
+        tile_offset,
+        total: tile_offset + tile_barriers,
+        empty_arrivals: consumers * (arch.warpgroup / 32),
+    }
+}

@@ -1,0 +1,65 @@
+//! The recipe of a plan, one step a file.
+
+mod block;
+mod epilogue;
+mod fused;
+mod launch;
+mod memory;
+mod operand;
+mod sides;
+mod tiling;
+
+pub(crate) use epilogue::Epilogue;
+pub(crate) use fused::{Fused, ROWS};
+pub(crate) use launch::Item;
+pub(crate) use memory::Memory;
+pub(crate) use operand::Tile;
+pub(crate) use sides::Sides;
+pub(crate) use tiling::{Split, Tiling, WG_M};
+
+use crate::plan::PlanErrors;
+use crate::{Arch, KernelSpec};
+
+/// A legal kernel of this family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SampledPlan {
+    pub(crate) spec: KernelSpec,
+    pub(crate) arch: Arch,
+    pub(crate) sides: Sides,
+    pub(crate) tiling: Tiling,
+    pub(crate) left: Tile,
+    pub(crate) right: Tile,
+    pub(crate) epilogue: Epilogue,
+    /// The epilogue of the spec.
+    pub(crate) fused: Option<Fused>,
+    pub(crate) item: Item,
+    pub(crate) memory: Memory,
+}
+
+impl SampledPlan {
+    pub(crate) fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
+        let mut errors = PlanErrors::default();
+        block::check(spec, &mut errors);
+        errors.check()?;
+
+        let sides = Sides::new(spec);
+        let mut errors = PlanErrors::default();
+        let tiling = tiling::choose(spec, &sides, arch, &mut errors);
+        errors.check()?;
+
+        let left = Tile::left(&sides, &tiling);
+        let right = Tile::right(&sides, &tiling);
+        let item = Item::new(&tiling);
+        let mut errors = PlanErrors::default();
+        let fused = Fused::new(spec, &tiling, &mut errors);
+        let mut epilogue = Epilogue::new(spec, &tiling, fused.is_some_and(|fused| fused.tile.is_some()));
+        let memory = memory::plan(spec, &tiling, (&left, &right), &item, &mut epilogue, arch, &mut errors);
+        errors.check()?;
+        Ok(Self { spec: *spec, arch: *arch, sides, tiling, left, right, epilogue, fused, item, memory })
+    }
+
+    /// Elements of K in a stage: one swizzle span.
+    pub(crate) fn k_step(&self) -> u32 {
+        operand::SPAN / self.spec.a.bytes()
+    }
+}

@@ -1,0 +1,168 @@
+//! Step 1: are the block, the types and the layouts those of a kernel that this family has?
+
+use crate::plan::{PlanError, PlanErrors};
+use crate::spec::Target;
+use crate::{Accumulate, Arch, Dtype, KernelSpec, Layout};
+
+/// Largest sparsity block and dense tile, along each dimension.
+const LARGEST: u32 = 512;
+/// `bm` and `bk` are multiples of this: the least that a warp of the vector kernel has along M.
+const UNIT: u32 = 8;
+/// `bn` is a multiple of this: half a warp, side by side.
+const COLUMNS: u32 = 16;
+/// Bytes of the widest load.
+const LOAD_BYTES: u32 = 16;
+
+pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
+    check_types(spec, errors);
+    check_method(spec, arch, errors);
+    let (bk_unit, why) = match is_vector(spec) {
+        true => {
+            let unit = 2 * LOAD_BYTES / spec.a.bytes();
+            (unit, format!("a stage is two loads of 16 bytes a row of A, {unit} elements of {}", spec.a))
+        }
+        false => (UNIT, "a stage holds 8 or 16 of K".to_owned()),
+    };
+    for (key, what, value, unit, why) in [
+        ("bm", "block rows", spec.bm, UNIT, "threads share the rows by eights".to_owned()),
+        ("bk", "block columns", spec.bk, bk_unit, why),
+        ("bn", "dense tile columns", spec.bn, COLUMNS, "16 or 32 threads stand side by side".to_owned()),
+    ] {
+        if value == 0 || !value.is_multiple_of(unit) || value > LARGEST {
+            errors.push(not_a_multiple(key, what, value, unit, &why));
+        }
+    }
+}
+
+fn is_vector(spec: &KernelSpec) -> bool {
+    spec.vector.is_some_and(|vector| vector > 1)
+}
+
+fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
+    for (key, dtype) in [("a", spec.a), ("b", spec.b)] {
+        if !is_float(dtype) {
+            errors.push(PlanError::new(
+                key,
+                format!("operand {key} is {dtype}, which the CUDA cores do not multiply here"),
+                "scalar kernels take f16, bf16 and f32; 8-bit types are worth their trouble on tensor cores only",
+                format!("{} = f16, or mma = wgmma", spec.type_key(key)),
+            ));
+        }
+    }
+    if spec.a != spec.b {
+        errors.push(PlanError::new(
+            "b",
+            format!("A is {} and B is {}", spec.a, spec.b),
+            "one multiply-add takes operands of the same type",
+            format!("b = {}", spec.a),
+        ));
+    }
+    if spec.acc != Dtype::F32 && is_float(spec.a) {
+        errors.push(PlanError::new(
+            "acc",
+            format!("sums are not kept in {}", spec.acc),
+            "scalar kernels sum in f32",
+            "acc = f32",
+        ));
+    }
+    if !is_float(spec.out) && is_float(spec.a) {
+        errors.push(PlanError::new(
+            "out",
+            format!("results are not written as {}", spec.out),
+            "scalar kernels write f16, bf16 and f32",
+            "out = f32",
+        ));
+    }
+    for (key, operand, layout) in [("b_layout", "B", spec.b_layout), ("c_layout", "C", spec.c_layout)] {
+        if layout == Layout::ColMajor && is_float(spec.a) {
+            errors.push(PlanError::new(
+                key,
+                format!("{operand} is column-major"),
+                format!(
+                    "neighbouring threads have neighbouring columns: of a column-major {operand} each would touch a line \
+                     of its own"
+                ),
+                format!("{key} = row, or mma = wgmma"),
+            ));
+        }
+    }
+}
+
+fn check_method(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
+    let whole = LOAD_BYTES / spec.a.bytes();
+    let vector = spec.vector.unwrap_or(1);
+    if vector != 1 && vector != whole && is_float(spec.a) {
+        errors.push(PlanError::new(
+            "vector",
+            format!("there is no kernel with loads of {vector} elements of {}", spec.a),
+            format!("a load is one element, or 16 bytes = {whole} x {} B", spec.a.bytes()),
+            format!("vector = {whole}"),
+        ));
+    }
+    if vector == whole && spec.a == Dtype::BF16 && arch.compute_capability < (8, 0) {
+        errors.push(PlanError::new(
+            "vector",
+            format!("two bf16 products an instruction do not exist on {}", arch.target),
+            format!("fma.rn.bf16x2 is of {} and newer", Target::Sm80),
+            format!("arch = {}, or vector = 1", Target::Sm80),
+        ));
+    }
+    match spec.accumulate {
+        Some(Accumulate::Fast | Accumulate::Promoted) => errors.push(PlanError::new(
+            "accumulate",
+            "fast and promoted are sums of the tensor cores",
+            "scalar kernels sum in global memory (atomic) or in registers",
+            "accumulate = register",
+        )),
+        Some(Accumulate::Atomic) => check_atomic(spec, errors),
+        Some(Accumulate::Register) | None => {}
+    }
+}
+
+fn check_atomic(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.out != Dtype::F32 {
+        errors.push(PlanError::new(
+            "accumulate",
+            format!("C is {}, and blocks are added to it in global memory", spec.out),
+            format!("every one of a row's blocks would round the sum to {} again: 2^-11 or worse, not 2^-24", spec.out),
+            "out = f32, or accumulate = register",
+        ));
+    }
+    if is_vector(spec) {
+        errors.push(PlanError::new(
+            "vector",
+            "the kernel that adds in global memory loads one element at a time",
+            "its time goes into the additions, not into the loads",
+            "vector = 1",
+        ));
+    }
+    if let Some(schedule) = spec.schedule {
+        errors.push(PlanError::new(
+            "schedule",
+            format!("there are no tiles to deal out ({schedule})"),
+            "accumulate = atomic has one CTA for every stored block",
+            "drop `schedule`, or accumulate = register",
+        ));
+    }
+}
+
+fn is_float(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32)
+}
+
+fn not_a_multiple(key: &'static str, what: &str, value: u32, unit: u32, why: &str) -> PlanError {
+    let arithmetic = if value > LARGEST {
+        format!("{value} > {LARGEST}, the largest planned")
+    } else if value == 0 {
+        why.to_owned()
+    } else {
+        format!("{value} = {} x {unit} + {}; {why}", value / unit, value % unit)
+    };
+    let below = (value / unit * unit).min(LARGEST);
+    let nearest = match below {
+        0 => unit.to_string(),
+        LARGEST => LARGEST.to_string(),
+        below => format!("{below} or {}", below + unit),
+    };
+    PlanError::new(key, format!("{what} of {value} are not supported"), arithmetic, format!("{key} = {nearest}"))
+}

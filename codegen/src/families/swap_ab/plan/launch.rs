@@ -1,0 +1,109 @@
+//! The parameters of a launch: tensor maps, the work plan, the packed pattern.
+
+use super::SwapAbPlan;
+use crate::hopper::{fused_plan as fused, permute};
+use crate::plan::Major;
+use crate::plan::{Argument, ClusterTile, Packing, Parameter, Parameters, Problem, TensorMap};
+
+impl SwapAbPlan {
+    pub(crate) fn cluster_tile_of(&self) -> ClusterTile {
+        ClusterTile {
+            rows: self.tile.tile_rows(),
+            columns: self.tile.cta_n,
+            block_rows: self.view.rows,
+            stages_per_block: (1, 1),
+        }
+    }
+
+    pub(crate) fn packing_of(&self) -> Packing {
+        Packing {
+            pack: self.tile.pack,
+            rows: self.tile.rows,
+            slices: self.tile.slices,
+            slabs: self.memory.slabs,
+            blocks: self.memory.blocks,
+            chunk: self.chunk.depth,
+            chunks: self.chunk.count,
+            depth: self.view.depth,
+            by_block: self.chunk.by_block,
+            slab_bytes: self.memory.slab_bytes,
+            block_bytes: self.memory.block_bytes,
+        }
+    }
+
+    pub(crate) fn arguments(&self, problem: &Problem) -> Parameters {
+        let problem = &self.view.sizes(problem);
+        let mut parameters = Parameters::new();
+        let mut push = |name, argument| parameters.push(Parameter { name, argument });
+        if self.spec.batch.is_on() {
+            push("maps", Argument::Maps);
+            push("packed", Argument::Packed);
+            push("work_head", Argument::WorkHead);
+            push("work", Argument::Work);
+            return parameters;
+        }
+        push("map_sparse", Argument::Map(self.map_sparse(problem)));
+        push("map_dense", Argument::Map(self.view.dense_map(&self.dense, problem)));
+        let out = self.out_map(problem);
+        if !self.spec.permute.is_on() {
+            push("map_out", Argument::Map(out));
+        }
+        push("packed", Argument::Packed);
+        push("work_head", Argument::WorkHead);
+        push("work", Argument::Work);
+        if self.chunk.by_block {
+            push("map_dense_last", Argument::Map(self.view.dense_map_last(&self.dense, problem)));
+            push("whole_blocks", Argument::Number((problem.k / u64::from(self.view.depth)) as u32));
+        }
+        if self.fused.is_some() || self.spec.permute.is_on() {
+            push("m", Argument::Number(problem.m as u32));
+            push("n", Argument::Number(problem.n as u32));
+        }
+        if self.spec.permute.is_on() {
+            parameters.extend(permute::parameters(&self.spec, problem));
+        }
+        if let Some(fused) = &self.fused {
+            parameters.extend(fused::parameters(fused.program, fused::dense(&out, problem)));
+        }
+        parameters
+    }
+
+    /// The tensor maps of one problem of a batch: the sparse factor, the dense one, C, and what is left of the dense one.
+    pub(crate) fn maps(&self, problem: &Problem) -> Vec<TensorMap> {
+        let problem = &self.view.sizes(problem);
+        let mut maps = vec![self.map_sparse(problem), self.view.dense_map(&self.dense, problem), self.out_map(problem)];
+        maps.extend(self.chunk.by_block.then(|| self.view.dense_map_last(&self.dense, problem)));
+        maps
+    }
+
+    /// How many they are.
+    pub(crate) fn maps_of_a_problem(&self) -> u32 {
+        if self.chunk.by_block { 4 } else { 3 }
+    }
+
+    /// C. A staging row of one 16-byte piece has nothing to swizzle.
+    fn out_map(&self, problem: &Problem) -> TensorMap {
+        let swizzle = if self.store.span > 16 { self.store.span } else { 0 };
+        self.view.out_map(self.spec.out, self.store.store_box, swizzle, problem)
+    }
+
+    /// Stored blocks: what is contiguous in a block, what is not, the block.
+    fn map_sparse(&self, problem: &Problem) -> TensorMap {
+        let (rows, depth) = (u64::from(self.view.rows), u64::from(self.view.depth));
+        let (inner, outer) = match self.view.sparse {
+            Major::K => (depth, rows),
+            Major::Mn => (rows, depth),
+        };
+        let bytes = u64::from(self.view.sparse_type.bytes());
+        TensorMap {
+            operand: self.view.factors().0,
+            dtype: self.view.sparse_type,
+            rank: 3,
+            offset_bytes: 0,
+            dims: [inner, outer, problem.nnzb.max(1)],
+            strides_bytes: [inner * bytes, inner * outer * bytes],
+            box_dims: [self.sparse.span_elements(), self.sparse.box_rows, 1],
+            swizzle_bytes: self.sparse.span,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Step 1: operand types and layouts that WGMMA multiplies this way round.
+
+use super::fused;
+use crate::hopper::factors;
+use crate::plan::View;
+use crate::plan::{PlanError, PlanErrors};
+use crate::{Accumulate, Dtype, KernelSpec, Scale};
+
+pub(crate) fn check(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
+    factors::check_types(spec, errors);
+    factors::check_layouts(spec, view, errors);
+    check_results(spec, errors);
+    check_choices(spec, errors);
+    fused::check(spec, errors);
+}
+
+fn check_results(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.out == Dtype::I32 && !spec.a.is_integer() {
+        errors.push(PlanError::new(
+            "out",
+            format!("a product of {} matrices is no integer", spec.a),
+            "out = i32 is what i8 x i8 sums to",
+            format!("out = {}", spec.a.default_out()),
+        ));
+    } else if spec.a.is_integer() && spec.out != Dtype::I32 {
+        errors.push(PlanError::new(
+            "out",
+            format!("sums of i8 products are not written as {} with operands swapped", spec.out),
+            "i32 sums are stored as they are",
+            "out = i32",
+        ));
+    } else if spec.out.bytes() == 1 {
+        errors.push(PlanError::new(
+            "out",
+            format!("results in {} are not planned with operands swapped", spec.out),
+            "a thread has two neighbours of 64 dense columns by 8, too few for a 16-byte piece of 8-bit values",
+            "out = bf16, or blocks of 64 rows",
+        ));
+    }
+}
+
+fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if matches!(spec.accumulate, Some(accumulate) if accumulate != Accumulate::Fast || !spec.a.is_fp8()) {
+        errors.push(PlanError::new(
+            "accumulate",
+            "sums are kept in the tensor core's own accumulators when operands are swapped",
+            "promoted sums take as many registers again",
+            "drop `accumulate`, or blocks of 64 rows",
+        ));
+    }
+    if spec.scale != Scale::Unscaled {
+        errors.push(PlanError::new(
+            "scale",
+            "scales are not planned with operands swapped",
+            "factors are applied by kernels whose rows are WGMMA's rows",
+            "scale = none, or blocks of 64 rows",
+        ));
+    }
+    if spec.cluster.is_some_and(|cluster| cluster != 1) {
+        errors.push(PlanError::new(
+            "cluster",
+            "clusters are not planned with operands swapped",
+            "block rows of a CTA tile share the dense operand already",
+            "cluster = 1",
+        ));
+    }
+    if let Some(swizzle @ ..=127 | swizzle @ 129..) = spec.swizzle {
+        errors.push(PlanError::new(
+            "swizzle",
+            format!("a swizzle of {swizzle} bytes is not a choice with operands swapped"),
+            "tiles take the widest span that they fill",
+            "drop `swizzle`",
+        ));
+    }
+}

@@ -1,0 +1,10 @@
+//! The warp family: every warp loads its share of a stage, multiplies its own part of the tile and stores it.
+//!
+//! `mma_sync` multiplies with `mma.sync` what `ldmatrix` has put into registers; `wmma` with opaque fragments.
+//! [`WarpPlan::new`] reads like a recipe; each step has its own file.
+
+mod emit;
+mod kernel;
+mod plan;
+
+pub(crate) use plan::WarpPlan;

@@ -1,0 +1,136 @@
+//! Step 1: are the sparsity block, the tile and the types such as the instruction multiplies?
+
+use crate::plan::{PlanError, PlanErrors};
+use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
+
+use super::tiling::fragment;
+
+/// Largest sparsity block and dense tile, along each dimension.
+const LARGEST: u32 = 512;
+/// `bn` and `bk` are multiples of this: whole pieces of 16 bytes, and pairs of instructions along N.
+const UNIT: u32 = 16;
+
+/// Elements of K that one instruction multiplies: 32 bytes.
+pub(crate) const fn k_unit(spec: &KernelSpec) -> u32 {
+    32 / spec.a.bytes()
+}
+
+pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
+    let (m, n) = fragment(spec);
+    size("bm", "block rows", spec.bm, m, "rows of one instruction", errors);
+    let (columns, why) =
+        if n > UNIT { (n, "columns of one instruction") } else { (UNIT, "columns of a pair of instructions") };
+    size("bn", "columns of a dense tile", spec.bn, columns, why, errors);
+    size("bk", "block columns", spec.bk, UNIT, "elements of K in whole 16-byte pieces", errors);
+    check_types(spec, errors);
+    check_out(spec, arch, errors);
+    check_arch(spec, arch, errors);
+}
+
+fn size(key: &'static str, what: &str, value: u32, unit: u32, why: &str, errors: &mut PlanErrors) {
+    if value > 0 && value.is_multiple_of(unit) && value <= LARGEST {
+        return;
+    }
+    let arithmetic = if value > LARGEST {
+        format!("{value} > {LARGEST}, the largest planned")
+    } else {
+        format!("{value} = {} x {unit} + {}; {unit} {why}", value / unit, value % unit)
+    };
+    let below = (value.min(LARGEST) / unit * unit).max(unit);
+    let above = below + unit;
+    let help = if value > below && above <= LARGEST { format!("{below} or {above}") } else { below.to_string() };
+    errors.push(PlanError::new(
+        key,
+        format!("{value} {what} are not supported"),
+        arithmetic,
+        format!("{key} = {help}"),
+    ));
+}
+
+fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let opaque = spec.mma == Mma::Wmma;
+    for (key, dtype) in [("a", spec.a), ("b", spec.b)] {
+        if matches!(dtype, Dtype::F32 | Dtype::I32) {
+            errors.push(PlanError::new(
+                key,
+                format!("operand {key} is {dtype}, which {} does not multiply", spec.mma),
+                "the tensor cores take f16, bf16, i8 and FP8",
+                format!("{} = f16, or mma = scalar", spec.type_key(key)),
+            ));
+        } else if opaque && dtype.bytes() == 1 {
+            errors.push(PlanError::new(
+                key,
+                format!("operand {key} is {dtype}, which wmma is not planned for"),
+                "8-bit fragments are read along K from swizzled memory, which needs ldmatrix",
+                "mma = mma_sync, or mma = wgmma",
+            ));
+        }
+    }
+    if spec.a != spec.b && !(spec.a.is_fp8() && spec.b.is_fp8()) {
+        errors.push(PlanError::new(
+            "b",
+            format!("A is {} and B is {}", spec.a, spec.b),
+            "one instruction multiplies operands of the same type, or e4m3 and e5m2 in any mix",
+            format!("b = {}", spec.a),
+        ));
+    }
+    if spec.acc != spec.a.accumulator() {
+        errors.push(PlanError::new(
+            "acc",
+            format!("sums of {} products are not kept in {}", spec.a, spec.acc),
+            format!("{} products are added in {}", spec.a, spec.a.accumulator()),
+            format!("acc = {}", spec.a.accumulator()),
+        ));
+    }
+    if spec.b.bytes() == 1 && spec.b_layout == Layout::RowMajor {
+        errors.push(PlanError::new(
+            "b_layout",
+            format!("B is {} and row-major", spec.b),
+            "8-bit operands are multiplied along K only: B[K, N] must lie as [N, K], K contiguous; ldmatrix transposes \
+             16-bit elements and no others",
+            "b_layout = col, and transpose B once: `Dense::to_layout`",
+        ));
+    }
+}
+
+fn check_out(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
+    if spec.out == Dtype::I32 && !spec.a.is_integer() {
+        errors.push(PlanError::new(
+            "out",
+            format!("a product of {} matrices is no integer", spec.a),
+            "out = i32 is what i8 x i8 sums to",
+            format!("out = {}", spec.a.default_out()),
+        ));
+    }
+    let first = match spec.out {
+        Dtype::E4M3 => (8, 9),
+        Dtype::BF16 => (8, 0),
+        _ => (0, 0),
+    };
+    // Where the operands themselves are of a newer architecture, that is what there is to say.
+    if arch.compute_capability < first && spec.out != spec.a {
+        errors.push(PlanError::new(
+            "out",
+            format!("{} has no conversion to {}", arch.target, spec.out),
+            format!("cvt from f32 to {} is of sm_{}{} and newer", spec.out, first.0, first.1),
+            format!("out = f16 or f32, or arch = sm_{}{}", first.0, first.1),
+        ));
+    }
+}
+
+fn check_arch(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
+    let first = match spec.a {
+        Dtype::E4M3 | Dtype::E5M2 => (8, 9),
+        Dtype::BF16 => (8, 0),
+        _ => (0, 0),
+    };
+    let planned = spec.mma != Mma::Wmma || spec.a.bytes() > 1;
+    if arch.compute_capability < first && planned {
+        errors.push(PlanError::new(
+            "arch",
+            format!("{} does not multiply {}", arch.target, spec.a),
+            format!("{} on {} is of sm_{}{} and newer", spec.mma, spec.a, first.0, first.1),
+            format!("arch = sm_{}{}, or dtype = f16", first.0, first.1),
+        ));
+    }
+}

@@ -1,0 +1,60 @@
+//! Step 3: how a warp's accumulators become C: slab by slab through shared memory.
+
+use super::operand::PIECE;
+use super::tiling::Tiling;
+use crate::{Dtype, KernelSpec, Layout, Mma};
+
+/// The slab of a warp: lines of C, as long as the warp's tile, of one fragment's rows (or columns).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Epilogue {
+    /// Lines of a slab.
+    pub(crate) lines: u32,
+    /// Slabs of a warp's tile.
+    pub(crate) slabs: u32,
+    /// Elements of a line.
+    pub(crate) length: u32,
+    /// What is staged: C's own type, or the sums as opaque fragments give them.
+    pub(crate) staged: Dtype,
+    /// Bytes from one line of a slab to the next.
+    pub(crate) pitch: u32,
+    /// Lanes that store one line, 16 bytes each.
+    pub(crate) lanes: u32,
+    /// Parts of a line that a lane stores one after the other.
+    pub(crate) parts: u32,
+    /// Lines that a warp stores at once.
+    pub(crate) lines_a_pass: u32,
+}
+
+impl Epilogue {
+    pub(crate) fn new(spec: &KernelSpec, tiling: &Tiling) -> Self {
+        let (m, n) = tiling.fragment;
+        let (lines, all, length) = match spec.c_layout {
+            Layout::RowMajor => (m, tiling.warp_m, tiling.warp_n),
+            Layout::ColMajor => (n, tiling.warp_n, tiling.warp_m),
+        };
+        let staged = if spec.mma == Mma::Wmma { Dtype::F32 } else { spec.out };
+        let pieces = length * spec.out.bytes() / PIECE;
+        let lanes = (1..=pieces.clamp(1, 32)).rev().find(|lanes| pieces.is_multiple_of(*lanes)).unwrap_or(1);
+        Self {
+            lines,
+            slabs: all / lines,
+            length,
+            staged,
+            pitch: length * staged.bytes() + padding(spec, staged),
+            lanes,
+            parts: pieces / lanes,
+            lines_a_pass: (1 << (32 / lanes).ilog2()).min(lines),
+        }
+    }
+
+    /// Bytes of a warp's slab.
+    pub(crate) fn slab_bytes(&self) -> u32 {
+        (self.lines * self.pitch).next_multiple_of(super::operand::BANKS)
+    }
+}
+
+/// Bytes between lines, so that a warp's writes touch every bank once: 8-byte writes of neighbouring lines are 8 words
+/// apart, 4-byte writes 4 words.
+fn padding(spec: &KernelSpec, staged: Dtype) -> u32 {
+    if staged.bytes() == 4 && spec.mma == Mma::MmaSync && spec.c_layout == Layout::RowMajor { 32 } else { 16 }
+}

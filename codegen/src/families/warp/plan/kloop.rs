@@ -1,0 +1,62 @@
+//! How a sparsity block's K extent becomes stages.
+
+use super::block::k_unit;
+use crate::KernelSpec;
+use crate::plan::KLoop;
+use crate::plan::PlanError;
+
+/// Bytes of K that a stage holds when the plan decides: a whole row of shared memory's banks.
+pub(crate) const DEEP: u32 = 128;
+/// The same where too few deep stages fit.
+pub(crate) const SHALLOW: u32 = 64;
+/// Most bytes of K that a stage may hold: the lanes of a warp copy one row of A.
+const DEEPEST: u32 = 512;
+/// Most blocks that one stage gathers.
+const MOST_BLOCKS: u32 = 4;
+
+/// `depth_bytes` is what a stage should hold when `k_step` is left to the plan.
+pub(crate) fn plan(spec: &KernelSpec, depth_bytes: u32) -> Result<KLoop, PlanError> {
+    let (bk, unit, depth) = (spec.bk, k_unit(spec), depth_bytes / spec.a.bytes());
+    let padded = bk.next_multiple_of(unit);
+    match spec.k_step {
+        None if padded <= depth / 2 => Ok(KLoop::gather(bk, 1 << (depth / padded).min(MOST_BLOCKS).ilog2())),
+        None => Ok(KLoop::divide_evenly(bk, depth, unit)),
+        Some(k) if u64::from(k) * u64::from(spec.a.bytes()) > u64::from(DEEPEST) => Err(PlanError::new(
+            "k_step",
+            format!("a stage of {k} elements of K is too deep"),
+            format!("{k} x {} B > {DEEPEST} B, a 16-byte piece for every lane of a warp", spec.a.bytes()),
+            format!("k_step = {}", bk.min(depth)),
+        )),
+        Some(k) if k == bk => Ok(KLoop::divide(bk, k)),
+        Some(k) if k == 0 || !k.is_multiple_of(unit) => Err(PlanError::new(
+            "k_step",
+            format!("a k_step of {k} is no whole number of instructions"),
+            format!(
+                "{} on {} takes {unit} elements of K; {k} = {} x {unit} + {}",
+                spec.mma,
+                spec.a,
+                k / unit,
+                k % unit
+            ),
+            format!("k_step = {}", (k / unit * unit).max(unit)),
+        )),
+        Some(k) if k <= bk => Ok(KLoop::divide(bk, k)),
+        Some(k) if k % bk == 0 && k / bk <= MOST_BLOCKS && (k / bk).is_power_of_two() && gathers(spec) => {
+            Ok(KLoop::gather(bk, k / bk))
+        }
+        Some(k) => Err(PlanError::new(
+            "k_step",
+            format!("a stage of {k} does not hold a whole number of blocks"),
+            format!(
+                "bk = {bk}: {k} / {bk} = {:.2}; a stage gathers 2 or 4 blocks of 16 or 32",
+                f64::from(k) / f64::from(bk)
+            ),
+            format!("k_step = {bk}"),
+        )),
+    }
+}
+
+/// Rows of B of several blocks lie in one stage, and a pass of the copy must not straddle two of them.
+fn gathers(spec: &KernelSpec) -> bool {
+    spec.a.bytes() == 1 || 32 % spec.bk == 0
+}

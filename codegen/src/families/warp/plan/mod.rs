@@ -1,0 +1,71 @@
+//! The recipe of a plan, one step a file.
+
+mod block;
+mod epilogue;
+mod kloop;
+mod launch;
+mod memory;
+mod operand;
+mod tiling;
+
+pub(crate) use block::k_unit;
+pub(crate) use epilogue::Epilogue;
+pub(crate) use memory::Memory;
+pub(crate) use operand::{Operand, PIECE, Pass, fragment_registers};
+pub(crate) use tiling::Tiling;
+
+use crate::plan::KLoop;
+use crate::plan::PlanErrors;
+use crate::{Arch, KernelSpec, Layout, Mma};
+
+/// A legal kernel of this family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WarpPlan {
+    pub(crate) spec: KernelSpec,
+    pub(crate) arch: Arch,
+    pub(crate) tiling: Tiling,
+    pub(crate) kloop: KLoop,
+    pub(crate) a: Operand,
+    pub(crate) b: Operand,
+    pub(crate) epilogue: Epilogue,
+    pub(crate) memory: Memory,
+}
+
+impl WarpPlan {
+    pub(crate) fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
+        let mut errors = PlanErrors::default();
+        block::check(spec, arch, &mut errors);
+        errors.check()?;
+        // The cheapest tile whose stages fit shared memory; where none does, why the cheapest of all does not.
+        let mut why = None;
+        for tiling in tiling::choices(spec, arch)? {
+            match Self::on(tiling, spec, arch) {
+                Ok(plan) => return Ok(plan),
+                Err(errors) => why = why.or(Some(errors)),
+            }
+        }
+        Err(why.unwrap_or_default())
+    }
+
+    fn on(tiling: Tiling, spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
+        let epilogue = Epilogue::new(spec, &tiling);
+        let pipeline = memory::plan(spec, &tiling, &epilogue, arch)?;
+        let memory::Pipeline { kloop, a, b, memory } = pipeline;
+        Ok(Self { spec: *spec, arch: *arch, tiling, kloop, a, b, epilogue, memory })
+    }
+
+    /// Multiplies with fragments whose registers only the hardware knows.
+    pub(crate) fn opaque(&self) -> bool {
+        self.spec.mma == Mma::Wmma
+    }
+
+    /// B lies along K: a line of B is a column.
+    pub(crate) fn b_along_k(&self) -> bool {
+        self.spec.b_layout == Layout::ColMajor
+    }
+
+    /// Instructions' worth of K in one stage, all slots together.
+    pub(crate) fn units(&self, step: u32) -> u32 {
+        self.kloop.slots * self.kloop.width(step).div_ceil(k_unit(&self.spec))
+    }
+}

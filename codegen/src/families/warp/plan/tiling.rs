@@ -1,0 +1,246 @@
+//! Step 2: the CTA tile and the warps that share it.
+
+use super::operand;
+use crate::plan::{PlanError, PlanErrors};
+use crate::{Arch, KernelSpec, Mma, Shape};
+
+/// Registers of a thread beside accumulators and fragments: cursors, addresses, predicates.
+const OVERHEAD: u32 = 60;
+/// Warps of a CTA that the plan tries by itself, and takes when told.
+const USUAL_WARPS: u32 = 8;
+const MOST_WARPS: u32 = 16;
+/// Warps on one SM beyond which more hide nothing more.
+const BUSY_WARPS: u32 = 16;
+/// Parts of an SM.
+const PARTS: u32 = 4;
+/// Multiply-adds of f16 that an SM does in a cycle, bytes of shared memory that it reads, and bytes that L2 gives it:
+/// an H200's by measurement. What they are worth against each other hardly differs between GPUs.
+const RATES: [f64; 3] = [1300.0, 128.0, 32.0];
+
+/// The tile of one CTA, and of one warp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tiling {
+    pub(crate) cta_m: u32,
+    pub(crate) cta_n: u32,
+    /// Warps along M and along N.
+    pub(crate) warps: (u32, u32),
+    pub(crate) warp_m: u32,
+    pub(crate) warp_n: u32,
+    /// Rows and columns of one fragment; mma_sync takes two instructions side by side.
+    pub(crate) fragment: (u32, u32),
+    /// Fragments of the next instruction are loaded while this one runs: two sets of registers.
+    pub(crate) buffered: bool,
+    /// Registers that a thread is expected to need.
+    pub(crate) registers: u32,
+    /// CTAs that an SM should hold.
+    pub(crate) resident: u32,
+}
+
+/// Rows and columns of the piece of C that one fragment of A and one of B make.
+pub(crate) fn fragment(spec: &KernelSpec) -> (u32, u32) {
+    match spec.mma {
+        Mma::Wmma => {
+            let (m, n, _) = spec.shape.unwrap_or(Shape::M16N16K16).mnk();
+            (m, n)
+        }
+        _ => (16, 16),
+    }
+}
+
+impl Tiling {
+    pub(crate) fn threads(&self) -> u32 {
+        self.warps.0 * self.warps.1 * 32
+    }
+
+    /// Accumulators of a thread.
+    pub(crate) fn accumulators(&self) -> u32 {
+        self.warp_m * self.warp_n / 32
+    }
+
+    /// Fragments of A and of B that a warp multiplies with each other.
+    pub(crate) fn fragments(&self) -> (u32, u32) {
+        (self.warp_m / self.fragment.0, self.warp_n / self.fragment.1)
+    }
+
+    fn new(spec: &KernelSpec, cta_m: u32, warps: (u32, u32), arch: &Arch) -> Option<Self> {
+        let fragment = fragment(spec);
+        let divides = |whole: u32, parts: u32, unit: u32| parts > 0 && whole.is_multiple_of(parts.saturating_mul(unit));
+        if !divides(cta_m, warps.0, fragment.0) || !divides(spec.bn, warps.1, fragment.1) {
+            return None;
+        }
+        let mut tiling = Self {
+            cta_m,
+            cta_n: spec.bn,
+            warps,
+            warp_m: cta_m / warps.0,
+            warp_n: spec.bn / warps.1,
+            fragment,
+            buffered: true,
+            registers: 0,
+            resident: 1,
+        };
+        let (parts_m, parts_n) = tiling.fragments();
+        // Opaque f16 fragments name every element twice or more often, as Volta held them; later GPUs hold it once.
+        let (a, b) = match spec.mma {
+            Mma::Wmma if arch.cp_async => (fragment.0 / 4, fragment.1 / 4),
+            _ => operand::fragment_registers(spec),
+        };
+        let set = parts_m * a + parts_n * b;
+        // Without asynchronous copies a stage passes through registers.
+        let copied = if arch.cp_async { 0 } else { tiling.copied_registers(spec) };
+        // Hopper has no FP8 mma.sync: its compiler turns a set of fragments into f16, which takes twice as many.
+        let unpacked = if spec.a.is_fp8() { 2 * set } else { 0 };
+        let rest = tiling.accumulators() + set + unpacked + copied + OVERHEAD;
+        tiling.buffered = rest + set <= arch.registers_per_thread;
+        tiling.registers = if tiling.buffered { rest + set } else { rest };
+        tiling.resident = tiling.residency(spec, arch);
+        Some(tiling)
+    }
+
+    /// Registers that a shallow stage passes through.
+    fn copied_registers(&self, spec: &KernelSpec) -> u32 {
+        let bytes = (self.cta_m + self.cta_n) * super::kloop::SHALLOW.min(spec.bk * spec.a.bytes());
+        bytes.div_ceil(self.threads() * 4)
+    }
+
+    fn fits(&self, arch: &Arch) -> bool {
+        self.registers <= arch.registers_per_thread && self.threads() / 32 <= warps_of(self.registers, arch)
+    }
+
+    /// CTAs of an SM: as many as registers and threads allow and latencies need, and three shallow stages of each.
+    fn residency(&self, spec: &KernelSpec, arch: &Arch) -> u32 {
+        let by_registers = warps_of(self.registers, arch) * 32 / self.threads();
+        let slabs = self.threads() / 32 * 16 * self.warp_n * if spec.mma == Mma::Wmma { 4 } else { spec.out.bytes() };
+        let ring = 3 * (self.cta_m + self.cta_n) * super::kloop::SHALLOW;
+        let by_memory = arch.shared_bytes_per_sm / (ring + slabs + arch.shared_bytes_reserved);
+        let most = (BUSY_WARPS * 32 / self.threads()).max(1);
+        by_registers.min(arch.threads_per_sm / self.threads()).min(by_memory).clamp(1, most)
+    }
+
+    /// What a multiply-add costs: tensor cores, shared memory and L2 overlap in part, and few warps hide little.
+    fn cost(&self, spec: &KernelSpec) -> f64 {
+        let bytes = f64::from(spec.a.bytes());
+        let warps = self.warps.0 * self.warps.1;
+        let loaded = f64::from(self.cta_m + self.cta_n) * bytes;
+        let read = f64::from(warps * (self.warp_m + self.warp_n)) * bytes;
+        let products = f64::from(self.cta_m * self.cta_n);
+        let [tensor, shared, l2] = RATES;
+        // Some 60 instructions a warp and stage beside the products, at four a cycle.
+        let issue = f64::from(warps) * 60.0 / 4.0 / f64::from(spec.bk.min(64));
+        let time = products / tensor + 0.4 * (loaded + read) / shared + 0.4 * loaded / l2 + 0.5 * issue;
+        let idle = f64::from(8u32.saturating_sub(warps * self.resident));
+        let stalls = if self.buffered { 1.0 } else { 1.1 };
+        time / products * (1.0 + 0.06 * idle) * stalls
+    }
+}
+
+/// Warps of so many registers a thread that an SM holds. Each of its four parts has warps and registers of its own.
+fn warps_of(registers: u32, arch: &Arch) -> u32 {
+    let registers = registers.min(arch.registers_per_thread).next_multiple_of(arch.register_unit);
+    arch.registers / (PARTS * 32) / registers * PARTS
+}
+
+/// The legal tiles, the cheapest first, or why there is none.
+pub(crate) fn choices(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Tiling>, PlanErrors> {
+    let (unit_m, unit_n) = fragment(spec);
+    let counts: Vec<(u32, u32)> = match spec.warps {
+        Some(warps) => vec![warps],
+        None => (1..=USUAL_WARPS).flat_map(|m| (1..=USUAL_WARPS / m).map(move |n| (m, n))).collect(),
+    };
+    if let Some((m, n)) = spec.warps
+        && m.saturating_mul(n) > MOST_WARPS
+    {
+        return Err(too_many_warps(m, n, arch).into());
+    }
+    let rows = (1..=256 / unit_m).map(|i| i * unit_m).filter(|rows| spec.bm.is_multiple_of(*rows));
+    let all: Vec<Tiling> =
+        rows.flat_map(|rows| counts.iter().filter_map(move |warps| Tiling::new(spec, rows, *warps, arch))).collect();
+    let mut legal: Vec<Tiling> =
+        all.iter().filter(|tiling| tiling.fits(arch) && whole_pieces(spec, tiling)).copied().collect();
+    legal.sort_by(|a, b| a.cost(spec).total_cmp(&b.cost(spec)));
+    match all.iter().min_by_key(|tiling| tiling.registers) {
+        _ if !legal.is_empty() => Ok(legal),
+        Some(tiling) if !tiling.fits(arch) => Err(no_registers(spec, tiling, arch).into()),
+        _ => Err(indivisible(spec, unit_m, unit_n).into()),
+    }
+}
+
+/// A line of a warp's part of C is stored in whole pieces of 16 bytes.
+fn whole_pieces(spec: &KernelSpec, tiling: &Tiling) -> bool {
+    let line = match spec.c_layout {
+        crate::Layout::RowMajor => tiling.warp_n,
+        crate::Layout::ColMajor => tiling.warp_m,
+    };
+    (line * spec.out.bytes()).is_multiple_of(operand::PIECE)
+}
+
+fn too_many_warps(m: u32, n: u32, arch: &Arch) -> PlanError {
+    PlanError::new(
+        "warps",
+        format!("{m} x {n} warps are too many for a CTA"),
+        format!(
+            "{} threads leave each {} registers; a CTA of this family has up to {MOST_WARPS} warps",
+            u64::from(m) * u64::from(n) * 32,
+            u64::from(arch.registers) / (u64::from(m) * u64::from(n) * 32)
+        ),
+        "warps = (2, 4), or leave `warps` to the plan",
+    )
+}
+
+fn no_registers(spec: &KernelSpec, tiling: &Tiling, arch: &Arch) -> PlanError {
+    let limit = (arch.registers / tiling.threads()).min(arch.registers_per_thread);
+    let (m, n) = tiling.warps;
+    PlanError::new(
+        if spec.warps.is_some() { "warps" } else { "bn" },
+        "accumulators do not fit the register file",
+        format!(
+            "{} x {} {} over {m} x {n} warps = {} x {} a warp = {} registers a thread, and {} more for fragments and \
+             addresses; a thread has {limit}",
+            tiling.cta_m,
+            tiling.cta_n,
+            spec.acc,
+            tiling.warp_m,
+            tiling.warp_n,
+            tiling.accumulators(),
+            tiling.registers - tiling.accumulators(),
+        ),
+        match (spec.warps, more_warps(spec, tiling, arch)) {
+            (Some(_), Some(n)) => format!("warps = ({m}, {n}), or leave `warps` to the plan"),
+            (Some(_), None) => "leave `warps` to the plan".to_owned(),
+            (None, _) => format!("bn = {}", (spec.bn / 2).max(16)),
+        },
+    )
+}
+
+/// Warps along N between which the registers suffice.
+fn more_warps(spec: &KernelSpec, tiling: &Tiling, arch: &Arch) -> Option<u32> {
+    let (m, n) = tiling.warps;
+    (n + 1..=MOST_WARPS / m).find(|n| Tiling::new(spec, tiling.cta_m, (m, *n), arch).is_some_and(|t| t.fits(arch)))
+}
+
+fn indivisible(spec: &KernelSpec, unit_m: u32, unit_n: u32) -> PlanError {
+    let (m, n) = spec.warps.unwrap_or((1, 1));
+    let fragment = format!("{unit_m} x {unit_n}");
+    PlanError::new(
+        if spec.warps.is_some() { "warps" } else { "bn" },
+        format!("{m} x {n} warps cannot divide a tile of {} x {}", spec.bm, spec.bn),
+        format!(
+            "each computes whole fragments of {fragment} and stores C in whole 16-byte pieces: {} / {m} rows = {:.1}, \
+             {} / {n} columns = {:.1}",
+            spec.bm,
+            f64::from(spec.bm) / f64::from(m.max(1)),
+            spec.bn,
+            f64::from(spec.bn) / f64::from(n.max(1))
+        ),
+        if spec.warps.is_some() {
+            let fewer =
+                |most: u32, whole: u32, unit: u32| (1..=most).rev().find(|parts| whole.is_multiple_of(parts * unit));
+            match (fewer(m, spec.bm, unit_m), fewer(n, spec.bn, unit_n)) {
+                (Some(m), Some(n)) => format!("warps = ({m}, {n}), or leave `warps` to the plan"),
+                _ => "leave `warps` to the plan".to_owned(),
+            }
+        } else {
+            "out = f16 or f32, or leave `shape` to the plan".to_owned()
+        },
+    )
+}

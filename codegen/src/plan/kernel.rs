@@ -1,0 +1,52 @@
+//! What every kernel family tells about a plan of its own: the frame around [`Plan`](super::Plan) knows nothing else.
+
+use std::fmt;
+
+use super::{ClusterTile, Parameters, Problem, Profile, Sampling, TensorMap, Walk};
+use crate::KernelSpec;
+
+/// A legal kernel of one family.
+pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
+    /// The plan in one line: the second line of the PTX.
+    fn summary(&self) -> String;
+    /// The rows of the table: what, how much, why.
+    fn rows(&self) -> Vec<[String; 3]>;
+    fn cluster_tile(&self) -> ClusterTile;
+    fn threads(&self) -> u32;
+    fn shared_bytes(&self) -> u32;
+    fn parameters(&self, problem: &Problem) -> Parameters;
+    /// What its speed depends on.
+    fn profile(&self) -> Profile;
+    /// Every number of the plan as text, with `spec` in place of its own.
+    fn numbers(&self, spec: KernelSpec) -> String;
+    /// What stands between the signature and the body: `.maxntid` and the like.
+    fn directives(&self) -> Vec<String>;
+    /// The instructions.
+    fn body(&self) -> String;
+
+    /// The tensor maps of one problem of a batch.
+    fn problem_maps(&self, _problem: &Problem) -> Vec<TensorMap> {
+        vec![]
+    }
+
+    fn walk(&self) -> Walk {
+        Walk::Tiles
+    }
+
+    fn sampling(&self) -> Option<Sampling> {
+        None
+    }
+
+    fn cluster(&self) -> u32 {
+        1
+    }
+
+    fn stores_by_tma(&self) -> bool {
+        false
+    }
+
+    /// The `.version` that the kernel's instructions need, where the architecture's own is older.
+    fn ptx_version(&self) -> Option<&'static str> {
+        None
+    }
+}
