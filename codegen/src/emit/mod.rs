@@ -1,6 +1,7 @@
 //! From a plan to PTX text: Rust makes the operands, the templates hold the instructions.
 
 mod frame;
+mod layout;
 mod registers;
 pub(crate) mod templates;
 
