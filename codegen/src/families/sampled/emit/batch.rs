@@ -11,9 +11,9 @@ pub(super) fn adopt_factors(plan: &SampledPlan) -> Vec<String> {
     if !plan.spec.batch.is_on() {
         return vec![];
     }
-    let mut lines = adopt("%rd_map_left", "%r_items_end", 0, "%p_lead");
-    lines.insert(lines.len() - 1, format!("add.s64 %rd_map_right, %rd_map_left, {MAP}"));
-    lines.push(fence("%rd_map_right"));
+    let mut lines = adopt("%rd_map_a", "%r_items_end", 0, "%p_lead");
+    lines.insert(lines.len() - 1, format!("add.s64 %rd_map_b, %rd_map_a, {MAP}"));
+    lines.push(fence("%rd_map_b"));
     lines
 }
 

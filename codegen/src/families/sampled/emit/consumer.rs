@@ -214,8 +214,8 @@ fn slices(plan: &SampledPlan) -> Vec<Slice> {
     let unit = wgmma_k(plan.spec.a);
     let slice = |k: u32| {
         let mut setup = vec![];
-        let left = descriptor(("%rd_left", "%rd_left_k"), plan.left.k_offset(k), &mut setup);
-        let right = descriptor(("%rd_right", "%rd_right_k"), plan.right.k_offset(k), &mut setup);
+        let left = descriptor(("%rd_a", "%rd_a_k"), plan.left.k_offset(k), &mut setup);
+        let right = descriptor(("%rd_b", "%rd_b_k"), plan.right.k_offset(k), &mut setup);
         Slice { setup, left, right, first: k == 0 }
     };
     (0..plan.k_step()).step_by(unit as usize).map(slice).collect()

@@ -63,7 +63,7 @@ fn left_loads(plan: &SampledPlan) -> Vec<Load> {
         let row = offset("%r_row", index * tile.load.0, "%r_at_row", &mut setup);
         let destination = offset("%r_stage_at", index * tile.panel_bytes(), "%r_box_at", &mut setup);
         let coordinates = coordinates(tile, &row);
-        Load { setup, predicate: "%p_lead", map: "%rd_map_left", destination, coordinates }
+        Load { setup, predicate: "%p_lead", map: "%rd_map_a", destination, coordinates }
     };
     (0..tile.boxes).map(load).collect()
 }
@@ -87,7 +87,7 @@ fn slot_loads(plan: &SampledPlan, slot: u32) -> Vec<Load> {
             Some(half) if slot >= half => "%p_wide",
             _ => "%p_lead",
         };
-        Load { setup, predicate, map: "%rd_map_right", destination, coordinates: coordinates(tile, &column) }
+        Load { setup, predicate, map: "%rd_map_b", destination, coordinates: coordinates(tile, &column) }
     };
     (0..tile.boxes).map(load).collect()
 }

@@ -101,8 +101,8 @@ impl SampledPlan {
             return parameters;
         }
         let [left, right, c] = self.maps(problem);
-        push("map_left", Argument::Map(left));
-        push("map_right", Argument::Map(right));
+        push("map_a", Argument::Map(left));
+        push("map_b", Argument::Map(right));
         push("map_c", Argument::Map(c));
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
