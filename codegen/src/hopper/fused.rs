@@ -6,6 +6,8 @@
 
 use serde::Serialize;
 
+use super::ring::BARRIER;
+use super::store::Pack;
 use crate::Dtype;
 use crate::epilogue::{InputKind, Lines, Program, Reduction, widen};
 
@@ -21,41 +23,109 @@ pub(crate) struct Vector {
     pub(crate) bytes: u32,
 }
 
-/// A load that is done under a condition, and what stands in its place otherwise.
+/// A row's element of a vector by rows.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Load {
     pointer: String,
     bytes: u32,
-    clear: String,
-    load: String,
-}
-
-/// Two f32 accumulators become one register of two 16-bit values.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Pack {
-    pub(crate) to: String,
-    pub(crate) high: String,
-    pub(crate) low: String,
+    /// The f32 register that it is loaded to, or the 16-bit one that it is converted from.
+    to: String,
+    is_f32: bool,
 }
 
 /// Two neighbouring columns of which a thread has elements in every row.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Pair {
-    /// Conditions: both columns, one at least, one alone exist.
-    pub(crate) guards: Vec<String>,
-    clears: Vec<String>,
-    loads: Vec<String>,
+    /// The first of them, and the second, from where `%r_fused_limit` is counted.
+    first: u32,
+    second: u32,
+    /// Conditions that are asked for: both columns exist, one at least.
+    asks_both: bool,
+    asks_any: bool,
+    /// Further conditions, row by row.
+    pub(crate) kept: Vec<Kept>,
+    vectors: Vec<PairOfVector>,
     /// From the columns' elements to values.
     values: Vec<String>,
     pub(crate) elements: Vec<String>,
-    /// Results become what is kept of a tile whose store is deferred: sums are done with one after the other.
+    /// Results become what is kept of a tile whose store is overlapped: sums are done with one after the other.
     pub(crate) packs: Vec<Pack>,
 }
 
 impl Pair {
-    /// What stands before the elements.
+    /// TEMPORARY: as lines.
     pub(crate) fn before(self) -> impl Iterator<Item = String> {
-        self.guards.into_iter().chain(self.clears).chain(self.loads).chain(self.values)
+        let mut l = vec![];
+        if self.asks_both {
+            l.push(format!("setp.gt.s32 %p_both, %r_fused_limit, {}", self.second));
+        }
+        if self.asks_any {
+            l.push(format!("setp.gt.s32 %p_any, %r_fused_limit, {}", self.first));
+        }
+        if !self.vectors.is_empty() {
+            l.push(format!("setp.eq.s32 %p_alone, %r_fused_limit, {}", self.second));
+        }
+        for v in &self.vectors {
+            if v.is_f32 {
+                l.push(format!("mov.f32 {}, 0f00000000", v.low));
+                l.push(format!("mov.f32 {}, 0f00000000", v.high));
+            } else {
+                l.push(format!("mov.b32 {}, 0", v.raw));
+            }
+        }
+        for v in &self.vectors {
+            if v.is_f32 {
+                l.push(format!("@%p_both ld.global.nc.v2.f32 {{ {}, {} }}, {}", v.low, v.high, v.address));
+                l.push(format!("@%p_alone ld.global.nc.f32 {}, {}", v.low, v.address));
+            } else {
+                l.push(format!("@%p_both ld.global.nc.b32 {}, {}", v.raw, v.address));
+                l.push(format!("@%p_alone ld.global.nc.u16 {}, {}", v.raw, v.address));
+            }
+        }
+        l.extend(self.values);
+        l.into_iter()
+    }
+}
+
+/// A condition that a row's element exists.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Kept {
+    pub(crate) predicate: String,
+    pub(crate) limit: String,
+    pub(crate) column: u32,
+}
+
+/// Two elements of a vector by columns.
+#[derive(Clone, Debug, Serialize)]
+struct PairOfVector {
+    is_f32: bool,
+    low: String,
+    high: String,
+    raw: String,
+    address: String,
+}
+
+/// The epilogue's full operand.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct FullOperand {
+    pub(crate) name: String,
+    pub(crate) symbol: String,
+    /// The barriers of consumer 0, and bytes to those of the next consumer.
+    pub(crate) offset: u32,
+    pub(crate) stride: u32,
+    /// The registers of the tile's place along its contiguous dimension and across it.
+    pub(crate) inner: &'static str,
+    pub(crate) outer: &'static str,
+    /// A tile has rows of it that nobody loads.
+    pub(crate) clears: bool,
+}
+
+impl FullOperand {
+    /// Input `input`, whose barriers are at `offset`, one a consumer.
+    pub(crate) fn new(program: &Program, input: usize, offset: u32) -> Self {
+        let input = &program.inputs()[input];
+        let (name, symbol) = (input.name.clone(), input.symbol.clone());
+        Self { name, symbol, offset, stride: BARRIER, inner: "", outer: "", clears: false }
     }
 }
 
@@ -75,12 +145,9 @@ pub(crate) fn vectors(program: &Program, is_one: fn(InputKind) -> bool) -> Vec<V
 pub(crate) fn row_loads(lines: &Lines, program: &Program, row: u32) -> Vec<Load> {
     let load = |(at, dtype): (usize, Dtype)| {
         let to = lines.row_input(at, row)?;
-        let raw = raw_of_row(at, row);
-        let (clear, load) = match dtype {
-            Dtype::F32 => (format!("mov.f32 {to}, 0f00000000"), format!("ld.global.nc.f32 {to}, [%rd_t]")),
-            _ => (format!("mov.b16 {raw}, 0"), format!("ld.global.nc.b16 {raw}, [%rd_t]")),
-        };
-        Some(Load { pointer: pointer(at), bytes: dtype.bytes(), clear, load })
+        let is_f32 = dtype == Dtype::F32;
+        let to = if is_f32 { to } else { raw_of_row(at, row) };
+        Some(Load { pointer: pointer(at), bytes: dtype.bytes(), to, is_f32 })
     };
     inputs(program).filter_map(load).collect()
 }
@@ -99,38 +166,29 @@ pub(crate) fn row_values(lines: &Lines, program: &Program, row: u32) -> Vec<Stri
 /// What a pair of columns needs before its elements, the first of them `offset` columns from where the vectors' pointers
 /// are. Columns exist as far as `%r_fused_limit` says; `asked` where the elements ask for that too.
 pub(crate) fn pair(lines: &Lines, program: &Program, offset: u32, asked: bool) -> Pair {
-    let mut pair = Pair::default();
-    let vectors: Vec<_> = inputs(program).filter(|(at, _)| lines.column_input(*at, 0).is_some()).collect();
-    if asked || !vectors.is_empty() {
-        pair.guards.push(format!("setp.gt.s32 %p_both, %r_fused_limit, {}", offset + 1));
+    let of_columns = inputs(program).filter_map(|(at, dtype)| {
+        let [low, high] = [0, 1].map(|column| lines.column_input(at, column));
+        Some((at, dtype, low?, high?))
+    });
+    let (mut vectors, mut values) = (vec![], vec![]);
+    for (at, dtype, low, high) in of_columns {
+        let (raw, is_f32) = (format!("%r_raw_col{at}"), dtype == Dtype::F32);
+        if !is_f32 {
+            values.extend(unpack(dtype, &raw, [&low, &high]));
+        }
+        let address = format!("[{} + {}]", pointer(at), dtype.bytes() * offset);
+        vectors.push(PairOfVector { is_f32, low, high, raw, address });
     }
-    if asked {
-        pair.guards.push(format!("setp.gt.s32 %p_any, %r_fused_limit, {offset}"));
+    values.extend([0, 1].into_iter().flat_map(|column| lines.column(column)));
+    Pair {
+        first: offset,
+        second: offset + 1,
+        asks_both: asked || !vectors.is_empty(),
+        asks_any: asked,
+        vectors,
+        values,
+        ..Pair::default()
     }
-    if !vectors.is_empty() {
-        pair.guards.push(format!("setp.eq.s32 %p_alone, %r_fused_limit, {}", offset + 1));
-    }
-    for (at, dtype) in vectors {
-        column_loads(lines, &mut pair, offset, (at, dtype));
-    }
-    pair.values.extend([0, 1].into_iter().flat_map(|column| lines.column(column)));
-    pair
-}
-
-fn column_loads(lines: &Lines, pair: &mut Pair, offset: u32, (at, dtype): (usize, Dtype)) {
-    let [Some(first), Some(second)] = [0, 1].map(|column| lines.column_input(at, column)) else { return };
-    let address = format!("[{} + {}]", pointer(at), dtype.bytes() * offset);
-    if dtype == Dtype::F32 {
-        pair.clears.extend([&first, &second].map(|to| format!("mov.f32 {to}, 0f00000000")));
-        pair.loads.push(format!("@%p_both ld.global.nc.v2.f32 {{ {first}, {second} }}, {address}"));
-        pair.loads.push(format!("@%p_alone ld.global.nc.f32 {first}, {address}"));
-        return;
-    }
-    let raw = format!("%r_raw_col{at}");
-    pair.clears.push(format!("mov.b32 {raw}, 0"));
-    pair.loads.push(format!("@%p_both ld.global.nc.b32 {raw}, {address}"));
-    pair.loads.push(format!("@%p_alone ld.global.nc.u16 {raw}, {address}"));
-    pair.values.extend(unpack(dtype, &raw, [&first, &second]));
 }
 
 /// Every group with each of its two rows and two columns.

@@ -3,13 +3,17 @@
 pub(crate) mod factors;
 pub(crate) mod fused;
 pub(crate) mod fused_plan;
+pub(crate) mod mainloop;
 mod maps;
 mod operand;
 pub(crate) mod permute;
 pub(crate) mod permuted;
 pub(crate) mod problem_maps;
+pub(crate) mod ring;
 mod roles;
-mod wgmma;
+pub(crate) mod store;
+pub(crate) mod tma;
+pub(crate) mod wgmma;
 
 pub(crate) use fused_plan::SECOND;
 pub(crate) use operand::{OperandTile, box_columns, whole_boxes};

@@ -22,8 +22,8 @@ impl KernelPlan for BlockRowsPlan {
             t.wg_m,
             t.wg_n,
             self.k_words(),
-            m.stages,
-            m.stage_bytes,
+            m.ring.stages,
+            m.ring.stage_bytes,
             m.total
         )
     }
@@ -116,7 +116,7 @@ impl KernelPlan for BlockRowsPlan {
         }
         row(
             "stage",
-            format!("{} B", m.stage_bytes),
+            format!("{} B", m.ring.stage_bytes),
             format!(
                 "{} x ({} + {}) B; its full barrier expects {} B",
                 k.slots,
@@ -125,7 +125,7 @@ impl KernelPlan for BlockRowsPlan {
                 m.transaction_bytes
             ),
         );
-        row("stages", m.stages.to_string(), format!("at {} .. {}", 0, m.stages * m.stage_bytes));
+        row("stages", m.ring.stages.to_string(), format!("at {} .. {}", 0, m.ring.stages * m.ring.stage_bytes));
         row(
             "staging",
             format!("{} B", roles.consumers * e.staging_bytes()),
@@ -140,8 +140,13 @@ impl KernelPlan for BlockRowsPlan {
         );
         row(
             "barriers",
-            (2 * m.stages).to_string(),
-            format!("full at {}, empty at {} ({} arrivals)", m.full_offset, m.empty_offset, m.empty_arrivals),
+            (2 * m.ring.stages).to_string(),
+            format!(
+                "full at {}, empty at {} ({} arrivals)",
+                m.ring.full_offset,
+                m.ring.empty_offset(),
+                m.ring.empty_arrivals
+            ),
         );
         row(
             "shared memory",
@@ -210,7 +215,7 @@ impl KernelPlan for BlockRowsPlan {
             consumers: t.roles.consumers,
             share: (t.wg_m, t.wg_n),
             instruction_n: t.wg_n,
-            stages: self.memory.stages,
+            stages: self.memory.ring.stages,
             stage_k: k.k_step * k.slots,
             held_k: k.k_step * k.steps,
             stages_per_block: (k.steps, k.slots),

@@ -19,8 +19,8 @@ impl KernelPlan for SampledPlan {
             t.slot,
             t.roles.consumers,
             t.wg_n(),
-            m.stages,
-            m.stage_bytes,
+            m.ring.stages,
+            m.ring.stage_bytes,
             m.total
         )
     }
@@ -83,14 +83,14 @@ impl KernelPlan for SampledPlan {
                     tile.rows,
                     tile.span,
                     if tile.major == Major::K { "K-major" } else { "MN-major" },
-                    tile.load.0,
-                    tile.load.1
+                    tile.span_elements(),
+                    tile.box_rows
                 ),
             );
         }
         row(
             "stages",
-            m.stages.to_string(),
+            m.ring.stages.to_string(),
             format!("of {} of K, {} + {} B", self.k_step(), self.left.bytes(), self.right.bytes()),
         );
         row(
@@ -117,8 +117,13 @@ impl KernelPlan for SampledPlan {
         );
         row(
             "barriers",
-            (2 * m.stages).to_string(),
-            format!("full at {}, empty at {} ({} arrivals)", m.full_offset, m.empty_offset, m.empty_arrivals),
+            (2 * m.ring.stages).to_string(),
+            format!(
+                "full at {}, empty at {} ({} arrivals)",
+                m.ring.full_offset,
+                m.ring.empty_offset(),
+                m.ring.empty_arrivals
+            ),
         );
         row(
             "shared memory",
@@ -203,7 +208,7 @@ impl KernelPlan for SampledPlan {
             consumers: t.roles.consumers,
             share: (WG_M, t.wg_n()),
             instruction_n: t.wg_n(),
-            stages: self.memory.stages,
+            stages: self.memory.ring.stages,
             stage_k: self.k_step(),
             held_k: self.k_step(),
             pack: t.pack,

@@ -2,57 +2,60 @@
 
 use serde::Serialize;
 
-use super::super::plan::{BlockRowsPlan, Share};
-use super::batch::Item;
+use super::super::plan::{BlockRowsPlan, Share, Tiling};
 use super::consumer::Consumer;
+use super::fused::{Emitter, Fused};
 use super::producer::Producer;
-use super::{epilogue, producer};
+use super::scale::Finish;
+use super::staging::StagingContext;
+use super::{store, work_tile};
+use crate::hopper::mainloop::Mainloop;
+use crate::hopper::ring::RingContext;
+use crate::hopper::{Roles, store::Store};
 
 /// The whole context of one body.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Context {
     tile: Tile,
     roles: Roles,
+    ring: RingContext,
     memory: Memory,
     cluster: Cluster,
     producer: Producer,
     consumer: Consumer,
-    item: Item,
-    epilogue: epilogue::Context,
+    mainloop: Mainloop<store::Pass>,
+    item: work_tile::WorkTile,
+    /// The kernel is for a list of problems: its tensor maps lie in global memory.
+    batch: Option<work_tile::Batch>,
+    /// C is written by threads, not by TMA.
+    permuted: bool,
+    finish: Finish,
+    /// The spec's epilogue.
+    fused: Option<Fused>,
+    staging: StagingContext,
+    store: Store,
+    passes: Vec<store::Pass>,
+    /// The epilogue is overlapped: registers of a packed copy of the tile, and what is packed when it ends.
+    overlapped: bool,
+    packed_registers: Vec<String>,
+    packs: Vec<crate::hopper::store::Pack>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Tile {
-    cta_m: u32,
-    cta_n: u32,
-    wg_m: u32,
-    wg_n: u32,
+    #[serde(flatten)]
+    tiling: Tiling,
     accumulators: u32,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Roles {
-    consumers: u32,
-    producer_registers: u32,
-    consumer_registers: u32,
+    dtype: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Memory {
-    stages: u32,
-    stage_bytes: u32,
-    stage_units: u32,
     b_offset: u32,
     transaction_bytes: u32,
     staging_offset: u32,
-    full_offset: u32,
-    empty_offset: u32,
-    empty_arrivals: u32,
     factor_offset: u32,
     factor_bytes: u32,
-    barriers: Vec<u32>,
-    /// Barriers of the epilogue's full operand, from the first full barrier on.
-    tile_barriers: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -61,51 +64,47 @@ struct Cluster {
     index: &'static str,
     count: &'static str,
     share: &'static str,
-    shifts: Vec<String>,
-    sync: Vec<&'static str>,
-    leave: Vec<&'static str>,
+    /// Where this CTA's part of each operand, and of the stage, and of C begins: a register and what it counts a rank.
+    shifts: Vec<(&'static str, u32)>,
+    /// Tiles of a cluster lie side by side along rows or columns of C.
+    along: &'static str,
+    /// Bits of the rank.
+    mask: u32,
 }
-
-const CLUSTER_SYNC: [&str; 2] = ["barrier.cluster.arrive.release.aligned", "barrier.cluster.wait.acquire.aligned"];
 
 impl Context {
     pub(super) fn new(plan: &BlockRowsPlan) -> Self {
-        let (t, m) = (&plan.tiling, &plan.memory);
-        let epilogue = epilogue::Context::new(plan);
+        let (t, m, e) = (&plan.tiling, &plan.memory, &plan.epilogue);
+        let operand = e.has_tile.then_some((m.tile_offset, t.roles.consumers));
+        let passes = store::passes(plan);
         Self {
-            tile: Tile { cta_m: t.cta_m, cta_n: t.cta_n, wg_m: t.wg_m, wg_n: t.wg_n, accumulators: t.accumulators() },
-            roles: Roles {
-                consumers: t.roles.consumers,
-                producer_registers: t.roles.producer_registers,
-                consumer_registers: t.roles.consumer_registers,
-            },
+            tile: Tile { tiling: *t, accumulators: t.accumulators(), dtype: plan.spec.out.to_string() },
+            roles: t.roles,
+            ring: m.ring.context(1, operand),
             memory: Memory {
-                stages: m.stages,
-                stage_bytes: m.stage_bytes,
-                stage_units: m.stage_bytes / 16,
                 b_offset: m.b_offset,
                 transaction_bytes: m.transaction_bytes,
                 staging_offset: m.staging_offset,
-                full_offset: m.full_offset,
-                empty_offset: m.empty_offset,
-                empty_arrivals: m.empty_arrivals,
                 factor_offset: m.factor_offset,
                 factor_bytes: m.factor_bytes(),
-                barriers: (0..m.stages).map(|stage| stage * 8).collect(),
-                tile_barriers: tile_barriers(plan),
             },
             cluster: cluster(plan),
             producer: Producer::new(plan),
-            consumer: Consumer::new(plan, &epilogue.passes),
-            item: Item::new(plan),
-            epilogue,
+            consumer: Consumer::new(plan),
+            mainloop: super::consumer::mainloop(plan, &passes),
+            item: work_tile::WorkTile::new(plan),
+            batch: work_tile::Batch::new(plan),
+            permuted: plan.spec.permute.is_on(),
+            finish: Finish::new(plan),
+            fused: Emitter::new(plan).map(|emitter| emitter.context()),
+            staging: StagingContext::new(plan),
+            store: store::context(plan),
+            overlapped: e.deferred,
+            packed_registers: store::packed_registers(plan),
+            packs: store::packs_of_tile(plan),
+            passes,
         }
     }
-}
-
-fn tile_barriers(plan: &BlockRowsPlan) -> Vec<u32> {
-    let count = if plan.epilogue.has_tile { plan.tiling.roles.consumers } else { 0 };
-    (0..count).map(|consumer| plan.memory.tile_offset - plan.memory.full_offset + 8 * consumer).collect()
 }
 
 pub(crate) fn directives(plan: &BlockRowsPlan) -> Vec<String> {
@@ -127,17 +126,29 @@ fn cluster(plan: &BlockRowsPlan) -> Cluster {
         index: if many { "%clusterid.x" } else { "%ctaid.x" },
         count: if many { "%nclusterid.x" } else { "%nctaid.x" },
         share: t.share.words(),
-        shifts: producer::rank_shifts(plan),
-        sync: if many { CLUSTER_SYNC.to_vec() } else { vec!["bar.sync 0"] },
-        leave: if many { CLUSTER_SYNC.to_vec() } else { vec![] },
+        shifts: shifts(plan),
+        along: match t.share {
+            Share::Nothing => "",
+            Share::B => "%r_tile_row",
+            Share::A => "%r_tile_col",
+        },
+        mask: t.cluster - 1,
     }
 }
 
-/// Moves a tile's first row or column to this CTA's part of the cluster's tile.
-pub(super) fn output_shifts(plan: &BlockRowsPlan) -> Vec<String> {
-    match plan.tiling.share {
-        Share::Nothing => vec![],
-        Share::B => vec!["add.u32 %r_tile_row, %r_tile_row, %r_out_shift".to_owned()],
-        Share::A => vec!["add.u32 %r_tile_col, %r_tile_col, %r_out_shift".to_owned()],
-    }
+/// Per CTA of a cluster: how far its part of each operand lies from the first CTA's.
+fn shifts(plan: &BlockRowsPlan) -> Vec<(&'static str, u32)> {
+    let (t, a, b) = (&plan.tiling, &plan.a, &plan.b);
+    let (a_row, b_col, part, out) = match t.share {
+        Share::Nothing => return vec![],
+        Share::B => {
+            let part = t.cta_n / t.cluster;
+            (t.cta_m, part, b.mn_offset(part), t.cta_m)
+        }
+        Share::A => {
+            let part = t.cta_m / t.cluster;
+            (part, t.cta_n, a.mn_offset(part), t.cta_n)
+        }
+    };
+    vec![("%r_a_row_shift", a_row), ("%r_b_col_shift", b_col), ("%r_part_shift", part), ("%r_out_shift", out)]
 }

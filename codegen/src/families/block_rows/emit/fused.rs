@@ -7,11 +7,12 @@ use serde::Serialize;
 
 use super::super::plan::BlockRowsPlan;
 use super::collect;
-use super::epilogue::{Staging, pack};
+use super::staging::Staging;
 use crate::Layout;
 use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::hopper::SECOND;
-use crate::hopper::fused::{self, Load, Pair, STRIP, Vector, elements, red, unpack};
+use crate::hopper::fused::{self, FullOperand, Load, Pair, STRIP, Vector, elements, red, unpack};
+use crate::hopper::store::Pack;
 
 /// The context of the `fused_*` templates.
 #[derive(Clone, Debug, Serialize)]
@@ -39,13 +40,15 @@ pub(super) struct Fused {
     second: &'static str,
     /// Where sums of rows are collected, and not greatest values.
     is_sum: bool,
-    tile: Option<Tile>,
+    operand: Option<FullOperand>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     index: &'static str,
     offset: u32,
+    /// The register of the row, from which its elements are loaded.
+    register: &'static str,
     loads: Vec<Load>,
 }
 
@@ -65,16 +68,6 @@ struct Total {
     offset: u32,
     collect: String,
     red: Vec<String>,
-}
-
-/// What consumers need for the full operand.
-#[derive(Clone, Debug, Serialize)]
-struct Tile {
-    name: String,
-    symbol: String,
-    offset: u32,
-    inner: &'static str,
-    outer: &'static str,
 }
 
 /// A part of a pass: elements of the full operand are read, used, and C's written in their place.
@@ -122,15 +115,11 @@ impl<'p> Emitter<'p> {
             collects_columns: self.collects_columns().is_some(),
             second: SECOND,
             is_sum: program.reduction() == Some(Reduction::Sum),
-            tile: fused.tile.map(|(input, _)| {
-                let row_major = self.plan.view.out == Layout::RowMajor;
-                let (inner, outer) = ("%r_tile_col", "%r_tile_row");
-                Tile {
-                    name: program.inputs()[input].name.clone(),
-                    symbol: program.inputs()[input].symbol.clone(),
-                    offset: self.plan.memory.tile_offset,
-                    inner: if row_major { inner } else { outer },
-                    outer: if row_major { outer } else { inner },
+            operand: fused.tile.map(|(input, _)| {
+                let operand = FullOperand::new(program, input, self.plan.memory.tile_offset);
+                match self.plan.view.out {
+                    Layout::RowMajor => FullOperand { inner: "%r_tile_col", outer: "%r_tile_row", ..operand },
+                    Layout::ColMajor => FullOperand { inner: "%r_tile_row", outer: "%r_tile_col", ..operand },
                 }
             }),
         }
@@ -142,7 +131,7 @@ impl<'p> Emitter<'p> {
 
     fn row(&self, (group, half): (u32, u32)) -> Row {
         let loads = fused::row_loads(&self.lines, self.fused().program, 2 * group + half);
-        Row { index: INDEX[half as usize], offset: 64 * group, loads }
+        Row { index: INDEX[half as usize], offset: 64 * group, register: "%r_t", loads }
     }
 
     fn row_values(&self, (group, half): (u32, u32)) -> Vec<String> {
@@ -164,7 +153,7 @@ impl<'p> Emitter<'p> {
         let pair = |t: u32| {
             let mut pair = self.pair(8 * t, &groups, &|group| group * n / 2 + 4 * t, &|_, _| String::new());
             if deferred {
-                let packs = |group: &u32| [0, 1].map(|half| pack(group * n / 4 + 2 * t + half));
+                let packs = |group: &u32| [0, 1].map(|half| Pack::new("acc", group * n / 4 + 2 * t + half));
                 pair.packs.extend(groups.iter().flat_map(packs));
             }
             pair

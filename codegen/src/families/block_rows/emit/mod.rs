@@ -1,13 +1,15 @@
 //! Hopper's family: TMA, mbarriers, WGMMA.
 
-mod batch;
 mod collect;
 mod consumer;
 mod context;
-mod epilogue;
 mod fused;
 mod producer;
 mod scale;
+mod staging;
+mod store;
+mod sums;
+mod work_tile;
 
 pub(crate) use context::directives;
 

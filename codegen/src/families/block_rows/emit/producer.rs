@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::super::plan::{BlockRowsPlan, SCALE_COLUMNS, Share};
-use super::batch;
 use super::scale::Factors;
 use crate::Layout;
 use crate::hopper::OperandTile;
+use crate::hopper::tma::{Load, Offset, constant, offset};
 use crate::plan::Major;
 
 /// A coordinate outside every matrix (2^30; the runtime keeps M, N and K below it): TMA fills with zeros.
@@ -16,24 +16,36 @@ const OUTSIDE: u32 = 1 << 30;
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Producer {
     group_comment: String,
-    adopt: Vec<String>,
+    /// Blocks that a stage gathers.
     slots: Vec<Slot>,
     steps: Vec<Step>,
-    /// From a stage's blocks to the next stage's.
-    advance: Vec<String>,
-    slot_count: u32,
-    /// B's tensor map is by block, with another one for the part of K beyond whole blocks, which is a parameter.
-    map_b_last: bool,
+    /// Rows of A that lie side by side in a row of a TMA box, as a power of two.
+    fold_shift: u32,
+    /// Rows of A's map from a stage's blocks to the next stage's, where they lie one below another.
+    advance: Option<u32>,
+    /// B's tensor map is by block, with another one for the part of K beyond whole blocks.
+    by_block: bool,
     /// Block columns of the stored matrix are walked: a second index tells where their blocks are.
     walks_columns: bool,
+    /// Rows of a block that is read transposed: what a tile keeps of its row is the place within a block.
+    slice_of: Option<u32>,
+    /// Elements of K in a block.
+    depth: u32,
+    /// A coordinate outside every matrix: TMA fills with zeros. Another one, along the K of a block.
+    outside: u32,
+    outside_k: u32,
     factors: Option<Factors>,
     factor_columns: u32,
 }
 
-/// One block of a stage: the instructions that find its coordinates.
+/// One block of a stage.
 #[derive(Clone, Debug, Serialize)]
 struct Slot {
-    lines: Vec<String>,
+    number: u32,
+    /// The register of its number among the chunk's blocks.
+    index: &'static str,
+    /// Rows of A's map from the stage's first block to this one.
+    rows: u32,
 }
 
 /// One stage that the producer fills.
@@ -45,148 +57,36 @@ struct Step {
     loads: Vec<Load>,
 }
 
-/// One TMA load.
-#[derive(Clone, Debug, Serialize)]
-struct Load {
-    setup: Vec<String>,
-    destination: String,
-    map: String,
-    rank: &'static str,
-    coordinates: String,
-    multicast: &'static str,
-    mask: &'static str,
-    hint: &'static str,
-    policy: &'static str,
-}
-
 impl Producer {
     pub(super) fn new(plan: &BlockRowsPlan) -> Self {
         let k = &plan.kloop;
+        let walks_columns = plan.view.walks_columns();
+        let slot = |number: u32| Slot {
+            number,
+            index: if number == 0 { "%r_j" } else { "%r_t" },
+            rows: number * plan.view.rows / plan.a.fold,
+        };
         Self {
             group_comment: match (k.slots, k.steps) {
                 (1, 1) => "A block fills one stage.".to_owned(),
                 (1, n) => format!("A block fills {n} stages of {} of K (the last {}).", k.k_step, k.last),
                 (slots, _) => format!("{slots} blocks of {} of K fill a stage.", k.k_step),
             },
-            adopt: adopt(plan),
-            slots: (0..k.slots).map(|slot| find(plan, slot)).collect(),
+            slots: (0..k.slots).map(slot).collect(),
             steps: (0..k.steps).map(|step| fill(plan, step)).collect(),
-            advance: advance(plan),
-            slot_count: k.slots,
-            map_b_last: plan.b.by_block && !plan.spec.batch.is_on(),
-            walks_columns: plan.view.walks_columns(),
+            fold_shift: plan.a.fold.trailing_zeros(),
+            advance: (!walks_columns).then_some(k.slots * plan.view.rows / plan.a.fold),
+            by_block: plan.b.by_block,
+            walks_columns,
+            // The row of a batch's item is the place within a block already.
+            slice_of: (walks_columns && !plan.spec.batch.is_on()).then_some(plan.view.rows),
+            depth: plan.view.depth,
+            outside: OUTSIDE,
+            outside_k: plan.view.depth * plan.a.fold,
             factors: Factors::new(plan),
             factor_columns: SCALE_COLUMNS,
         }
     }
-}
-
-/// The coordinates of a new tile: A's row, B's column, each moved to this CTA's part where a cluster shares.
-fn adopt(plan: &BlockRowsPlan) -> Vec<String> {
-    // The row of a batch's item is the place within a block already.
-    let by_columns = plan.view.walks_columns() && !plan.spec.batch.is_on();
-    let mut lines = if by_columns { adopt_slice(plan) } else { adopt_unfolded(plan) };
-    if plan.a.fold > 1 {
-        lines.push(format!("shr.u32 %r_a_row, %r_a_row, {}", plan.a.fold.trailing_zeros()));
-    }
-    lines.extend(Factors::new(plan).map(|factors| factors.adopt).unwrap_or_default());
-    lines.extend(batch::adopt_maps(plan));
-    lines
-}
-
-/// Blocks that are read transposed lie anywhere: what a tile keeps of its row is the place within a block.
-fn adopt_slice(plan: &BlockRowsPlan) -> Vec<String> {
-    let mut lines = vec![
-        format!("mul.lo.u32 %r_t, %r_next_first, {}", plan.view.rows),
-        "sub.u32 %r_a_row, %r_next_a_row, %r_t".to_owned(),
-    ];
-    if plan.tiling.share == Share::Nothing {
-        lines.push("mov.u32 %r_b_col, %r_next_c_col".to_owned());
-    } else {
-        lines.push("add.u32 %r_a_row, %r_a_row, %r_a_row_shift".to_owned());
-        lines.push("add.u32 %r_b_col, %r_next_c_col, %r_b_col_shift".to_owned());
-    }
-    lines
-}
-
-/// The row of the next blocks, where they lie one below another.
-fn advance(plan: &BlockRowsPlan) -> Vec<String> {
-    match plan.view.walks_columns() {
-        true => vec![],
-        false => vec![format!("add.u32 %r_a_row, %r_a_row, {}", plan.kloop.slots * plan.view.rows / plan.a.fold)],
-    }
-}
-
-fn adopt_unfolded(plan: &BlockRowsPlan) -> Vec<String> {
-    if plan.tiling.share == Share::Nothing {
-        vec!["mov.u32 %r_a_row, %r_next_a_row".to_owned(), "mov.u32 %r_b_col, %r_next_c_col".to_owned()]
-    } else {
-        vec![
-            "add.u32 %r_a_row, %r_next_a_row, %r_a_row_shift".to_owned(),
-            "add.u32 %r_b_col, %r_next_c_col, %r_b_col_shift".to_owned(),
-        ]
-    }
-}
-
-/// Per CTA of a cluster: how far its part of each operand lies from the first CTA's.
-pub(super) fn rank_shifts(plan: &BlockRowsPlan) -> Vec<String> {
-    let (t, a, b) = (&plan.tiling, &plan.a, &plan.b);
-    let line = |register: &str, factor: u32| format!("mul.lo.u32 {register}, %r_rank, {factor}");
-    match t.share {
-        Share::Nothing => vec![],
-        Share::B => {
-            let part = t.cta_n / t.cluster;
-            vec![
-                line("%r_a_row_shift", t.cta_m),
-                line("%r_b_col_shift", part),
-                line("%r_part_shift", b.mn_offset(part)),
-                line("%r_out_shift", t.cta_m),
-            ]
-        }
-        Share::A => {
-            let part = t.cta_m / t.cluster;
-            vec![
-                line("%r_a_row_shift", part),
-                line("%r_b_col_shift", t.cta_n),
-                line("%r_part_shift", a.mn_offset(part)),
-                line("%r_out_shift", t.cta_n),
-            ]
-        }
-    }
-}
-
-fn find(plan: &BlockRowsPlan, slot: u32) -> Slot {
-    let mut lines = vec![];
-    let index = if slot == 0 {
-        "%r_j".to_owned()
-    } else {
-        lines.push(format!("add.u32 %r_t, %r_j, {slot}"));
-        "%r_t".to_owned()
-    };
-    lines.push(format!("setp.lt.u32 %p_t, {index}, %r_chunk"));
-    if plan.view.walks_columns() {
-        lines.push(format!("shfl.sync.idx.b32 %r_a_block{slot}, %r_stored, {index}, 31, 0xffffffff"));
-        lines.push(format!("selp.u32 %r_a_block{slot}, %r_a_block{slot}, {OUTSIDE}, %p_t"));
-    }
-    lines.push(format!("shfl.sync.idx.b32 %r_t, %r_cols, {index}, 31, 0xffffffff"));
-    if plan.b.by_block {
-        // Beyond the last whole block of K, another map begins at its own block 0.
-        lines.push(format!("selp.u32 %r_b_block{slot}, %r_t, {OUTSIDE}, %p_t"));
-        lines.push(format!("setp.eq.u32 %p_last, %r_b_block{slot}, %r_whole_blocks"));
-        lines.push(format!("selp.u64 %rd_map_b{slot}, %rd_map_b_last, %rd_map_b, %p_last"));
-        lines.push(format!("selp.u32 %r_b_block{slot}, 0, %r_b_block{slot}, %p_last"));
-    } else {
-        lines.push(format!("mul.lo.u32 %r_t, %r_t, {}", plan.view.depth));
-        lines.push(format!("selp.u32 %r_b_k{slot}, %r_t, {OUTSIDE}, %p_t"));
-    }
-    if plan.view.walks_columns() {
-        return Slot { lines };
-    }
-    lines.push(format!("selp.u32 %r_a_k{slot}, 0, {}, %p_t", plan.view.depth * plan.a.fold));
-    if slot > 0 {
-        lines.push(format!("add.u32 %r_a_row{slot}, %r_a_row, {}", slot * plan.view.rows / plan.a.fold));
-    }
-    Slot { lines }
 }
 
 fn fill(plan: &BlockRowsPlan, step: u32) -> Step {
@@ -220,12 +120,12 @@ fn loads_a(plan: &BlockRowsPlan, step: u32, slot: u32) -> Vec<Load> {
     let row = if slot == 0 { "%r_a_row".to_owned() } else { format!("%r_a_row{slot}") };
     (0..a.loads.0)
         .map(|panel| {
-            let mut setup = vec![];
-            let destination = destination(slot * a.bytes() + panel * a.panel_bytes(), shared, &mut setup);
+            let mut offsets = vec![];
+            let destination = destination(slot * a.bytes() + panel * a.panel_bytes(), shared, &mut offsets);
             let k = step * plan.kloop.k_step + panel * a.span_elements();
-            let inner = offset(&format!("%r_a_k{slot}"), k, "%r_inner", &mut setup);
+            let inner = offset(&format!("%r_a_k{slot}"), k, "%r_inner", &mut offsets);
             let coordinates = format!("{inner}, {row}");
-            load("%rd_map_a".to_owned(), "2d", (destination, coordinates), shared, plan, setup)
+            load("%rd_map_a".to_owned(), 2, (destination, coordinates), shared, plan, offsets)
         })
         .collect()
 }
@@ -235,13 +135,13 @@ fn loads_a_transposed(plan: &BlockRowsPlan, step: u32, slot: u32) -> Vec<Load> {
     let (a, shared) = (&plan.a, plan.tiling.share == Share::A);
     let mut loads = vec![];
     for (panel, part) in grid(a, plan.kloop.width(step)) {
-        let mut setup = vec![];
+        let mut offsets = vec![];
         let at = slot * a.bytes() + panel * a.panel_bytes() + part * a.box_rows * a.span;
-        let destination = destination(at, shared, &mut setup);
-        let row = offset("%r_a_row", panel * a.span_elements(), "%r_inner", &mut setup);
-        let k = constant(step * plan.kloop.k_step + part * a.box_rows, "%r_outer", &mut setup);
+        let destination = destination(at, shared, &mut offsets);
+        let row = offset("%r_a_row", panel * a.span_elements(), "%r_inner", &mut offsets);
+        let k = constant(step * plan.kloop.k_step + part * a.box_rows, "%r_outer", &mut offsets);
         let coordinates = format!("{row}, {k}, %r_a_block{slot}");
-        loads.push(load("%rd_map_a".to_owned(), "3d", (destination, coordinates), shared, plan, setup));
+        loads.push(load("%rd_map_a".to_owned(), 3, (destination, coordinates), shared, plan, offsets));
     }
     loads
 }
@@ -253,37 +153,37 @@ fn loads_b(plan: &BlockRowsPlan, step: u32, slot: u32) -> Vec<Load> {
     let k_start = step * plan.kloop.k_step;
     let mut loads = vec![];
     for (panel, part) in grid(b, plan.kloop.width(step)) {
-        let mut setup = vec![];
+        let mut offsets = vec![];
         let at = base + panel * b.panel_bytes() + part * b.box_rows * b.span;
-        let destination = destination(at, shared, &mut setup);
+        let destination = destination(at, shared, &mut offsets);
         let (map, rank, coordinates) = if b.by_block {
             let coordinates = match b.major {
                 Major::K => {
-                    let inner = constant(k_start + panel * b.span_elements(), "%r_inner", &mut setup);
-                    let outer = offset("%r_b_col", part * b.box_rows, "%r_outer", &mut setup);
+                    let inner = constant(k_start + panel * b.span_elements(), "%r_inner", &mut offsets);
+                    let outer = offset("%r_b_col", part * b.box_rows, "%r_outer", &mut offsets);
                     format!("{inner}, %r_b_block{slot}, {outer}")
                 }
                 Major::Mn => {
-                    let inner = offset("%r_b_col", panel * b.span_elements(), "%r_inner", &mut setup);
-                    let k = constant(k_start + part * b.box_rows, "%r_outer", &mut setup);
+                    let inner = offset("%r_b_col", panel * b.span_elements(), "%r_inner", &mut offsets);
+                    let k = constant(k_start + part * b.box_rows, "%r_outer", &mut offsets);
                     format!("{inner}, {k}, %r_b_block{slot}")
                 }
             };
-            (format!("%rd_map_b{slot}"), "3d", coordinates)
+            (format!("%rd_map_b{slot}"), 3, coordinates)
         } else {
             let (inner, outer) = match plan.view.dense {
                 Layout::RowMajor => (
-                    offset("%r_b_col", panel * b.span_elements(), "%r_inner", &mut setup),
-                    offset(&k_register, k_start + part * b.box_rows, "%r_outer", &mut setup),
+                    offset("%r_b_col", panel * b.span_elements(), "%r_inner", &mut offsets),
+                    offset(&k_register, k_start + part * b.box_rows, "%r_outer", &mut offsets),
                 ),
                 Layout::ColMajor => (
-                    offset(&k_register, k_start + panel * b.span_elements(), "%r_inner", &mut setup),
-                    offset("%r_b_col", part * b.box_rows, "%r_outer", &mut setup),
+                    offset(&k_register, k_start + panel * b.span_elements(), "%r_inner", &mut offsets),
+                    offset("%r_b_col", part * b.box_rows, "%r_outer", &mut offsets),
                 ),
             };
-            ("%rd_map_b".to_owned(), "2d", format!("{inner}, {outer}"))
+            ("%rd_map_b".to_owned(), 2, format!("{inner}, {outer}"))
         };
-        loads.push(load(map, rank, (destination, coordinates), shared, plan, setup));
+        loads.push(load(map, rank, (destination, coordinates), shared, plan, offsets));
     }
     loads
 }
@@ -295,45 +195,31 @@ fn grid(tile: &OperandTile, width: u32) -> impl Iterator<Item = (u32, u32)> {
 
 fn load(
     map: String,
-    rank: &'static str,
+    rank: u32,
     (destination, coordinates): (String, String),
     shared: bool,
     plan: &BlockRowsPlan,
-    setup: Vec<String>,
+    offsets: Vec<Offset>,
 ) -> Load {
-    let mask = match (shared, plan.tiling.cluster) {
-        (true, 2) => ", 0x3",
-        (true, 4) => ", 0xf",
-        (true, 8) => ", 0xff",
-        _ => "",
-    };
-    let multicast = if shared { ".multicast::cluster" } else { "" };
-    let (hint, policy) = if map == "%rd_map_a" { (".L2::cache_hint", ", %rd_reused") } else { ("", "") };
-    Load { setup, destination, map, rank, coordinates, multicast, mask, hint, policy }
+    Load {
+        offsets,
+        predicate: "%p_lead",
+        destination,
+        is_reused: map == "%rd_map_a",
+        map,
+        rank,
+        coordinates,
+        mask: shared.then(|| format!("{:#x}", (1 << plan.tiling.cluster) - 1)),
+    }
 }
 
 /// Where a box lands: the stage, plus a constant, plus this CTA's part of a shared operand.
-fn destination(at: u32, shared: bool, setup: &mut Vec<String>) -> String {
+fn destination(at: u32, shared: bool, offsets: &mut Vec<Offset>) -> String {
     let base = if shared {
-        setup.push("add.u32 %r_part_at, %r_stage_at, %r_part_shift".to_owned());
+        offsets.push(Offset::new("%r_part_at", "%r_stage_at", "%r_part_shift"));
         "%r_part_at"
     } else {
         "%r_stage_at"
     };
-    offset(base, at, "%r_box_at", setup)
-}
-
-/// The register that holds `base` + `by`, and the addition that makes it.
-fn offset(base: &str, by: u32, target: &str, setup: &mut Vec<String>) -> String {
-    if by == 0 {
-        return base.to_owned();
-    }
-    setup.push(format!("add.u32 {target}, {base}, {by}"));
-    target.to_owned()
-}
-
-/// The register that holds a constant coordinate.
-fn constant(value: u32, target: &str, setup: &mut Vec<String>) -> String {
-    setup.push(format!("mov.u32 {target}, {value}"));
-    target.to_owned()
+    offset(base, at, "%r_box_at", offsets)
 }

@@ -3,14 +3,15 @@
 use serde::Serialize;
 
 use super::super::plan::{BlockRowsPlan, SCALE_COLUMNS, Share, Split};
-use super::consumer::{Partials, accumulator};
+use super::sums::{Partials, sums};
+use crate::hopper::mainloop::{Promotion, StageFactors};
 use crate::{Dtype, Scale};
 
 /// What is done with a tile's sums before they are converted to C's type.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Finish {
-    /// s32 sums become f32.
-    conversions: Vec<String>,
+    /// Sums of integers that become f32.
+    converted: u32,
     /// `none`, `tensor`, `row_col` or `block`.
     scale: &'static str,
     /// Every f32 sum, where one factor goes to all of them.
@@ -20,6 +21,9 @@ pub(super) struct Finish {
     columns: Vec<Column>,
     row_permutation: u32,
     row_fold: u32,
+    /// Where consumers find factors of blocks behind those of the consumers to their left: columns of a consumer.
+    factor_columns: Option<u32>,
+    group_shift: u32,
 }
 
 /// 64 rows: a thread has two of them, 8 apart.
@@ -56,19 +60,17 @@ impl Finish {
         let scale = plan.precision.scale;
         let by_row_and_column = scale == Scale::RowCol;
         Self {
-            conversions: if integers { (0..count).map(convert).collect() } else { vec![] },
+            converted: if integers { count } else { 0 },
             scale: scale.as_str(),
             sums: if scale == Scale::Tensor { (0..count).map(sum).collect() } else { vec![] },
             row_groups: if by_row_and_column { (0..plan.tiling.row_groups()).map(row_group).collect() } else { vec![] },
             columns: if by_row_and_column { columns(plan) } else { vec![] },
             row_permutation: plan.a.row_permutation(),
             row_fold: plan.a.fold,
+            factor_columns: factor_columns(plan),
+            group_shift: SCALE_COLUMNS.trailing_zeros(),
         }
     }
-}
-
-fn convert(i: u32) -> String {
-    format!("cvt.rn.f32.s32 {}, %r_acc{i}", sum(i))
 }
 
 fn sum(i: u32) -> String {
@@ -106,20 +108,15 @@ fn columns(plan: &BlockRowsPlan) -> Vec<Column> {
 }
 
 /// How a row group's partial sums get into the tile's.
-pub(super) fn promotions(plan: &BlockRowsPlan, group: u32, partials: &Partials, overwrites: bool) -> Vec<String> {
+pub(super) fn promotions(plan: &BlockRowsPlan, group: u32, partials: &Partials, overwrites: bool) -> Vec<Promotion> {
     let count = plan.tiling.wg_n / 2;
-    (0..count)
-        .map(|i| {
-            let (tile, part) = (accumulator(plan, group * count + i), partials.name(plan, i));
-            let column = i / 4 * 8;
-            match (plan.precision.scales_blocks(), overwrites) {
-                (false, true) => format!("mov.f32 {tile}, {part}"),
-                (false, false) => format!("add.f32 {tile}, {tile}, {part}"),
-                (true, true) => format!("mul.f32 {tile}, {part}, {}", factor(column)),
-                (true, false) => format!("fma.rn.f32 {tile}, {part}, {}, {tile}", factor(column)),
-            }
-        })
-        .collect()
+    let promotion = |i: u32| Promotion {
+        sum: sums(plan).name(group * count + i),
+        partial: partials.name(i),
+        factor: plan.precision.scales_blocks().then(|| factor(i / 4 * 8)),
+        overwrites,
+    };
+    (0..count).map(promotion).collect()
 }
 
 /// Groups of 128 columns that a consumer's part of the tile touches.
@@ -132,70 +129,37 @@ fn factor(column: u32) -> String {
 }
 
 /// The consumer's reads of a stage's factors.
-pub(super) fn read_factors(plan: &BlockRowsPlan) -> Vec<String> {
-    if !plan.precision.scales_blocks() {
-        return vec![];
-    }
-    let bytes = plan.memory.factor_bytes();
-    let mut lines = vec![format!("mad.lo.u32 %r_t, %r_stage, {bytes}, %r_factors")];
-    for group in 0..groups(plan) {
-        lines.push(format!("ld.shared.f32 {}, [%r_t + {}]", factor(group * SCALE_COLUMNS), 4 * group));
-    }
-    lines
+pub(super) fn stage_factors(plan: &BlockRowsPlan) -> Option<StageFactors> {
+    plan.precision.scales_blocks().then(|| StageFactors {
+        bytes: plan.memory.factor_bytes(),
+        registers: (0..groups(plan)).map(|group| factor(group * SCALE_COLUMNS)).collect(),
+    })
 }
 
-/// Where a consumer finds its groups' factors: behind those of the consumers to its left.
-pub(super) fn factor_shift(plan: &BlockRowsPlan) -> Vec<String> {
-    match plan.tiling.split {
-        Split::Columns if plan.tiling.cta_n > SCALE_COLUMNS => vec![
-            format!("mul.lo.u32 %r_t, %r_consumer, {}", plan.tiling.wg_n),
-            format!("shr.u32 %r_t, %r_t, {}", SCALE_COLUMNS.trailing_zeros()),
-            "mad.lo.u32 %r_factors, %r_t, 4, %r_factors".to_owned(),
-        ],
-        _ => vec![],
-    }
+/// Columns of a consumer, where consumers find their groups' factors behind those of the consumers to their left.
+fn factor_columns(plan: &BlockRowsPlan) -> Option<u32> {
+    let shifted = plan.tiling.split == Split::Columns && plan.tiling.cta_n > SCALE_COLUMNS;
+    shifted.then_some(plan.tiling.wg_n)
 }
 
 /// The producer's part of `scale = block`.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Factors {
-    /// The first group of columns of a new tile.
-    pub(super) adopt: Vec<String>,
-    /// Loads of a chunk's factors, one group of columns each.
-    loads: Vec<FactorLoad>,
-    /// From the lanes that hold them to the stage.
-    stores: Vec<FactorStore>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct FactorLoad {
-    group: u32,
-    register: String,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct FactorStore {
-    register: String,
-    offset: u32,
+    /// Columns of a CTA's tile, where the CTAs of a cluster have neighbouring tiles.
+    cta_n: Option<u32>,
+    /// A group's columns, as a power of two.
+    group_shift: u32,
+    /// A chunk's factors, one register a group of columns.
+    registers: Vec<String>,
 }
 
 impl Factors {
     /// None where blocks have no factors.
     pub(super) fn new(plan: &BlockRowsPlan) -> Option<Self> {
-        if !plan.precision.scales_blocks() {
-            return None;
-        }
-        let groups = plan.memory.factor_groups;
-        let register = |group: u32| format!("%f_chunk{group}");
-        let mut adopt = match plan.tiling.share {
-            Share::A => vec![format!("mad.lo.u32 %r_group_at, %r_rank, {}, %r_next_c_col", plan.tiling.cta_n)],
-            Share::Nothing | Share::B => vec!["mov.u32 %r_group_at, %r_next_c_col".to_owned()],
-        };
-        adopt.push(format!("shr.u32 %r_group_at, %r_group_at, {}", SCALE_COLUMNS.trailing_zeros()));
-        Some(Self {
-            adopt,
-            loads: (0..groups).map(|group| FactorLoad { group, register: register(group) }).collect(),
-            stores: (0..groups).map(|group| FactorStore { register: register(group), offset: 4 * group }).collect(),
+        plan.precision.scales_blocks().then(|| Self {
+            cta_n: (plan.tiling.share == Share::A).then_some(plan.tiling.cta_n),
+            group_shift: SCALE_COLUMNS.trailing_zeros(),
+            registers: (0..plan.memory.factor_groups).map(|group| format!("%f_chunk{group}")).collect(),
         })
     }
 }

@@ -4,24 +4,18 @@ use super::epilogue::Epilogue;
 use super::precision::{Precision, SCALE_COLUMNS};
 use super::tiling::Tiling;
 use crate::hopper::OperandTile;
+use crate::hopper::ring::{ALIGN, BARRIER, MOST_STAGES, Ring};
 use crate::plan::KLoop;
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, KernelSpec};
 
-/// A 128-byte swizzle repeats every 8 rows: every region starts on a multiple of this.
-const ALIGN: u32 = 1024;
-/// Stages beyond which a deeper ring hides nothing more.
-const MOST_STAGES: u32 = 8;
 /// Bytes of one factor.
 const FACTOR: u32 = 4;
-/// Bytes of one mbarrier.
-const BARRIER: u32 = 8;
 
 /// Where everything lies in shared memory, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
-    pub(crate) stages: u32,
-    pub(crate) stage_bytes: u32,
+    pub(crate) ring: Ring,
     /// Offset of B's slots within a stage (A's slots are at 0).
     pub(crate) b_offset: u32,
     /// Bytes that TMA delivers to a full stage: what its full barrier expects.
@@ -29,8 +23,6 @@ pub(crate) struct Memory {
     /// The same for the last stage of a block, of which fewer rows of B are loaded.
     pub(crate) last_transaction_bytes: u32,
     pub(crate) staging_offset: u32,
-    pub(crate) full_offset: u32,
-    pub(crate) empty_offset: u32,
     /// Offset of the barriers of the epilogue's full operand, one a consumer where there is one.
     pub(crate) tile_offset: u32,
     /// Offset of the factors of the blocks in the ring, f32: one a group for every stage, which holds one such block.
@@ -38,8 +30,6 @@ pub(crate) struct Memory {
     /// Groups of columns of a tile that have a factor each under `scale = block`; 0 otherwise.
     pub(crate) factor_groups: u32,
     pub(crate) total: u32,
-    /// Arrivals that complete an empty barrier: one a consumer warp of every CTA in the cluster.
-    pub(crate) empty_arrivals: u32,
 }
 
 impl Memory {
@@ -97,24 +87,25 @@ pub(crate) fn plan(
     let staged = sizes.iter().copied().find(|size| room(*size) >= stages).unwrap_or(smallest);
     epilogue.staged = staged;
     let staging_offset = stages.saturating_mul(stage_bytes);
-    let full_offset = staging_offset.saturating_add(consumers * epilogue.staging_bytes());
-    let empty_offset = full_offset.saturating_add(stages.saturating_mul(BARRIER));
-    let tile_offset = empty_offset.saturating_add(stages.saturating_mul(BARRIER));
-    let factor_offset = tile_offset.saturating_add(tile_barriers);
-    Memory {
+    let ring = Ring {
         stages,
         stage_bytes,
+        full_offset: staging_offset.saturating_add(consumers * epilogue.staging_bytes()),
+        // One of a consumer warp of every CTA in the cluster.
+        empty_arrivals: consumers * (arch.warpgroup / 32) * tiling.cluster,
+    };
+    let tile_offset = ring.end();
+    let factor_offset = tile_offset.saturating_add(tile_barriers);
+    Memory {
+        ring,
         b_offset: kloop.slots * a.bytes(),
         transaction_bytes: payload,
         last_transaction_bytes: payload - a.unloaded_bytes(kloop) - b.unloaded_bytes(kloop),
         staging_offset,
-        full_offset,
-        empty_offset,
         tile_offset,
         factor_offset,
         factor_groups,
         total: factor_offset.saturating_add(stages.saturating_mul(factor_bytes)),
-        empty_arrivals: consumers * (arch.warpgroup / 32) * tiling.cluster,
     }
 }
 

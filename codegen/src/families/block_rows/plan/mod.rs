@@ -58,7 +58,7 @@ impl BlockRowsPlan {
         let choices = Choices { view: &view, precision: &precision, tiling: &tiling, has_tile };
         let deep = Pipeline::new(spec, &choices, kloop::DEEP, arch);
         let pipeline = match deep {
-            Ok(deep) if deep.memory.stages >= ENOUGH_STAGES || !Pipeline::is_free(spec) => deep,
+            Ok(deep) if deep.memory.ring.stages >= ENOUGH_STAGES || !Pipeline::is_free(spec) => deep,
             Err(errors) if !Pipeline::is_free(spec) => return Err(errors),
             _ => Pipeline::new(spec, &choices, kloop::SHALLOW, arch)?,
         };

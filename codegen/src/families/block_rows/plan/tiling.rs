@@ -4,13 +4,15 @@
 //! `bm / cta_m` CTA tiles, which may share B's tile by multicast when they form a cluster.
 
 use super::precision::Precision;
+use serde::Serialize;
+
 use crate::hopper::{CONSUMER_OVERHEAD, Roles, WGMMA_M, box_columns, wgmma_k, whole_boxes};
 use crate::plan::{Major, View};
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, KernelSpec, Layout};
 
 /// Which operand the CTAs of a cluster load once and multicast to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Share {
     /// One CTA a cluster: nothing to share.
     Nothing,
@@ -21,7 +23,7 @@ pub(crate) enum Share {
 }
 
 /// How consumer warpgroups divide the CTA tile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Split {
     /// Each takes `cta_m / consumers` rows of all columns.
     Rows,
@@ -30,7 +32,7 @@ pub(crate) enum Split {
 }
 
 /// The tile of one CTA and of its cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Tiling {
     pub(crate) cta_m: u32,
     pub(crate) cta_n: u32,

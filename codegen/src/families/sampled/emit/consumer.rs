@@ -1,35 +1,26 @@
-//! The consumers' multiply steps: descriptors, accumulator lists, the order of a tile's stages.
+//! The consumers' multiply steps, and what becomes of a tile's sums before they are stored.
 
 use serde::Serialize;
 
 use super::super::plan::{SampledPlan, Split};
-use super::epilogue::{self, Pass};
 use super::fused::Strip;
+use super::store::{self, Pass, WHOLE};
 use crate::Dtype;
-use crate::hopper::fused::Pack;
+use crate::hopper::mainloop::{Group, Mainloop, Order, Release, Stage};
+use crate::hopper::store::Pack;
+use crate::hopper::wgmma::{At, Descriptors, Sums, Wgmma, modifiers, shape};
 use crate::hopper::wgmma_k;
-use crate::plan::{Major, Sampling};
-
-/// Accumulators on one line of an operand list.
-const PER_LINE: usize = 16;
+use crate::plan::Sampling;
 
 /// The consumer's part of the context.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Consumer {
-    /// What follows the predicate of a WGMMA: negations and transpositions, where the type has them.
-    modifiers: String,
-    left_stride: u32,
-    right_stride: u32,
-    left_descriptor: String,
-    right_descriptor: String,
+    descriptors: Descriptors,
     row_stride: u32,
     /// Bytes from one consumer's slots to the next one's in an item.
     stores_stride: u32,
     /// Bytes from an item's start to what the stores of the first slot need.
     stores: u32,
-    /// A stage is released one stage late, so that WGMMAs are always in flight: a lone consumer has nobody to fill
-    /// its gaps.
-    lag: bool,
     /// Word 6 of an item that contributes.
     contributes: u32,
     consumers: u32,
@@ -46,23 +37,16 @@ pub(super) struct Consumer {
 /// The code of tiles of one width.
 #[derive(Clone, Debug, Serialize)]
 struct Width {
-    /// What its labels begin with.
+    /// What its labels end in, where they are not those of the mainloop.
     name: &'static str,
-    columns: u32,
-    shape: String,
+    mainloop: Mainloop<Pass>,
     /// Sums to clear where there are tiles of two widths.
     cleared: Vec<String>,
-    accumulators: String,
-    slices: Vec<Slice>,
-    opening: Vec<Entry>,
-    cycle: Entry,
-    /// Where a tile that ends early stores what is left of the one before it.
-    rests: Vec<Rest>,
     /// Its sums, as they go to the workspace, and how they are collected from there.
     parts: Vec<Part>,
     collects: Vec<Collect>,
-    /// What becomes of its accumulators at once.
-    conversions: Vec<String>,
+    /// Integer sums that become f32.
+    conversions: Vec<Conversion>,
     /// The spec's epilogue on them, where it reads no full operand.
     strips: Vec<Strip>,
     packs: Vec<Pack>,
@@ -70,26 +54,11 @@ struct Width {
     passes: Vec<Pass>,
 }
 
-/// One WGMMA instruction's K within a stage, and the additions that make its descriptors.
+/// An integer sum, and the f32 that it becomes.
 #[derive(Clone, Debug, Serialize)]
-struct Slice {
-    setup: Vec<String>,
-    left: &'static str,
-    right: &'static str,
-    first: bool,
-}
-
-/// A stage in a tile's order.
-#[derive(Clone, Debug, Serialize)]
-struct Entry {
-    /// Is there one more?
-    check: bool,
-    rest: String,
-    label: String,
-    /// The first stage of a tile overwrites the accumulators.
-    overwrites: bool,
-    passes: Vec<Pass>,
-    release: &'static str,
+struct Conversion {
+    from: String,
+    to: String,
 }
 
 /// 16 bytes of a thread's sums in the workspace.
@@ -112,10 +81,16 @@ struct Sum {
     part: String,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct Rest {
-    label: String,
-    pass: Pass,
+/// Tiles of one width: what their names end in, what the names of their accumulators begin with, their columns.
+///
+/// Tiles of half the width have accumulators of their own names, and sums that are cleared first, although the first
+/// WGMMA overwrites them: so no sum of one kind of tile is alive in the other kind. Where they shared names, ptxas 13.0
+/// kept some elsewhere and serialized WGMMA to move them (its diagnostic C7511).
+struct Kind {
+    name: &'static str,
+    suffix: &'static str,
+    stem: &'static str,
+    columns: u32,
 }
 
 impl Consumer {
@@ -127,20 +102,14 @@ impl Consumer {
             Split::Slots => (0, t.wg_n()),
         };
         let slots = if t.split == Split::Slots { t.wg_slots() } else { 0 };
-        let mut widths = vec![Width::new(plan, ("tile", WHOLE), t.wg_n(), passes)];
-        if t.half().is_some() {
-            widths.push(Width::new(plan, ("half", HALF), t.wg_n() / 2, passes));
-        }
+        let whole = Kind { name: "tile", suffix: "", stem: WHOLE, columns: t.wg_n() };
+        let half = Kind { name: "half", suffix: "_half", stem: "half", columns: t.wg_n() / 2 };
+        let kinds = [whole, half].into_iter().take(if t.half().is_some() { 2 } else { 1 });
         Self {
-            modifiers: modifiers(plan),
-            left_stride: plan.left.mn_offset(row_stride),
-            right_stride: plan.right.mn_offset(columns),
-            left_descriptor: format!("{:#018x}", plan.left.descriptor()),
-            right_descriptor: format!("{:#018x}", plan.right.descriptor()),
+            descriptors: Descriptors::new((&plan.left, &plan.right), (row_stride, columns)),
             row_stride,
             stores_stride: plan.item.stores(slots) - plan.item.stores(0),
             stores: plan.item.stores(0),
-            lag: lags(plan),
             contributes: Sampling::CONTRIBUTES,
             consumers: t.roles.consumers,
             place_bytes: plan.place_bytes(),
@@ -148,147 +117,90 @@ impl Consumer {
             sums_bytes: plan.sums_bytes(),
             exchange: if plan.spec.a.is_integer() { "u32" } else { "f32" },
             add: if plan.spec.a.is_integer() { "add.u32" } else { "add.f32" },
-            widths,
+            widths: kinds.map(|kind| Width::new(plan, &kind, passes)).collect(),
         }
     }
-}
-
-fn lags(plan: &SampledPlan) -> bool {
-    plan.tiling.roles.consumers == 1
 }
 
 impl Width {
-    fn new(plan: &SampledPlan, (name, stem): (&'static str, Stem), columns: u32, passes: &[Pass]) -> Self {
+    fn new(plan: &SampledPlan, kind: &Kind, passes: &[Pass]) -> Self {
+        let (sums, count) = (sums(plan, kind.stem), kind.columns / 2);
         let deferred = plan.epilogue.deferred;
-        let stages = if deferred { passes.len() as u32 } else { 1 };
-        let lag = lags(plan);
-        let entry = |i: u32| Entry {
-            check: i > 0,
-            rest: format!("$store_rest_{name}_{i}"),
-            label: format!("$full_{name}_{i}"),
-            overwrites: i == 0,
-            passes: if deferred { vec![passes[i as usize].clone()] } else { vec![] },
-            release: match (lag, i) {
-                (false, _) => "current",
-                (true, 0) => "none",
-                (true, _) => "previous",
-            },
-        };
-        let units = plan.epilogue.units * columns / plan.tiling.wg_n();
-        let rest = |i: u32| Rest { label: format!("$store_rest_{name}_{i}"), pass: passes[i as usize].clone() };
+        let own = store::passes(plan, kind.stem, plan.epilogue.units * kind.columns / plan.tiling.wg_n());
+        let converted = plan.spec.a.is_integer() && plan.spec.out != Dtype::I32;
+        let conversion = |i| Conversion { from: sums.name(i), to: format!("%f_{}{i}", kind.stem) };
         Self {
-            name,
-            columns,
-            shape: shape(plan, columns),
+            name: kind.name,
+            mainloop: mainloop(plan, kind, if deferred { passes } else { &own }),
             cleared: match plan.tiling.half() {
-                Some(_) => (0..columns / 2).map(|i| accumulator(plan, stem, i)).collect(),
+                Some(_) => (0..count).map(|i| sums.name(i)).collect(),
                 None => vec![],
             },
-            accumulators: accumulators(plan, stem, columns / 2),
-            slices: slices(plan),
-            opening: (0..stages).map(entry).collect(),
-            cycle: Entry {
-                check: true,
-                rest: String::new(),
-                label: format!("$full_{name}"),
-                overwrites: false,
-                passes: vec![],
-                release: if lag { "previous" } else { "current" },
-            },
-            rests: if deferred { (1..stages).map(rest).collect() } else { vec![] },
-            parts: parts(plan, stem, columns / 2),
-            collects: collects(plan, stem, columns / 2),
-            conversions: epilogue::conversions(plan, stem, columns / 2),
-            strips: epilogue::strips(plan, stem, units),
-            packs: epilogue::packs(plan, stem, columns / 2),
-            passes: match deferred {
-                true => vec![],
-                false => epilogue::passes(plan, stem, units),
-            },
+            parts: pieces(plan, 0, (0..count).map(|i| sums.name(i)).collect()),
+            collects: collects(plan, sums, count),
+            conversions: (0..count).filter(|_| converted).map(conversion).collect(),
+            strips: store::strips(plan, kind.stem, own.iter().map(|pass| pass.units).sum()),
+            packs: store::packs(plan, kind.stem, count),
+            passes: if deferred { vec![] } else { own },
         }
     }
 }
 
-/// The WGMMA-deep slices of a stage.
-fn slices(plan: &SampledPlan) -> Vec<Slice> {
-    let unit = wgmma_k(plan.spec.a);
-    let slice = |k: u32| {
-        let mut setup = vec![];
-        let left = descriptor(("%rd_a", "%rd_a_k"), plan.left.k_offset(k), &mut setup);
-        let right = descriptor(("%rd_b", "%rd_b_k"), plan.right.k_offset(k), &mut setup);
-        Slice { setup, left, right, first: k == 0 }
+/// The order of a tile's stages. Passes are those of the tile before: under an overlapped epilogue a whole one's.
+fn mainloop(plan: &SampledPlan, kind: &Kind, passes: &[Pass]) -> Mainloop<Pass> {
+    let order = Order {
+        suffix: kind.suffix,
+        overlapped: if plan.epilogue.deferred { passes.len() as u32 } else { 0 },
+        distinct: 1,
+        lag: plan.tiling.roles.consumers == 1,
+        release: Release::new(false),
+        requests: plan.epilogue.has_tile,
     };
-    (0..plan.k_step()).step_by(unit as usize).map(slice).collect()
+    let sides = &plan.sides;
+    let instruction = (
+        shape(kind.columns, (sides.left.dtype, sides.right.dtype)),
+        modifiers(plan.spec.a, (plan.left.major, plan.right.major)),
+    );
+    Mainloop::new(&order, instruction, passes, |_, label, first| {
+        let what = if first { "the first stage of a tile overwrites the accumulators" } else { "the next stage" };
+        let comment = format!("{} columns: {what}.", kind.columns);
+        Stage { label, comment, factors: None, groups: vec![group(plan, kind, first)] }
+    })
 }
 
-/// The register that holds the first of `registers` and `offset` bytes in descriptor units of 16.
-fn descriptor(registers: (&'static str, &'static str), offset: u32, setup: &mut Vec<String>) -> &'static str {
-    if offset == 0 {
-        return registers.0;
-    }
-    setup.push(format!("add.s64 {}, {}, {}", registers.1, registers.0, offset / 16));
-    registers.1
+/// The WGMMAs of a stage.
+fn group(plan: &SampledPlan, kind: &Kind, first: bool) -> Group {
+    let wgmma = |k: u32| {
+        let at = At { a: plan.left.k_offset(k), b: plan.right.k_offset(k) };
+        Wgmma::new(sums(plan, kind.stem).list(0..kind.columns / 2), at, first && k == 0)
+    };
+    let slices = (0..plan.k_step()).step_by(wgmma_k(plan.spec.a) as usize);
+    Group { wgmmas: slices.map(wgmma).collect(), promotions: vec![] }
 }
 
-fn shape(plan: &SampledPlan, n: u32) -> String {
-    let unit = wgmma_k(plan.spec.a);
-    match plan.spec.a.is_integer() {
-        true => format!("m64n{n}k{unit}.s32.s8.s8"),
-        false => format!("m64n{n}k{unit}.f32.{}.{}", plan.sides.left.dtype, plan.sides.right.dtype),
-    }
-}
-
-fn modifiers(plan: &SampledPlan) -> String {
-    let transposed = |major: Major| u32::from(major == Major::Mn);
-    match plan.spec.a {
-        Dtype::I8 => String::new(),
-        dtype if dtype.bytes() == 1 => ", 1, 1".to_owned(),
-        _ => format!(", 1, 1, {}, {}", transposed(plan.left.major), transposed(plan.right.major)),
-    }
-}
-
-/// What the names of a tile's accumulators begin with. Tiles of half the width have names of their own, and sums that are
-/// cleared first, although the first WGMMA overwrites them: so no sum of one kind of tile is alive in the other kind.
-/// Where they shared names, ptxas 13.0 kept some elsewhere and serialized WGMMA to move them (its diagnostic C7511).
-pub(super) type Stem = &'static str;
-/// The stem of tiles of all slots.
-pub(super) const WHOLE: Stem = "acc";
-/// The stem of tiles of half of them.
-const HALF: Stem = "half";
-
-/// The name of accumulator `i`.
-pub(super) fn accumulator(plan: &SampledPlan, stem: Stem, i: u32) -> String {
-    if plan.spec.a.is_integer() { format!("%r_{stem}{i}") } else { format!("%f_{stem}{i}") }
+/// The accumulators whose names begin with `stem`.
+fn sums(plan: &SampledPlan, stem: &'static str) -> Sums {
+    Sums { stem, is_integer: plan.spec.a.is_integer() }
 }
 
 /// Registers that collect at once: enough loads in flight to hide most of their latency.
 const COLLECTED: u32 = 32;
 
-/// A thread's sums in pieces of four, those of neighbouring threads side by side.
-fn parts(plan: &SampledPlan, stem: Stem, count: u32) -> Vec<Part> {
-    pieces(plan, 0, (0..count).map(|i| accumulator(plan, stem, i)).collect())
-}
-
-fn collects(plan: &SampledPlan, stem: Stem, count: u32) -> Vec<Collect> {
-    let part = |i: u32| if plan.spec.a.is_integer() { format!("%r_part{i}") } else { format!("%f_part{i}") };
+fn collects(plan: &SampledPlan, sums: Sums, count: u32) -> Vec<Collect> {
+    let part = |i: u32| Sums { stem: "part", ..sums }.name(i);
     let collect = |first: u32| {
         let size = COLLECTED.min(count - first);
-        let sum = |i: u32| Sum { sum: accumulator(plan, stem, first + i), part: part(i) };
+        let sum = |i: u32| Sum { sum: sums.name(first + i), part: part(i) };
         Collect { loads: pieces(plan, first, (0..size).map(part).collect()), sums: (0..size).map(sum).collect() }
     };
     (0..count).step_by(COLLECTED as usize).map(collect).collect()
 }
 
+/// A thread's sums in pieces of four, those of neighbouring threads side by side.
 fn pieces(plan: &SampledPlan, first: u32, names: Vec<String>) -> Vec<Part> {
     let part = |(i, four): (usize, &[String])| Part {
         offset: (first / 4 + i as u32) * 16 * plan.arch.warpgroup,
         registers: format!("{{ {} }}", four.join(", ")),
     };
     names.chunks(4).enumerate().map(part).collect()
-}
-
-fn accumulators(plan: &SampledPlan, stem: Stem, count: u32) -> String {
-    let names: Vec<String> = (0..count).map(|i| accumulator(plan, stem, i)).collect();
-    let lines: Vec<String> = names.chunks(PER_LINE).map(|line| line.join(", ")).collect();
-    lines.join(",\n          ")
 }

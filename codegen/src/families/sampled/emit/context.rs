@@ -4,19 +4,34 @@ use serde::Serialize;
 
 use super::super::plan::SampledPlan;
 use super::consumer::Consumer;
+use super::fused::{Emitter, Fused};
 use super::producer::Producer;
-use super::{batch, epilogue};
+use super::staging::StagingContext;
+use super::store::{self, Pass};
+use crate::hopper::problem_maps::{C, MAP};
+use crate::hopper::ring::RingContext;
+use crate::hopper::{Roles, store::Store};
 
 /// The whole context of one body.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Context {
     tile: Tile,
     roles: Roles,
+    ring: RingContext,
     memory: Memory,
     item: Item,
+    /// The kernel is for a list of problems: its tensor maps lie in global memory.
+    batch: Option<Batch>,
     producer: Producer,
     consumer: Consumer,
-    epilogue: epilogue::Context,
+    /// The spec's epilogue.
+    fused: Option<Fused>,
+    staging: StagingContext,
+    store: Store,
+    passes: Vec<Pass>,
+    /// The epilogue is overlapped: registers of a packed copy of the tile.
+    overlapped: bool,
+    packed_registers: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -28,32 +43,17 @@ struct Tile {
     slot: u32,
     k_step: u32,
     accumulators: u32,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Roles {
-    consumers: u32,
-    producer_registers: u32,
-    consumer_registers: u32,
+    dtype: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Memory {
-    stages: u32,
-    stage_bytes: u32,
-    stage_units: u32,
     right_offset: u32,
     staging_offset: u32,
     items: u32,
     items_offset: u32,
     items_bytes: u32,
     items_end: u32,
-    full_offset: u32,
-    empty_offset: u32,
-    empty_arrivals: u32,
-    barriers: Vec<u32>,
-    /// The barriers of the epilogue's full operand, from the full barriers on.
-    tile_barriers: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -61,10 +61,6 @@ struct Item {
     words: u32,
     bytes: u32,
     chunks: Vec<Chunk>,
-    /// A kernel for a list of problems, and what it does with an item's.
-    batch: bool,
-    adopt_factors: Vec<String>,
-    adopt_result: Vec<String>,
 }
 
 /// Words of an item that a warp copies at once, one a lane.
@@ -76,12 +72,25 @@ struct Chunk {
     lanes: Option<u32>,
 }
 
+/// Where an item names its problem, and where the tensor maps of a problem lie.
+#[derive(Clone, Debug, Serialize)]
+struct Batch {
+    problem: u32,
+    map: u32,
+    maps: u32,
+    c: u32,
+}
+
 const WARP: u32 = 32;
+/// Maps of a problem: the left factor's, the right one's, C's.
+const MAPS: u32 = 3;
 
 impl Context {
     pub(super) fn new(plan: &SampledPlan) -> Self {
         let (t, m) = (&plan.tiling, &plan.memory);
-        let epilogue = epilogue::Context::new(plan);
+        let passes = store::whole(plan);
+        let operand = plan.epilogue.has_tile.then_some((m.tile_offset, t.roles.consumers));
+        let problem = super::super::plan::Item::PROBLEM;
         Self {
             tile: Tile {
                 cta_m: t.cta_m,
@@ -91,39 +100,30 @@ impl Context {
                 slot: t.slot,
                 k_step: plan.k_step(),
                 accumulators: t.accumulators(),
+                dtype: plan.spec.out.to_string(),
             },
-            roles: Roles {
-                consumers: t.roles.consumers,
-                producer_registers: t.roles.producer_registers,
-                consumer_registers: t.roles.consumer_registers,
-            },
+            roles: t.roles,
+            ring: m.ring.context(1, operand),
             memory: Memory {
-                stages: m.stages,
-                stage_bytes: m.stage_bytes,
-                stage_units: m.stage_bytes / 16,
                 right_offset: m.right_offset,
                 staging_offset: m.staging_offset,
                 items: m.items,
                 items_offset: m.items_offset,
                 items_bytes: m.items * plan.item.bytes(),
                 items_end: m.items_offset + m.items * plan.item.bytes(),
-                full_offset: m.full_offset,
-                empty_offset: m.empty_offset,
-                empty_arrivals: m.empty_arrivals,
-                barriers: (0..m.stages).map(|stage| stage * 8).collect(),
-                tile_barriers: tile_barriers(plan),
             },
             item: item(plan),
+            batch: plan.spec.batch.is_on().then_some(Batch { problem, map: MAP, maps: MAP * MAPS, c: MAP * C }),
             producer: Producer::new(plan),
-            consumer: Consumer::new(plan, &epilogue.passes),
-            epilogue,
+            consumer: Consumer::new(plan, &passes),
+            fused: Emitter::new(plan).map(|emitter| emitter.context()),
+            staging: StagingContext::new(plan),
+            store: store::context(plan),
+            overlapped: plan.epilogue.deferred,
+            packed_registers: store::packed_registers(plan),
+            passes,
         }
     }
-}
-
-fn tile_barriers(plan: &SampledPlan) -> Vec<u32> {
-    let count = if plan.epilogue.has_tile { plan.tiling.roles.consumers } else { 0 };
-    (0..count).map(|consumer| plan.memory.tile_offset - plan.memory.full_offset + 8 * consumer).collect()
 }
 
 fn item(plan: &SampledPlan) -> Item {
@@ -132,12 +132,5 @@ fn item(plan: &SampledPlan) -> Item {
         let lanes = (words - index * WARP).min(WARP);
         Chunk { register: format!("%r_word{index}"), offset: index * WARP * 4, lanes: (lanes < WARP).then_some(lanes) }
     };
-    Item {
-        words,
-        bytes: plan.item.bytes(),
-        chunks: (0..words.div_ceil(WARP)).map(chunk).collect(),
-        batch: plan.spec.batch.is_on(),
-        adopt_factors: batch::adopt_factors(plan),
-        adopt_result: batch::adopt_result(plan),
-    }
+    Item { words, bytes: plan.item.bytes(), chunks: (0..words.div_ceil(WARP)).map(chunk).collect() }
 }

@@ -7,11 +7,11 @@
 use serde::Serialize;
 
 use super::super::plan::{Fused as PlannedFused, ROWS, SampledPlan, Split, WG_M};
-use super::consumer::Stem;
-use super::epilogue::{Write, chunk_address, pack, writes_16, writes_32};
+use super::staging::{chunk_address, writes_16, writes_32};
 use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::hopper::SECOND;
-use crate::hopper::fused::{self, Load, Pack, Pair, Vector, elements, red, unpack};
+use crate::hopper::fused::{self, FullOperand, Kept, Load, Pair, Vector, elements, red, unpack};
+use crate::hopper::store::{Pack, Write};
 
 /// Columns of a strip: 16 accumulators.
 const STRIP: u32 = 32;
@@ -25,13 +25,13 @@ pub(super) struct Fused {
     /// Values that are the same for all of C.
     uniform: Vec<String>,
     row_vectors: Vec<Vector>,
-    rows: Vec<Vec<Load>>,
+    rows: Vec<Row>,
     row_values: Vec<String>,
     totals: Vec<Total>,
     second: &'static str,
     /// Where sums of rows are collected, and not greatest values.
     is_sum: bool,
-    tile: Option<Tile>,
+    operand: Option<FullOperand>,
     /// Rows of a tile that are rows of its blocks.
     row_bound: u32,
     /// Bytes from an item's start to the first slot's column, and from one consumer's slots to the next one's.
@@ -43,6 +43,12 @@ pub(super) struct Fused {
 }
 
 #[derive(Clone, Debug, Serialize)]
+struct Row {
+    register: String,
+    loads: Vec<Load>,
+}
+
+#[derive(Clone, Debug, Serialize)]
 struct Total {
     row: u32,
     register: String,
@@ -51,31 +57,61 @@ struct Total {
     red: Vec<String>,
 }
 
-/// What consumers need for the full operand.
-#[derive(Clone, Debug, Serialize)]
-struct Tile {
-    name: String,
-    symbol: String,
-    offset: u32,
-    /// A tile has rows that no block fills.
-    clears: bool,
-}
-
 /// Elements that are computed together: up to 32 columns of one unit.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Strip {
     /// Where the slot's columns are, at a slot's first strip.
-    slot: Vec<String>,
-    /// Elements of the full operand.
-    reads: Vec<String>,
+    slot: Option<Slot>,
+    /// Elements of the full operand, and what makes f32 of them.
+    reads: Vec<Read>,
+    values: Vec<String>,
     pairs: Vec<Pair>,
     /// Where elements go on that need no zeros.
     inside: String,
-    zeros: Vec<String>,
+    zeros: Vec<Zeros>,
     packs: Vec<Pack>,
     /// C in the place of the full operand.
     writes: Vec<Write>,
 }
+
+/// Where a slot's columns are, and how many of them there are within the matrix and the block.
+#[derive(Clone, Debug, Serialize)]
+struct Slot {
+    /// Bytes to its column, and to what its stores need.
+    column_at: u32,
+    stores_at: u32,
+    block_columns: u32,
+    vectors: Vec<Vector>,
+    /// Rows whose own block it depends on whether they collect.
+    rows: Vec<u32>,
+    outside: u32,
+}
+
+/// A read of the staging buffer.
+#[derive(Clone, Debug, Serialize)]
+struct Read {
+    instruction: String,
+    registers: String,
+    address: String,
+}
+
+/// Two columns of which what lies beyond the matrix becomes zero.
+#[derive(Clone, Debug, Serialize)]
+struct Zeros {
+    first: u32,
+    second: u32,
+    elements: Vec<Zero>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Zero {
+    register: String,
+    column: &'static str,
+    row: u32,
+}
+
+/// The conditions that the first and the second of two columns exist.
+const COLUMNS: [&str; 2] = ["%p_any", "%p_both"];
 
 /// Makes the lines for one plan.
 pub(super) struct Emitter<'p> {
@@ -94,22 +130,21 @@ impl<'p> Emitter<'p> {
     pub(super) fn context(&self) -> Fused {
         let (program, plan) = (self.fused.program, self.plan);
         let row_vectors = fused::vectors(program, |kind| matches!(kind, InputKind::Rows(_)));
-        let loads = |row| fused::row_loads(&self.lines, program, row);
+        let row =
+            |row| Row { register: format!("%r_fused_row{row}"), loads: fused::row_loads(&self.lines, program, row) };
         let stride = if plan.tiling.split == Split::Slots { 4 * plan.tiling.wg_slots() } else { 0 };
         Fused {
             text: program.text().to_owned(),
             uniform: self.lines.uniform(),
-            rows: if row_vectors.is_empty() { vec![] } else { (0..ROWS).map(loads).collect() },
+            rows: if row_vectors.is_empty() { vec![] } else { (0..ROWS).map(row).collect() },
             row_vectors,
             row_values: (0..ROWS).flat_map(|row| fused::row_values(&self.lines, program, row)).collect(),
             totals: (0..ROWS).filter_map(|row| self.total(row)).collect(),
             second: SECOND,
             is_sum: program.reduction() == Some(Reduction::Sum),
-            tile: self.fused.tile.map(|(input, _)| Tile {
-                name: program.inputs()[input].name.clone(),
-                symbol: program.inputs()[input].symbol.clone(),
-                offset: plan.memory.tile_offset,
+            operand: self.fused.tile.map(|(input, _)| FullOperand {
                 clears: plan.tiling.pack * plan.epilogue.box_rows < WG_M,
+                ..FullOperand::new(program, input, plan.memory.tile_offset)
             }),
             row_bound: plan.tiling.pack * plan.spec.bm,
             columns_at: plan.item.column(0),
@@ -132,7 +167,7 @@ impl<'p> Emitter<'p> {
     }
 
     /// The strips of a tile's unit `unit`, the full operand staged from byte `at` on where there is one.
-    pub(super) fn strips(&self, stem: Stem, unit: u32, at: u32) -> Vec<Strip> {
+    pub(super) fn strips(&self, stem: &'static str, unit: u32, at: u32) -> Vec<Strip> {
         let (e, t) = (&self.plan.epilogue, &self.plan.tiling);
         let (slot, column) = (unit / e.units_per_slot, unit % e.units_per_slot * e.unit);
         let first = (slot * t.pitch + column) / 2;
@@ -140,15 +175,17 @@ impl<'p> Emitter<'p> {
             let columns = STRIP.min(e.unit - from);
             let first = first + from / 2;
             let pairs = 0..columns / 8;
+            let (reads, values) = self.reads(from / 8..(from + columns) / 8, at);
             let pair = |pair: u32| self.pair(stem, column + from + 8 * pair, first + 4 * pair, 4 * pair);
             Strip {
-                slot: if column + from == 0 { self.slot(slot) } else { vec![] },
-                reads: self.reads(from / 8..(from + columns) / 8, at),
+                slot: (column + from == 0).then(|| self.slot(slot)),
+                reads,
+                values,
                 pairs: pairs.clone().map(pair).collect(),
                 inside: format!("$inside_{stem}_{first}"),
-                zeros: self.zeros(stem, column + from, first, pairs),
+                zeros: Self::zeros(stem, column + from, first, pairs),
                 packs: match e.deferred || e.has_tile && self.is_16_bit() {
-                    true => (first / 2..(first + columns / 2) / 2).map(|i| pack(stem, i)).collect(),
+                    true => (first / 2..(first + columns / 2) / 2).map(|i| Pack::new(stem, i)).collect(),
                     false => vec![],
                 },
                 writes: self.writes(stem, (first - from / 2, from, columns), at),
@@ -161,52 +198,33 @@ impl<'p> Emitter<'p> {
         self.plan.spec.out.bytes() == 2
     }
 
-    /// Where a slot's columns are, and how many of them there are within the matrix and the block, from the first one and
-    /// from this thread's first one on.
-    fn slot(&self, slot: u32) -> Vec<String> {
-        let of_slot = self.plan.item.stores(slot) - self.plan.item.stores(0);
-        let mut lines = vec![
-            format!("ld.shared.u32 %r_fused_col, [%r_fused_columns + {}]", 4 * slot),
-            format!("ld.shared.u32 %r_t, [%r_fused_stores + {of_slot}]"),
-            "sub.s32 %r_fused_limit, %r_n, %r_fused_col".to_owned(),
-            format!("sub.s32 %r_t, {}, %r_t", self.plan.spec.bk),
-            "min.s32 %r_fused_whole, %r_fused_limit, %r_t".to_owned(),
-            "sub.s32 %r_fused_limit, %r_fused_whole, %r_fused_pair".to_owned(),
-        ];
-        let vectors = fused::vectors(self.fused.program, |kind| matches!(kind, InputKind::Cols(_)));
-        if !vectors.is_empty() {
-            lines.push("add.u32 %r_fused_col, %r_fused_col, %r_fused_pair".to_owned());
+    fn slot(&self, slot: u32) -> Slot {
+        Slot {
+            column_at: 4 * slot,
+            stores_at: self.plan.item.stores(slot) - self.plan.item.stores(0),
+            block_columns: self.plan.spec.bk,
+            vectors: fused::vectors(self.fused.program, |kind| matches!(kind, InputKind::Cols(_))),
+            rows: if self.by_row() { (0..ROWS).collect() } else { vec![] },
+            outside: OUTSIDE,
         }
-        for Vector { symbol, pointer, bytes } in vectors {
-            lines.push(format!("ld.param.u64 {pointer}, [{symbol}]"));
-            lines.push(format!("cvta.to.global.u64 {pointer}, {pointer}"));
-            lines.push(format!("mad.wide.u32 {pointer}, %r_fused_col, {bytes}, {pointer}"));
-        }
-        if self.by_row() {
-            for row in 0..ROWS {
-                lines.push(format!("ld.shared.u32 %r_t, [%r_fused_block{row} + {of_slot}]"));
-                lines.push(format!("setp.lt.u32 %p_t, %r_t, {OUTSIDE}"));
-                lines.push(format!("selp.b32 %r_fused_kept{row}, %r_fused_limit, 0, %p_t"));
-            }
-        }
-        lines
     }
 
     /// The elements of two neighbouring columns, the first of them column `offset` of its slot, from accumulator `first`
     /// and element `tile` of the strip's full operand on.
-    fn pair(&self, stem: Stem, offset: u32, first: u32, tile: u32) -> Pair {
+    fn pair(&self, stem: &'static str, offset: u32, first: u32, tile: u32) -> Pair {
         let program = self.fused.program;
         let (collects, by_row) = (program.reduction().is_some(), self.by_row());
         let mut pair = fused::pair(&self.lines, program, offset, collects && !by_row);
         let kept = |row: u32, column: u32| match by_row {
-            true => format!("{}{row}", ["%p_any", "%p_both"][column as usize]),
-            false => ["%p_any", "%p_both"][column as usize].to_owned(),
+            true => format!("{}{row}", COLUMNS[column as usize]),
+            false => COLUMNS[column as usize].to_owned(),
         };
         if by_row {
-            let guard = |(_, row, column): (&(), u32, u32)| {
-                format!("setp.gt.s32 {}, %r_fused_kept{row}, {}", kept(row, column), offset + column)
-            };
-            pair.guards.extend(elements(&[()]).map(guard));
+            pair.kept.extend(elements(&[()]).map(|(_, row, column)| Kept {
+                predicate: kept(row, column),
+                limit: format!("%r_fused_kept{row}"),
+                column: offset + column,
+            }));
         }
         for (_, row, column) in elements(&[()]) {
             let at = 2 * row + column;
@@ -222,57 +240,55 @@ impl<'p> Emitter<'p> {
     }
 
     /// What lies beyond the matrix is zero, in so many eights of columns from `offset` and from accumulator `first` on.
-    fn zeros(&self, stem: Stem, offset: u32, first: u32, eights: std::ops::Range<u32>) -> Vec<String> {
-        let mut lines: Vec<String> =
-            (0..ROWS).map(|row| format!("setp.lt.u32 %p_row{row}, %r_fused_row{row}, %r_m")).collect();
-        for eight in eights {
+    fn zeros(stem: &'static str, offset: u32, first: u32, eights: std::ops::Range<u32>) -> Vec<Zeros> {
+        let zeros = |eight: u32| {
             let (offset, first) = (offset + 8 * eight, first + 4 * eight);
-            lines.push(format!("setp.gt.s32 %p_any, %r_fused_limit, {offset}"));
-            lines.push(format!("setp.gt.s32 %p_both, %r_fused_limit, {}", offset + 1));
-            for (_, row, column) in elements(&[()]) {
-                let acc = format!("%f_{stem}{}", first + 2 * row + column);
-                let column = ["%p_any", "%p_both"][column as usize];
-                lines.push(format!("selp.f32 {acc}, {acc}, 0f00000000, {column}"));
-                lines.push(format!("selp.f32 {acc}, {acc}, 0f00000000, %p_row{row}"));
-            }
-        }
-        lines
+            let zero = |(_, row, column): (&(), u32, u32)| Zero {
+                register: format!("%f_{stem}{}", first + 2 * row + column),
+                column: COLUMNS[column as usize],
+                row,
+            };
+            Zeros { first: offset, second: offset + 1, elements: elements(&[()]).map(zero).collect() }
+        };
+        eights.map(zeros).collect()
     }
 
-    /// The full operand's elements in pieces of 8 columns of a unit.
-    fn reads(&self, eights: std::ops::Range<u32>, at: u32) -> Vec<String> {
-        let Some((_, dtype)) = self.fused.tile else { return vec![] };
+    /// The full operand's elements in pieces of 8 columns of a unit, and what makes f32 of 16-bit ones.
+    fn reads(&self, eights: std::ops::Range<u32>, at: u32) -> (Vec<Read>, Vec<String>) {
+        let Some((_, dtype)) = self.fused.tile else { return (vec![], vec![]) };
         let e = &self.plan.epilogue;
         let tile = |i: u32| format!("%f_tile{i}");
         let start = eights.start;
         if !self.is_16_bit() {
             let read = |eight: u32, half: u32| {
                 let to = 4 * (eight - start) + 2 * half;
-                let address = chunk_address(e, eight, at + half * 8 * e.line);
-                format!("ld.shared.v2.f32 {{ {}, {} }}, [{address}]", tile(to), tile(to + 1))
+                Read {
+                    instruction: "ld.shared.v2.f32".to_owned(),
+                    registers: format!("{}, {}", tile(to), tile(to + 1)),
+                    address: chunk_address(e, eight, at + half * 8 * e.line),
+                }
             };
-            return eights.flat_map(|eight| [read(eight, 0), read(eight, 1)]).collect();
+            return (eights.flat_map(|eight| [read(eight, 0), read(eight, 1)]).collect(), vec![]);
         }
         let (mut reads, mut values) = (vec![], vec![]);
         for eight in eights.clone().step_by(2) {
             let count = if eight + 2 <= eights.end { 4 } else { 2 };
             let first = 2 * (eight - start);
             let registers: Vec<String> = (first..first + count).map(|j| format!("%r_tile{j}")).collect();
-            let address = chunk_address(e, eight / 2, at);
-            reads.push(format!(
-                "ldmatrix.sync.aligned.m8n8.x{count}.shared.b16 {{ {} }}, [{address}]",
-                registers.join(", ")
-            ));
             for (j, register) in (first..).zip(&registers) {
                 values.extend(unpack(dtype, register, [&tile(2 * j), &tile(2 * j + 1)]));
             }
+            reads.push(Read {
+                instruction: format!("ldmatrix.sync.aligned.m8n8.x{count}.shared.b16"),
+                registers: registers.join(", "),
+                address: chunk_address(e, eight / 2, at),
+            });
         }
-        reads.extend(values);
-        reads
+        (reads, values)
     }
 
     /// C where the full operand was, columns `from` and on of a unit whose first accumulator is `first`.
-    fn writes(&self, stem: Stem, (first, from, columns): (u32, u32, u32), at: u32) -> Vec<Write> {
+    fn writes(&self, stem: &'static str, (first, from, columns): (u32, u32, u32), at: u32) -> Vec<Write> {
         let e = &self.plan.epilogue;
         if !e.has_tile {
             return vec![];

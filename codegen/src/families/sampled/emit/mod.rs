@@ -1,11 +1,11 @@
 //! Sampled products: TMA, mbarriers, WGMMA.
 
-mod batch;
 mod consumer;
 mod context;
-mod epilogue;
 mod fused;
 mod producer;
+mod staging;
+mod store;
 
 use super::plan::SampledPlan;
 use crate::emit::templates;

@@ -2,13 +2,15 @@
 
 use serde::Serialize;
 
-use super::super::plan::{SampledPlan, Tile};
+use super::super::plan::SampledPlan;
+use crate::hopper::OperandTile;
+use crate::hopper::tma::{Load, Offset, offset};
 use crate::plan::Major;
 
 /// Columns of slots that the producer keeps in registers; those of later slots are read for every stage. It keeps none of
 /// slots of many boxes: ptxas would keep a coordinate for each of these, and spills.
 fn kept(plan: &SampledPlan) -> u32 {
-    if plan.right.boxes <= 2 { 4 } else { 0 }
+    if plan.right.loads.0 <= 2 { 4 } else { 0 }
 }
 
 /// The producer's part of the context.
@@ -20,7 +22,16 @@ pub(super) struct Producer {
     half_bytes: Option<u32>,
     /// Columns of slots that are kept in registers: register, byte offset in the item.
     kept: Vec<Column>,
-    loads: Vec<Load>,
+    /// Boxes of the left factor, then of each slot.
+    loads: Vec<Loads>,
+}
+
+/// Boxes that have a coordinate in common.
+#[derive(Clone, Debug, Serialize)]
+struct Loads {
+    /// Bytes from the item's start to the slot's column, where no register keeps it.
+    column: Option<u32>,
+    boxes: Vec<Load>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -29,24 +40,12 @@ struct Column {
     offset: u32,
 }
 
-/// One TMA box and the instructions that make its coordinates.
-#[derive(Clone, Debug, Serialize)]
-struct Load {
-    setup: Vec<String>,
-    predicate: &'static str,
-    map: &'static str,
-    destination: String,
-    coordinates: String,
-}
-
 impl Producer {
     pub(super) fn new(plan: &SampledPlan) -> Self {
         let (left, right) = (plan.left.bytes(), plan.right.bytes());
         let column = |slot: u32| Column { register: format!("%r_slot{slot}"), offset: plan.item.column(slot) };
-        let mut loads = left_loads(plan);
-        for slot in 0..plan.tiling.slots {
-            loads.extend(slot_loads(plan, slot));
-        }
+        let mut loads = vec![left_loads(plan)];
+        loads.extend((0..plan.tiling.slots).map(|slot| slot_loads(plan, slot)));
         Self {
             bytes: left + right,
             half_bytes: plan.tiling.half().map(|_| left + right / 2),
@@ -56,55 +55,48 @@ impl Producer {
     }
 }
 
-fn left_loads(plan: &SampledPlan) -> Vec<Load> {
+fn left_loads(plan: &SampledPlan) -> Loads {
     let tile = &plan.left;
     let load = |index: u32| {
-        let mut setup = vec![];
-        let row = offset("%r_row", index * tile.load.0, "%r_at_row", &mut setup);
-        let destination = offset("%r_stage_at", index * tile.panel_bytes(), "%r_box_at", &mut setup);
-        let coordinates = coordinates(tile, &row);
-        Load { setup, predicate: "%p_lead", map: "%rd_map_a", destination, coordinates }
+        let mut offsets = vec![];
+        let row = offset("%r_row", index * tile.span_elements(), "%r_at_row", &mut offsets);
+        let destination = offset("%r_stage_at", index * tile.panel_bytes(), "%r_box_at", &mut offsets);
+        load(("%rd_map_a", "%p_lead"), destination, coordinates(tile, &row), offsets)
     };
-    (0..tile.boxes).map(load).collect()
+    Loads { column: None, boxes: (0..tile.loads.0).map(load).collect() }
 }
 
-fn slot_loads(plan: &SampledPlan, slot: u32) -> Vec<Load> {
+fn slot_loads(plan: &SampledPlan, slot: u32) -> Loads {
     let (tile, t) = (&plan.right, &plan.tiling);
     let first = plan.memory.right_offset + tile.mn_offset(slot * t.pitch);
-    let load = |index: u32| {
-        let mut setup = vec![];
-        let base = if slot < kept(plan) {
-            format!("%r_slot{slot}")
-        } else {
-            if index == 0 {
-                setup.push(format!("ld.shared.u32 %r_column, [%r_items_end + {}]", plan.item.column(slot)));
-            }
-            "%r_column".to_owned()
-        };
-        let column = offset(&base, index * tile.load.0, "%r_at_column", &mut setup);
-        let destination = offset("%r_stage_at", first + index * tile.panel_bytes(), "%r_box_at", &mut setup);
-        let predicate = match t.half() {
-            Some(half) if slot >= half => "%p_wide",
-            _ => "%p_lead",
-        };
-        Load { setup, predicate, map: "%rd_map_b", destination, coordinates: coordinates(tile, &column) }
+    let is_kept = slot < kept(plan);
+    let base = if is_kept { format!("%r_slot{slot}") } else { "%r_column".to_owned() };
+    let predicate = match t.half() {
+        Some(half) if slot >= half => "%p_wide",
+        _ => "%p_lead",
     };
-    (0..tile.boxes).map(load).collect()
+    let load = |index: u32| {
+        let mut offsets = vec![];
+        let column = offset(&base, index * tile.span_elements(), "%r_at_column", &mut offsets);
+        let destination = offset("%r_stage_at", first + index * tile.panel_bytes(), "%r_box_at", &mut offsets);
+        load(("%rd_map_b", predicate), destination, coordinates(tile, &column), offsets)
+    };
+    Loads { column: (!is_kept).then(|| plan.item.column(slot)), boxes: (0..tile.loads.0).map(load).collect() }
+}
+
+fn load(
+    (map, predicate): (&str, &'static str),
+    destination: String,
+    coordinates: String,
+    offsets: Vec<Offset>,
+) -> Load {
+    Load { offsets, predicate, destination, map: map.to_owned(), rank: 2, coordinates, mask: None, is_reused: false }
 }
 
 /// The contiguous dimension first.
-fn coordinates(tile: &Tile, mn: &str) -> String {
+fn coordinates(tile: &OperandTile, mn: &str) -> String {
     match tile.major {
         Major::K => format!("%r_k, {mn}"),
         Major::Mn => format!("{mn}, %r_k"),
     }
-}
-
-/// The register that holds `base` + `by`, and the addition that makes it.
-fn offset(base: &str, by: u32, target: &str, setup: &mut Vec<String>) -> String {
-    if by == 0 {
-        return base.to_owned();
-    }
-    setup.push(format!("add.u32 {target}, {base}, {by}"));
-    target.to_owned()
 }

@@ -1,18 +1,13 @@
 //! Step 5: shared memory: the ring of stages, the staging buffers of C, the items, the barriers.
 
 use super::epilogue::Epilogue;
-use super::launch::Item;
-use super::operand::Tile;
+use super::item::Item;
 use super::tiling::Tiling;
+use crate::hopper::OperandTile;
+use crate::hopper::ring::{ALIGN, BARRIER, MOST_STAGES, Ring};
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, KernelSpec};
 
-/// Stages and staging units start on multiples of this: the 128-byte swizzle repeats every 8 rows.
-const ALIGN: u32 = 1024;
-/// Stages beyond which a deeper ring hides nothing more.
-const MOST_STAGES: u32 = 8;
-/// Bytes of one mbarrier.
-const BARRIER: u32 = 8;
 /// Items in shared memory beside one for every stage: that of the tile that is stored, and the one that is written.
 const SPARE_ITEMS: u32 = 2;
 /// The item that the producer reads itself lies behind the others.
@@ -21,8 +16,7 @@ const OWN_ITEM: u32 = 1;
 /// Where everything lies in shared memory, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
-    pub(crate) stages: u32,
-    pub(crate) stage_bytes: u32,
+    pub(crate) ring: Ring,
     /// Offset of the right factor within a stage; the left one is at 0.
     pub(crate) right_offset: u32,
     pub(crate) staging_offset: u32,
@@ -30,13 +24,9 @@ pub(crate) struct Memory {
     /// Items in shared memory for the consumers. The producer is at most `stages` tiles ahead of a consumer, which looks back
     /// one tile; its own item lies behind them.
     pub(crate) items: u32,
-    pub(crate) full_offset: u32,
-    pub(crate) empty_offset: u32,
     /// The barriers of the epilogue's full operand, one a consumer where there is one.
     pub(crate) tile_offset: u32,
     pub(crate) total: u32,
-    /// Arrivals that complete an empty barrier: one a consumer warp.
-    pub(crate) empty_arrivals: u32,
 }
 
 /// Places for so many items of the consumers, and for the producer's own.
@@ -54,7 +44,7 @@ impl Memory {
 pub(crate) fn plan(
     spec: &KernelSpec,
     tiling: &Tiling,
-    (left, right): (&Tile, &Tile),
+    (left, right): (&OperandTile, &OperandTile),
     item: &Item,
     epilogue: &mut Epilogue,
     arch: &Arch,
@@ -92,20 +82,21 @@ pub(crate) fn plan(
     let staging_offset = stages * stage_bytes;
     let items_offset = staging_offset + consumers * epilogue.staging_bytes();
     let items = stages + SPARE_ITEMS;
-    let full_offset = items_offset + places(items) * item.bytes();
-    let empty_offset = full_offset + stages * BARRIER;
-    let tile_offset = empty_offset + stages * BARRIER;
-    Memory {
+    let ring = Ring {
         stages,
         stage_bytes,
+        full_offset: items_offset + places(items) * item.bytes(),
+        // One of a consumer warp.
+        empty_arrivals: consumers * (arch.warpgroup / 32),
+    };
+    let tile_offset = ring.end();
+    Memory {
+        ring,
         right_offset: left.bytes(),
         staging_offset,
         items_offset,
         items,
-        full_offset,
-        empty_offset,
         tile_offset,
         total: tile_offset + tile_barriers,
-        empty_arrivals: consumers * (arch.warpgroup / 32),
     }
 }

@@ -3,6 +3,7 @@
 mod block;
 mod epilogue;
 mod fused;
+mod item;
 mod launch;
 mod memory;
 mod operand;
@@ -11,12 +12,12 @@ mod tiling;
 
 pub(crate) use epilogue::Epilogue;
 pub(crate) use fused::{Fused, ROWS};
-pub(crate) use launch::Item;
+pub(crate) use item::Item;
 pub(crate) use memory::Memory;
-pub(crate) use operand::Tile;
 pub(crate) use sides::Sides;
 pub(crate) use tiling::{Split, Tiling, WG_M};
 
+use crate::hopper::OperandTile;
 use crate::plan::PlanErrors;
 use crate::{Arch, KernelSpec};
 
@@ -27,8 +28,8 @@ pub(crate) struct SampledPlan {
     pub(crate) arch: Arch,
     pub(crate) sides: Sides,
     pub(crate) tiling: Tiling,
-    pub(crate) left: Tile,
-    pub(crate) right: Tile,
+    pub(crate) left: OperandTile,
+    pub(crate) right: OperandTile,
     pub(crate) epilogue: Epilogue,
     /// The epilogue of the spec.
     pub(crate) fused: Option<Fused>,
@@ -47,8 +48,8 @@ impl SampledPlan {
         let tiling = tiling::choose(spec, &sides, arch, &mut errors);
         errors.check()?;
 
-        let left = Tile::left(&sides, &tiling);
-        let right = Tile::right(&sides, &tiling);
+        let left = operand::left(&sides, &tiling);
+        let right = operand::right(&sides, &tiling);
         let item = Item::new(&tiling);
         let mut errors = PlanErrors::default();
         let fused = Fused::new(spec, &tiling, &mut errors);

@@ -10,7 +10,8 @@ use super::super::plan::{Along, HELD_COLUMNS, HELD_ROWS, SwapAbPlan};
 use super::store::{Staging, Write, accumulated};
 use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::hopper::SECOND;
-use crate::hopper::fused::{self, Load, Pack, STRIP, Vector, red, unpack};
+use crate::hopper::fused::{self, Load, STRIP, Vector, red, unpack};
+use crate::hopper::store::Pack;
 
 /// The context of the `fused_*` templates.
 #[derive(Clone, Debug, Serialize)]

@@ -5,6 +5,7 @@ mod consumer;
 mod context;
 mod fused;
 mod producer;
+mod rows;
 mod store;
 
 use super::plan::SwapAbPlan;

@@ -8,8 +8,9 @@ use serde::Serialize;
 use super::super::plan::SwapAbPlan;
 use super::consumer::{accumulator, first_accumulator};
 use super::fused::{Emitter, Fused, Group, Piece, Strip, Total};
-use crate::hopper::fused::Pack;
-use crate::hopper::permuted::{Staged, swizzle};
+use super::rows::Staged;
+use crate::hopper::permuted::swizzle;
+use crate::hopper::store::Pack;
 use crate::{Dtype, Layout};
 
 /// The store's part of the context.
@@ -263,10 +264,8 @@ impl Staging {
             return vec![];
         }
         let pack = |(eight, (_, first)): (usize, &(u32, u32))| {
-            [0, 1].map(|half| Pack {
-                to: packed(from + eight, half),
-                high: accumulated(first + 2 * half + 1),
-                low: accumulated(first + 2 * half),
+            [0, 1].map(|half| {
+                Pack::of(packed(from + eight, half), accumulated(first + 2 * half + 1), accumulated(first + 2 * half))
             })
         };
         eights.iter().enumerate().flat_map(pack).collect()

@@ -1,0 +1,58 @@
+//! The form of a work item.
+
+use super::tiling::Tiling;
+use crate::plan::Sampling;
+
+const HEADER: u32 = Sampling::HEADER;
+/// Items are whole pieces of 16 bytes.
+const PIECE: u32 = 4;
+
+/// The form of a work item, in 32-bit words.
+///
+/// | words | what |
+/// |---|---|
+/// | 0 | first row of the left factor |
+/// | 1 | first element of K |
+/// | 2 | stages: at least 1 |
+/// | 3 | 1 for a tile of half of the slots, 0 for all |
+/// | 4 | first row within the block |
+/// | 5 | the problem of a batch |
+/// | 6 | how much of K: 0 for all of it, [`Sampling::CONTRIBUTES`] for a part that goes to the workspace, else so many parts to collect |
+/// | 7 | the first of their places in the workspace |
+/// | 8 .. 8 + slots | first column of each slot in the right factor |
+/// | then, for each slot | first column within the block, then the blocks of the packed block rows |
+///
+/// A slot without a block has a column and blocks beyond all others: TMA reads zeros there and writes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    slots: u32,
+    pack: u32,
+}
+
+impl Item {
+    /// Bytes from an item's start to the number of its problem.
+    pub(crate) const PROBLEM: u32 = 4 * 5;
+
+    pub(crate) fn new(tiling: &Tiling) -> Self {
+        Self { slots: tiling.slots, pack: tiling.pack }
+    }
+
+    /// Words of an item.
+    pub(crate) fn words(&self) -> u32 {
+        (HEADER + self.slots * (2 + self.pack)).next_multiple_of(PIECE)
+    }
+
+    pub(crate) fn bytes(&self) -> u32 {
+        4 * self.words()
+    }
+
+    /// Bytes from an item's start to the column of slot `slot`.
+    pub(crate) fn column(&self, slot: u32) -> u32 {
+        4 * (HEADER + slot)
+    }
+
+    /// Bytes from an item's start to what a store of slot `slot` needs: the column within the block, then the blocks.
+    pub(crate) fn stores(&self, slot: u32) -> u32 {
+        4 * (HEADER + self.slots + slot * (1 + self.pack))
+    }
+}
