@@ -1,7 +1,9 @@
 //! How a sparsity block's K extent becomes stages: what every family with a pipeline decides in its own way.
 
+use serde::Serialize;
+
 /// The walk along K: either a block takes several stages, or a stage takes several blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct KLoop {
     /// Elements of K in one slot of a stage; a slot belongs to one block.
     pub(crate) k_step: u32,

@@ -146,7 +146,7 @@ impl KernelPlan for ScalarPlan {
     }
 
     fn directives(&self) -> Vec<String> {
-        emit::directives(self)
+        vec![format!(".maxntid {}, 1, 1", self.threads()), format!(".minnctapersm {}", self.tile.resident())]
     }
 
     fn body(&self) -> String {

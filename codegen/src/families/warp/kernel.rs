@@ -1,8 +1,7 @@
 //! What a plan of this family tells: the line, the table, the launch.
 
 use super::emit;
-use super::plan::WarpPlan;
-use super::plan::k_unit;
+use super::plan::{WarpPlan, k_unit, multiply_instruction};
 use crate::KernelSpec;
 use crate::plan::{ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, View};
 
@@ -46,7 +45,7 @@ impl KernelPlan for WarpPlan {
         );
         row(
             "instruction",
-            emit::instruction(self),
+            multiply_instruction(s),
             format!("{} x {} fragments of {} x {}", t.fragments().0, t.fragments().1, t.fragment.0, t.fragment.1),
         );
         row(

@@ -5,9 +5,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::super::plan::{ScalarPlan, Staging};
-use super::element;
-use super::place::offset;
-use super::store::Store;
+use super::elements::{self, A_LAST, B_LAST, Product, Stored, sum_at};
 
 /// 32-bit words of a load of 16 bytes.
 const WORDS: u32 = 4;
@@ -16,156 +14,160 @@ const STAGE_WORDS: u32 = 2 * WORDS;
 /// Rows whose chains fit the registers beside 64 sums and what is in flight.
 const CHAINED_ROWS: u32 = 4;
 
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Context {
-    place: Place,
-    stage: Stage,
-    fetch: Fetch,
-    setup: Vec<String>,
-    /// The stage's words of A, one or two k each, before and after A's next stage is written.
-    first_half: Vec<Word>,
-    second_half: Vec<Word>,
-    store: Store,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Place {
-    block_m: u32,
-    block_k: u32,
-    cta_m: u32,
-    cta_n: u32,
-    thread_m: u32,
-    thread_n: u32,
-    lanes_m: u32,
-    lanes_n: u32,
-    lanes_n_mask: u32,
-    lanes_n_shift: u32,
-    warps_n: u32,
-    warp_columns: u32,
-    /// Columns that lie side by side: 16 bytes of B.
-    run: u32,
-    bytes: u32,
-    line_bytes: u32,
-    out_bytes: u32,
-    accumulators: Vec<String>,
+#[derive(Serialize)]
+pub(super) struct Operands {
+    grid: Grid,
     /// What the multiplication is called after.
-    sums: String,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Stage {
-    k_step: u32,
-    steps: u32,
-    buffer_bytes: u32,
-    /// The way back.
-    buffer_back: i64,
-    b_offset: u32,
-    b_row_bytes: u32,
+    how_sums_are_kept: String,
     /// Four lines of A: what half a row of a stage becomes.
     a_half_bytes: u32,
+    b_row_bytes: u32,
+    /// Bytes of A from one stage to the next.
     a_advance: u32,
-    a_next_block: u32,
-}
-
-/// What a thread brings from global memory, 16 bytes at a time.
-#[derive(Clone, Debug, Serialize)]
-struct Fetch {
-    a: Vec<ALoad>,
-    b: Vec<BLoad>,
-    /// Loads of B in one of its rows.
+    /// Loads of B in one of its rows, and rows that the CTA's threads load at once.
     b_loads_a_row: u32,
-    b_elements: u32,
-    /// Rows of B that the CTA's threads load at once.
     b_rows: u32,
     /// Threads with a load in the last round of A, rows with one in that of B; 0 where all have.
     a_last: u32,
     b_last: u32,
+    a: Vec<LoadOfA>,
+    b: Vec<LoadOfB>,
+    /// The stage's words of A, one or two k each, before and after A's next stage is written.
+    first_half: Vec<Word>,
+    second_half: Vec<Word>,
+    rows: Vec<Row>,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct ALoad {
+/// How warps and lanes divide the tile.
+#[derive(Serialize)]
+struct Grid {
+    warps_n: u32,
+    warp_columns: u32,
+    lanes_n_mask: u32,
+    lanes_n_shift: u32,
+    /// Columns that lie side by side: 16 bytes of B.
+    run: u32,
+}
+
+#[derive(Serialize)]
+struct LoadOfA {
     guard: &'static str,
-    registers: String,
+    registers: Vec<String>,
     from: u32,
-    writes: Vec<Write>,
+    /// Where each word goes.
+    to: Vec<u32>,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct BLoad {
+#[derive(Serialize)]
+struct LoadOfB {
     guard: &'static str,
-    words: Vec<String>,
-    registers: String,
-    add: Option<String>,
-    index: String,
-    /// Where it is, if it is not in the thread's first row.
-    address: Option<String>,
-    from: &'static str,
+    registers: Vec<String>,
+    /// Rows below the thread's first.
+    below: u32,
     to: u32,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct Write {
-    register: String,
-    to: u32,
-}
-
-/// One word of A's rows: what is read for it, multiplied, and promoted to f32 where a chain ends.
-#[derive(Clone, Debug, Serialize)]
+/// One word of A's rows: what is read for it and multiplied.
+#[derive(Default, Serialize)]
 struct Word {
     comment: String,
-    reads: Vec<String>,
-    products: Vec<String>,
-    promotes: Vec<String>,
+    a: Vec<Read>,
+    b: Vec<Read>,
+    /// Of f32.
+    products: Vec<Product>,
+    /// Of a 16-bit type, two columns at a time, and the chains that end with them.
+    pairs: Vec<Pair>,
+    ends: Vec<End>,
 }
 
-const A_LAST: &str = "@%p_a_last ";
-const B_LAST: &str = "@%p_b_last ";
+/// Neighbouring words of shared memory.
+#[derive(Serialize)]
+struct Read {
+    registers: Vec<String>,
+    width: usize,
+    from: u32,
+}
 
-impl Context {
+/// One element of A times all columns.
+#[derive(Serialize)]
+struct Pair {
+    a: String,
+    /// Where the element is when the word is taken apart.
+    half: &'static str,
+    steps: Vec<Step>,
+}
+
+#[derive(Serialize)]
+struct Step {
+    chain: String,
+    b: String,
+    so_far: String,
+}
+
+/// A chain of two columns, and the sums that it is added to.
+#[derive(Serialize)]
+struct End {
+    chain: String,
+    low: String,
+    high: String,
+}
+
+/// A row of C, up to 16 bytes at a time where the tile lies inside of C.
+#[derive(Serialize)]
+struct Row {
+    #[serde(flatten)]
+    by_element: elements::Row,
+    stores: Vec<Store>,
+}
+
+/// Neighbouring columns in one store.
+#[derive(Serialize)]
+struct Store {
+    /// Sums that are rounded to halves of one register.
+    pairs: Vec<Rounded>,
+    registers: Vec<String>,
+    width: usize,
+    to: u32,
+}
+
+#[derive(Serialize)]
+struct Rounded {
+    low: String,
+    high: String,
+    to: String,
+}
+
+impl Operands {
     pub(super) fn new(plan: &ScalarPlan, staging: &Staging, chain: Option<u32>) -> Self {
         let (t, s) = (&plan.tile, &plan.spec);
-        let line = s.bk * s.a.bytes();
+        let run = run(plan);
+        let b_loads_a_row = t.cta_n / run;
+        let b_rows = t.threads() / b_loads_a_row;
         let mut first_half = words(plan, staging, chain);
         let second_half = first_half.split_off(first_half.len() / 2);
         Self {
-            place: Place {
-                block_m: s.bm,
-                block_k: s.bk,
-                cta_m: t.cta_m,
-                cta_n: t.cta_n,
-                thread_m: t.thread_m,
-                thread_n: t.thread_n,
-                lanes_m: t.lanes_m,
-                lanes_n: t.lanes_n,
-                lanes_n_mask: t.lanes_n - 1,
-                lanes_n_shift: t.lanes_n.trailing_zeros(),
+            grid: Grid {
                 warps_n: t.grid_n() / t.lanes_n,
                 warp_columns: t.lanes_n * t.thread_n,
-                run: run(plan),
-                bytes: s.a.bytes(),
-                line_bytes: line,
-                out_bytes: s.out.bytes(),
-                accumulators: (0..t.accumulators()).map(|i| format!("%f_acc{i}")).collect(),
-                sums: chain.map_or(String::new(), |chain| {
-                    format!(": {chain} products are added in {}, then promoted to f32", s.a)
-                }),
+                lanes_n_mask: t.lanes_n - 1,
+                lanes_n_shift: t.lanes_n.trailing_zeros(),
+                run,
             },
-            stage: Stage {
-                k_step: staging.k_step,
-                steps: staging.steps,
-                buffer_bytes: staging.buffer_bytes,
-                buffer_back: -i64::from(staging.buffer_bytes),
-                b_offset: staging.b_offset,
-                b_row_bytes: t.cta_n * s.b.bytes(),
-                a_half_bytes: WORDS * staging.a_pitch * 4,
-                a_advance: STAGE_WORDS * 4,
-                a_next_block: (s.bm - 1) * line,
-            },
-            fetch: Fetch::new(plan, staging),
-            setup: element::widen_setup(s.a),
+            how_sums_are_kept: chain.map_or(String::new(), |chain| {
+                format!(": {chain} products are added in {}, then promoted to f32", s.a)
+            }),
+            a_half_bytes: WORDS * staging.a_pitch * 4,
+            b_row_bytes: t.cta_n * s.b.bytes(),
+            a_advance: STAGE_WORDS * 4,
+            b_loads_a_row,
+            b_rows,
+            a_last: 2 * t.cta_m % t.threads(),
+            b_last: staging.k_step % b_rows,
+            a: loads_of_a(plan, staging),
+            b: loads_of_b(plan, staging, b_rows),
             first_half,
             second_half,
-            store: Store::new(plan, run(plan)),
+            rows: (0..t.thread_m).map(|i| Row::new(plan, i)).collect(),
         }
     }
 }
@@ -175,138 +177,142 @@ fn run(plan: &ScalarPlan) -> u32 {
     WORDS * 4 / plan.spec.b.bytes()
 }
 
-impl Fetch {
-    fn new(plan: &ScalarPlan, staging: &Staging) -> Self {
-        let (t, s) = (&plan.tile, &plan.spec);
-        let (threads, loads_a_row) = (t.threads(), t.cta_n / run(plan));
-        let a_loads = 2 * t.cta_m;
-        let b_rows = threads / loads_a_row;
-        let names = |name: &str, i: u32| (0..WORDS).map(|w| format!("%r_{name}{}", WORDS * i + w)).collect::<Vec<_>>();
-        let a = |i: u32| {
-            let registers = names("a_in", i);
-            let write = |(word, register): (usize, &String)| Write {
-                register: register.clone(),
-                to: (word as u32 * staging.a_pitch + i * threads / 2) * 4,
-            };
-            ALoad {
-                guard: if (i + 1) * threads > a_loads { A_LAST } else { "" },
-                from: i * threads / 2 * s.bk * s.a.bytes(),
-                writes: registers.iter().enumerate().map(write).collect(),
-                registers: registers.join(", "),
-            }
-        };
-        let b = |i: u32| {
-            let (words, further) = (names("b_in", i), i * b_rows);
-            let (add, index) = offset("%r_b_row", further);
-            BLoad {
-                guard: if further + b_rows > staging.k_step { B_LAST } else { "" },
-                registers: words.join(", "),
-                words,
-                add,
-                index,
-                address: (i > 0).then(|| format!("mad.lo.u64 %rd_t, %rd_line, {further}, %rd_b_at")),
-                from: if i > 0 { "%rd_t" } else { "%rd_b_at" },
-                to: further * t.cta_n * s.b.bytes(),
-            }
-        };
-        Self {
-            a: (0..a_loads.div_ceil(threads)).map(a).collect(),
-            b: (0..staging.k_step.div_ceil(b_rows)).map(b).collect(),
-            b_loads_a_row: loads_a_row,
-            b_elements: run(plan),
-            b_rows,
-            a_last: a_loads % threads,
-            b_last: staging.k_step % b_rows,
+/// The registers of words `WORDS * i` to `WORDS * (i + 1) - 1`.
+fn four(name: &str, i: u32) -> Vec<String> {
+    (0..WORDS).map(|word| format!("%{name}{}", WORDS * i + word)).collect()
+}
+
+fn loads_of_a(plan: &ScalarPlan, staging: &Staging) -> Vec<LoadOfA> {
+    let (loads, threads) = (2 * plan.tile.cta_m, plan.tile.threads());
+    let load = |i: u32| {
+        let row = i * threads / 2;
+        LoadOfA {
+            guard: if (i + 1) * threads > loads { A_LAST } else { "" },
+            registers: four("r_a_in", i),
+            from: row * plan.spec.bk * plan.spec.a.bytes(),
+            to: (0..WORDS).map(|word| (word * staging.a_pitch + row) * 4).collect(),
         }
-    }
+    };
+    (0..loads.div_ceil(threads)).map(load).collect()
+}
+
+fn loads_of_b(plan: &ScalarPlan, staging: &Staging, rows: u32) -> Vec<LoadOfB> {
+    let load = |i: u32| LoadOfB {
+        guard: if (i + 1) * rows > staging.k_step { B_LAST } else { "" },
+        registers: four("r_b_in", i),
+        below: i * rows,
+        to: i * rows * plan.tile.cta_n * plan.spec.b.bytes(),
+    };
+    (0..staging.k_step.div_ceil(rows)).map(load).collect()
 }
 
 /// A stage's words. Chains take registers, so that rows take turns with them, four at a time: the others read B again.
 fn words(plan: &ScalarPlan, staging: &Staging, chain: Option<u32>) -> Vec<Word> {
-    let rows = plan.tile.thread_m;
-    match chain {
-        None => (0..STAGE_WORDS).map(|word| in_f32(plan, staging, word)).collect(),
-        Some(chain) => (0..rows)
-            .step_by(CHAINED_ROWS as usize)
-            .map(|first| first..(first + CHAINED_ROWS).min(rows))
-            .flat_map(|rows| (0..STAGE_WORDS).map(move |word| in_pairs(plan, staging, chain, rows.clone(), word)))
-            .collect(),
+    let Some(chain) = chain else {
+        return (0..STAGE_WORDS).map(|word| Word::of_f32(plan, staging, word)).collect();
+    };
+    groups(plan.tile.thread_m, CHAINED_ROWS)
+        .flat_map(|rows| (0..STAGE_WORDS).map(move |word| Word::of_pairs(plan, staging, chain, rows.clone(), word)))
+        .collect()
+}
+
+/// `0..count`, up to `size` at a time.
+fn groups(count: u32, size: u32) -> impl Iterator<Item = Range<u32>> {
+    (0..count).step_by(size as usize).map(move |first| first..(first + size).min(count))
+}
+
+impl Read {
+    fn new(registers: Vec<String>, from: u32) -> Self {
+        Self { width: registers.len(), registers, from }
+    }
+
+    /// Up to four rows of A that lie side by side, in registers of a class.
+    fn of_a(staging: &Staging, class: &str, rows: Range<u32>, word: u32) -> Self {
+        let from = (word * staging.a_pitch + rows.start) * 4;
+        Self::new(rows.map(|i| format!("%{class}_a{i}")).collect(), from)
     }
 }
 
-/// Up to four rows that lie side by side, in registers of a class.
-fn read_a(staging: &Staging, class: &str, rows: Range<u32>, word: u32) -> String {
-    let at = word * staging.a_pitch * 4 + rows.start * 4;
-    let registers: Vec<String> = rows.map(|i| format!("%{class}_a{i}")).collect();
-    match registers.len() {
-        1 => format!("ld.shared.b32 {}, [%r_a_read + {at}]", registers[0]),
-        many => format!("ld.shared.v{many}.b32 {{ {} }}, [%r_a_read + {at}]", registers.join(", ")),
-    }
-}
-
-/// Two k of a 16-bit type: pairs of columns, each row's element for both of them.
-fn in_pairs(plan: &ScalarPlan, staging: &Staging, chain: u32, rows: Range<u32>, word: u32) -> Word {
-    let (t, ty) = (&plan.tile, plan.spec.a);
-    let (mut reads, mut products) = (vec![read_a(staging, "r", rows.clone(), word)], vec![]);
-    for (half, name) in [(0, "%h_low"), (1, "%h_high")] {
-        let k = 2 * word + half;
-        let b: Vec<String> = (0..WORDS).map(|c| format!("%r_b{}", WORDS * half + c)).collect();
-        reads.push(format!("ld.shared.v4.b32 {{ {} }}, [%r_b_read + {}]", b.join(", "), k * t.cta_n * 2));
-        for i in rows.clone() {
-            products.push(format!("mov.b32 {{ %h_low, %h_high }}, %r_a{i}"));
-            products.push(format!("mov.b32 %r_pair, {{ {name}, {name} }}"));
-            for (sum, b) in sums(i).zip(&b) {
-                let so_far = if k.is_multiple_of(chain) { "%r_zero" } else { &sum };
-                products.push(format!("fma.rn.{ty}x2 {sum}, %r_pair, {b}, {so_far}"));
-            }
+impl Word {
+    /// One k of f32.
+    fn of_f32(plan: &ScalarPlan, staging: &Staging, word: u32) -> Self {
+        let t = &plan.tile;
+        let read_b = |part: u32| Read::new(four("f_b", part), (word * t.cta_n + part * WORDS * t.lanes_n) * 4);
+        Self {
+            comment: format!("K {word}."),
+            a: groups(t.thread_m, WORDS).map(|rows| Read::of_a(staging, "f", rows, word)).collect(),
+            b: (0..t.thread_n / WORDS).map(read_b).collect(),
+            products: elements::products(plan),
+            ..Self::default()
         }
     }
-    let chain_ends = (2 * word + 2).is_multiple_of(chain);
-    Word {
-        comment: format!("Rows {} to {}, K {} and {}.", rows.start, rows.end - 1, 2 * word, 2 * word + 1),
-        reads,
-        products,
-        promotes: if chain_ends { rows.flat_map(|i| promote(plan, i)).collect() } else { vec![] },
+
+    /// Two k of a 16-bit type: pairs of columns, each row's element for both of them.
+    fn of_pairs(plan: &ScalarPlan, staging: &Staging, chain: u32, rows: Range<u32>, word: u32) -> Self {
+        let halves = [(2 * word, 0, "%h_low"), (2 * word + 1, 1, "%h_high")];
+        let pair = |(k, set, half): (u32, u32, &'static str), i: u32| {
+            let so_far = |sum: &str| if k.is_multiple_of(chain) { "%r_zero".to_owned() } else { sum.to_owned() };
+            let steps = chains(i).into_iter().zip(four("r_b", set));
+            let step = |(chain, b): (String, String)| Step { so_far: so_far(&chain), chain, b };
+            Pair { a: format!("%r_a{i}"), half, steps: steps.map(step).collect() }
+        };
+        let ends = (2 * word + 2).is_multiple_of(chain);
+        Self {
+            comment: format!("Rows {} to {}, K {} and {}.", rows.start, rows.end - 1, 2 * word, 2 * word + 1),
+            a: vec![Read::of_a(staging, "r", rows.clone(), word)],
+            b: halves.map(|(k, set, _)| Read::new(four("r_b", set), k * plan.tile.cta_n * 2)).into(),
+            pairs: halves.into_iter().flat_map(|half| rows.clone().map(move |i| pair(half, i))).collect(),
+            ends: if ends { rows.flat_map(|i| End::of_row(plan, i)).collect() } else { vec![] },
+            ..Self::default()
+        }
     }
 }
 
 /// The chains of row `i`, two columns each. Rows that take turns use the same registers.
-fn sums(i: u32) -> impl Iterator<Item = String> {
-    (0..WORDS).map(move |c| format!("%r_sum{}", i % CHAINED_ROWS * WORDS + c))
+fn chains(i: u32) -> Vec<String> {
+    four("r_sum", i % CHAINED_ROWS)
 }
 
-/// Adds a row's chains to its f32 sums.
-fn promote(plan: &ScalarPlan, i: u32) -> Vec<String> {
-    let mut lines = vec![];
-    for (c, chain) in (0..).zip(sums(i)) {
-        lines.push(format!("mov.b32 {{ %h_low, %h_high }}, {chain}"));
-        for (half, narrow, wide) in [(0, "%h_low", "%f_low"), (1, "%h_high", "%f_high")] {
-            let sum = format!("%f_acc{}", i * plan.tile.thread_n + 2 * c + half);
-            lines.extend(element::widen(plan.spec.a, narrow, wide));
-            lines.push(format!("add.f32 {sum}, {sum}, {wide}"));
+impl End {
+    fn of_row(plan: &ScalarPlan, i: u32) -> Vec<Self> {
+        let end =
+            |(c, chain): (u32, String)| Self { chain, low: sum_at(plan, i, 2 * c), high: sum_at(plan, i, 2 * c + 1) };
+        (0..).zip(chains(i)).map(end).collect()
+    }
+}
+
+impl Row {
+    /// Row `i` of a thread, whose columns come in runs, `lanes_n` runs apart.
+    fn new(plan: &ScalarPlan, i: u32) -> Self {
+        let (t, run) = (&plan.tile, run(plan));
+        let right = |j: u32| j / run * run * t.lanes_n + j % run;
+        let width = run.min(16 / plan.spec.out.bytes());
+        Self {
+            by_element: elements::Row {
+                below: i,
+                elements: (0..t.thread_n).map(|j| Stored::new(plan, (i, j), right(j))).collect(),
+            },
+            stores: groups(t.thread_n, width)
+                .map(|columns| {
+                    let to = right(columns.start) * plan.spec.out.bytes();
+                    Store::new(plan, columns.map(|j| sum_at(plan, i, j)).collect(), to)
+                })
+                .collect(),
         }
     }
-    lines
 }
 
-/// One k of f32.
-fn in_f32(plan: &ScalarPlan, staging: &Staging, word: u32) -> Word {
-    let t = &plan.tile;
-    let rows = (0..t.thread_m).step_by(WORDS as usize).map(|first| first..(first + WORDS).min(t.thread_m));
-    let mut reads: Vec<String> = rows.map(|rows| read_a(staging, "f", rows, word)).collect();
-    for part in 0..t.thread_n / WORDS {
-        let b: Vec<String> = (0..WORDS).map(|c| format!("%f_b{}", part * WORDS + c)).collect();
-        let at = (word * t.cta_n + part * WORDS * t.lanes_n) * 4;
-        reads.push(format!("ld.shared.v4.b32 {{ {} }}, [%r_b_read + {at}]", b.join(", ")));
-    }
-    let product = |i: u32, j: u32| {
-        let sum = format!("%f_acc{}", i * t.thread_n + j);
-        format!("fma.rn.f32 {sum}, %f_a{i}, %f_b{j}, {sum}")
-    };
-    Word {
-        comment: format!("K {word}."),
-        reads,
-        products: (0..t.thread_m).flat_map(|i| (0..t.thread_n).map(move |j| product(i, j))).collect(),
-        promotes: vec![],
+impl Store {
+    fn new(plan: &ScalarPlan, sums: Vec<String>, to: u32) -> Self {
+        if plan.spec.out.bytes() == 4 {
+            return Self { pairs: vec![], width: sums.len(), registers: sums, to };
+        }
+        let pair = |(i, two): (usize, &[String])| Rounded {
+            low: two[0].clone(),
+            high: two[1].clone(),
+            to: format!("%r_pack{i}"),
+        };
+        let pairs: Vec<Rounded> = sums.chunks(2).enumerate().map(pair).collect();
+        Self { registers: pairs.iter().map(|pair| pair.to.clone()).collect(), width: pairs.len(), pairs, to }
     }
 }

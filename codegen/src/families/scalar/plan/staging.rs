@@ -1,5 +1,7 @@
 //! Step 3: how K of a block becomes stages, and what a stage is in shared memory.
 
+use serde::Serialize;
+
 use super::tile::Tile;
 use crate::KernelSpec;
 
@@ -9,7 +11,7 @@ const VECTOR_ROW: u32 = 32;
 const PADDING: u32 = 4;
 
 /// The stages of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Staging {
     /// Elements of K of a stage.
     pub(crate) k_step: u32,

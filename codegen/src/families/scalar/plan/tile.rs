@@ -1,5 +1,7 @@
 //! Step 2: the CTA tile, and how threads divide it.
 
+use serde::Serialize;
+
 use crate::KernelSpec;
 use crate::plan::PlanError;
 
@@ -24,7 +26,7 @@ const ROWS_FOR_EIGHT: u32 = 64;
 const WARP: u32 = 32;
 
 /// A row slice of a block under `bn` columns, and its threads: a grid of `grid_m` x `grid_n`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Tile {
     pub(crate) cta_m: u32,
     pub(crate) cta_n: u32,

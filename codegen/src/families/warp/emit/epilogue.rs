@@ -1,329 +1,229 @@
-//! From accumulators to C: a warp stages one slab after the other and stores it in whole 16-byte pieces.
+//! From accumulators to C: a warp stages one slab after the other and stores it in whole 16-byte vectors.
 
 use serde::Serialize;
 
 use super::super::plan::{PIECE, WarpPlan};
-use super::multiply::{accumulator, layout, shape, sums};
+use super::multiply::{accumulator, sums};
+use super::operands::address;
 use crate::{Dtype, Layout};
 
 /// The epilogue's part of the context.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Epilogue {
-    dtype: String,
-    staged: String,
-    staging_offset: u32,
-    slab_bytes: u32,
-    pitch: u32,
+#[derive(Serialize)]
+pub(super) struct Store {
     /// C's dimension across lines and along them, and where the warp's tile begins in both.
     lines: &'static str,
     inner: &'static str,
     first_line: &'static str,
     first_inner: &'static str,
-    length: u32,
-    slab_lines: u32,
-    slab_lines_mask: u32,
-    slab_lines_shift: u32,
-    lanes: u32,
-    lines_a_pass: u32,
-    idle: bool,
-    per_piece: u32,
-    rest_mask: u32,
+    line_mask: u32,
+    line_shift: u32,
+    slab_bytes: u32,
+    /// In a slab, from one row of C to the next, and from a pair of columns to the next.
+    row_bytes: u32,
+    column_pair_bytes: u32,
+    /// Elements from one line of a slab to the next.
+    stride: u32,
+    idle_lanes: bool,
     out_bytes: u32,
-    piece_bytes: u32,
     staged_bytes: u32,
-    /// s32 sums become f32.
-    conversions: Vec<String>,
-    /// Where a thread's sums go in the slab.
-    place: Vec<String>,
+    /// Elements of 16 bytes of C, and the bytes that they take in a slab.
+    per_vector: u32,
+    per_vector_mask: u32,
+    staged_vector_bytes: u32,
+    /// Sums in s32 that become f32.
+    converted: Vec<u32>,
+    /// The sums that make one 32-bit word of C, word by word; none where a slab holds C's own type.
+    words: Vec<Vec<String>>,
     slabs: Vec<Slab>,
-    rest: Rest,
+    end: End,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Serialize)]
 struct Slab {
     number: u32,
     first_line: u32,
-    writes: Vec<Write>,
-    pieces: Vec<Piece>,
+    /// What is staged, one of the three.
+    fragments: Vec<Fragment>,
+    row_pairs: Vec<Pair>,
+    column_pairs: Vec<Pair>,
+    vectors: Vec<Vector>,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct Write {
-    setup: Vec<String>,
-    instruction: String,
-    address: String,
-    registers: String,
-    stride: String,
+/// An opaque fragment.
+#[derive(Serialize)]
+struct Fragment {
+    at: String,
+    sums: String,
+}
+
+/// The sums of two neighbouring columns, and where in the slab they go.
+#[derive(Serialize)]
+struct Pair {
+    low: String,
+    high: String,
+    at: String,
+    /// The next column's place.
+    next: String,
 }
 
 /// 16 bytes of C a lane.
-#[derive(Clone, Debug, Serialize)]
-struct Piece {
+#[derive(Serialize)]
+struct Vector {
     line: u32,
-    /// Elements from the lane's first piece to the end of this one.
+    /// Elements from the lane's first vector to the end of this one.
     needed: u32,
-    loads: Vec<String>,
+    reads: Vec<Read>,
     to: String,
     advance: bool,
 }
 
-/// The end of a line that is less than a piece: element by element.
-#[derive(Clone, Debug, Serialize)]
-struct Rest {
-    step: u32,
-    step_staged: u32,
-    step_out: u32,
-    load: &'static str,
-    convert: Vec<&'static str>,
-    store: &'static str,
+/// 16 bytes of a slab.
+#[derive(Serialize)]
+struct Read {
+    kind: &'static str,
+    to: Vec<String>,
+    from: String,
 }
 
-impl Epilogue {
+/// The end of a line that is less than a vector: element by element.
+#[derive(Serialize)]
+struct End {
+    bits: u32,
+    register: &'static str,
+    step: u32,
+    staged_bytes: u32,
+    out_bytes: u32,
+}
+
+impl Store {
     pub(super) fn new(plan: &WarpPlan) -> Self {
         let (e, out) = (&plan.epilogue, plan.spec.out);
+        let (out_bytes, staged_bytes) = (out.bytes(), e.staged.bytes());
         let row_major = plan.spec.c_layout == Layout::RowMajor;
-        let sum = plan.spec.a.accumulator();
-        let per_piece = PIECE / out.bytes();
+        let (rows, columns) = (("m", "%r_tile_row"), ("n", "%r_tile_col"));
+        let (across, along) = if row_major { (rows, columns) } else { (columns, rows) };
+        let per_vector = PIECE / out_bytes;
         let step = 32 / e.lines;
+        let converts = plan.spec.a.is_integer() && out != Dtype::I32;
         Self {
-            dtype: out.to_string(),
-            staged: e.staged.to_string(),
-            staging_offset: plan.memory.staging_offset,
+            lines: across.0,
+            inner: along.0,
+            first_line: across.1,
+            first_inner: along.1,
+            line_mask: e.lines - 1,
+            line_shift: e.lines.trailing_zeros(),
             slab_bytes: e.slab_bytes(),
-            pitch: e.pitch,
-            lines: if row_major { "m" } else { "n" },
-            inner: if row_major { "n" } else { "m" },
-            first_line: if row_major { "%r_tile_row" } else { "%r_tile_col" },
-            first_inner: if row_major { "%r_tile_col" } else { "%r_tile_row" },
-            length: e.length,
-            slab_lines: e.lines,
-            slab_lines_mask: e.lines - 1,
-            slab_lines_shift: e.lines.trailing_zeros(),
-            lanes: e.lanes,
-            lines_a_pass: e.lines_a_pass,
-            idle: e.lanes * e.lines_a_pass < 32,
-            per_piece,
-            rest_mask: per_piece - 1,
-            out_bytes: out.bytes(),
-            piece_bytes: per_piece * e.staged.bytes(),
-            staged_bytes: e.staged.bytes(),
-            conversions: if sum == Dtype::I32 && out != Dtype::I32 {
-                (0..plan.tiling.accumulators()).map(|i| format!("cvt.rn.f32.s32 %f_acc{i}, %r_acc{i}")).collect()
-            } else {
-                vec![]
+            row_bytes: if row_major { e.pitch } else { out_bytes },
+            column_pair_bytes: 2 * if row_major { out_bytes } else { e.pitch },
+            stride: e.pitch / staged_bytes,
+            idle_lanes: e.lanes * e.lines_a_pass < 32,
+            out_bytes,
+            staged_bytes,
+            per_vector,
+            per_vector_mask: per_vector - 1,
+            staged_vector_bytes: per_vector * staged_bytes,
+            converted: (0..if converts { plan.tiling.accumulators() } else { 0 }).collect(),
+            words: if e.staged == out { vec![] } else { staged_sums(per_vector, per_vector / 4) },
+            slabs: (0..e.slabs).map(|number| Slab::new(plan, number)).collect(),
+            end: End {
+                bits: 8 * out_bytes,
+                register: if out_bytes == 4 { "%r_rest" } else { "%h_rest" },
+                step,
+                staged_bytes: step * staged_bytes,
+                out_bytes: step * out_bytes,
             },
-            place: place(plan),
-            slabs: (0..e.slabs).map(|number| slab(plan, number)).collect(),
-            rest: rest(plan, step),
         }
     }
 }
 
-fn slab(plan: &WarpPlan, number: u32) -> Slab {
-    let row_major = plan.spec.c_layout == Layout::RowMajor;
-    Slab {
-        number,
-        first_line: number * plan.epilogue.lines,
-        writes: match (plan.opaque(), row_major) {
-            (true, _) => write_fragments(plan, number),
-            (false, true) => write_rows(plan, number),
-            (false, false) => write_columns(plan, number),
-        },
-        pieces: pieces(plan, number),
+impl Slab {
+    fn new(plan: &WarpPlan, number: u32) -> Self {
+        let row_major = plan.spec.c_layout == Layout::RowMajor;
+        let opaque = plan.opaque();
+        Self {
+            number,
+            first_line: number * plan.epilogue.lines,
+            fragments: if opaque { fragments(plan, number) } else { vec![] },
+            row_pairs: if !opaque && row_major { row_pairs(plan, number) } else { vec![] },
+            column_pairs: if !opaque && !row_major { column_pairs(plan, number) } else { vec![] },
+            vectors: vectors(plan, number),
+        }
     }
 }
 
-/// A thread of `mma.sync` has two neighbouring columns of row lane / 4, and of the row 8 below.
-fn place(plan: &WarpPlan) -> Vec<String> {
-    if plan.opaque() {
-        return vec!["mov.u32 %r_place, %r_slab".to_owned()];
-    }
-    let (e, bytes) = (&plan.epilogue, plan.spec.out.bytes());
-    let (by_row, by_column) = match plan.spec.c_layout {
-        Layout::RowMajor => (e.pitch, 2 * bytes),
-        Layout::ColMajor => (bytes, 2 * e.pitch),
-    };
-    vec![
-        "shr.u32 %r_t, %r_lane, 2".to_owned(),
-        format!("mad.lo.u32 %r_place, %r_t, {by_row}, %r_slab"),
-        "and.b32 %r_t, %r_lane, 3".to_owned(),
-        format!("mad.lo.u32 %r_place, %r_t, {by_column}, %r_place"),
-    ]
-}
-
-fn at(base: &str, offset: u32) -> String {
-    if offset == 0 { base.to_owned() } else { format!("{base} + {offset}") }
-}
-
-fn write(setup: Vec<String>, instruction: &str, offset: u32, registers: String) -> Write {
-    let address = at("%r_place", offset);
-    Write { setup, instruction: instruction.to_owned(), address, registers, stride: String::new() }
-}
-
-/// The register that is converted: a sum, or the f32 that was made of it.
-fn sum(plan: &WarpPlan, i: u32) -> String {
-    if plan.spec.out == Dtype::I32 { accumulator(plan, i) } else { format!("%f_acc{i}") }
+/// Sums `first` and `first + 1`, as they are stored or converted: themselves, or the f32 that were made of them.
+fn pair(plan: &WarpPlan, first: u32, offset: u32, next: u32) -> Pair {
+    let sum = |i: u32| if plan.spec.out == Dtype::I32 { accumulator(plan, i) } else { format!("%f_acc{i}") };
+    let at = |offset: u32| address("%r_place", offset);
+    Pair { low: sum(first), high: sum(first + 1), at: at(offset), next: at(next) }
 }
 
 /// 16 rows of the warp's tile.
-fn write_rows(plan: &WarpPlan, slab: u32) -> Vec<Write> {
-    let (e, out) = (&plan.epilogue, plan.spec.out);
+fn row_pairs(plan: &WarpPlan, slab: u32) -> Vec<Pair> {
+    let (pitch, bytes) = (plan.epilogue.pitch, plan.spec.out.bytes());
     let columns = plan.tiling.warp_n / 8;
-    let pair = |j: u32, half: u32| {
-        let first = 4 * (slab * columns + j) + 2 * half;
-        let (low, high) = (sum(plan, first), sum(plan, first + 1));
-        let offset = half * 8 * e.pitch + j * 8 * out.bytes();
-        match out {
-            Dtype::F16 => packed(format!("cvt.rn.f16x2.f32 %r_pair, {high}, {low}"), offset),
-            Dtype::BF16 => packed(format!("cvt.rn.bf16x2.f32 %r_pair, {high}, {low}"), offset),
-            Dtype::E4M3 => {
-                let convert = format!("cvt.rn.satfinite.e4m3x2.f32 %h_pair, {high}, {low}");
-                write(vec![convert], "st.shared.b16", offset, "%h_pair".to_owned())
-            }
-            _ => write(vec![], "st.shared.v2.b32", offset, format!("{{ {low}, {high} }}")),
-        }
-    };
-    (0..columns).flat_map(|j| [pair(j, 0), pair(j, 1)]).collect()
-}
-
-fn packed(convert: String, offset: u32) -> Write {
-    write(vec![convert], "st.shared.b32", offset, "%r_pair".to_owned())
-}
-
-/// 16 columns of the warp's tile, element by element.
-fn write_columns(plan: &WarpPlan, slab: u32) -> Vec<Write> {
-    let (e, out) = (&plan.epilogue, plan.spec.out);
-    let (rows, columns) = (plan.tiling.warp_m / 16, plan.tiling.warp_n / 8);
-    let mut writes = vec![];
-    for i in 0..rows {
-        for (j, half) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let first = 4 * (i * columns + 2 * slab + j) + 2 * half;
-            let offset = 8 * j * e.pitch + (16 * i + 8 * half) * out.bytes();
-            let (low, high) = (sum(plan, first), sum(plan, first + 1));
-            let half_word = |sum: &str| match out {
-                Dtype::BF16 => vec![format!("cvt.rn.bf16.f32 %h_one, {sum}")],
-                _ => vec![format!("cvt.rn.f16.f32 %h_one, {sum}")],
-            };
-            writes.extend(match out {
-                Dtype::F16 | Dtype::BF16 => [(low, offset), (high, offset + e.pitch)]
-                    .map(|(sum, offset)| write(half_word(&sum), "st.shared.b16", offset, "%h_one".to_owned())),
-                Dtype::E4M3 => {
-                    let convert = format!("cvt.rn.satfinite.e4m3x2.f32 %h_pair, {high}, {low}");
-                    let shift = "shr.b16 %h_pair, %h_pair, 8".to_owned();
-                    [(convert, offset), (shift, offset + e.pitch)]
-                        .map(|(setup, offset)| write(vec![setup], "st.shared.b8", offset, "%h_pair".to_owned()))
-                }
-                _ => [(low, offset), (high, offset + e.pitch)]
-                    .map(|(sum, offset)| write(vec![], "st.shared.b32", offset, sum)),
-            });
-        }
-    }
-    writes
-}
-
-/// Opaque fragments, as the sums that they are.
-fn write_fragments(plan: &WarpPlan, slab: u32) -> Vec<Write> {
-    let (parts_m, parts_n) = plan.tiling.fragments();
-    let (m, n) = plan.tiling.fragment;
-    let (way, stride) = (layout(plan.spec.c_layout), plan.epilogue.pitch / 4);
-    let fragments: Vec<(u32, u32)> = match plan.spec.c_layout {
-        Layout::RowMajor => (0..parts_n).map(|j| (slab * parts_n + j, 4 * n * j)).collect(),
-        Layout::ColMajor => (0..parts_m).map(|i| (i * parts_n + slab, 4 * m * i)).collect(),
-    };
-    fragments
-        .into_iter()
-        .map(|(fragment, offset)| Write {
-            setup: vec![],
-            instruction: format!("wmma.store.d.sync.aligned.{way}.{}.shared.f32", shape(plan)),
-            address: at("%r_place", offset),
-            registers: sums(plan, fragment, 8),
-            stride: format!(", {stride}"),
+    let places = (0..columns).flat_map(|j| [(j, 0), (j, 1)]);
+    places
+        .map(|(j, half)| {
+            let offset = half * 8 * pitch + j * 8 * bytes;
+            pair(plan, 4 * (slab * columns + j) + 2 * half, offset, offset + bytes)
         })
         .collect()
 }
 
-fn pieces(plan: &WarpPlan, slab: u32) -> Vec<Piece> {
-    let e = &plan.epilogue;
-    let per_piece = PIECE / plan.spec.out.bytes();
-    let passes = e.lines / e.lines_a_pass;
-    let mut pieces = vec![];
-    for pass in 0..passes {
-        for part in 0..e.parts {
-            let elements = part * e.lanes * per_piece;
-            let offset = pass * e.lines_a_pass * e.pitch + elements * e.staged.bytes();
-            pieces.push(Piece {
-                line: slab * e.lines + pass * e.lines_a_pass,
-                needed: elements + per_piece,
-                loads: loads(plan, offset),
-                to: at("%rd_c", elements * plan.spec.out.bytes()),
-                advance: part + 1 == e.parts,
-            });
-        }
-    }
-    pieces
-}
-
-/// From the slab to `%r_out0` .. `%r_out3`, converted where sums were staged.
-fn loads(plan: &WarpPlan, offset: u32) -> Vec<String> {
-    let out = plan.spec.out;
-    if plan.epilogue.staged == out {
-        let from = at("%r_from", offset);
-        return vec![format!("ld.shared.v4.b32 {{ %r_out0, %r_out1, %r_out2, %r_out3 }}, [{from}]")];
-    }
-    let values = PIECE / out.bytes();
-    let mut lines: Vec<String> = (0..values / 4)
-        .map(|i| {
-            let names: Vec<String> = (4 * i..4 * i + 4).map(value).collect();
-            format!("ld.shared.v4.f32 {{ {} }}, [{}]", names.join(", "), at("%r_from", offset + 16 * i))
+/// 16 columns of the warp's tile.
+fn column_pairs(plan: &WarpPlan, slab: u32) -> Vec<Pair> {
+    let (pitch, bytes) = (plan.epilogue.pitch, plan.spec.out.bytes());
+    let (rows, columns) = (plan.tiling.warp_m / 16, plan.tiling.warp_n / 8);
+    let places = (0..rows).flat_map(|i| [(i, 0, 0), (i, 0, 1), (i, 1, 0), (i, 1, 1)]);
+    places
+        .map(|(i, j, half)| {
+            let offset = 8 * j * pitch + (16 * i + 8 * half) * bytes;
+            pair(plan, 4 * (i * columns + 2 * slab + j) + 2 * half, offset, offset + pitch)
         })
-        .collect();
-    for i in 0..4 {
-        let value = |j: u32| value(values / 4 * i + j);
-        match out {
-            Dtype::E4M3 => {
-                lines.push(format!("cvt.rn.satfinite.e4m3x2.f32 %h_low, {}, {}", value(1), value(0)));
-                lines.push(format!("cvt.rn.satfinite.e4m3x2.f32 %h_high, {}, {}", value(3), value(2)));
-                lines.push(format!("mov.b32 %r_out{i}, {{ %h_low, %h_high }}"));
-            }
-            _ if plan.arch.cp_async => {
-                lines.push(format!("cvt.rn.{out}x2.f32 %r_out{i}, {}, {}", value(1), value(0)));
-            }
-            // Packed conversions came with sm_80.
-            _ => {
-                lines.push(format!("cvt.rn.f16.f32 %h_low, {}", value(0)));
-                lines.push(format!("cvt.rn.f16.f32 %h_high, {}", value(1)));
-                lines.push(format!("mov.b32 %r_out{i}, {{ %h_low, %h_high }}"));
-            }
-        }
-    }
-    lines
+        .collect()
 }
 
-fn value(i: u32) -> String {
-    format!("%f_out{i}")
+fn fragments(plan: &WarpPlan, slab: u32) -> Vec<Fragment> {
+    let (parts_m, parts_n) = plan.tiling.fragments();
+    let (m, n) = plan.tiling.fragment;
+    let fragment = |number: u32, offset: u32| Fragment { at: address("%r_place", offset), sums: sums(plan, number, 8) };
+    match plan.spec.c_layout {
+        Layout::RowMajor => (0..parts_n).map(|j| fragment(slab * parts_n + j, 4 * n * j)).collect(),
+        Layout::ColMajor => (0..parts_m).map(|i| fragment(i * parts_n + slab, 4 * m * i)).collect(),
+    }
 }
 
-fn rest(plan: &WarpPlan, step: u32) -> Rest {
-    let out = plan.spec.out;
-    let converts = plan.epilogue.staged != out;
-    let (load, store) = match (converts, out.bytes()) {
-        (true, 1) => ("ld.shared.f32 %f_rest", "st.global.b8 [%rd_to], %h_rest"),
-        (true, _) => ("ld.shared.f32 %f_rest", "st.global.b16 [%rd_to], %h_rest"),
-        (false, 1) => ("ld.shared.b8 %h_rest", "st.global.b8 [%rd_to], %h_rest"),
-        (false, 2) => ("ld.shared.b16 %h_rest", "st.global.b16 [%rd_to], %h_rest"),
-        (false, _) => ("ld.shared.b32 %r_rest", "st.global.b32 [%rd_to], %r_rest"),
-    };
-    Rest {
-        step,
-        step_staged: step * plan.epilogue.staged.bytes(),
-        step_out: step * out.bytes(),
-        load,
-        convert: match (converts, out) {
-            (false, _) => vec![],
-            (true, Dtype::E4M3) => vec!["cvt.rn.satfinite.e4m3x2.f32 %h_rest, 0f00000000, %f_rest"],
-            (true, Dtype::BF16) => vec!["cvt.rn.bf16.f32 %h_rest, %f_rest"],
-            (true, _) => vec!["cvt.rn.f16.f32 %h_rest, %f_rest"],
-        },
-        store,
+fn vectors(plan: &WarpPlan, slab: u32) -> Vec<Vector> {
+    let (e, out) = (&plan.epilogue, plan.spec.out);
+    let per_vector = PIECE / out.bytes();
+    let places = (0..e.lines / e.lines_a_pass).flat_map(|pass| (0..e.parts).map(move |part| (pass, part)));
+    places
+        .map(|(pass, part)| {
+            let elements = part * e.lanes * per_vector;
+            Vector {
+                line: slab * e.lines + pass * e.lines_a_pass,
+                needed: elements + per_vector,
+                reads: reads(plan, pass * e.lines_a_pass * e.pitch + elements * e.staged.bytes()),
+                to: address("%rd_c", elements * out.bytes()),
+                advance: part + 1 == e.parts,
+            }
+        })
+        .collect()
+}
+
+/// From the slab: 16 bytes of C, or the sums that become 16 bytes of C.
+fn reads(plan: &WarpPlan, offset: u32) -> Vec<Read> {
+    if plan.epilogue.staged == plan.spec.out {
+        let to = (0..4).map(|i| format!("%r_out{i}")).collect();
+        return vec![Read { kind: "b32", to, from: address("%r_from", offset) }];
     }
+    let read = |(i, to)| Read { kind: "f32", to, from: address("%r_from", offset + PIECE * i) };
+    (0..).zip(staged_sums(PIECE / plan.spec.out.bytes(), 4)).map(read).collect()
+}
+
+/// The registers of `count` staged sums, `together` at a time.
+fn staged_sums(count: u32, together: u32) -> Vec<Vec<String>> {
+    let names: Vec<String> = (0..count).map(|i| format!("%f_out{i}")).collect();
+    names.chunks(together as usize).map(<[String]>::to_vec).collect()
 }

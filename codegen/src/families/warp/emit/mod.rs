@@ -1,17 +1,130 @@
-//! The warp family: `ldmatrix` and `mma.sync`, or `wmma` fragments.
+//! The operands of the warp family's templates.
 
-mod context;
+mod copies;
 mod epilogue;
-mod fetch;
-mod lanes;
 mod multiply;
+mod operands;
 
-pub(crate) use multiply::instruction;
+use serde::Serialize;
 
-use super::plan::WarpPlan;
+use super::plan::{self, Memory, PIECE, Tiling, WarpPlan, k_unit};
 use crate::emit::templates;
+use crate::plan::KLoop;
+use crate::{Arch, KernelSpec};
 
 /// The instructions of a kernel.
-pub(crate) fn body(plan: &WarpPlan) -> String {
-    templates::render("warp/body.ptx", &context::Context::new(plan))
+pub(super) fn body(plan: &WarpPlan) -> String {
+    templates::render("warp/body.ptx", &Context::new(plan))
+}
+
+/// Everything the templates name: the plan, and what follows from it.
+#[derive(Serialize)]
+struct Context<'p> {
+    spec: &'p KernelSpec,
+    arch: &'p Arch,
+    tiling: &'p Tiling,
+    kloop: &'p KLoop,
+    memory: &'p Memory,
+    epilogue: &'p plan::Epilogue,
+    opaque: bool,
+    a: copies::Operand<'p>,
+    b: copies::Operand<'p>,
+    ring: Ring,
+    element: Element,
+    block: Block,
+    fetch: copies::Fetch,
+    multiply: multiply::Multiply,
+    store: epilogue::Store,
+}
+
+/// The ring of stages.
+#[derive(Serialize)]
+struct Ring {
+    /// Bytes of all stages.
+    end: u32,
+    /// Bytes of the stages that are filled before the first is multiplied.
+    filled: u32,
+    /// Stages whose copies may still be in flight when the next stage is due.
+    pending: u32,
+}
+
+/// An element of A or B: both are equally large.
+#[derive(Serialize)]
+struct Element {
+    bytes: u32,
+    /// Elements of a 16-byte vector.
+    per_vector: u32,
+    per_vector_mask: u32,
+    per_vector_shift: u32,
+}
+
+/// A sparsity block.
+#[derive(Serialize)]
+struct Block {
+    /// How to divide by its rows.
+    rows: Division,
+    row_bytes: u32,
+    bytes: u32,
+    /// 16-byte vectors of K from one block of a stage to the next.
+    vectors: u32,
+    /// Blocks of a stage lie further apart than they are wide.
+    padded: bool,
+}
+
+/// Divides numbers below 2^31: by a shift, or by a multiplication with 2^(31 + s) / `by`, where 2^s >= `by`.
+#[derive(Serialize)]
+struct Division {
+    factor: Option<u64>,
+    shift: u32,
+}
+
+impl<'p> Context<'p> {
+    fn new(plan: &'p WarpPlan) -> Self {
+        let WarpPlan { spec, arch, tiling, kloop, memory, epilogue, .. } = plan;
+        let per_vector = PIECE / spec.a.bytes();
+        let row_bytes = spec.bk * spec.a.bytes();
+        let pitch = kloop.pitch(k_unit(spec));
+        Self {
+            spec,
+            arch,
+            tiling,
+            kloop,
+            memory,
+            epilogue,
+            opaque: plan.opaque(),
+            a: copies::Operand::new(&plan.a, "a", 0, spec.a),
+            b: copies::Operand::new(&plan.b, "b", memory.b_offset, spec.b),
+            ring: Ring {
+                end: memory.stages * memory.stage_bytes,
+                filled: (memory.stages - 1) * memory.stage_bytes,
+                pending: memory.stages - 2,
+            },
+            element: Element {
+                bytes: spec.a.bytes(),
+                per_vector,
+                per_vector_mask: per_vector - 1,
+                per_vector_shift: per_vector.trailing_zeros(),
+            },
+            block: Block {
+                rows: Division::by(spec.bm),
+                row_bytes,
+                bytes: spec.bm * row_bytes,
+                vectors: pitch / per_vector,
+                padded: kloop.slots > 1 && pitch > spec.bk,
+            },
+            fetch: copies::Fetch::new(plan),
+            multiply: multiply::Multiply::new(plan),
+            store: epilogue::Store::new(plan),
+        }
+    }
+}
+
+impl Division {
+    fn by(divisor: u32) -> Self {
+        if divisor.is_power_of_two() {
+            return Self { factor: None, shift: divisor.trailing_zeros() };
+        }
+        let s = divisor.next_power_of_two().trailing_zeros();
+        Self { factor: Some((1u64 << (31 + s)) / u64::from(divisor) + 1), shift: s - 1 }
+    }
 }

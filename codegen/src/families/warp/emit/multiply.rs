@@ -1,54 +1,81 @@
-//! The products of a stage: fragments, the instructions that load them and those that multiply.
+//! The products of a stage: fragments, where they lie, and which of them are multiplied with each other.
 
 use serde::Serialize;
 
-use super::super::plan::{Operand, PIECE, WarpPlan, fragment_registers};
-use super::fetch::Part;
-use crate::{Dtype, Layout};
+use super::super::plan::{Operand, PIECE, WarpPlan, fragment_registers, multiply_instruction, sum_type};
+use super::copies::Part;
+use super::operands::{address, tuple};
 
 /// The multiply steps of a kernel.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Serialize)]
 pub(super) struct Multiply {
     instruction: String,
-    /// Where a warp's fragments lie in a stage.
-    lanes: Vec<String>,
-    /// Addresses of a stage's fragments, from `%r_read_at`.
-    addresses: Vec<String>,
+    /// Of a `wmma` fragment.
+    shape: String,
+    /// The type of sums.
+    sum: &'static str,
+    accumulators: Vec<String>,
+    /// Bytes from one column of B to the next, where fragments are opaque.
+    column_bytes: u32,
+    /// Registers with the places of a warp's fragments of row-major B in a stage: those that no other one leads to.
+    lanes_b: Vec<String>,
     /// The first fragments of a stage.
-    first: Vec<Load>,
-    /// Turns an item's blocks into rounds of the stage loop.
-    count: Vec<String>,
-    zeros: Vec<String>,
+    first: Fragments,
+    rounds: Rounds,
     stages: Vec<Stage>,
 }
 
+/// What turns the blocks of a work tile into rounds of the stage loop.
+#[derive(Serialize)]
+struct Rounds {
+    /// Added before the shift, to round up.
+    up: u32,
+    shift: u32,
+    a_block: u32,
+}
+
 /// One stage of a block.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Serialize)]
 struct Stage {
     comment: String,
     units: Vec<Unit>,
 }
 
 /// One instruction's worth of K.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Serialize)]
 struct Unit {
-    loads: Vec<Load>,
+    fragments: Fragments,
     /// What is copied of a later stage meanwhile.
     fetch: Option<Part>,
     products: Vec<Product>,
     /// The stage ends `before` these products are issued, or `after`; or not here.
-    seam: &'static str,
+    boundary: &'static str,
 }
 
-#[derive(Clone, Debug, Serialize)]
+/// Fragments to load, and the address registers that are set before.
+#[derive(Default, Serialize)]
+struct Fragments {
+    addresses: Vec<Address>,
+    a: Vec<Load>,
+    b: Vec<Load>,
+}
+
+/// `%r_a_at1`, a place in the stage that is read.
+#[derive(Serialize)]
+struct Address {
+    x: &'static str,
+    number: u32,
+    /// Bits in which it differs from address 0; 0 where it is made of a lane's own place.
+    flip: u32,
+}
+
+#[derive(Serialize)]
 struct Load {
-    instruction: String,
     registers: String,
     address: String,
-    stride: String,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Serialize)]
 struct Product {
     a: String,
     b: String,
@@ -57,15 +84,23 @@ struct Product {
 
 impl Multiply {
     pub(super) fn new(plan: &WarpPlan) -> Self {
-        let kloop = &plan.kloop;
+        let (k, b) = (&plan.kloop, &plan.b);
+        let (m, n) = plan.tiling.fragment;
+        let own = if aligned_b(plan) { 1 } else { address_count_b(plan) };
         Self {
-            instruction: instruction(plan),
-            lanes: [lanes_a(plan), lanes_b(plan)].concat(),
-            addresses: addresses(plan),
-            first: loads(plan, 0, 0),
-            count: count(plan),
-            zeros: (0..plan.tiling.accumulators()).map(|i| zero(plan, i)).collect(),
-            stages: (0..kloop.distinct())
+            instruction: multiply_instruction(&plan.spec),
+            shape: format!("m{m}n{n}k16"),
+            sum: sum_type(&plan.spec),
+            accumulators: (0..plan.tiling.accumulators()).map(|i| accumulator(plan, i)).collect(),
+            column_bytes: if b.along_k { b.pitch } else { plan.spec.b.bytes() },
+            lanes_b: (0..own).map(|i| format!("%r_frag_b{i}")).collect(),
+            first: Fragments { addresses: addresses(plan), ..Fragments::of(plan, 0, 0) },
+            rounds: Rounds {
+                up: k.slots - 1,
+                shift: k.slots.trailing_zeros(),
+                a_block: if k.distinct() == 1 { k.steps } else { 1 },
+            },
+            stages: (0..k.distinct())
                 .map(|step| Stage { comment: comment(plan, step), units: units(plan, step) })
                 .collect(),
         }
@@ -82,26 +117,12 @@ fn comment(plan: &WarpPlan, step: u32) -> String {
     }
 }
 
-fn count(plan: &WarpPlan) -> Vec<String> {
-    let k = &plan.kloop;
-    let mut lines = vec![];
-    if k.slots > 1 {
-        lines.push(format!("add.u32 %r_rounds, %r_rounds, {}", k.slots - 1));
-        lines.push(format!("shr.u32 %r_rounds, %r_rounds, {}", k.slots.trailing_zeros()));
-    }
-    lines.push("max.u32 %r_rounds, %r_rounds, 1".to_owned());
-    if k.steps > 1 && k.distinct() == 1 {
-        lines.push(format!("mul.lo.u32 %r_rounds, %r_rounds, {}", k.steps));
-    }
-    lines
-}
-
-/// A stage's units: fragments of the next one are loaded before this one is multiplied, across the seam of two stages
-/// too, where the two sets of registers alternate evenly.
+/// A stage's units: fragments of the next one are loaded before this one is multiplied, across the boundary of two
+/// stages too, where the two sets of registers alternate evenly.
 fn units(plan: &WarpPlan, step: u32) -> Vec<Unit> {
     let (count, buffered) = (plan.units(step), plan.tiling.buffered);
     let ahead = buffered && count.is_multiple_of(2);
-    // Copies through registers are all on their way at once; the last unit is the seam's.
+    // Copies through registers are all on their way at once; the last unit is the boundary's.
     let parts = match (plan.arch.cp_async, ahead) {
         (false, _) => 1,
         (true, true) => count - 1,
@@ -113,14 +134,14 @@ fn units(plan: &WarpPlan, step: u32) -> Vec<Unit> {
             let last = unit + 1 == count;
             let set = if buffered { unit % 2 } else { 0 };
             Unit {
-                loads: match (buffered, last) {
-                    (true, false) => loads(plan, unit + 1, 1 - set),
-                    (false, _) if unit > 0 => loads(plan, unit, 0),
-                    _ => vec![],
+                fragments: match (buffered, last) {
+                    (true, false) => Fragments::of(plan, unit + 1, 1 - set),
+                    (false, _) if unit > 0 => Fragments::of(plan, unit, 0),
+                    _ => Fragments::default(),
                 },
                 fetch: parts.next(),
                 products: products(plan, set),
-                seam: match (last, ahead) {
+                boundary: match (last, ahead) {
                     (false, _) => "no",
                     (true, true) => "before",
                     (true, false) => "after",
@@ -130,227 +151,92 @@ fn units(plan: &WarpPlan, step: u32) -> Vec<Unit> {
         .collect()
 }
 
-/// The instruction that multiplies two fragments.
-pub(crate) fn instruction(plan: &WarpPlan) -> String {
-    let spec = &plan.spec;
-    let (a, b) = (ptx_type(spec.a), ptx_type(spec.b));
-    let sum = if spec.a.is_integer() { "s32" } else { "f32" };
-    if !plan.opaque() {
-        return format!("mma.sync.aligned.m16n8k{}.row.col.{sum}.{a}.{b}.{sum}", 32 / spec.a.bytes());
-    }
-    let types = if spec.a == Dtype::BF16 { "f32.bf16.bf16.f32" } else { "f32.f32" };
-    format!("wmma.mma.sync.aligned.row.{}.{}.{types}", layout(spec.b_layout), shape(plan))
-}
-
-fn ptx_type(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::I8 => "s8",
-        other => other.as_str(),
-    }
-}
-
-pub(super) fn layout(layout: Layout) -> &'static str {
-    match layout {
-        Layout::RowMajor => "row",
-        Layout::ColMajor => "col",
-    }
-}
-
-pub(super) fn shape(plan: &WarpPlan) -> String {
-    let (m, n) = plan.tiling.fragment;
-    format!("m{m}n{n}k16")
-}
-
 /// The register of one sum.
 pub(super) fn accumulator(plan: &WarpPlan, i: u32) -> String {
     if plan.spec.a.is_integer() { format!("%r_acc{i}") } else { format!("%f_acc{i}") }
 }
 
-fn zero(plan: &WarpPlan, i: u32) -> String {
-    let register = accumulator(plan, i);
-    if plan.spec.a.is_integer() { format!("mov.b32 {register}, 0") } else { format!("mov.f32 {register}, 0f00000000") }
+/// Sums `count * i` to `count * (i + 1) - 1`.
+pub(super) fn sums(plan: &WarpPlan, i: u32, count: u32) -> String {
+    tuple(&(count * i..count * (i + 1)).map(|n| accumulator(plan, n)).collect::<Vec<_>>())
 }
 
-/// Registers `count * i` to `count * (i + 1) - 1` of a family.
-fn registers(family: &str, i: u32, count: u32) -> String {
-    let names: Vec<String> = (count * i..count * (i + 1)).map(|n| format!("{family}{n}")).collect();
-    format!("{{ {} }}", names.join(", "))
+/// Registers `count * i` to `count * (i + 1) - 1` of a set of fragments.
+fn registers(x: &str, set: u32, i: u32, count: u32) -> String {
+    tuple(&(count * i..count * (i + 1)).map(|n| format!("%r_{x}{set}_{n}")).collect::<Vec<_>>())
 }
 
-/// Every fragment of A with every one of B, back and forth, so that neighbours share one.
+/// Every fragment of A with every one of B, back and forth, so that neighbours share one. A load of B feeds two
+/// instructions of `mma.sync`, 8 columns each.
 fn products(plan: &WarpPlan, set: u32) -> Vec<Product> {
     let (parts_m, parts_n) = plan.tiling.fragments();
-    let (a, b) = fragment_registers(&plan.spec);
-    let mut products = vec![];
-    for i in 0..parts_m {
-        let a = registers(&format!("%r_a{set}_"), i, a);
-        let row: Vec<Product> = if plan.opaque() {
-            let product = |j| Product {
-                a: a.clone(),
-                b: registers(&format!("%r_b{set}_"), j, b),
-                d: sums(plan, i * parts_n + j, 8),
-            };
-            (0..parts_n).map(product).collect()
-        } else {
-            // A load of B feeds two instructions of 8 columns.
-            let product = |j| Product {
-                a: a.clone(),
-                b: registers(&format!("%r_b{set}_"), j, 2),
-                d: sums(plan, i * 2 * parts_n + j, 4),
-            };
-            (0..2 * parts_n).map(product).collect()
-        };
-        if i % 2 == 0 { products.extend(row) } else { products.extend(row.into_iter().rev()) }
-    }
-    products
-}
-
-pub(super) fn sums(plan: &WarpPlan, i: u32, count: u32) -> String {
-    let names: Vec<String> = (count * i..count * (i + 1)).map(|n| accumulator(plan, n)).collect();
-    format!("{{ {} }}", names.join(", "))
-}
-
-/// Loads of the fragments of unit `unit` of a stage into set `set`.
-fn loads(plan: &WarpPlan, unit: u32, set: u32) -> Vec<Load> {
-    let (parts_m, parts_n) = plan.tiling.fragments();
     let (size_a, size_b) = fragment_registers(&plan.spec);
-    let a = (0..parts_m).map(|i| {
-        let (instruction, stride) = load_instruction(plan, "a", &plan.a);
-        let registers = registers(&format!("%r_a{set}_"), i, size_a);
-        Load { instruction, registers, address: place(plan, &plan.a, "a", i, unit), stride }
-    });
-    let b = (0..parts_n).map(|j| {
-        let (instruction, stride) = load_instruction(plan, "b", &plan.b);
-        let registers = registers(&format!("%r_b{set}_"), j, size_b);
-        Load { instruction, registers, address: place(plan, &plan.b, "b", j, unit), stride }
-    });
-    a.chain(b).collect()
+    let (columns, size_b, size_d) = if plan.opaque() { (parts_n, size_b, 8) } else { (2 * parts_n, 2, 4) };
+    let product = |i: u32, j: u32| Product {
+        a: registers("a", set, i, size_a),
+        b: registers("b", set, j, size_b),
+        d: sums(plan, i * columns + j, size_d),
+    };
+    let column = |i: u32, j: u32| if i.is_multiple_of(2) { j } else { columns - 1 - j };
+    (0..parts_m).flat_map(|i| (0..columns).map(move |j| (i, column(i, j)))).map(|(i, j)| product(i, j)).collect()
 }
 
-fn load_instruction(plan: &WarpPlan, x: &str, operand: &Operand) -> (String, String) {
-    if !plan.opaque() {
-        let transposed = if operand.along_k { "" } else { ".trans" };
-        return (format!("ldmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16"), String::new());
-    }
-    let way = if x == "a" || !operand.along_k { "row" } else { "col" };
-    let name = format!("wmma.load.{x}.sync.aligned.{way}.{}.shared.{}", shape(plan), plan.spec.a);
-    (name, format!(", {}", operand.pitch / plan.spec.a.bytes()))
-}
-
-/// The address of fragment `part` (along M or N) at unit `unit` of K.
-fn place(plan: &WarpPlan, operand: &Operand, x: &str, part: u32, unit: u32) -> String {
-    let (m, n) = plan.tiling.fragment;
-    let lines = if x == "a" { m } else { n };
-    let per_unit = 32 / PIECE;
-    // Rows and pieces from the warp's first.
-    let (row, piece) = if operand.along_k {
-        (part * lines, unit * per_unit)
-    } else {
-        (unit * 16, part * lines * plan.spec.b.bytes() / PIECE)
-    };
-    let (base, piece) = match operand.group {
-        1 => (format!("%r_{x}_at0"), piece),
-        // Pieces change places within their group: every even piece of a group has an address register.
-        group => (format!("%r_{x}_at{}", piece % group / 2), piece / group * group),
-    };
-    match row * operand.pitch + piece * PIECE {
-        0 => base,
-        offset => format!("{base} + {offset}"),
+impl Fragments {
+    /// Those of unit `unit` of a stage, into set `set`.
+    fn of(plan: &WarpPlan, unit: u32, set: u32) -> Self {
+        let (parts, lines) = (plan.tiling.fragments(), plan.tiling.fragment);
+        let (size_a, size_b) = fragment_registers(&plan.spec);
+        let loads = |x: &str, operand: &Operand, parts: u32, lines: u32, size: u32| -> Vec<Load> {
+            let vectors = lines * plan.spec.b.bytes() / PIECE;
+            let load = |part: u32| Load {
+                registers: registers(x, set, part, size),
+                address: place(operand, x, part * if operand.along_k { lines } else { vectors }, unit),
+            };
+            (0..parts).map(load).collect()
+        };
+        Self {
+            addresses: vec![],
+            a: loads("a", &plan.a, parts.0, lines.0, size_a),
+            b: loads("b", &plan.b, parts.1, lines.1, size_b),
+        }
     }
 }
 
-/// Address registers of an operand: one for every even piece of a group that is used.
-fn variants(plan: &WarpPlan, operand: &Operand, pieces: u32) -> u32 {
-    if plan.opaque() { 1 } else { (operand.group / 2).min(pieces / 2).max(1) }
+/// The address of a fragment that begins `across` rows or 16-byte vectors from the warp's first, at unit `unit` of K:
+/// 2 vectors, or 16 rows.
+fn place(operand: &Operand, x: &str, across: u32, unit: u32) -> String {
+    let (row, vector) = if operand.along_k { (across, 2 * unit) } else { (16 * unit, across) };
+    let (number, vector) = match operand.group {
+        1 => (0, vector),
+        // Vectors change places within their group: every even one of a group has an address register.
+        group => (vector % group / 2, vector / group * group),
+    };
+    address(&format!("%r_{x}_at{number}"), row * operand.pitch + vector * PIECE)
 }
 
-fn variants_a(plan: &WarpPlan) -> u32 {
-    variants(plan, &plan.a, plan.a.pieces)
+/// Address registers of an operand: one for every even vector of a group that is used.
+fn address_count(plan: &WarpPlan, operand: &Operand, vectors: u32) -> u32 {
+    if plan.opaque() { 1 } else { (operand.group / 2).min(vectors / 2).max(1) }
 }
 
-fn variants_b(plan: &WarpPlan) -> u32 {
-    let pieces = if plan.b.along_k { plan.b.pieces } else { plan.tiling.warp_n * plan.spec.b.bytes() / PIECE };
-    variants(plan, &plan.b, pieces)
+fn address_count_b(plan: &WarpPlan) -> u32 {
+    address_count(plan, &plan.b, if plan.b.along_k { plan.b.pieces } else { warp_vectors(plan) })
 }
 
-/// Do the warp's pieces begin with a whole group? Then one address makes the others by flipping bits.
+/// 16-byte vectors of a warp's columns.
+fn warp_vectors(plan: &WarpPlan) -> u32 {
+    plan.tiling.warp_n * plan.spec.b.bytes() / PIECE
+}
+
+/// Do the warp's vectors begin with a whole group? Then one address makes the others by flipping bits.
 fn aligned_b(plan: &WarpPlan) -> bool {
-    let first = plan.tiling.warp_n * plan.spec.b.bytes() / PIECE;
-    plan.b.along_k || plan.tiling.warps.1 == 1 || first.is_multiple_of(plan.b.group)
+    plan.b.along_k || plan.tiling.warps.1 == 1 || warp_vectors(plan).is_multiple_of(plan.b.group)
 }
 
-fn lanes_a(plan: &WarpPlan) -> Vec<String> {
-    let a = &plan.a;
-    if plan.opaque() {
-        return vec![format!("mul.lo.u32 %r_frag_a0, %r_warp_row, {}", a.pitch)];
-    }
-    let mut lines = vec![
-        "and.b32 %r_row, %r_lane, 15".to_owned(),
-        "shr.u32 %r_half, %r_lane, 4".to_owned(),
-        "add.u32 %r_row, %r_row, %r_warp_row".to_owned(),
-    ];
-    lines.extend(swizzled(a, "%r_frag_a0", 0));
-    lines
-}
-
-fn lanes_b(plan: &WarpPlan) -> Vec<String> {
-    let (b, offset) = (&plan.b, plan.memory.b_offset);
-    if plan.opaque() {
-        let by = if b.along_k { b.pitch } else { plan.spec.b.bytes() };
-        return vec![
-            format!("mul.lo.u32 %r_frag_b0, %r_warp_col, {by}"),
-            format!("add.u32 %r_frag_b0, %r_frag_b0, {offset}"),
-        ];
-    }
-    let mut lines = vec![];
-    if b.along_k {
-        lines.extend([
-            "and.b32 %r_row, %r_lane, 7".to_owned(),
-            "shr.u32 %r_t, %r_lane, 4".to_owned(),
-            "mad.lo.u32 %r_row, %r_t, 8, %r_row".to_owned(),
-            "add.u32 %r_row, %r_row, %r_warp_col".to_owned(),
-            "bfe.u32 %r_half, %r_lane, 3, 1".to_owned(),
-        ]);
-        lines.extend(swizzled(b, "%r_frag_b0", offset));
-        return lines;
-    }
-    lines.extend([
-        "and.b32 %r_row, %r_lane, 15".to_owned(),
-        "shr.u32 %r_half, %r_lane, 4".to_owned(),
-        format!("shr.u32 %r_t, %r_warp_col, {}", (PIECE / plan.spec.b.bytes()).trailing_zeros()),
-        "add.u32 %r_half, %r_half, %r_t".to_owned(),
-    ]);
-    let own = if aligned_b(plan) { 1 } else { variants_b(plan) };
-    for variant in 0..own {
-        if variant > 0 {
-            lines.push("add.u32 %r_half, %r_half, 2".to_owned());
-        }
-        lines.extend(swizzled(b, &format!("%r_frag_b{variant}"), offset));
-    }
-    lines
-}
-
-/// The place of row `%r_row`, piece `%r_half` in a stage.
-fn swizzled(operand: &Operand, register: &str, offset: u32) -> Vec<String> {
-    vec![
-        format!("shr.u32 %r_t, %r_row, {}", operand.swizzle_shift()),
-        format!("and.b32 %r_t, %r_t, {}", operand.group - 1),
-        "xor.b32 %r_t, %r_t, %r_half".to_owned(),
-        format!("mad.lo.u32 %r_t, %r_t, {PIECE}, {offset}"),
-        format!("mad.lo.u32 {register}, %r_row, {}, %r_t", operand.pitch),
-    ]
-}
-
-fn addresses(plan: &WarpPlan) -> Vec<String> {
-    let mut lines = vec![];
-    for (x, count, aligned) in [("a", variants_a(plan), true), ("b", variants_b(plan), aligned_b(plan))] {
-        for variant in 0..count {
-            lines.push(if variant == 0 || !aligned {
-                format!("add.u32 %r_{x}_at{variant}, %r_read_at, %r_frag_{x}{variant}")
-            } else {
-                format!("xor.b32 %r_{x}_at{variant}, %r_{x}_at0, {}", variant * 2 * PIECE)
-            });
-        }
-    }
-    lines
+fn addresses(plan: &WarpPlan) -> Vec<Address> {
+    let of = |x: &'static str, count: u32, aligned: bool| {
+        (0..count).map(move |number| Address { x, number, flip: if aligned { number * 2 * PIECE } else { 0 } })
+    };
+    let a = of("a", address_count(plan, &plan.a, plan.a.pieces), true);
+    a.chain(of("b", address_count_b(plan), aligned_b(plan))).collect()
 }

@@ -3,17 +3,12 @@
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
 
-use super::tiling::fragment;
+use super::units::fragment;
 
 /// Largest sparsity block and dense tile, along each dimension.
 const LARGEST: u32 = 512;
 /// `bn` and `bk` are multiples of this: whole pieces of 16 bytes, and pairs of instructions along N.
 const UNIT: u32 = 16;
-
-/// Elements of K that one instruction multiplies: 32 bytes.
-pub(crate) const fn k_unit(spec: &KernelSpec) -> u32 {
-    32 / spec.a.bytes()
-}
 
 pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     let (m, n) = fragment(spec);

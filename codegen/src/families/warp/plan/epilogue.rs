@@ -1,11 +1,13 @@
 //! Step 3: how a warp's accumulators become C: slab by slab through shared memory.
 
-use super::operand::PIECE;
+use serde::Serialize;
+
 use super::tiling::Tiling;
+use super::units::{BANKS, PIECE};
 use crate::{Dtype, KernelSpec, Layout, Mma};
 
 /// The slab of a warp: lines of C, as long as the warp's tile, of one fragment's rows (or columns).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Epilogue {
     /// Lines of a slab.
     pub(crate) lines: u32,
@@ -49,7 +51,7 @@ impl Epilogue {
 
     /// Bytes of a warp's slab.
     pub(crate) fn slab_bytes(&self) -> u32 {
-        (self.lines * self.pitch).next_multiple_of(super::operand::BANKS)
+        (self.lines * self.pitch).next_multiple_of(BANKS)
     }
 }
 

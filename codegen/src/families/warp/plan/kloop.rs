@@ -1,9 +1,8 @@
 //! How a sparsity block's K extent becomes stages.
 
-use super::block::k_unit;
+use super::units::k_unit;
 use crate::KernelSpec;
-use crate::plan::KLoop;
-use crate::plan::PlanError;
+use crate::plan::{KLoop, PlanError};
 
 /// Bytes of K that a stage holds when the plan decides: a whole row of shared memory's banks.
 pub(crate) const DEEP: u32 = 128;

@@ -1,11 +1,12 @@
 //! Step 4: the depth of a stage, the number of stages, and where everything lies in shared memory.
 
+use serde::Serialize;
+
 use super::epilogue::Epilogue;
 use super::kloop::{self, DEEP, SHALLOW};
 use super::operand::{self, Operand};
 use super::tiling::Tiling;
-use crate::plan::KLoop;
-use crate::plan::{PlanError, PlanErrors};
+use crate::plan::{KLoop, PlanError, PlanErrors};
 use crate::{Arch, KernelSpec};
 
 /// Stages beyond which a deeper ring hides nothing more.
@@ -16,7 +17,7 @@ const ENOUGH_STAGES: u32 = 3;
 const LIMIT: u32 = 8;
 
 /// The ring of stages, then a slab for every warp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Memory {
     pub(crate) stages: u32,
     pub(crate) stage_bytes: u32,

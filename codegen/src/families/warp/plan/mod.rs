@@ -7,16 +7,16 @@ mod launch;
 mod memory;
 mod operand;
 mod tiling;
+mod units;
 
-pub(crate) use block::k_unit;
 pub(crate) use epilogue::Epilogue;
 pub(crate) use memory::Memory;
-pub(crate) use operand::{Operand, PIECE, Pass, fragment_registers};
+pub(crate) use operand::{Operand, Pass};
 pub(crate) use tiling::Tiling;
+pub(crate) use units::{PIECE, fragment_registers, k_unit, multiply_instruction, sum_type};
 
-use crate::plan::KLoop;
-use crate::plan::PlanErrors;
-use crate::{Arch, KernelSpec, Layout, Mma};
+use crate::plan::{KLoop, PlanErrors};
+use crate::{Arch, KernelSpec, Mma};
 
 /// A legal kernel of this family.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,11 +57,6 @@ impl WarpPlan {
     /// Multiplies with fragments whose registers only the hardware knows.
     pub(crate) fn opaque(&self) -> bool {
         self.spec.mma == Mma::Wmma
-    }
-
-    /// B lies along K: a line of B is a column.
-    pub(crate) fn b_along_k(&self) -> bool {
-        self.spec.b_layout == Layout::ColMajor
     }
 
     /// Instructions' worth of K in one stage, all slots together.

@@ -1,17 +1,14 @@
 //! How an operand's tile lies in shared memory, and which thread copies which 16-byte pieces of it.
 
+use serde::Serialize;
+
 use super::tiling::Tiling;
-use super::{block::k_unit, tiling};
+use super::units::{BANKS, PIECE, k_unit};
 use crate::plan::KLoop;
 use crate::{KernelSpec, Layout, Mma};
 
-/// Bytes that a thread copies at a time.
-pub(crate) const PIECE: u32 = 16;
-/// Bytes after which shared memory's banks repeat, and the alignment of everything in it.
-pub(crate) const BANKS: u32 = 128;
-
 /// One operand's part of a stage: rows of pieces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Operand {
     /// Rows are rows of A or columns of B, and pieces lie along K; otherwise rows are rows of B, along N.
     pub(crate) along_k: bool,
@@ -134,15 +131,4 @@ pub(crate) fn plan_b(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Opera
 
 fn pieces_along_k(spec: &KernelSpec, kloop: &KLoop) -> u32 {
     kloop.slots * kloop.pitch(k_unit(spec)) * spec.a.bytes() / PIECE
-}
-
-/// Registers of one fragment of A and of one of B.
-pub(crate) fn fragment_registers(spec: &KernelSpec) -> (u32, u32) {
-    match (spec.mma, tiling::fragment(spec)) {
-        (Mma::Wmma, (m, n)) if spec.a.bytes() == 2 => {
-            let half = |lines: u32| if spec.a == crate::Dtype::BF16 { lines * 16 / 64 } else { 8 };
-            (half(m), half(n))
-        }
-        _ => (4, 4),
-    }
 }

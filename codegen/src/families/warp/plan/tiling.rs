@@ -1,8 +1,11 @@
 //! Step 2: the CTA tile and the warps that share it.
 
-use super::operand;
+use serde::Serialize;
+
+use super::kloop::SHALLOW;
+use super::units::{PIECE, fragment, fragment_registers};
 use crate::plan::{PlanError, PlanErrors};
-use crate::{Arch, KernelSpec, Mma, Shape};
+use crate::{Arch, KernelSpec, Layout, Mma};
 
 /// Registers of a thread beside accumulators and fragments: cursors, addresses, predicates.
 const OVERHEAD: u32 = 60;
@@ -18,7 +21,7 @@ const PARTS: u32 = 4;
 const RATES: [f64; 3] = [1300.0, 128.0, 32.0];
 
 /// The tile of one CTA, and of one warp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Tiling {
     pub(crate) cta_m: u32,
     pub(crate) cta_n: u32,
@@ -34,17 +37,6 @@ pub(crate) struct Tiling {
     pub(crate) registers: u32,
     /// CTAs that an SM should hold.
     pub(crate) resident: u32,
-}
-
-/// Rows and columns of the piece of C that one fragment of A and one of B make.
-pub(crate) fn fragment(spec: &KernelSpec) -> (u32, u32) {
-    match spec.mma {
-        Mma::Wmma => {
-            let (m, n, _) = spec.shape.unwrap_or(Shape::M16N16K16).mnk();
-            (m, n)
-        }
-        _ => (16, 16),
-    }
 }
 
 impl Tiling {
@@ -83,7 +75,7 @@ impl Tiling {
         // Opaque f16 fragments name every element twice or more often, as Volta held them; later GPUs hold it once.
         let (a, b) = match spec.mma {
             Mma::Wmma if arch.cp_async => (fragment.0 / 4, fragment.1 / 4),
-            _ => operand::fragment_registers(spec),
+            _ => fragment_registers(spec),
         };
         let set = parts_m * a + parts_n * b;
         // Without asynchronous copies a stage passes through registers.
@@ -99,7 +91,7 @@ impl Tiling {
 
     /// Registers that a shallow stage passes through.
     fn copied_registers(&self, spec: &KernelSpec) -> u32 {
-        let bytes = (self.cta_m + self.cta_n) * super::kloop::SHALLOW.min(spec.bk * spec.a.bytes());
+        let bytes = (self.cta_m + self.cta_n) * SHALLOW.min(spec.bk * spec.a.bytes());
         bytes.div_ceil(self.threads() * 4)
     }
 
@@ -111,7 +103,7 @@ impl Tiling {
     fn residency(&self, spec: &KernelSpec, arch: &Arch) -> u32 {
         let by_registers = warps_of(self.registers, arch) * 32 / self.threads();
         let slabs = self.threads() / 32 * 16 * self.warp_n * if spec.mma == Mma::Wmma { 4 } else { spec.out.bytes() };
-        let ring = 3 * (self.cta_m + self.cta_n) * super::kloop::SHALLOW;
+        let ring = 3 * (self.cta_m + self.cta_n) * SHALLOW;
         let by_memory = arch.shared_bytes_per_sm / (ring + slabs + arch.shared_bytes_reserved);
         let most = (BUSY_WARPS * 32 / self.threads()).max(1);
         by_registers.min(arch.threads_per_sm / self.threads()).min(by_memory).clamp(1, most)
@@ -168,10 +160,10 @@ pub(crate) fn choices(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Tiling>, Pla
 /// A line of a warp's part of C is stored in whole pieces of 16 bytes.
 fn whole_pieces(spec: &KernelSpec, tiling: &Tiling) -> bool {
     let line = match spec.c_layout {
-        crate::Layout::RowMajor => tiling.warp_n,
-        crate::Layout::ColMajor => tiling.warp_m,
+        Layout::RowMajor => tiling.warp_n,
+        Layout::ColMajor => tiling.warp_m,
     };
-    (line * spec.out.bytes()).is_multiple_of(operand::PIECE)
+    (line * spec.out.bytes()).is_multiple_of(PIECE)
 }
 
 fn too_many_warps(m: u32, n: u32, arch: &Arch) -> PlanError {

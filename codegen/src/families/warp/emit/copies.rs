@@ -1,0 +1,213 @@
+//! The copies that fetch a stage: which 16-byte vectors a thread copies, from where and to where.
+
+use serde::Serialize;
+
+use super::super::plan::{self, PIECE, Pass, WarpPlan};
+use super::operands::address;
+use crate::Dtype;
+
+/// One operand's part of a stage.
+#[derive(Serialize)]
+pub(super) struct Operand<'p> {
+    name: &'static str,
+    #[serde(flatten)]
+    plan: &'p plan::Operand,
+    swizzle_shift: u32,
+    swizzle_mask: u32,
+    idle_threads: bool,
+    rows_of_last_pass: u32,
+    /// Where the operand begins in a stage.
+    stage_offset: u32,
+    /// Elements from one row to the next.
+    stride: u32,
+}
+
+/// The loads of a kernel.
+#[derive(Serialize)]
+pub(super) struct Fetch {
+    rows_a_stage: u32,
+    k_bytes: u32,
+    /// What B's rows lie along, and how many of them are left from the thread's first one.
+    b_rows_along: &'static str,
+    b_rows_left: &'static str,
+    /// How much of K is left from where the block begins.
+    k_left: &'static str,
+    /// The threads' rows of B in one pass belong to several blocks of the stage.
+    passes_span_blocks: bool,
+    /// A whole stage, all at once.
+    whole: Part,
+}
+
+/// What is copied of a stage at one place of the code.
+#[derive(Serialize)]
+pub(super) struct Part {
+    /// What tells its labels from those of other places.
+    site: String,
+    /// The stage begins here: its block is found first.
+    begins: bool,
+    /// B begins here.
+    begins_b: bool,
+    a: Vec<Copied>,
+    groups: Vec<Group>,
+    /// The stage ends here.
+    ends: bool,
+}
+
+/// Copies of B that share a place in K and along N.
+#[derive(Serialize)]
+struct Group {
+    /// The place is found here.
+    begins: bool,
+    /// Block of the stage.
+    slot: u32,
+    /// Columns right of the thread's first.
+    column: u32,
+    column_bytes: u32,
+    copies: Vec<Copied>,
+}
+
+/// One 16-byte vector a thread.
+#[derive(Serialize)]
+struct Copied {
+    /// Rows below the thread's first, within the block.
+    row: u32,
+    /// Holds where the vector is the thread's own; empty where every thread has one. As the beginning of an instruction:
+    guard: String,
+    /// and as a predicate.
+    own: String,
+    /// Address bits in which the swizzle differs from that of the thread's first row.
+    flip: u32,
+    to: String,
+    from: String,
+    /// Another one of the group follows.
+    advance: bool,
+    registers: [String; 4],
+}
+
+impl<'p> Operand<'p> {
+    pub(super) fn new(plan: &'p plan::Operand, name: &'static str, stage_offset: u32, dtype: Dtype) -> Self {
+        Self {
+            name,
+            plan,
+            swizzle_shift: plan.swizzle_shift(),
+            swizzle_mask: plan.group - 1,
+            idle_threads: plan.idle_threads(),
+            rows_of_last_pass: plan.rows_of_last_pass(),
+            stage_offset,
+            stride: plan.pitch / dtype.bytes(),
+        }
+    }
+}
+
+impl Fetch {
+    pub(super) fn new(plan: &WarpPlan) -> Self {
+        let (spec, k) = (&plan.spec, &plan.kloop);
+        Self {
+            rows_a_stage: k.slots * spec.bm,
+            k_bytes: k.k_step * spec.a.bytes(),
+            b_rows_along: if plan.b.along_k { "N" } else { "K" },
+            b_rows_left: if plan.b.along_k { "%r_n_left" } else { "%r_bound" },
+            k_left: if k.slots == 1 { "%r_left" } else { "%r_bound" },
+            passes_span_blocks: k.slots > 1 && plan.b.rows_a_pass > spec.bk,
+            whole: Part::whole(plan, "whole"),
+        }
+    }
+}
+
+impl Part {
+    fn whole(plan: &WarpPlan, site: &str) -> Self {
+        let groups = groups_of_b(plan);
+        Self { site: site.to_owned(), begins: true, begins_b: true, a: copies_of_a(plan), groups, ends: true }
+    }
+
+    /// A stage in `count` parts of about as many copies: a burst of them would stop the products behind it.
+    pub(super) fn spread(plan: &WarpPlan, site: &str, count: u32) -> Vec<Self> {
+        let mut rest = Self::whole(plan, site);
+        let total = plan.a.copies() + plan.b.copies();
+        (0..count)
+            .map(|i| {
+                let copies = total * (i + 1) / count - total * i / count;
+                let mut part = rest.split_off(copies as usize);
+                part.site = format!("{site}_{i}");
+                part.ends = i + 1 == count;
+                part
+            })
+            .collect()
+    }
+
+    /// The first `copies` copies; what remains is `self`.
+    fn split_off(&mut self, copies: usize) -> Self {
+        let of_a = copies.min(self.a.len());
+        let a: Vec<Copied> = self.a.drain(..of_a).collect();
+        let mut of_b = copies - of_a;
+        let mut groups = vec![];
+        while of_b > 0 && !self.groups.is_empty() {
+            let group = &mut self.groups[0];
+            let count = of_b.min(group.copies.len());
+            of_b -= count;
+            groups.push(Group { copies: group.copies.drain(..count).collect(), ..*group });
+            group.begins = false;
+            if group.copies.is_empty() {
+                self.groups.remove(0);
+            }
+        }
+        let begins_b = self.begins_b && !groups.is_empty();
+        let part = Self { site: String::new(), begins: self.begins, begins_b, a, groups, ends: false };
+        self.begins = false;
+        self.begins_b &= !begins_b;
+        part
+    }
+}
+
+fn copies_of_a(plan: &WarpPlan) -> Vec<Copied> {
+    let row_bytes = plan.spec.bk * plan.spec.a.bytes();
+    let copy = |(i, pass): (usize, Pass)| Copied {
+        from: address("%rd_a", pass.row * row_bytes + pass.piece * PIECE),
+        ..copied((&plan.a, "a"), &pass, i as u32)
+    };
+    plan.a.passes().enumerate().map(copy).collect()
+}
+
+/// Of column-major B all rows, which are columns of C; of row-major B those of one block under a thread's vector.
+fn groups_of_b(plan: &WarpPlan) -> Vec<Group> {
+    let (b, bk, bytes) = (&plan.b, plan.spec.bk, plan.spec.b.bytes());
+    let gathers = plan.kloop.slots > 1 && !b.along_k;
+    let slot = |pass: &Pass| if gathers { pass.row / bk } else { 0 };
+    let passes: Vec<(usize, Pass)> = b.passes().enumerate().collect();
+    let together = passes.chunk_by(|(_, x), (_, y)| b.along_k || x.piece == y.piece && slot(x) == slot(y));
+    together
+        .map(|group| {
+            let (_, first) = group[0];
+            let slot = slot(&first);
+            let copies = group.iter().enumerate().map(|(at, (i, pass))| Copied {
+                row: pass.row - slot * bk,
+                advance: at + 1 < group.len(),
+                ..copied((b, "b"), pass, plan.a.copies() + *i as u32)
+            });
+            let column_bytes = first.piece * PIECE;
+            Group { begins: true, slot, column: column_bytes / bytes, column_bytes, copies: copies.collect() }
+        })
+        .collect()
+}
+
+/// The thread's vector of a pass, number `number` of a stage.
+fn copied((operand, x): (&plan::Operand, &str), pass: &Pass, number: u32) -> Copied {
+    let own = if pass.last {
+        format!("%p_copy_{x}_last")
+    } else if operand.idle_threads() {
+        format!("%p_copy_{x}")
+    } else {
+        String::new()
+    };
+    let base = if pass.flip == 0 { format!("%r_to_{x}") } else { "%r_to".to_owned() };
+    Copied {
+        row: pass.row,
+        guard: if own.is_empty() { String::new() } else { format!("@{own} ") },
+        own,
+        flip: pass.flip,
+        to: address(&base, pass.offset),
+        from: String::new(),
+        advance: false,
+        registers: [0, 1, 2, 3].map(|word| format!("%r_copy{}", 4 * number + word)),
+    }
+}

@@ -1,0 +1,59 @@
+//! What one instruction multiplies, and what one copy moves.
+
+use crate::{Dtype, KernelSpec, Mma, Shape};
+
+/// Bytes that a thread copies at a time.
+pub(crate) const PIECE: u32 = 16;
+/// Bytes after which shared memory's banks repeat, and the alignment of everything in it.
+pub(crate) const BANKS: u32 = 128;
+
+/// Elements of K that one instruction multiplies: 32 bytes.
+pub(crate) const fn k_unit(spec: &KernelSpec) -> u32 {
+    32 / spec.a.bytes()
+}
+
+/// Rows and columns of the piece of C that one fragment of A and one of B make.
+pub(crate) fn fragment(spec: &KernelSpec) -> (u32, u32) {
+    match spec.mma {
+        Mma::Wmma => {
+            let (m, n, _) = spec.shape.unwrap_or(Shape::M16N16K16).mnk();
+            (m, n)
+        }
+        _ => (16, 16),
+    }
+}
+
+/// Registers of one fragment of A and of one of B.
+pub(crate) fn fragment_registers(spec: &KernelSpec) -> (u32, u32) {
+    match (spec.mma, fragment(spec)) {
+        (Mma::Wmma, (m, n)) if spec.a.bytes() == 2 => {
+            let half = |lines: u32| if spec.a == Dtype::BF16 { lines * 16 / 64 } else { 8 };
+            (half(m), half(n))
+        }
+        _ => (4, 4),
+    }
+}
+
+/// The instruction that multiplies two fragments.
+pub(crate) fn multiply_instruction(spec: &KernelSpec) -> String {
+    let KernelSpec { a, b, b_layout, mma, .. } = *spec;
+    if mma == Mma::Wmma {
+        let (m, n) = fragment(spec);
+        let types = if a == Dtype::BF16 { "f32.bf16.bf16.f32" } else { "f32.f32" };
+        return format!("wmma.mma.sync.aligned.row.{b_layout}.m{m}n{n}k16.{types}");
+    }
+    let (a, b, sum) = (ptx_type(a), ptx_type(b), sum_type(spec));
+    format!("mma.sync.aligned.m16n8k{}.row.col.{sum}.{a}.{b}.{sum}", k_unit(spec))
+}
+
+/// The type of its sums.
+pub(crate) fn sum_type(spec: &KernelSpec) -> &'static str {
+    if spec.a.is_integer() { "s32" } else { "f32" }
+}
+
+fn ptx_type(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::I8 => "s8",
+        other => other.as_str(),
+    }
+}
