@@ -1,9 +1,7 @@
-//! From entries to a [`KernelSpec`]: the one place that knows what every key takes.
+//! From entries to a [`KernelSpec`]: the one place where entries are interpreted, by what the table says of their keys.
 
 use super::number::{NumberError, positive};
-use super::{
-    Atom, Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, SpecError, SpecErrorKind, Switch, Value,
-};
+use super::{Atom, Dtype, Entry, Given, KernelSpec, Key, Op, Place, SpecError, SpecErrorKind, Switch, Value};
 use crate::epilogue::{self, Epilogue};
 use crate::suggest::either;
 use crate::words::Vocabulary;
@@ -52,68 +50,27 @@ impl<P: Place> Request<P> {
 pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError<P>>> {
     let mut reading = Reading::of(request);
     reading.require([Key::Bm, Key::Bn, Key::Bk]);
-    let sizes = [Key::Bm, Key::Bn, Key::Bk].map(|key| reading.size(key));
-    let dtype = reading.word(Key::Dtype, is_factor);
-    let a = reading.operand(Key::A, dtype, is_factor).unwrap_or(Dtype::F16);
-    reading.bind(Key::A, a);
-    let b = reading.operand(Key::B, dtype, is_factor).unwrap_or(Dtype::F16);
-    reading.bind(Key::B, b);
-    // `dtype` says what C is only where that type is one of results, too.
-    let out = reading.operand(Key::Out, None, is_result).or(dtype.map(Dtype::default_out));
-    let out = out.unwrap_or(a.default_out());
-    let op = reading.operation();
-    let spec = KernelSpec {
-        op,
-        transpose: reading.word(Key::Transpose, any).unwrap_or_default(),
-        batch: reading.word(Key::Batch, any).unwrap_or_default(),
-        permute: reading.word(Key::Permute, any).unwrap_or_default(),
-        mma: reading.word(Key::Mma, any).unwrap_or(Mma::Wgmma),
-        a,
-        b,
-        acc: reading.word(Key::Acc, is_accumulator).unwrap_or(a.accumulator()),
-        out,
-        a_layout: reading.word(Key::ALayout, any).unwrap_or(Layout::RowMajor),
-        b_layout: reading.word(Key::BLayout, any).unwrap_or(b.default_b_layout()),
-        c_layout: reading.word(Key::CLayout, any).unwrap_or(Layout::RowMajor),
-        scale: reading.word(Key::Scale, any).unwrap_or_default(),
-        accumulate: reading.word(Key::Accumulate, any),
-        arch: reading.word(Key::Arch, any),
-        warps: reading.pair(Key::Warps),
-        shape: reading.word(Key::Shape, any),
-        vector: reading.number(Key::Vector),
-        stages: reading.number(Key::Stages),
-        consumers: reading.number(Key::Consumers),
-        cluster: reading.number(Key::Cluster),
-        k_step: reading.number(Key::KStep),
-        schedule: reading.word(Key::Schedule, any),
-        swizzle: reading.number(Key::Swizzle),
-        swap: reading.word(Key::Swap, any),
-        pack: reading.number(Key::Pack),
-        epilogue: reading.results(op, out),
-        ..KernelSpec::new(sizes[0], sizes[1], sizes[2])
-    };
+    let mut spec = KernelSpec::DEFAULT;
+    for key in [Key::Bm, Key::Bn, Key::Bk] {
+        spec.read(key, &mut reading);
+    }
+    reading.operands(&mut spec);
+    spec.op = reading.operation();
+    for key in Key::ALL.into_iter().filter(|key| !reads_by_itself(*key)) {
+        spec.read(key, &mut reading);
+    }
+    spec.epilogue = reading.results(spec.op, spec.out);
     if reading.errors.is_empty() { Ok(spec) } else { Err(reading.errors) }
 }
 
-fn any<V>(_: V) -> bool {
-    true
+/// The keys whose value follows from several entries, or which others follow from.
+const fn reads_by_itself(key: Key) -> bool {
+    use Key::{A, B, Beta, Bk, Bm, Bn, Dtype, Epilogue, Op, Out};
+    matches!(key, Bm | Bn | Bk | Op | Dtype | A | B | Out | Epilogue | Beta)
 }
 
-/// Types that kernels multiply.
-fn is_factor(dtype: Dtype) -> bool {
-    dtype != Dtype::I32
-}
-
-/// Types that kernels write.
-fn is_result(dtype: Dtype) -> bool {
-    !matches!(dtype, Dtype::I8 | Dtype::E5M2)
-}
-
-fn is_accumulator(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::F32 | Dtype::I32)
-}
-
-struct Reading<'r, P> {
+/// A request that is being interpreted: what every key says, and what is wrong with it.
+pub(super) struct Reading<'r, P> {
     request: &'r Request<P>,
     /// The first entry of each key.
     written: Vec<(Key, &'r Entry<P>)>,
@@ -156,12 +113,22 @@ impl<'r, P: Place> Reading<'r, P> {
         }
     }
 
-    /// The value of a key without a default; anything where it has none, which is an error already.
-    fn size(&mut self, key: Key) -> u32 {
-        self.number(key).unwrap_or(1)
+    /// The element types of the operands, and what follows from them where it is not written.
+    fn operands(&mut self, spec: &mut KernelSpec) {
+        let dtype = self.word(Key::Dtype);
+        spec.a = self.operand(Key::A, dtype).unwrap_or(Dtype::F16);
+        self.bind(Key::A, spec.a);
+        spec.b = self.operand(Key::B, dtype).unwrap_or(Dtype::F16);
+        self.bind(Key::B, spec.b);
+        // `dtype` says what C is only where that type is one of results, too.
+        let out = self.operand(Key::Out, None).or(dtype.map(Dtype::default_out));
+        spec.out = out.unwrap_or(spec.a.default_out());
+        spec.acc = spec.a.accumulator();
+        spec.b_layout = spec.b.default_b_layout();
     }
 
-    fn number(&mut self, key: Key) -> Option<u32> {
+    /// A number; any, where a key without a default has none, which is an error already.
+    pub(super) fn number(&mut self, key: Key) -> Option<u32> {
         let entry = self.entry(key)?;
         let atom = self.atom(key, &entry.value, &entry.value_place);
         if atom.is_auto() && !key.is_required() {
@@ -172,7 +139,7 @@ impl<'r, P: Place> Reading<'r, P> {
     }
 
     /// Two numbers, in parentheses.
-    fn pair(&mut self, key: Key) -> Option<(u32, u32)> {
+    pub(super) fn pair(&mut self, key: Key) -> Option<(u32, u32)> {
         let entry = self.entry(key)?;
         let found = match &entry.value {
             Value::Tuple(elements) => match &elements[..] {
@@ -222,18 +189,19 @@ impl<'r, P: Place> Reading<'r, P> {
         None
     }
 
-    fn word<V: Vocabulary>(&mut self, key: Key, accepts: fn(V) -> bool) -> Option<V> {
+    pub(super) fn word<V: Vocabulary>(&mut self, key: Key) -> Option<V> {
         let entry = self.entry(key)?;
-        self.word_of(key, entry, accepts)
+        self.word_of(key, entry)
     }
 
-    fn word_of<V: Vocabulary>(&mut self, key: Key, entry: &Entry<P>, accepts: fn(V) -> bool) -> Option<V> {
-        let words = || V::WORDS.iter().filter(|(_, value)| accepts(*value));
-        let accepted: Vec<_> = words().map(|(word, _)| *word).collect();
+    fn word_of<V: Vocabulary>(&mut self, key: Key, entry: &Entry<P>) -> Option<V> {
+        let accepted: Vec<_> = key.takes().words().iter().map(|word| word.text).collect();
         let kind = match self.atom(key, &entry.value, &entry.value_place) {
             Atom::Broken => return None,
             Atom::Word(found) | Atom::Quoted(found) => {
-                if let Some((_, value)) = words().find(|(word, _)| *word == found) {
+                if accepted.contains(&found.as_str())
+                    && let Some((_, value)) = V::WORDS.iter().find(|(word, _)| *word == found)
+                {
                     return Some(*value);
                 }
                 if found == "auto" {
@@ -255,12 +223,12 @@ impl<'r, P: Place> Reading<'r, P> {
 
     /// The operation, from its key and from the types in the signature, which must agree.
     fn operation(&mut self) -> Op {
-        let written = self.word::<Op>(Key::Op, any);
+        let written = self.word::<Op>(Key::Op);
         let request = self.request;
         let Some(typed) = request.signature.iter().find(|entry| entry.key == Key::Op.as_str()) else {
             return written.unwrap_or(Op::Dsd);
         };
-        let given = self.word_of::<Op>(Key::Op, typed, any).unwrap_or(Op::Dsd);
+        let given = self.word_of::<Op>(Key::Op, typed).unwrap_or(Op::Dsd);
         if let (Some(found), Some(entry)) = (written, self.entry(Key::Op))
             && found != given
         {
@@ -273,7 +241,7 @@ impl<'r, P: Place> Reading<'r, P> {
     /// The epilogue that is written, or the one that `beta = on` stands for.
     fn results(&mut self, op: Op, out: Dtype) -> Option<Epilogue> {
         let epilogue = self.epilogue();
-        if !self.word::<Switch>(Key::Beta, any).unwrap_or_default().is_on() {
+        if !self.word::<Switch>(Key::Beta).unwrap_or_default().is_on() {
             return epilogue;
         }
         if epilogue.is_some() {
@@ -288,7 +256,7 @@ impl<'r, P: Place> Reading<'r, P> {
     }
 
     /// A closure in a string, or the body of the function.
-    fn epilogue(&mut self) -> Option<Epilogue> {
+    pub(super) fn epilogue(&mut self) -> Option<Epilogue> {
         let body = self.request.epilogue.as_ref().map(|(epilogue, _)| *epilogue);
         let Some(entry) = self.entry(Key::Epilogue) else { return body };
         let found = self.atom(Key::Epilogue, &entry.value, &entry.value_place);
@@ -334,26 +302,26 @@ impl<'r, P: Place> Reading<'r, P> {
     }
 
     /// The dtype that the signature gives an operand. A parameter that has stood nowhere yet leaves it to the keys.
-    fn typed(&mut self, key: Key, entry: &Entry<P>, accepts: fn(Dtype) -> bool) -> Option<Dtype> {
+    fn typed(&mut self, key: Key, entry: &Entry<P>) -> Option<Dtype> {
         let Value::Parameter(name) = &entry.value else {
-            return self.word_of(key, entry, accepts);
+            return self.word_of(key, entry);
         };
         let value = Value::word(self.binding(name)?.as_str());
-        self.word_of(key, &Entry { value, ..entry.clone() }, accepts)
+        self.word_of(key, &Entry { value, ..entry.clone() })
     }
 
     /// The dtype of one operand, from its type in the signature, its own key and `dtype`, which must agree.
-    fn operand(&mut self, key: Key, dtype: Option<Dtype>, accepts: fn(Dtype) -> bool) -> Option<Dtype> {
+    fn operand(&mut self, key: Key, dtype: Option<Dtype>) -> Option<Dtype> {
         let request = self.request;
         let typed = request.signature.iter().find(|e| e.key == key.as_str());
         let written = self.entry(key);
         let mut sources = Vec::new();
         if let Some(entry) = typed {
-            let found = self.typed(key, entry, accepts);
+            let found = self.typed(key, entry);
             sources.push((found, entry, Given::Type));
         }
         if let Some(entry) = written {
-            let found = self.word_of(key, entry, accepts);
+            let found = self.word_of(key, entry);
             sources.push((found, entry, Given::Key(key)));
         }
         if let Some(entry) = self.entry(Key::Dtype) {

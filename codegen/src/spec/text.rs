@@ -60,66 +60,37 @@ impl FromStr for KernelSpec {
 /// The canonical text, which reads back as the same spec: keys in a fixed order, those at their default left out.
 impl fmt::Display for KernelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let default = self.default_beside_operands();
-        let is_one_dtype = self.a == self.b;
         let mut separator = "";
-        for key in Key::ALL {
-            let is_said = match key {
-                Key::Bm | Key::Bn | Key::Bk => true,
-                Key::Dtype => is_one_dtype && self.a != default.a,
-                Key::A | Key::B if is_one_dtype => false,
-                _ => self.value(key) != default.value(key),
-            };
-            if is_said {
-                write!(f, "{separator}{key} = {}", self.value(key))?;
-                separator = ", ";
-            }
+        for key in Key::ALL.into_iter().filter(|key| self.says(*key)) {
+            write!(f, "{separator}{key} = {}", self.value(key))?;
+            separator = ", ";
         }
         Ok(())
     }
 }
 
 impl KernelSpec {
+    /// Does the canonical text say something of `key`: is its value required, or not its default?
+    pub fn says(&self, key: Key) -> bool {
+        let default = self.default_beside_operands();
+        let is_one_dtype = self.a == self.b;
+        match key {
+            _ if key.is_required() => true,
+            Key::Dtype => is_one_dtype && self.a != default.a,
+            Key::A | Key::B if is_one_dtype => false,
+            _ => self.value(key) != default.value(key),
+        }
+    }
+
     /// What the spec says of `key`, in the word or number of the canonical text; `auto` where the plan decides.
     ///
     /// `dtype` is that of A.
     pub fn value(&self, key: Key) -> String {
-        fn or_auto(value: Option<impl fmt::Display>) -> String {
-            value.map_or_else(|| "auto".into(), |value| value.to_string())
-        }
         match key {
-            Key::Bm => self.bm.to_string(),
-            Key::Bn => self.bn.to_string(),
-            Key::Bk => self.bk.to_string(),
-            Key::Op => self.op.to_string(),
-            Key::Transpose => self.transpose.to_string(),
-            Key::Batch => self.batch.to_string(),
-            Key::Permute => self.permute.to_string(),
-            Key::Mma => self.mma.to_string(),
-            Key::Dtype | Key::A => self.a.to_string(),
-            Key::B => self.b.to_string(),
-            Key::Acc => self.acc.to_string(),
-            Key::Out => self.out.to_string(),
-            Key::ALayout => self.a_layout.to_string(),
-            Key::BLayout => self.b_layout.to_string(),
-            Key::CLayout => self.c_layout.to_string(),
-            Key::Scale => self.scale.to_string(),
-            Key::Accumulate => or_auto(self.accumulate),
-            Key::Arch => or_auto(self.arch),
-            Key::Warps => or_auto(self.warps.map(|(m, n)| format!("({m}, {n})"))),
-            Key::Shape => or_auto(self.shape),
-            Key::Vector => or_auto(self.vector),
-            Key::Stages => or_auto(self.stages),
-            Key::Consumers => or_auto(self.consumers),
-            Key::Cluster => or_auto(self.cluster),
-            Key::KStep => or_auto(self.k_step),
-            Key::Schedule => or_auto(self.schedule),
-            Key::Swizzle => or_auto(self.swizzle),
-            Key::Swap => or_auto(self.swap),
-            Key::Pack => or_auto(self.pack),
-            Key::Beta => self.beta().to_string(),
+            // `beta` says it.
             Key::Epilogue if self.beta().is_on() => "none".into(),
-            Key::Epilogue => self.epilogue.map_or_else(|| "none".into(), |epilogue| format!("\"{epilogue}\"")),
+            Key::Epilogue => self.written(key).unwrap_or_else(|| "none".into()),
+            _ => self.written(key).unwrap_or_else(|| "auto".into()),
         }
     }
 

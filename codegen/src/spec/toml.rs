@@ -10,7 +10,7 @@ use super::syntax::value;
 use super::text::tokens;
 use super::{
     Atom, Element, Entry, KernelSpec, Key, LocatedFamily, LocatedRequest, LocatedSpec, Request, SpecError,
-    SpecErrorKind, SpecErrors, Value,
+    SpecErrorKind, SpecErrors, Takes, Value,
 };
 
 impl KernelSpec {
@@ -138,7 +138,8 @@ impl Values<'_> {
         }
         let is_number =
             |value: &Spanned<DeValue<'_>>| matches!(value.get_ref(), DeValue::Integer(_) | DeValue::Float(_));
-        let is_tuple = key == Key::Warps.as_str() && array.iter().all(is_number);
+        let takes_pair = Key::find(key).is_some_and(|key| key.takes() == Takes::Pair);
+        let is_tuple = takes_pair && array.iter().all(is_number);
         let mut elements = Vec::new();
         for value in array {
             let place = value.span();
