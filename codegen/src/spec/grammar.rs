@@ -1,6 +1,9 @@
 //! From entries to a [`KernelSpec`]: the one place where entries are interpreted, by what the table says of their keys.
 
+use std::collections::HashMap;
+
 use super::number::{NumberError, positive};
+use super::setting::Source;
 use super::{Atom, Dtype, Entry, Given, KernelSpec, Key, Op, Place, SpecError, SpecErrorKind, Switch, Value};
 use crate::epilogue::{self, Epilogue};
 use crate::suggest::either;
@@ -70,7 +73,7 @@ const fn reads_by_itself(key: Key) -> bool {
 }
 
 /// A request that is being interpreted: what every key says, and what is wrong with it.
-pub(super) struct Reading<'r, P> {
+struct Reading<'r, P> {
     request: &'r Request<P>,
     /// The first entry of each key.
     written: Vec<(Key, &'r Entry<P>)>,
@@ -79,11 +82,86 @@ pub(super) struct Reading<'r, P> {
     errors: Vec<SpecError<P>>,
 }
 
+impl<P: Place> Source for Reading<'_, P> {
+    /// A number; any, where a key without a default has none, which is an error already.
+    fn number(&mut self, key: Key) -> Option<u32> {
+        let entry = self.entry(key)?;
+        let atom = self.atom(key, &entry.value, &entry.value_place);
+        if atom.is_auto() && !key.is_required() {
+            return None;
+        }
+        let expected = if key.is_required() { "a positive integer" } else { "a positive integer or `auto`" };
+        self.integer(key, expected, atom, &entry.value_place)
+    }
+
+    /// Two numbers, in parentheses.
+    fn pair(&mut self, key: Key) -> Option<(u32, u32)> {
+        let entry = self.entry(key)?;
+        let found = match &entry.value {
+            Value::Tuple(elements) => match &elements[..] {
+                [first, second] => {
+                    let [first, second] = [first, second].map(|element| {
+                        let atom = self.atom(key, &element.value, &element.place);
+                        self.integer(key, "two positive integers", atom, &element.place)
+                    });
+                    return first.zip(second);
+                }
+                _ => Atom::Other(format!("a tuple of {}", elements.len())),
+            },
+            value => self.atom(key, value, &entry.value_place),
+        };
+        if found != Atom::Broken && !found.is_auto() {
+            let expected = "two positive integers, `(along M, along N)`, or `auto`".into();
+            self.error(SpecErrorKind::WrongType { key, expected, found }, &entry.value_place);
+        }
+        None
+    }
+
+    fn word<V: Vocabulary>(&mut self, key: Key) -> Option<V> {
+        let entry = self.entry(key)?;
+        self.word_of(key, entry)
+    }
+
+    /// A closure in a string, or the body of the function.
+    fn epilogue(&mut self) -> Option<Epilogue> {
+        let body = self.request.epilogue.as_ref().map(|(epilogue, _)| *epilogue);
+        let Some(entry) = self.entry(Key::Epilogue) else { return body };
+        let found = self.atom(Key::Epilogue, &entry.value, &entry.value_place);
+        let (kind, place) = match found {
+            Atom::Broken => return None,
+            Atom::Word(word) | Atom::Quoted(word) if word == "none" || word == "auto" => return body,
+            Atom::Quoted(_) if body.is_some() => {
+                let message = "the function has a body, and the attribute an `epilogue`".to_owned();
+                let help = Some("the body is the epilogue: drop the key".to_owned());
+                (SpecErrorKind::Syntax { message, help }, entry.value_place.clone())
+            }
+            Atom::Quoted(text) => match epilogue::read(&text) {
+                Ok(program) => return Some(Epilogue::new(program)),
+                Err(errors) => {
+                    for error in errors {
+                        let place = entry.value_place.part(error.place);
+                        self.error(SpecErrorKind::Epilogue { message: error.fact, help: error.help }, &place);
+                    }
+                    return None;
+                }
+            },
+            found => {
+                let expected = "a closure in a string".to_owned();
+                (SpecErrorKind::WrongType { key: Key::Epilogue, expected, found }, entry.value_place.clone())
+            }
+        };
+        self.error(kind, &place);
+        None
+    }
+}
+
 impl<'r, P: Place> Reading<'r, P> {
     fn of(request: &'r Request<P>) -> Self {
         let mut reading = Self { request, written: Vec::new(), bound: Vec::new(), errors: request.errors.clone() };
-        for (at, entry) in request.entries.iter().enumerate() {
-            let earlier = request.entries[..at].iter().find(|e| e.key == entry.key);
+        let mut first: HashMap<&str, &Entry<P>> = HashMap::new();
+        for entry in &request.entries {
+            let earlier = first.get(entry.key.as_str()).copied();
+            first.entry(&entry.key).or_insert(entry);
             match (Key::find(&entry.key), earlier) {
                 (_, Some(earlier)) => reading.errors.push(SpecError {
                     kind: SpecErrorKind::Duplicate { key: entry.key.clone() },
@@ -127,40 +205,6 @@ impl<'r, P: Place> Reading<'r, P> {
         spec.b_layout = spec.b.default_b_layout();
     }
 
-    /// A number; any, where a key without a default has none, which is an error already.
-    pub(super) fn number(&mut self, key: Key) -> Option<u32> {
-        let entry = self.entry(key)?;
-        let atom = self.atom(key, &entry.value, &entry.value_place);
-        if atom.is_auto() && !key.is_required() {
-            return None;
-        }
-        let expected = if key.is_required() { "a positive integer" } else { "a positive integer or `auto`" };
-        self.integer(key, expected, atom, &entry.value_place)
-    }
-
-    /// Two numbers, in parentheses.
-    pub(super) fn pair(&mut self, key: Key) -> Option<(u32, u32)> {
-        let entry = self.entry(key)?;
-        let found = match &entry.value {
-            Value::Tuple(elements) => match &elements[..] {
-                [first, second] => {
-                    let [first, second] = [first, second].map(|element| {
-                        let atom = self.atom(key, &element.value, &element.place);
-                        self.integer(key, "two positive integers", atom, &element.place)
-                    });
-                    return first.zip(second);
-                }
-                _ => Atom::Other(format!("a tuple of {}", elements.len())),
-            },
-            value => self.atom(key, value, &entry.value_place),
-        };
-        if found != Atom::Broken && !found.is_auto() {
-            let expected = "two positive integers, `(along M, along N)`, or `auto`".into();
-            self.error(SpecErrorKind::WrongType { key, expected, found }, &entry.value_place);
-        }
-        None
-    }
-
     /// The one literal or word that a value is. A list is an error, here and not later.
     fn atom(&mut self, key: Key, value: &Value<P>, place: &P) -> Atom {
         match value {
@@ -187,11 +231,6 @@ impl<'r, P: Place> Reading<'r, P> {
         };
         self.error(kind, place);
         None
-    }
-
-    pub(super) fn word<V: Vocabulary>(&mut self, key: Key) -> Option<V> {
-        let entry = self.entry(key)?;
-        self.word_of(key, entry)
     }
 
     fn word_of<V: Vocabulary>(&mut self, key: Key, entry: &Entry<P>) -> Option<V> {
@@ -253,38 +292,6 @@ impl<'r, P: Place> Reading<'r, P> {
             }
         }
         Some(Epilogue::accumulate_of(op, out))
-    }
-
-    /// A closure in a string, or the body of the function.
-    pub(super) fn epilogue(&mut self) -> Option<Epilogue> {
-        let body = self.request.epilogue.as_ref().map(|(epilogue, _)| *epilogue);
-        let Some(entry) = self.entry(Key::Epilogue) else { return body };
-        let found = self.atom(Key::Epilogue, &entry.value, &entry.value_place);
-        let (kind, place) = match found {
-            Atom::Broken => return None,
-            Atom::Word(word) | Atom::Quoted(word) if word == "none" || word == "auto" => return body,
-            Atom::Quoted(_) if body.is_some() => {
-                let message = "the function has a body, and the attribute an `epilogue`".to_owned();
-                let help = Some("the body is the epilogue: drop the key".to_owned());
-                (SpecErrorKind::Syntax { message, help }, entry.value_place.clone())
-            }
-            Atom::Quoted(text) => match epilogue::read(&text) {
-                Ok(program) => return Some(Epilogue::new(program)),
-                Err(errors) => {
-                    for error in errors {
-                        let place = entry.value_place.part(error.place);
-                        self.error(SpecErrorKind::Epilogue { message: error.fact, help: error.help }, &place);
-                    }
-                    return None;
-                }
-            },
-            found => {
-                let expected = "a closure in a string".to_owned();
-                (SpecErrorKind::WrongType { key: Key::Epilogue, expected, found }, entry.value_place.clone())
-            }
-        };
-        self.error(kind, &place);
-        None
     }
 
     /// Has the type parameter of an operand, if it has one, stand for `dtype` from here on.

@@ -8,10 +8,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::grammar::Reading;
-use super::setting::{Setting, Takes};
+use super::setting::{Setting, Source, Takes};
 use super::table::{column, keys};
-use super::{Accumulate, Dtype, Layout, Mma, Op, Place, Scale, Schedule, Shape, Switch, Target};
+use super::{Accumulate, Dtype, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};
 use crate::Epilogue;
 
 keys! {

@@ -29,8 +29,6 @@ mod report;
 mod setting;
 mod syntax;
 mod table;
-#[cfg(test)]
-mod tests;
 mod text;
 mod toml;
 mod value;
@@ -40,9 +38,10 @@ use crate::Epilogue;
 pub use crate::place::Place;
 pub use crate::words::{Accumulate, Dtype, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};
 pub use error::{Given, SpecError, SpecErrorKind};
-pub use family::{Axis, FamilyMember, FamilySpec, MOST_MEMBERS};
+pub use family::{Axis, FamilyMember, FamilySpec};
 pub use grammar::{Request, build};
 pub use keys::{KernelSpec, Key};
+pub use range::MOST_MEMBERS;
 pub use report::{LocatedFamily, LocatedRequest, LocatedSpec, SpecErrors};
 pub use setting::{Takes, Word};
 pub use syntax::{Bracket, Entry, Token, TokenKind, entries};
@@ -84,3 +83,8 @@ impl KernelSpec {
         }
     }
 }
+
+#[cfg(test)]
+mod long_tests;
+#[cfg(test)]
+mod tests;

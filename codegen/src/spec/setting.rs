@@ -2,8 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::grammar::Reading;
-use super::{Key, Place};
+use super::Key;
 use crate::epilogue::Epilogue;
 use crate::words::Vocabulary;
 
@@ -40,13 +39,29 @@ impl Takes {
     }
 }
 
+/// Where the values of keys are read from. A value is nothing where nothing is said, where `auto` is, and where what is
+/// said is an error.
+pub(super) trait Source {
+    /// An integer of at least 1.
+    fn number(&mut self, key: Key) -> Option<u32>;
+
+    /// Two integers of at least 1.
+    fn pair(&mut self, key: Key) -> Option<(u32, u32)>;
+
+    /// One of the words that the key takes.
+    fn word<V: Vocabulary>(&mut self, key: Key) -> Option<V>;
+
+    /// What becomes of sums.
+    fn epilogue(&mut self) -> Option<Epilogue>;
+}
+
 /// The type of a key's value.
 pub(super) trait Setting: Copy {
     /// What is taken: those values alone of which `accepts` is true.
     fn takes(accepts: Option<fn(Self) -> bool>) -> Takes;
 
-    /// What a request says of `key`; nothing where it says nothing, `auto`, or what is an error.
-    fn read<P: Place>(reading: &mut Reading<'_, P>, key: Key) -> Option<Self>;
+    /// What a source says of `key`.
+    fn read(source: &mut impl Source, key: Key) -> Option<Self>;
 
     /// As in the canonical text of a spec.
     fn written(self) -> String;
@@ -60,8 +75,8 @@ impl Setting for u32 {
         Takes::Number
     }
 
-    fn read<P: Place>(reading: &mut Reading<'_, P>, key: Key) -> Option<Self> {
-        reading.number(key)
+    fn read(source: &mut impl Source, key: Key) -> Option<Self> {
+        source.number(key)
     }
 
     fn written(self) -> String {
@@ -78,8 +93,8 @@ impl Setting for (u32, u32) {
         Takes::Pair
     }
 
-    fn read<P: Place>(reading: &mut Reading<'_, P>, key: Key) -> Option<Self> {
-        reading.pair(key)
+    fn read(source: &mut impl Source, key: Key) -> Option<Self> {
+        source.pair(key)
     }
 
     fn written(self) -> String {
@@ -96,8 +111,8 @@ impl Setting for Epilogue {
         Takes::Closure
     }
 
-    fn read<P: Place>(reading: &mut Reading<'_, P>, _: Key) -> Option<Self> {
-        reading.epilogue()
+    fn read(source: &mut impl Source, _: Key) -> Option<Self> {
+        source.epilogue()
     }
 
     fn written(self) -> String {
@@ -115,8 +130,8 @@ impl<V: Vocabulary + Debug + PartialEq> Setting for V {
         Takes::Words(accepted.map(|(text, value)| Word { text, is_alias: *text != value.word() }).collect())
     }
 
-    fn read<P: Place>(reading: &mut Reading<'_, P>, key: Key) -> Option<Self> {
-        reading.word(key)
+    fn read(source: &mut impl Source, key: Key) -> Option<Self> {
+        source.word(key)
     }
 
     fn written(self) -> String {

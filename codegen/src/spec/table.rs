@@ -124,11 +124,11 @@ macro_rules! keys {
                 }
             }
 
-            /// Reads what a request says of `key`. Where it says nothing, the field stays as it is.
-            pub(super) fn read<P: Place>(&mut self, key: Key, reading: &mut Reading<'_, P>) {
+            /// Reads what a source says of `key`. Where it says nothing, the field stays as it is.
+            pub(super) fn read(&mut self, key: Key, source: &mut impl Source) {
                 match key {
                     $($(Key::$variant => {
-                        if let Some(found) = <$type as Setting>::read(reading, key) {
+                        if let Some(found) = <$type as Setting>::read(source, key) {
                             self.$name = column!(given $default found);
                         }
                     })?)+

@@ -1,5 +1,6 @@
 //! The text front end: `bm = 512, bn = 128, bk = 112`.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -109,6 +110,7 @@ impl KernelSpec {
 pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
     let mut tokens = Vec::new();
     let mut at = 0;
+    let groups = groups(text);
     while let Some(first) = text[at..].chars().next() {
         let rest = &text[at..];
         let (length, kind) = match first {
@@ -129,8 +131,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
                 None => (rest.len(), TokenKind::Other(rest.trim_end().into())),
             },
             _ if is_word(first) || is_signed(rest) => {
-                let end = 1 + rest[1..].find(ends_word(first)).unwrap_or(rest.len() - 1);
-                let length = rest[..end].find("..").unwrap_or(end);
+                let length = word_length(first, rest);
                 let word = rest[..length].to_string();
                 if first.is_ascii_digit() || matches!(first, '+' | '-') {
                     (length, TokenKind::Number(word))
@@ -139,7 +140,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
                 }
             }
             _ => {
-                let length = group(rest).unwrap_or(first.len_utf8());
+                let length = groups.get(&at).map_or(first.len_utf8(), |end| end - at);
                 (length, TokenKind::Other(rest[..length].into()))
             }
         };
@@ -149,20 +150,17 @@ pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
     tokens
 }
 
-/// The length of the group in braces that `rest` begins with: one wrong token, whatever is in it.
-fn group(rest: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, c) in rest.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' => depth = depth.checked_sub(1)?,
-            _ => {}
-        }
-        if depth == 0 {
-            return (at > 0).then_some(at + 1);
+/// Where each group in braces ends, by where it begins: one wrong token, whatever is in it.
+fn groups(text: &str) -> HashMap<usize, usize> {
+    let (mut open, mut ends) = (Vec::new(), HashMap::new());
+    for (at, brace) in text.match_indices(['{', '}']) {
+        if brace == "{" {
+            open.push(at);
+        } else if let Some(start) = open.pop() {
+            ends.insert(start, at + 1);
         }
     }
-    None
+    ends
 }
 
 fn is_word(c: char) -> bool {
@@ -174,9 +172,10 @@ fn is_signed(rest: &str) -> bool {
     matches!(chars.next(), Some('+' | '-')) && chars.next().is_some_and(|c| c.is_ascii_digit())
 }
 
-/// Numbers hold points, and words hyphens: `1.5` is one wrong number and `k-step` one wrong key.
-fn ends_word(first: char) -> impl Fn(char) -> bool {
+/// Numbers hold points, and words hyphens: `1.5` is one wrong number and `k-step` one wrong key. Two points end both.
+fn word_length(first: char, rest: &str) -> usize {
     let is_number = first.is_ascii_digit() || matches!(first, '+' | '-');
     let inner = if is_number { '.' } else { '-' };
-    move |c| !is_word(c) && c != inner
+    let ends = |(at, c): (usize, char)| (!is_word(c) && c != inner) || rest[at..].starts_with("..");
+    rest.char_indices().skip(1).find(|found| ends(*found)).map_or(rest.len(), |(at, _)| at)
 }
