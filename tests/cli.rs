@@ -348,7 +348,8 @@ fn doctor_succeeds_everywhere_unless_a_gpu_is_required() {
 
 #[test]
 fn help_has_examples_and_exit_codes() {
-    bsr(&["--help"]).assert().success().stdout(contains("Examples:").and(contains("3 no device")));
+    let keys = "Keys of a SPEC:\n  bm           rows of a sparsity block\n";
+    bsr(&["--help"]).assert().success().stdout(contains("Examples:").and(contains("3 no device")).and(contains(keys)));
     for command in ["plan", "emit", "run", "check", "bench", "space"] {
         bsr(&[command, "--help"]).assert().success().stdout(contains("Examples:"));
     }

@@ -78,6 +78,14 @@ pub(crate) fn list(words: &[&str], last: &str) -> String {
     }
 }
 
+/// Most errors that are printed; the rest are counted.
+pub(crate) const MOST_SHOWN: usize = 10;
+
+/// What is printed in place of so many errors.
+pub(crate) fn more_errors(count: usize) -> String {
+    if count == 1 { "1 more error is not shown".into() } else { format!("{count} more errors are not shown") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{either, list, nearest};

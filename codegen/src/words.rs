@@ -13,6 +13,11 @@ pub(crate) trait Vocabulary: Copy + 'static {
     const WORDS: &'static [(&'static str, Self)];
     /// Words that are understood and answered with 'not implemented yet'.
     const RESERVED: &'static [&'static str];
+    /// The name of the type.
+    const NAME: &'static str;
+
+    /// The canonical word of a value.
+    fn word(self) -> &'static str;
 }
 
 macro_rules! vocabulary {
@@ -28,6 +33,11 @@ macro_rules! vocabulary {
             const WORDS: &'static [(&'static str, Self)] =
                 &[$(($word, Self::$variant), $(($alias, Self::$variant),)*)+];
             const RESERVED: &'static [&'static str] = &[$($reserved),*];
+            const NAME: &'static str = stringify!($type);
+
+            fn word(self) -> &'static str {
+                self.as_str()
+            }
         }
 
         impl fmt::Display for $type {
@@ -89,6 +99,21 @@ impl Dtype {
     /// True for integers.
     pub const fn is_integer(self) -> bool {
         matches!(self, Self::I8 | Self::I32)
+    }
+
+    /// True for types that kernels multiply.
+    pub(crate) fn is_factor(self) -> bool {
+        self != Self::I32
+    }
+
+    /// True for types that kernels write.
+    pub(crate) fn is_result(self) -> bool {
+        !matches!(self, Self::I8 | Self::E5M2)
+    }
+
+    /// True for types that products are summed in.
+    pub(crate) fn is_accumulator(self) -> bool {
+        matches!(self, Self::F32 | Self::I32)
     }
 
     /// The type in which products of this type are summed.

@@ -94,20 +94,18 @@ type Checked = Result<(), TestCaseError>;
 /// The same kernel as another operation: transposed, of a sparse B, or both.
 fn turned(spec: KernelSpec, way: i32) -> KernelSpec {
     let (dds, transpose) = (way & 1 == 1, way & 2 == 2);
-    let flipped = if dds != transpose { KernelSpec { bm: spec.bk, bk: spec.bm, ..spec } } else { spec };
+    let flipped = if dds != transpose { spec.bm(spec.bk).bk(spec.bm) } else { spec };
     let transpose = if transpose { Switch::On } else { Switch::Off };
     match dds {
-        false => KernelSpec { transpose, ..flipped },
-        true => KernelSpec {
-            op: Op::Dds,
-            transpose,
-            a: spec.b,
-            b: spec.a,
-            a_layout: spec.b_layout.flipped(),
-            b_layout: spec.a.default_b_layout(),
-            c_layout: spec.c_layout.flipped(),
-            ..flipped
-        },
+        false => flipped.transpose(transpose),
+        true => flipped
+            .op(Op::Dds)
+            .transpose(transpose)
+            .a(spec.b)
+            .b(spec.a)
+            .a_layout(spec.b_layout.flipped())
+            .b_layout(spec.a.default_b_layout())
+            .c_layout(spec.c_layout.flipped()),
     }
 }
 
@@ -285,8 +283,10 @@ fn any_spec() -> impl Strategy<Value = KernelSpec> {
     ((size(), size(), size()), knobs, types, any_layouts(), sums).prop_map(
         |(sizes, knobs, (a, b, acc, out), layouts, (scale, accumulate))| {
             let (stages, consumers, cluster, k_step, swizzle, schedule) = knobs;
-            let spec = KernelSpec { stages, consumers, cluster, k_step, swizzle, schedule, ..sized(sizes, layouts) };
-            KernelSpec { a, b: b.unwrap_or(a), acc: acc.unwrap_or(a.accumulator()), out, scale, accumulate, ..spec }
+            let mut spec = sized(sizes, layouts).a(a).b(b.unwrap_or(a)).acc(acc.unwrap_or(a.accumulator()));
+            (spec.stages, spec.consumers, spec.cluster, spec.k_step) = (stages, consumers, cluster, k_step);
+            (spec.swizzle, spec.schedule, spec.accumulate) = (swizzle, schedule, accumulate);
+            spec.out(out).scale(scale)
         },
     )
 }
@@ -302,15 +302,11 @@ fn likely_spec() -> impl Strategy<Value = KernelSpec> {
     let one_knob = (0usize..9, 0u32..=8);
     (sizes, types, any_layouts(), one_knob).prop_map(|(sizes, (a, out, scale), layouts, (which, n))| {
         let small = a.bytes() == 1;
-        let spec = KernelSpec {
-            a,
-            b: a,
-            acc: a.accumulator(),
-            out: if out == Dtype::I32 && (a != Dtype::I8 || scale != Scale::Unscaled) { Dtype::F32 } else { out },
-            scale: if small { scale } else { Scale::Unscaled },
-            accumulate: (a.is_fp8() && which == 8).then_some(Accumulate::Promoted),
-            ..sized(sizes, if small { (Layout::ColMajor, layouts.1) } else { layouts })
-        };
+        let out = if out == Dtype::I32 && (a != Dtype::I8 || scale != Scale::Unscaled) { Dtype::F32 } else { out };
+        let scale = if small { scale } else { Scale::Unscaled };
+        let sized = sized(sizes, if small { (Layout::ColMajor, layouts.1) } else { layouts });
+        let mut spec = sized.a(a).b(a).acc(a.accumulator()).out(out).scale(scale);
+        spec.accumulate = (a.is_fp8() && which == 8).then_some(Accumulate::Promoted);
         match which {
             0 => with(spec, "stages", n),
             1 => with(spec, "consumers", n),
@@ -339,7 +335,7 @@ fn any_layouts() -> impl Strategy<Value = (Layout, Layout)> {
 }
 
 fn sized((bm, bn, bk): (u32, u32, u32), (b_layout, c_layout): (Layout, Layout)) -> KernelSpec {
-    KernelSpec { b_layout, c_layout, ..KernelSpec::new(bm, bn, bk) }
+    KernelSpec::new(bm, bn, bk).b_layout(b_layout).c_layout(c_layout)
 }
 
 /// `bk = 112 or 128` is `("bk", 112)`; `None` for help in other words.

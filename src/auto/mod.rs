@@ -67,15 +67,9 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain> A
     /// The product as `template` says it - transposed or not, layouts, sums - but for its operation, its types and its block,
     /// which the operands say, and its choices, which `tuner` makes.
     pub fn with(device: &Device, tuner: Arc<Tuner>, template: KernelSpec) -> Self {
-        let template = KernelSpec {
-            op: O::OP,
-            a: A::DTYPE,
-            b: B::DTYPE,
-            out: C::DTYPE,
-            acc: A::DTYPE.accumulator(),
-            b_layout: if A::DTYPE.bytes() == 1 { Layout::ColMajor } else { template.b_layout },
-            ..template
-        };
+        let b_layout = if A::DTYPE.bytes() == 1 { Layout::ColMajor } else { template.b_layout };
+        let template = template.op(O::OP).a(A::DTYPE).b(B::DTYPE).out(C::DTYPE);
+        let template = template.acc(A::DTYPE.accumulator()).b_layout(b_layout);
         Self { device: device.clone(), tuner, template, chosen: RwLock::default(), types: PhantomData }
     }
 
@@ -134,7 +128,7 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain> A
     /// What the operands say of the problem.
     fn problem(&self, structure: &Structure, dense: (usize, usize)) -> Problem {
         let (bm, bk) = structure.block();
-        let template = KernelSpec { bm: bm as u32, bk: bk as u32, ..self.template };
+        let template = self.template.bm(bm as u32).bk(bk as u32);
         let stored = (structure.rows(), structure.cols());
         let (rows, cols) = if template.transpose.is_on() { (stored.1, stored.0) } else { stored };
         let (m, n, k) = if O::OP == Op::Dds { (dense.0, cols, rows) } else { (rows, dense.1, cols) };

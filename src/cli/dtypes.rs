@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn every_product_has_its_types_and_others_are_refused() {
         use Dtype::{BF16, E4M3, E5M2, F16, F32, I8, I32};
-        let spec = |a, b, out| KernelSpec { a, b, out, ..KernelSpec::new(64, 64, 64) };
+        let spec = |a, b, out| KernelSpec::new(64, 64, 64).a(a).b(b).out(out);
         let all = [F16, BF16, F32, E4M3, E5M2, I8, I32];
         let mut done = 0;
         for (a, b, out) in all.iter().flat_map(|a| all.iter().flat_map(move |b| all.map(move |out| (*a, *b, out)))) {

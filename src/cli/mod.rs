@@ -49,6 +49,7 @@ mod weights;
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
 
+use bsr_codegen::spec::Key;
 use clap::{Parser, Subcommand};
 
 use exit::{Exit, Failure};
@@ -71,14 +72,19 @@ Examples:
 Exit codes:
   0 done    1 wrong result, finding or failed check    2 bad input    3 no device";
 
+/// What stands under `bsr --help`: the keys of a spec, and the examples.
+fn keys_and_examples() -> String {
+    let line = |key: Key| format!("  {:<12} {}\n", key.as_str(), key.meaning());
+    format!("Keys of a SPEC:\n{}\n{EXAMPLES}", Key::ALL.map(line).concat())
+}
+
 /// Plans, emits, runs, checks and times block-sparse GEMM kernels: C[M, N] = A[M, K] * B[K, N], A in blocks.
 ///
 /// A SPEC is what the attribute `#[bsr_kernel(..)]` takes: `bm = 512, bn = 128, bk = 112` and, where you want to
-/// decide them yourself, any of the keys op, mma, dtype, a, b, acc, out, b_layout, c_layout, stages, consumers,
-/// cluster, k_step, schedule, swizzle. Wherever a SPEC stands, the path of a .toml file with the same keys may
-/// stand too.
+/// decide them yourself, any of the keys below. Wherever a SPEC stands, the path of a .toml file with the same keys
+/// may stand too.
 #[derive(Debug, Parser)]
-#[command(name = "bsr", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "bsr", version, after_help = EXAMPLES, after_long_help = keys_and_examples(), max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -347,7 +347,7 @@ mod tests {
     fn the_longest_sum_is_that_of_the_fullest_row() {
         let a = Structure::new(30, 100, (16, 32), vec![0, 1, 3], vec![0, 1, 3]).unwrap();
         assert_eq!(longest_sum(&KernelSpec::new(16, 16, 32), &a), 64);
-        let turned = KernelSpec { op: Op::Dds, ..KernelSpec::new(16, 16, 32) };
+        let turned = KernelSpec::new(16, 16, 32).op(Op::Dds);
         assert_eq!(longest_sum(&turned, &a), 16);
         let full = Pattern::Random(1.0).structure(30, 100, (16, 32), 0).unwrap();
         assert_eq!(

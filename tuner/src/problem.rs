@@ -13,25 +13,9 @@ use crate::Features;
 
 /// The keys of a spec that belong to the problem: with another value another product is computed, or to another precision.
 /// All others are choices, which a sweep may make.
-pub const FACT_KEYS: [Key; 17] = [
-    Key::Bm,
-    Key::Bk,
-    Key::Op,
-    Key::Transpose,
-    Key::Batch,
-    Key::Dtype,
-    Key::A,
-    Key::B,
-    Key::Acc,
-    Key::Out,
-    Key::ALayout,
-    Key::BLayout,
-    Key::CLayout,
-    Key::Scale,
-    Key::Epilogue,
-    Key::Beta,
-    Key::Permute,
-];
+pub(crate) fn fact_keys() -> impl Iterator<Item = Key> + Clone {
+    Key::ALL.into_iter().filter(|key| key.is_fact())
+}
 
 /// What a spec says of the product: block, operation, types, layouts, scales, epilogue, order of rows, and whether FP8 sums
 /// are promoted.
@@ -44,30 +28,16 @@ pub struct Facts(KernelSpec);
 impl Facts {
     /// The facts of a spec: its choices are forgotten.
     pub fn of(spec: &KernelSpec) -> Self {
-        let accumulate = spec.accumulate.filter(|kind| *kind == Accumulate::Promoted);
-        Self(KernelSpec {
-            op: spec.op,
-            transpose: spec.transpose,
-            batch: spec.batch,
-            a: spec.a,
-            b: spec.b,
-            acc: spec.acc,
-            out: spec.out,
-            a_layout: spec.a_layout,
-            b_layout: spec.b_layout,
-            c_layout: spec.c_layout,
-            scale: spec.scale,
-            epilogue: spec.epilogue,
-            permute: spec.permute,
-            accumulate,
-            // What a spec cannot be without; no fact.
-            ..KernelSpec::new(spec.bm, ANY_BN, spec.bk)
-        })
+        // The width of the tile is what a spec cannot be without; no fact.
+        let mut facts = KernelSpec::new(spec.bm, ANY_BN, spec.bk);
+        fact_keys().for_each(|key| facts.copy_key(key, spec));
+        facts.accumulate = spec.accumulate.filter(|kind| *kind == Accumulate::Promoted);
+        Self(facts)
     }
 
     /// A spec with these facts, every choice left to the plan but the width of the dense tile.
     pub fn spec(&self, bn: u32) -> KernelSpec {
-        KernelSpec { bn, ..self.0 }
+        self.0.bn(bn)
     }
 
     /// Which operand is sparse.

@@ -7,7 +7,7 @@ use super::functions::Function;
 use super::program::{Cmp, Graph, Id, Input, InputKind, Level, Node, Program, Reduction};
 use super::syntax::{MOST_INPUTS, ParameterSyntax, kind_of};
 use crate::place::Place;
-use crate::suggest;
+use crate::suggest::{self, MOST_SHOWN};
 
 /// What an expression is.
 #[derive(Clone, Copy, Debug)]
@@ -144,6 +144,11 @@ impl<P: Place> Builder<P> {
             return id;
         }
         let fact = format!("there is no `{name}` here");
+        if self.errors.len() >= MOST_SHOWN {
+            // Nobody sees the remedies, and there may be many names to look through.
+            self.error(place.clone(), fact, &[]);
+            return BROKEN;
+        }
         let mut names: Vec<String> = self.scopes.iter().flat_map(HashMap::keys).cloned().collect();
         names.sort_unstable();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -62,7 +62,7 @@ impl<P: Place> Parser<'_, P> {
     /// `x as bf16`.
     fn cast(&mut self) -> Read<P, Value> {
         let start = self.here();
-        let mut value = self.unary()?;
+        let mut value = self.within(Self::unary)?;
         while self.next_is_word("as") {
             let x = self.builder.float(value, &start.through(&self.before()));
             self.advance();
@@ -89,7 +89,7 @@ impl<P: Place> Parser<'_, P> {
         self.advance();
         self.text.push('-');
         let place = self.here();
-        let value = self.unary()?;
+        let value = self.within(Self::unary)?;
         let x = self.builder.float(value, &place.through(&self.before()));
         Ok(Value::Float(self.builder.node(Node::Neg(x))))
     }
@@ -208,7 +208,7 @@ impl<P: Place> Parser<'_, P> {
         }
         self.advance();
         self.text.push_str(" else ");
-        let y = if self.next_is_word("if") { self.choice()? } else { self.block()? };
+        let y = if self.next_is_word("if") { self.within(Self::choice)? } else { self.block()? };
         let Value::Truth(cmp, a, b) = condition else {
             self.builder.error(place, "`if` takes a comparison", &["write `if a < b { x } else { y }`"]);
             return Ok(Value::Float(BROKEN));

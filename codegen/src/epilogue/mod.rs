@@ -44,6 +44,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::suggest::{MOST_SHOWN, more_errors};
+
 pub use error::EpilogueError;
 pub use eval::Element;
 pub use lex::{Lexeme, LexemeKind, lexemes};
@@ -172,14 +174,17 @@ impl EpilogueErrors {
 
 impl fmt::Display for EpilogueErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, error) in self.0.iter().enumerate() {
+        for (at, error) in self.0.iter().take(MOST_SHOWN).enumerate() {
             let separator = if at > 0 { "\n" } else { "" };
             write!(f, "{separator}{} at byte {}", error.fact, error.place.start)?;
             for line in &error.help {
                 write!(f, "\n  help: {line}")?;
             }
         }
-        Ok(())
+        match self.0.len().saturating_sub(MOST_SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n{}", more_errors(more)),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The typed expression: a graph in which every value is computed once.
 
+use std::collections::HashMap;
+
 use super::functions::Function;
 use crate::words::Dtype;
 
@@ -191,6 +193,7 @@ impl Node {
 pub(super) struct Graph {
     nodes: Vec<Node>,
     levels: Vec<Level>,
+    ids: HashMap<Node, Id>,
 }
 
 impl Graph {
@@ -200,12 +203,11 @@ impl Graph {
 
     /// The value that `node` stands for, which there may be already.
     pub(super) fn add(&mut self, node: Node, level: Level) -> Id {
-        if let Some(known) = self.nodes.iter().position(|there| *there == node) {
-            return known;
-        }
-        self.nodes.push(node);
-        self.levels.push(level);
-        self.nodes.len() - 1
+        *self.ids.entry(node).or_insert_with(|| {
+            self.nodes.push(node);
+            self.levels.push(level);
+            self.nodes.len() - 1
+        })
     }
 
     /// The same for a node that is made of others, or a literal, in the form that costs least.

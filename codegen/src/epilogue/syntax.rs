@@ -11,6 +11,9 @@ use crate::words::Dtype;
 /// Most parameters that an epilogue may have.
 pub(crate) const MOST_INPUTS: usize = 8;
 
+/// Most expressions within each other: brackets, arguments, signs and branches.
+const MOST_DEPTH: usize = 100;
+
 /// A parameter of a function, as a front end has read it: `bias: Rows<f32>`.
 #[derive(Clone, Debug)]
 pub struct ParameterSyntax<P> {
@@ -58,13 +61,15 @@ pub(super) struct Parser<'t, P> {
     tokens: &'t [Lexeme<P>],
     end: &'t P,
     at: usize,
+    /// Expressions that are being read, each within the one before it.
+    depth: usize,
     pub(super) text: String,
     pub(super) builder: Builder<P>,
 }
 
 impl<'t, P: Place> Parser<'t, P> {
     fn new(tokens: &'t [Lexeme<P>], end: &'t P) -> Self {
-        Self { tokens, end, at: 0, text: String::new(), builder: Builder::new() }
+        Self { tokens, end, at: 0, depth: 0, text: String::new(), builder: Builder::new() }
     }
 
     fn finish(mut self) -> Result<Program, Vec<EpilogueError<P>>> {
@@ -155,6 +160,19 @@ impl<'t, P: Place> Parser<'t, P> {
             count += 1;
         }
         Ok(count)
+    }
+
+    /// Reads something within an expression, which may hold another expression: no deeper than the stack allows.
+    pub(super) fn within<T>(&mut self, read: fn(&mut Self) -> Read<P, T>) -> Read<P, T> {
+        if self.depth == MOST_DEPTH {
+            let fact = format!("an expression is more than {MOST_DEPTH} deep");
+            let help = "give an inner part a name: `let x = ..;`";
+            return Err(EpilogueError::new(self.here(), fact, &[help]));
+        }
+        self.depth += 1;
+        let found = read(self);
+        self.depth -= 1;
+        found
     }
 
     /// An expression that must be a number.

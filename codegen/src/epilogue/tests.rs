@@ -173,3 +173,37 @@ fn the_mathematics_are_pinned_by_what_they_cannot_be() {
         assert!(apply(function, f64::NAN).is_nan(), "{function:?}");
     }
 }
+
+#[test]
+fn depth_has_a_limit_and_length_has_none() {
+    let nested = |depth: usize| {
+        let [open, close] = ["(", ")"].map(|bracket| bracket.repeat(depth));
+        let [calls, ends] = ["relu(", ")"].map(|part| part.repeat(depth));
+        let [blocks, braces] = ["{ ", " }"].map(|part| part.repeat(depth));
+        let branches = "if acc < 0 { 0 } else ".repeat(depth);
+        [
+            format!("|| {open}acc{close}"),
+            format!("|| {calls}acc{ends}"),
+            format!("|| 1 + {blocks}acc{braces}"),
+            format!("|| {}acc", "-".repeat(depth)),
+            format!("|| {branches}{{ acc }}"),
+            format!("|| {}acc{}", "if acc < 0 { ".repeat(depth), " } else { 0 }".repeat(depth)),
+        ]
+    };
+    for text in nested(98) {
+        assert!(read(&text).is_ok(), "{:?} of {text}", read(&text));
+    }
+    for text in [101, 50_000].into_iter().flat_map(nested) {
+        let errors = read(&text).unwrap_err();
+        assert_eq!(errors[0].fact, "an expression is more than 100 deep");
+        assert_eq!(errors[0].help, ["give an inner part a name: `let x = ..;`"]);
+    }
+    // One after the other there may be any number of them.
+    let started = std::time::Instant::now();
+    let terms: String = (0..60_000).map(|term| format!(" + {term}.5 * (acc)")).collect();
+    let names: String = (0..20_000).map(|name| format!("let x{name} = acc * {name}; ")).collect();
+    for text in [format!("|| acc{terms}"), format!("|| {{ {names}acc }}")] {
+        assert!(read(&text).is_ok());
+    }
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+}

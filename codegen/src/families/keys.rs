@@ -1,32 +1,10 @@
-//! Which families take which keys of a spec, and the architectures they are made for.
+//! Refuses keys that the table gives to other families, and architectures that a family is not made for.
 
 use crate::epilogue::InputKind;
 use crate::hopper::permute;
 use crate::plan::{PlanError, PlanErrors};
 use crate::spec::{Key, Target};
 use crate::{KernelSpec, Mma, Op};
-
-/// The families that take a key, the fastest first; every family takes the keys that are not listed.
-const TAKEN: [(Key, &[Mma]); 18] = [
-    (Key::Warps, &[Mma::MmaSync, Mma::Wmma]),
-    (Key::Shape, &[Mma::Wmma]),
-    (Key::Vector, &[Mma::Scalar]),
-    (Key::Accumulate, &[Mma::Wgmma, Mma::Scalar]),
-    (Key::Scale, &[Mma::Wgmma]),
-    (Key::Stages, &[Mma::Wgmma, Mma::MmaSync, Mma::Wmma]),
-    (Key::Consumers, &[Mma::Wgmma]),
-    (Key::Cluster, &[Mma::Wgmma]),
-    (Key::KStep, &[Mma::Wgmma, Mma::MmaSync, Mma::Wmma]),
-    (Key::Swizzle, &[Mma::Wgmma]),
-    (Key::Transpose, &[Mma::Wgmma]),
-    (Key::Batch, &[Mma::Wgmma]),
-    (Key::Permute, &[Mma::Wgmma]),
-    (Key::ALayout, &[Mma::Wgmma]),
-    (Key::Swap, &[Mma::Wgmma]),
-    (Key::Pack, &[Mma::Wgmma]),
-    (Key::Beta, &[Mma::Wgmma]),
-    (Key::Epilogue, &[Mma::Wgmma]),
-];
 
 /// The architectures that a family's kernels can be written for.
 fn targets(mma: Mma) -> &'static [Target] {
@@ -39,8 +17,9 @@ fn targets(mma: Mma) -> &'static [Target] {
 
 /// Refuses keys of other families and architectures without the instruction.
 pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) {
-    for (key, families) in TAKEN {
-        if is_given(spec, key) && !families.contains(&spec.mma) {
+    for key in Key::ALL {
+        let families = key.instructions();
+        if !families.contains(&spec.mma) && spec.says(key) {
             errors.push(PlanError::new(
                 key.as_str(),
                 format!("kernels with mma = {} have no `{key}`", spec.mma),
@@ -100,30 +79,6 @@ fn check_full_operands(spec: &KernelSpec, errors: &mut PlanErrors) {
 fn fallback(target: Target) -> Mma {
     let has = |mma: &Mma| targets(*mma).contains(&target);
     Mma::ALL.into_iter().find(has).unwrap_or(Mma::Scalar)
-}
-
-fn is_given(spec: &KernelSpec, key: Key) -> bool {
-    match key {
-        Key::Warps => spec.warps.is_some(),
-        Key::Shape => spec.shape.is_some(),
-        Key::Vector => spec.vector.is_some(),
-        Key::Accumulate => spec.accumulate.is_some(),
-        Key::Scale => spec.scale != crate::Scale::Unscaled,
-        Key::Stages => spec.stages.is_some(),
-        Key::Consumers => spec.consumers.is_some(),
-        Key::Cluster => spec.cluster.is_some(),
-        Key::KStep => spec.k_step.is_some(),
-        Key::Swizzle => spec.swizzle.is_some(),
-        Key::Transpose => spec.transpose.is_on(),
-        Key::Batch => spec.batch.is_on(),
-        Key::Permute => spec.permute.is_on(),
-        Key::ALayout => spec.a_layout != crate::Layout::RowMajor,
-        Key::Swap => spec.swap.is_some(),
-        Key::Pack => spec.pack.is_some(),
-        Key::Beta => spec.beta().is_on(),
-        Key::Epilogue => spec.epilogue.is_some() && !spec.beta().is_on(),
-        _ => true,
-    }
 }
 
 fn words(families: &[Mma]) -> String {

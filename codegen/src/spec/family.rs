@@ -1,11 +1,8 @@
 //! Many specs written as one: `bn = [128, 256], stages = 3..=5` is every `bn` with every number of `stages`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::{Element, Entry, KernelSpec, Key, Place, Request, SpecError, SpecErrorKind, Value, build};
-
-/// Most kernels that the lists of one family may make.
-pub const MOST_MEMBERS: usize = 256;
+use super::{Element, Entry, KernelSpec, Key, MOST_MEMBERS, Place, Request, SpecError, SpecErrorKind, Value, build};
 
 /// A family of kernels: what is the same for all members, and the keys whose values are lists.
 ///
@@ -54,16 +51,14 @@ impl<P: Place> Request<P> {
 
     /// The keys whose values are lists, in order of writing: of a key that is written twice the first.
     pub fn axes(&self) -> Vec<Axis<P>> {
-        let axis = |(at, entry): (usize, &Entry<P>)| {
-            let is_first = self.entries[..at].iter().all(|earlier| earlier.key != entry.key);
-            match &entry.value {
-                Value::List(values) if is_first => {
-                    Key::find(&entry.key).map(|key| Axis { key, values: values.clone(), entry: at })
-                }
-                _ => None,
+        let (mut known, mut axes) = (HashSet::new(), Vec::new());
+        for (at, entry) in self.entries.iter().enumerate() {
+            let is_first = known.insert(&entry.key);
+            if let (true, Value::List(values), Some(key)) = (is_first, &entry.value, Key::find(&entry.key)) {
+                axes.push(Axis { key, values: values.clone(), entry: at });
             }
-        };
-        self.entries.iter().enumerate().filter_map(axis).collect()
+        }
+        axes
     }
 
     /// The request for one kernel: of every axis of this request the value of this number in place of the list.

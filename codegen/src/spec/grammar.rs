@@ -1,9 +1,10 @@
-//! From entries to a [`KernelSpec`]: the one place that knows what every key takes.
+//! From entries to a [`KernelSpec`]: the one place where entries are interpreted, by what the table says of their keys.
+
+use std::collections::HashMap;
 
 use super::number::{NumberError, positive};
-use super::{
-    Atom, Dtype, Entry, Given, KernelSpec, Key, Layout, Mma, Op, Place, SpecError, SpecErrorKind, Switch, Value,
-};
+use super::setting::Source;
+use super::{Atom, Dtype, Entry, Given, KernelSpec, Key, Op, Place, SpecError, SpecErrorKind, Switch, Value};
 use crate::epilogue::{self, Epilogue};
 use crate::suggest::either;
 use crate::words::Vocabulary;
@@ -52,67 +53,26 @@ impl<P: Place> Request<P> {
 pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError<P>>> {
     let mut reading = Reading::of(request);
     reading.require([Key::Bm, Key::Bn, Key::Bk]);
-    let sizes = [Key::Bm, Key::Bn, Key::Bk].map(|key| reading.size(key));
-    let dtype = reading.word(Key::Dtype, is_factor);
-    let a = reading.operand(Key::A, dtype, is_factor).unwrap_or(Dtype::F16);
-    reading.bind(Key::A, a);
-    let b = reading.operand(Key::B, dtype, is_factor).unwrap_or(Dtype::F16);
-    reading.bind(Key::B, b);
-    // `dtype` says what C is only where that type is one of results, too.
-    let out = reading.operand(Key::Out, None, is_result).or(dtype.map(Dtype::default_out));
-    let out = out.unwrap_or(a.default_out());
-    let op = reading.operation();
-    let spec = KernelSpec {
-        op,
-        transpose: reading.word(Key::Transpose, any).unwrap_or_default(),
-        batch: reading.word(Key::Batch, any).unwrap_or_default(),
-        permute: reading.word(Key::Permute, any).unwrap_or_default(),
-        mma: reading.word(Key::Mma, any).unwrap_or(Mma::Wgmma),
-        a,
-        b,
-        acc: reading.word(Key::Acc, is_accumulator).unwrap_or(a.accumulator()),
-        out,
-        a_layout: reading.word(Key::ALayout, any).unwrap_or(Layout::RowMajor),
-        b_layout: reading.word(Key::BLayout, any).unwrap_or(b.default_b_layout()),
-        c_layout: reading.word(Key::CLayout, any).unwrap_or(Layout::RowMajor),
-        scale: reading.word(Key::Scale, any).unwrap_or_default(),
-        accumulate: reading.word(Key::Accumulate, any),
-        arch: reading.word(Key::Arch, any),
-        warps: reading.pair(Key::Warps),
-        shape: reading.word(Key::Shape, any),
-        vector: reading.number(Key::Vector),
-        stages: reading.number(Key::Stages),
-        consumers: reading.number(Key::Consumers),
-        cluster: reading.number(Key::Cluster),
-        k_step: reading.number(Key::KStep),
-        schedule: reading.word(Key::Schedule, any),
-        swizzle: reading.number(Key::Swizzle),
-        swap: reading.word(Key::Swap, any),
-        pack: reading.number(Key::Pack),
-        epilogue: reading.results(op, out),
-        ..KernelSpec::new(sizes[0], sizes[1], sizes[2])
-    };
+    let mut spec = KernelSpec::DEFAULT;
+    for key in [Key::Bm, Key::Bn, Key::Bk] {
+        spec.read(key, &mut reading);
+    }
+    reading.operands(&mut spec);
+    spec.op = reading.operation();
+    for key in Key::ALL.into_iter().filter(|key| !reads_by_itself(*key)) {
+        spec.read(key, &mut reading);
+    }
+    spec.epilogue = reading.results(spec.op, spec.out);
     if reading.errors.is_empty() { Ok(spec) } else { Err(reading.errors) }
 }
 
-fn any<V>(_: V) -> bool {
-    true
+/// The keys whose value follows from several entries, or which others follow from.
+const fn reads_by_itself(key: Key) -> bool {
+    use Key::{A, B, Beta, Bk, Bm, Bn, Dtype, Epilogue, Op, Out};
+    matches!(key, Bm | Bn | Bk | Op | Dtype | A | B | Out | Epilogue | Beta)
 }
 
-/// Types that kernels multiply.
-fn is_factor(dtype: Dtype) -> bool {
-    dtype != Dtype::I32
-}
-
-/// Types that kernels write.
-fn is_result(dtype: Dtype) -> bool {
-    !matches!(dtype, Dtype::I8 | Dtype::E5M2)
-}
-
-fn is_accumulator(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::F32 | Dtype::I32)
-}
-
+/// A request that is being interpreted: what every key says, and what is wrong with it.
 struct Reading<'r, P> {
     request: &'r Request<P>,
     /// The first entry of each key.
@@ -122,45 +82,8 @@ struct Reading<'r, P> {
     errors: Vec<SpecError<P>>,
 }
 
-impl<'r, P: Place> Reading<'r, P> {
-    fn of(request: &'r Request<P>) -> Self {
-        let mut reading = Self { request, written: Vec::new(), bound: Vec::new(), errors: request.errors.clone() };
-        for (at, entry) in request.entries.iter().enumerate() {
-            let earlier = request.entries[..at].iter().find(|e| e.key == entry.key);
-            match (Key::find(&entry.key), earlier) {
-                (_, Some(earlier)) => reading.errors.push(SpecError {
-                    kind: SpecErrorKind::Duplicate { key: entry.key.clone() },
-                    place: entry.key_place.clone(),
-                    earlier: Some(earlier.key_place.clone()),
-                }),
-                (None, None) => reading.error(SpecErrorKind::UnknownKey { key: entry.key.clone() }, &entry.key_place),
-                (Some(key), None) => reading.written.push((key, entry)),
-            }
-        }
-        reading
-    }
-
-    fn error(&mut self, kind: SpecErrorKind, place: &P) {
-        self.errors.push(SpecError::new(kind, place.clone()));
-    }
-
-    fn entry(&self, key: Key) -> Option<&'r Entry<P>> {
-        let found = self.written.iter().find(|(written, _)| *written == key);
-        found.map(|(_, entry)| *entry)
-    }
-
-    fn require(&mut self, keys: [Key; 3]) {
-        let keys: Vec<Key> = keys.into_iter().filter(|key| self.entry(*key).is_none()).collect();
-        if !keys.is_empty() && self.request.errors.is_empty() {
-            self.error(SpecErrorKind::Missing { keys }, &self.request.whole);
-        }
-    }
-
-    /// The value of a key without a default; anything where it has none, which is an error already.
-    fn size(&mut self, key: Key) -> u32 {
-        self.number(key).unwrap_or(1)
-    }
-
+impl<P: Place> Source for Reading<'_, P> {
+    /// A number; any, where a key without a default has none, which is an error already.
     fn number(&mut self, key: Key) -> Option<u32> {
         let entry = self.entry(key)?;
         let atom = self.atom(key, &entry.value, &entry.value_place);
@@ -194,97 +117,9 @@ impl<'r, P: Place> Reading<'r, P> {
         None
     }
 
-    /// The one literal or word that a value is. A list is an error, here and not later.
-    fn atom(&mut self, key: Key, value: &Value<P>, place: &P) -> Atom {
-        match value {
-            Value::Atom(atom) => atom.clone(),
-            Value::Tuple(_) => Atom::Other("a tuple".into()),
-            Value::List(elements) => {
-                let first = elements.first().map(|element| element.value.to_string()).unwrap_or_default();
-                self.error(SpecErrorKind::OneValue { key, first }, place);
-                Atom::Broken
-            }
-            Value::Parameter(name) => Atom::Word(name.clone()),
-        }
-    }
-
-    fn integer(&mut self, key: Key, expected: &str, found: Atom, place: &P) -> Option<u32> {
-        let kind = match &found {
-            Atom::Broken => return None,
-            Atom::Number(text) => match positive(text) {
-                Ok(value) => return Some(value),
-                Err(NumberError::OutOfRange) => SpecErrorKind::OutOfRange { key, text: text.clone() },
-                Err(NumberError::NotAnInteger) => SpecErrorKind::WrongType { key, expected: expected.into(), found },
-            },
-            _ => SpecErrorKind::WrongType { key, expected: expected.into(), found },
-        };
-        self.error(kind, place);
-        None
-    }
-
-    fn word<V: Vocabulary>(&mut self, key: Key, accepts: fn(V) -> bool) -> Option<V> {
+    fn word<V: Vocabulary>(&mut self, key: Key) -> Option<V> {
         let entry = self.entry(key)?;
-        self.word_of(key, entry, accepts)
-    }
-
-    fn word_of<V: Vocabulary>(&mut self, key: Key, entry: &Entry<P>, accepts: fn(V) -> bool) -> Option<V> {
-        let words = || V::WORDS.iter().filter(|(_, value)| accepts(*value));
-        let accepted: Vec<_> = words().map(|(word, _)| *word).collect();
-        let kind = match self.atom(key, &entry.value, &entry.value_place) {
-            Atom::Broken => return None,
-            Atom::Word(found) | Atom::Quoted(found) => {
-                if let Some((_, value)) = words().find(|(word, _)| *word == found) {
-                    return Some(*value);
-                }
-                if found == "auto" {
-                    return None;
-                }
-                if V::RESERVED.contains(&found.as_str()) {
-                    SpecErrorKind::NotYet { key, found, accepted }
-                } else {
-                    SpecErrorKind::NotAccepted { key, found, accepted }
-                }
-            }
-            found @ (Atom::Number(_) | Atom::Other(_)) => {
-                SpecErrorKind::WrongType { key, expected: either(&accepted), found }
-            }
-        };
-        self.error(kind, &entry.value_place);
-        None
-    }
-
-    /// The operation, from its key and from the types in the signature, which must agree.
-    fn operation(&mut self) -> Op {
-        let written = self.word::<Op>(Key::Op, any);
-        let request = self.request;
-        let Some(typed) = request.signature.iter().find(|entry| entry.key == Key::Op.as_str()) else {
-            return written.unwrap_or(Op::Dsd);
-        };
-        let given = self.word_of::<Op>(Key::Op, typed, any).unwrap_or(Op::Dsd);
-        if let (Some(found), Some(entry)) = (written, self.entry(Key::Op))
-            && found != given
-        {
-            let source = (found.as_str(), entry, Given::Key(Key::Op));
-            self.contradiction(Key::Op, source, (given.as_str(), typed, Given::Type));
-        }
-        given
-    }
-
-    /// The epilogue that is written, or the one that `beta = on` stands for.
-    fn results(&mut self, op: Op, out: Dtype) -> Option<Epilogue> {
-        let epilogue = self.epilogue();
-        if !self.word::<Switch>(Key::Beta, any).unwrap_or_default().is_on() {
-            return epilogue;
-        }
-        if epilogue.is_some() {
-            let message = "`beta = on` is an epilogue, and there is another one".to_owned();
-            let c = if op == Op::Sdd { "Bsr" } else { "Dense" };
-            let help = Some(format!("drop `beta`, and let the epilogue add `beta * c` of `c: {c}<{out}>, beta: f32`"));
-            if let Some(entry) = self.entry(Key::Beta) {
-                self.error(SpecErrorKind::Syntax { message, help }, &entry.value_place);
-            }
-        }
-        Some(Epilogue::accumulate_of(op, out))
+        self.word_of(key, entry)
     }
 
     /// A closure in a string, or the body of the function.
@@ -318,6 +153,146 @@ impl<'r, P: Place> Reading<'r, P> {
         self.error(kind, &place);
         None
     }
+}
+
+impl<'r, P: Place> Reading<'r, P> {
+    fn of(request: &'r Request<P>) -> Self {
+        let mut reading = Self { request, written: Vec::new(), bound: Vec::new(), errors: request.errors.clone() };
+        let mut first: HashMap<&str, &Entry<P>> = HashMap::new();
+        for entry in &request.entries {
+            let earlier = first.get(entry.key.as_str()).copied();
+            first.entry(&entry.key).or_insert(entry);
+            match (Key::find(&entry.key), earlier) {
+                (_, Some(earlier)) => reading.errors.push(SpecError {
+                    kind: SpecErrorKind::Duplicate { key: entry.key.clone() },
+                    place: entry.key_place.clone(),
+                    earlier: Some(earlier.key_place.clone()),
+                }),
+                (None, None) => reading.error(SpecErrorKind::UnknownKey { key: entry.key.clone() }, &entry.key_place),
+                (Some(key), None) => reading.written.push((key, entry)),
+            }
+        }
+        reading
+    }
+
+    fn error(&mut self, kind: SpecErrorKind, place: &P) {
+        self.errors.push(SpecError::new(kind, place.clone()));
+    }
+
+    fn entry(&self, key: Key) -> Option<&'r Entry<P>> {
+        let found = self.written.iter().find(|(written, _)| *written == key);
+        found.map(|(_, entry)| *entry)
+    }
+
+    fn require(&mut self, keys: [Key; 3]) {
+        let keys: Vec<Key> = keys.into_iter().filter(|key| self.entry(*key).is_none()).collect();
+        if !keys.is_empty() && self.request.errors.is_empty() {
+            self.error(SpecErrorKind::Missing { keys }, &self.request.whole);
+        }
+    }
+
+    /// The element types of the operands, and what follows from them where it is not written.
+    fn operands(&mut self, spec: &mut KernelSpec) {
+        let dtype = self.word(Key::Dtype);
+        spec.a = self.operand(Key::A, dtype).unwrap_or(Dtype::F16);
+        self.bind(Key::A, spec.a);
+        spec.b = self.operand(Key::B, dtype).unwrap_or(Dtype::F16);
+        self.bind(Key::B, spec.b);
+        // `dtype` says what C is only where that type is one of results, too.
+        let out = self.operand(Key::Out, None).or(dtype.map(Dtype::default_out));
+        spec.out = out.unwrap_or(spec.a.default_out());
+        spec.acc = spec.a.accumulator();
+        spec.b_layout = spec.b.default_b_layout();
+    }
+
+    /// The one literal or word that a value is. A list is an error, here and not later.
+    fn atom(&mut self, key: Key, value: &Value<P>, place: &P) -> Atom {
+        match value {
+            Value::Atom(atom) => atom.clone(),
+            Value::Tuple(_) => Atom::Other("a tuple".into()),
+            Value::List(elements) => {
+                let first = elements.first().map(|element| element.value.to_string()).unwrap_or_default();
+                self.error(SpecErrorKind::OneValue { key, first }, place);
+                Atom::Broken
+            }
+            Value::Parameter(name) => Atom::Word(name.clone()),
+        }
+    }
+
+    fn integer(&mut self, key: Key, expected: &str, found: Atom, place: &P) -> Option<u32> {
+        let kind = match &found {
+            Atom::Broken => return None,
+            Atom::Number(text) => match positive(text) {
+                Ok(value) => return Some(value),
+                Err(NumberError::OutOfRange) => SpecErrorKind::OutOfRange { key, text: text.clone() },
+                Err(NumberError::NotAnInteger) => SpecErrorKind::WrongType { key, expected: expected.into(), found },
+            },
+            _ => SpecErrorKind::WrongType { key, expected: expected.into(), found },
+        };
+        self.error(kind, place);
+        None
+    }
+
+    fn word_of<V: Vocabulary>(&mut self, key: Key, entry: &Entry<P>) -> Option<V> {
+        let accepted: Vec<_> = key.takes().words().iter().map(|word| word.text).collect();
+        let kind = match self.atom(key, &entry.value, &entry.value_place) {
+            Atom::Broken => return None,
+            Atom::Word(found) | Atom::Quoted(found) => {
+                if accepted.contains(&found.as_str())
+                    && let Some((_, value)) = V::WORDS.iter().find(|(word, _)| *word == found)
+                {
+                    return Some(*value);
+                }
+                if found == "auto" {
+                    return None;
+                }
+                if V::RESERVED.contains(&found.as_str()) {
+                    SpecErrorKind::NotYet { key, found, accepted }
+                } else {
+                    SpecErrorKind::NotAccepted { key, found, accepted }
+                }
+            }
+            found @ (Atom::Number(_) | Atom::Other(_)) => {
+                SpecErrorKind::WrongType { key, expected: either(&accepted), found }
+            }
+        };
+        self.error(kind, &entry.value_place);
+        None
+    }
+
+    /// The operation, from its key and from the types in the signature, which must agree.
+    fn operation(&mut self) -> Op {
+        let written = self.word::<Op>(Key::Op);
+        let request = self.request;
+        let Some(typed) = request.signature.iter().find(|entry| entry.key == Key::Op.as_str()) else {
+            return written.unwrap_or(Op::Dsd);
+        };
+        let given = self.word_of::<Op>(Key::Op, typed).unwrap_or(Op::Dsd);
+        if let (Some(found), Some(entry)) = (written, self.entry(Key::Op))
+            && found != given
+        {
+            let source = (found.as_str(), entry, Given::Key(Key::Op));
+            self.contradiction(Key::Op, source, (given.as_str(), typed, Given::Type));
+        }
+        given
+    }
+
+    /// The epilogue that is written, or the one that `beta = on` stands for.
+    fn results(&mut self, op: Op, out: Dtype) -> Option<Epilogue> {
+        let epilogue = self.epilogue();
+        if !self.word::<Switch>(Key::Beta).unwrap_or_default().is_on() {
+            return epilogue;
+        }
+        if epilogue.is_some() {
+            let message = "`beta = on` is an epilogue, and there is another one".to_owned();
+            let c = if op == Op::Sdd { "Bsr" } else { "Dense" };
+            let help = Some(format!("drop `beta`, and let the epilogue add `beta * c` of `c: {c}<{out}>, beta: f32`"));
+            if let Some(entry) = self.entry(Key::Beta) {
+                self.error(SpecErrorKind::Syntax { message, help }, &entry.value_place);
+            }
+        }
+        Some(Epilogue::accumulate_of(op, out))
+    }
 
     /// Has the type parameter of an operand, if it has one, stand for `dtype` from here on.
     fn bind(&mut self, key: Key, dtype: Dtype) {
@@ -334,26 +309,26 @@ impl<'r, P: Place> Reading<'r, P> {
     }
 
     /// The dtype that the signature gives an operand. A parameter that has stood nowhere yet leaves it to the keys.
-    fn typed(&mut self, key: Key, entry: &Entry<P>, accepts: fn(Dtype) -> bool) -> Option<Dtype> {
+    fn typed(&mut self, key: Key, entry: &Entry<P>) -> Option<Dtype> {
         let Value::Parameter(name) = &entry.value else {
-            return self.word_of(key, entry, accepts);
+            return self.word_of(key, entry);
         };
         let value = Value::word(self.binding(name)?.as_str());
-        self.word_of(key, &Entry { value, ..entry.clone() }, accepts)
+        self.word_of(key, &Entry { value, ..entry.clone() })
     }
 
     /// The dtype of one operand, from its type in the signature, its own key and `dtype`, which must agree.
-    fn operand(&mut self, key: Key, dtype: Option<Dtype>, accepts: fn(Dtype) -> bool) -> Option<Dtype> {
+    fn operand(&mut self, key: Key, dtype: Option<Dtype>) -> Option<Dtype> {
         let request = self.request;
         let typed = request.signature.iter().find(|e| e.key == key.as_str());
         let written = self.entry(key);
         let mut sources = Vec::new();
         if let Some(entry) = typed {
-            let found = self.typed(key, entry, accepts);
+            let found = self.typed(key, entry);
             sources.push((found, entry, Given::Type));
         }
         if let Some(entry) = written {
-            let found = self.word_of(key, entry, accepts);
+            let found = self.word_of(key, entry);
             sources.push((found, entry, Given::Key(key)));
         }
         if let Some(entry) = self.entry(Key::Dtype) {

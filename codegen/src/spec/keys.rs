@@ -1,197 +1,96 @@
-//! The keys of a spec.
+//! The table of keys: everything that is said of a key is said here, once.
+//!
+//! From it come the enum [`Key`], the fields of a [`KernelSpec`] and their setters, what the grammar reads, the canonical
+//! text, the constants that the attribute writes, which families refuse a key, the list in the command's help, the table
+//! in `docs/spec.md`, and what a tuner may vary. `table.rs` says what the columns of a row are.
 
 use std::fmt;
 
-/// One key of the grammar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
-    /// `bm`: rows of a sparsity block.
-    Bm,
-    /// `bn`: columns of the dense tile.
-    Bn,
-    /// `bk`: columns of a sparsity block.
-    Bk,
-    /// `op`: which operands are sparse.
-    Op,
-    /// `transpose`: the sparse operand is read transposed.
-    Transpose,
-    /// `batch`: one launch computes a list of products.
-    Batch,
-    /// `permute`: rows of C are written where an order of the launch says.
-    Permute,
-    /// `mma`: the matrix instruction.
-    Mma,
-    /// `dtype`: the element type of A and B, and of C unless `out` says otherwise.
-    Dtype,
-    /// `a`: the element type of A.
-    A,
-    /// `b`: the element type of B.
-    B,
-    /// `acc`: the type of the accumulators.
-    Acc,
-    /// `out`: the element type of C.
-    Out,
-    /// `a_layout`: how a dense A lies in memory.
-    ALayout,
-    /// `b_layout`: how a dense B lies in memory.
-    BLayout,
-    /// `c_layout`: how a dense C lies in memory.
-    CLayout,
-    /// `scale`: what the factors are multiplied by: none, tensor, row_col, block.
-    Scale,
-    /// `accumulate`: where and how precisely products are summed.
-    Accumulate,
-    /// `arch`: the architecture that the PTX is for.
-    Arch,
-    /// `warps`: warps of a CTA along M and along N.
-    Warps,
-    /// `shape`: the shape of a wmma fragment.
-    Shape,
-    /// `vector`: elements of one scalar load.
-    Vector,
-    /// `stages`: stages of the shared-memory ring.
-    Stages,
-    /// `consumers`: consumer warpgroups a CTA.
-    Consumers,
-    /// `cluster`: CTAs a cluster.
-    Cluster,
-    /// `k_step`: elements of K that one stage holds.
-    KStep,
-    /// `schedule`: how tiles are dealt to clusters.
-    Schedule,
-    /// `swizzle`: shared-memory swizzle span in bytes.
-    Swizzle,
-    /// `swap`: dense columns are WGMMA's rows, and the block's rows its columns.
-    Swap,
-    /// `pack`: block rows that share a CTA tile.
-    Pack,
-    /// `epilogue`: what becomes of a sum before it is written.
-    Epilogue,
-    /// `beta`: whether what C holds is added, times a number of the launch.
-    Beta,
+use serde::{Deserialize, Serialize};
+
+use super::setting::{Setting, Source, Takes};
+use super::table::{column, keys};
+use super::{Accumulate, Dtype, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};
+use crate::Epilogue;
+
+keys! {
+    Bm bm: u32 = required fact all
+        "rows of a sparsity block";
+    Bn bn: u32 = required choice all
+        "columns of the dense tile";
+    Bk bk: u32 = required fact all
+        "columns of a sparsity block";
+    Op op: Op = (Op::Dsd) fact all
+        "which operands are sparse";
+    Transpose transpose: #[serde(default)] Switch = (Switch::Off) fact { Wgmma }
+        "whether the sparse operand is read transposed";
+    Batch batch: #[serde(default)] Switch = (Switch::Off) fact { Wgmma }
+        "whether one launch computes a list of products";
+    Permute permute: #[serde(default)] Switch = (Switch::Off) fact { Wgmma }
+        "whether rows of C are written in an order of the launch";
+    Mma mma: Mma = (Mma::Wgmma) choice all
+        "the matrix instruction";
+    Dtype dtype as Dtype where Dtype::is_factor = (Dtype::F16) fact all
+        "the element type of A and B, and of C unless `out` is given";
+    A a: Dtype where Dtype::is_factor = (Dtype::F16) fact all
+        "the element type of A", by_default "`dtype`";
+    B b: Dtype where Dtype::is_factor = (Dtype::F16) fact all
+        "the element type of B", by_default "`dtype`";
+    Acc acc: Dtype where Dtype::is_accumulator = (Dtype::F32) fact all
+        "the type of the accumulators", by_default "`i32` for `i8`, else `f32`";
+    Out out: Dtype where Dtype::is_result = (Dtype::F16) fact all
+        "the element type of C", by_default "`bf16` for FP8, `i32` for `i8`, else the type of A";
+    ALayout a_layout: #[serde(default = "row_major")] Layout = (Layout::RowMajor) fact { Wgmma }
+        "how a dense A lies in memory";
+    BLayout b_layout: Layout = (Layout::RowMajor) fact all
+        "how a dense B lies in memory", by_default "`col` for 8-bit B, which has no `row`; else `row`";
+    CLayout c_layout: Layout = (Layout::RowMajor) fact all
+        "how a dense C lies in memory";
+    Scale scale: #[serde(default)] Scale = (Scale::Unscaled) fact { Wgmma }
+        "what the factors are multiplied by: none, tensor, row_col, block";
+    // `promoted` alone is a fact: it says to which precision FP8 sums are made.
+    Accumulate accumulate: Accumulate = auto choice { Wgmma Scalar }
+        "where and how precisely products are summed", by_default "`fast` or `register`, see below";
+    Arch arch: Target = auto choice all
+        "the architecture that the PTX is for", by_default "the oldest that has what the kernel needs, see below";
+    Warps warps: (u32, u32) = auto choice { MmaSync Wmma }
+        "warps of a CTA along M and along N", by_default "the cheapest grid of up to 8";
+    Shape shape: Shape = auto choice { Wmma }
+        "the shape of a wmma fragment", by_default "`m16n16k16`";
+    Vector vector: u32 = auto choice { Scalar }
+        "elements of one scalar load", by_default "1";
+    Stages stages: u32 = auto choice { Wgmma MmaSync Wmma }
+        "stages of the shared-memory ring", by_default "as many as fit: at most 8 for `wgmma`, 4 for the others";
+    Consumers consumers: u32 = auto choice { Wgmma }
+        "consumer warpgroups a CTA", by_default "2, unless 3 or 1 carries a better tile";
+    Cluster cluster: u32 = auto choice { Wgmma }
+        "CTAs a cluster", by_default "1";
+    KStep k_step: u32 = auto choice { Wgmma MmaSync Wmma }
+        "elements of K that one stage holds", by_default "what evenly divides `bk`; small blocks share a stage";
+    Schedule schedule: Schedule = auto choice all
+        "how tiles are dealt to clusters", by_default "`balanced`; `op = sdd`: each tile to the cluster that is free first";
+    Swizzle swizzle: u32 = auto choice { Wgmma }
+        "shared-memory swizzle span in bytes", by_default "the widest that a tile's rows fill";
+    Swap swap: Switch = auto choice { Wgmma }
+        "whether dense columns are the rows of the matrix instruction",
+        by_default "`on` where the block's rows are no multiple of 64";
+    Pack pack: u32 = auto choice { Wgmma }
+        "block rows that share a CTA tile", by_default "up to 8, as registers and shared memory allow";
+    Epilogue epilogue: Epilogue = auto fact { Wgmma }
+        "what becomes of a sum before it is written", by_default "`none`";
+    Beta beta as Switch = (Switch::Off) fact { Wgmma }
+        "whether what C holds is added, times a number of the launch";
+}
+
+/// The layout of a matrix of which nothing is said.
+fn row_major() -> Layout {
+    Layout::RowMajor
 }
 
 impl Key {
-    /// Every key, in the order of the canonical text.
-    pub const ALL: [Self; 32] = [
-        Self::Bm,
-        Self::Bn,
-        Self::Bk,
-        Self::Op,
-        Self::Transpose,
-        Self::Batch,
-        Self::Permute,
-        Self::Mma,
-        Self::Dtype,
-        Self::A,
-        Self::B,
-        Self::Acc,
-        Self::Out,
-        Self::ALayout,
-        Self::BLayout,
-        Self::CLayout,
-        Self::Scale,
-        Self::Accumulate,
-        Self::Arch,
-        Self::Warps,
-        Self::Shape,
-        Self::Vector,
-        Self::Stages,
-        Self::Consumers,
-        Self::Cluster,
-        Self::KStep,
-        Self::Schedule,
-        Self::Swizzle,
-        Self::Swap,
-        Self::Pack,
-        Self::Epilogue,
-        Self::Beta,
-    ];
-
-    /// The key as it is written.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Bm => "bm",
-            Self::Bn => "bn",
-            Self::Bk => "bk",
-            Self::Op => "op",
-            Self::Transpose => "transpose",
-            Self::Batch => "batch",
-            Self::Permute => "permute",
-            Self::Mma => "mma",
-            Self::Dtype => "dtype",
-            Self::A => "a",
-            Self::B => "b",
-            Self::Acc => "acc",
-            Self::Out => "out",
-            Self::ALayout => "a_layout",
-            Self::BLayout => "b_layout",
-            Self::CLayout => "c_layout",
-            Self::Scale => "scale",
-            Self::Accumulate => "accumulate",
-            Self::Arch => "arch",
-            Self::Warps => "warps",
-            Self::Shape => "shape",
-            Self::Vector => "vector",
-            Self::Stages => "stages",
-            Self::Consumers => "consumers",
-            Self::Cluster => "cluster",
-            Self::KStep => "k_step",
-            Self::Schedule => "schedule",
-            Self::Swizzle => "swizzle",
-            Self::Swap => "swap",
-            Self::Pack => "pack",
-            Self::Epilogue => "epilogue",
-            Self::Beta => "beta",
-        }
-    }
-
     /// The key written as `text`, if there is one.
     pub fn find(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|key| key.as_str() == text)
-    }
-
-    /// What the key stands for, in a few words.
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::Bm => "rows of a sparsity block",
-            Self::Bn => "columns of the dense tile",
-            Self::Bk => "columns of a sparsity block",
-            Self::Op => "which operands are sparse",
-            Self::Transpose => "whether the sparse operand is read transposed",
-            Self::Batch => "whether one launch computes a list of products",
-            Self::Permute => "whether rows of C are written in an order of the launch",
-            Self::Mma => "the matrix instruction",
-            Self::Dtype => "the element type of A and B, and of C unless `out` is given",
-            Self::A => "the element type of A",
-            Self::B => "the element type of B",
-            Self::Acc => "the type of the accumulators",
-            Self::Out => "the element type of C",
-            Self::ALayout => "how a dense A lies in memory",
-            Self::BLayout => "how a dense B lies in memory",
-            Self::CLayout => "how a dense C lies in memory",
-            Self::Scale => "what the factors are multiplied by: none, tensor, row_col, block",
-            Self::Accumulate => "where and how precisely products are summed",
-            Self::Arch => "the architecture that the PTX is for",
-            Self::Warps => "warps of a CTA along M and along N",
-            Self::Shape => "the shape of a wmma fragment",
-            Self::Vector => "elements of one scalar load",
-            Self::Stages => "stages of the shared-memory ring",
-            Self::Consumers => "consumer warpgroups a CTA",
-            Self::Cluster => "CTAs a cluster",
-            Self::KStep => "elements of K that one stage holds",
-            Self::Schedule => "how tiles are dealt to clusters",
-            Self::Swizzle => "shared-memory swizzle span in bytes",
-            Self::Swap => "whether dense columns are the rows of the matrix instruction",
-            Self::Pack => "block rows that share a CTA tile",
-            Self::Epilogue => "what becomes of a sum before it is written",
-            Self::Beta => "whether what C holds is added, times a number of the launch",
-        }
-    }
-
-    /// True for `bm`, `bn` and `bk`, which have no default.
-    pub const fn is_required(self) -> bool {
-        matches!(self, Self::Bm | Self::Bn | Self::Bk)
     }
 }
 

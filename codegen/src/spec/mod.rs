@@ -26,112 +26,26 @@ mod keys;
 mod number;
 mod range;
 mod report;
+mod setting;
 mod syntax;
-#[cfg(test)]
-mod tests;
+mod table;
 mod text;
 mod toml;
 mod value;
-
-use serde::{Deserialize, Serialize};
 
 use crate::Epilogue;
 
 pub use crate::place::Place;
 pub use crate::words::{Accumulate, Dtype, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};
 pub use error::{Given, SpecError, SpecErrorKind};
-pub use family::{Axis, FamilyMember, FamilySpec, MOST_MEMBERS};
+pub use family::{Axis, FamilyMember, FamilySpec};
 pub use grammar::{Request, build};
-pub use keys::Key;
+pub use keys::{KernelSpec, Key};
+pub use range::MOST_MEMBERS;
 pub use report::{LocatedFamily, LocatedRequest, LocatedSpec, SpecErrors};
+pub use setting::{Takes, Word};
 pub use syntax::{Bracket, Entry, Token, TokenKind, entries};
 pub use value::{Atom, Element, Value};
-
-/// What was asked of a kernel computing C\[M, N\] = A\[M, K\] * B\[K, N\] with A in BSR.
-///
-/// `None` stands for `auto`: the plan decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KernelSpec {
-    /// Rows of a sparsity block, in elements of M.
-    pub bm: u32,
-    /// Columns of the dense tile, in elements of N.
-    pub bn: u32,
-    /// Columns of a sparsity block, in elements of K.
-    pub bk: u32,
-    /// Which operands are sparse.
-    pub op: Op,
-    /// The sparse operand is read transposed, as it is stored: without being rebuilt.
-    #[serde(default)]
-    pub transpose: Switch,
-    /// One launch computes a list of products.
-    #[serde(default)]
-    pub batch: Switch,
-    /// Each row of C is written where an order of rows, which a launch is given, says.
-    #[serde(default)]
-    pub permute: Switch,
-    /// The matrix instruction.
-    pub mma: Mma,
-    /// Element type of the sparse matrix A.
-    pub a: Dtype,
-    /// Element type of the dense matrix B.
-    pub b: Dtype,
-    /// Type of the accumulators.
-    pub acc: Dtype,
-    /// Element type of the dense result C.
-    pub out: Dtype,
-    /// Layout of a dense A\[M, K\].
-    #[serde(default = "row_major")]
-    pub a_layout: Layout,
-    /// Layout of a dense B\[K, N\].
-    pub b_layout: Layout,
-    /// Layout of a dense C\[M, N\].
-    pub c_layout: Layout,
-    /// What the factors are scaled by.
-    #[serde(default)]
-    pub scale: Scale,
-    /// Where and how precisely products are summed.
-    #[serde(default)]
-    pub accumulate: Option<Accumulate>,
-    /// The architecture.
-    #[serde(default)]
-    pub arch: Option<Target>,
-    /// Warps of a CTA along M and along N.
-    #[serde(default)]
-    pub warps: Option<(u32, u32)>,
-    /// Shape of a `wmma` fragment.
-    #[serde(default)]
-    pub shape: Option<Shape>,
-    /// Elements of one scalar load.
-    #[serde(default)]
-    pub vector: Option<u32>,
-    /// Stages of the shared-memory ring.
-    pub stages: Option<u32>,
-    /// Consumer warpgroups a CTA.
-    pub consumers: Option<u32>,
-    /// CTAs a cluster.
-    pub cluster: Option<u32>,
-    /// Elements of K that one stage holds.
-    pub k_step: Option<u32>,
-    /// How tiles are dealt to clusters.
-    pub schedule: Option<Schedule>,
-    /// Shared-memory swizzle span in bytes: 32, 64 or 128.
-    pub swizzle: Option<u32>,
-    /// Dense columns are WGMMA's rows, and the block's rows its columns.
-    #[serde(default)]
-    pub swap: Option<Switch>,
-    /// Block rows that share a CTA tile.
-    #[serde(default)]
-    pub pack: Option<u32>,
-    /// What becomes of a sum before it is written.
-    #[serde(default)]
-    pub epilogue: Option<Epilogue>,
-}
-
-/// The layout of a matrix of which nothing is said.
-fn row_major() -> Layout {
-    Layout::RowMajor
-}
 
 impl KernelSpec {
     /// Whether the kernel adds a factor times what C held: the key `beta`, which is a name for the epilogue that does,
@@ -153,38 +67,7 @@ impl KernelSpec {
     /// The spec `bm = .., bn = .., bk = ..` with every other key at its default: f16 operands and result,
     /// f32 accumulators, row-major B and C, and everything the plan can decide left to the plan.
     pub const fn new(bm: u32, bn: u32, bk: u32) -> Self {
-        Self {
-            bm,
-            bn,
-            bk,
-            op: Op::Dsd,
-            transpose: Switch::Off,
-            batch: Switch::Off,
-            permute: Switch::Off,
-            mma: Mma::Wgmma,
-            a: Dtype::F16,
-            b: Dtype::F16,
-            acc: Dtype::F32,
-            out: Dtype::F16,
-            a_layout: Layout::RowMajor,
-            b_layout: Layout::RowMajor,
-            c_layout: Layout::RowMajor,
-            scale: Scale::Unscaled,
-            accumulate: None,
-            arch: None,
-            warps: None,
-            shape: None,
-            vector: None,
-            stages: None,
-            consumers: None,
-            cluster: None,
-            k_step: None,
-            schedule: None,
-            swizzle: None,
-            swap: None,
-            pack: None,
-            epilogue: None,
-        }
+        Self { bm, bn, bk, ..Self::DEFAULT }
     }
 
     /// The same spec for other operands, with the accumulators, the result and the layout of B that go with them.
@@ -200,3 +83,8 @@ impl KernelSpec {
         }
     }
 }
+
+#[cfg(test)]
+mod long_tests;
+#[cfg(test)]
+mod tests;

@@ -3,9 +3,11 @@
 use std::ops::RangeInclusive;
 
 use super::SpecErrorKind;
-use super::family::MOST_MEMBERS;
 use super::number::positive;
 use super::value::Atom;
+
+/// Most kernels that the lists of one family may make.
+pub const MOST_MEMBERS: usize = 256;
 
 /// How a range is written: with its last number or without.
 pub(super) fn operator(inclusive: bool) -> &'static str {

@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::ops::Range;
 
 use super::{FamilyMember, FamilySpec, KernelSpec, Request, SpecError};
+use crate::suggest::{MOST_SHOWN, more_errors};
 
 /// Input of a front end and the name it is reported under.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub(crate) struct Source {
 
 /// Everything wrong with one spec in text or TOML.
 ///
-/// `Display` prints each error with its line, a caret underline and the remedies.
+/// `Display` prints each error with its line, a caret underline and the remedies; of many the first ten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecErrors {
     source: Source,
@@ -42,7 +43,7 @@ impl SpecErrors {
 
 impl fmt::Display for SpecErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, error) in self.errors.iter().enumerate() {
+        for (at, error) in self.errors.iter().take(MOST_SHOWN).enumerate() {
             if at > 0 {
                 f.write_str("\n\n")?;
             }
@@ -50,7 +51,10 @@ impl fmt::Display for SpecErrors {
             let message = error.to_string();
             f.write_str(&self.source.report(&message, &error.place, earlier, &error.help()))?;
         }
-        Ok(())
+        match self.errors.len().saturating_sub(MOST_SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n\nerror: {}", more_errors(more)),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The text front end: `bm = 512, bn = 128, bk = 112`.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -60,66 +61,37 @@ impl FromStr for KernelSpec {
 /// The canonical text, which reads back as the same spec: keys in a fixed order, those at their default left out.
 impl fmt::Display for KernelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let default = self.default_beside_operands();
-        let is_one_dtype = self.a == self.b;
         let mut separator = "";
-        for key in Key::ALL {
-            let is_said = match key {
-                Key::Bm | Key::Bn | Key::Bk => true,
-                Key::Dtype => is_one_dtype && self.a != default.a,
-                Key::A | Key::B if is_one_dtype => false,
-                _ => self.value(key) != default.value(key),
-            };
-            if is_said {
-                write!(f, "{separator}{key} = {}", self.value(key))?;
-                separator = ", ";
-            }
+        for key in Key::ALL.into_iter().filter(|key| self.says(*key)) {
+            write!(f, "{separator}{key} = {}", self.value(key))?;
+            separator = ", ";
         }
         Ok(())
     }
 }
 
 impl KernelSpec {
+    /// Does the canonical text say something of `key`: is its value required, or not its default?
+    pub fn says(&self, key: Key) -> bool {
+        let default = self.default_beside_operands();
+        let is_one_dtype = self.a == self.b;
+        match key {
+            _ if key.is_required() => true,
+            Key::Dtype => is_one_dtype && self.a != default.a,
+            Key::A | Key::B if is_one_dtype => false,
+            _ => self.value(key) != default.value(key),
+        }
+    }
+
     /// What the spec says of `key`, in the word or number of the canonical text; `auto` where the plan decides.
     ///
     /// `dtype` is that of A.
     pub fn value(&self, key: Key) -> String {
-        fn or_auto(value: Option<impl fmt::Display>) -> String {
-            value.map_or_else(|| "auto".into(), |value| value.to_string())
-        }
         match key {
-            Key::Bm => self.bm.to_string(),
-            Key::Bn => self.bn.to_string(),
-            Key::Bk => self.bk.to_string(),
-            Key::Op => self.op.to_string(),
-            Key::Transpose => self.transpose.to_string(),
-            Key::Batch => self.batch.to_string(),
-            Key::Permute => self.permute.to_string(),
-            Key::Mma => self.mma.to_string(),
-            Key::Dtype | Key::A => self.a.to_string(),
-            Key::B => self.b.to_string(),
-            Key::Acc => self.acc.to_string(),
-            Key::Out => self.out.to_string(),
-            Key::ALayout => self.a_layout.to_string(),
-            Key::BLayout => self.b_layout.to_string(),
-            Key::CLayout => self.c_layout.to_string(),
-            Key::Scale => self.scale.to_string(),
-            Key::Accumulate => or_auto(self.accumulate),
-            Key::Arch => or_auto(self.arch),
-            Key::Warps => or_auto(self.warps.map(|(m, n)| format!("({m}, {n})"))),
-            Key::Shape => or_auto(self.shape),
-            Key::Vector => or_auto(self.vector),
-            Key::Stages => or_auto(self.stages),
-            Key::Consumers => or_auto(self.consumers),
-            Key::Cluster => or_auto(self.cluster),
-            Key::KStep => or_auto(self.k_step),
-            Key::Schedule => or_auto(self.schedule),
-            Key::Swizzle => or_auto(self.swizzle),
-            Key::Swap => or_auto(self.swap),
-            Key::Pack => or_auto(self.pack),
-            Key::Beta => self.beta().to_string(),
+            // `beta` says it.
             Key::Epilogue if self.beta().is_on() => "none".into(),
-            Key::Epilogue => self.epilogue.map_or_else(|| "none".into(), |epilogue| format!("\"{epilogue}\"")),
+            Key::Epilogue => self.written(key).unwrap_or_else(|| "none".into()),
+            _ => self.written(key).unwrap_or_else(|| "auto".into()),
         }
     }
 
@@ -138,6 +110,7 @@ impl KernelSpec {
 pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
     let mut tokens = Vec::new();
     let mut at = 0;
+    let groups = groups(text);
     while let Some(first) = text[at..].chars().next() {
         let rest = &text[at..];
         let (length, kind) = match first {
@@ -158,8 +131,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
                 None => (rest.len(), TokenKind::Other(rest.trim_end().into())),
             },
             _ if is_word(first) || is_signed(rest) => {
-                let end = 1 + rest[1..].find(ends_word(first)).unwrap_or(rest.len() - 1);
-                let length = rest[..end].find("..").unwrap_or(end);
+                let length = word_length(first, rest);
                 let word = rest[..length].to_string();
                 if first.is_ascii_digit() || matches!(first, '+' | '-') {
                     (length, TokenKind::Number(word))
@@ -168,7 +140,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
                 }
             }
             _ => {
-                let length = group(rest).unwrap_or(first.len_utf8());
+                let length = groups.get(&at).map_or(first.len_utf8(), |end| end - at);
                 (length, TokenKind::Other(rest[..length].into()))
             }
         };
@@ -178,20 +150,17 @@ pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
     tokens
 }
 
-/// The length of the group in braces that `rest` begins with: one wrong token, whatever is in it.
-fn group(rest: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, c) in rest.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' => depth = depth.checked_sub(1)?,
-            _ => {}
-        }
-        if depth == 0 {
-            return (at > 0).then_some(at + 1);
+/// Where each group in braces ends, by where it begins: one wrong token, whatever is in it.
+fn groups(text: &str) -> HashMap<usize, usize> {
+    let (mut open, mut ends) = (Vec::new(), HashMap::new());
+    for (at, brace) in text.match_indices(['{', '}']) {
+        if brace == "{" {
+            open.push(at);
+        } else if let Some(start) = open.pop() {
+            ends.insert(start, at + 1);
         }
     }
-    None
+    ends
 }
 
 fn is_word(c: char) -> bool {
@@ -203,9 +172,10 @@ fn is_signed(rest: &str) -> bool {
     matches!(chars.next(), Some('+' | '-')) && chars.next().is_some_and(|c| c.is_ascii_digit())
 }
 
-/// Numbers hold points, and words hyphens: `1.5` is one wrong number and `k-step` one wrong key.
-fn ends_word(first: char) -> impl Fn(char) -> bool {
+/// Numbers hold points, and words hyphens: `1.5` is one wrong number and `k-step` one wrong key. Two points end both.
+fn word_length(first: char, rest: &str) -> usize {
     let is_number = first.is_ascii_digit() || matches!(first, '+' | '-');
     let inner = if is_number { '.' } else { '-' };
-    move |c| !is_word(c) && c != inner
+    let ends = |(at, c): (usize, char)| (!is_word(c) && c != inner) || rest[at..].starts_with("..");
+    rest.char_indices().skip(1).find(|found| ends(*found)).map_or(rest.len(), |(at, _)| at)
 }

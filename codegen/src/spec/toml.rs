@@ -1,5 +1,6 @@
 //! The TOML front end: the same keys, at the top or in a `[kernel]` table.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use toml::Spanned;
@@ -10,7 +11,7 @@ use super::syntax::value;
 use super::text::tokens;
 use super::{
     Atom, Element, Entry, KernelSpec, Key, LocatedFamily, LocatedRequest, LocatedSpec, Request, SpecError,
-    SpecErrorKind, SpecErrors, Value,
+    SpecErrorKind, SpecErrors, Takes, Value,
 };
 
 impl KernelSpec {
@@ -73,19 +74,20 @@ fn read(text: &str) -> Request<Range<usize>> {
         }
     }
     let mut errors = Vec::new();
+    let keys: HashSet<String> = found.iter().map(|entry| entry.key.clone()).collect();
     for error in &toml_errors {
         let place = error.span().unwrap_or(whole.clone());
         let key = text.get(place.clone()).unwrap_or_default();
-        let is_twice = error.message().starts_with("duplicate key") && found.iter().any(|entry| entry.key == key);
-        if is_twice {
+        if error.message().starts_with("duplicate key") && keys.contains(key) {
             found.push(Entry { key: key.into(), key_place: place.clone(), value: Value::BROKEN, value_place: place });
         } else {
             errors.push(SpecError::new(syntax(error.message(), key), place));
         }
     }
     found.sort_by_key(|entry| entry.key_place.start);
-    let lines_in_error: Vec<Range<usize>> = errors.iter().map(|error| line_of(text, error.place.start)).collect();
-    let is_in_error = |place: &Range<usize>| lines_in_error.iter().any(|line| line.contains(&place.start));
+    let lines = Lines::of(text);
+    let lines_in_error: HashSet<usize> = errors.iter().map(|error| lines.number(error.place.start)).collect();
+    let is_in_error = |place: &Range<usize>| lines_in_error.contains(&lines.number(place.start));
     for entry in found.iter_mut().filter(|entry| is_in_error(&entry.key_place)) {
         entry.value = Value::BROKEN;
     }
@@ -138,7 +140,8 @@ impl Values<'_> {
         }
         let is_number =
             |value: &Spanned<DeValue<'_>>| matches!(value.get_ref(), DeValue::Integer(_) | DeValue::Float(_));
-        let is_tuple = key == Key::Warps.as_str() && array.iter().all(is_number);
+        let takes_pair = Key::find(key).is_some_and(|key| key.takes() == Takes::Pair);
+        let is_tuple = takes_pair && array.iter().all(is_number);
         let mut elements = Vec::new();
         for value in array {
             let place = value.span();
@@ -196,9 +199,16 @@ fn syntax(message: &str, found: &str) -> SpecErrorKind {
     SpecErrorKind::Syntax { message, help }
 }
 
-fn line_of(text: &str, offset: usize) -> Range<usize> {
-    let before = text.get(..offset).unwrap_or(text);
-    let start = before.rfind('\n').map_or(0, |at| at + 1);
-    let end = text[before.len()..].find('\n').map_or(text.len(), |at| before.len() + at);
-    start..end + 1
+/// Where the lines of a text end.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        Self(text.match_indices('\n').map(|(at, _)| at).collect())
+    }
+
+    /// The number of the line in which a byte stands, from 0; a newline is the last byte of its line.
+    fn number(&self, offset: usize) -> usize {
+        self.0.partition_point(|end| *end < offset)
+    }
 }

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use bsr_codegen::{KernelSpec, Plan};
+use bsr_codegen::Plan;
 
 use super::{WorkItem, WorkLists, WorkPlan};
 use crate::Structure;
@@ -59,7 +59,7 @@ fn uneven_rows_are_balanced() {
     let lengths: Vec<i32> = (0..64).map(|i| 8 + i * 37 % 17).collect();
     let (most, average) = loads(&WorkPlan::new(&plan, &structure(&plan, &lengths, 0), 8192, 132));
     assert!(most - average <= average / 50, "{most} against {average} on average");
-    let strided = KernelSpec { schedule: Some(bsr_codegen::Schedule::Strided), ..*plan.spec() };
+    let strided = plan.spec().schedule(bsr_codegen::Schedule::Strided);
     let strided = Plan::new(&strided).expect("a plan");
     let (most_strided, _) = loads(&WorkPlan::new(&strided, &structure(&strided, &lengths, 0), 8192, 132));
     assert!(most < most_strided, "balancing did not help: {most} >= {most_strided}");

@@ -106,7 +106,7 @@ impl Baselines {
                 }
             }
             What::Sparse(format, layout, made @ None) => {
-                let spec = KernelSpec { b_layout: *layout, c_layout: *layout, ..any_spec(&workload) };
+                let spec = any_spec(&workload).b_layout(*layout).c_layout(*layout);
                 *made = Some(Box::new(match spec.a {
                     Dtype::BF16 => make::<bf16>(&device, *format, &spec, operands)?,
                     _ => make::<f16>(&device, *format, &spec, operands)?,

@@ -28,7 +28,7 @@ impl Axis {
 pub(super) fn axes<'s>(specs: impl Iterator<Item = &'s KernelSpec>) -> Vec<Axis> {
     let specs: Vec<&KernelSpec> = specs.collect();
     // `dtype` stands for `a`, and `beta` for an epilogue.
-    let keys = Key::ALL.into_iter().filter(|key| !matches!(key, Key::Dtype | Key::Beta));
+    let keys = Key::ALL.into_iter().filter(|key| !key.is_alias());
     keys.filter_map(|key| {
         let mut values: Vec<String> = specs.iter().map(|spec| spec.value(key)).collect();
         values.sort_by_cached_key(|value| order(value));

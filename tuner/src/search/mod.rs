@@ -97,6 +97,5 @@ impl Strategy {
 
 /// The keys that are choices: what neighbours differ in.
 fn settings(spec: &KernelSpec) -> Vec<(Key, String)> {
-    let is_choice = |key: &Key| !crate::problem::FACT_KEYS.contains(key);
-    Key::ALL.into_iter().filter(is_choice).map(|key| (key, spec.value(key))).collect()
+    Key::ALL.into_iter().filter(|key| !key.is_fact()).map(|key| (key, spec.value(key))).collect()
 }

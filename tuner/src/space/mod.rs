@@ -34,7 +34,6 @@ pub use error::SpaceError;
 pub use points::{MOST_POINTS, Point, Points, Reason, Rejected, Repeated};
 
 use crate::Facts;
-use crate::problem::FACT_KEYS;
 use constraint::Constraint;
 
 /// The spaces that come with the project: their names and files.
@@ -238,5 +237,5 @@ pub fn read_facts(text: &str) -> Result<Facts, SpaceError> {
 
 /// Keys that say something of the product. `accumulate` does where it is `promoted`.
 fn is_fact(key: Key) -> bool {
-    FACT_KEYS.contains(&key) || key == Key::Accumulate
+    key.is_fact() || key == Key::Accumulate
 }

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::{Part, Space, SpaceError, is_fact};
 use crate::Facts;
-use crate::problem::FACT_KEYS;
+use crate::problem::fact_keys;
 
 /// Most points of a space.
 pub const MOST_POINTS: usize = 100_000;
@@ -315,7 +315,7 @@ impl Part {
     fn conflict(&self, spec: &KernelSpec, facts: &Facts) -> SpaceError {
         let problem = facts.spec(spec.bn);
         let differs = |key: &Key| Facts::of(spec).spec(spec.bn).value(*key) != problem.value(*key);
-        let keys = FACT_KEYS.into_iter().chain([Key::Accumulate]);
+        let keys = fact_keys().chain([Key::Accumulate]);
         // What the part says comes before what follows from it.
         let key = keys.clone().find(|key| self.says(*key) && differs(key)).or_else(|| keys.clone().find(differs));
         let key = key.unwrap_or(Key::Accumulate);

@@ -223,7 +223,9 @@ fn space(facts: &Facts) -> Vec<KernelSpec> {
         for stages in [None, Some(2), Some(3), Some(4), Some(5), Some(6)] {
             for consumers in [None, Some(1), Some(2), Some(3)] {
                 for cluster in [None, Some(2), Some(4)] {
-                    specs.push(KernelSpec { stages, consumers, cluster, ..facts.spec(bn) });
+                    let mut spec = facts.spec(bn);
+                    (spec.stages, spec.consumers, spec.cluster) = (stages, consumers, cluster);
+                    specs.push(spec);
                 }
             }
         }

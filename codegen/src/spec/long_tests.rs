@@ -1,0 +1,77 @@
+//! Long and hostile input: few errors are printed, and the time that it takes grows as its length does.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
+
+use super::{KernelSpec, LocatedFamily, SpecErrors};
+
+/// Much more than is needed, and much less than what grows as the square of the length takes.
+const LIMIT: Duration = Duration::from_secs(10);
+
+fn errors(read: impl FnOnce() -> Result<KernelSpec, SpecErrors>) -> (usize, String) {
+    let started = Instant::now();
+    let errors = read().unwrap_err();
+    let text = errors.to_string();
+    assert!(started.elapsed() < LIMIT, "{:?}", started.elapsed());
+    (errors.iter().count(), text)
+}
+
+#[test]
+fn of_many_errors_ten_are_printed_and_the_rest_is_counted() {
+    let spec = |commas: usize| format!("bm = 64{}", ",".repeat(commas + 1)).parse::<KernelSpec>();
+    let (count, text) = errors(|| spec(10_000));
+    assert_eq!((count, text.matches("error: ").count()), (10_000, 11));
+    assert!(text.ends_with("\n\nerror: 9990 more errors are not shown"), "{}", &text[text.len() - 80..]);
+    assert!(text.len() < 400_000, "{} bytes", text.len());
+    assert!(errors(|| spec(11)).1.ends_with("\n\nerror: 1 more error is not shown"));
+    assert_eq!(errors(|| spec(10)).1.matches("error: expected a key, found `,`").count(), 10);
+    assert!(!errors(|| spec(10)).1.contains("shown"));
+    let epilogue = format!("|| {}", "x + ".repeat(30) + "acc").parse::<crate::Epilogue>().unwrap_err();
+    assert_eq!(epilogue.to_string().matches("there is no `x` here").count(), 10);
+    assert!(epilogue.to_string().ends_with("\n20 more errors are not shown"));
+}
+
+#[test]
+fn long_text_takes_as_long_as_it_is() {
+    const TIMES: usize = 30_000;
+    let names: String = (0..TIMES).map(|name| format!("let x{name} = y{name}; ")).collect();
+    let keys: String = (0..TIMES).map(|key| format!("k{key} = 3, ")).collect();
+    let texts = [
+        keys.clone(),
+        keys.replace("= 3", "= [3, 4]"),
+        "bm = 3, ".repeat(TIMES),
+        "1..".repeat(TIMES),
+        "{".repeat(TIMES),
+        "{ } }".repeat(TIMES),
+        "(".repeat(TIMES),
+        format!("bm = [{}", "[".repeat(TIMES)),
+        format!("bm = 64, bn = 64, bk = 64, epilogue = \"|| {}acc\"", "x + ".repeat(TIMES)),
+        format!("bm = 64, bn = 64, bk = 64, epilogue = \"|| {{ {names} acc }}\""),
+    ];
+    for text in &texts {
+        assert!(errors(|| text.parse()).1.len() < 40_000_000, "{text:.40}");
+        let started = Instant::now();
+        let _ = LocatedFamily::from_text(text).is_ok();
+        assert!(started.elapsed() < LIMIT, "{:?} of {text:.40}", started.elapsed());
+    }
+}
+
+#[test]
+fn long_toml_takes_as_long_as_it_is() {
+    const TIMES: usize = 20_000;
+    let lines = |line: fn(usize) -> String| (0..TIMES).map(line).collect::<String>();
+    let texts = [
+        lines(|key| format!("k{key} = 3\n")),
+        lines(|key| format!("k{key} = \n")),
+        lines(|_| "bm = 3\n".to_owned()),
+        lines(|key| format!("k{key} = word\n")),
+        format!("kernel = {{ {} }}", lines(|key| format!("k{key} = 3, "))),
+        format!("bm = [{}]", "3, ".repeat(TIMES)),
+        format!("bm = {}{}", "[".repeat(TIMES), "]".repeat(TIMES)),
+        format!("bm = {}", "{ a = ".repeat(TIMES)),
+    ];
+    for text in &texts {
+        errors(|| KernelSpec::from_toml(text));
+    }
+}
