@@ -1,5 +1,7 @@
 //! Step 2: warpgroup roles and the register split between them.
 
+use serde::Serialize;
+
 use crate::Arch;
 
 /// What the producer's loop needs: `ptxas` spills with 32.
@@ -17,7 +19,7 @@ const BETWEEN_TILES: u32 = 24;
 const WGMMA_OVERHEAD: u32 = 26;
 
 /// One producer warpgroup feeds `consumers` warpgroups that own the accumulators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Roles {
     pub(crate) consumers: u32,
     pub(crate) threads: u32,

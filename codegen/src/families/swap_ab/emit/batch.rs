@@ -22,7 +22,7 @@ pub(super) struct Batch {
 impl Batch {
     /// None of a kernel for one product a launch.
     pub(super) fn new(plan: &SwapAbPlan) -> Option<Self> {
-        let by_block = plan.chunk.by_block;
+        let by_block = plan.k_slice.by_block;
         let dense = [("%rd_map_dense", 1), ("%rd_map_last", LAST)];
         plan.spec.batch.is_on().then(|| Self {
             item: "{ %r_item_problem, %r_item_whole }",

@@ -2,14 +2,12 @@
 
 use serde::Serialize;
 
-use super::super::plan::SwapAbPlan;
+use super::super::plan::{GROUP, SwapAbPlan};
 use crate::Dtype;
 use crate::plan::Major;
 
 /// Accumulators on one line of an operand list.
 const PER_LINE: usize = 16;
-/// Dense columns of one WGMMA.
-const GROUP: u32 = 64;
 
 /// The consumer's part of the context.
 #[derive(Clone, Debug, Serialize)]
@@ -102,7 +100,7 @@ fn label(row: u32) -> String {
 }
 
 fn case(plan: &SwapAbPlan, row: u32) -> Case {
-    let slices = (0..plan.chunk.held).step_by(plan.unit() as usize);
+    let slices = (0..plan.k_slice.held).step_by(plan.unit() as usize);
     let wgmmas = slices.flat_map(|k| (0..plan.tile.groups).map(move |group| (k, group)));
     let next = if row + 1 == plan.tile.pack { "$stage_done".to_owned() } else { label(row + 1) };
     Case { row, label: label(row), next, wgmmas: wgmmas.map(|(k, group)| wgmma(plan, row, k, group)).collect() }

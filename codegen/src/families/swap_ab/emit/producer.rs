@@ -35,8 +35,8 @@ impl Producer {
     pub(super) fn new(plan: &SwapAbPlan) -> Self {
         Self {
             records: (0..AHEAD).collect(),
-            by_block: plan.chunk.by_block,
-            chunks: plan.chunk.count,
+            by_block: plan.k_slice.by_block,
+            chunks: plan.k_slice.count,
             slab: (0..plan.dense.panels).map(|panel| slab(plan, panel)).collect(),
             block: (0..plan.sparse.panels).map(|panel| block(plan, panel)).collect(),
         }
@@ -50,7 +50,7 @@ fn slab(plan: &SwapAbPlan, panel: u32) -> Load {
     let mut setup = vec![];
     let destination = offset("%r_box_at", panel * tile.panel_bytes(), "%r_panel_at", &mut setup);
     let along = panel * tile.span_elements();
-    let (rank, coordinates) = match (plan.view.dense, plan.chunk.by_block) {
+    let (rank, coordinates) = match (plan.view.dense, plan.k_slice.by_block) {
         (Layout::RowMajor, by_block) => {
             let n = offset("%r_col", along, "%r_inner", &mut setup);
             match by_block {
@@ -77,7 +77,7 @@ fn block(plan: &SwapAbPlan, panel: u32) -> Load {
     let mut setup = vec![];
     let destination = offset("%r_box_at", panel * tile.panel_bytes(), "%r_panel_at", &mut setup);
     let along = panel * tile.span_elements();
-    let k = if plan.chunk.count > 1 { "%r_k" } else { "0" };
+    let k = if plan.k_slice.count > 1 { "%r_k" } else { "0" };
     let row = if plan.tile.slices > 1 { "%r_slice" } else { "0" };
     let coordinates = match plan.view.sparse {
         Major::K => format!("{}, {row}, %r_at", part(k, along, &mut setup)),

@@ -49,7 +49,7 @@ impl Fused {
     pub(crate) fn registers(&self) -> u32 {
         let held = Lines::row_registers(self.program, HELD_ROWS);
         match self.second {
-            // Totals are held from a group's first pass to its last, and ptxas 13.0 spilled beside the widest tiles.
+            // Totals are held from a group's first epilogue subtile to its last, and ptxas 13.0 spilled beside the widest tiles.
             Some((_, Along::Columns)) => held,
             // Each eight rows of C have totals of their own.
             Some((_, Along::Rows)) => held.saturating_sub(HELD_ROWS + SPARE),
