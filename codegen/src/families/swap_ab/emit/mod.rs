@@ -1,11 +1,13 @@
 //! Hopper's family with operands swapped: dense columns are WGMMA's rows.
 
 mod batch;
-mod consumer;
 mod context;
+mod epilogue;
 mod fused;
+mod mainloop;
 mod producer;
-mod store;
+mod registers;
+mod staging;
 
 use super::plan::SwapAbPlan;
 use crate::emit::templates;

@@ -1,0 +1,219 @@
+//! How accumulators become C: one epilogue subtile after the other is made, staged and stored.
+
+use serde::Serialize;
+
+use super::super::plan::{GROUP, SwapAbPlan};
+use super::fused::{Eight, Emitter};
+use super::registers::{accumulators, first_accumulator};
+use super::staging::{Access, Elements, buffer_bytes};
+use crate::hopper::fused::{Pack, STRIP, unpack};
+use crate::hopper::permuted::{Staged, swizzle};
+use crate::{Dtype, Layout};
+
+/// Accumulators of eight rows of C.
+const EIGHT: u32 = 4;
+
+/// The epilogue's part of the context.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Epilogue {
+    convert: &'static str,
+    /// The first coordinates of this consumer's part of C.
+    inner: &'static str,
+    outer: &'static str,
+    /// Stores that may still read their buffer when a subtile begins.
+    pending: u32,
+    subtiles: Vec<Subtile>,
+    /// The first subtile, whose full operand is requested before the mainloop.
+    first_request: Option<Place>,
+}
+
+/// 64 dense columns by some rows of C: one filling of a staging buffer.
+#[derive(Clone, Debug, Serialize)]
+struct Subtile {
+    #[serde(flatten)]
+    place: Place,
+    /// It is the first, or the last, of its 64 dense columns, and what the spec's epilogue collects along them is complete.
+    begins_columns: bool,
+    ends_columns: bool,
+    first_column: u32,
+    /// It is in the last staging buffer: the phases of the full operand's barriers change.
+    is_last_buffer: bool,
+    /// The subtile to come whose full operand is requested.
+    request: Option<Place>,
+    parts: Vec<Part>,
+    /// Where rows of C are in an order of the launch: what is done in place of TMA stores.
+    permuted: Vec<String>,
+}
+
+/// Where a subtile lies in C and in the staging buffers.
+#[derive(Clone, Debug, Serialize)]
+struct Place {
+    number: u32,
+    /// Bytes to the barrier of this buffer's full operand.
+    barrier: u32,
+    boxes: Vec<Box>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Box {
+    offset: u32,
+    inner: u32,
+    outer: u32,
+}
+
+/// The rows of a subtile that are read and written together.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Part {
+    /// A branch keeps ptxas from scheduling it together with those before it.
+    is_apart: bool,
+    /// The full operand out of staging, and its 16-bit values as f32.
+    reads: Vec<Access>,
+    unpacked: Vec<String>,
+    /// What the spec's epilogue makes of the accumulators.
+    eights: Vec<Eight>,
+    packs: Vec<Pack>,
+    writes: Vec<Access>,
+}
+
+impl Epilogue {
+    pub(super) fn new(plan: &SwapAbPlan, fused: Option<&Emitter>) -> Self {
+        let (inner, outer) = match plan.view.out {
+            Layout::RowMajor => ("%r_out_col", "%r_out_row"),
+            Layout::ColMajor => ("%r_out_row", "%r_out_col"),
+        };
+        let emitter = Subtiles { plan, fused, elements: Elements::new(plan) };
+        Self {
+            convert: if plan.spec.out == Dtype::BF16 { "cvt.rn.bf16x2.f32" } else { "cvt.rn.f16x2.f32" },
+            inner,
+            outer,
+            pending: plan.memory.buffers - 1,
+            subtiles: (0..plan.store.subtiles(&plan.tile)).map(|at| emitter.subtile(at)).collect(),
+            first_request: emitter.has_tile().then(|| emitter.place(0)),
+        }
+    }
+}
+
+struct Subtiles<'p> {
+    plan: &'p SwapAbPlan,
+    fused: Option<&'p Emitter<'p>>,
+    elements: Elements,
+}
+
+impl Subtiles<'_> {
+    fn has_tile(&self) -> bool {
+        self.tile().is_some()
+    }
+
+    /// The type of a full operand.
+    fn tile(&self) -> Option<Dtype> {
+        self.fused?.tile()
+    }
+
+    /// The group of 64 dense columns and the first row of C.
+    fn origin(&self, at: u32) -> (u32, u32) {
+        let per_group = self.plan.tile.tile_rows() / self.plan.store.rows;
+        (at / per_group, at % per_group * self.plan.store.rows)
+    }
+
+    fn buffer(&self, at: u32) -> u32 {
+        at % self.plan.memory.buffers
+    }
+
+    fn place(&self, at: u32) -> Place {
+        let (store, (group, row)) = (&self.plan.store, self.origin(at));
+        let buffer = self.buffer(at) * buffer_bytes(self.plan);
+        let boxes = (0..store.stores).map(|number| {
+            let column = group * GROUP + number * store.store_box.0;
+            let (inner, outer) = match self.plan.view.out {
+                Layout::RowMajor => (column, row),
+                Layout::ColMajor => (row, group * GROUP),
+            };
+            Box { offset: buffer + number * (store.bytes / store.stores), inner, outer }
+        });
+        Place { number: at + 1, barrier: self.buffer(at) * 8, boxes: boxes.collect() }
+    }
+
+    fn subtile(&self, at: u32) -> Subtile {
+        let (plan, place, (group, row)) = (self.plan, self.place(at), self.origin(at));
+        // A full operand is requested one buffer ahead of the subtile that uses it, that of the first before all.
+        let ahead = at + plan.memory.buffers - 1;
+        let is_requested = self.has_tile() && (1..plan.store.subtiles(&plan.tile)).contains(&ahead);
+        let is_complete = row + plan.store.rows == plan.tile.tile_rows();
+        Subtile {
+            begins_columns: row == 0,
+            ends_columns: is_complete && self.fused.is_some_and(Emitter::collects_along_columns),
+            first_column: group * GROUP,
+            is_last_buffer: self.buffer(at) + 1 == plan.memory.buffers,
+            request: is_requested.then(|| self.place(ahead)),
+            parts: self.parts(at),
+            permuted: if plan.spec.permute.is_on() { permuted(plan, &place.boxes) } else { vec![] },
+            place,
+        }
+    }
+
+    fn parts(&self, at: u32) -> Vec<Part> {
+        let (plan, (group, row)) = (self.plan, self.origin(at));
+        let rows: Vec<u32> = (row..row + plan.store.rows).step_by(8).collect();
+        rows.chunks(self.elements.eights()).enumerate().map(|(part, rows)| self.part(at, part, group, rows)).collect()
+    }
+
+    /// The rows of C from each of `rows` on, eight each.
+    fn part(&self, subtile: u32, at: usize, group: u32, rows: &[u32]) -> Part {
+        let (plan, elements) = (self.plan, self.elements);
+        let sums = |row: u32| {
+            let first = first_accumulator(plan, row / plan.tile.rows, group) + row % plan.tile.rows / 2;
+            accumulators(plan, first, EIGHT)
+        };
+        let sums: Vec<Vec<String>> = rows.iter().map(|row| sums(*row)).collect();
+        let numbered = |stem: &str, from: usize, each: usize| -> Vec<String> {
+            (from..from + each * rows.len()).map(|i| format!("%{stem}{i}")).collect()
+        };
+        let values = numbered("f_tile", 0, EIGHT as usize);
+        let pairs = numbered("r_tile", 0, 2);
+        let packed = numbered("r_pack", 2 * elements.eights() * at, 2);
+        let accesses = |registers: &[String]| {
+            let buffer = self.buffer(subtile) * buffer_bytes(plan);
+            elements.accesses(plan.store.span, at, buffer, registers)
+        };
+        let (read, written) = match elements.is_16_bit() {
+            true => (&pairs, packed.clone()),
+            false => (&values, sums.concat()),
+        };
+        let halves = |dtype| {
+            pairs.iter().zip(values.chunks(2)).flat_map(move |(from, to)| unpack(dtype, from, [&to[0], &to[1]]))
+        };
+        let eights = rows.iter().zip(&sums).zip(values.chunks(EIGHT as usize));
+        Part {
+            is_apart: self.is_apart(subtile, at),
+            reads: self.tile().map_or(vec![], |_| accesses(read)),
+            unpacked: self.tile().filter(|_| elements.is_16_bit()).map_or(vec![], |dtype| halves(dtype).collect()),
+            eights: self
+                .fused
+                .map_or(vec![], |fused| eights.map(|((row, sums), tile)| fused.eight(*row, sums, tile)).collect()),
+            packs: if elements.is_16_bit() { packs(&sums.concat(), packed) } else { vec![] },
+            writes: accesses(&written),
+        }
+    }
+
+    /// Does a strip of accumulators begin with this part that ptxas should not schedule together with those before it?
+    fn is_apart(&self, subtile: u32, part: usize) -> bool {
+        let strip = (STRIP / EIGHT) as usize / self.elements.eights();
+        let is_first = part == 0 && (subtile == 0 || self.has_tile());
+        self.fused.is_some() && part.is_multiple_of(strip) && !is_first
+    }
+}
+
+/// Each two of `sums` become one of `packed`.
+fn packs(sums: &[String], packed: Vec<String>) -> Vec<Pack> {
+    let pair = |(to, pair): (String, &[String])| Pack { to, high: pair[1].clone(), low: pair[0].clone() };
+    packed.into_iter().zip(sums.chunks(2)).map(pair).collect()
+}
+
+/// The stores of a subtile, row by row.
+fn permuted(plan: &SwapAbPlan, boxes: &[Box]) -> Vec<String> {
+    let (shift, mask) = swizzle(plan.store.span);
+    let (span, rows, bytes) = (plan.store.span, plan.store.rows, plan.spec.out.bytes());
+    let staged = Staged { span, shift, mask, rows, bytes };
+    let units = boxes.iter().flat_map(|part| staged.unit(part.offset, (part.outer, part.inner)));
+    staged.begin().into_iter().chain(units).collect()
+}
