@@ -157,42 +157,51 @@ impl Subtiles<'_> {
         rows.chunks(self.elements.eights()).enumerate().map(|(part, rows)| self.part(at, part, group, rows)).collect()
     }
 
-    /// The rows of C from each of `rows` on, eight each.
+    /// Part `at` of a subtile: the rows of C from each of `rows` on, eight each.
     fn part(&self, subtile: u32, at: usize, group: u32, rows: &[u32]) -> Part {
-        let (plan, elements) = (self.plan, self.elements);
-        let sums = |row: u32| {
-            let first = first_accumulator(plan, row / plan.tile.rows, group) + row % plan.tile.rows / 2;
-            accumulators(plan, first, EIGHT)
+        let sums: Vec<Vec<String>> = rows.iter().map(|row| self.sums(group, *row)).collect();
+        let tile = names("%f_tile", 0, EIGHT as usize * rows.len());
+        let eight = |fused: &Emitter| {
+            let eights = rows.iter().zip(&sums).zip(tile.chunks(EIGHT as usize));
+            eights.map(|((row, sums), tile)| fused.eight(*row, sums, tile)).collect()
         };
-        let sums: Vec<Vec<String>> = rows.iter().map(|row| sums(*row)).collect();
-        let numbered = |stem: &str, from: usize, each: usize| -> Vec<String> {
-            (from..from + each * rows.len()).map(|i| format!("%{stem}{i}")).collect()
+        let packed = names("%r_pack", 2 * self.elements.eights() * at, 2 * rows.len());
+        let (packs, written) = match self.elements.is_16_bit() {
+            true => (packs(&sums.concat(), &packed), packed),
+            false => (vec![], sums.concat()),
         };
-        let values = numbered("f_tile", 0, EIGHT as usize);
-        let pairs = numbered("r_tile", 0, 2);
-        let packed = numbered("r_pack", 2 * elements.eights() * at, 2);
-        let accesses = |registers: &[String]| {
-            let buffer = self.buffer(subtile) * buffer_bytes(plan);
-            elements.accesses(plan.store.span, at, buffer, registers)
-        };
-        let (read, written) = match elements.is_16_bit() {
-            true => (&pairs, packed.clone()),
-            false => (&values, sums.concat()),
-        };
-        let halves = |dtype| {
-            pairs.iter().zip(values.chunks(2)).flat_map(move |(from, to)| unpack(dtype, from, [&to[0], &to[1]]))
-        };
-        let eights = rows.iter().zip(&sums).zip(values.chunks(EIGHT as usize));
+        let (reads, unpacked) = self.full_operand(subtile, at, &tile);
         Part {
             is_apart: self.is_apart(subtile, at),
-            reads: self.tile().map_or(vec![], |_| accesses(read)),
-            unpacked: self.tile().filter(|_| elements.is_16_bit()).map_or(vec![], |dtype| halves(dtype).collect()),
-            eights: self
-                .fused
-                .map_or(vec![], |fused| eights.map(|((row, sums), tile)| fused.eight(*row, sums, tile)).collect()),
-            packs: if elements.is_16_bit() { packs(&sums.concat(), packed) } else { vec![] },
-            writes: accesses(&written),
+            reads,
+            unpacked,
+            eights: self.fused.map_or(vec![], eight),
+            packs,
+            writes: self.accesses(subtile, at, &written),
         }
+    }
+
+    /// The accumulators of eight rows of C, from `row` of the tile on.
+    fn sums(&self, group: u32, row: u32) -> Vec<String> {
+        let rows = self.plan.tile.rows;
+        accumulators(self.plan, first_accumulator(self.plan, row / rows, group) + row % rows / 2, EIGHT)
+    }
+
+    /// What brings the elements of a full operand into the registers `tile`: pairs of 16-bit values are read, or f32.
+    fn full_operand(&self, subtile: u32, at: usize, tile: &[String]) -> (Vec<Access>, Vec<String>) {
+        let Some(dtype) = self.tile() else { return (vec![], vec![]) };
+        if !self.elements.is_16_bit() {
+            return (self.accesses(subtile, at, tile), vec![]);
+        }
+        let pairs = names("%r_tile", 0, tile.len() / 2);
+        let halves = pairs.iter().zip(tile.chunks(2));
+        let unpacked = halves.flat_map(|(from, to)| unpack(dtype, from, [&to[0], &to[1]]));
+        (self.accesses(subtile, at, &pairs), unpacked.collect())
+    }
+
+    fn accesses(&self, subtile: u32, at: usize, registers: &[String]) -> Vec<Access> {
+        let buffer = self.buffer(subtile) * buffer_bytes(self.plan);
+        self.elements.accesses(self.plan.store.span, at, buffer, registers)
     }
 
     /// Does a strip of accumulators begin with this part that ptxas should not schedule together with those before it?
@@ -204,9 +213,14 @@ impl Subtiles<'_> {
 }
 
 /// Each two of `sums` become one of `packed`.
-fn packs(sums: &[String], packed: Vec<String>) -> Vec<Pack> {
-    let pair = |(to, pair): (String, &[String])| Pack { to, high: pair[1].clone(), low: pair[0].clone() };
-    packed.into_iter().zip(sums.chunks(2)).map(pair).collect()
+fn packs(sums: &[String], packed: &[String]) -> Vec<Pack> {
+    let pack = |(to, pair): (&String, &[String])| Pack { to: to.clone(), high: pair[1].clone(), low: pair[0].clone() };
+    packed.iter().zip(sums.chunks(2)).map(pack).collect()
+}
+
+/// `count` registers from number `first` on.
+fn names(stem: &str, first: usize, count: usize) -> Vec<String> {
+    (first..first + count).map(|i| format!("{stem}{i}")).collect()
 }
 
 /// The stores of a subtile, row by row.

@@ -19,8 +19,8 @@ pub(super) struct Staging {
     swizzle_shift: u32,
     swizzle_mask: u32,
     variants: Vec<Variant>,
-    /// The opcode's middle where matrices of 8 x 8 are written and read, and whether they are turned round.
-    matrices: Option<&'static str>,
+    /// Elements are written and read as matrices of 8 x 8; `transposed` turns these round.
+    is_16_bit: bool,
     transposed: &'static str,
 }
 
@@ -43,14 +43,10 @@ pub(super) struct Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Elements {
     /// Dense columns.
-    #[serde(rename = "columns_16")]
     Columns16,
     /// Rows of C.
-    #[serde(rename = "rows_16")]
     Rows16,
-    #[serde(rename = "columns_32")]
     Columns32,
-    #[serde(rename = "rows_32")]
     Rows32,
 }
 
@@ -70,7 +66,7 @@ impl Staging {
             swizzle_shift,
             swizzle_mask,
             variants: elements.variants(plan.store.rows),
-            matrices: elements.is_16_bit().then_some("sync.aligned.m8n8"),
+            is_16_bit: elements.is_16_bit(),
             transposed: if elements == Elements::Columns16 { ".trans" } else { "" },
         }
     }
