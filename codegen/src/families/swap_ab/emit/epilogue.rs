@@ -6,7 +6,7 @@ use super::super::plan::{GROUP, SwapAbPlan};
 use super::fused::{Eight, Emitter};
 use super::registers::{accumulators, first_accumulator};
 use super::staging::{Access, Elements, buffer_bytes};
-use crate::hopper::fused::{Pack, STRIP, unpack};
+use crate::hopper::fused::{Pack, STRIP};
 use crate::hopper::permuted::{Staged, swizzle};
 use crate::{Dtype, Layout};
 
@@ -61,6 +61,14 @@ struct Box {
     outer: u32,
 }
 
+/// Two 16-bit values of one register, and where they go as f32.
+#[derive(Clone, Debug, Serialize)]
+struct Unpacked {
+    packed: String,
+    low: String,
+    high: String,
+}
+
 /// The rows of a subtile that are read and written together.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Part {
@@ -68,7 +76,7 @@ pub(super) struct Part {
     is_apart: bool,
     /// The full operand out of staging, and its 16-bit values as f32.
     reads: Vec<Access>,
-    unpacked: Vec<String>,
+    unpacked: Vec<Unpacked>,
     /// What the spec's epilogue makes of the accumulators.
     eights: Vec<Eight>,
     packs: Vec<Pack>,
@@ -101,12 +109,7 @@ struct Subtiles<'p> {
 
 impl Subtiles<'_> {
     fn has_tile(&self) -> bool {
-        self.tile().is_some()
-    }
-
-    /// The type of a full operand.
-    fn tile(&self) -> Option<Dtype> {
-        self.fused?.tile()
+        self.fused.is_some_and(Emitter::has_tile)
     }
 
     /// The group of 64 dense columns and the first row of C.
@@ -188,15 +191,17 @@ impl Subtiles<'_> {
     }
 
     /// What brings the elements of a full operand into the registers `tile`: pairs of 16-bit values are read, or f32.
-    fn full_operand(&self, subtile: u32, at: usize, tile: &[String]) -> (Vec<Access>, Vec<String>) {
-        let Some(dtype) = self.tile() else { return (vec![], vec![]) };
+    fn full_operand(&self, subtile: u32, at: usize, tile: &[String]) -> (Vec<Access>, Vec<Unpacked>) {
+        if !self.has_tile() {
+            return (vec![], vec![]);
+        }
         if !self.elements.is_16_bit() {
             return (self.accesses(subtile, at, tile), vec![]);
         }
         let pairs = names("%r_tile", 0, tile.len() / 2);
-        let halves = pairs.iter().zip(tile.chunks(2));
-        let unpacked = halves.flat_map(|(from, to)| unpack(dtype, from, [&to[0], &to[1]]));
-        (self.accesses(subtile, at, &pairs), unpacked.collect())
+        let reads = self.accesses(subtile, at, &pairs);
+        let unpacked = |(packed, to): (String, &[String])| Unpacked { packed, low: to[0].clone(), high: to[1].clone() };
+        (reads, pairs.into_iter().zip(tile.chunks(2)).map(unpacked).collect())
     }
 
     fn accesses(&self, subtile: u32, at: usize, registers: &[String]) -> Vec<Access> {

@@ -7,10 +7,9 @@
 use serde::Serialize;
 
 use super::super::plan::{Along, Fused as Plan, HELD_COLUMNS, HELD_ROWS, SwapAbPlan};
-use crate::Dtype;
-use crate::epilogue::{At, Held, InputKind, Lines};
+use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::hopper::SECOND;
-use crate::hopper::fused::{self, Load, Vector, red};
+use crate::hopper::fused::{self, Load, Vector};
 
 /// The context of the `fused_*` components.
 #[derive(Clone, Debug, Serialize)]
@@ -31,6 +30,7 @@ pub(super) struct Fused {
 struct Tile {
     name: String,
     symbol: String,
+    dtype: String,
     /// Barriers of consumer 0, and bytes to those of the next.
     offset: u32,
     stride: u32,
@@ -55,6 +55,8 @@ struct ColumnLoads {
 struct Second {
     parameter: &'static str,
     along: Along,
+    /// It is a sum; else the greatest value.
+    is_sum: bool,
     /// Bits in which the numbers of the lanes differ that have parts of a row of C.
     lane_bits: &'static [u32],
     totals: Vec<Total>,
@@ -67,9 +69,8 @@ struct Total {
     start: String,
     /// Another lane's part joins it.
     collect: String,
-    /// The dense column that is a row of the transposed C, and what adds its total to the result.
+    /// Where C is transposed, the dense column that is its row.
     index: &'static str,
-    red: Vec<String>,
 }
 
 /// Eight rows of C: a thread has two of them, in two dense columns.
@@ -94,7 +95,8 @@ struct Element {
 struct Collected {
     total: Total,
     row: u32,
-    red: Vec<String>,
+    /// Bytes to where its total is.
+    offset: u32,
 }
 
 const INDEX: [&str; 2] = ["%r_fused_row0", "%r_fused_row1"];
@@ -114,9 +116,9 @@ impl<'p> Emitter<'p> {
         Some(Self { plan, fused, lines })
     }
 
-    /// The type of a full operand.
-    pub(super) fn tile(&self) -> Option<Dtype> {
-        self.fused.tile.map(|(_, dtype)| dtype)
+    /// Is a full operand read?
+    pub(super) fn has_tile(&self) -> bool {
+        self.fused.tile.is_some()
     }
 
     pub(super) fn collects_along_columns(&self) -> bool {
@@ -131,9 +133,10 @@ impl<'p> Emitter<'p> {
             vectors: fused::vectors(program, |kind| matches!(kind, InputKind::Cols(_))),
             columns: self.columns(),
             second: self.second(),
-            tile: self.fused.tile.map(|(input, _)| Tile {
+            tile: self.fused.tile.map(|(input, dtype)| Tile {
                 name: program.inputs()[input].name.clone(),
                 symbol: program.inputs()[input].symbol.clone(),
+                dtype: dtype.to_string(),
                 offset: memory.tile_offset,
                 stride: memory.buffers * 8,
             }),
@@ -153,17 +156,17 @@ impl<'p> Emitter<'p> {
     }
 
     fn second(&self) -> Option<Second> {
-        let (_, along) = self.fused.second?;
+        let (reduction, along) = self.fused.second?;
         let lane_bits: &[u32] = if along == Along::Columns { &[1, 2] } else { &[4, 8, 16] };
-        Some(Second { parameter: SECOND, along, lane_bits, totals: self.totals() })
+        let is_sum = reduction == Reduction::Sum;
+        Some(Second { parameter: SECOND, along, is_sum, lane_bits, totals: self.totals() })
     }
 
     fn totals(&self) -> Vec<Total> {
-        let Some((reduction, _)) = self.fused.second else { return vec![] };
         let total = |(at, index)| {
             let (register, start) = self.lines.total(at)?;
             let collect = self.lines.collect(&register, "%f_other")?;
-            Some(Total { red: red(reduction, &register, "%rd_t"), register, start, collect, index })
+            Some(Total { register, start, collect, index })
         };
         (0..).zip(INDEX).filter_map(total).collect()
     }
@@ -190,11 +193,7 @@ impl<'p> Emitter<'p> {
 
     /// Rows `row` and `row + 1` of the tile, collected along this warp's 16 dense columns, join what all warps collect.
     fn collected(&self, row: u32) -> Vec<Collected> {
-        let Some((reduction, Along::Rows)) = self.fused.second else { return vec![] };
-        let collected = |(row, total): (u32, Total)| {
-            let address = format!("%rd_second + {}", 4 * row);
-            Collected { red: red(reduction, &total.register, &address), total, row }
-        };
-        (row..).zip(self.totals()).map(collected).collect()
+        let Some((_, Along::Rows)) = self.fused.second else { return vec![] };
+        (row..).zip(self.totals()).map(|(row, total)| Collected { total, row, offset: 4 * row }).collect()
     }
 }
