@@ -61,7 +61,6 @@ fn plans_of_families_do_not_know_how_text_is_made() {
 }
 
 #[test]
-#[ignore = "four cycles within families are left"]
 fn no_cycle_joins_more_than_two_files() {
     let files = files();
     let modules: Vec<&[String]> = files.iter().map(|file| &file.module[..]).collect();

@@ -52,41 +52,6 @@ pub(crate) struct Pair {
     pub(crate) packs: Vec<Pack>,
 }
 
-impl Pair {
-    /// TEMPORARY: as lines.
-    pub(crate) fn before(self) -> impl Iterator<Item = String> {
-        let mut l = vec![];
-        if self.asks_both {
-            l.push(format!("setp.gt.s32 %p_both, %r_fused_limit, {}", self.second));
-        }
-        if self.asks_any {
-            l.push(format!("setp.gt.s32 %p_any, %r_fused_limit, {}", self.first));
-        }
-        if !self.vectors.is_empty() {
-            l.push(format!("setp.eq.s32 %p_alone, %r_fused_limit, {}", self.second));
-        }
-        for v in &self.vectors {
-            if v.is_f32 {
-                l.push(format!("mov.f32 {}, 0f00000000", v.low));
-                l.push(format!("mov.f32 {}, 0f00000000", v.high));
-            } else {
-                l.push(format!("mov.b32 {}, 0", v.raw));
-            }
-        }
-        for v in &self.vectors {
-            if v.is_f32 {
-                l.push(format!("@%p_both ld.global.nc.v2.f32 {{ {}, {} }}, {}", v.low, v.high, v.address));
-                l.push(format!("@%p_alone ld.global.nc.f32 {}, {}", v.low, v.address));
-            } else {
-                l.push(format!("@%p_both ld.global.nc.b32 {}, {}", v.raw, v.address));
-                l.push(format!("@%p_alone ld.global.nc.u16 {}, {}", v.raw, v.address));
-            }
-        }
-        l.extend(self.values);
-        l.into_iter()
-    }
-}
-
 /// A condition that a row's element exists.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Kept {

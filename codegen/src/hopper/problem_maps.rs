@@ -7,9 +7,3 @@ pub(crate) const MAP: u32 = 128;
 pub(crate) const C: u32 = 2;
 /// The same of what K leaves of the dense factor beyond whole blocks.
 pub(crate) const LAST: u32 = 3;
-
-/// Where `%p_t` holds, a map that copies have not used before: nothing else orders a tensor map in global memory before
-/// the copies that read it (PTX ISA, "fence.proxy.tensormap").
-pub(crate) fn fence(map: &str) -> String {
-    format!("@%p_t fence.proxy.tensormap::generic.acquire.sys [{map}], {MAP}")
-}

@@ -11,7 +11,7 @@ pub(crate) const ALIGN: u32 = 1024;
 
 /// The stages, and two barriers of each: full, which the bytes that TMA delivers complete, and empty, which the consumers
 /// complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Ring {
     pub(crate) stages: u32,
     pub(crate) stage_bytes: u32,

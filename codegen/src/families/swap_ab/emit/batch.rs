@@ -1,47 +1,42 @@
-//! What a kernel does with a list of problems: each item has a problem, and so has each record that is on its way, since
-//! producers are records ahead of the item that they load for.
+//! What a kernel does with a list of problems: each work tile has a problem, and so has each record that is on its way,
+//! since producers are records ahead of the work tile that they load for.
 
 use serde::Serialize;
 
 use super::super::plan::SwapAbPlan;
-use crate::hopper::problem_maps::{C, LAST, MAP, fence};
+use crate::hopper::problem_maps::{C, LAST, MAP};
 
 /// The context of a kernel with `batch = on`.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Batch {
-    /// The second half of an item: `{problem, whole blocks of K, 0, 0}`.
-    item: &'static str,
-    by_block: bool,
-    /// The maps of a record's problem, for the warp that loads slabs and for the one that loads blocks.
-    slabs: Vec<String>,
-    blocks: Vec<String>,
+    /// Bytes of a tensor map, and of all of a problem.
+    map_bytes: u32,
+    problem_bytes: u32,
+    /// The maps of a record's problem, for the warp that loads B panels and for the one that loads blocks.
+    b_panels: Vec<Map>,
+    blocks: Vec<Map>,
     /// The map through which a complete tile is stored.
-    result: Vec<String>,
+    result: Vec<Map>,
+}
+
+/// A register that takes a tensor map, and bytes to the map from the first one of its problem.
+#[derive(Clone, Debug, Serialize)]
+struct Map {
+    register: &'static str,
+    offset: u32,
 }
 
 impl Batch {
     /// None of a kernel for one product a launch.
     pub(super) fn new(plan: &SwapAbPlan) -> Option<Self> {
-        let by_block = plan.chunk.by_block;
-        let dense = [("%rd_map_dense", 1), ("%rd_map_last", LAST)];
+        let map = |register, place| Map { register, offset: MAP * place };
+        let last = plan.k_slice.by_block.then(|| map("%rd_map_last", LAST));
         plan.spec.batch.is_on().then(|| Self {
-            item: "{ %r_item_problem, %r_item_whole }",
-            by_block,
-            slabs: adopt(plan, &dense[..if by_block { 2 } else { 1 }], ("%r_record_problem", "%p_lead")),
-            blocks: adopt(plan, &[("%rd_map_sparse", 0)], ("%r_record_problem", "%p_lead")),
-            result: adopt(plan, &[("%rd_map_out", C)], ("%r_tile_problem", "%p_store")),
+            map_bytes: MAP,
+            problem_bytes: MAP * plan.maps_of_a_problem(),
+            b_panels: std::iter::once(map("%rd_map_dense", 1)).chain(last).collect(),
+            blocks: vec![map("%rd_map_sparse", 0)],
+            result: vec![map("%rd_map_out", C)],
         })
     }
-}
-
-/// Registers take the maps, by their places, of the problem that `of` is the number of. The thread that issues copies
-/// fences those of another problem than the last one.
-fn adopt(plan: &SwapAbPlan, maps: &[(&str, u32)], (of, issues): (&str, &str)) -> Vec<String> {
-    let mut lines =
-        vec!["ld.param.u64 %rd_maps, [maps]".to_owned(), format!("setp.ne.and.u32 %p_t, {of}, %r_problem, {issues}")];
-    lines.push(format!("mov.u32 %r_problem, {of}"));
-    lines.push(format!("mad.wide.u32 %rd_maps, {of}, {}, %rd_maps", MAP * plan.maps_of_a_problem()));
-    lines.extend(maps.iter().map(|(register, place)| format!("add.s64 {register}, %rd_maps, {}", MAP * place)));
-    lines.extend(maps.iter().map(|(register, _)| fence(register)));
-    lines
 }

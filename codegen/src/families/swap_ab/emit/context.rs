@@ -2,112 +2,78 @@
 
 use serde::Serialize;
 
-use super::super::plan::SwapAbPlan;
+use super::super::plan::{KSlice, Memory, Store, SwapAbPlan, Tile};
 use super::batch::Batch;
-use super::consumer::Consumer;
+use super::epilogue::Epilogue;
+use super::fused::{Emitter, Fused};
+use super::mainloop::{ClearedSums, Mainloop};
 use super::producer::Producer;
-use super::store::Store;
+use super::staging::Staging;
+use crate::hopper::ring::RingContext;
 
-/// The whole context of one body.
+/// Arrivals that complete a full barrier: a lane of the warp that loads B panels, and all of the one that loads blocks.
+const FULL_ARRIVALS: u32 = 33;
+
+/// The whole context of one body: numbers of the plan as they are, and what is made of them.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Context {
-    tile: Tile,
-    roles: Roles,
-    memory: Memory,
+pub(super) struct Context<'p> {
+    tile: &'p Tile,
+    k_slice: &'p KSlice,
+    memory: &'p Memory,
+    store: &'p Store,
+    /// Rows of a sparsity block.
+    block_rows: u32,
+    /// Dense columns of a consumer.
+    columns: u32,
+    /// Bytes of a work tile's entry in the list.
+    work_tile_bytes: u32,
+    ring: RingContext,
+    units: StageUnits,
     producer: Producer,
-    consumer: Consumer,
-    store: Store,
-    /// Bytes of a work item.
-    item_bytes: u32,
+    sums: ClearedSums,
+    mainloop: Mainloop,
+    staging: Staging,
+    epilogue: Epilogue,
+    /// The spec's epilogue.
+    fused: Option<Fused>,
     /// A kernel for a list of problems.
     batch: Option<Batch>,
     /// C is written by threads, not by TMA.
     permuted: bool,
 }
 
+/// What a stage holds, in the units of descriptors.
 #[derive(Clone, Debug, Serialize)]
-struct Tile {
-    pack: u32,
-    rows: u32,
-    block_rows: u32,
-    slices: u32,
-    cta_n: u32,
-    columns: u32,
-    accumulators: u32,
+struct StageUnits {
+    b_panel: u32,
+    block: u32,
+    /// The last lane that has a block.
+    last_lane: u32,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct Roles {
-    consumers: u32,
-    producer_registers: u32,
-    consumer_registers: u32,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Memory {
-    slabs: u32,
-    blocks: u32,
-    slab_bytes: u32,
-    slab_units: u32,
-    block_bytes: u32,
-    block_units: u32,
-    blocks_offset: u32,
-    blocks_end: u32,
-    stages: u32,
-    stage_bytes: u32,
-    stage_units: u32,
-    staging_offset: u32,
-    notes_offset: u32,
-    full_offset: u32,
-    empty_offset: u32,
-    empty_arrivals: u32,
-    barriers: Vec<u32>,
-    /// Those of a full operand.
-    tile_barriers: Vec<u32>,
-}
-
-impl Context {
-    pub(super) fn new(plan: &SwapAbPlan) -> Self {
-        let (t, m) = (&plan.tile, &plan.memory);
+impl<'p> Context<'p> {
+    pub(super) fn new(plan: &'p SwapAbPlan) -> Self {
+        let fused = Emitter::new(plan);
         Self {
-            tile: Tile {
-                pack: t.pack,
-                rows: t.rows,
-                block_rows: plan.view.rows,
-                slices: t.slices,
-                cta_n: t.cta_n,
-                columns: t.groups * 64,
-                accumulators: t.accumulators(),
-            },
-            roles: Roles {
-                consumers: t.roles.consumers,
-                producer_registers: t.roles.producer_registers,
-                consumer_registers: t.roles.consumer_registers,
-            },
-            memory: Memory {
-                slabs: m.slabs,
-                blocks: m.blocks,
-                slab_bytes: m.slab_bytes,
-                slab_units: m.slab_bytes / 16,
-                block_bytes: m.block_bytes,
-                block_units: m.block_bytes / 16,
-                blocks_offset: m.blocks_offset,
-                blocks_end: m.slabs + m.blocks,
-                stages: m.stages,
-                stage_bytes: m.stage_bytes,
-                stage_units: m.stage_bytes / 16,
-                staging_offset: m.staging_offset,
-                notes_offset: m.notes_offset,
-                full_offset: m.full_offset,
-                empty_offset: m.empty_offset,
-                empty_arrivals: m.empty_arrivals,
-                barriers: (0..m.stages).map(|stage| stage * 8).collect(),
-                tile_barriers: (m.tile_offset..m.total).step_by(8).collect(),
+            tile: &plan.tile,
+            k_slice: &plan.k_slice,
+            memory: &plan.memory,
+            store: &plan.store,
+            block_rows: plan.view.rows,
+            columns: plan.tile.columns(),
+            work_tile_bytes: if plan.spec.batch.is_on() { 32 } else { 16 },
+            ring: plan.memory.ring.context(FULL_ARRIVALS, plan.operand_barriers()),
+            units: StageUnits {
+                b_panel: plan.memory.b_panel_bytes / 16,
+                block: plan.memory.block_bytes / 16,
+                last_lane: plan.memory.b_panels + plan.memory.blocks - 1,
             },
             producer: Producer::new(plan),
-            consumer: Consumer::new(plan),
-            store: Store::new(plan),
-            item_bytes: if plan.spec.batch.is_on() { 32 } else { 16 },
+            sums: ClearedSums::new(plan),
+            mainloop: Mainloop::new(plan),
+            staging: Staging::new(plan),
+            epilogue: Epilogue::new(plan, fused.as_ref()),
+            fused: fused.map(|emitter| emitter.context()),
             batch: Batch::new(plan),
             permuted: plan.spec.permute.is_on(),
         }

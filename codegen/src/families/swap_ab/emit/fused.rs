@@ -2,18 +2,16 @@
 //!
 //! Of 64 dense columns by 8 rows of C, accumulator 2 h + c is dense column lane / 4 + 8 h of a warp's 16 and row
 //! 2 (lane mod 4) + c of C. In the words of fragments, which [`fused`] and [`Lines`] speak, dense columns are the rows:
-//! those of a group of 64 are held while its passes are stored, rows of C two at a time.
+//! those of a group of 64 are held while its epilogue subtiles are stored, rows of C two at a time.
 
 use serde::Serialize;
 
-use super::super::plan::{Along, HELD_COLUMNS, HELD_ROWS, SwapAbPlan};
-use super::store::{Staging, Write, accumulated};
+use super::super::plan::{Along, Fused as Plan, HELD_COLUMNS, HELD_ROWS, SwapAbPlan};
 use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::hopper::SECOND;
-use crate::hopper::fused::{self, Load, STRIP, Vector, red, unpack};
-use crate::hopper::store::Pack;
+use crate::hopper::fused::{self, Load, Vector};
 
-/// The context of the `fused_*` templates.
+/// The context of the `fused_*` components.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Fused {
     text: String,
@@ -21,9 +19,9 @@ pub(super) struct Fused {
     uniform: Vec<String>,
     /// Vectors by rows of C as the kernel computes it.
     vectors: Vec<Vector>,
-    second: Option<&'static str>,
-    /// Rows of C lie along dense columns, and each eight of them is collected when it is complete.
-    by_eights: bool,
+    /// What 64 dense columns determine, where the epilogue asks for it.
+    columns: Option<Columns>,
+    second: Option<Second>,
     tile: Option<Tile>,
 }
 
@@ -32,65 +30,81 @@ pub(super) struct Fused {
 struct Tile {
     name: String,
     symbol: String,
+    dtype: String,
     /// Barriers of consumer 0, and bytes to those of the next.
     offset: u32,
     stride: u32,
-    /// Bytes of a pass.
-    bytes: u32,
 }
 
-/// Before the first pass of 64 dense columns: what these determine.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Group {
-    offset: u32,
+struct Columns {
     vectors: Vec<Vector>,
-    rows: Vec<Row>,
+    loads: Vec<ColumnLoads>,
     values: Vec<String>,
-    /// Each row of C that lies across is begun.
-    starts: Vec<String>,
-    /// Conditions that a dense column exists.
-    guards: Vec<String>,
 }
 
+/// The elements of vectors for one of a thread's two dense columns.
 #[derive(Clone, Debug, Serialize)]
-struct Row {
-    index: &'static str,
+struct ColumnLoads {
+    register: &'static str,
     loads: Vec<Load>,
 }
 
-/// After its last pass: what was collected along them.
+/// A second result, collected along rows of C.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Total {
+struct Second {
+    parameter: &'static str,
+    along: Along,
+    /// It is a sum; else the greatest value.
+    is_sum: bool,
+    /// Bits in which the numbers of the lanes differ that have parts of a row of C.
+    lane_bits: &'static [u32],
+    totals: Vec<Total>,
+}
+
+/// A register in which a row of C is collected.
+#[derive(Clone, Debug, Serialize)]
+struct Total {
+    register: String,
+    start: String,
+    /// Another lane's part joins it.
+    collect: String,
+    /// Where C is transposed, the dense column that is its row.
     index: &'static str,
-    /// Over the four lanes of a dense column.
-    lanes: Vec<String>,
-    red: Vec<String>,
 }
 
-/// Some accumulators that become results.
+/// Eight rows of C: a thread has two of them, in two dense columns.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Strip {
-    /// A branch keeps ptxas from scheduling it together with those before it.
-    is_apart: bool,
+pub(super) struct Eight {
+    /// Which rows exist, and what vectors have for them.
+    pair: fused::Pair,
+    elements: Vec<Element>,
+    /// Rows of C that are complete with them.
+    collected: Vec<Collected>,
+}
+
+/// An accumulator becomes a result; what its row collects is added where `guard` says that it exists.
+#[derive(Clone, Debug, Serialize)]
+struct Element {
     lines: Vec<String>,
+    guard: String,
+    collect: Option<String>,
 }
 
-/// A piece of the full operand and the part of C that takes its place.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Piece {
-    strip: Strip,
-    packs: Vec<Pack>,
-    writes: Vec<Write>,
+struct Collected {
+    total: Total,
+    row: u32,
+    /// Bytes to where its total is.
+    offset: u32,
 }
 
 const INDEX: [&str; 2] = ["%r_fused_row0", "%r_fused_row1"];
-/// Accumulators of eight rows of C.
-const EIGHT: u32 = 4;
 
 /// Makes the lines for one plan.
 pub(super) struct Emitter<'p> {
     plan: &'p SwapAbPlan,
-    fused: &'p super::super::plan::Fused,
+    fused: &'p Plan,
     lines: Lines,
 }
 
@@ -102,8 +116,13 @@ impl<'p> Emitter<'p> {
         Some(Self { plan, fused, lines })
     }
 
+    /// Is a full operand read?
     pub(super) fn has_tile(&self) -> bool {
         self.fused.tile.is_some()
+    }
+
+    pub(super) fn collects_along_columns(&self) -> bool {
+        matches!(self.fused.second, Some((_, Along::Columns)))
     }
 
     pub(super) fn context(&self) -> Fused {
@@ -112,141 +131,70 @@ impl<'p> Emitter<'p> {
             text: program.text().to_owned(),
             uniform: self.lines.uniform(),
             vectors: fused::vectors(program, |kind| matches!(kind, InputKind::Cols(_))),
-            second: self.fused.second.map(|_| SECOND),
-            by_eights: self.collects(Along::Rows).is_some(),
-            tile: self.fused.tile.map(|(input, _)| Tile {
+            columns: self.columns(),
+            second: self.second(),
+            tile: self.fused.tile.map(|(input, dtype)| Tile {
                 name: program.inputs()[input].name.clone(),
                 symbol: program.inputs()[input].symbol.clone(),
+                dtype: dtype.to_string(),
                 offset: memory.tile_offset,
                 stride: memory.buffers * 8,
-                bytes: self.plan.store.bytes,
             }),
         }
     }
 
-    fn collects(&self, along: Along) -> Option<Reduction> {
-        self.fused.second.filter(|(_, of)| *of == along).map(|(reduction, _)| reduction)
-    }
-
-    /// What 64 dense columns determine, where the epilogue asks for it.
-    pub(super) fn group(&self, group: u32) -> Option<Group> {
+    fn columns(&self) -> Option<Columns> {
         let (lines, program) = (&self.lines, self.fused.program);
-        let (across, along) = (self.collects(Along::Columns), self.collects(Along::Rows));
-        let found = fused::vectors(program, |kind| matches!(kind, InputKind::Rows(_)));
-        let asked = !found.is_empty() || across.is_some() || along.is_some();
-        asked.then(|| Group {
-            offset: group * 64,
-            rows: match found.is_empty() {
-                true => vec![],
-                false => (0..HELD_ROWS)
-                    .map(|row| Row { index: INDEX[row as usize], loads: fused::row_loads(lines, program, row) })
-                    .collect(),
-            },
-            vectors: found,
+        let vectors = fused::vectors(program, |kind| matches!(kind, InputKind::Rows(_)));
+        let held = if vectors.is_empty() { 0 } else { HELD_ROWS };
+        let load =
+            |row: u32| ColumnLoads { register: INDEX[row as usize], loads: fused::row_loads(lines, program, row) };
+        (!vectors.is_empty() || self.fused.second.is_some()).then(|| Columns {
+            vectors,
+            loads: (0..held).map(load).collect(),
             values: (0..HELD_ROWS).flat_map(|row| fused::row_values(lines, program, row)).collect(),
-            starts: across.map_or(vec![], |_| self.starts()),
-            guards: match along {
-                Some(_) => [0, 1].map(|row| format!("setp.lt.u32 %p_row{row}, {}, %r_n", INDEX[row])).to_vec(),
-                None => vec![],
-            },
         })
     }
 
-    /// Both totals begin.
-    fn starts(&self) -> Vec<String> {
-        (0..2).filter_map(|at| self.lines.total(at)).map(|(total, start)| format!("mov.f32 {total}, {start}")).collect()
+    fn second(&self) -> Option<Second> {
+        let (reduction, along) = self.fused.second?;
+        let lane_bits: &[u32] = if along == Along::Columns { &[1, 2] } else { &[4, 8, 16] };
+        let is_sum = reduction == Reduction::Sum;
+        Some(Second { parameter: SECOND, along, is_sum, lane_bits, totals: self.totals() })
     }
 
-    /// What the rows of C that lie across were collected to.
-    pub(super) fn totals(&self) -> Vec<Total> {
-        let Some(reduction) = self.collects(Along::Columns) else { return vec![] };
-        let total = |row: u32| {
-            let (total, _) = self.lines.total(row)?;
-            let lanes = self.over_lanes(&total, &[1, 2]);
-            Some(Total { index: INDEX[row as usize], red: red(reduction, &total, "%rd_t"), lanes })
+    fn totals(&self) -> Vec<Total> {
+        let total = |(at, index)| {
+            let (register, start) = self.lines.total(at)?;
+            let collect = self.lines.collect(&register, "%f_other")?;
+            Some(Total { register, start, collect, index })
         };
-        (0..HELD_ROWS).filter_map(total).collect()
+        (0..).zip(INDEX).filter_map(total).collect()
     }
 
-    /// `total` over lanes whose numbers differ in these bits.
-    fn over_lanes(&self, total: &str, bits: &[u32]) -> Vec<String> {
-        let step = |bit: &u32| {
-            let collect = self.lines.collect(total, "%f_other").unwrap_or_default();
-            [format!("shfl.sync.bfly.b32 %f_other, {total}, {bit}, 31, 0xffffffff"), collect]
-        };
-        bits.iter().flat_map(step).collect()
-    }
-
-    /// The accumulators of eight rows of C at a time, as `(row, first accumulator)`, a strip after the other; `is_first` of
-    /// a tile's first pass.
-    pub(super) fn strips(&self, is_first: bool, eights: &[(u32, u32)]) -> Vec<Strip> {
-        let strips = eights.chunks((STRIP / EIGHT) as usize).enumerate();
-        strips
-            .map(|(at, eights)| Strip {
-                is_apart: at > 0 || !is_first,
-                lines: eights.iter().flat_map(|eight| self.eight(*eight, &|_, _| String::new())).collect(),
-            })
-            .collect()
-    }
-
-    /// The pieces of a pass that is staged from byte `buffer` on.
-    pub(super) fn pieces(&self, staging: Staging, eights: &[(u32, u32)], buffer: u32) -> Vec<Piece> {
-        let Some((_, dtype)) = self.fused.tile else { return vec![] };
-        let per = staging.eights_of_a_piece();
-        let tile = |i: u32| format!("%f_tile{i}");
-        let piece = |(at, part): (usize, &[(u32, u32)])| {
-            let mut lines = vec![];
-            let registers: Vec<String> = (0..2 * part.len()).map(|j| format!("%r_tile{j}")).collect();
-            let values: Vec<String> = (0..EIGHT * part.len() as u32).map(tile).collect();
-            lines.extend(staging.reads(self.plan, (at, part.len()), buffer, &registers, &values));
-            if staging.is_16_bit() {
-                for (register, pair) in registers.iter().zip(values.chunks(2)) {
-                    lines.extend(unpack(dtype, register, [&pair[0], &pair[1]]));
-                }
-            }
-            for (number, eight) in (0..).zip(part) {
-                lines.extend(self.eight(*eight, &|half, row| tile(EIGHT * number + 2 * half + row)));
-            }
-            let strip = (STRIP / EIGHT) as usize / per;
-            Piece {
-                strip: Strip { is_apart: at > 0 && at.is_multiple_of(strip), lines },
-                packs: staging.packs(at * per, part),
-                writes: staging.writes(self.plan, (at, part), buffer),
-            }
-        };
-        eights.chunks(per).enumerate().map(piece).collect()
-    }
-
-    /// Eight rows of C, `row` the first of them in the tile; `tile` is the register of the full operand's element.
-    fn eight(&self, (row, first): (u32, u32), tile: &dyn Fn(u32, u32) -> String) -> Vec<String> {
-        let (along, across) = (self.collects(Along::Rows), self.collects(Along::Columns));
-        let pair = fused::pair(&self.lines, self.fused.program, row, across.is_some());
-        let mut lines: Vec<String> = pair.before().collect();
-        lines.extend(along.map_or(vec![], |_| self.starts()));
-        for (half, c) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let (acc, tile) = (accumulated(first + 2 * half + c), tile(half, c));
-            lines.extend(self.lines.element(&At { acc: &acc, row: half, column: c, tile: &tile }));
-            let (into, guard) = match self.fused.second {
-                None => continue,
-                Some((_, Along::Rows)) => (c, format!("%p_row{half}")),
-                Some((_, Along::Columns)) => (half, ["%p_any", "%p_both"][c as usize].to_owned()),
+    /// The accumulators of eight rows of C, `row` the first of them in the tile; `tile` are the registers of the full
+    /// operand's elements.
+    pub(super) fn eight(&self, row: u32, sums: &[String], tile: &[String]) -> Eight {
+        let pair = fused::pair(&self.lines, self.fused.program, row, self.collects_along_columns());
+        let element = |at: u32| {
+            let (half, c, acc, tile) = (at / 2, at % 2, &sums[at as usize], &tile[at as usize]);
+            let (into, guard) = match self.collects_along_columns() {
+                true => (half, if c == 0 { "%p_any".to_owned() } else { "%p_both".to_owned() }),
+                false => (c, format!("%p_row{half}")),
             };
-            let collect = self.lines.total(into).and_then(|(total, _)| self.lines.collect(&total, "%f_collected"));
-            lines.extend(collect.map(|collect| format!("@{guard} {collect}")));
-        }
-        if let Some(reduction) = along {
-            lines.extend((0..2).flat_map(|c| self.eight_total(reduction, row, c)));
-        }
-        lines
+            let total = self.lines.total(into);
+            Element {
+                lines: self.lines.element(&At { acc, row: half, column: c, tile }),
+                guard,
+                collect: total.and_then(|(total, _)| self.lines.collect(&total, "%f_collected")),
+            }
+        };
+        Eight { pair, elements: (0..4).map(element).collect(), collected: self.collected(row) }
     }
 
-    /// Row `row + c` of the tile, collected along this warp's 16 dense columns: over the eight lanes that have it, and on
-    /// to where all warps collect it.
-    fn eight_total(&self, reduction: Reduction, row: u32, c: u32) -> Vec<String> {
-        let Some((total, _)) = self.lines.total(c) else { return vec![] };
-        let mut lines = self.over_lanes(&total, &[4, 8, 16]);
-        lines.push(format!("setp.gt.and.s32 %p_t, %r_fused_limit, {}, %p_eighth", row + c));
-        lines.extend(red(reduction, &total, &format!("%rd_second + {}", 4 * (row + c))));
-        lines
+    /// Rows `row` and `row + 1` of the tile, collected along this warp's 16 dense columns, join what all warps collect.
+    fn collected(&self, row: u32) -> Vec<Collected> {
+        let Some((_, Along::Rows)) = self.fused.second else { return vec![] };
+        (row..).zip(self.totals()).map(|(row, total)| Collected { total, row, offset: 4 * row }).collect()
     }
 }

@@ -1,12 +1,12 @@
 //! Hopper's family with operands swapped: dense columns are WGMMA's rows.
 
 mod batch;
-mod consumer;
 mod context;
+mod epilogue;
 mod fused;
+mod mainloop;
 mod producer;
-mod rows;
-mod store;
+mod staging;
 
 use super::plan::SwapAbPlan;
 use crate::emit::templates;

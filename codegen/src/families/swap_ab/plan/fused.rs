@@ -1,6 +1,8 @@
 //! Step 4b: the spec's epilogue, said of the fragments: their rows are dense columns, their columns rows of the sparse
 //! operand's blocks.
 
+use serde::Serialize;
+
 use crate::epilogue::{Lines, Program, Reduction};
 use crate::hopper::fused_plan as fused;
 use crate::plan::PlanErrors;
@@ -26,7 +28,8 @@ pub(crate) struct Fused {
 }
 
 /// What a row of C lies along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Along {
     /// The rows of fragments: every warp has a part of a row of C.
     Rows,
@@ -49,7 +52,7 @@ impl Fused {
     pub(crate) fn registers(&self) -> u32 {
         let held = Lines::row_registers(self.program, HELD_ROWS);
         match self.second {
-            // Totals are held from a group's first pass to its last, and ptxas 13.0 spilled beside the widest tiles.
+            // Totals are held from a group's first epilogue subtile to its last, and ptxas 13.0 spilled beside the widest tiles.
             Some((_, Along::Columns)) => held,
             // Each eight rows of C have totals of their own.
             Some((_, Along::Rows)) => held.saturating_sub(HELD_ROWS + SPARE),

@@ -1,36 +1,12 @@
-//! The parameters of a launch: tensor maps, the work plan, the packed pattern.
+//! The parameters of a launch: tensor maps, work tiles, the packed pattern.
 
 use super::SwapAbPlan;
 use crate::hopper::{fused_plan as fused, permute};
 use crate::plan::Major;
-use crate::plan::{Argument, ClusterTile, Packing, Parameter, Parameters, Problem, TensorMap};
+use crate::plan::{Argument, Parameter, Parameters, Problem, TensorMap};
 
 impl SwapAbPlan {
-    pub(crate) fn cluster_tile_of(&self) -> ClusterTile {
-        ClusterTile {
-            rows: self.tile.tile_rows(),
-            columns: self.tile.cta_n,
-            block_rows: self.view.rows,
-            stages_per_block: (1, 1),
-        }
-    }
-
-    pub(crate) fn packing_of(&self) -> Packing {
-        Packing {
-            pack: self.tile.pack,
-            rows: self.tile.rows,
-            slices: self.tile.slices,
-            slabs: self.memory.slabs,
-            blocks: self.memory.blocks,
-            chunk: self.chunk.depth,
-            chunks: self.chunk.count,
-            depth: self.view.depth,
-            by_block: self.chunk.by_block,
-            slab_bytes: self.memory.slab_bytes,
-            block_bytes: self.memory.block_bytes,
-        }
-    }
-
+    /// The parameters of the kernel, in the order of its signature.
     pub(crate) fn arguments(&self, problem: &Problem) -> Parameters {
         let problem = &self.view.sizes(problem);
         let mut parameters = Parameters::new();
@@ -51,7 +27,7 @@ impl SwapAbPlan {
         push("packed", Argument::Packed);
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
-        if self.chunk.by_block {
+        if self.k_slice.by_block {
             push("map_dense_last", Argument::Map(self.view.dense_map_last(&self.dense, problem)));
             push("whole_blocks", Argument::Number((problem.k / u64::from(self.view.depth)) as u32));
         }
@@ -72,13 +48,13 @@ impl SwapAbPlan {
     pub(crate) fn maps(&self, problem: &Problem) -> Vec<TensorMap> {
         let problem = &self.view.sizes(problem);
         let mut maps = vec![self.map_sparse(problem), self.view.dense_map(&self.dense, problem), self.out_map(problem)];
-        maps.extend(self.chunk.by_block.then(|| self.view.dense_map_last(&self.dense, problem)));
+        maps.extend(self.k_slice.by_block.then(|| self.view.dense_map_last(&self.dense, problem)));
         maps
     }
 
     /// How many they are.
     pub(crate) fn maps_of_a_problem(&self) -> u32 {
-        if self.chunk.by_block { 4 } else { 3 }
+        if self.k_slice.by_block { 4 } else { 3 }
     }
 
     /// C. A staging row of one 16-byte piece has nothing to swizzle.

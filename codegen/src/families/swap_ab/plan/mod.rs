@@ -1,15 +1,15 @@
 //! The recipe of a plan, one step a file.
 
-mod chunk;
 mod fused;
+mod k_slice;
 mod launch;
 mod memory;
 mod store;
 mod tile;
 mod types;
 
-pub(crate) use chunk::Chunk;
 pub(crate) use fused::{Along, Fused, HELD_COLUMNS, HELD_ROWS};
+pub(crate) use k_slice::KSlice;
 pub(crate) use memory::Memory;
 pub(crate) use store::Store;
 pub(crate) use tile::{GROUP, Tile};
@@ -29,10 +29,10 @@ pub(crate) struct SwapAbPlan {
     /// Why operands are swapped.
     pub(crate) why: String,
     pub(crate) tile: Tile,
-    pub(crate) chunk: Chunk,
-    /// A slab of the dense operand: WGMMA's A.
+    pub(crate) k_slice: KSlice,
+    /// A B panel, `cta_n` columns of a K slice of the dense operand: WGMMA's A.
     pub(crate) dense: OperandTile,
-    /// A stored block, or the part of it that a stage holds: WGMMA's B.
+    /// The rows of a block over a K slice: WGMMA's B.
     pub(crate) sparse: OperandTile,
     pub(crate) store: Store,
     /// The spec's epilogue.
@@ -41,6 +41,12 @@ pub(crate) struct SwapAbPlan {
 }
 
 impl SwapAbPlan {
+    /// Where the barriers of the epilogue's full operand begin, and how many there are: one a staging buffer.
+    pub(crate) fn operand_barriers(&self) -> Option<(u32, u32)> {
+        let count = self.memory.buffers * self.tile.roles.consumers;
+        self.fused.filter(|fused| fused.tile.is_some()).map(|_| (self.memory.tile_offset, count))
+    }
+
     pub(crate) fn new(spec: &KernelSpec, why: String, arch: &Arch) -> Result<Self, PlanErrors> {
         let view = View::new(spec);
         let mut errors = PlanErrors::default();
@@ -48,10 +54,10 @@ impl SwapAbPlan {
         let mut keep = |error| errors.push(error);
         let fused = Fused::new(spec, &view);
         let tile = tile::plan(spec, &view, fused.as_ref(), arch).map_err(&mut keep);
-        let chunk = chunk::plan(spec, &view).map_err(keep);
+        let k_slice = k_slice::plan(spec, &view).map_err(keep);
         errors.check()?;
-        let (Ok(tile), Ok(chunk)) = (tile, chunk) else { return Err(PlanErrors::default()) };
-        let with = |tile: Tile| Self::with_tile(spec, &why, view, fused, tile, chunk, arch);
+        let (Ok(tile), Ok(k_slice)) = (tile, k_slice) else { return Err(PlanErrors::default()) };
+        let with = |tile: Tile| Self::with_tile(spec, &why, view, fused, tile, k_slice, arch);
         // As many block rows as there are registers for, unless their blocks leave no room for a ring.
         let packs = (1..tile.pack).rev().filter(|_| spec.pack.is_none());
         let mut best = with(tile);
@@ -73,82 +79,35 @@ impl SwapAbPlan {
         view: View,
         fused: Option<Fused>,
         tile: Tile,
-        chunk: Chunk,
+        k_slice: KSlice,
         arch: &Arch,
     ) -> Result<Self, PlanError> {
-        let dense = dense(&view, &tile, &chunk);
-        let sparse = sparse(&view, &tile, &chunk);
+        let dense_major = if view.dense == Layout::RowMajor { Major::Mn } else { Major::K };
+        let dense = operand(dense_major, view.dense_type.bytes(), tile.cta_n, &k_slice);
+        let sparse = operand(view.sparse, view.sparse_type.bytes(), tile.rows, &k_slice);
         let store = store::plan(spec, &view, &tile);
         let has_tile = fused.is_some_and(|fused| fused.tile.is_some());
-        let memory = memory::plan(spec, &view, &tile, &chunk, (&dense, &sparse), (&store, has_tile), arch)?;
-        Ok(Self {
-            spec: *spec,
-            arch: *arch,
-            view,
-            why: why.to_owned(),
-            tile,
-            chunk,
-            dense,
-            sparse,
-            store,
-            fused,
-            memory,
-        })
+        let memory = memory::plan(spec, &view, &tile, &k_slice, (&dense, &sparse), (&store, has_tile), arch)?;
+        let (spec, arch, why) = (*spec, *arch, why.to_owned());
+        Ok(Self { spec, arch, view, why, tile, k_slice, dense, sparse, store, fused, memory })
+    }
+
+    /// Elements of K that one WGMMA consumes.
+    pub(crate) fn unit(&self) -> u32 {
+        wgmma_k(self.view.sparse_type)
     }
 }
 
-/// `cta_n` dense columns of a chunk of K.
-fn dense(view: &View, tile: &Tile, chunk: &Chunk) -> OperandTile {
-    let element = view.dense_type.bytes();
-    match view.dense {
-        Layout::RowMajor => {
-            let span = 128;
-            let panels = tile.cta_n / (span / element);
-            OperandTile {
-                major: Major::Mn,
-                element,
-                span,
-                rows: chunk.held,
-                panels,
-                box_rows: chunk.held,
-                fold: 1,
-                loads: (panels, 1),
-                by_block: chunk.by_block,
-            }
-        }
-        Layout::ColMajor => along_k(element, tile.cta_n, chunk),
-    }
-}
-
-/// The rows of a block over a chunk of K.
-fn sparse(view: &View, tile: &Tile, chunk: &Chunk) -> OperandTile {
-    let element = view.sparse_type.bytes();
-    match view.sparse {
-        Major::K => along_k(element, tile.rows, chunk),
-        Major::Mn => {
-            let span = (tile.rows * element).next_power_of_two().clamp(32, 128);
-            let panels = (tile.rows * element).div_ceil(span);
-            OperandTile {
-                major: Major::Mn,
-                element,
-                span,
-                rows: chunk.held,
-                panels,
-                box_rows: chunk.held,
-                fold: 1,
-                loads: (panels, 1),
-                by_block: chunk.by_block,
-            }
-        }
-    }
-}
-
-/// `rows` rows with K inside them.
-fn along_k(element: u32, rows: u32, chunk: &Chunk) -> OperandTile {
-    let span = (chunk.held * element).next_power_of_two().clamp(32, 128);
-    let panels = (chunk.held * element).div_ceil(span);
+/// `mn` rows or columns of an operand over a K slice, in panels as wide as a swizzle span.
+fn operand(major: Major, element: u32, mn: u32, k_slice: &KSlice) -> OperandTile {
+    let (along, rows) = match major {
+        Major::K => (k_slice.held, mn),
+        Major::Mn => (mn, k_slice.held),
+    };
+    let span = (along * element).next_power_of_two().clamp(32, 128);
+    let panels = (along * element).div_ceil(span);
     OperandTile {
-        major: Major::K,
+        major,
         element,
         span,
         rows,
@@ -156,13 +115,6 @@ fn along_k(element: u32, rows: u32, chunk: &Chunk) -> OperandTile {
         box_rows: rows,
         fold: 1,
         loads: (panels, 1),
-        by_block: chunk.by_block,
-    }
-}
-
-impl SwapAbPlan {
-    /// Elements of K that one WGMMA consumes.
-    pub(crate) fn unit(&self) -> u32 {
-        wgmma_k(self.view.sparse_type)
+        by_block: k_slice.by_block,
     }
 }

@@ -1,4 +1,7 @@
-//! Step 4: how accumulators become C: 64 dense columns by some rows of C at a time, through shared memory.
+//! Step 4: how accumulators become C: one epilogue subtile, 64 dense columns by some rows of C, at a time, through shared
+//! memory.
+
+use serde::Serialize;
 
 use super::Tile;
 use super::tile::GROUP;
@@ -7,27 +10,27 @@ use crate::{KernelSpec, Layout};
 
 /// Bytes of a row of staging: one swizzle span.
 const SPAN: u32 = 128;
-/// Rows of C that a pass stores at most.
+/// Most rows of C in an epilogue subtile.
 const MOST_ROWS: u32 = 64;
 
-/// The passes of one consumer's store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The epilogue subtiles of one consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Store {
-    /// Rows of C in a pass, of 64 dense columns.
+    /// Rows of C in a subtile, of 64 dense columns.
     pub(crate) rows: u32,
     /// Swizzle span of the staging buffer; 16 is none.
     pub(crate) span: u32,
     /// TMA box: elements along C's lines, lines.
     pub(crate) store_box: (u32, u32),
-    /// Boxes of a pass.
+    /// Boxes of a subtile.
     pub(crate) stores: u32,
-    /// Staging bytes of a consumer.
+    /// Bytes of a subtile in its staging buffer.
     pub(crate) bytes: u32,
 }
 
 impl Store {
-    /// Rounds of filling the staging buffer that a tile takes.
-    pub(crate) fn passes(&self, tile: &Tile) -> u32 {
+    /// Epilogue subtiles of one consumer's part of a tile.
+    pub(crate) fn subtiles(&self, tile: &Tile) -> u32 {
         tile.groups * tile.tile_rows() / self.rows
     }
 }

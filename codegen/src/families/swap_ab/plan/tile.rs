@@ -1,5 +1,7 @@
 //! Step 2: the CTA tile: `pack` block rows by `cta_n` dense columns, the latter over the consumers.
 
+use serde::Serialize;
+
 use super::fused::Fused;
 use crate::hopper::Roles;
 use crate::plan::PlanError;
@@ -10,7 +12,7 @@ use crate::{Arch, Dtype, KernelSpec};
 pub(crate) const GROUP: u32 = 64;
 /// Registers that a consumer needs beside its accumulators.
 const OVERHEAD: u32 = 40;
-/// Most block rows of a tile: each has code of its own in the consumers, and a turn in every stage.
+/// Most block rows of a tile: each has code of its own in the consumers, which every stage runs through.
 const MOST_PACKED: u32 = 16;
 /// The same where the plan decides: 16 x 16 blocks ran at 157 TFLOP/s with 8 and at 135 with 12.
 const WORTHWHILE: u32 = 8;
@@ -22,7 +24,7 @@ const UNIT: u32 = 8;
 const LARGEST: u32 = 512;
 
 /// The tile of one CTA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Tile {
     /// Rows of a block, or of a slice of it: WGMMA's N.
     pub(crate) rows: u32,
@@ -37,9 +39,19 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
+    /// First accumulator of block row `row` and column group `group`.
+    pub(crate) fn first_accumulator(&self, row: u32, group: u32) -> u32 {
+        (row * self.groups + group) * self.rows / 2
+    }
+
     /// Accumulator registers of a consumer thread.
     pub(crate) fn accumulators(&self) -> u32 {
         self.pack * self.rows * self.groups / 2
+    }
+
+    /// Dense columns that one consumer owns.
+    pub(crate) fn columns(&self) -> u32 {
+        self.groups * GROUP
     }
 
     /// Rows of C that a tile computes.

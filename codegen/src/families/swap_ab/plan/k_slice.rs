@@ -1,11 +1,13 @@
-//! Step 3: how much of a block's K one slab holds.
+//! Step 3: how much of a block's K one B panel holds.
+
+use serde::Serialize;
 
 use crate::KernelSpec;
 use crate::hopper::wgmma_k;
 use crate::plan::PlanError;
 use crate::plan::View;
 
-/// Bytes of K that a slab should hold.
+/// Bytes of K that a K slice should have.
 const DEEP: u32 = 128;
 /// Bytes of K that it may hold where nothing smaller divides the block.
 const DEEPEST: u32 = 256;
@@ -14,21 +16,21 @@ const PIECE: u32 = 16;
 /// Largest block.
 const LARGEST: u32 = 512;
 
-/// A block's K in equal chunks, one a slab.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chunk {
-    /// Elements of K from one chunk of a block to the next.
+/// A block's K in equal slices, one a B panel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct KSlice {
+    /// Elements of K from one slice of a block to the next.
     pub(crate) depth: u32,
     /// Elements of K in shared memory: whole WGMMAs.
     pub(crate) held: u32,
-    /// Chunks of a block.
+    /// K slices of a block.
     pub(crate) count: u32,
-    /// The last chunk, or the last WGMMA of every chunk, reaches beyond the block: tensor maps have the block as a
+    /// The last slice, or the last WGMMA of every slice, reaches beyond the block: tensor maps have the block as a
     /// dimension of its own and fill with zeros on both sides, so that a zero never meets a NaN of the next block.
     pub(crate) by_block: bool,
 }
 
-pub(crate) fn plan(spec: &KernelSpec, view: &View) -> Result<Chunk, PlanError> {
+pub(crate) fn plan(spec: &KernelSpec, view: &View) -> Result<KSlice, PlanError> {
     let (_, key) = view.keys;
     let (bytes, unit, depth) = (view.sparse_type.bytes(), wgmma_k(view.sparse_type), view.depth);
     let piece = PIECE / bytes;
@@ -57,7 +59,7 @@ pub(crate) fn plan(spec: &KernelSpec, view: &View) -> Result<Chunk, PlanError> {
     };
     let count = depth.div_ceil(chosen);
     let held = chosen.next_multiple_of(unit);
-    Ok(Chunk { depth: chosen, held, count, by_block: held * count != depth || held != chosen })
+    Ok(KSlice { depth: chosen, held, count, by_block: held * count != depth || held != chosen })
 }
 
 /// The whole block where it is shallow; else its largest part that divides it in whole WGMMAs; else parts as even as
