@@ -58,8 +58,8 @@ pub(super) struct Part {
 struct Group {
     /// The place is found here.
     begins: bool,
-    /// Block of the stage.
-    slot: u32,
+    /// Which of the stage's blocks.
+    sub_stage: u32,
     /// Columns right of the thread's first.
     column: u32,
     column_bytes: u32,
@@ -172,20 +172,20 @@ fn copies_of_a(plan: &WarpPlan) -> Vec<Copied> {
 fn groups_of_b(plan: &WarpPlan) -> Vec<Group> {
     let (b, bk, bytes) = (&plan.b, plan.spec.bk, plan.spec.b.bytes());
     let gathers = plan.kloop.slots > 1 && !b.along_k;
-    let slot = |pass: &Pass| if gathers { pass.row / bk } else { 0 };
+    let sub_stage = |pass: &Pass| if gathers { pass.row / bk } else { 0 };
     let passes: Vec<(usize, Pass)> = b.passes().enumerate().collect();
-    let together = passes.chunk_by(|(_, x), (_, y)| b.along_k || x.piece == y.piece && slot(x) == slot(y));
+    let together = passes.chunk_by(|(_, x), (_, y)| b.along_k || x.piece == y.piece && sub_stage(x) == sub_stage(y));
     together
         .map(|group| {
             let (_, first) = group[0];
-            let slot = slot(&first);
+            let sub_stage = sub_stage(&first);
             let copies = group.iter().enumerate().map(|(at, (i, pass))| Copied {
-                row: pass.row - slot * bk,
+                row: pass.row - sub_stage * bk,
                 advance: at + 1 < group.len(),
                 ..copied((b, "b"), pass, plan.a.copies() + *i as u32)
             });
             let column_bytes = first.piece * PIECE;
-            Group { begins: true, slot, column: column_bytes / bytes, column_bytes, copies: copies.collect() }
+            Group { begins: true, sub_stage, column: column_bytes / bytes, column_bytes, copies: copies.collect() }
         })
         .collect()
 }
