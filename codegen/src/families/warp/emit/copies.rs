@@ -71,10 +71,8 @@ struct Group {
 struct Copied {
     /// Rows below the thread's first, within the block.
     row: u32,
-    /// Holds where the vector is the thread's own; empty where every thread has one. As the beginning of an instruction:
-    guard: String,
-    /// and as a predicate.
-    own: String,
+    /// The predicate that holds for threads that have such a vector, where not all have.
+    guard: Option<String>,
     /// Address bits in which the swizzle differs from that of the thread's first row.
     flip: u32,
     to: String,
@@ -192,18 +190,15 @@ fn groups_of_b(plan: &WarpPlan) -> Vec<Group> {
 
 /// The thread's vector of a pass, number `number` of a stage.
 fn copied((operand, x): (&plan::Operand, &str), pass: &Pass, number: u32) -> Copied {
-    let own = if pass.last {
-        format!("%p_copy_{x}_last")
-    } else if operand.idle_threads() {
-        format!("%p_copy_{x}")
-    } else {
-        String::new()
+    let guard = match (pass.last, operand.idle_threads()) {
+        (true, _) => Some(format!("%p_copy_{x}_last")),
+        (false, true) => Some(format!("%p_copy_{x}")),
+        (false, false) => None,
     };
     let base = if pass.flip == 0 { format!("%r_to_{x}") } else { "%r_to".to_owned() };
     Copied {
         row: pass.row,
-        guard: if own.is_empty() { String::new() } else { format!("@{own} ") },
-        own,
+        guard,
         flip: pass.flip,
         to: address(&base, pass.offset),
         from: String::new(),
