@@ -1,7 +1,7 @@
 //! What a plan of this family tells: the line, the table, the launch.
 
 use super::emit;
-use super::plan::{Method, ScalarPlan, Staging};
+use super::plan::{Method, ScalarPlan, Staging, Tile};
 use crate::KernelSpec;
 use crate::plan::{
     Argument, ClusterTile, KernelKind, KernelPlan, Operand, Parameter, Parameters, Problem, Profile, Walk,
@@ -23,54 +23,42 @@ impl KernelPlan for ScalarPlan {
     }
 
     fn rows(&self) -> Vec<[String; 3]> {
-        let (s, t) = (&self.spec, &self.tile);
-        let mut rows: Vec<[String; 3]> = vec![];
-        let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
-        row(
-            "sparsity block",
-            format!("{} x {}", s.bm, s.bk),
-            format!("{} values, {} B a block", s.a, s.bm * s.bk * s.a.bytes()),
-        );
-        row(
-            "CTA tile",
-            format!("{} x {}", t.cta_m, t.cta_n),
-            format!("a block is {} = {} / {} row slices", s.bm / t.cta_m, s.bm, t.cta_m),
-        );
-        row(
-            "threads",
-            t.threads().to_string(),
-            format!(
-                "{} x {}, of {} x {} elements; a warp is {} x {}",
-                t.grid_m(),
-                t.grid_n(),
-                t.thread_m,
-                t.thread_n,
-                t.lanes_m,
-                t.lanes_n
+        let KernelSpec { bm, bk, a, .. } = self.spec;
+        let Tile { cta_m, cta_n, thread_m, thread_n, lanes_m, lanes_n } = self.tile;
+        let (threads, grid_m, grid_n) = (self.threads(), self.tile.grid_m(), self.tile.grid_n());
+        let row = |what: &str, value: String, why: String| [what.to_owned(), value, why];
+        let mut rows = vec![
+            row("sparsity block", format!("{bm} x {bk}"), format!("{a} values, {} B a block", bm * bk * a.bytes())),
+            row(
+                "CTA tile",
+                format!("{cta_m} x {cta_n}"),
+                format!("a block is {} = {bm} / {cta_m} row slices", bm / cta_m),
             ),
-        );
-        row("accumulators", format!("{} registers", t.accumulators()), format!("{} x {} f32", t.thread_m, t.thread_n));
-        row("sums", self.sums(), self.instruction());
-        if let Some(staging) = self.staging() {
             row(
-                "K of a block",
-                format!("{} x {}", staging.steps, staging.k_step),
-                format!("bk = {}, {} stage(s) a block", s.bk, staging.steps),
-            );
+                "threads",
+                threads.to_string(),
+                format!("{grid_m} x {grid_n}, of {thread_m} x {thread_n} elements; a warp is {lanes_m} x {lanes_n}"),
+            ),
             row(
-                "stage",
-                format!("{} B", staging.buffer_bytes),
-                format!("A {} B, B {} B", staging.b_offset, staging.buffer_bytes - staging.b_offset),
-            );
-        }
-        row(
-            "shared memory",
-            format!("{} B", self.shared_bytes()),
-            match self.staging() {
-                Some(staging) => format!("{} stage(s) of {} B", staging.buffers, staging.buffer_bytes),
-                None => "operands are read from global memory".to_owned(),
-            },
-        );
+                "accumulators",
+                format!("{} registers", self.tile.accumulators()),
+                format!("{thread_m} x {thread_n} f32"),
+            ),
+            row("sums", self.sums().to_owned(), self.instruction()),
+        ];
+        let Some(Staging { k_step, steps, b_offset, buffer_bytes, buffers, .. }) = self.staging() else {
+            rows.push(row("shared memory", "0 B".to_owned(), "operands are read from global memory".to_owned()));
+            return rows;
+        };
+        rows.extend([
+            row("K of a block", format!("{steps} x {k_step}"), format!("bk = {bk}, {steps} stage(s) a block")),
+            row("stage", format!("{buffer_bytes} B"), format!("A {b_offset} B, B {} B", buffer_bytes - b_offset)),
+            row(
+                "shared memory",
+                format!("{} B", self.shared_bytes()),
+                format!("{buffers} stage(s) of {buffer_bytes} B"),
+            ),
+        ]);
         rows
     }
 
@@ -99,22 +87,24 @@ impl KernelPlan for ScalarPlan {
     }
 
     fn parameters(&self, problem: &Problem) -> Parameters {
-        let mut parameters = Parameters::new();
-        let mut push = |name, argument| parameters.push(Parameter { name, argument });
-        push("a", Argument::Pointer(Operand::A));
-        push("b", Argument::Pointer(Operand::B));
-        push("c", Argument::Pointer(Operand::C));
-        if self.walk() == Walk::Tiles {
-            push("col_idx", Argument::ColIdx);
-            push("work_head", Argument::WorkHead);
-        }
-        push("work", Argument::Work);
-        for (name, size) in
-            [("m", problem.m), ("n", problem.n), ("k", problem.k), ("ldb", problem.ldb), ("ldc", problem.ldc)]
-        {
-            push(name, Argument::Number(size as u32));
-        }
-        parameters
+        let tiles = self.walk() == Walk::Tiles;
+        [
+            Some(("a", Argument::Pointer(Operand::A))),
+            Some(("b", Argument::Pointer(Operand::B))),
+            Some(("c", Argument::Pointer(Operand::C))),
+            tiles.then_some(("col_idx", Argument::ColIdx)),
+            tiles.then_some(("work_head", Argument::WorkHead)),
+            Some(("work", Argument::Work)),
+            Some(("m", Argument::Number(problem.m as u32))),
+            Some(("n", Argument::Number(problem.n as u32))),
+            Some(("k", Argument::Number(problem.k as u32))),
+            Some(("ldb", Argument::Number(problem.ldb as u32))),
+            Some(("ldc", Argument::Number(problem.ldc as u32))),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|(name, argument)| Parameter { name, argument })
+        .collect()
     }
 
     fn profile(&self) -> Profile {
@@ -155,14 +145,12 @@ impl KernelPlan for ScalarPlan {
 }
 
 impl ScalarPlan {
-    fn sums(&self) -> String {
+    fn sums(&self) -> &'static str {
         match self.method {
             Method::Atomic => "atomic",
-            Method::Register(_) => "register",
-            Method::Vector { chain: None, .. } => "register",
+            Method::Register(_) | Method::Vector { chain: None, .. } => "register",
             Method::Vector { chain: Some(_), .. } => "chained",
         }
-        .to_owned()
     }
 
     fn instruction(&self) -> String {

@@ -1,114 +1,74 @@
 //! What a plan of this family tells: the line, the table, the launch.
 
 use super::emit;
-use super::plan::{WarpPlan, k_unit, multiply_instruction};
-use crate::KernelSpec;
-use crate::plan::{ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, View};
+use super::plan::{Epilogue, Memory, Operand, Tiling, WarpPlan, k_unit, multiply_instruction};
+use crate::plan::{
+    Argument, ClusterTile, KernelKind, KernelPlan, Operand as Side, Parameter, Parameters, Problem, Profile, View,
+};
+use crate::{Arch, KernelSpec};
 
 impl KernelPlan for WarpPlan {
     fn summary(&self) -> String {
-        let (t, m) = (&self.tiling, &self.memory);
+        let Tiling { cta_m, cta_n, warps: (warps_m, warps_n), warp_m, warp_n, .. } = self.tiling;
+        let Memory { stages, stage_bytes, total, resident, .. } = self.memory;
         format!(
-            "CTA tile {} x {}, {} x {} warps of {} x {}, K {}, {} stages of {} B, {} B shared, {} CTAs an SM",
-            t.cta_m,
-            t.cta_n,
-            t.warps.0,
-            t.warps.1,
-            t.warp_m,
-            t.warp_n,
-            self.k_words(),
-            m.stages,
-            m.stage_bytes,
-            m.total,
-            m.resident
+            "CTA tile {cta_m} x {cta_n}, {warps_m} x {warps_n} warps of {warp_m} x {warp_n}, K {}, {stages} stages of \
+             {stage_bytes} B, {total} B shared, {resident} CTAs an SM",
+            self.k_words()
         )
     }
 
     fn rows(&self) -> Vec<[String; 3]> {
-        let (s, t, m, e) = (&self.spec, &self.tiling, &self.memory, &self.epilogue);
-        let mut rows: Vec<[String; 3]> = vec![];
-        let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
-        row(
-            "sparsity block",
-            format!("{} x {}", s.bm, s.bk),
-            format!("{} values, {} B a block", s.a, s.bm * s.bk * s.a.bytes()),
-        );
-        row(
-            "CTA tile",
-            format!("{} x {}", t.cta_m, t.cta_n),
-            format!("a block is {} = {} / {} row slices", s.bm / t.cta_m, s.bm, t.cta_m),
-        );
-        row(
-            "warps",
-            format!("{} x {}", t.warps.0, t.warps.1),
-            format!("{} x {} each; {} threads", t.warp_m, t.warp_n, t.threads()),
-        );
-        row(
-            "instruction",
-            multiply_instruction(s),
-            format!("{} x {} fragments of {} x {}", t.fragments().0, t.fragments().1, t.fragment.0, t.fragment.1),
-        );
-        row(
-            "registers",
-            format!("about {}", t.registers),
-            format!(
-                "{} accumulators, {} set(s) of fragments, addresses",
-                t.accumulators(),
-                if t.buffered { 2 } else { 1 }
-            ),
-        );
-        row("K of a block", self.k_words(), format!("bk = {}, {} stage(s) a block", s.bk, self.kloop.steps));
-        for (name, operand) in [("A", &self.a), ("B", &self.b)] {
+        let KernelSpec { bm, bk, a, .. } = self.spec;
+        let Tiling { cta_m, cta_n, warps, warp_m, warp_n, fragment, registers, .. } = self.tiling;
+        let Memory { stages, stage_bytes, staging_offset, total, resident, .. } = self.memory;
+        let Epilogue { lines, length, staged, slabs, .. } = self.epilogue;
+        let Arch { shared_bytes, shared_bytes_per_sm, cp_async, .. } = self.arch;
+        let (threads, parts) = (self.threads(), self.tiling.fragments());
+        let (warps_of_cta, sets) = (threads / 32, if self.tiling.buffered { 2 } else { 1 });
+        let how = if cp_async { "cp.async" } else { "through registers" };
+        let (fragments, fragment) = (format!("{} x {}", parts.0, parts.1), format!("{} x {}", fragment.0, fragment.1));
+        let accumulators = self.tiling.accumulators();
+        let row = |what: &str, value: String, why: String| [what.to_owned(), value, why];
+        vec![
+            row("sparsity block", format!("{bm} x {bk}"), format!("{a} values, {} B a block", bm * bk * a.bytes())),
             row(
-                &format!("{name} tile"),
-                format!("{} B", operand.bytes()),
-                format!(
-                    "{} rows of {} pieces along {}, {} B apart, {}; {} copies a thread",
-                    operand.rows,
-                    operand.pieces,
-                    if operand.along_k { "K" } else { "N" },
-                    operand.pitch,
-                    match operand.group {
-                        1 => "padded".to_owned(),
-                        group => format!("swizzled by {group}"),
-                    },
-                    operand.copies()
-                ),
-            );
-        }
-        row(
-            "stages",
-            format!("{} x {} B", m.stages, m.stage_bytes),
-            if self.arch.cp_async { "cp.async" } else { "through registers" }.to_owned(),
-        );
-        row(
-            "staging",
-            format!("{} B", t.threads() / 32 * e.slab_bytes()),
-            format!(
-                "at {}: {} lines of {} {} a warp, {} slabs a tile",
-                m.staging_offset, e.lines, e.length, e.staged, e.slabs
+                "CTA tile",
+                format!("{cta_m} x {cta_n}"),
+                format!("a block is {} = {bm} / {cta_m} row slices", bm / cta_m),
             ),
-        );
-        row(
-            "shared memory",
-            format!("{} B", m.total),
-            format!("{} B left of {} B", self.arch.shared_bytes - m.total, self.arch.shared_bytes),
-        );
-        row(
-            "CTAs an SM",
-            m.resident.to_string(),
-            format!(
-                "{} warps, {} B of {} B",
-                m.resident * t.threads() / 32,
-                m.resident * m.total,
-                self.arch.shared_bytes_per_sm
+            row("warps", format!("{} x {}", warps.0, warps.1), format!("{warp_m} x {warp_n} each; {threads} threads")),
+            row("instruction", multiply_instruction(&self.spec), format!("{fragments} fragments of {fragment}")),
+            row(
+                "registers",
+                format!("about {registers}"),
+                format!("{accumulators} accumulators, {sets} set(s) of fragments, addresses"),
             ),
-        );
-        rows
+            row("K of a block", self.k_words(), format!("bk = {bk}, {} stage(s) a block", self.kloop.steps)),
+            row("A tile", format!("{} B", self.a.bytes()), operand_words(&self.a)),
+            row("B tile", format!("{} B", self.b.bytes()), operand_words(&self.b)),
+            row("stages", format!("{stages} x {stage_bytes} B"), how.to_owned()),
+            row(
+                "staging",
+                format!("{} B", warps_of_cta * self.epilogue.slab_bytes()),
+                format!("at {staging_offset}: {lines} lines of {length} {staged} a warp, {slabs} slabs a tile"),
+            ),
+            row("shared memory", format!("{total} B"), format!("{} B left of {shared_bytes} B", shared_bytes - total)),
+            row(
+                "CTAs an SM",
+                resident.to_string(),
+                format!("{} warps, {} B of {shared_bytes_per_sm} B", resident * warps_of_cta, resident * total),
+            ),
+        ]
     }
 
     fn cluster_tile(&self) -> ClusterTile {
-        self.tile()
+        ClusterTile {
+            rows: self.tiling.cta_m,
+            columns: self.tiling.cta_n,
+            block_rows: self.spec.bm,
+            stages_per_block: (self.kloop.steps, self.kloop.slots),
+        }
     }
 
     fn threads(&self) -> u32 {
@@ -120,7 +80,22 @@ impl KernelPlan for WarpPlan {
     }
 
     fn parameters(&self, problem: &Problem) -> Parameters {
-        self.arguments(problem)
+        [
+            ("a", Argument::Pointer(Side::A)),
+            ("b", Argument::Pointer(Side::B)),
+            ("c", Argument::Pointer(Side::C)),
+            ("col_idx", Argument::ColIdx),
+            ("work_head", Argument::WorkHead),
+            ("work", Argument::Work),
+            ("m", Argument::Number(problem.m as u32)),
+            ("n", Argument::Number(problem.n as u32)),
+            ("k", Argument::Number(problem.k as u32)),
+            ("ldb", Argument::Number(problem.ldb as u32)),
+            ("ldc", Argument::Number(problem.ldc as u32)),
+        ]
+        .map(|(name, argument)| Parameter { name, argument })
+        .into_iter()
+        .collect()
     }
 
     /// `mma.sync` on FP8 came with 8.4, after Hopper.
@@ -179,4 +154,18 @@ impl WarpPlan {
             (slots, _) => format!("{slots} blocks of {} a stage{padded}", k.k_step),
         }
     }
+}
+
+/// How an operand lies in a stage, and how it gets there.
+fn operand_words(operand: &Operand) -> String {
+    let Operand { rows, pieces, pitch, .. } = operand;
+    let along = if operand.along_k { "K" } else { "N" };
+    let banks = match operand.group {
+        1 => "padded".to_owned(),
+        group => format!("swizzled by {group}"),
+    };
+    format!(
+        "{rows} rows of {pieces} pieces along {along}, {pitch} B apart, {banks}; {} copies a thread",
+        operand.copies()
+    )
 }

@@ -1,7 +1,7 @@
 //! The warp family: every warp loads its share of a stage, multiplies its own part of the tile and stores it.
 //!
 //! `mma_sync` multiplies with `mma.sync` what `ldmatrix` has put into registers; `wmma` with opaque fragments.
-//! [`WarpPlan::new`] reads like a recipe; each step has its own file.
+//! [`WarpPlan::new`] decides one thing after the other, each in a file of its own.
 
 mod emit;
 mod kernel;

@@ -1,4 +1,4 @@
-//! The recipe of a plan, one step a file.
+//! How a plan is made, one step a file.
 
 mod block;
 mod chain;

@@ -58,8 +58,8 @@ pub(super) struct Part {
 struct Group {
     /// The place is found here.
     begins: bool,
-    /// Block of the stage.
-    slot: u32,
+    /// Which of the stage's blocks.
+    sub_stage: u32,
     /// Columns right of the thread's first.
     column: u32,
     column_bytes: u32,
@@ -71,10 +71,8 @@ struct Group {
 struct Copied {
     /// Rows below the thread's first, within the block.
     row: u32,
-    /// Holds where the vector is the thread's own; empty where every thread has one. As the beginning of an instruction:
-    guard: String,
-    /// and as a predicate.
-    own: String,
+    /// The predicate that holds for threads that have such a vector, where not all have.
+    guard: Option<String>,
     /// Address bits in which the swizzle differs from that of the thread's first row.
     flip: u32,
     to: String,
@@ -172,38 +170,35 @@ fn copies_of_a(plan: &WarpPlan) -> Vec<Copied> {
 fn groups_of_b(plan: &WarpPlan) -> Vec<Group> {
     let (b, bk, bytes) = (&plan.b, plan.spec.bk, plan.spec.b.bytes());
     let gathers = plan.kloop.slots > 1 && !b.along_k;
-    let slot = |pass: &Pass| if gathers { pass.row / bk } else { 0 };
+    let sub_stage = |pass: &Pass| if gathers { pass.row / bk } else { 0 };
     let passes: Vec<(usize, Pass)> = b.passes().enumerate().collect();
-    let together = passes.chunk_by(|(_, x), (_, y)| b.along_k || x.piece == y.piece && slot(x) == slot(y));
+    let together = passes.chunk_by(|(_, x), (_, y)| b.along_k || x.piece == y.piece && sub_stage(x) == sub_stage(y));
     together
         .map(|group| {
             let (_, first) = group[0];
-            let slot = slot(&first);
+            let sub_stage = sub_stage(&first);
             let copies = group.iter().enumerate().map(|(at, (i, pass))| Copied {
-                row: pass.row - slot * bk,
+                row: pass.row - sub_stage * bk,
                 advance: at + 1 < group.len(),
                 ..copied((b, "b"), pass, plan.a.copies() + *i as u32)
             });
             let column_bytes = first.piece * PIECE;
-            Group { begins: true, slot, column: column_bytes / bytes, column_bytes, copies: copies.collect() }
+            Group { begins: true, sub_stage, column: column_bytes / bytes, column_bytes, copies: copies.collect() }
         })
         .collect()
 }
 
 /// The thread's vector of a pass, number `number` of a stage.
 fn copied((operand, x): (&plan::Operand, &str), pass: &Pass, number: u32) -> Copied {
-    let own = if pass.last {
-        format!("%p_copy_{x}_last")
-    } else if operand.idle_threads() {
-        format!("%p_copy_{x}")
-    } else {
-        String::new()
+    let guard = match (pass.last, operand.idle_threads()) {
+        (true, _) => Some(format!("%p_copy_{x}_last")),
+        (false, true) => Some(format!("%p_copy_{x}")),
+        (false, false) => None,
     };
     let base = if pass.flip == 0 { format!("%r_to_{x}") } else { "%r_to".to_owned() };
     Copied {
         row: pass.row,
-        guard: if own.is_empty() { String::new() } else { format!("@{own} ") },
-        own,
+        guard,
         flip: pass.flip,
         to: address(&base, pass.offset),
         from: String::new(),

@@ -1,4 +1,4 @@
-//! From accumulators to C: a warp stages one slab after the other and stores it in whole 16-byte vectors.
+//! From accumulators to C: a warp stages one subtile after the other and stores it in whole 16-byte vectors.
 
 use serde::Serialize;
 
@@ -17,35 +17,34 @@ pub(super) struct Store {
     first_inner: &'static str,
     line_mask: u32,
     line_shift: u32,
-    slab_bytes: u32,
-    /// In a slab, from one row of C to the next, and from a pair of columns to the next.
+    subtile_bytes: u32,
+    /// In a subtile, from one row of C to the next, and from a pair of columns to the next.
     row_bytes: u32,
     column_pair_bytes: u32,
-    /// Elements from one line of a slab to the next.
+    /// Elements from one line of a subtile to the next.
     stride: u32,
     idle_lanes: bool,
     out_bytes: u32,
     staged_bytes: u32,
-    /// Elements of 16 bytes of C, and the bytes that they take in a slab.
+    /// Elements of 16 bytes of C, and the bytes that they take in a subtile.
     per_vector: u32,
     per_vector_mask: u32,
     staged_vector_bytes: u32,
     /// Sums in s32 that become f32.
     converted: Vec<u32>,
-    /// The sums that make one 32-bit word of C, word by word; none where a slab holds C's own type.
+    /// The sums that make one 32-bit word of C, word by word; none where a subtile holds C's own type.
     words: Vec<Vec<String>>,
-    slabs: Vec<Slab>,
+    subtiles: Vec<Subtile>,
     end: End,
 }
 
 #[derive(Serialize)]
-struct Slab {
+struct Subtile {
     number: u32,
     first_line: u32,
-    /// What is staged, one of the three.
+    /// What is staged, one or the other.
     fragments: Vec<Fragment>,
-    row_pairs: Vec<Pair>,
-    column_pairs: Vec<Pair>,
+    pairs: Vec<Pair>,
     vectors: Vec<Vector>,
 }
 
@@ -56,7 +55,7 @@ struct Fragment {
     sums: String,
 }
 
-/// The sums of two neighbouring columns, and where in the slab they go.
+/// The sums of two neighbouring columns, and where in the subtile they go.
 #[derive(Serialize)]
 struct Pair {
     low: String,
@@ -77,7 +76,7 @@ struct Vector {
     advance: bool,
 }
 
-/// 16 bytes of a slab.
+/// 16 bytes of a subtile.
 #[derive(Serialize)]
 struct Read {
     kind: &'static str,
@@ -102,6 +101,7 @@ impl Store {
         let row_major = plan.spec.c_layout == Layout::RowMajor;
         let (rows, columns) = (("m", "%r_tile_row"), ("n", "%r_tile_col"));
         let (across, along) = if row_major { (rows, columns) } else { (columns, rows) };
+        let (row_bytes, column_bytes) = line_bytes(plan);
         let per_vector = PIECE / out_bytes;
         let step = 32 / e.lines;
         let converts = plan.spec.a.is_integer() && out != Dtype::I32;
@@ -112,9 +112,9 @@ impl Store {
             first_inner: along.1,
             line_mask: e.lines - 1,
             line_shift: e.lines.trailing_zeros(),
-            slab_bytes: e.slab_bytes(),
-            row_bytes: if row_major { e.pitch } else { out_bytes },
-            column_pair_bytes: 2 * if row_major { out_bytes } else { e.pitch },
+            subtile_bytes: e.slab_bytes(),
+            row_bytes,
+            column_pair_bytes: 2 * column_bytes,
             stride: e.pitch / staged_bytes,
             idle_lanes: e.lanes * e.lines_a_pass < 32,
             out_bytes,
@@ -124,7 +124,7 @@ impl Store {
             staged_vector_bytes: per_vector * staged_bytes,
             converted: (0..if converts { plan.tiling.accumulators() } else { 0 }).collect(),
             words: if e.staged == out { vec![] } else { staged_sums(per_vector, per_vector / 4) },
-            slabs: (0..e.slabs).map(|number| Slab::new(plan, number)).collect(),
+            subtiles: (0..e.slabs).map(|number| Subtile::new(plan, number)).collect(),
             end: End {
                 bits: 8 * out_bytes,
                 register: if out_bytes == 4 { "%r_rest" } else { "%h_rest" },
@@ -136,65 +136,56 @@ impl Store {
     }
 }
 
-impl Slab {
+impl Subtile {
     fn new(plan: &WarpPlan, number: u32) -> Self {
-        let row_major = plan.spec.c_layout == Layout::RowMajor;
-        let opaque = plan.opaque();
         Self {
             number,
             first_line: number * plan.epilogue.lines,
-            fragments: if opaque { fragments(plan, number) } else { vec![] },
-            row_pairs: if !opaque && row_major { row_pairs(plan, number) } else { vec![] },
-            column_pairs: if !opaque && !row_major { column_pairs(plan, number) } else { vec![] },
+            fragments: if plan.opaque() { fragments(plan, number) } else { vec![] },
+            pairs: if plan.opaque() { vec![] } else { pairs(plan, number) },
             vectors: vectors(plan, number),
         }
     }
 }
 
-/// Sums `first` and `first + 1`, as they are stored or converted: themselves, or the f32 that were made of them.
-fn pair(plan: &WarpPlan, first: u32, offset: u32, next: u32) -> Pair {
+/// A thread's sums of a subtile: 16 rows of the warp's tile, or 16 columns of it.
+fn pairs(plan: &WarpPlan, subtile: u32) -> Vec<Pair> {
+    let (rows, columns) = (plan.tiling.warp_m / 16, plan.tiling.warp_n / 8);
+    let (row_bytes, column_bytes) = line_bytes(plan);
     let sum = |i: u32| if plan.spec.out == Dtype::I32 { accumulator(plan, i) } else { format!("%f_acc{i}") };
     let at = |offset: u32| address("%r_place", offset);
-    Pair { low: sum(first), high: sum(first + 1), at: at(offset), next: at(next) }
+    let pair = |i: u32, j: u32, half: u32, number: u32| {
+        let offset = (16 * i + 8 * half) * row_bytes + 8 * j * column_bytes;
+        let first = 4 * number + 2 * half;
+        Pair { low: sum(first), high: sum(first + 1), at: at(offset), next: at(offset + column_bytes) }
+    };
+    let places: Vec<(u32, u32, u32)> = match plan.spec.c_layout {
+        Layout::RowMajor => (0..columns).map(|j| (0, j, subtile * columns + j)).collect(),
+        Layout::ColMajor => {
+            let two = |i: u32| [0, 1].map(|j| (i, j, i * columns + 2 * subtile + j));
+            (0..rows).flat_map(two).collect()
+        }
+    };
+    places.into_iter().flat_map(|(i, j, number)| [0, 1].map(|half| pair(i, j, half, number))).collect()
 }
 
-/// 16 rows of the warp's tile.
-fn row_pairs(plan: &WarpPlan, slab: u32) -> Vec<Pair> {
+/// In a subtile, bytes from one row of C to the next, and from one column to the next.
+fn line_bytes(plan: &WarpPlan) -> (u32, u32) {
     let (pitch, bytes) = (plan.epilogue.pitch, plan.spec.out.bytes());
-    let columns = plan.tiling.warp_n / 8;
-    let places = (0..columns).flat_map(|j| [(j, 0), (j, 1)]);
-    places
-        .map(|(j, half)| {
-            let offset = half * 8 * pitch + j * 8 * bytes;
-            pair(plan, 4 * (slab * columns + j) + 2 * half, offset, offset + bytes)
-        })
-        .collect()
+    if plan.spec.c_layout == Layout::RowMajor { (pitch, bytes) } else { (bytes, pitch) }
 }
 
-/// 16 columns of the warp's tile.
-fn column_pairs(plan: &WarpPlan, slab: u32) -> Vec<Pair> {
-    let (pitch, bytes) = (plan.epilogue.pitch, plan.spec.out.bytes());
-    let (rows, columns) = (plan.tiling.warp_m / 16, plan.tiling.warp_n / 8);
-    let places = (0..rows).flat_map(|i| [(i, 0, 0), (i, 0, 1), (i, 1, 0), (i, 1, 1)]);
-    places
-        .map(|(i, j, half)| {
-            let offset = 8 * j * pitch + (16 * i + 8 * half) * bytes;
-            pair(plan, 4 * (i * columns + 2 * slab + j) + 2 * half, offset, offset + pitch)
-        })
-        .collect()
-}
-
-fn fragments(plan: &WarpPlan, slab: u32) -> Vec<Fragment> {
+fn fragments(plan: &WarpPlan, subtile: u32) -> Vec<Fragment> {
     let (parts_m, parts_n) = plan.tiling.fragments();
     let (m, n) = plan.tiling.fragment;
     let fragment = |number: u32, offset: u32| Fragment { at: address("%r_place", offset), sums: sums(plan, number, 8) };
     match plan.spec.c_layout {
-        Layout::RowMajor => (0..parts_n).map(|j| fragment(slab * parts_n + j, 4 * n * j)).collect(),
-        Layout::ColMajor => (0..parts_m).map(|i| fragment(i * parts_n + slab, 4 * m * i)).collect(),
+        Layout::RowMajor => (0..parts_n).map(|j| fragment(subtile * parts_n + j, 4 * n * j)).collect(),
+        Layout::ColMajor => (0..parts_m).map(|i| fragment(i * parts_n + subtile, 4 * m * i)).collect(),
     }
 }
 
-fn vectors(plan: &WarpPlan, slab: u32) -> Vec<Vector> {
+fn vectors(plan: &WarpPlan, subtile: u32) -> Vec<Vector> {
     let (e, out) = (&plan.epilogue, plan.spec.out);
     let per_vector = PIECE / out.bytes();
     let places = (0..e.lines / e.lines_a_pass).flat_map(|pass| (0..e.parts).map(move |part| (pass, part)));
@@ -202,7 +193,7 @@ fn vectors(plan: &WarpPlan, slab: u32) -> Vec<Vector> {
         .map(|(pass, part)| {
             let elements = part * e.lanes * per_vector;
             Vector {
-                line: slab * e.lines + pass * e.lines_a_pass,
+                line: subtile * e.lines + pass * e.lines_a_pass,
                 needed: elements + per_vector,
                 reads: reads(plan, pass * e.lines_a_pass * e.pitch + elements * e.staged.bytes()),
                 to: address("%rd_c", elements * out.bytes()),
@@ -212,7 +203,7 @@ fn vectors(plan: &WarpPlan, slab: u32) -> Vec<Vector> {
         .collect()
 }
 
-/// From the slab: 16 bytes of C, or the sums that become 16 bytes of C.
+/// From the subtile: 16 bytes of C, or the sums that become 16 bytes of C.
 fn reads(plan: &WarpPlan, offset: u32) -> Vec<Read> {
     if plan.epilogue.staged == plan.spec.out {
         let to = (0..4).map(|i| format!("%r_out{i}")).collect();

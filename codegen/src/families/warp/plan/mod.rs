@@ -1,9 +1,8 @@
-//! The recipe of a plan, one step a file.
+//! How a plan is made, one step a file.
 
 mod block;
 mod epilogue;
 mod kloop;
-mod launch;
 mod memory;
 mod operand;
 mod tiling;
