@@ -1,6 +1,8 @@
 //! Every plan renders to tidy PTX: nothing undefined, nothing declared in vain, nothing used undeclared.
 #![allow(clippy::unwrap_used)]
 
+#[path = "matrix/everything.rs"]
+mod everything;
 mod matrix;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +25,46 @@ fn every_plan_of_the_matrix_renders_tidily() {
         complaints.len(),
         complaints[..complaints.len().min(24)].join("\n")
     );
+}
+
+/// Over the whole rendering matrix: what a person would not have written.
+#[test]
+fn no_kernel_has_instructions_that_do_nothing() {
+    let mut complaints = vec![];
+    for plan in everything::plans() {
+        let ptx = plan.ptx();
+        let body: Vec<&str> = ptx.text().lines().skip_while(|line| *line != "{").collect();
+        let code = body.iter().map(|line| line.trim()).filter(|line| !line.is_empty() && !line.starts_with("//"));
+        let code: Vec<&str> = code.collect();
+        let at_margin =
+            body.iter().filter(|line| line.starts_with(|c: char| !c.is_whitespace()) && !line.starts_with('$'));
+        complaints.extend(at_margin.filter(|line| !["{", "}"].contains(line)).map(|line| format!("margin: {line}")));
+        complaints.extend(code.iter().filter(|line| is_identity(line)).map(|line| format!("identity: {line}")));
+        complaints.extend(code.windows(2).filter(|pair| branches_to(pair[0], pair[1])).map(|pair| pair.join(" ")));
+        assert!(complaints.is_empty(), "{}\n{}", plan.spec(), complaints.join("\n"));
+    }
+}
+
+/// Does an integer instruction copy one of its operands, or a `mov` a register to itself?
+fn is_identity(line: &str) -> bool {
+    let code = line.strip_prefix('@').and_then(|rest| rest.split_once(' ')).map_or(line, |(_, code)| code);
+    let Some((opcode, operands)) = code.trim_end_matches(';').split_once(' ') else { return false };
+    let operands: Vec<&str> = operands.split(',').map(str::trim).collect();
+    if opcode.contains("f32") || opcode.contains("pred") {
+        return false;
+    }
+    match (opcode.split('.').next().unwrap_or_default(), &operands[..]) {
+        ("mov", [to, from]) => to == from,
+        ("add" | "sub" | "shl" | "shr" | "or" | "xor", [_, _, last]) => *last == "0",
+        ("mul" | "div", [_, _, last]) => ["0", "1"].contains(last) && !opcode.contains("wide"),
+        ("mad", [_, _, factor, _]) => ["0", "1"].contains(factor) && !opcode.contains("wide"),
+        _ => false,
+    }
+}
+
+fn branches_to(line: &str, next: &str) -> bool {
+    let label = next.strip_suffix(':').filter(|label| label.starts_with('$'));
+    label.is_some_and(|label| line.contains("bra") && line.trim_end_matches(';').ends_with(&format!(" {label}")))
 }
 
 #[test]

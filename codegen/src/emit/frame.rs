@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{layout, registers, templates};
+use super::{fold, layout, registers, templates};
 use crate::plan::{Parameter, Parameters, Plan, Problem};
 use crate::{Arch, Op};
 
@@ -25,7 +25,7 @@ struct Frame {
 /// The kernel's text: the body first, since the frame declares the registers that it names.
 pub(super) fn render(plan: &Plan) -> String {
     let kernel = plan.kernel();
-    let body = layout::laid_out(&kernel.body());
+    let body = layout::laid_out(&fold::folded(&kernel.body()));
     let parameters = kernel.parameters(&Problem::default());
     templates::render(
         "kernel.ptx",
