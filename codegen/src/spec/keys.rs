@@ -76,6 +76,8 @@ keys! {
         by_default "`on` where the block's rows are no multiple of 64";
     Pack pack: u32 = auto choice { Wgmma }
         "block rows that share a CTA tile", by_default "up to 8, as registers and shared memory allow";
+    Pdl pdl: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) choice { Wgmma }
+        "whether the kernel may start while the one before it in the stream ends (programmatic dependent launch)";
     Epilogue epilogue: Epilogue = auto fact { Wgmma }
         "what becomes of a sum before it is written", by_default "`none`";
     Beta beta as Switch = (Switch::Off) fact { Wgmma }
@@ -85,6 +87,11 @@ keys! {
 /// The layout of a matrix of which nothing is said.
 fn row_major() -> Layout {
     Layout::RowMajor
+}
+
+/// Is it what is read where nothing is written? Keys of which JSON then says nothing leave older JSON as it is.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Key {
