@@ -88,6 +88,12 @@ impl Simulated {
         &self.plan
     }
 
+    /// One launch. A kernel with `griddepcontrol` begins while an earlier kernel may still be writing every buffer.
+    fn launch(&self, launch: &Launch, memory: &mut GlobalMemory, options: &Options) -> Result<Report, SimulatedError> {
+        let dependent = options.dependent || self.module.uses_griddepcontrol(&self.entry);
+        Ok(simulate(&self.module, &self.entry, launch, memory, &Options { dependent, ..options.clone() })?)
+    }
+
     /// Multiplies C = A * B as [`Launcher::launch`](crate::Launcher::launch) does on a GPU, into a C full of
     /// [`Element::POISON`]: what the kernel does not write stays so, padding between the lines included. A kernel that
     /// adds to C finds zeros in it, as there. An empty C is nothing to launch, and the report is empty.
@@ -230,7 +236,7 @@ impl Simulated {
         let id_second = uploads.buffer(Operand::Second);
         let id_c = uploads.buffer(Operand::C);
 
-        let report = simulate(&self.module, &self.entry, &launch(&shape, params), &mut memory, options)?;
+        let report = self.launch(&launch(&shape, params), &mut memory, options)?;
         c.data_mut().copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
         let rows = start.map(|_| f32::from_bytes(memory.bytes(id_second)));
         Ok((Results { c, rows }, report))

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bsr_codegen::{Argument, Op, Operand, Problem};
-use bsr_simulator::{BufferId, GlobalMemory, Param, simulate};
+use bsr_simulator::{BufferId, GlobalMemory, Param};
 
 use super::{ALIGN, Options, Report, Simulated, SimulatedError, bytes, describe, launch, padded};
 use crate::kernel::{KernelError, fit};
@@ -97,7 +97,7 @@ impl Simulated {
             Argument::Map(_) | Argument::Pointer(_) | Argument::Workspace | Argument::Scalar(_) => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
-        let report = simulate(&self.module, &self.entry, &launched, &mut memory, options)?;
+        let report = self.launch(&launched, &mut memory, options)?;
         let read = |(mut c, id, _): (Dense<C>, BufferId, usize)| {
             if c.rows() > 0 && c.cols() > 0 {
                 c.data_mut().copy_from_slice(&C::from_bytes(memory.bytes(id)));

@@ -48,6 +48,8 @@ pub enum FindingKind {
     Trap,
     /// Two clusters access the same global bytes, at least one writing.
     ClusterRace,
+    /// A dependent launch touches global memory before a `griddepcontrol.wait`.
+    GridDependency,
 }
 
 /// One of the instructions that take part in a finding.

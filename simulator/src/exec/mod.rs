@@ -79,7 +79,8 @@ impl Machine<'_> {
                 }
             }
             Op::Trap => return self.fail(FindingKind::Trap, w, who.mask, who.pc, "trap was executed"),
-            Op::Nop | Op::Bra { .. } | Op::Exit => {}
+            Op::Bra { .. } | Op::Exit | Op::GridLaunch => {}
+            Op::GridWait => self.grid_wait(who),
             Op::Sleep => self.warps[w].now += 100,
             Op::Setmaxnreg { inc, count } => return self.setmaxnreg(who, *inc, *count),
             Op::Tensor(t) => {

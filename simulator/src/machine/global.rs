@@ -16,6 +16,8 @@ pub struct BufferId(pub(crate) usize);
 struct Buffer {
     base: u64,
     bytes: Vec<u8>,
+    /// No earlier kernel writes it.
+    settled: bool,
 }
 
 /// The buffers that a launch reads and writes.
@@ -52,8 +54,18 @@ impl GlobalMemory {
         if base.is_multiple_of(align * 2) {
             base += align;
         }
-        self.buffers.push(Buffer { base, bytes });
+        self.buffers.push(Buffer { base, bytes, settled: false });
         BufferId(self.buffers.len() - 1)
+    }
+
+    /// Says that no earlier kernel writes this buffer: a dependent launch may read it before `griddepcontrol.wait`.
+    pub fn settle(&mut self, id: BufferId) {
+        self.buffers[id.0].settled = true;
+    }
+
+    /// Whether an earlier kernel may still be writing these bytes of a dependent launch.
+    pub(crate) fn unsettled(&self, addr: u64, len: usize) -> bool {
+        self.find(addr, len).is_some_and(|(buffer, _)| !self.buffers[buffer].settled)
     }
 
     /// The contents of a buffer.

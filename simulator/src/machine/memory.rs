@@ -201,6 +201,7 @@ impl Machine<'_> {
         if !self.options.races {
             return Ok(());
         }
+        self.check_dependency(now, view, addr, len, writes)?;
         let (global, states) = (&mut self.global, &mut self.states);
         let mut found: Vec<(usize, Conflict)> = Vec::new();
         global.shadow(addr, len, |offset, shadow| {

@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod cta;
+mod dependent;
 pub(crate) mod global;
 pub(crate) mod launch;
 pub(crate) mod mbarrier;
@@ -131,7 +132,8 @@ impl<'a> Machine<'a> {
             warpgroups,
             global,
             states: States::default(),
-            asyncs: AsyncOps::new(warps.len() as u32 * 64),
+            // After the threads' two components each comes that of griddepcontrol.wait.
+            asyncs: AsyncOps::new(warps.len() as u32 * 64 + 1),
             random: Random::new(options.seed ^ u64::from(cluster).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             priorities: Vec::new(),
             findings: Vec::new(),

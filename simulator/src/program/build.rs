@@ -73,6 +73,7 @@ pub(super) fn kernel(module: &Module, entry: &Entry, level: Level, source: &Arc<
     let end = Inst { line: 0, guard: None, op: Op::Exit, reads: Box::default(), writes: Box::default() };
     b.code.push(end);
     let tracked = tensor_registers(&b.code);
+    let uses_griddepcontrol = b.code.iter().any(|i| matches!(i.op, Op::GridWait | Op::GridLaunch));
     let mut uses_global_atomics = false;
     for i in &mut b.code {
         let keep = |list: &[u32]| list.iter().copied().filter(|r| tracked.contains(r)).collect();
@@ -101,6 +102,7 @@ pub(super) fn kernel(module: &Module, entry: &Entry, level: Level, source: &Arc<
         limits: limits(&entry.directives, level)?,
         source: Arc::clone(source),
         uses_global_atomics,
+        uses_griddepcontrol,
     })
 }
 

@@ -47,6 +47,13 @@ impl Module {
         &self.target
     }
 
+    /// Whether a kernel has a `griddepcontrol` instruction: it is made for launches that begin before an earlier kernel
+    /// of the stream has ended, see [`Options::dependent`](crate::Options::dependent). False for an unknown name.
+    #[must_use]
+    pub fn uses_griddepcontrol(&self, entry: &str) -> bool {
+        self.kernel(entry).is_some_and(|k| k.uses_griddepcontrol)
+    }
+
     pub(crate) fn kernel(&self, name: &str) -> Option<&Program> {
         self.kernels.iter().find(|k| k.name == name)
     }
@@ -144,6 +151,7 @@ pub(crate) struct Program {
     pub(crate) limits: Limits,
     pub(crate) source: Arc<Source>,
     pub(crate) uses_global_atomics: bool,
+    pub(crate) uses_griddepcontrol: bool,
 }
 
 impl Program {

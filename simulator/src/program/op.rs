@@ -134,7 +134,10 @@ pub(crate) enum Op {
     },
     Exit,
     Trap,
-    Nop,
+    /// `griddepcontrol.wait`
+    GridWait,
+    /// `griddepcontrol.launch_dependents`
+    GridLaunch,
     /// An instruction that only gives time away.
     Sleep,
     Ld {
