@@ -31,7 +31,9 @@ use bsr_simulator::{
 };
 pub use sampled::Sampled;
 
-pub use bsr_simulator::{Cost, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side};
+pub use bsr_simulator::{
+    Cost, Coverage, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side, Statement,
+};
 
 use crate::epilogue::{Input, Inputs, Matrix, Results};
 use crate::gpu::initial;
@@ -86,6 +88,11 @@ impl Simulated {
     /// The plan by which the kernel is launched.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The instructions of the kernel, each with whether the runs that `coverage` was merged of have executed it.
+    pub fn statements(&self, coverage: &Coverage) -> Vec<(Statement, bool)> {
+        self.module.statements(&self.entry, coverage)
     }
 
     /// One launch. A kernel with `griddepcontrol` begins while an earlier kernel may still be writing every buffer.

@@ -74,6 +74,7 @@
 
 mod asyncs;
 mod check;
+mod coverage;
 mod exec;
 mod machine;
 mod parse;
@@ -84,6 +85,7 @@ mod trace;
 
 pub use asyncs::Fp8Accumulate;
 pub use check::{Finding, FindingKind, Side};
+pub use coverage::{Coverage, Statement};
 pub use machine::global::{BufferId, GlobalMemory};
 pub use machine::launch::{Launch, LaunchError, Options, Param};
 pub use machine::tensor_map::{Swizzle, TensorElement, TensorMapDesc};

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use crate::Coverage;
 use crate::check::{Finding, FindingKind, Side};
 use crate::machine::Machine;
 use crate::machine::global::{Changes, GlobalMemory, Overlay, Touch, merge};
@@ -31,6 +32,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What it cost.
     pub cost: Cost,
+    /// What was executed.
+    pub coverage: Coverage,
     /// A Chrome / Perfetto trace (JSON), if it was asked for.
     pub trace: Option<String>,
 }
@@ -46,6 +49,7 @@ impl Report {
 struct Outcome {
     findings: Vec<Finding>,
     cost: Cost,
+    executed: Vec<bool>,
     changes: Changes,
     events: Vec<serde_json::Value>,
 }
@@ -59,6 +63,7 @@ fn one(p: &Program, launch: &Launch, options: &Options, params: &[u8], memory: &
     Outcome {
         findings: m.findings,
         cost: m.cost,
+        executed: m.executed,
         changes: m.global.finish(),
         events: m.recorder.map(|r| r.finish(cluster)).unwrap_or_default(),
     }
@@ -117,6 +122,7 @@ fn gather(p: &Program, mut outcomes: Vec<Outcome>, options: &Options) -> Report 
                 None => report.findings.push(f),
             }
         }
+        report.coverage.merge(&Coverage { executed: std::mem::take(&mut o.executed) });
         report.cost.steps += o.cost.steps;
         report.cost.flops += o.cost.flops;
         report.cost.tensor_cycles += o.cost.tensor_cycles;

@@ -36,6 +36,7 @@ impl Machine<'_> {
             self.warps[w].fragments[f].pc += 1;
             return Ok(true);
         }
+        self.executed[pc as usize] = true;
         let before = self.warps[w].now;
         self.warps[w].now += 1;
         if !inst.reads.is_empty() || !inst.writes.is_empty() {

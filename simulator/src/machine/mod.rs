@@ -65,6 +65,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) priorities: Vec<u64>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) steps: u64,
+    /// By instruction: has a thread executed it?
+    pub(crate) executed: Vec<bool>,
     /// Counts everything that could let a failed poll succeed.
     pub(crate) epoch: u64,
     pub(crate) cluster_barrier: ClusterBarrier,
@@ -138,6 +140,7 @@ impl<'a> Machine<'a> {
             priorities: Vec::new(),
             findings: Vec::new(),
             steps: 0,
+            executed: vec![false; program.code.len()],
             epoch: 0,
             cluster_barrier: ClusterBarrier::default(),
             last_named: View::default(),
