@@ -296,11 +296,12 @@ impl Machine<'_> {
     fn add_to_memory(&mut self, op: &Pending, addr: u64, data: &mut [u8], ty: Ty) -> Exec<()> {
         let stamp = op.write_stamp.unwrap_or(op.stamp);
         self.check_dependency(&stamp, &op.view, addr, data.len(), true)?;
+        self.check_padding(&stamp, addr, data.len())?;
         let mut old = vec![0; data.len()];
         if !self.global.read_atomic(addr, &mut old) {
             return Err(Stop);
         }
         add_elements(data, &old, ty);
-        if self.global.write_atomic(addr, data) { Ok(()) } else { Err(Stop) }
+        if self.global.write_atomic(addr, data, op.pc) { Ok(()) } else { Err(Stop) }
     }
 }

@@ -12,6 +12,10 @@ pub enum FindingKind {
     MissingProxyFence,
     /// Shared memory is read that nobody wrote.
     UninitialisedRead,
+    /// A register or predicate is read that nothing has written.
+    UninitialisedRegister,
+    /// Bytes that a kernel writes are read by `ld.global.nc`.
+    ReadOnlyPath,
     /// An access outside its buffer, its block's shared memory or its parameters.
     OutOfBounds,
     /// An address or size that does not have the alignment the instruction asks for.

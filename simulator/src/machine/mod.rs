@@ -12,7 +12,6 @@ pub(crate) mod tensor_map;
 pub(crate) mod warp;
 
 use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
 
 use crate::asyncs::AsyncOps;
 use crate::asyncs::warpgroup::Warpgroup;
@@ -272,8 +271,7 @@ impl<'a> Machine<'a> {
     }
 
     pub(crate) fn view_of(&self, w: usize, lane: u32) -> View {
-        let v = self.warps[w].views.view(lane);
-        View { seen: Rc::clone(&v.seen), fenced: Rc::clone(&v.fenced) }
+        self.warps[w].views.view(lane).clone()
     }
 
     /// Extends or truncates to a register's width.
