@@ -31,7 +31,9 @@ use bsr_simulator::{
 };
 pub use sampled::Sampled;
 
-pub use bsr_simulator::{Cost, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side};
+pub use bsr_simulator::{
+    Cost, Coverage, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side, Statement,
+};
 
 use crate::epilogue::{Input, Inputs, Matrix, Results};
 use crate::gpu::initial;
@@ -86,6 +88,17 @@ impl Simulated {
     /// The plan by which the kernel is launched.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The instructions of the kernel, each with whether the runs that `coverage` was merged of have executed it.
+    pub fn statements(&self, coverage: &Coverage) -> Vec<(Statement, bool)> {
+        self.module.statements(&self.entry, coverage)
+    }
+
+    /// One launch. A kernel with `griddepcontrol` begins while an earlier kernel may still be writing every buffer.
+    fn launch(&self, launch: &Launch, memory: &mut GlobalMemory, options: &Options) -> Result<Report, SimulatedError> {
+        let dependent = options.dependent || self.module.uses_griddepcontrol(&self.entry);
+        Ok(simulate(&self.module, &self.entry, launch, memory, &Options { dependent, ..options.clone() })?)
     }
 
     /// Multiplies C = A * B as [`Launcher::launch`](crate::Launcher::launch) does on a GPU, into a C full of
@@ -179,6 +192,7 @@ impl Simulated {
                 return Ok((Results { c, rows: None }, Report::default()));
             }
         }
+        let wide = apart(&c);
         let problem = Problem {
             m: rows as u64,
             n: cols as u64,
@@ -186,8 +200,8 @@ impl Simulated {
             nnzb: sparse.nnzb() as u64,
             lda: dense.ld() as u64,
             ldb: dense.ld() as u64,
-            ldc: c.ld() as u64,
-            ldt: tile.as_ref().map_or(c.ld(), Matrix::ld) as u64,
+            ldc: wide.ld() as u64,
+            ldt: tile.as_ref().map_or(wide.ld(), Matrix::ld) as u64,
         };
         let shape = self.plan.launch(&problem, work.grid);
 
@@ -197,7 +211,7 @@ impl Simulated {
             false => (sparse.col_idx(), &[][..]),
         };
         let mut uploads = Uploads { memory: &mut memory, columns, blocks, work: &work, operands: vec![] };
-        uploads.operand(Operand::C, C::to_bytes(c.data()));
+        uploads.operand(Operand::C, C::to_bytes(wide.data()));
         // Without stored blocks nothing is read: any valid address serves as A and B.
         let (left, right) = if spec.op == Op::Dds { (Operand::B, Operand::A) } else { (Operand::A, Operand::B) };
         if sparse.nnzb() > 0 {
@@ -229,9 +243,10 @@ impl Simulated {
         let params = uploads.params(&shape, &scalars);
         let id_second = uploads.buffer(Operand::Second);
         let id_c = uploads.buffer(Operand::C);
+        pad(&mut memory, id_c, &wide);
 
-        let report = simulate(&self.module, &self.entry, &launch(&shape, params), &mut memory, options)?;
-        c.data_mut().copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
+        let report = self.launch(&launch(&shape, params), &mut memory, options)?;
+        copy_lines(&mut c, wide.ld(), &C::from_bytes(memory.bytes(id_c)));
         let rows = start.map(|_| f32::from_bytes(memory.bytes(id_second)));
         Ok((Results { c, rows }, report))
     }
@@ -297,6 +312,27 @@ impl Uploads<'_> {
 fn set_to_zero<T: Element>(c: &mut Dense<T>) {
     let (ld, line) = (c.ld(), if c.layout() == Layout::RowMajor { c.cols() } else { c.rows() });
     c.data_mut().chunks_mut(ld).for_each(|whole| whole[..line].fill(T::ZERO));
+}
+
+/// A result whose lines lie 16 bytes further apart than they must: a kernel may not rely on the least distance, and what
+/// it writes between them is seen.
+fn apart<T: Element>(c: &Dense<T>) -> Dense<T> {
+    let (ld, wide) = (c.ld(), c.ld() + 16 / size_of::<T>());
+    let mut data = vec![T::POISON; c.data().len() / ld.max(1) * wide];
+    data.chunks_mut(wide).zip(c.data().chunks(ld)).for_each(|(to, from)| to[..ld].copy_from_slice(from));
+    Dense::from_vec(c.rows(), c.cols(), c.layout(), wide, data).unwrap_or_else(|_| c.clone())
+}
+
+/// Tells the simulator what lies between the lines of a result.
+fn pad<T: Element>(memory: &mut GlobalMemory, id: BufferId, c: &Dense<T>) {
+    let line = if c.layout() == Layout::RowMajor { c.cols() } else { c.rows() };
+    memory.pad(id, (line * size_of::<T>()) as u64, (c.ld() * size_of::<T>()) as u64);
+}
+
+/// Takes over the lines of a result that lie `ld` elements apart in `data`.
+fn copy_lines<T: Element>(c: &mut Dense<T>, ld: usize, data: &[T]) {
+    let own = c.ld();
+    c.data_mut().chunks_mut(own).zip(data.chunks(ld)).for_each(|(to, from)| to.copy_from_slice(&from[..own]));
 }
 
 /// A matrix whose lines start on 16-byte boundaries, as tensor copies want them.

@@ -43,6 +43,8 @@
 //!   of them writing, are reported, unless both do so by strong accesses (volatile, relaxed and up) or atomics. A kernel
 //!   that uses global atomics has its clusters run one after another, in the order of their numbers: one that waits for
 //!   a flag of a later one never ends. Without clusters every block is one by itself.
+//! * **Dependent launches** ([`Options::dependent`]): an earlier kernel may still be writing every buffer that is not
+//!   [settled](GlobalMemory::settle); an access that no `griddepcontrol.wait` is ordered before is a finding.
 //! * **Targets**: an instruction that the module's `.target` or `.version` does not have is refused when the text is
 //!   read, and a launch keeps to the shared memory of the target's device and to clusters from `sm_90` on.
 //!
@@ -72,6 +74,7 @@
 
 mod asyncs;
 mod check;
+mod coverage;
 mod exec;
 mod machine;
 mod parse;
@@ -82,6 +85,7 @@ mod trace;
 
 pub use asyncs::Fp8Accumulate;
 pub use check::{Finding, FindingKind, Side};
+pub use coverage::{Coverage, Statement};
 pub use machine::global::{BufferId, GlobalMemory};
 pub use machine::launch::{Launch, LaunchError, Options, Param};
 pub use machine::tensor_map::{Swizzle, TensorElement, TensorMapDesc};

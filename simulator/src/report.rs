@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use crate::Coverage;
 use crate::check::{Finding, FindingKind, Side};
 use crate::machine::Machine;
 use crate::machine::global::{Changes, GlobalMemory, Overlay, Touch, merge};
@@ -31,6 +32,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What it cost.
     pub cost: Cost,
+    /// What was executed.
+    pub coverage: Coverage,
     /// A Chrome / Perfetto trace (JSON), if it was asked for.
     pub trace: Option<String>,
 }
@@ -46,6 +49,7 @@ impl Report {
 struct Outcome {
     findings: Vec<Finding>,
     cost: Cost,
+    executed: Vec<bool>,
     changes: Changes,
     events: Vec<serde_json::Value>,
 }
@@ -59,6 +63,7 @@ fn one(p: &Program, launch: &Launch, options: &Options, params: &[u8], memory: &
     Outcome {
         findings: m.findings,
         cost: m.cost,
+        executed: m.executed,
         changes: m.global.finish(),
         events: m.recorder.map(|r| r.finish(cluster)).unwrap_or_default(),
     }
@@ -117,6 +122,7 @@ fn gather(p: &Program, mut outcomes: Vec<Outcome>, options: &Options) -> Report 
                 None => report.findings.push(f),
             }
         }
+        report.coverage.merge(&Coverage { executed: std::mem::take(&mut o.executed) });
         report.cost.steps += o.cost.steps;
         report.cost.flops += o.cost.flops;
         report.cost.tensor_cycles += o.cost.tensor_cycles;
@@ -128,6 +134,9 @@ fn gather(p: &Program, mut outcomes: Vec<Outcome>, options: &Options) -> Report 
             touches.extend(list.iter().map(|t| (*t, c as u32, writes)));
         }
     }
+    if let Some(f) = read_only_path(p, &outcomes, options) {
+        report.findings.push(f);
+    }
     if let Some(f) = cluster_race(p, touches, options) {
         report.findings.push(f);
     }
@@ -135,6 +144,44 @@ fn gather(p: &Program, mut outcomes: Vec<Outcome>, options: &Options) -> Report 
         report.trace = Some(trace::chrome(events));
     }
     report
+}
+
+/// Bytes that `ld.global.nc` reads and some thread writes: they are no constants. The first such pair is enough.
+fn read_only_path(p: &Program, outcomes: &[Outcome], options: &Options) -> Option<Finding> {
+    let all = |list: fn(&Changes) -> &Vec<Touch>| {
+        let mut touches: Vec<(Touch, u32)> =
+            outcomes.iter().zip(0..).flat_map(|(o, c)| list(&o.changes).iter().map(move |t| (*t, c))).collect();
+        touches.sort_unstable_by_key(|(t, _)| t.start);
+        touches
+    };
+    let reads = all(|changes| &changes.constant);
+    if reads.is_empty() {
+        return None;
+    }
+    let longest = reads.iter().map(|(t, _)| t.end - t.start).max().unwrap_or(0);
+    let writes = all(|changes| &changes.writes).into_iter().chain(all(|changes| &changes.any_writes));
+    let (write, read) = writes.into_iter().find_map(|(w, c)| {
+        let from = reads.partition_point(|(t, _)| t.start < w.start.saturating_sub(longest));
+        let mut near = reads[from..].iter().take_while(|(t, _)| t.start < w.end);
+        near.find(|(t, _)| t.end > w.start).map(|r| ((w, c), *r))
+    })?;
+    let side = |(t, c): (Touch, u32), does: &str| {
+        let (line, text, section) = p.describe(t.pc);
+        Side { line, text, section, cta: 0, warp: 0, lanes: 0, does: format!("{does} them in cluster {c}") }
+    };
+    Some(Finding {
+        kind: FindingKind::ReadOnlyPath,
+        message: format!(
+            "ld.global.nc reads global bytes from {:#x} that the kernel writes: it may return what was there before; use \
+             ld.global",
+            write.0.start.max(read.0.start)
+        ),
+        sides: vec![side(read, "reads"), side(write, "writes")],
+        address: Some(write.0.start.max(read.0.start)),
+        cluster: read.1,
+        seed: options.seed,
+        times: 1,
+    })
 }
 
 /// Two clusters that touch the same bytes, one of them writing. The first such pair is enough.

@@ -1,11 +1,15 @@
 //! `bsr check SPEC`: runs a kernel's PTX on the simulator, on problems of many kinds in orders of many kinds.
 
+mod coverage;
+
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::Instant;
 
-use bsr::simulated::{Finding, Options, Report, Schedule, Simulated};
+use bsr::simulated::{Coverage, Finding, Options, Report, Schedule, Simulated};
 use bsr::{Bsr, Dense, Layout, Op, Results, Structure, reference};
 
 use super::dtypes::{Number, Typed, with_types};
@@ -19,8 +23,6 @@ use super::spec::{self, Planned};
 use super::trials::{Kind, Shape, Trial};
 use super::verdict::{Rows, RowsAsked, Verdict, judge_second, longest_sum};
 
-/// Clusters of a run: each walks several tiles, and there is another to disturb.
-const CLUSTERS: u32 = 2;
 /// Warp instructions after which a cluster is stopped: hundreds of times what a problem here takes.
 const MAX_STEPS: u64 = 5_000_000;
 /// Findings after which a cluster is stopped.
@@ -34,8 +36,9 @@ Examples:
   bsr check \"bm = 64, bn = 256, bk = 64, dtype = bf16\" --problems 24 --schedules 10
   bsr emit SPEC -o k.ptx; edit k.ptx; bsr check SPEC --ptx k.ptx
 
-Needs no GPU. Problems are whole and ragged ones, with empty block rows, with one full row, without blocks, and with \
-N = 1. Schedules complete copies and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
+Needs no GPU. Problems are sized by the kernel's plan: whole and ragged ones, uneven block rows that fill the ring \
+of stages twice, one row of more than two batches of indices, empty block rows, rows of one block each, only negative \
+results, no blocks, N = 1, and K that CTAs share. Schedules complete copies and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
 late as possible, then scrambled by the seeds that follow. Two accesses without an order between them are a finding \
 even where the result is right. A finding or a wrong result exits with 1, and the command that replays it is told.")]
 pub(super) struct Args {
@@ -44,9 +47,9 @@ pub(super) struct Args {
     /// Check the PTX in this file, launched as the SPEC's plan says; its kernel has the plan's name.
     #[arg(long, value_name = "FILE")]
     ptx: Option<PathBuf>,
-    /// Problems to run; beyond 6 the kinds come again in other sizes.
-    #[arg(long, default_value = "6", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    problems: u32,
+    /// Problems to run [default: one of each kind]; beyond that the kinds come again in other sizes.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    problems: Option<u32>,
     /// Schedules for each problem.
     #[arg(long, default_value = "4", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     schedules: u32,
@@ -57,7 +60,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = spec::plan(&args.spec)?;
-    let kernel = read(args.ptx.as_deref(), &planned)?.with_clusters(CLUSTERS);
+    let kernel = read(args.ptx.as_deref(), &planned)?;
     let schedules: Vec<Options> = (0..args.schedules).map(|number| schedule(args.seed, number)).collect();
 
     line(out, "spec", planned.spec())?;
@@ -69,24 +72,29 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     line(out, "schedules", orders(&schedules))?;
 
     let (start, progress) = (Instant::now(), Progress::new());
-    let mut first_fault = None;
+    let kinds = Kind::all(&planned.plan);
+    let problems = args.problems.map_or(kinds.len(), |problems| problems as usize);
+    let (mut first_fault, mut coverage) = (None, Coverage::default());
     let (mut worst, mut runs, mut faulty) = (0.0_f64, 0, 0);
-    let kinds = Kind::ALL.len().min(args.problems as usize);
-    for kind in 0..kinds {
+    let mut done = in_parallel(problems, &progress, |index| {
+        let trial = Trial::new(&planned.plan, index).map_err(|error| Failure::new(Exit::BadInput, error))?;
+        let kernel = kernel.clone().with_clusters(trial.clusters);
+        let few = &schedules[..schedules.len().min(trial.schedules)];
+        let checked = with_types(planned.spec(), Check { kernel: &kernel, trial: &trial, schedules: few })?;
+        Ok((trial.words(planned.spec()), checked))
+    });
+    for (kind, name) in kinds.iter().map(|kind| kind.name()).enumerate().take(problems) {
         let mut group = Group::default();
-        for index in (kind..args.problems as usize).step_by(Kind::ALL.len()) {
-            progress.step(format!("problem {} of {}", index + 1, args.problems));
-            let trial = Trial::new(&planned.plan, index).map_err(|error| Failure::new(Exit::BadInput, error))?;
-            group.add(
-                index,
-                trial.words(planned.spec()),
-                with_types(planned.spec(), Check { kernel: &kernel, trial: &trial, schedules: &schedules })?,
-            );
+        for index in (kind..problems).step_by(kinds.len()) {
+            let Some(result) = done[index].take() else { continue };
+            let (words, checked) = result?;
+            coverage.merge(&checked.coverage);
+            group.add(index, words, checked);
             if group.fault.is_some() {
                 break;
             }
         }
-        progress.hide(|| line(out, Kind::of(kind).name(), group.words()))?;
+        progress.hide(|| line(out, name, group.words()))?;
         worst = worst.max(group.worst);
         runs += group.runs;
         faulty += usize::from(group.fault.is_some());
@@ -95,13 +103,46 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     progress.done();
     let seconds = start.elapsed().as_secs_f64();
     let Some((index, fault)) = first_fault else {
+        coverage::show(&kernel.statements(&coverage), out)?;
         let words = format!("{runs} runs without a finding, relative error at most {worst:.1e}; {seconds:.1} s");
         line(out, "verdict", format_args!("passes: {words}"))?;
         return Ok(Exit::Done);
     };
-    line(out, "verdict", format_args!("FAILS: {faulty} of {kinds} groups; {seconds:.1} s"))?;
+    let of = kinds.len().min(problems);
+    line(out, "verdict", format_args!("FAILS: {faulty} of {of} groups; {seconds:.1} s"))?;
     out.flush()?;
     Err(Failure::new(Exit::Wrong, fault.report(index, args, &planned)))
+}
+
+/// Calls `work` for 0 to `count` on all cores; the results in order.
+fn in_parallel<T: Send>(
+    count: usize,
+    progress: &Progress,
+    work: impl Fn(usize) -> Result<T, Failure> + Sync,
+) -> Vec<Option<Result<T, Failure>>> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count);
+    let next = AtomicUsize::new(0);
+    let mut results: Vec<Option<Result<T, Failure>>> = (0..count).map(|_| None).collect();
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            let (sender, next, work) = (sender.clone(), &next, &work);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count || sender.send((index, work(index))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (number, (index, result)) in receiver.iter().enumerate() {
+            progress.step(format!("{} of {count} problems are done", number + 1));
+            results[index] = Some(result);
+        }
+    });
+    results
 }
 
 /// The kernel to check: the file's, or the plan's own.
@@ -177,7 +218,7 @@ impl Fault {
         };
         report.push_str(&format!(
             "\n  {}: {}; schedule {}",
-            Kind::of(index).name(),
+            Kind::of(&planned.plan, index).name(),
             self.problem,
             order(&self.options)
         ));
@@ -247,6 +288,7 @@ struct Check<'r> {
 struct Checked {
     runs: usize,
     worst: f64,
+    coverage: Coverage,
     fault: Option<Fault>,
 }
 
@@ -266,9 +308,9 @@ impl Typed for Check<'_> {
         if spec.op == Op::Sdd {
             return self.sampled::<A, B, C>();
         }
-        let a = Bsr::<A>::normal(structure.clone(), self.trial.seed);
+        let a = self.blocks::<A>()?;
         let Shape { dense, rows, cols } = self.trial.shape(spec);
-        let b = Dense::<B>::normal(dense.0, dense.1, Layout::RowMajor, self.trial.seed);
+        let b = self.dense::<B>(dense, self.trial.negative, self.trial.seed);
         let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
         let rows = Rows::all(rows);
         let inputs = inputs(spec, (rows.list.len(), cols), None, self.trial.seed);
@@ -299,12 +341,34 @@ impl Typed for Check<'_> {
 }
 
 impl Check<'_> {
+    /// The sparse factor; without negative elements where all results are to be negative.
+    fn blocks<T: Number>(&self) -> Result<Bsr<T>, Failure> {
+        let drawn = Bsr::<T>::normal(self.trial.structure.clone(), self.trial.seed);
+        if !self.trial.negative {
+            return Ok(drawn);
+        }
+        let values = drawn.values().iter().map(|value| T::from_f64(value.to_f64().abs())).collect();
+        Bsr::from_structure(self.trial.structure.clone(), values).map_err(|error| Failure::new(Exit::BadInput, error))
+    }
+
+    /// A dense factor, row-major.
+    fn dense<T: Number>(&self, (rows, cols): (usize, usize), negative: bool, seed: u64) -> Dense<T> {
+        let mut drawn = Dense::<T>::normal(rows, cols, Layout::RowMajor, seed);
+        if negative {
+            drawn.data_mut().iter_mut().for_each(|value| *value = T::from_f64(-value.to_f64().abs()));
+        }
+        drawn
+    }
+
     /// The same of a sampled product: N of the trial is K, since the structure has M and N.
     fn sampled<A: Number, B: Number, C: Number>(&self) -> Result<Checked, Failure> {
         let (spec, structure): (_, &Structure) = (self.kernel.plan().spec(), &self.trial.structure);
         let Shape { dense, rows, cols } = self.trial.shape(spec);
-        let a = Dense::<A>::normal(rows, dense.0, Layout::RowMajor, self.trial.seed);
-        let b = Dense::<B>::normal(dense.0, cols, Layout::RowMajor, self.trial.seed + 1);
+        let mut a = self.dense::<A>((rows, dense.0), false, self.trial.seed);
+        if self.trial.negative {
+            a.data_mut().iter_mut().for_each(|value| *value = A::from_f64(value.to_f64().abs()));
+        }
+        let b = self.dense::<B>((dense.0, cols), self.trial.negative, self.trial.seed + 1);
         let blocks = Rows::of_blocks(spec, structure, dense.0, RowsAsked::All);
         let inputs = sampled::inputs(spec, structure, self.trial.seed);
         let want = sampled::want(spec, (&a, &b), structure, &blocks, &inputs)?;
@@ -325,6 +389,7 @@ impl Check<'_> {
         for options in self.schedules {
             let Ran { verdict, report, second } = run(options)?;
             checked.runs += 1;
+            checked.coverage.merge(&report.coverage);
             checked.worst = checked.worst.max(verdict.comparison.relative);
             let wrong = wrong(&verdict, &report, tolerance).or(second);
             if !report.is_clean() || wrong.is_some() {

@@ -1,6 +1,19 @@
-//! The problems of `bsr check`: small, and each of a kind that kernels get wrong.
+//! The problems of `bsr check`: small, each of a kind that kernels get wrong, and sized by the kernel's plan, so that
+//! every loop of it goes round often enough.
+//!
+//! What a kernel does only sometimes it must be made to do here: a ring of stages wraps twice in one block row, a work
+//! list is long enough for the third tile of a CTA (the first whose staging buffer was used before), block columns come
+//! in more than two batches of 32, more block rows than share a tile, and K of a sampled product is long enough to be
+//! split between CTAs.
 
 use bsr::{BsrError, KernelSpec, Op, Plan, Structure};
+
+/// Clusters of a run: each takes several tiles, and there is another to disturb.
+const CLUSTERS: u32 = 2;
+/// Block columns that a producer reads at once.
+const INDEX_BATCH: usize = 32;
+/// Multiplications and additions of one problem that may be done in every schedule.
+const EFFORT: u64 = 3 << 30;
 
 /// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,14 +22,22 @@ pub(super) enum Kind {
     Whole,
     /// M, N and K end inside a tile and a block.
     Ragged,
+    /// Block rows of very different lengths, two of them beyond two rounds of the ring; three tiles a cluster.
+    Uneven,
+    /// One block row of more than two batches of indices among rows of one block.
+    FullRow,
     /// Block rows without blocks, the first and one between others.
     EmptyRows,
-    /// One block row of all block columns among rows of one: more stages than the ring has.
-    FullRow,
+    /// Every block row has one block, in a block column of its own.
+    Alone,
+    /// All products are negative.
+    Negative,
     /// No blocks at all: C is zero.
     NoBlocks,
     /// N = 1.
     OneColumn,
+    /// The K of a sampled product's last tiles is shared between CTAs.
+    Split,
 }
 
 /// One problem: the sparse factor's structure as it is stored, and the extent of C along the dense one. Shapes depend on
@@ -27,6 +48,12 @@ pub(super) struct Trial {
     pub(super) n: usize,
     /// Seed of the values.
     pub(super) seed: u64,
+    /// At most so many clusters share the work.
+    pub(super) clusters: u32,
+    /// All elements of one factor are positive, and all of the other negative.
+    pub(super) negative: bool,
+    /// The most schedules that the effort allows.
+    pub(super) schedules: usize,
 }
 
 /// The dense factor and C of a trial.
@@ -41,12 +68,31 @@ pub(super) struct Shape {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Whole, Self::Ragged, Self::EmptyRows, Self::FullRow, Self::NoBlocks, Self::OneColumn];
+    const ALL: [Self; 10] = [
+        Self::Whole,
+        Self::Ragged,
+        Self::Uneven,
+        Self::FullRow,
+        Self::EmptyRows,
+        Self::Alone,
+        Self::Negative,
+        Self::NoBlocks,
+        Self::OneColumn,
+        Self::Split,
+    ];
 
-    /// The kind of problem number `index`, from 0.
-    pub(super) fn of(index: usize) -> Self {
-        Self::ALL[index % Self::ALL.len()]
+    /// The kinds of problems for a kernel.
+    pub(super) fn all(plan: &Plan) -> &'static [Self] {
+        match plan.sampling() {
+            Some(_) => &Self::ALL,
+            None => &Self::ALL[..Self::ALL.len() - 1],
+        }
+    }
+
+    /// The kind of a kernel's problem number `index`, from 0.
+    pub(super) fn of(plan: &Plan, index: usize) -> Self {
+        let kinds = Self::all(plan);
+        kinds[index % kinds.len()]
     }
 
     /// The label of its line.
@@ -54,10 +100,116 @@ impl Kind {
         match self {
             Self::Whole => "whole",
             Self::Ragged => "ragged",
-            Self::EmptyRows => "empty",
+            Self::Uneven => "uneven",
             Self::FullRow => "full row",
+            Self::EmptyRows => "empty",
+            Self::Alone => "alone",
+            Self::Negative => "negative",
             Self::NoBlocks => "no blocks",
             Self::OneColumn => "N = 1",
+            Self::Split => "split K",
+        }
+    }
+}
+
+/// What of a plan the problems are sized by.
+struct Scale {
+    /// Rows and columns of a block as the kernel reads it.
+    block: (usize, usize),
+    /// Columns of a cluster's tile.
+    tile: usize,
+    /// Blocks that fill the ring.
+    ring: usize,
+    /// Block rows that share a tile.
+    pack: usize,
+    /// Elements of K in a stage, and in all of them.
+    stage: usize,
+    stages: usize,
+    /// The structure has M and N, and the other extent is K.
+    sampled: bool,
+}
+
+impl Scale {
+    fn of(plan: &Plan) -> Self {
+        let KernelSpec { bm, bk, .. } = *plan.spec();
+        let (rows, cols) = if plan.walks_columns() { (bk, bm) } else { (bm, bk) };
+        let profile = plan.profile();
+        let ring = (profile.stages * profile.stage_k).div_ceil(profile.held_k.max(1)).max(1);
+        Self {
+            block: (rows as usize, cols as usize),
+            tile: plan.cluster_tile().columns as usize,
+            ring: ring as usize,
+            pack: profile.pack.max(1) as usize,
+            stage: profile.stage_k as usize,
+            stages: profile.stages as usize,
+            sampled: plan.sampling().is_some(),
+        }
+    }
+
+    /// Multiplications and additions of so many blocks times `n` columns.
+    fn effort(&self, blocks: usize, n: usize) -> u64 {
+        let along = if self.sampled { n.next_multiple_of(self.stage) } else { n.next_multiple_of(self.tile) };
+        2 * (blocks * self.block.0 * self.block.1) as u64 * along as u64
+    }
+
+    /// Blocks in each row of `kind`.
+    fn lengths(&self, kind: Kind, round: usize, plan: &Plan) -> Vec<usize> {
+        let (twice, pack) = (2 * self.ring + 3, self.pack);
+        match kind {
+            Kind::Whole => vec![3, 2 + round % 4, 1, 4],
+            Kind::Ragged => vec![2, 3, 1, 4],
+            Kind::Uneven => {
+                let base = [twice, 3, 1, 0, twice, 2, self.ring + 1, 1, 0, 4];
+                (0..base.len().max(3 * pack + 1)).map(|row| base[(row + row / base.len()) % base.len()]).collect()
+            }
+            Kind::FullRow => {
+                let long = twice.max(2 * INDEX_BATCH + 3);
+                let fits = self.effort(long, self.tile) <= EFFORT;
+                vec![1, if fits { long } else { INDEX_BATCH + 3 } + round, 1]
+            }
+            Kind::EmptyRows => vec![0, 3, 0, 1],
+            Kind::Alone => vec![1; pack + 1],
+            Kind::Negative => vec![2, 1, 3],
+            Kind::NoBlocks => vec![0, 0],
+            Kind::OneColumn => vec![2, 1],
+            Kind::Split => vec![1; Self::split(plan).0],
+        }
+    }
+
+    /// Block rows of one block, and CTAs, such that some CTAs have a tile more than others.
+    fn split(plan: &Plan) -> (usize, u32) {
+        let (slices, pack) = plan.sampling().map_or((1, 1), |s| (s.slices as usize, s.pack as usize));
+        let uneven = |(rows, ctas): &(usize, u32)| {
+            let tiles = rows.div_ceil(pack) * slices;
+            tiles > *ctas as usize && tiles % *ctas as usize == 1
+        };
+        let choices = [3, 2, 4, 5].into_iter().flat_map(|ctas| (1..=6).map(move |rows| (rows * pack, ctas)));
+        choices.into_iter().find(uneven).unwrap_or((pack, CLUSTERS))
+    }
+
+    /// The extent along the dense factor; `extra` is a part of a tile.
+    fn along(&self, kind: Kind, extra: usize) -> usize {
+        if self.sampled {
+            let ring = self.stages * self.stage;
+            return match kind {
+                Kind::Whole => 2 * ring + self.stage,
+                Kind::Ragged => ring + self.stage / 2 + 3,
+                Kind::Uneven => 2 * self.stage + 8,
+                Kind::FullRow => self.stage,
+                Kind::EmptyRows => self.stage.div_ceil(2),
+                Kind::Alone | Kind::Negative => self.stage + 16,
+                Kind::NoBlocks => 8,
+                Kind::OneColumn => 1,
+                Kind::Split => 40 * self.stage,
+            };
+        }
+        match kind {
+            Kind::Whole => 2 * self.tile,
+            Kind::Ragged | Kind::Uneven => self.tile + extra,
+            Kind::EmptyRows | Kind::Negative => self.tile - self.tile / 4,
+            Kind::NoBlocks => self.tile + 8,
+            Kind::OneColumn => 1,
+            Kind::FullRow | Kind::Alone | Kind::Split => self.tile,
         }
     }
 }
@@ -68,38 +220,41 @@ impl Trial {
     /// # Errors
     /// Sizes beyond 32 bits, which no kernel's blocks lead to.
     pub(super) fn new(plan: &Plan, index: usize) -> Result<Self, BsrError> {
-        // Rows and columns of a block as the kernel reads it.
-        let KernelSpec { bm, bk, .. } = *plan.spec();
-        let (bm, bk) = if plan.walks_columns() { (bk, bm) } else { (bm, bk) };
-        let (bm, bk, tile) = (bm as usize, bk as usize, plan.cluster_tile().columns as usize);
-        let round = index / Kind::ALL.len();
+        let (kind, round, scale) = (Kind::of(plan, index), index / Kind::all(plan).len(), Scale::of(plan));
+        let (bm, bk) = scale.block;
         // Shorter by a little more in every round, but never by a whole block.
         let (short_m, short_k) = (1 + (bm / 3 + 7 * round) % (bm - 1), 1 + (bk / 2 + 3 * round) % (bk - 1));
-        let extra = 3 + (tile / 2 + 5 * round) % tile;
-        let (lengths, columns, n) = match Kind::of(index) {
-            Kind::Whole => (vec![3, 2 + round % 4], 5, 2 * tile),
-            Kind::Ragged => (vec![2, 3], 3, tile + extra),
-            Kind::EmptyRows => (vec![0, 3, 0, 1], 4, tile - tile / 4),
-            Kind::FullRow => (vec![1, 7, 1], 7, tile),
-            Kind::NoBlocks => (vec![0, 0], 2, tile + 8),
-            Kind::OneColumn => (vec![2, 1], 3, 1),
+        let extra = 3 + (scale.tile / 2 + 5 * round) % scale.tile;
+        let lengths = scale.lengths(kind, round, plan);
+        let most = lengths.iter().copied().max().unwrap_or(0);
+        let columns = match kind {
+            Kind::Alone => lengths.len(),
+            Kind::FullRow => most,
+            _ => most + 1,
         };
-        let (m, k) = match Kind::of(index) {
+        let n = scale.along(kind, extra);
+        let (m, k) = match kind {
             Kind::Whole => (lengths.len() * bm, columns * bk),
-            Kind::Ragged => (lengths.len() * bm - short_m, columns * bk - short_k),
+            Kind::Ragged | Kind::Uneven => (lengths.len() * bm - short_m, columns * bk - short_k),
             _ if round == 0 => (lengths.len() * bm, columns * bk),
             _ => (lengths.len() * bm - 7 * round % bm, columns * bk - 3 * round % bk),
         };
         let (mut row_ptr, mut col_idx) = (vec![0], Vec::new());
         for (row, &length) in lengths.iter().enumerate() {
-            // Spread over the row, a little further to the right in every row and round.
-            let slack = columns.checked_div(length).unwrap_or(0).max(1);
-            col_idx.extend((0..length).map(|at| (at * columns / length + (row + round) % slack) as i32));
+            col_idx.extend(places(kind, (row, round), length, columns));
             row_ptr.push(col_idx.len() as i32);
         }
         let read = Structure::new(m, k, (bm, bk), row_ptr, col_idx)?;
+        let effort = scale.effort(read.nnzb(), n).max(1);
         let structure = if plan.walks_columns() { read.transpose()? } else { read };
-        Ok(Self { structure, n, seed: index as u64 })
+        Ok(Self {
+            structure,
+            n,
+            seed: index as u64,
+            clusters: if kind == Kind::Split { Scale::split(plan).1 } else { CLUSTERS },
+            negative: kind == Kind::Negative,
+            schedules: usize::try_from(EFFORT / effort).unwrap_or(usize::MAX).max(1),
+        })
     }
 
     /// The dense factor and C.
@@ -119,6 +274,20 @@ impl Trial {
         let k = if spec.op == Op::Dds { dense.1 } else { dense.0 };
         format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], {} blocks", self.structure.nnzb())
     }
+}
+
+/// The block columns of a row: spread over it, a little further to the right in every row and round, and up to the last
+/// column in every other row.
+fn places(kind: Kind, (row, round): (usize, usize), length: usize, columns: usize) -> Vec<i32> {
+    if kind == Kind::Alone {
+        return vec![row as i32];
+    }
+    let slack = columns.checked_div(length).unwrap_or(0).max(1);
+    let at = |place: usize| match row % 2 == 0 && place + 1 == length {
+        true => columns - 1,
+        false => place * columns / length + (row + round) % slack,
+    };
+    (0..length).map(|place| at(place) as i32).collect()
 }
 
 #[cfg(test)]
@@ -143,22 +312,33 @@ mod tests {
             "bm = 24, bn = 64, bk = 128, transpose = on",
             "bm = 112, bn = 64, bk = 128, op = dds",
             "bm = 128, bn = 64, bk = 72, op = dds, transpose = on",
+            "bm = 128, bn = 64, bk = 64, op = sdd, schedule = balanced",
         ] {
             let plan = plan(spec);
             let by_columns = plan.walks_columns();
+            let scale = Scale::of(&plan);
             for index in 0..120 {
                 let trial = Trial::new(&plan, index).unwrap();
                 let read = if by_columns { trial.structure.transpose().unwrap() } else { trial.structure.clone() };
                 let a = &read;
                 let even = (a.rows().is_multiple_of(a.block().0), a.cols().is_multiple_of(a.block().1));
-                match Kind::of(index) {
+                let longest = a.row_lengths().max().unwrap_or(0);
+                match Kind::of(&plan, index) {
                     Kind::Whole => assert_eq!(even, (true, true)),
                     Kind::Ragged => assert_eq!(even, (false, false)),
+                    Kind::Uneven => {
+                        assert!(longest > 2 * scale.ring && a.block_rows() > 3 * scale.pack);
+                        assert!(a.row_lengths().any(|length| length == 0));
+                    }
+                    Kind::FullRow => assert!(longest == a.block_cols() && longest > INDEX_BATCH),
                     Kind::EmptyRows => assert!(a.nnzb() > 0 && a.row_lengths().any(|length| length == 0)),
-                    Kind::FullRow => assert!(a.row_lengths().any(|length| length == a.block_cols())),
+                    Kind::Alone => assert!(a.nnzb() == a.block_rows() && a.nnzb() > scale.pack),
+                    Kind::Negative => assert!(trial.negative),
                     Kind::NoBlocks => assert_eq!(a.nnzb(), 0),
                     Kind::OneColumn => assert_eq!(trial.n, 1),
+                    Kind::Split => assert!(trial.n >= 40 * scale.stage && trial.clusters > 1),
                 }
+                assert!(trial.schedules > 0);
             }
         }
     }
@@ -168,6 +348,13 @@ mod tests {
         let plan = plan("bm = 128, bn = 128, bk = 64");
         let words = |index| Trial::new(&plan, index).unwrap().words(plan.spec());
         assert_eq!(words(1), words(1));
-        assert_ne!(words(1), words(7));
+        assert_ne!(words(1), words(1 + Kind::all(&plan).len()));
+    }
+
+    #[test]
+    fn what_takes_long_is_run_in_fewer_schedules() {
+        let schedules = |spec: &str| Trial::new(&plan(spec), 3).unwrap().schedules;
+        assert!(schedules("bm = 16, bn = 64, bk = 16") > 100);
+        assert!(schedules("bm = 512, bn = 256, bk = 512") < 4);
     }
 }

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use bsr_codegen::{Argument, Op, Operand, Problem};
-use bsr_simulator::{BufferId, GlobalMemory, Param, simulate};
+use bsr_simulator::{BufferId, GlobalMemory, Param};
 
-use super::{ALIGN, Options, Report, Simulated, SimulatedError, bytes, describe, launch, padded};
+use super::{
+    ALIGN, Options, Report, Simulated, SimulatedError, apart, bytes, copy_lines, describe, launch, pad, padded,
+};
 use crate::kernel::{KernelError, fit};
 use crate::schedule::BatchLists;
 use crate::{Bsr, Dense, Element};
@@ -36,7 +38,11 @@ impl Simulated {
             let shapes = fit::operands(&self.plan, (S::DTYPE, sparse.structure()), &right, &product)
                 .map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
             let c = Dense::<C>::filled(rows, cols, spec.c_layout, C::POISON);
-            let id_c = bytes(&mut memory, C::to_bytes(c.data()));
+            let wide = apart(&c);
+            let id_c = bytes(&mut memory, C::to_bytes(wide.data()));
+            if rows > 0 && cols > 0 {
+                pad(&mut memory, id_c, &wide);
+            }
             let dense_there = padded(dense);
             let mut once = |place: *const (), content: &dyn Fn() -> Vec<u8>| match sparse.nnzb() {
                 // Without stored blocks nothing is read.
@@ -52,8 +58,8 @@ impl Simulated {
                 nnzb: sparse.nnzb() as u64,
                 lda: dense_there.ld() as u64,
                 ldb: dense_there.ld() as u64,
-                ldc: c.ld() as u64,
-                ldt: c.ld() as u64,
+                ldc: wide.ld() as u64,
+                ldt: wide.ld() as u64,
             };
             let mut described = vec![];
             if rows > 0 && cols > 0 {
@@ -70,7 +76,7 @@ impl Simulated {
                 }));
             }
             maps.push(described);
-            results.push((c, id_c, shapes.along));
+            results.push((c, id_c, shapes.along, wide.ld()));
         }
         let patterns: Vec<_> =
             problems.iter().zip(&results).map(|((sparse, _), result)| (sparse.structure(), result.2)).collect();
@@ -97,10 +103,10 @@ impl Simulated {
             Argument::Map(_) | Argument::Pointer(_) | Argument::Workspace | Argument::Scalar(_) => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
-        let report = simulate(&self.module, &self.entry, &launched, &mut memory, options)?;
-        let read = |(mut c, id, _): (Dense<C>, BufferId, usize)| {
+        let report = self.launch(&launched, &mut memory, options)?;
+        let read = |(mut c, id, _, ld): (Dense<C>, BufferId, usize, usize)| {
             if c.rows() > 0 && c.cols() > 0 {
-                c.data_mut().copy_from_slice(&C::from_bytes(memory.bytes(id)));
+                copy_lines(&mut c, ld, &C::from_bytes(memory.bytes(id)));
             }
             c
         };

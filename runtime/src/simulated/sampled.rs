@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bsr_codegen::{Argument, Operand, Problem};
-use bsr_simulator::{GlobalMemory, Options, Param, Report, simulate};
+use bsr_simulator::{GlobalMemory, Options, Param, Report};
 
 use super::{Simulated, SimulatedError, bytes, describe, launch, padded};
 use crate::epilogue::{Input, Inputs};
@@ -117,7 +117,7 @@ impl Simulated {
             _ => Param::Buffer(id_c),
         };
         let params = shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect();
-        let report = simulate(&self.module, &self.entry, &launch(&shape, params), &mut memory, options)?;
+        let report = self.launch(&launch(&shape, params), &mut memory, options)?;
         values.copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
         let rows = start.map(|_| f32::from_bytes(memory.bytes(buffer(Operand::Second))));
         Ok((Sampled { values, rows }, report))

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bsr_codegen::{Argument, Operand, Problem};
-use bsr_simulator::{BufferId, GlobalMemory, Options, Param, Report, simulate};
+use bsr_simulator::{BufferId, GlobalMemory, Options, Param, Report};
 
 use super::batch::{MAP_BYTES, words};
 use super::{ALIGN, Simulated, SimulatedError, bytes, describe, launch, padded};
@@ -84,7 +84,7 @@ impl Simulated {
             _ => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
-        let report = simulate(&self.module, &self.entry, &launched, &mut memory, options)?;
+        let report = self.launch(&launched, &mut memory, options)?;
         let read = |(c, id): (Vec<C>, BufferId)| match c.is_empty() {
             true => c,
             false => C::from_bytes(memory.bytes(id)),

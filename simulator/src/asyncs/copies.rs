@@ -63,7 +63,7 @@ impl Machine<'_> {
             Work::Store { to, add, .. } => {
                 let (stamp, mut data) = (op.write_stamp.unwrap_or(op.stamp), op.data.clone().unwrap_or_default());
                 if let Some(ty) = add {
-                    self.add_to_memory(*to, &mut data, *ty)?;
+                    self.add_to_memory(&op, *to, &mut data, *ty)?;
                 } else {
                     self.store(&stamp, &op.view, Place::Global(*to), &data)?;
                 }
@@ -283,7 +283,7 @@ impl Machine<'_> {
                             );
                         }
                     };
-                    self.add_to_memory(addr, &mut piece, ty)?;
+                    self.add_to_memory(op, addr, &mut piece, ty)?;
                     continue;
                 }
                 self.store(&stamp, &op.view, Place::Global(addr), &piece)?;
@@ -293,12 +293,15 @@ impl Machine<'_> {
     }
 
     /// A reduction: atomic per element, so it never races with its like.
-    fn add_to_memory(&mut self, addr: u64, data: &mut [u8], ty: Ty) -> Exec<()> {
+    fn add_to_memory(&mut self, op: &Pending, addr: u64, data: &mut [u8], ty: Ty) -> Exec<()> {
+        let stamp = op.write_stamp.unwrap_or(op.stamp);
+        self.check_dependency(&stamp, &op.view, addr, data.len(), true)?;
+        self.check_padding(&stamp, addr, data.len())?;
         let mut old = vec![0; data.len()];
         if !self.global.read_atomic(addr, &mut old) {
             return Err(Stop);
         }
         add_elements(data, &old, ty);
-        if self.global.write_atomic(addr, data) { Ok(()) } else { Err(Stop) }
+        if self.global.write_atomic(addr, data, op.pc) { Ok(()) } else { Err(Stop) }
     }
 }

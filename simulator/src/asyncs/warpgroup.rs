@@ -132,6 +132,9 @@ impl Machine<'_> {
             );
         }
         self.check_fence(who, op)?;
+        if scale != 0 {
+            self.accumulators_are_defined(who, op)?;
+        }
         let group = self.warpgroup_of(w);
         let number = self.warps[w].wg.issued;
         let bit = 1 << (self.warps[w].index % 4);

@@ -50,7 +50,9 @@ impl Clock {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub(crate) seen: Rc<Clock>,
+    /// Of shared memory, and of global memory.
     pub(crate) fenced: Rc<Clock>,
+    pub(crate) fenced_global: Rc<Clock>,
 }
 
 fn join(a: &mut Rc<Clock>, b: &Rc<Clock>) {
@@ -63,6 +65,7 @@ impl View {
     pub(crate) fn join(&mut self, other: &Self) {
         join(&mut self.seen, &other.seen);
         join(&mut self.fenced, &other.fenced);
+        join(&mut self.fenced_global, &other.fenced_global);
     }
 
     pub(crate) fn meet(&mut self, other: &Self) {
@@ -71,6 +74,9 @@ impl View {
         }
         if !Rc::ptr_eq(&self.fenced, &other.fenced) {
             Rc::make_mut(&mut self.fenced).meet(&other.fenced);
+        }
+        if !Rc::ptr_eq(&self.fenced_global, &other.fenced_global) {
+            Rc::make_mut(&mut self.fenced_global).meet(&other.fenced_global);
         }
     }
 
@@ -82,7 +88,9 @@ impl View {
     }
 
     fn same(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.seen, &other.seen) && Rc::ptr_eq(&self.fenced, &other.fenced)
+        Rc::ptr_eq(&self.seen, &other.seen)
+            && Rc::ptr_eq(&self.fenced, &other.fenced)
+            && Rc::ptr_eq(&self.fenced_global, &other.fenced_global)
     }
 }
 
@@ -168,16 +176,19 @@ impl WarpViews {
         self.update(mask, |v, _| v.learn(i, tick));
     }
 
-    /// A proxy fence by `mask`: what each lane knows and did becomes visible to the asynchronous proxy.
-    pub(crate) fn fence(&mut self, mask: u32) {
+    /// A proxy fence by `mask` for shared or global memory, or both: what each lane knows and did there becomes visible to
+    /// the asynchronous proxy.
+    pub(crate) fn fence(&mut self, mask: u32, (shared, global): (bool, bool)) {
         let (base, tick) = (self.base, self.tick);
         // Each lane fences its own accesses; another lane's count only when they were seen.
         self.update(mask, |v, lanes_of| {
             let seen = Rc::clone(&v.seen);
-            let fenced = Rc::make_mut(&mut v.fenced);
-            fenced.join(&seen);
-            for lane in lanes(lanes_of) {
-                fenced.raise(base + lane, tick);
+            for (_, fenced) in [(shared, &mut v.fenced), (global, &mut v.fenced_global)].into_iter().filter(|f| f.0) {
+                let fenced = Rc::make_mut(fenced);
+                fenced.join(&seen);
+                for lane in lanes(lanes_of) {
+                    fenced.raise(base + lane, tick);
+                }
             }
         });
         self.tick += 1;

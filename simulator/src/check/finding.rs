@@ -12,6 +12,10 @@ pub enum FindingKind {
     MissingProxyFence,
     /// Shared memory is read that nobody wrote.
     UninitialisedRead,
+    /// A register or predicate is read that nothing has written.
+    UninitialisedRegister,
+    /// Bytes that a kernel writes are read by `ld.global.nc`.
+    ReadOnlyPath,
     /// An access outside its buffer, its block's shared memory or its parameters.
     OutOfBounds,
     /// An address or size that does not have the alignment the instruction asks for.
@@ -48,6 +52,8 @@ pub enum FindingKind {
     Trap,
     /// Two clusters access the same global bytes, at least one writing.
     ClusterRace,
+    /// A dependent launch touches global memory before a `griddepcontrol.wait`.
+    GridDependency,
 }
 
 /// One of the instructions that take part in a finding.

@@ -72,7 +72,22 @@ impl Default for States {
 /// State number of bytes written before the run.
 pub(crate) const INITIALISED: u32 = 1;
 
-fn ordered(before: &Stamp, now: &Stamp, view: &View, clock_fenced: bool) -> bool {
+/// Which clock of a view must cover an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Seen,
+    /// It is visible to the asynchronous proxy: in shared, or in global memory.
+    Fenced(Memory),
+}
+
+/// Where bytes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    Shared,
+    Global,
+}
+
+fn ordered(before: &Stamp, now: &Stamp, view: &View, known: Known) -> bool {
     if before.base == now.base
         && (before.mask & !now.mask) == 0
         && (before.proxy == Proxy::Async) == (now.proxy == Proxy::Async)
@@ -80,21 +95,26 @@ fn ordered(before: &Stamp, now: &Stamp, view: &View, clock_fenced: bool) -> bool
     {
         return true; // program order, or the same operation
     }
-    let clock = if clock_fenced { &view.fenced } else { &view.seen };
+    let clock = match known {
+        Known::Seen => &view.seen,
+        Known::Fenced(Memory::Shared) => &view.fenced,
+        Known::Fenced(Memory::Global) => &view.fenced_global,
+    };
     lanes(before.mask).all(|l| {
         (before.base == now.base && now.mask == 1 << l && !matches!(now.proxy, Proxy::Async | Proxy::Copy))
             || clock.get(before.base + l) >= before.tick
     })
 }
 
-fn compare(before: &Stamp, before_writes: bool, now: &Stamp, view: &View) -> Option<Conflict> {
+fn compare(before: &Stamp, before_writes: bool, now: &Stamp, view: &View, memory: Memory) -> Option<Conflict> {
     if before.proxy == Proxy::Strong && now.proxy == Proxy::Strong {
         return None;
     }
-    if !ordered(before, now, view, false) {
+    if !ordered(before, now, view, Known::Seen) {
         return Some(Conflict::Race { before: *before, before_writes });
     }
-    if before_writes && now.proxy == Proxy::Async && before.proxy != Proxy::Async && !ordered(before, now, view, true) {
+    let crosses = before_writes && now.proxy == Proxy::Async && before.proxy != Proxy::Async;
+    if crosses && !ordered(before, now, view, Known::Fenced(memory)) {
         return Some(Conflict::Unfenced { before: *before });
     }
     None
@@ -144,7 +164,7 @@ impl States {
     }
 
     /// A write of these bytes.
-    pub(crate) fn write(&mut self, shadow: &mut [u32], now: &Stamp, view: &View) {
+    pub(crate) fn write(&mut self, shadow: &mut [u32], now: &Stamp, view: &View, memory: Memory) {
         self.memo(now, true);
         let known = self.memo.first().map(|m| m.1);
         let fresh = known.unwrap_or(self.all.len() as u32);
@@ -159,7 +179,7 @@ impl States {
                         .iter()
                         .map(|s| (s, true))
                         .chain(old.reads.iter().map(|s| (s, false)))
-                        .find_map(|(s, w)| compare(s, w, now, view));
+                        .find_map(|(s, w)| compare(s, w, now, view, memory));
                     if let Some(c) = found {
                         self.conflicts.push((i, c));
                     }
@@ -173,8 +193,9 @@ impl States {
         }
     }
 
-    /// A read of these bytes; `check_written` where reading what nobody wrote is an error.
-    pub(crate) fn read(&mut self, shadow: &mut [u32], now: &Stamp, view: &View, check_written: bool) {
+    /// A read of these bytes; of shared memory, reading what nobody wrote is an error.
+    pub(crate) fn read(&mut self, shadow: &mut [u32], now: &Stamp, view: &View, memory: Memory) {
+        let check_written = memory == Memory::Shared;
         self.memo(now, false);
         let (mut last, mut becomes) = (u32::MAX, 0);
         for (i, id) in shadow.iter_mut().enumerate() {
@@ -190,7 +211,7 @@ impl States {
                     None if *id == 0 && check_written => self.conflicts.push((i, Conflict::Unwritten)),
                     None => {}
                     Some(w) => {
-                        if let Some(c) = compare(w, true, now, view) {
+                        if let Some(c) = compare(w, true, now, view, memory) {
                             self.conflicts.push((i, c));
                         }
                     }
@@ -217,7 +238,7 @@ impl States {
             return self.all.len() as u32 - 1;
         }
         // A read that happened before this one can no longer be the first to conflict.
-        let mut reads: Vec<Stamp> = old.reads.iter().filter(|r| !ordered(r, now, view, false)).copied().collect();
+        let mut reads: Vec<Stamp> = old.reads.iter().filter(|r| !ordered(r, now, view, Known::Seen)).copied().collect();
         reads.push(*now);
         if untouched {
             return 0; // stays unwritten, so that every reader is told

@@ -15,7 +15,7 @@ use crate::program::types::{Ty, mask};
 impl Machine<'_> {
     pub(super) fn access(&mut self, who: Who, op: &Op) -> Exec<()> {
         match op {
-            Op::Ld { ty, width, d, addr, order } => {
+            Op::Ld { ty, width, d, addr, order, constant } => {
                 let bytes = ty.bytes() * d.len() as u32;
                 for l in lanes(who.mask) {
                     let place = self.resolve(who, l, addr, bytes, bytes)?;
@@ -31,6 +31,9 @@ impl Machine<'_> {
                             self.global.read_atomic(a, &mut buffer[..bytes as usize]);
                         }
                         _ => self.load(&stamp, &view, place, &mut buffer[..bytes as usize])?,
+                    }
+                    if *constant && let Place::Global(a) = place {
+                        self.global.note_constant(a, bytes as usize, who.pc);
                     }
                     for (i, d) in d.iter().enumerate() {
                         if let Some(d) = d {
@@ -62,7 +65,7 @@ impl Machine<'_> {
                         (Order::Strong, Place::Global(a)) => {
                             self.check_global(&stamp, &view, a, bytes as usize, true)?;
                             self.epoch += 1;
-                            self.global.write_atomic(a, &buffer[..bytes as usize]);
+                            self.global.write_atomic(a, &buffer[..bytes as usize], who.pc);
                         }
                         _ => self.store(&stamp, &view, place, &buffer[..bytes as usize])?,
                     }
@@ -86,7 +89,7 @@ impl Machine<'_> {
                         self.check_global(&stamp, &view, a, bytes, true)?;
                         self.global.read_atomic(a, &mut buffer[..bytes]);
                         let old = raw(&buffer[..bytes]);
-                        self.global.write_atomic(a, &atomic(*f, *ty, old, x, y).to_le_bytes()[..bytes]);
+                        self.global.write_atomic(a, &atomic(*f, *ty, old, x, y).to_le_bytes()[..bytes], who.pc);
                     } else {
                         self.load(&stamp, &view, place, &mut buffer[..bytes])?;
                         let new = atomic(*f, *ty, raw(&buffer[..bytes]), x, y);

@@ -26,7 +26,7 @@ impl Machine<'_> {
     }
 
     fn fence(&mut self, who: Who, kind: Fence) {
-        if matches!(kind, Fence::ProxyAsync | Fence::MbarrierInit) {
+        if matches!(kind, Fence::ProxyAsync { shared: true, .. } | Fence::MbarrierInit) {
             let (base, mask) = (who.w as u32 * 32, who.mask);
             let mine = |s: &Stamp| s.base == base && s.mask & !mask == 0;
             let cta = self.warps[who.w].cta;
@@ -36,8 +36,10 @@ impl Machine<'_> {
                 }
             }
         }
-        if kind == Fence::ProxyAsync && self.options.races {
-            self.warps[who.w].views.fence(who.mask);
+        if let Fence::ProxyAsync { shared, global } = kind
+            && self.options.races
+        {
+            self.warps[who.w].views.fence(who.mask, (shared, global));
         }
     }
 

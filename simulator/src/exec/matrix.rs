@@ -48,7 +48,7 @@ impl Machine<'_> {
         self.cost.flops += 2 * products;
     }
 
-    /// The whole warp reads or writes: any thread's later release covers it only with the others' (bar.warp.sync).
+    /// The whole warp reads or writes a `wmma` matrix: any thread's later release covers it only with the others' (bar.warp.sync).
     pub(super) fn whole(&self, who: Who) -> (Stamp, View) {
         let stamp = self.stamp(who.w, u32::MAX, who.pc, Proxy::Generic);
         let mut view = self.view_of(who.w, 0);
@@ -56,6 +56,12 @@ impl Machine<'_> {
             view.meet(&self.view_of(who.w, l));
         }
         (stamp, view)
+    }
+
+    /// The thread that gives a row's address accesses it: what other threads of the warp did is ordered by a barrier
+    /// alone.
+    fn row_access(&self, who: Who, lane: u32) -> (Stamp, View) {
+        (self.stamp(who.w, 1 << lane, who.pc, Proxy::Generic), self.view_of(who.w, lane))
     }
 
     fn row_place(&mut self, who: Who, lane: u32, addr: &Addr) -> Exec<Place> {
@@ -75,10 +81,10 @@ impl Machine<'_> {
     }
 
     fn ldmatrix(&mut self, who: Who, d: &[Reg], trans: bool, addr: &Addr) -> Exec<()> {
-        let (stamp, view) = self.whole(who);
         for (i, d) in d.iter().enumerate() {
             let mut m = [[0u16; 8]; 8];
             for (r, row) in m.iter_mut().enumerate() {
+                let (stamp, view) = self.row_access(who, (i * 8 + r) as u32);
                 let place = self.row_place(who, (i * 8 + r) as u32, addr)?;
                 let mut bytes = [0u8; 16];
                 self.load(&stamp, &view, place, &mut bytes)?;
@@ -96,7 +102,6 @@ impl Machine<'_> {
     }
 
     fn stmatrix(&mut self, who: Who, s: &[Reg], trans: bool, addr: &Addr) -> Exec<()> {
-        let (stamp, view) = self.whole(who);
         for (i, s) in s.iter().enumerate() {
             let mut m = [[0u16; 8]; 8];
             for (l, v) in self.warps[who.w].regs[*s as usize].iter().enumerate() {
@@ -106,6 +111,7 @@ impl Machine<'_> {
                 }
             }
             for (r, row) in m.iter().enumerate() {
+                let (stamp, view) = self.row_access(who, (i * 8 + r) as u32);
                 let place = self.row_place(who, (i * 8 + r) as u32, addr)?;
                 let mut bytes = [0u8; 16];
                 for (c, v) in row.iter().enumerate() {

@@ -87,6 +87,10 @@ impl Machine<'_> {
                 if *drop && let Some(b) = self.ctas[spot.0].mbarriers.get_mut(&spot.1) {
                     b.count = b.count.saturating_sub(n);
                 }
+                if self.options.races && self.warps[who.w].cta != spot.0 {
+                    let stamp = self.stamp(who.w, who.mask, who.pc, Proxy::Generic);
+                    self.ctas[spot.0].remote.insert(who.w, stamp);
+                }
                 let view = if *release { Some(self.publish(who.w, who.mask)) } else { None };
                 let phase = self.ctas[spot.0].mbarriers.get(&spot.1).map(|b| b.phase);
                 self.arrive_at(who, spot, n, expect, view)?;

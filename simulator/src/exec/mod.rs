@@ -2,6 +2,7 @@
 
 mod access;
 mod barrier;
+mod defined;
 pub(crate) mod float;
 pub(crate) mod int;
 mod matrix;
@@ -21,6 +22,9 @@ use crate::machine::warp::Wait;
 use crate::machine::{Exec, Flow, Machine};
 use crate::program::op::{FloatFn, Logic, Op, PredSrc, Pure, Reg, Src};
 use crate::program::types::{Space, Ty, mask};
+
+/// At entry a warp holds what the compiler chose, which may be less by so much than the cap that is assumed.
+const ENTRY_SLACK: u32 = 16;
 
 impl Machine<'_> {
     pub(super) fn execute(&mut self, who: Who, op: &Op) -> Exec<Flow> {
@@ -79,7 +83,8 @@ impl Machine<'_> {
                 }
             }
             Op::Trap => return self.fail(FindingKind::Trap, w, who.mask, who.pc, "trap was executed"),
-            Op::Nop | Op::Bra { .. } | Op::Exit => {}
+            Op::Bra { .. } | Op::Exit | Op::GridLaunch => {}
+            Op::GridWait => self.grid_wait(who),
             Op::Sleep => self.warps[w].now += 100,
             Op::Setmaxnreg { inc, count } => return self.setmaxnreg(who, *inc, *count),
             Op::Tensor(t) => {
@@ -191,6 +196,28 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// The warps of a warpgroup execute the same setmaxnreg; compared when they are gone.
+    pub(super) fn same_budgets(&mut self, w: usize) -> Exec<()> {
+        let per_cta = self.warps_per_cta() as usize;
+        let (cta, index) = (self.warps[w].cta, self.warps[w].index as usize / 4 * 4);
+        let group = cta * per_cta + index..cta * per_cta + (index + 4).min(per_cta);
+        if group.clone().any(|w| self.warps[w].live != 0) {
+            return Ok(());
+        }
+        let most = group.clone().max_by_key(|w| self.warps[*w].budgets.len()).unwrap_or(w);
+        let Some(least) = group.clone().find(|w| self.warps[*w].budgets != self.warps[most].budgets) else {
+            return Ok(());
+        };
+        let (all, few) = (&self.warps[most].budgets, &self.warps[least].budgets);
+        let pc = all.iter().enumerate().find(|(i, pc)| few.get(*i) != Some(pc)).map_or(0, |(_, pc)| *pc);
+        let text = "a warp does not execute a setmaxnreg that another warp of its warpgroup does: all four must";
+        let sides = vec![
+            self.side(most, u32::MAX, pc, "executes it"),
+            self.side(least, u32::MAX, few.last().copied().unwrap_or(pc), "does not, or another"),
+        ];
+        self.report(FindingKind::RegisterPool, text.into(), sides, None)
+    }
+
     fn setmaxnreg(&mut self, who: Who, inc: bool, count: u32) -> Exec<Flow> {
         let (cta, have) = (self.warps[who.w].cta, self.warps[who.w].max_registers);
         if self.program.limits.max_ntid.is_none() && self.program.limits.req_ntid.is_none() {
@@ -203,7 +230,7 @@ impl Machine<'_> {
             )?;
         }
         if inc {
-            if count < have && !self.warps[who.w].budgeted {
+            if count < have && have - count <= ENTRY_SLACK && !self.warps[who.w].budgeted {
                 // At entry a warp holds what the compiler chose, which may be less than the cap we assume.
                 self.ctas[cta].free_registers += (have - count) * 32;
                 self.warps[who.w].max_registers = count;
@@ -213,7 +240,7 @@ impl Machine<'_> {
                     who.w,
                     who.mask,
                     who.pc,
-                    format!("setmaxnreg.inc to {count}, but the warp has {have} already"),
+                    format!("setmaxnreg.inc to {count}, but the warp has {have} already; setmaxnreg.dec gives registers back"),
                 );
             }
             let need = count.saturating_sub(have) * 32;
@@ -236,6 +263,7 @@ impl Machine<'_> {
         }
         self.warps[who.w].max_registers = count;
         self.warps[who.w].budgeted = true;
+        self.warps[who.w].budgets.push(who.pc);
         Ok(Flow::Next)
     }
 

@@ -6,7 +6,7 @@ use crate::machine::memory::Who;
 use crate::machine::warp::{Fragment, Wait};
 use crate::machine::{Exec, Flow, Machine};
 use crate::program::Inst;
-use crate::program::op::Op;
+use crate::program::op::{Op, PredSrc};
 
 impl Machine<'_> {
     /// Executes one instruction for fragment `f` of warp `w`. False: the fragment waits or is gone.
@@ -27,6 +27,9 @@ impl Machine<'_> {
         let Fragment { mask: all, pc, .. } = self.warps[w].fragments[f];
         let program = self.program;
         let inst = &program.code[pc as usize];
+        if let Some(PredSrc { reg: Some(p), .. }) = inst.guard {
+            self.predicate_is_defined(Who { w, mask: all, pc }, p)?;
+        }
         let active = inst.guard.map_or(all, |g| self.predicate(w, g) & all);
         if let Some(flow) = self.converge(w, all, active, pc, inst)? {
             return Ok(self.follow(w, f, flow));
@@ -36,6 +39,8 @@ impl Machine<'_> {
             self.warps[w].fragments[f].pc += 1;
             return Ok(true);
         }
+        self.executed[pc as usize] = true;
+        self.registers_are_defined(who, &inst.uses)?;
         let before = self.warps[w].now;
         self.warps[w].now += 1;
         if !inst.reads.is_empty() || !inst.writes.is_empty() {
@@ -54,6 +59,7 @@ impl Machine<'_> {
             r.warp(self.warps[w].cta as u32, self.warps[w].index, &name, before, now);
         }
         if matches!(flow, Flow::Next) {
+            self.define(who, &inst.uses);
             self.warps[w].now += crate::trace::extra_cycles(&inst.op, active.count_ones());
         }
         Ok(self.follow(w, f, flow))
@@ -180,16 +186,40 @@ impl Machine<'_> {
             warp.fragments.remove(f);
         }
         let (cta, gone) = (warp.cta, warp.live == 0);
+        if self.options.races {
+            let known = self.publish(w, mask);
+            self.ctas[cta].at_exit.join(&known);
+        }
         if gone {
+            self.same_budgets(w)?;
             // Its registers do not go back to the pool: nothing says that they do.
             self.ctas[cta].live_warps -= 1;
             if self.ctas[cta].live_warps == 0 {
                 self.ctas[cta].exited = true;
+                self.remote_arrivals_are_over(cta, (w, mask, pc))?;
             }
         }
         self.epoch += 1;
         self.barriers_after_exit(cta)?;
         Ok(Flow::Done)
+    }
+
+    /// Arrivals from other blocks at the mbarriers of a block that exits have happened: its threads know of them.
+    fn remote_arrivals_are_over(&mut self, cta: usize, (w, mask, pc): (usize, u32, u32)) -> Exec<()> {
+        let (all, known) = (&self.ctas[cta].remote, &self.ctas[cta].at_exit);
+        let Some(late) = all.values().find(|s| lanes(s.mask).any(|l| known.seen.get(s.base + l) < s.tick)) else {
+            return Ok(());
+        };
+        let late = *late;
+        let text = format!(
+            "block {cta} exits while arrivals of another block at its mbarriers may still be under way: nothing orders \
+             them before the exit; barrier.cluster.arrive.release after them, or waiting for their phase, does"
+        );
+        let sides = vec![
+            self.side(w, mask, pc, "exits"),
+            self.side(late.warp as usize, late.mask, late.pc, "arrives at a barrier of the block"),
+        ];
+        self.report(FindingKind::ExitInFlight, text, sides, None)
     }
 
     /// Asynchronous work that reads the block's shared memory or a warp's registers when its thread exits.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use super::mbarrier::Mbarrier;
 use super::warp::NamedBarrier;
+use crate::check::clock::View;
+use crate::check::shadow::Stamp;
 
 pub(crate) struct Cta {
     pub(crate) shared: Vec<u8>,
@@ -20,6 +22,10 @@ pub(crate) struct Cta {
     /// When the copy engine is free again.
     pub(crate) copy_free: u64,
     pub(crate) ctaid: [u32; 3],
+    /// The last arrival at one of its mbarriers by each warp of another block.
+    pub(crate) remote: BTreeMap<usize, Stamp>,
+    /// What its threads knew when they exited.
+    pub(crate) at_exit: View,
 }
 
 impl Cta {
@@ -35,6 +41,8 @@ impl Cta {
             tensor_free: 0,
             copy_free: 0,
             ctaid,
+            remote: BTreeMap::new(),
+            at_exit: View::default(),
         }
     }
 }

@@ -16,6 +16,10 @@ pub struct BufferId(pub(crate) usize);
 struct Buffer {
     base: u64,
     bytes: Vec<u8>,
+    /// No earlier kernel writes it.
+    settled: bool,
+    /// Bytes of a line, and from one line to the next, where what lies between is not to be written.
+    lines: Option<(u64, u64)>,
 }
 
 /// The buffers that a launch reads and writes.
@@ -52,8 +56,34 @@ impl GlobalMemory {
         if base.is_multiple_of(align * 2) {
             base += align;
         }
-        self.buffers.push(Buffer { base, bytes });
+        self.buffers.push(Buffer { base, bytes, settled: false, lines: None });
         BufferId(self.buffers.len() - 1)
+    }
+
+    /// Says that no earlier kernel writes this buffer: a dependent launch may read it before `griddepcontrol.wait`.
+    pub fn settle(&mut self, id: BufferId) {
+        self.buffers[id.0].settled = true;
+    }
+
+    /// Says that the buffer holds lines of `line` bytes, `pitch` bytes apart, and that what lies between them is not to be
+    /// written: a write there is a finding. Stores by the asynchronous proxy may fill up the last 16 bytes of a line.
+    pub fn pad(&mut self, id: BufferId, line: u64, pitch: u64) {
+        self.buffers[id.0].lines = (line < pitch).then_some((line, pitch));
+    }
+
+    /// The first of these bytes that lies between two lines: its line, and how far beyond the line's end.
+    pub(crate) fn between_lines(&self, addr: u64, len: usize, asynchronous: bool) -> Option<(u64, u64)> {
+        let (buffer, offset) = self.find(addr, len)?;
+        let (line, pitch) = self.buffers[buffer].lines?;
+        let most = if asynchronous { line.next_multiple_of(16) } else { line };
+        let (offset, len) = (offset as u64, len as u64);
+        let (at, within) = (offset / pitch, offset % pitch);
+        (within + len > most).then(|| (at, within.max(most) - line))
+    }
+
+    /// Whether an earlier kernel may still be writing these bytes of a dependent launch.
+    pub(crate) fn unsettled(&self, addr: u64, len: usize) -> bool {
+        self.find(addr, len).is_some_and(|(buffer, _)| !self.buffers[buffer].settled)
     }
 
     /// The contents of a buffer.
@@ -146,6 +176,9 @@ pub(crate) struct Overlay<'a> {
     log: bool,
     pub(crate) reads: Vec<Touch>,
     pub(crate) writes: Vec<Touch>,
+    /// Reads that take their bytes for constant, and writes of any kind.
+    pub(crate) constant: Vec<Touch>,
+    pub(crate) any_writes: Vec<Touch>,
 }
 
 /// What a cluster leaves behind.
@@ -153,6 +186,8 @@ pub(crate) struct Changes {
     pages: Vec<((usize, usize), Page)>,
     pub(crate) reads: Vec<Touch>,
     pub(crate) writes: Vec<Touch>,
+    pub(crate) constant: Vec<Touch>,
+    pub(crate) any_writes: Vec<Touch>,
 }
 
 fn note(list: &mut Vec<Touch>, start: u64, len: usize, pc: u32) {
@@ -184,11 +219,19 @@ pub(crate) fn merge(list: &mut Vec<Touch>) {
 
 impl<'a> Overlay<'a> {
     pub(crate) fn new(base: &'a GlobalMemory, log: bool) -> Self {
-        Self { base, pages: BTreeMap::new(), shadow: BTreeMap::new(), log, reads: Vec::new(), writes: Vec::new() }
+        let (reads, writes, constant, any_writes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { base, pages: BTreeMap::new(), shadow: BTreeMap::new(), log, reads, writes, constant, any_writes }
     }
 
     pub(crate) fn finish(self) -> Changes {
-        Changes { pages: self.pages.into_iter().collect(), reads: self.reads, writes: self.writes }
+        let (constant, any_writes) = (self.constant, self.any_writes);
+        Changes {
+            pages: self.pages.into_iter().collect(),
+            reads: self.reads,
+            writes: self.writes,
+            constant,
+            any_writes,
+        }
     }
 
     pub(crate) fn contains(&self, addr: u64, len: usize) -> bool {
@@ -242,6 +285,13 @@ impl<'a> Overlay<'a> {
         true
     }
 
+    /// `ld.global.nc`
+    pub(crate) fn note_constant(&mut self, addr: u64, len: usize, pc: u32) {
+        if self.log {
+            note(&mut self.constant, addr, len, pc);
+        }
+    }
+
     /// Atomic accesses are not noted: two clusters may make them.
     pub(crate) fn read_atomic(&mut self, addr: u64, out: &mut [u8]) -> bool {
         let log = std::mem::replace(&mut self.log, false);
@@ -250,10 +300,13 @@ impl<'a> Overlay<'a> {
         ok
     }
 
-    pub(crate) fn write_atomic(&mut self, addr: u64, data: &[u8]) -> bool {
+    pub(crate) fn write_atomic(&mut self, addr: u64, data: &[u8], pc: u32) -> bool {
         let log = std::mem::replace(&mut self.log, false);
         let ok = self.write(addr, data, 0);
         self.log = log;
+        if log {
+            note(&mut self.any_writes, addr, data.len(), pc);
+        }
         ok
     }
 

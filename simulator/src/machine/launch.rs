@@ -58,6 +58,10 @@ pub struct Options {
     pub schedule: Schedule,
     /// Look for races, missing fences and reads of unwritten bytes.
     pub races: bool,
+    /// The launch begins while an earlier kernel of the stream still runs (programmatic dependent launch): every buffer
+    /// that is not [settled](GlobalMemory::settle) may still be written by it, and an access that is not ordered after a
+    /// `griddepcontrol.wait` is a finding. Parameters and tensor maps are complete from the start. Needs `races`.
+    pub dependent: bool,
     /// How products of FP8 operands are summed.
     pub fp8: Fp8Accumulate,
     /// Record a trace of the run; see [`Report::trace`](crate::Report).
@@ -74,6 +78,7 @@ impl Default for Options {
             seed: 0,
             schedule: Schedule::Scrambled,
             races: true,
+            dependent: false,
             fp8: Fp8Accumulate::Single,
             trace: false,
             max_steps: 200_000_000,

@@ -4,7 +4,7 @@ use super::address::{Window, classify, split_shared};
 use super::{Exec, Machine, Stop};
 use crate::check::FindingKind;
 use crate::check::clock::View;
-use crate::check::shadow::{Conflict, Proxy, Stamp};
+use crate::check::shadow::{Conflict, Memory, Proxy, Stamp};
 use crate::program::op::Addr;
 use crate::program::types::Space;
 
@@ -149,7 +149,7 @@ impl Machine<'_> {
             return Ok(());
         }
         let range = offset as usize..(offset + len) as usize;
-        self.states.read(&mut self.ctas[cta].shadow[range], now, view, true);
+        self.states.read(&mut self.ctas[cta].shadow[range], now, view, Memory::Shared);
         self.after_check(now, false, u64::from(offset), cta)
     }
 
@@ -165,7 +165,7 @@ impl Machine<'_> {
             return Ok(());
         }
         let range = offset as usize..(offset + len) as usize;
-        self.states.write(&mut self.ctas[cta].shadow[range], now, view);
+        self.states.write(&mut self.ctas[cta].shadow[range], now, view, Memory::Shared);
         self.after_check(now, true, u64::from(offset), cta)
     }
 
@@ -197,17 +197,34 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// What lies between the lines of a matrix is not written.
+    pub(crate) fn check_padding(&mut self, now: &Stamp, addr: u64, len: usize) -> Exec<()> {
+        let Some((line, beyond)) = self.global.base.between_lines(addr, len, now.proxy == Proxy::Async) else {
+            return Ok(());
+        };
+        let text = format!(
+            "writes between the lines of a matrix: {beyond} bytes beyond the end of line {line}; a mask of rows and \
+             columns, or a tensor map of the matrix's extent, keeps stores inside"
+        );
+        let side = self.stamp_side(now, true);
+        self.report(FindingKind::OutOfBounds, text, vec![side], Some(addr))
+    }
+
     pub(crate) fn check_global(&mut self, now: &Stamp, view: &View, addr: u64, len: usize, writes: bool) -> Exec<()> {
         if !self.options.races {
             return Ok(());
+        }
+        self.check_dependency(now, view, addr, len, writes)?;
+        if writes {
+            self.check_padding(now, addr, len)?;
         }
         let (global, states) = (&mut self.global, &mut self.states);
         let mut found: Vec<(usize, Conflict)> = Vec::new();
         global.shadow(addr, len, |offset, shadow| {
             if writes {
-                states.write(shadow, now, view);
+                states.write(shadow, now, view, Memory::Global);
             } else {
-                states.read(shadow, now, view, false);
+                states.read(shadow, now, view, Memory::Global);
             }
             found.extend(states.take_conflicts().into_iter().map(|(i, c)| (offset + i, c)));
         });

@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod cta;
+mod dependent;
 pub(crate) mod global;
 pub(crate) mod launch;
 pub(crate) mod mbarrier;
@@ -11,7 +12,6 @@ pub(crate) mod tensor_map;
 pub(crate) mod warp;
 
 use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
 
 use crate::asyncs::AsyncOps;
 use crate::asyncs::warpgroup::Warpgroup;
@@ -64,6 +64,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) priorities: Vec<u64>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) steps: u64,
+    /// By instruction: has a thread executed it?
+    pub(crate) executed: Vec<bool>,
     /// Counts everything that could let a failed poll succeed.
     pub(crate) epoch: u64,
     pub(crate) cluster_barrier: ClusterBarrier,
@@ -131,11 +133,13 @@ impl<'a> Machine<'a> {
             warpgroups,
             global,
             states: States::default(),
-            asyncs: AsyncOps::new(warps.len() as u32 * 64),
+            // After the threads' two components each comes that of griddepcontrol.wait.
+            asyncs: AsyncOps::new(warps.len() as u32 * 64 + 1),
             random: Random::new(options.seed ^ u64::from(cluster).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             priorities: Vec::new(),
             findings: Vec::new(),
             steps: 0,
+            executed: vec![false; program.code.len()],
             epoch: 0,
             cluster_barrier: ClusterBarrier::default(),
             last_named: View::default(),
@@ -267,8 +271,7 @@ impl<'a> Machine<'a> {
     }
 
     pub(crate) fn view_of(&self, w: usize, lane: u32) -> View {
-        let v = self.warps[w].views.view(lane);
-        View { seen: Rc::clone(&v.seen), fenced: Rc::clone(&v.fenced) }
+        self.warps[w].views.view(lane).clone()
     }
 
     /// Extends or truncates to a register's width.

@@ -79,7 +79,8 @@ impl Machine<'_> {
         format!("{who} {verb}")
     }
 
-    fn stamp_side(&self, s: &Stamp, writes: bool) -> Side {
+    /// The side of an access in a finding.
+    pub(crate) fn stamp_side(&self, s: &Stamp, writes: bool) -> Side {
         self.side(s.warp as usize, s.mask, s.pc, self.does(s, writes))
     }
 

@@ -70,10 +70,15 @@ pub(crate) struct Warp {
     pub(crate) fragments: Vec<Fragment>,
     pub(crate) regs: Vec<[u64; 32]>,
     pub(crate) preds: Vec<u32>,
+    /// The lanes in which a register, or a predicate, has been written.
+    pub(crate) defined: Vec<u32>,
+    pub(crate) defined_preds: Vec<u32>,
     pub(crate) views: WarpViews,
     pub(crate) max_registers: u32,
     /// A setmaxnreg has fixed `max_registers`.
     pub(crate) budgeted: bool,
+    /// The setmaxnreg that it has executed.
+    pub(crate) budgets: Vec<u32>,
     /// Approximate time, in cycles.
     pub(crate) now: u64,
     /// Cluster-barrier generation + 1 at which each lane has arrived without waiting yet.
@@ -109,9 +114,12 @@ impl Warp {
             fragments: vec![Fragment { mask: live, pc: 0, wait: None }],
             regs: vec![[0; 32]; p.registers],
             preds: vec![0; p.predicates],
+            defined: vec![0; p.registers],
+            defined_preds: vec![0; p.predicates],
             views: WarpViews::new(unit),
             max_registers: registers,
             budgeted: false,
+            budgets: Vec::new(),
             now: 0,
             cluster_arrived: [0; 32],
             bulk: vec![CopyGroups::default(); 32],

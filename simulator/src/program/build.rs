@@ -8,6 +8,7 @@ use super::decode::decode;
 use super::op::{Op, Order, Way, WgA};
 use super::target::{Level, available_name};
 use super::types::{Space, Ty};
+use super::uses::Uses;
 use super::{Inst, Limits, ParamDecl, Program, Source};
 use crate::machine::address::SHARED_BASE;
 use crate::parse::ast::{Directive, Entry, Module, Statement, Variable};
@@ -23,7 +24,7 @@ struct Builder {
     level: Level,
     scopes: Vec<Names>,
     registers: Vec<String>,
-    predicates: usize,
+    predicates: Vec<String>,
     shared_top: u32,
     code: Vec<Inst>,
 }
@@ -33,7 +34,7 @@ pub(super) fn kernel(module: &Module, entry: &Entry, level: Level, source: &Arc<
         level,
         scopes: vec![Names::default()],
         registers: Vec::new(),
-        predicates: 0,
+        predicates: Vec::new(),
         shared_top: SHARED_BASE,
         code: Vec::new(),
     };
@@ -70,9 +71,17 @@ pub(super) fn kernel(module: &Module, entry: &Entry, level: Level, source: &Arc<
     let mut at = 0;
     b.labels(&entry.body, &mut at, 0)?;
     b.body(&entry.body)?;
-    let end = Inst { line: 0, guard: None, op: Op::Exit, reads: Box::default(), writes: Box::default() };
+    let end = Inst {
+        line: 0,
+        guard: None,
+        op: Op::Exit,
+        reads: Box::default(),
+        writes: Box::default(),
+        uses: Uses::default(),
+    };
     b.code.push(end);
     let tracked = tensor_registers(&b.code);
+    let uses_griddepcontrol = b.code.iter().any(|i| matches!(i.op, Op::GridWait | Op::GridLaunch));
     let mut uses_global_atomics = false;
     for i in &mut b.code {
         let keep = |list: &[u32]| list.iter().copied().filter(|r| tracked.contains(r)).collect();
@@ -95,12 +104,14 @@ pub(super) fn kernel(module: &Module, entry: &Entry, level: Level, source: &Arc<
         param_bytes: offset,
         code: b.code,
         registers: b.registers.len(),
-        predicates: b.predicates,
+        predicates: b.predicates.len(),
+        predicate_names: b.predicates,
         register_names: b.registers,
         static_shared: start - SHARED_BASE,
         limits: limits(&entry.directives, level)?,
         source: Arc::clone(source),
         uses_global_atomics,
+        uses_griddepcontrol,
     })
 }
 
@@ -217,13 +228,13 @@ impl Builder {
 
     fn register(&mut self, ty: Ty, name: String, span: crate::parse::Span) -> Parsed<()> {
         let index = if ty == Ty::Pred {
-            self.predicates += 1;
-            self.predicates - 1
+            self.predicates.push(name.clone());
+            self.predicates.len() - 1
         } else {
             self.registers.push(name.clone());
             self.registers.len() - 1
         };
-        if self.registers.len() + self.predicates > MAX_REGISTERS {
+        if self.registers.len() + self.predicates.len() > MAX_REGISTERS {
             return Err(ParseError::new(span, format!("more than {MAX_REGISTERS} registers are declared")));
         }
         if self.scope().symbols.insert(name.clone(), Symbol::Reg(index as u32, ty)).is_some() {
@@ -265,6 +276,7 @@ impl Builder {
                     let (op, guard) = decode(&mut cx)?;
                     let mut writes = std::mem::take(&mut cx.writes);
                     let mut reads = std::mem::take(&mut cx.reads);
+                    let uses = Uses::new(&op, &reads, &writes, (&cx.pred_reads, &cx.pred_writes));
                     if matches!(op, Op::Wgmma(_)) {
                         // The tensor core's own accesses are checked by its model.
                         writes.clear();
@@ -276,6 +288,7 @@ impl Builder {
                         op,
                         reads: reads.into_boxed_slice(),
                         writes: writes.into_boxed_slice(),
+                        uses,
                     });
                 }
                 Statement::Label(_) | Statement::Shared(_) => {}

@@ -33,11 +33,15 @@ pub(crate) struct Context<'a> {
     pub(super) at: usize,
     pub(crate) reads: Vec<Reg>,
     pub(crate) writes: Vec<Reg>,
+    /// The same of predicates.
+    pub(crate) pred_reads: Vec<Reg>,
+    pub(crate) pred_writes: Vec<Reg>,
 }
 
 impl<'a> Context<'a> {
     pub(crate) fn new(instr: &'a Instr, scopes: &'a [Names], level: Level) -> Self {
-        Self { instr, scopes, level, at: 1, reads: Vec::new(), writes: Vec::new() }
+        let (reads, writes, pred_reads, pred_writes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { instr, scopes, level, at: 1, reads, writes, pred_reads, pred_writes }
     }
 
     pub(crate) fn error<T>(&self, span: Span, message: impl Into<String>) -> Parsed<T> {
@@ -101,13 +105,16 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The list of written registers, or predicates.
+    fn written(&mut self, ty: Ty) -> &mut Vec<Reg> {
+        if ty == Ty::Pred { &mut self.pred_writes } else { &mut self.writes }
+    }
+
     pub(crate) fn dst_of(&mut self, o: &Operand, ty: Ty) -> Parsed<Reg> {
         match &o.kind {
             OperandKind::Word(w) => {
                 let r = self.reg_named(w, o.span, ty)?;
-                if ty != Ty::Pred {
-                    self.writes.push(r);
-                }
+                self.written(ty).push(r);
                 Ok(r)
             }
             _ => self.error(o.span, "the destination is a register"),
@@ -138,9 +145,8 @@ impl<'a> Context<'a> {
             None | Some("_") => None,
             Some(r) => Some(self.reg_named(r, o.span, right)?),
         };
-        if left != Ty::Pred {
-            self.writes.extend(l);
-        }
+        self.written(left).extend(l);
+        self.written(right).extend(r);
         Ok((l, r))
     }
 
@@ -249,7 +255,9 @@ impl<'a> Context<'a> {
         if word == "%is_explicit_cluster" {
             return self.error(o.span, "`%is_explicit_cluster` is not modelled as an operand");
         }
-        Ok(PredSrc { reg: Some(self.reg_named(word, o.span, Ty::Pred)?), negated })
+        let reg = self.reg_named(word, o.span, Ty::Pred)?;
+        self.pred_reads.push(reg);
+        Ok(PredSrc { reg: Some(reg), negated })
     }
 
     pub(crate) fn guard(&self, negated: bool, name: &Name) -> Parsed<PredSrc> {

@@ -11,6 +11,7 @@ mod op_pure;
 mod table;
 pub(crate) mod target;
 pub(crate) mod types;
+mod uses;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use crate::parse::{self, ParseError};
 use op::{Op, PredSrc};
 use target::{Level, Target};
+pub(crate) use uses::Uses;
 
 pub use table::{INSTRUCTIONS, Instruction, instruction_table};
 
@@ -45,6 +47,13 @@ impl Module {
     #[must_use]
     pub fn target(&self) -> &str {
         &self.target
+    }
+
+    /// Whether a kernel has a `griddepcontrol` instruction: it is made for launches that begin before an earlier kernel
+    /// of the stream has ended, see [`Options::dependent`](crate::Options::dependent). False for an unknown name.
+    #[must_use]
+    pub fn uses_griddepcontrol(&self, entry: &str) -> bool {
+        self.kernel(entry).is_some_and(|k| k.uses_griddepcontrol)
     }
 
     pub(crate) fn kernel(&self, name: &str) -> Option<&Program> {
@@ -126,6 +135,8 @@ pub(crate) struct Inst {
     /// Registers shared with the tensor core that this instruction reads, and writes.
     pub(crate) reads: Box<[u32]>,
     pub(crate) writes: Box<[u32]>,
+    /// All registers and predicates that it reads and writes.
+    pub(crate) uses: Uses,
 }
 
 /// A kernel, decoded.
@@ -139,11 +150,13 @@ pub(crate) struct Program {
     pub(crate) registers: usize,
     pub(crate) predicates: usize,
     pub(crate) register_names: Vec<String>,
+    pub(crate) predicate_names: Vec<String>,
     /// Bytes of `.shared` arrays of stated length, and where the dynamic array starts.
     pub(crate) static_shared: u32,
     pub(crate) limits: Limits,
     pub(crate) source: Arc<Source>,
     pub(crate) uses_global_atomics: bool,
+    pub(crate) uses_griddepcontrol: bool,
 }
 
 impl Program {

@@ -75,8 +75,11 @@ pub(crate) enum Vote {
 pub(crate) enum Fence {
     /// Between threads: `membar`, `fence.acq_rel`, `fence.sc`.
     Thread,
-    /// Between the generic and the async proxy.
-    ProxyAsync,
+    /// Between the generic and the async proxy, for accesses to shared memory, and to global memory.
+    ProxyAsync {
+        shared: bool,
+        global: bool,
+    },
     MbarrierInit,
 }
 
@@ -134,7 +137,10 @@ pub(crate) enum Op {
     },
     Exit,
     Trap,
-    Nop,
+    /// `griddepcontrol.wait`
+    GridWait,
+    /// `griddepcontrol.launch_dependents`
+    GridLaunch,
     /// An instruction that only gives time away.
     Sleep,
     Ld {
@@ -143,6 +149,8 @@ pub(crate) enum Op {
         d: Vec<Option<Reg>>,
         addr: Addr,
         order: Order,
+        /// `.nc`: the bytes do not change while the kernel runs.
+        constant: bool,
     },
     St {
         ty: Ty,

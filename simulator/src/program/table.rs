@@ -46,7 +46,12 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     ),
     i("mov", "pred b16..b64 u s f16 bf16 f32 f64", "also packs and unpacks `{a, b}` and reads special registers"),
     i("cvta[.to].{global,shared,shared::cluster,param}.u64 mapa getctarank", "u32 u64", ""),
-    i("bra[.uni] ret exit trap nanosleep griddepcontrol", "", "griddepcontrol and nanosleep only pass time"),
+    i("bra[.uni] ret exit trap nanosleep", "", "nanosleep only passes time"),
+    i(
+        "griddepcontrol.{wait,launch_dependents}",
+        "",
+        "in a dependent launch global memory may be touched only after wait; launch_dependents has no effect",
+    ),
     i(
         "ld[.weak,.volatile,.relaxed,.acquire][.global,.param,.shared*][.nc][.v2,.v4]",
         "b8..b64 u s f32 f64",

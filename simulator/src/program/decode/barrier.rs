@@ -71,16 +71,19 @@ fn fence(cx: &mut Context<'_>) -> Parsed<Op> {
                     _ => cx.error(cx.operand(1)?.span, "a tensor map has 128 bytes"),
                 };
             }
-            "async" => {
-                cx.eat_any(&["global", "shared::cta", "shared::cluster"]);
-            }
+            "async" => match cx.eat_any(&["global", "shared::cta", "shared::cluster"]) {
+                Some("global") => Fence::ProxyAsync { shared: false, global: true },
+                Some(_) => Fence::ProxyAsync { shared: true, global: false },
+                None => Fence::ProxyAsync { shared: true, global: true },
+            },
             _ => {
-                cx.need(&["acquire", "release"])?;
+                // The acquire orders the async proxy's accesses before generic ones, not the other way round.
+                let release = cx.need(&["acquire", "release"])? == "release";
                 cx.need(&["sync_restrict::shared::cluster", "sync_restrict::shared::cta"])?;
                 cx.need(&["cluster"])?;
+                Fence::ProxyAsync { shared: release, global: false }
             }
         }
-        Fence::ProxyAsync
     } else if cx.eat("mbarrier_init") {
         cx.need(&["release"])?;
         cx.need(&["cluster"])?;

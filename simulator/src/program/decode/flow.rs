@@ -32,9 +32,9 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
             Ok(Op::Sleep)
         }
         "griddepcontrol" => {
-            cx.need(&["launch_dependents", "wait"])?;
+            let wait = cx.need(&["launch_dependents", "wait"])? == "wait";
             cx.count(0, 0)?;
-            Ok(Op::Nop)
+            Ok(if wait { Op::GridWait } else { Op::GridLaunch })
         }
         "setmaxnreg" => {
             let inc = cx.need(&["inc", "dec"])? == "inc";

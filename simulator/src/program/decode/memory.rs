@@ -112,7 +112,7 @@ fn load(cx: &mut Context<'_>) -> Parsed<Op> {
     let order = order(cx, &["volatile", "relaxed", "acquire"]);
     let space = space(cx, &["global", "param", "param::entry", "shared", "shared::cta", "shared::cluster"]);
     let policy = hints(cx)?;
-    cx.eat("nc");
+    let constant = cx.eat("nc");
     let policy = policy | hints(cx)?;
     let lanes = vector_length(cx);
     let ty = cx.ty(MEMORY)?;
@@ -127,7 +127,7 @@ fn load(cx: &mut Context<'_>) -> Parsed<Op> {
         width = width.max(w);
     }
     let addr = cx.addr(1, space)?;
-    Ok(Op::Ld { ty, width, d, addr, order })
+    Ok(Op::Ld { ty, width, d, addr, order, constant })
 }
 
 fn store(cx: &mut Context<'_>) -> Parsed<Op> {

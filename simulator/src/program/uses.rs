@@ -1,0 +1,30 @@
+//! What an instruction reads and writes of a thread's registers and predicates.
+
+use super::op::{Op, WgA};
+
+/// Registers and predicates of one instruction, its guard left out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Uses {
+    pub(crate) reads: Box<[u32]>,
+    pub(crate) writes: Box<[u32]>,
+    pub(crate) pred_reads: Box<[u32]>,
+    pub(crate) pred_writes: Box<[u32]>,
+}
+
+impl Uses {
+    pub(super) fn new(op: &Op, reads: &[u32], writes: &[u32], preds: (&[u32], &[u32])) -> Self {
+        let mut uses = Self {
+            reads: reads.into(),
+            writes: writes.into(),
+            pred_reads: preds.0.into(),
+            pred_writes: preds.1.into(),
+        };
+        if let Op::Wgmma(w) = op {
+            // The accumulators are read where scale-d says so: its own check knows. They are written in any case.
+            let is_a = |r: &u32| matches!(&w.a, WgA::Regs(a) if a.contains(r));
+            uses.reads = reads.iter().copied().filter(|r| !w.d.contains(r) || is_a(r)).collect();
+            uses.writes = w.d.clone().into_boxed_slice();
+        }
+        uses
+    }
+}
