@@ -19,3 +19,20 @@ pub(crate) use fused_plan::SECOND;
 pub(crate) use operand::{OperandTile, box_columns, whole_boxes};
 pub(crate) use roles::{CONSUMER_OVERHEAD, Roles};
 pub(crate) use wgmma::{WGMMA_M, wgmma_k};
+
+use serde::Serialize;
+
+use crate::KernelSpec;
+use crate::emit::templates;
+
+/// The body of a kernel: what its family says to the templates, and what every kernel of Hopper's is told by its spec.
+pub(crate) fn body(template: &str, spec: &KernelSpec, family: &impl Serialize) -> String {
+    /// `pdl`: the kernel may start while the one before it in the stream ends.
+    #[derive(Serialize)]
+    struct Body<'f, F> {
+        #[serde(flatten)]
+        family: &'f F,
+        pdl: bool,
+    }
+    templates::render(template, &Body { family, pdl: spec.pdl.is_on() })
+}

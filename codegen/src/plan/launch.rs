@@ -178,6 +178,9 @@ pub struct LaunchShape {
     pub cluster: u32,
     /// Dynamic shared memory in bytes.
     pub shared_bytes: u32,
+    /// The kernel may start while the one before it in the stream ends, and waits by itself for what that one writes
+    /// (programmatic stream serialization).
+    pub is_dependent: bool,
     /// The kernel's parameters.
     pub parameters: Parameters,
 }
@@ -355,6 +358,7 @@ impl Plan {
             block: self.threads(),
             cluster: self.cluster(),
             shared_bytes: self.shared_bytes(),
+            is_dependent: self.spec().pdl.is_on(),
             parameters: self.kernel().parameters(problem),
         }
     }

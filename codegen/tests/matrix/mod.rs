@@ -42,7 +42,7 @@ const KNOBS: [&str; 13] = [
 
 /// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
 /// shapes whose epilogue, gather or swizzle is special.
-const CHOSEN: [&str; 119] = [
+const CHOSEN: [&str; 124] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, dtype = bf16",
     "bm = 512, bn = 128, bk = 112, out = f32",
@@ -162,6 +162,11 @@ const CHOSEN: [&str; 119] = [
     "bm = 128, bn = 256, bk = 128, dtype = e4m3, out = e4m3, accumulate = promoted, permute = on",
     "bm = 24, bn = 64, bk = 200, batch = on, transpose = on",
     "bm = 40, bn = 128, bk = 24, batch = on, op = dds, out = f32, c_layout = col",
+    "bm = 128, bn = 128, bk = 128, pdl = on",
+    "bm = 128, bn = 256, bk = 64, cluster = 2, pdl = on",
+    "bm = 32, bn = 256, bk = 32, pdl = on",
+    "bm = 16, bn = 128, bk = 16, batch = on, pdl = on",
+    "bm = 128, bn = 256, bk = 128, op = sdd, pdl = on",
 ];
 
 /// The plans of the chosen specs, and one for every pair of block sizes whose other axes are walked with strides

@@ -25,12 +25,14 @@ pub struct LaunchDims {
     pub cluster: u32,
     /// Bytes of dynamic shared memory a block.
     pub shared_bytes: u32,
+    /// The kernel may start while the one before it in the stream ends: it waits for that one by itself.
+    pub is_dependent: bool,
 }
 
 impl From<&LaunchShape> for LaunchDims {
     fn from(shape: &LaunchShape) -> Self {
-        let LaunchShape { grid, block, cluster, shared_bytes, .. } = *shape;
-        Self { grid, block, cluster, shared_bytes }
+        let LaunchShape { grid, block, cluster, shared_bytes, is_dependent, .. } = *shape;
+        Self { grid, block, cluster, shared_bytes, is_dependent }
     }
 }
 
@@ -112,9 +114,9 @@ pub unsafe fn launch_params(
 ) -> Result<(), GpuError> {
     validate(dims)?;
     function.device().bind()?;
-    let mut attribute = cluster_attribute(dims.cluster);
-    let config = config(dims, stream.raw(), &mut attribute);
-    // SAFETY: `config`, its attribute and the parameters outlive the call, which copies them; the rest is
+    let mut attributes = attributes(dims);
+    let config = config(dims, stream.raw(), &mut attributes);
+    // SAFETY: `config`, its attributes and the parameters outlive the call, which copies them; the rest is
     // the caller's word.
     check("cuLaunchKernelEx", unsafe {
         sys::cuLaunchKernelEx(&config, function.raw(), params.as_mut_ptr(), std::ptr::null_mut())
@@ -148,7 +150,7 @@ pub(crate) fn validate(dims: LaunchDims) -> Result<(), GpuError> {
     Err(GpuError::BadGrid { grid, block, cluster, why })
 }
 
-pub(crate) fn cluster_attribute(cluster: u32) -> CUlaunchAttribute {
+fn cluster_attribute(cluster: u32) -> CUlaunchAttribute {
     // The union's 64 bytes start out as zeros, the cluster's three numbers lie at their beginning.
     let mut value = CUlaunchAttributeValue { pad: [0; 64] };
     value.clusterDim.x = cluster;
@@ -157,8 +159,26 @@ pub(crate) fn cluster_attribute(cluster: u32) -> CUlaunchAttribute {
     CUlaunchAttribute { id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, pad: [0; 4], value }
 }
 
-/// The driver's form of the dimensions. The result points to `attribute`.
-pub(crate) fn config(dims: LaunchDims, stream: CUstream, attribute: &mut CUlaunchAttribute) -> CUlaunchConfig {
+fn dependence_attribute() -> CUlaunchAttribute {
+    let mut value = CUlaunchAttributeValue { pad: [0; 64] };
+    value.programmaticStreamSerializationAllowed = 1;
+    CUlaunchAttribute {
+        id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        pad: [0; 4],
+        value,
+    }
+}
+
+/// The attributes of a launch: that of its clusters, if it has any, and that it need not wait.
+pub(crate) type Attributes = ArrayVec<CUlaunchAttribute, 2>;
+
+pub(crate) fn attributes(dims: LaunchDims) -> Attributes {
+    let cluster = (dims.cluster > 1).then(|| cluster_attribute(dims.cluster));
+    cluster.into_iter().chain(dims.is_dependent.then(dependence_attribute)).collect()
+}
+
+/// The driver's form of the dimensions. The result points to `attributes`.
+pub(crate) fn config(dims: LaunchDims, stream: CUstream, attributes: &mut Attributes) -> CUlaunchConfig {
     CUlaunchConfig {
         gridDimX: dims.grid[0],
         gridDimY: dims.grid[1],
@@ -168,8 +188,8 @@ pub(crate) fn config(dims: LaunchDims, stream: CUstream, attribute: &mut CUlaunc
         blockDimZ: 1,
         sharedMemBytes: dims.shared_bytes,
         hStream: stream,
-        attrs: attribute,
-        numAttrs: u32::from(dims.cluster > 1),
+        attrs: attributes.as_mut_ptr(),
+        numAttrs: attributes.len() as u32,
     }
 }
 
@@ -179,7 +199,8 @@ mod tests {
 
     use super::*;
 
-    const DIMS: LaunchDims = LaunchDims { grid: [132, 3], block: 384, cluster: 2, shared_bytes: 0 };
+    const DIMS: LaunchDims =
+        LaunchDims { grid: [132, 3], block: 384, cluster: 2, shared_bytes: 0, is_dependent: false };
 
     #[test]
     fn grids_no_device_takes_are_refused_with_the_reason() {
@@ -199,15 +220,19 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_an_attribute_and_one_block_is_none() {
-        let mut attribute = cluster_attribute(2);
-        let with = config(DIMS, std::ptr::null_mut(), &mut attribute);
-        assert_eq!((with.numAttrs, with.gridDimX, with.gridDimY, with.blockDimX), (1, 132, 3, 384));
+    fn a_cluster_and_a_dependence_are_attributes_and_one_block_is_none() {
+        let dependent = LaunchDims { is_dependent: true, ..DIMS };
+        let mut both = attributes(dependent);
+        let with = config(dependent, std::ptr::null_mut(), &mut both);
+        assert_eq!((with.numAttrs, with.gridDimX, with.gridDimY, with.blockDimX), (2, 132, 3, 384));
         // SAFETY: `clusterDim` was written.
-        let cluster = unsafe { attribute.value.clusterDim };
+        let cluster = unsafe { both[0].value.clusterDim };
         assert_eq!([cluster.x, cluster.y, cluster.z], [2, 1, 1]);
-        let without = config(LaunchDims { cluster: 1, ..DIMS }, std::ptr::null_mut(), &mut attribute);
-        assert_eq!(without.numAttrs, 0);
+        assert_eq!(both[1].id, CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+        // SAFETY: `programmaticStreamSerializationAllowed` was written.
+        assert_eq!(unsafe { both[1].value.programmaticStreamSerializationAllowed }, 1);
+        let alone = LaunchDims { cluster: 1, ..DIMS };
+        assert_eq!(config(alone, std::ptr::null_mut(), &mut attributes(alone)).numAttrs, 0);
     }
 
     #[test]

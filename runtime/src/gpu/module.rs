@@ -254,9 +254,9 @@ impl Function {
             })?;
             return Ok(u32::try_from(count).unwrap_or(0) * self.device().sm_count());
         }
-        let mut attribute = launch::cluster_attribute(dims.cluster);
-        let config = launch::config(dims, std::ptr::null_mut(), &mut attribute);
-        // SAFETY: the function is alive, `config` and the attribute it points to outlive the call.
+        let mut attributes = launch::attributes(LaunchDims { is_dependent: false, ..dims });
+        let config = launch::config(dims, std::ptr::null_mut(), &mut attributes);
+        // SAFETY: the function is alive, `config` and the attributes it points to outlive the call.
         check("cuOccupancyMaxActiveClusters", unsafe {
             sys::cuOccupancyMaxActiveClusters(&mut count, self.raw, &config)
         })?;

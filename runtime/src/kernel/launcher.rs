@@ -88,7 +88,7 @@ impl Launcher {
     fn of(device: &Device, plan: &Plan, module: &Module, entry: &str) -> Result<Self, KernelError> {
         let function = module.function(entry)?;
         let (cluster, shared_bytes) = (plan.cluster(), plan.shared_bytes());
-        let dims = LaunchDims { grid: [cluster, 1], block: plan.threads(), cluster, shared_bytes };
+        let dims = LaunchDims { grid: [cluster, 1], block: plan.threads(), cluster, shared_bytes, is_dependent: false };
         let clusters = function.max_active_clusters(dims)?;
         if clusters == 0 {
             return Err(KernelError::DoesNotFit { cluster, shared_bytes });

@@ -64,7 +64,7 @@ fn a_kernel_runs_plain_and_in_clusters() {
     let stream = Stream::new(&device).unwrap();
     let mut out = DeviceBuffer::<u32>::zeroed(&device, 5000).unwrap();
     for cluster in [1, 2, 8, 16] {
-        let dims = LaunchDims { grid: [cluster, 1], block: 128, cluster, shared_bytes: 0 };
+        let dims = LaunchDims { grid: [cluster, 1], block: 128, cluster, shared_bytes: 0, is_dependent: false };
         let most = function.max_active_clusters(dims).unwrap();
         tell(format_args!("clusters of {cluster} at a time: {most}"));
         assert!(most > 0, "{cluster}");
@@ -90,7 +90,7 @@ fn launches_that_cannot_be_are_refused_in_words() {
     };
     let function = Module::load(&device, RANKS).unwrap().function("ranks").unwrap();
     let limit = device.info().shared_bytes_per_block;
-    let dims = LaunchDims { grid: [1, 1], block: 128, cluster: 1, shared_bytes: limit };
+    let dims = LaunchDims { grid: [1, 1], block: 128, cluster: 1, shared_bytes: limit, is_dependent: false };
     function.prepare(dims).unwrap();
     assert_eq!(function.attributes().unwrap().max_dynamic_shared_bytes, limit);
     let more = function.prepare(LaunchDims { shared_bytes: limit + 1, ..dims });
@@ -115,7 +115,9 @@ fn a_launch_can_be_captured_and_replayed() {
     let function = Module::load(&device, RANKS).unwrap().function("ranks").unwrap();
     let stream = Stream::new(&device).unwrap();
     let mut out = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    function.prepare(LaunchDims { grid: [2, 1], block: 128, cluster: 2, shared_bytes: 0 }).unwrap();
+    function
+        .prepare(LaunchDims { grid: [2, 1], block: 128, cluster: 2, shared_bytes: 0, is_dependent: false })
+        .unwrap();
     let mut graph = Graph::capture(&stream, |stream| {
         launch_ranks(&function, &out, 5, 1, stream)?;
         launch_ranks(&function, &out, 5, 2, stream)

@@ -63,7 +63,7 @@ fn launch_ranks(
 ) -> Result<(), GpuError> {
     let (ptr, count) = (out.ptr(), out.len() as u32);
     let grid = count.div_ceil(128).next_multiple_of(cluster);
-    let dims = LaunchDims { grid: [grid, 1], block: 128, cluster, shared_bytes: 0 };
+    let dims = LaunchDims { grid: [grid, 1], block: 128, cluster, shared_bytes: 0, is_dependent: false };
     // SAFETY: the kernel takes a pointer, a length and a factor; every test waits before it drops `out`.
     unsafe {
         let mut params = [address(&ptr), address(&count), address(&scale)];

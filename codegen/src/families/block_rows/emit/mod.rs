@@ -14,9 +14,9 @@ mod work_tile;
 pub(crate) use context::directives;
 
 use super::plan::BlockRowsPlan;
-use crate::emit::templates;
+use crate::hopper;
 
 /// The instructions of a kernel.
 pub(crate) fn body(plan: &BlockRowsPlan) -> String {
-    templates::render("block_rows/body.ptx", &context::Context::new(plan))
+    hopper::body("block_rows/body.ptx", &plan.spec, &context::Context::new(plan))
 }

@@ -8,11 +8,11 @@ mod staging;
 mod store;
 
 use super::plan::SampledPlan;
-use crate::emit::templates;
+use crate::hopper;
 
 /// The instructions of a kernel.
 pub(crate) fn body(plan: &SampledPlan) -> String {
-    templates::render("sampled/body.ptx", &context::Context::new(plan))
+    hopper::body("sampled/body.ptx", &plan.spec, &context::Context::new(plan))
 }
 
 pub(crate) fn directives(plan: &SampledPlan) -> Vec<String> {

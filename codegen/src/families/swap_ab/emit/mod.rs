@@ -9,9 +9,9 @@ mod producer;
 mod staging;
 
 use super::plan::SwapAbPlan;
-use crate::emit::templates;
+use crate::hopper;
 
 /// The instructions of a kernel.
 pub(crate) fn body(plan: &SwapAbPlan) -> String {
-    templates::render("swap_ab/body.ptx", &context::Context::new(plan))
+    hopper::body("swap_ab/body.ptx", &plan.spec, &context::Context::new(plan))
 }
