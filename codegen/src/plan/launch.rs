@@ -112,7 +112,7 @@ pub enum Argument {
     BlockIdx,
     /// The address of the work plan's heads.
     WorkHead,
-    /// The address of the work items.
+    /// The address of the work tiles.
     Work,
     /// The address of memory that is zero before the first launch, for sums that CTAs pass on; see [`Sampling`].
     Workspace,
@@ -133,11 +133,11 @@ impl Parameter {
             Argument::Pointer(operand) => operand.words(op).to_owned(),
             Argument::ColIdx => if op == Op::Dds { "B's block columns" } else { "A's block columns" }.to_owned(),
             Argument::BlockIdx => "where these blocks are stored".to_owned(),
-            Argument::WorkHead if op == Op::Sdd => "items of every CTA".to_owned(),
-            Argument::WorkHead => "items of every cluster, then the first block columns of each".to_owned(),
-            Argument::Work if op == Op::Sdd => "items, first those that come first in every CTA".to_owned(),
-            Argument::Work => "items {c_row, c_col, a_row, blocks}".to_owned(),
-            Argument::Packed => "records of 256 bytes, a stage each".to_owned(),
+            Argument::WorkHead if op == Op::Sdd => "work tiles of every CTA".to_owned(),
+            Argument::WorkHead => "work tiles of every cluster, then the first block columns of each".to_owned(),
+            Argument::Work if op == Op::Sdd => "work tiles, first those that come first in every CTA".to_owned(),
+            Argument::Work => "work tiles {c_row, c_col, a_row, blocks}".to_owned(),
+            Argument::Packed => "stage metadata, 256 bytes each".to_owned(),
             Argument::Workspace => "sums of parts of K, passed on from CTA to CTA".to_owned(),
             Argument::Number(_) | Argument::Scalar(_) => String::new(),
         }
@@ -272,7 +272,7 @@ pub struct Sampling {
     pub half: Option<u32>,
     /// Elements of K in a stage.
     pub k_step: u32,
-    /// Words of a work item.
+    /// Words of a work tile.
     pub item_words: u32,
     /// Bytes of one place in the workspace: the sums of a part of a tile's K.
     pub place_bytes: u32,
@@ -351,7 +351,7 @@ impl Plan {
     }
 
     /// The launch of a kernel on `problem`. `grid` is the number of clusters and 1 for a walk over tiles, the
-    /// numbers of work items and of column tiles for a walk over blocks.
+    /// numbers of work tiles and of column tiles for a walk over blocks.
     pub fn launch(&self, problem: &Problem, grid: [u32; 2]) -> LaunchShape {
         LaunchShape {
             grid: [grid[0] * self.cluster(), grid[1]],

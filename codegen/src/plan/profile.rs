@@ -37,7 +37,7 @@ pub struct Profile {
     /// Bytes of the shortest row of shared memory that a bulk copy fills, of the sparse operand and of the dense one.
     pub copied_rows: (u32, u32),
     /// A finished tile is stored while the next one is computed.
-    pub deferred: bool,
+    pub overlapped: bool,
     /// FP8 sums are added to f32 registers every so often.
     pub promoted: bool,
     /// CTAs that an SM holds.
@@ -96,7 +96,7 @@ impl Profile {
         cluster: 1,
         pack: 1,
         copied_rows: (128, 128),
-        deferred: false,
+        overlapped: false,
         promoted: false,
         resident: 1,
     };
@@ -159,10 +159,10 @@ mod tests {
         assert_eq!((flagship.kind, flagship.cta_m, flagship.cta_n), (KernelKind::Wgmma, 256, 128));
         assert_eq!((flagship.consumers, flagship.share, flagship.instruction_n), (2, (128, 128), 128));
         assert_eq!((flagship.stages, flagship.stage_k, flagship.stages_per_block), (4, 64, (2, 1)));
-        assert_eq!((flagship.multicast, flagship.deferred, flagship.promoted), (Multicast::Nothing, true, false));
+        assert_eq!((flagship.multicast, flagship.overlapped, flagship.promoted), (Multicast::Nothing, true, false));
         assert_eq!(of("bm = 512, bn = 128, bk = 112, cluster = 2").multicast, Multicast::Dense);
         assert_eq!(of("bm = 128, bn = 256, bk = 128, cluster = 2").multicast, Multicast::Sparse);
-        assert!(!of("bm = 128, bn = 256, bk = 64, beta = on").deferred);
+        assert!(!of("bm = 128, bn = 256, bk = 64, beta = on").overlapped);
         assert!(of("bm = 128, bn = 256, bk = 128, dtype = e4m3, accumulate = promoted").promoted);
         assert_eq!(of("bm = 128, bn = 256, bk = 32").stages_per_block, (1, 2));
 

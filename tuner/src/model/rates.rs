@@ -144,7 +144,7 @@ impl Rates {
         let ahead = stage * f64::from(profile.stages.saturating_sub(1).max(1));
         let latency = tiles.stages * stage * (self.latency / (ahead * ahead)).min(1.0 / ahead.max(0.05));
         // Stores leave through L2, too.
-        let store = match profile.deferred {
+        let store = match profile.overlapped {
             true => 0.0,
             false => self.store + tiles.out_bytes / (card.l2_tbs / sms * 1e6),
         };

@@ -80,7 +80,7 @@ impl KernelPlan for SwapAbPlan {
             stages_per_block: (self.k_slice.count, 1),
             pack: t.pack,
             copied_rows: (self.sparse.span, self.dense.span),
-            deferred: m.buffers > 1,
+            overlapped: m.buffers > 1,
             ..Profile::PLAIN
         }
     }
