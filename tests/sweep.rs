@@ -1,4 +1,4 @@
-//! `bsr sweep`, `merge` and `export` with real processes: labs that hang and die, a sweep that is killed, two at once.
+//! `bsr sweep`, `merge` and `export` with real processes: backends that hang and die, a sweep that is killed, two at once.
 
 #![allow(clippy::unwrap_used)]
 
@@ -147,8 +147,8 @@ fn kill_9_loses_nothing_and_the_next_sweep_repeats_nothing() {
     let script = "* -> pause 60";
     let mut child = quietly(bench.command("a.db", script, &[]));
     bench.wait_for("a.db", 5);
-    let labs = children(child.id());
-    assert!(!labs.is_empty());
+    let backends = children(child.id());
+    assert!(!backends.is_empty());
     signal(&child, "-KILL");
     child.wait().unwrap();
     let before = bench.records("a.db");
@@ -165,25 +165,25 @@ fn kill_9_loses_nothing_and_the_next_sweep_repeats_nothing() {
 
     // Nobody is left timing.
     let start = Instant::now();
-    while labs.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
-        assert!(start.elapsed() < Duration::from_secs(20), "a lab has outlived its sweep");
+    while backends.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
+        assert!(start.elapsed() < Duration::from_secs(20), "a backend has outlived its sweep");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
 #[test]
-fn a_lab_that_hangs_does_not_outlive_a_killed_sweep() {
+fn a_backend_that_hangs_does_not_outlive_a_killed_sweep() {
     let bench = Bench::new();
     let mut child = quietly(bench.command("a.db", "bn = 16 -> hang", &["--watchdog", "1h"]));
     bench.wait_for("a.db", 2);
     // One measures, the others compile.
-    let labs = children(child.id());
-    assert!(!labs.is_empty());
+    let backends = children(child.id());
+    assert!(!backends.is_empty());
     signal(&child, "-KILL");
     child.wait().unwrap();
     let start = Instant::now();
-    while labs.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
-        assert!(start.elapsed() < Duration::from_secs(20), "a lab has outlived its sweep");
+    while backends.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
+        assert!(start.elapsed() < Duration::from_secs(20), "a backend has outlived its sweep");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -236,7 +236,7 @@ fn shards_are_merged_and_exported() {
 }
 
 #[test]
-fn a_limit_and_two_labs_and_halving() {
+fn a_limit_and_two_backends_and_halving() {
     let bench = Bench::new();
     bench.sweep("a.db", "", &["--limit", "5"]).success().stdout(contains("ended by --limit"));
     assert_eq!(bench.kernels("a.db").len(), 5);
@@ -245,14 +245,14 @@ fn a_limit_and_two_labs_and_halving() {
 }
 
 #[test]
-fn a_lab_that_cannot_open_its_workload_ends_the_sweep() {
+fn a_backend_that_cannot_open_its_workload_ends_the_sweep() {
     let bench = Bench::new();
     bench
         .sweep("a.db", "open -> fault", &[])
         .code(1)
-        .stderr(contains("the lab died 3 times while opening").and(contains("fault as scripted")));
+        .stderr(contains("the backend died 3 times while opening").and(contains("fault as scripted")));
     let runs = Store::existing(bench.path("a.db")).unwrap().runs().unwrap();
-    assert!(runs[0].how.as_deref().unwrap().starts_with("error: no lab can go on"));
+    assert!(runs[0].how.as_deref().unwrap().starts_with("error: no backend can go on"));
 }
 
 #[test]

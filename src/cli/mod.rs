@@ -8,11 +8,12 @@
 //! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
 //! space               SPACE -> points: kernels, and why others are none
 //! report_page         records -> tables, a page             (the tuner's report)
-//! sweep, merge, export  space -> points -> labs -> database   (serve: a lab's process)
+//! sweep, merge, export  space -> points -> backends -> database   (serve: a backend's process)
 //! doctor              what works on this machine
 //! ```
 
 mod advise;
+mod backend;
 mod bench;
 mod case;
 mod check;
@@ -25,7 +26,6 @@ mod emit;
 mod exit;
 mod explain;
 mod export;
-mod lab;
 mod merge;
 mod operands;
 mod plan;
@@ -101,7 +101,7 @@ enum Command {
     Merge(merge::Args),
     Export(export::Args),
     Doctor(doctor::Args),
-    #[command(name = "lab", hide = true)]
+    #[command(name = "backend", hide = true)]
     Serve(serve::Args),
 }
 

@@ -1,6 +1,6 @@
 //! `bsr sweep`: measures the points of a space for one problem, and remembers all of them.
 
-mod labs;
+mod backends;
 mod points;
 mod summary;
 mod watch;
@@ -11,18 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bsr_tuner::lab::Limits;
+use bsr_tuner::backend::Limits;
 use bsr_tuner::search::Strategy;
 use bsr_tuner::store::{Rejection, Run, StoreError};
 use bsr_tuner::sweep::{Ended, Job, Options, Outcome, Shard, Sweep, SweepError};
 use bsr_tuner::{Store, Workload};
 use clap::ValueEnum;
 
+use super::backend::keep_in;
 use super::exit::{Exit, Failure};
-use super::lab::keep_in;
 use super::problem::{Defaults, Problem, ProblemArgs};
 use super::{line, say};
-use labs::{Device, Devices, Labs};
+use backends::{Backends, Device, Devices};
 use points::{Asked, Card};
 use watch::Watch;
 
@@ -129,7 +129,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
             "the space has no kernel for this product\n  help: `bsr space` with the same --kernel says why",
         ));
     }
-    let Labs { mut labs, compiler } = device.labs(&args.devices, limits(args.watchdog))?;
+    let Backends { mut backends, compiler } = device.backends(&args.devices, limits(args.watchdog))?;
     let mut store = Store::open(&args.db)?;
     let command = command_line();
     let asked = asked(args, &jobs);
@@ -140,12 +140,12 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let watch = Watch::new();
     let sweep = Sweep {
         compiler: compiler.as_ref(),
-        options: options(args, labs.len()),
+        options: options(args, backends.len()),
         run: Some(run),
         stop: &stop,
         events: &|event| watch.tell(event),
     };
-    let outcomes = sweep.run(jobs, &mut labs, &mut store);
+    let outcomes = sweep.run(jobs, &mut backends, &mut store);
     watch.done();
     match &outcomes {
         Ok(outcomes) => {
@@ -181,9 +181,9 @@ fn workloads(args: &Args, device: Device) -> Result<(Vec<Workload>, u64), Failur
     Ok((vec![problem.workload(&facts)], problem.seed))
 }
 
-fn options(args: &Args, labs: usize) -> Options {
+fn options(args: &Args, backends: usize) -> Options {
     Options {
-        ahead: labs * Options::AHEAD,
+        ahead: backends * Options::AHEAD,
         limit: args.limit,
         budget: args.budget,
         shard: args.shard,

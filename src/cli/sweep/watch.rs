@@ -31,7 +31,9 @@ impl Watch {
             Event::Recorded(record) | Event::Known(record) if !record.baseline => self.0.inc(1),
             Event::Rejected { .. } => self.0.set_length(self.0.length().unwrap_or(0).saturating_sub(1)),
             Event::Best(record) => self.0.set_message(best(record)),
-            Event::LabLost(trouble) => self.0.suspend(|| super::say(format_args!("a lab is given up: {trouble}"))),
+            Event::BackendLost(trouble) => {
+                self.0.suspend(|| super::say(format_args!("a backend is given up: {trouble}")))
+            }
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What compilers and labs share: points on their way, and what is known.
+//! What compilers and backends share: points on their way, and what is known.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::outcome::median;
 use super::{Ended, Event, Fingerprints, Measured, Order, Outcome, Sweep, SweepError, SweepPoint, lock};
-use crate::lab::{Candidate, Opened, Trouble};
+use crate::backend::{Candidate, Opened, Trouble};
 use crate::store::{StoreError, latest};
 use crate::{Record, Timing, Verdict};
 
@@ -38,7 +38,7 @@ impl Ready {
     }
 }
 
-/// One workload's points between their compilers and the labs.
+/// One workload's points between their compilers and the backends.
 pub(super) struct Feed<'f> {
     pub(super) sweep: &'f Sweep<'f>,
     pub(super) points: &'f [SweepPoint],
@@ -59,7 +59,7 @@ struct State {
     measured: Vec<Measured>,
     ready: VecDeque<Ready>,
     compiling: usize,
-    in_labs: usize,
+    in_backends: usize,
     /// Points that count towards the limit.
     admitted: usize,
     known: usize,
@@ -71,8 +71,8 @@ struct State {
     /// No more points are asked for.
     ended: Option<Ended>,
     failed: Option<SweepError>,
-    /// The last lab's trouble; the sweep fails with it where it leaves points behind.
-    lab_lost: Option<Trouble>,
+    /// The last backend's trouble; the sweep fails with it where it leaves points behind.
+    backend_lost: Option<Trouble>,
     /// Cleared when the dense library itself fails.
     dense: bool,
 }
@@ -85,7 +85,7 @@ impl Drop for Alarm<'_, '_> {
         if std::thread::panicking() {
             lock(&self.0.state)
                 .failed
-                .get_or_insert(SweepError::Lab(Trouble::of_lab("a thread of the sweep panicked")));
+                .get_or_insert(SweepError::Backend(Trouble::of_backend("a thread of the sweep panicked")));
             self.0.changed.notify_all();
         }
     }
@@ -112,7 +112,7 @@ impl<'f> Feed<'f> {
             measured: vec![],
             ready: VecDeque::new(),
             compiling: 0,
-            in_labs: 0,
+            in_backends: 0,
             admitted: 0,
             known: 0,
             new: 0,
@@ -121,7 +121,7 @@ impl<'f> Feed<'f> {
             best_us: f64::INFINITY,
             ended: None,
             failed: None,
-            lab_lost: None,
+            backend_lost: None,
             dense,
         };
         let known = known.into_iter().map(|record| ((record.subject.clone(), record.ptx.clone()), record)).collect();
@@ -181,7 +181,7 @@ impl<'f> Feed<'f> {
                         }
                         continue;
                     }
-                    _ if state.compiling + state.ready.len() + state.in_labs == 0 => {
+                    _ if state.compiling + state.ready.len() + state.in_backends == 0 => {
                         state.ended = Some(Ended::Complete);
                         continue;
                     }
@@ -233,47 +233,47 @@ impl<'f> Feed<'f> {
         }
     }
 
-    /// The next few points for one of several labs, a fair part of what is ready; none when there are no more.
-    pub(super) fn take(&self, most: usize, labs: usize) -> Option<Vec<Ready>> {
+    /// The next few points for one of several backends, a fair part of what is ready; none when there are no more.
+    pub(super) fn take(&self, most: usize, backends: usize) -> Option<Vec<Ready>> {
         let mut state = lock(&self.state);
         loop {
             if self.over_in(&mut state) {
                 return None;
             }
             if !state.ready.is_empty() {
-                let count = state.ready.len().div_ceil(labs.max(1)).min(most.max(1));
-                state.in_labs += count;
+                let count = state.ready.len().div_ceil(backends.max(1)).min(most.max(1));
+                state.in_backends += count;
                 return Some(state.ready.drain(..count).collect());
             }
-            if state.ended.is_some() && state.compiling == 0 && state.in_labs == 0 {
+            if state.ended.is_some() && state.compiling == 0 && state.in_backends == 0 {
                 return None;
             }
             state = self.wait(state);
         }
     }
 
-    /// Points that a lab has taken and not come to the end of.
+    /// Points that a backend has taken and not come to the end of.
     pub(super) fn give_back(&self, points: Vec<Ready>) {
         let mut state = lock(&self.state);
-        state.in_labs -= points.len();
+        state.in_backends -= points.len();
         points.into_iter().rev().for_each(|point| state.ready.push_front(point));
         drop(state);
         self.changed.notify_all();
     }
 
-    /// A lab that cannot go on.
-    pub(super) fn lab_lost(&self, trouble: Trouble) {
-        (self.sweep.events)(&Event::LabLost(&trouble));
-        lock(&self.state).lab_lost = Some(trouble);
+    /// A backend that cannot go on.
+    pub(super) fn backend_lost(&self, trouble: Trouble) {
+        (self.sweep.events)(&Event::BackendLost(&trouble));
+        lock(&self.state).backend_lost = Some(trouble);
     }
 
-    /// Called as a lab's thread ends; `left` are those still at work.
-    pub(super) fn lab_ends(&self, left: usize) {
+    /// Called as a backend's thread ends; `left` are those still at work.
+    pub(super) fn backend_ends(&self, left: usize) {
         let mut state = lock(&self.state);
         let behind = state.ended.is_none() || !state.ready.is_empty() || state.compiling > 0;
         if left == 0 && behind && !self.over_in(&mut state) {
-            let trouble = state.lab_lost.take().unwrap_or_else(|| Trouble::of_lab("all have ended"));
-            state.failed = Some(SweepError::Lab(trouble));
+            let trouble = state.backend_lost.take().unwrap_or_else(|| Trouble::of_backend("all have ended"));
+            state.failed = Some(SweepError::Backend(trouble));
         }
         drop(state);
         self.changed.notify_all();
@@ -316,7 +316,7 @@ impl<'f> Feed<'f> {
         Some(record.verdict)
     }
 
-    /// Keeps what labs have found out: in the store first. Points of the list have come to their end with it.
+    /// Keeps what backends have found out: in the store first. Points of the list have come to their end with it.
     pub(super) fn keep(&self, records: Vec<(Option<usize>, Record)>) {
         if records.is_empty() {
             return;
@@ -338,9 +338,9 @@ impl<'f> Feed<'f> {
         self.changed.notify_all();
     }
 
-    /// Points that labs have come to the end of.
+    /// Points that backends have come to the end of.
     pub(super) fn done(&self, points: usize) {
-        lock(&self.state).in_labs -= points;
+        lock(&self.state).in_backends -= points;
         self.changed.notify_all();
     }
 

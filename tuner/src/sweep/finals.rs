@@ -6,7 +6,7 @@ use super::feed::Ready;
 use super::outcome::sort;
 use super::station::Station;
 use super::time::Timed;
-use crate::lab::{Rounds, Trouble};
+use crate::backend::{Rounds, Trouble};
 use crate::{Record, Verdict};
 
 impl Station<'_, '_> {
@@ -24,7 +24,7 @@ impl Station<'_, '_> {
         }
         timed.truncate(finalists);
         if let Err(trouble) = self.final_rounds(&timed) {
-            self.feed.lab_lost(trouble);
+            self.feed.backend_lost(trouble);
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::lab::Rounds;
+use crate::backend::Rounds;
 
 /// How a sweep is done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,10 +29,10 @@ pub struct Options {
     pub budget: Option<Duration>,
     /// The part of the points that is looked at here.
     pub shard: Option<Shard>,
-    /// Points that are compiled, or being compiled, ahead of the labs: enough for them never to wait, few enough for a search that
+    /// Points that are compiled, or being compiled, ahead of the backends: enough for them never to wait, few enough for a search that
     /// learns to have seen most of what was measured.
     pub ahead: usize,
-    /// Threads that compile, at most: no more than there are points ahead of all labs.
+    /// Threads that compile, at most: no more than there are points ahead of all backends.
     pub compilers: usize,
 }
 
@@ -64,7 +64,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Points that are compiled ahead of one lab: two groups.
+    /// Points that are compiled ahead of one backend: two groups.
     pub const AHEAD: usize = 8;
 
     /// Whether a subject belongs to the shard.

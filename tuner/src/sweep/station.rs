@@ -1,19 +1,19 @@
-//! One lab at work: check, a short look, times, records.
+//! One backend at work: check, a short look, times, records.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Event;
 use super::feed::{Alarm, Feed, Ready};
 use super::time::{Timed, Times};
-use crate::lab::{Baseline, Candidate, Lab, Rounds, Trouble};
+use crate::backend::{Backend, Baseline, Candidate, Rounds, Trouble};
 use crate::{Dense, Record, Timing, Verdict, Workload};
 
-/// A lab, and what it works on.
+/// A backend, and what it works on.
 pub(super) struct Station<'s, 'f> {
     pub(super) feed: &'s Feed<'f>,
     workload: &'s Workload,
-    lab: &'s mut (dyn Lab + Send),
-    /// The workload must be drawn again: the lab's process or context is gone.
+    backend: &'s mut (dyn Backend + Send),
+    /// The workload must be drawn again: the backend's process or context is gone.
     lost: bool,
 }
 
@@ -24,39 +24,39 @@ struct Right {
 }
 
 impl<'s, 'f> Station<'s, 'f> {
-    pub(super) fn new(feed: &'s Feed<'f>, workload: &'s Workload, lab: &'s mut (dyn Lab + Send)) -> Self {
-        Self { feed, workload, lab, lost: false }
+    pub(super) fn new(feed: &'s Feed<'f>, workload: &'s Workload, backend: &'s mut (dyn Backend + Send)) -> Self {
+        Self { feed, workload, backend, lost: false }
     }
 
-    /// Calls the lab, with its workload drawn.
+    /// Calls the backend, with its workload drawn.
     ///
     /// # Errors
-    /// Those of the call; without a candidate where the lab cannot go on.
+    /// Those of the call; without a candidate where the backend cannot go on.
     pub(super) fn call<T>(
         &mut self,
-        call: impl FnOnce(&mut (dyn Lab + Send)) -> Result<T, Trouble>,
+        call: impl FnOnce(&mut (dyn Backend + Send)) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
         if self.lost {
-            self.lab.open(self.workload).map_err(|trouble| Trouble { candidate: None, ..trouble })?;
+            self.backend.open(self.workload).map_err(|trouble| Trouble { candidate: None, ..trouble })?;
             self.lost = false;
         }
-        let result = call(self.lab);
+        let result = call(self.backend);
         self.lost = result.as_ref().is_err_and(|trouble| trouble.lost);
         result
     }
 
-    /// Measures what the feed has, until there is no more, or the lab cannot go on. `at_work` counts the labs that do.
+    /// Measures what the feed has, until there is no more, or the backend cannot go on. `at_work` counts the backends that do.
     pub(super) fn work(&mut self, at_work: &AtomicUsize) {
         let _alarm = Alarm(self.feed);
         let most = self.feed.sweep.options.group;
         while let Some(group) = self.feed.take(most, at_work.load(Ordering::SeqCst)) {
             if let Err(trouble) = self.measure(group) {
-                self.feed.lab_lost(trouble);
+                self.feed.backend_lost(trouble);
                 break;
             }
         }
         let left = at_work.fetch_sub(1, Ordering::SeqCst) - 1;
-        self.feed.lab_ends(left);
+        self.feed.backend_ends(left);
     }
 
     /// Brings a group to its end. What it does not come to is given back.
@@ -106,7 +106,7 @@ impl<'s, 'f> Station<'s, 'f> {
 
     /// Checks a candidate and tells its error.
     pub(super) fn check(&mut self, ready: &Ready) -> Result<Option<f64>, Trouble> {
-        let checked = self.call(|lab| lab.check(&ready.candidate()))?;
+        let checked = self.call(|backend| backend.check(&ready.candidate()))?;
         let (subject, relative_error) = (ready.spec.to_string(), checked.relative_error);
         (self.feed.sweep.events)(&Event::Checked { subject: &subject, relative_error });
         Ok(relative_error)
@@ -180,7 +180,7 @@ impl<'s, 'f> Station<'s, 'f> {
                         feed.keep(vec![(None, record)]);
                         verdict
                     }
-                    Err(trouble) => return feed.lab_lost(trouble),
+                    Err(trouble) => return feed.backend_lost(trouble),
                 },
             };
             if at == 0 && verdict != Verdict::Timed {
@@ -201,14 +201,14 @@ impl<'s, 'f> Station<'s, 'f> {
             Some(_) => Ok(Record { verdict: trouble.verdict, error: Some(trouble.message), ..blank.clone() }),
             None => Err(trouble),
         };
-        let checked = match self.call(|lab| lab.check(&group[0])) {
+        let checked = match self.call(|backend| backend.check(&group[0])) {
             Ok(checked) => checked,
             Err(trouble) => return failed(trouble),
         };
         if at > 0 && self.feed.dense() {
             group.insert(0, Candidate::Baseline(self.feed.opened.baselines[0].name.clone()));
         }
-        let mut times = match self.call(|lab| lab.time(&group, &self.feed.sweep.options.rounds)) {
+        let mut times = match self.call(|backend| backend.time(&group, &self.feed.sweep.options.rounds)) {
             Ok(times) => times,
             // The dense library was timed before: it is this one's fault.
             Err(trouble) => return failed(Trouble { candidate: Some(0), ..trouble }),

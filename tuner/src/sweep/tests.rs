@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::lab::{Candidate, Checked, Deaths, Fake, Rounds};
+use crate::backend::{Candidate, Checked, Deaths, Fake, Rounds};
 use crate::search::Strategy;
 use crate::{Facts, Source, Verdict};
 
@@ -33,7 +33,7 @@ fn job(points: Vec<SweepPoint>) -> Job {
     Job { workload: workload(), order: Box::new(InOrder::new(points.len())), points }
 }
 
-fn fake(script: &str) -> Box<dyn Lab + Send> {
+fn fake(script: &str) -> Box<dyn Backend + Send> {
     Box::new(Fake::new(script.parse().unwrap(), 5, Deaths::Told))
 }
 
@@ -53,20 +53,20 @@ impl Desk {
         Store::open(self.folder.path().join(name)).unwrap()
     }
 
-    fn sweep(&self, labs: Vec<Box<dyn Lab + Send>>, job: Job) -> Outcome {
-        self.try_sweep("db", labs, job, &|_| {}).unwrap()
+    fn sweep(&self, backends: Vec<Box<dyn Backend + Send>>, job: Job) -> Outcome {
+        self.try_sweep("db", backends, job, &|_| {}).unwrap()
     }
 
     fn try_sweep(
         &self,
         db: &str,
-        mut labs: Vec<Box<dyn Lab + Send>>,
+        mut backends: Vec<Box<dyn Backend + Send>>,
         job: Job,
         events: &(dyn Fn(&Event<'_>) + Sync),
     ) -> Result<Outcome, SweepError> {
         let options = self.options.clone();
         let sweep = Sweep { compiler: &PlainCompiler, options, run: None, stop: &self.stop, events };
-        let mut outcomes = sweep.run(vec![job], &mut labs, &mut self.store(db))?;
+        let mut outcomes = sweep.run(vec![job], &mut backends, &mut self.store(db))?;
         Ok(outcomes.pop().unwrap())
     }
 
@@ -101,9 +101,9 @@ fn every_point_is_recorded_once_with_the_dense_library_beside_it() {
 fn planted_failures_are_recorded_and_the_sweep_completes() {
     let script = "bn = 16 -> hang; bn = 32 -> fault; bn = 48 -> wrong; bn = 64 -> refuse; bn = 80 -> hang late; \
                   bn = 96 -> fault late; bn = 112 -> fault late; bn = 112 -> hush";
-    for labs in [1, 2] {
+    for backends in [1, 2] {
         let desk = Desk::new();
-        let outcome = desk.sweep((0..labs).map(|_| fake(script)).collect(), job(points(16)));
+        let outcome = desk.sweep((0..backends).map(|_| fake(script)).collect(), job(points(16)));
         let wanted = [
             Verdict::Hang,
             Verdict::Fault,
@@ -171,7 +171,7 @@ fn a_second_sweep_repeats_nothing() {
     let script = "bn = 16 -> hang; bn = 32 -> wrong; bn = 48 -> x 10";
     let first = desk.sweep(vec![fake(script)], job(points(9)));
     let before = desk.store("db").records().unwrap();
-    // Whatever a lab is asked for now hangs.
+    // Whatever a backend is asked for now hangs.
     let again = desk.sweep(vec![fake("* -> fault")], job(points(9)));
     assert_eq!(desk.store("db").records().unwrap(), before);
     assert_eq!((again.known, again.new), (9, 0));
@@ -333,17 +333,17 @@ fn orders_name_every_point_once() {
     }
 }
 
-/// A lab that is gone for good after some calls.
+/// A backend that is gone for good after some calls.
 struct Dying(Fake, usize);
 
-impl Lab for Dying {
-    fn open(&mut self, workload: &Workload) -> Result<crate::lab::Opened, Trouble> {
-        if self.1 == 0 { Err(Trouble::of_lab("the card fell off the bus")) } else { self.0.open(workload) }
+impl Backend for Dying {
+    fn open(&mut self, workload: &Workload) -> Result<crate::backend::Opened, Trouble> {
+        if self.1 == 0 { Err(Trouble::of_backend("the card fell off the bus")) } else { self.0.open(workload) }
     }
 
     fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble> {
         self.1 = self.1.saturating_sub(1);
-        if self.1 == 0 { Err(Trouble::of_lab("the card fell off the bus")) } else { self.0.check(candidate) }
+        if self.1 == 0 { Err(Trouble::of_backend("the card fell off the bus")) } else { self.0.check(candidate) }
     }
 
     fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Vec<Vec<f64>>, Trouble> {
@@ -352,8 +352,8 @@ impl Lab for Dying {
 }
 
 #[test]
-fn a_lab_that_dies_leaves_its_points_to_others_and_the_last_ends_the_sweep() {
-    let dying = |calls| -> Box<dyn Lab + Send> {
+fn a_backend_that_dies_leaves_its_points_to_others_and_the_last_ends_the_sweep() {
+    let dying = |calls| -> Box<dyn Backend + Send> {
         Box::new(Dying(Fake::new("* -> pause 2".parse().unwrap(), 5, Deaths::Told), calls))
     };
     let desk = Desk::new();

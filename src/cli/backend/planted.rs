@@ -2,7 +2,7 @@
 
 use bsr_codegen::emit::Ptx;
 use bsr_tuner::Verdict;
-use bsr_tuner::lab::Script;
+use bsr_tuner::backend::Script;
 
 /// What a script says of a kernel, done to its text.
 pub(in super::super) fn plant(script: &Script, subject: &str, ptx: Ptx) -> Ptx {

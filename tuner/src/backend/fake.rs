@@ -1,4 +1,4 @@
-//! A lab for tests of everything above it: what becomes of a candidate is written in a script.
+//! A backend for tests of everything above it: what becomes of a candidate is written in a script.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bsr_codegen::KernelSpec;
 
-use super::{Baseline, Candidate, Checked, Lab, Opened, Rounds, Teller, Trouble, structure};
+use super::{Backend, Baseline, Candidate, Checked, Opened, Rounds, Teller, Trouble, structure};
 use crate::{Device, DeviceKind, Problem, Timing, Verdict, Workload};
 
 /// What becomes of candidates: rules in the order of writing, of which all that fit a candidate hold, the last most.
@@ -108,13 +108,13 @@ impl Script {
 /// How a hanging or faulting candidate behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deaths {
-    /// As on a GPU: sleeps for ever, aborts the process. For a lab in a child process.
+    /// As on a GPU: sleeps for ever, aborts the process. For a backend in a child process.
     Real,
     /// Reported, as [`Remote`](super::Remote) does.
     Told,
 }
 
-/// A lab that makes times up.
+/// A backend that makes times up.
 pub struct Fake {
     script: Script,
     seed: u64,
@@ -131,7 +131,7 @@ impl Fake {
     /// A baseline that cannot be timed.
     pub const REFUSED: &'static str = "refused";
 
-    /// A lab that follows a script; the same seed makes the same times.
+    /// A backend that follows a script; the same seed makes the same times.
     pub fn new(script: Script, seed: u64, deaths: Deaths) -> Self {
         Self { script, seed, deaths, teller: None, problem: None, calls: HashMap::new() }
     }
@@ -181,7 +181,7 @@ impl Fake {
     }
 }
 
-impl Lab for Fake {
+impl Backend for Fake {
     fn tell(&mut self, teller: Teller) {
         self.teller = Some(teller);
     }
@@ -217,7 +217,7 @@ impl Lab for Fake {
 
     fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble> {
         if self.problem.is_none() {
-            return Err(Trouble::of_lab("no workload is open"));
+            return Err(Trouble::of_backend("no workload is open"));
         }
         let name = candidate.name();
         self.pause(&name);

@@ -1,4 +1,4 @@
-//! Kernels compiled by the driver ahead of the lab: it keeps machine code on disk, by PTX, GPU and driver, and a lab's process
+//! Kernels compiled by the driver ahead of the backend: it keeps machine code on disk, by PTX, GPU and driver, and a backend's process
 //! that loads the same PTX finds it there.
 //!
 //! The driver's linker would hand the machine code out, but compiles relocatable code, in which `setmaxnreg` is ignored and

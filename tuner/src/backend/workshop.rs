@@ -4,10 +4,10 @@ use std::sync::{Mutex, PoisonError};
 
 use bsr_codegen::KernelSpec;
 
-use super::{Lab as _, Remote};
+use super::{Backend as _, Remote};
 use crate::sweep::Compiler;
 
-/// Labs that compile what others measure. Each is started when all the others are busy, so there are as many as threads
+/// Backends that compile what others measure. Each is started when all the others are busy, so there are as many as threads
 /// that ask.
 pub struct Workshop {
     start: Box<dyn Fn(usize) -> Remote + Send + Sync>,
@@ -21,7 +21,7 @@ struct State {
 }
 
 impl Workshop {
-    /// Labs that `start` makes, numbered from 0. Nothing is started yet.
+    /// Backends that `start` makes, numbered from 0. Nothing is started yet.
     pub fn new(start: impl Fn(usize) -> Remote + Send + Sync + 'static) -> Self {
         Self { start: Box::new(start), state: Mutex::default() }
     }
@@ -41,9 +41,9 @@ impl Workshop {
 
 impl Compiler for Workshop {
     fn compile(&self, spec: &KernelSpec) -> Result<Option<f64>, String> {
-        let mut lab = self.take();
-        let compiled = lab.compile(spec).map_err(|trouble| trouble.message);
-        self.state().idle.push(lab);
+        let mut backend = self.take();
+        let compiled = backend.compile(spec).map_err(|trouble| trouble.message);
+        self.state().idle.push(backend);
         compiled
     }
 }

@@ -1,4 +1,4 @@
-//! The simulator as a lab: candidates run on the CPU, and their times are those of its cost model. They rank candidates
+//! The simulator as a backend: candidates run on the CPU, and their times are those of its cost model. They rank candidates
 //! roughly; they measure nothing.
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales, Structu
 
 use super::draw::{self, load, pattern, refused, spec_of, stored_shape};
 use super::types::{Typed, with_types};
-use super::{Candidate, Checked, Lab, Opened, Rounds, Trouble, structure};
+use super::{Backend, Candidate, Checked, Opened, Rounds, Trouble, structure};
 use crate::{Device, DeviceKind, Problem, Source, Verdict, Workload};
 
 /// Multiprocessors that the model has: CTAs of persistent kernels at a time.
@@ -27,7 +27,7 @@ const LEAST_ALONG: usize = 256;
 /// Blocks along a side that an instance keeps.
 const LEAST_BLOCKS: usize = 4;
 
-/// The simulator's cost model as a lab.
+/// The simulator's cost model as a backend.
 #[derive(Default)]
 pub struct Sim {
     workload: Option<Workload>,
@@ -85,7 +85,7 @@ impl Sim {
         if let Some(known) = self.known.get(spec) {
             return Ok(*known);
         }
-        let workload = self.workload.as_ref().ok_or_else(|| Trouble::of_lab("no workload is open"))?;
+        let workload = self.workload.as_ref().ok_or_else(|| Trouble::of_backend("no workload is open"))?;
         let of_candidate = |trouble: Trouble| Trouble { candidate: Some(at), ..trouble };
         let plan = Plan::new(spec).map_err(|errors| of_candidate(refused(errors)))?;
         if spec.batch.is_on() {
@@ -109,7 +109,7 @@ fn fewer(source: &Source, blocks: usize, of: usize) -> Result<Source, Trouble> {
     })
 }
 
-impl Lab for Sim {
+impl Backend for Sim {
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
         let workload = Self::instance(workload)?;
         let problem = Problem::new(workload.clone(), &structure(&workload)?);

@@ -1,4 +1,4 @@
-//! A GPU as a lab: operands of one workload, kernels that are checked and timed on it, other libraries beside them.
+//! A GPU as a backend: operands of one workload, kernels that are checked and timed on it, other libraries beside them.
 
 mod baselines;
 mod compiler;
@@ -11,7 +11,7 @@ use bsr::bench::{self, InterleaveOptions, interleave};
 use bsr::gpu::Device;
 use bsr::{KernelSpec, Plan};
 use bsr_codegen::emit::Ptx;
-use bsr_tuner::lab::{Candidate, Checked, Lab, Opened, Rounds, Trouble};
+use bsr_tuner::backend::{Backend, Candidate, Checked, Opened, Rounds, Trouble};
 use bsr_tuner::{DeviceKind, Problem, Verdict, Workload};
 
 use super::case::Case;
@@ -26,7 +26,7 @@ pub(super) use compiler::keep_in;
 pub(super) use planted::plant;
 
 /// One GPU and the workload that lies on it.
-pub(super) struct GpuLab {
+pub(super) struct GpuBackend {
     device: Device,
     edit: Edit,
     open: Option<Open>,
@@ -59,17 +59,17 @@ impl<E: Into<Failure>> From<E> for Bad {
     }
 }
 
-impl GpuLab {
+impl GpuBackend {
     pub(super) fn new(device: Device) -> Self {
         Self::editing(device, |_, ptx| ptx)
     }
 
-    /// A lab in whose kernels something is planted.
+    /// A backend in whose kernels something is planted.
     pub(super) fn editing(device: Device, edit: impl Fn(&KernelSpec, Ptx) -> Ptx + 'static) -> Self {
         Self { device, edit: Rc::new(edit), open: None }
     }
 
-    /// What to make of a failure of a candidate, or of the lab.
+    /// What to make of a failure of a candidate, or of the backend.
     fn trouble(&self, candidate: Option<usize>, bad: Bad) -> Trouble {
         let (verdict, failure) = match bad {
             Bad::Wrong(failure) => (Verdict::Wrong, failure),
@@ -163,7 +163,7 @@ impl Open {
     }
 }
 
-/// A kernel whose spec was told to a lab.
+/// A kernel whose spec was told to a backend.
 fn planned(spec: &KernelSpec, edit: &Edit) -> Result<Planned, Failure> {
     let plan = Plan::new(spec).map_err(|errors| Failure::new(Exit::BadInput, errors))?;
     Ok(Planned { ptx: edit(spec, plan.ptx()), plan })
@@ -176,7 +176,7 @@ fn judged(case: &Case, verdict: super::verdict::Verdict) -> Result<f64, Bad> {
     Ok(verdict.comparison.relative)
 }
 
-impl Lab for GpuLab {
+impl Backend for GpuBackend {
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
         // What lies on the device from the workload before goes first.
         self.open = None;

@@ -1,4 +1,4 @@
-//! A lab in a child process: what hangs is ended, what dies is started again, and the sweep goes on.
+//! A backend in a child process: what hangs is ended, what dies is started again, and the sweep goes on.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bsr_codegen::KernelSpec;
 
 use super::wire::{Reply, Request};
-use super::{Candidate, Checked, Lab, Opened, Rounds, Trouble};
+use super::{Backend, Candidate, Checked, Opened, Rounds, Trouble};
 use crate::{Verdict, Workload};
 
 /// How often a child may die while it opens a workload.
@@ -48,7 +48,7 @@ impl Limits {
     }
 }
 
-/// A lab behind a process that [`serve`](super::serve)s it.
+/// A backend behind a process that [`serve`](super::serve)s it.
 pub struct Remote {
     command: Box<dyn FnMut() -> Command + Send>,
     limits: Limits,
@@ -57,7 +57,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// A lab served by what `command` starts, which is asked for again after a child's death. Nothing is started yet.
+    /// A backend served by what `command` starts, which is asked for again after a child's death. Nothing is started yet.
     pub fn new(command: impl FnMut() -> Command + Send + 'static, limits: Limits) -> Self {
         Self { command: Box::new(command), limits, child: None, workload: None }
     }
@@ -69,12 +69,12 @@ impl Remote {
             (None, None) => self.child = Some(self.start()?),
             (Some(_), _) => {}
         }
-        self.child.as_mut().ok_or_else(|| Trouble::of_lab("the child process is gone"))
+        self.child.as_mut().ok_or_else(|| Trouble::of_backend("the child process is gone"))
     }
 
     fn start(&mut self) -> Result<Running, Trouble> {
         Running::start((self.command)())
-            .map_err(|error| Trouble::of_lab(format!("the process of the lab cannot be started: {error}")))
+            .map_err(|error| Trouble::of_backend(format!("the process of the backend cannot be started: {error}")))
     }
 
     fn reopen(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
@@ -101,7 +101,9 @@ impl Remote {
                 }
             }
         }
-        Err(Trouble::of_lab(format!("the lab died {MOST_DEATHS} times while opening a workload; at last: {last}")))
+        Err(Trouble::of_backend(format!(
+            "the backend died {MOST_DEATHS} times while opening a workload; at last: {last}"
+        )))
     }
 
     /// Calls for candidates: of one alone, it is its fault if the child does not come back.
@@ -128,11 +130,13 @@ impl Remote {
 
     fn nonsense(&mut self, reply: &Reply) -> Trouble {
         self.child = None;
-        Trouble::of_lab(format!("the lab answered another question: {reply:?}\n  help: is it of another version?"))
+        Trouble::of_backend(format!(
+            "the backend answered another question: {reply:?}\n  help: is it of another version?"
+        ))
     }
 }
 
-impl Lab for Remote {
+impl Backend for Remote {
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
         self.reopen(workload)
     }
@@ -172,7 +176,7 @@ struct Running {
     words: Arc<Mutex<VecDeque<String>>>,
     /// Closed when stderr has been read to its end.
     silent: Receiver<()>,
-    /// The candidate that the call has come to, where the lab tells.
+    /// The candidate that the call has come to, where the backend tells.
     at: Option<usize>,
 }
 

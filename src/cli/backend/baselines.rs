@@ -6,7 +6,7 @@ use bsr::bench::{self, Work};
 use bsr::gpu::cusparse::{Cusparse, Format, SparseProduct};
 use bsr::gpu::{Device, GpuError, StreamRef};
 use bsr::{Dtype, KernelError, KernelSpec, Layout, Op, Scale, bf16, f16};
-use bsr_tuner::lab::Baseline;
+use bsr_tuner::backend::Baseline;
 use bsr_tuner::{Problem, Workload};
 
 use super::super::case::Product;
