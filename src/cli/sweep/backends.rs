@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::str::FromStr;
 
-use bsr_tuner::backend::{Backend, Limits, Remote, Workshop};
+use bsr_tuner::backend::{Backend, CompilePool, Limits, Remote};
 use bsr_tuner::sweep::{Compiler, PlainCompiler};
 
 use super::super::exit::{Exit, Failure};
@@ -132,7 +132,7 @@ impl Device {
         let backends = numbers.iter().map(backend).collect();
         let compiler: Box<dyn Compiler> = match self {
             Self::Sim => Box::new(PlainCompiler),
-            _ => Box::new(Workshop::new(move |count| remote(numbers[count % numbers.len()]))),
+            _ => Box::new(CompilePool::new(move |count| remote(numbers[count % numbers.len()]))),
         };
         Ok(Backends { backends, compiler })
     }

@@ -3,9 +3,10 @@
 //! ```text
 //! sweep --Backend--> Remote --JSON lines--> serve --Backend--> a GPU, Sim, Fake
 //!       |        watchdog, restarts     a child process
-//!       +------> Workshop: several of them, which compile
+//!       +------> CompilePool: several of them, which compile
 //! ```
 
+mod compile_pool;
 mod draw;
 mod fake;
 mod remote;
@@ -13,7 +14,6 @@ mod serve;
 mod sim;
 mod types;
 mod wire;
-mod workshop;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,12 +23,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Device, Problem, Verdict, Workload};
 
+pub use compile_pool::CompilePool;
 pub use draw::structure;
 pub use fake::{Deaths, Fake, Script};
 pub use remote::{Limits, Remote};
 pub use serve::serve;
 pub use sim::Sim;
-pub use workshop::Workshop;
 
 /// Something that can be timed for a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use crate::sweep::Compiler;
 
 /// Backends that compile what others measure. Each is started when all the others are busy, so there are as many as threads
 /// that ask.
-pub struct Workshop {
+pub struct CompilePool {
     start: Box<dyn Fn(usize) -> Remote + Send + Sync>,
     state: Mutex<State>,
 }
@@ -20,7 +20,7 @@ struct State {
     started: usize,
 }
 
-impl Workshop {
+impl CompilePool {
     /// Backends that `start` makes, numbered from 0. Nothing is started yet.
     pub fn new(start: impl Fn(usize) -> Remote + Send + Sync + 'static) -> Self {
         Self { start: Box::new(start), state: Mutex::default() }
@@ -39,7 +39,7 @@ impl Workshop {
     }
 }
 
-impl Compiler for Workshop {
+impl Compiler for CompilePool {
     fn compile(&self, spec: &KernelSpec) -> Result<Option<f64>, String> {
         let mut backend = self.take();
         let compiled = backend.compile(spec).map_err(|trouble| trouble.message);
