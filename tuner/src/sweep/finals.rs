@@ -4,12 +4,12 @@
 use super::Fingerprints;
 use super::feed::Ready;
 use super::outcome::sort;
-use super::station::Station;
 use super::time::Timed;
+use super::worker::Worker;
 use crate::backend::{Rounds, Trouble};
 use crate::{Record, Verdict};
 
-impl Station<'_, '_> {
+impl Worker<'_, '_> {
     /// Times the fastest kernels together. Nothing is done where that has been done before.
     pub(super) fn finals(&mut self, finalists: usize) {
         let rounds = self.feed.sweep.options.finals;

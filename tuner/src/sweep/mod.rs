@@ -21,10 +21,10 @@ mod finals;
 mod options;
 mod order;
 mod outcome;
-mod station;
 #[cfg(test)]
 mod tests;
 mod time;
+mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -41,7 +41,7 @@ use crate::backend::{Backend, Opened, Trouble};
 use crate::store::{RunId, Store, StoreError};
 use crate::{Device, Problem, Record, Workload};
 use feed::Feed;
-use station::Station;
+use worker::Worker;
 
 /// A backend that works on a thread of its own.
 pub type AnyBackend = Box<dyn Backend + Send>;
@@ -185,18 +185,18 @@ impl Sweep<'_> {
         let feed = Feed::new(self, &points, order, &opened, known, &keep, deadline);
         let at_work = AtomicUsize::new(backends.len());
         let first = backends.first_mut().ok_or_else(|| SweepError::Backend(Trouble::of_backend("none is given")))?;
-        Station::new(&feed, &workload, &mut ***first).baselines();
+        Worker::new(&feed, &workload, &mut ***first).baselines();
         std::thread::scope(|scope| {
             for _ in 0..self.options.compilers.clamp(1, self.options.ahead.max(1)) {
                 scope.spawn(|| feed.compile());
             }
             for backend in &mut backends {
                 let (feed, workload, at_work) = (&feed, &workload, &at_work);
-                scope.spawn(move || Station::new(feed, workload, &mut ***backend).work(at_work));
+                scope.spawn(move || Worker::new(feed, workload, &mut ***backend).work(at_work));
             }
         });
         if let (Some(finalists), Some(backend)) = (self.options.halving, backends.first_mut()) {
-            Station::new(&feed, &workload, &mut ***backend).finals(finalists);
+            Worker::new(&feed, &workload, &mut ***backend).finals(finalists);
         }
         feed.finish()
     }

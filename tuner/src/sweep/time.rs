@@ -1,7 +1,7 @@
 //! Candidates timed together, and who is to blame when that fails.
 
 use super::feed::Ready;
-use super::station::Station;
+use super::worker::Worker;
 use crate::Timing;
 use crate::backend::{Candidate, Rounds, Trouble};
 
@@ -25,7 +25,7 @@ pub(super) struct Timed {
     pub(super) lost: Option<Trouble>,
 }
 
-impl Station<'_, '_> {
+impl Worker<'_, '_> {
     /// Times candidates in turn with the dense library. One that fails is taken out, and the others are timed again; if it
     /// is not known which one it was, each is timed alone.
     pub(super) fn time(&mut self, group: &[Ready], rounds: &Rounds) -> Timed {

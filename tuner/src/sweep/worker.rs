@@ -9,7 +9,7 @@ use crate::backend::{Backend, Baseline, Candidate, Rounds, Trouble};
 use crate::{Dense, Record, Timing, Verdict, Workload};
 
 /// A backend, and what it works on.
-pub(super) struct Station<'s, 'f> {
+pub(super) struct Worker<'s, 'f> {
     pub(super) feed: &'s Feed<'f>,
     workload: &'s Workload,
     backend: &'s mut (dyn Backend + Send),
@@ -23,7 +23,7 @@ struct Right {
     relative_error: Option<f64>,
 }
 
-impl<'s, 'f> Station<'s, 'f> {
+impl<'s, 'f> Worker<'s, 'f> {
     pub(super) fn new(feed: &'s Feed<'f>, workload: &'s Workload, backend: &'s mut (dyn Backend + Send)) -> Self {
         Self { feed, workload, backend, lost: false }
     }
