@@ -2,8 +2,8 @@
 //! are timed again together, the better half of them in twice as many rounds, and so on.
 
 use super::Fingerprints;
-use super::feed::Ready;
 use super::outcome::sort;
+use super::queue::Ready;
 use super::time::Timed;
 use super::worker::Worker;
 use crate::backend::{Rounds, Trouble};
@@ -12,29 +12,30 @@ use crate::{Record, Verdict};
 impl Worker<'_, '_> {
     /// Times the fastest kernels together. Nothing is done where that has been done before.
     pub(super) fn finals(&mut self, finalists: usize) {
-        let rounds = self.feed.sweep.options.finals;
-        let mut timed: Vec<Record> = self.feed.records();
+        let rounds = self.queue.sweep.options.finals;
+        let mut timed: Vec<Record> = self.queue.records();
         timed.retain(|record| !record.baseline && record.verdict == Verdict::Timed);
         sort(&mut timed);
         let finalists = finalists.min(timed.len());
         let long =
             |record: &&Record| record.timing.as_ref().is_some_and(|timing| timing.samples_us.len() >= rounds.least);
-        if self.feed.over() || finalists < 2 || timed.iter().filter(long).count() >= finalists {
+        if self.queue.over() || finalists < 2 || timed.iter().filter(long).count() >= finalists {
             return;
         }
         timed.truncate(finalists);
         if let Err(trouble) = self.final_rounds(&timed) {
-            self.feed.backend_lost(trouble);
+            self.queue.backend_lost(trouble);
         }
     }
 
     fn final_rounds(&mut self, finalists: &[Record]) -> Result<(), Trouble> {
         let mut group = Vec::new();
         for record in finalists {
-            let Some(point) = self.feed.points.iter().position(|point| point.spec.to_string() == record.subject) else {
+            let Some(point) = self.queue.points.iter().position(|point| point.spec.to_string() == record.subject)
+            else {
                 continue;
             };
-            let spec = self.feed.points[point].spec;
+            let spec = self.queue.points[point].spec;
             let kernel = Fingerprints { plan: record.plan.clone(), ptx: record.ptx.clone() };
             let ready = Ready { point, spec, kernel, compile_ms: None, predicted_us: record.predicted_us };
             // Checked in an earlier process, perhaps: in this one no kernel of it is loaded.
@@ -43,7 +44,7 @@ impl Worker<'_, '_> {
                 Err(trouble) if trouble.candidate.is_some() => self.failed(&ready, None, &trouble),
                 Err(trouble) => return Err(trouble),
             }
-            if self.feed.over() {
+            if self.queue.over() {
                 return Ok(());
             }
         }
@@ -53,7 +54,7 @@ impl Worker<'_, '_> {
     /// Times candidates whose results are right. What is not among the better half comes to its end; the last few are
     /// timed until they can be told apart.
     fn rungs(&mut self, mut group: Vec<(Ready, Option<f64>)>) -> Result<(), Trouble> {
-        let finals = self.feed.sweep.options.finals;
+        let finals = self.queue.sweep.options.finals;
         let mut rounds = finals.least;
         loop {
             let is_last = group.len() <= LAST || 2 * rounds > finals.most;
@@ -69,12 +70,12 @@ impl Worker<'_, '_> {
                 }
             }
             timed.sort_by(|(_, _, x), (_, _, y)| x.median_us().total_cmp(&y.median_us()));
-            let ends = is_last || lost.is_some() || self.feed.over();
+            let ends = is_last || lost.is_some() || self.queue.over();
             let ended = timed.split_off(if ends { 0 } else { timed.len().div_ceil(2) });
             let record = |(ready, error, times): (Ready, _, _)| {
                 (Some(ready.point), self.with_times(&ready, error, times, Verdict::Timed))
             };
-            self.feed.keep(ended.into_iter().map(record).collect());
+            self.queue.keep(ended.into_iter().map(record).collect());
             match lost {
                 Some(trouble) => return Err(trouble),
                 None if ends => return Ok(()),

@@ -16,11 +16,11 @@
 //! the same subject, PTX, workload and device is known.
 
 mod compile;
-mod feed;
 mod finals;
 mod options;
 mod order;
 mod outcome;
+mod queue;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -40,7 +40,7 @@ pub use outcome::{Ended, Outcome};
 use crate::backend::{Backend, Opened, Trouble};
 use crate::store::{RunId, Store, StoreError};
 use crate::{Device, Problem, Record, Workload};
-use feed::Feed;
+use queue::Queue;
 use worker::Worker;
 
 /// A backend that works on a thread of its own.
@@ -182,23 +182,23 @@ impl Sweep<'_> {
         (self.events)(&Event::Opened { problem: &opened.problem, device: &opened.device, points: count });
         let known = lock(store).of_workload(&opened.problem.workload, &opened.device)?;
         let keep = |records: &[Record]| lock(store).insert(records, self.run).map(|_| ());
-        let feed = Feed::new(self, &points, order, &opened, known, &keep, deadline);
+        let queue = Queue::new(self, &points, order, &opened, known, &keep, deadline);
         let at_work = AtomicUsize::new(backends.len());
         let first = backends.first_mut().ok_or_else(|| SweepError::Backend(Trouble::of_backend("none is given")))?;
-        Worker::new(&feed, &workload, &mut ***first).baselines();
+        Worker::new(&queue, &workload, &mut ***first).baselines();
         std::thread::scope(|scope| {
             for _ in 0..self.options.compilers.clamp(1, self.options.ahead.max(1)) {
-                scope.spawn(|| feed.compile());
+                scope.spawn(|| queue.compile());
             }
             for backend in &mut backends {
-                let (feed, workload, at_work) = (&feed, &workload, &at_work);
-                scope.spawn(move || Worker::new(feed, workload, &mut ***backend).work(at_work));
+                let (queue, workload, at_work) = (&queue, &workload, &at_work);
+                scope.spawn(move || Worker::new(queue, workload, &mut ***backend).work(at_work));
             }
         });
         if let (Some(finalists), Some(backend)) = (self.options.halving, backends.first_mut()) {
-            Worker::new(&feed, &workload, &mut ***backend).finals(finalists);
+            Worker::new(&queue, &workload, &mut ***backend).finals(finalists);
         }
-        feed.finish()
+        queue.finish()
     }
 
     /// Opens the workload on all backends at once; those that cannot are left out.

@@ -1,6 +1,6 @@
 //! Candidates timed together, and who is to blame when that fails.
 
-use super::feed::Ready;
+use super::queue::Ready;
 use super::worker::Worker;
 use crate::Timing;
 use crate::backend::{Candidate, Rounds, Trouble};
@@ -69,7 +69,7 @@ impl Worker<'_, '_> {
             Err(trouble) => trouble,
         };
         match trouble.candidate {
-            Some(at) if at < with_dense => self.feed.no_dense(),
+            Some(at) if at < with_dense => self.queue.no_dense(),
             Some(at) => match pending.get(at - with_dense) {
                 Some(place) => results[*place] = Some(Err(trouble)),
                 None => return Err(trouble),
@@ -91,7 +91,7 @@ impl Worker<'_, '_> {
     }
 
     fn dense_candidate(&self) -> Option<Candidate> {
-        let first = self.feed.opened.baselines.first().filter(|_| self.feed.dense())?;
+        let first = self.queue.opened.baselines.first().filter(|_| self.queue.dense())?;
         Some(Candidate::Baseline(first.name.clone()))
     }
 }

@@ -39,7 +39,7 @@ impl Ready {
 }
 
 /// One workload's points between their compilers and the backends.
-pub(super) struct Feed<'f> {
+pub(super) struct Queue<'f> {
     pub(super) sweep: &'f Sweep<'f>,
     pub(super) points: &'f [SweepPoint],
     pub(super) opened: &'f Opened,
@@ -78,7 +78,7 @@ struct State {
 }
 
 /// Ends the sweep when its thread panics, so that others do not wait for it for ever.
-pub(super) struct Alarm<'a, 'f>(pub(super) &'a Feed<'f>);
+pub(super) struct Alarm<'a, 'f>(pub(super) &'a Queue<'f>);
 
 impl Drop for Alarm<'_, '_> {
     fn drop(&mut self) {
@@ -91,7 +91,7 @@ impl Drop for Alarm<'_, '_> {
     }
 }
 
-impl<'f> Feed<'f> {
+impl<'f> Queue<'f> {
     pub(super) fn new(
         sweep: &'f Sweep<'f>,
         points: &'f [SweepPoint],
