@@ -73,7 +73,7 @@ pub(super) struct Args {
     /// random (by --seed).
     #[arg(long, value_enum, default_value_t = Way::Guided)]
     strategy: Way,
-    /// Look at every kernel shortly, and time the fastest few together until they can be told apart.
+    /// Give every kernel a quick trial, and time the fastest few together until they can be told apart.
     #[arg(long)]
     halving: bool,
     /// Take one part of the points: 3/8 is the third of eight. `bsr merge` puts the parts together.

@@ -2,7 +2,7 @@
 //! recorded as soon as anything is known of them.
 //!
 //! ```text
-//! points --Order--> compile --> ready --> check --> a short look --> timed until tight --> Store
+//! points --Order--> compile --> ready --> check --> quick trial --> timed until tight --> Store
 //!  shard,           all cores,  bounded   Wrong     Slow             Timed
 //!  done before                            Hang, Fault at any step
 //! ```
@@ -16,7 +16,7 @@
 //! the same subject, PTX, workload and device is known.
 
 mod compile;
-mod finals;
+mod final_rung;
 mod options;
 mod order;
 mod outcome;
@@ -74,7 +74,7 @@ pub enum Event<'e> {
         problem: &'e Problem,
         /// What it runs on.
         device: &'e Device,
-        /// Points that are to be looked at, at most.
+        /// Points that are to be measured, at most.
         points: usize,
     },
     /// A point has a record from before.
@@ -196,7 +196,7 @@ impl Sweep<'_> {
             }
         });
         if let (Some(finalists), Some(backend)) = (self.options.halving, backends.first_mut()) {
-            Worker::new(&queue, &workload, &mut ***backend).finals(finalists);
+            Worker::new(&queue, &workload, &mut ***backend).final_rungs(finalists);
         }
         queue.finish()
     }

@@ -146,7 +146,7 @@ fn the_slow_are_ended_early_and_the_noisy_are_timed_longer() {
         let record = records.iter().find(|record| record.subject == name(bn)).unwrap();
         (record.verdict, record.timing.as_ref().unwrap().samples_us.len())
     };
-    assert_eq!(samples(32), (Verdict::Slow, desk.options.look.most));
+    assert_eq!(samples(32), (Verdict::Slow, desk.options.quick_trial.most));
     assert_eq!(samples(48), (Verdict::Timed, desk.options.rounds.most));
     let calm = Desk::new();
     calm.sweep(vec![fake("* -> 100 us")], job(points(4)));
@@ -277,8 +277,8 @@ fn halving_times_the_best_few_again_together_and_once() {
     desk.options.hopeless = 10.0;
     let outcome = desk.sweep(vec![fake("")], job(points(10)));
     let samples: Vec<usize> = outcome.ranking.iter().map(|r| r.timing.as_ref().unwrap().samples_us.len()).collect();
-    assert!(samples[..3].iter().all(|count| *count >= desk.options.finals.least), "{samples:?}");
-    assert!(samples[3..].iter().all(|count| *count == desk.options.look.most), "{samples:?}");
+    assert!(samples[..3].iter().all(|count| *count >= desk.options.final_rung.least), "{samples:?}");
+    assert!(samples[3..].iter().all(|count| *count == desk.options.quick_trial.most), "{samples:?}");
     assert_eq!(desk.store("db").len().unwrap(), 2 + 10 + 3);
     let again = desk.sweep(vec![fake("* -> fault")], job(points(10)));
     assert_eq!((again.new, again.best()), (0, outcome.best()));
@@ -291,9 +291,9 @@ fn the_better_half_is_timed_twice_as_long() {
     desk.options.hopeless = 10.0;
     let outcome = desk.sweep(vec![fake("* -> noise 0.001")], job(points(10)));
     let samples: Vec<usize> = outcome.ranking.iter().map(|r| r.timing.as_ref().unwrap().samples_us.len()).collect();
-    let (least, look) = (desk.options.finals.least, desk.options.look.most);
+    let (least, quick) = (desk.options.final_rung.least, desk.options.quick_trial.most);
     assert!(samples[..2].iter().all(|count| *count >= 4 * least), "{samples:?}");
-    assert_eq!(samples[2..], [2 * least, 2 * least, least, least, least, least, look, look]);
+    assert_eq!(samples[2..], [2 * least, 2 * least, least, least, least, least, quick, quick]);
 }
 
 /// Names a point only after the one before has been measured, and the better half next.

@@ -1,4 +1,4 @@
-//! One backend at work: check, a short look, times, records.
+//! One backend at work: check, quick trial, times, records.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -84,10 +84,10 @@ impl<'s, 'f> Worker<'s, 'f> {
                 return trouble.map_or(Ok(()), Err);
             }
         }
-        let looked = self.timed(right, &options.look)?;
-        let best = looked.iter().map(|(_, times)| times.median_us()).fold(self.queue.best_us(), f64::min);
+        let tried = self.timed(right, &options.quick_trial)?;
+        let best = tried.iter().map(|(_, times)| times.median_us()).fold(self.queue.best_us(), f64::min);
         let (mut ended, mut promising) = (Vec::new(), Vec::new());
-        for (right, times) in looked {
+        for (right, times) in tried {
             match (times.median_us() > options.hopeless * best, options.halving) {
                 (true, _) => ended.push((right, times, Verdict::Slow)),
                 (false, Some(_)) => ended.push((right, times, Verdict::Timed)),

@@ -1,5 +1,6 @@
-//! Successive halving (Jamieson and Talwalkar, Non-stochastic Best Arm Identification, 2016): after the looks the fastest few
-//! are timed again together, the better half of them in twice as many rounds, and so on.
+//! Successive halving (Jamieson and Talwalkar, Non-stochastic Best Arm Identification, 2016): after the quick
+//! trials the fastest few are timed again together, the better half of them in twice as many rounds, and so on. The last
+//! of these rungs is the final rung.
 
 use super::Fingerprints;
 use super::outcome::sort;
@@ -11,8 +12,8 @@ use crate::{Record, Verdict};
 
 impl Worker<'_, '_> {
     /// Times the fastest kernels together. Nothing is done where that has been done before.
-    pub(super) fn finals(&mut self, finalists: usize) {
-        let rounds = self.queue.sweep.options.finals;
+    pub(super) fn final_rungs(&mut self, finalists: usize) {
+        let rounds = self.queue.sweep.options.final_rung;
         let mut timed: Vec<Record> = self.queue.records();
         timed.retain(|record| !record.baseline && record.verdict == Verdict::Timed);
         sort(&mut timed);
@@ -54,11 +55,11 @@ impl Worker<'_, '_> {
     /// Times candidates whose results are right. What is not among the better half comes to its end; the last few are
     /// timed until they can be told apart.
     fn rungs(&mut self, mut group: Vec<(Ready, Option<f64>)>) -> Result<(), Trouble> {
-        let finals = self.queue.sweep.options.finals;
-        let mut rounds = finals.least;
+        let final_rung = self.queue.sweep.options.final_rung;
+        let mut rounds = final_rung.least;
         loop {
-            let is_last = group.len() <= LAST || 2 * rounds > finals.most;
-            let rung = Rounds { least: rounds, most: if is_last { finals.most } else { rounds }, ..finals };
+            let is_last = group.len() <= LAST || 2 * rounds > final_rung.most;
+            let rung = Rounds { least: rounds, most: if is_last { final_rung.most } else { rounds }, ..final_rung };
             let ready: Vec<Ready> = group.iter().map(|(ready, _)| ready.clone()).collect();
             let Timed { results, lost } = self.time(&ready, &rung);
             let mut timed = Vec::new();
