@@ -127,7 +127,7 @@ fn on_a_gpu_too_a_deadlock_a_fault_and_a_wrong_result_end_nothing() {
     }
     let bench = Bench::new();
     let args = "sweep --kernel bm=64,bk=64 --space bn=[32,64,96,128,160,192,224,256] --m 2048 --n 2048 --k 2048 \
-                --pattern random:0.25 --device planted --watchdog 10s --db a.db";
+                --pattern random:0.25 --device fault-injection --watchdog 10s --db a.db";
     let script = "bn = 64 -> hang; bn = 128 -> fault; bn = 192 -> wrong";
     let mut command = assert_cmd::Command::cargo_bin("bsr").unwrap();
     command.args(args.split_whitespace()).env("BSR_FAKE", script).current_dir(bench.0.path());

@@ -6,13 +6,13 @@ use bsr::KernelSpec;
 use bsr::gpu::Device;
 use bsr_tuner::backend::{Backend, Deaths, Fake, Script, Sim, serve};
 
-use super::backend::{GpuBackend, plant};
+use super::backend::{GpuBackend, inject};
 use super::exit::{Exit, Failure};
 
 /// Answer a sweep's calls on standard input and output.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// gpu:N, sim, or what a script in BSR_FAKE says: fake, times made up; planted:N, kernels broken on a GPU.
+    /// gpu:N, sim, or what a script in BSR_FAKE says: fake, times made up; fault-injection:N, kernels broken on a GPU.
     device: String,
 }
 
@@ -31,9 +31,9 @@ fn backend(device: &str) -> Result<Box<dyn Backend>, Failure> {
         "fake" => Ok(Box::new(Fake::new(script()?, 0, Deaths::Real))),
         other => match other.split_once(':').map(|(kind, number)| (kind, number.parse())) {
             Some(("gpu", Ok(number))) => Ok(Box::new(GpuBackend::new(Device::open(number)?))),
-            Some(("planted", Ok(number))) => {
+            Some(("fault-injection", Ok(number))) => {
                 let script = script()?;
-                let edit = move |spec: &KernelSpec, ptx| plant(&script, &spec.to_string(), ptx);
+                let edit = move |spec: &KernelSpec, ptx| inject(&script, &spec.to_string(), ptx);
                 Ok(Box::new(GpuBackend::editing(Device::open(number)?, edit)))
             }
             _ => Err(Failure::new(Exit::NoDevice, format!("no backend `{other}`\n  help: gpu:0, or sim"))),

@@ -2,7 +2,7 @@
 
 mod baselines;
 mod compiler;
-mod planted;
+mod fault_injection;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use super::spec::Planned;
 use super::verdict::CheckArgs;
 use baselines::Baselines;
 pub(super) use compiler::keep_in;
-pub(super) use planted::plant;
+pub(super) use fault_injection::inject;
 
 /// One GPU and the workload that lies on it.
 pub(super) struct GpuBackend {
@@ -64,7 +64,7 @@ impl GpuBackend {
         Self::editing(device, |_, ptx| ptx)
     }
 
-    /// A backend in whose kernels something is planted.
+    /// A backend that edits the text of its kernels before it loads them: fault injection, for tests.
     pub(super) fn editing(device: Device, edit: impl Fn(&KernelSpec, Ptx) -> Ptx + 'static) -> Self {
         Self { device, edit: Rc::new(edit), open: None }
     }

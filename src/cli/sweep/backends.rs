@@ -18,7 +18,7 @@ pub(super) enum Device {
     /// For tests: times that a script in `BSR_FAKE` says.
     Fake,
     /// For tests: a GPU, and kernels that the script breaks.
-    Planted,
+    FaultInjection,
 }
 
 impl FromStr for Device {
@@ -30,7 +30,7 @@ impl FromStr for Device {
             "gpu" => Ok(Self::Gpu),
             "sim" => Ok(Self::Sim),
             "fake" => Ok(Self::Fake),
-            "planted" => Ok(Self::Planted),
+            "fault-injection" => Ok(Self::FaultInjection),
             _ => Err("write auto, gpu or sim; --devices says which GPUs".to_owned()),
         }
     }
@@ -100,7 +100,7 @@ impl Device {
     pub(super) fn backends(self, devices: &Devices, limits: Limits) -> Result<Backends, Failure> {
         let numbers = match (self, devices) {
             (Self::Sim, Devices::All) => vec![0],
-            (Self::Gpu | Self::Planted, devices) => {
+            (Self::Gpu | Self::FaultInjection, devices) => {
                 let count = bsr::gpu::Device::count()?;
                 let numbers = match devices {
                     Devices::All => (0..count).collect(),
@@ -142,7 +142,7 @@ impl Device {
         match self {
             Self::Sim => "sim".to_owned(),
             Self::Fake => "fake".to_owned(),
-            Self::Planted => format!("planted:{number}"),
+            Self::FaultInjection => format!("fault-injection:{number}"),
             Self::Auto | Self::Gpu => format!("gpu:{number}"),
         }
     }

@@ -115,7 +115,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let device = args.device.resolve();
     let (workloads, seed) = workloads(args, device)?;
     let gpu = match device {
-        Device::Gpu | Device::Planted => Some(args.devices.first()?),
+        Device::Gpu | Device::FaultInjection => Some(args.devices.first()?),
         _ => None,
     };
     let card = match &gpu {

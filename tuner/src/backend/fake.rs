@@ -95,7 +95,7 @@ impl Script {
         self.0.iter().filter(move |(who, _)| who.iter().all(&fits)).map(|(_, action)| *action)
     }
 
-    /// Whether a kernel's check is to hang, to fault or to be wrong: what can be planted in a real kernel, too.
+    /// Whether a kernel's check is to hang, to fault or to be wrong: what fault injection does to a real kernel, too.
     pub fn doom(&self, name: &str) -> Option<Verdict> {
         self.actions(name).filter_map(Action::doom).last()
     }
