@@ -40,7 +40,7 @@ impl Planned {
 /// Reads and plans one SPEC argument.
 ///
 /// # Errors
-/// Bad input: everything wrong with the text, or every reason why it cannot be planned, under the guilty word.
+/// Bad input: everything wrong with the text, or every reason why it cannot be planned, under the offending word.
 pub(super) fn plan(argument: &str) -> Result<Planned, Failure> {
     plan_named(argument, "spec")
 }
