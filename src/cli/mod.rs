@@ -26,13 +26,13 @@ mod emit;
 mod exit;
 mod explain;
 mod export;
+mod loss;
 mod merge;
 mod operands;
 mod plan;
 mod problem;
 mod progress;
 mod ptxas;
-mod regret;
 mod report;
 mod report_page;
 mod run;
@@ -95,7 +95,8 @@ enum Command {
     Advise(advise::Args),
     Space(space::Args),
     Explain(explain::Args),
-    Regret(regret::Args),
+    #[command(alias = "regret")]
+    Loss(loss::Args),
     Report(report_page::Args),
     Sweep(sweep::Args),
     Merge(merge::Args),
@@ -123,7 +124,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Advise(args) => advise::run(&args, &mut out),
         Command::Space(args) => space::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
-        Command::Regret(args) => regret::run(&args, &mut out),
+        Command::Loss(args) => loss::run(&args, &mut out),
         Command::Report(args) => report_page::run(&args, &mut out),
         Command::Sweep(args) => sweep::run(&args, &mut out),
         Command::Merge(args) => merge::run(&args, &mut out),

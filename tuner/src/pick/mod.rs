@@ -14,8 +14,8 @@
 //! What was chosen once is remembered: the second answer for a pattern takes less than a microsecond.
 
 mod choice;
+mod loss;
 mod near;
-mod regret;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -30,8 +30,8 @@ use crate::model::{self, Card, predict};
 use crate::space::Space;
 use crate::{Facts, Problem, SpaceError};
 pub use choice::{Choice, Ranked, Why};
+pub use loss::{Chosen, EfficiencyLoss, efficiency_losses};
 pub use near::Bucket;
-pub use regret::{Chosen, Regret, regrets};
 pub use table::{Other, Table, TableError, Tuned};
 
 /// The GPU that is chosen for.

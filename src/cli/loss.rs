@@ -1,10 +1,10 @@
-//! `bsr regret DB`: what a tuner would have lost on problems of which many kernels were measured.
+//! `bsr loss DB`: what a tuner would have lost on problems of which many kernels were measured.
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use bsr_tuner::Store;
-use bsr_tuner::pick::{Chosen, Table, regrets};
+use bsr_tuner::pick::{Chosen, Table, efficiency_losses};
 use comfy_table::{CellAlignment, Table as Rows, presets};
 
 use super::exit::{Exit, Failure};
@@ -15,8 +15,8 @@ use super::line;
 #[command(after_help = "\
 Examples:
   bsr sweep --workloads held-out --strategy exhaustive --db held-out.db
-  bsr regret held-out.db
-  bsr regret held-out.db --table tuned.jsonl --json regret.jsonl
+  bsr loss held-out.db
+  bsr loss held-out.db --table tuned.jsonl --json loss.jsonl
 
 The database is of a sweep of everything that may be chosen; what the tuner knows is the table alone. \
 `tuned` measures the likeliest few at the first use of a problem that is not in the table, `unmeasured` does not, and \
@@ -46,36 +46,37 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
             Table::from_lines(&text).map_err(|error| Failure::new(Exit::BadInput, format!("{name}: {error}")))?
         }
     };
-    let regrets = regrets(&records, &table, (9, 0)).map_err(|error| Failure::new(Exit::BadInput, error))?;
+    let losses = efficiency_losses(&records, &table, (9, 0)).map_err(|error| Failure::new(Exit::BadInput, error))?;
     let mut rows = Rows::new();
     rows.load_style(presets::ASCII_MARKDOWN).set_header(HEADER);
-    let loss = |chosen: &Chosen| chosen.loss.map_or("not measured".to_owned(), |loss| format!("{:.1} %", 100.0 * loss));
-    for regret in &regrets {
+    let percent =
+        |chosen: &Chosen| chosen.loss.map_or("not measured".to_owned(), |loss| format!("{:.1} %", 100.0 * loss));
+    for problem in &losses {
         rows.add_row([
-            regret.problem.clone(),
-            regret.measured.to_string(),
-            loss(&regret.tuned),
-            regret.unmeasured.how.to_owned(),
-            loss(&regret.unmeasured),
-            loss(&regret.predicted),
-            regret.best.clone(),
+            problem.problem.clone(),
+            problem.measured.to_string(),
+            percent(&problem.tuned),
+            problem.unmeasured.how.to_owned(),
+            percent(&problem.unmeasured),
+            percent(&problem.predicted),
+            problem.best.clone(),
         ]);
     }
     for column in rows.column_iter_mut().skip(1).take(5) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     writeln!(out, "{rows}\n")?;
-    let worst = |of: &dyn Fn(&bsr_tuner::pick::Regret) -> Option<f64>| {
-        let losses: Vec<f64> = regrets.iter().filter_map(of).collect();
-        let most = losses.iter().copied().fold(0.0, f64::max);
-        format!("at most {:.1} % over {} of {} problems", 100.0 * most, losses.len(), regrets.len())
+    let worst = |of: &dyn Fn(&bsr_tuner::pick::EfficiencyLoss) -> Option<f64>| {
+        let of_problems: Vec<f64> = losses.iter().filter_map(of).collect();
+        let most = of_problems.iter().copied().fold(0.0, f64::max);
+        format!("at most {:.1} % over {} of {} problems", 100.0 * most, of_problems.len(), losses.len())
     };
-    line(out, "tuned", worst(&|regret| regret.tuned.loss))?;
-    line(out, "unmeasured", worst(&|regret| regret.unmeasured.loss))?;
-    line(out, "predicted", worst(&|regret| regret.predicted.loss))?;
+    line(out, "tuned", worst(&|problem| problem.tuned.loss))?;
+    line(out, "unmeasured", worst(&|problem| problem.unmeasured.loss))?;
+    line(out, "predicted", worst(&|problem| problem.predicted.loss))?;
     if let Some(path) = &args.json {
         let lines: Result<String, serde_json::Error> =
-            regrets.iter().map(|regret| Ok(serde_json::to_string(regret)? + "\n")).collect();
+            losses.iter().map(|problem| Ok(serde_json::to_string(problem)? + "\n")).collect();
         let lines = lines.map_err(|error| Failure::new(Exit::Wrong, error))?;
         std::fs::write(path, lines).map_err(|error| super::cannot_write(path, &error))?;
     }
