@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plan, problem --tiles--> how many tiles, what one loads and multiplies --stage--> time of a tile
-//!               --deal---> waves, longest row, spread of rows            ---------> time of the busiest SM
+//!               --tile_scheduler--> waves, longest row, spread of rows      ---------> time of the busiest SM
 //!                                          HBM, launch                   ---------> Prediction
 //! ```
 //!
@@ -12,10 +12,10 @@
 //! its test: `cargo test -p bsr-tuner --lib model -- --nocapture`.
 
 mod card;
-mod deal;
 pub mod rates;
 #[cfg(test)]
 mod tests;
+mod tile_scheduler;
 mod tiles;
 
 use bsr_codegen::Plan;
@@ -101,12 +101,12 @@ fn predict_with(plan: &Plan, problem: &Problem, card: &Card, rates: &Rates) -> P
     let profile = plan.profile();
     let tiles = Tiles::new(&profile, &view);
     let tile = rates.tile(&profile, &view, &tiles, card);
-    let dealt = deal::deal(plan, &profile, &view, &tiles, tile.us(), card);
+    let scheduled = tile_scheduler::schedule(plan, &profile, &view, &tiles, tile.us(), card);
 
     // What all tiles would take were they spread evenly.
-    let even = |us: f64| us * tiles.count() / dealt.places;
+    let even = |us: f64| us * tiles.count() / scheduled.places;
     let hbm = view.compulsory_bytes() / (card.hbm_tbs * 1e6);
-    let busy = both(dealt.us, hbm);
+    let busy = both(scheduled.us, hbm);
     let terms = [
         (What::Tensor, even(tile.tensor)),
         (What::L2, even(tile.l2)),
@@ -114,7 +114,7 @@ fn predict_with(plan: &Plan, problem: &Problem, card: &Card, rates: &Rates) -> P
         (What::Barriers, even(tile.barriers)),
         (What::Latency, even(tile.latency)),
         (What::Stores, even(tile.ends)),
-        (What::Imbalance, dealt.us - even(tile.us())),
+        (What::Imbalance, scheduled.us - even(tile.us())),
         (What::Launch, card.launch_us),
     ];
     Prediction { us: busy + card.launch_us, terms: terms.map(|(what, us)| Term { what, us }).to_vec() }
