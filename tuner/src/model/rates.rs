@@ -16,9 +16,9 @@ pub struct Rates {
     /// What a stage waits for the slower ones of the CTAs that share an operand with it, for every doubling of the cluster:
     /// the sparse one, the dense one.
     pub wait: [f64; 2],
-    /// The same for a stored block with operands swapped: its place is looked up.
+    /// The same for a stored block with swap-AB: its place is looked up.
     pub block: f64,
-    /// What a producer takes to fill a stage with operands swapped, however little it holds: a record is read, copies are
+    /// What a producer takes to fill a stage with swap-AB, however little it holds: a record is read, copies are
     /// issued one by one.
     pub fill: f64,
     /// The same for every block row of a tile and stage, whether it has a block there or not.
