@@ -32,7 +32,7 @@ pub(super) struct Left<A: Number> {
     pub(super) longest: usize,
 }
 
-/// The pattern of a sampled product, and what its chosen blocks must be.
+/// The pattern of SDDMM, and what its chosen blocks must be.
 pub(super) struct Mask {
     pub(super) structure: Structure,
     pub(super) rows: Rows,
@@ -130,7 +130,7 @@ impl Operands {
         })
     }
 
-    /// The mask of a sampled product in the blocks of `spec`, and the reference.
+    /// The mask of SDDMM in the blocks of `spec`, and the reference.
     pub(super) fn mask<A: Number, B: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<Mask>, Failure> {
         let block = (spec.bm as usize, spec.bk as usize);
         let fused = spec.epilogue.map(|epilogue| (epilogue, spec.out));

@@ -1,4 +1,4 @@
-//! Sampled products: both factors dense, the stored blocks compared as rows of values.
+//! SDDMM, a product of dense factors at the stored blocks: both factors dense, the stored blocks compared as rows of values.
 
 use std::rc::Rc;
 

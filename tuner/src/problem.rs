@@ -183,7 +183,7 @@ impl Problem {
         2 * self.features.nnzb as u64 * bm as u64 * bk as u64 * along as u64
     }
 
-    /// The extent of C along the dense factor; K of a sampled product.
+    /// The extent of C along the dense factor; K of SDDMM.
     pub fn along(&self) -> usize {
         match self.workload.facts.0.op {
             Op::Dds => self.workload.m,

@@ -204,7 +204,7 @@ fn ring(rows: &Rows) -> Option<Ring> {
             let parts = vec![(Kind::First, "A".to_owned(), a), (Kind::Second, "B".to_owned(), b)];
             return Some(Ring { stages: *reason("shared memory").first()?, bytes, parts });
         }
-        // `3 x 16384 B` of warps, or `4` of sampled products, whose stages are their two tiles.
+        // `3 x 16384 B` of warps, or `4` of SDDMM, whose stages are their two tiles.
         (None, Some((stages, _))) => match numbers(stages)[..] {
             [stages, bytes] => (stages, bytes, [1; 2]),
             [stages] => (stages, tiles.iter().map(|tile| tile.1).sum(), [1; 2]),
@@ -254,7 +254,7 @@ fn producer(rows: &Rows) -> Option<String> {
     Some(format!("producer{registers}"))
 }
 
-/// `64 + 48`, `3 x 32`, `2 x 64 + 16`, `112 a stage`, `2 blocks of 32 a stage`; of sampled products `of 64 of K`.
+/// `64 + 48`, `3 x 32`, `2 x 64 + 16`, `112 a stage`, `2 blocks of 32 a stage`; of SDDMM `of 64 of K`.
 fn widths(rows: &Rows) -> Vec<u32> {
     let Some((words, _)) = rows.get("K of a block") else {
         return rows.behind("stages", "of ").into_iter().collect();
@@ -272,7 +272,7 @@ fn widths(rows: &Rows) -> Vec<u32> {
     }
 }
 
-/// `2 blocks of 32`, `up to 3 slab(s) of 16 of K and 12 block(s)`, `64 of K` of a sampled product.
+/// `2 blocks of 32`, `up to 3 slab(s) of 16 of K and 12 block(s)`, `64 of K` of SDDMM.
 fn holds(rows: &Rows) -> Option<String> {
     let Some((words, _)) = rows.get("K of a block") else {
         return Some(format!("{} of K", rows.behind("stages", "of ")?));
