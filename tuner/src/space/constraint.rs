@@ -22,12 +22,14 @@ pub const PLAN_NAMES: [(&str, &str); 9] = [
     ("shared_bytes", "shared memory of a CTA in bytes"),
     ("cta_m", "rows of a CTA's tile"),
     ("cta_n", "columns of a CTA's tile"),
-    ("plan_stages", "stages of the ring"),
+    ("plan_stages", "stages of the ring buffer"),
     ("plan_consumers", "warpgroups that multiply, or warps"),
     ("plan_cluster", "CTAs of a cluster"),
     ("stage_k", "elements of K in a stage"),
-    ("deferred", "whether a tile is stored while the next one is computed"),
+    ("overlapped", "whether a tile is stored while the next one is computed"),
 ];
+/// What numbers of a plan were called before: spaces that were written then are still read.
+const FORMER_NAMES: [(&str, &str); 1] = [("deferred", "overlapped")];
 /// The two numbers of `warps`.
 const WARPS: [&str; 2] = ["warps_m", "warps_n"];
 
@@ -69,7 +71,7 @@ impl Constraint {
 
     /// Does it ask for something that only a plan knows?
     pub(super) fn needs_plan(&self) -> bool {
-        self.names.iter().any(|name| PLAN_NAMES.iter().any(|(planned, _)| planned == name))
+        self.names.iter().any(|name| is_of_plan(name))
     }
 
     /// Is it true of a spec, and of its plan where it speaks of that?
@@ -120,7 +122,11 @@ fn engine() -> &'static Engine {
 }
 
 fn is_known(name: &str) -> bool {
-    Key::find(name).is_some() || WARPS.contains(&name) || PLAN_NAMES.iter().any(|(planned, _)| *planned == name)
+    Key::find(name).is_some() || WARPS.contains(&name) || is_of_plan(name)
+}
+
+fn is_of_plan(name: &str) -> bool {
+    PLAN_NAMES.iter().chain(&FORMER_NAMES).any(|(planned, _)| *planned == name)
 }
 
 /// The names that an expression speaks of: identifiers that are no words of the language and no functions.
@@ -162,7 +168,7 @@ fn value(name: &str, spec: &KernelSpec, plan: Option<&Plan>) -> Dynamic {
     }
     let Some(plan) = plan else { return Dynamic::UNIT };
     let profile = plan.profile();
-    match name {
+    match FORMER_NAMES.iter().find(|(former, _)| *former == name).map_or(name, |(_, now)| now) {
         "threads" => number(plan.threads()),
         "shared_bytes" => number(plan.shared_bytes()),
         "cta_m" => number(profile.cta_m),
@@ -171,7 +177,7 @@ fn value(name: &str, spec: &KernelSpec, plan: Option<&Plan>) -> Dynamic {
         "plan_consumers" => number(profile.consumers),
         "plan_cluster" => number(profile.cluster),
         "stage_k" => number(profile.stage_k),
-        "deferred" => Dynamic::from(profile.deferred),
+        "overlapped" => Dynamic::from(profile.deferred),
         _ => Dynamic::UNIT,
     }
 }
@@ -204,7 +210,8 @@ mod tests {
             ("cluster in [1, 2]", false),
             ("max(bm, bn) == 256 && min(bm, bn) == 128", true),
             ("warps_m == ()", true),
-            ("if bm > 64 { deferred } else { false }", true),
+            ("if bm > 64 { overlapped } else { false }", true),
+            ("overlapped == deferred", true),
         ] {
             assert_eq!(holds(text, spec), Ok(expected), "{text}");
         }

@@ -98,7 +98,7 @@ fn every_point_is_recorded_once_with_the_dense_library_beside_it() {
 }
 
 #[test]
-fn planted_failures_are_recorded_and_the_sweep_completes() {
+fn injected_failures_are_recorded_and_the_sweep_completes() {
     let script = "bn = 16 -> hang; bn = 32 -> fault; bn = 48 -> wrong; bn = 64 -> refuse; bn = 80 -> hang late; \
                   bn = 96 -> fault late; bn = 112 -> fault late; bn = 112 -> hush";
     for backends in [1, 2] {
