@@ -13,7 +13,7 @@ use super::dense::Dense;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::problem::{Defaults, Facts, Problem, ProblemArgs};
+use super::problem::{Defaults, DrawnProblem, Facts, ProblemArgs};
 use super::progress::Progress;
 use super::report::Report;
 use super::spec::{self, Planned};
@@ -87,7 +87,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = plan_all(&args.specs)?;
-    let problem = Rc::new(Problem::new(&args.problem, Defaults::GPU)?);
+    let problem = Rc::new(DrawnProblem::new(&args.problem, Defaults::GPU)?);
     let mut facts: Vec<Facts> =
         planned.iter().map(|planned| problem.facts(planned.spec())).collect::<Result<_, _>>()?;
     facts.sort_by_key(Facts::key);
@@ -151,7 +151,7 @@ fn plan_all(specs: &[String]) -> Result<Vec<Planned>, Failure> {
 /// The kernels whose results are right; those of the others are told on stderr.
 fn checked(
     planned: Vec<Planned>,
-    problem: &Rc<Problem>,
+    problem: &Rc<DrawnProblem>,
     device: &Device,
     check: &CheckArgs,
     progress: &Progress,
@@ -186,7 +186,7 @@ fn record(
     timing: &Timing,
     dense: Option<(&Timing, &Dense, usize)>,
     verdict: &Verdict,
-    problem: &Problem,
+    problem: &DrawnProblem,
     device: &Device,
 ) -> BenchRecord {
     let planned = &case.planned;

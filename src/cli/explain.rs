@@ -9,7 +9,7 @@ use bsr_tuner::{Problem, Store};
 
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
-use super::problem::{Defaults, Problem as Drawn, ProblemArgs};
+use super::problem::{Defaults, DrawnProblem, ProblemArgs};
 
 /// Say which kernel is chosen for a problem, and why: tuned for it, tuned for one like it, or predicted.
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let facts = read_facts(&args.kernel)?;
-    let drawn = Drawn::new(&args.problem, Defaults::GPU)?;
+    let drawn = DrawnProblem::new(&args.problem, Defaults::GPU)?;
     let structure = drawn.facts(&facts.spec(64))?.structure;
     let problem = Problem::new(drawn.workload(&facts), &structure);
     let mut tuner = Tuner::new(gpu(args));

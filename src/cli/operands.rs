@@ -14,7 +14,7 @@ use bsr::{
 
 use super::dtypes::Number;
 use super::exit::{Exit, Failure};
-use super::problem::Problem;
+use super::problem::DrawnProblem;
 use super::progress::Progress;
 use super::sampled;
 use super::verdict::{Rows, RowsAsked, longest_sum};
@@ -43,7 +43,7 @@ pub(super) struct Mask {
 
 /// Makes operands on one device for one problem.
 pub(super) struct Operands {
-    problem: Rc<Problem>,
+    problem: Rc<DrawnProblem>,
     device: Device,
     rows: RowsAsked,
     progress: Progress,
@@ -61,13 +61,13 @@ enum Key {
 }
 
 impl Operands {
-    pub(super) fn new(problem: &Rc<Problem>, device: &Device, rows: RowsAsked, progress: &Progress) -> Self {
+    pub(super) fn new(problem: &Rc<DrawnProblem>, device: &Device, rows: RowsAsked, progress: &Progress) -> Self {
         let (problem, device, progress) = (Rc::clone(problem), device.clone(), progress.clone());
         Self { problem, device, rows, progress, made: HashMap::new() }
     }
 
     /// The problem.
-    pub(super) fn problem(&self) -> &Problem {
+    pub(super) fn problem(&self) -> &DrawnProblem {
         &self.problem
     }
 

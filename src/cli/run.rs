@@ -12,7 +12,7 @@ use super::case::Case;
 use super::device::{self, DeviceChoice, Opened};
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::problem::{Defaults, Problem, ProblemArgs, fill_in_words};
+use super::problem::{Defaults, DrawnProblem, ProblemArgs, fill_in_words};
 use super::progress::Progress;
 use super::ptxas::Ptxas;
 use super::spec::{self, Planned};
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         Ok(Opened::Simulator(_)) => Defaults::simulator(planned.block()),
         _ => Defaults::GPU,
     };
-    let problem = Rc::new(Problem::new(&args.problem, defaults)?);
+    let problem = Rc::new(DrawnProblem::new(&args.problem, defaults)?);
     let facts = problem.facts(planned.spec())?;
     line(out, "spec", planned.spec())?;
     line(out, "problem", problem.words(planned.spec()))?;
@@ -95,7 +95,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 fn on(
     device: &Device,
     planned: Planned,
-    problem: &Rc<Problem>,
+    problem: &Rc<DrawnProblem>,
     check: &CheckArgs,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {

@@ -10,7 +10,7 @@ use bsr::{Dense, KernelSpec, Op, Results, reference};
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
 use super::operands::{dense_layout, scales};
-use super::problem::Problem;
+use super::problem::DrawnProblem;
 use super::progress::Progress;
 use super::sampled;
 use super::spec::Planned;
@@ -30,7 +30,7 @@ const MOST_PRINTED: usize = 4;
 /// Wrong: a wrong result or a finding. Bad input: a problem that cannot be had, a trace that cannot be written.
 pub(super) fn run(
     planned: &Planned,
-    problem: &Problem,
+    problem: &DrawnProblem,
     flops: u64,
     check: &CheckArgs,
     trace: Option<&Path>,
@@ -160,7 +160,7 @@ fn finding_in_full(finding: &Finding) -> String {
 
 struct Multiply<'r> {
     kernel: Simulated,
-    problem: &'r Problem,
+    problem: &'r DrawnProblem,
     check: &'r CheckArgs,
     options: &'r Options,
     progress: &'r Progress,

@@ -17,7 +17,7 @@ use bsr_tuner::{DeviceKind, Problem, Verdict, Workload};
 use super::case::Case;
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::problem::Problem as Drawn;
+use super::problem::DrawnProblem;
 use super::progress::Progress;
 use super::spec::Planned;
 use super::verdict::CheckArgs;
@@ -83,7 +83,7 @@ impl GpuBackend {
     }
 
     fn draw(&self, workload: &Workload) -> Result<(Problem, Open), Failure> {
-        let drawn = Rc::new(Drawn::of_workload(workload)?);
+        let drawn = Rc::new(DrawnProblem::of_workload(workload)?);
         let structure = drawn.facts(&baselines::any_spec(workload))?.structure;
         let problem = Problem::new(workload.clone(), &structure);
         let operands = Operands::new(&drawn, &self.device, CheckArgs::default().rows, &Progress::new());

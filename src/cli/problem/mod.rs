@@ -18,7 +18,7 @@ use source::{Source, narrow_exponent, scaled};
 
 /// What is multiplied, before blocks and element types are chosen.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct DrawnProblem {
     source: Source,
     /// M, N and K where the flags give them.
     given: (Option<usize>, Option<usize>, Option<usize>),
@@ -26,7 +26,7 @@ pub(super) struct Problem {
     pub(super) seed: u64,
 }
 
-impl Problem {
+impl DrawnProblem {
     /// Reads the file, if there is one; what the flags leave open is as in `defaults`.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use clap::ValueEnum;
 
 use super::backend::keep_in;
 use super::exit::{Exit, Failure};
-use super::problem::{Defaults, Problem, ProblemArgs};
+use super::problem::{Defaults, DrawnProblem, ProblemArgs};
 use super::{line, say};
 use backends::{Backends, Device, Devices};
 use points::{Asked, Card};
@@ -177,7 +177,7 @@ fn workloads(args: &Args, device: Device) -> Result<(Vec<Workload>, u64), Failur
         Device::Sim => Defaults::simulator(facts.block()),
         _ => Defaults::GPU,
     };
-    let problem = Problem::new(&args.problem, defaults)?;
+    let problem = DrawnProblem::new(&args.problem, defaults)?;
     Ok((vec![problem.workload(&facts)], problem.seed))
 }
 

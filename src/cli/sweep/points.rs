@@ -13,7 +13,7 @@ use bsr_tuner::sweep::{Job, Searched, SweepPoint};
 use bsr_tuner::{Facts, Problem, Space, Workload};
 
 use super::super::exit::{Exit, Failure};
-use super::super::problem::Problem as Drawn;
+use super::super::problem::DrawnProblem;
 
 /// The points of several products, ready to be swept.
 pub(super) struct Asked {
@@ -75,7 +75,7 @@ pub(super) fn read(
     let (rates, _) = model::for_gpu(card.gpu, None);
     for workload in workloads {
         let facts = workload.facts;
-        let structure = Drawn::of_workload(workload)?.facts(&facts.spec(64))?.structure;
+        let structure = DrawnProblem::of_workload(workload)?.facts(&facts.spec(64))?.structure;
         let problem = Problem::new(workload.clone(), &structure);
         let points = space(argument, &facts, card)?.points(&facts)?;
         let key = problem.key();
