@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bsr_tuner::pick::{Gpu, Table, Tuner};
 use bsr_tuner::space::read_facts;
-use bsr_tuner::{Problem, Store};
+use bsr_tuner::{Store, TuningProblem};
 
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let facts = read_facts(&args.kernel)?;
     let drawn = DrawnProblem::new(&args.problem, Defaults::GPU)?;
     let structure = drawn.facts(&facts.spec(64))?.structure;
-    let problem = Problem::new(drawn.workload(&facts), &structure);
+    let problem = TuningProblem::new(drawn.workload(&facts), &structure);
     let mut tuner = Tuner::new(gpu(args));
     if let Some(path) = &args.db {
         tuner = tuner.with(Table::best_of(&Store::existing(path)?.records()?));

@@ -32,7 +32,7 @@ pub mod workloads;
 
 pub use backend::Backend;
 pub use features::Features;
-pub use problem::{Facts, Problem, Source, Workload};
+pub use problem::{Facts, Source, TuningProblem, Workload};
 pub use record::{Dense, Device, DeviceKind, Record, Timing, Verdict};
 pub use space::{Points, Space, SpaceError};
 pub use store::Store;

@@ -164,14 +164,14 @@ impl Workload {
 
 /// A workload with what is known of its pattern.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Problem {
+pub struct TuningProblem {
     /// The product.
     pub workload: Workload,
     /// What a choice of kernel depends on.
     pub features: Features,
 }
 
-impl Problem {
+impl TuningProblem {
     /// A workload whose sparse operand has this structure, as it is stored.
     pub fn new(workload: Workload, structure: &Structure) -> Self {
         Self { workload, features: Features::of(structure) }

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::Problem;
+use crate::TuningProblem;
 
 /// What became of a point, and under what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// What was multiplied.
-    pub problem: Problem,
+    pub problem: TuningProblem,
     /// What multiplied: the canonical text of a spec, or the name of a [baseline](Record::baseline).
     pub subject: String,
     /// True of another library's kernel: `cublaslt (equal FLOPs)`, `cublaslt (dense)`, `cusparse bsr` ..

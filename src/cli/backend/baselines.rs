@@ -7,7 +7,7 @@ use bsr::gpu::cusparse::{Cusparse, Format, SparseProduct};
 use bsr::gpu::{Device, GpuError, StreamRef};
 use bsr::{Dtype, KernelError, KernelSpec, Layout, Op, Scale, bf16, f16};
 use bsr_tuner::backend::Baseline;
-use bsr_tuner::{Problem, Workload};
+use bsr_tuner::{TuningProblem, Workload};
 
 use super::super::case::Product;
 use super::super::dense::Dense;
@@ -51,7 +51,7 @@ pub(super) fn any_spec(workload: &Workload) -> KernelSpec {
 
 impl Baselines {
     /// What there is; the libraries are not asked yet.
-    pub(super) fn new(device: &Device, drawn: &DrawnProblem, problem: &Problem) -> Result<Self, Failure> {
+    pub(super) fn new(device: &Device, drawn: &DrawnProblem, problem: &TuningProblem) -> Result<Self, Failure> {
         let (workload, spec) = (problem.workload.clone(), any_spec(&problem.workload));
         let Sizes { m, n, k, .. } = drawn.sizes(&spec);
         let block = (spec.bm as usize, spec.bk as usize);

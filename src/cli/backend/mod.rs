@@ -12,7 +12,7 @@ use bsr::gpu::Device;
 use bsr::{KernelSpec, Plan};
 use bsr_codegen::emit::Ptx;
 use bsr_tuner::backend::{Backend, Candidate, Checked, Opened, Rounds, Trouble};
-use bsr_tuner::{DeviceKind, Problem, Verdict, Workload};
+use bsr_tuner::{DeviceKind, TuningProblem, Verdict, Workload};
 
 use super::case::Case;
 use super::exit::{Exit, Failure};
@@ -82,10 +82,10 @@ impl GpuBackend {
         Trouble { verdict: if lost { Verdict::Fault } else { verdict }, candidate, message, lost }
     }
 
-    fn draw(&self, workload: &Workload) -> Result<(Problem, Open), Failure> {
+    fn draw(&self, workload: &Workload) -> Result<(TuningProblem, Open), Failure> {
         let drawn = Rc::new(DrawnProblem::of_workload(workload)?);
         let structure = drawn.facts(&baselines::any_spec(workload))?.structure;
-        let problem = Problem::new(workload.clone(), &structure);
+        let problem = TuningProblem::new(workload.clone(), &structure);
         let operands = Operands::new(&drawn, &self.device, CheckArgs::default().rows, &Progress::new());
         let baselines = Baselines::new(&self.device, &drawn, &problem)?;
         Ok((problem, Open { edit: Rc::clone(&self.edit), operands, baselines, cases: Vec::new() }))

@@ -10,7 +10,7 @@ use bsr_tuner::search::Strategy;
 use bsr_tuner::space::read_facts;
 use bsr_tuner::store::Rejection;
 use bsr_tuner::sweep::{Job, Searched, SweepPoint};
-use bsr_tuner::{Facts, Problem, Space, Workload};
+use bsr_tuner::{Facts, Space, TuningProblem, Workload};
 
 use super::super::exit::{Exit, Failure};
 use super::super::problem::DrawnProblem;
@@ -76,7 +76,7 @@ pub(super) fn read(
     for workload in workloads {
         let facts = workload.facts;
         let structure = DrawnProblem::of_workload(workload)?.facts(&facts.spec(64))?.structure;
-        let problem = Problem::new(workload.clone(), &structure);
+        let problem = TuningProblem::new(workload.clone(), &structure);
         let points = space(argument, &facts, card)?.points(&facts)?;
         let key = problem.key();
         let rejection = |(reason, points)| Rejection { problem: key.clone(), reason, points };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bsr_codegen::KernelSpec;
 
 use super::{Backend, Baseline, Candidate, Checked, Opened, Rounds, Teller, Trouble, structure};
-use crate::{Device, DeviceKind, Problem, Timing, Verdict, Workload};
+use crate::{Device, DeviceKind, Timing, TuningProblem, Verdict, Workload};
 
 /// What becomes of candidates: rules in the order of writing, of which all that fit a candidate hold, the last most.
 ///
@@ -120,7 +120,7 @@ pub struct Fake {
     seed: u64,
     deaths: Deaths,
     teller: Option<Teller>,
-    problem: Option<Problem>,
+    problem: Option<TuningProblem>,
     /// How often each was timed, so that noise is new every time.
     calls: HashMap<String, u64>,
 }
@@ -195,7 +195,7 @@ impl Backend for Fake {
                 return Err(Trouble { candidate: None, ..self.die(verdict, 0, name) });
             }
         }
-        let problem = Problem::new(workload.clone(), &structure(workload)?);
+        let problem = TuningProblem::new(workload.clone(), &structure(workload)?);
         let baseline = |name: &str, refused: Option<&str>| Baseline {
             name: name.to_owned(),
             flops: problem.executed_flops(),

@@ -21,7 +21,7 @@ use std::time::Duration;
 use bsr_codegen::KernelSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::{Device, Problem, Verdict, Workload};
+use crate::{Device, TuningProblem, Verdict, Workload};
 
 pub use compile_pool::CompilePool;
 pub use draw::structure;
@@ -54,7 +54,7 @@ impl Candidate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Opened {
     /// The workload with its features.
-    pub problem: Problem,
+    pub problem: TuningProblem,
     /// What it runs on.
     pub device: Device,
     /// Other libraries' kernels that can be candidates here. The first, where there is one, is the dense library on equal

@@ -11,7 +11,7 @@ use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales, Structu
 use super::draw::{self, load, pattern, refused, spec_of, stored_shape};
 use super::types::{Typed, with_types};
 use super::{Backend, Candidate, Checked, Opened, Rounds, Trouble, structure};
-use crate::{Device, DeviceKind, Problem, Source, Verdict, Workload};
+use crate::{Device, DeviceKind, Source, TuningProblem, Verdict, Workload};
 
 /// Multiprocessors that the model has: CTAs of persistent kernels at a time.
 const SMS: u32 = 4;
@@ -43,7 +43,7 @@ impl Sim {
         let block = workload.facts.block();
         let (spec, mut stored) = (spec_of(workload), stored_shape(workload));
         loop {
-            let problem = Problem::new(small.clone(), &structure(&small)?);
+            let problem = TuningProblem::new(small.clone(), &structure(&small)?);
             if problem.executed_flops() <= MOST_FLOPS {
                 return Ok(small);
             }
@@ -112,7 +112,7 @@ fn fewer(source: &Source, blocks: usize, of: usize) -> Result<Source, Trouble> {
 impl Backend for Sim {
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
         let workload = Self::instance(workload)?;
-        let problem = Problem::new(workload.clone(), &structure(&workload)?);
+        let problem = TuningProblem::new(workload.clone(), &structure(&workload)?);
         self.known.clear();
         self.workload = Some(workload);
         let device = Device {
@@ -290,7 +290,7 @@ mod tests {
         ] {
             let large = workload(facts, shape, pattern);
             let small = Sim::instance(&large).unwrap();
-            let [was, is] = [&large, &small].map(|w| Problem::new(w.clone(), &structure(w).unwrap()));
+            let [was, is] = [&large, &small].map(|w| TuningProblem::new(w.clone(), &structure(w).unwrap()));
             assert!(is.executed_flops() <= 2 * MOST_FLOPS && is.executed_flops() > MOST_FLOPS / 16, "{small:?}");
             let ratio = is.features.density() / was.features.density();
             assert!((0.5..2.0).contains(&ratio), "{ratio} {small:?}");

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use bsr_runtime::advise::model::Card;
 pub use card::{Known, for_gpu};
 
-use crate::Problem;
+use crate::TuningProblem;
 use rates::Rates;
 use tiles::{Tiles, View};
 
@@ -92,11 +92,11 @@ impl Prediction {
 }
 
 /// Predicts one launch of a kernel.
-pub fn predict(plan: &Plan, problem: &Problem, card: &Card) -> Prediction {
+pub fn predict(plan: &Plan, problem: &TuningProblem, card: &Card) -> Prediction {
     predict_with(plan, problem, card, &Rates::H200)
 }
 
-fn predict_with(plan: &Plan, problem: &Problem, card: &Card, rates: &Rates) -> Prediction {
+fn predict_with(plan: &Plan, problem: &TuningProblem, card: &Card, rates: &Rates) -> Prediction {
     let view = View::new(plan.spec(), problem);
     let profile = plan.profile();
     let tiles = Tiles::new(&profile, &view);

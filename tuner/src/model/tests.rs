@@ -97,11 +97,11 @@ const MEASURED: &[(&str, [usize; 3], &str, f64)] = &[
 
 struct Row {
     plan: Plan,
-    problem: Problem,
+    problem: TuningProblem,
     us: f64,
 }
 
-fn problem(spec: &KernelSpec, [m, n, k]: [usize; 3], pattern: &str) -> Problem {
+fn problem(spec: &KernelSpec, [m, n, k]: [usize; 3], pattern: &str) -> TuningProblem {
     let block = (spec.bm as usize, spec.bk as usize);
     let (rows, cols) = match spec.op {
         bsr_codegen::Op::Dds => (k, n),
@@ -111,7 +111,7 @@ fn problem(spec: &KernelSpec, [m, n, k]: [usize; 3], pattern: &str) -> Problem {
     };
     let structure = pattern.parse::<Pattern>().unwrap().structure(rows, cols, block, 0).unwrap();
     let source = Source::Pattern(pattern.to_owned());
-    Problem::new(Workload { facts: Facts::of(spec), m, n, k, source, seed: 0 }, &structure)
+    TuningProblem::new(Workload { facts: Facts::of(spec), m, n, k, source, seed: 0 }, &structure)
 }
 
 fn rows() -> Vec<Row> {

@@ -3,7 +3,7 @@
 use bsr_codegen::{KernelSpec, Layout, Multicast, Op, Profile, ProfileFamily, Switch};
 use bsr_runtime::bench::Work;
 
-use crate::Problem;
+use crate::TuningProblem;
 use crate::features::GROUP;
 
 /// The problem as sparse x dense, whatever the operation is: the same view as the plan's.
@@ -32,7 +32,7 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(spec: &KernelSpec, problem: &Problem) -> Self {
+    pub(super) fn new(spec: &KernelSpec, problem: &TuningProblem) -> Self {
         let (features, workload) = (&problem.features, &problem.workload);
         let transposed_problem = spec.op == Op::Dds;
         let transposed = spec.op != Op::Sdd && spec.transpose.is_on() != transposed_problem;

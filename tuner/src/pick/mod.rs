@@ -28,7 +28,7 @@ use bsr_runtime::gpu::DeviceInfo;
 
 use crate::model::{self, Card, predict};
 use crate::space::Space;
-use crate::{Facts, Problem, SpaceError};
+use crate::{Facts, SpaceError, TuningProblem};
 pub use choice::{Choice, Ranked, Why};
 pub use loss::{Chosen, EfficiencyLoss, efficiency_losses};
 pub use near::Bucket;
@@ -178,7 +178,7 @@ impl Tuner {
     pub fn choose(
         &self,
         (facts, shape, pattern): (Facts, (usize, usize, usize), [u8; 16]),
-        problem: impl FnOnce() -> Problem,
+        problem: impl FnOnce() -> TuningProblem,
         measure: Option<&mut Measure<'_>>,
     ) -> Result<Arc<Choice>, PickError> {
         let key = Key { facts, shape, pattern };
@@ -203,7 +203,7 @@ impl Tuner {
     ///
     /// # Errors
     /// As [`Tuner::choose`].
-    pub fn pick(&self, problem: &Problem, measure: Option<&mut Measure<'_>>) -> Result<Choice, PickError> {
+    pub fn pick(&self, problem: &TuningProblem, measure: Option<&mut Measure<'_>>) -> Result<Choice, PickError> {
         let facts = problem.workload.facts;
         if let Some(spec) = self.overrides.iter().rev().find(|spec| Facts::of(spec) == facts) {
             return Ok(Choice::new(problem, *spec, Why::Overridden));
@@ -216,7 +216,7 @@ impl Tuner {
     ///
     /// # Errors
     /// [`PickError::NoVariant`] where none of them has the problem's facts and can be planned.
-    pub fn pick_of(&self, problem: &Problem, offered: &[KernelSpec]) -> Result<Choice, PickError> {
+    pub fn pick_of(&self, problem: &TuningProblem, offered: &[KernelSpec]) -> Result<Choice, PickError> {
         let facts = problem.workload.facts;
         let of_facts = offered.iter().filter(|spec| Facts::of(spec) == facts);
         let plans: Vec<Plan> = of_facts.filter_map(|spec| self.plan(spec)).collect();
@@ -228,7 +228,7 @@ impl Tuner {
 
     fn among(
         &self,
-        problem: &Problem,
+        problem: &TuningProblem,
         offered: Option<Vec<Plan>>,
         measure: Option<&mut Measure<'_>>,
     ) -> Result<Choice, PickError> {
@@ -255,7 +255,12 @@ impl Tuner {
     }
 
     /// The kernels that were timed for another problem, with the times that they should have for this one; the fastest first.
-    fn carried_over(&self, problem: &Problem, tuned: &Tuned, offered: impl Fn(&KernelSpec) -> bool) -> Vec<Ranked> {
+    fn carried_over(
+        &self,
+        problem: &TuningProblem,
+        tuned: &Tuned,
+        offered: impl Fn(&KernelSpec) -> bool,
+    ) -> Vec<Ranked> {
         let here = |(spec, us): (KernelSpec, f64)| {
             let plan = self.plan(&spec)?;
             let [there, here] = [&tuned.problem, problem].map(|problem| predict(&plan, problem, &self.card).us);
@@ -297,7 +302,7 @@ impl Tuner {
     }
 
     /// All that may be chosen, the fastest by prediction first. Never empty.
-    fn ranked(&self, problem: &Problem, offered: Option<Vec<Plan>>) -> Result<Vec<Ranked>, PickError> {
+    fn ranked(&self, problem: &TuningProblem, offered: Option<Vec<Plan>>) -> Result<Vec<Ranked>, PickError> {
         let facts = problem.workload.facts;
         let plans = match offered {
             Some(plans) => plans,
@@ -312,7 +317,12 @@ impl Tuner {
     }
 
     /// The fastest of the likeliest, as measured.
-    fn measured(&self, problem: &Problem, ranked: Vec<Ranked>, measure: &mut Measure<'_>) -> Result<Choice, PickError> {
+    fn measured(
+        &self,
+        problem: &TuningProblem,
+        ranked: Vec<Ranked>,
+        measure: &mut Measure<'_>,
+    ) -> Result<Choice, PickError> {
         let specs: Vec<KernelSpec> = ranked.iter().take(MEASURED).map(|ranked| ranked.spec).collect();
         let times = measure(&specs);
         let fastest = specs.iter().zip(&times).filter_map(|(spec, us)| Some((*spec, *us.as_ref().ok()?)));

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use bsr_codegen::KernelSpec;
 
 use crate::store::Rejection;
-use crate::{Device, Problem, Record, Verdict, Workload};
+use crate::{Device, Record, TuningProblem, Verdict, Workload};
 
 /// All that is known of one product on one device. Times of another group are never beside these.
 #[derive(Debug)]
 pub(crate) struct Group<'r> {
-    pub(crate) problem: &'r Problem,
+    pub(crate) problem: &'r TuningProblem,
     pub(crate) device: &'r Device,
     /// Kernels of ours, one record each, best first; those without a time come last.
     pub(crate) kernels: Vec<Point<'r>>,

@@ -3,7 +3,7 @@
 use bsr_codegen::Dtype;
 use bsr_runtime::bench::Work;
 
-use crate::{Device, DeviceKind, Problem};
+use crate::{Device, DeviceKind, TuningProblem};
 
 /// What a card is sold with, from its maker's data sheet: rates of dense products, without structured sparsity.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,7 +67,7 @@ pub struct Roof {
 impl Roof {
     /// The roof over a product on a GPU whose data sheet is known. Bytes are those that must move once with cold caches
     /// ([`Work::compulsory_bytes`]).
-    pub fn of(problem: &Problem, device: &Device) -> Option<Self> {
+    pub fn of(problem: &TuningProblem, device: &Device) -> Option<Self> {
         if device.kind != DeviceKind::Gpu {
             return None;
         }
@@ -83,7 +83,7 @@ impl Roof {
     }
 }
 
-fn work(problem: &Problem) -> Work {
+fn work(problem: &TuningProblem) -> Work {
     let workload = &problem.workload;
     let spec = workload.facts.spec(64);
     Work {
@@ -109,10 +109,13 @@ mod tests {
     use super::*;
     use crate::{Source, Workload};
 
-    fn problem(facts: &str, [m, n, k]: [usize; 3], pattern: &str) -> Problem {
+    fn problem(facts: &str, [m, n, k]: [usize; 3], pattern: &str) -> TuningProblem {
         let facts: crate::Facts = facts.parse().unwrap();
         let structure = pattern.parse::<Pattern>().unwrap().structure(m, k, facts.block(), 0).unwrap();
-        Problem::new(Workload { facts, m, n, k, source: Source::Pattern(pattern.to_owned()), seed: 0 }, &structure)
+        TuningProblem::new(
+            Workload { facts, m, n, k, source: Source::Pattern(pattern.to_owned()), seed: 0 },
+            &structure,
+        )
     }
 
     fn h200(kind: DeviceKind) -> Device {

@@ -5,13 +5,13 @@ use bsr_codegen::KernelSpec;
 use super::axes::{axes, differences};
 use super::groups::{Group, groups};
 use super::words;
-use crate::{Device, Problem, Record};
+use crate::{Device, Record, TuningProblem};
 
 /// The best kernels of one product on one device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Top {
     /// The product.
-    pub problem: Problem,
+    pub problem: TuningProblem,
     /// The product in words: shape, block, pattern, types.
     pub product: String,
     /// What it ran on: a GPU, or a model, whose times are no measurements.

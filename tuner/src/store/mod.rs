@@ -97,7 +97,7 @@ impl Store {
         self.select("ORDER BY r.id", [])
     }
 
-    /// The records of all problems with a [key](crate::Problem::key), in the order of writing.
+    /// The records of all problems with a [key](crate::TuningProblem::key), in the order of writing.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -143,7 +143,7 @@ impl Store {
         Ok(records.into_iter().map(|record| (record.subject, record.ptx)).collect())
     }
 
-    /// The fastest kernel of ours for a [key](crate::Problem::key) on a device: an exact hit.
+    /// The fastest kernel of ours for a [key](crate::TuningProblem::key) on a device: an exact hit.
     ///
     /// Where a kernel was timed several times, the latest counts.
     ///

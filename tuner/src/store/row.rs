@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 
-use crate::{Dense, Device, DeviceKind, Facts, Features, Problem, Record, Source, Timing, Verdict, Workload};
+use crate::{Dense, Device, DeviceKind, Facts, Features, Record, Source, Timing, TuningProblem, Verdict, Workload};
 
 /// What [`record`] reads.
 pub(super) const COLUMNS: &str = "SELECT p.facts, p.m, p.n, p.k, p.source_kind, p.source, p.seed, p.block_rows, p.block_cols, \
@@ -42,13 +42,13 @@ pub(super) fn source_words(source: &Source) -> Result<(&'static str, String), St
 }
 
 /// The row of a problem, made if it is new.
-pub(super) fn problem_id(connection: &Connection, problem: &Problem) -> Result<i64, Failed> {
+pub(super) fn problem_id(connection: &Connection, problem: &TuningProblem) -> Result<i64, Failed> {
     let digest = digest(problem)?;
     let known = "SELECT id FROM problems WHERE digest = ?1";
     if let Some(id) = connection.prepare_cached(known)?.query_row([&digest], |row| row.get(0)).optional()? {
         return Ok(id);
     }
-    let Problem { workload, features } = problem;
+    let TuningProblem { workload, features } = problem;
     let (source_kind, source) = source_words(&workload.source)?;
     let sql = "INSERT INTO problems (digest, key, facts, m, n, k, source_kind, source, seed, block_rows, block_cols, nnzb, \
                longest_row, row_spread, empty_rows, reuse) VALUES (:digest, :key, :facts, :m, :n, :k, :source_kind, \
@@ -167,7 +167,7 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
         _ => None,
     };
     Ok(Record {
-        problem: Problem { workload, features },
+        problem: TuningProblem { workload, features },
         device: Device { kind, name: text(15)?, driver: text(16)? },
         subject: text(17)?,
         baseline: row.get(18)?,

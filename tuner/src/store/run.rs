@@ -51,7 +51,7 @@ pub struct RunRow {
 /// Points of one problem that never became kernels, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// The [key](crate::Problem::key) of the problem that they would have been for.
+    /// The [key](crate::TuningProblem::key) of the problem that they would have been for.
     pub problem: String,
     /// Why.
     pub reason: String,

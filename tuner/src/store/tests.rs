@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Dense, DeviceKind, Facts, Features, Problem, Source, Timing, Verdict};
+use crate::{Dense, DeviceKind, Facts, Features, Source, Timing, TuningProblem, Verdict};
 
 fn record(at: u32) -> Record {
     let facts: Facts = "bm = 64, bk = 32".parse().unwrap();
@@ -20,7 +20,7 @@ fn record(at: u32) -> Record {
         reuse: 1.5,
     };
     Record {
-        problem: Problem { workload, features },
+        problem: TuningProblem { workload, features },
         subject: format!("bm = 64, bn = {at}, bk = 32"),
         baseline: false,
         plan: "plan".into(),
@@ -93,7 +93,7 @@ fn what_is_done_is_done_for_one_workload_on_one_device_and_one_ptx() {
     let mut store = Store::open(folder.path().join("a.db")).unwrap();
     let hang = Record { verdict: Verdict::Hang, timing: None, dense: None, error: Some("no end".into()), ..record(2) };
     store.insert(&[record(1), hang], None).unwrap();
-    let Record { problem: Problem { workload, .. }, device, .. } = record(1);
+    let Record { problem: TuningProblem { workload, .. }, device, .. } = record(1);
     let done = store.done(&workload, &device).unwrap();
     let point = |at: u32| (record(at).subject, record(at).ptx);
     assert_eq!(done, Done::from([point(1), point(2)]));
@@ -266,11 +266,11 @@ prop_compose! {
         seed in any::<u64>(),
         counts in (1_usize..1 << 31, 1_usize..1 << 31, 0_usize..1 << 31, 0_usize..1 << 31),
         parts in (0.0..5.0, 0.0..1.0, 1.0..8.0),
-    ) -> Problem {
+    ) -> TuningProblem {
         let facts: Facts = format!("bm = {}, bk = {}, dtype = bf16, scale = row_col", 8 * block.0, 8 * block.1).parse().unwrap();
         let (block_rows, block_cols, nnzb, longest_row) = counts;
         let (row_spread, empty_rows, reuse) = parts;
-        Problem {
+        TuningProblem {
             workload: Workload { facts, m, n, k, source, seed },
             features: Features { block_rows, block_cols, nnzb, longest_row, row_spread, empty_rows, reuse },
         }

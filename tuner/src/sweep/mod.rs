@@ -39,7 +39,7 @@ pub use outcome::{Ended, Outcome};
 
 use crate::backend::{Backend, Opened, Trouble};
 use crate::store::{RunId, Store, StoreError};
-use crate::{Device, Problem, Record, Workload};
+use crate::{Device, Record, TuningProblem, Workload};
 use queue::Queue;
 use worker::Worker;
 
@@ -71,7 +71,7 @@ pub enum Event<'e> {
     /// A workload is drawn.
     Opened {
         /// The workload with its features.
-        problem: &'e Problem,
+        problem: &'e TuningProblem,
         /// What it runs on.
         device: &'e Device,
         /// Points that are to be measured, at most.
