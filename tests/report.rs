@@ -7,7 +7,7 @@ use std::fs;
 
 use assert_cmd::Command;
 use bsr::{Pattern, Structure};
-use bsr_tuner::{Dense, Device, DeviceKind, Facts, Record, Source, Timing, TuningProblem, Verdict, Workload};
+use bsr_tuner::{Dense, DeviceId, DeviceKind, Facts, Record, Source, Timing, TuningProblem, Verdict, Workload};
 use predicates::prelude::*;
 
 fn record(kind: DeviceKind, stages: u32) -> Record {
@@ -22,7 +22,7 @@ fn record(kind: DeviceKind, stages: u32) -> Record {
         baseline: false,
         plan: String::new(),
         ptx: String::new(),
-        device: Device { kind, name: "a device".to_owned(), driver: "1".to_owned() },
+        device: DeviceId { kind, name: "a device".to_owned(), driver: "1".to_owned() },
         version: env!("CARGO_PKG_VERSION").to_owned(),
         verdict: Verdict::Timed,
         error: None,

@@ -33,6 +33,6 @@ pub mod workloads;
 pub use backend::Backend;
 pub use features::Features;
 pub use problem::{Facts, Source, TuningProblem, Workload};
-pub use record::{Dense, Device, DeviceKind, Record, Timing, Verdict};
+pub use record::{Dense, DeviceId, DeviceKind, Record, Timing, Verdict};
 pub use space::{Points, Space, SpaceError};
 pub use store::Store;

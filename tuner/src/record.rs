@@ -19,7 +19,7 @@ pub struct Record {
     /// Fingerprint of the PTX; empty for a baseline.
     pub ptx: String,
     /// What it ran on.
-    pub device: Device,
+    pub device: DeviceId,
     /// Version of this project.
     pub version: String,
     /// What became of it.
@@ -82,7 +82,7 @@ impl Verdict {
 
 /// What a point ran on. Times of different devices, or of a model, are never compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Device {
+pub struct DeviceId {
     /// A GPU, or what stands for one.
     pub kind: DeviceKind,
     /// Its name: `NVIDIA H200`.

@@ -182,7 +182,7 @@ impl Backend for GpuBackend {
         self.open = None;
         let (problem, open) = self.draw(workload).map_err(|failure| self.trouble(None, Bad::Failed(failure)))?;
         let info = self.device.info();
-        let device = bsr_tuner::Device { kind: DeviceKind::Gpu, name: info.name.clone(), driver: info.driver() };
+        let device = bsr_tuner::DeviceId { kind: DeviceKind::Gpu, name: info.name.clone(), driver: info.driver() };
         let baselines = open.baselines.list();
         self.open = Some(open);
         Ok(Opened { problem, device, baselines })

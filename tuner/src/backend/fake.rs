@@ -7,7 +7,7 @@ use std::time::Duration;
 use bsr_codegen::KernelSpec;
 
 use super::{Backend, Baseline, Candidate, Checked, Opened, Rounds, Teller, Trouble, structure};
-use crate::{Device, DeviceKind, Timing, TuningProblem, Verdict, Workload};
+use crate::{DeviceId, DeviceKind, Timing, TuningProblem, Verdict, Workload};
 
 /// What becomes of candidates: rules in the order of writing, of which all that fit a candidate hold, the last most.
 ///
@@ -202,7 +202,7 @@ impl Backend for Fake {
             refused: refused.map(str::to_owned),
         };
         let baselines = vec![baseline(Self::DENSE, None), baseline(Self::REFUSED, Some("refused: as scripted"))];
-        let device = Device { kind: DeviceKind::Fake, name: "fake".into(), driver: "1".into() };
+        let device = DeviceId { kind: DeviceKind::Fake, name: "fake".into(), driver: "1".into() };
         self.problem = Some(problem.clone());
         Ok(Opened { problem, device, baselines })
     }

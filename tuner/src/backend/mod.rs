@@ -21,7 +21,7 @@ use std::time::Duration;
 use bsr_codegen::KernelSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::{Device, TuningProblem, Verdict, Workload};
+use crate::{DeviceId, TuningProblem, Verdict, Workload};
 
 pub use compile_pool::CompilePool;
 pub use draw::structure;
@@ -56,7 +56,7 @@ pub struct Opened {
     /// The workload with its features.
     pub problem: TuningProblem,
     /// What it runs on.
-    pub device: Device,
+    pub device: DeviceId,
     /// Other libraries' kernels that can be candidates here. The first, where there is one, is the dense library on equal
     /// work: what ratios are of.
     pub baselines: Vec<Baseline>,

@@ -11,7 +11,7 @@ use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales, Structu
 use super::draw::{self, load, pattern, refused, spec_of, stored_shape};
 use super::types::{Typed, with_types};
 use super::{Backend, Candidate, Checked, Opened, Rounds, Trouble, structure};
-use crate::{Device, DeviceKind, Source, TuningProblem, Verdict, Workload};
+use crate::{DeviceId, DeviceKind, Source, TuningProblem, Verdict, Workload};
 
 /// Multiprocessors that the model has: CTAs of persistent kernels at a time.
 const SMS: u32 = 4;
@@ -115,7 +115,7 @@ impl Backend for Sim {
         let problem = TuningProblem::new(workload.clone(), &structure(&workload)?);
         self.known.clear();
         self.workload = Some(workload);
-        let device = Device {
+        let device = DeviceId {
             kind: DeviceKind::Sim,
             name: "simulator (cost model)".to_owned(),
             driver: format!("model of bsr {}: {SMS} SMs at {CLOCK_MHZ} MHz", env!("CARGO_PKG_VERSION")),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Gpu;
 use super::near::{Bucket, distance};
 use crate::report::groups::{Group, Point, groups};
-use crate::{Device, DeviceKind, Facts, Record, TuningProblem};
+use crate::{DeviceId, DeviceKind, Facts, Record, TuningProblem};
 
 /// The fastest kernel for a problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct Tuned {
     /// Fingerprint of its PTX when it was measured.
     pub ptx: String,
     /// What it was measured on.
-    pub device: Device,
+    pub device: DeviceId,
     /// The version of this project that measured it.
     pub version: String,
     /// Microseconds, the median.

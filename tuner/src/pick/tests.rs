@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bsr_runtime::Pattern;
 
 use super::*;
-use crate::{Device, DeviceKind, Source, Workload};
+use crate::{DeviceId, DeviceKind, Source, Workload};
 
 fn gpu() -> Gpu {
     Gpu { name: "NVIDIA H200".into(), driver: "580 (CUDA 13.0)".into(), capability: (9, 0) }
@@ -22,7 +22,7 @@ fn square() -> TuningProblem {
 }
 
 fn tuned(problem: &TuningProblem, spec: &str, us: f64) -> Tuned {
-    let device = Device { kind: DeviceKind::Gpu, name: gpu().name, driver: gpu().driver };
+    let device = DeviceId { kind: DeviceKind::Gpu, name: gpu().name, driver: gpu().driver };
     let (ptx, version) = (String::new(), "0.1.0".to_owned());
     Tuned {
         problem: problem.clone(),

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use bsr_codegen::KernelSpec;
 
 use crate::store::Rejection;
-use crate::{Device, Record, TuningProblem, Verdict, Workload};
+use crate::{DeviceId, Record, TuningProblem, Verdict, Workload};
 
 /// All that is known of one product on one device. Times of another group are never beside these.
 #[derive(Debug)]
 pub(crate) struct Group<'r> {
     pub(crate) problem: &'r TuningProblem,
-    pub(crate) device: &'r Device,
+    pub(crate) device: &'r DeviceId,
     /// Kernels of ours, one record each, best first; those without a time come last.
     pub(crate) kernels: Vec<Point<'r>>,
     /// Other libraries' kernels, one record each.
@@ -59,7 +59,7 @@ impl Measure {
 
 /// The groups of all records: GPUs first, then as they first appear.
 pub(crate) fn groups<'r>(records: &'r [Record], rejected: &'r [Rejection]) -> Vec<Group<'r>> {
-    let mut places: HashMap<(&Device, &Workload), usize> = HashMap::new();
+    let mut places: HashMap<(&DeviceId, &Workload), usize> = HashMap::new();
     let mut found: Vec<Vec<&Record>> = vec![];
     for record in records {
         let place = *places.entry((&record.device, &record.problem.workload)).or_insert_with(|| {

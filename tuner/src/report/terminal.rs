@@ -5,7 +5,7 @@ use bsr_codegen::KernelSpec;
 use super::axes::{axes, differences};
 use super::groups::{Group, groups};
 use super::words;
-use crate::{Device, Record, TuningProblem};
+use crate::{DeviceId, Record, TuningProblem};
 
 /// The best kernels of one product on one device.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Top {
     /// The product in words: shape, block, pattern, types.
     pub product: String,
     /// What it ran on: a GPU, or a model, whose times are no measurements.
-    pub device: Device,
+    pub device: DeviceId,
     /// The device in words, with its driver.
     pub device_words: String,
     /// What a reader must be told where the times are none of a GPU's.

@@ -1,6 +1,6 @@
 //! Numbers and problems in words, the same on the page and in a terminal.
 
-use crate::{Device, DeviceKind, TuningProblem};
+use crate::{DeviceId, DeviceKind, TuningProblem};
 
 /// Three significant digits of a time or a rate: `1285`, `618`, `61.8`, `6.18`.
 pub(super) fn number(value: f64) -> String {
@@ -65,7 +65,7 @@ pub(super) fn warning(kind: DeviceKind) -> Option<&'static str> {
 }
 
 /// `NVIDIA H200, driver 580.159.03 (CUDA 13.0)`; of a model its version.
-pub(super) fn device(device: &Device) -> String {
+pub(super) fn device(device: &DeviceId) -> String {
     let what = if device.kind == DeviceKind::Gpu { "driver" } else { "version" };
     format!("{}, {what} {}", device.name, device.driver)
 }

@@ -25,7 +25,7 @@ pub use error::StoreError;
 pub use merge::Merged;
 pub use run::{Rejection, Run, RunId, RunRow};
 
-use crate::{Device, Record, Workload};
+use crate::{DeviceId, Record, Workload};
 use row::Failed;
 
 /// A database of measurements.
@@ -109,7 +109,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn of_workload(&self, workload: &Workload, device: &Device) -> Result<Vec<Record>, StoreError> {
+    pub fn of_workload(&self, workload: &Workload, device: &DeviceId) -> Result<Vec<Record>, StoreError> {
         let (kind, source) =
             row::source_words(&workload.source).map_err(|what| StoreError::Record { path: self.path.clone(), what })?;
         let size = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
@@ -138,7 +138,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn done(&self, workload: &Workload, device: &Device) -> Result<Done, StoreError> {
+    pub fn done(&self, workload: &Workload, device: &DeviceId) -> Result<Done, StoreError> {
         let records = self.of_workload(workload, device)?;
         Ok(records.into_iter().map(|record| (record.subject, record.ptx)).collect())
     }
@@ -149,7 +149,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn hit(&self, key: &str, device: &Device) -> Result<Option<Record>, StoreError> {
+    pub fn hit(&self, key: &str, device: &DeviceId) -> Result<Option<Record>, StoreError> {
         let [kind, name, driver] = device_words(device);
         let sql = "WHERE p.key = ?1 AND d.kind = ?2 AND d.name = ?3 AND d.driver = ?4 ORDER BY r.id";
         Ok(best(self.select(sql, [key, kind, name, driver])?).into_iter().next())
@@ -197,7 +197,7 @@ impl Store {
     }
 }
 
-fn device_words(device: &Device) -> [&str; 3] {
+fn device_words(device: &DeviceId) -> [&str; 3] {
     [row::kind_word(device.kind), &device.name, &device.driver]
 }
 
@@ -221,7 +221,7 @@ fn best(records: Vec<Record>) -> Vec<Record> {
     let mut best = std::collections::BTreeMap::new();
     for record in latest(records) {
         let Some(median) = timed_us(&record) else { continue };
-        let Device { name, driver, .. } = record.device.clone();
+        let DeviceId { name, driver, .. } = record.device.clone();
         let key = (record.problem.key(), row::kind_word(record.device.kind), name, driver);
         match best.entry(key) {
             std::collections::btree_map::Entry::Vacant(free) => {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 
-use crate::{Dense, Device, DeviceKind, Facts, Features, Record, Source, Timing, TuningProblem, Verdict, Workload};
+use crate::{Dense, DeviceId, DeviceKind, Facts, Features, Record, Source, Timing, TuningProblem, Verdict, Workload};
 
 /// What [`record`] reads.
 pub(super) const COLUMNS: &str = "SELECT p.facts, p.m, p.n, p.k, p.source_kind, p.source, p.seed, p.block_rows, p.block_cols, \
@@ -75,7 +75,7 @@ pub(super) fn problem_id(connection: &Connection, problem: &TuningProblem) -> Re
 }
 
 /// The row of a device, made if it is new.
-pub(super) fn device_id(connection: &Connection, device: &Device) -> Result<i64, Failed> {
+pub(super) fn device_id(connection: &Connection, device: &DeviceId) -> Result<i64, Failed> {
     let values = [kind_word(device.kind), device.name.as_str(), device.driver.as_str()];
     let known = "SELECT id FROM devices WHERE kind = ?1 AND name = ?2 AND driver = ?3";
     if let Some(id) = connection.prepare_cached(known)?.query_row(values, |row| row.get(0)).optional()? {
@@ -168,7 +168,7 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
     };
     Ok(Record {
         problem: TuningProblem { workload, features },
-        device: Device { kind, name: text(15)?, driver: text(16)? },
+        device: DeviceId { kind, name: text(15)?, driver: text(16)? },
         subject: text(17)?,
         baseline: row.get(18)?,
         plan: text(19)?,

@@ -25,7 +25,7 @@ fn record(at: u32) -> Record {
         baseline: false,
         plan: "plan".into(),
         ptx: format!("ptx{at}"),
-        device: Device { kind: DeviceKind::Fake, name: "fake".into(), driver: "1".into() },
+        device: DeviceId { kind: DeviceKind::Fake, name: "fake".into(), driver: "1".into() },
         version: "0.1.0".into(),
         verdict: Verdict::Timed,
         error: None,
@@ -74,7 +74,7 @@ fn the_fastest_timed_kernel_is_the_hit_and_devices_are_never_confused() {
     let key = record(1).problem.key();
     let slow = Record { verdict: Verdict::Slow, timing: Some(Timing::new(vec![1.0; 3])), ..record(9) };
     let library = Record { baseline: true, ptx: String::new(), timing: Some(Timing::new(vec![2.0; 6])), ..record(8) };
-    let other = Device { driver: "2".into(), ..record(1).device };
+    let other = DeviceId { driver: "2".into(), ..record(1).device };
     let elsewhere = Record { device: other.clone(), timing: Some(Timing::new(vec![3.0; 6])), ..record(7) };
     store.insert(&[record(5), record(3), slow, library, elsewhere.clone()], None).unwrap();
     assert_eq!(store.hit(&key, &record(1).device).unwrap(), Some(record(3)));
@@ -99,7 +99,7 @@ fn what_is_done_is_done_for_one_workload_on_one_device_and_one_ptx() {
     assert_eq!(done, Done::from([point(1), point(2)]));
     assert!(!done.contains(&(record(1).subject, "other ptx".into())));
     assert!(store.done(&Workload { seed: 8, ..workload.clone() }, &device).unwrap().is_empty());
-    assert!(store.done(&workload, &Device { driver: "2".into(), ..device }).unwrap().is_empty());
+    assert!(store.done(&workload, &DeviceId { driver: "2".into(), ..device }).unwrap().is_empty());
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn merging_is_idempotent_and_takes_everything() {
     let id = one.begin(&run()).unwrap();
     one.insert(&[record(1), record(2)], Some(id)).unwrap();
     one.end(id, "complete", &[rejection("stages", 2)]).unwrap();
-    let elsewhere = Record { device: Device { name: "b".into(), ..record(3).device }, ..record(3) };
+    let elsewhere = Record { device: DeviceId { name: "b".into(), ..record(3).device }, ..record(3) };
     Store::open(path("2")).unwrap().insert(&[elsewhere.clone(), record(2)], None).unwrap();
     let mut all = Store::open(path("all")).unwrap();
     assert_eq!(all.merge(path("1")).unwrap(), Merged { read: 2, new: 2 });
@@ -292,7 +292,7 @@ prop_compose! {
     ) -> Record {
         Record {
             problem, subject, baseline, plan, ptx,
-            device: Device { kind: [DeviceKind::Gpu, DeviceKind::Sim, DeviceKind::Fake][kind], name, driver },
+            device: DeviceId { kind: [DeviceKind::Gpu, DeviceKind::Sim, DeviceKind::Fake][kind], name, driver },
             version,
             verdict: Verdict::ALL[verdict],
             error,

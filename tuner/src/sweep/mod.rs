@@ -39,7 +39,7 @@ pub use outcome::{Ended, Outcome};
 
 use crate::backend::{Backend, Opened, Trouble};
 use crate::store::{RunId, Store, StoreError};
-use crate::{Device, Record, TuningProblem, Workload};
+use crate::{DeviceId, Record, TuningProblem, Workload};
 use queue::Queue;
 use worker::Worker;
 
@@ -73,7 +73,7 @@ pub enum Event<'e> {
         /// The workload with its features.
         problem: &'e TuningProblem,
         /// What it runs on.
-        device: &'e Device,
+        device: &'e DeviceId,
         /// Points that are to be measured, at most.
         points: usize,
     },
@@ -124,7 +124,7 @@ pub enum SweepError {
     #[error(
         "the devices differ: {} ({}) and {} ({})\n  help: one sweep each, with --devices", .0.name, .0.driver, .1.name, .1.driver
     )]
-    Devices(Device, Device),
+    Devices(DeviceId, DeviceId),
 }
 
 /// What a sweep is done with.

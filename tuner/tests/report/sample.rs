@@ -7,7 +7,7 @@ use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::{Pattern, Structure};
 use bsr_tuner::report::ReportData;
 use bsr_tuner::store::Rejection;
-use bsr_tuner::{Dense, Device, DeviceKind, Facts, Record, Source, Timing, TuningProblem, Verdict, Workload};
+use bsr_tuner::{Dense, DeviceId, DeviceKind, Facts, Record, Source, Timing, TuningProblem, Verdict, Workload};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -193,7 +193,7 @@ impl Sweep {
             baseline: false,
             plan: String::new(),
             ptx: String::new(),
-            device: Device { kind: self.kind, name: name.to_owned(), driver: driver.to_owned() },
+            device: DeviceId { kind: self.kind, name: name.to_owned(), driver: driver.to_owned() },
             version: env!("CARGO_PKG_VERSION").to_owned(),
             verdict,
             error: None,
