@@ -11,7 +11,7 @@ use super::super::say;
 
 /// The `--device` option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Device {
+pub(super) enum BackendKind {
     Auto,
     Gpu,
     Sim,
@@ -21,7 +21,7 @@ pub(super) enum Device {
     FaultInjection,
 }
 
-impl FromStr for Device {
+impl FromStr for BackendKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -80,7 +80,7 @@ impl Devices {
     }
 }
 
-impl Device {
+impl BackendKind {
     /// What `auto` stands for on this machine.
     pub(super) fn resolve(self) -> Self {
         match self {

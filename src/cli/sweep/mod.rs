@@ -22,7 +22,7 @@ use super::backend::keep_in;
 use super::exit::{Exit, Failure};
 use super::problem::{Defaults, DrawnProblem, ProblemArgs};
 use super::{line, say};
-use backends::{Backends, Device, Devices};
+use backends::{BackendKind, Backends, Devices};
 use points::{Asked, Card};
 use watch::Watch;
 
@@ -59,7 +59,7 @@ pub(super) struct Args {
     db: PathBuf,
     /// What measures: gpu, sim (the simulator's cost model), or auto: the GPUs if there are any, else sim.
     #[arg(long, default_value = "auto")]
-    device: Device,
+    device: BackendKind,
     /// GPUs that share the points: all, or their numbers: 0,3.
     #[arg(long, default_value = "0", value_name = "LIST")]
     devices: Devices,
@@ -115,7 +115,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let device = args.device.resolve();
     let (workloads, seed) = workloads(args, device)?;
     let gpu = match device {
-        Device::Gpu | Device::FaultInjection => Some(args.devices.first()?),
+        BackendKind::Gpu | BackendKind::FaultInjection => Some(args.devices.first()?),
         _ => None,
     };
     let card = match &gpu {
@@ -168,13 +168,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 }
 
 /// What is multiplied, and the seed of all that is drawn at random.
-fn workloads(args: &Args, device: Device) -> Result<(Vec<Workload>, u64), Failure> {
+fn workloads(args: &Args, device: BackendKind) -> Result<(Vec<Workload>, u64), Failure> {
     if let Some(list) = &args.workloads {
         return Ok((points::list(list)?, 0));
     }
     let facts = points::facts(&args.space, args.kernel.as_deref())?;
     let defaults = match device {
-        Device::Sim => Defaults::simulator(facts.block()),
+        BackendKind::Sim => Defaults::simulator(facts.block()),
         _ => Defaults::GPU,
     };
     let problem = DrawnProblem::new(&args.problem, defaults)?;

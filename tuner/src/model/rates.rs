@@ -75,7 +75,7 @@ impl Rates {
 
 /// What one tile takes, in microseconds of one SM.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tile {
+pub(super) struct TileTime {
     /// Multiplications alone.
     pub(super) tensor: f64,
     /// Loads alone.
@@ -85,14 +85,14 @@ pub(super) struct Tile {
     pub(super) ends: f64,
 }
 
-impl Tile {
+impl TileTime {
     pub(super) fn us(&self) -> f64 {
         both(self.tensor, self.l2) + self.barriers + self.latency + self.ends
     }
 }
 
 impl Rates {
-    pub(super) fn tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> Tile {
+    pub(super) fn tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> TileTime {
         match profile.family {
             ProfileFamily::Wgmma | ProfileFamily::Swapped | ProfileFamily::Sampled => {
                 self.wgmma_tile(profile, view, tiles, card)
@@ -104,7 +104,7 @@ impl Rates {
         }
     }
 
-    fn wgmma_tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> Tile {
+    fn wgmma_tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> TileTime {
         let sms = card.sms as f64;
         let kind = match (view.bytes[0] < 2.0, view.bytes[2] >= 4.0) {
             (false, _) => 0,
@@ -148,7 +148,7 @@ impl Rates {
             true => 0.0,
             false => self.store + tiles.out_bytes / (card.l2_tbs / sms * 1e6),
         };
-        Tile { tensor, l2, barriers, latency, ends: self.between + store }
+        TileTime { tensor, l2, barriers, latency, ends: self.between + store }
     }
 
     /// What L2 reads of rows of a block over what is asked for: rows that are no multiple of its sectors of 32 bytes cost
@@ -159,7 +159,7 @@ impl Rates {
     }
 
     /// The planner's own weights of tensor cores, shared memory and L2, which overlap in part.
-    fn warp_tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> Tile {
+    fn warp_tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> TileTime {
         let (m, n) = (f64::from(profile.cta_m), f64::from(profile.cta_n));
         let (warps, share) = (f64::from(profile.consumers), profile.share);
         let bytes = view.bytes[0];
@@ -185,7 +185,7 @@ impl Rates {
         let few = (8.0 - warps * f64::from(profile.resident)).max(0.0);
         let shallow = if profile.stages < 3 { 0.08 } else { 0.0 };
         let barriers = tiles.stages * self.round / f64::from(profile.resident);
-        Tile {
+        TileTime {
             tensor: (tensor + l2) * (1.0 + 0.06 * few + shallow),
             l2,
             barriers,
@@ -194,8 +194,8 @@ impl Rates {
         }
     }
 
-    fn scalar_tile(&self, tflops: f64, tiles: &Tiles, card: &Card) -> Tile {
+    fn scalar_tile(&self, tflops: f64, tiles: &Tiles, card: &Card) -> TileTime {
         let tensor = tiles.flops / (tflops / card.sms as f64 * 1e6);
-        Tile { tensor, ends: self.between, ..Tile::default() }
+        TileTime { tensor, ends: self.between, ..TileTime::default() }
     }
 }
