@@ -1,4 +1,4 @@
-//! `bsr sweep`, `merge` and `export` with real processes: backends that hang and die, a sweep that is killed, two at once.
+//! `bsr sweep`, `merge` and `export` with real processes: backends that hang and crash, a sweep that is killed, two at once.
 
 #![allow(clippy::unwrap_used)]
 
@@ -93,7 +93,7 @@ fn children(parent: u32) -> Vec<u32> {
 fn a_deadlock_a_fault_and_a_wrong_result_are_recorded_and_the_sweep_completes() {
     let bench = Bench::new();
     let script = "bn = 16 -> hang; bn = 32 -> fault; bn = 48 -> wrong; bn = 64 -> fault late; bn = 80 -> hang late; \
-                  bn = 96 -> fault late; bn = 96 -> hush; bn = 112 -> 50 us";
+                  bn = 96 -> fault late; bn = 96 -> unattributed; bn = 112 -> 50 us";
     bench.sweep("a.db", script, &["--watchdog", "700ms"]).success().stdout(
         contains("#[bsr_kernel(bm = 64, bn = 112, bk = 32, mma = mma_sync)]").and(contains("2 hang + 3 fault")),
     );
@@ -250,7 +250,7 @@ fn a_backend_that_cannot_open_its_workload_ends_the_sweep() {
     bench
         .sweep("a.db", "open -> fault", &[])
         .code(1)
-        .stderr(contains("the backend died 3 times while opening").and(contains("fault as scripted")));
+        .stderr(contains("the backend crashed 3 times while opening").and(contains("fault as scripted")));
     let runs = Store::existing(bench.path("a.db")).unwrap().runs().unwrap();
     assert!(runs[0].how.as_deref().unwrap().starts_with("error: no backend can go on"));
 }

@@ -4,7 +4,7 @@ use std::io::{stdin, stdout};
 
 use bsr::KernelSpec;
 use bsr::gpu::Device;
-use bsr_tuner::backend::{Backend, Deaths, Fake, Script, Sim, serve};
+use bsr_tuner::backend::{Backend, CrashMode, Fake, Script, Sim, serve};
 
 use super::backend::{GpuBackend, inject};
 use super::exit::{Exit, Failure};
@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 fn backend(device: &str) -> Result<Box<dyn Backend>, Failure> {
     match device {
         "sim" => Ok(Box::new(Sim::default())),
-        "fake" => Ok(Box::new(Fake::new(script()?, 0, Deaths::Real))),
+        "fake" => Ok(Box::new(Fake::new(script()?, 0, CrashMode::Real))),
         other => match other.split_once(':').map(|(kind, number)| (kind, number.parse())) {
             Some(("gpu", Ok(number))) => Ok(Box::new(GpuBackend::new(Device::open(number)?))),
             Some(("fault-injection", Ok(number))) => {

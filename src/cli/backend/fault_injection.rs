@@ -6,8 +6,8 @@ use bsr_tuner::backend::Script;
 
 /// What a script says of a kernel, done to its text.
 pub(in super::super) fn inject(script: &Script, subject: &str, ptx: Ptx) -> Ptx {
-    let Some(doom) = script.doom(subject) else { return ptx };
-    ptx.edited(|text| match doom {
+    let Some(fault) = script.fault(subject) else { return ptx };
+    ptx.edited(|text| match fault {
         // A ring buffer whose stages are never released.
         Verdict::Hang => lines(text, |line| !line.contains("mbarrier.arrive.shared")),
         Verdict::Fault => first(

@@ -143,22 +143,22 @@ impl Open {
     /// Everything that is timed, in the order of `candidates`, launches poisoned results.
     fn launches(&mut self, candidates: &[Candidate]) -> Result<Vec<bench::Candidate<'_>>, Failure> {
         let place = |name: &str| candidates.iter().position(|candidate| candidate.name() == name);
-        let mut slots: Vec<Option<bench::Candidate<'_>>> = candidates.iter().map(|_| None).collect();
+        let mut launches: Vec<Option<bench::Candidate<'_>>> = candidates.iter().map(|_| None).collect();
         for case in &mut self.cases {
             if let Some(at) = place(&case.planned.spec().to_string()) {
                 case.poison()?;
-                slots[at] = Some(case.candidate());
+                launches[at] = Some(case.candidate());
             }
         }
         for (name, launch) in self.baselines.launches() {
             if let Some(at) = place(&name) {
-                slots[at] = Some(launch);
+                launches[at] = Some(launch);
             }
         }
-        let missing = slots.iter().position(Option::is_none);
+        let missing = launches.iter().position(Option::is_none);
         match missing {
             Some(at) => Err(Failure::new(Exit::BadInput, format!("`{}` is no candidate here", candidates[at].name()))),
-            None => Ok(slots.into_iter().flatten().collect()),
+            None => Ok(launches.into_iter().flatten().collect()),
         }
     }
 }

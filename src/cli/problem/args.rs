@@ -59,7 +59,7 @@ impl Defaults {
     pub(in super::super) const GPU: Self = Self { m: 4096, n: 4096, k: 4096, blocks: None };
 
     /// A second's work for the simulator, in blocks of `(bm, bk)`: a few tiles for each of a few clusters, and more
-    /// stages than a ring has.
+    /// stages than a ring buffer has.
     pub(in super::super) fn simulator((_, bk): (usize, usize)) -> Self {
         let blocks = (512 / bk.max(1)).clamp(2, 4);
         Self { m: 1024, n: 256, k: (blocks + 3) * bk, blocks: Some((blocks, bk)) }

@@ -25,7 +25,7 @@ use crate::{DeviceId, TuningProblem, Verdict, Workload};
 
 pub use compile_pool::CompilePool;
 pub use draw::structure;
-pub use fake::{Deaths, Fake, Script};
+pub use fake::{CrashMode, Fake, Script};
 pub use remote::{Limits, Remote};
 pub use serve::serve;
 pub use sim::Sim;

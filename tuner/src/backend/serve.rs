@@ -12,7 +12,7 @@ use super::{Backend, Teller};
 /// How long a call may go on after the parent is gone.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Answers calls until the parent closes `input`, or dies, which closes it too.
+/// Answers calls until the parent closes `input`, or ends, which closes it too.
 ///
 /// A call that goes on for 5 seconds after that is given up: `orphaned` is called, which ends the process.
 ///

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A tile takes its stages, each as long as the tensor cores or L2 need (whichever is slower; near each other both
-//! delay), and a barrier round; a ring too shallow to hide L2's latency stretches them; then its store, unless it runs under
+//! delay), and a barrier round; a ring buffer too shallow to hide L2's latency stretches them; then its store, unless it runs under
 //! the next tile. Constants are in [`rates`], with where they are from. What the model was wrong about is in the output of
 //! its test: `cargo test -p bsr-tuner --lib model -- --nocapture`.
 
@@ -58,7 +58,7 @@ pub enum What {
     Hbm,
     /// Barrier rounds.
     Barriers,
-    /// What a ring too shallow for L2's latency adds.
+    /// What a ring buffer too shallow for L2's latency adds.
     Latency,
     /// Beginnings and ends of tiles, and stores that nothing hides.
     Stores,

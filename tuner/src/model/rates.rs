@@ -23,7 +23,7 @@ pub struct Rates {
     pub fill: f64,
     /// The same for every block row of a tile and stage, whether it has a block there or not.
     pub turn: f64,
-    /// What a ring adds to a stage where one microsecond of work is in flight ahead.
+    /// What a ring buffer adds to a stage where one microsecond of work is in flight ahead.
     pub latency: f64,
     /// A lone consumer's stages over those of two, which cover each other's gaps.
     pub alone: f64,

@@ -98,12 +98,12 @@ pub struct Tuner {
     first_use: FirstUse,
     variants: Vec<Variant>,
     overrides: Vec<KernelSpec>,
-    slots: RwLock<HashMap<Key, Arc<Slot>>>,
+    cache: RwLock<HashMap<Key, Arc<CacheEntry>>>,
 }
 
 /// A choice that is made once.
 #[derive(Debug, Default)]
-struct Slot {
+struct CacheEntry {
     chosen: OnceLock<Arc<Choice>>,
     making: Mutex<()>,
 }
@@ -127,7 +127,7 @@ impl Tuner {
             first_use: FirstUse::default(),
             variants: Vec::new(),
             overrides: Vec::new(),
-            slots: RwLock::default(),
+            cache: RwLock::default(),
         }
     }
 
@@ -182,21 +182,21 @@ impl Tuner {
         measure: Option<&mut Measure<'_>>,
     ) -> Result<Arc<Choice>, PickError> {
         let key = Key { facts, shape, pattern };
-        let known = self.slots.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        if let Some(choice) = known.as_ref().and_then(|slot| slot.chosen.get()) {
+        let known = self.cache.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(choice) = known.as_ref().and_then(|entry| entry.chosen.get()) {
             return Ok(Arc::clone(choice));
         }
-        let slot = known.unwrap_or_else(|| {
-            let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(slots.entry(key).or_default())
+        let entry = known.unwrap_or_else(|| {
+            let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(cache.entry(key).or_default())
         });
         // One thread makes the choice, and may take its time: others wait for it here.
-        let _making = slot.making.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(choice) = slot.chosen.get() {
+        let _making = entry.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(choice) = entry.chosen.get() {
             return Ok(Arc::clone(choice));
         }
         let choice = Arc::new(self.pick(&problem(), measure)?);
-        Ok(Arc::clone(slot.chosen.get_or_init(|| choice)))
+        Ok(Arc::clone(entry.chosen.get_or_init(|| choice)))
     }
 
     /// The kernel for a problem, not remembered.

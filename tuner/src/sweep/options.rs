@@ -16,7 +16,9 @@ pub struct Options {
     /// How candidates are timed that the quick trial does not end.
     pub rounds: Rounds,
     /// A candidate that is slower than the best times this is not timed further: [`Verdict::Slow`](crate::Verdict::Slow).
-    pub hopeless: f64,
+    /// Stored as `hopeless`, as in databases from before.
+    #[serde(rename = "hopeless")]
+    pub slow_factor: f64,
     /// Candidates that are timed together.
     pub group: usize,
     /// With successive halving all candidates are given the quick trial alone, and so many of the fastest are timed
@@ -47,7 +49,7 @@ impl Default for Options {
             // A GPU that has idled runs faster than it can for long: a quick trial, too, begins under load.
             quick_trial: Rounds { warmup_ms: 150, least: 8, most: 8, relative_ci: 0.0, limit: Duration::from_secs(1) },
             rounds,
-            hopeless: 1.5,
+            slow_factor: 1.5,
             group: 4,
             halving: None,
             final_rung: Rounds {

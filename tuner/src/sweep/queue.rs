@@ -78,9 +78,9 @@ struct State {
 }
 
 /// Ends the sweep when its thread panics, so that others do not wait for it for ever.
-pub(super) struct Alarm<'a, 'f>(pub(super) &'a Queue<'f>);
+pub(super) struct PanicGuard<'a, 'f>(pub(super) &'a Queue<'f>);
 
-impl Drop for Alarm<'_, '_> {
+impl Drop for PanicGuard<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             lock(&self.0.state)
@@ -144,7 +144,7 @@ impl<'f> Queue<'f> {
 
     /// A compiler's thread: until no more points are wanted.
     pub(super) fn compile(&self) {
-        let _alarm = Alarm(self);
+        let _guard = PanicGuard(self);
         while let Some(at) = self.next_point() {
             let SweepPoint { spec, predicted_us } = self.points[at];
             let done = self.compile_one(at, &spec, predicted_us);
@@ -214,7 +214,7 @@ impl<'f> Queue<'f> {
             let mut state = lock(&self.state);
             state.admitted += 1;
             state.known += 1;
-            self.note(&mut state, Some(point), record.clone());
+            self.remember(&mut state, Some(point), record.clone());
             return None;
         }
         let compiled = self.sweep.compiler.compile(spec);
@@ -312,7 +312,7 @@ impl<'f> Queue<'f> {
     pub(super) fn known_baseline(&self, name: &str) -> Option<Verdict> {
         let record = self.known.get(&(name.to_owned(), String::new()))?;
         (self.sweep.events)(&Event::Known(record));
-        self.note(&mut lock(&self.state), None, record.clone());
+        self.remember(&mut lock(&self.state), None, record.clone());
         Some(record.verdict)
     }
 
@@ -332,7 +332,7 @@ impl<'f> Queue<'f> {
         }
         for (point, record) in points.into_iter().zip(records) {
             state.new += 1;
-            self.note(&mut state, point, record);
+            self.remember(&mut state, point, record);
         }
         drop(state);
         self.changed.notify_all();
@@ -344,7 +344,7 @@ impl<'f> Queue<'f> {
         self.changed.notify_all();
     }
 
-    fn note(&self, state: &mut State, point: Option<usize>, record: Record) {
+    fn remember(&self, state: &mut State, point: Option<usize>, record: Record) {
         let median_us = record.timing.as_ref().map(|timing: &Timing| timing.median_us);
         if let Some(point) = point {
             state.measured.push(Measured { point, verdict: record.verdict, median_us });

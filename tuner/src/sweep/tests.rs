@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::backend::{Candidate, Checked, Deaths, Fake, Rounds};
+use crate::backend::{Candidate, Checked, CrashMode, Fake, Rounds};
 use crate::search::Strategy;
 use crate::{Facts, Source, Verdict};
 
@@ -34,7 +34,7 @@ fn job(points: Vec<SweepPoint>) -> Job {
 }
 
 fn fake(script: &str) -> Box<dyn Backend + Send> {
-    Box::new(Fake::new(script.parse().unwrap(), 5, Deaths::Told))
+    Box::new(Fake::new(script.parse().unwrap(), 5, CrashMode::Reported))
 }
 
 struct Desk {
@@ -100,7 +100,7 @@ fn every_point_is_recorded_once_with_the_dense_library_beside_it() {
 #[test]
 fn injected_failures_are_recorded_and_the_sweep_completes() {
     let script = "bn = 16 -> hang; bn = 32 -> fault; bn = 48 -> wrong; bn = 64 -> refuse; bn = 80 -> hang late; \
-                  bn = 96 -> fault late; bn = 112 -> fault late; bn = 112 -> hush";
+                  bn = 96 -> fault late; bn = 112 -> fault late; bn = 112 -> unattributed";
     for backends in [1, 2] {
         let desk = Desk::new();
         let outcome = desk.sweep((0..backends).map(|_| fake(script)).collect(), job(points(16)));
@@ -274,7 +274,7 @@ fn points_that_are_no_kernels_are_counted_and_refused_kernels_recorded() {
 fn halving_times_the_best_few_again_together_and_once() {
     let mut desk = Desk::new();
     desk.options.halving = Some(3);
-    desk.options.hopeless = 10.0;
+    desk.options.slow_factor = 10.0;
     let outcome = desk.sweep(vec![fake("")], job(points(10)));
     let samples: Vec<usize> = outcome.ranking.iter().map(|r| r.timing.as_ref().unwrap().samples_us.len()).collect();
     assert!(samples[..3].iter().all(|count| *count >= desk.options.final_rung.least), "{samples:?}");
@@ -288,7 +288,7 @@ fn halving_times_the_best_few_again_together_and_once() {
 fn the_better_half_is_timed_twice_as_long() {
     let mut desk = Desk::new();
     desk.options.halving = Some(8);
-    desk.options.hopeless = 10.0;
+    desk.options.slow_factor = 10.0;
     let outcome = desk.sweep(vec![fake("* -> noise 0.001")], job(points(10)));
     let samples: Vec<usize> = outcome.ranking.iter().map(|r| r.timing.as_ref().unwrap().samples_us.len()).collect();
     let (least, quick) = (desk.options.final_rung.least, desk.options.quick_trial.most);
@@ -354,7 +354,7 @@ impl Backend for Dying {
 #[test]
 fn a_backend_that_dies_leaves_its_points_to_others_and_the_last_ends_the_sweep() {
     let dying = |calls| -> Box<dyn Backend + Send> {
-        Box::new(Dying(Fake::new("* -> pause 2".parse().unwrap(), 5, Deaths::Told), calls))
+        Box::new(Dying(Fake::new("* -> pause 2".parse().unwrap(), 5, CrashMode::Reported), calls))
     };
     let desk = Desk::new();
     let outcome = desk.try_sweep("two", vec![dying(7), fake("* -> pause 2")], job(points(20)), &|_| {}).unwrap();

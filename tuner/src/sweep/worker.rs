@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Event;
-use super::queue::{Alarm, Queue, Ready};
+use super::queue::{PanicGuard, Queue, Ready};
 use super::time::{Timed, Times};
 use crate::backend::{Backend, Baseline, Candidate, Rounds, Trouble};
 use crate::{Dense, Record, Timing, Verdict, Workload};
@@ -47,7 +47,7 @@ impl<'s, 'f> Worker<'s, 'f> {
 
     /// Measures what the queue has, until there is no more, or the backend cannot go on. `at_work` counts the backends that do.
     pub(super) fn work(&mut self, at_work: &AtomicUsize) {
-        let _alarm = Alarm(self.queue);
+        let _guard = PanicGuard(self.queue);
         let most = self.queue.sweep.options.group;
         while let Some(group) = self.queue.take(most, at_work.load(Ordering::SeqCst)) {
             if let Err(trouble) = self.measure(group) {
@@ -88,7 +88,7 @@ impl<'s, 'f> Worker<'s, 'f> {
         let best = tried.iter().map(|(_, times)| times.median_us()).fold(self.queue.best_us(), f64::min);
         let (mut ended, mut promising) = (Vec::new(), Vec::new());
         for (right, times) in tried {
-            match (times.median_us() > options.hopeless * best, options.halving) {
+            match (times.median_us() > options.slow_factor * best, options.halving) {
                 (true, _) => ended.push((right, times, Verdict::Slow)),
                 (false, Some(_)) => ended.push((right, times, Verdict::Timed)),
                 (false, None) => promising.push(right),

@@ -12,7 +12,7 @@ const BARRIER: u32 = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::report) struct Facts {
     pub(super) ring: Option<Ring>,
-    /// Everything behind the ring: offset, bytes, what.
+    /// Everything behind the ring buffer: offset, bytes, what.
     behind: Vec<(u32, u32, Kind, String)>,
     pub(super) total: u32,
     /// What a CTA can have.
@@ -30,7 +30,7 @@ pub(in crate::report) struct Facts {
     pub(super) overlapped: bool,
 }
 
-/// The ring of stages at the start of shared memory.
+/// The ring buffer of stages at the start of shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ring {
     pub(super) stages: u32,

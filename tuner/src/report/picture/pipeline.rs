@@ -1,4 +1,4 @@
-//! What the warps do to the stages of the ring, over two tiles.
+//! What the warps do to the stages of the ring buffer, over two tiles.
 //!
 //! A drawing of the order, not of measured time: a multiply is as long as its K, a load takes as long as two multiplies to
 //! arrive, and loads arrive one after the other. What depends on what is the plan's: a stage is loaded again when all
