@@ -31,6 +31,7 @@ fn record(kind: DeviceKind, stages: u32) -> Record {
         timing: Some(timing),
         relative_error: Some(1e-4),
         compile_ms: None,
+        watchdog_s: None,
         at: "2026-11-21T12:00:00Z".parse().unwrap(),
     }
 }

@@ -218,6 +218,56 @@ fn two_sweeps_at_once_write_one_database() {
 }
 
 #[test]
+fn equal_sweeps_at_once_measure_everything_once() {
+    let bench = Bench::new();
+    let start = || quietly(bench.command("a.db", "* -> pause 30", &["--strategy", "exhaustive"]));
+    for mut child in [(); 4].map(|()| start()) {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(bench.kernels("a.db").len(), 12);
+    // Two libraries, once each.
+    assert_eq!(bench.records("a.db").len(), 14);
+}
+
+#[test]
+fn what_another_sweep_was_at_when_it_was_killed_is_measured() {
+    let bench = Bench::new();
+    let mut child = quietly(bench.command("a.db", "* -> pause 100", &[]));
+    bench.wait_for("a.db", 3);
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    bench.sweep("a.db", "", &[]).success();
+    assert_eq!((bench.kernels("a.db").len(), bench.records("a.db").len()), (12, 14));
+}
+
+#[test]
+fn a_hang_is_tried_again_with_more_time_or_when_asked_for() {
+    let bench = Bench::new();
+    let of = |bn: u32| {
+        let records = bench.records("a.db").into_iter().filter(|record| record.subject == subject(bn));
+        records.last().map(|record| (record.verdict, record.watchdog_s)).unwrap()
+    };
+    let slow = "bn = 16 -> pause 1500; bn = 32 -> hang";
+    bench.sweep("a.db", slow, &["--watchdog", "400ms"]).success().stdout(contains("2 hang"));
+    assert_eq!([of(16), of(32)], [(Verdict::Hang, Some(0.4)); 2]);
+    // As much time, or less, changes nothing.
+    let known = || contains("12 known from before");
+    bench.sweep("a.db", slow, &["--watchdog", "400ms"]).success().stdout(known());
+    bench.sweep("a.db", slow, &["--watchdog", "300ms"]).success().stdout(known());
+    bench.sweep("a.db", slow, &["--watchdog", "6s"]).success().stdout(contains("10 known from before"));
+    assert_eq!([of(16).1, of(32).1], [None, Some(6.0)]);
+    assert!(of(16).0.has_time());
+    // Asked for, whatever the time.
+    bench.sweep("a.db", "", &["--watchdog", "6s"]).success().stdout(known());
+    bench
+        .sweep("a.db", "", &["--watchdog", "6s", "--retry", "hang"])
+        .success()
+        .stdout(contains("11 known from before"));
+    assert!(of(32).0.has_time());
+    bench.sweep("a.db", "", &["--retry", "hangs"]).code(2).stderr(contains("timed, slow, wrong, hang"));
+}
+
+#[test]
 fn shards_are_merged_and_exported() {
     let bench = Bench::new();
     for shard in ["1/3", "2/3", "3/3"] {

@@ -10,7 +10,7 @@ use bsr::read::ReadError;
 use bsr::reference::ReferenceError;
 use bsr::reorder::PermutationError;
 use bsr::simulated::SimulatedError;
-use bsr::write::WriteError;
+use bsr::write::{WriteError, WriteProblem};
 use bsr::{GenerateError, KernelError};
 use bsr_tuner::SpaceError;
 
@@ -130,7 +130,10 @@ impl From<ReadError> for Failure {
 
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
-        Self::new(Exit::BadInput, error)
+        match error.problem() {
+            WriteProblem::Io(why) => super::cannot_write(error.file(), why),
+            _ => Self::new(Exit::BadInput, error),
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use bsr_tuner::TuningProblem;
 use bsr_tuner::pick::{Gpu, Table, Tuner};
 use bsr_tuner::space::read_facts;
-use bsr_tuner::{Store, TuningProblem};
 
+use super::database;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
 use super::problem::{Defaults, DrawnProblem, ProblemArgs};
@@ -41,7 +42,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let problem = TuningProblem::new(drawn.workload(&facts), &structure);
     let mut tuner = Tuner::new(gpu(args));
     if let Some(path) = &args.db {
-        tuner = tuner.with(Table::best_of(&Store::existing(path)?.records()?));
+        tuner = tuner.with(Table::best_of(&database::read(path)?.1));
     }
     let choice = tuner.pick(&problem, None).map_err(|error| Failure::new(Exit::BadInput, error))?;
     writeln!(out, "gpu       {}", tuner.gpu().name)?;

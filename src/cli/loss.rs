@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use bsr_tuner::Store;
 use bsr_tuner::pick::{Chosen, Table, efficiency_losses};
 use comfy_table::{CellAlignment, Table as Rows, presets};
 
 use super::exit::{Exit, Failure};
-use super::line;
+use super::output::{self, Outputs};
+use super::{database, input, line};
 
 /// Hold a tuner's choices against the best kernels of a database: how much slower they are.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(super) struct Args {
     /// What the tuner knows: a file of `bsr export --tuned`. [default: the table that comes with the project]
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
-    /// Write a line of JSON for each problem to this file.
+    /// Write a line of JSON for each problem to this file; `-` is standard output, and the table then goes to standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -36,13 +36,16 @@ pub(super) struct Args {
 const HEADER: [&str; 7] = ["problem", "measured", "tuned", "known by", "unmeasured", "predicted", "best"];
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let records = Store::existing(&args.db)?.records()?;
+    let inputs = output::database(&args.db);
+    let inputs = inputs.iter().map(PathBuf::as_path).chain(args.table.as_deref());
+    let outputs = Outputs::new([("--json", args.json.as_ref())], inputs)?;
+    let out = &mut *outputs.answers(out);
+    let (_, records) = database::read(&args.db)?;
     let table = match &args.table {
         None => Table::shipped().clone(),
         Some(path) => {
             let name = path.display();
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {name}: {error}")))?;
+            let text = input::text(path)?;
             Table::from_lines(&text).map_err(|error| Failure::new(Exit::BadInput, format!("{name}: {error}")))?
         }
     };
@@ -78,7 +81,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         let lines: Result<String, serde_json::Error> =
             losses.iter().map(|problem| Ok(serde_json::to_string(problem)? + "\n")).collect();
         let lines = lines.map_err(|error| Failure::new(Exit::Wrong, error))?;
-        std::fs::write(path, lines).map_err(|error| super::cannot_write(path, &error))?;
+        output::write_text(path, &lines)?;
     }
     Ok(Exit::Done)
 }

@@ -18,17 +18,21 @@ mod bench;
 mod case;
 mod check;
 mod convert;
+mod database;
 mod dense;
 mod device;
 mod doctor;
 mod dtypes;
 mod emit;
+mod escape;
 mod exit;
 mod explain;
 mod export;
+mod input;
 mod loss;
 mod merge;
 mod operands;
+mod output;
 mod plan;
 mod problem;
 mod progress;
@@ -46,6 +50,7 @@ mod trials;
 mod verdict;
 mod weights;
 
+use std::borrow::Cow;
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
 
@@ -108,15 +113,18 @@ enum Command {
 
 /// Reads the command line, does what it says and answers with the exit code.
 pub(crate) fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(error) => return refused(&error),
+    };
     if let Command::Serve(args) = command {
         // Writes to standard output from several threads.
         return serve::run(&args).map_or_else(|failure| failure.report().into(), Into::into);
     }
-    let mut out = stdout().lock();
+    let mut out = escape::Escaped::new(stdout().lock());
     let outcome = match command {
         Command::Plan(args) => plan::run(&args, &mut out),
-        Command::Emit(args) => emit::run(&args, &mut out),
+        Command::Emit(args) => emit::run(&args),
         Command::Run(args) => run::run(&args, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
         Command::Bench(args) => bench::run(&args, &mut out),
@@ -139,6 +147,16 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+/// Prints help, or what is wrong with the command line: escaped where that holds what a terminal would obey.
+fn refused(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    match escape::escaped(&text) {
+        Cow::Borrowed(_) => drop(error.print()),
+        Cow::Owned(text) => say(text.trim_end()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::BadInput as u8))
+}
+
 /// One line of an answer: a label and what it is.
 fn line(out: &mut dyn std::io::Write, label: &str, value: impl std::fmt::Display) -> std::io::Result<()> {
     writeln!(out, "{label:<9} {value}")
@@ -146,7 +164,7 @@ fn line(out: &mut dyn std::io::Write, label: &str, value: impl std::fmt::Display
 
 /// Says something beside the answer, on stderr, whatever has become of stderr.
 fn say(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", escape::escaped(&text.to_string()));
 }
 
 /// Names what could not be written.

@@ -12,12 +12,13 @@ use super::case::Case;
 use super::device::{self, DeviceChoice, Opened};
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
+use super::output::{self, Outputs};
 use super::problem::{Defaults, DrawnProblem, ProblemArgs, fill_in_words};
 use super::progress::Progress;
 use super::ptxas::Ptxas;
 use super::spec::{self, Planned};
 use super::verdict::{CheckArgs, right_words};
-use super::{cannot_write, line, say, simulate};
+use super::{line, say, simulate};
 
 /// Multiply, on a GPU or on the simulator, and compare with an f64 reference.
 #[derive(Debug, clap::Args)]
@@ -43,7 +44,7 @@ pub(super) struct Args {
     /// --device sim. Its times are those of a plain cost model.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write the PTX to this file.
+    /// Write the PTX to this file; `-` is standard output, and everything else then goes to standard error.
     #[arg(long, value_name = "FILE")]
     ptx: Option<PathBuf>,
     #[command(flatten)]
@@ -53,6 +54,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let files = [("--trace", args.trace.as_ref()), ("--ptx", args.ptx.as_ref())];
+    let outputs = Outputs::new(files, spec::file(&args.spec).into_iter().chain(args.problem.inputs()))?;
+    let out = &mut *outputs.answers(out);
     let planned = spec::plan(&args.spec)?;
     if args.trace.is_some() && args.device != DeviceChoice::Simulator {
         return Err(Failure::new(Exit::BadInput, "the simulator alone writes a trace\n  help: --device sim"));
@@ -75,7 +79,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     }
     line(out, "kernel", planned.words())?;
     if let Some(path) = &args.ptx {
-        std::fs::write(path, planned.ptx.text()).map_err(|error| cannot_write(path, &error))?;
+        output::write_text(path, planned.ptx.text())?;
         line(out, "PTX", format_args!("{} B written to {}", planned.ptx.text().len(), path.display()))?;
     }
     match opened {

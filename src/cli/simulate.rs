@@ -15,7 +15,7 @@ use super::progress::Progress;
 use super::sampled;
 use super::spec::Planned;
 use super::verdict::{CheckArgs, Rows, Verdict, fused_tolerance, judge_second, longest_sum, right_words};
-use super::{cannot_write, line, say};
+use super::{line, output, say};
 
 /// Operations on stored blocks that the simulator does in a second on two cores, roughly.
 const FLOPS_PER_SECOND: f64 = 5e8;
@@ -72,7 +72,7 @@ pub(super) fn run(
         ),
     )?;
     if let (Some(path), Some(text)) = (trace, &done.report.trace) {
-        std::fs::write(path, text).map_err(|error| cannot_write(path, &error))?;
+        output::write_text(path, text)?;
         line(out, "trace", format_args!("{} B written to {}, for ui.perfetto.dev", text.len(), path.display()))?;
     }
     if done.report.is_clean() {

@@ -36,6 +36,9 @@ pub struct Record {
     pub relative_error: Option<f64>,
     /// Milliseconds that the driver took to compile it; none from the cache.
     pub compile_ms: Option<f64>,
+    /// Seconds that a kernel was given to come back, where it did not: with more of them it might have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watchdog_s: Option<f64>,
     /// When it was measured.
     pub at: Timestamp,
 }

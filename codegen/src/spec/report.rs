@@ -12,6 +12,9 @@ pub(crate) struct Source {
     pub(crate) text: String,
 }
 
+/// Errors that are printed; of more the number alone is.
+const SHOWN: usize = 10;
+
 /// Everything wrong with one spec in text or TOML.
 ///
 /// `Display` prints each error with its line, a caret underline and the remedies.
@@ -42,7 +45,7 @@ impl SpecErrors {
 
 impl fmt::Display for SpecErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, error) in self.errors.iter().enumerate() {
+        for (at, error) in self.errors.iter().enumerate().take(SHOWN) {
             if at > 0 {
                 f.write_str("\n\n")?;
             }
@@ -50,7 +53,10 @@ impl fmt::Display for SpecErrors {
             let message = error.to_string();
             f.write_str(&self.source.report(&message, &error.place, earlier, &error.help()))?;
         }
-        Ok(())
+        match self.errors.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n\nerror: and {more} more errors"),
+        }
     }
 }
 

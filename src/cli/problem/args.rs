@@ -1,6 +1,6 @@
 //! The PROBLEM flags, and what they leave open.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bsr::Pattern;
 use clap::builder::RangedU64ValueParser;
@@ -42,6 +42,13 @@ pub(in super::super) struct ProblemArgs {
     /// Seed of the pattern and of all values that are drawn.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
+}
+
+impl ProblemArgs {
+    /// The files that are read.
+    pub(in super::super) fn inputs(&self) -> Option<&Path> {
+        self.matrix.as_deref()
+    }
 }
 
 /// What is multiplied where the flags leave it open.

@@ -181,7 +181,7 @@ impl DrawnProblem {
         };
         let operands = [(a, spec.a), (b, spec.b), (c, spec.out)];
         let bytes = operands.map(|(elements, dtype)| elements * u64::from(dtype.bytes()));
-        match memory_available() {
+        match read::memory_available() {
             Some(available) if bytes.iter().sum::<u64>() > available => Err(Failure::new(
                 Exit::BadInput,
                 format!(
@@ -303,13 +303,6 @@ impl Facts {
 /// The cost of a blocking in words.
 pub(super) fn fill_in_words(fill_in: &FillIn) -> String {
     format!("{:.2} = {} stored values / {} nonzeros", fill_in.ratio(), fill_in.stored(), fill_in.true_nnz())
-}
-
-/// Bytes of memory that the system can give; `None` where it does not tell.
-fn memory_available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn gigabytes(bytes: u64) -> String {

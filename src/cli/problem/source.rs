@@ -53,6 +53,16 @@ pub(super) fn scaled(path: &Path, sparse: Sparse) -> Result<Source, Failure> {
             ),
         ));
     }
+    if let Some((row, col, value)) = sparse.first_not_finite() {
+        let (name, count) = (path.display(), sparse.not_finite());
+        return Err(Failure::new(
+            Exit::BadInput,
+            format!(
+                "{name}: {value} at row {row}, column {col}, counted from 0; {count} values are NaN or infinite, and a product \
+                 with them cannot be compared\n  help: replace them in the file"
+            ),
+        ));
+    }
     let exponent = scale(sparse.largest());
     Ok(Source::File { path: path.to_owned(), sparse: sparse.scaled(f64::from(exponent).exp2()), exponent })
 }

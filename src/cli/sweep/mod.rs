@@ -15,13 +15,14 @@ use bsr_tuner::backend::Limits;
 use bsr_tuner::search::Strategy;
 use bsr_tuner::store::{Rejection, Run, StoreError};
 use bsr_tuner::sweep::{Ended, Job, Options, Outcome, Shard, Sweep, SweepError};
-use bsr_tuner::{Store, Workload};
+use bsr_tuner::{Store, Verdict, Workload};
 use clap::ValueEnum;
 
 use super::backend::keep_in;
 use super::exit::{Exit, Failure};
+use super::output::Outputs;
 use super::problem::{Defaults, DrawnProblem, ProblemArgs};
-use super::{line, say};
+use super::{line, say, spec};
 use backends::{BackendKind, Backends, Devices};
 use points::{Asked, Card};
 use watch::Watch;
@@ -79,9 +80,12 @@ pub(super) struct Args {
     /// Take one part of the points: 3/8 is the third of eight. `bsr merge` puts the parts together.
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
-    /// A kernel that does not come back within this time hangs.
+    /// A kernel that does not come back within this time hangs. One that hung in less time is tried again.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     watchdog: Duration,
+    /// Measure points again of which this became before: hang, fault, wrong, refused, slow or timed.
+    #[arg(long, value_name = "VERDICT,..", value_delimiter = ',', value_parser = verdict)]
+    retry: Vec<Verdict>,
     /// Have the driver keep compiled kernels in this folder. [default: where it always does: CUDA_CACHE_PATH, or ~/.nv]
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
@@ -130,6 +134,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         ));
     }
     let Backends { mut backends, compiler } = device.backends(&args.devices, limits(args.watchdog))?;
+    let inputs = args.problem.inputs().into_iter().chain(args.workloads.as_deref()).chain(spec::file(&args.space));
+    Outputs::new([("--db", Some(&args.db))], inputs)?;
     let mut store = Store::open(&args.db)?;
     let command = command_line();
     let asked = asked(args, &jobs);
@@ -177,6 +183,11 @@ fn workloads(args: &Args, device: BackendKind) -> Result<(Vec<Workload>, u64), F
         BackendKind::Sim => Defaults::simulator(facts.block()),
         _ => Defaults::GPU,
     };
+    if let Some(path) = args.problem.inputs().filter(|path| path.to_str().is_none()) {
+        // What is asked of a backend, and kept in a database, is text.
+        let fact = format!("the name of {} is not UTF-8, which a database cannot hold", path.display());
+        return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: rename the file, or link to it")));
+    }
     let problem = DrawnProblem::new(&args.problem, defaults)?;
     Ok((vec![problem.workload(&facts)], problem.seed))
 }
@@ -185,6 +196,8 @@ fn options(args: &Args, backends: usize) -> Options {
     Options {
         ahead: backends * Options::AHEAD,
         limit: args.limit,
+        watchdog: Some(args.watchdog),
+        retry: args.retry.clone(),
         budget: args.budget,
         shard: args.shard,
         halving: args.halving.then_some(FINALISTS),
@@ -244,6 +257,12 @@ fn command_line() -> String {
     };
     let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
     ["bsr".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn verdict(text: &str) -> Result<Verdict, String> {
+    let words = Verdict::ALL.map(Verdict::as_str);
+    let found = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == text);
+    found.ok_or_else(|| format!("write one of {}, or several with commas", words.join(", ")))
 }
 
 /// A time with its unit.

@@ -184,6 +184,8 @@ struct Running {
 enum Crash {
     /// It did not answer in time, and was ended.
     Silent { output: String },
+    /// What it was to be asked cannot be written; it waits.
+    Unsaid { why: String },
     /// It ended itself.
     Gone { status: Option<ExitStatus>, output: String },
 }
@@ -194,6 +196,7 @@ impl Crash {
             Self::Silent { output } => {
                 format!("no answer within {} s while {doing}: its process was ended{output}", limit.as_secs_f64())
             }
+            Self::Unsaid { why } => format!("the question cannot be written while {doing}: {why}"),
             Self::Gone { status: Some(status), output } => {
                 format!("its process ended ({status}) while {doing}{output}")
             }
@@ -231,7 +234,10 @@ impl Running {
     fn call(&mut self, request: &Request, limit: Duration) -> Result<Reply, Crash> {
         self.at = None;
         let end = Instant::now() + limit;
-        let Ok(mut line) = serde_json::to_vec(request) else { return Err(self.gone()) };
+        let mut line = match serde_json::to_vec(request) {
+            Ok(line) => line,
+            Err(error) => return Err(Crash::Unsaid { why: error.to_string() }),
+        };
         line.push(b'\n');
         let sent = self.input.as_mut().map(|input| input.write_all(&line).and_then(|()| input.flush()));
         if !matches!(sent, Some(Ok(()))) {

@@ -12,6 +12,10 @@ use super::SpaceError;
 const MOST_OPERATIONS: u64 = 10_000;
 /// Levels of parentheses.
 const MOST_DEPTH: usize = 64;
+/// Bytes of an expression.
+const MOST_BYTES: usize = 4096;
+/// Operators with one operand, one after the other: the parser descends for each.
+const MOST_SIGNS: usize = 64;
 
 /// What a constraint can say of a plan beside the keys of its spec.
 ///
@@ -46,10 +50,11 @@ impl Constraint {
     pub(super) fn new(text: &str, name: &str) -> Result<Self, SpaceError> {
         let error = |message: String, help: &str| SpaceError::Constraint {
             name: name.to_owned(),
-            constraint: text.to_owned(),
+            constraint: shortened(text),
             message,
             help: help.to_owned(),
         };
+        check_size(text).map_err(|message| error(message, "several constraints: all of them must hold"))?;
         let ast = engine().compile_expression(text).map_err(|found| {
             error(format!("is no expression: {found}"), "compare keys and numbers: \"bn * stages <= 1024\"")
         })?;
@@ -99,6 +104,37 @@ impl Constraint {
     }
 }
 
+/// The beginning of a text that may be very long.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{} ..", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Refuses what would take the parser's stack: it descends a level for each bracket and each sign.
+fn check_size(text: &str) -> Result<(), String> {
+    if text.len() > MOST_BYTES {
+        return Err(format!("has {} bytes; it may have {MOST_BYTES}", text.len()));
+    }
+    let (mut depth, mut signs) = (0_usize, 0_usize);
+    for c in text.chars().filter(|c| !c.is_whitespace()) {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        signs = if matches!(c, '!' | '-' | '+') { signs + 1 } else { 0 };
+        if depth > MOST_DEPTH {
+            return Err(format!("has more than {MOST_DEPTH} levels of brackets"));
+        }
+        if signs > MOST_SIGNS {
+            return Err(format!("has more than {MOST_SIGNS} signs in a row"));
+        }
+    }
+    Ok(())
+}
+
 /// Expressions alone: no statements, no functions of its own, nothing that reads or prints.
 fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
@@ -106,6 +142,8 @@ fn engine() -> &'static Engine {
         let mut engine = Engine::new_raw();
         engine.set_max_operations(MOST_OPERATIONS);
         engine.set_max_expr_depths(MOST_DEPTH);
+        // An expression that makes an expression would get round every limit.
+        engine.disable_symbol("eval");
         engine.set_max_string_size(1000);
         engine.set_max_array_size(1000);
         engine.register_fn("min", |x: i64, y: i64| x.min(y));
@@ -247,5 +285,22 @@ mod tests {
         assert!(holds(&long, "bm = 128, bn = 256, bk = 64").is_err());
         let deep = format!("{}1{} == 1", "(".repeat(500), ")".repeat(500));
         assert!(holds(&deep, "bm = 128, bn = 256, bk = 64").is_err());
+    }
+
+    #[test]
+    fn deep_expressions_and_eval_are_refused_with_a_reason() {
+        let spec = "bm = 128, bn = 256, bk = 64";
+        for (open, close) in
+            [("(", ")"), ("[", "]"), ("#{a: ", "}"), ("if true { ", " }"), ("!", ""), ("- ", ""), ("`${", "}`")]
+        {
+            for count in [2_000, 200_000] {
+                let error = holds(&format!("{}1{} == 1", open.repeat(count), close.repeat(count)), spec).unwrap_err();
+                let end: String = error.chars().rev().take(400).collect::<Vec<_>>().into_iter().rev().collect();
+                assert!(error.contains("it may have 4096") || error.contains("more than 64"), "{open}: {end}");
+                assert!(error.len() < 1000, "{open}: {} bytes of error", error.len());
+            }
+        }
+        let error = holds("eval(\"bm == 128\")", spec).unwrap_err();
+        assert!(error.contains("eval"), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Dense, DeviceKind, Facts, Features, Source, Timing, TuningProblem, Verdict};
 
-fn record(at: u32) -> Record {
+pub(super) fn record(at: u32) -> Record {
     let facts: Facts = "bm = 64, bk = 32".parse().unwrap();
     let workload = Workload { facts, m: 128, n: 64, k: 96, source: Source::Pattern("topk:2".into()), seed: 7 };
     let features = Features {
@@ -34,11 +34,12 @@ fn record(at: u32) -> Record {
         dense: Some(Dense { median_us: 90.0, flops: 1 << 40, ratio: 0.9 }),
         relative_error: Some(1e-4),
         compile_ms: Some(12.5),
+        watchdog_s: None,
         at: jiff::Timestamp::from_second(1_700_000_000 + i64::from(at)).unwrap(),
     }
 }
 
-fn run() -> Run {
+pub(super) fn run() -> Run {
     Run {
         started: "2026-01-02T03:04:05.678Z".parse().unwrap(),
         version: "0.1.0".into(),
@@ -49,7 +50,7 @@ fn run() -> Run {
     }
 }
 
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
@@ -210,9 +211,9 @@ fn merging_is_idempotent_and_takes_everything() {
     let elsewhere = Record { device: DeviceId { name: "b".into(), ..record(3).device }, ..record(3) };
     Store::open(path("2")).unwrap().insert(&[elsewhere.clone(), record(2)], None).unwrap();
     let mut all = Store::open(path("all")).unwrap();
-    assert_eq!(all.merge(path("1")).unwrap(), Merged { read: 2, new: 2 });
-    assert_eq!(all.merge(path("2")).unwrap(), Merged { read: 2, new: 1 });
-    assert_eq!(all.merge(path("1")).unwrap(), Merged { read: 2, new: 0 });
+    assert_eq!(all.merge(path("1")).unwrap(), Merged { read: 2, new: 2, left: vec![] });
+    assert_eq!(all.merge(path("2")).unwrap(), Merged { read: 2, new: 1, left: vec![] });
+    assert_eq!(all.merge(path("1")).unwrap(), Merged { read: 2, new: 0, left: vec![] });
     assert_eq!(all.records().unwrap(), [record(1), record(2), elsewhere]);
     assert_eq!(all.runs().unwrap(), one.runs().unwrap());
     assert!(matches!(all.merge(path("all")).unwrap_err(), StoreError::Itself { .. }));
@@ -232,7 +233,9 @@ fn exports_hold_every_record() {
     };
     store.insert(&[record(1), wrong.clone()], None).unwrap();
     let (mut table, mut lines) = (Vec::new(), Vec::new());
-    assert_eq!((store.export_csv(&mut table).unwrap(), store.export_json(&mut lines).unwrap()), (2, 2));
+    let records = store.records().unwrap();
+    export_csv(&records, &mut table).unwrap();
+    export_json(&records, &mut lines).unwrap();
     let mut reader = csv::Reader::from_reader(&table[..]);
     let heads = reader.headers().unwrap().clone();
     let column = |name: &str| heads.iter().position(|head| head == name).unwrap();
@@ -284,6 +287,7 @@ prop_compose! {
         baseline in any::<bool>(),
         (kind, name, driver) in (0_usize..3, ".{0,20}", ".{0,20}"),
         verdict in 0_usize..6,
+        watchdog_s in proptest::option::of(1e-3..1e6),
         error in proptest::option::of(".{0,60}"),
         numbers in proptest::array::uniform3(proptest::option::of(finite())),
         samples in proptest::option::of(proptest::collection::vec(1e-3..1e9, 0..50)),
@@ -301,6 +305,7 @@ prop_compose! {
             dense: dense.map(|(median_us, flops, ratio)| Dense { median_us, flops, ratio }),
             relative_error: numbers[1],
             compile_ms: numbers[2],
+            watchdog_s,
             at: jiff::Timestamp::from_nanosecond(nanoseconds).unwrap(),
         }
     }

@@ -15,7 +15,9 @@
 //! A sweep that was ended by anything, `kill -9` included, goes on where it was when it is run again: what has a record of
 //! the same subject, PTX, workload and device is known.
 
+mod best;
 mod compile;
+mod database;
 mod final_rung;
 mod options;
 mod order;
@@ -38,8 +40,9 @@ pub use order::{InOrder, Measured, Order, Searched};
 pub use outcome::{Ended, Outcome};
 
 use crate::backend::{Backend, Opened, Trouble};
-use crate::store::{RunId, Store, StoreError};
+use crate::store::{Owner, RunId, Store, StoreError};
 use crate::{DeviceId, Record, TuningProblem, Workload};
+use database::Shared;
 use queue::Queue;
 use worker::Worker;
 
@@ -181,8 +184,8 @@ impl Sweep<'_> {
         let count = count.min(self.options.limit.unwrap_or(usize::MAX));
         (self.events)(&Event::Opened { problem: &opened.problem, device: &opened.device, points: count });
         let known = lock(store).of_workload(&opened.problem.workload, &opened.device)?;
-        let keep = |records: &[Record]| lock(store).insert(records, self.run).map(|_| ());
-        let queue = Queue::new(self, &points, order, &opened, known, &keep, deadline);
+        let database = Shared { store, run: self.run, owner: Owner::this() };
+        let queue = Queue::new(self, &points, order, &opened, known, &database, deadline);
         let at_work = AtomicUsize::new(backends.len());
         let first = backends.first_mut().ok_or_else(|| SweepError::Backend(Trouble::of_backend("none is given")))?;
         Worker::new(&queue, &workload, &mut ***first).baselines();
@@ -198,7 +201,10 @@ impl Sweep<'_> {
         if let (Some(finalists), Some(backend)) = (self.options.halving, backends.first_mut()) {
             Worker::new(&queue, &workload, &mut ***backend).final_rungs(finalists);
         }
-        queue.finish()
+        let finished = queue.finish();
+        // What was asked for and not measured is for others now.
+        lock(store).release_all(&database.owner)?;
+        finished
     }
 
     /// Opens the workload on all backends at once; those that cannot are left out.

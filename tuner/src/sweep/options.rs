@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::backend::Rounds;
+use crate::{Record, Verdict};
 
 /// How a sweep is done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,6 +29,12 @@ pub struct Options {
     /// as `finals`, as in databases from before.
     #[serde(rename = "finals")]
     pub final_rung: Rounds,
+    /// What a kernel is given to come back: a [hang](Verdict::Hang) in less time is tried again. Not stored.
+    #[serde(skip)]
+    pub watchdog: Option<Duration>,
+    /// Points with such a record are measured again.
+    #[serde(skip)]
+    pub retry: Vec<Verdict>,
     /// Points of each workload, those known from before included.
     pub limit: Option<usize>,
     /// Wall time of the whole sweep.
@@ -59,6 +66,8 @@ impl Default for Options {
                 relative_ci: 0.0025,
                 limit: Duration::from_secs(10),
             },
+            watchdog: None,
+            retry: Vec::new(),
             limit: None,
             budget: None,
             shard: None,
@@ -71,6 +80,15 @@ impl Default for Options {
 impl Options {
     /// Points that are compiled ahead of one backend: two groups.
     pub const AHEAD: usize = 8;
+
+    /// Whether what became of a point is measured again: it was asked for, or it hung in less time than it is given now.
+    pub(super) fn tries_again(&self, record: &Record) -> bool {
+        let given_more = match (record.verdict, record.watchdog_s, self.watchdog) {
+            (Verdict::Hang, Some(before), Some(now)) => now.as_secs_f64() > before,
+            _ => false,
+        };
+        given_more || self.retry.contains(&record.verdict)
+    }
 
     /// Whether a subject belongs to the shard.
     pub fn has(&self, subject: &str) -> bool {

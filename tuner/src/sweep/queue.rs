@@ -8,17 +8,18 @@ use std::time::{Duration, Instant};
 use bsr_codegen::KernelSpec;
 use jiff::Timestamp;
 
+use super::best::Best;
+use super::database::Database;
 use super::outcome::median;
 use super::{Ended, Event, Fingerprints, Measured, Order, Outcome, Sweep, SweepError, SweepPoint, lock};
 use crate::backend::{Candidate, Opened, Trouble};
-use crate::store::{StoreError, latest};
+use crate::store::{Claimed, StoreError, latest};
 use crate::{Record, Timing, Verdict};
 
 /// How often somebody who waits looks at the clock and the stop flag.
 const POLL: Duration = Duration::from_millis(50);
-
-/// Keeps records, all or none.
-pub(super) type StoreFn<'f> = dyn Fn(&[Record]) -> Result<(), StoreError> + Sync + 'f;
+/// How long to wait before a point that another sweep is at is asked for again.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A compiled point.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ pub(super) struct Queue<'f> {
     pub(super) opened: &'f Opened,
     /// The records from before, the last of every subject and PTX.
     known: HashMap<(String, String), Record>,
-    store: &'f StoreFn<'f>,
+    database: &'f dyn Database,
     deadline: Option<Instant>,
     state: Mutex<State>,
     changed: Condvar,
@@ -55,6 +56,9 @@ struct State {
     /// Points with a record from before: they come first, so that a search begins with what is known.
     backlog: VecDeque<usize>,
     order: Box<dyn Order>,
+    /// Points that another sweep is at, and when to ask for one of them again.
+    elsewhere: VecDeque<usize>,
+    ask_again: Instant,
     named: HashSet<usize>,
     measured: Vec<Measured>,
     ready: VecDeque<Ready>,
@@ -68,6 +72,8 @@ struct State {
     /// Of this workload's points and baselines.
     records: Vec<Record>,
     best_us: f64,
+    /// The highest ratio to the dense library.
+    best_ratio: Option<f64>,
     /// No more points are asked for.
     ended: Option<Ended>,
     failed: Option<SweepError>,
@@ -98,7 +104,7 @@ impl<'f> Queue<'f> {
         order: Box<dyn Order>,
         opened: &'f Opened,
         known: Vec<Record>,
-        store: &'f StoreFn<'f>,
+        database: &'f dyn Database,
         deadline: Option<Instant>,
     ) -> Self {
         let dense = opened.baselines.first().is_some_and(|baseline| baseline.refused.is_none());
@@ -108,6 +114,8 @@ impl<'f> Queue<'f> {
         let state = State {
             backlog,
             order,
+            elsewhere: VecDeque::new(),
+            ask_again: Instant::now(),
             named: HashSet::new(),
             measured: vec![],
             ready: VecDeque::new(),
@@ -119,13 +127,14 @@ impl<'f> Queue<'f> {
             rejected: BTreeMap::new(),
             records: vec![],
             best_us: f64::INFINITY,
+            best_ratio: None,
             ended: None,
             failed: None,
             backend_lost: None,
             dense,
         };
         let known = known.into_iter().map(|record| ((record.subject.clone(), record.ptx.clone()), record)).collect();
-        Self { sweep, points, opened, known, store, deadline, state: Mutex::new(state), changed: Condvar::new() }
+        Self { sweep, points, opened, known, database, deadline, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Whether everything is to end now; who waits is woken.
@@ -181,11 +190,19 @@ impl<'f> Queue<'f> {
                         }
                         continue;
                     }
-                    _ if state.compiling + state.ready.len() + state.in_backends == 0 => {
+                    _ if state.compiling + state.ready.len() + state.in_backends > 0 => {}
+                    _ if state.elsewhere.is_empty() => {
                         state.ended = Some(Ended::Complete);
                         continue;
                     }
-                    _ => {}
+                    _ if Instant::now() < state.ask_again => {}
+                    _ => {
+                        state.ask_again = Instant::now() + ASK_AGAIN;
+                        if let Some(at) = state.elsewhere.pop_front() {
+                            state.compiling += 1;
+                            return Some(at);
+                        }
+                    }
                 }
             }
             state = self.wait(state);
@@ -209,13 +226,25 @@ impl<'f> Queue<'f> {
                 return None;
             }
         };
-        if let Some(record) = self.known.get(&(subject, kernel.ptx.clone())) {
-            (self.sweep.events)(&Event::Known(record));
-            let mut state = lock(&self.state);
-            state.admitted += 1;
-            state.known += 1;
-            self.remember(&mut state, Some(point), record.clone());
+        let before = self.known.get(&(subject.clone(), kernel.ptx.clone()));
+        if let Some(record) = before.filter(|record| !self.sweep.options.tries_again(record)) {
+            self.meet(point, record.clone());
             return None;
+        }
+        match self.database.claim(self.opened, (&subject, &kernel.ptx), before) {
+            Ok(Claimed::Mine) => {}
+            Ok(Claimed::Known(record)) => {
+                self.meet(point, *record);
+                return None;
+            }
+            Ok(Claimed::Elsewhere) => {
+                lock(&self.state).elsewhere.push_back(point);
+                return None;
+            }
+            Err(error) => {
+                lock(&self.state).failed.get_or_insert(error.into());
+                return None;
+            }
         }
         let compiled = self.sweep.compiler.compile(spec);
         lock(&self.state).admitted += 1;
@@ -231,6 +260,15 @@ impl<'f> Queue<'f> {
                 None
             }
         }
+    }
+
+    /// A point has a record from before, or of another sweep.
+    fn meet(&self, point: usize, record: Record) {
+        (self.sweep.events)(&Event::Known(&record));
+        let mut state = lock(&self.state);
+        state.admitted += 1;
+        state.known += 1;
+        self.remember(&mut state, Some(point), record);
     }
 
     /// The next few points for one of several backends, a fair part of what is ready; none when there are no more.
@@ -296,6 +334,7 @@ impl<'f> Queue<'f> {
             dense: None,
             relative_error: None,
             compile_ms: ready.compile_ms,
+            watchdog_s: None,
             at: Timestamp::now(),
         }
     }
@@ -308,12 +347,35 @@ impl<'f> Queue<'f> {
         Record { subject: name.to_owned(), baseline: true, ..self.record(&ready, Verdict::Refused) }
     }
 
-    /// What became of another library's kernel before.
-    pub(super) fn known_baseline(&self, name: &str) -> Option<Verdict> {
-        let record = self.known.get(&(name.to_owned(), String::new()))?;
-        (self.sweep.events)(&Event::Known(record));
-        self.remember(&mut lock(&self.state), None, record.clone());
-        Some(record.verdict)
+    /// What became of another library's kernel before; none if it is to be measured here. What another sweep is at is
+    /// waited for.
+    ///
+    /// # Errors
+    /// The database cannot be used.
+    pub(super) fn known_baseline(&self, name: &str) -> Result<Option<Verdict>, StoreError> {
+        let before = self.known.get(&(name.to_owned(), String::new()));
+        let again = |record: &&Record| !self.sweep.options.tries_again(record);
+        let record = match before.filter(again) {
+            Some(record) => record.clone(),
+            None => loop {
+                match self.database.claim(self.opened, (name, ""), before)? {
+                    Claimed::Mine => return Ok(None),
+                    Claimed::Known(record) => break *record,
+                    Claimed::Elsewhere if self.over() => return Ok(Some(Verdict::Refused)),
+                    Claimed::Elsewhere => std::thread::sleep(ASK_AGAIN),
+                }
+            },
+        };
+        (self.sweep.events)(&Event::Known(&record));
+        let verdict = record.verdict;
+        self.remember(&mut lock(&self.state), None, record);
+        Ok(Some(verdict))
+    }
+
+    /// The database cannot be used.
+    pub(super) fn fail(&self, error: SweepError) {
+        lock(&self.state).failed.get_or_insert(error);
+        self.changed.notify_all();
     }
 
     /// Keeps what backends have found out: in the store first. Points of the list have come to their end with it.
@@ -322,7 +384,7 @@ impl<'f> Queue<'f> {
             return;
         }
         let (points, records): (Vec<_>, Vec<_>) = records.into_iter().unzip();
-        let stored = (self.store)(&records);
+        let stored = self.database.keep(&records);
         for record in &records {
             (self.sweep.events)(&Event::Recorded(record));
         }
@@ -349,16 +411,21 @@ impl<'f> Queue<'f> {
         if let Some(point) = point {
             state.measured.push(Measured { point, verdict: record.verdict, median_us });
         }
-        if !record.baseline && record.verdict == Verdict::Timed && median(&record) < state.best_us {
-            state.best_us = median(&record);
-            (self.sweep.events)(&Event::Best(&record));
+        if !record.baseline && record.verdict == Verdict::Timed {
+            let ratio = record.dense.as_ref().map(|dense| dense.ratio);
+            state.best_ratio = state.best_ratio.into_iter().chain(ratio).reduce(f64::max);
+            if median(&record) < state.best_us {
+                state.best_us = median(&record);
+                (self.sweep.events)(&Event::Best(&record));
+            }
         }
         state.records.push(record);
     }
 
-    /// The time of the fastest kernel so far.
-    pub(super) fn best_us(&self) -> f64 {
-        lock(&self.state).best_us
+    /// The best kernel so far.
+    pub(super) fn best(&self) -> Best {
+        let state = lock(&self.state);
+        Best { us: state.best_us, ratio: state.best_ratio }
     }
 
     /// Whether the dense library can be timed.

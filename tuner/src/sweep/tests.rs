@@ -155,6 +155,20 @@ fn the_slow_are_ended_early_and_the_noisy_are_timed_longer() {
 }
 
 #[test]
+fn a_sweep_that_goes_on_at_another_speed_takes_nothing_for_slow() {
+    let mut desk = Desk::new();
+    desk.options.limit = Some(4);
+    desk.sweep(vec![fake("* -> 100 us; dense -> 90 us")], job(points(9)));
+    assert_eq!(desk.store("db").len().unwrap(), 2 + 4);
+    // What was killed still uses the GPU, or the clock is another: everything takes three times as long.
+    desk.options.limit = None;
+    desk.sweep(vec![fake("* -> 300 us; dense -> 270 us")], job(points(9)));
+    let records = desk.store("db").records().unwrap();
+    let kernels: Vec<Verdict> = records.iter().filter(|record| !record.baseline).map(|record| record.verdict).collect();
+    assert_eq!(kernels, [Verdict::Timed; 9]);
+}
+
+#[test]
 fn ties_are_named_and_others_are_not() {
     let desk = Desk::new();
     let script = "* -> 120 us; bn = 16 -> 100 us; bn = 48 -> 100.01 us; * -> noise 0.01";

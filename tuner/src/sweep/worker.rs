@@ -85,10 +85,12 @@ impl<'s, 'f> Worker<'s, 'f> {
             }
         }
         let tried = self.timed(right, &options.quick_trial)?;
-        let best = tried.iter().map(|(_, times)| times.median_us()).fold(self.queue.best_us(), f64::min);
+        let ratio = |times: &Times| self.ratio_of(times).map(|dense| dense.ratio);
+        let best = tried.iter().fold(self.queue.best(), |best, (_, times)| best.or(times.median_us(), ratio(times)));
         let (mut ended, mut promising) = (Vec::new(), Vec::new());
         for (right, times) in tried {
-            match (times.median_us() > options.slow_factor * best, options.halving) {
+            let is_slow = best.times_slower(times.median_us(), ratio(&times)) > options.slow_factor;
+            match (is_slow, options.halving) {
                 (true, _) => ended.push((right, times, Verdict::Slow)),
                 (false, Some(_)) => ended.push((right, times, Verdict::Timed)),
                 (false, None) => promising.push(right),
@@ -136,7 +138,9 @@ impl<'s, 'f> Worker<'s, 'f> {
     /// Records what went wrong with a candidate.
     pub(super) fn failed(&self, ready: &Ready, relative_error: Option<f64>, trouble: &Trouble) {
         let record = self.queue.record(ready, trouble.verdict);
-        let record = Record { error: Some(trouble.message.clone()), relative_error, ..record };
+        let watchdog = self.queue.sweep.options.watchdog.filter(|_| trouble.verdict == Verdict::Hang);
+        let watchdog_s = watchdog.map(|watchdog| watchdog.as_secs_f64());
+        let record = Record { error: Some(trouble.message.clone()), relative_error, watchdog_s, ..record };
         self.queue.keep(vec![(Some(ready.point), record)]);
     }
 
@@ -156,6 +160,12 @@ impl<'s, 'f> Worker<'s, 'f> {
         Record { timing: Some(timing), dense, relative_error: error, ..self.queue.record(ready, verdict) }
     }
 
+    /// The dense library in the rounds of these times.
+    fn ratio_of(&self, times: &Times) -> Option<Dense> {
+        let flops = self.queue.opened.problem.executed_flops();
+        self.ratio(flops, &Timing::new(times.samples_us.clone()), times.dense_us.clone()?)
+    }
+
     /// The dense library in the same rounds, and the rate of `flops` operations over its rate.
     fn ratio(&self, flops: u64, timing: &Timing, dense_us: Vec<f64>) -> Option<Dense> {
         let library = self.queue.opened.baselines.first()?;
@@ -172,7 +182,11 @@ impl<'s, 'f> Worker<'s, 'f> {
             if queue.over() {
                 return;
             }
-            let verdict = match queue.known_baseline(&baseline.name) {
+            let known = match queue.known_baseline(&baseline.name) {
+                Ok(known) => known,
+                Err(error) => return queue.fail(error.into()),
+            };
+            let verdict = match known {
                 Some(verdict) => verdict,
                 None => match self.baseline(at, baseline) {
                     Ok(record) => {

@@ -202,6 +202,7 @@ impl Sweep {
             dense: None,
             relative_error: None,
             compile_ms: None,
+            watchdog_s: None,
             at: "2026-11-21T12:00:00Z".parse().unwrap(),
         }
     }
