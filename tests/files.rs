@@ -373,3 +373,80 @@ fn ten_errors_are_shown_and_the_others_counted() {
         assert!(said.contains("more errors") && said.len() < 200_000, "{} bytes", said.len());
     }
 }
+
+#[test]
+fn one_of_several_matrices_is_multiplied_and_remembered() {
+    let desk = Desk::new();
+    let header = r#"{"one":{"dtype":"F32","shape":[64,32],"data_offsets":[0,8192]},"two":{"dtype":"F32","shape":[64,64],"data_offsets":[8192,24576]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend((0..24576 / 4).flat_map(|at| ((at % 7) as f32).to_le_bytes()));
+    fs::write(desk.path("w.safetensors"), bytes).unwrap();
+    let run = ["run", SMALL, "--device", "sim", "--n", "64", "--matrix", "w.safetensors"];
+    desk.bsr(&run).code(2).stderr(contains("there are 2 matrices").and(contains("two [64, 64] F32")));
+    desk.bsr(&[&run[..], &["--tensor", "two"]].concat())
+        .success()
+        .stdout(contains("C[64, 64] = A[64, 64] * B[64, 64]").and(contains("w.safetensors:two")));
+    let sweep = ["sweep", "--space", SPACE, "--n", "64", "--device", "fake", "--matrix", "w.safetensors"];
+    desk.bsr(&[&sweep[..], &["--tensor", "one"]].concat())
+        .success()
+        .stdout(contains("k = 32; w.safetensors:one, seed 0"));
+    desk.bsr(&["export", "bsr.db", "--json", "-"]).success().stdout(contains(r#""tensor":{"file":"#));
+    desk.bsr(&["report", "bsr.db"]).success().stdout(contains("w.safetensors:one"));
+    desk.bsr(&["run", SMALL, "--tensor", "two"]).code(2).stderr(contains("--matrix"));
+}
+
+#[test]
+fn a_spec_may_come_by_standard_input() {
+    let desk = Desk::new();
+    for text in ["bm = 64, bn = 64, bk = 32\n", "[kernel]\nbm = 64\nbn = 64\nbk = 32\n"] {
+        let mut command = Command::cargo_bin("bsr").unwrap();
+        command
+            .args(["plan", "-"])
+            .write_stdin(text)
+            .assert()
+            .success()
+            .stdout(starts_with("bm = 64, bn = 64, bk = 32\n"));
+    }
+    let mut command = Command::cargo_bin("bsr").unwrap();
+    let told = contains("--> standard input:2:6");
+    command.args(["plan", "-"]).write_stdin("bm = 64\nbn = x\nbk = 32\n").assert().code(2).stderr(told);
+    drop(desk);
+}
+
+#[test]
+fn what_is_called_a_database_and_is_none_is_told_alike() {
+    let desk = Desk::new();
+    fs::write(desk.path("junk.db"), "no database ".repeat(100)).unwrap();
+    for args in [
+        &["report", "junk.db"][..],
+        &["export", "junk.db"],
+        &["merge", "new.db", "junk.db"],
+        &["sweep", "--space", SPACE, "--device", "fake", "--db", "junk.db"],
+    ] {
+        desk.bsr(args).code(2).stderr(contains("junk.db: not an SQLite database; it is left as it is"));
+    }
+}
+
+/// The bar of a sweep and what is half written: Ctrl-C ends the command with 130, and leaves nothing behind.
+#[test]
+fn ctrl_c_leaves_no_partial_file() {
+    let desk = Desk::new();
+    // Some megabytes of values that take a while to be deflated.
+    let matrix = Bsr::<f32>::generate(Pattern::Random(1.0), 4096, 2048, (64, 64), 0).unwrap();
+    write::save(&matrix, desk.path("m.safetensors"), Options::default()).unwrap();
+    let program = assert_cmd::cargo::cargo_bin("bsr");
+    let mut command = std::process::Command::new(program);
+    command.args(["convert", "m.safetensors", "--block", "64x64", "-o", "out.npz"]).current_dir(desk.0.path());
+    let mut child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let start = std::time::Instant::now();
+    while !desk.names().iter().any(|name| name.contains("partial")) && child.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let status = child.wait().unwrap();
+    assert!(interrupted.success());
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(desk.names(), ["m.safetensors"]);
+}

@@ -197,7 +197,7 @@ fn ctrl_c_ends_after_the_current_call_and_says_how_to_go_on() {
     signal(&child, "-INT");
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{text}");
+    assert_eq!(output.status.code(), Some(130), "{text}");
     assert!(
         text.contains("ended by Ctrl-C") && text.contains("the same command goes on: bsr sweep --space 'bm"),
         "{text}"

@@ -1,4 +1,4 @@
-//! How the command ends: four exit codes, and the failures that lead to them.
+//! How the command ends: five exit codes, and the failures that lead to them.
 
 use std::fmt::Display;
 use std::io;
@@ -27,6 +27,8 @@ pub(super) enum Exit {
     BadInput = 2,
     /// No GPU that runs these kernels.
     NoDevice = 3,
+    /// Ctrl-C: 128 and the number of the signal.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {

@@ -29,6 +29,7 @@ mod exit;
 mod explain;
 mod export;
 mod input;
+mod interrupt;
 mod loss;
 mod merge;
 mod operands;
@@ -74,14 +75,14 @@ Examples:
   bsr doctor
 
 Exit codes:
-  0 done    1 wrong result, finding or failed check    2 bad input    3 no device";
+  0 done    1 wrong result, finding or failed check    2 bad input    3 no device    130 Ctrl-C";
 
 /// Plans, emits, runs, checks and times block-sparse GEMM kernels: C[M, N] = A[M, K] * B[K, N], A in blocks.
 ///
 /// A SPEC is what the attribute `#[bsr_kernel(..)]` takes: `bm = 512, bn = 128, bk = 112` and, where you want to
 /// decide them yourself, any of the keys op, mma, dtype, a, b, acc, out, b_layout, c_layout, stages, consumers,
 /// cluster, k_step, schedule, swizzle. Wherever a SPEC stands, the path of a .toml file with the same keys may
-/// stand too.
+/// stand too, or `-`: standard input.
 #[derive(Debug, Parser)]
 #[command(name = "bsr", version, after_help = EXAMPLES, max_term_width = 100)]
 struct Cli {
@@ -120,6 +121,9 @@ pub(crate) fn main() -> ExitCode {
     if let Command::Serve(args) = command {
         // Writes to standard output from several threads.
         return serve::run(&args).map_or_else(|failure| failure.report().into(), Into::into);
+    }
+    if !matches!(command, Command::Sweep(_)) {
+        interrupt::take_over();
     }
     let mut out = escape::Escaped::new(stdout().lock());
     let outcome = match command {

@@ -71,8 +71,12 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Whether a file begins as SQLite's do ("Database File Format", 1.3); what follows is for the store to judge.
+/// Whether a file is called a database, or begins as SQLite's do ("Database File Format", 1.3); what follows is for the store
+/// to judge.
 fn is_database(file: &Path) -> bool {
+    if file.extension().is_some_and(|end| end.eq_ignore_ascii_case("db") || end.eq_ignore_ascii_case("sqlite")) {
+        return true;
+    }
     let mut magic = [0; 16];
     let read = fs::File::open(file).and_then(|mut file| file.read_exact(&mut magic));
     read.is_ok() && &magic == b"SQLite format 3\0"

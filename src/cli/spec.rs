@@ -12,6 +12,9 @@ use super::input;
 /// Bytes of a file with a spec: thousands of times what one takes.
 const LONGEST: u64 = 1 << 20;
 
+/// Stands for a SPEC that comes by standard input.
+const STDIN: &str = "-";
+
 /// A spec, its plan and its PTX.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
@@ -73,6 +76,13 @@ fn locate(argument: &str, name: &str) -> Result<LocatedSpec, Failure> {
     let (read, name) = if is_file(argument) {
         let text = input::at_most(Path::new(argument), LONGEST)?;
         (LocatedSpec::from_toml(&text), argument)
+    } else if argument == STDIN {
+        let text = input::at_most(Path::new(argument), LONGEST)?;
+        // Several lines are a file's; a line is a command's argument.
+        match text.trim().contains('\n') {
+            true => (LocatedSpec::from_toml(&text), "standard input"),
+            false => (LocatedSpec::from_text(text.trim_end()), "standard input"),
+        }
     } else {
         (LocatedSpec::from_text(argument), name)
     };

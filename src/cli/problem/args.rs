@@ -39,6 +39,9 @@ pub(in super::super) struct ProblemArgs {
     /// range of drawn ones.
     #[arg(long, value_name = "FILE", conflicts_with = "pattern")]
     pub(super) matrix: Option<PathBuf>,
+    /// Which matrix of a --matrix with several.
+    #[arg(long, value_name = "NAME", requires = "matrix")]
+    pub(super) tensor: Option<String>,
     /// Seed of the pattern and of all values that are drawn.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,

@@ -38,7 +38,10 @@ impl DrawnProblem {
                 let pattern = args.pattern.unwrap_or_else(|| defaults.pattern(k));
                 Source::Pattern { pattern, k }
             }
-            Some(path) => scaled(path, read::load(path, args.seed)?)?,
+            Some(path) => {
+                let tensor = args.tensor.as_deref();
+                scaled(path, tensor, read::load_array(path, tensor, args.seed)?)?
+            }
         };
         Ok(Self {
             source,
@@ -54,7 +57,7 @@ impl DrawnProblem {
     /// Bad input: it has no rows or no columns.
     pub(super) fn of(path: &Path, sparse: Sparse, n: usize, seed: u64) -> Result<Self, Failure> {
         let given = (None, Some(n), None);
-        Ok(Self { source: scaled(path, sparse)?, given, defaults: (0, n, 0), seed })
+        Ok(Self { source: scaled(path, None, sparse)?, given, defaults: (0, n, 0), seed })
     }
 
     /// The product that a workload describes.
@@ -68,7 +71,10 @@ impl DrawnProblem {
                 let pattern = words.parse().map_err(|error| Failure::new(Exit::BadInput, error))?;
                 Source::Pattern { pattern, k: *k }
             }
-            workload::Source::File(path) => scaled(path, read::load(path, *seed)?)?,
+            workload::Source::File(path) => scaled(path, None, read::load(path, *seed)?)?,
+            workload::Source::Tensor { file, name } => {
+                scaled(file, Some(name), read::load_array(file, Some(name), *seed)?)?
+            }
             workload::Source::Given => {
                 return Err(Failure::new(Exit::BadInput, "a matrix of a running program cannot be made again"));
             }
@@ -88,8 +94,12 @@ impl DrawnProblem {
         let source = match &self.source {
             Source::Pattern { pattern, .. } => workload::Source::Pattern(pattern.to_string()),
             // From wherever it is asked for again.
-            Source::File { path, .. } => {
-                workload::Source::File(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()))
+            Source::File { path, tensor, .. } => {
+                let file = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+                match tensor.clone() {
+                    None => workload::Source::File(file),
+                    Some(name) => workload::Source::Tensor { file, name },
+                }
             }
         };
         Workload { facts: *facts, m, n, k, source, seed: self.seed }

@@ -20,6 +20,7 @@ pub(super) enum Source {
     /// `sparse` has been scaled by two to the power `exponent`.
     File {
         path: PathBuf,
+        tensor: Option<String>,
         sparse: Sparse,
         exponent: i32,
     },
@@ -29,11 +30,12 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pattern { pattern, .. } => pattern.fmt(f),
-            Self::File { path, sparse, .. } => {
+            Self::File { path, tensor, sparse, .. } => {
                 match path.file_name() {
                     Some(name) => f.write_str(&name.to_string_lossy())?,
                     None => path.display().fmt(f)?,
                 }
+                tensor.iter().try_for_each(|tensor| write!(f, ":{tensor}"))?;
                 // With `permute = on` the product has its rows in the order of the original, else in that of the file.
                 if sparse.row_order().is_some() { f.write_str(" (rows reordered)") } else { Ok(()) }
             }
@@ -41,7 +43,7 @@ impl fmt::Display for Source {
     }
 }
 
-pub(super) fn scaled(path: &Path, sparse: Sparse) -> Result<Source, Failure> {
+pub(super) fn scaled(path: &Path, tensor: Option<&str>, sparse: Sparse) -> Result<Source, Failure> {
     if sparse.rows() == 0 || sparse.cols() == 0 {
         return Err(Failure::new(
             Exit::BadInput,
@@ -64,7 +66,8 @@ pub(super) fn scaled(path: &Path, sparse: Sparse) -> Result<Source, Failure> {
         ));
     }
     let exponent = scale(sparse.largest());
-    Ok(Source::File { path: path.to_owned(), sparse: sparse.scaled(f64::from(exponent).exp2()), exponent })
+    let (path, tensor) = (path.to_owned(), tensor.map(str::to_owned));
+    Ok(Source::File { path, tensor, sparse: sparse.scaled(f64::from(exponent).exp2()), exponent })
 }
 
 /// The power of two that brings `largest` to at most 1, or 0 where it may stay.

@@ -72,7 +72,7 @@ fn a_file_in_8_bits_is_as_wide_as_what_is_drawn() {
 
     let sparse = Sparse::from_triplets(40, 40, vec![(0, 0, 1.0), (39, 39, -0.25)]).unwrap();
     let problem = DrawnProblem {
-        source: Source::File { path: "a.mtx".into(), sparse, exponent: 0 },
+        source: Source::File { path: "a.mtx".into(), tensor: None, sparse, exponent: 0 },
         given: (None, Some(8), None),
         defaults: (16, 16, 16),
         seed: 0,
@@ -104,7 +104,7 @@ fn the_sparse_factor_is_given_as_it_is_stored() {
 #[test]
 fn a_file_says_two_of_the_extents() {
     let sparse = Sparse::from_triplets(40, 50, vec![(0, 0, 1.0)]).unwrap();
-    let source = Source::File { path: "a.mtx".into(), sparse, exponent: 0 };
+    let source = Source::File { path: "a.mtx".into(), tensor: None, sparse, exponent: 0 };
     let problem = DrawnProblem { source, given: (Some(7), None, None), defaults: (16, 16, 9), seed: 0 };
     let spec = |text: &str| format!("bm = 16, bn = 16, bk = 16{text}").parse::<KernelSpec>().unwrap();
     let Sizes { m, n, k, .. } = problem.sizes(&spec(", op = dds, transpose = on"));

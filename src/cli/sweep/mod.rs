@@ -7,8 +7,6 @@ mod watch;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bsr_tuner::backend::Limits;
@@ -22,7 +20,7 @@ use super::backend::keep_in;
 use super::exit::{Exit, Failure};
 use super::output::Outputs;
 use super::problem::{Defaults, DrawnProblem, ProblemArgs};
-use super::{line, say, spec};
+use super::{interrupt, line, spec};
 use backends::{BackendKind, Backends, Devices};
 use points::{Asked, Card};
 use watch::Watch;
@@ -42,7 +40,7 @@ Examples:
 
 A kernel is checked against an f64 reference before it is timed, in turn with the dense library, each launch from a cold \
 L2 cache. One that hangs, faults or is wrong is recorded like any other, and ends nothing. Ctrl-C ends the sweep after \
-the current call; the same command goes on from there, after a crash too. --device sim gives times of the simulator's \
+the current call, with exit code 130; the same command goes on from there, after a crash too. --device sim gives times of the simulator's \
 cost model, for a small instance of the problem: they rank kernels roughly and measure nothing.")]
 pub(super) struct Args {
     /// The kernels: the name of a space (`bsr space` lists them), the path of a .toml file, a spec with lists, or auto: what
@@ -116,6 +114,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         // SAFETY: the command has started no thread yet and has not asked for a device.
         unsafe { keep_in(folder) };
     }
+    interrupt::take_over();
     let device = args.device.resolve();
     let (workloads, seed) = workloads(args, device)?;
     let gpu = match device {
@@ -141,8 +140,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let asked = asked(args, &jobs);
     let run = store.begin(&Run::now(command.clone(), args.space.clone(), digest, asked))?;
 
-    let stop = Arc::new(AtomicBool::new(false));
-    on_interrupt(Arc::clone(&stop));
+    let stop = interrupt::stop_flag();
     let watch = Watch::new();
     let sweep = Sweep {
         compiler: compiler.as_ref(),
@@ -170,7 +168,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if outcomes.last().is_some_and(|last| matches!(last.ended, Ended::Stopped | Ended::Budget)) {
         line(out, "go on", format_args!("nothing is lost; the same command goes on: {command}"))?;
     }
-    Ok(Exit::Done)
+    let stopped = outcomes.last().is_some_and(|last| last.ended == Ended::Stopped);
+    Ok(if stopped { Exit::Interrupted } else { Exit::Done })
 }
 
 /// What is multiplied, and the seed of all that is drawn at random.
@@ -233,19 +232,6 @@ fn rejections(planned: Vec<Rejection>, outcomes: &[Outcome]) -> Vec<Rejection> {
         outcome.rejected.iter().map(rejection)
     });
     planned.into_iter().chain(found).collect()
-}
-
-/// The first Ctrl-C asks the sweep to end, the second ends the process: what is recorded stays in either case.
-fn on_interrupt(stop: Arc<AtomicBool>) {
-    let handler = move || {
-        if stop.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-        say("\nending after the current call; Ctrl-C again ends at once");
-    };
-    if let Err(error) = ctrlc::set_handler(handler) {
-        say(format_args!("Ctrl-C will end the sweep at once: {error}"));
-    }
 }
 
 /// The command as a shell takes it.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use bsr_tuner::sweep::{Ended, Outcome};
-use bsr_tuner::{DeviceKind, Record, Timing, Verdict};
+use bsr_tuner::{DeviceKind, Record, Timing, Verdict, Workload};
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::super::line;
@@ -15,7 +15,9 @@ const HEADER: [&str; 8] = ["", "ratio", "TFLOP/s", "us", "+-", "error", "predict
 /// Prints what is known of one workload now.
 pub(super) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let model = outcome.device.kind == DeviceKind::Sim;
-    line(out, "problem", outcome.problem.key())?;
+    let Workload { facts, m, n, k, source, seed } = &outcome.problem.workload;
+    line(out, "problem", format_args!("{facts}; m = {m}, n = {n}, k = {k}; {source}, seed {seed}"))?;
+    line(out, "pattern", outcome.problem.features.class())?;
     line(out, "device", format_args!("{}, {}", outcome.device.name, outcome.device.driver))?;
     if model {
         line(

@@ -201,8 +201,12 @@ impl Run<'_> {
             Source::Pattern(words) => {
                 Bsr::generate(pattern(words)?, rows, cols, block, self.workload.seed).map_err(refused)
             }
-            Source::File(path) => {
-                let sparse = load(self.workload, path)?;
+            Source::File(_) | Source::Tensor { .. } => {
+                let sparse = match &self.workload.source {
+                    Source::Tensor { file, name } => load(self.workload, file, Some(name))?,
+                    Source::File(path) => load(self.workload, path, None)?,
+                    _ => return Err(draw::refused("no file")),
+                };
                 // As large as drawn values are.
                 let exponent =
                     if sparse.largest() > 0.0 { (3.0 * S::SPREAD / sparse.largest()).log2().floor() } else { 0.0 };

@@ -73,9 +73,11 @@ impl Store {
         let readable = |connection: &rusqlite::Connection| {
             connection.query_row("SELECT count(*) FROM other.records", [], |row| row.get::<_, i64>(0))
         };
-        attach("mode=rw").map_err(named)?;
-        if readable(&self.connection).is_err() {
-            self.connection.execute("DETACH DATABASE other", []).map_err(named)?;
+        let attached = attach("mode=rw").is_ok();
+        if !attached || readable(&self.connection).is_err() {
+            if attached {
+                self.connection.execute("DETACH DATABASE other", []).map_err(named)?;
+            }
             attach("immutable=1").map_err(named)?;
         }
         let merged = self.merge_attached();

@@ -1,6 +1,6 @@
 //! A record as columns, and back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
@@ -64,12 +64,17 @@ fn unsigned_zeros(json: &str) -> String {
 pub(super) fn source_words(source: &Source) -> Result<(&'static str, String), String> {
     match source {
         Source::Pattern(words) => Ok(("pattern", words.clone())),
-        Source::File(path) => match path.to_str() {
-            Some(text) => Ok(("file", text.to_owned())),
-            None => Err(format!("{}: the path is not UTF-8\n  help: rename the file", path.display())),
-        },
+        Source::File(path) => Ok(("file", utf8(path)?.to_owned())),
+        // A name may hold anything that a path may.
+        Source::Tensor { file, name } => {
+            Ok(("tensor", serde_json::Value::from(vec![utf8(file)?, name.as_str()]).to_string()))
+        }
         Source::Given => Ok(("given", String::new())),
     }
+}
+
+fn utf8(path: &Path) -> Result<&str, String> {
+    path.to_str().ok_or_else(|| format!("{}: the path is not UTF-8\n  help: rename the file", path.display()))
 }
 
 /// The row of a problem, made if it is new.
@@ -194,6 +199,11 @@ fn unchecked(row: &Row<'_>) -> rusqlite::Result<Record> {
     let source = match text(4)?.as_str() {
         "pattern" => Source::Pattern(text(5)?),
         "file" => Source::File(PathBuf::from(text(5)?)),
+        "tensor" => {
+            let [file, name] = serde_json::from_str::<[String; 2]>(&text(5)?)
+                .map_err(|error| bad(5, format!("a file and a matrix in it: {error}")))?;
+            Source::Tensor { file: file.into(), name }
+        }
         "given" => Source::Given,
         other => return Err(bad(4, format!("`{other}` is no kind of source"))),
     };

@@ -264,6 +264,7 @@ prop_compose! {
         source in prop_oneof![
             ".*".prop_map(Source::Pattern),
             "[^\0]{1,20}".prop_map(|path| Source::File(path.into())),
+            ("[^\0]{1,20}", ".*").prop_map(|(file, name)| Source::Tensor { file: file.into(), name }),
             Just(Source::Given),
         ],
         seed in any::<u64>(),
