@@ -450,3 +450,36 @@ fn ctrl_c_leaves_no_partial_file() {
     assert_eq!(status.code(), Some(130));
     assert_eq!(desk.names(), ["m.safetensors"]);
 }
+
+#[test]
+fn what_is_left_out_is_told() {
+    let desk = Desk::new();
+    desk.database("a.db");
+    let told = || contains("1 of 1 products: no kernel of theirs was right and timed on a GPU");
+    desk.bsr(&["export", "a.db", "--tuned", "t.jsonl"]).success().stdout(told());
+    desk.bsr(&["loss", "a.db"]).success().stdout(told());
+}
+
+#[test]
+fn tables_are_as_wide_as_the_terminal() {
+    let desk = Desk::new();
+    desk.database("a.db");
+    let lines = |width: &str| {
+        let mut command = Command::cargo_bin("bsr").unwrap();
+        let output = command.args(["loss", "a.db"]).env("COLUMNS", width).current_dir(desk.0.path()).output().unwrap();
+        let mut command = Command::cargo_bin("bsr").unwrap();
+        let report =
+            command.args(["report", "a.db"]).env("COLUMNS", width).current_dir(desk.0.path()).output().unwrap();
+        let text = [output.stdout, report.stdout].concat();
+        String::from_utf8(text).unwrap().lines().filter(|line| line.starts_with('|')).map(str::len).max().unwrap()
+    };
+    assert!(lines("60") <= 60, "{}", lines("60"));
+}
+
+#[test]
+fn shells_are_told_what_to_complete() {
+    let desk = Desk::new();
+    for (shell, words) in [("bash", "_bsr"), ("zsh", "#compdef bsr"), ("fish", "complete -c bsr")] {
+        desk.bsr(&["completions", shell]).success().stdout(contains(words).and(contains("watchdog")));
+    }
+}

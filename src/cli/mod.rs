@@ -17,6 +17,7 @@ mod backend;
 mod bench;
 mod case;
 mod check;
+mod completions;
 mod convert;
 mod database;
 mod dense;
@@ -50,6 +51,7 @@ mod sweep;
 mod trials;
 mod verdict;
 mod weights;
+mod width;
 
 use std::borrow::Cow;
 use std::io::{Write as _, stdout};
@@ -108,6 +110,7 @@ enum Command {
     Merge(merge::Args),
     Export(export::Args),
     Doctor(doctor::Args),
+    Completions(completions::Args),
     #[command(name = "backend", hide = true)]
     Serve(serve::Args),
 }
@@ -142,6 +145,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Merge(args) => merge::run(&args, &mut out),
         Command::Export(args) => export::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
+        Command::Completions(args) => completions::run(&args),
         Command::Serve(args) => serve::run(&args),
     };
     let flushed = out.flush().map_err(Failure::from);

@@ -12,6 +12,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::exit::{Exit, Failure};
 use super::output::{self, Outputs};
+use super::width::fitted;
 use super::{database, input, line};
 
 /// Show measurements: the best in a table, and all of them on one self-contained page.
@@ -121,7 +122,7 @@ fn print(top: &Top, out: &mut dyn Write) -> std::io::Result<()> {
     for column in table.column_iter_mut().take(numbers) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    writeln!(out, "\n{table}\n")?;
+    writeln!(out, "\n{}\n", fitted(table))?;
     if let Some(attribute) = &top.attribute {
         writeln!(out, "{attribute}\n")?;
     }

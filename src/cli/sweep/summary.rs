@@ -7,6 +7,7 @@ use bsr_tuner::{DeviceKind, Record, Timing, Verdict, Workload};
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::super::line;
+use super::super::width::fitted;
 
 /// Kernels in the table.
 const TOP: usize = 10;
@@ -30,7 +31,7 @@ pub(super) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     for (reason, count) in &outcome.rejected {
         line(out, "no kernel", format_args!("{count} x {reason}"))?;
     }
-    writeln!(out, "\n{}\n", table(outcome))?;
+    writeln!(out, "\n{}\n", fitted(table(outcome)))?;
     if let Some(rank_correlation) = outcome.rank_correlation {
         line(out, "model", format_args!("rank correlation of predicted and measured times {rank_correlation:.2}"))?;
     }
