@@ -19,10 +19,10 @@ Examples:
   bsr loss held-out.db
   bsr loss held-out.db --table tuned.jsonl --json loss.jsonl
 
-The database is of a sweep of everything that may be chosen; what the tuner knows is the table alone. \
-`tuned` measures the likeliest few at the first use of a problem that is not in the table, `unmeasured` does not, and \
-`predicted` has no table.  A loss of 3.0 % is a time 3 % longer than that of the best kernel in \
-the same rounds.")]
+The database should hold a sweep of every kernel that may be chosen. The tuner knows the table alone. \
+`tuned` measures the few kernels that are predicted to be the fastest when a problem is not in the table, `unmeasured` \
+never measures, and `predicted` never measures and has no table. A loss of 3.0 % means that the chosen kernel takes \
+3 % longer than the best kernel in the same rounds.")]
 pub(super) struct Args {
     /// The database.
     db: PathBuf,

@@ -30,10 +30,10 @@ Examples:
 
   bsr run \"bm = 512, bn = 128, bk = 112\" --device sim --trace pipeline.json
 
-C is filled with NaN before the launch (i32: with -2139062144). A result outside the tolerance exits with 1. Without a GPU the PTX runs on \
-the simulator: the numbers are as right or wrong as there, a race or another defect exits with 1, and no speed is \
-told. --device gpu insists on a GPU: where there is none the PTX is emitted, and assembled if there is a ptxas, and \
-the exit code is 3.")]
+C is filled with NaN before the launch (i32: with -2139062144). A result outside the tolerance exits with 1. Without a \
+GPU the PTX runs on the simulator, which computes the same product, exits with 1 on a race or another defect, and says \
+nothing of the speed. --device gpu insists on a GPU: where there is none the PTX is emitted, it is assembled if there is \
+a ptxas, and the exit code is 3.")]
 pub(super) struct Args {
     /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
     spec: String,

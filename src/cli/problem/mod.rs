@@ -7,7 +7,7 @@ mod source;
 use std::path::Path;
 
 use bsr::read::{FillIn, Sparse};
-use bsr::{Bsr, Dense, Dtype, Element, Inputs, KernelSpec, Layout, Op, Structure, read};
+use bsr::{Bsr, Dense, Dtype, Element, Inputs, KernelSpec, Layout, Op, Pattern, Structure, read};
 use bsr_tuner::problem::{self as workload, Workload};
 
 use super::exit::{Exit, Failure};
@@ -36,7 +36,7 @@ impl DrawnProblem {
             None => {
                 let k = args.k.unwrap_or(defaults.k);
                 let pattern = args.pattern.unwrap_or_else(|| defaults.pattern(k));
-                Source::Pattern { pattern, k }
+                Source::Pattern { pattern, k, is_default: args.pattern.is_none() }
             }
             Some(path) => {
                 let tensor = args.tensor.as_deref();
@@ -69,7 +69,7 @@ impl DrawnProblem {
         let source = match source {
             workload::Source::Pattern(words) => {
                 let pattern = words.parse().map_err(|error| Failure::new(Exit::BadInput, error))?;
-                Source::Pattern { pattern, k: *k }
+                Source::Pattern { pattern, k: *k, is_default: false }
             }
             workload::Source::File(path) => scaled(path, None, read::load(path, *seed)?)?,
             workload::Source::Tensor { file, name } => {
@@ -92,7 +92,9 @@ impl DrawnProblem {
     pub(super) fn workload(&self, facts: &workload::Facts) -> Workload {
         let Sizes { m, n, k, .. } = self.sizes(&facts.spec(64));
         let source = match &self.source {
-            Source::Pattern { pattern, .. } => workload::Source::Pattern(pattern.to_string()),
+            Source::Pattern { pattern, .. } => {
+                workload::Source::Pattern(self.pattern(&facts.spec(64)).unwrap_or(*pattern).to_string())
+            }
             // From wherever it is asked for again.
             Source::File { path, tensor, .. } => {
                 let file = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
@@ -135,6 +137,18 @@ impl DrawnProblem {
         }
     }
 
+    /// The pattern for a kernel; none of a file. The default one has at most half of the block columns that there are.
+    fn pattern(&self, spec: &KernelSpec) -> Option<Pattern> {
+        match &self.source {
+            Source::Pattern { pattern: Pattern::TopK(count), is_default: true, .. } => {
+                let columns = self.sizes(spec).sparse.1.div_ceil(spec.bk.max(1) as usize);
+                Some(Pattern::TopK((*count).min(columns.div_ceil(2)).max(1)))
+            }
+            Source::Pattern { pattern, .. } => Some(*pattern),
+            Source::File { .. } => None,
+        }
+    }
+
     /// Makes sure that no flag says what a file does.
     fn check_flags(&self, spec: &KernelSpec) -> Result<(), Failure> {
         let (m, n, k) = (("--m", self.given.0), ("--n", self.given.1), ("--k", self.given.2));
@@ -172,14 +186,15 @@ impl DrawnProblem {
         let facts = match &self.source {
             Source::Pattern { pattern, .. } => {
                 let (rows, cols) = sizes.sparse;
-                let structure = pattern.structure(rows, cols, block, self.seed)?;
-                Facts { name, structure, fill_in: None, exponent: 0 }
+                let structure = self.pattern(spec).unwrap_or(*pattern).structure(rows, cols, block, self.seed)?;
+                let source = self.pattern(spec).unwrap_or(*pattern).to_string();
+                Facts { name, structure, source, fill_in: None, exponent: 0 }
             }
             Source::File { exponent, .. } => {
                 // The blocks are the same in every type; f32 holds all that is scaled so.
                 let (a, fill_in) = self.sparse::<f32>(spec)?;
                 let exponent = exponent + self.narrow_exponent(dtype);
-                Facts { name, structure: a.into_parts().0, fill_in, exponent }
+                Facts { name, structure: a.into_parts().0, source: self.source.to_string(), fill_in, exponent }
             }
         };
         let area = |(rows, cols): (usize, usize)| rows as u64 * cols as u64;
@@ -219,7 +234,8 @@ impl DrawnProblem {
         match &self.source {
             Source::Pattern { pattern, .. } => {
                 let (rows, cols) = self.sizes(spec).sparse;
-                Ok((Bsr::generate(*pattern, rows, cols, block, self.seed)?, None))
+                let pattern = self.pattern(spec).unwrap_or(*pattern);
+                Ok((Bsr::generate(pattern, rows, cols, block, self.seed)?, None))
             }
             Source::File { path, sparse, .. } => {
                 let converted = match self.narrow_exponent(T::DTYPE) {
@@ -280,7 +296,7 @@ impl DrawnProblem {
             a.nnzb(),
             a.block_rows() * a.block_cols(),
             100.0 * a.density(),
-            self.source,
+            facts.source,
             self.seed
         )
     }
@@ -297,6 +313,8 @@ pub(super) struct Facts {
     /// `A` or `B`.
     pub(super) name: &'static str,
     pub(super) structure: Structure,
+    /// The pattern, or the name of the file.
+    pub(super) source: String,
     /// What the blocking of a file costs.
     pub(super) fill_in: Option<FillIn>,
     /// The values of a file are multiplied by two to this power.

@@ -16,14 +16,11 @@ pub(super) enum Source {
     Pattern {
         pattern: Pattern,
         k: usize,
+        /// Nobody has asked for this pattern: it gives way to a matrix with few block columns.
+        is_default: bool,
     },
     /// `sparse` has been scaled by two to the power `exponent`.
-    File {
-        path: PathBuf,
-        tensor: Option<String>,
-        sparse: Sparse,
-        exponent: i32,
-    },
+    File { path: PathBuf, tensor: Option<String>, sparse: Sparse, exponent: i32 },
 }
 
 impl fmt::Display for Source {

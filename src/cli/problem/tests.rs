@@ -7,7 +7,7 @@ use super::source::scale;
 use super::*;
 
 fn problem(pattern: &str, m: usize, n: usize, k: usize) -> DrawnProblem {
-    let source = Source::Pattern { pattern: pattern.parse().unwrap(), k };
+    let source = Source::Pattern { pattern: pattern.parse().unwrap(), k, is_default: false };
     DrawnProblem { source, given: (Some(m), Some(n), None), defaults: (1, 1, 1), seed: 0 }
 }
 
@@ -36,6 +36,23 @@ fn a_simulated_problem_is_small_and_can_be_had_in_any_block() {
     }
     assert_eq!(Defaults::simulator((512, 112)).pattern(784), Pattern::TopK(4));
     assert_eq!(Defaults::GPU.pattern(4096), Pattern::Random(0.25));
+}
+
+#[test]
+fn the_default_pattern_fits_every_operation() {
+    for op in ["dsd", "dds", "sdd"] {
+        for (bk, transpose) in [(32, "off"), (64, "on"), (112, "off"), (256, "off"), (512, "on")] {
+            let spec: KernelSpec =
+                format!("bm = 64, bn = 64, bk = {bk}, op = {op}, transpose = {transpose}").parse().unwrap();
+            let defaults = Defaults::simulator((64, bk));
+            let source = Source::Pattern { pattern: defaults.pattern(defaults.k), k: defaults.k, is_default: true };
+            let given = (None, None, None);
+            let problem = DrawnProblem { source, given, defaults: (defaults.m, defaults.n, defaults.k), seed: 0 };
+            let facts = problem.facts(&spec).unwrap_or_else(|failure| panic!("{spec}: {}", failure.into_report()));
+            assert!(facts.structure.nnzb() > 0, "{spec}");
+            assert!(facts.structure.density() < 0.8 || facts.structure.block_cols() == 1, "{spec}");
+        }
+    }
 }
 
 #[test]

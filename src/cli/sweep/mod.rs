@@ -39,7 +39,7 @@ Examples:
   bsr sweep --space hopper-f16 --kernel \"bm = 64, bk = 64\" --db part3.db --shard 3/8      # then: bsr merge all.db part*.db
 
 A kernel is checked against an f64 reference before it is timed, in turn with the dense library, each launch from a cold \
-L2 cache. One that hangs, faults or is wrong is recorded like any other, and ends nothing. Ctrl-C ends the sweep after \
+L2 cache. One that hangs, faults or is wrong is recorded like any other, and the sweep goes on. Ctrl-C ends the sweep after \
 the current call, with exit code 130; the same command goes on from there, after a crash too. --device sim gives times of the simulator's \
 cost model, for a small instance of the problem: they rank kernels roughly and measure nothing.")]
 pub(super) struct Args {

@@ -11,7 +11,10 @@ use super::super::width::fitted;
 
 /// Kernels in the table.
 const TOP: usize = 10;
-const HEADER: [&str; 8] = ["", "ratio", "TFLOP/s", "us", "+-", "error", "predicted", "kernel"];
+const HEADER: [&str; 8] = ["", "ratio", "TFLOP/s", "us", "+-", "error", PREDICTED, "kernel"];
+
+/// The column of the predicted times.
+const PREDICTED: &str = "predicted";
 
 /// Prints what is known of one workload now.
 pub(super) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
@@ -32,7 +35,7 @@ pub(super) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         line(out, "no kernel", format_args!("{count} x {reason}"))?;
     }
     writeln!(out, "\n{}\n", fitted(table(outcome)))?;
-    if let Some(rank_correlation) = outcome.rank_correlation {
+    if let Some(rank_correlation) = outcome.rank_correlation.filter(|_| !model) {
         line(out, "model", format_args!("rank correlation of predicted and measured times {rank_correlation:.2}"))?;
     }
     match outcome.best() {
@@ -64,11 +67,17 @@ fn counts(outcome: &Outcome) -> String {
 }
 
 fn table(outcome: &Outcome) -> Table {
+    // Predictions are for a GPU and the whole problem: another kind of number than times of a model of a small one.
+    let is_shown = |title: &str| title != PREDICTED || outcome.device.kind != DeviceKind::Sim;
+    let shown = |row: [String; 8]| -> Vec<String> {
+        row.into_iter().zip(HEADER).filter(|(_, title)| is_shown(title)).map(|(cell, _)| cell).collect()
+    };
     let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(HEADER);
-    table.add_rows(outcome.ranking.iter().take(TOP).enumerate().map(|(at, record)| row(&(at + 1).to_string(), record)));
-    table.add_rows(outcome.baselines.iter().map(|record| row("", record)));
-    for (column, title) in table.column_iter_mut().zip(HEADER) {
+    table.load_style(presets::ASCII_MARKDOWN).set_header(shown(HEADER.map(str::to_owned)));
+    let ranking = outcome.ranking.iter().take(TOP).enumerate();
+    table.add_rows(ranking.map(|(at, record)| shown(row(&(at + 1).to_string(), record))));
+    table.add_rows(outcome.baselines.iter().map(|record| shown(row("", record))));
+    for (column, title) in table.column_iter_mut().zip(HEADER.into_iter().filter(|title| is_shown(title))) {
         if title != "kernel" {
             column.set_cell_alignment(CellAlignment::Right);
         }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A tile takes its stages, each as long as the tensor cores or L2 need (whichever is slower; near each other both
-//! delay), and a barrier round; a ring buffer too shallow to hide L2's latency stretches them; then its store, unless it runs under
-//! the next tile. Constants are in [`rates`], with where they are from. What the model was wrong about is in the output of
+//! delay), and a barrier round; a ring buffer too shallow to hide L2's latency lengthens them; then its store, unless that runs
+//! under the next tile. Constants are in [`rates`], with where they are from. What the model was wrong about is in the output of
 //! its test: `cargo test -p bsr-tuner --lib model -- --nocapture`.
 
 mod card;

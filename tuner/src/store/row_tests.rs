@@ -94,23 +94,23 @@ fn a_database_of_an_earlier_version_goes_on() {
 fn a_database_that_cannot_be_written_is_read() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = folder();
-    let shelf = folder.path().join("shelf");
-    std::fs::create_dir(&shelf).unwrap();
-    let path = shelf.join("a ?%.db");
+    let place = folder.path().join("read-only");
+    std::fs::create_dir(&place).unwrap();
+    let path = place.join("a ?%.db");
     Store::open(&path).unwrap().insert(&[record(1)], None).unwrap();
     let may = |mode: u32, file: &Path| std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
     may(0o444, &path);
-    may(0o555, &shelf);
+    may(0o555, &place);
     let read = Store::existing(&path).and_then(|store| store.records());
     let merged = Store::open(folder.path().join("all")).unwrap().merge(&path);
     // Whoever may do anything may write this, too.
     let written = Store::open(&path).and_then(|mut store| store.insert(&[record(2)], None));
-    let is_root = std::fs::write(shelf.join("new"), "").is_ok();
-    may(0o755, &shelf);
+    let is_root = std::fs::write(place.join("new"), "").is_ok();
+    may(0o755, &place);
     assert_eq!(read.unwrap(), [record(1)]);
     assert_eq!(merged.unwrap().new, 1);
     assert!(is_root || matches!(written, Err(StoreError::ReadOnly { .. })), "{written:?}");
-    assert!(std::fs::read_dir(&shelf).unwrap().count() == 1 || is_root);
+    assert!(std::fs::read_dir(&place).unwrap().count() == 1 || is_root);
 }
 
 #[test]

@@ -129,7 +129,7 @@ impl Store {
     }
 
     /// The runs of the database of this name, without their rejections, and those that cannot be read.
-    pub(super) fn read_runs(&self, database: &str) -> Result<(Vec<(i64, RunRow)>, Vec<Unreadable>), StoreError> {
+    pub(super) fn read_runs(&self, database: &str) -> Result<ReadRuns, StoreError> {
         let named = |source| error::at(&self.path, source);
         let stamp = |column: usize, text: String| {
             text.parse::<Timestamp>().map_err(|error| {
@@ -166,6 +166,9 @@ impl Store {
         Ok((runs, unreadable))
     }
 }
+
+/// Runs with their numbers, and rows that are none.
+type ReadRuns = (Vec<(i64, RunRow)>, Vec<Unreadable>);
 
 /// A row that can be read; none of one that cannot.
 fn row_or_none<T>(row: rusqlite::Result<T>) -> rusqlite::Result<Option<T>> {

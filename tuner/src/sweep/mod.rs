@@ -145,8 +145,8 @@ pub struct Sweep<'s> {
 }
 
 impl Sweep<'_> {
-    /// Measures the jobs one after the other, each on all backends at once. Ends early by the stop flag, or when the budget is
-    /// used up; what is known then is in the store.
+    /// Measures the jobs one after the other, each on all backends at once. Ends early by the stop flag, or when the budget
+    /// is used up; what is known then is in the store.
     ///
     /// # Errors
     /// No backend is left, or the database cannot be used.

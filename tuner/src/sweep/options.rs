@@ -41,8 +41,8 @@ pub struct Options {
     pub budget: Option<Duration>,
     /// The part of the points that is measured here.
     pub shard: Option<Shard>,
-    /// Points that are compiled, or being compiled, ahead of the backends: enough for them never to wait, few enough for a search that
-    /// learns to have seen most of what was measured.
+    /// Points that are compiled, or being compiled, ahead of the backends: enough for them never to wait, and few enough for a
+    /// search that learns to have seen most of what was measured.
     pub ahead: usize,
     /// Threads that compile, at most: no more than there are points ahead of all backends.
     pub compilers: usize,

@@ -45,7 +45,8 @@ impl<'s, 'f> Worker<'s, 'f> {
         result
     }
 
-    /// Measures what the queue has, until there is no more, or the backend cannot go on. `at_work` counts the backends that do.
+    /// Measures what the queue has, until there is no more, or the backend cannot go on. `at_work` counts the backends that
+    /// still work.
     pub(super) fn work(&mut self, at_work: &AtomicUsize) {
         let _guard = PanicGuard(self.queue);
         let most = self.queue.sweep.options.group;
