@@ -5,7 +5,7 @@
 //! [`crate::read`]. So is the order of rows, if they were [reordered](crate::reorder).
 //!
 //! A file appears whole or not at all: it is written under another name in the same folder, then renamed; so is every
-//! [`file`] of another kind. The same matrix gives the same bytes.
+//! [`file`](fn@file) of another kind. The same matrix gives the same bytes.
 //!
 //! # `.npz`
 //! What `scipy.sparse.save_npz` writes of a `bsr_array`, deflated: `format`, `shape` (padded), `indptr`, `indices`,
