@@ -1,7 +1,7 @@
 //! What the command reads and writes: nothing that is read is lost, and nothing that is wrong with a file goes unsaid.
 
 #![allow(clippy::unwrap_used)]
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt as _;

@@ -8,9 +8,12 @@
 //! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
 //! space               SPACE -> points: kernels, and why others are none
 //! report_page         records -> tables, a page             (the tuner's report)
-//! sweep, merge, export  space -> points -> backends -> database   (serve: a backend's process)
+//! sweep, merge, export, loss  space -> points -> backends -> database   (serve: a backend's process)
 //! doctor              what works on this machine
 //! ```
+//!
+//! Every file that is written goes through `output`, every text that is read through `input`, every database that is read
+//! through `database`, and everything that is printed through `escape`.
 
 mod advise;
 mod backend;
