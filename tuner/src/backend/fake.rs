@@ -1,4 +1,4 @@
-//! A lab for tests of everything above it: what becomes of a candidate is written in a script.
+//! A backend for tests of everything above it: what becomes of a candidate is written in a script.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bsr_codegen::KernelSpec;
 
-use super::{Baseline, Candidate, Checked, Lab, Opened, Rounds, Teller, Trouble, structure};
-use crate::{Device, DeviceKind, Problem, Timing, Verdict, Workload};
+use super::{Backend, Baseline, Candidate, Checked, Opened, Rounds, Teller, Trouble, structure};
+use crate::{DeviceId, DeviceKind, Timing, TuningProblem, Verdict, Workload};
 
 /// What becomes of candidates: rules in the order of writing, of which all that fit a candidate hold, the last most.
 ///
@@ -26,7 +26,7 @@ use crate::{Device, DeviceKind, Problem, Timing, Verdict, Workload};
 /// | `too big` | the compiler refuses it |
 /// | `hang`, `fault` | its check never ends; ends the process |
 /// | `hang late`, `fault late` | so does its timing |
-/// | `hush` | timing does not tell which candidate it is at |
+/// | `unattributed` | timing does not tell which candidate it is at |
 /// | `pause 20` | every call for it takes so many milliseconds |
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Script(Vec<(Vec<String>, Action)>);
@@ -41,12 +41,12 @@ enum Action {
     TooBig,
     Hang { late: bool },
     Fault { late: bool },
-    Hush,
+    Unattributed,
     Pause(u64),
 }
 
 impl Action {
-    fn doom(self) -> Option<Verdict> {
+    fn fault(self) -> Option<Verdict> {
         match self {
             Self::Hang { late: false } => Some(Verdict::Hang),
             Self::Fault { late: false } => Some(Verdict::Fault),
@@ -83,7 +83,7 @@ fn action(text: &str) -> Result<Action, String> {
         ["hang", "late"] => Action::Hang { late: true },
         ["fault"] => Action::Fault { late: false },
         ["fault", "late"] => Action::Fault { late: true },
-        ["hush"] => Action::Hush,
+        ["unattributed"] => Action::Unattributed,
         _ => return Err(format!("`{text}` is nothing that becomes of a candidate")),
     })
 }
@@ -95,9 +95,9 @@ impl Script {
         self.0.iter().filter(move |(who, _)| who.iter().all(&fits)).map(|(_, action)| *action)
     }
 
-    /// Whether a kernel's check is to hang, to fault or to be wrong: what can be planted in a real kernel, too.
-    pub fn doom(&self, name: &str) -> Option<Verdict> {
-        self.actions(name).filter_map(Action::doom).last()
+    /// Whether a kernel's check is to hang, to fault or to be wrong: what fault injection does to a real kernel, too.
+    pub fn fault(&self, name: &str) -> Option<Verdict> {
+        self.actions(name).filter_map(Action::fault).last()
     }
 
     fn has(&self, name: &str, wanted: Action) -> bool {
@@ -107,20 +107,20 @@ impl Script {
 
 /// How a hanging or faulting candidate behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deaths {
-    /// As on a GPU: sleeps for ever, aborts the process. For a lab in a child process.
+pub enum CrashMode {
+    /// As on a GPU: sleeps for ever, aborts the process. For a backend in a child process.
     Real,
     /// Reported, as [`Remote`](super::Remote) does.
-    Told,
+    Reported,
 }
 
-/// A lab that makes times up.
+/// A backend that makes times up.
 pub struct Fake {
     script: Script,
     seed: u64,
-    deaths: Deaths,
+    crash_mode: CrashMode,
     teller: Option<Teller>,
-    problem: Option<Problem>,
+    problem: Option<TuningProblem>,
     /// How often each was timed, so that noise is new every time.
     calls: HashMap<String, u64>,
 }
@@ -131,18 +131,20 @@ impl Fake {
     /// A baseline that cannot be timed.
     pub const REFUSED: &'static str = "refused";
 
-    /// A lab that follows a script; the same seed makes the same times.
-    pub fn new(script: Script, seed: u64, deaths: Deaths) -> Self {
-        Self { script, seed, deaths, teller: None, problem: None, calls: HashMap::new() }
+    /// A backend that follows a script; the same seed makes the same times.
+    pub fn new(script: Script, seed: u64, crash_mode: CrashMode) -> Self {
+        Self { script, seed, crash_mode, teller: None, problem: None, calls: HashMap::new() }
     }
 
-    fn die(&self, verdict: Verdict, at: usize, name: &str) -> Trouble {
-        match (self.deaths, verdict) {
-            (Deaths::Told, _) => Trouble { lost: true, ..Trouble::with(verdict, at, format!("`{name}` as scripted")) },
-            (Deaths::Real, Verdict::Hang) => loop {
+    fn crash(&self, verdict: Verdict, at: usize, name: &str) -> Trouble {
+        match (self.crash_mode, verdict) {
+            (CrashMode::Reported, _) => {
+                Trouble { lost: true, ..Trouble::with(verdict, at, format!("`{name}` as scripted")) }
+            }
+            (CrashMode::Real, Verdict::Hang) => loop {
                 std::thread::sleep(Duration::from_secs(3600));
             },
-            (Deaths::Real, _) => {
+            (CrashMode::Real, _) => {
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), b"fault as scripted\n");
                 std::process::abort()
             }
@@ -181,7 +183,7 @@ impl Fake {
     }
 }
 
-impl Lab for Fake {
+impl Backend for Fake {
     fn tell(&mut self, teller: Teller) {
         self.teller = Some(teller);
     }
@@ -192,17 +194,17 @@ impl Lab for Fake {
             [(Action::Hang { late: false }, Verdict::Hang), (Action::Fault { late: false }, Verdict::Fault)]
         {
             if self.script.0.iter().any(|(who, what)| who == &[name] && *what == action) {
-                return Err(Trouble { candidate: None, ..self.die(verdict, 0, name) });
+                return Err(Trouble { candidate: None, ..self.crash(verdict, 0, name) });
             }
         }
-        let problem = Problem::new(workload.clone(), &structure(workload)?);
+        let problem = TuningProblem::new(workload.clone(), &structure(workload)?);
         let baseline = |name: &str, refused: Option<&str>| Baseline {
             name: name.to_owned(),
             flops: problem.executed_flops(),
             refused: refused.map(str::to_owned),
         };
         let baselines = vec![baseline(Self::DENSE, None), baseline(Self::REFUSED, Some("refused: as scripted"))];
-        let device = Device { kind: DeviceKind::Fake, name: "fake".into(), driver: "1".into() };
+        let device = DeviceId { kind: DeviceKind::Fake, name: "fake".into(), driver: "1".into() };
         self.problem = Some(problem.clone());
         Ok(Opened { problem, device, baselines })
     }
@@ -217,7 +219,7 @@ impl Lab for Fake {
 
     fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble> {
         if self.problem.is_none() {
-            return Err(Trouble::of_lab("no workload is open"));
+            return Err(Trouble::of_backend("no workload is open"));
         }
         let name = candidate.name();
         self.pause(&name);
@@ -225,8 +227,8 @@ impl Lab for Fake {
             match action {
                 Action::Wrong => return Err(Trouble::with(Verdict::Wrong, 0, "relative error 0.5, as scripted")),
                 Action::Refuse => return Err(Trouble::with(Verdict::Refused, 0, "refused, as scripted")),
-                Action::Hang { late: false } => return Err(self.die(Verdict::Hang, 0, &name)),
-                Action::Fault { late: false } => return Err(self.die(Verdict::Fault, 0, &name)),
+                Action::Hang { late: false } => return Err(self.crash(Verdict::Hang, 0, &name)),
+                Action::Fault { late: false } => return Err(self.crash(Verdict::Fault, 0, &name)),
                 _ => {}
             }
         }
@@ -235,9 +237,9 @@ impl Lab for Fake {
 
     fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Vec<Vec<f64>>, Trouble> {
         let names: Vec<String> = candidates.iter().map(Candidate::name).collect();
-        let hush = names.iter().any(|name| self.script.has(name, Action::Hush));
+        let unattributed = names.iter().any(|name| self.script.has(name, Action::Unattributed));
         for (at, name) in names.iter().enumerate() {
-            if let Some(teller) = self.teller.as_ref().filter(|_| !hush) {
+            if let Some(teller) = self.teller.as_ref().filter(|_| !unattributed) {
                 teller(at);
             }
             self.pause(name);
@@ -246,8 +248,8 @@ impl Lab for Fake {
             {
                 if self.script.has(name, action) {
                     return Err(Trouble {
-                        candidate: (!hush || names.len() == 1).then_some(at),
-                        ..self.die(verdict, at, name)
+                        candidate: (!unattributed || names.len() == 1).then_some(at),
+                        ..self.crash(verdict, at, name)
                     });
                 }
             }

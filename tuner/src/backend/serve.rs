@@ -1,4 +1,4 @@
-//! The child's side: a lab that answers over standard input and output.
+//! The child's side: a backend that answers over standard input and output.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,19 +7,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::wire::{Reply, Request};
-use super::{Lab, Teller};
+use super::{Backend, Teller};
 
 /// How long a call may go on after the parent is gone.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Answers calls until the parent closes `input`, or dies, which closes it too.
+/// Answers calls until the parent closes `input`, or ends, which closes it too.
 ///
 /// A call that goes on for 5 seconds after that is given up: `orphaned` is called, which ends the process.
 ///
 /// # Errors
 /// A request that is none, an answer that cannot be written: the parent is gone, or of another version.
 pub fn serve(
-    lab: &mut dyn Lab,
+    backend: &mut dyn Backend,
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
     orphaned: impl FnOnce() + Send + 'static,
@@ -53,25 +53,25 @@ pub fn serve(
             let _ = write(&output, &Reply::At(at));
         })
     };
-    lab.tell(teller);
+    backend.tell(teller);
     for line in next {
         let request = serde_json::from_str(&line).map_err(|error| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` is no request to a lab: {error}"))
+            io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` is no request to a backend: {error}"))
         })?;
         busy.store(true, Ordering::SeqCst);
-        let reply = answer(lab, request);
+        let reply = answer(backend, request);
         busy.store(false, Ordering::SeqCst);
         write(&output, &reply)?;
     }
     Ok(())
 }
 
-fn answer(lab: &mut dyn Lab, request: Request) -> Reply {
+fn answer(backend: &mut dyn Backend, request: Request) -> Reply {
     let reply = match request {
-        Request::Compile(kernel) => lab.compile(&kernel).map(Reply::Compiled),
-        Request::Open(workload) => lab.open(&workload).map(|opened| Reply::Opened(Box::new(opened))),
-        Request::Check(candidate) => lab.check(&candidate).map(Reply::Checked),
-        Request::Time { candidates, rounds } => lab.time(&candidates, &rounds).map(Reply::Timed),
+        Request::Compile(kernel) => backend.compile(&kernel).map(Reply::Compiled),
+        Request::Open(workload) => backend.open(&workload).map(|opened| Reply::Opened(Box::new(opened))),
+        Request::Check(candidate) => backend.check(&candidate).map(Reply::Checked),
+        Request::Time { candidates, rounds } => backend.time(&candidates, &rounds).map(Reply::Timed),
     };
     reply.unwrap_or_else(Reply::Trouble)
 }

@@ -4,12 +4,12 @@ use std::sync::{Mutex, PoisonError};
 
 use bsr_codegen::KernelSpec;
 
-use super::{Lab as _, Remote};
+use super::{Backend as _, Remote};
 use crate::sweep::Compiler;
 
-/// Labs that compile what others measure. Each is started when all the others are busy, so there are as many as threads
+/// Backends that compile what others measure. Each is started when all the others are busy, so there are as many as threads
 /// that ask.
-pub struct Workshop {
+pub struct CompilePool {
     start: Box<dyn Fn(usize) -> Remote + Send + Sync>,
     state: Mutex<State>,
 }
@@ -20,8 +20,8 @@ struct State {
     started: usize,
 }
 
-impl Workshop {
-    /// Labs that `start` makes, numbered from 0. Nothing is started yet.
+impl CompilePool {
+    /// Backends that `start` makes, numbered from 0. Nothing is started yet.
     pub fn new(start: impl Fn(usize) -> Remote + Send + Sync + 'static) -> Self {
         Self { start: Box::new(start), state: Mutex::default() }
     }
@@ -39,11 +39,11 @@ impl Workshop {
     }
 }
 
-impl Compiler for Workshop {
+impl Compiler for CompilePool {
     fn compile(&self, spec: &KernelSpec) -> Result<Option<f64>, String> {
-        let mut lab = self.take();
-        let compiled = lab.compile(spec).map_err(|trouble| trouble.message);
-        self.state().idle.push(lab);
+        let mut backend = self.take();
+        let compiled = backend.compile(spec).map_err(|trouble| trouble.message);
+        self.state().idle.push(backend);
         compiled
     }
 }

@@ -5,27 +5,34 @@ use bsr_codegen::{KernelKind, Op, Plan, Profile, Schedule};
 use super::Card;
 use super::tiles::{Tiles, View};
 
-/// Tiles, dealt.
+/// What the tile scheduler makes of the tiles.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dealt {
+pub(super) struct Scheduled {
     /// Microseconds of the busiest SM.
     pub(super) us: f64,
     /// CTAs that run at a time.
     pub(super) places: f64,
 }
 
-/// Row lengths even out over a queue of tiles where their spread, over so many tiles, is this part of a tile.
+/// Row lengths even out over a dynamic queue of tiles where their spread, over so many tiles, is this part of a tile.
 const EVEN: f64 = 0.5;
 
 /// Standard deviations that the longest of the sums of rows which `schedule = strided` makes is beyond the mean. In FP8 at a
 /// density of 0.125 it was 0.2 of them, in f16 at 0.25 2 (`benches/LOG.md`, 14 and 2).
 const STRIDED: f64 = 0.8;
 
-pub(super) fn deal(plan: &Plan, profile: &Profile, view: &View, tiles: &Tiles, tile_us: f64, card: &Card) -> Dealt {
+pub(super) fn schedule(
+    plan: &Plan,
+    profile: &Profile,
+    view: &View,
+    tiles: &Tiles,
+    tile_us: f64,
+    card: &Card,
+) -> Scheduled {
     let places = places(profile, card);
     let count = tiles.count();
     if count <= 0.0 || view.along <= 0.0 {
-        return Dealt { us: 0.0, places };
+        return Scheduled { us: 0.0, places };
     }
     // Tiles that share an SM take turns.
     let tile_us = tile_us * f64::from(profile.resident);
@@ -33,12 +40,12 @@ pub(super) fn deal(plan: &Plan, profile: &Profile, view: &View, tiles: &Tiles, t
     let longest = tile_us * tiles.longest;
     if profile.kind == KernelKind::Atomic {
         let us = each.max(1.0) * tile_us;
-        return Dealt { us, places: places / f64::from(profile.resident) };
+        return Scheduled { us, places: places / f64::from(profile.resident) };
     }
     let strided = plan.spec().schedule == Some(Schedule::Strided) && plan.spec().op != Op::Sdd;
     let waves = each.ceil() * tile_us;
     let us = if strided {
-        // Dealt in turn, some have a tile more than others, whatever the tiles are.
+        // Scheduled in turn, some have a tile more than others, whatever the tiles are.
         waves * (1.0 + STRIDED * tiles.spread / each.max(1.0).sqrt())
     } else {
         let uneven = tiles.spread * each.sqrt();
@@ -46,7 +53,7 @@ pub(super) fn deal(plan: &Plan, profile: &Profile, view: &View, tiles: &Tiles, t
         whole * waves + (1.0 - whole) * each * tile_us
     };
     let us = us.max(longest);
-    Dealt { us, places: places / f64::from(profile.resident) }
+    Scheduled { us, places: places / f64::from(profile.resident) }
 }
 
 /// CTAs that run at a time. GPCs have different numbers of SMs, so that larger clusters leave some of them idle: an H200 has

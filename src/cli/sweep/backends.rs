@@ -1,9 +1,9 @@
-//! `--device` and `--devices`: which labs measure, each in a child process of its own.
+//! `--device` and `--devices`: which backends measure, each in a child process of its own.
 
 use std::process::Command;
 use std::str::FromStr;
 
-use bsr_tuner::lab::{Lab, Limits, Remote, Workshop};
+use bsr_tuner::backend::{Backend, CompilePool, Limits, Remote};
 use bsr_tuner::sweep::{Compiler, PlainCompiler};
 
 use super::super::exit::{Exit, Failure};
@@ -11,17 +11,17 @@ use super::super::say;
 
 /// The `--device` option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Device {
+pub(super) enum BackendKind {
     Auto,
     Gpu,
     Sim,
     /// For tests: times that a script in `BSR_FAKE` says.
     Fake,
     /// For tests: a GPU, and kernels that the script breaks.
-    Planted,
+    FaultInjection,
 }
 
-impl FromStr for Device {
+impl FromStr for BackendKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -30,7 +30,7 @@ impl FromStr for Device {
             "gpu" => Ok(Self::Gpu),
             "sim" => Ok(Self::Sim),
             "fake" => Ok(Self::Fake),
-            "planted" => Ok(Self::Planted),
+            "fault-injection" => Ok(Self::FaultInjection),
             _ => Err("write auto, gpu or sim; --devices says which GPUs".to_owned()),
         }
     }
@@ -61,8 +61,8 @@ impl FromStr for Devices {
 }
 
 /// What measures, and what compiles for it.
-pub(super) struct Labs {
-    pub(super) labs: Vec<Box<dyn Lab + Send>>,
+pub(super) struct Backends {
+    pub(super) backends: Vec<Box<dyn Backend + Send>>,
     pub(super) compiler: Box<dyn Compiler>,
 }
 
@@ -80,7 +80,7 @@ impl Devices {
     }
 }
 
-impl Device {
+impl BackendKind {
     /// What `auto` stands for on this machine.
     pub(super) fn resolve(self) -> Self {
         match self {
@@ -93,14 +93,14 @@ impl Device {
         }
     }
 
-    /// A lab for each of the devices, and what compiles for them: of GPUs, processes of the driver.
+    /// A backend for each of the devices, and what compiles for them: of GPUs, processes of the driver.
     ///
     /// # Errors
     /// No device; a number that no GPU has.
-    pub(super) fn labs(self, devices: &Devices, limits: Limits) -> Result<Labs, Failure> {
+    pub(super) fn backends(self, devices: &Devices, limits: Limits) -> Result<Backends, Failure> {
         let numbers = match (self, devices) {
             (Self::Sim, Devices::All) => vec![0],
-            (Self::Gpu | Self::Planted, devices) => {
+            (Self::Gpu | Self::FaultInjection, devices) => {
                 let count = bsr::gpu::Device::count()?;
                 let numbers = match devices {
                     Devices::All => (0..count).collect(),
@@ -116,32 +116,33 @@ impl Device {
             (_, Devices::All) => vec![0],
             (_, Devices::These(numbers)) => numbers.clone(),
         };
-        let program = std::env::current_exe()
-            .map_err(|error| Failure::new(Exit::Wrong, format!("cannot find this program to start labs: {error}")))?;
+        let program = std::env::current_exe().map_err(|error| {
+            Failure::new(Exit::Wrong, format!("cannot find this program to start backends: {error}"))
+        })?;
         let remote = move |number: usize| {
             let (program, name) = (program.clone(), self.name(number));
             let command = move || {
                 let mut command = Command::new(&program);
-                command.args(["lab", &name]);
+                command.args(["backend", &name]);
                 command
             };
             Remote::new(command, limits)
         };
-        let lab = |number: &usize| -> Box<dyn Lab + Send> { Box::new(remote(*number)) };
-        let labs = numbers.iter().map(lab).collect();
+        let backend = |number: &usize| -> Box<dyn Backend + Send> { Box::new(remote(*number)) };
+        let backends = numbers.iter().map(backend).collect();
         let compiler: Box<dyn Compiler> = match self {
             Self::Sim => Box::new(PlainCompiler),
-            _ => Box::new(Workshop::new(move |count| remote(numbers[count % numbers.len()]))),
+            _ => Box::new(CompilePool::new(move |count| remote(numbers[count % numbers.len()]))),
         };
-        Ok(Labs { labs, compiler })
+        Ok(Backends { backends, compiler })
     }
 
-    /// What `bsr lab` is told.
+    /// What `bsr backend` is told.
     fn name(self, number: usize) -> String {
         match self {
             Self::Sim => "sim".to_owned(),
             Self::Fake => "fake".to_owned(),
-            Self::Planted => format!("planted:{number}"),
+            Self::FaultInjection => format!("fault-injection:{number}"),
             Self::Auto | Self::Gpu => format!("gpu:{number}"),
         }
     }

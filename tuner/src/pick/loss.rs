@@ -11,7 +11,7 @@ use crate::{DeviceKind, Record};
 
 /// The choices for one problem of which many kernels were measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Regret {
+pub struct EfficiencyLoss {
     /// The problem in words.
     pub problem: String,
     /// The best that was measured.
@@ -42,8 +42,12 @@ pub struct Chosen {
 ///
 /// # Errors
 /// [`PickError`] where nothing can be chosen for a problem.
-pub fn regrets(records: &[Record], table: &Table, capability: (u32, u32)) -> Result<Vec<Regret>, PickError> {
-    let mut regrets = Vec::new();
+pub fn efficiency_losses(
+    records: &[Record],
+    table: &Table,
+    capability: (u32, u32),
+) -> Result<Vec<EfficiencyLoss>, PickError> {
+    let mut losses = Vec::new();
     for group in groups(records, &[]).iter().filter(|group| group.device.kind == DeviceKind::Gpu) {
         let Some(winner) = group.winner() else { continue };
         let gpu = Gpu { name: group.device.name.clone(), driver: group.device.driver.clone(), capability };
@@ -63,7 +67,7 @@ pub fn regrets(records: &[Record], table: &Table, capability: (u32, u32)) -> Res
             Err(PickError::Measured { .. }) => unmeasured.clone(),
             other => other?,
         };
-        regrets.push(Regret {
+        losses.push(EfficiencyLoss {
             problem: group.problem.key(),
             best: winner.record.subject.clone(),
             measured: group.kernels.iter().filter(|point| point.record.verdict.has_time()).count(),
@@ -72,7 +76,7 @@ pub fn regrets(records: &[Record], table: &Table, capability: (u32, u32)) -> Res
             predicted: judge(Table::default(), None)?,
         });
     }
-    Ok(regrets)
+    Ok(losses)
 }
 
 fn chosen(choice: &Choice, best: Option<f64>, rates: &Rates) -> Chosen {

@@ -1,5 +1,7 @@
 //! Patterns of workloads.
 
+use std::path::Path;
+
 use bsr_codegen::{KernelSpec, Op};
 use bsr_runtime::read::{self, Sparse};
 use bsr_runtime::{Pattern, Structure};
@@ -28,9 +30,9 @@ pub(super) fn pattern(words: &str) -> Result<Pattern, Trouble> {
     words.parse().map_err(refused)
 }
 
-/// The matrix of a file.
-pub(super) fn load(workload: &Workload, path: &std::path::Path) -> Result<Sparse, Trouble> {
-    let sparse = read::load(path, workload.seed).map_err(refused)?;
+/// A matrix of a file: the one called `name`, or the only one.
+pub(super) fn load(workload: &Workload, path: &Path, name: Option<&str>) -> Result<Sparse, Trouble> {
+    let sparse = read::load_array(path, name, workload.seed).map_err(refused)?;
     let (rows, cols) = stored_shape(workload);
     if (sparse.rows(), sparse.cols()) != (rows, cols) {
         return Err(refused(format!(
@@ -52,10 +54,8 @@ pub fn structure(workload: &Workload) -> Result<Structure, Trouble> {
     let block = workload.facts.block();
     match &workload.source {
         Source::Pattern(words) => pattern(words)?.structure(rows, cols, block, workload.seed).map_err(refused),
-        Source::File(path) => {
-            let (a, _) = load(workload, path)?.to_bsr::<f32>(block).map_err(refused)?;
-            Ok(a.into_parts().0)
-        }
+        Source::File(path) => load(workload, path, None)?.structure(block).map_err(refused),
+        Source::Tensor { file, name } => load(workload, file, Some(name))?.structure(block).map_err(refused),
         Source::Given => Err(refused("a matrix of another program cannot be drawn again")),
     }
 }

@@ -1,14 +1,14 @@
-//! Kernels that are broken on purpose, for a test of the sweep on a real GPU.
+//! Fault injection: kernels that are broken on purpose, for a test of the sweep on a real GPU.
 
 use bsr_codegen::emit::Ptx;
 use bsr_tuner::Verdict;
-use bsr_tuner::lab::Script;
+use bsr_tuner::backend::Script;
 
 /// What a script says of a kernel, done to its text.
-pub(in super::super) fn plant(script: &Script, subject: &str, ptx: Ptx) -> Ptx {
-    let Some(doom) = script.doom(subject) else { return ptx };
-    ptx.edited(|text| match doom {
-        // A ring whose slots are never given back.
+pub(in super::super) fn inject(script: &Script, subject: &str, ptx: Ptx) -> Ptx {
+    let Some(fault) = script.fault(subject) else { return ptx };
+    ptx.edited(|text| match fault {
+        // A ring buffer whose stages are never released.
         Verdict::Hang => lines(text, |line| !line.contains("mbarrier.arrive.shared")),
         Verdict::Fault => first(
             text,
@@ -42,16 +42,16 @@ mod tests {
     #[test]
     fn each_doom_changes_the_text_of_its_kernel_alone() {
         let script: Script = "bn = 64 -> hang; bn = 128 -> fault; bn = 192 -> wrong".parse().unwrap();
-        let planted = |bn: u32| {
+        let injected = |bn: u32| {
             let plan = Plan::new(&format!("bm = 64, bn = {bn}, bk = 64").parse().unwrap()).unwrap();
-            (plan.ptx().text().to_owned(), plant(&script, &plan.spec().to_string(), plan.ptx()).text().to_owned())
+            (plan.ptx().text().to_owned(), inject(&script, &plan.spec().to_string(), plan.ptx()).text().to_owned())
         };
-        let (whole, hangs) = planted(64);
+        let (whole, hangs) = injected(64);
         assert!(hangs.len() < whole.len() && !hangs.contains("mbarrier.arrive.shared"));
         for (bn, instruction) in [(128, "st.global.u32 [%rd_nowhere], 0;\n"), (192, "{\n    ret;\n")] {
-            assert!(planted(bn).1.contains(instruction));
+            assert!(injected(bn).1.contains(instruction));
         }
-        let (whole, same) = planted(256);
+        let (whole, same) = injected(256);
         assert_eq!(whole, same);
     }
 }

@@ -1,4 +1,4 @@
-//! The simulator as a lab: candidates run on the CPU, and their times are those of its cost model. They rank candidates
+//! The simulator as a backend: candidates run on the CPU, and their times are those of its cost model. They rank candidates
 //! roughly; they measure nothing.
 
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales, Structu
 
 use super::draw::{self, load, pattern, refused, spec_of, stored_shape};
 use super::types::{Typed, with_types};
-use super::{Candidate, Checked, Lab, Opened, Rounds, Trouble, structure};
-use crate::{Device, DeviceKind, Problem, Source, Verdict, Workload};
+use super::{Backend, Candidate, Checked, Opened, Rounds, Trouble, structure};
+use crate::{DeviceId, DeviceKind, Source, TuningProblem, Verdict, Workload};
 
 /// Multiprocessors that the model has: CTAs of persistent kernels at a time.
 const SMS: u32 = 4;
@@ -27,7 +27,7 @@ const LEAST_ALONG: usize = 256;
 /// Blocks along a side that an instance keeps.
 const LEAST_BLOCKS: usize = 4;
 
-/// The simulator's cost model as a lab.
+/// The simulator's cost model as a backend.
 #[derive(Default)]
 pub struct Sim {
     workload: Option<Workload>,
@@ -43,7 +43,7 @@ impl Sim {
         let block = workload.facts.block();
         let (spec, mut stored) = (spec_of(workload), stored_shape(workload));
         loop {
-            let problem = Problem::new(small.clone(), &structure(&small)?);
+            let problem = TuningProblem::new(small.clone(), &structure(&small)?);
             if problem.executed_flops() <= MOST_FLOPS {
                 return Ok(small);
             }
@@ -85,7 +85,7 @@ impl Sim {
         if let Some(known) = self.known.get(spec) {
             return Ok(*known);
         }
-        let workload = self.workload.as_ref().ok_or_else(|| Trouble::of_lab("no workload is open"))?;
+        let workload = self.workload.as_ref().ok_or_else(|| Trouble::of_backend("no workload is open"))?;
         let of_candidate = |trouble: Trouble| Trouble { candidate: Some(at), ..trouble };
         let plan = Plan::new(spec).map_err(|errors| of_candidate(refused(errors)))?;
         if spec.batch.is_on() {
@@ -109,13 +109,13 @@ fn fewer(source: &Source, blocks: usize, of: usize) -> Result<Source, Trouble> {
     })
 }
 
-impl Lab for Sim {
+impl Backend for Sim {
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
         let workload = Self::instance(workload)?;
-        let problem = Problem::new(workload.clone(), &structure(&workload)?);
+        let problem = TuningProblem::new(workload.clone(), &structure(&workload)?);
         self.known.clear();
         self.workload = Some(workload);
-        let device = Device {
+        let device = DeviceId {
             kind: DeviceKind::Sim,
             name: "simulator (cost model)".to_owned(),
             driver: format!("model of bsr {}: {SMS} SMs at {CLOCK_MHZ} MHz", env!("CARGO_PKG_VERSION")),
@@ -201,8 +201,12 @@ impl Run<'_> {
             Source::Pattern(words) => {
                 Bsr::generate(pattern(words)?, rows, cols, block, self.workload.seed).map_err(refused)
             }
-            Source::File(path) => {
-                let sparse = load(self.workload, path)?;
+            Source::File(_) | Source::Tensor { .. } => {
+                let sparse = match &self.workload.source {
+                    Source::Tensor { file, name } => load(self.workload, file, Some(name))?,
+                    Source::File(path) => load(self.workload, path, None)?,
+                    _ => return Err(draw::refused("no file")),
+                };
                 // As large as drawn values are.
                 let exponent =
                     if sparse.largest() > 0.0 { (3.0 * S::SPREAD / sparse.largest()).log2().floor() } else { 0.0 };
@@ -290,7 +294,7 @@ mod tests {
         ] {
             let large = workload(facts, shape, pattern);
             let small = Sim::instance(&large).unwrap();
-            let [was, is] = [&large, &small].map(|w| Problem::new(w.clone(), &structure(w).unwrap()));
+            let [was, is] = [&large, &small].map(|w| TuningProblem::new(w.clone(), &structure(w).unwrap()));
             assert!(is.executed_flops() <= 2 * MOST_FLOPS && is.executed_flops() > MOST_FLOPS / 16, "{small:?}");
             let ratio = is.features.density() / was.features.density();
             assert!((0.5..2.0).contains(&ratio), "{ratio} {small:?}");

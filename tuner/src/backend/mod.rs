@@ -1,11 +1,12 @@
 //! Where candidates are checked and timed: a GPU, a child process that has one, the simulator's cost model, a fake.
 //!
 //! ```text
-//! sweep --Lab--> Remote --JSON lines--> serve --Lab--> a GPU, Sim, Fake
+//! sweep --Backend--> Remote --JSON lines--> serve --Backend--> a GPU, Sim, Fake
 //!       |        watchdog, restarts     a child process
-//!       +------> Workshop: several of them, which compile
+//!       +------> CompilePool: several of them, which compile
 //! ```
 
+mod compile_pool;
 mod draw;
 mod fake;
 mod remote;
@@ -13,7 +14,6 @@ mod serve;
 mod sim;
 mod types;
 mod wire;
-mod workshop;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use std::time::Duration;
 use bsr_codegen::KernelSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::{Device, Problem, Verdict, Workload};
+use crate::{DeviceId, TuningProblem, Verdict, Workload};
 
+pub use compile_pool::CompilePool;
 pub use draw::structure;
-pub use fake::{Deaths, Fake, Script};
+pub use fake::{CrashMode, Fake, Script};
 pub use remote::{Limits, Remote};
 pub use serve::serve;
 pub use sim::Sim;
-pub use workshop::Workshop;
 
 /// Something that can be timed for a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,13 +50,13 @@ impl Candidate {
     }
 }
 
-/// A lab whose operands are drawn.
+/// A backend whose operands are drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Opened {
     /// The workload with its features.
-    pub problem: Problem,
+    pub problem: TuningProblem,
     /// What it runs on.
-    pub device: Device,
+    pub device: DeviceId,
     /// Other libraries' kernels that can be candidates here. The first, where there is one, is the dense library on equal
     /// work: what ratios are of.
     pub baselines: Vec<Baseline>,
@@ -95,39 +95,39 @@ pub struct Rounds {
     pub limit: Duration,
 }
 
-/// What goes wrong with a candidate, or with the lab.
+/// What goes wrong with a candidate, or with the backend.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Trouble {
     /// What becomes of the candidate.
     pub verdict: Verdict,
-    /// The candidate that it happened to, by its place in the call; none if the lab itself cannot go on.
+    /// The candidate that it happened to, by its place in the call; none if the backend itself cannot go on.
     pub candidate: Option<usize>,
     /// What happened, in words.
     pub message: String,
-    /// The lab must be opened again before it is used: its process or context is gone.
+    /// The backend must be opened again before it is used: its process or context is gone.
     pub lost: bool,
 }
 
 impl Trouble {
-    /// Something that happened to the candidate at a place in the call; the lab goes on.
+    /// Something that happened to the candidate at a place in the call; the backend goes on.
     pub fn with(verdict: Verdict, candidate: usize, message: impl Into<String>) -> Self {
         Self { verdict, candidate: Some(candidate), message: message.into(), lost: false }
     }
 
-    /// The lab itself cannot go on.
-    pub fn of_lab(message: impl Into<String>) -> Self {
+    /// The backend itself cannot go on.
+    pub fn of_backend(message: impl Into<String>) -> Self {
         Self { verdict: Verdict::Fault, candidate: None, message: message.into(), lost: true }
     }
 }
 
-/// Told the place of the candidate that a call to [`Lab::time`] has come to.
+/// Told the place of the candidate that a call to [`Backend::time`] has come to.
 pub type Teller = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// Checks and times candidates of one workload at a time.
-pub trait Lab {
-    /// Takes somebody to tell which candidate [`Lab::time`] is at, before it can hang or fault there: so it is known
-    /// whose fault the end of the process is. A lab that does not tell is asked for each of them alone.
+pub trait Backend {
+    /// Takes somebody to tell which candidate [`Backend::time`] is at, before it can hang or fault there: so it is known
+    /// whose fault the end of the process is. A backend that does not tell is asked for each of them alone.
     fn tell(&mut self, _teller: Teller) {}
 
     /// Draws the operands of a workload and forgets those of the one before.
@@ -136,7 +136,7 @@ pub trait Lab {
     /// A workload that cannot be had here.
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble>;
 
-    /// Compiles a kernel, so that every lab of this kind finds it compiled, and tells the milliseconds that it took; none
+    /// Compiles a kernel, so that every backend of this kind finds it compiled, and tells the milliseconds that it took; none
     /// where it was compiled before, or nothing is. Needs no open workload.
     ///
     /// # Errors
@@ -155,6 +155,6 @@ pub trait Lab {
     /// microseconds, equally many. Afterwards every kernel's last result is compared once more.
     ///
     /// # Errors
-    /// As [`Lab::check`].
+    /// As [`Backend::check`].
     fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Vec<Vec<f64>>, Trouble>;
 }

@@ -6,15 +6,15 @@ use bsr::bench::{self, Work};
 use bsr::gpu::cusparse::{Cusparse, Format, SparseProduct};
 use bsr::gpu::{Device, GpuError, StreamRef};
 use bsr::{Dtype, KernelError, KernelSpec, Layout, Op, Scale, bf16, f16};
-use bsr_tuner::lab::Baseline;
-use bsr_tuner::{Problem, Workload};
+use bsr_tuner::backend::Baseline;
+use bsr_tuner::{TuningProblem, Workload};
 
 use super::super::case::Product;
 use super::super::dense::Dense;
 use super::super::dtypes::Number;
 use super::super::exit::{Exit, Failure};
 use super::super::operands::Operands;
-use super::super::problem::{Problem as Drawn, Sizes};
+use super::super::problem::{DrawnProblem, Sizes};
 use super::super::verdict::{CheckArgs, Rows, Verdict};
 use super::Bad;
 
@@ -51,7 +51,7 @@ pub(super) fn any_spec(workload: &Workload) -> KernelSpec {
 
 impl Baselines {
     /// What there is; the libraries are not asked yet.
-    pub(super) fn new(device: &Device, drawn: &Drawn, problem: &Problem) -> Result<Self, Failure> {
+    pub(super) fn new(device: &Device, drawn: &DrawnProblem, problem: &TuningProblem) -> Result<Self, Failure> {
         let (workload, spec) = (problem.workload.clone(), any_spec(&problem.workload));
         let Sizes { m, n, k, .. } = drawn.sizes(&spec);
         let block = (spec.bm as usize, spec.bk as usize);

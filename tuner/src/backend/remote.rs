@@ -1,4 +1,4 @@
-//! A lab in a child process: what hangs is ended, what dies is started again, and the sweep goes on.
+//! A backend in a child process: what hangs is ended, what crashes is started again, and the sweep goes on.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use bsr_codegen::KernelSpec;
 
 use super::wire::{Reply, Request};
-use super::{Candidate, Checked, Lab, Opened, Rounds, Trouble};
+use super::{Backend, Candidate, Checked, Opened, Rounds, Trouble};
 use crate::{Verdict, Workload};
 
-/// How often a child may die while it opens a workload.
-const MOST_DEATHS: usize = 3;
+/// How often a child may crash while it opens a workload.
+const MOST_CRASHES: usize = 3;
 /// Lines of a child's stderr that are quoted.
-const LAST_WORDS: usize = 8;
+const MOST_STDERR_LINES: usize = 8;
 /// How long a child may take to end that has nothing left to do.
-const FAREWELL: Duration = Duration::from_secs(2);
+const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long a call may take before its child is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Limits {
     }
 }
 
-/// A lab behind a process that [`serve`](super::serve)s it.
+/// A backend behind a process that [`serve`](super::serve)s it.
 pub struct Remote {
     command: Box<dyn FnMut() -> Command + Send>,
     limits: Limits,
@@ -57,7 +57,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// A lab served by what `command` starts, which is asked for again after a child's death. Nothing is started yet.
+    /// A backend served by what `command` starts, which is asked for again after a child's crash. Nothing is started yet.
     pub fn new(command: impl FnMut() -> Command + Send + 'static, limits: Limits) -> Self {
         Self { command: Box::new(command), limits, child: None, workload: None }
     }
@@ -69,17 +69,17 @@ impl Remote {
             (None, None) => self.child = Some(self.start()?),
             (Some(_), _) => {}
         }
-        self.child.as_mut().ok_or_else(|| Trouble::of_lab("the child process is gone"))
+        self.child.as_mut().ok_or_else(|| Trouble::of_backend("the child process is gone"))
     }
 
     fn start(&mut self) -> Result<Running, Trouble> {
         Running::start((self.command)())
-            .map_err(|error| Trouble::of_lab(format!("the process of the lab cannot be started: {error}")))
+            .map_err(|error| Trouble::of_backend(format!("the process of the backend cannot be started: {error}")))
     }
 
     fn reopen(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
         let mut last = String::new();
-        for _ in 0..MOST_DEATHS {
+        for _ in 0..MOST_CRASHES {
             let child = match self.child.take() {
                 Some(child) => child,
                 None => self.start()?,
@@ -95,13 +95,15 @@ impl Remote {
                     return Err(Trouble { candidate: None, ..trouble });
                 }
                 Ok(other) => return Err(self.nonsense(&other)),
-                Err(death) => {
+                Err(crash) => {
                     self.child = None;
-                    last = death.words(&format!("opening {}", workload.facts), self.limits.open);
+                    last = crash.message(&format!("opening {}", workload.facts), self.limits.open);
                 }
             }
         }
-        Err(Trouble::of_lab(format!("the lab died {MOST_DEATHS} times while opening a workload; at last: {last}")))
+        Err(Trouble::of_backend(format!(
+            "the backend crashed {MOST_CRASHES} times while opening a workload; at last: {last}"
+        )))
     }
 
     /// Calls for candidates: of one alone, it is its fault if the child does not come back.
@@ -110,14 +112,14 @@ impl Remote {
         let trouble = match child.call(request, limit) {
             Ok(Reply::Trouble(trouble)) => trouble,
             Ok(reply) => return Ok(reply),
-            Err(death) => {
+            Err(crash) => {
                 let candidate = if names.len() == 1 { Some(0) } else { child.at.filter(|at| *at < names.len()) };
                 let who = match candidate.and_then(|at| names.get(at)) {
                     Some(name) => format!("{doing} `{name}`"),
                     None => format!("{doing} {} candidates", names.len()),
                 };
-                let verdict = if matches!(death, Death::Silent { .. }) { Verdict::Hang } else { Verdict::Fault };
-                Trouble { verdict, candidate, message: death.words(&who, limit), lost: true }
+                let verdict = if matches!(crash, Crash::Silent { .. }) { Verdict::Hang } else { Verdict::Fault };
+                Trouble { verdict, candidate, message: crash.message(&who, limit), lost: true }
             }
         };
         if trouble.lost {
@@ -128,11 +130,13 @@ impl Remote {
 
     fn nonsense(&mut self, reply: &Reply) -> Trouble {
         self.child = None;
-        Trouble::of_lab(format!("the lab answered another question: {reply:?}\n  help: is it of another version?"))
+        Trouble::of_backend(format!(
+            "the backend answered another question: {reply:?}\n  help: is it of another version?"
+        ))
     }
 }
 
-impl Lab for Remote {
+impl Backend for Remote {
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
         self.reopen(workload)
     }
@@ -172,26 +176,31 @@ struct Running {
     words: Arc<Mutex<VecDeque<String>>>,
     /// Closed when stderr has been read to its end.
     silent: Receiver<()>,
-    /// The candidate that the call has come to, where the lab tells.
+    /// The candidate that the call has come to, where the backend tells.
     at: Option<usize>,
 }
 
 /// What became of a child in a call.
-enum Death {
+enum Crash {
     /// It did not answer in time, and was ended.
-    Silent { words: String },
+    Silent { output: String },
+    /// What it was to be asked cannot be written; it waits.
+    Unsaid { why: String },
     /// It ended itself.
-    Gone { status: Option<ExitStatus>, words: String },
+    Gone { status: Option<ExitStatus>, output: String },
 }
 
-impl Death {
-    fn words(&self, doing: &str, limit: Duration) -> String {
+impl Crash {
+    fn message(&self, doing: &str, limit: Duration) -> String {
         match self {
-            Self::Silent { words } => {
-                format!("no answer within {} s while {doing}: its process was ended{words}", limit.as_secs_f64())
+            Self::Silent { output } => {
+                format!("no answer within {} s while {doing}: its process was ended{output}", limit.as_secs_f64())
             }
-            Self::Gone { status: Some(status), words } => format!("its process ended ({status}) while {doing}{words}"),
-            Self::Gone { status: None, words } => format!("its process ended while {doing}{words}"),
+            Self::Unsaid { why } => format!("the question cannot be written while {doing}: {why}"),
+            Self::Gone { status: Some(status), output } => {
+                format!("its process ended ({status}) while {doing}{output}")
+            }
+            Self::Gone { status: None, output } => format!("its process ended while {doing}{output}"),
         }
     }
 }
@@ -222,10 +231,13 @@ impl Running {
     }
 
     /// Asks, and waits for the answer, but no longer than `limit`.
-    fn call(&mut self, request: &Request, limit: Duration) -> Result<Reply, Death> {
+    fn call(&mut self, request: &Request, limit: Duration) -> Result<Reply, Crash> {
         self.at = None;
         let end = Instant::now() + limit;
-        let Ok(mut line) = serde_json::to_vec(request) else { return Err(self.gone()) };
+        let mut line = match serde_json::to_vec(request) {
+            Ok(line) => line,
+            Err(error) => return Err(Crash::Unsaid { why: error.to_string() }),
+        };
         line.push(b'\n');
         let sent = self.input.as_mut().map(|input| input.write_all(&line).and_then(|()| input.flush()));
         if !matches!(sent, Some(Ok(()))) {
@@ -239,16 +251,16 @@ impl Running {
                 Err(RecvTimeoutError::Timeout) => {
                     let _ = self.child.kill();
                     let _ = self.child.wait();
-                    return Err(Death::Silent { words: self.last_words() });
+                    return Err(Crash::Silent { output: self.stderr_tail() });
                 }
             }
         }
     }
 
     /// A child whose output is closed has ended, or is about to.
-    fn gone(&mut self) -> Death {
-        let status = self.wait(FAREWELL);
-        Death::Gone { status, words: self.last_words() }
+    fn gone(&mut self) -> Crash {
+        let status = self.wait(EXIT_LIMIT);
+        Crash::Gone { status, output: self.stderr_tail() }
     }
 
     /// Waits for the end, for some time; then ends it.
@@ -264,7 +276,7 @@ impl Running {
         self.child.wait().ok()
     }
 
-    fn last_words(&self) -> String {
+    fn stderr_tail(&self) -> String {
         let _ = self.silent.recv_timeout(Duration::from_millis(500));
         let words = match self.words.lock() {
             Ok(words) => words.iter().cloned().collect::<Vec<_>>(),
@@ -277,7 +289,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.input = None;
-        self.wait(FAREWELL);
+        self.wait(EXIT_LIMIT);
     }
 }
 
@@ -295,7 +307,7 @@ fn listen(
                 && let Ok(mut words) = words.lock()
             {
                 words.push_back(line.trim_end().to_owned());
-                if words.len() > LAST_WORDS {
+                if words.len() > MOST_STDERR_LINES {
                     words.pop_front();
                 }
             }

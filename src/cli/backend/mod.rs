@@ -1,8 +1,8 @@
-//! A GPU as a lab: operands of one workload, kernels that are checked and timed on it, other libraries beside them.
+//! A GPU as a backend: operands of one workload, kernels that are checked and timed on it, other libraries beside them.
 
 mod baselines;
 mod compiler;
-mod planted;
+mod fault_injection;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use bsr::bench::{self, InterleaveOptions, interleave};
 use bsr::gpu::Device;
 use bsr::{KernelSpec, Plan};
 use bsr_codegen::emit::Ptx;
-use bsr_tuner::lab::{Candidate, Checked, Lab, Opened, Rounds, Trouble};
-use bsr_tuner::{DeviceKind, Problem, Verdict, Workload};
+use bsr_tuner::backend::{Backend, Candidate, Checked, Opened, Rounds, Trouble};
+use bsr_tuner::{DeviceKind, TuningProblem, Verdict, Workload};
 
 use super::case::Case;
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::problem::Problem as Drawn;
+use super::problem::DrawnProblem;
 use super::progress::Progress;
 use super::spec::Planned;
 use super::verdict::CheckArgs;
 use baselines::Baselines;
 pub(super) use compiler::keep_in;
-pub(super) use planted::plant;
+pub(super) use fault_injection::inject;
 
 /// One GPU and the workload that lies on it.
-pub(super) struct GpuLab {
+pub(super) struct GpuBackend {
     device: Device,
     edit: Edit,
     open: Option<Open>,
@@ -59,17 +59,17 @@ impl<E: Into<Failure>> From<E> for Bad {
     }
 }
 
-impl GpuLab {
+impl GpuBackend {
     pub(super) fn new(device: Device) -> Self {
         Self::editing(device, |_, ptx| ptx)
     }
 
-    /// A lab in whose kernels something is planted.
+    /// A backend that edits the text of its kernels before it loads them: fault injection, for tests.
     pub(super) fn editing(device: Device, edit: impl Fn(&KernelSpec, Ptx) -> Ptx + 'static) -> Self {
         Self { device, edit: Rc::new(edit), open: None }
     }
 
-    /// What to make of a failure of a candidate, or of the lab.
+    /// What to make of a failure of a candidate, or of the backend.
     fn trouble(&self, candidate: Option<usize>, bad: Bad) -> Trouble {
         let (verdict, failure) = match bad {
             Bad::Wrong(failure) => (Verdict::Wrong, failure),
@@ -82,10 +82,10 @@ impl GpuLab {
         Trouble { verdict: if lost { Verdict::Fault } else { verdict }, candidate, message, lost }
     }
 
-    fn draw(&self, workload: &Workload) -> Result<(Problem, Open), Failure> {
-        let drawn = Rc::new(Drawn::of_workload(workload)?);
+    fn draw(&self, workload: &Workload) -> Result<(TuningProblem, Open), Failure> {
+        let drawn = Rc::new(DrawnProblem::of_workload(workload)?);
         let structure = drawn.facts(&baselines::any_spec(workload))?.structure;
-        let problem = Problem::new(workload.clone(), &structure);
+        let problem = TuningProblem::new(workload.clone(), &structure);
         let operands = Operands::new(&drawn, &self.device, CheckArgs::default().rows, &Progress::new());
         let baselines = Baselines::new(&self.device, &drawn, &problem)?;
         Ok((problem, Open { edit: Rc::clone(&self.edit), operands, baselines, cases: Vec::new() }))
@@ -143,27 +143,27 @@ impl Open {
     /// Everything that is timed, in the order of `candidates`, launches poisoned results.
     fn launches(&mut self, candidates: &[Candidate]) -> Result<Vec<bench::Candidate<'_>>, Failure> {
         let place = |name: &str| candidates.iter().position(|candidate| candidate.name() == name);
-        let mut slots: Vec<Option<bench::Candidate<'_>>> = candidates.iter().map(|_| None).collect();
+        let mut launches: Vec<Option<bench::Candidate<'_>>> = candidates.iter().map(|_| None).collect();
         for case in &mut self.cases {
             if let Some(at) = place(&case.planned.spec().to_string()) {
                 case.poison()?;
-                slots[at] = Some(case.candidate());
+                launches[at] = Some(case.candidate());
             }
         }
         for (name, launch) in self.baselines.launches() {
             if let Some(at) = place(&name) {
-                slots[at] = Some(launch);
+                launches[at] = Some(launch);
             }
         }
-        let missing = slots.iter().position(Option::is_none);
+        let missing = launches.iter().position(Option::is_none);
         match missing {
             Some(at) => Err(Failure::new(Exit::BadInput, format!("`{}` is no candidate here", candidates[at].name()))),
-            None => Ok(slots.into_iter().flatten().collect()),
+            None => Ok(launches.into_iter().flatten().collect()),
         }
     }
 }
 
-/// A kernel whose spec was told to a lab.
+/// A kernel whose spec was told to a backend.
 fn planned(spec: &KernelSpec, edit: &Edit) -> Result<Planned, Failure> {
     let plan = Plan::new(spec).map_err(|errors| Failure::new(Exit::BadInput, errors))?;
     Ok(Planned { ptx: edit(spec, plan.ptx()), plan })
@@ -176,13 +176,13 @@ fn judged(case: &Case, verdict: super::verdict::Verdict) -> Result<f64, Bad> {
     Ok(verdict.comparison.relative)
 }
 
-impl Lab for GpuLab {
+impl Backend for GpuBackend {
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
         // What lies on the device from the workload before goes first.
         self.open = None;
         let (problem, open) = self.draw(workload).map_err(|failure| self.trouble(None, Bad::Failed(failure)))?;
         let info = self.device.info();
-        let device = bsr_tuner::Device { kind: DeviceKind::Gpu, name: info.name.clone(), driver: info.driver() };
+        let device = bsr_tuner::DeviceId { kind: DeviceKind::Gpu, name: info.name.clone(), driver: info.driver() };
         let baselines = open.baselines.list();
         self.open = Some(open);
         Ok(Opened { problem, device, baselines })

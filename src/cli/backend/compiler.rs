@@ -1,5 +1,5 @@
-//! Kernels compiled by the driver ahead of the lab: it keeps machine code on disk, by PTX, GPU and driver, and a lab's process
-//! that loads the same PTX finds it there.
+//! Kernels compiled by the driver ahead of the backend. The driver keeps machine code on disk, by PTX, GPU and driver version,
+//! and a backend's process that loads the same PTX finds it there.
 //!
 //! The driver's linker would hand the machine code out, but compiles relocatable code, in which `setmaxnreg` is ignored and
 //! wide tiles spill: what would be timed is not what a program loads.

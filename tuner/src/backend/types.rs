@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use super::Trouble;
 use super::draw::refused;
 
-/// Work that needs the element types of a kernel: of its sparse factor, of the dense one, and of C; of a sampled product
+/// Work that needs the element types of a kernel: of its sparse factor, of the dense one, and of C; of SDDMM
 /// those of A, B and C.
 pub(super) trait Typed {
     /// What comes of it.

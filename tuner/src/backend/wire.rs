@@ -1,4 +1,4 @@
-//! What a lab in a child process is asked, and what it answers: a line of JSON each.
+//! What a backend in a child process is asked, and what it answers: a line of JSON each.
 
 use bsr_codegen::KernelSpec;
 use serde::{Deserialize, Serialize};
