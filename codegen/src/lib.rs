@@ -19,6 +19,6 @@ pub use emit::Ptx;
 pub use epilogue::Epilogue;
 pub use plan::{
     Argument, ClusterTile, KernelKind, LaunchShape, Multicast, Operand, Packing, Parameter, Parameters, Plan,
-    PlanError, PlanErrors, Problem, Profile, Sampling, TensorMap, Walk,
+    PlanError, PlanErrors, Problem, Profile, Sampling, TensorMap, TileScheduler,
 };
 pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bsr_codegen::{Argument, Dtype, KernelSpec, Operand, Plan, PlanErrors, Problem, Walk};
+use bsr_codegen::{Argument, Dtype, KernelSpec, Operand, Plan, PlanErrors, Problem, TileScheduler};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -225,7 +225,7 @@ fn every_plan_renders() {
         assert!(ptx.text().lines().all(|line| line == line.trim_end()), "{spec}: trailing blanks");
         let labels: Vec<&str> = ptx.text().lines().filter(|line| line.starts_with('$')).collect();
         assert_eq!(labels.iter().collect::<BTreeSet<_>>().len(), labels.len(), "{spec}: a label twice");
-        assert_eq!(plan.walk(), Walk::Sampled);
+        assert_eq!(plan.tile_scheduler(), TileScheduler::Sddmm);
         let sampling = plan.sampling().unwrap();
         assert!(sampling.pack * spec.bm <= sampling.rows || sampling.pack == 1, "{spec}");
         assert!(sampling.slices * sampling.rows >= spec.bm && sampling.parts * sampling.slot >= spec.bk, "{spec}");

@@ -25,7 +25,7 @@ mod sampled_batch;
 
 use std::borrow::Cow;
 
-use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TensorMap, Walk};
+use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TensorMap, TileScheduler};
 use bsr_simulator::{
     BufferId, GlobalMemory, Launch, LaunchError, Module, Param, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
 };
@@ -186,7 +186,7 @@ impl Simulated {
         let tile = fit::tile(&self.plan, inputs).map(Matrix::padded);
         let dense = padded(dense);
         let work = WorkLists::new(&self.plan, sparse.structure(), shapes.along, self.clusters);
-        if self.plan.walk() == Walk::Blocks {
+        if self.plan.tile_scheduler() == TileScheduler::CtaPerBlock {
             set_to_zero(&mut c);
             if work.is_empty() {
                 return Ok((Results { c, rows: None }, Report::default()));

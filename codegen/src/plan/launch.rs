@@ -206,17 +206,17 @@ pub struct Problem {
     pub ldt: u64,
 }
 
-/// How the CTAs of a launch find their work.
+/// How the CTAs of a launch find their work tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Walk {
-    /// A persistent grid: each cluster walks its own list of output tiles.
-    Tiles,
-    /// A persistent grid over tiles of several block rows, whose stages are records made of the pattern.
-    Packed(Packing),
+pub enum TileScheduler {
+    /// A persistent grid: each cluster computes the output tiles of its own list, which the host made.
+    Static,
+    /// The same with tiles of several block rows, whose pipeline stages are described by metadata made of the pattern.
+    StageMetadata(Packing),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
-    Blocks,
-    /// A persistent grid: each CTA walks its own list of gathered tiles of a sampled product; see [`Plan::sampling`].
-    Sampled,
+    CtaPerBlock,
+    /// A persistent grid: each CTA computes the tiles of an SDDMM in its own list; see [`Plan::sampling`].
+    Sddmm,
 }
 
 /// How a kernel of several block rows a tile wants the pattern: as records of 64 words, two a lane of a warp, one record
@@ -310,8 +310,8 @@ impl Plan {
     }
 
     /// How CTAs find their work.
-    pub fn walk(&self) -> Walk {
-        self.kernel().walk()
+    pub fn tile_scheduler(&self) -> TileScheduler {
+        self.kernel().tile_scheduler()
     }
 
     /// The tiles of a sampled product; none of another operation.

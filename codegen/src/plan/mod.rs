@@ -17,7 +17,8 @@ pub use error::{PlanError, PlanErrors};
 pub(crate) use kernel::KernelPlan;
 pub(crate) use kloop::KLoop;
 pub use launch::{
-    Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Problem, Sampling, TensorMap, Walk,
+    Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Problem, Sampling, TensorMap,
+    TileScheduler,
 };
 pub use profile::{KernelKind, Multicast, Profile};
 pub(crate) use view::{Major, View};

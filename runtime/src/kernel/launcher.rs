@@ -6,7 +6,7 @@ mod sampled;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, Walk};
+use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TileScheduler};
 
 use super::batch::Batch;
 use super::operation::{Factor, UntypedFactor};
@@ -220,7 +220,7 @@ impl Launcher {
             return Ok(());
         }
         let work = self.work(sparse, shapes.along)?;
-        if self.plan.walk() == Walk::Blocks {
+        if self.plan.tile_scheduler() == TileScheduler::CtaPerBlock {
             // SAFETY: C is what the caller borrowed mutably for this launch.
             unsafe { c.zero_on(&self.device, stream)? };
             if sparse.structure.nnzb() == 0 {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bsr_codegen::{Packing, Plan, Schedule as Order, Walk};
+use bsr_codegen::{Packing, Plan, Schedule as Order, TileScheduler};
 
 use super::balance::{deal, walk};
 use super::{HEAD_COLUMNS, Packed, Tile, Walked, WorkItem, group, tile_columns, tile_rows};
@@ -60,8 +60,8 @@ impl BatchLists {
     /// Lists the work of problems, each a pattern and the extent of its C along the dense factor, for at most `clusters`
     /// clusters at a time.
     pub fn new(plan: &Plan, problems: &[(&Structure, usize)], clusters: u32) -> Self {
-        match plan.walk() {
-            Walk::Packed(packing) => Self::packed(plan, &packing, problems, clusters),
+        match plan.tile_scheduler() {
+            TileScheduler::StageMetadata(packing) => Self::packed(plan, &packing, problems, clusters),
             _ => Self::stored(plan, problems, clusters),
         }
     }
@@ -240,7 +240,9 @@ mod tests {
         ] {
             let plan = plan(text);
             let (spec, tile) = (*plan.spec(), plan.cluster_tile());
-            let Walk::Packed(packing) = plan.walk() else { panic!("{text}: another walk") };
+            let TileScheduler::StageMetadata(packing) = plan.tile_scheduler() else {
+                panic!("{text}: another tile scheduler")
+            };
             let block = (spec.bm as usize, spec.bk as usize);
             let draw = |rows, cols, density| Pattern::Random(density).structure(rows, cols, block, 7).unwrap();
             let patterns = [draw(300, 500, 0.6), draw(129, 1000, 0.1), draw(700, 200, 1.0)];

@@ -12,7 +12,7 @@ mod packed;
 mod sampled;
 mod walked;
 
-use bsr_codegen::{ClusterTile, Plan, Schedule as Order, Walk};
+use bsr_codegen::{ClusterTile, Plan, Schedule as Order, TileScheduler};
 
 pub use batch::{BatchItem, BatchLists};
 pub use blocks::BlockWork;
@@ -41,13 +41,13 @@ pub struct WorkLists {
 impl WorkLists {
     /// Lists the work of a kernel on a pattern and a dense factor of `n` columns (of `n` rows where B is sparse), for at most `clusters` clusters at a time.
     pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
-        match plan.walk() {
-            Walk::Tiles => {
+        match plan.tile_scheduler() {
+            TileScheduler::Static => {
                 let work = WorkPlan::new(plan, structure, n, clusters);
                 let heads = work.heads(Walked::new(plan, structure));
                 Self { grid: [work.clusters(), 1], heads, items: work.words(), ..Self::default() }
             }
-            Walk::Packed(packing) => {
+            TileScheduler::StageMetadata(packing) => {
                 let walked = Walked::new(plan, structure);
                 let packed = Packed::new(&packing, &walked);
                 let work = WorkPlan::deal(plan, structure, n, clusters, &packed.tiles(&packing, walked.rows));
@@ -59,12 +59,12 @@ impl WorkLists {
                     ..Self::default()
                 }
             }
-            Walk::Blocks => {
+            TileScheduler::CtaPerBlock => {
                 let work = BlockWork::new(plan, structure, n);
                 let grid = [work.items.len() as u32, work.columns];
                 Self { grid, items: work.words(), ..Self::default() }
             }
-            Walk::Sampled => match SampledWork::new(plan, structure, n, clusters) {
+            TileScheduler::Sddmm => match SampledWork::new(plan, structure, n, clusters) {
                 Some(work) => Self {
                     grid: [work.ctas(), 1],
                     heads: work.heads(),

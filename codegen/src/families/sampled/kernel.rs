@@ -5,7 +5,7 @@ use super::plan::{Fused, SampledPlan, Split, WG_M};
 use crate::KernelSpec;
 use crate::hopper::wgmma_k;
 use crate::plan::{
-    ClusterTile, KernelKind, KernelPlan, Major, Parameters, Problem, Profile, Sampling, TensorMap, Walk,
+    ClusterTile, KernelKind, KernelPlan, Major, Parameters, Problem, Profile, Sampling, TensorMap, TileScheduler,
 };
 
 impl KernelPlan for SampledPlan {
@@ -178,8 +178,8 @@ impl KernelPlan for SampledPlan {
         true
     }
 
-    fn walk(&self) -> Walk {
-        Walk::Sampled
+    fn tile_scheduler(&self) -> TileScheduler {
+        TileScheduler::Sddmm
     }
 
     fn sampling(&self) -> Option<Sampling> {

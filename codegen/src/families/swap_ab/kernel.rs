@@ -3,7 +3,9 @@
 use super::emit;
 use super::plan::SwapAbPlan;
 use crate::KernelSpec;
-use crate::plan::{ClusterTile, KernelKind, KernelPlan, Packing, Parameters, Problem, Profile, TensorMap, Walk};
+use crate::plan::{
+    ClusterTile, KernelKind, KernelPlan, Packing, Parameters, Problem, Profile, TensorMap, TileScheduler,
+};
 
 impl KernelPlan for SwapAbPlan {
     fn summary(&self) -> String {
@@ -23,9 +25,9 @@ impl KernelPlan for SwapAbPlan {
         }
     }
 
-    fn walk(&self) -> Walk {
+    fn tile_scheduler(&self) -> TileScheduler {
         let (tile, k_slice, memory) = (&self.tile, &self.k_slice, &self.memory);
-        Walk::Packed(Packing {
+        TileScheduler::StageMetadata(Packing {
             pack: tile.pack,
             rows: tile.rows,
             slices: tile.slices,
