@@ -134,8 +134,8 @@ proptest! {
         };
         prop_assert!(plan.shared_bytes() <= 232_448);
         prop_assert_eq!(packing.rows * packing.slices, rows);
-        prop_assert!(packing.chunk * packing.chunks >= depth && packing.chunk * (packing.chunks - 1) < depth);
-        prop_assert!(packing.slabs + packing.blocks <= 31 && packing.blocks >= 1);
+        prop_assert!(packing.k_slice * packing.k_slices >= depth && packing.k_slice * (packing.k_slices - 1) < depth);
+        prop_assert!(packing.b_panels + packing.blocks <= 31 && packing.blocks >= 1);
         let problem = Problem { m: 1000, n: 1000, k: 1000, nnzb: 7, lda: 1008, ldb: 1008, ldc: 1008, ..Problem::default() };
         for parameter in plan.launch(&problem, [1, 1]).parameters {
             if let Argument::Map(map) = parameter.argument {

@@ -294,7 +294,7 @@ impl Uploads<'_> {
             Argument::Work => Param::Buffer(self.words(self.work.items.iter().copied())),
             // Of sampled products alone.
             Argument::Workspace => Param::U64(0),
-            Argument::Packed => Param::Buffer(self.words(self.work.packed.iter().copied())),
+            Argument::StageMetadata => Param::Buffer(self.words(self.work.packed.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
             Argument::Scalar(at) => {
                 Param::F32(scalars.iter().find(|(given, _)| given == at).map_or(f32::NAN, |(_, value)| *value))

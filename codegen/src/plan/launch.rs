@@ -116,8 +116,8 @@ pub enum Argument {
     Work,
     /// The address of memory that is zero before the first launch, for sums that CTAs pass on; see [`Sampling`].
     Workspace,
-    /// The address of the packed pattern: the records of [`Packing`].
-    Packed,
+    /// The address of the stage metadata: the records of [`StagePacking`].
+    StageMetadata,
     /// A 32-bit number.
     Number(u32),
     /// An f32 of the epilogue, by the number of its parameter.
@@ -137,7 +137,7 @@ impl Parameter {
             Argument::WorkHead => "items of every cluster, then the first block columns of each".to_owned(),
             Argument::Work if op == Op::Sdd => "items, first those that come first in every CTA".to_owned(),
             Argument::Work => "items {c_row, c_col, a_row, blocks}".to_owned(),
-            Argument::Packed => "records of 256 bytes, a stage each".to_owned(),
+            Argument::StageMetadata => "records of 256 bytes, a stage each".to_owned(),
             Argument::Workspace => "sums of parts of K, passed on from CTA to CTA".to_owned(),
             Argument::Number(_) | Argument::Scalar(_) => String::new(),
         }
@@ -156,7 +156,7 @@ impl Parameter {
             | Argument::BlockIdx
             | Argument::WorkHead
             | Argument::Work
-            | Argument::Packed
+            | Argument::StageMetadata
             | Argument::Workspace => {
                 format!(".param .u64 {name}")
             }
@@ -212,42 +212,43 @@ pub enum TileScheduler {
     /// A persistent grid: each cluster computes the output tiles of its own list, which the host made.
     Static,
     /// The same with tiles of several block rows, whose pipeline stages are described by metadata made of the pattern.
-    StageMetadata(Packing),
+    StageMetadata(StagePacking),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
     CtaPerBlock,
     /// A persistent grid: each CTA computes the tiles of an SDDMM in its own list; see [`Plan::sampling`].
     Sddmm,
 }
 
-/// How a kernel of several block rows a tile wants the pattern: as records of 64 words, two a lane of a warp, one record
-/// for every pipeline stage of a tile.
+/// How a kernel of several block rows a tile takes the pattern: as stage metadata, a record of 64 words for every pipeline
+/// stage of a tile, two words for each lane of a warp.
 ///
-/// Lane l below `slabs` has a slab of the dense operand: {first row of K, or the block column if `by_block`; the chunk's
-/// place in the block << 16}. Lane `slabs + p` has block p: {number of the stored block; place << 16 | slab << 8 | block
-/// row of the tile}. Lane 31: {bytes that the stage loads; slabs << 8 | blocks}.
+/// Lane l below `b_panels` describes a B panel, a slice of K of the dense operand: {first row of K, or the block column if
+/// `by_block`; offset of the K slice within the block << 16}. Lane `b_panels + p` describes block p: {number of the stored
+/// block; offset << 16 | B panel << 8 | block row of the tile}. Lane 31 has the totals: {bytes that the stage loads;
+/// B panels << 8 | blocks}.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packing {
+pub struct StagePacking {
     /// Block rows of a tile.
     pub pack: u32,
     /// Rows of a block, or of a slice of it, that a tile computes.
     pub rows: u32,
     /// Row slices of a block, each a tile of its own.
     pub slices: u32,
-    /// Most slabs of a stage.
-    pub slabs: u32,
-    /// Most blocks of a stage.
+    /// The largest number of B panels of a stage.
+    pub b_panels: u32,
+    /// The largest number of blocks of a stage.
     pub blocks: u32,
-    /// Elements of K from one chunk of a block to the next.
-    pub chunk: u32,
-    /// Chunks of a block.
-    pub chunks: u32,
+    /// Elements of K from one K slice of a block to the next.
+    pub k_slice: u32,
+    /// K slices of a block.
+    pub k_slices: u32,
     /// Elements of K in a block.
     pub depth: u32,
-    /// Slabs are found by block column and place in the block, not by row of K.
+    /// A B panel is found by its block column and its offset in the block, not by its row of K.
     pub by_block: bool,
-    /// Bytes of a slab.
-    pub slab_bytes: u32,
-    /// Bytes of a block's chunk.
+    /// Bytes of a B panel.
+    pub b_panel_bytes: u32,
+    /// Bytes of one K slice of a block.
     pub block_bytes: u32,
 }
 

@@ -225,7 +225,7 @@ impl PreparedBatch<'_, '_> {
             Argument::Maps => Value::Pointer(self.maps.ptr()),
             Argument::WorkHead => Value::Pointer(self.heads.ptr()),
             Argument::Work => Value::Pointer(self.items.ptr()),
-            Argument::Packed => Value::Pointer(self.packed.ptr()),
+            Argument::StageMetadata => Value::Pointer(self.packed.ptr()),
             Argument::ColIdx => Value::Pointer(self.columns.ptr()),
             Argument::BlockIdx => Value::Pointer(self.blocks.ptr()),
             Argument::Number(number) => Value::Number(*number),

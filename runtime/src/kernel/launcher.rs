@@ -264,7 +264,7 @@ impl Launcher {
                 Argument::BlockIdx => Value::Pointer(places.blocks),
                 Argument::WorkHead => Value::Pointer(places.heads),
                 Argument::Work => Value::Pointer(places.items),
-                Argument::Packed => Value::Pointer(places.packed),
+                Argument::StageMetadata => Value::Pointer(places.packed),
                 // Of sampled products alone.
                 Argument::Workspace => Value::Pointer(0),
                 Argument::Number(number) => Value::Number(*number),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bsr_codegen::{Packing, Plan, Schedule as Order, TileScheduler};
+use bsr_codegen::{Plan, Schedule as Order, StagePacking, TileScheduler};
 
 use super::balance::{deal, walk};
 use super::{HEAD_COLUMNS, Packed, Tile, Walked, WorkItem, group, tile_columns, tile_rows};
@@ -67,7 +67,7 @@ impl BatchLists {
     }
 
     /// Patterns are packed, each once, one after the other.
-    fn packed(plan: &Plan, packing: &Packing, problems: &[(&Structure, usize)], clusters: u32) -> Self {
+    fn packed(plan: &Plan, packing: &StagePacking, problems: &[(&Structure, usize)], clusters: u32) -> Self {
         let tile = plan.cluster_tile();
         let mut words = vec![];
         let mut known: HashMap<*const Structure, Vec<Tile>> = HashMap::new();

@@ -3,7 +3,7 @@
 //! A tile walks the union of its block rows' columns. The records of a tile are the same under every tile of columns,
 //! so the pattern is packed once, and an item says where its records are.
 
-use bsr_codegen::Packing;
+use bsr_codegen::StagePacking;
 
 use super::{Tile, Walked, WorkItem};
 
@@ -34,7 +34,7 @@ impl Packed {
     /// Words of a record.
     pub(super) const WORDS: usize = RECORD;
 
-    pub(super) fn new(packing: &Packing, walked: &Walked<'_>) -> Self {
+    pub(super) fn new(packing: &StagePacking, walked: &Walked<'_>) -> Self {
         let mut packed = Self { words: vec![], groups: vec![0] };
         let block_rows: Vec<&[i32]> = walked.row_ptr.windows(2).collect();
         for rows in block_rows.chunks(packing.pack as usize) {
@@ -56,10 +56,10 @@ impl Packed {
     /// The records of one tile: slabs in ascending order of K, as many to a stage as fit with their blocks. Where a stage
     /// is full in the middle of a column, the next one begins with the same slab. A tile without blocks has one record
     /// without work.
-    fn push_group(&mut self, packing: &Packing, stored: &[Stored]) {
+    fn push_group(&mut self, packing: &StagePacking, stored: &[Stored]) {
         let mut stage = Stage::new(packing);
         for column in stored.chunk_by(|a, b| a.column == b.column) {
-            for chunk in 0..packing.chunks {
+            for chunk in 0..packing.k_slices {
                 for part in column.chunks(packing.blocks as usize) {
                     if !stage.has_room(part.len()) {
                         self.words.extend(stage.finish());
@@ -74,7 +74,7 @@ impl Packed {
     }
 
     /// The tiles of the first column: one for every group of block rows and row slice.
-    pub(super) fn tiles(&self, packing: &Packing, rows: usize) -> Vec<Tile> {
+    pub(super) fn tiles(&self, packing: &StagePacking, rows: usize) -> Vec<Tile> {
         let mut tiles = vec![];
         let group_rows = packing.pack * packing.rows * packing.slices;
         for (group, ends) in self.groups.windows(2).enumerate() {
@@ -91,15 +91,15 @@ impl Packed {
     }
 
     /// What a tile costs: the kibibytes that its stages load, and as much again as a slab for its beginning and end.
-    fn cost(&self, packing: &Packing, first: u32, end: u32) -> u64 {
+    fn cost(&self, packing: &StagePacking, first: u32, end: u32) -> u64 {
         let bytes = |record: u32| u64::from(self.words[record as usize * RECORD + 2 * TOTALS]);
-        ((first..end).map(bytes).sum::<u64>() + u64::from(packing.slab_bytes)) >> 10
+        ((first..end).map(bytes).sum::<u64>() + u64::from(packing.b_panel_bytes)) >> 10
     }
 }
 
 /// A record in the making.
 struct Stage<'p> {
-    packing: &'p Packing,
+    packing: &'p StagePacking,
     words: [u32; RECORD],
     slabs: u32,
     /// Block row, number and note of every block.
@@ -107,18 +107,18 @@ struct Stage<'p> {
 }
 
 impl<'p> Stage<'p> {
-    fn new(packing: &'p Packing) -> Self {
+    fn new(packing: &'p StagePacking) -> Self {
         Self { packing, words: [0; RECORD], slabs: 0, blocks: vec![] }
     }
 
     fn has_room(&self, blocks: usize) -> bool {
-        self.slabs < self.packing.slabs && self.blocks.len() + blocks <= self.packing.blocks as usize
+        self.slabs < self.packing.b_panels && self.blocks.len() + blocks <= self.packing.blocks as usize
     }
 
     /// A slab and the blocks that it is multiplied with.
     fn push(&mut self, column: &[Stored], chunk: u32) {
         let p = self.packing;
-        let place = chunk * p.chunk;
+        let place = chunk * p.k_slice;
         let at = if p.by_block { column[0].column } else { column[0].column * p.depth + place };
         self.lane(self.slabs, [at, place << 16]);
         let slab = self.slabs;
@@ -136,10 +136,10 @@ impl<'p> Stage<'p> {
         let mut blocks = std::mem::take(&mut self.blocks);
         blocks.sort_by_key(|[row, ..]| *row);
         for (p, [_, number, note]) in blocks.iter().enumerate() {
-            self.lane(packing.slabs + p as u32, [*number, *note]);
+            self.lane(packing.b_panels + p as u32, [*number, *note]);
         }
         let count = blocks.len() as u32;
-        let bytes = slabs * packing.slab_bytes + count * packing.block_bytes;
+        let bytes = slabs * packing.b_panel_bytes + count * packing.block_bytes;
         self.lane(TOTALS as u32, [bytes, slabs << 8 | count]);
         std::mem::replace(self, Self::new(packing)).words
     }

@@ -99,7 +99,7 @@ impl Simulated {
             Argument::WorkHead => Param::Buffer(words(&mut memory, &lists.heads)),
             Argument::Work => Param::Buffer(words(&mut memory, &lists.items)),
             Argument::Number(number) => Param::U32(*number),
-            Argument::Packed => Param::Buffer(words(&mut memory, &lists.packed)),
+            Argument::StageMetadata => Param::Buffer(words(&mut memory, &lists.packed)),
             Argument::Map(_) | Argument::Pointer(_) | Argument::Workspace | Argument::Scalar(_) => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());

@@ -4,7 +4,7 @@ use super::emit;
 use super::plan::SwapAbPlan;
 use crate::KernelSpec;
 use crate::plan::{
-    ClusterTile, KernelKind, KernelPlan, Packing, Parameters, Problem, Profile, TensorMap, TileScheduler,
+    ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, StagePacking, TensorMap, TileScheduler,
 };
 
 impl KernelPlan for SwapAbPlan {
@@ -27,17 +27,17 @@ impl KernelPlan for SwapAbPlan {
 
     fn tile_scheduler(&self) -> TileScheduler {
         let (tile, k_slice, memory) = (&self.tile, &self.k_slice, &self.memory);
-        TileScheduler::StageMetadata(Packing {
+        TileScheduler::StageMetadata(StagePacking {
             pack: tile.pack,
             rows: tile.rows,
             slices: tile.slices,
-            slabs: memory.b_panels,
+            b_panels: memory.b_panels,
             blocks: memory.blocks,
-            chunk: k_slice.depth,
-            chunks: k_slice.count,
+            k_slice: k_slice.depth,
+            k_slices: k_slice.count,
             depth: self.view.depth,
             by_block: k_slice.by_block,
-            slab_bytes: memory.b_panel_bytes,
+            b_panel_bytes: memory.b_panel_bytes,
             block_bytes: memory.block_bytes,
         })
     }
