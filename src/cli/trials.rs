@@ -83,7 +83,7 @@ impl Kind {
 
     /// The kinds of problems for a kernel.
     pub(super) fn all(plan: &Plan) -> &'static [Self] {
-        match plan.sampling() {
+        match plan.sddmm_tiles() {
             Some(_) => &Self::ALL,
             None => &Self::ALL[..Self::ALL.len() - 1],
         }
@@ -142,7 +142,7 @@ impl Scale {
             pack: profile.pack.max(1) as usize,
             stage: profile.stage_k as usize,
             stages: profile.stages as usize,
-            sampled: plan.sampling().is_some(),
+            sampled: plan.sddmm_tiles().is_some(),
         }
     }
 
@@ -178,7 +178,7 @@ impl Scale {
 
     /// Block rows of one block, and CTAs, such that some CTAs have a tile more than others.
     fn split(plan: &Plan) -> (usize, u32) {
-        let (slices, pack) = plan.sampling().map_or((1, 1), |s| (s.slices as usize, s.pack as usize));
+        let (slices, pack) = plan.sddmm_tiles().map_or((1, 1), |s| (s.slices as usize, s.pack as usize));
         let uneven = |(rows, ctas): &(usize, u32)| {
             let tiles = rows.div_ceil(pack) * slices;
             tiles > *ctas as usize && tiles % *ctas as usize == 1

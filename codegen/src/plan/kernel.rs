@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ClusterTile, Parameters, Problem, Profile, Sampling, TensorMap, TileScheduler};
+use super::{ClusterTile, Parameters, Problem, Profile, SddmmTiles, TensorMap, TileScheduler};
 use crate::KernelSpec;
 
 /// A legal kernel of one family.
@@ -33,7 +33,7 @@ pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
         TileScheduler::Static
     }
 
-    fn sampling(&self) -> Option<Sampling> {
+    fn sddmm_tiles(&self) -> Option<SddmmTiles> {
         None
     }
 

@@ -112,9 +112,10 @@ pub enum Argument {
     BlockIdx,
     /// The address of the work plan's heads.
     WorkHead,
-    /// The address of the work items.
+    /// The address of the work tiles.
     Work,
-    /// The address of memory that is zero before the first launch, for sums that CTAs pass on; see [`Sampling`].
+    /// The address of memory that is zero before the first launch, for partial sums that one CTA computes for another; see
+    /// [`SddmmTiles`].
     Workspace,
     /// The address of the stage metadata: the records of [`StagePacking`].
     StageMetadata,
@@ -215,7 +216,7 @@ pub enum TileScheduler {
     StageMetadata(StagePacking),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
     CtaPerBlock,
-    /// A persistent grid: each CTA computes the tiles of an SDDMM in its own list; see [`Plan::sampling`].
+    /// A persistent grid: each CTA computes the tiles of an SDDMM in its own list; see [`Plan::sddmm_tiles`].
     Sddmm,
 }
 
@@ -252,9 +253,12 @@ pub struct StagePacking {
     pub block_bytes: u32,
 }
 
-/// The tiles of a sampled product: what a schedule must know to list them.
+/// The tiles of an SDDMM: what the tile scheduler must know to list them.
+///
+/// A column group is some columns of one block column: all of them, or as many as one instruction takes. A tile gathers
+/// several groups, wherever in the matrix they stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sampling {
+pub struct SddmmTiles {
     /// Rows and columns of a block.
     pub block: (u32, u32),
     /// Rows of a tile.
@@ -263,26 +267,26 @@ pub struct Sampling {
     pub slices: u32,
     /// Block rows that share a tile.
     pub pack: u32,
-    /// Slots that a block is cut into.
-    pub parts: u32,
-    /// Columns of a block in one slot.
-    pub slot: u32,
-    /// Slots of a tile.
-    pub slots: u32,
-    /// Slots of a tile of half the width, if there are such tiles.
+    /// Column groups that a block is cut into.
+    pub groups_per_block: u32,
+    /// Columns of a column group.
+    pub group_columns: u32,
+    /// Column groups of a tile.
+    pub column_groups: u32,
+    /// Column groups of a tile of half the width, if there are such tiles.
     pub half: Option<u32>,
     /// Elements of K in a stage.
     pub k_step: u32,
-    /// Words of a work item.
-    pub item_words: u32,
-    /// Bytes of one place in the workspace: the sums of a part of a tile's K.
-    pub place_bytes: u32,
+    /// Words of a work tile.
+    pub tile_words: u32,
+    /// Bytes that the partial sums of one tile take in the workspace.
+    pub partial_bytes: u32,
 }
 
-impl Sampling {
-    /// Words of an item before the columns of its slots.
+impl SddmmTiles {
+    /// Words of a work tile before the columns of its column groups.
     pub const HEADER: u32 = 8;
-    /// Word 6 of an item that computes a part of a tile's K for another CTA.
+    /// Word 6 of a work tile that computes a part of K for another CTA.
     pub const CONTRIBUTES: u32 = u32::MAX;
 }
 
@@ -315,9 +319,9 @@ impl Plan {
         self.kernel().tile_scheduler()
     }
 
-    /// The tiles of a sampled product; none of another operation.
-    pub fn sampling(&self) -> Option<Sampling> {
-        self.kernel().sampling()
+    /// The tiles of an SDDMM; `None` for another operation.
+    pub fn sddmm_tiles(&self) -> Option<SddmmTiles> {
+        self.kernel().sddmm_tiles()
     }
 
     /// The tensor maps of one problem of a batch, in the order in which the kernel finds them; none of a kernel that

@@ -17,7 +17,7 @@ pub use error::{PlanError, PlanErrors};
 pub(crate) use kernel::KernelPlan;
 pub(crate) use kloop::KLoop;
 pub use launch::{
-    Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Problem, Sampling, StagePacking, TensorMap,
+    Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Problem, SddmmTiles, StagePacking, TensorMap,
     TileScheduler,
 };
 pub use profile::{KernelKind, Multicast, Profile};

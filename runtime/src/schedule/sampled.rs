@@ -10,7 +10,7 @@ mod share;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use bsr_codegen::{Plan, Sampling, Schedule as Order};
+use bsr_codegen::{Plan, Schedule as Order, SddmmTiles};
 
 use crate::Structure;
 
@@ -20,7 +20,7 @@ const OUTSIDE: u32 = 1 << 30;
 /// The tiles of a sampled product, dealt to CTAs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampledWork {
-    tiles: Sampling,
+    tiles: SddmmTiles,
     /// The items of each CTA, in the order in which it takes them.
     lists: Vec<Vec<Item>>,
     /// Places in the workspace.
@@ -73,7 +73,7 @@ impl SampledWork {
     /// The structure's rows are those of the stored matrix: of C^T for a kernel with `transpose = on`. `None` for a
     /// kernel of another operation.
     pub fn new(plan: &Plan, structure: &Structure, k: usize, ctas: u32) -> Option<Self> {
-        let tiles = plan.sampling()?;
+        let tiles = plan.sddmm_tiles()?;
         let items = list(&tiles, structure, k, 0);
         Some(match plan.spec().schedule {
             Some(Order::Balanced) => {
@@ -87,14 +87,14 @@ impl SampledWork {
     /// Lists and deals the tiles of a batch: of problems that are a structure and elements of K each, one after the other,
     /// so that tiles that run at the same time are mostly of one problem. `None` for a kernel of another operation.
     pub fn batch(plan: &Plan, problems: &[(&Structure, usize)], ctas: u32) -> Option<Self> {
-        let tiles = plan.sampling()?;
+        let tiles = plan.sddmm_tiles()?;
         let of = |(number, (structure, k)): (usize, &(&Structure, usize))| list(&tiles, structure, *k, number as u32);
         let items = problems.iter().enumerate().flat_map(of).collect();
         Some(Self::whole(tiles, items, plan.spec().schedule, ctas))
     }
 
     /// Deals whole tiles.
-    fn whole(tiles: Sampling, items: Vec<Item>, order: Option<Order>, ctas: u32) -> Self {
+    fn whole(tiles: SddmmTiles, items: Vec<Item>, order: Option<Order>, ctas: u32) -> Self {
         let lists = match order {
             Some(Order::Strided) => {
                 let ctas = (ctas as usize).min(items.len()).max(1);
@@ -119,7 +119,7 @@ impl SampledWork {
 
     /// Bytes of the kernel's workspace.
     pub fn workspace(&self) -> usize {
-        self.places as usize * self.tiles.place_bytes as usize
+        self.places as usize * self.tiles.partial_bytes as usize
     }
 
     /// The kernel's `work_head`: the number of items of every CTA.
@@ -129,7 +129,7 @@ impl SampledWork {
 
     /// The kernel's `work`: item `i` of CTA `c` is item number `i * ctas + c`. Short lists are padded with zeros.
     pub fn words(&self) -> Vec<u32> {
-        let (ctas, size) = (self.lists.len(), self.tiles.item_words as usize);
+        let (ctas, size) = (self.lists.len(), self.tiles.tile_words as usize);
         let rounds = self.lists.iter().map(Vec::len).max().unwrap_or(0);
         let mut words = vec![0; rounds * ctas * size];
         for (cta, list) in self.lists.iter().enumerate() {
@@ -143,10 +143,10 @@ impl SampledWork {
 
 impl Item {
     /// Writes the item as the kernel reads it; see `bsr_codegen`'s plan of sampled products.
-    fn write(&self, tiles: &Sampling, words: &mut [u32]) {
+    fn write(&self, tiles: &SddmmTiles, words: &mut [u32]) {
         let (parts, place) = match self.role {
             Role::Whole => (0, 0),
-            Role::Contributes { place } => (Sampling::CONTRIBUTES, place),
+            Role::Contributes { place } => (SddmmTiles::CONTRIBUTES, place),
             Role::Collects { parts, place } => (parts, place),
         };
         let k = if self.outside { OUTSIDE } else { self.first * tiles.k_step };
@@ -160,7 +160,7 @@ impl Item {
             parts,
             place,
         ]);
-        let (columns, stores) = words[Sampling::HEADER as usize..].split_at_mut(tiles.slots as usize);
+        let (columns, stores) = words[SddmmTiles::HEADER as usize..].split_at_mut(tiles.column_groups as usize);
         columns.fill(OUTSIDE);
         stores.fill(OUTSIDE);
         let size = 1 + tiles.pack as usize;
@@ -173,7 +173,7 @@ impl Item {
 }
 
 /// The tiles of problem `problem`, along the block rows, each over `k` elements of K.
-fn list(tiles: &Sampling, structure: &Structure, k: usize, problem: u32) -> Vec<Item> {
+fn list(tiles: &SddmmTiles, structure: &Structure, k: usize, problem: u32) -> Vec<Item> {
     let stages = (k as u64).div_ceil(u64::from(tiles.k_step)).max(1) as u32;
     let (bm, bk) = structure.block();
     let pack = tiles.pack as usize;
@@ -184,7 +184,7 @@ fn list(tiles: &Sampling, structure: &Structure, k: usize, problem: u32) -> Vec<
         for slice in 0..tiles.slices {
             let (row, in_block) = ((first * bm) as u32 + slice * tiles.rows, slice * tiles.rows);
             // The last block row may hang over the end of the matrix by whole tiles, whose elements are zeros.
-            items.extend(slots.chunks(tiles.slots as usize).map(|slots| Item {
+            items.extend(slots.chunks(tiles.column_groups as usize).map(|slots| Item {
                 row,
                 problem,
                 first: 0,
@@ -201,7 +201,7 @@ fn list(tiles: &Sampling, structure: &Structure, k: usize, problem: u32) -> Vec<
 }
 
 /// The slots of some block rows: the parts of every block column in which one of them has a block.
-fn slots(tiles: &Sampling, structure: &Structure, rows: std::ops::Range<usize>, bk: usize) -> Vec<Slot> {
+fn slots(tiles: &SddmmTiles, structure: &Structure, rows: std::ops::Range<usize>, bk: usize) -> Vec<Slot> {
     let mut stored: Vec<(i32, usize, usize)> = rows
         .clone()
         .flat_map(|row| structure.blocks_of(row).map(move |block| (row, block)))
@@ -213,9 +213,9 @@ fn slots(tiles: &Sampling, structure: &Structure, rows: std::ops::Range<usize>, 
         let mut blocks = vec![OUTSIDE; tiles.pack as usize];
         column.iter().for_each(|&(_, row, block)| blocks[row] = block as u32);
         let first = (column[0].0 as usize * bk) as u32;
-        slots.extend((0..tiles.parts).map(|part| Slot {
-            column: first + part * tiles.slot,
-            in_block: part * tiles.slot,
+        slots.extend((0..tiles.groups_per_block).map(|part| Slot {
+            column: first + part * tiles.group_columns,
+            in_block: part * tiles.group_columns,
             blocks: blocks.clone(),
         }));
     }

@@ -5,7 +5,7 @@ use super::plan::{Fused, SampledPlan, Split, WG_M};
 use crate::KernelSpec;
 use crate::hopper::wgmma_k;
 use crate::plan::{
-    ClusterTile, KernelKind, KernelPlan, Major, Parameters, Problem, Profile, Sampling, TensorMap, TileScheduler,
+    ClusterTile, KernelKind, KernelPlan, Major, Parameters, Problem, Profile, SddmmTiles, TensorMap, TileScheduler,
 };
 
 impl KernelPlan for SampledPlan {
@@ -182,7 +182,7 @@ impl KernelPlan for SampledPlan {
         TileScheduler::Sddmm
     }
 
-    fn sampling(&self) -> Option<Sampling> {
+    fn sddmm_tiles(&self) -> Option<SddmmTiles> {
         Some(self.tiles())
     }
 

@@ -43,7 +43,7 @@ fn every_stored_block_is_computed_once_over_all_of_k() {
                 let stages = shape.2.div_ceil(64) as u32;
                 let covered = covered(&work);
                 let tiles = work.tiles;
-                let each = (tiles.slices * tiles.parts) as usize;
+                let each = (tiles.slices * tiles.groups_per_block) as usize;
                 assert_eq!(covered.len(), structure.nnzb() * each, "{spec}, {pattern}, {ctas}");
                 for (at, mut parts) in covered {
                     parts.sort_unstable();
@@ -51,7 +51,7 @@ fn every_stored_block_is_computed_once_over_all_of_k() {
                     assert_eq!(ends, Some(stages), "{spec}, {pattern}, {ctas}, {at:?}: {parts:?}");
                 }
                 assert!(work.ctas() <= ctas && work.lists.iter().all(|list| !list.is_empty() || structure.nnzb() == 0));
-                assert_eq!(work.words().len() % tiles.item_words as usize, 0);
+                assert_eq!(work.words().len() % tiles.tile_words as usize, 0);
             }
         }
     }
@@ -84,7 +84,7 @@ fn parts_are_collected_from_places_that_lower_numbers_fill_first() {
             }
         }
         assert!(filled.is_empty());
-        assert_eq!(work.workspace() % work.tiles.place_bytes as usize, 0);
+        assert_eq!(work.workspace() % work.tiles.partial_bytes as usize, 0);
     }
     assert!(shared > 50, "{shared}");
 }

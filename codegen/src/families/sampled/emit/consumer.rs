@@ -10,7 +10,7 @@ use crate::hopper::mainloop::{Group, Mainloop, Order, Release, Stage};
 use crate::hopper::store::Pack;
 use crate::hopper::wgmma::{At, Descriptors, Sums, Wgmma, modifiers, shape};
 use crate::hopper::wgmma_k;
-use crate::plan::Sampling;
+use crate::plan::SddmmTiles;
 
 /// The consumer's part of the context.
 #[derive(Clone, Debug, Serialize)]
@@ -110,7 +110,7 @@ impl Consumer {
             row_stride,
             stores_stride: plan.item.stores(slots) - plan.item.stores(0),
             stores: plan.item.stores(0),
-            contributes: Sampling::CONTRIBUTES,
+            contributes: SddmmTiles::CONTRIBUTES,
             consumers: t.roles.consumers,
             place_bytes: plan.place_bytes(),
             places_bytes: t.roles.consumers * plan.place_bytes(),
