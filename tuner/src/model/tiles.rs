@@ -118,8 +118,8 @@ pub(super) struct Tiles {
 impl Tiles {
     pub(super) fn new(profile: &Profile, view: &View) -> Self {
         match profile.kind {
-            KernelKind::Sampled => Self::sampled(profile, view),
-            KernelKind::Swapped => Self::swapped(profile, view),
+            KernelKind::Sddmm => Self::sampled(profile, view),
+            KernelKind::SwapAb => Self::swapped(profile, view),
             KernelKind::Atomic => {
                 let tiles = Self::rows(profile, view, 1.0, view.block_rows * view.mean);
                 // A product is added to C, which is read and written.

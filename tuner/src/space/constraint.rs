@@ -171,7 +171,7 @@ fn value(name: &str, spec: &KernelSpec, plan: Option<&Plan>) -> Dynamic {
         "plan_consumers" => number(profile.consumers),
         "plan_cluster" => number(profile.cluster),
         "stage_k" => number(profile.stage_k),
-        "deferred" => Dynamic::from(profile.deferred),
+        "deferred" => Dynamic::from(profile.overlapped),
         _ => Dynamic::UNIT,
     }
 }

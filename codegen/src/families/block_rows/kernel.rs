@@ -226,7 +226,7 @@ impl KernelPlan for BlockRowsPlan {
             },
             cluster: t.cluster,
             copied_rows: (self.a.span * self.a.fold, self.b.span * self.b.fold),
-            deferred: self.epilogue.deferred,
+            overlapped: self.epilogue.deferred,
             promoted: self.precision.promoted,
             ..Profile::PLAIN
         }

@@ -202,7 +202,7 @@ impl KernelPlan for SampledPlan {
     fn profile(&self) -> Profile {
         let t = &self.tiling;
         Profile {
-            kind: KernelKind::Sampled,
+            kind: KernelKind::Sddmm,
             cta_m: t.cta_m,
             cta_n: t.cta_n(),
             consumers: t.roles.consumers,

@@ -70,7 +70,7 @@ impl KernelPlan for SwapAbPlan {
     fn profile(&self) -> Profile {
         let (t, m) = (&self.tile, &self.memory);
         Profile {
-            kind: KernelKind::Swapped,
+            kind: KernelKind::SwapAb,
             cta_m: t.tile_rows(),
             cta_n: t.cta_n,
             consumers: t.roles.consumers,
@@ -82,7 +82,7 @@ impl KernelPlan for SwapAbPlan {
             stages_per_block: (self.k_slice.count, 1),
             pack: t.pack,
             copied_rows: (self.sparse.span, self.dense.span),
-            deferred: m.buffers > 1,
+            overlapped: m.buffers > 1,
             ..Profile::PLAIN
         }
     }
