@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 
 use super::Plan;
-use super::view::View;
+use super::sparse_times_dense::SparseTimesDense;
 use crate::{Dtype, Op};
 
 /// An operand in device memory.
@@ -311,7 +311,7 @@ impl Plan {
 
     /// Does the kernel walk the block columns of the sparse operand as it is stored, by its transposed index?
     pub fn walks_columns(&self) -> bool {
-        View::new(self.spec()).walks_columns()
+        SparseTimesDense::new(self.spec()).walks_columns()
     }
 
     /// How CTAs find their work.
@@ -332,7 +332,7 @@ impl Plan {
 
     /// Elements of K in a block as the kernel reads it.
     pub fn block_depth(&self) -> u32 {
-        View::new(self.spec()).depth
+        SparseTimesDense::new(self.spec()).depth
     }
 
     /// CTAs of a cluster.

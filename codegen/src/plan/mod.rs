@@ -9,7 +9,7 @@ mod kernel;
 mod kloop;
 mod launch;
 mod profile;
-mod view;
+mod sparse_times_dense;
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub use launch::{
     TileScheduler,
 };
 pub use profile::{KernelKind, Multicast, Profile};
-pub(crate) use view::{Major, View};
+pub(crate) use sparse_times_dense::{Major, SparseTimesDense};
 
 use crate::{Arch, KernelSpec};
 

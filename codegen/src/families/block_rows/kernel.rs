@@ -248,7 +248,7 @@ impl KernelPlan for BlockRowsPlan {
 impl BlockRowsPlan {
     /// What is computed, as sparse x dense.
     fn operation(&self) -> &'static str {
-        match (self.view.mirrored, self.spec.transpose.is_on()) {
+        match (self.view.transposed, self.spec.transpose.is_on()) {
             (false, false) => "C = A B",
             (false, true) => "C = A^T B",
             (true, false) => "C^T = B^T A^T",

@@ -111,7 +111,7 @@ impl<'p> Emitter<'p> {
             by_columns: !column_vectors.is_empty() || program.reduction().is_some(),
             column_vectors,
             strips: if fused.tile.is_none() { self.whole_tile() } else { vec![] },
-            totals: rows(groups).filter(|_| !self.plan.view.mirrored).filter_map(|row| self.total(row)).collect(),
+            totals: rows(groups).filter(|_| !self.plan.view.transposed).filter_map(|row| self.total(row)).collect(),
             collects_columns: self.collects_columns().is_some(),
             second: SECOND,
             is_sum: program.reduction() == Some(Reduction::Sum),
@@ -189,7 +189,7 @@ impl<'p> Emitter<'p> {
 
     /// How rows of C are collected where they are columns of the tile.
     fn collects_columns(&self) -> Option<Reduction> {
-        self.fused().program.reduction().filter(|_| self.plan.view.mirrored)
+        self.fused().program.reduction().filter(|_| self.plan.view.transposed)
     }
 
     /// The pieces of one region in a pass: 64 rows of `region_n` columns, staged from byte `at` on.
