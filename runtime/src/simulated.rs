@@ -206,7 +206,7 @@ impl Simulated {
         let shape = self.plan.launch(&problem, work.grid);
 
         let mut memory = GlobalMemory::new();
-        let (columns, blocks) = match self.plan.walks_columns() {
+        let (columns, blocks) = match self.plan.reads_block_columns() {
             true => (sparse.structure().transposed().col_idx(), sparse.structure().transposed().block_idx()),
             false => (sparse.col_idx(), &[][..]),
         };

@@ -35,12 +35,12 @@ fn kernel(plan: &Plan) -> Simulated {
 /// The block as the kernel reads it.
 fn block(plan: &Plan) -> (usize, usize) {
     let (bm, bk) = (plan.spec().bm as usize, plan.spec().bk as usize);
-    if plan.walks_columns() { (bk, bm) } else { (bm, bk) }
+    if plan.reads_block_columns() { (bk, bm) } else { (bm, bk) }
 }
 
 fn sparse(plan: &Plan, shape: Shape, density: f64, seed: u64) -> Bsr<f16> {
     let read = Pattern::Random(density).structure(shape.rows, shape.k, block(plan), seed).unwrap();
-    Bsr::normal(if plan.walks_columns() { read.transpose().unwrap() } else { read }, seed)
+    Bsr::normal(if plan.reads_block_columns() { read.transpose().unwrap() } else { read }, seed)
 }
 
 /// The dense factor; NaN wherever no stored block multiplies it, between the lines too.

@@ -132,7 +132,7 @@ struct Scale {
 impl Scale {
     fn of(plan: &Plan) -> Self {
         let KernelSpec { bm, bk, .. } = *plan.spec();
-        let (rows, cols) = if plan.walks_columns() { (bk, bm) } else { (bm, bk) };
+        let (rows, cols) = if plan.reads_block_columns() { (bk, bm) } else { (bm, bk) };
         let profile = plan.profile();
         let ring = (profile.stages * profile.stage_k).div_ceil(profile.held_k.max(1)).max(1);
         Self {
@@ -246,7 +246,7 @@ impl Trial {
         }
         let read = Structure::new(m, k, (bm, bk), row_ptr, col_idx)?;
         let effort = scale.effort(read.nnzb(), n).max(1);
-        let structure = if plan.walks_columns() { read.transpose()? } else { read };
+        let structure = if plan.reads_block_columns() { read.transpose()? } else { read };
         Ok(Self {
             structure,
             n,
@@ -315,7 +315,7 @@ mod tests {
             "bm = 128, bn = 64, bk = 64, op = sdd, schedule = balanced",
         ] {
             let plan = plan(spec);
-            let by_columns = plan.walks_columns();
+            let by_columns = plan.reads_block_columns();
             let scale = Scale::of(&plan);
             for index in 0..120 {
                 let trial = Trial::new(&plan, index).unwrap();

@@ -106,7 +106,7 @@ pub enum Argument {
     Maps,
     /// The address of an operand.
     Pointer(Operand),
-    /// The address of the walk's block columns: where the blocks of a row of the sparse operand, as it is read, stand.
+    /// The address of the block columns: where the blocks of each row of the sparse operand, as it is read, stand.
     ColIdx,
     /// The address of the numbers of these blocks in storage.
     BlockIdx,
@@ -290,7 +290,7 @@ impl SddmmTiles {
     pub const CONTRIBUTES: u32 = u32::MAX;
 }
 
-/// The output tile of one cluster, and how it lies in a sparsity block: what a schedule deals out.
+/// The output tile of one cluster, and how it lies in a sparsity block: what a tile scheduler assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterTile {
     /// Rows of C; divides the block's rows.
@@ -309,9 +309,9 @@ impl Plan {
         self.kernel().cluster_tile()
     }
 
-    /// Does the kernel walk the block columns of the sparse operand as it is stored, by its transposed index?
-    pub fn walks_columns(&self) -> bool {
-        SparseTimesDense::new(self.spec()).walks_columns()
+    /// Does the kernel read the sparse operand by block columns, which its transposed index lists, instead of by block rows?
+    pub fn reads_block_columns(&self) -> bool {
+        SparseTimesDense::new(self.spec()).reads_block_columns()
     }
 
     /// How CTAs find their work.
@@ -350,13 +350,13 @@ impl Plan {
         self.kernel().shared_bytes()
     }
 
-    /// True where C is written by TMA, in whole pieces of 16 bytes.
+    /// True where C is written by TMA, in whole vectors of 16 bytes.
     pub fn stores_by_tma(&self) -> bool {
         self.kernel().stores_by_tma()
     }
 
-    /// The launch of a kernel on `problem`. `grid` is the number of clusters and 1 for a walk over tiles, the
-    /// numbers of work items and of column tiles for a walk over blocks.
+    /// The launch of a kernel on `problem`. `grid` is the number of clusters and 1 for a persistent grid, and the numbers
+    /// of work tiles and of column tiles for one CTA a block.
     pub fn launch(&self, problem: &Problem, grid: [u32; 2]) -> LaunchShape {
         LaunchShape {
             grid: [grid[0] * self.cluster(), grid[1]],

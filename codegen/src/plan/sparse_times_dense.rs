@@ -57,8 +57,8 @@ impl SparseTimesDense {
         }
     }
 
-    /// Are blocks walked by block column of the stored matrix, which a second index lists?
-    pub(crate) fn walks_columns(&self) -> bool {
+    /// Are the blocks of the stored matrix read by block column, which a second index lists?
+    pub(crate) fn reads_block_columns(&self) -> bool {
         self.sparse == Major::Mn
     }
 

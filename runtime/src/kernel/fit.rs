@@ -223,7 +223,7 @@ pub(crate) fn block(plan: &Plan, a: &Structure) -> Result<(), KernelError> {
 /// [`KernelError::TooLarge`], [`KernelError::Grid`].
 pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelError> {
     // Blocks of the transposed index are counted in rows of their columns.
-    let (block, what_rows) = match plan.walks_columns() {
+    let (block, what_rows) = match plan.reads_block_columns() {
         true => (a.block().1, "stored blocks x block columns"),
         false => (a.block().0, "stored blocks x block rows"),
     };

@@ -143,7 +143,7 @@ impl Launcher {
     pub fn prepare<T: Element + Plain>(&self, sparse: &DeviceBsr<T>, n: usize) -> Result<(), KernelError> {
         fit::block(&self.plan, sparse.structure())?;
         fit::sizes(&self.plan, sparse.structure(), n)?;
-        if self.plan.walks_columns() {
+        if self.plan.reads_block_columns() {
             sparse.untyped().by_columns(&self.device)?;
         }
         self.work(&sparse.untyped(), n).map(drop)

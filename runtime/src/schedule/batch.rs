@@ -111,7 +111,7 @@ impl BatchLists {
             let place = *places.entry(std::ptr::from_ref(*structure)).or_insert_with(|| {
                 let place = col_idx.len();
                 col_idx.extend(walked.col_idx.iter().map(|column| column.cast_unsigned()));
-                if plan.walks_columns() {
+                if plan.reads_block_columns() {
                     block_idx.extend(structure.transposed().block_idx().iter().map(|block| block.cast_unsigned()));
                 }
                 place
@@ -121,7 +121,7 @@ impl BatchLists {
             let whole_blocks = (walked.cols / walked.block.1) as u32;
             for Tile { item, cost } in walk(&rows, &tile_columns(&tile, *along), group) {
                 let first = item.a_row / tile.block_rows;
-                let a_row = if plan.walks_columns() { item.a_row % tile.block_rows } else { item.a_row };
+                let a_row = if plan.reads_block_columns() { item.a_row % tile.block_rows } else { item.a_row };
                 let (tile, problem, first) = (WorkItem { a_row, ..item }, number as u32, place as u32 + first);
                 tiles.push((BatchItem { tile, problem, first, whole_blocks }, cost));
             }
@@ -215,7 +215,7 @@ mod tests {
                     lists.col_idx[item[5] as usize..][..end - start].iter().map(|c| *c as i32).collect();
                 assert_eq!(stored, walked.col_idx[start..end]);
                 let slice = item[0] % tile.block_rows;
-                let first = if plan.walks_columns() { 0 } else { start as u32 };
+                let first = if plan.reads_block_columns() { 0 } else { start as u32 };
                 assert_eq!(item[2], first * tile.block_rows + slice);
                 assert_eq!(item[6] as usize, walked.cols / walked.block.1);
                 assert!(met.insert((item[4], item[0], item[1])), "{item:?} twice");

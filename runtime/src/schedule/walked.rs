@@ -24,7 +24,7 @@ pub struct Walked<'a> {
 impl<'a> Walked<'a> {
     /// A structure as the kernels of `plan` walk it: its transposed index is made if they need it.
     pub fn new(plan: &Plan, structure: &'a Structure) -> Self {
-        if plan.walks_columns() { Self::by_columns(structure) } else { Self::from(structure) }
+        if plan.reads_block_columns() { Self::by_columns(structure) } else { Self::from(structure) }
     }
 
     fn by_columns(structure: &'a Structure) -> Self {
