@@ -18,7 +18,7 @@ pub use arch::Arch;
 pub use emit::Ptx;
 pub use epilogue::Epilogue;
 pub use plan::{
-    Argument, ClusterTile, KernelKind, LaunchShape, Multicast, Operand, Packing, Parameter, Parameters, Plan,
-    PlanError, PlanErrors, Problem, Profile, Sampling, TensorMap, Walk,
+    Argument, ClusterTile, KernelKind, LaunchShape, Multicast, Operand, Parameter, Parameters, Plan, PlanError,
+    PlanErrors, Problem, Profile, SddmmTiles, StagePacking, TensorMap, TileScheduler,
 };
 pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};

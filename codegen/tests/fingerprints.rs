@@ -83,7 +83,7 @@ fn launch(plan: &Plan) -> String {
     for map in plan.problem_maps(&problem) {
         writeln!(text, "{}", numbers(&format!("{map:?}"))).unwrap();
     }
-    let of_schedule = format!("{:?} {:?} {:?}", plan.cluster_tile(), plan.walk(), plan.sampling());
+    let of_schedule = format!("{:?} {:?} {:?}", plan.cluster_tile(), plan.tile_scheduler(), plan.sddmm_tiles());
     writeln!(text, "{}", numbers(&of_schedule)).unwrap();
     text
 }

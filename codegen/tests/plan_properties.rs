@@ -132,7 +132,7 @@ fn check_plan(plan: &Plan) -> Checked {
     let bytes = check_transactions(spec, text, &maps, cluster)?;
     check_regions(plan, text, bytes, consumers * 4 * cluster)?;
     let tile = plan.cluster_tile();
-    let rows = if plan.walks_columns() { spec.bk } else { spec.bm };
+    let rows = if plan.reads_block_columns() { spec.bk } else { spec.bm };
     prop_assert!(rows.is_multiple_of(tile.rows), "{spec}: {tile:?}");
     prop_assert!((tile.block_rows, tile.columns % spec.bn) == (rows, 0), "{spec}: {tile:?}");
     Ok(())

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bsr_codegen::{KernelSpec, Plan, PlanErrors, Problem, Target, Walk};
+use bsr_codegen::{KernelSpec, Plan, PlanErrors, Problem, Target, TileScheduler};
 
 const ATOMIC: &str = "mma = scalar, bm = 16, bn = 32, bk = 16, out = f32, accumulate = atomic";
 const REGISTER: &str = "mma = scalar, bm = 16, bn = 32, bk = 16";
@@ -124,9 +124,9 @@ fn stores() {
 fn launches() {
     let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, lda: 1008, ldb: 1008, ldc: 1008, ldt: 1008 };
     let mut all = String::new();
-    for (text, walk) in [(ATOMIC, Walk::Blocks), (VECTOR, Walk::Tiles)] {
+    for (text, tile_scheduler) in [(ATOMIC, TileScheduler::CtaPerBlock), (VECTOR, TileScheduler::Static)] {
         let plan = plan(text);
-        assert_eq!(plan.walk(), walk);
+        assert_eq!(plan.tile_scheduler(), tile_scheduler);
         writeln!(all, "{text}\n{:#?}\n{:#?}\n", plan.cluster_tile(), plan.launch(&problem, [60, 1])).unwrap();
     }
     golden("launches", &all);

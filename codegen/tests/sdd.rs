@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bsr_codegen::{Argument, Dtype, KernelSpec, Operand, Plan, PlanErrors, Problem, Walk};
+use bsr_codegen::{Argument, Dtype, KernelSpec, Operand, Plan, PlanErrors, Problem, TileScheduler};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -225,10 +225,13 @@ fn every_plan_renders() {
         assert!(ptx.text().lines().all(|line| line == line.trim_end()), "{spec}: trailing blanks");
         let labels: Vec<&str> = ptx.text().lines().filter(|line| line.starts_with('$')).collect();
         assert_eq!(labels.iter().collect::<BTreeSet<_>>().len(), labels.len(), "{spec}: a label twice");
-        assert_eq!(plan.walk(), Walk::Sampled);
-        let sampling = plan.sampling().unwrap();
-        assert!(sampling.pack * spec.bm <= sampling.rows || sampling.pack == 1, "{spec}");
-        assert!(sampling.slices * sampling.rows >= spec.bm && sampling.parts * sampling.slot >= spec.bk, "{spec}");
+        assert_eq!(plan.tile_scheduler(), TileScheduler::Sddmm);
+        let tiles = plan.sddmm_tiles().unwrap();
+        assert!(tiles.pack * spec.bm <= tiles.rows || tiles.pack == 1, "{spec}");
+        assert!(
+            tiles.slices * tiles.rows >= spec.bm && tiles.groups_per_block * tiles.group_columns >= spec.bk,
+            "{spec}"
+        );
         let problem = Problem { m: 1000, n: 1000, k: 1000, nnzb: 7, lda: 1008, ldb: 1008, ldc: 0, ldt: 0 };
         for parameter in plan.launch(&problem, [1, 1]).parameters {
             if let Argument::Map(map) = parameter.argument {
@@ -294,9 +297,9 @@ proptest! {
             }
             Ok(plan) => {
                 prop_assert!(plan.shared_bytes() <= plan.arch().shared_bytes, "{text}: {}", plan.shared_bytes());
-                let sampling = plan.sampling().unwrap();
-                prop_assert!(sampling.item_words.is_multiple_of(4), "{text}");
-                prop_assert!(sampling.slots * sampling.slot <= 256.max(sampling.slot), "{text}");
+                let tiles = plan.sddmm_tiles().unwrap();
+                prop_assert!(tiles.tile_words.is_multiple_of(4), "{text}");
+                prop_assert!(tiles.column_groups * tiles.group_columns <= 256.max(tiles.group_columns), "{text}");
             }
         }
     }

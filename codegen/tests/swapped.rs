@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use bsr_codegen::{Argument, KernelSpec, Plan, PlanErrors, Problem, Walk};
+use bsr_codegen::{Argument, KernelSpec, Plan, PlanErrors, Problem, TileScheduler};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -98,7 +98,7 @@ fn text() {
 /// Blocks of 64 rows keep their own family unless the spec asks.
 #[test]
 fn the_way_is_chosen_by_the_rows() {
-    let swapped = |text: &str| matches!(plan(text).walk(), Walk::Packed(_));
+    let swapped = |text: &str| matches!(plan(text).tile_scheduler(), TileScheduler::StageMetadata(_));
     assert!(!swapped("bm = 64, bn = 128, bk = 64"));
     assert!(swapped("bm = 64, bn = 128, bk = 64, swap = on"));
     assert!(swapped("bm = 64, bn = 128, bk = 64, pack = 1"));
@@ -129,11 +129,13 @@ proptest! {
                 return Ok(());
             }
         };
-        let Walk::Packed(packing) = plan.walk() else { panic!("{text}: another walk") };
+        let TileScheduler::StageMetadata(packing) = plan.tile_scheduler() else {
+            panic!("{text}: another tile scheduler")
+        };
         prop_assert!(plan.shared_bytes() <= 232_448);
         prop_assert_eq!(packing.rows * packing.slices, rows);
-        prop_assert!(packing.chunk * packing.chunks >= depth && packing.chunk * (packing.chunks - 1) < depth);
-        prop_assert!(packing.slabs + packing.blocks <= 31 && packing.blocks >= 1);
+        prop_assert!(packing.k_slice * packing.k_slices >= depth && packing.k_slice * (packing.k_slices - 1) < depth);
+        prop_assert!(packing.b_panels + packing.blocks <= 31 && packing.blocks >= 1);
         let problem = Problem { m: 1000, n: 1000, k: 1000, nnzb: 7, lda: 1008, ldb: 1008, ldc: 1008, ..Problem::default() };
         for parameter in plan.launch(&problem, [1, 1]).parameters {
             if let Argument::Map(map) = parameter.argument {

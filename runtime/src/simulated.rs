@@ -25,7 +25,7 @@ mod sampled_batch;
 
 use std::borrow::Cow;
 
-use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TensorMap, Walk};
+use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TensorMap, TileScheduler};
 use bsr_simulator::{
     BufferId, GlobalMemory, Launch, LaunchError, Module, Param, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
 };
@@ -78,7 +78,7 @@ impl Simulated {
         Ok(Self { plan: plan.clone(), module: parse(ptx)?, entry: entry.to_owned(), clusters: DEFAULT_CLUSTERS })
     }
 
-    /// The same kernel with the work shared by at most `clusters` clusters, at least one. Fewer clusters walk longer
+    /// The same kernel with the work shared by at most `clusters` clusters, at least one. Fewer clusters get longer
     /// lists of tiles each; a GPU runs as many as fit it.
     #[must_use]
     pub fn with_clusters(self, clusters: u32) -> Self {
@@ -186,7 +186,7 @@ impl Simulated {
         let tile = fit::tile(&self.plan, inputs).map(Matrix::padded);
         let dense = padded(dense);
         let work = WorkLists::new(&self.plan, sparse.structure(), shapes.along, self.clusters);
-        if self.plan.walk() == Walk::Blocks {
+        if self.plan.tile_scheduler() == TileScheduler::CtaPerBlock {
             set_to_zero(&mut c);
             if work.is_empty() {
                 return Ok((Results { c, rows: None }, Report::default()));
@@ -206,7 +206,7 @@ impl Simulated {
         let shape = self.plan.launch(&problem, work.grid);
 
         let mut memory = GlobalMemory::new();
-        let (columns, blocks) = match self.plan.walks_columns() {
+        let (columns, blocks) = match self.plan.reads_block_columns() {
             true => (sparse.structure().transposed().col_idx(), sparse.structure().transposed().block_idx()),
             false => (sparse.col_idx(), &[][..]),
         };
@@ -291,10 +291,10 @@ impl Uploads<'_> {
             Argument::ColIdx => Param::Buffer(self.words(self.columns.iter().map(|column| column.cast_unsigned()))),
             Argument::BlockIdx => Param::Buffer(self.words(self.blocks.iter().map(|block| block.cast_unsigned()))),
             Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
-            Argument::Work => Param::Buffer(self.words(self.work.items.iter().copied())),
+            Argument::Work => Param::Buffer(self.words(self.work.tiles.iter().copied())),
             // Of sampled products alone.
             Argument::Workspace => Param::U64(0),
-            Argument::Packed => Param::Buffer(self.words(self.work.packed.iter().copied())),
+            Argument::StageMetadata => Param::Buffer(self.words(self.work.stage_metadata.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
             Argument::Scalar(at) => {
                 Param::F32(scalars.iter().find(|(given, _)| given == at).map_or(f32::NAN, |(_, value)| *value))

@@ -9,7 +9,7 @@
 use bsr_codegen::{KernelSpec, Op, Plan};
 use bsr_runtime::kernel::KernelError;
 use bsr_runtime::reference::{self, Comparison};
-use bsr_runtime::schedule::Walked;
+use bsr_runtime::schedule::BlockIndex;
 use bsr_runtime::simulated::{Options, Schedule, Simulated, SimulatedError};
 use bsr_runtime::{Bsr, Dense, Element, Layout, Pattern, Scales, Structure};
 use half::f16;
@@ -35,19 +35,19 @@ fn kernel(plan: &Plan) -> Simulated {
 /// The block as the kernel reads it.
 fn block(plan: &Plan) -> (usize, usize) {
     let (bm, bk) = (plan.spec().bm as usize, plan.spec().bk as usize);
-    if plan.walks_columns() { (bk, bm) } else { (bm, bk) }
+    if plan.reads_block_columns() { (bk, bm) } else { (bm, bk) }
 }
 
 fn sparse(plan: &Plan, shape: Shape, density: f64, seed: u64) -> Bsr<f16> {
     let read = Pattern::Random(density).structure(shape.rows, shape.k, block(plan), seed).unwrap();
-    Bsr::normal(if plan.walks_columns() { read.transpose().unwrap() } else { read }, seed)
+    Bsr::normal(if plan.reads_block_columns() { read.transpose().unwrap() } else { read }, seed)
 }
 
 /// The dense factor; NaN wherever no stored block multiplies it, between the lines too.
 fn dense(plan: &Plan, shape: Shape, sparse: &Bsr<f16>, seed: u64) -> Dense<f16> {
     let (spec, depth) = (plan.spec(), block(plan).1);
-    let walked = Walked::new(plan, sparse.structure());
-    let met: std::collections::HashSet<usize> = walked.col_idx.iter().map(|column| *column as usize).collect();
+    let index = BlockIndex::new(plan, sparse.structure());
+    let met: std::collections::HashSet<usize> = index.col_idx.iter().map(|column| *column as usize).collect();
     let (rows, cols, layout) = match spec.op {
         Op::Dds => (shape.columns, shape.k, spec.a_layout),
         _ => (shape.k, shape.columns, spec.b_layout),
@@ -80,7 +80,7 @@ fn judge<C: Element>(plan: &Plan, sparse: &Bsr<f16>, c: &Dense<C>, want: &[f64])
     if want.is_empty() {
         return Ok(());
     }
-    let longest = Walked::new(plan, sparse.structure()).longest_sum();
+    let longest = BlockIndex::new(plan, sparse.structure()).longest_sum();
     let comparison = Comparison::of_dense(c, want).unwrap();
     match comparison.passes(reference::tolerance_of(plan.spec(), longest)) {
         true => Ok(()),

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bsr_codegen::{Plan, Walk};
+use bsr_codegen::{Plan, TileScheduler};
 use bsr_runtime::reference::{Comparison, multiply, tolerance_of};
 use bsr_runtime::simulated::{Options, Report, Schedule, Simulated};
 use bsr_runtime::{Bsr, Dense, Element, Layout, Structure};
@@ -200,11 +200,13 @@ fn a_missing_barrier_is_found() {
 
 #[test]
 fn matrices_without_blocks_are_products_of_zeros() {
-    for (spec, walk) in
-        [("vector = 1", Walk::Tiles), ("vector = 8", Walk::Tiles), ("accumulate = atomic", Walk::Blocks)]
-    {
+    for (spec, tile_scheduler) in [
+        ("vector = 1", TileScheduler::Static),
+        ("vector = 8", TileScheduler::Static),
+        ("accumulate = atomic", TileScheduler::CtaPerBlock),
+    ] {
         let case = case(&format!("mma = scalar, bm = 16, bn = 64, bk = 16, out = f32, {spec}"), 0);
-        assert_eq!(case.kernel.plan().walk(), walk);
+        assert_eq!(case.kernel.plan().tile_scheduler(), tile_scheduler);
         let a = Bsr::<f16>::normal(Structure::empty(50, 40, (16, 16)).unwrap(), 0);
         let b = Dense::<f16>::filled(40, 70, Layout::RowMajor, f16::NAN);
         let (c, report) = case.kernel.multiply::<f16, f16, f32>(&a, &b, &Options::default()).unwrap();

@@ -83,7 +83,7 @@ impl Kind {
 
     /// The kinds of problems for a kernel.
     pub(super) fn all(plan: &Plan) -> &'static [Self] {
-        match plan.sampling() {
+        match plan.sddmm_tiles() {
             Some(_) => &Self::ALL,
             None => &Self::ALL[..Self::ALL.len() - 1],
         }
@@ -132,7 +132,7 @@ struct Scale {
 impl Scale {
     fn of(plan: &Plan) -> Self {
         let KernelSpec { bm, bk, .. } = *plan.spec();
-        let (rows, cols) = if plan.walks_columns() { (bk, bm) } else { (bm, bk) };
+        let (rows, cols) = if plan.reads_block_columns() { (bk, bm) } else { (bm, bk) };
         let profile = plan.profile();
         let ring = (profile.stages * profile.stage_k).div_ceil(profile.held_k.max(1)).max(1);
         Self {
@@ -142,7 +142,7 @@ impl Scale {
             pack: profile.pack.max(1) as usize,
             stage: profile.stage_k as usize,
             stages: profile.stages as usize,
-            sampled: plan.sampling().is_some(),
+            sampled: plan.sddmm_tiles().is_some(),
         }
     }
 
@@ -178,7 +178,7 @@ impl Scale {
 
     /// Block rows of one block, and CTAs, such that some CTAs have a tile more than others.
     fn split(plan: &Plan) -> (usize, u32) {
-        let (slices, pack) = plan.sampling().map_or((1, 1), |s| (s.slices as usize, s.pack as usize));
+        let (slices, pack) = plan.sddmm_tiles().map_or((1, 1), |s| (s.slices as usize, s.pack as usize));
         let uneven = |(rows, ctas): &(usize, u32)| {
             let tiles = rows.div_ceil(pack) * slices;
             tiles > *ctas as usize && tiles % *ctas as usize == 1
@@ -246,7 +246,7 @@ impl Trial {
         }
         let read = Structure::new(m, k, (bm, bk), row_ptr, col_idx)?;
         let effort = scale.effort(read.nnzb(), n).max(1);
-        let structure = if plan.walks_columns() { read.transpose()? } else { read };
+        let structure = if plan.reads_block_columns() { read.transpose()? } else { read };
         Ok(Self {
             structure,
             n,
@@ -315,7 +315,7 @@ mod tests {
             "bm = 128, bn = 64, bk = 64, op = sdd, schedule = balanced",
         ] {
             let plan = plan(spec);
-            let by_columns = plan.walks_columns();
+            let by_columns = plan.reads_block_columns();
             let scale = Scale::of(&plan);
             for index in 0..120 {
                 let trial = Trial::new(&plan, index).unwrap();

@@ -72,7 +72,7 @@ templates! {
     "sampled/consumer",
     "sampled/first_work",
     "sampled/fused_begin",
-    "sampled/fused_column_group",
+    "sampled/fused_column_batch",
     "sampled/fused_end",
     "sampled/next_tile",
     "sampled/next_work",

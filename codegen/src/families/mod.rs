@@ -14,7 +14,7 @@ pub(crate) mod warp;
 use std::sync::Arc;
 
 use crate::hopper::WGMMA_M;
-use crate::plan::{KernelPlan, PlanError, PlanErrors, View};
+use crate::plan::{KernelPlan, PlanError, PlanErrors, SparseTimesDense};
 use crate::spec::Target;
 use crate::{Arch, Dtype, KernelSpec, Mma, Op, Plan};
 
@@ -43,7 +43,7 @@ impl Plan {
 
 /// Which of Hopper's families: blocks of whole WGMMA rows are its rows, all others its columns.
 fn hopper(spec: &KernelSpec, arch: &Arch) -> Result<Arc<dyn KernelPlan>, PlanErrors> {
-    let rows = View::new(spec).rows;
+    let rows = SparseTimesDense::new(spec).rows;
     let why = match spec.swap {
         Some(swap) if swap.is_on() => "as the spec asks".to_owned(),
         None if spec.pack.is_some() => "pack is a choice of swapped operands".to_owned(),

@@ -1,6 +1,6 @@
 //! What WGMMA asks of its factors, whichever way round a kernel has them.
 
-use crate::plan::{Major, View};
+use crate::plan::{Major, SparseTimesDense};
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Dtype, KernelSpec, Layout, Op};
 
@@ -35,7 +35,7 @@ pub(crate) fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
 }
 
 /// A sparse operand has no layout, and 8-bit operands lie along K.
-pub(crate) fn check_layouts(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
+pub(crate) fn check_layouts(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanErrors) {
     if spec.op == Op::Dsd && spec.a_layout != Layout::RowMajor {
         errors.push(PlanError::new(
             "a_layout",
@@ -53,7 +53,7 @@ pub(crate) fn check_layouts(spec: &KernelSpec, view: &View, errors: &mut PlanErr
         ));
     }
     if view.dense_type.bytes() == 1 && view.dense == Layout::RowMajor {
-        errors.push(match view.mirrored {
+        errors.push(match view.transposed {
             false => PlanError::new(
                 "b_layout",
                 format!("B is {} and row-major", spec.b),
@@ -71,7 +71,7 @@ pub(crate) fn check_layouts(spec: &KernelSpec, view: &View, errors: &mut PlanErr
         });
     }
     if view.sparse_type.bytes() == 1 && view.sparse == Major::Mn {
-        let (operand, held) = if view.mirrored { ("B", "off") } else { ("A", "on") };
+        let (operand, held) = if view.transposed { ("B", "off") } else { ("A", "on") };
         errors.push(PlanError::new(
             "transpose",
             format!("blocks of {} cannot be read transposed", view.sparse_type),
@@ -79,7 +79,7 @@ pub(crate) fn check_layouts(spec: &KernelSpec, view: &View, errors: &mut PlanErr
                 "WGMMA reads 8-bit operands along K only, and with transpose = {held} the columns of {operand}'s stored \
                  blocks run along K"
             ),
-            format!("transpose = {}, with {operand} stored transposed", if view.mirrored { "on" } else { "off" }),
+            format!("transpose = {}, with {operand} stored transposed", if view.transposed { "on" } else { "off" }),
         ));
     }
 }

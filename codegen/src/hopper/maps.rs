@@ -1,11 +1,11 @@
 //! The tensor maps of the dense matrices of a product with a sparse factor, for every family that loads tiles by TMA.
 
 use super::OperandTile;
-use crate::plan::View;
+use crate::plan::SparseTimesDense;
 use crate::plan::{Operand, Problem, TensorMap};
 use crate::{Dtype, Layout};
 
-impl View {
+impl SparseTimesDense {
     /// The dense factor, `problem` being the view's. Where its tile goes block by block, its whole blocks of K.
     pub(crate) fn dense_map(&self, tile: &OperandTile, problem: &Problem) -> TensorMap {
         if tile.by_block {

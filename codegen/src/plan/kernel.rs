@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ClusterTile, Parameters, Problem, Profile, Sampling, TensorMap, Walk};
+use super::{ClusterTile, Parameters, Problem, Profile, SddmmTiles, TensorMap, TileScheduler};
 use crate::KernelSpec;
 
 /// A legal kernel of one family.
@@ -29,11 +29,11 @@ pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
         vec![]
     }
 
-    fn walk(&self) -> Walk {
-        Walk::Tiles
+    fn tile_scheduler(&self) -> TileScheduler {
+        TileScheduler::Static
     }
 
-    fn sampling(&self) -> Option<Sampling> {
+    fn sddmm_tiles(&self) -> Option<SddmmTiles> {
         None
     }
 

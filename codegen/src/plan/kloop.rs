@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-/// The walk along K: either a block takes several stages, or a stage takes several blocks.
+/// The division of K into stages: either a block takes several stages, or a stage takes several blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct KLoop {
-    /// Elements of K in one slot of a stage; a slot belongs to one block.
+    /// Elements of K in one sub-stage of a stage; a sub-stage belongs to one block.
     pub(crate) k_step: u32,
     /// Stages that one block takes (1 when a stage gathers blocks).
     pub(crate) steps: u32,
@@ -39,7 +39,7 @@ impl KLoop {
         if step + 1 == self.steps { self.last } else { self.k_step }
     }
 
-    /// Elements of K from one slot of a stage to the next: whole instructions of `unit`.
+    /// Elements of K from one sub-stage of a stage to the next: whole instructions of `unit`.
     pub(crate) fn pitch(&self, unit: u32) -> u32 {
         self.k_step.next_multiple_of(unit)
     }

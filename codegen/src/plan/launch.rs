@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 
 use super::Plan;
-use super::view::View;
+use super::sparse_times_dense::SparseTimesDense;
 use crate::{Dtype, Op};
 
 /// An operand in device memory.
@@ -106,7 +106,7 @@ pub enum Argument {
     Maps,
     /// The address of an operand.
     Pointer(Operand),
-    /// The address of the walk's block columns: where the blocks of a row of the sparse operand, as it is read, stand.
+    /// The address of the block columns: where the blocks of each row of the sparse operand, as it is read, stand.
     ColIdx,
     /// The address of the numbers of these blocks in storage.
     BlockIdx,
@@ -114,10 +114,11 @@ pub enum Argument {
     WorkHead,
     /// The address of the work tiles.
     Work,
-    /// The address of memory that is zero before the first launch, for sums that CTAs pass on; see [`Sampling`].
+    /// The address of memory that is zero before the first launch, for partial sums that one CTA computes for another; see
+    /// [`SddmmTiles`].
     Workspace,
-    /// The address of the packed pattern: the records of [`Packing`].
-    Packed,
+    /// The address of the stage metadata: the records of [`StagePacking`].
+    StageMetadata,
     /// A 32-bit number.
     Number(u32),
     /// An f32 of the epilogue, by the number of its parameter.
@@ -137,7 +138,7 @@ impl Parameter {
             Argument::WorkHead => "work tiles of every cluster, then the first block columns of each".to_owned(),
             Argument::Work if op == Op::Sdd => "work tiles, first those that come first in every CTA".to_owned(),
             Argument::Work => "work tiles {c_row, c_col, a_row, blocks}".to_owned(),
-            Argument::Packed => "stage metadata, 256 bytes each".to_owned(),
+            Argument::StageMetadata => "stage metadata, 256 bytes each".to_owned(),
             Argument::Workspace => "sums of parts of K, passed on from CTA to CTA".to_owned(),
             Argument::Number(_) | Argument::Scalar(_) => String::new(),
         }
@@ -156,7 +157,7 @@ impl Parameter {
             | Argument::BlockIdx
             | Argument::WorkHead
             | Argument::Work
-            | Argument::Packed
+            | Argument::StageMetadata
             | Argument::Workspace => {
                 format!(".param .u64 {name}")
             }
@@ -206,54 +207,58 @@ pub struct Problem {
     pub ldt: u64,
 }
 
-/// How the CTAs of a launch find their work.
+/// How the CTAs of a launch find their work tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Walk {
-    /// A persistent grid: each cluster walks its own list of output tiles.
-    Tiles,
-    /// A persistent grid over tiles of several block rows, whose stages are records made of the pattern.
-    Packed(Packing),
+pub enum TileScheduler {
+    /// A persistent grid: each cluster computes the output tiles of its own list, which the host made.
+    Static,
+    /// The same with tiles of several block rows, whose pipeline stages are described by metadata made of the pattern.
+    StageMetadata(StagePacking),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
-    Blocks,
-    /// A persistent grid: each CTA walks its own list of gathered tiles of a sampled product; see [`Plan::sampling`].
-    Sampled,
+    CtaPerBlock,
+    /// A persistent grid: each CTA computes the tiles of an SDDMM in its own list; see [`Plan::sddmm_tiles`].
+    Sddmm,
 }
 
-/// How a kernel of several block rows a tile wants the pattern: as records of 64 words, two a lane of a warp, one record
-/// for every pipeline stage of a tile.
+/// How a kernel of several block rows a tile takes the pattern: as stage metadata, a record of 64 words for every pipeline
+/// stage of a tile, two words for each lane of a warp.
 ///
-/// Lane l below `slabs` has a slab of the dense operand: {first row of K, or the block column if `by_block`; the chunk's
-/// place in the block << 16}. Lane `slabs + p` has block p: {number of the stored block; place << 16 | slab << 8 | block
-/// row of the tile}. Lane 31: {bytes that the stage loads; slabs << 8 | blocks}.
+/// Lane l below `b_panels` describes a B panel, a slice of K of the dense operand: {first row of K, or the block column if
+/// `by_block`; offset of the K slice within the block << 16}. Lane `b_panels + p` describes block p: {number of the stored
+/// block; offset << 16 | B panel << 8 | block row of the tile}. Lane 31 has the totals: {bytes that the stage loads;
+/// B panels << 8 | blocks}.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packing {
+pub struct StagePacking {
     /// Block rows of a tile.
     pub pack: u32,
     /// Rows of a block, or of a slice of it, that a tile computes.
     pub rows: u32,
     /// Row slices of a block, each a tile of its own.
     pub slices: u32,
-    /// Most slabs of a stage.
-    pub slabs: u32,
-    /// Most blocks of a stage.
+    /// The largest number of B panels of a stage.
+    pub b_panels: u32,
+    /// The largest number of blocks of a stage.
     pub blocks: u32,
-    /// Elements of K from one chunk of a block to the next.
-    pub chunk: u32,
-    /// Chunks of a block.
-    pub chunks: u32,
+    /// Elements of K from one K slice of a block to the next.
+    pub k_slice: u32,
+    /// K slices of a block.
+    pub k_slices: u32,
     /// Elements of K in a block.
     pub depth: u32,
-    /// Slabs are found by block column and place in the block, not by row of K.
+    /// A B panel is found by its block column and its offset in the block, not by its row of K.
     pub by_block: bool,
-    /// Bytes of a slab.
-    pub slab_bytes: u32,
-    /// Bytes of a block's chunk.
+    /// Bytes of a B panel.
+    pub b_panel_bytes: u32,
+    /// Bytes of one K slice of a block.
     pub block_bytes: u32,
 }
 
-/// The tiles of a sampled product: what a schedule must know to list them.
+/// The tiles of an SDDMM: what the tile scheduler must know to list them.
+///
+/// A column group is some columns of one block column: all of them, or as many as one instruction takes. A tile gathers
+/// several groups, wherever in the matrix they stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sampling {
+pub struct SddmmTiles {
     /// Rows and columns of a block.
     pub block: (u32, u32),
     /// Rows of a tile.
@@ -262,30 +267,30 @@ pub struct Sampling {
     pub slices: u32,
     /// Block rows that share a tile.
     pub pack: u32,
-    /// Slots that a block is cut into.
-    pub parts: u32,
-    /// Columns of a block in one slot.
-    pub slot: u32,
-    /// Slots of a tile.
-    pub slots: u32,
-    /// Slots of a tile of half the width, if there are such tiles.
+    /// Column groups that a block is cut into.
+    pub groups_per_block: u32,
+    /// Columns of a column group.
+    pub group_columns: u32,
+    /// Column groups of a tile.
+    pub column_groups: u32,
+    /// Column groups of a tile of half the width, if there are such tiles.
     pub half: Option<u32>,
     /// Elements of K in a stage.
     pub k_step: u32,
     /// Words of a work tile.
-    pub item_words: u32,
-    /// Bytes of one place in the workspace: the sums of a part of a tile's K.
-    pub place_bytes: u32,
+    pub tile_words: u32,
+    /// Bytes that the partial sums of one tile take in the workspace.
+    pub partial_bytes: u32,
 }
 
-impl Sampling {
-    /// Words of an item before the columns of its slots.
+impl SddmmTiles {
+    /// Words of a work tile before the columns of its column groups.
     pub const HEADER: u32 = 8;
-    /// Word 6 of an item that computes a part of a tile's K for another CTA.
+    /// Word 6 of a work tile that computes a part of K for another CTA.
     pub const CONTRIBUTES: u32 = u32::MAX;
 }
 
-/// The output tile of one cluster, and how it lies in a sparsity block: what a schedule deals out.
+/// The output tile of one cluster, and how it lies in a sparsity block: what a tile scheduler assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterTile {
     /// Rows of C; divides the block's rows.
@@ -304,19 +309,19 @@ impl Plan {
         self.kernel().cluster_tile()
     }
 
-    /// Does the kernel walk the block columns of the sparse operand as it is stored, by its transposed index?
-    pub fn walks_columns(&self) -> bool {
-        View::new(self.spec()).walks_columns()
+    /// Does the kernel read the sparse operand by block columns, which its transposed index lists, instead of by block rows?
+    pub fn reads_block_columns(&self) -> bool {
+        SparseTimesDense::new(self.spec()).reads_block_columns()
     }
 
     /// How CTAs find their work.
-    pub fn walk(&self) -> Walk {
-        self.kernel().walk()
+    pub fn tile_scheduler(&self) -> TileScheduler {
+        self.kernel().tile_scheduler()
     }
 
-    /// The tiles of a sampled product; none of another operation.
-    pub fn sampling(&self) -> Option<Sampling> {
-        self.kernel().sampling()
+    /// The tiles of an SDDMM; `None` for another operation.
+    pub fn sddmm_tiles(&self) -> Option<SddmmTiles> {
+        self.kernel().sddmm_tiles()
     }
 
     /// The tensor maps of one problem of a batch, in the order in which the kernel finds them; none of a kernel that
@@ -327,7 +332,7 @@ impl Plan {
 
     /// Elements of K in a block as the kernel reads it.
     pub fn block_depth(&self) -> u32 {
-        View::new(self.spec()).depth
+        SparseTimesDense::new(self.spec()).depth
     }
 
     /// CTAs of a cluster.
@@ -345,13 +350,13 @@ impl Plan {
         self.kernel().shared_bytes()
     }
 
-    /// True where C is written by TMA, in whole pieces of 16 bytes.
+    /// True where C is written by TMA, in whole vectors of 16 bytes.
     pub fn stores_by_tma(&self) -> bool {
         self.kernel().stores_by_tma()
     }
 
-    /// The launch of a kernel on `problem`. `grid` is the number of clusters and 1 for a walk over tiles, the
-    /// numbers of work tiles and of column tiles for a walk over blocks.
+    /// The launch of a kernel on `problem`. `grid` is the number of clusters and 1 for a persistent grid, and the numbers
+    /// of work tiles and of column tiles for one CTA a block.
     pub fn launch(&self, problem: &Problem, grid: [u32; 2]) -> LaunchShape {
         LaunchShape {
             grid: [grid[0] * self.cluster(), grid[1]],

@@ -9,7 +9,7 @@ mod kernel;
 mod kloop;
 mod launch;
 mod profile;
-mod view;
+mod sparse_times_dense;
 
 use std::sync::Arc;
 
@@ -17,10 +17,11 @@ pub use error::{PlanError, PlanErrors};
 pub(crate) use kernel::KernelPlan;
 pub(crate) use kloop::KLoop;
 pub use launch::{
-    Argument, ClusterTile, LaunchShape, Operand, Packing, Parameter, Parameters, Problem, Sampling, TensorMap, Walk,
+    Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Problem, SddmmTiles, StagePacking, TensorMap,
+    TileScheduler,
 };
 pub use profile::{KernelKind, Multicast, Profile};
-pub(crate) use view::{Major, View};
+pub(crate) use sparse_times_dense::{Major, SparseTimesDense};
 
 use crate::{Arch, KernelSpec};
 

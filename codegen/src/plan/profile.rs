@@ -10,7 +10,7 @@ use crate::{KernelSpec, Op};
 pub struct Profile {
     /// What multiplies.
     pub kind: KernelKind,
-    /// Rows that one CTA computes: of C, or of C^T where B is sparse; of the left factor's for a sampled product.
+    /// Rows that one CTA computes: of C, or of C^T where B is sparse; of the left factor for an SDDMM.
     pub cta_m: u32,
     /// Columns that one CTA computes.
     pub cta_n: u32,
@@ -18,11 +18,11 @@ pub struct Profile {
     pub consumers: u32,
     /// Rows and columns of a consumer's share of the tile.
     pub share: (u32, u32),
-    /// Columns of one matrix instruction: N of WGMMA. With operands swapped these are rows of a block.
+    /// Columns of one matrix instruction: N of WGMMA. For swap-AB these are rows of a block.
     pub instruction_n: u32,
     /// Stages of the ring in shared memory; 1 where there is none.
     pub stages: u32,
-    /// Elements of K that a stage holds, all blocks of it together; with operands swapped, of a full stage.
+    /// Elements of K that a stage holds, all blocks of it together; for swap-AB, that a full stage holds.
     pub stage_k: u32,
     /// Elements of K of a block that one block takes in shared memory, with what stages load beyond it.
     pub held_k: u32,
@@ -36,7 +36,7 @@ pub struct Profile {
     pub pack: u32,
     /// Bytes of the shortest row of shared memory that a bulk copy fills, of the sparse operand and of the dense one.
     pub copied_rows: (u32, u32),
-    /// A finished tile is stored while the next one is computed.
+    /// The epilogue is overlapped: a finished tile is stored while the next one is computed. Otherwise it is serial.
     pub overlapped: bool,
     /// FP8 sums are added to f32 registers every so often.
     pub promoted: bool,
@@ -49,10 +49,10 @@ pub struct Profile {
 pub enum KernelKind {
     /// Warpgroups, fed by TMA.
     Wgmma,
-    /// The same with dense columns as WGMMA's rows, over tiles of several block rows.
-    Swapped,
-    /// The same, for the stored blocks of a dense product.
-    Sampled,
+    /// Swap-AB: the same with dense columns as the rows of WGMMA, over tiles of several block rows.
+    SwapAb,
+    /// SDDMM: the same, for the stored blocks of a dense product.
+    Sddmm,
     /// Warps on fragments that `ldmatrix` loads.
     MmaSync,
     /// Warps on opaque fragments; with copies to shared memory that pass through registers, if not asynchronous.
@@ -133,7 +133,7 @@ fn settled(spec: &KernelSpec) -> KernelSpec {
         consumers: None,
         cluster: None,
         k_step: None,
-        // Sampled products have a third way of dealing tiles, which has no word.
+        // SDDMM has a third way to assign tiles to CTAs, which no value of the key names.
         schedule: spec.schedule.or((spec.op != Op::Sdd).then_some(Schedule::Balanced)),
         swizzle: None,
         swap: None,
@@ -166,10 +166,10 @@ mod tests {
         assert!(of("bm = 128, bn = 256, bk = 128, dtype = e4m3, accumulate = promoted").promoted);
         assert_eq!(of("bm = 128, bn = 256, bk = 32").stages_per_block, (1, 2));
 
-        let swapped = of("bm = 16, bn = 256, bk = 16, pack = 4");
-        assert_eq!((swapped.kind, swapped.pack, swapped.instruction_n), (KernelKind::Swapped, 4, 16));
-        assert_eq!((swapped.cta_m, swapped.cta_n, swapped.held_k), (64, 256, 16));
-        assert_eq!(of("bm = 128, bn = 256, bk = 128, op = sdd").kind, KernelKind::Sampled);
+        let swap_ab = of("bm = 16, bn = 256, bk = 16, pack = 4");
+        assert_eq!((swap_ab.kind, swap_ab.pack, swap_ab.instruction_n), (KernelKind::SwapAb, 4, 16));
+        assert_eq!((swap_ab.cta_m, swap_ab.cta_n, swap_ab.held_k), (64, 256, 16));
+        assert_eq!(of("bm = 128, bn = 256, bk = 128, op = sdd").kind, KernelKind::Sddmm);
 
         let warps = of("bm = 128, bn = 128, bk = 64, mma = mma_sync, warps = (2, 4), stages = 3");
         assert_eq!((warps.kind, warps.consumers, warps.share, warps.stages), (KernelKind::MmaSync, 8, (64, 32), 3));

@@ -131,7 +131,7 @@ impl<'l, 'm> Batch<'l, 'm> {
         let mut maps = Vec::with_capacity(problems.len() * 4 * MAP_WORDS);
         for (operands, shapes) in &problems {
             if operands.c.rows == 0 || operands.c.cols == 0 {
-                // No item names it.
+                // No work tile names it.
                 let words = launcher.plan.problem_maps(&Problem::default()).len() * MAP_WORDS;
                 maps.resize(maps.len() + words, 0);
                 continue;
@@ -147,10 +147,10 @@ impl<'l, 'm> Batch<'l, 'm> {
             launcher,
             grid: lists.grid,
             heads: DeviceBuffer::from_slice(device, &lists.heads)?,
-            items: DeviceBuffer::from_slice(device, &lists.items)?,
+            tiles: DeviceBuffer::from_slice(device, &lists.tiles)?,
             columns: DeviceBuffer::from_slice(device, &lists.col_idx)?,
             blocks: DeviceBuffer::from_slice(device, &lists.block_idx)?,
-            packed: DeviceBuffer::from_slice(device, &lists.packed)?,
+            stage_metadata: DeviceBuffer::from_slice(device, &lists.stage_metadata)?,
             maps: DeviceBuffer::from_slice(device, &maps)?,
             operands: PhantomData,
         })
@@ -201,10 +201,10 @@ pub struct PreparedBatch<'l, 'm> {
     launcher: &'l Launcher,
     grid: [u32; 2],
     heads: DeviceBuffer<u32>,
-    items: DeviceBuffer<u32>,
+    tiles: DeviceBuffer<u32>,
     columns: DeviceBuffer<u32>,
     blocks: DeviceBuffer<u32>,
-    packed: DeviceBuffer<u32>,
+    stage_metadata: DeviceBuffer<u32>,
     maps: DeviceBuffer<u64>,
     /// They stay borrowed.
     operands: PhantomData<&'m ()>,
@@ -224,8 +224,8 @@ impl PreparedBatch<'_, '_> {
         let value = |argument: &Argument| match argument {
             Argument::Maps => Value::Pointer(self.maps.ptr()),
             Argument::WorkHead => Value::Pointer(self.heads.ptr()),
-            Argument::Work => Value::Pointer(self.items.ptr()),
-            Argument::Packed => Value::Pointer(self.packed.ptr()),
+            Argument::Work => Value::Pointer(self.tiles.ptr()),
+            Argument::StageMetadata => Value::Pointer(self.stage_metadata.ptr()),
             Argument::ColIdx => Value::Pointer(self.columns.ptr()),
             Argument::BlockIdx => Value::Pointer(self.blocks.ptr()),
             Argument::Number(number) => Value::Number(*number),

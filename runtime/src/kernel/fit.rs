@@ -1,7 +1,7 @@
 //! Whether operands fit a kernel: the same question for every device.
 
 use bsr_codegen::epilogue::{Program, Reduction};
-use bsr_codegen::{ClusterTile, KernelSpec, Op, Plan, Walk};
+use bsr_codegen::{ClusterTile, KernelSpec, Op, Plan, TileScheduler};
 
 use super::KernelError;
 use super::inputs::{self, Given};
@@ -223,7 +223,7 @@ pub(crate) fn block(plan: &Plan, a: &Structure) -> Result<(), KernelError> {
 /// [`KernelError::TooLarge`], [`KernelError::Grid`].
 pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelError> {
     // Blocks of the transposed index are counted in rows of their columns.
-    let (block, what_rows) = match plan.walks_columns() {
+    let (block, what_rows) = match plan.reads_block_columns() {
         true => (a.block().1, "stored blocks x block columns"),
         false => (a.block().0, "stored blocks x block rows"),
     };
@@ -242,9 +242,9 @@ pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelEr
             return Err(KernelError::TooLarge { what, value, bits });
         }
     }
-    match plan.walk() {
-        Walk::Tiles | Walk::Packed(_) | Walk::Sampled => Ok(()),
-        Walk::Blocks => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
+    match plan.tile_scheduler() {
+        TileScheduler::Static | TileScheduler::StageMetadata(_) | TileScheduler::Sddmm => Ok(()),
+        TileScheduler::CtaPerBlock => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
     }
 }
 

@@ -6,7 +6,7 @@ mod sampled;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, Walk};
+use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TileScheduler};
 
 use super::batch::Batch;
 use super::operation::{Factor, UntypedFactor};
@@ -36,9 +36,9 @@ pub struct Launcher {
 struct Work {
     grid: [u32; 2],
     heads: DeviceBuffer<u32>,
-    items: DeviceBuffer<u32>,
+    tiles: DeviceBuffer<u32>,
     workspaces: sampled::Workspaces,
-    packed: DeviceBuffer<u32>,
+    stage_metadata: DeviceBuffer<u32>,
 }
 
 /// The operands of one launch.
@@ -56,8 +56,8 @@ pub(super) struct Operands<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places {
     pub(super) heads: DevicePtr,
-    pub(super) items: DevicePtr,
-    pub(super) packed: DevicePtr,
+    pub(super) tiles: DevicePtr,
+    pub(super) stage_metadata: DevicePtr,
     pub(super) columns: DevicePtr,
     pub(super) blocks: DevicePtr,
     /// The tensor maps of a batch.
@@ -143,7 +143,7 @@ impl Launcher {
     pub fn prepare<T: Element + Plain>(&self, sparse: &DeviceBsr<T>, n: usize) -> Result<(), KernelError> {
         fit::block(&self.plan, sparse.structure())?;
         fit::sizes(&self.plan, sparse.structure(), n)?;
-        if self.plan.walks_columns() {
+        if self.plan.reads_block_columns() {
             sparse.untyped().by_columns(&self.device)?;
         }
         self.work(&sparse.untyped(), n).map(drop)
@@ -220,7 +220,7 @@ impl Launcher {
             return Ok(());
         }
         let work = self.work(sparse, shapes.along)?;
-        if self.plan.walk() == Walk::Blocks {
+        if self.plan.tile_scheduler() == TileScheduler::CtaPerBlock {
             // SAFETY: C is what the caller borrowed mutably for this launch.
             unsafe { c.zero_on(&self.device, stream)? };
             if sparse.structure.nnzb() == 0 {
@@ -230,14 +230,14 @@ impl Launcher {
         let mut problem = operands.problem(&shapes);
         problem.ldt = self.tile_line(operands);
         let shape = self.plan.launch(&problem, work.grid);
-        // A kernel with a packed pattern reads no index, whichever way it walks.
+        // A kernel with stage metadata reads no index, by block rows or by block columns.
         let second_index = shape.parameters.iter().any(|parameter| parameter.argument == Argument::BlockIdx);
         let (columns, blocks) = match second_index {
             true => sparse.by_columns(&self.device)?,
             false => (sparse.col_idx, 0),
         };
-        let (heads, items, packed) = (work.heads.ptr(), work.items.ptr(), work.packed.ptr());
-        let places = Places { heads, items, packed, columns, blocks, maps: 0 };
+        let (heads, tiles, stage_metadata) = (work.heads.ptr(), work.tiles.ptr(), work.stage_metadata.ptr());
+        let places = Places { heads, tiles, stage_metadata, columns, blocks, maps: 0 };
         let values = self.values(&shape, operands, &places)?;
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps and pointers are of the matrices,
         // which the checks above have found to be of the problem's shape; the work plan was made for this
@@ -263,8 +263,8 @@ impl Launcher {
                 Argument::ColIdx => Value::Pointer(places.columns),
                 Argument::BlockIdx => Value::Pointer(places.blocks),
                 Argument::WorkHead => Value::Pointer(places.heads),
-                Argument::Work => Value::Pointer(places.items),
-                Argument::Packed => Value::Pointer(places.packed),
+                Argument::Work => Value::Pointer(places.tiles),
+                Argument::StageMetadata => Value::Pointer(places.stage_metadata),
                 // Of sampled products alone.
                 Argument::Workspace => Value::Pointer(0),
                 Argument::Number(number) => Value::Number(*number),
@@ -288,9 +288,9 @@ impl Launcher {
         let made = Arc::new(Work {
             grid: lists.grid,
             heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
-            items: DeviceBuffer::from_slice(&self.device, &lists.items)?,
+            tiles: DeviceBuffer::from_slice(&self.device, &lists.tiles)?,
             workspaces: sampled::Workspaces::new(&self.device, lists.workspace)?,
-            packed: DeviceBuffer::from_slice(&self.device, &lists.packed)?,
+            stage_metadata: DeviceBuffer::from_slice(&self.device, &lists.stage_metadata)?,
         });
         // Another thread may have been faster, and its launch in flight reads the plan that it made.
         Ok(Arc::clone(self.kept().entry(key).or_insert(made)))

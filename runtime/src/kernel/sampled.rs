@@ -1,6 +1,6 @@
 //! Whether the operands of a sampled product fit its kernel: the same question for every device.
 
-use bsr_codegen::{Plan, Walk};
+use bsr_codegen::{Plan, TileScheduler};
 
 use super::KernelError;
 use super::fit::{self, COORDINATE_BITS, Operand};
@@ -13,7 +13,7 @@ use crate::{Dtype, Structure};
 /// coordinates.
 pub(crate) fn operands(plan: &Plan, a: &Operand, b: &Operand, c: (Dtype, &Structure)) -> Result<(), KernelError> {
     let ((c_dtype, c), spec) = (c, plan.spec());
-    if plan.walk() != Walk::Sampled {
+    if plan.tile_scheduler() != TileScheduler::Sddmm {
         return Err(KernelError::Result { op: spec.op });
     }
     fit::block(plan, c)?;

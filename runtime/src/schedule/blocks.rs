@@ -2,7 +2,7 @@
 
 use bsr_codegen::{ClusterTile, Plan};
 
-use super::WorkItem;
+use super::WorkTile;
 use crate::Structure;
 
 /// One CTA's part of every stored block, in the order of storage: neighbouring CTAs read neighbouring memory.
@@ -10,8 +10,8 @@ use crate::Structure;
 /// Every part is multiplied with every tile of columns, which is the grid's second dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockWork {
-    /// `c_row` and `a_row` as in a [`WorkItem`] of a tile; `c_col` is the first row of B, `blocks` is 1.
-    pub items: Vec<WorkItem>,
+    /// `c_row` and `a_row` are as in a [`WorkTile`] of C; `c_col` is the first row of B, `blocks` is 1.
+    pub tiles: Vec<WorkTile>,
     /// Tiles along N.
     pub columns: u32,
 }
@@ -24,7 +24,7 @@ impl BlockWork {
 
     fn list(tile: &ClusterTile, structure: &Structure, n: usize) -> Self {
         let bk = structure.block().1 as u32;
-        let mut items = Vec::with_capacity(structure.nnzb() * slices(tile) as usize);
+        let mut tiles = Vec::with_capacity(structure.nnzb() * slices(tile) as usize);
         for (block_row, ends) in structure.row_ptr().windows(2).enumerate() {
             for block in ends[0] as usize..ends[1] as usize {
                 for slice in (0..tile.block_rows).step_by(tile.rows as usize) {
@@ -33,17 +33,17 @@ impl BlockWork {
                     if (c_row as usize) < structure.rows() {
                         let c_col = structure.col_idx()[block] as u32 * bk;
                         let a_row = block as u32 * tile.block_rows + slice;
-                        items.push(WorkItem { c_row, c_col, a_row, blocks: 1 });
+                        tiles.push(WorkTile { c_row, c_col, a_row, blocks: 1 });
                     }
                 }
             }
         }
-        Self { items, columns: n.div_ceil(tile.columns as usize) as u32 }
+        Self { tiles, columns: n.div_ceil(tile.columns as usize) as u32 }
     }
 
-    /// The kernel's `work`: four words an item.
+    /// The kernel's `work`: four words a part.
     pub fn words(&self) -> Vec<u32> {
-        self.items.iter().flat_map(|item| item.words()).collect()
+        self.tiles.iter().flat_map(|tile| tile.words()).collect()
     }
 }
 
@@ -71,17 +71,17 @@ mod tests {
             let work = BlockWork::list(&tile, &structure, 1000);
             assert_eq!(work.columns, 16);
             let mut parts = HashSet::new();
-            for item in &work.items {
-                assert!((item.c_row as usize) < structure.rows() && item.blocks == 1);
-                let (block, slice) = (item.a_row / bm, item.a_row % bm);
-                let row = (item.c_row / bm) as usize;
+            for part in &work.tiles {
+                assert!((part.c_row as usize) < structure.rows() && part.blocks == 1);
+                let (block, slice) = (part.a_row / bm, part.a_row % bm);
+                let row = (part.c_row / bm) as usize;
                 assert!((structure.row_ptr()[row]..structure.row_ptr()[row + 1]).contains(&(block as i32)));
-                assert_eq!((slice, slice % rows), (item.c_row % bm, 0));
-                assert_eq!(item.c_col, structure.col_idx()[block as usize] as u32 * bk);
+                assert_eq!((slice, slice % rows), (part.c_row % bm, 0));
+                assert_eq!(part.c_col, structure.col_idx()[block as usize] as u32 * bk);
                 assert!(parts.insert((block, slice)), "block {block}, row {slice}: twice");
             }
             assert_eq!(parts.len() as u32, 7 * slices(&tile) + 1);
-            assert_eq!(work.words().len(), 4 * work.items.len());
+            assert_eq!(work.words().len(), 4 * work.tiles.len());
             assert_eq!(work.words()[..4], [0, 5 * bk, 0, 1]);
         }
     }

@@ -1,25 +1,25 @@
-//! Per-pattern work plans: which cluster computes which tiles of C, in which order.
+//! Work plans, one for each pattern: which cluster computes which tiles of C, in which order.
 //!
-//! A kernel that walks tiles is persistent: as many clusters as fit the device are launched, and each walks its own
-//! list. The list is made on the host from the row lengths of the pattern, so that clusters finish together however
-//! uneven the rows are, and so that tiles that run at the same time read the same columns of B from L2. A kernel that
-//! walks blocks has one CTA for each, and a list of blocks.
+//! Most kernels are persistent: as many clusters as fit the device are launched, and each computes the tiles of its own
+//! list. This is a static tile scheduler. The lists are made on the host from the row lengths of the pattern, so that
+//! clusters finish together however uneven the rows are, and so that concurrent tiles read the same columns of B from L2.
+//! A kernel with one CTA for each stored block gets a list of blocks instead.
 
-mod balance;
+mod assign;
 mod batch;
+mod block_index;
 mod blocks;
-mod packed;
-mod sampled;
-mod walked;
+mod sddmm;
+mod stage_metadata;
 
-use bsr_codegen::{ClusterTile, Plan, Schedule as Order, Walk};
+use bsr_codegen::{ClusterTile, Plan, Schedule as Order, TileScheduler};
 
-pub use batch::{BatchItem, BatchLists};
+pub use batch::{BatchLists, BatchTile};
+pub use block_index::BlockIndex;
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
-use packed::Packed;
-pub use sampled::SampledWork;
-pub use walked::Walked;
+pub use sddmm::SddmmWork;
+use stage_metadata::StageMetadata;
 
 use crate::Structure;
 
@@ -28,47 +28,48 @@ use crate::Structure;
 pub struct WorkLists {
     /// What [`Plan::launch`] takes as its grid.
     pub grid: [u32; 2],
-    /// The kernel's `work_head`; empty for a kernel that walks blocks.
+    /// The kernel's `work_head`; empty for a kernel with one CTA for each stored block.
     pub heads: Vec<u32>,
     /// The kernel's `work`.
-    pub items: Vec<u32>,
+    pub tiles: Vec<u32>,
     /// Bytes of the kernel's `workspace`, zero before the first launch and again after each; 0 for none.
     pub workspace: usize,
-    /// The kernel's `packed`; empty for a kernel that has the pattern as it is stored.
-    pub packed: Vec<u32>,
+    /// The kernel's `packed`: its stage metadata. Empty for a kernel that reads the pattern as it is stored.
+    pub stage_metadata: Vec<u32>,
 }
 
 impl WorkLists {
-    /// Lists the work of a kernel on a pattern and a dense factor of `n` columns (of `n` rows where B is sparse), for at most `clusters` clusters at a time.
+    /// Lists the work of a kernel on a pattern and a dense factor of `n` columns (of `n` rows where B is sparse), for at most
+    /// `clusters` clusters at a time.
     pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
-        match plan.walk() {
-            Walk::Tiles => {
+        match plan.tile_scheduler() {
+            TileScheduler::Static => {
                 let work = WorkPlan::new(plan, structure, n, clusters);
-                let heads = work.heads(Walked::new(plan, structure));
-                Self { grid: [work.clusters(), 1], heads, items: work.words(), ..Self::default() }
+                let heads = work.heads(BlockIndex::new(plan, structure));
+                Self { grid: [work.clusters(), 1], heads, tiles: work.words(), ..Self::default() }
             }
-            Walk::Packed(packing) => {
-                let walked = Walked::new(plan, structure);
-                let packed = Packed::new(&packing, &walked);
-                let work = WorkPlan::deal(plan, structure, n, clusters, &packed.tiles(&packing, walked.rows));
+            TileScheduler::StageMetadata(packing) => {
+                let index = BlockIndex::new(plan, structure);
+                let metadata = StageMetadata::new(&packing, &index);
+                let work = WorkPlan::assign(plan, structure, n, clusters, &metadata.tiles(&packing, index.rows));
                 Self {
                     grid: [work.clusters(), 1],
                     heads: work.totals(),
-                    items: work.words(),
-                    packed: packed.words,
+                    tiles: work.words(),
+                    stage_metadata: metadata.words,
                     ..Self::default()
                 }
             }
-            Walk::Blocks => {
+            TileScheduler::CtaPerBlock => {
                 let work = BlockWork::new(plan, structure, n);
-                let grid = [work.items.len() as u32, work.columns];
-                Self { grid, items: work.words(), ..Self::default() }
+                let grid = [work.tiles.len() as u32, work.columns];
+                Self { grid, tiles: work.words(), ..Self::default() }
             }
-            Walk::Sampled => match SampledWork::new(plan, structure, n, clusters) {
+            TileScheduler::Sddmm => match SddmmWork::new(plan, structure, n, clusters) {
                 Some(work) => Self {
                     grid: [work.ctas(), 1],
                     heads: work.heads(),
-                    items: work.words(),
+                    tiles: work.words(),
                     workspace: work.workspace(),
                     ..Self::default()
                 },
@@ -77,7 +78,7 @@ impl WorkLists {
         }
     }
 
-    /// Whether there is nothing to launch: no stored block, for a kernel that walks blocks or samples a product.
+    /// Whether there is nothing to launch: no stored block, for an SDDMM or a kernel with one CTA for each stored block.
     pub fn is_empty(&self) -> bool {
         self.grid.contains(&0)
     }
@@ -85,21 +86,21 @@ impl WorkLists {
 
 /// One output tile of a cluster: the four 32-bit words that the kernel loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkItem {
+pub struct WorkTile {
     /// First row of C, in elements; where B is sparse, first column.
     pub c_row: u32,
     /// First column of C, in elements; where B is sparse, first row.
     pub c_col: u32,
     /// First row of A's values seen as an `[nnzb * bm, bk]` matrix: the row's first block, plus the tile's
-    /// offset inside a block. Of a sparse operand that is walked by block columns, the same with its blocks in the
+    /// offset inside a block. of a sparse operand that is read by block columns, the same with its blocks in the
     /// order of the transposed index, `bk` rows each.
     pub a_row: u32,
-    /// Stored blocks of the block row; 0 writes zeros. With a packed pattern: `a_row` is the first record, this their
-    /// number.
+    /// Stored blocks of the block row; 0 writes zeros. With stage metadata, `a_row` is the first record and this is the
+    /// number of records.
     pub blocks: u32,
 }
 
-impl WorkItem {
+impl WorkTile {
     fn words(&self) -> [u32; 4] {
         [self.c_row, self.c_col, self.a_row, self.blocks]
     }
@@ -108,51 +109,51 @@ impl WorkItem {
 /// The work of every cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkPlan {
-    /// Items of cluster `c` are `items[offsets[c]..offsets[c + 1]]`.
+    /// The tiles of cluster `c` are `tiles[offsets[c]..offsets[c + 1]]`.
     pub offsets: Vec<u32>,
-    /// All items, by cluster, in the order in which each cluster takes them.
-    pub items: Vec<WorkItem>,
+    /// All tiles, by cluster, in the order in which each cluster takes them.
+    pub tiles: Vec<WorkTile>,
 }
 
-/// A tile with what it costs: an item before it is dealt out.
+/// A tile with its cost, before it is assigned to a cluster.
 #[derive(Clone, Copy, Debug)]
-struct Tile {
-    item: WorkItem,
+struct CostedTile {
+    tile: WorkTile,
     cost: u64,
 }
 
 impl WorkPlan {
-    /// Deals the tiles of C to at most `clusters` clusters.
+    /// Assigns the tiles of C to at most `clusters` clusters.
     ///
     /// `n` is the extent of C along the dense factor, in elements: N, or M where B is sparse.
     pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
-        let walked = Walked::new(plan, structure);
-        let rows = tile_rows(&plan.cluster_tile(), walked.row_ptr, walked.rows);
-        Self::deal(plan, structure, n, clusters, &rows)
+        let index = BlockIndex::new(plan, structure);
+        let rows = tile_rows(&plan.cluster_tile(), index.row_ptr, index.rows);
+        Self::assign(plan, structure, n, clusters, &rows)
     }
 
-    /// Deals `rows`, the tiles of the first column, and those below every other column of tiles.
-    fn deal(plan: &Plan, structure: &Structure, n: usize, clusters: u32, rows: &[Tile]) -> Self {
+    /// Assigns `rows`, the tiles of the first column, and the same rows of every other column of tiles.
+    fn assign(plan: &Plan, structure: &Structure, n: usize, clusters: u32, rows: &[CostedTile]) -> Self {
         let columns = tile_columns(&plan.cluster_tile(), n);
-        let group = group(plan, structure.stored(), Walked::new(plan, structure).cols);
+        let group = group(plan, structure.stored(), BlockIndex::new(plan, structure).cols);
         let clusters = (clusters as usize).min(rows.len() * columns.len()).max(1);
         let lists = match plan.spec().schedule.unwrap_or(Order::Balanced) {
-            Order::Balanced => balance::balanced(rows, &columns, group, clusters),
-            Order::Strided => balance::strided(rows, &columns, group, clusters),
+            Order::Balanced => assign::balanced(rows, &columns, group, clusters),
+            Order::Strided => assign::round_robin(rows, &columns, group, clusters),
         };
         Self::from_lists(lists)
     }
 
-    /// The kernel's `work_head`: the number of items of every cluster, then for every cluster the first 32 block
-    /// columns of its first item, so that no cluster waits for an index that it finds through another one.
-    pub fn heads<'a>(&self, walked: impl Into<Walked<'a>>) -> Vec<u32> {
-        let walked = walked.into();
+    /// The kernel's `work_head`: the number of tiles of every cluster, then for every cluster the first 32 block
+    /// columns of its first tile, so that no cluster waits for one index to find another.
+    pub fn heads<'a>(&self, index: impl Into<BlockIndex<'a>>) -> Vec<u32> {
+        let index = index.into();
         let mut words = self.lengths();
         for ends in self.offsets.windows(2) {
             let mut columns = [0; HEAD_COLUMNS];
-            if let Some(item) = self.items[ends[0] as usize..ends[1] as usize].first() {
-                let first = item.a_row as usize / walked.block.0;
-                let stored = &walked.col_idx[first..first + item.blocks as usize];
+            if let Some(tile) = self.tiles[ends[0] as usize..ends[1] as usize].first() {
+                let first = tile.a_row as usize / index.block.0;
+                let stored = &index.col_idx[first..first + tile.blocks as usize];
                 for (column, stored) in columns.iter_mut().zip(stored) {
                     *column = *stored as u32;
                 }
@@ -162,30 +163,30 @@ impl WorkPlan {
         words
     }
 
-    /// The `work_head` of a kernel with packed patterns: items and stages of every cluster.
+    /// The `work_head` of a kernel with stage metadata: tiles and stages of every cluster.
     fn totals(&self) -> Vec<u32> {
         let totals = |ends: &[u32]| {
-            let items = &self.items[ends[0] as usize..ends[1] as usize];
-            [items.len() as u32, items.iter().map(|item| item.blocks).sum()]
+            let tiles = &self.tiles[ends[0] as usize..ends[1] as usize];
+            [tiles.len() as u32, tiles.iter().map(|tile| tile.blocks).sum()]
         };
         self.offsets.windows(2).flat_map(totals).collect()
     }
 
-    /// Items of each cluster.
+    /// The number of tiles of each cluster.
     fn lengths(&self) -> Vec<u32> {
         self.offsets.windows(2).map(|ends| ends[1] - ends[0]).collect()
     }
 
-    /// The kernel's `work`: item `i` of cluster `c` is words `4 * (i * clusters + c)` and the three after it, so
-    /// that a cluster finds its first item without looking anything up. Short lists are padded with zeros.
+    /// The kernel's `work`: tile `i` of cluster `c` is words `4 * (i * clusters + c)` and the three after it, so
+    /// that a cluster finds its first tile without looking anything up. Short lists are padded with zeros.
     pub fn words(&self) -> Vec<u32> {
         let clusters = self.clusters() as usize;
         let rows = self.lengths().into_iter().max().unwrap_or(0) as usize;
         let mut words = vec![0; 4 * rows * clusters];
         for (c, ends) in self.offsets.windows(2).enumerate() {
-            for (i, item) in self.items[ends[0] as usize..ends[1] as usize].iter().enumerate() {
+            for (i, tile) in self.tiles[ends[0] as usize..ends[1] as usize].iter().enumerate() {
                 let at = 4 * (i * clusters + c);
-                words[at..at + 4].copy_from_slice(&item.words());
+                words[at..at + 4].copy_from_slice(&tile.words());
             }
         }
         words
@@ -196,14 +197,14 @@ impl WorkPlan {
         self.offsets.len() as u32 - 1
     }
 
-    fn from_lists(lists: Vec<Vec<WorkItem>>) -> Self {
+    fn from_lists(lists: Vec<Vec<WorkTile>>) -> Self {
         let mut offsets = vec![0];
-        let mut items = Vec::with_capacity(lists.iter().map(Vec::len).sum());
+        let mut tiles = Vec::with_capacity(lists.iter().map(Vec::len).sum());
         for list in lists {
-            items.extend(list);
-            offsets.push(items.len() as u32);
+            tiles.extend(list);
+            offsets.push(tiles.len() as u32);
         }
-        Self { offsets, items }
+        Self { offsets, tiles }
     }
 }
 
@@ -211,7 +212,7 @@ impl WorkPlan {
 /// of tiles to the next. An H200 has 60 MB of L2 in two halves, each with its own copy of what both read.
 const PANEL_BYTES: usize = 17 << 20;
 
-/// Columns of tiles to walk together under one block row. A is read once for every group: wider groups read it
+/// Columns of tiles that are computed together along one block row. A is read once for every group: wider groups read it
 /// less often, as long as their columns of B stay in L2.
 fn group(plan: &Plan, stored: usize, cols: usize) -> usize {
     let spec = plan.spec();
@@ -221,22 +222,22 @@ fn group(plan: &Plan, stored: usize, cols: usize) -> usize {
 }
 
 /// First columns of the tiles along N.
-fn tile_columns(tile: &ClusterTile, n: usize) -> Vec<u32> {
-    (0..n as u32).step_by(tile.columns as usize).collect()
+fn tile_columns(cluster_tile: &ClusterTile, n: usize) -> Vec<u32> {
+    (0..n as u32).step_by(cluster_tile.columns as usize).collect()
 }
 
 /// The tiles of the first column, one a row slice, with their costs.
-fn tile_rows(tile: &ClusterTile, row_ptr: &[i32], m: usize) -> Vec<Tile> {
+fn tile_rows(cluster_tile: &ClusterTile, row_ptr: &[i32], m: usize) -> Vec<CostedTile> {
     let mut tiles = vec![];
-    let (steps, slots) = tile.stages_per_block;
+    let (steps, blocks_a_stage) = cluster_tile.stages_per_block;
     for (block_row, ends) in row_ptr.windows(2).enumerate() {
         let (first, blocks) = (ends[0] as u32, (ends[1] - ends[0]) as u32);
-        for slice in (0..tile.block_rows).step_by(tile.rows as usize) {
-            let c_row = block_row as u32 * tile.block_rows + slice;
+        for slice in (0..cluster_tile.block_rows).step_by(cluster_tile.rows as usize) {
+            let c_row = block_row as u32 * cluster_tile.block_rows + slice;
             if (c_row as usize) < m {
-                tiles.push(Tile {
-                    item: WorkItem { c_row, c_col: 0, a_row: first * tile.block_rows + slice, blocks },
-                    cost: u64::from(blocks.div_ceil(slots).max(1) * steps) + TILE_COST,
+                tiles.push(CostedTile {
+                    tile: WorkTile { c_row, c_col: 0, a_row: first * cluster_tile.block_rows + slice, blocks },
+                    cost: u64::from(blocks.div_ceil(blocks_a_stage).max(1) * steps) + TILE_COST,
                 });
             }
         }
@@ -244,10 +245,10 @@ fn tile_rows(tile: &ClusterTile, row_ptr: &[i32], m: usize) -> Vec<Tile> {
     tiles
 }
 
-/// Block columns of a cluster's first item that its head holds: one a lane of the producer warp.
+/// Block columns of a cluster's first tile that its head holds: one a lane of the producer warp.
 const HEAD_COLUMNS: usize = 32;
 
-/// What a tile costs beside its stages, in stages: the pipeline between two tiles is never quite full.
+/// Stages that a tile costs in addition to its own, because the pipeline is not full between two tiles.
 const TILE_COST: u64 = 1;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use bsr_codegen::Plan;
 
-use super::{WorkItem, WorkLists, WorkPlan};
+use super::{WorkLists, WorkPlan, WorkTile};
 use crate::Structure;
 
 fn plan(text: &str) -> Plan {
@@ -24,31 +24,32 @@ fn structure(plan: &Plan, lengths: &[i32], cut: usize) -> Structure {
 /// Stages that the busiest cluster multiplies, and the average.
 fn loads(work: &WorkPlan) -> (u64, u64) {
     let load = |c: usize| -> u64 {
-        let items = &work.items[work.offsets[c] as usize..work.offsets[c + 1] as usize];
-        items.iter().map(|item| u64::from(item.blocks.max(1))).sum()
+        let tiles = &work.tiles[work.offsets[c] as usize..work.offsets[c + 1] as usize];
+        tiles.iter().map(|tile| u64::from(tile.blocks.max(1))).sum()
     };
     let loads: Vec<u64> = (0..work.clusters() as usize).map(load).collect();
     (*loads.iter().max().expect("clusters"), loads.iter().sum::<u64>() / loads.len() as u64)
 }
 
 #[test]
-fn every_tile_is_dealt_once() {
+fn every_tile_is_assigned_once() {
     for text in
         ["bm = 128, bn = 256, bk = 64", "bm = 512, bn = 128, bk = 112", "bm = 64, bn = 64, bk = 64, schedule = strided"]
     {
         let plan = plan(text);
-        let tile = plan.cluster_tile();
+        let cluster_tile = plan.cluster_tile();
         let lengths: Vec<i32> = (0..9).map(|i| i * 5 % 7).collect();
         let structure = structure(&plan, &lengths, 3);
         let work = WorkPlan::new(&plan, &structure, 1000, 132);
-        let tiles: HashSet<(u32, u32)> = work.items.iter().map(|i| (i.c_row, i.c_col)).collect();
-        let expected = structure.rows().div_ceil(tile.rows as usize) * 1000_usize.div_ceil(tile.columns as usize);
-        assert_eq!((tiles.len(), work.items.len()), (expected, expected), "{text}");
-        for item in &work.items {
-            let block_row = (item.c_row / tile.block_rows) as usize;
-            assert_eq!(item.blocks, lengths[block_row] as u32);
-            assert_eq!(item.a_row / tile.block_rows, structure.row_ptr()[block_row] as u32);
-            assert_eq!(item.a_row % tile.block_rows, item.c_row % tile.block_rows);
+        let tiles: HashSet<(u32, u32)> = work.tiles.iter().map(|i| (i.c_row, i.c_col)).collect();
+        let expected =
+            structure.rows().div_ceil(cluster_tile.rows as usize) * 1000_usize.div_ceil(cluster_tile.columns as usize);
+        assert_eq!((tiles.len(), work.tiles.len()), (expected, expected), "{text}");
+        for tile in &work.tiles {
+            let block_row = (tile.c_row / cluster_tile.block_rows) as usize;
+            assert_eq!(tile.blocks, lengths[block_row] as u32);
+            assert_eq!(tile.a_row / cluster_tile.block_rows, structure.row_ptr()[block_row] as u32);
+            assert_eq!(tile.a_row % cluster_tile.block_rows, tile.c_row % cluster_tile.block_rows);
         }
     }
 }
@@ -59,10 +60,10 @@ fn uneven_rows_are_balanced() {
     let lengths: Vec<i32> = (0..64).map(|i| 8 + i * 37 % 17).collect();
     let (most, average) = loads(&WorkPlan::new(&plan, &structure(&plan, &lengths, 0), 8192, 132));
     assert!(most - average <= average / 50, "{most} against {average} on average");
-    let strided = plan.spec().schedule(bsr_codegen::Schedule::Strided);
-    let strided = Plan::new(&strided).expect("a plan");
-    let (most_strided, _) = loads(&WorkPlan::new(&strided, &structure(&strided, &lengths, 0), 8192, 132));
-    assert!(most < most_strided, "balancing did not help: {most} >= {most_strided}");
+    let round_robin = plan.spec().schedule(bsr_codegen::Schedule::Strided);
+    let round_robin = Plan::new(&round_robin).expect("a plan");
+    let (most_round_robin, _) = loads(&WorkPlan::new(&round_robin, &structure(&round_robin, &lengths, 0), 8192, 132));
+    assert!(most < most_round_robin, "balancing did not help: {most} >= {most_round_robin}");
 }
 
 #[test]
@@ -73,25 +74,25 @@ fn heads_and_words_are_what_the_kernel_reads() {
     let (heads, words) = (work.heads(&structure), work.words());
     assert_eq!(heads.len(), 4 + 4 * 32);
     for cluster in 0..4 {
-        let items = &work.items[work.offsets[cluster] as usize..work.offsets[cluster + 1] as usize];
-        assert_eq!(heads[cluster] as usize, items.len());
+        let tiles = &work.tiles[work.offsets[cluster] as usize..work.offsets[cluster + 1] as usize];
+        assert_eq!(heads[cluster] as usize, tiles.len());
         let columns = &heads[4 + 32 * cluster..][..32];
-        let stored = (items[0].blocks as usize).min(32);
+        let stored = (tiles[0].blocks as usize).min(32);
         assert_eq!(columns[..stored], (0..stored as u32).collect::<Vec<_>>());
-        for (i, item) in items.iter().enumerate() {
+        for (i, tile) in tiles.iter().enumerate() {
             let at = 4 * (i * 4 + cluster);
-            assert_eq!(words[at..at + 4], [item.c_row, item.c_col, item.a_row, item.blocks]);
+            assert_eq!(words[at..at + 4], [tile.c_row, tile.c_col, tile.a_row, tile.blocks]);
         }
     }
 }
 
 #[test]
-fn a_larger_than_l2_is_walked_under_several_columns() {
+fn a_larger_than_l2_is_read_under_several_columns() {
     let plan = plan("bm = 512, bn = 256, bk = 112");
     let lengths = vec![16; 16];
     let structure = structure(&plan, &lengths, 0);
     let work = WorkPlan::new(&plan, &structure, 8192, 66);
-    let first_columns: HashSet<u32> = (0..66).map(|c| work.items[work.offsets[c] as usize].c_col).collect();
+    let first_columns: HashSet<u32> = (0..66).map(|c| work.tiles[work.offsets[c] as usize].c_col).collect();
     assert!(first_columns.len() > 4, "{first_columns:?}");
 }
 
@@ -100,9 +101,9 @@ fn no_more_clusters_than_tiles() {
     let plan = plan("bm = 64, bn = 64, bk = 64");
     let work = WorkPlan::new(&plan, &structure(&plan, &[0], 0), 1, 132);
     assert_eq!(work.offsets, [0, 1]);
-    assert_eq!(work.items, [WorkItem { c_row: 0, c_col: 0, a_row: 0, blocks: 0 }]);
+    assert_eq!(work.tiles, [WorkTile { c_row: 0, c_col: 0, a_row: 0, blocks: 0 }]);
     let nothing = Structure::empty(0, 64, (64, 64)).expect("an empty structure");
-    assert_eq!(WorkPlan::new(&plan, &nothing, 64, 132).items, []);
+    assert_eq!(WorkPlan::new(&plan, &nothing, 64, 132).tiles, []);
 }
 
 #[test]
@@ -111,5 +112,5 @@ fn lists_are_what_the_kernel_reads_of_a_work_plan() {
     let structure = structure(&plan, &[3, 0, 40], 0);
     let (work, lists) = (WorkPlan::new(&plan, &structure, 100, 5), WorkLists::new(&plan, &structure, 100, 5));
     assert_eq!(lists.grid, [work.clusters(), 1]);
-    assert_eq!((lists.heads, lists.items), (work.heads(&structure), work.words()));
+    assert_eq!((lists.heads, lists.tiles), (work.heads(&structure), work.words()));
 }

@@ -97,9 +97,9 @@ impl Simulated {
             Argument::ColIdx => Param::Buffer(words(&mut memory, &lists.col_idx)),
             Argument::BlockIdx => Param::Buffer(words(&mut memory, &lists.block_idx)),
             Argument::WorkHead => Param::Buffer(words(&mut memory, &lists.heads)),
-            Argument::Work => Param::Buffer(words(&mut memory, &lists.items)),
+            Argument::Work => Param::Buffer(words(&mut memory, &lists.tiles)),
             Argument::Number(number) => Param::U32(*number),
-            Argument::Packed => Param::Buffer(words(&mut memory, &lists.packed)),
+            Argument::StageMetadata => Param::Buffer(words(&mut memory, &lists.stage_metadata)),
             Argument::Map(_) | Argument::Pointer(_) | Argument::Workspace | Argument::Scalar(_) => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());

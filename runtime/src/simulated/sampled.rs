@@ -102,13 +102,13 @@ impl Simulated {
         }
         operands.extend(start.as_ref().map(|start| (Operand::Second, upload(f32::to_bytes(start)))));
         let mut words = |words: &[u32]| upload(words.iter().flat_map(|word| word.to_le_bytes()).collect());
-        let (heads, items) = (words(&work.heads), words(&work.items));
+        let (heads, tiles) = (words(&work.heads), words(&work.tiles));
         let workspace = words(&vec![0; work.workspace.div_ceil(4).max(4)]);
         let buffer = |operand| operands.iter().find(|(there, _)| *there == operand).map_or(id_c, |(_, id)| *id);
         let param = |argument: &Argument| match argument {
             Argument::Map(map) => Param::TensorMap(describe(map, buffer(map.operand))),
             Argument::WorkHead => Param::Buffer(heads),
-            Argument::Work => Param::Buffer(items),
+            Argument::Work => Param::Buffer(tiles),
             Argument::Workspace => Param::Buffer(workspace),
             Argument::Number(number) => Param::U32(*number),
             Argument::Scalar(at) => Param::F32(scalars.get(at).copied().unwrap_or(f32::NAN)),

@@ -8,7 +8,7 @@ use bsr_simulator::{BufferId, GlobalMemory, Options, Param, Report};
 use super::batch::{MAP_BYTES, words};
 use super::{ALIGN, Simulated, SimulatedError, bytes, describe, launch, padded};
 use crate::kernel::{KernelError, fit, sampled};
-use crate::schedule::SampledWork;
+use crate::schedule::SddmmWork;
 use crate::{Dense, Element, Structure};
 
 impl Simulated {
@@ -62,14 +62,14 @@ impl Simulated {
             results.push((c, id_c));
         }
         let listed: Vec<_> = problems.iter().map(|(a, _, structure)| (*structure, a.cols())).collect();
-        let work = SampledWork::batch(&self.plan, &listed, self.clusters).filter(|work| work.ctas() > 0);
+        let work = SddmmWork::batch(&self.plan, &listed, self.clusters).filter(|work| work.ctas() > 0);
         let Some(work) = work else {
             return Ok((results.into_iter().map(|(c, _)| c).collect(), Report::default()));
         };
         let each = self.plan.problem_maps(&Problem::default()).len();
         let id_maps = memory.alloc(problems.len() * each * MAP_BYTES, ALIGN);
         for (problem, described) in maps.into_iter().enumerate() {
-            // No item names a problem without blocks.
+            // No work tile names a problem without blocks.
             for (at, map) in described.into_iter().enumerate().filter(|_| problems[problem].2.nnzb() > 0) {
                 memory.place_map(id_maps, ((problem * each + at) * MAP_BYTES) as u64, map);
             }

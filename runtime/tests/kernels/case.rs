@@ -6,7 +6,7 @@ use std::fmt;
 use bsr_codegen::{Dtype, KernelSpec, Op, Plan, Scale};
 use bsr_runtime::epilogue::Input;
 use bsr_runtime::reference::Fused;
-use bsr_runtime::schedule::Walked;
+use bsr_runtime::schedule::BlockIndex;
 use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Permutation, Scales, Structure, reference};
 
 /// What goes wrong, in words.
@@ -87,7 +87,7 @@ impl Case {
     }
 
     /// The same kernel on a small problem: ragged in M, N and K, with an empty block row, two tiles along N, and rows so
-    /// long that every ring of stages is walked more than once.
+    /// long that every ring of stages is used more than once.
     pub(crate) fn small(&self) -> Self {
         let ((bm, bk), bn) = (block_as_read(&self.spec), self.spec.bn as usize);
         let longest = 576_usize.div_ceil(bk).max(2);
@@ -100,7 +100,7 @@ impl Case {
 
     pub(crate) fn factors<A: Element, B: Element>(&self) -> Result<Factors<A, B>, Failure> {
         let structure = self.structure()?;
-        let longest = Walked::new(&self.plan()?, &structure).longest_sum();
+        let longest = BlockIndex::new(&self.plan()?, &structure).longest_sum();
         let scales = self.scales(&structure)?;
         let a = Bsr::normal(structure, self.seed() + 1);
         let b = self.dense(self.seed() + 2);

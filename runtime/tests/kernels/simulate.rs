@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use bsr_codegen::{KernelSpec, Walk};
+use bsr_codegen::{KernelSpec, TileScheduler};
 use bsr_runtime::reference::Comparison;
 use bsr_runtime::simulated::{Fp8Accumulate, Options, Simulated};
 use bsr_runtime::{Dense, Layout, Results};
@@ -74,7 +74,7 @@ impl Typed for Simulate<'_> {
         if !plan.stores_by_tma() {
             unpadded(&c)?;
         }
-        if plan.walk() == Walk::Tiles && report.cost.steps == 0 {
+        if plan.tile_scheduler() == TileScheduler::Static && report.cost.steps == 0 {
             return Err("nothing was simulated".into());
         }
         Judged::new(&want.compare_rows(rows.as_deref())?, want.rows_tolerance())?;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use bsr_codegen::{KernelSpec, Op, Plan, Scale, Walk};
+use bsr_codegen::{KernelSpec, Op, Plan, Scale, TileScheduler};
 use bsr_runtime::schedule::WorkLists;
 use bsr_runtime::simulated::{Finding, FindingKind, Options, Report, Schedule, Simulated};
 use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales, Structure, reference};
@@ -249,7 +249,7 @@ fn verdict(finding: &Finding) -> Verdict {
 /// model's multiprocessors.
 fn microseconds(plan: &Plan, structure: &Structure, along: usize, report: &Report) -> f64 {
     let mut cycles = report.cost.cycles as f64;
-    if plan.walk() == Walk::Blocks {
+    if plan.tile_scheduler() == TileScheduler::CtaPerBlock {
         let [x, y] = WorkLists::new(plan, structure, along, SMS).grid;
         let resident = (SM_THREADS / plan.threads().max(1)).min(SM_SHARED / plan.shared_bytes().max(1)).clamp(1, 32);
         cycles *= (u64::from(x) * u64::from(y)).div_ceil(u64::from(SMS * resident)) as f64;

@@ -94,9 +94,7 @@ impl TileTime {
 impl Rates {
     pub(super) fn tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> TileTime {
         match profile.kind {
-            KernelKind::Wgmma | KernelKind::Swapped | KernelKind::Sampled => {
-                self.wgmma_tile(profile, view, tiles, card)
-            }
+            KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm => self.wgmma_tile(profile, view, tiles, card),
             KernelKind::MmaSync | KernelKind::Wmma { .. } => self.warp_tile(profile, view, tiles, card),
             KernelKind::Atomic => self.scalar_tile(self.scalar[0], tiles, card),
             KernelKind::Register => self.scalar_tile(self.scalar[1], tiles, card),
@@ -127,7 +125,7 @@ impl Rates {
         let bytes = (tiles.sparse_bytes * sectors + dense) / (self.l2 * card.l2_tbs / sms * 1e6);
         let spans = profile.copied_rows;
         let rows = tiles.sparse_bytes / f64::from(spans.0.max(16)) + tiles.dense_bytes / f64::from(spans.1.max(16));
-        let fills = if profile.kind == KernelKind::Swapped { tiles.stages * self.fill } else { 0.0 };
+        let fills = if profile.kind == KernelKind::SwapAb { tiles.stages * self.fill } else { 0.0 };
         let l2 = both(bytes.max(rows * self.row_ns * 1e-3), fills);
         let doublings = f64::from(profile.cluster.max(1).ilog2());
         let wait = match profile.multicast {
@@ -136,7 +134,7 @@ impl Rates {
             Multicast::Dense => self.wait[1] * doublings,
         };
         let blocks = match profile.kind {
-            KernelKind::Swapped => tiles.blocks * self.block + tiles.stages * f64::from(profile.pack) * self.turn,
+            KernelKind::SwapAb => tiles.blocks * self.block + tiles.stages * f64::from(profile.pack) * self.turn,
             _ => 0.0,
         };
         let barriers = tiles.stages * (self.round + wait) + blocks;

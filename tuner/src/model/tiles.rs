@@ -118,8 +118,8 @@ pub(super) struct Tiles {
 impl Tiles {
     pub(super) fn new(profile: &Profile, view: &View) -> Self {
         match profile.kind {
-            KernelKind::Sampled => Self::sddmm(profile, view),
-            KernelKind::Swapped => Self::swap_ab(profile, view),
+            KernelKind::Sddmm => Self::sddmm(profile, view),
+            KernelKind::SwapAb => Self::swap_ab(profile, view),
             KernelKind::Atomic => {
                 let tiles = Self::rows(profile, view, 1.0, view.block_rows * view.mean);
                 // A product is added to C, which is read and written.

@@ -248,7 +248,7 @@ impl KernelPlan for BlockRowsPlan {
 impl BlockRowsPlan {
     /// What is computed, as sparse x dense.
     fn operation(&self) -> &'static str {
-        match (self.view.mirrored, self.spec.transpose.is_on()) {
+        match (self.view.transposed, self.spec.transpose.is_on()) {
             (false, false) => "C = A B",
             (false, true) => "C = A^T B",
             (true, false) => "C^T = B^T A^T",
@@ -258,7 +258,7 @@ impl BlockRowsPlan {
 
     /// How the blocks of a row of the sparse factor are found.
     fn walk_words(&self) -> &'static str {
-        match self.view.walks_columns() {
+        match self.view.reads_block_columns() {
             true => "the sparse factor's rows are block columns as stored: walked by its transposed index",
             false => "the sparse factor's rows are block rows as stored",
         }

@@ -5,7 +5,7 @@ use super::plan::{Fused, SampledPlan, Split, WG_M};
 use crate::KernelSpec;
 use crate::hopper::wgmma_k;
 use crate::plan::{
-    ClusterTile, KernelKind, KernelPlan, Major, Parameters, Problem, Profile, Sampling, TensorMap, Walk,
+    ClusterTile, KernelKind, KernelPlan, Major, Parameters, Problem, Profile, SddmmTiles, TensorMap, TileScheduler,
 };
 
 impl KernelPlan for SampledPlan {
@@ -178,11 +178,11 @@ impl KernelPlan for SampledPlan {
         true
     }
 
-    fn walk(&self) -> Walk {
-        Walk::Sampled
+    fn tile_scheduler(&self) -> TileScheduler {
+        TileScheduler::Sddmm
     }
 
-    fn sampling(&self) -> Option<Sampling> {
+    fn sddmm_tiles(&self) -> Option<SddmmTiles> {
         Some(self.tiles())
     }
 
@@ -202,7 +202,7 @@ impl KernelPlan for SampledPlan {
     fn profile(&self) -> Profile {
         let t = &self.tiling;
         Profile {
-            kind: KernelKind::Sampled,
+            kind: KernelKind::Sddmm,
             cta_m: t.cta_m,
             cta_n: t.cta_n(),
             consumers: t.roles.consumers,

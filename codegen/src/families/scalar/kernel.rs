@@ -4,7 +4,7 @@ use super::emit;
 use super::plan::{Method, ScalarPlan, Staging, Tile};
 use crate::KernelSpec;
 use crate::plan::{
-    Argument, ClusterTile, KernelKind, KernelPlan, Operand, Parameter, Parameters, Problem, Profile, Walk,
+    Argument, ClusterTile, KernelKind, KernelPlan, Operand, Parameter, Parameters, Problem, Profile, TileScheduler,
 };
 
 impl KernelPlan for ScalarPlan {
@@ -79,15 +79,15 @@ impl KernelPlan for ScalarPlan {
         self.staging().map_or(0, Staging::total)
     }
 
-    fn walk(&self) -> Walk {
+    fn tile_scheduler(&self) -> TileScheduler {
         match self.method {
-            Method::Atomic => Walk::Blocks,
-            Method::Register(_) | Method::Vector { .. } => Walk::Tiles,
+            Method::Atomic => TileScheduler::CtaPerBlock,
+            Method::Register(_) | Method::Vector { .. } => TileScheduler::Static,
         }
     }
 
     fn parameters(&self, problem: &Problem) -> Parameters {
-        let tiles = self.walk() == Walk::Tiles;
+        let tiles = self.tile_scheduler() == TileScheduler::Static;
         [
             Some(("a", Argument::Pointer(Operand::A))),
             Some(("b", Argument::Pointer(Operand::B))),

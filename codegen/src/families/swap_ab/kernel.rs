@@ -3,7 +3,9 @@
 use super::emit;
 use super::plan::SwapAbPlan;
 use crate::KernelSpec;
-use crate::plan::{ClusterTile, KernelKind, KernelPlan, Packing, Parameters, Problem, Profile, TensorMap, Walk};
+use crate::plan::{
+    ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, StagePacking, TensorMap, TileScheduler,
+};
 
 impl KernelPlan for SwapAbPlan {
     fn summary(&self) -> String {
@@ -23,19 +25,19 @@ impl KernelPlan for SwapAbPlan {
         }
     }
 
-    fn walk(&self) -> Walk {
+    fn tile_scheduler(&self) -> TileScheduler {
         let (tile, k_slice, memory) = (&self.tile, &self.k_slice, &self.memory);
-        Walk::Packed(Packing {
+        TileScheduler::StageMetadata(StagePacking {
             pack: tile.pack,
             rows: tile.rows,
             slices: tile.slices,
-            slabs: memory.b_panels,
+            b_panels: memory.b_panels,
             blocks: memory.blocks,
-            chunk: k_slice.depth,
-            chunks: k_slice.count,
+            k_slice: k_slice.depth,
+            k_slices: k_slice.count,
             depth: self.view.depth,
             by_block: k_slice.by_block,
-            slab_bytes: memory.b_panel_bytes,
+            b_panel_bytes: memory.b_panel_bytes,
             block_bytes: memory.block_bytes,
         })
     }
@@ -68,7 +70,7 @@ impl KernelPlan for SwapAbPlan {
     fn profile(&self) -> Profile {
         let (t, m) = (&self.tile, &self.memory);
         Profile {
-            kind: KernelKind::Swapped,
+            kind: KernelKind::SwapAb,
             cta_m: t.tile_rows(),
             cta_n: t.cta_n,
             consumers: t.roles.consumers,

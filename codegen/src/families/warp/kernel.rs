@@ -3,7 +3,8 @@
 use super::emit;
 use super::plan::{Epilogue, Memory, Operand, Tiling, WarpPlan, k_unit, multiply_instruction};
 use crate::plan::{
-    Argument, ClusterTile, KernelKind, KernelPlan, Operand as Side, Parameter, Parameters, Problem, Profile, View,
+    Argument, ClusterTile, KernelKind, KernelPlan, Operand as Side, Parameter, Parameters, Problem, Profile,
+    SparseTimesDense,
 };
 use crate::{Arch, KernelSpec};
 
@@ -105,7 +106,7 @@ impl KernelPlan for WarpPlan {
 
     fn profile(&self) -> Profile {
         let (t, k) = (&self.tiling, &self.kloop);
-        let view = View::new(&self.spec);
+        let view = SparseTimesDense::new(&self.spec);
         Profile {
             kind: match self.opaque() {
                 true => KernelKind::Wmma { asynchronous: self.arch.cp_async },

@@ -10,7 +10,7 @@ use crate::gpu::{CUtensorMap, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, P
 use crate::kernel::fit::COORDINATE_BITS;
 use crate::kernel::launcher::{Launcher, check_overlap};
 use crate::kernel::{KernelError, fit, sampled};
-use crate::schedule::SampledWork;
+use crate::schedule::SddmmWork;
 use crate::{Dtype, Element, Structure};
 
 /// One sampled product of a list.
@@ -145,11 +145,11 @@ pub(super) fn prepare<'l, 'm>(
         return Err(KernelError::TooLarge { what, value, bits: COORDINATE_BITS });
     }
     let problems: Vec<_> = samples.iter().map(|sample| (&*sample.structure, sample.a.cols)).collect();
-    let work = SampledWork::batch(&launcher.plan, &problems, launcher.clusters);
+    let work = SddmmWork::batch(&launcher.plan, &problems, launcher.clusters);
     let mut maps = vec![];
     for sample in samples {
         for map in launcher.plan.problem_maps(&sample.problem()) {
-            // No item names a problem without blocks.
+            // No work tile names a problem without blocks.
             let CUtensorMap { opaque } = match sample.structure.nnzb() {
                 0 => CUtensorMap { opaque: [0; MAP_WORDS] },
                 _ => launcher.maps.get(sample.address(map.operand), &map)?,
@@ -158,7 +158,7 @@ pub(super) fn prepare<'l, 'm>(
         }
     }
     let device = &launcher.device;
-    let (grid, heads, items) = match &work {
+    let (grid, heads, tiles) = match &work {
         Some(work) => ([work.ctas(), 1], work.heads(), work.words()),
         None => ([0, 1], vec![], vec![]),
     };
@@ -166,10 +166,10 @@ pub(super) fn prepare<'l, 'm>(
         launcher,
         grid,
         heads: DeviceBuffer::from_slice(device, &heads)?,
-        items: DeviceBuffer::from_slice(device, &items)?,
+        tiles: DeviceBuffer::from_slice(device, &tiles)?,
         columns: DeviceBuffer::from_slice(device, &[])?,
         blocks: DeviceBuffer::from_slice(device, &[])?,
-        packed: DeviceBuffer::from_slice(device, &[])?,
+        stage_metadata: DeviceBuffer::from_slice(device, &[])?,
         maps: DeviceBuffer::from_slice(device, &maps)?,
         operands: PhantomData,
     })

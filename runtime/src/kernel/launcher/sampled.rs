@@ -206,7 +206,7 @@ impl Launcher {
                 Argument::Map(map) => Value::Map(self.maps.get(address(map.operand), map)?),
                 Argument::Pointer(operand) => Value::Pointer(address(*operand)),
                 Argument::WorkHead => Value::Pointer(work.heads.ptr()),
-                Argument::Work => Value::Pointer(work.items.ptr()),
+                Argument::Work => Value::Pointer(work.tiles.ptr()),
                 Argument::Workspace => Value::Pointer(workspace),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scalar(at) => match given(*at) {

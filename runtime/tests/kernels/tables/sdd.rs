@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bsr_codegen::{Argument, KernelSpec, Problem};
 use bsr_runtime::gpu::{DeviceBsr, DeviceDense, Stream, tensor_map};
-use bsr_runtime::schedule::SampledWork;
+use bsr_runtime::schedule::SddmmWork;
 use bsr_runtime::simulated::Schedule;
 use bsr_runtime::{Dense, Element, Launcher, Layout, Structure};
 use half::f16;
@@ -128,7 +128,7 @@ fn simulated_parts() {
     let samples = part_cases();
     for sample in &samples {
         let (plan, structure) = (sample.plan().unwrap(), sample.structure().unwrap());
-        let work = SampledWork::new(&plan, &structure, sample.k, 2).unwrap();
+        let work = SddmmWork::new(&plan, &structure, sample.k, 2).unwrap();
         assert!(work.workspace() > 0, "{sample}: nothing is shared");
     }
     let simulate = |(i, sample)| {

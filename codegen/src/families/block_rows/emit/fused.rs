@@ -11,7 +11,7 @@ use super::staging::Staging;
 use crate::Layout;
 use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::hopper::SECOND;
-use crate::hopper::fused::{self, COLUMN_GROUP, FullOperand, Load, Pair, Vector, elements, red, unpack};
+use crate::hopper::fused::{self, COLUMN_BATCH, FullOperand, Load, Pair, Vector, elements, red, unpack};
 use crate::hopper::store::Pack;
 
 /// The context of the `fused_*` templates.
@@ -32,8 +32,8 @@ pub(super) struct Fused {
     column_vectors: Vec<Vector>,
     /// Is the number of columns asked for?
     by_columns: bool,
-    /// A pair of columns after the other, in column_groups, where the whole tile is done at once.
-    column_groups: Vec<ColumnGroup>,
+    /// A pair of columns after the other, in batches of columns, where the whole tile is done at once.
+    column_batches: Vec<ColumnBatch>,
     totals: Vec<Total>,
     /// The second result is one of the tile's columns.
     collects_columns: bool,
@@ -54,7 +54,7 @@ struct Row {
 
 /// Columns that are done together.
 #[derive(Clone, Debug, Serialize)]
-struct ColumnGroup {
+struct ColumnBatch {
     /// The first of them, from the consumer's first column on.
     offset: u32,
     pairs: Vec<Pair>,
@@ -110,8 +110,8 @@ impl<'p> Emitter<'p> {
             row_fold: self.plan.a.fold,
             by_columns: !column_vectors.is_empty() || program.reduction().is_some(),
             column_vectors,
-            column_groups: if fused.tile.is_none() { self.whole_tile() } else { vec![] },
-            totals: rows(groups).filter(|_| !self.plan.view.mirrored).filter_map(|row| self.total(row)).collect(),
+            column_batches: if fused.tile.is_none() { self.whole_tile() } else { vec![] },
+            totals: rows(groups).filter(|_| !self.plan.view.transposed).filter_map(|row| self.total(row)).collect(),
             collects_columns: self.collects_columns().is_some(),
             second: SECOND,
             is_sum: program.reduction() == Some(Reduction::Sum),
@@ -146,7 +146,7 @@ impl<'p> Emitter<'p> {
     }
 
     /// All accumulators, a pair of columns after the other.
-    fn whole_tile(&self) -> Vec<ColumnGroup> {
+    fn whole_tile(&self) -> Vec<ColumnBatch> {
         let n = self.plan.tiling.wg_n;
         let groups: Vec<u32> = (0..self.plan.tiling.row_groups()).collect();
         let overlapped = self.plan.epilogue.overlapped;
@@ -159,9 +159,9 @@ impl<'p> Emitter<'p> {
             pair
         };
         let pairs: Vec<u32> = (0..n / 8).collect();
-        let column_groups = pairs.chunks((COLUMN_GROUP / (4 * self.plan.tiling.row_groups())).max(1) as usize);
-        column_groups
-            .map(|pairs| ColumnGroup { offset: 8 * pairs[0], pairs: pairs.iter().map(|t| pair(*t)).collect() })
+        let column_batches = pairs.chunks((COLUMN_BATCH / (4 * self.plan.tiling.row_groups())).max(1) as usize);
+        column_batches
+            .map(|pairs| ColumnBatch { offset: 8 * pairs[0], pairs: pairs.iter().map(|t| pair(*t)).collect() })
             .collect()
     }
 
@@ -191,7 +191,7 @@ impl<'p> Emitter<'p> {
 
     /// How rows of C are collected where they are columns of the tile.
     fn collects_columns(&self) -> Option<Reduction> {
-        self.fused().program.reduction().filter(|_| self.plan.view.mirrored)
+        self.fused().program.reduction().filter(|_| self.plan.view.transposed)
     }
 
     /// The pieces of one region in a subtile: 64 rows of `region_n` columns, staged from byte `at` on.

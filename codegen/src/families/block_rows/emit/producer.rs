@@ -60,7 +60,7 @@ struct Step {
 impl Producer {
     pub(super) fn new(plan: &BlockRowsPlan) -> Self {
         let k = &plan.kloop;
-        let walks_columns = plan.view.walks_columns();
+        let walks_columns = plan.view.reads_block_columns();
         let slot = |number: u32| Slot {
             number,
             index: if number == 0 { "%r_j" } else { "%r_t" },

@@ -6,7 +6,7 @@ use super::super::plan::{BlockRowsPlan, Epilogue};
 use super::fused::{Emitter, OperandPart};
 use super::staging::Staging;
 use super::sums::sums;
-use crate::hopper::fused::COLUMN_GROUP;
+use crate::hopper::fused::COLUMN_BATCH;
 use crate::hopper::permuted::StoredRows;
 use crate::hopper::store::{Pack, Store, StoreBox, Write, address, convert, packed};
 use crate::{Dtype, Layout};
@@ -142,13 +142,13 @@ fn written(plan: &BlockRowsPlan, staging: Staging, (piece, q): (OperandPart, u32
     let e = &plan.epilogue;
     match staging.is_16_bit() {
         true => WrittenPart {
-            is_apart: q > 0 && q.is_multiple_of(COLUMN_GROUP / 8),
+            is_apart: q > 0 && q.is_multiple_of(COLUMN_BATCH / 8),
             piece,
             packs: (first / 2 + 4 * q..first / 2 + 4 * q + 4).map(pack).collect(),
             writes: vec![write_16(e, staging, (first / 2, q), at)],
         },
         false => WrittenPart {
-            is_apart: q > 0 && q.is_multiple_of(COLUMN_GROUP / 4),
+            is_apart: q > 0 && q.is_multiple_of(COLUMN_BATCH / 4),
             piece,
             packs: vec![],
             writes: writes_32(plan, staging, (first, q), at),

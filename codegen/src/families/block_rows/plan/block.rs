@@ -1,7 +1,7 @@
 //! Step 1: are the sparsity block and the dense tile sizes that this compiler can plan?
 
 use crate::hopper::{WGMMA_M, factors, whole_boxes};
-use crate::plan::View;
+use crate::plan::SparseTimesDense;
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Dtype, KernelSpec, Op, Scale};
 
@@ -14,7 +14,7 @@ const fn depth_unit(dtype: Dtype) -> u32 {
 /// Largest sparsity block and dense tile, along each dimension.
 const LARGEST: u32 = 512;
 
-pub(crate) fn check(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
+pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanErrors) {
     let (rows, depth) = view.keys;
     if !legal(view.rows, WGMMA_M) {
         errors.push(not_a_multiple(rows, view.rows, WGMMA_M, "WGMMA computes 64 rows at a time"));

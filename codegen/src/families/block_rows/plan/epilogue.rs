@@ -3,7 +3,7 @@
 use super::precision::Precision;
 use super::tiling::Tiling;
 use crate::hopper::box_columns;
-use crate::plan::View;
+use crate::plan::SparseTimesDense;
 use crate::{KernelSpec, Layout};
 
 /// Bytes of a staging row: one 128-byte swizzle span, or less for narrow tiles.
@@ -37,7 +37,13 @@ pub(crate) struct Epilogue {
 }
 
 impl Epilogue {
-    pub(crate) fn new(spec: &KernelSpec, view: &View, precision: &Precision, tiling: &Tiling, has_tile: bool) -> Self {
+    pub(crate) fn new(
+        spec: &KernelSpec,
+        view: &SparseTimesDense,
+        precision: &Precision,
+        tiling: &Tiling,
+        has_tile: bool,
+    ) -> Self {
         let bytes = spec.out.bytes();
         let region_n = box_columns(tiling.wg_n);
         let (inner, outer) = match view.out {

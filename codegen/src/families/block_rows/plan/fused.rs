@@ -4,7 +4,7 @@ use super::tiling::Tiling;
 use crate::epilogue::{InputKind, Lines, Program};
 use crate::hopper::CONSUMER_OVERHEAD;
 use crate::hopper::fused_plan as fused;
-use crate::plan::View;
+use crate::plan::SparseTimesDense;
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Dtype, KernelSpec};
 
@@ -26,9 +26,14 @@ pub(crate) struct Fused {
 }
 
 impl Fused {
-    pub(crate) fn new(spec: &KernelSpec, view: &View, tiling: &Tiling, errors: &mut PlanErrors) -> Option<Self> {
+    pub(crate) fn new(
+        spec: &KernelSpec,
+        view: &SparseTimesDense,
+        tiling: &Tiling,
+        errors: &mut PlanErrors,
+    ) -> Option<Self> {
         let epilogue = spec.epilogue?;
-        let program = if view.mirrored { epilogue.mirrored() } else { epilogue.program() };
+        let program = if view.transposed { epilogue.mirrored() } else { epilogue.program() };
         let tile = program.tile();
         fused::check(spec, program, errors);
         let rows = 2 * tiling.row_groups();

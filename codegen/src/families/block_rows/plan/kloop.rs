@@ -2,7 +2,7 @@
 
 use crate::hopper::wgmma_k;
 use crate::plan::KLoop;
-use crate::plan::View;
+use crate::plan::SparseTimesDense;
 use crate::plan::{PlanError, PlanErrors};
 use crate::{KernelSpec, Scale};
 
@@ -13,7 +13,7 @@ pub(crate) const SHALLOW: u32 = 64;
 /// Most blocks that one stage gathers: each takes registers of the producer, more so where its B has a tensor map to
 /// choose; and one with factors of its own is promoted by itself, of which two in a row take more registers of a consumer
 /// than there are.
-fn most_blocks(spec: &KernelSpec, view: &View) -> u32 {
+fn most_blocks(spec: &KernelSpec, view: &SparseTimesDense) -> u32 {
     match (spec.scale, view.depth.is_multiple_of(wgmma_k(spec.a))) {
         (Scale::Block, _) => 1,
         (_, true) => 8,
@@ -22,7 +22,7 @@ fn most_blocks(spec: &KernelSpec, view: &View) -> u32 {
 }
 
 /// `depth_bytes` is what a stage should hold when `k_step` is left to the plan.
-pub(crate) fn plan(spec: &KernelSpec, view: &View, depth_bytes: u32, errors: &mut PlanErrors) -> KLoop {
+pub(crate) fn plan(spec: &KernelSpec, view: &SparseTimesDense, depth_bytes: u32, errors: &mut PlanErrors) -> KLoop {
     let (bk, unit, depth) = (view.depth, wgmma_k(spec.a), depth_bytes / spec.a.bytes());
     match spec.k_step {
         None if bk <= depth / 2 => KLoop::gather(bk, 1 << (depth / bk).min(most_blocks(spec, view)).ilog2()),

@@ -33,7 +33,7 @@ impl BlockRowsPlan {
             for parameter in WORK {
                 push(parameter.name, parameter.argument);
             }
-            if self.view.walks_columns() {
+            if self.view.reads_block_columns() {
                 push("block_idx", Argument::BlockIdx);
             }
             return parameters;
@@ -47,7 +47,7 @@ impl BlockRowsPlan {
         for parameter in WORK {
             push(parameter.name, parameter.argument);
         }
-        if self.view.walks_columns() {
+        if self.view.reads_block_columns() {
             push("block_idx", Argument::BlockIdx);
         }
         if self.b.by_block {

@@ -19,7 +19,7 @@ pub(crate) use tiling::{Share, Split, Tiling};
 use crate::hopper::OperandTile;
 use crate::plan::KLoop;
 use crate::plan::PlanErrors;
-use crate::plan::View;
+use crate::plan::SparseTimesDense;
 use crate::{Arch, KernelSpec};
 
 /// A legal kernel of this family.
@@ -27,7 +27,7 @@ use crate::{Arch, KernelSpec};
 pub(crate) struct BlockRowsPlan {
     pub(crate) spec: KernelSpec,
     /// The product as sparse x dense: what A, B and C are in every other field.
-    pub(crate) view: View,
+    pub(crate) view: SparseTimesDense,
     pub(crate) arch: Arch,
     pub(crate) precision: Precision,
     pub(crate) tiling: Tiling,
@@ -43,7 +43,7 @@ pub(crate) struct BlockRowsPlan {
 impl BlockRowsPlan {
     pub(crate) fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
         let mut errors = PlanErrors::default();
-        let view = View::new(spec);
+        let view = SparseTimesDense::new(spec);
         block::check(spec, &view, &mut errors);
         let precision = Precision::new(spec, &mut errors);
         errors.check()?;
@@ -72,7 +72,7 @@ const ENOUGH_STAGES: u32 = 4;
 
 /// What the first steps decided, for those that depend on the depth of a stage.
 struct Choices<'c> {
-    view: &'c View,
+    view: &'c SparseTimesDense,
     precision: &'c Precision,
     tiling: &'c Tiling,
     /// Does the spec's epilogue read a full operand?

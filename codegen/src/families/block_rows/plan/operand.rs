@@ -2,7 +2,7 @@
 
 use super::tiling::{Share, Tiling};
 use crate::hopper::{OperandTile, WGMMA_M, box_columns, wgmma_k};
-use crate::plan::{KLoop, Major, PlanError, PlanErrors, View};
+use crate::plan::{KLoop, Major, PlanError, PlanErrors, SparseTimesDense};
 use crate::{Arch, KernelSpec, Layout};
 
 /// Bytes of K that one WGMMA consumes.
@@ -11,7 +11,7 @@ const SPAN_OF_WGMMA: u32 = 32;
 /// A's tile, `cta_m` rows: K-major, or MN-major where blocks are read transposed.
 pub(crate) fn plan_a(
     spec: &KernelSpec,
-    view: &View,
+    view: &SparseTimesDense,
     tiling: &Tiling,
     kloop: &KLoop,
     arch: &Arch,
@@ -44,7 +44,7 @@ pub(crate) fn plan_a(
 /// B's tile: MN-major when B is row-major, K-major when it is column-major.
 pub(crate) fn plan_b(
     spec: &KernelSpec,
-    view: &View,
+    view: &SparseTimesDense,
     tiling: &Tiling,
     kloop: &KLoop,
     arch: &Arch,

@@ -7,7 +7,7 @@ use super::precision::Precision;
 use serde::Serialize;
 
 use crate::hopper::{CONSUMER_OVERHEAD, Roles, WGMMA_M, box_columns, wgmma_k, whole_boxes};
-use crate::plan::{Major, View};
+use crate::plan::{Major, SparseTimesDense};
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, KernelSpec, Layout};
 
@@ -99,7 +99,12 @@ impl Tiling {
 }
 
 /// The best legal tile, or why there is none.
-pub(crate) fn choose(spec: &KernelSpec, view: &View, precision: &Precision, arch: &Arch) -> Result<Tiling, PlanErrors> {
+pub(crate) fn choose(
+    spec: &KernelSpec,
+    view: &SparseTimesDense,
+    precision: &Precision,
+    arch: &Arch,
+) -> Result<Tiling, PlanErrors> {
     let counts: Vec<u32> = match spec.consumers {
         Some(n) if (1..=3).contains(&n) => vec![n],
         Some(n) => {
@@ -139,7 +144,7 @@ pub(crate) fn choose(spec: &KernelSpec, view: &View, precision: &Precision, arch
 /// The legal ways to divide a CTA tile over the consumers, the preferred one first: rows, then columns.
 fn splits(
     spec: &KernelSpec,
-    view: &View,
+    view: &SparseTimesDense,
     precision: &Precision,
     cta_m: u32,
     consumers: u32,
@@ -171,7 +176,7 @@ fn splits(
     })
 }
 
-fn no_tile(spec: &KernelSpec, view: &View, tightest: Option<Tiling>) -> PlanError {
+fn no_tile(spec: &KernelSpec, view: &SparseTimesDense, tightest: Option<Tiling>) -> PlanError {
     match tightest {
         Some(t) => PlanError::new(
             "bn",
@@ -212,7 +217,7 @@ fn no_tile(spec: &KernelSpec, view: &View, tightest: Option<Tiling>) -> PlanErro
 /// Adds the cluster to a chosen tile.
 pub(crate) fn form_cluster(
     spec: &KernelSpec,
-    view: &View,
+    view: &SparseTimesDense,
     mut tiling: Tiling,
     arch: &Arch,
     errors: &mut PlanErrors,
@@ -260,7 +265,7 @@ pub(crate) fn form_cluster(
 }
 
 /// Can B's tile be loaded in `cluster` equal parts?
-fn divides_b(view: &View, tiling: &Tiling, cluster: u32) -> bool {
+fn divides_b(view: &SparseTimesDense, tiling: &Tiling, cluster: u32) -> bool {
     match view.dense {
         Layout::RowMajor => (tiling.cta_n / box_columns(tiling.wg_n)).is_multiple_of(cluster),
         Layout::ColMajor => tiling.cta_n.is_multiple_of(8 * cluster),

@@ -3,14 +3,14 @@
 use serde::Serialize;
 
 use super::super::plan::{SampledPlan, Split};
-use super::fused::ColumnGroup;
+use super::fused::ColumnBatch;
 use super::store::{self, Subtile, WHOLE};
 use crate::Dtype;
 use crate::hopper::mainloop::{Group, Mainloop, Order, Release, Stage};
 use crate::hopper::store::Pack;
 use crate::hopper::wgmma::{At, Descriptors, Sums, Wgmma, modifiers, shape};
 use crate::hopper::wgmma_k;
-use crate::plan::Sampling;
+use crate::plan::SddmmTiles;
 
 /// The consumer's part of the context.
 #[derive(Clone, Debug, Serialize)]
@@ -48,7 +48,7 @@ struct Width {
     /// Integer sums that become f32.
     conversions: Vec<Conversion>,
     /// The spec's epilogue on them, where it reads no full operand.
-    column_groups: Vec<ColumnGroup>,
+    column_batches: Vec<ColumnBatch>,
     packs: Vec<Pack>,
     /// Its stores, where they follow at once.
     subtiles: Vec<Subtile>,
@@ -110,7 +110,7 @@ impl Consumer {
             row_stride,
             stores_stride: plan.item.stores(slots) - plan.item.stores(0),
             stores: plan.item.stores(0),
-            contributes: Sampling::CONTRIBUTES,
+            contributes: SddmmTiles::CONTRIBUTES,
             consumers: t.roles.consumers,
             place_bytes: plan.place_bytes(),
             places_bytes: t.roles.consumers * plan.place_bytes(),
@@ -139,7 +139,7 @@ impl Width {
             parts: pieces(plan, 0, (0..count).map(|i| sums.name(i)).collect()),
             collects: collects(plan, sums, count),
             conversions: (0..count).filter(|_| converted).map(conversion).collect(),
-            column_groups: store::column_groups(plan, kind.stem, own.iter().map(|subtile| subtile.units).sum()),
+            column_batches: store::column_batches(plan, kind.stem, own.iter().map(|subtile| subtile.units).sum()),
             packs: store::packs(plan, kind.stem, count),
             subtiles: if overlapped { vec![] } else { own },
         }

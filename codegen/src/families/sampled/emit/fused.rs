@@ -1,7 +1,7 @@
 //! The spec's epilogue on the sums of a gathered tile: which elements of the stored matrix a thread has.
 //!
 //! A slot's columns are where its block is, so columns' vectors are addressed slot by slot. What a tile has beyond a
-//! block is not stored; what a block has beyond the matrix is stored as zero, whatever the epilogue makes of it: column_groups of
+//! block is not stored; what a block has beyond the matrix is stored as zero, whatever the epilogue makes of it: batches of columns of
 //! elements that may lie there end in instructions that whole tiles branch over.
 
 use serde::Serialize;
@@ -13,8 +13,8 @@ use crate::hopper::SECOND;
 use crate::hopper::fused::{self, FullOperand, Kept, Load, Pair, Vector, elements, red, unpack};
 use crate::hopper::store::{Pack, Write};
 
-/// Columns of a column_group: 16 accumulators.
-const COLUMN_GROUP: u32 = 32;
+/// Columns of a batch of columns: 16 accumulators.
+const COLUMN_BATCH: u32 = 32;
 /// A block number beyond all others.
 const OUTSIDE: u32 = 1 << 30;
 
@@ -59,8 +59,8 @@ struct Total {
 
 /// Elements that are computed together: up to 32 columns of one unit.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct ColumnGroup {
-    /// Where the slot's columns are, at a slot's first column_group.
+pub(super) struct ColumnBatch {
+    /// Where the slot's columns are, at a slot's first batch of columns.
     slot: Option<Slot>,
     /// Elements of the full operand, and what makes f32 of them.
     reads: Vec<Read>,
@@ -166,18 +166,18 @@ impl<'p> Emitter<'p> {
         Some(Total { row, register, start, collect, red })
     }
 
-    /// The column_groups of a tile's unit `unit`, the full operand staged from byte `at` on where there is one.
-    pub(super) fn column_groups(&self, stem: &'static str, unit: u32, at: u32) -> Vec<ColumnGroup> {
+    /// The batches of columns of a tile's unit `unit`, the full operand staged from byte `at` on where there is one.
+    pub(super) fn column_batches(&self, stem: &'static str, unit: u32, at: u32) -> Vec<ColumnBatch> {
         let (e, t) = (&self.plan.epilogue, &self.plan.tiling);
         let (slot, column) = (unit / e.units_per_slot, unit % e.units_per_slot * e.unit);
         let first = (slot * t.pitch + column) / 2;
-        let column_group = |from: u32| {
-            let columns = COLUMN_GROUP.min(e.unit - from);
+        let column_batch = |from: u32| {
+            let columns = COLUMN_BATCH.min(e.unit - from);
             let first = first + from / 2;
             let pairs = 0..columns / 8;
             let (reads, values) = self.reads(from / 8..(from + columns) / 8, at);
             let pair = |pair: u32| self.pair(stem, column + from + 8 * pair, first + 4 * pair, 4 * pair);
-            ColumnGroup {
+            ColumnBatch {
                 slot: (column + from == 0).then(|| self.slot(slot)),
                 reads,
                 values,
@@ -191,7 +191,7 @@ impl<'p> Emitter<'p> {
                 writes: self.writes(stem, (first - from / 2, from, columns), at),
             }
         };
-        (0..e.unit).step_by(COLUMN_GROUP as usize).map(column_group).collect()
+        (0..e.unit).step_by(COLUMN_BATCH as usize).map(column_batch).collect()
     }
 
     fn is_16_bit(&self) -> bool {
@@ -210,7 +210,7 @@ impl<'p> Emitter<'p> {
     }
 
     /// The elements of two neighbouring columns, the first of them column `offset` of its slot, from accumulator `first`
-    /// and element `tile` of the column_group's full operand on.
+    /// and element `tile` of the batch of columns's full operand on.
     fn pair(&self, stem: &'static str, offset: u32, first: u32, tile: u32) -> Pair {
         let program = self.fused.program;
         let (collects, by_row) = (program.reduction().is_some(), self.by_row());

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::SampledPlan;
-use super::fused::{ColumnGroup, Emitter};
+use super::fused::{ColumnBatch, Emitter};
 use super::staging::{writes_16, writes_32};
 use crate::hopper::store::{Pack, Store, Write, convert, packed};
 
@@ -20,7 +20,7 @@ pub(super) struct Subtile {
     writes: Vec<Write>,
     blocks: Vec<BlockStore>,
     /// Where the epilogue reads a full operand: what is done in place of `packs` and `writes`.
-    column_groups: Vec<ColumnGroup>,
+    column_batches: Vec<ColumnBatch>,
     /// Bytes of the full operand.
     operand_bytes: u32,
 }
@@ -64,9 +64,9 @@ pub(super) fn packs(plan: &SampledPlan, stem: &'static str, accumulators: u32) -
 }
 
 /// The elements of a tile's first `units` units, where they are all computed before it is stored.
-pub(super) fn column_groups(plan: &SampledPlan, stem: &'static str, units: u32) -> Vec<ColumnGroup> {
+pub(super) fn column_batches(plan: &SampledPlan, stem: &'static str, units: u32) -> Vec<ColumnBatch> {
     let emitter = Emitter::new(plan).filter(|_| !plan.epilogue.has_tile);
-    emitter.iter().flat_map(|emitter| (0..units).flat_map(|unit| emitter.column_groups(stem, unit, 0))).collect()
+    emitter.iter().flat_map(|emitter| (0..units).flat_map(|unit| emitter.column_batches(stem, unit, 0))).collect()
 }
 
 /// The subtiles of a whole tile.
@@ -89,7 +89,9 @@ pub(super) fn subtiles(plan: &SampledPlan, stem: &'static str, units: u32) -> Ve
             // 64 rows are 4 accumulators a thread for every 8 columns.
             let first = (slot * t.pitch + column) / 2;
             if e.has_tile {
-                subtile.column_groups.extend(emitter.iter().flat_map(|emitter| emitter.column_groups(stem, *unit, at)));
+                subtile
+                    .column_batches
+                    .extend(emitter.iter().flat_map(|emitter| emitter.column_batches(stem, *unit, at)));
                 subtile.operand_bytes += t.pack * e.box_rows * e.line;
             } else if wide {
                 subtile.writes.extend(writes_32(plan, stem, first, at));

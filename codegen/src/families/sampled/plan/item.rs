@@ -1,9 +1,9 @@
 //! The form of a work tile.
 
 use super::tiling::Tiling;
-use crate::plan::Sampling;
+use crate::plan::SddmmTiles;
 
-const HEADER: u32 = Sampling::HEADER;
+const HEADER: u32 = SddmmTiles::HEADER;
 /// Items are whole vectors of 16 bytes.
 const PIECE: u32 = 4;
 
@@ -17,7 +17,7 @@ const PIECE: u32 = 4;
 /// | 3 | 1 for a tile of half of the slots, 0 for all |
 /// | 4 | first row within the block |
 /// | 5 | the problem of a batch |
-/// | 6 | how much of K: 0 for all of it, [`Sampling::CONTRIBUTES`] for a part that goes to the workspace, else so many parts to collect |
+/// | 6 | how much of K: 0 for all of it, [`SddmmTiles::CONTRIBUTES`] for a part that goes to the workspace, else so many parts to collect |
 /// | 7 | the first of their places in the workspace |
 /// | 8 .. 8 + slots | first column of each slot in the right factor |
 /// | then, for each slot | first column within the block, then the blocks of the packed block rows |

@@ -4,26 +4,26 @@ use super::SampledPlan;
 use super::sides::Side;
 use crate::hopper::{OperandTile, fused_plan as fused};
 use crate::plan::Major;
-use crate::plan::{Argument, Operand, Parameter, Parameters, Problem, Sampling, TensorMap};
+use crate::plan::{Argument, Operand, Parameter, Parameters, Problem, SddmmTiles, TensorMap};
 
 /// Bytes of a flag in the workspace, and what places are multiples of.
 const FLAG: u32 = 128;
 
 impl SampledPlan {
-    pub(crate) fn tiles(&self) -> Sampling {
+    pub(crate) fn tiles(&self) -> SddmmTiles {
         let t = &self.tiling;
-        Sampling {
+        SddmmTiles {
             block: (self.spec.bm, self.spec.bk),
             rows: t.cta_m,
             slices: t.slices,
             pack: t.pack,
-            parts: t.parts,
-            slot: t.slot,
-            slots: t.slots,
+            groups_per_block: t.parts,
+            group_columns: t.slot,
+            column_groups: t.slots,
             half: t.half(),
             k_step: self.k_step(),
-            item_words: self.item.words(),
-            place_bytes: t.roles.consumers * self.place_bytes(),
+            tile_words: self.item.words(),
+            partial_bytes: t.roles.consumers * self.place_bytes(),
         }
     }
 

@@ -7,7 +7,7 @@ use super::fused::{Eight, Emitter};
 use super::mainloop::sums;
 use super::staging::{Access, Elements, buffer_bytes};
 use crate::Layout;
-use crate::hopper::fused::COLUMN_GROUP;
+use crate::hopper::fused::COLUMN_BATCH;
 use crate::hopper::permuted::StoredRows;
 use crate::hopper::store::{Pack, StoreBox, convert};
 
@@ -206,7 +206,7 @@ impl Subtiles<'_> {
 
     /// Does a column_group of accumulators begin with this part that ptxas should not schedule together with those before it?
     fn is_apart(&self, subtile: u32, part: usize) -> bool {
-        let column_group = (COLUMN_GROUP / EIGHT) as usize / self.elements.eights();
+        let column_group = (COLUMN_BATCH / EIGHT) as usize / self.elements.eights();
         let is_first = part == 0 && (subtile == 0 || self.has_tile());
         self.fused.is_some() && part.is_multiple_of(column_group) && !is_first
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::epilogue::{Lines, Program, Reduction};
 use crate::hopper::fused_plan as fused;
 use crate::plan::PlanErrors;
-use crate::plan::View;
+use crate::plan::SparseTimesDense;
 use crate::{Dtype, KernelSpec};
 
 /// Rows of fragments that values are held of at a time: those of 64 dense columns.
@@ -38,9 +38,9 @@ pub(crate) enum Along {
 }
 
 impl Fused {
-    pub(crate) fn new(spec: &KernelSpec, view: &View) -> Option<Self> {
+    pub(crate) fn new(spec: &KernelSpec, view: &SparseTimesDense) -> Option<Self> {
         let epilogue = spec.epilogue?;
-        let (program, along) = match view.mirrored {
+        let (program, along) = match view.transposed {
             false => (epilogue.mirrored(), Along::Rows),
             true => (epilogue.program(), Along::Columns),
         };

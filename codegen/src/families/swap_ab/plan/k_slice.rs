@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::KernelSpec;
 use crate::hopper::wgmma_k;
 use crate::plan::PlanError;
-use crate::plan::View;
+use crate::plan::SparseTimesDense;
 
 /// Bytes of K that a K slice should have.
 const DEEP: u32 = 128;
@@ -30,7 +30,7 @@ pub(crate) struct KSlice {
     pub(crate) by_block: bool,
 }
 
-pub(crate) fn plan(spec: &KernelSpec, view: &View) -> Result<KSlice, PlanError> {
+pub(crate) fn plan(spec: &KernelSpec, view: &SparseTimesDense) -> Result<KSlice, PlanError> {
     let (_, key) = view.keys;
     let (bytes, unit, depth) = (view.sparse_type.bytes(), wgmma_k(view.sparse_type), view.depth);
     let piece = PIECE / bytes;

@@ -13,7 +13,7 @@ impl SwapAbPlan {
         let mut push = |name, argument| parameters.push(Parameter { name, argument });
         if self.spec.batch.is_on() {
             push("maps", Argument::Maps);
-            push("packed", Argument::Packed);
+            push("packed", Argument::StageMetadata);
             push("work_head", Argument::WorkHead);
             push("work", Argument::Work);
             return parameters;
@@ -24,7 +24,7 @@ impl SwapAbPlan {
         if !self.spec.permute.is_on() {
             push("map_out", Argument::Map(out));
         }
-        push("packed", Argument::Packed);
+        push("packed", Argument::StageMetadata);
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
         if self.k_slice.by_block {

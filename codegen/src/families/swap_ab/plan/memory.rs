@@ -6,7 +6,7 @@ use super::{KSlice, Store, Tile};
 use crate::hopper::OperandTile;
 use crate::hopper::ring::{ALIGN, BARRIER, MOST_STAGES, Ring};
 use crate::plan::PlanError;
-use crate::plan::View;
+use crate::plan::SparseTimesDense;
 use crate::{Arch, KernelSpec};
 
 /// Bytes of B panels that a stage should hold. Shallow panels are many, and a stage's barriers are better shared by more.
@@ -55,7 +55,7 @@ impl Memory {
 /// deep ring.
 pub(crate) fn plan(
     spec: &KernelSpec,
-    view: &View,
+    view: &SparseTimesDense,
     tile: &Tile,
     k_slice: &KSlice,
     tiles: (&OperandTile, &OperandTile),
@@ -153,7 +153,12 @@ fn lay_out(
 }
 
 /// B panels of a stage: as many as `k_step` asks for, or as make a stage worth its barriers.
-fn b_panels(spec: &KernelSpec, view: &View, k_slice: &KSlice, b_panel_bytes: u32) -> Result<u32, PlanError> {
+fn b_panels(
+    spec: &KernelSpec,
+    view: &SparseTimesDense,
+    k_slice: &KSlice,
+    b_panel_bytes: u32,
+) -> Result<u32, PlanError> {
     match spec.k_step {
         Some(k) if k > view.depth => {
             let b_panels = k / view.depth;

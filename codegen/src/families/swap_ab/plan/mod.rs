@@ -16,7 +16,7 @@ pub(crate) use tile::{GROUP, Tile};
 
 use crate::hopper::OperandTile;
 use crate::hopper::wgmma_k;
-use crate::plan::{Major, View};
+use crate::plan::{Major, SparseTimesDense};
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, KernelSpec, Layout};
 
@@ -25,7 +25,7 @@ use crate::{Arch, KernelSpec, Layout};
 pub(crate) struct SwapAbPlan {
     pub(crate) spec: KernelSpec,
     pub(crate) arch: Arch,
-    pub(crate) view: View,
+    pub(crate) view: SparseTimesDense,
     /// Why operands are swapped.
     pub(crate) why: String,
     pub(crate) tile: Tile,
@@ -48,7 +48,7 @@ impl SwapAbPlan {
     }
 
     pub(crate) fn new(spec: &KernelSpec, why: String, arch: &Arch) -> Result<Self, PlanErrors> {
-        let view = View::new(spec);
+        let view = SparseTimesDense::new(spec);
         let mut errors = PlanErrors::default();
         types::check(spec, &view, &mut errors);
         let mut keep = |error| errors.push(error);
@@ -76,7 +76,7 @@ impl SwapAbPlan {
     fn with_tile(
         spec: &KernelSpec,
         why: &str,
-        view: View,
+        view: SparseTimesDense,
         fused: Option<Fused>,
         tile: Tile,
         k_slice: KSlice,

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Tile;
 use super::tile::GROUP;
-use crate::plan::View;
+use crate::plan::SparseTimesDense;
 use crate::{KernelSpec, Layout};
 
 /// Bytes of a row of staging: one swizzle span.
@@ -35,7 +35,7 @@ impl Store {
     }
 }
 
-pub(crate) fn plan(spec: &KernelSpec, view: &View, tile: &Tile) -> Store {
+pub(crate) fn plan(spec: &KernelSpec, view: &SparseTimesDense, tile: &Tile) -> Store {
     let bytes = spec.out.bytes();
     let tile_rows = tile.tile_rows();
     let divides = |rows: &u32| tile_rows.is_multiple_of(*rows);

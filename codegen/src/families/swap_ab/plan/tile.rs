@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::fused::Fused;
 use crate::hopper::Roles;
 use crate::plan::PlanError;
-use crate::plan::View;
+use crate::plan::SparseTimesDense;
 use crate::{Arch, Dtype, KernelSpec};
 
 /// Dense columns that one WGMMA computes: its M.
@@ -60,7 +60,12 @@ impl Tile {
     }
 }
 
-pub(crate) fn plan(spec: &KernelSpec, view: &View, fused: Option<&Fused>, arch: &Arch) -> Result<Tile, PlanError> {
+pub(crate) fn plan(
+    spec: &KernelSpec,
+    view: &SparseTimesDense,
+    fused: Option<&Fused>,
+    arch: &Arch,
+) -> Result<Tile, PlanError> {
     let (key, _) = view.keys;
     if view.rows == 0 || !view.rows.is_multiple_of(UNIT) || view.rows > LARGEST {
         let nearest = (view.rows.min(LARGEST).div_ceil(UNIT) * UNIT).max(UNIT);
@@ -134,6 +139,6 @@ fn columns(spec: &KernelSpec) -> Result<(u32, u32), PlanError> {
 }
 
 /// Integer WGMMAs have fewer N (PTX ISA, "wgmma.mma_async"): 8, 16, 24, 32 and then multiples of 16.
-fn integer_n(view: &View, rows: u32) -> bool {
+fn integer_n(view: &SparseTimesDense, rows: u32) -> bool {
     view.sparse_type != Dtype::I8 || rows <= 32 || rows.is_multiple_of(16)
 }

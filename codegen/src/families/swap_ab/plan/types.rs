@@ -2,11 +2,11 @@
 
 use super::fused;
 use crate::hopper::factors;
-use crate::plan::View;
+use crate::plan::SparseTimesDense;
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Accumulate, Dtype, KernelSpec, Scale};
 
-pub(crate) fn check(spec: &KernelSpec, view: &View, errors: &mut PlanErrors) {
+pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanErrors) {
     factors::check_types(spec, errors);
     factors::check_layouts(spec, view, errors);
     check_results(spec, errors);

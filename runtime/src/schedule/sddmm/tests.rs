@@ -5,23 +5,23 @@ use std::collections::HashMap;
 use super::*;
 use crate::Pattern;
 
-fn work(spec: &str, (rows, cols, k): (usize, usize, usize), pattern: &str, ctas: u32) -> (SampledWork, Structure) {
+fn work(spec: &str, (rows, cols, k): (usize, usize, usize), pattern: &str, ctas: u32) -> (SddmmWork, Structure) {
     let plan = Plan::new(&spec.parse().unwrap()).unwrap();
     let block = (plan.spec().bm as usize, plan.spec().bk as usize);
     let pattern: Pattern = pattern.parse().unwrap();
     let structure = pattern.structure(rows, cols, block, 1).unwrap();
-    (SampledWork::new(&plan, &structure, k, ctas).unwrap(), structure)
+    (SddmmWork::new(&plan, &structure, k, ctas).unwrap(), structure)
 }
 
 /// Stages by block, first row within it and first column within it.
 type Covered = HashMap<(u32, u32, u32), Vec<(u32, u32)>>;
 
-fn covered(work: &SampledWork) -> Covered {
+fn covered(work: &SddmmWork) -> Covered {
     let mut covered = Covered::new();
-    for item in work.lists.iter().flatten() {
-        for slot in &item.slots {
-            for block in slot.blocks.iter().filter(|block| **block != OUTSIDE) {
-                covered.entry((*block, item.in_block, slot.in_block)).or_default().push((item.first, item.stages));
+    for tile in work.lists.iter().flatten() {
+        for group in &tile.groups {
+            for block in group.blocks.iter().filter(|block| **block != OUTSIDE) {
+                covered.entry((*block, tile.in_block, group.in_block)).or_default().push((tile.first, tile.stages));
             }
         }
     }
@@ -42,8 +42,8 @@ fn every_stored_block_is_computed_once_over_all_of_k() {
                 let (work, structure) = work(spec, shape, pattern, ctas);
                 let stages = shape.2.div_ceil(64) as u32;
                 let covered = covered(&work);
-                let tiles = work.tiles;
-                let each = (tiles.slices * tiles.parts) as usize;
+                let form = work.form;
+                let each = (form.slices * form.groups_per_block) as usize;
                 assert_eq!(covered.len(), structure.nnzb() * each, "{spec}, {pattern}, {ctas}");
                 for (at, mut parts) in covered {
                     parts.sort_unstable();
@@ -51,23 +51,23 @@ fn every_stored_block_is_computed_once_over_all_of_k() {
                     assert_eq!(ends, Some(stages), "{spec}, {pattern}, {ctas}, {at:?}: {parts:?}");
                 }
                 assert!(work.ctas() <= ctas && work.lists.iter().all(|list| !list.is_empty() || structure.nnzb() == 0));
-                assert_eq!(work.words().len() % tiles.item_words as usize, 0);
+                assert_eq!(work.words().len() % form.tile_words as usize, 0);
             }
         }
     }
 }
 
 #[test]
-fn parts_are_collected_from_places_that_lower_numbers_fill_first() {
-    let mut shared = 0;
+fn parts_are_read_from_places_that_lower_numbers_write_first() {
+    let mut split = 0;
     for (pattern, ctas) in [("random:0.05", 132), ("random:0.25", 132), ("powerlaw:0.1", 100), ("random:0.3", 7)] {
         let (work, _) =
             work("op = sdd, bm = 128, bn = 256, bk = 128, schedule = balanced", (8192, 8192, 4096), pattern, ctas);
         let mut filled: HashMap<u32, usize> = HashMap::new();
         for (cta, list) in work.lists.iter().enumerate() {
             let mut whole = false;
-            for item in list {
-                match item.role {
+            for tile in list {
+                match tile.role {
                     Role::Contributes { place } => {
                         assert!(!whole, "a part behind a tile");
                         assert_eq!(filled.insert(place, cta), None);
@@ -76,7 +76,7 @@ fn parts_are_collected_from_places_that_lower_numbers_fill_first() {
                         whole = true;
                         for place in place..place + parts {
                             assert!(filled.remove(&place).is_some_and(|from| from < cta), "place {place}");
-                            shared += 1;
+                            split += 1;
                         }
                     }
                     Role::Whole => whole = true,
@@ -84,22 +84,22 @@ fn parts_are_collected_from_places_that_lower_numbers_fill_first() {
             }
         }
         assert!(filled.is_empty());
-        assert_eq!(work.workspace() % work.tiles.place_bytes as usize, 0);
+        assert_eq!(work.workspace() % work.form.partial_bytes as usize, 0);
     }
-    assert!(shared > 50, "{shared}");
+    assert!(split > 50, "{split}");
 }
 
 /// 205 blocks on 132 CTAs are two blocks for some and one for others, unless K is divided.
 #[test]
 fn ctas_finish_together() {
     let latest =
-        |work: &SampledWork| work.lists.iter().map(|list| list.iter().map(share::cost).sum::<u64>()).max().unwrap_or(0);
+        |work: &SddmmWork| work.lists.iter().map(|list| list.iter().map(split_k::cost).sum::<u64>()).max().unwrap_or(0);
     for (pattern, gain) in [("random:0.05", 0.89), ("random:0.1", 0.85), ("random:0.25", 1.0)] {
         let spec = "op = sdd, bm = 128, bn = 256, bk = 128";
-        let shared_spec = format!("{spec}, schedule = balanced");
-        let (shared, _) = work(&shared_spec, (8192, 8192, 4096), pattern, 132);
+        let split_spec = format!("{spec}, schedule = balanced");
+        let (split, _) = work(&split_spec, (8192, 8192, 4096), pattern, 132);
         let (whole, _) = work(&format!("{spec}, schedule = strided"), (8192, 8192, 4096), pattern, 132);
-        let (shared, whole) = (latest(&shared), latest(&whole));
-        assert!(shared as f64 <= gain * whole as f64, "{pattern}: {shared} of {whole}");
+        let (split, whole) = (latest(&split), latest(&whole));
+        assert!(split as f64 <= gain * whole as f64, "{pattern}: {split} of {whole}");
     }
 }

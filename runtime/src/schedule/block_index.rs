@@ -1,4 +1,4 @@
-//! The sparse operand as a kernel walks it: by block rows as it is stored, or by block columns.
+//! The block index of the sparse operand as a kernel reads it: by block rows as it is stored, or by block columns.
 
 use bsr_codegen::Plan;
 
@@ -6,7 +6,7 @@ use crate::Structure;
 
 /// The rows of the sparse operand as a kernel reads it, and where the blocks of each are.
 #[derive(Clone, Copy, Debug)]
-pub struct Walked<'a> {
+pub struct BlockIndex<'a> {
     /// Rows as read, in elements.
     pub rows: usize,
     /// Columns as read, in elements.
@@ -21,10 +21,10 @@ pub struct Walked<'a> {
     pub block_idx: Option<&'a [i32]>,
 }
 
-impl<'a> Walked<'a> {
-    /// A structure as the kernels of `plan` walk it: its transposed index is made if they need it.
+impl<'a> BlockIndex<'a> {
+    /// The index of a structure as the kernels of `plan` read it. The transposed index is made if they need it.
     pub fn new(plan: &Plan, structure: &'a Structure) -> Self {
-        if plan.walks_columns() { Self::by_columns(structure) } else { Self::from(structure) }
+        if plan.reads_block_columns() { Self::by_columns(structure) } else { Self::from(structure) }
     }
 
     fn by_columns(structure: &'a Structure) -> Self {
@@ -47,7 +47,7 @@ impl<'a> Walked<'a> {
 }
 
 /// As it is stored.
-impl<'a> From<&'a Structure> for Walked<'a> {
+impl<'a> From<&'a Structure> for BlockIndex<'a> {
     fn from(structure: &'a Structure) -> Self {
         Self {
             rows: structure.rows(),

@@ -1,0 +1,244 @@
+//! The work of an SDDMM: which CTA computes which stored blocks.
+//!
+//! A tile is rows of one block row, or of a few small ones, by a few of their stored blocks. Tiles are listed along the
+//! block rows, so that concurrent tiles share rows of one factor. All of them take K in the same order, so that they also
+//! find columns of the other factor in L2. In this order each tile is assigned to whichever CTA would be free first. The
+//! K of the last tiles can then be divided, so that CTAs finish together: see [`split_k`].
+
+mod split_k;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use bsr_codegen::{Plan, Schedule as Order, SddmmTiles};
+
+use crate::Structure;
+
+/// A row, column or block beyond all others: TMA reads zeros there and writes nothing.
+const OUTSIDE: u32 = 1 << 30;
+
+/// The tiles of an SDDMM, assigned to CTAs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SddmmWork {
+    form: SddmmTiles,
+    /// The work tiles of each CTA, in the order in which it takes them.
+    lists: Vec<Vec<SddmmWorkTile>>,
+    /// Places in the workspace.
+    places: u32,
+}
+
+/// A tile, or a part of its K.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SddmmWorkTile {
+    row: u32,
+    /// The number of its problem in a batch.
+    problem: u32,
+    /// First stage of K, and how many.
+    first: u32,
+    stages: u32,
+    half: bool,
+    /// K is 0: the elements that are multiplied lie outside the factors, where TMA reads zeros.
+    outside: bool,
+    /// First row within the block.
+    in_block: u32,
+    groups: Vec<ColumnGroup>,
+    role: Role,
+}
+
+/// Which part of the K of an output tile a work tile computes, and where the other partial sums are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// All of K.
+    Whole,
+    /// A part of K for another CTA. The partial sums go to this place in the workspace.
+    Contributes { place: u32 },
+    /// A part of K, to which the partial sums of `parts` places from `place` on are added.
+    Collects { parts: u32, place: u32 },
+}
+
+/// Columns of one block column, which a tile gathers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ColumnGroup {
+    /// First column in the factor, and in the block.
+    column: u32,
+    in_block: u32,
+    /// The stored blocks, one for each block row of the tile.
+    blocks: Vec<u32>,
+}
+
+impl SddmmWork {
+    /// Lists and assigns the tiles of a product whose stored blocks are those of `structure`, over `k` elements of K, to
+    /// at most `ctas` CTAs. No CTA is idle unless no block is stored.
+    ///
+    /// The structure's rows are those of the stored matrix: of C^T for a kernel with `transpose = on`. `None` for a
+    /// kernel of another operation.
+    pub fn new(plan: &Plan, structure: &Structure, k: usize, ctas: u32) -> Option<Self> {
+        let form = plan.sddmm_tiles()?;
+        let tiles = list(&form, structure, k, 0);
+        Some(match plan.spec().schedule {
+            Some(Order::Balanced) => {
+                let (lists, places) = split_k::split(assign(tiles, ctas.max(1) as usize));
+                Self { form, lists, places }
+            }
+            order => Self::whole(form, tiles, order, ctas),
+        })
+    }
+
+    /// Lists and assigns the tiles of a batch, whose problems are a structure and a number of elements of K each. The tiles
+    /// of one problem follow those of another, so that concurrent tiles are mostly of one problem. `None` for a kernel of
+    /// another operation.
+    pub fn batch(plan: &Plan, problems: &[(&Structure, usize)], ctas: u32) -> Option<Self> {
+        let form = plan.sddmm_tiles()?;
+        let of = |(number, (structure, k)): (usize, &(&Structure, usize))| list(&form, structure, *k, number as u32);
+        let tiles = problems.iter().enumerate().flat_map(of).collect();
+        Some(Self::whole(form, tiles, plan.spec().schedule, ctas))
+    }
+
+    /// Assigns tiles with all of their K.
+    fn whole(form: SddmmTiles, tiles: Vec<SddmmWorkTile>, order: Option<Order>, ctas: u32) -> Self {
+        let lists = match order {
+            Some(Order::Strided) => {
+                let ctas = (ctas as usize).min(tiles.len()).max(1);
+                let mut lists = vec![vec![]; ctas];
+                tiles.into_iter().enumerate().for_each(|(i, tile)| lists[i % ctas].push(tile));
+                lists
+            }
+            // CTAs that share K finish together on paper, and on an H200 later: 356 TFLOP/s against 488 (benches/LOG.md, 21).
+            _ => {
+                let mut lists = assign(tiles, ctas.max(1) as usize);
+                lists.retain(|list| !list.is_empty());
+                lists
+            }
+        };
+        Self { form, lists, places: 0 }
+    }
+
+    /// CTAs that have work; 0 if no block is stored.
+    pub fn ctas(&self) -> u32 {
+        self.lists.iter().filter(|list| !list.is_empty()).count() as u32
+    }
+
+    /// Bytes of the kernel's workspace.
+    pub fn workspace(&self) -> usize {
+        self.places as usize * self.form.partial_bytes as usize
+    }
+
+    /// The kernel's `work_head`: the number of work tiles of every CTA.
+    pub fn heads(&self) -> Vec<u32> {
+        self.lists.iter().map(|list| list.len() as u32).collect()
+    }
+
+    /// The kernel's `work`: work tile `i` of CTA `c` is number `i * ctas + c`. Short lists are padded with zeros.
+    pub fn words(&self) -> Vec<u32> {
+        let (ctas, size) = (self.lists.len(), self.form.tile_words as usize);
+        let rounds = self.lists.iter().map(Vec::len).max().unwrap_or(0);
+        let mut words = vec![0; rounds * ctas * size];
+        for (cta, list) in self.lists.iter().enumerate() {
+            for (round, tile) in list.iter().enumerate() {
+                tile.write(&self.form, &mut words[(round * ctas + cta) * size..][..size]);
+            }
+        }
+        words
+    }
+}
+
+impl SddmmWorkTile {
+    /// Writes the work tile as the kernel reads it; see the SDDMM plan of `bsr_codegen`.
+    fn write(&self, form: &SddmmTiles, words: &mut [u32]) {
+        let (parts, place) = match self.role {
+            Role::Whole => (0, 0),
+            Role::Contributes { place } => (SddmmTiles::CONTRIBUTES, place),
+            Role::Collects { parts, place } => (parts, place),
+        };
+        let k = if self.outside { OUTSIDE } else { self.first * form.k_step };
+        words[..8].copy_from_slice(&[
+            self.row,
+            k,
+            self.stages,
+            u32::from(self.half),
+            self.in_block,
+            self.problem,
+            parts,
+            place,
+        ]);
+        let (columns, stores) = words[SddmmTiles::HEADER as usize..].split_at_mut(form.column_groups as usize);
+        columns.fill(OUTSIDE);
+        stores.fill(OUTSIDE);
+        let size = 1 + form.pack as usize;
+        for (at, group) in self.groups.iter().enumerate() {
+            columns[at] = group.column;
+            stores[at * size] = group.in_block;
+            stores[at * size + 1..][..group.blocks.len()].copy_from_slice(&group.blocks);
+        }
+    }
+}
+
+/// The tiles of problem `problem`, along the block rows, each over `k` elements of K.
+fn list(form: &SddmmTiles, structure: &Structure, k: usize, problem: u32) -> Vec<SddmmWorkTile> {
+    let stages = (k as u64).div_ceil(u64::from(form.k_step)).max(1) as u32;
+    let (bm, bk) = structure.block();
+    let pack = form.pack as usize;
+    let mut tiles = vec![];
+    for first in (0..structure.block_rows()).step_by(pack) {
+        let rows = first..(first + pack).min(structure.block_rows());
+        let groups = column_groups(form, structure, rows, bk);
+        for slice in 0..form.slices {
+            let (row, in_block) = ((first * bm) as u32 + slice * form.rows, slice * form.rows);
+            // The last block row may hang over the end of the matrix by whole tiles, whose elements are zeros.
+            tiles.extend(groups.chunks(form.column_groups as usize).map(|groups| SddmmWorkTile {
+                row,
+                problem,
+                first: 0,
+                stages,
+                half: form.half.is_some_and(|half| groups.len() <= half as usize),
+                outside: k == 0,
+                in_block,
+                groups: groups.to_vec(),
+                role: Role::Whole,
+            }));
+        }
+    }
+    tiles
+}
+
+/// The column groups of some block rows: those of every block column in which one of the rows has a block.
+fn column_groups(
+    form: &SddmmTiles,
+    structure: &Structure,
+    rows: std::ops::Range<usize>,
+    bk: usize,
+) -> Vec<ColumnGroup> {
+    let mut stored: Vec<(i32, usize, usize)> = rows
+        .clone()
+        .flat_map(|row| structure.blocks_of(row).map(move |block| (row, block)))
+        .map(|(row, block)| (structure.col_idx()[block], row - rows.start, block))
+        .collect();
+    stored.sort_unstable();
+    let mut groups = vec![];
+    for column in stored.chunk_by(|one, next| one.0 == next.0) {
+        let mut blocks = vec![OUTSIDE; form.pack as usize];
+        column.iter().for_each(|&(_, row, block)| blocks[row] = block as u32);
+        let first = (column[0].0 as usize * bk) as u32;
+        groups.extend((0..form.groups_per_block).map(|part| ColumnGroup {
+            column: first + part * form.group_columns,
+            in_block: part * form.group_columns,
+            blocks: blocks.clone(),
+        }));
+    }
+    groups
+}
+
+/// Assigns the tiles in their order, each to the CTA that would be free first. Some CTAs may get no tile.
+fn assign(tiles: Vec<SddmmWorkTile>, ctas: usize) -> Vec<Vec<SddmmWorkTile>> {
+    let mut lists = vec![vec![]; ctas];
+    let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..ctas).map(|cta| Reverse((0, cta))).collect();
+    for tile in tiles {
+        let Reverse((busy, cta)) = free.pop().unwrap_or(Reverse((0, 0)));
+        free.push(Reverse((busy + split_k::cost(&tile), cta)));
+        lists[cta].push(tile);
+    }
+    lists
+}
+
+#[cfg(test)]
+mod tests;
