@@ -383,7 +383,7 @@ impl Check<'_> {
             checked.runs += 1;
             checked.coverage.merge(&report.coverage);
             checked.worst = checked.worst.max(verdict.comparison.relative);
-            let wrong = wrong(&verdict, &report, tolerance).or(second);
+            let wrong = wrong(&verdict, &report, tolerance, self.kernel.plan()).or(second);
             if !report.is_clean() || wrong.is_some() {
                 checked.fault = Some(Fault {
                     options: options.clone(),

@@ -232,7 +232,9 @@ impl Scale {
             Kind::Negative => self.tile - self.tile / 4 + 1,
             Kind::NoBlocks => self.tile + 8,
             Kind::OneColumn => 1,
-            Kind::FullRow | Kind::Alone | Kind::Split => self.tile,
+            // Whole pieces of a tile.
+            Kind::Alone => (self.tile / 2).max(1),
+            Kind::FullRow | Kind::Split => self.tile,
         }
     }
 }
@@ -258,6 +260,8 @@ impl Trial {
         let n = scale.along(kind, extra);
         let (m, k) = match kind {
             Kind::Whole => (lengths.len() * bm, columns * bk),
+            // Half a block hangs over the edges.
+            Kind::Negative if round == 0 => (lengths.len() * bm - bm / 2, columns * bk - bk / 2),
             Kind::Ragged | Kind::Uneven => (lengths.len() * bm - short_m, columns * bk - short_k),
             _ if round == 0 => (lengths.len() * bm, columns * bk),
             _ => (lengths.len() * bm - 7 * round % bm, columns * bk - 3 * round % bk),

@@ -66,16 +66,16 @@ impl GlobalMemory {
     }
 
     /// Says that the buffer holds lines of `line` bytes, `pitch` bytes apart, and that what lies between them is not to be
-    /// written: a write there is a finding. Stores by the asynchronous proxy may fill up the last 16 bytes of a line.
+    /// written: a write there is a finding. Stores may fill up the last 16 bytes of a line, as those of tensor copies do.
     pub fn pad(&mut self, id: BufferId, line: u64, pitch: u64) {
         self.buffers[id.0].lines = (line < pitch).then_some((line, pitch));
     }
 
     /// The first of these bytes that lies between two lines: its line, and how far beyond the line's end.
-    pub(crate) fn between_lines(&self, addr: u64, len: usize, asynchronous: bool) -> Option<(u64, u64)> {
+    pub(crate) fn between_lines(&self, addr: u64, len: usize) -> Option<(u64, u64)> {
         let (buffer, offset) = self.find(addr, len)?;
         let (line, pitch) = self.buffers[buffer].lines?;
-        let most = if asynchronous { line.next_multiple_of(16) } else { line };
+        let most = line.next_multiple_of(16);
         let (offset, len) = (offset as u64, len as u64);
         let (at, within) = (offset / pitch, offset % pitch);
         (within + len > most).then(|| (at, within.max(most) - line))
