@@ -217,7 +217,7 @@ fn kernels_pass_their_check() {
 fn a_check_executes_all_of_a_kernel_but_what_it_can_say_why() {
     for spec in [
         "bm = 64, bn = 32, bk = 32",
-        "bm = 16, bn = 32, bk = 16",
+        "bm = 16, bn = 64, bk = 16",
         "bm = 64, bn = 32, bk = 32, op = sdd",
         "bm = 16, bn = 32, bk = 16, mma = mma_sync",
         "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32",
