@@ -211,6 +211,24 @@ fn kernels_pass_their_check() {
             .stdout(contains("\nverdict   passes: 20 runs without a finding, relative error at most "));
     }
     bsr(&["check", SMALL, "--schedules", "0"]).assert().code(2);
+}
+
+#[test]
+fn a_check_executes_all_of_a_kernel_but_what_it_can_say_why() {
+    for spec in [
+        "bm = 64, bn = 32, bk = 32",
+        "bm = 16, bn = 64, bk = 16",
+        "bm = 64, bn = 32, bk = 32, op = sdd",
+        "bm = 16, bn = 32, bk = 16, mma = mma_sync",
+        "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32",
+    ] {
+        let covers = contains("\ncoverage  ").and(contains("without a known reason").not());
+        bsr(&["check", spec, "--schedules", "2"]).assert().success().stdout(covers);
+    }
+}
+
+#[test]
+fn a_check_refuses_what_cannot_be_planned() {
     bsr(&["check", "bm = 60, bn = 1, bk = 1"]).assert().code(2).stdout(is_empty());
 }
 

@@ -40,9 +40,10 @@
 //!   two accesses that conflict and are not ordered are a [`FindingKind::Race`], even if the result came out right. The
 //!   clocks also carry which writes a `fence.proxy.async` has made visible to the asynchronous proxy.
 //! * **Clusters** run in parallel on private copies of what they write; two clusters that touch the same bytes, one
-//!   of them writing, are reported, unless both do so by strong accesses (volatile, relaxed and up) or atomics. A kernel
-//!   that uses global atomics has its clusters run one after another, in the order of their numbers: one that waits for
-//!   a flag of a later one never ends. Without clusters every block is one by itself.
+//!   of them writing, are reported, unless both do so by strong accesses (volatile, relaxed and up) or atomics. The clusters of
+//!   a kernel that uses global atomics or strong accesses run in turns on one memory: what one releases at a place and
+//!   another acquires there is ordered, if the scopes reach that far, and a strong vector load of data that was not so
+//!   handed over is a finding. Clusters that poll memory which nobody changes any more are a deadlock. Without clusters every block is one by itself.
 //! * **Dependent launches** ([`Options::dependent`]): an earlier kernel may still be writing every buffer that is not
 //!   [settled](GlobalMemory::settle); an access that no `griddepcontrol.wait` is ordered before is a finding.
 //! * **Targets**: an instruction that the module's `.target` or `.version` does not have is refused when the text is
@@ -74,7 +75,9 @@
 
 mod asyncs;
 mod check;
+mod clusters;
 mod coverage;
+mod deadlock;
 mod exec;
 mod machine;
 mod parse;

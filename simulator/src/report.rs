@@ -3,11 +3,14 @@
 use rayon::prelude::*;
 
 use crate::Coverage;
-use crate::check::{Finding, FindingKind, Side};
+use crate::check::Finding;
+use crate::clusters::{Access, cluster_race, read_only_path};
 use crate::machine::Machine;
-use crate::machine::global::{Changes, GlobalMemory, Overlay, Touch, merge};
+use crate::machine::exchange::Exchange;
+use crate::machine::global::{Changes, GlobalMemory, Overlay, Pages, Touch, merge};
 use crate::machine::launch::{Launch, LaunchError, Options, product};
 use crate::program::{Module, Program};
+use crate::schedule::Turns;
 use crate::trace;
 
 /// What a run cost, in the units of the model.
@@ -58,8 +61,13 @@ fn one(p: &Program, launch: &Launch, options: &Options, params: &[u8], memory: &
     let overlay = Overlay::new(memory, options.races);
     let mut m = Machine::new(p, launch, options, params, overlay, cluster);
     m.run();
+    outcome(m)
+}
+
+fn outcome(mut m: Machine<'_>) -> Outcome {
     m.cost.steps = m.steps;
     m.cost.cycles = m.warps.iter().map(|w| w.now).max().unwrap_or(0);
+    let cluster = m.cluster;
     Outcome {
         findings: m.findings,
         cost: m.cost,
@@ -91,13 +99,9 @@ pub fn simulate(
     let clusters = (product(launch.grid) / product(launch.cluster)) as u32;
     let params = launch.parameter_bytes(p, memory);
     let outcomes: Vec<Outcome> = if p.uses_global_atomics {
-        (0..clusters)
-            .map(|c| {
-                let o = one(p, launch, options, &params, memory, c);
-                memory.apply(&o.changes);
-                o
-            })
-            .collect()
+        let all = together(p, launch, options, &params, memory, clusters);
+        all.iter().for_each(|o| memory.apply(&o.changes));
+        all
     } else {
         let shared = &*memory;
         let all =
@@ -110,10 +114,44 @@ pub fn simulate(
     Ok(gather(p, outcomes, options))
 }
 
+/// Runs clusters that communicate through global memory in turns, on one memory.
+fn together(
+    p: &Program,
+    launch: &Launch,
+    options: &Options,
+    params: &[u8],
+    memory: &GlobalMemory,
+    clusters: u32,
+) -> Vec<Outcome> {
+    let new = |c| Machine::new(p, launch, options, params, Overlay::new(memory, options.races), c);
+    let mut machines: Vec<Machine<'_>> = (0..clusters).map(new).collect();
+    let (mut pages, mut exchange) = (Pages::default(), Exchange::default());
+    let mut turns = Turns::new(options, machines.len());
+    while let Some((at, steps)) = turns.next() {
+        let m = &mut machines[at];
+        m.global.swap_pages(&mut pages);
+        std::mem::swap(&mut m.exchange, &mut exchange);
+        let epoch = m.epoch;
+        let over = m.run_for(steps);
+        let idle = m.epoch == epoch;
+        m.global.swap_pages(&mut pages);
+        std::mem::swap(&mut m.exchange, &mut exchange);
+        if turns.took(at, over, idle) {
+            // Nobody has changed anything for long: those that still run wait for each other.
+            turns.running().for_each(|at| machines[at].spins());
+            break;
+        }
+    }
+    if let Some(last) = machines.last_mut() {
+        last.global.swap_pages(&mut pages);
+    }
+    machines.into_iter().map(outcome).collect()
+}
+
 fn gather(p: &Program, mut outcomes: Vec<Outcome>, options: &Options) -> Report {
     let mut report = Report::default();
     let mut events = Vec::new();
-    let mut touches: Vec<(Touch, u32, bool)> = Vec::new();
+    let mut touches: Vec<(Touch, u32, Access)> = Vec::new();
     for (c, o) in outcomes.iter_mut().enumerate() {
         for f in o.findings.drain(..) {
             let lines = |f: &Finding| f.sides.iter().map(|s| s.line).collect::<Vec<_>>();
@@ -129,12 +167,18 @@ fn gather(p: &Program, mut outcomes: Vec<Outcome>, options: &Options) -> Report 
         report.cost.bytes_copied += o.cost.bytes_copied;
         report.cost.cycles = report.cost.cycles.max(o.cost.cycles);
         events.append(&mut o.events);
-        for (list, writes) in [(&mut o.changes.reads, false), (&mut o.changes.writes, true)] {
+        let changes = &mut o.changes;
+        for (list, access) in [
+            (&mut changes.reads, Access::WeakRead),
+            (&mut changes.writes, Access::WeakWrite),
+            (&mut changes.strong_reads, Access::StrongRead),
+            (&mut changes.strong_writes, Access::StrongWrite),
+        ] {
             merge(list);
-            touches.extend(list.iter().map(|t| (*t, c as u32, writes)));
+            touches.extend(list.iter().map(|t| (*t, c as u32, access)));
         }
     }
-    if let Some(f) = read_only_path(p, &outcomes, options) {
+    if let Some(f) = read_only_path(p, &changes(&outcomes), options) {
         report.findings.push(f);
     }
     if let Some(f) = cluster_race(p, touches, options) {
@@ -146,90 +190,7 @@ fn gather(p: &Program, mut outcomes: Vec<Outcome>, options: &Options) -> Report 
     report
 }
 
-/// Bytes that `ld.global.nc` reads and some thread writes: they are no constants. The first such pair is enough.
-fn read_only_path(p: &Program, outcomes: &[Outcome], options: &Options) -> Option<Finding> {
-    let all = |list: fn(&Changes) -> &Vec<Touch>| {
-        let mut touches: Vec<(Touch, u32)> =
-            outcomes.iter().zip(0..).flat_map(|(o, c)| list(&o.changes).iter().map(move |t| (*t, c))).collect();
-        touches.sort_unstable_by_key(|(t, _)| t.start);
-        touches
-    };
-    let reads = all(|changes| &changes.constant);
-    if reads.is_empty() {
-        return None;
-    }
-    let longest = reads.iter().map(|(t, _)| t.end - t.start).max().unwrap_or(0);
-    let writes = all(|changes| &changes.writes).into_iter().chain(all(|changes| &changes.any_writes));
-    let (write, read) = writes.into_iter().find_map(|(w, c)| {
-        let from = reads.partition_point(|(t, _)| t.start < w.start.saturating_sub(longest));
-        let mut near = reads[from..].iter().take_while(|(t, _)| t.start < w.end);
-        near.find(|(t, _)| t.end > w.start).map(|r| ((w, c), *r))
-    })?;
-    let side = |(t, c): (Touch, u32), does: &str| {
-        let (line, text, section) = p.describe(t.pc);
-        Side { line, text, section, cta: 0, warp: 0, lanes: 0, does: format!("{does} them in cluster {c}") }
-    };
-    Some(Finding {
-        kind: FindingKind::ReadOnlyPath,
-        message: format!(
-            "ld.global.nc reads global bytes from {:#x} that the kernel writes: it may return what was there before; use \
-             ld.global",
-            write.0.start.max(read.0.start)
-        ),
-        sides: vec![side(read, "reads"), side(write, "writes")],
-        address: Some(write.0.start.max(read.0.start)),
-        cluster: read.1,
-        seed: options.seed,
-        times: 1,
-    })
-}
-
-/// Two clusters that touch the same bytes, one of them writing. The first such pair is enough.
-fn cluster_race(p: &Program, mut touches: Vec<(Touch, u32, bool)>, options: &Options) -> Option<Finding> {
-    touches.sort_unstable_by_key(|(t, ..)| t.start);
-    // For the sweep: the furthest-reaching write, and the furthest-reaching touch, of the two best clusters.
-    let mut writes: Vec<(Touch, u32)> = Vec::new();
-    let mut any: Vec<(Touch, u32)> = Vec::new();
-    for (t, c, is_write) in touches {
-        let against = if is_write { &any } else { &writes };
-        if let Some((other, oc)) = against.iter().find(|(o, oc)| *oc != c && o.end > t.start) {
-            let side = |t: &Touch, c: u32| {
-                let (line, text, section) = p.describe(t.pc);
-                Side {
-                    line,
-                    text,
-                    section,
-                    cta: 0,
-                    warp: 0,
-                    lanes: 0,
-                    does: format!("touches the bytes in cluster {c}"),
-                }
-            };
-            return Some(Finding {
-                kind: FindingKind::ClusterRace,
-                message: format!(
-                    "clusters {oc} and {c} both touch global bytes from {:#x}, and one of them writes",
-                    t.start
-                ),
-                sides: vec![side(&t, c), side(other, *oc)],
-                address: Some(t.start),
-                cluster: c,
-                seed: options.seed,
-                times: 1,
-            });
-        }
-        let keep = |list: &mut Vec<(Touch, u32)>| {
-            match list.iter_mut().find(|(_, oc)| *oc == c) {
-                Some(mine) if mine.0.end < t.end => mine.0 = t,
-                Some(_) => {}
-                None => list.push((t, c)),
-            }
-            list.retain(|(o, _)| o.end > t.start);
-        };
-        keep(&mut any);
-        if is_write {
-            keep(&mut writes);
-        }
-    }
-    None
+/// What every cluster has touched.
+fn changes(outcomes: &[Outcome]) -> Vec<&Changes> {
+    outcomes.iter().map(|outcome| &outcome.changes).collect()
 }

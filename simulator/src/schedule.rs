@@ -3,7 +3,8 @@
 //! The order of threads and of asynchronous work is drawn from a seed; every order that can come out is one that the
 //! ISA allows.
 
-use crate::check::{Finding, FindingKind};
+use crate::check::FindingKind;
+use crate::machine::launch::Options;
 use crate::machine::warp::Wait;
 use crate::machine::{Exec, Machine, Stop};
 
@@ -45,6 +46,57 @@ impl Random {
     }
 }
 
+/// Whose turn it is, of clusters that run together.
+pub(crate) struct Turns {
+    schedule: Schedule,
+    random: Random,
+    running: Vec<usize>,
+    last: usize,
+    idle: u32,
+}
+
+/// Steps of a cluster's turn, and turns without any change after which all are taken to wait for each other.
+const TURN: u64 = 64;
+const IDLE_TURNS: u32 = 8;
+
+impl Turns {
+    pub(crate) fn new(options: &Options, clusters: usize) -> Self {
+        let (schedule, random) = (options.schedule, Random::new(options.seed ^ 0x5bd1_e995));
+        Self { schedule, random, running: (0..clusters).collect(), last: 0, idle: 0 }
+    }
+
+    /// The cluster to run, and for how many steps; none when all are done.
+    pub(crate) fn next(&mut self) -> Option<(usize, u64)> {
+        let count = self.running.len();
+        let steps = match self.schedule {
+            Schedule::Scrambled => 1 + self.random.below(2 * TURN),
+            _ => TURN,
+        };
+        let place = match self.schedule {
+            _ if count == 0 => return None,
+            Schedule::Scrambled => self.random.below(count as u64) as usize,
+            // The last cluster runs ahead, until it waits for another.
+            Schedule::Late => count - 1 - self.idle as usize % count,
+            Schedule::Early | Schedule::Timed => (self.last + 1) % count,
+        };
+        self.last = place;
+        Some((self.running[place], steps))
+    }
+
+    /// A cluster took its turn. True if nobody has changed anything for long.
+    pub(crate) fn took(&mut self, cluster: usize, over: bool, idle: bool) -> bool {
+        if over {
+            self.running.retain(|c| *c != cluster);
+        }
+        self.idle = if idle && !over { self.idle + 1 } else { 0 };
+        self.idle > IDLE_TURNS * (1 + self.running.len() as u32)
+    }
+
+    pub(crate) fn running(&self) -> impl Iterator<Item = usize> + '_ {
+        self.running.iter().copied()
+    }
+}
+
 /// Something that can happen next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
@@ -56,38 +108,66 @@ enum Choice {
 impl Machine<'_> {
     /// Runs the cluster to its end. What went wrong is in `findings`.
     pub(crate) fn run(&mut self) {
-        // An Err has been reported already.
-        let _ = self.run_all();
+        while !self.run_for(u64::MAX) {}
     }
 
-    fn run_all(&mut self) -> Exec<()> {
-        let mut last = 0;
-        loop {
-            let choice = self.choose(last)?;
-            match choice {
-                Some(Choice::Warp(w)) => {
-                    last = w;
-                    self.run_warp(w)?;
-                }
-                Some(Choice::Copy(i)) => self.advance_copy(i)?,
-                Some(Choice::Tensor(g)) => self.wg_run(g)?,
-                None if self.warps.iter().all(|w| w.live == 0) => return self.at_end(),
-                None => return self.deadlock(),
+    /// Runs the cluster for so many steps of the scheduler; true at its end, or when it cannot go on. What went wrong is in
+    /// `findings`: nothing from other clusters can end a wait but a poll of memory, which goes on.
+    pub(crate) fn run_for(&mut self, steps: u64) -> bool {
+        for _ in 0..steps {
+            match self.run_one() {
+                Ok(true) => {}
+                // An Err has been reported already.
+                Ok(false) | Err(Stop) => return true,
             }
         }
+        false
+    }
+
+    /// One step of the scheduler; false at the end.
+    fn run_one(&mut self) -> Exec<bool> {
+        match self.choose(self.last)? {
+            Some(Choice::Warp(w)) => {
+                self.last = w;
+                self.run_warp(w)?;
+            }
+            Some(Choice::Copy(i)) => self.advance_copy(i)?,
+            Some(Choice::Tensor(g)) => self.wg_run(g)?,
+            None if self.warps.iter().all(|w| w.live == 0) => return self.at_end().map(|()| false),
+            None => return self.deadlock().map(|()| false),
+        }
+        Ok(true)
+    }
+
+    /// Clusters that wait for each other: every one of them polls memory that nobody will change.
+    pub(crate) fn spins(&mut self) {
+        let mut sides = Vec::new();
+        for (w, warp) in self.warps.iter().enumerate() {
+            for f in warp.fragments.iter().filter(|f| f.wait.is_none()) {
+                sides.push(self.side(w, f.mask, f.pc, "polls"));
+            }
+        }
+        let text = "polls memory that no cluster changes any more: the flag it waits for is never set";
+        let _ = self.report(FindingKind::Deadlock, text.into(), sides, None);
     }
 
     fn choose(&mut self, last: usize) -> Exec<Option<Choice>> {
+        if matches!(self.options.schedule, Schedule::Early | Schedule::Late) {
+            // Threads first, in turns.
+            let count = self.warps.len();
+            let next = (1..=count).map(|step| (last + step) % count).find(|w| self.warp_ready(*w));
+            if let Some(w) = next {
+                return Ok(Some(Choice::Warp(w)));
+            }
+        }
         let ready: Vec<usize> = (0..self.warps.len()).filter(|w| self.warp_ready(*w)).collect();
         let copies: Vec<usize> = (0..self.asyncs.pending.len()).filter(|i| self.copy_may_run(*i)).collect();
         let groups: Vec<usize> = (0..self.warpgroups.len()).filter(|g| self.warpgroups[*g].ready()).collect();
-        let turn = |ready: &[usize]| ready.iter().find(|w| **w > last).or(ready.first()).copied();
         Ok(match self.options.schedule {
-            Schedule::Early | Schedule::Late => match turn(&ready) {
-                Some(w) => Some(Choice::Warp(w)),
-                // The youngest copy first; the tensor core last of all.
-                None => copies.last().map(|i| Choice::Copy(*i)).or(groups.first().map(|g| Choice::Tensor(*g))),
-            },
+            // The youngest copy first; the tensor core last of all.
+            Schedule::Early | Schedule::Late => {
+                copies.last().map(|i| Choice::Copy(*i)).or(groups.first().map(|g| Choice::Tensor(*g)))
+            }
             Schedule::Scrambled => {
                 if let Some(w) = self.favourite(&ready) {
                     return Ok(Some(Choice::Warp(w)));
@@ -237,70 +317,5 @@ impl Machine<'_> {
             self.advance_copy(i)?;
         }
         Ok(())
-    }
-
-    fn deadlock(&mut self) -> Exec<()> {
-        let mut sides = Vec::new();
-        let mut reasons: Vec<String> = Vec::new();
-        for (w, warp) in self.warps.iter().enumerate() {
-            for f in &warp.fragments {
-                let Some(wait) = &f.wait else {
-                    continue;
-                };
-                let why = self.why(wait);
-                if !reasons.contains(&why) {
-                    reasons.push(why.clone());
-                }
-                sides.push(self.side(w, f.mask, f.pc, format!("waits: {why}")));
-            }
-        }
-        let message = format!("nobody can proceed; {} groups of threads wait: {}", sides.len(), reasons.join("; "));
-        let finding = Finding {
-            kind: FindingKind::Deadlock,
-            message,
-            sides,
-            address: None,
-            cluster: self.cluster,
-            seed: self.options.seed,
-            times: 1,
-        };
-        self.findings.push(finding);
-        Err(Stop)
-    }
-
-    fn why(&self, wait: &Wait) -> String {
-        match wait {
-            Wait::Mbar { cta, offset, phase } => match self.ctas[*cta].mbarriers.get(offset) {
-                Some(b) => {
-                    let last = b.last_arrive.map_or_else(
-                        || "nobody has arrived yet".into(),
-                        |pc| format!("the last arrival was at {}", self.program.where_is(pc)),
-                    );
-                    format!(
-                        "mbarrier at byte {offset} of block {cta}, phase {phase} (parity {}): {} of {} arrivals and {} bytes missing; {last}",
-                        phase & 1,
-                        b.pending,
-                        b.count,
-                        b.tx
-                    )
-                }
-                None => format!("mbarrier at byte {offset} of block {cta}, which does not exist any more"),
-            },
-            Wait::Poll { .. } => "a poll that nothing can make succeed".into(),
-            Wait::NamedBarrier { id } => format!("barrier {id} of the block"),
-            Wait::Cluster { generation } => {
-                let live: u32 = self.warps.iter().map(|w| w.live.count_ones()).sum();
-                format!(
-                    "cluster barrier, round {}: {} of {live} threads have arrived",
-                    generation - 1,
-                    self.cluster_barrier.arrived
-                )
-            }
-            Wait::Converge { members: None } => "the other threads of the warp, at an .aligned instruction".into(),
-            Wait::Converge { members: Some(m) } => format!("the threads {m:#010x} of the warp"),
-            Wait::Bulk { .. } | Wait::CpAsync { .. } => "its own copies".into(),
-            Wait::Registers { need } => format!("{need} registers from the block's pool"),
-            Wait::Wgmma { target } => format!("wgmma {} to be issued by all four warps", target - 1),
-        }
     }
 }

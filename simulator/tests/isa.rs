@@ -339,3 +339,47 @@ fn clusters_do_not_share_bytes() {
     let report = simulate(&module, "k", &launch, &mut memory, &Options::default()).unwrap();
     assert_eq!(report.findings[0].kind, FindingKind::ClusterRace);
 }
+
+#[test]
+fn registers_that_nothing_has_written_are_found_where_they_matter() {
+    let kind = FindingKind::UninitialisedRegister;
+    finds(32, "add.u32 %r5, %r4, 1;\nst.global.u32 [%rd1], %r5;", kind);
+    finds(32, "@%p3 bra $out;\n$out:", kind);
+    finds(32, "setp.eq.u32 %p0, %r4, 0;\n@%p0 st.global.u32 [%rd1], %r0;", kind);
+    // One lane of a guarded write.
+    finds(32, "setp.lt.u32 %p0, %r0, 31;\n@%p0 mov.u32 %r4, 1;\nst.global.u32 [%rd1], %r4;", kind);
+    // A value that nobody uses, or that a select leaves out, does no harm.
+    run(
+        32,
+        &[0; 32],
+        "add.u32 %r5, %r4, 1;\nsetp.lt.u32 %p0, %r0, 32;\nselp.u32 %r6, %r0, %r5, %p0;\nst.global.u32 [%rd1], %r6;",
+    );
+    run(
+        32,
+        &[0; 32],
+        "setp.lt.u32 %p0, %r0, 8;\n@%p0 mov.u32 %r4, 1;\nadd.u32 %r4, %r4, 1;\n@%p0 st.global.u32 [%rd1], %r4;",
+    );
+}
+
+#[test]
+fn a_constant_load_of_what_the_kernel_writes_is_found() {
+    let kind = FindingKind::ReadOnlyPath;
+    finds(32, "st.global.u32 [%rd1], %r0;\nld.global.nc.u32 %r4, [%rd1];", kind);
+    finds(32, "ld.global.nc.u32 %r4, [%rd1];\nred.global.add.u32 [%rd1], 1;", kind);
+    run(32, &[0; 64], "ld.global.nc.u32 %r4, [%rd1+128];\nst.global.u32 [%rd1], %r4;");
+}
+
+#[test]
+fn a_matrix_load_orders_the_lanes_whose_rows_it_reads() {
+    // Each lane writes 16 bytes; ldmatrix.x4 reads lane l's row at the address that lane l, or l ^ 1, gives.
+    let body = |of: &str, between: &str| {
+        format!(
+            "mov.u32 %r1, smem;\nmad.lo.u32 %r2, %r0, 16, %r1;\nst.shared.v4.u32 [%r2], {{%r0, %r0, %r0, %r0}};\n{between}\n\
+             xor.b32 %r3, %r0, {of};\nmad.lo.u32 %r3, %r3, 16, %r1;\n\
+             ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r4, %r5, %r6, %r7}}, [%r3];"
+        )
+    };
+    run(32, &[0; 32], &body("0", ""));
+    run(32, &[0; 32], &body("1", "bar.warp.sync 0xffffffff;"));
+    finds(32, &body("1", ""), FindingKind::Race);
+}

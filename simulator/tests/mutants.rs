@@ -1,245 +1,185 @@
-//! Mutants of the emitted kernels: each must be found out.
+//! Mutants of the emitted kernels of every family: each must be found out by the default problems of `bsr check`.
 //!
-//! The mutants are made automatically: every rule is applied to every statement it matches, one at a time, in two
-//! kernels (a cluster of two with multicast and a deferred epilogue; a single block). A mutant counts as found when
-//! a run reports anything or gives a wrong result, in one of a few schedules. The survivors are listed with the
-//! reason why they are harmless; the list must be exact.
+//! The mutants are made automatically: every operator is applied to statements all over the text, one at a time. A mutant
+//! counts as found when a run reports anything or gives a wrong result. The survivors are listed with the reason why
+//! they are harmless.
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/emitted.rs"]
-mod emitted;
+// The problems are those of the command, which names the library by its own name.
+extern crate self as bsr;
 
-use std::collections::BTreeMap;
+pub use bsr_codegen::{KernelSpec, Op, Plan};
+pub use bsr_runtime::{
+    Bsr, BsrError, Dense, Dtype, Element, Inputs, Layout, Permutation, Scales, Structure, e4m3, reference, simulated,
+};
+pub use half::{bf16, f16};
 
-use bsr_runtime::Pattern;
-use bsr_simulator::{Options, Schedule};
-use emitted::{Case, plan, run, tolerance};
+#[path = "common/operators.rs"]
+mod operators;
+#[path = "common/trial.rs"]
+mod trial;
+#[path = "../../src/cli/trials.rs"]
+mod trials;
 
-/// What a rule does to a statement.
-#[derive(Clone, Copy)]
-enum Change {
-    /// Removes it.
-    Drop,
-    /// Replaces a piece of it.
-    Swap(&'static str, &'static str),
-    /// Changes the number after this piece: times, plus.
-    Scale(&'static str, u64, u64, i64),
-    /// Exchanges it with the statement that many places below.
-    Delay(usize),
-}
+use rayon::prelude::*;
 
-use Change::{Delay, Drop, Scale, Swap};
-
-/// (name, pieces that a statement must contain, change)
-const RULES: &[(&str, &[&str], Change)] = &[
-    ("drop the fence after mbarrier.init", &["fence.mbarrier_init"], Drop),
-    ("drop an mbarrier.init", &["mbarrier.init"], Drop),
-    ("one arrival too many expected", &["mbarrier.init"], Scale("], ", 1, 1, 1)),
-    ("half the arrivals expected", &["mbarrier.init", "empty"], Scale("], ", 1, 2, 0)),
-    ("skip the proxy fence", &["fence.proxy.async"], Drop),
-    ("proxy fence after the barrier", &["fence.proxy.async"], Delay(1)),
-    ("drop a named barrier", &["bar.sync"], Drop),
-    ("named barrier of one warp less", &["bar.sync", "128"], Swap("128", "96")),
-    ("drop a wait (branch back)", &["@!%p_ready bra"], Drop),
-    ("drop an arrival", &["mbarrier.arrive"], Drop),
-    ("halve expect_tx", &["expect_tx"], Scale("], ", 1, 2, 0)),
-    ("double expect_tx", &["expect_tx"], Scale("], ", 2, 1, 0)),
-    ("expect 128 bytes too few", &["expect_tx"], Scale("], ", 1, 1, -128)),
-    ("swap the parity of a wait", &["xor.b32 %r_t, %r_parity, 1"], Swap("_parity, 1", "_parity, 0")),
-    ("never flip the parity", &["@%p_t xor.b32 %r_parity"], Drop),
-    ("ring of one stage less", &["setp.eq.u32 %p_t, %r_stage,"], Scale("%r_stage, ", 1, 1, -1)),
-    ("ring of one stage more", &["setp.eq.u32 %p_t, %r_stage,"], Scale("%r_stage, ", 1, 1, 1)),
-    ("never advance the stage", &["add.u32 %r_stage, %r_stage, 1"], Drop),
-    ("drop wgmma.fence", &["wgmma.fence"], Drop),
-    ("drop wgmma.commit_group", &["wgmma.commit_group"], Drop),
-    ("drop wgmma.wait_group", &["wgmma.wait_group"], Drop),
-    ("wgmma.wait_group lets one more run", &["wgmma.wait_group"], Scale("aligned ", 1, 1, 1)),
-    ("release the stage before the wait", &["wgmma.wait_group"], Delay(1)),
-    ("drop a wgmma", &["wgmma.mma_async"], Drop),
-    ("wgmma: B not transposed", &["wgmma.mma_async", "0, 1;"], Swap("0, 1;", "0, 0;")),
-    ("wgmma: accumulate the first", &["wgmma.mma_async", "%p_overwrite"], Swap("%p_overwrite", "%p_add")),
-    ("wgmma: overwrite a later one", &["wgmma.mma_async", "%p_add"], Swap("%p_add", "%p_overwrite")),
-    ("drop the commit of a store", &["cp.async.bulk.commit_group"], Drop),
-    ("drop the wait for a store", &["cp.async.bulk.wait_group"], Drop),
-    ("drop a tensor copy", &["cp.async.bulk.tensor"], Drop),
-    ("multicast to one block only", &["multicast::cluster", "0x3"], Swap("0x3", "0x1")),
-    ("multicast to a block that is not there", &["multicast::cluster", "0x3"], Swap("0x3", "0x7")),
-    ("wrong swizzle bits in a descriptor", &["or.b64 %rd_desc"], Swap("0x4000", "0x8000")),
-    ("wrong stride offset in a descriptor", &["or.b64 %rd_desc", "00004"], Swap("0x40000040", "0x40000020")),
-    ("wrong leading offset in a descriptor", &["or.b64 %rd_desc_b"], Swap("2000000;", "1000000;")),
-    ("descriptor without its stage", &["add.s64 %rd_a, %rd_desc_a"], Swap("%rd_t", "0")),
-    ("k step of a descriptor", &["add.s64 %rd_b_k, %rd_b, 128"], Swap("128", "64")),
-    ("drop a cluster arrive", &["barrier.cluster.arrive"], Drop),
-    ("drop a cluster wait", &["barrier.cluster.wait"], Drop),
-    ("release only in one block", &["setp.lt.u32 %p_release"], Scale("%r_lane, ", 1, 2, 0)),
-    ("release in the same block twice", &["and.b32 %r_t, %r_lane, 1"], Swap("%r_lane, 1", "%r_lane, 0")),
-    ("tile two columns off", &["add.u32 %r_outer, %r_b_k0"], Scale("%r_b_k0, ", 1, 1, 2)),
-    ("block stride one row off", &["add.u32 %r_a_row, %r_a_row,"], Scale("%r_a_row, %r_a_row, ", 1, 1, 1)),
-    ("stages overlap", &["mad.lo.u32 %r_stage_at"], Scale("%r_stage, ", 1, 2, 0)),
-    ("B lands beside its place", &["add.u32 %r_box_at, %r_part_at,"], Scale("%r_part_at, ", 1, 1, 1024)),
-    ("staging without the swizzle", &["xor.b32 %r_chunk_at"], Drop),
-    ("stmatrix writes its neighbour", &["stmatrix"], Swap("x4.shared", "x4.trans.shared")),
-    ("consumers ask for more registers than there are", &["setmaxnreg.inc"], Scale("u32 ", 1, 1, 8)),
-    ("producers give no registers back", &["setmaxnreg.dec"], Drop),
-    ("store a box too far", &["add.u32 %r_store_inner"], Scale("%r_out_col, ", 1, 1, 8)),
-    ("both halves of a store", &["add.u32 %r_dst, %r_staging,"], Swap("%r_dst, %r_staging", "%r_dst, %r_smem")),
-    ("next item not fetched", &["add.s64 %rd_item, %rd_item, %rd_item_stride"], Drop),
-    ("items end too early", &["setp.gt.u32 %p_more"], Scale("%r_items, ", 1, 1, 7)),
+/// Kernels of every family and operation.
+const KERNELS: &[&str] = &[
+    "bm = 64, bn = 64, bk = 64, consumers = 1, cluster = 4",
+    "bm = 128, bn = 128, bk = 64",
+    "bm = 128, bn = 64, bk = 112, cluster = 2, out = f32",
+    "bm = 64, bn = 64, bk = 64, dtype = e4m3, out = f16",
+    "bm = 64, bn = 64, bk = 32, op = dds",
+    "bm = 64, bn = 64, bk = 32, epilogue = \"|bias: Cols<f32>| (relu(acc + bias), row_max(acc))\"",
+    "bm = 64, bn = 32, bk = 64, batch = on",
+    "bm = 16, bn = 64, bk = 16",
+    "bm = 32, bn = 64, bk = 48, dtype = bf16",
+    "bm = 128, bn = 64, bk = 64, op = sdd, schedule = balanced",
+    "bm = 32, bn = 64, bk = 32, op = sdd, schedule = balanced",
+    "bm = 16, bn = 32, bk = 16, mma = mma_sync",
+    "bm = 32, bn = 32, bk = 32, mma = wmma, arch = sm_70",
+    "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32",
+    "bm = 16, bn = 32, bk = 16, mma = scalar, dtype = f32, accumulate = atomic",
 ];
 
-/// A build without optimisation takes one mutant in so many; `cargo test --release` takes all.
-const ONE_IN: usize = if cfg!(debug_assertions) { 20 } else { 1 };
+/// Mutants that change nothing a kernel does: operator, words of the statement, and why.
+const HARMLESS: &[(&str, &str, &str)] = &[
+    ("drop a fence", "fence.acq_rel", "the release that follows orders as much"),
+    ("drop wgmma synchronisation", "wgmma.fence", "no thread touches the accumulators between these operations"),
+    ("drop setmaxnreg", "setmaxnreg.inc", "the compiler keeps to the registers that there are"),
+    ("drop setmaxnreg", "setmaxnreg.dec", "the consumers ask for no more than they have at entry"),
+    ("drop an xor", "@%p_t xor.b32", "the ring of stages never ends at this place"),
+    ("eight registers more", "setmaxnreg.inc", "the pool has as many"),
+    ("drop a zero", "mov.", "the register has been written before, and what it holds is not used"),
+    ("one more", "named_barrier", "the barriers of the block have other numbers"),
+    ("compare with one more", "tid", "another thread does it"),
+    ("do not wait", "bra", "an earlier wait has seen this phase complete"),
+];
 
-/// Applications of one rule to one kernel.
-const MOST: usize = 6;
+/// Mutants of one operator in one kernel.
+const MOST: usize = if cfg!(debug_assertions) { 1 } else { 4 };
 
-/// Statements with their text, comments and blank lines kept as they are.
-fn statements(text: &str) -> Vec<String> {
-    let mut out: Vec<String> = Vec::new();
-    let mut open = false;
-    for line in text.lines() {
-        let code = line.trim();
-        let starts = !open;
-        let instruction = code.starts_with('@') || code.chars().next().is_some_and(|c| c.is_ascii_lowercase());
-        if starts {
-            out.push(line.to_owned());
-            open = instruction && !code.ends_with(';');
-        } else {
-            let last = out.len() - 1;
-            out[last].push('\n');
-            out[last].push_str(line);
-            open = !code.ends_with(';');
-        }
-    }
-    out
+/// Takes one mutant in so many; `BSR_MUTANTS=1` takes all.
+fn one_in() -> usize {
+    let asked = std::env::var("BSR_MUTANTS").ok().and_then(|n| n.parse().ok());
+    asked.unwrap_or(if cfg!(debug_assertions) { 24 } else { 1 })
 }
 
-fn is_instruction(s: &str) -> bool {
-    let s = s.trim();
-    s.ends_with(';') && !s.starts_with('.') && !s.starts_with("//")
+fn planned(spec: &str) -> Plan {
+    let parsed: KernelSpec = spec.parse().unwrap_or_else(|error| panic!("{error}"));
+    Plan::new(&parsed).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn scale(s: &str, after: &str, times: u64, over: u64, plus: i64) -> Option<String> {
-    let at = s.rfind(after)? + after.len();
-    let digits = s[at..].chars().take_while(char::is_ascii_digit).count();
-    let n: i64 = s[at..at + digits].parse().ok()?;
-    let new = n * times as i64 / over as i64 + plus;
-    (new != n && new >= 0).then(|| format!("{}{new}{}", &s[..at], &s[at + digits..]))
-}
-
-/// All mutants of a text: (name with line, text).
-fn mutants(text: &str) -> Vec<(String, String)> {
-    let all = statements(text);
-    let mut out = Vec::new();
-    for (name, pieces, change) in RULES {
-        let mut nth = 0;
-        for (i, s) in all.iter().enumerate() {
-            if nth == MOST || !is_instruction(s) || !pieces.iter().all(|p| s.contains(p)) {
-                continue;
-            }
-            let mut new = all.clone();
-            match *change {
-                Drop => new[i] = String::new(),
-                Swap(from, to) => {
-                    if !s.contains(from) {
-                        continue;
-                    }
-                    new[i] = s.replace(from, to);
-                }
-                Scale(after, times, over, plus) => match scale(s, after, times, over, plus) {
-                    Some(t) => new[i] = t,
-                    None => continue,
-                },
-                Delay(places) => {
-                    let after = (i + 1..new.len()).filter(|j| is_instruction(&new[*j])).nth(places - 1);
-                    match after {
-                        Some(j) => new.swap(i, j),
-                        None => continue,
-                    }
-                }
-            }
-            nth += 1;
-            out.push((format!("{name} #{nth}"), new.join("\n")));
-        }
-    }
-    out
-}
-
-/// Runs one mutant until something is noticed.
-fn found(plan: &bsr_codegen::Plan, text: &str, entry: &str, case: &Case) -> Option<String> {
-    let runs = [
-        (Schedule::Scrambled, 1),
-        (Schedule::Late, 0),
-        (Schedule::Early, 0),
-        (Schedule::Scrambled, 2),
-        (Schedule::Scrambled, 3),
-    ];
-    for (schedule, seed) in runs {
-        let options = Options { seed, schedule, max_steps: 2_000_000, max_findings: 3, ..Options::default() };
-        let done = run(plan, text, entry, case, &options);
-        if let Some(f) = done.report.findings.first() {
-            return Some(format!("{:?}", f.kind));
-        }
-        if done.error > tolerance(plan) {
-            return Some("wrong result".into());
-        }
-    }
-    None
-}
-
-fn kill(spec: &str, case: &Case, harmless: &[(&str, &str)]) {
-    let plan = plan(spec);
-    let ptx = plan.ptx();
-    assert_eq!(found(&plan, ptx.text(), ptx.entry(), case), None, "the kernel itself");
-    let mut by_kind: BTreeMap<String, usize> = BTreeMap::new();
-    let mut survivors = Vec::new();
-    let all = mutants(ptx.text());
-    assert!(all.len() >= 25, "{} mutants", all.len());
-    for (name, text) in all.iter().step_by(ONE_IN) {
-        match found(&plan, text, ptx.entry(), case) {
-            Some(how) => {
-                println!("{name:60} {how}");
-                *by_kind.entry(how).or_default() += 1;
-            }
-            None => survivors.push(name.clone()),
-        }
-    }
-    println!("{spec}: {} mutants, found by {by_kind:?}; survivors {survivors:#?}", all.len());
-    for (name, _) in harmless.iter().take(if ONE_IN == 1 { harmless.len() } else { 0 }) {
-        assert!(survivors.iter().any(|s| s.starts_with(name)), "{name} is noticed: it does not belong in the list");
-    }
-    survivors.retain(|s| !harmless.iter().any(|(name, _)| s == name || s.starts_with(&format!("{name} #"))));
-    assert!(survivors.is_empty(), "mutants that nobody noticed: {survivors:#?}");
-}
-
-/// A fence between the barrier and the copy lies on the causality path as well: every thread executes it.
-const FENCE_AFTER: (&str, &str) = ("proxy fence after the barrier", "the ISA wants a proxy fence anywhere on the path");
-/// Registers that only the tensor core touches need no wgmma.fence between its operations.
-const FENCE_BETWEEN: &str = "no thread touches the accumulators between these operations";
-
+/// At least 97 of 100 mutants that are not known to be harmless are found.
 #[test]
-fn mutants_of_a_cluster_of_two() {
-    let wraps = "4 stages and 2 steps a block: the ring never ends at a first step";
-    let harmless = [
-        FENCE_AFTER,
-        ("drop wgmma.fence #2", FENCE_BETWEEN),
-        ("drop wgmma.fence #3", FENCE_BETWEEN),
-        ("drop wgmma.fence #4", FENCE_BETWEEN),
-        ("never flip the parity #1", wraps),
-        ("never flip the parity #3", wraps),
-        ("never flip the parity #5", wraps),
-        ("ring of one stage more #1", wraps),
-        ("ring of one stage more #3", wraps),
-        ("ring of one stage more #5", wraps),
-    ];
-    // Three tiles a cluster, ten stages each: the ring ends at every place where it can.
-    kill("bm = 512, bn = 128, bk = 112, cluster = 2", &Case::new(1024, 384, 784, Pattern::TopK(5)), &harmless);
+fn mutants_of_every_family_are_found() {
+    let only = std::env::var("BSR_KERNEL").ok();
+    let (mut all, mut harmless, mut missed) = (0, 0, Vec::new());
+    for (number, spec) in KERNELS.iter().enumerate() {
+        if only.as_ref().is_some_and(|only| !spec.contains(only.as_str())) {
+            continue;
+        }
+        let plan = planned(spec);
+        let ptx = plan.ptx();
+        let problems = trial::problems(&plan);
+        assert_eq!(trial::check(&plan, ptx.text(), ptx.entry(), &problems), None, "{spec}: the kernel itself");
+        let mutants = operators::mutants(ptx.text(), MOST);
+        assert!(mutants.len() >= 8, "{spec}: {} mutants", mutants.len());
+        let taken: Vec<_> = mutants.iter().skip(number % one_in()).step_by(one_in()).collect();
+        let found: Vec<_> =
+            taken.par_iter().map(|(_, text)| trial::check(&plan, text, ptx.entry(), &problems)).collect();
+        all += taken.len();
+        for ((name, _), found) in taken.into_iter().zip(found) {
+            let why = HARMLESS.iter().find(|(operator, words, _)| name.starts_with(operator) && name.contains(words));
+            match (found, why) {
+                (Some(how), _) => println!("{spec}: {name}: {how}"),
+                (None, Some((.., why))) => {
+                    harmless += 1;
+                    println!("HARMLESS {spec}: {name}: {why}");
+                }
+                (None, None) => {
+                    println!("SURVIVES {spec}: {name}");
+                    missed.push(format!("{spec}: {name}"));
+                }
+            }
+        }
+    }
+    println!("{all} mutants, {harmless} harmless, {} missed: {missed:#?}", missed.len());
+    assert!(missed.len() * 100 <= 3 * (all - harmless), "{} of {all} are missed: {missed:#?}", missed.len());
+}
+
+/// A number below `n`, drawn so that it is the same everywhere.
+fn draw(state: &mut u64, n: usize) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    ((*state >> 33) % n as u64) as usize
+}
+
+/// A spec of any family; many cannot be planned.
+fn generated(state: &mut u64) -> String {
+    let mut pick = |choices: &[&str]| choices[draw(state, choices.len())].to_owned();
+    let sizes = ["8", "16", "24", "32", "48", "64", "64", "96", "128", "128", "192", "256"];
+    let mut spec =
+        format!("bm = {}, bn = {}, bk = {}", pick(&sizes), pick(&["16", "32", "64", "128", "256"]), pick(&sizes));
+    let family = pick(&[
+        "",
+        "",
+        "",
+        ", op = sdd",
+        ", op = dds",
+        ", mma = mma_sync",
+        ", mma = wmma",
+        ", mma = scalar, dtype = f32",
+    ]);
+    spec += &family;
+    if !family.contains("scalar") {
+        spec += &pick(&["", "", ", dtype = bf16", ", dtype = e4m3, out = f16", ", dtype = i8"]);
+    }
+    spec += &pick(&["", "", "", ", out = f32"]);
+    spec += &pick(&["", "", "", ", transpose = on"]);
+    spec += &pick(&["", "", ", b_layout = col"]);
+    spec += &pick(&["", "", ", c_layout = col"]);
+    spec += &pick(&["", "", "", ", cluster = 2", ", cluster = 4"]);
+    spec += &pick(&["", "", "", ", stages = 2", ", stages = 3", ", stages = 5"]);
+    spec += &pick(&["", "", "", ", consumers = 1", ", consumers = 2"]);
+    spec += &pick(&["", "", "", ", schedule = balanced", ", schedule = strided"]);
+    spec += &pick(&["", "", "", "", ", batch = on", ", permute = on", ", accumulate = atomic", ", scale = tensor"]);
+    spec += &pick(&["", "", "", "", ", epilogue = \"|s: f32| (relu(s * acc), row_max(acc))\""]);
+    spec
+}
+
+/// Checks `count` specs that can be planned; none may be found fault with.
+fn generated_specs_pass(count: usize, mut state: u64) {
+    let mut specs = Vec::new();
+    while specs.len() < count {
+        let text = generated(&mut state);
+        if let Ok(spec) = text.parse::<KernelSpec>()
+            && let Ok(plan) = Plan::new(&spec)
+            && trial::has_types(&spec)
+        {
+            specs.push((text, plan));
+        }
+    }
+    let faults: Vec<_> = specs
+        .par_iter()
+        .filter_map(|(text, plan)| {
+            let ptx = plan.ptx();
+            let fault = trial::check(plan, ptx.text(), ptx.entry(), &trial::problems(plan));
+            println!("{text}: {fault:?}");
+            fault.map(|fault| format!("{text}: {fault}"))
+        })
+        .collect();
+    assert!(faults.is_empty(), "{count} specs, false alarms: {faults:#?}");
 }
 
 #[test]
-fn mutants_of_a_single_block() {
-    let mut case = Case::new(512, 384, 512, Pattern::TopK(5));
-    case.clusters = 4;
-    let harmless = [FENCE_AFTER, ("drop wgmma.fence #2", FENCE_BETWEEN)];
-    kill("bm = 128, bn = 128, bk = 64, cluster = 1, out = f32", &case, &harmless);
+fn some_generated_specs_pass() {
+    generated_specs_pass(if cfg!(debug_assertions) { 3 } else { 12 }, 1);
+}
+
+/// `BSR_SPECS` of them, 500 by default.
+#[test]
+#[ignore = "takes an hour; cargo test --release -- --ignored"]
+fn five_hundred_generated_specs_pass() {
+    let count = std::env::var("BSR_SPECS").ok().and_then(|n| n.parse().ok()).unwrap_or(500);
+    generated_specs_pass(count, 7);
 }

@@ -20,13 +20,8 @@ use super::progress::Progress;
 use super::sampled;
 use super::simulate::{findings_in_full, findings_in_words, order, unreadable, wrong};
 use super::spec::{self, Planned};
-use super::trials::{Kind, Shape, Trial};
+use super::trials::{Kind, Shape, Trial, schedule};
 use super::verdict::{Rows, RowsAsked, Verdict, judge_second, longest_sum};
-
-/// Warp instructions after which a cluster is stopped: hundreds of times what a problem here takes.
-const MAX_STEPS: u64 = 5_000_000;
-/// Findings after which a cluster is stopped.
-const MAX_FINDINGS: usize = 8;
 
 /// Check a kernel on the simulator: numbers, races, barriers, deadlocks.
 #[derive(Debug, clap::Args)]
@@ -103,7 +98,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     progress.done();
     let seconds = start.elapsed().as_secs_f64();
     let Some((index, fault)) = first_fault else {
-        coverage::show(&kernel.statements(&coverage), out)?;
+        coverage::show(&kernel.statements(&coverage), &planned.plan, out)?;
         let words = format!("{runs} runs without a finding, relative error at most {worst:.1e}; {seconds:.1} s");
         line(out, "verdict", format_args!("passes: {words}"))?;
         return Ok(Exit::Done);
@@ -167,18 +162,6 @@ fn budget(planned: &Planned, out: &mut dyn Write) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Schedule `number`, from 0: a seed alone replays a scrambled one with `--schedules 1`.
-fn schedule(seed: u64, number: u32) -> Options {
-    let (schedule, seed) = match number {
-        0 => (Schedule::Scrambled, seed),
-        1 => (Schedule::Early, seed),
-        2 => (Schedule::Late, seed),
-        // Neighbouring seeds are as different as any, but an odd one lets some warps run far ahead.
-        _ => (Schedule::Scrambled, seed.wrapping_add(u64::from(number) - 2)),
-    };
-    Options { schedule, seed, max_steps: MAX_STEPS, max_findings: MAX_FINDINGS, ..Options::default() }
 }
 
 /// Schedules that are named one by one.
@@ -310,7 +293,8 @@ impl Typed for Check<'_> {
         }
         let a = self.blocks::<A>()?;
         let Shape { dense, rows, cols } = self.trial.shape(spec);
-        let b = self.dense::<B>(dense, self.trial.negative, self.trial.seed);
+        let mut b = self.dense::<B>(dense, self.trial.negative, self.trial.seed);
+        self.shrink(&mut b);
         let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
         let rows = Rows::all(rows);
         let inputs = inputs(spec, (rows.list.len(), cols), None, self.trial.seed);
@@ -360,6 +344,13 @@ impl Check<'_> {
         drawn
     }
 
+    /// Makes the elements of a dense factor smaller where sums are long; integers stay.
+    fn shrink<T: Number>(&self, drawn: &mut Dense<T>) {
+        if self.trial.shrink < 1.0 && T::SPREAD == 1.0 {
+            drawn.data_mut().iter_mut().for_each(|value| *value = T::from_f64(value.to_f64() * self.trial.shrink));
+        }
+    }
+
     /// The same of a sampled product: N of the trial is K, since the structure has M and N.
     fn sampled<A: Number, B: Number, C: Number>(&self) -> Result<Checked, Failure> {
         let (spec, structure): (_, &Structure) = (self.kernel.plan().spec(), &self.trial.structure);
@@ -368,7 +359,8 @@ impl Check<'_> {
         if self.trial.negative {
             a.data_mut().iter_mut().for_each(|value| *value = A::from_f64(value.to_f64().abs()));
         }
-        let b = self.dense::<B>((dense.0, cols), self.trial.negative, self.trial.seed + 1);
+        let mut b = self.dense::<B>((dense.0, cols), self.trial.negative, self.trial.seed + 1);
+        self.shrink(&mut b);
         let blocks = Rows::of_blocks(spec, structure, dense.0, RowsAsked::All);
         let inputs = sampled::inputs(spec, structure, self.trial.seed);
         let want = sampled::want(spec, (&a, &b), structure, &blocks, &inputs)?;
@@ -391,7 +383,7 @@ impl Check<'_> {
             checked.runs += 1;
             checked.coverage.merge(&report.coverage);
             checked.worst = checked.worst.max(verdict.comparison.relative);
-            let wrong = wrong(&verdict, &report, tolerance).or(second);
+            let wrong = wrong(&verdict, &report, tolerance, self.kernel.plan()).or(second);
             if !report.is_clean() || wrong.is_some() {
                 checked.fault = Some(Fault {
                     options: options.clone(),

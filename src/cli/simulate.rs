@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bsr::simulated::{DEFAULT_CLUSTERS, Finding, Options, ParseError, Report, Schedule, Simulated};
-use bsr::{Dense, KernelSpec, Op, Results, reference};
+use bsr::{Dense, KernelSpec, Op, Plan, Results, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
@@ -54,7 +54,7 @@ pub(super) fn run(
     line(out, "device", words)?;
     line(out, "checked", format_args!("{} against the f64 reference", done.rows))?;
     let tolerance = check.tolerance(planned.spec(), done.longest, done.tolerance);
-    let wrong = wrong(&done.verdict, &done.report, tolerance);
+    let wrong = wrong(&done.verdict, &done.report, tolerance, &planned.plan);
     match stopped(&done.verdict, &done.report) {
         true => {
             line(out, "result", "incomplete: a cluster is stopped where it cannot go on, or has too many findings")?
@@ -106,9 +106,23 @@ fn stopped(verdict: &Verdict, report: &Report) -> bool {
 }
 
 /// A wrong result in words; none of a run that was stopped.
-pub(super) fn wrong(verdict: &Verdict, report: &Report, tolerance: f64) -> Option<String> {
-    (!stopped(verdict, report) && !verdict.comparison.passes(tolerance))
-        .then(|| format!("wrong result: {}; {}", verdict.comparison, right_words(tolerance)))
+pub(super) fn wrong(verdict: &Verdict, report: &Report, tolerance: f64, plan: &Plan) -> Option<String> {
+    let wrong = !stopped(verdict, report) && !verdict.comparison.passes(tolerance);
+    wrong.then(|| {
+        let shape = verdict.shape_words(tile(plan));
+        format!("wrong result: {}; {}{shape}", verdict.comparison, right_words(tolerance))
+    })
+}
+
+/// Rows and columns of C that a cluster computes at a time, where C is one matrix.
+fn tile(plan: &Plan) -> Option<(usize, usize)> {
+    let tile = plan.cluster_tile();
+    let (rows, columns) = (tile.rows as usize, tile.columns as usize);
+    match plan.spec().op {
+        Op::Dsd => Some((rows, columns)),
+        Op::Dds => Some((columns, rows)),
+        Op::Sdd => None,
+    }
 }
 
 /// PTX that the simulator cannot read, with its place: `spmm.ptx:12:5: ...`.

@@ -6,6 +6,7 @@
 //! in more than two batches of 32, more block rows than share a tile, and K of a sampled product is long enough to be
 //! split between CTAs.
 
+use bsr::simulated::{Options, Schedule};
 use bsr::{BsrError, KernelSpec, Op, Plan, Structure};
 
 /// Clusters of a run: each takes several tiles, and there is another to disturb.
@@ -14,6 +15,23 @@ const CLUSTERS: u32 = 2;
 const INDEX_BATCH: usize = 32;
 /// Multiplications and additions of one problem that may be done in every schedule.
 const EFFORT: u64 = 3 << 30;
+
+/// Warp instructions after which a cluster is stopped: hundreds of times what a problem here takes.
+const MAX_STEPS: u64 = 5_000_000;
+/// Findings after which a cluster is stopped.
+const MAX_FINDINGS: usize = 8;
+
+/// Schedule `number`, from 0: a seed alone replays a scrambled one with `--schedules 1`.
+pub(super) fn schedule(seed: u64, number: u32) -> Options {
+    let (schedule, seed) = match number {
+        0 => (Schedule::Scrambled, seed),
+        1 => (Schedule::Early, seed),
+        2 => (Schedule::Late, seed),
+        // Neighbouring seeds are as different as any, but an odd one lets some warps run far ahead.
+        _ => (Schedule::Scrambled, seed.wrapping_add(u64::from(number) - 2)),
+    };
+    Options { schedule, seed, max_steps: MAX_STEPS, max_findings: MAX_FINDINGS, ..Options::default() }
+}
 
 /// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +70,8 @@ pub(super) struct Trial {
     pub(super) clusters: u32,
     /// All elements of one factor are positive, and all of the other negative.
     pub(super) negative: bool,
+    /// Elements of the dense factor are drawn so much smaller: long sums stay in the range of an epilogue's functions.
+    pub(super) shrink: f64,
     /// The most schedules that the effort allows.
     pub(super) schedules: usize,
 }
@@ -170,7 +190,7 @@ impl Scale {
             Kind::EmptyRows => vec![0, 3, 0, 1],
             Kind::Alone => vec![1; pack + 1],
             Kind::Negative => vec![2, 1, 3],
-            Kind::NoBlocks => vec![0, 0],
+            Kind::NoBlocks => vec![0; 4 * pack + 1],
             Kind::OneColumn => vec![2, 1],
             Kind::Split => vec![1; Self::split(plan).0],
         }
@@ -205,11 +225,16 @@ impl Scale {
         }
         match kind {
             Kind::Whole => 2 * self.tile,
-            Kind::Ragged | Kind::Uneven => self.tile + extra,
-            Kind::EmptyRows | Kind::Negative => self.tile - self.tile / 4,
+            Kind::Ragged => self.tile + extra,
+            // Odd, and in another group of eight columns each: the last column is alone there.
+            Kind::Uneven => self.tile + 9,
+            Kind::EmptyRows => self.tile - self.tile / 2 + 1,
+            Kind::Negative => self.tile - self.tile / 4 + 1,
             Kind::NoBlocks => self.tile + 8,
             Kind::OneColumn => 1,
-            Kind::FullRow | Kind::Alone | Kind::Split => self.tile,
+            // Whole pieces of a tile.
+            Kind::Alone => (self.tile / 2).max(1),
+            Kind::FullRow | Kind::Split => self.tile,
         }
     }
 }
@@ -235,6 +260,8 @@ impl Trial {
         let n = scale.along(kind, extra);
         let (m, k) = match kind {
             Kind::Whole => (lengths.len() * bm, columns * bk),
+            // Half a block hangs over the edges.
+            Kind::Negative if round == 0 => (lengths.len() * bm - bm / 2, columns * bk - bk / 2),
             Kind::Ragged | Kind::Uneven => (lengths.len() * bm - short_m, columns * bk - short_k),
             _ if round == 0 => (lengths.len() * bm, columns * bk),
             _ => (lengths.len() * bm - 7 * round % bm, columns * bk - 3 * round % bk),
@@ -246,6 +273,7 @@ impl Trial {
         }
         let read = Structure::new(m, k, (bm, bk), row_ptr, col_idx)?;
         let effort = scale.effort(read.nnzb(), n).max(1);
+        let sums = if scale.sampled { n } else { most * bk };
         let structure = if plan.reads_block_columns() { read.transpose()? } else { read };
         Ok(Self {
             structure,
@@ -253,6 +281,7 @@ impl Trial {
             seed: index as u64,
             clusters: if kind == Kind::Split { Scale::split(plan).1 } else { CLUSTERS },
             negative: kind == Kind::Negative,
+            shrink: if plan.spec().epilogue.is_some() { shrink(sums) } else { 1.0 },
             schedules: usize::try_from(EFFORT / effort).unwrap_or(usize::MAX).max(1),
         })
     }
@@ -274,6 +303,12 @@ impl Trial {
         let k = if spec.op == Op::Dds { dense.1 } else { dense.0 };
         format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], {} blocks", self.structure.nnzb())
     }
+}
+
+/// A power of two by which sums of so many products are about as large as those of 128.
+fn shrink(products: usize) -> f64 {
+    let ratio = (products as f64 / 128.0).max(1.0);
+    (-(ratio.log2() / 2.0).round()).exp2()
 }
 
 /// The block columns of a row: spread over it, a little further to the right in every row and round, and up to the last

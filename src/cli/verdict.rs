@@ -226,6 +226,56 @@ pub(super) struct Verdict {
     unwritten: usize,
     /// What C is filled with, in words.
     poison: String,
+    /// The compared elements that are far from right.
+    wrong: Option<Wrong>,
+}
+
+/// Elements that are far from right: how many, and the rectangle that holds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wrong {
+    count: usize,
+    of: usize,
+    rows: (usize, usize),
+    cols: (usize, usize),
+}
+
+impl Wrong {
+    /// An element is far off where it differs by this part of the root of the mean square.
+    const FAR: f64 = 0.05;
+
+    fn new<C: Element>(got: &Dense<C>, rows: &[usize], want: &[f64]) -> Option<Self> {
+        let finite = want.iter().filter(|value| value.is_finite());
+        let (sum, count) = finite.fold((0.0, 0), |(sum, count), value| (sum + value * value, count + 1));
+        let far = Self::FAR * (sum / f64::from(count.max(1))).sqrt();
+        let mut found: Option<Self> = None;
+        for (at, want) in want.iter().enumerate() {
+            let (row, col) = (rows[at / got.cols()], at % got.cols());
+            let value = got.get(row, col).map_or(f64::NAN, Element::to_f64);
+            let right = value == *want || (value - want).abs() <= far + Self::FAR * want.abs();
+            if right {
+                continue;
+            }
+            let first = Self { count: 0, of: rows.len() * got.cols(), rows: (row, row), cols: (col, col) };
+            let all = found.get_or_insert(first);
+            all.count += 1;
+            all.rows = (all.rows.0.min(row), all.rows.1.max(row));
+            all.cols = (all.cols.0.min(col), all.cols.1.max(col));
+        }
+        found
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((top, bottom), (left, right)) = (self.rows, self.cols);
+        let area = (bottom - top + 1) * (right - left + 1);
+        let dense = if area == self.count { "all" } else { "some" };
+        write!(
+            f,
+            "{} of {} elements are far off: {dense} of rows {top} to {bottom}, columns {left} to {right}",
+            self.count, self.of
+        )
+    }
 }
 
 impl Verdict {
@@ -236,7 +286,25 @@ impl Verdict {
     pub(super) fn new<C: Element>(got: &Dense<C>, rows: &Rows, want: &[f64]) -> Result<Self, Failure> {
         let mut comparison = Comparison::of_rows(got, &rows.list, want)?;
         comparison.worst = comparison.worst.map(|(at, column)| (rows.list[at], column));
-        Ok(Self { comparison, unwritten: reference::unwritten(got), poison: C::POISON.to_string() })
+        let wrong = Wrong::new(got, &rows.list, want);
+        Ok(Self { comparison, unwritten: reference::unwritten(got), poison: C::POISON.to_string(), wrong })
+    }
+
+    /// How many elements are far off and where, and which tiles of so many rows and columns that is; empty if none is.
+    pub(super) fn shape_words(&self, tile: Option<(usize, usize)>) -> String {
+        let Some(wrong) = self.wrong else { return String::new() };
+        let tiles = tile.map_or_else(String::new, |(rows, cols)| {
+            let range = |(first, last): (usize, usize), size: usize| match (first / size, last / size) {
+                (first, last) if first == last => format!("{first}"),
+                (first, last) => format!("{first} to {last}"),
+            };
+            format!(
+                "; of the cluster tiles of {rows} x {cols} these are tile rows {}, tile columns {}",
+                range(wrong.rows, rows.max(1)),
+                range(wrong.cols, cols.max(1))
+            )
+        });
+        format!("\n  {wrong}{tiles}")
     }
 
     /// Whether C has elements that were not written, so that it says nothing of the numbers.
@@ -253,6 +321,7 @@ impl Verdict {
             return Ok(());
         }
         let mut report = format!("wrong result of {kernel}\n  {}; {}", self.comparison, right_words(tolerance));
+        report.push_str(&self.shape_words(None));
         if self.unwritten > 0 {
             let what = if self.poison == "NaN" { "NaN or infinite" } else { &self.poison };
             report.push_str(&format!(

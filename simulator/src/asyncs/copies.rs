@@ -298,7 +298,7 @@ impl Machine<'_> {
         self.check_dependency(&stamp, &op.view, addr, data.len(), true)?;
         self.check_padding(&stamp, addr, data.len())?;
         let mut old = vec![0; data.len()];
-        if !self.global.read_atomic(addr, &mut old) {
+        if !self.global.read_atomic(addr, &mut old, op.pc) {
             return Err(Stop);
         }
         add_elements(data, &old, ty);

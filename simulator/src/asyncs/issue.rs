@@ -231,6 +231,7 @@ impl<'a> Machine<'a> {
                 let barriers = self.spots(who, lane, barrier, 8, 8, mask)?;
                 for (to, barrier) in spots.into_iter().zip(barriers) {
                     self.barrier_ready(who, &view, barrier)?;
+                    self.copy_barriers.insert(who.pc, barrier);
                     let parts = self.parts(rows);
                     for p in 0..parts {
                         let rows = rows * p / parts..rows * (p + 1) / parts;
@@ -290,6 +291,7 @@ impl<'a> Machine<'a> {
                 let barriers = self.spots(who, lane, barrier, 8, 8, mask)?;
                 for (to, barrier) in spots.into_iter().zip(barriers) {
                     self.barrier_ready(who, &view, barrier)?;
+                    self.copy_barriers.insert(who.pc, barrier);
                     let parts = self.parts(bytes / 16);
                     for p in 0..parts {
                         let (a, z) = (bytes / 16 * p / parts * 16, bytes / 16 * (p + 1) / parts * 16);

@@ -185,14 +185,15 @@ impl Machine<'_> {
     }
 
     fn accumulators<T: Element>(&self, first: usize, w: &Wgmma, acc: &mut [T]) {
+        let lanes = lane_places(w);
         for q in 0..4 {
             let file = &self.warps[first + q].regs;
             for (i, r) in w.d.iter().enumerate() {
-                for (l, bits) in file[*r as usize].iter().enumerate() {
-                    let at = place(w, q, i, l);
-                    acc[at] = T::of(*bits, w.d_ty);
+                let start = place(w, q, i, 0);
+                for (lane, bits) in lanes.iter().zip(&file[*r as usize]) {
+                    acc[start + lane] = T::of(*bits, w.d_ty);
                     if w.d_ty == Ty::F16 {
-                        acc[at + 1] = T::of(*bits >> 16, w.d_ty);
+                        acc[start + lane + 1] = T::of(*bits >> 16, w.d_ty);
                     }
                 }
             }
@@ -200,19 +201,25 @@ impl Machine<'_> {
     }
 
     fn put_accumulators<T: Element>(&mut self, first: usize, w: &Wgmma, acc: &[T]) {
+        let lanes = lane_places(w);
         for q in 0..4 {
             let file = &mut self.warps[first + q].regs;
             for (i, r) in w.d.iter().enumerate() {
-                for (l, bits) in file[*r as usize].iter_mut().enumerate() {
-                    let at = place(w, q, i, l);
-                    *bits = acc[at].bits(w.d_ty);
+                let start = place(w, q, i, 0);
+                for (lane, bits) in lanes.iter().zip(&mut file[*r as usize]) {
+                    *bits = acc[start + lane].bits(w.d_ty);
                     if w.d_ty == Ty::F16 {
-                        *bits |= acc[at + 1].bits(w.d_ty) << 16;
+                        *bits |= acc[start + lane + 1].bits(w.d_ty) << 16;
                     }
                 }
             }
         }
     }
+}
+
+/// How far from a warp's first thread the others' elements lie.
+fn lane_places(w: &Wgmma) -> [usize; 32] {
+    std::array::from_fn(|l| l / 4 * w.n as usize + l % 4 * 2)
 }
 
 /// Where in D register `i` of thread `l` of warp `q` stands: rows 16q + l/4 and + 8, columns 8j + 2(l%4) and + 1. A
@@ -228,18 +235,19 @@ fn place(w: &Wgmma, q: usize, i: usize, l: usize) -> usize {
 
 /// Elements of an operand; `across` turns [line][unit] into [unit][line].
 fn unpack<T: Element>(bytes: &[u8], ty: Ty, lines: usize, across: bool, negate: bool) -> Vec<T> {
-    let e = ty.bytes() as usize;
-    let per_line = bytes.len() / lines / e;
-    let mut out = vec![T::default(); lines * per_line];
-    for line in 0..lines {
-        for i in 0..per_line {
-            let at = (line * per_line + i) * e;
-            let mut raw = 0u64;
-            for (b, byte) in bytes[at..at + e].iter().enumerate() {
-                raw |= u64::from(*byte) << (8 * b);
-            }
-            let v = T::of(raw, ty);
-            out[if across { i * lines + line } else { line * per_line + i }] = if negate { -v } else { v };
+    let mut values: Vec<T> = Vec::with_capacity(bytes.len() / ty.bytes() as usize);
+    T::widen(bytes, ty, &mut values);
+    if negate {
+        values.iter_mut().for_each(|v| *v = -*v);
+    }
+    if !across {
+        return values;
+    }
+    let per_line = values.len() / lines;
+    let mut out = vec![T::default(); values.len()];
+    for (line, values) in values.chunks(per_line).enumerate() {
+        for (i, v) in values.iter().enumerate() {
+            out[i * lines + line] = *v;
         }
     }
     out

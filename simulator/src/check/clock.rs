@@ -41,8 +41,17 @@ impl Clock {
         }
     }
 
-    fn covers(&self, other: &Self) -> bool {
-        other.0.iter().enumerate().all(|(i, v)| *v <= self.get(i as u32))
+    /// Whether some component is less than the other clock's, and whether some is greater.
+    fn differs(&self, other: &Self) -> (bool, bool) {
+        let (mut less, mut greater) = (0, 0);
+        for (a, b) in self.0.iter().zip(&other.0) {
+            less |= u32::from(a < b);
+            greater |= u32::from(a > b);
+        }
+        let common = self.0.len().min(other.0.len());
+        less |= other.0[common..].iter().fold(0, |any, b| any | b);
+        greater |= self.0[common..].iter().fold(0, |any, a| any | a);
+        (less != 0, greater != 0)
     }
 }
 
@@ -56,8 +65,13 @@ pub(crate) struct View {
 }
 
 fn join(a: &mut Rc<Clock>, b: &Rc<Clock>) {
-    if !Rc::ptr_eq(a, b) && !a.covers(b) {
-        if b.covers(a) { *a = Rc::clone(b) } else { Rc::make_mut(a).join(b) }
+    if Rc::ptr_eq(a, b) {
+        return;
+    }
+    match a.differs(b) {
+        (false, _) => {}
+        (true, false) => *a = Rc::clone(b),
+        (true, true) => Rc::make_mut(a).join(b),
     }
 }
 

@@ -88,7 +88,10 @@ pub(crate) enum Memory {
 }
 
 fn ordered(before: &Stamp, now: &Stamp, view: &View, known: Known) -> bool {
+    // An instruction of the whole warp orders no other lane's accesses before its own.
+    let one = now.mask.is_power_of_two() || before.mask == now.mask;
     if before.base == now.base
+        && one
         && (before.mask & !now.mask) == 0
         && (before.proxy == Proxy::Async) == (now.proxy == Proxy::Async)
         && (now.proxy != Proxy::Copy || before.tick == now.tick)

@@ -20,15 +20,19 @@ impl Machine<'_> {
                 for l in lanes(who.mask) {
                     let place = self.resolve(who, l, addr, bytes, bytes)?;
                     self.opaque_or_map(who, place, bytes)?;
-                    let proxy = if *order == Order::Strong { Proxy::Strong } else { Proxy::Generic };
+                    let proxy = if matches!(order, Order::Strong(_)) { Proxy::Strong } else { Proxy::Generic };
                     let stamp = self.stamp(who.w, 1 << l, who.pc, proxy);
                     let view = self.view_of(who.w, l);
                     let mut buffer = [0u8; 16];
                     match (order, place) {
-                        // Strong accesses of several clusters do not race, as atomics do not: they are not noted.
-                        (Order::Strong, Place::Global(a)) => {
+                        // Strong accesses of several clusters do not race, as atomics do not, if the scope reaches that far.
+                        (Order::Strong(s), Place::Global(a)) if s.device => {
                             self.check_global(&stamp, &view, a, bytes as usize, false)?;
-                            self.global.read_atomic(a, &mut buffer[..bytes as usize]);
+                            self.global.read_atomic(a, &mut buffer[..bytes as usize], who.pc);
+                            if d.len() > 1 {
+                                self.exchanged_read(&stamp, &view, a)?;
+                            }
+                            self.acquire_global(who, l, a, *s);
                         }
                         _ => self.load(&stamp, &view, place, &mut buffer[..bytes as usize])?,
                     }
@@ -42,7 +46,7 @@ impl Machine<'_> {
                             self.warps[who.w].regs[*d as usize][l as usize] = Self::extend(raw, *ty, *width);
                         }
                     }
-                    if *order == Order::Strong {
+                    if matches!(order, Order::Strong(_)) {
                         self.acquire_from(who, l, place);
                     }
                 }
@@ -58,23 +62,25 @@ impl Machine<'_> {
                         let v = self.value(who.w, l, *s).to_le_bytes();
                         buffer[at..at + ty.bytes() as usize].copy_from_slice(&v[..ty.bytes() as usize]);
                     }
-                    let proxy = if *order == Order::Strong { Proxy::Strong } else { Proxy::Generic };
+                    let proxy = if matches!(order, Order::Strong(_)) { Proxy::Strong } else { Proxy::Generic };
                     let stamp = self.stamp(who.w, 1 << l, who.pc, proxy);
                     let view = self.view_of(who.w, l);
                     match (order, place) {
-                        (Order::Strong, Place::Global(a)) => {
+                        (Order::Strong(s), Place::Global(a)) if s.device => {
                             self.check_global(&stamp, &view, a, bytes as usize, true)?;
+                            self.exchanged_write(&stamp, a);
+                            self.release_global(who, l, a, *s);
                             self.epoch += 1;
                             self.global.write_atomic(a, &buffer[..bytes as usize], who.pc);
                         }
                         _ => self.store(&stamp, &view, place, &buffer[..bytes as usize])?,
                     }
-                    if *order == Order::Strong {
+                    if matches!(order, Order::Strong(_)) {
                         self.release_to(who, l, place);
                     }
                 }
             }
-            Op::Atom { f, ty, d, addr, b, c } => {
+            Op::Atom { semantics, f, ty, d, addr, b, c } => {
                 for l in lanes(who.mask) {
                     let place = self.resolve(who, l, addr, ty.bytes(), ty.bytes())?;
                     self.opaque_or_map(who, place, ty.bytes())?;
@@ -84,10 +90,14 @@ impl Machine<'_> {
                     let mut buffer = [0u8; 8];
                     let bytes = ty.bytes() as usize;
                     let (x, y) = (self.value(who.w, l, *b), self.value(who.w, l, *c));
-                    // Atomics of several clusters do not race: global ones are not noted.
-                    if let Place::Global(a) = place {
+                    // Atomics of several clusters do not race, if the scope reaches that far.
+                    if let Place::Global(a) = place
+                        && semantics.device
+                    {
                         self.check_global(&stamp, &view, a, bytes, true)?;
-                        self.global.read_atomic(a, &mut buffer[..bytes]);
+                        self.acquire_global(who, l, a, *semantics);
+                        self.release_global(who, l, a, *semantics);
+                        self.global.read_atomic(a, &mut buffer[..bytes], who.pc);
                         let old = raw(&buffer[..bytes]);
                         self.global.write_atomic(a, &atomic(*f, *ty, old, x, y).to_le_bytes()[..bytes], who.pc);
                     } else {

@@ -36,6 +36,9 @@ impl Machine<'_> {
                 }
             }
         }
+        if kind == (Fence::Thread { device: true }) {
+            self.fence_device(who);
+        }
         if let Fence::ProxyAsync { shared, global } = kind
             && self.options.races
         {

@@ -3,10 +3,40 @@
 use crate::check::FindingKind;
 use crate::machine::memory::Who;
 use crate::machine::{Exec, Machine};
-use crate::program::Uses;
-use crate::program::op::Wgmma;
+use crate::program::op::{Op, Src, Wgmma};
+use crate::program::{Inst, Uses};
 
 impl Machine<'_> {
+    /// The lanes in which an instruction that only computes has operands without a value: its results have none either, and
+    /// nothing is wrong until one of them decides something, is an address or leaves the registers. None for others.
+    pub(super) fn without_value(&self, who: Who, inst: &Inst) -> Option<u32> {
+        let warp = &self.warps[who.w];
+        let missing = |operands: &[Src]| {
+            operands.iter().fold(0, |lanes, operand| match operand {
+                Src::Reg(r) => lanes | !warp.defined[*r as usize],
+                _ => lanes,
+            })
+        };
+        let all = || {
+            let registers = inst.uses.reads.iter().fold(0, |lanes, r| lanes | !warp.defined[*r as usize]);
+            inst.uses.pred_reads.iter().fold(registers, |lanes, p| lanes | !warp.defined_preds[*p as usize])
+        };
+        let lanes = match &inst.op {
+            Op::Selp { a, b, p, .. } => {
+                let (yes, unknown) = (self.predicate(who.w, *p), p.reg.map_or(0, |p| !warp.defined_preds[p as usize]));
+                yes & missing(&[*a]) | !yes & missing(&[*b]) | unknown
+            }
+            Op::Pure { .. }
+            | Op::Setp { .. }
+            | Op::Set { .. }
+            | Op::Logic { .. }
+            | Op::Pack { .. }
+            | Op::Unpack { .. } => all(),
+            _ => return None,
+        };
+        Some(lanes & who.mask)
+    }
+
     /// What an instruction reads was written before.
     pub(super) fn registers_are_defined(&mut self, who: Who, uses: &Uses) -> Exec<()> {
         for r in &uses.reads {
@@ -48,19 +78,18 @@ impl Machine<'_> {
     }
 
     fn undefined(&mut self, who: Who, lanes: u32, name: &str) -> Exec<()> {
-        let text = format!("{name} is read before anything has written it: its value is undefined; set it first");
+        let text = format!(
+            "{name} is used, and nothing has written it, or what it was computed from: its value is undefined; set it first"
+        );
         let sides = vec![self.side(who.w, lanes, who.pc, format!("reads {name}"))];
         self.report(FindingKind::UninitialisedRegister, text, sides, None)
     }
 
-    /// What an instruction writes is defined from now on.
-    pub(super) fn define(&mut self, who: Who, uses: &Uses) {
+    /// What an instruction writes is defined from now on, but for the lanes `without` a value.
+    pub(super) fn define(&mut self, who: Who, uses: &Uses, without: u32) {
         let warp = &mut self.warps[who.w];
-        for r in &uses.writes {
-            warp.defined[*r as usize] |= who.mask;
-        }
-        for p in &uses.pred_writes {
-            warp.defined_preds[*p as usize] |= who.mask;
-        }
+        let update = |lanes: &mut u32| *lanes = (*lanes | who.mask) & !without;
+        uses.writes.iter().for_each(|r| update(&mut warp.defined[*r as usize]));
+        uses.pred_writes.iter().for_each(|p| update(&mut warp.defined_preds[*p as usize]));
     }
 }

@@ -93,6 +93,7 @@ impl Machine<'_> {
                 }
                 let view = if *release { Some(self.publish(who.w, who.mask)) } else { None };
                 let phase = self.ctas[spot.0].mbarriers.get(&spot.1).map(|b| b.phase);
+                self.warps[who.w].at_barriers.arrived = Some((spot, who.pc));
                 self.arrive_at(who, spot, n, expect, view)?;
                 let after = self.ctas[spot.0].mbarriers.get(&spot.1).map(|b| b.phase);
                 if !complete && phase != after {
@@ -315,6 +316,7 @@ impl Machine<'_> {
                 && let Some(b) = self.ctas[spot.0].mbarriers.get(&spot.1)
             {
                 let (view, time) = (b.completed.clone(), b.time);
+                self.warps[who.w].at_barriers.waited = Some((spot, who.pc));
                 self.acquire(who.w, m, &view);
                 let warp = &mut self.warps[who.w];
                 warp.now = warp.now.max(time);

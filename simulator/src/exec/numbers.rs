@@ -8,15 +8,41 @@ use crate::program::types::Ty;
 
 static HALF: LazyLock<Vec<f32>> = LazyLock::new(|| (0..=u16::MAX).map(|b| f16::from_bits(b).to_f32()).collect());
 
+static QUARTER: LazyLock<Vec<f32>> = LazyLock::new(|| (0..=u8::MAX).map(e4m3).collect());
+
 /// The value of the low bits of `raw`, exactly.
 pub(crate) fn to_f32(raw: u64, ty: Ty) -> f32 {
     match ty {
         Ty::F16 => HALF[(raw & 0xffff) as usize],
         Ty::Bf16 => f32::from_bits((raw as u32) << 16),
         Ty::Tf32 => f32::from_bits(raw as u32 & !0x1fff),
-        Ty::E4m3 => e4m3(raw as u8),
+        Ty::E4m3 => QUARTER[(raw & 0xff) as usize],
         Ty::E5m2 => HALF[((raw & 0xff) << 8) as usize],
         _ => f32::from_bits(raw as u32),
+    }
+}
+
+/// The values of elements that lie one after the other in memory, exactly.
+pub(crate) fn widen(bytes: &[u8], ty: Ty, out: &mut Vec<f32>) {
+    let halves = bytes.as_chunks::<2>().0.iter().map(|raw| u16::from_le_bytes(*raw));
+    match ty {
+        Ty::F16 => {
+            let table: &[f32] = &HALF;
+            out.extend(halves.map(|raw| table[usize::from(raw)]));
+        }
+        Ty::Bf16 => out.extend(halves.map(|raw| f32::from_bits(u32::from(raw) << 16))),
+        Ty::E4m3 => {
+            let table: &[f32] = &QUARTER;
+            out.extend(bytes.iter().map(|raw| table[usize::from(*raw)]));
+        }
+        Ty::E5m2 => {
+            let table: &[f32] = &HALF;
+            out.extend(bytes.iter().map(|raw| table[usize::from(*raw) << 8]));
+        }
+        _ => {
+            let words = bytes.as_chunks::<4>().0.iter();
+            out.extend(words.map(|raw| to_f32(u64::from(u32::from_le_bytes(*raw)), ty)));
+        }
     }
 }
 

@@ -1,12 +1,20 @@
 //! C += A * B, as matrix instructions do it.
 
-use super::numbers::{from_f64, to_f32};
+use super::numbers::{from_f64, to_f32, widen};
 use crate::program::types::{Ty, sign_extend};
 
 /// What products are summed in: single precision, or 32-bit integers.
 pub(crate) trait Element: Copy + Default + std::ops::Neg<Output = Self> {
     /// The value of the low bits of `raw`, exactly.
     fn of(raw: u64, ty: Ty) -> Self;
+    /// The values of elements that lie one after the other in memory.
+    fn widen(bytes: &[u8], ty: Ty, out: &mut Vec<Self>) {
+        out.extend(
+            bytes
+                .chunks(ty.bytes() as usize)
+                .map(|raw| Self::of(raw.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte)), ty)),
+        );
+    }
     /// The bits of the value in the type of an accumulator.
     fn bits(self, ty: Ty) -> u64;
     /// `self + x * y`
@@ -16,6 +24,10 @@ pub(crate) trait Element: Copy + Default + std::ops::Neg<Output = Self> {
 impl Element for f32 {
     fn of(raw: u64, ty: Ty) -> Self {
         to_f32(raw, ty)
+    }
+
+    fn widen(bytes: &[u8], ty: Ty, out: &mut Vec<Self>) {
+        widen(bytes, ty, out);
     }
 
     fn bits(self, ty: Ty) -> u64 {

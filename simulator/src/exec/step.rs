@@ -40,7 +40,10 @@ impl Machine<'_> {
             return Ok(true);
         }
         self.executed[pc as usize] = true;
-        self.registers_are_defined(who, &inst.uses)?;
+        let without = self.without_value(who, inst);
+        if without.is_none() {
+            self.registers_are_defined(who, &inst.uses)?;
+        }
         let before = self.warps[w].now;
         self.warps[w].now += 1;
         if !inst.reads.is_empty() || !inst.writes.is_empty() {
@@ -59,7 +62,7 @@ impl Machine<'_> {
             r.warp(self.warps[w].cta as u32, self.warps[w].index, &name, before, now);
         }
         if matches!(flow, Flow::Next) {
-            self.define(who, &inst.uses);
+            self.define(who, &inst.uses, without.unwrap_or(0));
             self.warps[w].now += crate::trace::extra_cycles(&inst.op, active.count_ones());
         }
         Ok(self.follow(w, f, flow))

@@ -66,16 +66,16 @@ impl GlobalMemory {
     }
 
     /// Says that the buffer holds lines of `line` bytes, `pitch` bytes apart, and that what lies between them is not to be
-    /// written: a write there is a finding. Stores by the asynchronous proxy may fill up the last 16 bytes of a line.
+    /// written: a write there is a finding. Stores may fill up the last 16 bytes of a line, as those of tensor copies do.
     pub fn pad(&mut self, id: BufferId, line: u64, pitch: u64) {
         self.buffers[id.0].lines = (line < pitch).then_some((line, pitch));
     }
 
     /// The first of these bytes that lies between two lines: its line, and how far beyond the line's end.
-    pub(crate) fn between_lines(&self, addr: u64, len: usize, asynchronous: bool) -> Option<(u64, u64)> {
+    pub(crate) fn between_lines(&self, addr: u64, len: usize) -> Option<(u64, u64)> {
         let (buffer, offset) = self.find(addr, len)?;
         let (line, pitch) = self.buffers[buffer].lines?;
-        let most = if asynchronous { line.next_multiple_of(16) } else { line };
+        let most = line.next_multiple_of(16);
         let (offset, len) = (offset as u64, len as u64);
         let (at, within) = (offset / pitch, offset % pitch);
         (within + len > most).then(|| (at, within.max(most) - line))
@@ -154,7 +154,10 @@ impl GlobalMemory {
 
 const PAGE: usize = 4096;
 
-struct Page {
+/// What was written, page by page: (buffer, page).
+pub(crate) type Pages = BTreeMap<(usize, usize), Page>;
+
+pub(crate) struct Page {
     data: Box<[u8]>,
     written: Box<[bool]>,
 }
@@ -170,24 +173,26 @@ pub(crate) struct Touch {
 /// One cluster's view.
 pub(crate) struct Overlay<'a> {
     pub(crate) base: &'a GlobalMemory,
-    pages: BTreeMap<(usize, usize), Page>,
+    pages: Pages,
     /// Byte states, page by page, where races are looked for.
     shadow: BTreeMap<(usize, usize), Box<[u32]>>,
     log: bool,
     pub(crate) reads: Vec<Touch>,
     pub(crate) writes: Vec<Touch>,
-    /// Reads that take their bytes for constant, and writes of any kind.
+    /// Reads that take their bytes for constant.
     pub(crate) constant: Vec<Touch>,
-    pub(crate) any_writes: Vec<Touch>,
+    pub(crate) strong_reads: Vec<Touch>,
+    pub(crate) strong_writes: Vec<Touch>,
 }
 
 /// What a cluster leaves behind.
 pub(crate) struct Changes {
-    pages: Vec<((usize, usize), Page)>,
+    pub(crate) pages: Pages,
     pub(crate) reads: Vec<Touch>,
     pub(crate) writes: Vec<Touch>,
     pub(crate) constant: Vec<Touch>,
-    pub(crate) any_writes: Vec<Touch>,
+    pub(crate) strong_reads: Vec<Touch>,
+    pub(crate) strong_writes: Vec<Touch>,
 }
 
 fn note(list: &mut Vec<Touch>, start: u64, len: usize, pc: u32) {
@@ -219,19 +224,33 @@ pub(crate) fn merge(list: &mut Vec<Touch>) {
 
 impl<'a> Overlay<'a> {
     pub(crate) fn new(base: &'a GlobalMemory, log: bool) -> Self {
-        let (reads, writes, constant, any_writes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { base, pages: BTreeMap::new(), shadow: BTreeMap::new(), log, reads, writes, constant, any_writes }
+        Self {
+            base,
+            pages: BTreeMap::new(),
+            shadow: BTreeMap::new(),
+            log,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            constant: Vec::new(),
+            strong_reads: Vec::new(),
+            strong_writes: Vec::new(),
+        }
     }
 
     pub(crate) fn finish(self) -> Changes {
-        let (constant, any_writes) = (self.constant, self.any_writes);
         Changes {
-            pages: self.pages.into_iter().collect(),
+            pages: self.pages,
             reads: self.reads,
             writes: self.writes,
-            constant,
-            any_writes,
+            constant: self.constant,
+            strong_reads: self.strong_reads,
+            strong_writes: self.strong_writes,
         }
+    }
+
+    /// Exchanges what was written with another view: clusters that run together see one memory.
+    pub(crate) fn swap_pages(&mut self, pages: &mut Pages) {
+        std::mem::swap(&mut self.pages, pages);
     }
 
     pub(crate) fn contains(&self, addr: u64, len: usize) -> bool {
@@ -293,10 +312,13 @@ impl<'a> Overlay<'a> {
     }
 
     /// Atomic accesses are not noted: two clusters may make them.
-    pub(crate) fn read_atomic(&mut self, addr: u64, out: &mut [u8]) -> bool {
+    pub(crate) fn read_atomic(&mut self, addr: u64, out: &mut [u8], pc: u32) -> bool {
         let log = std::mem::replace(&mut self.log, false);
         let ok = self.read(addr, out, 0);
         self.log = log;
+        if log {
+            note(&mut self.strong_reads, addr, out.len(), pc);
+        }
         ok
     }
 
@@ -305,7 +327,7 @@ impl<'a> Overlay<'a> {
         let ok = self.write(addr, data, 0);
         self.log = log;
         if log {
-            note(&mut self.any_writes, addr, data.len(), pc);
+            note(&mut self.strong_writes, addr, data.len(), pc);
         }
         ok
     }

@@ -199,7 +199,7 @@ impl Machine<'_> {
 
     /// What lies between the lines of a matrix is not written.
     pub(crate) fn check_padding(&mut self, now: &Stamp, addr: u64, len: usize) -> Exec<()> {
-        let Some((line, beyond)) = self.global.base.between_lines(addr, len, now.proxy == Proxy::Async) else {
+        let Some((line, beyond)) = self.global.base.between_lines(addr, len) else {
             return Ok(());
         };
         let text = format!(

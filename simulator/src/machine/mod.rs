@@ -3,18 +3,20 @@
 pub(crate) mod address;
 pub(crate) mod cta;
 mod dependent;
+pub(crate) mod exchange;
 pub(crate) mod global;
 pub(crate) mod launch;
 pub(crate) mod mbarrier;
 pub(crate) mod memory;
+pub(crate) mod remedy;
 mod report;
 pub(crate) mod tensor_map;
 pub(crate) mod warp;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::asyncs::AsyncOps;
 use crate::asyncs::warpgroup::Warpgroup;
+use crate::asyncs::{AsyncOps, Spot};
 use crate::check::Finding;
 use crate::check::clock::{View, lanes};
 use crate::check::shadow::{Proxy, Stamp, States};
@@ -24,6 +26,7 @@ use crate::program::types::{Special, Ty};
 use crate::schedule::Random;
 use crate::trace::Recorder;
 use cta::Cta;
+use exchange::Exchange;
 use global::Overlay;
 use launch::{Launch, Options, product};
 use warp::{Wait, Warp};
@@ -64,6 +67,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) priorities: Vec<u64>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) steps: u64,
+    /// The warp that ran last.
+    pub(crate) last: usize,
     /// By instruction: has a thread executed it?
     pub(crate) executed: Vec<bool>,
     /// Counts everything that could let a failed poll succeed.
@@ -75,6 +80,13 @@ pub(crate) struct Machine<'a> {
     pub(crate) polled: Vec<u64>,
     /// What strong accesses have published, place by place.
     pub(crate) strong: HashMap<(u64, u64), View>,
+    /// What clusters pass each other through global memory, while they run together.
+    pub(crate) exchange: Exchange,
+    /// The releases of other clusters that threads of this one have acquired: who made it, what it published, and the
+    /// clock component that says who knows of it.
+    pub(crate) acquired: Vec<(u32, View, u32)>,
+    /// The mbarrier that a copy to shared memory has last completed, by instruction.
+    pub(crate) copy_barriers: HashMap<u32, Spot>,
     /// Tensor maps in global memory that a block has fenced: block and address.
     pub(crate) fenced_maps: HashSet<(usize, u64)>,
     pub(crate) recorder: Option<Recorder>,
@@ -139,12 +151,16 @@ impl<'a> Machine<'a> {
             priorities: Vec::new(),
             findings: Vec::new(),
             steps: 0,
+            last: 0,
             executed: vec![false; program.code.len()],
             epoch: 0,
             cluster_barrier: ClusterBarrier::default(),
             last_named: View::default(),
             polled: vec![0; warps.len()],
             strong: HashMap::new(),
+            exchange: Exchange::default(),
+            acquired: Vec::new(),
+            copy_barriers: HashMap::new(),
             fenced_maps: HashSet::new(),
             recorder: options.trace.then(Recorder::default),
             cost: crate::Cost::default(),

@@ -6,6 +6,27 @@ use crate::check::shadow::{Conflict, Proxy, Stamp};
 use crate::check::{Finding, FindingKind, Side};
 use crate::program::op::{Op, Way};
 
+/// Whether two findings of a kind have one cause: the same instructions, or, of unordered accesses, the same instruction on
+/// one side and the same section on the other, or instructions of one kind in the same sections.
+fn same_cause(kind: FindingKind, a: &[Side], b: &[Side]) -> bool {
+    let unordered = matches!(
+        kind,
+        FindingKind::Race
+            | FindingKind::MissingProxyFence
+            | FindingKind::UninitialisedRead
+            | FindingKind::WgmmaRegisters
+            | FindingKind::GridDependency
+    );
+    let opcode = |side: &Side| {
+        let mut words = side.text.split_whitespace();
+        words.find(|word| !word.starts_with('@')).unwrap_or_default().to_owned()
+    };
+    let alike = |a: &Side, b: &Side| {
+        a.line == b.line || (unordered && a.section == b.section && a.does == b.does && opcode(a) == opcode(b))
+    };
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b))
+}
+
 impl Machine<'_> {
     pub(crate) fn side(&self, w: usize, mask: u32, pc: u32, does: impl Into<String>) -> Side {
         let (line, text, section) = self.program.describe(pc);
@@ -21,8 +42,7 @@ impl Machine<'_> {
         sides: Vec<Side>,
         address: Option<u64>,
     ) -> Exec<()> {
-        let lines = |s: &[Side]| s.iter().map(|x| x.line).collect::<Vec<_>>();
-        if let Some(same) = self.findings.iter_mut().find(|f| f.kind == kind && lines(&f.sides) == lines(&sides)) {
+        if let Some(same) = self.findings.iter_mut().find(|f| f.kind == kind && same_cause(kind, &f.sides, &sides)) {
             same.times += 1;
             return if same.times > 10_000 { Err(Stop) } else { Ok(()) };
         }
@@ -104,9 +124,10 @@ impl Machine<'_> {
                         (false, _) => "a read, then a write,",
                     };
                     let side = self.stamp_side(&before, before_writes);
+                    let remedy = self.would_order((&before, before_writes), (now, writes));
                     (
                         FindingKind::Race,
-                        format!("{what} of the same bytes of {place} with nothing that orders them"),
+                        format!("{what} of the same bytes of {place} with nothing that orders them: {remedy}"),
                         Some(side),
                     )
                 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::remedy::AtBarriers;
 use crate::asyncs::Ticket;
 use crate::check::clock::{View, WarpViews};
 use crate::program::Program;
@@ -77,6 +78,11 @@ pub(crate) struct Warp {
     pub(crate) max_registers: u32,
     /// A setmaxnreg has fixed `max_registers`.
     pub(crate) budgeted: bool,
+    pub(crate) at_barriers: AtBarriers,
+    /// The last fence of device scope: its lanes, and what they knew.
+    pub(crate) fence: Option<(u32, View)>,
+    /// Releases of other clusters that lanes have read since, by clock component.
+    pub(crate) unfenced: Vec<(u32, u32)>,
     /// The setmaxnreg that it has executed.
     pub(crate) budgets: Vec<u32>,
     /// Approximate time, in cycles.
@@ -120,6 +126,9 @@ impl Warp {
             max_registers: registers,
             budgeted: false,
             budgets: Vec::new(),
+            at_barriers: AtBarriers::default(),
+            fence: None,
+            unfenced: Vec::new(),
             now: 0,
             cluster_arrived: [0; 32],
             bulk: vec![CopyGroups::default(); 32],

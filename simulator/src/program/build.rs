@@ -91,7 +91,7 @@ pub(super) fn kernel(module: &Module, entry: &Entry, level: Level, source: &Arc<
             Op::Atom { addr, .. } => !matches!(addr.space, Space::SharedCta | Space::SharedCluster),
             Op::Tensor(t) => t.way == Way::ReduceAdd,
             Op::Bulk(b) => b.way == Way::ReduceAdd,
-            Op::Ld { addr, order: Order::Strong, .. } | Op::St { addr, order: Order::Strong, .. } => {
+            Op::Ld { addr, order: Order::Strong(_), .. } | Op::St { addr, order: Order::Strong(_), .. } => {
                 matches!(addr.space, Space::Global | Space::Generic)
             }
             _ => false,

@@ -38,7 +38,17 @@ pub(crate) struct Addr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Weak,
-    Strong,
+    /// Relaxed or more.
+    Strong(Semantics),
+}
+
+/// What a strong access orders, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Semantics {
+    pub(crate) acquire: bool,
+    pub(crate) release: bool,
+    /// The scope reaches other clusters: `.gpu` or `.sys`.
+    pub(crate) device: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +83,10 @@ pub(crate) enum Vote {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fence {
-    /// Between threads: `membar`, `fence.acq_rel`, `fence.sc`.
-    Thread,
+    /// Between threads: `membar`, `fence.acq_rel`, `fence.sc`; of all clusters, where the scope is the device.
+    Thread {
+        device: bool,
+    },
     /// Between the generic and the async proxy, for accesses to shared memory, and to global memory.
     ProxyAsync {
         shared: bool,
@@ -159,6 +171,7 @@ pub(crate) enum Op {
         order: Order,
     },
     Atom {
+        semantics: Semantics,
         f: AtomFn,
         ty: Ty,
         d: Option<Reg>,

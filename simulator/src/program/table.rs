@@ -55,17 +55,17 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     i(
         "ld[.weak,.volatile,.relaxed,.acquire][.global,.param,.shared*][.nc][.v2,.v4]",
         "b8..b64 u s f32 f64",
-        "cache operators are accepted; relaxed orders like acquire",
+        "cache operators are accepted; relaxed orders like acquire inside a cluster; .nc of bytes that the kernel writes is a finding",
     ),
     i(
         "st[.weak,.volatile,.relaxed,.release][.global,.shared*][.v2,.v4]",
         "b8..b64 u s f32 f64",
-        "relaxed orders like release",
+        "relaxed orders like release inside a cluster",
     ),
     i(
         "atom red .{add[.noftz],min,max,and,or,xor,exch,cas,inc,dec}",
         "u32 s32 u64 s64 b32 b64 f16 f16x2 bf16 bf16x2 f32 f64",
-        "clusters of such a kernel run one after another",
+        "clusters of such a kernel run in turns on one memory",
     ),
     i("prefetch.{tensormap,L1,L2,L2::evict_*} createpolicy.fractional", "", "the address is checked"),
     i(
@@ -75,7 +75,11 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     ),
     i("bar barrier[.cta].{sync,arrive}[.aligned]", "", "ids 0 to 15, counts checked"),
     i("barrier.cluster.{arrive,wait}[.release,.relaxed,.acquire][.aligned]", "", ""),
-    i("fence membar, fence.proxy.async[.space], fence.mbarrier_init.release.cluster", "", ""),
+    i(
+        "fence membar, fence.proxy.async[.space], fence.mbarrier_init.release.cluster",
+        "",
+        "a proxy fence covers its state space",
+    ),
     i(
         "fence.proxy.tensormap::generic.acquire.scope",
         "",

@@ -10,9 +10,9 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
     match cx.head() {
         "mbarrier" => mbarrier(cx),
         "membar" => {
-            cx.need(&["cta", "gl", "sys"])?;
+            let device = cx.need(&["cta", "gl", "sys"])? != "cta";
             cx.count(0, 0)?;
-            Ok(Op::Fence(Fence::Thread))
+            Ok(Op::Fence(Fence::Thread { device }))
         }
         "fence" => fence(cx),
         "barrier" if cx.eat("cluster") => {
@@ -90,8 +90,8 @@ fn fence(cx: &mut Context<'_>) -> Parsed<Op> {
         Fence::MbarrierInit
     } else {
         cx.eat_any(&["sc", "acq_rel", "acquire", "release"]);
-        cx.need(&["cta", "cluster", "gpu", "sys"])?;
-        Fence::Thread
+        let device = matches!(cx.need(&["cta", "cluster", "gpu", "sys"])?, "gpu" | "sys");
+        Fence::Thread { device }
     };
     cx.count(0, 0)?;
     Ok(Op::Fence(kind))

@@ -1,7 +1,7 @@
 //! Loads, stores, atomics, prefetches and `cp.async`.
 
 use super::super::context::Context;
-use super::super::op::{AtomFn, Op, Order, Src};
+use super::super::op::{AtomFn, Op, Order, Semantics, Src};
 use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
@@ -37,11 +37,14 @@ fn order(cx: &mut Context<'_>, strong: &[&str]) -> Order {
     if cx.eat("weak") {
         return Order::Weak;
     }
-    if cx.eat_any(strong).is_some() {
-        cx.eat_any(&["cta", "cluster", "gpu", "sys"]);
-        return Order::Strong;
-    }
-    Order::Weak
+    let Some(word) = cx.eat_any(strong) else { return Order::Weak };
+    let semantics = Semantics { acquire: word == "acquire", release: word == "release", device: device(cx) };
+    Order::Strong(semantics)
+}
+
+/// The scope of a strong access, the device where none is named: does it reach other clusters?
+fn device(cx: &mut Context<'_>) -> bool {
+    !matches!(cx.eat_any(&["cta", "cluster", "gpu", "sys"]), Some("cta" | "cluster"))
 }
 
 /// Cache hints: they change time, never values.
@@ -146,10 +149,12 @@ fn store(cx: &mut Context<'_>) -> Parsed<Op> {
 
 fn atomic(cx: &mut Context<'_>) -> Parsed<Op> {
     let returns = cx.head() == "atom";
-    if cx.eat_any(&["relaxed", "acquire", "release", "acq_rel"]).is_some() {
-        cx.eat_any(&["cta", "cluster", "gpu", "sys"]);
-    }
-    cx.eat_any(&["cta", "cluster", "gpu", "sys"]);
+    let word = cx.eat_any(&["relaxed", "acquire", "release", "acq_rel"]);
+    let semantics = Semantics {
+        acquire: matches!(word, Some("acquire" | "acq_rel")),
+        release: matches!(word, Some("release" | "acq_rel")),
+        device: device(cx),
+    };
     let space = space(cx, &["global", "shared", "shared::cta", "shared::cluster"]);
     let f = match cx.need(&["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"])? {
         "add" => AtomFn::Add,
@@ -178,7 +183,7 @@ fn atomic(cx: &mut Context<'_>) -> Parsed<Op> {
     let addr = cx.addr(base, space)?;
     let b = cx.src(base + 1, ty)?;
     let c = if f == AtomFn::Cas { cx.src(base + 2, ty)? } else { Src::Imm(0) };
-    Ok(Op::Atom { f, ty, d, addr, b, c })
+    Ok(Op::Atom { semantics, f, ty, d, addr, b, c })
 }
 
 fn prefetch(cx: &mut Context<'_>) -> Parsed<Op> {

@@ -1,0 +1,117 @@
+//! What clusters do to each other in global memory.
+
+use crate::check::{Finding, FindingKind, Side};
+use crate::machine::global::{Changes, Touch};
+use crate::machine::launch::Options;
+use crate::program::Program;
+
+/// Bytes that `ld.global.nc` reads and some thread writes: they are no constants. The first such pair is enough.
+pub(crate) fn read_only_path(p: &Program, clusters: &[&Changes], options: &Options) -> Option<Finding> {
+    let all = |list: fn(&Changes) -> &Vec<Touch>| {
+        let mut touches: Vec<(Touch, u32)> =
+            clusters.iter().zip(0..).flat_map(|(o, c)| list(o).iter().map(move |t| (*t, c))).collect();
+        touches.sort_unstable_by_key(|(t, _)| t.start);
+        touches
+    };
+    let reads = all(|changes| &changes.constant);
+    if reads.is_empty() {
+        return None;
+    }
+    let longest = reads.iter().map(|(t, _)| t.end - t.start).max().unwrap_or(0);
+    let writes = all(|changes| &changes.writes).into_iter().chain(all(|changes| &changes.strong_writes));
+    let (write, read) = writes.into_iter().find_map(|(w, c)| {
+        let from = reads.partition_point(|(t, _)| t.start < w.start.saturating_sub(longest));
+        let mut near = reads[from..].iter().take_while(|(t, _)| t.start < w.end);
+        near.find(|(t, _)| t.end > w.start).map(|r| ((w, c), *r))
+    })?;
+    let side = |(t, c): (Touch, u32), does: &str| {
+        let (line, text, section) = p.describe(t.pc);
+        Side { line, text, section, cta: 0, warp: 0, lanes: 0, does: format!("{does} them in cluster {c}") }
+    };
+    Some(Finding {
+        kind: FindingKind::ReadOnlyPath,
+        message: format!(
+            "ld.global.nc reads global bytes from {:#x} that the kernel writes: it may return what was there before; use \
+             ld.global",
+            write.0.start.max(read.0.start)
+        ),
+        sides: vec![side(read, "reads"), side(write, "writes")],
+        address: Some(write.0.start.max(read.0.start)),
+        cluster: read.1,
+        seed: options.seed,
+        times: 1,
+    })
+}
+
+/// How bytes of global memory are touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    WeakRead,
+    WeakWrite,
+    StrongRead,
+    StrongWrite,
+}
+
+impl Access {
+    /// Accesses of another cluster that race with this one: one of the two writes, and one is weak.
+    fn conflicts(self) -> &'static [Self] {
+        match self {
+            Self::WeakRead => &[Self::WeakWrite, Self::StrongWrite],
+            Self::WeakWrite => &[Self::WeakRead, Self::WeakWrite, Self::StrongRead, Self::StrongWrite],
+            Self::StrongRead => &[Self::WeakWrite],
+            Self::StrongWrite => &[Self::WeakRead, Self::WeakWrite],
+        }
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::WeakRead | Self::WeakWrite => "this access is weak: .relaxed.gpu or an atomic on both sides",
+            Self::StrongRead | Self::StrongWrite => "the other access is weak: .relaxed.gpu or an atomic on both sides",
+        }
+    }
+}
+
+/// Two clusters that touch the same bytes, one of them writing. The first such pair is enough.
+pub(crate) fn cluster_race(p: &Program, mut touches: Vec<(Touch, u32, Access)>, options: &Options) -> Option<Finding> {
+    touches.sort_unstable_by_key(|(t, ..)| t.start);
+    // For the sweep: by kind of access, the furthest-reaching one of each cluster.
+    let mut open: [Vec<(Touch, u32)>; 4] = Default::default();
+    for (t, c, access) in touches {
+        let against = access.conflicts().iter().flat_map(|kind| &open[*kind as usize]);
+        if let Some((other, oc)) = against.clone().find(|(o, oc)| *oc != c && o.end > t.start) {
+            let side = |t: &Touch, c: u32| {
+                let (line, text, section) = p.describe(t.pc);
+                Side {
+                    line,
+                    text,
+                    section,
+                    cta: 0,
+                    warp: 0,
+                    lanes: 0,
+                    does: format!("touches the bytes in cluster {c}"),
+                }
+            };
+            return Some(Finding {
+                kind: FindingKind::ClusterRace,
+                message: format!(
+                    "clusters {oc} and {c} both touch global bytes from {:#x}, one of them writes, and {}",
+                    t.start,
+                    access.remedy()
+                ),
+                sides: vec![side(&t, c), side(other, *oc)],
+                address: Some(t.start),
+                cluster: c,
+                seed: options.seed,
+                times: 1,
+            });
+        }
+        let list = &mut open[access as usize];
+        match list.iter_mut().find(|(_, oc)| *oc == c) {
+            Some(mine) if mine.0.end < t.end => mine.0 = t,
+            Some(_) => {}
+            None => list.push((t, c)),
+        }
+        open.iter_mut().for_each(|list| list.retain(|(o, _)| o.end > t.start));
+    }
+    None
+}
