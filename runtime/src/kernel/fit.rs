@@ -155,11 +155,11 @@ pub(crate) fn epilogue(plan: &Plan, shape: (usize, usize), inputs: &Inputs) -> R
     epilogue_of(plan, shape, None, inputs)
 }
 
-/// The same of a sampled product whose blocks are those of `stored`.
+/// The same for an SDDMM whose blocks are those of `stored`.
 ///
 /// # Errors
 /// [`KernelError::Epilogue`].
-pub(crate) fn sampled_epilogue(
+pub(crate) fn sddmm_epilogue(
     plan: &Plan,
     stored: &Structure,
     inputs: &Inputs,

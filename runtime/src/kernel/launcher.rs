@@ -1,7 +1,7 @@
 //! The untyped launcher: what [`super::Loaded`] and the `bsr` command share.
 
 mod fused;
-mod sampled;
+mod sddmm;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,7 +37,7 @@ struct Work {
     grid: [u32; 2],
     heads: DeviceBuffer<u32>,
     tiles: DeviceBuffer<u32>,
-    workspaces: sampled::Workspaces,
+    workspaces: sddmm::Workspaces,
     stage_metadata: DeviceBuffer<u32>,
 }
 
@@ -265,7 +265,7 @@ impl Launcher {
                 Argument::WorkHead => Value::Pointer(places.heads),
                 Argument::Work => Value::Pointer(places.tiles),
                 Argument::StageMetadata => Value::Pointer(places.stage_metadata),
-                // Of sampled products alone.
+                // Only an SDDMM has it.
                 Argument::Workspace => Value::Pointer(0),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scalar(at) => match self.given(operands, *at) {
@@ -289,7 +289,7 @@ impl Launcher {
             grid: lists.grid,
             heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
             tiles: DeviceBuffer::from_slice(&self.device, &lists.tiles)?,
-            workspaces: sampled::Workspaces::new(&self.device, lists.workspace)?,
+            workspaces: sddmm::Workspaces::new(&self.device, lists.workspace)?,
             stage_metadata: DeviceBuffer::from_slice(&self.device, &lists.stage_metadata)?,
         });
         // Another thread may have been faster, and its launch in flight reads the plan that it made.

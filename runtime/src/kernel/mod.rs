@@ -6,7 +6,7 @@ pub(crate) mod fit;
 mod inputs;
 mod launcher;
 pub mod operation;
-pub(crate) mod sampled;
+pub(crate) mod sddmm;
 
 use std::marker::PhantomData;
 
@@ -22,7 +22,7 @@ use crate::gpu::{
     Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceOrder, DeviceScales, DeviceVector, Plain, Stream, StreamRef,
     UploadedInputs, held, initial,
 };
-use crate::{Bsr, Dense, Element, Inputs, Results, SampledResults, Scales, Structure};
+use crate::{Bsr, Dense, Element, Inputs, Results, Scales, SddmmResults, Structure};
 
 /// A kernel that `#[bsr_kernel]` compiled: what the attribute implements on the item it stands on.
 ///
@@ -256,7 +256,7 @@ impl<K: Kernel> Loaded<K> {
         Ok(c.download()?)
     }
 
-    /// Makes the work plan of a sampled product for a pattern and `k` elements of K ahead of the first launch, which then
+    /// Makes the work plan of an SDDMM for a pattern and `k` elements of K ahead of the first launch, which then
     /// allocates nothing: needed before a launch is captured into a CUDA graph.
     ///
     /// # Errors
@@ -334,7 +334,7 @@ impl<K: Kernel> Loaded<K> {
         b: &Dense<K::B>,
         structure: &Structure,
         inputs: &Inputs,
-    ) -> Result<SampledResults<K::Out>, KernelError> {
+    ) -> Result<SddmmResults<K::Out>, KernelError> {
         let device = self.launcher.device();
         let stream = Stream::new(device)?;
         let a = DeviceDense::upload(device, a)?;
@@ -357,7 +357,7 @@ impl<K: Kernel> Loaded<K> {
         self.launch_sampled_fused(&stream, &a, &b, inputs, &mut c)?;
         stream.synchronize()?;
         let rows = second.map(|second| second.download()).transpose()?;
-        Ok(SampledResults { c: c.download()?, rows })
+        Ok(SddmmResults { c: c.download()?, rows })
     }
 
     /// The untyped launcher.

@@ -11,8 +11,8 @@
 mod compare;
 mod epilogue;
 mod operations;
-mod sampled;
-mod sampled_epilogue;
+mod sddmm;
+mod sddmm_epilogue;
 mod tolerance;
 
 use rayon::prelude::*;
@@ -21,8 +21,8 @@ use thiserror::Error;
 pub use compare::{Comparison, relative_error, unwritten};
 pub use epilogue::{Fused, fuse};
 pub use operations::{product, product_rows};
-pub use sampled::{sampled, sampled_blocks};
-pub use sampled_epilogue::{complete_rows, fuse_blocks};
+pub use sddmm::{sddmm, sddmm_blocks};
+pub use sddmm_epilogue::{complete_rows, fuse_blocks};
 pub use tolerance::{tolerance, tolerance_of};
 
 use crate::{Bsr, BsrError, DenseView, Element, Scale, Scales, ScalesError};

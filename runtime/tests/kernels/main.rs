@@ -15,7 +15,7 @@ mod fused;
 mod launches;
 mod refusals;
 mod run;
-mod sampled;
+mod sddmm;
 mod simulate;
 mod tables;
 mod types;
