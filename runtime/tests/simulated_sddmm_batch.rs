@@ -15,13 +15,13 @@ fn kernel(spec: &str) -> Simulated {
 }
 
 /// A problem: m, n, k, its density, and whether it has the pattern of the first, or its A.
-type Problem = ((usize, usize, usize), f64, bool, bool);
+type ListedCase = ((usize, usize, usize), f64, bool, bool);
 
 /// Runs a list and holds every block of every problem against the reference.
 ///
 /// # Errors
 /// What is wrong, in words.
-fn check<C: Element>(kernel: &Simulated, list: &[Problem], seed: u64) -> Result<(), String> {
+fn check<C: Element>(kernel: &Simulated, list: &[ListedCase], seed: u64) -> Result<(), String> {
     let spec = *kernel.plan().spec();
     let transposed = spec.transpose.is_on();
     let mut factors: Vec<(Dense<f16>, Dense<f16>)> = vec![];

@@ -28,12 +28,12 @@ pub struct Launcher {
     /// Clusters that run at the same time.
     pub(super) clusters: u32,
     pub(super) maps: TensorMapCache,
-    work: Mutex<HashMap<(Fingerprint, usize), Arc<Work>>>,
+    work: Mutex<HashMap<(Fingerprint, usize), Arc<UploadedWork>>>,
 }
 
 /// The work of one pattern on the device.
 #[derive(Debug)]
-struct Work {
+struct UploadedWork {
     grid: [u32; 2],
     heads: DeviceBuffer<u32>,
     tiles: DeviceBuffer<u32>,
@@ -279,13 +279,13 @@ impl Launcher {
 
     /// The work plan for a pattern and `n` columns of the dense factor as the kernel sees it, made now or before. The lock is not held while one is made:
     /// launches of patterns that are known do not wait.
-    fn work(&self, sparse: &UntypedBsr<'_>, n: usize) -> Result<Arc<Work>, KernelError> {
+    fn work(&self, sparse: &UntypedBsr<'_>, n: usize) -> Result<Arc<UploadedWork>, KernelError> {
         let key = (sparse.fingerprint, n);
         if let Some(work) = self.kept().get(&key) {
             return Ok(Arc::clone(work));
         }
         let lists = WorkLists::new(&self.plan, sparse.structure, n, self.clusters);
-        let made = Arc::new(Work {
+        let made = Arc::new(UploadedWork {
             grid: lists.grid,
             heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
             tiles: DeviceBuffer::from_slice(&self.device, &lists.tiles)?,
@@ -296,7 +296,7 @@ impl Launcher {
         Ok(Arc::clone(self.kept().entry(key).or_insert(made)))
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<(Fingerprint, usize), Arc<Work>>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<(Fingerprint, usize), Arc<UploadedWork>>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use bsr_codegen::epilogue::Program;
 use bsr_codegen::{Argument, LaunchShape, Operand, Problem};
 
-use super::{Launcher, Work, check_overlap_of};
+use super::{Launcher, UploadedWork, check_overlap_of};
 use crate::Element;
 use crate::gpu::{
     self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DeviceInput, DeviceInputs, DevicePtr, Plain, StreamRef,
@@ -184,7 +184,7 @@ impl Launcher {
         &self,
         shape: &LaunchShape,
         operands: &SddmmOperands<'_>,
-        work: &Work,
+        work: &UploadedWork,
         workspace: DevicePtr,
     ) -> Result<Values, KernelError> {
         let given = |at: usize| {
