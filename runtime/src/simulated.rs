@@ -70,7 +70,7 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// Reads PTX: the text of `plan`, or what somebody has made of it.
+    /// Reads PTX: the text of `plan`, or an edited version of it.
     ///
     /// # Errors
     /// Text that is malformed or uses what the simulator does not model, with line and column.

@@ -105,7 +105,7 @@ proptest! {
             let error = reference::relative_error(&got, &want);
             prop_assert!(error < 1e-3, "{spec}, {m} x {n} x {k}: {error}");
         }
-        // As a matrix: what hangs over the edge is zero.
+        // As a matrix: what extends beyond the edge is zero.
         prop_assert!(Bsr::from_structure(structure, values).is_ok());
     }
 }

@@ -72,7 +72,7 @@ fn check<A: Element, C: Element>(
     if !of_rows.passes(want.rows_tolerance()) {
         return Err(format!("{place}: rows: {of_rows}, tolerance {:.1e}", want.rows_tolerance()));
     }
-    // As a matrix: what hangs over the edge is zero, whatever the epilogue makes of it.
+    // As a matrix: what extends beyond the edge is zero, whatever the epilogue makes of it.
     Bsr::from_structure(structure, results.values).map(drop).map_err(|error| format!("{place}: {error}"))
 }
 
@@ -86,7 +86,7 @@ fn check_types(spec: &str, ctas: u32, shape: (usize, usize, usize), pattern: Pat
     }
 }
 
-/// Epilogues that are no zero where there is nothing, so that what hangs over the edge would show.
+/// Epilogues that are no zero where there is nothing, so that what extends beyond the edge would show.
 const EPILOGUES: [&str; 8] = [
     "|bias: Rows<f32>, gate: Cols<bf16>, s: f32| s * acc + bias * gate + 1",
     "|| (acc + 1, row_sum(acc + 1))",

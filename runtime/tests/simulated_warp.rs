@@ -117,7 +117,7 @@ fn stages_depths_and_warps() {
     }
 }
 
-/// Long rows: more blocks than a chunk of 32 columns, and fewer tiles than CTAs.
+/// Long rows: more blocks than an index batch of 32 columns, and fewer tiles than CTAs.
 #[test]
 fn long_rows() {
     for spec in ["bm = 16, bn = 32, bk = 16", "bm = 32, bn = 32, bk = 48", "bm = 16, bn = 16, bk = 16, arch = sm_90a"] {

@@ -31,8 +31,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Operations on stored blocks alone: `2 * nnzb * bm * bk * n`, or `m` where B is sparse, or `k` where C is. What hangs over the edge of the matrix
-    /// counts, since it is stored and multiplied.
+    /// Operations on stored blocks alone: `2 * nnzb * bm * bk * n`, or `m` where B is sparse, or `k` where C is. What
+    /// extends beyond the edge of the matrix counts, since it is stored and multiplied.
     pub fn executed_flops(&self) -> u64 {
         2 * self.stored() * self.along() as u64
     }

@@ -91,7 +91,7 @@ impl<T: Plain> DeviceDense<T> {
         Ok(Self { rows, cols, layout, ld, memory: DenseMemory::Owned(DeviceBuffer::zeroed(device, len)?) })
     }
 
-    /// Sees somebody else's device memory as a matrix. Nothing is copied, and nothing freed when dropped.
+    /// Views foreign device memory as a matrix. Nothing is copied, and nothing freed when dropped.
     ///
     /// # Errors
     /// [`ForeignError`] if the base or the stride between lines is not a multiple of 16 bytes, with the
@@ -132,7 +132,7 @@ impl<T: Plain> DeviceDense<T> {
         self.ld
     }
 
-    /// Is this somebody else's memory, seen through [`DeviceDense::from_raw`]?
+    /// Is this foreign memory, viewed through [`DeviceDense::from_raw`]?
     pub fn is_foreign(&self) -> bool {
         matches!(self.memory, DenseMemory::Foreign(_))
     }
@@ -255,7 +255,7 @@ impl UntypedDense {
             return Ok(());
         }
         device.bind()?;
-        // In one piece where nobody else has anything between the lines.
+        // In one copy where the memory between the lines has no other owner.
         if !self.foreign || width == pitch || lines == 1 {
             let bytes = (lines - 1) * pitch + width;
             // SAFETY: the matrix has so many bytes from its first element to its last.

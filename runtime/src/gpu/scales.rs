@@ -33,7 +33,7 @@ impl DeviceScales {
         Ok(Self { kind: host.kind(), a: factors(host.a())?, b: factors(host.b())? })
     }
 
-    /// Sees somebody else's device memory as scales: so many f32 from an address, for A and for B. Nothing is copied,
+    /// Views foreign device memory as scales: so many f32 from an address, for A and for B. Nothing is copied,
     /// and nothing freed when dropped. The factors must be finite, or C is not.
     ///
     /// # Errors

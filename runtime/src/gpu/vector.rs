@@ -39,7 +39,7 @@ impl<T: Element + Plain> DeviceVector<T> {
         Ok(Self { memory: VectorMemory::Owned(DeviceBuffer::zeroed(device, len)?) })
     }
 
-    /// Sees somebody else's device memory as a vector. Nothing is copied, and nothing freed when dropped.
+    /// Views foreign device memory as a vector. Nothing is copied, and nothing freed when dropped.
     ///
     /// # Errors
     /// [`ForeignError::Vector`] if the address is null or no multiple of 16 bytes.

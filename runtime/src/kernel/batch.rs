@@ -178,7 +178,7 @@ fn check_overlaps(launcher: &Launcher, problems: &[(Operands<'_>, fit::Shapes)])
             };
             let apart = match (&written.4, &other.4) {
                 (Some(c), Some(dense)) => !c.overlaps(dense),
-                // Values are one piece.
+                // The values are contiguous.
                 _ => written.0 >= other.1 || other.0 >= written.1,
             };
             if !apart {

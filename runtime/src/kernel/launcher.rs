@@ -19,7 +19,7 @@ use crate::gpu::{
 };
 use crate::schedule::WorkLists;
 
-/// A kernel on a device and the work plans of the patterns it has met.
+/// A kernel on a device and the work plans of the patterns that it has been launched with.
 #[derive(Debug)]
 pub struct Launcher {
     pub(super) plan: Plan,
@@ -123,7 +123,7 @@ impl Launcher {
         self.clusters
     }
 
-    /// Frees the work plans of all patterns met so far, after everything on the device is done. They are kept until
+    /// Frees the work plans of all patterns so far, after everything on the device is done. They are kept until
     /// then, some kilobytes each: an application with a stream of new patterns calls this between them. A captured
     /// graph that holds a launch of this kernel must not be launched again afterwards.
     ///
@@ -277,8 +277,8 @@ impl Launcher {
         Ok(values)
     }
 
-    /// The work plan for a pattern and `n` columns of the dense factor as the kernel sees it, made now or before. The lock is not held while one is made:
-    /// launches of patterns that are known do not wait.
+    /// The work plan for a pattern and `n` columns of the dense factor as the kernel sees it, made now or before. The
+    /// lock is not held while one is made, so that launches of known patterns do not wait.
     fn work(&self, sparse: &UntypedBsr<'_>, n: usize) -> Result<Arc<UploadedWork>, KernelError> {
         let key = (sparse.fingerprint, n);
         if let Some(work) = self.kept().get(&key) {
@@ -358,7 +358,7 @@ impl Operands<'_> {
     }
 }
 
-/// TMA writes whole 16-byte pieces: the end of a line that is no multiple of them must be C's own padding.
+/// TMA writes whole 16-byte vectors: the end of a line that is no multiple of them must be C's own padding.
 fn check_window(c: &UntypedDense) -> Result<(), KernelError> {
     let (line, bytes) = (c.line(), c.dtype.bytes() as usize);
     let padded = line.max(1).next_multiple_of(16 / bytes);

@@ -172,7 +172,7 @@ pub fn multiply_rows_scaled<'b, A: Element, B: Element>(
     Ok(product)
 }
 
-/// Widened pieces of A and B.
+/// Widened parts of A and B.
 struct Scratch {
     a: Vec<f64>,
     b: Vec<f64>,

@@ -15,7 +15,7 @@ use crate::{Dense, Element, Structure};
 /// What a kernel makes of an SDDMM.
 #[derive(Clone, Debug)]
 pub struct SddmmValues<C> {
-    /// The stored blocks, block after block, row by row, what hangs over the edge of the matrix included.
+    /// The stored blocks, block after block, row by row, what extends beyond the edge of the matrix included.
     pub values: Vec<C>,
     /// The second result, one value for every row of the stored matrix, where the epilogue has one.
     pub rows: Option<Vec<f32>>,
@@ -23,12 +23,13 @@ pub struct SddmmValues<C> {
 
 impl Simulated {
     /// The values of the stored blocks of C = A * B (of C^T for a kernel with `transpose = on`) as
-    /// [`Launcher::launch_sampled`](crate::Launcher::launch_sampled) writes them on a GPU: block after block, row by row,
-    /// what hangs over the edge of the matrix included. What the kernel does not write stays [`Element::POISON`].
+    /// [`Launcher::launch_sampled`](crate::Launcher::launch_sampled) writes them on a GPU: block after block, row by
+    /// row, what extends beyond the edge of the matrix included. What the kernel does not write stays
+    /// [`Element::POISON`].
     ///
     /// # Errors
-    /// [`SimulatedError::Kernel`] for a kernel of another operation, blocks, shapes, element types or layouts that do not
-    /// fit the kernel; [`SimulatedError::Launch`] for PTX that is not the plan's kernel.
+    /// [`SimulatedError::Kernel`] for a kernel of another operation, blocks, shapes, element types or layouts that do
+    /// not fit the kernel; [`SimulatedError::Launch`] for PTX that is not the plan's kernel.
     pub fn sddmm<A: Element, B: Element, C: Element>(
         &self,
         a: &Dense<A>,
@@ -40,8 +41,9 @@ impl Simulated {
         Ok((results.values, report))
     }
 
-    /// As [`Simulated::sddmm`], with the further operands of a kernel with an epilogue, and with its second result, where
-    /// it has one: a value for every row of the stored matrix. C's blocks hold what a parameter says that is given C itself.
+    /// As [`Simulated::sddmm`], with the further operands of a kernel with an epilogue, and with its second result,
+    /// where it has one: a value for every row of the stored matrix. C's blocks hold what a parameter says that is
+    /// given C itself.
     ///
     /// # Errors
     /// As [`Simulated::sddmm`]; [`KernelError::Epilogue`] for inputs that the epilogue does

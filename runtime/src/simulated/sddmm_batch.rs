@@ -13,12 +13,12 @@ use crate::{Dense, Element, Structure};
 
 impl Simulated {
     /// The values of the stored blocks of a list of SDDMMs in one launch, as
-    /// [`Batch::push_sampled`](crate::kernel::Batch::push_sampled) has a GPU compute them: of A, B and where the blocks are,
-    /// as in [`Simulated::sddmm`], each result full of [`Element::POISON`] before. Problems may share factors.
+    /// [`Batch::push_sampled`](crate::kernel::Batch::push_sampled) has a GPU compute them: of A, B and where the blocks
+    /// are, as in [`Simulated::sddmm`], each result full of [`Element::POISON`] before. Problems may share factors.
     ///
     /// # Errors
-    /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of a problem
-    /// that does not fit the kernel.
+    /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of a
+    /// problem that does not fit the kernel.
     pub fn sddmm_batch<A: Element, B: Element, C: Element>(
         &self,
         problems: &[(&Dense<A>, &Dense<B>, &Structure)],

@@ -105,8 +105,8 @@ impl fmt::Display for SddmmCase {
     }
 }
 
-/// An error unless these are the values, to the accuracy of their type, beyond the edge of the matrix too, and the second
-/// result is what their rows collect.
+/// An error unless these are the values, to the accuracy of their type, beyond the edge of the matrix too, and the
+/// second result is what their rows collect.
 fn judge<C: Number>(got: &[C], second: Option<&[f32]>, want: &Fused) -> Result<Judged, Failure> {
     Judged::new(&want.compare_rows(second)?, want.rows_tolerance())?;
     judge_values(got, &want.c, want.tolerance)

@@ -36,8 +36,8 @@ impl<T: Element + Plain> SparseProduct<T> {
     /// Describes the operands to the library. C has the layout of B.
     ///
     /// # Errors
-    /// [`GpuError::CusparseProblem`] for what the format does not have: blocks that are not square or hang over an edge,
-    /// other types than f16 and bf16, no blocks at all; [`GpuError::Cusparse`]; [`GpuError::OutOfMemory`].
+    /// [`GpuError::CusparseProblem`] for what the format does not have: blocks that are not square or extend beyond an
+    /// edge, other types than f16 and bf16, no blocks at all; [`GpuError::Cusparse`]; [`GpuError::OutOfMemory`].
     pub fn new(
         library: &Cusparse,
         format: Format,

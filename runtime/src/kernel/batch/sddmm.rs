@@ -49,14 +49,14 @@ impl<'m> Batch<'_, 'm> {
         self.numbered(|this| this.add_sddmm(problem))
     }
 
-    /// Adds `count` SDDMMs: `a`, `b` and `c` hold their factors and results, one below another and of equal
-    /// size. Block rows of `c` belong to one product each, whose pattern they are: that of all of them, where a pattern is
+    /// Adds `count` SDDMMs: `a`, `b` and `c` hold their factors and results, one below another and of equal size. Block
+    /// rows of `c` belong to one product each, whose pattern they are: that of all of them, where a pattern is
     /// repeated, or one a product.
     ///
     /// # Errors
-    /// As [`Batch::push_sampled`]; [`KernelError::Stack`] where the rows do not come out even, or those of C not in whole
-    /// block rows; [`KernelError::Foreign`] where a matrix of a column-major stack does not start on 16 bytes. The batch
-    /// stays as it was.
+    /// As [`Batch::push_sampled`]; [`KernelError::Stack`] where the rows do not come out even, or those of C not in
+    /// whole block rows; [`KernelError::Foreign`] where a matrix of a column-major stack does not start on 16 bytes.
+    /// The batch stays as it was.
     pub fn stacked_sampled<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
         &mut self,
         a: &'m DeviceDense<A>,

@@ -49,12 +49,13 @@ impl SddmmOperands<'_> {
     }
 }
 
-/// The workspaces of one pattern: one for each stream, since launches on several streams may run at the same time. Each is
-/// zero between two launches.
+/// The workspaces of one pattern: one for each stream, since launches on several streams may run at the same time. Each
+/// is zero between two launches.
 #[derive(Debug)]
 pub(super) struct Workspaces {
     bytes: usize,
-    /// By stream; the first is nobody's until a stream comes that has none, so that it can be made ahead of a capture.
+    /// By stream. The first one has no stream until a stream without a workspace asks for one, so that it can be made
+    /// ahead of a capture.
     made: Mutex<Vec<(Option<usize>, DeviceBuffer<u8>)>>,
 }
 

@@ -42,7 +42,7 @@ fn simulated() {
     report("sdd, epilogues, simulated", &outcomes);
 }
 
-/// `T` is the type of C. All of them are something where there is nothing, so that what hangs over the edge would show.
+/// `T` is the type of C. All of them are something where there is nothing, so that what extends beyond the edge would show.
 const EPILOGUES: [&str; 8] = [
     "|bias: Rows<f32>, gate: Cols<bf16>, s: f32| s * acc + bias * gate + 1",
     "|| (relu(acc) + 1, row_sum(acc + 1))",
