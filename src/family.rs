@@ -21,7 +21,7 @@ use bsr_codegen::{Dtype, KernelSpec, Plan};
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, Plain, Stream, StreamRef};
 use bsr_runtime::{Bsr, Dense, Element, Kernel, KernelError, Launcher, Structure};
 use bsr_tuner::pick::Tuner;
-use bsr_tuner::{Facts, Features, Problem, Workload};
+use bsr_tuner::{Facts, Features, TuningProblem, Workload};
 
 /// What `#[bsr_kernel]` with lists implements on the item it stands on.
 pub trait Family {
@@ -295,7 +295,7 @@ impl Chooser for Tuner {
         let ProblemFacts { m, n, k, features, .. } = *problem;
         let workload = Workload::given(Facts::of(first.spec()), (m, n, k));
         let specs: Vec<KernelSpec> = members.iter().map(|member| *member.spec()).collect();
-        let choice = self.pick_of(&Problem { workload, features }, &specs);
+        let choice = self.pick_of(&TuningProblem { workload, features }, &specs);
         choice.ok().and_then(|choice| specs.iter().position(|spec| *spec == choice.spec)).unwrap_or(0)
     }
 }

@@ -115,7 +115,10 @@ fn what_is_not_a_number_is_kept_and_told_but_has_no_norm() {
     let w = Dense::from_fn(4, 4, Layout::RowMajor, |r, c| if r == c { f32::NAN } else { 1.0 });
     safetensors(&path, &[("w", &w)]);
     let text = said(convert(folder.path(), &path, "--block 2x2 -o o.safetensors"));
-    assert!(text.contains("warning   4 values are NaN or infinite; they are kept\n"), "{text}");
+    assert!(
+        text.contains("warning   4 values are NaN or infinite, the first is NaN at row 0, column 0; they are kept\n"),
+        "{text}"
+    );
     assert_eq!(read::load(folder.path().join("o.safetensors"), 0).unwrap().not_finite(), 4);
     convert(folder.path(), &path, "--block 2x2 --keep 0.5")
         .code(2)
@@ -158,7 +161,7 @@ fn bad_input_exits_with_2() {
         ("--block 8x8 --threshold nan", "at least 0"),
         ("--block 8x8 --dtype i8", "write f16, bf16 or f32"),
         ("--block 8x8 -o a.mtx", "matrices are written as .npz or .safetensors"),
-        ("--block 8x8 -o no/such/a.npz", "cannot be written"),
+        ("--block 8x8 -o no/such/a.npz", "cannot write no/such/a.npz: No such file"),
         ("--block 8x8 --force", "--output"),
         ("--block 8x8 --tensor a", "an .mtx file holds one matrix"),
     ] {

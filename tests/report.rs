@@ -7,14 +7,14 @@ use std::fs;
 
 use assert_cmd::Command;
 use bsr::{Pattern, Structure};
-use bsr_tuner::{Dense, Device, DeviceKind, Facts, Problem, Record, Source, Timing, Verdict, Workload};
+use bsr_tuner::{Dense, DeviceId, DeviceKind, Facts, Record, Source, Timing, TuningProblem, Verdict, Workload};
 use predicates::prelude::*;
 
 fn record(kind: DeviceKind, stages: u32) -> Record {
     let facts: Facts = "bm = 128, bk = 64, dtype = bf16".parse().unwrap();
     let structure: Structure = Pattern::TopK(4).structure(1024, 1024, facts.block(), 1).unwrap();
     let source = Source::Pattern("topk:4".to_owned());
-    let problem = Problem::new(Workload { facts, m: 1024, n: 512, k: 1024, source, seed: 1 }, &structure);
+    let problem = TuningProblem::new(Workload { facts, m: 1024, n: 512, k: 1024, source, seed: 1 }, &structure);
     let timing = Timing::new(vec![20.0 + f64::from(stages); 9]);
     Record {
         problem,
@@ -22,7 +22,7 @@ fn record(kind: DeviceKind, stages: u32) -> Record {
         baseline: false,
         plan: String::new(),
         ptx: String::new(),
-        device: Device { kind, name: "a device".to_owned(), driver: "1".to_owned() },
+        device: DeviceId { kind, name: "a device".to_owned(), driver: "1".to_owned() },
         version: env!("CARGO_PKG_VERSION").to_owned(),
         verdict: Verdict::Timed,
         error: None,
@@ -31,6 +31,7 @@ fn record(kind: DeviceKind, stages: u32) -> Record {
         timing: Some(timing),
         relative_error: Some(1e-4),
         compile_ms: None,
+        watchdog_s: None,
         at: "2026-11-21T12:00:00Z".parse().unwrap(),
     }
 }

@@ -1,4 +1,4 @@
-//! `bsr sweep`, `merge` and `export` with real processes: labs that hang and die, a sweep that is killed, two at once.
+//! `bsr sweep`, `merge` and `export` with real processes: backends that hang and crash, a sweep that is killed, two at once.
 
 #![allow(clippy::unwrap_used)]
 
@@ -93,7 +93,7 @@ fn children(parent: u32) -> Vec<u32> {
 fn a_deadlock_a_fault_and_a_wrong_result_are_recorded_and_the_sweep_completes() {
     let bench = Bench::new();
     let script = "bn = 16 -> hang; bn = 32 -> fault; bn = 48 -> wrong; bn = 64 -> fault late; bn = 80 -> hang late; \
-                  bn = 96 -> fault late; bn = 96 -> hush; bn = 112 -> 50 us";
+                  bn = 96 -> fault late; bn = 96 -> unattributed; bn = 112 -> 50 us";
     bench.sweep("a.db", script, &["--watchdog", "700ms"]).success().stdout(
         contains("#[bsr_kernel(bm = 64, bn = 112, bk = 32, mma = mma_sync)]").and(contains("2 hang + 3 fault")),
     );
@@ -127,7 +127,7 @@ fn on_a_gpu_too_a_deadlock_a_fault_and_a_wrong_result_end_nothing() {
     }
     let bench = Bench::new();
     let args = "sweep --kernel bm=64,bk=64 --space bn=[32,64,96,128,160,192,224,256] --m 2048 --n 2048 --k 2048 \
-                --pattern random:0.25 --device planted --watchdog 10s --db a.db";
+                --pattern random:0.25 --device fault-injection --watchdog 10s --db a.db";
     let script = "bn = 64 -> hang; bn = 128 -> fault; bn = 192 -> wrong";
     let mut command = assert_cmd::Command::cargo_bin("bsr").unwrap();
     command.args(args.split_whitespace()).env("BSR_FAKE", script).current_dir(bench.0.path());
@@ -147,8 +147,8 @@ fn kill_9_loses_nothing_and_the_next_sweep_repeats_nothing() {
     let script = "* -> pause 60";
     let mut child = quietly(bench.command("a.db", script, &[]));
     bench.wait_for("a.db", 5);
-    let labs = children(child.id());
-    assert!(!labs.is_empty());
+    let backends = children(child.id());
+    assert!(!backends.is_empty());
     signal(&child, "-KILL");
     child.wait().unwrap();
     let before = bench.records("a.db");
@@ -165,25 +165,25 @@ fn kill_9_loses_nothing_and_the_next_sweep_repeats_nothing() {
 
     // Nobody is left timing.
     let start = Instant::now();
-    while labs.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
-        assert!(start.elapsed() < Duration::from_secs(20), "a lab has outlived its sweep");
+    while backends.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
+        assert!(start.elapsed() < Duration::from_secs(20), "a backend has outlived its sweep");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
 #[test]
-fn a_lab_that_hangs_does_not_outlive_a_killed_sweep() {
+fn a_backend_that_hangs_does_not_outlive_a_killed_sweep() {
     let bench = Bench::new();
     let mut child = quietly(bench.command("a.db", "bn = 16 -> hang", &["--watchdog", "1h"]));
     bench.wait_for("a.db", 2);
     // One measures, the others compile.
-    let labs = children(child.id());
-    assert!(!labs.is_empty());
+    let backends = children(child.id());
+    assert!(!backends.is_empty());
     signal(&child, "-KILL");
     child.wait().unwrap();
     let start = Instant::now();
-    while labs.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
-        assert!(start.elapsed() < Duration::from_secs(20), "a lab has outlived its sweep");
+    while backends.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
+        assert!(start.elapsed() < Duration::from_secs(20), "a backend has outlived its sweep");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -197,7 +197,7 @@ fn ctrl_c_ends_after_the_current_call_and_says_how_to_go_on() {
     signal(&child, "-INT");
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{text}");
+    assert_eq!(output.status.code(), Some(130), "{text}");
     assert!(
         text.contains("ended by Ctrl-C") && text.contains("the same command goes on: bsr sweep --space 'bm"),
         "{text}"
@@ -215,6 +215,56 @@ fn two_sweeps_at_once_write_one_database() {
         assert!(child.wait().unwrap().success());
     }
     assert_eq!(bench.kernels("a.db").len(), 12);
+}
+
+#[test]
+fn equal_sweeps_at_once_measure_everything_once() {
+    let bench = Bench::new();
+    let start = || quietly(bench.command("a.db", "* -> pause 30", &["--strategy", "exhaustive"]));
+    for mut child in [(); 4].map(|()| start()) {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(bench.kernels("a.db").len(), 12);
+    // Two libraries, once each.
+    assert_eq!(bench.records("a.db").len(), 14);
+}
+
+#[test]
+fn what_another_sweep_was_at_when_it_was_killed_is_measured() {
+    let bench = Bench::new();
+    let mut child = quietly(bench.command("a.db", "* -> pause 100", &[]));
+    bench.wait_for("a.db", 3);
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    bench.sweep("a.db", "", &[]).success();
+    assert_eq!((bench.kernels("a.db").len(), bench.records("a.db").len()), (12, 14));
+}
+
+#[test]
+fn a_hang_is_tried_again_with_more_time_or_when_asked_for() {
+    let bench = Bench::new();
+    let of = |bn: u32| {
+        let mut records = bench.records("a.db").into_iter().filter(|record| record.subject == subject(bn));
+        records.next_back().map(|record| (record.verdict, record.watchdog_s)).unwrap()
+    };
+    let slow = "bn = 16 -> pause 1500; bn = 32 -> hang";
+    bench.sweep("a.db", slow, &["--watchdog", "400ms"]).success().stdout(contains("2 hang"));
+    assert_eq!([of(16), of(32)], [(Verdict::Hang, Some(0.4)); 2]);
+    // As much time, or less, changes nothing.
+    let known = || contains("12 known from before");
+    bench.sweep("a.db", slow, &["--watchdog", "400ms"]).success().stdout(known());
+    bench.sweep("a.db", slow, &["--watchdog", "300ms"]).success().stdout(known());
+    bench.sweep("a.db", slow, &["--watchdog", "6s"]).success().stdout(contains("10 known from before"));
+    assert_eq!([of(16).1, of(32).1], [None, Some(6.0)]);
+    assert!(of(16).0.has_time());
+    // Asked for, whatever the time.
+    bench.sweep("a.db", "", &["--watchdog", "6s"]).success().stdout(known());
+    bench
+        .sweep("a.db", "", &["--watchdog", "6s", "--retry", "hang"])
+        .success()
+        .stdout(contains("11 known from before"));
+    assert!(of(32).0.has_time());
+    bench.sweep("a.db", "", &["--retry", "hangs"]).code(2).stderr(contains("timed, slow, wrong, hang"));
 }
 
 #[test]
@@ -236,7 +286,7 @@ fn shards_are_merged_and_exported() {
 }
 
 #[test]
-fn a_limit_and_two_labs_and_halving() {
+fn a_limit_and_two_backends_and_halving() {
     let bench = Bench::new();
     bench.sweep("a.db", "", &["--limit", "5"]).success().stdout(contains("ended by --limit"));
     assert_eq!(bench.kernels("a.db").len(), 5);
@@ -245,14 +295,14 @@ fn a_limit_and_two_labs_and_halving() {
 }
 
 #[test]
-fn a_lab_that_cannot_open_its_workload_ends_the_sweep() {
+fn a_backend_that_cannot_open_its_workload_ends_the_sweep() {
     let bench = Bench::new();
     bench
         .sweep("a.db", "open -> fault", &[])
         .code(1)
-        .stderr(contains("the lab died 3 times while opening").and(contains("fault as scripted")));
+        .stderr(contains("the backend crashed 3 times while opening").and(contains("fault as scripted")));
     let runs = Store::existing(bench.path("a.db")).unwrap().runs().unwrap();
-    assert!(runs[0].how.as_deref().unwrap().starts_with("error: no lab can go on"));
+    assert!(runs[0].how.as_deref().unwrap().starts_with("error: no backend can go on"));
 }
 
 #[test]
@@ -288,7 +338,8 @@ fn without_a_gpu_the_cost_model_ranks_a_small_space_and_says_what_it_is() {
     bench
         .bsr(&["sweep", "--space", "bn = [32, 64], stages = 2..=3", "--kernel", "bm = 64, bk = 32", "--device", "sim"])
         .success()
-        .stdout(contains("simulator (cost model)").and(contains("these are times of a cost model")));
+        .stdout(contains("simulator (cost model)").and(contains("these are times of a cost model")))
+        .stdout(contains("predicted").not().and(contains("random:").or(contains("topk:"))));
     let kernels = bench.kernels("bsr.db");
     assert_eq!(kernels.len(), 4);
     for record in &kernels {

@@ -29,7 +29,7 @@ use bsr_runtime::gpu::{Device, DeviceDense, Fingerprint, Plain, StreamRef};
 use bsr_runtime::kernel::{Factor, Operation};
 use bsr_runtime::{Element, Kernel, Launcher, Structure};
 use bsr_tuner::pick::{Choice, Gpu, Tuner};
-use bsr_tuner::{Facts, Problem, Workload};
+use bsr_tuner::{Facts, TuningProblem, Workload};
 
 pub use error::AutoError;
 
@@ -126,13 +126,13 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain> A
     }
 
     /// What the operands say of the problem.
-    fn problem(&self, structure: &Structure, dense: (usize, usize)) -> Problem {
+    fn problem(&self, structure: &Structure, dense: (usize, usize)) -> TuningProblem {
         let (bm, bk) = structure.block();
         let template = self.template.bm(bm as u32).bk(bk as u32);
         let stored = (structure.rows(), structure.cols());
         let (rows, cols) = if template.transpose.is_on() { (stored.1, stored.0) } else { stored };
         let (m, n, k) = if O::OP == Op::Dds { (dense.0, cols, rows) } else { (rows, dense.1, cols) };
-        Problem::new(Workload::given(Facts::of(&template), (m, n, k)), structure)
+        TuningProblem::new(Workload::given(Facts::of(&template), (m, n, k)), structure)
     }
 }
 
@@ -152,7 +152,7 @@ pub fn tune(device: &Device, a: &Structure, n: usize, dtype: Dtype) -> Result<Ar
     let (m, k) = (a.rows(), a.cols());
     let workload = Workload::given(Facts::of(&spec), (m, n, k));
     let known = (workload.facts, (m, n, k), *Fingerprint::of(a).bytes());
-    Ok(tuner(device).choose(known, || Problem::new(workload, a), None)?)
+    Ok(tuner(device).choose(known, || TuningProblem::new(workload, a), None)?)
 }
 
 /// A kernel of the attribute whose choices - the width of the dense tile, stages, clusters - are left to a tuner: its block,

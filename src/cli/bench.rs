@@ -13,12 +13,12 @@ use super::dense::Dense;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::problem::{Defaults, Facts, Problem, ProblemArgs};
+use super::output::{self, Outputs};
+use super::problem::{Defaults, DrawnProblem, Facts, ProblemArgs};
 use super::progress::Progress;
 use super::report::Report;
 use super::spec::{self, Planned};
 use super::verdict::{CheckArgs, Verdict};
-use super::{cannot_write, say};
 
 /// Check kernels, then time them against the dense library on equal work.
 #[derive(Debug, clap::Args)]
@@ -86,8 +86,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let specs = args.specs.iter().filter_map(|spec| spec::file(spec));
+    let outputs = Outputs::new([("--json", args.json.as_ref())], specs.chain(args.problem.inputs()))?;
+    let out = &mut *outputs.answers(out);
     let planned = plan_all(&args.specs)?;
-    let problem = Rc::new(Problem::new(&args.problem, Defaults::GPU)?);
+    let problem = Rc::new(DrawnProblem::new(&args.problem, Defaults::GPU)?);
     let mut facts: Vec<Facts> =
         planned.iter().map(|planned| problem.facts(planned.spec())).collect::<Result<_, _>>()?;
     facts.sort_by_key(Facts::key);
@@ -151,7 +154,7 @@ fn plan_all(specs: &[String]) -> Result<Vec<Planned>, Failure> {
 /// The kernels whose results are right; those of the others are told on stderr.
 fn checked(
     planned: Vec<Planned>,
-    problem: &Rc<Problem>,
+    problem: &Rc<DrawnProblem>,
     device: &Device,
     check: &CheckArgs,
     progress: &Progress,
@@ -186,7 +189,7 @@ fn record(
     timing: &Timing,
     dense: Option<(&Timing, &Dense, usize)>,
     verdict: &Verdict,
-    problem: &Problem,
+    problem: &DrawnProblem,
     device: &Device,
 ) -> BenchRecord {
     let planned = &case.planned;
@@ -205,20 +208,15 @@ fn record(
 
 /// The table, and the records where they are asked for.
 fn write(report: &Report<'_>, json: Option<&Path>, out: &mut dyn Write) -> Result<(), Failure> {
-    let Some(path) = json else {
-        return Ok(write!(out, "{report}")?);
-    };
+    write!(out, "{report}")?;
+    let Some(path) = json else { return Ok(()) };
     let mut lines = String::new();
     for record in report.records() {
         lines.push_str(&record.to_json().map_err(|error| Failure::new(Exit::Wrong, error))?);
         lines.push('\n');
     }
-    if path == Path::new("-") {
-        say(report);
-        return Ok(out.write_all(lines.as_bytes())?);
-    }
-    write!(out, "{report}")?;
-    std::fs::write(path, lines).map_err(|error| cannot_write(path, &error))
+    output::write_text(path, &lines)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `bsr convert FILE`: a matrix into blocks, and into a file that scipy or PyTorch reads.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bsr::prune::prune;
 use bsr::read::Sparse;
@@ -10,6 +10,7 @@ use bsr::{Bsr, Dtype, Element, Structure, bf16, f16, reorder};
 
 use super::exit::{Exit, Failure};
 use super::line;
+use super::output::{self, Outputs};
 use super::problem::fill_in_words;
 use super::progress::Progress;
 use super::weights::{WeightsArgs, block};
@@ -31,7 +32,8 @@ pub(super) struct Args {
     /// Rows and columns of a block.
     #[arg(long, value_parser = block, value_name = "RxC")]
     block: (usize, usize),
-    /// Write the blocks to this file: .npz or .safetensors.
+    /// Write the blocks to this file: .npz or .safetensors; `-` is standard output, of an .npz, and everything else then goes
+    /// to standard error.
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
     /// Replace OUT if it is there.
@@ -49,7 +51,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    if let Some(path) = &args.output {
+    let outputs = Outputs::new([("-o", args.output.as_ref())], [args.weights.file.as_path()])?;
+    let out = &mut *outputs.answers(out);
+    if let Some(path) = args.output.as_ref().filter(|path| !output::is_stdout(path)) {
         write::check(path, args.force).map_err(|error| existing(error, args.force))?;
     }
     let progress = Progress::new();
@@ -142,7 +146,7 @@ fn finish<T: Element>(
     if let Some(path) = &args.output {
         progress.step("writing");
         let options = Options { row_order: sparse.row_order(), overwrite: args.force };
-        let written = write::save(&matrix, path, options).map_err(|error| existing(error, args.force))?;
+        let written = save(&matrix, path, options).map_err(|error| existing(error, args.force))?;
         let (rows, cols) = written.padded;
         let padded = match (rows, cols) == (matrix.rows(), matrix.cols()) {
             true => String::new(),
@@ -152,6 +156,21 @@ fn finish<T: Element>(
     }
     progress.done();
     Ok(Exit::Done)
+}
+
+/// Writes the file. To standard output goes an .npz, whose parts are written in any order: by way of a file.
+fn save<T: Element>(matrix: &Bsr<T>, path: &Path, options: Options<'_>) -> Result<write::Written, write::WriteError> {
+    if !output::is_stdout(path) {
+        return write::save(matrix, path, options);
+    }
+    let io = |error| write::WriteError::io(path, error);
+    let folder = tempfile::tempdir().map_err(io)?;
+    let file = folder.path().join("blocks.npz");
+    let written = write::save(matrix, &file, options)?;
+    let mut out = std::io::stdout().lock();
+    std::fs::File::open(&file).and_then(|mut file| std::io::copy(&mut file, &mut out)).map_err(io)?;
+    out.flush().map_err(io)?;
+    Ok(written)
 }
 
 /// Says how to have a file replaced.

@@ -1,11 +1,11 @@
 //! `bsr emit SPEC`: the PTX, and its cubin.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::exit::{Exit, Failure};
+use super::output::{self, Outputs};
 use super::ptxas::Ptxas;
-use super::{cannot_write, say, spec};
+use super::{say, spec};
 
 /// Print the PTX of a kernel, or write it to a file; assemble it with --cubin.
 #[derive(Debug, clap::Args)]
@@ -23,19 +23,17 @@ pub(super) struct Args {
     /// Write the PTX to this file; `-` is standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Assemble the PTX with ptxas into this file; the PTX itself is then written only where -o says.
+    /// Assemble the PTX with ptxas into this file, or to standard output: `-`; the PTX itself is then written only where -o says.
     #[arg(long, value_name = "FILE")]
     cubin: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    Outputs::new([("-o", args.output.as_ref()), ("--cubin", args.cubin.as_ref())], spec::file(&args.spec))?;
     let planned = spec::plan(&args.spec)?;
-    match &args.output {
-        Some(path) if path.as_path() != Path::new("-") => {
-            std::fs::write(path, planned.ptx.text()).map_err(|error| cannot_write(path, &error))?;
-        }
-        None if args.cubin.is_some() => {}
-        _ => out.write_all(planned.ptx.text().as_bytes())?,
+    let default = if args.cubin.is_none() { Some(Path::new("-")) } else { None };
+    if let Some(path) = args.output.as_deref().or(default) {
+        output::write_text(path, planned.ptx.text())?;
     }
     if let Some(path) = &args.cubin {
         let assembled = Ptxas::find()?.assemble(&planned.ptx, planned.plan.arch().target, Some(path))?;

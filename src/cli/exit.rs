@@ -1,4 +1,4 @@
-//! How the command ends: four exit codes, and the failures that lead to them.
+//! How the command ends: five exit codes, and the failures that lead to them.
 
 use std::fmt::Display;
 use std::io;
@@ -10,7 +10,7 @@ use bsr::read::ReadError;
 use bsr::reference::ReferenceError;
 use bsr::reorder::PermutationError;
 use bsr::simulated::SimulatedError;
-use bsr::write::WriteError;
+use bsr::write::{WriteError, WriteProblem};
 use bsr::{GenerateError, KernelError};
 use bsr_tuner::SpaceError;
 
@@ -27,6 +27,8 @@ pub(super) enum Exit {
     BadInput = 2,
     /// No GPU that runs these kernels.
     NoDevice = 3,
+    /// Ctrl-C: 128 and the number of the signal.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {
@@ -130,7 +132,10 @@ impl From<ReadError> for Failure {
 
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
-        Self::new(Exit::BadInput, error)
+        match error.problem() {
+            WriteProblem::Io(why) => super::cannot_write(error.file(), why),
+            _ => Self::new(Exit::BadInput, error),
+        }
     }
 }
 

@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use bsr_tuner::TuningProblem;
 use bsr_tuner::pick::{Gpu, Table, Tuner};
 use bsr_tuner::space::read_facts;
-use bsr_tuner::{Problem, Store};
 
+use super::database;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
-use super::problem::{Defaults, Problem as Drawn, ProblemArgs};
+use super::problem::{Defaults, DrawnProblem, ProblemArgs};
 
 /// Say which kernel is chosen for a problem, and why: tuned for it, tuned for one like it, or predicted.
 #[derive(Debug, clap::Args)]
@@ -36,12 +37,12 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let facts = read_facts(&args.kernel)?;
-    let drawn = Drawn::new(&args.problem, Defaults::GPU)?;
+    let drawn = DrawnProblem::new(&args.problem, Defaults::GPU)?;
     let structure = drawn.facts(&facts.spec(64))?.structure;
-    let problem = Problem::new(drawn.workload(&facts), &structure);
+    let problem = TuningProblem::new(drawn.workload(&facts), &structure);
     let mut tuner = Tuner::new(gpu(args));
     if let Some(path) = &args.db {
-        tuner = tuner.with(Table::best_of(&Store::existing(path)?.records()?));
+        tuner = tuner.with(Table::best_of(&database::read(path)?.1));
     }
     let choice = tuner.pick(&problem, None).map_err(|error| Failure::new(Exit::BadInput, error))?;
     writeln!(out, "gpu       {}", tuner.gpu().name)?;

@@ -1,15 +1,14 @@
 //! `bsr export DB`: a database for other programs.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use bsr_tuner::Store;
 use bsr_tuner::pick::Table;
-use bsr_tuner::store::StoreError;
+use bsr_tuner::store::{export_csv, export_json};
 
 use super::exit::{Exit, Failure};
-use super::{cannot_write, line};
+use super::output::{self, Outputs};
+use super::{database, line};
 
 /// Write every record of a database as a table, or as a line of JSON each.
 #[derive(Debug, clap::Args)]
@@ -19,7 +18,7 @@ Examples:
   bsr export h200.db --csv records.csv --json records.jsonl
   bsr export h200.db --tuned tuned.jsonl
 
-Times are microseconds.")]
+Times are microseconds. In place of a file, `-` is standard output; what else is said then goes to standard error.")]
 pub(super) struct Args {
     /// The database.
     db: PathBuf,
@@ -35,35 +34,37 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let store = Store::existing(&args.db)?;
+    let files = [("--csv", args.csv.as_ref()), ("--json", args.json.as_ref()), ("--tuned", args.tuned.as_ref())];
+    let outputs = Outputs::new(files, output::database(&args.db).iter().map(PathBuf::as_path))?;
+    let out = &mut *outputs.answers(out);
+    let (_, records) = database::read(&args.db)?;
     if args.csv.is_none() && args.json.is_none() && args.tuned.is_none() {
-        // Through memory: what cannot be read leaves no half of a table, and a closed pipe is no failure.
         let mut table = Vec::new();
-        store.export_csv(&mut table)?;
-        out.write_all(&table)?;
+        export_csv(&records, &mut table)?;
+        output::write(Path::new("-"), |file| Ok(file.write_all(&table)?))?;
         return Ok(Exit::Done);
     }
+    let count = format!("{} records", records.len());
     if let Some(path) = &args.csv {
-        write(path, out, |file| store.export_csv(file))?;
+        let mut table = Vec::new();
+        export_csv(&records, &mut table)?;
+        write(path, &table, &count, out)?;
     }
     if let Some(path) = &args.json {
-        write(path, out, |file| store.export_json(file))?;
+        let mut lines = Vec::new();
+        export_json(&records, &mut lines)?;
+        write(path, &lines, &count, out)?;
     }
     if let Some(path) = &args.tuned {
-        let table = Table::best_of(&store.records()?);
+        let table = Table::best_of(&records);
         let lines = table.to_lines().map_err(|error| Failure::new(Exit::Wrong, error))?;
-        std::fs::write(path, lines).map_err(|error| cannot_write(path, &error))?;
-        line(out, "written", format_args!("{} problems to {}", table.tuned().len(), path.display()))?;
+        write(path, lines.as_bytes(), &format!("{} problems", table.tuned().len()), out)?;
+        database::left_out(&records, table.tuned().len(), out)?;
     }
     Ok(Exit::Done)
 }
 
-fn write(
-    path: &Path,
-    out: &mut dyn Write,
-    export: impl FnOnce(BufWriter<File>) -> Result<usize, StoreError>,
-) -> Result<(), Failure> {
-    let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
-    let count = export(BufWriter::new(file))?;
-    Ok(line(out, "written", format_args!("{count} records to {}", path.display()))?)
+fn write(path: &Path, bytes: &[u8], what: &str, out: &mut dyn Write) -> Result<(), Failure> {
+    output::write(path, |file| Ok(file.write_all(bytes)?))?;
+    Ok(line(out, "written", format_args!("{what} to {}", path.display()))?)
 }

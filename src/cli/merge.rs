@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use bsr_tuner::Store;
+use bsr_tuner::store::Merged;
 
 use super::exit::{Exit, Failure};
-use super::line;
+use super::{database, line};
 
 /// Put what several databases know into one: those of a sweep's shards, say.
 #[derive(Debug, clap::Args)]
@@ -14,7 +15,8 @@ use super::line;
 Example:
   bsr merge all.db part1.db part2.db
 
-A record that is there already is not added again, so a merge may be repeated. The files are left as they are.")]
+A record that is there already is not added again, so a merge may be repeated. The files are left as they are. Rows \
+that cannot be read, or differ from their digest, are counted and not taken.")]
 pub(super) struct Args {
     /// The result; made where there is none.
     out: PathBuf,
@@ -30,8 +32,10 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     }
     let mut store = Store::open(&args.out)?;
     for file in &args.files {
-        let merged = store.merge(file)?;
-        line(out, "merged", format_args!("{}: {} of {} records are new", file.display(), merged.new, merged.read))?;
+        let Merged { read, new, left } = store.merge(file)?;
+        let words = if left.is_empty() { String::new() } else { format!(", {} rows cannot be read", left.len()) };
+        line(out, "merged", format_args!("{}: {new} of {read} records are new{words}", file.display()))?;
+        database::tell(file, &left, "left where they are");
     }
     line(out, "database", format_args!("{}, {} records", args.out.display(), store.len()?))?;
     Ok(Exit::Done)

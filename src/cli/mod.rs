@@ -8,31 +8,40 @@
 //! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
 //! space               SPACE -> points: kernels, and why others are none
 //! report_page         records -> tables, a page             (the tuner's report)
-//! sweep, merge, export  space -> points -> labs -> database   (serve: a lab's process)
+//! sweep, merge, export, loss  space -> points -> backends -> database   (serve: a backend's process)
 //! doctor              what works on this machine
 //! ```
+//!
+//! Every file that is written goes through `output`, every text that is read through `input`, every database that is read
+//! through `database`, and everything that is printed through `escape`.
 
 mod advise;
+mod backend;
 mod bench;
 mod case;
 mod check;
+mod completions;
 mod convert;
+mod database;
 mod dense;
 mod device;
 mod doctor;
 mod dtypes;
 mod emit;
+mod escape;
 mod exit;
 mod explain;
 mod export;
-mod lab;
+mod input;
+mod interrupt;
+mod loss;
 mod merge;
 mod operands;
+mod output;
 mod plan;
 mod problem;
 mod progress;
 mod ptxas;
-mod regret;
 mod report;
 mod report_page;
 mod run;
@@ -45,7 +54,9 @@ mod sweep;
 mod trials;
 mod verdict;
 mod weights;
+mod width;
 
+use std::borrow::Cow;
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
 
@@ -70,7 +81,7 @@ Examples:
   bsr doctor
 
 Exit codes:
-  0 done    1 wrong result, finding or failed check    2 bad input    3 no device";
+  0 done    1 wrong result, finding or failed check    2 bad input    3 no device    130 Ctrl-C";
 
 /// What stands under `bsr --help`: the keys of a spec, and the examples.
 fn keys_and_examples() -> String {
@@ -82,7 +93,7 @@ fn keys_and_examples() -> String {
 ///
 /// A SPEC is what the attribute `#[bsr_kernel(..)]` takes: `bm = 512, bn = 128, bk = 112` and, where you want to
 /// decide them yourself, any of the keys below. Wherever a SPEC stands, the path of a .toml file with the same keys
-/// may stand too.
+/// may stand too, or `-`: standard input.
 #[derive(Debug, Parser)]
 #[command(name = "bsr", version, after_help = EXAMPLES, after_long_help = keys_and_examples(), max_term_width = 100)]
 struct Cli {
@@ -101,27 +112,35 @@ enum Command {
     Advise(advise::Args),
     Space(space::Args),
     Explain(explain::Args),
-    Regret(regret::Args),
+    #[command(alias = "regret")]
+    Loss(loss::Args),
     Report(report_page::Args),
     Sweep(sweep::Args),
     Merge(merge::Args),
     Export(export::Args),
     Doctor(doctor::Args),
-    #[command(name = "lab", hide = true)]
+    Completions(completions::Args),
+    #[command(name = "backend", hide = true)]
     Serve(serve::Args),
 }
 
 /// Reads the command line, does what it says and answers with the exit code.
 pub(crate) fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(error) => return refused(&error),
+    };
     if let Command::Serve(args) = command {
         // Writes to standard output from several threads.
         return serve::run(&args).map_or_else(|failure| failure.report().into(), Into::into);
     }
-    let mut out = stdout().lock();
+    if !matches!(command, Command::Sweep(_)) {
+        interrupt::take_over();
+    }
+    let mut out = escape::Escaped::new(stdout().lock());
     let outcome = match command {
         Command::Plan(args) => plan::run(&args, &mut out),
-        Command::Emit(args) => emit::run(&args, &mut out),
+        Command::Emit(args) => emit::run(&args),
         Command::Run(args) => run::run(&args, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
         Command::Bench(args) => bench::run(&args, &mut out),
@@ -129,12 +148,13 @@ pub(crate) fn main() -> ExitCode {
         Command::Advise(args) => advise::run(&args, &mut out),
         Command::Space(args) => space::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
-        Command::Regret(args) => regret::run(&args, &mut out),
+        Command::Loss(args) => loss::run(&args, &mut out),
         Command::Report(args) => report_page::run(&args, &mut out),
         Command::Sweep(args) => sweep::run(&args, &mut out),
         Command::Merge(args) => merge::run(&args, &mut out),
         Command::Export(args) => export::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
+        Command::Completions(args) => completions::run(&args),
         Command::Serve(args) => serve::run(&args),
     };
     let flushed = out.flush().map_err(Failure::from);
@@ -144,6 +164,16 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+/// Prints help, or what is wrong with the command line: escaped where that holds what a terminal would obey.
+fn refused(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    match escape::escaped(&text) {
+        Cow::Borrowed(_) => drop(error.print()),
+        Cow::Owned(text) => say(text.trim_end()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::BadInput as u8))
+}
+
 /// One line of an answer: a label and what it is.
 fn line(out: &mut dyn std::io::Write, label: &str, value: impl std::fmt::Display) -> std::io::Result<()> {
     writeln!(out, "{label:<9} {value}")
@@ -151,7 +181,7 @@ fn line(out: &mut dyn std::io::Write, label: &str, value: impl std::fmt::Display
 
 /// Says something beside the answer, on stderr, whatever has become of stderr.
 fn say(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", escape::escaped(&text.to_string()));
 }
 
 /// Names what could not be written.

@@ -14,7 +14,7 @@ use bsr::{
 
 use super::dtypes::Number;
 use super::exit::{Exit, Failure};
-use super::problem::Problem;
+use super::problem::DrawnProblem;
 use super::progress::Progress;
 use super::sampled;
 use super::verdict::{Rows, RowsAsked, longest_sum};
@@ -32,7 +32,7 @@ pub(super) struct Left<A: Number> {
     pub(super) longest: usize,
 }
 
-/// The pattern of a sampled product, and what its chosen blocks must be.
+/// The pattern of SDDMM, and what its chosen blocks must be.
 pub(super) struct Mask {
     pub(super) structure: Structure,
     pub(super) rows: Rows,
@@ -43,7 +43,7 @@ pub(super) struct Mask {
 
 /// Makes operands on one device for one problem.
 pub(super) struct Operands {
-    problem: Rc<Problem>,
+    problem: Rc<DrawnProblem>,
     device: Device,
     rows: RowsAsked,
     progress: Progress,
@@ -61,13 +61,13 @@ enum Key {
 }
 
 impl Operands {
-    pub(super) fn new(problem: &Rc<Problem>, device: &Device, rows: RowsAsked, progress: &Progress) -> Self {
+    pub(super) fn new(problem: &Rc<DrawnProblem>, device: &Device, rows: RowsAsked, progress: &Progress) -> Self {
         let (problem, device, progress) = (Rc::clone(problem), device.clone(), progress.clone());
         Self { problem, device, rows, progress, made: HashMap::new() }
     }
 
     /// The problem.
-    pub(super) fn problem(&self) -> &Problem {
+    pub(super) fn problem(&self) -> &DrawnProblem {
         &self.problem
     }
 
@@ -130,7 +130,7 @@ impl Operands {
         })
     }
 
-    /// The mask of a sampled product in the blocks of `spec`, and the reference.
+    /// The mask of SDDMM in the blocks of `spec`, and the reference.
     pub(super) fn mask<A: Number, B: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<Mask>, Failure> {
         let block = (spec.bm as usize, spec.bk as usize);
         let fused = spec.epilogue.map(|epilogue| (epilogue, spec.out));

@@ -13,7 +13,7 @@ Examples:
   bsr plan \"bm = 64, bn = 256, bk = 64, dtype = bf16, stages = 4\"
   bsr plan kernels/linear.toml
 
-The first line is the spec in its canonical form. What cannot be planned is explained under the guilty key, and \
+The first line is the spec in its canonical form. What cannot be planned is explained under the offending key, and \
 the exit code is 2.")]
 pub(super) struct Args {
     /// What to plan: `bm = .., bn = .., bk = ..`, or the path of a .toml file.

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use bsr::Ptx;
 
-use super::cannot_write;
 use super::exit::{Exit, Failure};
+use super::{cannot_write, output};
 
 /// NVIDIA's assembler from PTX to machine code.
 #[derive(Clone, Debug)]
@@ -82,7 +82,8 @@ impl Ptxas {
             ));
         }
         if let Some(cubin) = cubin {
-            std::fs::copy(&built, cubin).map_err(|error| cannot_write(cubin, &error))?;
+            let code = std::fs::read(&built).map_err(|error| cannot_write(&built, &error))?;
+            output::write(cubin, |out| Ok(out.write_all(&code)?))?;
         }
         Ok(Assembled::read(&said))
     }

@@ -9,12 +9,12 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::case::Case;
 use super::device;
-use super::problem::{Facts, Problem, fill_in_words};
+use super::problem::{DrawnProblem, Facts, fill_in_words};
 use super::verdict::Rows;
 
 /// The measurements of one run.
 pub(super) struct Report<'r> {
-    problem: &'r Problem,
+    problem: &'r DrawnProblem,
     products: Vec<String>,
     device: String,
     facts: Vec<Facts>,
@@ -30,7 +30,12 @@ const HEADER: [&str; 9] = ["ratio", "TFLOP/s", "us", "p10", "p90", "GB/s", "erro
 
 impl<'r> Report<'r> {
     /// Of one problem in blocks of several sizes; `products` says in words what is multiplied.
-    pub(super) fn new(problem: &'r Problem, mut products: Vec<String>, facts: Vec<Facts>, device: &Device) -> Self {
+    pub(super) fn new(
+        problem: &'r DrawnProblem,
+        mut products: Vec<String>,
+        facts: Vec<Facts>,
+        device: &Device,
+    ) -> Self {
         products.dedup();
         Self {
             problem,

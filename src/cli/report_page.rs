@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read as _, Write, stdin};
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 
-use bsr_tuner::report::{ReportData, Top, render, top};
+use bsr_tuner::report::{MOST_PRODUCTS, ReportData, Top, render, top};
 use bsr_tuner::store::Rejection;
 use bsr_tuner::{Record, Store};
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::exit::{Exit, Failure};
-use super::{cannot_write, line};
+use super::output::{self, Outputs};
+use super::width::fitted;
+use super::{database, input, line};
 
 /// Show measurements: the best in a table, and all of them on one self-contained page.
 #[derive(Debug, clap::Args)]
@@ -27,7 +29,8 @@ pub(super) struct Args {
     /// Databases, or files of records, a line of JSON each; `-` is standard input, of lines.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write the page to this file, in place of what is there.
+    /// Write the page to this file, in place of what is there; `-` is standard output, and the tables then go to standard
+    /// error.
     #[arg(short, long, value_name = "HTML")]
     output: Option<PathBuf>,
     /// The page's heading.
@@ -39,35 +42,42 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    if let Some(output) = &args.output {
-        is_no_input(output, &args.files)?;
-    }
+    let databases = args.files.iter().flat_map(|file| output::database(file)).collect::<Vec<_>>();
+    let outputs = Outputs::new([("-o", args.output.as_ref())], databases.iter().map(PathBuf::as_path))?;
+    let out = &mut *outputs.answers(out);
     let (mut records, mut rejected) = (vec![], vec![]);
     for file in &args.files {
         match is_database(file) {
             true => {
-                let store = Store::existing(file)?;
-                records.extend(store.records()?);
+                let (store, read) = database::read(file)?;
+                records.extend(read);
                 rejected.extend(rejections(&store)?);
             }
             false => records.extend(read(file)?),
         }
     }
-    for top in top(&records, args.top) {
-        print(&top, out)?;
+    let products = top(&records, args.top);
+    products.iter().take(MOST_PRODUCTS).try_for_each(|top| print(top, out))?;
+    if products.len() > MOST_PRODUCTS {
+        let fact = format!("{} of {} products", products.len() - MOST_PRODUCTS, products.len());
+        line(out, "left out", format_args!("{fact}: `bsr export` writes all of them"))?;
     }
-    if let Some(output) = &args.output {
+    if let Some(path) = &args.output {
         let count = records.len();
         let data = ReportData { title: args.title.clone(), records, rejected };
         let page = render(&data).map_err(|error| Failure::new(Exit::Wrong, error))?;
-        fs::write(output, page).map_err(|error| cannot_write(output, &error))?;
-        line(out, "page", format_args!("{}, {count} records", output.display()))?;
+        output::write_text(path, &page)?;
+        line(out, "page", format_args!("{}, {count} records", path.display()))?;
     }
     Ok(Exit::Done)
 }
 
-/// Whether a file begins as SQLite's do ("Database File Format", 1.3); what follows is for the store to judge.
+/// Whether a file is called a database, or begins as SQLite's do ("Database File Format", 1.3); what follows is for the store
+/// to judge.
 fn is_database(file: &Path) -> bool {
+    if file.extension().is_some_and(|end| end.eq_ignore_ascii_case("db") || end.eq_ignore_ascii_case("sqlite")) {
+        return true;
+    }
     let mut magic = [0; 16];
     let read = fs::File::open(file).and_then(|mut file| file.read_exact(&mut magic));
     read.is_ok() && &magic == b"SQLite format 3\0"
@@ -83,27 +93,8 @@ fn rejections(store: &Store) -> Result<Vec<Rejection>, Failure> {
     Ok(largest.into_iter().map(|((problem, reason), points)| Rejection { problem, reason, points }).collect())
 }
 
-/// A page written over the measurements would lose them.
-fn is_no_input(output: &Path, files: &[PathBuf]) -> Result<(), Failure> {
-    let Ok(place) = output.canonicalize() else { return Ok(()) };
-    match files.iter().find(|file| file.canonicalize().is_ok_and(|file| file == place)) {
-        None => Ok(()),
-        Some(file) => Err(Failure::new(
-            Exit::BadInput,
-            format!("the page would replace {}, which is read\n  help: another name behind -o", file.display()),
-        )),
-    }
-}
-
 fn read(file: &Path) -> Result<Vec<Record>, Failure> {
-    let name = file.display();
-    let text = if file == Path::new("-") {
-        let mut text = String::new();
-        stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        fs::read_to_string(file)
-    };
-    let text = text.map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {name}: {error}")))?;
+    let (name, text) = (file.display(), input::text(file)?);
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let records = lines.map(|(number, line)| {
         serde_json::from_str(line).map_err(|error| {
@@ -131,7 +122,7 @@ fn print(top: &Top, out: &mut dyn Write) -> std::io::Result<()> {
     for column in table.column_iter_mut().take(numbers) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    writeln!(out, "\n{table}\n")?;
+    writeln!(out, "\n{}\n", fitted(table))?;
     if let Some(attribute) = &top.attribute {
         writeln!(out, "{attribute}\n")?;
     }

@@ -12,12 +12,13 @@ use super::case::Case;
 use super::device::{self, DeviceChoice, Opened};
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::problem::{Defaults, Problem, ProblemArgs, fill_in_words};
+use super::output::{self, Outputs};
+use super::problem::{Defaults, DrawnProblem, ProblemArgs, fill_in_words};
 use super::progress::Progress;
 use super::ptxas::Ptxas;
 use super::spec::{self, Planned};
 use super::verdict::{CheckArgs, right_words};
-use super::{cannot_write, line, say, simulate};
+use super::{line, say, simulate};
 
 /// Multiply, on a GPU or on the simulator, and compare with an f64 reference.
 #[derive(Debug, clap::Args)]
@@ -29,10 +30,10 @@ Examples:
 
   bsr run \"bm = 512, bn = 128, bk = 112\" --device sim --trace pipeline.json
 
-C is filled with NaN before the launch (i32: with -2139062144). A result outside the tolerance exits with 1. Without a GPU the PTX runs on \
-the simulator: the numbers are as right or wrong as there, a race or another defect exits with 1, and no speed is \
-told. --device gpu insists on a GPU: where there is none the PTX is emitted, and assembled if there is a ptxas, and \
-the exit code is 3.")]
+C is filled with NaN before the launch (i32: with -2139062144). A result outside the tolerance exits with 1. Without a \
+GPU the PTX runs on the simulator, which computes the same product, exits with 1 on a race or another defect, and says \
+nothing of the speed. --device gpu insists on a GPU: where there is none the PTX is emitted, it is assembled if there is \
+a ptxas, and the exit code is 3.")]
 pub(super) struct Args {
     /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
     spec: String,
@@ -43,7 +44,7 @@ pub(super) struct Args {
     /// --device sim. Its times are those of a plain cost model.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write the PTX to this file.
+    /// Write the PTX to this file; `-` is standard output, and everything else then goes to standard error.
     #[arg(long, value_name = "FILE")]
     ptx: Option<PathBuf>,
     #[command(flatten)]
@@ -53,6 +54,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let files = [("--trace", args.trace.as_ref()), ("--ptx", args.ptx.as_ref())];
+    let outputs = Outputs::new(files, spec::file(&args.spec).into_iter().chain(args.problem.inputs()))?;
+    let out = &mut *outputs.answers(out);
     let planned = spec::plan(&args.spec)?;
     if args.trace.is_some() && args.device != DeviceChoice::Simulator {
         return Err(Failure::new(Exit::BadInput, "the simulator alone writes a trace\n  help: --device sim"));
@@ -65,7 +69,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         Ok(Opened::Simulator(_)) => Defaults::simulator(planned.block()),
         _ => Defaults::GPU,
     };
-    let problem = Rc::new(Problem::new(&args.problem, defaults)?);
+    let problem = Rc::new(DrawnProblem::new(&args.problem, defaults)?);
     let facts = problem.facts(planned.spec())?;
     line(out, "spec", planned.spec())?;
     line(out, "problem", problem.words(planned.spec()))?;
@@ -75,7 +79,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     }
     line(out, "kernel", planned.words())?;
     if let Some(path) = &args.ptx {
-        std::fs::write(path, planned.ptx.text()).map_err(|error| cannot_write(path, &error))?;
+        output::write_text(path, planned.ptx.text())?;
         line(out, "PTX", format_args!("{} B written to {}", planned.ptx.text().len(), path.display()))?;
     }
     match opened {
@@ -95,7 +99,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 fn on(
     device: &Device,
     planned: Planned,
-    problem: &Rc<Problem>,
+    problem: &Rc<DrawnProblem>,
     check: &CheckArgs,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {

@@ -1,4 +1,4 @@
-//! Sampled products: both factors dense, the stored blocks compared as rows of values.
+//! SDDMM: both factors are dense, and the stored blocks are compared as rows of values.
 
 use std::rc::Rc;
 

@@ -10,12 +10,12 @@ use bsr::{Dense, KernelSpec, Op, Results, reference};
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
 use super::operands::{dense_layout, scales};
-use super::problem::Problem;
+use super::problem::DrawnProblem;
 use super::progress::Progress;
 use super::sampled;
 use super::spec::Planned;
 use super::verdict::{CheckArgs, Rows, Verdict, fused_tolerance, judge_second, longest_sum, right_words};
-use super::{cannot_write, line, say};
+use super::{line, output, say};
 
 /// Operations on stored blocks that the simulator does in a second on two cores, roughly.
 const FLOPS_PER_SECOND: f64 = 5e8;
@@ -30,7 +30,7 @@ const MOST_PRINTED: usize = 4;
 /// Wrong: a wrong result or a finding. Bad input: a problem that cannot be had, a trace that cannot be written.
 pub(super) fn run(
     planned: &Planned,
-    problem: &Problem,
+    problem: &DrawnProblem,
     flops: u64,
     check: &CheckArgs,
     trace: Option<&Path>,
@@ -72,7 +72,7 @@ pub(super) fn run(
         ),
     )?;
     if let (Some(path), Some(text)) = (trace, &done.report.trace) {
-        std::fs::write(path, text).map_err(|error| cannot_write(path, &error))?;
+        output::write_text(path, text)?;
         line(out, "trace", format_args!("{} B written to {}, for ui.perfetto.dev", text.len(), path.display()))?;
     }
     if done.report.is_clean() {
@@ -160,7 +160,7 @@ fn finding_in_full(finding: &Finding) -> String {
 
 struct Multiply<'r> {
     kernel: Simulated,
-    problem: &'r Problem,
+    problem: &'r DrawnProblem,
     check: &'r CheckArgs,
     options: &'r Options,
     progress: &'r Progress,

@@ -9,7 +9,9 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
 use super::exit::{Exit, Failure};
-use super::{cannot_write, line};
+use super::line;
+use super::output::{self, Outputs};
+use super::spec;
 
 /// Count the kernels of a space: how many points, how many can be planned, and why the others cannot.
 ///
@@ -40,7 +42,8 @@ pub(super) struct Args {
     /// Print the spec of every kernel, a line each.
     #[arg(long)]
     list: bool,
-    /// Write every point to this file, with what became of it.
+    /// Write every point to this file, with what became of it; `-` is standard output, and the table then goes to standard
+    /// error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -50,6 +53,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         writeln!(out, "{}", named()?)?;
         return Ok(Exit::Done);
     };
+    let outputs = Outputs::new([("--json", args.json.as_ref())], spec::file(argument))?;
+    let out = &mut *outputs.answers(out);
     let space = Space::find(argument)?;
     let facts = match &args.kernel {
         Some(text) => read_facts(text)?,
@@ -65,7 +70,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&record(&space, &facts, &points))
             .map_err(|error| Failure::new(Exit::Wrong, error))?;
-        std::fs::write(path, text + "\n").map_err(|error| cannot_write(path, &error))?;
+        output::write_text(path, &(text + "\n"))?;
     }
     if args.list {
         points.legal.iter().try_for_each(|point| writeln!(out, "{}", point.spec))?;

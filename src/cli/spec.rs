@@ -7,6 +7,13 @@ use bsr::{KernelSpec, Plan, Ptx};
 use bsr_codegen::emit::fingerprint;
 
 use super::exit::{Exit, Failure};
+use super::input;
+
+/// Bytes of a file with a spec: thousands of times what one takes.
+const LONGEST: u64 = 1 << 20;
+
+/// Stands for a SPEC that comes by standard input.
+const STDIN: &str = "-";
 
 /// A spec, its plan and its PTX.
 #[derive(Clone, Debug)]
@@ -40,7 +47,7 @@ impl Planned {
 /// Reads and plans one SPEC argument.
 ///
 /// # Errors
-/// Bad input: everything wrong with the text, or every reason why it cannot be planned, under the guilty word.
+/// Bad input: everything wrong with the text, or every reason why it cannot be planned, under the offending word.
 pub(super) fn plan(argument: &str) -> Result<Planned, Failure> {
     plan_named(argument, "spec")
 }
@@ -67,9 +74,15 @@ pub(super) fn plan_named(argument: &str, name: &str) -> Result<Planned, Failure>
 
 fn locate(argument: &str, name: &str) -> Result<LocatedSpec, Failure> {
     let (read, name) = if is_file(argument) {
-        let text = std::fs::read_to_string(argument)
-            .map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {argument}: {error}")))?;
+        let text = input::at_most(Path::new(argument), LONGEST)?;
         (LocatedSpec::from_toml(&text), argument)
+    } else if argument == STDIN {
+        let text = input::at_most(Path::new(argument), LONGEST)?;
+        // Several lines are a file's; a line is a command's argument.
+        match text.trim().contains('\n') {
+            true => (LocatedSpec::from_toml(&text), "standard input"),
+            false => (LocatedSpec::from_text(text.trim_end()), "standard input"),
+        }
     } else {
         (LocatedSpec::from_text(argument), name)
     };
@@ -77,6 +90,11 @@ fn locate(argument: &str, name: &str) -> Result<LocatedSpec, Failure> {
         Ok(located) => Ok(located.named(name)),
         Err(errors) => Err(Failure::reported(Exit::BadInput, errors.named(name).to_string())),
     }
+}
+
+/// The file that a SPEC argument names, if it names one.
+pub(super) fn file(argument: &str) -> Option<&Path> {
+    is_file(argument).then(|| Path::new(argument))
 }
 
 /// No text of the grammar ends in `.toml`: a value is a number or one of a few words.

@@ -51,7 +51,7 @@ impl WeightsArgs {
         };
         let nonzeros = sparse.true_nnz();
         let dropped = self.threshold.map(|threshold| (threshold, listed - nonzeros, listed));
-        let not_finite = sparse.not_finite();
+        let not_finite = sparse.first_not_finite().map(|first| (sparse.not_finite(), first));
         Ok(Weights { name: name(&self.file, self.tensor.as_deref()), sparse, nonzeros, dropped, not_finite })
     }
 
@@ -70,7 +70,8 @@ pub(super) struct Weights {
     pub(super) nonzeros: usize,
     /// The threshold, what it dropped, and of how many nonzeros.
     dropped: Option<(f64, usize, usize)>,
-    not_finite: usize,
+    /// How many values are NaN or infinite, and the first of them with its row and column.
+    not_finite: Option<(usize, (usize, usize, f64))>,
 }
 
 impl Weights {
@@ -82,7 +83,9 @@ impl Weights {
 
     /// That there are values without a magnitude, in words.
     pub(super) fn not_finite(&self) -> Option<String> {
-        (self.not_finite > 0).then(|| format!("{} values are NaN or infinite; they are kept", self.not_finite))
+        let (count, (row, col, value)) = self.not_finite?;
+        let first = format!("the first is {value} at row {row}, column {col}");
+        Some(format!("{count} values are NaN or infinite, {first}; they are kept"))
     }
 }
 

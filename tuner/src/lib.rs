@@ -1,24 +1,24 @@
 //! The design space of block-sparse GEMM kernels: what is in it, what a point of it costs, and which to take.
 //!
 //! ```text
-//! Space --points--> Plan (or why not) --model--> ranked --Lab--> Record --Store--> pick, report
+//! Space --points--> Plan (or why not) --model--> ranked --Backend--> Record --Store--> pick, report
 //! lists, ranges,    legality is data            the best   check,  verdict, times  SQLite
 //! constraints                                   first      time
 //! ```
 //!
 //! - [`problem`]: what is multiplied, and the [`features`] of its pattern that a choice of kernel depends on.
-//! - [`lab`]: where candidates are checked and timed.
+//! - [`backend`]: where candidates are checked and timed.
 //! - [`record`]: one measurement of one point, with everything that it was measured under.
 //! - [`model`]: how long a kernel takes, predicted.
 //! - [`pick`]: which kernel to take.
 //! - [`search`]: in which order candidates are measured.
 //! - [`space`]: which kernels there are to choose from, and why others are none.
 //! - [`store`]: all of them, in one SQLite file.
-//! - [`sweep`]: points measured and recorded, on any number of labs.
+//! - [`sweep`]: points measured and recorded, on any number of backends.
 //! - [`report`]: the page that shows them, and what a terminal says.
 
+pub mod backend;
 pub mod features;
-pub mod lab;
 pub mod model;
 pub mod pick;
 pub mod problem;
@@ -30,9 +30,9 @@ pub mod store;
 pub mod sweep;
 pub mod workloads;
 
+pub use backend::Backend;
 pub use features::Features;
-pub use lab::Lab;
-pub use problem::{Facts, Problem, Source, Workload};
-pub use record::{Dense, Device, DeviceKind, Record, Timing, Verdict};
+pub use problem::{Facts, Source, TuningProblem, Workload};
+pub use record::{Dense, DeviceId, DeviceKind, Record, Timing, Verdict};
 pub use space::{Points, Space, SpaceError};
 pub use store::Store;

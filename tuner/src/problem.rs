@@ -1,7 +1,8 @@
 //! What is multiplied: the facts of a spec, the shape, and where the pattern is from.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use bsr_codegen::spec::{Key, SpecErrors};
@@ -91,6 +92,13 @@ pub enum Source {
     Pattern(String),
     /// A file.
     File(PathBuf),
+    /// One of several matrices of a file.
+    Tensor {
+        /// The file.
+        file: PathBuf,
+        /// What the matrix is called in it.
+        name: String,
+    },
     /// A matrix of the program that asks.
     Given,
 }
@@ -99,13 +107,15 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pattern(words) => f.write_str(words),
-            Self::File(path) => match path.file_name() {
-                Some(name) => f.write_str(&name.to_string_lossy()),
-                None => path.display().fmt(f),
-            },
+            Self::File(path) => f.write_str(&file_name(path)),
+            Self::Tensor { file, name } => write!(f, "{}:{name}", file_name(file)),
             Self::Given => f.write_str("given"),
         }
     }
+}
+
+fn file_name(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy()
 }
 
 /// A product that can be made again: all that a process needs to be told to draw its operands.
@@ -134,14 +144,14 @@ impl Workload {
 
 /// A workload with what is known of its pattern.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Problem {
+pub struct TuningProblem {
     /// The product.
     pub workload: Workload,
     /// What a choice of kernel depends on.
     pub features: Features,
 }
 
-impl Problem {
+impl TuningProblem {
     /// A workload whose sparse operand has this structure, as it is stored.
     pub fn new(workload: Workload, structure: &Structure) -> Self {
         Self { workload, features: Features::of(structure) }
@@ -153,7 +163,7 @@ impl Problem {
         2 * self.features.nnzb as u64 * bm as u64 * bk as u64 * along as u64
     }
 
-    /// The extent of C along the dense factor; K of a sampled product.
+    /// The extent of C along the dense factor; K of SDDMM.
     pub fn along(&self) -> usize {
         match self.workload.facts.0.op {
             Op::Dds => self.workload.m,

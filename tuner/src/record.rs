@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::Problem;
+use crate::TuningProblem;
 
 /// What became of a point, and under what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// What was multiplied.
-    pub problem: Problem,
+    pub problem: TuningProblem,
     /// What multiplied: the canonical text of a spec, or the name of a [baseline](Record::baseline).
     pub subject: String,
     /// True of another library's kernel: `cublaslt (equal FLOPs)`, `cublaslt (dense)`, `cusparse bsr` ..
@@ -19,7 +19,7 @@ pub struct Record {
     /// Fingerprint of the PTX; empty for a baseline.
     pub ptx: String,
     /// What it ran on.
-    pub device: Device,
+    pub device: DeviceId,
     /// Version of this project.
     pub version: String,
     /// What became of it.
@@ -36,6 +36,9 @@ pub struct Record {
     pub relative_error: Option<f64>,
     /// Milliseconds that the driver took to compile it; none from the cache.
     pub compile_ms: Option<f64>,
+    /// Seconds that a kernel was given to come back, where it did not: with more of them it might have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watchdog_s: Option<f64>,
     /// When it was measured.
     pub at: Timestamp,
 }
@@ -82,7 +85,7 @@ impl Verdict {
 
 /// What a point ran on. Times of different devices, or of a model, are never compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Device {
+pub struct DeviceId {
     /// A GPU, or what stands for one.
     pub kind: DeviceKind,
     /// Its name: `NVIDIA H200`.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bsr_runtime::Pattern;
 use serde::Deserialize;
 
 use crate::{Facts, Source, Workload};
@@ -9,6 +10,11 @@ use crate::{Facts, Source, Workload};
 /// The lists that come with the project.
 const NAMED: [(&str, &str); 2] =
     [("public", include_str!("../workloads/public.toml")), ("held-out", include_str!("../workloads/held-out.toml"))];
+
+/// Bytes of a file with a list.
+const LONGEST: u64 = 1 << 22;
+/// No side may be longer: as of the matrices that are read.
+const LONGEST_SIDE: usize = 1 << 27;
 
 /// Why there is no list.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +27,16 @@ pub enum WorkloadsError {
         name: String,
         /// What the system said of the file.
         error: String,
+    },
+    /// A product that cannot be had.
+    #[error("{name}, workload {number}: {what}")]
+    Workload {
+        /// The file.
+        name: String,
+        /// Which table of it, from 1.
+        number: usize,
+        /// What is wrong, and the remedy.
+        what: String,
     },
     /// A file that is no list.
     #[error("{name}: {error}")]
@@ -74,7 +90,7 @@ pub fn find(name: &str) -> Result<Vec<Workload>, WorkloadsError> {
     if let Some((_, text)) = NAMED.iter().find(|(known, _)| *known == name) {
         return from_toml(name, text);
     }
-    let text = std::fs::read_to_string(Path::new(name))
+    let text = bsr_runtime::read::text(Path::new(name), LONGEST)
         .map_err(|error| WorkloadsError::Unknown { name: name.to_owned(), error: error.to_string() })?;
     from_toml(name, &text)
 }
@@ -82,15 +98,40 @@ pub fn find(name: &str) -> Result<Vec<Workload>, WorkloadsError> {
 fn from_toml(name: &str, text: &str) -> Result<Vec<Workload>, WorkloadsError> {
     let file: File =
         toml::from_str(text).map_err(|error| WorkloadsError::Toml { name: name.to_owned(), error: Box::new(error) })?;
-    let workloads = file.workload.into_iter().flat_map(|entry| {
-        let Entry { kernel: facts, m, n, k, pattern, seed } = entry;
+    let mut workloads = Vec::new();
+    for (at, entry) in file.workload.into_iter().enumerate() {
+        let wrong = |what| WorkloadsError::Workload { name: name.to_owned(), number: at + 1, what };
+        workloads.extend(entry.workloads().map_err(wrong)?);
+    }
+    if workloads.is_empty() {
+        let what = "no workload is in it\n  help: a table [[workload]] with kernel and pattern".to_owned();
+        return Err(WorkloadsError::Workload { name: name.to_owned(), number: 1, what });
+    }
+    Ok(workloads)
+}
+
+impl Entry {
+    /// Its workloads, as the flags of a command would have them.
+    ///
+    /// # Errors
+    /// A side that no matrix has, or words that are no pattern.
+    fn workloads(self) -> Result<Vec<Workload>, String> {
+        let Self { kernel: facts, m, n, k, pattern, seed } = self;
+        for (side, length) in [("m", m), ("n", n), ("k", k)] {
+            if !(1..=LONGEST_SIDE).contains(&length) {
+                return Err(format!("{side} = {length}\n  help: at least 1 and at most {LONGEST_SIDE}"));
+            }
+        }
         let patterns = match pattern {
             OneOrMore::One(one) => vec![one],
             OneOrMore::More(more) => more,
         };
-        patterns.into_iter().map(move |words| Workload { facts, m, n, k, source: Source::Pattern(words), seed })
-    });
-    Ok(workloads.collect())
+        let workload = |words: String| match words.parse::<Pattern>() {
+            Ok(_) => Ok(Workload { facts, m, n, k, source: Source::Pattern(words), seed }),
+            Err(error) => Err(format!("pattern = \"{words}\": {error}")),
+        };
+        patterns.into_iter().map(workload).collect()
+    }
 }
 
 #[cfg(test)]
@@ -98,8 +139,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::collections::HashSet;
-
-    use bsr_runtime::Pattern;
 
     use super::*;
 
@@ -122,6 +161,24 @@ mod tests {
                 assert!(seen.insert(workload));
             }
         }
+    }
+
+    #[test]
+    fn a_file_is_checked_as_flags_are() {
+        let error = |more: &str| {
+            let text = format!(
+                "[[workload]]\nkernel = 'bm = 64, bk = 64'\npattern = 'causal'\n\n[[workload]]\nkernel = 'bm = 64, bk = 64'\n{more}"
+            );
+            from_toml("a.toml", &text).unwrap_err().to_string()
+        };
+        for (more, words) in [
+            ("pattern = 'causal'\nm = 0", "a.toml, workload 2: m = 0\n  help: at least 1 and at most 134217728"),
+            ("pattern = 'causal'\nn = 4611686018427387904", "n = 4611686018427387904"),
+            ("pattern = ['topk:2', 'random:2']", "pattern = \"random:2\""),
+        ] {
+            assert!(error(more).contains(words), "{}", error(more));
+        }
+        assert!(from_toml("a.toml", "workload = []").unwrap_err().to_string().contains("no workload"));
     }
 
     #[test]

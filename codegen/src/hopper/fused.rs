@@ -11,9 +11,9 @@ use super::store::Pack;
 use crate::Dtype;
 use crate::epilogue::{InputKind, Lines, Program, Reduction, widen};
 
-/// Accumulators that ptxas schedules at once: between two strips stands a branch. Without it, ptxas 13.0 had so many
+/// Accumulators that ptxas schedules at once: between two column_groups stands a branch. Without it, ptxas 13.0 had so many
 /// elements under way at the same time that wide tiles spilled.
-pub(crate) const STRIP: u32 = 16;
+pub(crate) const COLUMN_GROUP: u32 = 16;
 
 /// The address of a parameter that is a vector.
 #[derive(Clone, Debug, Serialize)]

@@ -1,14 +1,14 @@
 //! The mainloop: in which order a consumer multiplies the stages of a tile.
 //!
 //! A tile's first stages have code of their own, the *prologue*: its first WGMMA overwrites the sums, and where the
-//! epilogue is overlapped, a pass of the previous tile's store runs under the WGMMAs of each of its stages. The *steady
+//! epilogue is overlapped, a subtile of the previous tile's store runs under the WGMMAs of each of its stages. The *steady
 //! state* is a loop. A tile that is shorter than the prologue branches to the *tails*, which store what is left.
 
 use serde::Serialize;
 
 use super::wgmma::Wgmma;
 
-/// What a walk over a tile's stages is made of; `P` is a pass of the store.
+/// What a walk over a tile's stages is made of; `P` is a subtile of the store.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Mainloop<P> {
     label: String,
@@ -47,8 +47,8 @@ struct Entry<P> {
     check: bool,
     tail: String,
     stage: Stage,
-    passes: Vec<P>,
-    /// The pass whose part of the epilogue's full operand is asked for.
+    subtiles: Vec<P>,
+    /// The subtile whose part of the epilogue's full operand is asked for.
     request: Option<P>,
     release: &'static str,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Promotion {
 #[derive(Clone, Debug, Serialize)]
 struct Tail<P> {
     label: String,
-    pass: P,
+    subtile: P,
 }
 
 /// What decides the order.
@@ -116,7 +116,7 @@ impl<P: Clone> Mainloop<P> {
     pub(crate) fn new(
         order: &Order,
         (shape, modifiers): (String, String),
-        passes: &[P],
+        subtiles: &[P],
         stage: impl Fn(u32, String, bool) -> Stage,
     ) -> Self {
         let Order { suffix, overlapped, distinct, lag, release, requests } = *order;
@@ -126,8 +126,8 @@ impl<P: Clone> Mainloop<P> {
             check: i > 0 && i.is_multiple_of(distinct),
             tail: tail(i),
             stage: stage(i % distinct, format!("$full_prologue{suffix}_{i}"), i == 0),
-            passes: if overlapped > 0 { vec![passes[i as usize].clone()] } else { vec![] },
-            request: passes.first().filter(|_| requests && i == 0).cloned(),
+            subtiles: if overlapped > 0 { vec![subtiles[i as usize].clone()] } else { vec![] },
+            request: subtiles.first().filter(|_| requests && i == 0).cloned(),
             release: match (lag, i) {
                 (false, _) => "current",
                 (true, 0) => "none",
@@ -140,7 +140,7 @@ impl<P: Clone> Mainloop<P> {
                 check: index == 0,
                 tail: String::new(),
                 stage: stage(index, format!("$full_steady{suffix}_{index}"), false),
-                passes: vec![],
+                subtiles: vec![],
                 request: None,
                 release: if lag { "previous" } else { "current" },
             }
@@ -156,7 +156,7 @@ impl<P: Clone> Mainloop<P> {
             lag,
             prologue: (0..length).map(prologue).collect(),
             steady: (0..distinct).map(steady).collect(),
-            tails: (first..length).map(|i| Tail { label: tail(i), pass: passes[i as usize].clone() }).collect(),
+            tails: (first..length).map(|i| Tail { label: tail(i), subtile: subtiles[i as usize].clone() }).collect(),
         }
     }
 }

@@ -52,7 +52,7 @@ fn by_rows(program: &Program) -> Option<String> {
     input.map(|input| format!("`{}: {}`", input.name, input.kind.words())).or_else(second)
 }
 
-/// The parameters beside `m` and `n`: C, pieces of 16 bytes from one row of it to the next, the order.
+/// The parameters beside `m` and `n`: C, vectors of 16 bytes from one row of it to the next, the order.
 pub(crate) fn parameters(spec: &KernelSpec, problem: &Problem) -> [Parameter; 3] {
     let pieces = problem.ldc * u64::from(spec.out.bytes()) / PIECE;
     [

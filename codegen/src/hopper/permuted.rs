@@ -10,7 +10,7 @@ const THREADS: u32 = 128;
 /// Bytes that one of them moves at a time.
 const PIECE: u32 = 16;
 
-/// A pass of the store, row by row.
+/// A subtile of the store, row by row.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct StoredRows {
     /// Pieces of a line of staging, as a power of two and less one; elements of a piece.

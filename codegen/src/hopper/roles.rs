@@ -8,7 +8,7 @@ use crate::Arch;
 const PRODUCER_REGISTERS: u32 = 40;
 /// The same where it chooses between two tensor maps of B and hands out factors of blocks.
 const BUSY_PRODUCER_REGISTERS: u32 = 56;
-/// Registers that a consumer needs beside its accumulators: descriptors, addresses, predicates, the work item.
+/// Registers that a consumer needs beside its accumulators: descriptors, addresses, predicates, the work tile.
 pub(crate) const CONSUMER_OVERHEAD: u32 = 41;
 /// The same beside sums that wait for promotion: they are added and gone before anything else is addressed.
 const PROMOTING_OVERHEAD: u32 = 40;

@@ -2,16 +2,16 @@
 
 use serde::Serialize;
 
-/// What the passes of a store have in common.
+/// What the subtiles of a store have in common.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Store {
     /// How two f32 become two 16-bit values.
     pub(crate) convert: &'static str,
     /// Passes of a tile.
-    pub(crate) passes: u32,
+    pub(crate) subtiles: u32,
     /// The predicate of the thread that waits for earlier stores.
     pub(crate) lead: &'static str,
-    /// Stores that may still read their staging buffer when a pass begins.
+    /// Stores that may still read their staging buffer when a subtile begins.
     pub(crate) pending: u32,
     /// The register of C's tensor map.
     pub(crate) map: &'static str,

@@ -103,6 +103,18 @@ pub enum ReadProblem {
         /// What should stand there.
         remedy: &'static str,
     },
+    /// It does not fit this machine's memory, or the part of it that this process may have.
+    #[error(
+        "it does not fit memory: {parts} = {needed}; {available} are available; take a smaller matrix, or raise the limit"
+    )]
+    Memory {
+        /// What takes how much.
+        parts: String,
+        /// The sum.
+        needed: String,
+        /// What there is.
+        available: String,
+    },
     /// A file with several arrays, and none or a wrong one was named.
     #[error("{fact}{}", listed(names))]
     Choose {

@@ -1,12 +1,14 @@
 //! Matrices from files: Matrix Market `.mtx`, DLMC `.smtx`, scipy and numpy `.npz` and `.npy`, `.safetensors`.
 //!
 //! A reader gives a [`Sparse`]; a block size makes a [`Bsr`] of it and says what the blocking costs
-//! ([`FillIn`]). Memory grows with what a file really holds, never with what its header claims.
+//! ([`FillIn`]). Memory grows with what a file really holds, never with what its header claims; what does not fit is refused
+//! before it is read.
 //!
 //! NaN and infinities are values like others: they are read, and kept where the element type has them.
 
 mod blocking;
 mod blocks;
+mod bounded;
 mod choice;
 mod error;
 mod mtx;
@@ -22,6 +24,7 @@ use std::path::Path;
 
 pub use blocking::FillIn;
 pub(crate) use blocking::{Cursor, from_places};
+pub use bounded::{memory_available, text, text_of};
 pub use error::{ConvertError, ReadError, ReadProblem};
 pub use mtx::parse as parse_mtx;
 pub use npz::{parse as parse_npz, parse_array as parse_npz_array, parse_npy};
@@ -67,6 +70,7 @@ pub fn load(path: impl AsRef<Path>, seed: u64) -> Result<Sparse, ReadError> {
 pub fn load_array(path: impl AsRef<Path>, name: Option<&str>, seed: u64) -> Result<Sparse, ReadError> {
     let path = path.as_ref();
     let io = |error| ReadError::new(path, Place::Whole, ReadProblem::Io(error));
+    let bytes = || bounded::file(path).map_err(|problem| ReadError::new(path, Place::Whole, problem));
     let extension = path.extension().map(|text| text.to_string_lossy().to_ascii_lowercase());
     let named = |extension: &str| {
         let fact = format!("an .{extension} file holds one matrix, without a name");
@@ -74,9 +78,9 @@ pub fn load_array(path: impl AsRef<Path>, name: Option<&str>, seed: u64) -> Resu
     };
     match extension.as_deref() {
         Some(extension @ ("mtx" | "smtx" | "npy")) if name.is_some() => named(extension),
-        Some("mtx") => mtx::parse(&std::fs::read(path).map_err(io)?, path),
-        Some("smtx") => smtx::parse(&std::fs::read(path).map_err(io)?, path, seed),
-        Some("npy") => npz::parse_npy(&std::fs::read(path).map_err(io)?, path),
+        Some("mtx") => mtx::parse(&bytes()?, path),
+        Some("smtx") => smtx::parse(&bytes()?, path, seed),
+        Some("npy") => npz::parse_npy(&bytes()?, path),
         Some("npz") => npz::parse_array(BufReader::new(File::open(path).map_err(io)?), path, name),
         Some("safetensors") => safetensors::parse(BufReader::new(File::open(path).map_err(io)?), path, name),
         _ => Err(ReadError::new(path, Place::Whole, ReadProblem::Extension { extension })),

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::str::FromStr;
 
+use super::bounded::check_memory;
 use super::error::Place;
 use super::{ReadError, ReadProblem, Sparse, check_sides};
 
@@ -51,7 +52,10 @@ fn parse_lines(lines: &mut Lines<'_>) -> Result<Sparse, ReadProblem> {
 
     // The shortest entry is `1 1` and a line end, so a file cannot hold more than a quarter of its bytes.
     let mirrored = if symmetry == Symmetry::General { 1 } else { 2 };
-    let mut triplets = Vec::with_capacity(entries.min(lines.rest.len() / 4 + 1) * mirrored);
+    let most = entries.min(lines.rest.len() / 4 + 1) * mirrored;
+    // Sorting takes half as much again.
+    check_memory(&[("the entries, 24 B each,", 24 * most as u64)])?;
+    let mut triplets = Vec::with_capacity(most);
     let mut seen = 0;
     while let Some(line) = lines.next_content()? {
         if seen == entries {

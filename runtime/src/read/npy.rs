@@ -5,6 +5,7 @@
 //! that a hostile header can neither recurse, overflow nor claim memory.
 
 use super::ReadProblem;
+use super::bounded::check_memory;
 use crate::Dtype;
 
 /// An array as it lies in the file: little-endian numbers, in C order.
@@ -51,6 +52,11 @@ impl<'a> Array<'a> {
                 "write f2, f4 or f8 data and i4 or i8 indices",
             )
         })?;
+        if kind.starts_with(['f', 'i']) {
+            let made = (8 * data.len() / size.max(1)) as u64;
+            // What is made of it; a matrix in Fortran order is turned, which takes as much again.
+            check_memory(&[("its numbers, 8 B each,", made * (1 + u64::from(fortran_order)))])?;
+        }
         let bytes = shape.iter().try_fold(size, |product, &side| product.checked_mul(side));
         if bytes != Some(data.len()) {
             let fact = format!("shape {shape:?} of {size}-byte elements, but {} bytes of data", data.len());

@@ -7,6 +7,7 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::blocks::{Blocks, check_indices, check_indptr, check_padded};
+use super::bounded::check_memory;
 use super::choice::{Listed, choose};
 use super::error::Place;
 use super::npy::{self, Array};
@@ -48,14 +49,22 @@ impl<R: Read + Seek> Members<'_, R> {
         self.archive.index_for_name(&format!("{name}.npy")).is_some()
     }
 
-    /// The bytes of a member. They grow as they are unpacked, whatever the archive claims.
+    /// The bytes of a member. They grow as they are unpacked, and not beyond what the archive claims.
     fn unpack(&mut self, name: &'static str) -> Result<Vec<u8>, ReadError> {
         self.bytes(name).map_err(|problem| ReadError::new(self.file, Place::Member(name), problem))
     }
 
     fn bytes(&mut self, name: &str) -> Result<Vec<u8>, ReadProblem> {
         let mut bytes = Vec::new();
-        self.archive.by_name(&format!("{name}.npy")).map_err(zip_problem)?.read_to_end(&mut bytes)?;
+        let member = self.archive.by_name(&format!("{name}.npy")).map_err(zip_problem)?;
+        let claimed = member.size();
+        check_memory(&[("the array, unpacked,", claimed)])?;
+        // An archive that says less than it holds is not unpacked further.
+        member.take(claimed.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > claimed {
+            let fact = format!("the archive says {claimed} bytes, and holds more");
+            return Err(ReadProblem::malformed(fact, WRITE));
+        }
         Ok(bytes)
     }
 

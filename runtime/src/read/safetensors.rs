@@ -10,6 +10,7 @@ use half::{bf16, f16};
 use safetensors::tensor::{Dtype as Kind, Metadata, TensorInfo};
 
 use super::blocks::{Blocks, check_indices, check_indptr, check_padded};
+use super::bounded::check_memory;
 use super::choice::{Listed, choose};
 use super::error::Place;
 use super::{ReadError, ReadProblem, Sparse, check_sides};
@@ -134,6 +135,7 @@ impl<R: Read + Seek> Tensors<R> {
     /// A list of integers.
     fn integers(&mut self, name: &str) -> Result<Vec<i64>, ReadProblem> {
         let info = self.info(name)?;
+        check_memory(&[("its numbers, 8 B each,", 8 * elements(&info))])?;
         let mut integers = Vec::new();
         match info.dtype {
             Kind::I32 => self.read(&info, |bytes: &[u8; 4]| integers.push(i64::from(i32::from_le_bytes(*bytes))))?,
@@ -148,7 +150,8 @@ impl<R: Read + Seek> Tensors<R> {
 
     /// All elements of a tensor.
     fn floats(&mut self, name: &str, info: &TensorInfo) -> Result<Vec<f64>, ReadProblem> {
-        let mut floats = Vec::new();
+        check_memory(&[("its numbers, 8 B each,", 8 * elements(info))])?;
+        let mut floats = Vec::with_capacity(elements(info) as usize);
         match info.dtype {
             Kind::F16 => self.read(info, |bytes| floats.push(f16::from_le_bytes(*bytes).to_f64()))?,
             Kind::BF16 => self.read(info, |bytes| floats.push(bf16::from_le_bytes(*bytes).to_f64()))?,
@@ -179,6 +182,12 @@ impl<R: Read + Seek> Tensors<R> {
         }
         Ok(())
     }
+}
+
+fn elements(info: &TensorInfo) -> u64 {
+    let (start, end) = info.data_offsets;
+    // At least a byte each.
+    (8 * (end - start) / info.dtype.bitsize().max(8)) as u64
 }
 
 fn is_float(kind: Kind) -> bool {

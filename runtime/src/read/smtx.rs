@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::bounded::check_memory;
 use super::error::Place;
 use super::{ReadError, ReadProblem, Sparse, check_sides};
 use crate::random::{Streams, fill_normal_f64};
@@ -17,6 +18,10 @@ pub fn parse(text: &[u8], file: &Path, seed: u64) -> Result<Sparse, ReadError> {
     let mut lines = text.splitn(4, |&byte| byte == b'\n');
 
     let [rows, cols, nnz] = header(lines.next().unwrap_or_default()).map_err(at(1))?;
+    // A number takes two bytes of the file; a nonzero becomes an index, a value and an entry, which is sorted.
+    let most = |count: usize| count.min(text.len() / 2 + 1) as u64;
+    check_memory(&[("the offsets, 8 B each,", 8 * most(rows)), ("the entries, 36 B each,", 36 * most(nnz))])
+        .map_err(at(1))?;
     let offsets = offsets(lines.next().unwrap_or_default(), rows, nnz).map_err(at(2))?;
     let columns = columns(lines.next().unwrap_or_default(), &offsets, cols).map_err(at(3))?;
     if lines.next().is_some_and(|rest| !rest.trim_ascii().is_empty()) {

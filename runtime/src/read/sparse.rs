@@ -138,6 +138,17 @@ impl Sparse {
         self.values().filter(|v| !v.is_finite()).count()
     }
 
+    /// The first value by row and column that is NaN or infinite, with its row and column, counted from 0.
+    pub fn first_not_finite(&self) -> Option<(usize, usize, f64)> {
+        let mut first: Option<(usize, usize, f64)> = None;
+        self.for_each(|row, col, value| {
+            if !value.is_finite() && first.is_none_or(|(r, c, _)| (row, col) < (r, c)) {
+                first = Some((row, col, value));
+            }
+        });
+        first
+    }
+
     /// The largest finite magnitude; 0 if there is none.
     pub fn largest(&self) -> f64 {
         self.values().map(f64::abs).filter(|v| v.is_finite()).fold(0.0, f64::max)

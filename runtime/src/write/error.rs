@@ -21,6 +21,11 @@ impl WriteError {
         Self { file: file.to_path_buf(), problem }
     }
 
+    /// A file that the system does not write.
+    pub fn io(file: &Path, error: io::Error) -> Self {
+        Self::new(file, error.into())
+    }
+
     /// The file, as it was named.
     pub fn file(&self) -> &Path {
         &self.file

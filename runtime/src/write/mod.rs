@@ -4,8 +4,8 @@
 //! and `torch.sparse_bsr_tensor` take no other; the shape before padding is written beside it and read back by
 //! [`crate::read`]. So is the order of rows, if they were [reordered](crate::reorder).
 //!
-//! A file appears whole or not at all: it is written under another name in the same folder, then renamed. The same matrix
-//! gives the same bytes.
+//! A file appears whole or not at all: it is written under another name in the same folder, then renamed; so is every
+//! [`file`](fn@file) of another kind. The same matrix gives the same bytes.
 //!
 //! # `.npz`
 //! What `scipy.sparse.save_npz` writes of a `bsr_array`, deflated: `format`, `shape` (padded), `indptr`, `indices`,
@@ -34,6 +34,7 @@ mod safetensors;
 use std::path::Path;
 
 pub use error::{WriteError, WriteProblem};
+pub use file::{file, remove_partial_files};
 
 use crate::{Bsr, Dtype, Element, Permutation};
 

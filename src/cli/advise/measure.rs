@@ -15,7 +15,7 @@ use super::super::dense::Dense;
 use super::super::device;
 use super::super::exit::{Exit, Failure};
 use super::super::operands::Operands;
-use super::super::problem::Problem;
+use super::super::problem::DrawnProblem;
 use super::super::progress::Progress;
 use super::super::spec::Planned;
 use super::super::verdict::{RowsAsked, Verdict, longest_sum};
@@ -129,14 +129,14 @@ fn one(
 }
 
 /// The product with the blocks of the candidate alone, in the order of the file.
-fn problem(candidate: &Candidate, weights: &Weights, args: &WeightsArgs, n: usize) -> Result<Problem, Failure> {
+fn problem(candidate: &Candidate, weights: &Weights, args: &WeightsArgs, n: usize) -> Result<DrawnProblem, Failure> {
     let bad = |error| Failure::new(Exit::BadInput, format!("{}: {error}", args.file.display()));
     // Values that f16 holds; what f32 holds of them is more than a measurement needs.
     let largest = weights.sparse.largest();
     let factor = if largest > 0.0 { 1.0 / largest } else { 1.0 };
     let (blocks, _): (Bsr<f32>, _) =
         weights.sparse.clone().scaled(factor).to_bsr_within(&candidate.given.structure).map_err(bad)?;
-    Problem::of(&args.file, Sparse::from_bsr(&blocks), n, args.seed)
+    DrawnProblem::of(&args.file, Sparse::from_bsr(&blocks), n, args.seed)
 }
 
 /// Kernels for this block that the device runs.

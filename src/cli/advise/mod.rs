@@ -11,9 +11,10 @@ use bsr::advise::{Advice, BLOCKS, Request, advise};
 
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
+use super::output::Outputs;
 use super::progress::Progress;
 use super::weights::{Weights, WeightsArgs, block};
-use super::{cannot_write, line, say};
+use super::{line, output};
 
 /// Say which block fits a matrix, what it costs, and whether the dense library is faster.
 #[derive(Debug, clap::Args)]
@@ -56,6 +57,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let outputs = Outputs::new([("--json", args.json.as_ref())], [args.weights.file.as_path()])?;
+    let out = &mut *outputs.answers(out);
     let progress = Progress::new();
     progress.step("reading");
     let weights = args.weights.load()?;
@@ -89,21 +92,14 @@ fn answer(
     json: Option<&Path>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let mut text = Vec::new();
-    line(&mut text, "matrix", weights)?;
+    line(out, "matrix", weights)?;
     for (label, words) in [("threshold", weights.dropped()), ("warning", weights.not_finite())] {
-        words.iter().try_for_each(|words| line(&mut text, label, words))?;
+        words.iter().try_for_each(|words| line(out, label, words))?;
     }
-    write!(text, "{}", table::Report { advice, why_not })?;
-    let text = String::from_utf8_lossy(&text);
-    let Some(path) = json else {
-        return Ok(out.write_all(text.as_bytes())?);
-    };
-    let json = advice.to_json().map_err(|error| Failure::new(Exit::Wrong, error))? + "\n";
-    if path == Path::new("-") {
-        say(text.trim_end());
-        return Ok(out.write_all(json.as_bytes())?);
+    write!(out, "{}", table::Report { advice, why_not })?;
+    if let Some(path) = json {
+        let json = advice.to_json().map_err(|error| Failure::new(Exit::Wrong, error))? + "\n";
+        output::write_text(path, &json)?;
     }
-    out.write_all(text.as_bytes())?;
-    std::fs::write(path, json).map_err(|error| cannot_write(path, &error))
+    Ok(())
 }

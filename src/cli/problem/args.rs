@@ -1,6 +1,6 @@
 //! The PROBLEM flags, and what they leave open.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bsr::Pattern;
 use clap::builder::RangedU64ValueParser;
@@ -39,9 +39,19 @@ pub(in super::super) struct ProblemArgs {
     /// range of drawn ones.
     #[arg(long, value_name = "FILE", conflicts_with = "pattern")]
     pub(super) matrix: Option<PathBuf>,
+    /// Which matrix of a --matrix with several.
+    #[arg(long, value_name = "NAME", requires = "matrix")]
+    pub(super) tensor: Option<String>,
     /// Seed of the pattern and of all values that are drawn.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
+}
+
+impl ProblemArgs {
+    /// The files that are read.
+    pub(in super::super) fn inputs(&self) -> Option<&Path> {
+        self.matrix.as_deref()
+    }
 }
 
 /// What is multiplied where the flags leave it open.
@@ -59,7 +69,7 @@ impl Defaults {
     pub(in super::super) const GPU: Self = Self { m: 4096, n: 4096, k: 4096, blocks: None };
 
     /// A second's work for the simulator, in blocks of `(bm, bk)`: a few tiles for each of a few clusters, and more
-    /// stages than a ring has.
+    /// stages than a ring buffer has.
     pub(in super::super) fn simulator((_, bk): (usize, usize)) -> Self {
         let blocks = (512 / bk.max(1)).clamp(2, 4);
         Self { m: 1024, n: 256, k: (blocks + 3) * bk, blocks: Some((blocks, bk)) }

@@ -7,7 +7,7 @@ mod source;
 use std::path::Path;
 
 use bsr::read::{FillIn, Sparse};
-use bsr::{Bsr, Dense, Dtype, Element, Inputs, KernelSpec, Layout, Op, Structure, read};
+use bsr::{Bsr, Dense, Dtype, Element, Inputs, KernelSpec, Layout, Op, Pattern, Structure, read};
 use bsr_tuner::problem::{self as workload, Workload};
 
 use super::exit::{Exit, Failure};
@@ -18,7 +18,7 @@ use source::{Source, narrow_exponent, scaled};
 
 /// What is multiplied, before blocks and element types are chosen.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct DrawnProblem {
     source: Source,
     /// M, N and K where the flags give them.
     given: (Option<usize>, Option<usize>, Option<usize>),
@@ -26,7 +26,7 @@ pub(super) struct Problem {
     pub(super) seed: u64,
 }
 
-impl Problem {
+impl DrawnProblem {
     /// Reads the file, if there is one; what the flags leave open is as in `defaults`.
     ///
     /// # Errors
@@ -36,9 +36,12 @@ impl Problem {
             None => {
                 let k = args.k.unwrap_or(defaults.k);
                 let pattern = args.pattern.unwrap_or_else(|| defaults.pattern(k));
-                Source::Pattern { pattern, k }
+                Source::Pattern { pattern, k, is_default: args.pattern.is_none() }
             }
-            Some(path) => scaled(path, read::load(path, args.seed)?)?,
+            Some(path) => {
+                let tensor = args.tensor.as_deref();
+                scaled(path, tensor, read::load_array(path, tensor, args.seed)?)?
+            }
         };
         Ok(Self {
             source,
@@ -54,7 +57,7 @@ impl Problem {
     /// Bad input: it has no rows or no columns.
     pub(super) fn of(path: &Path, sparse: Sparse, n: usize, seed: u64) -> Result<Self, Failure> {
         let given = (None, Some(n), None);
-        Ok(Self { source: scaled(path, sparse)?, given, defaults: (0, n, 0), seed })
+        Ok(Self { source: scaled(path, None, sparse)?, given, defaults: (0, n, 0), seed })
     }
 
     /// The product that a workload describes.
@@ -66,9 +69,12 @@ impl Problem {
         let source = match source {
             workload::Source::Pattern(words) => {
                 let pattern = words.parse().map_err(|error| Failure::new(Exit::BadInput, error))?;
-                Source::Pattern { pattern, k: *k }
+                Source::Pattern { pattern, k: *k, is_default: false }
             }
-            workload::Source::File(path) => scaled(path, read::load(path, *seed)?)?,
+            workload::Source::File(path) => scaled(path, None, read::load(path, *seed)?)?,
+            workload::Source::Tensor { file, name } => {
+                scaled(file, Some(name), read::load_array(file, Some(name), *seed)?)?
+            }
             workload::Source::Given => {
                 return Err(Failure::new(Exit::BadInput, "a matrix of a running program cannot be made again"));
             }
@@ -86,10 +92,16 @@ impl Problem {
     pub(super) fn workload(&self, facts: &workload::Facts) -> Workload {
         let Sizes { m, n, k, .. } = self.sizes(&facts.spec(64));
         let source = match &self.source {
-            Source::Pattern { pattern, .. } => workload::Source::Pattern(pattern.to_string()),
+            Source::Pattern { pattern, .. } => {
+                workload::Source::Pattern(self.pattern(&facts.spec(64)).unwrap_or(*pattern).to_string())
+            }
             // From wherever it is asked for again.
-            Source::File { path, .. } => {
-                workload::Source::File(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()))
+            Source::File { path, tensor, .. } => {
+                let file = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+                match tensor.clone() {
+                    None => workload::Source::File(file),
+                    Some(name) => workload::Source::Tensor { file, name },
+                }
             }
         };
         Workload { facts: *facts, m, n, k, source, seed: self.seed }
@@ -122,6 +134,18 @@ impl Problem {
                 };
                 Sizes::new(spec, all)
             }
+        }
+    }
+
+    /// The pattern for a kernel; none of a file. The default one has at most half of the block columns that there are.
+    fn pattern(&self, spec: &KernelSpec) -> Option<Pattern> {
+        match &self.source {
+            Source::Pattern { pattern: Pattern::TopK(count), is_default: true, .. } => {
+                let columns = self.sizes(spec).sparse.1.div_ceil(spec.bk.max(1) as usize);
+                Some(Pattern::TopK((*count).min(columns.div_ceil(2)).max(1)))
+            }
+            Source::Pattern { pattern, .. } => Some(*pattern),
+            Source::File { .. } => None,
         }
     }
 
@@ -162,14 +186,15 @@ impl Problem {
         let facts = match &self.source {
             Source::Pattern { pattern, .. } => {
                 let (rows, cols) = sizes.sparse;
-                let structure = pattern.structure(rows, cols, block, self.seed)?;
-                Facts { name, structure, fill_in: None, exponent: 0 }
+                let structure = self.pattern(spec).unwrap_or(*pattern).structure(rows, cols, block, self.seed)?;
+                let source = self.pattern(spec).unwrap_or(*pattern).to_string();
+                Facts { name, structure, source, fill_in: None, exponent: 0 }
             }
             Source::File { exponent, .. } => {
                 // The blocks are the same in every type; f32 holds all that is scaled so.
                 let (a, fill_in) = self.sparse::<f32>(spec)?;
                 let exponent = exponent + self.narrow_exponent(dtype);
-                Facts { name, structure: a.into_parts().0, fill_in, exponent }
+                Facts { name, structure: a.into_parts().0, source: self.source.to_string(), fill_in, exponent }
             }
         };
         let area = |(rows, cols): (usize, usize)| rows as u64 * cols as u64;
@@ -181,7 +206,7 @@ impl Problem {
         };
         let operands = [(a, spec.a), (b, spec.b), (c, spec.out)];
         let bytes = operands.map(|(elements, dtype)| elements * u64::from(dtype.bytes()));
-        match memory_available() {
+        match read::memory_available() {
             Some(available) if bytes.iter().sum::<u64>() > available => Err(Failure::new(
                 Exit::BadInput,
                 format!(
@@ -209,7 +234,8 @@ impl Problem {
         match &self.source {
             Source::Pattern { pattern, .. } => {
                 let (rows, cols) = self.sizes(spec).sparse;
-                Ok((Bsr::generate(*pattern, rows, cols, block, self.seed)?, None))
+                let pattern = self.pattern(spec).unwrap_or(*pattern);
+                Ok((Bsr::generate(pattern, rows, cols, block, self.seed)?, None))
             }
             Source::File { path, sparse, .. } => {
                 let converted = match self.narrow_exponent(T::DTYPE) {
@@ -270,7 +296,7 @@ impl Problem {
             a.nnzb(),
             a.block_rows() * a.block_cols(),
             100.0 * a.density(),
-            self.source,
+            facts.source,
             self.seed
         )
     }
@@ -287,6 +313,8 @@ pub(super) struct Facts {
     /// `A` or `B`.
     pub(super) name: &'static str,
     pub(super) structure: Structure,
+    /// The pattern, or the name of the file.
+    pub(super) source: String,
     /// What the blocking of a file costs.
     pub(super) fill_in: Option<FillIn>,
     /// The values of a file are multiplied by two to this power.
@@ -303,13 +331,6 @@ impl Facts {
 /// The cost of a blocking in words.
 pub(super) fn fill_in_words(fill_in: &FillIn) -> String {
     format!("{:.2} = {} stored values / {} nonzeros", fill_in.ratio(), fill_in.stored(), fill_in.true_nnz())
-}
-
-/// Bytes of memory that the system can give; `None` where it does not tell.
-fn memory_available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn gigabytes(bytes: u64) -> String {

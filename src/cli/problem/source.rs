@@ -16,24 +16,23 @@ pub(super) enum Source {
     Pattern {
         pattern: Pattern,
         k: usize,
+        /// Nobody has asked for this pattern: it gives way to a matrix with few block columns.
+        is_default: bool,
     },
     /// `sparse` has been scaled by two to the power `exponent`.
-    File {
-        path: PathBuf,
-        sparse: Sparse,
-        exponent: i32,
-    },
+    File { path: PathBuf, tensor: Option<String>, sparse: Sparse, exponent: i32 },
 }
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pattern { pattern, .. } => pattern.fmt(f),
-            Self::File { path, sparse, .. } => {
+            Self::File { path, tensor, sparse, .. } => {
                 match path.file_name() {
                     Some(name) => f.write_str(&name.to_string_lossy())?,
                     None => path.display().fmt(f)?,
                 }
+                tensor.iter().try_for_each(|tensor| write!(f, ":{tensor}"))?;
                 // With `permute = on` the product has its rows in the order of the original, else in that of the file.
                 if sparse.row_order().is_some() { f.write_str(" (rows reordered)") } else { Ok(()) }
             }
@@ -41,7 +40,7 @@ impl fmt::Display for Source {
     }
 }
 
-pub(super) fn scaled(path: &Path, sparse: Sparse) -> Result<Source, Failure> {
+pub(super) fn scaled(path: &Path, tensor: Option<&str>, sparse: Sparse) -> Result<Source, Failure> {
     if sparse.rows() == 0 || sparse.cols() == 0 {
         return Err(Failure::new(
             Exit::BadInput,
@@ -53,8 +52,19 @@ pub(super) fn scaled(path: &Path, sparse: Sparse) -> Result<Source, Failure> {
             ),
         ));
     }
+    if let Some((row, col, value)) = sparse.first_not_finite() {
+        let (name, count) = (path.display(), sparse.not_finite());
+        return Err(Failure::new(
+            Exit::BadInput,
+            format!(
+                "{name}: {value} at row {row}, column {col}, counted from 0; {count} values are NaN or infinite, and a product \
+                 with them cannot be compared\n  help: replace them in the file"
+            ),
+        ));
+    }
     let exponent = scale(sparse.largest());
-    Ok(Source::File { path: path.to_owned(), sparse: sparse.scaled(f64::from(exponent).exp2()), exponent })
+    let (path, tensor) = (path.to_owned(), tensor.map(str::to_owned));
+    Ok(Source::File { path, tensor, sparse: sparse.scaled(f64::from(exponent).exp2()), exponent })
 }
 
 /// The power of two that brings `largest` to at most 1, or 0 where it may stay.

@@ -6,9 +6,9 @@ use bsr::{Pattern, Permutation, f16};
 use super::source::scale;
 use super::*;
 
-fn problem(pattern: &str, m: usize, n: usize, k: usize) -> Problem {
-    let source = Source::Pattern { pattern: pattern.parse().unwrap(), k };
-    Problem { source, given: (Some(m), Some(n), None), defaults: (1, 1, 1), seed: 0 }
+fn problem(pattern: &str, m: usize, n: usize, k: usize) -> DrawnProblem {
+    let source = Source::Pattern { pattern: pattern.parse().unwrap(), k, is_default: false };
+    DrawnProblem { source, given: (Some(m), Some(n), None), defaults: (1, 1, 1), seed: 0 }
 }
 
 #[test]
@@ -36,6 +36,23 @@ fn a_simulated_problem_is_small_and_can_be_had_in_any_block() {
     }
     assert_eq!(Defaults::simulator((512, 112)).pattern(784), Pattern::TopK(4));
     assert_eq!(Defaults::GPU.pattern(4096), Pattern::Random(0.25));
+}
+
+#[test]
+fn the_default_pattern_fits_every_operation() {
+    for op in ["dsd", "dds", "sdd"] {
+        for (bk, transpose) in [(32, "off"), (64, "on"), (112, "off"), (256, "off"), (512, "on")] {
+            let spec: KernelSpec =
+                format!("bm = 64, bn = 64, bk = {bk}, op = {op}, transpose = {transpose}").parse().unwrap();
+            let defaults = Defaults::simulator((64, bk));
+            let source = Source::Pattern { pattern: defaults.pattern(defaults.k), k: defaults.k, is_default: true };
+            let given = (None, None, None);
+            let problem = DrawnProblem { source, given, defaults: (defaults.m, defaults.n, defaults.k), seed: 0 };
+            let facts = problem.facts(&spec).unwrap_or_else(|failure| panic!("{spec}: {}", failure.into_report()));
+            assert!(facts.structure.nnzb() > 0, "{spec}");
+            assert!(facts.structure.density() < 0.8 || facts.structure.block_cols() == 1, "{spec}");
+        }
+    }
 }
 
 #[test]
@@ -71,8 +88,8 @@ fn a_file_in_8_bits_is_as_wide_as_what_is_drawn() {
     assert_eq!(narrow_exponent(1e-3, Dtype::BF16), 0);
 
     let sparse = Sparse::from_triplets(40, 40, vec![(0, 0, 1.0), (39, 39, -0.25)]).unwrap();
-    let problem = Problem {
-        source: Source::File { path: "a.mtx".into(), sparse, exponent: 0 },
+    let problem = DrawnProblem {
+        source: Source::File { path: "a.mtx".into(), tensor: None, sparse, exponent: 0 },
         given: (None, Some(8), None),
         defaults: (16, 16, 16),
         seed: 0,
@@ -104,8 +121,8 @@ fn the_sparse_factor_is_given_as_it_is_stored() {
 #[test]
 fn a_file_says_two_of_the_extents() {
     let sparse = Sparse::from_triplets(40, 50, vec![(0, 0, 1.0)]).unwrap();
-    let source = Source::File { path: "a.mtx".into(), sparse, exponent: 0 };
-    let problem = Problem { source, given: (Some(7), None, None), defaults: (16, 16, 9), seed: 0 };
+    let source = Source::File { path: "a.mtx".into(), tensor: None, sparse, exponent: 0 };
+    let problem = DrawnProblem { source, given: (Some(7), None, None), defaults: (16, 16, 9), seed: 0 };
     let spec = |text: &str| format!("bm = 16, bn = 16, bk = 16{text}").parse::<KernelSpec>().unwrap();
     let Sizes { m, n, k, .. } = problem.sizes(&spec(", op = dds, transpose = on"));
     assert_eq!((m, n, k), (7, 40, 50));
@@ -124,7 +141,7 @@ fn rows_of_a_reordered_file_go_back_where_they_were() {
     for (name, row_order) in [("reordered.npz", Some(&order)), ("plain.npz", None)] {
         let path = folder.path().join(name);
         write::save(&matrix, &path, Options { row_order, overwrite: false }).unwrap();
-        let problem = Problem::of(&path, read::load(&path, 0).unwrap(), 64, 0).unwrap();
+        let problem = DrawnProblem::of(&path, read::load(&path, 0).unwrap(), 64, 0).unwrap();
         let put_back = problem.inputs(&spec("bm = 32, bn = 64, bk = 32, permute = on"));
         assert_eq!(put_back.rows_to() == Some(&order), row_order.is_some());
         assert!(put_back.rows_to().is_some());

@@ -1,28 +1,27 @@
 //! `bsr sweep`: measures the points of a space for one problem, and remembers all of them.
 
-mod labs;
+mod backends;
 mod points;
 mod summary;
 mod watch;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bsr_tuner::lab::Limits;
+use bsr_tuner::backend::Limits;
 use bsr_tuner::search::Strategy;
 use bsr_tuner::store::{Rejection, Run, StoreError};
 use bsr_tuner::sweep::{Ended, Job, Options, Outcome, Shard, Sweep, SweepError};
-use bsr_tuner::{Store, Workload};
+use bsr_tuner::{Store, Verdict, Workload};
 use clap::ValueEnum;
 
+use super::backend::keep_in;
 use super::exit::{Exit, Failure};
-use super::lab::keep_in;
-use super::problem::{Defaults, Problem, ProblemArgs};
-use super::{line, say};
-use labs::{Device, Devices, Labs};
+use super::output::Outputs;
+use super::problem::{Defaults, DrawnProblem, ProblemArgs};
+use super::{interrupt, line, spec};
+use backends::{BackendKind, Backends, Devices};
 use points::{Asked, Card};
 use watch::Watch;
 
@@ -40,8 +39,8 @@ Examples:
   bsr sweep --space hopper-f16 --kernel \"bm = 64, bk = 64\" --db part3.db --shard 3/8      # then: bsr merge all.db part*.db
 
 A kernel is checked against an f64 reference before it is timed, in turn with the dense library, each launch from a cold \
-L2 cache. One that hangs, faults or is wrong is recorded like any other, and ends nothing. Ctrl-C ends the sweep after \
-the current call; the same command goes on from there, after a crash too. --device sim gives times of the simulator's \
+L2 cache. One that hangs, faults or is wrong is recorded like any other, and the sweep goes on. Ctrl-C ends the sweep after \
+the current call, with exit code 130; the same command goes on from there, after a crash too. --device sim gives times of the simulator's \
 cost model, for a small instance of the problem: they rank kernels roughly and measure nothing.")]
 pub(super) struct Args {
     /// The kernels: the name of a space (`bsr space` lists them), the path of a .toml file, a spec with lists, or auto: what
@@ -59,7 +58,7 @@ pub(super) struct Args {
     db: PathBuf,
     /// What measures: gpu, sim (the simulator's cost model), or auto: the GPUs if there are any, else sim.
     #[arg(long, default_value = "auto")]
-    device: Device,
+    device: BackendKind,
     /// GPUs that share the points: all, or their numbers: 0,3.
     #[arg(long, default_value = "0", value_name = "LIST")]
     devices: Devices,
@@ -73,15 +72,18 @@ pub(super) struct Args {
     /// random (by --seed).
     #[arg(long, value_enum, default_value_t = Way::Guided)]
     strategy: Way,
-    /// Look at every kernel shortly, and time the fastest few together until they can be told apart.
+    /// Give every kernel a quick trial, and time the fastest few together until they can be told apart.
     #[arg(long)]
     halving: bool,
     /// Take one part of the points: 3/8 is the third of eight. `bsr merge` puts the parts together.
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
-    /// A kernel that does not come back within this time hangs.
+    /// A kernel that does not come back within this time hangs. One that hung in less time is tried again.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     watchdog: Duration,
+    /// Measure points again of which this became before: hang, fault, wrong, refused, slow or timed.
+    #[arg(long, value_name = "VERDICT,..", value_delimiter = ',', value_parser = verdict)]
+    retry: Vec<Verdict>,
     /// Have the driver keep compiled kernels in this folder. [default: where it always does: CUDA_CACHE_PATH, or ~/.nv]
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
@@ -112,10 +114,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         // SAFETY: the command has started no thread yet and has not asked for a device.
         unsafe { keep_in(folder) };
     }
+    interrupt::take_over();
     let device = args.device.resolve();
     let (workloads, seed) = workloads(args, device)?;
     let gpu = match device {
-        Device::Gpu | Device::Planted => Some(args.devices.first()?),
+        BackendKind::Gpu | BackendKind::FaultInjection => Some(args.devices.first()?),
         _ => None,
     };
     let card = match &gpu {
@@ -129,23 +132,24 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
             "the space has no kernel for this product\n  help: `bsr space` with the same --kernel says why",
         ));
     }
-    let Labs { mut labs, compiler } = device.labs(&args.devices, limits(args.watchdog))?;
+    let Backends { mut backends, compiler } = device.backends(&args.devices, limits(args.watchdog))?;
+    let inputs = args.problem.inputs().into_iter().chain(args.workloads.as_deref()).chain(spec::file(&args.space));
+    Outputs::new([("--db", Some(&args.db))], inputs)?;
     let mut store = Store::open(&args.db)?;
     let command = command_line();
     let asked = asked(args, &jobs);
     let run = store.begin(&Run::now(command.clone(), args.space.clone(), digest, asked))?;
 
-    let stop = Arc::new(AtomicBool::new(false));
-    on_interrupt(Arc::clone(&stop));
+    let stop = interrupt::stop_flag();
     let watch = Watch::new();
     let sweep = Sweep {
         compiler: compiler.as_ref(),
-        options: options(args, labs.len()),
+        options: options(args, backends.len()),
         run: Some(run),
         stop: &stop,
         events: &|event| watch.tell(event),
     };
-    let outcomes = sweep.run(jobs, &mut labs, &mut store);
+    let outcomes = sweep.run(jobs, &mut backends, &mut store);
     watch.done();
     match &outcomes {
         Ok(outcomes) => {
@@ -164,27 +168,35 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if outcomes.last().is_some_and(|last| matches!(last.ended, Ended::Stopped | Ended::Budget)) {
         line(out, "go on", format_args!("nothing is lost; the same command goes on: {command}"))?;
     }
-    Ok(Exit::Done)
+    let stopped = outcomes.last().is_some_and(|last| last.ended == Ended::Stopped);
+    Ok(if stopped { Exit::Interrupted } else { Exit::Done })
 }
 
 /// What is multiplied, and the seed of all that is drawn at random.
-fn workloads(args: &Args, device: Device) -> Result<(Vec<Workload>, u64), Failure> {
+fn workloads(args: &Args, device: BackendKind) -> Result<(Vec<Workload>, u64), Failure> {
     if let Some(list) = &args.workloads {
         return Ok((points::list(list)?, 0));
     }
     let facts = points::facts(&args.space, args.kernel.as_deref())?;
     let defaults = match device {
-        Device::Sim => Defaults::simulator(facts.block()),
+        BackendKind::Sim => Defaults::simulator(facts.block()),
         _ => Defaults::GPU,
     };
-    let problem = Problem::new(&args.problem, defaults)?;
+    if let Some(path) = args.problem.inputs().filter(|path| path.to_str().is_none()) {
+        // What is asked of a backend, and kept in a database, is text.
+        let fact = format!("the name of {} is not UTF-8, which a database cannot hold", path.display());
+        return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: rename the file, or link to it")));
+    }
+    let problem = DrawnProblem::new(&args.problem, defaults)?;
     Ok((vec![problem.workload(&facts)], problem.seed))
 }
 
-fn options(args: &Args, labs: usize) -> Options {
+fn options(args: &Args, backends: usize) -> Options {
     Options {
-        ahead: labs * Options::AHEAD,
+        ahead: backends * Options::AHEAD,
         limit: args.limit,
+        watchdog: Some(args.watchdog),
+        retry: args.retry.clone(),
         budget: args.budget,
         shard: args.shard,
         halving: args.halving.then_some(FINALISTS),
@@ -222,19 +234,6 @@ fn rejections(planned: Vec<Rejection>, outcomes: &[Outcome]) -> Vec<Rejection> {
     planned.into_iter().chain(found).collect()
 }
 
-/// The first Ctrl-C asks the sweep to end, the second ends the process: what is recorded stays in either case.
-fn on_interrupt(stop: Arc<AtomicBool>) {
-    let handler = move || {
-        if stop.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-        say("\nending after the current call; Ctrl-C again ends at once");
-    };
-    if let Err(error) = ctrlc::set_handler(handler) {
-        say(format_args!("Ctrl-C will end the sweep at once: {error}"));
-    }
-}
-
 /// The command as a shell takes it.
 fn command_line() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+".contains(c);
@@ -244,6 +243,12 @@ fn command_line() -> String {
     };
     let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
     ["bsr".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn verdict(text: &str) -> Result<Verdict, String> {
+    let words = Verdict::ALL.map(Verdict::as_str);
+    let found = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == text);
+    found.ok_or_else(|| format!("write one of {}, or several with commas", words.join(", ")))
 }
 
 /// A time with its unit.

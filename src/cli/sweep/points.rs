@@ -10,10 +10,10 @@ use bsr_tuner::search::Strategy;
 use bsr_tuner::space::read_facts;
 use bsr_tuner::store::Rejection;
 use bsr_tuner::sweep::{Job, Searched, SweepPoint};
-use bsr_tuner::{Facts, Problem, Space, Workload};
+use bsr_tuner::{Facts, Space, TuningProblem, Workload};
 
 use super::super::exit::{Exit, Failure};
-use super::super::problem::Problem as Drawn;
+use super::super::problem::DrawnProblem;
 
 /// The points of several products, ready to be swept.
 pub(super) struct Asked {
@@ -75,8 +75,8 @@ pub(super) fn read(
     let (rates, _) = model::for_gpu(card.gpu, None);
     for workload in workloads {
         let facts = workload.facts;
-        let structure = Drawn::of_workload(workload)?.facts(&facts.spec(64))?.structure;
-        let problem = Problem::new(workload.clone(), &structure);
+        let structure = DrawnProblem::of_workload(workload)?.facts(&facts.spec(64))?.structure;
+        let problem = TuningProblem::new(workload.clone(), &structure);
         let points = space(argument, &facts, card)?.points(&facts)?;
         let key = problem.key();
         let rejection = |(reason, points)| Rejection { problem: key.clone(), reason, points };

@@ -3,19 +3,25 @@
 use std::io::{self, Write};
 
 use bsr_tuner::sweep::{Ended, Outcome};
-use bsr_tuner::{DeviceKind, Record, Timing, Verdict};
+use bsr_tuner::{DeviceKind, Record, Timing, Verdict, Workload};
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::super::line;
+use super::super::width::fitted;
 
 /// Kernels in the table.
 const TOP: usize = 10;
-const HEADER: [&str; 8] = ["", "ratio", "TFLOP/s", "us", "+-", "error", "predicted", "kernel"];
+const HEADER: [&str; 8] = ["", "ratio", "TFLOP/s", "us", "+-", "error", PREDICTED, "kernel"];
+
+/// The column of the predicted times.
+const PREDICTED: &str = "predicted";
 
 /// Prints what is known of one workload now.
 pub(super) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let model = outcome.device.kind == DeviceKind::Sim;
-    line(out, "problem", outcome.problem.key())?;
+    let Workload { facts, m, n, k, source, seed } = &outcome.problem.workload;
+    line(out, "problem", format_args!("{facts}; m = {m}, n = {n}, k = {k}; {source}, seed {seed}"))?;
+    line(out, "pattern", outcome.problem.features.class())?;
     line(out, "device", format_args!("{}, {}", outcome.device.name, outcome.device.driver))?;
     if model {
         line(
@@ -28,8 +34,8 @@ pub(super) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     for (reason, count) in &outcome.rejected {
         line(out, "no kernel", format_args!("{count} x {reason}"))?;
     }
-    writeln!(out, "\n{}\n", table(outcome))?;
-    if let Some(rank_correlation) = outcome.rank_correlation {
+    writeln!(out, "\n{}\n", fitted(table(outcome)))?;
+    if let Some(rank_correlation) = outcome.rank_correlation.filter(|_| !model) {
         line(out, "model", format_args!("rank correlation of predicted and measured times {rank_correlation:.2}"))?;
     }
     match outcome.best() {
@@ -61,11 +67,17 @@ fn counts(outcome: &Outcome) -> String {
 }
 
 fn table(outcome: &Outcome) -> Table {
+    // Predictions are for a GPU and the whole problem: another kind of number than times of a model of a small one.
+    let is_shown = |title: &str| title != PREDICTED || outcome.device.kind != DeviceKind::Sim;
+    let shown = |row: [String; 8]| -> Vec<String> {
+        row.into_iter().zip(HEADER).filter(|(_, title)| is_shown(title)).map(|(cell, _)| cell).collect()
+    };
     let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(HEADER);
-    table.add_rows(outcome.ranking.iter().take(TOP).enumerate().map(|(at, record)| row(&(at + 1).to_string(), record)));
-    table.add_rows(outcome.baselines.iter().map(|record| row("", record)));
-    for (column, title) in table.column_iter_mut().zip(HEADER) {
+    table.load_style(presets::ASCII_MARKDOWN).set_header(shown(HEADER.map(str::to_owned)));
+    let ranking = outcome.ranking.iter().take(TOP).enumerate();
+    table.add_rows(ranking.map(|(at, record)| shown(row(&(at + 1).to_string(), record))));
+    table.add_rows(outcome.baselines.iter().map(|record| shown(row("", record))));
+    for (column, title) in table.column_iter_mut().zip(HEADER.into_iter().filter(|title| is_shown(title))) {
         if title != "kernel" {
             column.set_cell_alignment(CellAlignment::Right);
         }

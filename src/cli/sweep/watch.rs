@@ -11,7 +11,8 @@ pub(super) struct Watch(ProgressBar);
 
 impl Watch {
     pub(super) fn new() -> Self {
-        let bar = ProgressBar::new(0);
+        // Of a length that is not known yet: a bar of length 0 would be full.
+        let bar = ProgressBar::no_length();
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} points, {eta} left  {wide_msg}") {
             bar.set_style(style);
         }
@@ -31,7 +32,9 @@ impl Watch {
             Event::Recorded(record) | Event::Known(record) if !record.baseline => self.0.inc(1),
             Event::Rejected { .. } => self.0.set_length(self.0.length().unwrap_or(0).saturating_sub(1)),
             Event::Best(record) => self.0.set_message(best(record)),
-            Event::LabLost(trouble) => self.0.suspend(|| super::say(format_args!("a lab is given up: {trouble}"))),
+            Event::BackendLost(trouble) => {
+                self.0.suspend(|| super::super::say(format_args!("a backend is given up: {trouble}")))
+            }
             _ => {}
         }
     }

@@ -1,5 +1,5 @@
 #![deny(warnings)]
-//! The body of a sampled product is its epilogue: vectors, values of blocks, a second result.
+//! The body of SDDMM is its epilogue: vectors, values of blocks, a second result.
 
 use bsr::gpu::DeviceInputs;
 use bsr::prelude::*;

@@ -2,20 +2,20 @@
 //!
 //! ```text
 //! plan, problem --tiles--> how many tiles, what one loads and multiplies --stage--> time of a tile
-//!               --deal---> waves, longest row, spread of rows            ---------> time of the busiest SM
+//!               --tile_scheduler--> waves, longest row, spread of rows      ---------> time of the busiest SM
 //!                                          HBM, launch                   ---------> Prediction
 //! ```
 //!
 //! A tile takes its stages, each as long as the tensor cores or L2 need (whichever is slower; near each other both
-//! delay), and a barrier round; a ring too shallow to hide L2's latency stretches them; then its store, unless it runs under
-//! the next tile. Constants are in [`rates`], with where they are from. What the model was wrong about is in the output of
+//! delay), and a barrier round; a ring buffer too shallow to hide L2's latency lengthens them; then its store, unless that runs
+//! under the next tile. Constants are in [`rates`], with where they are from. What the model was wrong about is in the output of
 //! its test: `cargo test -p bsr-tuner --lib model -- --nocapture`.
 
 mod card;
-mod deal;
 pub mod rates;
 #[cfg(test)]
 mod tests;
+mod tile_scheduler;
 mod tiles;
 
 use bsr_codegen::Plan;
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use bsr_runtime::advise::model::Card;
 pub use card::{Known, for_gpu};
 
-use crate::Problem;
+use crate::TuningProblem;
 use rates::Rates;
 use tiles::{Tiles, View};
 
@@ -58,7 +58,7 @@ pub enum What {
     Hbm,
     /// Barrier rounds.
     Barriers,
-    /// What a ring too shallow for L2's latency adds.
+    /// What a ring buffer too shallow for L2's latency adds.
     Latency,
     /// Beginnings and ends of tiles, and stores that nothing hides.
     Stores,
@@ -92,21 +92,21 @@ impl Prediction {
 }
 
 /// Predicts one launch of a kernel.
-pub fn predict(plan: &Plan, problem: &Problem, card: &Card) -> Prediction {
+pub fn predict(plan: &Plan, problem: &TuningProblem, card: &Card) -> Prediction {
     predict_with(plan, problem, card, &Rates::H200)
 }
 
-fn predict_with(plan: &Plan, problem: &Problem, card: &Card, rates: &Rates) -> Prediction {
+fn predict_with(plan: &Plan, problem: &TuningProblem, card: &Card, rates: &Rates) -> Prediction {
     let view = View::new(plan.spec(), problem);
     let profile = plan.profile();
     let tiles = Tiles::new(&profile, &view);
     let tile = rates.tile(&profile, &view, &tiles, card);
-    let dealt = deal::deal(plan, &profile, &view, &tiles, tile.us(), card);
+    let scheduled = tile_scheduler::schedule(plan, &profile, &view, &tiles, tile.us(), card);
 
     // What all tiles would take were they spread evenly.
-    let even = |us: f64| us * tiles.count() / dealt.places;
+    let even = |us: f64| us * tiles.count() / scheduled.places;
     let hbm = view.compulsory_bytes() / (card.hbm_tbs * 1e6);
-    let busy = both(dealt.us, hbm);
+    let busy = both(scheduled.us, hbm);
     let terms = [
         (What::Tensor, even(tile.tensor)),
         (What::L2, even(tile.l2)),
@@ -114,7 +114,7 @@ fn predict_with(plan: &Plan, problem: &Problem, card: &Card, rates: &Rates) -> P
         (What::Barriers, even(tile.barriers)),
         (What::Latency, even(tile.latency)),
         (What::Stores, even(tile.ends)),
-        (What::Imbalance, dealt.us - even(tile.us())),
+        (What::Imbalance, scheduled.us - even(tile.us())),
         (What::Launch, card.launch_us),
     ];
     Prediction { us: busy + card.launch_us, terms: terms.map(|(what, us)| Term { what, us }).to_vec() }

@@ -16,14 +16,14 @@ pub struct Rates {
     /// What a stage waits for the slower ones of the CTAs that share an operand with it, for every doubling of the cluster:
     /// the sparse one, the dense one.
     pub wait: [f64; 2],
-    /// The same for a stored block with operands swapped: its place is looked up.
+    /// The same for a stored block with swap-AB: its place is looked up.
     pub block: f64,
-    /// What a producer takes to fill a stage with operands swapped, however little it holds: a record is read, copies are
+    /// What a producer takes to fill a stage with swap-AB, however little it holds: a record is read, copies are
     /// issued one by one.
     pub fill: f64,
     /// The same for every block row of a tile and stage, whether it has a block there or not.
     pub turn: f64,
-    /// What a ring adds to a stage where one microsecond of work is in flight ahead.
+    /// What a ring buffer adds to a stage where one microsecond of work is in flight ahead.
     pub latency: f64,
     /// A lone consumer's stages over those of two, which cover each other's gaps.
     pub alone: f64,
@@ -75,7 +75,7 @@ impl Rates {
 
 /// What one tile takes, in microseconds of one SM.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tile {
+pub(super) struct TileTime {
     /// Multiplications alone.
     pub(super) tensor: f64,
     /// Loads alone.
@@ -85,14 +85,14 @@ pub(super) struct Tile {
     pub(super) ends: f64,
 }
 
-impl Tile {
+impl TileTime {
     pub(super) fn us(&self) -> f64 {
         both(self.tensor, self.l2) + self.barriers + self.latency + self.ends
     }
 }
 
 impl Rates {
-    pub(super) fn tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> Tile {
+    pub(super) fn tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> TileTime {
         match profile.kind {
             KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm => self.wgmma_tile(profile, view, tiles, card),
             KernelKind::MmaSync | KernelKind::Wmma { .. } => self.warp_tile(profile, view, tiles, card),
@@ -102,7 +102,7 @@ impl Rates {
         }
     }
 
-    fn wgmma_tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> Tile {
+    fn wgmma_tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> TileTime {
         let sms = card.sms as f64;
         let kind = match (view.bytes[0] < 2.0, view.bytes[2] >= 4.0) {
             (false, _) => 0,
@@ -146,7 +146,7 @@ impl Rates {
             true => 0.0,
             false => self.store + tiles.out_bytes / (card.l2_tbs / sms * 1e6),
         };
-        Tile { tensor, l2, barriers, latency, ends: self.between + store }
+        TileTime { tensor, l2, barriers, latency, ends: self.between + store }
     }
 
     /// What L2 reads of rows of a block over what is asked for: rows that are no multiple of its sectors of 32 bytes cost
@@ -157,7 +157,7 @@ impl Rates {
     }
 
     /// The planner's own weights of tensor cores, shared memory and L2, which overlap in part.
-    fn warp_tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> Tile {
+    fn warp_tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> TileTime {
         let (m, n) = (f64::from(profile.cta_m), f64::from(profile.cta_n));
         let (warps, share) = (f64::from(profile.consumers), profile.share);
         let bytes = view.bytes[0];
@@ -183,7 +183,7 @@ impl Rates {
         let few = (8.0 - warps * f64::from(profile.resident)).max(0.0);
         let shallow = if profile.stages < 3 { 0.08 } else { 0.0 };
         let barriers = tiles.stages * self.round / f64::from(profile.resident);
-        Tile {
+        TileTime {
             tensor: (tensor + l2) * (1.0 + 0.06 * few + shallow),
             l2,
             barriers,
@@ -192,8 +192,8 @@ impl Rates {
         }
     }
 
-    fn scalar_tile(&self, tflops: f64, tiles: &Tiles, card: &Card) -> Tile {
+    fn scalar_tile(&self, tflops: f64, tiles: &Tiles, card: &Card) -> TileTime {
         let tensor = tiles.flops / (tflops / card.sms as f64 * 1e6);
-        Tile { tensor, ends: self.between, ..Tile::default() }
+        TileTime { tensor, ends: self.between, ..TileTime::default() }
     }
 }

@@ -97,11 +97,11 @@ const MEASURED: &[(&str, [usize; 3], &str, f64)] = &[
 
 struct Row {
     plan: Plan,
-    problem: Problem,
+    problem: TuningProblem,
     us: f64,
 }
 
-fn problem(spec: &KernelSpec, [m, n, k]: [usize; 3], pattern: &str) -> Problem {
+fn problem(spec: &KernelSpec, [m, n, k]: [usize; 3], pattern: &str) -> TuningProblem {
     let block = (spec.bm as usize, spec.bk as usize);
     let (rows, cols) = match spec.op {
         bsr_codegen::Op::Dds => (k, n),
@@ -111,7 +111,7 @@ fn problem(spec: &KernelSpec, [m, n, k]: [usize; 3], pattern: &str) -> Problem {
     };
     let structure = pattern.parse::<Pattern>().unwrap().structure(rows, cols, block, 0).unwrap();
     let source = Source::Pattern(pattern.to_owned());
-    Problem::new(Workload { facts: Facts::of(spec), m, n, k, source, seed: 0 }, &structure)
+    TuningProblem::new(Workload { facts: Facts::of(spec), m, n, k, source, seed: 0 }, &structure)
 }
 
 fn rows() -> Vec<Row> {
@@ -204,7 +204,7 @@ fn cost(group: &[&Row], rates: &Rates) -> f64 {
 
 /// What is lost by taking the kernel that is predicted to be the fastest, and twice that by taking the best of the
 /// likeliest few.
-fn regret(group: &[&Row], rates: &Rates) -> f64 {
+fn efficiency_loss(group: &[&Row], rates: &Rates) -> f64 {
     let best = group.iter().map(|row| row.us).fold(f64::INFINITY, f64::min);
     let mut ranked: Vec<(f64, f64)> = group.iter().map(|row| (row.us.ln() + row.log(rates), row.us)).collect();
     ranked.sort_by(|x, y| x.0.total_cmp(&y.0));
@@ -256,13 +256,15 @@ fn constants_as_fitted() {
     let rows: Vec<Row> = rows().into_iter().filter(|row| !later.contains(&id(row))).chain(tuned).collect();
     let rows: Vec<&Row> = rows.iter().collect();
     let groups: Vec<Vec<&Row>> = grouped(&rows).into_iter().filter(|group| group.len() > FEW).collect();
-    let lost = |rates: &Rates| groups.iter().map(|group| regret(group, rates) + 0.1 * cost(group, rates)).sum::<f64>();
+    let lost = |rates: &Rates| {
+        groups.iter().map(|group| efficiency_loss(group, rates) + 0.1 * cost(group, rates)).sum::<f64>()
+    };
     // What choices cost has steps: downhill from two places.
     let ends = [Rates::H200, fitted(&rows, Rates::H200)].map(|start| descend(start, lost));
     let rates = if lost(&ends[0]) <= lost(&ends[1]) { ends[0] } else { ends[1] };
     println!("{rates:#?}");
     for group in &groups {
-        println!("{:.3} lost of {:>3} rows: {}", regret(group, &rates), group.len(), group[0].problem.key());
+        println!("{:.3} lost of {:>3} rows: {}", efficiency_loss(group, &rates), group.len(), group[0].problem.key());
     }
 }
 

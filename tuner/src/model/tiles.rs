@@ -3,7 +3,7 @@
 use bsr_codegen::{KernelKind, KernelSpec, Layout, Multicast, Op, Profile, Switch};
 use bsr_runtime::bench::Work;
 
-use crate::Problem;
+use crate::TuningProblem;
 use crate::features::GROUP;
 
 /// The problem as sparse x dense, whatever the operation is: the same view as the plan's.
@@ -11,7 +11,7 @@ use crate::features::GROUP;
 pub(super) struct View {
     /// Extent of a block along the rows of the product.
     pub(super) rows: f64,
-    /// Extent of a block along K; of a sampled product its columns.
+    /// Extent of a block along K; of SDDMM its columns.
     pub(super) depth: f64,
     /// Block rows.
     pub(super) block_rows: f64,
@@ -22,7 +22,7 @@ pub(super) struct View {
     pub(super) spread: f64,
     /// Stored blocks over distinct columns in groups of [`GROUP`] block rows.
     pub(super) reuse: f64,
-    /// Extent of the dense side; K of a sampled product.
+    /// Extent of the dense side; K of SDDMM.
     pub(super) along: f64,
     /// The dense operand lies along K, so that rows of it are as long as a block is deep.
     pub(super) along_k: bool,
@@ -32,17 +32,17 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(spec: &KernelSpec, problem: &Problem) -> Self {
+    pub(super) fn new(spec: &KernelSpec, problem: &TuningProblem) -> Self {
         let (features, workload) = (&problem.features, &problem.workload);
-        let mirrored = spec.op == Op::Dds;
-        let transposed = spec.op != Op::Sdd && spec.transpose.is_on() != mirrored;
+        let transposed_problem = spec.op == Op::Dds;
+        let transposed = spec.op != Op::Sdd && spec.transpose.is_on() != transposed_problem;
         let (rows, depth) = if transposed { (spec.bk, spec.bm) } else { (spec.bm, spec.bk) };
         let count = if transposed { features.block_cols } else { features.block_rows };
         let mean = features.nnzb as f64 / count.max(1) as f64;
         // Of block columns no more is known than of block rows.
         let stored_mean = features.nnzb as f64 / features.block_rows.max(1) as f64;
         let longest = if stored_mean > 0.0 { mean * features.longest_row as f64 / stored_mean } else { 0.0 };
-        let (sparse, dense) = if mirrored { (spec.b, spec.a) } else { (spec.a, spec.b) };
+        let (sparse, dense) = if transposed_problem { (spec.b, spec.a) } else { (spec.a, spec.b) };
         let work = Work {
             op: spec.op,
             transpose: if spec.transpose.is_on() { Switch::On } else { Switch::Off },
@@ -118,8 +118,8 @@ pub(super) struct Tiles {
 impl Tiles {
     pub(super) fn new(profile: &Profile, view: &View) -> Self {
         match profile.kind {
-            KernelKind::Sddmm => Self::sampled(profile, view),
-            KernelKind::SwapAb => Self::swapped(profile, view),
+            KernelKind::Sddmm => Self::sddmm(profile, view),
+            KernelKind::SwapAb => Self::swap_ab(profile, view),
             KernelKind::Atomic => {
                 let tiles = Self::rows(profile, view, 1.0, view.block_rows * view.mean);
                 // A product is added to C, which is read and written.
@@ -138,9 +138,10 @@ impl Tiles {
         let (cta_m, cta_n) = (f64::from(profile.cta_m), f64::from(profile.cta_n));
         let cluster = f64::from(profile.cluster);
         let shared = |which: Multicast| if profile.multicast == which { cluster } else { 1.0 };
-        let (steps, slots) = profile.stages_per_block;
+        let (steps, substages) = profile.stages_per_block;
         // The last stage of a row of blocks is half full on average.
-        let idle = if slots > 1 && blocks > 0.0 { 0.5 * f64::from(slots - 1) / f64::from(slots) } else { 0.0 };
+        let idle =
+            if substages > 1 && blocks > 0.0 { 0.5 * f64::from(substages - 1) / f64::from(substages) } else { 0.0 };
         let across = if profile.multicast == Multicast::Sparse { cluster } else { 1.0 };
         Self {
             rows: units * (view.rows / cta_m).ceil(),
@@ -149,7 +150,7 @@ impl Tiles {
             flops: 2.0 * blocks * cta_m * cta_n * view.depth,
             sparse_bytes: blocks * cta_m * view.depth * view.bytes[0] / shared(Multicast::Sparse),
             dense_bytes: blocks * view.depth * cta_n * view.bytes[1] / shared(Multicast::Dense),
-            stages: blocks * f64::from(steps) / f64::from(slots) + idle,
+            stages: blocks * f64::from(steps) / f64::from(substages) + idle,
             blocks,
             out_bytes: cta_m * cta_n * view.bytes[2],
             longest: if view.mean > 0.0 { (view.longest / view.mean).max(1.0) } else { 1.0 },
@@ -158,20 +159,20 @@ impl Tiles {
     }
 
     /// Several block rows over the union of their columns.
-    fn swapped(profile: &Profile, view: &View) -> Self {
+    fn swap_ab(profile: &Profile, view: &View) -> Self {
         let (pack, unit, cta_n) = (f64::from(profile.pack), f64::from(profile.instruction_n), f64::from(profile.cta_n));
         let held = f64::from(profile.held_k);
         let blocks = view.mean * pack;
-        let slabs = blocks / view.reuse_of(profile.pack).max(1.0);
-        let stage_slabs = f64::from(profile.stage_k) * f64::from(profile.stages_per_block.0) / held.max(1.0);
+        let panels = blocks / view.reuse_of(profile.pack).max(1.0);
+        let stage_panels = f64::from(profile.stage_k) * f64::from(profile.stages_per_block.0) / held.max(1.0);
         let longest = if view.mean > 0.0 { (view.longest / view.mean).max(1.0) } else { 1.0 };
         Self {
             rows: (view.block_rows / pack).ceil() * (view.rows / unit).ceil(),
             columns: (view.along / cta_n).ceil(),
             flops: 2.0 * blocks * unit * held * cta_n,
             sparse_bytes: blocks * unit * held * view.bytes[0],
-            dense_bytes: slabs * held * cta_n * view.bytes[1],
-            stages: slabs * f64::from(profile.stages_per_block.0) / stage_slabs.max(0.25),
+            dense_bytes: panels * held * cta_n * view.bytes[1],
+            stages: panels * f64::from(profile.stages_per_block.0) / stage_panels.max(0.25),
             blocks: blocks * f64::from(profile.stages_per_block.0),
             out_bytes: pack * unit * cta_n * view.bytes[2],
             longest: 1.0 + (longest - 1.0) / pack.sqrt(),
@@ -180,15 +181,15 @@ impl Tiles {
     }
 
     /// Rows of one block row by some of its stored blocks, over all of K.
-    fn sampled(profile: &Profile, view: &View) -> Self {
+    fn sddmm(profile: &Profile, view: &View) -> Self {
         let (cta_m, cta_n) = (f64::from(profile.cta_m), f64::from(profile.cta_n));
-        let slots = (cta_n / view.depth).max(1.0).floor();
+        let tile_blocks = (cta_n / view.depth).max(1.0).floor();
         let parts = (view.depth / cta_n).max(1.0).ceil();
         let pack = f64::from(profile.pack);
         // Columns of several block rows are the union of theirs; the last tile of a row is half full on average.
         let columns = view.mean * pack / view.reuse_of(profile.pack).max(1.0) * parts;
         let row_tiles = (view.block_rows / pack).ceil() * (view.rows / cta_m).ceil();
-        let each = if columns > 0.0 { columns / slots + 0.5 * (slots - 1.0) / slots } else { 0.0 };
+        let each = if columns > 0.0 { columns / tile_blocks + 0.5 * (tile_blocks - 1.0) / tile_blocks } else { 0.0 };
         Self {
             rows: row_tiles,
             columns: each,

@@ -5,7 +5,7 @@ use std::fmt;
 use bsr_codegen::KernelSpec;
 
 use super::Tuned;
-use crate::Problem;
+use crate::TuningProblem;
 
 /// A kernel for a problem, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Choice {
     /// Where it is from.
     pub why: Why,
     /// What it was chosen for.
-    pub problem: Problem,
+    pub problem: TuningProblem,
 }
 
 /// Where a choice is from.
@@ -59,7 +59,7 @@ pub struct Ranked {
 }
 
 impl Choice {
-    pub(super) fn new(problem: &Problem, spec: KernelSpec, why: Why) -> Self {
+    pub(super) fn new(problem: &TuningProblem, spec: KernelSpec, why: Why) -> Self {
         Self { spec, why, problem: problem.clone() }
     }
 }

@@ -14,8 +14,8 @@
 //! What was chosen once is remembered: the second answer for a pattern takes less than a microsecond.
 
 mod choice;
+mod loss;
 mod near;
-mod regret;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -28,10 +28,10 @@ use bsr_runtime::gpu::DeviceInfo;
 
 use crate::model::{self, Card, predict};
 use crate::space::Space;
-use crate::{Facts, Problem, SpaceError};
+use crate::{Facts, SpaceError, TuningProblem};
 pub use choice::{Choice, Ranked, Why};
+pub use loss::{Chosen, EfficiencyLoss, efficiency_losses};
 pub use near::Bucket;
-pub use regret::{Chosen, Regret, regrets};
 pub use table::{Other, Table, TableError, Tuned};
 
 /// The GPU that is chosen for.
@@ -98,12 +98,12 @@ pub struct Tuner {
     first_use: FirstUse,
     variants: Vec<Variant>,
     overrides: Vec<KernelSpec>,
-    slots: RwLock<HashMap<Key, Arc<Slot>>>,
+    cache: RwLock<HashMap<Key, Arc<CacheEntry>>>,
 }
 
 /// A choice that is made once.
 #[derive(Debug, Default)]
-struct Slot {
+struct CacheEntry {
     chosen: OnceLock<Arc<Choice>>,
     making: Mutex<()>,
 }
@@ -127,7 +127,7 @@ impl Tuner {
             first_use: FirstUse::default(),
             variants: Vec::new(),
             overrides: Vec::new(),
-            slots: RwLock::default(),
+            cache: RwLock::default(),
         }
     }
 
@@ -178,32 +178,32 @@ impl Tuner {
     pub fn choose(
         &self,
         (facts, shape, pattern): (Facts, (usize, usize, usize), [u8; 16]),
-        problem: impl FnOnce() -> Problem,
+        problem: impl FnOnce() -> TuningProblem,
         measure: Option<&mut Measure<'_>>,
     ) -> Result<Arc<Choice>, PickError> {
         let key = Key { facts, shape, pattern };
-        let known = self.slots.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        if let Some(choice) = known.as_ref().and_then(|slot| slot.chosen.get()) {
+        let known = self.cache.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(choice) = known.as_ref().and_then(|entry| entry.chosen.get()) {
             return Ok(Arc::clone(choice));
         }
-        let slot = known.unwrap_or_else(|| {
-            let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(slots.entry(key).or_default())
+        let entry = known.unwrap_or_else(|| {
+            let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(cache.entry(key).or_default())
         });
         // One thread makes the choice, and may take its time: others wait for it here.
-        let _making = slot.making.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(choice) = slot.chosen.get() {
+        let _making = entry.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(choice) = entry.chosen.get() {
             return Ok(Arc::clone(choice));
         }
         let choice = Arc::new(self.pick(&problem(), measure)?);
-        Ok(Arc::clone(slot.chosen.get_or_init(|| choice)))
+        Ok(Arc::clone(entry.chosen.get_or_init(|| choice)))
     }
 
     /// The kernel for a problem, not remembered.
     ///
     /// # Errors
     /// As [`Tuner::choose`].
-    pub fn pick(&self, problem: &Problem, measure: Option<&mut Measure<'_>>) -> Result<Choice, PickError> {
+    pub fn pick(&self, problem: &TuningProblem, measure: Option<&mut Measure<'_>>) -> Result<Choice, PickError> {
         let facts = problem.workload.facts;
         if let Some(spec) = self.overrides.iter().rev().find(|spec| Facts::of(spec) == facts) {
             return Ok(Choice::new(problem, *spec, Why::Overridden));
@@ -216,7 +216,7 @@ impl Tuner {
     ///
     /// # Errors
     /// [`PickError::NoVariant`] where none of them has the problem's facts and can be planned.
-    pub fn pick_of(&self, problem: &Problem, offered: &[KernelSpec]) -> Result<Choice, PickError> {
+    pub fn pick_of(&self, problem: &TuningProblem, offered: &[KernelSpec]) -> Result<Choice, PickError> {
         let facts = problem.workload.facts;
         let of_facts = offered.iter().filter(|spec| Facts::of(spec) == facts);
         let plans: Vec<Plan> = of_facts.filter_map(|spec| self.plan(spec)).collect();
@@ -228,7 +228,7 @@ impl Tuner {
 
     fn among(
         &self,
-        problem: &Problem,
+        problem: &TuningProblem,
         offered: Option<Vec<Plan>>,
         measure: Option<&mut Measure<'_>>,
     ) -> Result<Choice, PickError> {
@@ -255,7 +255,12 @@ impl Tuner {
     }
 
     /// The kernels that were timed for another problem, with the times that they should have for this one; the fastest first.
-    fn carried_over(&self, problem: &Problem, tuned: &Tuned, offered: impl Fn(&KernelSpec) -> bool) -> Vec<Ranked> {
+    fn carried_over(
+        &self,
+        problem: &TuningProblem,
+        tuned: &Tuned,
+        offered: impl Fn(&KernelSpec) -> bool,
+    ) -> Vec<Ranked> {
         let here = |(spec, us): (KernelSpec, f64)| {
             let plan = self.plan(&spec)?;
             let [there, here] = [&tuned.problem, problem].map(|problem| predict(&plan, problem, &self.card).us);
@@ -297,7 +302,7 @@ impl Tuner {
     }
 
     /// All that may be chosen, the fastest by prediction first. Never empty.
-    fn ranked(&self, problem: &Problem, offered: Option<Vec<Plan>>) -> Result<Vec<Ranked>, PickError> {
+    fn ranked(&self, problem: &TuningProblem, offered: Option<Vec<Plan>>) -> Result<Vec<Ranked>, PickError> {
         let facts = problem.workload.facts;
         let plans = match offered {
             Some(plans) => plans,
@@ -312,7 +317,12 @@ impl Tuner {
     }
 
     /// The fastest of the likeliest, as measured.
-    fn measured(&self, problem: &Problem, ranked: Vec<Ranked>, measure: &mut Measure<'_>) -> Result<Choice, PickError> {
+    fn measured(
+        &self,
+        problem: &TuningProblem,
+        ranked: Vec<Ranked>,
+        measure: &mut Measure<'_>,
+    ) -> Result<Choice, PickError> {
         let specs: Vec<KernelSpec> = ranked.iter().take(MEASURED).map(|ranked| ranked.spec).collect();
         let times = measure(&specs);
         let fastest = specs.iter().zip(&times).filter_map(|(spec, us)| Some((*spec, *us.as_ref().ok()?)));

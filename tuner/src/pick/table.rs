@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 use super::Gpu;
 use super::near::{Bucket, distance};
 use crate::report::groups::{Group, Point, groups};
-use crate::{Device, DeviceKind, Facts, Problem, Record};
+use crate::{DeviceId, DeviceKind, Facts, Record, TuningProblem};
 
 /// The fastest kernel for a problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tuned {
     /// The problem.
-    pub problem: Problem,
+    pub problem: TuningProblem,
     /// The kernel, in its canonical text.
     #[serde(with = "text")]
     pub spec: KernelSpec,
     /// Fingerprint of its PTX when it was measured.
     pub ptx: String,
     /// What it was measured on.
-    pub device: Device,
+    pub device: DeviceId,
     /// The version of this project that measured it.
     pub version: String,
     /// Microseconds, the median.
@@ -198,7 +198,12 @@ impl Table {
     }
 
     /// The fastest for this very problem on this GPU and driver; of another driver where there is none.
-    pub(super) fn exact(&self, problem: &Problem, gpu: &Gpu, offered: impl Fn(&KernelSpec) -> bool) -> Option<&Tuned> {
+    pub(super) fn exact(
+        &self,
+        problem: &TuningProblem,
+        gpu: &Gpu,
+        offered: impl Fn(&KernelSpec) -> bool,
+    ) -> Option<&Tuned> {
         let of_gpu = |tuned: &&Tuned| tuned.device.name == gpu.name && offered(&tuned.spec);
         let places = self.exact.get(&problem.key())?;
         let found = places.iter().map(|at| &self.tuned[*at]).filter(of_gpu);
@@ -212,7 +217,7 @@ impl Table {
     /// distance; of equally near ones the faster.
     pub(super) fn near(
         &self,
-        problem: &Problem,
+        problem: &TuningProblem,
         gpu: &Gpu,
         offered: impl Fn(&KernelSpec) -> bool,
     ) -> Option<(&Tuned, f64)> {

@@ -5,24 +5,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bsr_runtime::Pattern;
 
 use super::*;
-use crate::{Device, DeviceKind, Source, Workload};
+use crate::{DeviceId, DeviceKind, Source, Workload};
 
 fn gpu() -> Gpu {
     Gpu { name: "NVIDIA H200".into(), driver: "580 (CUDA 13.0)".into(), capability: (9, 0) }
 }
 
-fn problem(facts: &str, (m, n, k): (usize, usize, usize), pattern: &str, seed: u64) -> Problem {
+fn problem(facts: &str, (m, n, k): (usize, usize, usize), pattern: &str, seed: u64) -> TuningProblem {
     let facts: Facts = facts.parse().unwrap();
     let structure = pattern.parse::<Pattern>().unwrap().structure(m, k, facts.block(), seed).unwrap();
-    Problem::new(Workload { facts, m, n, k, source: Source::Pattern(pattern.into()), seed }, &structure)
+    TuningProblem::new(Workload { facts, m, n, k, source: Source::Pattern(pattern.into()), seed }, &structure)
 }
 
-fn square() -> Problem {
+fn square() -> TuningProblem {
     problem("bm = 64, bk = 64", (2048, 2048, 2048), "random:0.25", 0)
 }
 
-fn tuned(problem: &Problem, spec: &str, us: f64) -> Tuned {
-    let device = Device { kind: DeviceKind::Gpu, name: gpu().name, driver: gpu().driver };
+fn tuned(problem: &TuningProblem, spec: &str, us: f64) -> Tuned {
+    let device = DeviceId { kind: DeviceKind::Gpu, name: gpu().name, driver: gpu().driver };
     let (ptx, version) = (String::new(), "0.1.0".to_owned());
     Tuned {
         problem: problem.clone(),
@@ -122,7 +122,7 @@ fn the_key_never_confuses_problems() {
         problem("bm = 64, bk = 64", (2048, 2048, 2048), "random:0.5", 0),
     ]
     .iter()
-    .map(Problem::key)
+    .map(TuningProblem::key)
     .collect();
     assert_eq!(keys.len(), 8);
     // Another seed is the same problem; choices are no facts.

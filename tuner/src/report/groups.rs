@@ -5,13 +5,17 @@ use std::collections::{BTreeMap, HashMap};
 use bsr_codegen::KernelSpec;
 
 use crate::store::Rejection;
-use crate::{Device, Problem, Record, Verdict, Workload};
+use crate::{DeviceId, Record, TuningProblem, Verdict, Workload};
+
+/// Products on a page, and kernels of all of them together: some 30 MB, which a browser opens.
+pub const MOST_PRODUCTS: usize = 500;
+const MOST_KERNELS: usize = 50_000;
 
 /// All that is known of one product on one device. Times of another group are never beside these.
 #[derive(Debug)]
 pub(crate) struct Group<'r> {
-    pub(crate) problem: &'r Problem,
-    pub(crate) device: &'r Device,
+    pub(crate) problem: &'r TuningProblem,
+    pub(crate) device: &'r DeviceId,
     /// Kernels of ours, one record each, best first; those without a time come last.
     pub(crate) kernels: Vec<Point<'r>>,
     /// Other libraries' kernels, one record each.
@@ -59,7 +63,7 @@ impl Measure {
 
 /// The groups of all records: GPUs first, then as they first appear.
 pub(crate) fn groups<'r>(records: &'r [Record], rejected: &'r [Rejection]) -> Vec<Group<'r>> {
-    let mut places: HashMap<(&Device, &Workload), usize> = HashMap::new();
+    let mut places: HashMap<(&DeviceId, &Workload), usize> = HashMap::new();
     let mut found: Vec<Vec<&Record>> = vec![];
     for record in records {
         let place = *places.entry((&record.device, &record.problem.workload)).or_insert_with(|| {
@@ -68,12 +72,14 @@ pub(crate) fn groups<'r>(records: &'r [Record], rejected: &'r [Rejection]) -> Ve
         });
         found[place].push(record);
     }
-    let mut groups: Vec<Group<'_>> = found.into_iter().filter_map(|records| group(&records, rejected)).collect();
+    let mut reasons: HashMap<&str, Vec<&Rejection>> = HashMap::new();
+    rejected.iter().for_each(|rejection| reasons.entry(&rejection.problem).or_default().push(rejection));
+    let mut groups: Vec<Group<'_>> = found.into_iter().filter_map(|records| group(&records, &reasons)).collect();
     groups.sort_by_key(|group| group.device.kind as u8);
     groups
 }
 
-fn group<'r>(records: &[&'r Record], rejected: &'r [Rejection]) -> Option<Group<'r>> {
+fn group<'r>(records: &[&'r Record], rejected: &HashMap<&'r str, Vec<&'r Rejection>>) -> Option<Group<'r>> {
     let first = *records.first()?;
     let mut latest: HashMap<&str, &'r Record> = HashMap::new();
     for record in records {
@@ -88,9 +94,8 @@ fn group<'r>(records: &[&'r Record], rejected: &'r [Rejection]) -> Option<Group<
         true => Measure::Ratio,
         false => Measure::Rate,
     };
-    let key = first.problem.key();
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for rejected in rejected.iter().filter(|rejected| rejected.problem == key) {
+    for rejected in rejected.get(first.problem.key().as_str()).into_iter().flatten() {
         *reasons.entry(&rejected.reason).or_default() += rejected.points;
     }
     let mut rejected: Vec<(&str, usize)> = reasons.into_iter().collect();
@@ -107,6 +112,21 @@ fn group<'r>(records: &[&'r Record], rejected: &'r [Rejection]) -> Option<Group<
         rejected,
         measure,
     })
+}
+
+/// The groups that fit a page that a browser opens, and how many products and kernels were left out of it.
+pub(super) fn shown(mut groups: Vec<Group<'_>>) -> (Vec<Group<'_>>, [usize; 2]) {
+    let count = |groups: &[Group<'_>]| groups.iter().map(|group| group.kernels.len()).sum::<usize>();
+    let (products, kernels) = (groups.len(), count(&groups));
+    groups.truncate(MOST_PRODUCTS);
+    let mut room = MOST_KERNELS;
+    for group in &mut groups {
+        // The best come first.
+        group.kernels.truncate(room);
+        room -= group.kernels.len();
+    }
+    let left = [products - groups.len(), kernels - count(&groups)];
+    (groups, left)
 }
 
 /// Best first; then those without a measure by verdict and name.

@@ -19,6 +19,7 @@ mod summary;
 mod terminal;
 mod words;
 
+pub use groups::MOST_PRODUCTS;
 pub use page::render;
 pub use roofline::{Bound, Peaks, Roof};
 pub use terminal::{Top, attribute_line, top};

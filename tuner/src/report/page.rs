@@ -7,7 +7,7 @@ use plotly::Plot;
 use serde::Serialize;
 use tera::{Context, Tera};
 
-use super::groups::{Group, groups};
+use super::groups::{Group, groups, shown};
 use super::island::Island;
 use super::picture::{self, Pictures};
 use super::summary::{Summary, roof_words};
@@ -33,6 +33,13 @@ const PLOTLY: &str = "plotly.js v";
 /// [`ReportError`]: none that data could cause.
 pub fn render(data: &ReportData) -> Result<String, ReportError> {
     let groups = groups(&data.records, &data.rejected);
+    let mut facts = facts(data, &groups);
+    let (groups, [products, kernels]) = shown(groups);
+    if products + kernels > 0 {
+        let words =
+            format!("{products} products and {kernels} kernels, of so many that no browser would open the page");
+        facts.push(["left out".to_owned(), words]);
+    }
     let island = Island::of(&groups).to_text()?;
     let title = if data.title.is_empty() { "Block-sparse kernels" } else { &data.title };
     let mut context = Context::new();
@@ -43,7 +50,7 @@ pub fn render(data: &ReportData) -> Result<String, ReportError> {
     context.insert("plotly", plotly()?);
     context.insert("scripts", &SCRIPTS.join("\n"));
     context.insert("island", &island);
-    context.insert("facts", &facts(data, &groups));
+    context.insert("facts", &facts);
     context.insert("kinds", &kinds(&groups));
     context.insert("products", &groups.iter().enumerate().map(product).collect::<Vec<_>>());
     let mut tera = Tera::new();

@@ -3,7 +3,7 @@
 use bsr_codegen::Dtype;
 use bsr_runtime::bench::Work;
 
-use crate::{Device, DeviceKind, Problem};
+use crate::{DeviceId, DeviceKind, TuningProblem};
 
 /// What a card is sold with, from its maker's data sheet: rates of dense products, without structured sparsity.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,7 +67,7 @@ pub struct Roof {
 impl Roof {
     /// The roof over a product on a GPU whose data sheet is known. Bytes are those that must move once with cold caches
     /// ([`Work::compulsory_bytes`]).
-    pub fn of(problem: &Problem, device: &Device) -> Option<Self> {
+    pub fn of(problem: &TuningProblem, device: &DeviceId) -> Option<Self> {
         if device.kind != DeviceKind::Gpu {
             return None;
         }
@@ -83,7 +83,7 @@ impl Roof {
     }
 }
 
-fn work(problem: &Problem) -> Work {
+fn work(problem: &TuningProblem) -> Work {
     let workload = &problem.workload;
     let spec = workload.facts.spec(64);
     Work {
@@ -109,14 +109,17 @@ mod tests {
     use super::*;
     use crate::{Source, Workload};
 
-    fn problem(facts: &str, [m, n, k]: [usize; 3], pattern: &str) -> Problem {
+    fn problem(facts: &str, [m, n, k]: [usize; 3], pattern: &str) -> TuningProblem {
         let facts: crate::Facts = facts.parse().unwrap();
         let structure = pattern.parse::<Pattern>().unwrap().structure(m, k, facts.block(), 0).unwrap();
-        Problem::new(Workload { facts, m, n, k, source: Source::Pattern(pattern.to_owned()), seed: 0 }, &structure)
+        TuningProblem::new(
+            Workload { facts, m, n, k, source: Source::Pattern(pattern.to_owned()), seed: 0 },
+            &structure,
+        )
     }
 
-    fn h200(kind: DeviceKind) -> Device {
-        Device { kind, name: "NVIDIA H200".to_owned(), driver: String::new() }
+    fn h200(kind: DeviceKind) -> DeviceId {
+        DeviceId { kind, name: "NVIDIA H200".to_owned(), driver: String::new() }
     }
 
     #[test]
@@ -139,7 +142,7 @@ mod tests {
     fn nothing_stands_over_a_model_or_an_unknown_card() {
         let wide = problem("bm = 512, bk = 112", [8192, 8192, 8288], "topk:16");
         assert_eq!(Roof::of(&wide, &h200(DeviceKind::Sim)), None);
-        let unknown = Device { name: "NVIDIA H20000".to_owned(), ..h200(DeviceKind::Gpu) };
+        let unknown = DeviceId { name: "NVIDIA H20000".to_owned(), ..h200(DeviceKind::Gpu) };
         assert_eq!(Roof::of(&wide, &unknown), None);
     }
 }

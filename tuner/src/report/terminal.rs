@@ -5,17 +5,17 @@ use bsr_codegen::KernelSpec;
 use super::axes::{axes, differences};
 use super::groups::{Group, groups};
 use super::words;
-use crate::{Device, Problem, Record};
+use crate::{DeviceId, Record, TuningProblem};
 
 /// The best kernels of one product on one device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Top {
     /// The product.
-    pub problem: Problem,
+    pub problem: TuningProblem,
     /// The product in words: shape, block, pattern, types.
     pub product: String,
     /// What it ran on: a GPU, or a model, whose times are no measurements.
-    pub device: Device,
+    pub device: DeviceId,
     /// The device in words, with its driver.
     pub device_words: String,
     /// What a reader must be told where the times are none of a GPU's.

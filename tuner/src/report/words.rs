@@ -1,6 +1,6 @@
 //! Numbers and problems in words, the same on the page and in a terminal.
 
-use crate::{Device, DeviceKind, Problem};
+use crate::{DeviceId, DeviceKind, TuningProblem};
 
 /// Three significant digits of a time or a rate: `1285`, `618`, `61.8`, `6.18`.
 pub(super) fn number(value: f64) -> String {
@@ -22,21 +22,21 @@ pub(super) fn times(value: f64) -> String {
 }
 
 /// The product in a line: `8192 x 8192 x 8288, 512 x 112, topk:16`.
-pub(super) fn product(problem: &Problem) -> String {
+pub(super) fn product(problem: &TuningProblem) -> String {
     let workload = &problem.workload;
     let (bm, bk) = workload.facts.block();
     format!("{} x {} x {}, {bm} x {bk}, {}", workload.m, workload.n, workload.k, workload.source)
 }
 
 /// What of the product the line does not tell: `bf16, op = dds`; nothing of the usual f16.
-pub(super) fn particulars(problem: &Problem) -> String {
+pub(super) fn particulars(problem: &TuningProblem) -> String {
     let facts = problem.workload.facts.to_string();
     let beyond_block = facts.split_once(", bk = ").and_then(|(_, rest)| rest.split_once(", "));
     beyond_block.map_or(String::new(), |(_, rest)| rest.to_owned())
 }
 
 /// The product in a line with its particulars.
-pub(super) fn product_in_full(problem: &Problem) -> String {
+pub(super) fn product_in_full(problem: &TuningProblem) -> String {
     let more = particulars(problem);
     if more.is_empty() { product(problem) } else { format!("{}; {more}", product(problem)) }
 }
@@ -65,7 +65,7 @@ pub(super) fn warning(kind: DeviceKind) -> Option<&'static str> {
 }
 
 /// `NVIDIA H200, driver 580.159.03 (CUDA 13.0)`; of a model its version.
-pub(super) fn device(device: &Device) -> String {
+pub(super) fn device(device: &DeviceId) -> String {
     let what = if device.kind == DeviceKind::Gpu { "driver" } else { "version" };
     format!("{}, {what} {}", device.name, device.driver)
 }

@@ -12,6 +12,10 @@ use super::SpaceError;
 const MOST_OPERATIONS: u64 = 10_000;
 /// Levels of parentheses.
 const MOST_DEPTH: usize = 64;
+/// Bytes of an expression.
+const MOST_BYTES: usize = 4096;
+/// Operators with one operand, one after the other: the parser descends for each.
+const MOST_SIGNS: usize = 64;
 
 /// What a constraint can say of a plan beside the keys of its spec.
 ///
@@ -22,12 +26,14 @@ pub const PLAN_NAMES: [(&str, &str); 9] = [
     ("shared_bytes", "shared memory of a CTA in bytes"),
     ("cta_m", "rows of a CTA's tile"),
     ("cta_n", "columns of a CTA's tile"),
-    ("plan_stages", "stages of the ring"),
+    ("plan_stages", "stages of the ring buffer"),
     ("plan_consumers", "warpgroups that multiply, or warps"),
     ("plan_cluster", "CTAs of a cluster"),
     ("stage_k", "elements of K in a stage"),
-    ("deferred", "whether a tile is stored while the next one is computed"),
+    ("overlapped", "whether a tile is stored while the next one is computed"),
 ];
+/// What numbers of a plan were called before: spaces that were written then are still read.
+const FORMER_NAMES: [(&str, &str); 1] = [("deferred", "overlapped")];
 /// The two numbers of `warps`.
 const WARPS: [&str; 2] = ["warps_m", "warps_n"];
 
@@ -44,10 +50,11 @@ impl Constraint {
     pub(super) fn new(text: &str, name: &str) -> Result<Self, SpaceError> {
         let error = |message: String, help: &str| SpaceError::Constraint {
             name: name.to_owned(),
-            constraint: text.to_owned(),
+            constraint: shortened(text),
             message,
             help: help.to_owned(),
         };
+        check_size(text).map_err(|message| error(message, "several constraints: all of them must hold"))?;
         let ast = engine().compile_expression(text).map_err(|found| {
             error(format!("is no expression: {found}"), "compare keys and numbers: \"bn * stages <= 1024\"")
         })?;
@@ -69,7 +76,7 @@ impl Constraint {
 
     /// Does it ask for something that only a plan knows?
     pub(super) fn needs_plan(&self) -> bool {
-        self.names.iter().any(|name| PLAN_NAMES.iter().any(|(planned, _)| planned == name))
+        self.names.iter().any(|name| is_of_plan(name))
     }
 
     /// Is it true of a spec, and of its plan where it speaks of that?
@@ -97,6 +104,37 @@ impl Constraint {
     }
 }
 
+/// The beginning of a text that may be very long.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{} ..", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Refuses what would take the parser's stack: it descends a level for each bracket and each sign.
+fn check_size(text: &str) -> Result<(), String> {
+    if text.len() > MOST_BYTES {
+        return Err(format!("has {} bytes; it may have {MOST_BYTES}", text.len()));
+    }
+    let (mut depth, mut signs) = (0_usize, 0_usize);
+    for c in text.chars().filter(|c| !c.is_whitespace()) {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        signs = if matches!(c, '!' | '-' | '+') { signs + 1 } else { 0 };
+        if depth > MOST_DEPTH {
+            return Err(format!("has more than {MOST_DEPTH} levels of brackets"));
+        }
+        if signs > MOST_SIGNS {
+            return Err(format!("has more than {MOST_SIGNS} signs in a row"));
+        }
+    }
+    Ok(())
+}
+
 /// Expressions alone: no statements, no functions of its own, nothing that reads or prints.
 fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
@@ -104,6 +142,8 @@ fn engine() -> &'static Engine {
         let mut engine = Engine::new_raw();
         engine.set_max_operations(MOST_OPERATIONS);
         engine.set_max_expr_depths(MOST_DEPTH);
+        // An expression that makes an expression would get round every limit.
+        engine.disable_symbol("eval");
         engine.set_max_string_size(1000);
         engine.set_max_array_size(1000);
         engine.register_fn("min", |x: i64, y: i64| x.min(y));
@@ -120,7 +160,11 @@ fn engine() -> &'static Engine {
 }
 
 fn is_known(name: &str) -> bool {
-    Key::find(name).is_some() || WARPS.contains(&name) || PLAN_NAMES.iter().any(|(planned, _)| *planned == name)
+    Key::find(name).is_some() || WARPS.contains(&name) || is_of_plan(name)
+}
+
+fn is_of_plan(name: &str) -> bool {
+    PLAN_NAMES.iter().chain(&FORMER_NAMES).any(|(planned, _)| *planned == name)
 }
 
 /// The names that an expression speaks of: identifiers that are no words of the language and no functions.
@@ -162,7 +206,7 @@ fn value(name: &str, spec: &KernelSpec, plan: Option<&Plan>) -> Dynamic {
     }
     let Some(plan) = plan else { return Dynamic::UNIT };
     let profile = plan.profile();
-    match name {
+    match FORMER_NAMES.iter().find(|(former, _)| *former == name).map_or(name, |(_, now)| now) {
         "threads" => number(plan.threads()),
         "shared_bytes" => number(plan.shared_bytes()),
         "cta_m" => number(profile.cta_m),
@@ -171,7 +215,7 @@ fn value(name: &str, spec: &KernelSpec, plan: Option<&Plan>) -> Dynamic {
         "plan_consumers" => number(profile.consumers),
         "plan_cluster" => number(profile.cluster),
         "stage_k" => number(profile.stage_k),
-        "deferred" => Dynamic::from(profile.overlapped),
+        "overlapped" => Dynamic::from(profile.overlapped),
         _ => Dynamic::UNIT,
     }
 }
@@ -204,7 +248,8 @@ mod tests {
             ("cluster in [1, 2]", false),
             ("max(bm, bn) == 256 && min(bm, bn) == 128", true),
             ("warps_m == ()", true),
-            ("if bm > 64 { deferred } else { false }", true),
+            ("if bm > 64 { overlapped } else { false }", true),
+            ("overlapped == deferred", true),
         ] {
             assert_eq!(holds(text, spec), Ok(expected), "{text}");
         }
@@ -240,5 +285,22 @@ mod tests {
         assert!(holds(&long, "bm = 128, bn = 256, bk = 64").is_err());
         let deep = format!("{}1{} == 1", "(".repeat(500), ")".repeat(500));
         assert!(holds(&deep, "bm = 128, bn = 256, bk = 64").is_err());
+    }
+
+    #[test]
+    fn deep_expressions_and_eval_are_refused_with_a_reason() {
+        let spec = "bm = 128, bn = 256, bk = 64";
+        for (open, close) in
+            [("(", ")"), ("[", "]"), ("#{a: ", "}"), ("if true { ", " }"), ("!", ""), ("- ", ""), ("`${", "}`")]
+        {
+            for count in [2_000, 200_000] {
+                let error = holds(&format!("{}1{} == 1", open.repeat(count), close.repeat(count)), spec).unwrap_err();
+                let end: String = error.chars().rev().take(400).collect::<Vec<_>>().into_iter().rev().collect();
+                assert!(error.contains("it may have 4096") || error.contains("more than 64"), "{open}: {end}");
+                assert!(error.len() < 1000, "{open}: {} bytes of error", error.len());
+            }
+        }
+        let error = holds("eval(\"bm == 128\")", spec).unwrap_err();
+        assert!(error.contains("eval"), "{error}");
     }
 }

@@ -44,6 +44,9 @@ const NAMED: [(&str, &str); 4] = [
     ("quick", include_str!("../../spaces/quick.toml")),
 ];
 
+/// Bytes of a file with a space.
+const LONGEST: u64 = 1 << 22;
+
 /// Kernels to choose from: a union of parts.
 #[derive(Clone, Debug)]
 pub struct Space {
@@ -104,7 +107,8 @@ impl Space {
     /// # Errors
     /// A file that cannot be read; as [`Space::from_toml`].
     pub fn from_file(path: &Path) -> Result<Self, SpaceError> {
-        let text = std::fs::read_to_string(path).map_err(|error| SpaceError::Read { path: path.to_owned(), error })?;
+        let text = bsr_runtime::read::text(path, LONGEST)
+            .map_err(|error| SpaceError::Read { path: path.to_owned(), error })?;
         read::toml(&text, &path.display().to_string())
     }
 

@@ -20,8 +20,8 @@ fn points(space: &str, facts: &str) -> Points {
     try_points(space, facts).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What a launch of the kernel does: its instructions, without the two lines that tell of spec and plan, and how tiles are
-/// dealt.
+/// What a launch of the kernel does: its instructions, without the two lines that tell of spec and plan, and how
+/// the tile scheduler assigns tiles.
 fn kernel(plan: &Plan) -> String {
     let schedule = plan.spec().schedule.or((plan.spec().op != Op::Sdd).then_some(Schedule::Balanced));
     let ptx = plan.ptx();

@@ -62,6 +62,12 @@ pub enum StoreError {
         /// What SQLite found.
         what: String,
     },
+    /// The file, or the medium that it is on, cannot be written.
+    #[error("{}: cannot be written: the file or its folder is read-only\n  help: copy it, or name another file", path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
     /// Another process has written for longer than we wait.
     #[error("{}: locked by another process for more than {seconds} s\n  help: see who has it open, and try again", path.display())]
     Busy {
@@ -106,6 +112,7 @@ pub(super) fn at(path: &Path, source: rusqlite::Error) -> StoreError {
     match source.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => StoreError::NotADatabase { path },
         Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt { path, what: source.to_string() },
+        Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { path },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path, seconds: PATIENCE_S },
         _ => match source {
             rusqlite::Error::FromSqlConversionFailure(column, _, what) => {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::{Store, StoreError, row};
+use super::{StoreError, row};
 use crate::Record;
 
 /// A row of the table. Times are microseconds.
@@ -94,33 +94,26 @@ impl<'r> Row<'r> {
     }
 }
 
-impl Store {
-    /// Writes every record as a row of a table with a heading; the samples are one column, with blanks between them.
-    /// Returns how many there were.
-    ///
-    /// # Errors
-    /// A database that cannot be read, a file that cannot be written.
-    pub fn export_csv(&self, out: impl Write) -> Result<usize, StoreError> {
-        let records = self.records()?;
-        let mut writer = csv::Writer::from_writer(out);
-        for record in &records {
-            writer.serialize(Row::new(record)).map_err(|error| StoreError::Export(error.to_string()))?;
-        }
-        writer.flush().map_err(|error| StoreError::Export(error.to_string()))?;
-        Ok(records.len())
+/// Writes every record as a row of a table with a heading; the samples are one column, with blanks between them.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn export_csv(records: &[Record], out: impl Write) -> Result<(), StoreError> {
+    let mut writer = csv::Writer::from_writer(out);
+    for record in records {
+        writer.serialize(Row::new(record)).map_err(|error| StoreError::Export(error.to_string()))?;
     }
+    writer.flush().map_err(|error| StoreError::Export(error.to_string()))
+}
 
-    /// Writes every record as a line of JSON, in the fields of [`Record`]. Returns how many there were.
-    ///
-    /// # Errors
-    /// A database that cannot be read, a file that cannot be written.
-    pub fn export_json(&self, mut out: impl Write) -> Result<usize, StoreError> {
-        let records = self.records()?;
-        for record in &records {
-            let line = serde_json::to_string(record).map_err(|error| StoreError::Export(error.to_string()))?;
-            writeln!(out, "{line}").map_err(|error| StoreError::Export(error.to_string()))?;
-        }
-        out.flush().map_err(|error| StoreError::Export(error.to_string()))?;
-        Ok(records.len())
+/// Writes every record as a line of JSON, in the fields of [`Record`].
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn export_json(records: &[Record], mut out: impl Write) -> Result<(), StoreError> {
+    for record in records {
+        let line = serde_json::to_string(record).map_err(|error| StoreError::Export(error.to_string()))?;
+        writeln!(out, "{line}").map_err(|error| StoreError::Export(error.to_string()))?;
     }
+    out.flush().map_err(|error| StoreError::Export(error.to_string()))
 }

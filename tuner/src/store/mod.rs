@@ -8,7 +8,9 @@
 //!
 //! Several processes may write one file: it has a write-ahead log, and a writer waits for another. What was inserted
 //! stays, whatever becomes of the process. A file that is damaged, newer, or somebody else's is refused and left as it is.
+//! A row that cannot be read, or that differs from its digest, is left where it is and told: the others are read.
 
+mod claim;
 mod error;
 mod export;
 mod merge;
@@ -19,13 +21,16 @@ mod schema;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Params, TransactionBehavior};
 
+pub use claim::{Claimed, Owner};
 pub use error::StoreError;
+pub use export::{export_csv, export_json};
 pub use merge::Merged;
 pub use run::{Rejection, Run, RunId, RunRow};
 
-use crate::{Device, Record, Workload};
+use crate::{DeviceId, Record, Workload};
 use row::Failed;
 
 /// A database of measurements.
@@ -33,6 +38,26 @@ use row::Failed;
 pub struct Store {
     connection: Connection,
     path: PathBuf,
+}
+
+/// What a database holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contents {
+    /// The records that can be read, in the order of writing.
+    pub records: Vec<Record>,
+    /// The rows that cannot.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A row that cannot be read. It is left where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The table that it is in.
+    pub table: &'static str,
+    /// Its number there.
+    pub row: i64,
+    /// What is wrong with it.
+    pub why: String,
 }
 
 /// What is not measured again: a subject (the text of a spec, or the name of a baseline) and the fingerprint of its PTX,
@@ -45,19 +70,17 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Self::with(path.as_ref(), true)
+        let path = path.as_ref();
+        Ok(Self { connection: schema::open_to_write(path)?, path: path.to_owned() })
     }
 
-    /// Opens a database that there is.
+    /// Opens a database that there is, to read it: it may be on a medium that cannot be written.
     ///
     /// # Errors
     /// See [`StoreError`].
     pub fn existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Self::with(path.as_ref(), false)
-    }
-
-    fn with(path: &Path, create: bool) -> Result<Self, StoreError> {
-        Ok(Self { connection: schema::open(path, create)?, path: path.to_owned() })
+        let path = path.as_ref();
+        Ok(Self { connection: schema::open_to_read(path)?, path: path.to_owned() })
     }
 
     /// The file.
@@ -84,12 +107,13 @@ impl Store {
         let mut added = 0;
         for record in records {
             added += usize::from(row::insert(&transaction, record, run.map(|run| run.0)).map_err(failed)?);
+            claim::release(&transaction, record).map_err(failed)?;
         }
         transaction.commit().map_err(|source| error::at(&path, source))?;
         Ok(added)
     }
 
-    /// Every record, in the order of writing.
+    /// Every record that can be read, in the order of writing.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -97,7 +121,17 @@ impl Store {
         self.select("ORDER BY r.id", [])
     }
 
-    /// The records of all problems with a [key](crate::Problem::key), in the order of writing.
+    /// As [`Store::records`], with the rows that cannot be read.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn read(&self) -> Result<Contents, StoreError> {
+        let mut read = self.select_from("main", "ORDER BY r.id", [])?;
+        read.unreadable.extend(self.read_runs("main")?.1);
+        Ok(read)
+    }
+
+    /// The records of all problems with a [key](crate::TuningProblem::key), in the order of writing.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -109,47 +143,70 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn of_workload(&self, workload: &Workload, device: &Device) -> Result<Vec<Record>, StoreError> {
-        let (kind, source) =
-            row::source_words(&workload.source).map_err(|what| StoreError::Record { path: self.path.clone(), what })?;
-        let size = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
-        let sql = "WHERE p.facts = ?1 AND p.m = ?2 AND p.n = ?3 AND p.k = ?4 AND p.source_kind = ?5 AND p.source = ?6 AND \
-                   p.seed = ?7 AND d.kind = ?8 AND d.name = ?9 AND d.driver = ?10 ORDER BY r.id";
-        let Workload { facts, m, n, k, seed, .. } = workload;
-        let [device_kind, name, driver] = device_words(device);
-        self.select(
-            sql,
-            rusqlite::params![
-                facts.to_string(),
-                size(*m),
-                size(*n),
-                size(*k),
-                kind,
-                source,
-                seed.cast_signed(),
-                device_kind,
-                name,
-                driver
-            ],
-        )
+    pub fn of_workload(&self, workload: &Workload, device: &DeviceId) -> Result<Vec<Record>, StoreError> {
+        self.select_workload(workload, device, "", [])
+    }
+
+    /// The last record of a point: a subject and the fingerprint of its PTX.
+    fn of_point(
+        &self,
+        workload: &Workload,
+        device: &DeviceId,
+        subject: &str,
+        ptx: &str,
+    ) -> Result<Option<Record>, StoreError> {
+        let point = [subject, ptx].map(|text| Value::from(text.to_owned()));
+        Ok(self.select_workload(workload, device, "AND r.subject = ?11 AND r.ptx = ?12", point)?.pop())
+    }
+
+    fn select_workload(
+        &self,
+        workload: &Workload,
+        device: &DeviceId,
+        and: &str,
+        more: impl IntoIterator<Item = Value>,
+    ) -> Result<Vec<Record>, StoreError> {
+        let Workload { facts, m, n, k, source, seed } = workload;
+        let (source_kind, source) =
+            row::source_words(source).map_err(|what| StoreError::Record { path: self.path.clone(), what })?;
+        let size = |value: usize| Value::from(i64::try_from(value).unwrap_or(i64::MAX));
+        let text = |text: &str| Value::from(text.to_owned());
+        let [kind, name, driver] = device_words(device);
+        let values = [
+            text(&facts.to_string()),
+            size(*m),
+            size(*n),
+            size(*k),
+            text(source_kind),
+            text(&source),
+            Value::from(seed.cast_signed()),
+            text(kind),
+            text(name),
+            text(driver),
+        ];
+        let rest = format!(
+            "WHERE p.facts = ?1 AND p.m = ?2 AND p.n = ?3 AND p.k = ?4 AND p.source_kind = ?5 AND p.source = ?6 AND \
+             p.seed = ?7 AND d.kind = ?8 AND d.name = ?9 AND d.driver = ?10 {and} ORDER BY r.id"
+        );
+        self.select(&rest, rusqlite::params_from_iter(values.into_iter().chain(more)))
     }
 
     /// What is known of a workload on a device and not measured again. Every verdict is final.
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn done(&self, workload: &Workload, device: &Device) -> Result<Done, StoreError> {
+    pub fn done(&self, workload: &Workload, device: &DeviceId) -> Result<Done, StoreError> {
         let records = self.of_workload(workload, device)?;
         Ok(records.into_iter().map(|record| (record.subject, record.ptx)).collect())
     }
 
-    /// The fastest kernel of ours for a [key](crate::Problem::key) on a device: an exact hit.
+    /// The fastest kernel of ours for a [key](crate::TuningProblem::key) on a device: an exact hit.
     ///
     /// Where a kernel was timed several times, the latest counts.
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn hit(&self, key: &str, device: &Device) -> Result<Option<Record>, StoreError> {
+    pub fn hit(&self, key: &str, device: &DeviceId) -> Result<Option<Record>, StoreError> {
         let [kind, name, driver] = device_words(device);
         let sql = "WHERE p.key = ?1 AND d.kind = ?2 AND d.name = ?3 AND d.driver = ?4 ORDER BY r.id";
         Ok(best(self.select(sql, [key, kind, name, driver])?).into_iter().next())
@@ -181,10 +238,27 @@ impl Store {
     }
 
     fn select(&self, rest: &str, params: impl Params) -> Result<Vec<Record>, StoreError> {
+        Ok(self.select_from("main", rest, params)?.records)
+    }
+
+    /// The records of the database of this name.
+    fn select_from(&self, database: &str, rest: &str, params: impl Params) -> Result<Contents, StoreError> {
         let named = |source| error::at(&self.path, source);
-        let mut statement = self.connection.prepare(&format!("{} {rest}", row::COLUMNS)).map_err(named)?;
-        let rows = statement.query_map(params, row::record).map_err(named)?;
-        rows.collect::<Result<_, _>>().map_err(named)
+        let has_watchdog = schema::has_watchdog(&self.connection, database).map_err(named)?;
+        let sql = format!("{} {rest}", row::select(database, has_watchdog));
+        let mut statement = self.connection.prepare(&sql).map_err(named)?;
+        let rows = statement.query_map(params, |row| Ok((row::number_of(row)?, row::record(row)))).map_err(named)?;
+        let mut read = Contents::default();
+        for row in rows {
+            match row.map_err(named)? {
+                (_, Ok(record)) => read.records.push(record),
+                (row, Err(error)) if row::is_of_row(&error) => {
+                    read.unreadable.push(Unreadable { table: "records", row, why: row::words(&error) });
+                }
+                (_, Err(error)) => return Err(named(error)),
+            }
+        }
+        Ok(read)
     }
 
     /// A value of the `meta` table.
@@ -197,7 +271,7 @@ impl Store {
     }
 }
 
-fn device_words(device: &Device) -> [&str; 3] {
+fn device_words(device: &DeviceId) -> [&str; 3] {
     [row::kind_word(device.kind), &device.name, &device.driver]
 }
 
@@ -221,7 +295,7 @@ fn best(records: Vec<Record>) -> Vec<Record> {
     let mut best = std::collections::BTreeMap::new();
     for record in latest(records) {
         let Some(median) = timed_us(&record) else { continue };
-        let Device { name, driver, .. } = record.device.clone();
+        let DeviceId { name, driver, .. } = record.device.clone();
         let key = (record.problem.key(), row::kind_word(record.device.kind), name, driver);
         match best.entry(key) {
             std::collections::btree_map::Entry::Vacant(free) => {
@@ -243,5 +317,7 @@ fn timed_us(record: &Record) -> Option<f64> {
     record.timing.as_ref().filter(|_| timed).map(|timing| timing.median_us)
 }
 
+#[cfg(test)]
+mod row_tests;
 #[cfg(test)]
 mod tests;

@@ -1,18 +1,25 @@
 //! A record as columns, and back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 
-use crate::{Dense, Device, DeviceKind, Facts, Features, Problem, Record, Source, Timing, Verdict, Workload};
+use crate::{Dense, DeviceId, DeviceKind, Facts, Features, Record, Source, Timing, TuningProblem, Verdict, Workload};
 
-/// What [`record`] reads.
-pub(super) const COLUMNS: &str = "SELECT p.facts, p.m, p.n, p.k, p.source_kind, p.source, p.seed, p.block_rows, p.block_cols, \
+/// What [`record`] reads, of the database of this name. One that an earlier version made has no column for the watchdog.
+pub(super) fn select(database: &str, has_watchdog: bool) -> String {
+    let watchdog = if has_watchdog { "r.watchdog_s" } else { "NULL" };
+    format!(
+        "SELECT {COLUMNS}, {watchdog} FROM {database}.records r LEFT JOIN {database}.problems p ON p.id = r.problem LEFT JOIN \
+         {database}.devices d ON d.id = r.device"
+    )
+}
+
+const COLUMNS: &str = "p.facts, p.m, p.n, p.k, p.source_kind, p.source, p.seed, p.block_rows, p.block_cols, \
      p.nnzb, p.longest_row, p.row_spread, p.empty_rows, p.reuse, d.kind, d.name, d.driver, r.subject, r.baseline, r.plan, \
      r.ptx, r.version, r.verdict, r.error, r.predicted_us, r.samples, r.median_us, r.relative_ci, r.dense_us, \
-     r.dense_flops, r.dense_ratio, r.relative_error, r.compile_ms, r.at, r.id FROM records r JOIN problems p ON p.id = \
-     r.problem JOIN devices d ON d.id = r.device";
+     r.dense_flops, r.dense_ratio, r.relative_error, r.compile_ms, r.at, r.id, r.digest, p.digest";
 
 /// The words of a kind of device.
 pub(super) const fn kind_word(kind: DeviceKind) -> &'static str {
@@ -23,32 +30,61 @@ pub(super) const fn kind_word(kind: DeviceKind) -> &'static str {
     }
 }
 
-/// Equal content, equal digest.
+/// Equal content, equal digest. A zero has no sign: SQLite keeps none.
 pub(super) fn digest(value: &impl serde::Serialize) -> Result<String, String> {
-    let text = serde_json::to_vec(value).map_err(|error| format!("cannot be written: {error}"))?;
-    Ok(blake3::hash(&text).to_hex().as_str()[..32].to_owned())
+    let text = serde_json::to_string(value).map_err(|error| format!("cannot be written: {error}"))?;
+    Ok(blake3::hash(unsigned_zeros(&text).as_bytes()).to_hex().as_str()[..32].to_owned())
+}
+
+/// JSON with `0.0` in place of the number `-0.0`.
+fn unsigned_zeros(json: &str) -> String {
+    let is_zero = |at: usize| {
+        let before = at == 0 || matches!(json.as_bytes()[at - 1], b':' | b',' | b'[' | b'(');
+        let after = json.as_bytes().get(at + 4).is_none_or(|byte| matches!(byte, b',' | b'}' | b']'));
+        before && after
+    };
+    let (mut shown, mut is_text, mut is_escape, mut rest) = (String::with_capacity(json.len()), false, false, 0);
+    for (at, byte) in json.bytes().enumerate() {
+        match byte {
+            _ if is_escape => is_escape = false,
+            b'\\' if is_text => is_escape = true,
+            b'"' => is_text = !is_text,
+            b'-' if !is_text && json[at..].starts_with("-0.0") && is_zero(at) => {
+                shown.push_str(&json[rest..at]);
+                rest = at + 1;
+            }
+            _ => {}
+        }
+    }
+    shown.push_str(&json[rest..]);
+    shown
 }
 
 /// A source as its kind and its text.
 pub(super) fn source_words(source: &Source) -> Result<(&'static str, String), String> {
     match source {
         Source::Pattern(words) => Ok(("pattern", words.clone())),
-        Source::File(path) => match path.to_str() {
-            Some(text) => Ok(("file", text.to_owned())),
-            None => Err(format!("{}: the path is not UTF-8\n  help: rename the file", path.display())),
-        },
+        Source::File(path) => Ok(("file", utf8(path)?.to_owned())),
+        // A name may hold anything that a path may.
+        Source::Tensor { file, name } => {
+            Ok(("tensor", serde_json::Value::from(vec![utf8(file)?, name.as_str()]).to_string()))
+        }
         Source::Given => Ok(("given", String::new())),
     }
 }
 
+fn utf8(path: &Path) -> Result<&str, String> {
+    path.to_str().ok_or_else(|| format!("{}: the path is not UTF-8\n  help: rename the file", path.display()))
+}
+
 /// The row of a problem, made if it is new.
-pub(super) fn problem_id(connection: &Connection, problem: &Problem) -> Result<i64, Failed> {
+pub(super) fn problem_id(connection: &Connection, problem: &TuningProblem) -> Result<i64, Failed> {
     let digest = digest(problem)?;
     let known = "SELECT id FROM problems WHERE digest = ?1";
     if let Some(id) = connection.prepare_cached(known)?.query_row([&digest], |row| row.get(0)).optional()? {
         return Ok(id);
     }
-    let Problem { workload, features } = problem;
+    let TuningProblem { workload, features } = problem;
     let (source_kind, source) = source_words(&workload.source)?;
     let sql = "INSERT INTO problems (digest, key, facts, m, n, k, source_kind, source, seed, block_rows, block_cols, nnzb, \
                longest_row, row_spread, empty_rows, reuse) VALUES (:digest, :key, :facts, :m, :n, :k, :source_kind, \
@@ -75,7 +111,7 @@ pub(super) fn problem_id(connection: &Connection, problem: &Problem) -> Result<i
 }
 
 /// The row of a device, made if it is new.
-pub(super) fn device_id(connection: &Connection, device: &Device) -> Result<i64, Failed> {
+pub(super) fn device_id(connection: &Connection, device: &DeviceId) -> Result<i64, Failed> {
     let values = [kind_word(device.kind), device.name.as_str(), device.driver.as_str()];
     let known = "SELECT id FROM devices WHERE kind = ?1 AND name = ?2 AND driver = ?3";
     if let Some(id) = connection.prepare_cached(known)?.query_row(values, |row| row.get(0)).optional()? {
@@ -92,9 +128,9 @@ pub(super) fn insert(connection: &Connection, record: &Record, run: Option<i64>)
     let (timing, dense) = (record.timing.as_ref(), record.dense.as_ref());
     let sql = "INSERT OR IGNORE INTO records (digest, problem, device, run, subject, baseline, plan, ptx, version, verdict, \
                error, predicted_us, samples, median_us, relative_ci, dense_us, dense_flops, dense_ratio, relative_error, \
-               compile_ms, at) VALUES (:digest, :problem, :device, :run, :subject, :baseline, :plan, :ptx, :version, \
+               compile_ms, watchdog_s, at) VALUES (:digest, :problem, :device, :run, :subject, :baseline, :plan, :ptx, :version, \
                :verdict, :error, :predicted_us, :samples, :median_us, :relative_ci, :dense_us, :dense_flops, :dense_ratio, \
-               :relative_error, :compile_ms, :at)";
+               :relative_error, :compile_ms, :watchdog_s, :at)";
     let added = connection.prepare_cached(sql)?.execute(named_params! {
         ":digest": digest,
         ":problem": problem,
@@ -116,13 +152,46 @@ pub(super) fn insert(connection: &Connection, record: &Record, run: Option<i64>)
         ":dense_ratio": dense.map(|dense| dense.ratio),
         ":relative_error": record.relative_error,
         ":compile_ms": record.compile_ms,
+        ":watchdog_s": record.watchdog_s,
         ":at": record.at.to_string(),
     })?;
     Ok(added > 0)
 }
 
-/// Reads what [`COLUMNS`] selects.
+/// The number of the row that [`select`] selects.
+pub(super) fn number_of(row: &Row<'_>) -> rusqlite::Result<i64> {
+    row.get(34)
+}
+
+/// Reads what [`select`] selects, and holds it against the digests that were stored with it.
+///
+/// # Errors
+/// [`Unreadable`] in words, or what SQLite reports.
 pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
+    let record = unchecked(row)?;
+    for (at, digest, what) in [(35, digest(&record), "record"), (36, digest(&record.problem), "problem")] {
+        if digest.as_ref().ok() != Some(&row.get::<_, String>(at)?) {
+            return Err(bad(at, format!("the {what} differs from its digest: it was altered")));
+        }
+    }
+    Ok(record)
+}
+
+/// Whether an error is of one row, and not of the file.
+pub(super) fn is_of_row(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
+}
+
+/// What is wrong with a row, in words.
+pub(super) fn words(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(_, _, what) => what.to_string(),
+        error => error.to_string(),
+    }
+}
+
+fn unchecked(row: &Row<'_>) -> rusqlite::Result<Record> {
     let size = |at: usize| row.get::<_, i64>(at).and_then(|value| whole(at, value));
     let text = |at: usize| row.get::<_, String>(at);
     let number = |at: usize| row.get::<_, Option<f64>>(at);
@@ -130,6 +199,11 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
     let source = match text(4)?.as_str() {
         "pattern" => Source::Pattern(text(5)?),
         "file" => Source::File(PathBuf::from(text(5)?)),
+        "tensor" => {
+            let [file, name] = serde_json::from_str::<[String; 2]>(&text(5)?)
+                .map_err(|error| bad(5, format!("a file and a matrix in it: {error}")))?;
+            Source::Tensor { file: file.into(), name }
+        }
         "given" => Source::Given,
         other => return Err(bad(4, format!("`{other}` is no kind of source"))),
     };
@@ -167,8 +241,8 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
         _ => None,
     };
     Ok(Record {
-        problem: Problem { workload, features },
-        device: Device { kind, name: text(15)?, driver: text(16)? },
+        problem: TuningProblem { workload, features },
+        device: DeviceId { kind, name: text(15)?, driver: text(16)? },
         subject: text(17)?,
         baseline: row.get(18)?,
         plan: text(19)?,
@@ -181,6 +255,7 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
         dense,
         relative_error: number(31)?,
         compile_ms: number(32)?,
+        watchdog_s: number(37)?,
         at: text(33)?.parse().map_err(|error| bad(33, format!("at: {error}")))?,
     })
 }
@@ -217,4 +292,15 @@ fn whole<N: TryFrom<i64>>(at: usize, value: i64) -> rusqlite::Result<N> {
 
 fn bad(column: usize, what: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, what.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unsigned_zeros;
+
+    #[test]
+    fn only_numbers_lose_the_sign_of_a_zero() {
+        let json = r#"{"a":-0.0,"b":[-0.0,-0.05],"c":"\"-0.0,","d":":-0.0,"}"#;
+        assert_eq!(unsigned_zeros(json), r#"{"a":0.0,"b":[0.0,-0.05],"c":"\"-0.0,","d":":-0.0,"}"#);
+    }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use rusqlite::params;
 use serde::Serialize;
 
-use super::{Store, StoreError, error, row};
+use super::{Store, StoreError, Unreadable, error, row};
 
 /// What a command asks for, as it begins.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -51,7 +51,7 @@ pub struct RunRow {
 /// Points of one problem that never became kernels, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// The [key](crate::Problem::key) of the problem that they would have been for.
+    /// The [key](crate::TuningProblem::key) of the problem that they would have been for.
     pub problem: String,
     /// Why.
     pub reason: String,
@@ -107,20 +107,40 @@ impl Store {
         transaction.commit().map_err(named)
     }
 
-    /// All runs, in the order of writing.
+    /// All runs that can be read, in the order of writing.
     ///
     /// # Errors
     /// A file that cannot be read.
     pub fn runs(&self) -> Result<Vec<RunRow>, StoreError> {
+        let (rows, _) = self.read_runs("main")?;
+        let named = |source| error::at(&self.path, source);
+        let sql = "SELECT problem, reason, points FROM rejections WHERE run = ?1 ORDER BY points DESC, reason, problem";
+        let mut statement = self.connection.prepare(sql).map_err(named)?;
+        let mut runs = Vec::with_capacity(rows.len());
+        for (id, row) in rows {
+            let reasons = statement.query_map([id], |row| {
+                let points = usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0);
+                Ok(Rejection { problem: row.get(0)?, reason: row.get(1)?, points })
+            });
+            let rejections = reasons.map_err(named)?.filter_map(|row| row_or_none(row).transpose());
+            runs.push(RunRow { rejections: rejections.collect::<Result<_, _>>().map_err(named)?, ..row });
+        }
+        Ok(runs)
+    }
+
+    /// The runs of the database of this name, without their rejections, and those that cannot be read.
+    pub(super) fn read_runs(&self, database: &str) -> Result<ReadRuns, StoreError> {
         let named = |source| error::at(&self.path, source);
         let stamp = |column: usize, text: String| {
             text.parse::<Timestamp>().map_err(|error| {
                 rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
             })
         };
-        let sql = "SELECT id, started, version, command, space, space_digest, asked, ended, how FROM runs ORDER BY id";
-        let mut statement = self.connection.prepare(sql).map_err(named)?;
-        let rows = statement.query_map([], |row| {
+        let sql = format!(
+            "SELECT id, started, version, command, space, space_digest, asked, ended, how FROM {database}.runs ORDER BY id"
+        );
+        let mut statement = self.connection.prepare(&sql).map_err(named)?;
+        let read = |row: &rusqlite::Row<'_>| {
             let run = Run {
                 started: stamp(1, row.get(1)?)?,
                 version: row.get(2)?,
@@ -130,20 +150,30 @@ impl Store {
                 asked: row.get(6)?,
             };
             let ended = row.get::<_, Option<String>>(7)?.map(|text| stamp(7, text)).transpose()?;
-            Ok((row.get::<_, i64>(0)?, RunRow { run, ended, how: row.get(8)?, rejections: vec![] }))
-        });
-        let rows: Vec<(i64, RunRow)> = rows.map_err(named)?.collect::<Result<_, _>>().map_err(named)?;
-        let sql = "SELECT problem, reason, points FROM rejections WHERE run = ?1 ORDER BY points DESC, reason, problem";
-        let mut statement = self.connection.prepare(sql).map_err(named)?;
-        let mut runs = Vec::with_capacity(rows.len());
-        for (id, row) in rows {
-            let reasons = statement.query_map([id], |row| {
-                let points = usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0);
-                Ok(Rejection { problem: row.get(0)?, reason: row.get(1)?, points })
-            });
-            let rejections = reasons.map_err(named)?.collect::<Result<_, _>>().map_err(named)?;
-            runs.push(RunRow { rejections, ..row });
+            Ok(RunRow { run, ended, how: row.get(8)?, rejections: vec![] })
+        };
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, read(row)))).map_err(named)?;
+        let (mut runs, mut unreadable) = (Vec::new(), Vec::new());
+        for row in rows {
+            match row.map_err(named)? {
+                (id, Ok(run)) => runs.push((id, run)),
+                (id, Err(error)) if row::is_of_row(&error) => {
+                    unreadable.push(Unreadable { table: "runs", row: id, why: row::words(&error) });
+                }
+                (_, Err(error)) => return Err(named(error)),
+            }
         }
-        Ok(runs)
+        Ok((runs, unreadable))
+    }
+}
+
+/// Runs with their numbers, and rows that are none.
+type ReadRuns = (Vec<(i64, RunRow)>, Vec<Unreadable>);
+
+/// A row that can be read; none of one that cannot.
+fn row_or_none<T>(row: rusqlite::Result<T>) -> rusqlite::Result<Option<T>> {
+    match row {
+        Err(error) if row::is_of_row(&error) => Ok(None),
+        row => row.map(Some),
     }
 }

@@ -12,31 +12,106 @@ pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"bsrt");
 /// The schema that is written, and the newest that is read.
 pub(super) const SCHEMA: i32 = 1;
 
-/// Opens a database, and makes one where there is none and `create` is true. A file that is something else is refused
-/// before anything is written.
-pub(super) fn open(path: &Path, create: bool) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    if !create && !path.exists() {
-        return Err(StoreError::Missing { path: path.to_owned() });
-    }
-    let flags = if create { flags | OpenFlags::SQLITE_OPEN_CREATE } else { flags };
+/// Opens a database to write it, and makes one where there is none. A file that is something else is refused before anything
+/// is written.
+pub(super) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
     let named = |source| at(path, source);
-    let mut connection = Connection::open_with_flags(path, flags).map_err(named)?;
-    connection.busy_timeout(Duration::from_secs(PATIENCE_S)).map_err(named)?;
+    // What begins with `file:` would be a URI.
+    let plain = Path::new(".").join(path);
+    let mut connection = connect(&plain, flags).map_err(named)?;
     if identify(&connection, path)? == Kind::Empty {
-        if !create {
-            return Err(StoreError::Foreign { path: path.to_owned(), found: 0, tables: 0, ours: APPLICATION_ID });
-        }
         make(&mut connection, path)?;
     }
-    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(named)?;
-    if found != "ok" {
-        return Err(StoreError::Corrupt { path: path.to_owned(), what: found });
-    }
+    check(&connection, path)?;
     write_ahead(&connection, path)?;
+    complete(&connection).map_err(named)?;
     connection.pragma_update(None, "synchronous", "NORMAL").map_err(named)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(named)?;
     Ok(connection)
+}
+
+/// Opens a database that there is, to read it: as one who may write, where that is so, since whoever may not leaves the files
+/// behind that SQLite makes for readers. One on a medium that cannot be written, where SQLite cannot keep the files
+/// that it shares with writers, is read as it lies there: nobody can write it.
+pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+    if !path.exists() {
+        return Err(StoreError::Missing { path: path.to_owned() });
+    }
+    let plain =
+        connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(|source| at(path, source)).and_then(|connection| {
+            let kind = identify(&connection, path)?;
+            Ok((connection, kind))
+        });
+    let (connection, kind) = match plain {
+        Err(StoreError::ReadOnly { .. } | StoreError::Sqlite { .. }) if !has_log(path) => {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            let connection = connect(Path::new(&uri(path, "immutable=1")), flags).map_err(|source| at(path, source))?;
+            let kind = identify(&connection, path)?;
+            (connection, kind)
+        }
+        opened => opened?,
+    };
+    if kind == Kind::Empty {
+        return Err(StoreError::Foreign { path: path.to_owned(), found: 0, tables: 0, ours: APPLICATION_ID });
+    }
+    check(&connection, path)?;
+    connection.pragma_update(None, "query_only", true).map_err(|source| at(path, source))?;
+    Ok(connection)
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(Duration::from_secs(PATIENCE_S))?;
+    Ok(connection)
+}
+
+/// The name of a file for SQLite with a parameter ("Uniform Resource Identifiers", SQLite's documentation).
+pub(super) fn uri(path: &Path, parameter: &str) -> String {
+    let mut name = String::from("file:");
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for byte in absolute.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => name.push(char::from(*byte)),
+            byte => name.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    format!("{name}?{parameter}")
+}
+
+/// Whether there are writes beside the file that have not come into it.
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+}
+
+fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match found.map_err(|source| at(path, source))? {
+        found if found == "ok" => Ok(()),
+        what => Err(StoreError::Corrupt { path: path.to_owned(), what }),
+    }
+}
+
+/// Whether records have the column for the watchdog, which earlier versions did not know. They go on without it.
+pub(super) fn has_watchdog(connection: &Connection, database: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT count(*) FROM pragma_table_info('records', ?1) WHERE name = 'watchdog_s'";
+    connection.query_row(sql, [database], |row| row.get::<_, i64>(0)).map(|count| count > 0)
+}
+
+/// Adds what earlier versions did not make, and do without.
+fn complete(connection: &Connection) -> rusqlite::Result<()> {
+    if !has_watchdog(connection, "main")? {
+        let added = connection.execute_batch("ALTER TABLE records ADD COLUMN watchdog_s REAL");
+        // Another process may have been faster.
+        if added.is_err() && !has_watchdog(connection, "main")? {
+            return added;
+        }
+    }
+    connection.execute_batch(
+        "CREATE TABLE IF NOT EXISTS claims (point TEXT PRIMARY KEY, owner TEXT NOT NULL, until INTEGER NOT NULL) STRICT",
+    )
 }
 
 /// Whose file it is.

@@ -5,9 +5,9 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Dense, DeviceKind, Facts, Features, Problem, Source, Timing, Verdict};
+use crate::{Dense, DeviceKind, Facts, Features, Source, Timing, TuningProblem, Verdict};
 
-fn record(at: u32) -> Record {
+pub(super) fn record(at: u32) -> Record {
     let facts: Facts = "bm = 64, bk = 32".parse().unwrap();
     let workload = Workload { facts, m: 128, n: 64, k: 96, source: Source::Pattern("topk:2".into()), seed: 7 };
     let features = Features {
@@ -20,12 +20,12 @@ fn record(at: u32) -> Record {
         reuse: 1.5,
     };
     Record {
-        problem: Problem { workload, features },
+        problem: TuningProblem { workload, features },
         subject: format!("bm = 64, bn = {at}, bk = 32"),
         baseline: false,
         plan: "plan".into(),
         ptx: format!("ptx{at}"),
-        device: Device { kind: DeviceKind::Fake, name: "fake".into(), driver: "1".into() },
+        device: DeviceId { kind: DeviceKind::Fake, name: "fake".into(), driver: "1".into() },
         version: "0.1.0".into(),
         verdict: Verdict::Timed,
         error: None,
@@ -34,11 +34,12 @@ fn record(at: u32) -> Record {
         dense: Some(Dense { median_us: 90.0, flops: 1 << 40, ratio: 0.9 }),
         relative_error: Some(1e-4),
         compile_ms: Some(12.5),
+        watchdog_s: None,
         at: jiff::Timestamp::from_second(1_700_000_000 + i64::from(at)).unwrap(),
     }
 }
 
-fn run() -> Run {
+pub(super) fn run() -> Run {
     Run {
         started: "2026-01-02T03:04:05.678Z".parse().unwrap(),
         version: "0.1.0".into(),
@@ -49,7 +50,7 @@ fn run() -> Run {
     }
 }
 
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
@@ -74,7 +75,7 @@ fn the_fastest_timed_kernel_is_the_hit_and_devices_are_never_confused() {
     let key = record(1).problem.key();
     let slow = Record { verdict: Verdict::Slow, timing: Some(Timing::new(vec![1.0; 3])), ..record(9) };
     let library = Record { baseline: true, ptx: String::new(), timing: Some(Timing::new(vec![2.0; 6])), ..record(8) };
-    let other = Device { driver: "2".into(), ..record(1).device };
+    let other = DeviceId { driver: "2".into(), ..record(1).device };
     let elsewhere = Record { device: other.clone(), timing: Some(Timing::new(vec![3.0; 6])), ..record(7) };
     store.insert(&[record(5), record(3), slow, library, elsewhere.clone()], None).unwrap();
     assert_eq!(store.hit(&key, &record(1).device).unwrap(), Some(record(3)));
@@ -93,13 +94,13 @@ fn what_is_done_is_done_for_one_workload_on_one_device_and_one_ptx() {
     let mut store = Store::open(folder.path().join("a.db")).unwrap();
     let hang = Record { verdict: Verdict::Hang, timing: None, dense: None, error: Some("no end".into()), ..record(2) };
     store.insert(&[record(1), hang], None).unwrap();
-    let Record { problem: Problem { workload, .. }, device, .. } = record(1);
+    let Record { problem: TuningProblem { workload, .. }, device, .. } = record(1);
     let done = store.done(&workload, &device).unwrap();
     let point = |at: u32| (record(at).subject, record(at).ptx);
     assert_eq!(done, Done::from([point(1), point(2)]));
     assert!(!done.contains(&(record(1).subject, "other ptx".into())));
     assert!(store.done(&Workload { seed: 8, ..workload.clone() }, &device).unwrap().is_empty());
-    assert!(store.done(&workload, &Device { driver: "2".into(), ..device }).unwrap().is_empty());
+    assert!(store.done(&workload, &DeviceId { driver: "2".into(), ..device }).unwrap().is_empty());
 }
 
 #[test]
@@ -207,12 +208,12 @@ fn merging_is_idempotent_and_takes_everything() {
     let id = one.begin(&run()).unwrap();
     one.insert(&[record(1), record(2)], Some(id)).unwrap();
     one.end(id, "complete", &[rejection("stages", 2)]).unwrap();
-    let elsewhere = Record { device: Device { name: "b".into(), ..record(3).device }, ..record(3) };
+    let elsewhere = Record { device: DeviceId { name: "b".into(), ..record(3).device }, ..record(3) };
     Store::open(path("2")).unwrap().insert(&[elsewhere.clone(), record(2)], None).unwrap();
     let mut all = Store::open(path("all")).unwrap();
-    assert_eq!(all.merge(path("1")).unwrap(), Merged { read: 2, new: 2 });
-    assert_eq!(all.merge(path("2")).unwrap(), Merged { read: 2, new: 1 });
-    assert_eq!(all.merge(path("1")).unwrap(), Merged { read: 2, new: 0 });
+    assert_eq!(all.merge(path("1")).unwrap(), Merged { read: 2, new: 2, left: vec![] });
+    assert_eq!(all.merge(path("2")).unwrap(), Merged { read: 2, new: 1, left: vec![] });
+    assert_eq!(all.merge(path("1")).unwrap(), Merged { read: 2, new: 0, left: vec![] });
     assert_eq!(all.records().unwrap(), [record(1), record(2), elsewhere]);
     assert_eq!(all.runs().unwrap(), one.runs().unwrap());
     assert!(matches!(all.merge(path("all")).unwrap_err(), StoreError::Itself { .. }));
@@ -232,7 +233,9 @@ fn exports_hold_every_record() {
     };
     store.insert(&[record(1), wrong.clone()], None).unwrap();
     let (mut table, mut lines) = (Vec::new(), Vec::new());
-    assert_eq!((store.export_csv(&mut table).unwrap(), store.export_json(&mut lines).unwrap()), (2, 2));
+    let records = store.records().unwrap();
+    export_csv(&records, &mut table).unwrap();
+    export_json(&records, &mut lines).unwrap();
     let mut reader = csv::Reader::from_reader(&table[..]);
     let heads = reader.headers().unwrap().clone();
     let column = |name: &str| heads.iter().position(|head| head == name).unwrap();
@@ -261,16 +264,17 @@ prop_compose! {
         source in prop_oneof![
             ".*".prop_map(Source::Pattern),
             "[^\0]{1,20}".prop_map(|path| Source::File(path.into())),
+            ("[^\0]{1,20}", ".*").prop_map(|(file, name)| Source::Tensor { file: file.into(), name }),
             Just(Source::Given),
         ],
         seed in any::<u64>(),
         counts in (1_usize..1 << 31, 1_usize..1 << 31, 0_usize..1 << 31, 0_usize..1 << 31),
         parts in (0.0..5.0, 0.0..1.0, 1.0..8.0),
-    ) -> Problem {
+    ) -> TuningProblem {
         let facts: Facts = format!("bm = {}, bk = {}, dtype = bf16, scale = row_col", 8 * block.0, 8 * block.1).parse().unwrap();
         let (block_rows, block_cols, nnzb, longest_row) = counts;
         let (row_spread, empty_rows, reuse) = parts;
-        Problem {
+        TuningProblem {
             workload: Workload { facts, m, n, k, source, seed },
             features: Features { block_rows, block_cols, nnzb, longest_row, row_spread, empty_rows, reuse },
         }
@@ -284,6 +288,7 @@ prop_compose! {
         baseline in any::<bool>(),
         (kind, name, driver) in (0_usize..3, ".{0,20}", ".{0,20}"),
         verdict in 0_usize..6,
+        watchdog_s in proptest::option::of(1e-3..1e6),
         error in proptest::option::of(".{0,60}"),
         numbers in proptest::array::uniform3(proptest::option::of(finite())),
         samples in proptest::option::of(proptest::collection::vec(1e-3..1e9, 0..50)),
@@ -292,7 +297,7 @@ prop_compose! {
     ) -> Record {
         Record {
             problem, subject, baseline, plan, ptx,
-            device: Device { kind: [DeviceKind::Gpu, DeviceKind::Sim, DeviceKind::Fake][kind], name, driver },
+            device: DeviceId { kind: [DeviceKind::Gpu, DeviceKind::Sim, DeviceKind::Fake][kind], name, driver },
             version,
             verdict: Verdict::ALL[verdict],
             error,
@@ -301,6 +306,7 @@ prop_compose! {
             dense: dense.map(|(median_us, flops, ratio)| Dense { median_us, flops, ratio }),
             relative_error: numbers[1],
             compile_ms: numbers[2],
+            watchdog_s,
             at: jiff::Timestamp::from_nanosecond(nanoseconds).unwrap(),
         }
     }

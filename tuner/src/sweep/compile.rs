@@ -1,4 +1,4 @@
-//! From a point to something that a lab can run.
+//! From a point to something that a backend can run.
 
 use bsr_codegen::emit::fingerprint;
 use bsr_codegen::{KernelSpec, Plan};
@@ -45,7 +45,7 @@ pub trait Compiler: Sync {
     fn compile(&self, spec: &KernelSpec) -> Result<Option<f64>, String>;
 }
 
-/// Leaves machine code to the lab.
+/// Leaves machine code to the backend.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainCompiler;
 

@@ -1,30 +1,32 @@
-//! The sweep: points are compiled on all cores ahead of the labs, checked, timed in turn with the dense library, and
+//! The sweep: points are compiled on all cores ahead of the backends, checked, timed in turn with the dense library, and
 //! recorded as soon as anything is known of them.
 //!
 //! ```text
-//! points --Order--> compile --> ready --> check --> a short look --> timed until tight --> Store
+//! points --Order--> compile --> ready --> check --> quick trial --> timed until tight --> Store
 //!  shard,           all cores,  bounded   Wrong     Slow             Timed
 //!  done before                            Hang, Fault at any step
 //! ```
 //!
 //! - [`Order`]: which point is next; a search that learns sees what was measured.
-//! - [`Compiler`]: what is done to a point before a lab sees it.
+//! - [`Compiler`]: what is done to a point before a backend sees it.
 //! - [`Options`]: limits, rounds, shards.
 //! - [`Outcome`]: the best, its ratio to the dense library, what ties with it, what became of the others.
 //!
 //! A sweep that was ended by anything, `kill -9` included, goes on where it was when it is run again: what has a record of
 //! the same subject, PTX, workload and device is known.
 
+mod best;
 mod compile;
-mod feed;
-mod finals;
+mod database;
+mod final_rung;
 mod options;
 mod order;
 mod outcome;
-mod station;
+mod queue;
 #[cfg(test)]
 mod tests;
 mod time;
+mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,14 +39,15 @@ pub use options::{Options, Shard};
 pub use order::{InOrder, Measured, Order, Searched};
 pub use outcome::{Ended, Outcome};
 
-use crate::lab::{Lab, Opened, Trouble};
-use crate::store::{RunId, Store, StoreError};
-use crate::{Device, Problem, Record, Workload};
-use feed::Feed;
-use station::Station;
+use crate::backend::{Backend, Opened, Trouble};
+use crate::store::{Owner, RunId, Store, StoreError};
+use crate::{DeviceId, Record, TuningProblem, Workload};
+use database::Shared;
+use queue::Queue;
+use worker::Worker;
 
-/// A lab that works on a thread of its own.
-pub type AnyLab = Box<dyn Lab + Send>;
+/// A backend that works on a thread of its own.
+pub type AnyBackend = Box<dyn Backend + Send>;
 
 /// A point of a space.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,10 +74,10 @@ pub enum Event<'e> {
     /// A workload is drawn.
     Opened {
         /// The workload with its features.
-        problem: &'e Problem,
+        problem: &'e TuningProblem,
         /// What it runs on.
-        device: &'e Device,
-        /// Points that are to be looked at, at most.
+        device: &'e DeviceId,
+        /// Points that are to be measured, at most.
         points: usize,
     },
     /// A point has a record from before.
@@ -104,8 +107,8 @@ pub enum Event<'e> {
     Recorded(&'e Record),
     /// The fastest kernel so far.
     Best(&'e Record),
-    /// A lab is given up; others go on.
-    LabLost(&'e Trouble),
+    /// A backend is given up; others go on.
+    BackendLost(&'e Trouble),
     /// A workload has come to its end.
     Done(&'e Outcome),
 }
@@ -114,9 +117,9 @@ pub enum Event<'e> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError {
-    /// No lab goes on.
-    #[error("no lab can go on: {0}\n  help: what was recorded stays; the same command goes on from there")]
-    Lab(Trouble),
+    /// No backend goes on.
+    #[error("no backend can go on: {0}\n  help: what was recorded stays; the same command goes on from there")]
+    Backend(Trouble),
     /// The database.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -124,7 +127,7 @@ pub enum SweepError {
     #[error(
         "the devices differ: {} ({}) and {} ({})\n  help: one sweep each, with --devices", .0.name, .0.driver, .1.name, .1.driver
     )]
-    Devices(Device, Device),
+    Devices(DeviceId, DeviceId),
 }
 
 /// What a sweep is done with.
@@ -142,17 +145,22 @@ pub struct Sweep<'s> {
 }
 
 impl Sweep<'_> {
-    /// Measures the jobs one after the other, each on all labs at once. Ends early by the stop flag, or when the budget is
-    /// used up; what is known then is in the store.
+    /// Measures the jobs one after the other, each on all backends at once. Ends early by the stop flag, or when the budget
+    /// is used up; what is known then is in the store.
     ///
     /// # Errors
-    /// No lab is left, or the database cannot be used.
-    pub fn run(&self, jobs: Vec<Job>, labs: &mut [AnyLab], store: &mut Store) -> Result<Vec<Outcome>, SweepError> {
+    /// No backend is left, or the database cannot be used.
+    pub fn run(
+        &self,
+        jobs: Vec<Job>,
+        backends: &mut [AnyBackend],
+        store: &mut Store,
+    ) -> Result<Vec<Outcome>, SweepError> {
         let deadline = self.options.budget.map(|budget| Instant::now() + budget);
         let store = Mutex::new(store);
         let mut outcomes = Vec::new();
         for job in jobs {
-            let outcome = self.job(job, labs, &store, deadline)?;
+            let outcome = self.job(job, backends, &store, deadline)?;
             (self.events)(&Event::Done(&outcome));
             let early = matches!(outcome.ended, Ended::Stopped | Ended::Budget);
             outcomes.push(outcome);
@@ -166,55 +174,59 @@ impl Sweep<'_> {
     fn job(
         &self,
         job: Job,
-        labs: &mut [AnyLab],
+        backends: &mut [AnyBackend],
         store: &Mutex<&mut Store>,
         deadline: Option<Instant>,
     ) -> Result<Outcome, SweepError> {
         let Job { workload, points, order } = job;
-        let (opened, mut labs) = self.open(&workload, labs)?;
+        let (opened, mut backends) = self.open(&workload, backends)?;
         let count = points.iter().filter(|point| self.options.has(&point.spec.to_string())).count();
         let count = count.min(self.options.limit.unwrap_or(usize::MAX));
         (self.events)(&Event::Opened { problem: &opened.problem, device: &opened.device, points: count });
         let known = lock(store).of_workload(&opened.problem.workload, &opened.device)?;
-        let keep = |records: &[Record]| lock(store).insert(records, self.run).map(|_| ());
-        let feed = Feed::new(self, &points, order, &opened, known, &keep, deadline);
-        let at_work = AtomicUsize::new(labs.len());
-        let first = labs.first_mut().ok_or_else(|| SweepError::Lab(Trouble::of_lab("none is given")))?;
-        Station::new(&feed, &workload, &mut ***first).baselines();
+        let database = Shared { store, run: self.run, owner: Owner::this() };
+        let queue = Queue::new(self, &points, order, &opened, known, &database, deadline);
+        let at_work = AtomicUsize::new(backends.len());
+        let first = backends.first_mut().ok_or_else(|| SweepError::Backend(Trouble::of_backend("none is given")))?;
+        Worker::new(&queue, &workload, &mut ***first).baselines();
         std::thread::scope(|scope| {
             for _ in 0..self.options.compilers.clamp(1, self.options.ahead.max(1)) {
-                scope.spawn(|| feed.compile());
+                scope.spawn(|| queue.compile());
             }
-            for lab in &mut labs {
-                let (feed, workload, at_work) = (&feed, &workload, &at_work);
-                scope.spawn(move || Station::new(feed, workload, &mut ***lab).work(at_work));
+            for backend in &mut backends {
+                let (queue, workload, at_work) = (&queue, &workload, &at_work);
+                scope.spawn(move || Worker::new(queue, workload, &mut ***backend).work(at_work));
             }
         });
-        if let (Some(finalists), Some(lab)) = (self.options.halving, labs.first_mut()) {
-            Station::new(&feed, &workload, &mut ***lab).finals(finalists);
+        if let (Some(finalists), Some(backend)) = (self.options.halving, backends.first_mut()) {
+            Worker::new(&queue, &workload, &mut ***backend).final_rungs(finalists);
         }
-        feed.finish()
+        let finished = queue.finish();
+        // What was asked for and not measured is for others now.
+        lock(store).release_all(&database.owner)?;
+        finished
     }
 
-    /// Opens the workload on all labs at once; those that cannot are left out.
+    /// Opens the workload on all backends at once; those that cannot are left out.
     fn open<'l>(
         &self,
         workload: &Workload,
-        labs: &'l mut [AnyLab],
-    ) -> Result<(Opened, Vec<&'l mut AnyLab>), SweepError> {
+        backends: &'l mut [AnyBackend],
+    ) -> Result<(Opened, Vec<&'l mut AnyBackend>), SweepError> {
         let results: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = labs.iter_mut().map(|lab| scope.spawn(|| (lab.open(workload), lab))).collect();
+            let threads: Vec<_> =
+                backends.iter_mut().map(|backend| scope.spawn(|| (backend.open(workload), backend))).collect();
             threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
         });
-        let (mut first, mut ready, mut last) = (None::<Opened>, Vec::new(), Trouble::of_lab("none is given"));
+        let (mut first, mut ready, mut last) = (None::<Opened>, Vec::new(), Trouble::of_backend("none is given"));
         for result in results {
-            let Ok((opened, lab)) = result else {
-                last = Trouble::of_lab("it panicked");
+            let Ok((opened, backend)) = result else {
+                last = Trouble::of_backend("it panicked");
                 continue;
             };
             match (opened, &first) {
                 (Err(trouble), _) => {
-                    (self.events)(&Event::LabLost(&trouble));
+                    (self.events)(&Event::BackendLost(&trouble));
                     last = trouble;
                 }
                 (Ok(opened), Some(other)) if opened.device != other.device => {
@@ -222,11 +234,11 @@ impl Sweep<'_> {
                 }
                 (Ok(opened), _) => {
                     first.get_or_insert(opened);
-                    ready.push(lab);
+                    ready.push(backend);
                 }
             }
         }
-        first.map(|opened| (opened, ready)).ok_or(SweepError::Lab(last))
+        first.map(|opened| (opened, ready)).ok_or(SweepError::Backend(last))
     }
 }
 

@@ -5,34 +5,46 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::lab::Rounds;
+use crate::backend::Rounds;
+use crate::{Record, Verdict};
 
 /// How a sweep is done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Options {
-    /// The first short look at every candidate.
-    pub look: Rounds,
-    /// How candidates are timed that a look does not end.
+    /// The quick trial that every candidate is given first. Stored as `look`, as in databases from before.
+    #[serde(rename = "look")]
+    pub quick_trial: Rounds,
+    /// How candidates are timed that the quick trial does not end.
     pub rounds: Rounds,
     /// A candidate that is slower than the best times this is not timed further: [`Verdict::Slow`](crate::Verdict::Slow).
-    pub hopeless: f64,
+    /// Stored as `hopeless`, as in databases from before.
+    #[serde(rename = "hopeless")]
+    pub slow_factor: f64,
     /// Candidates that are timed together.
     pub group: usize,
-    /// With successive halving all others are looked at alone, and so many of the fastest timed together at the end, the
-    /// better half of them twice as long, and so on.
+    /// With successive halving all candidates are given the quick trial alone, and so many of the fastest are timed
+    /// together at the end, the better half of them twice as long, and so on.
     pub halving: Option<usize>,
-    /// How these are timed: all of them `least` rounds, the last ones until `most` or their interval is tight.
-    pub finals: Rounds,
+    /// How these are timed: all of them `least` rounds, the last ones until `most` or their interval is tight. Stored
+    /// as `finals`, as in databases from before.
+    #[serde(rename = "finals")]
+    pub final_rung: Rounds,
+    /// What a kernel is given to come back: a [hang](Verdict::Hang) in less time is tried again. Not stored.
+    #[serde(skip)]
+    pub watchdog: Option<Duration>,
+    /// Points with such a record are measured again.
+    #[serde(skip)]
+    pub retry: Vec<Verdict>,
     /// Points of each workload, those known from before included.
     pub limit: Option<usize>,
     /// Wall time of the whole sweep.
     pub budget: Option<Duration>,
-    /// The part of the points that is looked at here.
+    /// The part of the points that is measured here.
     pub shard: Option<Shard>,
-    /// Points that are compiled, or being compiled, ahead of the labs: enough for them never to wait, few enough for a search that
-    /// learns to have seen most of what was measured.
+    /// Points that are compiled, or being compiled, ahead of the backends: enough for them never to wait, and few enough for a
+    /// search that learns to have seen most of what was measured.
     pub ahead: usize,
-    /// Threads that compile, at most: no more than there are points ahead of all labs.
+    /// Threads that compile, at most: no more than there are points ahead of all backends.
     pub compilers: usize,
 }
 
@@ -41,19 +53,21 @@ impl Default for Options {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let rounds = Rounds { warmup_ms: 100, least: 12, most: 200, relative_ci: 0.005, limit: Duration::from_secs(2) };
         Self {
-            // A GPU that has idled runs faster than it can for long: a look, too, begins under load.
-            look: Rounds { warmup_ms: 150, least: 8, most: 8, relative_ci: 0.0, limit: Duration::from_secs(1) },
+            // A GPU that has idled runs faster than it can for long: a quick trial, too, begins under load.
+            quick_trial: Rounds { warmup_ms: 150, least: 8, most: 8, relative_ci: 0.0, limit: Duration::from_secs(1) },
             rounds,
-            hopeless: 1.5,
+            slow_factor: 1.5,
             group: 4,
             halving: None,
-            finals: Rounds {
+            final_rung: Rounds {
                 warmup_ms: 500,
                 least: 50,
                 most: 400,
                 relative_ci: 0.0025,
                 limit: Duration::from_secs(10),
             },
+            watchdog: None,
+            retry: Vec::new(),
             limit: None,
             budget: None,
             shard: None,
@@ -64,8 +78,17 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Points that are compiled ahead of one lab: two groups.
+    /// Points that are compiled ahead of one backend: two groups.
     pub const AHEAD: usize = 8;
+
+    /// Whether what became of a point is measured again: it was asked for, or it hung in less time than it is given now.
+    pub(super) fn tries_again(&self, record: &Record) -> bool {
+        let given_more = match (record.verdict, record.watchdog_s, self.watchdog) {
+            (Verdict::Hang, Some(before), Some(now)) => now.as_secs_f64() > before,
+            _ => false,
+        };
+        given_more || self.retry.contains(&record.verdict)
+    }
 
     /// Whether a subject belongs to the shard.
     pub fn has(&self, subject: &str) -> bool {

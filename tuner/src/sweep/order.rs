@@ -16,7 +16,7 @@ pub struct Measured {
 
 /// Says which point is next.
 ///
-/// Points are asked for ahead of the labs, so the latest are not measured yet. `None` is "not now" as long as points are
+/// Points are asked for ahead of the backends, so the latest are not measured yet. `None` is "not now" as long as points are
 /// on their way, and is asked again after each of them; with nothing on its way it ends the sweep. A point that was
 /// named before is passed over.
 pub trait Order: Send {

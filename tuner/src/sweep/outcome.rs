@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::search::rank_correlation_of;
-use crate::{Device, Problem, Record, Verdict};
+use crate::{DeviceId, Record, TuningProblem, Verdict};
 
 /// How a sweep of one workload ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +34,9 @@ impl Ended {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// What was multiplied.
-    pub problem: Problem,
+    pub problem: TuningProblem,
     /// What on.
-    pub device: Device,
+    pub device: DeviceId,
     /// Timed kernels, the fastest first.
     pub ranking: Vec<Record>,
     /// Subjects of kernels that the fastest cannot be told from: the intervals of the medians meet.
@@ -58,7 +58,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn new(problem: Problem, device: Device, records: Vec<Record>) -> Self {
+    pub(super) fn new(problem: TuningProblem, device: DeviceId, records: Vec<Record>) -> Self {
         let mut verdicts = BTreeMap::new();
         for record in records.iter().filter(|record| !record.baseline) {
             *verdicts.entry(record.verdict).or_default() += 1;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::lab::{Candidate, Checked, Deaths, Fake, Rounds};
+use crate::backend::{Candidate, Checked, CrashMode, Fake, Rounds};
 use crate::search::Strategy;
 use crate::{Facts, Source, Verdict};
 
@@ -33,8 +33,8 @@ fn job(points: Vec<SweepPoint>) -> Job {
     Job { workload: workload(), order: Box::new(InOrder::new(points.len())), points }
 }
 
-fn fake(script: &str) -> Box<dyn Lab + Send> {
-    Box::new(Fake::new(script.parse().unwrap(), 5, Deaths::Told))
+fn fake(script: &str) -> Box<dyn Backend + Send> {
+    Box::new(Fake::new(script.parse().unwrap(), 5, CrashMode::Reported))
 }
 
 struct Desk {
@@ -53,20 +53,20 @@ impl Desk {
         Store::open(self.folder.path().join(name)).unwrap()
     }
 
-    fn sweep(&self, labs: Vec<Box<dyn Lab + Send>>, job: Job) -> Outcome {
-        self.try_sweep("db", labs, job, &|_| {}).unwrap()
+    fn sweep(&self, backends: Vec<Box<dyn Backend + Send>>, job: Job) -> Outcome {
+        self.try_sweep("db", backends, job, &|_| {}).unwrap()
     }
 
     fn try_sweep(
         &self,
         db: &str,
-        mut labs: Vec<Box<dyn Lab + Send>>,
+        mut backends: Vec<Box<dyn Backend + Send>>,
         job: Job,
         events: &(dyn Fn(&Event<'_>) + Sync),
     ) -> Result<Outcome, SweepError> {
         let options = self.options.clone();
         let sweep = Sweep { compiler: &PlainCompiler, options, run: None, stop: &self.stop, events };
-        let mut outcomes = sweep.run(vec![job], &mut labs, &mut self.store(db))?;
+        let mut outcomes = sweep.run(vec![job], &mut backends, &mut self.store(db))?;
         Ok(outcomes.pop().unwrap())
     }
 
@@ -98,12 +98,12 @@ fn every_point_is_recorded_once_with_the_dense_library_beside_it() {
 }
 
 #[test]
-fn planted_failures_are_recorded_and_the_sweep_completes() {
+fn injected_failures_are_recorded_and_the_sweep_completes() {
     let script = "bn = 16 -> hang; bn = 32 -> fault; bn = 48 -> wrong; bn = 64 -> refuse; bn = 80 -> hang late; \
-                  bn = 96 -> fault late; bn = 112 -> fault late; bn = 112 -> hush";
-    for labs in [1, 2] {
+                  bn = 96 -> fault late; bn = 112 -> fault late; bn = 112 -> unattributed";
+    for backends in [1, 2] {
         let desk = Desk::new();
-        let outcome = desk.sweep((0..labs).map(|_| fake(script)).collect(), job(points(16)));
+        let outcome = desk.sweep((0..backends).map(|_| fake(script)).collect(), job(points(16)));
         let wanted = [
             Verdict::Hang,
             Verdict::Fault,
@@ -146,12 +146,26 @@ fn the_slow_are_ended_early_and_the_noisy_are_timed_longer() {
         let record = records.iter().find(|record| record.subject == name(bn)).unwrap();
         (record.verdict, record.timing.as_ref().unwrap().samples_us.len())
     };
-    assert_eq!(samples(32), (Verdict::Slow, desk.options.look.most));
+    assert_eq!(samples(32), (Verdict::Slow, desk.options.quick_trial.most));
     assert_eq!(samples(48), (Verdict::Timed, desk.options.rounds.most));
     let calm = Desk::new();
     calm.sweep(vec![fake("* -> 100 us")], job(points(4)));
     let first = calm.store("db").records().unwrap().into_iter().find(|record| record.subject == name(16)).unwrap();
     assert_eq!(first.timing.unwrap().samples_us.len(), calm.options.rounds.least);
+}
+
+#[test]
+fn a_sweep_that_goes_on_at_another_speed_takes_nothing_for_slow() {
+    let mut desk = Desk::new();
+    desk.options.limit = Some(4);
+    desk.sweep(vec![fake("* -> 100 us; dense -> 90 us")], job(points(9)));
+    assert_eq!(desk.store("db").len().unwrap(), 2 + 4);
+    // What was killed still uses the GPU, or the clock is another: everything takes three times as long.
+    desk.options.limit = None;
+    desk.sweep(vec![fake("* -> 300 us; dense -> 270 us")], job(points(9)));
+    let records = desk.store("db").records().unwrap();
+    let kernels: Vec<Verdict> = records.iter().filter(|record| !record.baseline).map(|record| record.verdict).collect();
+    assert_eq!(kernels, [Verdict::Timed; 9]);
 }
 
 #[test]
@@ -171,7 +185,7 @@ fn a_second_sweep_repeats_nothing() {
     let script = "bn = 16 -> hang; bn = 32 -> wrong; bn = 48 -> x 10";
     let first = desk.sweep(vec![fake(script)], job(points(9)));
     let before = desk.store("db").records().unwrap();
-    // Whatever a lab is asked for now hangs.
+    // Whatever a backend is asked for now hangs.
     let again = desk.sweep(vec![fake("* -> fault")], job(points(9)));
     assert_eq!(desk.store("db").records().unwrap(), before);
     assert_eq!((again.known, again.new), (9, 0));
@@ -274,11 +288,11 @@ fn points_that_are_no_kernels_are_counted_and_refused_kernels_recorded() {
 fn halving_times_the_best_few_again_together_and_once() {
     let mut desk = Desk::new();
     desk.options.halving = Some(3);
-    desk.options.hopeless = 10.0;
+    desk.options.slow_factor = 10.0;
     let outcome = desk.sweep(vec![fake("")], job(points(10)));
     let samples: Vec<usize> = outcome.ranking.iter().map(|r| r.timing.as_ref().unwrap().samples_us.len()).collect();
-    assert!(samples[..3].iter().all(|count| *count >= desk.options.finals.least), "{samples:?}");
-    assert!(samples[3..].iter().all(|count| *count == desk.options.look.most), "{samples:?}");
+    assert!(samples[..3].iter().all(|count| *count >= desk.options.final_rung.least), "{samples:?}");
+    assert!(samples[3..].iter().all(|count| *count == desk.options.quick_trial.most), "{samples:?}");
     assert_eq!(desk.store("db").len().unwrap(), 2 + 10 + 3);
     let again = desk.sweep(vec![fake("* -> fault")], job(points(10)));
     assert_eq!((again.new, again.best()), (0, outcome.best()));
@@ -288,12 +302,12 @@ fn halving_times_the_best_few_again_together_and_once() {
 fn the_better_half_is_timed_twice_as_long() {
     let mut desk = Desk::new();
     desk.options.halving = Some(8);
-    desk.options.hopeless = 10.0;
+    desk.options.slow_factor = 10.0;
     let outcome = desk.sweep(vec![fake("* -> noise 0.001")], job(points(10)));
     let samples: Vec<usize> = outcome.ranking.iter().map(|r| r.timing.as_ref().unwrap().samples_us.len()).collect();
-    let (least, look) = (desk.options.finals.least, desk.options.look.most);
+    let (least, quick) = (desk.options.final_rung.least, desk.options.quick_trial.most);
     assert!(samples[..2].iter().all(|count| *count >= 4 * least), "{samples:?}");
-    assert_eq!(samples[2..], [2 * least, 2 * least, least, least, least, least, look, look]);
+    assert_eq!(samples[2..], [2 * least, 2 * least, least, least, least, least, quick, quick]);
 }
 
 /// Names a point only after the one before has been measured, and the better half next.
@@ -333,17 +347,17 @@ fn orders_name_every_point_once() {
     }
 }
 
-/// A lab that is gone for good after some calls.
+/// A backend that is gone for good after some calls.
 struct Dying(Fake, usize);
 
-impl Lab for Dying {
-    fn open(&mut self, workload: &Workload) -> Result<crate::lab::Opened, Trouble> {
-        if self.1 == 0 { Err(Trouble::of_lab("the card fell off the bus")) } else { self.0.open(workload) }
+impl Backend for Dying {
+    fn open(&mut self, workload: &Workload) -> Result<crate::backend::Opened, Trouble> {
+        if self.1 == 0 { Err(Trouble::of_backend("the card fell off the bus")) } else { self.0.open(workload) }
     }
 
     fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble> {
         self.1 = self.1.saturating_sub(1);
-        if self.1 == 0 { Err(Trouble::of_lab("the card fell off the bus")) } else { self.0.check(candidate) }
+        if self.1 == 0 { Err(Trouble::of_backend("the card fell off the bus")) } else { self.0.check(candidate) }
     }
 
     fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Vec<Vec<f64>>, Trouble> {
@@ -352,9 +366,9 @@ impl Lab for Dying {
 }
 
 #[test]
-fn a_lab_that_dies_leaves_its_points_to_others_and_the_last_ends_the_sweep() {
-    let dying = |calls| -> Box<dyn Lab + Send> {
-        Box::new(Dying(Fake::new("* -> pause 2".parse().unwrap(), 5, Deaths::Told), calls))
+fn a_backend_that_dies_leaves_its_points_to_others_and_the_last_ends_the_sweep() {
+    let dying = |calls| -> Box<dyn Backend + Send> {
+        Box::new(Dying(Fake::new("* -> pause 2".parse().unwrap(), 5, CrashMode::Reported), calls))
     };
     let desk = Desk::new();
     let outcome = desk.try_sweep("two", vec![dying(7), fake("* -> pause 2")], job(points(20)), &|_| {}).unwrap();

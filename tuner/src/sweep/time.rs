@@ -1,9 +1,9 @@
 //! Candidates timed together, and who is to blame when that fails.
 
-use super::feed::Ready;
-use super::station::Station;
+use super::queue::Ready;
+use super::worker::Worker;
 use crate::Timing;
-use crate::lab::{Candidate, Rounds, Trouble};
+use crate::backend::{Candidate, Rounds, Trouble};
 
 /// The times of one candidate, and the dense library's of the same rounds.
 #[derive(Clone, Debug)]
@@ -18,14 +18,14 @@ impl Times {
     }
 }
 
-/// What came of timing candidates: of each its times or its trouble, of none of them where the lab could not go on.
+/// What came of timing candidates: of each its times or its trouble, of none of them where the backend could not go on.
 pub(super) struct Timed {
     pub(super) results: Vec<Option<Result<Times, Trouble>>>,
-    /// Why the lab cannot go on.
+    /// Why the backend cannot go on.
     pub(super) lost: Option<Trouble>,
 }
 
-impl Station<'_, '_> {
+impl Worker<'_, '_> {
     /// Times candidates in turn with the dense library. One that fails is taken out, and the others are timed again; if it
     /// is not known which one it was, each is timed alone.
     pub(super) fn time(&mut self, group: &[Ready], rounds: &Rounds) -> Timed {
@@ -42,7 +42,7 @@ impl Station<'_, '_> {
     /// Brings at least one of the candidates to its end, or finds that the dense library cannot be timed.
     ///
     /// # Errors
-    /// The lab cannot go on.
+    /// The backend cannot go on.
     fn time_pending(
         &mut self,
         group: &[Ready],
@@ -54,10 +54,10 @@ impl Station<'_, '_> {
         let with_dense = usize::from(dense.is_some());
         let kernels = pending.iter().map(|at| group[*at].candidate());
         let candidates: Vec<Candidate> = dense.into_iter().chain(kernels).collect();
-        let trouble = match self.call(|lab| lab.time(&candidates, rounds)) {
+        let trouble = match self.call(|backend| backend.time(&candidates, rounds)) {
             Ok(times) if times.len() != candidates.len() => {
                 let (got, asked) = (times.len(), candidates.len());
-                return Err(Trouble::of_lab(format!("the lab gave times of {got} candidates of {asked}")));
+                return Err(Trouble::of_backend(format!("the backend gave times of {got} candidates of {asked}")));
             }
             Ok(mut times) => {
                 let dense_us = (with_dense == 1).then(|| times.remove(0));
@@ -69,7 +69,7 @@ impl Station<'_, '_> {
             Err(trouble) => trouble,
         };
         match trouble.candidate {
-            Some(at) if at < with_dense => self.feed.no_dense(),
+            Some(at) if at < with_dense => self.queue.no_dense(),
             Some(at) => match pending.get(at - with_dense) {
                 Some(place) => results[*place] = Some(Err(trouble)),
                 None => return Err(trouble),
@@ -79,7 +79,7 @@ impl Station<'_, '_> {
             None => {
                 for at in pending {
                     let alone = [group[*at].candidate()];
-                    results[*at] = Some(match self.call(|lab| lab.time(&alone, rounds)) {
+                    results[*at] = Some(match self.call(|backend| backend.time(&alone, rounds)) {
                         Ok(mut times) => Ok(Times { samples_us: times.pop().unwrap_or_default(), dense_us: None }),
                         Err(trouble) if trouble.candidate.is_some() => Err(trouble),
                         Err(trouble) => return Err(trouble),
@@ -91,7 +91,7 @@ impl Station<'_, '_> {
     }
 
     fn dense_candidate(&self) -> Option<Candidate> {
-        let first = self.feed.opened.baselines.first().filter(|_| self.feed.dense())?;
+        let first = self.queue.opened.baselines.first().filter(|_| self.queue.dense())?;
         Some(Candidate::Baseline(first.name.clone()))
     }
 }

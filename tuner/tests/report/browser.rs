@@ -284,7 +284,7 @@ fn a_browser_changes_product_and_theme_and_fits_a_narrow_screen() {
     assert!(banner[0].as_str().unwrap().starts_with("MODEL"), "{banner}");
     assert_eq!(shown.value("document.querySelectorAll('[data-product]:not([hidden])').length"), 2);
     shown.choose("product", "2");
-    shown.picture("swapped");
+    shown.picture("swap-ab");
     shown.click("#theme");
     assert_eq!(shown.value(background), light);
 

@@ -1,6 +1,6 @@
 //! The page as text: what is in it, what is escaped, what it cannot do.
 
-use bsr_tuner::report::{ReportData, render};
+use bsr_tuner::report::{MOST_PRODUCTS, ReportData, render};
 use bsr_tuner::{DeviceKind, Verdict};
 
 use crate::sample::{HOSTILE, sample};
@@ -44,6 +44,33 @@ fn the_page_refers_to_nothing_outside_and_forbids_it() {
         let place = page.find(outside).map(|at| page[at.saturating_sub(60)..].chars().take(120).collect::<String>());
         assert_eq!(place, None, "{outside}");
     }
+}
+
+#[test]
+fn a_page_of_many_products_has_an_end() {
+    let mut data = sample();
+    let record = data.records[0].clone();
+    data.records = (0..20_000)
+        .map(|seed| {
+            let mut record = record.clone();
+            record.problem.workload.seed = seed;
+            record
+        })
+        .collect();
+    data.rejected.clear();
+    let page = ours(&render(&data).unwrap());
+    assert_eq!(island(&page)["problems"].as_array().unwrap().len(), MOST_PRODUCTS);
+    assert!(
+        page.contains(&format!("{} products and", 20_000 - MOST_PRODUCTS))
+            && page.contains("20000, 20000 right and timed")
+    );
+    assert!(page.len() < 32 << 20, "{} bytes", page.len());
+    // Of one product with very many kernels the best are shown.
+    data.records = (0..60_000)
+        .map(|number| bsr_tuner::Record { subject: format!("{} {number}", record.subject), ..record.clone() })
+        .collect();
+    let page = ours(&render(&data).unwrap());
+    assert_eq!(island(&page)["problems"][0]["rows"].as_array().unwrap().len(), 50_000);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::{Pattern, Structure};
 use bsr_tuner::report::ReportData;
 use bsr_tuner::store::Rejection;
-use bsr_tuner::{Dense, Device, DeviceKind, Facts, Problem, Record, Source, Timing, Verdict, Workload};
+use bsr_tuner::{Dense, DeviceId, DeviceKind, Facts, Record, Source, Timing, TuningProblem, Verdict, Workload};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -113,7 +113,7 @@ impl Sweep {
             true => Source::File(PathBuf::from("layers").join(HOSTILE.replace('/', "\u{2215}"))),
             false => Source::Pattern(self.pattern.to_owned()),
         };
-        let problem = Problem::new(Workload { facts, m, n, k, source, seed: 1 }, &structure);
+        let problem = TuningProblem::new(Workload { facts, m, n, k, source, seed: 1 }, &structure);
         let mut reasons: Vec<(String, usize)> = vec![];
         let mut best = f64::INFINITY;
         for spec in space(&facts) {
@@ -152,7 +152,7 @@ impl Sweep {
         }
     }
 
-    fn measure(&self, problem: &Problem, spec: &KernelSpec, rng: &mut ChaCha8Rng) -> Record {
+    fn measure(&self, problem: &TuningProblem, spec: &KernelSpec, rng: &mut ChaCha8Rng) -> Record {
         let flops = problem.executed_flops() as f64;
         let (verdict, why) = match rng.random_range(0..100) {
             0..2 => (Verdict::Wrong, Some("row 17, column 40: 0.0 instead of -3.25; 1 % of the result differs")),
@@ -181,7 +181,7 @@ impl Sweep {
         record
     }
 
-    fn record(&self, problem: &Problem, subject: &str, verdict: Verdict) -> Record {
+    fn record(&self, problem: &TuningProblem, subject: &str, verdict: Verdict) -> Record {
         let (name, driver) = match self.kind {
             DeviceKind::Gpu => ("NVIDIA H200", "580.159.04 (CUDA 13.0)"),
             DeviceKind::Sim => ("simulator", "1"),
@@ -193,7 +193,7 @@ impl Sweep {
             baseline: false,
             plan: String::new(),
             ptx: String::new(),
-            device: Device { kind: self.kind, name: name.to_owned(), driver: driver.to_owned() },
+            device: DeviceId { kind: self.kind, name: name.to_owned(), driver: driver.to_owned() },
             version: env!("CARGO_PKG_VERSION").to_owned(),
             verdict,
             error: None,
@@ -202,6 +202,7 @@ impl Sweep {
             dense: None,
             relative_error: None,
             compile_ms: None,
+            watchdog_s: None,
             at: "2026-11-21T12:00:00Z".parse().unwrap(),
         }
     }

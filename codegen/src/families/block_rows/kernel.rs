@@ -130,12 +130,12 @@ impl KernelPlan for BlockRowsPlan {
             "staging",
             format!("{} B", roles.consumers * e.staging_bytes()),
             format!(
-                "at {}: {} consumers x {} regions of {} B, {} pass(es) a tile",
+                "at {}: {} consumers x {} regions of {} B, {} subtile(es) a tile",
                 m.staging_offset,
                 roles.consumers,
                 e.staged,
                 e.region_bytes,
-                e.passes()
+                e.subtiles()
             ),
         );
         row(
@@ -155,12 +155,12 @@ impl KernelPlan for BlockRowsPlan {
         );
         row(
             "epilogue",
-            if e.deferred { "deferred" } else { "immediate" }.to_owned(),
-            if e.deferred {
+            if e.overlapped { "overlapped" } else { "serial" }.to_owned(),
+            if e.overlapped {
                 format!(
                     "{} packed registers are stored under the next tile's first {} stage(s)",
                     t.accumulators() / 2,
-                    e.passes()
+                    e.subtiles()
                 )
             } else {
                 "the tile is stored before the next one starts".to_owned()
@@ -226,7 +226,7 @@ impl KernelPlan for BlockRowsPlan {
             },
             cluster: t.cluster,
             copied_rows: (self.a.span * self.a.fold, self.b.span * self.b.fold),
-            overlapped: self.epilogue.deferred,
+            overlapped: self.epilogue.overlapped,
             promoted: self.precision.promoted,
             ..Profile::PLAIN
         }

@@ -97,12 +97,12 @@ impl KernelPlan for SampledPlan {
             "staging",
             format!("{} B", roles.consumers * e.staging_bytes()),
             format!(
-                "at {}: {} consumers x {} units of {} B, {} pass(es) a tile",
+                "at {}: {} consumers x {} units of {} B, {} subtile(es) a tile",
                 m.staging_offset,
                 roles.consumers,
                 e.staged,
                 e.unit_bytes(),
-                e.passes()
+                e.subtiles()
             ),
         );
         row(
@@ -132,12 +132,12 @@ impl KernelPlan for SampledPlan {
         );
         row(
             "epilogue",
-            if e.deferred { "deferred" } else { "immediate" }.to_owned(),
-            if e.deferred {
+            if e.overlapped { "overlapped" } else { "serial" }.to_owned(),
+            if e.overlapped {
                 format!(
                     "{} packed registers are stored under the next tile's first {} stage(s)",
                     t.accumulators() / 2,
-                    e.passes()
+                    e.subtiles()
                 )
             } else {
                 "the tile is stored before the next one starts".to_owned()

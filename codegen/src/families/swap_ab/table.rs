@@ -19,7 +19,7 @@ impl SwapAbPlan {
         let Memory { b_panels, blocks, ring: Ring { stages, stage_bytes, .. }, total, .. } = self.memory;
         let (consumers, columns, depth) = (self.tile.roles.consumers, self.tile.columns(), self.k_slice.depth);
         format!(
-            "operands swapped, CTA tile {pack} block row(s) of {rows} x {cta_n}, {consumers} consumers of {columns} columns, stages of {b_panels} slab(s) of K {depth} and {blocks} block(s), {stages} stages of {stage_bytes} B, {total} B shared"
+            "operands swapped, CTA tile {pack} block row(s) of {rows} x {cta_n}, {consumers} consumers of {columns} columns, stages of {b_panels} B panel(s) of K {depth} and {blocks} block(s), {stages} stages of {stage_bytes} B, {total} B shared"
         )
     }
 
@@ -30,7 +30,7 @@ impl SwapAbPlan {
         rows.extend(self.cta_tile_rows());
         rows.extend(roles_rows(&tile.roles, self.accumulator_row()));
         rows.push(self.k_row());
-        rows.push(operand_row("slab", &self.dense));
+        rows.push(operand_row("B panel", &self.dense));
         rows.push(operand_row("block", &self.sparse));
         rows.extend(self.memory_rows());
         rows.push(row(
@@ -55,7 +55,7 @@ impl SwapAbPlan {
         let Tile { pack, rows, slices, cta_n, groups, .. } = self.tile;
         let (consumers, unit) = (self.tile.roles.consumers, self.unit());
         let cover = match slices {
-            1 => format!("{pack} block row(s) of {rows} that share slabs of the dense operand"),
+            1 => format!("{pack} block row(s) of {rows} that share B panels of the dense operand"),
             n => format!("a block is {n} = {} / {rows} row slices", self.view.rows),
         };
         let products = format!("{} += dense columns x block rows, {groups} a {unit} of K and block", self.spec.acc);
@@ -76,12 +76,12 @@ impl SwapAbPlan {
     fn k_row(&self) -> Row {
         let (k, depth) = (&self.k_slice, self.view.depth);
         let slices = match k.count {
-            1 => format!("{} a slab", k.depth),
+            1 => format!("{} a B panel", k.depth),
             n => format!("{n} x {}", k.depth),
         };
         let why = match k.by_block {
             true => format!("{} held: whole WGMMAs, zeros beyond the block's {depth}", k.held),
-            false => format!("{depth} of K in {} slab(s)", k.count),
+            false => format!("{depth} of K in {} B panel(s)", k.count),
         };
         row("K of a block", slices, why)
     }
@@ -92,9 +92,10 @@ impl SwapAbPlan {
         let Memory { ring, staging_offset, metadata_offset, .. } = self.memory;
         let (full, empty, arrivals) = (ring.full_offset, ring.empty_offset(), ring.empty_arrivals);
         let (consumers, buffers, rows) = (self.tile.roles.consumers, self.memory.buffers, self.store.rows);
-        let stage = format!("up to {b_panels} slab(s) of {b_panel_bytes} B and {blocks} block(s) of {block_bytes} B");
+        let stage =
+            format!("up to {b_panels} B panel(s) of {b_panel_bytes} B and {blocks} block(s) of {block_bytes} B");
         let staging = format!(
-            "at {staging_offset}: {consumers} consumers x {buffers} buffer(s) x {rows} rows of C x 64 columns, {} pass(es) a tile",
+            "at {staging_offset}: {consumers} consumers x {buffers} buffer(s) x {rows} rows of C x 64 columns, {} subtile(es) a tile",
             self.store.subtiles(&self.tile)
         );
         let barriers = format!("full at {full}, empty at {empty} ({arrivals} arrivals); notes at {metadata_offset}");
@@ -113,7 +114,7 @@ impl SwapAbPlan {
         });
         let swizzle = format!("{} swizzle {} B", self.spec.out, self.store.span);
         let store = row("C store", format!("box {inner} x {outer}"), swizzle);
-        let order = row("epilogue", "immediate", "the tile is stored before the next one starts");
+        let order = row("epilogue", "serial", "the tile is stored before the next one starts");
         [Some(order), function, Some(store)].into_iter().flatten().collect()
     }
 

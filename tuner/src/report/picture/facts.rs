@@ -12,7 +12,7 @@ const BARRIER: u32 = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::report) struct Facts {
     pub(super) ring: Option<Ring>,
-    /// Everything behind the ring: offset, bytes, what.
+    /// Everything behind the ring buffer: offset, bytes, what.
     behind: Vec<(u32, u32, Kind, String)>,
     pub(super) total: u32,
     /// What a CTA can have.
@@ -24,13 +24,13 @@ pub(in crate::report) struct Facts {
     pub(super) widths: Vec<u32>,
     /// What a stage holds, where it is not one part of one block.
     pub(super) holds: Option<String>,
-    /// Rounds of staging that a tile's result takes.
-    pub(super) passes: u32,
-    /// The result is stored under the next tile's stages.
-    pub(super) deferred: bool,
+    /// Epilogue subtiles: rounds of staging that a tile's result takes.
+    pub(super) subtiles: u32,
+    /// The epilogue is overlapped: the result is stored under the next tile's stages.
+    pub(super) overlapped: bool,
 }
 
-/// The ring of stages at the start of shared memory.
+/// The ring buffer of stages at the start of shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ring {
     pub(super) stages: u32,
@@ -89,8 +89,8 @@ impl Facts {
             producer: producer(&rows),
             widths: widths(&rows),
             holds: holds(&rows),
-            passes: passes(&rows),
-            deferred: rows.get("epilogue").is_some_and(|(value, _)| value == "deferred"),
+            subtiles: subtiles(&rows),
+            overlapped: rows.get("epilogue").is_some_and(|(value, _)| value == "deferred"),
         };
         facts.adds_up().then_some(facts)
     }
@@ -204,7 +204,7 @@ fn ring(rows: &Rows) -> Option<Ring> {
             let parts = vec![(Kind::First, "A".to_owned(), a), (Kind::Second, "B".to_owned(), b)];
             return Some(Ring { stages: *reason("shared memory").first()?, bytes, parts });
         }
-        // `3 x 16384 B` of warps, or `4` of sampled products, whose stages are their two tiles.
+        // `3 x 16384 B` of warps, or `4` of SDDMM, whose stages are their two tiles.
         (None, Some((stages, _))) => match numbers(stages)[..] {
             [stages, bytes] => (stages, bytes, [1; 2]),
             [stages] => (stages, tiles.iter().map(|tile| tile.1).sum(), [1; 2]),
@@ -227,11 +227,16 @@ fn behind(rows: &Rows, stages: u32) -> Vec<(u32, u32, Kind, String)> {
         }
     };
     push(rows.behind("staging", "at "), rows.first("staging"), Kind::Staging, "staging of C");
-    push(rows.behind("items", "at "), rows.first("items"), Kind::Control, "work items");
+    push(rows.behind("items", "at "), rows.first("items"), Kind::Control, "work tiles");
     let ring = Some(stages * BARRIER);
     let full = rows.behind("barriers", "full at ");
-    let notes = rows.behind("barriers", "notes at ");
-    push(notes, full.zip(notes).map(|(full, notes)| full.saturating_sub(notes)), Kind::Control, "notes of stages");
+    let metadata = rows.behind("barriers", "notes at ");
+    push(
+        metadata,
+        full.zip(metadata).map(|(full, metadata)| full.saturating_sub(metadata)),
+        Kind::Control,
+        "stage metadata",
+    );
     push(full, ring, Kind::Control, "full barriers");
     push(rows.behind("barriers", "empty at "), ring, Kind::Control, "empty barriers");
     found
@@ -254,7 +259,7 @@ fn producer(rows: &Rows) -> Option<String> {
     Some(format!("producer{registers}"))
 }
 
-/// `64 + 48`, `3 x 32`, `2 x 64 + 16`, `112 a stage`, `2 blocks of 32 a stage`; of sampled products `of 64 of K`.
+/// `64 + 48`, `3 x 32`, `2 x 64 + 16`, `112 a stage`, `2 blocks of 32 a stage`; of SDDMM `of 64 of K`.
 fn widths(rows: &Rows) -> Vec<u32> {
     let Some((words, _)) = rows.get("K of a block") else {
         return rows.behind("stages", "of ").into_iter().collect();
@@ -262,7 +267,7 @@ fn widths(rows: &Rows) -> Vec<u32> {
     let found = numbers(words);
     match (words.contains("blocks of"), words.contains(" x "), &found[..]) {
         (true, _, [_, width]) => vec![*width],
-        // A stage takes slabs as they come, of whichever block.
+        // A stage takes B panels as they come, of whichever block.
         _ if rows.get("slab").is_some() => found.last().copied().into_iter().collect(),
         (_, true, [count, width, rest @ ..]) => {
             let same = (0..*count).map(|_| *width);
@@ -272,20 +277,20 @@ fn widths(rows: &Rows) -> Vec<u32> {
     }
 }
 
-/// `2 blocks of 32`, `up to 3 slab(s) of 16 of K and 12 block(s)`, `64 of K` of a sampled product.
+/// `2 blocks of 32`, `up to 3 B panel(s) of 16 of K and 12 block(s)`, `64 of K` of SDDMM.
 fn holds(rows: &Rows) -> Option<String> {
     let Some((words, _)) = rows.get("K of a block") else {
         return Some(format!("{} of K", rows.behind("stages", "of ")?));
     };
     if rows.get("slab").is_some() {
-        let (slabs, blocks) = (rows.behind("stage", "up to ")?, rows.behind("stage", " and ")?);
-        return Some(format!("up to {slabs} slab(s) of {} of K and {blocks} block(s)", numbers(words).last()?));
+        let (panels, blocks) = (rows.behind("stage", "up to ")?, rows.behind("stage", " and ")?);
+        return Some(format!("up to {panels} B panel(s) of {} of K and {blocks} block(s)", numbers(words).last()?));
     }
     words.contains("blocks of").then(|| words.trim_end_matches(" a stage").to_owned())
 }
 
 /// `.., 2 pass(es) a tile`, or `.., 2 slabs a tile`.
-fn passes(rows: &Rows) -> u32 {
+fn subtiles(rows: &Rows) -> u32 {
     let why = rows.get("staging").map_or("", |(_, why)| why);
     let last = why.rsplit(", ").next().unwrap_or_default();
     numbers(last).first().copied().filter(|_| last.ends_with("a tile")).unwrap_or(1)
@@ -352,7 +357,7 @@ mod tests {
     fn the_flagships_pipeline_is_read_from_its_plan() {
         let facts = facts("bm = 512, bn = 128, bk = 112");
         assert_eq!((facts.widths.as_slice(), facts.holds), (&[64, 48][..], None));
-        assert_eq!((facts.passes, facts.deferred), (2, true));
+        assert_eq!((facts.subtiles, facts.overlapped), (2, true));
         assert_eq!(facts.consumers, ["consumer 0, 232 registers", "consumer 1, 232 registers"]);
         assert_eq!(facts.producer.as_deref(), Some("producer, 40 registers"));
         let ring = facts.ring.unwrap();
@@ -364,7 +369,7 @@ mod tests {
     fn what_a_stage_holds_is_said_where_it_is_no_part_of_a_block() {
         for (spec, width, words) in [
             ("bm = 64, bn = 256, bk = 32", 32, "2 blocks of 32"),
-            ("bm = 16, bn = 256, bk = 16", 16, "up to 8 slab(s) of 16 of K and 23 block(s)"),
+            ("bm = 16, bn = 256, bk = 16", 16, "up to 8 B panel(s) of 16 of K and 23 block(s)"),
             ("bm = 128, bn = 256, bk = 128, op = sdd", 64, "64 of K"),
         ] {
             let facts = facts(spec);

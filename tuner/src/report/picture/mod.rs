@@ -1,4 +1,4 @@
-//! A plan as two pictures: its shared memory to scale, and what its warps do to the stages of the ring.
+//! A plan as two pictures: its shared memory to scale, and what its warps do to the stages of the ring buffer.
 
 mod facts;
 mod memory;
@@ -14,7 +14,7 @@ pub(super) use facts::{Facts, Region};
 pub(super) struct Pictures {
     pub(super) regions: Vec<Region>,
     pub(super) memory: String,
-    /// None of a plan without a ring of stages.
+    /// None of a plan without a ring buffer of stages.
     pub(super) pipeline: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the warps do to the stages of the ring, over two tiles.
+//! What the warps do to the stages of the ring buffer, over two tiles.
 //!
 //! A drawing of the order, not of measured time: a multiply is as long as its K, a load takes as long as two multiplies to
 //! arrive, and loads arrive one after the other. What depends on what is the plan's: a stage is loaded again when all
@@ -32,7 +32,7 @@ struct Step {
     end: f64,
 }
 
-/// When C is stored: from, to, pass.
+/// When C is stored: from, to, epilogue subtile.
 type Store = (f64, f64, u32);
 
 fn schedule(facts: &Facts, ring: &Ring) -> (Vec<Step>, Vec<Store>) {
@@ -51,13 +51,13 @@ fn schedule(facts: &Facts, ring: &Ring) -> (Vec<Step>, Vec<Store>) {
             let end = begin + f64::from(widths[part]) / widest;
             free = end;
             steps.push(Step { tile, block, part, width: widths[part], issue, full, begin, end });
-            if facts.deferred && tile == 1 && (number as u32) < facts.passes {
+            if facts.overlapped && tile == 1 && (number as u32) < facts.subtiles {
                 stores.push((begin + 0.1, begin + 0.1 + STORE.min(end - begin - 0.1), number as u32));
             }
         }
-        if !facts.deferred {
-            for pass in 0..facts.passes {
-                stores.push((free, free + STORE, pass));
+        if !facts.overlapped {
+            for subtile in 0..facts.subtiles {
+                stores.push((free, free + STORE, subtile));
                 free += STORE;
             }
         }
@@ -106,8 +106,8 @@ pub(super) fn draw(facts: &Facts, ring: &Ring) -> String {
         }
     }
     let y = next(&mut svg, "stores of C");
-    for (from, to, pass) in &stores {
-        let title = format!("pass {} of {} of a tile", pass + 1, facts.passes);
+    for (from, to, subtile) in &stores {
+        let title = format!("epilogue subtile {} of {}", subtile + 1, facts.subtiles);
         svg.rect([x(*from), y, x(*to) - x(*from) - 1.0, BAR], "region staging", &title);
     }
     if let Some(second) = steps.iter().find(|step| step.tile == 1) {
@@ -120,7 +120,7 @@ pub(super) fn draw(facts: &Facts, ring: &Ring) -> String {
         ring.stages,
         if facts.producer.is_some() { "a producer" } else { "all warps" },
         facts.consumers.len(),
-        if facts.deferred { "under the next tile's stages" } else { "before the next tile" }
+        if facts.overlapped { "under the next tile's stages" } else { "before the next tile" }
     ))
 }
 
@@ -177,16 +177,16 @@ mod tests {
     }
 
     #[test]
-    fn deferred_stores_lie_under_the_next_tile_and_others_before_it() {
+    fn overlapped_stores_lie_under_the_next_tile_and_others_before_it() {
         let (facts, ring) = of("bm = 512, bn = 128, bk = 112");
         let (steps, stores) = schedule(&facts, &ring);
         let next = steps.iter().find(|step| step.tile == 1).unwrap().begin;
-        assert!(facts.deferred && stores.len() == facts.passes as usize);
+        assert!(facts.overlapped && stores.len() == facts.subtiles as usize);
         assert!(stores.iter().all(|store| store.0 >= next));
 
         let (facts, ring) = of("bm = 128, bn = 256, bk = 64, out = f32");
         let (steps, stores) = schedule(&facts, &ring);
         let next = steps.iter().find(|step| step.tile == 1).unwrap().begin;
-        assert!(!facts.deferred && stores[..facts.passes as usize].iter().all(|store| store.1 <= next));
+        assert!(!facts.overlapped && stores[..facts.subtiles as usize].iter().all(|store| store.1 <= next));
     }
 }

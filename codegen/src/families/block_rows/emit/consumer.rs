@@ -51,11 +51,11 @@ impl Consumer {
 }
 
 /// The order of a tile's stages.
-pub(super) fn mainloop(plan: &BlockRowsPlan, passes: &[store::Pass]) -> Mainloop<store::Pass> {
+pub(super) fn mainloop(plan: &BlockRowsPlan, subtiles: &[store::Subtile]) -> Mainloop<store::Subtile> {
     let (t, e) = (&plan.tiling, &plan.epilogue);
     let order = Order {
         suffix: "",
-        overlapped: if e.deferred { e.passes() } else { 0 },
+        overlapped: if e.overlapped { e.subtiles() } else { 0 },
         distinct: plan.kloop.distinct(),
         lag: t.roles.consumers == 1 && !plan.precision.promoted,
         release: Release::new(t.cluster > 1),
@@ -63,7 +63,7 @@ pub(super) fn mainloop(plan: &BlockRowsPlan, passes: &[store::Pass]) -> Mainloop
     };
     let (a, b) = (plan.view.sparse_type, plan.view.dense_type);
     let instruction = (shape(t.wg_n, (a, b)), modifiers(a, (plan.a.major, plan.b.major)));
-    Mainloop::new(&order, instruction, passes, |index, label, first| stage(plan, index, label, first))
+    Mainloop::new(&order, instruction, subtiles, |index, label, first| stage(plan, index, label, first))
 }
 
 fn stage(plan: &BlockRowsPlan, index: u32, label: String, first: bool) -> Stage {

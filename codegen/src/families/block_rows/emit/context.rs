@@ -23,7 +23,7 @@ pub(super) struct Context {
     cluster: Cluster,
     producer: Producer,
     consumer: Consumer,
-    mainloop: Mainloop<store::Pass>,
+    mainloop: Mainloop<store::Subtile>,
     item: work_tile::WorkTile,
     /// The kernel is for a list of problems: its tensor maps lie in global memory.
     batch: Option<work_tile::Batch>,
@@ -34,7 +34,7 @@ pub(super) struct Context {
     fused: Option<Fused>,
     staging: StagingContext,
     store: Store,
-    passes: Vec<store::Pass>,
+    subtiles: Vec<store::Subtile>,
     /// The epilogue is overlapped: registers of a packed copy of the tile, and what is packed when it ends.
     overlapped: bool,
     packed_registers: Vec<String>,
@@ -76,7 +76,7 @@ impl Context {
     pub(super) fn new(plan: &BlockRowsPlan) -> Self {
         let (t, m, e) = (&plan.tiling, &plan.memory, &plan.epilogue);
         let operand = e.has_tile.then_some((m.tile_offset, t.roles.consumers));
-        let passes = store::passes(plan);
+        let subtiles = store::subtiles(plan);
         Self {
             tile: Tile { tiling: *t, accumulators: t.accumulators(), dtype: plan.spec.out.to_string() },
             roles: t.roles,
@@ -91,7 +91,7 @@ impl Context {
             cluster: cluster(plan),
             producer: Producer::new(plan),
             consumer: Consumer::new(plan),
-            mainloop: super::consumer::mainloop(plan, &passes),
+            mainloop: super::consumer::mainloop(plan, &subtiles),
             item: work_tile::WorkTile::new(plan),
             batch: work_tile::Batch::new(plan),
             permuted: plan.spec.permute.is_on(),
@@ -99,10 +99,10 @@ impl Context {
             fused: Emitter::new(plan).map(|emitter| emitter.context()),
             staging: StagingContext::new(plan),
             store: store::context(plan),
-            overlapped: e.deferred,
+            overlapped: e.overlapped,
             packed_registers: store::packed_registers(plan),
             packs: store::packs_of_tile(plan),
-            passes,
+            subtiles,
         }
     }
 }

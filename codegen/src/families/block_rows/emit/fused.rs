@@ -11,7 +11,7 @@ use super::staging::Staging;
 use crate::Layout;
 use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::hopper::SECOND;
-use crate::hopper::fused::{self, FullOperand, Load, Pair, STRIP, Vector, elements, red, unpack};
+use crate::hopper::fused::{self, COLUMN_GROUP, FullOperand, Load, Pair, Vector, elements, red, unpack};
 use crate::hopper::store::Pack;
 
 /// The context of the `fused_*` templates.
@@ -32,8 +32,8 @@ pub(super) struct Fused {
     column_vectors: Vec<Vector>,
     /// Is the number of columns asked for?
     by_columns: bool,
-    /// A pair of columns after the other, in strips, where the whole tile is done at once.
-    strips: Vec<Strip>,
+    /// A pair of columns after the other, in column_groups, where the whole tile is done at once.
+    column_groups: Vec<ColumnGroup>,
     totals: Vec<Total>,
     /// The second result is one of the tile's columns.
     collects_columns: bool,
@@ -54,7 +54,7 @@ struct Row {
 
 /// Columns that are done together.
 #[derive(Clone, Debug, Serialize)]
-struct Strip {
+struct ColumnGroup {
     /// The first of them, from the consumer's first column on.
     offset: u32,
     pairs: Vec<Pair>,
@@ -70,9 +70,9 @@ struct Total {
     red: Vec<String>,
 }
 
-/// A part of a pass: elements of the full operand are read, used, and C's written in their place.
+/// A part of a subtile: elements of the full operand are read, used, and C's written in their place.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Piece {
+pub(super) struct OperandPart {
     reads: Vec<String>,
     pairs: Vec<Pair>,
 }
@@ -110,7 +110,7 @@ impl<'p> Emitter<'p> {
             row_fold: self.plan.a.fold,
             by_columns: !column_vectors.is_empty() || program.reduction().is_some(),
             column_vectors,
-            strips: if fused.tile.is_none() { self.whole_tile() } else { vec![] },
+            column_groups: if fused.tile.is_none() { self.whole_tile() } else { vec![] },
             totals: rows(groups).filter(|_| !self.plan.view.transposed).filter_map(|row| self.total(row)).collect(),
             collects_columns: self.collects_columns().is_some(),
             second: SECOND,
@@ -146,21 +146,23 @@ impl<'p> Emitter<'p> {
     }
 
     /// All accumulators, a pair of columns after the other.
-    fn whole_tile(&self) -> Vec<Strip> {
+    fn whole_tile(&self) -> Vec<ColumnGroup> {
         let n = self.plan.tiling.wg_n;
         let groups: Vec<u32> = (0..self.plan.tiling.row_groups()).collect();
-        let deferred = self.plan.epilogue.deferred;
+        let overlapped = self.plan.epilogue.overlapped;
         let pair = |t: u32| {
             let mut pair = self.pair(8 * t, &groups, &|group| group * n / 2 + 4 * t, &|_, _| String::new());
-            if deferred {
+            if overlapped {
                 let packs = |group: &u32| [0, 1].map(|half| Pack::new("acc", group * n / 4 + 2 * t + half));
                 pair.packs.extend(groups.iter().flat_map(packs));
             }
             pair
         };
         let pairs: Vec<u32> = (0..n / 8).collect();
-        let strips = pairs.chunks((STRIP / (4 * self.plan.tiling.row_groups())).max(1) as usize);
-        strips.map(|pairs| Strip { offset: 8 * pairs[0], pairs: pairs.iter().map(|t| pair(*t)).collect() }).collect()
+        let column_groups = pairs.chunks((COLUMN_GROUP / (4 * self.plan.tiling.row_groups())).max(1) as usize);
+        column_groups
+            .map(|pairs| ColumnGroup { offset: 8 * pairs[0], pairs: pairs.iter().map(|t| pair(*t)).collect() })
+            .collect()
     }
 
     /// The elements of some row groups in columns `offset` and the next; `first` is a group's first accumulator there,
@@ -192,8 +194,8 @@ impl<'p> Emitter<'p> {
         self.fused().program.reduction().filter(|_| self.plan.view.transposed)
     }
 
-    /// The pieces of one region in a pass: 64 rows of `region_n` columns, staged from byte `at` on.
-    pub(super) fn pieces(&self, staging: Staging, (group, region): (u32, u32), at: u32) -> Vec<(Piece, u32)> {
+    /// The pieces of one region in a subtile: 64 rows of `region_n` columns, staged from byte `at` on.
+    pub(super) fn pieces(&self, staging: Staging, (group, region): (u32, u32), at: u32) -> Vec<(OperandPart, u32)> {
         let Some((_, dtype)) = self.fused().tile else { return vec![] };
         let e = &self.plan.epilogue;
         let first = (group * self.plan.tiling.wg_n + region * e.region_n) / 2;
@@ -210,7 +212,7 @@ impl<'p> Emitter<'p> {
                     reads.extend(unpack(dtype, register, [&tile(2 * j), &tile(2 * j + 1)]));
                 }
                 let pairs = [0, 1].map(|s| pair(2 * q + s, &|half, column| tile(4 * s + 2 * half + column)));
-                (Piece { reads, pairs: pairs.to_vec() }, q)
+                (OperandPart { reads, pairs: pairs.to_vec() }, q)
             };
             return (0..e.region_n / 16).map(piece).collect();
         }
@@ -229,7 +231,7 @@ impl<'p> Emitter<'p> {
                     })
                     .collect(),
             };
-            (Piece { reads, pairs: vec![pair(t, &|half, column| tile(2 * half + column))] }, t)
+            (OperandPart { reads, pairs: vec![pair(t, &|half, column| tile(2 * half + column))] }, t)
         };
         (0..e.region_n / 8).map(piece).collect()
     }

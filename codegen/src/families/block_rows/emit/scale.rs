@@ -159,7 +159,7 @@ impl Factors {
         plan.precision.scales_blocks().then(|| Self {
             cta_n: (plan.tiling.share == Share::A).then_some(plan.tiling.cta_n),
             group_shift: SCALE_COLUMNS.trailing_zeros(),
-            registers: (0..plan.memory.factor_groups).map(|group| format!("%f_chunk{group}")).collect(),
+            registers: (0..plan.memory.factor_groups).map(|group| format!("%f_block_factor{group}")).collect(),
         })
     }
 }

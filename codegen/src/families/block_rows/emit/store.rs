@@ -3,23 +3,23 @@
 use serde::Serialize;
 
 use super::super::plan::{BlockRowsPlan, Epilogue};
-use super::fused::{Emitter, Piece};
+use super::fused::{Emitter, OperandPart};
 use super::staging::Staging;
 use super::sums::sums;
-use crate::hopper::fused::STRIP;
+use crate::hopper::fused::COLUMN_GROUP;
 use crate::hopper::permuted::StoredRows;
 use crate::hopper::store::{Pack, Store, StoreBox, Write, address, convert, packed};
 use crate::{Dtype, Layout};
 
 /// One filling of the staging buffer.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Pass {
+pub(super) struct Subtile {
     number: u32,
     packs: Vec<Pack>,
     writes: Vec<Write>,
     boxes: Vec<StoreBox>,
     /// Where the epilogue reads a full operand: what is done in place of `packs` and `writes`.
-    pieces: Vec<WrittenPiece>,
+    pieces: Vec<WrittenPart>,
     /// Bytes of the full operand.
     operand_bytes: u32,
     /// Where rows of C are in an order of the launch: what is done in place of `boxes`.
@@ -28,15 +28,15 @@ pub(super) struct Pass {
 
 /// A piece of the full operand and the part of C that takes its place.
 #[derive(Clone, Debug, Serialize)]
-struct WrittenPiece {
+struct WrittenPart {
     /// A branch keeps ptxas from scheduling it together with the pieces before it.
     is_apart: bool,
-    piece: Piece,
+    piece: OperandPart,
     packs: Vec<Pack>,
     writes: Vec<Write>,
 }
 
-/// What the passes of a store have in common.
+/// What the subtiles of a store have in common.
 pub(super) fn context(plan: &BlockRowsPlan) -> Store {
     let (inner, outer) = match plan.view.out {
         Layout::RowMajor => ("%r_out_col", "%r_out_row"),
@@ -44,7 +44,7 @@ pub(super) fn context(plan: &BlockRowsPlan) -> Store {
     };
     Store {
         convert: convert(plan.spec.out),
-        passes: plan.epilogue.passes(),
+        subtiles: plan.epilogue.subtiles(),
         lead: "%p_store",
         pending: 0,
         map: "%rd_map_c",
@@ -55,7 +55,7 @@ pub(super) fn context(plan: &BlockRowsPlan) -> Store {
 
 /// 16-bit values that a tile is packed to, two a register.
 fn packed_count(plan: &BlockRowsPlan) -> u32 {
-    if plan.epilogue.deferred { plan.tiling.accumulators() / 2 } else { 0 }
+    if plan.epilogue.overlapped { plan.tiling.accumulators() / 2 } else { 0 }
 }
 
 /// The registers of a tile whose store is overlapped.
@@ -72,15 +72,15 @@ fn pack(i: u32) -> Pack {
     Pack::new("acc", i)
 }
 
-/// The passes of a tile's store.
-pub(super) fn passes(plan: &BlockRowsPlan) -> Vec<Pass> {
+/// The subtiles of a tile's store.
+pub(super) fn subtiles(plan: &BlockRowsPlan) -> Vec<Subtile> {
     let (e, staging) = (&plan.epilogue, Staging::new(plan));
-    let mut passes = vec![];
+    let mut subtiles = vec![];
     let emitter = Emitter::new(plan).filter(|_| e.has_tile);
     let regions: Vec<(u32, u32)> = (0..e.regions.0).flat_map(|m| (0..e.regions.1).map(move |n| (m, n))).collect();
     for (number, chunk) in regions.chunks(e.staged as usize).enumerate() {
         let number = number as u32 + 1;
-        let mut pass = Pass { number, ..Pass::default() };
+        let mut subtile = Subtile { number, ..Subtile::default() };
         for (place, &(m, n)) in chunk.iter().enumerate() {
             let at = place as u32 * e.region_bytes;
             // Accumulators of this region: 64 rows are 4 a thread for every 8 columns.
@@ -90,13 +90,13 @@ pub(super) fn passes(plan: &BlockRowsPlan) -> Vec<Pass> {
                 Some(emitter) => {
                     let pieces = emitter.pieces(staging, (m, n), at).into_iter();
                     let written = |(piece, q)| written(plan, staging, (piece, q), first, at);
-                    pass.pieces.extend(pieces.map(written));
+                    subtile.pieces.extend(pieces.map(written));
                 }
                 None => {
-                    if staging.is_16_bit() && !e.deferred {
-                        pass.packs.extend((first / 2..(first + count) / 2).map(pack));
+                    if staging.is_16_bit() && !e.overlapped {
+                        subtile.packs.extend((first / 2..(first + count) / 2).map(pack));
                     }
-                    pass.writes.extend(writes(plan, staging, first, at));
+                    subtile.writes.extend(writes(plan, staging, first, at));
                 }
             }
             for unit in 0..e.stores {
@@ -104,19 +104,19 @@ pub(super) fn passes(plan: &BlockRowsPlan) -> Vec<Pass> {
                 let (rows, cols) = (m * 64, n * e.region_n);
                 let row_major = plan.view.out == Layout::RowMajor;
                 let (inner, outer) = if row_major { (cols + along, rows) } else { (rows + along, cols) };
-                pass.boxes.push(StoreBox { offset: at + unit * (e.region_bytes / e.stores), inner, outer });
+                subtile.boxes.push(StoreBox { offset: at + unit * (e.region_bytes / e.stores), inner, outer });
             }
-            pass.operand_bytes += e.region_bytes;
+            subtile.operand_bytes += e.region_bytes;
         }
         if plan.spec.permute.is_on() {
-            pass.permuted = Some(permuted(plan, &pass.boxes));
+            subtile.permuted = Some(permuted(plan, &subtile.boxes));
         }
-        passes.push(pass);
+        subtiles.push(subtile);
     }
-    passes
+    subtiles
 }
 
-/// The stores of a pass, row by row.
+/// The stores of a subtile, row by row.
 fn permuted(plan: &BlockRowsPlan, boxes: &[StoreBox]) -> StoredRows {
     let lines = plan.epilogue.store_box.1;
     StoredRows::new((plan.epilogue.span, lines, plan.spec.out.bytes()), boxes)
@@ -138,17 +138,17 @@ fn writes(plan: &BlockRowsPlan, staging: Staging, first: u32, at: u32) -> Vec<Wr
 }
 
 /// The writes that a piece of a full operand is followed by.
-fn written(plan: &BlockRowsPlan, staging: Staging, (piece, q): (Piece, u32), first: u32, at: u32) -> WrittenPiece {
+fn written(plan: &BlockRowsPlan, staging: Staging, (piece, q): (OperandPart, u32), first: u32, at: u32) -> WrittenPart {
     let e = &plan.epilogue;
     match staging.is_16_bit() {
-        true => WrittenPiece {
-            is_apart: q > 0 && q.is_multiple_of(STRIP / 8),
+        true => WrittenPart {
+            is_apart: q > 0 && q.is_multiple_of(COLUMN_GROUP / 8),
             piece,
             packs: (first / 2 + 4 * q..first / 2 + 4 * q + 4).map(pack).collect(),
             writes: vec![write_16(e, staging, (first / 2, q), at)],
         },
-        false => WrittenPiece {
-            is_apart: q > 0 && q.is_multiple_of(STRIP / 4),
+        false => WrittenPart {
+            is_apart: q > 0 && q.is_multiple_of(COLUMN_GROUP / 4),
             piece,
             packs: vec![],
             writes: writes_32(plan, staging, (first, q), at),

@@ -73,7 +73,7 @@ fn check_scale(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
 }
 
-/// What a problem of a batch is given lies in its tensor maps and its work items.
+/// What a problem of a batch is given lies in its tensor maps and its work tiles.
 fn check_batch(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.batch.is_on() && spec.scale != Scale::Unscaled {
         errors.push(PlanError::new(

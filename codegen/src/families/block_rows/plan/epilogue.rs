@@ -17,7 +17,7 @@ const MOST_PASSES: u32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epilogue {
     /// The accumulators are packed to 16 bits when a tile ends and stored while the next tile's first WGMMAs run.
-    pub(crate) deferred: bool,
+    pub(crate) overlapped: bool,
     /// Columns of a region.
     pub(crate) region_n: u32,
     /// Regions along M and along N.
@@ -53,7 +53,7 @@ impl Epilogue {
         let span = (inner * bytes).min(SPAN);
         Self {
             // An order of rows is written by all threads, whose own registers the pieces go through.
-            deferred: bytes == 2
+            overlapped: bytes == 2
                 && !precision.promoted
                 && !has_tile
                 && !spec.permute.is_on()
@@ -80,11 +80,11 @@ impl Epilogue {
     }
 
     /// Rounds of filling the staging buffer that a tile takes.
-    pub(crate) fn passes(&self) -> u32 {
+    pub(crate) fn subtiles(&self) -> u32 {
         self.region_count().div_ceil(self.staged)
     }
 
-    /// Staging sizes to try, largest first: all regions, then halves down to one, but no more than four passes.
+    /// Staging sizes to try, largest first: all regions, then halves down to one, but no more than four subtiles.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = u32> {
         let all = self.region_count();
         let least = all.div_ceil(MOST_PASSES);

@@ -83,7 +83,7 @@ pub(crate) fn plan(
             room(smallest).min(MOST_STAGES)
         }
     };
-    // The ring comes first; staging takes what is left, since its passes hide under the next tile's stages.
+    // The ring comes first; staging takes what is left, since its subtiles hide under the next tile's stages.
     let staged = sizes.iter().copied().find(|size| room(*size) >= stages).unwrap_or(smallest);
     epilogue.staged = staged;
     let staging_offset = stages.saturating_mul(stage_bytes);

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::super::plan::{SampledPlan, Split};
-use super::fused::Strip;
-use super::store::{self, Pass, WHOLE};
+use super::fused::ColumnGroup;
+use super::store::{self, Subtile, WHOLE};
 use crate::Dtype;
 use crate::hopper::mainloop::{Group, Mainloop, Order, Release, Stage};
 use crate::hopper::store::Pack;
@@ -39,7 +39,7 @@ pub(super) struct Consumer {
 struct Width {
     /// What its labels end in, where they are not those of the mainloop.
     name: &'static str,
-    mainloop: Mainloop<Pass>,
+    mainloop: Mainloop<Subtile>,
     /// Sums to clear where there are tiles of two widths.
     cleared: Vec<String>,
     /// Its sums, as they go to the workspace, and how they are collected from there.
@@ -48,10 +48,10 @@ struct Width {
     /// Integer sums that become f32.
     conversions: Vec<Conversion>,
     /// The spec's epilogue on them, where it reads no full operand.
-    strips: Vec<Strip>,
+    column_groups: Vec<ColumnGroup>,
     packs: Vec<Pack>,
     /// Its stores, where they follow at once.
-    passes: Vec<Pass>,
+    subtiles: Vec<Subtile>,
 }
 
 /// An integer sum, and the f32 that it becomes.
@@ -94,7 +94,7 @@ struct Kind {
 }
 
 impl Consumer {
-    pub(super) fn new(plan: &SampledPlan, passes: &[Pass]) -> Self {
+    pub(super) fn new(plan: &SampledPlan, subtiles: &[Subtile]) -> Self {
         let t = &plan.tiling;
         let (row_stride, columns) = match t.split {
             Split::Whole => (0, 0),
@@ -117,21 +117,21 @@ impl Consumer {
             sums_bytes: plan.sums_bytes(),
             exchange: if plan.spec.a.is_integer() { "u32" } else { "f32" },
             add: if plan.spec.a.is_integer() { "add.u32" } else { "add.f32" },
-            widths: kinds.map(|kind| Width::new(plan, &kind, passes)).collect(),
+            widths: kinds.map(|kind| Width::new(plan, &kind, subtiles)).collect(),
         }
     }
 }
 
 impl Width {
-    fn new(plan: &SampledPlan, kind: &Kind, passes: &[Pass]) -> Self {
+    fn new(plan: &SampledPlan, kind: &Kind, subtiles: &[Subtile]) -> Self {
         let (sums, count) = (sums(plan, kind.stem), kind.columns / 2);
-        let deferred = plan.epilogue.deferred;
-        let own = store::passes(plan, kind.stem, plan.epilogue.units * kind.columns / plan.tiling.wg_n());
+        let overlapped = plan.epilogue.overlapped;
+        let own = store::subtiles(plan, kind.stem, plan.epilogue.units * kind.columns / plan.tiling.wg_n());
         let converted = plan.spec.a.is_integer() && plan.spec.out != Dtype::I32;
         let conversion = |i| Conversion { from: sums.name(i), to: format!("%f_{}{i}", kind.stem) };
         Self {
             name: kind.name,
-            mainloop: mainloop(plan, kind, if deferred { passes } else { &own }),
+            mainloop: mainloop(plan, kind, if overlapped { subtiles } else { &own }),
             cleared: match plan.tiling.half() {
                 Some(_) => (0..count).map(|i| sums.name(i)).collect(),
                 None => vec![],
@@ -139,18 +139,18 @@ impl Width {
             parts: pieces(plan, 0, (0..count).map(|i| sums.name(i)).collect()),
             collects: collects(plan, sums, count),
             conversions: (0..count).filter(|_| converted).map(conversion).collect(),
-            strips: store::strips(plan, kind.stem, own.iter().map(|pass| pass.units).sum()),
+            column_groups: store::column_groups(plan, kind.stem, own.iter().map(|subtile| subtile.units).sum()),
             packs: store::packs(plan, kind.stem, count),
-            passes: if deferred { vec![] } else { own },
+            subtiles: if overlapped { vec![] } else { own },
         }
     }
 }
 
 /// The order of a tile's stages. Passes are those of the tile before: under an overlapped epilogue a whole one's.
-fn mainloop(plan: &SampledPlan, kind: &Kind, passes: &[Pass]) -> Mainloop<Pass> {
+fn mainloop(plan: &SampledPlan, kind: &Kind, subtiles: &[Subtile]) -> Mainloop<Subtile> {
     let order = Order {
         suffix: kind.suffix,
-        overlapped: if plan.epilogue.deferred { passes.len() as u32 } else { 0 },
+        overlapped: if plan.epilogue.overlapped { subtiles.len() as u32 } else { 0 },
         distinct: 1,
         lag: plan.tiling.roles.consumers == 1,
         release: Release::new(false),
@@ -161,7 +161,7 @@ fn mainloop(plan: &SampledPlan, kind: &Kind, passes: &[Pass]) -> Mainloop<Pass> 
         shape(kind.columns, (sides.left.dtype, sides.right.dtype)),
         modifiers(plan.spec.a, (plan.left.major, plan.right.major)),
     );
-    Mainloop::new(&order, instruction, passes, |_, label, first| {
+    Mainloop::new(&order, instruction, subtiles, |_, label, first| {
         let what = if first { "the first stage of a tile overwrites the accumulators" } else { "the next stage" };
         let comment = format!("{} columns: {what}.", kind.columns);
         Stage { label, comment, factors: None, groups: vec![group(plan, kind, first)] }

@@ -7,7 +7,7 @@ use super::consumer::Consumer;
 use super::fused::{Emitter, Fused};
 use super::producer::Producer;
 use super::staging::StagingContext;
-use super::store::{self, Pass};
+use super::store::{self, Subtile};
 use crate::hopper::problem_maps::{C, MAP};
 use crate::hopper::ring::RingContext;
 use crate::hopper::{Roles, store::Store};
@@ -28,7 +28,7 @@ pub(super) struct Context {
     fused: Option<Fused>,
     staging: StagingContext,
     store: Store,
-    passes: Vec<Pass>,
+    subtiles: Vec<Subtile>,
     /// The epilogue is overlapped: registers of a packed copy of the tile.
     overlapped: bool,
     packed_registers: Vec<String>,
@@ -88,7 +88,7 @@ const MAPS: u32 = 3;
 impl Context {
     pub(super) fn new(plan: &SampledPlan) -> Self {
         let (t, m) = (&plan.tiling, &plan.memory);
-        let passes = store::whole(plan);
+        let subtiles = store::whole(plan);
         let operand = plan.epilogue.has_tile.then_some((m.tile_offset, t.roles.consumers));
         let problem = super::super::plan::Item::PROBLEM;
         Self {
@@ -115,13 +115,13 @@ impl Context {
             item: item(plan),
             batch: plan.spec.batch.is_on().then_some(Batch { problem, map: MAP, maps: MAP * MAPS, c: MAP * C }),
             producer: Producer::new(plan),
-            consumer: Consumer::new(plan, &passes),
+            consumer: Consumer::new(plan, &subtiles),
             fused: Emitter::new(plan).map(|emitter| emitter.context()),
             staging: StagingContext::new(plan),
             store: store::context(plan),
-            overlapped: plan.epilogue.deferred,
+            overlapped: plan.epilogue.overlapped,
             packed_registers: store::packed_registers(plan),
-            passes,
+            subtiles,
         }
     }
 }

@@ -1,20 +1,20 @@
 //! The spec's epilogue on the sums of a gathered tile: which elements of the stored matrix a thread has.
 //!
 //! A slot's columns are where its block is, so columns' vectors are addressed slot by slot. What a tile has beyond a
-//! block is not stored; what a block has beyond the matrix is stored as zero, whatever the epilogue makes of it: strips of
+//! block is not stored; what a block has beyond the matrix is stored as zero, whatever the epilogue makes of it: column_groups of
 //! elements that may lie there end in instructions that whole tiles branch over.
 
 use serde::Serialize;
 
 use super::super::plan::{Fused as PlannedFused, ROWS, SampledPlan, Split, WG_M};
-use super::staging::{chunk_address, writes_16, writes_32};
+use super::staging::{vector_address, writes_16, writes_32};
 use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::hopper::SECOND;
 use crate::hopper::fused::{self, FullOperand, Kept, Load, Pair, Vector, elements, red, unpack};
 use crate::hopper::store::{Pack, Write};
 
-/// Columns of a strip: 16 accumulators.
-const STRIP: u32 = 32;
+/// Columns of a column_group: 16 accumulators.
+const COLUMN_GROUP: u32 = 32;
 /// A block number beyond all others.
 const OUTSIDE: u32 = 1 << 30;
 
@@ -59,8 +59,8 @@ struct Total {
 
 /// Elements that are computed together: up to 32 columns of one unit.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Strip {
-    /// Where the slot's columns are, at a slot's first strip.
+pub(super) struct ColumnGroup {
+    /// Where the slot's columns are, at a slot's first column_group.
     slot: Option<Slot>,
     /// Elements of the full operand, and what makes f32 of them.
     reads: Vec<Read>,
@@ -166,32 +166,32 @@ impl<'p> Emitter<'p> {
         Some(Total { row, register, start, collect, red })
     }
 
-    /// The strips of a tile's unit `unit`, the full operand staged from byte `at` on where there is one.
-    pub(super) fn strips(&self, stem: &'static str, unit: u32, at: u32) -> Vec<Strip> {
+    /// The column_groups of a tile's unit `unit`, the full operand staged from byte `at` on where there is one.
+    pub(super) fn column_groups(&self, stem: &'static str, unit: u32, at: u32) -> Vec<ColumnGroup> {
         let (e, t) = (&self.plan.epilogue, &self.plan.tiling);
         let (slot, column) = (unit / e.units_per_slot, unit % e.units_per_slot * e.unit);
         let first = (slot * t.pitch + column) / 2;
-        let strip = |from: u32| {
-            let columns = STRIP.min(e.unit - from);
+        let column_group = |from: u32| {
+            let columns = COLUMN_GROUP.min(e.unit - from);
             let first = first + from / 2;
             let pairs = 0..columns / 8;
             let (reads, values) = self.reads(from / 8..(from + columns) / 8, at);
             let pair = |pair: u32| self.pair(stem, column + from + 8 * pair, first + 4 * pair, 4 * pair);
-            Strip {
+            ColumnGroup {
                 slot: (column + from == 0).then(|| self.slot(slot)),
                 reads,
                 values,
                 pairs: pairs.clone().map(pair).collect(),
                 inside: format!("$inside_{stem}_{first}"),
                 zeros: Self::zeros(stem, column + from, first, pairs),
-                packs: match e.deferred || e.has_tile && self.is_16_bit() {
+                packs: match e.overlapped || e.has_tile && self.is_16_bit() {
                     true => (first / 2..(first + columns / 2) / 2).map(|i| Pack::new(stem, i)).collect(),
                     false => vec![],
                 },
                 writes: self.writes(stem, (first - from / 2, from, columns), at),
             }
         };
-        (0..e.unit).step_by(STRIP as usize).map(strip).collect()
+        (0..e.unit).step_by(COLUMN_GROUP as usize).map(column_group).collect()
     }
 
     fn is_16_bit(&self) -> bool {
@@ -210,7 +210,7 @@ impl<'p> Emitter<'p> {
     }
 
     /// The elements of two neighbouring columns, the first of them column `offset` of its slot, from accumulator `first`
-    /// and element `tile` of the strip's full operand on.
+    /// and element `tile` of the column_group's full operand on.
     fn pair(&self, stem: &'static str, offset: u32, first: u32, tile: u32) -> Pair {
         let program = self.fused.program;
         let (collects, by_row) = (program.reduction().is_some(), self.by_row());
@@ -265,7 +265,7 @@ impl<'p> Emitter<'p> {
                 Read {
                     instruction: "ld.shared.v2.f32".to_owned(),
                     registers: format!("{}, {}", tile(to), tile(to + 1)),
-                    address: chunk_address(e, eight, at + half * 8 * e.line),
+                    address: vector_address(e, eight, at + half * 8 * e.line),
                 }
             };
             return (eights.flat_map(|eight| [read(eight, 0), read(eight, 1)]).collect(), vec![]);
@@ -281,7 +281,7 @@ impl<'p> Emitter<'p> {
             reads.push(Read {
                 instruction: format!("ldmatrix.sync.aligned.m8n8.x{count}.shared.b16"),
                 registers: registers.join(", "),
-                address: chunk_address(e, eight / 2, at),
+                address: vector_address(e, eight / 2, at),
             });
         }
         (reads, values)

@@ -21,7 +21,7 @@ pub(super) struct StagingContext {
 impl StagingContext {
     pub(super) fn new(plan: &SampledPlan) -> Self {
         let e = &plan.epilogue;
-        // The swizzle's XOR flips pairs of 16-byte chunks. Without a swizzle constants are added.
+        // The swizzle's XOR flips pairs of 16-byte vectors. Without a swizzle constants are added.
         let count = if e.swizzle == 0 { 1 } else { e.swizzle / 32 };
         Self {
             wide: plan.spec.out.bytes() == 4,
@@ -43,7 +43,7 @@ pub(super) fn writes_16(e: &Epilogue, first: u32, at: u32) -> Vec<Write> {
             true => "stmatrix.sync.aligned.m8n8.x4.shared.b16",
             false => "stmatrix.sync.aligned.m8n8.x2.shared.b16",
         };
-        Write::new(instruction, chunk_address(e, pair, at), format!("{{ {} }}", registers.join(", ")))
+        Write::new(instruction, vector_address(e, pair, at), format!("{{ {} }}", registers.join(", ")))
     };
     (0..e.unit.div_ceil(16)).map(write).collect()
 }
@@ -55,13 +55,13 @@ pub(super) fn writes_32(plan: &SampledPlan, stem: &'static str, first: u32, at: 
     let write = |group: u32, half: u32| {
         let i = first + 4 * group + 2 * half;
         let registers = format!("{{ {}, {} }}", sums.name(i), sums.name(i + 1));
-        Write::new("st.shared.v2.b32", chunk_address(e, group, at + half * 8 * e.line), registers)
+        Write::new("st.shared.v2.b32", vector_address(e, group, at + half * 8 * e.line), registers)
     };
     (0..e.unit / 8).flat_map(|group| [write(group, 0), write(group, 1)]).collect()
 }
 
-/// The address of pair `pair` of 16-byte chunks in a line, `at` bytes further on.
-pub(super) fn chunk_address(e: &Epilogue, pair: u32, at: u32) -> String {
+/// The address of pair `pair` of 16-byte vectors in a line, `at` bytes further on.
+pub(super) fn vector_address(e: &Epilogue, pair: u32, at: u32) -> String {
     match e.swizzle {
         0 => address("%r_st0", at + 32 * pair),
         _ => address(&format!("%r_st{pair}"), at),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::SampledPlan;
-use super::fused::{Emitter, Strip};
+use super::fused::{ColumnGroup, Emitter};
 use super::staging::{writes_16, writes_32};
 use crate::hopper::store::{Pack, Store, Write, convert, packed};
 
@@ -12,7 +12,7 @@ pub(super) const WHOLE: &str = "acc";
 
 /// One filling of the staging buffer.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Pass {
+pub(super) struct Subtile {
     number: u32,
     /// Units of the tile that it stores.
     pub(super) units: u32,
@@ -20,7 +20,7 @@ pub(super) struct Pass {
     writes: Vec<Write>,
     blocks: Vec<BlockStore>,
     /// Where the epilogue reads a full operand: what is done in place of `packs` and `writes`.
-    strips: Vec<Strip>,
+    column_groups: Vec<ColumnGroup>,
     /// Bytes of the full operand.
     operand_bytes: u32,
 }
@@ -37,11 +37,11 @@ struct BlockStore {
     column: u32,
 }
 
-/// What the passes of a store have in common.
+/// What the subtiles of a store have in common.
 pub(super) fn context(plan: &SampledPlan) -> Store {
     Store {
         convert: convert(plan.spec.out),
-        passes: plan.epilogue.passes(),
+        subtiles: plan.epilogue.subtiles(),
         lead: "%p_store_lead",
         pending: 0,
         map: "%rd_map_c",
@@ -52,62 +52,62 @@ pub(super) fn context(plan: &SampledPlan) -> Store {
 
 /// The registers of a tile whose store is overlapped.
 pub(super) fn packed_registers(plan: &SampledPlan) -> Vec<String> {
-    let count = if plan.epilogue.deferred { plan.tiling.accumulators() / 2 } else { 0 };
+    let count = if plan.epilogue.overlapped { plan.tiling.accumulators() / 2 } else { 0 };
     (0..count).map(packed).collect()
 }
 
 /// What is packed at the end of a tile with so many accumulators, under an overlapped epilogue. The spec's epilogue packs
 /// what it is done with.
 pub(super) fn packs(plan: &SampledPlan, stem: &'static str, accumulators: u32) -> Vec<Pack> {
-    let is_packed = plan.epilogue.deferred && plan.fused.is_none();
+    let is_packed = plan.epilogue.overlapped && plan.fused.is_none();
     (0..accumulators / 2).filter(|_| is_packed).map(|i| Pack::new(stem, i)).collect()
 }
 
 /// The elements of a tile's first `units` units, where they are all computed before it is stored.
-pub(super) fn strips(plan: &SampledPlan, stem: &'static str, units: u32) -> Vec<Strip> {
+pub(super) fn column_groups(plan: &SampledPlan, stem: &'static str, units: u32) -> Vec<ColumnGroup> {
     let emitter = Emitter::new(plan).filter(|_| !plan.epilogue.has_tile);
-    emitter.iter().flat_map(|emitter| (0..units).flat_map(|unit| emitter.strips(stem, unit, 0))).collect()
+    emitter.iter().flat_map(|emitter| (0..units).flat_map(|unit| emitter.column_groups(stem, unit, 0))).collect()
 }
 
-/// The passes of a whole tile.
-pub(super) fn whole(plan: &SampledPlan) -> Vec<Pass> {
-    passes(plan, WHOLE, plan.epilogue.units)
+/// The subtiles of a whole tile.
+pub(super) fn whole(plan: &SampledPlan) -> Vec<Subtile> {
+    subtiles(plan, WHOLE, plan.epilogue.units)
 }
 
-/// The passes of a tile's first `units` units.
-pub(super) fn passes(plan: &SampledPlan, stem: &'static str, units: u32) -> Vec<Pass> {
+/// The subtiles of a tile's first `units` units.
+pub(super) fn subtiles(plan: &SampledPlan, stem: &'static str, units: u32) -> Vec<Subtile> {
     let (e, t) = (&plan.epilogue, &plan.tiling);
     let wide = plan.spec.out.bytes() == 4;
     let emitter = Emitter::new(plan);
     let units: Vec<u32> = (0..units).collect();
-    let mut passes = vec![];
+    let mut subtiles = vec![];
     for (number, chunk) in units.chunks(e.staged as usize).enumerate() {
-        let mut pass = Pass { number: number as u32 + 1, units: chunk.len() as u32, ..Pass::default() };
+        let mut subtile = Subtile { number: number as u32 + 1, units: chunk.len() as u32, ..Subtile::default() };
         for (place, unit) in chunk.iter().enumerate() {
             let at = place as u32 * e.unit_bytes();
             let (slot, column) = (unit / e.units_per_slot, unit % e.units_per_slot * e.unit);
             // 64 rows are 4 accumulators a thread for every 8 columns.
             let first = (slot * t.pitch + column) / 2;
             if e.has_tile {
-                pass.strips.extend(emitter.iter().flat_map(|emitter| emitter.strips(stem, *unit, at)));
-                pass.operand_bytes += t.pack * e.box_rows * e.line;
+                subtile.column_groups.extend(emitter.iter().flat_map(|emitter| emitter.column_groups(stem, *unit, at)));
+                subtile.operand_bytes += t.pack * e.box_rows * e.line;
             } else if wide {
-                pass.writes.extend(writes_32(plan, stem, first, at));
+                subtile.writes.extend(writes_32(plan, stem, first, at));
             } else {
-                if !e.deferred {
-                    pass.packs.extend((first / 2..(first + e.unit / 2) / 2).map(|i| Pack::new(stem, i)));
+                if !e.overlapped {
+                    subtile.packs.extend((first / 2..(first + e.unit / 2) / 2).map(|i| Pack::new(stem, i)));
                 }
-                pass.writes.extend(writes_16(e, first / 2, at));
+                subtile.writes.extend(writes_16(e, first / 2, at));
             }
             let of_slot = plan.item.stores(slot) - plan.item.stores(0);
-            pass.blocks.extend((0..t.pack).map(|packed| BlockStore {
+            subtile.blocks.extend((0..t.pack).map(|packed| BlockStore {
                 offset: at + packed * e.box_rows * e.line,
                 column_at: of_slot,
                 block_at: of_slot + 4 * (1 + packed),
                 column,
             }));
         }
-        passes.push(pass);
+        subtiles.push(subtile);
     }
-    passes
+    subtiles
 }

@@ -19,7 +19,7 @@ const MOST_PASSES: u32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epilogue {
     /// The accumulators are packed to 16 bits when a tile ends and stored while the next tile's first WGMMAs run.
-    pub(crate) deferred: bool,
+    pub(crate) overlapped: bool,
     /// A full operand comes through the staging buffer before C does.
     pub(crate) has_tile: bool,
     /// Columns of a unit.
@@ -52,7 +52,7 @@ impl Epilogue {
         let units = tiling.wg_slots() * units_per_slot;
         Self {
             has_tile,
-            deferred: bytes == 2 && !has_tile && tiling.roles.holds_with_packed(tiling.accumulators()),
+            overlapped: bytes == 2 && !has_tile && tiling.roles.holds_with_packed(tiling.accumulators()),
             unit: tiling.slot / units_per_slot,
             units_per_slot,
             line,
@@ -74,11 +74,11 @@ impl Epilogue {
     }
 
     /// Rounds of filling the staging buffer that a tile takes.
-    pub(crate) fn passes(&self) -> u32 {
+    pub(crate) fn subtiles(&self) -> u32 {
         self.units.div_ceil(self.staged)
     }
 
-    /// Staging sizes to try, largest first: all units, then halves, in no more than four passes.
+    /// Staging sizes to try, largest first: all units, then halves, in no more than four subtiles.
     pub(crate) fn sizes(&self) -> Vec<u32> {
         let least = self.units.div_ceil(MOST_PASSES);
         let halves =

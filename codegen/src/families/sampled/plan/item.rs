@@ -1,13 +1,13 @@
-//! The form of a work item.
+//! The form of a work tile.
 
 use super::tiling::Tiling;
 use crate::plan::SddmmTiles;
 
 const HEADER: u32 = SddmmTiles::HEADER;
-/// Items are whole pieces of 16 bytes.
+/// Items are whole vectors of 16 bytes.
 const PIECE: u32 = 4;
 
-/// The form of a work item, in 32-bit words.
+/// The form of a work tile, in 32-bit words.
 ///
 /// | words | what |
 /// |---|---|

@@ -1,4 +1,4 @@
-//! Step 6: what a launch is told: tensor maps, and the form of a work item.
+//! Step 6: what a launch is told: tensor maps, and the form of a work tile.
 
 use super::SampledPlan;
 use super::sides::Side;

@@ -29,7 +29,7 @@ pub(crate) struct Memory {
     pub(crate) total: u32,
 }
 
-/// Places for so many items of the consumers, and for the producer's own.
+/// Places for so many work tiles of the consumers, and for the producer's own.
 fn places(items: u32) -> u32 {
     items + OWN_ITEM
 }
@@ -68,7 +68,7 @@ pub(crate) fn plan(
             if spec.stages.is_some() { "stages" } else { "bn" },
             format!("{} stages do not fit this kernel", stages.max(2)),
             format!(
-                "a ring of at least 2 stages of {stage_bytes} B, {} B of staging and items of {} B; a CTA has {} B: room \
+                "a ring of at least 2 stages of {stage_bytes} B, {} B of staging and work tiles of {} B; a CTA has {} B: room \
                  for {most}",
                 smallest * unit,
                 item.bytes(),

@@ -7,7 +7,7 @@ use super::fused::{Eight, Emitter};
 use super::mainloop::sums;
 use super::staging::{Access, Elements, buffer_bytes};
 use crate::Layout;
-use crate::hopper::fused::STRIP;
+use crate::hopper::fused::COLUMN_GROUP;
 use crate::hopper::permuted::StoredRows;
 use crate::hopper::store::{Pack, StoreBox, convert};
 
@@ -204,11 +204,11 @@ impl Subtiles<'_> {
         self.elements.accesses(self.plan.store.span, at, buffer, registers)
     }
 
-    /// Does a strip of accumulators begin with this part that ptxas should not schedule together with those before it?
+    /// Does a column_group of accumulators begin with this part that ptxas should not schedule together with those before it?
     fn is_apart(&self, subtile: u32, part: usize) -> bool {
-        let strip = (STRIP / EIGHT) as usize / self.elements.eights();
+        let column_group = (COLUMN_GROUP / EIGHT) as usize / self.elements.eights();
         let is_first = part == 0 && (subtile == 0 || self.has_tile());
-        self.fused.is_some() && part.is_multiple_of(strip) && !is_first
+        self.fused.is_some() && part.is_multiple_of(column_group) && !is_first
     }
 }
 

@@ -7,14 +7,14 @@ use crate::Layout;
 use crate::hopper::tma::{Offset, offset};
 use crate::plan::Major;
 
-/// Records that are on their way: one is used while the next is loaded.
+/// Sets of metadata that are on their way: one is used while the next is loaded.
 const AHEAD: u32 = 2;
 
 /// The producer's part of the context.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Producer {
-    /// Numbers of the records on their way.
-    records: Vec<u32>,
+    /// Numbers of the sets of metadata on their way.
+    metadata_sets: Vec<u32>,
     /// The map of B panels.
     b_panel_map: &'static str,
     /// Boxes of a B panel.
@@ -35,8 +35,8 @@ struct Load {
 impl Producer {
     pub(super) fn new(plan: &SwapAbPlan) -> Self {
         Self {
-            records: (0..AHEAD).collect(),
-            b_panel_map: if plan.k_slice.by_block { "%rd_map_slab" } else { "%rd_map_dense" },
+            metadata_sets: (0..AHEAD).collect(),
+            b_panel_map: if plan.k_slice.by_block { "%rd_map_b_panel" } else { "%rd_map_dense" },
             b_panel: (0..plan.dense.panels).map(|box_at| b_panel(plan, box_at)).collect(),
             block: (0..plan.sparse.panels).map(|box_at| block(plan, box_at)).collect(),
         }

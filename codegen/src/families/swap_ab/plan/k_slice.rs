@@ -39,7 +39,7 @@ pub(crate) fn plan(spec: &KernelSpec, view: &SparseTimesDense) -> Result<KSlice,
             key,
             format!("blocks with {depth} of K are not supported"),
             format!(
-                "TMA reads rows of whole 16-byte pieces, {piece} elements of {}; {LARGEST} is the largest block",
+                "TMA reads rows of whole 16-byte vectors, {piece} elements of {}; {LARGEST} is the largest block",
                 view.sparse_type
             ),
             format!("{key} = {}", (depth.min(LARGEST).div_ceil(piece) * piece).max(piece)),

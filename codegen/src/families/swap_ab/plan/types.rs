@@ -33,7 +33,7 @@ fn check_results(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             "out",
             format!("results in {} are not planned with operands swapped", spec.out),
-            "a thread has two neighbours of 64 dense columns by 8, too few for a 16-byte piece of 8-bit values",
+            "a thread has two neighbours of 64 dense columns by 8, too few for a 16-byte vector of 8-bit values",
             "out = bf16, or blocks of 64 rows",
         ));
     }

@@ -1,0 +1,89 @@
+//! `bsr loss DB`: what a tuner would have lost on problems of which many kernels were measured.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use bsr_tuner::pick::{Chosen, Table, efficiency_losses};
+use comfy_table::{CellAlignment, Table as Rows, presets};
+
+use super::exit::{Exit, Failure};
+use super::output::{self, Outputs};
+use super::width::fitted;
+use super::{database, input, line};
+
+/// Hold a tuner's choices against the best kernels of a database: how much slower they are.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bsr sweep --workloads held-out --strategy exhaustive --db held-out.db
+  bsr loss held-out.db
+  bsr loss held-out.db --table tuned.jsonl --json loss.jsonl
+
+The database should hold a sweep of every kernel that may be chosen. The tuner knows the table alone. \
+`tuned` measures the few kernels that are predicted to be the fastest when a problem is not in the table, `unmeasured` \
+never measures, and `predicted` never measures and has no table. A loss of 3.0 % means that the chosen kernel takes \
+3 % longer than the best kernel in the same rounds.")]
+pub(super) struct Args {
+    /// The database.
+    db: PathBuf,
+    /// What the tuner knows: a file of `bsr export --tuned`. [default: the table that comes with the project]
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
+    /// Write a line of JSON for each problem to this file; `-` is standard output, and the table then goes to standard error.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const HEADER: [&str; 7] = ["problem", "measured", "tuned", "known by", "unmeasured", "predicted", "best"];
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let inputs = output::database(&args.db);
+    let inputs = inputs.iter().map(PathBuf::as_path).chain(args.table.as_deref());
+    let outputs = Outputs::new([("--json", args.json.as_ref())], inputs)?;
+    let out = &mut *outputs.answers(out);
+    let (_, records) = database::read(&args.db)?;
+    let table = match &args.table {
+        None => Table::shipped().clone(),
+        Some(path) => {
+            let name = path.display();
+            let text = input::text(path)?;
+            Table::from_lines(&text).map_err(|error| Failure::new(Exit::BadInput, format!("{name}: {error}")))?
+        }
+    };
+    let losses = efficiency_losses(&records, &table, (9, 0)).map_err(|error| Failure::new(Exit::BadInput, error))?;
+    let mut rows = Rows::new();
+    rows.load_style(presets::ASCII_MARKDOWN).set_header(HEADER);
+    let percent =
+        |chosen: &Chosen| chosen.loss.map_or("not measured".to_owned(), |loss| format!("{:.1} %", 100.0 * loss));
+    for problem in &losses {
+        rows.add_row([
+            problem.problem.clone(),
+            problem.measured.to_string(),
+            percent(&problem.tuned),
+            problem.unmeasured.how.to_owned(),
+            percent(&problem.unmeasured),
+            percent(&problem.predicted),
+            problem.best.clone(),
+        ]);
+    }
+    for column in rows.column_iter_mut().skip(1).take(5) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    writeln!(out, "{}\n", fitted(rows))?;
+    let worst = |of: &dyn Fn(&bsr_tuner::pick::EfficiencyLoss) -> Option<f64>| {
+        let of_problems: Vec<f64> = losses.iter().filter_map(of).collect();
+        let most = of_problems.iter().copied().fold(0.0, f64::max);
+        format!("at most {:.1} % over {} of {} problems", 100.0 * most, of_problems.len(), losses.len())
+    };
+    database::left_out(&records, losses.len(), out)?;
+    line(out, "tuned", worst(&|problem| problem.tuned.loss))?;
+    line(out, "unmeasured", worst(&|problem| problem.unmeasured.loss))?;
+    line(out, "predicted", worst(&|problem| problem.predicted.loss))?;
+    if let Some(path) = &args.json {
+        let lines: Result<String, serde_json::Error> =
+            losses.iter().map(|problem| Ok(serde_json::to_string(problem)? + "\n")).collect();
+        let lines = lines.map_err(|error| Failure::new(Exit::Wrong, error))?;
+        output::write_text(path, &lines)?;
+    }
+    Ok(Exit::Done)
+}

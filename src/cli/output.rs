@@ -1,0 +1,139 @@
+//! The one writer of every output: files that appear whole or not at all, and standard output for `-`.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::escape::Escaped;
+use super::exit::{Exit, Failure};
+
+/// Where an output goes that is called `-`.
+const STDOUT: &str = "-";
+
+/// The outputs of one call: flags and the files that they name.
+pub(super) struct Outputs<'a>(Vec<(&'static str, &'a Path)>);
+
+impl<'a> Outputs<'a> {
+    /// The outputs that are asked for, each with its flag, beside what the call reads.
+    ///
+    /// # Errors
+    /// Bad input: an output that is an input, by whatever name or link, or that is another output.
+    pub(super) fn new<'i>(
+        flags: impl IntoIterator<Item = (&'static str, Option<&'a PathBuf>)>,
+        inputs: impl IntoIterator<Item = &'i Path>,
+    ) -> Result<Self, Failure> {
+        let outputs: Vec<(&'static str, &'a Path)> =
+            flags.into_iter().filter_map(|(flag, path)| Some((flag, path?.as_path()))).collect();
+        let inputs: Vec<(&Path, Place)> =
+            inputs.into_iter().filter_map(|input| Some((input, Place::of(input)?))).collect();
+        let mut seen: Vec<(&str, Place)> = Vec::new();
+        for (flag, path) in &outputs {
+            let Some(place) = Place::of(path) else { continue };
+            if let Some((input, _)) = inputs.iter().find(|(_, input)| *input == place) {
+                let fact = format!("{flag} would replace {}, which is read", input.display());
+                return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: another name behind {flag}")));
+            }
+            if let Some((other, _)) = seen.iter().find(|(_, other)| *other == place) {
+                let fact = format!("{other} and {flag} would both write {}", path.display());
+                return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: a name of its own for each")));
+            }
+            seen.push((flag, place));
+        }
+        Ok(Self(outputs))
+    }
+
+    /// Where everything else goes that the call says: standard error, if an output takes standard output.
+    pub(super) fn answers<'o>(&self, out: &'o mut dyn Write) -> Box<dyn Write + 'o> {
+        match self.0.iter().any(|(_, path)| is_stdout(path)) {
+            true => Box::new(Escaped::new(io::stderr())),
+            false => Box::new(out),
+        }
+    }
+}
+
+/// Whether an output goes to standard output.
+pub(super) fn is_stdout(path: &Path) -> bool {
+    path == Path::new(STDOUT)
+}
+
+/// The database, and the files that SQLite keeps beside it.
+pub(super) fn database(path: &Path) -> Vec<PathBuf> {
+    let beside = |end: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    };
+    ["", "-wal", "-shm", "-journal"].map(beside).into()
+}
+
+/// Writes an output; tells its bytes. The file appears when it is whole, in place of what was there: on an error, and
+/// when the process is ended, what was there stays.
+///
+/// # Errors
+/// Those of `write`; bad input where the file cannot be written.
+pub(super) fn write(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<u64, Failure> {
+    if is_stdout(path) {
+        let mut out = Counted { out: BufWriter::new(io::stdout().lock()), bytes: 0 };
+        write(&mut out)?;
+        out.flush()?;
+        return Ok(out.bytes);
+    }
+    bsr::write::file(path, true, write)
+}
+
+/// Writes a text; as [`write`].
+pub(super) fn write_text(path: &Path, text: &str) -> Result<u64, Failure> {
+    write(path, |out| Ok(out.write_all(text.as_bytes())?))
+}
+
+struct Counted<W> {
+    out: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.bytes += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// What tells files apart, whatever they are called.
+#[derive(PartialEq)]
+enum Place {
+    Stdout,
+    /// The file itself: hard links are the same.
+    #[cfg(unix)]
+    Node(u64, u64),
+    /// The path of a file that is not there yet, or on a system that does not number files.
+    Path(PathBuf),
+}
+
+impl Place {
+    /// None of a device or a pipe: what is written there replaces nothing.
+    fn of(path: &Path) -> Option<Self> {
+        if is_stdout(path) {
+            return Some(Self::Stdout);
+        }
+        match fs::metadata(path) {
+            Ok(there) if !there.is_file() => None,
+            #[cfg(unix)]
+            Ok(there) => {
+                use std::os::unix::fs::MetadataExt as _;
+                Some(Self::Node(there.dev(), there.ino()))
+            }
+            #[cfg(not(unix))]
+            Ok(_) => Some(Self::Path(fs::canonicalize(path).ok()?)),
+            Err(_) => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+                Some(Self::Path(folder.join(path.file_name()?)))
+            }
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The simulator as a backend: candidates run on the CPU, and their times are those of its cost model. They rank candidates
+//! roughly; they measure nothing.
+
+use std::collections::HashMap;
+
+use bsr_codegen::{KernelSpec, Op, Plan, Scale, TileScheduler};
+use bsr_runtime::schedule::WorkLists;
+use bsr_runtime::simulated::{Finding, FindingKind, Options, Report, Schedule, Simulated};
+use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales, Structure, reference};
+
+use super::draw::{self, load, pattern, refused, spec_of, stored_shape};
+use super::types::{Typed, with_types};
+use super::{Backend, Candidate, Checked, Opened, Rounds, Trouble, structure};
+use crate::{DeviceId, DeviceKind, Source, TuningProblem, Verdict, Workload};
+
+/// Multiprocessors that the model has: CTAs of persistent kernels at a time.
+const SMS: u32 = 4;
+/// Threads and bytes of shared memory of a multiprocessor, for kernels whose grid is as large as the product.
+const SM_THREADS: u32 = 2048;
+const SM_SHARED: u32 = 228 * 1024;
+/// The clock by which cycles become microseconds, in MHz: an H200's highest.
+const CLOCK_MHZ: f64 = 1980.0;
+/// Operations on stored blocks in an instance of a problem: about a second of simulation.
+const MOST_FLOPS: u64 = 1 << 29;
+/// Columns of the dense factor that an instance keeps.
+const LEAST_ALONG: usize = 256;
+/// Blocks along a side that an instance keeps.
+const LEAST_BLOCKS: usize = 4;
+
+/// The simulator's cost model as a backend.
+#[derive(Default)]
+pub struct Sim {
+    workload: Option<Workload>,
+    /// Microseconds and relative error of what has been simulated.
+    known: HashMap<KernelSpec, (f64, f64)>,
+}
+
+impl Sim {
+    /// What is simulated in place of a workload: one with the same facts and pattern, as much smaller as it takes. A
+    /// file's matrix is cut along the dense factor alone.
+    pub fn instance(workload: &Workload) -> Result<Workload, Trouble> {
+        let mut small = workload.clone();
+        let block = workload.facts.block();
+        let (spec, mut stored) = (spec_of(workload), stored_shape(workload));
+        loop {
+            let problem = TuningProblem::new(small.clone(), &structure(&small)?);
+            if problem.executed_flops() <= MOST_FLOPS {
+                return Ok(small);
+            }
+            let along = problem.along();
+            let units = [stored.0.div_ceil(block.0), stored.1.div_ceil(block.1)];
+            let whole = matches!(small.source, Source::Pattern(_));
+            let longer = usize::from(units[1] > units[0]);
+            if along > LEAST_ALONG && (!whole || along.div_ceil(LEAST_ALONG) >= units[longer] / LEAST_BLOCKS) {
+                let along = (along / 2).max(LEAST_ALONG);
+                match spec.op {
+                    Op::Dsd => small.n = along,
+                    Op::Dds => small.m = along,
+                    Op::Sdd => small.k = along,
+                }
+            } else if whole && units[longer] > LEAST_BLOCKS {
+                let blocks = (units[longer] / 2).max(LEAST_BLOCKS);
+                if longer == 0 {
+                    stored.0 = blocks * block.0;
+                } else {
+                    stored.1 = blocks * block.1;
+                    small.source = fewer(&small.source, blocks, units[1])?;
+                }
+                let (rows, cols) = if spec.transpose.is_on() { (stored.1, stored.0) } else { stored };
+                match spec.op {
+                    Op::Dsd => (small.m, small.k) = (rows, cols),
+                    Op::Dds => (small.k, small.n) = (rows, cols),
+                    Op::Sdd => (small.m, small.n) = (rows, cols),
+                }
+            } else {
+                return Ok(small);
+            }
+        }
+    }
+
+    fn simulate(&mut self, candidate: &Candidate, at: usize) -> Result<(f64, f64), Trouble> {
+        let Candidate::Kernel(spec) = candidate else {
+            return Err(Trouble::with(Verdict::Refused, at, "the simulator runs no other library's kernels"));
+        };
+        if let Some(known) = self.known.get(spec) {
+            return Ok(*known);
+        }
+        let workload = self.workload.as_ref().ok_or_else(|| Trouble::of_backend("no workload is open"))?;
+        let of_candidate = |trouble: Trouble| Trouble { candidate: Some(at), ..trouble };
+        let plan = Plan::new(spec).map_err(|errors| of_candidate(refused(errors)))?;
+        if spec.batch.is_on() {
+            return Err(of_candidate(refused("a kernel for lists of problems: the model has one problem")));
+        }
+        let done = with_types(spec, Run { plan: &plan, workload }).and_then(|done| done).map_err(of_candidate)?;
+        self.known.insert(*spec, done);
+        Ok(done)
+    }
+}
+
+/// A pattern of so many of `of` block columns that is as dense.
+fn fewer(source: &Source, blocks: usize, of: usize) -> Result<Source, Trouble> {
+    let Source::Pattern(words) = source else { return Ok(source.clone()) };
+    Ok(match pattern(words)? {
+        Pattern::TopK(count) => {
+            let count = (count * blocks).div_ceil(of).clamp(1, blocks);
+            Source::Pattern(Pattern::TopK(count).to_string())
+        }
+        _ => source.clone(),
+    })
+}
+
+impl Backend for Sim {
+    fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
+        let workload = Self::instance(workload)?;
+        let problem = TuningProblem::new(workload.clone(), &structure(&workload)?);
+        self.known.clear();
+        self.workload = Some(workload);
+        let device = DeviceId {
+            kind: DeviceKind::Sim,
+            name: "simulator (cost model)".to_owned(),
+            driver: format!("model of bsr {}: {SMS} SMs at {CLOCK_MHZ} MHz", env!("CARGO_PKG_VERSION")),
+        };
+        Ok(Opened { problem, device, baselines: vec![] })
+    }
+
+    fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble> {
+        let (_, error) = self.simulate(candidate, 0)?;
+        Ok(Checked { relative_error: Some(error) })
+    }
+
+    /// One time each: the model has no noise.
+    fn time(&mut self, candidates: &[Candidate], _: &Rounds) -> Result<Vec<Vec<f64>>, Trouble> {
+        let times = candidates.iter().enumerate();
+        times.map(|(at, candidate)| self.simulate(candidate, at).map(|(us, _)| vec![us])).collect()
+    }
+}
+
+/// Multiplies on the simulator and compares.
+struct Run<'r> {
+    plan: &'r Plan,
+    workload: &'r Workload,
+}
+
+impl Typed for Run<'_> {
+    type Output = Result<(f64, f64), Trouble>;
+
+    fn run<S: Element, D: Element, C: Element>(self) -> Self::Output {
+        let (spec, Workload { m, n, k, seed, .. }) = (self.plan.spec(), self.workload);
+        let ptx = self.plan.ptx();
+        let clusters = (SMS / self.plan.cluster()).max(1);
+        let kernel = Simulated::new(self.plan, ptx.text(), ptx.entry()).map_err(refused)?.with_clusters(clusters);
+        let options = Options { schedule: Schedule::Timed, seed: *seed, ..Options::default() };
+        if spec.op == Op::Sdd {
+            let structure = structure(self.workload)?;
+            let a = Dense::<S>::normal(*m, *k, spec.a_layout, seed.wrapping_add(1));
+            let b = Dense::<D>::normal(*k, *n, spec.b_layout, *seed);
+            let (values, report) = kernel.sddmm::<S, D, C>(&a, &b, &structure, &options).map_err(refused)?;
+            let (a, b) = (a.view(), b.view());
+            let want = match spec.transpose.is_on() {
+                true => reference::sddmm(b.transposed(), a.transposed(), &structure),
+                false => reference::sddmm(a, b, &structure),
+            };
+            let values: Vec<f64> = values.into_iter().map(Element::to_f64).collect();
+            let error = judge(&report, &values, &want.map_err(refused)?, reference::tolerance_of(spec, *k))?;
+            return Ok((microseconds(self.plan, &structure, *k, &report), error));
+        }
+        let a = self.sparse::<S>()?;
+        let (rows, cols) = if spec.op == Op::Dds { (*m, *k) } else { (*k, *n) };
+        let layout = if spec.op == Op::Dds { spec.a_layout } else { spec.b_layout };
+        let b = Dense::<D>::normal(rows, cols, layout, *seed);
+        let along = if spec.op == Op::Dds { *m } else { *n };
+        let scales = match spec.scale {
+            Scale::Unscaled => Scales::NONE,
+            kind => Scales::random(kind, a.structure(), along, *seed)
+                .times(1.0 / S::SPREAD, 1.0 / D::SPREAD)
+                .map_err(refused)?,
+        };
+        let inputs = match spec.epilogue {
+            Some(epilogue) => Inputs::random(epilogue.program(), (*m, *n), spec.c_layout, *seed),
+            None => Inputs::default(),
+        };
+        let fused = kernel.multiply_fused::<S, D, C>(&a, &b, &scales, &inputs, &options).map_err(refused)?;
+        let (Results { c, rows: second }, report) = fused;
+        let rows: Vec<usize> = (0..*m).collect();
+        let sums = reference::product_rows(spec, &a, &b, &scales, &rows).map_err(refused)?;
+        let longest = longest_sum(spec, a.structure());
+        let want = reference::fuse(spec, sums, &rows, *n, longest, &inputs).map_err(refused)?;
+        let error = judge(&report, &c.to_f64(), &want.c, want.tolerance)?;
+        let comparison = want.compare_rows(second.as_deref()).map_err(refused)?;
+        if !comparison.passes(want.rows_tolerance()) {
+            return Err(Trouble::with(Verdict::Wrong, 0, format!("the second result: {comparison}")));
+        }
+        Ok((microseconds(self.plan, a.structure(), along, &report), error))
+    }
+}
+
+impl Run<'_> {
+    fn sparse<S: Element>(&self) -> Result<Bsr<S>, Trouble> {
+        let (block, (rows, cols)) = (self.workload.facts.block(), stored_shape(self.workload));
+        match &self.workload.source {
+            Source::Pattern(words) => {
+                Bsr::generate(pattern(words)?, rows, cols, block, self.workload.seed).map_err(refused)
+            }
+            Source::File(_) | Source::Tensor { .. } => {
+                let sparse = match &self.workload.source {
+                    Source::Tensor { file, name } => load(self.workload, file, Some(name))?,
+                    Source::File(path) => load(self.workload, path, None)?,
+                    _ => return Err(draw::refused("no file")),
+                };
+                // As large as drawn values are.
+                let exponent =
+                    if sparse.largest() > 0.0 { (3.0 * S::SPREAD / sparse.largest()).log2().floor() } else { 0.0 };
+                Ok(sparse.scaled(exponent.exp2()).to_bsr(block).map_err(refused)?.0)
+            }
+            Source::Given => Err(draw::refused("a matrix of another program cannot be drawn again")),
+        }
+    }
+}
+
+/// Holds a result against the reference, and looks at what the simulator found.
+fn judge(report: &Report, got: &[f64], want: &[f64], tolerance: f64) -> Result<f64, Trouble> {
+    if let Some(finding) = report.findings.first() {
+        let verdict = verdict(finding);
+        let more = report.findings.len() - 1;
+        let message =
+            format!("{finding}{}", if more > 0 { format!("\n    and {more} more findings") } else { String::new() });
+        return Err(Trouble::with(verdict, 0, message));
+    }
+    let error = reference::relative_error(got, want);
+    if error > tolerance || error.is_nan() {
+        let message = format!("relative error {error:.3e}; at most {tolerance:.2e} is right");
+        return Err(Trouble::with(Verdict::Wrong, 0, message));
+    }
+    Ok(error)
+}
+
+/// What a finding would be on a GPU.
+fn verdict(finding: &Finding) -> Verdict {
+    match finding.kind {
+        FindingKind::Deadlock | FindingKind::StepLimit => Verdict::Hang,
+        FindingKind::OutOfBounds | FindingKind::Misaligned | FindingKind::TensorCopy | FindingKind::Trap => {
+            Verdict::Fault
+        }
+        _ => Verdict::Wrong,
+    }
+}
+
+/// The cycles of the longest-running cluster at the model's clock. A grid as large as the product takes turns on the
+/// model's multiprocessors.
+fn microseconds(plan: &Plan, structure: &Structure, along: usize, report: &Report) -> f64 {
+    let mut cycles = report.cost.cycles as f64;
+    if plan.tile_scheduler() == TileScheduler::CtaPerBlock {
+        let [x, y] = WorkLists::new(plan, structure, along, SMS).grid;
+        let resident = (SM_THREADS / plan.threads().max(1)).min(SM_SHARED / plan.shared_bytes().max(1)).clamp(1, 32);
+        cycles *= (u64::from(x) * u64::from(y)).div_ceil(u64::from(SMS * resident)) as f64;
+    }
+    cycles / CLOCK_MHZ
+}
+
+/// The most products that an element of C sums.
+fn longest_sum(spec: &KernelSpec, sparse: &Structure) -> usize {
+    if spec.transpose.is_on() == (spec.op == Op::Dds) {
+        return (sparse.row_lengths().max().unwrap_or(0) * sparse.block().1).min(sparse.cols());
+    }
+    let ends = sparse.transposed().row_ptr().windows(2);
+    let blocks = ends.map(|ends| (ends[1] - ends[0]) as usize).max().unwrap_or(0);
+    (blocks * sparse.block().0).min(sparse.rows())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn workload(facts: &str, (m, n, k): (usize, usize, usize), pattern: &str) -> Workload {
+        Workload { facts: facts.parse().unwrap(), m, n, k, source: Source::Pattern(pattern.into()), seed: 3 }
+    }
+
+    fn kernel(spec: &str) -> Candidate {
+        Candidate::Kernel(spec.parse().unwrap())
+    }
+
+    const ONCE: Rounds =
+        Rounds { warmup_ms: 0, least: 1, most: 1, relative_ci: 0.1, limit: std::time::Duration::from_secs(1) };
+
+    #[test]
+    fn a_large_workload_has_a_small_instance_as_dense() {
+        for (facts, shape, pattern) in [
+            ("bm = 512, bk = 112", (8192, 8192, 8288), "topk:16"),
+            ("bm = 128, bk = 128", (8192, 8192, 8192), "random:0.25"),
+            ("bm = 64, bk = 64, op = sdd", (8192, 8192, 4096), "random:0.05"),
+            ("bm = 32, bk = 64, op = dds, transpose = on", (4096, 4096, 2048), "random:0.1"),
+        ] {
+            let large = workload(facts, shape, pattern);
+            let small = Sim::instance(&large).unwrap();
+            let [was, is] = [&large, &small].map(|w| TuningProblem::new(w.clone(), &structure(w).unwrap()));
+            assert!(is.executed_flops() <= 2 * MOST_FLOPS && is.executed_flops() > MOST_FLOPS / 16, "{small:?}");
+            let ratio = is.features.density() / was.features.density();
+            assert!((0.5..2.0).contains(&ratio), "{ratio} {small:?}");
+            assert_eq!(Sim::instance(&small).unwrap(), small);
+        }
+    }
+
+    #[test]
+    fn right_kernels_of_every_operation_have_a_time() {
+        let mut sim = Sim::default();
+        for (facts, more) in [
+            ("bm = 64, bk = 32", ""),
+            ("bm = 64, bk = 32, op = dds", ""),
+            ("bm = 64, bk = 64, op = sdd", ""),
+            ("bm = 64, bk = 64, dtype = e4m3, scale = row_col", ""),
+            ("bm = 32, bk = 32", ", mma = mma_sync"),
+        ] {
+            let opened = sim.open(&workload(facts, (256, 128, 256), "random:0.5")).unwrap();
+            assert_eq!(opened.device.kind, DeviceKind::Sim);
+            let candidate = kernel(&format!("{facts}, bn = 64{more}"));
+            let checked = sim.check(&candidate).unwrap_or_else(|trouble| panic!("{facts}{more}: {trouble}"));
+            assert!(checked.relative_error.is_some_and(|error| error < 0.1), "{facts}");
+            let times = sim.time(std::slice::from_ref(&candidate), &ONCE).unwrap();
+            assert!(times.len() == 1 && times[0].len() == 1 && times[0][0] > 0.0, "{facts}: {times:?}");
+        }
+    }
+
+    #[test]
+    fn a_baseline_is_refused() {
+        let mut sim = Sim::default();
+        sim.open(&workload("bm = 64, bk = 32", (128, 64, 64), "random:0.5")).unwrap();
+        let trouble = sim.check(&Candidate::Baseline("cublaslt (dense)".into())).unwrap_err();
+        assert_eq!((trouble.verdict, trouble.candidate), (Verdict::Refused, Some(0)));
+    }
+}
