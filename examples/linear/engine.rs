@@ -101,7 +101,7 @@ impl Engine {
     pub(crate) fn weights(&self, e: &Dense<f16>, x: &Dense<f16>, w: &Structure) -> Answer<Vec<f32>> {
         match self {
             Self::Gpu(gpu) => Ok(gpu.weights.multiply_sampled(e, x, w)?.into_parts().1),
-            Self::Simulator(simulator) => clean(simulator.weights.sample(e, x, w, &options())?),
+            Self::Simulator(simulator) => clean(simulator.weights.sddmm(e, x, w, &options())?),
         }
     }
 }

@@ -30,7 +30,7 @@ pub enum Input {
     Matrix(Matrix),
     /// The same, and C holds them before the launch: `beta * c + acc` adds to what is there.
     Result(Matrix),
-    /// One value for every stored element of a sampled product: values of blocks that lie where C's do.
+    /// One value for every stored element of an SDDMM: values of blocks that lie where C's do.
     Blocks(Blocks),
     /// The same, and C holds them before the launch.
     Held(Blocks),
@@ -65,9 +65,9 @@ pub enum Blocks {
     BF16(Bsr<bf16>),
 }
 
-/// What a kernel with an epilogue computes of a sampled product.
+/// What a kernel with an epilogue computes of an SDDMM.
 #[derive(Clone, Debug)]
-pub struct SampledResults<C> {
+pub struct SddmmResults<C> {
     /// The stored blocks, as the epilogue leaves them: zeros beyond the edge of the matrix.
     pub c: Bsr<C>,
     /// The second result, one value for every row of the stored matrix, where the epilogue has one.
@@ -299,13 +299,13 @@ impl Inputs {
     }
 
     /// Random inputs of a program for an m x n result: vectors and matrices from N(0, 1), scalars between 1/2 and 2.
-    /// The same seed gives the same numbers on every platform. `Bsr` parameters, which are of sampled products alone, are
+    /// The same seed gives the same numbers on every platform. `Bsr` parameters, which only SDDMMs have, are
     /// given nothing.
     pub fn random(program: &Program, shape: (usize, usize), layout: Layout, seed: u64) -> Self {
         Self::drawn(program, shape, (layout, None), seed)
     }
 
-    /// The same for a sampled product that stores these blocks.
+    /// The same for an SDDMM that stores these blocks.
     pub fn random_blocks(program: &Program, structure: &Structure, seed: u64) -> Self {
         Self::drawn(program, (structure.rows(), structure.cols()), (Layout::RowMajor, Some(structure)), seed)
     }

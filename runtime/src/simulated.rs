@@ -20,8 +20,8 @@
 //! ```
 
 mod batch;
-mod sampled;
-mod sampled_batch;
+mod sddmm;
+mod sddmm_batch;
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TensorMap, 
 use bsr_simulator::{
     BufferId, GlobalMemory, Launch, LaunchError, Module, Param, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
 };
-pub use sampled::Sampled;
+pub use sddmm::SddmmValues;
 
 pub use bsr_simulator::{
     Cost, Coverage, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side, Statement,
@@ -70,7 +70,7 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// Reads PTX: the text of `plan`, or what somebody has made of it.
+    /// Reads PTX: the text of `plan`, or an edited version of it.
     ///
     /// # Errors
     /// Text that is malformed or uses what the simulator does not model, with line and column.
@@ -292,7 +292,7 @@ impl Uploads<'_> {
             Argument::BlockIdx => Param::Buffer(self.words(self.blocks.iter().map(|block| block.cast_unsigned()))),
             Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
             Argument::Work => Param::Buffer(self.words(self.work.tiles.iter().copied())),
-            // Of sampled products alone.
+            // Only an SDDMM has it.
             Argument::Workspace => Param::U64(0),
             Argument::StageMetadata => Param::Buffer(self.words(self.work.stage_metadata.iter().copied())),
             Argument::Number(number) => Param::U32(*number),

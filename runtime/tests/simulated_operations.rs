@@ -160,7 +160,7 @@ fn the_reference_of_every_operation_is_the_product_of_the_dense_matrices() {
     }
 }
 
-/// A list of problems whose dense factors are NaN where they are not met, several of them shared.
+/// A list of problems whose dense factors are NaN where no stored block reads them, several of them shared.
 #[test]
 fn a_batch_reads_nothing_of_other_problems() {
     let plan = plan("bm = 64, bn = 64, bk = 24, batch = on");

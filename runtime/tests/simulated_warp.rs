@@ -13,15 +13,15 @@ use half::{bf16, f16};
 
 /// What a kernel is asked to multiply, and by how many CTAs.
 #[derive(Clone, Copy)]
-struct Problem {
+struct CaseShape {
     m: usize,
     n: usize,
     k: usize,
     ctas: u32,
 }
 
-const fn problem(m: usize, n: usize, k: usize, ctas: u32) -> Problem {
-    Problem { m, n, k, ctas }
+const fn problem(m: usize, n: usize, k: usize, ctas: u32) -> CaseShape {
+    CaseShape { m, n, k, ctas }
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn stages_depths_and_warps() {
     }
 }
 
-/// Long rows: more blocks than a chunk of 32 columns, and fewer tiles than CTAs.
+/// Long rows: more blocks than an index batch of 32 columns, and fewer tiles than CTAs.
 #[test]
 fn long_rows() {
     for spec in ["bm = 16, bn = 32, bk = 16", "bm = 32, bn = 32, bk = 48", "bm = 16, bn = 16, bk = 16, arch = sm_90a"] {
@@ -127,7 +127,7 @@ fn long_rows() {
 }
 
 /// Multiplies under every order that the simulator knows, by the types of the spec.
-fn right(text: &str, problem: Problem) {
+fn right(text: &str, problem: CaseShape) {
     let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
     match (spec.a, spec.b) {
         (Dtype::F16, _) => with_result::<f16, f16>(&spec, problem),
@@ -141,7 +141,7 @@ fn right(text: &str, problem: Problem) {
     }
 }
 
-fn with_result<A: Element, B: Element>(spec: &KernelSpec, problem: Problem) {
+fn with_result<A: Element, B: Element>(spec: &KernelSpec, problem: CaseShape) {
     match spec.out {
         Dtype::F16 => multiplied::<A, B, f16>(spec, problem),
         Dtype::BF16 => multiplied::<A, B, bf16>(spec, problem),
@@ -152,7 +152,7 @@ fn with_result<A: Element, B: Element>(spec: &KernelSpec, problem: Problem) {
     }
 }
 
-fn multiplied<A: Element, B: Element, C: Element>(spec: &KernelSpec, problem: Problem) {
+fn multiplied<A: Element, B: Element, C: Element>(spec: &KernelSpec, problem: CaseShape) {
     let plan = Plan::new(spec).unwrap_or_else(|errors| panic!("{spec}\n{errors}"));
     let ptx = plan.ptx();
     let kernel = Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap_or_else(|error| panic!("{spec}\n{error}"));
@@ -175,7 +175,7 @@ fn multiplied<A: Element, B: Element, C: Element>(spec: &KernelSpec, problem: Pr
 }
 
 /// Block rows in turn: every other block, none, all (or every other, unless `full`), the last one.
-fn structure(spec: &KernelSpec, problem: Problem, full: bool) -> Structure {
+fn structure(spec: &KernelSpec, problem: CaseShape, full: bool) -> Structure {
     let (bm, bk) = (spec.bm as usize, spec.bk as usize);
     let columns = problem.k.div_ceil(bk) as i32;
     let (mut row_ptr, mut col_idx) = (vec![0], vec![]);
@@ -192,8 +192,8 @@ fn structure(spec: &KernelSpec, problem: Problem, full: bool) -> Structure {
 }
 
 /// Random values, with poison between the lines and, unless every block column is stored, in the odd ones.
-fn walled_b<B: Element>(spec: &KernelSpec, problem: Problem, full: bool) -> Dense<B> {
-    let Problem { n, k, .. } = problem;
+fn walled_b<B: Element>(spec: &KernelSpec, problem: CaseShape, full: bool) -> Dense<B> {
+    let CaseShape { n, k, .. } = problem;
     let mut b = Dense::<B>::normal(k, n, spec.b_layout, 2);
     let (ld, bk) = (b.ld(), spec.bk as usize);
     let row_major = spec.b_layout == Layout::RowMajor;

@@ -55,8 +55,8 @@ pub(super) fn want<A: Element, B: Element>(
 ) -> Result<Fused, Failure> {
     let (a, b, k) = (a.view(), b.view(), a.cols());
     let sums = match spec.transpose.is_on() {
-        true => reference::sampled_blocks(b.transposed(), a.transposed(), structure, &rows.list)?,
-        false => reference::sampled_blocks(a, b, structure, &rows.list)?,
+        true => reference::sddmm_blocks(b.transposed(), a.transposed(), structure, &rows.list)?,
+        false => reference::sddmm_blocks(a, b, structure, &rows.list)?,
     };
     Ok(reference::fuse_blocks(spec, sums, structure, &rows.list, k, inputs)?)
 }
@@ -86,14 +86,14 @@ pub(super) fn simulate<A: Element, B: Element, C: Element>(
     if spec.batch.is_on() {
         // A list of the product and the same once more: the worse one is judged.
         let list = [(&a, &b, structure), (&a, &b, structure)];
-        let (mut results, report) = kernel.sample_batch::<A, B, C>(&list, options)?;
+        let (mut results, report) = kernel.sddmm_batch::<A, B, C>(&list, options)?;
         let last = results.pop().unwrap_or_default();
         let first = verdict(results.pop().unwrap_or_default(), structure, rows, &want.c)?;
         let last = verdict(last, structure, rows, &want.c)?;
         let worse = if first.comparison.relative > last.comparison.relative { first } else { last };
         return Ok(Ran { verdict: worse, report, second: None });
     }
-    let (results, report) = kernel.sample_fused::<A, B, C>(&a, &b, structure, inputs, options)?;
+    let (results, report) = kernel.sddmm_fused::<A, B, C>(&a, &b, structure, inputs, options)?;
     let second = match report.is_clean() {
         true => judge_rows(results.rows.as_deref(), structure, rows, want).err(),
         false => None,

@@ -114,8 +114,8 @@ pub enum Argument {
     WorkHead,
     /// The address of the work tiles.
     Work,
-    /// The address of memory that is zero before the first launch, for partial sums that one CTA computes for another; see
-    /// [`SddmmTiles`].
+    /// The address of memory that is zero before the first launch, for partial sums that one CTA computes for another;
+    /// see [`SddmmTiles`].
     Workspace,
     /// The address of the stage metadata: the records of [`StagePacking`].
     StageMetadata,
@@ -220,10 +220,11 @@ pub enum TileScheduler {
     Sddmm,
 }
 
-/// How a kernel of several block rows a tile takes the pattern: as stage metadata, a record of 64 words for every pipeline
-/// stage of a tile, two words for each lane of a warp.
+/// How a kernel of several block rows a tile takes the pattern: as stage metadata, a record of 64 words for every
+/// pipeline stage of a tile, two words for each lane of a warp.
 ///
-/// Lane l below `b_panels` describes a B panel, a slice of K of the dense operand: {first row of K, or the block column if
+/// Lane l below `b_panels` describes a B panel, a slice of K of the dense operand: {first row of K, or the block column
+/// if
 /// `by_block`; offset of the K slice within the block << 16}. Lane `b_panels + p` describes block p: {number of the stored
 /// block; offset << 16 | B panel << 8 | block row of the tile}. Lane 31 has the totals: {bytes that the stage loads;
 /// B panels << 8 | blocks}.
@@ -309,7 +310,8 @@ impl Plan {
         self.kernel().cluster_tile()
     }
 
-    /// Does the kernel read the sparse operand by block columns, which its transposed index lists, instead of by block rows?
+    /// Does the kernel read the sparse operand by block columns, which its transposed index lists, instead of by block
+    /// rows?
     pub fn reads_block_columns(&self) -> bool {
         SparseTimesDense::new(self.spec()).reads_block_columns()
     }

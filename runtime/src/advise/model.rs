@@ -49,7 +49,7 @@ pub struct Card {
 
 impl Card {
     /// NVIDIA H200: 640 TFLOP/s is what cuBLASLt does on 8192^3 under load (`benches/LOG.md`), the rates are those of
-    /// 16 x 16, 32 x 32, 64 x 64 and 128 x 128 blocks at 8192^3: the first two with operands swapped.
+    /// 16 x 16, 32 x 32, 64 x 64 and 128 x 128 blocks at 8192^3: the first two with swap-AB.
     pub const H200: Self = Self {
         name: "NVIDIA H200",
         sms: 132,
@@ -164,7 +164,7 @@ pub struct Prediction {
     pub bound: Bound,
 }
 
-/// What a product waits for.
+/// What limits a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {

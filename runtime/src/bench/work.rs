@@ -31,8 +31,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Operations on stored blocks alone: `2 * nnzb * bm * bk * n`, or `m` where B is sparse, or `k` where C is. What hangs over the edge of the matrix
-    /// counts, since it is stored and multiplied.
+    /// Operations on stored blocks alone: `2 * nnzb * bm * bk * n`, or `m` where B is sparse, or `k` where C is. What
+    /// extends beyond the edge of the matrix counts, since it is stored and multiplied.
     pub fn executed_flops(&self) -> u64 {
         2 * self.stored() * self.along() as u64
     }
@@ -43,7 +43,7 @@ impl Work {
     ///
     /// The flagship (M = N = 8192, blocks of 512 x 112, 16 a row) gives 16 * 112 = 1792 exactly.
     ///
-    /// A sampled product is compared with a dense one over the same K, which this is then.
+    /// An SDDMM is compared with a dense product over the same K, and this returns that K.
     pub fn equal_dense_k(&self) -> Option<usize> {
         if self.op == Op::Sdd {
             return (self.executed_flops() > 0).then_some(self.k);
@@ -57,7 +57,7 @@ impl Work {
         usize::try_from(unit * units.max(1)).ok()
     }
 
-    /// M, N and K of the dense product of equal work: of the same M and N, or, for a sampled product, of the same M and K
+    /// M, N and K of the dense product of equal work: of the same M and N, or, for an SDDMM, of the same M and K
     /// and as many columns as make as many elements as are stored, rounded to a multiple of 16 bytes.
     pub fn equal_dense(&self) -> Option<[usize; 3]> {
         let k = self.equal_dense_k()?;
@@ -70,12 +70,12 @@ impl Work {
     }
 
     /// Bytes that must cross HBM at least once when every cache starts cold: stored values, column indices and
-    /// row pointers (and block numbers where block columns are walked); as many lines of the dense factor as there can
-    /// be stored columns; all of C. Of a sampled product: the pattern, as many rows of A and columns of B as there can be
+    /// row pointers (and block numbers where block columns are read); as many lines of the dense factor as there can
+    /// be stored columns; all of C. For an SDDMM: the pattern, as many rows of A and columns of B as there can be
     /// blocks for, the stored values.
     pub fn compulsory_bytes(&self) -> u64 {
         if self.op == Op::Sdd {
-            return self.sampled_bytes();
+            return self.sddmm_bytes();
         }
         let by_columns = self.transpose.is_on() != (self.op == Op::Dds);
         let (rows, depth) = if by_columns { (self.block.1, self.block.0) } else { self.block };
@@ -90,7 +90,7 @@ impl Work {
             + self.m as u64 * self.n as u64 * size(self.out)
     }
 
-    fn sampled_bytes(&self) -> u64 {
+    fn sddmm_bytes(&self) -> u64 {
         let size = |dtype: Dtype| u64::from(dtype.bytes());
         let (rows, cols) = if self.transpose.is_on() { (self.block.1, self.block.0) } else { self.block };
         let blocks = |side: usize, all: usize| all.min(self.nnzb.saturating_mul(side)) as u64;
@@ -110,7 +110,7 @@ impl Work {
         if self.op == Op::Dds { self.n } else { self.m }
     }
 
-    /// The extent of C along the dense factor; of a sampled product that of the sums.
+    /// The extent of C along the dense factor, or for an SDDMM, K.
     fn along(&self) -> usize {
         match self.op {
             Op::Dds => self.m,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sampled_product_is_compared_over_the_same_k() {
+    fn an_sddmm_is_compared_over_the_same_k() {
         // 1024 blocks of 128 x 128 are 2048 columns of 8192 rows.
         let work = Work { op: Op::Sdd, k: 4096, block: (128, 128), nnzb: 1024, ..FLAGSHIP };
         assert_eq!(work.executed_flops(), 2 * 8192 * 2048 * 4096);

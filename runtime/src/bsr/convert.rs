@@ -47,7 +47,7 @@ impl<T: Element> Bsr<T> {
         let view = dense.into();
         validate::shape(view.rows(), view.cols(), block.0, block.1)?;
         let small = |value: T| value.to_f64().abs() <= threshold;
-        let kept = |place: &Place| !place.elements().all(|(row, col)| view.get(row, col).is_some_and(small));
+        let kept = |place: &BlockPlace| !place.elements().all(|(row, col)| view.get(row, col).is_some_and(small));
         Self::gather(view, block, kept)
     }
 
@@ -77,13 +77,14 @@ impl<T: Element> Bsr<T> {
     fn gather(
         view: DenseView<'_, T>,
         block: (usize, usize),
-        kept: impl Fn(&Place) -> bool + Sync,
+        kept: impl Fn(&BlockPlace) -> bool + Sync,
     ) -> Result<Self, BsrError> {
         let (rows, cols) = (view.rows(), view.cols());
-        let chosen: Vec<Vec<Place>> = (0..rows.div_ceil(block.0))
+        let chosen: Vec<Vec<BlockPlace>> = (0..rows.div_ceil(block.0))
             .into_par_iter()
             .map(|block_row| {
-                let places = (0..cols.div_ceil(block.1)).map(|col| Place::new((rows, cols), block, block_row, col));
+                let places =
+                    (0..cols.div_ceil(block.1)).map(|col| BlockPlace::new((rows, cols), block, block_row, col));
                 places.filter(&kept).collect()
             })
             .collect();
@@ -98,7 +99,7 @@ impl<T: Element> Bsr<T> {
         let structure = Structure::new(rows, cols, block, row_ptr, col_idx)?;
 
         let mut values = vec![T::ZERO; structure.stored()];
-        let places: Vec<&Place> = chosen.iter().flatten().collect();
+        let places: Vec<&BlockPlace> = chosen.iter().flatten().collect();
         values.par_chunks_exact_mut(block.0 * block.1).zip(places).for_each(|(out, place)| {
             for (row, col) in place.elements() {
                 let at = (row - place.first_row) * block.1 + (col - place.first_col);
@@ -110,7 +111,7 @@ impl<T: Element> Bsr<T> {
 }
 
 /// One block of a dense matrix.
-struct Place {
+struct BlockPlace {
     block_row: usize,
     block_col: usize,
     first_row: usize,
@@ -119,7 +120,7 @@ struct Place {
     width: usize,
 }
 
-impl Place {
+impl BlockPlace {
     fn new((rows, cols): (usize, usize), (bm, bk): (usize, usize), block_row: usize, block_col: usize) -> Self {
         let (first_row, first_col) = (block_row * bm, block_col * bk);
         let (height, width) = (bm.min(rows - first_row), bk.min(cols - first_col));

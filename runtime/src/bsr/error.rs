@@ -136,7 +136,7 @@ pub enum BsrError {
     /// The number of values is not the number of blocks times the size of a block.
     #[error(
         "{got} values, but {nnzb} blocks of {bm} x {bk} have {nnzb} * {bm} * {bk} = {}; \
-         store every block whole, blocks that hang over the edge of the matrix too", nnzb * bm * bk
+         store every block whole, blocks that extend beyond the edge of the matrix too", nnzb * bm * bk
     )]
     ValuesLength {
         /// Values given.
@@ -148,7 +148,7 @@ pub enum BsrError {
         /// Columns of a block.
         bk: usize,
     },
-    /// A block hangs over the edge of the matrix with something other than zero.
+    /// A block extends beyond the edge of the matrix with something other than zero.
     #[error(
         "values[{at}] = {value} in block {block} lies at row {row}, column {col} of a {rows} x {cols} matrix; \
          the part of a block beyond the edge is multiplied too: set it to zero"

@@ -22,7 +22,7 @@ use crate::{Element, GenerateError, Pattern};
 ///
 /// The values of block `p` are `values[p * bm * bk..][..bm * bk]`, row by row; the blocks stand in the order
 /// of `col_idx`. This is the layout of scipy's `bsr_array` and torch's `sparse_bsr`. The matrix need not be a
-/// multiple of the block: blocks that hang over the edge are stored whole, and their elements beyond `rows`
+/// multiple of the block: blocks that extend beyond the edge are stored whole, and their elements beyond `rows`
 /// or `cols` are zero.
 ///
 /// A `Bsr` is valid by construction, so nothing needs to be checked before a launch.
@@ -37,7 +37,7 @@ use crate::{Element, GenerateError, Pattern};
 /// ```
 /// use bsr_runtime::{Bsr, Dense, Layout, reference};
 ///
-/// // 2 x 3 elements in blocks of 2 x 2; the second block hangs over the edge by one column.
+/// // 2 x 3 elements in blocks of 2 x 2; the second block extends beyond the edge by one column.
 /// let values = vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 0.0, 6.0, 0.0];
 /// let a = Bsr::new(2, 3, (2, 2), vec![0, 2], vec![0, 1], values)?;
 /// let b = Dense::from_fn(3, 1, Layout::RowMajor, |_, _| 1.0f32);
@@ -161,7 +161,7 @@ impl<T: Element> Bsr<T> {
         Ok(Self { structure, values })
     }
 
-    /// Zeroes whatever hangs over the edge.
+    /// Zeroes whatever extends beyond the edge.
     fn clear_padding(&mut self) {
         let (rows, cols, (bm, bk)) = (self.rows(), self.cols(), self.block());
         for block_row in 0..self.block_rows() {
@@ -196,12 +196,12 @@ impl<T> Bsr<T> {
         self.structure.block()
     }
 
-    /// Number of block rows, the last of which may hang over the edge.
+    /// Number of block rows, the last of which may extend beyond the edge.
     pub fn block_rows(&self) -> usize {
         self.structure.block_rows()
     }
 
-    /// Number of block columns, the last of which may hang over the edge.
+    /// Number of block columns, the last of which may extend beyond the edge.
     pub fn block_cols(&self) -> usize {
         self.structure.block_cols()
     }

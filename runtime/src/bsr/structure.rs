@@ -8,7 +8,7 @@ use super::{BsrError, validate};
 /// The shape of a block-sparse matrix and the places of its stored blocks, without values.
 ///
 /// A `rows` x `cols` matrix is cut into blocks of `bm` x `bk` elements: `ceil(rows / bm)` block rows and
-/// `ceil(cols / bk)` block columns; the last ones may hang over the edge. The blocks of block row `i` are
+/// `ceil(cols / bk)` block columns; the last ones may extend beyond the edge. The blocks of block row `i` are
 /// those numbered `row_ptr[i]..row_ptr[i + 1]`, and block `p` stands in block column `col_idx[p]`.
 /// A `Structure` is valid by construction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,12 +80,12 @@ impl Structure {
         (self.bm, self.bk)
     }
 
-    /// Number of block rows, the last of which may hang over the edge.
+    /// Number of block rows, the last of which may extend beyond the edge.
     pub fn block_rows(&self) -> usize {
         self.rows.div_ceil(self.bm)
     }
 
-    /// Number of block columns, the last of which may hang over the edge.
+    /// Number of block columns, the last of which may extend beyond the edge.
     pub fn block_cols(&self) -> usize {
         self.cols.div_ceil(self.bk)
     }

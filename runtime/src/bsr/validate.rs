@@ -83,8 +83,8 @@ pub(super) fn values_length(structure: &Structure, got: usize) -> Result<(), Bsr
     Ok(())
 }
 
-/// What hangs over the edge of the matrix is zero. Only the blocks of the last block row and of the last
-/// block column are visited, and only if they do hang over.
+/// What extends beyond the edge of the matrix is zero. Only the blocks of the last block row and of the last
+/// block column are visited, and only if they extend beyond the edge.
 pub(super) fn padding<T: Element>(structure: &Structure, values: &[T]) -> Result<(), BsrError> {
     padding_of(structure, values, T::to_f64)
 }

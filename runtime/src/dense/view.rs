@@ -11,7 +11,7 @@ use crate::Element;
 /// A dense matrix in borrowed memory: `rows` x `cols` elements in lines that lie `ld` elements apart.
 ///
 /// In a row-major view the lines are rows, in a column-major one they are columns; within a line elements
-/// are adjacent. The elements between the end of a line and the next one belong to nobody and are never read.
+/// are adjacent. The elements between the end of a line and the next one are no part of the matrix and are never read.
 #[derive(Clone, Copy, Debug)]
 pub struct DenseView<'a, T> {
     rows: usize,

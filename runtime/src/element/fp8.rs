@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 /// What tells one format from the other.
-struct Format {
+struct Fp8Format {
     /// Bits of the mantissa that are stored.
     mantissa: u32,
     /// What is subtracted from a stored exponent.
@@ -15,7 +15,7 @@ struct Format {
     nan: u8,
 }
 
-impl Format {
+impl Fp8Format {
     /// The nearest magnitude, ties to even, at most the largest finite one; `value` is no NaN.
     const fn round(&self, value: f64) -> u8 {
         let bits = value.to_bits() & (u64::MAX >> 1);
@@ -66,7 +66,7 @@ macro_rules! fp8 {
         pub struct $type(u8);
 
         impl $type {
-            const FORMAT: Format = $format;
+            const FORMAT: Fp8Format = $format;
             /// The value of every byte.
             const VALUES: &[f32; 256] = &{
                 let mut values = [0.0; 256];
@@ -192,14 +192,14 @@ macro_rules! test {
 }
 
 fp8! {
-    e4m3, Format { mantissa: 3, bias: 7, largest: 0x7E, nan: 0x7F },
+    e4m3, Fp8Format { mantissa: 3, bias: 7, largest: 0x7E, nan: 0x7F },
     is_nan: test!(|bits| bits == 0x7F), is_finite: test!(|bits| bits != 0x7F),
     /// 8-bit float with 4 bits of exponent and 3 of mantissa, `e4m3fn` elsewhere: finite up to 448, one NaN of
     /// either sign, no infinities.
 }
 
 fp8! {
-    e5m2, Format { mantissa: 2, bias: 15, largest: 0x7B, nan: 0x7F },
+    e5m2, Fp8Format { mantissa: 2, bias: 15, largest: 0x7B, nan: 0x7F },
     is_nan: test!(|bits| bits > 0x7C), is_finite: test!(|bits| bits < 0x7C),
     /// 8-bit float with 5 bits of exponent and 2 of mantissa: finite up to 57344, with infinities and NaNs.
 }

@@ -68,7 +68,7 @@ pub trait Element:
     /// The values as they lie in memory: little-endian, one after the other.
     fn to_bytes(values: &[Self]) -> Vec<u8>;
 
-    /// The values that lie in memory as `bytes`; a piece of a value at the end is left out.
+    /// The values that lie in memory as `bytes`; an incomplete value at the end is left out.
     fn from_bytes(bytes: &[u8]) -> Vec<Self>;
 
     /// Whether [`from_f64`](Self::from_f64) makes a finite value of everything but a NaN.

@@ -107,7 +107,7 @@ impl UntypedBsr<'_> {
 }
 
 impl<T: Plain> DeviceBsr<T> {
-    /// A matrix of zeros with the blocks of `structure`: what a sampled product is written to.
+    /// A matrix of zeros with the blocks of `structure`: what an SDDMM is written to.
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`].

@@ -20,11 +20,11 @@ pub struct DeviceDense<T: Plain> {
     cols: usize,
     layout: Layout,
     ld: usize,
-    memory: Memory<T>,
+    memory: DenseMemory<T>,
 }
 
 #[derive(Debug)]
-enum Memory<T: Plain> {
+enum DenseMemory<T: Plain> {
     Owned(DeviceBuffer<T>),
     Foreign(DevicePtr),
 }
@@ -45,7 +45,7 @@ impl<T: Element + Plain> DeviceDense<T> {
             (padded.ld(), DeviceBuffer::from_slice(device, padded.data())?)
         };
         let (ld, buffer) = copied;
-        Ok(Self { rows, cols, layout, ld, memory: Memory::Owned(buffer) })
+        Ok(Self { rows, cols, layout, ld, memory: DenseMemory::Owned(buffer) })
     }
 
     /// Copies the matrix to the host after all work on the device. Only for matrices this crate allocated.
@@ -88,10 +88,10 @@ impl<T: Plain> DeviceDense<T> {
         let ld = padded_ld::<T>(line);
         let size = size_of::<T>();
         let len = lines.checked_mul(ld).ok_or(GpuError::TooLarge { len: usize::MAX, size })?;
-        Ok(Self { rows, cols, layout, ld, memory: Memory::Owned(DeviceBuffer::zeroed(device, len)?) })
+        Ok(Self { rows, cols, layout, ld, memory: DenseMemory::Owned(DeviceBuffer::zeroed(device, len)?) })
     }
 
-    /// Sees somebody else's device memory as a matrix. Nothing is copied, and nothing freed when dropped.
+    /// Views foreign device memory as a matrix. Nothing is copied, and nothing freed when dropped.
     ///
     /// # Errors
     /// [`ForeignError`] if the base or the stride between lines is not a multiple of 16 bytes, with the
@@ -109,7 +109,7 @@ impl<T: Plain> DeviceDense<T> {
         ld: usize,
     ) -> Result<Self, ForeignError> {
         foreign::check::<T>(ptr, rows, cols, layout, ld)?;
-        Ok(Self { rows, cols, layout, ld, memory: Memory::Foreign(ptr) })
+        Ok(Self { rows, cols, layout, ld, memory: DenseMemory::Foreign(ptr) })
     }
 
     /// Rows.
@@ -132,16 +132,16 @@ impl<T: Plain> DeviceDense<T> {
         self.ld
     }
 
-    /// Is this somebody else's memory, seen through [`DeviceDense::from_raw`]?
+    /// Is this foreign memory, viewed through [`DeviceDense::from_raw`]?
     pub fn is_foreign(&self) -> bool {
-        matches!(self.memory, Memory::Foreign(_))
+        matches!(self.memory, DenseMemory::Foreign(_))
     }
 
     /// The address of the first element.
     pub fn ptr(&self) -> DevicePtr {
         match &self.memory {
-            Memory::Owned(buffer) => buffer.ptr(),
-            Memory::Foreign(ptr) => *ptr,
+            DenseMemory::Owned(buffer) => buffer.ptr(),
+            DenseMemory::Foreign(ptr) => *ptr,
         }
     }
 
@@ -164,15 +164,15 @@ impl<T: Plain> DeviceDense<T> {
 
     fn owned(&self) -> Result<&DeviceBuffer<T>, GpuError> {
         match &self.memory {
-            Memory::Owned(buffer) => Ok(buffer),
-            Memory::Foreign(_) => Err(GpuError::ForeignMemory),
+            DenseMemory::Owned(buffer) => Ok(buffer),
+            DenseMemory::Foreign(_) => Err(GpuError::ForeignMemory),
         }
     }
 
     fn owned_mut(&mut self) -> Result<&mut DeviceBuffer<T>, GpuError> {
         match &mut self.memory {
-            Memory::Owned(buffer) => Ok(buffer),
-            Memory::Foreign(_) => Err(GpuError::ForeignMemory),
+            DenseMemory::Owned(buffer) => Ok(buffer),
+            DenseMemory::Foreign(_) => Err(GpuError::ForeignMemory),
         }
     }
 }
@@ -255,7 +255,7 @@ impl UntypedDense {
             return Ok(());
         }
         device.bind()?;
-        // In one piece where nobody else has anything between the lines.
+        // In one copy where the memory between the lines has no other owner.
         if !self.foreign || width == pitch || lines == 1 {
             let bytes = (lines - 1) * pitch + width;
             // SAFETY: the matrix has so many bytes from its first element to its last.

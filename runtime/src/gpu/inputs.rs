@@ -220,7 +220,7 @@ pub(crate) fn initial<C: Element>(host: &Inputs) -> Option<Dense<C>> {
     })
 }
 
-/// The same of a sampled product.
+/// The values of C's blocks before an SDDMM, where an input gives them.
 pub(crate) fn held<C: Element>(host: &Inputs) -> Option<Vec<C>> {
     host.names().find_map(|name| match host.get(name) {
         Some(Input::Held(blocks)) if blocks.dtype() == C::DTYPE => {

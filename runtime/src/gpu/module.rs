@@ -19,20 +19,20 @@ const LOG_BYTES: usize = 64 << 10;
 /// [`Function`] of it.
 #[derive(Clone, Debug)]
 pub struct Module {
-    inner: Arc<Loaded>,
+    inner: Arc<LoadedModule>,
 }
 
 #[derive(Debug)]
-struct Loaded {
+struct LoadedModule {
     raw: CUmodule,
     device: Device,
     log: String,
 }
 
 // SAFETY: a CUmodule may be used from any thread that has its context current; every method binds it.
-unsafe impl Send for Loaded {}
+unsafe impl Send for LoadedModule {}
 // SAFETY: as above; the handle is never changed.
-unsafe impl Sync for Loaded {}
+unsafe impl Sync for LoadedModule {}
 
 impl Module {
     /// Compiles PTX for the device and loads it.
@@ -85,7 +85,7 @@ impl Module {
         };
         match status {
             CUresult::CUDA_SUCCESS => {
-                let inner = Loaded { raw, device: device.clone(), log: text_of(&info) };
+                let inner = LoadedModule { raw, device: device.clone(), log: text_of(&info) };
                 Ok(Self { inner: Arc::new(inner) })
             }
             CUresult::CUDA_ERROR_OUT_OF_MEMORY | CUresult::CUDA_ERROR_STUB_LIBRARY => {
@@ -134,7 +134,7 @@ impl Module {
     }
 }
 
-impl Drop for Loaded {
+impl Drop for LoadedModule {
     fn drop(&mut self) {
         if self.device.bind().is_ok() {
             // SAFETY: loaded once, unloaded once, after the last function of it is gone.
@@ -147,7 +147,7 @@ impl Drop for Loaded {
 #[derive(Clone, Debug)]
 pub struct Function {
     raw: CUfunction,
-    module: Arc<Loaded>,
+    module: Arc<LoadedModule>,
     entry: Arc<str>,
 }
 

@@ -13,12 +13,12 @@ use crate::Scales;
 #[derive(Debug)]
 pub struct DeviceScales {
     kind: Scale,
-    a: Factors,
-    b: Factors,
+    a: ScaleMemory,
+    b: ScaleMemory,
 }
 
 #[derive(Debug)]
-enum Factors {
+enum ScaleMemory {
     Owned(DeviceBuffer<f32>),
     Foreign(Range),
 }
@@ -29,11 +29,11 @@ impl DeviceScales {
     /// # Errors
     /// [`GpuError::OutOfMemory`].
     pub fn upload(device: &Device, host: &Scales) -> Result<Self, GpuError> {
-        let factors = |values: &[f32]| DeviceBuffer::from_slice(device, values).map(Factors::Owned);
+        let factors = |values: &[f32]| DeviceBuffer::from_slice(device, values).map(ScaleMemory::Owned);
         Ok(Self { kind: host.kind(), a: factors(host.a())?, b: factors(host.b())? })
     }
 
-    /// Sees somebody else's device memory as scales: so many f32 from an address, for A and for B. Nothing is copied,
+    /// Views foreign device memory as scales: so many f32 from an address, for A and for B. Nothing is copied,
     /// and nothing freed when dropped. The factors must be finite, or C is not.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl DeviceScales {
                 return Err(ForeignError::Scales { operand, base });
             }
         }
-        let foreign = |ptr, len| Factors::Foreign(Range { ptr, len });
+        let foreign = |ptr, len| ScaleMemory::Foreign(Range { ptr, len });
         Ok(Self { kind, a: foreign(a, a_len), b: foreign(b, b_len) })
     }
 
@@ -66,7 +66,7 @@ impl DeviceScales {
     }
 }
 
-impl Factors {
+impl ScaleMemory {
     fn range(&self) -> Range {
         match self {
             Self::Owned(buffer) => Range { ptr: buffer.ptr(), len: buffer.len() },

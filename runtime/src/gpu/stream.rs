@@ -75,7 +75,7 @@ impl Drop for Stream {
     }
 }
 
-/// A stream somebody else owns: a [`Stream`], or a raw one of PyTorch, cudarc or the CUDA runtime.
+/// A borrowed stream: a [`Stream`], or a raw one of PyTorch, cudarc or the CUDA runtime.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamRef<'s> {
     raw: CUstream,

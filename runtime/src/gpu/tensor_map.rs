@@ -130,7 +130,7 @@ fn fault(base: DevicePtr, map: &TensorMap) -> Option<TensorMapFault> {
     if let Some(at) = strides.iter().position(wrong) {
         return Some(Fault::Stride { dimension: at + 1, stride: strides[at] });
     }
-    // In a map of rank 3 the dimensions may be pieces of one row, and the rows need not come second.
+    // In a map of rank 3 the dimensions may be parts of one row, and the rows need not come second.
     if rank == 2 && strides[0] < inner * u64::from(size) {
         return Some(Fault::Overlap { stride: strides[0], inner, size: size.into() });
     }
@@ -259,8 +259,8 @@ mod tests {
         box_dims: [64, 128, 1],
         swizzle_bytes: 128,
     };
-    /// Rows of 1024 bytes in pieces of 128, all pieces of 64 rows in one box.
-    const PIECES: TensorMap = TensorMap {
+    /// Rows of 1024 bytes in parts of 128, all parts of 64 rows in one box.
+    const PARTS: TensorMap = TensorMap {
         dtype: Dtype::E4M3,
         rank: 3,
         dims: [128, 512, 8],
@@ -273,7 +273,7 @@ mod tests {
     fn what_the_hardware_takes_passes() {
         let narrow = [16, 0];
         assert_eq!(validate(BASE, &GOOD), Ok(()));
-        assert_eq!(validate(BASE, &PIECES), Ok(()));
+        assert_eq!(validate(BASE, &PARTS), Ok(()));
         assert_eq!(validate(BASE + 8, &TensorMap { offset_bytes: 24, ..GOOD }), Ok(()));
         assert_eq!(validate(BASE, &TensorMap { dims: [1, 1, 1], strides_bytes: narrow, ..GOOD }), Ok(()));
         assert_eq!(validate(BASE, &TensorMap { dims: [1, 1 << 32, 1], strides_bytes: narrow, ..GOOD }), Ok(()));
@@ -294,17 +294,17 @@ mod tests {
             (BASE, TensorMap { rank: 1, ..GOOD }, "1 dimensions"),
             (BASE, TensorMap { rank: 4, ..GOOD }, "4 dimensions"),
             (BASE, TensorMap { dims: [0, 4, 1], ..GOOD }, "4 x 0: "),
-            (BASE, TensorMap { dims: [128, 4, 0], ..PIECES }, "0 x 4 x 128: "),
+            (BASE, TensorMap { dims: [128, 4, 0], ..PARTS }, "0 x 4 x 128: "),
             (BASE, TensorMap { dims: [1, (1 << 32) + 1, 1], ..GOOD }, "4294967297 x 1: "),
             (BASE, TensorMap { strides_bytes: [2002, 0], ..GOOD }, "pad the line to 2016 B"),
-            (BASE, TensorMap { strides_bytes: [1024, 120], ..PIECES }, "a stride of 120 B along dimension 2"),
+            (BASE, TensorMap { strides_bytes: [1024, 120], ..PARTS }, "a stride of 120 B along dimension 2"),
             (BASE, TensorMap { strides_bytes: [1 << 40, 0], ..GOOD }, "below 2^40"),
             (BASE, TensorMap { strides_bytes: [1984, 0], ..GOOD }, "1000 elements x 2 B = 2000 B"),
             (BASE, TensorMap { box_dims: [64, 257, 1], ..GOOD }, "257 x 64: "),
             (BASE, TensorMap { box_dims: [64, 0, 1], ..GOOD }, "1 to 256"),
-            (BASE, TensorMap { box_dims: [64, 8, 0], ..PIECES }, "0 x 8 x 64: "),
+            (BASE, TensorMap { box_dims: [64, 8, 0], ..PARTS }, "0 x 8 x 64: "),
             (BASE, TensorMap { box_dims: [20, 8, 1], ..GOOD }, "20 elements x 2 B = 40 B"),
-            (BASE, TensorMap { box_dims: [72, 8, 1], ..PIECES }, "72 elements x 1 B = 72 B"),
+            (BASE, TensorMap { box_dims: [72, 8, 1], ..PARTS }, "72 elements x 1 B = 72 B"),
             (BASE, TensorMap { box_dims: [128, 8, 1], ..GOOD }, "at most 64 elements"),
             (BASE, TensorMap { swizzle_bytes: 96, ..GOOD }, "96 B does not exist"),
         ];

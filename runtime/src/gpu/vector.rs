@@ -13,11 +13,11 @@ use crate::Element;
 /// A vector in device memory, owned or foreign. Its base is a multiple of 16 bytes.
 #[derive(Debug)]
 pub struct DeviceVector<T: Plain> {
-    memory: Memory<T>,
+    memory: VectorMemory<T>,
 }
 
 #[derive(Debug)]
-enum Memory<T: Plain> {
+enum VectorMemory<T: Plain> {
     Owned(DeviceBuffer<T>),
     Foreign(DevicePtr, usize),
 }
@@ -28,7 +28,7 @@ impl<T: Element + Plain> DeviceVector<T> {
     /// # Errors
     /// [`GpuError::OutOfMemory`].
     pub fn upload(device: &Device, host: &[T]) -> Result<Self, GpuError> {
-        Ok(Self { memory: Memory::Owned(DeviceBuffer::from_slice(device, host)?) })
+        Ok(Self { memory: VectorMemory::Owned(DeviceBuffer::from_slice(device, host)?) })
     }
 
     /// `len` zeros.
@@ -36,10 +36,10 @@ impl<T: Element + Plain> DeviceVector<T> {
     /// # Errors
     /// [`GpuError::OutOfMemory`], [`GpuError::TooLarge`].
     pub fn zeros(device: &Device, len: usize) -> Result<Self, GpuError> {
-        Ok(Self { memory: Memory::Owned(DeviceBuffer::zeroed(device, len)?) })
+        Ok(Self { memory: VectorMemory::Owned(DeviceBuffer::zeroed(device, len)?) })
     }
 
-    /// Sees somebody else's device memory as a vector. Nothing is copied, and nothing freed when dropped.
+    /// Views foreign device memory as a vector. Nothing is copied, and nothing freed when dropped.
     ///
     /// # Errors
     /// [`ForeignError::Vector`] if the address is null or no multiple of 16 bytes.
@@ -51,7 +51,7 @@ impl<T: Element + Plain> DeviceVector<T> {
         if len > 0 && (ptr == 0 || !ptr.is_multiple_of(16)) {
             return Err(ForeignError::Vector { base: ptr });
         }
-        Ok(Self { memory: Memory::Foreign(ptr, len) })
+        Ok(Self { memory: VectorMemory::Foreign(ptr, len) })
     }
 
     /// Copies the vector to the host after all work on the device. Only for memory of this crate.
@@ -73,8 +73,8 @@ impl<T: Element + Plain> DeviceVector<T> {
     /// Elements.
     pub fn len(&self) -> usize {
         match &self.memory {
-            Memory::Owned(buffer) => buffer.len(),
-            Memory::Foreign(_, len) => *len,
+            VectorMemory::Owned(buffer) => buffer.len(),
+            VectorMemory::Foreign(_, len) => *len,
         }
     }
 
@@ -86,8 +86,8 @@ impl<T: Element + Plain> DeviceVector<T> {
     /// The address of the first element.
     pub fn ptr(&self) -> DevicePtr {
         match &self.memory {
-            Memory::Owned(buffer) => buffer.ptr(),
-            Memory::Foreign(ptr, _) => *ptr,
+            VectorMemory::Owned(buffer) => buffer.ptr(),
+            VectorMemory::Foreign(ptr, _) => *ptr,
         }
     }
 
@@ -97,8 +97,8 @@ impl<T: Element + Plain> DeviceVector<T> {
 
     fn owned(&self) -> Result<&DeviceBuffer<T>, GpuError> {
         match &self.memory {
-            Memory::Owned(buffer) => Ok(buffer),
-            Memory::Foreign(..) => Err(GpuError::ForeignMemory),
+            VectorMemory::Owned(buffer) => Ok(buffer),
+            VectorMemory::Foreign(..) => Err(GpuError::ForeignMemory),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A list of products in one launch: of one pattern or of many, of any shapes.
 
-mod sampled;
+mod sddmm;
 
 use std::marker::PhantomData;
 
@@ -26,12 +26,12 @@ pub struct Batch<'l, 'm> {
     launcher: &'l Launcher,
     problems: Vec<(Operands<'m>, fit::Shapes)>,
     /// Those of a kernel of `op = sdd`.
-    sampled: Vec<sampled::Sample<'m>>,
+    sddmms: Vec<sddmm::SddmmProblem<'m>>,
 }
 
 impl<'l, 'm> Batch<'l, 'm> {
     pub(super) fn new(launcher: &'l Launcher) -> Self {
-        Self { launcher, problems: vec![], sampled: vec![] }
+        Self { launcher, problems: vec![], sddmms: vec![] }
     }
 
     /// Adds C = A * B.
@@ -88,7 +88,7 @@ impl<'l, 'm> Batch<'l, 'm> {
 
     /// Problems so far.
     pub fn len(&self) -> usize {
-        self.problems.len() + self.sampled.len()
+        self.problems.len() + self.sddmms.len()
     }
 
     /// Whether there is none.
@@ -116,9 +116,9 @@ impl<'l, 'm> Batch<'l, 'm> {
     /// [`KernelError::BatchOverlap`] where one problem's C overlaps an operand or the C of another;
     /// [`KernelError::TooLarge`] for more stored blocks than 32 bits count; [`KernelError::Gpu`].
     pub fn prepare(self) -> Result<PreparedBatch<'l, 'm>, KernelError> {
-        let Self { launcher, problems, sampled } = self;
-        if !sampled.is_empty() {
-            return sampled::prepare(launcher, &sampled);
+        let Self { launcher, problems, sddmms } = self;
+        if !sddmms.is_empty() {
+            return sddmm::prepare(launcher, &sddmms);
         }
         check_overlaps(launcher, &problems)?;
         let blocks = problems.iter().map(|(operands, _)| operands.sparse.structure.nnzb() as u64).sum::<u64>();
@@ -178,7 +178,7 @@ fn check_overlaps(launcher: &Launcher, problems: &[(Operands<'_>, fit::Shapes)])
             };
             let apart = match (&written.4, &other.4) {
                 (Some(c), Some(dense)) => !c.overlaps(dense),
-                // Values are one piece.
+                // The values are contiguous.
                 _ => written.0 >= other.1 || other.0 >= written.1,
             };
             if !apart {

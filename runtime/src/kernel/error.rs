@@ -158,7 +158,7 @@ pub enum KernelError {
         bits: u32,
     },
     /// C is a window of a wider matrix whose other elements a launch would overwrite.
-    #[error("C may be a window of a wider matrix, and its lines do not end on a 16-byte boundary\n  {line} elements of {bytes} B = {} B a line, lines {ld} elements apart; TMA writes whole 16-byte pieces, so the elements up to number {padded} of every line would be overwritten\n  help: a leading dimension of {padded}, or a window of {padded} elements a line", line * bytes)]
+    #[error("C may be a window of a wider matrix, and its lines do not end on a 16-byte boundary\n  {line} elements of {bytes} B = {} B a line, lines {ld} elements apart; TMA writes whole 16-byte vectors, so the elements up to number {padded} of every line would be overwritten\n  help: a leading dimension of {padded}, or a window of {padded} elements a line", line * bytes)]
     Window {
         /// Elements of a line (a row of a row-major C, a column of a column-major one).
         line: usize,

@@ -101,13 +101,13 @@ pub(crate) fn operands(
             product: product(spec),
         });
     }
-    let mirrored = spec.op == Op::Dds;
-    let (a, b) = if mirrored { (dense.dtype, sparse_dtype) } else { (sparse_dtype, dense.dtype) };
+    let transposed = spec.op == Op::Dds;
+    let (a, b) = if transposed { (dense.dtype, sparse_dtype) } else { (sparse_dtype, dense.dtype) };
     dtype("A", "a", a, spec.a)?;
     dtype("B", "b", b, spec.b)?;
     dtype("C", "out", c.dtype, spec.out)?;
     let (operand, key, wanted) =
-        if mirrored { ("A", "a_layout", spec.a_layout) } else { ("B", "b_layout", spec.b_layout) };
+        if transposed { ("A", "a_layout", spec.a_layout) } else { ("B", "b_layout", spec.b_layout) };
     if dense.layout != wanted && spec.b.bytes() == 1 {
         return Err(KernelError::AlongK { operand, dtype: dense.dtype, expected: wanted });
     }
@@ -147,7 +147,7 @@ pub(crate) fn scales(
     Ok(Scales::check_lengths(found, counts, a, n)?)
 }
 
-/// Makes sure that the plan's epilogue is given what it asks for, and tells how its second result is collected.
+/// Makes sure that the plan's epilogue is given what it asks for, and returns the reduction of its second result.
 ///
 /// # Errors
 /// [`KernelError::Epilogue`].
@@ -155,11 +155,11 @@ pub(crate) fn epilogue(plan: &Plan, shape: (usize, usize), inputs: &Inputs) -> R
     epilogue_of(plan, shape, None, inputs)
 }
 
-/// The same of a sampled product whose blocks are those of `stored`.
+/// The same for an SDDMM whose blocks are those of `stored`.
 ///
 /// # Errors
 /// [`KernelError::Epilogue`].
-pub(crate) fn sampled_epilogue(
+pub(crate) fn sddmm_epilogue(
     plan: &Plan,
     stored: &Structure,
     inputs: &Inputs,

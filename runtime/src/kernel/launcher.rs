@@ -1,7 +1,7 @@
 //! The untyped launcher: what [`super::Loaded`] and the `bsr` command share.
 
 mod fused;
-mod sampled;
+mod sddmm;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use crate::gpu::{
 };
 use crate::schedule::WorkLists;
 
-/// A kernel on a device and the work plans of the patterns it has met.
+/// A kernel on a device and the work plans of the patterns that it has been launched with.
 #[derive(Debug)]
 pub struct Launcher {
     pub(super) plan: Plan,
@@ -28,16 +28,16 @@ pub struct Launcher {
     /// Clusters that run at the same time.
     pub(super) clusters: u32,
     pub(super) maps: TensorMapCache,
-    work: Mutex<HashMap<(Fingerprint, usize), Arc<Work>>>,
+    work: Mutex<HashMap<(Fingerprint, usize), Arc<UploadedWork>>>,
 }
 
 /// The work of one pattern on the device.
 #[derive(Debug)]
-struct Work {
+struct UploadedWork {
     grid: [u32; 2],
     heads: DeviceBuffer<u32>,
     tiles: DeviceBuffer<u32>,
-    workspaces: sampled::Workspaces,
+    workspaces: sddmm::Workspaces,
     stage_metadata: DeviceBuffer<u32>,
 }
 
@@ -123,7 +123,7 @@ impl Launcher {
         self.clusters
     }
 
-    /// Frees the work plans of all patterns met so far, after everything on the device is done. They are kept until
+    /// Frees the work plans of all patterns so far, after everything on the device is done. They are kept until
     /// then, some kilobytes each: an application with a stream of new patterns calls this between them. A captured
     /// graph that holds a launch of this kernel must not be launched again afterwards.
     ///
@@ -265,7 +265,7 @@ impl Launcher {
                 Argument::WorkHead => Value::Pointer(places.heads),
                 Argument::Work => Value::Pointer(places.tiles),
                 Argument::StageMetadata => Value::Pointer(places.stage_metadata),
-                // Of sampled products alone.
+                // Only an SDDMM has it.
                 Argument::Workspace => Value::Pointer(0),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scalar(at) => match self.given(operands, *at) {
@@ -277,26 +277,26 @@ impl Launcher {
         Ok(values)
     }
 
-    /// The work plan for a pattern and `n` columns of the dense factor as the kernel sees it, made now or before. The lock is not held while one is made:
-    /// launches of patterns that are known do not wait.
-    fn work(&self, sparse: &UntypedBsr<'_>, n: usize) -> Result<Arc<Work>, KernelError> {
+    /// The work plan for a pattern and `n` columns of the dense factor as the kernel sees it, made now or before. The
+    /// lock is not held while one is made, so that launches of known patterns do not wait.
+    fn work(&self, sparse: &UntypedBsr<'_>, n: usize) -> Result<Arc<UploadedWork>, KernelError> {
         let key = (sparse.fingerprint, n);
         if let Some(work) = self.kept().get(&key) {
             return Ok(Arc::clone(work));
         }
         let lists = WorkLists::new(&self.plan, sparse.structure, n, self.clusters);
-        let made = Arc::new(Work {
+        let made = Arc::new(UploadedWork {
             grid: lists.grid,
             heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
             tiles: DeviceBuffer::from_slice(&self.device, &lists.tiles)?,
-            workspaces: sampled::Workspaces::new(&self.device, lists.workspace)?,
+            workspaces: sddmm::Workspaces::new(&self.device, lists.workspace)?,
             stage_metadata: DeviceBuffer::from_slice(&self.device, &lists.stage_metadata)?,
         });
         // Another thread may have been faster, and its launch in flight reads the plan that it made.
         Ok(Arc::clone(self.kept().entry(key).or_insert(made)))
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<(Fingerprint, usize), Arc<Work>>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<(Fingerprint, usize), Arc<UploadedWork>>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -358,7 +358,7 @@ impl Operands<'_> {
     }
 }
 
-/// TMA writes whole 16-byte pieces: the end of a line that is no multiple of them must be C's own padding.
+/// TMA writes whole 16-byte vectors: the end of a line that is no multiple of them must be C's own padding.
 fn check_window(c: &UntypedDense) -> Result<(), KernelError> {
     let (line, bytes) = (c.line(), c.dtype.bytes() as usize);
     let padded = line.max(1).next_multiple_of(16 / bytes);

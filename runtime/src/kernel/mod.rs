@@ -6,7 +6,7 @@ pub(crate) mod fit;
 mod inputs;
 mod launcher;
 pub mod operation;
-pub(crate) mod sampled;
+pub(crate) mod sddmm;
 
 use std::marker::PhantomData;
 
@@ -22,7 +22,7 @@ use crate::gpu::{
     Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceOrder, DeviceScales, DeviceVector, Plain, Stream, StreamRef,
     UploadedInputs, held, initial,
 };
-use crate::{Bsr, Dense, Element, Inputs, Results, SampledResults, Scales, Structure};
+use crate::{Bsr, Dense, Element, Inputs, Results, Scales, SddmmResults, Structure};
 
 /// A kernel that `#[bsr_kernel]` compiled: what the attribute implements on the item it stands on.
 ///
@@ -79,7 +79,7 @@ pub struct Loaded<K> {
 
 impl<K: Kernel> Loaded<K> {
     /// Makes the work plan for a pattern and `n` columns of B (`n` rows of A where B is the sparse factor) ahead of the
-    /// first launch, which then allocates nothing: needed before a launch is captured into a CUDA graph.
+    /// first launch, which then allocates nothing: this is needed before a launch is captured into a CUDA graph.
     ///
     /// # Errors
     /// As [`Loaded::launch`].
@@ -90,11 +90,12 @@ impl<K: Kernel> Loaded<K> {
     /// Enqueues C = A * B on `stream` and returns at once: A is a [`DeviceBsr`] and B a [`DeviceDense`], or the other
     /// way round in a kernel of `op = dds`.
     ///
-    /// The first launch for a pattern and a number of columns makes its work plan (host work and small allocations, among
-    /// them the transposed index of a kernel that walks block columns); later ones allocate nothing. Nothing synchronizes. The matrices are borrowed only for the
-    /// call: keep them alive until the stream has been synchronized. A kernel that stores by TMA writes C's padding up
-    /// to the next 16 bytes of each line too, in whole 16-byte pieces; nothing beyond it is written, and by other
-    /// kernels no padding of foreign memory at all. `accumulate = atomic` sets C to zero first, on the same stream.
+    /// The first launch for a pattern and a number of columns makes its work plan (host work and small allocations,
+    /// among them the transposed index of a kernel that reads block columns); later ones allocate nothing. Nothing
+    /// synchronizes. The matrices are borrowed only for the call: keep them alive until the stream has been
+    /// synchronized. A kernel that stores by TMA writes C's padding up to the next 16 bytes of each line too, in whole
+    /// 16-byte vectors; nothing beyond it is written, and by other kernels no padding of foreign memory at all.
+    /// `accumulate = atomic` sets C to zero first, on the same stream.
     ///
     /// # Errors
     /// Shapes, blocks or layouts that do not fit the kernel, a kernel that scales, sizes beyond 32-bit coordinates, C
@@ -140,9 +141,10 @@ impl<K: Kernel> Loaded<K> {
         TypedBatch::new(self.launcher.batch())
     }
 
-    /// As [`Loaded::launch`], with the further operands of a kernel with an epilogue: the `NAME_inputs` that the attribute
-    /// makes, or [`DeviceInputs`] by name. A second result is set to what its collecting begins with on the same stream;
-    /// sums of a row are added in any order, so that their last bits may differ from run to run.
+    /// As [`Loaded::launch`], with the further operands of a kernel with an epilogue: the `NAME_inputs` that the
+    /// attribute makes, or [`DeviceInputs`] by name. A second result is set to the start value of its reduction on the
+    /// same stream; several CTAs add to the sum of a row, in an order that differs from run to run, and with it the
+    /// last bits may differ.
     ///
     /// # Errors
     /// As [`Loaded::launch`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take, and
@@ -256,8 +258,8 @@ impl<K: Kernel> Loaded<K> {
         Ok(c.download()?)
     }
 
-    /// Makes the work plan of a sampled product for a pattern and `k` elements of K ahead of the first launch, which then
-    /// allocates nothing: needed before a launch is captured into a CUDA graph.
+    /// Makes the work plan of an SDDMM for a pattern and `k` elements of K ahead of the first launch, which then
+    /// allocates nothing: this is needed before a launch is captured into a CUDA graph.
     ///
     /// # Errors
     /// As [`Loaded::launch_sampled`].
@@ -268,7 +270,7 @@ impl<K: Kernel> Loaded<K> {
     /// Enqueues the stored blocks of C = A * B on `stream` and returns at once: a kernel of `op = sdd`. With
     /// `transpose = on` the stored matrix is C^T.
     ///
-    /// Every value of C is written, zeros where a block hangs over the edge of the matrix. The rest is as in
+    /// Every value of C is written, zeros where a block extends beyond the edge of the matrix. The rest is as in
     /// [`Loaded::launch`].
     ///
     /// # Errors
@@ -307,7 +309,7 @@ impl<K: Kernel> Loaded<K> {
     /// As [`Loaded::launch_sampled`], with the further operands of a kernel with an epilogue: the `NAME_inputs` that the
     /// attribute makes, or [`DeviceInputs`] by name. Rows and columns are those of the stored matrix. What a block has
     /// beyond its edge is written as zero, whatever the epilogue says, and has no part in the second result, which is set
-    /// to what its collecting begins with on the same stream.
+    /// to the start value of its reduction on the same stream.
     ///
     /// # Errors
     /// As [`Loaded::launch_sampled`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take, and
@@ -334,7 +336,7 @@ impl<K: Kernel> Loaded<K> {
         b: &Dense<K::B>,
         structure: &Structure,
         inputs: &Inputs,
-    ) -> Result<SampledResults<K::Out>, KernelError> {
+    ) -> Result<SddmmResults<K::Out>, KernelError> {
         let device = self.launcher.device();
         let stream = Stream::new(device)?;
         let a = DeviceDense::upload(device, a)?;
@@ -357,7 +359,7 @@ impl<K: Kernel> Loaded<K> {
         self.launch_sampled_fused(&stream, &a, &b, inputs, &mut c)?;
         stream.synchronize()?;
         let rows = second.map(|second| second.download()).transpose()?;
-        Ok(SampledResults { c: c.download()?, rows })
+        Ok(SddmmResults { c: c.download()?, rows })
     }
 
     /// The untyped launcher.

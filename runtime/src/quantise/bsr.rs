@@ -45,7 +45,7 @@ pub fn bsr<T: Narrow, S: Element>(
             let scale = match scale {
                 Scale::Unscaled => 1.0,
                 Scale::Tensor => scales[0],
-                // Rows that hang over the edge are zeros.
+                // Rows that extend beyond the edge are zeros.
                 Scale::RowCol => scales.get(block_row * bm + at % bm).copied().unwrap_or(1.0),
                 Scale::Block => scales[blocks.start + at / bm],
             };

@@ -91,17 +91,17 @@ impl Comparison {
 
     fn of(rows: usize, cols: usize, got: impl Fn(usize, usize) -> f64 + Sync, want: &[f64]) -> Self {
         // Row by row in parallel, then added in order: the same result for any number of threads.
-        let parts: Vec<Part> = (0..rows)
+        let parts: Vec<PartialComparison> = (0..rows)
             .into_par_iter()
             .map(|row| {
-                let mut part = Part::default();
+                let mut part = PartialComparison::default();
                 for (col, &want) in want[row * cols..][..cols].iter().enumerate() {
                     part.add((row, col), got(row, col), want);
                 }
                 part
             })
             .collect();
-        parts.into_iter().fold(Part::default(), Part::join).finish()
+        parts.into_iter().fold(PartialComparison::default(), PartialComparison::join).finish()
     }
 }
 
@@ -115,7 +115,7 @@ pub fn unwritten<'a, T: Element>(got: impl Into<DenseView<'a, T>>) -> usize {
 
 /// The comparison of some of the elements.
 #[derive(Clone, Copy, Default)]
-struct Part {
+struct PartialComparison {
     difference: f64,
     reference: f64,
     not_finite: usize,
@@ -130,7 +130,7 @@ struct Worst {
     want: f64,
 }
 
-impl Part {
+impl PartialComparison {
     fn add(&mut self, at: (usize, usize), got: f64, want: f64) {
         let finite = got.is_finite() && want.is_finite();
         let abs = if finite { (got - want).abs() } else { f64::INFINITY };

@@ -132,7 +132,7 @@ fn evaluate(program: &Program, product: &[f64], rows: &[usize], n: usize, inputs
                     Some(Input::Vector(vector)) => vector.get(if *by_column { col } else { row }),
                     Some(Input::Matrix(matrix) | Input::Result(matrix)) => matrix.get(row, col),
                     Some(Input::Scalar(scalar)) => scalar.to_f64(),
-                    // Of sampled products alone.
+                    // Only an SDDMM has it.
                     Some(Input::Blocks(_) | Input::Held(_)) | None => f64::NAN,
                 };
             }

@@ -11,8 +11,8 @@
 mod compare;
 mod epilogue;
 mod operations;
-mod sampled;
-mod sampled_epilogue;
+mod sddmm;
+mod sddmm_epilogue;
 mod tolerance;
 
 use rayon::prelude::*;
@@ -21,8 +21,8 @@ use thiserror::Error;
 pub use compare::{Comparison, relative_error, unwritten};
 pub use epilogue::{Fused, fuse};
 pub use operations::{product, product_rows};
-pub use sampled::{sampled, sampled_blocks};
-pub use sampled_epilogue::{complete_rows, fuse_blocks};
+pub use sddmm::{sddmm, sddmm_blocks};
+pub use sddmm_epilogue::{complete_rows, fuse_blocks};
 pub use tolerance::{tolerance, tolerance_of};
 
 use crate::{Bsr, BsrError, DenseView, Element, Scale, Scales, ScalesError};
@@ -172,7 +172,7 @@ pub fn multiply_rows_scaled<'b, A: Element, B: Element>(
     Ok(product)
 }
 
-/// Widened pieces of A and B.
+/// Widened parts of A and B.
 struct Scratch {
     a: Vec<f64>,
     b: Vec<f64>,

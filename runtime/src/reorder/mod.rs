@@ -46,7 +46,7 @@ pub fn rows(sparse: &Sparse, block: (usize, usize)) -> Result<Option<Permutation
 }
 
 /// An order of rows in which the blocks that [`prune`] keeps hold more of the Frobenius norm; `None` if none was found.
-/// Rows are clustered by the pieces of one row that they would keep each by itself.
+/// Rows are clustered by the blocks of one row that each would keep alone.
 ///
 /// # Errors
 /// As [`prune`].

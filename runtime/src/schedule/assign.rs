@@ -98,8 +98,8 @@ struct Assignment {
 
 impl Assignment {
     /// The tiles of the first columns, `in_order`, go one after the other to whichever cluster would be free first, so
-    /// that concurrent tiles read the same columns of B. The remaining tiles go in descending order of cost, which leaves
-    /// clusters within a tile of each other (Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
+    /// that concurrent tiles read the same columns of B. The remaining tiles go in descending order of cost, which
+    /// leaves clusters within a tile of each other (Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
     fn new(rows: &[CostedTile], (in_order, remaining): (&[u32], &[u32]), group: usize, clusters: usize) -> Self {
         let mut assignment =
             Self { in_order: vec![vec![]; clusters], remaining: vec![vec![]; clusters], loads: vec![0; clusters] };

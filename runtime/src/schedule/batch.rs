@@ -14,8 +14,9 @@ const WORDS: usize = 8;
 /// A work tile of a batch: a tile of one problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchTile {
-    /// The tile within its problem. `a_row` is a row of this problem's values. Of a sparse operand that is read by block
-    /// columns, it is the first row within the block. With stage metadata, it is a record among those of all problems.
+    /// The tile within its problem. `a_row` is a row of this problem's values. Of a sparse operand that is read by
+    /// block columns, it is the first row within the block. With stage metadata, it is a record among those of all
+    /// problems.
     pub within: WorkTile,
     /// The number of the problem.
     pub problem: u32,
@@ -52,7 +53,8 @@ pub struct BatchLists {
     pub col_idx: Vec<u32>,
     /// The kernel's `block_idx`; empty for one that reads block rows.
     pub block_idx: Vec<u32>,
-    /// The kernel's `packed`: stage metadata in place of both. Empty for a kernel that reads the patterns as they are stored.
+    /// The kernel's `packed`: stage metadata in place of both. Empty for a kernel that reads the patterns as they are
+    /// stored.
     pub stage_metadata: Vec<u32>,
 }
 

@@ -29,7 +29,7 @@ impl BlockWork {
             for block in ends[0] as usize..ends[1] as usize {
                 for slice in (0..tile.block_rows).step_by(tile.rows as usize) {
                     let c_row = block_row as u32 * tile.block_rows + slice;
-                    // The last block row may hang over the end of the matrix by whole slices.
+                    // The last block row may extend beyond the end of the matrix by whole slices.
                     if (c_row as usize) < structure.rows() {
                         let c_col = structure.col_idx()[block] as u32 * bk;
                         let a_row = block as u32 * tile.block_rows + slice;

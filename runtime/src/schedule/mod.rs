@@ -2,8 +2,8 @@
 //!
 //! Most kernels are persistent: as many clusters as fit the device are launched, and each computes the tiles of its own
 //! list. This is a static tile scheduler. The lists are made on the host from the row lengths of the pattern, so that
-//! clusters finish together however uneven the rows are, and so that concurrent tiles read the same columns of B from L2.
-//! A kernel with one CTA for each stored block gets a list of blocks instead.
+//! clusters finish together however uneven the rows are, and so that concurrent tiles read the same columns of B from
+//! L2. A kernel with one CTA for each stored block gets a list of blocks instead.
 
 mod assign;
 mod batch;
@@ -39,7 +39,8 @@ pub struct WorkLists {
 }
 
 impl WorkLists {
-    /// Lists the work of a kernel on a pattern and a dense factor of `n` columns (of `n` rows where B is sparse), for at most
+    /// Lists the work of a kernel on a pattern and a dense factor of `n` columns (of `n` rows where B is sparse), for
+    /// at most
     /// `clusters` clusters at a time.
     pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
         match plan.tile_scheduler() {
@@ -78,7 +79,8 @@ impl WorkLists {
         }
     }
 
-    /// Whether there is nothing to launch: no stored block, for an SDDMM or a kernel with one CTA for each stored block.
+    /// Whether there is nothing to launch: no stored block, for an SDDMM or a kernel with one CTA for each stored
+    /// block.
     pub fn is_empty(&self) -> bool {
         self.grid.contains(&0)
     }
@@ -212,8 +214,8 @@ impl WorkPlan {
 /// of tiles to the next. An H200 has 60 MB of L2 in two halves, each with its own copy of what both read.
 const PANEL_BYTES: usize = 17 << 20;
 
-/// Columns of tiles that are computed together along one block row. A is read once for every group: wider groups read it
-/// less often, as long as their columns of B stay in L2.
+/// Columns of tiles that are computed together along one block row. A is read once for every group: wider groups read
+/// it less often, as long as their columns of B stay in L2.
 fn group(plan: &Plan, stored: usize, cols: usize) -> usize {
     let spec = plan.spec();
     let a_bytes = stored * spec.a.bytes() as usize;

@@ -1,9 +1,9 @@
 //! The work of an SDDMM: which CTA computes which stored blocks.
 //!
 //! A tile is rows of one block row, or of a few small ones, by a few of their stored blocks. Tiles are listed along the
-//! block rows, so that concurrent tiles share rows of one factor. All of them take K in the same order, so that they also
-//! find columns of the other factor in L2. In this order each tile is assigned to whichever CTA would be free first. The
-//! K of the last tiles can then be divided, so that CTAs finish together: see [`split_k`].
+//! block rows, so that concurrent tiles share rows of one factor. All of them take K in the same order, so that they
+//! also find columns of the other factor in L2. In this order each tile is assigned to whichever CTA would be free
+//! first. The K of the last tiles can then be divided, so that CTAs finish together: see [`split_k`].
 
 mod split_k;
 
@@ -67,8 +67,8 @@ struct ColumnGroup {
 }
 
 impl SddmmWork {
-    /// Lists and assigns the tiles of a product whose stored blocks are those of `structure`, over `k` elements of K, to
-    /// at most `ctas` CTAs. No CTA is idle unless no block is stored.
+    /// Lists and assigns the tiles of a product whose stored blocks are those of `structure`, over `k` elements of K,
+    /// to at most `ctas` CTAs. No CTA is idle unless no block is stored.
     ///
     /// The structure's rows are those of the stored matrix: of C^T for a kernel with `transpose = on`. `None` for a
     /// kernel of another operation.
@@ -84,9 +84,9 @@ impl SddmmWork {
         })
     }
 
-    /// Lists and assigns the tiles of a batch, whose problems are a structure and a number of elements of K each. The tiles
-    /// of one problem follow those of another, so that concurrent tiles are mostly of one problem. `None` for a kernel of
-    /// another operation.
+    /// Lists and assigns the tiles of a batch, whose problems are a structure and a number of elements of K each. The
+    /// tiles of one problem follow those of another, so that concurrent tiles are mostly of one problem. `None` for a
+    /// kernel of another operation.
     pub fn batch(plan: &Plan, problems: &[(&Structure, usize)], ctas: u32) -> Option<Self> {
         let form = plan.sddmm_tiles()?;
         let of = |(number, (structure, k)): (usize, &(&Structure, usize))| list(&form, structure, *k, number as u32);
@@ -103,7 +103,8 @@ impl SddmmWork {
                 tiles.into_iter().enumerate().for_each(|(i, tile)| lists[i % ctas].push(tile));
                 lists
             }
-            // CTAs that share K finish together on paper, and on an H200 later: 356 TFLOP/s against 488 (benches/LOG.md, 21).
+            // CTAs that share K finish together on paper, and on an H200 later: 356 TFLOP/s against 488
+            // (benches/LOG.md, 21).
             _ => {
                 let mut lists = assign(tiles, ctas.max(1) as usize);
                 lists.retain(|list| !list.is_empty());
@@ -184,7 +185,7 @@ fn list(form: &SddmmTiles, structure: &Structure, k: usize, problem: u32) -> Vec
         let groups = column_groups(form, structure, rows, bk);
         for slice in 0..form.slices {
             let (row, in_block) = ((first * bm) as u32 + slice * form.rows, slice * form.rows);
-            // The last block row may hang over the end of the matrix by whole tiles, whose elements are zeros.
+            // The last block row may extend beyond the end of the matrix by whole tiles, whose elements are zeros.
             tiles.extend(groups.chunks(form.column_groups as usize).map(|groups| SddmmWorkTile {
                 row,
                 problem,

@@ -1,8 +1,8 @@
-//! Stage metadata: the pattern as a kernel of several block rows a tile takes it, one record for every pipeline stage, and
-//! the tiles that are made of these records.
+//! Stage metadata: the pattern as a kernel of several block rows a tile takes it, one record for every pipeline stage,
+//! and the tiles that are made of these records.
 //!
-//! A tile computes with the union of the block columns of its block rows. The records of a tile are the same under every
-//! column of tiles, so the metadata is made once for a pattern, and a work tile says where its records are.
+//! A tile computes with the union of the block columns of its block rows. The records of a tile are the same under
+//! every column of tiles, so the metadata is made once for a pattern, and a work tile says where its records are.
 
 use bsr_codegen::StagePacking;
 
@@ -54,9 +54,9 @@ impl StageMetadata {
         metadata
     }
 
-    /// The records of one tile. A stage takes B panels in ascending order of K, as many as fit together with their blocks.
-    /// Where a stage is full in the middle of a column, the next one begins with the same B panel. A tile without blocks
-    /// has one record without work.
+    /// The records of one tile. A stage takes B panels in ascending order of K, as many as fit together with their
+    /// blocks. Where a stage is full in the middle of a column, the next one begins with the same B panel. A tile
+    /// without blocks has one record without work.
     fn push_group(&mut self, packing: &StagePacking, stored: &[StoredBlock]) {
         let mut stage = StageRecord::new(packing);
         for column in stored.chunk_by(|a, b| a.column == b.column) {
@@ -91,7 +91,8 @@ impl StageMetadata {
         tiles
     }
 
-    /// What a tile costs: the kibibytes that its stages load, and the size of one more B panel for its prologue and drain.
+    /// What a tile costs: the kibibytes that its stages load, and the size of one more B panel for its prologue and
+    /// drain.
     fn cost(&self, packing: &StagePacking, first: u32, end: u32) -> u64 {
         let bytes = |record: u32| u64::from(self.words[record as usize * RECORD + 2 * TOTALS]);
         ((first..end).map(bytes).sum::<u64>() + u64::from(packing.b_panel_bytes)) >> 10

@@ -9,7 +9,8 @@ fn plan(text: &str) -> Plan {
     Plan::new(&text.parse().expect("a spec")).expect("a plan")
 }
 
-/// A pattern whose block row `i` stores its first `lengths[i]` blocks; the last block row hangs over by `cut` rows.
+/// A pattern whose block row `i` stores its first `lengths[i]` blocks; the last block row extends beyond the matrix by
+/// `cut` rows.
 fn structure(plan: &Plan, lengths: &[i32], cut: usize) -> Structure {
     let (bm, bk) = (plan.spec().bm as usize, plan.spec().bk as usize);
     let mut row_ptr = vec![0];

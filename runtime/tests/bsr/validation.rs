@@ -82,7 +82,7 @@ fn an_error_states_the_place_the_arithmetic_and_the_remedy() {
     assert_eq!(
         refusal(|p| p.values.truncate(20)),
         "20 values, but 4 blocks of 2 x 3 have 4 * 2 * 3 = 24; \
-         store every block whole, blocks that hang over the edge of the matrix too"
+         store every block whole, blocks that extend beyond the edge of the matrix too"
     );
     assert_eq!(
         refusal(|p| p.col_idx[3] = 3),

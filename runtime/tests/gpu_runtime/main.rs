@@ -18,7 +18,7 @@ use bsr_runtime::gpu::{Device, DeviceBuffer, Function, GpuError, LaunchDims, Str
 /// Three launch parameters, 128 threads a block, any cluster.
 const RANKS: &str = include_str!("../ptx/ranks.ptx");
 
-/// The GPU, for one test at a time: nobody may wait for the whole context while a stream is in capture.
+/// The GPU, for one test at a time: no other test may wait for the whole context while a stream is in capture.
 fn device() -> Option<(MutexGuard<'static, ()>, Device)> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();

@@ -14,7 +14,7 @@ use crate::walled::{Walled, bits};
 use crate::watchdog::watch;
 use crate::{device, tell};
 
-/// A deferred epilogue and a cluster; gathered blocks; an immediate epilogue; the other families. All of these give
+/// An overlapped epilogue and a cluster; gathered blocks; a serial epilogue; the other families. All of these give
 /// the same bits whenever they run.
 const SPECS: [&str; 6] = [
     "bm = 512, bn = 128, bk = 112, cluster = 2",

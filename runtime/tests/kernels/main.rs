@@ -15,7 +15,7 @@ mod fused;
 mod launches;
 mod refusals;
 mod run;
-mod sampled;
+mod sddmm;
 mod simulate;
 mod tables;
 mod types;
@@ -28,7 +28,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bsr_runtime::gpu::Device;
 
-/// The GPU, for one test at a time: nobody may wait for the whole context while a stream is in capture.
+/// The GPU, for one test at a time: no other test may wait for the whole context while a stream is in capture.
 fn device() -> Option<(MutexGuard<'static, ()>, Device)> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();

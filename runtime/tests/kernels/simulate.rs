@@ -14,7 +14,7 @@ use crate::run::{Judged, Worst};
 use crate::tell;
 use crate::types::{Number, Typed, with_types};
 
-/// Clusters that share a small problem: each has several tiles to walk.
+/// Clusters that share a small problem: each has several tiles.
 const CLUSTERS: u32 = 2;
 
 /// Runs the kernels of a table, each once: every `stride`-th of them, or all with `BSR_EVERY_KERNEL` set. Debug builds

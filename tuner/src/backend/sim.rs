@@ -154,11 +154,11 @@ impl Typed for Run<'_> {
             let structure = structure(self.workload)?;
             let a = Dense::<S>::normal(*m, *k, spec.a_layout, seed.wrapping_add(1));
             let b = Dense::<D>::normal(*k, *n, spec.b_layout, *seed);
-            let (values, report) = kernel.sample::<S, D, C>(&a, &b, &structure, &options).map_err(refused)?;
+            let (values, report) = kernel.sddmm::<S, D, C>(&a, &b, &structure, &options).map_err(refused)?;
             let (a, b) = (a.view(), b.view());
             let want = match spec.transpose.is_on() {
-                true => reference::sampled(b.transposed(), a.transposed(), &structure),
-                false => reference::sampled(a, b, &structure),
+                true => reference::sddmm(b.transposed(), a.transposed(), &structure),
+                false => reference::sddmm(a, b, &structure),
             };
             let values: Vec<f64> = values.into_iter().map(Element::to_f64).collect();
             let error = judge(&report, &values, &want.map_err(refused)?, reference::tolerance_of(spec, *k))?;

@@ -53,9 +53,9 @@ impl Drop for MatrixLayout {
 
 /// What to compute: the type of sums and scaling, which operands are transposed, how FP8 is summed.
 #[derive(Debug)]
-pub(super) struct Operation(pub(super) cublasLtMatmulDesc_t);
+pub(super) struct MatmulOperation(pub(super) cublasLtMatmulDesc_t);
 
-impl Operation {
+impl MatmulOperation {
     /// `one` is the device address of the number 1.0, by which FP8 operands are scaled: the library wants to be told.
     pub(super) fn new(problem: &DenseProblem, mapped: &Mapped, one: DevicePtr) -> Result<Self, GpuError> {
         let (compute, scale) = match problem.types[0].is_integer() {
@@ -84,7 +84,7 @@ impl Operation {
     }
 }
 
-impl Drop for Operation {
+impl Drop for MatmulOperation {
     fn drop(&mut self) {
         // SAFETY: created in `new`, destroyed once.
         let _ = unsafe { result::destroy_matmul_desc(self.0) };

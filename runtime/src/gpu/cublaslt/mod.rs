@@ -25,11 +25,11 @@ use descriptors::named;
 /// A handle on cuBLASLt with 64 MiB of workspace. A clone is another handle on the same.
 #[derive(Clone, Debug)]
 pub struct CublasLt {
-    inner: Arc<Handle>,
+    inner: Arc<CublasLtHandle>,
 }
 
 #[derive(Debug)]
-struct Handle {
+struct CublasLtHandle {
     raw: cublasLtHandle_t,
     device: Device,
     workspace: DeviceBuffer<u8>,
@@ -38,9 +38,9 @@ struct Handle {
 }
 
 // SAFETY: the library's documentation allows a handle to be used by several threads at a time.
-unsafe impl Send for Handle {}
+unsafe impl Send for CublasLtHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Handle {}
+unsafe impl Sync for CublasLtHandle {}
 
 impl CublasLt {
     /// Bytes of workspace that algorithms may use.
@@ -58,7 +58,7 @@ impl CublasLt {
         let workspace = DeviceBuffer::uninit(device, Self::WORKSPACE_BYTES)?;
         let one = DeviceBuffer::from_slice(device, &[1.0])?;
         let raw = result::create_handle().map_err(named("cublasLtCreate"))?;
-        Ok(Self { inner: Arc::new(Handle { raw, device: device.clone(), workspace, one }) })
+        Ok(Self { inner: Arc::new(CublasLtHandle { raw, device: device.clone(), workspace, one }) })
     }
 
     /// Whether the library can be loaded. Never panics.
@@ -90,7 +90,7 @@ impl CublasLt {
     }
 }
 
-impl Drop for Handle {
+impl Drop for CublasLtHandle {
     fn drop(&mut self) {
         if self.device.bind().is_ok() {
             // SAFETY: created in `CublasLt::new`, destroyed once.

@@ -10,9 +10,9 @@ use cudarc::cublaslt::sys::{
 
 use bsr_codegen::Dtype;
 
-use super::descriptors::{MatrixLayout, Operation, Preference, named};
+use super::descriptors::{MatmulOperation, MatrixLayout, Preference, named};
 use super::problem::DenseProblem;
-use super::{CublasLt, Handle};
+use super::{CublasLt, CublasLtHandle};
 use crate::gpu::{DevicePtr, GpuError, StreamRef};
 
 /// A dense product, ready to be launched with any of several algorithms.
@@ -21,7 +21,7 @@ pub struct DensePlan {
     library: CublasLt,
     problem: DenseProblem,
     swapped: bool,
-    operation: Operation,
+    operation: MatmulOperation,
     first: MatrixLayout,
     second: MatrixLayout,
     /// The C that is added with factor 0: a type that the library has for it, which e4m3 is not.
@@ -31,7 +31,7 @@ pub struct DensePlan {
     selected: usize,
 }
 
-// SAFETY: the descriptors are plain memory of the library, only read after `new`; see also `Handle`.
+// SAFETY: the descriptors are plain memory of the library, only read after `new`; see also `CublasLtHandle`.
 unsafe impl Send for DensePlan {}
 
 impl DensePlan {
@@ -48,7 +48,7 @@ impl DensePlan {
             library: library.clone(),
             problem: *problem,
             swapped: mapped.swapped,
-            operation: Operation::new(problem, &mapped, library.inner.one.ptr())?,
+            operation: MatmulOperation::new(problem, &mapped, library.inner.one.ptr())?,
             first: MatrixLayout::new(&mapped.first, first)?,
             second: MatrixLayout::new(&mapped.second, second)?,
             addend: MatrixLayout::new(&mapped.out, if c.is_fp8() { Dtype::BF16 } else { c })?,
@@ -220,7 +220,7 @@ impl DensePlan {
         .map_err(named("cublasLtMatmul"))
     }
 
-    fn handle(&self) -> &Handle {
+    fn handle(&self) -> &CublasLtHandle {
         &self.library.inner
     }
 }

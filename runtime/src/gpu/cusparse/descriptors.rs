@@ -61,7 +61,7 @@ pub(super) struct SparseMatrix(pub(super) cusparseSpMatDescr_t);
 
 /// Square blocks: how many rows, columns and stored ones of them there are, and their side.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Blocks {
+pub(super) struct SquareBlocks {
     pub(super) rows: usize,
     pub(super) cols: usize,
     pub(super) stored: usize,
@@ -72,7 +72,7 @@ impl SparseMatrix {
     /// # Errors
     /// What the library refuses.
     pub(super) fn bsr(
-        blocks: Blocks,
+        blocks: SquareBlocks,
         [offsets, columns, values]: [DevicePtr; 3],
         dtype: Dtype,
     ) -> Result<Self, GpuError> {
@@ -104,7 +104,7 @@ impl SparseMatrix {
     /// # Errors
     /// What the library refuses.
     pub(super) fn blocked_ell(
-        blocks: Blocks,
+        blocks: SquareBlocks,
         width: usize,
         [columns, values]: [DevicePtr; 2],
         dtype: Dtype,

@@ -43,19 +43,19 @@ impl Format {
 /// A handle on cuSPARSE. A clone is another handle on the same.
 #[derive(Clone, Debug)]
 pub struct Cusparse {
-    inner: Arc<Handle>,
+    inner: Arc<CusparseHandle>,
 }
 
 #[derive(Debug)]
-struct Handle {
+struct CusparseHandle {
     raw: cusparseHandle_t,
     device: Device,
 }
 
 // SAFETY: the handle is used by one thread at a time; every use binds its device.
-unsafe impl Send for Handle {}
+unsafe impl Send for CusparseHandle {}
 // SAFETY: as above: `SparseProduct` is not `Sync`, and only it uses the handle.
-unsafe impl Sync for Handle {}
+unsafe impl Sync for CusparseHandle {}
 
 impl Cusparse {
     /// Loads the library.
@@ -68,7 +68,7 @@ impl Cusparse {
         }
         device.bind()?;
         let raw = result::create().map_err(|error| named("cusparseCreate", error.0))?;
-        Ok(Self { inner: Arc::new(Handle { raw, device: device.clone() }) })
+        Ok(Self { inner: Arc::new(CusparseHandle { raw, device: device.clone() }) })
     }
 
     /// Whether the library can be loaded. Never panics.
@@ -85,7 +85,7 @@ impl Cusparse {
     }
 }
 
-impl Drop for Handle {
+impl Drop for CusparseHandle {
     fn drop(&mut self) {
         if self.device.bind().is_ok() {
             // SAFETY: created in `Cusparse::new`, destroyed once.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bsr_codegen::Dtype;
 use cudarc::cusparse::sys::{self, cudaDataType, cusparseOperation_t, cusparseSpMMAlg_t};
 
-use super::descriptors::{Blocks, DenseMatrix, SparseMatrix, check, pointer};
+use super::descriptors::{DenseMatrix, SparseMatrix, SquareBlocks, check, pointer};
 use super::ell::Ell;
 use super::{Cusparse, Format};
 use crate::Element;
@@ -36,8 +36,8 @@ impl<T: Element + Plain> SparseProduct<T> {
     /// Describes the operands to the library. C has the layout of B.
     ///
     /// # Errors
-    /// [`GpuError::CusparseProblem`] for what the format does not have: blocks that are not square or hang over an edge,
-    /// other types than f16 and bf16, no blocks at all; [`GpuError::Cusparse`]; [`GpuError::OutOfMemory`].
+    /// [`GpuError::CusparseProblem`] for what the format does not have: blocks that are not square or extend beyond an
+    /// edge, other types than f16 and bf16, no blocks at all; [`GpuError::Cusparse`]; [`GpuError::OutOfMemory`].
     pub fn new(
         library: &Cusparse,
         format: Format,
@@ -151,7 +151,7 @@ fn number(value: &'static f32) -> *const c_void {
 }
 
 /// The blocks of a matrix that the format has.
-fn blocks<T: Element + Plain>(format: Format, a: &DeviceBsr<T>) -> Result<Blocks, GpuError> {
+fn blocks<T: Element + Plain>(format: Format, a: &DeviceBsr<T>) -> Result<SquareBlocks, GpuError> {
     let (structure, (bm, bk)) = (a.structure(), a.block());
     let refused = |why: String| Err(GpuError::CusparseProblem { format: format.as_str(), why });
     if !matches!(T::DTYPE, Dtype::F16 | Dtype::BF16) {
@@ -168,5 +168,5 @@ fn blocks<T: Element + Plain>(format: Format, a: &DeviceBsr<T>) -> Result<Blocks
     if structure.nnzb() == 0 {
         return refused("no block is stored".to_owned());
     }
-    Ok(Blocks { rows: structure.block_rows(), cols: structure.block_cols(), stored: structure.nnzb(), side: bm })
+    Ok(SquareBlocks { rows: structure.block_rows(), cols: structure.block_cols(), stored: structure.nnzb(), side: bm })
 }

@@ -56,7 +56,7 @@ impl Launcher {
             Operand::Epilogue(at) => match self.given(operands, at) {
                 Some(DeviceInput::Vector(vector)) => vector.ptr,
                 Some(DeviceInput::Matrix(matrix)) => matrix.ptr,
-                // Blocks are of sampled products alone.
+                // Only an SDDMM has blocks.
                 Some(DeviceInput::Blocks { .. } | DeviceInput::Result | DeviceInput::Scalar(_)) | None => c,
             },
             Operand::Second => operands.inputs.and_then(|inputs| inputs.second).map_or(c, |second| second.ptr),

@@ -1,21 +1,21 @@
-//! Split-K for the last tiles: a CTA that would finish late leaves the end of its last tile's K to CTAs that would finish
-//! early.
+//! Split-K for the last tiles: a CTA that would finish late leaves the end of its last tile's K to CTAs that would
+//! finish early.
 //!
-//! The other CTA computes the partial sums of that part of K and writes them to the workspace. The CTA that has the tile
-//! adds them to its own sums and stores the blocks. All CTAs that have tiles begin K at 0 and stop at about the same place,
-//! so that concurrent tiles still find each other's rows and columns in L2. The parts that are moved are a small share of both
-//! factors and are read again.
+//! The other CTA computes the partial sums of that part of K and writes them to the workspace. The CTA that has the
+//! tile adds them to its own sums and stores the blocks. All CTAs that have tiles begin K at 0 and stop at about the
+//! same place, so that concurrent tiles still find each other's rows and columns in L2. The parts that are moved are a
+//! small share of both factors and are read again.
 //!
-//! (Stream-K would divide the whole of the work into equal runs of K, one tile after the other. Every CTA would then be at
-//! another place of K, and both factors would be read from HBM as often as there are tiles.)
+//! (Stream-K would divide the whole of the work into equal runs of K, one tile after the other. Every CTA would then be
+//! at another place of K, and both factors would be read from HBM as often as there are tiles.)
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{Role, SddmmWorkTile};
 
-/// The cost of a stage with all column groups and with half of them. The instruction of half the width multiplies a little
-/// slower for its size.
+/// The cost of a stage with all column groups and with half of them. The instruction of half the width multiplies a
+/// little slower for its size.
 const FULL: u64 = 20;
 const HALF: u64 = 11;
 /// Stages that a tile costs in addition to its own, because the pipeline is not full between two tiles.
@@ -57,9 +57,10 @@ struct KPart {
     stages: u32,
 }
 
-/// Moves parts of K from late CTAs to early ones, and returns the lists and the number of places of the workspace that this
-/// takes. CTAs without tiles are left out. CTAs that compute a part for another one come first, and compute these parts
-/// first. So no CTA waits for one of a higher number, and the launch ends even if not all CTAs run at the same time.
+/// Moves parts of K from late CTAs to early ones, and returns the lists and the number of places of the workspace that
+/// this takes. CTAs without tiles are left out. CTAs that compute a part for another one come first, and compute these
+/// parts first. So no CTA waits for one of a higher number, and the launch ends even if not all CTAs run at the same
+/// time.
 pub(super) fn split(mut lists: Vec<Vec<SddmmWorkTile>>) -> (Vec<Vec<SddmmWorkTile>>, u32) {
     let loads: Vec<u64> = lists.iter().map(|list| load(list)).collect();
     let (total, latest) = (loads.iter().sum::<u64>(), loads.iter().copied().max().unwrap_or(0));

@@ -30,13 +30,13 @@ fn epilogue_shapes() {
 
 #[test]
 fn epilogue_swapped() {
-    run_table("epilogues with operands swapped", &swapped_cases());
+    run_table("epilogues of swap-AB", &swap_ab_cases());
 }
 
 #[test]
 fn every_row_can_be_launched() {
     assert_launchable(&all());
-    assert_launchable(&[swapped_cases()]);
+    assert_launchable(&[swap_ab_cases()]);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn simulated() {
 
 #[test]
 fn simulated_swapped() {
-    simulate_table("epilogues with operands swapped", &swapped_cases(), 3);
+    simulate_table("epilogues of swap-AB", &swap_ab_cases(), 3);
 }
 
 fn all() -> Vec<Vec<Case>> {
@@ -221,9 +221,9 @@ fn shape_cases() -> Vec<Case> {
     cases
 }
 
-/// Operands swapped: every kind of parameter by every type and layout of C, for sparse left and right factors, in blocks
+/// Swap-AB: every kind of parameter by every type and layout of C, for sparse left and right factors, in blocks
 /// of one slice and of several, one block row a tile and many; at ragged edges and with rows that are empty or full.
-fn swapped_cases() -> Vec<Case> {
+fn swap_ab_cases() -> Vec<Case> {
     const SIZES: [&str; 6] = [
         "bm = 32, bn = 128, bk = 32",
         "bm = 24, bn = 64, bk = 40, pack = 1",

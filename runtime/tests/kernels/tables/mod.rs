@@ -12,7 +12,7 @@ mod permuted;
 mod scalar;
 mod sdd;
 mod sdd_fused;
-mod swapped;
+mod swap_ab;
 mod transposed;
 mod warp;
 mod wgmma;

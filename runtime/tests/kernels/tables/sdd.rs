@@ -1,4 +1,4 @@
-//! Sampled products, on the GPU and on the simulator.
+//! SDDMMs, on the GPU and on the simulator.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use crate::case::{Blocks, Failure};
 use crate::run::{Judged, load};
-use crate::sampled::{Check, Sample, Simulate};
+use crate::sddmm::{Check, SddmmCase, Simulate};
 use crate::types::with_types;
 use crate::{device, tell};
 
@@ -47,10 +47,10 @@ fn sanitizer_sample() {
 #[test]
 fn every_row_can_be_launched() {
     let mut wrong = vec![];
-    for sample in all().iter().chain(&large_cases()) {
-        let checked = sample.plan().and_then(|plan| {
-            let nnzb = sample.structure()?.nnzb() as u64;
-            let (m, n, k) = (sample.m as u64, sample.n as u64, sample.k as u64);
+    for case in all().iter().chain(&large_cases()) {
+        let checked = case.plan().and_then(|plan| {
+            let nnzb = case.structure()?.nnzb() as u64;
+            let (m, n, k) = (case.m as u64, case.n as u64, case.k as u64);
             let ld = m.max(n).max(k).next_multiple_of(16);
             let launch = plan.launch(&Problem { m, n, k, nnzb, lda: ld, ldb: ld, ldc: 0, ldt: 0 }, [1, 1]);
             for parameter in &launch.parameters {
@@ -60,7 +60,7 @@ fn every_row_can_be_launched() {
             }
             Ok(())
         });
-        wrong.extend(checked.err().map(|error| format!("{sample}\n    {error}")));
+        wrong.extend(checked.err().map(|error| format!("{case}\n    {error}")));
     }
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
 }
@@ -71,14 +71,14 @@ fn launches_that_must_not_be() {
     let Some((_turn, device)) = device() else {
         return;
     };
-    let sample = Sample::new("bm = 64, bn = 128, bk = 64", (128, 192, 256), Pattern("random:1"));
-    let launcher = load(&device, &sample.spec).unwrap();
+    let case = SddmmCase::new("bm = 64, bn = 128, bk = 64", (128, 192, 256), Pattern("random:1"));
+    let launcher = load(&device, &case.spec).unwrap();
     let dsd = load(&device, &crate::case::parse("bm = 64, bn = 64, bk = 64")).unwrap();
     let stream = Stream::new(&device).unwrap();
     let dense =
         |rows, cols, layout| DeviceDense::upload(&device, &Dense::<f16>::normal(rows, cols, layout, 1)).unwrap();
     let (a, b) = (dense(128, 256, Layout::RowMajor), dense(256, 192, Layout::RowMajor));
-    let structure = sample.structure().unwrap();
+    let structure = case.structure().unwrap();
     let mut c = DeviceBsr::<f16>::zeros(&device, &structure).unwrap();
     c.values_mut().fill_bytes(f16::POISON_BYTE).unwrap();
     let mut refused = |launcher: &Launcher, a: &DeviceDense<f16>, b: &DeviceDense<f16>, word: &str| {
@@ -114,10 +114,10 @@ fn launches_that_must_not_be() {
 #[test]
 fn simulated() {
     let everything = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();
-    let samples: Vec<Sample> = all().into_iter().step_by(if everything { 1 } else { 4 }).collect();
-    let outcomes: Vec<_> = samples
+    let cases: Vec<SddmmCase> = all().into_iter().step_by(if everything { 1 } else { 4 }).collect();
+    let outcomes: Vec<_> = cases
         .par_iter()
-        .map(|sample| (sample, with_types(&sample.spec, Simulate { sample, ctas: 3, schedule: Schedule::Scrambled })))
+        .map(|case| (case, with_types(&case.spec, Simulate { case, ctas: 3, schedule: Schedule::Scrambled })))
         .collect();
     report("sdd, simulated", &outcomes);
 }
@@ -125,21 +125,21 @@ fn simulated() {
 /// Two CTAs that share three tiles: the end of one tile's K is another CTA's.
 #[test]
 fn simulated_parts() {
-    let samples = part_cases();
-    for sample in &samples {
-        let (plan, structure) = (sample.plan().unwrap(), sample.structure().unwrap());
-        let work = SddmmWork::new(&plan, &structure, sample.k, 2).unwrap();
-        assert!(work.workspace() > 0, "{sample}: nothing is shared");
+    let cases = part_cases();
+    for case in &cases {
+        let (plan, structure) = (case.plan().unwrap(), case.structure().unwrap());
+        let work = SddmmWork::new(&plan, &structure, case.k, 2).unwrap();
+        assert!(work.workspace() > 0, "{case}: nothing is shared");
     }
-    let simulate = |(i, sample)| {
-        let (sample, schedule): (&Sample, _) = (sample, [Schedule::Scrambled, Schedule::Early, Schedule::Late][i % 3]);
-        (sample, with_types(&sample.spec, Simulate { sample, ctas: 2, schedule }))
+    let simulate = |(i, case)| {
+        let (case, schedule): (&SddmmCase, _) = (case, [Schedule::Scrambled, Schedule::Early, Schedule::Late][i % 3]);
+        (case, with_types(&case.spec, Simulate { case, ctas: 2, schedule }))
     };
-    let outcomes: Vec<_> = samples.par_iter().enumerate().map(simulate).collect();
+    let outcomes: Vec<_> = cases.par_iter().enumerate().map(simulate).collect();
     report("sdd, simulated parts", &outcomes);
 }
 
-fn part_cases() -> Vec<Sample> {
+fn part_cases() -> Vec<SddmmCase> {
     [
         "bm = 128, bn = 256, bk = 128",
         "bm = 128, bn = 128, bk = 64, out = f32, b_layout = col",
@@ -160,17 +160,17 @@ fn part_cases() -> Vec<Sample> {
         let (m, n) = if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) };
         // Even tiles, or the last one of half the width.
         let blocks = if i % 2 == 0 { Lengths(&[2]) } else { Lengths(&[2, 2, 1]) };
-        Sample::new(text, (m, n, if spec.a.bytes() == 1 { 2 * k } else { k }), blocks)
+        SddmmCase::new(text, (m, n, if spec.a.bytes() == 1 { 2 * k } else { k }), blocks)
     })
     .collect()
 }
 
-fn all() -> Vec<Sample> {
+fn all() -> Vec<SddmmCase> {
     [block_cases(), type_cases(), shape_cases(), pattern_cases()].concat()
 }
 
 /// Blocks of every class, ragged in M, N and K, in each layout in turn.
-fn block_cases() -> Vec<Sample> {
+fn block_cases() -> Vec<SddmmCase> {
     const BLOCKS: [(usize, usize); 14] = [
         (128, 128),
         (64, 64),
@@ -194,23 +194,23 @@ fn block_cases() -> Vec<Sample> {
         ", a_layout = col, b_layout = col",
         ", transpose = on, b_layout = col",
     ];
-    let mut samples = vec![];
+    let mut cases = vec![];
     for (i, (bm, bk)) in BLOCKS.into_iter().enumerate() {
         for j in 0..2 {
             let (bn, layout) = ([256, 128][j], LAYOUTS[(i + 2 * j) % LAYOUTS.len()]);
             let spec = format!("bm = {bm}, bn = {bn}, bk = {bk}{layout}");
             let (rows, cols) = (3 * bm - bm / 3 - 1, (5 * bk).max(200) - bk / 2 - 3);
             let (m, n) = if layout.contains("transpose") { (cols, rows) } else { (rows, cols) };
-            samples.push(Sample::new(&spec, (m, n, [333, 70][j]), Pattern("random:0.6")));
+            cases.push(SddmmCase::new(&spec, (m, n, [333, 70][j]), Pattern("random:0.6")));
         }
     }
-    samples
+    cases
 }
 
 /// Every operand type and result type, in each layout that it has.
-fn type_cases() -> Vec<Sample> {
-    let mut samples = vec![];
-    let mut add = |text: String| samples.push(Sample::new(&text, (300, 411, 200), Pattern("random:0.5")));
+fn type_cases() -> Vec<SddmmCase> {
+    let mut cases = vec![];
+    let mut add = |text: String| cases.push(SddmmCase::new(&text, (300, 411, 200), Pattern("random:0.5")));
     for out in ["f16", "bf16", "f32"] {
         for layouts in ["", ", a_layout = col", ", b_layout = col", ", a_layout = col, b_layout = col"] {
             add(format!("bm = 128, bn = 256, bk = 128, dtype = bf16, out = {out}{layouts}"));
@@ -230,12 +230,12 @@ fn type_cases() -> Vec<Sample> {
     for pack in [1, 2, 4] {
         add(format!("bm = 16, bn = 128, bk = 32, pack = {pack}"));
     }
-    samples
+    cases
 }
 
 /// M, N and K at and around the sizes of tiles, blocks and stages.
-fn shape_cases() -> Vec<Sample> {
-    let mut samples = vec![];
+fn shape_cases() -> Vec<SddmmCase> {
+    let mut cases = vec![];
     for spec in ["bm = 128, bn = 256, bk = 128", "bm = 64, bn = 128, bk = 32, b_layout = col, dtype = bf16"] {
         for shape in [
             (1, 1, 1),
@@ -248,15 +248,15 @@ fn shape_cases() -> Vec<Sample> {
             (255, 640, 600),
             (70, 300, 0),
         ] {
-            samples.push(Sample::new(spec, shape, Pattern("random:0.7")));
+            cases.push(SddmmCase::new(spec, shape, Pattern("random:0.7")));
         }
     }
-    samples
+    cases
 }
 
 /// Empty rows, full rows, no blocks, rows of odd and even lengths.
-fn pattern_cases() -> Vec<Sample> {
-    let mut samples = vec![];
+fn pattern_cases() -> Vec<SddmmCase> {
+    let mut cases = vec![];
     for (spec, shape) in [
         ("bm = 128, bn = 256, bk = 128", (700, 900, 150)),
         ("bm = 128, bn = 256, bk = 64, out = f32", (700, 600, 150)),
@@ -274,15 +274,15 @@ fn pattern_cases() -> Vec<Sample> {
             FullRows(&[0]),
             FullRows(&[3]),
         ] {
-            samples.push(Sample::new(spec, shape, blocks));
+            cases.push(SddmmCase::new(spec, shape, blocks));
         }
     }
-    samples
+    cases
 }
 
 /// More tiles than a GPU has multiprocessors, and fewer: too large for the simulator.
-fn large_cases() -> Vec<Sample> {
-    let mut samples = vec![];
+fn large_cases() -> Vec<SddmmCase> {
+    let mut cases = vec![];
     for spec in ["bm = 128, bn = 256, bk = 128", "bm = 64, bn = 256, bk = 64, dtype = bf16, b_layout = col"] {
         for (shape, pattern) in [
             ((4096, 4096, 1024), "random:0.25"),
@@ -291,29 +291,29 @@ fn large_cases() -> Vec<Sample> {
             ((8192, 1024, 4096), "topk:1"),
             ((1000, 1000, 8192), "random:0.1"),
         ] {
-            samples.push(Sample::new(spec, shape, Pattern(pattern)));
+            cases.push(SddmmCase::new(spec, shape, Pattern(pattern)));
         }
     }
-    samples
+    cases
 }
 
 /// Runs every row of a table on the GPU.
-pub(super) fn run(name: &str, samples: &[Sample]) {
+pub(super) fn run(name: &str, cases: &[SddmmCase]) {
     let Some((_turn, device)) = device() else {
         return;
     };
-    let mut specs: Vec<KernelSpec> = samples.iter().map(|sample| sample.spec).collect();
+    let mut specs: Vec<KernelSpec> = cases.iter().map(|case| case.spec).collect();
     specs.sort();
     specs.dedup();
     let loaded = |spec: &KernelSpec| (*spec, load(&device, spec).map_err(|error| error.to_string()));
     let kernels: HashMap<KernelSpec, Result<Launcher, String>> = specs.par_iter().map(loaded).collect();
     let mut outcomes = vec![];
-    for sample in samples {
-        let outcome = match &kernels[&sample.spec] {
-            Ok(launcher) => with_types(&sample.spec, Check { device: &device, launcher, sample }),
+    for case in cases {
+        let outcome = match &kernels[&case.spec] {
+            Ok(launcher) => with_types(&case.spec, Check { device: &device, launcher, case }),
             Err(error) => Err(error.clone().into()),
         };
-        outcomes.push((sample, outcome));
+        outcomes.push((case, outcome));
         // After a fault in a kernel every call fails: what follows would say nothing.
         if device.synchronize().is_err() {
             break;
@@ -322,9 +322,9 @@ pub(super) fn run(name: &str, samples: &[Sample]) {
     report(name, &outcomes);
 }
 
-pub(super) fn report(name: &str, outcomes: &[(&Sample, Result<Judged, Failure>)]) {
-    let wrong = |(sample, outcome): &(&Sample, Result<Judged, Failure>)| {
-        outcome.as_ref().err().map(|error| format!("{sample}\n    {error}"))
+pub(super) fn report(name: &str, outcomes: &[(&SddmmCase, Result<Judged, Failure>)]) {
+    let wrong = |(case, outcome): &(&SddmmCase, Result<Judged, Failure>)| {
+        outcome.as_ref().err().map(|error| format!("{case}\n    {error}"))
     };
     let failures: Vec<String> = outcomes.iter().filter_map(wrong).collect();
     tell(format_args!("{name}: {} cases, {} failures", outcomes.len(), failures.len()));

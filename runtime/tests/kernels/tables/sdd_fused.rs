@@ -1,4 +1,4 @@
-//! Sampled products with epilogues, and lists of them, on the GPU and on the simulator.
+//! SDDMMs with epilogues, and lists of them, on the GPU and on the simulator.
 
 use bsr_codegen::KernelSpec;
 use bsr_runtime::gpu::{Device, DeviceBsr, Stream};
@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::sdd::{report, run};
 use crate::case::{Blocks, Failure};
 use crate::run::load;
-use crate::sampled::{Sample, Simulate, judge_values};
+use crate::sddmm::{SddmmCase, Simulate, judge_values};
 use crate::types::with_types;
 use crate::walled::Walled;
 use crate::watchdog::watch;
@@ -33,16 +33,16 @@ fn sanitizer_sample() {
 #[test]
 fn simulated() {
     let everything = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();
-    let samples: Vec<Sample> = cases().into_iter().step_by(if everything { 1 } else { 4 }).collect();
-    let simulate = |(i, sample)| {
-        let (sample, schedule): (&Sample, _) = (sample, [Schedule::Scrambled, Schedule::Early, Schedule::Late][i % 3]);
-        (sample, with_types(&sample.spec, Simulate { sample, ctas: 3, schedule }))
+    let cases: Vec<SddmmCase> = cases().into_iter().step_by(if everything { 1 } else { 4 }).collect();
+    let simulate = |(i, case)| {
+        let (case, schedule): (&SddmmCase, _) = (case, [Schedule::Scrambled, Schedule::Early, Schedule::Late][i % 3]);
+        (case, with_types(&case.spec, Simulate { case, ctas: 3, schedule }))
     };
-    let outcomes: Vec<_> = samples.par_iter().enumerate().map(simulate).collect();
+    let outcomes: Vec<_> = cases.par_iter().enumerate().map(simulate).collect();
     report("sdd, epilogues, simulated", &outcomes);
 }
 
-/// `T` is the type of C. All of them are something where there is nothing, so that what hangs over the edge would show.
+/// `T` is the type of C. All of them are something where there is nothing, so that what extends beyond the edge would show.
 const EPILOGUES: [&str; 8] = [
     "|bias: Rows<f32>, gate: Cols<bf16>, s: f32| s * acc + bias * gate + 1",
     "|| (relu(acc) + 1, row_sum(acc + 1))",
@@ -54,8 +54,8 @@ const EPILOGUES: [&str; 8] = [
     "|x: Rows<bf16>, y: Cols<f16>| (gelu(acc + x + y), row_sum(acc * acc))",
 ];
 
-fn cases() -> Vec<Sample> {
-    let mut samples = vec![];
+fn cases() -> Vec<SddmmCase> {
+    let mut cases = vec![];
     for (i, (spec, shape)) in [
         ("bm = 128, bn = 256, bk = 128", (700, 900, 330)),
         ("bm = 128, bn = 256, bk = 64, schedule = balanced", (600, 500, 1900)),
@@ -83,10 +83,10 @@ fn cases() -> Vec<Sample> {
                 [(i + j) % 4]
                 .clone();
             let epilogue = epilogue.replace("<T>", &format!("<{t}>"));
-            samples.push(Sample::new(&format!("{spec}, epilogue = \"{epilogue}\""), shape, blocks));
+            cases.push(SddmmCase::new(&format!("{spec}, epilogue = \"{epilogue}\""), shape, blocks));
         }
     }
-    samples
+    cases
 }
 
 /// Heads of one kernel: stacked, and pushed one by one.
@@ -115,8 +115,8 @@ fn lists() {
 
 fn want(spec: &KernelSpec, a: &Dense<f16>, b: &Dense<f16>, structure: &Structure) -> Result<Vec<f64>, Failure> {
     Ok(match spec.transpose.is_on() {
-        true => reference::sampled(b.view().transposed(), a.view().transposed(), structure)?,
-        false => reference::sampled(a, b, structure)?,
+        true => reference::sddmm(b.view().transposed(), a.view().transposed(), structure)?,
+        false => reference::sddmm(a, b, structure)?,
     })
 }
 

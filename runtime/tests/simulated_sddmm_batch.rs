@@ -1,4 +1,4 @@
-//! Lists of sampled products on the simulator: a shared pattern, one each, ragged lists with nothing in some problems.
+//! Lists of SDDMMs on the simulator: a shared pattern, one each, ragged lists with nothing in some problems.
 #![allow(clippy::unwrap_used)]
 
 use bsr_codegen::Plan;
@@ -15,13 +15,13 @@ fn kernel(spec: &str) -> Simulated {
 }
 
 /// A problem: m, n, k, its density, and whether it has the pattern of the first, or its A.
-type Problem = ((usize, usize, usize), f64, bool, bool);
+type ListedCase = ((usize, usize, usize), f64, bool, bool);
 
 /// Runs a list and holds every block of every problem against the reference.
 ///
 /// # Errors
 /// What is wrong, in words.
-fn check<C: Element>(kernel: &Simulated, list: &[Problem], seed: u64) -> Result<(), String> {
+fn check<C: Element>(kernel: &Simulated, list: &[ListedCase], seed: u64) -> Result<(), String> {
     let spec = *kernel.plan().spec();
     let transposed = spec.transpose.is_on();
     let mut factors: Vec<(Dense<f16>, Dense<f16>)> = vec![];
@@ -43,14 +43,14 @@ fn check<C: Element>(kernel: &Simulated, list: &[Problem], seed: u64) -> Result<
         .collect();
     let options = Options { seed, ..Options::default() };
     let (results, report) =
-        kernel.sample_batch::<f16, f16, C>(&problems, &options).map_err(|error| error.to_string())?;
+        kernel.sddmm_batch::<f16, f16, C>(&problems, &options).map_err(|error| error.to_string())?;
     if let Some(first) = report.findings.first() {
         return Err(format!("{spec}: {list:?}: {first}"));
     }
     for (at, (values, (a, b, structure))) in results.into_iter().zip(&problems).enumerate() {
         let want = match transposed {
-            true => reference::sampled(b.view().transposed(), a.view().transposed(), structure).unwrap(),
-            false => reference::sampled(*a, *b, structure).unwrap(),
+            true => reference::sddmm(b.view().transposed(), a.view().transposed(), structure).unwrap(),
+            false => reference::sddmm(*a, *b, structure).unwrap(),
         };
         let got: Vec<f64> = values.iter().map(|value| value.to_f64()).collect();
         let comparison = Comparison::new(&got, &want, want.len()).map_err(|error| error.to_string())?;
@@ -108,13 +108,13 @@ fn what_does_not_fit_is_refused_with_its_number() {
     let options = Options::default();
     let refused = |kernel: &Simulated, b: &Dense<f16>| {
         let problems = [(&a, b, &structure)];
-        kernel.sample_batch::<f16, f16, f16>(&problems, &options).map(drop).expect_err("refused").to_string()
+        kernel.sddmm_batch::<f16, f16, f16>(&problems, &options).map(drop).expect_err("refused").to_string()
     };
     assert!(refused(&single, &b).contains("one product a launch"));
     assert!(refused(&listed, &short).contains("problem 0 of the batch: the shapes do not multiply"));
-    let alone = listed.sample::<f16, f16, f16>(&a, &b, &structure, &options).map(drop).expect_err("refused");
+    let alone = listed.sddmm::<f16, f16, f16>(&a, &b, &structure, &options).map(drop).expect_err("refused");
     assert!(alone.to_string().contains("batch = on"), "{alone}");
-    let (none, report) = listed.sample_batch::<f16, f16, f16>(&[], &options).unwrap();
+    let (none, report) = listed.sddmm_batch::<f16, f16, f16>(&[], &options).unwrap();
     assert!(none.is_empty() && report.is_clean());
 }
 

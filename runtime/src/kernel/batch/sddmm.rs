@@ -1,4 +1,4 @@
-//! Lists of sampled products: heads of attention, experts.
+//! Lists of SDDMMs: heads of attention, experts.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -9,13 +9,13 @@ use super::{Batch, MAP_WORDS, PreparedBatch};
 use crate::gpu::{CUtensorMap, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, Plain, UntypedDense};
 use crate::kernel::fit::COORDINATE_BITS;
 use crate::kernel::launcher::{Launcher, check_overlap};
-use crate::kernel::{KernelError, fit, sampled};
+use crate::kernel::{KernelError, fit, sddmm};
 use crate::schedule::SddmmWork;
 use crate::{Dtype, Element, Structure};
 
-/// One sampled product of a list.
+/// One SDDMM of a list.
 #[derive(Debug)]
-pub(super) struct Sample<'m> {
+pub(super) struct SddmmProblem<'m> {
     a: UntypedDense,
     b: UntypedDense,
     /// Where C's blocks are: C^T's under `transpose = on`.
@@ -39,24 +39,24 @@ impl<'m> Batch<'_, 'm> {
     ) -> Result<(), KernelError> {
         let c: &'m DeviceBsr<C> = c;
         let stored = c.untyped();
-        let sample = Sample {
+        let problem = SddmmProblem {
             a: a.untyped(),
             b: b.untyped(),
             structure: Cow::Borrowed(c.structure()),
             dtype: stored.dtype,
             values: stored.values,
         };
-        self.numbered(|this| this.add_sample(sample))
+        self.numbered(|this| this.add_sddmm(problem))
     }
 
-    /// Adds `count` sampled products: `a`, `b` and `c` hold their factors and results, one below another and of equal
-    /// size. Block rows of `c` belong to one product each, whose pattern they are: that of all of them, where a pattern is
+    /// Adds `count` SDDMMs: `a`, `b` and `c` hold their factors and results, one below another and of equal size. Block
+    /// rows of `c` belong to one product each, whose pattern they are: that of all of them, where a pattern is
     /// repeated, or one a product.
     ///
     /// # Errors
-    /// As [`Batch::push_sampled`]; [`KernelError::Stack`] where the rows do not come out even, or those of C not in whole
-    /// block rows; [`KernelError::Foreign`] where a matrix of a column-major stack does not start on 16 bytes. The batch
-    /// stays as it was.
+    /// As [`Batch::push_sampled`]; [`KernelError::Stack`] where the rows do not come out even, or those of C not in
+    /// whole block rows; [`KernelError::Foreign`] where a matrix of a column-major stack does not start on 16 bytes.
+    /// The batch stays as it was.
     pub fn stacked_sampled<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
         &mut self,
         a: &'m DeviceDense<A>,
@@ -65,7 +65,7 @@ impl<'m> Batch<'_, 'm> {
         count: usize,
     ) -> Result<(), KernelError> {
         let c: &'m DeviceBsr<C> = c;
-        let (before, a, b, stored) = (self.sampled.len(), a.untyped(), b.untyped(), c.untyped());
+        let (before, a, b, stored) = (self.sddmms.len(), a.untyped(), b.untyped(), c.untyped());
         let bm = c.block().0;
         for (operand, rows, unit) in [("A", a.rows, 1), ("B", b.rows, 1), ("C", c.rows(), bm)] {
             if count == 0 || !rows.is_multiple_of(count) || !(rows / count).is_multiple_of(unit) {
@@ -80,23 +80,23 @@ impl<'m> Batch<'_, 'm> {
                 let start = stored.values.0 + first as u64 * block;
                 let values = (start, start + structure.nnzb() as u64 * block);
                 let (a, b, dtype) = (part(&a)?, part(&b)?, stored.dtype);
-                this.add_sample(Sample { a, b, structure: Cow::Owned(structure), dtype, values })
+                this.add_sddmm(SddmmProblem { a, b, structure: Cow::Owned(structure), dtype, values })
             });
             if let Err(error) = added {
-                self.sampled.truncate(before);
+                self.sddmms.truncate(before);
                 return Err(error);
             }
         }
         Ok(())
     }
 
-    fn add_sample(&mut self, sample: Sample<'m>) -> Result<(), KernelError> {
-        let Sample { a, b, structure, dtype, values } = &sample;
+    fn add_sddmm(&mut self, problem: SddmmProblem<'m>) -> Result<(), KernelError> {
+        let SddmmProblem { a, b, structure, dtype, values } = &problem;
         let (left, right) = (fit::Operand::from(a), fit::Operand::from(b));
-        sampled::operands(&self.launcher.plan, &left, &right, (*dtype, structure))?;
+        sddmm::operands(&self.launcher.plan, &left, &right, (*dtype, structure))?;
         check_overlap("A", *values, a.range())?;
         check_overlap("B", *values, b.range())?;
-        self.sampled.push(sample);
+        self.sddmms.push(problem);
         Ok(())
     }
 }
@@ -107,8 +107,8 @@ fn part_of(stack: &Structure, count: usize, index: usize) -> (Structure, usize) 
     (stack.part(index * rows..(index + 1) * rows), stack.row_ptr()[index * rows] as usize)
 }
 
-impl Sample<'_> {
-    fn problem(&self) -> Problem {
+impl SddmmProblem<'_> {
+    fn sizes(&self) -> Problem {
         let Self { a, b, structure, .. } = self;
         Problem {
             m: a.rows as u64,
@@ -137,22 +137,22 @@ impl Sample<'_> {
 /// As [`Batch::prepare`].
 pub(super) fn prepare<'l, 'm>(
     launcher: &'l Launcher,
-    samples: &[Sample<'m>],
+    problems: &[SddmmProblem<'m>],
 ) -> Result<PreparedBatch<'l, 'm>, KernelError> {
-    check_overlaps(samples)?;
-    if samples.len() as u64 >= 1 << COORDINATE_BITS {
-        let (what, value) = ("problems of the batch", samples.len() as u64);
+    check_overlaps(problems)?;
+    if problems.len() as u64 >= 1 << COORDINATE_BITS {
+        let (what, value) = ("problems of the batch", problems.len() as u64);
         return Err(KernelError::TooLarge { what, value, bits: COORDINATE_BITS });
     }
-    let problems: Vec<_> = samples.iter().map(|sample| (&*sample.structure, sample.a.cols)).collect();
-    let work = SddmmWork::batch(&launcher.plan, &problems, launcher.clusters);
+    let patterns: Vec<_> = problems.iter().map(|problem| (&*problem.structure, problem.a.cols)).collect();
+    let work = SddmmWork::batch(&launcher.plan, &patterns, launcher.clusters);
     let mut maps = vec![];
-    for sample in samples {
-        for map in launcher.plan.problem_maps(&sample.problem()) {
+    for problem in problems {
+        for map in launcher.plan.problem_maps(&problem.sizes()) {
             // No work tile names a problem without blocks.
-            let CUtensorMap { opaque } = match sample.structure.nnzb() {
+            let CUtensorMap { opaque } = match problem.structure.nnzb() {
                 0 => CUtensorMap { opaque: [0; MAP_WORDS] },
-                _ => launcher.maps.get(sample.address(map.operand), &map)?,
+                _ => launcher.maps.get(problem.address(map.operand), &map)?,
             };
             maps.extend(opaque);
         }
@@ -176,10 +176,10 @@ pub(super) fn prepare<'l, 'm>(
 }
 
 /// Problems run at the same time: none may write what another reads or writes.
-fn check_overlaps(samples: &[Sample<'_>]) -> Result<(), KernelError> {
+fn check_overlaps(problems: &[SddmmProblem<'_>]) -> Result<(), KernelError> {
     let mut spans = vec![];
-    for (index, sample) in samples.iter().enumerate() {
-        let ranges = [("A", sample.a.range()), ("B", sample.b.range()), ("C", sample.values)];
+    for (index, problem) in problems.iter().enumerate() {
+        let ranges = [("A", problem.a.range()), ("B", problem.b.range()), ("C", problem.values)];
         spans.extend(ranges.map(|(name, range)| (range, index, name)));
     }
     spans.retain(|((start, end), ..)| start < end);
@@ -230,17 +230,18 @@ mod tests {
             ld: 8,
             foreign: true,
         };
-        let sample = |a, b, c| Sample {
+        let problem = |a, b, c| SddmmProblem {
             a: dense(a),
             b: dense(b),
             structure: Cow::Borrowed(&structure),
             dtype: Dtype::F16,
             values: (c, c + 128),
         };
-        assert!(check_overlaps(&[sample(0, 128, 256), sample(0, 128, 384)]).is_ok());
-        for (second, operand) in [(sample(0, 128, 300), "C"), (sample(300, 128, 512), "A"), (sample(0, 256, 512), "B")]
+        assert!(check_overlaps(&[problem(0, 128, 256), problem(0, 128, 384)]).is_ok());
+        for (second, operand) in
+            [(problem(0, 128, 300), "C"), (problem(300, 128, 512), "A"), (problem(0, 256, 512), "B")]
         {
-            let error = check_overlaps(&[sample(0, 128, 256), second]).unwrap_err();
+            let error = check_overlaps(&[problem(0, 128, 256), second]).unwrap_err();
             assert!(matches!(error, KernelError::BatchOverlap { operand: found, .. } if found == operand), "{error}");
         }
     }

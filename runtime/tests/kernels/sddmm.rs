@@ -1,4 +1,4 @@
-//! Sampled products: one problem each, on the GPU and on the simulator.
+//! SDDMMs: one problem each, on the GPU and on the simulator.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::watchdog::watch;
 
 /// A row of a table: C\[m, n\] = A\[m, k\] * B\[k, n\], of which `blocks` are stored (of C^T under `transpose = on`).
 #[derive(Clone, Debug)]
-pub(crate) struct Sample {
+pub(crate) struct SddmmCase {
     pub(crate) spec: KernelSpec,
     pub(crate) m: usize,
     pub(crate) n: usize,
@@ -34,7 +34,7 @@ struct Drawn<A, B> {
     want: Fused,
 }
 
-impl Sample {
+impl SddmmCase {
     /// # Panics
     /// When `spec` is no spec: tables are written by hand.
     pub(crate) fn new(spec: &str, (m, n, k): (usize, usize, usize), blocks: Blocks) -> Self {
@@ -73,8 +73,8 @@ impl Sample {
         let a = Dense::<A>::normal(self.m, self.k, self.spec.a_layout, self.seed() + 1);
         let b = Dense::<B>::normal(self.k, self.n, self.spec.b_layout, self.seed() + 2);
         let sums = match self.spec.transpose.is_on() {
-            true => reference::sampled(b.view().transposed(), a.view().transposed(), &structure)?,
-            false => reference::sampled(&a, &b, &structure)?,
+            true => reference::sddmm(b.view().transposed(), a.view().transposed(), &structure)?,
+            false => reference::sddmm(&a, &b, &structure)?,
         };
         let inputs = self.inputs(&structure);
         let blocks: Vec<usize> = (0..structure.nnzb()).collect();
@@ -98,15 +98,15 @@ impl Sample {
     }
 }
 
-impl fmt::Display for Sample {
+impl fmt::Display for SddmmCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { spec, m, n, k, blocks } = self;
         write!(f, "{spec}; m = {m}, n = {n}, k = {k}, {blocks:?}")
     }
 }
 
-/// An error unless these are the values, to the accuracy of their type, beyond the edge of the matrix too, and the second
-/// result is what their rows collect.
+/// An error unless these are the values, to the accuracy of their type, beyond the edge of the matrix too, and the
+/// second result is what their rows collect.
 fn judge<C: Number>(got: &[C], second: Option<&[f32]>, want: &Fused) -> Result<Judged, Failure> {
     Judged::new(&want.compare_rows(second)?, want.rows_tolerance())?;
     judge_values(got, &want.c, want.tolerance)
@@ -123,7 +123,7 @@ pub(crate) fn judge_values<C: Number>(got: &[C], want: &[f64], tolerance: f64) -
 
 /// One row on the simulator, its work shared by so many CTAs.
 pub(crate) struct Simulate<'r> {
-    pub(crate) sample: &'r Sample,
+    pub(crate) case: &'r SddmmCase,
     pub(crate) ctas: u32,
     pub(crate) schedule: Schedule,
 }
@@ -132,14 +132,14 @@ impl Typed for Simulate<'_> {
     type Output = Judged;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Judged, Failure> {
-        let Self { sample, ctas, schedule } = self;
-        let plan = sample.plan()?;
+        let Self { case, ctas, schedule } = self;
+        let plan = case.plan()?;
         let ptx = plan.ptx();
         let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?.with_clusters(ctas);
-        let Drawn { structure, a, b, inputs, want } = sample.drawn::<A, B>()?;
-        let fp8 = if sample.spec.a.is_fp8() { Fp8Accumulate::Reduced } else { Fp8Accumulate::Single };
-        let options = Options { fp8, schedule, seed: sample.seed(), ..Options::default() };
-        let (results, report) = kernel.sample_fused::<A, B, C>(&a, &b, &structure, &inputs, &options)?;
+        let Drawn { structure, a, b, inputs, want } = case.drawn::<A, B>()?;
+        let fp8 = if case.spec.a.is_fp8() { Fp8Accumulate::Reduced } else { Fp8Accumulate::Single };
+        let options = Options { fp8, schedule, seed: case.seed(), ..Options::default() };
+        let (results, report) = kernel.sddmm_fused::<A, B, C>(&a, &b, &structure, &inputs, &options)?;
         if let Some(first) = report.findings.first() {
             return Err(format!("{} findings, the first: {first}", report.findings.len()).into());
         }
@@ -151,15 +151,15 @@ impl Typed for Simulate<'_> {
 pub(crate) struct Check<'r> {
     pub(crate) device: &'r Device,
     pub(crate) launcher: &'r Launcher,
-    pub(crate) sample: &'r Sample,
+    pub(crate) case: &'r SddmmCase,
 }
 
 impl Typed for Check<'_> {
     type Output = Judged;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Judged, Failure> {
-        let Self { device, launcher, sample } = self;
-        let Drawn { structure, a, b, inputs, want } = sample.drawn::<A, B>()?;
+        let Self { device, launcher, case } = self;
+        let Drawn { structure, a, b, inputs, want } = case.drawn::<A, B>()?;
         let (a, b) = (Walled::upload(device, &a)?, Walled::upload(device, &b)?);
         let mut c = DeviceBsr::<C>::zeros(device, &structure)?;
         let held: Option<Vec<C>> = match inputs.get("c") {
@@ -170,7 +170,7 @@ impl Typed for Check<'_> {
         let mut second =
             want.rows.as_ref().map(|_| DeviceVector::<f32>::zeros(device, structure.rows())).transpose()?;
         let stream = Stream::new(device)?;
-        let _watch = watch(sample.to_string());
+        let _watch = watch(case.to_string());
         // Twice: what a launch leaves behind in the work's memory must not disturb the next one.
         let mut judged = Err("not launched".into());
         for _ in 0..2 {

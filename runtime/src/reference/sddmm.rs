@@ -1,4 +1,4 @@
-//! The reference of sampled products: the stored blocks of A * B with both factors dense.
+//! The reference of SDDMM: the stored blocks of A * B with both factors dense.
 
 use rayon::prelude::*;
 
@@ -8,25 +8,25 @@ use crate::{DenseView, Element, Structure};
 /// The values of the blocks of A * B that `structure` stores, accumulated in `f64`: block after block, row by row, with
 /// zeros beyond the edge of the matrix. Each element adds its products in ascending order of the column of A.
 ///
-/// A kernel with `transpose = on` stores the blocks of C^T = B^T A^T: ask for `sampled(b.transposed(), a.transposed(),
+/// A kernel with `transpose = on` stores the blocks of C^T = B^T A^T: ask for `sddmm(b.transposed(), a.transposed(),
 /// ..)`.
 ///
 /// # Errors
 /// When B does not have as many rows as A has columns, or A * B is not of the structure's shape.
-pub fn sampled<'v, A: Element, B: Element>(
+pub fn sddmm<'v, A: Element, B: Element>(
     a: impl Into<DenseView<'v, A>>,
     b: impl Into<DenseView<'v, B>>,
     structure: &Structure,
 ) -> Result<Vec<f64>, ReferenceError> {
     let blocks: Vec<usize> = (0..structure.nnzb()).collect();
-    sampled_blocks(a, b, structure, &blocks)
+    sddmm_blocks(a, b, structure, &blocks)
 }
 
-/// The values of chosen stored blocks, in the order of `blocks`, each bit the same as from [`sampled`].
+/// The values of chosen stored blocks, in the order of `blocks`, each bit the same as from [`sddmm`].
 ///
 /// # Errors
-/// As [`sampled`], and when the structure does not store one of the blocks.
-pub fn sampled_blocks<'v, A: Element, B: Element>(
+/// As [`sddmm`], and when the structure does not store one of the blocks.
+pub fn sddmm_blocks<'v, A: Element, B: Element>(
     a: impl Into<DenseView<'v, A>>,
     b: impl Into<DenseView<'v, B>>,
     structure: &Structure,
@@ -93,7 +93,7 @@ mod tests {
                 let b = Dense::<f16>::normal(k, n, layout, 2);
                 let sparse = Bsr::<f16>::from_dense(&a, (8, 8), 0.0).unwrap();
                 let whole = multiply(&sparse, &b).unwrap();
-                let got = sampled(&a, &b, &structure).unwrap();
+                let got = sddmm(&a, &b, &structure).unwrap();
                 for row in 0..structure.block_rows() {
                     for block_at in structure.blocks_of(row) {
                         for (i, value) in got[block_at * block.0 * block.1..][..block.0 * block.1].iter().enumerate() {
@@ -107,7 +107,7 @@ mod tests {
                     }
                 }
                 let chosen = if structure.nnzb() > 1 { [structure.nnzb() - 1, 0] } else { continue };
-                let some = sampled_blocks(&a, &b, &structure, &chosen).unwrap();
+                let some = sddmm_blocks(&a, &b, &structure, &chosen).unwrap();
                 let size = block.0 * block.1;
                 assert_eq!(some[size..], got[..size]);
                 assert_eq!(some[..size], got[chosen[0] * size..]);

@@ -1,4 +1,4 @@
-//! Lists of sampled products on the simulator.
+//! Lists of SDDMMs on the simulator.
 
 use std::collections::HashMap;
 
@@ -7,19 +7,19 @@ use bsr_simulator::{BufferId, GlobalMemory, Options, Param, Report};
 
 use super::batch::{MAP_BYTES, words};
 use super::{ALIGN, Simulated, SimulatedError, bytes, describe, launch, padded};
-use crate::kernel::{KernelError, fit, sampled};
+use crate::kernel::{KernelError, fit, sddmm};
 use crate::schedule::SddmmWork;
 use crate::{Dense, Element, Structure};
 
 impl Simulated {
-    /// The values of the stored blocks of a list of sampled products in one launch, as
-    /// [`Batch::push_sampled`](crate::kernel::Batch::push_sampled) has a GPU compute them: of A, B and where the blocks are,
-    /// as in [`Simulated::sample`], each result full of [`Element::POISON`] before. Problems may share factors.
+    /// The values of the stored blocks of a list of SDDMMs in one launch, as
+    /// [`Batch::push_sampled`](crate::kernel::Batch::push_sampled) has a GPU compute them: of A, B and where the blocks
+    /// are, as in [`Simulated::sddmm`], each result full of [`Element::POISON`] before. Problems may share factors.
     ///
     /// # Errors
-    /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of a problem
-    /// that does not fit the kernel.
-    pub fn sample_batch<A: Element, B: Element, C: Element>(
+    /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of a
+    /// problem that does not fit the kernel.
+    pub fn sddmm_batch<A: Element, B: Element, C: Element>(
         &self,
         problems: &[(&Dense<A>, &Dense<B>, &Structure)],
         options: &Options,
@@ -31,7 +31,7 @@ impl Simulated {
         let (mut results, mut maps, mut uploaded) = (vec![], vec![], HashMap::<*const (), BufferId>::new());
         for (index, (a, b, structure)) in problems.iter().enumerate() {
             let (left, right) = (fit::Operand::from(*a), fit::Operand::from(*b));
-            sampled::operands(&self.plan, &left, &right, (C::DTYPE, structure))
+            sddmm::operands(&self.plan, &left, &right, (C::DTYPE, structure))
                 .map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
             let c = vec![C::POISON; structure.stored()];
             let id_c = bytes(&mut memory, C::to_bytes(&c));

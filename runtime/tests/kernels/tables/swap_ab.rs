@@ -1,4 +1,4 @@
-//! Blocks of any height with operands swapped: dense columns are WGMMA's rows.
+//! Blocks of any height with swap-AB: dense columns are the rows of WGMMA.
 
 use crate::case::{Blocks, Case};
 use crate::run::run_table;
@@ -10,22 +10,22 @@ use Blocks::Pattern;
 
 #[test]
 fn block_sizes() {
-    run_table("swapped, block sizes", &block_size_cases());
+    run_table("swap-AB, block sizes", &block_size_cases());
 }
 
 #[test]
 fn types_and_layouts() {
-    run_table("swapped, types and layouts", &type_and_layout_cases());
+    run_table("swap-AB, types and layouts", &type_and_layout_cases());
 }
 
 #[test]
 fn shapes_and_patterns() {
-    run_table("swapped, shapes and patterns", &[shape_cases(), pattern_cases()].concat());
+    run_table("swap-AB, shapes and patterns", &[shape_cases(), pattern_cases()].concat());
 }
 
 #[test]
 fn knobs() {
-    run_table("swapped, knobs", &knob_cases());
+    run_table("swap-AB, knobs", &knob_cases());
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn every_row_can_be_launched() {
 
 #[test]
 fn simulated() {
-    simulate_table("swapped", &all().concat(), 8);
+    simulate_table("swap-AB", &all().concat(), 8);
 }
 
 fn all() -> Vec<Vec<Case>> {

@@ -1,4 +1,4 @@
-//! Whether the operands of a sampled product fit its kernel: the same question for every device.
+//! Whether the operands of an SDDMM fit its kernel: the same question for every device.
 
 use bsr_codegen::{Plan, TileScheduler};
 

@@ -1,4 +1,4 @@
-//! Epilogues of sampled products on the simulator, into blocks full of poison: every kind of parameter, both second
+//! Epilogues of SDDMMs on the simulator, into blocks full of poison: every kind of parameter, both second
 //! results, at any edge.
 #![allow(clippy::unwrap_used)]
 
@@ -33,8 +33,8 @@ fn want<A: Element>(
     inputs: &Inputs,
 ) -> Fused {
     let sums = match spec.transpose.is_on() {
-        true => reference::sampled(b.view().transposed(), a.view().transposed(), structure).unwrap(),
-        false => reference::sampled(a, b, structure).unwrap(),
+        true => reference::sddmm(b.view().transposed(), a.view().transposed(), structure).unwrap(),
+        false => reference::sddmm(a, b, structure).unwrap(),
     };
     let blocks: Vec<usize> = (0..structure.nnzb()).collect();
     reference::fuse_blocks(spec, sums, structure, &blocks, a.cols(), inputs).unwrap()
@@ -57,7 +57,7 @@ fn check<A: Element, C: Element>(
     let inputs = inputs(&spec, &structure, seed + 2);
     let want = want(&spec, (&a, &b), &structure, &inputs);
     let options = Options { seed, ..Options::default() };
-    let run = kernel.sample_fused::<A, A, C>(&a, &b, &structure, &inputs, &options);
+    let run = kernel.sddmm_fused::<A, A, C>(&a, &b, &structure, &inputs, &options);
     let (results, report) = run.map_err(|error| error.to_string())?;
     let place = format!("{spec}; {m} x {n} x {k}, {pattern:?}, seed {seed}");
     if let Some(first) = report.findings.first() {
@@ -72,7 +72,7 @@ fn check<A: Element, C: Element>(
     if !of_rows.passes(want.rows_tolerance()) {
         return Err(format!("{place}: rows: {of_rows}, tolerance {:.1e}", want.rows_tolerance()));
     }
-    // As a matrix: what hangs over the edge is zero, whatever the epilogue makes of it.
+    // As a matrix: what extends beyond the edge is zero, whatever the epilogue makes of it.
     Bsr::from_structure(structure, results.values).map(drop).map_err(|error| format!("{place}: {error}"))
 }
 
@@ -86,7 +86,7 @@ fn check_types(spec: &str, ctas: u32, shape: (usize, usize, usize), pattern: Pat
     }
 }
 
-/// Epilogues that are no zero where there is nothing, so that what hangs over the edge would show.
+/// Epilogues that are no zero where there is nothing, so that what extends beyond the edge would show.
 const EPILOGUES: [&str; 8] = [
     "|bias: Rows<f32>, gate: Cols<bf16>, s: f32| s * acc + bias * gate + 1",
     "|| (acc + 1, row_sum(acc + 1))",
@@ -162,7 +162,7 @@ fn inputs_that_do_not_fit_are_refused_by_name() {
     let fits =
         || Inputs::new().blocks("mask", Bsr::<f16>::normal(structure.clone(), 1)).vector("bias", vec![0.0_f32; 150]);
     let run = |inputs: &Inputs| {
-        let run = kernel.sample_fused::<f16, f16, f16>(&a, &b, &structure, inputs, &Options::default());
+        let run = kernel.sddmm_fused::<f16, f16, f16>(&a, &b, &structure, inputs, &Options::default());
         run.map(drop).map_err(|error| error.to_string())
     };
     assert_eq!(run(&fits()), Ok(()));
@@ -180,7 +180,7 @@ fn inputs_that_do_not_fit_are_refused_by_name() {
         let refused = run(&inputs).expect_err(facts[0]);
         assert!(facts.iter().all(|fact| refused.contains(fact)), "{facts:?} are not in: {refused}");
     }
-    let plain = kernel.sample::<f16, f16, f16>(&a, &b, &structure, &Options::default()).map(drop).unwrap_err();
+    let plain = kernel.sddmm::<f16, f16, f16>(&a, &b, &structure, &Options::default()).map(drop).unwrap_err();
     assert!(plain.to_string().contains("`mask`, which is not given"), "{plain}");
 }
 

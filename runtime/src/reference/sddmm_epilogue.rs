@@ -1,4 +1,4 @@
-//! What an epilogue makes of the stored blocks of a sampled product, in f64, and how far off a kernel may be.
+//! What an epilogue makes of the stored blocks of an SDDMM, in f64, and how far off a kernel may be.
 
 use bsr_codegen::KernelSpec;
 use bsr_codegen::epilogue::{Element, InputKind, Program};
@@ -9,8 +9,8 @@ use super::{ReferenceError, tolerance_of};
 use crate::epilogue::{Input, Inputs};
 use crate::{Element as _, Structure};
 
-/// Applies the epilogue of `spec` to chosen stored blocks of a sampled product, as
-/// [`sampled_blocks`](super::sampled_blocks) gives them; without one they stay as they are. Rows and columns are those of
+/// Applies the epilogue of `spec` to chosen stored blocks of an SDDMM, as
+/// [`sddmm_blocks`](super::sddmm_blocks) gives them; without one they stay as they are. Rows and columns are those of
 /// the stored matrix. What a block has beyond its edge is zero, and nothing is collected there.
 ///
 /// The second result is that of the rows of [`complete_rows`]. `k` is the number of products that an element sums. The

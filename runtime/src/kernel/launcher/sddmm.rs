@@ -1,22 +1,22 @@
-//! Launches of sampled products: A and B dense, the result in the blocks of a pattern.
+//! Launches of SDDMMs: A and B dense, the result in the blocks of a pattern.
 
 use std::sync::{Mutex, PoisonError};
 
 use bsr_codegen::epilogue::Program;
 use bsr_codegen::{Argument, LaunchShape, Operand, Problem};
 
-use super::{Launcher, Work, check_overlap_of};
+use super::{Launcher, UploadedWork, check_overlap_of};
 use crate::Element;
 use crate::gpu::{
     self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DeviceInput, DeviceInputs, DevicePtr, Plain, StreamRef,
     UntypedBsr, UntypedDense, Value, Values,
 };
 use crate::kernel::inputs::{self, program_of};
-use crate::kernel::{KernelError, fit, sampled};
+use crate::kernel::{KernelError, fit, sddmm};
 
 /// The operands of one launch.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::kernel) struct Operands<'a> {
+pub(in crate::kernel) struct SddmmOperands<'a> {
     pub(in crate::kernel) a: UntypedDense,
     pub(in crate::kernel) b: UntypedDense,
     pub(in crate::kernel) c: UntypedBsr<'a>,
@@ -24,7 +24,7 @@ pub(in crate::kernel) struct Operands<'a> {
     pub(in crate::kernel) inputs: Option<&'a DeviceInputs<'a>>,
 }
 
-impl Operands<'_> {
+impl SddmmOperands<'_> {
     /// The sizes of their product.
     pub(in crate::kernel) fn problem(&self) -> Problem {
         let Self { a, b, c, .. } = self;
@@ -49,12 +49,13 @@ impl Operands<'_> {
     }
 }
 
-/// The workspaces of one pattern: one for each stream, since launches on several streams may run at the same time. Each is
-/// zero between two launches.
+/// The workspaces of one pattern: one for each stream, since launches on several streams may run at the same time. Each
+/// is zero between two launches.
 #[derive(Debug)]
 pub(super) struct Workspaces {
     bytes: usize,
-    /// By stream; the first is nobody's until a stream comes that has none, so that it can be made ahead of a capture.
+    /// By stream. The first one has no stream until a stream without a workspace asks for one, so that it can be made
+    /// ahead of a capture.
     made: Mutex<Vec<(Option<usize>, DeviceBuffer<u8>)>>,
 }
 
@@ -92,7 +93,7 @@ impl Launcher {
     /// As [`Launcher::launch_sampled`].
     pub fn prepare_sampled<C: Element + Plain>(&self, c: &DeviceBsr<C>, k: usize) -> Result<(), KernelError> {
         fit::block(&self.plan, c.structure())?;
-        sampled::sizes(c.structure(), k)?;
+        sddmm::sizes(c.structure(), k)?;
         self.work(&c.untyped(), k).map(drop)
     }
 
@@ -108,8 +109,8 @@ impl Launcher {
         b: &DeviceDense<B>,
         c: &mut DeviceBsr<C>,
     ) -> Result<(), KernelError> {
-        let operands = Operands { a: a.untyped(), b: b.untyped(), c: c.untyped(), inputs: None };
-        self.enqueue_sampled(stream, &operands)
+        let operands = SddmmOperands { a: a.untyped(), b: b.untyped(), c: c.untyped(), inputs: None };
+        self.enqueue_sddmm(stream, &operands)
     }
 
     /// Enqueues the stored blocks of C = A * B with the kernel's epilogue on `stream`; see
@@ -126,15 +127,15 @@ impl Launcher {
         inputs: &DeviceInputs<'_>,
         c: &mut DeviceBsr<C>,
     ) -> Result<(), KernelError> {
-        let operands = Operands { a: a.untyped(), b: b.untyped(), c: c.untyped(), inputs: Some(inputs) };
-        self.enqueue_sampled(stream, &operands)
+        let operands = SddmmOperands { a: a.untyped(), b: b.untyped(), c: c.untyped(), inputs: Some(inputs) };
+        self.enqueue_sddmm(stream, &operands)
     }
 
-    fn enqueue_sampled(&self, stream: StreamRef<'_>, operands: &Operands<'_>) -> Result<(), KernelError> {
+    fn enqueue_sddmm(&self, stream: StreamRef<'_>, operands: &SddmmOperands<'_>) -> Result<(), KernelError> {
         if self.plan.spec().batch.is_on() {
             return Err(KernelError::Batch { batch: true });
         }
-        self.check_sampled(operands)?;
+        self.check_sddmm(operands)?;
         self.start_second(stream, operands.inputs)?;
         if operands.c.structure.nnzb() == 0 {
             return Ok(());
@@ -142,7 +143,7 @@ impl Launcher {
         let work = self.work(&operands.c, operands.a.cols)?;
         let shape = self.plan.launch(&operands.problem(), work.grid);
         let workspace = work.workspaces.of(&self.device, stream)?;
-        let values = self.sampled_values(&shape, operands, &work, workspace)?;
+        let values = self.sddmm_values(&shape, operands, &work, workspace)?;
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the matrices, which the checks
         // above have found to be of the problem's shape; the work plan was made for this pattern (by fingerprint) and
         // this K. C is borrowed mutably, and the workspace is this stream's.
@@ -151,9 +152,9 @@ impl Launcher {
     }
 
     /// Whether the operands fit the kernel and each other.
-    pub(in crate::kernel) fn check_sampled(&self, operands: &Operands<'_>) -> Result<(), KernelError> {
-        let Operands { a, b, c, inputs } = operands;
-        sampled::operands(&self.plan, &fit::Operand::from(a), &fit::Operand::from(b), (c.dtype, c.structure))?;
+    pub(in crate::kernel) fn check_sddmm(&self, operands: &SddmmOperands<'_>) -> Result<(), KernelError> {
+        let SddmmOperands { a, b, c, inputs } = operands;
+        sddmm::operands(&self.plan, &fit::Operand::from(a), &fit::Operand::from(b), (c.dtype, c.structure))?;
         let none = DeviceInputs::new();
         let inputs = inputs.unwrap_or(&none);
         let second = inputs.second;
@@ -180,11 +181,11 @@ impl Launcher {
         }
     }
 
-    fn sampled_values(
+    fn sddmm_values(
         &self,
         shape: &LaunchShape,
-        operands: &Operands<'_>,
-        work: &Work,
+        operands: &SddmmOperands<'_>,
+        work: &UploadedWork,
         workspace: DevicePtr,
     ) -> Result<Values, KernelError> {
         let given = |at: usize| {

@@ -1,4 +1,4 @@
-//! Sampled products on the simulator.
+//! SDDMMs on the simulator.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use bsr_simulator::{GlobalMemory, Options, Param, Report};
 use super::{Simulated, SimulatedError, bytes, describe, launch, padded};
 use crate::epilogue::{Input, Inputs};
 use crate::gpu::held;
-use crate::kernel::{KernelError, fit, sampled};
+use crate::kernel::{KernelError, fit, sddmm};
 use crate::schedule::WorkLists;
 use crate::{Dense, Element, Structure};
 
-/// What a kernel makes of a sampled product.
+/// What a kernel makes of an SDDMM.
 #[derive(Clone, Debug)]
-pub struct Sampled<C> {
-    /// The stored blocks, block after block, row by row, what hangs over the edge of the matrix included.
+pub struct SddmmValues<C> {
+    /// The stored blocks, block after block, row by row, what extends beyond the edge of the matrix included.
     pub values: Vec<C>,
     /// The second result, one value for every row of the stored matrix, where the epilogue has one.
     pub rows: Option<Vec<f32>>,
@@ -23,47 +23,49 @@ pub struct Sampled<C> {
 
 impl Simulated {
     /// The values of the stored blocks of C = A * B (of C^T for a kernel with `transpose = on`) as
-    /// [`Launcher::launch_sampled`](crate::Launcher::launch_sampled) writes them on a GPU: block after block, row by row,
-    /// what hangs over the edge of the matrix included. What the kernel does not write stays [`Element::POISON`].
+    /// [`Launcher::launch_sampled`](crate::Launcher::launch_sampled) writes them on a GPU: block after block, row by
+    /// row, what extends beyond the edge of the matrix included. What the kernel does not write stays
+    /// [`Element::POISON`].
     ///
     /// # Errors
-    /// [`SimulatedError::Kernel`] for a kernel of another operation, blocks, shapes, element types or layouts that do not
-    /// fit the kernel; [`SimulatedError::Launch`] for PTX that is not the plan's kernel.
-    pub fn sample<A: Element, B: Element, C: Element>(
+    /// [`SimulatedError::Kernel`] for a kernel of another operation, blocks, shapes, element types or layouts that do
+    /// not fit the kernel; [`SimulatedError::Launch`] for PTX that is not the plan's kernel.
+    pub fn sddmm<A: Element, B: Element, C: Element>(
         &self,
         a: &Dense<A>,
         b: &Dense<B>,
         structure: &Structure,
         options: &Options,
     ) -> Result<(Vec<C>, Report), SimulatedError> {
-        let (results, report) = self.sample_fused(a, b, structure, &Inputs::new(), options)?;
+        let (results, report) = self.sddmm_fused(a, b, structure, &Inputs::new(), options)?;
         Ok((results.values, report))
     }
 
-    /// As [`Simulated::sample`], with the further operands of a kernel with an epilogue, and with its second result, where
-    /// it has one: a value for every row of the stored matrix. C's blocks hold what a parameter says that is given C itself.
+    /// As [`Simulated::sddmm`], with the further operands of a kernel with an epilogue, and with its second result,
+    /// where it has one: a value for every row of the stored matrix. C's blocks hold what a parameter says that is
+    /// given C itself.
     ///
     /// # Errors
-    /// As [`Simulated::sample`]; [`KernelError::Epilogue`] for inputs that the epilogue does
+    /// As [`Simulated::sddmm`]; [`KernelError::Epilogue`] for inputs that the epilogue does
     /// not take.
-    pub fn sample_fused<A: Element, B: Element, C: Element>(
+    pub fn sddmm_fused<A: Element, B: Element, C: Element>(
         &self,
         a: &Dense<A>,
         b: &Dense<B>,
         structure: &Structure,
         inputs: &Inputs,
         options: &Options,
-    ) -> Result<(Sampled<C>, Report), SimulatedError> {
+    ) -> Result<(SddmmValues<C>, Report), SimulatedError> {
         let (left, right) = (fit::Operand::from(a), fit::Operand::from(b));
-        sampled::operands(&self.plan, &left, &right, (C::DTYPE, structure))?;
+        sddmm::operands(&self.plan, &left, &right, (C::DTYPE, structure))?;
         if self.plan.spec().batch.is_on() {
             return Err(KernelError::Batch { batch: true }.into());
         }
-        let reduction = fit::sampled_epilogue(&self.plan, structure, inputs)?;
+        let reduction = fit::sddmm_epilogue(&self.plan, structure, inputs)?;
         let start = reduction.map(|reduction| vec![reduction.start(); structure.rows()]);
         let mut values = held(inputs).unwrap_or_else(|| vec![C::POISON; structure.stored()]);
         if values.is_empty() {
-            return Ok((Sampled { values, rows: start }, Report::default()));
+            return Ok((SddmmValues { values, rows: start }, Report::default()));
         }
         let (a, b) = (padded(a), padded(b));
         let work = WorkLists::new(&self.plan, structure, a.cols(), self.clusters);
@@ -132,6 +134,6 @@ impl Simulated {
         }
         values.copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
         let rows = start.map(|_| f32::from_bytes(memory.bytes(buffer(Operand::Second))));
-        Ok((Sampled { values, rows }, report))
+        Ok((SddmmValues { values, rows }, report))
     }
 }
