@@ -1,7 +1,10 @@
 //! Kernels with epilogues of their own: planned, rendered, assembled, refused.
 #![allow(clippy::unwrap_used)]
 
+mod golden;
+
 use bsr_codegen::{Argument, Dtype, Epilogue, KernelSpec, Operand, Plan, Problem};
+use golden::golden;
 
 const TILE: &str = "bm = 128, bn = 256, bk = 64, dtype = bf16";
 
@@ -164,11 +167,4 @@ fn what_cannot_be_fused_is_refused_with_a_remedy() {
         }
     }
     golden("epilogue_refused", &all);
-}
-
-fn golden(name: &str, text: &str) {
-    let mut settings = insta::Settings::clone_current();
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!(name, text));
 }

@@ -1,12 +1,15 @@
 //! The kernels of the CUDA cores: their plans, refusals and text, and what ptxas makes of them.
 #![allow(clippy::unwrap_used)]
 
+mod golden;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bsr_codegen::{KernelSpec, Plan, PlanErrors, Problem, Target, TileScheduler};
+use golden::{golden_in, section};
 
 const ATOMIC: &str = "mma = scalar, bm = 16, bn = 32, bk = 16, out = f32, accumulate = atomic";
 const REGISTER: &str = "mma = scalar, bm = 16, bn = 32, bk = 16";
@@ -89,22 +92,22 @@ fn help_helps() {
     }
 }
 
+/// The vector kernel whole; of the kernels of single elements, and of vectors of other types, the sections that differ.
 #[test]
-fn whole_kernels() {
-    golden("whole_atomic", plan(ATOMIC).ptx().text());
-    golden("whole_register", plan(REGISTER).ptx().text());
-}
-
-/// Of the vector kernel, which is unrolled, all but the products: these once, for each type.
-#[test]
-fn sections_of_the_vector_kernel() {
-    let ptx = plan(VECTOR).ptx();
-    for name in ["Prologue", "Tile", "Stage", "Store"] {
-        golden(&format!("vector_{}", name.to_lowercase()), &section(ptx.text(), name));
+fn text() {
+    let small = "mma = scalar, bm = 16, bn = 32, bk = 16";
+    golden("whole_vector", plan(&format!("{small}, vector = 8")).ptx().text());
+    for types in ["vector = 8, dtype = bf16", "vector = 4, dtype = f32"] {
+        let ptx = plan(&format!("{small}, {types}")).ptx();
+        golden(&format!("vector_multiply_{}", file_name(types)), section(ptx.text(), "Multiply"));
     }
-    for types in ["vector = 8", "vector = 8, dtype = bf16", "vector = 4, dtype = f32"] {
-        let ptx = plan(&format!("mma = scalar, bm = 8, bn = 128, bk = 16, {types}")).ptx();
-        golden(&format!("vector_multiply_{}", file_name(types)), &section(ptx.text(), "Multiply"));
+    for (name, text, sections) in [
+        ("atomic", ATOMIC, ["Prologue", "Multiply", "Add"].as_slice()),
+        ("register", REGISTER, &["Block", "Stage", "Multiply", "Store"]),
+    ] {
+        let ptx = plan(text).ptx();
+        let kept: Vec<&str> = sections.iter().map(|name| section(ptx.text(), name)).collect();
+        golden(name, &kept.concat());
     }
 }
 
@@ -115,7 +118,7 @@ fn stores() {
         for arch in ["sm_70", "sm_80"] {
             let ptx =
                 plan(&format!("mma = scalar, bm = 8, bn = 256, bk = 16, vector = 8, out = {out}, arch = {arch}")).ptx();
-            golden(&format!("store_{out}_{arch}"), &section(ptx.text(), "Store"));
+            golden(&format!("store_{out}_{arch}"), section(ptx.text(), "Store"));
         }
     }
 }
@@ -235,18 +238,6 @@ fn file_name(text: &str) -> String {
     parts.collect::<Vec<_>>().join("_")
 }
 
-/// The lines of the section whose heading starts with `name`, heading included.
-fn section(text: &str, name: &str) -> String {
-    let mark = "    // ---- ";
-    let start = text.find(&format!("{mark}{name}")).unwrap_or_else(|| panic!("no section `{name}`"));
-    let rest = &text[start..];
-    rest[1..].find(mark).map_or(rest, |end| &rest[..end + 1]).to_owned()
-}
-
 fn golden(name: &str, text: &str) {
-    let mut settings = insta::Settings::clone_current();
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.set_snapshot_path("snapshots/scalar");
-    settings.bind(|| insta::assert_snapshot!(name, text));
+    golden_in("snapshots/scalar", name, text);
 }

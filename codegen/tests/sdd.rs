@@ -1,6 +1,8 @@
 //! The kernels of sampled products: their plans, refusals and text, and what ptxas makes of them.
 #![allow(clippy::unwrap_used)]
 
+mod golden;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bsr_codegen::{Argument, Dtype, KernelSpec, Operand, Plan, PlanErrors, Problem, TileScheduler};
+use golden::{added, golden, section};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -164,6 +167,7 @@ fn plans_refused() {
     golden("sdd_refused", &all);
 }
 
+/// One kernel whole, of others the sections that differ, and the lines that a list of problems adds.
 #[test]
 fn text() {
     golden("sdd_whole", plan("op = sdd, bm = 64, bn = 16, bk = 16, consumers = 1, stages = 2").ptx().text());
@@ -174,8 +178,9 @@ fn text() {
         "epilogue = \"|mask: Bsr<f16>, gate: Cols<bf16>, low: Rows<f32>| (max(acc, low) * gate + mask, row_sum(acc))\"";
     let fused = plan(&format!("op = sdd, bm = 24, bn = 32, bk = 16, consumers = 1, stages = 2, {fused}"));
     golden("sdd_fused", section(fused.ptx().text(), "Consumers"));
-    let listed = plan("op = sdd, bm = 64, bn = 16, bk = 16, consumers = 1, stages = 2, out = f32, batch = on");
-    golden("sdd_batch", listed.ptx().text());
+    let single = "op = sdd, bm = 64, bn = 16, bk = 16, consumers = 1, stages = 2, out = f32";
+    let listed = plan(&format!("{single}, batch = on"));
+    golden("sdd_batch", &added(listed.ptx().text(), plan(single).ptx().text()));
 }
 
 /// A full operand has C's tensor map, vectors and the second result are addresses, and rows are those of what is stored.
@@ -333,19 +338,4 @@ fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
 
 fn plan(text: &str) -> Plan {
     try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
-}
-
-/// The lines of the section whose heading starts with `name`, heading included.
-fn section<'t>(text: &'t str, name: &str) -> &'t str {
-    let mark = "    // ---- ";
-    let start = text.find(&format!("{mark}{name}")).unwrap();
-    let rest = &text[start..];
-    rest[1..].find(mark).map_or(rest, |end| &rest[..end + 1])
-}
-
-fn golden(name: &str, text: &str) {
-    let mut settings = insta::Settings::clone_current();
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!(name, text));
 }

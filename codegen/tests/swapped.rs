@@ -1,9 +1,12 @@
 //! Kernels with operands swapped: their plans, refusals and text.
 #![allow(clippy::unwrap_used)]
 
+mod golden;
+
 use std::fmt::Write;
 
 use bsr_codegen::{Argument, KernelSpec, Plan, PlanErrors, Problem, TileScheduler};
+use golden::{added, golden, section};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -57,12 +60,6 @@ fn plan(text: &str) -> Plan {
     try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
 }
 
-fn golden(name: &str, text: &str) {
-    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
-        insta::assert_snapshot!(name, text);
-    });
-}
-
 #[test]
 fn plans_accepted() {
     let mut all = String::new();
@@ -88,11 +85,17 @@ fn plans_refused() {
     golden("swapped_refused", &all);
 }
 
+/// One kernel whole, the lines that a list of problems adds, and those of a block that takes two boxes.
 #[test]
 fn text() {
     golden("swapped_whole", plan("bm = 32, bn = 64, bk = 32, pack = 2, stages = 2").ptx().text());
-    golden("swapped_batch", plan("bm = 32, bn = 64, bk = 24, pack = 2, stages = 2, batch = on").ptx().text());
-    golden("swapped_by_block", plan("bm = 24, bn = 64, bk = 200, pack = 1, op = dds, out = f32").ptx().text());
+    let single = "bm = 32, bn = 64, bk = 24, pack = 2, stages = 2";
+    let listed = plan(&format!("{single}, batch = on"));
+    golden("swapped_batch", &added(listed.ptx().text(), plan(single).ptx().text()));
+    let block =
+        |bk: u32| plan(&format!("bm = 24, bn = 64, bk = {bk}, pack = 1, stages = 2, op = dds, out = f32")).ptx();
+    let (one, two) = (block(40), block(72));
+    golden("swapped_two_boxes", &added(section(two.text(), "Producers"), section(one.text(), "Producers")));
 }
 
 /// Blocks of 64 rows keep their own family unless the spec asks.

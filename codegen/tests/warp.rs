@@ -1,11 +1,14 @@
 //! The kernels of the warp family: their plans, refusals and text, and what ptxas makes of them.
 #![allow(clippy::unwrap_used)]
 
+mod golden;
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bsr_codegen::{Arch, KernelSpec, Plan, PlanErrors};
+use golden::{golden, section};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -257,19 +260,4 @@ fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
 
 fn plan(text: &str) -> Plan {
     try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
-}
-
-/// The lines of the section whose heading starts with `name`, heading included.
-fn section<'t>(text: &'t str, name: &str) -> &'t str {
-    let mark = "    // ---- ";
-    let start = text.find(&format!("{mark}{name}")).unwrap();
-    let rest = &text[start..];
-    rest[1..].find(mark).map_or(rest, |end| &rest[..end + 1])
-}
-
-fn golden(name: &str, text: &str) {
-    let mut settings = insta::Settings::clone_current();
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!(name, text));
 }
