@@ -137,8 +137,8 @@ fn sampled<A: Element, B: Element, C: Element>(spec: KernelSpec, trial: Trial) -
     let inputs = program.map(|program| Inputs::random_blocks(program, &structure, trial.seed)).unwrap_or_default();
     let list: Vec<usize> = (0..structure.nnzb()).collect();
     let sums = match spec.transpose.is_on() {
-        true => reference::sampled_blocks(b.view().transposed(), a.view().transposed(), &structure, &list).unwrap(),
-        false => reference::sampled_blocks(a.view(), b.view(), &structure, &list).unwrap(),
+        true => reference::sddmm_blocks(b.view().transposed(), a.view().transposed(), &structure, &list).unwrap(),
+        false => reference::sddmm_blocks(a.view(), b.view(), &structure, &list).unwrap(),
     };
     let want = reference::fuse_blocks(&spec, sums, &structure, &list, dense.0, &inputs).unwrap();
     let (a, b) = (a.to_layout(spec.a_layout), b.to_layout(spec.b_layout));
@@ -148,11 +148,11 @@ fn sampled<A: Element, B: Element, C: Element>(spec: KernelSpec, trial: Trial) -
         let count = structure.nnzb();
         if spec.batch.is_on() {
             let twice = [(&a, &b, &structure), (&a, &b, &structure)];
-            let (results, report) = kernel.sample_batch::<A, B, C>(&twice, options).unwrap();
+            let (results, report) = kernel.sddmm_batch::<A, B, C>(&twice, options).unwrap();
             let right = results.into_iter().all(|values| is_right(&blocks(values, count), &list, &want));
             return (report, right);
         }
-        let (results, report) = kernel.sample_fused::<A, B, C>(&a, &b, &structure, &inputs, options).unwrap();
+        let (results, report) = kernel.sddmm_fused::<A, B, C>(&a, &b, &structure, &inputs, options).unwrap();
         let right =
             rows_are_right(results.rows.as_deref(), &want) && is_right(&blocks(results.values, count), &list, &want);
         (report, right)
