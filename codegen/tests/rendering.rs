@@ -6,6 +6,7 @@ mod everything;
 mod matrix;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bsr_codegen::{KernelSpec, Plan};
 
@@ -30,19 +31,29 @@ fn every_plan_of_the_matrix_renders_tidily() {
 /// Over the whole rendering matrix: what a person would not have written.
 #[test]
 fn no_kernel_has_instructions_that_do_nothing() {
+    let (plans, next) = (everything::plans(), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let complaints = useless_lines(plan.ptx().text());
+                    assert!(complaints.is_empty(), "{}\n{}", plan.spec(), complaints.join("\n"));
+                }
+            });
+        }
+    });
+}
+
+fn useless_lines(text: &str) -> Vec<String> {
     let mut complaints = vec![];
-    for plan in everything::plans() {
-        let ptx = plan.ptx();
-        let body: Vec<&str> = ptx.text().lines().skip_while(|line| *line != "{").collect();
-        let code = body.iter().map(|line| line.trim()).filter(|line| !line.is_empty() && !line.starts_with("//"));
-        let code: Vec<&str> = code.collect();
-        let at_margin =
-            body.iter().filter(|line| line.starts_with(|c: char| !c.is_whitespace()) && !line.starts_with('$'));
-        complaints.extend(at_margin.filter(|line| !["{", "}"].contains(line)).map(|line| format!("margin: {line}")));
-        complaints.extend(code.iter().filter(|line| is_identity(line)).map(|line| format!("identity: {line}")));
-        complaints.extend(code.windows(2).filter(|pair| branches_to(pair[0], pair[1])).map(|pair| pair.join(" ")));
-        assert!(complaints.is_empty(), "{}\n{}", plan.spec(), complaints.join("\n"));
-    }
+    let body: Vec<&str> = text.lines().skip_while(|line| *line != "{").collect();
+    let code = body.iter().map(|line| line.trim()).filter(|line| !line.is_empty() && !line.starts_with("//"));
+    let code: Vec<&str> = code.collect();
+    let at_margin = body.iter().filter(|line| line.starts_with(|c: char| !c.is_whitespace()) && !line.starts_with('$'));
+    complaints.extend(at_margin.filter(|line| !["{", "}"].contains(line)).map(|line| format!("margin: {line}")));
+    complaints.extend(code.iter().filter(|line| is_identity(line)).map(|line| format!("identity: {line}")));
+    complaints.extend(code.windows(2).filter(|pair| branches_to(pair[0], pair[1])).map(|pair| pair.join(" ")));
+    complaints
 }
 
 /// Does an integer instruction copy one of its operands, or a `mov` a register to itself?

@@ -6,6 +6,8 @@ mod golden;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bsr_codegen::{Arch, KernelSpec, Plan, PlanErrors};
 use golden::{golden, section};
@@ -125,19 +127,30 @@ fn kernels_assemble_without_spills() {
         return;
     }
     let plans: Vec<Plan> = KEPT.iter().chain(&CHOSEN).map(|text| plan(text)).chain(varied()).collect();
-    let mut bad = vec![];
-    for plan in &plans {
-        let own = if plan.arch().target == Arch::SM_70.target { Arch::SM_75.target } else { plan.arch().target };
-        let mut targets = vec![own, Arch::SM_90A.target];
-        targets.dedup();
-        bad.extend(targets.into_iter().filter_map(|target| assemble(&ptxas, plan, target)));
-    }
+    let (next, bad) = (AtomicUsize::new(0), Mutex::new(vec![]));
+    let work = |thread: usize| {
+        while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let own = if plan.arch().target == Arch::SM_70.target { Arch::SM_75.target } else { plan.arch().target };
+            let mut targets = vec![own, Arch::SM_90A.target];
+            targets.dedup();
+            let found = targets.into_iter().filter_map(|target| assemble(&ptxas, plan, target, thread));
+            let found: Vec<String> = found.collect();
+            bad.lock().unwrap().extend(found);
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            let work = &work;
+            scope.spawn(move || work(thread));
+        }
+    });
+    let bad = bad.into_inner().unwrap();
     assert!(bad.is_empty(), "{} of {} plans:\n{}", bad.len(), plans.len(), bad.join("\n"));
 }
 
 /// What ptxas has against a kernel.
-fn assemble(ptxas: &Path, plan: &Plan, target: &str) -> Option<String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("warp");
+fn assemble(ptxas: &Path, plan: &Plan, target: &str, thread: usize) -> Option<String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("warp-{thread}"));
     std::fs::create_dir_all(&folder).unwrap();
     let (source, image) = (folder.join("kernel.ptx"), folder.join("kernel.cubin"));
     std::fs::write(&source, plan.ptx().text()).unwrap();

@@ -1,3 +1,5 @@
+//! The body of a function is its epilogue.
+
 use bsr::gpu::DeviceInputs;
 use bsr::prelude::*;
 
@@ -9,7 +11,13 @@ pub fn ffn_up(a: Bsr<bf16>, b: Dense<bf16>, bias: Rows<f32>, res: Dense<bf16>, a
 #[bsr_kernel(bm = 64, bn = 128, bk = 32)]
 fn normed(a: Bsr<f16>, b: Dense<f16>, gain: Cols<bf16>) -> (Dense<f16>, Rows<f32>) {
     let x = acc * gain;
-    let clipped = if x < -4.0 { -4.0 } else if x > 4.0 { 4.0 } else { x };
+    let clipped = if x < -4.0 {
+        -4.0
+    } else if x > 4.0 {
+        4.0
+    } else {
+        x
+    };
     (clipped as f16, row_sum(x * x))
 }
 

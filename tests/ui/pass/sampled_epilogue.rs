@@ -32,10 +32,7 @@ fn inputs<'a>(
 fn main() {
     let _ = inputs;
     let text = |spec: bsr::KernelSpec| spec.epilogue.map(|epilogue| epilogue.text());
-    assert_eq!(
-        text(masked::SPEC),
-        Some("|bias: Rows<f32>, mask: Bsr<f16>, alpha: f32| (alpha * acc + bias) * mask")
-    );
+    assert_eq!(text(masked::SPEC), Some("|bias: Rows<f32>, mask: Bsr<f16>, alpha: f32| (alpha * acc + bias) * mask"));
     assert_eq!(text(gradient::SPEC), Some("|c: Bsr<f32>, beta: f32| acc + beta * c"));
     assert!(gradient::SPEC.beta().is_on() && heads::SPEC.batch.is_on());
     assert!(masked::ENTRY.starts_with("bsr_sdd_wgmma") && scores::plan().ptx().text() == scores::PTX);
