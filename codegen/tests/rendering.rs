@@ -56,7 +56,8 @@ fn useless_lines(text: &str) -> Vec<String> {
     complaints
 }
 
-/// Does an integer instruction copy one of its operands, or a `mov` a register to itself?
+/// Does an integer instruction copy one of its operands, or a `mov` a register to itself? Divisions by one are left to ptxas
+/// (`emit/fold.rs` says why).
 fn is_identity(line: &str) -> bool {
     let code = line.strip_prefix('@').and_then(|rest| rest.split_once(' ')).map_or(line, |(_, code)| code);
     let Some((opcode, operands)) = code.trim_end_matches(';').split_once(' ') else { return false };
@@ -67,7 +68,7 @@ fn is_identity(line: &str) -> bool {
     match (opcode.split('.').next().unwrap_or_default(), &operands[..]) {
         ("mov", [to, from]) => to == from,
         ("add" | "sub" | "shl" | "shr" | "or" | "xor", [_, _, last]) => *last == "0",
-        ("mul" | "div", [_, _, last]) => ["0", "1"].contains(last) && !opcode.contains("wide"),
+        ("mul", [_, _, last]) => ["0", "1"].contains(last) && !opcode.contains("wide"),
         ("mad", [_, _, factor, _]) => ["0", "1"].contains(factor) && !opcode.contains("wide"),
         _ => false,
     }

@@ -124,10 +124,11 @@ enum Kind {
 }
 
 fn identify(connection: &Connection, path: &Path) -> Result<Kind, StoreError> {
-    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i32>(0)).map_err(|e| at(path, e));
-    let found = number("PRAGMA application_id")?;
-    let schema = number("PRAGMA user_version")?;
-    let tables = number("SELECT count(*) FROM sqlite_master")?;
+    // One statement reads all three from one state of the file: another process may be making the tables.
+    let sql = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) \
+               FROM pragma_application_id, pragma_user_version";
+    let read = connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get::<_, i32>(1)?, row.get::<_, i64>(2)?)));
+    let (found, schema, tables): (i32, i32, i64) = read.map_err(|source| at(path, source))?;
     match found {
         0 if schema == 0 && tables == 0 => Ok(Kind::Empty),
         APPLICATION_ID if schema > SCHEMA => {

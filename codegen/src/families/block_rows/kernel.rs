@@ -130,7 +130,7 @@ impl KernelPlan for BlockRowsPlan {
             "staging",
             format!("{} B", roles.consumers * e.staging_bytes()),
             format!(
-                "at {}: {} consumers x {} regions of {} B, {} subtile(es) a tile",
+                "at {}: {} consumers x {} regions of {} B, {} subtile(s) a tile",
                 m.staging_offset,
                 roles.consumers,
                 e.staged,

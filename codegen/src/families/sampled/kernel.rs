@@ -97,7 +97,7 @@ impl KernelPlan for SampledPlan {
             "staging",
             format!("{} B", roles.consumers * e.staging_bytes()),
             format!(
-                "at {}: {} consumers x {} units of {} B, {} subtile(es) a tile",
+                "at {}: {} consumers x {} units of {} B, {} subtile(s) a tile",
                 m.staging_offset,
                 roles.consumers,
                 e.staged,
@@ -106,7 +106,7 @@ impl KernelPlan for SampledPlan {
             ),
         );
         row(
-            "items",
+            "work tiles",
             format!("{} B", m.places() * self.item.bytes()),
             format!(
                 "at {}: {} of {} B, one a stage, two more and the producer's",

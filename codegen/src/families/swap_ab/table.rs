@@ -95,10 +95,10 @@ impl SwapAbPlan {
         let stage =
             format!("up to {b_panels} B panel(s) of {b_panel_bytes} B and {blocks} block(s) of {block_bytes} B");
         let staging = format!(
-            "at {staging_offset}: {consumers} consumers x {buffers} buffer(s) x {rows} rows of C x 64 columns, {} subtile(es) a tile",
+            "at {staging_offset}: {consumers} consumers x {buffers} buffer(s) x {rows} rows of C x 64 columns, {} subtile(s) a tile",
             self.store.subtiles(&self.tile)
         );
-        let barriers = format!("full at {full}, empty at {empty} ({arrivals} arrivals); notes at {metadata_offset}");
+        let barriers = format!("full at {full}, empty at {empty} ({arrivals} arrivals); metadata at {metadata_offset}");
         [
             row("stage", format!("{stage_bytes} B"), stage),
             row("stages", stages.to_string(), format!("at 0 .. {}", stages * stage_bytes)),

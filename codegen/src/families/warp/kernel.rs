@@ -23,7 +23,7 @@ impl KernelPlan for WarpPlan {
         let KernelSpec { bm, bk, a, .. } = self.spec;
         let Tiling { cta_m, cta_n, warps, warp_m, warp_n, fragment, registers, .. } = self.tiling;
         let Memory { stages, stage_bytes, staging_offset, total, resident, .. } = self.memory;
-        let Epilogue { lines, length, staged, slabs, .. } = self.epilogue;
+        let Epilogue { lines, length, staged, subtiles, .. } = self.epilogue;
         let Arch { shared_bytes, shared_bytes_per_sm, cp_async, .. } = self.arch;
         let (threads, parts) = (self.threads(), self.tiling.fragments());
         let (warps_of_cta, sets) = (threads / 32, if self.tiling.buffered { 2 } else { 1 });
@@ -51,8 +51,8 @@ impl KernelPlan for WarpPlan {
             row("stages", format!("{stages} x {stage_bytes} B"), how.to_owned()),
             row(
                 "staging",
-                format!("{} B", warps_of_cta * self.epilogue.slab_bytes()),
-                format!("at {staging_offset}: {lines} lines of {length} {staged} a warp, {slabs} slabs a tile"),
+                format!("{} B", warps_of_cta * self.epilogue.subtile_bytes()),
+                format!("at {staging_offset}: {lines} lines of {length} {staged} a warp, {subtiles} subtile(s) a tile"),
             ),
             row("shared memory", format!("{total} B"), format!("{} B left of {shared_bytes} B", shared_bytes - total)),
             row(

@@ -90,7 +90,7 @@ impl Facts {
             widths: widths(&rows),
             holds: holds(&rows),
             subtiles: subtiles(&rows),
-            overlapped: rows.get("epilogue").is_some_and(|(value, _)| value == "deferred"),
+            overlapped: rows.get("epilogue").is_some_and(|(value, _)| value == "overlapped"),
         };
         facts.adds_up().then_some(facts)
     }
@@ -167,11 +167,11 @@ impl Rows {
         numbers(rest).first().copied()
     }
 
-    /// Rows of operands' tiles: `A tile`, `slab`, `block`.
+    /// Rows of operands' tiles: `A tile`, `B panel`, `block`.
     fn tiles(&self) -> Vec<(String, u32)> {
         let names = self.0.iter().filter(|row| {
             let what = row[0].as_str();
-            (what.ends_with(" tile") && what != "CTA tile") || matches!(what, "slab" | "block")
+            (what.ends_with(" tile") && what != "CTA tile") || matches!(what, "B panel" | "block")
         });
         names
             .filter_map(|row| Some((row[0].trim_end_matches(" tile").to_owned(), *numbers(&row[1]).first()?)))
@@ -188,10 +188,10 @@ fn ring(rows: &Rows) -> Option<Ring> {
     let tiles = rows.tiles();
     let reason = |what: &str| rows.get(what).map_or(vec![], |(_, why)| numbers(why));
     let (stages, bytes, counts) = match (rows.get("stage"), rows.get("stages")) {
-        // Hopper's families: a stage of `4 slab(s) of X B and 6 block(s) of Y B`, or of `1 x (A + B) B`.
+        // Hopper's families: a stage of `up to 4 B panel(s) of X B and 6 block(s) of Y B`, or of `1 x (A + B) B`.
         (Some((bytes, why)), Some((stages, _))) => {
             let found = reason("stage");
-            let counts = match why.contains("slab(s)") {
+            let counts = match why.contains("B panel(s)") {
                 true => [*found.first()?, *found.get(2)?],
                 false => [*found.first()?; 2],
             };
@@ -227,10 +227,10 @@ fn behind(rows: &Rows, stages: u32) -> Vec<(u32, u32, Kind, String)> {
         }
     };
     push(rows.behind("staging", "at "), rows.first("staging"), Kind::Staging, "staging of C");
-    push(rows.behind("items", "at "), rows.first("items"), Kind::Control, "work tiles");
+    push(rows.behind("work tiles", "at "), rows.first("work tiles"), Kind::Control, "work tiles");
     let ring = Some(stages * BARRIER);
     let full = rows.behind("barriers", "full at ");
-    let metadata = rows.behind("barriers", "notes at ");
+    let metadata = rows.behind("barriers", "metadata at ");
     push(
         metadata,
         full.zip(metadata).map(|(full, metadata)| full.saturating_sub(metadata)),
@@ -268,7 +268,7 @@ fn widths(rows: &Rows) -> Vec<u32> {
     match (words.contains("blocks of"), words.contains(" x "), &found[..]) {
         (true, _, [_, width]) => vec![*width],
         // A stage takes B panels as they come, of whichever block.
-        _ if rows.get("slab").is_some() => found.last().copied().into_iter().collect(),
+        _ if rows.get("B panel").is_some() => found.last().copied().into_iter().collect(),
         (_, true, [count, width, rest @ ..]) => {
             let same = (0..*count).map(|_| *width);
             same.chain(rest.iter().copied()).collect()
@@ -282,14 +282,14 @@ fn holds(rows: &Rows) -> Option<String> {
     let Some((words, _)) = rows.get("K of a block") else {
         return Some(format!("{} of K", rows.behind("stages", "of ")?));
     };
-    if rows.get("slab").is_some() {
+    if rows.get("B panel").is_some() {
         let (panels, blocks) = (rows.behind("stage", "up to ")?, rows.behind("stage", " and ")?);
         return Some(format!("up to {panels} B panel(s) of {} of K and {blocks} block(s)", numbers(words).last()?));
     }
     words.contains("blocks of").then(|| words.trim_end_matches(" a stage").to_owned())
 }
 
-/// `.., 2 pass(es) a tile`, or `.., 2 slabs a tile`.
+/// `.., 2 subtile(s) a tile`.
 fn subtiles(rows: &Rows) -> u32 {
     let why = rows.get("staging").map_or("", |(_, why)| why);
     let last = why.rsplit(", ").next().unwrap_or_default();

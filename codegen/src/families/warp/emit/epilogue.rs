@@ -112,7 +112,7 @@ impl Store {
             first_inner: along.1,
             line_mask: e.lines - 1,
             line_shift: e.lines.trailing_zeros(),
-            subtile_bytes: e.slab_bytes(),
+            subtile_bytes: e.subtile_bytes(),
             row_bytes,
             column_pair_bytes: 2 * column_bytes,
             stride: e.pitch / staged_bytes,
@@ -124,7 +124,7 @@ impl Store {
             staged_vector_bytes: per_vector * staged_bytes,
             converted: (0..if converts { plan.tiling.accumulators() } else { 0 }).collect(),
             words: if e.staged == out { vec![] } else { staged_sums(per_vector, per_vector / 4) },
-            subtiles: (0..e.slabs).map(|number| Subtile::new(plan, number)).collect(),
+            subtiles: (0..e.subtiles).map(|number| Subtile::new(plan, number)).collect(),
             end: End {
                 bits: 8 * out_bytes,
                 register: if out_bytes == 4 { "%r_rest" } else { "%h_rest" },

@@ -1,4 +1,4 @@
-//! Step 3: how a warp's accumulators become C: slab by slab through shared memory.
+//! Step 3: how a warp's accumulators become C: subtile by subtile through shared memory.
 
 use serde::Serialize;
 
@@ -6,18 +6,18 @@ use super::tiling::Tiling;
 use super::units::{BANKS, PIECE};
 use crate::{Dtype, KernelSpec, Layout, Mma};
 
-/// The slab of a warp: lines of C, as long as the warp's tile, of one fragment's rows (or columns).
+/// The subtile of a warp: lines of C, as long as the warp's tile, of one fragment's rows (or columns).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Epilogue {
-    /// Lines of a slab.
+    /// Lines of a subtile.
     pub(crate) lines: u32,
     /// Slabs of a warp's tile.
-    pub(crate) slabs: u32,
+    pub(crate) subtiles: u32,
     /// Elements of a line.
     pub(crate) length: u32,
     /// What is staged: C's own type, or the sums as opaque fragments give them.
     pub(crate) staged: Dtype,
-    /// Bytes from one line of a slab to the next.
+    /// Bytes from one line of a subtile to the next.
     pub(crate) pitch: u32,
     /// Lanes that store one line, 16 bytes each.
     pub(crate) lanes: u32,
@@ -39,7 +39,7 @@ impl Epilogue {
         let lanes = (1..=pieces.clamp(1, 32)).rev().find(|lanes| pieces.is_multiple_of(*lanes)).unwrap_or(1);
         Self {
             lines,
-            slabs: all / lines,
+            subtiles: all / lines,
             length,
             staged,
             pitch: length * staged.bytes() + padding(spec, staged),
@@ -49,8 +49,8 @@ impl Epilogue {
         }
     }
 
-    /// Bytes of a warp's slab.
-    pub(crate) fn slab_bytes(&self) -> u32 {
+    /// Bytes of a warp's subtile.
+    pub(crate) fn subtile_bytes(&self) -> u32 {
         (self.lines * self.pitch).next_multiple_of(BANKS)
     }
 }

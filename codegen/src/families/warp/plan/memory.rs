@@ -16,7 +16,7 @@ const ENOUGH_STAGES: u32 = 3;
 /// Most stages that a spec may ask for.
 const LIMIT: u32 = 8;
 
-/// The ring of stages, then a slab for every warp.
+/// The ring of stages, then a subtile for every warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Memory {
     pub(crate) stages: u32,
@@ -96,7 +96,7 @@ impl Pipeline {
 }
 
 fn staging(tiling: &Tiling, epilogue: &Epilogue) -> u32 {
-    tiling.threads() / 32 * epilogue.slab_bytes()
+    tiling.threads() / 32 * epilogue.subtile_bytes()
 }
 
 fn check_stages(spec: &KernelSpec, arch: &Arch) -> Result<(), PlanError> {
