@@ -55,9 +55,10 @@ pub(crate) struct Turns {
     idle: u32,
 }
 
-/// Steps of a cluster's turn, and turns without any change after which all are taken to wait for each other.
+/// Steps of a cluster's turn, and turns without any change after which all are taken to wait for each other: the loops
+/// over K of kernels on CUDA cores change nothing but registers for thousands of steps.
 const TURN: u64 = 64;
-const IDLE_TURNS: u32 = 8;
+const IDLE_TURNS: u32 = 512;
 
 impl Turns {
     pub(crate) fn new(options: &Options, clusters: usize) -> Self {

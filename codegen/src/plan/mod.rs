@@ -1,6 +1,6 @@
 //! Every number that a kernel needs, decided before any text is made.
 //!
-//! This is the frame that kernel families fill: a family's plan implements [`KernelPlan`], and `families` chooses the
+//! This is the frame that kernel families fill: a family's plan implements `KernelPlan`, and `families` chooses the
 //! family of a spec. Errors, the table that shows a plan and the launch are the same for all of them.
 
 mod display;

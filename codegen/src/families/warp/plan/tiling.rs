@@ -102,7 +102,8 @@ impl Tiling {
     /// CTAs of an SM: as many as registers and threads allow and latencies need, and three shallow stages of each.
     fn residency(&self, spec: &KernelSpec, arch: &Arch) -> u32 {
         let by_registers = warps_of(self.registers, arch) * 32 / self.threads();
-        let subtiles = self.threads() / 32 * 16 * self.warp_n * if spec.mma == Mma::Wmma { 4 } else { spec.out.bytes() };
+        let subtiles =
+            self.threads() / 32 * 16 * self.warp_n * if spec.mma == Mma::Wmma { 4 } else { spec.out.bytes() };
         let ring = 3 * (self.cta_m + self.cta_n) * SHALLOW;
         let by_memory = arch.shared_bytes_per_sm / (ring + subtiles + arch.shared_bytes_reserved);
         let most = (BUSY_WARPS * 32 / self.threads()).max(1);
