@@ -84,7 +84,7 @@ fn mutants_of_every_family_are_found() {
         let problems = trial::problems(&plan);
         assert_eq!(trial::check(&plan, ptx.text(), ptx.entry(), &problems), None, "{spec}: the kernel itself");
         let mutants = operators::mutants(ptx.text(), MOST);
-        assert!(mutants.len() >= 8, "{spec}: {} mutants", mutants.len());
+        assert!(mutants.len() >= 6, "{spec}: {} mutants", mutants.len());
         let taken: Vec<_> = mutants.iter().skip(number % one_in()).step_by(one_in()).collect();
         let found: Vec<_> =
             taken.par_iter().map(|(_, text)| trial::check(&plan, text, ptx.entry(), &problems)).collect();

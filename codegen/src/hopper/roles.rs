@@ -30,6 +30,11 @@ pub(crate) struct Roles {
 }
 
 impl Roles {
+    /// The size of the CTA, of which an SM holds one.
+    pub(crate) fn directives(&self) -> Vec<String> {
+        vec![format!(".maxntid {}, 1, 1", self.threads), ".minnctapersm 1".to_owned()]
+    }
+
     /// The split for `consumers` warpgroups: the producer gives up registers (`setmaxnreg.dec`), each consumer
     /// takes an equal share of what is freed (`setmaxnreg.inc`), and the CTA never holds more than at entry.
     pub(crate) fn new(consumers: u32, busy_producer: bool, arch: &Arch) -> Self {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::KernelSpec;
+
 /// One reason why a spec cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError {
@@ -19,6 +21,16 @@ impl PlanError {
         help: impl Into<String>,
     ) -> Self {
         Self { key, fact: fact.into(), arithmetic: arithmetic.into(), help: help.into() }
+    }
+
+    /// i32 results are those of i8 operands.
+    pub(crate) fn no_integer(spec: &KernelSpec) -> Self {
+        Self::new(
+            "out",
+            format!("a product of {} matrices is no integer", spec.a),
+            "out = i32 is what i8 x i8 sums to",
+            format!("out = {}", spec.a.default_out()),
+        )
     }
 
     /// The spec key to blame, for instance `"stages"`.

@@ -1,6 +1,6 @@
 //! Whether the operands of an SDDMM fit its kernel: the same question for every device.
 
-use bsr_codegen::{Plan, TileScheduler};
+use bsr_codegen::{Plan, Problem, TileScheduler};
 
 use super::KernelError;
 use super::fit::{self, COORDINATE_BITS, Operand};
@@ -39,6 +39,19 @@ pub(crate) fn operands(plan: &Plan, a: &Operand, b: &Operand, c: (Dtype, &Struct
     fit::layout("A", "a_layout", a.layout, spec.a_layout)?;
     fit::layout("B", "b_layout", b.layout, spec.b_layout)?;
     sizes(c, a.cols)
+}
+
+/// The sizes of an SDDMM of A and B, each with the elements from one of its lines to the next, into the blocks of `c`.
+pub(crate) fn problem((a, lda): (&Operand, usize), (b, ldb): (&Operand, usize), c: &Structure) -> Problem {
+    Problem {
+        m: a.rows as u64,
+        n: b.cols as u64,
+        k: a.cols as u64,
+        nnzb: c.nnzb() as u64,
+        lda: lda as u64,
+        ldb: ldb as u64,
+        ..Problem::default()
+    }
 }
 
 /// Makes sure that every coordinate fits the kernel's registers.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bsr_codegen::{Argument, Operand, Problem};
+use bsr_codegen::{Argument, Operand};
 use bsr_simulator::{GlobalMemory, Options, Param, Report};
 
 use super::{Simulated, SimulatedError, bytes, describe, launch, padded};
@@ -69,15 +69,7 @@ impl Simulated {
         }
         let (a, b) = (padded(a), padded(b));
         let work = WorkLists::new(&self.plan, structure, a.cols(), self.clusters);
-        let problem = Problem {
-            m: a.rows() as u64,
-            n: b.cols() as u64,
-            k: a.cols() as u64,
-            nnzb: structure.nnzb() as u64,
-            lda: a.ld() as u64,
-            ldb: b.ld() as u64,
-            ..Problem::default()
-        };
+        let problem = sddmm::problem((&left, a.ld()), (&right, b.ld()), structure);
         let shape = self.plan.launch(&problem, work.grid);
 
         let mut memory = GlobalMemory::new();

@@ -43,15 +43,7 @@ impl Simulated {
             };
             let id_a = once(std::ptr::from_ref(*a).cast(), &|| A::to_bytes(a_there.data()));
             let id_b = once(std::ptr::from_ref(*b).cast(), &|| B::to_bytes(b_there.data()));
-            let problem = Problem {
-                m: a.rows() as u64,
-                n: b.cols() as u64,
-                k: a.cols() as u64,
-                nnzb: structure.nnzb() as u64,
-                lda: a_there.ld() as u64,
-                ldb: b_there.ld() as u64,
-                ..Problem::default()
-            };
+            let problem = sddmm::problem((&left, a_there.ld()), (&right, b_there.ld()), structure);
             let buffer = |operand| match operand {
                 Operand::A => id_a,
                 Operand::B => id_b,

@@ -3,7 +3,7 @@
 use super::emit;
 use super::plan::{BlockRowsPlan, Fused, Share, Split};
 use crate::KernelSpec;
-use crate::hopper::wgmma_k;
+use crate::hopper::{problem_maps, wgmma_k};
 use crate::plan::{ClusterTile, KernelKind, KernelPlan, Major, Multicast, Parameters, Problem, Profile, TensorMap};
 use crate::{Op, Scale};
 
@@ -201,9 +201,8 @@ impl KernelPlan for BlockRowsPlan {
         if self.spec.batch.is_on() { self.maps(problem) } else { vec![] }
     }
 
-    /// Tensor maps in global memory are fenced, which came with PTX 8.3.
     fn ptx_version(&self) -> Option<&'static str> {
-        self.spec.batch.is_on().then_some("8.3")
+        problem_maps::ptx_version(&self.spec)
     }
 
     fn profile(&self) -> Profile {

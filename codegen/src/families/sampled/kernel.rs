@@ -3,7 +3,7 @@
 use super::emit;
 use super::plan::{Fused, SampledPlan, Split, WG_M};
 use crate::KernelSpec;
-use crate::hopper::wgmma_k;
+use crate::hopper::{problem_maps, wgmma_k};
 use crate::plan::{
     ClusterTile, KernelKind, KernelPlan, Major, Parameters, Problem, Profile, SddmmTiles, TensorMap, TileScheduler,
 };
@@ -195,8 +195,7 @@ impl KernelPlan for SampledPlan {
     }
 
     fn ptx_version(&self) -> Option<&'static str> {
-        // `fence.proxy.tensormap`.
-        self.spec.batch.is_on().then_some("8.3")
+        problem_maps::ptx_version(&self.spec)
     }
 
     fn profile(&self) -> Profile {
@@ -221,7 +220,7 @@ impl KernelPlan for SampledPlan {
     }
 
     fn directives(&self) -> Vec<String> {
-        emit::directives(self)
+        self.tiling.roles.directives()
     }
 
     fn body(&self) -> String {

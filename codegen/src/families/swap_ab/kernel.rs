@@ -3,6 +3,7 @@
 use super::emit;
 use super::plan::SwapAbPlan;
 use crate::KernelSpec;
+use crate::hopper::problem_maps;
 use crate::plan::{
     ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, StagePacking, TensorMap, TileScheduler,
 };
@@ -62,9 +63,8 @@ impl KernelPlan for SwapAbPlan {
         if self.spec.batch.is_on() { self.maps(problem) } else { vec![] }
     }
 
-    /// Tensor maps in global memory are fenced, which came with PTX 8.3.
     fn ptx_version(&self) -> Option<&'static str> {
-        self.spec.batch.is_on().then_some("8.3")
+        problem_maps::ptx_version(&self.spec)
     }
 
     fn profile(&self) -> Profile {
@@ -92,7 +92,7 @@ impl KernelPlan for SwapAbPlan {
     }
 
     fn directives(&self) -> Vec<String> {
-        vec![format!(".maxntid {}, 1, 1", self.tile.roles.threads), ".minnctapersm 1".to_owned()]
+        self.tile.roles.directives()
     }
 
     fn body(&self) -> String {

@@ -109,16 +109,11 @@ fn part_of(stack: &Structure, count: usize, index: usize) -> (Structure, usize) 
 
 impl SddmmProblem<'_> {
     fn sizes(&self) -> Problem {
-        let Self { a, b, structure, .. } = self;
-        Problem {
-            m: a.rows as u64,
-            n: b.cols as u64,
-            k: a.cols as u64,
-            nnzb: structure.nnzb() as u64,
-            lda: a.ld as u64,
-            ldb: b.ld as u64,
-            ..Problem::default()
-        }
+        sddmm::problem(
+            (&fit::Operand::from(&self.a), self.a.ld),
+            (&fit::Operand::from(&self.b), self.b.ld),
+            &self.structure,
+        )
     }
 
     /// Factors without K are not read: any valid address serves.

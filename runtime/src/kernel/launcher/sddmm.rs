@@ -27,16 +27,11 @@ pub(in crate::kernel) struct SddmmOperands<'a> {
 impl SddmmOperands<'_> {
     /// The sizes of their product.
     pub(in crate::kernel) fn problem(&self) -> Problem {
-        let Self { a, b, c, .. } = self;
-        Problem {
-            m: a.rows as u64,
-            n: b.cols as u64,
-            k: a.cols as u64,
-            nnzb: c.structure.nnzb() as u64,
-            lda: a.ld as u64,
-            ldb: b.ld as u64,
-            ..Problem::default()
-        }
+        sddmm::problem(
+            (&fit::Operand::from(&self.a), self.a.ld),
+            (&fit::Operand::from(&self.b), self.b.ld),
+            self.c.structure,
+        )
     }
 
     /// Where a factor or the result lies. Factors without K are not read: any valid address serves.

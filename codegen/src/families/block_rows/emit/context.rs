@@ -113,8 +113,7 @@ pub(crate) fn directives(plan: &BlockRowsPlan) -> Vec<String> {
         lines.push(".explicitcluster".to_owned());
         lines.push(format!(".reqnctapercluster {}, 1, 1", plan.tiling.cluster));
     }
-    lines.push(format!(".maxntid {}, 1, 1", plan.tiling.roles.threads));
-    lines.push(".minnctapersm 1".to_owned());
+    lines.extend(plan.tiling.roles.directives());
     lines
 }
 

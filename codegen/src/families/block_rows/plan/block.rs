@@ -52,12 +52,7 @@ fn legal_bn(bn: u32) -> bool {
 
 fn check_result(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.out == Dtype::I32 && !spec.a.is_integer() {
-        errors.push(PlanError::new(
-            "out",
-            format!("a product of {} matrices is no integer", spec.a),
-            "out = i32 is what i8 x i8 sums to",
-            format!("out = {}", spec.a.default_out()),
-        ));
+        errors.push(PlanError::no_integer(spec));
     }
 }
 

@@ -14,7 +14,3 @@ use crate::hopper;
 pub(crate) fn body(plan: &SampledPlan) -> String {
     hopper::body("sampled/body.ptx", &plan.spec, &context::Context::new(plan))
 }
-
-pub(crate) fn directives(plan: &SampledPlan) -> Vec<String> {
-    vec![format!(".maxntid {}, 1, 1", plan.tiling.roles.threads), ".minnctapersm 1".to_owned()]
-}

@@ -16,12 +16,7 @@ pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut Pla
 
 fn check_results(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.out == Dtype::I32 && !spec.a.is_integer() {
-        errors.push(PlanError::new(
-            "out",
-            format!("a product of {} matrices is no integer", spec.a),
-            "out = i32 is what i8 x i8 sums to",
-            format!("out = {}", spec.a.default_out()),
-        ));
+        errors.push(PlanError::no_integer(spec));
     } else if spec.a.is_integer() && spec.out != Dtype::I32 {
         errors.push(PlanError::new(
             "out",

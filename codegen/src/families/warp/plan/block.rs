@@ -90,12 +90,7 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
 
 fn check_out(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     if spec.out == Dtype::I32 && !spec.a.is_integer() {
-        errors.push(PlanError::new(
-            "out",
-            format!("a product of {} matrices is no integer", spec.a),
-            "out = i32 is what i8 x i8 sums to",
-            format!("out = {}", spec.a.default_out()),
-        ));
+        errors.push(PlanError::no_integer(spec));
     }
     let first = match spec.out {
         Dtype::E4M3 => (8, 9),
