@@ -19,9 +19,7 @@ use std::marker::PhantomData;
 
 use bsr_codegen::{Dtype, KernelSpec, Plan};
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, Plain, Stream, StreamRef};
-use bsr_runtime::{Bsr, Dense, Element, Kernel, KernelError, Launcher, Structure};
-use bsr_tuner::pick::Tuner;
-use bsr_tuner::{Facts, Features, TuningProblem, Workload};
+use bsr_runtime::{Bsr, Dense, Element, Features, Kernel, KernelError, Launcher, Structure};
 
 /// What `#[bsr_kernel]` with lists implements on the item it stands on.
 pub trait Family {
@@ -285,18 +283,6 @@ impl Chooser for FirstFit {
             problem.n.div_ceil(bn) * bn - problem.n
         };
         (0..members.len()).min_by_key(|at| waste(members[*at])).unwrap_or(0)
-    }
-}
-
-/// Chooses by what was tuned, or by the cost model; the first member where neither says anything.
-impl Chooser for Tuner {
-    fn choose(&self, members: &[&'static Member], problem: &ProblemFacts) -> usize {
-        let Some(first) = members.first() else { return 0 };
-        let ProblemFacts { m, n, k, features, .. } = *problem;
-        let workload = Workload::given(Facts::of(first.spec()), (m, n, k));
-        let specs: Vec<KernelSpec> = members.iter().map(|member| *member.spec()).collect();
-        let choice = self.pick_of(&TuningProblem { workload, features }, &specs);
-        choice.ok().and_then(|choice| specs.iter().position(|spec| *spec == choice.spec)).unwrap_or(0)
     }
 }
 

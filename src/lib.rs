@@ -100,11 +100,21 @@
 //! ```
 //!
 //! # Features
-//! `cli` (on by default) builds the `bsr` command and what only it needs; a library is well served without.
+//! | feature | on by default | what it adds |
+//! |---|---|---|
+//! | `cli` | yes | the `bsr` command and what only it needs; it implies `tuner` |
+//! | `tuner` | with `cli` | [`Auto`](https://docs.rs/bsr-gemm/latest/bsr/struct.Auto.html): kernels chosen by measurements or by the cost model; sweeps and their database |
+//!
+//! With `default-features = false` a crate gets the attribute, matrices and files, the GPU and the simulator.
 
+#[cfg(feature = "tuner")]
 pub mod auto;
 pub mod family;
 
+// The attribute writes `::bsr`, also in this crate.
+extern crate self as bsr;
+
+#[cfg(feature = "tuner")]
 pub use auto::{Auto, AutoError, Tunable, tune};
 pub use bsr_codegen::{
     Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule,
@@ -113,11 +123,13 @@ pub use bsr_codegen::{
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::kernel::{Dds, Dsd, operation};
 pub use bsr_runtime::{
-    Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Inputs, Kernel, KernelError, Launcher, Loaded,
-    Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, bench, e4m3, e5m2, gpu, prune,
-    quantise, read, reference, reorder, simulated, write,
+    Bsr, BsrError, Dense, DenseError, DenseView, Element, Features, GenerateError, Inputs, Kernel, KernelError,
+    Launcher, Loaded, Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, bench, e4m3,
+    e5m2, gpu, prune, quantise, read, reference, reorder, simulated, write,
 };
+#[cfg(feature = "tuner")]
 pub use bsr_tuner as tuner;
+#[cfg(feature = "tuner")]
 pub use bsr_tuner::pick::{Choice, FirstUse, Tuner};
 pub use family::{Chooser, Family, FamilyError, FirstFit, LoadedMember, Member, ProblemFacts};
 pub use half::{bf16, f16};

@@ -13,12 +13,19 @@ use crate::diagnose::Diagnostics;
 use crate::epilogue;
 use crate::family;
 use crate::item::Item;
+use crate::library::{Found, Library};
 use crate::literal::{element, literal};
 use crate::signature::{Operand, Operands};
 
-/// Expands one use of the attribute. On errors the type is emitted all the same, without PTX.
-pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
+/// Expands one use of the attribute, in a crate that finds the library as `found` says.
+pub(crate) fn expand(args: TokenStream, item: TokenStream, found: &Found) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
+    let (library, args) = Library::read(args, found, &mut diagnostics);
+    library.in_place(expand_at_root(args, item, diagnostics))
+}
+
+/// The expansion with the library at `::bsr`. On errors the type is emitted all the same, without PTX.
+fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnostics) -> TokenStream {
     let tokens = tokens(args);
     let is_family = hold_a_list(&tokens);
     let item = match Item::read(item.clone(), is_family, &mut diagnostics) {

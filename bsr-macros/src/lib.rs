@@ -10,6 +10,7 @@ mod epilogue;
 mod expand;
 mod family;
 mod item;
+mod library;
 mod literal;
 mod signature;
 #[cfg(test)]
@@ -67,10 +68,15 @@ use proc_macro::TokenStream;
 /// in `(x, row_sum(y))` or `(x, row_max(y))` has a second result, `-> (Dense<bf16>, Rows<f32>)`. The language is that
 /// of `bsr::epilogue`; the type `NAME_inputs` has a field for every further operand.
 ///
+/// # The library's path
+/// The attribute finds the library where `Cargo.toml` has it, renamed or not:
+/// `sparse = { package = "bsr-gemm", version = "0.1" }`. A crate that reaches it through another one says how, with a path
+/// that holds everywhere in the crate: `crate = other::bsr`, or `crate = $crate::bsr` in a macro of that other crate.
+///
 /// # Errors
 /// Everything wrong with the attribute or the item is a compile error on the guilty token; the type is emitted
 /// nevertheless, so that its users see no further errors.
 #[proc_macro_attribute]
 pub fn bsr_kernel(args: TokenStream, item: TokenStream) -> TokenStream {
-    expand::expand(args.into(), item.into()).into()
+    expand::expand(args.into(), item.into(), &proc_macro_crate::crate_name(library::PACKAGE)).into()
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use proc_macro_crate::FoundCrate;
 use syn::{File, ImplItem, Item, parse_quote};
 
 use crate::expand::expand;
@@ -10,7 +11,7 @@ const FUNCTION: &str = "fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;";
 const TILE: &str = "bm = 128, bn = 128, bk = 64";
 
 fn expansion(args: &str, item: &str) -> File {
-    let tokens = expand(args.parse().unwrap(), item.parse().unwrap());
+    let tokens = expand(args.parse().unwrap(), item.parse().unwrap(), &Ok(FoundCrate::Itself));
     syn::parse2(tokens).unwrap()
 }
 

@@ -17,6 +17,7 @@
 //! # }
 //! ```
 
+mod chooser;
 mod error;
 mod measure;
 
