@@ -30,7 +30,7 @@ mod other {
     pub use ::bsr as library;
 }
 
-#[bsr::bsr_kernel(crate = crate::other::library, bm = 64, bn = [64, 128], bk = 16, dtype = f16)]
+#[bsr::bsr_kernel(crate = crate::other::library, bm = 64, bn = 64, bk = 16, dtype = [f16, bf16])]
 fn elsewhere<T>(a: bsr::Bsr<T>, b: bsr::Dense<T>) -> bsr::Dense<T> {
     relu(acc)
 }
