@@ -27,7 +27,7 @@ kernels! {
 
 /// A crate that hands the library on.
 mod other {
-    pub use ::bsr as library;
+    pub(super) use ::bsr as library;
 }
 
 #[bsr::bsr_kernel(crate = crate::other::library, bm = 64, bn = 64, bk = 16, dtype = [f16, bf16])]
