@@ -287,7 +287,6 @@ impl Chooser for FirstFit {
 }
 
 /// Why no member of a family was loaded.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum FamilyError {
     /// No member is of these element types and meets the condition.
@@ -320,6 +319,8 @@ pub enum FamilyError {
     /// The kernel could not be loaded.
     Kernel(KernelError),
 }
+
+bsr_codegen::message_as_debug!(FamilyError);
 
 impl fmt::Display for FamilyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

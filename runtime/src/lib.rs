@@ -14,6 +14,7 @@ pub mod features;
 pub mod generate;
 pub mod gpu;
 pub mod kernel;
+mod print;
 pub mod prune;
 pub mod quantise;
 mod random;

@@ -47,7 +47,7 @@ pub const DEFAULT_CLUSTERS: u32 = 4;
 const ALIGN: u64 = 256;
 
 /// Why a multiplication could not be simulated. What the kernel does wrong is no error: see [`Report::findings`].
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulatedError {
     /// The operands do not fit the kernel.
@@ -59,6 +59,8 @@ pub enum SimulatedError {
     )]
     Launch(#[from] LaunchError),
 }
+
+bsr_codegen::message_as_debug!(SimulatedError);
 
 /// A kernel on the simulator: PTX text, and the plan that it is launched by.
 #[derive(Clone, Debug)]

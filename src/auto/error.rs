@@ -5,7 +5,7 @@ use bsr_runtime::KernelError;
 use bsr_tuner::pick::PickError;
 
 /// Why a product that chooses its kernel cannot be had.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum AutoError {
     /// An operation that is launched otherwise.
@@ -21,3 +21,5 @@ pub enum AutoError {
     #[error(transparent)]
     Kernel(#[from] KernelError),
 }
+
+bsr_codegen::message_as_debug!(AutoError);

@@ -50,7 +50,7 @@ use crate::{Element, GenerateError, Pattern};
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Bsr<T> {
     structure: Structure,
     values: Vec<T>,
@@ -111,11 +111,6 @@ impl<T: Element> Bsr<T> {
         seed: u64,
     ) -> Result<Self, GenerateError> {
         Ok(Self::normal(pattern.structure(rows, cols, block, seed)?, seed))
-    }
-
-    /// Shape and places of the blocks.
-    pub fn structure(&self) -> &Structure {
-        &self.structure
     }
 
     /// The values of the stored blocks: `nnzb` times `bm * bk`.
@@ -181,6 +176,11 @@ impl<T: Element> Bsr<T> {
 
 /// The facts of the [`Structure`].
 impl<T> Bsr<T> {
+    /// Shape and places of the blocks.
+    pub fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
     /// Rows of the matrix, in elements.
     pub fn rows(&self) -> usize {
         self.structure.rows()

@@ -4,7 +4,7 @@ use bsr_codegen::Layout;
 use thiserror::Error;
 
 /// A dense matrix or view that its memory cannot hold.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum DenseError {
     /// The distance between two lines is shorter than a line.
     #[error(
@@ -77,3 +77,5 @@ pub enum DenseError {
         len: usize,
     },
 }
+
+bsr_codegen::message_as_debug!(DenseError);

@@ -5,7 +5,7 @@ use bsr_codegen::Layout;
 use super::buffer::DevicePtr;
 
 /// Memory that was allocated elsewhere and that kernels cannot address: as a matrix by TMA, or as scales.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForeignError {
     /// A null pointer.
@@ -71,6 +71,8 @@ pub enum ForeignError {
         padded: usize,
     },
 }
+
+bsr_codegen::message_as_debug!(ForeignError);
 
 /// How many lines a matrix has, and how many elements a line has.
 pub(super) fn lines(rows: usize, cols: usize, layout: Layout) -> (usize, usize) {
