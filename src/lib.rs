@@ -123,7 +123,7 @@ pub use bsr_codegen::{
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::kernel::{Dds, Dsd, operation};
 pub use bsr_runtime::{
-    Bsr, BsrError, Dense, DenseError, DenseView, Element, Features, GenerateError, Inputs, Kernel, KernelError,
+    Blocks, Bsr, BsrError, Dense, DenseError, DenseView, Element, Features, GenerateError, Inputs, Kernel, KernelError,
     Launcher, Loaded, Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, bench, e4m3,
     e5m2, gpu, prune, quantise, read, reference, reorder, simulated, write,
 };
@@ -138,6 +138,6 @@ pub use half::{bf16, f16};
 pub mod prelude {
     pub use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, DeviceVector, Stream};
     pub use crate::{
-        Bsr, Dense, Family, Inputs, Kernel, Layout, Pattern, Scale, Scales, bf16, bsr_kernel, e4m3, e5m2, f16,
+        Blocks, Bsr, Dense, Family, Inputs, Kernel, Layout, Pattern, Scale, Scales, bf16, bsr_kernel, e4m3, e5m2, f16,
     };
 }

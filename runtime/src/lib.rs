@@ -26,7 +26,7 @@ pub mod schedule;
 pub mod simulated;
 pub mod write;
 
-pub use bsr::{Bsr, BsrError, Structure, Transposed};
+pub use bsr::{Blocks, Bsr, BsrError, Structure, Transposed};
 pub use bsr_codegen::{Accumulate, Dtype, Layout, Scale};
 pub use dense::{Dense, DenseError, DenseView};
 pub use element::{Element, e4m3, e5m2};

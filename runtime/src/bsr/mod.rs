@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+pub use convert::Blocks;
 pub use error::BsrError;
 pub use structure::Structure;
 pub use transposed::Transposed;
