@@ -1,4 +1,4 @@
-//! `docs/support.md`: which family takes which value of which key, found out by planning. `BSR_BLESS=1` writes it.
+//! `docs/src/support.md`: which family takes which value of which key, found out by planning. `BSR_BLESS=1` writes it.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write;
@@ -148,13 +148,13 @@ const fn row(words: &'static str, spec: &'static str) -> Row {
 
 #[test]
 fn the_table_of_support_is_what_the_planner_does() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/support.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/support.md");
     let made = table();
     if std::env::var_os("BSR_BLESS").is_some() {
         std::fs::write(path, &made).unwrap();
     }
     let written = std::fs::read_to_string(path).unwrap();
-    assert!(made == written, "docs/support.md is not what the planner does: BSR_BLESS=1 writes it\n{made}");
+    assert!(made == written, "docs/src/support.md is not what the planner does: BSR_BLESS=1 writes it\n{made}");
 }
 
 fn table() -> String {

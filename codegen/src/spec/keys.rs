@@ -2,7 +2,7 @@
 //!
 //! From it come the enum [`Key`], the fields of a [`KernelSpec`] and their setters, what the grammar reads, the canonical
 //! text, the constants that the attribute writes, which families refuse a key, the list in the command's help, the table
-//! in `docs/spec.md`, and what a tuner may vary. `table.rs` says what the columns of a row are.
+//! in `docs/src/keys.md`, and what a tuner may vary. `table.rs` says what the columns of a row are.
 
 use std::fmt;
 
