@@ -104,11 +104,15 @@
 //! |---|---|---|
 //! | `cli` | yes | the `bsr` command and what only it needs; it implies `tuner` |
 //! | `tuner` | with `cli` | [`Auto`](https://docs.rs/bsr-gemm/latest/bsr/struct.Auto.html): kernels chosen by measurements or by the cost model; sweeps and their database |
+//! | `dlpack` | no | matrices as DLPack tensors, on the host and on the GPU ([`interop`]) |
+//! | `ndarray` | no | dense matrices as views of ndarray, and back ([`interop`]) |
 //!
 //! With `default-features = false` a crate gets the attribute, matrices and files, the GPU and the simulator.
 
 #[cfg(feature = "tuner")]
 pub mod auto;
+#[doc(hidden)]
+pub mod call;
 pub mod family;
 
 // The attribute writes `::bsr`, also in this crate.
@@ -125,7 +129,7 @@ pub use bsr_runtime::kernel::{Dds, Dsd, operation};
 pub use bsr_runtime::{
     Blocks, Bsr, BsrError, Dense, DenseError, DenseView, Element, Features, GenerateError, Inputs, Kernel, KernelError,
     Launcher, Loaded, Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, bench, e4m3,
-    e5m2, gpu, prune, quantise, read, reference, reorder, simulated, write,
+    e5m2, gpu, interop, prune, quantise, read, reference, reorder, simulated, write,
 };
 #[cfg(feature = "tuner")]
 pub use bsr_tuner as tuner;

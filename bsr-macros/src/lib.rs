@@ -4,6 +4,7 @@
 //! The templates are held by `bsr-codegen` through `include_str!`: editing one rebuilds every crate with a kernel.
 
 mod args;
+mod call;
 mod compile;
 mod diagnose;
 mod epilogue;
@@ -13,6 +14,7 @@ mod item;
 mod library;
 mod literal;
 mod signature;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 

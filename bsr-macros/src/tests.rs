@@ -26,7 +26,7 @@ fn forget_plans(items: &mut [Item]) {
     let is_plan = |attribute: &syn::Attribute| {
         matches!(&attribute.meta, syn::Meta::NameValue(doc)
             if matches!(&doc.value, syn::Expr::Lit(text)
-                if quote::quote!(#text).to_string().contains("```text")))
+                if ["```text", "```ptx"].iter().any(|block| quote::quote!(#text).to_string().contains(block))))
     };
     for item in items {
         match item {
@@ -37,6 +37,7 @@ fn forget_plans(items: &mut [Item]) {
                         && ["PTX", "ENTRY", "FINGERPRINT"].iter().any(|name| made.ident == name) =>
                 {
                     made.expr = parse_quote!("...");
+                    made.attrs.retain(|attribute| !is_plan(attribute));
                 }
                 _ => {}
             }),

@@ -13,6 +13,7 @@ pub mod epilogue;
 pub mod features;
 pub mod generate;
 pub mod gpu;
+pub mod interop;
 pub mod kernel;
 mod print;
 pub mod prune;

@@ -43,6 +43,14 @@ pub enum ForeignError {
         /// The address.
         base: u64,
     },
+    /// Values of stored blocks at an address that is null or not a multiple of 16 bytes.
+    #[error(
+        "the values of stored blocks are at {base:#x}, which must be a multiple of 16 and not null\n  help: copy them into memory of their own"
+    )]
+    Values {
+        /// The address.
+        base: u64,
+    },
     /// The stride between rows (columns) is not a multiple of 16 bytes.
     #[error(
         "a leading dimension of {ld} elements x {size} B = {} B is no multiple of 16; TMA needs that\n  help: pad the leading dimension to {padded} elements ({} B)",
