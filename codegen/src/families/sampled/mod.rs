@@ -1,8 +1,8 @@
 //! Sampled products on Hopper: the stored blocks of C = A * B, with A and B dense.
 //!
 //! A dense product whose tile of columns is gathered: a CTA tile is rows of one block row (or of several small ones)
-//! by several stored blocks of it, its *slots*. The rows' operand is loaded as in any dense product and shared by all
-//! slots, the columns' operand is loaded from wherever the slots' block columns are, and the result goes to where the
+//! by several stored blocks of it, its *B panels*. The rows' operand is loaded as in any dense product and shared by all
+//! panels, the columns' operand (the B of WGMMA, whichever factor that is) is loaded from wherever the panels' block columns are, and the result goes to where the
 //! blocks are stored. The recipe's steps have a file each.
 
 mod emit;

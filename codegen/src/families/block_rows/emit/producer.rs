@@ -78,7 +78,7 @@ impl Producer {
             advance: (!walks_columns).then_some(k.slots * plan.view.rows / plan.a.fold),
             by_block: plan.b.by_block,
             walks_columns,
-            // The row of a batch's item is the place within a block already.
+            // The row of a batch's work tile is the place within a block already.
             slice_of: (walks_columns && !plan.spec.batch.is_on()).then_some(plan.view.rows),
             depth: plan.view.depth,
             outside: OUTSIDE,

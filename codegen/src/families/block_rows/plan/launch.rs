@@ -7,7 +7,7 @@ use crate::hopper::{fused_plan as fused, permute};
 use crate::plan::Major;
 use crate::plan::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
 
-/// Parameters of every kernel: A, B and C, the block columns, the heads, the items.
+/// Parameters of every kernel: A, B and C, the block columns, the heads, the work tiles.
 const WORK: [Parameter; 3] = [
     Parameter { name: "col_idx", argument: Argument::ColIdx },
     Parameter { name: "work_head", argument: Argument::WorkHead },
