@@ -339,7 +339,7 @@ impl Shape {
     }
 }
 
-/// How output tiles are dealt to the clusters of the persistent grid.
+/// How output tiles are assigned to the clusters of the persistent grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Schedule {

@@ -97,7 +97,7 @@ fn epilogues_that_are_not_planned_are_refused_with_a_remedy() {
 }
 
 /// The lines of a kernel from its epilogue's first comment up to the branch to the next tile, and those that a full
-/// operand adds to the opening.
+/// operand adds to the prologue.
 #[test]
 fn the_instructions_of_small_tiles() {
     for (name, base, epilogue) in [

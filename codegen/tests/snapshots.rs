@@ -105,7 +105,7 @@ fn whole_kernels() {
     }
 }
 
-/// How K is walked and who shares what is decided in the producer.
+/// How K is divided and who shares what is decided in the producer.
 #[test]
 fn producers() {
     for text in [

@@ -56,7 +56,7 @@ pub(super) fn parse_closure<P: Place>(tokens: &[Lexeme<P>], end: &P) -> Result<P
 /// An error of the grammar, after which nothing more is read.
 pub(super) type Read<P, T> = Result<T, EpilogueError<P>>;
 
-/// A cursor over the tokens, which writes down the canonical text of what it has read.
+/// An iterator over the tokens, which writes down the canonical text of what it has read.
 pub(super) struct Parser<'t, P> {
     tokens: &'t [Lexeme<P>],
     end: &'t P,

@@ -31,14 +31,14 @@ pub(crate) fn plans() -> Vec<Plan> {
     tiles
         .into_iter()
         .flat_map(|(tile, out)| HEAVY.map(|epilogue| plan(tile, &epilogue.replace("OUT", out))))
-        .chain(mirrored())
+        .chain(transposed())
         .chain(swapped())
         .chain([plan("bm = 128, bn = 256, bk = 128, dtype = e4m3, out = e4m3, scale = tensor", HEAVY[3])])
         .collect()
 }
 
 /// Sparse right factors, whose kernels compute the transposed C: rows are collected along the tile's columns.
-fn mirrored() -> impl Iterator<Item = Plan> {
+fn transposed() -> impl Iterator<Item = Plan> {
     let tile = "op = dds, bm = 128, bn = 256, bk = 128, dtype = bf16";
     HEAVY.into_iter().flat_map(move |epilogue| {
         let epilogue = epilogue.replace("OUT", "bf16");

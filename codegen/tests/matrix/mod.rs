@@ -169,7 +169,7 @@ const CHOSEN: [&str; 124] = [
     "bm = 128, bn = 256, bk = 128, op = sdd, pdl = on",
 ];
 
-/// The plans of the chosen specs, and one for every pair of block sizes whose other axes are walked with strides
+/// The plans of the chosen specs, and one for every pair of block sizes whose other axes are stepped through with strides
 /// that share no factor, so that neighbours differ in everything. Where a combination cannot be planned the walk
 /// goes on to the next one.
 pub(crate) fn plans() -> Vec<Plan> {

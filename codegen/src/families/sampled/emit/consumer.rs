@@ -146,7 +146,7 @@ impl Width {
     }
 }
 
-/// The order of a tile's stages. Passes are those of the tile before: under an overlapped epilogue a whole one's.
+/// The order of a tile's stages. Subtiles are those of the tile before: under an overlapped epilogue a whole one's.
 fn mainloop(plan: &SampledPlan, kind: &Kind, subtiles: &[Subtile]) -> Mainloop<Subtile> {
     let order = Order {
         suffix: kind.suffix,

@@ -12,8 +12,8 @@ use crate::KernelSpec;
 const SPAN: u32 = 128;
 /// Longest unswizzled row that is not divided if it can be.
 const LONG: u32 = 256;
-/// Passes that the shortest tiles worth caring about can hide.
-const MOST_PASSES: u32 = 4;
+/// Subtiles that the shortest tiles worth caring about can hide.
+const MOST_SUBTILES: u32 = 4;
 
 /// The epilogue of one consumer warpgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Epilogue {
 
     /// Staging sizes to try, largest first: all units, then halves, in no more than four subtiles.
     pub(crate) fn sizes(&self) -> Vec<u32> {
-        let least = self.units.div_ceil(MOST_PASSES);
+        let least = self.units.div_ceil(MOST_SUBTILES);
         let halves =
             std::iter::successors(Some(self.units), |size| (*size > least).then(|| size.div_ceil(2).max(least)));
         halves.collect()

@@ -42,7 +42,7 @@ fn along_k(side: &Side, extent: u32, box_rows: u32) -> OperandTile {
         rows: extent,
         panels: 1,
         box_rows,
-        fold: 1,
+        rows_per_line: 1,
         loads: (1, 1),
         by_block: false,
     }
@@ -59,7 +59,7 @@ fn along_mn(side: &Side, extent: u32, panel: u32, boxes: u32) -> OperandTile {
         rows: depth,
         panels: extent / panel,
         box_rows: depth,
-        fold: 1,
+        rows_per_line: 1,
         loads: (boxes, 1),
         by_block: false,
     }

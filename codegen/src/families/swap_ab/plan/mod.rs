@@ -113,7 +113,7 @@ fn operand(major: Major, element: u32, mn: u32, k_slice: &KSlice) -> OperandTile
         rows,
         panels,
         box_rows: rows,
-        fold: 1,
+        rows_per_line: 1,
         loads: (panels, 1),
         by_block: k_slice.by_block,
     }

@@ -101,12 +101,12 @@ impl Fetch {
     pub(super) fn new(plan: &WarpPlan) -> Self {
         let (spec, k) = (&plan.spec, &plan.kloop);
         Self {
-            rows_a_stage: k.slots * spec.bm,
+            rows_a_stage: k.sub_stages * spec.bm,
             k_bytes: k.k_step * spec.a.bytes(),
             b_rows_along: if plan.b.along_k { "N" } else { "K" },
             b_rows_left: if plan.b.along_k { "%r_n_left" } else { "%r_bound" },
-            k_left: if k.slots == 1 { "%r_left" } else { "%r_bound" },
-            passes_span_blocks: k.slots > 1 && plan.b.rows_a_pass > spec.bk,
+            k_left: if k.sub_stages == 1 { "%r_left" } else { "%r_bound" },
+            passes_span_blocks: k.sub_stages > 1 && plan.b.rows_a_pass > spec.bk,
             whole: Part::whole(plan, "whole"),
         }
     }
@@ -169,7 +169,7 @@ fn copies_of_a(plan: &WarpPlan) -> Vec<Copied> {
 /// Of column-major B all rows, which are columns of C; of row-major B those of one block under a thread's vector.
 fn groups_of_b(plan: &WarpPlan) -> Vec<Group> {
     let (b, bk, bytes) = (&plan.b, plan.spec.bk, plan.spec.b.bytes());
-    let gathers = plan.kloop.slots > 1 && !b.along_k;
+    let gathers = plan.kloop.sub_stages > 1 && !b.along_k;
     let sub_stage = |pass: &Pass| if gathers { pass.row / bk } else { 0 };
     let passes: Vec<(usize, Pass)> = b.passes().enumerate().collect();
     let together = passes.chunk_by(|(_, x), (_, y)| b.along_k || x.piece == y.piece && sub_stage(x) == sub_stage(y));

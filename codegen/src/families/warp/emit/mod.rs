@@ -110,7 +110,7 @@ impl<'p> Context<'p> {
                 row_bytes,
                 bytes: spec.bm * row_bytes,
                 vectors: pitch / per_vector,
-                padded: kloop.slots > 1 && pitch > spec.bk,
+                padded: kloop.sub_stages > 1 && pitch > spec.bk,
             },
             fetch: copies::Fetch::new(plan),
             multiply: multiply::Multiply::new(plan),

@@ -96,8 +96,8 @@ impl Multiply {
             lanes_b: (0..own).map(|i| format!("%r_frag_b{i}")).collect(),
             first: Fragments { addresses: addresses(plan), ..Fragments::of(plan, 0, 0) },
             rounds: Rounds {
-                up: k.slots - 1,
-                shift: k.slots.trailing_zeros(),
+                up: k.sub_stages - 1,
+                shift: k.sub_stages.trailing_zeros(),
                 a_block: if k.distinct() == 1 { k.steps } else { 1 },
             },
             stages: (0..k.distinct())
@@ -109,11 +109,11 @@ impl Multiply {
 
 fn comment(plan: &WarpPlan, step: u32) -> String {
     let k = &plan.kloop;
-    match (k.slots, k.steps) {
+    match (k.sub_stages, k.steps) {
         (1, 1) => format!("The block's {} of K.", k.last),
         (1, n) if k.distinct() == 1 => format!("One of {n} stages of {} of K.", k.k_step),
         (1, _) => format!("K {} to {} of the block.", step * k.k_step, step * k.k_step + k.width(step) - 1),
-        (slots, _) => format!("{slots} blocks of {} of K, side by side.", k.k_step),
+        (sub_stages, _) => format!("{sub_stages} blocks of {} of K, side by side.", k.k_step),
     }
 }
 

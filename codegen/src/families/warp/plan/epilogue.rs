@@ -11,7 +11,7 @@ use crate::{Dtype, KernelSpec, Layout, Mma};
 pub(crate) struct Epilogue {
     /// Lines of a subtile.
     pub(crate) lines: u32,
-    /// Slabs of a warp's tile.
+    /// Subtiles of a warp's tile.
     pub(crate) subtiles: u32,
     /// Elements of a line.
     pub(crate) length: u32,

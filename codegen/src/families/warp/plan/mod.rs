@@ -58,8 +58,8 @@ impl WarpPlan {
         self.spec.mma == Mma::Wmma
     }
 
-    /// Instructions' worth of K in one stage, all slots together.
+    /// Instructions' worth of K in one stage, all sub-stages together.
     pub(crate) fn units(&self, step: u32) -> u32 {
-        self.kloop.slots * self.kloop.width(step).div_ceil(k_unit(&self.spec))
+        self.kloop.sub_stages * self.kloop.width(step).div_ceil(k_unit(&self.spec))
     }
 }

@@ -92,7 +92,7 @@ impl Operand {
         })
     }
 
-    fn new(spec: &KernelSpec, (rows, pieces): (u32, u32), along_k: bool, whole_slots: bool, threads: u32) -> Self {
+    fn new(spec: &KernelSpec, (rows, pieces): (u32, u32), along_k: bool, whole_sub_stages: bool, threads: u32) -> Self {
         let group = if spec.mma == Mma::Wmma { 1 } else { 1 << pieces.trailing_zeros().min(3) };
         // An odd number of pieces from row to row: eight rows touch all banks once. Swizzled rows need no padding.
         let padding = if spec.mma == Mma::Wmma { PIECE } else { 0 };
@@ -105,7 +105,7 @@ impl Operand {
         // divide a block, or are whole blocks.
         let rows_a_pass = match together {
             0..8 => 1 << together.max(1).ilog2(),
-            _ if whole_slots => 1 << together.ilog2(),
+            _ if whole_sub_stages => 1 << together.ilog2(),
             _ => together / 8 * 8,
         };
         let rows_a_pass = rows_a_pass.min(rows);
@@ -122,13 +122,13 @@ pub(crate) fn plan_b(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Opera
     match spec.b_layout {
         Layout::ColMajor => Operand::new(spec, (tiling.cta_n, pieces_along_k(spec, kloop)), true, false, threads),
         Layout::RowMajor => {
-            let rows = kloop.slots * kloop.pitch(k_unit(spec));
+            let rows = kloop.sub_stages * kloop.pitch(k_unit(spec));
             let pieces = tiling.cta_n * spec.b.bytes() / PIECE;
-            Operand::new(spec, (rows, pieces), false, kloop.slots > 1, threads)
+            Operand::new(spec, (rows, pieces), false, kloop.sub_stages > 1, threads)
         }
     }
 }
 
 fn pieces_along_k(spec: &KernelSpec, kloop: &KLoop) -> u32 {
-    kloop.slots * kloop.pitch(k_unit(spec)) * spec.a.bytes() / PIECE
+    kloop.sub_stages * kloop.pitch(k_unit(spec)) * spec.a.bytes() / PIECE
 }

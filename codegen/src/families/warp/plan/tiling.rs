@@ -7,7 +7,7 @@ use super::units::{PIECE, fragment, fragment_registers};
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, KernelSpec, Layout, Mma};
 
-/// Registers of a thread beside accumulators and fragments: cursors, addresses, predicates.
+/// Registers of a thread beside accumulators and fragments: iterators, addresses, predicates.
 const OVERHEAD: u32 = 60;
 /// Warps of a CTA that the plan tries by itself, and takes when told.
 const USUAL_WARPS: u32 = 8;
