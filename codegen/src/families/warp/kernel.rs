@@ -159,14 +159,14 @@ impl WarpPlan {
 
 /// How an operand lies in a stage, and how it gets there.
 fn operand_words(operand: &Operand) -> String {
-    let Operand { rows, pieces, pitch, .. } = operand;
+    let Operand { rows, vectors, pitch, .. } = operand;
     let along = if operand.along_k { "K" } else { "N" };
     let banks = match operand.group {
         1 => "padded".to_owned(),
         group => format!("swizzled by {group}"),
     };
     format!(
-        "{rows} rows of {pieces} pieces along {along}, {pitch} B apart, {banks}; {} copies a thread",
+        "{rows} rows of {vectors} vectors along {along}, {pitch} B apart, {banks}; {} copies a thread",
         operand.copies()
     )
 }
