@@ -173,7 +173,7 @@ pub enum Op {
     Dsd,
     /// Dense C = dense A * sparse B (`dds`).
     Dds,
-    /// The stored blocks of a sparse C = dense A * dense B (`sdd`): a sampled product.
+    /// The stored blocks of a sparse C = dense A * dense B (`sdd`): SDDMM, the sampled dense-dense product.
     Sdd,
 }
 

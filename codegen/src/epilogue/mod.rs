@@ -14,7 +14,7 @@
 //! | `Rows<T>` | every row of C |
 //! | `Cols<T>` | every column of C |
 //! | `Dense<T>` | every element of C, in C's layout |
-//! | `Bsr<T>` | every stored element of a sampled C, in blocks as C is |
+//! | `Bsr<T>` | every stored element of the C of an SDDMM, in blocks as C is |
 //! | `f32` | the launch |
 //!
 //! T is `f32`, `f16` or `bf16`. The body is `+ - * /`, literals, `let x = ..;`, `x as bf16` (rounds), `if a < b { x }

@@ -31,7 +31,7 @@ pub enum InputKind {
     Cols(Dtype),
     /// A matrix of C's shape and layout.
     Dense(Dtype),
-    /// The values of a block-sparse matrix with the blocks of C: one for every stored element of a sampled product.
+    /// The values of a block-sparse matrix with the blocks of C: one for every stored element of the C of an SDDMM.
     Blocks(Dtype),
     /// One f32.
     Scalar,

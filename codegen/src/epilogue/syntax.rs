@@ -272,7 +272,7 @@ impl<'t, P: Place> Parser<'t, P> {
 pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>) -> Result<InputKind, (String, Vec<String>)> {
     const KINDS: [&str; 5] = ["Rows", "Cols", "Dense", "Bsr", "f32"];
     const FORMS: &str =
-        "a further operand is `Rows<f32>`, `Cols<f32>`, `Dense<bf16>` (`Bsr<bf16>` where C is sampled) or `f32`";
+        "a further operand is `Rows<f32>`, `Cols<f32>`, `Dense<bf16>` (`Bsr<bf16>` with op = sdd) or `f32`";
     const ELEMENTS: [&str; 3] = ["f32", "f16", "bf16"];
     let ParameterSyntax { name, kind, element, .. } = parameter;
     let near = |word: &str, words: &[&'static str]| {

@@ -32,7 +32,7 @@ pub(crate) fn plans() -> Vec<Plan> {
         .into_iter()
         .flat_map(|(tile, out)| HEAVY.map(|epilogue| plan(tile, &epilogue.replace("OUT", out))))
         .chain(transposed())
-        .chain(swapped())
+        .chain(swap_ab())
         .chain([plan("bm = 128, bn = 256, bk = 128, dtype = e4m3, out = e4m3, scale = tensor", HEAVY[3])])
         .collect()
 }
@@ -46,8 +46,8 @@ fn transposed() -> impl Iterator<Item = Plan> {
     })
 }
 
-/// Operands swapped, for sparse left and right factors.
-fn swapped() -> impl Iterator<Item = Plan> {
+/// Swap-AB, for sparse left and right factors.
+fn swap_ab() -> impl Iterator<Item = Plan> {
     let tiles = [
         ("bm = 32, bn = 256, bk = 32, dtype = bf16", "bf16"),
         ("bm = 16, bn = 256, bk = 16, c_layout = col", "f16"),

@@ -258,7 +258,7 @@ impl BlockRowsPlan {
     /// How the blocks of a row of the sparse factor are found.
     fn index_words(&self) -> &'static str {
         match self.view.reads_block_columns() {
-            true => "the sparse factor's rows are block columns as stored: walked by its transposed index",
+            true => "the sparse factor's rows are block columns as stored: read by its transposed index",
             false => "the sparse factor's rows are block rows as stored",
         }
     }

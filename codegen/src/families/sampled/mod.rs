@@ -1,4 +1,4 @@
-//! Sampled products on Hopper: the stored blocks of C = A * B, with A and B dense.
+//! SDDMM (sampled dense-dense matrix multiplication) on Hopper: the stored blocks of C = A * B, with A and B dense.
 //!
 //! A dense product whose tile of columns is gathered: a CTA tile is rows of one block row (or of several small ones)
 //! by several stored blocks of it, its *B panels*. The rows' operand is loaded as in any dense product and shared by all

@@ -26,7 +26,7 @@ pub(crate) struct SwapAbPlan {
     pub(crate) spec: KernelSpec,
     pub(crate) arch: Arch,
     pub(crate) view: SparseTimesDense,
-    /// Why operands are swapped.
+    /// Why the operands are exchanged (swap-AB).
     pub(crate) why: String,
     pub(crate) tile: Tile,
     pub(crate) k_slice: KSlice,
