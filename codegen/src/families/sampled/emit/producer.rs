@@ -7,8 +7,8 @@ use crate::hopper::OperandTile;
 use crate::hopper::tma::{Load, Offset, offset};
 use crate::plan::Major;
 
-/// Columns of B panels that the producer keeps in registers; those of later panels are read for every stage. It keeps none of
-/// panels of many boxes: ptxas would keep a coordinate for each of these, and spills.
+/// Columns of B panels that the producer keeps in registers; those of later panels are read for every stage. It keeps
+/// none of panels of many boxes: ptxas would keep a coordinate for each of these, and spills.
 fn kept(plan: &SampledPlan) -> u32 {
     if plan.right.loads.0 <= 2 { 4 } else { 0 }
 }

@@ -1,7 +1,7 @@
 //! Step 4: how accumulators become stored blocks: units of 64 rows through shared memory and TMA stores.
 //!
-//! A unit is columns of one B panel. Where 128 bytes divide the row of a panel it is one swizzle span wide; otherwise it has
-//! rows as long as it is wide, unswizzled. A store writes the rows of one block: the tensor map of C has the block's
+//! A unit is columns of one B panel. Where 128 bytes divide the row of a panel it is one swizzle span wide; otherwise it
+//! has rows as long as it is wide, unswizzled. A store writes the rows of one block: the tensor map of C has the block's
 //! rows as a dimension of its own, so that TMA clips what a tile has beyond them, and a block number beyond the last
 //! writes nothing.
 

@@ -21,8 +21,8 @@ pub(crate) struct Memory {
     pub(crate) right_offset: u32,
     pub(crate) staging_offset: u32,
     pub(crate) work_tiles_offset: u32,
-    /// Work tiles in shared memory for the consumers. The producer is at most `stages` tiles ahead of a consumer, which looks back
-    /// one tile; its own work tile lies behind them.
+    /// Work tiles in shared memory for the consumers. The producer is at most `stages` tiles ahead of a consumer, which
+    /// looks back one tile; its own work tile lies behind them.
     pub(crate) work_tiles: u32,
     /// The barriers of the epilogue's full operand, one a consumer where there is one.
     pub(crate) tile_offset: u32,

@@ -22,7 +22,8 @@ const WIDEST: u32 = 256;
 const WIDEST_OF_64: u32 = 128;
 /// Columns of a lone consumer: it keeps a stage in flight, and ptxas spills with more accumulators beside it.
 const MOST_OF_ONE: u32 = 192;
-/// B panels of consumers that divide the rows, where the epilogue reads a full operand: with 10 ptxas 13.0 spilled a register.
+/// B panels of consumers that divide the rows, where the epilogue reads a full operand: with 10 ptxas 13.0 spilled a
+/// register.
 const MOST_PANELS_WITH_OPERAND: u32 = 8;
 /// Row-major operands are read in swizzle spans of at least so many columns: 32 bytes of 16-bit elements.
 const NARROWEST_SPAN: u32 = 16;

@@ -51,7 +51,8 @@ impl WorkTile {
         4 * (HEADER + panel)
     }
 
-    /// Bytes from a work tile's start to what a store of B panel `panel` needs: the column within the block, then the blocks.
+    /// Bytes from a work tile's start to what a store of B panel `panel` needs: the column within the block, then the
+    /// blocks.
     pub(crate) fn stores(&self, panel: u32) -> u32 {
         4 * (HEADER + self.panels + panel * (1 + self.pack))
     }
