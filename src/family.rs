@@ -16,15 +16,26 @@
 use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
-use bsr_codegen::{Dtype, KernelSpec, Plan};
-use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, Plain, Stream, StreamRef};
-use bsr_runtime::{Bsr, Dense, Element, Kernel, KernelError, Launcher, Structure};
+use bsr_codegen::{Dtype, KernelSpec, Op, Plan};
+use bsr_runtime::gpu::{Device, DeviceBsr, Plain, StreamRef};
+use bsr_runtime::kernel::arguments::{Arguments, HostArguments, Returns};
+use bsr_runtime::kernel::{DeviceMatrix, Operation};
+use bsr_runtime::{Element, Kernel, KernelError, Launcher, Results, Structure};
 use bsr_tuner::pick::Tuner;
 use bsr_tuner::{Facts, Features, TuningProblem, Workload};
 
+use crate::Auto;
+
 /// What `#[bsr_kernel]` with lists implements on the item it stands on.
-pub trait Family {
+pub trait Family: Sized + 'static {
+    /// Which matrices are sparse.
+    type Op: Operation;
+    /// What the members read besides A and B: a type of [`arguments`](crate::arguments).
+    type Further: 'static;
+    /// What they write.
+    type Returns: Returns;
     /// The kernels that can be planned, in the order of the lists: the first list varies slowest.
     const MEMBERS: &'static [Member];
 
@@ -40,8 +51,8 @@ pub trait Family {
     fn load_where<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
         device: &Device,
         wanted: impl Fn(&KernelSpec) -> bool,
-    ) -> Result<LoadedMember<A, B, C>, FamilyError> {
-        find_where::<A, B, C>(Self::MEMBERS, wanted)?.load(device)
+    ) -> Result<LoadedMember<Self, A, B, C>, FamilyError> {
+        LoadedMember::load(device, find_where::<A, B, C>(Self::MEMBERS, wanted)?)
     }
 
     /// Loads the member that `chooser` chooses for a problem, of those that multiply these element types and blocks.
@@ -52,9 +63,40 @@ pub trait Family {
         device: &Device,
         chooser: &impl Chooser,
         problem: &ProblemFacts,
-    ) -> Result<LoadedMember<A, B, C>, FamilyError> {
-        find_for::<A, B, C>(Self::MEMBERS, chooser, problem)?.load(device)
+    ) -> Result<LoadedMember<Self, A, B, C>, FamilyError> {
+        LoadedMember::load(device, find_for::<A, B, C>(Self::MEMBERS, chooser, problem)?)
     }
+
+    /// What a [`Chooser`] may know of a product of this family, by the pattern of its sparse matrix and the third extent: N where
+    /// A is sparse, M where B is, K where C is. Whether the sparse matrix is transposed the first member says.
+    fn problem(sparse: &Structure, along: usize) -> ProblemFacts {
+        let spec = Self::MEMBERS.first().map_or(KernelSpec::new(64, 64, 64), |member| *member.spec());
+        ProblemFacts::new(&spec.op(Self::Op::OP), sparse, along)
+    }
+
+    /// The family as a product whose member is chosen for its operands, by what was tuned or by the cost model, when it is
+    /// launched: only members are taken. Blocks are those of the operands, and everything else that is no choice - layouts,
+    /// transposition, epilogue - is that of the first member of these element types.
+    ///
+    /// # Errors
+    /// [`FamilyError::NoMember`].
+    fn auto<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+        device: &Device,
+    ) -> Result<FamilyAuto<Self, A, B, C>, FamilyError> {
+        let members = typed::<A, B, C>(Self::MEMBERS);
+        let Some(first) = members.first() else { return Err(no_member::<A, B, C>(Self::MEMBERS, 0, "")) };
+        let offered = members.iter().fold(auto(device), |tuner, member| tuner.variant(*member.spec(), 0));
+        Ok(Auto::with(device, Arc::new(offered), *first.spec()))
+    }
+}
+
+/// A [product](Auto) that chooses among the members of a family.
+pub type FamilyAuto<F, A, B, C> = Auto<<F as Family>::Op, A, B, C, <F as Family>::Returns, <F as Family>::Further>;
+
+/// The chooser that knows what was tuned for the device, or for one like it, and what the cost model says:
+/// `spmm::load_for::<f16, f16, f16>(&device, &family::auto(&device), &problem)`.
+pub fn auto(device: &Device) -> Tuner {
+    crate::auto::tuner(device)
 }
 
 fn find_where<A: Element, B: Element, C: Element>(
@@ -143,39 +185,35 @@ impl Member {
     pub const fn dtypes(&self) -> [Dtype; 3] {
         [self.spec.a, self.spec.b, self.spec.out]
     }
-
-    /// Loads the kernel on a device: the driver compiles the PTX.
-    ///
-    /// # Errors
-    /// [`FamilyError::Types`] where the kernel is made for other element types; what [`Kernel::load`] answers.
-    pub fn load<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
-        &'static self,
-        device: &Device,
-    ) -> Result<LoadedMember<A, B, C>, FamilyError> {
-        let wanted = [A::DTYPE, B::DTYPE, C::DTYPE];
-        if self.dtypes() != wanted {
-            return Err(FamilyError::Types { name: self.name, found: self.dtypes(), wanted });
-        }
-        let launcher = Launcher::load(device, self.plan(), self.ptx, self.entry)?;
-        Ok(LoadedMember { member: self, launcher, types: PhantomData })
-    }
 }
 
-/// A member on a device, with the types of its operands.
+/// A member on a device, with the types of its operands. It is launched as any other [kernel](crate::Loaded).
 #[derive(Debug)]
-pub struct LoadedMember<A, B, C> {
+pub struct LoadedMember<F, A, B, C> {
     member: &'static Member,
     launcher: Launcher,
-    types: PhantomData<fn(A, B) -> C>,
+    types: PhantomData<fn(F, A, B) -> C>,
 }
 
-impl<A: Element + Plain, B: Element + Plain, C: Element + Plain> LoadedMember<A, B, C> {
+/// A member's result in device memory.
+type ResultOf<F, C> = <<F as Family>::Op as Operation>::C<C>;
+/// Where a launch of a member writes.
+type PlacesOf<'r, F, C> = <<F as Family>::Returns as Returns>::Places<'r, ResultOf<F, C>>;
+/// What a member computes, on the host.
+type HostResults<F, C> = <<F as Family>::Returns as Returns>::Host<<ResultOf<F, C> as DeviceMatrix>::Host>;
+
+impl<F: Family, A: Element + Plain, B: Element + Plain, C: Element + Plain> LoadedMember<F, A, B, C> {
+    fn load(device: &Device, member: &'static Member) -> Result<Self, FamilyError> {
+        let launcher = Launcher::load(device, member.plan(), member.ptx, member.entry)?;
+        Ok(Self { member, launcher, types: PhantomData })
+    }
+
     /// The member.
     pub fn member(&self) -> &'static Member {
         self.member
     }
 
-    /// The untyped launcher, which knows scales, too.
+    /// The untyped launcher.
     pub fn launcher(&self) -> &Launcher {
         &self.launcher
     }
@@ -184,52 +222,37 @@ impl<A: Element + Plain, B: Element + Plain, C: Element + Plain> LoadedMember<A,
     ///
     /// # Errors
     /// As [`LoadedMember::launch`].
-    pub fn prepare(&self, a: &DeviceBsr<A>, n: usize) -> Result<(), KernelError> {
-        self.launcher.prepare(a, n)
+    pub fn prepare(
+        &self,
+        sparse: &DeviceBsr<<F::Op as Operation>::Sparse<A, B, C>>,
+        n: usize,
+    ) -> Result<(), KernelError> {
+        self.launcher.prepare(sparse, n)
     }
 
     /// As [`Loaded::launch`](crate::Loaded::launch).
     ///
     /// # Errors
     /// As there.
-    pub fn launch<'s>(
+    pub fn launch<'s, 'i>(
         &self,
         stream: impl Into<StreamRef<'s>>,
-        a: &DeviceBsr<A>,
-        b: &DeviceDense<B>,
-        c: &mut DeviceDense<C>,
+        inputs: impl Arguments<'i, F::Op, A, B, F::Further>,
+        results: PlacesOf<'_, F, C>,
     ) -> Result<(), KernelError> {
-        self.launcher.launch(stream.into(), a, b, c)
+        self.launcher.launch(stream.into(), inputs.call(), F::Returns::split(results))
     }
 
-    /// As [`LoadedMember::launch`], of a member with `op = dds`: B is sparse.
+    /// As [`Loaded::multiply`](crate::Loaded::multiply).
     ///
     /// # Errors
     /// As there.
-    pub fn launch_dds<'s>(
+    pub fn multiply<'h>(
         &self,
-        stream: impl Into<StreamRef<'s>>,
-        a: &DeviceDense<A>,
-        b: &DeviceBsr<B>,
-        c: &mut DeviceDense<C>,
-    ) -> Result<(), KernelError> {
-        self.launcher.launch(stream.into(), a, b, c)
-    }
-
-    /// Host matrices in, host matrix out: uploads, multiplies, waits, downloads.
-    ///
-    /// # Errors
-    /// As [`LoadedMember::launch`].
-    pub fn multiply(&self, a: &Bsr<A>, b: &Dense<B>) -> Result<Dense<C>, KernelError> {
-        let device = self.launcher.device();
-        let stream = Stream::new(device)?;
-        let a = DeviceBsr::upload(device, a)?;
-        let b = DeviceDense::upload(device, b)?;
-        let (rows, cols) = self.launcher.result_shape(&a, &b)?;
-        let mut c = DeviceDense::zeros(device, rows, cols, self.member.spec.c_layout)?;
-        self.launch(&stream, &a, &b, &mut c)?;
-        stream.synchronize()?;
-        Ok(c.download()?)
+        inputs: impl HostArguments<'h, F::Op, A, B, F::Further>,
+    ) -> Result<HostResults<F, C>, KernelError> {
+        let Results { c, rows } = self.launcher.multiply::<F::Op, A, B, C>(inputs.call())?;
+        Ok(F::Returns::host(c, rows))
     }
 }
 
@@ -244,11 +267,13 @@ pub trait Chooser {
 /// What a [`Chooser`] may know of a problem.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProblemFacts {
-    /// Rows of A and C.
+    /// Which matrix is sparse.
+    pub op: Op,
+    /// Rows of C.
     pub m: usize,
-    /// Columns of B and C.
+    /// Columns of C.
     pub n: usize,
-    /// Columns of A and rows of B.
+    /// Elements that are summed.
     pub k: usize,
     /// Rows and columns of a sparsity block.
     pub block: (usize, usize),
@@ -257,9 +282,20 @@ pub struct ProblemFacts {
 }
 
 impl ProblemFacts {
-    /// The facts of a pattern times `n` columns.
-    pub fn new(a: &Structure, n: usize) -> Self {
-        Self { m: a.rows(), n, k: a.cols(), block: a.block(), features: Features::of(a) }
+    /// The facts of a product as `spec` says it, by the pattern of its sparse matrix and the third extent: N where A is
+    /// sparse, M where B is, K where C is.
+    pub fn new(spec: &KernelSpec, sparse: &Structure, along: usize) -> Self {
+        let (m, n, k) = extents(spec, sparse, along);
+        Self { op: spec.op, m, n, k, block: sparse.block(), features: Features::of(sparse) }
+    }
+
+    /// The extent that the width of the dense tile divides; none of SDDMM, whose tiles are blocks.
+    fn tiled(&self) -> Option<usize> {
+        match self.op {
+            Op::Dsd => Some(self.n),
+            Op::Dds => Some(self.m),
+            Op::Sdd => None,
+        }
     }
 
     fn has_blocks_of(&self, spec: &KernelSpec) -> bool {
@@ -271,7 +307,21 @@ impl ProblemFacts {
     }
 }
 
-/// The member whose dense tile wastes the fewest columns beyond N, the first of these where several do.
+/// M, N and K of a product as `spec` says it.
+pub(crate) fn extents(spec: &KernelSpec, sparse: &Structure, along: usize) -> (usize, usize, usize) {
+    let (rows, cols) = match spec.transpose.is_on() {
+        true => (sparse.cols(), sparse.rows()),
+        false => (sparse.rows(), sparse.cols()),
+    };
+    match spec.op {
+        Op::Dsd => (rows, along, cols),
+        Op::Dds => (along, cols, rows),
+        Op::Sdd => (rows, cols, along),
+    }
+}
+
+/// The member whose dense tile wastes the fewest columns beyond N (rows beyond M where B is sparse), the first of these where
+/// several do.
 ///
 /// `bn = 96` wastes 96 x 3 - 256 = 32 columns of 256, `bn = 128` none. It knows nothing of speed: a family whose order
 /// is from what is best in general to what is rarely best gets what it deserves.
@@ -282,7 +332,7 @@ impl Chooser for FirstFit {
     fn choose(&self, members: &[&'static Member], problem: &ProblemFacts) -> usize {
         let waste = |member: &Member| {
             let bn = member.spec.bn as usize;
-            problem.n.div_ceil(bn) * bn - problem.n
+            problem.tiled().map_or(0, |extent| extent.div_ceil(bn) * bn - extent)
         };
         (0..members.len()).min_by_key(|at| waste(members[*at])).unwrap_or(0)
     }
@@ -315,15 +365,6 @@ pub enum FamilyError {
         /// The condition that none of these meets.
         condition: String,
     },
-    /// The member is made for other element types.
-    Types {
-        /// The member.
-        name: &'static str,
-        /// Its element types of A, B and C.
-        found: [Dtype; 3],
-        /// Those asked for.
-        wanted: [Dtype; 3],
-    },
     /// A chooser named a member that there is not.
     Chosen {
         /// The number it gave.
@@ -348,10 +389,6 @@ impl fmt::Display for FamilyError {
                 writeln!(f, "no kernel of the family meets {condition}")?;
                 writeln!(f, "  {typed} of {members} members are {}, 0 of these meet it", product(dtypes))?;
                 write!(f, "  help: list what is missing in the attribute, or ask for less")
-            }
-            Self::Types { name, found, wanted } => {
-                writeln!(f, "`{name}` multiplies {}, not {}", product(found), product(wanted))?;
-                write!(f, "  help: a member of these types, or cast the matrices")
             }
             Self::Chosen { index, candidates } => {
                 writeln!(f, "the chooser chose member {index} of {candidates}")?;
@@ -404,7 +441,7 @@ mod tests {
 
     fn facts(n: usize) -> ProblemFacts {
         let a = Structure::new(128, 64, (64, 32), vec![0, 2, 3], vec![0, 1, 0]).unwrap();
-        ProblemFacts::new(&a, n)
+        ProblemFacts::new(&KernelSpec::new(64, 64, 32), &a, n)
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
+use bsr::arguments::ByKind;
 use bsr::simulated::{Coverage, Finding, Options, Report, Schedule, Simulated};
 use bsr::{Bsr, Dense, Layout, Op, Results, Structure, reference};
 
@@ -297,14 +298,15 @@ impl Typed for Check<'_> {
         self.shrink(&mut b);
         let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
         let rows = Rows::all(rows);
-        let inputs = inputs(spec, (rows.list.len(), cols), None, self.trial.seed);
+        let inputs = inputs(spec, (rows.list.len(), cols), None, self.trial.seed).scales(scales.clone());
         let sums = reference::product_rows(spec, &a, &b, &scales, &inputs.sources(&rows.list))?;
         let want = reference::fuse(spec, sums, &rows.list, cols, longest_sum(spec, structure), &inputs)?;
         let b = if dense_layout(spec) == Layout::RowMajor { b } else { b.to_layout(dense_layout(spec)) };
         self.in_every_schedule(want.tolerance, |options| {
             if spec.batch.is_on() {
                 // A list of the same product twice. Where they differ, one is wrong: the worse is judged.
-                let (results, report) = self.kernel.multiply_batch::<A, B, C>(&[(&a, &b), (&a, &b)], options)?;
+                let twice = [ByKind(&a, &b, &inputs), ByKind(&a, &b, &inputs)];
+                let (results, report) = self.kernel.multiply_batch::<C, _>(twice, options)?;
                 let mut verdict = Verdict::new(&results[0], &rows, &want.c)?;
                 let other = Verdict::new(&results[1], &rows, &want.c)?;
                 if other.judge("", want.tolerance).is_err() {
@@ -313,7 +315,7 @@ impl Typed for Check<'_> {
                 return Ok(Ran { verdict, report, second: None });
             }
             let (Results { c, rows: second }, report) =
-                self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, options)?;
+                self.kernel.multiply::<C, _>(ByKind(&a, &b, &inputs), options)?;
             let second = match report.is_clean() {
                 true => judge_second(second.as_deref(), &rows, &want).err(),
                 false => None,

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use bsr::arguments::ByKind;
 use bsr::simulated::{DEFAULT_CLUSTERS, Finding, Options, ParseError, Report, Schedule, Simulated};
 use bsr::{Dense, KernelSpec, Op, Plan, Results, reference};
 
@@ -207,7 +208,7 @@ impl Typed for Multiply<'_> {
         let scales = scales::<A, B>(spec.scale, a.structure(), sizes.along, self.problem.seed)?;
         let rows = Rows::choose(&spec, a.structure(), &sizes, self.check.rows);
         self.progress.step(format!("reference of {rows} in f64"));
-        let inputs = self.problem.inputs(&spec);
+        let inputs = self.problem.inputs(&spec).scales(scales.clone());
         let sums = reference::product_rows(&spec, &a, &b, &scales, &inputs.sources(&rows.list))?;
         let longest = longest_sum(&spec, a.structure());
         let want = reference::fuse(&spec, sums, &rows.list, sizes.n, longest, &inputs)?;
@@ -216,7 +217,7 @@ impl Typed for Multiply<'_> {
         self.progress.step("simulating");
         let start = Instant::now();
         let (Results { c, rows: second }, report) =
-            self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, self.options)?;
+            self.kernel.multiply::<C, _>(ByKind(&a, &b, &inputs), self.options)?;
         let took = start.elapsed();
         if report.is_clean() {
             judge_second(second.as_deref(), &rows, &want)?;
