@@ -26,7 +26,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bsr_codegen::{Dtype, KernelSpec, Layout, Op, Plan, Scale};
 use bsr_runtime::gpu::{Device, Fingerprint, Plain, StreamRef};
-use bsr_runtime::kernel::arguments::{Arguments, ByName, Call, Returns, Single};
+use bsr_runtime::kernel::arguments::{Arguments, ByName, Returns, Single};
 use bsr_runtime::kernel::{DeviceMatrix, Operation};
 use bsr_runtime::{Element, Kernel, KernelError, Launcher, Structure};
 use bsr_tuner::pick::{Choice, Gpu, Measure, Tuner};
