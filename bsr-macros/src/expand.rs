@@ -1,7 +1,7 @@
 //! The whole attribute: from its tokens and its item to the type it makes.
 
 use bsr_codegen::spec::{Entry, Place, Request, Value, build, entries};
-use bsr_codegen::{Dtype, KernelSpec, Op};
+use bsr_codegen::{Dtype, KernelSpec, Op, Scale};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::Visibility;
@@ -61,8 +61,11 @@ fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnos
     let body = item.epilogue.map(|(epilogue, _)| epilogue);
     let Item { attributes, visibility, name, .. } = &item;
     let fields = call::fields(&item);
-    let kernel = kernel(quote! { #(#attributes)* }, visibility, name, fields, &spec, &compiled);
     let call = call::refused(&item, &spec);
+    let mut launched = spec;
+    launched.epilogue = spec.epilogue.or(body);
+    let types = launch_types(&launched, &quote!(#name));
+    let kernel = kernel(quote! { #(#attributes)* }, visibility, name, fields, &spec, &types, &compiled);
     let operands = match diagnostics.is_empty() {
         true => {
             let further = epilogue::checked(&item.operands.further, body);
@@ -71,7 +74,7 @@ fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnos
         }
         false => mentioned(&item.operands),
     };
-    let inputs = epilogue::inputs(visibility, name, spec.epilogue.or(body));
+    let inputs = epilogue::inputs(visibility, name, &quote!(#name), spec.epilogue.or(body));
     quote! { #diagnostics #kernel #call #inputs #operands }
 }
 
@@ -115,6 +118,7 @@ pub(crate) fn kernel(
     name: &Ident,
     fields: TokenStream,
     spec: &KernelSpec,
+    types: &TokenStream,
     compiled: &Compiled,
 ) -> TokenStream {
     let [a, b, out] = [spec.a, spec.b, spec.out].map(element);
@@ -159,6 +163,7 @@ pub(crate) fn kernel(
             type A = #a;
             type B = #b;
             type Out = #out;
+            #types
             const SPEC: ::bsr::KernelSpec = Self::SPEC;
             const PTX: &'static ::core::primitive::str = Self::PTX;
             const ENTRY: &'static ::core::primitive::str = Self::ENTRY;
@@ -170,8 +175,60 @@ pub(crate) fn kernel(
     }
 }
 
+/// What a kernel reads besides its factors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Further {
+    Nothing,
+    Scaled,
+    Permuted,
+    Epilogue,
+    /// Several of them.
+    ByName,
+}
+
+impl Further {
+    pub(crate) fn of(spec: &KernelSpec) -> Self {
+        let reads = spec.epilogue.is_some_and(|epilogue| !epilogue.program().inputs().is_empty());
+        match (reads, spec.scale != Scale::Unscaled, spec.permute.is_on()) {
+            (false, false, false) => Self::Nothing,
+            (false, true, false) => Self::Scaled,
+            (false, false, true) => Self::Permuted,
+            (true, false, false) => Self::Epilogue,
+            _ => Self::ByName,
+        }
+    }
+
+    /// The type that stands for it, of the kernel `name`.
+    pub(crate) fn ty(self, name: &TokenStream) -> TokenStream {
+        match self {
+            Self::Nothing => quote!(::bsr::arguments::Nothing),
+            Self::Scaled => quote!(::bsr::arguments::Scaled),
+            Self::Permuted => quote!(::bsr::arguments::Permuted),
+            Self::Epilogue => quote!(::bsr::arguments::EpilogueOf<#name>),
+            Self::ByName => quote!(::bsr::arguments::ByName),
+        }
+    }
+}
+
+/// What a launch of a kernel is typed by; `name` is the kernel that has its epilogue's operands.
+pub(crate) fn launch_types(spec: &KernelSpec, name: &TokenStream) -> TokenStream {
+    let (further, returns) = (Further::of(spec).ty(name), returns(spec));
+    quote! {
+        type Further = #further;
+        type Returns = #returns;
+    }
+}
+
+/// The type that stands for a kernel's results.
+pub(crate) fn returns(spec: &KernelSpec) -> TokenStream {
+    match spec.epilogue.and_then(|epilogue| epilogue.program().reduction()) {
+        Some(_) => quote!(::bsr::arguments::CWithRows),
+        None => quote!(::bsr::arguments::Single),
+    }
+}
+
 /// The type that stands for an operation.
-fn operation(op: Op) -> Ident {
+pub(crate) fn operation(op: Op) -> Ident {
     let name = match op {
         Op::Dds => "Dds",
         Op::Dsd => "Dsd",

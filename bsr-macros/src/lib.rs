@@ -63,11 +63,12 @@ use proc_macro::TokenStream;
 /// }
 ///
 /// let inputs = ffn_up_inputs { bias: &bias, res: &res, alpha: 0.5 };
-/// ffn_up::load(&device)?.launch_fused(&stream, &a, &b, inputs, &mut c)?;
+/// ffn_up::load(&device)?.launch(&stream, (&a, &b, inputs), &mut c)?;
 /// ```
 ///
 /// `Rows<T>` has an element for every row of C, `Cols<T>` for every column, `Dense<T>` for every element. A body that ends
-/// in `(x, row_sum(y))` or `(x, row_max(y))` has a second result, `-> (Dense<bf16>, Rows<f32>)`. The language is that
+/// in `(x, row_sum(y))` or `(x, row_max(y))` has a second result, `-> (Dense<bf16>, Rows<f32>)`, and is launched with
+/// `(&mut c, &mut rows)`. The language is that
 /// of `bsr::epilogue`; the type `NAME_inputs` has a field for every further operand.
 ///
 /// # The library's path

@@ -31,7 +31,7 @@ pub use bsr::{Blocks, Bsr, BsrError, Structure, Transposed};
 pub use bsr_codegen::{Accumulate, Dtype, Layout, Scale};
 pub use dense::{Dense, DenseError, DenseView};
 pub use element::{Element, e4m3, e5m2};
-pub use epilogue::{Inputs, Results, SddmmResults};
+pub use epilogue::{Inputs, Results};
 pub use features::Features;
 pub use generate::{GenerateError, Pattern};
 pub use kernel::{Kernel, KernelError, Launcher, Loaded};

@@ -1,6 +1,6 @@
 //! Why a product that chooses its kernel cannot be had.
 
-use bsr_codegen::{Op, PlanErrors};
+use bsr_codegen::PlanErrors;
 use bsr_runtime::KernelError;
 use bsr_tuner::pick::PickError;
 
@@ -8,9 +8,6 @@ use bsr_tuner::pick::PickError;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum AutoError {
-    /// An operation that is launched otherwise.
-    #[error("op = {0} is not launched with a dense result\n  help: load a kernel of it, and call launch_sampled")]
-    Operation(Op),
     /// No kernel was found.
     #[error(transparent)]
     Pick(#[from] PickError),

@@ -84,6 +84,17 @@ impl<T: Element> Bsr<T> {
         Ok(Self { structure, values })
     }
 
+    /// Gives values to a structure; those beyond the edge become zero.
+    ///
+    /// # Errors
+    /// When the number of values is not `nnzb * bm * bk`.
+    pub(crate) fn cleared(structure: Structure, values: Vec<T>) -> Result<Self, BsrError> {
+        validate::values_length(&structure, values.len())?;
+        let mut made = Self { structure, values };
+        made.clear_padding();
+        Ok(made)
+    }
+
     /// Fills a structure with independent draws from N(0, 1). Integers draw as wide as [`Element::SPREAD`] says,
     /// rounded.
     ///

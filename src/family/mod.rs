@@ -13,16 +13,32 @@
 //! assert_eq!(spmm_members::bn128_f16::SPEC.bn, 128);
 //! ```
 
-use std::error::Error;
-use std::fmt;
+mod choose;
+mod error;
+
 use std::marker::PhantomData;
 
 use bsr_codegen::{Dtype, KernelSpec, Plan};
-use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, Plain, Stream, StreamRef};
-use bsr_runtime::{Bsr, Dense, Element, Features, Kernel, KernelError, Launcher, Structure};
+use bsr_runtime::gpu::{Device, DeviceBsr, Plain, StreamRef};
+use bsr_runtime::kernel::arguments::{Arguments, HostArguments, Returns};
+use bsr_runtime::kernel::{DeviceMatrix, Operation};
+use bsr_runtime::{Element, Kernel, KernelError, Launcher, Results, Structure};
+
+#[cfg(feature = "tuner")]
+pub use crate::auto::family::{FamilyAuto, TunableFamily};
+#[cfg(feature = "tuner")]
+pub(crate) use choose::extents;
+pub use choose::{Chooser, FirstFit, ProblemFacts};
+pub use error::FamilyError;
 
 /// What `#[bsr_kernel]` with lists implements on the item it stands on.
-pub trait Family {
+pub trait Family: Sized + 'static {
+    /// Which matrices are sparse.
+    type Op: Operation;
+    /// What the members read besides A and B: a type of [`arguments`](crate::arguments).
+    type Further: 'static;
+    /// What they write.
+    type Returns: Returns;
     /// The kernels that can be planned, in the order of the lists: the first list varies slowest.
     const MEMBERS: &'static [Member];
 
@@ -38,8 +54,8 @@ pub trait Family {
     fn load_where<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
         device: &Device,
         wanted: impl Fn(&KernelSpec) -> bool,
-    ) -> Result<LoadedMember<A, B, C>, FamilyError> {
-        find_where::<A, B, C>(Self::MEMBERS, wanted)?.load(device)
+    ) -> Result<LoadedMember<Self, A, B, C>, FamilyError> {
+        LoadedMember::load(device, find_where::<A, B, C>(Self::MEMBERS, wanted)?)
     }
 
     /// Loads the member that `chooser` chooses for a problem, of those that multiply these element types and blocks.
@@ -50,9 +66,23 @@ pub trait Family {
         device: &Device,
         chooser: &impl Chooser,
         problem: &ProblemFacts,
-    ) -> Result<LoadedMember<A, B, C>, FamilyError> {
-        find_for::<A, B, C>(Self::MEMBERS, chooser, problem)?.load(device)
+    ) -> Result<LoadedMember<Self, A, B, C>, FamilyError> {
+        LoadedMember::load(device, find_for::<A, B, C>(Self::MEMBERS, chooser, problem)?)
     }
+
+    /// What a [`Chooser`] may know of a product of this family, by the pattern of its sparse matrix and the third extent: N where
+    /// A is sparse, M where B is, K where C is. Whether the sparse matrix is transposed the first member says.
+    fn problem(sparse: &Structure, along: usize) -> ProblemFacts {
+        let spec = Self::MEMBERS.first().map_or(KernelSpec::new(64, 64, 64), |member| *member.spec());
+        ProblemFacts::new(&spec.op(Self::Op::OP), sparse, along)
+    }
+}
+
+/// The chooser that knows what was tuned for the device, or for one like it, and what the cost model says:
+/// `spmm::load_for::<f16, f16, f16>(&device, &family::auto(&device), &problem)`.
+#[cfg(feature = "tuner")]
+pub fn auto(device: &Device) -> bsr_tuner::pick::Tuner {
+    crate::auto::tuner(device)
 }
 
 fn find_where<A: Element, B: Element, C: Element>(
@@ -80,11 +110,15 @@ fn find_for<A: Element, B: Element, C: Element>(
 }
 
 /// The members that multiply these element types.
-fn typed<A: Element, B: Element, C: Element>(members: &'static [Member]) -> Vec<&'static Member> {
+pub(crate) fn typed<A: Element, B: Element, C: Element>(members: &'static [Member]) -> Vec<&'static Member> {
     members.iter().filter(|member| member.dtypes() == [A::DTYPE, B::DTYPE, C::DTYPE]).collect()
 }
 
-fn no_member<A: Element, B: Element, C: Element>(members: &[Member], typed: usize, condition: &str) -> FamilyError {
+pub(crate) fn no_member<A: Element, B: Element, C: Element>(
+    members: &[Member],
+    typed: usize,
+    condition: &str,
+) -> FamilyError {
     let dtypes = [A::DTYPE, B::DTYPE, C::DTYPE];
     FamilyError::NoMember { dtypes, members: members.len(), typed, condition: condition.into() }
 }
@@ -141,39 +175,35 @@ impl Member {
     pub const fn dtypes(&self) -> [Dtype; 3] {
         [self.spec.a, self.spec.b, self.spec.out]
     }
-
-    /// Loads the kernel on a device: the driver compiles the PTX.
-    ///
-    /// # Errors
-    /// [`FamilyError::Types`] where the kernel is made for other element types; what [`Kernel::load`] answers.
-    pub fn load<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
-        &'static self,
-        device: &Device,
-    ) -> Result<LoadedMember<A, B, C>, FamilyError> {
-        let wanted = [A::DTYPE, B::DTYPE, C::DTYPE];
-        if self.dtypes() != wanted {
-            return Err(FamilyError::Types { name: self.name, found: self.dtypes(), wanted });
-        }
-        let launcher = Launcher::load(device, self.plan(), self.ptx, self.entry)?;
-        Ok(LoadedMember { member: self, launcher, types: PhantomData })
-    }
 }
 
-/// A member on a device, with the types of its operands.
+/// A member on a device, with the types of its operands. It is launched as any other [kernel](crate::Loaded).
 #[derive(Debug)]
-pub struct LoadedMember<A, B, C> {
+pub struct LoadedMember<F, A, B, C> {
     member: &'static Member,
     launcher: Launcher,
-    types: PhantomData<fn(A, B) -> C>,
+    types: PhantomData<fn(F, A, B) -> C>,
 }
 
-impl<A: Element + Plain, B: Element + Plain, C: Element + Plain> LoadedMember<A, B, C> {
+/// A member's result in device memory.
+type ResultOf<F, C> = <<F as Family>::Op as Operation>::C<C>;
+/// Where a launch of a member writes.
+type PlacesOf<'r, F, C> = <<F as Family>::Returns as Returns>::Places<'r, ResultOf<F, C>>;
+/// What a member computes, on the host.
+type HostResults<F, C> = <<F as Family>::Returns as Returns>::Host<<ResultOf<F, C> as DeviceMatrix>::Host>;
+
+impl<F: Family, A: Element + Plain, B: Element + Plain, C: Element + Plain> LoadedMember<F, A, B, C> {
+    fn load(device: &Device, member: &'static Member) -> Result<Self, FamilyError> {
+        let launcher = Launcher::load(device, member.plan(), member.ptx, member.entry)?;
+        Ok(Self { member, launcher, types: PhantomData })
+    }
+
     /// The member.
     pub fn member(&self) -> &'static Member {
         self.member
     }
 
-    /// The untyped launcher, which knows scales, too.
+    /// The untyped launcher.
     pub fn launcher(&self) -> &Launcher {
         &self.launcher
     }
@@ -182,185 +212,37 @@ impl<A: Element + Plain, B: Element + Plain, C: Element + Plain> LoadedMember<A,
     ///
     /// # Errors
     /// As [`LoadedMember::launch`].
-    pub fn prepare(&self, a: &DeviceBsr<A>, n: usize) -> Result<(), KernelError> {
-        self.launcher.prepare(a, n)
+    pub fn prepare(
+        &self,
+        sparse: &DeviceBsr<<F::Op as Operation>::Sparse<A, B, C>>,
+        n: usize,
+    ) -> Result<(), KernelError> {
+        self.launcher.prepare(sparse, n)
     }
 
     /// As [`Loaded::launch`](crate::Loaded::launch).
     ///
     /// # Errors
     /// As there.
-    pub fn launch<'s>(
+    pub fn launch<'s, 'i>(
         &self,
         stream: impl Into<StreamRef<'s>>,
-        a: &DeviceBsr<A>,
-        b: &DeviceDense<B>,
-        c: &mut DeviceDense<C>,
+        inputs: impl Arguments<'i, F::Op, A, B, F::Further>,
+        results: PlacesOf<'_, F, C>,
     ) -> Result<(), KernelError> {
-        self.launcher.launch(stream.into(), a, b, c)
+        self.launcher.launch(stream.into(), inputs.call(), F::Returns::split(results))
     }
 
-    /// As [`LoadedMember::launch`], of a member with `op = dds`: B is sparse.
+    /// As [`Loaded::multiply`](crate::Loaded::multiply).
     ///
     /// # Errors
     /// As there.
-    pub fn launch_dds<'s>(
+    pub fn multiply<'h>(
         &self,
-        stream: impl Into<StreamRef<'s>>,
-        a: &DeviceDense<A>,
-        b: &DeviceBsr<B>,
-        c: &mut DeviceDense<C>,
-    ) -> Result<(), KernelError> {
-        self.launcher.launch(stream.into(), a, b, c)
-    }
-
-    /// Host matrices in, host matrix out: uploads, multiplies, waits, downloads.
-    ///
-    /// # Errors
-    /// As [`LoadedMember::launch`].
-    pub fn multiply(&self, a: &Bsr<A>, b: &Dense<B>) -> Result<Dense<C>, KernelError> {
-        let device = self.launcher.device();
-        let stream = Stream::new(device)?;
-        let a = DeviceBsr::upload(device, a)?;
-        let b = DeviceDense::upload(device, b)?;
-        let (rows, cols) = self.launcher.result_shape(&a, &b)?;
-        let mut c = DeviceDense::zeros(device, rows, cols, self.member.spec.c_layout)?;
-        self.launch(&stream, &a, &b, &mut c)?;
-        stream.synchronize()?;
-        Ok(c.download()?)
-    }
-}
-
-/// Chooses a member for a problem.
-///
-/// The members are those that can multiply it: they have its element types and its blocks. There is one at least.
-pub trait Chooser {
-    /// The number of the chosen one in `members`.
-    fn choose(&self, members: &[&'static Member], problem: &ProblemFacts) -> usize;
-}
-
-/// What a [`Chooser`] may know of a problem.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ProblemFacts {
-    /// Rows of A and C.
-    pub m: usize,
-    /// Columns of B and C.
-    pub n: usize,
-    /// Columns of A and rows of B.
-    pub k: usize,
-    /// Rows and columns of a sparsity block.
-    pub block: (usize, usize),
-    /// Stored blocks, how they lie.
-    pub features: Features,
-}
-
-impl ProblemFacts {
-    /// The facts of a pattern times `n` columns.
-    pub fn new(a: &Structure, n: usize) -> Self {
-        Self { m: a.rows(), n, k: a.cols(), block: a.block(), features: Features::of(a) }
-    }
-
-    fn has_blocks_of(&self, spec: &KernelSpec) -> bool {
-        (spec.bm as usize, spec.bk as usize) == self.block
-    }
-
-    fn blocks(&self) -> String {
-        format!("bm = {}, bk = {}", self.block.0, self.block.1)
-    }
-}
-
-/// The member whose dense tile wastes the fewest columns beyond N, the first of these where several do.
-///
-/// `bn = 96` wastes 96 x 3 - 256 = 32 columns of 256, `bn = 128` none. It knows nothing of speed: a family whose order
-/// is from what is best in general to what is rarely best gets what it deserves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FirstFit;
-
-impl Chooser for FirstFit {
-    fn choose(&self, members: &[&'static Member], problem: &ProblemFacts) -> usize {
-        let waste = |member: &Member| {
-            let bn = member.spec.bn as usize;
-            problem.n.div_ceil(bn) * bn - problem.n
-        };
-        (0..members.len()).min_by_key(|at| waste(members[*at])).unwrap_or(0)
-    }
-}
-
-/// Why no member of a family was loaded.
-#[non_exhaustive]
-pub enum FamilyError {
-    /// No member is of these element types and meets the condition.
-    NoMember {
-        /// The element types of A, B and C.
-        dtypes: [Dtype; 3],
-        /// All members.
-        members: usize,
-        /// Those of these element types.
-        typed: usize,
-        /// The condition that none of these meets.
-        condition: String,
-    },
-    /// The member is made for other element types.
-    Types {
-        /// The member.
-        name: &'static str,
-        /// Its element types of A, B and C.
-        found: [Dtype; 3],
-        /// Those asked for.
-        wanted: [Dtype; 3],
-    },
-    /// A chooser named a member that there is not.
-    Chosen {
-        /// The number it gave.
-        index: usize,
-        /// How many there were.
-        candidates: usize,
-    },
-    /// The kernel could not be loaded.
-    Kernel(KernelError),
-}
-
-bsr_codegen::message_as_debug!(FamilyError);
-
-impl fmt::Display for FamilyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let product = |[a, b, out]: &[Dtype; 3]| format!("{a} x {b} -> {out}");
-        match self {
-            Self::NoMember { dtypes, members, typed: 0, .. } => {
-                writeln!(f, "the family has no kernel for {}", product(dtypes))?;
-                writeln!(f, "  0 of {members} members")?;
-                write!(f, "  help: list the types in the attribute")
-            }
-            Self::NoMember { dtypes, members, typed, condition } => {
-                writeln!(f, "no kernel of the family meets {condition}")?;
-                writeln!(f, "  {typed} of {members} members are {}, 0 of these meet it", product(dtypes))?;
-                write!(f, "  help: list what is missing in the attribute, or ask for less")
-            }
-            Self::Types { name, found, wanted } => {
-                writeln!(f, "`{name}` multiplies {}, not {}", product(found), product(wanted))?;
-                write!(f, "  help: a member of these types, or cast the matrices")
-            }
-            Self::Chosen { index, candidates } => {
-                writeln!(f, "the chooser chose member {index} of {candidates}")?;
-                write!(f, "  help: `Chooser::choose` answers with a number below {candidates}")
-            }
-            Self::Kernel(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for FamilyError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Kernel(error) => error.source(),
-            _ => None,
-        }
-    }
-}
-
-impl From<KernelError> for FamilyError {
-    fn from(error: KernelError) -> Self {
-        Self::Kernel(error)
+        inputs: impl HostArguments<'h, F::Op, A, B, F::Further>,
+    ) -> Result<HostResults<F, C>, KernelError> {
+        let Results { c, rows } = self.launcher.multiply::<F::Op, A, B, C>(inputs.call())?;
+        Ok(F::Returns::host(c, rows))
     }
 }
 
@@ -391,7 +273,7 @@ mod tests {
 
     fn facts(n: usize) -> ProblemFacts {
         let a = Structure::new(128, 64, (64, 32), vec![0, 2, 3], vec![0, 1, 0]).unwrap();
-        ProblemFacts::new(&a, n)
+        ProblemFacts::new(&KernelSpec::new(64, 64, 32), &a, n)
     }
 
     #[test]
