@@ -4,6 +4,10 @@ use bsr_runtime::Element;
 use bsr_runtime::gpu::{DeviceBsr, DeviceDense, Plain};
 use bsr_runtime::kernel::{Dds, Dsd, Operation, Sdd};
 
+/// The factors, and the result where it is sparse.
+type Parts<'i, O, A, B, C> =
+    (&'i <O as Operation>::A<A>, &'i <O as Operation>::B<B>, Option<&'i <O as Operation>::C<C>>);
+
 /// What a choice of a kernel depends on: the factors, and a sparse result.
 #[diagnostic::on_unimplemented(
     message = "these are not the factors of this product",
@@ -12,13 +16,13 @@ use bsr_runtime::kernel::{Dds, Dsd, Operation, Sdd};
 )]
 pub trait Factors<'i, O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain> {
     /// The factors, and the result where it is sparse.
-    fn split(self) -> (&'i O::A<A>, &'i O::B<B>, Option<&'i O::C<C>>);
+    fn split(self) -> Parts<'i, O, A, B, C>;
 }
 
 impl<'i, A: Element + Plain, B: Element + Plain, C: Element + Plain> Factors<'i, Dsd, A, B, C>
     for (&'i DeviceBsr<A>, &'i DeviceDense<B>)
 {
-    fn split(self) -> (&'i DeviceBsr<A>, &'i DeviceDense<B>, Option<&'i DeviceDense<C>>) {
+    fn split(self) -> Parts<'i, Dsd, A, B, C> {
         (self.0, self.1, None)
     }
 }
@@ -26,7 +30,7 @@ impl<'i, A: Element + Plain, B: Element + Plain, C: Element + Plain> Factors<'i,
 impl<'i, A: Element + Plain, B: Element + Plain, C: Element + Plain> Factors<'i, Dds, A, B, C>
     for (&'i DeviceDense<A>, &'i DeviceBsr<B>)
 {
-    fn split(self) -> (&'i DeviceDense<A>, &'i DeviceBsr<B>, Option<&'i DeviceDense<C>>) {
+    fn split(self) -> Parts<'i, Dds, A, B, C> {
         (self.0, self.1, None)
     }
 }
@@ -34,7 +38,7 @@ impl<'i, A: Element + Plain, B: Element + Plain, C: Element + Plain> Factors<'i,
 impl<'i, A: Element + Plain, B: Element + Plain, C: Element + Plain> Factors<'i, Sdd, A, B, C>
     for (&'i DeviceDense<A>, &'i DeviceDense<B>, &'i DeviceBsr<C>)
 {
-    fn split(self) -> (&'i DeviceDense<A>, &'i DeviceDense<B>, Option<&'i DeviceBsr<C>>) {
+    fn split(self) -> Parts<'i, Sdd, A, B, C> {
         (self.0, self.1, Some(self.2))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bsr_codegen::epilogue::Program;
 use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TileScheduler};
 
-use super::arguments::{AnyArguments, AnyResults, HostCall, UntypedCall, UntypedResults};
+use super::arguments::{AnyArguments, AnyResults, HostCall, HostCallOf, UntypedCall, UntypedResults};
 use super::batch::Batch;
 use super::inputs::program_of;
 use super::matrix::{DeviceMatrix, UntypedMatrix};
@@ -187,7 +187,7 @@ impl Launcher {
     /// As [`Launcher::launch`].
     pub fn multiply<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain>(
         &self,
-        call: HostCall<'_, <O::A<A> as DeviceMatrix>::Host, <O::B<B> as DeviceMatrix>::Host>,
+        call: HostCallOf<'_, O, A, B>,
     ) -> Result<Results<<O::C<C> as DeviceMatrix>::Host>, KernelError> {
         let HostCall { a, b, pattern, inputs } = call;
         let (device, spec) = (&self.device, self.plan.spec());

@@ -67,8 +67,11 @@ pub trait Operation: Debug + Sized + 'static {
         kernel: &Simulated,
         call: UntypedHostCall<'_>,
         options: &Options,
-    ) -> Result<(Results<HostMatrixOf<Self::C<T>>>, Report), SimulatedError>;
+    ) -> SimulatedProduct<HostMatrixOf<Self::C<T>>>;
 }
+
+/// The results of a product on the simulator, and what it found.
+type SimulatedProduct<C> = Result<(Results<C>, Report), SimulatedError>;
 
 /// The same matrix on the host.
 pub(crate) type HostMatrixOf<M> = <M as DeviceMatrix>::Host;

@@ -22,6 +22,10 @@ pub struct HostCall<'h, A, B> {
     pub inputs: Inputs,
 }
 
+/// Two factors on the host for the operation `O` on elements `A` and `B`.
+pub type HostCallOf<'h, O, A, B> =
+    HostCall<'h, <<O as Operation>::A<A> as DeviceMatrix>::Host, <<O as Operation>::B<B> as DeviceMatrix>::Host>;
+
 /// What a product on the host is given, of the operation `O` on elements `A` and `B`: `(&a, &b)`, or `(&a, &b, further)` where
 /// its kernel reads more, which `F` says. Of an SDDMM the pattern of its result follows the factors: `(&a, &b, &pattern)`,
 /// `(&a, &b, &pattern, further)`.
@@ -32,7 +36,7 @@ pub struct HostCall<'h, A, B> {
 )]
 pub trait HostArguments<'h, O: Operation, A: Element + Plain, B: Element + Plain, F> {
     /// The factors, and what else is read.
-    fn call(self) -> HostCall<'h, <O::A<A> as DeviceMatrix>::Host, <O::B<B> as DeviceMatrix>::Host>;
+    fn call(self) -> HostCallOf<'h, O, A, B>;
 }
 
 /// What a simulated kernel of any operation and any types is given, checked when it runs: as in [`HostArguments`], or

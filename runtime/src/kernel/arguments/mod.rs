@@ -16,7 +16,7 @@ mod returns;
 
 pub use further::{ByName, EpilogueOf, FurtherOf, NoneNeeded, Nothing, Permuted, Scaled};
 pub(crate) use host::UntypedHostCall;
-pub use host::{AnyHostArguments, HostArguments, HostCall};
+pub use host::{AnyHostArguments, HostArguments, HostCall, HostCallOf};
 pub use operand::{Blocks, DeviceOperand, Full, HostOperand, InPlace, OperandOf, Vector};
 pub use returns::{AnyResults, CWithRows, Returns, Single};
 
