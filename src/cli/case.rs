@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use bsr::arguments::ByKind;
 use bsr::bench::{Candidate, Work};
 use bsr::gpu::{Device, DeviceDense, DeviceVector, GpuError, Stream, StreamRef};
 use bsr::{KernelError, KernelSpec, Launcher, Op};
@@ -126,14 +127,13 @@ impl Typed for Build<'_> {
         let tolerance = fused_tolerance(&spec, &left.want);
         let reduction = spec.epilogue.and_then(|epilogue| epilogue.program().reduction());
         let second = reduction.map(|_| DeviceVector::zeros(device, c.rows())).transpose()?;
-        let product = Box::new(On { launcher, op: spec.op, left, right, c, second });
+        let product = Box::new(On { launcher, left, right, c, second });
         Ok(Case { planned, work, rows, longest, tolerance, device: device.clone(), product })
     }
 }
 
 struct On<A: Number, B: Number, C: Number> {
     launcher: Launcher,
-    op: Op,
     left: Rc<Left<A>>,
     right: Rc<DeviceDense<B>>,
     c: DeviceDense<C>,
@@ -147,28 +147,8 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
     }
 
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError> {
-        let Left { a, scales, inputs, .. } = &*self.left;
-        if self.launcher.plan().spec().epilogue.is_some() {
-            let inputs = inputs.inputs();
-            let inputs = match &mut self.second {
-                Some(second) => inputs.rows(second),
-                None => inputs,
-            };
-            return match self.op {
-                Op::Dds => {
-                    self.launcher.launch_fused(stream, &*self.right, &**a, scales.as_ref(), &inputs, &mut self.c)
-                }
-                _ => self.launcher.launch_fused(stream, &**a, &*self.right, scales.as_ref(), &inputs, &mut self.c),
-            };
-        }
-        match scales {
-            None if self.op == Op::Dds => self.launcher.launch(stream, &*self.right, &**a, &mut self.c),
-            None => self.launcher.launch(stream, &**a, &*self.right, &mut self.c),
-            Some(scales) if self.op == Op::Dds => {
-                self.launcher.launch_scaled(stream, &*self.right, &**a, scales, &mut self.c)
-            }
-            Some(scales) => self.launcher.launch_scaled(stream, &**a, &*self.right, scales, &mut self.c),
-        }
+        let inputs = ByKind(&*self.left.a, &*self.right, self.left.inputs.inputs());
+        self.launcher.launch(stream, inputs, (&mut self.c, self.second.as_mut()))
     }
 
     fn verdict(&self) -> Result<Verdict, Failure> {

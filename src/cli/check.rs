@@ -292,12 +292,12 @@ impl Typed for Check<'_> {
         self.shrink(&mut b);
         let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
         let rows = Rows::all(rows);
-        let inputs = inputs(spec, (rows.list.len(), cols), None, self.trial.seed);
+        let inputs = inputs(spec, (rows.list.len(), cols), None, self.trial.seed).scales(scales.clone());
         let sums = reference::product_rows(spec, &a, &b, &scales, &inputs.sources(&rows.list))?;
         let want = reference::fuse(spec, sums, &rows.list, cols, longest_sum(spec, structure), &inputs)?;
         let b = if dense_layout(spec) == Layout::RowMajor { b } else { b.to_layout(dense_layout(spec)) };
         self.in_every_schedule(want.tolerance, |options| {
-            product::simulate::<A, B, C>(self.kernel, (&a, &b), (&scales, &inputs), (&rows, &want), options)
+            product::simulate::<A, B, C>(self.kernel, (&a, &b), &inputs, (&rows, &want), options)
         })
     }
 }

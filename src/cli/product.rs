@@ -1,8 +1,9 @@
 //! One product of a sparse and a dense factor on the simulator, held against the reference.
 
+use bsr::arguments::ByKind;
 use bsr::reference::Fused;
 use bsr::simulated::{Options, Report, Simulated};
-use bsr::{Bsr, Dense, Inputs, Results, Scales};
+use bsr::{Bsr, Dense, Inputs, Results};
 
 use super::dtypes::Number;
 use super::exit::Failure;
@@ -24,16 +25,16 @@ pub(super) struct Ran {
 pub(super) fn simulate<A: Number, B: Number, C: Number>(
     kernel: &Simulated,
     (a, b): (&Bsr<A>, &Dense<B>),
-    (scales, inputs): (&Scales, &Inputs),
+    inputs: &Inputs,
     (rows, want): (&Rows, &Fused),
     options: &Options,
 ) -> Result<Ran, Failure> {
     if kernel.plan().spec().batch.is_on() {
-        let (results, report) = kernel.multiply_batch::<A, B, C>(&[(a, b), (a, b)], options)?;
+        let (results, report) = kernel.multiply_batch::<C, _>([ByKind(a, b, inputs), ByKind(a, b, inputs)], options)?;
         let (first, again) = (Verdict::new(&results[0], rows, &want.c)?, Verdict::new(&results[1], rows, &want.c)?);
         return Ok(Ran { verdict: first.worse(again), report, second: None });
     }
-    let (Results { c, rows: second }, report) = kernel.multiply_fused::<A, B, C>(a, b, scales, inputs, options)?;
+    let (Results { c, rows: second }, report) = kernel.multiply::<C, _>(ByKind(a, b, inputs), options)?;
     let second = match report.is_clean() {
         true => judge_second(second.as_deref(), rows, want).err(),
         false => None,

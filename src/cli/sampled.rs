@@ -79,18 +79,18 @@ pub(super) fn simulate<A: Element, B: Element, C: Element>(
     if spec.batch.is_on() {
         // A list of the product and the same once more: the worse one is judged.
         let list = [(&a, &b, structure), (&a, &b, structure)];
-        let (mut results, report) = kernel.sddmm_batch::<A, B, C>(&list, options)?;
+        let (mut results, report) = kernel.multiply_batch::<C, _>(list, options)?;
         let last = results.pop().unwrap_or_default();
         let first = verdict(results.pop().unwrap_or_default(), structure, rows, &want.c)?;
         let last = verdict(last, structure, rows, &want.c)?;
         return Ok(Ran { verdict: first.worse(last), report, second: None });
     }
-    let (results, report) = kernel.sddmm_fused::<A, B, C>(&a, &b, structure, inputs, options)?;
+    let (results, report) = kernel.multiply::<C, _>((&a, &b, structure, inputs), options)?;
     let second = match report.is_clean() {
         true => judge_rows(results.rows.as_deref(), structure, rows, want).err(),
         false => None,
     };
-    Ok(Ran { verdict: verdict(results.values, structure, rows, &want.c)?, report, second })
+    Ok(Ran { verdict: verdict(results.c, structure, rows, &want.c)?, report, second })
 }
 
 /// Holds a second result against the reference, in the rows of which all blocks are among the chosen ones.
@@ -125,15 +125,8 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
     }
 
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError> {
-        if self.launcher.plan().spec().epilogue.is_none() {
-            return self.launcher.launch_sampled(stream, &*self.a, &*self.b, &mut self.c);
-        }
-        let inputs = self.mask.inputs.inputs();
-        let inputs = match &mut self.second {
-            Some(second) => inputs.rows(second),
-            None => inputs,
-        };
-        self.launcher.launch_sampled_fused(stream, &*self.a, &*self.b, &inputs, &mut self.c)
+        let inputs = (&*self.a, &*self.b, self.mask.inputs.inputs());
+        self.launcher.launch(stream, inputs, (&mut self.c, self.second.as_mut()))
     }
 
     fn verdict(&self) -> Result<Verdict, Failure> {

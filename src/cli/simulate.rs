@@ -209,7 +209,7 @@ impl Typed for Multiply<'_> {
         let scales = scales::<A, B>(spec.scale, a.structure(), sizes.along, self.problem.seed)?;
         let rows = Rows::choose(&spec, a.structure(), &sizes, self.check.rows);
         self.progress.step(format!("reference of {rows} in f64"));
-        let inputs = self.problem.inputs(&spec);
+        let inputs = self.problem.inputs(&spec).scales(scales.clone());
         let sums = reference::product_rows(&spec, &a, &b, &scales, &inputs.sources(&rows.list))?;
         let longest = longest_sum(&spec, a.structure());
         let want = reference::fuse(&spec, sums, &rows.list, sizes.n, longest, &inputs)?;
@@ -218,7 +218,7 @@ impl Typed for Multiply<'_> {
         self.progress.step("simulating");
         let start = Instant::now();
         let Ran { verdict, report, second } =
-            product::simulate::<A, B, C>(&self.kernel, (&a, &b), (&scales, &inputs), (&rows, &want), self.options)?;
+            product::simulate::<A, B, C>(&self.kernel, (&a, &b), &inputs, (&rows, &want), self.options)?;
         let took = start.elapsed();
         if let Some(wrong) = second {
             return Err(wrong);

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use bsr_codegen::{KernelSpec, Op, Plan, Scale};
+use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::simulated::{Finding, FindingKind, Options, Report, Simulated};
 use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales, Structure, reference};
 
@@ -178,13 +179,13 @@ impl Typed for Run<'_> {
             let structure = structure(self.workload)?;
             let a = Dense::<S>::normal(*m, *k, spec.a_layout, seed.wrapping_add(1));
             let b = Dense::<D>::normal(*k, *n, spec.b_layout, *seed);
-            let (values, report) = kernel.sddmm::<S, D, C>(&a, &b, &structure, &options).map_err(refused)?;
+            let (results, report) = kernel.multiply::<C, _>((&a, &b, &structure), &options).map_err(refused)?;
             let (a, b) = (a.view(), b.view());
             let want = match spec.transpose.is_on() {
                 true => reference::sddmm(b.transposed(), a.transposed(), &structure),
                 false => reference::sddmm(a, b, &structure),
             };
-            let values: Vec<f64> = values.into_iter().map(Element::to_f64).collect();
+            let values: Vec<f64> = results.c.into_iter().map(Element::to_f64).collect();
             return judge(&report, &values, &want.map_err(refused)?, reference::tolerance_of(spec, *k));
         }
         let a = self.sparse::<S>()?;
@@ -202,7 +203,8 @@ impl Typed for Run<'_> {
             Some(epilogue) => Inputs::random(epilogue.program(), (*m, *n), spec.c_layout, *seed),
             None => Inputs::default(),
         };
-        let fused = kernel.multiply_fused::<S, D, C>(&a, &b, &scales, &inputs, &options).map_err(refused)?;
+        let inputs = inputs.scales(scales.clone());
+        let fused = kernel.multiply::<C, _>(ByKind(&a, &b, &inputs), &options).map_err(refused)?;
         let (Results { c, rows: second }, report) = fused;
         let rows: Vec<usize> = (0..*m).collect();
         let sums = reference::product_rows(spec, &a, &b, &scales, &rows).map_err(refused)?;
