@@ -127,20 +127,18 @@ fn together(
     let mut machines: Vec<Machine<'_>> = (0..clusters).map(new).collect();
     let (mut pages, mut exchange) = (Pages::default(), Exchange::default());
     let mut turns = Turns::new(options, machines.len());
-    while let Some((at, steps)) = turns.next() {
+    while let Some((at, steps)) = turns.next(pages.changes) {
         let m = &mut machines[at];
         m.global.swap_pages(&mut pages);
         std::mem::swap(&mut m.exchange, &mut exchange);
-        let epoch = m.epoch;
-        let over = m.run_for(steps);
-        let idle = m.epoch == epoch;
+        let progress = m.run_for(steps);
         m.global.swap_pages(&mut pages);
         std::mem::swap(&mut m.exchange, &mut exchange);
-        if turns.took(at, over, idle) {
-            // Nobody has changed anything for long: those that still run wait for each other.
-            turns.running().for_each(|at| machines[at].spins());
-            break;
-        }
+        turns.took(at, progress, pages.changes);
+    }
+    // Clusters that are left wait for each other.
+    for at in turns.running() {
+        let _ = machines[at].deadlock();
     }
     if let Some(last) = machines.last_mut() {
         last.global.swap_pages(&mut pages);

@@ -3,6 +3,7 @@
 //! States are numbered; a byte's shadow is its state's number, so a range of bytes in one state costs one check.
 
 use super::clock::{View, lanes};
+use crate::program::op::Scope;
 
 /// Which path an access takes to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +12,21 @@ pub(crate) enum Proxy {
     /// `cp.async`: generic, but beside its thread.
     Copy,
     Async,
-    /// Generic and strong (atomic, volatile, relaxed and up): never races with its like.
+    /// Generic and strong (atomic, volatile, relaxed and up) for the cluster or more: never races with its like.
     Strong,
+    /// Generic and strong for its block: never races with its like of the same block.
+    StrongInBlock,
+}
+
+impl Proxy {
+    /// A strong access of a scope.
+    pub(crate) fn strong(scope: Scope) -> Self {
+        if scope == Scope::Cta { Self::StrongInBlock } else { Self::Strong }
+    }
+
+    fn is_strong(self) -> bool {
+        matches!(self, Self::Strong | Self::StrongInBlock)
+    }
 }
 
 /// An access, as remembered.
@@ -52,14 +66,18 @@ pub(crate) struct States {
     memo: Vec<(u32, u32)>,
     memo_of: Option<(Stamp, bool)>,
     collect_at: usize,
+    /// Warps of a block.
+    block: u16,
 }
 
 /// More states than this (or twice what the last one kept) start a collection.
 const COLLECT_AT: usize = 400_000;
 
-impl Default for States {
-    fn default() -> Self {
+impl States {
+    /// Of a cluster whose blocks have so many warps.
+    pub(crate) fn new(block: u16) -> Self {
         Self {
+            block: block.max(1),
             all: vec![State::default(), State::default()],
             conflicts: Vec::new(),
             memo: Vec::new(),
@@ -109,9 +127,18 @@ fn ordered(before: &Stamp, now: &Stamp, view: &View, known: Known) -> bool {
     })
 }
 
-fn compare(before: &Stamp, before_writes: bool, now: &Stamp, view: &View, memory: Memory) -> Option<Conflict> {
-    if before.proxy == Proxy::Strong && now.proxy == Proxy::Strong {
-        return None;
+fn compare(
+    (before, before_writes): (&Stamp, bool),
+    now: &Stamp,
+    view: &View,
+    memory: Memory,
+    block: u16,
+) -> Option<Conflict> {
+    if before.proxy.is_strong() && now.proxy.is_strong() {
+        let wide = before.proxy == Proxy::Strong && now.proxy == Proxy::Strong;
+        if wide || before.warp / block == now.warp / block {
+            return None;
+        }
     }
     if !ordered(before, now, view, Known::Seen) {
         return Some(Conflict::Race { before: *before, before_writes });
@@ -182,7 +209,7 @@ impl States {
                         .iter()
                         .map(|s| (s, true))
                         .chain(old.reads.iter().map(|s| (s, false)))
-                        .find_map(|(s, w)| compare(s, w, now, view, memory));
+                        .find_map(|before| compare(before, now, view, memory, self.block));
                     if let Some(c) = found {
                         self.conflicts.push((i, c));
                     }
@@ -214,7 +241,7 @@ impl States {
                     None if *id == 0 && check_written => self.conflicts.push((i, Conflict::Unwritten)),
                     None => {}
                     Some(w) => {
-                        if let Some(c) = compare(w, true, now, view, memory) {
+                        if let Some(c) = compare((w, true), now, view, memory, self.block) {
                             self.conflicts.push((i, c));
                         }
                     }

@@ -9,6 +9,7 @@ mod matrix;
 mod mbarrier;
 mod mma;
 pub(crate) mod numbers;
+mod poll;
 pub(crate) mod product;
 mod step;
 mod warp;
@@ -20,7 +21,7 @@ use crate::machine::address::{Window, classify, param_to_generic, shared_to_gene
 use crate::machine::memory::Who;
 use crate::machine::warp::Wait;
 use crate::machine::{Exec, Flow, Machine};
-use crate::program::op::{FloatFn, Logic, Op, PredSrc, Pure, Reg, Src};
+use crate::program::op::{FloatFn, Logic, Op, Order, PredSrc, Pure, Reg, Src};
 use crate::program::types::{Space, Ty, mask};
 
 /// At entry a warp holds what the compiler chose, which may be less by so much than the cap that is assumed.
@@ -101,6 +102,12 @@ impl Machine<'_> {
             Op::WgCommit => self.wg_commit(w),
             Op::WgWait { pending } => return self.wg_wait(who, *pending),
             Op::Wgmma(op) => self.wg_issue(who, op)?,
+            Op::Ld { order: Order::Strong(_), .. } | Op::Atom { .. } if self.program.uses_global_atomics => {
+                if let Some(wait) = self.poll(who) {
+                    return Ok(Flow::Retry(wait));
+                }
+                self.access(who, op)?;
+            }
             Op::Ld { .. }
             | Op::St { .. }
             | Op::Atom { .. }

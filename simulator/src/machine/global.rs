@@ -155,7 +155,12 @@ impl GlobalMemory {
 const PAGE: usize = 4096;
 
 /// What was written, page by page: (buffer, page).
-pub(crate) type Pages = BTreeMap<(usize, usize), Page>;
+#[derive(Default)]
+pub(crate) struct Pages {
+    written: BTreeMap<(usize, usize), Page>,
+    /// How often a write has changed a byte.
+    pub(crate) changes: u64,
+}
 
 pub(crate) struct Page {
     data: Box<[u8]>,
@@ -226,7 +231,7 @@ impl<'a> Overlay<'a> {
     pub(crate) fn new(base: &'a GlobalMemory, log: bool) -> Self {
         Self {
             base,
-            pages: BTreeMap::new(),
+            pages: Pages::default(),
             shadow: BTreeMap::new(),
             log,
             reads: Vec::new(),
@@ -248,6 +253,11 @@ impl<'a> Overlay<'a> {
         }
     }
 
+    /// How often a write has changed a byte.
+    pub(crate) fn changes(&self) -> u64 {
+        self.pages.changes
+    }
+
     /// Exchanges what was written with another view: clusters that run together see one memory.
     pub(crate) fn swap_pages(&mut self, pages: &mut Pages) {
         std::mem::swap(&mut self.pages, pages);
@@ -266,9 +276,9 @@ impl<'a> Overlay<'a> {
             note(&mut self.reads, addr, out.len(), pc);
         }
         out.copy_from_slice(&self.base.buffers[buffer].bytes[offset..offset + out.len()]);
-        if !self.pages.is_empty() {
+        if !self.pages.written.is_empty() {
             let (first, last) = (offset / PAGE, (offset + out.len()).saturating_sub(1) / PAGE);
-            for (&(_, p), page) in self.pages.range((buffer, first)..=(buffer, last)) {
+            for (&(_, p), page) in self.pages.written.range((buffer, first)..=(buffer, last)) {
                 let from = offset.max(p * PAGE);
                 let to = (offset + out.len()).min((p + 1) * PAGE);
                 for at in from..to {
@@ -288,19 +298,22 @@ impl<'a> Overlay<'a> {
         if self.log {
             note(&mut self.writes, addr, data.len(), pc);
         }
-        let mut done = 0;
+        let (mut done, mut changed) = (0, false);
         while done < data.len() {
             let at = offset + done;
             let (p, within) = (at / PAGE, at % PAGE);
             let n = (PAGE - within).min(data.len() - done);
-            let page = self.pages.entry((buffer, p)).or_insert_with(|| Page {
+            let page = self.pages.written.entry((buffer, p)).or_insert_with(|| Page {
                 data: vec![0; PAGE].into_boxed_slice(),
                 written: vec![false; PAGE].into_boxed_slice(),
             });
-            page.data[within..within + n].copy_from_slice(&data[done..done + n]);
-            page.written[within..within + n].fill(true);
+            let (to, from) = (within..within + n, &data[done..done + n]);
+            changed |= page.data[to.clone()] != *from || page.written[to.clone()].contains(&false);
+            page.data[to.clone()].copy_from_slice(from);
+            page.written[to].fill(true);
             done += n;
         }
+        self.pages.changes += u64::from(changed);
         true
     }
 
@@ -359,7 +372,7 @@ impl<'a> Overlay<'a> {
 impl GlobalMemory {
     /// Takes over a cluster's writes.
     pub(crate) fn apply(&mut self, changes: &Changes) {
-        for ((buffer, p), page) in &changes.pages {
+        for ((buffer, p), page) in &changes.pages.written {
             let bytes = &mut self.buffers[*buffer].bytes;
             let n = PAGE.min(bytes.len() - p * PAGE);
             for i in 0..n {

@@ -10,6 +10,7 @@ pub(crate) mod mbarrier;
 pub(crate) mod memory;
 pub(crate) mod remedy;
 mod report;
+pub(crate) mod strong;
 pub(crate) mod tensor_map;
 pub(crate) mod warp;
 
@@ -29,6 +30,7 @@ use cta::Cta;
 use exchange::Exchange;
 use global::Overlay;
 use launch::{Launch, Options, product};
+use strong::Released;
 use warp::{Wait, Warp};
 
 /// The run of this cluster is over: the reason has been reported.
@@ -79,7 +81,7 @@ pub(crate) struct Machine<'a> {
     /// Per warp: 1 + the epoch of its last failed poll.
     pub(crate) polled: Vec<u64>,
     /// What strong accesses have published, place by place.
-    pub(crate) strong: HashMap<(u64, u64), View>,
+    pub(crate) strong: HashMap<(u64, u64), Vec<Released>>,
     /// What clusters pass each other through global memory, while they run together.
     pub(crate) exchange: Exchange,
     /// The releases of other clusters that threads of this one have acquired: who made it, what it published, and the
@@ -144,7 +146,7 @@ impl<'a> Machine<'a> {
             ctas,
             warpgroups,
             global,
-            states: States::default(),
+            states: States::new(warps_per_cta as u16),
             // After the threads' two components each comes that of griddepcontrol.wait.
             asyncs: AsyncOps::new(warps.len() as u32 * 64 + 1),
             random: Random::new(options.seed ^ u64::from(cluster).wrapping_mul(0x9e37_79b9_7f4a_7c15)),

@@ -26,7 +26,7 @@ pub use table::{INSTRUCTIONS, Instruction, instruction_table};
 /// A parsed and decoded PTX module.
 #[derive(Clone, Debug)]
 pub struct Module {
-    pub(crate) kernels: Vec<Program>,
+    pub(crate) kernels: Arc<[Program]>,
     version: String,
     target: String,
 }

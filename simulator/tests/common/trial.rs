@@ -65,10 +65,22 @@ impl Problem {
         Self { kind, clusters, schedules, run }
     }
 
+    /// The problem with each of its schedules.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&Self, Options)> {
+        (0..SCHEDULES).take(self.schedules).map(move |number| (self, schedule(0, number)))
+    }
+
+    /// Runs the kernel once, which must be right: the warp instructions that it took.
+    pub(crate) fn steps(&self, kernel: &Simulated, options: &Options) -> u64 {
+        let (report, right) = (self.run)(&kernel.clone().with_clusters(self.clusters), options);
+        assert!(right && report.is_clean(), "{}: {:?}", self.kind.name(), report.findings);
+        report.cost.steps
+    }
+
     fn fault(&self, kernel: &Simulated) -> Option<String> {
         let kernel = kernel.clone().with_clusters(self.clusters);
-        (0..SCHEDULES).take(self.schedules).find_map(|number| {
-            let (report, right) = (self.run)(&kernel, &schedule(0, number));
+        self.runs().find_map(|(_, options)| {
+            let (report, right) = (self.run)(&kernel, &options);
             let wrong = (!right).then(|| "wrong result".to_owned());
             let found = report.findings.first().map(|finding| format!("{:?}", finding.kind)).or(wrong);
             found.map(|found| format!("{}: {found}", self.kind.name()))
