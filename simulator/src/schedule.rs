@@ -117,6 +117,26 @@ enum Choice {
     Tensor(usize),
 }
 
+/// What can happen next: warps, copies, and warpgroups whose tensor core has work. Lists that are made anew at every step.
+#[derive(Debug, Default)]
+pub(crate) struct Choices {
+    ready: Vec<usize>,
+    copies: Vec<usize>,
+    groups: Vec<usize>,
+}
+
+impl Choices {
+    fn gather(&mut self, m: &Machine<'_>) {
+        fn fill(list: &mut Vec<usize>, count: usize, holds: impl Fn(usize) -> bool) {
+            list.clear();
+            list.extend((0..count).filter(|i| holds(*i)));
+        }
+        fill(&mut self.ready, m.warps.len(), |w| m.warp_ready(w));
+        fill(&mut self.copies, m.asyncs.pending.len(), |i| m.copy_may_run(i));
+        fill(&mut self.groups, m.warpgroups.len(), |g| m.warpgroups[g].ready());
+    }
+}
+
 impl Machine<'_> {
     /// Runs the cluster to its end. What went wrong is in `findings`.
     pub(crate) fn run(&mut self) {
@@ -140,7 +160,7 @@ impl Machine<'_> {
 
     /// One step of the scheduler.
     fn run_one(&mut self) -> Exec<Progress> {
-        match self.choose(self.last)? {
+        match self.choose(self.last) {
             Some(Choice::Warp(w)) => {
                 self.last = w;
                 self.run_warp(w)?;
@@ -160,26 +180,31 @@ impl Machine<'_> {
         fragments.any(|fragment| matches!(fragment.wait, Some(Wait::Poll { .. })))
     }
 
-    fn choose(&mut self, last: usize) -> Exec<Option<Choice>> {
+    fn choose(&mut self, last: usize) -> Option<Choice> {
         if matches!(self.options.schedule, Schedule::Early | Schedule::Late) {
             // Threads first, in turns.
             let count = self.warps.len();
             let next = (1..=count).map(|step| (last + step) % count).find(|w| self.warp_ready(*w));
             if let Some(w) = next {
-                return Ok(Some(Choice::Warp(w)));
+                return Some(Choice::Warp(w));
             }
         }
-        let ready: Vec<usize> = (0..self.warps.len()).filter(|w| self.warp_ready(*w)).collect();
-        let copies: Vec<usize> = (0..self.asyncs.pending.len()).filter(|i| self.copy_may_run(*i)).collect();
-        let groups: Vec<usize> = (0..self.warpgroups.len()).filter(|g| self.warpgroups[*g].ready()).collect();
-        Ok(match self.options.schedule {
+        let mut found = std::mem::take(&mut self.choices);
+        found.gather(self);
+        let choice = self.choose_of(&found);
+        self.choices = found;
+        choice
+    }
+
+    fn choose_of(&mut self, Choices { ready, copies, groups }: &Choices) -> Option<Choice> {
+        match self.options.schedule {
             // The youngest copy first; the tensor core last of all.
             Schedule::Early | Schedule::Late => {
                 copies.last().map(|i| Choice::Copy(*i)).or(groups.first().map(|g| Choice::Tensor(*g)))
             }
             Schedule::Scrambled => {
-                if let Some(w) = self.favourite(&ready) {
-                    return Ok(Some(Choice::Warp(w)));
+                if let Some(w) = self.favourite(ready) {
+                    return Some(Choice::Warp(w));
                 }
                 let all = ready.len() + copies.len() + groups.len();
                 let mut n = self.random.below(all as u64) as usize;
@@ -204,7 +229,7 @@ impl Machine<'_> {
                 });
                 threads.chain(flying).chain(tensor).min_by_key(|(t, _)| *t).map(|(_, c)| c)
             }
-        })
+        }
     }
 
     /// Half of the seeds run by priorities: one block, and one warp, may be far ahead of the others. The warp to

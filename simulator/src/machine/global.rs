@@ -154,10 +154,44 @@ impl GlobalMemory {
 
 const PAGE: usize = 4096;
 
-/// What was written, page by page: (buffer, page).
+/// Something for each page of each buffer that was touched, by buffer and page.
+struct ByPage<T>(Vec<Vec<Option<T>>>);
+
+impl<T> Default for ByPage<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> ByPage<T> {
+    fn get(&self, buffer: usize, page: usize) -> Option<&T> {
+        self.0.get(buffer)?.get(page)?.as_ref()
+    }
+
+    fn get_or_insert_with(&mut self, buffer: usize, page: usize, new: impl FnOnce() -> T) -> &mut T {
+        if self.0.len() <= buffer {
+            self.0.resize_with(buffer + 1, Vec::new);
+        }
+        let pages = &mut self.0[buffer];
+        if pages.len() <= page {
+            pages.resize_with(page + 1, || None);
+        }
+        pages[page].get_or_insert_with(new)
+    }
+
+    /// All there are: buffer, page and what is there.
+    fn iter(&self) -> impl Iterator<Item = (usize, usize, &T)> {
+        let pages = |(buffer, pages): (usize, &'_ Vec<Option<T>>)| (buffer, pages.len());
+        self.0.iter().enumerate().map(pages).flat_map(move |(buffer, count)| {
+            (0..count).filter_map(move |page| self.get(buffer, page).map(|there| (buffer, page, there)))
+        })
+    }
+}
+
+/// What was written, page by page.
 #[derive(Default)]
 pub(crate) struct Pages {
-    written: BTreeMap<(usize, usize), Page>,
+    written: ByPage<Page>,
     /// How often a write has changed a byte.
     pub(crate) changes: u64,
 }
@@ -180,7 +214,7 @@ pub(crate) struct Overlay<'a> {
     pub(crate) base: &'a GlobalMemory,
     pages: Pages,
     /// Byte states, page by page, where races are looked for.
-    shadow: BTreeMap<(usize, usize), Box<[u32]>>,
+    shadow: ByPage<Box<[u32]>>,
     log: bool,
     pub(crate) reads: Vec<Touch>,
     pub(crate) writes: Vec<Touch>,
@@ -232,7 +266,7 @@ impl<'a> Overlay<'a> {
         Self {
             base,
             pages: Pages::default(),
-            shadow: BTreeMap::new(),
+            shadow: ByPage::default(),
             log,
             reads: Vec::new(),
             writes: Vec::new(),
@@ -276,15 +310,14 @@ impl<'a> Overlay<'a> {
             note(&mut self.reads, addr, out.len(), pc);
         }
         out.copy_from_slice(&self.base.buffers[buffer].bytes[offset..offset + out.len()]);
-        if !self.pages.written.is_empty() {
-            let (first, last) = (offset / PAGE, (offset + out.len()).saturating_sub(1) / PAGE);
-            for (&(_, p), page) in self.pages.written.range((buffer, first)..=(buffer, last)) {
-                let from = offset.max(p * PAGE);
-                let to = (offset + out.len()).min((p + 1) * PAGE);
-                for at in from..to {
-                    if page.written[at - p * PAGE] {
-                        out[at - offset] = page.data[at - p * PAGE];
-                    }
+        let (first, last) = (offset / PAGE, (offset + out.len()).saturating_sub(1) / PAGE);
+        for p in first..=last {
+            let Some(page) = self.pages.written.get(buffer, p) else { continue };
+            let from = offset.max(p * PAGE);
+            let to = (offset + out.len()).min((p + 1) * PAGE);
+            for at in from..to {
+                if page.written[at - p * PAGE] {
+                    out[at - offset] = page.data[at - p * PAGE];
                 }
             }
         }
@@ -303,7 +336,7 @@ impl<'a> Overlay<'a> {
             let at = offset + done;
             let (p, within) = (at / PAGE, at % PAGE);
             let n = (PAGE - within).min(data.len() - done);
-            let page = self.pages.written.entry((buffer, p)).or_insert_with(|| Page {
+            let page = self.pages.written.get_or_insert_with(buffer, p, || Page {
                 data: vec![0; PAGE].into_boxed_slice(),
                 written: vec![false; PAGE].into_boxed_slice(),
             });
@@ -355,25 +388,23 @@ impl<'a> Overlay<'a> {
             let at = offset + done;
             let (p, within) = (at / PAGE, at % PAGE);
             let n = (PAGE - within).min(len - done);
-            let page = self
-                .shadow
-                .entry((buffer, p))
-                .or_insert_with(|| vec![crate::check::shadow::INITIALISED; PAGE].into_boxed_slice());
+            let new = || vec![crate::check::shadow::INITIALISED; PAGE].into_boxed_slice();
+            let page = self.shadow.get_or_insert_with(buffer, p, new);
             f(done, &mut page[within..within + n]);
             done += n;
         }
     }
 
     pub(crate) fn shadows(&mut self) -> impl Iterator<Item = &mut [u32]> {
-        self.shadow.values_mut().map(|s| &mut s[..])
+        self.shadow.0.iter_mut().flatten().flatten().map(|s| &mut s[..])
     }
 }
 
 impl GlobalMemory {
     /// Takes over a cluster's writes.
     pub(crate) fn apply(&mut self, changes: &Changes) {
-        for ((buffer, p), page) in &changes.pages.written {
-            let bytes = &mut self.buffers[*buffer].bytes;
+        for (buffer, p, page) in changes.pages.written.iter() {
+            let bytes = &mut self.buffers[buffer].bytes;
             let n = PAGE.min(bytes.len() - p * PAGE);
             for i in 0..n {
                 if page.written[i] {

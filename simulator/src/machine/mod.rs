@@ -24,7 +24,7 @@ use crate::check::shadow::{Proxy, Stamp, States};
 use crate::program::Program;
 use crate::program::op::{PredSrc, Reg, Src};
 use crate::program::types::{Special, Ty};
-use crate::schedule::Random;
+use crate::schedule::{Choices, Random};
 use crate::trace::Recorder;
 use cta::Cta;
 use exchange::Exchange;
@@ -69,6 +69,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) priorities: Vec<u64>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) steps: u64,
+    /// What could happen at the last step.
+    pub(crate) choices: Choices,
     /// The warp that ran last.
     pub(crate) last: usize,
     /// By instruction: has a thread executed it?
@@ -153,6 +155,7 @@ impl<'a> Machine<'a> {
             priorities: Vec::new(),
             findings: Vec::new(),
             steps: 0,
+            choices: Choices::default(),
             last: 0,
             executed: vec![false; program.code.len()],
             epoch: 0,
