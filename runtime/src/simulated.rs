@@ -20,6 +20,7 @@
 //! ```
 
 mod batch;
+mod lines;
 mod sddmm;
 mod sddmm_batch;
 
@@ -32,7 +33,7 @@ use bsr_simulator::{
 pub use sddmm::SddmmValues;
 
 pub use bsr_simulator::{
-    Cost, Coverage, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side, Statement,
+    Cost, Coverage, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side, Statement, Writer,
 };
 
 use crate::epilogue::{Input, Inputs, Matrix, Results};
@@ -67,6 +68,8 @@ pub struct Simulated {
     module: Module,
     entry: String,
     clusters: u32,
+    /// Lines of operands lie half a gigabyte apart.
+    far: bool,
 }
 
 impl Simulated {
@@ -75,7 +78,7 @@ impl Simulated {
     /// # Errors
     /// Text that is malformed or uses what the simulator does not model, with line and column.
     pub fn new(plan: &Plan, ptx: &str, entry: &str) -> Result<Self, ParseError> {
-        Ok(Self { plan: plan.clone(), module: parse(ptx)?, entry: entry.to_owned(), clusters: DEFAULT_CLUSTERS })
+        Ok(Self { plan: plan.clone(), module: parse(ptx)?, entry: entry.to_owned(), clusters: DEFAULT_CLUSTERS, far: false })
     }
 
     /// The same kernel with the work shared by at most `clusters` clusters, at least one. Fewer clusters get longer
@@ -198,9 +201,9 @@ impl Simulated {
             n: cols as u64,
             k: shapes.inner as u64,
             nnzb: sparse.nnzb() as u64,
-            lda: dense.ld() as u64,
-            ldb: dense.ld() as u64,
-            ldc: wide.ld() as u64,
+            lda: self.leading(dense.ld(), size_of::<D>()),
+            ldb: self.leading(dense.ld(), size_of::<D>()),
+            ldc: self.leading(wide.ld(), size_of::<C>()),
             ldt: tile.as_ref().map_or(wide.ld(), Matrix::ld) as u64,
         };
         let shape = self.plan.launch(&problem, work.grid);
@@ -211,12 +214,15 @@ impl Simulated {
             false => (sparse.col_idx(), &[][..]),
         };
         let mut uploads = Uploads { memory: &mut memory, columns, blocks, work: &work, operands: vec![] };
-        uploads.operand(Operand::C, C::to_bytes(wide.data()));
+        let pitch = wide.ld() * size_of::<C>();
+        let id_c = self.lines(uploads.memory, C::to_bytes(wide.data()), pitch);
+        uploads.operands.push((Operand::C, id_c));
         // Without stored blocks nothing is read: any valid address serves as A and B.
         let (left, right) = if spec.op == Op::Dds { (Operand::B, Operand::A) } else { (Operand::A, Operand::B) };
         if sparse.nnzb() > 0 {
             uploads.operand(left, S::to_bytes(sparse.values()));
-            uploads.operand(right, D::to_bytes(dense.data()));
+            let id = self.lines(uploads.memory, D::to_bytes(dense.data()), dense.ld() * size_of::<D>());
+            uploads.operands.push((right, id));
         }
         uploads.operand(Operand::ScaleA, f32::to_bytes(scales.a()));
         uploads.operand(Operand::ScaleB, f32::to_bytes(scales.b()));
@@ -242,10 +248,10 @@ impl Simulated {
         }
         let params = uploads.params(&shape, &scalars);
         let id_second = uploads.buffer(Operand::Second);
-        let id_c = uploads.buffer(Operand::C);
         pad(&mut memory, id_c, &wide);
 
-        let report = self.launch(&launch(&shape, params), &mut memory, options)?;
+        let mut report = self.launch(&launch(&shape, params), &mut memory, options)?;
+        lines::writers_of(&mut report, id_c, (pitch, c.ld() * size_of::<C>()));
         copy_lines(&mut c, wide.ld(), &C::from_bytes(memory.bytes(id_c)));
         let rows = start.map(|_| f32::from_bytes(memory.bytes(id_second)));
         Ok((Results { c, rows }, report))

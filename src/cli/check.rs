@@ -1,6 +1,7 @@
 //! `bsr check SPEC`: runs a kernel's PTX on the simulator, on problems of many kinds in orders of many kinds.
 
 mod coverage;
+mod writers;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -33,7 +34,8 @@ Examples:
 
 Needs no GPU. Problems are sized by the kernel's plan: whole and ragged ones, uneven block rows that fill the ring \
 of stages twice, one row of more than two batches of indices, empty block rows, rows of one block each, only negative \
-results, no blocks, N = 1, and K that CTAs share. Schedules complete copies and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
+results, no blocks, N = 1, lines of operands half a gigabyte apart, and K that CTAs share. Schedules complete copies \
+and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
 late as possible, then scrambled by the seeds that follow. Two accesses without an order between them are a finding \
 even where the result is right. A finding or a wrong result exits with 1, and the command that replays it is told.")]
 pub(super) struct Args {
@@ -73,7 +75,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (mut worst, mut runs, mut faulty) = (0.0_f64, 0, 0);
     let mut done = in_parallel(problems, &progress, |index| {
         let trial = Trial::new(&planned.plan, index).map_err(|error| Failure::new(Exit::BadInput, error))?;
-        let kernel = kernel.clone().with_clusters(trial.clusters);
+        let kernel = kernel.clone().with_clusters(trial.clusters).with_far_lines(trial.far);
         let few = &schedules[..schedules.len().min(trial.schedules)];
         let checked = with_types(planned.spec(), Check { kernel: &kernel, trial: &trial, schedules: few })?;
         Ok((trial.words(planned.spec()), checked))
@@ -383,7 +385,15 @@ impl Check<'_> {
             checked.runs += 1;
             checked.coverage.merge(&report.coverage);
             checked.worst = checked.worst.max(verdict.comparison.relative);
-            let wrong = wrong(&verdict, &report, tolerance, self.kernel.plan()).or(second);
+            let mut wrong = wrong(&verdict, &report, tolerance, self.kernel.plan());
+            if let Some(words) = &mut wrong
+                && !verdict.far_off().is_empty()
+            {
+                // The same run again, which now notes who writes what.
+                let again = run(&Options { writers: true, ..options.clone() })?;
+                words.push_str(&writers::words(&again.report.writers, verdict.far_off(), self.kernel.plan()));
+            }
+            let wrong = wrong.or(second);
             if !report.is_clean() || wrong.is_some() {
                 checked.fault = Some(Fault {
                     options: options.clone(),

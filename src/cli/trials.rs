@@ -13,6 +13,8 @@ use bsr::{BsrError, KernelSpec, Op, Plan, Structure};
 const CLUSTERS: u32 = 2;
 /// Block columns that a producer reads at once.
 const INDEX_BATCH: usize = 32;
+/// Lines that a far operand has at least: offsets in bytes, and in elements of four, overflow 32 bits long before the last.
+const FAR_LINES: usize = 33;
 /// Multiplications and additions of one problem that may be done in every schedule.
 const EFFORT: u64 = 3 << 30;
 
@@ -54,6 +56,8 @@ pub(super) enum Kind {
     NoBlocks,
     /// N = 1.
     OneColumn,
+    /// Lines of the dense operands lie half a gigabyte apart.
+    FarLines,
     /// The K of a sampled product's last tiles is shared between CTAs.
     Split,
 }
@@ -70,6 +74,8 @@ pub(super) struct Trial {
     pub(super) clusters: u32,
     /// All elements of one factor are positive, and all of the other negative.
     pub(super) negative: bool,
+    /// Lines of the dense operands lie far apart.
+    pub(super) far: bool,
     /// Elements of the dense factor are drawn so much smaller: long sums stay in the range of an epilogue's functions.
     pub(super) shrink: f64,
     /// The most schedules that the effort allows.
@@ -88,7 +94,7 @@ pub(super) struct Shape {
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Whole,
         Self::Ragged,
         Self::Uneven,
@@ -98,6 +104,7 @@ impl Kind {
         Self::Negative,
         Self::NoBlocks,
         Self::OneColumn,
+        Self::FarLines,
         Self::Split,
     ];
 
@@ -127,6 +134,7 @@ impl Kind {
             Self::Negative => "negative",
             Self::NoBlocks => "no blocks",
             Self::OneColumn => "N = 1",
+            Self::FarLines => "far lines",
             Self::Split => "split K",
         }
     }
@@ -192,6 +200,10 @@ impl Scale {
             Kind::Negative => vec![2, 1, 3],
             Kind::NoBlocks => vec![0; 4 * pack + 1],
             Kind::OneColumn => vec![2, 1],
+            Kind::FarLines => {
+                let rows = FAR_LINES.div_ceil(self.block.0).max(2);
+                (0..rows).map(|row| if row % 2 == 0 { FAR_LINES.div_ceil(self.block.1) } else { 1 }).collect()
+            }
             Kind::Split => vec![1; Self::split(plan).0],
         }
     }
@@ -220,6 +232,7 @@ impl Scale {
                 Kind::Alone | Kind::Negative => self.stage + 16,
                 Kind::NoBlocks => 8,
                 Kind::OneColumn => 1,
+                Kind::FarLines => (self.stage + 8).max(FAR_LINES),
                 Kind::Split => 40 * self.stage,
             };
         }
@@ -232,6 +245,7 @@ impl Scale {
             Kind::Negative => self.tile - self.tile / 4 + 1,
             Kind::NoBlocks => self.tile + 8,
             Kind::OneColumn => 1,
+            Kind::FarLines => (self.tile / 2).max(FAR_LINES),
             // Whole pieces of a tile.
             Kind::Alone => (self.tile / 2).max(1),
             Kind::FullRow | Kind::Split => self.tile,
@@ -281,6 +295,7 @@ impl Trial {
             seed: index as u64,
             clusters: if kind == Kind::Split { Scale::split(plan).1 } else { CLUSTERS },
             negative: kind == Kind::Negative,
+            far: kind == Kind::FarLines,
             shrink: if plan.spec().epilogue.is_some() { shrink(sums) } else { 1.0 },
             schedules: usize::try_from(EFFORT / effort).unwrap_or(usize::MAX).max(1),
         })
@@ -371,6 +386,9 @@ mod tests {
                     Kind::Negative => assert!(trial.negative),
                     Kind::NoBlocks => assert_eq!(a.nnzb(), 0),
                     Kind::OneColumn => assert_eq!(trial.n, 1),
+                    Kind::FarLines => {
+                        assert!(trial.far && trial.n.min(a.rows()).min(a.cols()) >= FAR_LINES - 7);
+                    }
                     Kind::Split => assert!(trial.n >= 40 * scale.stage && trial.clusters > 1),
                 }
                 assert!(trial.schedules > 0);

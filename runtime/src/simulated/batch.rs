@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bsr_codegen::{Argument, Op, Operand, Problem};
 use bsr_simulator::{BufferId, GlobalMemory, Param};
 
+use super::lines::writers_of;
 use super::{
     ALIGN, Options, Report, Simulated, SimulatedError, apart, bytes, copy_lines, describe, launch, pad, padded,
 };
@@ -39,27 +40,29 @@ impl Simulated {
                 .map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
             let c = Dense::<C>::filled(rows, cols, spec.c_layout, C::POISON);
             let wide = apart(&c);
-            let id_c = bytes(&mut memory, C::to_bytes(wide.data()));
+            let id_c = self.lines(&mut memory, C::to_bytes(wide.data()), wide.ld() * size_of::<C>());
             if rows > 0 && cols > 0 {
                 pad(&mut memory, id_c, &wide);
             }
             let dense_there = padded(dense);
-            let mut once = |place: *const (), content: &dyn Fn() -> Vec<u8>| match sparse.nnzb() {
+            let mut once = |place: *const (), upload: &dyn Fn(&mut GlobalMemory) -> BufferId| match sparse.nnzb() {
                 // Without stored blocks nothing is read.
                 0 => id_c,
-                _ => *uploaded.entry(place).or_insert_with(|| bytes(&mut memory, content())),
+                _ => *uploaded.entry(place).or_insert_with(|| upload(&mut memory)),
             };
-            let values = once(std::ptr::from_ref(*sparse).cast(), &|| S::to_bytes(sparse.values()));
-            let factor = once(std::ptr::from_ref(*dense).cast(), &|| D::to_bytes(dense_there.data()));
+            let values = once(std::ptr::from_ref(*sparse).cast(), &|memory| bytes(memory, S::to_bytes(sparse.values())));
+            let factor = once(std::ptr::from_ref(*dense).cast(), &|memory| {
+                self.lines(memory, D::to_bytes(dense_there.data()), dense_there.ld() * size_of::<D>())
+            });
             let problem = Problem {
                 m: rows as u64,
                 n: cols as u64,
                 k: shapes.inner as u64,
                 nnzb: sparse.nnzb() as u64,
-                lda: dense_there.ld() as u64,
-                ldb: dense_there.ld() as u64,
-                ldc: wide.ld() as u64,
-                ldt: wide.ld() as u64,
+                lda: self.leading(dense_there.ld(), size_of::<D>()),
+                ldb: self.leading(dense_there.ld(), size_of::<D>()),
+                ldc: self.leading(wide.ld(), size_of::<C>()),
+                ldt: self.leading(wide.ld(), size_of::<C>()),
             };
             let mut described = vec![];
             if rows > 0 && cols > 0 {
@@ -103,7 +106,10 @@ impl Simulated {
             Argument::Map(_) | Argument::Pointer(_) | Argument::Workspace | Argument::Scalar(_) => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
-        let report = self.launch(&launched, &mut memory, options)?;
+        let mut report = self.launch(&launched, &mut memory, options)?;
+        if let Some((c, id_c, _, ld)) = results.first() {
+            writers_of(&mut report, *id_c, (ld * size_of::<C>(), c.ld() * size_of::<C>()));
+        }
         let read = |(mut c, id, _, ld): (Dense<C>, BufferId, usize, usize)| {
             if c.rows() > 0 && c.cols() > 0 {
                 copy_lines(&mut c, ld, &C::from_bytes(memory.bytes(id)));

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bsr_codegen::{Argument, Operand};
 use bsr_simulator::{GlobalMemory, Options, Param, Report};
 
+use super::lines::writers_of;
 use super::{Simulated, SimulatedError, bytes, describe, launch, padded};
 use crate::epilogue::{Input, Inputs};
 use crate::gpu::held;
@@ -69,18 +70,20 @@ impl Simulated {
         }
         let (a, b) = (padded(a), padded(b));
         let work = WorkLists::new(&self.plan, structure, a.cols(), self.clusters);
-        let problem = sddmm::problem((&left, a.ld()), (&right, b.ld()), structure);
+        let (lda, ldb) = (self.leading(a.ld(), size_of::<A>()), self.leading(b.ld(), size_of::<B>()));
+        let problem = sddmm::problem((&left, lda as usize), (&right, ldb as usize), structure);
         let shape = self.plan.launch(&problem, work.grid);
 
         let mut memory = GlobalMemory::new();
-        let mut upload = |content: Vec<u8>| bytes(&mut memory, content);
-        let id_c = upload(C::to_bytes(&values));
+        let id_c = bytes(&mut memory, C::to_bytes(&values));
         let mut operands = vec![];
         // Factors without K are not read.
         if a.cols() > 0 {
-            operands.push((Operand::A, upload(A::to_bytes(a.data()))));
-            operands.push((Operand::B, upload(B::to_bytes(b.data()))));
+            let (a_line, b_line) = (a.ld() * size_of::<A>(), b.ld() * size_of::<B>());
+            operands.push((Operand::A, self.lines(&mut memory, A::to_bytes(a.data()), a_line)));
+            operands.push((Operand::B, self.lines(&mut memory, B::to_bytes(b.data()), b_line)));
         }
+        let mut upload = |content: Vec<u8>| bytes(&mut memory, content);
         let mut scalars = HashMap::new();
         let program = self.plan.spec().epilogue.map(|epilogue| epilogue.program());
         for (at, input) in program.iter().flat_map(|program| program.inputs()).enumerate() {
@@ -124,6 +127,8 @@ impl Simulated {
             report = self.launch(&launch(&shape, params), &mut memory, options)?;
             report.coverage.merge(&first.coverage);
         }
+        let all = (size_of_val(&values[..]), size_of_val(&values[..]));
+        writers_of(&mut report, id_c, all);
         values.copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
         let rows = start.map(|_| f32::from_bytes(memory.bytes(buffer(Operand::Second))));
         Ok((SddmmValues { values, rows }, report))

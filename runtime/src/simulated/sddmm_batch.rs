@@ -6,6 +6,7 @@ use bsr_codegen::{Argument, Operand, Problem};
 use bsr_simulator::{BufferId, GlobalMemory, Options, Param, Report};
 
 use super::batch::{MAP_BYTES, words};
+use super::lines::writers_of;
 use super::{ALIGN, Simulated, SimulatedError, bytes, describe, launch, padded};
 use crate::kernel::{KernelError, fit, sddmm};
 use crate::schedule::SddmmWork;
@@ -36,14 +37,17 @@ impl Simulated {
             let c = vec![C::POISON; structure.stored()];
             let id_c = bytes(&mut memory, C::to_bytes(&c));
             let (a_there, b_there) = (padded(a), padded(b));
-            let mut once = |place: *const (), content: &dyn Fn() -> Vec<u8>| match a.cols() {
+            let mut once = |place: *const (), content: &dyn Fn() -> Vec<u8>, line: usize| match a.cols() {
                 // Factors without K are not read.
                 0 => id_c,
-                _ => *uploaded.entry(place).or_insert_with(|| bytes(&mut memory, content())),
+                _ => *uploaded.entry(place).or_insert_with(|| self.lines(&mut memory, content(), line)),
             };
-            let id_a = once(std::ptr::from_ref(*a).cast(), &|| A::to_bytes(a_there.data()));
-            let id_b = once(std::ptr::from_ref(*b).cast(), &|| B::to_bytes(b_there.data()));
-            let problem = sddmm::problem((&left, a_there.ld()), (&right, b_there.ld()), structure);
+            let (line_a, line_b) = (a_there.ld() * size_of::<A>(), b_there.ld() * size_of::<B>());
+            let id_a = once(std::ptr::from_ref(*a).cast(), &|| A::to_bytes(a_there.data()), line_a);
+            let id_b = once(std::ptr::from_ref(*b).cast(), &|| B::to_bytes(b_there.data()), line_b);
+            let lda = self.leading(a_there.ld(), size_of::<A>()) as usize;
+            let ldb = self.leading(b_there.ld(), size_of::<B>()) as usize;
+            let problem = sddmm::problem((&left, lda), (&right, ldb), structure);
             let buffer = |operand| match operand {
                 Operand::A => id_a,
                 Operand::B => id_b,
@@ -76,7 +80,10 @@ impl Simulated {
             _ => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
-        let report = self.launch(&launched, &mut memory, options)?;
+        let mut report = self.launch(&launched, &mut memory, options)?;
+        if let Some((c, id_c)) = results.first() {
+            writers_of(&mut report, *id_c, (size_of_val(&c[..]).max(1), size_of_val(&c[..]).max(1)));
+        }
         let read = |(c, id): (Vec<C>, BufferId)| match c.is_empty() {
             true => c,
             false => C::from_bytes(memory.bytes(id)),

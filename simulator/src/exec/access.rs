@@ -77,7 +77,7 @@ impl Machine<'_> {
                             self.exchanged_write(&stamp, a);
                             self.release_global(who, l, a, *s);
                             self.epoch += 1;
-                            self.global.write_atomic(a, &buffer[..bytes as usize], who.pc);
+                            self.global.write_atomic(a, &buffer[..bytes as usize], &stamp);
                         }
                         _ => self.store(&stamp, &view, place, &buffer[..bytes as usize])?,
                     }
@@ -106,7 +106,7 @@ impl Machine<'_> {
                         self.release_global(who, l, a, *semantics);
                         self.global.read_atomic(a, &mut buffer[..bytes], who.pc);
                         new = atomic(*f, *ty, raw(&buffer[..bytes]), x, y);
-                        self.global.write_atomic(a, &new.to_le_bytes()[..bytes], who.pc);
+                        self.global.write_atomic(a, &new.to_le_bytes()[..bytes], &stamp);
                     } else {
                         self.load(&stamp, &view, place, &mut buffer[..bytes])?;
                         new = atomic(*f, *ty, raw(&buffer[..bytes]), x, y);

@@ -102,7 +102,7 @@ impl Machine<'_> {
             Op::WgCommit => self.wg_commit(w),
             Op::WgWait { pending } => return self.wg_wait(who, *pending),
             Op::Wgmma(op) => self.wg_issue(who, op)?,
-            Op::Ld { order: Order::Strong(_), .. } | Op::Atom { .. } if self.program.uses_global_atomics => {
+            Op::Ld { order: Order::Strong(_), .. } | Op::Atom { d: Some(_), .. } => {
                 if let Some(wait) = self.poll(who) {
                     return Ok(Flow::Retry(wait));
                 }

@@ -8,6 +8,7 @@ pub(crate) mod global;
 pub(crate) mod launch;
 pub(crate) mod mbarrier;
 pub(crate) mod memory;
+pub(crate) mod overlay;
 pub(crate) mod remedy;
 mod report;
 pub(crate) mod strong;
@@ -28,8 +29,8 @@ use crate::schedule::{Choices, Random};
 use crate::trace::Recorder;
 use cta::Cta;
 use exchange::Exchange;
-use global::Overlay;
 use launch::{Launch, Options, product};
+use overlay::Overlay;
 use strong::Released;
 use warp::{Wait, Warp};
 

@@ -100,7 +100,7 @@ pub(crate) struct Warp {
     pub(crate) at_barriers: AtBarriers,
     /// The last fences between threads, of each scope.
     pub(crate) fences: Vec<Fenced>,
-    /// Strong reads of global memory that may be polls, by instruction.
+    /// Strong reads that may be polls, by instruction.
     pub(crate) polls: HashMap<u32, Poll>,
     /// What other threads of the cluster have released where lanes have read since, by relaxed reads.
     pub(crate) found: Vec<Found>,
