@@ -68,7 +68,7 @@ pub struct Simulated {
     module: Module,
     entry: String,
     clusters: u32,
-    /// Lines of operands lie half a gigabyte apart.
+    /// Lines of operands lie gigabytes apart.
     far: bool,
 }
 
@@ -78,7 +78,13 @@ impl Simulated {
     /// # Errors
     /// Text that is malformed or uses what the simulator does not model, with line and column.
     pub fn new(plan: &Plan, ptx: &str, entry: &str) -> Result<Self, ParseError> {
-        Ok(Self { plan: plan.clone(), module: parse(ptx)?, entry: entry.to_owned(), clusters: DEFAULT_CLUSTERS, far: false })
+        Ok(Self {
+            plan: plan.clone(),
+            module: parse(ptx)?,
+            entry: entry.to_owned(),
+            clusters: DEFAULT_CLUSTERS,
+            far: false,
+        })
     }
 
     /// The same kernel with the work shared by at most `clusters` clusters, at least one. Fewer clusters get longer

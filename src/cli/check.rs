@@ -34,7 +34,7 @@ Examples:
 
 Needs no GPU. Problems are sized by the kernel's plan: whole and ragged ones, uneven block rows that fill the ring \
 of stages twice, one row of more than two batches of indices, empty block rows, rows of one block each, only negative \
-results, no blocks, N = 1, lines of operands half a gigabyte apart, and K that CTAs share. Schedules complete copies \
+results, no blocks, N = 1, lines of operands gigabytes apart, and K that CTAs share. Schedules complete copies \
 and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
 late as possible, then scrambled by the seeds that follow. Two accesses without an order between them are a finding \
 even where the result is right. A finding or a wrong result exits with 1, and the command that replays it is told.")]

@@ -48,7 +48,7 @@ pub(super) enum Kind {
     FullRow,
     /// Block rows without blocks, the first and one between others.
     EmptyRows,
-    /// Every block row has one block, in a block column of its own.
+    /// Block rows of one block in a block column of its own, or none: a full tile, then three a cluster with a block each.
     Alone,
     /// All products are negative.
     Negative,
@@ -56,7 +56,7 @@ pub(super) enum Kind {
     NoBlocks,
     /// N = 1.
     OneColumn,
-    /// Lines of the dense operands lie half a gigabyte apart.
+    /// Lines of the dense operands lie gigabytes apart.
     FarLines,
     /// The K of a sampled product's last tiles is shared between CTAs.
     Split,
@@ -196,7 +196,8 @@ impl Scale {
                 vec![1, if fits { long } else { INDEX_BATCH + 3 } + round, 1]
             }
             Kind::EmptyRows => vec![0, 3, 0, 1],
-            Kind::Alone => vec![1; pack + 1],
+            // One tile of single blocks, then tiles that have one block each.
+            Kind::Alone => (0..6 * pack + 1).map(|row| usize::from(row <= pack || row % pack == 0)).collect(),
             Kind::Negative => vec![2, 1, 3],
             Kind::NoBlocks => vec![0; 4 * pack + 1],
             Kind::OneColumn => vec![2, 1],
@@ -382,7 +383,7 @@ mod tests {
                     }
                     Kind::FullRow => assert!(longest == a.block_cols() && longest > INDEX_BATCH),
                     Kind::EmptyRows => assert!(a.nnzb() > 0 && a.row_lengths().any(|length| length == 0)),
-                    Kind::Alone => assert!(a.nnzb() == a.block_rows() && a.nnzb() > scale.pack),
+                    Kind::Alone => assert!(longest == 1 && a.nnzb() > scale.pack && a.block_rows() > 6 * scale.pack),
                     Kind::Negative => assert!(trial.negative),
                     Kind::NoBlocks => assert_eq!(a.nnzb(), 0),
                     Kind::OneColumn => assert_eq!(trial.n, 1),

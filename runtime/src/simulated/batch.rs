@@ -50,7 +50,8 @@ impl Simulated {
                 0 => id_c,
                 _ => *uploaded.entry(place).or_insert_with(|| upload(&mut memory)),
             };
-            let values = once(std::ptr::from_ref(*sparse).cast(), &|memory| bytes(memory, S::to_bytes(sparse.values())));
+            let values =
+                once(std::ptr::from_ref(*sparse).cast(), &|memory| bytes(memory, S::to_bytes(sparse.values())));
             let factor = once(std::ptr::from_ref(*dense).cast(), &|memory| {
                 self.lines(memory, D::to_bytes(dense_there.data()), dense_there.ld() * size_of::<D>())
             });

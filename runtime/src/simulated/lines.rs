@@ -4,12 +4,12 @@ use bsr_simulator::{BufferId, GlobalMemory, Report};
 
 use super::{ALIGN, Simulated};
 
-/// Bytes from one line of a far operand to the next: 32-bit byte offsets overflow at the ninth line, and offsets in
-/// elements of two bytes at the seventeenth.
-const FAR: usize = 1 << 29;
+/// Bytes from one line of a far operand to the next, as many as kernels count in 32 bits: offsets in bytes overflow at the
+/// third line, in elements of two bytes at the fourth, and in pieces of 16 bytes at the 23rd.
+const FAR: usize = 3 << 30;
 
 impl Simulated {
-    /// The same kernel with the lines of dense operands and of C half a gigabyte apart: offsets that a kernel computes in
+    /// The same kernel with the lines of dense operands and of C three gigabytes apart: offsets that a kernel computes in
     /// 32 bits overflow. The simulator holds only the lines themselves.
     #[must_use]
     pub fn with_far_lines(self, far: bool) -> Self {

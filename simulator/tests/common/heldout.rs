@@ -28,12 +28,14 @@ pub(crate) const OPERATORS: &[(&str, Change)] = &[
     ("a factor one larger", |_, s| factor(s)),
     ("choose the other", |_, s| select(s)),
     ("min for max", |_, s| word(s, &["min."], "min.", "max.").or_else(|| word(s, &["max."], "max.", "min."))),
-    ("another named barrier", |_, s| parts(s).filter(|p| p.opcode == "bar.sync").and_then(|p| barrier(&p))),
+    ("another named barrier", |_, s| {
+        parts(s).filter(|p| p.opcode == "bar.sync").filter(|p| p.operands.contains(',')).and_then(|p| barrier(&p))
+    }),
     ("arrive, do not wait", |_, s| word(s, &["bar.sync"], "bar.sync", "bar.arrive").filter(|s| s.contains(','))),
     ("elements of a vector swapped", |_, s| vector(s)),
     ("transpose an operand", |_, s| transpose(s)),
     ("descriptors swapped", |_, s| descriptors(s)),
-    ("always add", |_, s| scale(s, "1")),
+    ("add, or do not", |_, s| scale(s)),
     ("transpose a fragment", |_, s| fragment(s)),
     ("do not go round again", |_, s| parts(s).filter(|p| p.guard.is_some() && back(p)).map(|_| String::new())),
     ("always go on", |_, s| {
@@ -46,7 +48,6 @@ pub(crate) const OPERATORS: &[(&str, Change)] = &[
     ("before, not after", |before, s| reorder(before, s)),
     ("copy without a bound", |_, s| unbounded(s)),
     ("32-bit address", |_, s| narrow(s)),
-    ("signed for unsigned", |_, s| word(s, &["shr.", "setp.", "min.", "max.", "div.", "rem."], "u32", "s32")),
 ];
 
 fn is(p: &Parts<'_>, opcodes: &[&str]) -> bool {
@@ -235,11 +236,12 @@ fn descriptors(s: &str) -> Option<String> {
 }
 
 /// Whether the accumulators are added to.
-fn scale(s: &str, to: &str) -> Option<String> {
+fn scale(s: &str) -> Option<String> {
     let p = parts(s).filter(|p| p.opcode.starts_with("wgmma.mma_async"))?;
     let mut list = operands(p.operands);
     let at = list.iter().position(|operand| operand.starts_with("%p") || operand == "0")?;
-    list[at] = to.to_owned();
+    // The first product of a tile overwrites; the predicate of all others is true.
+    list[at] = if list[at].contains("overwrite") { "1" } else { "0" }.to_owned();
     Some(join(&p, p.opcode, &list.join(", ")))
 }
 
@@ -301,7 +303,9 @@ fn unbounded(s: &str) -> Option<String> {
 /// A wide product of an address that is computed in 32 bits.
 fn narrow(s: &str) -> Option<String> {
     let p = parts(s).filter(|p| is(p, &["mad.wide.u32", "mul.wide.u32"]))?;
+    // The product of an index and a small constant does not reach four gigabytes in any operand.
     let list = operands(p.operands);
+    list.get(2).filter(|factor| factor.starts_with('%'))?;
     let add = list.get(3).map_or_else(String::new, |c| format!(" add.s64 {}, {}, {c};", list[0], list[0]));
     let guard = p.guard.map(|guard| format!("@{guard} ")).unwrap_or_default();
     (guard.is_empty() && list.get(3) != Some(&list[0])).then(|| {

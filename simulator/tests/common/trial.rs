@@ -76,7 +76,8 @@ impl Problem {
         (0..SCHEDULES).take(self.schedules).map(move |number| (self, schedule(0, number)))
     }
 
-    /// Runs the kernel once, which must be right: the warp instructions that it took.
+    /// Runs the kernel once, which must be right: the warp instructions that it took. The benchmark asks for them.
+    #[allow(dead_code)]
     pub(crate) fn steps(&self, kernel: &Simulated, options: &Options) -> u64 {
         let (report, right) = (self.run)(&self.kernel(kernel), options);
         assert!(right && report.is_clean(), "{}: {:?}", self.kind.name(), report.findings);

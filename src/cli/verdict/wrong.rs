@@ -19,7 +19,7 @@ impl Wrong {
     /// An element is far off where it differs by this part of the root of the mean square.
     const FAR: f64 = 0.05;
     /// Elements that are kept by their places.
-    const KEPT: usize = 10_000;
+    const KEPT: usize = 1_000_000;
 
     pub(super) fn new<C: Element>(got: &Dense<C>, rows: &[usize], want: &[f64]) -> Option<Self> {
         let finite = want.iter().filter(|value| value.is_finite());
