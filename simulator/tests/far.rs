@@ -50,3 +50,28 @@ fn what_lies_between_two_lines_is_out_of_bounds() {
         report.findings[0]
     );
 }
+
+/// Stores may fill up the last 16 bytes of a line, and nothing between it and the next.
+#[test]
+fn the_padding_of_a_matrix_is_not_written() {
+    let store = |offset: u32| {
+        let text = format!(
+            ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 to)\n{{\n.reg .b64 %rd<2>;\n\
+             ld.param.u64 %rd0, [to];\nst.global.u32 [%rd0 + {offset}], 1;\nret;\n}}\n"
+        );
+        let mut memory = GlobalMemory::new();
+        let to = memory.alloc(256, 256);
+        memory.pad(to, 20, 64);
+        let params = vec![Param::Buffer(to)];
+        let launch = Launch { grid: [1; 3], cluster: [1; 3], block: [1, 1, 1], shared_bytes: 0, params };
+        simulate(&parse(&text).unwrap(), "k", &launch, &mut memory, &Options::default()).unwrap()
+    };
+    for offset in [0, 16, 28, 64, 92] {
+        assert!(store(offset).is_clean(), "{offset}");
+    }
+    for offset in [32, 60, 96, 124] {
+        let report = store(offset);
+        assert_eq!(report.findings[0].kind, FindingKind::OutOfBounds);
+        assert!(report.findings[0].message.contains("between the lines"), "{}", report.findings[0]);
+    }
+}

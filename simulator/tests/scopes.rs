@@ -5,7 +5,11 @@ use bsr_simulator::{FindingKind, GlobalMemory, Launch, Options, Param, Report, S
 
 /// Block 0 writes a word to block 1's shared memory and signals; block 1 waits for the signal, reads the word and stores it.
 fn run(signal: &str, wait: &str, options: &Options) -> (Report, u32) {
-    let text = format!(
+    run_text(&text(signal, wait), options)
+}
+
+fn text(signal: &str, wait: &str) -> String {
+    format!(
         ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 data)\n.maxntid 1, 1, 1\n{{\n\
          .reg .b32 %r<16>;\n.reg .b64 %rd<4>;\n.reg .pred %p<4>;\n.shared .align 16 .b8 smem[64];\n\
          ld.param.u64 %rd0, [data];\nmov.u32 %r0, %cluster_ctarank;\nmov.u32 %r1, smem;\nst.shared.u32 [%r1], 0;\n\
@@ -15,8 +19,11 @@ fn run(signal: &str, wait: &str, options: &Options) -> (Report, u32) {
          mapa.shared::cluster.u32 %r2, %r1, 1;\nst.shared::cluster.u32 [%r2+16], 7;\n{signal}\nbra $end;\n\
          $reader:\n{wait}\n@!%p1 bra $reader;\nld.shared.u32 %r5, [%r1+16];\nst.global.u32 [%rd0], %r5;\n\
          $end:\nbarrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\nret;\n}}\n"
-    );
-    let module = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    )
+}
+
+fn run_text(text: &str, options: &Options) -> (Report, u32) {
+    let module = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let mut memory = GlobalMemory::new();
     let data = memory.alloc(16, 128);
     let launch = Launch {
@@ -123,5 +130,25 @@ fn a_flag_that_nobody_sets_is_a_deadlock_at_once() {
         let (report, _) = run("", &read, &options);
         assert_eq!(report.findings.iter().map(|f| f.kind).collect::<Vec<_>>(), [FindingKind::Deadlock]);
         assert!(report.cost.steps < 1_000, "{}", report.cost.steps);
+    }
+}
+
+/// What a block leaves at the barriers of another must have arrived before that one ends.
+#[test]
+fn a_relaxed_arrival_at_the_last_cluster_barrier_lets_remote_arrivals_trail() {
+    let signal = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r2+8];";
+    let text = text(signal, "setp.eq.u32 %p1, 0, 0;").replace("st.shared::cluster.u32 [%r2+16], 7;\n", "");
+    let text = text.replace("ld.shared.u32 %r5, [%r1+16];", "mov.u32 %r5, 0;");
+    let last = text.rfind("arrive.release.aligned").unwrap();
+    let relaxed = format!("{}arrive.relaxed.aligned{}", &text[..last], &text[last + 22..]);
+    for options in orders() {
+        let (report, _) = run_text(&text, &options);
+        assert!(report.is_clean(), "{options:?}: {:?}", report.findings);
+        let (report, _) = run_text(&relaxed, &options);
+        assert!(
+            report.findings.iter().any(|f| f.kind == FindingKind::ExitInFlight),
+            "{options:?}: {:?}",
+            report.findings
+        );
     }
 }
