@@ -7,7 +7,7 @@ use bsr::gpu::{Device, DeviceDense, DeviceVector, GpuError, Stream, StreamRef};
 use bsr::{KernelError, KernelSpec, Launcher, Op};
 
 use super::dtypes::{Number, Typed, with_types};
-use super::exit::Failure;
+use super::exit::{Exit, Failure};
 use super::operands::{Left, Operands};
 use super::problem::Sizes;
 use super::sampled;
@@ -44,6 +44,13 @@ impl Case {
     /// Those of the device, and of a problem that cannot be had in the kernel's blocks.
     pub(super) fn new(planned: Planned, operands: &mut Operands) -> Result<Self, Failure> {
         let spec = *planned.spec();
+        if spec.batch.is_on() {
+            return Err(Failure::new(
+                Exit::BadInput,
+                "a kernel with batch = on is not launched on a GPU by this command: a program makes its list of products\n  \
+                 help: `bsr run --device sim` and `bsr check` multiply a list of two on the simulator; batch = off otherwise",
+            ));
+        }
         with_types(&spec, Build { planned, operands })
     }
 

@@ -4,13 +4,14 @@ use std::rc::Rc;
 
 use bsr::gpu::{DeviceBsr, DeviceDense, DeviceVector, GpuError, StreamRef};
 use bsr::reference::Fused;
-use bsr::simulated::{Options, Report, Simulated};
+use bsr::simulated::{Options, Simulated};
 use bsr::{Dense, Element, Inputs, KernelError, KernelSpec, Launcher, Layout, Structure, reference};
 
 use super::case::Product;
 use super::dtypes::Number;
 use super::exit::{Exit, Failure};
 use super::operands::{Mask, Operands};
+use super::product::Ran;
 use super::verdict::{Rows, Verdict, judge_second};
 
 /// A sampled product on a device, ready to be launched, and what it must be.
@@ -61,14 +62,6 @@ pub(super) fn want<A: Element, B: Element>(
     Ok(reference::fuse_blocks(spec, sums, structure, &rows.list, k, inputs)?)
 }
 
-/// What came of a run on the simulator.
-pub(super) struct Ran {
-    pub(super) verdict: Verdict,
-    pub(super) report: Report,
-    /// What is wrong with an epilogue's second result.
-    pub(super) second: Option<Failure>,
-}
-
 /// Multiplies on the simulator and compares the chosen blocks.
 ///
 /// # Errors
@@ -90,8 +83,7 @@ pub(super) fn simulate<A: Element, B: Element, C: Element>(
         let last = results.pop().unwrap_or_default();
         let first = verdict(results.pop().unwrap_or_default(), structure, rows, &want.c)?;
         let last = verdict(last, structure, rows, &want.c)?;
-        let worse = if first.comparison.relative > last.comparison.relative { first } else { last };
-        return Ok(Ran { verdict: worse, report, second: None });
+        return Ok(Ran { verdict: first.worse(last), report, second: None });
     }
     let (results, report) = kernel.sddmm_fused::<A, B, C>(&a, &b, structure, inputs, options)?;
     let second = match report.is_clean() {
@@ -114,7 +106,7 @@ fn verdict<C: Element>(values: Vec<C>, structure: &Structure, rows: &Rows, want:
     let size = structure.block().0 * structure.block().1;
     let blocks = Dense::from_vec(structure.nnzb(), size, Layout::RowMajor, size, values)
         .map_err(|error| Failure::new(Exit::Wrong, error))?;
-    Verdict::new(&blocks, rows, want)
+    Verdict::of_blocks(&blocks, structure, rows, want)
 }
 
 struct On<A: Number, B: Number, C: Number> {

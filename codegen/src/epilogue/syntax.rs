@@ -56,7 +56,7 @@ pub(super) fn parse_closure<P: Place>(tokens: &[Lexeme<P>], end: &P) -> Result<P
 /// An error of the grammar, after which nothing more is read.
 pub(super) type Read<P, T> = Result<T, EpilogueError<P>>;
 
-/// A cursor over the tokens, which writes down the canonical text of what it has read.
+/// An iterator over the tokens, which writes down the canonical text of what it has read.
 pub(super) struct Parser<'t, P> {
     tokens: &'t [Lexeme<P>],
     end: &'t P,
@@ -272,7 +272,7 @@ impl<'t, P: Place> Parser<'t, P> {
 pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>) -> Result<InputKind, (String, Vec<String>)> {
     const KINDS: [&str; 5] = ["Rows", "Cols", "Dense", "Bsr", "f32"];
     const FORMS: &str =
-        "a further operand is `Rows<f32>`, `Cols<f32>`, `Dense<bf16>` (`Bsr<bf16>` where C is sampled) or `f32`";
+        "a further operand is `Rows<f32>`, `Cols<f32>`, `Dense<bf16>` (`Bsr<bf16>` with op = sdd) or `f32`";
     const ELEMENTS: [&str; 3] = ["f32", "f16", "bf16"];
     let ParameterSyntax { name, kind, element, .. } = parameter;
     let near = |word: &str, words: &[&'static str]| {

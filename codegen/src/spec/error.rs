@@ -13,7 +13,7 @@ use crate::suggest::{either, list, nearest};
 pub struct SpecError<P> {
     /// What is wrong.
     pub kind: SpecErrorKind,
-    /// The guilty key or value.
+    /// The offending key or value.
     pub place: P,
     /// The earlier place that it disagrees with, where there is one.
     pub earlier: Option<P>,

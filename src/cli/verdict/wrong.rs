@@ -4,6 +4,9 @@ use std::fmt;
 
 use bsr::{Dense, Element, Layout};
 
+/// The row and column of C that an element in a row and column of what is compared is.
+pub(super) type Place<'p> = &'p dyn Fn(usize, usize) -> (usize, usize);
+
 /// Elements that are far from right: how many, and the rectangle that holds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
@@ -21,7 +24,8 @@ impl Wrong {
     /// Elements that are kept by their places.
     const KEPT: usize = 1_000_000;
 
-    pub(super) fn new<C: Element>(got: &Dense<C>, rows: &[usize], want: &[f64]) -> Option<Self> {
+    /// `place` says where in C an element of `got` is.
+    pub(super) fn new<C: Element>(got: &Dense<C>, rows: &[usize], want: &[f64], place: Place<'_>) -> Option<Self> {
         let finite = want.iter().filter(|value| value.is_finite());
         let (sum, count) = finite.fold((0.0, 0), |(sum, count), value| (sum + value * value, count + 1));
         let far = Self::FAR * (sum / f64::from(count.max(1))).sqrt();
@@ -33,13 +37,14 @@ impl Wrong {
             if right {
                 continue;
             }
-            let of = rows.len() * got.cols();
+            let (line, within) = if got.layout() == Layout::RowMajor { (row, col) } else { (col, row) };
+            let byte = (line * got.ld() + within) * size_of::<C>();
+            let (of, (row, col)) = (rows.len() * got.cols(), place(row, col));
             let first = Self { count: 0, of, rows: (row, row), cols: (col, col), bytes: Vec::new() };
             let all = found.get_or_insert(first);
             all.count += 1;
             if all.bytes.len() < Self::KEPT {
-                let (line, within) = if got.layout() == Layout::RowMajor { (row, col) } else { (col, row) };
-                all.bytes.push((line * got.ld() + within) * size_of::<C>());
+                all.bytes.push(byte);
             }
             all.rows = (all.rows.0.min(row), all.rows.1.max(row));
             all.cols = (all.cols.0.min(col), all.cols.1.max(col));

@@ -1,4 +1,4 @@
-//! Where candidates are checked and timed: a GPU, a child process that has one, the simulator's cost model, a fake.
+//! Where candidates are checked and timed: a GPU, a child process that has one, the simulator with the analytic model, a fake.
 //!
 //! ```text
 //! sweep --Backend--> Remote --JSON lines--> serve --Backend--> a GPU, Sim, Fake

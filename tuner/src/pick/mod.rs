@@ -32,7 +32,7 @@ use crate::{Facts, SpaceError, TuningProblem};
 pub use choice::{Choice, Ranked, Why};
 pub use loss::{Chosen, EfficiencyLoss, efficiency_losses};
 pub use near::Bucket;
-pub use table::{Other, Table, TableError, Tuned};
+pub use table::{LeftOut, Other, Table, TableError, Tuned, left_out};
 
 /// The GPU that is chosen for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -81,9 +81,9 @@ impl Tuned {
         })
     }
 
-    /// The winner of a group, and the others.
+    /// The winner of a group, and the others; none where [`why_unused`] says why.
     fn of_group(group: &Group<'_>) -> Option<Self> {
-        let winner = group.winner()?;
+        let winner = group.winner().filter(|_| why_unused(group).is_none())?;
         let rate = |point: &Point<'_>| group.measure.of(point.record);
         let best = rate(winner)?;
         let other = |point: &Point<'_>| Some(Other { spec: point.spec?, times: rounded(best / rate(point)?) });
@@ -112,6 +112,37 @@ impl fmt::Display for Tuned {
         }
         write!(f, " on {}, driver {}, version {}", self.device.name, self.device.driver, self.version)
     }
+}
+
+/// Why no choice can be made by the records of a group; none where one can.
+pub(super) fn why_unused(group: &Group<'_>) -> Option<&'static str> {
+    match (group.device.kind, group.winner()) {
+        (DeviceKind::Sim, _) => Some("their times are predicted, not measured on a GPU"),
+        (DeviceKind::Fake, _) => Some("their times are a test's, not measured on a GPU"),
+        (DeviceKind::Gpu, None) => Some("no kernel of ours was right and timed to the end"),
+        (DeviceKind::Gpu, Some(winner)) if winner.spec.is_none() => {
+            Some("the fastest kernel's spec cannot be read by this version")
+        }
+        (DeviceKind::Gpu, Some(_)) => None,
+    }
+}
+
+/// The products among records by which nothing can be chosen, so that [`Table::best_of`] leaves them out: how many there
+/// are of all, and how many for each reason.
+pub fn left_out(records: &[Record]) -> LeftOut {
+    let groups = groups(records, &[]);
+    let mut reasons = std::collections::BTreeMap::new();
+    groups.iter().filter_map(why_unused).for_each(|why| *reasons.entry(why).or_default() += 1);
+    LeftOut { products: groups.len(), reasons: reasons.into_iter().collect() }
+}
+
+/// What [`left_out`] counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// All products among the records, those that are used too.
+    pub products: usize,
+    /// How many are left out for which reason.
+    pub reasons: Vec<(&'static str, usize)>,
 }
 
 /// Four digits: more are noise.

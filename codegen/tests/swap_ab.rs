@@ -1,4 +1,4 @@
-//! Kernels with operands swapped: their plans, refusals and text.
+//! Swap-AB kernels: their plans, refusals and text.
 #![allow(clippy::unwrap_used)]
 
 mod golden;
@@ -69,8 +69,8 @@ fn plans_accepted() {
             plan.rows()[1..3].iter().map(|[what, value, why]| format!("{what}: {value}, {why}")).collect();
         writeln!(all, "{text}\n{}\n{}\n", plan.summary(), why.join("\n")).unwrap();
     }
-    golden("swapped_plans", &all);
-    golden("swapped_plan", &plan(ACCEPTED[0]).to_string());
+    golden("swap_ab_plans", &all);
+    golden("swap_ab_plan", &plan(ACCEPTED[0]).to_string());
 }
 
 #[test]
@@ -82,36 +82,36 @@ fn plans_refused() {
             Err(errors) => writeln!(all, "{text}\n\n{errors}\n").unwrap(),
         }
     }
-    golden("swapped_refused", &all);
+    golden("swap_ab_refused", &all);
 }
 
 /// One kernel whole, the lines that a list of problems adds, and those of a block that takes two boxes.
 #[test]
 fn text() {
-    golden("swapped_whole", plan("bm = 32, bn = 64, bk = 32, pack = 2, stages = 2").ptx().text());
+    golden("swap_ab_whole", plan("bm = 32, bn = 64, bk = 32, pack = 2, stages = 2").ptx().text());
     let single = "bm = 32, bn = 64, bk = 24, pack = 2, stages = 2";
     let listed = plan(&format!("{single}, batch = on"));
-    golden("swapped_batch", &added(listed.ptx().text(), plan(single).ptx().text()));
+    golden("swap_ab_batch", &added(listed.ptx().text(), plan(single).ptx().text()));
     let block =
         |bk: u32| plan(&format!("bm = 24, bn = 64, bk = {bk}, pack = 1, stages = 2, op = dds, out = f32")).ptx();
     let (one, two) = (block(40), block(72));
-    golden("swapped_two_boxes", &added(section(two.text(), "Producers"), section(one.text(), "Producers")));
+    golden("swap_ab_two_boxes", &added(section(two.text(), "Producers"), section(one.text(), "Producers")));
 }
 
 /// Blocks of 64 rows keep their own family unless the spec asks.
 #[test]
 fn the_way_is_chosen_by_the_rows() {
-    let swapped = |text: &str| matches!(plan(text).tile_scheduler(), TileScheduler::StageMetadata(_));
-    assert!(!swapped("bm = 64, bn = 128, bk = 64"));
-    assert!(swapped("bm = 64, bn = 128, bk = 64, swap = on"));
-    assert!(swapped("bm = 64, bn = 128, bk = 64, pack = 1"));
-    assert!(swapped("bm = 72, bn = 128, bk = 64"));
-    assert!(swapped("bm = 64, bn = 128, bk = 72, transpose = on"));
-    assert!(!swapped("bm = 72, bn = 128, bk = 64, transpose = on"));
+    let swap_ab = |text: &str| matches!(plan(text).tile_scheduler(), TileScheduler::StageMetadata(_));
+    assert!(!swap_ab("bm = 64, bn = 128, bk = 64"));
+    assert!(swap_ab("bm = 64, bn = 128, bk = 64, swap = on"));
+    assert!(swap_ab("bm = 64, bn = 128, bk = 64, pack = 1"));
+    assert!(swap_ab("bm = 72, bn = 128, bk = 64"));
+    assert!(swap_ab("bm = 64, bn = 128, bk = 72, transpose = on"));
+    assert!(!swap_ab("bm = 72, bn = 128, bk = 64, transpose = on"));
 }
 
 proptest! {
-    /// Any block of whole pieces is planned, within the limits of the hardware.
+    /// Any block of whole 16-byte vectors is planned, within the limits of the hardware.
     #[test]
     fn every_block_has_a_plan(
         rows in (1..=64_u32).prop_map(|n| 8 * n),
