@@ -246,7 +246,7 @@ impl Scale {
             Kind::Negative => self.tile - self.tile / 4 + 1,
             Kind::NoBlocks => self.tile + 8,
             Kind::OneColumn => 1,
-            Kind::FarLines => (self.tile / 2).max(FAR_LINES),
+            Kind::FarLines => (self.tile + self.tile / 2 - 7).max(FAR_LINES),
             // Whole pieces of a tile.
             Kind::Alone => (self.tile / 2).max(1),
             Kind::FullRow | Kind::Split => self.tile,
