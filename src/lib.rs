@@ -121,11 +121,27 @@
 //! ```
 //!
 //! # Features
-//! `cli` (on by default) builds the `bsr` command and what only it needs; a library is well served without.
+//! | feature | on by default | what it adds |
+//! |---|---|---|
+//! | `cli` | yes | the `bsr` command and what only it needs; it implies `tuner` |
+//! | `tuner` | with `cli` | [`Auto`](https://docs.rs/bsr-gemm/latest/bsr/struct.Auto.html): kernels chosen by measurements or by the cost model; sweeps and their database |
+//! | `dlpack` | no | matrices as DLPack tensors, on the host and on the GPU ([`interop`]) |
+//! | `ndarray` | no | dense matrices as views of ndarray, and back ([`interop`]) |
+//!
+//! With `default-features = false` a crate gets the attribute, matrices and files, the GPU and the simulator.
 
+#[cfg(feature = "tuner")]
 pub mod auto;
+#[doc(hidden)]
+pub mod call;
+#[cfg(doctest)]
+mod documentation;
 pub mod family;
 
+// The attribute writes `::bsr`, also in this crate.
+extern crate self as bsr;
+
+#[cfg(feature = "tuner")]
 pub use auto::{Auto, AutoError, Tunable, tune};
 pub use bsr_codegen::{
     Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule,
@@ -135,11 +151,13 @@ pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::kernel::arguments::InPlace;
 pub use bsr_runtime::kernel::{Dds, DeviceMatrix, Dsd, HostMatrix, Operation, Sdd, arguments, operation};
 pub use bsr_runtime::{
-    Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Inputs, Kernel, KernelError, Launcher, Loaded,
-    Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, bench, e4m3, e5m2, gpu, prune,
-    quantise, read, reference, reorder, simulated, write,
+    Blocks, Bsr, BsrError, Dense, DenseError, DenseView, Element, Features, GenerateError, Inputs, Kernel, KernelError,
+    Launcher, Loaded, Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, bench, e4m3,
+    e5m2, gpu, interop, prune, quantise, read, reference, reorder, simulated, write,
 };
+#[cfg(feature = "tuner")]
 pub use bsr_tuner as tuner;
+#[cfg(feature = "tuner")]
 pub use bsr_tuner::pick::{Choice, FirstUse, Tuner};
 pub use family::{Chooser, Family, FamilyError, FirstFit, LoadedMember, Member, ProblemFacts};
 pub use half::{bf16, f16};
@@ -150,8 +168,10 @@ pub mod prelude {
         Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceOrder, DeviceScales, DeviceVector, Stream,
     };
     pub use crate::simulated::Options;
+    #[cfg(feature = "tuner")]
+    pub use crate::{Auto, FirstUse, Tunable, family::TunableFamily};
     pub use crate::{
-        Auto, Bsr, Dds, Dense, Dsd, Family, FirstUse, InPlace, Inputs, Kernel, Layout, Pattern, Permutation, Scale,
-        Scales, Sdd, Structure, Tunable, bf16, bsr_kernel, e4m3, e5m2, f16,
+        Blocks, Bsr, Dds, Dense, Dsd, Family, InPlace, Inputs, Kernel, Layout, Pattern, Permutation, Scale, Scales,
+        Sdd, Structure, bf16, bsr_kernel, e4m3, e5m2, f16,
     };
 }

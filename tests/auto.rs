@@ -66,7 +66,8 @@ fn a_sparse_second_factor_and_a_kernel_of_the_attribute_are_chosen_for_too() {
     let a = Dense::<f16>::normal(256, 512, Layout::RowMajor, 3);
     let b = Bsr::<f16>::generate(Pattern::Random(0.3), 512, 640, (64, 64), 2).unwrap();
     let want: Vec<f64> =
-        reference::multiply(&Bsr::from_dense(&a, (64, 64), 0.0).unwrap(), &b.to_dense(Layout::RowMajor)).unwrap();
+        reference::multiply(&Bsr::from_dense(&a, (64, 64), Blocks::NonZero).unwrap(), &b.to_dense(Layout::RowMajor))
+            .unwrap();
     let (a, b) = (DeviceDense::upload(&device, &a).unwrap(), DeviceBsr::upload(&device, &b).unwrap());
     let mut c = DeviceDense::<f16>::zeros(&device, 256, 640, Layout::RowMajor).unwrap();
     Auto::<Dds, f16, f16, f16>::new(&device).launch(&stream, (&a, &b), &mut c).unwrap();

@@ -8,17 +8,26 @@ use syn::Visibility;
 use syn::spanned::Spanned;
 
 use crate::args::{Tokens, hold_a_list, tokens};
+use crate::call;
 use crate::compile::{Compiled, emit, plan};
 use crate::diagnose::Diagnostics;
 use crate::epilogue;
 use crate::family;
 use crate::item::Item;
+use crate::library::{Found, Library};
 use crate::literal::{element, literal};
 use crate::signature::{Operand, Operands};
+use crate::surroundings;
 
-/// Expands one use of the attribute. On errors the type is emitted all the same, without PTX.
-pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
+/// Expands one use of the attribute, in a crate that finds the library as `found` says.
+pub(crate) fn expand(args: TokenStream, item: TokenStream, found: &Found) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
+    let (library, args) = Library::read(args, found, &mut diagnostics);
+    library.in_place(expand_at_root(args, item, diagnostics))
+}
+
+/// The expansion with the library at `::bsr`. On errors the type is emitted all the same, without PTX.
+fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnostics) -> TokenStream {
     let tokens = tokens(args);
     let is_family = hold_a_list(&tokens);
     let item = match Item::read(item.clone(), is_family, &mut diagnostics) {
@@ -28,6 +37,11 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
             return quote! { #diagnostics #item };
         }
     };
+    if let Some(mistake) = surroundings::mistake(&item.name) {
+        let (fact, help) = mistake.words(&item.name);
+        diagnostics.error_on(&item.name, &fact, &[&help]);
+        return quote! { #diagnostics };
+    }
     let whole = match (tokens.first(), tokens.last()) {
         (Some(first), Some(last)) => first.place.through(&last.place),
         _ => Span::call_site().into(),
@@ -46,10 +60,12 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     };
     let body = item.epilogue.map(|(epilogue, _)| epilogue);
     let Item { attributes, visibility, name, .. } = &item;
+    let fields = call::fields(&item);
+    let call = call::refused(&item, &spec);
     let mut launched = spec;
     launched.epilogue = spec.epilogue.or(body);
     let types = launch_types(&launched, &quote!(#name));
-    let kernel = kernel(quote! { #(#attributes)* }, visibility, name, &spec, &types, &compiled);
+    let kernel = kernel(quote! { #(#attributes)* }, visibility, name, fields, &spec, &types, &compiled);
     let operands = match diagnostics.is_empty() {
         true => {
             let further = epilogue::checked(&item.operands.further, body);
@@ -59,7 +75,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
         false => mentioned(&item.operands),
     };
     let inputs = epilogue::inputs(visibility, name, &quote!(#name), spec.epilogue.or(body));
-    quote! { #diagnostics #kernel #inputs #operands }
+    quote! { #diagnostics #kernel #call #inputs #operands }
 }
 
 fn planned(spec: &KernelSpec, request: &Request<Tokens>, diagnostics: &mut Diagnostics) -> Compiled {
@@ -100,6 +116,7 @@ pub(crate) fn kernel(
     attributes: TokenStream,
     visibility: &Visibility,
     name: &Ident,
+    fields: TokenStream,
     spec: &KernelSpec,
     types: &TokenStream,
     compiled: &Compiled,
@@ -109,19 +126,21 @@ pub(crate) fn kernel(
     let spec = literal(spec);
     let Compiled { ptx, entry, fingerprint, table } = compiled;
     let documentation = format!("\n# The plan\n\n```text\n{}\n```", table.trim_end());
+    let listing = format!("The PTX of this kernel, made at compile time.\n\n```ptx\n{}\n```", ptx.trim_end());
     quote! {
         #attributes
         #[doc = #documentation]
         #[allow(non_camel_case_types)]
-        #visibility struct #name;
+        #visibility struct #name #fields
 
         #[automatically_derived]
         #[allow(dead_code, deprecated)]
         impl #name {
             /// What was asked of this kernel.
             pub const SPEC: ::bsr::KernelSpec = #spec;
-            /// The PTX of this kernel, made at compile time.
-            pub const PTX: &'static ::core::primitive::str = #ptx;
+            #[doc = #listing]
+            // In a block, which rustdoc does not print: it would be the same text once more, in one line.
+            pub const PTX: &'static ::core::primitive::str = { #ptx };
             /// The name of the entry point in the PTX.
             pub const ENTRY: &'static ::core::primitive::str = #entry;
             /// The fingerprint of the PTX.

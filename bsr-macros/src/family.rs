@@ -11,6 +11,7 @@ use syn::ext::IdentExt;
 use syn::parse_quote;
 
 use crate::args::Tokens;
+use crate::call;
 use crate::compile::{Compiled, emit, plan};
 use crate::diagnose::Diagnostics;
 use crate::epilogue;
@@ -221,6 +222,8 @@ fn documentation(planned: &[Planned<'_>]) -> String {
 /// The type of the family, and the module with the types of its members.
 fn types(item: &Item, members: &[(&FamilyMember, Compiled)], documentation: &str) -> TokenStream {
     let Item { attributes, visibility, name, .. } = item;
+    let fields = call::fields(item);
+    let call = members.first().map(|(member, _)| call::refused(item, &member.spec));
     let module = module(item);
     let module_documentation = format!("The kernels of the family `{name}`, one type each.");
     let mut kernels = TokenStream::new();
@@ -234,14 +237,16 @@ fn types(item: &Item, members: &[(&FamilyMember, Compiled)], documentation: &str
         let documentation = format!("The member of `{name}` with `{}`.", member.spec);
         let types = launch_types(&member.spec, &first);
         let attributes = quote! { #[doc = #documentation] };
-        kernels.extend(kernel(attributes, &parse_quote!(pub), &ident, &member.spec, &types, compiled));
+        kernels.extend(kernel(attributes, &parse_quote!(pub), &ident, quote!(;), &member.spec, &types, compiled));
         entries.push(quote! { ::bsr::Member::of::<#module::#ident>(#text, #module::#ident::FINGERPRINT) });
     }
     quote! {
         #(#attributes)*
         #[doc = #documentation]
         #[allow(non_camel_case_types)]
-        #visibility struct #name;
+        #visibility struct #name #fields
+
+        #call
 
         #[doc = #module_documentation]
         #[allow(dead_code, non_camel_case_types, unreachable_pub)]

@@ -4,14 +4,17 @@
 //! The templates are held by `bsr-codegen` through `include_str!`: editing one rebuilds every crate with a kernel.
 
 mod args;
+mod call;
 mod compile;
 mod diagnose;
 mod epilogue;
 mod expand;
 mod family;
 mod item;
+mod library;
 mod literal;
 mod signature;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 
@@ -68,10 +71,15 @@ use proc_macro::TokenStream;
 /// `(&mut c, &mut rows)`. The language is that
 /// of `bsr::epilogue`; the type `NAME_inputs` has a field for every further operand.
 ///
+/// # The library's path
+/// The attribute finds the library where `Cargo.toml` has it, renamed or not:
+/// `sparse = { package = "bsr-gemm", version = "0.1" }`. A crate that reaches it through another one says how, with a path
+/// that holds everywhere in the crate: `crate = other::bsr`, or `crate = $crate::bsr` in a macro of that other crate.
+///
 /// # Errors
 /// Everything wrong with the attribute or the item is a compile error on the guilty token; the type is emitted
 /// nevertheless, so that its users see no further errors.
 #[proc_macro_attribute]
 pub fn bsr_kernel(args: TokenStream, item: TokenStream) -> TokenStream {
-    expand::expand(args.into(), item.into()).into()
+    expand::expand(args.into(), item.into(), &proc_macro_crate::crate_name(library::PACKAGE)).into()
 }

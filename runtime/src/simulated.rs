@@ -44,7 +44,7 @@ use crate::{BsrError, Dense, Element};
 pub const DEFAULT_CLUSTERS: u32 = 4;
 
 /// Why a multiplication could not be simulated. What the kernel does wrong is no error: see [`Report::findings`].
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulatedError {
     /// The operands do not fit the kernel.
@@ -62,6 +62,8 @@ pub enum SimulatedError {
     #[error("the result is no block-sparse matrix: {0}")]
     Result(#[from] BsrError),
 }
+
+bsr_codegen::message_as_debug!(SimulatedError);
 
 /// A kernel on the simulator: PTX text, and the plan that it is launched by.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use bsr_runtime::KernelError;
 use bsr_tuner::pick::PickError;
 
 /// Why a product that chooses its kernel cannot be had.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum AutoError {
     /// No kernel was found.
@@ -18,3 +18,5 @@ pub enum AutoError {
     #[error(transparent)]
     Kernel(#[from] KernelError),
 }
+
+bsr_codegen::message_as_debug!(AutoError);

@@ -16,8 +16,10 @@
 //! # }
 //! ```
 
+mod chooser;
 mod error;
 mod factors;
+pub(crate) mod family;
 mod measure;
 
 use std::collections::HashMap;
@@ -31,8 +33,6 @@ use bsr_runtime::kernel::{DeviceMatrix, Operation};
 use bsr_runtime::{Element, Kernel, KernelError, Launcher, Structure};
 use bsr_tuner::pick::{Choice, Gpu, Measure, Tuner};
 use bsr_tuner::{Facts, TuningProblem, Workload};
-
-use crate::family;
 
 pub use error::AutoError;
 pub use factors::Factors;
@@ -157,7 +157,7 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain, R
     fn problem(&self, structure: &Structure, along: usize) -> TuningProblem {
         let (bm, bk) = structure.block();
         let template = self.template.bm(bm as u32).bk(bk as u32);
-        let extents = family::extents(&template, structure, along);
+        let extents = crate::family::extents(&template, structure, along);
         TuningProblem::new(Workload::given(Facts::of(&template), extents), structure)
     }
 }

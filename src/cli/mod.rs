@@ -84,7 +84,7 @@ Examples:
 Exit codes:
   0 done    1 wrong result, finding or failed check    2 bad input    3 no device    130 Ctrl-C";
 
-/// Columns of the help.
+/// The most columns of the help.
 const HELP_WIDTH: usize = 100;
 
 /// What stands under `bsr --help`: the keys of a spec, and the examples.
@@ -95,10 +95,11 @@ fn keys_and_examples() -> String {
 
 /// A sentence whose further lines begin in column `indent`, in the width of the help.
 fn hanging(sentence: &str, indent: usize) -> String {
+    let width = width::columns().map_or(HELP_WIDTH, |columns| HELP_WIDTH.min(columns.into()));
     let (mut text, mut column) = (String::new(), indent);
     for word in sentence.split(' ') {
         let wide = word.chars().count();
-        if column > indent && column + 1 + wide > HELP_WIDTH {
+        if column > indent && column + 1 + wide > width {
             text.push_str(&format!("\n{:indent$}", ""));
             column = indent;
         } else if column > indent {

@@ -162,8 +162,10 @@ pub fn read(text: &str) -> Result<Program, Vec<EpilogueError<Range<usize>>>> {
 }
 
 /// What is wrong with an epilogue in text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct EpilogueErrors(Vec<EpilogueError<Range<usize>>>);
+
+message_as_debug!(EpilogueErrors);
 
 impl EpilogueErrors {
     /// The errors, in the order of the text.

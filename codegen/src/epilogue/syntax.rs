@@ -38,6 +38,10 @@ pub fn parse_function<P: Place>(
     body: &[Lexeme<P>],
     end: &P,
 ) -> Result<Program, Vec<EpilogueError<P>>> {
+    if body.is_empty() {
+        let help = ["end the function with `;` to store the sum as it is, or say what becomes of it: `{ relu(acc) }`"];
+        return Err(vec![EpilogueError::new(end.clone(), "the body is empty", &help)]);
+    }
     let mut parser = Parser::new(body, end);
     parser.builder.declare(parameters);
     parser.finish()
@@ -142,6 +146,11 @@ impl<'t, P: Place> Parser<'t, P> {
         let mut count = 0;
         while self.next_is_word("let") {
             self.at += 1;
+            if self.next_is_word("mut") {
+                let help = ["drop `mut`, and give what is new a new name"];
+                self.builder.error(self.here(), "a name keeps its value, there is no `mut`", &help);
+                self.at += 1;
+            }
             let (name, place) = self.name("a name after `let`")?;
             self.text.push_str(&format!("let {name}"));
             if self.next_is(":") {

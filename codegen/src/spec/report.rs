@@ -16,11 +16,13 @@ pub(crate) struct Source {
 /// Everything wrong with one spec in text or TOML.
 ///
 /// `Display` prints each error with its line, a caret underline and the remedies; of many the first ten.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SpecErrors {
     source: Source,
     errors: Vec<SpecError<Range<usize>>>,
 }
+
+message_as_debug!(SpecErrors);
 
 impl SpecErrors {
     pub(crate) fn new(source: Source, mut errors: Vec<SpecError<Range<usize>>>) -> Self {

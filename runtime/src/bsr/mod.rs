@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+pub use convert::Blocks;
 pub use error::BsrError;
 pub use structure::Structure;
 pub use transposed::Transposed;
@@ -50,7 +51,7 @@ use crate::{Element, GenerateError, Pattern};
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Bsr<T> {
     structure: Structure,
     values: Vec<T>,
@@ -124,11 +125,6 @@ impl<T: Element> Bsr<T> {
         Ok(Self::normal(pattern.structure(rows, cols, block, seed)?, seed))
     }
 
-    /// Shape and places of the blocks.
-    pub fn structure(&self) -> &Structure {
-        &self.structure
-    }
-
     /// The values of the stored blocks: `nnzb` times `bm * bk`.
     pub fn values(&self) -> &[T] {
         &self.values
@@ -192,6 +188,11 @@ impl<T: Element> Bsr<T> {
 
 /// The facts of the [`Structure`].
 impl<T> Bsr<T> {
+    /// Shape and places of the blocks.
+    pub fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
     /// Rows of the matrix, in elements.
     pub fn rows(&self) -> usize {
         self.structure.rows()

@@ -7,6 +7,7 @@ use bsr_codegen::Dtype;
 use super::buffer::{DeviceBuffer, DevicePtr, Plain};
 use super::device::Device;
 use super::error::GpuError;
+use super::foreign::ForeignError;
 use crate::{Bsr, Element, Structure};
 
 /// A block-sparse matrix in device memory, with a copy of its structure on the host, from which schedules
@@ -117,6 +118,29 @@ impl<T: Plain> DeviceBsr<T> {
             fingerprint: Fingerprint::of(structure),
             col_idx: DeviceBuffer::from_slice(device, structure.col_idx())?,
             values: DeviceBuffer::zeroed(device, structure.stored())?,
+            columns: OnceLock::new(),
+        })
+    }
+
+    /// Gives foreign device memory to a structure: `nnzb` blocks of `bm x bk` values in the order of its `col_idx`, row by row
+    /// within a block. The values are neither copied nor freed; the block columns are copied to the device.
+    ///
+    /// # Errors
+    /// [`ForeignError::Values`] if the address is null or no multiple of 16 bytes; [`GpuError::OutOfMemory`].
+    ///
+    /// # Safety
+    /// For as long as the value lives, `values` must be memory of this device of so many elements. What lies beyond the edge of
+    /// the matrix must be zero, as [`Bsr`] checks.
+    pub unsafe fn from_raw(device: &Device, structure: &Structure, values: DevicePtr) -> Result<Self, GpuError> {
+        if structure.stored() > 0 && (values == 0 || !values.is_multiple_of(16)) {
+            return Err(ForeignError::Values { base: values }.into());
+        }
+        Ok(Self {
+            structure: structure.clone(),
+            fingerprint: Fingerprint::of(structure),
+            col_idx: DeviceBuffer::from_slice(device, structure.col_idx())?,
+            // SAFETY: the caller vouches for the memory.
+            values: unsafe { DeviceBuffer::foreign(device, values, structure.stored()) },
             columns: OnceLock::new(),
         })
     }

@@ -38,6 +38,8 @@ pub struct DeviceBuffer<T: Plain> {
     ptr: DevicePtr,
     len: usize,
     device: Device,
+    /// Whether the memory was allocated elsewhere and is not freed here.
+    foreign: bool,
     holds: PhantomData<T>,
 }
 
@@ -55,13 +57,26 @@ impl<T: Plain> DeviceBuffer<T> {
         let mut ptr = 0;
         // SAFETY: `ptr` is a place for one address; the size is not 0.
         match unsafe { sys::cuMemAlloc_v2(&mut ptr, bytes) } {
-            CUresult::CUDA_SUCCESS => Ok(Self { ptr, len, device: device.clone(), holds: PhantomData }),
+            CUresult::CUDA_SUCCESS => Ok(Self { ptr, len, device: device.clone(), foreign: false, holds: PhantomData }),
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 let (free, total) = device.memory().unwrap_or_default();
                 Err(GpuError::OutOfMemory { asked: bytes, free, total })
             }
             status => Err(driver_error("cuMemAlloc", status)),
         }
+    }
+
+    /// Views `len` elements that were allocated elsewhere; they are not freed when the value is dropped.
+    ///
+    /// # Safety
+    /// They are device memory of this device for as long as the value lives.
+    pub(super) unsafe fn foreign(device: &Device, ptr: DevicePtr, len: usize) -> Self {
+        Self { ptr, len, device: device.clone(), foreign: true, holds: PhantomData }
+    }
+
+    /// Is this memory that was allocated elsewhere?
+    pub fn is_foreign(&self) -> bool {
+        self.foreign
     }
 
     /// Allocates and fills with zero bytes; done when it returns.
@@ -193,7 +208,7 @@ impl<T: Plain> DeviceBuffer<T> {
 
 impl<T: Plain> Drop for DeviceBuffer<T> {
     fn drop(&mut self) {
-        if self.device.bind().is_ok() {
+        if !self.foreign && self.device.bind().is_ok() {
             // SAFETY: allocated in `uninit`, freed once. The driver waits for work that uses it.
             let _ = unsafe { sys::cuMemFree_v2(self.ptr) };
         }

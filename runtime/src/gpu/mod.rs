@@ -28,6 +28,7 @@ mod bsr;
 mod buffer;
 mod cubin;
 pub mod cublaslt;
+#[cfg(feature = "cusparse")]
 pub mod cusparse;
 mod dense;
 mod device;
@@ -44,6 +45,7 @@ mod module;
 mod order;
 mod scales;
 mod stream;
+mod symbol;
 pub mod tensor_map;
 mod vector;
 

@@ -6,7 +6,7 @@ use crate::ScalesError;
 use crate::gpu::{ForeignError, GpuError};
 
 /// Why a kernel cannot be loaded or launched. Nothing was launched and nothing written.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {
     /// The device or its driver.
@@ -221,6 +221,8 @@ pub enum KernelError {
     #[allow(missing_docs)]
     Overlap { result: &'static str, operand: &'static str, c: u64, c_end: u64, other: u64, other_end: u64 },
 }
+
+bsr_codegen::message_as_debug!(KernelError);
 
 fn factors_text(op: Op) -> &'static str {
     match op {

@@ -160,7 +160,7 @@ pub struct Table {
 }
 
 /// A table that cannot be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error(
     "line {line} is no tuned result: {error}\n  help: each line is the JSON of one result, as `bsr export --tuned` writes it"
 )]
@@ -168,6 +168,8 @@ pub struct TableError {
     line: usize,
     error: serde_json::Error,
 }
+
+bsr_codegen::message_as_debug!(TableError);
 
 /// The results that come with this crate, a line each.
 pub(super) const SHIPPED: &str = include_str!("../../tuned/h200.jsonl");

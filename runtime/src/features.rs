@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use bsr_runtime::Structure;
 use serde::{Deserialize, Serialize};
+
+use crate::Structure;
 
 /// Facts of a pattern that are cheap to have and that kernels feel.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -13,20 +13,23 @@
 //! assert_eq!(spmm_members::bn128_f16::SPEC.bn, 128);
 //! ```
 
-use std::error::Error;
-use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
+mod choose;
+mod error;
 
-use bsr_codegen::{Dtype, KernelSpec, Op, Plan};
+use std::marker::PhantomData;
+
+use bsr_codegen::{Dtype, KernelSpec, Plan};
 use bsr_runtime::gpu::{Device, DeviceBsr, Plain, StreamRef};
 use bsr_runtime::kernel::arguments::{Arguments, HostArguments, Returns};
 use bsr_runtime::kernel::{DeviceMatrix, Operation};
 use bsr_runtime::{Element, Kernel, KernelError, Launcher, Results, Structure};
-use bsr_tuner::pick::Tuner;
-use bsr_tuner::{Facts, Features, TuningProblem, Workload};
 
-use crate::Auto;
+#[cfg(feature = "tuner")]
+pub use crate::auto::family::{FamilyAuto, TunableFamily};
+#[cfg(feature = "tuner")]
+pub(crate) use choose::extents;
+pub use choose::{Chooser, FirstFit, ProblemFacts};
+pub use error::FamilyError;
 
 /// What `#[bsr_kernel]` with lists implements on the item it stands on.
 pub trait Family: Sized + 'static {
@@ -73,29 +76,12 @@ pub trait Family: Sized + 'static {
         let spec = Self::MEMBERS.first().map_or(KernelSpec::new(64, 64, 64), |member| *member.spec());
         ProblemFacts::new(&spec.op(Self::Op::OP), sparse, along)
     }
-
-    /// The family as a product whose member is chosen for its operands, by what was tuned or by the cost model, when it is
-    /// launched: only members are taken. Blocks are those of the operands, and everything else that is no choice - layouts,
-    /// transposition, epilogue - is that of the first member of these element types.
-    ///
-    /// # Errors
-    /// [`FamilyError::NoMember`].
-    fn auto<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
-        device: &Device,
-    ) -> Result<FamilyAuto<Self, A, B, C>, FamilyError> {
-        let members = typed::<A, B, C>(Self::MEMBERS);
-        let Some(first) = members.first() else { return Err(no_member::<A, B, C>(Self::MEMBERS, 0, "")) };
-        let offered = members.iter().fold(auto(device), |tuner, member| tuner.variant(*member.spec(), 0));
-        Ok(Auto::with(device, Arc::new(offered), *first.spec()))
-    }
 }
-
-/// A [product](Auto) that chooses among the members of a family.
-pub type FamilyAuto<F, A, B, C> = Auto<<F as Family>::Op, A, B, C, <F as Family>::Returns, <F as Family>::Further>;
 
 /// The chooser that knows what was tuned for the device, or for one like it, and what the cost model says:
 /// `spmm::load_for::<f16, f16, f16>(&device, &family::auto(&device), &problem)`.
-pub fn auto(device: &Device) -> Tuner {
+#[cfg(feature = "tuner")]
+pub fn auto(device: &Device) -> bsr_tuner::pick::Tuner {
     crate::auto::tuner(device)
 }
 
@@ -124,11 +110,15 @@ fn find_for<A: Element, B: Element, C: Element>(
 }
 
 /// The members that multiply these element types.
-fn typed<A: Element, B: Element, C: Element>(members: &'static [Member]) -> Vec<&'static Member> {
+pub(crate) fn typed<A: Element, B: Element, C: Element>(members: &'static [Member]) -> Vec<&'static Member> {
     members.iter().filter(|member| member.dtypes() == [A::DTYPE, B::DTYPE, C::DTYPE]).collect()
 }
 
-fn no_member<A: Element, B: Element, C: Element>(members: &[Member], typed: usize, condition: &str) -> FamilyError {
+pub(crate) fn no_member<A: Element, B: Element, C: Element>(
+    members: &[Member],
+    typed: usize,
+    condition: &str,
+) -> FamilyError {
     let dtypes = [A::DTYPE, B::DTYPE, C::DTYPE];
     FamilyError::NoMember { dtypes, members: members.len(), typed, condition: condition.into() }
 }
@@ -253,164 +243,6 @@ impl<F: Family, A: Element + Plain, B: Element + Plain, C: Element + Plain> Load
     ) -> Result<HostResults<F, C>, KernelError> {
         let Results { c, rows } = self.launcher.multiply::<F::Op, A, B, C>(inputs.call())?;
         Ok(F::Returns::host(c, rows))
-    }
-}
-
-/// Chooses a member for a problem.
-///
-/// The members are those that can multiply it: they have its element types and its blocks. There is one at least.
-pub trait Chooser {
-    /// The number of the chosen one in `members`.
-    fn choose(&self, members: &[&'static Member], problem: &ProblemFacts) -> usize;
-}
-
-/// What a [`Chooser`] may know of a problem.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ProblemFacts {
-    /// Which matrix is sparse.
-    pub op: Op,
-    /// Rows of C.
-    pub m: usize,
-    /// Columns of C.
-    pub n: usize,
-    /// Elements that are summed.
-    pub k: usize,
-    /// Rows and columns of a sparsity block.
-    pub block: (usize, usize),
-    /// Stored blocks, how they lie.
-    pub features: Features,
-}
-
-impl ProblemFacts {
-    /// The facts of a product as `spec` says it, by the pattern of its sparse matrix and the third extent: N where A is
-    /// sparse, M where B is, K where C is.
-    pub fn new(spec: &KernelSpec, sparse: &Structure, along: usize) -> Self {
-        let (m, n, k) = extents(spec, sparse, along);
-        Self { op: spec.op, m, n, k, block: sparse.block(), features: Features::of(sparse) }
-    }
-
-    /// The extent that the width of the dense tile divides; none of SDDMM, whose tiles are blocks.
-    fn tiled(&self) -> Option<usize> {
-        match self.op {
-            Op::Dsd => Some(self.n),
-            Op::Dds => Some(self.m),
-            Op::Sdd => None,
-        }
-    }
-
-    fn has_blocks_of(&self, spec: &KernelSpec) -> bool {
-        (spec.bm as usize, spec.bk as usize) == self.block
-    }
-
-    fn blocks(&self) -> String {
-        format!("bm = {}, bk = {}", self.block.0, self.block.1)
-    }
-}
-
-/// M, N and K of a product as `spec` says it.
-pub(crate) fn extents(spec: &KernelSpec, sparse: &Structure, along: usize) -> (usize, usize, usize) {
-    let (rows, cols) = match spec.transpose.is_on() {
-        true => (sparse.cols(), sparse.rows()),
-        false => (sparse.rows(), sparse.cols()),
-    };
-    match spec.op {
-        Op::Dsd => (rows, along, cols),
-        Op::Dds => (along, cols, rows),
-        Op::Sdd => (rows, cols, along),
-    }
-}
-
-/// The member whose dense tile wastes the fewest columns beyond N (rows beyond M where B is sparse), the first of these where
-/// several do.
-///
-/// `bn = 96` wastes 96 x 3 - 256 = 32 columns of 256, `bn = 128` none. It knows nothing of speed: a family whose order
-/// is from what is best in general to what is rarely best gets what it deserves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FirstFit;
-
-impl Chooser for FirstFit {
-    fn choose(&self, members: &[&'static Member], problem: &ProblemFacts) -> usize {
-        let waste = |member: &Member| {
-            let bn = member.spec.bn as usize;
-            problem.tiled().map_or(0, |extent| extent.div_ceil(bn) * bn - extent)
-        };
-        (0..members.len()).min_by_key(|at| waste(members[*at])).unwrap_or(0)
-    }
-}
-
-/// Chooses by what was tuned, or by the cost model; the first member where neither says anything.
-impl Chooser for Tuner {
-    fn choose(&self, members: &[&'static Member], problem: &ProblemFacts) -> usize {
-        let Some(first) = members.first() else { return 0 };
-        let ProblemFacts { m, n, k, features, .. } = *problem;
-        let workload = Workload::given(Facts::of(first.spec()), (m, n, k));
-        let specs: Vec<KernelSpec> = members.iter().map(|member| *member.spec()).collect();
-        let choice = self.pick_of(&TuningProblem { workload, features }, &specs);
-        choice.ok().and_then(|choice| specs.iter().position(|spec| *spec == choice.spec)).unwrap_or(0)
-    }
-}
-
-/// Why no member of a family was loaded.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum FamilyError {
-    /// No member is of these element types and meets the condition.
-    NoMember {
-        /// The element types of A, B and C.
-        dtypes: [Dtype; 3],
-        /// All members.
-        members: usize,
-        /// Those of these element types.
-        typed: usize,
-        /// The condition that none of these meets.
-        condition: String,
-    },
-    /// A chooser named a member that there is not.
-    Chosen {
-        /// The number it gave.
-        index: usize,
-        /// How many there were.
-        candidates: usize,
-    },
-    /// The kernel could not be loaded.
-    Kernel(KernelError),
-}
-
-impl fmt::Display for FamilyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let product = |[a, b, out]: &[Dtype; 3]| format!("{a} x {b} -> {out}");
-        match self {
-            Self::NoMember { dtypes, members, typed: 0, .. } => {
-                writeln!(f, "the family has no kernel for {}", product(dtypes))?;
-                writeln!(f, "  0 of {members} members")?;
-                write!(f, "  help: list the types in the attribute")
-            }
-            Self::NoMember { dtypes, members, typed, condition } => {
-                writeln!(f, "no kernel of the family meets {condition}")?;
-                writeln!(f, "  {typed} of {members} members are {}, 0 of these meet it", product(dtypes))?;
-                write!(f, "  help: list what is missing in the attribute, or ask for less")
-            }
-            Self::Chosen { index, candidates } => {
-                writeln!(f, "the chooser chose member {index} of {candidates}")?;
-                write!(f, "  help: `Chooser::choose` answers with a number below {candidates}")
-            }
-            Self::Kernel(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for FamilyError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Kernel(error) => error.source(),
-            _ => None,
-        }
-    }
-}
-
-impl From<KernelError> for FamilyError {
-    fn from(error: KernelError) -> Self {
-        Self::Kernel(error)
     }
 }
 
