@@ -102,7 +102,13 @@
 //! # Features
 //! `cli` (on by default) builds the `bsr` command and what only it needs; a library is well served without.
 
+// The command names the library as any program does.
+#[cfg(feature = "cli")]
+extern crate self as bsr;
+
 pub mod auto;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod family;
 
 pub use auto::{Auto, AutoError, Tunable, tune};

@@ -20,7 +20,7 @@ use super::backend::keep_in;
 use super::exit::{Exit, Failure};
 use super::output::Outputs;
 use super::problem::{Defaults, DrawnProblem, ProblemArgs};
-use super::{interrupt, line, spec};
+use super::{interrupt, invocation, line, spec};
 use backends::{BackendKind, Backends, Devices};
 use points::{Asked, Card};
 use watch::Watch;
@@ -241,7 +241,7 @@ fn command_line() -> String {
         true => word,
         false => format!("'{}'", word.replace('\'', "'\\''")),
     };
-    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    let words = invocation::args().map(|word| quoted(word.to_string_lossy().into_owned()));
     ["bsr".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
