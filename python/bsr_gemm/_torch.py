@@ -94,7 +94,9 @@ def _derivative(dy: Tensor, y: Tensor, activation: str, z: Any) -> Tensor:
         case "gelu_erf":
             return aten.gelu_backward(dy, z(), approximate="none")
         case "silu":
-            return aten.silu_backward(dy, z())
+            before = z()
+            sigmoid = torch.sigmoid(before)
+            return dy * (sigmoid * (1 + before * (1 - sigmoid)))
         case "tanh":
             return aten.tanh_backward(dy, y)
         case "sigmoid":
