@@ -4,9 +4,11 @@
 //! alive for the call, and is what people import.
 
 mod array;
+mod choice;
 mod command;
 mod cpu;
 mod errors;
+mod gpu;
 mod pattern;
 mod plan;
 mod simulate;
@@ -16,11 +18,15 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use crate::choice::explain;
+    #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]
     use crate::cpu::{multiply, multiply_sampled};
     #[pymodule_export]
     use crate::errors::Error;
+    #[pymodule_export]
+    use crate::gpu::{Gpu, Loaded, Sparse};
     #[pymodule_export]
     use crate::pattern::Pattern;
     #[pymodule_export]

@@ -7,6 +7,7 @@ use bsr_codegen::Dtype;
 use super::buffer::{DeviceBuffer, DevicePtr, Plain};
 use super::device::Device;
 use super::error::GpuError;
+use super::foreign::ForeignError;
 use crate::{Bsr, Element, Structure};
 
 /// A block-sparse matrix in device memory, with a copy of its structure on the host, from which schedules
@@ -119,6 +120,41 @@ impl<T: Plain> DeviceBsr<T> {
             values: DeviceBuffer::zeroed(device, structure.stored())?,
             columns: OnceLock::new(),
         })
+    }
+
+    /// A matrix with the blocks of `structure` whose values lie in foreign device memory, block after block. The structure
+    /// is copied to the device; the values are neither copied nor freed when dropped.
+    ///
+    /// # Errors
+    /// [`ForeignError::Vector`] if the address is null or no multiple of 16 bytes; [`GpuError::OutOfMemory`].
+    ///
+    /// # Safety
+    /// For as long as the value is used in launches, `values` must be device memory of [`Structure::stored`] elements on
+    /// this device, and what extends beyond the edge of the matrix zero.
+    pub unsafe fn from_raw(device: &Device, structure: &Structure, values: DevicePtr) -> Result<Self, GpuError> {
+        // SAFETY: as the caller vouches.
+        let values = unsafe { DeviceBuffer::from_raw(device, values, structure.stored()) }?;
+        Ok(Self {
+            structure: structure.clone(),
+            fingerprint: Fingerprint::of(structure),
+            col_idx: DeviceBuffer::from_slice(device, structure.col_idx())?,
+            values,
+            columns: OnceLock::new(),
+        })
+    }
+
+    /// The same matrix with its values elsewhere in foreign memory: what is on the device of the structure stays. Launches
+    /// that were enqueued read what they were given.
+    ///
+    /// # Errors
+    /// [`ForeignError::Vector`] if the address is null or no multiple of 16 bytes.
+    ///
+    /// # Safety
+    /// As [`DeviceBsr::from_raw`].
+    pub unsafe fn set_values(&mut self, values: DevicePtr) -> Result<(), ForeignError> {
+        // SAFETY: as the caller vouches.
+        self.values = unsafe { DeviceBuffer::from_raw(self.col_idx.device(), values, self.structure.stored()) }?;
+        Ok(())
     }
 
     /// The values of the stored blocks, to be written: as in [`DeviceBsr::values`].

@@ -8,6 +8,7 @@ use cudarc::driver::sys::{self, CUresult, CUstream};
 
 use super::device::Device;
 use super::error::{GpuError, check, driver_error, named};
+use super::foreign::ForeignError;
 use super::stream::StreamRef;
 
 /// An address in device memory.
@@ -30,7 +31,7 @@ plain!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, half::f16, half::bf16, cr
 // SAFETY: an array of plain values has no padding between them.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// `len` elements of device memory, aligned to 256 bytes; freed when dropped.
+/// `len` elements of device memory, aligned to 256 bytes; freed when dropped, unless they are another library's.
 ///
 /// Freeing waits for the device, so drop buffers outside of what is timed.
 #[derive(Debug)]
@@ -38,10 +39,26 @@ pub struct DeviceBuffer<T: Plain> {
     ptr: DevicePtr,
     len: usize,
     device: Device,
+    /// Whether another library allocated it, and frees it.
+    is_foreign: bool,
     holds: PhantomData<T>,
 }
 
 impl<T: Plain> DeviceBuffer<T> {
+    /// Views foreign device memory. Nothing is copied, and nothing freed when dropped.
+    ///
+    /// # Errors
+    /// [`ForeignError::Vector`] if the address is null or no multiple of 16 bytes.
+    ///
+    /// # Safety
+    /// For as long as the value is used, `ptr` must be device memory of so many elements on this device.
+    pub unsafe fn from_raw(device: &Device, ptr: DevicePtr, len: usize) -> Result<Self, ForeignError> {
+        if len > 0 && (ptr == 0 || !ptr.is_multiple_of(16)) {
+            return Err(ForeignError::Vector { base: ptr });
+        }
+        Ok(Self { ptr, len, device: device.clone(), is_foreign: true, holds: PhantomData })
+    }
+
     /// Allocates without writing: the content is whatever lay there. A buffer of 0 elements has a valid
     /// address too.
     ///
@@ -55,7 +72,9 @@ impl<T: Plain> DeviceBuffer<T> {
         let mut ptr = 0;
         // SAFETY: `ptr` is a place for one address; the size is not 0.
         match unsafe { sys::cuMemAlloc_v2(&mut ptr, bytes) } {
-            CUresult::CUDA_SUCCESS => Ok(Self { ptr, len, device: device.clone(), holds: PhantomData }),
+            CUresult::CUDA_SUCCESS => {
+                Ok(Self { ptr, len, device: device.clone(), is_foreign: false, holds: PhantomData })
+            }
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 let (free, total) = device.memory().unwrap_or_default();
                 Err(GpuError::OutOfMemory { asked: bytes, free, total })
@@ -193,7 +212,7 @@ impl<T: Plain> DeviceBuffer<T> {
 
 impl<T: Plain> Drop for DeviceBuffer<T> {
     fn drop(&mut self) {
-        if self.device.bind().is_ok() {
+        if !self.is_foreign && self.device.bind().is_ok() {
             // SAFETY: allocated in `uninit`, freed once. The driver waits for work that uses it.
             let _ = unsafe { sys::cuMemFree_v2(self.ptr) };
         }
