@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from . import _arrays
 from ._native import Error
@@ -39,16 +40,31 @@ def linear(
     later = activation not in OF_RESULT and torch.is_grad_enabled()
     if later and (x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)):
         return activate(linear(x, weight, bias, pattern, transpose), activation)
+    if not torch.compiler.is_compiling() and x.is_cuda and x.stride(-1) == 1 and _is_plain(x, weight, bias):
+        # What an operator's way through the dispatcher costs on the host is more than the launch.
+        flat = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+        out = _linear_cuda(flat, weight, bias, pattern, transpose, activation)
+        return out if x.dim() == 2 else out.view(*x.shape[:-1], out.shape[-1])
     if x.dim() == 2:
         return torch.ops.bsr_gemm.linear(x, weight, bias, pattern, transpose, activation)
     if x.dim() == 1:
         return torch.ops.bsr_gemm.linear(x[None], weight, bias, pattern, transpose, activation)[0]
-    if x.dim() == 3 and x.stride(-1) != 1 and x.stride(-2) == 1:
+    if x.dim() == 3 and x.shape[-1] > 1 and x.stride(-1) != 1 and x.stride(-2) == 1:
         # A batch of transposed matrices, as `w @ x` has: each of them is multiplied where it lies.
         parts = [torch.ops.bsr_gemm.linear(part, weight, bias, pattern, transpose, activation) for part in x.unbind()]
         return torch.stack([part.mT for part in parts]).mT
     flat = torch.ops.bsr_gemm.linear(x.reshape(-1, x.shape[-1]), weight, bias, pattern, transpose, activation)
     return flat.view(*x.shape[:-1], flat.shape[-1])
+
+
+def _is_plain(*tensors: Tensor | None) -> bool:
+    """Whether nothing but the product itself is asked for: no gradient, no mode that looks at operators, no subclass."""
+    wanted = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+    modes = torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack()
+    if wanted or modes or torch._C._functorch.peek_interpreter_stack() is not None:
+        return False
+    plain = (Tensor, torch.nn.Parameter)
+    return forward_ad._current_level < 0 and all(tensor is None or type(tensor) in plain for tensor in tensors)
 
 
 def sampled(a: Tensor, b: Tensor, pattern: str) -> Tensor:
@@ -222,3 +238,20 @@ def _sampled_backward(ctx: Any, ds: Tensor) -> tuple:
 
 torch.library.register_autograd("bsr_gemm::linear", _linear_backward, setup_context=_keep_linear, lib=_library)
 torch.library.register_autograd("bsr_gemm::sampled", _sampled_backward, setup_context=_keep_sampled, lib=_library)
+
+
+@torch.library.impl(_library, "linear", "CUDA")
+def _linear_cuda(x, weight, bias, pattern, transpose=False, activation="none"):
+    from . import _gpu
+
+    out = _result(x, _check(x, weight, bias, pattern, transpose, activation))
+    return _gpu.linear(x, weight, bias, out, find(pattern), transpose, activation)
+
+
+@torch.library.impl(_library, "sampled", "CUDA")
+def _sampled_cuda(a, b, pattern):
+    from . import _gpu
+
+    found = _check_sampled(a, b, pattern)
+    out = a.new_empty((found.nnzb, *found.block), dtype=_arrays.torch_dtype(result_kind(_arrays.kind_of(a))))
+    return _gpu.sampled(a, b, out, found)

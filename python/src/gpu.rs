@@ -1,10 +1,11 @@
 //! Launches on a GPU: operands by address, on the stream of the caller.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bsr::gpu::{Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceVector, Plain, StreamRef};
 use bsr::tuner::pick::{Gpu as TunedGpu, Tuner};
-use bsr::{Dtype, Element, Epilogue, KernelSpec, Launcher, Layout, Op, bf16, e4m3, e5m2, f16};
+use bsr::{Dtype, Element, Epilogue, KernelSpec, Launcher, Layout, Op, Plan, bf16, e4m3, e5m2, f16};
 use pyo3::prelude::*;
 
 use crate::array::Kind;
@@ -21,6 +22,21 @@ type DenseArgument = (u64, usize, usize, bool, usize);
 pub(crate) struct Gpu {
     device: Device,
     tuner: Tuner,
+    /// Chosen kernels by their specs: one serves every pattern.
+    kernels: Mutex<HashMap<KernelSpec, Arc<Launcher>>>,
+}
+
+impl Gpu {
+    fn load_plan(&self, plan: &Plan) -> PyResult<Arc<Launcher>> {
+        let known = |kernels: &HashMap<KernelSpec, Arc<Launcher>>| kernels.get(plan.spec()).cloned();
+        if let Some(launcher) = known(&self.kernels.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(launcher);
+        }
+        let ptx = plan.ptx();
+        let made = Arc::new(Launcher::load(&self.device, plan, ptx.text(), ptx.entry()).map_err(refused)?);
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(kernels.entry(*plan.spec()).or_insert(made)))
+    }
 }
 
 #[pymethods]
@@ -29,7 +45,7 @@ impl Gpu {
     #[new]
     fn new(ordinal: usize) -> PyResult<Self> {
         let device = Device::open(ordinal).map_err(refused)?;
-        Ok(Self { tuner: Tuner::new(TunedGpu::from(device.info())), device })
+        Ok(Self { tuner: Tuner::new(TunedGpu::from(device.info())), device, kernels: Mutex::default() })
     }
 
     /// The GPU's name.
@@ -59,18 +75,14 @@ impl Gpu {
         py.detach(|| {
             let chosen = choice::choose(&self.tuner, pattern, &facts, n)?;
             let plan = choice::with_epilogue(&chosen.spec, epilogue)?;
-            let ptx = plan.ptx();
-            let launcher = Launcher::load(&self.device, &plan, ptx.text(), ptx.entry()).map_err(refused)?;
-            Ok(Loaded { launcher, why: chosen.to_string() })
+            Ok(Loaded { launcher: self.load_plan(&plan)?, why: chosen.to_string() })
         })
     }
 
     /// Loads a kernel.
     fn load(&self, py: Python<'_>, kernel: &Kernel) -> PyResult<Loaded> {
-        py.detach(|| {
-            let launcher = Launcher::load(&self.device, &kernel.plan, kernel.ptx.text(), kernel.ptx.entry());
-            Ok(Loaded { launcher: launcher.map_err(refused)?, why: "the program says so".to_owned() })
-        })
+        let launcher = py.detach(|| self.load_plan(&kernel.plan))?;
+        Ok(Loaded { launcher, why: "the program says so".to_owned() })
     }
 }
 
@@ -145,7 +157,7 @@ enum Input {
 /// A kernel on a GPU.
 #[pyclass(frozen, module = "bsr_gemm._native")]
 pub(crate) struct Loaded {
-    launcher: Launcher,
+    launcher: Arc<Launcher>,
     why: String,
 }
 
@@ -299,7 +311,7 @@ fn view<T: Element + Plain>((ptr, rows, cols, is_col, ld): DenseArgument) -> PyR
     unsafe { DeviceDense::from_raw(ptr, rows, cols, layout, ld) }.map_err(refused)
 }
 
-fn read_inputs(arguments: Vec<InputArgument>, plan: &bsr::Plan) -> PyResult<Vec<(String, Input)>> {
+fn read_inputs(arguments: Vec<InputArgument>, plan: &Plan) -> PyResult<Vec<(String, Input)>> {
     let is_col = plan.spec().c_layout == Layout::ColMajor;
     let read = |argument: InputArgument| -> PyResult<(String, Input)> {
         let (name, what, ptr, kind, rows, cols, ld, number) = argument;
