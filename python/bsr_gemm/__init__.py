@@ -13,7 +13,7 @@ from ._kernels import Bsr, Cols, Dense, Kernel, KernelError, Rows, Simulation, k
 from ._matrix import BsrMatrix, from_dense
 from ._native import Error, __version__
 from ._patterns import Pattern
-from ._products import ACTIVATIONS, bsr_gemm, linear, sampled
+from ._products import ACTIVATIONS, bsr_gemm, explain, linear, sampled
 
 if TYPE_CHECKING:
     from . import nn
@@ -32,6 +32,7 @@ __all__ = [
     "Simulation",
     "__version__",
     "bsr_gemm",
+    "explain",
     "from_dense",
     "kernel",
     "linear",

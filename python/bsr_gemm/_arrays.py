@@ -54,9 +54,7 @@ def kind_of(array: Any) -> str:
     name = str(array.dtype).removeprefix("torch.")
     kind = KINDS.get(name)
     if kind is None:
-        raise Error(
-            f"an array of {name} cannot be multiplied\n  help: convert it to one of {', '.join(KINDS)}"
-        )
+        raise Error(f"an array of {name} cannot be multiplied\n  help: convert it to one of {', '.join(KINDS)}")
     return kind
 
 
@@ -125,7 +123,5 @@ def numpy_dtype(kind: str) -> Any:
     try:
         import ml_dtypes
     except ImportError:
-        raise Error(
-            f"NumPy has no {name}\n  help: `pip install ml_dtypes`, or use tensors of PyTorch"
-        ) from None
+        raise Error(f"NumPy has no {name}\n  help: `pip install ml_dtypes`, or use tensors of PyTorch") from None
     return np.dtype(getattr(ml_dtypes, name))

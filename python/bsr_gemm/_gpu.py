@@ -103,7 +103,9 @@ def _operand(x: Tensor) -> tuple[Tensor, tuple[int, int, int, bool, int]]:
     lines, line = (cols, rows) if is_col else (rows, cols)
     stride = x.stride(1) if is_col else x.stride(0)
     stride = line if lines == 1 else stride
-    if (is_col or x.stride(1) == 1 or cols == 1 and rows == 1) and _addressable(lines, line, stride, size, x.data_ptr()):
+    if (is_col or x.stride(1) == 1 or cols == 1 and rows == 1) and _addressable(
+        lines, line, stride, size, x.data_ptr()
+    ):
         return x, (x.data_ptr(), rows, cols, is_col, stride)
     padded = -(-max(line, 1) * size // 16) * 16 // size
     copy = x.new_empty((lines, padded))
@@ -210,7 +212,9 @@ def sampled(a: Tensor, b: Tensor, out: Tensor, pattern: Pattern) -> Tensor:
             f"a_layout = {'col' if left[3] else 'row'}, b_layout = {'col' if right[3] else 'row'}"
         )
         kernel = _kernel_of(index, pattern, facts, a.shape[1], None)
-        kernel.sampled(_sparse_of(index, pattern, _arrays.kind_of(out)), out.data_ptr(), left, right, _stream(index), [])
+        kernel.sampled(
+            _sparse_of(index, pattern, _arrays.kind_of(out)), out.data_ptr(), left, right, _stream(index), []
+        )
         del held_a, held_b
     return out
 

@@ -194,8 +194,12 @@ class _Call:
         a, b = given.pop(signature.a), given.pop(signature.b)
         sparse = {"dsd": a, "dds": b, "sdd": like}[native.op]
         if not isinstance(sparse, (BsrMatrix, *([Pattern] if native.op == "sdd" else []))):
-            what = {"dsd": f"`{signature.a}`", "dds": f"`{signature.b}`", "sdd": "`like`, which says what is stored,"}[native.op]
-            raise Error(f"{what} is a {type(sparse).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=..)`")
+            what = {"dsd": f"`{signature.a}`", "dds": f"`{signature.b}`", "sdd": "`like`, which says what is stored,"}[
+                native.op
+            ]
+            raise Error(
+                f"{what} is a {type(sparse).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=..)`"
+            )
         pattern = sparse if isinstance(sparse, Pattern) else sparse.pattern
         if pattern.block != native.block:
             bm, bk = native.block
@@ -206,9 +210,13 @@ class _Call:
         a, b = (operand.values if isinstance(operand, BsrMatrix) else _arrays.as_array(operand) for operand in (a, b))
         for name, operand, kind in zip((signature.a, signature.b), (a, b), native.dtypes):
             if _arrays.kind_of(operand) != kind:
-                raise Error(f"`{name}` is of {_arrays.kind_of(operand)}, and the kernel multiplies {kind}\n  help: convert it")
+                raise Error(
+                    f"`{name}` is of {_arrays.kind_of(operand)}, and the kernel multiplies {kind}\n  help: convert it"
+                )
         if _arrays.is_tensor(a) != _arrays.is_tensor(b):
-            raise Error("one operand is an array of NumPy and one a tensor\n  help: `torch.from_numpy` makes a tensor of an array")
+            raise Error(
+                "one operand is an array of NumPy and one a tensor\n  help: `torch.from_numpy` makes a tensor of an array"
+            )
         _refuse_gradients(a, b, *given.values())
         call = cls(kernel, a, b, pattern, given, a.device.type if _arrays.is_tensor(a) else "cpu")
         call._check_shapes()
@@ -224,7 +232,9 @@ class _Call:
         dense = {"dsd": (self.b, 0, stored[1]), "dds": (self.a, 1, stored[0])}.get(self.op)
         for operand in {"dsd": [self.b], "dds": [self.a], "sdd": [self.a, self.b]}[self.op]:
             if len(operand.shape) != 2:
-                raise Error(f"a dense operand has {len(operand.shape)} dimensions\n  help: a kernel multiplies matrices")
+                raise Error(
+                    f"a dense operand has {len(operand.shape)} dimensions\n  help: a kernel multiplies matrices"
+                )
         if dense is not None and dense[0].shape[dense[1]] != dense[2]:
             shape = " x ".join(map(str, dense[0].shape))
             raise Error(f"the shapes do not fit: a dense {shape} and a sparse {stored[0]} x {stored[1]} matrix")
@@ -254,7 +264,9 @@ class _Call:
             shape = {"Rows": (m,), "Cols": (n,), "Dense": (m, n), "Bsr": (self.pattern.nnzb, *self.pattern.block)}[word]
             if tuple(array.shape) != shape or _arrays.kind_of(array) != element:
                 found = f"{' x '.join(map(str, array.shape))} of {_arrays.kind_of(array)}"
-                raise Error(f"`{name}` is {found}, and the kernel's epilogue reads {' x '.join(map(str, shape))} of {element}")
+                raise Error(
+                    f"`{name}` is {found}, and the kernel's epilogue reads {' x '.join(map(str, shape))} of {element}"
+                )
             held.append(array)
             if word == "Bsr":
                 described.append((name, _arrays.values(array)))
@@ -286,7 +298,9 @@ class _Call:
     def on_cpu(self) -> Any:
         native = self.kernel._native
         if self.op == "sdd" and native.transpose:
-            raise Error("a sampled product that is stored transposed is not computed on the CPU\n  help: exchange the operands, transposed")
+            raise Error(
+                "a sampled product that is stored transposed is not computed on the CPU\n  help: exchange the operands, transposed"
+            )
         if self.op == "dds" and native.second:
             return self._on_cpu_as_sampled()
         out, second = self.empty()
@@ -296,12 +310,22 @@ class _Call:
         last = None if second is None else _arrays.rows(second, len(second))
         pattern = self.pattern._native
         if self.op == "sdd":
-            _native.multiply_sampled(pattern, _arrays.matrix(self.a), _arrays.matrix(self.b), _arrays.values(out), epilogue, last)
+            _native.multiply_sampled(
+                pattern, _arrays.matrix(self.a), _arrays.matrix(self.b), _arrays.values(out), epilogue, last
+            )
         else:
             # B sparse: the transposed problem, in which it is the first factor.
             values, dense, result = (self.b, self.a.T, out.T) if mirrored else (self.a, self.b, out)
             address = (_arrays.address_of(values), _arrays.kind_of(values))
-            _native.multiply(pattern, native.transpose != mirrored, address, _arrays.matrix(dense), _arrays.matrix(result), epilogue, last)
+            _native.multiply(
+                pattern,
+                native.transpose != mirrored,
+                address,
+                _arrays.matrix(dense),
+                _arrays.matrix(result),
+                epilogue,
+                last,
+            )
         del held
         return self.results(out, second)
 
@@ -316,7 +340,9 @@ class _Call:
         blocks = _arrays.empty_like(self.a, (1, m, n), native.dtypes[2])
         last = _arrays.rows(second, m)
         epilogue = (native.epilogue, inputs[0])
-        _native.multiply_sampled(whole._native, _arrays.matrix(self.a), _arrays.matrix(dense), _arrays.values(blocks), epilogue, last)
+        _native.multiply_sampled(
+            whole._native, _arrays.matrix(self.a), _arrays.matrix(dense), _arrays.values(blocks), epilogue, last
+        )
         out[...] = blocks[0]
         return self.results(out, second)
 
@@ -376,4 +402,3 @@ def simulate(kernel: Kernel, *args: Any, seed: int = 0, **kwargs: Any) -> Simula
         result = np.frombuffer(bytearray(data), dtype=out.dtype).reshape(shape)
     result = BsrMatrix(result, call.pattern, check=False) if native.op == "sdd" else result
     return Simulation(result, None if rows is None else np.array(rows, dtype=np.float32), findings, *cost)
-

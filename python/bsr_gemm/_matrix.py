@@ -103,7 +103,9 @@ class BsrMatrix:
             torch.from_numpy(index.astype(np.int64)).to(values.device)
             for index in (self.pattern.row_ptr, self.pattern.col_idx)
         )
-        return torch.sparse_bsr_tensor(row_ptr, col_idx, values, size=(grid[0] * bm, grid[1] * bk), check_invariants=False)
+        return torch.sparse_bsr_tensor(
+            row_ptr, col_idx, values, size=(grid[0] * bm, grid[1] * bk), check_invariants=False
+        )
 
     @classmethod
     def from_torch(cls, tensor: Any) -> BsrMatrix:

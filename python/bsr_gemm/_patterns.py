@@ -7,7 +7,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ._native import Error, Pattern as _Native
+from ._native import Error
+from ._native import Pattern as _Native
 
 #: Patterns that are kept although nobody holds them: a graph that was compiled names its patterns by their keys.
 KEPT = 1024

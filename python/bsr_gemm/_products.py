@@ -49,7 +49,9 @@ def linear(x: Any, w: BsrMatrix, bias: Any = None, activation: str = "none") -> 
     own, which keeps what it is the gradient of; relu needs none.
     """
     if not isinstance(w, BsrMatrix):
-        raise Error(f"the weight is a {type(w).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=(64, 64))`")
+        raise Error(
+            f"the weight is a {type(w).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=(64, 64))`"
+        )
     if activation not in ACTIVATIONS:
         raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
     return _apply(w, _arrays.as_array(x), False, None if bias is None else _arrays.as_array(bias), activation)
@@ -60,7 +62,9 @@ def sampled(a: Any, b: Any, like: BsrMatrix | Pattern) -> BsrMatrix:
     pattern = like.pattern if isinstance(like, BsrMatrix) else like
     a, b = _arrays.as_array(a), _arrays.as_array(b)
     if _arrays.is_tensor(a) != _arrays.is_tensor(b):
-        raise Error("one operand is an array of NumPy and one a tensor\n  help: `torch.from_numpy` makes a tensor of an array")
+        raise Error(
+            "one operand is an array of NumPy and one a tensor\n  help: `torch.from_numpy` makes a tensor of an array"
+        )
     if len(a.shape) != 2 or len(b.shape) != 2:
         raise Error(f"the operands have {len(a.shape)} and {len(b.shape)} dimensions\n  help: both are matrices")
     if _arrays.is_tensor(a):
@@ -68,6 +72,17 @@ def sampled(a: Any, b: Any, like: BsrMatrix | Pattern) -> BsrMatrix:
 
         return BsrMatrix(_torch.sampled(a, b, pattern.key), pattern, check=False)
     return BsrMatrix(sampled_values(a, b, pattern), pattern, check=False)
+
+
+def explain(w: BsrMatrix, n: int, *, transpose: bool = False, gpu: str = "NVIDIA H200") -> str:
+    """Which kernel multiplies ``n`` rows with ``w`` in ``linear`` on a GPU of this name, and why it is taken."""
+    kind = _arrays.kind_of(w.values)
+    if kind in ("f64", "f32", "i32"):
+        raise Error(f"no kernel for tensor cores multiplies {kind}\n  help: `w.to(torch.bfloat16)`")
+    bm, bk = w.block
+    facts = f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {result_kind(kind)}, b_layout = col, c_layout = col"
+    facts += ", transpose = on" if transpose else ""
+    return _native.explain(w.pattern._native, facts, n, gpu)
 
 
 def _apply(w: BsrMatrix, x: Any, transpose: bool, bias: Any = None, activation: str = "none") -> Any:
@@ -85,7 +100,9 @@ def _apply(w: BsrMatrix, x: Any, transpose: bool, bias: Any = None, activation: 
 
         return _torch.linear(x, w.values, bias, w.key, transpose, activation)
     if _arrays.is_tensor(w.values):
-        raise Error("the matrix is of tensors and the other operand is an array of NumPy\n  help: `torch.from_numpy(x)`")
+        raise Error(
+            "the matrix is of tensors and the other operand is an array of NumPy\n  help: `torch.from_numpy(x)`"
+        )
     return _numpy_linear(w, x, bias, transpose, activation)
 
 

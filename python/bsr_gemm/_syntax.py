@@ -74,7 +74,9 @@ class Source:
         """Where a node stands in the file."""
         line, end = node.lineno, node.end_lineno or node.lineno
         offset = self.first_line - 1
-        return Place(line + offset, node.col_offset + self.indent, end + offset, (node.end_col_offset or 0) + self.indent)
+        return Place(
+            line + offset, node.col_offset + self.indent, end + offset, (node.end_col_offset or 0) + self.indent
+        )
 
     def report(self, problem: Problem) -> str:
         """The problem as a compiler prints it."""
@@ -203,7 +205,9 @@ def _signature(text: Text, tree: ast.FunctionDef) -> Signature:
         returned, second = elements[0], (elements[1] if len(elements) == 2 else None)
     kinds = [_matrix(node) for node in (a.annotation, b.annotation, returned)]
     names = tuple(name for name, _ in kinds)
-    op = {("Bsr", "Dense", "Dense"): "dsd", ("Dense", "Bsr", "Dense"): "dds", ("Dense", "Dense", "Bsr"): "sdd"}.get(names)
+    op = {("Bsr", "Dense", "Dense"): "dsd", ("Dense", "Bsr", "Dense"): "dds", ("Dense", "Dense", "Bsr"): "sdd"}.get(
+        names
+    )
     nodes = (a.annotation or a, b.annotation or b, returned or tree)
     if op is None:
         said = f"({', '.join(name or 'nothing' for name in names[:2])}) -> {names[2] or 'nothing'}"
@@ -236,15 +240,24 @@ def _defaults(text: Text, arguments: ast.arguments) -> dict[str, float]:
 
 def _body(text: Text, tree: ast.FunctionDef) -> None:
     body = list(tree.body)
-    if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
+    if (
+        isinstance(body[0], ast.Expr)
+        and isinstance(body[0].value, ast.Constant)
+        and isinstance(body[0].value.value, str)
+    ):
         body.pop(0)
     further = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs][2:]
     is_empty = all(
-        isinstance(line, ast.Pass) or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)) for line in body
+        isinstance(line, ast.Pass) or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
+        for line in body
     )
     if is_empty:
         for parameter in further:
-            text.refuse(parameter, f"`{parameter.arg}` is for the epilogue, and there is none", "give the function a body: `return acc + bias`")
+            text.refuse(
+                parameter,
+                f"`{parameter.arg}` is for the epilogue, and there is none",
+                "give the function a body: `return acc + bias`",
+            )
         return
     text.add(', epilogue = "|', tree)
     for at, parameter in enumerate(further):
@@ -273,7 +286,11 @@ def _statement(text: Text, node: ast.stmt) -> None:
     elif isinstance(node, ast.If):
         text.refuse(node, "an `if` statement is no expression", "write `x if a < b else y`")
     else:
-        text.refuse(node, f"a kernel's body has assignments and a result, not `{ast.unparse(node).splitlines()[0]}`", "write `x = ..`, and `return ..` at the end")
+        text.refuse(
+            node,
+            f"a kernel's body has assignments and a result, not `{ast.unparse(node).splitlines()[0]}`",
+            "write `x = ..`, and `return ..` at the end",
+        )
 
 
 def _result(text: Text, node: ast.expr) -> None:
@@ -334,13 +351,21 @@ def _expression(text: Text, node: ast.expr, around: int) -> None:
                     _expression(text, argument, SUM)
             text.add(")", node)
         case ast.Call(ast.Attribute(attr=name)):
-            text.refuse(node.func, f"functions of an epilogue are plain names, not `{ast.unparse(node.func)}`", f"write `{name}(..)`")
+            text.refuse(
+                node.func,
+                f"functions of an epilogue are plain names, not `{ast.unparse(node.func)}`",
+                f"write `{name}(..)`",
+            )
         case ast.Call():
             text.refuse(node, "functions of an epilogue take plain arguments", "write them without names and stars")
         case ast.Compare():
             text.refuse(node, "a comparison is no number", "write `x if a < b else y`, or `select(a < b, x, y)`")
         case _:
-            text.refuse(node, f"`{ast.unparse(node)}` is no part of an epilogue", "there are `+ - * /`, numbers, names, functions and `x if a < b else y`")
+            text.refuse(
+                node,
+                f"`{ast.unparse(node)}` is no part of an epilogue",
+                "there are `+ - * /`, numbers, names, functions and `x if a < b else y`",
+            )
 
 
 def _comparison(text: Text, node: ast.expr) -> None:

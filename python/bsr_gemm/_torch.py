@@ -130,7 +130,9 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor | None, pattern: str, transpo
     (rows, cols), (bm, bk) = found.shape, found.block
     inputs, outputs = (rows, cols) if transpose else (cols, rows)
     if x.dim() != 2 or x.shape[1] != inputs:
-        raise Error(f"x is {' x '.join(map(str, x.shape))}, and the {rows} x {cols} matrix is multiplied along {inputs} elements")
+        raise Error(
+            f"x is {' x '.join(map(str, x.shape))}, and the {rows} x {cols} matrix is multiplied along {inputs} elements"
+        )
     if weight.dim() != 3 or tuple(weight.shape) != (found.nnzb, bm, bk):
         raise Error(
             f"the weight's values are {' x '.join(map(str, weight.shape))}, and the pattern has {found.nnzb} blocks of {bm} x {bk}"

@@ -139,7 +139,9 @@ class BlockSparseLinear(torch.nn.Module):
         zero for new blocks. Returns how many blocks were exchanged.
         """
         if not 0.0 <= fraction <= 1.0:
-            raise Error(f"fraction = {fraction} of the stored blocks\n  help: give a number from 0 to 1, for instance 0.1")
+            raise Error(
+                f"fraction = {fraction} of the stored blocks\n  help: give a number from 0 to 1, for instance 0.1"
+            )
         stored = self.pattern.mask()
         free = int((~stored).sum())
         count = min(round(self.pattern.nnzb * fraction), free)
@@ -153,7 +155,9 @@ class BlockSparseLinear(torch.nn.Module):
             scores = (generator or np.random.default_rng()).random(stored.shape)
         scores = np.asarray(scores.detach().cpu() if isinstance(scores, Tensor) else scores, dtype=np.float64)
         if scores.shape != stored.shape:
-            raise Error(f"the scores are {scores.shape}, and the matrix has {stored.shape[0]} x {stored.shape[1]} blocks")
+            raise Error(
+                f"the scores are {scores.shape}, and the matrix has {stored.shape[0]} x {stored.shape[1]} blocks"
+            )
         candidates = np.where(stored, -np.inf, scores).ravel()
         mask.ravel()[np.argsort(-candidates, kind="stable")[:count]] = True
         self.set_mask(mask, optimizer=optimizer)
@@ -172,14 +176,19 @@ class BlockSparseLinear(torch.nn.Module):
 
         def moved(values: Tensor) -> Tensor:
             kept = values[before.clamp(min=0)] if len(values) else values.new_zeros((new.nnzb, *values.shape[1:]))
-            return torch.where((before >= 0)[:, None, None], kept, torch.zeros((), dtype=values.dtype, device=values.device))
+            return torch.where(
+                (before >= 0)[:, None, None], kept, torch.zeros((), dtype=values.dtype, device=values.device)
+            )
 
         if optimizer is not None:
             for name, value in optimizer.state.get(self.weight, {}).items():
                 if isinstance(value, Tensor) and value.shape == old_shape:
                     optimizer.state[self.weight][name] = moved(value)
         self.weight.grad = None
-        self.weight.data = moved(self.weight.data)
+        values = moved(self.weight.data)
+        # Gradients of what was computed with the old blocks are refused, not computed of the new ones.
+        torch.autograd.graph.increment_version(self.weight)
+        self.weight.data = values
         self._take(new)
 
     def extra_repr(self) -> str:
@@ -196,7 +205,9 @@ class BlockSparseLinear(torch.nn.Module):
         self._pattern, self._key = pattern, pattern.key
         if str(device) == "meta":
             return
-        self.row_ptr, self.col_idx = (torch.tensor(index, device=device) for index in (pattern.row_ptr, pattern.col_idx))
+        self.row_ptr, self.col_idx = (
+            torch.tensor(index, device=device) for index in (pattern.row_ptr, pattern.col_idx)
+        )
 
     def _clear_padding(self) -> None:
         mask = padding_mask(self.pattern)
@@ -248,7 +259,9 @@ def sparsify_(model: torch.nn.Module, config: SparsifyConfig | None = None, **se
     """Replaces linear layers of a model by block-sparse ones with their blocks of the largest norms; returns the model."""
     config = config or SparsifyConfig(**settings)
     if isinstance(model, torch.nn.Linear):
-        raise Error("a layer cannot be replaced in place\n  help: `BlockSparseLinear.from_linear(layer, ..)` makes another")
+        raise Error(
+            "a layer cannot be replaced in place\n  help: `BlockSparseLinear.from_linear(layer, ..)` makes another"
+        )
     count = 0
     for name, parent in list(model.named_modules()):
         for attribute, child in list(parent.named_children()):

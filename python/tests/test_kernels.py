@@ -60,7 +60,9 @@ def close(found, expected, tolerance=2e-3) -> None:
 
 
 def test_a_function_becomes_a_spec() -> None:
-    assert ffn_up.spec == 'bm = 64, bn = 64, bk = 32, epilogue = "|bias: Rows<f32>, alpha: f32| gelu(alpha * acc + bias)"'
+    assert (
+        ffn_up.spec == 'bm = 64, bn = 64, bk = 32, epilogue = "|bias: Rows<f32>, alpha: f32| gelu(alpha * acc + bias)"'
+    )
     assert ".target sm_90a" in ffn_up.ptx and ffn_up.entry in ffn_up.ptx
     assert "sparsity block" in ffn_up.plan and ffn_up.__doc__ == "The first half of a feed-forward network."
     assert norms.epilogue == "|scale: Cols<f32>| { let x = max(acc, 0) * scale; (x, row_sum(x * x)) }"
@@ -207,7 +209,10 @@ def test_what_is_no_epilogue(tmp_path, body, words) -> None:
 @pytest.mark.parametrize(
     ("signature", "words"),
     [
-        ('(a: Dense["f16"], b: Dense["f16"]) -> Dense["f16"]', ["one of the three matrices", "(Dense, Dense) -> Dense"]),
+        (
+            '(a: Dense["f16"], b: Dense["f16"]) -> Dense["f16"]',
+            ["one of the three matrices", "(Dense, Dense) -> Dense"],
+        ),
         ('(a: Bsr["f16"]) -> Dense["f16"]', ["two operands, not 1"]),
         ('(a: Bsr, b: Dense["f16"]) -> Dense["f16"]', ["`Bsr` lacks its element type"]),
         ('(a: Bsr["f61"], b: Dense["f16"]) -> Dense["f16"]', ["`a` cannot be `f61`", "f16"]),
@@ -287,7 +292,12 @@ def test_the_command() -> None:
     assert refused.returncode == 2 and "bn = 32 or 64" in refused.stderr
 
 
-def test_a_choice_is_explained() -> None:
+def test_a_choice_is_explained(rng) -> None:
+    w = bsr.from_dense(rng.standard_normal((512, 512)).astype(np.float16), (128, 128), keep=0.5)
+    for transpose in (False, True):
+        words = bsr.explain(w, 4096, transpose=transpose)
+        assert "kernel    bm = 128" in words and "because" in words and ("transpose = on" in words) == transpose
+    assert "to(torch.bfloat16)" in refusal(lambda: bsr.explain(w.to(np.float32), 4096))
     words = plain.explain(4096, 4096, 4096)
     assert "kernel    bm = 64" in words and "because" in words
     with pytest.raises(bsr.Error, match="--pattern|pattern"):

@@ -65,8 +65,14 @@ def test_a_pattern_is_known_by_its_key(rng) -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: bsr.Pattern((64, 64), (32, 32), [0, 1, 2], [0, 2]), ["col_idx[1] = 2", "outside 0..2", "count columns in blocks"]),
-        (lambda: bsr.Pattern((64, 64), (32, 32), [0, 2, 2], [1, 0]), ["col_idx[1] = 0 follows 1", "sort each block row"]),
+        (
+            lambda: bsr.Pattern((64, 64), (32, 32), [0, 1, 2], [0, 2]),
+            ["col_idx[1] = 2", "outside 0..2", "count columns in blocks"],
+        ),
+        (
+            lambda: bsr.Pattern((64, 64), (32, 32), [0, 2, 2], [1, 0]),
+            ["col_idx[1] = 0 follows 1", "sort each block row"],
+        ),
         (lambda: bsr.Pattern((64, 64), (32, 32), [0, 1], [0]), ["row_ptr has 2 entries", "64 rows in blocks of 32"]),
         (lambda: bsr.Pattern((64, 64), (0, 32), [0], []), ["both sides must be at least 1"]),
         (lambda: bsr.Pattern((64, 64), (32, 32), [0, 2**40, 0], [0]), ["beyond 2^31 - 1"]),
@@ -81,7 +87,10 @@ def test_a_pattern_is_known_by_its_key(rng) -> None:
             lambda: bsr.BsrMatrix(np.ones((1, 2, 2)), bsr.Pattern((3, 2), (2, 2), [0, 0, 1], [0])),
             ["beyond the edge of the 3 x 2", "set it to zero"],
         ),
-        (lambda: bsr.BsrMatrix(np.ones((2, 2, 2)), bsr.Pattern((2, 2), (2, 2), [0, 1], [0])), ["2 x 2 x 2", "1 x 2 x 2"]),
+        (
+            lambda: bsr.BsrMatrix(np.ones((2, 2, 2)), bsr.Pattern((2, 2), (2, 2), [0, 1], [0])),
+            ["2 x 2 x 2", "1 x 2 x 2"],
+        ),
     ],
 )
 def test_refusals_say_fact_and_remedy(make, words) -> None:

@@ -75,7 +75,9 @@ def test_layers_of_numpy(rng, activation) -> None:
     x, bias = rng.standard_normal((4, 5, 60)), rng.standard_normal(100)
     expected = ACTIVATIONS[activation](x @ w.to_dense().T + bias)
     assert np.allclose(bsr.linear(x, w, bias, activation), expected, rtol=1e-6, atol=1e-7)
-    assert np.allclose(bsr.linear(x, w, activation=activation), ACTIVATIONS[activation](x @ w.to_dense().T), rtol=1e-6, atol=1e-7)
+    assert np.allclose(
+        bsr.linear(x, w, activation=activation), ACTIVATIONS[activation](x @ w.to_dense().T), rtol=1e-6, atol=1e-7
+    )
 
 
 def test_a_stored_nan_is_multiplied_and_a_missing_block_is_not() -> None:
@@ -104,7 +106,10 @@ def test_an_empty_pattern_is_zero(rng) -> None:
         (lambda w: bsr.linear(np.ones((3, 48)), w, activation="swish"), ["`swish`", "relu, gelu"]),
         (lambda w: bsr.linear(np.ones((3, 48)), np.ones((64, 48))), ["ndarray, not a BsrMatrix", "from_dense"]),
         (lambda w: bsr.bsr_gemm(np.ones((64, 48)), np.ones((48, 3))), ["ndarray, not a BsrMatrix"]),
-        (lambda w: bsr.sampled(np.ones((64, 7)), np.ones((8, 48)), w), ["64 x 7 times 8 x 48", "A's columns are B's rows"]),
+        (
+            lambda w: bsr.sampled(np.ones((64, 7)), np.ones((8, 48)), w),
+            ["64 x 7 times 8 x 48", "A's columns are B's rows"],
+        ),
     ],
 )
 def test_products_that_do_not_fit(rng, call, words) -> None:
