@@ -191,7 +191,8 @@ impl Loaded {
         inputs: Vec<InputArgument>,
         second: Option<(u64, usize)>,
     ) -> PyResult<()> {
-        let call = Call { launcher: &self.launcher, stream, inputs: read_inputs(inputs, self.launcher.plan())?, second };
+        let call =
+            Call { launcher: &self.launcher, stream, inputs: read_inputs(inputs, self.launcher.plan())?, second };
         of_each!(&sparse.matrix, matrix => {
             let mut matrix = matrix.lock().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the caller vouches for the memory, which is that of this launch alone while the lock is held.
@@ -213,7 +214,8 @@ impl Loaded {
         inputs: Vec<InputArgument>,
         second: Option<(u64, usize)>,
     ) -> PyResult<()> {
-        let call = Call { launcher: &self.launcher, stream, inputs: read_inputs(inputs, self.launcher.plan())?, second };
+        let call =
+            Call { launcher: &self.launcher, stream, inputs: read_inputs(inputs, self.launcher.plan())?, second };
         of_each!(&sparse.matrix, matrix => {
             let mut matrix = matrix.lock().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the caller vouches for the memory, which is that of this launch alone while the lock is held.

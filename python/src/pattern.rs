@@ -23,8 +23,7 @@ impl Pattern {
         let integers = |bytes: &[u8]| -> Vec<i32> {
             bytes.as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect()
         };
-        let structure =
-            Structure::new(rows, cols, (bm, bk), integers(row_ptr), integers(col_idx)).map_err(refused)?;
+        let structure = Structure::new(rows, cols, (bm, bk), integers(row_ptr), integers(col_idx)).map_err(refused)?;
         Ok(Self { fingerprint: Fingerprint::of(&structure), structure })
     }
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use bsr::spec::{LocatedRequest, build};
 use bsr::Plan;
+use bsr::spec::{LocatedRequest, build};
 use pyo3::prelude::*;
 
 /// What is wrong with a spec: the fact with its arithmetic, the remedies, and the bytes of the text to blame.

@@ -72,9 +72,7 @@ impl Product<'_> {
 
     fn block_rows(&self) -> BlockRows<'_> {
         match self.transpose {
-            false => {
-                BlockRows { row_ptr: self.structure.row_ptr(), columns: self.structure.col_idx(), blocks: None }
-            }
+            false => BlockRows { row_ptr: self.structure.row_ptr(), columns: self.structure.col_idx(), blocks: None },
             true => {
                 let index = self.structure.transposed();
                 BlockRows { row_ptr: index.row_ptr(), columns: index.col_idx(), blocks: Some(index.block_idx()) }

@@ -61,13 +61,7 @@ impl Sampled<'_> {
         unsafe { self.collect(&collected, &rows, panels) };
     }
 
-    unsafe fn store<S: Number>(
-        &self,
-        block: usize,
-        (row, col): (usize, usize),
-        panel: usize,
-        sums: &[S],
-    ) -> Vec<f64> {
+    unsafe fn store<S: Number>(&self, block: usize, (row, col): (usize, usize), panel: usize, sums: &[S]) -> Vec<f64> {
         let (bm, bk) = self.structure.block();
         // SAFETY: the inputs are of C's shape.
         let evaluate = self.fused.map(|fused| unsafe { fused.evaluator() });
