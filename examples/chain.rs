@@ -7,10 +7,11 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use bsr::arguments::{Nothing, Single};
 use bsr::bench::{Candidate, InterleaveOptions, interleave};
 use bsr::gpu::{Device, DeviceBsr, DeviceDense, Stream, StreamRef};
 use bsr::prelude::*;
-use bsr::{Kernel, KernelError, Loaded};
+use bsr::{KernelError, Loaded};
 
 const SIZE: usize = 2048;
 const PRODUCTS: usize = 32;
@@ -64,8 +65,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             for [from, to] in [[0, 1], [1, 0]] {
                 let (from, to) = if from < to { (&**x, &mut **y) } else { (&**y, &mut **x) };
                 match is_dependent {
-                    true => dependent.launch(stream, a, from, to)?,
-                    false => serial.launch(stream, a, from, to)?,
+                    true => dependent.launch(stream, (a, from), to)?,
+                    false => serial.launch(stream, (a, from), to)?,
                 }
             }
         }
@@ -95,7 +96,7 @@ fn last<K>(
     start: &Dense<f16>,
 ) -> Result<Dense<f16>, Box<dyn Error>>
 where
-    K: Kernel<Op = bsr::operation::Dsd, A = f16, B = f16, Out = f16>,
+    K: Kernel<Op = Dsd, A = f16, B = f16, Out = f16, Further = Nothing, Returns = Single>,
 {
     let stream = Stream::new(device)?;
     chain.x[0] = DeviceDense::upload(device, start)?;
@@ -103,7 +104,7 @@ where
     for at in 0..PRODUCTS {
         let [x, y] = &mut chain.x;
         let (from, to) = if at % 2 == 0 { (x, y) } else { (y, x) };
-        kernel.launch(&stream, &chain.a, from, to)?;
+        kernel.launch(&stream, (&chain.a, &*from), to)?;
     }
     stream.synchronize()?;
     Ok(chain.x[PRODUCTS % 2].download()?)

@@ -21,7 +21,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     };
     let a = Bsr::generate(Pattern::TopK(4), 1024, 1120, (512, 112), 0)?;
     let b = Dense::normal(1120, 512, Layout::RowMajor, 0);
-    let c = spmm::load(&device)?.multiply(&a, &b)?;
+    let c = spmm::load(&device)?.multiply((&a, &b))?;
 
     let error = bsr::reference::relative_error(&c.to_f64(), &bsr::reference::multiply(&a, &b)?);
     println!("C[{}, {}] on {}: relative error {error:.1e}", c.rows(), c.cols(), device.info().name);

@@ -9,7 +9,7 @@
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let a = Bsr::generate(Pattern::TopK(4), 1024, 1120, (512, 112), 0)?;
 //!     let b = Dense::normal(1120, 512, Layout::RowMajor, 0);
-//!     let c = spmm::load(&Device::open(0)?)?.multiply(&a, &b)?;
+//!     let c = spmm::load(&Device::open(0)?)?.multiply((&a, &b))?;
 //!     println!("C is {} x {}, C[0, 0] = {:?}", c.rows(), c.cols(), c.get(0, 0));
 //!     Ok(())
 //! }
@@ -52,28 +52,50 @@
 //! let (kernel, stream) = (spmm::load(&device)?, Stream::new(&device)?);
 //! let (a, b) = (DeviceBsr::upload(&device, a)?, DeviceDense::upload(&device, b)?);
 //! let mut c = DeviceDense::zeros(&device, a.rows(), b.cols(), spmm::SPEC.c_layout)?;
-//! kernel.launch(&stream, &a, &b, &mut c)?;
+//! kernel.launch(&stream, (&a, &b), &mut c)?;
 //! stream.synchronize()?;
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! # Without a GPU
-//! [`simulated::Simulated`] runs the same PTX on the CPU: the product is that of the GPU but for the last bits of its
+//! [`Kernel::simulate`] runs the same PTX on the CPU: the product is that of the GPU but for the last bits of its
 //! sums, and the report lists every race, missing fence and misused barrier of the kernel. It tells nothing of speed.
+//! [`simulated::Simulated`] does so for any plan and any text.
 //!
 //! ```
-//! use bsr::simulated::{Options, Simulated};
-//! use bsr::{Bsr, Dense, Layout, Pattern, Plan, f16};
+//! use bsr::prelude::*;
 //!
-//! let plan = Plan::new(&"bm = 64, bn = 64, bk = 32".parse()?)?;
-//! let ptx = plan.ptx();
-//! let a = Bsr::<f16>::generate(Pattern::TopK(2), 100, 100, (64, 32), 0)?;
-//! let b = Dense::<f16>::normal(100, 20, Layout::RowMajor, 0);
-//! let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?;
-//! let (c, report) = kernel.multiply::<f16, f16, f16>(&a, &b, &Options::default())?;
+//! #[bsr_kernel(bm = 64, bn = 64, bk = 32)]
+//! fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
+//!
+//! let a = Bsr::generate(Pattern::TopK(2), 100, 100, (64, 32), 0)?;
+//! let b = Dense::normal(100, 20, Layout::RowMajor, 0);
+//! let (c, report) = spmm::simulate((&a, &b), &Options::default())?;
 //! assert!(report.is_clean());
 //! println!("C[0, 0] = {:?}", c.get(0, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # More than two factors
+//! What a kernel reads besides A and B is the third element of the tuple, and a second result the second element of what is
+//! written: the same for [launches](Loaded::launch), for [host matrices](Loaded::multiply), on the simulator, for
+//! [families](family), for lists of products and for [`Auto`]. A call that does not fit the kernel does not compile.
+//!
+//! ```
+//! use bsr::prelude::*;
+//!
+//! #[bsr_kernel(bm = 64, bn = 64, bk = 32)]
+//! fn normed(a: Bsr<f16>, b: Dense<f16>, bias: Rows<f32>) -> (Dense<f16>, Rows<f32>) {
+//!     let x = acc + bias;
+//!     (x, row_sum(x * x))
+//! }
+//!
+//! let a = Bsr::generate(Pattern::TopK(2), 100, 100, (64, 32), 0)?;
+//! let (b, bias) = (Dense::normal(100, 20, Layout::RowMajor, 0), vec![1.0; 100]);
+//! let ((c, sums), report) = normed::simulate((&a, &b, normed_inputs { bias: &bias }), &Options::default())?;
+//! assert!(report.is_clean());
+//! println!("C[0, 0] = {:?}, the squares of row 0 add up to {}", c.get(0, 0), sums[0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -82,56 +104,76 @@
 //! a kernel with a `scale` multiplies its sums by. B comes back column-major, as the tensor cores read 8-bit operands.
 //!
 //! ```
+//! use bsr::prelude::*;
 //! use bsr::quantise::{Quantised, quantise};
-//! use bsr::simulated::{Options, Simulated};
-//! use bsr::{Bsr, Dense, Layout, Pattern, Plan, Scale, bf16, e4m3, reference};
+//! use bsr::reference;
+//!
+//! #[bsr_kernel(bm = 64, bn = 64, bk = 32, scale = row_col)]
+//! fn fp8(a: Bsr<e4m3>, b: Dense<e4m3>) -> Dense<bf16>;
 //!
 //! let a = Bsr::<f32>::generate(Pattern::TopK(2), 100, 100, (64, 32), 0)?;
 //! let b = Dense::<f32>::normal(100, 20, Layout::RowMajor, 0);
 //! let Quantised::<e4m3, e4m3> { a, b, scales } = quantise(&a, &b, Scale::RowCol)?;
-//!
-//! let plan = Plan::new(&"bm = 64, bn = 64, bk = 32, dtype = e4m3, scale = row_col".parse()?)?;
-//! let ptx = plan.ptx();
-//! let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?;
-//! let (c, report) = kernel.multiply_scaled::<e4m3, e4m3, bf16>(&a, &b, &scales, &Options::default())?;
+//! let (c, report) = fp8::simulate((&a, &b, &scales), &Options::default())?;
 //! let error = reference::relative_error(&c.to_f64(), &reference::multiply_scaled(&a, &b, &scales)?);
 //! assert!(report.is_clean() && error < 5e-3, "{error}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Features
-//! `cli` (on by default) builds the `bsr` command and what only it needs; a library is well served without.
+//! | feature | on by default | what it adds |
+//! |---|---|---|
+//! | `cli` | yes | the `bsr` command and what only it needs; it implies `tuner` |
+//! | `tuner` | with `cli` | [`Auto`](https://docs.rs/bsr-gemm/latest/bsr/struct.Auto.html): kernels chosen by measurements or by the cost model; sweeps and their database |
+//! | `dlpack` | no | matrices as DLPack tensors, on the host and on the GPU ([`interop`]) |
+//! | `ndarray` | no | dense matrices as views of ndarray, and back ([`interop`]) |
+//!
+//! With `default-features = false` a crate gets the attribute, matrices and files, the GPU and the simulator.
 
-// The command names the library as any program does.
-#[cfg(feature = "cli")]
-extern crate self as bsr;
-
+#[cfg(feature = "tuner")]
 pub mod auto;
+#[doc(hidden)]
+pub mod call;
 #[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(doctest)]
+mod documentation;
 pub mod family;
 
+// The attribute writes `::bsr`, also in this crate.
+extern crate self as bsr;
+
+#[cfg(feature = "tuner")]
 pub use auto::{Auto, AutoError, Tunable, tune};
 pub use bsr_codegen::{
     Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule,
     Shape, Switch, Target, epilogue, spec,
 };
 pub use bsr_macros::bsr_kernel;
-pub use bsr_runtime::kernel::{Dds, Dsd, operation};
+pub use bsr_runtime::kernel::arguments::InPlace;
+pub use bsr_runtime::kernel::{Dds, DeviceMatrix, Dsd, HostMatrix, Operation, Sdd, arguments, operation};
 pub use bsr_runtime::{
-    Bsr, BsrError, Dense, DenseError, DenseView, Element, GenerateError, Inputs, Kernel, KernelError, Launcher, Loaded,
-    Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, bench, e4m3, e5m2, gpu, prune,
-    quantise, read, reference, reorder, simulated, write,
+    Blocks, Bsr, BsrError, Dense, DenseError, DenseView, Element, Features, GenerateError, Inputs, Kernel, KernelError,
+    Launcher, Loaded, Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, bench, e4m3,
+    e5m2, gpu, interop, prune, quantise, read, reference, reorder, simulated, write,
 };
+#[cfg(feature = "tuner")]
 pub use bsr_tuner as tuner;
+#[cfg(feature = "tuner")]
 pub use bsr_tuner::pick::{Choice, FirstUse, Tuner};
 pub use family::{Chooser, Family, FamilyError, FirstFit, LoadedMember, Member, ProblemFacts};
 pub use half::{bf16, f16};
 
 /// Everything that a program with a kernel in it names: `use bsr::prelude::*;`.
 pub mod prelude {
-    pub use crate::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, DeviceVector, Stream};
+    pub use crate::gpu::{
+        Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceOrder, DeviceScales, DeviceVector, Stream,
+    };
+    pub use crate::simulated::Options;
+    #[cfg(feature = "tuner")]
+    pub use crate::{Auto, FirstUse, Tunable, family::TunableFamily};
     pub use crate::{
-        Bsr, Dense, Family, Inputs, Kernel, Layout, Pattern, Scale, Scales, bf16, bsr_kernel, e4m3, e5m2, f16,
+        Blocks, Bsr, Dds, Dense, Dsd, Family, InPlace, Inputs, Kernel, Layout, Pattern, Permutation, Scale, Scales,
+        Sdd, Structure, bf16, bsr_kernel, e4m3, e5m2, f16,
     };
 }

@@ -50,6 +50,7 @@ fn bsr(args: &[&str]) -> Command {
 fn records_become_tables_and_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("report.html");
+    let predicted = predicate::str::contains("| predicted us |").and(predicate::str::contains("|   us |"));
     let records = [record(DeviceKind::Gpu, 4), record(DeviceKind::Gpu, 3), record(DeviceKind::Sim, 2)];
     bsr(&["report", "-", "-o", page.to_str().unwrap()])
         .write_stdin(lines(&records) + "\n")
@@ -58,9 +59,39 @@ fn records_become_tables_and_a_page() {
         .stdout(predicate::str::contains("#[bsr_kernel(bm = 128, bn = 128, bk = 64, dtype = bf16, stages = 3)]"))
         .stdout(predicate::str::contains("1024 x 512 x 1024, 128 x 64, topk:4; dtype = bf16"))
         .stdout(predicate::str::contains("MODEL"))
-        .stdout(predicate::str::contains("3 records"));
+        .stdout(predicate::str::contains("3 records").and(predicted));
     let text = fs::read_to_string(page).unwrap();
     assert!(text.starts_with("<!DOCTYPE html>") && text.contains("plotly.js v"));
+}
+
+/// Records that say nothing of a GPU, or of no right kernel, are counted by what is the matter with them.
+#[test]
+fn products_by_which_nothing_can_be_chosen_are_counted_by_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let of = |m: usize, record: Record| {
+        let mut record = record;
+        record.problem.workload.m = m;
+        record
+    };
+    let failed = |record: Record| Record { verdict: Verdict::Wrong, timing: None, dense: None, ..record };
+    let records = [
+        of(1, record(DeviceKind::Gpu, 4)),
+        of(1, failed(record(DeviceKind::Gpu, 3))),
+        of(2, failed(record(DeviceKind::Gpu, 3))),
+        of(3, failed(record(DeviceKind::Gpu, 3))),
+        of(4, record(DeviceKind::Sim, 2)),
+    ];
+    bsr_tuner::Store::open(&path).unwrap().insert(&records, None).unwrap();
+    let told = "left out  3 of 4 products: 2: no kernel of ours was right and timed to the end; 1: their times are \
+                predicted, not measured on a GPU\n";
+    let told = || predicate::str::contains(told);
+    let tuned = folder.path().join("tuned.jsonl");
+    bsr(&["export", path.to_str().unwrap(), "--tuned", tuned.to_str().unwrap()])
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("1 problems to").and(told()));
+    bsr(&["loss", path.to_str().unwrap()]).assert().success().stdout(told());
 }
 
 #[test]

@@ -332,18 +332,27 @@ fn wrong_input_is_told() {
     bench.sweep("a.db", "", &["--budget", "5"]).code(2).stderr(contains("5m"));
 }
 
+/// Without a GPU one kind of number is told, the one that orders kernels: what the analytic model predicts for the whole
+/// problem, which is told as it was typed. The simulator's cycles are none of it.
 #[test]
-fn without_a_gpu_the_cost_model_ranks_a_small_space_and_says_what_it_is() {
+fn without_a_gpu_the_model_ranks_and_the_simulator_checks() {
     let bench = Bench::new();
-    bench
-        .bsr(&["sweep", "--space", "bn = [32, 64], stages = 2..=3", "--kernel", "bm = 64, bk = 32", "--device", "sim"])
-        .success()
-        .stdout(contains("simulator (cost model)").and(contains("these are times of a cost model")))
-        .stdout(contains("predicted").not().and(contains("random:").or(contains("topk:"))));
+    let args =
+        ["sweep", "--space", "bn = [64, 128], stages = 2..=3", "--kernel", "bm = 64, bk = 64", "--device", "sim"];
+    let problem = ["--m", "512", "--n", "256", "--k", "512", "--pattern", "topk:2"];
+    let output = bench.bsr(&[&args[..], &problem].concat()).success();
+    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("bm = 64, bk = 64; m = 512, n = 256, k = 512; topk:2, seed 0"), "{text}");
+    assert!(text.contains("model of the NVIDIA H200") && text.contains("nothing is measured"), "{text}");
+    let header = text.lines().find(|line| line.starts_with('|')).unwrap();
+    let columns: Vec<&str> = header.split('|').map(str::trim).filter(|title| !title.is_empty()).collect();
+    assert_eq!(columns, ["predicted us", "error", "kernel"]);
     let kernels = bench.kernels("bsr.db");
     assert_eq!(kernels.len(), 4);
     for record in &kernels {
         assert!(record.verdict.has_time() && record.relative_error.is_some_and(|error| error < 1e-3), "{record:?}");
         assert_eq!(record.device.kind, bsr_tuner::DeviceKind::Sim);
+        // The order of the search and the time that is told are one number.
+        assert_eq!(record.predicted_us, record.timing.as_ref().map(|timing| timing.median_us));
     }
 }

@@ -19,7 +19,7 @@ SHARES_MATRIX = ("dsd",)
 
 @dataclass
 class Ours:
-    """The records of `bsr bench` (docs/bench-schema.md), and why a spec has none."""
+    """The records of `bsr bench` (docs/src/bench-schema.md), and why a spec has none."""
 
     records: list[dict[str, Any]] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)

@@ -23,7 +23,7 @@ def median(samples: Sequence[float]) -> float:
 
 
 def summary(samples: Sequence[float]) -> dict[str, float | int]:
-    """As `time_us` in docs/bench-schema.md."""
+    """As `time_us` in docs/src/bench-schema.md."""
     return {
         "median": median(samples),
         "p10": quantile(samples, 0.1),

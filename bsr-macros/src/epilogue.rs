@@ -1,25 +1,27 @@
 //! The body of a kernel function: what becomes of a sum before it is written.
 
 use bsr_codegen::Epilogue;
-use bsr_codegen::epilogue::{InputKind, Lexeme, LexemeKind, ParameterSyntax, Program, Reduction, parse_function};
+use bsr_codegen::epilogue::{InputKind, Lexeme, LexemeKind, ParameterSyntax, Program, parse_function};
 use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Pat, PatType, Type, Visibility};
 
 use crate::args::Tokens;
 use crate::diagnose::Diagnostics;
+use crate::expand::Further;
 use crate::literal::element;
 use crate::signature::{element_path, matrix_name};
 
 /// A parameter behind the two factors, as read.
-pub(crate) struct Further {
+pub(crate) struct Parameter {
     syntax: ParameterSyntax<Tokens>,
     /// Its element type, as written.
     element: Option<syn::Path>,
 }
 
-impl Further {
+impl Parameter {
     /// Reads a parameter; what is wrong with it goes to the diagnostics.
     pub(crate) fn read(argument: &PatType, diagnostics: &mut Diagnostics) -> Option<Self> {
         let Pat::Ident(name) = &*argument.pat else {
@@ -54,7 +56,7 @@ fn place_of(node: &impl ToTokens) -> Tokens {
 /// The epilogue that body, further operands and second result make; what is wrong with them goes to the diagnostics.
 pub(crate) fn read(
     body: Option<&TokenTree>,
-    further: &[Further],
+    further: &[Parameter],
     second: Option<&Type>,
     samples: bool,
     diagnostics: &mut Diagnostics,
@@ -99,9 +101,9 @@ pub(crate) fn read(
 }
 
 /// Full operands that do not lie as the result does, in a matrix or in blocks; they go to the diagnostics.
-fn lie_otherwise(further: &[Further], program: &Program, samples: bool, diagnostics: &mut Diagnostics) -> bool {
+fn lie_otherwise(further: &[Parameter], program: &Program, samples: bool, diagnostics: &mut Diagnostics) -> bool {
     let mut found = false;
-    for (Further { syntax, .. }, input) in further.iter().zip(program.inputs()) {
+    for (Parameter { syntax, .. }, input) in further.iter().zip(program.inputs()) {
         let (fact, wanted) = match (input.kind, samples) {
             (InputKind::Dense(dtype), true) => ("the result is stored in blocks", InputKind::Blocks(dtype)),
             (InputKind::Blocks(dtype), false) => ("the result is dense", InputKind::Dense(dtype)),
@@ -173,58 +175,112 @@ fn push(tokens: TokenStream, found: &mut Vec<Lexeme<Tokens>>) {
     }
 }
 
-/// The type that holds what a launch gives the epilogue: a field for every parameter, and one for the second result.
-pub(crate) fn inputs(visibility: &Visibility, name: &Ident, epilogue: Option<Epilogue>) -> TokenStream {
-    let Some(epilogue) = epilogue else { return TokenStream::new() };
-    let program = epilogue.program();
-    let type_name = format_ident!("{}_inputs", name);
-    let mut fields = TokenStream::new();
-    let mut steps = TokenStream::new();
-    for input in program.inputs() {
+/// The type that holds what an epilogue reads: a field for every parameter, of operands on the device or on the host. None
+/// where it reads nothing. `tag` is the kernel that [`EpilogueOf`](Further::ty) names.
+pub(crate) fn inputs(
+    visibility: &Visibility,
+    name: &Ident,
+    tag: &TokenStream,
+    epilogue: Option<Epilogue>,
+) -> TokenStream {
+    let Some(epilogue) = epilogue.filter(|epilogue| !epilogue.program().inputs().is_empty()) else {
+        return TokenStream::new();
+    };
+    let type_name = format_ident!("{}_inputs", name.unraw());
+    let (mut fields, mut generics, mut kinds) = (TokenStream::new(), Vec::<Ident>::new(), Vec::new());
+    let (mut on_device, mut on_host) = (TokenStream::new(), TokenStream::new());
+    for input in epilogue.program().inputs() {
         let (text, field) = (&input.name, Ident::new(&input.name, name.span()));
-        let element = element(input.kind.dtype());
-        let (ty, step) = match input.kind {
-            InputKind::Scalar => (quote!(#element), quote!(scalar)),
-            InputKind::Dense(_) => (quote!(&'a ::bsr::gpu::DeviceDense<#element>), quote!(matrix)),
-            InputKind::Blocks(_) => (quote!(&'a ::bsr::gpu::DeviceBsr<#element>), quote!(blocks)),
-            InputKind::Rows(_) | InputKind::Cols(_) => (quote!(&'a ::bsr::gpu::DeviceVector<#element>), quote!(vector)),
-        };
         let doc = format!("`{text}: {}`.", input.kind.words());
-        fields.extend(quote! { #[doc = #doc] #visibility #field: #ty, });
-        steps.extend(quote! { .#step(#text, inputs.#field) });
-    }
-    if let Some(reduction) = program.reduction() {
-        let field = format_ident!("{}", reduction.as_str());
-        let what = if reduction == Reduction::Sum { "sum" } else { "greatest value" };
-        let doc = format!("Where the {what} of every row of C goes.");
-        fields.extend(
-            quote! { #[doc = #doc] #visibility #field: &'a mut ::bsr::gpu::DeviceVector<::core::primitive::f32>, },
+        let element = element(input.kind.dtype());
+        let kind = match input.kind {
+            InputKind::Scalar => {
+                fields.extend(quote! { #[doc = #doc] #visibility #field: #element, });
+                let step = quote! { let given = given.scalar(#text, inputs.#field); };
+                on_device.extend(step.clone());
+                on_host.extend(step);
+                continue;
+            }
+            InputKind::Dense(_) => quote!(::bsr::arguments::Full<#element>),
+            InputKind::Blocks(_) => quote!(::bsr::arguments::Blocks<#element>),
+            InputKind::Rows(_) | InputKind::Cols(_) => quote!(::bsr::arguments::Vector<#element>),
+        };
+        let generic = generic_name(text, &generics);
+        fields.extend(quote! { #[doc = #doc] #visibility #field: #generic, });
+        on_device.extend(
+            quote! { let given = ::bsr::arguments::DeviceOperand::<'a, #kind>::give(inputs.#field, #text, given); },
         );
-        steps.extend(quote! { .rows(inputs.#field) });
+        on_host
+            .extend(quote! { let given = ::bsr::arguments::HostOperand::<#kind>::give(inputs.#field, #text, given); });
+        generics.push(generic);
+        kinds.push(kind);
     }
-    let generic = program.inputs().iter().any(|input| input.kind != InputKind::Scalar) || program.reduction().is_some();
-    let lifetime = if generic { quote!(<'a>) } else { TokenStream::new() };
-    let doc = format!("What a launch of [`{name}`] gives its epilogue: `{}`.", epilogue.text());
+    let of = Further::Epilogue.ty(tag);
+    let doc = format!("What the epilogue of [`{name}`] reads: `{}`.", epilogue.text());
     quote! {
         #[doc = #doc]
         #[allow(non_camel_case_types, dead_code)]
-        #visibility struct #type_name #lifetime {
+        #[derive(Clone, Copy, Debug)]
+        #visibility struct #type_name<#(#generics: ::bsr::arguments::OperandOf<#kinds>),*> {
             #fields
         }
 
         #[automatically_derived]
-        #[allow(deprecated)]
-        impl<'a> ::core::convert::From<#type_name #lifetime> for ::bsr::gpu::DeviceInputs<'a> {
-            fn from(inputs: #type_name #lifetime) -> Self {
-                let _ = &inputs;
-                Self::new() #steps
+        #[allow(deprecated, non_camel_case_types)]
+        impl<'a, #(#generics: ::bsr::arguments::DeviceOperand<'a, #kinds>),*>
+            ::core::convert::From<#type_name<#(#generics),*>> for ::bsr::gpu::DeviceInputs<'a>
+        {
+            fn from(inputs: #type_name<#(#generics),*>) -> Self {
+                let given = Self::new();
+                #on_device
+                given
             }
         }
+
+        #[automatically_derived]
+        #[allow(deprecated, non_camel_case_types)]
+        impl<#(#generics: ::bsr::arguments::HostOperand<#kinds>),*>
+            ::core::convert::From<#type_name<#(#generics),*>> for ::bsr::Inputs
+        {
+            fn from(inputs: #type_name<#(#generics),*>) -> Self {
+                let given = Self::new();
+                #on_host
+                given
+            }
+        }
+
+        #[automatically_derived]
+        #[allow(deprecated, non_camel_case_types)]
+        impl<#(#generics: ::bsr::arguments::OperandOf<#kinds>),*> ::bsr::arguments::FurtherOf<#of>
+            for #type_name<#(#generics),*> {}
+
+        #[automatically_derived]
+        #[allow(deprecated, non_camel_case_types)]
+        impl<#(#generics: ::bsr::arguments::OperandOf<#kinds>),*> ::bsr::arguments::FurtherOf<::bsr::arguments::ByName>
+            for #type_name<#(#generics),*> {}
     }
 }
 
+/// `Bias` of `bias`: the type of a field.
+fn generic_name(field: &str, taken: &[Ident]) -> Ident {
+    let mut name: String = field.trim_start_matches('_').split('_').map(capitalised).collect();
+    if !name.starts_with(|c: char| c.is_alphabetic()) {
+        name.insert_str(0, "Of");
+    }
+    let ident = |name: &str| Ident::new(name, Span::call_site());
+    match taken.contains(&ident(&name)) || name == "Self" {
+        true => ident(&format!("{name}{}", taken.len() + 1)),
+        false => ident(&name),
+    }
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// Has the compiler check that element types are what their names say.
-pub(crate) fn checked(further: &[Further], epilogue: Option<Epilogue>) -> TokenStream {
+pub(crate) fn checked(further: &[Parameter], epilogue: Option<Epilogue>) -> TokenStream {
     let Some(epilogue) = epilogue else { return TokenStream::new() };
     let checks = further.iter().zip(epilogue.program().inputs()).filter_map(|(further, input)| {
         let written = further.element.as_ref()?;

@@ -1,24 +1,33 @@
 //! The whole attribute: from its tokens and its item to the type it makes.
 
 use bsr_codegen::spec::{Entry, Place, Request, Value, build, entries};
-use bsr_codegen::{Dtype, KernelSpec, Op};
+use bsr_codegen::{Dtype, KernelSpec, Op, Scale};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::Visibility;
 use syn::spanned::Spanned;
 
 use crate::args::{Tokens, hold_a_list, tokens};
+use crate::call;
 use crate::compile::{Compiled, emit, plan};
 use crate::diagnose::Diagnostics;
 use crate::epilogue;
 use crate::family;
 use crate::item::Item;
+use crate::library::{Found, Library};
 use crate::literal::{element, literal};
 use crate::signature::{Operand, Operands};
+use crate::surroundings;
 
-/// Expands one use of the attribute. On errors the type is emitted all the same, without PTX.
-pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
+/// Expands one use of the attribute, in a crate that finds the library as `found` says.
+pub(crate) fn expand(args: TokenStream, item: TokenStream, found: &Found) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
+    let (library, args) = Library::read(args, found, &mut diagnostics);
+    library.in_place(expand_at_root(args, item, diagnostics))
+}
+
+/// The expansion with the library at `::bsr`. On errors the type is emitted all the same, without PTX.
+fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnostics) -> TokenStream {
     let tokens = tokens(args);
     let is_family = hold_a_list(&tokens);
     let item = match Item::read(item.clone(), is_family, &mut diagnostics) {
@@ -28,6 +37,11 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
             return quote! { #diagnostics #item };
         }
     };
+    if let Some(mistake) = surroundings::mistake(&item.name) {
+        let (fact, help) = mistake.words(&item.name);
+        diagnostics.error_on(&item.name, &fact, &[&help]);
+        return quote! { #diagnostics };
+    }
     let whole = match (tokens.first(), tokens.last()) {
         (Some(first), Some(last)) => first.place.through(&last.place),
         _ => Span::call_site().into(),
@@ -46,7 +60,12 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     };
     let body = item.epilogue.map(|(epilogue, _)| epilogue);
     let Item { attributes, visibility, name, .. } = &item;
-    let kernel = kernel(quote! { #(#attributes)* }, visibility, name, &spec, &compiled);
+    let fields = call::fields(&item);
+    let call = call::refused(&item, &spec);
+    let mut launched = spec;
+    launched.epilogue = spec.epilogue.or(body);
+    let types = launch_types(&launched, &quote!(#name));
+    let kernel = kernel(quote! { #(#attributes)* }, visibility, name, fields, &spec, &types, &compiled);
     let operands = match diagnostics.is_empty() {
         true => {
             let further = epilogue::checked(&item.operands.further, body);
@@ -55,8 +74,8 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
         }
         false => mentioned(&item.operands),
     };
-    let inputs = epilogue::inputs(visibility, name, spec.epilogue.or(body));
-    quote! { #diagnostics #kernel #inputs #operands }
+    let inputs = epilogue::inputs(visibility, name, &quote!(#name), spec.epilogue.or(body));
+    quote! { #diagnostics #kernel #call #inputs #operands }
 }
 
 fn planned(spec: &KernelSpec, request: &Request<Tokens>, diagnostics: &mut Diagnostics) -> Compiled {
@@ -97,7 +116,9 @@ pub(crate) fn kernel(
     attributes: TokenStream,
     visibility: &Visibility,
     name: &Ident,
+    fields: TokenStream,
     spec: &KernelSpec,
+    types: &TokenStream,
     compiled: &Compiled,
 ) -> TokenStream {
     let [a, b, out] = [spec.a, spec.b, spec.out].map(element);
@@ -105,19 +126,21 @@ pub(crate) fn kernel(
     let spec = literal(spec);
     let Compiled { ptx, entry, fingerprint, table } = compiled;
     let documentation = format!("\n# The plan\n\n```text\n{}\n```", table.trim_end());
+    let listing = format!("The PTX of this kernel, made at compile time.\n\n```ptx\n{}\n```", ptx.trim_end());
     quote! {
         #attributes
         #[doc = #documentation]
         #[allow(non_camel_case_types)]
-        #visibility struct #name;
+        #visibility struct #name #fields
 
         #[automatically_derived]
         #[allow(dead_code, deprecated)]
         impl #name {
             /// What was asked of this kernel.
             pub const SPEC: ::bsr::KernelSpec = #spec;
-            /// The PTX of this kernel, made at compile time.
-            pub const PTX: &'static ::core::primitive::str = #ptx;
+            #[doc = #listing]
+            // In a block, which rustdoc does not print: it would be the same text once more, in one line.
+            pub const PTX: &'static ::core::primitive::str = { #ptx };
             /// The name of the entry point in the PTX.
             pub const ENTRY: &'static ::core::primitive::str = #entry;
             /// The fingerprint of the PTX.
@@ -140,6 +163,7 @@ pub(crate) fn kernel(
             type A = #a;
             type B = #b;
             type Out = #out;
+            #types
             const SPEC: ::bsr::KernelSpec = Self::SPEC;
             const PTX: &'static ::core::primitive::str = Self::PTX;
             const ENTRY: &'static ::core::primitive::str = Self::ENTRY;
@@ -151,8 +175,60 @@ pub(crate) fn kernel(
     }
 }
 
+/// What a kernel reads besides its factors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Further {
+    Nothing,
+    Scaled,
+    Permuted,
+    Epilogue,
+    /// Several of them.
+    ByName,
+}
+
+impl Further {
+    pub(crate) fn of(spec: &KernelSpec) -> Self {
+        let reads = spec.epilogue.is_some_and(|epilogue| !epilogue.program().inputs().is_empty());
+        match (reads, spec.scale != Scale::Unscaled, spec.permute.is_on()) {
+            (false, false, false) => Self::Nothing,
+            (false, true, false) => Self::Scaled,
+            (false, false, true) => Self::Permuted,
+            (true, false, false) => Self::Epilogue,
+            _ => Self::ByName,
+        }
+    }
+
+    /// The type that stands for it, of the kernel `name`.
+    pub(crate) fn ty(self, name: &TokenStream) -> TokenStream {
+        match self {
+            Self::Nothing => quote!(::bsr::arguments::Nothing),
+            Self::Scaled => quote!(::bsr::arguments::Scaled),
+            Self::Permuted => quote!(::bsr::arguments::Permuted),
+            Self::Epilogue => quote!(::bsr::arguments::EpilogueOf<#name>),
+            Self::ByName => quote!(::bsr::arguments::ByName),
+        }
+    }
+}
+
+/// What a launch of a kernel is typed by; `name` is the kernel that has its epilogue's operands.
+pub(crate) fn launch_types(spec: &KernelSpec, name: &TokenStream) -> TokenStream {
+    let (further, returns) = (Further::of(spec).ty(name), returns(spec));
+    quote! {
+        type Further = #further;
+        type Returns = #returns;
+    }
+}
+
+/// The type that stands for a kernel's results.
+pub(crate) fn returns(spec: &KernelSpec) -> TokenStream {
+    match spec.epilogue.and_then(|epilogue| epilogue.program().reduction()) {
+        Some(_) => quote!(::bsr::arguments::CWithRows),
+        None => quote!(::bsr::arguments::Single),
+    }
+}
+
 /// The type that stands for an operation.
-fn operation(op: Op) -> Ident {
+pub(crate) fn operation(op: Op) -> Ident {
     let name = match op {
         Op::Dds => "Dds",
         Op::Dsd => "Dsd",

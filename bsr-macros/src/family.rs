@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use bsr_codegen::spec::{FamilyMember, FamilySpec, Given, Key, Request, SpecError, SpecErrorKind, Value};
-use bsr_codegen::{Plan, PlanErrors};
+use bsr_codegen::{KernelSpec, Plan, PlanErrors};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::parse_quote;
 
 use crate::args::Tokens;
+use crate::call;
 use crate::compile::{Compiled, emit, plan};
 use crate::diagnose::Diagnostics;
 use crate::epilogue;
-use crate::expand::{checked, kernel, mentioned};
+use crate::expand::{Further, checked, kernel, launch_types, mentioned, operation, returns};
 use crate::item::Item;
 
 /// Most kernels that one attribute embeds.
@@ -43,6 +44,7 @@ pub(crate) fn expand(item: &Item, request: Request<Tokens>, mut diagnostics: Dia
     let planned = |member| Planned { member, plan: plan(&member.spec) };
     let planned: Vec<Planned<'_>> = family.members().iter().map(planned).collect();
     check_plans(&family, &planned, &mut diagnostics);
+    check_signatures(&family, &planned, &mut diagnostics);
     let is_right = diagnostics.is_empty();
     // Beside an error every member gets its type, so that the uses of it are no further errors.
     let members: Vec<(&FamilyMember, Compiled)> = planned
@@ -58,7 +60,13 @@ pub(crate) fn expand(item: &Item, request: Request<Tokens>, mut diagnostics: Dia
         Some(first) if is_right => checked(&item.operands, &first.spec),
         _ => mentioned(&item.operands),
     };
-    let inputs = epilogue::inputs(&item.visibility, &item.name, item.epilogue.map(|(epilogue, _)| epilogue));
+    let inputs = match members.first() {
+        Some((first, _)) => {
+            let body = item.epilogue.map(|(epilogue, _)| epilogue);
+            epilogue::inputs(&item.visibility, &item.name, &path(item, first), first.spec.epilogue.or(body))
+        }
+        None => TokenStream::new(),
+    };
     quote! { #diagnostics #types #inputs #operands }
 }
 
@@ -132,6 +140,22 @@ fn check_plans(family: &FamilySpec<Tokens>, planned: &[Planned<'_>], diagnostics
     }
 }
 
+/// Members are launched alike: they multiply the same matrices and have the same results.
+fn check_signatures(family: &FamilySpec<Tokens>, planned: &[Planned<'_>], diagnostics: &mut Diagnostics) {
+    let Some(first) = planned.first() else { return };
+    let reduction = |spec: &KernelSpec| spec.epilogue.and_then(|epilogue| epilogue.program().reduction());
+    for Planned { member, .. } in planned {
+        let (key, fact) = if member.spec.op != first.member.spec.op {
+            ("op", "the members of a family have one operation")
+        } else if reduction(&member.spec).is_some() != reduction(&first.member.spec).is_some() {
+            ("epilogue", "the members of a family have the same results")
+        } else {
+            continue;
+        };
+        return diagnostics.error(family.place_of(member, key), fact, &["make two families".to_owned()]);
+    }
+}
+
 /// The facts that keep members from being planned, in order, each with the members it keeps.
 fn grouped<'p>(planned: &'p [Planned<'_>], words: fn(&str) -> &str) -> Vec<(String, Vec<String>)> {
     let mut numbers: BTreeMap<(&'static str, String), usize> = BTreeMap::new();
@@ -198,22 +222,31 @@ fn documentation(planned: &[Planned<'_>]) -> String {
 /// The type of the family, and the module with the types of its members.
 fn types(item: &Item, members: &[(&FamilyMember, Compiled)], documentation: &str) -> TokenStream {
     let Item { attributes, visibility, name, .. } = item;
-    let module = format_ident!("{}_members", snake_case(&name.unraw().to_string()), span = name.span());
+    let fields = call::fields(item);
+    let call = members.first().map(|(member, _)| call::refused(item, &member.spec));
+    let module = module(item);
     let module_documentation = format!("The kernels of the family `{name}`, one type each.");
     let mut kernels = TokenStream::new();
     let mut entries = Vec::new();
+    let (op, returns, further) = signature(item, members);
+    let first = members.first().map(|(first, _)| Ident::new(&first.name(), Span::call_site()));
+    let first = quote!(self::#first);
     for (member, compiled) in members {
         let text = member.name();
         let ident = Ident::new(&text, Span::call_site());
         let documentation = format!("The member of `{name}` with `{}`.", member.spec);
-        kernels.extend(kernel(quote! { #[doc = #documentation] }, &parse_quote!(pub), &ident, &member.spec, compiled));
+        let types = launch_types(&member.spec, &first);
+        let attributes = quote! { #[doc = #documentation] };
+        kernels.extend(kernel(attributes, &parse_quote!(pub), &ident, quote!(;), &member.spec, &types, compiled));
         entries.push(quote! { ::bsr::Member::of::<#module::#ident>(#text, #module::#ident::FINGERPRINT) });
     }
     quote! {
         #(#attributes)*
         #[doc = #documentation]
         #[allow(non_camel_case_types)]
-        #visibility struct #name;
+        #visibility struct #name #fields
+
+        #call
 
         #[doc = #module_documentation]
         #[allow(dead_code, non_camel_case_types, unreachable_pub)]
@@ -231,9 +264,35 @@ fn types(item: &Item, members: &[(&FamilyMember, Compiled)], documentation: &str
         #[automatically_derived]
         #[allow(deprecated)]
         impl ::bsr::Family for #name {
+            type Op = ::bsr::operation::#op;
+            type Further = #further;
+            type Returns = #returns;
             const MEMBERS: &'static [::bsr::Member] = Self::MEMBERS;
         }
     }
+}
+
+/// What the members of a family have in common: their operation, their results, and what they read besides the factors.
+fn signature(item: &Item, members: &[(&FamilyMember, Compiled)]) -> (Ident, TokenStream, TokenStream) {
+    let Some((first, _)) = members.first() else {
+        let spec = KernelSpec::new(64, 64, 64);
+        return (operation(spec.op), returns(&spec), Further::ByName.ty(&TokenStream::new()));
+    };
+    let further = Further::of(&first.spec);
+    let is_common = members.iter().all(|(member, _)| Further::of(&member.spec) == further);
+    let further = if is_common { further } else { Further::ByName };
+    (operation(first.spec.op), returns(&first.spec), further.ty(&path(item, first)))
+}
+
+/// The module with the members' types.
+fn module(item: &Item) -> Ident {
+    format_ident!("{}_members", snake_case(&item.name.unraw().to_string()), span = item.name.span())
+}
+
+/// The type of a member, seen from the family.
+fn path(item: &Item, member: &FamilyMember) -> TokenStream {
+    let (module, name) = (module(item), Ident::new(&member.name(), Span::call_site()));
+    quote!(#module::#name)
 }
 
 /// `TallSpmm` as `tall_spmm`.

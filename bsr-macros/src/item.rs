@@ -17,6 +17,8 @@ pub(crate) struct Item {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
     pub(crate) name: Ident,
+    /// How many arguments the item has, where it is a function.
+    pub(crate) arguments: Option<usize>,
     /// The operand types, where the item is a function.
     pub(crate) operands: Operands,
     /// The body of the function.
@@ -43,6 +45,7 @@ impl Item {
                     attributes: item.attrs,
                     visibility: item.vis,
                     name: item.ident,
+                    arguments: None,
                     operands: Operands::default(),
                     epilogue: None,
                 })
@@ -52,7 +55,8 @@ impl Item {
                 let second = operands.second.as_ref();
                 let samples = operands.operation.is_some_and(|(op, _)| op == Op::Sdd);
                 let epilogue = epilogue::read(body.as_ref(), &operands.further, second, samples, diagnostics);
-                Ok(Self { attributes, visibility, operands, epilogue, name: signature.ident })
+                let arguments = Some(signature.inputs.len());
+                Ok(Self { attributes, visibility, operands, epilogue, name: signature.ident, arguments })
             }
         }
     }

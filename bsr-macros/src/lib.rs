@@ -4,14 +4,17 @@
 //! The templates are held by `bsr-codegen` through `include_str!`: editing one rebuilds every crate with a kernel.
 
 mod args;
+mod call;
 mod compile;
 mod diagnose;
 mod epilogue;
 mod expand;
 mod family;
 mod item;
+mod library;
 mod literal;
 mod signature;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 
@@ -60,17 +63,23 @@ use proc_macro::TokenStream;
 /// }
 ///
 /// let inputs = ffn_up_inputs { bias: &bias, res: &res, alpha: 0.5 };
-/// ffn_up::load(&device)?.launch_fused(&stream, &a, &b, inputs, &mut c)?;
+/// ffn_up::load(&device)?.launch(&stream, (&a, &b, inputs), &mut c)?;
 /// ```
 ///
 /// `Rows<T>` has an element for every row of C, `Cols<T>` for every column, `Dense<T>` for every element. A body that ends
-/// in `(x, row_sum(y))` or `(x, row_max(y))` has a second result, `-> (Dense<bf16>, Rows<f32>)`. The language is that
+/// in `(x, row_sum(y))` or `(x, row_max(y))` has a second result, `-> (Dense<bf16>, Rows<f32>)`, and is launched with
+/// `(&mut c, &mut rows)`. The language is that
 /// of `bsr::epilogue`; the type `NAME_inputs` has a field for every further operand.
+///
+/// # The library's path
+/// The attribute finds the library where `Cargo.toml` has it, renamed or not:
+/// `sparse = { package = "bsr-gemm", version = "0.1" }`. A crate that reaches it through another one says how, with a path
+/// that holds everywhere in the crate: `crate = other::bsr`, or `crate = $crate::bsr` in a macro of that other crate.
 ///
 /// # Errors
 /// Everything wrong with the attribute or the item is a compile error on the guilty token; the type is emitted
 /// nevertheless, so that its users see no further errors.
 #[proc_macro_attribute]
 pub fn bsr_kernel(args: TokenStream, item: TokenStream) -> TokenStream {
-    expand::expand(args.into(), item.into()).into()
+    expand::expand(args.into(), item.into(), &proc_macro_crate::crate_name(library::PACKAGE)).into()
 }

@@ -12,7 +12,7 @@ use syn::{FnArg, GenericArgument, GenericParam, Ident, PathArguments, ReturnType
 
 use crate::args::Tokens;
 use crate::diagnose::Diagnostics;
-use crate::epilogue::Further;
+use crate::epilogue::Parameter;
 use crate::literal::ELEMENTS;
 
 const EXAMPLE: &str = "write `(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>`";
@@ -30,7 +30,7 @@ pub(crate) struct Operands {
     /// The type parameters of a family's function.
     pub(crate) parameters: Vec<Ident>,
     /// What the epilogue reads, behind the two factors.
-    pub(crate) further: Vec<Further>,
+    pub(crate) further: Vec<Parameter>,
     /// The type of the second result.
     pub(crate) second: Option<Type>,
 }
@@ -85,7 +85,7 @@ pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Dia
     for input in &signature.inputs {
         match input {
             // What follows the two factors is the epilogue's.
-            FnArg::Typed(argument) if types.len() == 2 => further.extend(Further::read(argument, diagnostics)),
+            FnArg::Typed(argument) if types.len() == 2 => further.extend(Parameter::read(argument, diagnostics)),
             FnArg::Typed(argument) => types.push(&*argument.ty),
             FnArg::Receiver(receiver) => {
                 let help = ["a kernel is a free function, not a method"];

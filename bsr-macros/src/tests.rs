@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use proc_macro_crate::FoundCrate;
 use syn::{File, ImplItem, Item, parse_quote};
 
 use crate::expand::expand;
@@ -10,7 +11,7 @@ const FUNCTION: &str = "fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;";
 const TILE: &str = "bm = 128, bn = 128, bk = 64";
 
 fn expansion(args: &str, item: &str) -> File {
-    let tokens = expand(args.parse().unwrap(), item.parse().unwrap());
+    let tokens = expand(args.parse().unwrap(), item.parse().unwrap(), &Ok(FoundCrate::Itself));
     syn::parse2(tokens).unwrap()
 }
 
@@ -25,7 +26,7 @@ fn forget_plans(items: &mut [Item]) {
     let is_plan = |attribute: &syn::Attribute| {
         matches!(&attribute.meta, syn::Meta::NameValue(doc)
             if matches!(&doc.value, syn::Expr::Lit(text)
-                if quote::quote!(#text).to_string().contains("```text")))
+                if ["```text", "```ptx"].iter().any(|block| quote::quote!(#text).to_string().contains(block))))
     };
     for item in items {
         match item {
@@ -36,6 +37,7 @@ fn forget_plans(items: &mut [Item]) {
                         && ["PTX", "ENTRY", "FINGERPRINT"].iter().any(|name| made.ident == name) =>
                 {
                     made.expr = parse_quote!("...");
+                    made.attrs.retain(|attribute| !is_plan(attribute));
                 }
                 _ => {}
             }),

@@ -2,6 +2,9 @@
 //!
 //! One direction: [`KernelSpec`] (what was asked) -> [`Plan`] (every number) -> [`Ptx`] (text).
 
+#[macro_use]
+mod message;
+
 pub mod arch;
 pub mod emit;
 pub mod epilogue;

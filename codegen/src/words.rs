@@ -173,7 +173,7 @@ pub enum Op {
     Dsd,
     /// Dense C = dense A * sparse B (`dds`).
     Dds,
-    /// The stored blocks of a sparse C = dense A * dense B (`sdd`): a sampled product.
+    /// The stored blocks of a sparse C = dense A * dense B (`sdd`): SDDMM, the sampled dense-dense product.
     Sdd,
 }
 
@@ -339,7 +339,7 @@ impl Shape {
     }
 }
 
-/// How output tiles are dealt to the clusters of the persistent grid.
+/// How output tiles are assigned to the clusters of the persistent grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Schedule {

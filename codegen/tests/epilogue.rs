@@ -97,7 +97,7 @@ fn epilogues_that_are_not_planned_are_refused_with_a_remedy() {
 }
 
 /// The lines of a kernel from its epilogue's first comment up to the branch to the next tile, and those that a full
-/// operand adds to the opening.
+/// operand adds to the prologue.
 #[test]
 fn the_instructions_of_small_tiles() {
     for (name, base, epilogue) in [
@@ -113,12 +113,12 @@ fn the_instructions_of_small_tiles() {
         ),
         ("most", "bm = 64, bn = 16, bk = 16, dtype = e4m3", "|low: Rows<f16>| (max(acc, low), row_max(acc))"),
         (
-            "swapped",
+            "swap_ab",
             "bm = 16, bn = 64, bk = 16, pack = 1, dtype = bf16",
             "|bias: Rows<f32>, gate: Cols<bf16>, res: Dense<bf16>| ((acc + bias) * gate - res, row_sum(acc))",
         ),
         (
-            "swapped_across",
+            "swap_ab_across",
             "op = dds, bm = 48, bn = 64, bk = 8, pack = 1, out = f32",
             "|bias: Rows<f32>, gate: Cols<bf16>| (acc * bias + gate, row_max(acc))",
         ),
@@ -139,8 +139,8 @@ fn the_instructions_of_small_tiles() {
 fn a_plan_says_what_its_epilogue_needs() {
     let plan = plan(TILE, "|bias: Rows<f32>, res: Dense<bf16>, alpha: f32| gelu(alpha * acc + bias) + res");
     golden("epilogue_plan", &plan.to_string());
-    let swapped = "bm = 32, bn = 256, bk = 32";
-    golden("epilogue_plan_swapped", &self::plan(swapped, "|c: Dense<f16>, beta: f32| acc + beta * c").to_string());
+    let swap_ab = "bm = 32, bn = 256, bk = 32";
+    golden("epilogue_plan_swap_ab", &self::plan(swap_ab, "|c: Dense<f16>, beta: f32| acc + beta * c").to_string());
 }
 
 #[test]

@@ -71,7 +71,8 @@ fn lines(plans: &[Plan]) -> Vec<String> {
 fn launch(plan: &Plan) -> String {
     let problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, lda: 1008, ldb: 1016, ldc: 1024, ldt: 1032 };
     let shape = plan.launch(&problem, [60, 2]);
-    let mut text = format!("{:?} {} {} {}\n", shape.grid, shape.block, shape.cluster, shape.shared_bytes);
+    let mut text =
+        format!("{:?} {} {} {} {}\n", shape.grid, shape.block, shape.cluster, shape.shared_bytes, shape.is_dependent);
     for parameter in &shape.parameters {
         let argument = match parameter.argument {
             Argument::Map(map) => numbers(&format!("{map:?}")),

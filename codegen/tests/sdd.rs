@@ -1,4 +1,4 @@
-//! The kernels of sampled products: their plans, refusals and text, and what ptxas makes of them.
+//! The kernels of SDDMM: their plans, refusals and text, and what ptxas makes of them.
 #![allow(clippy::unwrap_used)]
 
 mod golden;

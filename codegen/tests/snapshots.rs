@@ -1,7 +1,7 @@
 //! Golden PTX, plans and refusals: a change of a template or of a decision shows here as a diff.
 //!
 //! Two whole kernels, the flagship and one of FP8, and for every axis of the grammar the one part of the kernel that it
-//! changes. There are four more whole kernels: one in each of `swapped.rs`, `sdd.rs`, `warp.rs` and `scalar.rs`.
+//! changes. There are four more whole kernels: one in each of `swap_ab.rs`, `sdd.rs`, `warp.rs` and `scalar.rs`.
 
 mod golden;
 
@@ -105,7 +105,7 @@ fn whole_kernels() {
     }
 }
 
-/// How K is walked and who shares what is decided in the producer.
+/// How K is divided and who shares what is decided in the producer.
 #[test]
 fn producers() {
     for text in [

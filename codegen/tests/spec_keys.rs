@@ -1,4 +1,4 @@
-//! What follows from the table of keys: constants of Rust, JSON, and the table in `docs/spec.md`, which `BSR_BLESS=1`
+//! What follows from the table of keys: constants of Rust, JSON, and the table in `docs/src/keys.md`, which `BSR_BLESS=1`
 //! writes.
 
 #![allow(clippy::unwrap_used)]
@@ -116,7 +116,7 @@ fn json_that_was_written_before_is_read_and_written_as_it_was() {
 fn the_documented_keys_are_those_of_the_table() {
     const BEFORE: &str = "<!-- The table of keys, which codegen/tests/spec_keys.rs makes: -->\n";
     const AFTER: &str = "<!-- The end of the table of keys. -->\n";
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/spec.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/keys.md");
     let page = std::fs::read_to_string(path).unwrap();
     let (before, rest) = page.split_once(BEFORE).unwrap();
     let (written, after) = rest.split_once(AFTER).unwrap();
@@ -124,7 +124,7 @@ fn the_documented_keys_are_those_of_the_table() {
     if std::env::var_os("BSR_BLESS").is_some() {
         return std::fs::write(path, format!("{before}{BEFORE}{made}{AFTER}{after}")).unwrap();
     }
-    assert!(made == written, "the table in docs/spec.md is not that of the keys: BSR_BLESS=1 writes it\n{made}");
+    assert!(made == written, "the table in docs/src/keys.md is not that of the keys: BSR_BLESS=1 writes it\n{made}");
 }
 
 fn table() -> String {

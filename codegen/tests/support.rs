@@ -1,4 +1,4 @@
-//! `docs/support.md`: which family takes which value of which key, found out by planning. `BSR_BLESS=1` writes it.
+//! `docs/src/support.md`: which family takes which value of which key, found out by planning. `BSR_BLESS=1` writes it.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write;
@@ -80,7 +80,7 @@ const SECTIONS: [(&str, &[Row]); 10] = [
         "Lists of problems",
         &[
             row("`batch = on`", "batch = on"),
-            row("`batch = on`, operands swapped", "batch = on, swap = on"),
+            row("`batch = on`, swap-AB", "batch = on, swap = on"),
             row("`op = dds, batch = on`", "op = dds, batch = on"),
             row("`op = sdd, batch = on`", "op = sdd, batch = on"),
             row("`batch = on` with an epilogue", "batch = on, epilogue = \"|| relu(acc)\""),
@@ -96,9 +96,9 @@ const SECTIONS: [(&str, &[Row]); 10] = [
             row("vectors, `op = dds`", "op = dds, epilogue = \"|x: Rows<f32>, y: Cols<bf16>| acc * x + y\""),
             row("a second result: `row_sum`, `row_max`", "epilogue = \"|| (acc, row_sum(acc))\""),
             row("the same, `op = dds`", "op = dds, epilogue = \"|| (acc, row_sum(acc))\""),
-            row("the same, `op = dds`, operands swapped", "op = dds, swap = on, epilogue = \"|| (acc, row_sum(acc))\""),
+            row("the same, `op = dds`, swap-AB", "op = dds, swap = on, epilogue = \"|| (acc, row_sum(acc))\""),
             row(
-                "vectors and a full operand, operands swapped",
+                "vectors and a full operand, swap-AB",
                 "swap = on, epilogue = \"|x: Rows<f32>, y: Dense<f16>| acc * x + y\"",
             ),
             row("`op = sdd`: vectors", "op = sdd, epilogue = \"|x: Rows<f32>, y: Cols<bf16>| acc * x + y\""),
@@ -123,7 +123,7 @@ const SECTIONS: [(&str, &[Row]); 10] = [
             row("`cluster = 2`", "cluster = 2"),
             row("`swizzle = 64`", "swizzle = 64"),
             row("`permute = on`", "permute = on"),
-            row("`permute = on`, operands swapped", "permute = on, swap = on"),
+            row("`permute = on`, swap-AB", "permute = on, swap = on"),
             row("`schedule = strided`", "schedule = strided"),
         ],
     ),
@@ -148,13 +148,13 @@ const fn row(words: &'static str, spec: &'static str) -> Row {
 
 #[test]
 fn the_table_of_support_is_what_the_planner_does() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/support.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/support.md");
     let made = table();
     if std::env::var_os("BSR_BLESS").is_some() {
         std::fs::write(path, &made).unwrap();
     }
     let written = std::fs::read_to_string(path).unwrap();
-    assert!(made == written, "docs/support.md is not what the planner does: BSR_BLESS=1 writes it\n{made}");
+    assert!(made == written, "docs/src/support.md is not what the planner does: BSR_BLESS=1 writes it\n{made}");
 }
 
 fn table() -> String {

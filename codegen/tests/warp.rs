@@ -161,7 +161,7 @@ fn assemble(ptxas: &Path, plan: &Plan, target: &str, thread: usize) -> Option<St
     (!fine).then(|| format!("{} for {target}\n{}\n{log}", plan.spec(), plan.summary()))
 }
 
-/// Plans that differ from each other in everything: sizes, types, layouts, knobs, walked with strides that share no
+/// Plans that differ from each other in everything: sizes, types, layouts, knobs, stepped through with strides that share no
 /// factor. Where a combination cannot be planned, the next one is.
 fn varied() -> impl Iterator<Item = Plan> {
     const SIZES: [(u32, u32, u32); 9] = [

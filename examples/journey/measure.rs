@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::rc::Rc;
 
+use bsr::arguments::{Nothing, Single};
 use bsr::bench::{Candidate, DenseBaseline, InterleaveOptions, Work, interleave};
 use bsr::gpu::cublaslt::{CublasLt, DenseProblem};
 use bsr::gpu::{Device, DeviceBsr, DeviceDense, Plain, Stream, StreamRef};
@@ -71,13 +72,13 @@ impl Step {
         scene: &Rc<Scene<S::A>>,
     ) -> Result<Self, Box<dyn Error>>
     where
-        S: Kernel<Op = Dsd, B = <S as Kernel>::A>,
+        S: Kernel<Op = Dsd, B = <S as Kernel>::A, Further = Nothing, Returns = Single>,
     {
         let (kernel, scene) = (S::load(&scene.device)?, Rc::clone(scene));
         let mut c = DeviceDense::<S::Out>::zeros(&scene.device, M, N, S::SPEC.c_layout)?;
         let stream = Stream::new(&scene.device)?;
         c.fill_bytes(0xFF)?;
-        kernel.launch(&stream, &scene.a, &scene.b, &mut c)?;
+        kernel.launch(&stream, (&scene.a, &scene.b), &mut c)?;
         stream.synchronize()?;
         let compared = Comparison::of_rows(&c.download()?, &CHECKED, &scene.want)?;
         let stored = M / BLOCK.0 * 16 * BLOCK.1;
@@ -97,7 +98,7 @@ impl Step {
             out: S::SPEC.out,
         };
         let error = compared.relative;
-        let launch = move |stream: StreamRef<'_>| kernel.launch(stream, &scene.a, &scene.b, &mut c);
+        let launch = move |stream: StreamRef<'_>| kernel.launch(stream, (&scene.a, &scene.b), &mut c);
         Ok(Self { name, spec: S::SPEC, reported, error, work, launch: Box::new(launch) })
     }
 }

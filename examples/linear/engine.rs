@@ -3,8 +3,8 @@
 use std::error::Error;
 
 use bsr::gpu::Device;
-use bsr::simulated::{Options, Report, Schedule, Simulated};
-use bsr::{Bsr, Dense, Kernel, Loaded, Scales, Structure, bsr_kernel, f16};
+use bsr::simulated::{Options, Report, Schedule};
+use bsr::{Bsr, Dense, Kernel, Loaded, Structure, bsr_kernel, f16};
 
 use crate::layer::Sizes;
 
@@ -26,7 +26,7 @@ pub(crate) struct Sampled;
 /// What multiplies.
 pub(crate) enum Engine {
     Gpu(Box<Gpu>),
-    Simulator(Box<Simulator>),
+    Simulator,
 }
 
 /// The kernels on a GPU.
@@ -35,13 +35,6 @@ pub(crate) struct Gpu {
     forward: Loaded<times_transposed>,
     inputs: Loaded<times>,
     weights: Loaded<Sampled>,
-}
-
-/// The kernels on the simulator.
-pub(crate) struct Simulator {
-    forward: Simulated,
-    inputs: Simulated,
-    weights: Simulated,
 }
 
 /// What a product answers.
@@ -57,11 +50,7 @@ impl Engine {
                 inputs: times::load(&device)?,
                 weights: Sampled::load(&device)?,
             }))),
-            Err(_) => Ok(Self::Simulator(Box::new(Simulator {
-                forward: simulated::<times_transposed>()?,
-                inputs: simulated::<times>()?,
-                weights: simulated::<Sampled>()?,
-            }))),
+            Err(_) => Ok(Self::Simulator),
         }
     }
 
@@ -69,7 +58,7 @@ impl Engine {
     pub(crate) fn sizes(&self) -> Sizes {
         match self {
             Self::Gpu(_) => Sizes { m: 512, inputs: 1024, outputs: 1024, density: 0.25 },
-            Self::Simulator(_) => Sizes { m: 64, inputs: 256, outputs: 256, density: 0.5 },
+            Self::Simulator => Sizes { m: 64, inputs: 256, outputs: 256, density: 0.5 },
         }
     }
 
@@ -77,37 +66,34 @@ impl Engine {
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Gpu(gpu) => gpu.name.clone(),
-            Self::Simulator(_) => "the simulator".to_owned(),
+            Self::Simulator => "the simulator".to_owned(),
         }
     }
 
     /// Y = X W^T.
     pub(crate) fn forward(&self, x: &Dense<f16>, w: &Bsr<f16>) -> Answer<Dense<f32>> {
         match self {
-            Self::Gpu(gpu) => Ok(gpu.forward.multiply(x, w)?),
-            Self::Simulator(simulator) => clean(simulator.forward.multiply_factors(w, x, &Scales::NONE, &options())?),
+            Self::Gpu(gpu) => Ok(gpu.forward.multiply((x, w))?),
+            Self::Simulator => clean(times_transposed::simulate((x, w), &options())?),
         }
     }
 
     /// dX = E W.
     pub(crate) fn inputs(&self, e: &Dense<f16>, w: &Bsr<f16>) -> Answer<Dense<f32>> {
         match self {
-            Self::Gpu(gpu) => Ok(gpu.inputs.multiply(e, w)?),
-            Self::Simulator(simulator) => clean(simulator.inputs.multiply_factors(w, e, &Scales::NONE, &options())?),
+            Self::Gpu(gpu) => Ok(gpu.inputs.multiply((e, w))?),
+            Self::Simulator => clean(times::simulate((e, w), &options())?),
         }
     }
 
     /// The values of dW = E^T X, in W's blocks; `e` is E^T.
     pub(crate) fn weights(&self, e: &Dense<f16>, x: &Dense<f16>, w: &Structure) -> Answer<Vec<f32>> {
-        match self {
-            Self::Gpu(gpu) => Ok(gpu.weights.multiply_sampled(e, x, w)?.into_parts().1),
-            Self::Simulator(simulator) => clean(simulator.weights.sddmm(e, x, w, &options())?),
-        }
+        let blocks = match self {
+            Self::Gpu(gpu) => gpu.weights.multiply((e, x, w))?,
+            Self::Simulator => clean(Sampled::simulate((e, x, w), &options())?)?,
+        };
+        Ok(blocks.into_parts().1)
     }
-}
-
-fn simulated<K: Kernel>() -> Answer<Simulated> {
-    Ok(Simulated::new(K::plan(), K::PTX, K::ENTRY)?)
 }
 
 /// The numbers alone: races are looked for by `bsr check`.

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bsr::arguments::ByKind;
 use bsr::gpu::{Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceVector, Plain, StreamRef};
 use bsr::tuner::pick::{Gpu as TunedGpu, Tuner};
-use bsr::{Dtype, Element, Epilogue, KernelSpec, Launcher, Layout, Op, Plan, bf16, e4m3, e5m2, f16};
+use bsr::{Dtype, Element, Epilogue, KernelSpec, Launcher, Layout, Plan, bf16, e4m3, e5m2, f16};
 use pyo3::prelude::*;
 
 use crate::array::Kind;
@@ -258,25 +259,26 @@ impl Call<'_> {
         out: &mut DeviceDense<C>,
     ) -> PyResult<()> {
         let mut second = self.second()?;
-        let inputs = self.given(second.as_mut());
-        let launcher = self.launcher;
-        let launched = match launcher.plan().spec().op {
-            Op::Dds => launcher.launch_fused(self.stream(), dense, sparse, None, &inputs, out),
-            _ => launcher.launch_fused(self.stream(), sparse, dense, None, &inputs, out),
-        };
+        let launched = self.launcher.launch(self.stream(), ByKind(sparse, dense, self.given()), (out, second.as_mut()));
         launched.map_err(refused)
     }
 
     fn sampled<T: Element + Plain>(&self, c: &mut DeviceBsr<T>, a: DenseArgument, b: DenseArgument) -> PyResult<()> {
-        let (a_type, mut second) = (self.launcher.plan().spec().a, self.second()?);
-        let inputs = self.given(second.as_mut());
-        let (launcher, stream) = (self.launcher, self.stream());
-        let launched = match a_type {
-            Dtype::F16 => launcher.launch_sampled_fused(stream, &view::<f16>(a)?, &view::<f16>(b)?, &inputs, c),
-            Dtype::BF16 => launcher.launch_sampled_fused(stream, &view::<bf16>(a)?, &view::<bf16>(b)?, &inputs, c),
-            other => return Err(refused(format!("a sampled product of {other} is not launched from Python"))),
-        };
-        launched.map_err(refused)
+        match self.launcher.plan().spec().a {
+            Dtype::F16 => self.sampled_of(&view::<f16>(a)?, &view::<f16>(b)?, c),
+            Dtype::BF16 => self.sampled_of(&view::<bf16>(a)?, &view::<bf16>(b)?, c),
+            other => Err(refused(format!("a sampled product of {other} is not launched from Python"))),
+        }
+    }
+
+    fn sampled_of<F: Element + Plain, T: Element + Plain>(
+        &self,
+        a: &DeviceDense<F>,
+        b: &DeviceDense<F>,
+        c: &mut DeviceBsr<T>,
+    ) -> PyResult<()> {
+        let mut second = self.second()?;
+        self.launcher.launch(self.stream(), (a, b, self.given()), (c, second.as_mut())).map_err(refused)
     }
 
     fn stream(&self) -> StreamRef<'_> {
@@ -289,8 +291,8 @@ impl Call<'_> {
         self.second.map(|(ptr, len)| unsafe { DeviceVector::from_raw(ptr, len) }.map_err(refused)).transpose()
     }
 
-    fn given<'i>(&'i self, second: Option<&'i mut DeviceVector<f32>>) -> DeviceInputs<'i> {
-        let inputs = self.inputs.iter().fold(DeviceInputs::new(), |inputs, (name, input)| match input {
+    fn given(&self) -> DeviceInputs<'_> {
+        self.inputs.iter().fold(DeviceInputs::new(), |inputs, (name, input)| match input {
             Input::Scalar(value) => inputs.scalar(name, *value),
             Input::F32(vector) => inputs.vector(name, vector),
             Input::F16(vector) => inputs.vector(name, vector),
@@ -298,11 +300,7 @@ impl Call<'_> {
             Input::DenseF32(matrix) => inputs.matrix(name, matrix),
             Input::DenseF16(matrix) => inputs.matrix(name, matrix),
             Input::DenseBF16(matrix) => inputs.matrix(name, matrix),
-        });
-        match second {
-            Some(second) => inputs.rows(second),
-            None => inputs,
-        }
+        })
     }
 }
 

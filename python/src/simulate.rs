@@ -1,7 +1,7 @@
 //! Kernels on the simulator.
 
 use bsr::simulated::{Options, Report, Simulated};
-use bsr::{Bsr, Dense, Dtype, Element, Inputs, Layout, Scales, bf16, e4m3, e5m2, f16};
+use bsr::{Bsr, Dense, Dtype, Element, Inputs, Layout, bf16, e4m3, e5m2, f16};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -81,17 +81,17 @@ fn run<A: Element, B: Element, C: Element>(operands: &Operands<'_>) -> Outcome {
     let (results, report) = match plan.spec().op {
         bsr::Op::Sdd => {
             let (a, b) = (dense::<A>(a, a_layout), dense::<B>(b, b_layout));
-            let (results, report) =
-                simulated.sddmm_fused::<A, B, C>(&a, &b, structure, inputs, options).map_err(refused)?;
-            return Ok((C::to_bytes(&results.values), results.rows, report));
+            let run = simulated.multiply::<C, _>((&a, &b, structure, inputs), options);
+            let (results, report) = run.map_err(refused)?;
+            return Ok((C::to_bytes(&results.c), results.rows, report));
         }
         bsr::Op::Dds => {
             let b = Bsr::from_structure(structure.clone(), values::<B>(b)).map_err(refused)?;
-            simulated.multiply_fused::<B, A, C>(&b, &dense(a, a_layout), &Scales::NONE, inputs, options)
+            simulated.multiply::<C, _>((&dense::<A>(a, a_layout), &b, inputs), options)
         }
         _ => {
             let a = Bsr::from_structure(structure.clone(), values::<A>(a)).map_err(refused)?;
-            simulated.multiply_fused::<A, B, C>(&a, &dense(b, b_layout), &Scales::NONE, inputs, options)
+            simulated.multiply::<C, _>((&a, &dense::<B>(b, b_layout), inputs), options)
         }
     }
     .map_err(refused)?;

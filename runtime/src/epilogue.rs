@@ -1,13 +1,13 @@
-//! The further operands of a kernel with an epilogue, on the host, by name.
+//! What a kernel reads besides its factors, on the host, by name.
 
 use bsr_codegen::epilogue::{InputKind, Program};
 use half::{bf16, f16};
 use rand::Rng;
 
 use crate::random::Streams;
-use crate::{Bsr, Dense, Dtype, Element, Layout, Permutation, Structure};
+use crate::{Bsr, Dense, Dtype, Element, Layout, Permutation, Scales, Structure};
 
-/// What an epilogue's parameters are given, by name.
+/// What a kernel reads besides its factors: what an epilogue's parameters are given, by name, scales, and an order of rows.
 ///
 /// ```
 /// use bsr_runtime::Inputs;
@@ -18,8 +18,12 @@ use crate::{Bsr, Dense, Dtype, Element, Layout, Permutation, Structure};
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     named: Vec<(String, Input)>,
+    scales: Option<Scales>,
     order: Option<Permutation>,
 }
+
+/// Those of inputs that have none.
+static UNSCALED: Scales = Scales::NONE;
 
 /// What one parameter is given.
 #[derive(Clone, Debug)]
@@ -65,21 +69,12 @@ pub enum Blocks {
     BF16(Bsr<bf16>),
 }
 
-/// What a kernel with an epilogue computes of an SDDMM.
-#[derive(Clone, Debug)]
-pub struct SddmmResults<C> {
-    /// The stored blocks, as the epilogue leaves them: zeros beyond the edge of the matrix.
-    pub c: Bsr<C>,
-    /// The second result, one value for every row of the stored matrix, where the epilogue has one.
-    pub rows: Option<Vec<f32>>,
-}
-
-/// What a kernel with an epilogue computes.
+/// What a kernel computes.
 #[derive(Clone, Debug)]
 pub struct Results<C> {
-    /// The product, as the epilogue leaves it.
-    pub c: Dense<C>,
-    /// The second result, one value for every row of C, where the epilogue has one.
+    /// The product, as the epilogue leaves it: a matrix, or the values of blocks.
+    pub c: C,
+    /// The second result, one value for every row of C (of the stored matrix of an SDDMM), where the epilogue has one.
     pub rows: Option<Vec<f32>>,
 }
 
@@ -262,6 +257,18 @@ impl Inputs {
     #[must_use]
     pub fn scalar(self, name: &str, value: f32) -> Self {
         self.with(name, Input::Scalar(value))
+    }
+
+    /// The scales of a kernel with a `scale`: C is the scaled sum, made in f32 before it is rounded to C's type.
+    #[must_use]
+    pub fn scales(mut self, scales: Scales) -> Self {
+        self.scales = Some(scales);
+        self
+    }
+
+    /// The scales that were given, or none.
+    pub fn scales_given(&self) -> &Scales {
+        self.scales.as_ref().unwrap_or(&UNSCALED)
     }
 
     /// Where each row of C goes, for a kernel with `permute = on`: row r of the product to row `order[r]`, which undoes

@@ -130,7 +130,7 @@ fn squares(sparse: &Sparse, structure: &Structure) -> Result<Vec<f64>, PruneErro
 }
 
 /// Why blocks cannot be chosen.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum PruneError {
     /// A fraction that is none.
@@ -156,6 +156,8 @@ pub enum PruneError {
     #[error(transparent)]
     Bsr(#[from] BsrError),
 }
+
+bsr_codegen::message_as_debug!(PruneError);
 
 #[cfg(test)]
 mod tests {

@@ -35,7 +35,7 @@ pub struct Scales {
 }
 
 /// Why scales were refused.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ScalesError {
     /// A factor that is an infinity or a NaN.
@@ -63,6 +63,8 @@ pub enum ScalesError {
         why: String,
     },
 }
+
+bsr_codegen::message_as_debug!(ScalesError);
 
 impl Scales {
     /// No scales.

@@ -21,9 +21,9 @@ fn factors() -> (Bsr<f16>, Dense<f16>) {
     (a, Dense::normal(90, SHAPE.1, Layout::RowMajor, 1))
 }
 
-fn run(kernel: &Simulated, inputs: &Inputs) -> Result<Results<f16>, String> {
+fn run(kernel: &Simulated, inputs: &Inputs) -> Result<Results<Dense<f16>>, String> {
     let (a, b) = factors();
-    let run = kernel.multiply_fused::<f16, f16, f16>(&a, &b, &Scales::NONE, inputs, &Options::default());
+    let run = kernel.multiply::<f16, _>((&a, &b, inputs), &Options::default());
     let (results, report) = run.map_err(|error| error.to_string())?;
     assert!(report.is_clean(), "{}", report.findings[0]);
     Ok(results)
@@ -84,8 +84,7 @@ fn a_row_without_blocks_still_has_its_epilogue() {
     let b = Dense::<f16>::normal(64, 9, Layout::RowMajor, 0);
     let inputs = Inputs::new().vector("bias", (0..70).map(|row| row as f32).collect::<Vec<_>>());
     let options = Options::default();
-    let (Results { c, rows }, report) =
-        kernel.multiply_fused::<f16, f16, f16>(&a, &b, &Scales::NONE, &inputs, &options).unwrap();
+    let (Results { c, rows }, report) = kernel.multiply::<f16, _>((&a, &b, &inputs), &options).unwrap();
     assert!(report.is_clean());
     for row in 0..70 {
         assert_eq!(c.get(row, 8).unwrap().to_f32(), row as f32);
@@ -156,9 +155,11 @@ fn an_order_kept_with_a_matrix_is_undone_where_c_is_written() {
 #[test]
 fn a_plain_launch_of_a_kernel_that_reads_more_is_refused() {
     let (a, b) = factors();
-    let refused =
-        simulated(ALL).multiply::<f16, f16, f16>(&a, &b, &Options::default()).map(drop).unwrap_err().to_string();
-    assert!(refused.contains("`bias`, which is not given") && refused.contains("launch_fused"), "{refused}");
+    let refused = simulated(ALL).multiply::<f16, _>((&a, &b), &Options::default()).map(drop).unwrap_err().to_string();
+    assert!(
+        refused.contains("`bias`, which is not given") && refused.contains("`(&a, &b, NAME_inputs { .. })`"),
+        "{refused}"
+    );
 }
 
 /// A sparse right factor: rows of C are columns of the kernel's tiles. Ragged in both, with empty block columns, stored late
@@ -207,7 +208,7 @@ fn rows_are_collected_where_they_are_columns_of_a_tile() {
 }
 
 fn collected<C: Element>(kernel: &Simulated, b: &Bsr<f16>, a: &Dense<f16>, inputs: &Inputs) -> (Vec<f32>, Vec<f64>) {
-    let run = kernel.multiply_fused::<f16, f16, C>(b, a, &Scales::NONE, inputs, &Options::default());
+    let run = kernel.multiply::<C, _>((a, b, inputs), &Options::default());
     let (Results { c, rows }, report) = run.unwrap();
     assert!(report.is_clean(), "{}", report.findings[0]);
     let (m, n) = (c.rows(), c.cols());

@@ -5,7 +5,7 @@
 use bsr_codegen::Plan;
 use bsr_runtime::reference::{Comparison, multiply, multiply_scaled};
 use bsr_runtime::simulated::{Options, Schedule, Simulated, SimulatedError};
-use bsr_runtime::{Bsr, Dense, Dtype, Element, KernelError, Layout, Pattern, Scale, Scales, Structure, e4m3};
+use bsr_runtime::{Bsr, Dense, Dtype, Element, KernelError, Layout, Pattern, Results, Scale, Scales, Structure, e4m3};
 use half::{bf16, f16};
 
 const SMALL: &str = "bm = 64, bn = 32, bk = 32";
@@ -17,7 +17,7 @@ fn simulated(spec: &str) -> Simulated {
 }
 
 fn assert_right<T: Element, C: Element>(kernel: &Simulated, a: &Bsr<T>, b: &Dense<T>, tolerance: f64) {
-    let (c, report) = kernel.multiply::<T, T, C>(a, b, &Options::default()).unwrap();
+    let (Results { c, .. }, report) = kernel.multiply::<C, _>((a, b), &Options::default()).unwrap();
     assert!(report.is_clean(), "{:?}", report.findings);
     let comparison = Comparison::of_dense(&c, &multiply(a, b).unwrap()).unwrap();
     assert!(comparison.passes(tolerance), "{comparison}");
@@ -39,11 +39,11 @@ fn types_and_layouts_are_those_of_the_spec() {
     let b = Dense::normal(96, 33, Layout::ColMajor, 2);
     assert_right::<bf16, f32>(&kernel, &a, &b, 1e-5);
 
-    let refused = kernel.multiply::<f16, bf16, f32>(&a.cast(), &b, &Options::default());
+    let refused = kernel.multiply::<f32, _>((&a.cast::<f16>(), &b), &Options::default());
     assert!(matches!(refused, Err(SimulatedError::Kernel(KernelError::Dtype { operand: "A", .. }))));
-    let refused = kernel.multiply::<bf16, bf16, f32>(&a, &b.to_layout(Layout::RowMajor), &Options::default());
+    let refused = kernel.multiply::<f32, _>((&a, &b.to_layout(Layout::RowMajor)), &Options::default());
     assert!(matches!(refused, Err(SimulatedError::Kernel(KernelError::Layout { operand: "B", .. }))));
-    let refused = kernel.multiply::<bf16, bf16, f32>(&a, &Dense::zeros(95, 33, Layout::ColMajor), &Options::default());
+    let refused = kernel.multiply::<f32, _>((&a, &Dense::<bf16>::zeros(95, 33, Layout::ColMajor)), &Options::default());
     assert!(matches!(refused, Err(SimulatedError::Kernel(KernelError::Shapes { a_cols: 96, b_rows: 95, .. }))));
 }
 
@@ -55,7 +55,8 @@ fn matrices_without_blocks_rows_or_columns_are_multiplied() {
     assert_right::<f16, f16>(&kernel, &empty(100, 96), &b(1), 0.0);
     assert_right::<f16, f16>(&kernel, &empty(100, 0), &Dense::zeros(0, 40, Layout::RowMajor), 0.0);
     for (rows, cols) in [(0, 5), (100, 0)] {
-        let (c, report) = kernel.multiply::<f16, f16, f16>(&empty(rows, 96), &b(cols), &Options::default()).unwrap();
+        let (Results { c, .. }, report) =
+            kernel.multiply::<f16, _>((&empty(rows, 96), &b(cols)), &Options::default()).unwrap();
         assert_eq!((c.rows(), c.cols(), report.cost.steps), (rows, cols, 0));
     }
 }
@@ -77,7 +78,7 @@ fn scales_go_with_the_kernel_and_the_problem() {
     let fp8 = format!("{SMALL}, dtype = e4m3, out = f32");
     let options = Options::default();
     let refused = |kernel: &Simulated, scales: &Scales| {
-        let error = kernel.multiply_scaled::<e4m3, e4m3, f32>(&a, &b, scales, &options).unwrap_err();
+        let error = kernel.multiply::<f32, _>((&a, &b, scales), &options).unwrap_err();
         match error {
             SimulatedError::Kernel(error) => error,
             other => panic!("{other}"),
@@ -92,7 +93,7 @@ fn scales_go_with_the_kernel_and_the_problem() {
         let error = refused(&kernel, &Scales::NONE);
         assert!(matches!(error, KernelError::Scales { found: Scale::Unscaled, .. }), "{error:?}");
         let scales = Scales::random(scale, &structure, 40, 5);
-        let (c, report) = kernel.multiply_scaled::<e4m3, e4m3, f32>(&a, &b, &scales, &options).unwrap();
+        let (Results { c, .. }, report) = kernel.multiply::<f32, _>((&a, &b, &scales), &options).unwrap();
         assert!(report.is_clean(), "{:?}", report.findings);
         let comparison = Comparison::of_dense(&c, &multiply_scaled(&a, &b, &scales).unwrap()).unwrap();
         assert!(comparison.passes(1e-5), "{scale}: {comparison}");
@@ -101,7 +102,7 @@ fn scales_go_with_the_kernel_and_the_problem() {
         refused(&simulated(&format!("{fp8}, scale = row_col")), &Scales::row_col(vec![1.0; 100], vec![]).unwrap());
     assert!(matches!(error, KernelError::ScaleCount(_)), "{error:?}");
     let row_major = b.to_layout(Layout::RowMajor);
-    let error = unscaled.multiply::<e4m3, e4m3, f32>(&a, &row_major, &options).unwrap_err();
+    let error = unscaled.multiply::<f32, _>((&a, &row_major), &options).unwrap_err();
     assert!(matches!(error, SimulatedError::Kernel(KernelError::AlongK { dtype: Dtype::E4M3, .. })), "{error:?}");
 }
 
@@ -111,19 +112,19 @@ fn a_kernel_that_adds_to_c_finds_zeros_and_leaves_the_padding_alone() {
     let a = Bsr::<f32>::generate(Pattern::Random(0.5), 100, 90, (64, 32), 6).unwrap();
     let b = Dense::normal(90, 41, Layout::RowMajor, 6);
     assert_right::<f32, f32>(&kernel, &a, &b, 1e-5);
-    let (c, _) = kernel.multiply::<f32, f32, f32>(&a, &b, &Options::default()).unwrap();
+    let (Results { c, .. }, _) = kernel.multiply::<f32, _>((&a, &b), &Options::default()).unwrap();
     assert!(c.data().chunks(c.ld()).all(|line| line[41..].iter().all(|x| x.is_nan())));
 
     // Without blocks nothing is launched, and C is zero.
     let empty = Bsr::<f32>::normal(Structure::empty(100, 90, (64, 32)).unwrap(), 0);
-    let (c, report) = kernel.multiply::<f32, f32, f32>(&empty, &b, &Options::default()).unwrap();
+    let (Results { c, .. }, report) = kernel.multiply::<f32, _>((&empty, &b), &Options::default()).unwrap();
     assert_eq!(report.cost.steps, 0);
     assert!(c.to_f64().iter().all(|x| *x == 0.0));
 
     // More column tiles than a grid has in y, of one row and one column of A.
     let narrow = Bsr::<f32>::generate(Pattern::Random(1.0), 1, 1, (64, 32), 0).unwrap();
-    let wide = Dense::zeros(1, 65_536 * 32, Layout::RowMajor);
-    let error = kernel.multiply::<f32, f32, f32>(&narrow, &wide, &Options::default()).unwrap_err();
+    let wide = Dense::<f32>::zeros(1, 65_536 * 32, Layout::RowMajor);
+    let error = kernel.multiply::<f32, _>((&narrow, &wide), &Options::default()).unwrap_err();
     assert!(matches!(error, SimulatedError::Kernel(KernelError::Grid { limit: 65_535, .. })), "{error}");
 }
 
@@ -140,7 +141,7 @@ fn what_is_not_the_plans_ptx_is_refused() {
     let kernel = Simulated::new(&plan, ptx.text(), "another").unwrap();
     let a = Bsr::<f16>::generate(Pattern::TopK(1), 64, 32, (64, 32), 0).unwrap();
     let b = Dense::<f16>::normal(32, 8, Layout::RowMajor, 0);
-    let error = kernel.multiply::<f16, f16, f16>(&a, &b, &Options::default()).unwrap_err();
+    let error = kernel.multiply::<f16, _>((&a, &b), &Options::default()).unwrap_err();
     assert!(error.to_string().contains(ptx.entry()) && error.to_string().contains("help: "), "{error}");
 }
 
@@ -153,7 +154,7 @@ fn a_missing_wait_is_found_and_the_run_can_be_replayed() {
     let a = Bsr::<f16>::generate(Pattern::TopK(3), 64, 96, (64, 32), 0).unwrap();
     let b = Dense::<f16>::normal(96, 32, Layout::RowMajor, 0);
     let options = Options { schedule: Schedule::Scrambled, seed: 5, ..Options::default() };
-    let findings = || kernel.multiply::<f16, f16, f16>(&a, &b, &options).unwrap().1.findings;
+    let findings = || kernel.multiply::<f16, _>((&a, &b), &options).unwrap().1.findings;
     assert!(!findings().is_empty());
     assert_eq!(findings(), findings());
 }

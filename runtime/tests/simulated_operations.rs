@@ -8,10 +8,11 @@
 
 use bsr_codegen::{KernelSpec, Op, Plan};
 use bsr_runtime::kernel::KernelError;
+use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::reference::{self, Comparison};
 use bsr_runtime::schedule::BlockIndex;
 use bsr_runtime::simulated::{Options, Schedule, Simulated, SimulatedError};
-use bsr_runtime::{Bsr, Dense, Element, Layout, Pattern, Scales, Structure};
+use bsr_runtime::{Bsr, Dense, Element, Inputs, Layout, Pattern, Results, Scales, Structure};
 use half::f16;
 use proptest::prelude::*;
 
@@ -117,7 +118,7 @@ proptest! {
         let shape = Shape { rows, columns, k };
         let a = sparse(&plan, shape, density, seed);
         let b = dense(&plan, shape, &a, seed);
-        let (c, report) = kernel(&plan).multiply_factors::<_, _, f16>(&a, &b, &Scales::NONE, &options(seed)).unwrap();
+        let (Results { c, .. }, report) = kernel(&plan).multiply::<f16, _>(ByKind(&a, &b, Inputs::new()), &options(seed)).unwrap();
         prop_assert!(report.is_clean(), "{}: {}", plan.spec(), report.findings[0]);
         judge(&plan, &a, &c, &want(&plan, &a, &b)).map_err(TestCaseError::fail)?;
     }
@@ -170,7 +171,7 @@ fn a_batch_reads_nothing_of_other_problems() {
     let dense: Vec<_> = shapes.iter().zip(&sparse).map(|(shape, a)| dense(&plan, *shape, a, shape.k as u64)).collect();
     let mut problems: Vec<_> = sparse.iter().zip(&dense).collect();
     problems.push(problems[1]);
-    let (results, report) = kernel(&plan).multiply_batch::<_, _, f16>(&problems, &options(5)).unwrap();
+    let (results, report) = kernel(&plan).multiply_batch::<f16, _>(problems.iter().copied(), &options(5)).unwrap();
     assert!(report.is_clean(), "{}", report.findings[0]);
     for ((a, b), c) in problems.into_iter().zip(&results) {
         judge(&plan, a, c, &want(&plan, a, b)).unwrap();
@@ -180,7 +181,7 @@ fn a_batch_reads_nothing_of_other_problems() {
 #[test]
 fn what_does_not_fit_an_operation_is_refused_by_name() {
     let refused = |text: &str, a: &Bsr<f16>, b: &Dense<f16>| -> KernelError {
-        let outcome = kernel(&plan(text)).multiply_factors::<_, _, f16>(a, b, &Scales::NONE, &options(0));
+        let outcome = kernel(&plan(text)).multiply::<f16, _>(ByKind(a, b, Inputs::new()), &options(0));
         match outcome {
             Err(SimulatedError::Kernel(error)) => {
                 assert!(error.to_string().contains("help: "), "{error}");
@@ -213,17 +214,17 @@ fn what_does_not_fit_an_operation_is_refused_by_name() {
 
     // A kernel of another operation, of lists, or for one product.
     let b = dense(96, 50, Layout::RowMajor);
-    let outcome = kernel(&plan(dds)).multiply::<_, _, f16>(&stored, &b, &options(0));
+    let outcome = kernel(&plan(dds)).multiply::<f16, _>((&stored, &b), &options(0));
     assert!(matches!(outcome, Err(SimulatedError::Kernel(KernelError::Factors { expected: Op::Dds }))));
     let batched = format!("{dsd}, batch = on");
     assert!(matches!(refused(&batched, &stored, &b), KernelError::Batch { batch: true }));
-    let outcome = kernel(&plan(dsd)).multiply_batch::<_, _, f16>(&[(&stored, &b)], &options(0));
+    let outcome = kernel(&plan(dsd)).multiply_batch::<f16, _>([(&stored, &b)], &options(0));
     assert!(matches!(outcome, Err(SimulatedError::Kernel(KernelError::Batch { batch: false }))));
 
     // The second of three does not fit.
     let wrong = dense(97, 50, Layout::RowMajor);
     let problems = [(&stored, &b), (&stored, &wrong), (&stored, &b)];
-    match kernel(&plan(&batched)).multiply_batch::<_, _, f16>(&problems, &options(0)) {
+    match kernel(&plan(&batched)).multiply_batch::<f16, _>(problems, &options(0)) {
         Err(SimulatedError::Kernel(error @ KernelError::Problem { index: 1, .. })) => {
             let text = error.to_string();
             assert!(text.contains("problem 1 of the batch: the shapes do not multiply"), "{text}");

@@ -7,7 +7,7 @@
 use bsr_codegen::{Plan, TileScheduler};
 use bsr_runtime::reference::{Comparison, multiply, tolerance_of};
 use bsr_runtime::simulated::{Options, Report, Schedule, Simulated};
-use bsr_runtime::{Bsr, Dense, Element, Layout, Structure};
+use bsr_runtime::{Bsr, Dense, Element, Layout, Results, Structure};
 use half::{bf16, f16};
 
 /// Block columns of A; no row has the third.
@@ -54,7 +54,7 @@ fn right<T: Element>(case: &Case) -> Dense<T> {
 
 fn run<T: Element, C: Element>(case: &Case, options: &Options) -> (f64, Report) {
     let (a, b) = (Bsr::<T>::normal(structure(case), 3), right::<T>(case));
-    let (c, report) = case.kernel.multiply::<T, T, C>(&a, &b, options).unwrap();
+    let (Results { c, .. }, report) = case.kernel.multiply::<C, _>((&a, &b), options).unwrap();
     let spec = case.kernel.plan().spec();
     assert!(report.is_clean(), "{spec}\n{:?}", report.findings);
     let comparison = Comparison::of_dense(&c, &multiply(&a, &b).unwrap()).unwrap();
@@ -191,7 +191,7 @@ fn a_missing_barrier_is_found() {
             let kernel = Simulated::new(&plan, &text, ptx.entry()).unwrap().with_clusters(1);
             let found = (0..4).any(|seed| {
                 let options = Options { seed, ..Options::default() };
-                !kernel.multiply::<f16, f16, f16>(&a, &b, &options).unwrap().1.findings.is_empty()
+                !kernel.multiply::<f16, _>((&a, &b), &options).unwrap().1.findings.is_empty()
             });
             assert!(found, "{spec}: the barrier at byte {at} seems to be for nothing");
         }
@@ -209,7 +209,7 @@ fn matrices_without_blocks_are_products_of_zeros() {
         assert_eq!(case.kernel.plan().tile_scheduler(), tile_scheduler);
         let a = Bsr::<f16>::normal(Structure::empty(50, 40, (16, 16)).unwrap(), 0);
         let b = Dense::<f16>::filled(40, 70, Layout::RowMajor, f16::NAN);
-        let (c, report) = case.kernel.multiply::<f16, f16, f32>(&a, &b, &Options::default()).unwrap();
+        let (Results { c, .. }, report) = case.kernel.multiply::<f32, _>((&a, &b), &Options::default()).unwrap();
         assert!(report.is_clean() && (0..50).all(|row| c.view().line(row).iter().all(|x| *x == 0.0)), "{spec}");
     }
 }

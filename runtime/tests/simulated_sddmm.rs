@@ -3,7 +3,7 @@
 
 use bsr_codegen::Plan;
 use bsr_runtime::simulated::{Options, Simulated};
-use bsr_runtime::{Bsr, Dense, Layout, Pattern, Structure, reference};
+use bsr_runtime::{Bsr, Dense, Layout, Pattern, Results, Structure, reference};
 use half::f16;
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ fn operands_that_do_not_fit_are_refused() {
     let fits = pattern(100, 150, (64, 64));
     let options = Options::default();
     let refused = |kernel: &Simulated, a: &Dense<f16>, b: &Dense<f16>, structure: &Structure, word: &str| {
-        let outcome = kernel.sddmm::<f16, f16, f16>(a, b, structure, &options);
+        let outcome = kernel.multiply::<f16, _>((a, b, structure), &options);
         let error = outcome.expect_err(word).to_string();
         assert!(error.contains(word) && error.contains("help: "), "{word}: {error}");
     };
@@ -37,11 +37,11 @@ fn operands_that_do_not_fit_are_refused() {
     refused(&sdd, &dense(100, 80, col), &b, &fits, "a_layout = col");
     refused(&sdd, &a, &dense(80, 150, col), &fits, "b_layout = col");
     refused(&kernel("bm = 64, bn = 64, bk = 64"), &a, &b, &fits, "op = dsd");
-    let wide = sdd.sddmm::<f16, f16, f32>(&a, &b, &fits, &options).expect_err("f32").to_string();
+    let wide = sdd.multiply::<f32, _>((&a, &b, &fits), &options).expect_err("f32").to_string();
     assert!(wide.contains("C is f32"), "{wide}");
     // A kernel that samples does not multiply.
     let sparse = Bsr::<f16>::normal(fits.clone(), 1);
-    let error = sdd.multiply::<f16, f16, f16>(&sparse, &dense(150, 8, row), &options).expect_err("sdd").to_string();
+    let error = sdd.multiply::<f16, _>((&sparse, &dense(150, 8, row)), &options).expect_err("sdd").to_string();
     assert!(error.contains("op = sdd"), "{error}");
 }
 
@@ -50,10 +50,11 @@ fn sums_of_nothing_are_zero_and_no_blocks_are_nothing() {
     let sdd = kernel("op = sdd, bm = 64, bn = 128, bk = 64");
     let pattern = |density| Pattern::Random(density).structure(100, 150, (64, 64), 0).unwrap();
     let (a, b) = (dense(100, 0, Layout::RowMajor), dense(0, 150, Layout::RowMajor));
-    let (values, _) = sdd.sddmm::<f16, f16, f16>(&a, &b, &pattern(1.0), &Options::default()).unwrap();
+    let (Results { c: values, .. }, _) = sdd.multiply::<f16, _>((&a, &b, &pattern(1.0)), &Options::default()).unwrap();
     assert!(values.len() == 6 * 64 * 64 && values.iter().all(|value| *value == f16::ZERO));
     let (a, b) = (dense(100, 9, Layout::RowMajor), dense(9, 150, Layout::RowMajor));
-    let (values, report) = sdd.sddmm::<f16, f16, f16>(&a, &b, &pattern(0.0), &Options::default()).unwrap();
+    let (Results { c: values, .. }, report) =
+        sdd.multiply::<f16, _>((&a, &b, &pattern(0.0)), &Options::default()).unwrap();
     assert!(values.is_empty() && report.is_clean());
 }
 
@@ -64,7 +65,8 @@ fn what_lies_beside_a_block_does_not_reach_it() {
     let structure = Structure::new(72, 72, (24, 24), vec![0, 1, 2, 3], vec![1, 0, 2]).unwrap();
     let a = Dense::<f16>::from_fn(72, 40, Layout::RowMajor, |row, _| if row < 24 { f16::NAN } else { f16::ONE });
     let b = dense(40, 72, Layout::RowMajor);
-    let (values, report) = sdd.sddmm::<f16, f16, f16>(&a, &b, &structure, &Options::default()).unwrap();
+    let (Results { c: values, .. }, report) =
+        sdd.multiply::<f16, _>((&a, &b, &structure), &Options::default()).unwrap();
     assert!(report.is_clean(), "{:?}", report.findings);
     assert!(values[..24 * 24].iter().all(|value| value.is_nan()));
     assert!(values[24 * 24..].iter().all(|value| value.is_finite()));
@@ -98,7 +100,7 @@ proptest! {
             false => reference::sddmm(&a, &b, &structure).unwrap(),
         };
         let options = Options { seed, ..Options::default() };
-        let (values, report) = kernel.sddmm::<f16, f16, f16>(&a, &b, &structure, &options).unwrap();
+        let (Results { c: values, .. }, report) = kernel.multiply::<f16, _>((&a, &b, &structure), &options).unwrap();
         prop_assert!(report.is_clean(), "{spec}: {:?}", report.findings);
         let got: Vec<f64> = values.iter().map(|value| value.to_f64()).collect();
         if !want.is_empty() {

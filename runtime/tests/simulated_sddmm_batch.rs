@@ -43,7 +43,7 @@ fn check<C: Element>(kernel: &Simulated, list: &[ListedCase], seed: u64) -> Resu
         .collect();
     let options = Options { seed, ..Options::default() };
     let (results, report) =
-        kernel.sddmm_batch::<f16, f16, C>(&problems, &options).map_err(|error| error.to_string())?;
+        kernel.multiply_batch::<C, _>(problems.iter().copied(), &options).map_err(|error| error.to_string())?;
     if let Some(first) = report.findings.first() {
         return Err(format!("{spec}: {list:?}: {first}"));
     }
@@ -108,13 +108,15 @@ fn what_does_not_fit_is_refused_with_its_number() {
     let options = Options::default();
     let refused = |kernel: &Simulated, b: &Dense<f16>| {
         let problems = [(&a, b, &structure)];
-        kernel.sddmm_batch::<f16, f16, f16>(&problems, &options).map(drop).expect_err("refused").to_string()
+        kernel.multiply_batch::<f16, _>(problems, &options).map(drop).expect_err("refused").to_string()
     };
     assert!(refused(&single, &b).contains("one product a launch"));
     assert!(refused(&listed, &short).contains("problem 0 of the batch: the shapes do not multiply"));
-    let alone = listed.sddmm::<f16, f16, f16>(&a, &b, &structure, &options).map(drop).expect_err("refused");
+    let alone = listed.multiply::<f16, _>((&a, &b, &structure), &options).map(drop).expect_err("refused");
     assert!(alone.to_string().contains("batch = on"), "{alone}");
-    let (none, report) = listed.sddmm_batch::<f16, f16, f16>(&[], &options).unwrap();
+    let (none, report) = listed
+        .multiply_batch::<f16, _>(std::iter::empty::<(&Dense<f16>, &Dense<f16>, &Structure)>(), &options)
+        .unwrap();
     assert!(none.is_empty() && report.is_clean());
 }
 

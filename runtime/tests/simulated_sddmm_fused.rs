@@ -57,13 +57,13 @@ fn check<A: Element, C: Element>(
     let inputs = inputs(&spec, &structure, seed + 2);
     let want = want(&spec, (&a, &b), &structure, &inputs);
     let options = Options { seed, ..Options::default() };
-    let run = kernel.sddmm_fused::<A, A, C>(&a, &b, &structure, &inputs, &options);
+    let run = kernel.multiply::<C, _>((&a, &b, &structure, &inputs), &options);
     let (results, report) = run.map_err(|error| error.to_string())?;
     let place = format!("{spec}; {m} x {n} x {k}, {pattern:?}, seed {seed}");
     if let Some(first) = report.findings.first() {
         return Err(format!("{place}: {first}"));
     }
-    let got: Vec<f64> = results.values.iter().map(|value| value.to_f64()).collect();
+    let got: Vec<f64> = results.c.iter().map(|value| value.to_f64()).collect();
     let of_c = Comparison::new(&got, &want.c, want.c.len()).unwrap();
     if !want.c.is_empty() && !of_c.passes(want.tolerance) {
         return Err(format!("{place}: {of_c}, tolerance {:.1e}", want.tolerance));
@@ -73,7 +73,7 @@ fn check<A: Element, C: Element>(
         return Err(format!("{place}: rows: {of_rows}, tolerance {:.1e}", want.rows_tolerance()));
     }
     // As a matrix: what extends beyond the edge is zero, whatever the epilogue makes of it.
-    Bsr::from_structure(structure, results.values).map(drop).map_err(|error| format!("{place}: {error}"))
+    Bsr::from_structure(structure, results.c).map(drop).map_err(|error| format!("{place}: {error}"))
 }
 
 fn check_types(spec: &str, ctas: u32, shape: (usize, usize, usize), pattern: Pattern, seed: u64) -> Result<(), String> {
@@ -158,17 +158,18 @@ fn inputs_that_do_not_fit_are_refused_by_name() {
         "op = sdd, bm = 64, bn = 64, bk = 64, epilogue = \"|mask: Bsr<f16>, bias: Cols<f32>| (acc * mask + bias, row_sum(acc))\"",
     );
     let structure = Pattern::Random(1.0).structure(100, 150, (64, 64), 0).unwrap();
-    let (a, b) = (Dense::<f16>::normal(100, 30, Layout::RowMajor, 1), Dense::normal(30, 150, Layout::RowMajor, 2));
+    let (a, b) =
+        (Dense::<f16>::normal(100, 30, Layout::RowMajor, 1), Dense::<f16>::normal(30, 150, Layout::RowMajor, 2));
     let fits =
         || Inputs::new().blocks("mask", Bsr::<f16>::normal(structure.clone(), 1)).vector("bias", vec![0.0_f32; 150]);
     let run = |inputs: &Inputs| {
-        let run = kernel.sddmm_fused::<f16, f16, f16>(&a, &b, &structure, inputs, &Options::default());
+        let run = kernel.multiply::<f16, _>((&a, &b, &structure, inputs), &Options::default());
         run.map(drop).map_err(|error| error.to_string())
     };
     assert_eq!(run(&fits()), Ok(()));
     let other = Structure::new(100, 150, (64, 64), vec![0, 2, 5], vec![0, 2, 0, 1, 2]).unwrap();
     for (inputs, facts) in [
-        (Inputs::new(), ["reads `mask`, which is not given", "`launch_sampled_fused`"]),
+        (Inputs::new(), ["reads `mask`, which is not given", "`(&a, &b, NAME_inputs { .. })`"]),
         (fits().vector("bias", vec![0.0_f32; 100]), ["a vector of 100 f32", "a 100 x 150 C is a vector of 150 f32"]),
         (
             fits().blocks("mask", Bsr::<f16>::normal(other, 1)),
@@ -180,7 +181,7 @@ fn inputs_that_do_not_fit_are_refused_by_name() {
         let refused = run(&inputs).expect_err(facts[0]);
         assert!(facts.iter().all(|fact| refused.contains(fact)), "{facts:?} are not in: {refused}");
     }
-    let plain = kernel.sddmm::<f16, f16, f16>(&a, &b, &structure, &Options::default()).map(drop).unwrap_err();
+    let plain = kernel.multiply::<f16, _>((&a, &b, &structure), &Options::default()).map(drop).unwrap_err();
     assert!(plain.to_string().contains("`mask`, which is not given"), "{plain}");
 }
 

@@ -8,7 +8,7 @@
 use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::reference::{Comparison, multiply, tolerance_of};
 use bsr_runtime::simulated::{Options, Schedule, Simulated};
-use bsr_runtime::{Bsr, Dense, Dtype, Element, Layout, Structure, e4m3, e5m2};
+use bsr_runtime::{Bsr, Dense, Dtype, Element, Layout, Results, Structure, e4m3, e5m2};
 use half::{bf16, f16};
 
 /// What a kernel is asked to multiply, and by how many CTAs.
@@ -162,7 +162,7 @@ fn multiplied<A: Element, B: Element, C: Element>(spec: &KernelSpec, problem: Ca
         let b = walled_b::<B>(spec, problem, full);
         let schedule = if full { Schedule::Scrambled } else { Schedule::Late };
         let options = Options { schedule, ..Options::default() };
-        let (c, report) = kernel.multiply::<A, B, C>(&a, &b, &options).unwrap();
+        let (Results { c, .. }, report) = kernel.multiply::<C, _>((&a, &b), &options).unwrap();
         assert!(report.is_clean(), "{spec}\n{:?}", report.findings);
         let comparison = Comparison::of_dense(&c, &multiply(&a, &b).unwrap()).unwrap();
         assert!(comparison.passes(tolerance_of(spec, problem.k)), "{spec}\n{comparison}");

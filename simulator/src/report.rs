@@ -11,7 +11,7 @@ use crate::machine::global::{Changes, GlobalMemory, Overlay, Pages, Touch, merge
 use crate::machine::launch::{Launch, LaunchError, Options, product};
 use crate::program::{Module, Program};
 use crate::schedule::Turns;
-use crate::trace;
+use crate::trace::{self, Recorder};
 
 /// What a run cost, in the units of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Report {
     pub cost: Cost,
     /// What was executed.
     pub coverage: Coverage,
-    /// A Chrome / Perfetto trace (JSON), if it was asked for.
+    /// A Chrome / Perfetto trace (JSON), if it was asked for; a microsecond of it is a cycle of the cost model.
     pub trace: Option<String>,
 }
 
@@ -54,7 +54,7 @@ struct Outcome {
     cost: Cost,
     executed: Vec<bool>,
     changes: Changes,
-    events: Vec<serde_json::Value>,
+    events: Vec<trace::Event>,
 }
 
 fn one(p: &Program, launch: &Launch, options: &Options, params: &[u8], memory: &GlobalMemory, cluster: u32) -> Outcome {
@@ -67,13 +67,15 @@ fn one(p: &Program, launch: &Launch, options: &Options, params: &[u8], memory: &
 fn outcome(mut m: Machine<'_>) -> Outcome {
     m.cost.steps = m.steps;
     m.cost.cycles = m.warps.iter().map(|w| w.now).max().unwrap_or(0);
-    let cluster = m.cluster;
+    if let Some(r) = &mut m.recorder {
+        m.warps.iter().for_each(|w| r.life(w.cta as u32, w.index, w.now));
+    }
     Outcome {
         findings: m.findings,
         cost: m.cost,
         executed: m.executed,
         changes: m.global.finish(),
-        events: m.recorder.map(|r| r.finish(cluster)).unwrap_or_default(),
+        events: m.recorder.map(Recorder::finish).unwrap_or_default(),
     }
 }
 

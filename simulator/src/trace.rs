@@ -12,6 +12,9 @@
 //! * Barriers cost nothing beyond waiting.
 //!
 //! Use [`Schedule::Timed`](crate::Schedule::Timed) so that events are also ordered by it.
+//!
+//! A trace's times are these cycles. The format knows microseconds only: a viewer shows a cycle as one microsecond, the
+//! names of the processes say so, and every event has its cycles as arguments.
 
 use serde_json::{Value, json};
 
@@ -69,42 +72,174 @@ pub(crate) fn extra_cycles(op: &Op, lanes: u32) -> u64 {
 /// A warp's wait of more cycles than this is an event of its track.
 pub(crate) const WORTH_SHOWING: u64 = 4;
 
+/// What the viewer's times are. The format has microseconds only, so a cycle is written as one.
+const UNIT: &str = "1 us = 1 simulated cycle";
+
+/// Thread numbers of one CTA: no two CTAs share one.
+const TRACKS: u64 = 1 << 16;
+
+/// What a track shows, in the order of the tracks of a CTA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Unit {
+    /// The life of a warp, and in it the instructions at which it waits.
+    Warp(u32),
+    /// The tensor core.
+    Tensor,
+    /// Asynchronous copies.
+    Copies,
+}
+
+impl Unit {
+    fn name(self, lane: usize) -> String {
+        match self {
+            Self::Warp(warp) => format!("warp {warp:02}"),
+            Self::Tensor if lane == 0 => "tensor core".to_owned(),
+            Self::Tensor => format!("tensor core, lane {lane}"),
+            Self::Copies => format!("copies, lane {lane:02}"),
+        }
+    }
+
+    /// Whether what it does may overlap in time without one event lying inside the other.
+    fn overlaps(self) -> bool {
+        !matches!(self, Self::Warp(_))
+    }
+}
+
+/// Something that a unit of a CTA does, from one cycle to another.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    cluster: u32,
+    cta: u32,
+    unit: Unit,
+    name: String,
+    from: u64,
+    to: u64,
+}
+
 /// Collects the events of one cluster.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Recorder {
-    events: Vec<Value>,
+    cluster: u32,
+    events: Vec<Event>,
 }
 
 impl Recorder {
-    pub(crate) fn copy(&mut self, cta: u32, name: &str, from: u64, to: u64) {
-        self.event(cta, "copies", name, from, to);
+    pub(crate) fn new(cluster: u32) -> Self {
+        Self { cluster, events: Vec::new() }
+    }
+
+    pub(crate) fn copy(&mut self, cta: u32, name: String, from: u64, to: u64) {
+        self.event(cta, Unit::Copies, name, from, to);
     }
 
     pub(crate) fn tensor(&mut self, cta: u32, group: u32, from: u64, to: u64) {
-        self.event(cta, "tensor core", &format!("wgmma of warpgroup {group}"), from, to);
+        self.event(cta, Unit::Tensor, format!("wgmma of warpgroup {group}"), from, to);
     }
 
-    pub(crate) fn warp(&mut self, cta: u32, warp: u32, name: &str, from: u64, to: u64) {
-        self.event(cta, &format!("warp {warp:02}"), name, from, to);
+    /// A warp waits.
+    pub(crate) fn wait(&mut self, cta: u32, warp: u32, name: String, from: u64, to: u64) {
+        self.event(cta, Unit::Warp(warp), name, from, to);
     }
 
-    fn event(&mut self, cta: u32, track: &str, name: &str, from: u64, to: u64) {
-        self.events.push(json!({
-            "name": name, "ph": "X", "ts": from, "dur": to.saturating_sub(from).max(1), "pid": cta, "tid": track,
-        }));
+    /// A warp has come to its end after so many cycles.
+    pub(crate) fn life(&mut self, cta: u32, warp: u32, cycles: u64) {
+        self.event(cta, Unit::Warp(warp), "runs".to_owned(), 0, cycles);
     }
 
-    pub(crate) fn finish(self, cluster: u32) -> Vec<Value> {
-        let mut events = self.events;
-        for e in &mut events {
-            let cta = e["pid"].as_u64().unwrap_or(0);
-            e["pid"] = json!(format!("cluster {cluster} block {cta}"));
-        }
-        events
+    fn event(&mut self, cta: u32, unit: Unit, name: String, from: u64, to: u64) {
+        self.events.push(Event { cluster: self.cluster, cta, unit, name, from, to: to.max(from + 1) });
+    }
+
+    pub(crate) fn finish(self) -> Vec<Event> {
+        self.events
     }
 }
 
-/// The text of a Chrome / Perfetto trace (JSON); one microsecond stands for one cycle.
-pub(crate) fn chrome(events: Vec<Value>) -> String {
-    json!({ "traceEvents": events, "displayTimeUnit": "ns" }).to_string()
+/// The lanes of events that overlap, by the time at which each is free again.
+#[derive(Default)]
+struct Lanes(Vec<u64>);
+
+impl Lanes {
+    /// The first lane that is free, which is taken until `to`. Events come in the order of their beginnings.
+    fn take(&mut self, from: u64, to: u64) -> usize {
+        let free = self.0.iter().position(|until| *until <= from).unwrap_or(self.0.len());
+        match self.0.get_mut(free) {
+            Some(until) => *until = to,
+            None => self.0.push(to),
+        }
+        free
+    }
+}
+
+/// The text of a Chrome / Perfetto trace (JSON): a process for each CTA, a thread for each track.
+///
+/// Viewers ask that of two slices on one track one lies inside the other or they do not meet; Perfetto leaves out a slice
+/// that breaks the rule. A warp's waits lie inside its life; copies in flight, which overlap, are spread over lanes.
+pub(crate) fn chrome(mut events: Vec<Event>) -> String {
+    // On a track the longer of two that begin together holds the other.
+    events.sort_by(|a, b| {
+        let key = |e: &Event| (e.cluster, e.cta, e.unit, e.from, std::cmp::Reverse(e.to));
+        key(a).cmp(&key(b))
+    });
+    let mut written = Vec::with_capacity(events.len());
+    let mut pid = 0;
+    for cta in events.chunk_by(|a, b| (a.cluster, a.cta) == (b.cluster, b.cta)) {
+        pid += 1;
+        let process = format!("cluster {} CTA {} ({UNIT})", cta[0].cluster, cta[0].cta);
+        written.push(json!({ "name": "process_name", "ph": "M", "pid": pid, "args": { "name": process } }));
+        let mut first = pid * TRACKS;
+        for unit in cta.chunk_by(|a, b| a.unit == b.unit) {
+            first += tracks(unit, pid, first, &mut written);
+        }
+    }
+    json!({
+        "traceEvents": written,
+        "displayTimeUnit": "ms",
+        "otherData": { "times": format!("{UNIT} of the simulator's cost model, which measures no GPU") },
+    })
+    .to_string()
+}
+
+/// Writes the events of one unit, on as many tracks as it takes; how many that are.
+fn tracks(events: &[Event], pid: u64, first: u64, written: &mut Vec<Value>) -> u64 {
+    let mut lanes = Lanes::default();
+    for Event { unit, name, from, to, .. } in events {
+        let lane = if unit.overlaps() { lanes.take(*from, *to) as u64 } else { 0 };
+        let cycles = to - from;
+        written.push(json!({
+            "name": name, "ph": "X", "ts": from, "dur": cycles, "pid": pid, "tid": first + lane,
+            "args": { "from cycle": from, "to cycle": to, "cycles": cycles },
+        }));
+    }
+    let count = lanes.0.len().max(1);
+    for lane in 0..count {
+        let (tid, name) = (first + lane as u64, events[0].unit.name(lane));
+        written.push(json!({ "name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": { "name": name } }));
+        let order = json!({ "sort_index": tid });
+        written.push(json!({ "name": "thread_sort_index", "ph": "M", "pid": pid, "tid": tid, "args": order }));
+    }
+    count as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_in_flight_take_lanes_and_leave_them_to_others() {
+        let mut recorder = Recorder::new(3);
+        for (from, to) in [(0, 10), (4, 6), (5, 9), (6, 8), (10, 10)] {
+            recorder.copy(0, "copy".to_owned(), from, to);
+        }
+        let trace: Value = serde_json::from_str(&chrome(recorder.finish())).unwrap_or_default();
+        let events = trace["traceEvents"].as_array().cloned().unwrap_or_default();
+        let of = |ph: &str| events.iter().filter(|e| e["ph"] == ph).cloned().collect::<Vec<_>>();
+        let placed: Vec<_> = of("X").iter().map(|e| (e["ts"].as_u64(), e["dur"].as_u64(), e["tid"].as_u64())).collect();
+        let tid = |lane: u64| Some(TRACKS + lane);
+        let some = |ts, dur, lane| (Some(ts), Some(dur), tid(lane));
+        assert_eq!(placed, [some(0, 10, 0), some(4, 2, 1), some(5, 4, 2), some(6, 2, 1), some(10, 1, 0)]);
+        let names: Vec<_> = of("M").iter().filter_map(|e| e["args"]["name"].as_str().map(str::to_owned)).collect();
+        assert_eq!(names[0], "cluster 3 CTA 0 (1 us = 1 simulated cycle)");
+        assert_eq!(names[1..], ["copies, lane 00", "copies, lane 01", "copies, lane 02"]);
+    }
 }

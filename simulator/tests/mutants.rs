@@ -9,6 +9,7 @@
 extern crate self as bsr;
 
 pub use bsr_codegen::{KernelSpec, Op, Plan};
+pub use bsr_runtime::kernel::arguments;
 pub use bsr_runtime::{
     Bsr, BsrError, Dense, Dtype, Element, Inputs, Layout, Permutation, Scales, Structure, e4m3, reference, simulated,
 };

@@ -1,16 +1,13 @@
 //! Why a product that chooses its kernel cannot be had.
 
-use bsr_codegen::{Op, PlanErrors};
+use bsr_codegen::PlanErrors;
 use bsr_runtime::KernelError;
 use bsr_tuner::pick::PickError;
 
 /// Why a product that chooses its kernel cannot be had.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum AutoError {
-    /// An operation that is launched otherwise.
-    #[error("op = {0} is not launched with a dense result\n  help: load a kernel of it, and call launch_sampled")]
-    Operation(Op),
     /// No kernel was found.
     #[error(transparent)]
     Pick(#[from] PickError),
@@ -21,3 +18,5 @@ pub enum AutoError {
     #[error(transparent)]
     Kernel(#[from] KernelError),
 }
+
+bsr_codegen::message_as_debug!(AutoError);

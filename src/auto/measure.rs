@@ -2,29 +2,30 @@
 
 use std::time::Duration;
 
-use bsr_codegen::{KernelSpec, Op, Plan};
+use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::bench::{Candidate, InterleaveOptions, interleave};
-use bsr_runtime::gpu::{Device, DeviceDense, Plain, Stream, StreamRef};
-use bsr_runtime::kernel::{Factor, Operation};
-use bsr_runtime::reference::{Comparison, tolerance_of};
-use bsr_runtime::{Element, Launcher};
+use bsr_runtime::gpu::{Device, Plain, Stream, StreamRef};
+use bsr_runtime::kernel::{DeviceMatrix, Operation, Sample};
+use bsr_runtime::reference::tolerance_of;
+use bsr_runtime::{Element, Inputs, KernelError, Launcher, Structure};
 
-/// Rows of C that are compared.
-const ROWS: usize = 16;
+/// The factors, and where the blocks of a sparse result are.
+type Operands<'o, O, A, B> = (&'o <O as Operation>::A<A>, &'o <O as Operation>::B<B>, Option<&'o Structure>);
 
 /// Microseconds of each kernel, or why it has none.
 pub(super) fn times<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain>(
     device: &Device,
-    a: &O::A<A>,
-    b: &O::B<B>,
+    operands: Operands<'_, O, A, B>,
     specs: &[KernelSpec],
 ) -> Vec<Result<f64, String>> {
-    let mut loaded: Vec<Result<Trial<C>, String>> = specs.iter().map(|spec| Trial::load(device, spec, a, b)).collect();
-    let wanted = specs.first().map(|spec| want::<O, A, B>(spec, a, b));
+    let (a, b, pattern) = operands;
+    let load = |spec: &KernelSpec| Trial::<O, C>::load(device, spec, a, b, pattern);
+    let mut loaded: Vec<Result<Trial<O, C>, String>> = specs.iter().map(load).collect();
+    let sample = specs.first().map(|spec| O::sample(spec, a, b, pattern).map_err(|error| error.to_string()));
     for trial in &mut loaded {
-        let checked = match (&trial, &wanted) {
+        let checked = match (&trial, &sample) {
             (Ok(_), Some(Err(why))) => Err(why.clone()),
-            (Ok(right), Some(Ok(want))) => right.check(want),
+            (Ok(right), Some(Ok(sample))) => right.check(sample),
             _ => Ok(()),
         };
         if let Err(why) = checked {
@@ -46,74 +47,53 @@ pub(super) fn times<O: Operation, A: Element + Plain, B: Element + Plain, C: Ele
         Err(error) => specs.iter().map(|_| Err(error.to_string())).collect(),
         Ok(timings) => {
             let mut medians = timings.iter().map(|timing| timing.median_us());
-            let time = |trial: Result<Trial<C>, String>| trial.and_then(|_| medians.next().ok_or_else(String::new));
+            let time = |trial: Result<Trial<O, C>, String>| trial.and_then(|_| medians.next().ok_or_else(String::new));
             loaded.into_iter().map(time).collect()
         }
     }
 }
 
 /// A kernel with a result of its own, which it has computed once.
-struct Trial<C: Element + Plain> {
+struct Trial<O: Operation, C: Element + Plain> {
     launcher: Launcher,
-    c: DeviceDense<C>,
+    c: O::C<C>,
 }
 
-impl<C: Element + Plain> Trial<C> {
-    fn load(device: &Device, spec: &KernelSpec, a: &impl Factor, b: &impl Factor) -> Result<Self, String> {
+impl<O: Operation, C: Element + Plain> Trial<O, C> {
+    fn load(
+        device: &Device,
+        spec: &KernelSpec,
+        a: &impl DeviceMatrix,
+        b: &impl DeviceMatrix,
+        pattern: Option<&Structure>,
+    ) -> Result<Self, String> {
         let plan = Plan::new(spec).map_err(|errors| errors.to_string())?;
         let ptx = plan.ptx();
-        (|| {
+        let trial = || {
             let launcher = Launcher::load(device, &plan, ptx.text(), ptx.entry())?;
-            let (rows, cols) = launcher.result_shape(a, b)?;
-            let mut c = DeviceDense::zeros(device, rows, cols, spec.c_layout)?;
-            c.fill_bytes(C::POISON_BYTE)?;
             let stream = Stream::new(device)?;
-            launcher.launch(stream.handle(), a, b, &mut c)?;
+            let shape = launcher.result_shape(a, b)?;
+            let mut c = O::result::<C>((device, stream.handle()), spec, shape, pattern, &Inputs::new())?;
+            c.fill_bytes(C::POISON_BYTE)?;
+            launcher.launch(stream.handle(), (a, b), &mut c)?;
             stream.synchronize()?;
             Ok(Self { launcher, c })
-        })()
-        .map_err(|error: bsr_runtime::KernelError| error.to_string())
+        };
+        trial().map_err(|error: KernelError| error.to_string())
     }
 
-    fn check(&self, want: &Want) -> Result<(), String> {
+    fn check(&self, sample: &Sample) -> Result<(), String> {
         let spec = self.launcher.plan().spec();
-        let c = self.c.download().map_err(|error| error.to_string())?;
-        let compared = Comparison::of_rows(&c, &want.rows, &want.values).map_err(|error| error.to_string())?;
-        match compared.passes(tolerance_of(spec, want.longest)) {
+        let compared = O::compare::<C>(&self.c, sample).map_err(|error| error.to_string())?;
+        match compared.passes(tolerance_of(spec, sample.longest())) {
             true => Ok(()),
             false => Err(format!("wrong result of {spec}\n  {compared}")),
         }
     }
 
-    fn candidate<'t>(&'t mut self, a: &'t impl Factor, b: &'t impl Factor) -> Candidate<'t> {
+    fn candidate<'t>(&'t mut self, a: &'t impl DeviceMatrix, b: &'t impl DeviceMatrix) -> Candidate<'t> {
         let Self { launcher, c } = self;
         let name = launcher.plan().spec().to_string();
-        Candidate::new(name, move |stream: StreamRef<'_>| launcher.launch(stream, a, b, c))
+        Candidate::new(name, move |stream: StreamRef<'_>| launcher.launch(stream, (a, b), &mut *c))
     }
-}
-
-/// Rows of the product in f64.
-struct Want {
-    rows: Vec<usize>,
-    values: Vec<f64>,
-    /// The most products that an element sums.
-    longest: usize,
-}
-
-fn want<O: Operation, A: Element + Plain, B: Element + Plain>(
-    spec: &KernelSpec,
-    a: &O::A<A>,
-    b: &O::B<B>,
-) -> Result<Want, String> {
-    let (m, longest) = match spec.op {
-        Op::Dds => (a.shape().0, a.shape().1),
-        _ if spec.transpose.is_on() => (a.shape().1, a.shape().0),
-        _ => a.shape(),
-    };
-    // Spread over the rows, the first and the last among them.
-    let count = ROWS.min(m);
-    let mut rows: Vec<usize> = (0..count).map(|at| at * (m - 1) / (count - 1).max(1)).collect();
-    rows.dedup();
-    let values = O::reference_rows(spec, a, b, &rows).map_err(|error| error.to_string())?;
-    Ok(Want { rows, values, longest })
 }

@@ -2,7 +2,6 @@
 //!
 //! ```no_run
 //! use bsr::prelude::*;
-//! use bsr::{Auto, Dsd};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (device, a) = (Device::open(0)?, Bsr::<f16>::generate(Pattern::Random(0.1), 4096, 4096, (64, 64), 0)?);
@@ -11,45 +10,59 @@
 //! let mut c = DeviceDense::<f16>::zeros(&device, 4096, 1024, Layout::RowMajor)?;
 //!
 //! let product = Auto::<Dsd, f16, f16, f16>::new(&device);
-//! product.launch(&stream, &a, &b, &mut c)?;
-//! println!("{}", product.explain(&a, &b)?);
+//! product.launch(&stream, (&a, &b), &mut c)?;
+//! println!("{}", product.explain((&a, &b))?);
 //! # Ok(())
 //! # }
 //! ```
 
+mod chooser;
 mod error;
+mod factors;
+pub(crate) mod family;
 mod measure;
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bsr_codegen::{Dtype, KernelSpec, Layout, Op, Plan};
-use bsr_runtime::gpu::{Device, DeviceDense, Fingerprint, Plain, StreamRef};
-use bsr_runtime::kernel::{Factor, Operation};
-use bsr_runtime::{Element, Kernel, Launcher, Structure};
-use bsr_tuner::pick::{Choice, Gpu, Tuner};
+use bsr_codegen::{Dtype, KernelSpec, Layout, Op, Plan, Scale};
+use bsr_runtime::gpu::{Device, Fingerprint, Plain, StreamRef};
+use bsr_runtime::kernel::arguments::{Arguments, ByName, Returns, Single};
+use bsr_runtime::kernel::{DeviceMatrix, Operation};
+use bsr_runtime::{Element, Kernel, KernelError, Launcher, Structure};
+use bsr_tuner::pick::{Choice, Gpu, Measure, Tuner};
 use bsr_tuner::{Facts, TuningProblem, Workload};
 
 pub use error::AutoError;
+pub use factors::Factors;
 
 /// A product of the operation `O` whose kernel is [chosen](Tuner) for the operands it is given: by what was tuned, or by the
 /// cost model, or by timing a few on them. Kernels are planned, rendered and compiled when they are first needed, and kept.
-/// Threads may share it.
+/// Threads may share it. `R` is what it [returns](crate::arguments::Returns), and `F` what it
+/// [reads](crate::arguments) besides A and B.
+///
+/// Kernels with an epilogue, scales or an order of rows are not timed: what is predicted is taken instead.
 #[derive(Debug)]
-pub struct Auto<O, A, B, C> {
+pub struct Auto<O, A, B, C, R = Single, F = ByName> {
     device: Device,
     tuner: Arc<Tuner>,
     template: KernelSpec,
     chosen: RwLock<HashMap<Place, Arc<Ready>>>,
-    types: PhantomData<fn(O, A, B) -> C>,
+    types: PhantomData<Types<O, A, B, C, R, F>>,
 }
+
+type Types<O, A, B, C, R, F> = fn(O, A, B) -> (C, R, F);
+
+/// A pattern, and what tells it from others.
+type Stored<'p> = (&'p Structure, Fingerprint);
 
 /// What a kernel that is ready is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Place {
     pattern: Fingerprint,
-    dense: (usize, usize),
+    /// The extent that the pattern does not say.
+    along: usize,
 }
 
 #[derive(Debug)]
@@ -63,7 +76,9 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain> A
     pub fn new(device: &Device) -> Self {
         Self::with(device, Arc::new(tuner(device)), KernelSpec::new(64, 64, 64))
     }
+}
 
+impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain, R: Returns, F> Auto<O, A, B, C, R, F> {
     /// The product as `template` says it - transposed or not, layouts, sums - but for its operation, its types and its block,
     /// which the operands say, and its choices, which `tuner` makes.
     pub fn with(device: &Device, tuner: Arc<Tuner>, template: KernelSpec) -> Self {
@@ -73,28 +88,31 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain> A
         Self { device: device.clone(), tuner, template, chosen: RwLock::default(), types: PhantomData }
     }
 
-    /// Enqueues C = A * B with the kernel that is chosen for these operands; the rest is as in
+    /// Enqueues C = A * B with the kernel that is chosen for these operands: `(&a, &b)` and `&mut c`, and the rest as in
     /// [`Loaded::launch`](crate::Loaded::launch). The first call for a pattern and shape chooses, compiles and, where the tuner
     /// says so, measures: it waits for the device.
     ///
     /// # Errors
     /// [`AutoError`].
-    pub fn launch<'s>(
+    pub fn launch<'s, 'i>(
         &self,
         stream: impl Into<StreamRef<'s>>,
-        a: &O::A<A>,
-        b: &O::B<B>,
-        c: &mut DeviceDense<C>,
+        inputs: impl Arguments<'i, O, A, B, F>,
+        results: R::Places<'_, O::C<C>>,
     ) -> Result<(), AutoError> {
-        Ok(self.ready(a, b)?.launcher.launch(stream.into(), a, b, c)?)
+        let (call, (c, rows)) = (inputs.call(), R::split(results));
+        let ready = self.ready(call.a, call.b, c.pattern())?;
+        Ok(ready.launcher.launch(stream.into(), call, (c, rows))?)
     }
 
-    /// The kernel for these operands, and how it was chosen.
+    /// The kernel for these factors, `(&a, &b)`, and how it was chosen. A sparse result, whose pattern is needed, follows them:
+    /// `(&a, &b, &c)`.
     ///
     /// # Errors
     /// As [`Auto::launch`].
-    pub fn explain(&self, a: &O::A<A>, b: &O::B<B>) -> Result<Arc<Choice>, AutoError> {
-        Ok(Arc::clone(&self.ready(a, b)?.choice))
+    pub fn explain<'i>(&self, factors: impl Factors<'i, O, A, B, C>) -> Result<Arc<Choice>, AutoError> {
+        let (a, b, c) = factors.split();
+        Ok(Arc::clone(&self.ready(a, b, c.and_then(DeviceMatrix::pattern))?.choice))
     }
 
     /// The tuner.
@@ -102,21 +120,25 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain> A
         &self.tuner
     }
 
-    fn ready(&self, a: &O::A<A>, b: &O::B<B>) -> Result<Arc<Ready>, AutoError> {
-        let ((structure, pattern), dense) = match (a.pattern(), b.pattern()) {
-            (Some(sparse), None) => (sparse, b.shape()),
-            (None, Some(sparse)) => (sparse, a.shape()),
-            _ => return Err(AutoError::Operation(O::OP)),
+    fn ready(&self, a: &O::A<A>, b: &O::B<B>, stored: Option<Stored<'_>>) -> Result<Arc<Ready>, AutoError> {
+        let (sparse, along) = match O::OP {
+            Op::Dsd => (a.pattern(), b.shape().1),
+            Op::Dds => (b.pattern(), a.shape().0),
+            Op::Sdd => (stored, a.shape().1),
         };
-        let place = Place { pattern, dense };
+        let (structure, pattern) = sparse.ok_or(KernelError::Factors { expected: O::OP })?;
+        let place = Place { pattern, along };
         if let Some(ready) = self.chosen.read().unwrap_or_else(PoisonError::into_inner).get(&place) {
             return Ok(Arc::clone(ready));
         }
-        let problem = self.problem(structure, dense);
+        let problem = self.problem(structure, along);
         let Workload { facts, m, n, k, .. } = problem.workload;
-        let mut measure = |specs: &[KernelSpec]| measure::times::<O, A, B, C>(&self.device, a, b, specs);
+        let pattern_of_c = stored.map(|(structure, _)| structure);
+        let mut measure =
+            |specs: &[KernelSpec]| measure::times::<O, A, B, C>(&self.device, (a, b, pattern_of_c), specs);
+        let measure: Option<&mut Measure<'_>> = if self.is_plain() { Some(&mut measure) } else { None };
         let known = (facts, (m, n, k), *pattern.bytes());
-        let choice = self.tuner.choose(known, || problem, Some(&mut measure))?;
+        let choice = self.tuner.choose(known, || problem, measure)?;
         let plan = Plan::new(&choice.spec)?;
         let ptx = plan.ptx();
         let launcher = Launcher::load(&self.device, &plan, ptx.text(), ptx.entry())?;
@@ -125,14 +147,18 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain> A
         Ok(Arc::clone(chosen.entry(place).or_insert(ready)))
     }
 
+    /// Whether a kernel reads its factors alone and writes their product as it is.
+    fn is_plain(&self) -> bool {
+        let KernelSpec { epilogue, scale, permute, .. } = self.template;
+        epilogue.is_none() && scale == Scale::Unscaled && !permute.is_on()
+    }
+
     /// What the operands say of the problem.
-    fn problem(&self, structure: &Structure, dense: (usize, usize)) -> TuningProblem {
+    fn problem(&self, structure: &Structure, along: usize) -> TuningProblem {
         let (bm, bk) = structure.block();
         let template = self.template.bm(bm as u32).bk(bk as u32);
-        let stored = (structure.rows(), structure.cols());
-        let (rows, cols) = if template.transpose.is_on() { (stored.1, stored.0) } else { stored };
-        let (m, n, k) = if O::OP == Op::Dds { (dense.0, cols, rows) } else { (rows, dense.1, cols) };
-        TuningProblem::new(Workload::given(Facts::of(&template), (m, n, k)), structure)
+        let extents = crate::family::extents(&template, structure, along);
+        TuningProblem::new(Workload::given(Facts::of(&template), extents), structure)
     }
 }
 
@@ -159,14 +185,24 @@ pub fn tune(device: &Device, a: &Structure, n: usize, dtype: Dtype) -> Result<Ar
 /// types, layouts and operation stay.
 pub trait Tunable: Kernel {
     /// The kernel as a product whose choices are made for its operands.
-    fn auto(device: &Device) -> Auto<Self::Op, Self::A, Self::B, Self::Out> {
+    fn auto(device: &Device) -> KernelAuto<Self> {
         Self::auto_with(device, Arc::new(tuner(device)))
     }
 
     /// As [`Tunable::auto`], with a tuner that others share.
-    fn auto_with(device: &Device, tuner: Arc<Tuner>) -> Auto<Self::Op, Self::A, Self::B, Self::Out> {
+    fn auto_with(device: &Device, tuner: Arc<Tuner>) -> KernelAuto<Self> {
         Auto::with(device, tuner, Self::SPEC)
     }
 }
+
+/// A kernel of the attribute as a [product](Auto) whose choices are made for its operands.
+pub type KernelAuto<K> = Auto<
+    <K as Kernel>::Op,
+    <K as Kernel>::A,
+    <K as Kernel>::B,
+    <K as Kernel>::Out,
+    <K as Kernel>::Returns,
+    <K as Kernel>::Further,
+>;
 
 impl<K: Kernel> Tunable for K {}

@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 
+use bsr::arguments::ByKind;
 use bsr::bench::{Candidate, Work};
 use bsr::gpu::{Device, DeviceDense, DeviceVector, GpuError, Stream, StreamRef};
 use bsr::{KernelError, KernelSpec, Launcher, Op};
 
 use super::dtypes::{Number, Typed, with_types};
-use super::exit::Failure;
+use super::exit::{Exit, Failure};
 use super::operands::{Left, Operands};
 use super::problem::Sizes;
 use super::sampled;
@@ -44,6 +45,13 @@ impl Case {
     /// Those of the device, and of a problem that cannot be had in the kernel's blocks.
     pub(super) fn new(planned: Planned, operands: &mut Operands) -> Result<Self, Failure> {
         let spec = *planned.spec();
+        if spec.batch.is_on() {
+            return Err(Failure::new(
+                Exit::BadInput,
+                "a kernel with batch = on is not launched on a GPU by this command: a program makes its list of products\n  \
+                 help: `bsr run --device sim` and `bsr check` multiply a list of two on the simulator; batch = off otherwise",
+            ));
+        }
         with_types(&spec, Build { planned, operands })
     }
 
@@ -119,14 +127,13 @@ impl Typed for Build<'_> {
         let tolerance = fused_tolerance(&spec, &left.want);
         let reduction = spec.epilogue.and_then(|epilogue| epilogue.program().reduction());
         let second = reduction.map(|_| DeviceVector::zeros(device, c.rows())).transpose()?;
-        let product = Box::new(On { launcher, op: spec.op, left, right, c, second });
+        let product = Box::new(On { launcher, left, right, c, second });
         Ok(Case { planned, work, rows, longest, tolerance, device: device.clone(), product })
     }
 }
 
 struct On<A: Number, B: Number, C: Number> {
     launcher: Launcher,
-    op: Op,
     left: Rc<Left<A>>,
     right: Rc<DeviceDense<B>>,
     c: DeviceDense<C>,
@@ -140,28 +147,8 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
     }
 
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError> {
-        let Left { a, scales, inputs, .. } = &*self.left;
-        if self.launcher.plan().spec().epilogue.is_some() {
-            let inputs = inputs.inputs();
-            let inputs = match &mut self.second {
-                Some(second) => inputs.rows(second),
-                None => inputs,
-            };
-            return match self.op {
-                Op::Dds => {
-                    self.launcher.launch_fused(stream, &*self.right, &**a, scales.as_ref(), &inputs, &mut self.c)
-                }
-                _ => self.launcher.launch_fused(stream, &**a, &*self.right, scales.as_ref(), &inputs, &mut self.c),
-            };
-        }
-        match scales {
-            None if self.op == Op::Dds => self.launcher.launch(stream, &*self.right, &**a, &mut self.c),
-            None => self.launcher.launch(stream, &**a, &*self.right, &mut self.c),
-            Some(scales) if self.op == Op::Dds => {
-                self.launcher.launch_scaled(stream, &*self.right, &**a, scales, &mut self.c)
-            }
-            Some(scales) => self.launcher.launch_scaled(stream, &**a, &*self.right, scales, &mut self.c),
-        }
+        let inputs = ByKind(&*self.left.a, &*self.right, self.left.inputs.inputs());
+        self.launcher.launch(stream, inputs, (&mut self.c, self.second.as_mut()))
     }
 
     fn verdict(&self) -> Result<Verdict, Failure> {

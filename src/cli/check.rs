@@ -1,6 +1,7 @@
 //! `bsr check SPEC`: runs a kernel's PTX on the simulator, on problems of many kinds in orders of many kinds.
 
 mod coverage;
+mod problems;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -9,19 +10,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use bsr::simulated::{Coverage, Finding, Options, Report, Schedule, Simulated};
-use bsr::{Bsr, Dense, Layout, Op, Results, Structure, reference};
+use bsr::simulated::{Coverage, Finding, Options, Schedule, Simulated};
+use bsr::{Bsr, Dense, Layout, Op, Structure, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
 use super::line;
 use super::operands::{dense_layout, inputs, scales};
+use super::problem::ProblemArgs;
+use super::product::{self, Ran};
 use super::progress::Progress;
 use super::sampled;
 use super::simulate::{findings_in_full, findings_in_words, order, unreadable, wrong};
 use super::spec::{self, Planned};
-use super::trials::{Kind, Shape, Trial, schedule};
-use super::verdict::{Rows, RowsAsked, Verdict, judge_second, longest_sum};
+use super::trials::{Shape, Trial};
+use super::verdict::{Rows, RowsAsked, longest_sum};
+use problems::Problems;
 
 /// Check a kernel on the simulator: numbers, races, barriers, deadlocks.
 #[derive(Debug, clap::Args)]
@@ -30,11 +34,13 @@ Examples:
   bsr check \"bm = 512, bn = 128, bk = 112\"
   bsr check \"bm = 64, bn = 256, bk = 64, dtype = bf16\" --problems 24 --schedules 10
   bsr emit SPEC -o k.ptx; edit k.ptx; bsr check SPEC --ptx k.ptx
+  bsr check \"bm = 64, bn = 64, bk = 64\" --matrix layer.safetensors --tensor up.weight --n 64
 
 Needs no GPU. Problems are sized by the kernel's plan: whole and ragged ones, uneven block rows that fill the ring \
 of stages twice, one row of more than two batches of indices, empty block rows, rows of one block each, only negative \
 results, no blocks, N = 1, and K that CTAs share. Schedules complete copies and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
-late as possible, then scrambled by the seeds that follow. Two accesses without an order between them are a finding \
+late as possible, then scrambled by the seeds that follow. Any of --m, --n, --k, --pattern and --matrix asks for one problem \
+in place of those; --seed is the seed of the first scrambled schedule too. Two accesses without an order between them are a finding \
 even where the result is right. A finding or a wrong result exits with 1, and the command that replays it is told.")]
 pub(super) struct Args {
     /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
@@ -43,20 +49,20 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     ptx: Option<PathBuf>,
     /// Problems to run [default: one of each kind]; beyond that the kinds come again in other sizes.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, conflicts_with_all = ["m", "n", "k", "pattern", "matrix"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
     problems: Option<u32>,
     /// Schedules for each problem.
     #[arg(long, default_value = "4", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     schedules: u32,
-    /// Seed of the first scrambled schedule.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    #[command(flatten)]
+    problem: ProblemArgs,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = spec::plan(&args.spec)?;
     let kernel = read(args.ptx.as_deref(), &planned)?;
-    let schedules: Vec<Options> = (0..args.schedules).map(|number| schedule(args.seed, number)).collect();
+    let problems = Problems::new(args, &planned)?;
+    let schedules: Vec<Options> = (0..args.schedules).map(|number| problems.schedule(number)).collect();
 
     line(out, "spec", planned.spec())?;
     match &args.ptx {
@@ -67,20 +73,20 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     line(out, "schedules", orders(&schedules))?;
 
     let (start, progress) = (Instant::now(), Progress::new());
-    let kinds = Kind::all(&planned.plan);
-    let problems = args.problems.map_or(kinds.len(), |problems| problems as usize);
     let (mut first_fault, mut coverage) = (None, Coverage::default());
     let (mut worst, mut runs, mut faulty) = (0.0_f64, 0, 0);
-    let mut done = in_parallel(problems, &progress, |index| {
-        let trial = Trial::new(&planned.plan, index).map_err(|error| Failure::new(Exit::BadInput, error))?;
+    let mut done = in_parallel(problems.count(), &progress, |index| {
+        let trial = problems.trial(index)?;
         let kernel = kernel.clone().with_clusters(trial.clusters);
         let few = &schedules[..schedules.len().min(trial.schedules)];
-        let checked = with_types(planned.spec(), Check { kernel: &kernel, trial: &trial, schedules: few })?;
+        let checked =
+            with_types(planned.spec(), Check { kernel: &kernel, problems: &problems, trial: &trial, schedules: few })?;
         Ok((trial.words(planned.spec()), checked))
     });
-    for (kind, name) in kinds.iter().map(|kind| kind.name()).enumerate().take(problems) {
+    let groups = problems.groups();
+    for (name, members) in &groups {
         let mut group = Group::default();
-        for index in (kind..problems).step_by(kinds.len()) {
+        for &index in members {
             let Some(result) = done[index].take() else { continue };
             let (words, checked) = result?;
             coverage.merge(&checked.coverage);
@@ -98,15 +104,16 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     progress.done();
     let seconds = start.elapsed().as_secs_f64();
     let Some((index, fault)) = first_fault else {
-        coverage::show(&kernel.statements(&coverage), &planned.plan, out)?;
+        if problems.are_of_all_kinds() {
+            coverage::show(&kernel.statements(&coverage), &planned.plan, out)?;
+        }
         let words = format!("{runs} runs without a finding, relative error at most {worst:.1e}; {seconds:.1} s");
         line(out, "verdict", format_args!("passes: {words}"))?;
         return Ok(Exit::Done);
     };
-    let of = kinds.len().min(problems);
-    line(out, "verdict", format_args!("FAILS: {faulty} of {of} groups; {seconds:.1} s"))?;
+    line(out, "verdict", format_args!("FAILS: {faulty} of {} groups; {seconds:.1} s", groups.len()))?;
     out.flush()?;
-    Err(Failure::new(Exit::Wrong, fault.report(index, args, &planned)))
+    Err(Failure::new(Exit::Wrong, fault.report(index, args, &problems, &planned)))
 }
 
 /// Calls `work` for 0 to `count` on all cores; the results in order.
@@ -194,30 +201,25 @@ impl Fault {
         kinds.join(", ")
     }
 
-    fn report(&self, index: usize, args: &Args, planned: &Planned) -> String {
+    fn report(&self, index: usize, args: &Args, problems: &Problems<'_>, planned: &Planned) -> String {
         let mut report = match self.findings.is_empty() {
             true => format!("wrong result of {}", planned.ptx.entry()),
             false => format!("{} in {}", findings_in_words(&self.findings), planned.ptx.entry()),
         };
-        report.push_str(&format!(
-            "\n  {}: {}; schedule {}",
-            Kind::of(&planned.plan, index).name(),
-            self.problem,
-            order(&self.options)
-        ));
+        report.push_str(&format!("\n  {}: {}; schedule {}", problems.name(index), self.problem, order(&self.options)));
         report.push_str(&findings_in_full(&self.findings));
         if let Some(wrong) = &self.wrong {
             report.push_str(&format!("\n  {wrong}"));
         }
         let (schedules, seed) = match self.options.schedule {
             Schedule::Scrambled => (1, self.options.seed),
-            _ => (self.schedules, args.seed),
+            _ => (self.schedules, args.problem.seed()),
         };
         let ptx = args.ptx.as_ref().map(|path| format!(" --ptx {}", path.display())).unwrap_or_default();
         report.push_str(&format!(
-            "\n  replay: bsr check {}{ptx} --problems {} --schedules {schedules} --seed {seed}",
+            "\n  replay: bsr check {}{ptx}{} --schedules {schedules} --seed {seed}",
             in_quotes(&planned.spec().to_string()),
-            index + 1
+            problems.flags(index)
         ));
         report
     }
@@ -263,6 +265,7 @@ impl Group {
 /// One problem in every schedule, until something is wrong.
 struct Check<'r> {
     kernel: &'r Simulated,
+    problems: &'r Problems<'r>,
     trial: &'r Trial,
     schedules: &'r [Options],
 }
@@ -273,14 +276,6 @@ struct Checked {
     worst: f64,
     coverage: Coverage,
     fault: Option<Fault>,
-}
-
-/// What one run gave.
-struct Ran {
-    verdict: Verdict,
-    report: Report,
-    /// What is wrong with an epilogue's second result.
-    second: Option<String>,
 }
 
 impl Typed for Check<'_> {
@@ -297,36 +292,22 @@ impl Typed for Check<'_> {
         self.shrink(&mut b);
         let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
         let rows = Rows::all(rows);
-        let inputs = inputs(spec, (rows.list.len(), cols), None, self.trial.seed);
+        let inputs = inputs(spec, (rows.list.len(), cols), None, self.trial.seed).scales(scales.clone());
         let sums = reference::product_rows(spec, &a, &b, &scales, &inputs.sources(&rows.list))?;
         let want = reference::fuse(spec, sums, &rows.list, cols, longest_sum(spec, structure), &inputs)?;
         let b = if dense_layout(spec) == Layout::RowMajor { b } else { b.to_layout(dense_layout(spec)) };
         self.in_every_schedule(want.tolerance, |options| {
-            if spec.batch.is_on() {
-                // A list of the same product twice. Where they differ, one is wrong: the worse is judged.
-                let (results, report) = self.kernel.multiply_batch::<A, B, C>(&[(&a, &b), (&a, &b)], options)?;
-                let mut verdict = Verdict::new(&results[0], &rows, &want.c)?;
-                let other = Verdict::new(&results[1], &rows, &want.c)?;
-                if other.judge("", want.tolerance).is_err() {
-                    verdict = other;
-                }
-                return Ok(Ran { verdict, report, second: None });
-            }
-            let (Results { c, rows: second }, report) =
-                self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, options)?;
-            let second = match report.is_clean() {
-                true => judge_second(second.as_deref(), &rows, &want).err(),
-                false => None,
-            };
-            let second = second.map(|failure| failure.into_report());
-            Ok(Ran { verdict: Verdict::new(&c, &rows, &want.c)?, report, second })
+            product::simulate::<A, B, C>(self.kernel, (&a, &b), &inputs, (&rows, &want), options)
         })
     }
 }
 
 impl Check<'_> {
-    /// The sparse factor; without negative elements where all results are to be negative.
+    /// The sparse factor: what the file holds, or drawn; without negative elements where all results are to be negative.
     fn blocks<T: Number>(&self) -> Result<Bsr<T>, Failure> {
+        if let Some(file) = self.problems.file() {
+            return Ok(file.sparse::<T>(self.kernel.plan().spec())?.0);
+        }
         let drawn = Bsr::<T>::normal(self.trial.structure.clone(), self.trial.seed);
         if !self.trial.negative {
             return Ok(drawn);
@@ -365,9 +346,7 @@ impl Check<'_> {
         let inputs = sampled::inputs(spec, structure, self.trial.seed);
         let want = sampled::want(spec, (&a, &b), structure, &blocks, &inputs)?;
         self.in_every_schedule(want.tolerance, |options| {
-            let sampled::Ran { verdict, report, second } =
-                sampled::simulate::<A, B, C>(self.kernel, (&a, &b), structure, &inputs, (&blocks, &want), options)?;
-            Ok(Ran { verdict, report, second: second.map(|failure| failure.into_report()) })
+            sampled::simulate::<A, B, C>(self.kernel, (&a, &b), structure, &inputs, (&blocks, &want), options)
         })
     }
 
@@ -383,6 +362,7 @@ impl Check<'_> {
             checked.runs += 1;
             checked.coverage.merge(&report.coverage);
             checked.worst = checked.worst.max(verdict.comparison.relative);
+            let second = second.map(Failure::into_report);
             let wrong = wrong(&verdict, &report, tolerance, self.kernel.plan()).or(second);
             if !report.is_clean() || wrong.is_some() {
                 checked.fault = Some(Fault {

@@ -1,9 +1,9 @@
 //! Databases that commands read: what cannot be read in them is told, and the rest is used.
 
-use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::Path;
 
+use bsr_tuner::pick::{self, LeftOut};
 use bsr_tuner::store::{Contents, Unreadable};
 use bsr_tuner::{Record, Store};
 
@@ -39,14 +39,16 @@ pub(super) fn tell(path: &Path, unreadable: &[Unreadable], what: &str) {
     }
 }
 
-/// Tells of how many products the records say nothing that a choice could be made by.
-pub(super) fn left_out(records: &[Record], used: usize, out: &mut dyn Write) -> io::Result<()> {
-    let products: HashSet<_> = records.iter().map(|record| (&record.device, &record.problem.workload)).collect();
-    match products.len().saturating_sub(used) {
-        0 => Ok(()),
-        left => {
-            let why = "no kernel of theirs was right and timed on a GPU";
-            line(out, "left out", format_args!("{left} of {} products: {why}", products.len()))
-        }
+/// Tells by how many products of the records nothing can be chosen, and why.
+pub(super) fn left_out(records: &[Record], out: &mut dyn Write) -> io::Result<()> {
+    let LeftOut { products, reasons } = pick::left_out(records);
+    if reasons.is_empty() {
+        return Ok(());
     }
+    let left: usize = reasons.iter().map(|(_, count)| count).sum();
+    let whys: Vec<String> = match reasons.as_slice() {
+        [(why, _)] => vec![(*why).to_owned()],
+        several => several.iter().map(|(why, count)| format!("{count}: {why}")).collect(),
+    };
+    line(out, "left out", format_args!("{left} of {products} products: {}", whys.join("; ")))
 }

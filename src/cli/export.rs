@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         let table = Table::best_of(&records);
         let lines = table.to_lines().map_err(|error| Failure::new(Exit::Wrong, error))?;
         write(path, lines.as_bytes(), &format!("{} problems", table.tuned().len()), out)?;
-        database::left_out(&records, table.tuned().len(), out)?;
+        database::left_out(&records, out)?;
     }
     Ok(Exit::Done)
 }

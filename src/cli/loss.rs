@@ -69,13 +69,18 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     for column in rows.column_iter_mut().skip(1).take(5) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    writeln!(out, "{}\n", fitted(rows))?;
+    if !losses.is_empty() {
+        writeln!(out, "{}\n", fitted(rows))?;
+    }
     let worst = |of: &dyn Fn(&bsr_tuner::pick::EfficiencyLoss) -> Option<f64>| {
         let of_problems: Vec<f64> = losses.iter().filter_map(of).collect();
+        if of_problems.is_empty() {
+            return format!("unknown: of {} problems no choice was measured", losses.len());
+        }
         let most = of_problems.iter().copied().fold(0.0, f64::max);
         format!("at most {:.1} % over {} of {} problems", 100.0 * most, of_problems.len(), losses.len())
     };
-    database::left_out(&records, losses.len(), out)?;
+    database::left_out(&records, out)?;
     line(out, "tuned", worst(&|problem| problem.tuned.loss))?;
     line(out, "unmeasured", worst(&|problem| problem.unmeasured.loss))?;
     line(out, "predicted", worst(&|problem| problem.predicted.loss))?;

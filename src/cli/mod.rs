@@ -3,7 +3,7 @@
 //! ```text
 //! plan, emit          SPEC -> Plan -> PTX                      (ptxas)
 //! run, bench          SPEC, PROBLEM -> Case -> check -> time   (problem, operands, case, verdict; dense, report)
-//! run, check          SPEC -> problems -> simulator            (simulate, trials)
+//! run, check          SPEC -> problems -> simulator            (simulate, product, trials)
 //! convert             FILE -> blocks -> FILE                   (weights)
 //! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
 //! space               SPACE -> points: kernels, and why others are none
@@ -41,6 +41,7 @@ mod operands;
 mod output;
 mod plan;
 mod problem;
+mod product;
 mod progress;
 mod ptxas;
 mod report;
@@ -85,10 +86,32 @@ Examples:
 Exit codes:
   0 done    1 wrong result, finding or failed check    2 bad input    3 no device    130 Ctrl-C";
 
+/// The most columns of the help.
+const HELP_WIDTH: usize = 100;
+
 /// What stands under `bsr --help`: the keys of a spec, and the examples.
 fn keys_and_examples() -> String {
-    let line = |key: Key| format!("  {:<12} {}\n", key.as_str(), key.meaning());
+    let line = |key: Key| format!("  {:<12} {}\n", key.as_str(), hanging(key.meaning(), 15));
     format!("Keys of a SPEC:\n{}\n{EXAMPLES}", Key::ALL.map(line).concat())
+}
+
+/// A sentence whose further lines begin in column `indent`, in the width of the help.
+fn hanging(sentence: &str, indent: usize) -> String {
+    let width = width::columns().map_or(HELP_WIDTH, |columns| HELP_WIDTH.min(columns.into()));
+    let (mut text, mut column) = (String::new(), indent);
+    for word in sentence.split(' ') {
+        let wide = word.chars().count();
+        if column > indent && column + 1 + wide > width {
+            text.push_str(&format!("\n{:indent$}", ""));
+            column = indent;
+        } else if column > indent {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += wide;
+    }
+    text
 }
 
 /// Plans, emits, runs, checks and times block-sparse GEMM kernels: C[M, N] = A[M, K] * B[K, N], A in blocks.
@@ -97,7 +120,7 @@ fn keys_and_examples() -> String {
 /// decide them yourself, any of the keys below. Wherever a SPEC stands, the path of a .toml file with the same keys
 /// may stand too, or `-`: standard input.
 #[derive(Debug, Parser)]
-#[command(name = "bsr", version, after_help = EXAMPLES, after_long_help = keys_and_examples(), max_term_width = 100)]
+#[command(name = "bsr", version, after_help = EXAMPLES, after_long_help = keys_and_examples(), max_term_width = HELP_WIDTH)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

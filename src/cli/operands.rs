@@ -5,7 +5,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use bsr::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, UploadedInputs};
+use bsr::gpu::{Device, DeviceBsr, DeviceDense, UploadedInputs};
 use bsr::reference::Fused;
 use bsr::{
     Dense, Dtype, Element, Epilogue, Inputs, KernelSpec, Layout, Op, Permutation, Scale, Scales, Structure, Switch,
@@ -19,14 +19,12 @@ use super::progress::Progress;
 use super::sampled;
 use super::verdict::{Rows, RowsAsked, longest_sum};
 
-/// The sparse factor and the scales of a product on the device, and what rows of the product must be.
+/// The sparse factor of a product on the device, what else its kernel reads, and what rows of the product must be.
 pub(super) struct Left<A: Number> {
     pub(super) a: Rc<DeviceBsr<A>>,
-    /// Of A and of B; none of an unscaled product.
-    pub(super) scales: Option<DeviceScales>,
     pub(super) rows: Rows,
     pub(super) want: Fused,
-    /// What the epilogue's parameters are given.
+    /// What the kernel reads besides its factors.
     pub(super) inputs: UploadedInputs,
     /// The most products that an element of C sums.
     pub(super) longest: usize,
@@ -94,18 +92,14 @@ impl Operands {
             let scales = scales::<A, B>(scale, a.structure(), sizes.along, this.problem.seed)?;
             let rows = Rows::choose(spec, a.structure(), &sizes, this.rows);
             this.progress.step(format!("reference of {rows} in f64"));
-            let inputs = this.problem.inputs(spec);
+            let inputs = this.problem.inputs(spec).scales(scales.clone());
             let sums = reference::product_rows(spec, &a, &*b, &scales, &inputs.sources(&rows.list))?;
             let longest = longest_sum(spec, a.structure());
             let want = reference::fuse(spec, sums, &rows.list, sizes.n, longest, &inputs)?;
             let inputs = UploadedInputs::upload(&this.device, &inputs)?;
-            let scales = match spec.scale {
-                Scale::Unscaled => None,
-                _ => Some(DeviceScales::upload(&this.device, &scales)?),
-            };
             let a = this
                 .once(Key::Sparse(A::DTYPE, block, op, transpose), |this| Ok(DeviceBsr::upload(&this.device, &a)?))?;
-            Ok(Left { a, scales, rows, want, inputs, longest })
+            Ok(Left { a, rows, want, inputs, longest })
         })
     }
 

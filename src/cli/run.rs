@@ -41,7 +41,8 @@ pub(super) struct Args {
     #[arg(long, default_value = "auto")]
     device: DeviceChoice,
     /// Write a trace of the simulated pipeline to this file, for ui.perfetto.dev or chrome://tracing; needs
-    /// --device sim. Its times are those of a plain cost model.
+    /// --device sim. Its times are cycles of the simulator's cost model, which say nothing of a GPU: the viewer shows
+    /// a cycle as a microsecond.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Write the PTX to this file; `-` is standard output, and everything else then goes to standard error.
@@ -114,7 +115,7 @@ fn on(
     line(out, "checked", format_args!("{} against the f64 reference", case.rows))?;
     let tolerance = check.tolerance(case.planned.spec(), case.longest, case.tolerance);
     verdict.judge(case.planned.ptx.entry(), tolerance)?;
-    line(out, "result", format_args!("{}; {}", verdict.comparison, right_words(tolerance)))?;
+    line(out, "result", format_args!("{}; {}", verdict.words(), right_words(tolerance)))?;
     time(&mut case, device, tolerance, out)
 }
 

@@ -4,13 +4,14 @@ use std::rc::Rc;
 
 use bsr::gpu::{DeviceBsr, DeviceDense, DeviceVector, GpuError, StreamRef};
 use bsr::reference::Fused;
-use bsr::simulated::{Options, Report, Simulated};
+use bsr::simulated::{Options, Simulated};
 use bsr::{Dense, Element, Inputs, KernelError, KernelSpec, Launcher, Layout, Structure, reference};
 
 use super::case::Product;
 use super::dtypes::Number;
 use super::exit::{Exit, Failure};
 use super::operands::{Mask, Operands};
+use super::product::Ran;
 use super::verdict::{Rows, Verdict, judge_second};
 
 /// A sampled product on a device, ready to be launched, and what it must be.
@@ -61,14 +62,6 @@ pub(super) fn want<A: Element, B: Element>(
     Ok(reference::fuse_blocks(spec, sums, structure, &rows.list, k, inputs)?)
 }
 
-/// What came of a run on the simulator.
-pub(super) struct Ran {
-    pub(super) verdict: Verdict,
-    pub(super) report: Report,
-    /// What is wrong with an epilogue's second result.
-    pub(super) second: Option<Failure>,
-}
-
 /// Multiplies on the simulator and compares the chosen blocks.
 ///
 /// # Errors
@@ -86,19 +79,18 @@ pub(super) fn simulate<A: Element, B: Element, C: Element>(
     if spec.batch.is_on() {
         // A list of the product and the same once more: the worse one is judged.
         let list = [(&a, &b, structure), (&a, &b, structure)];
-        let (mut results, report) = kernel.sddmm_batch::<A, B, C>(&list, options)?;
+        let (mut results, report) = kernel.multiply_batch::<C, _>(list, options)?;
         let last = results.pop().unwrap_or_default();
         let first = verdict(results.pop().unwrap_or_default(), structure, rows, &want.c)?;
         let last = verdict(last, structure, rows, &want.c)?;
-        let worse = if first.comparison.relative > last.comparison.relative { first } else { last };
-        return Ok(Ran { verdict: worse, report, second: None });
+        return Ok(Ran { verdict: first.worse(last), report, second: None });
     }
-    let (results, report) = kernel.sddmm_fused::<A, B, C>(&a, &b, structure, inputs, options)?;
+    let (results, report) = kernel.multiply::<C, _>((&a, &b, structure, inputs), options)?;
     let second = match report.is_clean() {
         true => judge_rows(results.rows.as_deref(), structure, rows, want).err(),
         false => None,
     };
-    Ok(Ran { verdict: verdict(results.values, structure, rows, &want.c)?, report, second })
+    Ok(Ran { verdict: verdict(results.c, structure, rows, &want.c)?, report, second })
 }
 
 /// Holds a second result against the reference, in the rows of which all blocks are among the chosen ones.
@@ -114,7 +106,7 @@ fn verdict<C: Element>(values: Vec<C>, structure: &Structure, rows: &Rows, want:
     let size = structure.block().0 * structure.block().1;
     let blocks = Dense::from_vec(structure.nnzb(), size, Layout::RowMajor, size, values)
         .map_err(|error| Failure::new(Exit::Wrong, error))?;
-    Verdict::new(&blocks, rows, want)
+    Verdict::of_blocks(&blocks, structure, rows, want)
 }
 
 struct On<A: Number, B: Number, C: Number> {
@@ -133,15 +125,8 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
     }
 
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError> {
-        if self.launcher.plan().spec().epilogue.is_none() {
-            return self.launcher.launch_sampled(stream, &*self.a, &*self.b, &mut self.c);
-        }
-        let inputs = self.mask.inputs.inputs();
-        let inputs = match &mut self.second {
-            Some(second) => inputs.rows(second),
-            None => inputs,
-        };
-        self.launcher.launch_sampled_fused(stream, &*self.a, &*self.b, &inputs, &mut self.c)
+        let inputs = (&*self.a, &*self.b, self.mask.inputs.inputs());
+        self.launcher.launch(stream, inputs, (&mut self.c, self.second.as_mut()))
     }
 
     fn verdict(&self) -> Result<Verdict, Failure> {

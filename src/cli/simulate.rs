@@ -5,16 +5,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bsr::simulated::{DEFAULT_CLUSTERS, Finding, Options, ParseError, Report, Schedule, Simulated};
-use bsr::{Dense, KernelSpec, Op, Plan, Results, reference};
+use bsr::{Dense, KernelSpec, Op, Plan, reference};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
 use super::operands::{dense_layout, scales};
 use super::problem::DrawnProblem;
+use super::product::{self, Ran};
 use super::progress::Progress;
 use super::sampled;
 use super::spec::Planned;
-use super::verdict::{CheckArgs, Rows, Verdict, fused_tolerance, judge_second, longest_sum, right_words};
+use super::verdict::{CheckArgs, Rows, Verdict, fused_tolerance, longest_sum, right_words};
 use super::{line, output, say};
 
 /// Operations on stored blocks that the simulator does in a second on two cores, roughly.
@@ -59,7 +60,7 @@ pub(super) fn run(
         true => {
             line(out, "result", "incomplete: a cluster is stopped where it cannot go on, or has too many findings")?
         }
-        false => line(out, "result", format_args!("{}; {}", done.verdict.comparison, right_words(tolerance)))?,
+        false => line(out, "result", format_args!("{}; {}", done.verdict.words(), right_words(tolerance)))?,
     }
     line(out, "findings", findings_in_words(&done.report.findings))?;
     line(
@@ -73,7 +74,8 @@ pub(super) fn run(
     )?;
     if let (Some(path), Some(text)) = (trace, &done.report.trace) {
         output::write_text(path, text)?;
-        line(out, "trace", format_args!("{} B written to {}, for ui.perfetto.dev", text.len(), path.display()))?;
+        let what = format!("{} B written to {}, for ui.perfetto.dev", text.len(), path.display());
+        line(out, "trace", format_args!("{what}; {} cycles, each shown as 1 us", done.report.cost.cycles))?;
     }
     if done.report.is_clean() {
         return done.verdict.judge(planned.ptx.entry(), tolerance).map(|()| Exit::Done);
@@ -87,7 +89,7 @@ pub(super) fn run(
 }
 
 /// What is said before a problem that takes long.
-fn warning(flops: u64) -> Option<String> {
+pub(super) fn warning(flops: u64) -> Option<String> {
     let seconds = flops as f64 / FLOPS_PER_SECOND;
     (seconds > SLOW).then(|| {
         format!(
@@ -110,7 +112,7 @@ pub(super) fn wrong(verdict: &Verdict, report: &Report, tolerance: f64, plan: &P
     let wrong = !stopped(verdict, report) && !verdict.comparison.passes(tolerance);
     wrong.then(|| {
         let shape = verdict.shape_words(tile(plan));
-        format!("wrong result: {}; {}{shape}", verdict.comparison, right_words(tolerance))
+        format!("wrong result: {}; {}{shape}", verdict.words(), right_words(tolerance))
     })
 }
 
@@ -207,7 +209,7 @@ impl Typed for Multiply<'_> {
         let scales = scales::<A, B>(spec.scale, a.structure(), sizes.along, self.problem.seed)?;
         let rows = Rows::choose(&spec, a.structure(), &sizes, self.check.rows);
         self.progress.step(format!("reference of {rows} in f64"));
-        let inputs = self.problem.inputs(&spec);
+        let inputs = self.problem.inputs(&spec).scales(scales.clone());
         let sums = reference::product_rows(&spec, &a, &b, &scales, &inputs.sources(&rows.list))?;
         let longest = longest_sum(&spec, a.structure());
         let want = reference::fuse(&spec, sums, &rows.list, sizes.n, longest, &inputs)?;
@@ -215,14 +217,14 @@ impl Typed for Multiply<'_> {
         let b = if b.layout() == layout { b } else { b.to_layout(layout) };
         self.progress.step("simulating");
         let start = Instant::now();
-        let (Results { c, rows: second }, report) =
-            self.kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, self.options)?;
+        let Ran { verdict, report, second } =
+            product::simulate::<A, B, C>(&self.kernel, (&a, &b), &inputs, (&rows, &want), self.options)?;
         let took = start.elapsed();
-        if report.is_clean() {
-            judge_second(second.as_deref(), &rows, &want)?;
+        if let Some(wrong) = second {
+            return Err(wrong);
         }
         let tolerance = fused_tolerance(&spec, &want);
-        Ok(Done { verdict: Verdict::new(&c, &rows, &want.c)?, rows, longest, tolerance, report, took })
+        Ok(Done { verdict, rows, longest, tolerance, report, took })
     }
 }
 
@@ -238,7 +240,7 @@ impl Multiply<'_> {
         let want = sampled::want(spec, (&a, &b), &structure, &rows, &inputs)?;
         self.progress.step("simulating");
         let start = Instant::now();
-        let sampled::Ran { verdict, report, second } =
+        let Ran { verdict, report, second } =
             sampled::simulate::<A, B, C>(&self.kernel, (&a, &b), &structure, &inputs, (&rows, &want), self.options)?;
         if let Some(wrong) = second {
             return Err(wrong);

@@ -14,7 +14,7 @@ const CLUSTERS: u32 = 2;
 /// Block columns that a producer reads at once.
 const INDEX_BATCH: usize = 32;
 /// Multiplications and additions of one problem that may be done in every schedule.
-const EFFORT: u64 = 3 << 30;
+pub(super) const EFFORT: u64 = 3 << 30;
 
 /// Warp instructions after which a cluster is stopped: hundreds of times what a problem here takes.
 const MAX_STEPS: u64 = 5_000_000;
@@ -306,7 +306,7 @@ impl Trial {
 }
 
 /// A power of two by which sums of so many products are about as large as those of 128.
-fn shrink(products: usize) -> f64 {
+pub(super) fn shrink(products: usize) -> f64 {
     let ratio = (products as f64 / 128.0).max(1.0);
     (-(ratio.log2() / 2.0).round()).exp2()
 }

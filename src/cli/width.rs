@@ -14,7 +14,7 @@ pub(super) fn fitted(mut table: Table) -> Table {
 }
 
 /// What `COLUMNS` says, or the terminal.
-fn columns() -> Option<u16> {
+pub(super) fn columns() -> Option<u16> {
     let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     said.or_else(|| Some(terminal_size::terminal_size_of(std::io::stdout())?.0.0))
 }

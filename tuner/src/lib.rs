@@ -6,7 +6,7 @@
 //! constraints                                   first      time
 //! ```
 //!
-//! - [`problem`]: what is multiplied, and the [`features`] of its pattern that a choice of kernel depends on.
+//! - [`problem`]: what is multiplied, and the [`Features`] of its pattern that a choice of kernel depends on.
 //! - [`backend`]: where candidates are checked and timed.
 //! - [`record`]: one measurement of one point, with everything that it was measured under.
 //! - [`model`]: how long a kernel takes, predicted.
@@ -18,7 +18,6 @@
 //! - [`report`]: the page that shows them, and what a terminal says.
 
 pub mod backend;
-pub mod features;
 pub mod model;
 pub mod pick;
 pub mod problem;
@@ -31,7 +30,7 @@ pub mod sweep;
 pub mod workloads;
 
 pub use backend::Backend;
-pub use features::Features;
+pub use bsr_runtime::features::{self, Features};
 pub use problem::{Facts, Source, TuningProblem, Workload};
 pub use record::{Dense, DeviceId, DeviceKind, Record, Timing, Verdict};
 pub use space::{Points, Space, SpaceError};

@@ -100,7 +100,7 @@ pub struct DeviceId {
 pub enum DeviceKind {
     /// Times of a GPU.
     Gpu,
-    /// Times of the simulator's cost model: they rank, they do not measure.
+    /// Times that the analytic model predicts, of kernels that were right on the simulator: they order, they do not measure.
     Sim,
     /// Times that a test made up.
     Fake,

@@ -17,7 +17,7 @@ const LONGEST: u64 = 1 << 22;
 const LONGEST_SIDE: usize = 1 << 27;
 
 /// Why there is no list.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadsError {
     /// Neither a name nor a file.
@@ -47,6 +47,8 @@ pub enum WorkloadsError {
         error: Box<toml::de::Error>,
     },
 }
+
+bsr_codegen::message_as_debug!(WorkloadsError);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

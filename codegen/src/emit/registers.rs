@@ -26,8 +26,8 @@ pub(super) fn declarations(body: &str) -> Vec<String> {
             let count = numbers.last().map_or(0, |last| last + 1);
             lines.push(format!("{class} {stem}<{count}>"));
         }
-        for chunk in singles.chunks(8) {
-            lines.push(format!("{class} {}", chunk.join(", ")));
+        for line in singles.chunks(8) {
+            lines.push(format!("{class} {}", line.join(", ")));
         }
     }
     lines

@@ -40,20 +40,20 @@ pub(crate) struct Lines {
     program: &'static Program,
     held: Held,
     /// The number of a value among the used ones of its level.
-    slots: Vec<u32>,
+    numbers: Vec<u32>,
 }
 
 impl Lines {
     pub(crate) fn new(program: &'static Program, held: Held) -> Self {
         let mut counts = [0_u32; 4];
-        let slot = |(id, node): (Id, &Node)| {
+        let number = |(id, node): (Id, &Node)| {
             let has_register = program.is_used(id) && !matches!(node, Node::Literal(_) | Node::Acc);
             let count = &mut counts[program.level(id) as usize];
             *count += u32::from(has_register);
             count.saturating_sub(1)
         };
-        let slots = program.nodes().iter().enumerate().map(slot).collect();
-        Self { program, held, slots }
+        let numbers = program.nodes().iter().enumerate().map(number).collect();
+        Self { program, held, numbers }
     }
 
     /// Values that are the same for all of C.
@@ -136,11 +136,11 @@ impl Lines {
     }
 
     fn of_row(&self, id: Id, row: u32) -> String {
-        format!("%f_by_row{}", self.slots[id] * self.held.rows + row)
+        format!("%f_by_row{}", self.numbers[id] * self.held.rows + row)
     }
 
     fn of_column(&self, id: Id, column: u32) -> String {
-        format!("%f_by_col{}", self.slots[id] * self.held.columns + column)
+        format!("%f_by_col{}", self.numbers[id] * self.held.columns + column)
     }
 
     fn register(&self, id: Id, at: Option<&At<'_>>) -> String {
@@ -151,8 +151,8 @@ impl Lines {
             (Level::Column, _, Some(at)) => self.of_column(id, at.column),
             (Level::Element, Node::Acc, Some(at)) => at.acc.to_owned(),
             (Level::Element, Node::Input(_), Some(at)) => at.tile.to_owned(),
-            (Level::Element, _, Some(_)) => format!("%f_value{}", self.slots[id]),
-            _ => format!("%f_scalar{}", self.slots[id]),
+            (Level::Element, _, Some(_)) => format!("%f_value{}", self.numbers[id]),
+            _ => format!("%f_scalar{}", self.numbers[id]),
         }
     }
 

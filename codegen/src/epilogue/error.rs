@@ -7,7 +7,7 @@ pub struct EpilogueError<P> {
     pub fact: String,
     /// What to write instead, one remedy a line.
     pub help: Vec<String>,
-    /// The guilty words.
+    /// The offending words.
     pub place: P,
 }
 

@@ -14,7 +14,7 @@
 //! | `Rows<T>` | every row of C |
 //! | `Cols<T>` | every column of C |
 //! | `Dense<T>` | every element of C, in C's layout |
-//! | `Bsr<T>` | every stored element of a sampled C, in blocks as C is |
+//! | `Bsr<T>` | every stored element of the C of an SDDMM, in blocks as C is |
 //! | `f32` | the launch |
 //!
 //! T is `f32`, `f16` or `bf16`. The body is `+ - * /`, literals, `let x = ..;`, `x as bf16` (rounds), `if a < b { x }
@@ -77,9 +77,9 @@ impl Epilogue {
         if let Some(known) = programs.get(program.text()) {
             return Self { text: known[0].text() };
         }
-        let both: &'static [Program; 2] = Box::leak(Box::new([program.mirrored(), program]));
-        let [mirrored, program] = both;
-        programs.insert(program.text(), [program, mirrored]);
+        let both: &'static [Program; 2] = Box::leak(Box::new([program.transposed(), program]));
+        let [transposed, program] = both;
+        programs.insert(program.text(), [program, transposed]);
         Self { text: program.text() }
     }
 
@@ -129,7 +129,7 @@ impl Epilogue {
     }
 
     /// What it computes, said of the transposed C: a vector by rows is one by columns.
-    pub(crate) fn mirrored(self) -> &'static Program {
+    pub(crate) fn transposed(self) -> &'static Program {
         self.programs()[1]
     }
 
@@ -162,8 +162,10 @@ pub fn read(text: &str) -> Result<Program, Vec<EpilogueError<Range<usize>>>> {
 }
 
 /// What is wrong with an epilogue in text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct EpilogueErrors(Vec<EpilogueError<Range<usize>>>);
+
+message_as_debug!(EpilogueErrors);
 
 impl EpilogueErrors {
     /// The errors, in the order of the text.

@@ -31,7 +31,7 @@ pub enum InputKind {
     Cols(Dtype),
     /// A matrix of C's shape and layout.
     Dense(Dtype),
-    /// The values of a block-sparse matrix with the blocks of C: one for every stored element of a sampled product.
+    /// The values of a block-sparse matrix with the blocks of C: one for every stored element of the C of an SDDMM.
     Blocks(Dtype),
     /// One f32.
     Scalar,
@@ -58,7 +58,7 @@ impl InputKind {
     }
 
     /// What it is of the transposed C.
-    fn mirrored(self) -> Self {
+    fn transposed(self) -> Self {
         match self {
             Self::Rows(dtype) => Self::Cols(dtype),
             Self::Cols(dtype) => Self::Rows(dtype),
@@ -91,7 +91,7 @@ pub enum Level {
 
 impl Level {
     /// The level in the transposed C.
-    fn mirrored(self) -> Self {
+    fn transposed(self) -> Self {
         match self {
             Self::Row => Self::Column,
             Self::Column => Self::Row,
@@ -262,15 +262,15 @@ impl Program {
 
     /// The same of the transposed C, whose rows are C's columns. A second result is still one value for each row of C: for
     /// each column of what is transposed.
-    pub(super) fn mirrored(&self) -> Self {
-        let mut mirrored = self.clone();
-        for input in &mut mirrored.inputs {
-            input.kind = input.kind.mirrored();
+    pub(super) fn transposed(&self) -> Self {
+        let mut transposed = self.clone();
+        for input in &mut transposed.inputs {
+            input.kind = input.kind.transposed();
         }
-        for level in &mut mirrored.graph.levels {
-            *level = level.mirrored();
+        for level in &mut transposed.graph.levels {
+            *level = level.transposed();
         }
-        mirrored
+        transposed
     }
 
     /// The canonical text: a closure.

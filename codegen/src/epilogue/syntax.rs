@@ -38,6 +38,10 @@ pub fn parse_function<P: Place>(
     body: &[Lexeme<P>],
     end: &P,
 ) -> Result<Program, Vec<EpilogueError<P>>> {
+    if body.is_empty() {
+        let help = ["end the function with `;` to store the sum as it is, or say what becomes of it: `{ relu(acc) }`"];
+        return Err(vec![EpilogueError::new(end.clone(), "the body is empty", &help)]);
+    }
     let mut parser = Parser::new(body, end);
     parser.builder.declare(parameters);
     parser.finish()
@@ -56,7 +60,7 @@ pub(super) fn parse_closure<P: Place>(tokens: &[Lexeme<P>], end: &P) -> Result<P
 /// An error of the grammar, after which nothing more is read.
 pub(super) type Read<P, T> = Result<T, EpilogueError<P>>;
 
-/// A cursor over the tokens, which writes down the canonical text of what it has read.
+/// An iterator over the tokens, which writes down the canonical text of what it has read.
 pub(super) struct Parser<'t, P> {
     tokens: &'t [Lexeme<P>],
     end: &'t P,
@@ -142,6 +146,11 @@ impl<'t, P: Place> Parser<'t, P> {
         let mut count = 0;
         while self.next_is_word("let") {
             self.at += 1;
+            if self.next_is_word("mut") {
+                let help = ["drop `mut`, and give what is new a new name"];
+                self.builder.error(self.here(), "a name keeps its value, there is no `mut`", &help);
+                self.at += 1;
+            }
             let (name, place) = self.name("a name after `let`")?;
             self.text.push_str(&format!("let {name}"));
             if self.next_is(":") {
@@ -272,7 +281,7 @@ impl<'t, P: Place> Parser<'t, P> {
 pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>) -> Result<InputKind, (String, Vec<String>)> {
     const KINDS: [&str; 5] = ["Rows", "Cols", "Dense", "Bsr", "f32"];
     const FORMS: &str =
-        "a further operand is `Rows<f32>`, `Cols<f32>`, `Dense<bf16>` (`Bsr<bf16>` where C is sampled) or `f32`";
+        "a further operand is `Rows<f32>`, `Cols<f32>`, `Dense<bf16>` (`Bsr<bf16>` with op = sdd) or `f32`";
     const ELEMENTS: [&str; 3] = ["f32", "f16", "bf16"];
     let ParameterSyntax { name, kind, element, .. } = parameter;
     let near = |word: &str, words: &[&'static str]| {

@@ -32,7 +32,7 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
         errors.push(PlanError::new(
             "op",
             format!("mma = {} has no kernels of {}", spec.mma, spec.op),
-            "sampled products and sparse right factors are a choice of mma = wgmma",
+            "SDDMM and sparse right factors are a choice of mma = wgmma",
             "op = dsd, or mma = wgmma",
         ));
     }

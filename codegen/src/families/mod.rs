@@ -46,14 +46,14 @@ fn hopper(spec: &KernelSpec, arch: &Arch) -> Result<Arc<dyn KernelPlan>, PlanErr
     let rows = SparseTimesDense::new(spec).rows;
     let why = match spec.swap {
         Some(swap) if swap.is_on() => "as the spec asks".to_owned(),
-        None if spec.pack.is_some() => "pack is a choice of swapped operands".to_owned(),
+        None if spec.pack.is_some() => "pack is a choice of swap-AB kernels".to_owned(),
         None if !rows.is_multiple_of(WGMMA_M) => {
             format!("{rows} rows are not a multiple of WGMMA's {} rows, but of its 8 columns", WGMMA_M)
         }
         _ if spec.pack.is_some() => {
             return Err(PlanError::new(
                 "pack",
-                "block rows share a tile where operands are swapped",
+                "block rows share a tile in swap-AB kernels",
                 "swap = off keeps the rows of a block as WGMMA's rows",
                 "drop `pack`, or `swap`",
             )

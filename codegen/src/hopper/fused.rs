@@ -1,7 +1,7 @@
 //! The parts of an epilogue that are the same in every family whose sums lie as WGMMA leaves them.
 //!
 //! Accumulator 4 t + 2 h + e of 64 rows is column 8 t + 2 (lane mod 4) + e of row lane / 4 + 8 h: a thread holds values of
-//! two rows, and of two columns at a time. These are rows and columns of the fragments: with operands swapped, C's rows
+//! two rows, and of two columns at a time. These are rows and columns of the fragments: with swap-AB, C's rows
 //! are the columns.
 
 use serde::Serialize;

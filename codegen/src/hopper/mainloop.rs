@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::wgmma::Wgmma;
 
-/// What a walk over a tile's stages is made of; `P` is a subtile of the store.
+/// The mainloop over a tile's stages; `P` is a subtile of the store.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Mainloop<P> {
     label: String,
@@ -101,7 +101,7 @@ struct Tail<P> {
 pub(crate) struct Order {
     /// What labels end in, where a kernel has several mainloops.
     pub(crate) suffix: &'static str,
-    /// Passes of the previous tile's store that run under the prologue; 0 under a serial epilogue.
+    /// Subtiles of the previous tile's store that run under the prologue; 0 under a serial epilogue.
     pub(crate) overlapped: u32,
     /// Stages of a block that have code of their own.
     pub(crate) distinct: u32,

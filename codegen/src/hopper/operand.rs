@@ -8,7 +8,7 @@
 
 use crate::plan::{KLoop, Major};
 
-/// One operand's tile within one slot of a stage.
+/// One operand's tile within one sub-stage of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OperandTile {
     pub(crate) major: Major,
@@ -25,7 +25,7 @@ pub(crate) struct OperandTile {
     /// Rows that lie side by side in one row of a TMA box. A block 32 or 16 columns wide is contiguous memory:
     /// seen as rows of 128 bytes it loads at full speed, where rows of 64 or 32 bytes would not. See
     /// [`OperandTile::row_permutation`].
-    pub(crate) fold: u32,
+    pub(crate) rows_per_line: u32,
     /// Panels, and boxes along a panel's rows, that one CTA loads.
     pub(crate) loads: (u32, u32),
     /// The tensor map has the block's K extent as a dimension of its own, so that TMA fills with zeros what the last
@@ -69,13 +69,13 @@ impl OperandTile {
         }
     }
 
-    /// Which rows of A a folded tile's rows are: WGMMA's row `q` is A's row `q ^ ((q >> 3) & mask)`.
+    /// Which rows of A the packed rows of a tile are: WGMMA's row `q` is A's row `q ^ ((q >> 3) & mask)`.
     ///
-    /// TMA swizzles the folded rows over 128 bytes, XORing address bits 4-6 with bits 7-9; WGMMA undoes the
+    /// TMA swizzles the packed rows over 128 bytes, XORing address bits 4-6 with bits 7-9; WGMMA undoes the
     /// swizzle of its own, narrower span. The bits in which the two differ are row bits: a permutation of rows
     /// within groups of 8, which the epilogue undoes.
     pub(crate) fn row_permutation(&self) -> u32 {
-        self.fold - 1
+        self.rows_per_line - 1
     }
 
     /// Byte offset of element `k` of the K extent.

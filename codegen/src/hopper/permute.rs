@@ -6,7 +6,7 @@ use crate::plan::{PlanError, PlanErrors};
 use crate::{KernelSpec, Layout, Op};
 
 /// Bytes that a thread moves at a time.
-const PIECE: u64 = 16;
+const VECTOR_BYTES: u64 = 16;
 
 /// Refuses what cannot be planned.
 pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
@@ -54,10 +54,10 @@ fn by_rows(program: &Program) -> Option<String> {
 
 /// The parameters beside `m` and `n`: C, vectors of 16 bytes from one row of it to the next, the order.
 pub(crate) fn parameters(spec: &KernelSpec, problem: &Problem) -> [Parameter; 3] {
-    let pieces = problem.ldc * u64::from(spec.out.bytes()) / PIECE;
+    let vectors = problem.ldc * u64::from(spec.out.bytes()) / VECTOR_BYTES;
     [
         Parameter { name: "c", argument: Argument::Pointer(Operand::C) },
-        Parameter { name: "c_line", argument: Argument::Number(pieces as u32) },
+        Parameter { name: "c_line", argument: Argument::Number(vectors as u32) },
         Parameter { name: "order", argument: Argument::Pointer(Operand::Order) },
     ]
 }

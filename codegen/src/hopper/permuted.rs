@@ -1,5 +1,5 @@
 //! Rows of C in an order of the launch: staging is read by all threads of a warpgroup, 16 bytes at a time, and written to
-//! the rows that the order names. The end of a row that is no whole piece is C's own padding, as with TMA.
+//! the rows that the order names. The end of a row that is no whole vector is C's own padding, as with TMA.
 
 use serde::Serialize;
 
@@ -7,17 +7,17 @@ use super::store::StoreBox;
 
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
-/// Bytes that one of them moves at a time.
-const PIECE: u32 = 16;
+/// Bytes of a vector, which one of them moves at a time.
+const VECTOR_BYTES: u32 = 16;
 
 /// A subtile of the store, row by row.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct StoredRows {
-    /// Pieces of a line of staging, as a power of two and less one; elements of a piece.
-    piece_shift: u32,
-    piece_mask: u32,
+    /// Vectors of a line of staging, as a power of two and less one; elements of a vector.
+    vector_shift: u32,
+    vector_mask: u32,
     elements: u32,
-    /// The swizzle: pieces of a line are XORed with these bits of its number.
+    /// The swizzle: vectors of a line are XORed with these bits of its number.
     swizzle_shift: u32,
     swizzle_mask: u32,
     /// Bytes of a line of staging, and of an element.
@@ -45,10 +45,10 @@ struct Lines {
 impl StoredRows {
     /// Boxes of `rows` lines of `span` bytes.
     pub(crate) fn new((span, rows, bytes): (u32, u32, u32), boxes: &[StoreBox]) -> Self {
-        let pieces = span / PIECE;
+        let vectors = span / VECTOR_BYTES;
         let (swizzle_shift, swizzle_mask) = swizzle(span);
         // As many lines at a time: a multiple of the 8 after which a swizzle repeats.
-        let together = THREADS * PIECE / span;
+        let together = THREADS * VECTOR_BYTES / span;
         let lines = |from: u32, of: &StoreBox| Lines {
             row: of.outer + from,
             bound: (from + together > rows).then(|| rows - from),
@@ -59,9 +59,9 @@ impl StoredRows {
             lines: (0..rows).step_by(together as usize).map(|from| lines(from, of)).collect(),
         };
         Self {
-            piece_shift: pieces.trailing_zeros(),
-            piece_mask: pieces - 1,
-            elements: PIECE / bytes,
+            vector_shift: vectors.trailing_zeros(),
+            vector_mask: vectors - 1,
+            elements: VECTOR_BYTES / bytes,
             swizzle_shift,
             swizzle_mask,
             span,
@@ -71,7 +71,7 @@ impl StoredRows {
     }
 }
 
-/// How TMA swizzles lines of `span` bytes: bits of a line's number that its pieces are XORed with.
+/// How TMA swizzles lines of `span` bytes: bits of a line's number that its vectors are XORed with.
 pub(crate) fn swizzle(span: u32) -> (u32, u32) {
     match span {
         128 => (0, 7),

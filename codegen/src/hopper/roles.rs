@@ -12,7 +12,7 @@ const BUSY_PRODUCER_REGISTERS: u32 = 56;
 pub(crate) const CONSUMER_OVERHEAD: u32 = 41;
 /// The same beside sums that wait for promotion: they are added and gone before anything else is addressed.
 const PROMOTING_OVERHEAD: u32 = 40;
-/// The same while a packed copy of the accumulators is alive, from the end of a tile through the next one's opening.
+/// The same while a packed copy of the accumulators is alive, from the end of a tile through the next one's prologue.
 const BETWEEN_TILES: u32 = 24;
 
 /// Registers that `ptxas` wants at entry beside the accumulators of one WGMMA (its diagnostic C7602).

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub(crate) struct Store {
     /// How two f32 become two 16-bit values.
     pub(crate) convert: &'static str,
-    /// Passes of a tile.
+    /// Subtiles of a tile.
     pub(crate) subtiles: u32,
     /// The predicate of the thread that waits for earlier stores.
     pub(crate) lead: &'static str,

@@ -5,13 +5,15 @@ use std::fmt;
 use crate::KernelSpec;
 
 /// One reason why a spec cannot be planned.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PlanError {
     key: &'static str,
     fact: String,
     arithmetic: String,
     help: String,
 }
+
+message_as_debug!(PlanError, and help);
 
 impl PlanError {
     pub(crate) fn new(
@@ -58,8 +60,10 @@ impl fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 /// Every reason found, in the order of the planning recipe.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct PlanErrors(Vec<PlanError>);
+
+message_as_debug!(PlanErrors);
 
 impl PlanErrors {
     pub(crate) fn push(&mut self, error: PlanError) {

@@ -12,7 +12,7 @@ pub(crate) struct KLoop {
     /// Elements of K that the last of these stages really multiplies.
     pub(crate) last: u32,
     /// Blocks that one stage gathers (1 when a block takes several stages).
-    pub(crate) slots: u32,
+    pub(crate) sub_stages: u32,
 }
 
 impl KLoop {
@@ -20,7 +20,7 @@ impl KLoop {
     pub(crate) fn divide(bk: u32, k_step: u32) -> Self {
         let k_step = k_step.min(bk);
         let steps = bk.div_ceil(k_step);
-        Self { k_step, steps, last: bk - (steps - 1) * k_step, slots: 1 }
+        Self { k_step, steps, last: bk - (steps - 1) * k_step, sub_stages: 1 }
     }
 
     /// As few stages of at most `depth` as there can be, as even as whole instructions of `unit` allow: 112 = 64 + 48,
@@ -29,9 +29,9 @@ impl KLoop {
         Self::divide(bk, bk.div_ceil(unit).div_ceil(bk.div_ceil(depth)) * unit)
     }
 
-    /// `slots` blocks a stage.
-    pub(crate) fn gather(bk: u32, slots: u32) -> Self {
-        Self { k_step: bk, steps: 1, last: bk, slots }
+    /// `sub_stages` blocks a stage.
+    pub(crate) fn gather(bk: u32, sub_stages: u32) -> Self {
+        Self { k_step: bk, steps: 1, last: bk, sub_stages }
     }
 
     /// Elements of K that step `step` of a block multiplies.

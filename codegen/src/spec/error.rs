@@ -9,15 +9,17 @@ use crate::suggest::{either, list, nearest};
 /// One thing wrong with a spec, and where.
 ///
 /// `P` is the place type of the front end: byte ranges for text and TOML, token spans for the attribute.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SpecError<P> {
     /// What is wrong.
     pub kind: SpecErrorKind,
-    /// The guilty key or value.
+    /// The offending key or value.
     pub place: P,
     /// The earlier place that it disagrees with, where there is one.
     pub earlier: Option<P>,
 }
+
+message_as_debug!(SpecError<P>, and help);
 
 impl<P> SpecError<P> {
     pub(crate) fn new(kind: SpecErrorKind, place: P) -> Self {
@@ -48,7 +50,7 @@ pub enum Given {
 }
 
 /// The kinds of [`SpecError`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecErrorKind {
     /// The text is not a list of `key = value`.
@@ -164,6 +166,8 @@ pub enum SpecErrorKind {
         given: String,
     },
 }
+
+message_as_debug!(SpecErrorKind, and help);
 
 impl SpecErrorKind {
     /// What to write instead, one remedy a line.

@@ -2,7 +2,7 @@
 //!
 //! From it come the enum [`Key`], the fields of a [`KernelSpec`] and their setters, what the grammar reads, the canonical
 //! text, the constants that the attribute writes, which families refuse a key, the list in the command's help, the table
-//! in `docs/spec.md`, and what a tuner may vary. `table.rs` says what the columns of a row are.
+//! in `docs/src/keys.md`, and what a tuner may vary. `table.rs` says what the columns of a row are.
 
 use std::fmt;
 
@@ -68,7 +68,7 @@ keys! {
     KStep k_step: u32 = auto choice { Wgmma MmaSync Wmma }
         "elements of K that one stage holds", by_default "what evenly divides `bk`; small blocks share a stage";
     Schedule schedule: Schedule = auto choice all
-        "how tiles are dealt to clusters", by_default "`balanced`; `op = sdd`: each tile to the cluster that is free first";
+        "how tiles are assigned to clusters", by_default "`balanced`; `op = sdd`: each tile to the cluster that is free first";
     Swizzle swizzle: u32 = auto choice { Wgmma }
         "shared-memory swizzle span in bytes", by_default "the widest that a tile's rows fill";
     Swap swap: Switch = auto choice { Wgmma }

@@ -1,4 +1,4 @@
-//! Errors in text and TOML, printed with the guilty line as a compiler prints them.
+//! Errors in text and TOML, printed with the offending line as a compiler prints them.
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -16,11 +16,13 @@ pub(crate) struct Source {
 /// Everything wrong with one spec in text or TOML.
 ///
 /// `Display` prints each error with its line, a caret underline and the remedies; of many the first ten.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SpecErrors {
     source: Source,
     errors: Vec<SpecError<Range<usize>>>,
 }
+
+message_as_debug!(SpecErrors);
 
 impl SpecErrors {
     pub(crate) fn new(source: Source, mut errors: Vec<SpecError<Range<usize>>>) -> Self {
@@ -60,7 +62,7 @@ impl fmt::Display for SpecErrors {
 
 impl std::error::Error for SpecErrors {}
 
-/// A spec that remembers where its text says what, so that later errors can point at the guilty key.
+/// A spec that remembers where its text says what, so that later errors can point at the offending key.
 #[derive(Clone, Debug)]
 pub struct LocatedSpec {
     source: Source,
@@ -97,7 +99,7 @@ impl LocatedSpec {
     }
 }
 
-/// A family that remembers where its text says what, so that later errors can point at the guilty value.
+/// A family that remembers where its text says what, so that later errors can point at the offending value.
 #[derive(Clone, Debug)]
 pub struct LocatedFamily {
     source: Source,

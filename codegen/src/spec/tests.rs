@@ -354,14 +354,14 @@ fn toml(spec: &KernelSpec) -> String {
     keys.iter().filter(is_written).map(line).collect()
 }
 
-/// Pieces that look like a spec more often than random letters do.
+/// Fragments that look like a spec more often than random letters do.
 fn scrap() -> impl Strategy<Value = String> {
-    let pieces = vec![
+    let fragments = vec![
         "bm", "bn", "bk", "dtype", "a", "mma", "stages", "=", "=", "=", ",", ",", "64", "0", "-1", "bf16", "e4m3",
         "wgmma", "\"", "\"auto\"", "auto", "[kernel]", "\n", "{", "é", "'", ".", "warps", "(", ")", "[", "]", "..",
         "..=",
     ];
-    prop::collection::vec(select(pieces), 0..24).prop_map(|pieces| pieces.join(" "))
+    prop::collection::vec(select(fragments), 0..24).prop_map(|fragments| fragments.join(" "))
 }
 
 proptest! {

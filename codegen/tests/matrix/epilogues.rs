@@ -31,14 +31,14 @@ pub(crate) fn plans() -> Vec<Plan> {
     tiles
         .into_iter()
         .flat_map(|(tile, out)| HEAVY.map(|epilogue| plan(tile, &epilogue.replace("OUT", out))))
-        .chain(mirrored())
-        .chain(swapped())
+        .chain(transposed())
+        .chain(swap_ab())
         .chain([plan("bm = 128, bn = 256, bk = 128, dtype = e4m3, out = e4m3, scale = tensor", HEAVY[3])])
         .collect()
 }
 
 /// Sparse right factors, whose kernels compute the transposed C: rows are collected along the tile's columns.
-fn mirrored() -> impl Iterator<Item = Plan> {
+fn transposed() -> impl Iterator<Item = Plan> {
     let tile = "op = dds, bm = 128, bn = 256, bk = 128, dtype = bf16";
     HEAVY.into_iter().flat_map(move |epilogue| {
         let epilogue = epilogue.replace("OUT", "bf16");
@@ -46,8 +46,8 @@ fn mirrored() -> impl Iterator<Item = Plan> {
     })
 }
 
-/// Operands swapped, for sparse left and right factors.
-fn swapped() -> impl Iterator<Item = Plan> {
+/// Swap-AB, for sparse left and right factors.
+fn swap_ab() -> impl Iterator<Item = Plan> {
     let tiles = [
         ("bm = 32, bn = 256, bk = 32, dtype = bf16", "bf16"),
         ("bm = 16, bn = 256, bk = 16, c_layout = col", "f16"),

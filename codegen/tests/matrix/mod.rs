@@ -169,9 +169,9 @@ const CHOSEN: [&str; 124] = [
     "bm = 128, bn = 256, bk = 128, op = sdd, pdl = on",
 ];
 
-/// The plans of the chosen specs, and one for every pair of block sizes whose other axes are walked with strides
-/// that share no factor, so that neighbours differ in everything. Where a combination cannot be planned the walk
-/// goes on to the next one.
+/// The plans of the chosen specs, and one for every pair of block sizes. The other axes are stepped through with strides
+/// that share no factor, so that neighbours differ in everything. Where a combination cannot be planned, the next one
+/// is taken.
 pub(crate) fn plans() -> Vec<Plan> {
     let mut plans: Vec<Plan> =
         CHOSEN.into_iter().map(|text| plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))).collect();

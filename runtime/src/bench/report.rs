@@ -128,7 +128,7 @@ pub struct Subject {
 }
 
 /// A text that is not a record this program can read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
     /// Not the JSON of a record.
@@ -144,6 +144,8 @@ pub enum ReportError {
         found: u32,
     },
 }
+
+bsr_codegen::message_as_debug!(ReportError);
 
 impl BenchRecord {
     /// The version this program writes and reads.

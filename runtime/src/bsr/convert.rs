@@ -6,6 +6,17 @@ use rayon::prelude::*;
 use super::{Bsr, BsrError, Structure, validate};
 use crate::{Dense, DenseView, Element};
 
+/// Which blocks of a dense matrix [`Bsr::from_dense`] stores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Blocks {
+    /// Those with a value other than zero.
+    NonZero,
+    /// Those with a value of a magnitude above this, or a NaN.
+    Above(f64),
+    /// All of them.
+    All,
+}
+
 impl<T: Element> Bsr<T> {
     /// The matrix with every element stored, in order `layout`; blocks that are not stored become zeros.
     pub fn to_dense(&self, layout: Layout) -> Dense<T> {
@@ -34,20 +45,32 @@ impl<T: Element> Bsr<T> {
         dense
     }
 
-    /// Keeps the blocks of `dense` that hold a value of magnitude above `threshold`, or a NaN, whole.
-    /// A threshold of 0 drops exactly the blocks of zeros; a negative one drops nothing.
+    /// Keeps the blocks of `dense` that `blocks` says, whole.
+    ///
+    /// ```
+    /// use bsr_runtime::{Blocks, Bsr, Dense, Layout};
+    ///
+    /// let dense = Dense::from_fn(4, 4, Layout::RowMajor, |row, col| if row / 2 == col / 2 { 0.5f32 } else { 0.0 });
+    /// assert_eq!(Bsr::from_dense(&dense, (2, 2), Blocks::NonZero)?.col_idx(), [0, 1]);
+    /// assert_eq!(Bsr::from_dense(&dense, (2, 2), Blocks::Above(0.5))?.nnzb(), 0);
+    /// # Ok::<(), bsr_runtime::BsrError>(())
+    /// ```
     ///
     /// # Errors
     /// When the block has a zero side, or shape or offsets do not fit 32-bit coordinates.
     pub fn from_dense<'a>(
         dense: impl Into<DenseView<'a, T>>,
         block: (usize, usize),
-        threshold: f64,
+        blocks: Blocks,
     ) -> Result<Self, BsrError> {
         let view = dense.into();
         validate::shape(view.rows(), view.cols(), block.0, block.1)?;
-        let small = |value: T| value.to_f64().abs() <= threshold;
-        let kept = |place: &BlockPlace| !place.elements().all(|(row, col)| view.get(row, col).is_some_and(small));
+        let counts = |value: T| match blocks {
+            Blocks::NonZero => value != T::ZERO,
+            Blocks::Above(magnitude) => value.to_f64().is_nan() || value.to_f64().abs() > magnitude,
+            Blocks::All => true,
+        };
+        let kept = |place: &BlockPlace| place.elements().any(|(row, col)| view.get(row, col).is_some_and(counts));
         Self::gather(view, block, kept)
     }
 

@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Why a block-sparse matrix was refused: the fact, the place, the arithmetic, and what to do.
 ///
 /// Indices count from 0. `col_idx` and `row_ptr` positions are positions in those arrays.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum BsrError {
     /// A side of the block is zero.
@@ -183,3 +183,5 @@ pub enum BsrError {
         block_cols: usize,
     },
 }
+
+bsr_codegen::message_as_debug!(BsrError);

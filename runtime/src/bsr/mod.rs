@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+pub use convert::Blocks;
 pub use error::BsrError;
 pub use structure::Structure;
 pub use transposed::Transposed;
@@ -50,7 +51,7 @@ use crate::{Element, GenerateError, Pattern};
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Bsr<T> {
     structure: Structure,
     values: Vec<T>,
@@ -83,6 +84,17 @@ impl<T: Element> Bsr<T> {
         Ok(Self { structure, values })
     }
 
+    /// Gives values to a structure; those beyond the edge become zero.
+    ///
+    /// # Errors
+    /// When the number of values is not `nnzb * bm * bk`.
+    pub(crate) fn cleared(structure: Structure, values: Vec<T>) -> Result<Self, BsrError> {
+        validate::values_length(&structure, values.len())?;
+        let mut made = Self { structure, values };
+        made.clear_padding();
+        Ok(made)
+    }
+
     /// Fills a structure with independent draws from N(0, 1). Integers draw as wide as [`Element::SPREAD`] says,
     /// rounded.
     ///
@@ -111,11 +123,6 @@ impl<T: Element> Bsr<T> {
         seed: u64,
     ) -> Result<Self, GenerateError> {
         Ok(Self::normal(pattern.structure(rows, cols, block, seed)?, seed))
-    }
-
-    /// Shape and places of the blocks.
-    pub fn structure(&self) -> &Structure {
-        &self.structure
     }
 
     /// The values of the stored blocks: `nnzb` times `bm * bk`.
@@ -181,6 +188,11 @@ impl<T: Element> Bsr<T> {
 
 /// The facts of the [`Structure`].
 impl<T> Bsr<T> {
+    /// Shape and places of the blocks.
+    pub fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
     /// Rows of the matrix, in elements.
     pub fn rows(&self) -> usize {
         self.structure.rows()

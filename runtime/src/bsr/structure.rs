@@ -11,7 +11,7 @@ use super::{BsrError, validate};
 /// `ceil(cols / bk)` block columns; the last ones may extend beyond the edge. The blocks of block row `i` are
 /// those numbered `row_ptr[i]..row_ptr[i + 1]`, and block `p` stands in block column `col_idx[p]`.
 /// A `Structure` is valid by construction.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Structure {
     rows: usize,
     cols: usize,

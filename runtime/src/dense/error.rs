@@ -4,7 +4,7 @@ use bsr_codegen::Layout;
 use thiserror::Error;
 
 /// A dense matrix or view that its memory cannot hold.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum DenseError {
     /// The distance between two lines is shorter than a line.
     #[error(
@@ -62,6 +62,20 @@ pub enum DenseError {
         /// Leading dimension in elements.
         ld: usize,
     },
+    /// Neither rows nor columns are contiguous.
+    #[error(
+        "a {rows} x {cols} matrix with strides of {} and {} elements has neither contiguous rows nor contiguous columns; \
+         copy it to one that has",
+        strides[0], strides[1]
+    )]
+    Strides {
+        /// Rows of the matrix.
+        rows: usize,
+        /// Columns of the matrix.
+        cols: usize,
+        /// Elements from one row to the next, and from one column to the next.
+        strides: [i64; 2],
+    },
     /// A part that lies outside the matrix.
     #[error(
         "{what} {start}..{end} is not a part of a matrix with {len} {what}; use a range with start <= end <= {len}"
@@ -77,3 +91,5 @@ pub enum DenseError {
         len: usize,
     },
 }
+
+bsr_codegen::message_as_debug!(DenseError);

@@ -17,7 +17,7 @@ use crate::random::{Streams, fill_normal};
 /// In a row-major matrix the lines are rows, in a column-major one they are columns; within a line elements
 /// are adjacent. The constructors that allocate pad `ld` so that every line starts on a 16-byte boundary
 /// relative to the first, which is what the GPU's tensor copies ask for; so N = 1 and odd N work.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Dense<T> {
     rows: usize,
     cols: usize,
@@ -96,26 +96,6 @@ impl<T: Element> Dense<T> {
         Ok(Self { rows, cols, layout, ld, data })
     }
 
-    /// Number of rows.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Number of columns.
-    pub fn cols(&self) -> usize {
-        self.cols
-    }
-
-    /// Whether rows or columns are contiguous.
-    pub fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    /// Leading dimension: elements from the start of one line to the start of the next.
-    pub fn ld(&self) -> usize {
-        self.ld
-    }
-
     /// The whole memory, padding included.
     pub fn data(&self) -> &[T] {
         &self.data
@@ -180,6 +160,29 @@ impl<T: Element> Dense<T> {
         self.data.par_chunks_mut(self.ld).take(lines).enumerate().for_each(|(index, chunk)| {
             visit(index, &mut chunk[..line]);
         });
+    }
+}
+
+/// Its shape.
+impl<T> Dense<T> {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Whether rows or columns are contiguous.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Leading dimension: elements from the start of one line to the start of the next.
+    pub fn ld(&self) -> usize {
+        self.ld
     }
 }
 

@@ -12,7 +12,7 @@ use crate::Element;
 ///
 /// In a row-major view the lines are rows, in a column-major one they are columns; within a line elements
 /// are adjacent. The elements between the end of a line and the next one are no part of the matrix and are never read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct DenseView<'a, T> {
     rows: usize,
     cols: usize,
@@ -46,26 +46,6 @@ impl<'a, T: Element> DenseView<'a, T> {
             return Err(DenseError::Length { len, need, rows, cols, layout, ld, lines, line });
         }
         Ok(Self { rows, cols, layout, ld, data })
-    }
-
-    /// Number of rows.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Number of columns.
-    pub fn cols(&self) -> usize {
-        self.cols
-    }
-
-    /// Whether rows or columns are contiguous.
-    pub fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    /// Leading dimension: elements from the start of one line to the start of the next.
-    pub fn ld(&self) -> usize {
-        self.ld
     }
 
     /// The memory the view was made of, from its first element.
@@ -152,6 +132,29 @@ impl<'a, T: Element> DenseView<'a, T> {
             });
         }
         wide
+    }
+}
+
+/// Its shape.
+impl<T> DenseView<'_, T> {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Whether rows or columns are contiguous.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Leading dimension: elements from the start of one line to the start of the next.
+    pub fn ld(&self) -> usize {
+        self.ld
     }
 }
 

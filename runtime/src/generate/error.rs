@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::BsrError;
 
 /// Why a pattern was refused, and what to write.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum GenerateError {
     /// The text names no pattern.
@@ -66,3 +66,5 @@ pub enum GenerateError {
     #[error(transparent)]
     Structure(#[from] BsrError),
 }
+
+bsr_codegen::message_as_debug!(GenerateError);

@@ -122,38 +122,44 @@ impl<T: Plain> DeviceBsr<T> {
         })
     }
 
-    /// A matrix with the blocks of `structure` whose values lie in foreign device memory, block after block. The structure
-    /// is copied to the device; the values are neither copied nor freed when dropped.
+    /// Gives foreign device memory to a structure: `nnzb` blocks of `bm x bk` values in the order of its `col_idx`, row by row
+    /// within a block. The values are neither copied nor freed; the block columns are copied to the device.
     ///
     /// # Errors
-    /// [`ForeignError::Vector`] if the address is null or no multiple of 16 bytes; [`GpuError::OutOfMemory`].
+    /// [`ForeignError::Values`] if the address is null or no multiple of 16 bytes; [`GpuError::OutOfMemory`].
     ///
     /// # Safety
-    /// For as long as the value is used in launches, `values` must be device memory of [`Structure::stored`] elements on
-    /// this device, and what extends beyond the edge of the matrix zero.
+    /// For as long as the value lives, `values` must be memory of this device of so many elements. What lies beyond the edge of
+    /// the matrix must be zero, as [`Bsr`] checks.
     pub unsafe fn from_raw(device: &Device, structure: &Structure, values: DevicePtr) -> Result<Self, GpuError> {
-        // SAFETY: as the caller vouches.
-        let values = unsafe { DeviceBuffer::from_raw(device, values, structure.stored()) }?;
+        if structure.stored() > 0 && (values == 0 || !values.is_multiple_of(16)) {
+            return Err(ForeignError::Values { base: values }.into());
+        }
         Ok(Self {
             structure: structure.clone(),
             fingerprint: Fingerprint::of(structure),
             col_idx: DeviceBuffer::from_slice(device, structure.col_idx())?,
-            values,
+            // SAFETY: the caller vouches for the memory.
+            values: unsafe { DeviceBuffer::foreign(device, values, structure.stored()) },
             columns: OnceLock::new(),
         })
     }
 
-    /// The same matrix with its values elsewhere in foreign memory: what is on the device of the structure stays. Launches
-    /// that were enqueued read what they were given.
+    /// The same matrix with its values elsewhere in foreign memory: the block columns stay where they are. A launch that was
+    /// enqueued reads the values that it was given.
     ///
     /// # Errors
-    /// [`ForeignError::Vector`] if the address is null or no multiple of 16 bytes.
+    /// [`ForeignError::Values`] if the address is null or no multiple of 16 bytes.
     ///
     /// # Safety
     /// As [`DeviceBsr::from_raw`].
     pub unsafe fn set_values(&mut self, values: DevicePtr) -> Result<(), ForeignError> {
-        // SAFETY: as the caller vouches.
-        self.values = unsafe { DeviceBuffer::from_raw(self.col_idx.device(), values, self.structure.stored()) }?;
+        let stored = self.structure.stored();
+        if stored > 0 && (values == 0 || !values.is_multiple_of(16)) {
+            return Err(ForeignError::Values { base: values });
+        }
+        // SAFETY: the caller vouches for the memory.
+        self.values = unsafe { DeviceBuffer::foreign(self.col_idx.device(), values, stored) };
         Ok(())
     }
 

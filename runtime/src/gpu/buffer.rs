@@ -8,7 +8,6 @@ use cudarc::driver::sys::{self, CUresult, CUstream};
 
 use super::device::Device;
 use super::error::{GpuError, check, driver_error, named};
-use super::foreign::ForeignError;
 use super::stream::StreamRef;
 
 /// An address in device memory.
@@ -31,7 +30,7 @@ plain!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, half::f16, half::bf16, cr
 // SAFETY: an array of plain values has no padding between them.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// `len` elements of device memory, aligned to 256 bytes; freed when dropped, unless they are another library's.
+/// `len` elements of device memory, aligned to 256 bytes; freed when dropped.
 ///
 /// Freeing waits for the device, so drop buffers outside of what is timed.
 #[derive(Debug)]
@@ -39,26 +38,12 @@ pub struct DeviceBuffer<T: Plain> {
     ptr: DevicePtr,
     len: usize,
     device: Device,
-    /// Whether another library allocated it, and frees it.
-    is_foreign: bool,
+    /// Whether the memory was allocated elsewhere and is not freed here.
+    foreign: bool,
     holds: PhantomData<T>,
 }
 
 impl<T: Plain> DeviceBuffer<T> {
-    /// Views foreign device memory. Nothing is copied, and nothing freed when dropped.
-    ///
-    /// # Errors
-    /// [`ForeignError::Vector`] if the address is null or no multiple of 16 bytes.
-    ///
-    /// # Safety
-    /// For as long as the value is used, `ptr` must be device memory of so many elements on this device.
-    pub unsafe fn from_raw(device: &Device, ptr: DevicePtr, len: usize) -> Result<Self, ForeignError> {
-        if len > 0 && (ptr == 0 || !ptr.is_multiple_of(16)) {
-            return Err(ForeignError::Vector { base: ptr });
-        }
-        Ok(Self { ptr, len, device: device.clone(), is_foreign: true, holds: PhantomData })
-    }
-
     /// Allocates without writing: the content is whatever lay there. A buffer of 0 elements has a valid
     /// address too.
     ///
@@ -72,15 +57,26 @@ impl<T: Plain> DeviceBuffer<T> {
         let mut ptr = 0;
         // SAFETY: `ptr` is a place for one address; the size is not 0.
         match unsafe { sys::cuMemAlloc_v2(&mut ptr, bytes) } {
-            CUresult::CUDA_SUCCESS => {
-                Ok(Self { ptr, len, device: device.clone(), is_foreign: false, holds: PhantomData })
-            }
+            CUresult::CUDA_SUCCESS => Ok(Self { ptr, len, device: device.clone(), foreign: false, holds: PhantomData }),
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 let (free, total) = device.memory().unwrap_or_default();
                 Err(GpuError::OutOfMemory { asked: bytes, free, total })
             }
             status => Err(driver_error("cuMemAlloc", status)),
         }
+    }
+
+    /// Views `len` elements that were allocated elsewhere; they are not freed when the value is dropped.
+    ///
+    /// # Safety
+    /// They are device memory of this device for as long as the value lives.
+    pub(super) unsafe fn foreign(device: &Device, ptr: DevicePtr, len: usize) -> Self {
+        Self { ptr, len, device: device.clone(), foreign: true, holds: PhantomData }
+    }
+
+    /// Is this memory that was allocated elsewhere?
+    pub fn is_foreign(&self) -> bool {
+        self.foreign
     }
 
     /// Allocates and fills with zero bytes; done when it returns.
@@ -212,7 +208,7 @@ impl<T: Plain> DeviceBuffer<T> {
 
 impl<T: Plain> Drop for DeviceBuffer<T> {
     fn drop(&mut self) {
-        if !self.is_foreign && self.device.bind().is_ok() {
+        if !self.foreign && self.device.bind().is_ok() {
             // SAFETY: allocated in `uninit`, freed once. The driver waits for work that uses it.
             let _ = unsafe { sys::cuMemFree_v2(self.ptr) };
         }

@@ -162,6 +162,12 @@ impl<T: Plain> DeviceDense<T> {
         self.owned_mut()?.fill_bytes_on(byte, stream)
     }
 
+    /// The memory, where this crate allocated it.
+    #[cfg(feature = "dlpack")]
+    pub(crate) fn buffer(&self) -> Result<&DeviceBuffer<T>, GpuError> {
+        self.owned()
+    }
+
     fn owned(&self) -> Result<&DeviceBuffer<T>, GpuError> {
         match &self.memory {
             DenseMemory::Owned(buffer) => Ok(buffer),

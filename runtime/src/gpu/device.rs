@@ -8,6 +8,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUstream};
 use serde::{Deserialize, Serialize};
 
 use super::error::{GpuError, LOWEST_DRIVER, check, named};
+use super::library;
 
 /// One GPU, held through its primary context, which it shares with every other user of that context in
 /// the process (the CUDA runtime, cuBLAS, PyTorch ...).
@@ -196,8 +197,7 @@ impl Drop for Inner {
 /// Whether libcuda can be loaded. cudarc panics on the first call where it cannot.
 fn driver_present() -> bool {
     static PRESENT: OnceLock<bool> = OnceLock::new();
-    // SAFETY: loading libcuda runs only the driver's own initializers.
-    *PRESENT.get_or_init(|| unsafe { sys::is_culib_present() })
+    *PRESENT.get_or_init(library::on_the_path!(cudarc::driver::sys))
 }
 
 /// Initializes the driver; the number of devices (not 0) and the driver's version.

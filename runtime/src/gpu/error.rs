@@ -15,7 +15,7 @@ pub(crate) const LOWEST_DRIVER: u32 = 12_000;
 /// An error of the device half of the runtime.
 ///
 /// `Display` states the fact, the arithmetic where there is some, and the remedy.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuError {
     /// `libcuda` is not on this machine (or is the toolkit's link-time stub).
@@ -259,6 +259,8 @@ pub enum GpuError {
         text: String,
     },
 }
+
+bsr_codegen::message_as_debug!(GpuError);
 
 impl GpuError {
     /// Whether there is no usable device at all, as opposed to one on which something failed.

@@ -1,11 +1,12 @@
 //! Events: points in a stream, with the time at which the GPU reached them.
 
 use cudarc::driver::result;
-use cudarc::driver::sys::{self, CUevent, CUevent_flags, CUresult};
+use cudarc::driver::sys::{CUevent, CUevent_flags, CUresult};
 
 use super::device::Device;
 use super::error::{GpuError, check, named};
 use super::stream::StreamRef;
+use super::symbol::symbol;
 
 /// A point in a stream that can be waited for and that carries a time.
 #[derive(Debug)]
@@ -51,19 +52,9 @@ impl Event {
     /// if one was not reached yet.
     pub fn elapsed_ms(&self, end: &Event) -> Result<f32, GpuError> {
         self.device.bind()?;
-        if self.device.driver_at_least((12, 8)) {
-            // SAFETY: both events are alive and belong to the bound context.
-            return unsafe { result::event::elapsed(self.raw, end.raw) }.map_err(named("cuEventElapsedTime"));
-        }
-        self.elapsed_ms_before_12_8(end)
-    }
-
-    /// Drivers before CUDA 12.8 have the call under its first name only, which cudarc does not bind.
-    fn elapsed_ms_before_12_8(&self, end: &Event) -> Result<f32, GpuError> {
         type ElapsedTime = unsafe extern "C" fn(*mut f32, CUevent, CUevent) -> CUresult;
-        // SAFETY: the driver is loaded (this event exists) and the signature is that of the CUDA 12 headers.
-        let call = unsafe { sys::culib().get::<ElapsedTime>(b"cuEventElapsedTime") };
-        let Ok(call) = call else {
+        // SAFETY: the driver is initialized (this event exists) and the signature is that of the CUDA 12.0 headers.
+        let Some(call) = (unsafe { symbol::<ElapsedTime>(c"cuEventElapsedTime", 12_000) }) else {
             return Err(super::error::driver_error("cuEventElapsedTime", CUresult::CUDA_ERROR_NOT_FOUND));
         };
         let mut ms = 0.0;

@@ -5,7 +5,7 @@ use bsr_codegen::Layout;
 use super::buffer::DevicePtr;
 
 /// Memory that was allocated elsewhere and that kernels cannot address: as a matrix by TMA, or as scales.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForeignError {
     /// A null pointer.
@@ -43,6 +43,14 @@ pub enum ForeignError {
         /// The address.
         base: u64,
     },
+    /// Values of stored blocks at an address that is null or not a multiple of 16 bytes.
+    #[error(
+        "the values of stored blocks are at {base:#x}, which must be a multiple of 16 and not null\n  help: copy them into memory of their own"
+    )]
+    Values {
+        /// The address.
+        base: u64,
+    },
     /// The stride between rows (columns) is not a multiple of 16 bytes.
     #[error(
         "a leading dimension of {ld} elements x {size} B = {} B is no multiple of 16; TMA needs that\n  help: pad the leading dimension to {padded} elements ({} B)",
@@ -71,6 +79,8 @@ pub enum ForeignError {
         padded: usize,
     },
 }
+
+bsr_codegen::message_as_debug!(ForeignError);
 
 /// How many lines a matrix has, and how many elements a line has.
 pub(super) fn lines(rows: usize, cols: usize, layout: Layout) -> (usize, usize) {

@@ -1,4 +1,4 @@
-//! What a launch gives an epilogue's parameters.
+//! What a launch gives a kernel besides its factors.
 
 use arrayvec::ArrayVec;
 
@@ -8,15 +8,17 @@ use super::dense::{DeviceDense, UntypedDense};
 use super::device::Device;
 use super::error::GpuError;
 use super::order::{DeviceOrder, UntypedOrder};
+use super::scales::{DeviceScales, UntypedScales};
 use super::vector::{DeviceVector, UntypedVector};
 use crate::epilogue::{Blocks, Input, Inputs, Matrix, Numbers};
 use crate::kernel::Given;
-use crate::{Dense, Dtype, Element};
+use crate::{Dense, Dtype, Element, Scale};
 
 /// Most parameters of an epilogue.
 const MOST: usize = 16;
 
-/// What an epilogue's parameters are given in a launch, by name: operands on the device, and numbers.
+/// What a kernel is given besides its factors, for every kernel: what an epilogue's parameters are given, by name, as operands
+/// on the device and numbers; scales; an order of rows.
 ///
 /// ```no_run
 /// # use bsr_runtime::gpu::{Device, DeviceDense, DeviceInputs, DeviceVector, GpuError};
@@ -27,10 +29,13 @@ const MOST: usize = 16;
 #[derive(Clone, Debug, Default)]
 pub struct DeviceInputs<'a> {
     named: ArrayVec<(&'a str, DeviceInput), MOST>,
-    /// One more was given than any epilogue takes.
-    pub(crate) second: Option<UntypedVector>,
+    pub(crate) scales: Option<UntypedScales>,
     pub(crate) order: Option<UntypedOrder>,
 }
+
+/// Those of a product that has none.
+pub(crate) static NO_INPUTS: DeviceInputs<'static> =
+    DeviceInputs { named: ArrayVec::new_const(), scales: None, order: None };
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DeviceInput {
@@ -53,8 +58,16 @@ impl<'a> DeviceInputs<'a> {
     }
 
     /// What a kernel with `beta = on` is given: C = A * B + beta * C.
-    pub fn accumulate(beta: f32) -> Self {
-        Self::new().result("c").scalar("beta", beta)
+    #[must_use]
+    pub fn beta(self, beta: f32) -> Self {
+        self.result("c").scalar("beta", beta)
+    }
+
+    /// The scales of a kernel with a `scale`: C is the scaled sum, made in f32 before it is rounded to C's type.
+    #[must_use]
+    pub fn scales(mut self, scales: &'a DeviceScales) -> Self {
+        self.scales = Some(scales.untyped()).filter(|scales| scales.kind != Scale::Unscaled);
+        self
     }
 
     /// Gives a `Rows` or `Cols` parameter its values.
@@ -88,13 +101,6 @@ impl<'a> DeviceInputs<'a> {
     #[must_use]
     pub fn scalar(self, name: &'a str, value: f32) -> Self {
         self.with(name, DeviceInput::Scalar(value))
-    }
-
-    /// Where the second result goes: one f32 for every row of C. The launch sets it to 0 or to minus infinity first.
-    #[must_use]
-    pub fn rows(mut self, rows: &'a mut DeviceVector<f32>) -> Self {
-        self.second = Some(rows.untyped());
-        self
     }
 
     /// Where each row of C goes, for a kernel with `permute = on`: row r of the product to row `order[r]`.
@@ -141,6 +147,7 @@ impl<'a> DeviceInputs<'a> {
 #[derive(Debug)]
 pub struct UploadedInputs {
     named: Vec<(String, Uploaded)>,
+    scales: Option<DeviceScales>,
     order: Option<DeviceOrder>,
 }
 
@@ -183,15 +190,20 @@ impl UploadedInputs {
         };
         Ok(Self {
             named: host.names().map(upload).collect::<Result<_, _>>()?,
+            scales: match host.scales_given() {
+                scales if scales.kind() == Scale::Unscaled => None,
+                scales => Some(DeviceScales::upload(device, scales)?),
+            },
             order: host.rows_to().map(|order| DeviceOrder::upload(device, order)).transpose()?,
         })
     }
 
     /// As a launch takes them.
     pub fn inputs(&self) -> DeviceInputs<'_> {
-        let new = match &self.order {
-            Some(order) => DeviceInputs::new().order(order),
-            None => DeviceInputs::new(),
+        let new = DeviceInputs {
+            scales: self.scales.as_ref().map(DeviceScales::untyped),
+            order: self.order.as_ref().map(DeviceOrder::untyped),
+            ..DeviceInputs::new()
         };
         self.named.iter().fold(new, |inputs, (name, uploaded)| match uploaded {
             Uploaded::F32(vector) => inputs.vector(name, vector),

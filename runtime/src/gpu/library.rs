@@ -4,6 +4,28 @@ use std::path::PathBuf;
 
 use libloading::Library;
 
+/// Whether cudarc's bindings in a module, `cudarc::driver::sys`, can load their library by its bare name.
+///
+/// The bindings answer that where they load libraries, and not where another crate of the build has asked cudarc to link them:
+/// then the program would not have started without them. The name in the block's glob import, if it is there, hides the one
+/// outside.
+macro_rules! on_the_path {
+    ($($bindings:ident)::+) => {{
+        #[allow(dead_code)]
+        unsafe fn is_culib_present() -> bool {
+            true
+        }
+        || {
+            #[allow(unused_imports)]
+            use $($bindings)::+::*;
+            // SAFETY: loading the library runs only its own initializers.
+            unsafe { is_culib_present() }
+        }
+    }};
+}
+
+pub(super) use on_the_path;
+
 /// Whether a library can be loaded. `on_the_path` asks the loader for it by its bare name; `names` are those of its files,
 /// the newest first. cudarc panics on the first call where it cannot be.
 pub(super) fn is_present(on_the_path: impl Fn() -> bool, names: &[&str]) -> bool {
@@ -35,6 +57,18 @@ mod tests {
     fn the_installation_the_environment_names_comes_first() {
         let found = folders(|name| (name == "CUDA_PATH").then(|| "/opt/cuda".into()));
         assert_eq!(found, [PathBuf::from("/opt/cuda/lib64"), "/usr/local/cuda/lib64".into()]);
+    }
+
+    #[test]
+    fn what_the_bindings_answer_counts_and_what_is_linked_is_there() {
+        mod loaded {
+            pub(super) unsafe fn is_culib_present() -> bool {
+                false
+            }
+        }
+        mod linked {}
+        assert!(!on_the_path!(loaded)());
+        assert!(on_the_path!(linked)());
     }
 
     #[test]

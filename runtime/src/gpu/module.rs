@@ -11,6 +11,7 @@ use super::device::Device;
 use super::error::{GpuError, Words, check, driver_error, named};
 use super::jit_log;
 use super::launch::{self, LaunchDims};
+use super::symbol::symbol;
 
 /// Bytes kept of each of the JIT's two logs.
 const LOG_BYTES: usize = 64 << 10;
@@ -225,8 +226,12 @@ impl Function {
             self.set_attribute(Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
         }
         if self.device().driver_at_least((12, 4)) {
-            // SAFETY: the function is alive as long as its module, which `self` holds.
-            check("cuFuncLoad", unsafe { sys::cuFuncLoad(self.raw) })?;
+            // SAFETY: the module is loaded by the driver; the signature is that of the CUDA 12.4 headers.
+            if let Some(load) = unsafe { symbol::<unsafe extern "C" fn(CUfunction) -> CUresult>(c"cuFuncLoad", 12_040) }
+            {
+                // SAFETY: the function is alive as long as its module, which `self` holds.
+                check("cuFuncLoad", unsafe { load(self.raw) })?;
+            }
         }
         Ok(())
     }

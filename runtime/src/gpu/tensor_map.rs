@@ -17,7 +17,7 @@ use super::{Operand, TensorMap};
 
 /// A tensor map that the hardware cannot take. The driver would answer `CUDA_ERROR_INVALID_VALUE` to any of
 /// them.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the tensor map of {operand:?} cannot be made: {fault}")]
 pub struct TensorMapError {
     /// Which operand.
@@ -26,8 +26,10 @@ pub struct TensorMapError {
     pub fault: TensorMapFault,
 }
 
+bsr_codegen::message_as_debug!(TensorMapError);
+
 /// What is wrong with a tensor map: the fact, the arithmetic and the remedy.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorMapFault {
     /// The address of the first element is null or not a multiple of 16 bytes.
@@ -95,6 +97,8 @@ pub enum TensorMapFault {
     #[error("a swizzle of {0} B does not exist\n  help: use 0 (none), 32, 64 or 128")]
     Swizzle(u32),
 }
+
+bsr_codegen::message_as_debug!(TensorMapFault);
 
 /// Sizes as they are said: the contiguous dimension last.
 fn shape(rank: &u32, dims: &[u64; 3]) -> String {

@@ -4,15 +4,15 @@ mod sddmm;
 
 use std::marker::PhantomData;
 
-use bsr_codegen::{Argument, Problem};
+use bsr_codegen::{Argument, Op, Problem};
 
-use super::launcher::{Launcher, Operands};
-use super::operation::Factor;
-use super::{FactorA, FactorB, Kernel, KernelError, SparseFactor, fit};
-use crate::Element;
+use super::arguments::{AnyArguments, AnyResults, Arguments, Returns, UntypedCall, UntypedResults};
+use super::launcher::{Launcher, Operands, factors};
+use super::matrix::UntypedMatrix;
+use super::{Kernel, KernelError, PlacesOf, fit};
 use crate::gpu::{
-    self, CUtensorMap, DeviceBsr, DeviceBuffer, DeviceDense, Plain, StreamRef, UntypedDense, UntypedScales, Value,
-    Values,
+    self, CUtensorMap, DeviceBuffer, DeviceInputs, NO_INPUTS, StreamRef, UntypedBsr, UntypedDense, UntypedVector,
+    Value, Values,
 };
 use crate::schedule::BatchLists;
 
@@ -34,38 +34,51 @@ impl<'l, 'm> Batch<'l, 'm> {
         Self { launcher, problems: vec![], sddmms: vec![] }
     }
 
-    /// Adds C = A * B.
+    /// Adds a product: `(&a, &b)` and `&mut c`, as in [`Launcher::launch`]. Several products may share a factor.
     ///
     /// # Errors
     /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of the
     /// problem and what a launch of it alone would answer. The batch stays as it was.
-    pub fn push<C: Element + Plain>(
-        &mut self,
-        a: &'m impl Factor,
-        b: &'m impl Factor,
-        c: &'m mut DeviceDense<C>,
-    ) -> Result<(), KernelError> {
-        let c = c.untyped();
-        self.numbered(|this| {
-            let (sparse, dense) = this.launcher.factors(a, b)?;
-            this.add(Operands { sparse, dense, c, scales: UntypedScales::NONE, inputs: None })
+    pub fn push(&mut self, inputs: impl AnyArguments<'m>, c: impl AnyResults<'m>) -> Result<(), KernelError> {
+        let (call, results) = (inputs.untyped(self.launcher.plan.spec().op), c.untyped());
+        self.numbered(|this| match this.launcher.plan.spec().op {
+            Op::Sdd => this.push_sddmm(&call, results),
+            op => {
+                let (sparse, dense, c) = matrices(op, &call, &results)?;
+                this.add(sparse, dense, c, &call.inputs, results.second)
+            }
         })
     }
 
-    /// Adds `count` products of one sparse matrix: `dense` and `c` hold their dense factors and results, one below
-    /// another and of equal size.
+    /// Adds `count` products of equal size. Of one sparse factor: the dense factor and `c` hold those of all products, one
+    /// below another. Of `op = sdd`: A, B and C do; block rows of `c` belong to one product each, whose pattern they are, that
+    /// of all of them, where a pattern is repeated, or one a product.
     ///
     /// # Errors
-    /// As [`Batch::push`]; [`KernelError::Stack`] where the rows do not come out even, [`KernelError::Foreign`] where a
-    /// matrix of a column-major stack does not start on 16 bytes. The batch stays as it was.
-    pub fn stacked<S: Element + Plain, D: Element + Plain, C: Element + Plain>(
+    /// As [`Batch::push`]; [`KernelError::Stack`] where the rows do not come out even, those of a sparse result in whole block
+    /// rows; [`KernelError::Foreign`] where a matrix of a column-major stack does not start on 16 bytes. The batch stays as it
+    /// was.
+    pub fn stacked(
         &mut self,
-        sparse: &'m DeviceBsr<S>,
-        dense: &'m DeviceDense<D>,
-        c: &'m mut DeviceDense<C>,
+        inputs: impl AnyArguments<'m>,
+        c: impl AnyResults<'m>,
         count: usize,
     ) -> Result<(), KernelError> {
-        let (before, (sparse, dense, c)) = (self.problems.len(), (sparse.untyped(), dense.untyped(), c.untyped()));
+        let (call, results) = (inputs.untyped(self.launcher.plan.spec().op), c.untyped());
+        match self.launcher.plan.spec().op {
+            Op::Sdd => self.stacked_sddmms(&call, results, count),
+            op => self.stacked_products(op, &call, results, count),
+        }
+    }
+
+    fn stacked_products(
+        &mut self,
+        op: Op,
+        call: &UntypedCall<'m>,
+        results: UntypedResults<'m>,
+        count: usize,
+    ) -> Result<(), KernelError> {
+        let (before, (sparse, dense, c)) = (self.problems.len(), matrices(op, call, &results)?);
         let (_, dense_name) = fit::names(self.launcher.plan.spec());
         for (operand, stack) in [(dense_name, &dense), ("C", &c)] {
             if count == 0 || !stack.rows.is_multiple_of(count) {
@@ -74,10 +87,7 @@ impl<'l, 'm> Batch<'l, 'm> {
         }
         for index in 0..count {
             let part = |stack: &UntypedDense| stack.stacked(count, index).map_err(KernelError::from);
-            let added = self.numbered(|this| {
-                let (dense, c) = (part(&dense)?, part(&c)?);
-                this.add(Operands { sparse, dense, c, scales: UntypedScales::NONE, inputs: None })
-            });
+            let added = self.numbered(|this| this.add(sparse, part(&dense)?, part(&c)?, &call.inputs, results.second));
             if let Err(error) = added {
                 self.problems.truncate(before);
                 return Err(error);
@@ -104,9 +114,17 @@ impl<'l, 'm> Batch<'l, 'm> {
         add(self).map_err(|source| KernelError::Problem { index, source: Box::new(source) })
     }
 
-    fn add(&mut self, operands: Operands<'m>) -> Result<(), KernelError> {
-        let shapes = self.launcher.check(&operands)?;
-        self.problems.push((operands, shapes));
+    /// Further operands and a second result, which kernels for lists do not have, are refused as by a launch.
+    fn add(
+        &mut self,
+        sparse: UntypedBsr<'m>,
+        dense: UntypedDense,
+        c: UntypedDense,
+        inputs: &DeviceInputs<'_>,
+        second: Option<UntypedVector>,
+    ) -> Result<(), KernelError> {
+        let shapes = self.launcher.check(&Operands { sparse, dense, c, inputs, second })?;
+        self.problems.push((Operands { sparse, dense, c, inputs: &NO_INPUTS, second: None }, shapes));
         Ok(())
     }
 
@@ -154,6 +172,22 @@ impl<'l, 'm> Batch<'l, 'm> {
             maps: DeviceBuffer::from_slice(device, &maps)?,
             operands: PhantomData,
         })
+    }
+}
+
+/// The matrices of a product with a dense result.
+///
+/// # Errors
+/// As [`Operands::new`].
+fn matrices<'m>(
+    op: Op,
+    call: &UntypedCall<'m>,
+    results: &UntypedResults<'_>,
+) -> Result<(UntypedBsr<'m>, UntypedDense, UntypedDense), KernelError> {
+    let (sparse, dense) = factors(op, call.a, call.b)?;
+    match results.c {
+        UntypedMatrix::Dense(c) => Ok((sparse, dense, c)),
+        UntypedMatrix::Sparse(_) => Err(KernelError::Result { op }),
     }
 }
 
@@ -258,52 +292,23 @@ impl<'l, 'm, K: Kernel> TypedBatch<'l, 'm, K> {
     /// As there.
     pub fn push(
         &mut self,
-        a: &'m FactorA<K>,
-        b: &'m FactorB<K>,
-        c: &'m mut DeviceDense<K::Out>,
+        inputs: impl Arguments<'m, K::Op, K::A, K::B, K::Further>,
+        c: PlacesOf<'m, K>,
     ) -> Result<(), KernelError> {
-        self.batch.push(a, b, c)
+        self.batch.push(inputs.call(), K::Returns::split(c))
     }
 
     /// As [`Batch::stacked`].
     ///
     /// # Errors
     /// As there.
-    pub fn stacked<D: Element + Plain>(
+    pub fn stacked(
         &mut self,
-        sparse: &'m SparseFactor<K>,
-        dense: &'m DeviceDense<D>,
-        c: &'m mut DeviceDense<K::Out>,
+        inputs: impl Arguments<'m, K::Op, K::A, K::B, K::Further>,
+        c: PlacesOf<'m, K>,
         count: usize,
     ) -> Result<(), KernelError> {
-        self.batch.stacked(sparse, dense, c, count)
-    }
-
-    /// As [`Batch::push_sampled`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn push_sampled(
-        &mut self,
-        a: &'m DeviceDense<K::A>,
-        b: &'m DeviceDense<K::B>,
-        c: &'m mut DeviceBsr<K::Out>,
-    ) -> Result<(), KernelError> {
-        self.batch.push_sampled(a, b, c)
-    }
-
-    /// As [`Batch::stacked_sampled`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn stacked_sampled(
-        &mut self,
-        a: &'m DeviceDense<K::A>,
-        b: &'m DeviceDense<K::B>,
-        c: &'m mut DeviceBsr<K::Out>,
-        count: usize,
-    ) -> Result<(), KernelError> {
-        self.batch.stacked_sampled(a, b, c, count)
+        self.batch.stacked(inputs.call(), K::Returns::split(c), count)
     }
 
     /// Problems so far.

@@ -6,7 +6,7 @@ use crate::ScalesError;
 use crate::gpu::{ForeignError, GpuError};
 
 /// Why a kernel cannot be loaded or launched. Nothing was launched and nothing written.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {
     /// The device or its driver.
@@ -65,7 +65,7 @@ pub enum KernelError {
     },
     /// The kernel does not write a sparse result.
     #[error(
-        "the kernel was compiled with op = {op}, and writes a dense result\n  help: `launch` or `multiply`, or a kernel with op = sdd"
+        "the kernel was compiled with op = {op}, and writes a dense result\n  help: a dense C, or a kernel with op = sdd"
     )]
     Result {
         /// The kernel's operation.
@@ -74,8 +74,8 @@ pub enum KernelError {
     /// Operands that the reference cannot multiply.
     #[error(transparent)]
     Reference(#[from] crate::reference::ReferenceError),
-    /// Another factor is sparse than the kernel was compiled for.
-    #[error("the kernel was compiled with op = {expected}: {}\n  help: pass the factors in this order, or a kernel with another op", factors_text(*expected))]
+    /// Other matrices are sparse than the kernel was compiled for.
+    #[error("the kernel was compiled with op = {expected}: {}\n  help: pass the matrices in this order, or take a kernel with another op", factors_text(*expected))]
     Factors {
         /// The kernel's operation.
         expected: Op,
@@ -170,7 +170,7 @@ pub enum KernelError {
         padded: usize,
     },
     /// A launch of one product by a kernel for a list of them, or the other way round.
-    #[error("{}", if *batch { "the kernel was compiled with batch = on and computes a list of products\n  help: `batch()` with one product in it, or a kernel with batch = off" } else { "the kernel was compiled for one product a launch\n  help: a kernel with batch = on, or `launch` for each product" })]
+    #[error("{}", if *batch { "the kernel was compiled with batch = on and computes a list of products\n  help: `batch()` with one product in it, or a kernel with batch = off" } else { "the kernel was compiled for one product a launch\n  help: a kernel with batch = on, or a launch for each product" })]
     Batch {
         /// Whether the kernel was compiled with `batch = on`.
         batch: bool,
@@ -222,6 +222,8 @@ pub enum KernelError {
     Overlap { result: &'static str, operand: &'static str, c: u64, c_end: u64, other: u64, other_end: u64 },
 }
 
+bsr_codegen::message_as_debug!(KernelError);
+
 fn factors_text(op: Op) -> &'static str {
     match op {
         Op::Dsd => "A is a block-sparse matrix and B is dense",
@@ -250,11 +252,11 @@ fn scales_text(found: Scale, expected: Scale) -> String {
     match (found, expected) {
         (Scale::Unscaled, _) => format!(
             "the kernel was compiled with scale = {expected}, and the launch passes no scales\n  help: \
-             `launch_scaled` or `multiply_scaled` with scales of that kind, or a kernel with scale = none"
+             `(&a, &b, &scales)` with scales of that kind, or a kernel with scale = none"
         ),
         (_, Scale::Unscaled) => format!(
             "the kernel was compiled without scales, and the launch passes some of kind {found}\n  help: a kernel \
-             with scale = {found}, or `launch` and `multiply`, which pass none"
+             with scale = {found}, or `(&a, &b)` without any"
         ),
         _ => format!(
             "the kernel was compiled with scale = {expected}, and the launch passes scales of kind {found}\n  help: \
@@ -271,7 +273,7 @@ mod tests {
     fn scales_that_do_not_belong_to_the_kernel_are_told_with_the_remedy() {
         let text = |found, expected| KernelError::Scales { found, expected }.to_string();
         let missing = text(Scale::Unscaled, Scale::Block);
-        assert!(missing.contains("scale = block") && missing.contains("help: `launch_scaled`"), "{missing}");
+        assert!(missing.contains("scale = block") && missing.contains("help: `(&a, &b, &scales)`"), "{missing}");
         let unasked = text(Scale::Tensor, Scale::Unscaled);
         assert!(unasked.contains("kind tensor") && unasked.contains("help: a kernel with scale = tensor"), "{unasked}");
         let other = text(Scale::Tensor, Scale::RowCol);

@@ -1,7 +1,7 @@
 //! Whether an epilogue is given what it asks for: the same question for every device.
 
+use bsr_codegen::Plan;
 use bsr_codegen::epilogue::{InputKind, Program};
-use bsr_codegen::{Op, Plan};
 
 use super::KernelError;
 use crate::{Dtype, Layout};
@@ -67,7 +67,7 @@ pub(crate) fn check<'n>(
         return match known.is_empty() {
             true => refused(
                 format!("`{name}` is given, and the kernel's epilogue has no parameters"),
-                "`launch` and `multiply` give none".to_owned(),
+                "`(&a, &b)` gives none".to_owned(),
             ),
             false => {
                 refused(format!("the kernel's epilogue has no `{name}`"), format!("it takes {}", known.join(", ")))
@@ -78,17 +78,12 @@ pub(crate) fn check<'n>(
         let Some(found) = given(&input.name) else {
             return refused(
                 format!("the kernel's epilogue reads `{}`, which is not given", input.name),
-                match plan.spec().op {
-                    Op::Sdd => {
-                        let (name, kind) = (&input.name, input.kind.words());
-                        format!("give `{name}`, a {kind}, with `launch_sampled_fused` or `multiply_sampled_fused`")
-                    }
-                    _ => format!(
-                        "give `{}`, a {}, with `launch_fused` or `multiply_fused`",
-                        input.name,
-                        input.kind.words()
-                    ),
-                },
+                format!(
+                    "give `{}`, a {}: `(&a, &b, NAME_inputs {{ .. }})` of the kernel NAME, or `Inputs` or \
+                     `DeviceInputs` by name",
+                    input.name,
+                    input.kind.words()
+                ),
             );
         };
         if let Err((found, wanted)) = fits(plan, input.kind, found, (m, n)) {
@@ -108,7 +103,7 @@ pub(crate) fn check<'n>(
                 "the kernel has a second result, the {} of every row, and no place for it is given",
                 reduction.as_str()
             ),
-            format!("give a vector of {m} f32"),
+            format!("give a vector of {m} f32: `(&mut c, &mut rows)`"),
         ),
         (Some(_), Some(len)) if len != m => refused(
             format!("the second result has {len} places, and C has {m} rows"),

@@ -6,18 +6,24 @@ mod sddmm;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bsr_codegen::epilogue::Program;
 use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TileScheduler};
 
+use super::arguments::{AnyArguments, AnyResults, HostCall, HostCallOf, UntypedCall, UntypedResults};
 use super::batch::Batch;
-use super::operation::{Factor, UntypedFactor};
+use super::inputs::program_of;
+use super::matrix::{DeviceMatrix, UntypedMatrix};
+use super::operation::Operation;
 use super::{KernelError, fit};
 use crate::Element;
+use crate::epilogue::Results;
 use crate::gpu::{
-    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DeviceInput, DeviceInputs, DevicePtr, DeviceScales,
-    Fingerprint, Function, LaunchDims, Module, Plain, StreamRef, TensorMapCache, UntypedBsr, UntypedDense,
-    UntypedScales, Value, Values,
+    self, Device, DeviceBsr, DeviceBuffer, DeviceInput, DeviceInputs, DevicePtr, DeviceVector, Fingerprint, Function,
+    LaunchDims, Module, Plain, Stream, StreamRef, TensorMapCache, UntypedBsr, UntypedDense, UntypedScales,
+    UntypedVector, UploadedInputs, Value, Values,
 };
 use crate::schedule::WorkLists;
+pub(in crate::kernel) use sddmm::SddmmOperands;
 
 /// A kernel on a device and the work plans of the patterns that it has been launched with.
 #[derive(Debug)]
@@ -47,9 +53,10 @@ pub(super) struct Operands<'a> {
     pub(super) sparse: UntypedBsr<'a>,
     pub(super) dense: UntypedDense,
     pub(super) c: UntypedDense,
-    pub(super) scales: UntypedScales,
-    /// What the epilogue's parameters are given; nothing in a launch that has none.
-    pub(super) inputs: Option<&'a DeviceInputs<'a>>,
+    /// What else the kernel reads.
+    pub(super) inputs: &'a DeviceInputs<'a>,
+    /// Where the epilogue's second result goes.
+    pub(super) second: Option<UntypedVector>,
 }
 
 /// Where a kernel's parameters point to.
@@ -135,60 +142,79 @@ impl Launcher {
         Ok(())
     }
 
-    /// Makes the work plan for a pattern and `n` columns of the dense factor (`n` rows where B is sparse) ahead of the
-    /// first launch.
+    /// Makes the work plan for a pattern ahead of the first launch: that of the sparse factor and `n` columns of the dense
+    /// one (`n` rows where B is sparse), or that of a sparse result and `n` elements of K.
     ///
     /// # Errors
     /// As [`Launcher::launch`].
     pub fn prepare<T: Element + Plain>(&self, sparse: &DeviceBsr<T>, n: usize) -> Result<(), KernelError> {
         fit::block(&self.plan, sparse.structure())?;
-        fit::sizes(&self.plan, sparse.structure(), n)?;
+        match self.plan.spec().op {
+            Op::Sdd => super::sddmm::sizes(sparse.structure(), n)?,
+            Op::Dsd | Op::Dds => fit::sizes(&self.plan, sparse.structure(), n)?,
+        }
         if self.plan.reads_block_columns() {
             sparse.untyped().by_columns(&self.device)?;
         }
         self.work(&sparse.untyped(), n).map(drop)
     }
 
-    /// Rows and columns of the product of two factors.
+    /// Enqueues a product of any operation and any types on `stream`; see [`super::Loaded::launch`]. Where the program does
+    /// not know before it runs which factor comes first, [`ByKind`](super::arguments::ByKind) orders them.
+    ///
+    /// # Errors
+    /// [`KernelError::Factors`] and [`KernelError::Result`] for matrices of another operation, [`KernelError::Dtype`] for other
+    /// element types; what [`super::Loaded::launch`] answers. Nothing is launched in these cases.
+    pub fn launch<'i, 'r>(
+        &self,
+        stream: StreamRef<'_>,
+        inputs: impl AnyArguments<'i>,
+        results: impl AnyResults<'r>,
+    ) -> Result<(), KernelError> {
+        let (call, results) = (inputs.untyped(self.plan.spec().op), results.untyped());
+        if self.plan.spec().batch.is_on() {
+            return Err(KernelError::Batch { batch: true });
+        }
+        match self.plan.spec().op {
+            Op::Sdd => self.enqueue_sddmm(stream, &SddmmOperands::new(&call, results)?),
+            op => self.enqueue(stream, &Operands::new(op, &call, results)?),
+        }
+    }
+
+    /// Host matrices in, host results out: uploads, multiplies, waits, downloads; see [`super::Loaded::multiply`].
+    ///
+    /// # Errors
+    /// As [`Launcher::launch`].
+    pub fn multiply<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+        &self,
+        call: HostCallOf<'_, O, A, B>,
+    ) -> Result<Results<<O::C<C> as DeviceMatrix>::Host>, KernelError> {
+        let HostCall { a, b, pattern, inputs } = call;
+        let (device, spec) = (&self.device, self.plan.spec());
+        let stream = Stream::new(device)?;
+        let (a, b) = (O::A::<A>::upload(device, a)?, O::B::<B>::upload(device, b)?);
+        let uploaded = UploadedInputs::upload(device, &inputs)?;
+        let shape = self.result_shape(&a, &b)?;
+        let mut c = O::result::<C>((device, stream.handle()), spec, shape, pattern, &inputs)?;
+        let reduction = program_of(&self.plan).and_then(Program::reduction);
+        let mut rows = reduction.map(|_| DeviceVector::zeros(device, c.shape().0)).transpose()?;
+        self.launch(stream.handle(), (&a, &b, uploaded.inputs()), (&mut c, rows.as_mut()))?;
+        stream.synchronize()?;
+        Ok(Results { c: c.download()?, rows: rows.map(|rows| rows.download()).transpose()? })
+    }
+
+    /// Rows and columns of C.
     ///
     /// # Errors
     /// [`KernelError::Factors`] where the kernel multiplies others.
-    pub fn result_shape(&self, a: &impl Factor, b: &impl Factor) -> Result<(usize, usize), KernelError> {
-        let (sparse, dense) = self.factors(a, b)?;
-        let dense = fit::Operand::from(&dense);
-        Ok(fit::Shapes::of(self.plan.spec(), sparse.structure, &dense).result)
-    }
-
-    /// Enqueues C = A * B on `stream`; see [`super::Loaded::launch`].
-    ///
-    /// # Errors
-    /// Shapes, blocks or layouts that do not fit the kernel, a kernel that scales, sizes beyond 32-bit coordinates, C
-    /// overlapping an operand, or the driver's refusal. Nothing is launched in these cases.
-    pub fn launch<C: Element + Plain>(
-        &self,
-        stream: StreamRef<'_>,
-        a: &impl Factor,
-        b: &impl Factor,
-        c: &mut DeviceDense<C>,
-    ) -> Result<(), KernelError> {
-        let (sparse, dense) = self.factors(a, b)?;
-        self.enqueue(stream, &Operands { sparse, dense, c: c.untyped(), scales: UntypedScales::NONE, inputs: None })
-    }
-
-    /// Enqueues C = A * B, scaled, on `stream`; see [`super::Loaded::launch_scaled`].
-    ///
-    /// # Errors
-    /// As [`Launcher::launch`]; scales of another kind than the kernel's, or not as many as the problem has places.
-    pub fn launch_scaled<C: Element + Plain>(
-        &self,
-        stream: StreamRef<'_>,
-        a: &impl Factor,
-        b: &impl Factor,
-        scales: &DeviceScales,
-        c: &mut DeviceDense<C>,
-    ) -> Result<(), KernelError> {
-        let (sparse, dense) = self.factors(a, b)?;
-        self.enqueue(stream, &Operands { sparse, dense, c: c.untyped(), scales: scales.untyped(), inputs: None })
+    pub fn result_shape(&self, a: &impl DeviceMatrix, b: &impl DeviceMatrix) -> Result<(usize, usize), KernelError> {
+        let spec = self.plan.spec();
+        if spec.op == Op::Sdd {
+            let (m, n) = (a.shape().0, b.shape().1);
+            return Ok(if spec.transpose.is_on() { (n, m) } else { (m, n) });
+        }
+        let (sparse, dense) = factors(spec.op, a.untyped(), b.untyped())?;
+        Ok(fit::Shapes::of(spec, sparse.structure, &fit::Operand::from(&dense)).result)
     }
 
     /// A list of products for one launch.
@@ -196,26 +222,10 @@ impl Launcher {
         Batch::new(self)
     }
 
-    /// The sparse factor and the dense one.
-    pub(super) fn factors<'a>(
-        &self,
-        a: &'a impl Factor,
-        b: &'a impl Factor,
-    ) -> Result<(UntypedBsr<'a>, UntypedDense), KernelError> {
-        match (self.plan.spec().op, a.factor(), b.factor()) {
-            (Op::Dsd, UntypedFactor::Sparse(sparse), UntypedFactor::Dense(dense))
-            | (Op::Dds, UntypedFactor::Dense(dense), UntypedFactor::Sparse(sparse)) => Ok((sparse, dense)),
-            (expected, ..) => Err(KernelError::Factors { expected }),
-        }
-    }
-
     fn enqueue(&self, stream: StreamRef<'_>, operands: &Operands<'_>) -> Result<(), KernelError> {
         let Operands { sparse, c, .. } = operands;
-        if self.plan.spec().batch.is_on() {
-            return Err(KernelError::Batch { batch: true });
-        }
         let shapes = self.check(operands)?;
-        self.start_second(stream, operands.inputs)?;
+        self.start_second(stream, operands.second)?;
         if c.rows == 0 || c.cols == 0 {
             return Ok(());
         }
@@ -302,7 +312,8 @@ impl Launcher {
 
     /// Whether the operands fit the kernel and each other.
     pub(super) fn check(&self, operands: &Operands<'_>) -> Result<fit::Shapes, KernelError> {
-        let Operands { sparse, dense, c, scales, .. } = operands;
+        let Operands { sparse, dense, c, .. } = operands;
+        let scales = operands.scales();
         let (right, product) = (fit::Operand::from(dense), fit::Operand::from(c));
         let shapes = fit::operands(&self.plan, (sparse.dtype, sparse.structure), &right, &product)?;
         fit::scales(&self.plan, sparse.structure, shapes.along, scales.kind, [scales.a.len, scales.b.len])?;
@@ -323,7 +334,40 @@ impl Launcher {
     }
 }
 
-impl Operands<'_> {
+/// The sparse factor and the dense one.
+///
+/// # Errors
+/// [`KernelError::Factors`] where the operation multiplies others.
+pub(super) fn factors<'a>(
+    op: Op,
+    a: UntypedMatrix<'a>,
+    b: UntypedMatrix<'a>,
+) -> Result<(UntypedBsr<'a>, UntypedDense), KernelError> {
+    match (op, a, b) {
+        (Op::Dsd, UntypedMatrix::Sparse(sparse), UntypedMatrix::Dense(dense))
+        | (Op::Dds, UntypedMatrix::Dense(dense), UntypedMatrix::Sparse(sparse)) => Ok((sparse, dense)),
+        (expected, ..) => Err(KernelError::Factors { expected }),
+    }
+}
+
+impl<'a> Operands<'a> {
+    /// What a launch of an operation with a dense result is given.
+    ///
+    /// # Errors
+    /// [`KernelError::Factors`], [`KernelError::Result`].
+    pub(super) fn new(op: Op, call: &'a UntypedCall<'a>, results: UntypedResults<'_>) -> Result<Self, KernelError> {
+        let (sparse, dense) = factors(op, call.a, call.b)?;
+        match results.c {
+            UntypedMatrix::Dense(c) => Ok(Self { sparse, dense, c, inputs: &call.inputs, second: results.second }),
+            UntypedMatrix::Sparse(_) => Err(KernelError::Result { op }),
+        }
+    }
+
+    /// The scales; none of an unscaled product.
+    fn scales(&self) -> UntypedScales {
+        self.inputs.scales.unwrap_or(UntypedScales::NONE)
+    }
+
     /// The sizes of their product.
     pub(super) fn problem(&self, shapes: &fit::Shapes) -> Problem {
         let Self { sparse, dense, c, .. } = self;
@@ -341,7 +385,8 @@ impl Operands<'_> {
 
     /// Where an operand of the operation lies.
     pub(super) fn address(&self, op: Op, operand: Operand) -> DevicePtr {
-        let Self { sparse, dense, c, scales, .. } = self;
+        let Self { sparse, dense, c, .. } = self;
+        let scales = self.scales();
         match operand {
             // Without stored blocks nothing is read: any valid address serves as A and B.
             Operand::A | Operand::B if sparse.structure.nnzb() == 0 => c.ptr,

@@ -1,28 +1,33 @@
 //! Kernels on a device: loaded once, prepared per pattern, launched on a caller's stream.
 
+pub mod arguments;
 mod batch;
 mod error;
 pub(crate) mod fit;
 mod inputs;
 mod launcher;
+pub(crate) mod matrix;
 pub mod operation;
+mod sample;
 pub(crate) mod sddmm;
 
 use std::marker::PhantomData;
 
 use bsr_codegen::{KernelSpec, Plan};
 
+use arguments::{Arguments, HostArguments, Returns};
 pub use batch::{Batch, PreparedBatch, TypedBatch};
 pub use error::KernelError;
 pub(crate) use inputs::Given;
 pub use launcher::Launcher;
-pub use operation::{Dds, Dsd, Factor, Operation};
+pub use matrix::{DeviceMatrix, HostMatrix};
+pub use operation::{Dds, Dsd, Operation, Sdd};
+pub use sample::Sample;
 
-use crate::gpu::{
-    Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceOrder, DeviceScales, DeviceVector, Plain, Stream, StreamRef,
-    UploadedInputs, held, initial,
-};
-use crate::{Bsr, Dense, Element, Inputs, Results, Scales, SddmmResults, Structure};
+use crate::Element;
+use crate::epilogue::Results;
+use crate::gpu::{Device, DeviceBsr, Plain, StreamRef};
+use crate::simulated::{Options, Report, Simulated, SimulatedError};
 
 /// A kernel that `#[bsr_kernel]` compiled: what the attribute implements on the item it stands on.
 ///
@@ -31,10 +36,10 @@ use crate::{Bsr, Dense, Element, Inputs, Results, Scales, SddmmResults, Structur
 /// fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
 ///
 /// let kernel = spmm::load(&device)?;
-/// kernel.launch(&stream, &a, &b, &mut c)?;
+/// kernel.launch(&stream, (&a, &b), &mut c)?;
 /// ```
 pub trait Kernel: Sized + 'static {
-    /// Which operands are sparse.
+    /// Which matrices are sparse.
     type Op: Operation;
     /// Element type of A.
     type A: Element + Plain;
@@ -42,6 +47,11 @@ pub trait Kernel: Sized + 'static {
     type B: Element + Plain;
     /// Element type of C.
     type Out: Element + Plain;
+    /// What it reads besides A and B: a type of [`arguments`].
+    type Further: 'static;
+    /// What it writes: [`Single`](arguments::Single), or [`CWithRows`](arguments::CWithRows) where an epilogue has a second
+    /// result.
+    type Returns: Returns;
     /// What was asked.
     const SPEC: KernelSpec;
     /// The PTX, made at compile time.
@@ -61,14 +71,33 @@ pub trait Kernel: Sized + 'static {
         let launcher = Launcher::load(device, Self::plan(), Self::PTX, Self::ENTRY)?;
         Ok(Loaded { launcher, kernel: PhantomData })
     }
+
+    /// Multiplies host matrices on the simulator, which runs the same PTX on the CPU: the results are those of
+    /// [`Loaded::multiply`] but for the last bits of sums, and the report lists every race, missing fence and misused barrier of
+    /// the kernel. No GPU is needed, and nothing is said of speed.
+    ///
+    /// # Errors
+    /// As [`Simulated::multiply`].
+    fn simulate<'h>(
+        inputs: impl HostArguments<'h, Self::Op, Self::A, Self::B, Self::Further>,
+        options: &Options,
+    ) -> Result<(HostResults<Self>, Report), SimulatedError> {
+        let kernel = Simulated::new(Self::plan(), Self::PTX, Self::ENTRY)?;
+        let (Results { c, rows }, report) =
+            Self::Op::simulate::<Self::Out>(&kernel, inputs.call().untyped(Self::SPEC.op), options)?;
+        Ok((Self::Returns::host(c, rows), report))
+    }
 }
 
-/// A kernel's first factor in device memory.
-pub type FactorA<K> = <<K as Kernel>::Op as Operation>::A<<K as Kernel>::A>;
-/// A kernel's second factor in device memory.
-pub type FactorB<K> = <<K as Kernel>::Op as Operation>::B<<K as Kernel>::B>;
-/// A kernel's sparse factor in device memory.
-pub type SparseFactor<K> = DeviceBsr<<<K as Kernel>::Op as Operation>::Sparse<<K as Kernel>::A, <K as Kernel>::B>>;
+/// A kernel's result in device memory.
+pub type ResultOf<K> = <<K as Kernel>::Op as Operation>::C<<K as Kernel>::Out>;
+/// Where a launch of a kernel writes: `&mut c`, or `(&mut c, &mut rows)` where its epilogue has a second result.
+pub type PlacesOf<'r, K> = <<K as Kernel>::Returns as Returns>::Places<'r, ResultOf<K>>;
+/// What a kernel computes, on the host: `c`, or `(c, rows)` where its epilogue has a second result.
+pub type HostResults<K> = <<K as Kernel>::Returns as Returns>::Host<<ResultOf<K> as DeviceMatrix>::Host>;
+/// A kernel's sparse matrix in device memory: a factor, or the result of `op = sdd`.
+pub type SparseOf<K> =
+    DeviceBsr<<<K as Kernel>::Op as Operation>::Sparse<<K as Kernel>::A, <K as Kernel>::B, <K as Kernel>::Out>>;
 
 /// A kernel on a device, with the types of its operands.
 #[derive(Debug)]
@@ -78,53 +107,67 @@ pub struct Loaded<K> {
 }
 
 impl<K: Kernel> Loaded<K> {
-    /// Makes the work plan for a pattern and `n` columns of B (`n` rows of A where B is the sparse factor) ahead of the
-    /// first launch, which then allocates nothing: this is needed before a launch is captured into a CUDA graph.
+    /// Makes the work plan for a pattern ahead of the first launch, which then allocates nothing: this is needed before a
+    /// launch is captured into a CUDA graph. The pattern is that of the kernel's sparse matrix; `n` is the number of columns of
+    /// B, the number of rows of A where B is sparse, and K where C is.
     ///
     /// # Errors
     /// As [`Loaded::launch`].
-    pub fn prepare(&self, sparse: &SparseFactor<K>, n: usize) -> Result<(), KernelError> {
+    pub fn prepare(&self, sparse: &SparseOf<K>, n: usize) -> Result<(), KernelError> {
         self.launcher.prepare(sparse, n)
     }
 
-    /// Enqueues C = A * B on `stream` and returns at once: A is a [`DeviceBsr`] and B a [`DeviceDense`], or the other
-    /// way round in a kernel of `op = dds`.
+    /// Enqueues C = A * B on `stream` and returns at once. `inputs` is `(&a, &b)`, or `(&a, &b, further)` where the kernel reads
+    /// [more](arguments); `results` is `&mut c`, or `(&mut c, &mut rows)` where its epilogue has a second result.
+    ///
+    /// ```ignore
+    /// spmm.launch(&stream, (&a, &b), &mut c)?;
+    /// ffn_up.launch(&stream, (&a, &b, ffn_up_inputs { bias: &bias, res: &res, alpha: 0.5 }), &mut c)?;
+    /// normed.launch(&stream, (&a, &b), (&mut c, &mut rows))?;
+    /// fp8.launch(&stream, (&a, &b, &scales), &mut c)?;
+    /// reordered.launch(&stream, (&a, &b, &order), &mut c)?;
+    /// accumulating.launch(&stream, (&a, &b, DeviceInputs::new().beta(0.5)), &mut c)?;
+    /// ```
+    ///
+    /// A kernel of `op = sdd` writes the stored blocks of C, or with `transpose = on` those of C^T: all of their values, zeros
+    /// where a block extends beyond the edge of the matrix. Rows and columns of an epilogue are then those of the stored
+    /// matrix.
     ///
     /// The first launch for a pattern and a number of columns makes its work plan (host work and small allocations,
     /// among them the transposed index of a kernel that reads block columns); later ones allocate nothing. Nothing
     /// synchronizes. The matrices are borrowed only for the call: keep them alive until the stream has been
     /// synchronized. A kernel that stores by TMA writes C's padding up to the next 16 bytes of each line too, in whole
     /// 16-byte vectors; nothing beyond it is written, and by other kernels no padding of foreign memory at all.
-    /// `accumulate = atomic` sets C to zero first, on the same stream.
+    /// `accumulate = atomic` sets C to zero first, on the same stream. A second result is set to the start value of its
+    /// reduction, on the same stream; several CTAs add to the sum of a row, in an order that differs from run to run, and with
+    /// it the last bits may differ.
     ///
     /// # Errors
-    /// Shapes, blocks or layouts that do not fit the kernel, a kernel that scales, sizes beyond 32-bit coordinates, C
-    /// overlapping an operand, or the driver's refusal. Nothing is launched in these cases.
-    pub fn launch<'s>(
+    /// Shapes, blocks or layouts that do not fit the kernel, sizes beyond 32-bit coordinates, C overlapping an operand (a
+    /// full operand of an epilogue may be C itself), or the driver's refusal; [`KernelError::Scales`] and
+    /// [`KernelError::ScaleCount`] for scales of another kind or number; [`KernelError::Epilogue`] for inputs that the epilogue
+    /// does not take; [`KernelError::Order`] for an order of another number of rows. Nothing is launched in these cases.
+    pub fn launch<'s, 'i>(
         &self,
         stream: impl Into<StreamRef<'s>>,
-        a: &FactorA<K>,
-        b: &FactorB<K>,
-        c: &mut DeviceDense<K::Out>,
+        inputs: impl Arguments<'i, K::Op, K::A, K::B, K::Further>,
+        results: PlacesOf<'_, K>,
     ) -> Result<(), KernelError> {
-        self.launcher.launch(stream.into(), a, b, c)
+        self.launcher.launch(stream.into(), inputs.call(), K::Returns::split(results))
     }
 
-    /// As [`Loaded::launch`], with the scales of a kernel that was compiled with a `scale`: C is the scaled sum, made
-    /// in f32 before it is rounded to C's type.
+    /// Host matrices in, host results out: uploads, multiplies, waits, downloads. `inputs` are the tuples that
+    /// [`Loaded::launch`] takes, of matrices on the host; of `op = sdd` the pattern of the result follows the factors,
+    /// `(&a, &b, &pattern)` or `(&a, &b, &pattern, further)`. It gives `c`, or `(c, rows)` where the epilogue has a second result.
     ///
     /// # Errors
-    /// As [`Loaded::launch`]; [`KernelError::Scales`] for scales of another kind than the kernel's, and
-    /// [`KernelError::ScaleCount`] for another number of them than the operands have places for.
-    pub fn launch_scaled<'s>(
+    /// As [`Loaded::launch`].
+    pub fn multiply<'h>(
         &self,
-        stream: impl Into<StreamRef<'s>>,
-        a: &FactorA<K>,
-        b: &FactorB<K>,
-        scales: &DeviceScales,
-        c: &mut DeviceDense<K::Out>,
-    ) -> Result<(), KernelError> {
-        self.launcher.launch_scaled(stream.into(), a, b, scales, c)
+        inputs: impl HostArguments<'h, K::Op, K::A, K::B, K::Further>,
+    ) -> Result<HostResults<K>, KernelError> {
+        let Results { c, rows } = self.launcher.multiply::<K::Op, K::A, K::B, K::Out>(inputs.call())?;
+        Ok(K::Returns::host(c, rows))
     }
 
     /// A list of products for one launch of a kernel with `batch = on`.
@@ -132,234 +175,13 @@ impl<K: Kernel> Loaded<K> {
     /// ```ignore
     /// let mut batch = kernel.batch();
     /// for ((a, b), c) in weights.iter().zip(&inputs).zip(&mut outputs) {
-    ///     batch.push(a, b, c)?;
+    ///     batch.push((a, b), c)?;
     /// }
     /// let batch = batch.prepare()?;
     /// batch.launch(&stream)?;
     /// ```
     pub fn batch<'m>(&self) -> TypedBatch<'_, 'm, K> {
         TypedBatch::new(self.launcher.batch())
-    }
-
-    /// As [`Loaded::launch`], with the further operands of a kernel with an epilogue: the `NAME_inputs` that the
-    /// attribute makes, or [`DeviceInputs`] by name. A second result is set to the start value of its reduction on the
-    /// same stream; several CTAs add to the sum of a row, in an order that differs from run to run, and with it the
-    /// last bits may differ.
-    ///
-    /// # Errors
-    /// As [`Loaded::launch`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take, and
-    /// [`KernelError::Overlap`] for one that lies where a result is written. A full operand may be C itself.
-    pub fn launch_fused<'s, 'i>(
-        &self,
-        stream: impl Into<StreamRef<'s>>,
-        a: &FactorA<K>,
-        b: &FactorB<K>,
-        inputs: impl Into<DeviceInputs<'i>>,
-        c: &mut DeviceDense<K::Out>,
-    ) -> Result<(), KernelError> {
-        self.launcher.launch_fused(stream.into(), a, b, None, &inputs.into(), c)
-    }
-
-    /// Enqueues C = A * B + beta * C: a kernel with `beta = on`, whose epilogue reads C where it is written.
-    ///
-    /// # Errors
-    /// As [`Loaded::launch_fused`]; [`KernelError::Epilogue`] for a kernel without it.
-    pub fn launch_accumulate<'s>(
-        &self,
-        stream: impl Into<StreamRef<'s>>,
-        a: &FactorA<K>,
-        b: &FactorB<K>,
-        beta: f32,
-        c: &mut DeviceDense<K::Out>,
-    ) -> Result<(), KernelError> {
-        self.launch_fused(stream, a, b, DeviceInputs::new().result("c").scalar("beta", beta), c)
-    }
-
-    /// Enqueues C = A * B with each row written where `order` says: a kernel with `permute = on`.
-    ///
-    /// # Errors
-    /// As [`Loaded::launch_fused`]; [`KernelError::Order`] for an order of another number of rows, or a kernel that takes
-    /// none.
-    pub fn launch_permuted<'s>(
-        &self,
-        stream: impl Into<StreamRef<'s>>,
-        a: &FactorA<K>,
-        b: &FactorB<K>,
-        order: &DeviceOrder,
-        c: &mut DeviceDense<K::Out>,
-    ) -> Result<(), KernelError> {
-        self.launch_fused(stream, a, b, DeviceInputs::new().order(order), c)
-    }
-
-    /// Host operands in, host results out: C, and the second result where the epilogue has one.
-    ///
-    /// # Errors
-    /// As [`Loaded::launch_fused`].
-    pub fn multiply_fused(
-        &self,
-        a: &<FactorA<K> as Factor>::Host,
-        b: &<FactorB<K> as Factor>::Host,
-        inputs: &Inputs,
-    ) -> Result<Results<K::Out>, KernelError> {
-        let device = self.launcher.device();
-        let stream = Stream::new(device)?;
-        let a = <FactorA<K> as Factor>::upload(device, a)?;
-        let b = <FactorB<K> as Factor>::upload(device, b)?;
-        let uploaded = UploadedInputs::upload(device, inputs)?;
-        let (rows, cols) = self.launcher.result_shape(&a, &b)?;
-        let mut c = match initial::<K::Out>(inputs) {
-            Some(c) => DeviceDense::upload(device, &c)?,
-            None => DeviceDense::zeros(device, rows, cols, K::SPEC.c_layout)?,
-        };
-        let reduction = K::SPEC.epilogue.and_then(|epilogue| epilogue.program().reduction());
-        let mut second = reduction.map(|_| DeviceVector::zeros(device, rows)).transpose()?;
-        let inputs = uploaded.inputs();
-        let inputs = match &mut second {
-            Some(second) => inputs.rows(second),
-            None => inputs,
-        };
-        self.launch_fused(&stream, &a, &b, inputs, &mut c)?;
-        stream.synchronize()?;
-        let rows = second.map(|second| second.download()).transpose()?;
-        Ok(Results { c: c.download()?, rows })
-    }
-
-    /// Host matrices in, host matrix out: uploads, multiplies, waits, downloads.
-    ///
-    /// # Errors
-    /// As [`Loaded::launch`].
-    pub fn multiply(
-        &self,
-        a: &<FactorA<K> as Factor>::Host,
-        b: &<FactorB<K> as Factor>::Host,
-    ) -> Result<Dense<K::Out>, KernelError> {
-        self.multiply_scaled(a, b, &Scales::NONE)
-    }
-
-    /// As [`Loaded::multiply`], with the scales of a kernel that was compiled with a `scale`.
-    ///
-    /// # Errors
-    /// As [`Loaded::launch_scaled`].
-    pub fn multiply_scaled(
-        &self,
-        a: &<FactorA<K> as Factor>::Host,
-        b: &<FactorB<K> as Factor>::Host,
-        scales: &Scales,
-    ) -> Result<Dense<K::Out>, KernelError> {
-        let device = self.launcher.device();
-        let stream = Stream::new(device)?;
-        let a = <FactorA<K> as Factor>::upload(device, a)?;
-        let b = <FactorB<K> as Factor>::upload(device, b)?;
-        let scales = DeviceScales::upload(device, scales)?;
-        let (rows, cols) = self.launcher.result_shape(&a, &b)?;
-        let mut c = DeviceDense::zeros(device, rows, cols, K::SPEC.c_layout)?;
-        self.launch_scaled(&stream, &a, &b, &scales, &mut c)?;
-        stream.synchronize()?;
-        Ok(c.download()?)
-    }
-
-    /// Makes the work plan of an SDDMM for a pattern and `k` elements of K ahead of the first launch, which then
-    /// allocates nothing: this is needed before a launch is captured into a CUDA graph.
-    ///
-    /// # Errors
-    /// As [`Loaded::launch_sampled`].
-    pub fn prepare_sampled(&self, c: &DeviceBsr<K::Out>, k: usize) -> Result<(), KernelError> {
-        self.launcher.prepare_sampled(c, k)
-    }
-
-    /// Enqueues the stored blocks of C = A * B on `stream` and returns at once: a kernel of `op = sdd`. With
-    /// `transpose = on` the stored matrix is C^T.
-    ///
-    /// Every value of C is written, zeros where a block extends beyond the edge of the matrix. The rest is as in
-    /// [`Loaded::launch`].
-    ///
-    /// # Errors
-    /// A kernel of another operation; shapes, blocks or layouts that do not fit the kernel, sizes beyond 32-bit
-    /// coordinates, C overlapping A or B, or the driver's refusal. Nothing is launched in these cases.
-    pub fn launch_sampled<'s>(
-        &self,
-        stream: impl Into<StreamRef<'s>>,
-        a: &DeviceDense<K::A>,
-        b: &DeviceDense<K::B>,
-        c: &mut DeviceBsr<K::Out>,
-    ) -> Result<(), KernelError> {
-        self.launcher.launch_sampled(stream.into(), a, b, c)
-    }
-
-    /// Host matrices and a pattern in, host matrix out: uploads, multiplies, waits, downloads. A kernel of `op = sdd`.
-    ///
-    /// # Errors
-    /// As [`Loaded::launch_sampled`].
-    pub fn multiply_sampled(
-        &self,
-        a: &Dense<K::A>,
-        b: &Dense<K::B>,
-        structure: &Structure,
-    ) -> Result<Bsr<K::Out>, KernelError> {
-        let device = self.launcher.device();
-        let stream = Stream::new(device)?;
-        let a = DeviceDense::upload(device, a)?;
-        let b = DeviceDense::upload(device, b)?;
-        let mut c = DeviceBsr::zeros(device, structure)?;
-        self.launch_sampled(&stream, &a, &b, &mut c)?;
-        stream.synchronize()?;
-        Ok(c.download()?)
-    }
-
-    /// As [`Loaded::launch_sampled`], with the further operands of a kernel with an epilogue: the `NAME_inputs` that the
-    /// attribute makes, or [`DeviceInputs`] by name. Rows and columns are those of the stored matrix. What a block has
-    /// beyond its edge is written as zero, whatever the epilogue says, and has no part in the second result, which is set
-    /// to the start value of its reduction on the same stream.
-    ///
-    /// # Errors
-    /// As [`Loaded::launch_sampled`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take, and
-    /// [`KernelError::Overlap`] for one that lies where a result is written. A full operand may be C itself.
-    pub fn launch_sampled_fused<'s, 'i>(
-        &self,
-        stream: impl Into<StreamRef<'s>>,
-        a: &DeviceDense<K::A>,
-        b: &DeviceDense<K::B>,
-        inputs: impl Into<DeviceInputs<'i>>,
-        c: &mut DeviceBsr<K::Out>,
-    ) -> Result<(), KernelError> {
-        self.launcher.launch_sampled_fused(stream.into(), a, b, &inputs.into(), c)
-    }
-
-    /// Host operands and a pattern in, host results out: the stored blocks, and the second result where the epilogue has
-    /// one.
-    ///
-    /// # Errors
-    /// As [`Loaded::launch_sampled_fused`].
-    pub fn multiply_sampled_fused(
-        &self,
-        a: &Dense<K::A>,
-        b: &Dense<K::B>,
-        structure: &Structure,
-        inputs: &Inputs,
-    ) -> Result<SddmmResults<K::Out>, KernelError> {
-        let device = self.launcher.device();
-        let stream = Stream::new(device)?;
-        let a = DeviceDense::upload(device, a)?;
-        let b = DeviceDense::upload(device, b)?;
-        let uploaded = UploadedInputs::upload(device, inputs)?;
-        let mut c = DeviceBsr::zeros(device, structure)?;
-        if let Some(values) = held::<K::Out>(inputs) {
-            // A parameter of another shape is refused by the launch.
-            if values.len() == structure.stored() {
-                c.values_mut().upload_on(&values, stream.handle())?;
-            }
-        }
-        let reduction = K::SPEC.epilogue.and_then(|epilogue| epilogue.program().reduction());
-        let mut second = reduction.map(|_| DeviceVector::zeros(device, structure.rows())).transpose()?;
-        let inputs = uploaded.inputs();
-        let inputs = match &mut second {
-            Some(second) => inputs.rows(second),
-            None => inputs,
-        };
-        self.launch_sampled_fused(&stream, &a, &b, inputs, &mut c)?;
-        stream.synchronize()?;
-        let rows = second.map(|second| second.download()).transpose()?;
-        Ok(SddmmResults { c: c.download()?, rows })
     }
 
     /// The untyped launcher.

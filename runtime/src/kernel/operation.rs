@@ -1,14 +1,19 @@
-//! Which operands of a product are sparse: what `op` says, as types.
+//! Which matrices of a product are sparse: what `op` says, as types.
 
 use std::fmt::Debug;
 
 use bsr_codegen::{KernelSpec, Op};
 
-use crate::gpu::{Device, DeviceBsr, DeviceDense, Fingerprint, GpuError, Plain, UntypedBsr, UntypedDense};
-use crate::reference::product_rows;
-use crate::{Bsr, Dense, Element, KernelError, Scales, Structure};
+use super::arguments::UntypedHostCall;
+use super::matrix::DeviceMatrix;
+use super::sample::Sample;
+use crate::epilogue::Results;
+use crate::gpu::{Device, DeviceBsr, DeviceDense, Plain, StreamRef, held, initial};
+use crate::reference::Comparison;
+use crate::simulated::{Options, Report, Simulated, SimulatedError, Values};
+use crate::{Bsr, Dense, Element, Inputs, KernelError, Layout, Structure};
 
-/// A product of two matrices, by which of them are sparse.
+/// A product of two matrices, by which of the three are sparse.
 ///
 /// ```
 /// use bsr_runtime::kernel::{Dds, Operation};
@@ -21,26 +26,55 @@ use crate::{Bsr, Dense, Element, KernelError, Scales, Structure};
 pub trait Operation: Debug + Sized + 'static {
     /// The `op` of the spec.
     const OP: Op;
-    /// The first factor.
-    type A<T: Element + Plain>: Factor;
-    /// The second factor.
-    type B<T: Element + Plain>: Factor;
-    /// The element type of the sparse one of two factors of these types.
-    type Sparse<A: Element + Plain, B: Element + Plain>: Element + Plain;
+    /// The first factor in device memory.
+    type A<T: Element + Plain>: DeviceMatrix;
+    /// The second factor in device memory.
+    type B<T: Element + Plain>: DeviceMatrix;
+    /// The result in device memory.
+    type C<T: Element + Plain>: DeviceMatrix;
+    /// The element type of the sparse one of three matrices of these types.
+    type Sparse<A: Element + Plain, B: Element + Plain, C: Element + Plain>: Element + Plain;
 
-    /// Chosen rows of the product in f64, on the host, after all work on the device: `spec` says whether the sparse factor
-    /// is transposed.
-    ///
-    /// # Errors
-    /// [`KernelError::Gpu`] of the copies, [`KernelError::Reference`] for factors or rows that do not belong together, and
-    /// [`KernelError::Factors`] of an operation without a dense result.
-    fn reference_rows<A: Element + Plain, B: Element + Plain>(
+    /// A result for a kernel of `spec` to write: of so many rows and columns, or in the blocks of a pattern, with what `inputs`
+    /// say that it holds before.
+    #[doc(hidden)]
+    fn result<T: Element + Plain>(
+        place: (&Device, StreamRef<'_>),
+        spec: &KernelSpec,
+        shape: (usize, usize),
+        pattern: Option<&Structure>,
+        inputs: &Inputs,
+    ) -> Result<Self::C<T>, KernelError>;
+
+    /// A sample of the product in f64, on the host, after all work on the device: of a kernel of `spec` without an epilogue,
+    /// scales or an order, and of a sparse result the blocks of a pattern.
+    #[doc(hidden)]
+    fn sample<A: Element + Plain, B: Element + Plain>(
         spec: &KernelSpec,
         a: &Self::A<A>,
         b: &Self::B<B>,
-        rows: &[usize],
-    ) -> Result<Vec<f64>, KernelError>;
+        pattern: Option<&Structure>,
+    ) -> Result<Sample, KernelError>;
+
+    /// How far a result is from a sample.
+    #[doc(hidden)]
+    fn compare<C: Element + Plain>(c: &Self::C<C>, sample: &Sample) -> Result<Comparison, KernelError>;
+
+    /// The product on the simulator.
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn simulate<T: Element + Plain>(
+        kernel: &Simulated,
+        call: UntypedHostCall<'_>,
+        options: &Options,
+    ) -> SimulatedProduct<HostMatrixOf<Self::C<T>>>;
 }
+
+/// The results of a product on the simulator, and what it found.
+type SimulatedProduct<C> = Result<(Results<C>, Report), SimulatedError>;
+
+/// The same matrix on the host.
+pub(crate) type HostMatrixOf<M> = <M as DeviceMatrix>::Host;
 
 /// C = A B with a sparse A.
 #[derive(Clone, Copy, Debug)]
@@ -54,146 +88,128 @@ pub enum Dds {}
 #[derive(Clone, Copy, Debug)]
 pub enum Sdd {}
 
+/// The first of two, or the second.
+macro_rules! first {
+    ($first:expr, $second:expr) => {
+        $first
+    };
+}
+macro_rules! second {
+    ($first:expr, $second:expr) => {
+        $second
+    };
+}
+
+macro_rules! dense_results {
+    ($($op:ident: $a:ident, $b:ident, $sparse:ident, $stored:ident;)*) => {$(
+        impl Operation for $op {
+            const OP: Op = Op::$op;
+            type A<T: Element + Plain> = $a<T>;
+            type B<T: Element + Plain> = $b<T>;
+            type C<T: Element + Plain> = DeviceDense<T>;
+            type Sparse<A: Element + Plain, B: Element + Plain, C: Element + Plain> = $sparse;
+
+            fn result<T: Element + Plain>(
+                (device, _): (&Device, StreamRef<'_>),
+                spec: &KernelSpec,
+                (rows, cols): (usize, usize),
+                _: Option<&Structure>,
+                inputs: &Inputs,
+            ) -> Result<DeviceDense<T>, KernelError> {
+                Ok(match initial::<T>(inputs) {
+                    Some(c) => DeviceDense::upload(device, &c)?,
+                    None => DeviceDense::zeros(device, rows, cols, spec.c_layout)?,
+                })
+            }
+
+            fn sample<A: Element + Plain, B: Element + Plain>(
+                spec: &KernelSpec,
+                a: &$a<A>,
+                b: &$b<B>,
+                _: Option<&Structure>,
+            ) -> Result<Sample, KernelError> {
+                Sample::of_rows(spec, &$stored!(a, b).download()?, &$stored!(b, a).download()?)
+            }
+
+            fn compare<C: Element + Plain>(c: &DeviceDense<C>, sample: &Sample) -> Result<Comparison, KernelError> {
+                sample.compare(&c.download()?)
+            }
+
+            #[allow(private_interfaces)]
+            fn simulate<T: Element + Plain>(
+                kernel: &Simulated,
+                call: UntypedHostCall<'_>,
+                options: &Options,
+            ) -> Result<(Results<Dense<T>>, Report), SimulatedError> {
+                <Dense<T> as Values<T>>::product(kernel, call, options)
+            }
+        }
+    )*};
+}
+
+dense_results! {
+    Dsd: DeviceBsr, DeviceDense, A, first;
+    Dds: DeviceDense, DeviceBsr, B, second;
+}
+
 impl Operation for Sdd {
     const OP: Op = Op::Sdd;
     type A<T: Element + Plain> = DeviceDense<T>;
     type B<T: Element + Plain> = DeviceDense<T>;
-    type Sparse<A: Element + Plain, B: Element + Plain> = A;
+    type C<T: Element + Plain> = DeviceBsr<T>;
+    type Sparse<A: Element + Plain, B: Element + Plain, C: Element + Plain> = C;
 
-    fn reference_rows<A: Element + Plain, B: Element + Plain>(
+    fn result<T: Element + Plain>(
+        (device, stream): (&Device, StreamRef<'_>),
         _: &KernelSpec,
-        _: &DeviceDense<A>,
-        _: &DeviceDense<B>,
-        _: &[usize],
-    ) -> Result<Vec<f64>, KernelError> {
-        Err(KernelError::Factors { expected: Op::Sdd })
+        _: (usize, usize),
+        pattern: Option<&Structure>,
+        inputs: &Inputs,
+    ) -> Result<DeviceBsr<T>, KernelError> {
+        let pattern = pattern.ok_or(KernelError::Factors { expected: Op::Sdd })?;
+        let mut c = DeviceBsr::zeros(device, pattern)?;
+        if let Some(values) = held::<T>(inputs) {
+            // A parameter of another shape is refused by the launch.
+            if values.len() == pattern.stored() {
+                c.values_mut().upload_on(&values, stream)?;
+            }
+        }
+        Ok(c)
     }
-}
 
-impl Operation for Dsd {
-    const OP: Op = Op::Dsd;
-    type A<T: Element + Plain> = DeviceBsr<T>;
-    type B<T: Element + Plain> = DeviceDense<T>;
-    type Sparse<A: Element + Plain, B: Element + Plain> = A;
-
-    fn reference_rows<A: Element + Plain, B: Element + Plain>(
-        spec: &KernelSpec,
-        a: &DeviceBsr<A>,
-        b: &DeviceDense<B>,
-        rows: &[usize],
-    ) -> Result<Vec<f64>, KernelError> {
-        Ok(product_rows(spec, &a.download()?, &b.download()?, &Scales::NONE, rows)?)
-    }
-}
-
-impl Operation for Dds {
-    const OP: Op = Op::Dds;
-    type A<T: Element + Plain> = DeviceDense<T>;
-    type B<T: Element + Plain> = DeviceBsr<T>;
-    type Sparse<A: Element + Plain, B: Element + Plain> = B;
-
-    fn reference_rows<A: Element + Plain, B: Element + Plain>(
+    fn sample<A: Element + Plain, B: Element + Plain>(
         spec: &KernelSpec,
         a: &DeviceDense<A>,
-        b: &DeviceBsr<B>,
-        rows: &[usize],
-    ) -> Result<Vec<f64>, KernelError> {
-        Ok(product_rows(spec, &b.download()?, &a.download()?, &Scales::NONE, rows)?)
-    }
-}
-
-/// A factor of a product in device memory: a [`DeviceBsr`] or a [`DeviceDense`].
-pub trait Factor: Sized + sealed::Sealed {
-    /// The same on the host.
-    type Host;
-
-    /// Copies it to the device.
-    ///
-    /// # Errors
-    /// [`GpuError::OutOfMemory`].
-    fn upload(device: &Device, host: &Self::Host) -> Result<Self, GpuError>;
-
-    /// Copies it to the host, after all work on the device.
-    ///
-    /// # Errors
-    /// As [`DeviceBsr::download`] and [`DeviceDense::download`].
-    fn download(&self) -> Result<Self::Host, GpuError>;
-
-    /// Rows and columns.
-    fn shape(&self) -> (usize, usize);
-
-    /// Where the stored blocks are, and what tells the pattern from others; none of a dense matrix.
-    fn pattern(&self) -> Option<(&Structure, Fingerprint)>;
-}
-
-impl<T: Element + Plain> Factor for DeviceBsr<T> {
-    type Host = Bsr<T>;
-
-    fn upload(device: &Device, host: &Bsr<T>) -> Result<Self, GpuError> {
-        Self::upload(device, host)
+        b: &DeviceDense<B>,
+        pattern: Option<&Structure>,
+    ) -> Result<Sample, KernelError> {
+        let pattern = pattern.ok_or(KernelError::Factors { expected: Op::Sdd })?;
+        Sample::of_blocks(spec, &a.download()?, &b.download()?, pattern)
     }
 
-    fn download(&self) -> Result<Bsr<T>, GpuError> {
-        self.download()
+    fn compare<C: Element + Plain>(c: &DeviceBsr<C>, sample: &Sample) -> Result<Comparison, KernelError> {
+        let size = c.structure().block().0 * c.structure().block().1;
+        let values = c.values().to_vec()?;
+        match Dense::from_vec(c.structure().nnzb(), size, Layout::RowMajor, size, values) {
+            Ok(blocks) => sample.compare(&blocks),
+            Err(_) => sample.compare(&Dense::<C>::zeros(0, 0, Layout::RowMajor)),
+        }
     }
 
-    fn shape(&self) -> (usize, usize) {
-        (self.rows(), self.cols())
-    }
-
-    fn pattern(&self) -> Option<(&Structure, Fingerprint)> {
-        Some((self.structure(), self.fingerprint()))
-    }
-}
-
-impl<T: Element + Plain> Factor for DeviceDense<T> {
-    type Host = Dense<T>;
-
-    fn upload(device: &Device, host: &Dense<T>) -> Result<Self, GpuError> {
-        Self::upload(device, host)
-    }
-
-    fn download(&self) -> Result<Dense<T>, GpuError> {
-        self.download()
-    }
-
-    fn shape(&self) -> (usize, usize) {
-        (self.rows(), self.cols())
-    }
-
-    fn pattern(&self) -> Option<(&Structure, Fingerprint)> {
-        None
-    }
-}
-
-/// A factor whose kind and element type are values.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum UntypedFactor<'a> {
-    Sparse(UntypedBsr<'a>),
-    Dense(UntypedDense),
-}
-
-pub(crate) mod sealed {
-    use super::UntypedFactor;
-
-    /// What a launch reads of a factor.
-    pub trait Sealed {
-        #[doc(hidden)]
-        #[allow(private_interfaces)]
-        fn factor(&self) -> UntypedFactor<'_>;
-    }
-}
-
-#[allow(private_interfaces)]
-impl<T: Element + Plain> sealed::Sealed for DeviceBsr<T> {
-    fn factor(&self) -> UntypedFactor<'_> {
-        UntypedFactor::Sparse(self.untyped())
-    }
-}
-
-#[allow(private_interfaces)]
-impl<T: Element + Plain> sealed::Sealed for DeviceDense<T> {
-    fn factor(&self) -> UntypedFactor<'_> {
-        UntypedFactor::Dense(self.untyped())
+    #[allow(private_interfaces)]
+    fn simulate<T: Element + Plain>(
+        kernel: &Simulated,
+        call: UntypedHostCall<'_>,
+        options: &Options,
+    ) -> Result<(Results<Bsr<T>>, Report), SimulatedError> {
+        let pattern = call.pattern.cloned();
+        let (Results { c, rows }, report) = <Vec<T> as Values<T>>::product(kernel, call, options)?;
+        let pattern = pattern.ok_or(KernelError::Factors { expected: Op::Sdd })?;
+        // What a faulty kernel leaves beyond the edge is in the report.
+        let c = match report.is_clean() {
+            true => Bsr::from_structure(pattern, c)?,
+            false => Bsr::cleared(pattern, c)?,
+        };
+        Ok((Results { c, rows }, report))
     }
 }

@@ -4,7 +4,7 @@ use bsr_codegen::{Plan, Problem, TileScheduler};
 
 use super::KernelError;
 use super::fit::{self, COORDINATE_BITS, Operand};
-use crate::{Dtype, Structure};
+use crate::{Dtype, Scale, Structure};
 
 /// Makes sure that A, B and the stored matrix (its element type and structure) are what `plan` multiplies.
 ///
@@ -39,6 +39,15 @@ pub(crate) fn operands(plan: &Plan, a: &Operand, b: &Operand, c: (Dtype, &Struct
     fit::layout("A", "a_layout", a.layout, spec.a_layout)?;
     fit::layout("B", "b_layout", b.layout, spec.b_layout)?;
     sizes(c, a.cols)
+}
+
+/// SDDMMs are not scaled: makes sure that no scales are given.
+///
+/// # Errors
+/// [`KernelError::Scales`].
+pub(crate) fn scales(plan: &Plan, found: Scale) -> Result<(), KernelError> {
+    let expected = plan.spec().scale;
+    if found == expected { Ok(()) } else { Err(KernelError::Scales { found, expected }) }
 }
 
 /// The sizes of an SDDMM of A and B, each with the elements from one of its lines to the next, into the blocks of `c`.

@@ -4,7 +4,7 @@ use bsr_codegen::Dtype;
 use thiserror::Error;
 
 /// Why operands were not quantised.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum QuantiseError {
     /// A value without a quotient.
@@ -39,6 +39,8 @@ pub enum QuantiseError {
     #[error("groups of bk = 0 rows of B have no scale; give the columns of a block of A, at least 1")]
     Group,
 }
+
+bsr_codegen::message_as_debug!(QuantiseError);
 
 impl QuantiseError {
     pub(super) fn not_finite(operand: &'static str, (row, col): (usize, usize), value: f64, dtype: Dtype) -> Self {

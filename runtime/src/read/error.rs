@@ -10,12 +10,13 @@ use thiserror::Error;
 use crate::BsrError;
 
 /// Why a file was refused: which file, where in it, the fact, and what to do.
-#[derive(Debug)]
 pub struct ReadError {
     file: PathBuf,
     place: Place,
     problem: ReadProblem,
 }
+
+bsr_codegen::message_as_debug!(ReadError);
 
 /// Where in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +72,7 @@ impl std::error::Error for ReadError {
 }
 
 /// What is wrong with a file.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ReadProblem {
     /// It cannot be read.
@@ -128,6 +129,8 @@ pub enum ReadProblem {
     Convert(#[from] ConvertError),
 }
 
+bsr_codegen::message_as_debug!(ReadProblem);
+
 impl ReadProblem {
     pub(super) fn malformed(fact: impl Into<String>, remedy: &'static str) -> Self {
         Self::Malformed { fact: fact.into(), remedy }
@@ -154,7 +157,7 @@ fn listed(names: &[String]) -> String {
 }
 
 /// Why a sparse matrix cannot be had in blocks of this size and type.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ConvertError {
     /// The format refuses the shape, the block or the number of blocks.
@@ -220,3 +223,5 @@ pub enum ConvertError {
         dtype: Dtype,
     },
 }
+
+bsr_codegen::message_as_debug!(ConvertError);

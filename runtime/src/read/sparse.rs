@@ -245,7 +245,7 @@ impl Sparse {
 }
 
 /// Why triplets are no matrix.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TripletError {
     /// An element outside the matrix.
@@ -269,3 +269,5 @@ pub enum TripletError {
     #[error(transparent)]
     Shape(#[from] BsrError),
 }
+
+bsr_codegen::message_as_debug!(TripletError);

@@ -34,7 +34,7 @@ const TASK_ROWS: usize = 32;
 const PANEL: (usize, usize) = (Scales::GROUP, 64);
 
 /// Why a reference could not be computed or compared.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ReferenceError {
     /// A and B do not fit together.
@@ -90,6 +90,8 @@ pub enum ReferenceError {
     #[error(transparent)]
     Scales(#[from] ScalesError),
 }
+
+bsr_codegen::message_as_debug!(ReferenceError);
 
 /// The product A * B as `rows * n` values, row by row, accumulated in `f64`; only stored blocks are multiplied.
 ///

@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
     use crate::reference::multiply;
-    use crate::{Bsr, Dense, Layout, Pattern};
+    use crate::{Blocks, Bsr, Dense, Layout, Pattern};
 
     #[test]
     fn stored_blocks_are_those_of_the_whole_product() {
@@ -91,7 +91,7 @@ mod tests {
                 let structure = Pattern::Random(0.4).structure(m, n, block, 3).unwrap();
                 let a = Dense::<f16>::normal(m, k, layout, 1);
                 let b = Dense::<f16>::normal(k, n, layout, 2);
-                let sparse = Bsr::<f16>::from_dense(&a, (8, 8), 0.0).unwrap();
+                let sparse = Bsr::<f16>::from_dense(&a, (8, 8), Blocks::NonZero).unwrap();
                 let whole = multiply(&sparse, &b).unwrap();
                 let got = sddmm(&a, &b, &structure).unwrap();
                 for row in 0..structure.block_rows() {

@@ -145,7 +145,7 @@ impl Permutation {
 }
 
 /// Why numbers are no order of rows, or not of these rows.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PermutationError {
     /// A row that is not there.
@@ -177,6 +177,8 @@ pub enum PermutationError {
         order: usize,
     },
 }
+
+bsr_codegen::message_as_debug!(PermutationError);
 
 #[cfg(test)]
 mod tests {

@@ -1,63 +1,62 @@
-//! Launches of a list of problems on the simulator.
+//! Launches of a list of products with dense results on the simulator.
 
 use std::collections::HashMap;
 
 use bsr_codegen::{Argument, Op, Operand, Problem};
 use bsr_simulator::{BufferId, GlobalMemory, Param};
 
-use super::{
-    ALIGN, Options, Report, Simulated, SimulatedError, apart, bytes, copy_lines, describe, launch, pad, padded,
-};
+use super::dense::{factors, fitting};
+use super::memory::{ALIGN, MAP_BYTES, apart, bytes, copy_lines, describe, launch, pad, words};
+use super::{Options, Report, Simulated, SimulatedError};
+use crate::kernel::arguments::UntypedHostCall;
+use crate::kernel::matrix::sealed::OnHost;
 use crate::kernel::{KernelError, fit};
 use crate::schedule::BatchLists;
-use crate::{Bsr, Dense, Element};
+use crate::{Dense, Element};
 
 impl Simulated {
-    /// Multiplies a list of problems in one launch, as [`Batch`](crate::kernel::Batch) does on a GPU: sparse factors and
-    /// dense ones as in [`Simulated::multiply_factors`], each C full of [`Element::POISON`] before. Problems may share
-    /// factors.
-    ///
-    /// # Errors
-    /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of a problem
-    /// that does not fit the kernel.
-    pub fn multiply_batch<S: Element, D: Element, C: Element>(
+    pub(super) fn dense_results<C: Element>(
         &self,
-        problems: &[(&Bsr<S>, &Dense<D>)],
+        calls: &[UntypedHostCall<'_>],
         options: &Options,
     ) -> Result<(Vec<Dense<C>>, Report), SimulatedError> {
         let spec = self.plan.spec();
-        if !spec.batch.is_on() {
-            return Err(KernelError::Batch { batch: false }.into());
-        }
         let mut memory = GlobalMemory::new();
         let (mut results, mut maps, mut uploaded) = (vec![], vec![], HashMap::new());
-        for (index, (sparse, dense)) in problems.iter().enumerate() {
-            let right = fit::Operand::from(*dense);
-            let (rows, cols) = fit::Shapes::of(spec, sparse.structure(), &right).result;
-            let product = fit::Operand { dtype: C::DTYPE, layout: spec.c_layout, rows, cols };
-            let shapes = fit::operands(&self.plan, (S::DTYPE, sparse.structure()), &right, &product)
-                .map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
+        let mut stored = vec![];
+        for (index, call) in calls.iter().enumerate() {
+            let checked = || {
+                let (sparse, dense) = factors(spec.op, call)?;
+                let shapes = fitting::<C>(self, &sparse, &dense, &call.inputs)?;
+                fit::epilogue(&self.plan, shapes.result, &call.inputs)?;
+                Ok((sparse, dense, shapes))
+            };
+            let (sparse, dense, shapes) =
+                checked().map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
+            let (rows, cols) = shapes.result;
             let c = Dense::<C>::filled(rows, cols, spec.c_layout, C::POISON);
             let wide = apart(&c);
             let id_c = bytes(&mut memory, C::to_bytes(wide.data()));
             if rows > 0 && cols > 0 {
                 pad(&mut memory, id_c, &wide);
             }
-            let dense_there = padded(dense);
-            let mut once = |place: *const (), content: &dyn Fn() -> Vec<u8>| match sparse.nnzb() {
+            let mut once = |memory_of: &dyn OnHost| match sparse.structure.nnzb() {
                 // Without stored blocks nothing is read.
-                0 => id_c,
-                _ => *uploaded.entry(place).or_insert_with(|| bytes(&mut memory, content())),
+                0 => (id_c, memory_of.placed().0),
+                _ => *uploaded.entry(std::ptr::from_ref(memory_of).cast::<()>()).or_insert_with(|| {
+                    let (line, content) = memory_of.placed();
+                    (bytes(&mut memory, content), line)
+                }),
             };
-            let values = once(std::ptr::from_ref(*sparse).cast(), &|| S::to_bytes(sparse.values()));
-            let factor = once(std::ptr::from_ref(*dense).cast(), &|| D::to_bytes(dense_there.data()));
+            let (values, _) = once(sparse.memory);
+            let (factor, line) = once(dense.memory);
             let problem = Problem {
                 m: rows as u64,
                 n: cols as u64,
                 k: shapes.inner as u64,
-                nnzb: sparse.nnzb() as u64,
-                lda: dense_there.ld() as u64,
-                ldb: dense_there.ld() as u64,
+                nnzb: sparse.structure.nnzb() as u64,
+                lda: line as u64,
+                ldb: line as u64,
                 ldc: wide.ld() as u64,
                 ldt: wide.ld() as u64,
             };
@@ -76,16 +75,15 @@ impl Simulated {
                 }));
             }
             maps.push(described);
-            results.push((c, id_c, shapes.along, wide.ld()));
+            stored.push((sparse.structure, shapes.along));
+            results.push((c, id_c, wide.ld()));
         }
-        let patterns: Vec<_> =
-            problems.iter().zip(&results).map(|((sparse, _), result)| (sparse.structure(), result.2)).collect();
-        let lists = BatchLists::new(&self.plan, &patterns, self.clusters);
+        let lists = BatchLists::new(&self.plan, &stored, self.clusters);
         if lists.is_empty() {
             return Ok((results.into_iter().map(|(c, ..)| c).collect(), Report::default()));
         }
         let (each, shape) = (self.plan.problem_maps(&Problem::default()).len(), lists.grid);
-        let id_maps = memory.alloc(problems.len() * each * MAP_BYTES, ALIGN);
+        let id_maps = memory.alloc(calls.len() * each * MAP_BYTES, ALIGN);
         for (problem, described) in maps.into_iter().enumerate() {
             for (at, map) in described.into_iter().enumerate() {
                 memory.place_map(id_maps, ((problem * each + at) * MAP_BYTES) as u64, map);
@@ -104,7 +102,7 @@ impl Simulated {
         });
         let launched = launch(&shape, params.collect());
         let report = self.launch(&launched, &mut memory, options)?;
-        let read = |(mut c, id, _, ld): (Dense<C>, BufferId, usize, usize)| {
+        let read = |(mut c, id, ld): (Dense<C>, BufferId, usize)| {
             if c.rows() > 0 && c.cols() > 0 {
                 copy_lines(&mut c, ld, &C::from_bytes(memory.bytes(id)));
             }
@@ -112,11 +110,4 @@ impl Simulated {
         };
         Ok((results.into_iter().map(read).collect(), report))
     }
-}
-
-/// Bytes of a tensor map.
-pub(super) const MAP_BYTES: usize = 128;
-
-pub(super) fn words(memory: &mut GlobalMemory, words: &[u32]) -> BufferId {
-    bytes(memory, words.iter().flat_map(|word| word.to_le_bytes()).collect())
 }

@@ -2,74 +2,73 @@
 
 use std::collections::HashMap;
 
-use bsr_codegen::{Argument, Operand};
+use bsr_codegen::epilogue::Reduction;
+use bsr_codegen::{Argument, Op, Operand, Plan};
 use bsr_simulator::{GlobalMemory, Options, Param, Report};
 
-use super::{Simulated, SimulatedError, bytes, describe, launch, padded};
-use crate::epilogue::{Input, Inputs};
+use super::memory::{bytes, describe, launch};
+use super::{Simulated, SimulatedError};
+use crate::epilogue::{Input, Inputs, Results};
 use crate::gpu::held;
+use crate::kernel::arguments::UntypedHostCall;
+use crate::kernel::matrix::{HostDense, HostView};
 use crate::kernel::{KernelError, fit, sddmm};
 use crate::schedule::WorkLists;
-use crate::{Dense, Element, Structure};
+use crate::{Element, Structure};
 
-/// What a kernel makes of an SDDMM.
-#[derive(Clone, Debug)]
-pub struct SddmmValues<C> {
-    /// The stored blocks, block after block, row by row, what extends beyond the edge of the matrix included.
-    pub values: Vec<C>,
-    /// The second result, one value for every row of the stored matrix, where the epilogue has one.
-    pub rows: Option<Vec<f32>>,
+/// The factors, and where the blocks of the result are.
+///
+/// # Errors
+/// [`KernelError::Factors`] and [`KernelError::Result`] of a kernel of another operation.
+pub(super) fn factors<'h>(
+    op: Op,
+    call: &UntypedHostCall<'h>,
+) -> Result<(HostDense<'h>, HostDense<'h>, &'h Structure), KernelError> {
+    match (op, call.a, call.b, call.pattern) {
+        (Op::Sdd, HostView::Dense(a), HostView::Dense(b), Some(pattern)) => Ok((a, b, pattern)),
+        (Op::Sdd, ..) => Err(KernelError::Factors { expected: op }),
+        (op, ..) => Err(KernelError::Result { op }),
+    }
+}
+
+/// Whether the operands fit the kernel; the reduction of its second result.
+///
+/// # Errors
+/// Operands that do not.
+pub(super) fn fitting<C: Element>(
+    plan: &Plan,
+    (a, b): (&HostDense<'_>, &HostDense<'_>),
+    structure: &Structure,
+    inputs: &Inputs,
+) -> Result<Option<Reduction>, KernelError> {
+    sddmm::operands(plan, &a.operand, &b.operand, (C::DTYPE, structure))?;
+    let scales = inputs.scales_given();
+    sddmm::scales(plan, scales.kind())?;
+    fit::sddmm_epilogue(plan, structure, inputs)
 }
 
 impl Simulated {
-    /// The values of the stored blocks of C = A * B (of C^T for a kernel with `transpose = on`) as
-    /// [`Launcher::launch_sampled`](crate::Launcher::launch_sampled) writes them on a GPU: block after block, row by
-    /// row, what extends beyond the edge of the matrix included. What the kernel does not write stays
-    /// [`Element::POISON`].
-    ///
-    /// # Errors
-    /// [`SimulatedError::Kernel`] for a kernel of another operation, blocks, shapes, element types or layouts that do
-    /// not fit the kernel; [`SimulatedError::Launch`] for PTX that is not the plan's kernel.
-    pub fn sddmm<A: Element, B: Element, C: Element>(
+    pub(super) fn sparse_result<C: Element>(
         &self,
-        a: &Dense<A>,
-        b: &Dense<B>,
-        structure: &Structure,
-        options: &Options,
-    ) -> Result<(Vec<C>, Report), SimulatedError> {
-        let (results, report) = self.sddmm_fused(a, b, structure, &Inputs::new(), options)?;
-        Ok((results.values, report))
-    }
-
-    /// As [`Simulated::sddmm`], with the further operands of a kernel with an epilogue, and with its second result,
-    /// where it has one: a value for every row of the stored matrix. C's blocks hold what a parameter says that is
-    /// given C itself.
-    ///
-    /// # Errors
-    /// As [`Simulated::sddmm`]; [`KernelError::Epilogue`] for inputs that the epilogue does
-    /// not take.
-    pub fn sddmm_fused<A: Element, B: Element, C: Element>(
-        &self,
-        a: &Dense<A>,
-        b: &Dense<B>,
+        a: &HostDense<'_>,
+        b: &HostDense<'_>,
         structure: &Structure,
         inputs: &Inputs,
         options: &Options,
-    ) -> Result<(SddmmValues<C>, Report), SimulatedError> {
-        let (left, right) = (fit::Operand::from(a), fit::Operand::from(b));
-        sddmm::operands(&self.plan, &left, &right, (C::DTYPE, structure))?;
+    ) -> Result<(Results<Vec<C>>, Report), SimulatedError> {
+        let reduction = fitting::<C>(&self.plan, (a, b), structure, inputs)?;
         if self.plan.spec().batch.is_on() {
             return Err(KernelError::Batch { batch: true }.into());
         }
-        let reduction = fit::sddmm_epilogue(&self.plan, structure, inputs)?;
         let start = reduction.map(|reduction| vec![reduction.start(); structure.rows()]);
         let mut values = held(inputs).unwrap_or_else(|| vec![C::POISON; structure.stored()]);
         if values.is_empty() {
-            return Ok((SddmmValues { values, rows: start }, Report::default()));
+            return Ok((Results { c: values, rows: start }, Report::default()));
         }
-        let (a, b) = (padded(a), padded(b));
-        let work = WorkLists::new(&self.plan, structure, a.cols(), self.clusters);
-        let problem = sddmm::problem((&left, a.ld()), (&right, b.ld()), structure);
+        let k = a.operand.cols;
+        let ((a_line, a_values), (b_line, b_values)) = (a.memory.placed(), b.memory.placed());
+        let work = WorkLists::new(&self.plan, structure, k, self.clusters);
+        let problem = sddmm::problem((&a.operand, a_line), (&b.operand, b_line), structure);
         let shape = self.plan.launch(&problem, work.grid);
 
         let mut memory = GlobalMemory::new();
@@ -77,9 +76,9 @@ impl Simulated {
         let id_c = upload(C::to_bytes(&values));
         let mut operands = vec![];
         // Factors without K are not read.
-        if a.cols() > 0 {
-            operands.push((Operand::A, upload(A::to_bytes(a.data()))));
-            operands.push((Operand::B, upload(B::to_bytes(b.data()))));
+        if k > 0 {
+            operands.push((Operand::A, upload(a_values)));
+            operands.push((Operand::B, upload(b_values)));
         }
         let mut scalars = HashMap::new();
         let program = self.plan.spec().epilogue.map(|epilogue| epilogue.program());
@@ -126,6 +125,6 @@ impl Simulated {
         }
         values.copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
         let rows = start.map(|_| f32::from_bytes(memory.bytes(buffer(Operand::Second))));
-        Ok((SddmmValues { values, rows }, report))
+        Ok((Results { c: values, rows }, report))
     }
 }

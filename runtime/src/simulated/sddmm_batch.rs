@@ -5,45 +5,45 @@ use std::collections::HashMap;
 use bsr_codegen::{Argument, Operand, Problem};
 use bsr_simulator::{BufferId, GlobalMemory, Options, Param, Report};
 
-use super::batch::{MAP_BYTES, words};
-use super::{ALIGN, Simulated, SimulatedError, bytes, describe, launch, padded};
-use crate::kernel::{KernelError, fit, sddmm};
+use super::memory::{ALIGN, MAP_BYTES, bytes, describe, launch, words};
+use super::sddmm::{factors, fitting};
+use super::{Simulated, SimulatedError};
+use crate::Element;
+use crate::kernel::arguments::UntypedHostCall;
+use crate::kernel::matrix::sealed::OnHost;
+use crate::kernel::{KernelError, sddmm};
 use crate::schedule::SddmmWork;
-use crate::{Dense, Element, Structure};
 
 impl Simulated {
-    /// The values of the stored blocks of a list of SDDMMs in one launch, as
-    /// [`Batch::push_sampled`](crate::kernel::Batch::push_sampled) has a GPU compute them: of A, B and where the blocks
-    /// are, as in [`Simulated::sddmm`], each result full of [`Element::POISON`] before. Problems may share factors.
-    ///
-    /// # Errors
-    /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of a
-    /// problem that does not fit the kernel.
-    pub fn sddmm_batch<A: Element, B: Element, C: Element>(
+    pub(super) fn sparse_results<C: Element>(
         &self,
-        problems: &[(&Dense<A>, &Dense<B>, &Structure)],
+        calls: &[UntypedHostCall<'_>],
         options: &Options,
     ) -> Result<(Vec<Vec<C>>, Report), SimulatedError> {
-        if !self.plan.spec().batch.is_on() {
-            return Err(KernelError::Batch { batch: false }.into());
-        }
         let mut memory = GlobalMemory::new();
-        let (mut results, mut maps, mut uploaded) = (vec![], vec![], HashMap::<*const (), BufferId>::new());
-        for (index, (a, b, structure)) in problems.iter().enumerate() {
-            let (left, right) = (fit::Operand::from(*a), fit::Operand::from(*b));
-            sddmm::operands(&self.plan, &left, &right, (C::DTYPE, structure))
-                .map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
+        let (mut results, mut maps, mut listed) = (vec![], vec![], vec![]);
+        let mut uploaded = HashMap::<*const (), (BufferId, usize)>::new();
+        for (index, call) in calls.iter().enumerate() {
+            let checked = || {
+                let (a, b, structure) = factors(self.plan.spec().op, call)?;
+                fitting::<C>(&self.plan, (&a, &b), structure, &call.inputs)?;
+                Ok((a, b, structure))
+            };
+            let (a, b, structure) =
+                checked().map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
+            let k = a.operand.cols;
             let c = vec![C::POISON; structure.stored()];
             let id_c = bytes(&mut memory, C::to_bytes(&c));
-            let (a_there, b_there) = (padded(a), padded(b));
-            let mut once = |place: *const (), content: &dyn Fn() -> Vec<u8>| match a.cols() {
+            let mut once = |memory_of: &dyn OnHost| match k {
                 // Factors without K are not read.
-                0 => id_c,
-                _ => *uploaded.entry(place).or_insert_with(|| bytes(&mut memory, content())),
+                0 => (id_c, memory_of.placed().0),
+                _ => *uploaded.entry(std::ptr::from_ref(memory_of).cast()).or_insert_with(|| {
+                    let (line, content) = memory_of.placed();
+                    (bytes(&mut memory, content), line)
+                }),
             };
-            let id_a = once(std::ptr::from_ref(*a).cast(), &|| A::to_bytes(a_there.data()));
-            let id_b = once(std::ptr::from_ref(*b).cast(), &|| B::to_bytes(b_there.data()));
-            let problem = sddmm::problem((&left, a_there.ld()), (&right, b_there.ld()), structure);
+            let ((id_a, a_line), (id_b, b_line)) = (once(a.memory), once(b.memory));
+            let problem = sddmm::problem((&a.operand, a_line), (&b.operand, b_line), structure);
             let buffer = |operand| match operand {
                 Operand::A => id_a,
                 Operand::B => id_b,
@@ -52,17 +52,17 @@ impl Simulated {
             let made = self.plan.problem_maps(&problem);
             maps.push(made.iter().map(|map| describe(map, buffer(map.operand))).collect::<Vec<_>>());
             results.push((c, id_c));
+            listed.push((structure, k));
         }
-        let listed: Vec<_> = problems.iter().map(|(a, _, structure)| (*structure, a.cols())).collect();
         let work = SddmmWork::batch(&self.plan, &listed, self.clusters).filter(|work| work.ctas() > 0);
         let Some(work) = work else {
             return Ok((results.into_iter().map(|(c, _)| c).collect(), Report::default()));
         };
         let each = self.plan.problem_maps(&Problem::default()).len();
-        let id_maps = memory.alloc(problems.len() * each * MAP_BYTES, ALIGN);
+        let id_maps = memory.alloc(calls.len() * each * MAP_BYTES, ALIGN);
         for (problem, described) in maps.into_iter().enumerate() {
             // No work tile names a problem without blocks.
-            for (at, map) in described.into_iter().enumerate().filter(|_| problems[problem].2.nnzb() > 0) {
+            for (at, map) in described.into_iter().enumerate().filter(|_| listed[problem].0.nnzb() > 0) {
                 memory.place_map(id_maps, ((problem * each + at) * MAP_BYTES) as u64, map);
             }
         }

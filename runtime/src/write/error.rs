@@ -10,11 +10,12 @@ use crate::Dtype;
 use crate::reorder::PermutationError;
 
 /// Why a file was not written: which one, the fact, and what to do. Nothing was changed.
-#[derive(Debug)]
 pub struct WriteError {
     file: PathBuf,
     problem: WriteProblem,
 }
+
+bsr_codegen::message_as_debug!(WriteError);
 
 impl WriteError {
     pub(super) fn new(file: &Path, problem: WriteProblem) -> Self {
@@ -50,7 +51,7 @@ impl std::error::Error for WriteError {
 }
 
 /// What prevents a file.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum WriteProblem {
     /// It cannot be written.
@@ -78,3 +79,5 @@ pub enum WriteProblem {
     #[error(transparent)]
     Order(#[from] PermutationError),
 }
+
+bsr_codegen::message_as_debug!(WriteProblem);

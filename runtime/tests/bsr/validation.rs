@@ -1,6 +1,6 @@
 //! Valid matrices are accepted, spoilt ones refused by name.
 
-use bsr_runtime::{Bsr, BsrError, Layout, Structure};
+use bsr_runtime::{Blocks, Bsr, BsrError, Layout, Structure};
 use proptest::prelude::*;
 
 use crate::corruption::CORRUPTIONS;
@@ -24,7 +24,7 @@ fn matrices_without_blocks_are_matrices() {
         let a = Parts::new(rows, cols, (4, 2), |_| false).build().unwrap();
         assert_eq!((a.nnzb(), a.density(), a.executed_flops(5)), (0, 0.0, 0));
         assert_eq!(a.to_dense(Layout::RowMajor).to_f64(), vec![0.0; rows * cols]);
-        assert_eq!(Bsr::from_dense(&a.to_dense(Layout::ColMajor), (4, 2), 0.0).unwrap(), a);
+        assert_eq!(Bsr::from_dense(&a.to_dense(Layout::ColMajor), (4, 2), Blocks::NonZero).unwrap(), a);
     }
 }
 
@@ -57,7 +57,7 @@ proptest! {
         for layout in [Layout::RowMajor, Layout::ColMajor] {
             let dense = a.to_dense(layout);
             prop_assert_eq!(dense.to_f64(), expected.clone());
-            prop_assert_eq!(&Bsr::from_dense(&dense, block, 0.0).unwrap(), &a);
+            prop_assert_eq!(&Bsr::from_dense(&dense, block, Blocks::NonZero).unwrap(), &a);
             let mask = &stored[..a.block_rows() * a.block_cols()];
             prop_assert_eq!(&Bsr::from_dense_mask(&dense, block, mask).unwrap(), &a);
         }

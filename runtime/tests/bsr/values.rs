@@ -1,6 +1,6 @@
 //! Values: special ones, conversions, and generated ones.
 
-use bsr_runtime::{Bsr, BsrError, Dense, Layout, Pattern};
+use bsr_runtime::{Blocks, Bsr, BsrError, Dense, Layout, Pattern};
 use half::{bf16, f16};
 
 use crate::parts::Parts;
@@ -14,30 +14,31 @@ fn nan_and_infinity_are_values_like_others_inside_the_matrix() {
     assert!(a.values()[0].is_nan());
     // A block of NaN is not a block of zeros.
     let nan = Dense::from_fn(4, 4, Layout::RowMajor, |row, _| if row < 2 { f16::NAN } else { f16::ZERO });
-    assert_eq!(Bsr::from_dense(&nan, (2, 4), 1e9).unwrap().row_ptr(), [0, 1, 1]);
+    assert_eq!(Bsr::from_dense(&nan, (2, 4), Blocks::Above(1e9)).unwrap().row_ptr(), [0, 1, 1]);
 }
 
 #[test]
 fn a_threshold_keeps_blocks_whole() {
     let dense = Dense::from_fn(4, 6, Layout::ColMajor, |row, col| (row * 6 + col) as f32 / 10.0);
     // The largest values of the blocks are 0.8, 1.1, 2.0 and 2.3.
-    let kept = |threshold| Bsr::from_dense(&dense, (2, 3), threshold).unwrap().col_idx().to_vec();
+    let kept = |threshold| Bsr::from_dense(&dense, (2, 3), Blocks::Above(threshold)).unwrap().col_idx().to_vec();
     assert_eq!(kept(1.0), [1, 0, 1]);
     assert_eq!(kept(2.1), [1]);
     assert_eq!(kept(-1.0), [0, 1, 0, 1]);
-    let a = Bsr::from_dense(&dense, (2, 3), 2.1).unwrap();
+    assert_eq!(Bsr::from_dense(&dense, (2, 3), Blocks::All).unwrap().nnzb(), 4);
+    let a = Bsr::from_dense(&dense, (2, 3), Blocks::Above(2.1)).unwrap();
     assert_eq!(a.values(), [1.5, 1.6, 1.7, 2.1, 2.2, 2.3]);
 
     let refused = Bsr::from_dense_mask(&dense, (2, 3), &[true; 3]).unwrap_err();
     assert_eq!(refused, BsrError::MaskLength { got: 3, block_rows: 2, block_cols: 2 });
-    assert_eq!(Bsr::from_dense(&dense, (0, 3), 0.0).unwrap_err(), BsrError::ZeroBlock { bm: 0, bk: 3 });
+    assert_eq!(Bsr::from_dense(&dense, (0, 3), Blocks::NonZero).unwrap_err(), BsrError::ZeroBlock { bm: 0, bk: 3 });
 }
 
 #[test]
 fn a_part_of_a_dense_matrix_can_be_blocked() {
     let dense = Dense::from_fn(9, 9, Layout::RowMajor, |row, col| (row * 9 + col) as f32);
     let part = dense.view().part(1..4, 2..9).unwrap();
-    let a = Bsr::from_dense(part, (2, 3), 0.0).unwrap();
+    let a = Bsr::from_dense(part, (2, 3), Blocks::NonZero).unwrap();
     assert_eq!(a.to_dense(Layout::RowMajor).to_f64(), part.to_f64());
 }
 

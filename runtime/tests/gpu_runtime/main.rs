@@ -6,6 +6,7 @@
 mod dense_library;
 mod launches;
 mod matrices;
+#[cfg(feature = "cusparse")]
 mod sparse_library;
 
 use std::ffi::c_void;

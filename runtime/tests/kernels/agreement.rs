@@ -4,8 +4,10 @@
 //! results agree to a few units in the last place of the largest partial sum, and 16-bit results are equal but for
 //! ties that fall the other way, one unit apart. Integers are equal, and so is what the CUDA cores sum up. `simulator/AGREEMENT.md` holds the table that this test prints.
 
-use bsr_codegen::{Mma, Op};
+use bsr_codegen::Mma;
+use bsr_runtime::Results;
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, Stream};
+use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::simulated::{Fp8Accumulate, Options, Schedule, Simulated};
 
 use crate::case::{Blocks, Case, Factors, Failure};
@@ -113,10 +115,7 @@ impl Typed for Compare<'_> {
         let (device_a, device_b) = (DeviceBsr::upload(device, &a)?, DeviceDense::upload(device, &b)?);
         let device_scales = DeviceScales::upload(device, &scales)?;
         let mut c = DeviceDense::<C>::zeros(device, case.m, case.n, case.spec.c_layout)?;
-        match case.spec.op {
-            Op::Dds => launcher.launch_scaled(stream.handle(), &device_b, &device_a, &device_scales, &mut c)?,
-            _ => launcher.launch_scaled(stream.handle(), &device_a, &device_b, &device_scales, &mut c)?,
-        }
+        launcher.launch(stream.handle(), ByKind(&device_a, &device_b, &device_scales), &mut c)?;
         stream.synchronize()?;
         let from_gpu = c.download()?;
 
@@ -129,7 +128,8 @@ impl Typed for Compare<'_> {
         };
         let options = Options { schedule: Schedule::Early, races: false, fp8, ..Options::default() };
         let simulated = Simulated::new(&plan, ptx.text(), ptx.entry())?;
-        let (from_simulator, report) = simulated.multiply_factors::<A, B, C>(&a, &b, &scales, &options)?;
+        let (Results { c: from_simulator, .. }, report) =
+            simulated.multiply::<C, _>(ByKind(&a, &b, &scales), &options)?;
         if !report.is_clean() {
             return Err(format!("the simulator found {}", report.findings[0]).into());
         }

@@ -52,8 +52,8 @@ fn c_may_not_overlap_the_dense_factor_of_any_operation() {
         let launch = |dense_line: usize, c_line: usize| {
             let (dense, mut c) = (memory.view((dense_line, 0), dense), memory.view((c_line, 0), c));
             match text.contains("dds") {
-                true => launcher.launch(stream.handle(), &dense, &matrix, &mut c),
-                false => launcher.launch(stream.handle(), &matrix, &dense, &mut c),
+                true => launcher.launch(stream.handle(), (&dense, &matrix), &mut c),
+                false => launcher.launch(stream.handle(), (&matrix, &dense), &mut c),
             }
         };
         let name = if text.contains("dds") { "A" } else { "B" };
@@ -76,7 +76,7 @@ fn c_may_not_overlap_the_dense_factor_of_any_operation() {
     let a = memory.view((0, 0), (96, 192));
     // SAFETY: 96 lines of 256 elements are fewer than the matrix has values, and it outlives the view.
     let mut c = unsafe { DeviceDense::<f16>::from_raw(matrix.values().ptr(), 96, 256, ROW, 256) }.unwrap();
-    let outcome = launcher.launch(stream.handle(), &a, &matrix, &mut c);
+    let outcome = launcher.launch(stream.handle(), (&a, &matrix), &mut c);
     assert!(matches!(outcome, Err(KernelError::Overlap { operand: "B", .. })), "{outcome:?}");
     assert_eq!(matrix.values().to_vec().unwrap(), values);
 }
@@ -93,8 +93,8 @@ fn problems_of_a_batch_may_lie_side_by_side_and_not_on_top_of_each_other() {
     let prepared = |second: (usize, usize)| {
         let (mut first, mut second) = (memory.view((512, 0), (192, 64)), memory.view(second, (192, 64)));
         let mut batch = launcher.batch();
-        batch.push(&matrix, &dense, &mut first)?;
-        batch.push(&matrix, &dense, &mut second)?;
+        batch.push((&matrix, &dense), &mut first)?;
+        batch.push((&matrix, &dense), &mut second)?;
         let batch = batch.prepare()?;
         batch.launch(&stream)?;
         Ok::<(), KernelError>(stream.synchronize()?)
@@ -116,12 +116,12 @@ fn problems_of_a_batch_may_lie_side_by_side_and_not_on_top_of_each_other() {
     // A stack: three results one below another, of three dense factors.
     let (factors, mut results) = (memory.view((0, 0), (512, 64)), memory.view((512, 64), (384, 64)));
     let mut batch = launcher.batch();
-    let uneven = batch.stacked(&matrix, &factors, &mut results, 3);
+    let uneven = batch.stacked((&matrix, &factors), &mut results, 3);
     assert!(matches!(uneven, Err(KernelError::Stack { operand: "B", rows: 512, count: 3, .. })), "{uneven:?}");
     assert!(batch.is_empty());
     let mut results = memory.view((512, 64), (384, 64));
     let mut batch = launcher.batch();
-    batch.stacked(&matrix, &factors, &mut results, 2).unwrap();
+    batch.stacked((&matrix, &factors), &mut results, 2).unwrap();
     assert_eq!(batch.len(), 2);
     let batch = batch.prepare().unwrap();
     batch.launch(&stream).unwrap();

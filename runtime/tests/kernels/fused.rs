@@ -44,8 +44,8 @@ fn a_full_operand_may_be_c_and_nothing_else_may_overlap_a_result() {
 
     for (line, is_right) in [(0, true), (1, false), (M - 1, false), (M, true)] {
         let other = view(line);
-        let inputs = DeviceInputs::new().matrix("c", &other).vector("bias", &bias).rows(&mut rows);
-        let outcome = launcher.launch_fused(stream.handle(), &a, &b, None, &inputs, &mut c);
+        let inputs = DeviceInputs::new().matrix("c", &other).vector("bias", &bias);
+        let outcome = launcher.launch(stream.handle(), (&a, &b, &inputs), (&mut c, &mut rows));
         match outcome {
             Ok(()) => assert!(is_right, "line {line}"),
             Err(KernelError::Overlap { result: "C", operand: "c", .. }) => assert!(!is_right, "line {line}"),
@@ -53,15 +53,15 @@ fn a_full_operand_may_be_c_and_nothing_else_may_overlap_a_result() {
         }
     }
     let inside = vector(16, M);
-    let inputs = DeviceInputs::new().result("c").vector("bias", &inside).rows(&mut rows);
-    let outcome = launcher.launch_fused(stream.handle(), &a, &b, None, &inputs, &mut c);
+    let inputs = DeviceInputs::new().result("c").vector("bias", &inside);
+    let outcome = launcher.launch(stream.handle(), (&a, &b, &inputs), (&mut c, &mut rows));
     assert!(matches!(outcome, Err(KernelError::Overlap { result: "C", operand: "bias", .. })), "{outcome:?}");
     let mut inside = vector(16, M);
-    let inputs = DeviceInputs::new().result("c").vector("bias", &bias).rows(&mut inside);
-    let outcome = launcher.launch_fused(stream.handle(), &a, &b, None, &inputs, &mut c);
+    let inputs = DeviceInputs::new().result("c").vector("bias", &bias);
+    let outcome = launcher.launch(stream.handle(), (&a, &b, &inputs), (&mut c, &mut inside));
     assert!(matches!(outcome, Err(KernelError::Overlap { result: "the second result", .. })), "{outcome:?}");
     let inputs = DeviceInputs::new().result("c").vector("bias", &bias);
-    let outcome = launcher.launch_fused(stream.handle(), &a, &b, None, &inputs, &mut c);
+    let outcome = launcher.launch(stream.handle(), (&a, &b, &inputs), &mut c);
     assert!(matches!(outcome, Err(KernelError::Epilogue { .. })), "{outcome:?}");
     stream.synchronize().unwrap();
 }
@@ -79,8 +79,8 @@ fn launches_one_after_the_other_add_to_c_and_start_their_sums_anew() {
     let mut c = DeviceDense::<f32>::zeros(&device, M, N, ROW).unwrap();
     let mut rows = DeviceVector::<f32>::zeros(&device, M).unwrap();
     for _ in 0..3 {
-        let inputs = DeviceInputs::accumulate(1.0).rows(&mut rows);
-        launcher.launch_fused(stream.handle(), &a, &b, None, &inputs, &mut c).unwrap();
+        let inputs = DeviceInputs::new().beta(1.0);
+        launcher.launch(stream.handle(), (&a, &b, &inputs), (&mut c, &mut rows)).unwrap();
     }
     stream.synchronize().unwrap();
     let sums = reference::multiply(&host_a, &host_b).unwrap();

@@ -41,41 +41,41 @@ fn operands_that_do_not_fit_are_refused() {
 
     for block in [(64, 32), (128, 64), (32, 128)] {
         let other = DeviceBsr::upload(&device, &matrix((M, K), block)).unwrap();
-        let outcome = launcher.launch(stream.handle(), &other, &b, c.matrix_mut());
+        let outcome = launcher.launch(stream.handle(), (&other, &b), c.matrix_mut());
         refused("block", outcome, &|e| matches!(e, KernelError::Block { found_m, .. } if *found_m == block.0));
         let outcome = launcher.prepare(&other, N);
         refused("block", outcome, &|e| matches!(e, KernelError::Block { .. }));
     }
     for b in [dense(K + 1, N, ROW), dense(K, N + 1, ROW), dense(N, K, ROW)] {
-        let outcome = launcher.launch(stream.handle(), &a, &b, c.matrix_mut());
+        let outcome = launcher.launch(stream.handle(), (&a, &b), c.matrix_mut());
         refused("shape of B", outcome, &|e| matches!(e, KernelError::Shapes { .. }));
     }
     for shape in [(M - 1, N), (M, N - 1), (N, M)] {
         let mut c = Walled::<f16>::poisoned(&device, shape, ROW, true).unwrap();
-        let outcome = launcher.launch(stream.handle(), &a, &b, c.matrix_mut());
+        let outcome = launcher.launch(stream.handle(), (&a, &b), c.matrix_mut());
         refused("shape of C", outcome, &|e| matches!(e, KernelError::Shapes { .. }));
         c.untouched().unwrap();
     }
 
-    let outcome = launcher.launch(stream.handle(), &a, &dense(K, N, COL), c.matrix_mut());
+    let outcome = launcher.launch(stream.handle(), (&a, &dense(K, N, COL)), c.matrix_mut());
     refused("layout of B", outcome, &|e| {
         matches!(e, KernelError::Layout { operand: "B", key: "b_layout", found: COL, .. })
     });
     let mut turned = Walled::<f16>::poisoned(&device, (M, N), COL, true).unwrap();
-    let outcome = launcher.launch(stream.handle(), &a, &b, turned.matrix_mut());
+    let outcome = launcher.launch(stream.handle(), (&a, &b), turned.matrix_mut());
     refused("layout of C", outcome, &|e| {
         matches!(e, KernelError::Layout { operand: "C", key: "c_layout", found: COL, .. })
     });
     turned.untouched().unwrap();
 
     let other_a = DeviceBsr::upload(&device, &matrix((M, K), (128, 32)).cast::<bf16>()).unwrap();
-    let outcome = launcher.launch(stream.handle(), &other_a, &b, c.matrix_mut());
+    let outcome = launcher.launch(stream.handle(), (&other_a, &b), c.matrix_mut());
     refused("type of A", outcome, &|e| matches!(e, KernelError::Dtype { operand: "A", .. }));
     let other_b = DeviceDense::upload(&device, &Dense::<bf16>::zeros(K, N, ROW)).unwrap();
-    let outcome = launcher.launch(stream.handle(), &a, &other_b, c.matrix_mut());
+    let outcome = launcher.launch(stream.handle(), (&a, &other_b), c.matrix_mut());
     refused("type of B", outcome, &|e| matches!(e, KernelError::Dtype { operand: "B", .. }));
     let mut other_c = Walled::<f32>::poisoned(&device, (M, N), ROW, true).unwrap();
-    let outcome = launcher.launch(stream.handle(), &a, &b, other_c.matrix_mut());
+    let outcome = launcher.launch(stream.handle(), (&a, &b), other_c.matrix_mut());
     refused("type of C", outcome, &|e| matches!(e, KernelError::Dtype { operand: "C", .. }));
     other_c.untouched().unwrap();
 
@@ -88,7 +88,7 @@ fn operands_that_do_not_fit_are_refused() {
 
     c.untouched().unwrap();
     // The kernel and the stream are none the worse for it.
-    launcher.launch(stream.handle(), &a, &b, c.matrix_mut()).unwrap();
+    launcher.launch(stream.handle(), (&a, &b), c.matrix_mut()).unwrap();
     stream.synchronize().unwrap();
     let finite = c.read().unwrap().to_f64().iter().all(|x| x.is_finite());
     assert!(finite);
@@ -112,7 +112,7 @@ fn c_may_not_overlap_what_is_read() {
     };
     let launch = |b_line, c_line| {
         let (b, mut c) = (view(b_line, K), view(c_line, M));
-        launcher.launch(stream.handle(), &a, &b, &mut c)
+        launcher.launch(stream.handle(), (&a, &b), &mut c)
     };
     for (b_line, c_line) in [(0, 0), (0, K - 1), (M - 1, 0), (M / 2, 0)] {
         let outcome = launch(b_line, c_line);
@@ -130,7 +130,7 @@ fn c_may_not_overlap_what_is_read() {
     let b = DeviceDense::<f16>::zeros(&device, K, 16, ROW).unwrap();
     // SAFETY: M lines of 16 elements are fewer than A has values, and A outlives the view.
     let mut c = unsafe { DeviceDense::<f16>::from_raw(a.values().ptr(), M, 16, ROW, 16) }.unwrap();
-    let outcome = launcher.launch(stream.handle(), &a, &b, &mut c);
+    let outcome = launcher.launch(stream.handle(), (&a, &b), &mut c);
     assert!(matches!(outcome, Err(KernelError::Overlap { operand: "A", .. })), "{outcome:?}");
     assert_eq!(a.values().to_vec().unwrap(), values);
 }
@@ -157,11 +157,11 @@ fn a_window_whose_neighbours_would_be_overwritten_is_refused() {
             // SAFETY: the memory has room for `lines` lines of `padded + 8` elements and outlives the view.
             unsafe { DeviceDense::<f16>::from_raw(memory.ptr(), m, n, c_layout, ld) }.unwrap()
         };
-        let outcome = launcher.launch(stream.handle(), a, &b, &mut view(padded + 8));
+        let outcome = launcher.launch(stream.handle(), (a, &b), &mut view(padded + 8));
         assert!(matches!(outcome, Err(KernelError::Window { .. })), "{spec}: {outcome:?}");
         stream.synchronize().unwrap();
         assert!(memory.to_vec().unwrap().iter().all(|x| x.to_bits() == 0xFFFF), "{spec}");
-        launcher.launch(stream.handle(), a, &b, &mut view(padded)).unwrap();
+        launcher.launch(stream.handle(), (a, &b), &mut view(padded)).unwrap();
         stream.synchronize().unwrap();
     }
 }
@@ -192,7 +192,7 @@ fn fills_its_window<C: Number>(device: &Device, stream: &Stream, rest: &str, lay
         let zeros = a.nnzb() == 0;
         let a = DeviceBsr::upload(device, &a).unwrap();
         let mut c = Walled::<C>::poisoned(device, (m, n), layout, false).unwrap();
-        launcher.launch(stream.handle(), &a, &b, c.matrix_mut()).unwrap();
+        launcher.launch(stream.handle(), (&a, &b), c.matrix_mut()).unwrap();
         stream.synchronize().unwrap();
         let values = c.read().unwrap().to_f64();
         assert!(values.iter().all(|x| x.is_finite()), "{spec}");
@@ -216,18 +216,18 @@ fn scales_go_with_the_kernel_and_the_problem() {
     let upload = |scales: &Scales| DeviceScales::upload(&device, scales).unwrap();
     let right = upload(&Scales::random(Scale::RowCol, &structure, N, 3));
 
-    let outcome = by_row.launch(stream.handle(), &a, &b, c.matrix_mut());
+    let outcome = by_row.launch(stream.handle(), (&a, &b), c.matrix_mut());
     assert!(matches!(outcome, Err(KernelError::Scales { found: Scale::Unscaled, expected: Scale::RowCol })));
-    let outcome = unscaled.launch_scaled(stream.handle(), &a, &b, &right, c.matrix_mut());
+    let outcome = unscaled.launch(stream.handle(), (&a, &b, &right), c.matrix_mut());
     assert!(matches!(outcome, Err(KernelError::Scales { found: Scale::RowCol, expected: Scale::Unscaled })));
     let other = upload(&Scales::tensor(1.0, 1.0).unwrap());
-    let outcome = by_row.launch_scaled(stream.handle(), &a, &b, &other, c.matrix_mut());
+    let outcome = by_row.launch(stream.handle(), (&a, &b, &other), c.matrix_mut());
     assert!(matches!(outcome, Err(KernelError::Scales { found: Scale::Tensor, expected: Scale::RowCol })));
     let short = upload(&Scales::row_col(vec![1.0; M], vec![1.0; N - 1]).unwrap());
-    let outcome = by_row.launch_scaled(stream.handle(), &a, &b, &short, c.matrix_mut());
+    let outcome = by_row.launch(stream.handle(), (&a, &b, &short), c.matrix_mut());
     assert!(matches!(outcome, Err(KernelError::ScaleCount(_))), "{outcome:?}");
     let turned = DeviceDense::upload(&device, &Dense::<e4m3>::normal(K, N, ROW, 2)).unwrap();
-    let outcome = unscaled.launch(stream.handle(), &a, &turned, c.matrix_mut());
+    let outcome = unscaled.launch(stream.handle(), (&a, &turned), c.matrix_mut());
     assert!(matches!(outcome, Err(KernelError::AlongK { dtype: Dtype::E4M3, .. })), "{outcome:?}");
 
     // C in the memory of the scales of A.
@@ -235,11 +235,11 @@ fn scales_go_with_the_kernel_and_the_problem() {
     // SAFETY: M and N f32 lie there and outlive the view.
     let overlapping =
         unsafe { DeviceScales::from_raw(Scale::RowCol, (c.matrix().ptr(), M), (foreign.ptr(), N)).unwrap() };
-    let outcome = by_row.launch_scaled(stream.handle(), &a, &b, &overlapping, c.matrix_mut());
+    let outcome = by_row.launch(stream.handle(), (&a, &b, &overlapping), c.matrix_mut());
     assert!(matches!(outcome, Err(KernelError::Overlap { operand: "the scales of A", .. })), "{outcome:?}");
 
     c.untouched().unwrap();
-    by_row.launch_scaled(stream.handle(), &a, &b, &right, c.matrix_mut()).unwrap();
+    by_row.launch(stream.handle(), (&a, &b, &right), c.matrix_mut()).unwrap();
     stream.synchronize().unwrap();
     assert!(c.read().unwrap().to_f64().iter().all(|x| x.is_finite()));
 }
@@ -290,7 +290,7 @@ fn nothing_to_compute_is_no_launch() {
         let a = DeviceBsr::upload(&device, &Bsr::<f16>::normal(empty, 1)).unwrap();
         let b = DeviceDense::<f16>::zeros(&device, K, n, ROW).unwrap();
         let mut c = DeviceDense::<f16>::zeros(&device, m, n, ROW).unwrap();
-        launcher.launch(stream.handle(), &a, &b, &mut c).unwrap();
+        launcher.launch(stream.handle(), (&a, &b), &mut c).unwrap();
         stream.synchronize().unwrap();
     }
     // A sum of nothing is zero, also where A has no columns at all.
@@ -298,7 +298,7 @@ fn nothing_to_compute_is_no_launch() {
     let a = DeviceBsr::upload(&device, &Bsr::<f16>::normal(empty, 1)).unwrap();
     let b = DeviceDense::<f16>::zeros(&device, 0, N, ROW).unwrap();
     let mut c = Walled::<f16>::poisoned(&device, (M, N), ROW, true).unwrap();
-    launcher.launch(stream.handle(), &a, &b, c.matrix_mut()).unwrap();
+    launcher.launch(stream.handle(), (&a, &b), c.matrix_mut()).unwrap();
     stream.synchronize().unwrap();
     assert!(c.read().unwrap().to_f64().iter().all(|x| *x == 0.0));
 }

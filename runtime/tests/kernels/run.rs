@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Instant;
 
-use bsr_codegen::{KernelSpec, Op, Scale};
+use bsr_codegen::KernelSpec;
 use bsr_runtime::epilogue::{Input, Matrix};
-use bsr_runtime::gpu::{Device, DeviceBsr, DeviceScales, DeviceVector, Stream, StreamRef, UploadedInputs};
+use bsr_runtime::gpu::{Device, DeviceBsr, DeviceVector, Stream, StreamRef, UploadedInputs};
+use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::reference::{Comparison, Fused};
 use bsr_runtime::{Dense, KernelError, Launcher};
 use rayon::prelude::*;
@@ -151,7 +152,6 @@ pub(crate) struct Operands<A: Number, B: Number> {
     pub(crate) case: Case,
     pub(crate) a: DeviceBsr<A>,
     pub(crate) b: Walled<B>,
-    pub(crate) scales: DeviceScales,
     inputs: UploadedInputs,
     /// What C holds before the launch, where the epilogue reads it.
     before: Option<Matrix>,
@@ -170,8 +170,7 @@ impl<A: Number, B: Number> Operands<A, B> {
         Ok(Self {
             a: DeviceBsr::upload(device, &a)?,
             b: Walled::upload(device, &b)?,
-            scales: DeviceScales::upload(device, &scales)?,
-            inputs: UploadedInputs::upload(device, &inputs)?,
+            inputs: UploadedInputs::upload(device, &inputs.scales(scales))?,
             before,
             second: RefCell::new(DeviceVector::zeros(device, case.m)?),
             by_tma: case.plan()?.stores_by_tma(),
@@ -197,27 +196,10 @@ impl<A: Number, B: Number> Operands<A, B> {
         stream: StreamRef<'_>,
         c: &mut Walled<C>,
     ) -> Result<(), KernelError> {
-        let (a, b) = (&self.a, self.b.matrix());
-        let dds = self.case.spec.op == Op::Dds;
-        if self.case.spec.epilogue.is_some() || self.case.spec.permute.is_on() {
-            let scales = (self.case.spec.scale != Scale::Unscaled).then_some(&self.scales);
-            let mut second = self.second.borrow_mut();
-            let inputs = self.inputs.inputs();
-            let inputs = match self.case.spec.epilogue.and_then(|epilogue| epilogue.program().reduction()) {
-                Some(_) => inputs.rows(&mut second),
-                None => inputs,
-            };
-            return match dds {
-                true => launcher.launch_fused(stream, b, a, scales, &inputs, c.matrix_mut()),
-                false => launcher.launch_fused(stream, a, b, scales, &inputs, c.matrix_mut()),
-            };
-        }
-        match (dds, self.case.spec.scale) {
-            (true, Scale::Unscaled) => launcher.launch(stream, b, a, c.matrix_mut()),
-            (true, _) => launcher.launch_scaled(stream, b, a, &self.scales, c.matrix_mut()),
-            (_, Scale::Unscaled) => launcher.launch(stream, a, b, c.matrix_mut()),
-            _ => launcher.launch_scaled(stream, a, b, &self.scales, c.matrix_mut()),
-        }
+        let mut second = self.second.borrow_mut();
+        let collects = self.case.spec.epilogue.is_some_and(|epilogue| epilogue.program().reduction().is_some());
+        let inputs = ByKind(&self.a, self.b.matrix(), self.inputs.inputs());
+        launcher.launch(stream, inputs, (c.matrix_mut(), collects.then_some(&mut *second)))
     }
 
     /// Another B, and what is wanted of the product then.

@@ -139,11 +139,11 @@ impl Typed for Simulate<'_> {
         let Drawn { structure, a, b, inputs, want } = case.drawn::<A, B>()?;
         let fp8 = if case.spec.a.is_fp8() { Fp8Accumulate::Reduced } else { Fp8Accumulate::Single };
         let options = Options { fp8, schedule, seed: case.seed(), ..Options::default() };
-        let (results, report) = kernel.sddmm_fused::<A, B, C>(&a, &b, &structure, &inputs, &options)?;
+        let (results, report) = kernel.multiply::<C, _>((&a, &b, &structure, &inputs), &options)?;
         if let Some(first) = report.findings.first() {
             return Err(format!("{} findings, the first: {first}", report.findings.len()).into());
         }
-        judge(&results.values, results.rows.as_deref(), &want)
+        judge(&results.c, results.rows.as_deref(), &want)
     }
 }
 
@@ -178,12 +178,8 @@ impl Typed for Check<'_> {
                 Some(held) => c.values_mut().upload_on(held, stream.handle())?,
                 None => c.values_mut().fill_bytes(C::POISON_BYTE)?,
             }
-            let inputs = match &mut second {
-                Some(second) => uploaded.inputs().rows(second),
-                None => uploaded.inputs(),
-            };
-            launcher.launch_sampled_fused(stream.handle(), a.matrix(), b.matrix(), &inputs, &mut c)?;
-            drop(inputs);
+            let inputs = (a.matrix(), b.matrix(), uploaded.inputs());
+            launcher.launch(stream.handle(), inputs, (&mut c, second.as_mut()))?;
             stream.synchronize()?;
             let rows = second.as_ref().map(DeviceVector::download).transpose()?;
             judged = judge(&c.values().to_vec()?, rows.as_deref(), &want);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use bsr_codegen::{KernelSpec, TileScheduler};
+use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::reference::Comparison;
 use bsr_runtime::simulated::{Fp8Accumulate, Options, Simulated};
 use bsr_runtime::{Dense, Layout, Results};
@@ -67,7 +68,7 @@ impl Typed for Simulate<'_> {
         let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?.with_clusters(CLUSTERS);
         let Factors { a, b, scales, inputs, want } = case.factors::<A, B>()?;
         let (Results { c, rows }, report) =
-            kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, &options(&case.spec))?;
+            kernel.multiply::<C, _>(ByKind(&a, &b, inputs.scales(scales)), &options(&case.spec))?;
         if let Some(first) = report.findings.first() {
             return Err(format!("{} findings, the first: {first}", report.findings.len()).into());
         }

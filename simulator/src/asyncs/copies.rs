@@ -32,7 +32,7 @@ impl Machine<'_> {
         }
         if let Some(r) = &mut self.recorder {
             let cta = self.warps[op.w].cta as u32;
-            r.copy(cta, &self.program.where_is(op.pc), op.issued, op.due);
+            r.copy(cta, self.program.where_is(op.pc), op.issued, op.due);
         }
         let who = Who { w: op.w, mask: 1, pc: op.pc };
         match &op.work {

@@ -59,7 +59,7 @@ impl Machine<'_> {
             && now > before + crate::trace::WORTH_SHOWING
         {
             let name = format!("waits at {}", self.program.where_is(pc));
-            r.warp(self.warps[w].cta as u32, self.warps[w].index, &name, before, now);
+            r.wait(self.warps[w].cta as u32, self.warps[w].index, name, before, now);
         }
         if matches!(flow, Flow::Next) {
             self.define(who, &inst.uses, without.unwrap_or(0));

@@ -1,5 +1,7 @@
 //! What is launched and how it is run.
 
+use std::fmt;
+
 use super::global::{BufferId, GlobalMemory};
 use super::tensor_map::TensorMapDesc;
 use crate::asyncs::Fp8Accumulate;
@@ -88,7 +90,7 @@ impl Default for Options {
 }
 
 /// A launch that cannot be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
     /// No kernel of that name.
     #[error("the module has no kernel `{name}`; it has {}", known.join(", "))]
@@ -139,6 +141,13 @@ pub enum LaunchError {
     /// Grid, block or cluster out of bounds or not matching the kernel's directives.
     #[error("{0}")]
     Shape(String),
+}
+
+/// The message, as a `main` that returns the error prints it.
+impl fmt::Debug for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Registers of a multiprocessor, the same on every target.

@@ -162,7 +162,7 @@ impl<'a> Machine<'a> {
             acquired: Vec::new(),
             copy_barriers: HashMap::new(),
             fenced_maps: HashSet::new(),
-            recorder: options.trace.then(Recorder::default),
+            recorder: options.trace.then(|| Recorder::new(cluster)),
             cost: crate::Cost::default(),
             warps,
         }

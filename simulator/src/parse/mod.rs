@@ -5,6 +5,8 @@ mod declare;
 mod lexer;
 mod parser;
 
+use std::fmt;
+
 pub(crate) use parser::module;
 
 /// A place in the PTX text, both counted from 1.
@@ -19,13 +21,20 @@ pub struct Span {
 /// PTX text that cannot be executed: malformed, or using something that is not modelled.
 ///
 /// The `Display` form is `line:column: message`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}:{}: {message}", span.line, span.column)]
 pub struct ParseError {
     /// Where in the text.
     pub span: Span,
     /// What is wrong, and what would be right.
     pub message: String,
+}
+
+/// The message, as a `main` that returns the error prints it.
+impl fmt::Debug for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl ParseError {

@@ -4,7 +4,7 @@
 use bsr_codegen::{Dtype, KernelSpec, Plan, Ptx};
 use bsr_runtime::reference::{Comparison, multiply};
 use bsr_runtime::simulated::Simulated;
-use bsr_runtime::{Bsr, Dense, Element, Pattern, Structure};
+use bsr_runtime::{Bsr, Dense, Element, Pattern, Results, Structure};
 use bsr_simulator::{Options, Report};
 use half::{bf16, f16};
 
@@ -84,7 +84,7 @@ fn typed<T: Element, O: Element>(plan: &Plan, text: &str, entry: &str, case: &Ca
     let a = Bsr::<T>::normal(structure(case, (spec.bm as usize, spec.bk as usize)), 1);
     let b = Dense::<T>::normal(case.k, case.n, spec.b_layout, 2);
     let kernel = Simulated::new(plan, text, entry).unwrap_or_else(|e| panic!("{e}")).with_clusters(case.clusters);
-    let (c, report) = kernel.multiply::<T, T, O>(&a, &b, options).unwrap_or_else(|e| panic!("{e}"));
+    let (Results { c, .. }, report) = kernel.multiply::<O, _>((&a, &b), options).unwrap_or_else(|e| panic!("{e}"));
     let want = multiply(&a, &b).unwrap();
     let compared = Comparison::of_dense(&c, &want).unwrap();
     let error = if compared.not_finite > 0 { f64::INFINITY } else { compared.relative };

@@ -1,6 +1,7 @@
 //! The problems of `bsr check` for a kernel of any family, each with its operands and its reference, so that many variants
 //! of the kernel's text can be judged by them.
 
+use bsr::arguments::ByKind;
 use bsr::reference::{self, Comparison, Fused, unwritten};
 use bsr::simulated::{Options, Report, Simulated};
 use bsr::{Bsr, Dense, Dtype, Element, Inputs, KernelSpec, Layout, Op, Permutation, Plan, Scales, bf16, e4m3, f16};
@@ -101,7 +102,7 @@ fn product<A: Element, B: Element, C: Element>(spec: KernelSpec, trial: Trial) -
     let scales = scales.times(1.0 / A::SPREAD, 1.0 / B::SPREAD).unwrap();
     let program = spec.epilogue.map(|epilogue| epilogue.program());
     let drawn = program.map(|program| Inputs::random(program, (rows, cols), spec.c_layout, trial.seed));
-    let mut inputs = drawn.unwrap_or_default();
+    let mut inputs = drawn.unwrap_or_default().scales(scales.clone());
     if spec.permute.is_on() {
         inputs = inputs.order(Permutation::random(rows, trial.seed));
     }
@@ -113,11 +114,12 @@ fn product<A: Element, B: Element, C: Element>(spec: KernelSpec, trial: Trial) -
     let b = b.to_layout(layout);
     Box::new(move |kernel, options| {
         if spec.batch.is_on() {
-            let (results, report) = kernel.multiply_batch::<A, B, C>(&[(&a, &b), (&a, &b)], options).unwrap();
+            let (results, report) =
+                kernel.multiply_batch::<C, _>([ByKind(&a, &b, &inputs), ByKind(&a, &b, &inputs)], options).unwrap();
             let right = results.iter().all(|c| is_right(c, &list, &want));
             return (report, right);
         }
-        let (results, report) = kernel.multiply_fused::<A, B, C>(&a, &b, &scales, &inputs, options).unwrap();
+        let (results, report) = kernel.multiply::<C, _>(ByKind(&a, &b, &inputs), options).unwrap();
         let right = is_right(&results.c, &list, &want) && rows_are_right(results.rows.as_deref(), &want);
         (report, right)
     })
@@ -148,13 +150,12 @@ fn sampled<A: Element, B: Element, C: Element>(spec: KernelSpec, trial: Trial) -
         let count = structure.nnzb();
         if spec.batch.is_on() {
             let twice = [(&a, &b, &structure), (&a, &b, &structure)];
-            let (results, report) = kernel.sddmm_batch::<A, B, C>(&twice, options).unwrap();
+            let (results, report) = kernel.multiply_batch::<C, _>(twice, options).unwrap();
             let right = results.into_iter().all(|values| is_right(&blocks(values, count), &list, &want));
             return (report, right);
         }
-        let (results, report) = kernel.sddmm_fused::<A, B, C>(&a, &b, &structure, &inputs, options).unwrap();
-        let right =
-            rows_are_right(results.rows.as_deref(), &want) && is_right(&blocks(results.values, count), &list, &want);
+        let (results, report) = kernel.multiply::<C, _>((&a, &b, &structure, &inputs), options).unwrap();
+        let right = rows_are_right(results.rows.as_deref(), &want) && is_right(&blocks(results.c, count), &list, &want);
         (report, right)
     })
 }

@@ -78,7 +78,7 @@ const REASONS: &[Reason] = &[
     ),
     (|at, _, _| at.text.starts_with("@%p_t") && goes_to(at, "$stage"), "a block is one stage"),
     (
-        |at, _, _| goes_to(at, "$chunk_whole") || goes_to(at, "$block_whole"),
+        |at, _, _| goes_to(at, "$index_batch_whole") || goes_to(at, "$block_whole"),
         "the ring is filled from one batch of indices, and by whole blocks",
     ),
     (

@@ -47,7 +47,38 @@ pub(in super::super) struct ProblemArgs {
     pub(super) seed: u64,
 }
 
+/// A word as a shell takes it.
+pub(in super::super) fn in_a_shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 impl ProblemArgs {
+    /// Whether anything is said of the problem.
+    pub(in super::super) fn asks(&self) -> bool {
+        let Self { m, n, k, pattern, matrix, .. } = self;
+        m.is_some() || n.is_some() || k.is_some() || pattern.is_some() || matrix.is_some()
+    }
+
+    /// Seed of all that is drawn.
+    pub(in super::super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// What is said of the problem but the seed, as a shell takes it: ` --m 200 --pattern topk:4`.
+    pub(in super::super) fn flags(&self) -> String {
+        let Self { m, n, k, pattern, matrix, tensor, .. } = self;
+        let size = |flag, size: &Option<usize>| size.map(|size| format!(" --{flag} {size}"));
+        let sizes = [size("m", m), size("n", n), size("k", k)].into_iter().flatten();
+        let pattern = pattern.iter().map(|pattern| format!(" --pattern {pattern}"));
+        let matrix = matrix.iter().map(|path| format!(" --matrix {}", in_a_shell(&path.to_string_lossy())));
+        let tensor = tensor.iter().map(|name| format!(" --tensor {}", in_a_shell(name)));
+        sizes.chain(pattern).chain(matrix).chain(tensor).collect()
+    }
+
     /// The files that are read.
     pub(in super::super) fn inputs(&self) -> Option<&Path> {
         self.matrix.as_deref()

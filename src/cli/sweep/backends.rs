@@ -85,7 +85,7 @@ impl BackendKind {
         match self {
             Self::Auto if bsr::gpu::Device::is_available() => Self::Gpu,
             Self::Auto => {
-                say("no CUDA device: the times are those of the simulator's cost model");
+                say("no CUDA device: the simulator checks kernels, and their times are predicted");
                 Self::Sim
             }
             other => other,

@@ -19,7 +19,7 @@ use clap::ValueEnum;
 use super::backend::keep_in;
 use super::exit::{Exit, Failure};
 use super::output::Outputs;
-use super::problem::{Defaults, DrawnProblem, ProblemArgs};
+use super::problem::{Defaults, DrawnProblem, ProblemArgs, in_a_shell};
 use super::{interrupt, invocation, line, spec};
 use backends::{BackendKind, Backends, Devices};
 use points::{Asked, Card};
@@ -40,8 +40,10 @@ Examples:
 
 A kernel is checked against an f64 reference before it is timed, in turn with the dense library, each launch from a cold \
 L2 cache. One that hangs, faults or is wrong is recorded like any other, and the sweep goes on. Ctrl-C ends the sweep after \
-the current call, with exit code 130; the same command goes on from there, after a crash too. --device sim gives times of the simulator's \
-cost model, for a small instance of the problem: they rank kernels roughly and measure nothing.")]
+the current call, with exit code 130; the same command goes on from there, after a crash too. --device sim needs \
+no GPU: the simulator checks every kernel on a small instance of the problem, and the analytic model, which is fitted to a GPU's \
+measurements, predicts its time on the whole problem on an NVIDIA H200. The cycles that the simulator counts (`bsr run --trace`) \
+order kernels badly and are no part of a sweep. Predicted times are never beside measured ones.")]
 pub(super) struct Args {
     /// The kernels: the name of a space (`bsr space` lists them), the path of a .toml file, a spec with lists, or auto: what
     /// suits the GPU and the types.
@@ -56,7 +58,7 @@ pub(super) struct Args {
     /// The database: made where there is none. Several sweeps may write one file at once.
     #[arg(long, value_name = "FILE", default_value = "bsr.db")]
     db: PathBuf,
-    /// What measures: gpu, sim (the simulator's cost model), or auto: the GPUs if there are any, else sim.
+    /// What measures: gpu, sim (the simulator checks, and times are predicted), or auto: the GPUs if there are any, else sim.
     #[arg(long, default_value = "auto")]
     device: BackendKind,
     /// GPUs that share the points: all, or their numbers: 0,3.
@@ -116,7 +118,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     }
     interrupt::take_over();
     let device = args.device.resolve();
-    let (workloads, seed) = workloads(args, device)?;
+    let (workloads, seed) = workloads(args)?;
     let gpu = match device {
         BackendKind::Gpu | BackendKind::FaultInjection => Some(args.devices.first()?),
         _ => None,
@@ -173,21 +175,17 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 }
 
 /// What is multiplied, and the seed of all that is drawn at random.
-fn workloads(args: &Args, device: BackendKind) -> Result<(Vec<Workload>, u64), Failure> {
+fn workloads(args: &Args) -> Result<(Vec<Workload>, u64), Failure> {
     if let Some(list) = &args.workloads {
         return Ok((points::list(list)?, 0));
     }
     let facts = points::facts(&args.space, args.kernel.as_deref())?;
-    let defaults = match device {
-        BackendKind::Sim => Defaults::simulator(facts.block()),
-        _ => Defaults::GPU,
-    };
     if let Some(path) = args.problem.inputs().filter(|path| path.to_str().is_none()) {
         // What is asked of a backend, and kept in a database, is text.
         let fact = format!("the name of {} is not UTF-8, which a database cannot hold", path.display());
         return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: rename the file, or link to it")));
     }
-    let problem = DrawnProblem::new(&args.problem, defaults)?;
+    let problem = DrawnProblem::new(&args.problem, Defaults::GPU)?;
     Ok((vec![problem.workload(&facts)], problem.seed))
 }
 
@@ -236,12 +234,7 @@ fn rejections(planned: Vec<Rejection>, outcomes: &[Outcome]) -> Vec<Rejection> {
 
 /// The command as a shell takes it.
 fn command_line() -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+".contains(c);
-    let quoted = |word: String| match !word.is_empty() && word.chars().all(plain) {
-        true => word,
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    };
-    let words = invocation::args().map(|word| quoted(word.to_string_lossy().into_owned()));
+    let words = invocation::args().map(|word| in_a_shell(&word.to_string_lossy()));
     ["bsr".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 

@@ -11,10 +11,10 @@ use super::super::width::fitted;
 
 /// Kernels in the table.
 const TOP: usize = 10;
-const HEADER: [&str; 8] = ["", "ratio", "TFLOP/s", "us", "+-", "error", PREDICTED, "kernel"];
-
-/// The column of the predicted times.
-const PREDICTED: &str = "predicted";
+/// The columns where times were measured, and where a model predicted them: never both in one table.
+const MEASURED: [&str; 7] = ["", "ratio", "TFLOP/s", "us", "+-", "error", KERNEL];
+const PREDICTED: [&str; 4] = ["", "predicted us", "error", KERNEL];
+const KERNEL: &str = "kernel";
 
 /// Prints what is known of one workload now.
 pub(super) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
@@ -27,7 +27,8 @@ pub(super) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         line(
             out,
             "note",
-            "these are times of a cost model, for a small instance: they rank kernels, and measure nothing",
+            "nothing is measured: the analytic model predicts the times, and the simulator checked the kernels on a small \
+             instance of the problem",
         )?;
     }
     line(out, "points", counts(outcome))?;
@@ -67,42 +68,58 @@ fn counts(outcome: &Outcome) -> String {
 }
 
 fn table(outcome: &Outcome) -> Table {
-    // Predictions are for a GPU and the whole problem: another kind of number than times of a model of a small one.
-    let is_shown = |title: &str| title != PREDICTED || outcome.device.kind != DeviceKind::Sim;
-    let shown = |row: [String; 8]| -> Vec<String> {
-        row.into_iter().zip(HEADER).filter(|(_, title)| is_shown(title)).map(|(cell, _)| cell).collect()
-    };
+    let is_model = outcome.device.kind == DeviceKind::Sim;
+    let header: &[&str] = if is_model { &PREDICTED } else { &MEASURED };
+    let row = if is_model { predicted } else { measured };
     let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(shown(HEADER.map(str::to_owned)));
+    table.load_style(presets::ASCII_MARKDOWN).set_header(header);
     let ranking = outcome.ranking.iter().take(TOP).enumerate();
-    table.add_rows(ranking.map(|(at, record)| shown(row(&(at + 1).to_string(), record))));
-    table.add_rows(outcome.baselines.iter().map(|record| shown(row("", record))));
-    for (column, title) in table.column_iter_mut().zip(HEADER.into_iter().filter(|title| is_shown(title))) {
-        if title != "kernel" {
+    table.add_rows(ranking.map(|(at, record)| row((at + 1).to_string(), record)));
+    table.add_rows(outcome.baselines.iter().map(|record| row(String::new(), record)));
+    for (column, title) in table.column_iter_mut().zip(header) {
+        if *title != KERNEL {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     table
 }
 
-fn row(rank: &str, record: &Record) -> [String; 8] {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+fn measured(rank: String, record: &Record) -> Vec<String> {
     let timing = record.timing.as_ref();
     let ci = |timing: &Timing| timing.relative_ci.map(|ci| format!("{:.1} %", 100.0 * ci));
     // A library's own operations are not those of the stored blocks.
     let rate = record.tflops().filter(|_| !record.baseline);
-    let subject = match &record.error {
-        Some(why) => format!("{}: {}", record.subject, why.lines().next().unwrap_or_default()),
-        None => record.subject.clone(),
-    };
-    [
-        rank.to_owned(),
+    vec![
+        rank,
         or_dash(record.dense.as_ref().map(|dense| format!("{:.3}", dense.ratio))),
         or_dash(rate.map(|rate| format!("{rate:.1}"))),
-        or_dash(timing.map(|timing| format!("{:.1}", timing.median_us))),
+        microseconds(record),
         or_dash(timing.and_then(ci)),
-        or_dash(record.relative_error.map(|error| format!("{error:.1e}"))),
-        or_dash(record.predicted_us.map(|us| format!("{us:.1}"))),
-        subject,
+        error(record),
+        subject(record),
     ]
+}
+
+fn predicted(rank: String, record: &Record) -> Vec<String> {
+    vec![rank, microseconds(record), error(record), subject(record)]
+}
+
+fn microseconds(record: &Record) -> String {
+    or_dash(record.timing.as_ref().map(|timing| format!("{:.1}", timing.median_us)))
+}
+
+fn error(record: &Record) -> String {
+    or_dash(record.relative_error.map(|error| format!("{error:.1e}")))
+}
+
+/// The kernel, and why it has no time.
+fn subject(record: &Record) -> String {
+    match &record.error {
+        Some(why) => format!("{}: {}", record.subject, why.lines().next().unwrap_or_default()),
+        None => record.subject.clone(),
+    }
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
 }

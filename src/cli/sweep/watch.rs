@@ -51,3 +51,70 @@ fn best(record: &Record) -> String {
     let ratio = record.dense.as_ref().map_or(String::new(), |dense| format!(", {:.3} of dense", dense.ratio));
     format!("best {us:.1} us{ratio}: {}", record.subject)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::{ProgressDrawTarget, TermLike};
+
+    use super::*;
+
+    /// A terminal that keeps what is written.
+    #[derive(Clone, Debug, Default)]
+    struct Paper(Arc<Mutex<String>>);
+
+    impl TermLike for Paper {
+        fn width(&self) -> u16 {
+            100
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, line: &str) -> io::Result<()> {
+            self.write_str(line)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.0.lock().unwrap().clear();
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_bar_is_empty_until_a_point_has_come_to_its_end() {
+        let (watch, paper) = (Watch::new(), Paper::default());
+        watch.0.set_draw_target(ProgressDrawTarget::term_like_with_hz(Box::new(paper.clone()), 250));
+        let drawn = |filled: &dyn Fn(usize) -> bool| {
+            watch.0.force_draw();
+            let text = paper.0.lock().unwrap().clone();
+            assert!(text.contains(" points,") && filled(text.matches('█').count()), "{text:?}");
+        };
+        drawn(&|filled| filled == 0);
+        watch.0.set_length(8);
+        drawn(&|filled| filled == 0);
+        watch.0.inc(4);
+        drawn(&|filled| (10..14).contains(&filled));
+        watch.0.inc(4);
+        drawn(&|filled| filled == 24);
+        watch.done();
+    }
+}

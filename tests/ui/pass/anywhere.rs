@@ -25,6 +25,16 @@ kernels! {
     Square = 64 x 64, auto;
 }
 
+/// A crate that hands the library on.
+mod other {
+    pub(super) use ::bsr as library;
+}
+
+#[bsr::bsr_kernel(crate = crate::other::library, bm = 64, bn = 64, bk = 16, dtype = [f16, bf16])]
+fn elsewhere<T>(a: bsr::Bsr<T>, b: bsr::Dense<T>) -> bsr::Dense<T> {
+    relu(acc)
+}
+
 fn main() {
     #[bsr::bsr_kernel(bm = 64, bn = 64, bk = 16)]
     struct Local;
@@ -33,4 +43,5 @@ fn main() {
     assert_eq!((Tall::SPEC.bm, Tall::SPEC.bk), (128, 32));
     assert_eq!(Square::SPEC.schedule, None);
     assert_eq!(Local::SPEC.bk, 16);
+    assert_eq!(elsewhere::MEMBERS.len(), 2);
 }

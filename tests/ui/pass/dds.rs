@@ -1,8 +1,9 @@
 #![deny(warnings, missing_docs)]
 //! A sparse second operand makes `op = dds`.
 
+use bsr::DeviceMatrix;
 use bsr::gpu::{DeviceBsr, DeviceDense};
-use bsr::operation::{Dds, Factor, Operation};
+use bsr::operation::{Dds, Operation};
 use bsr::{Bsr, Dense, Kernel, Op, Switch, bsr_kernel, f16};
 
 /// Y = X W^T with a sparse W.
@@ -14,7 +15,7 @@ pub fn forward(x: Dense<f16>, w: Bsr<f16>) -> Dense<f16>;
 pub fn backward(dy: Dense<f16>, w: Bsr<f16>) -> Dense<f16>;
 
 fn factors<K: Kernel<Op = Dds, A = f16, B = f16>>(a: &DeviceDense<f16>, b: &DeviceBsr<f16>) -> Option<(usize, usize)> {
-    fn rows<F: Factor>(_: &F) {}
+    fn rows<F: DeviceMatrix>(_: &F) {}
     rows::<<K::Op as Operation>::A<K::A>>(a);
     rows::<<K::Op as Operation>::B<K::B>>(b);
     None

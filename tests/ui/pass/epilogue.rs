@@ -1,6 +1,5 @@
 //! The body of a function is its epilogue.
 
-use bsr::gpu::DeviceInputs;
 use bsr::prelude::*;
 
 #[bsr_kernel(bm = 128, bn = 256, bk = 64)]
@@ -43,13 +42,11 @@ fn inputs<'a>(
     bias: &'a DeviceVector<f32>,
     res: &'a DeviceDense<bf16>,
     gain: &'a DeviceVector<bf16>,
-    sums: &'a mut DeviceVector<f32>,
-) -> [DeviceInputs<'a>; 6] {
+) -> [DeviceInputs<'a>; 5] {
     [
         ffn_up_inputs { bias, res, alpha: 0.5 }.into(),
-        normed_inputs { gain, row_sum: sums }.into(),
+        normed_inputs { gain }.into(),
         scaled_inputs { alpha: 2.0 }.into(),
-        plain_inputs {}.into(),
         Linear_inputs { bias }.into(),
         family_inputs { bias }.into(),
     ]

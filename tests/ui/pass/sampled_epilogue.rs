@@ -1,7 +1,6 @@
 #![deny(warnings)]
 //! The body of SDDMM is its epilogue: vectors, values of blocks, a second result.
 
-use bsr::gpu::DeviceInputs;
 use bsr::prelude::*;
 
 #[bsr_kernel(bm = 128, bn = 256, bk = 64)]
@@ -21,12 +20,8 @@ fn gradient(a: Dense<f16>, b: Dense<f16>) -> Bsr<f32>;
 #[bsr_kernel(bm = 64, bn = 256, bk = 64, batch = on)]
 fn heads(a: Dense<f16>, b: Dense<f16>) -> Bsr<f16>;
 
-fn inputs<'a>(
-    bias: &'a DeviceVector<f32>,
-    mask: &'a DeviceBsr<f16>,
-    greatest: &'a mut DeviceVector<f32>,
-) -> [DeviceInputs<'a>; 2] {
-    [masked_inputs { bias, mask, alpha: 0.5 }.into(), scores_inputs { scale: 0.125, row_max: greatest }.into()]
+fn inputs<'a>(bias: &'a DeviceVector<f32>, mask: &'a DeviceBsr<f16>) -> [DeviceInputs<'a>; 2] {
+    [masked_inputs { bias, mask, alpha: 0.5 }.into(), scores_inputs { scale: 0.125 }.into()]
 }
 
 fn main() {

@@ -1,4 +1,4 @@
-//! Where candidates are checked and timed: a GPU, a child process that has one, the simulator's cost model, a fake.
+//! Where candidates are checked and timed: a GPU, a child process that has one, the simulator with the analytic model, a fake.
 //!
 //! ```text
 //! sweep --Backend--> Remote --JSON lines--> serve --Backend--> a GPU, Sim, Fake
@@ -96,7 +96,7 @@ pub struct Rounds {
 }
 
 /// What goes wrong with a candidate, or with the backend.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Trouble {
     /// What becomes of the candidate.
@@ -108,6 +108,8 @@ pub struct Trouble {
     /// The backend must be opened again before it is used: its process or context is gone.
     pub lost: bool,
 }
+
+bsr_codegen::message_as_debug!(Trouble);
 
 impl Trouble {
     /// Something that happened to the candidate at a place in the call; the backend goes on.

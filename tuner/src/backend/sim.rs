@@ -1,25 +1,26 @@
-//! The simulator as a backend: candidates run on the CPU, and their times are those of its cost model. They rank candidates
-//! roughly; they measure nothing.
+//! The simulator and the analytic model as a backend, without a GPU: the simulator shows on a small instance of a problem
+//! whether a kernel is right, and [`predict`] says how long it would take on the whole problem.
+//!
+//! The simulator's cycles are no times: its cost model has no L2 cache, no contention between CTAs and no clock, and orders
+//! kernels unlike a GPU. The analytic model is fitted to a GPU's measurements, so that it orders them.
 
 use std::collections::HashMap;
 
-use bsr_codegen::{KernelSpec, Op, Plan, Scale, TileScheduler};
-use bsr_runtime::schedule::WorkLists;
-use bsr_runtime::simulated::{Finding, FindingKind, Options, Report, Schedule, Simulated};
+use bsr_codegen::{KernelSpec, Op, Plan, Scale};
+use bsr_runtime::kernel::arguments::ByKind;
+use bsr_runtime::simulated::{Finding, FindingKind, Options, Report, Simulated};
 use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales, Structure, reference};
 
 use super::draw::{self, load, pattern, refused, spec_of, stored_shape};
 use super::types::{Typed, with_types};
 use super::{Backend, Candidate, Checked, Opened, Rounds, Trouble, structure};
+use crate::model::{self, Card, predict};
 use crate::{DeviceId, DeviceKind, Source, TuningProblem, Verdict, Workload};
 
-/// Multiprocessors that the model has: CTAs of persistent kernels at a time.
-const SMS: u32 = 4;
-/// Threads and bytes of shared memory of a multiprocessor, for kernels whose grid is as large as the product.
-const SM_THREADS: u32 = 2048;
-const SM_SHARED: u32 = 228 * 1024;
-/// The clock by which cycles become microseconds, in MHz: an H200's highest.
-const CLOCK_MHZ: f64 = 1980.0;
+/// The GPU whose times are predicted.
+const GPU: &str = "NVIDIA H200";
+/// CTAs of a persistent kernel that are simulated at a time.
+const CTAS: u32 = 4;
 /// Operations on stored blocks in an instance of a problem: about a second of simulation.
 const MOST_FLOPS: u64 = 1 << 29;
 /// Columns of the dense factor that an instance keeps.
@@ -27,12 +28,24 @@ const LEAST_ALONG: usize = 256;
 /// Blocks along a side that an instance keeps.
 const LEAST_BLOCKS: usize = 4;
 
-/// The simulator's cost model as a backend.
-#[derive(Default)]
+/// The simulator, which checks, and the analytic model, which predicts times.
 pub struct Sim {
-    workload: Option<Workload>,
-    /// Microseconds and relative error of what has been simulated.
-    known: HashMap<KernelSpec, (f64, f64)>,
+    card: Card,
+    open: Option<Open>,
+    /// Relative errors of what has been simulated.
+    known: HashMap<KernelSpec, f64>,
+}
+
+/// What is predicted, and what is simulated for it.
+struct Open {
+    problem: TuningProblem,
+    instance: Workload,
+}
+
+impl Default for Sim {
+    fn default() -> Self {
+        Self { card: model::for_gpu(GPU, None).0, open: None, known: HashMap::new() }
+    }
 }
 
 impl Sim {
@@ -78,16 +91,17 @@ impl Sim {
         }
     }
 
-    fn simulate(&mut self, candidate: &Candidate, at: usize) -> Result<(f64, f64), Trouble> {
+    /// The relative error of a right result.
+    fn simulate(&mut self, candidate: &Candidate, at: usize) -> Result<f64, Trouble> {
         let Candidate::Kernel(spec) = candidate else {
             return Err(Trouble::with(Verdict::Refused, at, "the simulator runs no other library's kernels"));
         };
         if let Some(known) = self.known.get(spec) {
             return Ok(*known);
         }
-        let workload = self.workload.as_ref().ok_or_else(|| Trouble::of_backend("no workload is open"))?;
+        let workload = &self.open.as_ref().ok_or_else(|| Trouble::of_backend("no workload is open"))?.instance;
         let of_candidate = |trouble: Trouble| Trouble { candidate: Some(at), ..trouble };
-        let plan = Plan::new(spec).map_err(|errors| of_candidate(refused(errors)))?;
+        let plan = planned(spec, at)?;
         if spec.batch.is_on() {
             return Err(of_candidate(refused("a kernel for lists of problems: the model has one problem")));
         }
@@ -95,6 +109,19 @@ impl Sim {
         self.known.insert(*spec, done);
         Ok(done)
     }
+
+    /// Microseconds of a right kernel on the whole problem, as the model predicts them.
+    fn predicted(&mut self, candidate: &Candidate, at: usize) -> Result<f64, Trouble> {
+        self.simulate(candidate, at)?;
+        match (candidate, &self.open) {
+            (Candidate::Kernel(spec), Some(open)) => Ok(predict(&planned(spec, at)?, &open.problem, &self.card).us),
+            _ => Err(Trouble::of_backend("no workload is open")),
+        }
+    }
+}
+
+fn planned(spec: &KernelSpec, at: usize) -> Result<Plan, Trouble> {
+    Plan::new(spec).map_err(|errors| Trouble { candidate: Some(at), ..refused(errors) })
 }
 
 /// A pattern of so many of `of` block columns that is as dense.
@@ -111,27 +138,25 @@ fn fewer(source: &Source, blocks: usize, of: usize) -> Result<Source, Trouble> {
 
 impl Backend for Sim {
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
-        let workload = Self::instance(workload)?;
-        let problem = TuningProblem::new(workload.clone(), &structure(&workload)?);
+        let problem = TuningProblem::new(workload.clone(), &structure(workload)?);
         self.known.clear();
-        self.workload = Some(workload);
+        self.open = Some(Open { problem: problem.clone(), instance: Self::instance(workload)? });
         let device = DeviceId {
             kind: DeviceKind::Sim,
-            name: "simulator (cost model)".to_owned(),
-            driver: format!("model of bsr {}: {SMS} SMs at {CLOCK_MHZ} MHz", env!("CARGO_PKG_VERSION")),
+            name: format!("model of the {GPU}"),
+            driver: format!("bsr {}; results checked on the simulator", env!("CARGO_PKG_VERSION")),
         };
         Ok(Opened { problem, device, baselines: vec![] })
     }
 
     fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble> {
-        let (_, error) = self.simulate(candidate, 0)?;
-        Ok(Checked { relative_error: Some(error) })
+        Ok(Checked { relative_error: Some(self.simulate(candidate, 0)?) })
     }
 
     /// One time each: the model has no noise.
     fn time(&mut self, candidates: &[Candidate], _: &Rounds) -> Result<Vec<Vec<f64>>, Trouble> {
         let times = candidates.iter().enumerate();
-        times.map(|(at, candidate)| self.simulate(candidate, at).map(|(us, _)| vec![us])).collect()
+        times.map(|(at, candidate)| Ok(vec![self.predicted(candidate, at)?])).collect()
     }
 }
 
@@ -142,27 +167,26 @@ struct Run<'r> {
 }
 
 impl Typed for Run<'_> {
-    type Output = Result<(f64, f64), Trouble>;
+    type Output = Result<f64, Trouble>;
 
     fn run<S: Element, D: Element, C: Element>(self) -> Self::Output {
         let (spec, Workload { m, n, k, seed, .. }) = (self.plan.spec(), self.workload);
         let ptx = self.plan.ptx();
-        let clusters = (SMS / self.plan.cluster()).max(1);
+        let clusters = (CTAS / self.plan.cluster()).max(1);
         let kernel = Simulated::new(self.plan, ptx.text(), ptx.entry()).map_err(refused)?.with_clusters(clusters);
-        let options = Options { schedule: Schedule::Timed, seed: *seed, ..Options::default() };
+        let options = Options { seed: *seed, ..Options::default() };
         if spec.op == Op::Sdd {
             let structure = structure(self.workload)?;
             let a = Dense::<S>::normal(*m, *k, spec.a_layout, seed.wrapping_add(1));
             let b = Dense::<D>::normal(*k, *n, spec.b_layout, *seed);
-            let (values, report) = kernel.sddmm::<S, D, C>(&a, &b, &structure, &options).map_err(refused)?;
+            let (results, report) = kernel.multiply::<C, _>((&a, &b, &structure), &options).map_err(refused)?;
             let (a, b) = (a.view(), b.view());
             let want = match spec.transpose.is_on() {
                 true => reference::sddmm(b.transposed(), a.transposed(), &structure),
                 false => reference::sddmm(a, b, &structure),
             };
-            let values: Vec<f64> = values.into_iter().map(Element::to_f64).collect();
-            let error = judge(&report, &values, &want.map_err(refused)?, reference::tolerance_of(spec, *k))?;
-            return Ok((microseconds(self.plan, &structure, *k, &report), error));
+            let values: Vec<f64> = results.c.into_iter().map(Element::to_f64).collect();
+            return judge(&report, &values, &want.map_err(refused)?, reference::tolerance_of(spec, *k));
         }
         let a = self.sparse::<S>()?;
         let (rows, cols) = if spec.op == Op::Dds { (*m, *k) } else { (*k, *n) };
@@ -179,7 +203,8 @@ impl Typed for Run<'_> {
             Some(epilogue) => Inputs::random(epilogue.program(), (*m, *n), spec.c_layout, *seed),
             None => Inputs::default(),
         };
-        let fused = kernel.multiply_fused::<S, D, C>(&a, &b, &scales, &inputs, &options).map_err(refused)?;
+        let inputs = inputs.scales(scales.clone());
+        let fused = kernel.multiply::<C, _>(ByKind(&a, &b, &inputs), &options).map_err(refused)?;
         let (Results { c, rows: second }, report) = fused;
         let rows: Vec<usize> = (0..*m).collect();
         let sums = reference::product_rows(spec, &a, &b, &scales, &rows).map_err(refused)?;
@@ -190,7 +215,7 @@ impl Typed for Run<'_> {
         if !comparison.passes(want.rows_tolerance()) {
             return Err(Trouble::with(Verdict::Wrong, 0, format!("the second result: {comparison}")));
         }
-        Ok((microseconds(self.plan, a.structure(), along, &report), error))
+        Ok(error)
     }
 }
 
@@ -245,18 +270,6 @@ fn verdict(finding: &Finding) -> Verdict {
     }
 }
 
-/// The cycles of the longest-running cluster at the model's clock. A grid as large as the product takes turns on the
-/// model's multiprocessors.
-fn microseconds(plan: &Plan, structure: &Structure, along: usize, report: &Report) -> f64 {
-    let mut cycles = report.cost.cycles as f64;
-    if plan.tile_scheduler() == TileScheduler::CtaPerBlock {
-        let [x, y] = WorkLists::new(plan, structure, along, SMS).grid;
-        let resident = (SM_THREADS / plan.threads().max(1)).min(SM_SHARED / plan.shared_bytes().max(1)).clamp(1, 32);
-        cycles *= (u64::from(x) * u64::from(y)).div_ceil(u64::from(SMS * resident)) as f64;
-    }
-    cycles / CLOCK_MHZ
-}
-
 /// The most products that an element of C sums.
 fn longest_sum(spec: &KernelSpec, sparse: &Structure) -> usize {
     if spec.transpose.is_on() == (spec.op == Op::Dds) {
@@ -303,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn right_kernels_of_every_operation_have_a_time() {
+    fn right_kernels_of_every_operation_have_the_time_that_the_model_predicts() {
         let mut sim = Sim::default();
         for (facts, more) in [
             ("bm = 64, bk = 32", ""),
@@ -318,8 +331,21 @@ mod tests {
             let checked = sim.check(&candidate).unwrap_or_else(|trouble| panic!("{facts}{more}: {trouble}"));
             assert!(checked.relative_error.is_some_and(|error| error < 0.1), "{facts}");
             let times = sim.time(std::slice::from_ref(&candidate), &ONCE).unwrap();
-            assert!(times.len() == 1 && times[0].len() == 1 && times[0][0] > 0.0, "{facts}: {times:?}");
+            let Candidate::Kernel(spec) = candidate else { panic!("{facts} is no kernel") };
+            let wanted = predict(&Plan::new(&spec).unwrap(), &opened.problem, &model::for_gpu(GPU, None).0).us;
+            assert_eq!(times, [[wanted]], "{facts}");
         }
+    }
+
+    /// What is simulated is small; what is told, and what times are of, is what was asked for.
+    #[test]
+    fn the_problem_is_told_as_it_was_asked() {
+        let mut sim = Sim::default();
+        let asked = workload("bm = 64, bk = 64", (4096, 4096, 4096), "topk:16");
+        let opened = sim.open(&asked).unwrap();
+        assert_eq!(opened.problem.workload, asked);
+        let instance = &sim.open.as_ref().unwrap().instance;
+        assert!(instance.m * instance.n * instance.k < asked.m * asked.n * asked.k / 8, "{instance:?}");
     }
 
     #[test]

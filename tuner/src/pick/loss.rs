@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use bsr_codegen::{KernelSpec, Plan};
 use serde::Serialize;
 
+use super::table::why_unused;
 use super::{Choice, FirstUse, Gpu, Measure, PickError, Table, Tuner, Why};
+use crate::Record;
 use crate::report::groups::{Group, groups};
-use crate::{DeviceKind, Record};
 
 /// The choices for one problem of which many kernels were measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,7 +39,7 @@ pub struct Chosen {
 }
 
 /// What a tuner with `table` would have lost on every problem of which kernels were measured on a GPU of this compute
-/// capability.
+/// capability. [`left_out`](super::left_out) counts the others.
 ///
 /// # Errors
 /// [`PickError`] where nothing can be chosen for a problem.
@@ -48,7 +49,7 @@ pub fn efficiency_losses(
     capability: (u32, u32),
 ) -> Result<Vec<EfficiencyLoss>, PickError> {
     let mut losses = Vec::new();
-    for group in groups(records, &[]).iter().filter(|group| group.device.kind == DeviceKind::Gpu) {
+    for group in groups(records, &[]).iter().filter(|group| why_unused(group).is_none()) {
         let Some(winner) = group.winner() else { continue };
         let gpu = Gpu { name: group.device.name.clone(), driver: group.device.driver.clone(), capability };
         let rates = Rates::of_group(group);

@@ -32,7 +32,7 @@ use crate::{Facts, SpaceError, TuningProblem};
 pub use choice::{Choice, Ranked, Why};
 pub use loss::{Chosen, EfficiencyLoss, efficiency_losses};
 pub use near::Bucket;
-pub use table::{Other, Table, TableError, Tuned};
+pub use table::{LeftOut, Other, Table, TableError, Tuned, left_out};
 
 /// The GPU that is chosen for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -354,7 +354,7 @@ pub fn space_for(capability: (u32, u32), facts: &Facts) -> Result<Space, SpaceEr
 }
 
 /// Why there is no kernel for a problem.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum PickError {
     /// Nothing in the space can be planned.
@@ -385,3 +385,5 @@ pub enum PickError {
         why: String,
     },
 }
+
+bsr_codegen::message_as_debug!(PickError);

@@ -81,9 +81,9 @@ impl Tuned {
         })
     }
 
-    /// The winner of a group, and the others.
+    /// The winner of a group, and the others; none where [`why_unused`] says why.
     fn of_group(group: &Group<'_>) -> Option<Self> {
-        let winner = group.winner()?;
+        let winner = group.winner().filter(|_| why_unused(group).is_none())?;
         let rate = |point: &Point<'_>| group.measure.of(point.record);
         let best = rate(winner)?;
         let other = |point: &Point<'_>| Some(Other { spec: point.spec?, times: rounded(best / rate(point)?) });
@@ -114,6 +114,37 @@ impl fmt::Display for Tuned {
     }
 }
 
+/// Why no choice can be made by the records of a group; none where one can.
+pub(super) fn why_unused(group: &Group<'_>) -> Option<&'static str> {
+    match (group.device.kind, group.winner()) {
+        (DeviceKind::Sim, _) => Some("their times are predicted, not measured on a GPU"),
+        (DeviceKind::Fake, _) => Some("their times are a test's, not measured on a GPU"),
+        (DeviceKind::Gpu, None) => Some("no kernel of ours was right and timed to the end"),
+        (DeviceKind::Gpu, Some(winner)) if winner.spec.is_none() => {
+            Some("the fastest kernel's spec cannot be read by this version")
+        }
+        (DeviceKind::Gpu, Some(_)) => None,
+    }
+}
+
+/// The products among records by which nothing can be chosen, so that [`Table::best_of`] leaves them out: how many there
+/// are of all, and how many for each reason.
+pub fn left_out(records: &[Record]) -> LeftOut {
+    let groups = groups(records, &[]);
+    let mut reasons = std::collections::BTreeMap::new();
+    groups.iter().filter_map(why_unused).for_each(|why| *reasons.entry(why).or_default() += 1);
+    LeftOut { products: groups.len(), reasons: reasons.into_iter().collect() }
+}
+
+/// What [`left_out`] counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// All products among the records, those that are used too.
+    pub products: usize,
+    /// How many are left out for which reason.
+    pub reasons: Vec<(&'static str, usize)>,
+}
+
 /// Four digits: more are noise.
 fn rounded(times: f64) -> f64 {
     (times * 1e4).round() / 1e4
@@ -129,7 +160,7 @@ pub struct Table {
 }
 
 /// A table that cannot be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error(
     "line {line} is no tuned result: {error}\n  help: each line is the JSON of one result, as `bsr export --tuned` writes it"
 )]
@@ -137,6 +168,8 @@ pub struct TableError {
     line: usize,
     error: serde_json::Error,
 }
+
+bsr_codegen::message_as_debug!(TableError);
 
 /// The results that come with this crate, a line each.
 pub(super) const SHIPPED: &str = include_str!("../../tuned/h200.jsonl");

@@ -147,7 +147,11 @@ fn row(record: &Record, measure: Measure) -> Row<'_> {
     }
 }
 
+/// Nothing of a model's own times.
 fn prediction(group: &Group<'_>) -> Option<Prediction> {
+    if group.device.kind == DeviceKind::Sim {
+        return None;
+    }
     let pairs: Vec<(f64, f64)> = group
         .kernels
         .iter()

@@ -39,7 +39,7 @@ pub struct ReportData {
 }
 
 /// Why there is no page.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ReportError {
     /// The page's template failed.
     #[error("the page cannot be rendered: {0}")]
@@ -57,3 +57,5 @@ pub enum ReportError {
         scripts: usize,
     },
 }
+
+bsr_codegen::message_as_debug!(ReportError);

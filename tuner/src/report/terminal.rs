@@ -59,7 +59,7 @@ fn best(group: &Group<'_>, n: usize) -> Top {
         device: group.device.clone(),
         device_words: words::device(group.device),
         warning: words::warning(group.device.kind),
-        head: ["", "ratio", "TFLOP/s", "us", "+-", "kernel"],
+        head: ["", "ratio", "TFLOP/s", words::microseconds(group.device.kind), "+-", "kernel"],
         rows: rows.collect(),
         attribute: group.winner().and_then(|point| point.spec.as_ref()).map(attribute_line),
     }

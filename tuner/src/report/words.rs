@@ -50,13 +50,18 @@ pub(super) fn kind(kind: DeviceKind) -> &'static str {
     }
 }
 
+/// The head of a column of times.
+pub(super) fn microseconds(kind: DeviceKind) -> &'static str {
+    if kind == DeviceKind::Sim { "predicted us" } else { "us" }
+}
+
 /// What a reader must not take for a measurement; nothing of a GPU.
 pub(super) fn warning(kind: DeviceKind) -> Option<&'static str> {
     match kind {
         DeviceKind::Gpu => None,
         DeviceKind::Sim => Some(
-            "MODEL: these times were computed by the simulator's cost model. No GPU took them: they rank kernels, they do \
-             not measure them, and they are never beside times of a GPU.",
+            "MODEL: these times were predicted by the analytic model, and no GPU took them. They order kernels and do not \
+             measure them; they are never beside times of a GPU.",
         ),
         DeviceKind::Fake => Some(
             "MADE UP: these times are a test's. They say nothing of any kernel, and are never beside times of a GPU.",

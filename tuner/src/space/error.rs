@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bsr_codegen::spec::SpecErrors;
 
 /// Why there are no points.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum SpaceError {
     /// No space is called that.
     #[error("there is no space `{name}`\n  help: {known}, the path of a .toml file, or a spec with lists")]
@@ -103,3 +103,5 @@ pub enum SpaceError {
         most: usize,
     },
 }
+
+bsr_codegen::message_as_debug!(SpaceError);

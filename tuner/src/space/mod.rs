@@ -19,6 +19,7 @@
 
 mod constraint;
 mod error;
+mod phrase;
 mod points;
 mod read;
 #[cfg(test)]

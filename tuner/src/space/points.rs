@@ -69,7 +69,7 @@ pub enum Reason {
     Plan {
         /// The key to blame.
         key: String,
-        /// The fact, with N for its numbers, so that points that fail alike fall together.
+        /// The fact, with `…` for its numbers, so that points that fail alike fall together.
         kind: String,
         /// The fact with its arithmetic.
         message: String,
@@ -85,11 +85,11 @@ impl Reason {
         Self::Plan { key: error.key().to_owned(), kind: without_numbers(fact), message: message.replace("\n  ", ": ") }
     }
 
-    /// What points that fail alike have in common: `stages: N stages do not fit shared memory`.
+    /// What points that fail alike have in common: `stages: … stages do not fit shared memory`.
     pub fn bin(&self) -> String {
         match self {
             Self::Plan { key, kind, .. } => format!("{key}: {kind}"),
-            Self::Constraint(text) => format!("constraint: {text}"),
+            Self::Constraint(text) => format!("the space asks that {}", super::phrase::in_words(text)),
         }
     }
 }
@@ -104,7 +104,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// N for every number that stands alone: `e4m3` and `sm_80` are words.
+/// `…` for every number that stands alone: `e4m3` and `sm_80` are words, and N is a side of the product.
 fn without_numbers(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split_inclusive(|c: char| !is_part(c));
@@ -112,7 +112,7 @@ fn without_numbers(text: &str) -> String {
         .map(|word| {
             let end = word.trim_end_matches(|c: char| !is_part(c)).len();
             let is_number = end > 0 && word[..end].chars().all(|c| c.is_ascii_digit());
-            if is_number { format!("N{}", &word[end..]) } else { word.to_owned() }
+            if is_number { format!("…{}", &word[end..]) } else { word.to_owned() }
         })
         .collect()
 }

@@ -213,7 +213,7 @@ fn lists_of_facts_are_narrowed_to_the_product() {
 fn points_that_fail_alike_fall_together() {
     let bins = points("bn = [128, 256], stages = 7..=30", "bm = 128, bk = 64").reasons();
     assert_eq!(bins.len(), 1, "{bins:?}");
-    assert!(bins[0].0.starts_with("stages: N stages do not fit shared memory"), "{bins:?}");
+    assert!(bins[0].0.starts_with("stages: … stages do not fit shared memory"), "{bins:?}");
 }
 
 proptest! {

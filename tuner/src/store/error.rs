@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 
 /// Why a database cannot be used. None of them changes the file.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// There is no such file, where one is to be read.
@@ -102,6 +102,8 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
 }
+
+bsr_codegen::message_as_debug!(StoreError);
 
 /// Seconds that a locked database is waited for.
 pub(super) const PATIENCE_S: u64 = 30;

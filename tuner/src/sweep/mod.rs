@@ -114,7 +114,7 @@ pub enum Event<'e> {
 }
 
 /// Why a sweep cannot go on. What was recorded stays.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError {
     /// No backend goes on.
@@ -129,6 +129,8 @@ pub enum SweepError {
     )]
     Devices(DeviceId, DeviceId),
 }
+
+bsr_codegen::message_as_debug!(SweepError);
 
 /// What a sweep is done with.
 pub struct Sweep<'s> {

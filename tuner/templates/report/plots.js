@@ -31,8 +31,12 @@ const plots = (() => {
     p.className = 'none';
     p.textContent = words;
     get(id).replaceChildren(p);
+    get(id).classList.add('empty');
   };
-  const clear = id => { if (get(id).querySelector('.none')) get(id).replaceChildren(); };
+  const clear = id => {
+    if (get(id).querySelector('.none')) get(id).replaceChildren();
+    get(id).classList.remove('empty');
+  };
 
   // TFLOP/s of the best of ours, of the dense library, of others, and the roof, for every product on one kind of device.
   const overview = (id, products) => {
@@ -111,12 +115,43 @@ const plots = (() => {
     return webgl;
   };
 
+  // The same lines without WebGL: as many traces as there are colours, each with gaps between its kernels.
+  const flat = (dimensions, scores, rows) => {
+    const [least, most] = [Math.min(...scores), Math.max(...scores)];
+    const part = score => most > least ? (score - least) / (most - least) : 1;
+    const ranges = dimensions.map(({ range, values }) => range || [Math.min(...values), Math.max(...values)]);
+    const height = (value, [from, to]) => to > from ? (value - from) / (to - from) : 0.5;
+    const colours = scale();
+    const traces = colours.map(([, colour]) => ({
+      type: 'scatter', mode: 'lines', x: [], y: [], text: [], line: { color: colour, width: 1.2 }, showlegend: false,
+      hovertemplate: '%{text}<extra></extra>',
+    }));
+    rows.forEach((row, at) => {
+      const { x, y, text } = traces[Math.round(part(scores[at]) * (colours.length - 1))];
+      dimensions.forEach(({ values }, place) => { x.push(place); y.push(height(values[at], ranges[place])); text.push(plain(row.name)); });
+      x.push(null); y.push(null); text.push('');
+    });
+    const words = (place, at, text) => ({
+      x: place, y: at, text: plain(text), showarrow: false, xanchor: 'right', xshift: -6, font: { size: 11 },
+      bgcolor: theme.colour('paper'), borderpad: 1, opacity: 0.85,
+    });
+    const last = dimensions.length - 1;
+    const labels = dimensions.flatMap(({ tickvals, ticktext }, place) => (tickvals || ranges[place]).map((value, at) =>
+      words(place, height(value, ranges[place]), ticktext ? ticktext[at] : value.toPrecision(3))));
+    draw('lines', traces.filter(trace => trace.x.length), {
+      margin: { l: 60, r: 20, t: 46, b: 16 }, annotations: labels,
+      xaxis: axis({ range: [-0.1, last + 0.1], tickvals: dimensions.map((_, at) => at), ticktext: dimensions.map(({ label }) => label),
+        side: 'top', zeroline: false, fixedrange: true }),
+      yaxis: axis({ visible: false, range: [-0.05, 1.05], fixedrange: true }),
+    });
+  };
+
   const lines = product => {
     clear('lines');
-    if (!hasWebgl()) return nothing('lines', 'This browser has no WebGL, which this plot needs; the table above has the same data.');
     const all = product.rows.filter(row => row.at !== null && row.score !== null && row.at.every(place => place !== null));
     const rows = all.slice(0, LINES);
-    get('lines-words').textContent = all.length > LINES ? `These are the best ${LINES} of ${all.length}.` : '';
+    const most = all.length > LINES ? `These are the best ${LINES} of ${all.length}. ` : '';
+    get('lines-words').textContent = hasWebgl() ? most : `${most}This browser has no WebGL: nothing can be dragged.`;
     if (!rows.length || !product.axes.length) return nothing('lines', 'No key varies among kernels with times.');
     rows.sort((a, b) => a.score - b.score);
     // Equal values are spread a little, by their order, so that lines do not cover one another.
@@ -127,6 +162,7 @@ const plots = (() => {
     }));
     const scores = rows.map(row => row.score);
     dimensions.push({ label: product.measure === 'TFLOP/s' ? 'TFLOP/s' : 'ratio', values: scores });
+    if (!hasWebgl()) return flat(dimensions, scores, rows);
     draw('lines', [{
       type: 'parcoords', dimensions, labelfont: { size: 13 }, tickfont: { size: 11 }, rangefont: { color: 'rgba(0,0,0,0)', size: 1 },
       line: { color: scores, colorscale: scale(), showscale: false },

@@ -44,24 +44,25 @@ fn chromium() -> Option<PathBuf> {
 
 impl Shown {
     fn new(data: &ReportData) -> Option<Self> {
+        Self::with(data, &["--enable-unsafe-swiftshader", "--use-angle=swiftshader"])
+    }
+
+    /// In a browser with these options.
+    fn with(data: &ReportData, options: &[&str]) -> Option<Self> {
         let path = chromium()?;
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("report.html");
         std::fs::write(&file, render(data).unwrap()).unwrap();
-        let args = [
-            "--disable-component-update",
-            "--no-default-browser-check",
-            "--enable-unsafe-swiftshader",
-            "--use-angle=swiftshader",
-        ];
+        let args = ["--disable-component-update", "--no-default-browser-check"];
+        let args = args.iter().chain(options);
         let options = LaunchOptions {
             path: Some(path),
             sandbox: false,
             enable_gpu: true,
             window_size: Some((1280, 900)),
             idle_browser_timeout: Duration::from_secs(120),
-            args: args.iter().map(OsStr::new).collect(),
+            args: args.map(OsStr::new).collect(),
             ..LaunchOptions::default()
         };
         let browser = Browser::new(options).unwrap();
@@ -265,7 +266,7 @@ fn a_browser_shows_sorts_filters_and_draws() {
 }
 
 #[test]
-fn a_browser_changes_product_and_theme_and_fits_a_narrow_screen() {
+fn a_browser_changes_product_and_theme_and_fits_wide_and_narrow_screens() {
     let Some(shown) = Shown::new(&sample()) else { return };
     shown.see_all();
     let background = "getComputedStyle(document.body).backgroundColor";
@@ -289,10 +290,49 @@ fn a_browser_changes_product_and_theme_and_fits_a_narrow_screen() {
     assert_eq!(shown.value(background), light);
 
     shown.choose("product", "0");
+    uses_a_wide_screen(&shown);
     shown.screen(400, 900);
     let wide = shown.value("[document.documentElement.scrollWidth, document.documentElement.clientWidth]");
     assert_eq!(wide[0], wide[1], "the page itself does not scroll sideways");
     shown.picture("narrow");
+    shown.is_well();
+}
+
+fn uses_a_wide_screen(shown: &Shown) {
+    shown.screen(1920, 1080);
+    shown.see_all();
+    let box_of = |selector: &str| {
+        let found = shown.value(&format!(
+            "(box => [box.left, box.width, box.top])(document.querySelector('{selector}').getBoundingClientRect())"
+        ));
+        [0, 1, 2].map(|at| found[at].as_f64().unwrap())
+    };
+    for whole in ["main", "#table", "table.overview", "#lines"] {
+        let [_, width, _] = box_of(whole);
+        assert!(width > 1700.0, "{whole} is {width} px of 1920");
+    }
+    // Two plots side by side.
+    let ([left, width, top], [beside, as_wide, as_high]) = (box_of("#heat"), box_of("#scatter"));
+    assert!(left + width < beside && width > 800.0 && as_wide > 800.0 && (top - as_high).abs() < 120.0);
+    let sideways = shown.value("[document.documentElement.scrollWidth, document.documentElement.clientWidth]");
+    assert_eq!(sideways[0], sideways[1]);
+    shown.picture("wide");
+}
+
+#[test]
+fn without_webgl_every_plot_is_drawn() {
+    let Some(shown) = Shown::with(&sample(), &["--disable-gpu", "--disable-3d-apis"]) else { return };
+    assert_eq!(shown.value("Boolean(document.createElement('canvas').getContext('webgl'))"), false);
+    shown.see_all();
+    assert_eq!(shown.value("document.querySelectorAll('.plot .none').length"), 0);
+    // A line for every kernel, in as many colours as there are, and the names of the keys over the axes.
+    let drawn = "document.querySelectorAll('#lines .scatterlayer .js-line').length";
+    assert!(shown.value(drawn).as_u64().unwrap() > 4);
+    let names = shown.value("document.getElementById('lines').innerText");
+    assert!(names.as_str().unwrap().contains("bn") && names.as_str().unwrap().contains("ratio"), "{names}");
+    shown.click("#theme");
+    shown.see_all();
+    shown.picture("without-webgl");
     shown.is_well();
 }
 
@@ -328,6 +368,10 @@ fn a_browser_shows_little_as_well_as_much() {
         for id in ["heat", "lines", "scatter"] {
             shown.value(&format!("(document.getElementById('{id}').scrollIntoView(), 0)"));
             shown.until(&format!("document.getElementById('{id}').childElementCount > 0"));
+            // A sentence in place of a plot leaves no room for the plot.
+            let hole =
+                format!("document.querySelector('#{id} .none') && document.getElementById('{id}').offsetHeight > 80");
+            assert_eq!(shown.value(&format!("Boolean({hole})")), false, "{id} of product {product}");
         }
     }
     shown.picture("little");

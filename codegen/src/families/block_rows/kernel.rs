@@ -38,7 +38,7 @@ impl KernelPlan for BlockRowsPlan {
             row("batch", "a list of problems".to_owned(), words);
         }
         if s.op == Op::Dds || s.transpose.is_on() {
-            row("operation", self.operation().to_owned(), self.walk_words().to_owned());
+            row("operation", self.operation().to_owned(), self.index_words().to_owned());
         }
         row(
             "sparsity block",
@@ -109,8 +109,8 @@ impl KernelPlan for BlockRowsPlan {
                     tile.rows,
                     tile.span,
                     if tile.major == Major::K { "K-major" } else { across },
-                    tile.span_elements() * tile.fold,
-                    tile.box_rows / tile.fold
+                    tile.span_elements() * tile.rows_per_line,
+                    tile.box_rows / tile.rows_per_line
                 ),
             );
         }
@@ -119,7 +119,7 @@ impl KernelPlan for BlockRowsPlan {
             format!("{} B", m.ring.stage_bytes),
             format!(
                 "{} x ({} + {}) B; its full barrier expects {} B",
-                k.slots,
+                k.sub_stages,
                 self.a.bytes(),
                 self.b.bytes(),
                 m.transaction_bytes
@@ -215,16 +215,16 @@ impl KernelPlan for BlockRowsPlan {
             share: (t.wg_m, t.wg_n),
             instruction_n: t.wg_n,
             stages: self.memory.ring.stages,
-            stage_k: k.k_step * k.slots,
+            stage_k: k.k_step * k.sub_stages,
             held_k: k.k_step * k.steps,
-            stages_per_block: (k.steps, k.slots),
+            stages_per_block: (k.steps, k.sub_stages),
             multicast: match t.share {
                 Share::Nothing => Multicast::Nothing,
                 Share::A => Multicast::Sparse,
                 Share::B => Multicast::Dense,
             },
             cluster: t.cluster,
-            copied_rows: (self.a.span * self.a.fold, self.b.span * self.b.fold),
+            copied_rows: (self.a.span * self.a.rows_per_line, self.b.span * self.b.rows_per_line),
             overlapped: self.epilogue.overlapped,
             promoted: self.precision.promoted,
             ..Profile::PLAIN
@@ -256,9 +256,9 @@ impl BlockRowsPlan {
     }
 
     /// How the blocks of a row of the sparse factor are found.
-    fn walk_words(&self) -> &'static str {
+    fn index_words(&self) -> &'static str {
         match self.view.reads_block_columns() {
-            true => "the sparse factor's rows are block columns as stored: walked by its transposed index",
+            true => "the sparse factor's rows are block columns as stored: read by its transposed index",
             false => "the sparse factor's rows are block rows as stored",
         }
     }
@@ -266,12 +266,12 @@ impl BlockRowsPlan {
     /// How a block's K extent becomes stages: `64 + 48`, `2 blocks of 32`.
     fn k_words(&self) -> String {
         let k = &self.kloop;
-        match (k.slots, k.steps) {
+        match (k.sub_stages, k.steps) {
             (1, 1) => format!("{} a stage", k.last),
             (1, 2) => format!("{} + {}", k.k_step, k.last),
             (1, n) if k.uniform() => format!("{n} x {}", k.k_step),
             (1, n) => format!("{} x {} + {}", n - 1, k.k_step, k.last),
-            (slots, _) => format!("{slots} blocks of {} a stage", k.k_step),
+            (sub_stages, _) => format!("{sub_stages} blocks of {} a stage", k.k_step),
         }
     }
 
@@ -294,7 +294,7 @@ impl BlockRowsPlan {
 
     /// How sums are kept and scaled.
     fn sum_words(&self) -> String {
-        let stage = self.kloop.k_step * self.kloop.slots;
+        let stage = self.kloop.k_step * self.kloop.sub_stages;
         let sums = match (self.precision.promoted, self.spec.a.is_fp8()) {
             (true, _) => format!("promoted: f32 registers add the tensor core's sums over {stage} of K"),
             (false, true) => "fast: in the tensor core's reduced FP8 precision".to_owned(),

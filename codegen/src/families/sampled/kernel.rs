@@ -12,11 +12,11 @@ impl KernelPlan for SampledPlan {
     fn summary(&self) -> String {
         let (t, m) = (&self.tiling, &self.memory);
         format!(
-            "CTA tile {} x {}, {} slot(s) of {} columns, {} consumer(s) of 64 x {}, {} stages of {} B, {} B shared",
+            "CTA tile {} x {}, {} B panel(s) of {} columns, {} consumer(s) of 64 x {}, {} stages of {} B, {} B shared",
             t.cta_m,
             t.cta_n(),
-            t.slots,
-            t.slot,
+            t.panels,
+            t.panel_columns,
             t.roles.consumers,
             t.wg_n(),
             m.ring.stages,
@@ -37,14 +37,14 @@ impl KernelPlan for SampledPlan {
             format!("{} values of {stored}, {} B a block", s.out, s.bm * s.bk * s.out.bytes()),
         );
         row("CTA tile", format!("{} x {}", t.cta_m, t.cta_n()), self.rows_words());
-        row("slots", format!("{} x {}", t.slots, t.slot), self.slot_words());
+        row("B panels", format!("{} x {}", t.panels, t.panel_columns), self.panel_words());
         row(
             "consumers",
             format!("{} x (64 x {})", roles.consumers, t.wg_n()),
             match t.split {
                 Split::Whole => "one has the whole tile".to_owned(),
                 Split::Rows => format!("{} rows / {}", t.cta_m, roles.consumers),
-                Split::Slots => format!("{} slots / {}", t.slots, roles.consumers),
+                Split::Panels => format!("{} B panels / {}", t.panels, roles.consumers),
             },
         );
         let unit = wgmma_k(s.a);
@@ -53,7 +53,7 @@ impl KernelPlan for SampledPlan {
             format!("m64n{}k{unit}", t.wg_n()),
             match t.half() {
                 Some(half) => {
-                    format!("{} += {} x {}; n = {} for tiles of {half} slot(s)", s.acc, s.a, s.b, t.wg_n() / 2)
+                    format!("{} += {} x {}; n = {} for tiles of {half} B panel(s)", s.acc, s.a, s.b, t.wg_n() / 2)
                 }
                 None => format!("{} += {} x {}", s.acc, s.a, s.b),
             },
@@ -78,7 +78,7 @@ impl KernelPlan for SampledPlan {
                 &format!("{} tile", side.name),
                 format!("{} B", tile.bytes()),
                 format!(
-                    "{} panel(s) of {} rows x {} B, {}; TMA box {} x {}",
+                    "{} swizzle panel(s) of {} rows x {} B, {}; TMA box {} x {}",
                     tile.panels,
                     tile.rows,
                     tile.span,
@@ -107,12 +107,12 @@ impl KernelPlan for SampledPlan {
         );
         row(
             "work tiles",
-            format!("{} B", m.places() * self.item.bytes()),
+            format!("{} B", m.places() * self.work_tile.bytes()),
             format!(
                 "at {}: {} of {} B, one a stage, two more and the producer's",
-                m.items_offset,
+                m.work_tiles_offset,
                 m.places(),
-                self.item.bytes()
+                self.work_tile.bytes()
             ),
         );
         row(
@@ -239,7 +239,9 @@ impl SampledPlan {
                 let covered = slices * t.cta_m;
                 format!("{slices} tile(s) of rows a block; {bm} of {covered} rows are stored")
             }
-            (pack, _) => format!("{pack} block rows share a tile and its slots; {rows} of {} rows are stored", t.cta_m),
+            (pack, _) => {
+                format!("{pack} block rows share a tile and its B panels; {rows} of {} rows are stored", t.cta_m)
+            }
         }
     }
 
@@ -257,16 +259,15 @@ impl SampledPlan {
         }
     }
 
-    /// How blocks become slots.
-    fn slot_words(&self) -> String {
+    /// How blocks become B panels.
+    fn panel_words(&self) -> String {
         let (t, bk) = (&self.tiling, self.spec.bk);
         let mut words = match t.parts {
             1 => "a block's columns".to_owned(),
-            parts => format!("a block of {bk} columns is {parts} slots"),
+            parts => format!("a block of {bk} columns is {parts} B panels"),
         };
-        if t.pitch > t.slot {
-            words
-                .push_str(&format!("; each takes {} columns of the tile, its last panel is not stored whole", t.pitch));
+        if t.pitch > t.panel_columns {
+            words.push_str(&format!("; each takes {} columns of the tile, of which the last are not stored", t.pitch));
         }
         words
     }

@@ -1,4 +1,4 @@
-//! Hopper's family for blocks of any height: the operands of WGMMA are swapped.
+//! Hopper's family for blocks of any height: swap-AB, the sparse operand as B of WGMMA.
 //!
 //! WGMMA's M is 64 dense columns and its N the rows of a block, any multiple of 8. A CTA owns several block rows
 //! (`pack`) and visits the union of their block columns, so that a B panel, the part of the dense operand that a block

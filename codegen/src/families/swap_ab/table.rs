@@ -19,7 +19,7 @@ impl SwapAbPlan {
         let Memory { b_panels, blocks, ring: Ring { stages, stage_bytes, .. }, total, .. } = self.memory;
         let (consumers, columns, depth) = (self.tile.roles.consumers, self.tile.columns(), self.k_slice.depth);
         format!(
-            "operands swapped, CTA tile {pack} block row(s) of {rows} x {cta_n}, {consumers} consumers of {columns} columns, stages of {b_panels} B panel(s) of K {depth} and {blocks} block(s), {stages} stages of {stage_bytes} B, {total} B shared"
+            "swap-AB, CTA tile {pack} block row(s) of {rows} x {cta_n}, {consumers} consumers of {columns} columns, stages of {b_panels} B panel(s) of K {depth} and {blocks} block(s), {stages} stages of {stage_bytes} B, {total} B shared"
         )
     }
 
@@ -48,7 +48,7 @@ impl SwapAbPlan {
         let batch = spec.batch.is_on().then(|| row("batch", "a list of problems", maps));
         let bytes = format!("{values} values, {} B a block", spec.bm * spec.bk * values.bytes());
         let block = row("sparsity block", format!("{} x {}", spec.bm, spec.bk), bytes);
-        batch.into_iter().chain([block, row("operands", "swapped", self.why.clone())]).collect()
+        batch.into_iter().chain([block, row("operands", "swap-AB", self.why.clone())]).collect()
     }
 
     fn cta_tile_rows(&self) -> [Row; 3] {

@@ -68,7 +68,7 @@ impl KernelPlan for WarpPlan {
             rows: self.tiling.cta_m,
             columns: self.tiling.cta_n,
             block_rows: self.spec.bm,
-            stages_per_block: (self.kloop.steps, self.kloop.slots),
+            stages_per_block: (self.kloop.steps, self.kloop.sub_stages),
         }
     }
 
@@ -118,9 +118,9 @@ impl KernelPlan for WarpPlan {
             share: (t.warp_m, t.warp_n),
             instruction_n: t.fragment.1,
             stages: self.memory.stages,
-            stage_k: k.k_step * k.slots,
+            stage_k: k.k_step * k.sub_stages,
             held_k: (k.k_step * k.steps).max(view.depth),
-            stages_per_block: (k.steps, k.slots),
+            stages_per_block: (k.steps, k.sub_stages),
             resident: self.memory.resident,
             ..Profile::PLAIN
         }
@@ -147,26 +147,26 @@ impl WarpPlan {
             0 => "",
             _ => ", padded",
         };
-        match (k.slots, k.steps) {
+        match (k.sub_stages, k.steps) {
             (1, 1) => format!("{} a stage{padded}", k.last),
             (1, n) if k.distinct() == 1 => format!("{n} x {}", k.k_step),
             (1, 2) => format!("{} + {}{padded}", k.k_step, k.last),
             (1, n) => format!("{} x {} + {}{padded}", n - 1, k.k_step, k.last),
-            (slots, _) => format!("{slots} blocks of {} a stage{padded}", k.k_step),
+            (sub_stages, _) => format!("{sub_stages} blocks of {} a stage{padded}", k.k_step),
         }
     }
 }
 
 /// How an operand lies in a stage, and how it gets there.
 fn operand_words(operand: &Operand) -> String {
-    let Operand { rows, pieces, pitch, .. } = operand;
+    let Operand { rows, vectors, pitch, .. } = operand;
     let along = if operand.along_k { "K" } else { "N" };
     let banks = match operand.group {
         1 => "padded".to_owned(),
         group => format!("swizzled by {group}"),
     };
     format!(
-        "{rows} rows of {pieces} pieces along {along}, {pitch} B apart, {banks}; {} copies a thread",
+        "{rows} rows of {vectors} vectors along {along}, {pitch} B apart, {banks}; {} copies a thread",
         operand.copies()
     )
 }

@@ -64,8 +64,7 @@ impl CublasLt {
     /// Whether the library can be loaded. Never panics.
     pub fn is_available() -> bool {
         static PRESENT: OnceLock<bool> = OnceLock::new();
-        // SAFETY: loading the library runs only its own initializers.
-        let on_the_path = || unsafe { sys::is_culib_present() };
+        let on_the_path = library::on_the_path!(cudarc::cublaslt::sys);
         *PRESENT.get_or_init(|| library::is_present(on_the_path, &["libcublasLt.so.13", "libcublasLt.so.12"]))
     }
 

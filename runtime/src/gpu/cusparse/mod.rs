@@ -11,7 +11,7 @@ mod product;
 use std::sync::{Arc, OnceLock};
 
 use cudarc::cusparse::result;
-use cudarc::cusparse::sys::{self, cusparseHandle_t};
+use cudarc::cusparse::sys::cusparseHandle_t;
 
 pub use product::SparseProduct;
 
@@ -74,8 +74,7 @@ impl Cusparse {
     /// Whether the library can be loaded. Never panics.
     pub fn is_available() -> bool {
         static PRESENT: OnceLock<bool> = OnceLock::new();
-        // SAFETY: loading the library runs only its own initializers.
-        let on_the_path = || unsafe { sys::is_culib_present() };
+        let on_the_path = library::on_the_path!(cudarc::cusparse::sys);
         *PRESENT.get_or_init(|| library::is_present(on_the_path, &["libcusparse.so.13", "libcusparse.so.12"]))
     }
 

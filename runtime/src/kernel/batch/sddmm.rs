@@ -3,15 +3,17 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use bsr_codegen::{Operand, Problem};
+use bsr_codegen::{Op, Operand, Problem, Scale};
 
 use super::{Batch, MAP_WORDS, PreparedBatch};
-use crate::gpu::{CUtensorMap, DeviceBsr, DeviceBuffer, DeviceDense, DevicePtr, Plain, UntypedDense};
+use crate::gpu::{CUtensorMap, DeviceBuffer, DeviceInputs, DevicePtr, UntypedBsr, UntypedDense, UntypedVector};
+use crate::kernel::arguments::{UntypedCall, UntypedResults};
 use crate::kernel::fit::COORDINATE_BITS;
 use crate::kernel::launcher::{Launcher, check_overlap};
-use crate::kernel::{KernelError, fit, sddmm};
+use crate::kernel::matrix::UntypedMatrix;
+use crate::kernel::{KernelError, fit, inputs, sddmm};
 use crate::schedule::SddmmWork;
-use crate::{Dtype, Element, Structure};
+use crate::{Dtype, Structure};
 
 /// One SDDMM of a list.
 #[derive(Debug)]
@@ -26,48 +28,28 @@ pub(super) struct SddmmProblem<'m> {
 }
 
 impl<'m> Batch<'_, 'm> {
-    /// Adds the stored blocks of C = A * B, of a kernel of `op = sdd`; several problems may share A or B.
-    ///
-    /// # Errors
-    /// [`KernelError::Batch`] of a kernel for one product a launch; [`KernelError::Problem`] with the number of the
-    /// problem and what a launch of it alone would answer. The batch stays as it was.
-    pub fn push_sampled<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+    /// Adds the stored blocks of C = A * B.
+    pub(super) fn push_sddmm(
         &mut self,
-        a: &'m DeviceDense<A>,
-        b: &'m DeviceDense<B>,
-        c: &'m mut DeviceBsr<C>,
+        call: &UntypedCall<'m>,
+        results: UntypedResults<'m>,
     ) -> Result<(), KernelError> {
-        let c: &'m DeviceBsr<C> = c;
-        let stored = c.untyped();
-        let problem = SddmmProblem {
-            a: a.untyped(),
-            b: b.untyped(),
-            structure: Cow::Borrowed(c.structure()),
-            dtype: stored.dtype,
-            values: stored.values,
-        };
-        self.numbered(|this| this.add_sddmm(problem))
+        let (a, b, c) = matrices(call, &results)?;
+        let structure = Cow::Borrowed(c.structure);
+        let problem = SddmmProblem { a, b, structure, dtype: c.dtype, values: c.values };
+        self.add_sddmm(problem, &call.inputs, results.second)
     }
 
-    /// Adds `count` SDDMMs: `a`, `b` and `c` hold their factors and results, one below another and of equal size. Block
-    /// rows of `c` belong to one product each, whose pattern they are: that of all of them, where a pattern is
-    /// repeated, or one a product.
-    ///
-    /// # Errors
-    /// As [`Batch::push_sampled`]; [`KernelError::Stack`] where the rows do not come out even, or those of C not in
-    /// whole block rows; [`KernelError::Foreign`] where a matrix of a column-major stack does not start on 16 bytes.
-    /// The batch stays as it was.
-    pub fn stacked_sampled<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
+    /// Adds `count` SDDMMs whose factors and results lie one below another.
+    pub(super) fn stacked_sddmms(
         &mut self,
-        a: &'m DeviceDense<A>,
-        b: &'m DeviceDense<B>,
-        c: &'m mut DeviceBsr<C>,
+        call: &UntypedCall<'m>,
+        results: UntypedResults<'m>,
         count: usize,
     ) -> Result<(), KernelError> {
-        let c: &'m DeviceBsr<C> = c;
-        let (before, a, b, stored) = (self.sddmms.len(), a.untyped(), b.untyped(), c.untyped());
-        let bm = c.block().0;
-        for (operand, rows, unit) in [("A", a.rows, 1), ("B", b.rows, 1), ("C", c.rows(), bm)] {
+        let (before, (a, b, c)) = (self.sddmms.len(), matrices(call, &results)?);
+        let (bm, bk) = c.structure.block();
+        for (operand, rows, unit) in [("A", a.rows, 1), ("B", b.rows, 1), ("C", c.structure.rows(), bm)] {
             if count == 0 || !rows.is_multiple_of(count) || !(rows / count).is_multiple_of(unit) {
                 return Err(KernelError::Stack { operand, rows, count, unit });
             }
@@ -75,12 +57,13 @@ impl<'m> Batch<'_, 'm> {
         for index in 0..count {
             let part = |stack: &UntypedDense| stack.stacked(count, index).map_err(KernelError::from);
             let added = self.numbered(|this| {
-                let (structure, first) = part_of(c.structure(), count, index);
-                let block = (bm * c.block().1 * stored.dtype.bytes() as usize) as u64;
-                let start = stored.values.0 + first as u64 * block;
+                let (structure, first) = part_of(c.structure, count, index);
+                let block = (bm * bk * c.dtype.bytes() as usize) as u64;
+                let start = c.values.0 + first as u64 * block;
                 let values = (start, start + structure.nnzb() as u64 * block);
-                let (a, b, dtype) = (part(&a)?, part(&b)?, stored.dtype);
-                this.add_sddmm(SddmmProblem { a, b, structure: Cow::Owned(structure), dtype, values })
+                let (a, b, structure) = (part(&a)?, part(&b)?, Cow::Owned(structure));
+                let problem = SddmmProblem { a, b, structure, dtype: c.dtype, values };
+                this.add_sddmm(problem, &call.inputs, results.second)
             });
             if let Err(error) = added {
                 self.sddmms.truncate(before);
@@ -90,14 +73,37 @@ impl<'m> Batch<'_, 'm> {
         Ok(())
     }
 
-    fn add_sddmm(&mut self, problem: SddmmProblem<'m>) -> Result<(), KernelError> {
+    /// Further operands and a second result, which kernels for lists do not have, are refused as by a launch.
+    fn add_sddmm(
+        &mut self,
+        problem: SddmmProblem<'m>,
+        given: &DeviceInputs<'_>,
+        second: Option<UntypedVector>,
+    ) -> Result<(), KernelError> {
         let SddmmProblem { a, b, structure, dtype, values } = &problem;
-        let (left, right) = (fit::Operand::from(a), fit::Operand::from(b));
-        sddmm::operands(&self.launcher.plan, &left, &right, (*dtype, structure))?;
+        let (plan, shape) = (&self.launcher.plan, (structure.rows(), structure.cols()));
+        sddmm::operands(plan, &fit::Operand::from(a), &fit::Operand::from(b), (*dtype, structure))?;
+        sddmm::scales(plan, given.scales.map_or(Scale::Unscaled, |scales| scales.kind))?;
+        inputs::check(plan, shape, |name| given.given(name, None), given.names(), second.map(|second| second.len))?;
+        inputs::check_order(plan, shape.0, given.order.map(|order| order.len))?;
         check_overlap("A", *values, a.range())?;
         check_overlap("B", *values, b.range())?;
         self.sddmms.push(problem);
         Ok(())
+    }
+}
+
+/// The matrices of an SDDMM.
+///
+/// # Errors
+/// [`KernelError::Factors`] for others.
+fn matrices<'m>(
+    call: &UntypedCall<'_>,
+    results: &UntypedResults<'m>,
+) -> Result<(UntypedDense, UntypedDense, UntypedBsr<'m>), KernelError> {
+    match (call.a, call.b, results.c) {
+        (UntypedMatrix::Dense(a), UntypedMatrix::Dense(b), UntypedMatrix::Sparse(c)) => Ok((a, b, c)),
+        _ => Err(KernelError::Factors { expected: Op::Sdd }),
     }
 }
 

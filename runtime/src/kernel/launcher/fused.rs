@@ -4,39 +4,17 @@ use bsr_codegen::Operand;
 use bsr_codegen::epilogue::Program;
 
 use super::{Launcher, Operands, check_overlap_of};
-use crate::Element;
-use crate::gpu::{DeviceDense, DeviceInput, DeviceInputs, DevicePtr, DeviceScales, Plain, StreamRef, UntypedScales};
+use crate::gpu::{DeviceInput, DevicePtr, StreamRef, UntypedVector};
 use crate::kernel::inputs::{self, program_of};
-use crate::kernel::operation::Factor;
 use crate::kernel::{KernelError, fit};
 
 impl Launcher {
-    /// Enqueues the product, scaled where there are scales, with the kernel's epilogue on `stream`; see
-    /// [`crate::kernel::Loaded::launch_fused`].
-    ///
-    /// # Errors
-    /// As [`Launcher::launch_scaled`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take, and an
-    /// overlap of C or of the second result with one of them.
-    pub fn launch_fused<C: Element + Plain>(
-        &self,
-        stream: StreamRef<'_>,
-        a: &impl Factor,
-        b: &impl Factor,
-        scales: Option<&DeviceScales>,
-        inputs: &DeviceInputs<'_>,
-        c: &mut DeviceDense<C>,
-    ) -> Result<(), KernelError> {
-        let (sparse, dense) = self.factors(a, b)?;
-        let scales = scales.map_or(UntypedScales::NONE, DeviceScales::untyped);
-        self.enqueue(stream, &Operands { sparse, dense, c: c.untyped(), scales, inputs: Some(inputs) })
-    }
-
     /// Elements from one line to the next of the full operand that the epilogue reads, where it reads one.
     pub(super) fn tile_line(&self, operands: &Operands<'_>) -> u64 {
         let tile = || {
             let program = program_of(&self.plan)?;
             let (at, _) = program.tile()?;
-            match operands.input(&program.inputs()[at].name)? {
+            match operands.inputs.get(&program.inputs()[at].name)? {
                 DeviceInput::Matrix(matrix) => Some(matrix.ld),
                 _ => None,
             }
@@ -46,7 +24,7 @@ impl Launcher {
 
     /// What the epilogue's parameter number `at` is given.
     pub(super) fn given(&self, operands: &Operands<'_>, at: usize) -> Option<DeviceInput> {
-        operands.input(&program_of(&self.plan)?.inputs().get(at)?.name)
+        operands.inputs.get(&program_of(&self.plan)?.inputs().get(at)?.name)
     }
 
     /// Where an operand of a launch lies.
@@ -59,20 +37,16 @@ impl Launcher {
                 // Only an SDDMM has blocks.
                 Some(DeviceInput::Blocks { .. } | DeviceInput::Result | DeviceInput::Scalar(_)) | None => c,
             },
-            Operand::Second => operands.inputs.and_then(|inputs| inputs.second).map_or(c, |second| second.ptr),
-            Operand::Order => operands.inputs.and_then(|inputs| inputs.order).map_or(c, |order| order.ptr),
+            Operand::Second => operands.second.map_or(c, |second| second.ptr),
+            Operand::Order => operands.inputs.order.map_or(c, |order| order.ptr),
             operand => operands.address(self.plan.spec().op, operand),
         }
     }
 
     /// Sets the second result to what its collecting begins with.
-    pub(super) fn start_second(
-        &self,
-        stream: StreamRef<'_>,
-        inputs: Option<&DeviceInputs<'_>>,
-    ) -> Result<(), KernelError> {
+    pub(super) fn start_second(&self, stream: StreamRef<'_>, second: Option<UntypedVector>) -> Result<(), KernelError> {
         let reduction = program_of(&self.plan).and_then(Program::reduction);
-        if let (Some(reduction), Some(second)) = (reduction, inputs.and_then(|inputs| inputs.second)) {
+        if let (Some(reduction), Some(second)) = (reduction, second) {
             // SAFETY: the caller borrowed the vector mutably for this launch.
             unsafe { second.fill_on(&self.device, reduction.start(), stream)? };
         }
@@ -82,10 +56,7 @@ impl Launcher {
     /// Inputs must be what the epilogue asks for, and none may lie where results are written, but for a full operand
     /// that is C itself: a tile of it is read before the same tile is written.
     pub(super) fn check_inputs(&self, operands: &Operands<'_>) -> Result<(), KernelError> {
-        let Operands { sparse, dense, c, .. } = operands;
-        let none = DeviceInputs::new();
-        let inputs = operands.inputs.unwrap_or(&none);
-        let second = inputs.second;
+        let Operands { sparse, dense, c, inputs, second } = *operands;
         let given = |name: &str| inputs.given(name, None);
         inputs::check(&self.plan, (c.rows, c.cols), given, inputs.names(), second.map(|second| second.len))?;
         inputs::check_order(&self.plan, c.rows, inputs.order.map(|order| order.len))?;
@@ -120,11 +91,5 @@ impl Launcher {
             }
         }
         Ok(())
-    }
-}
-
-impl Operands<'_> {
-    fn input(&self, name: &str) -> Option<DeviceInput> {
-        self.inputs.and_then(|inputs| inputs.get(name))
     }
 }

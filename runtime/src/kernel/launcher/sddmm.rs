@@ -3,15 +3,16 @@
 use std::sync::{Mutex, PoisonError};
 
 use bsr_codegen::epilogue::Program;
-use bsr_codegen::{Argument, LaunchShape, Operand, Problem};
+use bsr_codegen::{Argument, LaunchShape, Op, Operand, Problem, Scale};
 
 use super::{Launcher, UploadedWork, check_overlap_of};
-use crate::Element;
 use crate::gpu::{
-    self, Device, DeviceBsr, DeviceBuffer, DeviceDense, DeviceInput, DeviceInputs, DevicePtr, Plain, StreamRef,
-    UntypedBsr, UntypedDense, Value, Values,
+    self, Device, DeviceBuffer, DeviceInput, DeviceInputs, DevicePtr, StreamRef, UntypedBsr, UntypedDense,
+    UntypedVector, Value, Values,
 };
+use crate::kernel::arguments::{UntypedCall, UntypedResults};
 use crate::kernel::inputs::{self, program_of};
+use crate::kernel::matrix::UntypedMatrix;
 use crate::kernel::{KernelError, fit, sddmm};
 
 /// The operands of one launch.
@@ -20,11 +21,26 @@ pub(in crate::kernel) struct SddmmOperands<'a> {
     pub(in crate::kernel) a: UntypedDense,
     pub(in crate::kernel) b: UntypedDense,
     pub(in crate::kernel) c: UntypedBsr<'a>,
-    /// What the epilogue's parameters are given.
-    pub(in crate::kernel) inputs: Option<&'a DeviceInputs<'a>>,
+    /// What else the kernel reads.
+    pub(in crate::kernel) inputs: &'a DeviceInputs<'a>,
+    /// Where the epilogue's second result goes.
+    pub(in crate::kernel) second: Option<UntypedVector>,
 }
 
-impl SddmmOperands<'_> {
+impl<'a> SddmmOperands<'a> {
+    /// What a launch is given.
+    ///
+    /// # Errors
+    /// [`KernelError::Factors`] where not both factors are dense and the result is sparse.
+    pub(in crate::kernel) fn new(call: &'a UntypedCall<'a>, results: UntypedResults<'a>) -> Result<Self, KernelError> {
+        match (call.a, call.b, results.c) {
+            (UntypedMatrix::Dense(a), UntypedMatrix::Dense(b), UntypedMatrix::Sparse(c)) => {
+                Ok(Self { a, b, c, inputs: &call.inputs, second: results.second })
+            }
+            _ => Err(KernelError::Factors { expected: Op::Sdd }),
+        }
+    }
+
     /// The sizes of their product.
     pub(in crate::kernel) fn problem(&self) -> Problem {
         sddmm::problem(
@@ -82,56 +98,9 @@ impl Workspaces {
 }
 
 impl Launcher {
-    /// Makes the work plan for a pattern and `k` elements of K ahead of the first launch.
-    ///
-    /// # Errors
-    /// As [`Launcher::launch_sampled`].
-    pub fn prepare_sampled<C: Element + Plain>(&self, c: &DeviceBsr<C>, k: usize) -> Result<(), KernelError> {
-        fit::block(&self.plan, c.structure())?;
-        sddmm::sizes(c.structure(), k)?;
-        self.work(&c.untyped(), k).map(drop)
-    }
-
-    /// Enqueues the stored blocks of C = A * B on `stream`; see [`crate::Loaded::launch_sampled`].
-    ///
-    /// # Errors
-    /// A kernel of another operation; shapes, blocks or layouts that do not fit the kernel, sizes beyond 32-bit
-    /// coordinates, C overlapping A or B, or the driver's refusal. Nothing is launched in these cases.
-    pub fn launch_sampled<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
-        &self,
-        stream: StreamRef<'_>,
-        a: &DeviceDense<A>,
-        b: &DeviceDense<B>,
-        c: &mut DeviceBsr<C>,
-    ) -> Result<(), KernelError> {
-        let operands = SddmmOperands { a: a.untyped(), b: b.untyped(), c: c.untyped(), inputs: None };
-        self.enqueue_sddmm(stream, &operands)
-    }
-
-    /// Enqueues the stored blocks of C = A * B with the kernel's epilogue on `stream`; see
-    /// [`crate::Loaded::launch_sampled_fused`].
-    ///
-    /// # Errors
-    /// As [`Launcher::launch_sampled`]; [`KernelError::Epilogue`] for inputs that the epilogue does not take, and an
-    /// overlap of C or of the second result with one of them.
-    pub fn launch_sampled_fused<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
-        &self,
-        stream: StreamRef<'_>,
-        a: &DeviceDense<A>,
-        b: &DeviceDense<B>,
-        inputs: &DeviceInputs<'_>,
-        c: &mut DeviceBsr<C>,
-    ) -> Result<(), KernelError> {
-        let operands = SddmmOperands { a: a.untyped(), b: b.untyped(), c: c.untyped(), inputs: Some(inputs) };
-        self.enqueue_sddmm(stream, &operands)
-    }
-
-    fn enqueue_sddmm(&self, stream: StreamRef<'_>, operands: &SddmmOperands<'_>) -> Result<(), KernelError> {
-        if self.plan.spec().batch.is_on() {
-            return Err(KernelError::Batch { batch: true });
-        }
+    pub(super) fn enqueue_sddmm(&self, stream: StreamRef<'_>, operands: &SddmmOperands<'_>) -> Result<(), KernelError> {
         self.check_sddmm(operands)?;
-        self.start_second(stream, operands.inputs)?;
+        self.start_second(stream, operands.second)?;
         if operands.c.structure.nnzb() == 0 {
             return Ok(());
         }
@@ -148,14 +117,13 @@ impl Launcher {
 
     /// Whether the operands fit the kernel and each other.
     pub(in crate::kernel) fn check_sddmm(&self, operands: &SddmmOperands<'_>) -> Result<(), KernelError> {
-        let SddmmOperands { a, b, c, inputs } = operands;
-        sddmm::operands(&self.plan, &fit::Operand::from(a), &fit::Operand::from(b), (c.dtype, c.structure))?;
-        let none = DeviceInputs::new();
-        let inputs = inputs.unwrap_or(&none);
-        let second = inputs.second;
+        let SddmmOperands { a, b, c, inputs, second } = *operands;
+        sddmm::operands(&self.plan, &fit::Operand::from(&a), &fit::Operand::from(&b), (c.dtype, c.structure))?;
+        sddmm::scales(&self.plan, inputs.scales.map_or(Scale::Unscaled, |scales| scales.kind))?;
         let given = |name: &str| inputs.given(name, Some(c.fingerprint));
         let shape = (c.structure.rows(), c.structure.cols());
         inputs::check(&self.plan, shape, given, inputs.names(), second.map(|second| second.len))?;
+        inputs::check_order(&self.plan, shape.0, inputs.order.map(|order| order.len))?;
         let results = [Some(("C", c.values)), second.map(|second| ("the second result", second.range()))];
         for (result, range) in results.into_iter().flatten() {
             check_overlap_of(result, "A", range, a.range())?;
@@ -185,7 +153,7 @@ impl Launcher {
     ) -> Result<Values, KernelError> {
         let given = |at: usize| {
             let input = program_of(&self.plan)?.inputs().get(at)?;
-            operands.inputs?.get(&input.name)
+            operands.inputs.get(&input.name)
         };
         let address = |operand| match operand {
             Operand::Epilogue(at) => match given(at) {
@@ -193,7 +161,7 @@ impl Launcher {
                 Some(DeviceInput::Blocks { values, .. }) => values.0,
                 _ => operands.c.values.0,
             },
-            Operand::Second => operands.inputs.and_then(|inputs| inputs.second).map_or(0, |second| second.ptr),
+            Operand::Second => operands.second.map_or(0, |second| second.ptr),
             operand => operands.address(operand),
         };
         let mut values = Values::new();

@@ -1,10 +1,11 @@
 //! Lists of problems in one launch: a shared pattern, a pattern each, shared dense factors, ragged lists.
 
 use bsr_codegen::KernelSpec;
-use bsr_runtime::gpu::{Device, DeviceBsr, Stream};
+use bsr_runtime::gpu::{Device, DeviceBsr, DeviceInputs, Stream};
+use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::reference::Comparison;
 use bsr_runtime::simulated::{Options, Simulated};
-use bsr_runtime::{Bsr, Dense, Launcher, reference};
+use bsr_runtime::{Bsr, Dense, Inputs, Launcher, reference};
 use rayon::prelude::*;
 
 use crate::case::{Blocks, Case, Failure, block_as_read, parse, shape_of};
@@ -149,9 +150,11 @@ impl Typed for Simulate<'_> {
         let ptx = plan.ptx();
         let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?.with_clusters(3);
         let made = list.factors::<S, D>()?;
-        let problems: Vec<_> =
-            (0..list.problems.len()).map(|number| list.of(&made.sparse, &made.dense, number)).collect();
-        let (results, report) = kernel.multiply_batch::<S, D, C>(&problems, &Options::default())?;
+        let problems = (0..list.problems.len()).map(|number| {
+            let (sparse, dense) = list.of(&made.sparse, &made.dense, number);
+            ByKind(sparse, dense, Inputs::new())
+        });
+        let (results, report) = kernel.multiply_batch::<C, _>(problems, &Options::default())?;
         if let Some(first) = report.findings.first() {
             return Err(format!("{} findings, the first: {first}", report.findings.len()).into());
         }
@@ -183,10 +186,7 @@ impl Typed for Launch<'_> {
         let mut batch = launcher.batch();
         for (number, c) in results.iter_mut().enumerate() {
             let (sparse, dense) = list.of(&sparse, &dense, number);
-            match list.spec.op {
-                bsr_codegen::Op::Dds => batch.push(dense.matrix(), sparse, c.matrix_mut())?,
-                _ => batch.push(sparse, dense.matrix(), c.matrix_mut())?,
-            }
+            batch.push(ByKind(sparse, dense.matrix(), DeviceInputs::new()), c.matrix_mut())?;
         }
         let stream = Stream::new(device)?;
         let _watch = watch(format!("{}, {:?}", list.spec, list.common));

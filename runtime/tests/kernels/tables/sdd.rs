@@ -82,7 +82,7 @@ fn launches_that_must_not_be() {
     let mut c = DeviceBsr::<f16>::zeros(&device, &structure).unwrap();
     c.values_mut().fill_bytes(f16::POISON_BYTE).unwrap();
     let mut refused = |launcher: &Launcher, a: &DeviceDense<f16>, b: &DeviceDense<f16>, word: &str| {
-        let outcome = launcher.launch_sampled(stream.handle(), a, b, &mut c);
+        let outcome = launcher.launch(stream.handle(), (a, b), &mut c);
         let error = outcome.expect_err(word).to_string();
         assert!(error.contains(word) && error.contains("help: "), "{word}: {error}");
     };
@@ -96,16 +96,16 @@ fn launches_that_must_not_be() {
     // SAFETY: C's values are 128 * 192 elements, and a refused launch reads nothing.
     let alias = |rows, cols| unsafe { DeviceDense::<f16>::from_raw(at, rows, cols, Layout::RowMajor, cols) }.unwrap();
     let mut refused = |a: &DeviceDense<f16>, b: &DeviceDense<f16>, word: &str| {
-        let error = launcher.launch_sampled(stream.handle(), a, b, &mut c).expect_err(word).to_string();
+        let error = launcher.launch(stream.handle(), (a, b), &mut c).expect_err(word).to_string();
         assert!(error.contains(word) && error.contains("help: "), "{word}: {error}");
     };
     refused(&alias(128, 256), &b, "C overlaps A");
     refused(&a, &alias(256, 192), "C overlaps B");
     let mut other = DeviceBsr::<f16>::zeros(&device, &Structure::empty(128, 192, (64, 32)).unwrap()).unwrap();
-    let error = launcher.launch_sampled(stream.handle(), &a, &b, &mut other).expect_err("block").to_string();
+    let error = launcher.launch(stream.handle(), (&a, &b), &mut other).expect_err("block").to_string();
     assert!(error.contains("64 x 32 blocks"), "{error}");
     let mut wide = DeviceBsr::<f32>::zeros(&device, &structure).unwrap();
-    let error = launcher.launch_sampled(stream.handle(), &a, &b, &mut wide).expect_err("dtype").to_string();
+    let error = launcher.launch(stream.handle(), (&a, &b), &mut wide).expect_err("dtype").to_string();
     assert!(error.contains("C is f32"), "{error}");
     assert!(c.values().to_vec().unwrap().iter().all(|value| value.is_nan()), "something was written");
 }

@@ -138,7 +138,7 @@ fn pushed(device: &Device, launcher: &Launcher, spec: &KernelSpec) -> Result<(),
     }
     let mut batch = launcher.batch();
     for ((a, b), c) in factors.iter().zip(&mut results) {
-        batch.push_sampled(a.matrix(), b.matrix(), c)?;
+        batch.push((a.matrix(), b.matrix()), c)?;
     }
     let (batch, stream) = (batch.prepare()?, Stream::new(device)?);
     let _watch = watch(spec.to_string());
@@ -164,7 +164,7 @@ fn stacked(device: &Device, launcher: &Launcher, spec: &KernelSpec) -> Result<()
     let mut c = DeviceBsr::<f16>::zeros(device, &structure)?;
     c.values_mut().fill_bytes(0xff)?;
     let mut batch = launcher.batch();
-    batch.stacked_sampled(there_a.matrix(), there_b.matrix(), &mut c, count)?;
+    batch.stacked((there_a.matrix(), there_b.matrix()), &mut c, count)?;
     let (batch, stream) = (batch.prepare()?, Stream::new(device)?);
     batch.launch(&stream)?;
     stream.synchronize()?;

@@ -19,8 +19,8 @@ pub(super) struct Consumer {
     release_comment: String,
     /// Blocks that a stage gathers, as a number, a power of two and the number less one; stages of a block that one count
     /// of the loop stands for.
-    slots: u32,
-    slots_shift: u32,
+    sub_stages: u32,
+    sub_stages_shift: u32,
     counted: u32,
 }
 
@@ -43,8 +43,8 @@ impl Consumer {
                     )
                 }
             },
-            slots: k.slots,
-            slots_shift: k.slots.trailing_zeros(),
+            sub_stages: k.sub_stages,
+            sub_stages_shift: k.sub_stages.trailing_zeros(),
             counted: if k.uniform() { k.steps } else { 1 },
         }
     }
@@ -70,12 +70,12 @@ fn stage(plan: &BlockRowsPlan, index: u32, label: String, first: bool) -> Stage 
     let k = &plan.kloop;
     let width = k.width(index);
     let groups = if plan.precision.promoted { promoted(plan, width, first) } else { vec![direct(plan, width, first)] };
-    let comment = match (first, k.slots, k.steps) {
-        (true, ..) => format!("The first stage of a tile, {} of K, overwrites the accumulators.", width * k.slots),
+    let comment = match (first, k.sub_stages, k.steps) {
+        (true, ..) => format!("The first stage of a tile, {} of K, overwrites the accumulators.", width * k.sub_stages),
         (_, 1, 1) => format!("The next block: {width} of K."),
         (_, 1, n) if k.uniform() => format!("The next stage: {width} of K, a block takes {n}."),
         (_, 1, n) => format!("Stage {} of {n} of a block: {width} of K.", index + 1),
-        (_, slots, _) => format!("The next stage: {slots} blocks of {width} of K."),
+        (_, sub_stages, _) => format!("The next stage: {sub_stages} blocks of {width} of K."),
     };
     Stage { label, comment, groups, factors: scale::stage_factors(plan) }
 }
@@ -84,10 +84,10 @@ fn stage(plan: &BlockRowsPlan, index: u32, label: String, first: bool) -> Stage 
 fn direct(plan: &BlockRowsPlan, width: u32, first: bool) -> Group {
     let (rows, count) = (plan.tiling.row_groups(), plan.tiling.wg_n / 2);
     let wgmmas = slices(plan, width)
-        .flat_map(|(slot, at)| (0..rows).map(move |group| (slot, at, group)))
-        .map(|(slot, at, group)| {
+        .flat_map(|(sub_stage, at)| (0..rows).map(move |group| (sub_stage, at, group)))
+        .map(|(sub_stage, at, group)| {
             let accumulators = sums(plan).list(group * count..(group + 1) * count);
-            Wgmma::new(accumulators, place(plan, slot, at, group), first && (slot, at) == (0, 0))
+            Wgmma::new(accumulators, place(plan, sub_stage, at, group), first && (sub_stage, at) == (0, 0))
         })
         .collect();
     Group { wgmmas, promotions: vec![] }
@@ -98,23 +98,25 @@ fn promoted(plan: &BlockRowsPlan, width: u32, first: bool) -> Vec<Group> {
     let group = |rows: u32| {
         let partials = Partials::new(plan, first, rows);
         let wgmmas = slices(plan, width)
-            .map(|(slot, at)| Wgmma::new(partials.list(), place(plan, slot, at, rows), (slot, at) == (0, 0)))
+            .map(|(sub_stage, at)| {
+                Wgmma::new(partials.list(), place(plan, sub_stage, at, rows), (sub_stage, at) == (0, 0))
+            })
             .collect();
         Group { wgmmas, promotions: scale::promotions(plan, rows, &partials, first) }
     };
     (0..plan.tiling.row_groups()).map(group).collect()
 }
 
-/// The WGMMA-deep slices of a stage: slot, element of K within it.
+/// The WGMMA-deep slices of a stage: sub-stage, element of K within it.
 fn slices(plan: &BlockRowsPlan, width: u32) -> impl Iterator<Item = (u32, u32)> {
     let unit = wgmma_k(plan.spec.a) as usize;
-    (0..plan.kloop.slots).flat_map(move |slot| (0..width).step_by(unit).map(move |at| (slot, at)))
+    (0..plan.kloop.sub_stages).flat_map(move |sub_stage| (0..width).step_by(unit).map(move |at| (sub_stage, at)))
 }
 
-/// Where the operands of slice `at` of a slot begin, A's at a group of rows.
-fn place(plan: &BlockRowsPlan, slot: u32, at: u32, group: u32) -> At {
+/// Where the operands of slice `at` of a sub-stage begin, A's at a group of rows.
+fn place(plan: &BlockRowsPlan, sub_stage: u32, at: u32, group: u32) -> At {
     At {
-        a: slot * plan.a.bytes() + plan.a.k_offset(at) + plan.a.mn_offset(group * WGMMA_M),
-        b: slot * plan.b.bytes() + plan.b.k_offset(at),
+        a: sub_stage * plan.a.bytes() + plan.a.k_offset(at) + plan.a.mn_offset(group * WGMMA_M),
+        b: sub_stage * plan.b.bytes() + plan.b.k_offset(at),
     }
 }

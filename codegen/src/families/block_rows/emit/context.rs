@@ -24,7 +24,7 @@ pub(super) struct Context {
     producer: Producer,
     consumer: Consumer,
     mainloop: Mainloop<store::Subtile>,
-    item: work_tile::WorkTile,
+    work_tile: work_tile::WorkTile,
     /// The kernel is for a list of problems: its tensor maps lie in global memory.
     batch: Option<work_tile::Batch>,
     /// C is written by threads, not by TMA.
@@ -92,7 +92,7 @@ impl Context {
             producer: Producer::new(plan),
             consumer: Consumer::new(plan),
             mainloop: super::consumer::mainloop(plan, &subtiles),
-            item: work_tile::WorkTile::new(plan),
+            work_tile: work_tile::WorkTile::new(plan),
             batch: work_tile::Batch::new(plan),
             permuted: plan.spec.permute.is_on(),
             finish: Finish::new(plan),

@@ -27,7 +27,7 @@ pub(super) struct Fused {
     /// From the elements of a row's vectors to what the epilogue needs of the row.
     row_values: Vec<String>,
     row_permutation: u32,
-    row_fold: u32,
+    rows_per_line: u32,
     /// Vectors by columns.
     column_vectors: Vec<Vector>,
     /// Is the number of columns asked for?
@@ -107,7 +107,7 @@ impl<'p> Emitter<'p> {
             row_values: rows(groups).flat_map(|row| self.row_values(row)).collect(),
             row_vectors,
             row_permutation: self.plan.a.row_permutation(),
-            row_fold: self.plan.a.fold,
+            rows_per_line: self.plan.a.rows_per_line,
             by_columns: !column_vectors.is_empty() || program.reduction().is_some(),
             column_vectors,
             column_batches: if fused.tile.is_none() { self.whole_tile() } else { vec![] },
@@ -194,8 +194,8 @@ impl<'p> Emitter<'p> {
         self.fused().program.reduction().filter(|_| self.plan.view.transposed)
     }
 
-    /// The pieces of one region in a subtile: 64 rows of `region_n` columns, staged from byte `at` on.
-    pub(super) fn pieces(&self, staging: Staging, (group, region): (u32, u32), at: u32) -> Vec<(OperandPart, u32)> {
+    /// The parts of one region in a subtile: 64 rows of `region_n` columns, staged from byte `at` on.
+    pub(super) fn parts(&self, staging: Staging, (group, region): (u32, u32), at: u32) -> Vec<(OperandPart, u32)> {
         let Some((_, dtype)) = self.fused().tile else { return vec![] };
         let e = &self.plan.epilogue;
         let first = (group * self.plan.tiling.wg_n + region * e.region_n) / 2;
@@ -204,7 +204,7 @@ impl<'p> Emitter<'p> {
         };
         let tile = |i: u32| format!("%f_tile{i}");
         if staging.is_16_bit() {
-            let piece = |q: u32| {
+            let part = |q: u32| {
                 let registers: Vec<String> = (0..4).map(|j| format!("%r_tile{j}")).collect();
                 let address = staging.address_16(e, q, at);
                 let mut reads = vec![format!("{} {{ {} }}, [{address}]", staging.read(), registers.join(", "))];
@@ -214,9 +214,9 @@ impl<'p> Emitter<'p> {
                 let pairs = [0, 1].map(|s| pair(2 * q + s, &|half, column| tile(4 * s + 2 * half + column)));
                 (OperandPart { reads, pairs: pairs.to_vec() }, q)
             };
-            return (0..e.region_n / 16).map(piece).collect();
+            return (0..e.region_n / 16).map(part).collect();
         }
-        let piece = |t: u32| {
+        let part = |t: u32| {
             let reads = match staging.row_major() {
                 true => [0, 1]
                     .map(|half| {
@@ -233,7 +233,7 @@ impl<'p> Emitter<'p> {
             };
             (OperandPart { reads, pairs: vec![pair(t, &|half, column| tile(2 * half + column))] }, t)
         };
-        (0..e.region_n / 8).map(piece).collect()
+        (0..e.region_n / 8).map(part).collect()
     }
 }
 

@@ -17,16 +17,16 @@ const OUTSIDE: u32 = 1 << 30;
 pub(super) struct Producer {
     group_comment: String,
     /// Blocks that a stage gathers.
-    slots: Vec<Slot>,
+    sub_stages: Vec<SubStage>,
     steps: Vec<Step>,
     /// Rows of A that lie side by side in a row of a TMA box, as a power of two.
-    fold_shift: u32,
+    rows_per_line_shift: u32,
     /// Rows of A's map from a stage's blocks to the next stage's, where they lie one below another.
     advance: Option<u32>,
     /// B's tensor map is by block, with another one for the part of K beyond whole blocks.
     by_block: bool,
-    /// Block columns of the stored matrix are walked: a second index tells where their blocks are.
-    walks_columns: bool,
+    /// The sparse factor is read by block columns as stored: a second index tells where their blocks are.
+    reads_block_columns: bool,
     /// Rows of a block that is read transposed: what a tile keeps of its row is the place within a block.
     slice_of: Option<u32>,
     /// Elements of K in a block.
@@ -40,9 +40,9 @@ pub(super) struct Producer {
 
 /// One block of a stage.
 #[derive(Clone, Debug, Serialize)]
-struct Slot {
+struct SubStage {
     number: u32,
-    /// The register of its number among the chunk's blocks.
+    /// The register of its number among the blocks of the index batch.
     index: &'static str,
     /// Rows of A's map from the stage's first block to this one.
     rows: u32,
@@ -60,29 +60,29 @@ struct Step {
 impl Producer {
     pub(super) fn new(plan: &BlockRowsPlan) -> Self {
         let k = &plan.kloop;
-        let walks_columns = plan.view.reads_block_columns();
-        let slot = |number: u32| Slot {
+        let reads_block_columns = plan.view.reads_block_columns();
+        let sub_stage = |number: u32| SubStage {
             number,
             index: if number == 0 { "%r_j" } else { "%r_t" },
-            rows: number * plan.view.rows / plan.a.fold,
+            rows: number * plan.view.rows / plan.a.rows_per_line,
         };
         Self {
-            group_comment: match (k.slots, k.steps) {
+            group_comment: match (k.sub_stages, k.steps) {
                 (1, 1) => "A block fills one stage.".to_owned(),
                 (1, n) => format!("A block fills {n} stages of {} of K (the last {}).", k.k_step, k.last),
-                (slots, _) => format!("{slots} blocks of {} of K fill a stage.", k.k_step),
+                (sub_stages, _) => format!("{sub_stages} blocks of {} of K fill a stage.", k.k_step),
             },
-            slots: (0..k.slots).map(slot).collect(),
+            sub_stages: (0..k.sub_stages).map(sub_stage).collect(),
             steps: (0..k.steps).map(|step| fill(plan, step)).collect(),
-            fold_shift: plan.a.fold.trailing_zeros(),
-            advance: (!walks_columns).then_some(k.slots * plan.view.rows / plan.a.fold),
+            rows_per_line_shift: plan.a.rows_per_line.trailing_zeros(),
+            advance: (!reads_block_columns).then_some(k.sub_stages * plan.view.rows / plan.a.rows_per_line),
             by_block: plan.b.by_block,
-            walks_columns,
-            // The row of a batch's item is the place within a block already.
-            slice_of: (walks_columns && !plan.spec.batch.is_on()).then_some(plan.view.rows),
+            reads_block_columns,
+            // The row of a batch's work tile is the place within a block already.
+            slice_of: (reads_block_columns && !plan.spec.batch.is_on()).then_some(plan.view.rows),
             depth: plan.view.depth,
             outside: OUTSIDE,
-            outside_k: plan.view.depth * plan.a.fold,
+            outside_k: plan.view.depth * plan.a.rows_per_line,
             factors: Factors::new(plan),
             factor_columns: SCALE_COLUMNS,
         }
@@ -91,20 +91,20 @@ impl Producer {
 
 fn fill(plan: &BlockRowsPlan, step: u32) -> Step {
     let mut loads = vec![];
-    for slot in 0..plan.kloop.slots {
+    for sub_stage in 0..plan.kloop.sub_stages {
         loads.extend(match plan.a.major {
-            Major::K => loads_a(plan, step, slot),
-            Major::Mn => loads_a_transposed(plan, step, slot),
+            Major::K => loads_a(plan, step, sub_stage),
+            Major::Mn => loads_a_transposed(plan, step, sub_stage),
         });
-        loads.extend(loads_b(plan, step, slot));
+        loads.extend(loads_b(plan, step, sub_stage));
     }
     let k = &plan.kloop;
     Step {
         label: format!("$empty_{step}"),
-        comment: match (k.slots, k.steps) {
+        comment: match (k.sub_stages, k.steps) {
             (1, 1) => format!("The block's {} of K.", k.last),
             (1, _) => format!("K {} to {} of the block.", step * k.k_step, step * k.k_step + k.width(step) - 1),
-            (slots, _) => format!("{slots} blocks side by side."),
+            (sub_stages, _) => format!("{sub_stages} blocks side by side."),
         },
         transaction_bytes: if step + 1 == k.steps {
             plan.memory.last_transaction_bytes
@@ -115,15 +115,15 @@ fn fill(plan: &BlockRowsPlan, step: u32) -> Step {
     }
 }
 
-fn loads_a(plan: &BlockRowsPlan, step: u32, slot: u32) -> Vec<Load> {
+fn loads_a(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {
     let (a, shared) = (&plan.a, plan.tiling.share == Share::A);
-    let row = if slot == 0 { "%r_a_row".to_owned() } else { format!("%r_a_row{slot}") };
+    let row = if sub_stage == 0 { "%r_a_row".to_owned() } else { format!("%r_a_row{sub_stage}") };
     (0..a.loads.0)
         .map(|panel| {
             let mut offsets = vec![];
-            let destination = destination(slot * a.bytes() + panel * a.panel_bytes(), shared, &mut offsets);
+            let destination = destination(sub_stage * a.bytes() + panel * a.panel_bytes(), shared, &mut offsets);
             let k = step * plan.kloop.k_step + panel * a.span_elements();
-            let inner = offset(&format!("%r_a_k{slot}"), k, "%r_inner", &mut offsets);
+            let inner = offset(&format!("%r_a_k{sub_stage}"), k, "%r_inner", &mut offsets);
             let coordinates = format!("{inner}, {row}");
             load("%rd_map_a".to_owned(), 2, (destination, coordinates), shared, plan, offsets)
         })
@@ -131,25 +131,25 @@ fn loads_a(plan: &BlockRowsPlan, step: u32, slot: u32) -> Vec<Load> {
 }
 
 /// A block as it lies: its K extent are lines, its rows run along them.
-fn loads_a_transposed(plan: &BlockRowsPlan, step: u32, slot: u32) -> Vec<Load> {
+fn loads_a_transposed(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {
     let (a, shared) = (&plan.a, plan.tiling.share == Share::A);
     let mut loads = vec![];
     for (panel, part) in grid(a, plan.kloop.width(step)) {
         let mut offsets = vec![];
-        let at = slot * a.bytes() + panel * a.panel_bytes() + part * a.box_rows * a.span;
+        let at = sub_stage * a.bytes() + panel * a.panel_bytes() + part * a.box_rows * a.span;
         let destination = destination(at, shared, &mut offsets);
         let row = offset("%r_a_row", panel * a.span_elements(), "%r_inner", &mut offsets);
         let k = constant(step * plan.kloop.k_step + part * a.box_rows, "%r_outer", &mut offsets);
-        let coordinates = format!("{row}, {k}, %r_a_block{slot}");
+        let coordinates = format!("{row}, {k}, %r_a_block{sub_stage}");
         loads.push(load("%rd_map_a".to_owned(), 3, (destination, coordinates), shared, plan, offsets));
     }
     loads
 }
 
-fn loads_b(plan: &BlockRowsPlan, step: u32, slot: u32) -> Vec<Load> {
+fn loads_b(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {
     let (b, shared) = (&plan.b, plan.tiling.share == Share::B);
-    let base = plan.memory.b_offset + slot * b.bytes();
-    let k_register = format!("%r_b_k{slot}");
+    let base = plan.memory.b_offset + sub_stage * b.bytes();
+    let k_register = format!("%r_b_k{sub_stage}");
     let k_start = step * plan.kloop.k_step;
     let mut loads = vec![];
     for (panel, part) in grid(b, plan.kloop.width(step)) {
@@ -161,15 +161,15 @@ fn loads_b(plan: &BlockRowsPlan, step: u32, slot: u32) -> Vec<Load> {
                 Major::K => {
                     let inner = constant(k_start + panel * b.span_elements(), "%r_inner", &mut offsets);
                     let outer = offset("%r_b_col", part * b.box_rows, "%r_outer", &mut offsets);
-                    format!("{inner}, %r_b_block{slot}, {outer}")
+                    format!("{inner}, %r_b_block{sub_stage}, {outer}")
                 }
                 Major::Mn => {
                     let inner = offset("%r_b_col", panel * b.span_elements(), "%r_inner", &mut offsets);
                     let k = constant(k_start + part * b.box_rows, "%r_outer", &mut offsets);
-                    format!("{inner}, {k}, %r_b_block{slot}")
+                    format!("{inner}, {k}, %r_b_block{sub_stage}")
                 }
             };
-            (format!("%rd_map_b{slot}"), 3, coordinates)
+            (format!("%rd_map_b{sub_stage}"), 3, coordinates)
         } else {
             let (inner, outer) = match plan.view.dense {
                 Layout::RowMajor => (

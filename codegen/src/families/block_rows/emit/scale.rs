@@ -20,7 +20,7 @@ pub(super) struct Finish {
     row_groups: Vec<RowGroup>,
     columns: Vec<Column>,
     row_permutation: u32,
-    row_fold: u32,
+    rows_per_line: u32,
     /// Where consumers find factors of blocks behind those of the consumers to their left: columns of a consumer.
     factor_columns: Option<u32>,
     group_shift: u32,
@@ -66,7 +66,7 @@ impl Finish {
             row_groups: if by_row_and_column { (0..plan.tiling.row_groups()).map(row_group).collect() } else { vec![] },
             columns: if by_row_and_column { columns(plan) } else { vec![] },
             row_permutation: plan.a.row_permutation(),
-            row_fold: plan.a.fold,
+            rows_per_line: plan.a.rows_per_line,
             factor_columns: factor_columns(plan),
             group_shift: SCALE_COLUMNS.trailing_zeros(),
         }
@@ -149,7 +149,7 @@ pub(super) struct Factors {
     cta_n: Option<u32>,
     /// A group's columns, as a power of two.
     group_shift: u32,
-    /// A chunk's factors, one register a group of columns.
+    /// The factors of an index batch, one register a group of columns.
     registers: Vec<String>,
 }
 

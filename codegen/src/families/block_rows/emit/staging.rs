@@ -18,7 +18,7 @@ pub(super) struct StagingContext {
     swizzle_mask: u32,
     unit_bytes: u32,
     row_permutation: u32,
-    row_fold: u32,
+    rows_per_line: u32,
     variants: Vec<Variant>,
 }
 
@@ -120,7 +120,7 @@ impl StagingContext {
             swizzle_mask,
             unit_bytes: e.region_bytes / e.stores,
             row_permutation: plan.a.row_permutation(),
-            row_fold: plan.a.fold,
+            rows_per_line: plan.a.rows_per_line,
             variants: match staging {
                 Staging::Row16 | Staging::Row32 => variants((0..e.span / 32).map(|q| q * 32)),
                 Staging::Row8 => variants((0..e.span / 16).map(|q| q * 16)),

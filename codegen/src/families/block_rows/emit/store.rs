@@ -19,19 +19,19 @@ pub(super) struct Subtile {
     writes: Vec<Write>,
     boxes: Vec<StoreBox>,
     /// Where the epilogue reads a full operand: what is done in place of `packs` and `writes`.
-    pieces: Vec<WrittenPart>,
+    parts: Vec<WrittenPart>,
     /// Bytes of the full operand.
     operand_bytes: u32,
     /// Where rows of C are in an order of the launch: what is done in place of `boxes`.
     permuted: Option<StoredRows>,
 }
 
-/// A piece of the full operand and the part of C that takes its place.
+/// A part of the full operand and what of C takes its place.
 #[derive(Clone, Debug, Serialize)]
 struct WrittenPart {
-    /// A branch keeps ptxas from scheduling it together with the pieces before it.
+    /// A branch keeps ptxas from scheduling it together with the parts before it.
     is_apart: bool,
-    piece: OperandPart,
+    operand: OperandPart,
     packs: Vec<Pack>,
     writes: Vec<Write>,
 }
@@ -78,19 +78,19 @@ pub(super) fn subtiles(plan: &BlockRowsPlan) -> Vec<Subtile> {
     let mut subtiles = vec![];
     let emitter = Emitter::new(plan).filter(|_| e.has_tile);
     let regions: Vec<(u32, u32)> = (0..e.regions.0).flat_map(|m| (0..e.regions.1).map(move |n| (m, n))).collect();
-    for (number, chunk) in regions.chunks(e.staged as usize).enumerate() {
+    for (number, staged) in regions.chunks(e.staged as usize).enumerate() {
         let number = number as u32 + 1;
         let mut subtile = Subtile { number, ..Subtile::default() };
-        for (place, &(m, n)) in chunk.iter().enumerate() {
+        for (place, &(m, n)) in staged.iter().enumerate() {
             let at = place as u32 * e.region_bytes;
             // Accumulators of this region: 64 rows are 4 a thread for every 8 columns.
             let first = (m * plan.tiling.wg_n + n * e.region_n) / 2;
             let count = e.region_n / 2;
             match &emitter {
                 Some(emitter) => {
-                    let pieces = emitter.pieces(staging, (m, n), at).into_iter();
-                    let written = |(piece, q)| written(plan, staging, (piece, q), first, at);
-                    subtile.pieces.extend(pieces.map(written));
+                    let parts = emitter.parts(staging, (m, n), at).into_iter();
+                    let written = |(part, q)| written(plan, staging, (part, q), first, at);
+                    subtile.parts.extend(parts.map(written));
                 }
                 None => {
                     if staging.is_16_bit() && !e.overlapped {
@@ -137,19 +137,25 @@ fn writes(plan: &BlockRowsPlan, staging: Staging, first: u32, at: u32) -> Vec<Wr
     }
 }
 
-/// The writes that a piece of a full operand is followed by.
-fn written(plan: &BlockRowsPlan, staging: Staging, (piece, q): (OperandPart, u32), first: u32, at: u32) -> WrittenPart {
+/// The writes that a part of a full operand is followed by.
+fn written(
+    plan: &BlockRowsPlan,
+    staging: Staging,
+    (operand, q): (OperandPart, u32),
+    first: u32,
+    at: u32,
+) -> WrittenPart {
     let e = &plan.epilogue;
     match staging.is_16_bit() {
         true => WrittenPart {
             is_apart: q > 0 && q.is_multiple_of(COLUMN_BATCH / 8),
-            piece,
+            operand,
             packs: (first / 2 + 4 * q..first / 2 + 4 * q + 4).map(pack).collect(),
             writes: vec![write_16(e, staging, (first / 2, q), at)],
         },
         false => WrittenPart {
             is_apart: q > 0 && q.is_multiple_of(COLUMN_BATCH / 4),
-            piece,
+            operand,
             packs: vec![],
             writes: writes_32(plan, staging, (first, q), at),
         },

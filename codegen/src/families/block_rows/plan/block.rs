@@ -27,12 +27,20 @@ pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut Pla
     }
     if !legal_bn(spec.bn) {
         let nearest = nearest(spec.bn, (1..=LARGEST / 16).map(|i| i * 16).filter(|n| legal_bn(*n)));
-        errors.push(PlanError::new(
-            "bn",
-            format!("a dense tile of {} columns cannot be swizzled", spec.bn),
-            "a tile is 16 columns or whole boxes of 32, up to 512; beyond 256 two or three consumers divide it into such parts",
-            format!("bn = {nearest}"),
-        ));
+        errors.push(match spec.bn > LARGEST {
+            true => PlanError::new(
+                "bn",
+                format!("a dense tile of {} columns is not supported", spec.bn),
+                format!("{} > {LARGEST}, the widest planned: two consumers of 256 columns, WGMMA's largest N", spec.bn),
+                format!("bn = {LARGEST}"),
+            ),
+            false => PlanError::new(
+                "bn",
+                format!("a dense tile of {} columns cannot be swizzled", spec.bn),
+                "a tile is 16 columns or whole boxes of 32; beyond 256 two or three consumers divide it into such parts",
+                format!("bn = {nearest}"),
+            ),
+        });
     }
     factors::check_types(spec, errors);
     check_result(spec, errors);

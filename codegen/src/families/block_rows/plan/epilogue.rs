@@ -10,8 +10,8 @@ use crate::{KernelSpec, Layout};
 const SPAN: u32 = 128;
 /// Rows of a region, and its columns unless the tile is narrower.
 const REGION: u32 = 64;
-/// Passes that the shortest tiles worth caring about can hide.
-const MOST_PASSES: u32 = 4;
+/// Subtiles that the shortest tiles worth caring about can hide.
+const MOST_SUBTILES: u32 = 4;
 
 /// The epilogue of one consumer warpgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Epilogue {
         };
         let span = (inner * bytes).min(SPAN);
         Self {
-            // An order of rows is written by all threads, whose own registers the pieces go through.
+            // An order of rows is written by all threads, through whose own registers it goes.
             overlapped: bytes == 2
                 && !precision.promoted
                 && !has_tile
@@ -87,7 +87,7 @@ impl Epilogue {
     /// Staging sizes to try, largest first: all regions, then halves down to one, but no more than four subtiles.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = u32> {
         let all = self.region_count();
-        let least = all.div_ceil(MOST_PASSES);
+        let least = all.div_ceil(MOST_SUBTILES);
         let mut next = Some(all);
         std::iter::from_fn(move || {
             let size = next?;

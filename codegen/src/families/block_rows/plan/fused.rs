@@ -16,9 +16,9 @@ const BESIDE_PACKED: u32 = 32;
 /// The epilogue of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fused {
-    /// Said of the kernel's tile: where that is of the transposed C, the program is the mirrored one.
+    /// Said of the kernel's tile: where that is of the transposed C, the program is the transposed one.
     pub(crate) program: &'static Program,
-    /// The full operand: its number among the parameters, and its type. It is read piece by piece from where C is
+    /// The full operand: its number among the parameters, and its type. It is read part by part from where C is
     /// staged, so that the tile is stored at once.
     pub(crate) tile: Option<(usize, Dtype)>,
     /// Elements of vectors by rows are requested when a tile begins, and not when it ends.
@@ -33,7 +33,7 @@ impl Fused {
         errors: &mut PlanErrors,
     ) -> Option<Self> {
         let epilogue = spec.epilogue?;
-        let program = if view.transposed { epilogue.mirrored() } else { epilogue.program() };
+        let program = if view.transposed { epilogue.transposed() } else { epilogue.program() };
         let tile = program.tile();
         fused::check(spec, program, errors);
         let rows = 2 * tiling.row_groups();

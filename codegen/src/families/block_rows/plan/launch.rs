@@ -7,7 +7,7 @@ use crate::hopper::{fused_plan as fused, permute};
 use crate::plan::Major;
 use crate::plan::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
 
-/// Parameters of every kernel: A, B and C, the block columns, the heads, the items.
+/// Parameters of every kernel: A, B and C, the block columns, the heads, the work tiles.
 const WORK: [Parameter; 3] = [
     Parameter { name: "col_idx", argument: Argument::ColIdx },
     Parameter { name: "work_head", argument: Argument::WorkHead },
@@ -20,7 +20,7 @@ impl BlockRowsPlan {
             rows: self.tiling.cluster_m(),
             columns: self.tiling.cluster_n(),
             block_rows: self.view.rows,
-            stages_per_block: (self.kloop.steps, self.kloop.slots),
+            stages_per_block: (self.kloop.steps, self.kloop.sub_stages),
         }
     }
 
@@ -96,7 +96,7 @@ impl BlockRowsPlan {
     /// Stored values: lines of a block below one another, or, read transposed, a stack of blocks.
     fn map_a(&self, problem: &Problem) -> TensorMap {
         let (rows, bk) = (u64::from(self.view.rows), u64::from(self.view.depth));
-        let (fold, bytes) = (u64::from(self.a.fold), u64::from(self.view.sparse_type.bytes()));
+        let (rows_per_line, bytes) = (u64::from(self.a.rows_per_line), u64::from(self.view.sparse_type.bytes()));
         let operand = (self.view.factors().0, self.view.sparse_type);
         if self.a.major == Major::Mn {
             return TensorMap {
@@ -112,10 +112,10 @@ impl BlockRowsPlan {
         }
         TensorMap::matrix(
             operand,
-            [bk * fold, (problem.nnzb * rows / fold).max(1)],
-            bk * fold * bytes,
-            [self.a.span_elements() * self.a.fold, self.a.box_rows / self.a.fold],
-            self.a.span * self.a.fold,
+            [bk * rows_per_line, (problem.nnzb * rows / rows_per_line).max(1)],
+            bk * rows_per_line * bytes,
+            [self.a.span_elements() * self.a.rows_per_line, self.a.box_rows / self.a.rows_per_line],
+            self.a.span * self.a.rows_per_line,
         )
     }
 }

@@ -16,7 +16,7 @@ const FACTOR: u32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     pub(crate) ring: Ring,
-    /// Offset of B's slots within a stage (A's slots are at 0).
+    /// Offset of B's sub-stages within a stage (A's sub-stages are at 0).
     pub(crate) b_offset: u32,
     /// Bytes that TMA delivers to a full stage: what its full barrier expects.
     pub(crate) transaction_bytes: u32,
@@ -51,7 +51,7 @@ pub(crate) fn plan(
     errors: &mut PlanErrors,
 ) -> Memory {
     let (a, b) = tiles;
-    let payload = kloop.slots * (a.bytes() + b.bytes());
+    let payload = kloop.sub_stages * (a.bytes() + b.bytes());
     let stage_bytes = payload.next_multiple_of(ALIGN);
     let consumers = tiling.roles.consumers;
     let factor_groups = if precision.scales_blocks() { tiling.cta_n.div_ceil(SCALE_COLUMNS) } else { 0 };
@@ -98,7 +98,7 @@ pub(crate) fn plan(
     let factor_offset = tile_offset.saturating_add(tile_barriers);
     Memory {
         ring,
-        b_offset: kloop.slots * a.bytes(),
+        b_offset: kloop.sub_stages * a.bytes(),
         transaction_bytes: payload,
         last_transaction_bytes: payload - a.unloaded_bytes(kloop) - b.unloaded_bytes(kloop),
         staging_offset,

@@ -26,7 +26,7 @@ pub(crate) fn plan_a(
     let span = span(spec, kloop.k_step * element, errors);
     let panels = (kloop.k_step * element).div_ceil(span);
     // The epilogue undoes the row permutation where it addresses rows one by one: in 16-bit row-major staging.
-    let folds =
+    let packs =
         spec.swizzle.is_none() && view.depth * element == span && view.out == Layout::RowMajor && spec.out.bytes() == 2;
     OperandTile {
         major: Major::K,
@@ -35,7 +35,7 @@ pub(crate) fn plan_a(
         rows: tiling.cta_m,
         panels,
         box_rows: tiling.cta_m / parts,
-        fold: if folds { 128 / span } else { 1 },
+        rows_per_line: if packs { 128 / span } else { 1 },
         loads: (panels, 1),
         by_block: false,
     }
@@ -71,7 +71,7 @@ pub(crate) fn plan_b(
                 rows: tiling.cta_n,
                 panels,
                 box_rows,
-                fold: 1,
+                rows_per_line: 1,
                 loads: (panels, boxes),
                 by_block,
             }
@@ -104,7 +104,7 @@ fn along_mn(
         rows,
         panels,
         box_rows,
-        fold: 1,
+        rows_per_line: 1,
         loads: ((panels / parts).max(1), rows / box_rows),
         by_block,
     }

@@ -17,11 +17,11 @@ use crate::plan::SddmmTiles;
 pub(super) struct Consumer {
     descriptors: Descriptors,
     row_stride: u32,
-    /// Bytes from one consumer's slots to the next one's in an item.
+    /// Bytes from one consumer's B panels to the next one's in a work tile.
     stores_stride: u32,
-    /// Bytes from an item's start to what the stores of the first slot need.
+    /// Bytes from a work tile's start to what the stores of the first B panel need.
     stores: u32,
-    /// Word 6 of an item that contributes.
+    /// Word 6 of a work tile that contributes.
     contributes: u32,
     consumers: u32,
     /// Bytes of a consumer's part of a place in the workspace, of all consumers' parts, and of the sums before the flag.
@@ -30,7 +30,7 @@ pub(super) struct Consumer {
     sums_bytes: u32,
     exchange: &'static str,
     add: &'static str,
-    /// The walk over a tile of all slots, then that over one of half of them, where there are such tiles.
+    /// The mainloop over a tile of all B panels, then that over one of half of them, where there are such tiles.
     widths: Vec<Width>,
 }
 
@@ -99,17 +99,17 @@ impl Consumer {
         let (row_stride, columns) = match t.split {
             Split::Whole => (0, 0),
             Split::Rows => (64, 0),
-            Split::Slots => (0, t.wg_n()),
+            Split::Panels => (0, t.wg_n()),
         };
-        let slots = if t.split == Split::Slots { t.wg_slots() } else { 0 };
+        let panels = if t.split == Split::Panels { t.wg_panels() } else { 0 };
         let whole = Kind { name: "tile", suffix: "", stem: WHOLE, columns: t.wg_n() };
         let half = Kind { name: "half", suffix: "_half", stem: "half", columns: t.wg_n() / 2 };
         let kinds = [whole, half].into_iter().take(if t.half().is_some() { 2 } else { 1 });
         Self {
             descriptors: Descriptors::new((&plan.left, &plan.right), (row_stride, columns)),
             row_stride,
-            stores_stride: plan.item.stores(slots) - plan.item.stores(0),
-            stores: plan.item.stores(0),
+            stores_stride: plan.work_tile.stores(panels) - plan.work_tile.stores(0),
+            stores: plan.work_tile.stores(0),
             contributes: SddmmTiles::CONTRIBUTES,
             consumers: t.roles.consumers,
             place_bytes: plan.place_bytes(),
@@ -136,7 +136,7 @@ impl Width {
                 Some(_) => (0..count).map(|i| sums.name(i)).collect(),
                 None => vec![],
             },
-            parts: pieces(plan, 0, (0..count).map(|i| sums.name(i)).collect()),
+            parts: parts(plan, 0, (0..count).map(|i| sums.name(i)).collect()),
             collects: collects(plan, sums, count),
             conversions: (0..count).filter(|_| converted).map(conversion).collect(),
             column_batches: store::column_batches(plan, kind.stem, own.iter().map(|subtile| subtile.units).sum()),
@@ -146,7 +146,7 @@ impl Width {
     }
 }
 
-/// The order of a tile's stages. Passes are those of the tile before: under an overlapped epilogue a whole one's.
+/// The order of a tile's stages. Subtiles are those of the tile before: under an overlapped epilogue a whole one's.
 fn mainloop(plan: &SampledPlan, kind: &Kind, subtiles: &[Subtile]) -> Mainloop<Subtile> {
     let order = Order {
         suffix: kind.suffix,
@@ -191,13 +191,13 @@ fn collects(plan: &SampledPlan, sums: Sums, count: u32) -> Vec<Collect> {
     let collect = |first: u32| {
         let size = COLLECTED.min(count - first);
         let sum = |i: u32| Sum { sum: sums.name(first + i), part: part(i) };
-        Collect { loads: pieces(plan, first, (0..size).map(part).collect()), sums: (0..size).map(sum).collect() }
+        Collect { loads: parts(plan, first, (0..size).map(part).collect()), sums: (0..size).map(sum).collect() }
     };
     (0..count).step_by(COLLECTED as usize).map(collect).collect()
 }
 
-/// A thread's sums in pieces of four, those of neighbouring threads side by side.
-fn pieces(plan: &SampledPlan, first: u32, names: Vec<String>) -> Vec<Part> {
+/// A thread's sums in parts of four, those of neighbouring threads side by side.
+fn parts(plan: &SampledPlan, first: u32, names: Vec<String>) -> Vec<Part> {
     let part = |(i, four): (usize, &[String])| Part {
         offset: (first / 4 + i as u32) * 16 * plan.arch.warpgroup,
         registers: format!("{{ {} }}", four.join(", ")),

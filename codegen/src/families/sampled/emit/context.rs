@@ -19,7 +19,7 @@ pub(super) struct Context {
     roles: Roles,
     ring: RingContext,
     memory: Memory,
-    item: Item,
+    work_tile: WorkTile,
     /// The kernel is for a list of problems: its tensor maps lie in global memory.
     batch: Option<Batch>,
     producer: Producer,
@@ -39,8 +39,8 @@ struct Tile {
     cta_m: u32,
     cta_n: u32,
     wg_n: u32,
-    slots: u32,
-    slot: u32,
+    panels: u32,
+    panel_columns: u32,
     k_step: u32,
     accumulators: u32,
     dtype: String,
@@ -50,29 +50,29 @@ struct Tile {
 struct Memory {
     right_offset: u32,
     staging_offset: u32,
-    items: u32,
-    items_offset: u32,
-    items_bytes: u32,
-    items_end: u32,
+    work_tiles: u32,
+    work_tiles_offset: u32,
+    work_tiles_bytes: u32,
+    work_tiles_end: u32,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Item {
+struct WorkTile {
     words: u32,
     bytes: u32,
-    chunks: Vec<Chunk>,
+    copies: Vec<WarpCopy>,
 }
 
-/// Words of an item that a warp copies at once, one a lane.
+/// Words of a work tile that the producer copies at once, one a lane.
 #[derive(Clone, Debug, Serialize)]
-struct Chunk {
+struct WarpCopy {
     register: String,
     offset: u32,
-    /// Fewer than a warp has lanes: the last chunk.
+    /// Fewer than a warp has lanes: the last copy.
     lanes: Option<u32>,
 }
 
-/// Where an item names its problem, and where the tensor maps of a problem lie.
+/// Where a work tile names its problem, and where the tensor maps of a problem lie.
 #[derive(Clone, Debug, Serialize)]
 struct Batch {
     problem: u32,
@@ -90,14 +90,14 @@ impl Context {
         let (t, m) = (&plan.tiling, &plan.memory);
         let subtiles = store::whole(plan);
         let operand = plan.epilogue.has_tile.then_some((m.tile_offset, t.roles.consumers));
-        let problem = super::super::plan::Item::PROBLEM;
+        let problem = super::super::plan::WorkTile::PROBLEM;
         Self {
             tile: Tile {
                 cta_m: t.cta_m,
                 cta_n: t.cta_n(),
                 wg_n: t.wg_n(),
-                slots: t.slots,
-                slot: t.slot,
+                panels: t.panels,
+                panel_columns: t.panel_columns,
                 k_step: plan.k_step(),
                 accumulators: t.accumulators(),
                 dtype: plan.spec.out.to_string(),
@@ -107,12 +107,12 @@ impl Context {
             memory: Memory {
                 right_offset: m.right_offset,
                 staging_offset: m.staging_offset,
-                items: m.items,
-                items_offset: m.items_offset,
-                items_bytes: m.items * plan.item.bytes(),
-                items_end: m.items_offset + m.items * plan.item.bytes(),
+                work_tiles: m.work_tiles,
+                work_tiles_offset: m.work_tiles_offset,
+                work_tiles_bytes: m.work_tiles * plan.work_tile.bytes(),
+                work_tiles_end: m.work_tiles_offset + m.work_tiles * plan.work_tile.bytes(),
             },
-            item: item(plan),
+            work_tile: work_tile(plan),
             batch: plan.spec.batch.is_on().then_some(Batch { problem, map: MAP, maps: MAP * MAPS, c: MAP * C }),
             producer: Producer::new(plan),
             consumer: Consumer::new(plan, &subtiles),
@@ -126,11 +126,15 @@ impl Context {
     }
 }
 
-fn item(plan: &SampledPlan) -> Item {
-    let words = plan.item.words();
-    let chunk = |index: u32| {
+fn work_tile(plan: &SampledPlan) -> WorkTile {
+    let words = plan.work_tile.words();
+    let copy = |index: u32| {
         let lanes = (words - index * WARP).min(WARP);
-        Chunk { register: format!("%r_word{index}"), offset: index * WARP * 4, lanes: (lanes < WARP).then_some(lanes) }
+        WarpCopy {
+            register: format!("%r_word{index}"),
+            offset: index * WARP * 4,
+            lanes: (lanes < WARP).then_some(lanes),
+        }
     };
-    Item { words, bytes: plan.item.bytes(), chunks: (0..words.div_ceil(WARP)).map(chunk).collect() }
+    WorkTile { words, bytes: plan.work_tile.bytes(), copies: (0..words.div_ceil(WARP)).map(copy).collect() }
 }

@@ -1,6 +1,6 @@
 //! The spec's epilogue on the sums of a gathered tile: which elements of the stored matrix a thread has.
 //!
-//! A slot's columns are where its block is, so columns' vectors are addressed slot by slot. What a tile has beyond a
+//! A B panel's columns are where its block is, so columns' vectors are addressed panel by panel. What a tile has beyond a
 //! block is not stored; what a block has beyond the matrix is stored as zero, whatever the epilogue makes of it: batches of columns of
 //! elements that may lie there end in instructions that whole tiles branch over.
 
@@ -34,7 +34,7 @@ pub(super) struct Fused {
     operand: Option<FullOperand>,
     /// Rows of a tile that are rows of its blocks.
     row_bound: u32,
-    /// Bytes from an item's start to the first slot's column, and from one consumer's slots to the next one's.
+    /// Bytes from a work tile's start to the first B panel's column, and from one consumer's B panels to the next one's.
     columns_at: u32,
     columns_stride: u32,
     /// Rows of a block, where a tile has several block rows and it matters which of them have a block: their number.
@@ -60,8 +60,8 @@ struct Total {
 /// Elements that are computed together: up to 32 columns of one unit.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ColumnBatch {
-    /// Where the slot's columns are, at a slot's first batch of columns.
-    slot: Option<Slot>,
+    /// Where the B panel's columns are, at a panel's first batch of columns.
+    panel: Option<Panel>,
     /// Elements of the full operand, and what makes f32 of them.
     reads: Vec<Read>,
     values: Vec<String>,
@@ -74,9 +74,9 @@ pub(super) struct ColumnBatch {
     writes: Vec<Write>,
 }
 
-/// Where a slot's columns are, and how many of them there are within the matrix and the block.
+/// Where a B panel's columns are, and how many of them there are within the matrix and the block.
 #[derive(Clone, Debug, Serialize)]
-struct Slot {
+struct Panel {
     /// Bytes to its column, and to what its stores need.
     column_at: u32,
     stores_at: u32,
@@ -132,7 +132,7 @@ impl<'p> Emitter<'p> {
         let row_vectors = fused::vectors(program, |kind| matches!(kind, InputKind::Rows(_)));
         let row =
             |row| Row { register: format!("%r_fused_row{row}"), loads: fused::row_loads(&self.lines, program, row) };
-        let stride = if plan.tiling.split == Split::Slots { 4 * plan.tiling.wg_slots() } else { 0 };
+        let stride = if plan.tiling.split == Split::Panels { 4 * plan.tiling.wg_panels() } else { 0 };
         Fused {
             text: program.text().to_owned(),
             uniform: self.lines.uniform(),
@@ -147,7 +147,7 @@ impl<'p> Emitter<'p> {
                 ..FullOperand::new(program, input, plan.memory.tile_offset)
             }),
             row_bound: plan.tiling.pack * plan.spec.bm,
-            columns_at: plan.item.column(0),
+            columns_at: plan.work_tile.column(0),
             columns_stride: stride,
             packed: self.by_row().then_some(plan.tiling.pack),
             block_rows: plan.spec.bm,
@@ -169,8 +169,8 @@ impl<'p> Emitter<'p> {
     /// The batches of columns of a tile's unit `unit`, the full operand staged from byte `at` on where there is one.
     pub(super) fn column_batches(&self, stem: &'static str, unit: u32, at: u32) -> Vec<ColumnBatch> {
         let (e, t) = (&self.plan.epilogue, &self.plan.tiling);
-        let (slot, column) = (unit / e.units_per_slot, unit % e.units_per_slot * e.unit);
-        let first = (slot * t.pitch + column) / 2;
+        let (panel, column) = (unit / e.units_per_panel, unit % e.units_per_panel * e.unit);
+        let first = (panel * t.pitch + column) / 2;
         let column_batch = |from: u32| {
             let columns = COLUMN_BATCH.min(e.unit - from);
             let first = first + from / 2;
@@ -178,7 +178,7 @@ impl<'p> Emitter<'p> {
             let (reads, values) = self.reads(from / 8..(from + columns) / 8, at);
             let pair = |pair: u32| self.pair(stem, column + from + 8 * pair, first + 4 * pair, 4 * pair);
             ColumnBatch {
-                slot: (column + from == 0).then(|| self.slot(slot)),
+                panel: (column + from == 0).then(|| self.panel(panel)),
                 reads,
                 values,
                 pairs: pairs.clone().map(pair).collect(),
@@ -198,10 +198,10 @@ impl<'p> Emitter<'p> {
         self.plan.spec.out.bytes() == 2
     }
 
-    fn slot(&self, slot: u32) -> Slot {
-        Slot {
-            column_at: 4 * slot,
-            stores_at: self.plan.item.stores(slot) - self.plan.item.stores(0),
+    fn panel(&self, panel: u32) -> Panel {
+        Panel {
+            column_at: 4 * panel,
+            stores_at: self.plan.work_tile.stores(panel) - self.plan.work_tile.stores(0),
             block_columns: self.plan.spec.bk,
             vectors: fused::vectors(self.fused.program, |kind| matches!(kind, InputKind::Cols(_))),
             rows: if self.by_row() { (0..ROWS).collect() } else { vec![] },
@@ -209,7 +209,7 @@ impl<'p> Emitter<'p> {
         }
     }
 
-    /// The elements of two neighbouring columns, the first of them column `offset` of its slot, from accumulator `first`
+    /// The elements of two neighbouring columns, the first of them column `offset` of its panel, from accumulator `first`
     /// and element `tile` of the batch of columns's full operand on.
     fn pair(&self, stem: &'static str, offset: u32, first: u32, tile: u32) -> Pair {
         let program = self.fused.program;
@@ -253,7 +253,7 @@ impl<'p> Emitter<'p> {
         eights.map(zeros).collect()
     }
 
-    /// The full operand's elements in pieces of 8 columns of a unit, and what makes f32 of 16-bit ones.
+    /// The full operand's elements in groups of 8 columns of a unit, and what makes f32 of 16-bit ones.
     fn reads(&self, eights: std::ops::Range<u32>, at: u32) -> (Vec<Read>, Vec<String>) {
         let Some((_, dtype)) = self.fused.tile else { return (vec![], vec![]) };
         let e = &self.plan.epilogue;

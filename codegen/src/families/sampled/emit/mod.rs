@@ -1,4 +1,4 @@
-//! Sampled products: TMA, mbarriers, WGMMA.
+//! SDDMM: TMA, mbarriers, WGMMA.
 
 mod consumer;
 mod context;

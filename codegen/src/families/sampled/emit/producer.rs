@@ -7,8 +7,8 @@ use crate::hopper::OperandTile;
 use crate::hopper::tma::{Load, Offset, offset};
 use crate::plan::Major;
 
-/// Columns of slots that the producer keeps in registers; those of later slots are read for every stage. It keeps none of
-/// slots of many boxes: ptxas would keep a coordinate for each of these, and spills.
+/// Columns of B panels that the producer keeps in registers; those of later panels are read for every stage. It keeps
+/// none of panels of many boxes: ptxas would keep a coordinate for each of these, and spills.
 fn kept(plan: &SampledPlan) -> u32 {
     if plan.right.loads.0 <= 2 { 4 } else { 0 }
 }
@@ -18,18 +18,18 @@ fn kept(plan: &SampledPlan) -> u32 {
 pub(super) struct Producer {
     /// Bytes that a stage's full barrier expects.
     bytes: u32,
-    /// The same for a tile of half of the slots, if there are such tiles.
+    /// The same for a tile of half of the B panels, if there are such tiles.
     half_bytes: Option<u32>,
-    /// Columns of slots that are kept in registers: register, byte offset in the item.
+    /// Columns of B panels that are kept in registers: register, byte offset in the work tile.
     kept: Vec<Column>,
-    /// Boxes of the left factor, then of each slot.
+    /// Boxes of the left factor, then of each B panel.
     loads: Vec<Loads>,
 }
 
 /// Boxes that have a coordinate in common.
 #[derive(Clone, Debug, Serialize)]
 struct Loads {
-    /// Bytes from the item's start to the slot's column, where no register keeps it.
+    /// Bytes from the work tile's start to the panel's column, where no register keeps it.
     column: Option<u32>,
     boxes: Vec<Load>,
 }
@@ -43,13 +43,13 @@ struct Column {
 impl Producer {
     pub(super) fn new(plan: &SampledPlan) -> Self {
         let (left, right) = (plan.left.bytes(), plan.right.bytes());
-        let column = |slot: u32| Column { register: format!("%r_slot{slot}"), offset: plan.item.column(slot) };
+        let column = |panel: u32| Column { register: format!("%r_panel{panel}"), offset: plan.work_tile.column(panel) };
         let mut loads = vec![left_loads(plan)];
-        loads.extend((0..plan.tiling.slots).map(|slot| slot_loads(plan, slot)));
+        loads.extend((0..plan.tiling.panels).map(|panel| panel_loads(plan, panel)));
         Self {
             bytes: left + right,
             half_bytes: plan.tiling.half().map(|_| left + right / 2),
-            kept: (0..plan.tiling.slots.min(kept(plan))).map(column).collect(),
+            kept: (0..plan.tiling.panels.min(kept(plan))).map(column).collect(),
             loads,
         }
     }
@@ -66,13 +66,13 @@ fn left_loads(plan: &SampledPlan) -> Loads {
     Loads { column: None, boxes: (0..tile.loads.0).map(load).collect() }
 }
 
-fn slot_loads(plan: &SampledPlan, slot: u32) -> Loads {
+fn panel_loads(plan: &SampledPlan, panel: u32) -> Loads {
     let (tile, t) = (&plan.right, &plan.tiling);
-    let first = plan.memory.right_offset + tile.mn_offset(slot * t.pitch);
-    let is_kept = slot < kept(plan);
-    let base = if is_kept { format!("%r_slot{slot}") } else { "%r_column".to_owned() };
+    let first = plan.memory.right_offset + tile.mn_offset(panel * t.pitch);
+    let is_kept = panel < kept(plan);
+    let base = if is_kept { format!("%r_panel{panel}") } else { "%r_column".to_owned() };
     let predicate = match t.half() {
-        Some(half) if slot >= half => "%p_wide",
+        Some(half) if panel >= half => "%p_wide",
         _ => "%p_lead",
     };
     let load = |index: u32| {
@@ -81,7 +81,7 @@ fn slot_loads(plan: &SampledPlan, slot: u32) -> Loads {
         let destination = offset("%r_stage_at", first + index * tile.panel_bytes(), "%r_box_at", &mut offsets);
         load(("%rd_map_b", predicate), destination, coordinates(tile, &column), offsets)
     };
-    Loads { column: (!is_kept).then(|| plan.item.column(slot)), boxes: (0..tile.loads.0).map(load).collect() }
+    Loads { column: (!is_kept).then(|| plan.work_tile.column(panel)), boxes: (0..tile.loads.0).map(load).collect() }
 }
 
 fn load(

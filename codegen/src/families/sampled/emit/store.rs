@@ -7,7 +7,7 @@ use super::fused::{ColumnBatch, Emitter};
 use super::staging::{writes_16, writes_32};
 use crate::hopper::store::{Pack, Store, Write, convert, packed};
 
-/// What the names of the accumulators of a tile of all slots begin with.
+/// What the names of the accumulators of a tile of all B panels begin with.
 pub(super) const WHOLE: &str = "acc";
 
 /// One filling of the staging buffer.
@@ -30,10 +30,10 @@ pub(super) struct Subtile {
 struct BlockStore {
     /// Bytes from the start of staging.
     offset: u32,
-    /// Bytes from a consumer's part of an item to the column within the block, and to the block.
+    /// Bytes from a consumer's part of a work tile to the column within the block, and to the block.
     column_at: u32,
     block_at: u32,
-    /// First column of the unit within its slot.
+    /// First column of the unit within its panel.
     column: u32,
 }
 
@@ -81,13 +81,13 @@ pub(super) fn subtiles(plan: &SampledPlan, stem: &'static str, units: u32) -> Ve
     let emitter = Emitter::new(plan);
     let units: Vec<u32> = (0..units).collect();
     let mut subtiles = vec![];
-    for (number, chunk) in units.chunks(e.staged as usize).enumerate() {
-        let mut subtile = Subtile { number: number as u32 + 1, units: chunk.len() as u32, ..Subtile::default() };
-        for (place, unit) in chunk.iter().enumerate() {
+    for (number, staged) in units.chunks(e.staged as usize).enumerate() {
+        let mut subtile = Subtile { number: number as u32 + 1, units: staged.len() as u32, ..Subtile::default() };
+        for (place, unit) in staged.iter().enumerate() {
             let at = place as u32 * e.unit_bytes();
-            let (slot, column) = (unit / e.units_per_slot, unit % e.units_per_slot * e.unit);
+            let (panel, column) = (unit / e.units_per_panel, unit % e.units_per_panel * e.unit);
             // 64 rows are 4 accumulators a thread for every 8 columns.
-            let first = (slot * t.pitch + column) / 2;
+            let first = (panel * t.pitch + column) / 2;
             if e.has_tile {
                 subtile
                     .column_batches
@@ -101,11 +101,11 @@ pub(super) fn subtiles(plan: &SampledPlan, stem: &'static str, units: u32) -> Ve
                 }
                 subtile.writes.extend(writes_16(e, first / 2, at));
             }
-            let of_slot = plan.item.stores(slot) - plan.item.stores(0);
+            let of_panel = plan.work_tile.stores(panel) - plan.work_tile.stores(0);
             subtile.blocks.extend((0..t.pack).map(|packed| BlockStore {
                 offset: at + packed * e.box_rows * e.line,
-                column_at: of_slot,
-                block_at: of_slot + 4 * (1 + packed),
+                column_at: of_panel,
+                block_at: of_panel + 4 * (1 + packed),
                 column,
             }));
         }

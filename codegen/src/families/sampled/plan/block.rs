@@ -18,7 +18,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             errors.push(PlanError::new(
                 key,
                 format!("{what} of {value} are not supported"),
-                format!("blocks of a sampled product are multiples of {UNIT} up to {LARGEST}, as TMA and WGMMA want"),
+                format!("blocks of an SDDMM are multiples of {UNIT} up to {LARGEST}, as TMA and WGMMA want"),
                 format!("{key} = {nearest}"),
             ));
         }
@@ -47,7 +47,7 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
     if !written {
         errors.push(PlanError::new(
             "out",
-            format!("sampled products of {} are not written as {}", spec.a, spec.out),
+            format!("an SDDMM of {} is not written as {}", spec.a, spec.out),
             "a block is stored as f16, bf16 or f32, sums of i8 as i32 too",
             format!("out = {}", if spec.a.bytes() == 2 { spec.a } else { Dtype::BF16 }),
         ));
@@ -67,7 +67,7 @@ fn check_layouts(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.c_layout != Layout::RowMajor {
         errors.push(PlanError::new(
             "c_layout",
-            "C of a sampled product has no layout",
+            "C of an SDDMM has no layout",
             "it is stored in blocks, row by row within a block; transpose = on stores the blocks of C^T",
             "drop `c_layout`, or transpose = on",
         ));
@@ -91,7 +91,7 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             "accumulate",
             format!("op = {op} with accumulate = {accumulate} is not planned"),
-            "sums of a sampled product stay in the tensor core's registers",
+            "sums of an SDDMM stay in the tensor core's registers",
             "drop `accumulate`",
         ));
     }
@@ -136,7 +136,7 @@ fn check_batch(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.batch.is_on() && spec.schedule == Some(Schedule::Balanced) {
         errors.push(PlanError::new(
             "schedule",
-            "CTAs do not share K in a list of sampled products",
+            "CTAs do not share K in a list of SDDMM problems",
             "a list of many problems has whole tiles enough for every CTA, and sums of parts would need a workspace a \
              problem",
             "drop `schedule`",

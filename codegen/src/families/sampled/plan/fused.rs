@@ -14,7 +14,7 @@ pub(crate) const ROWS: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fused {
     pub(crate) program: &'static Program,
-    /// The full operand, values of blocks: its number among the parameters, and its type. It is read piece by piece from
+    /// The full operand, values of blocks: its number among the parameters, and its type. It is read part by part from
     /// where C is staged.
     pub(crate) tile: Option<(usize, Dtype)>,
 }

@@ -18,11 +18,11 @@ impl SampledPlan {
             slices: t.slices,
             pack: t.pack,
             groups_per_block: t.parts,
-            group_columns: t.slot,
-            column_groups: t.slots,
+            group_columns: t.panel_columns,
+            column_groups: t.panels,
             half: t.half(),
             k_step: self.k_step(),
-            tile_words: self.item.words(),
+            tile_words: self.work_tile.words(),
             partial_bytes: t.roles.consumers * self.place_bytes(),
         }
     }

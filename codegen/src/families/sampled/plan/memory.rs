@@ -1,17 +1,17 @@
-//! Step 5: shared memory: the ring of stages, the staging buffers of C, the items, the barriers.
+//! Step 5: shared memory: the ring of stages, the staging buffers of C, the work tiles, the barriers.
 
 use super::epilogue::Epilogue;
-use super::item::Item;
 use super::tiling::Tiling;
+use super::work_tile::WorkTile;
 use crate::hopper::OperandTile;
 use crate::hopper::ring::{ALIGN, BARRIER, MOST_STAGES, Ring};
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, KernelSpec};
 
-/// Items in shared memory beside one for every stage: that of the tile that is stored, and the one that is written.
-const SPARE_ITEMS: u32 = 2;
-/// The item that the producer reads itself lies behind the others.
-const OWN_ITEM: u32 = 1;
+/// Work tiles in shared memory beside one for every stage: that of the tile that is stored, and the one that is written.
+const SPARE_WORK_TILES: u32 = 2;
+/// The work tile that the producer reads itself lies behind the others.
+const OWN_WORK_TILE: u32 = 1;
 
 /// Where everything lies in shared memory, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,24 +20,24 @@ pub(crate) struct Memory {
     /// Offset of the right factor within a stage; the left one is at 0.
     pub(crate) right_offset: u32,
     pub(crate) staging_offset: u32,
-    pub(crate) items_offset: u32,
-    /// Items in shared memory for the consumers. The producer is at most `stages` tiles ahead of a consumer, which looks back
-    /// one tile; its own item lies behind them.
-    pub(crate) items: u32,
+    pub(crate) work_tiles_offset: u32,
+    /// Work tiles in shared memory for the consumers. The producer is at most `stages` tiles ahead of a consumer, which
+    /// looks back one tile; its own work tile lies behind them.
+    pub(crate) work_tiles: u32,
     /// The barriers of the epilogue's full operand, one a consumer where there is one.
     pub(crate) tile_offset: u32,
     pub(crate) total: u32,
 }
 
 /// Places for so many work tiles of the consumers, and for the producer's own.
-fn places(items: u32) -> u32 {
-    items + OWN_ITEM
+fn places(work_tiles: u32) -> u32 {
+    work_tiles + OWN_WORK_TILE
 }
 
 impl Memory {
-    /// Places for items.
+    /// Places for work tiles.
     pub(crate) fn places(&self) -> u32 {
-        places(self.items)
+        places(self.work_tiles)
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn plan(
     spec: &KernelSpec,
     tiling: &Tiling,
     (left, right): (&OperandTile, &OperandTile),
-    item: &Item,
+    work_tile: &WorkTile,
     epilogue: &mut Epilogue,
     arch: &Arch,
     errors: &mut PlanErrors,
@@ -56,8 +56,8 @@ pub(crate) fn plan(
     let unit = consumers * epilogue.unit_bytes();
     let tile_barriers = if epilogue.has_tile { consumers * BARRIER } else { 0 };
     let room = |staged: u32| {
-        let fixed = staged * unit + places(SPARE_ITEMS) * item.bytes() + tile_barriers;
-        arch.shared_bytes.saturating_sub(fixed) / (stage_bytes + item.bytes() + 2 * BARRIER)
+        let fixed = staged * unit + places(SPARE_WORK_TILES) * work_tile.bytes() + tile_barriers;
+        arch.shared_bytes.saturating_sub(fixed) / (stage_bytes + work_tile.bytes() + 2 * BARRIER)
     };
     let sizes = epilogue.sizes();
     let smallest = sizes[sizes.len() - 1];
@@ -71,7 +71,7 @@ pub(crate) fn plan(
                 "a ring of at least 2 stages of {stage_bytes} B, {} B of staging and work tiles of {} B; a CTA has {} B: room \
                  for {most}",
                 smallest * unit,
-                item.bytes(),
+                work_tile.bytes(),
                 arch.shared_bytes
             ),
             if most >= 2 { format!("stages = {most}, or fewer") } else { "a smaller bn".to_owned() },
@@ -80,12 +80,12 @@ pub(crate) fn plan(
     let stages = stages.clamp(2, most.max(2));
     epilogue.staged = sizes.iter().copied().find(|size| room(*size) >= stages).unwrap_or(smallest);
     let staging_offset = stages * stage_bytes;
-    let items_offset = staging_offset + consumers * epilogue.staging_bytes();
-    let items = stages + SPARE_ITEMS;
+    let work_tiles_offset = staging_offset + consumers * epilogue.staging_bytes();
+    let work_tiles = stages + SPARE_WORK_TILES;
     let ring = Ring {
         stages,
         stage_bytes,
-        full_offset: items_offset + places(items) * item.bytes(),
+        full_offset: work_tiles_offset + places(work_tiles) * work_tile.bytes(),
         // One of a consumer warp.
         empty_arrivals: consumers * (arch.warpgroup / 32),
     };
@@ -94,8 +94,8 @@ pub(crate) fn plan(
         ring,
         right_offset: left.bytes(),
         staging_offset,
-        items_offset,
-        items,
+        work_tiles_offset,
+        work_tiles,
         tile_offset,
         total: tile_offset + tile_barriers,
     }

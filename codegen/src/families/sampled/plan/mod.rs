@@ -3,19 +3,19 @@
 mod block;
 mod epilogue;
 mod fused;
-mod item;
 mod launch;
 mod memory;
 mod operand;
 mod sides;
 mod tiling;
+mod work_tile;
 
 pub(crate) use epilogue::Epilogue;
 pub(crate) use fused::{Fused, ROWS};
-pub(crate) use item::Item;
 pub(crate) use memory::Memory;
 pub(crate) use sides::Sides;
 pub(crate) use tiling::{Split, Tiling, WG_M};
+pub(crate) use work_tile::WorkTile;
 
 use crate::hopper::OperandTile;
 use crate::plan::PlanErrors;
@@ -33,7 +33,7 @@ pub(crate) struct SampledPlan {
     pub(crate) epilogue: Epilogue,
     /// The epilogue of the spec.
     pub(crate) fused: Option<Fused>,
-    pub(crate) item: Item,
+    pub(crate) work_tile: WorkTile,
     pub(crate) memory: Memory,
 }
 
@@ -50,13 +50,13 @@ impl SampledPlan {
 
         let left = operand::left(&sides, &tiling);
         let right = operand::right(&sides, &tiling);
-        let item = Item::new(&tiling);
+        let work_tile = WorkTile::new(&tiling);
         let mut errors = PlanErrors::default();
         let fused = Fused::new(spec, &tiling, &mut errors);
         let mut epilogue = Epilogue::new(spec, &tiling, fused.is_some_and(|fused| fused.tile.is_some()));
-        let memory = memory::plan(spec, &tiling, (&left, &right), &item, &mut epilogue, arch, &mut errors);
+        let memory = memory::plan(spec, &tiling, (&left, &right), &work_tile, &mut epilogue, arch, &mut errors);
         errors.check()?;
-        Ok(Self { spec: *spec, arch: *arch, sides, tiling, left, right, epilogue, fused, item, memory })
+        Ok(Self { spec: *spec, arch: *arch, sides, tiling, left, right, epilogue, fused, work_tile, memory })
     }
 
     /// Elements of K in a stage: one swizzle span.

@@ -1,11 +1,12 @@
 //! Step 3: how both factors lie in a stage.
 //!
-//! K-major panels have rows along M or N and 128 bytes of K in a row; slots lie one below another, which the swizzle
-//! allows since it repeats every 8 rows. MN-major panels have rows along K, and a span of M or N in a row: a slot is
-//! one or several of them, so that the slots of a tile are one operand of one WGMMA wherever in memory they are from.
+//! A K-major factor has rows along M or N and 128 bytes of K in a row; B panels lie one below another, which the swizzle
+//! allows since it repeats every 8 rows. An MN-major factor lies in swizzle panels: rows along K, and a span of M or N
+//! in a row. A B panel is one or several of these, so that the B panels of a tile are one operand of one WGMMA wherever
+//! in memory they are from.
 
 use super::sides::{Side, Sides};
-use super::tiling::{Tiling, panel_columns};
+use super::tiling::{Tiling, span_columns};
 use crate::hopper::{OperandTile, WGMMA_M};
 use crate::plan::Major;
 
@@ -20,13 +21,13 @@ pub(crate) fn left(sides: &Sides, tiling: &Tiling) -> OperandTile {
     }
 }
 
-/// The factor whose columns are those of the blocks: slots of `pitch` columns, each loaded by itself.
+/// The factor whose columns are those of the blocks: B panels of `pitch` columns, each loaded by itself.
 pub(crate) fn right(sides: &Sides, tiling: &Tiling) -> OperandTile {
     let (columns, pitch) = (tiling.cta_n(), tiling.pitch);
     match sides.right.major {
         Major::K => along_k(&sides.right, columns, pitch),
         Major::Mn => {
-            let panel = panel_columns(pitch, sides.right.dtype.bytes());
+            let panel = span_columns(pitch, sides.right.dtype.bytes());
             along_mn(&sides.right, columns, panel, pitch / panel)
         }
     }
@@ -41,13 +42,13 @@ fn along_k(side: &Side, extent: u32, box_rows: u32) -> OperandTile {
         rows: extent,
         panels: 1,
         box_rows,
-        fold: 1,
+        rows_per_line: 1,
         loads: (1, 1),
         by_block: false,
     }
 }
 
-/// `extent` rows or columns in panels, of which a load takes `boxes`.
+/// `extent` rows or columns in swizzle panels of `panel`, of which a load takes `boxes`.
 fn along_mn(side: &Side, extent: u32, panel: u32, boxes: u32) -> OperandTile {
     let element = side.dtype.bytes();
     let depth = SPAN / element;
@@ -58,7 +59,7 @@ fn along_mn(side: &Side, extent: u32, panel: u32, boxes: u32) -> OperandTile {
         rows: depth,
         panels: extent / panel,
         box_rows: depth,
-        fold: 1,
+        rows_per_line: 1,
         loads: (boxes, 1),
         by_block: false,
     }

@@ -139,7 +139,7 @@ fn check_atomic(spec: &KernelSpec, errors: &mut PlanErrors) {
     if let Some(schedule) = spec.schedule {
         errors.push(PlanError::new(
             "schedule",
-            format!("there are no tiles to deal out ({schedule})"),
+            format!("there are no tiles to assign ({schedule})"),
             "accumulate = atomic has one CTA for every stored block",
             "drop `schedule`, or accumulate = register",
         ));

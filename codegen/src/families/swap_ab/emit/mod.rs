@@ -1,4 +1,4 @@
-//! Hopper's family with operands swapped: dense columns are WGMMA's rows.
+//! Hopper's swap-AB family: dense columns are WGMMA's rows.
 
 mod batch;
 mod context;

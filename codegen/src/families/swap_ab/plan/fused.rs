@@ -41,7 +41,7 @@ impl Fused {
     pub(crate) fn new(spec: &KernelSpec, view: &SparseTimesDense) -> Option<Self> {
         let epilogue = spec.epilogue?;
         let (program, along) = match view.transposed {
-            false => (epilogue.mirrored(), Along::Rows),
+            false => (epilogue.transposed(), Along::Rows),
             true => (epilogue.program(), Along::Columns),
         };
         let second = program.reduction().map(|reduction| (reduction, along));

@@ -12,7 +12,7 @@ const DEEP: u32 = 128;
 /// Bytes of K that it may hold where nothing smaller divides the block.
 const DEEPEST: u32 = 256;
 /// Rows of TMA are multiples of this many bytes.
-const PIECE: u32 = 16;
+const VECTOR_BYTES: u32 = 16;
 /// Largest block.
 const LARGEST: u32 = 512;
 
@@ -33,16 +33,16 @@ pub(crate) struct KSlice {
 pub(crate) fn plan(spec: &KernelSpec, view: &SparseTimesDense) -> Result<KSlice, PlanError> {
     let (_, key) = view.keys;
     let (bytes, unit, depth) = (view.sparse_type.bytes(), wgmma_k(view.sparse_type), view.depth);
-    let piece = PIECE / bytes;
-    if depth == 0 || !depth.is_multiple_of(piece) || depth > LARGEST {
+    let vector = VECTOR_BYTES / bytes;
+    if depth == 0 || !depth.is_multiple_of(vector) || depth > LARGEST {
         return Err(PlanError::new(
             key,
             format!("blocks with {depth} of K are not supported"),
             format!(
-                "TMA reads rows of whole 16-byte vectors, {piece} elements of {}; {LARGEST} is the largest block",
+                "TMA reads rows of whole 16-byte vectors, {vector} elements of {}; {LARGEST} is the largest block",
                 view.sparse_type
             ),
-            format!("{key} = {}", (depth.min(LARGEST).div_ceil(piece) * piece).max(piece)),
+            format!("{key} = {}", (depth.min(LARGEST).div_ceil(vector) * vector).max(vector)),
         ));
     }
     let chosen = match spec.k_step {

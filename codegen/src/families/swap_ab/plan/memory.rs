@@ -123,7 +123,10 @@ fn lay_out(
         return Err(PlanError::new(
             if spec.k_step.is_some() { "k_step" } else { "bn" },
             "two stages do not fit shared memory",
-            format!("2 x {stage_bytes} B + {staging} B staging + 288 B notes and barriers > {} B", arch.shared_bytes),
+            format!(
+                "2 x {stage_bytes} B + {staging} B staging + 288 B stage metadata and barriers > {} B",
+                arch.shared_bytes
+            ),
             "a smaller bn, or a smaller k_step",
         ));
     }

@@ -26,7 +26,7 @@ pub(crate) struct SwapAbPlan {
     pub(crate) spec: KernelSpec,
     pub(crate) arch: Arch,
     pub(crate) view: SparseTimesDense,
-    /// Why operands are swapped.
+    /// Why the operands are exchanged (swap-AB).
     pub(crate) why: String,
     pub(crate) tile: Tile,
     pub(crate) k_slice: KSlice,
@@ -113,7 +113,7 @@ fn operand(major: Major, element: u32, mn: u32, k_slice: &KSlice) -> OperandTile
         rows,
         panels,
         box_rows: rows,
-        fold: 1,
+        rows_per_line: 1,
         loads: (panels, 1),
         by_block: k_slice.by_block,
     }

@@ -120,7 +120,7 @@ fn columns(spec: &KernelSpec) -> Result<(u32, u32), PlanError> {
     if spec.bn == 0 || !spec.bn.is_multiple_of(GROUP) || spec.bn > LARGEST / 2 {
         return Err(PlanError::new(
             "bn",
-            format!("tiles of {} columns are not planned with operands swapped", spec.bn),
+            format!("tiles of {} columns are not planned with swap-AB", spec.bn),
             format!("WGMMA computes {GROUP} dense columns at a time, and a TMA box is at most 256 wide"),
             format!("bn = {}", (spec.bn.min(LARGEST / 2).div_ceil(GROUP) * GROUP).max(GROUP)),
         ));

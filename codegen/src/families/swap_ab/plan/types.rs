@@ -20,14 +20,14 @@ fn check_results(spec: &KernelSpec, errors: &mut PlanErrors) {
     } else if spec.a.is_integer() && spec.out != Dtype::I32 {
         errors.push(PlanError::new(
             "out",
-            format!("sums of i8 products are not written as {} with operands swapped", spec.out),
+            format!("sums of i8 products are not written as {} with swap-AB", spec.out),
             "i32 sums are stored as they are",
             "out = i32",
         ));
     } else if spec.out.bytes() == 1 {
         errors.push(PlanError::new(
             "out",
-            format!("results in {} are not planned with operands swapped", spec.out),
+            format!("results in {} are not planned with swap-AB", spec.out),
             "a thread has two neighbours of 64 dense columns by 8, too few for a 16-byte vector of 8-bit values",
             "out = bf16, or blocks of 64 rows",
         ));
@@ -38,7 +38,7 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
     if matches!(spec.accumulate, Some(accumulate) if accumulate != Accumulate::Fast || !spec.a.is_fp8()) {
         errors.push(PlanError::new(
             "accumulate",
-            "sums are kept in the tensor core's own accumulators when operands are swapped",
+            "sums are kept in the tensor core's own accumulators with swap-AB",
             "promoted sums take as many registers again",
             "drop `accumulate`, or blocks of 64 rows",
         ));
@@ -46,7 +46,7 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.scale != Scale::Unscaled {
         errors.push(PlanError::new(
             "scale",
-            "scales are not planned with operands swapped",
+            "scales are not planned with swap-AB",
             "factors are applied by kernels whose rows are WGMMA's rows",
             "scale = none, or blocks of 64 rows",
         ));
@@ -54,7 +54,7 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.cluster.is_some_and(|cluster| cluster != 1) {
         errors.push(PlanError::new(
             "cluster",
-            "clusters are not planned with operands swapped",
+            "clusters are not planned with swap-AB",
             "block rows of a CTA tile share the dense operand already",
             "cluster = 1",
         ));
@@ -62,7 +62,7 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
     if let Some(swizzle @ ..=127 | swizzle @ 129..) = spec.swizzle {
         errors.push(PlanError::new(
             "swizzle",
-            format!("a swizzle of {swizzle} bytes is not a choice with operands swapped"),
+            format!("a swizzle of {swizzle} bytes is not a choice with swap-AB"),
             "tiles take the widest span that they fill",
             "drop `swizzle`",
         ));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::{self, PIECE, Pass, WarpPlan};
+use super::super::plan::{self, Pass, VECTOR_BYTES, WarpPlan};
 use super::operands::address;
 use crate::Dtype;
 
@@ -101,12 +101,12 @@ impl Fetch {
     pub(super) fn new(plan: &WarpPlan) -> Self {
         let (spec, k) = (&plan.spec, &plan.kloop);
         Self {
-            rows_a_stage: k.slots * spec.bm,
+            rows_a_stage: k.sub_stages * spec.bm,
             k_bytes: k.k_step * spec.a.bytes(),
             b_rows_along: if plan.b.along_k { "N" } else { "K" },
             b_rows_left: if plan.b.along_k { "%r_n_left" } else { "%r_bound" },
-            k_left: if k.slots == 1 { "%r_left" } else { "%r_bound" },
-            passes_span_blocks: k.slots > 1 && plan.b.rows_a_pass > spec.bk,
+            k_left: if k.sub_stages == 1 { "%r_left" } else { "%r_bound" },
+            passes_span_blocks: k.sub_stages > 1 && plan.b.rows_a_pass > spec.bk,
             whole: Part::whole(plan, "whole"),
         }
     }
@@ -160,7 +160,7 @@ impl Part {
 fn copies_of_a(plan: &WarpPlan) -> Vec<Copied> {
     let row_bytes = plan.spec.bk * plan.spec.a.bytes();
     let copy = |(i, pass): (usize, Pass)| Copied {
-        from: address("%rd_a", pass.row * row_bytes + pass.piece * PIECE),
+        from: address("%rd_a", pass.row * row_bytes + pass.vector * VECTOR_BYTES),
         ..copied((&plan.a, "a"), &pass, i as u32)
     };
     plan.a.passes().enumerate().map(copy).collect()
@@ -169,10 +169,10 @@ fn copies_of_a(plan: &WarpPlan) -> Vec<Copied> {
 /// Of column-major B all rows, which are columns of C; of row-major B those of one block under a thread's vector.
 fn groups_of_b(plan: &WarpPlan) -> Vec<Group> {
     let (b, bk, bytes) = (&plan.b, plan.spec.bk, plan.spec.b.bytes());
-    let gathers = plan.kloop.slots > 1 && !b.along_k;
+    let gathers = plan.kloop.sub_stages > 1 && !b.along_k;
     let sub_stage = |pass: &Pass| if gathers { pass.row / bk } else { 0 };
     let passes: Vec<(usize, Pass)> = b.passes().enumerate().collect();
-    let together = passes.chunk_by(|(_, x), (_, y)| b.along_k || x.piece == y.piece && sub_stage(x) == sub_stage(y));
+    let together = passes.chunk_by(|(_, x), (_, y)| b.along_k || x.vector == y.vector && sub_stage(x) == sub_stage(y));
     together
         .map(|group| {
             let (_, first) = group[0];
@@ -182,7 +182,7 @@ fn groups_of_b(plan: &WarpPlan) -> Vec<Group> {
                 advance: at + 1 < group.len(),
                 ..copied((b, "b"), pass, plan.a.copies() + *i as u32)
             });
-            let column_bytes = first.piece * PIECE;
+            let column_bytes = first.vector * VECTOR_BYTES;
             Group { begins: true, sub_stage, column: column_bytes / bytes, column_bytes, copies: copies.collect() }
         })
         .collect()

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::{PIECE, WarpPlan};
+use super::super::plan::{VECTOR_BYTES, WarpPlan};
 use super::multiply::{accumulator, sums};
 use super::operands::address;
 use crate::{Dtype, Layout};
@@ -102,7 +102,7 @@ impl Store {
         let (rows, columns) = (("m", "%r_tile_row"), ("n", "%r_tile_col"));
         let (across, along) = if row_major { (rows, columns) } else { (columns, rows) };
         let (row_bytes, column_bytes) = line_bytes(plan);
-        let per_vector = PIECE / out_bytes;
+        let per_vector = VECTOR_BYTES / out_bytes;
         let step = 32 / e.lines;
         let converts = plan.spec.a.is_integer() && out != Dtype::I32;
         Self {
@@ -127,7 +127,7 @@ impl Store {
             subtiles: (0..e.subtiles).map(|number| Subtile::new(plan, number)).collect(),
             end: End {
                 bits: 8 * out_bytes,
-                register: if out_bytes == 4 { "%r_rest" } else { "%h_rest" },
+                register: if out_bytes == 4 { "%r_tail" } else { "%h_tail" },
                 step,
                 staged_bytes: step * staged_bytes,
                 out_bytes: step * out_bytes,
@@ -187,7 +187,7 @@ fn fragments(plan: &WarpPlan, subtile: u32) -> Vec<Fragment> {
 
 fn vectors(plan: &WarpPlan, subtile: u32) -> Vec<Vector> {
     let (e, out) = (&plan.epilogue, plan.spec.out);
-    let per_vector = PIECE / out.bytes();
+    let per_vector = VECTOR_BYTES / out.bytes();
     let places = (0..e.lines / e.lines_a_pass).flat_map(|pass| (0..e.parts).map(move |part| (pass, part)));
     places
         .map(|(pass, part)| {
@@ -209,8 +209,8 @@ fn reads(plan: &WarpPlan, offset: u32) -> Vec<Read> {
         let to = (0..4).map(|i| format!("%r_out{i}")).collect();
         return vec![Read { kind: "b32", to, from: address("%r_from", offset) }];
     }
-    let read = |(i, to)| Read { kind: "f32", to, from: address("%r_from", offset + PIECE * i) };
-    (0..).zip(staged_sums(PIECE / plan.spec.out.bytes(), 4)).map(read).collect()
+    let read = |(i, to)| Read { kind: "f32", to, from: address("%r_from", offset + VECTOR_BYTES * i) };
+    (0..).zip(staged_sums(VECTOR_BYTES / plan.spec.out.bytes(), 4)).map(read).collect()
 }
 
 /// The registers of `count` staged sums, `together` at a time.

@@ -7,7 +7,7 @@ mod operands;
 
 use serde::Serialize;
 
-use super::plan::{self, Memory, PIECE, Tiling, WarpPlan, k_unit};
+use super::plan::{self, Memory, Tiling, VECTOR_BYTES, WarpPlan, k_unit};
 use crate::emit::templates;
 use crate::plan::KLoop;
 use crate::{Arch, KernelSpec};
@@ -81,7 +81,7 @@ struct Division {
 impl<'p> Context<'p> {
     fn new(plan: &'p WarpPlan) -> Self {
         let WarpPlan { spec, arch, tiling, kloop, memory, epilogue, .. } = plan;
-        let per_vector = PIECE / spec.a.bytes();
+        let per_vector = VECTOR_BYTES / spec.a.bytes();
         let row_bytes = spec.bk * spec.a.bytes();
         let pitch = kloop.pitch(k_unit(spec));
         Self {
@@ -110,7 +110,7 @@ impl<'p> Context<'p> {
                 row_bytes,
                 bytes: spec.bm * row_bytes,
                 vectors: pitch / per_vector,
-                padded: kloop.slots > 1 && pitch > spec.bk,
+                padded: kloop.sub_stages > 1 && pitch > spec.bk,
             },
             fetch: copies::Fetch::new(plan),
             multiply: multiply::Multiply::new(plan),

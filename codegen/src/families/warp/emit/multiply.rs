@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::{Operand, PIECE, WarpPlan, fragment_registers, multiply_instruction, sum_type};
+use super::super::plan::{Operand, VECTOR_BYTES, WarpPlan, fragment_registers, multiply_instruction, sum_type};
 use super::copies::Part;
 use super::operands::{address, tuple};
 
@@ -96,8 +96,8 @@ impl Multiply {
             lanes_b: (0..own).map(|i| format!("%r_frag_b{i}")).collect(),
             first: Fragments { addresses: addresses(plan), ..Fragments::of(plan, 0, 0) },
             rounds: Rounds {
-                up: k.slots - 1,
-                shift: k.slots.trailing_zeros(),
+                up: k.sub_stages - 1,
+                shift: k.sub_stages.trailing_zeros(),
                 a_block: if k.distinct() == 1 { k.steps } else { 1 },
             },
             stages: (0..k.distinct())
@@ -109,11 +109,11 @@ impl Multiply {
 
 fn comment(plan: &WarpPlan, step: u32) -> String {
     let k = &plan.kloop;
-    match (k.slots, k.steps) {
+    match (k.sub_stages, k.steps) {
         (1, 1) => format!("The block's {} of K.", k.last),
         (1, n) if k.distinct() == 1 => format!("One of {n} stages of {} of K.", k.k_step),
         (1, _) => format!("K {} to {} of the block.", step * k.k_step, step * k.k_step + k.width(step) - 1),
-        (slots, _) => format!("{slots} blocks of {} of K, side by side.", k.k_step),
+        (sub_stages, _) => format!("{sub_stages} blocks of {} of K, side by side.", k.k_step),
     }
 }
 
@@ -187,7 +187,7 @@ impl Fragments {
         let (parts, lines) = (plan.tiling.fragments(), plan.tiling.fragment);
         let (size_a, size_b) = fragment_registers(&plan.spec);
         let loads = |x: &str, operand: &Operand, parts: u32, lines: u32, size: u32| -> Vec<Load> {
-            let vectors = lines * plan.spec.b.bytes() / PIECE;
+            let vectors = lines * plan.spec.b.bytes() / VECTOR_BYTES;
             let load = |part: u32| Load {
                 registers: registers(x, set, part, size),
                 address: place(operand, x, part * if operand.along_k { lines } else { vectors }, unit),
@@ -211,7 +211,7 @@ fn place(operand: &Operand, x: &str, across: u32, unit: u32) -> String {
         // Vectors change places within their group: every even one of a group has an address register.
         group => (vector % group / 2, vector / group * group),
     };
-    address(&format!("%r_{x}_at{number}"), row * operand.pitch + vector * PIECE)
+    address(&format!("%r_{x}_at{number}"), row * operand.pitch + vector * VECTOR_BYTES)
 }
 
 /// Address registers of an operand: one for every even vector of a group that is used.
@@ -220,12 +220,12 @@ fn address_count(plan: &WarpPlan, operand: &Operand, vectors: u32) -> u32 {
 }
 
 fn address_count_b(plan: &WarpPlan) -> u32 {
-    address_count(plan, &plan.b, if plan.b.along_k { plan.b.pieces } else { warp_vectors(plan) })
+    address_count(plan, &plan.b, if plan.b.along_k { plan.b.vectors } else { warp_vectors(plan) })
 }
 
 /// 16-byte vectors of a warp's columns.
 fn warp_vectors(plan: &WarpPlan) -> u32 {
-    plan.tiling.warp_n * plan.spec.b.bytes() / PIECE
+    plan.tiling.warp_n * plan.spec.b.bytes() / VECTOR_BYTES
 }
 
 /// Do the warp's vectors begin with a whole group? Then one address makes the others by flipping bits.
@@ -235,8 +235,8 @@ fn aligned_b(plan: &WarpPlan) -> bool {
 
 fn addresses(plan: &WarpPlan) -> Vec<Address> {
     let of = |x: &'static str, count: u32, aligned: bool| {
-        (0..count).map(move |number| Address { x, number, flip: if aligned { number * 2 * PIECE } else { 0 } })
+        (0..count).map(move |number| Address { x, number, flip: if aligned { number * 2 * VECTOR_BYTES } else { 0 } })
     };
-    let a = of("a", address_count(plan, &plan.a, plan.a.pieces), true);
+    let a = of("a", address_count(plan, &plan.a, plan.a.vectors), true);
     a.chain(of("b", address_count_b(plan), aligned_b(plan))).collect()
 }

@@ -7,7 +7,7 @@ use super::units::fragment;
 
 /// Largest sparsity block and dense tile, along each dimension.
 const LARGEST: u32 = 512;
-/// `bn` and `bk` are multiples of this: whole pieces of 16 bytes, and pairs of instructions along N.
+/// `bn` and `bk` are multiples of this: whole vectors of 16 bytes, and pairs of instructions along N.
 const UNIT: u32 = 16;
 
 pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
@@ -16,7 +16,7 @@ pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     let (columns, why) =
         if n > UNIT { (n, "columns of one instruction") } else { (UNIT, "columns of a pair of instructions") };
     size("bn", "columns of a dense tile", spec.bn, columns, why, errors);
-    size("bk", "block columns", spec.bk, UNIT, "elements of K in whole 16-byte pieces", errors);
+    size("bk", "block columns", spec.bk, UNIT, "elements of K in whole 16-byte vectors", errors);
     check_types(spec, errors);
     check_out(spec, arch, errors);
     check_arch(spec, arch, errors);

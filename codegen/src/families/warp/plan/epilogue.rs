@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::tiling::Tiling;
-use super::units::{BANKS, PIECE};
+use super::units::{BANKS, VECTOR_BYTES};
 use crate::{Dtype, KernelSpec, Layout, Mma};
 
 /// The subtile of a warp: lines of C, as long as the warp's tile, of one fragment's rows (or columns).
@@ -11,7 +11,7 @@ use crate::{Dtype, KernelSpec, Layout, Mma};
 pub(crate) struct Epilogue {
     /// Lines of a subtile.
     pub(crate) lines: u32,
-    /// Slabs of a warp's tile.
+    /// Subtiles of a warp's tile.
     pub(crate) subtiles: u32,
     /// Elements of a line.
     pub(crate) length: u32,
@@ -35,8 +35,8 @@ impl Epilogue {
             Layout::ColMajor => (n, tiling.warp_n, tiling.warp_m),
         };
         let staged = if spec.mma == Mma::Wmma { Dtype::F32 } else { spec.out };
-        let pieces = length * spec.out.bytes() / PIECE;
-        let lanes = (1..=pieces.clamp(1, 32)).rev().find(|lanes| pieces.is_multiple_of(*lanes)).unwrap_or(1);
+        let vectors = length * spec.out.bytes() / VECTOR_BYTES;
+        let lanes = (1..=vectors.clamp(1, 32)).rev().find(|lanes| vectors.is_multiple_of(*lanes)).unwrap_or(1);
         Self {
             lines,
             subtiles: all / lines,
@@ -44,7 +44,7 @@ impl Epilogue {
             staged,
             pitch: length * staged.bytes() + padding(spec, staged),
             lanes,
-            parts: pieces / lanes,
+            parts: vectors / lanes,
             lines_a_pass: (1 << (32 / lanes).ilog2()).min(lines),
         }
     }

@@ -23,7 +23,7 @@ pub(crate) fn plan(spec: &KernelSpec, depth_bytes: u32) -> Result<KLoop, PlanErr
         Some(k) if u64::from(k) * u64::from(spec.a.bytes()) > u64::from(DEEPEST) => Err(PlanError::new(
             "k_step",
             format!("a stage of {k} elements of K is too deep"),
-            format!("{k} x {} B > {DEEPEST} B, a 16-byte piece for every lane of a warp", spec.a.bytes()),
+            format!("{k} x {} B > {DEEPEST} B, a 16-byte vector for every lane of a warp", spec.a.bytes()),
             format!("k_step = {}", bk.min(depth)),
         )),
         Some(k) if k == bk => Ok(KLoop::divide(bk, k)),

@@ -12,7 +12,7 @@ pub(crate) use epilogue::Epilogue;
 pub(crate) use memory::Memory;
 pub(crate) use operand::{Operand, Pass};
 pub(crate) use tiling::Tiling;
-pub(crate) use units::{PIECE, fragment_registers, k_unit, multiply_instruction, sum_type};
+pub(crate) use units::{VECTOR_BYTES, fragment_registers, k_unit, multiply_instruction, sum_type};
 
 use crate::plan::{KLoop, PlanErrors};
 use crate::{Arch, KernelSpec, Mma};
@@ -58,8 +58,8 @@ impl WarpPlan {
         self.spec.mma == Mma::Wmma
     }
 
-    /// Instructions' worth of K in one stage, all slots together.
+    /// Instructions' worth of K in one stage, all sub-stages together.
     pub(crate) fn units(&self, step: u32) -> u32 {
-        self.kloop.slots * self.kloop.width(step).div_ceil(k_unit(&self.spec))
+        self.kloop.sub_stages * self.kloop.width(step).div_ceil(k_unit(&self.spec))
     }
 }

@@ -1,23 +1,23 @@
-//! How an operand's tile lies in shared memory, and which thread copies which 16-byte pieces of it.
+//! How an operand's tile lies in shared memory, and which thread copies which 16-byte vectors of it.
 
 use serde::Serialize;
 
 use super::tiling::Tiling;
-use super::units::{BANKS, PIECE, k_unit};
+use super::units::{BANKS, VECTOR_BYTES, k_unit};
 use crate::plan::KLoop;
 use crate::{KernelSpec, Layout, Mma};
 
-/// One operand's part of a stage: rows of pieces.
+/// One operand's part of a stage: rows of 16-byte vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Operand {
-    /// Rows are rows of A or columns of B, and pieces lie along K; otherwise rows are rows of B, along N.
+    /// Rows are rows of A or columns of B, and vectors lie along K; otherwise rows are rows of B, along N.
     pub(crate) along_k: bool,
     pub(crate) rows: u32,
-    /// Pieces of a row.
-    pub(crate) pieces: u32,
+    /// Vectors of a row.
+    pub(crate) vectors: u32,
     /// Bytes from one row to the next.
     pub(crate) pitch: u32,
-    /// So many neighbouring pieces change places by row, for the banks' sake; 1 where rows are padded instead.
+    /// So many neighbouring vectors change places by row, for the banks' sake; 1 where rows are padded instead.
     pub(crate) group: u32,
     /// Threads that copy one row.
     pub(crate) lanes: u32,
@@ -26,14 +26,14 @@ pub(crate) struct Operand {
     pub(crate) threads: u32,
 }
 
-/// One piece a thread.
+/// One vector a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pass {
     /// Rows below the thread's first.
     pub(crate) row: u32,
-    /// Pieces right of the thread's first.
-    pub(crate) piece: u32,
-    /// Bytes in shared memory from the thread's first piece.
+    /// Vectors right of the thread's first.
+    pub(crate) vector: u32,
+    /// Bytes in shared memory from the thread's first vector.
     pub(crate) offset: u32,
     /// Address bits in which the swizzle differs from that of the first.
     pub(crate) flip: u32,
@@ -46,14 +46,14 @@ impl Operand {
         (self.rows * self.pitch).next_multiple_of(BANKS)
     }
 
-    /// The piece of row `r` that comes first is number `(r >> shift) & (group - 1)`.
+    /// The vector of row `r` that comes first is number `(r >> shift) & (group - 1)`.
     pub(crate) fn swizzle_shift(&self) -> u32 {
         3 - self.group.trailing_zeros()
     }
 
     /// Parts of a row that one thread copies one after the other.
     pub(crate) fn parts(&self) -> u32 {
-        self.pieces / self.lanes
+        self.vectors / self.lanes
     }
 
     /// Passes over the rows.
@@ -61,7 +61,7 @@ impl Operand {
         self.rows.div_ceil(self.rows_a_pass)
     }
 
-    /// Pieces that a thread copies.
+    /// Vectors that a thread copies.
     pub(crate) fn copies(&self) -> u32 {
         self.parts() * self.row_passes()
     }
@@ -83,52 +83,58 @@ impl Operand {
                 let row = pass * self.rows_a_pass;
                 Pass {
                     row,
-                    piece: part * self.lanes,
-                    offset: row * self.pitch + part * self.lanes * PIECE,
-                    flip: ((row >> self.swizzle_shift()) & (self.group - 1)) * PIECE,
+                    vector: part * self.lanes,
+                    offset: row * self.pitch + part * self.lanes * VECTOR_BYTES,
+                    flip: ((row >> self.swizzle_shift()) & (self.group - 1)) * VECTOR_BYTES,
                     last: pass + 1 == rows && self.rows_of_last_pass() < self.rows_a_pass,
                 }
             })
         })
     }
 
-    fn new(spec: &KernelSpec, (rows, pieces): (u32, u32), along_k: bool, whole_slots: bool, threads: u32) -> Self {
-        let group = if spec.mma == Mma::Wmma { 1 } else { 1 << pieces.trailing_zeros().min(3) };
-        // An odd number of pieces from row to row: eight rows touch all banks once. Swizzled rows need no padding.
-        let padding = if spec.mma == Mma::Wmma { PIECE } else { 0 };
+    fn new(
+        spec: &KernelSpec,
+        (rows, vectors): (u32, u32),
+        along_k: bool,
+        whole_sub_stages: bool,
+        threads: u32,
+    ) -> Self {
+        let group = if spec.mma == Mma::Wmma { 1 } else { 1 << vectors.trailing_zeros().min(3) };
+        // An odd number of vectors from row to row: eight rows touch all banks once. Swizzled rows need no padding.
+        let padding = if spec.mma == Mma::Wmma { VECTOR_BYTES } else { 0 };
         let fits = |lanes: &u32| {
-            pieces.is_multiple_of(*lanes) && *lanes <= threads && (*lanes == pieces || lanes.is_multiple_of(group))
+            vectors.is_multiple_of(*lanes) && *lanes <= threads && (*lanes == vectors || lanes.is_multiple_of(group))
         };
-        let lanes = (1..=pieces).rev().find(fits).unwrap_or(1);
+        let lanes = (1..=vectors).rev().find(fits).unwrap_or(1);
         let together = threads / lanes;
         // Swizzles repeat every 8 rows: a pass is whole repeats, or divides one. Passes over rows of gathered blocks
         // divide a block, or are whole blocks.
         let rows_a_pass = match together {
             0..8 => 1 << together.max(1).ilog2(),
-            _ if whole_slots => 1 << together.ilog2(),
+            _ if whole_sub_stages => 1 << together.ilog2(),
             _ => together / 8 * 8,
         };
         let rows_a_pass = rows_a_pass.min(rows);
-        Self { along_k, rows, pieces, pitch: pieces * PIECE + padding, group, lanes, rows_a_pass, threads }
+        Self { along_k, rows, vectors, pitch: vectors * VECTOR_BYTES + padding, group, lanes, rows_a_pass, threads }
     }
 }
 
 pub(crate) fn plan_a(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Operand {
-    Operand::new(spec, (tiling.cta_m, pieces_along_k(spec, kloop)), true, false, tiling.threads())
+    Operand::new(spec, (tiling.cta_m, vectors_along_k(spec, kloop)), true, false, tiling.threads())
 }
 
 pub(crate) fn plan_b(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Operand {
     let threads = tiling.threads();
     match spec.b_layout {
-        Layout::ColMajor => Operand::new(spec, (tiling.cta_n, pieces_along_k(spec, kloop)), true, false, threads),
+        Layout::ColMajor => Operand::new(spec, (tiling.cta_n, vectors_along_k(spec, kloop)), true, false, threads),
         Layout::RowMajor => {
-            let rows = kloop.slots * kloop.pitch(k_unit(spec));
-            let pieces = tiling.cta_n * spec.b.bytes() / PIECE;
-            Operand::new(spec, (rows, pieces), false, kloop.slots > 1, threads)
+            let rows = kloop.sub_stages * kloop.pitch(k_unit(spec));
+            let vectors = tiling.cta_n * spec.b.bytes() / VECTOR_BYTES;
+            Operand::new(spec, (rows, vectors), false, kloop.sub_stages > 1, threads)
         }
     }
 }
 
-fn pieces_along_k(spec: &KernelSpec, kloop: &KLoop) -> u32 {
-    kloop.slots * kloop.pitch(k_unit(spec)) * spec.a.bytes() / PIECE
+fn vectors_along_k(spec: &KernelSpec, kloop: &KLoop) -> u32 {
+    kloop.sub_stages * kloop.pitch(k_unit(spec)) * spec.a.bytes() / VECTOR_BYTES
 }

@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::kloop::SHALLOW;
-use super::units::{PIECE, fragment, fragment_registers};
+use super::units::{VECTOR_BYTES, fragment, fragment_registers};
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, KernelSpec, Layout, Mma};
 
-/// Registers of a thread beside accumulators and fragments: cursors, addresses, predicates.
+/// Registers of a thread beside accumulators and fragments: iterators, addresses, predicates.
 const OVERHEAD: u32 = 60;
 /// Warps of a CTA that the plan tries by itself, and takes when told.
 const USUAL_WARPS: u32 = 8;
@@ -149,7 +149,7 @@ pub(crate) fn choices(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Tiling>, Pla
     let all: Vec<Tiling> =
         rows.flat_map(|rows| counts.iter().filter_map(move |warps| Tiling::new(spec, rows, *warps, arch))).collect();
     let mut legal: Vec<Tiling> =
-        all.iter().filter(|tiling| tiling.fits(arch) && whole_pieces(spec, tiling)).copied().collect();
+        all.iter().filter(|tiling| tiling.fits(arch) && whole_vectors(spec, tiling)).copied().collect();
     legal.sort_by(|a, b| a.cost(spec).total_cmp(&b.cost(spec)));
     match all.iter().min_by_key(|tiling| tiling.registers) {
         _ if !legal.is_empty() => Ok(legal),
@@ -158,13 +158,13 @@ pub(crate) fn choices(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Tiling>, Pla
     }
 }
 
-/// A line of a warp's part of C is stored in whole pieces of 16 bytes.
-fn whole_pieces(spec: &KernelSpec, tiling: &Tiling) -> bool {
+/// A line of a warp's part of C is stored in whole vectors of 16 bytes.
+fn whole_vectors(spec: &KernelSpec, tiling: &Tiling) -> bool {
     let line = match spec.c_layout {
         Layout::RowMajor => tiling.warp_n,
         Layout::ColMajor => tiling.warp_m,
     };
-    (line * spec.out.bytes()).is_multiple_of(PIECE)
+    (line * spec.out.bytes()).is_multiple_of(VECTOR_BYTES)
 }
 
 fn too_many_warps(m: u32, n: u32, arch: &Arch) -> PlanError {
@@ -218,7 +218,7 @@ fn indivisible(spec: &KernelSpec, unit_m: u32, unit_n: u32) -> PlanError {
         if spec.warps.is_some() { "warps" } else { "bn" },
         format!("{m} x {n} warps cannot divide a tile of {} x {}", spec.bm, spec.bn),
         format!(
-            "each computes whole fragments of {fragment} and stores C in whole 16-byte pieces: {} / {m} rows = {:.1}, \
+            "each computes whole fragments of {fragment} and stores C in whole 16-byte vectors: {} / {m} rows = {:.1}, \
              {} / {n} columns = {:.1}",
             spec.bm,
             f64::from(spec.bm) / f64::from(m.max(1)),

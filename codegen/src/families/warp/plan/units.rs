@@ -3,7 +3,7 @@
 use crate::{Dtype, KernelSpec, Mma, Shape};
 
 /// Bytes that a thread copies at a time.
-pub(crate) const PIECE: u32 = 16;
+pub(crate) const VECTOR_BYTES: u32 = 16;
 /// Bytes after which shared memory's banks repeat, and the alignment of everything in it.
 pub(crate) const BANKS: u32 = 128;
 
@@ -12,7 +12,7 @@ pub(crate) const fn k_unit(spec: &KernelSpec) -> u32 {
     32 / spec.a.bytes()
 }
 
-/// Rows and columns of the piece of C that one fragment of A and one of B make.
+/// Rows and columns of the part of C that one fragment of A and one of B make.
 pub(crate) fn fragment(spec: &KernelSpec) -> (u32, u32) {
     match spec.mma {
         Mma::Wmma => {

@@ -1,0 +1,20 @@
+//! Rust snippets of the README and the book, which `cargo test` compiles, and runs unless they need a GPU.
+
+macro_rules! pages {
+    ($($name:ident = $path:literal;)*) => {
+        $(
+            #[doc = include_str!($path)]
+            mod $name {}
+        )*
+    };
+}
+
+pages! {
+    readme = "../README.md";
+    epilogues = "../docs/src/epilogues.md";
+    families = "../docs/src/families.md";
+    first_kernel = "../docs/src/first-kernel.md";
+    keys = "../docs/src/keys.md";
+    real_data = "../docs/src/real-data.md";
+    simulator = "../docs/src/simulator.md";
+}

@@ -1,0 +1,138 @@
+//! A crate outside the workspace, made of the README's first program: the library under another name, without default
+//! features. It builds, runs on the simulator, and where there is no GPU its `main` prints what to do.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What the crate calls the library.
+const NAME: &str = "sparse";
+
+/// The first block of Rust in the README that is a whole program.
+fn program() -> String {
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let mut blocks = readme.split("\n```rust").skip(1).map(|rest| {
+        let (_, code) = rest.split_once('\n').unwrap();
+        code.split("\n```").next().unwrap()
+    });
+    let program = blocks.find(|code| code.contains("fn main()")).expect("the README has a program");
+    assert!(program.contains("bsr_kernel"), "{program}");
+    program.to_owned()
+}
+
+/// The program, with the library under its other name.
+fn renamed(program: &str) -> String {
+    program.replace("bsr::", &format!("{NAME}::"))
+}
+
+/// The kernel of a program: its attribute and what it stands on.
+fn kernel(program: &str) -> (&str, &str) {
+    let item = &program[program.find("#[bsr_kernel").unwrap()..];
+    let item = &item[..item.find(';').unwrap() + 1];
+    let name = item.split_once("fn ").unwrap().1.split(['(', '<']).next().unwrap();
+    (item, name)
+}
+
+/// Multiplies with the README's kernel on the simulator, and fails with an error of the library.
+fn simulated(program: &str) -> String {
+    let (item, name) = kernel(program);
+    format!(
+        r#"use {NAME}::prelude::*;
+use {NAME}::simulated::{{Options, Simulated}};
+use {NAME}::reference;
+
+{item}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {{
+    let block = ({name}::SPEC.bm as usize, {name}::SPEC.bk as usize);
+    let a = Bsr::generate(Pattern::TopK(1), block.0, 2 * block.1, block, 0)?;
+    let b = Dense::normal(2 * block.1, 40, Layout::RowMajor, 0);
+    let kernel = Simulated::new({name}::plan(), {name}::PTX, {name}::ENTRY)?;
+    let (c, report) = kernel.multiply::<f16, f16, f16>(&a, &b, &Options::default())?;
+    let error = reference::relative_error(&c.to_f64(), &reference::multiply(&a, &b)?);
+    assert!(report.is_clean() && error < 1e-3, "{{error}}");
+    println!("{{a:?}} times {{b:?}} is right");
+    kernel.multiply::<f16, f16, f16>(&a, &Dense::normal(7, 40, Layout::RowMajor, 0), &Options::default())?;
+    Ok(())
+}}
+"#
+    )
+}
+
+/// The crate, written anew.
+fn write_crate(program: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
+    fs::create_dir_all(folder.join("src/bin")).unwrap();
+    let root = env!("CARGO_MANIFEST_DIR");
+    let manifest = format!(
+        r#"[package]
+name = "outside"
+version = "0.1.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+{NAME} = {{ package = "bsr-gemm", path = {root:?}, default-features = false }}
+
+# As the workspace's own profile, for the crates that both build.
+[profile.dev]
+debug = "line-tables-only"
+
+[profile.dev.package.bsr-simulator]
+opt-level = 2
+
+[profile.dev.package.tera]
+opt-level = 2
+
+[profile.dev.package.blake3]
+opt-level = 2
+"#
+    );
+    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    fs::copy(Path::new(root).join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    fs::write(folder.join("src/bin/readme.rs"), renamed(program)).unwrap();
+    fs::write(folder.join("src/bin/simulated.rs"), simulated(program)).unwrap();
+    folder
+}
+
+fn cargo(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments).arg("--offline").current_dir(folder);
+    // Next to the workspace's own builds, which hold most of what the crate depends on.
+    command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap());
+    // What cargo tells the integration test of one package is not for another one.
+    command.env_remove("CARGO_TARGET_TMPDIR").env_remove("CARGO_MANIFEST_DIR");
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_readme_makes_a_crate() {
+    let program = program();
+    let folder = write_crate(&program);
+
+    let built = cargo(&folder, &["build", "--quiet"]);
+    assert!(built.status.success(), "{}\n{}", text(&built.stderr), renamed(&program));
+
+    let simulated = cargo(&folder, &["run", "--quiet", "--bin", "simulated"]);
+    let (stdout, stderr) = (text(&simulated.stdout), text(&simulated.stderr));
+    assert!(stdout.contains("Bsr<f16>(512 x 224 in blocks of 512 x 112, 1 of 2 stored)"), "{stdout}{stderr}");
+    assert!(stderr.starts_with("Error: ") && stderr.contains("7 x 40"), "{stderr}");
+
+    let readme = cargo(&folder, &["run", "--quiet", "--bin", "readme"]);
+    let (stdout, stderr) = (text(&readme.stdout), text(&readme.stderr));
+    match bsr::gpu::Device::open(0) {
+        Ok(_) => assert!(readme.status.success() && !stdout.is_empty(), "{stdout}{stderr}"),
+        // A program that says what it does without a GPU succeeds; one that does not ends with the remedy.
+        Err(_) if readme.status.success() => assert!(!stdout.is_empty()),
+        Err(error) => {
+            assert_eq!(stderr.trim_end(), format!("Error: {error}"));
+            assert!(stderr.contains("\n  help: "), "{stderr}");
+        }
+    }
+}

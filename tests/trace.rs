@@ -1,0 +1,90 @@
+//! The trace of a simulated run, as a viewer reads it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, HashSet};
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// The trace of a kernel on a problem of a few tiles.
+fn trace(spec: &str, problem: &[&str]) -> Value {
+    let args = ["run", spec, "--device", "sim", "--trace", "-"];
+    let mut command = Command::cargo_bin("bsr").unwrap();
+    let output = command.args(args).args(problem).assert().success().get_output().clone();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The slices of a trace by process and track: beginnings and ends.
+fn slices(trace: &Value) -> BTreeMap<(u64, u64), Vec<(u64, u64)>> {
+    let mut tracks = BTreeMap::<_, Vec<_>>::new();
+    for event in trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X") {
+        let number = |name: &str| event[name].as_u64().unwrap();
+        let track = (number("pid"), number("tid"));
+        tracks.entry(track).or_default().push((number("ts"), number("ts") + number("dur")));
+    }
+    tracks
+}
+
+/// Perfetto's rule for slices on one track: of two, one lies inside the other, or they do not meet. It drops a slice that
+/// ends after the one that was open when it began. How many it would drop.
+fn dropped(slices: &[(u64, u64)]) -> usize {
+    let mut slices = slices.to_vec();
+    slices.sort_by_key(|(from, to)| (*from, std::cmp::Reverse(*to)));
+    let (mut open, mut dropped) = (Vec::<u64>::new(), 0);
+    for (from, to) in slices {
+        while open.last().is_some_and(|end| *end <= from) {
+            open.pop();
+        }
+        match open.last() {
+            Some(end) if to > *end => dropped += 1,
+            _ => open.push(to),
+        }
+    }
+    dropped
+}
+
+#[test]
+fn the_rule_drops_what_overlaps_without_nesting() {
+    assert_eq!(dropped(&[(0, 10), (2, 5), (5, 10), (10, 12)]), 0);
+    assert_eq!(dropped(&[(0, 10), (5, 12), (12, 13)]), 1);
+}
+
+#[test]
+fn a_viewer_shows_every_slice_of_every_kernel() {
+    for (spec, problem) in [
+        ("bm = 512, bn = 128, bk = 112", &["--m", "1024", "--n", "128", "--k", "560"][..]),
+        ("bm = 64, bn = 64, bk = 32", &["--m", "256", "--n", "128"]),
+        ("bm = 128, bn = 64, bk = 64, cluster = 2", &["--m", "256", "--n", "128"]),
+        ("bm = 16, bn = 64, bk = 16", &["--m", "256", "--n", "128"]),
+        ("bm = 64, bn = 64, bk = 64, op = sdd", &["--m", "256", "--n", "256", "--k", "256"]),
+        ("bm = 64, bn = 64, bk = 16, mma = mma_sync", &["--m", "128", "--n", "64"]),
+        ("bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32", &["--m", "64", "--n", "32"]),
+    ] {
+        let trace = trace(spec, problem);
+        let tracks = slices(&trace);
+        assert!(tracks.values().map(Vec::len).sum::<usize>() > 0, "{spec}: an empty trace");
+        let dropped: usize = tracks.values().map(|slices| dropped(slices)).sum();
+        assert_eq!(dropped, 0, "{spec}");
+        // A thread of one process is none of another, and all have names.
+        let threads: HashSet<u64> = tracks.keys().map(|(_, thread)| *thread).collect();
+        assert_eq!(threads.len(), tracks.len(), "{spec}");
+        let events = trace["traceEvents"].as_array().unwrap();
+        let named = |what: &str| events.iter().filter(|event| event["name"] == what).count();
+        assert_eq!(named("thread_name"), tracks.len(), "{spec}");
+        let processes: HashSet<u64> = tracks.keys().map(|(process, _)| *process).collect();
+        assert_eq!(named("process_name"), processes.len(), "{spec}");
+    }
+}
+
+#[test]
+fn times_are_called_cycles() {
+    let trace = trace("bm = 64, bn = 64, bk = 32", &["--m", "64", "--n", "64"]);
+    assert!(trace["otherData"]["times"].as_str().unwrap().contains("1 us = 1 simulated cycle"));
+    let events = trace["traceEvents"].as_array().unwrap();
+    let process = events.iter().find(|event| event["name"] == "process_name").unwrap();
+    assert_eq!(process["args"]["name"], "cluster 0 CTA 0 (1 us = 1 simulated cycle)");
+    for event in events.iter().filter(|event| event["ph"] == "X") {
+        assert_eq!((&event["args"]["from cycle"], &event["args"]["cycles"]), (&event["ts"], &event["dur"]));
+    }
+}
