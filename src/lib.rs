@@ -134,6 +134,8 @@
 pub mod auto;
 #[doc(hidden)]
 pub mod call;
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(doctest)]
 mod documentation;
 pub mod family;

@@ -1,7 +1,5 @@
 //! The `bsr` command.
 
-mod cli;
-
 fn main() -> std::process::ExitCode {
-    cli::main()
+    bsr::cli::run(Vec::new(), std::env::args_os().skip(1).collect())
 }

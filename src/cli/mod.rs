@@ -34,6 +34,7 @@ mod explain;
 mod export;
 mod input;
 mod interrupt;
+mod invocation;
 mod loss;
 mod merge;
 mod operands;
@@ -58,6 +59,7 @@ mod weights;
 mod width;
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
 
@@ -147,9 +149,14 @@ enum Command {
     Serve(serve::Args),
 }
 
-/// Reads the command line, does what it says and answers with the exit code.
-pub(crate) fn main() -> ExitCode {
-    let command = match Cli::try_parse() {
+/// Does what the arguments say, `plan` and its spec for instance, and answers with the exit code.
+///
+/// `program` is what starts the command once more: a sweep measures in processes of its own. It is empty where the
+/// command is the program that runs.
+pub fn run(program: Vec<OsString>, args: Vec<OsString>) -> ExitCode {
+    let line: Vec<OsString> = [OsString::from("bsr")].into_iter().chain(args.iter().cloned()).collect();
+    invocation::remember(program, args);
+    let command = match Cli::try_parse_from(line) {
         Ok(cli) => cli.command,
         Err(error) => return refused(&error),
     };

@@ -145,6 +145,24 @@ impl<T: Plain> DeviceBsr<T> {
         })
     }
 
+    /// The same matrix with its values elsewhere in foreign memory: the block columns stay where they are. A launch that was
+    /// enqueued reads the values that it was given.
+    ///
+    /// # Errors
+    /// [`ForeignError::Values`] if the address is null or no multiple of 16 bytes.
+    ///
+    /// # Safety
+    /// As [`DeviceBsr::from_raw`].
+    pub unsafe fn set_values(&mut self, values: DevicePtr) -> Result<(), ForeignError> {
+        let stored = self.structure.stored();
+        if stored > 0 && (values == 0 || !values.is_multiple_of(16)) {
+            return Err(ForeignError::Values { base: values });
+        }
+        // SAFETY: the caller vouches for the memory.
+        self.values = unsafe { DeviceBuffer::foreign(self.col_idx.device(), values, stored) };
+        Ok(())
+    }
+
     /// The values of the stored blocks, to be written: as in [`DeviceBsr::values`].
     pub fn values_mut(&mut self) -> &mut DeviceBuffer<T> {
         &mut self.values

@@ -1,13 +1,12 @@
 //! `--device` and `--devices`: which backends measure, each in a child process of its own.
 
-use std::process::Command;
 use std::str::FromStr;
 
 use bsr_tuner::backend::{Backend, CompilePool, Limits, Remote};
 use bsr_tuner::sweep::{Compiler, PlainCompiler};
 
 use super::super::exit::{Exit, Failure};
-use super::super::say;
+use super::super::{invocation, say};
 
 /// The `--device` option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,13 +115,13 @@ impl BackendKind {
             (_, Devices::All) => vec![0],
             (_, Devices::These(numbers)) => numbers.clone(),
         };
-        let program = std::env::current_exe().map_err(|error| {
+        let again = invocation::again().map_err(|error| {
             Failure::new(Exit::Wrong, format!("cannot find this program to start backends: {error}"))
         })?;
         let remote = move |number: usize| {
-            let (program, name) = (program.clone(), self.name(number));
+            let (again, name) = (again.clone(), self.name(number));
             let command = move || {
-                let mut command = Command::new(&program);
+                let mut command = again();
                 command.args(["backend", &name]);
                 command
             };

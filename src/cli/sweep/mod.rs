@@ -20,7 +20,7 @@ use super::backend::keep_in;
 use super::exit::{Exit, Failure};
 use super::output::Outputs;
 use super::problem::{Defaults, DrawnProblem, ProblemArgs, in_a_shell};
-use super::{interrupt, line, spec};
+use super::{interrupt, invocation, line, spec};
 use backends::{BackendKind, Backends, Devices};
 use points::{Asked, Card};
 use watch::Watch;
@@ -234,7 +234,7 @@ fn rejections(planned: Vec<Rejection>, outcomes: &[Outcome]) -> Vec<Rejection> {
 
 /// The command as a shell takes it.
 fn command_line() -> String {
-    let words = std::env::args_os().skip(1).map(|word| in_a_shell(&word.to_string_lossy()));
+    let words = invocation::args().map(|word| in_a_shell(&word.to_string_lossy()));
     ["bsr".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 

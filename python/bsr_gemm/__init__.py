@@ -1,0 +1,51 @@
+"""Block-sparse matrix products for NumPy and PyTorch.
+
+>>> import numpy as np, bsr_gemm as bsr
+>>> w = bsr.from_dense(np.random.randn(256, 256).astype(np.float32), block=(64, 64), keep=0.5)
+>>> y = w @ np.random.randn(256, 8).astype(np.float32)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._kernels import Bsr, Cols, Dense, Kernel, KernelError, Rows, Simulation, kernel, simulate
+from ._matrix import BsrMatrix, from_dense
+from ._native import Error, __version__
+from ._patterns import Pattern
+from ._products import ACTIVATIONS, bsr_gemm, explain, linear, sampled
+
+if TYPE_CHECKING:
+    from . import nn
+
+__all__ = [
+    "ACTIVATIONS",
+    "Bsr",
+    "BsrMatrix",
+    "Cols",
+    "Dense",
+    "Error",
+    "Kernel",
+    "KernelError",
+    "Pattern",
+    "Rows",
+    "Simulation",
+    "__version__",
+    "bsr_gemm",
+    "explain",
+    "from_dense",
+    "kernel",
+    "linear",
+    "nn",
+    "sampled",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Layers need PyTorch, which is imported where they are asked for.
+    if name == "nn":
+        import importlib
+
+        return importlib.import_module(".nn", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,166 @@
+"""Products of block-sparse and dense matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _arrays, _native
+from ._matrix import BsrMatrix
+from ._native import Error
+from ._patterns import Pattern
+
+#: What may follow a product, in the words of an epilogue.
+ACTIVATIONS = ("none", "relu", "gelu", "gelu_erf", "silu", "tanh", "sigmoid")
+
+
+def bsr_gemm(w: BsrMatrix, x: Any, *, transpose: bool = False) -> Any:
+    """``w @ x``, or ``w.T @ x`` with ``transpose``, summed in f32 and rounded once.
+
+    ``x`` is a matrix, a vector, or a batch of matrices in its first dimensions. The result lies in memory as ``x`` does.
+    """
+    if not isinstance(w, BsrMatrix):
+        raise Error(
+            f"the first operand is a {type(w).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=(64, 64))`"
+        )
+    x = _arrays.as_array(x)
+    if len(x.shape) == 1:
+        return bsr_gemm(w, x[:, None], transpose=transpose)[:, 0]
+    if len(x.shape) < 2:
+        raise Error("a number cannot be multiplied with a matrix\n  help: multiply `w.values`")
+    if _arrays.is_tensor(x):
+        return _apply(w, x.mT, transpose).mT
+    return np.swapaxes(_apply(w, np.swapaxes(x, -1, -2), transpose), -1, -2)
+
+
+def right_product(x: Any, w: BsrMatrix) -> Any:
+    """``x @ w``."""
+    x = _arrays.as_array(x)
+    if len(x.shape) == 1:
+        return right_product(x[None, :], w)[0]
+    return _apply(w, x, True)
+
+
+def linear(x: Any, w: BsrMatrix, bias: Any = None, activation: str = "none") -> Any:
+    """``activation(x @ w.T + bias)``: a layer with ``w`` of outputs x inputs.
+
+    Sum, bias and activation are one kernel. While a gradient is recorded an activation other than relu is a step of its
+    own, which keeps what it is the gradient of; relu needs none.
+    """
+    if not isinstance(w, BsrMatrix):
+        raise Error(
+            f"the weight is a {type(w).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=(64, 64))`"
+        )
+    if activation not in ACTIVATIONS:
+        raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
+    return _apply(w, _arrays.as_array(x), False, None if bias is None else _arrays.as_array(bias), activation)
+
+
+def sampled(a: Any, b: Any, like: BsrMatrix | Pattern) -> BsrMatrix:
+    """The blocks of ``a @ b`` that are stored in ``like`` (SDDMM), summed in f32 and rounded once."""
+    pattern = like.pattern if isinstance(like, BsrMatrix) else like
+    a, b = _arrays.as_array(a), _arrays.as_array(b)
+    if _arrays.is_tensor(a) != _arrays.is_tensor(b):
+        raise Error(
+            "one operand is an array of NumPy and one a tensor\n  help: `torch.from_numpy` makes a tensor of an array"
+        )
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        raise Error(f"the operands have {len(a.shape)} and {len(b.shape)} dimensions\n  help: both are matrices")
+    if _arrays.is_tensor(a):
+        from . import _torch
+
+        return BsrMatrix(_torch.sampled(a, b, pattern.key), pattern, check=False)
+    return BsrMatrix(sampled_values(a, b, pattern), pattern, check=False)
+
+
+def explain(w: BsrMatrix, n: int, *, transpose: bool = False, gpu: str = "NVIDIA H200") -> str:
+    """Which kernel multiplies ``n`` rows with ``w`` in ``linear`` on a GPU of this name, and why it is taken."""
+    kind = _arrays.kind_of(w.values)
+    if kind in ("f64", "f32", "i32"):
+        raise Error(f"no kernel for tensor cores multiplies {kind}\n  help: `w.to(torch.bfloat16)`")
+    bm, bk = w.block
+    facts = f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {result_kind(kind)}, b_layout = col, c_layout = col"
+    facts += ", transpose = on" if transpose else ""
+    return _native.explain(w.pattern._native, facts, n, gpu)
+
+
+def _apply(w: BsrMatrix, x: Any, transpose: bool, bias: Any = None, activation: str = "none") -> Any:
+    inner = w.shape[0] if transpose else w.shape[1]
+    if x.shape[-1] != inner:
+        side = "rows" if transpose else "columns"
+        raise Error(
+            f"the shapes do not fit: {' x '.join(map(str, x.shape))} is multiplied along {x.shape[-1]} elements, and "
+            f"the {w.shape[0]} x {w.shape[1]} matrix has {inner} {side}"
+        )
+    if _arrays.is_tensor(x):
+        if not _arrays.is_tensor(w.values):
+            w = BsrMatrix(_as_tensor(w.values), w.pattern, check=False)
+        from . import _torch
+
+        return _torch.linear(x, w.values, bias, w.key, transpose, activation)
+    if _arrays.is_tensor(w.values):
+        raise Error(
+            "the matrix is of tensors and the other operand is an array of NumPy\n  help: `torch.from_numpy(x)`"
+        )
+    return _numpy_linear(w, x, bias, transpose, activation)
+
+
+def _as_tensor(array: np.ndarray) -> Any:
+    import torch
+
+    return torch.from_numpy(array)
+
+
+def _numpy_linear(w: BsrMatrix, x: np.ndarray, bias: Any, transpose: bool, activation: str) -> np.ndarray:
+    if x.dtype != w.dtype:
+        raise Error(f"the operands are of {w.dtype} and {x.dtype}\n  help: `x.astype({str(w.dtype)!r})`")
+    lies_transposed = x.ndim >= 2 and x.strides[-1] != x.itemsize and x.strides[-2] == x.itemsize
+    flat = x.reshape(-1, x.shape[-1]) if x.ndim != 2 else x
+    outputs = w.shape[1] if transpose else w.shape[0]
+    kind = result_kind(_arrays.kind_of(x))
+    shape = (outputs, flat.shape[0]) if lies_transposed else (flat.shape[0], outputs)
+    out = np.empty(shape, dtype=_arrays.numpy_dtype(kind))
+    out = out.T if lies_transposed else out
+    linear_into(w.pattern, w.values, flat, out, bias, transpose, activation)
+    return out.reshape(*x.shape[:-1], outputs)
+
+
+def result_kind(kind: str) -> str:
+    """The element type of a product of two matrices of this one."""
+    return {"e4m3": "bf16", "e5m2": "bf16", "i8": "i32"}.get(kind, kind)
+
+
+def linear_into(pattern: Pattern, values: Any, x: Any, out: Any, bias: Any, transpose: bool, activation: str) -> None:
+    """On the CPU: ``out = activation(x @ w.T + bias)``, or with ``w`` where it is transposed."""
+    epilogue, given = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias)), []
+    if bias is not None:
+        if len(bias.shape) != 1 or bias.shape[0] != out.shape[1]:
+            raise Error(f"the bias is {' x '.join(map(str, bias.shape))}, and there are {out.shape[1]} outputs")
+        given.append(("bias", _arrays.rows(bias, out.shape[1])))
+    _native.multiply(
+        pattern._native,
+        transpose,
+        (_arrays.address_of(values), _arrays.kind_of(values)),
+        _arrays.matrix(x.T),
+        _arrays.matrix(out.T),
+        None if epilogue is None else (epilogue, given),
+    )
+
+
+def epilogue_of(activation: str, bias: str | None) -> str | None:
+    """The epilogue of a layer, where it has one. There is no f64 in a kernel: the CPU reads what it is given."""
+    if bias is None:
+        return None if activation == "none" else f"|| {activation}(acc)"
+    kind = "f32" if bias == "f64" else bias
+    total = "acc + bias"
+    return f"|bias: Rows<{kind}>| {total if activation == 'none' else f'{activation}({total})'}"
+
+
+def sampled_values(a: Any, b: Any, pattern: Pattern) -> Any:
+    """On the CPU: the values of the stored blocks of ``a @ b``."""
+    if a.dtype != b.dtype:
+        raise Error(f"the operands are of {a.dtype} and {b.dtype}\n  help: convert one of them")
+    out = _arrays.empty_like(a, (pattern.nnzb, *pattern.block), result_kind(_arrays.kind_of(a)))
+    _native.multiply_sampled(pattern._native, _arrays.matrix(a), _arrays.matrix(b), _arrays.values(out))
+    return out

@@ -1,0 +1,41 @@
+//! The native half of the Python package `bsr_gemm`: patterns, products, kernels, launches.
+//!
+//! Everything here takes plain numbers, strings and addresses. The Python half looks at arrays and tensors, keeps them
+//! alive for the call, and is what people import.
+
+mod array;
+mod choice;
+mod command;
+mod cpu;
+mod errors;
+mod gpu;
+mod pattern;
+mod plan;
+mod simulate;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::choice::explain;
+    #[pymodule_export]
+    use crate::command::command;
+    #[pymodule_export]
+    use crate::cpu::{multiply, multiply_sampled};
+    #[pymodule_export]
+    use crate::errors::Error;
+    #[pymodule_export]
+    use crate::gpu::{Gpu, Loaded, Sparse};
+    #[pymodule_export]
+    use crate::pattern::Pattern;
+    #[pymodule_export]
+    use crate::plan::{Kernel, plan};
+    #[pymodule_export]
+    use crate::simulate::simulate;
+
+    /// The version of the package.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,159 @@
+//! Kernels on the simulator.
+
+use bsr::simulated::{Options, Report, Simulated};
+use bsr::{Bsr, Dense, Dtype, Element, Inputs, Layout, bf16, e4m3, e5m2, f16};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::array::{ArrayArgument, Kind, Strided};
+use crate::errors::refused;
+use crate::pattern::Pattern;
+use crate::plan::Kernel;
+
+/// The result's bytes - row by row, or block after block - the second result, what is wrong with the kernel, and its cost:
+/// warp instructions, floating-point operations, bytes copied, cycles by the simulator's model.
+type Simulation = (Py<PyBytes>, Option<Vec<f32>>, Vec<String>, (u64, u64, u64, u64));
+
+/// The operands of a simulation, without their types.
+struct Operands<'a> {
+    kernel: &'a Kernel,
+    pattern: &'a Pattern,
+    a: Strided,
+    b: Strided,
+    inputs: Inputs,
+    options: Options,
+}
+
+/// Runs a kernel's PTX on the CPU. Of `a` and `b` the sparse factor is given by its values: `nnzb * bm` rows of `bk`.
+///
+/// Every address must be that of memory which the caller keeps alive, as large as its shape says.
+#[pyfunction]
+pub(crate) fn simulate(
+    py: Python<'_>,
+    kernel: &Kernel,
+    pattern: &Pattern,
+    a: ArrayArgument,
+    b: ArrayArgument,
+    inputs: Vec<(String, ArrayArgument)>,
+    seed: u64,
+) -> PyResult<Simulation> {
+    let operands = Operands {
+        kernel,
+        pattern,
+        a: Strided::new(a)?,
+        b: Strided::new(b)?,
+        inputs: given(kernel, pattern, inputs)?,
+        options: Options { seed, ..Options::default() },
+    };
+    let (bytes, rows, report) = py.detach(|| typed(&operands))?;
+    let findings = report.findings.iter().map(ToString::to_string).collect();
+    let cost = report.cost;
+    let cost = (cost.steps, cost.flops, cost.bytes_copied, cost.cycles);
+    Ok((PyBytes::new(py, &bytes).unbind(), rows, findings, cost))
+}
+
+type Outcome = PyResult<(Vec<u8>, Option<Vec<f32>>, Report)>;
+
+/// Picks the element types of the kernel.
+fn typed(operands: &Operands<'_>) -> Outcome {
+    let spec = operands.kernel.plan.spec();
+    match (spec.a, spec.b, spec.out) {
+        (Dtype::F16, Dtype::F16, Dtype::F16) => run::<f16, f16, f16>(operands),
+        (Dtype::F16, Dtype::F16, Dtype::F32) => run::<f16, f16, f32>(operands),
+        (Dtype::BF16, Dtype::BF16, Dtype::BF16) => run::<bf16, bf16, bf16>(operands),
+        (Dtype::BF16, Dtype::BF16, Dtype::F32) => run::<bf16, bf16, f32>(operands),
+        (Dtype::F32, Dtype::F32, Dtype::F32) => run::<f32, f32, f32>(operands),
+        (Dtype::E4M3, Dtype::E4M3, Dtype::BF16) => run::<e4m3, e4m3, bf16>(operands),
+        (Dtype::E4M3, Dtype::E4M3, Dtype::F32) => run::<e4m3, e4m3, f32>(operands),
+        (Dtype::E5M2, Dtype::E5M2, Dtype::BF16) => run::<e5m2, e5m2, bf16>(operands),
+        (Dtype::I8, Dtype::I8, Dtype::I32) => run::<i8, i8, i32>(operands),
+        (a, b, c) => Err(refused(format!(
+            "{a} times {b} into {c} is not simulated from Python\n  help: `bsr run SPEC --device sim` simulates it"
+        ))),
+    }
+}
+
+fn run<A: Element, B: Element, C: Element>(operands: &Operands<'_>) -> Outcome {
+    let Operands { kernel, pattern, a, b, inputs, options } = operands;
+    let (plan, structure) = (&kernel.plan, &pattern.structure);
+    let (a_layout, b_layout) = (plan.spec().a_layout, plan.spec().b_layout);
+    let simulated = Simulated::new(plan, kernel.ptx.text(), kernel.ptx.entry()).map_err(refused)?;
+    let (results, report) = match plan.spec().op {
+        bsr::Op::Sdd => {
+            let (a, b) = (dense::<A>(a, a_layout), dense::<B>(b, b_layout));
+            let run = simulated.multiply::<C, _>((&a, &b, structure, inputs), options);
+            let (results, report) = run.map_err(refused)?;
+            return Ok((C::to_bytes(&results.c), results.rows, report));
+        }
+        bsr::Op::Dds => {
+            let b = Bsr::from_structure(structure.clone(), values::<B>(b)).map_err(refused)?;
+            simulated.multiply::<C, _>((&dense::<A>(a, a_layout), &b, inputs), options)
+        }
+        _ => {
+            let a = Bsr::from_structure(structure.clone(), values::<A>(a)).map_err(refused)?;
+            simulated.multiply::<C, _>((&a, &dense::<B>(b, b_layout), inputs), options)
+        }
+    }
+    .map_err(refused)?;
+    let c = &results.c;
+    let elements = (0..c.rows()).flat_map(|row| (0..c.cols()).map(move |col| c.get(row, col).unwrap_or(C::POISON)));
+    let elements: Vec<C> = elements.collect();
+    Ok((C::to_bytes(&elements), results.rows, report))
+}
+
+/// A copy of a matrix of the caller's.
+fn dense<T: Element>(matrix: &Strided, layout: Layout) -> Dense<T> {
+    // SAFETY: the Python half keeps the array alive for the call, and it is as large as it says.
+    Dense::from_fn(matrix.rows, matrix.cols, layout, |row, col| T::from_f64(unsafe { matrix.get(row, col) }))
+}
+
+/// The elements of a matrix of the caller's, row by row.
+fn values<T: Element>(matrix: &Strided) -> Vec<T> {
+    let places = (0..matrix.rows).flat_map(|row| (0..matrix.cols).map(move |col| (row, col)));
+    // SAFETY: the Python half keeps the array alive for the call, and it is as large as it says.
+    places.map(|(row, col)| T::from_f64(unsafe { matrix.get(row, col) })).collect()
+}
+
+/// The further operands by what the kernel's parameters are. Vectors and numbers come as matrices with strides of 0.
+fn given(kernel: &Kernel, pattern: &Pattern, arguments: Vec<(String, ArrayArgument)>) -> PyResult<Inputs> {
+    let mut inputs = Inputs::new();
+    for (name, argument) in arguments {
+        let matrix = Strided::new(argument)?;
+        let program = kernel.plan.spec().epilogue.map(|epilogue| epilogue.program());
+        let parameter = program.iter().flat_map(|program| program.inputs()).find(|input| input.name == name);
+        let kind = parameter.map(|input| input.kind.words()).unwrap_or_default();
+        inputs = match (kind.split('<').next(), matrix.kind) {
+            // SAFETY: the Python half keeps the number alive for the call.
+            (Some("f32" | ""), _) => inputs.scalar(&name, unsafe { matrix.get(0, 0) } as f32),
+            (_, Kind::F16) => of_type::<f16>(inputs, &name, &kind, &matrix, kernel, pattern)?,
+            (_, Kind::BF16) => of_type::<bf16>(inputs, &name, &kind, &matrix, kernel, pattern)?,
+            _ => of_type::<f32>(inputs, &name, &kind, &matrix, kernel, pattern)?,
+        };
+    }
+    Ok(inputs)
+}
+
+fn of_type<T: Element>(
+    inputs: Inputs,
+    name: &str,
+    kind: &str,
+    matrix: &Strided,
+    kernel: &Kernel,
+    pattern: &Pattern,
+) -> PyResult<Inputs>
+where
+    bsr_runtime::epilogue::Numbers: From<Vec<T>>,
+    bsr_runtime::epilogue::Matrix: From<Dense<T>>,
+    bsr_runtime::epilogue::Blocks: From<Bsr<T>>,
+{
+    Ok(if kind.starts_with("Rows") {
+        inputs.vector(name, values::<T>(&Strided { cols: 1, ..*matrix }))
+    } else if kind.starts_with("Cols") {
+        inputs.vector(name, values::<T>(&Strided { rows: 1, ..*matrix }))
+    } else if kind.starts_with("Bsr") {
+        let blocks = Bsr::from_structure(pattern.structure.clone(), values::<T>(matrix)).map_err(refused)?;
+        inputs.blocks(name, blocks)
+    } else {
+        inputs.matrix(name, dense::<T>(matrix, kernel.plan.spec().c_layout))
+    })
+}

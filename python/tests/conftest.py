@@ -1,0 +1,33 @@
+"""What tests share: random numbers, and GPUs where there are any."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+HAS_GPU = torch is not None and torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    if torch is not None:
+        torch.manual_seed(0)
+    return np.random.default_rng(0)
+
+
+def pytest_collection_modifyitems(items) -> None:
+    skip = pytest.mark.skip(reason="needs an NVIDIA GPU of compute capability 9.0, and there is none here")
+    for item in items:
+        if "gpu" in item.keywords and not HAS_GPU:
+            item.add_marker(skip)
+
+
+def pytest_report_header() -> str:
+    with_torch = "no PyTorch" if torch is None else f"PyTorch {torch.__version__}"
+    gpu = torch.cuda.get_device_name() if HAS_GPU else "NO GPU: tests marked `gpu` are skipped"
+    return f"bsr_gemm with {with_torch}; {gpu}"
