@@ -6,8 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The top-level modules, the lowest first: a module uses those before it, and never those after it.
-const LAYERS: [&str; 11] =
-    ["fingerprint", "place", "suggest", "words", "arch", "epilogue", "spec", "plan", "emit", "hopper", "families"];
+const LAYERS: [&str; 12] = [
+    "message",
+    "fingerprint",
+    "place",
+    "suggest",
+    "words",
+    "arch",
+    "epilogue",
+    "spec",
+    "plan",
+    "emit",
+    "hopper",
+    "families",
+];
 
 /// A file of the crate: its module path, the module paths that its code names, and what it only hands on.
 struct File {
