@@ -4,6 +4,6 @@
 #[diagnostic::on_unimplemented(
     message = "`{Kernel}` is a kernel, which is not called like a function",
     label = "a kernel is loaded on a device or runs on the simulator",
-    note = "load it and launch it: `{Kernel}::load(&device)?.multiply(&a, &b)?`"
+    note = "load it and launch it: `{Kernel}::load(&device)?.multiply((&a, &b))?`"
 )]
 pub trait Called<Kernel> {}

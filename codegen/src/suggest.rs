@@ -43,11 +43,17 @@ const FOREIGN: &[(&str, &str)] = &[
     ("warpgroups", "consumers"),
 ];
 
+/// Bytes of the longest word that is compared: nothing of ours is near to a longer one.
+const LONGEST: usize = 64;
+
 /// The candidates nearest to `word`: usually one, several where they are equally near, none where nothing is near.
 ///
 /// Case and the difference between `-` and `_` do not count; otherwise a candidate is near when no more than
 /// a third of its letters (at least one) must be inserted, deleted, replaced or swapped.
 pub(crate) fn nearest<'c>(word: &str, candidates: &[&'c str]) -> Vec<&'c str> {
+    if word.len() > LONGEST {
+        return Vec::new();
+    }
     let word = word.to_lowercase().replace('-', "_");
     if let Some((_, ours)) = FOREIGN.iter().find(|(foreign, _)| *foreign == word)
         && let Some(ours) = candidates.iter().find(|candidate| *candidate == ours)

@@ -24,6 +24,7 @@
 
 mod batch;
 mod dense;
+mod lines;
 mod memory;
 mod sddmm;
 mod sddmm_batch;
@@ -32,7 +33,7 @@ use bsr_codegen::Plan;
 use bsr_simulator::{GlobalMemory, Launch, LaunchError, Module, parse, simulate};
 
 pub use bsr_simulator::{
-    Cost, Coverage, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side, Statement,
+    Cost, Coverage, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side, Statement, Writer,
 };
 
 use crate::epilogue::Results;
@@ -72,6 +73,8 @@ pub struct Simulated {
     module: Module,
     entry: String,
     clusters: u32,
+    /// Lines of operands lie gigabytes apart.
+    far: bool,
 }
 
 /// C as a kernel leaves it: a [`Dense`], or the values of the blocks of an SDDMM, block after block, row by row, what
@@ -142,7 +145,13 @@ impl Simulated {
     /// # Errors
     /// Text that is malformed or uses what the simulator does not model, with line and column.
     pub fn new(plan: &Plan, ptx: &str, entry: &str) -> Result<Self, ParseError> {
-        Ok(Self { plan: plan.clone(), module: parse(ptx)?, entry: entry.to_owned(), clusters: DEFAULT_CLUSTERS })
+        Ok(Self {
+            plan: plan.clone(),
+            module: parse(ptx)?,
+            entry: entry.to_owned(),
+            clusters: DEFAULT_CLUSTERS,
+            far: false,
+        })
     }
 
     /// The same kernel with the work shared by at most `clusters` clusters, at least one. Fewer clusters get longer

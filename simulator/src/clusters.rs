@@ -1,8 +1,8 @@
 //! What clusters do to each other in global memory.
 
 use crate::check::{Finding, FindingKind, Side};
-use crate::machine::global::{Changes, Touch};
 use crate::machine::launch::Options;
+use crate::machine::overlay::{Changes, Touch};
 use crate::program::Program;
 
 /// Bytes that `ld.global.nc` reads and some thread writes: they are no constants. The first such pair is enough.

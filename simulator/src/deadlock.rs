@@ -54,7 +54,7 @@ impl Machine<'_> {
                 }
                 None => format!("mbarrier at byte {offset} of block {cta}, which does not exist any more"),
             },
-            Wait::Poll { .. } => "a poll that nothing can make succeed".into(),
+            Wait::Poll { .. } => "a poll of what nobody changes any more: a flag that is never set".into(),
             Wait::NamedBarrier { id } => format!("barrier {id} of the block"),
             Wait::Cluster { generation } => {
                 let live: u32 = self.warps.iter().map(|w| w.live.count_ones()).sum();

@@ -43,7 +43,9 @@
 //!   of them writing, are reported, unless both do so by strong accesses (volatile, relaxed and up) or atomics. The clusters of
 //!   a kernel that uses global atomics or strong accesses run in turns on one memory: what one releases at a place and
 //!   another acquires there is ordered, if the scopes reach that far, and a strong vector load of data that was not so
-//!   handed over is a finding. Clusters that poll memory which nobody changes any more are a deadlock. Without clusters every block is one by itself.
+//!   handed over is a finding. Without clusters every block is one by itself.
+//! * **Polls**: a warp that comes back to a strong access in the very same state, while nobody has changed anything, waits
+//!   for a change; clusters of which each only waits so are a deadlock.
 //! * **Dependent launches** ([`Options::dependent`]): an earlier kernel may still be writing every buffer that is not
 //!   [settled](GlobalMemory::settle); an access that no `griddepcontrol.wait` is ordered before is a finding.
 //! * **Targets**: an instruction that the module's `.target` or `.version` does not have is refused when the text is
@@ -64,8 +66,8 @@
 //!
 //! # Limits
 //!
-//! Default scopes (`.cta`) on mbarrier operations order accesses in the whole cluster, as hardware does. Function
-//! calls, local memory, textures and module-scope `.global` variables are not modelled and refused; so are `wmma` of
+//! mbarrier operations that name no scope (`.cta` by the ISA) order accesses in the whole cluster, as hardware does;
+//! a scope that is named counts. Function calls, local memory, textures and module-scope `.global` variables are not modelled and refused; so are `wmma` of
 //! integers and `mma` of shapes other than the table's. Conflicts of shared-memory banks and latencies of loads are
 //! not in the cost model.
 //!
@@ -94,5 +96,5 @@ pub use machine::launch::{Launch, LaunchError, Options, Param};
 pub use machine::tensor_map::{Swizzle, TensorElement, TensorMapDesc};
 pub use parse::{ParseError, Span};
 pub use program::{INSTRUCTIONS, Instruction, Module, instruction_table, parse};
-pub use report::{Cost, Report, simulate};
+pub use report::{Cost, Report, Writer, simulate};
 pub use schedule::Schedule;

@@ -1,14 +1,17 @@
 //! One launch from beginning to end.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::Coverage;
-use crate::check::Finding;
+use crate::check::{Finding, Side};
 use crate::clusters::{Access, cluster_race, read_only_path};
 use crate::machine::Machine;
 use crate::machine::exchange::Exchange;
-use crate::machine::global::{Changes, GlobalMemory, Overlay, Pages, Touch, merge};
+use crate::machine::global::{BufferId, GlobalMemory};
 use crate::machine::launch::{Launch, LaunchError, Options, product};
+use crate::machine::overlay::{Changes, Overlay, Pages, Touch, Wrote, merge};
 use crate::program::{Module, Program};
 use crate::schedule::Turns;
 use crate::trace::{self, Recorder};
@@ -39,6 +42,21 @@ pub struct Report {
     pub coverage: Coverage,
     /// A Chrome / Perfetto trace (JSON), if it was asked for; a microsecond of it is a cycle of the cost model.
     pub trace: Option<String>,
+    /// Who has written which bytes of global memory, if it was asked for: cluster by cluster, in order.
+    pub writers: Vec<Writer>,
+}
+
+/// Bytes of global memory that one instruction of a warp has written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// Which of its bytes.
+    pub bytes: Range<usize>,
+    /// Number of the cluster in the grid.
+    pub cluster: u32,
+    /// The instruction, the block and the warp.
+    pub side: Side,
 }
 
 impl Report {
@@ -58,7 +76,7 @@ struct Outcome {
 }
 
 fn one(p: &Program, launch: &Launch, options: &Options, params: &[u8], memory: &GlobalMemory, cluster: u32) -> Outcome {
-    let overlay = Overlay::new(memory, options.races);
+    let overlay = Overlay::new(memory, options.races, options.writers);
     let mut m = Machine::new(p, launch, options, params, overlay, cluster);
     m.run();
     outcome(m)
@@ -113,7 +131,12 @@ pub fn simulate(
         }
         all
     };
-    Ok(gather(p, outcomes, options))
+    let warps = launch.threads().div_ceil(32);
+    let mut report = gather(p, outcomes, options);
+    report.writers.iter_mut().for_each(|writer| {
+        (writer.side.cta, writer.side.warp) = (writer.side.warp / warps, writer.side.warp % warps);
+    });
+    Ok(report)
 }
 
 /// Runs clusters that communicate through global memory in turns, on one memory.
@@ -125,24 +148,23 @@ fn together(
     memory: &GlobalMemory,
     clusters: u32,
 ) -> Vec<Outcome> {
-    let new = |c| Machine::new(p, launch, options, params, Overlay::new(memory, options.races), c);
+    let overlay = || Overlay::new(memory, options.races, options.writers);
+    let new = |c| Machine::new(p, launch, options, params, overlay(), c);
     let mut machines: Vec<Machine<'_>> = (0..clusters).map(new).collect();
     let (mut pages, mut exchange) = (Pages::default(), Exchange::default());
     let mut turns = Turns::new(options, machines.len());
-    while let Some((at, steps)) = turns.next() {
+    while let Some((at, steps)) = turns.next(pages.changes) {
         let m = &mut machines[at];
         m.global.swap_pages(&mut pages);
         std::mem::swap(&mut m.exchange, &mut exchange);
-        let epoch = m.epoch;
-        let over = m.run_for(steps);
-        let idle = m.epoch == epoch;
+        let progress = m.run_for(steps);
         m.global.swap_pages(&mut pages);
         std::mem::swap(&mut m.exchange, &mut exchange);
-        if turns.took(at, over, idle) {
-            // Nobody has changed anything for long: those that still run wait for each other.
-            turns.running().for_each(|at| machines[at].spins());
-            break;
-        }
+        turns.took(at, progress, pages.changes);
+    }
+    // Clusters that are left wait for each other.
+    for at in turns.running() {
+        let _ = machines[at].deadlock();
     }
     if let Some(last) = machines.last_mut() {
         last.global.swap_pages(&mut pages);
@@ -169,6 +191,8 @@ fn gather(p: &Program, mut outcomes: Vec<Outcome>, options: &Options) -> Report 
         report.cost.bytes_copied += o.cost.bytes_copied;
         report.cost.cycles = report.cost.cycles.max(o.cost.cycles);
         events.append(&mut o.events);
+        let wrote = std::mem::take(&mut o.changes.writers);
+        report.writers.extend(wrote.iter().map(|wrote| writer(p, wrote, c as u32)));
         let changes = &mut o.changes;
         for (list, access) in [
             (&mut changes.reads, Access::WeakRead),
@@ -190,6 +214,14 @@ fn gather(p: &Program, mut outcomes: Vec<Outcome>, options: &Options) -> Report 
         report.trace = Some(trace::chrome(events));
     }
     report
+}
+
+/// A write in full, its warp counted over the cluster.
+fn writer(p: &Program, wrote: &Wrote, cluster: u32) -> Writer {
+    let (line, text, section) = p.describe(wrote.pc);
+    let (cta, warp, does) = (0, u32::from(wrote.warp), "writes".to_owned());
+    let side = Side { line, text, section, cta, warp, lanes: u32::MAX, does };
+    Writer { buffer: BufferId(wrote.buffer), bytes: wrote.bytes.0..wrote.bytes.1, cluster, side }
 }
 
 /// What every cluster has touched.

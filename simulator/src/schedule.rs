@@ -46,55 +46,66 @@ impl Random {
     }
 }
 
+/// How a cluster has come along in its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Runs,
+    /// All of its threads wait, and some poll memory that another cluster may change.
+    Polls,
+    /// It has ended, or cannot go on.
+    Over,
+}
+
 /// Whose turn it is, of clusters that run together.
 pub(crate) struct Turns {
     schedule: Schedule,
     random: Random,
-    running: Vec<usize>,
+    /// The clusters that are not over, and how often memory had been changed when they could only poll.
+    running: Vec<(usize, Option<u64>)>,
     last: usize,
-    idle: u32,
 }
 
-/// Steps of a cluster's turn, and turns without any change after which all are taken to wait for each other: the loops
-/// over K of kernels on CUDA cores change nothing but registers for thousands of steps.
+/// Steps of a cluster's turn.
 const TURN: u64 = 64;
-const IDLE_TURNS: u32 = 512;
 
 impl Turns {
     pub(crate) fn new(options: &Options, clusters: usize) -> Self {
         let (schedule, random) = (options.schedule, Random::new(options.seed ^ 0x5bd1_e995));
-        Self { schedule, random, running: (0..clusters).collect(), last: 0, idle: 0 }
+        Self { schedule, random, running: (0..clusters).map(|c| (c, None)).collect(), last: 0 }
     }
 
-    /// The cluster to run, and for how many steps; none when all are done.
-    pub(crate) fn next(&mut self) -> Option<(usize, u64)> {
-        let count = self.running.len();
+    /// The cluster to run, and for how many steps, when memory has been changed so often; none when all are over, or poll
+    /// what nobody changes any more.
+    pub(crate) fn next(&mut self, changes: u64) -> Option<(usize, u64)> {
+        let ready: Vec<usize> =
+            self.running.iter().filter(|(_, polls)| *polls != Some(changes)).map(|(cluster, _)| *cluster).collect();
         let steps = match self.schedule {
             Schedule::Scrambled => 1 + self.random.below(2 * TURN),
             _ => TURN,
         };
-        let place = match self.schedule {
-            _ if count == 0 => return None,
-            Schedule::Scrambled => self.random.below(count as u64) as usize,
+        let cluster = match self.schedule {
+            Schedule::Scrambled => *ready.get(self.random.below(ready.len() as u64) as usize)?,
             // The last cluster runs ahead, until it waits for another.
-            Schedule::Late => count - 1 - self.idle as usize % count,
-            Schedule::Early | Schedule::Timed => (self.last + 1) % count,
+            Schedule::Late => *ready.last()?,
+            Schedule::Early | Schedule::Timed => *ready.iter().find(|c| **c > self.last).or(ready.first())?,
         };
-        self.last = place;
-        Some((self.running[place], steps))
+        self.last = cluster;
+        Some((cluster, steps))
     }
 
-    /// A cluster took its turn. True if nobody has changed anything for long.
-    pub(crate) fn took(&mut self, cluster: usize, over: bool, idle: bool) -> bool {
-        if over {
-            self.running.retain(|c| *c != cluster);
+    /// A cluster took its turn.
+    pub(crate) fn took(&mut self, cluster: usize, progress: Progress, changes: u64) {
+        match progress {
+            Progress::Over => self.running.retain(|(c, _)| *c != cluster),
+            Progress::Runs | Progress::Polls => {
+                let polls = (progress == Progress::Polls).then_some(changes);
+                self.running.iter_mut().filter(|(c, _)| *c == cluster).for_each(|(_, at)| *at = polls);
+            }
         }
-        self.idle = if idle && !over { self.idle + 1 } else { 0 };
-        self.idle > IDLE_TURNS * (1 + self.running.len() as u32)
     }
 
     pub(crate) fn running(&self) -> impl Iterator<Item = usize> + '_ {
-        self.running.iter().copied()
+        self.running.iter().map(|(cluster, _)| *cluster)
     }
 }
 
@@ -106,72 +117,94 @@ enum Choice {
     Tensor(usize),
 }
 
+/// What can happen next: warps, copies, and warpgroups whose tensor core has work. Lists that are made anew at every step.
+#[derive(Debug, Default)]
+pub(crate) struct Choices {
+    ready: Vec<usize>,
+    copies: Vec<usize>,
+    groups: Vec<usize>,
+}
+
+impl Choices {
+    fn gather(&mut self, m: &Machine<'_>) {
+        fn fill(list: &mut Vec<usize>, count: usize, holds: impl Fn(usize) -> bool) {
+            list.clear();
+            list.extend((0..count).filter(|i| holds(*i)));
+        }
+        fill(&mut self.ready, m.warps.len(), |w| m.warp_ready(w));
+        fill(&mut self.copies, m.asyncs.pending.len(), |i| m.copy_may_run(i));
+        fill(&mut self.groups, m.warpgroups.len(), |g| m.warpgroups[g].ready());
+    }
+}
+
 impl Machine<'_> {
     /// Runs the cluster to its end. What went wrong is in `findings`.
     pub(crate) fn run(&mut self) {
-        while !self.run_for(u64::MAX) {}
+        if self.run_for(u64::MAX) == Progress::Polls {
+            let _ = self.deadlock();
+        }
     }
 
-    /// Runs the cluster for so many steps of the scheduler; true at its end, or when it cannot go on. What went wrong is in
-    /// `findings`: nothing from other clusters can end a wait but a poll of memory, which goes on.
-    pub(crate) fn run_for(&mut self, steps: u64) -> bool {
+    /// Runs the cluster for so many steps of the scheduler. What went wrong is in `findings`.
+    pub(crate) fn run_for(&mut self, steps: u64) -> Progress {
         for _ in 0..steps {
             match self.run_one() {
-                Ok(true) => {}
-                // An Err has been reported already.
-                Ok(false) | Err(Stop) => return true,
+                Ok(Progress::Runs) => {}
+                Ok(ended) => return ended,
+                // It has been reported already.
+                Err(Stop) => return Progress::Over,
             }
         }
-        false
+        Progress::Runs
     }
 
-    /// One step of the scheduler; false at the end.
-    fn run_one(&mut self) -> Exec<bool> {
-        match self.choose(self.last)? {
+    /// One step of the scheduler.
+    fn run_one(&mut self) -> Exec<Progress> {
+        match self.choose(self.last) {
             Some(Choice::Warp(w)) => {
                 self.last = w;
                 self.run_warp(w)?;
             }
             Some(Choice::Copy(i)) => self.advance_copy(i)?,
             Some(Choice::Tensor(g)) => self.wg_run(g)?,
-            None if self.warps.iter().all(|w| w.live == 0) => return self.at_end().map(|()| false),
-            None => return self.deadlock().map(|()| false),
+            None if self.warps.iter().all(|w| w.live == 0) => return self.at_end().map(|()| Progress::Over),
+            None if self.polls() => return Ok(Progress::Polls),
+            None => return self.deadlock().map(|()| Progress::Over),
         }
-        Ok(true)
+        Ok(Progress::Runs)
     }
 
-    /// Clusters that wait for each other: every one of them polls memory that nobody will change.
-    pub(crate) fn spins(&mut self) {
-        let mut sides = Vec::new();
-        for (w, warp) in self.warps.iter().enumerate() {
-            for f in warp.fragments.iter().filter(|f| f.wait.is_none()) {
-                sides.push(self.side(w, f.mask, f.pc, "polls"));
-            }
-        }
-        let text = "polls memory that no cluster changes any more: the flag it waits for is never set";
-        let _ = self.report(FindingKind::Deadlock, text.into(), sides, None);
+    /// Whether a thread waits for what another cluster may do.
+    fn polls(&self) -> bool {
+        let mut fragments = self.warps.iter().flat_map(|warp| &warp.fragments);
+        fragments.any(|fragment| matches!(fragment.wait, Some(Wait::Poll { .. })))
     }
 
-    fn choose(&mut self, last: usize) -> Exec<Option<Choice>> {
+    fn choose(&mut self, last: usize) -> Option<Choice> {
         if matches!(self.options.schedule, Schedule::Early | Schedule::Late) {
             // Threads first, in turns.
             let count = self.warps.len();
             let next = (1..=count).map(|step| (last + step) % count).find(|w| self.warp_ready(*w));
             if let Some(w) = next {
-                return Ok(Some(Choice::Warp(w)));
+                return Some(Choice::Warp(w));
             }
         }
-        let ready: Vec<usize> = (0..self.warps.len()).filter(|w| self.warp_ready(*w)).collect();
-        let copies: Vec<usize> = (0..self.asyncs.pending.len()).filter(|i| self.copy_may_run(*i)).collect();
-        let groups: Vec<usize> = (0..self.warpgroups.len()).filter(|g| self.warpgroups[*g].ready()).collect();
-        Ok(match self.options.schedule {
+        let mut found = std::mem::take(&mut self.choices);
+        found.gather(self);
+        let choice = self.choose_of(&found);
+        self.choices = found;
+        choice
+    }
+
+    fn choose_of(&mut self, Choices { ready, copies, groups }: &Choices) -> Option<Choice> {
+        match self.options.schedule {
             // The youngest copy first; the tensor core last of all.
             Schedule::Early | Schedule::Late => {
                 copies.last().map(|i| Choice::Copy(*i)).or(groups.first().map(|g| Choice::Tensor(*g)))
             }
             Schedule::Scrambled => {
-                if let Some(w) = self.favourite(&ready) {
-                    return Ok(Some(Choice::Warp(w)));
+                if let Some(w) = self.favourite(ready) {
+                    return Some(Choice::Warp(w));
                 }
                 let all = ready.len() + copies.len() + groups.len();
                 let mut n = self.random.below(all as u64) as usize;
@@ -196,7 +229,7 @@ impl Machine<'_> {
                 });
                 threads.chain(flying).chain(tensor).min_by_key(|(t, _)| *t).map(|(_, c)| c)
             }
-        })
+        }
     }
 
     /// Half of the seeds run by priorities: one block, and one warp, may be far ahead of the others. The warp to
@@ -243,7 +276,7 @@ impl Machine<'_> {
             Some(Wait::Mbar { cta, offset, phase }) => {
                 self.ctas[*cta].mbarriers.get(offset).is_none_or(|b| b.phase > *phase)
             }
-            Some(Wait::Poll { epoch }) => self.epoch != *epoch,
+            Some(Wait::Poll { world }) => self.world() != *world,
             Some(Wait::NamedBarrier { .. }) => false,
             Some(Wait::Cluster { generation }) => self.cluster_barrier.generation >= *generation,
             Some(Wait::Bulk { pending, read }) => self.group_done(w, f.mask, *pending, *read, false, true),

@@ -4,24 +4,28 @@
 use bsr_simulator::{FindingKind, GlobalMemory, Launch, Options, Param, Report, Schedule, parse, simulate};
 
 /// Block 0 writes four words and sets a flag; block 1 waits for the flag, reads the words and stores their sum.
-struct Handover {
-    store: &'static str,
-    set: &'static str,
-    poll: &'static str,
-    load: &'static str,
+struct Handover<'t> {
+    store: &'t str,
+    set: &'t str,
+    poll: &'t str,
+    load: &'t str,
 }
 
-const RIGHT: Handover = Handover {
+const RIGHT: Handover<'static> = Handover {
     store: "st.relaxed.gpu.global.v4.u32 [%rd1], {%r2, %r2, %r2, %r2};",
     set: "red.release.gpu.global.add.u32 [%rd0], 1;",
     poll: "ld.acquire.gpu.global.u32 %r3, [%rd0];",
     load: "ld.relaxed.gpu.global.v4.u32 {%r4, %r5, %r6, %r7}, [%rd1];",
 };
 
-impl Handover {
+impl Handover<'_> {
     fn run(&self, options: &Options) -> (Report, u32) {
+        Self::run_text(&self.text(), options)
+    }
+
+    fn text(&self) -> String {
         let Self { store, set, poll, load } = self;
-        let text = format!(
+        format!(
             ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 data)\n.maxntid 1, 1, 1\n{{\n\
              .reg .b32 %r<16>;\n.reg .b64 %rd<4>;\n.reg .pred %p<4>;\n\
              ld.param.u64 %rd0, [data];\nadd.s64 %rd1, %rd0, 64;\nmov.u32 %r1, %ctaid.x;\nsetp.ne.u32 %p0, %r1, 0;\n\
@@ -29,8 +33,11 @@ impl Handover {
              $reader:\n{poll}\nsetp.eq.u32 %p1, %r3, 0;\n@%p1 bra $reader;\n{load}\n\
              add.u32 %r8, %r4, %r5;\nadd.u32 %r8, %r8, %r6;\nadd.u32 %r8, %r8, %r7;\nst.global.u32 [%rd0+128], %r8;\n\
              $end:\nret;\n}}\n"
-        );
-        let module = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        )
+    }
+
+    fn run_text(text: &str, options: &Options) -> (Report, u32) {
+        let module = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let mut memory = GlobalMemory::new();
         let data = memory.alloc(256, 128);
         let launch = Launch {
@@ -97,4 +104,41 @@ fn a_weak_access_beside_a_strong_one_is_found() {
 #[test]
 fn a_flag_that_is_never_set_is_a_deadlock() {
     Handover { set: "", ..RIGHT }.finds(FindingKind::Deadlock);
+}
+
+/// Block 0 computes for long before it sets the flag: it changes nothing that block 1 could see, and is no poll.
+#[test]
+fn a_long_computation_is_no_poll() {
+    let busy = "mov.u32 %r9, 0;\n$busy:\nadd.u32 %r9, %r9, 1;\nsetp.lt.u32 %p2, %r9, 60000;\n@%p2 bra $busy;\n";
+    assert!(Handover { set: &format!("{busy}{}", RIGHT.set), ..RIGHT }.is_clean());
+}
+
+/// A loop that counts its polls comes to its end, whether the flag is set or not.
+#[test]
+fn polls_that_are_counted_end() {
+    let text = Handover { set: "", ..RIGHT }.text();
+    let counted = text.replace("@%p0 bra $reader;", "mov.u32 %r9, 0;\n@%p0 bra $reader;");
+    let counted = counted.replace(
+        "setp.eq.u32 %p1,",
+        "add.u32 %r9, %r9, 1;\nsetp.gt.u32 %p2, %r9, 2000;\n@%p2 bra $end;\nsetp.eq.u32 %p1,",
+    );
+    for options in orders() {
+        let (report, sum) = Handover::run_text(&counted, &options);
+        assert!(report.is_clean() && sum == 0, "{options:?}: {:?}", report.findings);
+    }
+}
+
+/// Two blocks wait for flags that the other would set after its own wait.
+#[test]
+fn blocks_that_wait_for_each_other_are_a_deadlock_at_once() {
+    let text = Handover {
+        set: "$first:\nld.acquire.gpu.global.u32 %r3, [%rd0+4];\nsetp.eq.u32 %p1, %r3, 0;\n@%p1 bra $first;\n",
+        ..RIGHT
+    }
+    .text();
+    for options in orders() {
+        let (report, _) = Handover::run_text(&text, &options);
+        assert!(report.findings.iter().any(|f| f.kind == FindingKind::Deadlock), "{options:?}");
+        assert!(report.cost.steps < 2_000, "{}", report.cost.steps);
+    }
 }

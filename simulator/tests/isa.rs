@@ -171,6 +171,8 @@ fn bulk_copies_there_and_back() {
     let out = run(32, &words, &body.replace("cp.async.bulk.global.shared::cta.bulk_group [%rd0 + 128]", add));
     assert_eq!((out[32], out[33], out[63]), (37 + 105, 38 + 6, 68 + 36));
     finds(32, &body.replace("fence.proxy.async.shared::cta;", ""), FindingKind::MissingProxyFence);
+    let other = body.replace("fence.proxy.async.shared::cta;", "fence.proxy.async.global;");
+    finds(32, &other, FindingKind::MissingProxyFence);
     finds(32, &body.replace("fence.proxy.async;\n", ""), FindingKind::MissingInitFence);
     finds(32, &body.replace("cp.async.bulk.wait_group 0;", ""), FindingKind::ExitInFlight);
     races(32, &body.replace("@!%p1 bra $wait;", ""));
@@ -255,6 +257,11 @@ fn register_budgets() {
     assert!(kernel(256, body).is_clean());
     assert_eq!(kernel(512, body).findings[0].kind, FindingKind::Deadlock);
     assert!(kernel(512, &body.replace("240", "152")).is_clean());
+    assert_eq!(kernel(256, &body.replace("dec.", "inc.")).findings[0].kind, FindingKind::RegisterPool);
+    // One warp of the warpgroup does not execute it.
+    let skips = body.replace("$give:\n", "$give:\nsetp.lt.u32 %p1, %r0, 32;\n@%p1 bra $end;\n");
+    let report = kernel(256, &skips);
+    assert!(report.findings.iter().any(|f| f.kind == FindingKind::RegisterPool), "{:?}", report.findings);
     assert_eq!(
         kernel(512, &body.replace("dec.sync.aligned.u32 40", "dec.sync.aligned.u32 248")).findings[0].kind,
         FindingKind::RegisterPool

@@ -65,6 +65,19 @@ fn deep_nesting_is_refused() {
     assert!(refusal(&operand).contains("nest deeper"));
 }
 
+/// A line of a megabyte takes a moment: places are counted from one token to the next.
+#[test]
+fn long_lines_take_linear_time() {
+    let start = std::time::Instant::now();
+    let body = "add.u32 %r0, %r1, %r2; ".repeat(45_000);
+    assert!(body.len() > 1_000_000 && parse(&kernel(&body)).is_ok());
+    let refused = refusal(&format!("{body}add.u32 %r0, %r1;"));
+    assert!(refused.starts_with(&format!("10:{}: `add.u32` takes 3", body.len() + 1)), "{refused}");
+    let number = format!("mov.f32 %f0, {}.{};", "1".repeat(500_000), "0e+".repeat(170_000));
+    assert!(refusal(&number).contains("is not a number"));
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 

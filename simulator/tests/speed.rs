@@ -1,14 +1,34 @@
-//! The flagship's time, with and without the checker. Run in release: `cargo test --release -- --nocapture speed`.
+//! Warp instructions that the simulator executes in a second.
+//!
+//! `cargo test --release -p bsr-simulator --test speed -- --ignored --nocapture` prints the figures of every family on
+//! one core and on all; `BSR_KERNEL` takes the specs that contain its words.
 #![allow(clippy::unwrap_used)]
+
+// The problems are those of the command, which names the library by its own name.
+extern crate self as bsr;
+
+pub use bsr_codegen::{KernelSpec, Op, Plan};
+pub use bsr_runtime::kernel::arguments;
+pub use bsr_runtime::{
+    Bsr, BsrError, Dense, Dtype, Element, Inputs, Layout, Permutation, Scales, Structure, e4m3, reference, simulated,
+};
+pub use half::{bf16, f16};
 
 #[path = "common/emitted.rs"]
 mod emitted;
+#[allow(dead_code)]
+#[path = "common/trial.rs"]
+mod trial;
+#[allow(dead_code)]
+#[path = "../../src/cli/trials.rs"]
+mod trials;
 
 use std::time::Instant;
 
 use bsr_runtime::Pattern;
 use bsr_simulator::Options;
 use emitted::{Case, assert_right, plan, run_own};
+use rayon::prelude::*;
 
 /// Block 512 x 112, M 1024, N 256, 4 blocks a row: under 5 s checked, under 1.5 s unchecked (release, 2 cores).
 #[test]
@@ -27,4 +47,53 @@ fn speed_of_the_flagship() {
         );
         assert!(cfg!(debug_assertions) || took < limit, "{took} s");
     }
+}
+
+/// A kernel of every family and operation.
+const KERNELS: &[&str] = &[
+    "bm = 512, bn = 128, bk = 112",
+    "bm = 128, bn = 128, bk = 64",
+    "bm = 64, bn = 64, bk = 64, consumers = 1, cluster = 4",
+    "bm = 64, bn = 64, bk = 64, dtype = e4m3, out = f16",
+    "bm = 16, bn = 64, bk = 16",
+    "bm = 128, bn = 64, bk = 64, op = sdd, schedule = balanced",
+    "bm = 16, bn = 32, bk = 16, mma = mma_sync",
+    "bm = 32, bn = 32, bk = 32, mma = wmma, arch = sm_70",
+    "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32",
+];
+
+/// Thousands of warp instructions a second, with races looked for, in the problems and schedules of `bsr check`.
+#[test]
+#[ignore = "a benchmark: cargo test --release -p bsr-simulator --test speed -- --ignored --nocapture"]
+fn instructions_per_second() {
+    let only = std::env::var("BSR_KERNEL").unwrap_or_default();
+    let (mut steps, mut alone, mut together) = (0, 0.0, 0.0);
+    for spec in KERNELS.iter().filter(|spec| spec.contains(&only)) {
+        let plan = plan(spec);
+        let ptx = plan.ptx();
+        let kernel = simulated::Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap();
+        let problems = trial::problems(&plan);
+        let runs: Vec<_> = problems.iter().flat_map(trial::Problem::runs).collect();
+        let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let start = Instant::now();
+        let executed: u64 = one.install(|| runs.iter().map(|(at, options)| at.steps(&kernel, options)).sum());
+        let serial = start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        let again: u64 = runs.par_iter().map(|(at, options)| at.steps(&kernel, options)).sum();
+        let parallel = start.elapsed().as_secs_f64();
+        assert_eq!(executed, again, "{spec}: every run is a function of its seed");
+        let thousands = |seconds: f64| executed as f64 / seconds / 1e3;
+        println!(
+            "{spec}: {executed} warp instructions, {:.0} k/s on one core ({serial:.2} s), {:.0} k/s on all ({parallel:.2} s)",
+            thousands(serial),
+            thousands(parallel)
+        );
+        (steps, alone, together) = (steps + executed, alone + serial, together + parallel);
+    }
+    let thousands = |seconds: f64| steps as f64 / seconds / 1e3;
+    println!(
+        "all: {steps} warp instructions, {:.0} k/s on one core, {:.0} k/s on all",
+        thousands(alone),
+        thousands(together)
+    );
 }

@@ -2,6 +2,7 @@
 
 mod coverage;
 mod problems;
+mod writers;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -38,7 +39,8 @@ Examples:
 
 Needs no GPU. Problems are sized by the kernel's plan: whole and ragged ones, uneven block rows that fill the ring \
 of stages twice, one row of more than two batches of indices, empty block rows, rows of one block each, only negative \
-results, no blocks, N = 1, and K that CTAs share. Schedules complete copies and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
+results, no blocks, N = 1, lines of operands gigabytes apart, and K that CTAs share. Schedules complete copies \
+and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
 late as possible, then scrambled by the seeds that follow. Any of --m, --n, --k, --pattern and --matrix asks for one problem \
 in place of those; --seed is the seed of the first scrambled schedule too. Two accesses without an order between them are a finding \
 even where the result is right. A finding or a wrong result exits with 1, and the command that replays it is told.")]
@@ -77,7 +79,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (mut worst, mut runs, mut faulty) = (0.0_f64, 0, 0);
     let mut done = in_parallel(problems.count(), &progress, |index| {
         let trial = problems.trial(index)?;
-        let kernel = kernel.clone().with_clusters(trial.clusters);
+        let kernel = kernel.clone().with_clusters(trial.clusters).with_far_lines(trial.far);
         let few = &schedules[..schedules.len().min(trial.schedules)];
         let checked =
             with_types(planned.spec(), Check { kernel: &kernel, problems: &problems, trial: &trial, schedules: few })?;
@@ -363,7 +365,15 @@ impl Check<'_> {
             checked.coverage.merge(&report.coverage);
             checked.worst = checked.worst.max(verdict.comparison.relative);
             let second = second.map(Failure::into_report);
-            let wrong = wrong(&verdict, &report, tolerance, self.kernel.plan()).or(second);
+            let mut wrong = wrong(&verdict, &report, tolerance, self.kernel.plan());
+            if let Some(words) = &mut wrong
+                && !verdict.far_off().is_empty()
+            {
+                // The same run again, which now notes who writes what.
+                let again = run(&Options { writers: true, ..options.clone() })?;
+                words.push_str(&writers::words(&again.report.writers, verdict.far_off(), self.kernel.plan()));
+            }
+            let wrong = wrong.or(second);
             if !report.is_clean() || wrong.is_some() {
                 checked.fault = Some(Fault {
                     options: options.clone(),

@@ -13,6 +13,8 @@ use bsr::{BsrError, KernelSpec, Op, Plan, Structure};
 const CLUSTERS: u32 = 2;
 /// Block columns that a producer reads at once.
 const INDEX_BATCH: usize = 32;
+/// Lines that a far operand has at least: offsets in bytes, and in elements of four, overflow 32 bits long before the last.
+const FAR_LINES: usize = 33;
 /// Multiplications and additions of one problem that may be done in every schedule.
 pub(super) const EFFORT: u64 = 3 << 30;
 
@@ -46,7 +48,7 @@ pub(super) enum Kind {
     FullRow,
     /// Block rows without blocks, the first and one between others.
     EmptyRows,
-    /// Every block row has one block, in a block column of its own.
+    /// Block rows of one block in a block column of its own, or none: a full tile, then three a cluster with a block each.
     Alone,
     /// All products are negative.
     Negative,
@@ -54,6 +56,8 @@ pub(super) enum Kind {
     NoBlocks,
     /// N = 1.
     OneColumn,
+    /// Lines of the dense operands lie gigabytes apart.
+    FarLines,
     /// The K of a sampled product's last tiles is shared between CTAs.
     Split,
 }
@@ -70,6 +74,8 @@ pub(super) struct Trial {
     pub(super) clusters: u32,
     /// All elements of one factor are positive, and all of the other negative.
     pub(super) negative: bool,
+    /// Lines of the dense operands lie far apart.
+    pub(super) far: bool,
     /// Elements of the dense factor are drawn so much smaller: long sums stay in the range of an epilogue's functions.
     pub(super) shrink: f64,
     /// The most schedules that the effort allows.
@@ -88,7 +94,7 @@ pub(super) struct Shape {
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Whole,
         Self::Ragged,
         Self::Uneven,
@@ -98,6 +104,7 @@ impl Kind {
         Self::Negative,
         Self::NoBlocks,
         Self::OneColumn,
+        Self::FarLines,
         Self::Split,
     ];
 
@@ -127,6 +134,7 @@ impl Kind {
             Self::Negative => "negative",
             Self::NoBlocks => "no blocks",
             Self::OneColumn => "N = 1",
+            Self::FarLines => "far lines",
             Self::Split => "split K",
         }
     }
@@ -188,10 +196,15 @@ impl Scale {
                 vec![1, if fits { long } else { INDEX_BATCH + 3 } + round, 1]
             }
             Kind::EmptyRows => vec![0, 3, 0, 1],
-            Kind::Alone => vec![1; pack + 1],
+            // One tile of single blocks, then tiles that have one block each.
+            Kind::Alone => (0..6 * pack + 1).map(|row| usize::from(row <= pack || row % pack == 0)).collect(),
             Kind::Negative => vec![2, 1, 3],
             Kind::NoBlocks => vec![0; 4 * pack + 1],
             Kind::OneColumn => vec![2, 1],
+            Kind::FarLines => {
+                let rows = FAR_LINES.div_ceil(self.block.0).max(2);
+                (0..rows).map(|row| if row % 2 == 0 { FAR_LINES.div_ceil(self.block.1) } else { 1 }).collect()
+            }
             Kind::Split => vec![1; Self::split(plan).0],
         }
     }
@@ -220,6 +233,7 @@ impl Scale {
                 Kind::Alone | Kind::Negative => self.stage + 16,
                 Kind::NoBlocks => 8,
                 Kind::OneColumn => 1,
+                Kind::FarLines => (self.stage + 8).max(FAR_LINES),
                 Kind::Split => 40 * self.stage,
             };
         }
@@ -232,6 +246,7 @@ impl Scale {
             Kind::Negative => self.tile - self.tile / 4 + 1,
             Kind::NoBlocks => self.tile + 8,
             Kind::OneColumn => 1,
+            Kind::FarLines => (self.tile + self.tile / 2 - 7).max(FAR_LINES),
             // Whole pieces of a tile.
             Kind::Alone => (self.tile / 2).max(1),
             Kind::FullRow | Kind::Split => self.tile,
@@ -281,6 +296,7 @@ impl Trial {
             seed: index as u64,
             clusters: if kind == Kind::Split { Scale::split(plan).1 } else { CLUSTERS },
             negative: kind == Kind::Negative,
+            far: kind == Kind::FarLines,
             shrink: if plan.spec().epilogue.is_some() { shrink(sums) } else { 1.0 },
             schedules: usize::try_from(EFFORT / effort).unwrap_or(usize::MAX).max(1),
         })
@@ -367,10 +383,13 @@ mod tests {
                     }
                     Kind::FullRow => assert!(longest == a.block_cols() && longest > INDEX_BATCH),
                     Kind::EmptyRows => assert!(a.nnzb() > 0 && a.row_lengths().any(|length| length == 0)),
-                    Kind::Alone => assert!(a.nnzb() == a.block_rows() && a.nnzb() > scale.pack),
+                    Kind::Alone => assert!(longest == 1 && a.nnzb() > scale.pack && a.block_rows() > 6 * scale.pack),
                     Kind::Negative => assert!(trial.negative),
                     Kind::NoBlocks => assert_eq!(a.nnzb(), 0),
                     Kind::OneColumn => assert_eq!(trial.n, 1),
+                    Kind::FarLines => {
+                        assert!(trial.far && trial.n.min(a.rows()).min(a.cols()) >= FAR_LINES - 7);
+                    }
                     Kind::Split => assert!(trial.n >= 40 * scale.stage && trial.clusters > 1),
                 }
                 assert!(trial.schedules > 0);

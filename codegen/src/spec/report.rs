@@ -184,8 +184,9 @@ impl Source {
                 report.push_str("\n...");
             }
             let (_, text) = self.line(line);
-            let _ = write!(report, "\n{:>gutter$} | {}", line + 1, text.replace('\t', " "));
-            let _ = write!(report, "\n{:gutter$} | {}", "", self.underline(line, &marks));
+            let (text, underline) = clip(&text.replace('\t', " "), self.underline(line, &marks));
+            let _ = write!(report, "\n{:>gutter$} | {text}", line + 1);
+            let _ = write!(report, "\n{:gutter$} | {underline}", "");
         }
         if !help.is_empty() {
             let _ = write!(report, "\n{:gutter$} |", "");
@@ -229,5 +230,39 @@ impl Source {
             start += text.len() + 1;
         }
         (self.text.len(), "")
+    }
+}
+
+/// Characters of a line that are shown; of a longer one so many around what is marked, and how many of them before it.
+const WIDEST: usize = 400;
+const BEFORE: usize = 60;
+
+/// What is shown of a line and of the marks under it.
+fn clip(text: &str, underline: String) -> (String, String) {
+    if text.chars().count() <= WIDEST {
+        return (text.to_owned(), underline);
+    }
+    let marked = underline.chars().take_while(|c| *c == ' ').count();
+    let from = marked.saturating_sub(BEFORE);
+    let part = |text: &str| text.chars().skip(from).take(WIDEST).collect::<String>();
+    let (dots, gap) = if from > 0 { (".. ", "   ") } else { ("", "") };
+    (format!("{dots}{} ..", part(text)), format!("{gap}{}", part(&underline)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn of_a_long_line_what_is_marked_is_shown() {
+        let spec = format!("bm = 64, {}bn = 64, bk = 32, bogus = 1", " ".repeat(10_000));
+        let errors = spec.parse::<KernelSpec>().map(|_| ()).map_err(|error| error.to_string());
+        let text = errors.unwrap_err();
+        assert!(text.len() < 1_000 && text.contains("bogus = 1 ..\n"), "{text}");
+        let (line, marks) = clip(&"ab".repeat(1_000), format!("{}^^", " ".repeat(501)));
+        assert_eq!((&line[..5], marks.find('^')), (".. ba", Some(3 + BEFORE)));
+        assert_eq!(clip("bm = 1", "^^".to_owned()), ("bm = 1".to_owned(), "^^".to_owned()));
     }
 }

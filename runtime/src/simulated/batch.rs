@@ -6,6 +6,7 @@ use bsr_codegen::{Argument, Op, Operand, Problem};
 use bsr_simulator::{BufferId, GlobalMemory, Param};
 
 use super::dense::{factors, fitting};
+use super::lines::writers_of;
 use super::memory::{ALIGN, MAP_BYTES, apart, bytes, copy_lines, describe, launch, pad, words};
 use super::{Options, Report, Simulated, SimulatedError};
 use crate::kernel::arguments::UntypedHostCall;
@@ -36,16 +37,20 @@ impl Simulated {
             let (rows, cols) = shapes.result;
             let c = Dense::<C>::filled(rows, cols, spec.c_layout, C::POISON);
             let wide = apart(&c);
-            let id_c = bytes(&mut memory, C::to_bytes(wide.data()));
+            let id_c = self.lines(&mut memory, C::to_bytes(wide.data()), wide.ld() * size_of::<C>());
             if rows > 0 && cols > 0 {
                 pad(&mut memory, id_c, &wide);
             }
+            let each = dense.operand.dtype.bytes() as usize;
             let mut once = |memory_of: &dyn OnHost| match sparse.structure.nnzb() {
                 // Without stored blocks nothing is read.
                 0 => (id_c, memory_of.placed().0),
                 _ => *uploaded.entry(std::ptr::from_ref(memory_of).cast::<()>()).or_insert_with(|| {
                     let (line, content) = memory_of.placed();
-                    (bytes(&mut memory, content), line)
+                    match line {
+                        0 => (bytes(&mut memory, content), line),
+                        _ => (self.lines(&mut memory, content, line * each), line),
+                    }
                 }),
             };
             let (values, _) = once(sparse.memory);
@@ -55,10 +60,10 @@ impl Simulated {
                 n: cols as u64,
                 k: shapes.inner as u64,
                 nnzb: sparse.structure.nnzb() as u64,
-                lda: line as u64,
-                ldb: line as u64,
-                ldc: wide.ld() as u64,
-                ldt: wide.ld() as u64,
+                lda: self.leading(line, each),
+                ldb: self.leading(line, each),
+                ldc: self.leading(wide.ld(), size_of::<C>()),
+                ldt: self.leading(wide.ld(), size_of::<C>()),
             };
             let mut described = vec![];
             if rows > 0 && cols > 0 {
@@ -101,7 +106,10 @@ impl Simulated {
             Argument::Map(_) | Argument::Pointer(_) | Argument::Workspace | Argument::Scalar(_) => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
-        let report = self.launch(&launched, &mut memory, options)?;
+        let mut report = self.launch(&launched, &mut memory, options)?;
+        if let Some((c, id_c, ld)) = results.first() {
+            writers_of(&mut report, *id_c, (ld * size_of::<C>(), c.ld() * size_of::<C>()));
+        }
         let read = |(mut c, id, ld): (Dense<C>, BufferId, usize)| {
             if c.rows() > 0 && c.cols() > 0 {
                 copy_lines(&mut c, ld, &C::from_bytes(memory.bytes(id)));

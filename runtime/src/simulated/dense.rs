@@ -3,6 +3,7 @@
 use bsr_codegen::{Op, Operand, Problem, TileScheduler};
 use bsr_simulator::{GlobalMemory, Options, Report};
 
+use super::lines::writers_of;
 use super::memory::{Uploads, apart, copy_lines, launch, pad, set_to_zero};
 use super::{Simulated, SimulatedError};
 use crate::epilogue::{Input, Inputs, Matrix, Results};
@@ -76,14 +77,15 @@ impl Simulated {
         }
         let wide = apart(&c);
         let (line, values) = dense.memory.placed();
+        let (each, pitch) = (dense.operand.dtype.bytes() as usize, wide.ld() * size_of::<C>());
         let problem = Problem {
             m: rows as u64,
             n: cols as u64,
             k: shapes.inner as u64,
             nnzb: sparse.structure.nnzb() as u64,
-            lda: line as u64,
-            ldb: line as u64,
-            ldc: wide.ld() as u64,
+            lda: self.leading(line, each),
+            ldb: self.leading(line, each),
+            ldc: self.leading(wide.ld(), size_of::<C>()),
             ldt: tile.as_ref().map_or(wide.ld(), Matrix::ld) as u64,
         };
         let shape = self.plan.launch(&problem, work.grid);
@@ -94,12 +96,14 @@ impl Simulated {
             false => (sparse.structure.col_idx(), &[][..]),
         };
         let mut uploads = Uploads { memory: &mut memory, columns, blocks, work: &work, operands: vec![] };
-        uploads.operand(Operand::C, C::to_bytes(wide.data()));
+        let id_c = self.lines(uploads.memory, C::to_bytes(wide.data()), pitch);
+        uploads.operands.push((Operand::C, id_c));
         // Without stored blocks nothing is read: any valid address serves as A and B.
         let (left, right) = if spec.op == Op::Dds { (Operand::B, Operand::A) } else { (Operand::A, Operand::B) };
         if sparse.structure.nnzb() > 0 {
             uploads.operand(left, sparse.memory.placed().1);
-            uploads.operand(right, values);
+            let id = self.lines(uploads.memory, values, line * each);
+            uploads.operands.push((right, id));
         }
         let scalars = uploads.inputs(&self.plan, inputs, tile.as_ref());
         if let Some(start) = &start {
@@ -107,10 +111,10 @@ impl Simulated {
         }
         let params = uploads.params(&shape, &scalars);
         let id_second = uploads.buffer(Operand::Second);
-        let id_c = uploads.buffer(Operand::C);
         pad(&mut memory, id_c, &wide);
 
-        let report = self.launch(&launch(&shape, params), &mut memory, options)?;
+        let mut report = self.launch(&launch(&shape, params), &mut memory, options)?;
+        writers_of(&mut report, id_c, (pitch, c.ld() * size_of::<C>()));
         copy_lines(&mut c, wide.ld(), &C::from_bytes(memory.bytes(id_c)));
         let rows = start.map(|_| f32::from_bytes(memory.bytes(id_second)));
         Ok((Results { c, rows }, report))

@@ -6,6 +6,7 @@ use bsr_codegen::epilogue::Reduction;
 use bsr_codegen::{Argument, Op, Operand, Plan};
 use bsr_simulator::{GlobalMemory, Options, Param, Report};
 
+use super::lines::writers_of;
 use super::memory::{bytes, describe, launch};
 use super::{Simulated, SimulatedError};
 use crate::epilogue::{Input, Inputs, Results};
@@ -68,18 +69,20 @@ impl Simulated {
         let k = a.operand.cols;
         let ((a_line, a_values), (b_line, b_values)) = (a.memory.placed(), b.memory.placed());
         let work = WorkLists::new(&self.plan, structure, k, self.clusters);
-        let problem = sddmm::problem((&a.operand, a_line), (&b.operand, b_line), structure);
+        let [a_each, b_each] = [a, b].map(|factor| factor.operand.dtype.bytes() as usize);
+        let (lda, ldb) = (self.leading(a_line, a_each) as usize, self.leading(b_line, b_each) as usize);
+        let problem = sddmm::problem((&a.operand, lda), (&b.operand, ldb), structure);
         let shape = self.plan.launch(&problem, work.grid);
 
         let mut memory = GlobalMemory::new();
-        let mut upload = |content: Vec<u8>| bytes(&mut memory, content);
-        let id_c = upload(C::to_bytes(&values));
+        let id_c = bytes(&mut memory, C::to_bytes(&values));
         let mut operands = vec![];
         // Factors without K are not read.
         if k > 0 {
-            operands.push((Operand::A, upload(a_values)));
-            operands.push((Operand::B, upload(b_values)));
+            operands.push((Operand::A, self.lines(&mut memory, a_values, a_line * a_each)));
+            operands.push((Operand::B, self.lines(&mut memory, b_values, b_line * b_each)));
         }
+        let mut upload = |content: Vec<u8>| bytes(&mut memory, content);
         let mut scalars = HashMap::new();
         let program = self.plan.spec().epilogue.map(|epilogue| epilogue.program());
         for (at, input) in program.iter().flat_map(|program| program.inputs()).enumerate() {
@@ -123,6 +126,8 @@ impl Simulated {
             report = self.launch(&launch(&shape, params), &mut memory, options)?;
             report.coverage.merge(&first.coverage);
         }
+        let all = size_of_val(&values[..]);
+        writers_of(&mut report, id_c, (all, all));
         values.copy_from_slice(&C::from_bytes(memory.bytes(id_c)));
         let rows = start.map(|_| f32::from_bytes(memory.bytes(buffer(Operand::Second))));
         Ok((Results { c: values, rows }, report))

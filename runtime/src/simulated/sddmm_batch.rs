@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use bsr_codegen::{Argument, Operand, Problem};
 use bsr_simulator::{BufferId, GlobalMemory, Options, Param, Report};
 
+use super::lines::writers_of;
 use super::memory::{ALIGN, MAP_BYTES, bytes, describe, launch, words};
 use super::sddmm::{factors, fitting};
 use super::{Simulated, SimulatedError};
 use crate::Element;
 use crate::kernel::arguments::UntypedHostCall;
-use crate::kernel::matrix::sealed::OnHost;
+use crate::kernel::matrix::HostDense;
 use crate::kernel::{KernelError, sddmm};
 use crate::schedule::SddmmWork;
 
@@ -34,15 +35,19 @@ impl Simulated {
             let k = a.operand.cols;
             let c = vec![C::POISON; structure.stored()];
             let id_c = bytes(&mut memory, C::to_bytes(&c));
-            let mut once = |memory_of: &dyn OnHost| match k {
-                // Factors without K are not read.
-                0 => (id_c, memory_of.placed().0),
-                _ => *uploaded.entry(std::ptr::from_ref(memory_of).cast()).or_insert_with(|| {
-                    let (line, content) = memory_of.placed();
-                    (bytes(&mut memory, content), line)
-                }),
+            let mut once = |factor: &HostDense<'_>| {
+                let each = factor.operand.dtype.bytes() as usize;
+                match k {
+                    // Factors without K are not read.
+                    0 => (id_c, self.leading(factor.memory.placed().0, each) as usize),
+                    _ => *uploaded.entry(std::ptr::from_ref(factor.memory).cast()).or_insert_with(|| {
+                        let (line, content) = factor.memory.placed();
+                        let id = self.lines(&mut memory, content, line * each);
+                        (id, self.leading(line, each) as usize)
+                    }),
+                }
             };
-            let ((id_a, a_line), (id_b, b_line)) = (once(a.memory), once(b.memory));
+            let ((id_a, a_line), (id_b, b_line)) = (once(&a), once(&b));
             let problem = sddmm::problem((&a.operand, a_line), (&b.operand, b_line), structure);
             let buffer = |operand| match operand {
                 Operand::A => id_a,
@@ -76,7 +81,11 @@ impl Simulated {
             _ => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
-        let report = self.launch(&launched, &mut memory, options)?;
+        let mut report = self.launch(&launched, &mut memory, options)?;
+        if let Some((c, id_c)) = results.first() {
+            let all = size_of_val(&c[..]).max(1);
+            writers_of(&mut report, *id_c, (all, all));
+        }
         let read = |(c, id): (Vec<C>, BufferId)| match c.is_empty() {
             true => c,
             false => C::from_bytes(memory.bytes(id)),

@@ -302,6 +302,6 @@ impl Machine<'_> {
             return Err(Stop);
         }
         add_elements(data, &old, ty);
-        if self.global.write_atomic(addr, data, op.pc) { Ok(()) } else { Err(Stop) }
+        if self.global.write_atomic(addr, data, &stamp) { Ok(()) } else { Err(Stop) }
     }
 }

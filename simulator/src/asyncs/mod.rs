@@ -1,5 +1,6 @@
 //! Work that runs beside the threads: copies and the tensor core.
 
+mod accumulators;
 mod copies;
 mod issue;
 mod reduced;

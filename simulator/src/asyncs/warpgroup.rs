@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use super::accumulators::Accumulators;
 use crate::check::FindingKind;
 use crate::check::clock::View;
 use crate::check::shadow::{Proxy, Stamp};
@@ -36,6 +37,7 @@ pub(crate) struct Warpgroup {
     pub(crate) ops: VecDeque<WgOp>,
     /// Operations done: all before this number.
     pub(crate) done: u64,
+    pub(crate) accumulators: Accumulators,
 }
 
 const ALL: u32 = 0xf;
@@ -297,6 +299,7 @@ impl Machine<'_> {
         while self.warpgroups[group].done < target {
             self.wg_run(group)?;
         }
+        self.put_held(group);
         let from = self.warps[who.w].wg.waited;
         for n in from..target {
             let Some((slot, due)) = self.warpgroups[group].get(n).map(|o| ((o.stamp.base, o.stamp.tick), o.due)) else {

@@ -109,36 +109,31 @@ impl Machine<'_> {
 
     /// Carries out an operation of a warpgroup.
     pub(crate) fn wgmma(&mut self, group: usize, op: &WgOp, w: &Wgmma) -> Exec<()> {
-        let per_cta = self.warps_per_cta() as usize;
-        let groups_per_cta = per_cta.div_ceil(4);
-        let cta = group / groups_per_cta;
-        let first = cta * per_cta + group % groups_per_cta * 4;
         let (n, k) = (w.n as usize, w.k as usize);
         if w.d_ty == Ty::S32 {
-            let (mut acc, a, b) = self.wgmma_operands::<i32>(op, cta, first, w)?;
-            multiply_integers(&mut acc, &a, &b, n, k, w.saturate);
-            self.put_accumulators(first, w, &acc);
+            let (a, b) = self.wgmma_operands::<i32>(group, op, w)?;
+            let acc = self.hold::<i32>(group, op, w);
+            multiply_integers(acc, &a, &b, n, k, w.saturate);
         } else {
-            let (mut acc, a, b) = self.wgmma_operands::<f32>(op, cta, first, w)?;
-            if w.a_ty.bits() == 8 && self.options.fp8 == Fp8Accumulate::Reduced {
-                reduced::multiply(&mut acc, &a, &b, n, k);
-            } else {
-                multiply(&mut acc, &a, &b, n, k);
+            let (a, b) = self.wgmma_operands::<f32>(group, op, w)?;
+            let reduced = w.a_ty.bits() == 8 && self.options.fp8 == Fp8Accumulate::Reduced;
+            let acc = self.hold::<f32>(group, op, w);
+            match reduced {
+                true => reduced::multiply(acc, &a, &b, n, k),
+                false => multiply(acc, &a, &b, n, k),
             }
-            self.put_accumulators(first, w, &acc);
+        }
+        if w.d_ty == Ty::F16 {
+            // Rounded at every instruction.
+            self.put_held(group);
         }
         self.cost.flops += 2 * 64 * n as u64 * k as u64;
         Ok(())
     }
 
-    /// The accumulator, A and B, all row-major.
-    fn wgmma_operands<T: Element>(
-        &mut self,
-        op: &WgOp,
-        cta: usize,
-        first: usize,
-        w: &Wgmma,
-    ) -> Exec<(Vec<T>, Vec<T>, Vec<T>)> {
+    /// A and B, row-major.
+    fn wgmma_operands<T: Element>(&mut self, group: usize, op: &WgOp, w: &Wgmma) -> Exec<(Vec<T>, Vec<T>)> {
+        let (cta, first) = self.warps_of(group);
         let per_unit = 16 / w.a_ty.bytes();
         let a = match &w.a {
             WgA::Desc(_) => {
@@ -147,7 +142,10 @@ impl Machine<'_> {
                 let bytes = self.operand(op, cta, d, w.trans_a, lines, units)?;
                 unpack(&bytes, w.a_ty, lines as usize, w.trans_a, w.negate_a)
             }
-            WgA::Regs(regs) => self.a_fragment(first, regs, w),
+            WgA::Regs(regs) => {
+                self.put_held(group);
+                self.a_fragment(first, regs, w)
+            }
         };
         let d = Descriptor::decode(op.desc_b);
         let (lines, units) = if w.trans_b { (w.k, w.n / per_unit) } else { (w.n, w.k / per_unit) };
@@ -155,11 +153,7 @@ impl Machine<'_> {
         let bytes = self.operand(op, cta, d, w.trans_b, lines, units)?;
         // B as [k][n]: transposed in memory means n runs fastest already.
         let b = unpack(&bytes, w.b_ty, lines as usize, !w.trans_b, w.negate_b);
-        let mut acc = vec![T::default(); 64 * w.n as usize];
-        if op.scale_d {
-            self.accumulators(first, w, &mut acc);
-        }
-        Ok((acc, a, b))
+        Ok((a, b))
     }
 
     /// A from registers: thread `l` of warp `q` holds rows 16q + l/4 (and + 8), neighbours along k in a register.
@@ -182,54 +176,6 @@ impl Machine<'_> {
             }
         }
         out
-    }
-
-    fn accumulators<T: Element>(&self, first: usize, w: &Wgmma, acc: &mut [T]) {
-        let lanes = lane_places(w);
-        for q in 0..4 {
-            let file = &self.warps[first + q].regs;
-            for (i, r) in w.d.iter().enumerate() {
-                let start = place(w, q, i, 0);
-                for (lane, bits) in lanes.iter().zip(&file[*r as usize]) {
-                    acc[start + lane] = T::of(*bits, w.d_ty);
-                    if w.d_ty == Ty::F16 {
-                        acc[start + lane + 1] = T::of(*bits >> 16, w.d_ty);
-                    }
-                }
-            }
-        }
-    }
-
-    fn put_accumulators<T: Element>(&mut self, first: usize, w: &Wgmma, acc: &[T]) {
-        let lanes = lane_places(w);
-        for q in 0..4 {
-            let file = &mut self.warps[first + q].regs;
-            for (i, r) in w.d.iter().enumerate() {
-                let start = place(w, q, i, 0);
-                for (lane, bits) in lanes.iter().zip(&mut file[*r as usize]) {
-                    *bits = acc[start + lane].bits(w.d_ty);
-                    if w.d_ty == Ty::F16 {
-                        *bits |= acc[start + lane + 1].bits(w.d_ty) << 16;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// How far from a warp's first thread the others' elements lie.
-fn lane_places(w: &Wgmma) -> [usize; 32] {
-    std::array::from_fn(|l| l / 4 * w.n as usize + l % 4 * 2)
-}
-
-/// Where in D register `i` of thread `l` of warp `q` stands: rows 16q + l/4 and + 8, columns 8j + 2(l%4) and + 1. A
-/// register of f16 holds both columns.
-fn place(w: &Wgmma, q: usize, i: usize, l: usize) -> usize {
-    let n = w.n as usize;
-    if w.d_ty == Ty::F16 {
-        (q * 16 + l / 4 + (i % 2) * 8) * n + i / 2 * 8 + (l % 4) * 2
-    } else {
-        (q * 16 + l / 4 + (i / 2 % 2) * 8) * n + i / 4 * 8 + (l % 4) * 2 + i % 2
     }
 }
 

@@ -209,6 +209,12 @@ impl WarpViews {
     }
 
     fn update(&mut self, mask: u32, mut f: impl FnMut(&mut View, u32)) {
+        // Threads that all learn the same go on sharing a view.
+        if let [(lanes, view)] = &mut self.groups[..]
+            && *lanes & !mask == 0
+        {
+            return f(view, *lanes);
+        }
         let mut next: Vec<(u32, View)> = Vec::with_capacity(self.groups.len() + 1);
         for (m, v) in self.groups.drain(..) {
             let (inside, outside) = (m & mask, m & !mask);

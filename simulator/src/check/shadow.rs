@@ -3,6 +3,7 @@
 //! States are numbered; a byte's shadow is its state's number, so a range of bytes in one state costs one check.
 
 use super::clock::{View, lanes};
+use crate::program::op::Scope;
 
 /// Which path an access takes to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +12,21 @@ pub(crate) enum Proxy {
     /// `cp.async`: generic, but beside its thread.
     Copy,
     Async,
-    /// Generic and strong (atomic, volatile, relaxed and up): never races with its like.
+    /// Generic and strong (atomic, volatile, relaxed and up) for the cluster or more: never races with its like.
     Strong,
+    /// Generic and strong for its block: never races with its like of the same block.
+    StrongInBlock,
+}
+
+impl Proxy {
+    /// A strong access of a scope.
+    pub(crate) fn strong(scope: Scope) -> Self {
+        if scope == Scope::Cta { Self::StrongInBlock } else { Self::Strong }
+    }
+
+    fn is_strong(self) -> bool {
+        matches!(self, Self::Strong | Self::StrongInBlock)
+    }
 }
 
 /// An access, as remembered.
@@ -40,7 +54,43 @@ pub(crate) enum Conflict {
 #[derive(Clone, Debug, Default)]
 struct State {
     write: Option<Stamp>,
-    reads: Vec<Stamp>,
+    reads: Reads,
+}
+
+/// The reads since the last write; mostly one, which needs no list.
+#[derive(Clone, Debug, Default)]
+struct Reads {
+    first: Option<Stamp>,
+    more: Vec<Stamp>,
+}
+
+impl Reads {
+    fn iter(&self) -> impl Iterator<Item = &Stamp> {
+        self.first.iter().chain(&self.more)
+    }
+
+    fn push(&mut self, read: Stamp) {
+        match self.first {
+            None => self.first = Some(read),
+            Some(_) => self.more.push(read),
+        }
+    }
+}
+
+/// Splits states of neighbouring bytes into runs of one state: (first byte, run).
+fn runs(mut shadow: &mut [u32]) -> impl Iterator<Item = (usize, &mut [u32])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let first = *shadow.first()?;
+        // Sixteen at a time as long as they are equal, without a branch for each.
+        let whole = |part: &[u32; 16]| part.iter().fold(0, |differ, id| differ | (id ^ first)) == 0;
+        let mut length = 16 * shadow.as_chunks::<16>().0.iter().take_while(|part| whole(part)).count();
+        length += shadow[length..].iter().take_while(|id| **id == first).count();
+        let (run, rest) = std::mem::take(&mut shadow).split_at_mut(length);
+        shadow = rest;
+        at += length;
+        Some((at - length, run))
+    })
 }
 
 /// The numbered states of one cluster. State 0: never touched; state 1: written before the run.
@@ -52,14 +102,18 @@ pub(crate) struct States {
     memo: Vec<(u32, u32)>,
     memo_of: Option<(Stamp, bool)>,
     collect_at: usize,
+    /// Warps of a block.
+    block: u16,
 }
 
 /// More states than this (or twice what the last one kept) start a collection.
 const COLLECT_AT: usize = 400_000;
 
-impl Default for States {
-    fn default() -> Self {
+impl States {
+    /// Of a cluster whose blocks have so many warps.
+    pub(crate) fn new(block: u16) -> Self {
         Self {
+            block: block.max(1),
             all: vec![State::default(), State::default()],
             conflicts: Vec::new(),
             memo: Vec::new(),
@@ -109,9 +163,18 @@ fn ordered(before: &Stamp, now: &Stamp, view: &View, known: Known) -> bool {
     })
 }
 
-fn compare(before: &Stamp, before_writes: bool, now: &Stamp, view: &View, memory: Memory) -> Option<Conflict> {
-    if before.proxy == Proxy::Strong && now.proxy == Proxy::Strong {
-        return None;
+fn compare(
+    (before, before_writes): (&Stamp, bool),
+    now: &Stamp,
+    view: &View,
+    memory: Memory,
+    block: u16,
+) -> Option<Conflict> {
+    if before.proxy.is_strong() && now.proxy.is_strong() {
+        let wide = before.proxy == Proxy::Strong && now.proxy == Proxy::Strong;
+        if wide || before.warp / block == now.warp / block {
+            return None;
+        }
     }
     if !ordered(before, now, view, Known::Seen) {
         return Some(Conflict::Race { before: *before, before_writes });
@@ -171,80 +234,70 @@ impl States {
         self.memo(now, true);
         let known = self.memo.first().map(|m| m.1);
         let fresh = known.unwrap_or(self.all.len() as u32);
-        let mut last = u32::MAX;
-        for (i, id) in shadow.iter_mut().enumerate() {
-            if *id != last {
-                last = *id;
-                if *id != fresh {
-                    let old = &self.all[*id as usize];
-                    let found = old
-                        .write
-                        .iter()
-                        .map(|s| (s, true))
-                        .chain(old.reads.iter().map(|s| (s, false)))
-                        .find_map(|(s, w)| compare(s, w, now, view, memory));
-                    if let Some(c) = found {
-                        self.conflicts.push((i, c));
-                    }
-                }
+        for (at, run) in runs(shadow) {
+            let id = run[0];
+            if id == fresh {
+                continue;
             }
-            *id = fresh;
+            let old = &self.all[id as usize];
+            let writes = old.write.iter().map(|s| (s, true));
+            let found = writes
+                .chain(old.reads.iter().map(|s| (s, false)))
+                .find_map(|before| compare(before, now, view, memory, self.block));
+            self.conflicts.extend(found.map(|conflict| (at, conflict)));
+            run.fill(fresh);
         }
         if known.is_none() {
-            self.all.push(State { write: Some(*now), reads: Vec::new() });
+            self.all.push(State { write: Some(*now), reads: Reads::default() });
             self.memo.push((fresh, fresh));
         }
     }
 
     /// A read of these bytes; of shared memory, reading what nobody wrote is an error.
     pub(crate) fn read(&mut self, shadow: &mut [u32], now: &Stamp, view: &View, memory: Memory) {
-        let check_written = memory == Memory::Shared;
         self.memo(now, false);
-        let (mut last, mut becomes) = (u32::MAX, 0);
-        for (i, id) in shadow.iter_mut().enumerate() {
-            if *id != last {
-                last = *id;
-                if let Some((_, after)) = self.memo.iter().find(|(before, _)| before == id) {
-                    becomes = *after;
-                    *id = becomes;
-                    continue;
+        for (at, run) in runs(shadow) {
+            let id = run[0];
+            if let Some((_, after)) = self.memo.iter().find(|(before, _)| *before == id) {
+                if *after != id {
+                    run.fill(*after);
                 }
-                let old = &self.all[*id as usize];
-                match &old.write {
-                    None if *id == 0 && check_written => self.conflicts.push((i, Conflict::Unwritten)),
-                    None => {}
-                    Some(w) => {
-                        if let Some(c) = compare(w, true, now, view, memory) {
-                            self.conflicts.push((i, c));
-                        }
-                    }
-                }
-                becomes = self.after_read(*id, now, view);
-                if self.memo.len() < 64 {
-                    self.memo.push((*id, becomes));
-                }
+                continue;
             }
-            *id = becomes;
+            let found = match &self.all[id as usize].write {
+                None if id == 0 && memory == Memory::Shared => Some(Conflict::Unwritten),
+                None => None,
+                Some(w) => compare((w, true), now, view, memory, self.block),
+            };
+            self.conflicts.extend(found.map(|conflict| (at, conflict)));
+            let becomes = self.after_read(id, now, view);
+            if self.memo.len() < 64 {
+                self.memo.push((id, becomes));
+            }
+            if becomes != id {
+                run.fill(becomes);
+            }
         }
     }
 
     fn after_read(&mut self, id: u32, now: &Stamp, view: &View) -> u32 {
         let old = &self.all[id as usize];
         let (write, untouched) = (old.write, id == 0);
-        if let Some(at) = old.reads.iter().position(|r| r.base == now.base && r.tick == now.tick && r.pc == now.pc) {
-            if old.reads[at].mask & now.mask == now.mask {
-                return id;
-            }
-            let mut reads = old.reads.clone();
-            reads[at].mask |= now.mask;
-            self.all.push(State { write, reads });
-            return self.all.len() as u32 - 1;
-        }
-        // A read that happened before this one can no longer be the first to conflict.
-        let mut reads: Vec<Stamp> = old.reads.iter().filter(|r| !ordered(r, now, view, Known::Seen)).copied().collect();
-        reads.push(*now);
         if untouched {
             return 0; // stays unwritten, so that every reader is told
+        }
+        let same = |r: &Stamp| r.base == now.base && r.tick == now.tick && r.pc == now.pc;
+        let mut reads = Reads::default();
+        if let Some(mine) = old.reads.iter().find(|r| same(r)) {
+            if mine.mask & now.mask == now.mask {
+                return id;
+            }
+            let joined = Stamp { mask: mine.mask | now.mask, ..*mine };
+            old.reads.iter().for_each(|r| reads.push(if same(r) { joined } else { *r }));
+        } else {
+            // A read that happened before this one can no longer be the first to conflict.
+            old.reads.iter().filter(|r| !ordered(r, now, view, Known::Seen)).for_each(|r| reads.push(*r));
+            reads.push(*now);
         }
         self.all.push(State { write, reads });
         self.all.len() as u32 - 1

@@ -9,7 +9,7 @@ use crate::check::shadow::Proxy;
 use crate::machine::memory::{Place, Who};
 use crate::machine::warp::{CopyGroups, Wait};
 use crate::machine::{Exec, Flow, Machine};
-use crate::program::op::{AtomFn, Cmp, Op, Order};
+use crate::program::op::{AtomFn, Cmp, Op, Order, Scope};
 use crate::program::types::{Ty, mask};
 
 impl Machine<'_> {
@@ -20,13 +20,16 @@ impl Machine<'_> {
                 for l in lanes(who.mask) {
                     let place = self.resolve(who, l, addr, bytes, bytes)?;
                     self.opaque_or_map(who, place, bytes)?;
-                    let proxy = if matches!(order, Order::Strong(_)) { Proxy::Strong } else { Proxy::Generic };
+                    let proxy = match order {
+                        Order::Strong(semantics) => Proxy::strong(semantics.scope),
+                        Order::Weak => Proxy::Generic,
+                    };
                     let stamp = self.stamp(who.w, 1 << l, who.pc, proxy);
                     let view = self.view_of(who.w, l);
                     let mut buffer = [0u8; 16];
                     match (order, place) {
                         // Strong accesses of several clusters do not race, as atomics do not, if the scope reaches that far.
-                        (Order::Strong(s), Place::Global(a)) if s.device => {
+                        (Order::Strong(s), Place::Global(a)) if s.scope == Scope::Device => {
                             self.check_global(&stamp, &view, a, bytes as usize, false)?;
                             self.global.read_atomic(a, &mut buffer[..bytes as usize], who.pc);
                             if d.len() > 1 {
@@ -46,8 +49,8 @@ impl Machine<'_> {
                             self.warps[who.w].regs[*d as usize][l as usize] = Self::extend(raw, *ty, *width);
                         }
                     }
-                    if matches!(order, Order::Strong(_)) {
-                        self.acquire_from(who, l, place);
+                    if let Order::Strong(semantics) = order {
+                        self.acquire_from(who, l, place, *semantics);
                     }
                 }
             }
@@ -62,21 +65,24 @@ impl Machine<'_> {
                         let v = self.value(who.w, l, *s).to_le_bytes();
                         buffer[at..at + ty.bytes() as usize].copy_from_slice(&v[..ty.bytes() as usize]);
                     }
-                    let proxy = if matches!(order, Order::Strong(_)) { Proxy::Strong } else { Proxy::Generic };
+                    let proxy = match order {
+                        Order::Strong(semantics) => Proxy::strong(semantics.scope),
+                        Order::Weak => Proxy::Generic,
+                    };
                     let stamp = self.stamp(who.w, 1 << l, who.pc, proxy);
                     let view = self.view_of(who.w, l);
                     match (order, place) {
-                        (Order::Strong(s), Place::Global(a)) if s.device => {
+                        (Order::Strong(s), Place::Global(a)) if s.scope == Scope::Device => {
                             self.check_global(&stamp, &view, a, bytes as usize, true)?;
                             self.exchanged_write(&stamp, a);
                             self.release_global(who, l, a, *s);
                             self.epoch += 1;
-                            self.global.write_atomic(a, &buffer[..bytes as usize], who.pc);
+                            self.global.write_atomic(a, &buffer[..bytes as usize], &stamp);
                         }
                         _ => self.store(&stamp, &view, place, &buffer[..bytes as usize])?,
                     }
-                    if matches!(order, Order::Strong(_)) {
-                        self.release_to(who, l, place);
+                    if let Order::Strong(semantics) = order {
+                        self.release_to(who, l, place, *semantics);
                     }
                 }
             }
@@ -84,32 +90,33 @@ impl Machine<'_> {
                 for l in lanes(who.mask) {
                     let place = self.resolve(who, l, addr, ty.bytes(), ty.bytes())?;
                     self.opaque_or_map(who, place, ty.bytes())?;
-                    self.acquire_from(who, l, place);
-                    let stamp = self.stamp(who.w, 1 << l, who.pc, Proxy::Strong);
+                    self.acquire_from(who, l, place, *semantics);
+                    let stamp = self.stamp(who.w, 1 << l, who.pc, Proxy::strong(semantics.scope));
                     let view = self.view_of(who.w, l);
                     let mut buffer = [0u8; 8];
                     let bytes = ty.bytes() as usize;
                     let (x, y) = (self.value(who.w, l, *b), self.value(who.w, l, *c));
+                    let new;
                     // Atomics of several clusters do not race, if the scope reaches that far.
                     if let Place::Global(a) = place
-                        && semantics.device
+                        && semantics.scope == Scope::Device
                     {
                         self.check_global(&stamp, &view, a, bytes, true)?;
                         self.acquire_global(who, l, a, *semantics);
                         self.release_global(who, l, a, *semantics);
                         self.global.read_atomic(a, &mut buffer[..bytes], who.pc);
-                        let old = raw(&buffer[..bytes]);
-                        self.global.write_atomic(a, &atomic(*f, *ty, old, x, y).to_le_bytes()[..bytes], who.pc);
+                        new = atomic(*f, *ty, raw(&buffer[..bytes]), x, y);
+                        self.global.write_atomic(a, &new.to_le_bytes()[..bytes], &stamp);
                     } else {
                         self.load(&stamp, &view, place, &mut buffer[..bytes])?;
-                        let new = atomic(*f, *ty, raw(&buffer[..bytes]), x, y);
+                        new = atomic(*f, *ty, raw(&buffer[..bytes]), x, y);
                         self.store(&stamp, &view, place, &new.to_le_bytes()[..bytes])?;
                     }
-                    self.epoch += 1;
+                    self.epoch += u64::from(raw(&buffer[..bytes]) != new);
                     if let Some(d) = d {
                         self.warps[who.w].regs[*d as usize][l as usize] = raw(&buffer[..bytes]);
                     }
-                    self.release_to(who, l, place);
+                    self.release_to(who, l, place, *semantics);
                 }
             }
             Op::FenceMap { addr } => {
@@ -192,21 +199,6 @@ impl Machine<'_> {
 
     /// Strong accesses to one place pass on what their thread knows (relaxed ones too: fences around them are not
     /// told apart).
-    fn acquire_from(&mut self, who: Who, l: u32, place: Place) {
-        if self.options.races
-            && let Some(v) = self.strong.get(&key(place)).cloned()
-        {
-            self.acquire(who.w, 1 << l, &v);
-        }
-    }
-
-    fn release_to(&mut self, who: Who, l: u32, place: Place) {
-        if self.options.races {
-            let v = self.publish(who.w, 1 << l);
-            self.strong.entry(key(place)).or_default().join(&v);
-        }
-    }
-
     /// Commit and wait of `cp.async` and bulk groups.
     pub(super) fn groups(&mut self, who: Who, op: &Op) -> Exec<Flow> {
         let bulk = matches!(op, Op::BulkCommit | Op::BulkWait { .. });
@@ -282,14 +274,6 @@ impl Machine<'_> {
             warp.views.learn_each(base, &copied);
         }
         Ok(Flow::Next)
-    }
-}
-
-fn key(place: Place) -> (u64, u64) {
-    match place {
-        Place::Shared(cta, offset) => (cta as u64 + 1, u64::from(offset)),
-        Place::Param(o) => (u64::MAX, u64::from(o)),
-        Place::Global(a) => (0, a),
     }
 }
 

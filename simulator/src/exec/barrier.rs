@@ -36,8 +36,8 @@ impl Machine<'_> {
                 }
             }
         }
-        if kind == (Fence::Thread { device: true }) {
-            self.fence_device(who);
+        if let Fence::Thread { scope } = kind {
+            self.fence_threads(who, scope);
         }
         if let Fence::ProxyAsync { shared, global } = kind
             && self.options.races

@@ -8,7 +8,7 @@ use crate::machine::mbarrier::{COUNT_LIMIT, Mbarrier, Outcome, TX_LIMIT};
 use crate::machine::memory::{Place, Who};
 use crate::machine::warp::Wait;
 use crate::machine::{Exec, Flow, Machine, Stop};
-use crate::program::op::{Addr, Mbar};
+use crate::program::op::{Addr, Mbar, Scope};
 use crate::schedule::Schedule;
 
 impl Machine<'_> {
@@ -91,7 +91,9 @@ impl Machine<'_> {
                     let stamp = self.stamp(who.w, who.mask, who.pc, Proxy::Generic);
                     self.ctas[spot.0].remote.insert(who.w, stamp);
                 }
-                let view = if *release { Some(self.publish(who.w, who.mask)) } else { None };
+                // A release of CTA scope orders nothing for the block of another one's barrier.
+                let reaches = release.is_some_and(|scope| scope > Scope::Cta || self.warps[who.w].cta == spot.0);
+                let view = reaches.then(|| self.publish(who.w, who.mask));
                 let phase = self.ctas[spot.0].mbarriers.get(&spot.1).map(|b| b.phase);
                 self.warps[who.w].at_barriers.arrived = Some((spot, who.pc));
                 self.arrive_at(who, spot, n, expect, view)?;
@@ -260,7 +262,7 @@ impl Machine<'_> {
             );
         };
         if let Some(v) = view {
-            b.gathering.join(&v);
+            b.gather(&v, self.warps[who.w].cta != spot.0);
         }
         if let Some(bytes) = expect {
             b.tx += i64::from(bytes);
@@ -283,7 +285,7 @@ impl Machine<'_> {
         done: u32,
         parity: bool,
         what: crate::program::op::Src,
-        acquire: bool,
+        acquire: Option<Scope>,
         suspends: bool,
     ) -> Exec<Flow> {
         let mut yes = 0;
@@ -312,12 +314,15 @@ impl Machine<'_> {
         }
         for (spot, m) in groups {
             if m != 0
-                && acquire
+                && let Some(scope) = acquire
                 && let Some(b) = self.ctas[spot.0].mbarriers.get(&spot.1)
             {
-                let (view, time) = (b.completed.clone(), b.time);
+                let (own, remote, time) = (b.completed.clone(), b.completed_remote.clone(), b.time);
                 self.warps[who.w].at_barriers.waited = Some((spot, who.pc));
-                self.acquire(who.w, m, &view);
+                self.acquire(who.w, m, &own);
+                if scope > Scope::Cta {
+                    self.acquire(who.w, m, &remote);
+                }
                 let warp = &mut self.warps[who.w];
                 warp.now = warp.now.max(time);
             }
@@ -328,7 +333,7 @@ impl Machine<'_> {
                 let polled = std::mem::replace(&mut self.polled[who.w], self.epoch + 1);
                 if polled == self.epoch + 1 {
                     self.polled[who.w] = 0;
-                    return Ok(Flow::Retry(Wait::Poll { epoch: self.epoch }));
+                    return Ok(Flow::Retry(Wait::Poll { world: self.world() }));
                 }
             // A try_wait may give up at any time.
             } else if self.options.schedule != Schedule::Scrambled || self.random.below(2) != 0 {

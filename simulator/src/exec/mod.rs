@@ -9,19 +9,20 @@ mod matrix;
 mod mbarrier;
 mod mma;
 pub(crate) mod numbers;
+mod poll;
 pub(crate) mod product;
+mod pure;
 mod step;
 mod warp;
 mod wmma;
 
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
-use crate::machine::address::{Window, classify, param_to_generic, shared_to_generic, split_shared, with_rank};
 use crate::machine::memory::Who;
 use crate::machine::warp::Wait;
 use crate::machine::{Exec, Flow, Machine};
-use crate::program::op::{FloatFn, Logic, Op, PredSrc, Pure, Reg, Src};
-use crate::program::types::{Space, Ty, mask};
+use crate::program::op::{Logic, Op, Order, PredSrc};
+use crate::program::types::{Ty, mask};
 
 /// At entry a warp holds what the compiler chose, which may be less by so much than the cap that is assumed.
 const ENTRY_SLACK: u32 = 16;
@@ -101,6 +102,12 @@ impl Machine<'_> {
             Op::WgCommit => self.wg_commit(w),
             Op::WgWait { pending } => return self.wg_wait(who, *pending),
             Op::Wgmma(op) => self.wg_issue(who, op)?,
+            Op::Ld { order: Order::Strong(_), .. } | Op::Atom { d: Some(_), .. } => {
+                if let Some(wait) = self.poll(who) {
+                    return Ok(Flow::Retry(wait));
+                }
+                self.access(who, op)?;
+            }
             Op::Ld { .. }
             | Op::St { .. }
             | Op::Atom { .. }
@@ -136,64 +143,6 @@ impl Machine<'_> {
             }
         }
         Ok(Flow::Next)
-    }
-
-    fn pure(&mut self, who: Who, f: Pure, d: Reg, s: &[Src; 4]) -> Exec<()> {
-        let w = who.w;
-        let v = [self.values(w, s[0]), self.values(w, s[1]), self.values(w, s[2]), self.values(w, s[3])];
-        if let Pure::Float(FloatFn::Fma, ty, _) = f {
-            let pair = if matches!(ty, Ty::F16x2 | Ty::Bf16x2) { 2 } else { 1 };
-            self.cost.flops += 2 * pair * u64::from(who.mask.count_ones());
-        }
-        let mut out = [0u64; 32];
-        for l in lanes(who.mask) {
-            let [a, b, c, e] = [0, 1, 2, 3].map(|i: usize| v[i][l as usize]);
-            out[l as usize] = match f {
-                Pure::Int(f, ty) => match int::apply(f, ty, a, b, c, e) {
-                    Some(v) => v,
-                    None => return self.fail(FindingKind::Trap, w, 1 << l, who.pc, "integer division by zero"),
-                },
-                Pure::Float(f, ty, m) => float::apply(f, ty, m, a, b, c),
-                Pure::Cvt(c) => float::convert(&c, a, b),
-                Pure::Mov(ty) => a & ty.mask(),
-                Pure::CvtaFrom(space) => match space {
-                    Space::Global => a,
-                    Space::Param => param_to_generic(a as u32),
-                    _ => shared_to_generic(a as u32),
-                },
-                Pure::CvtaTo(space) => match (space, classify(a)) {
-                    (Space::Global, Window::Global(g)) => g,
-                    (Space::Param, Window::Param(p)) => u64::from(p),
-                    (Space::SharedCta | Space::SharedCluster, Window::Shared(s)) => u64::from(s),
-                    _ => {
-                        return self.fail(
-                            FindingKind::OutOfBounds,
-                            w,
-                            1 << l,
-                            who.pc,
-                            format!("the generic address {a:#x} is not in the state space that cvta.to names"),
-                        );
-                    }
-                },
-                Pure::Mapa { generic } => {
-                    let rank = b as u32;
-                    if rank as usize >= self.ctas.len() {
-                        return self.fail(
-                            FindingKind::OutOfBounds,
-                            w,
-                            1 << l,
-                            who.pc,
-                            format!("mapa to block {rank}; the cluster has {}", self.ctas.len()),
-                        );
-                    }
-                    let to = with_rank(a as u32, rank);
-                    if generic { shared_to_generic(to) } else { u64::from(to) }
-                }
-                Pure::Getctarank { .. } => u64::from(split_shared(a as u32).0),
-            };
-        }
-        self.set(w, who.mask, d, &out);
-        Ok(())
     }
 
     /// The warps of a warpgroup execute the same setmaxnreg; compared when they are gone.

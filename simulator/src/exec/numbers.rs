@@ -11,6 +11,7 @@ static HALF: LazyLock<Vec<f32>> = LazyLock::new(|| (0..=u16::MAX).map(|b| f16::f
 static QUARTER: LazyLock<Vec<f32>> = LazyLock::new(|| (0..=u8::MAX).map(e4m3).collect());
 
 /// The value of the low bits of `raw`, exactly.
+#[inline]
 pub(crate) fn to_f32(raw: u64, ty: Ty) -> f32 {
     match ty {
         Ty::F16 => HALF[(raw & 0xffff) as usize],

@@ -17,6 +17,9 @@ pub(crate) trait Element: Copy + Default + std::ops::Neg<Output = Self> {
     }
     /// The bits of the value in the type of an accumulator.
     fn bits(self, ty: Ty) -> u64;
+    /// The value whose 32 bits these are, and back.
+    fn of_word(word: u32) -> Self;
+    fn word(self) -> u32;
     /// `self + x * y`
     fn plus(self, x: Self, y: Self) -> Self;
 }
@@ -34,6 +37,14 @@ impl Element for f32 {
         if ty == Ty::F16 { from_f64(f64::from(self), ty) } else { u64::from(self.to_bits()) }
     }
 
+    fn of_word(word: u32) -> Self {
+        Self::from_bits(word)
+    }
+
+    fn word(self) -> u32 {
+        self.to_bits()
+    }
+
     fn plus(self, x: Self, y: Self) -> Self {
         self + x * y
     }
@@ -48,6 +59,14 @@ impl Element for i32 {
         u64::from(self as u32)
     }
 
+    fn of_word(word: u32) -> Self {
+        word.cast_signed()
+    }
+
+    fn word(self) -> u32 {
+        self.cast_unsigned()
+    }
+
     fn plus(self, x: Self, y: Self) -> Self {
         self.wrapping_add(x.wrapping_mul(y))
     }
@@ -55,8 +74,17 @@ impl Element for i32 {
 
 /// C += A * B, row-major, `n` columns; in the order of k.
 pub(crate) fn multiply<T: Element>(c: &mut [T], a: &[T], b: &[T], n: usize, k: usize) {
-    for (row, a) in c.chunks_mut(n).zip(a.chunks(k)) {
-        for (x, b) in a.iter().zip(b.chunks(n)) {
+    for (row, a) in c.chunks_exact_mut(n).zip(a.chunks_exact(k)) {
+        // Four products at a time, one after the other: an element of C stays in its register between them.
+        let (fours, rest) = a.as_chunks::<4>();
+        for (x, b) in fours.iter().zip(b.chunks_exact(4 * n)) {
+            let ((b0, b1), (b2, b3)) = (b[..2 * n].split_at(n), b[2 * n..].split_at(n));
+            let lines = b0.iter().zip(b1).zip(b2.iter().zip(b3));
+            for (c, ((y0, y1), (y2, y3))) in row.iter_mut().zip(lines) {
+                *c = c.plus(x[0], *y0).plus(x[1], *y1).plus(x[2], *y2).plus(x[3], *y3);
+            }
+        }
+        for (x, b) in rest.iter().zip(b[fours.len() * 4 * n..].chunks_exact(n)) {
             for (c, y) in row.iter_mut().zip(b) {
                 *c = c.plus(*x, *y);
             }

@@ -7,11 +7,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::memory::Who;
+use super::strong::Fenced;
 use super::{Exec, Machine};
 use crate::check::FindingKind;
 use crate::check::clock::{View, lanes};
 use crate::check::shadow::Stamp;
-use crate::program::op::Semantics;
+use crate::program::op::{Scope, Semantics};
 
 /// What clusters that run together share beside the memory itself.
 #[derive(Debug, Default)]
@@ -51,14 +52,17 @@ impl Machine<'_> {
 
     /// A strong write to global memory publishes what the thread knows: all of it, or what it knew at its last fence.
     pub(crate) fn release_global(&mut self, who: Who, lane: u32, address: u64, semantics: Semantics) {
-        if !self.options.races || !semantics.device {
+        if !self.options.races || semantics.scope < Scope::Device {
             return;
         }
-        let published = match semantics.release {
-            true => Some(self.publish(who.w, 1 << lane)),
-            false => self.warps[who.w].fence.as_ref().filter(|(mask, _)| mask >> lane & 1 == 1).map(|(_, v)| v.clone()),
+        let published: Vec<View> = match semantics.release {
+            true => vec![self.publish(who.w, 1 << lane)],
+            false => {
+                let reaches = |fence: &&Fenced| fence.scope == Scope::Device && fence.mask >> lane & 1 == 1;
+                self.warps[who.w].fences.iter().filter(reaches).map(|fence| fence.view.clone()).collect()
+            }
         };
-        if let Some(view) = published {
+        for view in published {
             let at = self.exchange.released.entry(address).or_default();
             at.entry(self.cluster).or_default().join(&view);
         }
@@ -66,7 +70,7 @@ impl Machine<'_> {
 
     /// A strong read of global memory learns what other clusters have released there: at once, or at the next fence.
     pub(crate) fn acquire_global(&mut self, who: Who, lane: u32, address: u64, semantics: Semantics) {
-        if !self.options.races || !semantics.device {
+        if !self.options.races || semantics.scope < Scope::Device {
             return;
         }
         let Some(at) = self.exchange.released.get(&address) else { return };
@@ -86,12 +90,8 @@ impl Machine<'_> {
         }
     }
 
-    /// A fence of device scope: later strong writes publish what its threads know now, and what they have read before it
-    /// by strong reads is acquired.
-    pub(crate) fn fence_device(&mut self, who: Who) {
-        if !self.options.races {
-            return;
-        }
+    /// A fence of device scope: what its threads have read of other clusters by strong reads is acquired.
+    pub(super) fn acquire_exchanged(&mut self, who: Who) {
         let read = std::mem::take(&mut self.warps[who.w].unfenced);
         for (mask, component) in read {
             match mask & who.mask {
@@ -99,7 +99,5 @@ impl Machine<'_> {
                 _ => self.warps[who.w].views.learn(mask, component, 1),
             }
         }
-        let view = self.publish(who.w, who.mask);
-        self.warps[who.w].fence = Some((who.mask, view));
     }
 }

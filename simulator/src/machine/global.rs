@@ -1,7 +1,4 @@
-//! Global memory: the buffers of a launch, and each cluster's own view of them while it runs.
-//!
-//! Clusters run side by side on copies of the pages that they write; when all are done their writes are merged, and
-//! bytes that two clusters touched (one of them writing) are reported.
+//! Global memory: the buffers of a launch.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +17,26 @@ struct Buffer {
     settled: bool,
     /// Bytes of a line, and from one line to the next, where what lies between is not to be written.
     lines: Option<(u64, u64)>,
+    /// Bytes that `bytes` has of a line, and from one line to the next in the address space.
+    spread: Option<(u64, u64)>,
+}
+
+impl Buffer {
+    /// Bytes of the address space that the buffer takes.
+    fn extent(&self) -> u64 {
+        let held = self.bytes.len() as u64;
+        self.spread.map_or(held, |(line, pitch)| held / line * pitch)
+    }
+
+    /// Where `len` bytes from `offset` on lie in `bytes`.
+    fn place(&self, offset: u64, len: u64) -> Option<usize> {
+        let at = match self.spread {
+            None => offset,
+            Some((line, pitch)) if offset % pitch + len <= line => offset / pitch * line + offset % pitch,
+            Some(_) => return None,
+        };
+        (at.checked_add(len)? <= self.bytes.len() as u64).then_some(at as usize)
+    }
 }
 
 /// The buffers that a launch reads and writes.
@@ -50,13 +67,27 @@ impl GlobalMemory {
 
     /// A buffer holding `bytes`.
     pub fn upload(&mut self, bytes: Vec<u8>, align: u64) -> BufferId {
+        self.place(bytes, None, align)
+    }
+
+    /// A buffer of lines of `line` bytes that lie `pitch` bytes apart in the address space, however far that is; `bytes` has
+    /// them one after the other. What lies between two lines is not there: an access to it is out of bounds.
+    ///
+    /// # Panics
+    /// If `bytes` is not a number of whole lines, or lines overlap.
+    pub fn upload_spread(&mut self, bytes: Vec<u8>, line: u64, pitch: u64, align: u64) -> BufferId {
+        assert!(line > 0 && line <= pitch && (bytes.len() as u64).is_multiple_of(line), "{line} bytes every {pitch}");
+        self.place(bytes, Some((line, pitch)), align)
+    }
+
+    fn place(&mut self, bytes: Vec<u8>, spread: Option<(u64, u64)>, align: u64) -> BufferId {
         let align = align.max(16).next_power_of_two();
-        let end = self.buffers.last().map_or(GLOBAL_BASE, |b| b.base + b.bytes.len() as u64);
+        let end = self.buffers.last().map_or(GLOBAL_BASE, |b| b.base + b.extent());
         let mut base = (end + GAP).next_multiple_of(align);
         if base.is_multiple_of(align * 2) {
             base += align;
         }
-        self.buffers.push(Buffer { base, bytes, settled: false, lines: None });
+        self.buffers.push(Buffer { base, bytes, settled: false, lines: None, spread });
         BufferId(self.buffers.len() - 1)
     }
 
@@ -65,7 +96,7 @@ impl GlobalMemory {
         self.buffers[id.0].settled = true;
     }
 
-    /// Says that the buffer holds lines of `line` bytes, `pitch` bytes apart, and that what lies between them is not to be
+    /// Says that the buffer's bytes are lines of `line` bytes, `pitch` bytes apart, and that what lies between them is not to be
     /// written: a write there is a finding. Stores may fill up the last 16 bytes of a line, as those of tensor copies do.
     pub fn pad(&mut self, id: BufferId, line: u64, pitch: u64) {
         self.buffers[id.0].lines = (line < pitch).then_some((line, pitch));
@@ -138,235 +169,30 @@ impl GlobalMemory {
         id.0 < self.buffers.len()
     }
 
+    /// The bytes of a buffer, by its number.
+    pub(crate) fn held(&self, buffer: usize) -> &[u8] {
+        &self.buffers[buffer].bytes
+    }
+
+    pub(crate) fn held_mut(&mut self, buffer: usize) -> &mut [u8] {
+        &mut self.buffers[buffer].bytes
+    }
+
     /// (buffer, offset) if `len` bytes from `addr` lie in one buffer.
-    fn find(&self, addr: u64, len: usize) -> Option<(usize, usize)> {
+    pub(crate) fn find(&self, addr: u64, len: usize) -> Option<(usize, usize)> {
         let i = self.buffers.partition_point(|b| b.base <= addr).checked_sub(1)?;
-        let offset = usize::try_from(addr - self.buffers[i].base).ok()?;
-        (offset.checked_add(len)? <= self.buffers[i].bytes.len()).then_some((i, offset))
+        let buffer = &self.buffers[i];
+        Some((i, buffer.place(addr - buffer.base, len as u64)?))
     }
 
     /// The nearest buffer below `addr`, for a report: (number, its length, distance of `addr` from its start).
-    pub(crate) fn nearest(&self, addr: u64) -> Option<(usize, usize, u64)> {
+    pub(crate) fn nearest(&self, addr: u64) -> Option<(usize, u64, u64)> {
         let i = self.buffers.partition_point(|b| b.base <= addr).checked_sub(1)?;
-        Some((i, self.buffers[i].bytes.len(), addr - self.buffers[i].base))
-    }
-}
-
-const PAGE: usize = 4096;
-
-/// What was written, page by page: (buffer, page).
-pub(crate) type Pages = BTreeMap<(usize, usize), Page>;
-
-pub(crate) struct Page {
-    data: Box<[u8]>,
-    written: Box<[bool]>,
-}
-
-/// A range of bytes touched by one instruction.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Touch {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) pc: u32,
-}
-
-/// One cluster's view.
-pub(crate) struct Overlay<'a> {
-    pub(crate) base: &'a GlobalMemory,
-    pages: Pages,
-    /// Byte states, page by page, where races are looked for.
-    shadow: BTreeMap<(usize, usize), Box<[u32]>>,
-    log: bool,
-    pub(crate) reads: Vec<Touch>,
-    pub(crate) writes: Vec<Touch>,
-    /// Reads that take their bytes for constant.
-    pub(crate) constant: Vec<Touch>,
-    pub(crate) strong_reads: Vec<Touch>,
-    pub(crate) strong_writes: Vec<Touch>,
-}
-
-/// What a cluster leaves behind.
-pub(crate) struct Changes {
-    pub(crate) pages: Pages,
-    pub(crate) reads: Vec<Touch>,
-    pub(crate) writes: Vec<Touch>,
-    pub(crate) constant: Vec<Touch>,
-    pub(crate) strong_reads: Vec<Touch>,
-    pub(crate) strong_writes: Vec<Touch>,
-}
-
-fn note(list: &mut Vec<Touch>, start: u64, len: usize, pc: u32) {
-    let end = start + len as u64;
-    if let Some(last) = list.last_mut()
-        && last.pc == pc
-        && last.end == start
-    {
-        last.end = end;
-        return;
-    }
-    list.push(Touch { start, end, pc });
-    if list.len() >= 1 << 20 && list.len().is_power_of_two() {
-        merge(list);
-    }
-}
-
-/// Sorts and joins touching ranges of one instruction.
-pub(crate) fn merge(list: &mut Vec<Touch>) {
-    list.sort_unstable_by_key(|t| (t.pc, t.start));
-    list.dedup_by(|b, a| {
-        let joins = a.pc == b.pc && b.start <= a.end;
-        if joins {
-            a.end = a.end.max(b.end);
-        }
-        joins
-    });
-}
-
-impl<'a> Overlay<'a> {
-    pub(crate) fn new(base: &'a GlobalMemory, log: bool) -> Self {
-        Self {
-            base,
-            pages: BTreeMap::new(),
-            shadow: BTreeMap::new(),
-            log,
-            reads: Vec::new(),
-            writes: Vec::new(),
-            constant: Vec::new(),
-            strong_reads: Vec::new(),
-            strong_writes: Vec::new(),
-        }
+        Some((i, self.buffers[i].extent(), addr - self.buffers[i].base))
     }
 
-    pub(crate) fn finish(self) -> Changes {
-        Changes {
-            pages: self.pages,
-            reads: self.reads,
-            writes: self.writes,
-            constant: self.constant,
-            strong_reads: self.strong_reads,
-            strong_writes: self.strong_writes,
-        }
-    }
-
-    /// Exchanges what was written with another view: clusters that run together see one memory.
-    pub(crate) fn swap_pages(&mut self, pages: &mut Pages) {
-        std::mem::swap(&mut self.pages, pages);
-    }
-
-    pub(crate) fn contains(&self, addr: u64, len: usize) -> bool {
-        self.base.find(addr, len).is_some()
-    }
-
-    /// Fills `out`; false if the range is not inside a buffer.
-    pub(crate) fn read(&mut self, addr: u64, out: &mut [u8], pc: u32) -> bool {
-        let Some((buffer, offset)) = self.base.find(addr, out.len()) else {
-            return false;
-        };
-        if self.log {
-            note(&mut self.reads, addr, out.len(), pc);
-        }
-        out.copy_from_slice(&self.base.buffers[buffer].bytes[offset..offset + out.len()]);
-        if !self.pages.is_empty() {
-            let (first, last) = (offset / PAGE, (offset + out.len()).saturating_sub(1) / PAGE);
-            for (&(_, p), page) in self.pages.range((buffer, first)..=(buffer, last)) {
-                let from = offset.max(p * PAGE);
-                let to = (offset + out.len()).min((p + 1) * PAGE);
-                for at in from..to {
-                    if page.written[at - p * PAGE] {
-                        out[at - offset] = page.data[at - p * PAGE];
-                    }
-                }
-            }
-        }
-        true
-    }
-
-    pub(crate) fn write(&mut self, addr: u64, data: &[u8], pc: u32) -> bool {
-        let Some((buffer, offset)) = self.base.find(addr, data.len()) else {
-            return false;
-        };
-        if self.log {
-            note(&mut self.writes, addr, data.len(), pc);
-        }
-        let mut done = 0;
-        while done < data.len() {
-            let at = offset + done;
-            let (p, within) = (at / PAGE, at % PAGE);
-            let n = (PAGE - within).min(data.len() - done);
-            let page = self.pages.entry((buffer, p)).or_insert_with(|| Page {
-                data: vec![0; PAGE].into_boxed_slice(),
-                written: vec![false; PAGE].into_boxed_slice(),
-            });
-            page.data[within..within + n].copy_from_slice(&data[done..done + n]);
-            page.written[within..within + n].fill(true);
-            done += n;
-        }
-        true
-    }
-
-    /// `ld.global.nc`
-    pub(crate) fn note_constant(&mut self, addr: u64, len: usize, pc: u32) {
-        if self.log {
-            note(&mut self.constant, addr, len, pc);
-        }
-    }
-
-    /// Atomic accesses are not noted: two clusters may make them.
-    pub(crate) fn read_atomic(&mut self, addr: u64, out: &mut [u8], pc: u32) -> bool {
-        let log = std::mem::replace(&mut self.log, false);
-        let ok = self.read(addr, out, 0);
-        self.log = log;
-        if log {
-            note(&mut self.strong_reads, addr, out.len(), pc);
-        }
-        ok
-    }
-
-    pub(crate) fn write_atomic(&mut self, addr: u64, data: &[u8], pc: u32) -> bool {
-        let log = std::mem::replace(&mut self.log, false);
-        let ok = self.write(addr, data, 0);
-        self.log = log;
-        if log {
-            note(&mut self.strong_writes, addr, data.len(), pc);
-        }
-        ok
-    }
-
-    /// Calls `f` with the states of the bytes, piece by piece: (offset in the range, states).
-    pub(crate) fn shadow(&mut self, addr: u64, len: usize, mut f: impl FnMut(usize, &mut [u32])) {
-        let Some((buffer, offset)) = self.base.find(addr, len) else {
-            return;
-        };
-        let mut done = 0;
-        while done < len {
-            let at = offset + done;
-            let (p, within) = (at / PAGE, at % PAGE);
-            let n = (PAGE - within).min(len - done);
-            let page = self
-                .shadow
-                .entry((buffer, p))
-                .or_insert_with(|| vec![crate::check::shadow::INITIALISED; PAGE].into_boxed_slice());
-            f(done, &mut page[within..within + n]);
-            done += n;
-        }
-    }
-
-    pub(crate) fn shadows(&mut self) -> impl Iterator<Item = &mut [u32]> {
-        self.shadow.values_mut().map(|s| &mut s[..])
-    }
-}
-
-impl GlobalMemory {
-    /// Takes over a cluster's writes.
-    pub(crate) fn apply(&mut self, changes: &Changes) {
-        for ((buffer, p), page) in &changes.pages {
-            let bytes = &mut self.buffers[*buffer].bytes;
-            let n = PAGE.min(bytes.len() - p * PAGE);
-            for i in 0..n {
-                if page.written[i] {
-                    bytes[p * PAGE + i] = page.data[i];
-                }
-            }
-        }
+    /// The lines of a buffer that are apart in the address space: their bytes, and the distance.
+    pub(crate) fn spread(&self, buffer: usize) -> Option<(u64, u64)> {
+        self.buffers[buffer].spread
     }
 }

@@ -66,6 +66,8 @@ pub struct Options {
     pub dependent: bool,
     /// How products of FP8 operands are summed.
     pub fp8: Fp8Accumulate,
+    /// Record who writes which bytes of global memory; see [`Report::writers`](crate::Report).
+    pub writers: bool,
     /// Record a trace of the run; see [`Report::trace`](crate::Report).
     pub trace: bool,
     /// Warp instructions after which a cluster is stopped.
@@ -82,6 +84,7 @@ impl Default for Options {
             races: true,
             dependent: false,
             fp8: Fp8Accumulate::Single,
+            writers: false,
             trace: false,
             max_steps: 200_000_000,
             max_findings: 16,

@@ -12,9 +12,12 @@ pub(crate) struct Mbarrier {
     pub(crate) tx: i64,
     /// Phases completed.
     pub(crate) phase: u64,
-    /// Published by this phase's arrivals so far, and by the last complete phase.
+    /// Published by this phase's arrivals so far, and by the last complete phase: of the block's own threads and the
+    /// copies that complete here, and of other blocks.
     pub(crate) gathering: View,
+    pub(crate) gathering_remote: View,
     pub(crate) completed: View,
+    pub(crate) completed_remote: View,
     pub(crate) init: Stamp,
     /// The initialising thread has executed `fence.mbarrier_init` or `fence.proxy.async` since.
     pub(crate) fenced: bool,
@@ -48,13 +51,20 @@ impl Mbarrier {
             tx: 0,
             phase: 0,
             gathering: View::default(),
+            gathering_remote: View::default(),
             completed: View::default(),
+            completed_remote: View::default(),
             init,
             fenced: false,
             last_arrive: None,
             time: 0,
             underflow_told: false,
         }
+    }
+
+    /// An arrival publishes what its thread knows.
+    pub(crate) fn gather(&mut self, view: &View, remote: bool) {
+        if remote { self.gathering_remote.join(view) } else { self.gathering.join(view) }
     }
 
     pub(crate) fn arrive(&mut self, n: u32) -> Outcome {
@@ -81,6 +91,7 @@ impl Mbarrier {
         self.phase += 1;
         self.pending = i64::from(self.count);
         self.completed = std::mem::take(&mut self.gathering);
+        self.completed_remote = std::mem::take(&mut self.gathering_remote);
         Outcome::Completed
     }
 

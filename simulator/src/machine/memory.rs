@@ -91,7 +91,15 @@ impl Machine<'_> {
     pub(crate) fn global_out<T>(&mut self, who: Who, lanes: u32, raw: u64, bytes: u64) -> Exec<T> {
         let near = match self.global.base.nearest(raw) {
             Some((i, len, distance)) => {
-                format!("buffer {i} below it has {len} bytes and the access starts at byte {distance}")
+                let lines = self.global.base.spread(i).map(|(line, pitch)| {
+                    format!(
+                        ", in lines of {line} that are {pitch} apart: byte {} of line {}",
+                        distance % pitch,
+                        distance / pitch
+                    )
+                });
+                let lines = lines.unwrap_or_default();
+                format!("buffer {i} below it has {len} bytes and the access starts at byte {distance}{lines}")
             }
             None if raw < 1 << 32 => "it looks like a shared or parameter address; cvta makes a generic one".into(),
             None => "no buffer lies below it".into(),
@@ -270,7 +278,7 @@ impl Machine<'_> {
             Place::Global(addr) => {
                 self.check_global(now, view, addr, data.len(), true)?;
                 self.epoch += 1;
-                if self.global.write(addr, data, now.pc) { Ok(()) } else { Err(Stop) }
+                if self.global.write(addr, data, now) { Ok(()) } else { Err(Stop) }
             }
         }
     }

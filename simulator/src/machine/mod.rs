@@ -8,8 +8,10 @@ pub(crate) mod global;
 pub(crate) mod launch;
 pub(crate) mod mbarrier;
 pub(crate) mod memory;
+pub(crate) mod overlay;
 pub(crate) mod remedy;
 mod report;
+pub(crate) mod strong;
 pub(crate) mod tensor_map;
 pub(crate) mod warp;
 
@@ -23,12 +25,13 @@ use crate::check::shadow::{Proxy, Stamp, States};
 use crate::program::Program;
 use crate::program::op::{PredSrc, Reg, Src};
 use crate::program::types::{Special, Ty};
-use crate::schedule::Random;
+use crate::schedule::{Choices, Random};
 use crate::trace::Recorder;
 use cta::Cta;
 use exchange::Exchange;
-use global::Overlay;
 use launch::{Launch, Options, product};
+use overlay::Overlay;
+use strong::Released;
 use warp::{Wait, Warp};
 
 /// The run of this cluster is over: the reason has been reported.
@@ -67,6 +70,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) priorities: Vec<u64>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) steps: u64,
+    /// What could happen at the last step.
+    pub(crate) choices: Choices,
     /// The warp that ran last.
     pub(crate) last: usize,
     /// By instruction: has a thread executed it?
@@ -79,7 +84,7 @@ pub(crate) struct Machine<'a> {
     /// Per warp: 1 + the epoch of its last failed poll.
     pub(crate) polled: Vec<u64>,
     /// What strong accesses have published, place by place.
-    pub(crate) strong: HashMap<(u64, u64), View>,
+    pub(crate) strong: HashMap<(u64, u64), Vec<Released>>,
     /// What clusters pass each other through global memory, while they run together.
     pub(crate) exchange: Exchange,
     /// The releases of other clusters that threads of this one have acquired: who made it, what it published, and the
@@ -144,13 +149,14 @@ impl<'a> Machine<'a> {
             ctas,
             warpgroups,
             global,
-            states: States::default(),
+            states: States::new(warps_per_cta as u16),
             // After the threads' two components each comes that of griddepcontrol.wait.
             asyncs: AsyncOps::new(warps.len() as u32 * 64 + 1),
             random: Random::new(options.seed ^ u64::from(cluster).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             priorities: Vec::new(),
             findings: Vec::new(),
             steps: 0,
+            choices: Choices::default(),
             last: 0,
             executed: vec![false; program.code.len()],
             epoch: 0,

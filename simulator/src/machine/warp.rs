@@ -1,11 +1,30 @@
 //! A warp: registers, and its threads in fragments that run together.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use super::remedy::AtBarriers;
+use super::strong::{Fenced, Found};
 use crate::asyncs::Ticket;
 use crate::check::clock::{View, WarpViews};
 use crate::program::Program;
+
+/// Counts what the threads of the cluster have done that others could see, and what all clusters have changed in memory.
+pub(crate) type World = (u64, u64);
+
+/// A strong read that may be a poll: when it was last executed, and the state of the warp if the world has not changed
+/// since.
+pub(crate) struct Poll {
+    pub(crate) world: World,
+    pub(crate) state: Option<PollState>,
+}
+
+/// All that decides what a warp does next, while the world stays as it is.
+#[derive(PartialEq, Eq)]
+pub(crate) struct PollState {
+    pub(crate) at: Vec<(u32, u32)>,
+    pub(crate) regs: Vec<[u64; 32]>,
+    pub(crate) preds: Vec<u32>,
+}
 
 /// What a fragment waits for.
 #[derive(Clone, Debug)]
@@ -20,9 +39,9 @@ pub(crate) enum Wait {
         offset: u32,
         phase: u64,
     },
-    /// Anything to happen: a failed poll.
+    /// Anything to happen: a poll that has failed, in a state of the world.
     Poll {
-        epoch: u64,
+        world: World,
     },
     NamedBarrier {
         id: u32,
@@ -79,8 +98,12 @@ pub(crate) struct Warp {
     /// A setmaxnreg has fixed `max_registers`.
     pub(crate) budgeted: bool,
     pub(crate) at_barriers: AtBarriers,
-    /// The last fence of device scope: its lanes, and what they knew.
-    pub(crate) fence: Option<(u32, View)>,
+    /// The last fences between threads, of each scope.
+    pub(crate) fences: Vec<Fenced>,
+    /// Strong reads that may be polls, by instruction.
+    pub(crate) polls: HashMap<u32, Poll>,
+    /// What other threads of the cluster have released where lanes have read since, by relaxed reads.
+    pub(crate) found: Vec<Found>,
     /// Releases of other clusters that lanes have read since, by clock component.
     pub(crate) unfenced: Vec<(u32, u32)>,
     /// The setmaxnreg that it has executed.
@@ -127,7 +150,9 @@ impl Warp {
             budgeted: false,
             budgets: Vec::new(),
             at_barriers: AtBarriers::default(),
-            fence: None,
+            fences: Vec::new(),
+            polls: HashMap::new(),
+            found: Vec::new(),
             unfenced: Vec::new(),
             now: 0,
             cluster_arrived: [0; 32],

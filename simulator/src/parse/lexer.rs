@@ -16,15 +16,16 @@ pub(crate) enum Token<'a> {
 
 /// Every token with its place; the last one is `End`.
 pub(crate) fn tokens(text: &str) -> Parsed<Vec<(Token<'_>, Span)>> {
-    Lexer { text, at: 0, line: 1, start: 0 }.run()
+    Lexer { text, at: 0, line: 1, mark: (0, 1) }.run()
 }
 
 struct Lexer<'a> {
     text: &'a str,
     at: usize,
     line: u32,
-    /// Byte offset of the current line.
-    start: usize,
+    /// A byte offset in the current line, and its column: places are asked for from left to right, and each counts the
+    /// characters since the one before.
+    mark: (usize, u32),
 }
 
 fn word_start(c: u8) -> bool {
@@ -36,9 +37,18 @@ fn word_part(c: u8) -> bool {
 }
 
 impl<'a> Lexer<'a> {
-    fn span(&self, at: usize) -> Span {
-        let column = self.text.get(self.start..at).map_or(at - self.start, |s| s.chars().count());
-        Span { line: self.line, column: column as u32 + 1 }
+    /// The place that has been reached.
+    fn span(&mut self) -> Span {
+        let (from, column) = self.mark;
+        let characters = self.text.get(from..self.at).map_or(self.at - from, |text| text.chars().count());
+        self.mark = (self.at, column + characters as u32);
+        Span { line: self.line, column: self.mark.1 }
+    }
+
+    /// The next line begins at `at`.
+    fn new_line(&mut self, at: usize) {
+        self.line += 1;
+        self.mark = (at, 1);
     }
 
     fn peek(&self, ahead: usize) -> u8 {
@@ -49,7 +59,7 @@ impl<'a> Lexer<'a> {
         let mut out = Vec::with_capacity(self.text.len() / 4 + 1);
         loop {
             self.skip()?;
-            let span = self.span(self.at);
+            let span = self.span();
             if self.at >= self.text.len() {
                 out.push((Token::End, span));
                 return Ok(out);
@@ -65,8 +75,7 @@ impl<'a> Lexer<'a> {
             match (self.peek(0), self.peek(1)) {
                 (b'\n', _) => {
                     self.at += 1;
-                    self.line += 1;
-                    self.start = self.at;
+                    self.new_line(self.at);
                 }
                 (c, _) if c.is_ascii_whitespace() => self.at += 1,
                 (b'/', b'/') => {
@@ -75,15 +84,14 @@ impl<'a> Lexer<'a> {
                     }
                 }
                 (b'/', b'*') => {
-                    let open = self.span(self.at);
+                    let open = self.span();
                     self.at += 2;
                     while !(self.peek(0) == b'*' && self.peek(1) == b'/') {
                         if self.at >= self.text.len() {
                             return Err(ParseError::new(open, "this comment is never closed"));
                         }
                         if self.peek(0) == b'\n' {
-                            self.line += 1;
-                            self.start = self.at + 1;
+                            self.new_line(self.at + 1);
                         }
                         self.at += 1;
                     }
@@ -134,12 +142,14 @@ impl<'a> Lexer<'a> {
 
     fn number(&mut self, span: Span) -> Parsed<Token<'a>> {
         let begin = self.at;
+        let mut fraction = false;
         while self.peek(0).is_ascii_alphanumeric()
             || (self.peek(0) == b'.' && self.peek(1).is_ascii_digit())
             || (matches!(self.peek(0), b'+' | b'-')
                 && matches!(self.text.as_bytes()[self.at - 1], b'e' | b'E')
-                && self.text[begin..self.at].contains('.'))
+                && fraction)
         {
+            fraction |= self.peek(0) == b'.';
             self.at += 1;
         }
         let word = &self.text[begin..self.at];

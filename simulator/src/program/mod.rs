@@ -26,7 +26,7 @@ pub use table::{INSTRUCTIONS, Instruction, instruction_table};
 /// A parsed and decoded PTX module.
 #[derive(Clone, Debug)]
 pub struct Module {
-    pub(crate) kernels: Vec<Program>,
+    pub(crate) kernels: Arc<[Program]>,
     version: String,
     target: String,
 }
@@ -70,7 +70,7 @@ impl Module {
 pub fn parse(text: &str) -> Result<Module, ParseError> {
     let tree = parse::module(text)?;
     let level = Level::of(tree.version.as_ref(), tree.target.as_ref())?;
-    let source = Arc::new(Source { lines: text.lines().map(str::to_owned).collect() });
+    let source = Arc::new(Source::new(text));
     let kernels = tree.entries.iter().map(|e| build::kernel(&tree, e, level, &source)).collect::<Result<_, _>>()?;
     let text_of = |n: Option<parse::ast::Name>| n.map(|n| n.text).unwrap_or_default();
     Ok(Module { kernels, version: text_of(tree.version), target: text_of(tree.target) })
@@ -80,31 +80,39 @@ pub fn parse(text: &str) -> Result<Module, ParseError> {
 #[derive(Debug)]
 pub(crate) struct Source {
     lines: Vec<String>,
+    /// For each line the one of the comment that heads its section, from 1; 0 where there is none.
+    sections: Vec<u32>,
 }
 
+/// Characters of a line that are told.
+const WIDEST: usize = 400;
+
 impl Source {
+    fn new(text: &str) -> Self {
+        let told = |line: &str| match line.char_indices().nth(WIDEST) {
+            Some((end, _)) => format!("{} ..", &line[..end]),
+            None => line.to_owned(),
+        };
+        let lines: Vec<String> = text.lines().map(|line| told(line.trim())).collect();
+        let (mut head, mut sections) = (0, Vec::with_capacity(lines.len()));
+        for (at, line) in lines.iter().enumerate() {
+            // The first line of a block of comments heads what follows.
+            if line.starts_with("//") && !(at > 0 && lines[at - 1].starts_with("//")) {
+                head = at as u32 + 1;
+            }
+            sections.push(head);
+        }
+        Self { lines, sections }
+    }
+
     pub(crate) fn line(&self, line: u32) -> &str {
-        self.lines.get((line as usize).wrapping_sub(1)).map_or("", |l| l.trim())
+        self.lines.get((line as usize).wrapping_sub(1)).map_or("", String::as_str)
     }
 
     /// The nearest comment of its own at or above `line`: the first line of that block of comments.
     pub(crate) fn section(&self, line: u32) -> Option<&str> {
-        let mut at = (line as usize).min(self.lines.len());
-        let comment = |i: usize| self.lines[i].trim().strip_prefix("//").map(str::trim);
-        while at > 0 {
-            if let Some(found) = comment(at - 1) {
-                let mut text = found;
-                while at > 1
-                    && let Some(above) = comment(at - 2)
-                {
-                    at -= 1;
-                    text = above;
-                }
-                return Some(text);
-            }
-            at -= 1;
-        }
-        None
+        let head = *self.sections.get((line as usize).wrapping_sub(1))?;
+        self.lines.get((head as usize).checked_sub(1)?)?.strip_prefix("//").map(str::trim)
     }
 }
 

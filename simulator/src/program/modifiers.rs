@@ -1,6 +1,7 @@
 //! The modifiers of an opcode, taken in order.
 
 use super::context::Context;
+use super::op::Scope;
 use super::types::{Space, Ty};
 use crate::parse::Parsed;
 use crate::parse::ast::Name;
@@ -66,6 +67,15 @@ impl<'a> Context<'a> {
             None => Ok(()),
             Some(n) => self.error(n.span, format!("the modifier `.{}` of `{}` is not modelled", n.text, self.opcode())),
         }
+    }
+
+    /// The next modifier, if it is a scope.
+    pub(crate) fn scope(&mut self) -> Option<Scope> {
+        self.eat_any(&["cta", "cluster", "gpu", "sys"]).map(|word| match word {
+            "cta" => Scope::Cta,
+            "cluster" => Scope::Cluster,
+            _ => Scope::Device,
+        })
     }
 
     /// The `.shared`, `.shared::cta` or `.shared::cluster` modifier, or the generic space.

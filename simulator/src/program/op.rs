@@ -47,8 +47,16 @@ pub(crate) enum Order {
 pub(crate) struct Semantics {
     pub(crate) acquire: bool,
     pub(crate) release: bool,
-    /// The scope reaches other clusters: `.gpu` or `.sys`.
-    pub(crate) device: bool,
+    pub(crate) scope: Scope,
+}
+
+/// The threads among which an access or a fence orders; a wider scope is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    Cta,
+    Cluster,
+    /// `.gpu`, and `.sys`: all clusters.
+    Device,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,9 +91,9 @@ pub(crate) enum Vote {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fence {
-    /// Between threads: `membar`, `fence.acq_rel`, `fence.sc`; of all clusters, where the scope is the device.
+    /// Between threads: `membar`, `fence.acq_rel`, `fence.sc`.
     Thread {
-        device: bool,
+        scope: Scope,
     },
     /// Between the generic and the async proxy, for accesses to shared memory, and to global memory.
     ProxyAsync {

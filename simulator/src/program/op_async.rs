@@ -1,6 +1,6 @@
 //! Operations on mbarriers and of the copy engine.
 
-use super::op::{Addr, Reg, Src};
+use super::op::{Addr, Reg, Scope, Src};
 use super::types::Ty;
 
 #[derive(Clone, Debug)]
@@ -21,13 +21,15 @@ pub(crate) enum Mbar {
         expect: Option<Src>,
         drop: bool,
         complete: bool,
-        release: bool,
+        /// For whom it releases; none if it is relaxed.
+        release: Option<Scope>,
     },
     Wait {
         done: Reg,
         parity: bool,
         what: Src,
-        acquire: bool,
+        /// From whom it acquires; none if it is relaxed.
+        acquire: Option<Scope>,
         suspends: bool,
     },
     /// `cp.async.mbarrier.arrive`

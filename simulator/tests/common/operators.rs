@@ -23,13 +23,13 @@ pub(crate) fn statements(text: &str) -> Vec<String> {
 }
 
 /// Guard, opcode and operands of a statement that is an instruction.
-struct Parts<'s> {
-    guard: Option<&'s str>,
-    opcode: &'s str,
-    operands: &'s str,
+pub(crate) struct Parts<'s> {
+    pub(crate) guard: Option<&'s str>,
+    pub(crate) opcode: &'s str,
+    pub(crate) operands: &'s str,
 }
 
-fn parts(statement: &str) -> Option<Parts<'_>> {
+pub(crate) fn parts(statement: &str) -> Option<Parts<'_>> {
     let code = statement.trim().strip_suffix(';')?;
     if code.starts_with(['.', '/', '{', '}', '$']) {
         return None;
@@ -42,13 +42,13 @@ fn parts(statement: &str) -> Option<Parts<'_>> {
     Some(Parts { guard, opcode, operands })
 }
 
-fn join(p: &Parts<'_>, opcode: &str, operands: &str) -> String {
+pub(crate) fn join(p: &Parts<'_>, opcode: &str, operands: &str) -> String {
     let guard = p.guard.map(|guard| format!("@{guard} ")).unwrap_or_default();
     format!("    {guard}{opcode} {operands};")
 }
 
 /// What an operator makes of a statement, given the one before it.
-type Change = fn(before: &str, statement: &str) -> Option<String>;
+pub(crate) type Change = fn(before: &str, statement: &str) -> Option<String>;
 
 /// Name and change of every operator.
 pub(crate) const OPERATORS: &[(&str, Change)] = &[
@@ -152,8 +152,9 @@ fn mask(s: &str) -> Option<String> {
     Some(format!("    {rest}{:#x}{};", all & all.wrapping_neg(), &last[digits.len()..]))
 }
 
-/// All mutants of a text, at most `most` of an operator, spread over the places that it fits: (name with line, text).
-pub(crate) fn mutants(text: &str, most: usize) -> Vec<(String, String)> {
+/// All mutants of a text by the operators, at most `most` of each, spread over the places that it fits: (name with line,
+/// text). What begins with `REORDER` takes the place of the statement before as well.
+pub(crate) fn mutants(text: &str, operators: &[(&str, Change)], most: usize) -> Vec<(String, String)> {
     let all = statements(text);
     let mut lines = Vec::new();
     let mut at = 1;
@@ -162,7 +163,7 @@ pub(crate) fn mutants(text: &str, most: usize) -> Vec<(String, String)> {
         at += statement.lines().count().max(1);
     }
     let mut out = Vec::new();
-    for (name, change) in OPERATORS {
+    for (name, change) in operators {
         let fits: Vec<(usize, String)> = (1..all.len())
             .filter_map(|i| parts(&all[i]).and_then(|_| change(&all[i - 1], &all[i])).map(|new| (i, new)))
             .collect();
@@ -170,6 +171,13 @@ pub(crate) fn mutants(text: &str, most: usize) -> Vec<(String, String)> {
         for n in 0..count {
             let (i, new) = &fits[n * fits.len() / count];
             let mut mutant = all.clone();
+            let new = match new.strip_prefix("REORDER ") {
+                Some(both) => {
+                    mutant[i - 1] = "\n".repeat(all[i - 1].lines().count().saturating_sub(1));
+                    both
+                }
+                None => new,
+            };
             // A dropped statement leaves its line, so that findings name the lines of the kernel.
             mutant[*i] =
                 format!("{new}{}", "\n".repeat(all[*i].lines().count().saturating_sub(new.lines().count().max(1))));

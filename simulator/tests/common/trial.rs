@@ -18,6 +18,7 @@ type Run = Box<dyn Fn(&Simulated, &Options) -> (Report, bool) + Send + Sync>;
 pub(crate) struct Problem {
     pub(crate) kind: Kind,
     clusters: u32,
+    far: bool,
     schedules: usize,
     run: Run,
 }
@@ -50,7 +51,8 @@ impl Problem {
     fn new(plan: &Plan, index: usize) -> Self {
         let trial = Trial::new(plan, index).unwrap();
         let spec = *plan.spec();
-        let (kind, clusters, schedules) = (Kind::of(plan, index), trial.clusters, trial.schedules);
+        let (kind, clusters, far) = (Kind::of(plan, index), trial.clusters, trial.far);
+        let schedules = trial.schedules;
         let (sparse, dense) = if spec.op == Op::Dds { (spec.b, spec.a) } else { (spec.a, spec.b) };
         let run = match (sparse, dense, spec.out) {
             (Dtype::F16, Dtype::F16, Dtype::F16) => operands::<f16, f16, f16>(spec, trial),
@@ -63,13 +65,30 @@ impl Problem {
             (Dtype::I8, Dtype::I8, Dtype::I32) => operands::<i8, i8, i32>(spec, trial),
             other => panic!("{other:?} has no problems here"),
         };
-        Self { kind, clusters, schedules, run }
+        Self { kind, clusters, far, schedules, run }
+    }
+
+    fn kernel(&self, kernel: &Simulated) -> Simulated {
+        kernel.clone().with_clusters(self.clusters).with_far_lines(self.far)
+    }
+
+    /// The problem with each of its schedules.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&Self, Options)> {
+        (0..SCHEDULES).take(self.schedules).map(move |number| (self, schedule(0, number)))
+    }
+
+    /// Runs the kernel once, which must be right: the warp instructions that it took. The benchmark asks for them.
+    #[allow(dead_code)]
+    pub(crate) fn steps(&self, kernel: &Simulated, options: &Options) -> u64 {
+        let (report, right) = (self.run)(&self.kernel(kernel), options);
+        assert!(right && report.is_clean(), "{}: {:?}", self.kind.name(), report.findings);
+        report.cost.steps
     }
 
     fn fault(&self, kernel: &Simulated) -> Option<String> {
-        let kernel = kernel.clone().with_clusters(self.clusters);
-        (0..SCHEDULES).take(self.schedules).find_map(|number| {
-            let (report, right) = (self.run)(&kernel, &schedule(0, number));
+        let kernel = self.kernel(kernel);
+        self.runs().find_map(|(_, options)| {
+            let (report, right) = (self.run)(&kernel, &options);
             let wrong = (!right).then(|| "wrong result".to_owned());
             let found = report.findings.first().map(|finding| format!("{:?}", finding.kind)).or(wrong);
             found.map(|found| format!("{}: {found}", self.kind.name()))

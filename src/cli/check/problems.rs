@@ -50,6 +50,7 @@ impl<'c> Problems<'c> {
             seed: problem.seed,
             clusters: DEFAULT_CLUSTERS,
             negative: false,
+            far: false,
             shrink: if spec.epilogue.is_some() { shrink(longest) } else { 1.0 },
             schedules: usize::try_from(EFFORT / effort).unwrap_or(usize::MAX).max(1),
         };

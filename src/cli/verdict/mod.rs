@@ -1,14 +1,14 @@
 //! Holding a result against the f64 reference: which rows, and how far off is too far.
 
 mod rows;
-
-use std::fmt;
+mod wrong;
 
 use bsr::reference::{self, Comparison, Fused};
 use bsr::{Dense, Element, KernelSpec, Structure};
 
 use super::exit::{Exit, Failure};
 pub(super) use rows::{Rows, RowsAsked, longest_sum};
+use wrong::{Place, Wrong};
 
 /// The options of a check.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -97,59 +97,6 @@ pub(super) struct Verdict {
     padding: Option<(usize, usize)>,
 }
 
-/// Elements that are far from right: how many, and the rectangle that holds them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wrong {
-    count: usize,
-    of: usize,
-    rows: (usize, usize),
-    cols: (usize, usize),
-}
-
-impl Wrong {
-    /// An element is far off where it differs by this part of the root of the mean square.
-    const FAR: f64 = 0.05;
-
-    /// `place` says where in C an element of `got` is.
-    fn new<C: Element>(got: &Dense<C>, rows: &[usize], want: &[f64], place: Place<'_>) -> Option<Self> {
-        let finite = want.iter().filter(|value| value.is_finite());
-        let (sum, count) = finite.fold((0.0, 0), |(sum, count), value| (sum + value * value, count + 1));
-        let far = Self::FAR * (sum / f64::from(count.max(1))).sqrt();
-        let mut found: Option<Self> = None;
-        for (at, want) in want.iter().enumerate() {
-            let (row, col) = (rows[at / got.cols()], at % got.cols());
-            let value = got.get(row, col).map_or(f64::NAN, Element::to_f64);
-            let right = value == *want || (value - want).abs() <= far + Self::FAR * want.abs();
-            if right {
-                continue;
-            }
-            let (row, col) = place(row, col);
-            let first = Self { count: 0, of: rows.len() * got.cols(), rows: (row, row), cols: (col, col) };
-            let all = found.get_or_insert(first);
-            all.count += 1;
-            all.rows = (all.rows.0.min(row), all.rows.1.max(row));
-            all.cols = (all.cols.0.min(col), all.cols.1.max(col));
-        }
-        found
-    }
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ((top, bottom), (left, right)) = (self.rows, self.cols);
-        let area = (bottom - top + 1) * (right - left + 1);
-        let dense = if area == self.count { "all" } else { "some" };
-        write!(
-            f,
-            "{} of {} elements are far off: {dense} of rows {top} to {bottom}, columns {left} to {right}",
-            self.count, self.of
-        )
-    }
-}
-
-/// The row and column of C that an element in a row and column of what is compared is.
-type Place<'p> = &'p dyn Fn(usize, usize) -> (usize, usize);
-
 impl Verdict {
     /// Compares the rows that `want` is the reference of.
     ///
@@ -208,7 +155,7 @@ impl Verdict {
 
     /// How many elements are far off and where, and which tiles of so many rows and columns that is; empty if none is.
     pub(super) fn shape_words(&self, tile: Option<(usize, usize)>) -> String {
-        let Some(wrong) = self.wrong else { return String::new() };
+        let Some(wrong) = &self.wrong else { return String::new() };
         let tiles = tile.map_or_else(String::new, |(rows, cols)| {
             let range = |(first, last): (usize, usize), size: usize| match (first / size, last / size) {
                 (first, last) if first == last => format!("{first}"),
@@ -221,6 +168,11 @@ impl Verdict {
             )
         });
         format!("\n  {wrong}{tiles}")
+    }
+
+    /// Bytes of C at which elements lie that are far off; of very many the first.
+    pub(super) fn far_off(&self) -> &[usize] {
+        self.wrong.as_ref().map_or(&[], |wrong| &wrong.bytes)
     }
 
     /// Whether C has elements that were not written, so that it says nothing of the numbers.

@@ -1,7 +1,7 @@
 //! Named barriers, cluster barriers, fences and mbarriers.
 
 use super::super::context::Context;
-use super::super::op::{Fence, Mbar, Op, Src};
+use super::super::op::{Fence, Mbar, Op, Scope, Src};
 use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
@@ -10,9 +10,9 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
     match cx.head() {
         "mbarrier" => mbarrier(cx),
         "membar" => {
-            let device = cx.need(&["cta", "gl", "sys"])? != "cta";
+            let scope = if cx.need(&["cta", "gl", "sys"])? == "cta" { Scope::Cta } else { Scope::Device };
             cx.count(0, 0)?;
-            Ok(Op::Fence(Fence::Thread { device }))
+            Ok(Op::Fence(Fence::Thread { scope }))
         }
         "fence" => fence(cx),
         "barrier" if cx.eat("cluster") => {
@@ -90,20 +90,24 @@ fn fence(cx: &mut Context<'_>) -> Parsed<Op> {
         Fence::MbarrierInit
     } else {
         cx.eat_any(&["sc", "acq_rel", "acquire", "release"]);
-        let device = matches!(cx.need(&["cta", "cluster", "gpu", "sys"])?, "gpu" | "sys");
-        Fence::Thread { device }
+        match cx.scope() {
+            Some(scope) => Fence::Thread { scope },
+            None => return cx.bad_modifier(".cta or .cluster or .gpu or .sys"),
+        }
     };
     cx.count(0, 0)?;
     Ok(Op::Fence(kind))
 }
 
-/// `.sem` and `.scope`; true unless relaxed.
-fn semantics(cx: &mut Context<'_>, strong: &str) -> bool {
+/// `.sem` and `.scope` of an operation on an mbarrier; none if it is relaxed. Where no scope is named the ISA has `.cta`;
+/// hardware orders accesses in the whole cluster, and so do kernels that are in use rely on it.
+fn semantics(cx: &mut Context<'_>, strong: &str) -> Option<Scope> {
     let sem = cx.eat_any(&[strong, "relaxed"]);
-    if sem.is_some() {
-        cx.eat_any(&["cta", "cluster"]);
-    }
-    sem != Some("relaxed")
+    let scope = match cx.peek() {
+        Some("cta" | "cluster") if sem.is_some() => cx.scope(),
+        _ => None,
+    };
+    (sem != Some("relaxed")).then_some(scope.unwrap_or(Scope::Cluster))
 }
 
 fn mbarrier(cx: &mut Context<'_>) -> Parsed<Op> {

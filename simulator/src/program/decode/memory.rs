@@ -1,7 +1,7 @@
 //! Loads, stores, atomics, prefetches and `cp.async`.
 
 use super::super::context::Context;
-use super::super::op::{AtomFn, Op, Order, Semantics, Src};
+use super::super::op::{AtomFn, Op, Order, Scope, Semantics, Src};
 use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
@@ -38,13 +38,13 @@ fn order(cx: &mut Context<'_>, strong: &[&str]) -> Order {
         return Order::Weak;
     }
     let Some(word) = cx.eat_any(strong) else { return Order::Weak };
-    let semantics = Semantics { acquire: word == "acquire", release: word == "release", device: device(cx) };
+    let semantics = Semantics { acquire: word == "acquire", release: word == "release", scope: scope(cx) };
     Order::Strong(semantics)
 }
 
-/// The scope of a strong access, the device where none is named: does it reach other clusters?
-fn device(cx: &mut Context<'_>) -> bool {
-    !matches!(cx.eat_any(&["cta", "cluster", "gpu", "sys"]), Some("cta" | "cluster"))
+/// The scope of a strong access, the device where none is named.
+fn scope(cx: &mut Context<'_>) -> Scope {
+    cx.scope().unwrap_or(Scope::Device)
 }
 
 /// Cache hints: they change time, never values.
@@ -153,7 +153,7 @@ fn atomic(cx: &mut Context<'_>) -> Parsed<Op> {
     let semantics = Semantics {
         acquire: matches!(word, Some("acquire" | "acq_rel")),
         release: matches!(word, Some("release" | "acq_rel")),
-        device: device(cx),
+        scope: scope(cx),
     };
     let space = space(cx, &["global", "shared", "shared::cta", "shared::cluster"]);
     let f = match cx.need(&["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"])? {
