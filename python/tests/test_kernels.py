@@ -302,3 +302,12 @@ def test_a_choice_is_explained(rng) -> None:
     assert "kernel    bm = 64" in words and "because" in words
     with pytest.raises(bsr.Error, match="--pattern|pattern"):
         plain.explain(4096, 4096, 4096, pattern="nonsense")
+
+
+def test_a_measurement_without_a_gpu_is_refused() -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        assert "TFLOP/s" in plain.bench(1024, 256, 1024)
+    else:
+        with pytest.raises(bsr.Error, match="driver|GPU|device"):
+            plain.bench(1024, 256, 1024)
