@@ -136,10 +136,11 @@ def _refusal(spec: str, problems: list, text: Text | None) -> KernelError:
     if text is None:
         source = Source("<spec>", spec, 1, 0)
         text = Text(source)
-        place = functools.partial(_within_spec, spec)
+        places = [_within_spec(spec, start, end) for *_, start, end in problems]
     else:
-        source, place = text.source, text.place
-    return KernelError([Problem(place(start, end), fact, help) for fact, help, start, end in problems], source)
+        source = text.source
+        places = [text.place(start, end) for *_, start, end in problems]
+    return KernelError([Problem(place, fact, help) for place, (fact, help, *_) in zip(places, problems)], source)
 
 
 def _within_spec(spec: str, start: int, end: int) -> Any:
@@ -192,7 +193,7 @@ class _Call:
             raise Error(f"`{missing[0]}` is not given\n  help: the kernel takes {', '.join(names)}")
         given = {**signature.defaults, **given}
         a, b = given.pop(signature.a), given.pop(signature.b)
-        sparse = {"dsd": a, "dds": b, "sdd": like}[native.op]
+        sparse: Any = {"dsd": a, "dds": b, "sdd": like}[native.op]
         if not isinstance(sparse, (BsrMatrix, *([Pattern] if native.op == "sdd" else []))):
             what = {"dsd": f"`{signature.a}`", "dds": f"`{signature.b}`", "sdd": "`like`, which says what is stored,"}[
                 native.op
