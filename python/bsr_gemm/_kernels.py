@@ -219,6 +219,8 @@ class _Call:
                 "one operand is an array of NumPy and one a tensor\n  help: `torch.from_numpy` makes a tensor of an array"
             )
         _refuse_gradients(a, b, *given.values())
+        if _arrays.is_tensor(a) and a.device != b.device:
+            raise Error(f"one operand is on {a.device} and the other on {b.device}\n  help: move one of them")
         call = cls(kernel, a, b, pattern, given, a.device.type if _arrays.is_tensor(a) else "cpu")
         call._check_shapes()
         return call
@@ -268,6 +270,9 @@ class _Call:
                 raise Error(
                     f"`{name}` is {found}, and the kernel's epilogue reads {' x '.join(map(str, shape))} of {element}"
                 )
+            here = self.a.device if _arrays.is_tensor(self.a) else "cpu"
+            if _arrays.is_tensor(array) and str(array.device) != str(here):
+                raise Error(f"`{name}` is on {array.device}, and the operands are on {here}\n  help: move it there")
             held.append(array)
             if word == "Bsr":
                 described.append((name, _arrays.values(array)))

@@ -122,6 +122,10 @@ def test_tensors_are_taken(operands, rng) -> None:
     result = ffn_up(v, torch.from_numpy(x), bias)
     assert isinstance(result, torch.Tensor) and np.array_equal(result.numpy(), ffn_up(w, x, bias.numpy()))
     assert torch.equal(bsr.simulate(plain, v, torch.from_numpy(x)).result, plain(v, torch.from_numpy(x)))
+    with pytest.raises(bsr.Error, match="`bias` is on meta"):
+        ffn_up(v, torch.from_numpy(x), bias.to("meta"))
+    with pytest.raises(bsr.Error, match="one operand is on cpu and the other on meta"):
+        plain(v, torch.from_numpy(x).to("meta"))
     with pytest.raises(bsr.Error, match="torch.no_grad"):
         ffn_up(v, torch.from_numpy(x), bias.requires_grad_())
 

@@ -273,6 +273,11 @@ def test_torchao_takes_the_config(rng) -> None:
         (lambda x, v, k: torch.ops.bsr_gemm.linear(x, v, None, "0" * 32), ["no pattern", "0" * 32]),
         (lambda x, v, k: torch.ops.bsr_gemm.linear(x, v, x[0], k), ["bias is 14", "22 outputs"]),
         (lambda x, v, k: torch.ops.bsr_gemm.linear(x, v, None, k, False, "swish"), ["`swish`"]),
+        (
+            lambda x, v, k: torch.ops.bsr_gemm.linear(x, v, torch.empty(22, dtype=x.dtype, device="meta"), k),
+            ["bias is on meta and x on cpu", "bias.to('cpu')"],
+        ),
+        (lambda x, v, k: torch.ops.bsr_gemm.linear(x.to("meta"), v, None, k), ["x is on meta and the weight on cpu"]),
         (lambda x, v, k: nn.BlockSparseLinear(3, 4, bsr.Pattern((4, 4), (2, 2), [0, 0, 0], [])), ["4 x 4", "4 x 3"]),
     ],
 )
