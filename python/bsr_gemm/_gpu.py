@@ -29,12 +29,16 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _gpu(index: int) -> Any:
+def _refuse_fork() -> None:
     if _forked:
         raise Error(
             "this process was forked from one that used a GPU, and CUDA does not work in such a process\n"
             "  help: start it with the method `spawn`: `torch.multiprocessing.set_start_method('spawn')`"
         )
+
+
+def _gpu(index: int) -> Any:
+    _refuse_fork()
     gpu = _gpus.get(index)
     if gpu is None:
         with _lock:
@@ -75,6 +79,7 @@ class _OnDevice:
     """The device of a tensor, where it is not the current one."""
 
     def __init__(self, index: int) -> None:
+        _refuse_fork()
         self.guard = None if torch.cuda.current_device() == index else torch.cuda.device(index)
 
     def __enter__(self) -> None:
@@ -139,6 +144,11 @@ class _Result:
         if self.padded is not None:
             line = self.padded[:, : self.out.shape[0 if self.is_col else 1]]
             self.out.copy_(line.t() if self.is_col else line)
+
+
+def _laid(x: Tensor, layout: str) -> Tensor:
+    """A matrix in the layout that a kernel reads: itself where it lies so."""
+    return x.t().contiguous().t() if layout == "col" else x.contiguous()
 
 
 def _transposed(argument: tuple[int, int, int, bool, int]) -> tuple[int, int, int, bool, int]:
@@ -241,13 +251,13 @@ def launch_kernel(kernel: Any, call: Any) -> Any:
         inputs, held = _inputs(call)
         last = None if second is None else (second.data_ptr(), second.shape[0])
         if native.op == "sdd":
-            (held_a, left), (held_b, right) = _operand(call.a), _operand(call.b)
+            held_a, left = _operand(_laid(call.a, native.layouts[0]))
+            held_b, right = _operand(_laid(call.b, native.layouts[1]))
             sparse = _sparse_of(index, call.pattern, _arrays.kind_of(out))
             loaded.sampled(sparse, out.data_ptr(), left, right, _stream(index), inputs, last)
         else:
             values, dense = (call.b, call.a) if native.op == "dds" else (call.a, call.b)
-            wanted = native.layouts[0 if native.op == "dds" else 1] == "col"
-            held_a, right = _operand(dense.t().contiguous().t() if wanted else dense.contiguous())
+            held_a, right = _operand(_laid(dense, native.layouts[0 if native.op == "dds" else 1]))
             held_b = values.contiguous()
             result = _Result(out)
             sparse = _sparse_of(index, call.pattern, _arrays.kind_of(values))
@@ -260,21 +270,24 @@ def launch_kernel(kernel: Any, call: Any) -> Any:
 def _inputs(call: Any) -> tuple[list[tuple], list[Any]]:
     described, held = [], []
     call.inputs()  # Refuses what does not fit.
-    is_col = call.kernel._native.layouts[2] == "col"
     for name, kind in call.kernel._inputs:
         value = call.given[name]
         if kind == "f32":
             described.append((name, "scalar", 0, "f32", 0, 0, 0, float(value)))
-        elif kind.startswith("Dense"):
-            array, argument = _operand(value.t().contiguous().t() if is_col else value.contiguous())
-            held.append(array)
-            address, rows, cols, _, stride = argument
-            described.append((name, "dense", address, _arrays.kind_of(value), rows, cols, stride, 0.0))
-        elif kind.startswith("Bsr"):
+            continue
+        if kind.startswith("Bsr"):
             raise Error(
                 f"`{name}: {kind}` reads values of blocks, which is not launched from Python yet\n"
                 "  help: add them to the result, or run the kernel on the CPU"
             )
+        if not _arrays.is_tensor(value) or value.device != call.a.device:
+            where = f"on {value.device}" if _arrays.is_tensor(value) else f"a {type(value).__name__}"
+            raise Error(f"`{name}` is {where}, and the operands are on {call.a.device}\n  help: move it there")
+        if kind.startswith("Dense"):
+            array, argument = _operand(_laid(value, call.kernel._native.layouts[2]))
+            held.append(array)
+            address, rows, cols, _, stride = argument
+            described.append((name, "dense", address, _arrays.kind_of(value), rows, cols, stride, 0.0))
         else:
             vector = _vector(value)
             held.append(vector)

@@ -136,10 +136,11 @@ def _refusal(spec: str, problems: list, text: Text | None) -> KernelError:
     if text is None:
         source = Source("<spec>", spec, 1, 0)
         text = Text(source)
-        place = functools.partial(_within_spec, spec)
+        places = [_within_spec(spec, start, end) for *_, start, end in problems]
     else:
-        source, place = text.source, text.place
-    return KernelError([Problem(place(start, end), fact, help) for fact, help, start, end in problems], source)
+        source = text.source
+        places = [text.place(start, end) for *_, start, end in problems]
+    return KernelError([Problem(place, fact, help) for place, (fact, help, *_) in zip(places, problems)], source)
 
 
 def _within_spec(spec: str, start: int, end: int) -> Any:
@@ -192,7 +193,7 @@ class _Call:
             raise Error(f"`{missing[0]}` is not given\n  help: the kernel takes {', '.join(names)}")
         given = {**signature.defaults, **given}
         a, b = given.pop(signature.a), given.pop(signature.b)
-        sparse = {"dsd": a, "dds": b, "sdd": like}[native.op]
+        sparse: Any = {"dsd": a, "dds": b, "sdd": like}[native.op]
         if not isinstance(sparse, (BsrMatrix, *([Pattern] if native.op == "sdd" else []))):
             what = {"dsd": f"`{signature.a}`", "dds": f"`{signature.b}`", "sdd": "`like`, which says what is stored,"}[
                 native.op
@@ -218,6 +219,8 @@ class _Call:
                 "one operand is an array of NumPy and one a tensor\n  help: `torch.from_numpy` makes a tensor of an array"
             )
         _refuse_gradients(a, b, *given.values())
+        if _arrays.is_tensor(a) and a.device != b.device:
+            raise Error(f"one operand is on {a.device} and the other on {b.device}\n  help: move one of them")
         call = cls(kernel, a, b, pattern, given, a.device.type if _arrays.is_tensor(a) else "cpu")
         call._check_shapes()
         return call
@@ -267,6 +270,9 @@ class _Call:
                 raise Error(
                     f"`{name}` is {found}, and the kernel's epilogue reads {' x '.join(map(str, shape))} of {element}"
                 )
+            here = self.a.device if _arrays.is_tensor(self.a) else "cpu"
+            if _arrays.is_tensor(array) and str(array.device) != str(here):
+                raise Error(f"`{name}` is on {array.device}, and the operands are on {here}\n  help: move it there")
             held.append(array)
             if word == "Bsr":
                 described.append((name, _arrays.values(array)))

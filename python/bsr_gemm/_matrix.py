@@ -290,8 +290,7 @@ def _check_padding(values: Any, pattern: Pattern) -> None:
     if _arrays.is_tensor(values):
         import torch
 
-        mask = torch.from_numpy(mask).to(values.device)
-        outside = values.detach()[mask].float()
+        outside = values.detach()[torch.from_numpy(mask).to(values.device)].float()
         wrong = bool((outside != 0).any())
     else:
         wrong = bool((values[mask].astype(np.float64) != 0).any())

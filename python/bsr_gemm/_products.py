@@ -93,6 +93,11 @@ def _apply(w: BsrMatrix, x: Any, transpose: bool, bias: Any = None, activation: 
             f"the shapes do not fit: {' x '.join(map(str, x.shape))} is multiplied along {x.shape[-1]} elements, and "
             f"the {w.shape[0]} x {w.shape[1]} matrix has {inner} {side}"
         )
+    if bias is not None and _arrays.is_tensor(bias) != _arrays.is_tensor(x):
+        raise Error(
+            f"the bias is a {type(bias).__name__}, and x is a {type(x).__name__}\n"
+            "  help: `torch.from_numpy` makes a tensor of an array"
+        )
     if _arrays.is_tensor(x):
         if not _arrays.is_tensor(w.values):
             w = BsrMatrix(_as_tensor(w.values), w.pattern, check=False)

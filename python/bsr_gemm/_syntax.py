@@ -20,6 +20,10 @@ MATRICES = ("Bsr", "Dense", "Rows", "Cols")
 EXAMPLE = 'write `(a: Bsr["bf16"], b: Dense["bf16"]) -> Dense["bf16"]`'
 
 
+#: A part of a function that has a place: a definition, a statement, an expression, a parameter, a setting.
+Node = ast.stmt | ast.expr | ast.arg | ast.keyword
+
+
 @dataclass
 class Place:
     """Lines and columns of a file; lines count from 1, columns from 0."""
@@ -70,7 +74,7 @@ class Source:
         indent = len(lines[0]) - len(lines[0].lstrip())
         return cls(inspect.getsourcefile(function) or "<kernel>", textwrap.dedent(text), max(first, 1), indent)
 
-    def place(self, node: ast.AST) -> Place:
+    def place(self, node: Node) -> Place:
         """Where a node stands in the file."""
         line, end = node.lineno, node.end_lineno or node.lineno
         offset = self.first_line - 1
@@ -101,17 +105,17 @@ class Text:
     """A text, and the node that each part of it is from."""
 
     source: Source
-    parts: list[tuple[int, int, ast.AST]] = field(default_factory=list)
+    parts: list[tuple[int, int, Node]] = field(default_factory=list)
     text: bytes = b""
     problems: list[Problem] = field(default_factory=list)
 
-    def add(self, words: str, node: ast.AST) -> None:
+    def add(self, words: str, node: Node) -> None:
         """Appends words that a node says."""
         start = len(self.text)
         self.text += words.encode()
         self.parts.append((start, len(self.text), node))
 
-    def refuse(self, node: ast.AST, fact: str, *help: str) -> None:
+    def refuse(self, node: Node, fact: str, *help: str) -> None:
         """Writes down what is wrong with a node."""
         self.problems.append(Problem(self.source.place(node), fact, list(help)))
 
@@ -154,7 +158,7 @@ def read(function: Callable[..., Any], settings: dict[str, Any]) -> tuple[Text, 
 
 
 def _settings(text: Text, tree: ast.FunctionDef, settings: dict[str, Any]) -> None:
-    places: dict[str, ast.AST] = {}
+    places: dict[str, Node] = {}
     for decorator in tree.decorator_list:
         if isinstance(decorator, ast.Call):
             places |= {keyword.arg: keyword for keyword in decorator.keywords if keyword.arg}
@@ -191,9 +195,9 @@ def _matrix(node: ast.AST | None) -> tuple[str, str | None]:
 
 def _signature(text: Text, tree: ast.FunctionDef) -> Signature:
     arguments = tree.args
-    for node in (arguments.vararg, arguments.kwarg):
-        if node is not None:
-            text.refuse(node, "a kernel has a fixed list of parameters", EXAMPLE)
+    for star in (arguments.vararg, arguments.kwarg):
+        if star is not None:
+            text.refuse(star, "a kernel has a fixed list of parameters", EXAMPLE)
     parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     if len(parameters) < 2:
         text.refuse(tree, f"a kernel has two operands, not {len(parameters)}", EXAMPLE)
@@ -204,11 +208,11 @@ def _signature(text: Text, tree: ast.FunctionDef) -> Signature:
         elements = returned.slice.elts if isinstance(returned.slice, ast.Tuple) else [returned.slice]
         returned, second = elements[0], (elements[1] if len(elements) == 2 else None)
     kinds = [_matrix(node) for node in (a.annotation, b.annotation, returned)]
-    names = tuple(name for name, _ in kinds)
+    names = (kinds[0][0], kinds[1][0], kinds[2][0])
     op = {("Bsr", "Dense", "Dense"): "dsd", ("Dense", "Bsr", "Dense"): "dds", ("Dense", "Dense", "Bsr"): "sdd"}.get(
         names
     )
-    nodes = (a.annotation or a, b.annotation or b, returned or tree)
+    nodes: tuple[Node, Node, Node] = (a.annotation or a, b.annotation or b, returned or tree)
     if op is None:
         said = f"({', '.join(name or 'nothing' for name in names[:2])}) -> {names[2] or 'nothing'}"
         text.refuse(nodes[0], f"one of the three matrices is a `Bsr` and the others are `Dense`, not {said}", EXAMPLE)
@@ -378,7 +382,7 @@ def _comparison(text: Text, node: ast.expr) -> None:
 
 
 class _Brackets:
-    def __init__(self, text: Text, node: ast.AST, needed: bool) -> None:
+    def __init__(self, text: Text, node: Node, needed: bool) -> None:
         self.text, self.node, self.needed = text, node, needed
 
     def __enter__(self) -> None:

@@ -145,6 +145,8 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor | None, pattern: str, transpo
         raise Error(f"x is on {x.device} and the weight on {weight.device}\n  help: `w.to({str(x.device)!r})`")
     if bias is not None and (bias.dim() != 1 or bias.shape[0] != outputs):
         raise Error(f"the bias is {' x '.join(map(str, bias.shape))}, and there are {outputs} outputs")
+    if bias is not None and bias.device != x.device:
+        raise Error(f"the bias is on {bias.device} and x on {x.device}\n  help: `bias.to({str(x.device)!r})`")
     if activation not in ACTIVATIONS:
         raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
     return outputs

@@ -292,7 +292,7 @@ def register_torchao() -> type:
         keep: float = 0.25
 
     @register_quantize_module_handler(BlockSparseConfig)
-    def _transform(module: torch.nn.Module, config: Any) -> torch.nn.Module:
+    def _transform(module: torch.nn.Linear, config: Any) -> torch.nn.Module:
         return BlockSparseLinear.from_linear(module, tuple(config.block), config.keep)
 
     return BlockSparseConfig

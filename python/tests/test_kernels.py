@@ -122,6 +122,10 @@ def test_tensors_are_taken(operands, rng) -> None:
     result = ffn_up(v, torch.from_numpy(x), bias)
     assert isinstance(result, torch.Tensor) and np.array_equal(result.numpy(), ffn_up(w, x, bias.numpy()))
     assert torch.equal(bsr.simulate(plain, v, torch.from_numpy(x)).result, plain(v, torch.from_numpy(x)))
+    with pytest.raises(bsr.Error, match="`bias` is on meta"):
+        ffn_up(v, torch.from_numpy(x), bias.to("meta"))
+    with pytest.raises(bsr.Error, match="one operand is on cpu and the other on meta"):
+        plain(v, torch.from_numpy(x).to("meta"))
     with pytest.raises(bsr.Error, match="torch.no_grad"):
         ffn_up(v, torch.from_numpy(x), bias.requires_grad_())
 
@@ -302,3 +306,12 @@ def test_a_choice_is_explained(rng) -> None:
     assert "kernel    bm = 64" in words and "because" in words
     with pytest.raises(bsr.Error, match="--pattern|pattern"):
         plain.explain(4096, 4096, 4096, pattern="nonsense")
+
+
+def test_a_measurement_without_a_gpu_is_refused() -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        assert "TFLOP/s" in plain.bench(1024, 256, 1024)
+    else:
+        with pytest.raises(bsr.Error, match="driver|GPU|device"):
+            plain.bench(1024, 256, 1024)

@@ -120,6 +120,22 @@ def test_products_that_do_not_fit(rng, call, words) -> None:
         assert word in str(refused.value), str(refused.value)
 
 
+def test_arrays_and_tensors_are_not_mixed(rng) -> None:
+    torch = pytest.importorskip("torch")
+    w = bsr.from_dense(rng.standard_normal((64, 48)), (16, 16), keep=0.5)
+    v = bsr.BsrMatrix(torch.from_numpy(w.values), w.pattern)
+    x, bias = rng.standard_normal((3, 48)), rng.standard_normal(64)
+    assert np.array_equal(bsr.linear(torch.from_numpy(x), w), bsr.linear(torch.from_numpy(x), v))
+    for call in (
+        lambda: bsr.linear(x, v),
+        lambda: bsr.linear(x, w, torch.from_numpy(bias)),
+        lambda: bsr.linear(torch.from_numpy(x), v, bias),
+        lambda: bsr.sampled(torch.ones(64, 2), np.ones((2, 48)), w),
+    ):
+        with pytest.raises(bsr.Error, match="torch.from_numpy"):
+            call()
+
+
 def test_threads_share_a_matrix(rng) -> None:
     w, x = bsr.from_dense(rng.standard_normal((128, 128)), (32, 32), keep=0.5), rng.standard_normal((128, 32))
     expected, results = w @ x, []

@@ -273,6 +273,11 @@ def test_torchao_takes_the_config(rng) -> None:
         (lambda x, v, k: torch.ops.bsr_gemm.linear(x, v, None, "0" * 32), ["no pattern", "0" * 32]),
         (lambda x, v, k: torch.ops.bsr_gemm.linear(x, v, x[0], k), ["bias is 14", "22 outputs"]),
         (lambda x, v, k: torch.ops.bsr_gemm.linear(x, v, None, k, False, "swish"), ["`swish`"]),
+        (
+            lambda x, v, k: torch.ops.bsr_gemm.linear(x, v, torch.empty(22, dtype=x.dtype, device="meta"), k),
+            ["bias is on meta and x on cpu", "bias.to('cpu')"],
+        ),
+        (lambda x, v, k: torch.ops.bsr_gemm.linear(x.to("meta"), v, None, k), ["x is on meta and the weight on cpu"]),
         (lambda x, v, k: nn.BlockSparseLinear(3, 4, bsr.Pattern((4, 4), (2, 2), [0, 0, 0], [])), ["4 x 4", "4 x 3"]),
     ],
 )
@@ -330,16 +335,75 @@ def test_a_forked_process_is_refused_in_words(rng) -> None:
     w @ x
     reader, writer = os.pipe()
     if os.fork() == 0:
-        from bsr_gemm import _gpu
-
         try:
-            _gpu._gpu(0)
+            w @ x
             os.write(writer, b"it was not refused")
         except bsr.Error as error:
             os.write(writer, str(error).encode())
         os._exit(0)
     os.wait()
     assert b"spawn" in os.read(reader, 1000)
+
+
+@pytest.mark.parametrize(
+    ("make", "copied", "is_col"),
+    [
+        (lambda: torch.zeros(33, 64), False, False),
+        (lambda: torch.zeros(33, 64).t(), False, True),
+        (lambda: torch.zeros(33, 80)[:, 4:68], False, False),
+        (lambda: torch.zeros(33, 80)[:, 1:65], True, False),
+        (lambda: torch.zeros(33, 70)[:, :64], True, False),
+        (lambda: torch.zeros(33, 63), True, False),
+        (lambda: torch.zeros(33, 63).t(), True, True),
+        (lambda: torch.zeros(33, 64)[:, ::2], True, False),
+        (lambda: torch.zeros(1, 1).expand(33, 64), True, False),
+        (lambda: torch.zeros(1, 64), False, False),
+        (lambda: torch.zeros(64, 1), True, False),
+    ],
+)
+def test_operands_are_made_addressable(make, copied, is_col) -> None:
+    from bsr_gemm import _gpu
+
+    x = make()
+    held, (address, rows, cols, col, stride) = _gpu._operand(x)
+    assert (held is not x) == copied and (rows, cols) == tuple(x.shape) and col == is_col
+    assert address == held.data_ptr() and address % 16 == 0 and stride * 4 % 16 == 0
+    lines = held if copied else (x.t() if is_col else x)
+    assert lines.stride(0) == stride or lines.shape[0] == 1
+    seen = lines[:, : rows if is_col else cols]
+    assert torch.equal(seen.t() if is_col else seen, x)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(5, 64), (5, 63), (1, 3)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_results_are_written_in_whole_vectors(rows, cols, transposed) -> None:
+    from bsr_gemm import _gpu
+
+    out = torch.zeros(cols, rows).t() if transposed else torch.zeros(rows, cols)
+    result = _gpu._Result(out)
+    address, *shape, is_col, stride = result.argument
+    line = rows if is_col else cols
+    assert shape == [rows, cols] and stride * 4 % 16 == 0 and stride >= line
+    assert (result.padded is None) == (line * 4 % 16 == 0)
+    written = out if result.padded is None else result.padded
+    assert address == written.data_ptr()
+    if result.padded is not None:
+        written.fill_(7)
+        result.finish()
+        assert (out == 7).all()
+
+
+@pytest.mark.gpu
+def test_the_direct_way_is_the_operator(rng) -> None:
+    w = bsr.from_dense(torch.randn(256, 192, device="cuda", dtype=torch.bfloat16), (64, 64), keep=0.5)
+    x = torch.randn(3, 40, 192, device="cuda", dtype=torch.bfloat16)
+    flat = x.reshape(-1, 192)
+    assert torch.equal(bsr.linear(x, w).reshape(-1, 256), torch.ops.bsr_gemm.linear(flat, w.values, None, w.key))
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        bsr.linear(x, w)
+        bsr.linear(x.clone().requires_grad_(), w)
+    names = [event.name for event in profile.events()]
+    assert names.count("bsr_gemm::linear") == 1, "the second call alone goes through the dispatcher"
 
 
 @pytest.mark.gpu
