@@ -39,7 +39,6 @@ fn simulated(program: &str) -> String {
     let (item, name) = kernel(program);
     format!(
         r#"use {NAME}::prelude::*;
-use {NAME}::simulated::{{Options, Simulated}};
 use {NAME}::reference;
 
 {item}
@@ -48,12 +47,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {{
     let block = ({name}::SPEC.bm as usize, {name}::SPEC.bk as usize);
     let a = Bsr::generate(Pattern::TopK(1), block.0, 2 * block.1, block, 0)?;
     let b = Dense::normal(2 * block.1, 40, Layout::RowMajor, 0);
-    let kernel = Simulated::new({name}::plan(), {name}::PTX, {name}::ENTRY)?;
-    let (c, report) = kernel.multiply::<f16, f16, f16>(&a, &b, &Options::default())?;
+    let (c, report) = {name}::simulate((&a, &b), &Options::default())?;
     let error = reference::relative_error(&c.to_f64(), &reference::multiply(&a, &b)?);
     assert!(report.is_clean() && error < 1e-3, "{{error}}");
     println!("{{a:?}} times {{b:?}} is right");
-    kernel.multiply::<f16, f16, f16>(&a, &Dense::normal(7, 40, Layout::RowMajor, 0), &Options::default())?;
+    {name}::simulate((&a, &Dense::normal(7, 40, Layout::RowMajor, 0)), &Options::default())?;
     Ok(())
 }}
 "#
