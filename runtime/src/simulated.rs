@@ -15,7 +15,7 @@
 //!
 //! let a = Bsr::<f16>::generate(Pattern::TopK(2), 128, 96, (64, 32), 0)?;
 //! let b = Dense::<f16>::normal(96, 40, Layout::RowMajor, 0);
-//! let (results, report) = kernel.multiply::<f16>((&a, &b), &Options::default())?;
+//! let (results, report) = kernel.multiply::<f16, _>((&a, &b), &Options::default())?;
 //! assert!(report.is_clean());
 //! let error = reference::relative_error(&results.c.to_f64(), &reference::multiply(&a, &b)?);
 //! assert!(error < 2e-3, "{error}");
