@@ -29,7 +29,8 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _refuse_fork() -> None:
+def refuse_fork() -> None:
+    """Refuses a process that was forked from one that used a GPU, before PyTorch meets it."""
     if _forked:
         raise Error(
             "this process was forked from one that used a GPU, and CUDA does not work in such a process\n"
@@ -38,7 +39,7 @@ def _refuse_fork() -> None:
 
 
 def _gpu(index: int) -> Any:
-    _refuse_fork()
+    refuse_fork()
     gpu = _gpus.get(index)
     if gpu is None:
         with _lock:
@@ -79,7 +80,7 @@ class _OnDevice:
     """The device of a tensor, where it is not the current one."""
 
     def __init__(self, index: int) -> None:
-        _refuse_fork()
+        refuse_fork()
         self.guard = None if torch.cuda.current_device() == index else torch.cuda.device(index)
 
     def __enter__(self) -> None:

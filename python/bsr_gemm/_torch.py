@@ -248,6 +248,7 @@ torch.library.register_autograd("bsr_gemm::sampled", _sampled_backward, setup_co
 def _linear_cuda(x, weight, bias, pattern, transpose=False, activation="none"):
     from . import _gpu
 
+    _gpu.refuse_fork()
     out = _result(x, _check(x, weight, bias, pattern, transpose, activation))
     return _gpu.linear(x, weight, bias, out, find(pattern), transpose, activation)
 
@@ -256,6 +257,7 @@ def _linear_cuda(x, weight, bias, pattern, transpose=False, activation="none"):
 def _sampled_cuda(a, b, pattern):
     from . import _gpu
 
+    _gpu.refuse_fork()
     found = _check_sampled(a, b, pattern)
     out = a.new_empty((found.nnzb, *found.block), dtype=_arrays.torch_dtype(result_kind(_arrays.kind_of(a))))
     return _gpu.sampled(a, b, out, found)

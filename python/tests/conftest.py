@@ -20,6 +20,11 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
+def pytest_configure(config) -> None:
+    # As in pyproject.toml, which is not beside the tests on a machine that has only the wheel.
+    config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU")
+
+
 def pytest_collection_modifyitems(items) -> None:
     skip = pytest.mark.skip(reason="needs an NVIDIA GPU of compute capability 9.0, and there is none here")
     for item in items:
