@@ -102,6 +102,8 @@ fn cargo(folder: &Path, arguments: &[&str]) -> Output {
     command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap());
     // What cargo tells the integration test of one package is not for another one.
     command.env_remove("CARGO_TARGET_TMPDIR").env_remove("CARGO_MANIFEST_DIR");
+    // With it, as under `.ci/timed`, cargo would build crates anew in the place of those that the workspace uses.
+    command.env_remove("RUSTC_BOOTSTRAP");
     command.output().unwrap()
 }
 
