@@ -6,7 +6,7 @@ use bsr_codegen::{Argument, Op, Operand, Problem};
 use bsr_simulator::{BufferId, GlobalMemory, Param};
 
 use super::dense::{factors, fitting};
-use super::lines::writers_of;
+use super::lines::{Factor, writers_of};
 use super::memory::{ALIGN, MAP_BYTES, apart, bytes, copy_lines, describe, launch, pad, words};
 use super::{Options, Report, Simulated, SimulatedError};
 use crate::kernel::arguments::UntypedHostCall;
@@ -41,27 +41,29 @@ impl Simulated {
             if rows > 0 && cols > 0 {
                 pad(&mut memory, id_c, &wide);
             }
-            let each = dense.operand.dtype.bytes() as usize;
-            let mut once = |memory_of: &dyn OnHost| match sparse.structure.nnzb() {
-                // Without stored blocks nothing is read.
-                0 => (id_c, memory_of.placed().0),
-                _ => *uploaded.entry(std::ptr::from_ref(memory_of).cast::<()>()).or_insert_with(|| {
-                    let (line, content) = memory_of.placed();
-                    match line {
-                        0 => (bytes(&mut memory, content), line),
-                        _ => (self.lines(&mut memory, content, line * each), line),
-                    }
-                }),
+            let mut once = |of: &dyn OnHost, upload: &dyn Fn(&mut GlobalMemory) -> (BufferId, u64)| {
+                *uploaded.entry(std::ptr::from_ref(of).cast::<()>()).or_insert_with(|| upload(&mut memory))
             };
-            let (values, _) = once(sparse.memory);
-            let (factor, line) = once(dense.memory);
+            let upload = |memory: &mut GlobalMemory| {
+                let factor = Factor::new(self, &dense);
+                let ld = factor.ld;
+                (factor.upload(self, memory), ld)
+            };
+            let (values, (factor, ld)) = match sparse.structure.nnzb() {
+                // Without stored blocks nothing is read.
+                0 => (id_c, (id_c, Factor::new(self, &dense).ld)),
+                _ => (
+                    once(sparse.memory, &|memory| (bytes(memory, sparse.memory.placed().1), 0)).0,
+                    once(dense.memory, &upload),
+                ),
+            };
             let problem = Problem {
                 m: rows as u64,
                 n: cols as u64,
                 k: shapes.inner as u64,
                 nnzb: sparse.structure.nnzb() as u64,
-                lda: self.leading(line, each),
-                ldb: self.leading(line, each),
+                lda: ld,
+                ldb: ld,
                 ldc: self.leading(wide.ld(), size_of::<C>()),
                 ldt: self.leading(wide.ld(), size_of::<C>()),
             };

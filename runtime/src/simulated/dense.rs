@@ -3,7 +3,7 @@
 use bsr_codegen::{Op, Operand, Problem, TileScheduler};
 use bsr_simulator::{GlobalMemory, Options, Report};
 
-use super::lines::writers_of;
+use super::lines::{Factor, writers_of};
 use super::memory::{Uploads, apart, copy_lines, launch, pad, set_to_zero};
 use super::{Simulated, SimulatedError};
 use crate::epilogue::{Input, Inputs, Matrix, Results};
@@ -76,15 +76,14 @@ impl Simulated {
             }
         }
         let wide = apart(&c);
-        let (line, values) = dense.memory.placed();
-        let (each, pitch) = (dense.operand.dtype.bytes() as usize, wide.ld() * size_of::<C>());
+        let (factor, pitch) = (Factor::new(self, dense), wide.ld() * size_of::<C>());
         let problem = Problem {
             m: rows as u64,
             n: cols as u64,
             k: shapes.inner as u64,
             nnzb: sparse.structure.nnzb() as u64,
-            lda: self.leading(line, each),
-            ldb: self.leading(line, each),
+            lda: factor.ld,
+            ldb: factor.ld,
             ldc: self.leading(wide.ld(), size_of::<C>()),
             ldt: tile.as_ref().map_or(wide.ld(), Matrix::ld) as u64,
         };
@@ -102,7 +101,7 @@ impl Simulated {
         let (left, right) = if spec.op == Op::Dds { (Operand::B, Operand::A) } else { (Operand::A, Operand::B) };
         if sparse.structure.nnzb() > 0 {
             uploads.operand(left, sparse.memory.placed().1);
-            let id = self.lines(uploads.memory, values, line * each);
+            let id = factor.upload(self, uploads.memory);
             uploads.operands.push((right, id));
         }
         let scalars = uploads.inputs(&self.plan, inputs, tile.as_ref());

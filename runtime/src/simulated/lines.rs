@@ -4,6 +4,7 @@ use bsr_simulator::{BufferId, GlobalMemory, Report};
 
 use super::Simulated;
 use super::memory::{ALIGN, bytes as upload};
+use crate::kernel::matrix::HostDense;
 
 /// Bytes from one line of a far operand to the next, as many as kernels count in 32 bits: offsets in bytes overflow at the
 /// third line, in elements of two bytes at the fourth, and in pieces of 16 bytes at the 23rd.
@@ -28,6 +29,25 @@ impl Simulated {
             true => memory.upload_spread(bytes, line as u64, FAR as u64, ALIGN),
             false => upload(memory, bytes),
         }
+    }
+}
+
+/// What the kernel is told of a dense factor, and what it finds in memory.
+pub(super) struct Factor {
+    /// The leading dimension.
+    pub(super) ld: u64,
+    line: usize,
+    content: Vec<u8>,
+}
+
+impl Factor {
+    pub(super) fn new(kernel: &Simulated, dense: &HostDense<'_>) -> Self {
+        let ((ld, content), each) = (dense.memory.placed(), dense.operand.dtype.bytes() as usize);
+        Self { ld: kernel.leading(ld, each), line: ld * each, content }
+    }
+
+    pub(super) fn upload(self, kernel: &Simulated, memory: &mut GlobalMemory) -> BufferId {
+        kernel.lines(memory, self.content, self.line)
     }
 }
 

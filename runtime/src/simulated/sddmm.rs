@@ -6,7 +6,7 @@ use bsr_codegen::epilogue::Reduction;
 use bsr_codegen::{Argument, Op, Operand, Plan};
 use bsr_simulator::{GlobalMemory, Options, Param, Report};
 
-use super::lines::writers_of;
+use super::lines::{Factor, writers_of};
 use super::memory::{bytes, describe, launch};
 use super::{Simulated, SimulatedError};
 use crate::epilogue::{Input, Inputs, Results};
@@ -67,10 +67,9 @@ impl Simulated {
             return Ok((Results { c: values, rows: start }, Report::default()));
         }
         let k = a.operand.cols;
-        let ((a_line, a_values), (b_line, b_values)) = (a.memory.placed(), b.memory.placed());
+        let factors = [Factor::new(self, a), Factor::new(self, b)];
         let work = WorkLists::new(&self.plan, structure, k, self.clusters);
-        let [a_each, b_each] = [a, b].map(|factor| factor.operand.dtype.bytes() as usize);
-        let (lda, ldb) = (self.leading(a_line, a_each) as usize, self.leading(b_line, b_each) as usize);
+        let [lda, ldb] = [0, 1].map(|at| factors[at].ld as usize);
         let problem = sddmm::problem((&a.operand, lda), (&b.operand, ldb), structure);
         let shape = self.plan.launch(&problem, work.grid);
 
@@ -79,8 +78,8 @@ impl Simulated {
         let mut operands = vec![];
         // Factors without K are not read.
         if k > 0 {
-            operands.push((Operand::A, self.lines(&mut memory, a_values, a_line * a_each)));
-            operands.push((Operand::B, self.lines(&mut memory, b_values, b_line * b_each)));
+            let [a, b] = factors.map(|factor| factor.upload(self, &mut memory));
+            operands.extend([(Operand::A, a), (Operand::B, b)]);
         }
         let mut upload = |content: Vec<u8>| bytes(&mut memory, content);
         let mut scalars = HashMap::new();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bsr_codegen::{Argument, Operand, Problem};
 use bsr_simulator::{BufferId, GlobalMemory, Options, Param, Report};
 
-use super::lines::writers_of;
+use super::lines::{Factor, writers_of};
 use super::memory::{ALIGN, MAP_BYTES, bytes, describe, launch, words};
 use super::sddmm::{factors, fitting};
 use super::{Simulated, SimulatedError};
@@ -35,17 +35,14 @@ impl Simulated {
             let k = a.operand.cols;
             let c = vec![C::POISON; structure.stored()];
             let id_c = bytes(&mut memory, C::to_bytes(&c));
-            let mut once = |factor: &HostDense<'_>| {
-                let each = factor.operand.dtype.bytes() as usize;
-                match k {
-                    // Factors without K are not read.
-                    0 => (id_c, self.leading(factor.memory.placed().0, each) as usize),
-                    _ => *uploaded.entry(std::ptr::from_ref(factor.memory).cast()).or_insert_with(|| {
-                        let (line, content) = factor.memory.placed();
-                        let id = self.lines(&mut memory, content, line * each);
-                        (id, self.leading(line, each) as usize)
-                    }),
-                }
+            let mut once = |dense: &HostDense<'_>| match k {
+                // Factors without K are not read.
+                0 => (id_c, Factor::new(self, dense).ld as usize),
+                _ => *uploaded.entry(std::ptr::from_ref(dense.memory).cast()).or_insert_with(|| {
+                    let factor = Factor::new(self, dense);
+                    let ld = factor.ld as usize;
+                    (factor.upload(self, &mut memory), ld)
+                }),
             };
             let ((id_a, a_line), (id_b, b_line)) = (once(&a), once(&b));
             let problem = sddmm::problem((&a.operand, a_line), (&b.operand, b_line), structure);
