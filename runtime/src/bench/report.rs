@@ -44,18 +44,7 @@ pub struct BenchRecord {
     pub schema: u32,
     /// The spec in its canonical text.
     pub spec: String,
-    /// How the L2 cache was when a timed launch began: cold in either case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum L2Before {
-    /// Overwritten, and full of lines that the launch had to write back first.
-    #[default]
-    Written,
-    /// Overwritten and then read through, so that nothing was to be written back.
-    Clean,
-}
-
-/// What was multiplied.
+    /// What was multiplied.
     pub problem: ProblemRecord,
     /// Digest of the plan.
     pub plan: String,
@@ -89,6 +78,17 @@ pub enum L2Before {
     pub hbm_gbs: f64,
     /// Whether the result was compared with the reference and found right.
     pub checked: bool,
+}
+
+/// How the L2 cache was when a timed launch began: cold in either case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum L2Before {
+    /// Overwritten, and full of lines that the launch had to write back first.
+    #[default]
+    Written,
+    /// Overwritten and then read through, so that nothing was to be written back.
+    Clean,
 }
 
 /// What was multiplied.
