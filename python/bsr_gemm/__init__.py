@@ -13,7 +13,7 @@ from ._kernels import Bsr, Cols, Dense, Kernel, KernelError, Rows, Simulation, k
 from ._matrix import BsrMatrix, from_dense
 from ._native import Error, __version__
 from ._patterns import Pattern
-from ._products import ACTIVATIONS, bsr_gemm, explain, linear, sampled
+from ._products import ACTIVATIONS, bsr_gemm, explain, ffn, linear, sampled
 
 if TYPE_CHECKING:
     from . import nn
@@ -33,6 +33,7 @@ __all__ = [
     "__version__",
     "bsr_gemm",
     "explain",
+    "ffn",
     "from_dense",
     "kernel",
     "linear",

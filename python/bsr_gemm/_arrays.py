@@ -49,12 +49,19 @@ def as_array(array: Any) -> Any:
     return np.asarray(array)
 
 
+_kinds: dict[Any, str] = {}
+
+
 def kind_of(array: Any) -> str:
     """The element type in the words of a spec: ``bf16`` for instance."""
+    known = _kinds.get(array.dtype)
+    if known is not None:
+        return known
     name = str(array.dtype).removeprefix("torch.")
     kind = KINDS.get(name)
     if kind is None:
         raise Error(f"an array of {name} cannot be multiplied\n  help: convert it to one of {', '.join(KINDS)}")
+    _kinds[array.dtype] = kind
     return kind
 
 

@@ -10,20 +10,31 @@ import torch
 from torch import Tensor
 
 from . import _arrays, _native
+from ._matrix import BsrMatrix
 from ._native import Error
 from ._patterns import Pattern, find
-from ._products import epilogue_of, result_kind
+from ._products import derivative_of, epilogue_of, result_kind
+
+#: Products with different shapes that are kept ready.
+READY = 8192
 
 _lock = threading.RLock()
 _gpus: dict[int, Any] = {}
 _sparse: dict[tuple, Any] = {}
 _loaded: dict[tuple, Any] = {}
+_ready: dict[tuple, Any] = {}
+_layers: dict[tuple, tuple] = {}
+_without: set[tuple] = set()
 _forked = False
+
+_stream = torch._C._cuda_getCurrentRawStream if hasattr(torch._C, "_cuda_getCurrentRawStream") else None
+_device = torch._C._cuda_getDevice if hasattr(torch._C, "_cuda_getDevice") else None
 
 
 def _after_fork() -> None:
     global _forked
     _forked = bool(_gpus)
+    _layers.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -72,8 +83,8 @@ def forget() -> None:
     """Frees what is kept on GPUs of all patterns and kernels; graphs that were captured must not be replayed afterwards."""
     torch.cuda.synchronize()
     with _lock:
-        _sparse.clear()
-        _loaded.clear()
+        for kept in (_layers, _ready, _loaded, _sparse):
+            kept.clear()
 
 
 class _OnDevice:
@@ -90,10 +101,6 @@ class _OnDevice:
     def __exit__(self, *error: Any) -> None:
         if self.guard is not None:
             self.guard.__exit__(*error)
-
-
-def _stream(index: int) -> int:
-    return torch._C._cuda_getCurrentRawStream(index)
 
 
 def _addressable(lines: int, line: int, stride: int, size: int, address: int) -> bool:
@@ -152,37 +159,178 @@ def _laid(x: Tensor, layout: str) -> Tensor:
     return x.t().contiguous().t() if layout == "col" else x.contiguous()
 
 
-def _transposed(argument: tuple[int, int, int, bool, int]) -> tuple[int, int, int, bool, int]:
-    address, rows, cols, is_col, stride = argument
-    return address, cols, rows, not is_col, stride
+def _transposed(rows: int, cols: int, is_col: bool, stride: int) -> tuple[int, int, bool, int]:
+    return cols, rows, not is_col, stride
+
+
+def _values(weight: Tensor) -> Tensor:
+    values = weight.contiguous()
+    return values if values.data_ptr() % 16 == 0 else values.clone()
+
+
+def _ready_of(loaded: Any, sparse: Any, pattern: Pattern, shapes: tuple, further: tuple, second: int | None) -> Any:
+    """A product that only lacks its addresses, made now or before."""
+    key = (loaded, sparse, shapes, further, second)
+    found = _ready.get(key)
+    if found is None:
+        with _lock:
+            if len(_ready) >= READY:
+                _ready.clear()
+            made = _native.Ready(loaded, sparse, pattern._native, shapes, list(further), second)
+            found = _ready.setdefault(key, made)
+    return found
+
+
+def direct(
+    x: Tensor, weight: Tensor, bias: Tensor | None, pattern: str, transpose: bool, activation: str
+) -> Tensor | None:
+    """``activation(x @ w.T + bias)`` where operands of these shapes were multiplied before; None where they were not.
+
+    The operands are plain tensors. Nothing here is looked at twice: a call costs the host little more than the launch.
+    """
+    where = x.get_device()
+    dtype = x.dtype
+    if bias is None:
+        ready = _layers.get((pattern, transpose, activation, where, dtype, x.shape, x.stride()))
+    else:
+        ready = _layers.get((pattern, transpose, activation, where, dtype, x.shape, x.stride(), bias.dtype))
+    if ready is None:
+        return None
+    launch, shape, stride, blocks, outputs = ready
+    if weight.dtype is not dtype or weight.shape != blocks or weight.get_device() != where or _device() != where:
+        return None
+    values, dense = weight.data_ptr(), x.data_ptr()
+    if bias is None:
+        if (values | dense) & 15 or not weight.is_contiguous():
+            return None
+        out = x.new_empty_strided(shape, stride)
+        launch(values, dense, out.data_ptr(), _stream(where))
+    else:
+        added = bias.data_ptr()
+        if (values | dense | added) & 15 or bias.shape != outputs or bias.get_device() != where:
+            return None
+        if not (weight.is_contiguous() and bias.is_contiguous()):
+            return None
+        out = x.new_empty_strided(shape, stride)
+        launch(values, dense, out.data_ptr(), _stream(where), added)
+    return out
 
 
 def linear(
     x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, pattern: Pattern, transpose: bool, activation: str
 ) -> Tensor:
     """``out = activation(x @ w.T + bias)``, or with ``w`` where it is transposed: C = A B of C = out.T, A = w, B = x.T."""
-    index = x.device.index
-    kind = _arrays.kind_of(x)
-    with _OnDevice(index):
+    with _OnDevice(x.device.index):
         if pattern.nnzb == 0 or 0 in out.shape:
             return _without_blocks(out, bias, activation)
-        held, dense = _operand(x)
-        result = _Result(out)
-        facts = _facts(pattern, kind, transpose, dense[3], result.is_col)
-        bias = None if bias is None else _vector(bias)
+        further = [] if bias is None else [("bias", _vector(bias))]
         epilogue = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias))
-        kernel = _kernel_of(index, pattern, facts, x.shape[0], epilogue)
-        inputs = []
-        if bias is not None:
-            inputs.append(("bias", "rows", bias.data_ptr(), _arrays.kind_of(bias), bias.shape[0], 1, 1, 0.0))
-        values = weight.contiguous()
-        values = values if values.data_ptr() % 16 == 0 else values.clone()
-        sparse = _sparse_of(index, pattern, kind)
-        stream = _stream(index)
-        kernel.product(sparse, values.data_ptr(), _transposed(dense), _transposed(result.argument), stream, inputs)
-        result.finish()
-        del held
+        ready = _product(x, weight, out, pattern, transpose, epilogue, further)
+        if ready is not None:
+            _remember(x, out, bias, pattern, (transpose, activation), ready)
     return out
+
+
+def _remember(x: Tensor, out: Tensor, bias: Tensor | None, pattern: Pattern, how: tuple, ready: Any) -> None:
+    """Lets calls with operands of the same shapes find their product."""
+    if x.dtype is not out.dtype:
+        return
+    key = (pattern.key, *how, x.get_device(), x.dtype, x.shape, x.stride())
+    kept = (ready.launch, tuple(out.shape), out.stride(), (pattern.nnzb, *pattern.block), (out.shape[1],))
+    with _lock:
+        if len(_layers) >= READY:
+            _layers.clear()
+        _layers[key if bias is None else (*key, bias.dtype)] = kept
+
+
+def remember_as(x: Tensor, flat: Tensor, out: Tensor, bias: Tensor | None, how: tuple) -> None:
+    """Lets calls with more dimensions than two find the product of the matrix that they are."""
+    if not x.is_contiguous() or flat.data_ptr() != x.data_ptr():
+        return
+    end = () if bias is None else (bias.dtype,)
+    found = _layers.get((*how, x.get_device(), x.dtype, flat.shape, flat.stride(), *end))
+    if found is not None:
+        key = (*how, x.get_device(), x.dtype, x.shape, x.stride(), *end)
+        _layers[key] = (found[0], tuple(out.shape), out.stride(), *found[3:])
+
+
+def _product(
+    x: Tensor,
+    weight: Tensor,
+    out: Tensor,
+    pattern: Pattern,
+    transpose: bool,
+    epilogue: str | None,
+    further: list[tuple[str, Tensor]],
+    second: Tensor | None = None,
+) -> Any:
+    """Enqueues ``out = epilogue(x @ w.T)``; what it was, where every operand was multiplied where it lies.
+
+    What the epilogue reads are vectors with an element for each output, for each row of ``x``, or a matrix that lies as
+    ``out`` does.
+    """
+    index, kind = x.device.index, _arrays.kind_of(x)
+    held, (address, *lies) = _operand(x)
+    result = _Result(out)
+    facts = _facts(pattern, kind, transpose, lies[2], result.is_col)
+    loaded = _kernel_of(index, pattern, facts, x.shape[0], epilogue)
+    place, *result_lies = result.argument
+    shapes = (_transposed(*lies), _transposed(*result_lies))
+    described = tuple((name, *_described(tensor)) for name, tensor in further)
+    length = None if second is None else second.shape[0]
+    ready = _ready_of(loaded, _sparse_of(index, pattern, kind), pattern, shapes, described, length)
+    values = _values(weight)
+    places = [tensor.data_ptr() for _, tensor in further] + ([] if second is None else [second.data_ptr()])
+    ready.launch(values.data_ptr(), address, place, _stream(index), *places)
+    result.finish()
+    return ready if held is x and result.padded is None else None
+
+
+def _described(tensor: Tensor) -> tuple[str, str, int, int, int]:
+    """A further operand, as the kernel sees it: a matrix is that of C = out.T."""
+    kind = _arrays.kind_of(tensor)
+    if tensor.dim() == 1:
+        return "vector", kind, tensor.shape[0], 1, 1
+    return "dense", kind, tensor.shape[1], tensor.shape[0], tensor.stride(0)
+
+
+def gradient(
+    dy: Tensor, weight: Tensor, kept: Tensor, pattern: Pattern, transpose: bool, activation: str
+) -> tuple[Tensor, Tensor] | None:
+    """``(dy @ w) * activation'`` and the sums of its columns, in one kernel; None where there is none for the block.
+
+    ``kept`` is what the activation was given, or its result where the derivative is a function of that.
+    """
+    outputs = pattern.shape[0] if transpose else pattern.shape[1]
+    if pattern.nnzb == 0 or dy.shape[0] == 0 or not _lies_whole(kept, outputs):
+        return None
+    epilogue = derivative_of(activation, _arrays.kind_of(kept))
+    with _OnDevice(dy.device.index):
+        out = dy.new_empty((dy.shape[0], outputs))
+        _, (_, *lies) = _operand(dy)
+        facts = _facts(pattern, _arrays.kind_of(dy), not transpose, lies[2], False)
+        if not _has_kernel(dy.device.index, pattern, facts, dy.shape[0], epilogue):
+            return None
+        sums = dy.new_empty(outputs, dtype=torch.float32)
+        further = [] if activation == "none" else [("u", kept)]
+        _product(dy, weight, out, pattern, not transpose, epilogue, further, sums)
+    return out, sums
+
+
+def _lies_whole(kept: Tensor, line: int) -> bool:
+    """Whether the rows of a matrix are whole vectors of 16 bytes, one after the other."""
+    return kept.is_contiguous() and kept.data_ptr() % 16 == 0 and line * kept.element_size() % 16 == 0
+
+
+def _has_kernel(index: int, pattern: Pattern, facts: str, n: int, epilogue: str) -> bool:
+    """Whether a kernel with this epilogue can be planned."""
+    key = (index, pattern.block, facts, epilogue)
+    if key not in _without:
+        try:
+            _kernel_of(index, pattern, facts, n, epilogue)
+        except Error:
+            _without.add(key)
+    return key not in _without
 
 
 def _facts(pattern: Pattern, kind: str, transpose: bool, x_is_col: bool, out_is_col: bool) -> str:
@@ -222,10 +370,10 @@ def sampled(a: Tensor, b: Tensor, out: Tensor, pattern: Pattern) -> Tensor:
             f"bm = {bm}, bn = 64, bk = {bk}, op = sdd, dtype = {kind}, out = {result_kind(kind)}, "
             f"a_layout = {'col' if left[3] else 'row'}, b_layout = {'col' if right[3] else 'row'}"
         )
-        kernel = _kernel_of(index, pattern, facts, a.shape[1], None)
-        kernel.sampled(
-            _sparse_of(index, pattern, _arrays.kind_of(out)), out.data_ptr(), left, right, _stream(index), []
-        )
+        loaded = _kernel_of(index, pattern, facts, a.shape[1], None)
+        sparse = _sparse_of(index, pattern, _arrays.kind_of(out))
+        ready = _ready_of(loaded, sparse, pattern, (left[1:], right[1:]), (), None)
+        ready.launch(out.data_ptr(), left[0], right[0], _stream(index))
         del held_a, held_b
     return out
 
@@ -249,48 +397,51 @@ def launch_kernel(kernel: Any, call: Any) -> Any:
     native = kernel._native
     with _OnDevice(index):
         out, second = call.empty()
-        inputs, held = _inputs(call)
-        last = None if second is None else (second.data_ptr(), second.shape[0])
+        described, places, held = _inputs(call)
+        if second is not None:
+            places.append(second.data_ptr())
+        length = None if second is None else second.shape[0]
         if native.op == "sdd":
             held_a, left = _operand(_laid(call.a, native.layouts[0]))
             held_b, right = _operand(_laid(call.b, native.layouts[1]))
-            sparse = _sparse_of(index, call.pattern, _arrays.kind_of(out))
-            loaded.sampled(sparse, out.data_ptr(), left, right, _stream(index), inputs, last)
+            stored, result = out, None
         else:
-            values, dense = (call.b, call.a) if native.op == "dds" else (call.a, call.b)
-            held_a, right = _operand(_laid(dense, native.layouts[0 if native.op == "dds" else 1]))
-            held_b = values.contiguous()
-            result = _Result(out)
-            sparse = _sparse_of(index, call.pattern, _arrays.kind_of(values))
-            loaded.product(sparse, held_b.data_ptr(), right, result.argument, _stream(index), inputs, last)
+            stored, dense = (call.b, call.a) if native.op == "dds" else (call.a, call.b)
+            held_a, left = _operand(_laid(dense, native.layouts[0 if native.op == "dds" else 1]))
+            held_b, result = _values(stored), _Result(out)
+            stored, right = held_b, result.argument
+        sparse = _sparse_of(index, call.pattern, _arrays.kind_of(stored))
+        ready = _ready_of(loaded, sparse, call.pattern, (left[1:], right[1:]), tuple(described), length)
+        ready.launch(stored.data_ptr(), left[0], right[0], _stream(index), *places)
+        if result is not None:
             result.finish()
         del held, held_a, held_b
     return call.results(out, second)
 
 
-def _inputs(call: Any) -> tuple[list[tuple], list[Any]]:
-    described, held = [], []
+def _inputs(call: Any) -> tuple[list[tuple], list[Any], list[Any]]:
+    """What the epilogue's parameters are, where they lie (or the number itself), and what keeps them alive."""
+    described, places, held = [], [], []
     call.inputs()  # Refuses what does not fit.
     for name, kind in call.kernel._inputs:
         value = call.given[name]
         if kind == "f32":
-            described.append((name, "scalar", 0, "f32", 0, 0, 0, float(value)))
+            described.append((name, "scalar", "f32", 0, 0, 0))
+            places.append(float(value))
             continue
-        if kind.startswith("Bsr"):
-            raise Error(
-                f"`{name}: {kind}` reads values of blocks, which is not launched from Python yet\n"
-                "  help: add them to the result, or run the kernel on the CPU"
-            )
+        value = value.values if isinstance(value, BsrMatrix) else value
         if not _arrays.is_tensor(value) or value.device != call.a.device:
             where = f"on {value.device}" if _arrays.is_tensor(value) else f"a {type(value).__name__}"
             raise Error(f"`{name}` is {where}, and the operands are on {call.a.device}\n  help: move it there")
-        if kind.startswith("Dense"):
-            array, argument = _operand(_laid(value, call.kernel._native.layouts[2]))
-            held.append(array)
-            address, rows, cols, _, stride = argument
-            described.append((name, "dense", address, _arrays.kind_of(value), rows, cols, stride, 0.0))
+        if kind.startswith("Bsr"):
+            array = _values(value)
+            described.append((name, "blocks", _arrays.kind_of(value), 0, 0, 0))
+        elif kind.startswith("Dense"):
+            array, (_, rows, cols, _, stride) = _operand(_laid(value, call.kernel._native.layouts[2]))
+            described.append((name, "dense", _arrays.kind_of(value), rows, cols, stride))
         else:
-            vector = _vector(value)
-            held.append(vector)
-            described.append((name, "vector", vector.data_ptr(), _arrays.kind_of(vector), vector.shape[0], 1, 1, 0.0))
-    return described, held
+            array = _vector(value)
+            described.append((name, "vector", _arrays.kind_of(array), array.shape[0], 1, 1))
+        held.append(array)
+        places.append(array.data_ptr())
+    return described, places, held

@@ -5,10 +5,10 @@ from typing import final
 # Address, element type, rows, columns, and elements from one row and from one column to the next.
 _Array = tuple[int, str, int, int, int, int]
 _Epilogue = tuple[str, list[tuple[str, _Array]]]
-# Address, rows, columns, whether columns are contiguous, and elements from one line to the next.
-_Dense = tuple[int, int, int, bool, int]
-# Name, what it is, address, element type, rows, columns, elements from one line to the next, the number itself.
-_Input = tuple[str, str, int, str, int, int, int, float]
+# Rows, columns, whether columns are contiguous, and elements from one line to the next.
+_Shape = tuple[int, int, bool, int]
+# Name, what it is, element type, rows, columns, elements from one line to the next.
+_Further = tuple[str, str, str, int, int, int]
 
 __version__: str
 
@@ -78,26 +78,19 @@ class Loaded:
     def spec(self) -> str: ...
     @property
     def why(self) -> str: ...
-    def product(
-        self,
+
+@final
+class Ready:
+    def __new__(
+        cls,
+        kernel: Loaded,
         sparse: Sparse,
-        values: int,
-        dense: _Dense,
-        out: _Dense,
-        stream: int,
-        inputs: list[_Input] = ...,
-        second: tuple[int, int] | None = None,
-    ) -> None: ...
-    def sampled(
-        self,
-        sparse: Sparse,
-        values: int,
-        a: _Dense,
-        b: _Dense,
-        stream: int,
-        inputs: list[_Input] = ...,
-        second: tuple[int, int] | None = None,
-    ) -> None: ...
+        pattern: Pattern,
+        matrices: tuple[_Shape, _Shape],
+        further: list[_Further] = ...,
+        second: int | None = None,
+    ) -> Ready: ...
+    def launch(self, values: int, first: int, second: int, stream: int, *further: float) -> None: ...
 
 def command(program: list[str], args: list[str]) -> int: ...
 def explain(pattern: Pattern, facts: str, n: int, gpu: str) -> str: ...

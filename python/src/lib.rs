@@ -26,7 +26,7 @@ mod _native {
     #[pymodule_export]
     use crate::errors::Error;
     #[pymodule_export]
-    use crate::gpu::{Gpu, Loaded, Sparse};
+    use crate::gpu::{Gpu, Loaded, Ready, Sparse};
     #[pymodule_export]
     use crate::pattern::Pattern;
     #[pymodule_export]

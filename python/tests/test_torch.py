@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
-from bsr_gemm import nn  # noqa: E402
+from bsr_gemm import _torch, nn  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
@@ -32,8 +32,51 @@ def test_gradients_of_a_layer(operands, activation) -> None:
         return torch.ops.bsr_gemm.linear(*args, key, False, activation)
 
     assert torch.autograd.gradcheck(layer, (x, values, bias))
-    if activation in ("none", "relu", "silu"):
-        assert torch.autograd.gradgradcheck(layer, (x, values, bias))
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("activation", bsr.ACTIVATIONS)
+def test_gradients_of_a_feed_forward_network(operands, activation, with_bias) -> None:
+    x, up, up_bias, key = operands
+    w = bsr.from_dense(torch.randn(10, 22, dtype=torch.float64), (4, 8), keep=0.6)
+    down, down_bias = w.values.requires_grad_(), torch.randn(10, dtype=torch.float64).requires_grad_()
+    biases = (up_bias, down_bias) if with_bias else (None, None)
+
+    def network(x, up, up_bias, down, down_bias):
+        return torch.ops.bsr_gemm.ffn(x, up, up_bias, down, down_bias, key, w.key, activation)[0]
+
+    assert torch.autograd.gradcheck(network, (x, up, biases[0], down, biases[1]))
+    first, second = (
+        bsr.BsrMatrix(values, pattern) for values, pattern in ((up, bsr._patterns.find(key)), (down, w.pattern))
+    )
+    twice = bsr.linear(bsr.linear(x, first, biases[0], activation), second, biases[1])
+    fused = bsr.ffn(x, first, second, *biases, activation)
+    assert torch.allclose(fused, twice, atol=1e-12)
+    wanted = [tensor for tensor in (x, up, down, *biases) if tensor is not None]
+    dy = torch.randn_like(twice)
+    for found, expected in zip(torch.autograd.grad(fused, wanted, dy), torch.autograd.grad(twice, wanted, dy)):
+        assert torch.allclose(found, expected, atol=1e-6)
+
+
+def test_second_derivatives_are_refused_in_words(operands) -> None:
+    x, values, bias, key = operands
+    a, b = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in [(22, 5), (5, 14)])
+    op = torch.ops.bsr_gemm
+    w = bsr.from_dense(torch.randn(10, 22, dtype=torch.float64), (4, 8), keep=0.6)
+    down = w.values.requires_grad_()
+    products = [
+        (lambda: op.linear(x, values, bias, key), x),
+        (lambda: op.linear(x, values, bias, key, False, "gelu"), values),
+        (lambda: op.linear(x, values, bias, key, False, "relu"), bias),
+        (lambda: op.sampled(a, b, key), a),
+        (lambda: op.ffn(x, values, bias, down, None, key, w.key, "silu")[0], x),
+    ]
+    for product, of in products:
+        (first,) = torch.autograd.grad(product().square().sum(), of, create_graph=True)
+        (expected,) = torch.autograd.grad(product().square().sum(), of)
+        assert torch.equal(first, expected), "the first derivative is computed as ever"
+        with pytest.raises(bsr.Error, match="second derivative of a block-sparse product"):
+            first.square().sum().backward()
 
 
 def test_gradients_of_the_other_products(operands) -> None:
@@ -42,7 +85,6 @@ def test_gradients_of_the_other_products(operands) -> None:
     assert torch.autograd.gradcheck(lambda y, v: torch.ops.bsr_gemm.linear(y, v, None, key, True), (y, values))
     a, b = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in [(22, 5), (5, 14)])
     assert torch.autograd.gradcheck(lambda a, b: torch.ops.bsr_gemm.sampled(a, b, key), (a, b))
-    assert torch.autograd.gradgradcheck(lambda a, b: torch.ops.bsr_gemm.sampled(a, b, key), (a, b))
 
 
 def test_opcheck(operands) -> None:
@@ -52,6 +94,12 @@ def test_opcheck(operands) -> None:
     torch.library.opcheck(linear, (torch.randn(22, 7, dtype=torch.float64).t(), values, None, key, True, "none"))
     a, b = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in [(22, 5), (5, 14)])
     torch.library.opcheck(sampled, (a, b, key))
+    w = bsr.from_dense(torch.randn(10, 22, dtype=torch.float64), (4, 8), keep=0.6)
+    ffn, gradient = torch.ops.bsr_gemm.ffn.default, torch.ops.bsr_gemm.linear_gradient.default
+    for activation in ("gelu", "relu"):
+        torch.library.opcheck(ffn, (x, values, bias, w.values.requires_grad_(), None, key, w.key, activation))
+    dy, z = torch.randn(3, 10, dtype=torch.float64), torch.randn(3, 22, dtype=torch.float64)
+    torch.library.opcheck(gradient, (dy, w.values.detach(), z, w.key, False, "gelu"))
 
 
 @pytest.mark.gpu
@@ -137,6 +185,52 @@ def test_a_layer_trains_as_its_masked_dense_twin(rng, device) -> None:
     assert all(abs(a - b) < tolerance for a, b in losses), losses
     assert losses[-1][0] < losses[0][0]
     assert torch.allclose(sparse[0].to_linear().weight, dense[0].weight, atol=tolerance)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("activation", ["gelu", "silu", "relu", "gelu_erf", "none"])
+@pytest.mark.parametrize("block", [(64, 64), (16, 16)])
+def test_a_feed_forward_network_has_the_gradients_of_its_dense_twin(rng, device, activation, block) -> None:
+    dtype, tolerance = (torch.bfloat16, 2e-2) if device == "cuda" else (torch.float32, 1e-5)
+    linears = torch.nn.Linear(128, 512), torch.nn.Linear(512, 256)
+    network = nn.BlockSparseMLP.from_linears(*linears, block, 0.5, activation=activation).to(device, dtype)
+    twins = [layer.to_linear().double() for layer in (network.up, network.down)]
+    x = torch.randn(2, 100, 128, device=device, dtype=dtype, requires_grad=True)
+    exact = x.detach().double().requires_grad_()
+    y, expected = network(x), twins[1](_torch.activate(twins[0](exact), activation))
+    with torch.no_grad():
+        assert relative(network(x), expected) < tolerance, "without a gradient the activation is in the first product"
+    dy = torch.randn_like(y)
+    y.backward(dy)
+    expected.backward(dy.double())
+    assert relative(y, expected) < tolerance and relative(x.grad, exact.grad) < tolerance
+    for layer, twin in zip((network.up, network.down), twins):
+        mask = bsr.from_dense(torch.ones_like(twin.weight), block, mask=layer.pattern.mask()).to_dense()
+        found = bsr.BsrMatrix(layer.weight.grad, layer.pattern).to_dense()
+        assert relative(found, twin.weight.grad * mask) < tolerance
+        assert relative(layer.bias.grad, twin.bias.grad) < tolerance
+
+
+def relative(found, expected) -> float:
+    """The error's norm over that of what is expected."""
+    found, expected = found.detach().double(), expected.detach().double()
+    return ((found - expected).norm() / expected.norm()).item()
+
+
+def test_a_feed_forward_network_of_layers_that_do_not_fit_is_refused(rng) -> None:
+    up, down = (nn.BlockSparseLinear.from_linear(torch.nn.Linear(32, 32), (16, 16), 0.5) for _ in range(2))
+    with pytest.raises(bsr.Error, match="`swish` is no activation"):
+        nn.BlockSparseMLP(up, down, "swish")
+    wide = nn.BlockSparseLinear.from_linear(torch.nn.Linear(64, 32), (16, 16), 0.5)
+    with pytest.raises(bsr.Error, match="32 outputs, and the second 64 inputs"):
+        nn.BlockSparseMLP(up, wide)
+    with pytest.raises(bsr.Error, match="first layer has 32 outputs, and the second 64"):
+        bsr.ffn(torch.randn(3, 32), up.matrix(), wide.matrix())
+    with pytest.raises(bsr.Error, match="`relu`, and the network `gelu`"):
+        nn.BlockSparseMLP(nn.BlockSparseLinear.from_matrix(up.matrix(), activation="relu"), down, "gelu")
+    network = torch.compile(nn.BlockSparseMLP(up, down, "gelu"), fullgraph=True, backend="aot_eager")
+    x = torch.randn(2, 3, 32, requires_grad=True)
+    assert torch.allclose(network(x), down(torch.nn.functional.gelu(up(x), approximate="tanh")), atol=1e-6)
 
 
 def test_a_state_dict_holds_the_pattern(rng) -> None:
