@@ -13,7 +13,8 @@ from ._kernels import Bsr, Cols, Dense, Kernel, KernelError, Rows, Simulation, k
 from ._matrix import BsrMatrix, from_dense
 from ._native import Error, __version__
 from ._patterns import Pattern
-from ._products import ACTIVATIONS, bsr_gemm, explain, ffn, linear, sampled
+from ._products import ACTIVATIONS, bsr_gemm, ffn, linear, sampled
+from ._tuning import Choice, Sweep, explain, set_tuning, sweep, tune
 
 if TYPE_CHECKING:
     from . import nn
@@ -22,6 +23,7 @@ __all__ = [
     "ACTIVATIONS",
     "Bsr",
     "BsrMatrix",
+    "Choice",
     "Cols",
     "Dense",
     "Error",
@@ -30,8 +32,10 @@ __all__ = [
     "Pattern",
     "Rows",
     "Simulation",
+    "Sweep",
     "__version__",
     "bsr_gemm",
+    "empty_cache",
     "explain",
     "ffn",
     "from_dense",
@@ -39,8 +43,23 @@ __all__ = [
     "linear",
     "nn",
     "sampled",
+    "set_tuning",
     "simulate",
+    "sweep",
+    "tune",
 ]
+
+
+def empty_cache() -> None:
+    """Frees what is kept on GPUs of patterns and kernels, after everything that was launched is done.
+
+    It is made again where it is needed. Graphs that were captured must not be replayed afterwards.
+    """
+    import sys
+
+    gpu = sys.modules.get(f"{__name__}._gpu")
+    if gpu is not None:
+        gpu.empty_cache()
 
 
 def __getattr__(name: str) -> Any:

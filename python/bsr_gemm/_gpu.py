@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _arrays, _native
+from . import _arrays, _native, _tuning
 from ._matrix import BsrMatrix
 from ._native import Error
-from ._patterns import Pattern, find
+from ._patterns import Pattern
 from ._products import derivative_of, epilogue_of, result_kind
 
 #: Products with different shapes that are kept ready.
@@ -54,8 +54,11 @@ def _gpu(index: int) -> Any:
     gpu = _gpus.get(index)
     if gpu is None:
         with _lock:
-            gpu = _gpus.get(index) or _native.Gpu(index)
-            _gpus[index] = gpu
+            gpu = _gpus.get(index)
+            if gpu is None:
+                gpu = _native.Gpu(index)
+                gpu.add_tuned(_tuning.settings().text())
+                _gpus[index] = gpu
     return gpu
 
 
@@ -74,15 +77,37 @@ def _kernel_of(index: int, pattern: Pattern, facts: str, n: int, epilogue: str |
     found = _loaded.get(key)
     if found is None:
         with _lock:
-            found = _loaded.get(key) or _gpu(index).choose(pattern._native, facts, n, epilogue)
+            found = _loaded.get(key) or _chosen(index, pattern, facts, n, epilogue)
             _loaded[key] = found
     return found
 
 
-def forget() -> None:
-    """Frees what is kept on GPUs of all patterns and kernels; graphs that were captured must not be replayed afterwards."""
-    torch.cuda.synchronize()
+def _chosen(index: int, pattern: Pattern, facts: str, n: int, epilogue: str | None) -> Any:
+    """A kernel, measured before it is chosen where the settings say so; nothing is measured while a graph is captured."""
+    gpu = _gpu(index)
+    if _tuning.settings().first_use == "measure" and not torch.cuda.is_current_stream_capturing():
+        _, line = gpu.tune(pattern._native, facts, n)
+        if line is not None:
+            _tuning.remember(line)
+    return gpu.choose(pattern._native, facts, n, epilogue)
+
+
+def choose_anew() -> None:
+    """Lets every product choose its kernel once more; compiled ones are kept."""
     with _lock:
+        for kept in (_layers, _ready, _loaded, _without):
+            kept.clear()
+
+
+def empty_cache() -> None:
+    """Frees what is kept on GPUs of patterns and kernels, after everything that was launched is done.
+
+    It is made again where it is needed. Graphs that were captured must not be replayed afterwards.
+    """
+    with _lock:
+        for index, gpu in _gpus.items():
+            torch.cuda.synchronize(index)
+            gpu.forget()
         for kept in (_layers, _ready, _loaded, _sparse):
             kept.clear()
 
@@ -376,14 +401,6 @@ def sampled(a: Tensor, b: Tensor, out: Tensor, pattern: Pattern) -> Tensor:
         ready.launch(out.data_ptr(), left[0], right[0], _stream(index))
         del held_a, held_b
     return out
-
-
-def why(x: Tensor, pattern_key: str, transpose: bool = False) -> str:
-    """Which kernel multiplies ``x``, and why."""
-    pattern = find(pattern_key)
-    _, dense = _operand(x)
-    facts = _facts(pattern, _arrays.kind_of(x), transpose, dense[3], dense[3])
-    return _kernel_of(x.device.index, pattern, facts, x.shape[0], None).why
 
 
 def launch_kernel(kernel: Any, call: Any) -> Any:

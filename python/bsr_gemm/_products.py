@@ -109,17 +109,6 @@ def sampled(a: Any, b: Any, like: BsrMatrix | Pattern) -> BsrMatrix:
     return BsrMatrix(sampled_values(a, b, pattern), pattern, check=False)
 
 
-def explain(w: BsrMatrix, n: int, *, transpose: bool = False, gpu: str = "NVIDIA H200") -> str:
-    """Which kernel multiplies ``n`` rows with ``w`` in ``linear`` on a GPU of this name, and why it is taken."""
-    kind = _arrays.kind_of(w.values)
-    if kind in ("f64", "f32", "i32"):
-        raise Error(f"no kernel for tensor cores multiplies {kind}\n  help: `w.to(torch.bfloat16)`")
-    bm, bk = w.block
-    facts = f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {result_kind(kind)}, b_layout = col, c_layout = col"
-    facts += ", transpose = on" if transpose else ""
-    return _native.explain(w.pattern._native, facts, n, gpu)
-
-
 def _apply(w: BsrMatrix, x: Any, transpose: bool, bias: Any = None, activation: str = "none") -> Any:
     inner = w.shape[0] if transpose else w.shape[1]
     if x.shape[-1] != inner:

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bsr::tuner::pick::{Choice, Gpu, Tuner};
+use bsr::tuner::pick::{Choice, Gpu, Table, Tuner};
 use bsr::tuner::{Facts, TuningProblem, Workload};
 use bsr::{Epilogue, KernelSpec, Op, Plan};
 use pyo3::prelude::*;
@@ -22,8 +22,7 @@ pub(crate) fn choose(tuner: &Tuner, pattern: &Pattern, facts: &KernelSpec, n: us
         true => (structure.cols(), structure.rows()),
         false => (structure.rows(), structure.cols()),
     };
-    // Kernels of neighbouring lengths are the same: a new length needs no new choice.
-    let n = n.next_power_of_two();
+    let n = rounded(n);
     let shape = match spec.op {
         Op::Dsd => (rows, n, cols),
         Op::Dds => (n, cols, rows),
@@ -31,6 +30,11 @@ pub(crate) fn choose(tuner: &Tuner, pattern: &Pattern, facts: &KernelSpec, n: us
     };
     let problem = || TuningProblem::new(Workload::given(facts, shape), structure);
     tuner.choose((facts, shape, *pattern.fingerprint.bytes()), problem, None).map_err(refused)
+}
+
+/// The length that a kernel is chosen for: kernels of neighbouring lengths are the same, and a new length needs no new choice.
+pub(crate) fn rounded(n: usize) -> usize {
+    n.next_power_of_two()
 }
 
 /// The plan of a chosen kernel with an epilogue: with a narrower tile where both do not fit.
@@ -46,10 +50,26 @@ pub(crate) fn with_epilogue(spec: &KernelSpec, epilogue: Option<Epilogue>) -> Py
     narrower.map(|bn| fused(facts.spec(bn))).find_map(Result::ok).ok_or_else(|| refused(first))
 }
 
-/// The kernel for a product on a GPU of this name, and why, in words.
+/// The kernel for a product on a GPU of this name, and why, in words. `tuned` are results besides those that come with the
+/// crate, a line each.
 #[pyfunction]
-pub(crate) fn explain(py: Python<'_>, pattern: &Pattern, facts: &str, n: usize, gpu: String) -> PyResult<String> {
+#[pyo3(signature = (pattern, facts, n, gpu, tuned=""))]
+pub(crate) fn explain(
+    py: Python<'_>,
+    pattern: &Pattern,
+    facts: &str,
+    n: usize,
+    gpu: String,
+    tuned: &str,
+) -> PyResult<String> {
     let spec: KernelSpec = facts.parse().map_err(refused)?;
-    let tuner = Tuner::new(Gpu { name: gpu, driver: String::new(), capability: (9, 0) });
+    let table = Table::from_lines(tuned).map_err(refused)?;
+    let tuner = Tuner::new(Gpu { name: gpu, driver: String::new(), capability: (9, 0) }).with(table);
     py.detach(|| choose(&tuner, pattern, &spec, n)).map(|choice| choice.to_string())
+}
+
+/// How many results the lines of a table are; Error for one that is none.
+#[pyfunction]
+pub(crate) fn check_table(lines: &str) -> PyResult<usize> {
+    Ok(Table::from_lines(lines).map_err(refused)?.tuned().len())
 }

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
-from bsr_gemm import _arrays, _gpu, _native, _torch  # noqa: E402
+from bsr_gemm import _arrays, _gpu, _native, _torch, _tuning  # noqa: E402
 
 
 class Loaded:
@@ -23,6 +23,12 @@ class Loaded:
 
 class Gpu:
     """Chooses kernels, and takes those that the program has."""
+
+    tuned: list = []
+
+    def tune(self, pattern, facts, n):
+        self.tuned.append((facts, n))
+        return "kernel    bm = 16", None if len(self.tuned) > 1 else "{}\n"
 
     def choose(self, pattern, facts, n, epilogue):
         if epilogue is not None and "tanh" in epilogue and pattern.block == (4, 4):
@@ -201,3 +207,23 @@ def test_an_empty_pattern_is_not_launched() -> None:
     found = _torch._linear_cuda(torch.ones(4, 32, dtype=torch.bfloat16), w.values, torch.ones(32), w.key, False, "relu")
     assert w.nnzb == 0 and (found == 1).all() and Ready.launches == 0
     assert not np.any(_torch._sampled_cuda(torch.ones(32, 4), torch.ones(4, 32), w.key).numpy())
+
+
+def test_a_first_use_measures_where_the_settings_say_so(monkeypatch, tmp_path) -> None:
+    table = tmp_path / "tuned.jsonl"
+    monkeypatch.setattr(_tuning, "_settings", _tuning._Settings())
+    monkeypatch.setattr(Gpu, "tuned", [])
+    w, x = matrix(64, 48, (16, 8)), torch.randn(24, 48, dtype=torch.bfloat16)
+    _torch._linear_cuda(x, w.values, None, w.key)
+    assert Gpu.tuned == [], "by default it is predicted"
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    bsr.set_tuning("measure", table=table)
+    for _ in range(2):
+        _torch._linear_cuda(x, w.values, None, w.key)
+    assert len(Gpu.tuned) == 1 and Gpu.tuned[0][1] == 24 and "transpose = off" in Gpu.tuned[0][0]
+    _torch._linear_cuda(x, w.values, torch.ones(64), w.key, False, "gelu")
+    assert len(Gpu.tuned) == 2, "an epilogue is another kernel of the same choice, which the table then has"
+    assert table.read_text() == "{}\n" and _tuning.settings().lines == ["{}\n"]
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    _torch._linear_cuda(x[:3], w.values, None, w.key)
+    assert len(Gpu.tuned) == 2, "nothing is measured while a graph is captured"

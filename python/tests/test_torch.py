@@ -516,9 +516,13 @@ def test_an_operand_that_tma_cannot_address_is_copied(rng) -> None:
 
 
 @pytest.mark.gpu
-def test_a_choice_is_explained(rng) -> None:
+def test_what_is_kept_is_freed(rng) -> None:
     from bsr_gemm import _gpu
 
-    w = bsr.from_dense(torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16), (128, 128), keep=0.25)
-    words = _gpu.why(torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16), w.key)
-    assert "kernel    bm = 128" in words and "because" in words
+    w = bsr.from_dense(torch.randn(256, 192, device="cuda", dtype=torch.bfloat16), (64, 64), keep=0.5)
+    x = torch.randn(64, 192, device="cuda", dtype=torch.bfloat16)
+    expected = bsr.linear(x, w)
+    assert _gpu._sparse and _gpu._loaded and _gpu._layers
+    bsr.empty_cache()
+    assert not (_gpu._sparse or _gpu._loaded or _gpu._layers or _gpu._ready)
+    assert torch.equal(bsr.linear(x, w), expected)

@@ -1,14 +1,15 @@
 //! Launches on a GPU: operands by address, on the stream of the caller.
 
 mod further;
+mod measure;
 mod ready;
 mod sparse;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bsr::gpu::Device;
-use bsr::tuner::pick::{Gpu as TunedGpu, Tuner};
+use bsr::tuner::pick::{Gpu as TunedGpu, Table, Tuner};
 use bsr::{Epilogue, KernelSpec, Launcher, Plan};
 use pyo3::prelude::*;
 
@@ -24,12 +25,27 @@ pub(crate) use sparse::Sparse;
 #[pyclass(frozen, module = "bsr_gemm._native")]
 pub(crate) struct Gpu {
     device: Device,
-    tuner: Tuner,
+    /// Chooses by the table that comes with the crate and by `table`.
+    tuner: RwLock<Arc<Tuner>>,
+    /// What was measured besides.
+    table: Mutex<Table>,
     /// Chosen kernels by their specs: one serves every pattern.
     kernels: Mutex<HashMap<KernelSpec, Arc<Launcher>>>,
 }
 
 impl Gpu {
+    fn tuner(&self) -> Arc<Tuner> {
+        Arc::clone(&self.tuner.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds results to the table; choices that were made are made anew when they are asked for.
+    fn extend(&self, results: Table) {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.extend(results);
+        let tuner = Tuner::new(TunedGpu::from(self.device.info())).with(table.clone());
+        *self.tuner.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tuner);
+    }
+
     fn load_plan(&self, plan: &Plan) -> PyResult<Arc<Launcher>> {
         let known = |kernels: &HashMap<KernelSpec, Arc<Launcher>>| kernels.get(plan.spec()).cloned();
         if let Some(launcher) = known(&self.kernels.lock().unwrap_or_else(PoisonError::into_inner)) {
@@ -48,7 +64,30 @@ impl Gpu {
     #[new]
     fn new(ordinal: usize) -> PyResult<Self> {
         let device = Device::open(ordinal).map_err(refused)?;
-        Ok(Self { tuner: Tuner::new(TunedGpu::from(device.info())), device, kernels: Mutex::default() })
+        let tuner = RwLock::new(Arc::new(Tuner::new(TunedGpu::from(device.info()))));
+        Ok(Self { tuner, table: Mutex::default(), device, kernels: Mutex::default() })
+    }
+
+    /// Adds what was tuned elsewhere, a line of JSON each, as `bsr export --tuned` writes it.
+    fn add_tuned(&self, lines: &str) -> PyResult<()> {
+        self.extend(Table::from_lines(lines).map_err(refused)?);
+        Ok(())
+    }
+
+    /// Measures the likeliest kernels for a product along `n`, on matrices of this pattern, and remembers the fastest; nothing
+    /// where the table has the problem. Which kernel it is and why, and its line of the table where it was measured.
+    fn tune(&self, py: Python<'_>, pattern: &Pattern, facts: &str, n: usize) -> PyResult<(String, Option<String>)> {
+        let facts: KernelSpec = facts.parse().map_err(refused)?;
+        py.detach(|| {
+            let table = self.table.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let tuner = Tuner::new(TunedGpu::from(self.device.info())).with(table);
+            let choice = measure::measured(&self.device, tuner, &facts, &pattern.structure, choice::rounded(n))?;
+            let Some(tuned) = measure::tuned(&self.device, &choice)? else { return Ok((choice.to_string(), None)) };
+            let mut results = Table::default();
+            results.add(tuned.clone());
+            self.extend(results);
+            Ok((choice.to_string(), Some(measure::line(tuned)?)))
+        })
     }
 
     /// The GPU's name.
@@ -76,10 +115,15 @@ impl Gpu {
         let facts: KernelSpec = facts.parse().map_err(refused)?;
         let epilogue = epilogue.map(str::parse::<Epilogue>).transpose().map_err(refused)?;
         py.detach(|| {
-            let chosen = choice::choose(&self.tuner, pattern, &facts, n)?;
+            let chosen = choice::choose(&self.tuner(), pattern, &facts, n)?;
             let plan = choice::with_epilogue(&chosen.spec, epilogue)?;
             Ok(Loaded { launcher: self.load_plan(&plan)?, why: chosen.to_string() })
         })
+    }
+
+    /// Forgets every kernel that was loaded, with what it keeps of patterns; those that are in use stay until they are not.
+    fn forget(&self) {
+        self.kernels.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Loads a kernel.
