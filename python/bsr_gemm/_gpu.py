@@ -247,7 +247,7 @@ def linear(
     """``out = activation(x @ w.T + bias)``, or with ``w`` where it is transposed: C = A B of C = out.T, A = w, B = x.T."""
     with _OnDevice(x.device.index):
         if pattern.nnzb == 0 or 0 in out.shape:
-            return _without_blocks(out, bias, activation)
+            return without_blocks(out, bias, activation)
         further = [] if bias is None else [("bias", _vector(bias))]
         epilogue = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias))
         ready = _product(x, weight, out, pattern, transpose, epilogue, further)
@@ -297,7 +297,7 @@ def _product(
     index, kind = x.device.index, _arrays.kind_of(x)
     held, (address, *lies) = _operand(x)
     result = _Result(out)
-    facts = _facts(pattern, kind, transpose, lies[2], result.is_col)
+    facts = _facts(pattern, kind, transpose, lies[2], result.is_col, _arrays.kind_of(out))
     loaded = _kernel_of(index, pattern, facts, x.shape[0], epilogue)
     place, *result_lies = result.argument
     shapes = (_transposed(*lies), _transposed(*result_lies))
@@ -319,6 +319,18 @@ def _described(tensor: Tensor) -> tuple[str, str, int, int, int]:
     return "dense", kind, tensor.shape[1], tensor.shape[0], tensor.stride(0)
 
 
+def fused(
+    x: Tensor, weight: Tensor, out: Tensor, pattern: Pattern, epilogue: str, further: list[tuple[str, Tensor]]
+) -> Tensor:
+    """``out = epilogue(x @ w.T)``; what the epilogue reads are vectors with an element for each output or row of ``x``."""
+    if 0 in out.shape:
+        return out
+    with _OnDevice(x.device.index):
+        given = [(name, _vector(vector)) for name, vector in further]
+        _product(x, weight, out, pattern, False, epilogue, given)
+    return out
+
+
 def gradient(
     dy: Tensor, weight: Tensor, kept: Tensor, pattern: Pattern, transpose: bool, activation: str
 ) -> tuple[Tensor, Tensor] | None:
@@ -333,7 +345,7 @@ def gradient(
     with _OnDevice(dy.device.index):
         out = dy.new_empty((dy.shape[0], outputs))
         _, (_, *lies) = _operand(dy)
-        facts = _facts(pattern, _arrays.kind_of(dy), not transpose, lies[2], False)
+        facts = _facts(pattern, _arrays.kind_of(dy), not transpose, lies[2], False, _arrays.kind_of(dy))
         if not _has_kernel(dy.device.index, pattern, facts, dy.shape[0], epilogue):
             return None
         sums = dy.new_empty(outputs, dtype=torch.float32)
@@ -358,7 +370,7 @@ def _has_kernel(index: int, pattern: Pattern, facts: str, n: int, epilogue: str)
     return key not in _without
 
 
-def _facts(pattern: Pattern, kind: str, transpose: bool, x_is_col: bool, out_is_col: bool) -> str:
+def _facts(pattern: Pattern, kind: str, transpose: bool, x_is_col: bool, out_is_col: bool, out: str) -> str:
     """What a product is, in the words of a spec: rows of x are columns of B."""
     if kind == "f32":
         raise Error(
@@ -368,12 +380,13 @@ def _facts(pattern: Pattern, kind: str, transpose: bool, x_is_col: bool, out_is_
     bm, bk = pattern.block
     layouts = f"b_layout = {'row' if x_is_col else 'col'}, c_layout = {'row' if out_is_col else 'col'}"
     return (
-        f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {result_kind(kind)}, "
+        f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {out}, "
         f"transpose = {'on' if transpose else 'off'}, {layouts}"
     )
 
 
-def _without_blocks(out: Tensor, bias: Tensor | None, activation: str) -> Tensor:
+def without_blocks(out: Tensor, bias: Tensor | None, activation: str) -> Tensor:
+    """The result of a pattern that stores nothing."""
     from ._torch import activate
 
     zeros = torch.zeros_like(out)

@@ -16,24 +16,87 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import _torch
+from . import _float8, _torch
 from ._matrix import BsrMatrix, from_dense, padding_mask
 from ._native import Error
 from ._patterns import Pattern
 from ._products import ACTIVATIONS
 
-__all__ = ["BlockSparseLinear", "BlockSparseMLP", "SparsifyConfig", "register_torchao", "sparsify_"]
+__all__ = [
+    "BlockSparseLinear",
+    "BlockSparseMLP",
+    "Float8BlockSparseLinear",
+    "SparsifyConfig",
+    "float8_",
+    "register_torchao",
+    "sparsify_",
+]
 
 
-class BlockSparseLinear(torch.nn.Module):
+def _check_layer(in_features: int, out_features: int, pattern: Pattern, activation: str) -> None:
+    if pattern.shape != (out_features, in_features):
+        raise Error(
+            f"the pattern is of {pattern.shape[0]} x {pattern.shape[1]}, and the weight of a layer from {in_features} "
+            f"to {out_features} features is {out_features} x {in_features}"
+        )
+    if activation not in ACTIVATIONS:
+        raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
+
+
+class _Patterned(torch.nn.Module):
+    """A layer whose ``weight`` has the values of stored blocks; ``row_ptr`` and ``col_idx`` are buffers with their places."""
+
+    in_features: int
+    out_features: int
+    activation: str
+    weight: Tensor
+    bias: Tensor | None
+    row_ptr: Tensor
+    col_idx: Tensor
+
+    @property
+    def pattern(self) -> Pattern:
+        """Where the stored blocks are."""
+        return self._pattern
+
+    def extra_repr(self) -> str:
+        (bm, bk), grid = self.pattern.block, self.pattern.grid
+        activation = "" if self.activation == "none" else f", activation={self.activation}"
+        picture = self.pattern.picture().replace("\n", "\n  ")
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}{activation}, "
+            f"{self.pattern.nnzb} of {grid[0] * grid[1]} blocks of {bm} x {bk}\n  {picture}"
+        )
+
+    def _take(self, pattern: Pattern, device: Any = None) -> None:
+        device = device or self.row_ptr.device
+        self._pattern, self._key = pattern, pattern.key
+        if str(device) == "meta":
+            return
+        self.row_ptr, self.col_idx = (
+            torch.tensor(index, device=device) for index in (pattern.row_ptr, pattern.col_idx)
+        )
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
+        # The pattern is the loaded one's.
+        row_ptr, col_idx = (state_dict.get(f"{prefix}{name}") for name in ("row_ptr", "col_idx"))
+        weight = state_dict.get(f"{prefix}weight")
+        if row_ptr is not None and col_idx is not None and weight is not None:
+            indices = (index.cpu().numpy() for index in (row_ptr, col_idx))
+            pattern = Pattern(self.pattern.shape, tuple(weight.shape[1:]), *indices)
+            if pattern != self.pattern or self.row_ptr.shape != row_ptr.shape:
+                self.weight.data = self.weight.data.new_empty(weight.shape)
+                self.row_ptr, self.col_idx = torch.empty_like(row_ptr), torch.empty_like(col_idx)
+                self._take(pattern, self.weight.device)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+class BlockSparseLinear(_Patterned):
     """``activation(x @ w.T + bias)`` with a weight of which only some blocks are stored and trained.
 
     ``weight`` has the values of the stored blocks, blocks x rows x columns; ``row_ptr`` and ``col_idx`` are buffers with
     their places, so that a state dict holds the pattern and a layer takes that of the one it loads.
     """
-
-    row_ptr: Tensor
-    col_idx: Tensor
 
     def __init__(
         self,
@@ -47,13 +110,7 @@ class BlockSparseLinear(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if pattern.shape != (out_features, in_features):
-            raise Error(
-                f"the pattern is of {pattern.shape[0]} x {pattern.shape[1]}, and the weight of a layer from {in_features} "
-                f"to {out_features} features is {out_features} x {in_features}"
-            )
-        if activation not in ACTIVATIONS:
-            raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
+        _check_layer(in_features, out_features, pattern, activation)
         self.in_features, self.out_features, self.activation = in_features, out_features, activation
         self.weight = torch.nn.Parameter(torch.empty((pattern.nnzb, *pattern.block), device=device, dtype=dtype))
         if bias:
@@ -101,11 +158,6 @@ class BlockSparseLinear(torch.nn.Module):
                 self._clear_padding()
                 if self.bias is not None:
                     self.bias.uniform_(-bound, bound)
-
-    @property
-    def pattern(self) -> Pattern:
-        """Where the stored blocks are."""
-        return self._pattern
 
     def matrix(self) -> BsrMatrix:
         """The weight as a matrix, which shares the layer's values."""
@@ -191,41 +243,118 @@ class BlockSparseLinear(torch.nn.Module):
         self.weight.data = values
         self._take(new)
 
-    def extra_repr(self) -> str:
-        (bm, bk), grid = self.pattern.block, self.pattern.grid
-        activation = "" if self.activation == "none" else f", activation={self.activation}"
-        picture = self.pattern.picture().replace("\n", "\n  ")
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}{activation}, "
-            f"{self.pattern.nnzb} of {grid[0] * grid[1]} blocks of {bm} x {bk}\n  {picture}"
-        )
-
-    def _take(self, pattern: Pattern, device: Any = None) -> None:
-        device = device or self.row_ptr.device
-        self._pattern, self._key = pattern, pattern.key
-        if str(device) == "meta":
-            return
-        self.row_ptr, self.col_idx = (
-            torch.tensor(index, device=device) for index in (pattern.row_ptr, pattern.col_idx)
-        )
-
     def _clear_padding(self) -> None:
         mask = padding_mask(self.pattern)
         if mask is not None:
             self.weight.data[torch.from_numpy(mask).to(self.weight.device)] = 0
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
-        # The pattern is the loaded one's.
-        row_ptr, col_idx = (state_dict.get(f"{prefix}{name}") for name in ("row_ptr", "col_idx"))
-        weight = state_dict.get(f"{prefix}weight")
-        if row_ptr is not None and col_idx is not None and weight is not None:
-            indices = (index.cpu().numpy() for index in (row_ptr, col_idx))
-            pattern = Pattern(self.pattern.shape, tuple(weight.shape[1:]), *indices)
-            if pattern != self.pattern or self.row_ptr.shape != row_ptr.shape:
-                self.weight.data = self.weight.data.new_empty(weight.shape)
-                self.row_ptr, self.col_idx = torch.empty_like(row_ptr), torch.empty_like(col_idx)
-                self._take(pattern, self.weight.device)
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+def _row_scales(values: Tensor, pattern: Pattern) -> tuple[Tensor, Tensor]:
+    """Block rows x rows of a block: what the rows of a matrix are divided by to be FP8; and the block row of each block."""
+    rows = torch.from_numpy(pattern.row_idx.astype(np.int64)).to(values.device)
+    lengths = np.diff(pattern.row_ptr)
+    # Each block row's largest magnitudes, block beside block, and zeros behind the last.
+    place = torch.from_numpy(np.arange(pattern.nnzb) - np.repeat(pattern.row_ptr[:-1], lengths)).to(values.device)
+    beside = values.new_zeros((pattern.grid[0], max(1, int(lengths.max(initial=0))), pattern.block[0]))
+    largest = beside.index_put((rows, place.long()), values.abs().amax(2)).amax(1).float()
+    return torch.where(largest > 0, largest / _float8.LARGEST, torch.ones_like(largest)), rows
+
+
+class Float8BlockSparseLinear(_Patterned):
+    """``activation(x @ w.T + bias)`` with a block-sparse weight in FP8 (e4m3), for inference.
+
+    ``weight`` has the values of the stored blocks, ``weight_scale`` a factor for each output. Activations are brought to FP8
+    where they are multiplied, with a factor for each token that is made of its largest magnitude. Sums are in f32; they are
+    multiplied by both factors, get the bias and the activation, and are rounded once, all in the product's kernel. The result
+    is of the type of ``x``.
+    """
+
+    weight_scale: Tensor
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        pattern: Pattern,
+        *,
+        bias: bool = True,
+        activation: str = "none",
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        _check_layer(in_features, out_features, pattern, activation)
+        self.in_features, self.out_features, self.activation = in_features, out_features, activation
+        weight = torch.zeros((pattern.nnzb, *pattern.block), device=device, dtype=torch.float32)
+        self.register_buffer("weight", weight.to(_float8.E4M3))
+        self.register_buffer("weight_scale", torch.ones(out_features, device=device))
+        self.register_buffer("bias", torch.zeros(out_features, device=device, dtype=dtype) if bias else None)
+        self.register_buffer("row_ptr", torch.empty(0, dtype=torch.int32, device=device))
+        self.register_buffer("col_idx", torch.empty(0, dtype=torch.int32, device=device))
+        self._take(pattern)
+
+    @classmethod
+    def from_layer(cls, layer: BlockSparseLinear) -> Float8BlockSparseLinear:
+        """A layer with the weight of this one, in FP8: the largest magnitude of each output becomes the type's largest number."""
+        weight, bias = layer.weight.detach(), layer.bias
+        made = cls(
+            layer.in_features,
+            layer.out_features,
+            layer.pattern,
+            bias=bias is not None,
+            activation=layer.activation,
+            device=weight.device,
+            dtype=None if bias is None else bias.dtype,
+        )
+        if bias is not None:
+            made.bias = bias.detach().clone()
+        scale, rows = _row_scales(weight, layer.pattern)
+        made.weight = _float8.rounded(weight.float() / scale[rows][:, :, None])
+        made.weight_scale = scale.reshape(-1)[: layer.out_features].clone()
+        return made
+
+    @classmethod
+    def from_linear(
+        cls,
+        linear: torch.nn.Linear,
+        block: tuple[int, int] = (64, 64),
+        keep: float | None = None,
+        *,
+        per_row: int | None = None,
+        mask: Any = None,
+        activation: str = "none",
+    ) -> Float8BlockSparseLinear:
+        """A layer with the blocks of a dense one that have the largest norms, or those of a mask."""
+        layer = BlockSparseLinear.from_linear(linear, block, keep, per_row=per_row, mask=mask, activation=activation)
+        return cls.from_layer(layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        device = x.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+        quantised, scale = _float8.quantise_rows(x.reshape(-1, x.shape[-1]))
+        y = torch.ops.bsr_gemm.float8_linear(
+            quantised, scale, self.weight, self.weight_scale, self.bias, self._key, self.activation, dtype
+        )
+        return y.view(*x.shape[:-1], self.out_features)
+
+    def to_linear(self) -> torch.nn.Linear:
+        """A dense layer with the numbers that the weight stands for, without the activation, in f32."""
+        matrix = BsrMatrix(self.weight.float(), self.pattern, check=False)
+        dense = torch.nn.Linear(self.in_features, self.out_features, bias=self.bias is not None, device="meta")
+        dense.weight = torch.nn.Parameter(matrix.to_dense() * self.weight_scale[:, None])
+        if self.bias is not None:
+            dense.bias = torch.nn.Parameter(self.bias.detach().float())
+        return dense
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Float8BlockSparseLinear:
+        # `model.to(torch.bfloat16)` is for what is computed with, not for what is stored.
+        held = self.weight, self.weight_scale
+        super()._apply(fn, recurse)
+        self.weight, self.weight_scale = (
+            now if now.dtype == before.dtype else before.to(now.device)
+            for now, before in zip((self.weight, self.weight_scale), held)
+        )
+        return self
 
 
 class BlockSparseMLP(torch.nn.Module):
@@ -326,8 +455,31 @@ def sparsify_(model: torch.nn.Module, config: SparsifyConfig | None = None, **se
     return model
 
 
+def float8_(model: torch.nn.Module) -> torch.nn.Module:
+    """Replaces the block-sparse layers of a model by ones in FP8, for inference; returns the model."""
+    count = 0
+    for parent in list(model.modules()):
+        for attribute, child in list(parent.named_children()):
+            if isinstance(child, BlockSparseMLP):
+                up, down = child.up, child.down
+                layers = [Float8BlockSparseLinear.from_layer(layer) for layer in (up, down)]
+                layers[0].activation = child.activation
+                setattr(parent, attribute, torch.nn.Sequential(*layers).train(child.training))
+                count += 1
+            elif type(child) is BlockSparseLinear and not isinstance(parent, BlockSparseMLP):
+                setattr(parent, attribute, Float8BlockSparseLinear.from_layer(child).train(child.training))
+                count += 1
+    if count == 0:
+        raise Error("the model has no block-sparse layer\n  help: `bsr_gemm.nn.sparsify_(model)` makes them")
+    return model
+
+
 def register_torchao() -> type:
-    """Makes a config for torchao's ``quantize_`` and returns its type: ``quantize_(model, BlockSparseConfig(keep=0.25))``."""
+    """Makes a config for torchao's ``quantize_`` and returns its type: ``quantize_(model, BlockSparseConfig(keep=0.25))``.
+
+    With ``float8`` weights are in FP8 with a factor for each output, and activations are brought to FP8 where they are
+    multiplied, with a factor for each token.
+    """
     from torchao.core.config import AOBaseConfig
     from torchao.quantization.transform_module import register_quantize_module_handler
 
@@ -337,9 +489,12 @@ def register_torchao() -> type:
 
         block: tuple[int, int] = (64, 64)
         keep: float = 0.25
+        float8: bool = False
 
     @register_quantize_module_handler(BlockSparseConfig)
-    def _transform(module: torch.nn.Linear, config: Any) -> torch.nn.Module:
-        return BlockSparseLinear.from_linear(module, tuple(config.block), config.keep)
+    def _transform(module: torch.nn.Module, config: Any) -> torch.nn.Module:
+        if not isinstance(module, BlockSparseLinear):
+            module = BlockSparseLinear.from_linear(module, tuple(config.block), config.keep)
+        return Float8BlockSparseLinear.from_layer(module) if config.float8 else module
 
     return BlockSparseConfig

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
-from bsr_gemm import _arrays, _gpu, _native, _torch, _tuning  # noqa: E402
+from bsr_gemm import _arrays, _float8, _gpu, _native, _torch, _tuning, nn  # noqa: E402
 
 
 class Loaded:
@@ -57,7 +57,9 @@ class Ready:
     def input(self, described, place):
         name, what, kind, rows, cols, stride = described
         if what == "vector":
-            # A row of C is an output: a bias has a value for each.
+            # A row of C is an output, a column a token: a bias has a value for each output.
+            if name == "xs":
+                return name, (place, kind, 1, rows, 0, 1)
             return name, (place, kind, rows, 1, 1, 0)
         assert what == "dense"
         return name, strided(place, kind, (rows, cols, True, stride))
@@ -192,6 +194,19 @@ def test_a_block_without_such_a_kernel_takes_a_step_of_its_own() -> None:
         torch.testing.assert_close(dz, expected, atol=0.05, rtol=0.05)
         torch.testing.assert_close(sums, expected_sums, atol=0.2, rtol=0.02)
     assert len(_gpu._without) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("shape", [(24, 48), (5, 33)])
+def test_layers_of_float8_are_launched(dtype, shape) -> None:
+    w, bias = matrix(64, shape[1], (16, 16)), torch.randn(64, dtype=torch.bfloat16)
+    layer = nn.Float8BlockSparseLinear.from_layer(nn.BlockSparseLinear.from_matrix(w, bias))
+    x, scale = _float8.quantise_rows(torch.randn(shape))
+    for operand in (x, x.t().contiguous().t()):
+        how = (operand, scale, layer.weight, layer.weight_scale, bias, layer._key, "silu", dtype)
+        found, expected = _float8._cuda(*how), torch.ops.bsr_gemm.float8_linear(*how)
+        assert found.dtype == dtype and torch.equal(found, expected)
+    assert Ready.launches == 2
 
 
 def test_sampled_products_are_launched() -> None:
