@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._batches import Batch, linear_batch
 from ._kernels import Bsr, Cols, Dense, Kernel, KernelError, Rows, Simulation, kernel, simulate
 from ._matrix import BsrMatrix, from_dense
 from ._native import Error, __version__
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACTIVATIONS",
+    "Batch",
     "Bsr",
     "BsrMatrix",
     "Choice",
@@ -41,6 +43,7 @@ __all__ = [
     "from_dense",
     "kernel",
     "linear",
+    "linear_batch",
     "nn",
     "sampled",
     "set_tuning",

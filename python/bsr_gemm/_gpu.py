@@ -416,6 +416,62 @@ def sampled(a: Tensor, b: Tensor, out: Tensor, pattern: Pattern) -> Tensor:
     return out
 
 
+def prepare_batch(xs: list[Tensor], ws: list[BsrMatrix]) -> tuple[list[Tensor], tuple]:
+    """Places for the results of ``x @ w.T`` of each pair, and what a launch of all needs."""
+    index, kind = xs[0].device.index, _arrays.kind_of(xs[0])
+    refuse_fork()
+    results, problems, copies, padded, held = [], [], [], [], []
+    with _OnDevice(index):
+        for x, w in zip(xs, ws):
+            out = x.new_empty((x.shape[0], w.shape[0]), dtype=_arrays.torch_dtype(result_kind(kind)))
+            results.append(out)
+            if 0 in x.shape or w.nnzb == 0:
+                out.zero_()
+                continue
+            row_major = x if x.stride(1) == 1 else x.contiguous()
+            operand, (address, *lies) = _operand(row_major)
+            if operand is not x:
+                copies.append((operand[:, : x.shape[1]], x))
+            result, values = _Result(out), _values(w.values)
+            if values is not w.values:
+                copies.append((values, w.values))
+            if result.padded is not None:
+                padded.append(result)
+            place, *result_lies = result.argument
+            shapes = (address, _transposed(*lies)), (place, _transposed(*result_lies))
+            problems.append((w.pattern._native, values.data_ptr(), *shapes))
+            held += [operand, values, result, w]
+        if not problems:
+            return results, (None, copies, padded, held)
+        largest = max((w for w in ws if w.nnzb), key=lambda w: w.nnzb)
+        facts = _facts(largest.pattern, kind, False, False, False, _arrays.kind_of(results[0]))
+        loaded = _batch_kernel_of(index, largest.pattern, facts, max(x.shape[0] for x in xs))
+        return results, (_native.Batch(loaded, problems), copies, padded, held)
+
+
+def _batch_kernel_of(index: int, pattern: Pattern, facts: str, n: int) -> Any:
+    key = (index, pattern.key, facts, n.bit_length() if n & (n - 1) else n.bit_length() - 1, "batch")
+    found = _loaded.get(key)
+    if found is None:
+        with _lock:
+            found = _loaded.get(key) or _gpu(index).choose_batch(pattern._native, facts, n)
+            _loaded[key] = found
+    return found
+
+
+def launch_batch(prepared: tuple, index: int) -> None:
+    """Enqueues all products of a batch."""
+    batch, copies, padded, _ = prepared
+    refuse_fork()
+    with _OnDevice(index):
+        for copy, source in copies:
+            copy.copy_(source)
+        if batch is not None:
+            batch.launch(_stream(index))
+        for result in padded:
+            result.finish()
+
+
 def launch_kernel(kernel: Any, call: Any) -> Any:
     """A call of a kernel of the program's own."""
     index = call.a.device.index

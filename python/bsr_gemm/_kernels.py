@@ -303,10 +303,6 @@ class _Call:
 
     def on_cpu(self) -> Any:
         native = self.kernel._native
-        if self.op == "sdd" and native.transpose:
-            raise Error(
-                "a sampled product that is stored transposed is not computed on the CPU\n  help: exchange the operands, transposed"
-            )
         if self.op == "dds" and native.second:
             return self._on_cpu_as_sampled()
         out, second = self.empty()
@@ -316,9 +312,9 @@ class _Call:
         last = None if second is None else _arrays.rows(second, len(second))
         pattern = self.pattern._native
         if self.op == "sdd":
-            _native.multiply_sampled(
-                pattern, _arrays.matrix(self.a), _arrays.matrix(self.b), _arrays.values(out), epilogue, last
-            )
+            # What is stored of the transposed product is that of the operands exchanged, each transposed.
+            a, b = (self.b.T, self.a.T) if native.transpose else (self.a, self.b)
+            _native.multiply_sampled(pattern, _arrays.matrix(a), _arrays.matrix(b), _arrays.values(out), epilogue, last)
         else:
             # B sparse: the transposed problem, in which it is the first factor.
             values, dense, result = (self.b, self.a.T, out.T) if mirrored else (self.a, self.b, out)

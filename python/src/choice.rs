@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bsr::tuner::pick::{Choice, Gpu, Table, Tuner};
 use bsr::tuner::{Facts, TuningProblem, Workload};
-use bsr::{Epilogue, KernelSpec, Op, Plan};
+use bsr::{Epilogue, KernelSpec, Op, Plan, Switch};
 use pyo3::prelude::*;
 
 use crate::errors::refused;
@@ -39,15 +39,27 @@ pub(crate) fn rounded(n: usize) -> usize {
 
 /// The plan of a chosen kernel with an epilogue: with a narrower tile where both do not fit.
 pub(crate) fn with_epilogue(spec: &KernelSpec, epilogue: Option<Epilogue>) -> PyResult<Plan> {
-    let Some(epilogue) = epilogue else { return Plan::new(spec).map_err(refused) };
-    let fused = |spec: KernelSpec| Plan::new(&spec.epilogue(epilogue));
-    let first = match fused(*spec) {
+    match epilogue {
+        None => Plan::new(spec).map_err(refused),
+        Some(epilogue) => or_narrower(spec, |spec| spec.epilogue(epilogue)),
+    }
+}
+
+/// The plan of a chosen kernel for a list of products.
+pub(crate) fn with_batch(spec: &KernelSpec) -> PyResult<Plan> {
+    or_narrower(spec, |spec| spec.batch(Switch::On))
+}
+
+/// The plan of a chosen kernel that is changed: with a narrower tile and every other choice left open where both do not fit.
+fn or_narrower(spec: &KernelSpec, change: impl Fn(KernelSpec) -> KernelSpec) -> PyResult<Plan> {
+    let changed = |spec: KernelSpec| Plan::new(&change(spec));
+    let first = match changed(*spec) {
         Ok(plan) => return Ok(plan),
         Err(error) => error,
     };
     let facts = Facts::of(spec);
     let narrower = NARROWER.into_iter().filter(|bn| *bn <= spec.bn);
-    narrower.map(|bn| fused(facts.spec(bn))).find_map(Result::ok).ok_or_else(|| refused(first))
+    narrower.map(|bn| changed(facts.spec(bn))).find_map(Result::ok).ok_or_else(|| refused(first))
 }
 
 /// The kernel for a product on a GPU of this name, and why, in words. `tuned` are results besides those that come with the

@@ -26,7 +26,7 @@ mod _native {
     #[pymodule_export]
     use crate::errors::Error;
     #[pymodule_export]
-    use crate::gpu::{Gpu, Loaded, Ready, Sparse};
+    use crate::gpu::{Batch, Gpu, Loaded, Ready, Sparse};
     #[pymodule_export]
     use crate::pattern::Pattern;
     #[pymodule_export]

@@ -35,6 +35,9 @@ class Gpu:
             raise bsr.Error("no kernel for this block")
         return Loaded(facts, epilogue)
 
+    def choose_batch(self, pattern, facts, n):
+        return Loaded(facts, None)
+
     def sparse(self, pattern, kind):
         return kind
 
@@ -83,6 +86,23 @@ class Ready:
         return _native.multiply(self.pattern, transpose, (values, kind), dense, out, epilogue, sums)
 
 
+class Batch:
+    """Products of one launch."""
+
+    launches = 0
+
+    def __init__(self, loaded, problems) -> None:
+        self.problems = [
+            (Ready(loaded, None, pattern, (dense[1], out[1]), (), None), values, dense[0], out[0])
+            for pattern, values, dense, out in problems
+        ]
+
+    def launch(self, stream) -> None:
+        type(self).launches += 1
+        for ready, values, dense, out in self.problems:
+            ready.launch(values, dense, out, stream)
+
+
 @pytest.fixture(autouse=True)
 def on_the_cpu(monkeypatch, rng):
     monkeypatch.setattr(_gpu, "_gpu", lambda index: Gpu())
@@ -91,6 +111,8 @@ def on_the_cpu(monkeypatch, rng):
     monkeypatch.setattr(_gpu, "_device", lambda: -1)
     monkeypatch.setattr(_gpu._native, "Ready", Ready)
     monkeypatch.setattr(Ready, "launches", 0)
+    monkeypatch.setattr(_gpu._native, "Batch", Batch)
+    monkeypatch.setattr(Batch, "launches", 0)
     for name in ("_layers", "_ready", "_loaded", "_sparse"):
         monkeypatch.setattr(_gpu, name, {})
     monkeypatch.setattr(_gpu, "_without", set())
@@ -215,6 +237,24 @@ def test_sampled_products_are_launched() -> None:
     for _ in range(2):
         assert torch.equal(_torch._sampled_cuda(a, b, w.key), torch.ops.bsr_gemm.sampled(a, b, w.key))
     assert len(_gpu._ready) == 1 and Ready.launches == 2
+
+
+def test_a_batch_is_one_launch(rng) -> None:
+    ws = [matrix(64, 48, (16, 8)), matrix(61, 40, (16, 8)), matrix(32, 41, (16, 8))]
+    ws.append(bsr.BsrMatrix(torch.zeros(0, 16, 8, dtype=torch.bfloat16), bsr.Pattern((48, 16), (16, 8), [0] * 4, [])))
+    xs = [torch.randn(rows, w.shape[1], dtype=torch.bfloat16) for rows, w in zip((24, 7, 5, 3), ws)]
+    xs[0] = xs[0].t().contiguous().t()
+    results, prepared = _gpu.prepare_batch(xs, ws)
+    for _ in range(2):
+        _gpu.launch_batch(prepared, None)
+        for found, x, w in zip(results, xs, ws):
+            assert torch.equal(found, torch.ops.bsr_gemm.linear(x, w.values, None, w.key))
+        for x in xs:
+            x.copy_(torch.randn_like(x))
+    assert Batch.launches == 2
+    empty, prepared = _gpu.prepare_batch(xs[3:], ws[3:])
+    _gpu.launch_batch(prepared, None)
+    assert not empty[0].any() and Batch.launches == 2
 
 
 def test_an_empty_pattern_is_not_launched() -> None:

@@ -1,5 +1,6 @@
 //! Launches on a GPU: operands by address, on the stream of the caller.
 
+mod batch;
 mod further;
 mod measure;
 mod ready;
@@ -18,6 +19,7 @@ use crate::choice;
 use crate::errors::refused;
 use crate::pattern::Pattern;
 use crate::plan::Kernel;
+pub(crate) use batch::Batch;
 pub(crate) use ready::Ready;
 pub(crate) use sparse::Sparse;
 
@@ -117,6 +119,16 @@ impl Gpu {
         py.detach(|| {
             let chosen = choice::choose(&self.tuner(), pattern, &facts, n)?;
             let plan = choice::with_epilogue(&chosen.spec, epilogue)?;
+            Ok(Loaded { launcher: self.load_plan(&plan)?, why: chosen.to_string() })
+        })
+    }
+
+    /// Chooses and loads a kernel for a list of products, of which that of this pattern along `n` is the largest.
+    fn choose_batch(&self, py: Python<'_>, pattern: &Pattern, facts: &str, n: usize) -> PyResult<Loaded> {
+        let facts: KernelSpec = facts.parse().map_err(refused)?;
+        py.detach(|| {
+            let chosen = choice::choose(&self.tuner(), pattern, &facts, n)?;
+            let plan = choice::with_batch(&chosen.spec)?;
             Ok(Loaded { launcher: self.load_plan(&plan)?, why: chosen.to_string() })
         })
     }
