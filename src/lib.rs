@@ -147,7 +147,7 @@ extern crate self as bsr;
 pub use auto::{Auto, AutoError, Tunable, tune};
 pub use bsr_codegen::{
     Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Plan, PlanError, PlanErrors, Ptx, Scale, Schedule,
-    Shape, Switch, Target, epilogue, spec,
+    Shape, SplitK, Switch, Target, epilogue, spec,
 };
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::kernel::arguments::InPlace;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ClusterTile, Parameters, Problem, Profile, SddmmTiles, TensorMap, TileScheduler};
+use super::{ClusterTile, Parameters, Problem, Profile, SddmmTiles, SplitForm, TensorMap, TileScheduler};
 use crate::KernelSpec;
 
 /// A legal kernel of one family.
@@ -34,6 +34,10 @@ pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
     }
 
     fn sddmm_tiles(&self) -> Option<SddmmTiles> {
+        None
+    }
+
+    fn split_form(&self) -> Option<SplitForm> {
         None
     }
 

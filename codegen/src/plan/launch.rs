@@ -287,7 +287,22 @@ pub struct SddmmTiles {
 impl SddmmTiles {
     /// Words of a work tile before the columns of its column groups.
     pub const HEADER: u32 = 8;
-    /// Word 6 of a work tile that computes a part of K for another CTA.
+}
+
+/// How the K of a tile is divided among clusters, of a kernel with `split`.
+///
+/// A work tile then has four words more: how much of K it is (0 for all of it, [`SplitForm::CONTRIBUTES`] for a part that
+/// goes to the workspace, else so many parts to collect), the first of their places in the workspace, and two of padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitForm {
+    /// Bytes that the partial sums of one tile of a cluster take in the workspace.
+    pub partial_bytes: u32,
+    /// Bytes that the CTAs of a cluster load in one stage.
+    pub stage_bytes: u32,
+}
+
+impl SplitForm {
+    /// The word of a work tile that computes a part of K for another CTA.
     pub const CONTRIBUTES: u32 = u32::MAX;
 }
 
@@ -324,6 +339,12 @@ impl Plan {
     /// The tiles of an SDDMM; `None` for another operation.
     pub fn sddmm_tiles(&self) -> Option<SddmmTiles> {
         self.kernel().sddmm_tiles()
+    }
+
+    /// How the K of a tile is divided among clusters; `None` for a kernel without `split`, and for an SDDMM, whose tiles
+    /// say it.
+    pub fn split_form(&self) -> Option<SplitForm> {
+        self.kernel().split_form()
     }
 
     /// The tensor maps of one problem of a batch, in the order in which the kernel finds them; none of a kernel that

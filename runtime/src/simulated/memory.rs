@@ -26,6 +26,8 @@ pub(super) struct Uploads<'m> {
     pub(super) columns: &'m [i32],
     pub(super) blocks: &'m [i32],
     pub(super) work: &'m WorkLists,
+    /// Where CTAs pass on partial sums.
+    pub(super) workspace: BufferId,
     /// The operands there are; C is the first.
     pub(super) operands: Vec<(Operand, BufferId)>,
 }
@@ -52,8 +54,7 @@ impl Uploads<'_> {
             Argument::BlockIdx => Param::Buffer(self.words(self.blocks.iter().map(|block| block.cast_unsigned()))),
             Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
             Argument::Work => Param::Buffer(self.words(self.work.tiles.iter().copied())),
-            // Only an SDDMM has it.
-            Argument::Workspace => Param::U64(0),
+            Argument::Workspace => Param::Buffer(self.workspace),
             Argument::StageMetadata => Param::Buffer(self.words(self.work.stage_metadata.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
             Argument::Scalar(at) => {

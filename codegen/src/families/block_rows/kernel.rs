@@ -4,7 +4,9 @@ use super::emit;
 use super::plan::{BlockRowsPlan, Fused, Share, Split};
 use crate::KernelSpec;
 use crate::hopper::{problem_maps, wgmma_k};
-use crate::plan::{ClusterTile, KernelKind, KernelPlan, Major, Multicast, Parameters, Problem, Profile, TensorMap};
+use crate::plan::{
+    ClusterTile, KernelKind, KernelPlan, Major, Multicast, Parameters, Problem, Profile, SplitForm, TensorMap,
+};
 use crate::{Op, Scale};
 
 impl KernelPlan for BlockRowsPlan {
@@ -166,6 +168,17 @@ impl KernelPlan for BlockRowsPlan {
                 "the tile is stored before the next one starts".to_owned()
             },
         );
+        if let Some(form) = self.split_form() {
+            row(
+                "split K",
+                s.split.to_string(),
+                format!(
+                    "a part of a tile's K takes {} B of the workspace, {} a consumer and a flag",
+                    form.partial_bytes,
+                    form.partial_bytes / (t.cluster * roles.consumers) - 128
+                ),
+            );
+        }
         if let Some(fused) = &self.fused {
             row("function", format!("{} parameter(s)", fused.program.inputs().len()), self.fused_words(fused));
         }
@@ -175,6 +188,10 @@ impl KernelPlan for BlockRowsPlan {
 
     fn cluster_tile(&self) -> ClusterTile {
         self.tile()
+    }
+
+    fn split_form(&self) -> Option<SplitForm> {
+        BlockRowsPlan::split_form(self)
     }
 
     fn cluster(&self) -> u32 {

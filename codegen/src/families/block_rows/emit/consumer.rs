@@ -59,7 +59,8 @@ pub(super) fn mainloop(plan: &BlockRowsPlan, subtiles: &[store::Subtile]) -> Mai
         distinct: plan.kloop.distinct(),
         lag: t.roles.consumers == 1 && !plan.precision.promoted,
         release: Release::new(t.cluster > 1),
-        requests: e.has_tile,
+        // A part of a tile for another cluster has no epilogue.
+        requests: e.has_tile && !plan.spec.split.is_on(),
     };
     let (a, b) = (plan.view.sparse_type, plan.view.dense_type);
     let instruction = (shape(t.wg_n, (a, b)), modifiers(a, (plan.a.major, plan.b.major)));

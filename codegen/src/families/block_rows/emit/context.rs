@@ -8,9 +8,10 @@ use super::fused::{Emitter, Fused};
 use super::producer::Producer;
 use super::scale::Finish;
 use super::staging::StagingContext;
-use super::{store, work_tile};
+use super::{store, sums, work_tile};
 use crate::hopper::mainloop::Mainloop;
 use crate::hopper::ring::RingContext;
+use crate::hopper::split_k::{Exchange, Workspace};
 use crate::hopper::{Roles, store::Store};
 
 /// The whole context of one body.
@@ -29,6 +30,9 @@ pub(super) struct Context {
     batch: Option<work_tile::Batch>,
     /// C is written by threads, not by TMA.
     permuted: bool,
+    /// Clusters share the K of a tile: where partial sums lie, and how they get there and back.
+    workspace: Option<Workspace>,
+    exchange: Option<Exchange>,
     finish: Finish,
     /// The spec's epilogue.
     fused: Option<Fused>,
@@ -95,6 +99,8 @@ impl Context {
             work_tile: work_tile::WorkTile::new(plan),
             batch: work_tile::Batch::new(plan),
             permuted: plan.spec.permute.is_on(),
+            workspace: plan.workspace(),
+            exchange: sums::exchange(plan),
             finish: Finish::new(plan),
             fused: Emitter::new(plan).map(|emitter| emitter.context()),
             staging: StagingContext::new(plan),

@@ -15,7 +15,8 @@ pub(super) struct WorkTile {
 
 impl WorkTile {
     pub(super) fn new(plan: &BlockRowsPlan) -> Self {
-        Self { bytes: if plan.spec.batch.is_on() { 32 } else { 16 }, block_rows: plan.view.rows }
+        let is_long = plan.spec.batch.is_on() || plan.spec.split.is_on();
+        Self { bytes: if is_long { 32 } else { 16 }, block_rows: plan.view.rows }
     }
 }
 

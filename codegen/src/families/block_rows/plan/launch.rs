@@ -3,9 +3,10 @@
 use super::BlockRowsPlan;
 use super::tiling::Share;
 use crate::Scale;
+use crate::hopper::split_k::Workspace;
 use crate::hopper::{fused_plan as fused, permute};
 use crate::plan::Major;
-use crate::plan::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, TensorMap};
+use crate::plan::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, SplitForm, TensorMap};
 
 /// Parameters of every kernel: A, B and C, the block columns, the heads, the work tiles.
 const WORK: [Parameter; 3] = [
@@ -22,6 +23,18 @@ impl BlockRowsPlan {
             block_rows: self.view.rows,
             stages_per_block: (self.kloop.steps, self.kloop.sub_stages),
         }
+    }
+
+    /// Where partial sums of parts of K lie, of a kernel that divides K.
+    pub(crate) fn workspace(&self) -> Option<Workspace> {
+        let t = &self.tiling;
+        let workspace = || Workspace::new(t.cluster, t.roles.consumers, self.arch.warpgroup, t.accumulators());
+        self.spec.split.is_on().then(workspace)
+    }
+
+    pub(crate) fn split_form(&self) -> Option<SplitForm> {
+        let stage_bytes = self.tiling.cluster * self.memory.transaction_bytes;
+        self.workspace().map(|workspace| SplitForm { partial_bytes: workspace.places_bytes, stage_bytes })
     }
 
     pub(crate) fn arguments(&self, problem: &Problem) -> Parameters {
@@ -46,6 +59,9 @@ impl BlockRowsPlan {
         }
         for parameter in WORK {
             push(parameter.name, parameter.argument);
+        }
+        if self.spec.split.is_on() {
+            push("workspace", Argument::Workspace);
         }
         if self.view.reads_block_columns() {
             push("block_idx", Argument::BlockIdx);
