@@ -217,25 +217,6 @@ def test_threads_share_a_matrix(rng) -> None:
     assert len(results) == 80 and all(np.array_equal(result, expected) for result in results)
 
 
-def test_dlpack_is_taken(rng) -> None:
-    class Other:
-        """An array of another library."""
-
-        def __init__(self, array) -> None:
-            self.array = array
-
-        def __dlpack__(self, **arguments):
-            return self.array.__dlpack__(**arguments)
-
-        def __dlpack_device__(self):
-            return self.array.__dlpack_device__()
-
-    torch = pytest.importorskip("torch")
-    dense, x = torch.randn(64, 64), torch.randn(64, 8)
-    w = bsr.from_dense(Other(dense), (16, 16), keep=0.5)
-    assert torch.allclose(torch.as_tensor(w @ Other(x)), w.to_dense() @ x, atol=1e-5)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(("m", "k", "n"), SHAPES)
 def test_products_of_tensors(rng, m, k, n, dtype) -> None:
