@@ -16,7 +16,7 @@ from collections.abc import Callable
 import torch
 
 import bsr_gemm as bsr
-from bsr_gemm import _gpu, _torch, nn
+from bsr_gemm import _gpu, _launch, _torch, nn
 
 ROUNDS, CALLS = 25, 200
 
@@ -50,7 +50,10 @@ def calls(x: torch.Tensor, w: bsr.BsrMatrix, bias: torch.Tensor) -> list[tuple[s
         ("nothing: the loop", lambda: None),
         ("the launch alone, in Rust", lambda: launch(*places)),
         ("torch.empty_like", lambda: torch.empty_like(out)),
-        ("bsr.linear without the checks of PyTorch's state", lambda: _gpu.direct(x, values, None, key, False, "none")),
+        (
+            "bsr.linear without the checks of PyTorch's state",
+            lambda: _launch.direct(x, values, None, key, False, "none"),
+        ),
         ("bsr.linear without the checks of the matrix", lambda: _torch.linear(x, values, None, key)),
         ("bsr.linear", lambda: bsr.linear(x, w)),
         ("bsr.linear with a bias", lambda: bsr.linear(x, w, bias)),

@@ -26,20 +26,22 @@ class Batch:
         self.xs, self.ws = [_arrays.as_array(x) for x in xs], list(ws)
         _check(self.xs, self.ws)
         first = self.ws[0].values
+        self.results: list[Any]
+        self._prepared: tuple | None = None
         self.on_gpu = _arrays.is_tensor(first) and first.is_cuda
         if self.on_gpu:
-            from . import _gpu
+            from . import _launch
 
-            self.results, self._prepared = _gpu.prepare_batch(self.xs, self.ws)
+            self.results, self._prepared = _launch.prepare_batch(self.xs, self.ws)
         else:
-            self.results, self._prepared = [linear(x, w) for x, w in zip(self.xs, self.ws)], None
+            self.results = [linear(x, w) for x, w in zip(self.xs, self.ws)]
 
     def launch(self) -> list[Any]:
         """Computes all products; the results, each time the same arrays."""
-        if self.on_gpu:
-            from . import _gpu
+        if self._prepared is not None:
+            from . import _launch
 
-            _gpu.launch_batch(self._prepared, self.xs[0].device.index)
+            _launch.launch_batch(self._prepared, self.xs[0].device.index)
         else:
             for result, x, w in zip(self.results, self.xs, self.ws):
                 result[...] = linear(x, w)

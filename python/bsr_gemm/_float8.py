@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _arrays, _gpu, _native
+from . import _arrays, _gpu, _launch, _native
 from ._native import Error
 from ._patterns import find
 from ._products import ACTIVATIONS
@@ -102,12 +102,12 @@ def _cuda(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype
     found, outputs = _check(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype)
     out = x.new_empty((x.shape[0], outputs), dtype=out_dtype)
     if found.nnzb == 0:
-        return _gpu.without_blocks(out, bias, activation)
+        return _launch.without_blocks(out, bias, activation)
     further = [("ws", weight_scale), ("xs", x_scale)] + ([] if bias is None else [("bias", bias)])
     epilogue = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias))
     # Tensor cores read 8-bit operands along K.
     x = x if x.stride(1) == 1 else x.contiguous()
-    return _gpu.fused(x, weight, out, found, epilogue, further)
+    return _launch.fused(x, weight, out, found, epilogue, further)
 
 
 def _backward(ctx: Any, dy: Tensor) -> Any:

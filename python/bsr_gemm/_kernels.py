@@ -114,9 +114,9 @@ class Kernel:
         call = _Call.of(self, args, kwargs)
         if call.device == "cpu":
             return call.on_cpu()
-        from . import _gpu
+        from . import _launch
 
-        return _gpu.launch_kernel(self, call)
+        return _launch.launch_kernel(self, call)
 
     def explain(self, m: int, n: int, k: int, pattern: str = "random:0.25") -> str:
         """Which kernel the tuner would take for a product with the block and the types of this one, and why."""
@@ -201,7 +201,7 @@ class _Call:
             raise Error(
                 f"{what} is a {type(sparse).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=..)`"
             )
-        pattern = sparse if isinstance(sparse, Pattern) else sparse.pattern
+        pattern: Any = sparse.pattern if isinstance(sparse, BsrMatrix) else sparse
         if pattern.block != native.block:
             bm, bk = native.block
             raise Error(

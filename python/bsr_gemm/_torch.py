@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from . import _arrays, _gpu, _products
+from . import _arrays, _gpu, _launch, _products
 from ._native import Error
 from ._patterns import find
 from ._products import ACTIVATIONS, OF_RESULT, gradient_into, linear_into, result_kind, sampled_values
@@ -52,7 +52,7 @@ def linear(
         if x.dim() == 2:
             return out
         out = out.view(*x.shape[:-1], out.shape[-1])
-        _gpu.remember_as(x, flat, out, bias, (pattern, transpose, activation))
+        _launch.remember_as(x, flat, out, bias, (pattern, transpose, activation))
         return out
     if x.dim() == 2:
         return torch.ops.bsr_gemm.linear(x, weight, bias, pattern, transpose, activation)
@@ -121,7 +121,7 @@ def direct(x: Any, weight: Any, bias: Any, pattern: str, transpose: bool, activa
         return None
     if _is_autocast_enabled("cuda"):
         return None
-    return _gpu.direct(x, weight, bias, pattern, transpose, activation)
+    return _launch.direct(x, weight, bias, pattern, transpose, activation)
 
 
 _products._direct = direct
@@ -401,12 +401,12 @@ torch.library.register_autograd("bsr_gemm::sampled", _sampled_backward, setup_co
 
 @torch.library.impl(_library, "linear", "CUDA")
 def _linear_cuda(x, weight, bias, pattern, transpose=False, activation="none"):
-    known = _gpu.direct(x, weight, bias, pattern, transpose, activation)
+    known = _launch.direct(x, weight, bias, pattern, transpose, activation)
     if known is not None:
         return known
     _gpu.refuse_fork()
     out = _result(x, _check(x, weight, bias, pattern, transpose, activation))
-    return _gpu.linear(x, weight, bias, out, find(pattern), transpose, activation)
+    return _launch.linear(x, weight, bias, out, find(pattern), transpose, activation)
 
 
 @torch.library.impl(_library, "linear_gradient", "CUDA")
@@ -414,7 +414,7 @@ def _linear_gradient_cuda(dy, weight, kept, pattern, transpose, activation):
     _gpu.refuse_fork()
     found = find(pattern)
     _check(dy, weight, None, pattern, not transpose, activation)
-    fused = _gpu.gradient(dy, weight, kept, found, transpose, activation)
+    fused = _launch.gradient(dy, weight, kept, found, transpose, activation)
     if fused is not None:
         return fused
     dh = _linear_cuda(dy, weight, None, pattern, not transpose)
@@ -427,4 +427,4 @@ def _sampled_cuda(a, b, pattern):
     _gpu.refuse_fork()
     found = _check_sampled(a, b, pattern)
     out = a.new_empty((found.nnzb, *found.block), dtype=_arrays.torch_dtype(result_kind(_arrays.kind_of(a))))
-    return _gpu.sampled(a, b, out, found)
+    return _launch.sampled(a, b, out, found)

@@ -186,12 +186,12 @@ def tune(w: Any, x: Any, *, backward: bool = False, device: Any = None) -> list[
     matrix, tokens = _matrix(w), _tokens(x)
     products = PRODUCTS if backward else PRODUCTS[:1]
     facts = [facts_of(matrix, product) for product in products]
-    gpu = _gpu_for(matrix, device)
+    index = _gpu_for(matrix, device)
     from . import _gpu
 
     choices = []
     for product, fact in zip(products, facts):
-        words, line = _gpu._gpu(gpu).tune(matrix.pattern._native, fact, tokens)
+        words, line = _gpu.gpu_of(index).tune(matrix.pattern._native, fact, tokens)
         if line is not None:
             remember(line)
         choices.append(Choice.of(product, words))
@@ -200,10 +200,9 @@ def tune(w: Any, x: Any, *, backward: bool = False, device: Any = None) -> list[
 
 
 def _gpu_for(matrix: BsrMatrix, device: Any) -> int:
-    try:
-        import torch
-    except ImportError:
-        torch = None
+    import importlib.util
+
+    torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
     if torch is None or not torch.cuda.is_available():
         raise Error(
             "kernels are measured on a GPU, and there is none here\n"
@@ -310,6 +309,6 @@ def _written(matrix: BsrMatrix, folder: Path) -> Path:
         np.save(file, BsrMatrix(values, pattern, check=False).to_dense())
         return file
     file = folder / f"{name}.npz"
-    parts = {"indptr": pattern.row_ptr, "indices": pattern.col_idx, "data": values}
+    parts: dict[str, Any] = {"indptr": pattern.row_ptr, "indices": pattern.col_idx, "data": values}
     np.savez(file, format=np.array(b"bsr"), shape=np.array(pattern.shape), **parts)
     return file

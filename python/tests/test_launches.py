@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
-from bsr_gemm import _arrays, _float8, _gpu, _native, _torch, _tuning, nn  # noqa: E402
+from bsr_gemm import _arrays, _float8, _gpu, _launch, _native, _torch, _tuning, nn  # noqa: E402
 
 
 class Loaded:
@@ -105,17 +105,20 @@ class Batch:
 
 @pytest.fixture(autouse=True)
 def on_the_cpu(monkeypatch, rng):
-    monkeypatch.setattr(_gpu, "_gpu", lambda index: Gpu())
-    monkeypatch.setattr(_gpu, "_OnDevice", lambda index: contextlib.nullcontext())
-    monkeypatch.setattr(_gpu, "_stream", lambda index: 7)
-    monkeypatch.setattr(_gpu, "_device", lambda: -1)
+    monkeypatch.setattr(_gpu, "gpu_of", lambda index: Gpu())
+    monkeypatch.setattr(_gpu, "OnDevice", lambda index: contextlib.nullcontext())
+    monkeypatch.setattr(_launch, "_stream", lambda index: 7)
+    monkeypatch.setattr(_launch, "_device", lambda: -1)
     monkeypatch.setattr(_gpu._native, "Ready", Ready)
     monkeypatch.setattr(Ready, "launches", 0)
     monkeypatch.setattr(_gpu._native, "Batch", Batch)
     monkeypatch.setattr(Batch, "launches", 0)
-    for name in ("_layers", "_ready", "_loaded", "_sparse"):
-        monkeypatch.setattr(_gpu, name, {})
-    monkeypatch.setattr(_gpu, "_without", set())
+    caches = (_gpu._layers, _gpu._ready, _gpu._loaded, _gpu._sparse, _gpu._without)
+    for cache in caches:
+        cache.clear()
+    yield
+    for cache in caches:
+        cache.clear()
 
 
 def matrix(m, k, block, dtype=torch.bfloat16):
@@ -134,9 +137,9 @@ def test_a_second_launch_computes_what_the_first_did(bias, activation, transpose
         expected = torch.ops.bsr_gemm.linear(x, w.values, bias, w.key, transpose, activation)
         for operand in (x, x.t().contiguous().t()):
             how = (operand, w.values, bias, w.key, transpose, activation)
-            before = _gpu.direct(*how)
+            before = _launch.direct(*how)
             found = _torch._linear_cuda(*how)
-            known = _gpu.direct(*how)
+            known = _launch.direct(*how)
             assert torch.equal(found, expected) and known is not None and torch.equal(known, expected)
             assert found.stride() == known.stride()
             if before is not None:
@@ -149,12 +152,12 @@ def test_more_dimensions_are_remembered_too() -> None:
     x = torch.randn(2, 3, 48, dtype=torch.bfloat16)
     flat = x.reshape(-1, 48)
     out = _torch._linear_cuda(flat, w.values, None, w.key).view(2, 3, 64)
-    _gpu.remember_as(x, flat, out, None, (w.key, False, "none"))
-    known = _gpu.direct(x, w.values, None, w.key, False, "none")
+    _launch.remember_as(x, flat, out, None, (w.key, False, "none"))
+    known = _launch.direct(x, w.values, None, w.key, False, "none")
     assert known.shape == (2, 3, 64) and torch.equal(known, out)
     apart = x.transpose(0, 1)
-    _gpu.remember_as(apart, apart.reshape(-1, 48), out.transpose(0, 1), None, (w.key, False, "none"))
-    assert _gpu.direct(apart, w.values, None, w.key, False, "none") is None
+    _launch.remember_as(apart, apart.reshape(-1, 48), out.transpose(0, 1), None, (w.key, False, "none"))
+    assert _launch.direct(apart, w.values, None, w.key, False, "none") is None
 
 
 def test_what_does_not_fit_a_known_launch_takes_the_long_way() -> None:
@@ -162,7 +165,7 @@ def test_what_does_not_fit_a_known_launch_takes_the_long_way() -> None:
     bias = torch.randn(64)
     _torch._linear_cuda(x, w.values, None, w.key)
     _torch._linear_cuda(x, w.values, bias, w.key)
-    assert _gpu.direct(x, w.values, bias, w.key, False, "none") is not None
+    assert _launch.direct(x, w.values, bias, w.key, False, "none") is not None
     wide = torch.randn(24 * 48 + 8, dtype=torch.bfloat16)
     apart = torch.randn(64, 2)[:, 0]
     for operand, values, added in [
@@ -175,7 +178,7 @@ def test_what_does_not_fit_a_known_launch_takes_the_long_way() -> None:
         (x, w.values, apart),
         (x, w.values, bias.double()),
     ]:
-        assert _gpu.direct(operand, values, added, w.key, False, "none") is None
+        assert _launch.direct(operand, values, added, w.key, False, "none") is None
     shifted = wide[1 : 24 * 48 + 1].view(24, 48).copy_(x)
     assert torch.equal(
         _torch._linear_cuda(shifted, w.values, None, w.key), _torch._linear_cuda(x, w.values, None, w.key)
@@ -244,16 +247,16 @@ def test_a_batch_is_one_launch(rng) -> None:
     ws.append(bsr.BsrMatrix(torch.zeros(0, 16, 8, dtype=torch.bfloat16), bsr.Pattern((48, 16), (16, 8), [0] * 4, [])))
     xs = [torch.randn(rows, w.shape[1], dtype=torch.bfloat16) for rows, w in zip((24, 7, 5, 3), ws)]
     xs[0] = xs[0].t().contiguous().t()
-    results, prepared = _gpu.prepare_batch(xs, ws)
+    results, prepared = _launch.prepare_batch(xs, ws)
     for _ in range(2):
-        _gpu.launch_batch(prepared, None)
+        _launch.launch_batch(prepared, None)
         for found, x, w in zip(results, xs, ws):
             assert torch.equal(found, torch.ops.bsr_gemm.linear(x, w.values, None, w.key))
         for x in xs:
             x.copy_(torch.randn_like(x))
     assert Batch.launches == 2
-    empty, prepared = _gpu.prepare_batch(xs[3:], ws[3:])
-    _gpu.launch_batch(prepared, None)
+    empty, prepared = _launch.prepare_batch(xs[3:], ws[3:])
+    _launch.launch_batch(prepared, None)
     assert not empty[0].any() and Batch.launches == 2
 
 
