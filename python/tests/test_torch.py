@@ -107,6 +107,9 @@ def test_opcheck_on_a_gpu(rng, activation) -> None:
     x, bias = torch.randn(64, 192, dtype=torch.bfloat16, device="cuda"), torch.randn(256, device="cuda")
     operands = (x.requires_grad_(), w.values.requires_grad_(), bias, w.key, False, activation)
     torch.library.opcheck(torch.ops.bsr_gemm.linear.default, operands)
+    v = bsr.from_dense(torch.randn(128, 256, dtype=torch.bfloat16, device="cuda"), (64, 64), keep=0.5)
+    network = (x, w.values, bias.requires_grad_(), v.values.requires_grad_(), None, w.key, v.key, activation)
+    torch.library.opcheck(torch.ops.bsr_gemm.ffn.default, network)
 
 
 @pytest.mark.parametrize("device", DEVICES)

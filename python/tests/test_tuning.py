@@ -57,8 +57,7 @@ def test_a_table_that_is_none_is_refused(w, tmp_path) -> None:
     assert _tuning.settings().lines == []
 
 
-@pytest.mark.parametrize("product", ["forward", "weight"])
-@pytest.mark.parametrize("shape", [(128, 64), (120, 60)])
+@pytest.mark.parametrize(("product", "shape"), [("forward", (128, 64)), ("weight", (120, 60))])
 def test_a_sweep_on_the_simulator_ranks_kernels(rng, tmp_path, product, shape) -> None:
     w = bsr.from_dense(rng.standard_normal(shape).astype(np.float16), (64, 32), keep=0.5)
     database = tmp_path / "small.db"
