@@ -24,4 +24,4 @@ pub use plan::{
     Argument, ClusterTile, KernelKind, LaunchShape, Multicast, Operand, Parameter, Parameters, Plan, PlanError,
     PlanErrors, Problem, Profile, SddmmTiles, SplitForm, StagePacking, TensorMap, TileScheduler,
 };
-pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, SplitK, Switch, Target};
+pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};

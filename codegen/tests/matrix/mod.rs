@@ -167,6 +167,8 @@ const CHOSEN: [&str; 124] = [
     "bm = 32, bn = 256, bk = 32, pdl = on",
     "bm = 16, bn = 128, bk = 16, batch = on, pdl = on",
     "bm = 128, bn = 256, bk = 128, op = sdd, pdl = on",
+    "bm = 128, bn = 16, bk = 128, pdl = early",
+    "bm = 128, bn = 64, bk = 112, op = dds, split = 2, pdl = early, cluster = 2",
     "bm = 128, bn = 16, bk = 128, split = auto",
     "bm = 64, bn = 64, bk = 64, split = 4, pdl = on",
     "bm = 128, bn = 256, bk = 64, cluster = 2, split = auto",

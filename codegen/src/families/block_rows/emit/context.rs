@@ -9,6 +9,7 @@ use super::producer::Producer;
 use super::scale::Finish;
 use super::staging::StagingContext;
 use super::{store, sums, work_tile};
+use crate::Pdl;
 use crate::hopper::mainloop::Mainloop;
 use crate::hopper::ring::RingContext;
 use crate::hopper::split_k::{Exchange, Workspace};
@@ -84,7 +85,8 @@ impl Context {
         Self {
             tile: Tile { tiling: *t, accumulators: t.accumulators(), dtype: plan.spec.out.to_string() },
             roles: t.roles,
-            ring: m.ring.context(1, operand),
+            // Two warps fill a stage of a kernel that reads the sparse operand early.
+            ring: m.ring.context(if plan.spec.pdl == Pdl::Early { 2 } else { 1 }, operand),
             memory: Memory {
                 b_offset: m.b_offset,
                 transaction_bytes: m.transaction_bytes,

@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use super::super::plan::{BlockRowsPlan, SCALE_COLUMNS, Share};
 use super::scale::Factors;
-use crate::Layout;
 use crate::hopper::OperandTile;
 use crate::hopper::tma::{Load, Offset, constant, offset};
 use crate::plan::Major;
+use crate::{Layout, Pdl};
 
 /// A coordinate outside every matrix (2^30; the runtime keeps M, N and K below it): TMA fills with zeros.
 const OUTSIDE: u32 = 1 << 30;
@@ -53,7 +53,10 @@ struct SubStage {
 struct Step {
     label: String,
     comment: String,
+    /// Bytes of the stage, and of either operand.
     transaction_bytes: u32,
+    a_bytes: u32,
+    b_bytes: u32,
     loads: Vec<Load>,
 }
 
@@ -99,6 +102,11 @@ fn fill(plan: &BlockRowsPlan, step: u32) -> Step {
         loads.extend(loads_b(plan, step, sub_stage));
     }
     let k = &plan.kloop;
+    let bytes = |tile: &OperandTile| {
+        let unloaded = if step + 1 == k.steps { tile.unloaded_bytes(k) } else { 0 };
+        k.sub_stages * tile.bytes() - unloaded
+    };
+    let (a_bytes, b_bytes) = (bytes(&plan.a), bytes(&plan.b));
     Step {
         label: format!("$empty_{step}"),
         comment: match (k.sub_stages, k.steps) {
@@ -106,11 +114,9 @@ fn fill(plan: &BlockRowsPlan, step: u32) -> Step {
             (1, _) => format!("K {} to {} of the block.", step * k.k_step, step * k.k_step + k.width(step) - 1),
             (sub_stages, _) => format!("{sub_stages} blocks side by side."),
         },
-        transaction_bytes: if step + 1 == k.steps {
-            plan.memory.last_transaction_bytes
-        } else {
-            plan.memory.transaction_bytes
-        },
+        transaction_bytes: a_bytes + b_bytes,
+        a_bytes,
+        b_bytes,
         loads,
     }
 }
@@ -201,11 +207,16 @@ fn load(
     plan: &BlockRowsPlan,
     offsets: Vec<Offset>,
 ) -> Load {
+    let is_sparse = map == "%rd_map_a";
     Load {
         offsets,
-        predicate: "%p_lead",
+        predicate: match (plan.spec.pdl, is_sparse) {
+            (Pdl::Early, true) => "%p_lead_a",
+            (Pdl::Early, false) => "%p_lead_b",
+            _ => "%p_lead",
+        },
         destination,
-        is_reused: map == "%rd_map_a",
+        is_reused: is_sparse,
         map,
         rank,
         coordinates,
