@@ -321,6 +321,10 @@ class Float8BlockSparseLinear(_Patterned):
         )
         return y.view(*x.shape[:-1], self.out_features)
 
+    def matrix(self) -> BsrMatrix:
+        """The stored numbers as a matrix, without their factors; it shares them."""
+        return BsrMatrix(self.weight, self.pattern, check=False)
+
     def to_linear(self) -> torch.nn.Linear:
         """A dense layer with the numbers that the weight stands for, without the activation, in f32."""
         matrix = BsrMatrix(self.weight.float(), self.pattern, check=False)

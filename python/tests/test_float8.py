@@ -70,6 +70,12 @@ def test_blocks_on_a_gpu(rng, shape, block) -> None:
     assert relative(quantised(x), copy.deepcopy(quantised).cpu()(x.cpu()).cuda()) < 1e-2
 
 
+def test_the_choice_of_a_kernel_is_explained(rng) -> None:
+    layer = nn.Float8BlockSparseLinear.from_layer(layer_of("cpu", (64, 64), shape=(512, 256)))
+    words = bsr.explain(layer, torch.zeros(3, 100, 512))
+    assert "dtype = e4m3" in words and "n = 512" in words and "because" in words
+
+
 def test_rows_and_outputs_of_zeros(rng) -> None:
     layer = layer_of("cpu")
     with torch.no_grad():
