@@ -6,6 +6,7 @@ use crate::KernelSpec;
 use crate::hopper::{problem_maps, wgmma_k};
 use crate::plan::{
     ClusterTile, KernelKind, KernelPlan, Major, Multicast, Parameters, Problem, Profile, SplitForm, TensorMap,
+    TileScheduler,
 };
 use crate::{Op, Scale};
 
@@ -50,7 +51,10 @@ impl KernelPlan for BlockRowsPlan {
         row(
             "CTA tile",
             format!("{} x {}", t.cta_m, t.cta_n),
-            format!("a block is {} = {} / {} row slices", v.rows / t.cta_m, v.rows, t.cta_m),
+            match t.pack {
+                1 => format!("a block is {} = {} / {} row slices", v.rows / t.cta_m, v.rows, t.cta_m),
+                pack => format!("{pack} block rows of {} rows, over the union of their block columns", v.rows),
+            },
         );
         row(
             "cluster",
@@ -188,6 +192,13 @@ impl KernelPlan for BlockRowsPlan {
 
     fn cluster_tile(&self) -> ClusterTile {
         self.tile()
+    }
+
+    fn tile_scheduler(&self) -> TileScheduler {
+        match self.tiling.pack {
+            1 => TileScheduler::Static,
+            _ => TileScheduler::SharedColumns(self.shared_columns()),
+        }
     }
 
     fn split_form(&self) -> Option<SplitForm> {
