@@ -193,3 +193,16 @@ def test_operators_refuse_in_words(rng, change, words) -> None:
         torch.ops.bsr_gemm.float8_linear(**given)
     for word in words:
         assert word in str(refused.value), str(refused.value)
+
+
+@pytest.mark.parametrize("block", [(64, 64), (16, 32)])
+def test_the_simulator_runs_the_kernel_of_a_layer(rng, block) -> None:
+    """The PTX that a GPU runs, with both factors, the bias and the activation as its epilogue."""
+    epilogue = _float8.epilogue_of("silu", "bf16")
+    facts = f"bm = {block[0]}, bn = 64, bk = {block[1]}, dtype = e4m3, out = bf16, b_layout = col, c_layout = col"
+    kernel = bsr.Kernel(f'{facts}, epilogue = "{epilogue}"')
+    layer = nn.Float8BlockSparseLinear.from_layer(layer_of("cpu", block, "silu", (128, 192)))
+    x = torch.randn(40, 128, dtype=torch.bfloat16)
+    quantised, scale = _float8.quantise_rows(x)
+    run = bsr.simulate(kernel, layer.matrix(), quantised.t(), ws=layer.weight_scale, xs=scale, bias=layer.bias)
+    assert run.findings == [] and relative(run.result.t(), layer(x)) < 5e-3

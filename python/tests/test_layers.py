@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
-from bsr_gemm import _torch, nn  # noqa: E402
+from bsr_gemm import _products, _torch, nn  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
@@ -257,3 +257,18 @@ def test_a_cuda_graph_captures_a_training_step(rng, block) -> None:
     step()
     for gradient, tensor in zip(found, (x, *network.parameters())):
         assert relative(gradient, tensor.grad) < 1e-3
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_erf", "silu", "relu"])
+@pytest.mark.parametrize("block", [(64, 64), (32, 16)])
+def test_the_simulator_runs_the_kernel_of_a_gradient(rng, activation, block) -> None:
+    """The PTX that a GPU runs: the transposed product, the derivative as its epilogue, the sums of C's rows."""
+    epilogue = _products.derivative_of(activation, "bf16")
+    facts = f"bm = {block[0]}, bn = 64, bk = {block[1]}, dtype = bf16, transpose = on, b_layout = col, c_layout = col"
+    kernel = bsr.Kernel(f'{facts}, epilogue = "{epilogue}"')
+    w = bsr.from_dense(torch.randn(128, 96, dtype=torch.bfloat16) / 4, block, keep=0.6)
+    dy, z = torch.randn(40, 128, dtype=torch.bfloat16), torch.randn(40, 96, dtype=torch.bfloat16) * 2
+    run = bsr.simulate(kernel, w, dy.t(), u=z.t())
+    dz, sums = torch.ops.bsr_gemm.linear_gradient(dy, w.values, z, w.key, False, activation)
+    assert run.findings == []
+    assert relative(run.result.t(), dz) < 4e-3 and relative(torch.from_numpy(run.rows), sums) < 1e-3
