@@ -72,6 +72,8 @@ def networks(block: tuple[int, int], keep: float) -> tuple[torch.nn.Module, torc
 def training_step(model: torch.nn.Module, x: torch.Tensor, dy: torch.Tensor) -> Callable[[], None]:
     def step() -> None:
         model.zero_grad(set_to_none=True)
+        # Within a network this gradient goes on to the layer before; a leaf would add it to that of the last step.
+        x.grad = None
         model(x).backward(dy)
 
     return step
