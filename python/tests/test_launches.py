@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 
 import numpy as np
 import pytest
@@ -285,3 +286,23 @@ def test_a_first_use_measures_where_the_settings_say_so(monkeypatch, tmp_path) -
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     _torch._linear_cuda(x[:3], w.values, None, w.key)
     assert len(Gpu.tuned) == 2, "nothing is measured while a graph is captured"
+
+
+def test_a_known_launch_costs_few_calls(monkeypatch) -> None:
+    """What a call does on the host: looks for its product, asks where the operands lie, makes the result, launches."""
+    w, x, bias = matrix(64, 48, (16, 8)), torch.randn(24, 48, dtype=torch.bfloat16), torch.randn(64)
+    monkeypatch.setattr(Ready, "launch", lambda *places: None)
+    for added in (None, bias):
+        _torch._linear_cuda(x, w.values, added, w.key)
+        calls: list[str] = []
+
+        def count(frame, event, argument, calls=calls) -> None:
+            if event in ("call", "c_call"):
+                calls.append(getattr(argument, "__name__", frame.f_code.co_name))
+
+        sys.setprofile(count)
+        try:
+            out = _launch.direct(x, w.values, added, w.key, False, "none")
+        finally:
+            sys.setprofile(None)
+        assert out is not None and len(calls) <= 22, calls
