@@ -255,6 +255,7 @@ impl KernelPlan for BlockRowsPlan {
             copied_rows: (self.a.span * self.a.rows_per_line, self.b.span * self.b.rows_per_line),
             overlapped: self.epilogue.overlapped,
             promoted: self.precision.promoted,
+            pack: t.pack,
             ..Profile::PLAIN
         }
     }
