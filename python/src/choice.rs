@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bsr::tuner::pick::{Choice, Gpu, Table, Tuner};
+use bsr::tuner::pick::{Choice, Gpu, Table, Tuner, Why};
 use bsr::tuner::{Facts, TuningProblem, Workload};
 use bsr::{Epilogue, KernelSpec, Op, Plan, Switch};
 use pyo3::prelude::*;
@@ -37,29 +37,64 @@ pub(crate) fn rounded(n: usize) -> usize {
     n.next_power_of_two()
 }
 
-/// The plan of a chosen kernel with an epilogue: with a narrower tile where both do not fit.
-pub(crate) fn with_epilogue(spec: &KernelSpec, epilogue: Option<Epilogue>) -> PyResult<Plan> {
+/// The plan of a chosen kernel with an epilogue.
+pub(crate) fn with_epilogue(choice: &Choice, epilogue: Option<Epilogue>) -> PyResult<Plan> {
     match epilogue {
-        None => Plan::new(spec).map_err(refused),
-        Some(epilogue) => or_narrower(spec, |spec| spec.epilogue(epilogue)),
+        None => Plan::new(&choice.spec).map_err(refused),
+        Some(epilogue) => or_next(choice, |spec| spec.epilogue(epilogue)),
     }
 }
 
 /// The plan of a chosen kernel for a list of products.
-pub(crate) fn with_batch(spec: &KernelSpec) -> PyResult<Plan> {
-    or_narrower(spec, |spec| spec.batch(Switch::On))
+pub(crate) fn with_batch(choice: &Choice) -> PyResult<Plan> {
+    or_next(choice, |spec| spec.batch(Switch::On))
 }
 
-/// The plan of a chosen kernel that is changed: with a narrower tile and every other choice left open where both do not fit.
-fn or_narrower(spec: &KernelSpec, change: impl Fn(KernelSpec) -> KernelSpec) -> PyResult<Plan> {
+/// The plan of a chosen kernel that is changed. Where both do not fit, that of the fastest of the others which were looked at;
+/// or one with a narrower tile, and every other choice left open.
+fn or_next(choice: &Choice, change: impl Fn(KernelSpec) -> KernelSpec) -> PyResult<Plan> {
     let changed = |spec: KernelSpec| Plan::new(&change(spec));
-    let first = match changed(*spec) {
+    let first = match changed(choice.spec) {
         Ok(plan) => return Ok(plan),
         Err(error) => error,
     };
-    let facts = Facts::of(spec);
-    let narrower = NARROWER.into_iter().filter(|bn| *bn <= spec.bn);
-    narrower.map(|bn| changed(facts.spec(bn))).find_map(Result::ok).ok_or_else(|| refused(first))
+    let facts = Facts::of(&choice.spec);
+    let narrower = NARROWER.into_iter().filter(|bn| *bn <= choice.spec.bn).map(|bn| facts.spec(bn));
+    let mut others = others(choice).into_iter().chain(narrower);
+    others.find_map(|spec| changed(spec).ok()).ok_or_else(|| refused(first))
+}
+
+/// What else was looked at, the fastest first.
+fn others(choice: &Choice) -> Vec<KernelSpec> {
+    match &choice.why {
+        Why::Predicted { ranked } => ranked.iter().map(|ranked| ranked.spec).collect(),
+        Why::Exact(tuned) | Why::Near { tuned, .. } => {
+            let mut kernels: Vec<(KernelSpec, f64)> = tuned.kernels().collect();
+            kernels.sort_by(|x, y| x.1.total_cmp(&y.1));
+            kernels.into_iter().map(|(spec, _)| spec).collect()
+        }
+        Why::Overridden | Why::Measured { .. } => Vec::new(),
+    }
+}
+
+/// The kernel for a product on a GPU of this name, as text: its spec with an epilogue.
+#[pyfunction]
+#[pyo3(signature = (pattern, facts, n, gpu, epilogue=None))]
+pub(crate) fn chosen_spec(
+    py: Python<'_>,
+    pattern: &Pattern,
+    facts: &str,
+    n: usize,
+    gpu: String,
+    epilogue: Option<&str>,
+) -> PyResult<String> {
+    let spec: KernelSpec = facts.parse().map_err(refused)?;
+    let epilogue = epilogue.map(str::parse::<Epilogue>).transpose().map_err(refused)?;
+    let tuner = Tuner::new(Gpu { name: gpu, driver: String::new(), capability: (9, 0) });
+    py.detach(|| {
+        let choice = choose(&tuner, pattern, &spec, n)?;
+        Ok(with_epilogue(&choice, epilogue)?.spec().to_string())
+    })
 }
 
 /// The kernel for a product on a GPU of this name, and why, in words. `tuned` are results besides those that come with the

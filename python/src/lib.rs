@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::choice::{check_table, explain};
+    use crate::choice::{check_table, chosen_spec, explain};
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]

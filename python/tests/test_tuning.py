@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bsr_gemm as bsr
-from bsr_gemm import _tuning
+from bsr_gemm import _native, _tuning
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +47,21 @@ def test_what_cannot_be_chosen_is_refused(w, call, words) -> None:
         call(w)
     for word in words:
         assert word in str(refused.value), str(refused.value)
+
+
+@pytest.mark.parametrize(("block", "keep"), [(128, 0.25), (64, 0.25), (16, 0.1)])
+def test_a_kernel_takes_an_epilogue_or_the_next_does(rng, block, keep) -> None:
+    """Warp-level kernels, the fastest for small blocks, take none: the fastest of the others that were looked at does."""
+    sides = (4096 // block, 4096 // block)
+    pattern = bsr.Pattern.from_mask(rng.random(sides) < keep, (4096, 4096), (block, block))._native
+    facts = f"bm = {block}, bn = 64, bk = {block}, dtype = f16, b_layout = col, c_layout = col"
+    plain = _native.chosen_spec(pattern, facts, 4096, "NVIDIA H200")
+    fused = _native.chosen_spec(pattern, facts, 4096, "NVIDIA H200", "|bias: Rows<f32>| gelu(acc + bias)")
+    assert "epilogue" in fused and "mma_sync" not in fused
+    if "mma_sync" not in plain:
+        assert fused.startswith(plain)
+    else:
+        assert "swap = on" in fused, "not one with every choice left open"
 
 
 def test_a_table_that_is_none_is_refused(w, tmp_path) -> None:

@@ -118,7 +118,7 @@ impl Gpu {
         let epilogue = epilogue.map(str::parse::<Epilogue>).transpose().map_err(refused)?;
         py.detach(|| {
             let chosen = choice::choose(&self.tuner(), pattern, &facts, n)?;
-            let plan = choice::with_epilogue(&chosen.spec, epilogue)?;
+            let plan = choice::with_epilogue(&chosen, epilogue)?;
             Ok(Loaded { launcher: self.load_plan(&plan)?, why: chosen.to_string() })
         })
     }
@@ -128,7 +128,7 @@ impl Gpu {
         let facts: KernelSpec = facts.parse().map_err(refused)?;
         py.detach(|| {
             let chosen = choice::choose(&self.tuner(), pattern, &facts, n)?;
-            let plan = choice::with_batch(&chosen.spec)?;
+            let plan = choice::with_batch(&chosen)?;
             Ok(Loaded { launcher: self.load_plan(&plan)?, why: chosen.to_string() })
         })
     }
