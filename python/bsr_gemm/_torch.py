@@ -357,12 +357,16 @@ def _keep_ffn(ctx: Any, inputs: tuple, output: tuple) -> None:
     ctx.patterns, ctx.activation = (up_pattern, down_pattern), activation
     ctx.held = (find(up_pattern), find(down_pattern))
     ctx.mark_non_differentiable(h, z)
+    # h and z have no gradients: zeros of their size would be two passes over the hidden features.
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(x, up, up_bias, down, down_bias, h, z)
 
 
-def _ffn_backward(ctx: Any, dy: Tensor, *_: Any) -> tuple:
+def _ffn_backward(ctx: Any, dy: Tensor | None, *_: Any) -> tuple:
     x, up, up_bias, down, down_bias, h, z = ctx.saved_tensors
     (up_pattern, down_pattern), needs = ctx.patterns, ctx.needs_input_grad
+    if dy is None:
+        return (None,) * len(needs)
     op = torch.ops.bsr_gemm
     with torch.no_grad():
         kept = h if ctx.activation in OF_RESULT else z
