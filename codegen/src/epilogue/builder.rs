@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::error::EpilogueError;
 use super::functions::Function;
-use super::program::{Cmp, Graph, Id, Input, InputKind, Level, Node, Program, Reduction};
+use super::program::{Cmp, Given, Graph, Id, Input, InputKind, Level, Node, Program, Reduction};
 use super::syntax::{MOST_INPUTS, ParameterSyntax, kind_of};
 use crate::place::Place;
 use crate::suggest::{self, MOST_SHOWN};
@@ -42,6 +42,21 @@ impl<P: Place> Builder<P> {
             Self { inputs: Vec::new(), graph: Graph::default(), scopes: vec![HashMap::new()], errors: Vec::new() };
         let acc = builder.graph.add(Node::Acc, Level::Element);
         builder.scopes[0].insert("acc".to_owned(), acc);
+        builder
+    }
+
+    /// The names of a score in place of those of an epilogue.
+    pub(super) fn of_score() -> Self {
+        let mut builder =
+            Self { inputs: Vec::new(), graph: Graph::default(), scopes: vec![HashMap::new()], errors: Vec::new() };
+        let product = builder.graph.add(Node::Acc, Level::Element);
+        builder.scopes[0].insert("s".to_owned(), product);
+        for (name, given) in Given::ALL {
+            let id = builder.graph.add(Node::Given(given), given.level());
+            builder.scopes[0].insert(name.to_owned(), id);
+        }
+        let infinity = builder.graph.add(Node::Literal(f32::INFINITY.to_bits()), Level::Uniform);
+        builder.scopes[0].insert("inf".to_owned(), infinity);
         builder
     }
 

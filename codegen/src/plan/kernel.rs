@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{ClusterTile, Parameters, Problem, Profile, SddmmTiles, TensorMap, TileScheduler};
+use super::{
+    AttentionProblem, AttentionTiles, ClusterTile, Parameters, Problem, Profile, SddmmTiles, TensorMap, TileScheduler,
+};
 use crate::KernelSpec;
 
 /// A legal kernel of one family.
@@ -34,6 +36,14 @@ pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
     }
 
     fn sddmm_tiles(&self) -> Option<SddmmTiles> {
+        None
+    }
+
+    fn attention_tiles(&self) -> Option<AttentionTiles> {
+        None
+    }
+
+    fn attention_parameters(&self, _problem: &AttentionProblem) -> Option<Parameters> {
         None
     }
 

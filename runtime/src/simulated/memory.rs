@@ -52,8 +52,9 @@ impl Uploads<'_> {
             Argument::BlockIdx => Param::Buffer(self.words(self.blocks.iter().map(|block| block.cast_unsigned()))),
             Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
             Argument::Work => Param::Buffer(self.words(self.work.tiles.iter().copied())),
-            // Only an SDDMM has it.
-            Argument::Workspace => Param::U64(0),
+            // Only an SDDMM has it, or an attention.
+            Argument::Workspace | Argument::Strided(_) => Param::U64(0),
+            Argument::Scale => Param::F32(f32::NAN),
             Argument::StageMetadata => Param::Buffer(self.words(self.work.stage_metadata.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
             Argument::Scalar(at) => {
