@@ -233,6 +233,8 @@ pub(crate) fn operation(op: Op) -> Ident {
         Op::Dds => "Dds",
         Op::Dsd => "Dsd",
         Op::Sdd => "Sdd",
+        // A kernel of attention has a trait of its own.
+        Op::Attention => "Attention",
     };
     Ident::new(name, Span::call_site())
 }
