@@ -63,6 +63,7 @@ templates! {
     "attention/scores_issue",
     "attention/skip_values",
     "attention/softmax",
+    "attention/step_done",
     "attention/store",
     "attention/wait",
     "block_rows/body",
