@@ -5,6 +5,7 @@ use std::ops::Range;
 use rand::RngExt;
 
 use super::{AttentionError, BlockList, Mask, Sharing};
+use crate::Structure;
 use crate::random::Streams;
 
 /// How much of a block is attended to.
@@ -52,6 +53,26 @@ impl Mask {
             }
         }
         Self::new((queries, keys), (bm, bk), Sharing::All, vec![list])
+    }
+
+    /// The stored blocks of a block-sparse matrix of queries by keys, the same for all heads; `partial` is asked for each, by its
+    /// row and column of blocks.
+    ///
+    /// # Errors
+    /// None for a structure that was validated: block columns ascend in it.
+    pub fn of_structure(
+        structure: &Structure,
+        mut partial: impl FnMut(usize, usize) -> bool,
+    ) -> Result<Self, AttentionError> {
+        let mut list = BlockList { indptr: vec![0], ..BlockList::default() };
+        for row in 0..structure.block_rows() {
+            for column in &structure.col_idx()[structure.blocks_of(row)] {
+                list.indices.push(column.cast_unsigned());
+                list.partial.push(partial(row, column.cast_unsigned() as usize));
+            }
+            list.indptr.push(list.indices.len() as u32);
+        }
+        Self::new((structure.rows(), structure.cols()), structure.block(), Sharing::All, vec![list])
     }
 
     /// All blocks.

@@ -119,8 +119,7 @@ fn tile(tiles: &AttentionTiles, [row, head, problem, key_head]: [usize; 4], step
     Tile { cost, words: [row, head, problem, key_head, first, total, counts[0], counts[1]] }
 }
 
-/// The steps of a row of blocks: their numbers, and whether scores are computed in them. A block that reaches beyond the
-/// last key is partial, and what of it lies there is left out.
+/// The steps of a row of blocks: their numbers, and whether scores are computed in them. Steps beyond the last key are left out.
 fn steps_of_row(tiles: &AttentionTiles, mask: &Mask, pattern: usize, row: usize) -> Vec<(u32, bool)> {
     let step = tiles.step as usize;
     let parts = tiles.block.1 as usize / step;
@@ -129,7 +128,7 @@ fn steps_of_row(tiles: &AttentionTiles, mask: &Mask, pattern: usize, row: usize)
     for (column, partial) in mask.lists()[pattern].row(row) {
         let first = column as usize * parts;
         let of_block = (first..first + parts).filter(|number| number * step < keys);
-        steps.extend(of_block.map(|number| (number as u32, partial || (number + 1) * step > keys)));
+        steps.extend(of_block.map(|number| (number as u32, partial)));
     }
     steps
 }

@@ -58,7 +58,7 @@ proptest! {
                     for step in first..first + bk / tiles.step {
                         let end = (step + 1) as usize * tiles.step as usize;
                         if end < keys + tiles.step as usize {
-                            expected.insert((problem, head, row as u32, step, partial || end > keys));
+                            expected.insert((problem, head, row as u32, step, partial));
                         }
                     }
                 }

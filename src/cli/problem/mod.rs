@@ -32,6 +32,10 @@ impl DrawnProblem {
     /// # Errors
     /// Bad input: a file that cannot be read or has no rows or no columns.
     pub(super) fn new(args: &ProblemArgs, defaults: Defaults) -> Result<Self, Failure> {
+        if let Some(flag) = args.of_attention() {
+            let message = format!("{flag} is of op = attention\n  help: drop {flag}, or a spec with op = attention");
+            return Err(Failure::new(Exit::BadInput, message));
+        }
         let source = match &args.matrix {
             None => {
                 let k = args.k.unwrap_or(defaults.k);

@@ -95,7 +95,11 @@ impl KernelPlan for AttentionPlan {
         row(
             "score",
             self.score().map_or("s * scale", |program| program.text()).to_owned(),
-            "in partial blocks; s * scale in full ones".to_owned(),
+            match self.score() {
+                Some(_) => "in partial blocks; s * scale in full ones",
+                None => "in all blocks",
+            }
+            .to_owned(),
         );
         rows
     }

@@ -1,5 +1,5 @@
-//! The scores of a partial step: what the spec's function makes of a product, in units of log 2, and minus infinity for keys
-//! that there are not.
+//! The scores of a partial step: what the spec's function makes of a product, in units of log 2. And which registers of S are
+//! of which key of a step.
 
 use serde::Serialize;
 
@@ -13,6 +13,8 @@ pub(super) struct Score {
     text: String,
     /// The function is there: without one, a score is the product times the scale.
     has_function: bool,
+    /// It depends on the key.
+    has_columns: bool,
     uniform: Vec<String>,
     rows: Vec<String>,
     pairs: Vec<Pair>,
@@ -55,6 +57,7 @@ impl Score {
         Self {
             text: plan.score().map_or("s * scale", |program| program.text()).to_owned(),
             has_function: plan.score().is_some(),
+            has_columns: !of(&|lines| lines.column(0)).is_empty(),
             uniform: of(&Lines::uniform),
             rows: of(&|lines| [0, 1].into_iter().flat_map(|row| lines.row(row)).collect()),
             pairs: (0..plan.tiling.step / 8).map(pair).collect(),
