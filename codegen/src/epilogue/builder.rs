@@ -74,6 +74,9 @@ impl<P: Place> Builder<P> {
             if self.scopes[0].contains_key(name) {
                 let fact = match name.as_str() {
                     "acc" => "`acc` is the sum of an element of C: no parameter can have its name".to_owned(),
+                    _ if Given::ALL.iter().any(|(known, _)| known == name) || matches!(name.as_str(), "s" | "inf") => {
+                        format!("`{name}` is what every score is told: no parameter can have its name")
+                    }
                     _ => format!("there are two parameters `{name}`"),
                 };
                 self.error(parameter.name_place.clone(), fact, &["choose another name"]);

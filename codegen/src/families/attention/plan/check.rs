@@ -71,15 +71,15 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
 }
 
 fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
-    for (key, dtype) in [("a", spec.a), ("b", spec.b)] {
-        if !matches!(dtype, Dtype::F16 | Dtype::BF16) {
-            errors.push(PlanError::new(
-                if spec.a == spec.b { "dtype" } else { key },
-                format!("attention of {dtype} is not planned"),
-                "probabilities become the second product's operand in registers, in the type of V: f16 or bf16",
-                format!("{} = bf16", spec.type_key(key)),
-            ));
-        }
+    let is_planned = |dtype: Dtype| matches!(dtype, Dtype::F16 | Dtype::BF16);
+    if let Some((key, dtype)) = [("a", spec.a), ("b", spec.b)].into_iter().find(|(_, dtype)| !is_planned(*dtype)) {
+        errors.push(PlanError::new(
+            key,
+            format!("attention of {dtype} is not planned"),
+            "probabilities become the second product's operand in registers, in the type of V: f16 or bf16",
+            format!("{} = bf16", spec.type_key(key)),
+        ));
+        return;
     }
     if spec.a != spec.b {
         errors.push(PlanError::new(

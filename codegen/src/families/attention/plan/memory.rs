@@ -35,7 +35,7 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn new(
         spec: &KernelSpec,
-        [queries, keys, values]: [&OperandTile; 3],
+        [queries, keys, values]: &[OperandTile; 3],
         tiling: &Tiling,
         arch: &Arch,
     ) -> Result<Self, PlanError> {

@@ -31,20 +31,14 @@ impl AttentionPlan {
         let mut errors = PlanErrors::default();
         check::check(spec, &mut errors);
         errors.check()?;
-        let plans = Tiling::candidates(spec, arch)?.into_iter().map(|tiling| {
-            let [queries, keys, values] = operand::tiles(spec, &tiling);
-            let memory = Memory::new(spec, [&queries, &keys, &values], &tiling, arch).map_err(PlanErrors::from)?;
-            Ok(Self { spec: *spec, arch: *arch, tiling, queries, keys, values, memory })
-        });
-        // The refusal of the smallest step, where none fits shared memory.
-        let mut refusal = PlanErrors::default();
-        for plan in plans {
-            match plan {
-                Ok(plan) => return Ok(plan),
-                Err(error) => refusal = error,
-            }
-        }
-        Err(refusal)
+        // The largest step whose rings fit; asking for more stages does not make it smaller.
+        let least = KernelSpec { stages: None, ..*spec };
+        let candidates = Tiling::candidates(spec, arch)?;
+        let fits = |tiling: &&Tiling| Memory::new(&least, &operand::tiles(spec, tiling), tiling, arch).is_ok();
+        let tiling = *candidates.iter().find(fits).unwrap_or(&candidates[candidates.len() - 1]);
+        let [queries, keys, values] = operand::tiles(spec, &tiling);
+        let memory = Memory::new(spec, &[queries, keys, values], &tiling, arch)?;
+        Ok(Self { spec: *spec, arch: *arch, tiling, queries, keys, values, memory })
     }
 
     /// The score of a pair in partial blocks, where it is not `s * scale`.
