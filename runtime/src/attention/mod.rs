@@ -8,6 +8,7 @@
 
 mod error;
 mod generate;
+mod kernel;
 mod launcher;
 mod mask;
 mod reference;
@@ -18,6 +19,7 @@ mod work;
 
 pub use error::AttentionError;
 pub use generate::Coverage;
+pub use kernel::{Kernel, Loaded};
 pub use launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
 pub use mask::{BlockList, Mask, Sharing};
 pub use reference::{Attended, reference, reference_rows};
