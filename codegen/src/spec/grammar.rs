@@ -40,7 +40,7 @@ impl<P: Place> Request<P> {
             .iter()
             .find_map(|related| entries().find(|entry| entry.key == *related))
             .map(|entry| &entry.value_place)
-            .or_else(|| self.epilogue.as_ref().filter(|_| key == "epilogue").map(|(_, place)| place))
+            .or_else(|| self.epilogue.as_ref().filter(|_| matches!(key, "epilogue" | "score")).map(|(_, place)| place))
             .unwrap_or(&self.whole)
     }
 }
