@@ -26,7 +26,7 @@ pub(crate) fn choose(tuner: &Tuner, pattern: &Pattern, facts: &KernelSpec, n: us
     let shape = match spec.op {
         Op::Dsd => (rows, n, cols),
         Op::Dds => (n, cols, rows),
-        Op::Sdd => (rows, cols, n),
+        Op::Sdd | Op::Attention => (rows, cols, n),
     };
     let problem = || TuningProblem::new(Workload::given(facts, shape), structure);
     tuner.choose((facts, shape, *pattern.fingerprint.bytes()), problem, None).map_err(refused)

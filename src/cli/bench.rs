@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use bsr::Op;
 use bsr::bench::{BenchRecord, Candidate, InterleaveOptions, Subject, Timing, interleave};
 use bsr::gpu::Device;
 
+use super::attention;
 use super::case::Case;
 use super::dense::Dense;
 use super::device::DeviceChoice;
@@ -90,6 +92,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let outputs = Outputs::new([("--json", args.json.as_ref())], specs.chain(args.problem.inputs()))?;
     let out = &mut *outputs.answers(out);
     let planned = plan_all(&args.specs)?;
+    if planned.iter().any(|planned| planned.spec().op == Op::Attention) {
+        let device = args.device.gpu_for(planned.iter().map(|planned| planned.plan.arch().target))?;
+        let timing = args.timing.options();
+        return attention::bench(&planned, &args.problem, (&device, &timing), args.json.as_deref(), out);
+    }
     let problem = Rc::new(DrawnProblem::new(&args.problem, Defaults::GPU)?);
     let mut facts: Vec<Facts> =
         planned.iter().map(|planned| problem.facts(planned.spec())).collect::<Result<_, _>>()?;

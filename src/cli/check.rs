@@ -24,7 +24,7 @@ use super::progress::Progress;
 use super::sampled;
 use super::simulate::{findings_in_full, findings_in_words, order, unreadable, wrong};
 use super::spec::{self, Planned};
-use super::trials::{Shape, Trial};
+use super::trials::{Shape, Trial, schedule};
 use super::verdict::{Rows, RowsAsked, longest_sum};
 use problems::Problems;
 
@@ -62,6 +62,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = spec::plan(&args.spec)?;
+    if planned.spec().op == Op::Attention {
+        return attention(args, &planned, out);
+    }
     let kernel = read(args.ptx.as_deref(), &planned)?;
     let problems = Problems::new(args, &planned)?;
     let schedules: Vec<Options> = (0..args.schedules).map(|number| problems.schedule(number)).collect();
@@ -118,6 +121,16 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     Err(Failure::new(Exit::Wrong, fault.report(index, args, &problems, &planned)))
 }
 
+/// The same of an attention, whose problems are of other kinds.
+fn attention(args: &Args, planned: &Planned, out: &mut dyn Write) -> Result<Exit, Failure> {
+    line(out, "spec", planned.spec())?;
+    let text = text(args.ptx.as_deref(), planned)?.1;
+    budget(planned, out)?;
+    let schedules: Vec<Options> = (0..args.schedules).map(|number| schedule(args.problem.seed(), number)).collect();
+    line(out, "schedules", orders(&schedules))?;
+    super::attention::check(planned, &text, &args.problem, &schedules, out)
+}
+
 /// Calls `work` for 0 to `count` on all cores; the results in order.
 fn in_parallel<T: Send>(
     count: usize,
@@ -151,16 +164,17 @@ fn in_parallel<T: Send>(
 
 /// The kernel to check: the file's, or the plan's own.
 fn read(path: Option<&Path>, planned: &Planned) -> Result<Simulated, Failure> {
-    let (name, text) = match path {
-        None => ("the emitted PTX".to_owned(), planned.ptx.text().to_owned()),
-        Some(path) => {
-            let name = path.display().to_string();
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {name}: {error}")))?;
-            (name, text)
-        }
-    };
+    let (name, text) = text(path, planned)?;
     Simulated::new(&planned.plan, &text, planned.ptx.entry()).map_err(|error| unreadable(&name, &error))
+}
+
+/// What the PTX is of, and the PTX.
+fn text(path: Option<&Path>, planned: &Planned) -> Result<(String, String), Failure> {
+    let Some(path) = path else { return Ok(("the emitted PTX".to_owned(), planned.ptx.text().to_owned())) };
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {name}: {error}")))?;
+    Ok((name, text))
 }
 
 /// What the kernel takes of a CTA's registers and shared memory, with the arithmetic.

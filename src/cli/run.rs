@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use bsr::Op;
 use bsr::bench::{InterleaveOptions, interleave};
 use bsr::gpu::Device;
 
+use super::attention;
 use super::case::Case;
 use super::device::{self, DeviceChoice, Opened};
 use super::exit::{Exit, Failure};
@@ -66,6 +68,10 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         Err(failure) if failure.exit() != Exit::NoDevice => return Err(failure),
         opened => opened,
     };
+    if planned.spec().op == Op::Attention {
+        let asked = attention::Run { planned: &planned, problem: &args.problem, trace: args.trace.as_deref() };
+        return attention::run(&asked, opened, out);
+    }
     let defaults = match opened {
         Ok(Opened::Simulator(_)) => Defaults::simulator(planned.block()),
         _ => Defaults::GPU,

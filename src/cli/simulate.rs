@@ -123,7 +123,7 @@ fn tile(plan: &Plan) -> Option<(usize, usize)> {
     match plan.spec().op {
         Op::Dsd => Some((rows, columns)),
         Op::Dds => Some((columns, rows)),
-        Op::Sdd => None,
+        Op::Sdd | Op::Attention => None,
     }
 }
 

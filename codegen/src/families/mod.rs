@@ -4,6 +4,7 @@
 //! operands of the templates, `kernel.rs` tells the frame about both. A family depends on `hopper`, the frame and what
 //! is below them, and never on another family.
 
+pub(crate) mod attention;
 pub(crate) mod block_rows;
 mod keys;
 pub(crate) mod sampled;
@@ -32,6 +33,7 @@ impl Plan {
         errors.check()?;
         let arch = Arch::of(target);
         let kernel: Arc<dyn KernelPlan> = match spec.mma {
+            Mma::Wgmma if spec.op == Op::Attention => Arc::new(attention::AttentionPlan::new(spec, arch)?),
             Mma::Wgmma if spec.op == Op::Sdd => Arc::new(sampled::SampledPlan::new(spec, arch)?),
             Mma::Wgmma => hopper(spec, arch)?,
             Mma::Wmma | Mma::MmaSync => Arc::new(warp::WarpPlan::new(spec, arch)?),

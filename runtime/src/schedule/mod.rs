@@ -77,6 +77,8 @@ impl WorkLists {
                     stage_metadata: work.into_columns(),
                 }
             }
+            // Its lists are made of a mask and the numbers of heads: `crate::attention`.
+            TileScheduler::Attention => Self::default(),
             TileScheduler::CtaPerBlock => {
                 let work = BlockWork::new(plan, structure, n);
                 let grid = [work.tiles.len() as u32, work.columns];

@@ -67,7 +67,7 @@ impl View {
             along_k: match spec.op {
                 Op::Dsd => spec.b_layout == Layout::ColMajor,
                 Op::Dds => spec.a_layout == Layout::RowMajor,
-                Op::Sdd => false,
+                Op::Sdd | Op::Attention => false,
             },
             bytes: [sparse, dense, spec.out].map(|dtype| f64::from(dtype.bytes())),
             compulsory: work.compulsory_bytes() as f64,
