@@ -11,7 +11,7 @@
 // The problems are those of the command, which names the library by its own name.
 extern crate self as bsr;
 
-pub use bsr_codegen::{KernelSpec, Op, Plan};
+pub use bsr_codegen::{KernelSpec, Op, Plan, Schedule};
 pub use bsr_runtime::kernel::arguments;
 pub use bsr_runtime::{
     Bsr, BsrError, Dense, Dtype, Element, Inputs, Layout, Permutation, Scales, Structure, e4m3, reference, simulated,
@@ -22,10 +22,14 @@ pub use half::{bf16, f16};
 mod heldout;
 #[path = "common/operators.rs"]
 mod operators;
+#[path = "../../src/cli/check/reasons.rs"]
+mod reasons;
 #[path = "common/trial.rs"]
 mod trial;
 #[path = "../../src/cli/trials.rs"]
 mod trials;
+
+use std::time::Instant;
 
 use rayon::prelude::*;
 
@@ -144,7 +148,7 @@ fn hunt(
         let plan = planned(spec);
         let ptx = plan.ptx();
         let problems = trial::problems(&plan);
-        assert_eq!(trial::check(&plan, ptx.text(), ptx.entry(), &problems), None, "{spec}: the kernel itself");
+        assert_eq!(trial::check_all(&plan, &problems), None, "{spec}: the kernel itself");
         let mutants = operators::mutants(ptx.text(), operators, MOST);
         assert!(mutants.len() >= 6, "{spec}: {} mutants", mutants.len());
         let taken: Vec<_> = mutants.iter().skip(number % one_in).step_by(one_in).collect();
@@ -240,9 +244,9 @@ fn generated_specs_pass(count: usize, mut state: u64) {
     let faults: Vec<_> = specs
         .par_iter()
         .filter_map(|(text, plan)| {
-            let ptx = plan.ptx();
-            let fault = trial::check(plan, ptx.text(), ptx.entry(), &trial::problems(plan));
-            println!("{text}: {fault:?}");
+            let start = Instant::now();
+            let fault = trial::check_all(plan, &trial::problems(plan));
+            println!("{:.1} s, {text}: {fault:?}", start.elapsed().as_secs_f64());
             fault.map(|fault| format!("{text}: {fault}"))
         })
         .collect();
