@@ -1,6 +1,7 @@
 //! What of a plan the problems of a check are sized by.
 
 use bsr::{KernelSpec, Plan};
+use bsr_codegen::KernelKind;
 
 use super::{EFFORT, Kind};
 
@@ -27,6 +28,8 @@ pub(super) struct Scale {
     pub(super) stages: usize,
     /// The structure has M and N, and the other extent is K.
     pub(super) sampled: bool,
+    /// What a multiplication and an addition cost, beside those of a warpgroup's instructions.
+    pub(super) flop: u64,
     /// What an element of C costs beside its products.
     pub(super) element: u64,
     /// Products of one run.
@@ -47,6 +50,11 @@ impl Scale {
             stage: profile.stage_k as usize,
             stages: profile.stages as usize,
             sampled: plan.sddmm_tiles().is_some(),
+            flop: match profile.kind {
+                KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm => 1,
+                KernelKind::MmaSync | KernelKind::Wmma { .. } => 4,
+                KernelKind::Atomic | KernelKind::Register | KernelKind::Vector => 64,
+            },
             element: if plan.spec().epilogue.is_some() { STORE + FUSED } else { STORE },
             // A batch has two, as everything else runs a kernel's second launch on what the first has left.
             products: if plan.spec().batch.is_on() { 2 } else { 1 },
@@ -59,7 +67,7 @@ impl Scale {
         let along = if self.sampled { n.next_multiple_of(self.stage) } else { n.next_multiple_of(self.tile) };
         let stored = (blocks * self.block.0 * self.block.1) as u64;
         let elements = if self.sampled { stored } else { (rows * self.block.0) as u64 * along as u64 };
-        self.products * (2 * stored * along as u64 + self.element * elements)
+        self.products * (2 * self.flop * stored * along as u64 + self.element * elements)
     }
 
     /// Whether a run on block rows of these lengths is short enough for a second tile of columns.
