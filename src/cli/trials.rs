@@ -160,7 +160,11 @@ impl Trial {
             Kind::Ragged => (8 * (bm / 24) + 5 + 8 * round) % bm.max(2),
             _ => (bm / 3 + 7 * round) % (bm - 1) + 1,
         };
-        let short_k = 1 + (bk / 2 + 3 * round) % (bk - 1);
+        // Its K ends with the first element of a vector.
+        let short_k = match kind {
+            Kind::Ragged | Kind::OneColumn => bk - 1 - (8 * (bk / 16).saturating_sub(1) + 3 * round) % (bk - 1),
+            _ => 1 + (bk / 2 + 3 * round) % (bk - 1),
+        };
         let extra = 3 + (scale.tile / 2 + 5 * round) % scale.tile;
         let split = match kind {
             Kind::Split => Some(Split::new(plan, scale.block, scale.tile, Width::Full)?),
@@ -174,7 +178,7 @@ impl Trial {
         let most = lengths.iter().copied().max().unwrap_or(0);
         let columns = match kind {
             Kind::Alone => lengths.len(),
-            Kind::FullRow | Kind::Split | Kind::SplitHalf => most,
+            Kind::FullRow | Kind::OneColumn | Kind::Split | Kind::SplitHalf => most,
             _ => most + 1,
         };
         let n = split.map_or_else(|| scale.along(kind, &lengths, extra), |split| split.along);
@@ -183,6 +187,8 @@ impl Trial {
             // Half a block hangs over the edges.
             Kind::Negative if round == 0 => (lengths.len() * bm - bm / 2, columns * bk - bk / 2),
             Kind::Ragged | Kind::Uneven => (lengths.len() * bm - short_m, columns * bk - short_k),
+            // The first block of a cluster is at the end of K.
+            Kind::OneColumn => (lengths.len() * bm, columns * bk - short_k),
             _ if round == 0 => (lengths.len() * bm, columns * bk),
             _ => (lengths.len() * bm - 7 * round % bm, columns * bk - 3 * round % bk),
         };
@@ -199,7 +205,12 @@ impl Trial {
             structure,
             n,
             seed: index as u64,
-            clusters: split.map_or(CLUSTERS, |split| split.clusters),
+            clusters: match (split, kind) {
+                (Some(split), _) => split.clusters,
+                // Both full rows are those of one cluster.
+                (None, Kind::FullRow) if lengths.len() > 3 => 1,
+                (None, _) => CLUSTERS,
+            },
             negative: kind == Kind::Negative,
             far: kind == Kind::FarLines,
             shrink: if plan.spec().epilogue.is_some() { shrink(sums) } else { 1.0 },

@@ -39,15 +39,17 @@ pub(crate) fn check(plan: &Plan, text: &str, entry: &str, problems: &[Problem]) 
 }
 
 /// What a check finds wrong with a plan's own kernel: as [`check`], or an instruction that no problem executes, if it is not
-/// known why.
-pub(crate) fn check_all(plan: &Plan, problems: &[Problem]) -> Option<String> {
+/// known why. Beside it the lines that no problem can execute, each with the reason.
+pub(crate) fn check_all(plan: &Plan, problems: &[Problem]) -> (Option<String>, Vec<(u32, &'static str)>) {
     let ptx = plan.ptx();
     let kernel = Simulated::new(plan, ptx.text(), ptx.entry()).unwrap();
     let mut coverage = Coverage::default();
     let fault = problems.iter().find_map(|problem| problem.fault(&kernel, &mut coverage));
     let statements = kernel.statements(&coverage);
-    let missed = || reasons::missed(&statements, plan).into_iter().find(|(_, why)| why.is_none());
-    fault.or_else(|| missed().map(|(at, _)| format!("not executed: line {}: {}", at.line, at.text)))
+    let missed = reasons::missed(&statements, plan);
+    let unknown = missed.iter().find(|(_, why)| why.is_none());
+    let fault = fault.or_else(|| unknown.map(|(at, _)| format!("not executed: line {}: {}", at.line, at.text)));
+    (fault, missed.iter().filter_map(|(at, why)| Some((at.line, (*why)?))).collect())
 }
 
 /// Whether [`problems`] has the element types of a spec.

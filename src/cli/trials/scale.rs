@@ -87,6 +87,10 @@ impl Scale {
             }
             Kind::FullRow => {
                 let long = twice.max(2 * INDEX_BATCH + 3);
+                if self.effort((2 * long, 4), self.tile) <= EFFORT {
+                    // The second of a cluster is read ahead while the first is multiplied.
+                    return vec![1, long + round, 1, long + round];
+                }
                 let fits = self.effort((long, 1), self.tile) <= EFFORT;
                 vec![1, if fits { long } else { INDEX_BATCH + 3 } + round, 1]
             }
@@ -99,8 +103,15 @@ impl Scale {
             Kind::OneColumn if self.products > 1 => (0..pack).map(|row| usize::from(row == 0)).collect(),
             Kind::OneColumn => (0..=pack).map(|row| if row == 0 { 2 } else { usize::from(row == pack) }).collect(),
             Kind::FarLines => {
-                let rows = FAR_LINES.div_ceil(self.block.0).max(2);
-                (0..rows).map(|row| if row % 2 == 0 { FAR_LINES.div_ceil(self.block.1) } else { 1 }).collect()
+                let lengths = |rows: usize| -> Vec<usize> {
+                    (0..rows).map(|row| if row % 2 == 0 { FAR_LINES.div_ceil(self.block.1) } else { 1 }).collect()
+                };
+                // More than what is read ahead before the first is multiplied, if that is possible.
+                let (few, many) = (FAR_LINES.div_ceil(self.block.0).max(2), 2 * (self.ring + 2) * pack);
+                match self.has_room(&lengths(many), self.tile + 1) {
+                    true => lengths(many.max(few)),
+                    false => lengths(few),
+                }
             }
             // What divides its tiles is found by `Split`.
             Kind::Split | Kind::SplitHalf => Vec::new(),
@@ -130,12 +141,14 @@ impl Scale {
             // Odd, and in another group of eight columns each: the last column is alone there.
             Kind::Uneven if self.has_room(lengths, self.tile + 9) => self.tile + 9,
             Kind::Uneven => self.tile - self.tile / 4 + 9,
-            Kind::EmptyRows => self.tile - self.tile / 2 + 1,
+            Kind::EmptyRows => self.tile - self.tile / 2 + 7,
             Kind::Negative => self.tile - self.tile / 4 + 1,
             Kind::NoBlocks => self.tile + 8,
             Kind::OneColumn => 1,
             Kind::FarLines => (self.tile + self.tile / 2 - 7).max(FAR_LINES),
             // Whole pieces of a tile.
+            // A second column of tiles is read ahead while the first is multiplied.
+            Kind::Alone if self.has_room(lengths, 2 * self.tile) => self.tile + (self.tile / 2).max(1),
             Kind::Alone => (self.tile / 2).max(1),
             Kind::Whole | Kind::FullRow => self.tile,
             Kind::Split | Kind::SplitHalf => 0,
