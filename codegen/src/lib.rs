@@ -22,6 +22,6 @@ pub use emit::Ptx;
 pub use epilogue::Epilogue;
 pub use plan::{
     Argument, ClusterTile, KernelKind, LaunchShape, Multicast, Operand, Parameter, Parameters, Plan, PlanError,
-    PlanErrors, Problem, Profile, SddmmTiles, SplitForm, StagePacking, TensorMap, TileScheduler,
+    PlanErrors, Problem, Profile, SddmmTiles, SharedColumns, SplitForm, StagePacking, TensorMap, TileScheduler,
 };
-pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, SplitK, Switch, Target};
+pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};

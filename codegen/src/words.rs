@@ -210,6 +210,32 @@ impl Switch {
     }
 }
 
+/// Programmatic dependent launch: whether a kernel may start while the one before it in the stream ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pdl {
+    /// It starts when the one before it has ended (`off`, `false`).
+    #[default]
+    Off,
+    /// It may start earlier, and waits before it reads anything (`on`, `true`).
+    On,
+    /// It may start earlier, and waits before it reads anything but the sparse operand, which no kernel before it in the
+    /// stream may still be writing (`early`).
+    Early,
+}
+
+vocabulary! {
+    Pdl { Off = "off" | "false", On = "on" | "true", Early = "early" }
+    reserved {}
+}
+
+impl Pdl {
+    /// True where the kernel may start early.
+    pub const fn is_on(self) -> bool {
+        !matches!(self, Self::Off)
+    }
+}
+
 /// The matrix instruction of the inner loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -214,6 +214,8 @@ pub enum TileScheduler {
     Static,
     /// The same with tiles of several block rows, whose pipeline stages are described by metadata made of the pattern.
     StageMetadata(StagePacking),
+    /// A persistent grid: tiles of several block rows, each with the union of their block columns.
+    SharedColumns(SharedColumns),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
     CtaPerBlock,
     /// A persistent grid: each CTA computes the tiles of an SDDMM in its own list; see [`Plan::sddmm_tiles`].
@@ -252,6 +254,32 @@ pub struct StagePacking {
     pub b_panel_bytes: u32,
     /// Bytes of one K slice of a block.
     pub block_bytes: u32,
+}
+
+/// Tiles of several block rows that walk the union of their block columns.
+///
+/// The kernel's `columns` has a word for every column of a tile's union: the block column times 16, and in the lowest bits
+/// which of the tile's block rows have a block there. A work tile has 16 words: {first column of C, first word of its union,
+/// words of its union, 0}, {first row of C of each of up to 4 block rows}, {first row of their blocks, as in A's values seen
+/// as an `[nnzb * bm, bk]` matrix}, {how much of K, the first place in the workspace, 0, 0} as in [`SplitForm`]. A tile
+/// whose block rows are all empty has one word, of a column outside the matrix and no block row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedColumns {
+    /// Block rows of a tile: at most 4.
+    pub pack: u32,
+    /// Rows of a block.
+    pub rows: u32,
+    /// Bytes of a block's part of a stage.
+    pub block_bytes: u32,
+    /// Bytes of B in a stage.
+    pub b_bytes: u32,
+}
+
+impl SharedColumns {
+    /// Bits of a union's word that say which block rows have a block.
+    pub const MASK_BITS: u32 = 4;
+    /// Words of a work tile.
+    pub const WORDS: usize = 16;
 }
 
 /// The tiles of an SDDMM: what the tile scheduler must know to list them.

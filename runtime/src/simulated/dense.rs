@@ -1,6 +1,6 @@
 //! Products with a dense result on the simulator.
 
-use bsr_codegen::{Op, Operand, Problem, TileScheduler};
+use bsr_codegen::{Op, Operand, Pdl, Problem, TileScheduler};
 use bsr_simulator::{GlobalMemory, Options, Report};
 
 use super::lines::{Factor, writers_of};
@@ -111,6 +111,9 @@ impl Simulated {
             uploads.operand(Operand::Second, f32::to_bytes(start));
         }
         let params = uploads.params(&shape, &scalars);
+        if spec.pdl == Pdl::Early {
+            uploads.settle_sparse(&shape, &params, left);
+        }
         let id_second = uploads.buffer(Operand::Second);
         pad(&mut memory, id_c, &wide);
 

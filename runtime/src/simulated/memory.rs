@@ -64,6 +64,23 @@ impl Uploads<'_> {
         shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect()
     }
 
+    /// Tells the simulator which buffers no earlier kernel writes: the sparse operand and the lists that are made of it.
+    pub(super) fn settle_sparse(&mut self, shape: &LaunchShape, params: &[Param], sparse: Operand) {
+        let ids: Vec<BufferId> = shape
+            .parameters
+            .iter()
+            .zip(params)
+            .filter_map(|(parameter, param)| match (&parameter.argument, param) {
+                (Argument::ColIdx | Argument::BlockIdx | Argument::WorkHead | Argument::Work, Param::Buffer(id)) => {
+                    Some(*id)
+                }
+                (Argument::Map(map), Param::TensorMap(described)) if map.operand == sparse => Some(described.buffer),
+                _ => None,
+            })
+            .collect();
+        ids.into_iter().for_each(|id| self.memory.settle(id));
+    }
+
     fn words(&mut self, words: impl Iterator<Item = u32>) -> BufferId {
         bytes(self.memory, words.flat_map(u32::to_le_bytes).collect())
     }

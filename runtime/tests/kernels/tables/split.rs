@@ -81,6 +81,7 @@ fn kind_cases() -> Vec<Case> {
         "bm = 192, bn = 192, bk = 48, consumers = 3",
         "bm = 128, bn = 64, bk = 32, k_step = 32",
         "bm = 128, bn = 128, bk = 128, pdl = on",
+        "bm = 128, bn = 64, bk = 112, pdl = early",
         "bm = 128, bn = 128, bk = 64, permute = on",
         "bm = 128, bn = 128, bk = 128, dtype = e4m3",
         "bm = 128, bn = 256, bk = 128, dtype = e4m3, accumulate = promoted",

@@ -5,10 +5,12 @@ use serde::Serialize;
 use super::super::plan::{BlockRowsPlan, Share, Tiling};
 use super::consumer::Consumer;
 use super::fused::{Emitter, Fused};
+use super::packed::Packed;
 use super::producer::Producer;
 use super::scale::Finish;
 use super::staging::StagingContext;
 use super::{store, sums, work_tile};
+use crate::Pdl;
 use crate::hopper::mainloop::Mainloop;
 use crate::hopper::ring::RingContext;
 use crate::hopper::split_k::{Exchange, Workspace};
@@ -23,6 +25,8 @@ pub(super) struct Context {
     memory: Memory,
     cluster: Cluster,
     producer: Producer,
+    /// Several block rows share the CTA tile.
+    packed: Option<Packed>,
     consumer: Consumer,
     mainloop: Mainloop<store::Subtile>,
     work_tile: work_tile::WorkTile,
@@ -84,7 +88,8 @@ impl Context {
         Self {
             tile: Tile { tiling: *t, accumulators: t.accumulators(), dtype: plan.spec.out.to_string() },
             roles: t.roles,
-            ring: m.ring.context(1, operand),
+            // Two warps fill a stage of a kernel that reads the sparse operand early.
+            ring: m.ring.context(if plan.spec.pdl == Pdl::Early { 2 } else { 1 }, operand),
             memory: Memory {
                 b_offset: m.b_offset,
                 transaction_bytes: m.transaction_bytes,
@@ -94,6 +99,7 @@ impl Context {
             },
             cluster: cluster(plan),
             producer: Producer::new(plan),
+            packed: Packed::new(plan),
             consumer: Consumer::new(plan),
             mainloop: super::consumer::mainloop(plan, &subtiles),
             work_tile: work_tile::WorkTile::new(plan),
