@@ -95,8 +95,15 @@ impl Scale {
                 vec![1, if fits { long } else { INDEX_BATCH + 3 } + round, 1]
             }
             Kind::EmptyRows => vec![0, 3, 0, 1],
-            // One tile of single blocks, then tiles that have one block each.
-            Kind::Alone => (0..6 * pack + 1).map(|row| usize::from(row <= pack || row % pack == 0)).collect(),
+            // One tile of single blocks, then tiles that have one block each: of a sampled product more for each CTA than
+            // its ring of work tiles has, which is one a stage and three.
+            Kind::Alone => {
+                let lengths = |tiles: usize| -> Vec<usize> {
+                    (0..tiles * pack + 1).map(|row| usize::from(row <= pack || row % pack == 0)).collect()
+                };
+                let many = lengths(if self.sampled { 2 * (self.stages + 5) } else { 6 });
+                if self.has_room(&many, self.stage + 16) { many } else { lengths(6) }
+            }
             Kind::Negative => vec![2, 1, 3],
             Kind::NoBlocks => vec![0; 4 * pack + 1],
             // The only block of its tile is all that a cluster has; of a batch, each problem is one such tile.
