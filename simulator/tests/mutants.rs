@@ -272,7 +272,7 @@ fn some_generated_specs_pass() {
 
 /// `BSR_SPECS` of them, 500 by default.
 #[test]
-#[ignore = "takes an hour; cargo test --release -- --ignored"]
+#[ignore = "takes about eight minutes on two cores; cargo test --release -- --ignored"]
 fn five_hundred_generated_specs_pass() {
     let count = std::env::var("BSR_SPECS").ok().and_then(|n| n.parse().ok()).unwrap_or(500);
     generated_specs_pass(count, 7);
