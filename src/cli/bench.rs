@@ -15,7 +15,7 @@ use super::dense::Dense;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::output::{self, Outputs};
+use super::output::{self, Outputs, Replace};
 use super::problem::{Defaults, DrawnProblem, Facts, ProblemArgs};
 use super::progress::Progress;
 use super::report::Report;
@@ -45,6 +45,8 @@ pub(super) struct Args {
     /// standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    replace: Replace,
     #[command(flatten)]
     problem: ProblemArgs,
     #[command(flatten)]
@@ -89,7 +91,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let specs = args.specs.iter().filter_map(|spec| spec::file(spec));
-    let outputs = Outputs::new([("--json", args.json.as_ref())], specs.chain(args.problem.inputs()))?;
+    let outputs = Outputs::new([("--json", args.json.as_ref())], specs.chain(args.problem.inputs()), &args.replace)?;
     let out = &mut *outputs.answers(out);
     let planned = plan_all(&args.specs)?;
     if planned.iter().any(|planned| planned.spec().op == Op::Attention) {

@@ -2,8 +2,10 @@
 
 mod coverage;
 mod problems;
+mod reasons;
 mod writers;
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -80,12 +82,16 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (start, progress) = (Instant::now(), Progress::new());
     let (mut first_fault, mut coverage) = (None, Coverage::default());
     let (mut worst, mut runs, mut faulty) = (0.0_f64, 0, 0);
-    let mut done = in_parallel(problems.count(), &progress, |index| {
-        let trial = problems.trial(index)?;
+    let trials = (0..problems.count()).map(|index| problems.trial(index)).collect::<Result<Vec<_>, _>>()?;
+    // The longest first, so that all cores have work to the end.
+    let mut order: Vec<usize> = (0..trials.len()).collect();
+    order.sort_by_key(|index| Reverse(trials[*index].all_effort(schedules.len())));
+    let mut done = in_parallel(&order, &progress, |index| {
+        let trial = &trials[index];
         let kernel = kernel.clone().with_clusters(trial.clusters).with_far_lines(trial.far);
         let few = &schedules[..schedules.len().min(trial.schedules)];
         let checked =
-            with_types(planned.spec(), Check { kernel: &kernel, problems: &problems, trial: &trial, schedules: few })?;
+            with_types(planned.spec(), Check { kernel: &kernel, problems: &problems, trial, schedules: few })?;
         Ok((trial.words(planned.spec()), checked))
     });
     let groups = problems.groups();
@@ -131,12 +137,13 @@ fn attention(args: &Args, planned: &Planned, out: &mut dyn Write) -> Result<Exit
     super::attention::check(planned, &text, &args.problem, &schedules, out)
 }
 
-/// Calls `work` for 0 to `count` on all cores; the results in order.
+/// Calls `work` for the numbers of `order`, which are those below their count, on all cores; the results by number.
 fn in_parallel<T: Send>(
-    count: usize,
+    order: &[usize],
     progress: &Progress,
     work: impl Fn(usize) -> Result<T, Failure> + Sync,
 ) -> Vec<Option<Result<T, Failure>>> {
+    let count = order.len();
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count);
     let next = AtomicUsize::new(0);
     let mut results: Vec<Option<Result<T, Failure>>> = (0..count).map(|_| None).collect();
@@ -146,8 +153,8 @@ fn in_parallel<T: Send>(
             let (sender, next, work) = (sender.clone(), &next, &work);
             scope.spawn(move || {
                 loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    if index >= count || sender.send((index, work(index))).is_err() {
+                    let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                    if sender.send((index, work(index))).is_err() {
                         return;
                     }
                 }

@@ -277,7 +277,7 @@ mod tests {
             kind: FindingKind::Deadlock,
             message: "nobody can proceed".to_owned(),
             sides: vec![waits; 100],
-            address: None,
+            addresses: None,
             cluster: 0,
             seed: 3,
             times: 1,
