@@ -22,7 +22,7 @@ pub use emit::Ptx;
 pub use epilogue::Epilogue;
 pub use plan::{
     Argument, AttentionProblem, AttentionTiles, ClusterTile, KernelKind, LaunchShape, Multicast, Operand, Parameter,
-    Parameters, Plan, PlanError, PlanErrors, Problem, Profile, SddmmTiles, StagePacking, StridedMap, TensorMap,
-    TensorStrides, TileScheduler,
+    Parameters, Plan, PlanError, PlanErrors, Problem, Profile, SddmmTiles, SharedColumns, SplitForm, StagePacking,
+    StridedMap, TensorMap, TensorStrides, TileScheduler,
 };
-pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};
+pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};

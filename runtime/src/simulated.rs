@@ -28,6 +28,7 @@ mod lines;
 mod memory;
 mod sddmm;
 mod sddmm_batch;
+mod workspace;
 
 use bsr_codegen::Plan;
 use bsr_simulator::{GlobalMemory, Launch, LaunchError, Module, parse, simulate};
@@ -180,7 +181,7 @@ impl Simulated {
     /// C is full of [`Element::POISON`] before: what the kernel does not write stays so, padding between the lines and
     /// blocks beyond the edge included. It holds what an operand of the epilogue says that is given C itself, and a kernel
     /// that adds to C with `accumulate = atomic` finds zeros in it, as on a GPU. An empty C is nothing to launch, and the
-    /// report is empty. Where an SDDMM has a workspace, the kernel is launched twice, and the second launch finds it as the
+    /// report is empty. Where CTAs pass on partial sums through a workspace, the kernel is launched twice, and the second launch finds it as the
     /// first one left it.
     ///
     /// # Errors

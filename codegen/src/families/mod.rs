@@ -15,7 +15,7 @@ pub(crate) mod warp;
 use std::sync::Arc;
 
 use crate::hopper::WGMMA_M;
-use crate::plan::{KernelPlan, PlanError, PlanErrors, SparseTimesDense};
+use crate::plan::{KernelPlan, PlanErrors, SparseTimesDense};
 use crate::spec::Target;
 use crate::{Arch, Dtype, KernelSpec, Mma, Op, Plan};
 
@@ -51,15 +51,6 @@ fn hopper(spec: &KernelSpec, arch: &Arch) -> Result<Arc<dyn KernelPlan>, PlanErr
         None if spec.pack.is_some() => "pack is a choice of swap-AB kernels".to_owned(),
         None if !rows.is_multiple_of(WGMMA_M) => {
             format!("{rows} rows are not a multiple of WGMMA's {} rows, but of its 8 columns", WGMMA_M)
-        }
-        _ if spec.pack.is_some() => {
-            return Err(PlanError::new(
-                "pack",
-                "block rows share a tile in swap-AB kernels",
-                "swap = off keeps the rows of a block as WGMMA's rows",
-                "drop `pack`, or `swap`",
-            )
-            .into());
         }
         _ => return Ok(Arc::new(block_rows::BlockRowsPlan::new(spec, arch)?)),
     };

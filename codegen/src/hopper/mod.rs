@@ -11,6 +11,7 @@ pub(crate) mod permuted;
 pub(crate) mod problem_maps;
 pub(crate) mod ring;
 mod roles;
+pub(crate) mod split_k;
 pub(crate) mod store;
 pub(crate) mod tma;
 pub(crate) mod wgmma;
@@ -22,17 +23,19 @@ pub(crate) use wgmma::{WGMMA_M, wgmma_k};
 
 use serde::Serialize;
 
-use crate::KernelSpec;
 use crate::emit::templates;
+use crate::{KernelSpec, Pdl};
 
 /// The body of a kernel: what its family says to the templates, and what every kernel of Hopper's is told by its spec.
 pub(crate) fn body(template: &str, spec: &KernelSpec, family: &impl Serialize) -> String {
-    /// `pdl`: the kernel may start while the one before it in the stream ends.
+    /// `pdl`: the kernel may start while the one before it in the stream ends. `early`: it then reads the sparse operand at
+    /// once.
     #[derive(Serialize)]
     struct Body<'f, F> {
         #[serde(flatten)]
         family: &'f F,
         pdl: bool,
+        early: bool,
     }
-    templates::render(template, &Body { family, pdl: spec.pdl.is_on() })
+    templates::render(template, &Body { family, pdl: spec.pdl.is_on(), early: spec.pdl == Pdl::Early })
 }

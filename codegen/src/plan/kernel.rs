@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::{
-    AttentionProblem, AttentionTiles, ClusterTile, Parameters, Problem, Profile, SddmmTiles, TensorMap, TileScheduler,
+    AttentionProblem, AttentionTiles, ClusterTile, Parameters, Problem, Profile, SddmmTiles, SplitForm, TensorMap,
+    TileScheduler,
 };
 use crate::KernelSpec;
 
@@ -36,6 +37,10 @@ pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
     }
 
     fn sddmm_tiles(&self) -> Option<SddmmTiles> {
+        None
+    }
+
+    fn split_form(&self) -> Option<SplitForm> {
         None
     }
 

@@ -250,6 +250,8 @@ pub enum TileScheduler {
     Static,
     /// The same with tiles of several block rows, whose pipeline stages are described by metadata made of the pattern.
     StageMetadata(StagePacking),
+    /// A persistent grid: tiles of several block rows, each with the union of their block columns.
+    SharedColumns(SharedColumns),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
     CtaPerBlock,
     /// A persistent grid: each CTA computes the tiles of an SDDMM in its own list; see [`Plan::sddmm_tiles`].
@@ -292,6 +294,32 @@ pub struct StagePacking {
     pub block_bytes: u32,
 }
 
+/// Tiles of several block rows that walk the union of their block columns.
+///
+/// The kernel's `columns` has a word for every column of a tile's union: the block column times 16, and in the lowest bits
+/// which of the tile's block rows have a block there. A work tile has 16 words: {first column of C, first word of its union,
+/// words of its union, 0}, {first row of C of each of up to 4 block rows}, {first row of their blocks, as in A's values seen
+/// as an `[nnzb * bm, bk]` matrix}, {how much of K, the first place in the workspace, 0, 0} as in [`SplitForm`]. A tile
+/// whose block rows are all empty has one word, of a column outside the matrix and no block row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedColumns {
+    /// Block rows of a tile: at most 4.
+    pub pack: u32,
+    /// Rows of a block.
+    pub rows: u32,
+    /// Bytes of a block's part of a stage.
+    pub block_bytes: u32,
+    /// Bytes of B in a stage.
+    pub b_bytes: u32,
+}
+
+impl SharedColumns {
+    /// Bits of a union's word that say which block rows have a block.
+    pub const MASK_BITS: u32 = 4;
+    /// Words of a work tile.
+    pub const WORDS: usize = 16;
+}
+
 /// The tiles of an SDDMM: what the tile scheduler must know to list them.
 ///
 /// A column group is some columns of one block column: all of them, or as many as one instruction takes. A tile gathers
@@ -325,7 +353,22 @@ pub struct SddmmTiles {
 impl SddmmTiles {
     /// Words of a work tile before the columns of its column groups.
     pub const HEADER: u32 = 8;
-    /// Word 6 of a work tile that computes a part of K for another CTA.
+}
+
+/// How the K of a tile is divided among clusters, of a kernel with `split`.
+///
+/// A work tile then has four words more: how much of K it is (0 for all of it, [`SplitForm::CONTRIBUTES`] for a part that
+/// goes to the workspace, else so many parts to collect), the first of their places in the workspace, and two of padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitForm {
+    /// Bytes that the partial sums of one tile of a cluster take in the workspace.
+    pub partial_bytes: u32,
+    /// Bytes that the CTAs of a cluster load in one stage.
+    pub stage_bytes: u32,
+}
+
+impl SplitForm {
+    /// The word of a work tile that computes a part of K for another CTA.
     pub const CONTRIBUTES: u32 = u32::MAX;
 }
 
@@ -362,6 +405,12 @@ impl Plan {
     /// The tiles of an SDDMM; `None` for another operation.
     pub fn sddmm_tiles(&self) -> Option<SddmmTiles> {
         self.kernel().sddmm_tiles()
+    }
+
+    /// How the K of a tile is divided among clusters; `None` for a kernel without `split`, and for an SDDMM, whose tiles
+    /// say it.
+    pub fn split_form(&self) -> Option<SplitForm> {
+        self.kernel().split_form()
     }
 
     /// The tensor maps of one problem of a batch, in the order in which the kernel finds them; none of a kernel that

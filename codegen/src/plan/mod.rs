@@ -19,8 +19,8 @@ pub use error::{PlanError, PlanErrors};
 pub(crate) use kernel::KernelPlan;
 pub(crate) use kloop::KLoop;
 pub use launch::{
-    Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Problem, SddmmTiles, StagePacking, StridedMap,
-    TensorMap, TileScheduler,
+    Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Problem, SddmmTiles, SharedColumns, SplitForm,
+    StagePacking, StridedMap, TensorMap, TileScheduler,
 };
 pub use profile::{KernelKind, Multicast, Profile};
 pub(crate) use sparse_times_dense::{Major, SparseTimesDense};

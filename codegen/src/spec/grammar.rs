@@ -244,7 +244,10 @@ impl<'r, P: Place> Reading<'r, P> {
         let accepted: Vec<_> = key.takes().words().iter().map(|word| word.text).collect();
         let kind = match self.atom(key, &entry.value, &entry.value_place) {
             Atom::Broken => return None,
-            Atom::Word(found) | Atom::Quoted(found) => {
+            Atom::Number(found) if !accepted.contains(&found.as_str()) => {
+                SpecErrorKind::WrongType { key, expected: either(&accepted), found: Atom::Number(found) }
+            }
+            Atom::Word(found) | Atom::Quoted(found) | Atom::Number(found) => {
                 if accepted.contains(&found.as_str())
                     && let Some((_, value)) = V::WORDS.iter().find(|(word, _)| *word == found)
                 {
@@ -259,9 +262,7 @@ impl<'r, P: Place> Reading<'r, P> {
                     SpecErrorKind::NotAccepted { key, found, accepted }
                 }
             }
-            found @ (Atom::Number(_) | Atom::Other(_)) => {
-                SpecErrorKind::WrongType { key, expected: either(&accepted), found }
-            }
+            found @ Atom::Other(_) => SpecErrorKind::WrongType { key, expected: either(&accepted), found },
         };
         self.error(kind, &entry.value_place);
         None

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::setting::{Setting, Source, Takes};
 use super::table::{column, keys};
-use super::{Accumulate, Dtype, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};
+use super::{Accumulate, Dtype, Layout, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};
 use crate::Epilogue;
 
 keys! {
@@ -76,8 +76,10 @@ keys! {
         by_default "`on` where the block's rows are no multiple of 64";
     Pack pack: u32 = auto choice { Wgmma }
         "block rows that share a CTA tile", by_default "up to 8, as registers and shared memory allow";
-    Pdl pdl: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) choice { Wgmma }
+    Pdl pdl: #[serde(default, skip_serializing_if = "is_default")] Pdl = (Pdl::Off) choice { Wgmma }
         "whether the kernel may start while the one before it in the stream ends (programmatic dependent launch)";
+    Split split: #[serde(default, skip_serializing_if = "is_default")] SplitK = (SplitK::Off) choice { Wgmma }
+        "whether clusters share the K of a tile: where they then finish together (`auto`), or every tile in so many parts";
     Epilogue epilogue: Epilogue = auto fact { Wgmma }
         "what becomes of a sum before it is written", by_default "`none`";
     Score score: #[serde(default, skip_serializing_if = "Option::is_none")] Epilogue = auto fact { Wgmma }

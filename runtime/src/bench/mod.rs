@@ -39,6 +39,6 @@ mod work;
 
 pub use dense::DenseBaseline;
 pub use interleave::{Candidate, InterleaveOptions, interleave};
-pub use report::{BenchRecord, DenseRecord, ProblemRecord, ReportError, Subject};
+pub use report::{BenchRecord, DenseRecord, L2Before, ProblemRecord, ReportError, Subject};
 pub use timing::{TimeUs, Timing, tflops};
 pub use work::Work;

@@ -24,6 +24,7 @@ use super::work::Work;
 ///   "driver": "580.159.03 (CUDA 13.0)",
 ///   "version": "0.1.0",
 ///   "executed_flops": 240518168576,
+///   "l2": "clean",
 ///   "time_us": { "median": 380.1, "p10": 378.9, "p90": 383.0, "min": 377.2, "samples": 40 },
 ///   "tflops": 632.8,
 ///   "dense": {
@@ -57,6 +58,9 @@ pub struct BenchRecord {
     pub version: String,
     /// `2 * nnzb * bm * bk * n`.
     pub executed_flops: u64,
+    /// How the L2 cache was before every launch. Records that do not say it are of [`L2Before::Written`].
+    #[serde(default)]
+    pub l2: L2Before,
     /// GPU time of one launch from a cold L2 cache, in microseconds.
     pub time_us: TimeUs,
     /// Executed operations over the median time, in TFLOP/s.
@@ -74,6 +78,17 @@ pub struct BenchRecord {
     pub hbm_gbs: f64,
     /// Whether the result was compared with the reference and found right.
     pub checked: bool,
+}
+
+/// How the L2 cache was when a timed launch began: cold in either case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum L2Before {
+    /// Overwritten, and full of lines that the launch had to write back first.
+    #[default]
+    Written,
+    /// Overwritten and then read through, so that nothing was to be written back.
+    Clean,
 }
 
 /// What was multiplied.
@@ -196,6 +211,7 @@ impl BenchRecord {
             driver: subject.driver,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             executed_flops: flops,
+            l2: L2Before::Clean,
             time_us,
             tflops: ours,
             ratio: dense.as_ref().filter(|d| d.tflops > 0.0).map(|d| ours / d.tflops),
@@ -301,7 +317,7 @@ mod tests {
         };
         assert_eq!(
             keys(&value),
-            "checked dense driver executed_flops gpu hbm_gbs plan problem ptx ratio ratio_paired \
+            "checked dense driver executed_flops gpu hbm_gbs l2 plan problem ptx ratio ratio_paired \
              relative_error schema spec tflops time_us version"
         );
         assert_eq!(keys(&value["problem"]), "block k m n nnzb pattern seed");

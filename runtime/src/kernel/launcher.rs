@@ -2,6 +2,7 @@
 
 mod fused;
 mod sddmm;
+mod workspaces;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,7 @@ use crate::gpu::{
 };
 use crate::schedule::WorkLists;
 pub(in crate::kernel) use sddmm::SddmmOperands;
+use workspaces::Workspaces;
 
 /// A kernel on a device and the work plans of the patterns that it has been launched with.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ struct UploadedWork {
     grid: [u32; 2],
     heads: DeviceBuffer<u32>,
     tiles: DeviceBuffer<u32>,
-    workspaces: sddmm::Workspaces,
+    workspaces: Workspaces,
     stage_metadata: DeviceBuffer<u32>,
 }
 
@@ -69,6 +71,7 @@ pub(super) struct Places {
     pub(super) blocks: DevicePtr,
     /// The tensor maps of a batch.
     pub(super) maps: DevicePtr,
+    pub(super) workspace: DevicePtr,
 }
 
 impl Launcher {
@@ -247,11 +250,12 @@ impl Launcher {
             false => (sparse.col_idx, 0),
         };
         let (heads, tiles, stage_metadata) = (work.heads.ptr(), work.tiles.ptr(), work.stage_metadata.ptr());
-        let places = Places { heads, tiles, stage_metadata, columns, blocks, maps: 0 };
+        let workspace = work.workspaces.of(&self.device, stream)?;
+        let places = Places { heads, tiles, stage_metadata, columns, blocks, maps: 0, workspace };
         let values = self.values(&shape, operands, &places)?;
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps and pointers are of the matrices,
         // which the checks above have found to be of the problem's shape; the work plan was made for this
-        // pattern (by fingerprint) and this extent of C.
+        // pattern (by fingerprint) and this extent of C; the workspace is this stream's.
         unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
         Ok(())
     }
@@ -275,8 +279,9 @@ impl Launcher {
                 Argument::WorkHead => Value::Pointer(places.heads),
                 Argument::Work => Value::Pointer(places.tiles),
                 Argument::StageMetadata => Value::Pointer(places.stage_metadata),
-                // Only an SDDMM has it, or an attention.
-                Argument::Workspace | Argument::Strided(_) => Value::Pointer(0),
+                Argument::Workspace => Value::Pointer(places.workspace),
+                // Of an attention alone.
+                Argument::Strided(_) => Value::Pointer(0),
                 Argument::Scale => Value::Float(f32::NAN),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scalar(at) => match self.given(operands, *at) {
@@ -300,7 +305,7 @@ impl Launcher {
             grid: lists.grid,
             heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
             tiles: DeviceBuffer::from_slice(&self.device, &lists.tiles)?,
-            workspaces: sddmm::Workspaces::new(&self.device, lists.workspace)?,
+            workspaces: Workspaces::new(&self.device, lists.workspace)?,
             stage_metadata: DeviceBuffer::from_slice(&self.device, &lists.stage_metadata)?,
         });
         // Another thread may have been faster, and its launch in flight reads the plan that it made.

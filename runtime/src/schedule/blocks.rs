@@ -2,7 +2,7 @@
 
 use bsr_codegen::{ClusterTile, Plan};
 
-use super::WorkTile;
+use super::{Role, WorkTile};
 use crate::Structure;
 
 /// One CTA's part of every stored block, in the order of storage: neighbouring CTAs read neighbouring memory.
@@ -33,7 +33,7 @@ impl BlockWork {
                     if (c_row as usize) < structure.rows() {
                         let c_col = structure.col_idx()[block] as u32 * bk;
                         let a_row = block as u32 * tile.block_rows + slice;
-                        tiles.push(WorkTile { c_row, c_col, a_row, blocks: 1 });
+                        tiles.push(WorkTile { c_row, c_col, a_row, blocks: 1, role: Role::Whole });
                     }
                 }
             }

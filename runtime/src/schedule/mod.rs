@@ -10,6 +10,9 @@ mod batch;
 mod block_index;
 mod blocks;
 mod sddmm;
+mod shared_columns;
+mod split_k;
+mod split_rows;
 mod stage_metadata;
 
 use bsr_codegen::{ClusterTile, Plan, Schedule as Order, TileScheduler};
@@ -19,6 +22,8 @@ pub use block_index::BlockIndex;
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
 pub use sddmm::SddmmWork;
+use shared_columns::SharedWork;
+pub use split_k::Role;
 use stage_metadata::StageMetadata;
 
 use crate::Structure;
@@ -34,7 +39,7 @@ pub struct WorkLists {
     pub tiles: Vec<u32>,
     /// Bytes of the kernel's `workspace`, zero before the first launch and again after each; 0 for none.
     pub workspace: usize,
-    /// The kernel's `packed`: its stage metadata. Empty for a kernel that reads the pattern as it is stored.
+    /// The kernel's `packed`, its stage metadata, or its `columns`, the unions of block columns. Empty for a kernel that reads the pattern as it is stored.
     pub stage_metadata: Vec<u32>,
 }
 
@@ -47,7 +52,8 @@ impl WorkLists {
             TileScheduler::Static => {
                 let work = WorkPlan::new(plan, structure, n, clusters);
                 let heads = work.heads(BlockIndex::new(plan, structure));
-                Self { grid: [work.clusters(), 1], heads, tiles: work.words(), ..Self::default() }
+                let workspace = work.workspace(plan);
+                Self { grid: [work.clusters(), 1], heads, tiles: work.words(), workspace, ..Self::default() }
             }
             TileScheduler::StageMetadata(packing) => {
                 let index = BlockIndex::new(plan, structure);
@@ -63,6 +69,16 @@ impl WorkLists {
             }
             // Its lists are made of a mask and the numbers of heads: `crate::attention`.
             TileScheduler::Attention => Self::default(),
+            TileScheduler::SharedColumns(form) => {
+                let work = SharedWork::new(plan, &form, structure, n, clusters);
+                Self {
+                    grid: [work.ctas(), 1],
+                    heads: work.heads(),
+                    tiles: work.words(),
+                    workspace: work.workspace(plan),
+                    stage_metadata: work.into_columns(),
+                }
+            }
             TileScheduler::CtaPerBlock => {
                 let work = BlockWork::new(plan, structure, n);
                 let grid = [work.tiles.len() as u32, work.columns];
@@ -102,11 +118,19 @@ pub struct WorkTile {
     /// Stored blocks of the block row; 0 writes zeros. With stage metadata, `a_row` is the first record and this is the
     /// number of records.
     pub blocks: u32,
+    /// How much of K it is, of a kernel with `split`.
+    pub role: Role,
 }
 
 impl WorkTile {
     fn words(&self) -> [u32; 4] {
         [self.c_row, self.c_col, self.a_row, self.blocks]
+    }
+
+    /// As kernels with `split` read it.
+    fn split_words(&self) -> [u32; 8] {
+        let ([c_row, c_col, a_row, blocks], [parts, place]) = (self.words(), self.role.words());
+        [c_row, c_col, a_row, blocks, parts, place, 0, 0]
     }
 }
 
@@ -117,6 +141,8 @@ pub struct WorkPlan {
     pub offsets: Vec<u32>,
     /// All tiles, by cluster, in the order in which each cluster takes them.
     pub tiles: Vec<WorkTile>,
+    /// Places in the workspace, of a kernel with `split`; `None` for another one.
+    places: Option<u32>,
 }
 
 /// A tile with its cost, before it is assigned to a cluster.
@@ -133,19 +159,16 @@ impl WorkPlan {
     pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
         let index = BlockIndex::new(plan, structure);
         let rows = tile_rows(&plan.cluster_tile(), index.row_ptr, index.rows);
-        Self::assign(plan, structure, n, clusters, &rows)
+        match plan.split_form() {
+            Some(form) => split_rows::assign(plan, &form, structure, n, clusters, &rows),
+            None => Self::assign(plan, structure, n, clusters, &rows),
+        }
     }
 
     /// Assigns `rows`, the tiles of the first column, and the same rows of every other column of tiles.
     fn assign(plan: &Plan, structure: &Structure, n: usize, clusters: u32, rows: &[CostedTile]) -> Self {
         let columns = tile_columns(&plan.cluster_tile(), n);
-        let group = group(plan, structure.stored(), BlockIndex::new(plan, structure).cols);
-        let clusters = (clusters as usize).min(rows.len() * columns.len()).max(1);
-        let lists = match plan.spec().schedule.unwrap_or(Order::Balanced) {
-            Order::Balanced => assign::balanced(rows, &columns, group, clusters),
-            Order::Strided => assign::round_robin(rows, &columns, group, clusters),
-        };
-        Self::from_lists(lists)
+        Self::from_lists(lists(plan, structure, rows, &columns, clusters), None)
     }
 
     /// The kernel's `work_head`: the number of tiles of every cluster, then for every cluster the first 32 block
@@ -182,18 +205,32 @@ impl WorkPlan {
     }
 
     /// The kernel's `work`: tile `i` of cluster `c` is words `4 * (i * clusters + c)` and the three after it, so
-    /// that a cluster finds its first tile without looking anything up. Short lists are padded with zeros.
+    /// that a cluster finds its first tile without looking anything up; of a kernel with `split`, eight words. Short lists
+    /// are padded with zeros.
     pub fn words(&self) -> Vec<u32> {
+        match self.places {
+            Some(_) => self.words_by(WorkTile::split_words),
+            None => self.words_by(WorkTile::words),
+        }
+    }
+
+    fn words_by<const WORDS: usize>(&self, of: impl Fn(&WorkTile) -> [u32; WORDS]) -> Vec<u32> {
         let clusters = self.clusters() as usize;
         let rows = self.lengths().into_iter().max().unwrap_or(0) as usize;
-        let mut words = vec![0; 4 * rows * clusters];
+        let mut words = vec![0; WORDS * rows * clusters];
         for (c, ends) in self.offsets.windows(2).enumerate() {
             for (i, tile) in self.tiles[ends[0] as usize..ends[1] as usize].iter().enumerate() {
-                let at = 4 * (i * clusters + c);
-                words[at..at + 4].copy_from_slice(&tile.words());
+                let at = WORDS * (i * clusters + c);
+                words[at..at + WORDS].copy_from_slice(&of(tile));
             }
         }
         words
+    }
+
+    /// Bytes of the kernel's workspace.
+    fn workspace(&self, plan: &Plan) -> usize {
+        let place = plan.split_form().map_or(0, |form| form.partial_bytes);
+        self.places.unwrap_or(0) as usize * place as usize
     }
 
     /// Clusters that the plan was made for.
@@ -201,14 +238,30 @@ impl WorkPlan {
         self.offsets.len() as u32 - 1
     }
 
-    fn from_lists(lists: Vec<Vec<WorkTile>>) -> Self {
+    fn from_lists(lists: Vec<Vec<WorkTile>>, places: Option<u32>) -> Self {
         let mut offsets = vec![0];
         let mut tiles = Vec::with_capacity(lists.iter().map(Vec::len).sum());
         for list in lists {
             tiles.extend(list);
             offsets.push(tiles.len() as u32);
         }
-        Self { offsets, tiles }
+        Self { offsets, tiles, places }
+    }
+}
+
+/// Assigns `rows` under every one of `columns` to at most `clusters` clusters, each with its list.
+fn lists(
+    plan: &Plan,
+    structure: &Structure,
+    rows: &[CostedTile],
+    columns: &[u32],
+    clusters: u32,
+) -> Vec<Vec<WorkTile>> {
+    let group = group(plan, structure.stored(), BlockIndex::new(plan, structure).cols);
+    let clusters = (clusters as usize).min(rows.len() * columns.len()).max(1);
+    match plan.spec().schedule.unwrap_or(Order::Balanced) {
+        Order::Balanced => assign::balanced(rows, columns, group, clusters),
+        Order::Strided => assign::round_robin(rows, columns, group, clusters),
     }
 }
 
@@ -240,7 +293,13 @@ fn tile_rows(cluster_tile: &ClusterTile, row_ptr: &[i32], m: usize) -> Vec<Coste
             let c_row = block_row as u32 * cluster_tile.block_rows + slice;
             if (c_row as usize) < m {
                 tiles.push(CostedTile {
-                    tile: WorkTile { c_row, c_col: 0, a_row: first * cluster_tile.block_rows + slice, blocks },
+                    tile: WorkTile {
+                        c_row,
+                        c_col: 0,
+                        a_row: first * cluster_tile.block_rows + slice,
+                        blocks,
+                        role: Role::Whole,
+                    },
                     cost: u64::from(blocks.div_ceil(blocks_a_stage).max(1) * steps) + TILE_COST,
                 });
             }

@@ -5,13 +5,9 @@
 //! also find columns of the other factor in L2. In this order each tile is assigned to whichever CTA would be free
 //! first. The K of the last tiles can then be divided, so that CTAs finish together: see [`split_k`].
 
-mod split_k;
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use bsr_codegen::{Plan, Schedule as Order, SddmmTiles};
 
+use super::split_k::{self, Costs, Divisible, Role};
 use crate::Structure;
 
 /// A row, column or block beyond all others: TMA reads zeros there and writes nothing.
@@ -45,17 +41,6 @@ struct SddmmWorkTile {
     role: Role,
 }
 
-/// Which part of the K of an output tile a work tile computes, and where the other partial sums are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    /// All of K.
-    Whole,
-    /// A part of K for another CTA. The partial sums go to this place in the workspace.
-    Contributes { place: u32 },
-    /// A part of K, to which the partial sums of `parts` places from `place` on are added.
-    Collects { parts: u32, place: u32 },
-}
-
 /// Columns of one block column, which a tile gathers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ColumnGroup {
@@ -77,7 +62,7 @@ impl SddmmWork {
         let tiles = list(&form, structure, k, 0);
         Some(match plan.spec().schedule {
             Some(Order::Balanced) => {
-                let (lists, places) = split_k::split(assign(tiles, ctas.max(1) as usize));
+                let (lists, places) = split_k::split(split_k::earliest(tiles, ctas.max(1) as usize));
                 Self { form, lists, places }
             }
             order => Self::whole(form, tiles, order, ctas),
@@ -106,7 +91,7 @@ impl SddmmWork {
             // CTAs that share K finish together on paper, and on an H200 later: 356 TFLOP/s against 488
             // (benches/LOG.md, 21).
             _ => {
-                let mut lists = assign(tiles, ctas.max(1) as usize);
+                let mut lists = split_k::earliest(tiles, ctas.max(1) as usize);
                 lists.retain(|list| !list.is_empty());
                 lists
             }
@@ -146,11 +131,7 @@ impl SddmmWork {
 impl SddmmWorkTile {
     /// Writes the work tile as the kernel reads it; see the SDDMM plan of `bsr_codegen`.
     fn write(&self, form: &SddmmTiles, words: &mut [u32]) {
-        let (parts, place) = match self.role {
-            Role::Whole => (0, 0),
-            Role::Contributes { place } => (SddmmTiles::CONTRIBUTES, place),
-            Role::Collects { parts, place } => (parts, place),
-        };
+        let [parts, place] = self.role.words();
         let k = if self.outside { OUTSIDE } else { self.first * form.k_step };
         words[..8].copy_from_slice(&[
             self.row,
@@ -229,16 +210,24 @@ fn column_groups(
     groups
 }
 
-/// Assigns the tiles in their order, each to the CTA that would be free first. Some CTAs may get no tile.
-fn assign(tiles: Vec<SddmmWorkTile>, ctas: usize) -> Vec<Vec<SddmmWorkTile>> {
-    let mut lists = vec![vec![]; ctas];
-    let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..ctas).map(|cta| Reverse((0, cta))).collect();
-    for tile in tiles {
-        let Reverse((busy, cta)) = free.pop().unwrap_or(Reverse((0, 0)));
-        free.push(Reverse((busy + split_k::cost(&tile), cta)));
-        lists[cta].push(tile);
+impl Divisible for SddmmWorkTile {
+    fn units(&self) -> u32 {
+        self.stages
     }
-    lists
+
+    /// The instruction of half the width multiplies a little slower for its size.
+    fn costs(&self) -> Costs {
+        let stage = if self.half { 11 } else { 20 };
+        Costs { unit: stage, tile: stage, contribute: 2 * stage, collect: 3 * stage, least: 4 }
+    }
+
+    fn role(&self) -> Role {
+        self.role
+    }
+
+    fn part(&self, first: u32, units: u32, role: Role) -> Self {
+        Self { first: self.first + first, stages: units, role, ..self.clone() }
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use bsr_codegen::StagePacking;
 
-use super::{BlockIndex, CostedTile, WorkTile};
+use super::{BlockIndex, CostedTile, Role, WorkTile};
 
 /// Words of a record: two for each lane of a warp.
 const RECORD: usize = 64;
@@ -83,7 +83,8 @@ impl StageMetadata {
             for slice in 0..packing.slices {
                 let c_row = group as u32 * group_rows + slice * packing.rows;
                 if (c_row as usize) < rows {
-                    let tile = WorkTile { c_row, c_col: 0, a_row: ends[0], blocks: ends[1] - ends[0] };
+                    let (a_row, blocks) = (ends[0], ends[1] - ends[0]);
+                    let tile = WorkTile { c_row, c_col: 0, a_row, blocks, role: Role::Whole };
                     tiles.push(CostedTile { tile, cost });
                 }
             }

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use bsr_codegen::Plan;
 
-use super::{WorkLists, WorkPlan, WorkTile};
+use super::{Role, WorkLists, WorkPlan, WorkTile};
 use crate::Structure;
 
 fn plan(text: &str) -> Plan {
@@ -102,7 +102,7 @@ fn no_more_clusters_than_tiles() {
     let plan = plan("bm = 64, bn = 64, bk = 64");
     let work = WorkPlan::new(&plan, &structure(&plan, &[0], 0), 1, 132);
     assert_eq!(work.offsets, [0, 1]);
-    assert_eq!(work.tiles, [WorkTile { c_row: 0, c_col: 0, a_row: 0, blocks: 0 }]);
+    assert_eq!(work.tiles, [WorkTile { c_row: 0, c_col: 0, a_row: 0, blocks: 0, role: Role::Whole }]);
     let nothing = Structure::empty(0, 64, (64, 64)).expect("an empty structure");
     assert_eq!(WorkPlan::new(&plan, &nothing, 64, 132).tiles, []);
 }

@@ -1,10 +1,11 @@
 //! Products with a dense result on the simulator.
 
-use bsr_codegen::{Op, Operand, Problem, TileScheduler};
+use bsr_codegen::{Op, Operand, Pdl, Problem, TileScheduler};
 use bsr_simulator::{GlobalMemory, Options, Report};
 
 use super::lines::{Factor, writers_of};
 use super::memory::{Uploads, apart, copy_lines, launch, pad, set_to_zero};
+use super::workspace::workspace;
 use super::{Simulated, SimulatedError};
 use crate::epilogue::{Input, Inputs, Matrix, Results};
 use crate::gpu::initial;
@@ -94,7 +95,8 @@ impl Simulated {
             true => (sparse.structure.transposed().col_idx(), sparse.structure.transposed().block_idx()),
             false => (sparse.structure.col_idx(), &[][..]),
         };
-        let mut uploads = Uploads { memory: &mut memory, columns, blocks, work: &work, operands: vec![] };
+        let workspace = workspace(&mut memory, &work);
+        let mut uploads = Uploads { memory: &mut memory, columns, blocks, work: &work, workspace, operands: vec![] };
         let id_c = self.lines(uploads.memory, C::to_bytes(wide.data()), pitch);
         uploads.operands.push((Operand::C, id_c));
         // Without stored blocks nothing is read: any valid address serves as A and B.
@@ -109,10 +111,14 @@ impl Simulated {
             uploads.operand(Operand::Second, f32::to_bytes(start));
         }
         let params = uploads.params(&shape, &scalars);
+        if spec.pdl == Pdl::Early {
+            uploads.settle_sparse(&shape, &params, left);
+        }
         let id_second = uploads.buffer(Operand::Second);
         pad(&mut memory, id_c, &wide);
 
-        let mut report = self.launch(&launch(&shape, params), &mut memory, options)?;
+        let (used, results) = ((work.workspace > 0).then_some(workspace), [id_c, id_second]);
+        let mut report = self.launch_with(&launch(&shape, params), &mut memory, used, &results, options)?;
         writers_of(&mut report, id_c, (pitch, c.ld() * size_of::<C>()));
         copy_lines(&mut c, wide.ld(), &C::from_bytes(memory.bytes(id_c)));
         let rows = start.map(|_| f32::from_bytes(memory.bytes(id_second)));

@@ -26,6 +26,8 @@ pub(super) struct Uploads<'m> {
     pub(super) columns: &'m [i32],
     pub(super) blocks: &'m [i32],
     pub(super) work: &'m WorkLists,
+    /// Where CTAs pass on partial sums.
+    pub(super) workspace: BufferId,
     /// The operands there are; C is the first.
     pub(super) operands: Vec<(Operand, BufferId)>,
 }
@@ -52,8 +54,9 @@ impl Uploads<'_> {
             Argument::BlockIdx => Param::Buffer(self.words(self.blocks.iter().map(|block| block.cast_unsigned()))),
             Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
             Argument::Work => Param::Buffer(self.words(self.work.tiles.iter().copied())),
-            // Only an SDDMM has it, or an attention.
-            Argument::Workspace | Argument::Strided(_) => Param::U64(0),
+            Argument::Workspace => Param::Buffer(self.workspace),
+            // Of an attention alone.
+            Argument::Strided(_) => Param::U64(0),
             Argument::Scale => Param::F32(f32::NAN),
             Argument::StageMetadata => Param::Buffer(self.words(self.work.stage_metadata.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
@@ -62,6 +65,23 @@ impl Uploads<'_> {
             }
         };
         shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect()
+    }
+
+    /// Tells the simulator which buffers no earlier kernel writes: the sparse operand and the lists that are made of it.
+    pub(super) fn settle_sparse(&mut self, shape: &LaunchShape, params: &[Param], sparse: Operand) {
+        let ids: Vec<BufferId> = shape
+            .parameters
+            .iter()
+            .zip(params)
+            .filter_map(|(parameter, param)| match (&parameter.argument, param) {
+                (Argument::ColIdx | Argument::BlockIdx | Argument::WorkHead | Argument::Work, Param::Buffer(id)) => {
+                    Some(*id)
+                }
+                (Argument::Map(map), Param::TensorMap(described)) if map.operand == sparse => Some(described.buffer),
+                _ => None,
+            })
+            .collect();
+        ids.into_iter().for_each(|id| self.memory.settle(id));
     }
 
     fn words(&mut self, words: impl Iterator<Item = u32>) -> BufferId {

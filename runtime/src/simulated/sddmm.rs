@@ -8,6 +8,7 @@ use bsr_simulator::{GlobalMemory, Options, Param, Report};
 
 use super::lines::{Factor, writers_of};
 use super::memory::{bytes, describe, launch};
+use super::workspace::workspace;
 use super::{Simulated, SimulatedError};
 use crate::epilogue::{Input, Inputs, Results};
 use crate::gpu::held;
@@ -98,7 +99,7 @@ impl Simulated {
         operands.extend(start.as_ref().map(|start| (Operand::Second, upload(f32::to_bytes(start)))));
         let mut words = |words: &[u32]| upload(words.iter().flat_map(|word| word.to_le_bytes()).collect());
         let (heads, tiles) = (words(&work.heads), words(&work.tiles));
-        let workspace = words(&vec![0; work.workspace.div_ceil(4).max(4)]);
+        let workspace = self::workspace(&mut memory, &work);
         let buffer = |operand| operands.iter().find(|(there, _)| *there == operand).map_or(id_c, |(_, id)| *id);
         let param = |argument: &Argument| match argument {
             Argument::Map(map) => Param::TensorMap(describe(map, buffer(map.operand))),
@@ -112,19 +113,9 @@ impl Simulated {
             _ => Param::Buffer(id_c),
         };
         let params: Vec<Param> = shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect();
-        let (start_c, start_rows) = (memory.bytes(id_c).to_vec(), start.as_ref().map(|start| f32::to_bytes(start)));
-        let mut report = self.launch(&launch(&shape, params.clone()), &mut memory, options)?;
-        if work.workspace > 0 && report.is_clean() {
-            // The next launch finds the workspace as this one left it: flags at zero, and sums that mean nothing.
-            memory.bytes_mut(workspace).iter_mut().filter(|byte| **byte != 0).for_each(|byte| *byte = 0xFF);
-            memory.bytes_mut(id_c).copy_from_slice(&start_c);
-            if let Some(rows) = start_rows {
-                memory.bytes_mut(buffer(Operand::Second)).copy_from_slice(&rows);
-            }
-            let first = report;
-            report = self.launch(&launch(&shape, params), &mut memory, options)?;
-            report.coverage.merge(&first.coverage);
-        }
+        let results = [id_c, buffer(Operand::Second)];
+        let workspace = (work.workspace > 0).then_some(workspace);
+        let mut report = self.launch_with(&launch(&shape, params), &mut memory, workspace, &results, options)?;
         let all = size_of_val(&values[..]);
         writers_of(&mut report, id_c, (all, all));
         values.copy_from_slice(&C::from_bytes(memory.bytes(id_c)));

@@ -14,15 +14,17 @@ use crate::walled::{Walled, bits};
 use crate::watchdog::watch;
 use crate::{device, tell};
 
-/// An overlapped epilogue and a cluster; gathered blocks; a serial epilogue; the other families. All of these give
-/// the same bits whenever they run.
-const SPECS: [&str; 6] = [
+/// An overlapped epilogue and a cluster; gathered blocks; a serial epilogue; the other families; CTAs that share the K of
+/// a tile. All of these give the same bits whenever they run.
+const SPECS: [&str; 8] = [
     "bm = 512, bn = 128, bk = 112, cluster = 2",
     "bm = 64, bn = 64, bk = 16",
     "bm = 192, bn = 192, bk = 64, consumers = 3, c_layout = col",
     "bm = 64, bn = 64, bk = 64, mma = mma_sync",
     "bm = 64, bn = 64, bk = 64, mma = wmma",
     "bm = 64, bn = 64, bk = 64, mma = scalar, accumulate = register",
+    "bm = 64, bn = 64, bk = 16, split = 5",
+    "bm = 128, bn = 128, bk = 64, cluster = 2, split = auto",
 ];
 /// One whose launch is two: C is set to zero, then added to, by CTAs in any order.
 const ATOMIC: &str = "bm = 64, bn = 64, bk = 32, mma = scalar, accumulate = atomic, out = f32";
@@ -102,7 +104,7 @@ fn repeated_launches_give_the_same_bits() {
         let mut job = setup(&device, spec, (1500, 700, 1000), Blocks::Pattern("powerlaw:0.3"));
         let _watch = watch(format!("repeated: {spec}"));
         let mut first = None;
-        for round in 0..20 {
+        for round in 0..100 {
             job.poison_on(stream.handle()).unwrap();
             job.launch(stream.handle()).unwrap();
             // Every other time twice in a row, with nothing between the two.
@@ -158,7 +160,9 @@ fn two_streams_at_once_do_not_disturb_each_other() {
         return;
     };
     // Small enough that both have room on the GPU at the same time; also one kernel on both streams.
-    for (one, other) in [(SPECS[0], SPECS[1]), (SPECS[1], SPECS[1]), (SPECS[3], ATOMIC), (ATOMIC, ATOMIC)] {
+    for (one, other) in
+        [(SPECS[0], SPECS[1]), (SPECS[1], SPECS[1]), (SPECS[3], ATOMIC), (ATOMIC, ATOMIC), (SPECS[6], SPECS[6])]
+    {
         let mut jobs = [
             setup(&device, one, (1024, 400, 1500), Blocks::Pattern("random:0.4")),
             setup(&device, other, (640, 300, 2000), Blocks::Pattern("powerlaw:0.2")),

@@ -4,7 +4,10 @@ use super::emit;
 use super::plan::{BlockRowsPlan, Fused, Share, Split};
 use crate::KernelSpec;
 use crate::hopper::{problem_maps, wgmma_k};
-use crate::plan::{ClusterTile, KernelKind, KernelPlan, Major, Multicast, Parameters, Problem, Profile, TensorMap};
+use crate::plan::{
+    ClusterTile, KernelKind, KernelPlan, Major, Multicast, Parameters, Problem, Profile, SplitForm, TensorMap,
+    TileScheduler,
+};
 use crate::{Op, Scale};
 
 impl KernelPlan for BlockRowsPlan {
@@ -48,7 +51,10 @@ impl KernelPlan for BlockRowsPlan {
         row(
             "CTA tile",
             format!("{} x {}", t.cta_m, t.cta_n),
-            format!("a block is {} = {} / {} row slices", v.rows / t.cta_m, v.rows, t.cta_m),
+            match t.pack {
+                1 => format!("a block is {} = {} / {} row slices", v.rows / t.cta_m, v.rows, t.cta_m),
+                pack => format!("{pack} block rows of {} rows, over the union of their block columns", v.rows),
+            },
         );
         row(
             "cluster",
@@ -166,6 +172,17 @@ impl KernelPlan for BlockRowsPlan {
                 "the tile is stored before the next one starts".to_owned()
             },
         );
+        if let Some(form) = self.split_form() {
+            row(
+                "split K",
+                s.split.to_string(),
+                format!(
+                    "a part of a tile's K takes {} B of the workspace, {} a consumer and a flag",
+                    form.partial_bytes,
+                    form.partial_bytes / (t.cluster * roles.consumers) - 128
+                ),
+            );
+        }
         if let Some(fused) = &self.fused {
             row("function", format!("{} parameter(s)", fused.program.inputs().len()), self.fused_words(fused));
         }
@@ -175,6 +192,17 @@ impl KernelPlan for BlockRowsPlan {
 
     fn cluster_tile(&self) -> ClusterTile {
         self.tile()
+    }
+
+    fn tile_scheduler(&self) -> TileScheduler {
+        match self.tiling.pack {
+            1 => TileScheduler::Static,
+            _ => TileScheduler::SharedColumns(self.shared_columns()),
+        }
+    }
+
+    fn split_form(&self) -> Option<SplitForm> {
+        BlockRowsPlan::split_form(self)
     }
 
     fn cluster(&self) -> u32 {
@@ -227,6 +255,7 @@ impl KernelPlan for BlockRowsPlan {
             copied_rows: (self.a.span * self.a.rows_per_line, self.b.span * self.b.rows_per_line),
             overlapped: self.epilogue.overlapped,
             promoted: self.precision.promoted,
+            pack: t.pack,
             ..Profile::PLAIN
         }
     }

@@ -1,14 +1,11 @@
 //! Launches of SDDMMs: A and B dense, the result in the blocks of a pattern.
 
-use std::sync::{Mutex, PoisonError};
-
 use bsr_codegen::epilogue::Program;
 use bsr_codegen::{Argument, LaunchShape, Op, Operand, Problem, Scale};
 
 use super::{Launcher, UploadedWork, check_overlap_of};
 use crate::gpu::{
-    self, Device, DeviceBuffer, DeviceInput, DeviceInputs, DevicePtr, StreamRef, UntypedBsr, UntypedDense,
-    UntypedVector, Value, Values,
+    self, DeviceInput, DeviceInputs, DevicePtr, StreamRef, UntypedBsr, UntypedDense, UntypedVector, Value, Values,
 };
 use crate::kernel::arguments::{UntypedCall, UntypedResults};
 use crate::kernel::inputs::{self, program_of};
@@ -57,43 +54,6 @@ impl<'a> SddmmOperands<'a> {
             Operand::B if self.a.cols > 0 => self.b.ptr,
             _ => self.c.values.0,
         }
-    }
-}
-
-/// The workspaces of one pattern: one for each stream, since launches on several streams may run at the same time. Each
-/// is zero between two launches.
-#[derive(Debug)]
-pub(super) struct Workspaces {
-    bytes: usize,
-    /// By stream. The first one has no stream until a stream without a workspace asks for one, so that it can be made
-    /// ahead of a capture.
-    made: Mutex<Vec<(Option<usize>, DeviceBuffer<u8>)>>,
-}
-
-impl Workspaces {
-    pub(super) fn new(device: &Device, bytes: usize) -> Result<Self, KernelError> {
-        let spare = if bytes == 0 { vec![] } else { vec![(None, DeviceBuffer::zeroed(device, bytes)?)] };
-        Ok(Self { bytes, made: Mutex::new(spare) })
-    }
-
-    /// The workspace of a stream, made now or before; none where the work needs none.
-    fn of(&self, device: &Device, stream: StreamRef<'_>) -> Result<DevicePtr, KernelError> {
-        if self.bytes == 0 {
-            return Ok(0);
-        }
-        let key = Some(stream.raw().addr());
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, buffer)) = made.iter().find(|(owner, _)| *owner == key) {
-            return Ok(buffer.ptr());
-        }
-        if let Some((owner, buffer)) = made.iter_mut().find(|(owner, _)| owner.is_none()) {
-            *owner = key;
-            return Ok(buffer.ptr());
-        }
-        let buffer = DeviceBuffer::zeroed(device, self.bytes)?;
-        let at = buffer.ptr();
-        made.push((key, buffer));
-        Ok(at)
     }
 }
 

@@ -92,8 +92,9 @@ fn parts_are_read_from_places_that_lower_numbers_write_first() {
 /// 205 blocks on 132 CTAs are two blocks for some and one for others, unless K is divided.
 #[test]
 fn ctas_finish_together() {
-    let latest =
-        |work: &SddmmWork| work.lists.iter().map(|list| list.iter().map(split_k::cost).sum::<u64>()).max().unwrap_or(0);
+    let latest = |work: &SddmmWork| {
+        work.lists.iter().map(|list| list.iter().map(Divisible::cost).sum::<u64>()).max().unwrap_or(0)
+    };
     for (pattern, gain) in [("random:0.05", 0.89), ("random:0.1", 0.85), ("random:0.25", 1.0)] {
         let spec = "op = sdd, bm = 128, bn = 256, bk = 128";
         let split_spec = format!("{spec}, schedule = balanced");

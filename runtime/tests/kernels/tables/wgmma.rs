@@ -151,6 +151,18 @@ fn knob_cases() -> Vec<Case> {
     for stages in 2..=8 {
         add(format!("bm = 128, bn = 64, bk = 64, stages = {stages}"), (500, 300, 900));
     }
+    for kind in [
+        "bm = 128, bn = 16, bk = 128",
+        "bm = 64, bn = 64, bk = 16, stages = 2",
+        "bm = 512, bn = 128, bk = 112, cluster = 2",
+        "bm = 64, bn = 256, bk = 64, cluster = 4",
+        "bm = 64, bn = 64, bk = 128, transpose = on",
+        "bm = 128, bn = 128, bk = 128, op = dds, c_layout = col",
+        "bm = 128, bn = 128, bk = 128, dtype = e4m3, accumulate = promoted",
+        "bm = 128, bn = 64, bk = 64, epilogue = \"|bias: Rows<f32>, res: Dense<f16>| relu(acc + bias) + res\"",
+    ] {
+        add(format!("{kind}, pdl = early"), (700, 300, 900));
+    }
     for k_step in [16, 32, 48, 64, 80, 96, 112] {
         add(format!("bm = 128, bn = 128, bk = 112, k_step = {k_step}"), (500, 300, 900));
     }

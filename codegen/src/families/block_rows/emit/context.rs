@@ -5,12 +5,15 @@ use serde::Serialize;
 use super::super::plan::{BlockRowsPlan, Share, Tiling};
 use super::consumer::Consumer;
 use super::fused::{Emitter, Fused};
+use super::packed::Packed;
 use super::producer::Producer;
 use super::scale::Finish;
 use super::staging::StagingContext;
-use super::{store, work_tile};
+use super::{store, sums, work_tile};
+use crate::Pdl;
 use crate::hopper::mainloop::Mainloop;
 use crate::hopper::ring::RingContext;
+use crate::hopper::split_k::{Exchange, Workspace};
 use crate::hopper::{Roles, store::Store};
 
 /// The whole context of one body.
@@ -22,6 +25,8 @@ pub(super) struct Context {
     memory: Memory,
     cluster: Cluster,
     producer: Producer,
+    /// Several block rows share the CTA tile.
+    packed: Option<Packed>,
     consumer: Consumer,
     mainloop: Mainloop<store::Subtile>,
     work_tile: work_tile::WorkTile,
@@ -29,6 +34,9 @@ pub(super) struct Context {
     batch: Option<work_tile::Batch>,
     /// C is written by threads, not by TMA.
     permuted: bool,
+    /// Clusters share the K of a tile: where partial sums lie, and how they get there and back.
+    workspace: Option<Workspace>,
+    exchange: Option<Exchange>,
     finish: Finish,
     /// The spec's epilogue.
     fused: Option<Fused>,
@@ -80,7 +88,8 @@ impl Context {
         Self {
             tile: Tile { tiling: *t, accumulators: t.accumulators(), dtype: plan.spec.out.to_string() },
             roles: t.roles,
-            ring: m.ring.context(1, operand),
+            // Two warps fill a stage of a kernel that reads the sparse operand early.
+            ring: m.ring.context(if plan.spec.pdl == Pdl::Early { 2 } else { 1 }, operand),
             memory: Memory {
                 b_offset: m.b_offset,
                 transaction_bytes: m.transaction_bytes,
@@ -90,11 +99,14 @@ impl Context {
             },
             cluster: cluster(plan),
             producer: Producer::new(plan),
+            packed: Packed::new(plan),
             consumer: Consumer::new(plan),
             mainloop: super::consumer::mainloop(plan, &subtiles),
             work_tile: work_tile::WorkTile::new(plan),
             batch: work_tile::Batch::new(plan),
             permuted: plan.spec.permute.is_on(),
+            workspace: plan.workspace(),
+            exchange: sums::exchange(plan),
             finish: Finish::new(plan),
             fused: Emitter::new(plan).map(|emitter| emitter.context()),
             staging: StagingContext::new(plan),

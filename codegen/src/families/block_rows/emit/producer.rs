@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-use super::super::plan::{BlockRowsPlan, SCALE_COLUMNS, Share};
+use super::super::plan::{BlockRowsPlan, SCALE_COLUMNS, Share, packed};
 use super::scale::Factors;
-use crate::Layout;
 use crate::hopper::OperandTile;
 use crate::hopper::tma::{Load, Offset, constant, offset};
 use crate::plan::Major;
+use crate::{Layout, Pdl};
 
 /// A coordinate outside every matrix (2^30; the runtime keeps M, N and K below it): TMA fills with zeros.
-const OUTSIDE: u32 = 1 << 30;
+pub(super) const OUTSIDE: u32 = 1 << 30;
 
 /// The producer's part of the context.
 #[derive(Clone, Debug, Serialize)]
@@ -53,7 +53,10 @@ struct SubStage {
 struct Step {
     label: String,
     comment: String,
+    /// Bytes of the stage, and of either operand.
     transaction_bytes: u32,
+    a_bytes: u32,
+    b_bytes: u32,
     loads: Vec<Load>,
 }
 
@@ -99,6 +102,11 @@ fn fill(plan: &BlockRowsPlan, step: u32) -> Step {
         loads.extend(loads_b(plan, step, sub_stage));
     }
     let k = &plan.kloop;
+    let bytes = |tile: &OperandTile| {
+        let unloaded = if step + 1 == k.steps { tile.unloaded_bytes(k) } else { 0 };
+        k.sub_stages * tile.bytes() - unloaded
+    };
+    let (a_bytes, b_bytes) = (bytes(&plan.a), bytes(&plan.b));
     Step {
         label: format!("$empty_{step}"),
         comment: match (k.sub_stages, k.steps) {
@@ -106,13 +114,31 @@ fn fill(plan: &BlockRowsPlan, step: u32) -> Step {
             (1, _) => format!("K {} to {} of the block.", step * k.k_step, step * k.k_step + k.width(step) - 1),
             (sub_stages, _) => format!("{sub_stages} blocks side by side."),
         },
-        transaction_bytes: if step + 1 == k.steps {
-            plan.memory.last_transaction_bytes
-        } else {
-            plan.memory.transaction_bytes
-        },
+        transaction_bytes: a_bytes + b_bytes,
+        a_bytes,
+        b_bytes,
         loads,
     }
+}
+
+/// The loads of a stage of several block rows: B's, then those of each block row that has a block.
+pub(super) fn packed_loads(plan: &BlockRowsPlan, step: u32) -> Vec<Load> {
+    const LEADS: [&str; packed::MOST as usize] = ["%p_lead0", "%p_lead1", "%p_lead2"];
+    let a = &plan.a;
+    let mut loads = loads_b(plan, step, 0);
+    for (member, predicate) in (0..plan.tiling.pack).zip(LEADS) {
+        for panel in 0..a.loads.0 {
+            let mut offsets = vec![];
+            let at = panel * a.panel_bytes() + member * a.box_rows * a.span;
+            let destination = destination(at, false, &mut offsets);
+            let k = step * plan.kloop.k_step + panel * a.span_elements();
+            let inner = constant(k, "%r_inner", &mut offsets);
+            let coordinates = format!("{inner}, %r_a_row{member}");
+            let a = load("%rd_map_a".to_owned(), 2, (destination, coordinates), false, plan, offsets);
+            loads.push(Load { predicate, ..a });
+        }
+    }
+    loads
 }
 
 fn loads_a(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {
@@ -201,11 +227,16 @@ fn load(
     plan: &BlockRowsPlan,
     offsets: Vec<Offset>,
 ) -> Load {
+    let is_sparse = map == "%rd_map_a";
     Load {
         offsets,
-        predicate: "%p_lead",
+        predicate: match (plan.spec.pdl, is_sparse) {
+            (Pdl::Early, true) => "%p_lead_a",
+            (Pdl::Early, false) => "%p_lead_b",
+            _ => "%p_lead",
+        },
         destination,
-        is_reused: map == "%rd_map_a",
+        is_reused: is_sparse,
         map,
         rank,
         coordinates,

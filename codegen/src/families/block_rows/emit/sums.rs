@@ -2,11 +2,18 @@
 
 use super::super::plan::BlockRowsPlan;
 use crate::Dtype;
+use crate::hopper::split_k::Exchange;
 use crate::hopper::wgmma::{Sums, register_list};
 
 /// The tile's accumulators.
 pub(super) fn sums(plan: &BlockRowsPlan) -> Sums {
     Sums { stem: "acc", is_integer: plan.precision.accumulator == Dtype::I32 }
+}
+
+/// How the accumulators of a part of a tile's K go to the workspace and come from it.
+pub(super) fn exchange(plan: &BlockRowsPlan) -> Option<Exchange> {
+    let count = plan.tiling.accumulators();
+    plan.spec.split.is_on().then(|| Exchange::new("tile", sums(plan), count, plan.arch.warpgroup))
 }
 
 /// The sums of one group of WGMMAs, which wait for their promotion. Every group of a step has names of its own, though

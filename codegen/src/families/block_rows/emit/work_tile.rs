@@ -4,18 +4,27 @@ use serde::Serialize;
 
 use super::super::plan::BlockRowsPlan;
 use crate::hopper::problem_maps::{C, LAST, MAP};
+use crate::plan::SharedColumns;
 
 /// How work tiles lie in memory.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct WorkTile {
     bytes: u32,
+    /// Where it says how much of K it is.
+    role: u32,
     /// Rows of a block: of a kernel for one product they lead from a tile's row to its first block.
     block_rows: u32,
 }
 
 impl WorkTile {
     pub(super) fn new(plan: &BlockRowsPlan) -> Self {
-        Self { bytes: if plan.spec.batch.is_on() { 32 } else { 16 }, block_rows: plan.view.rows }
+        let is_long = plan.spec.batch.is_on() || plan.spec.split.is_on();
+        let (bytes, role) = match (plan.tiling.pack, is_long) {
+            (1, false) => (16, 16),
+            (1, true) => (32, 16),
+            _ => (4 * SharedColumns::WORDS as u32, 48),
+        };
+        Self { bytes, role, block_rows: plan.view.rows }
     }
 }
 

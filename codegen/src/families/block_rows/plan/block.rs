@@ -3,7 +3,7 @@
 use crate::hopper::{WGMMA_M, factors, whole_boxes};
 use crate::plan::SparseTimesDense;
 use crate::plan::{PlanError, PlanErrors};
-use crate::{Dtype, KernelSpec, Op, Scale};
+use crate::{Dtype, KernelSpec, Op, Pdl, Scale};
 
 /// K of a block is a multiple of so many elements: its lines start on the 16 bytes that TMA asks for, and the rest of a
 /// WGMMA is padded with zeros.
@@ -47,6 +47,7 @@ pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut Pla
     factors::check_layouts(spec, view, errors);
     check_scale(spec, errors);
     check_batch(spec, errors);
+    check_early(spec, errors);
 }
 
 fn legal(value: u32, unit: u32) -> bool {
@@ -84,6 +85,36 @@ fn check_batch(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("scale = {} is not planned for a batch", spec.scale),
             "every problem would have factors of its own",
             "scale = none, with the factors multiplied into the operands, or batch = off",
+        ));
+    }
+    if spec.batch.is_on() && spec.split.is_on() {
+        errors.push(PlanError::new(
+            "split",
+            format!("split = {} is not planned for a batch", spec.split),
+            "a list of products has whole tiles enough for every cluster, and a work tile names its problem where one \
+             with split says how much of K it is",
+            "drop `split`, or batch = off",
+        ));
+    }
+}
+
+/// Nothing that the loads of the sparse operand need may come from the kernels before this one.
+fn check_early(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.pdl == Pdl::Early && spec.scale == Scale::Block {
+        errors.push(PlanError::new(
+            "pdl",
+            "pdl = early is not planned with scale = block",
+            "the warp that loads A's blocks multiplies their factors with B's, which the kernels before this one may \
+             still be writing",
+            "pdl = on",
+        ));
+    }
+    if spec.pdl == Pdl::Early && spec.batch.is_on() {
+        errors.push(PlanError::new(
+            "pdl",
+            "pdl = early is not planned for a batch",
+            "the tensor maps of all problems lie in global memory, which the kernels before this one may still be writing",
+            "pdl = on",
         ));
     }
 }

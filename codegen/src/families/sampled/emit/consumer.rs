@@ -7,10 +7,10 @@ use super::fused::ColumnBatch;
 use super::store::{self, Subtile, WHOLE};
 use crate::Dtype;
 use crate::hopper::mainloop::{Group, Mainloop, Order, Release, Stage};
+use crate::hopper::split_k::Exchange;
 use crate::hopper::store::Pack;
 use crate::hopper::wgmma::{At, Descriptors, Sums, Wgmma, modifiers, shape};
 use crate::hopper::wgmma_k;
-use crate::plan::SddmmTiles;
 
 /// The consumer's part of the context.
 #[derive(Clone, Debug, Serialize)]
@@ -21,15 +21,6 @@ pub(super) struct Consumer {
     stores_stride: u32,
     /// Bytes from a work tile's start to what the stores of the first B panel need.
     stores: u32,
-    /// Word 6 of a work tile that contributes.
-    contributes: u32,
-    consumers: u32,
-    /// Bytes of a consumer's part of a place in the workspace, of all consumers' parts, and of the sums before the flag.
-    place_bytes: u32,
-    places_bytes: u32,
-    sums_bytes: u32,
-    exchange: &'static str,
-    add: &'static str,
     /// The mainloop over a tile of all B panels, then that over one of half of them, where there are such tiles.
     widths: Vec<Width>,
 }
@@ -42,9 +33,8 @@ struct Width {
     mainloop: Mainloop<Subtile>,
     /// Sums to clear where there are tiles of two widths.
     cleared: Vec<String>,
-    /// Its sums, as they go to the workspace, and how they are collected from there.
-    parts: Vec<Part>,
-    collects: Vec<Collect>,
+    /// How its sums go to the workspace and come from it.
+    exchange: Exchange,
     /// Integer sums that become f32.
     conversions: Vec<Conversion>,
     /// The spec's epilogue on them, where it reads no full operand.
@@ -59,26 +49,6 @@ struct Width {
 struct Conversion {
     from: String,
     to: String,
-}
-
-/// 16 bytes of a thread's sums in the workspace.
-#[derive(Clone, Debug, Serialize)]
-struct Part {
-    offset: u32,
-    registers: String,
-}
-
-/// Loads that are on their way together, and what is done with them.
-#[derive(Clone, Debug, Serialize)]
-struct Collect {
-    loads: Vec<Part>,
-    sums: Vec<Sum>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Sum {
-    sum: String,
-    part: String,
 }
 
 /// Tiles of one width: what their names end in, what the names of their accumulators begin with, their columns.
@@ -110,13 +80,6 @@ impl Consumer {
             row_stride,
             stores_stride: plan.work_tile.stores(panels) - plan.work_tile.stores(0),
             stores: plan.work_tile.stores(0),
-            contributes: SddmmTiles::CONTRIBUTES,
-            consumers: t.roles.consumers,
-            place_bytes: plan.place_bytes(),
-            places_bytes: t.roles.consumers * plan.place_bytes(),
-            sums_bytes: plan.sums_bytes(),
-            exchange: if plan.spec.a.is_integer() { "u32" } else { "f32" },
-            add: if plan.spec.a.is_integer() { "add.u32" } else { "add.f32" },
             widths: kinds.map(|kind| Width::new(plan, &kind, subtiles)).collect(),
         }
     }
@@ -136,8 +99,7 @@ impl Width {
                 Some(_) => (0..count).map(|i| sums.name(i)).collect(),
                 None => vec![],
             },
-            parts: parts(plan, 0, (0..count).map(|i| sums.name(i)).collect()),
-            collects: collects(plan, sums, count),
+            exchange: Exchange::new(kind.name, sums, count, plan.arch.warpgroup),
             conversions: (0..count).filter(|_| converted).map(conversion).collect(),
             column_batches: store::column_batches(plan, kind.stem, own.iter().map(|subtile| subtile.units).sum()),
             packs: store::packs(plan, kind.stem, count),
@@ -164,7 +126,7 @@ fn mainloop(plan: &SampledPlan, kind: &Kind, subtiles: &[Subtile]) -> Mainloop<S
     Mainloop::new(&order, instruction, subtiles, |_, label, first| {
         let what = if first { "the first stage of a tile overwrites the accumulators" } else { "the next stage" };
         let comment = format!("{} columns: {what}.", kind.columns);
-        Stage { label, comment, factors: None, groups: vec![group(plan, kind, first)] }
+        Stage { label, comment, factors: None, guard: None, groups: vec![group(plan, kind, first)] }
     })
 }
 
@@ -181,26 +143,4 @@ fn group(plan: &SampledPlan, kind: &Kind, first: bool) -> Group {
 /// The accumulators whose names begin with `stem`.
 fn sums(plan: &SampledPlan, stem: &'static str) -> Sums {
     Sums { stem, is_integer: plan.spec.a.is_integer() }
-}
-
-/// Registers that collect at once: enough loads in flight to hide most of their latency.
-const COLLECTED: u32 = 32;
-
-fn collects(plan: &SampledPlan, sums: Sums, count: u32) -> Vec<Collect> {
-    let part = |i: u32| Sums { stem: "part", ..sums }.name(i);
-    let collect = |first: u32| {
-        let size = COLLECTED.min(count - first);
-        let sum = |i: u32| Sum { sum: sums.name(first + i), part: part(i) };
-        Collect { loads: parts(plan, first, (0..size).map(part).collect()), sums: (0..size).map(sum).collect() }
-    };
-    (0..count).step_by(COLLECTED as usize).map(collect).collect()
-}
-
-/// A thread's sums in parts of four, those of neighbouring threads side by side.
-fn parts(plan: &SampledPlan, first: u32, names: Vec<String>) -> Vec<Part> {
-    let part = |(i, four): (usize, &[String])| Part {
-        offset: (first / 4 + i as u32) * 16 * plan.arch.warpgroup,
-        registers: format!("{{ {} }}", four.join(", ")),
-    };
-    names.chunks(4).enumerate().map(part).collect()
 }

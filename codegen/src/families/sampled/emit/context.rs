@@ -10,6 +10,7 @@ use super::staging::StagingContext;
 use super::store::{self, Subtile};
 use crate::hopper::problem_maps::{C, MAP};
 use crate::hopper::ring::RingContext;
+use crate::hopper::split_k::Workspace;
 use crate::hopper::{Roles, store::Store};
 
 /// The whole context of one body.
@@ -24,6 +25,7 @@ pub(super) struct Context {
     batch: Option<Batch>,
     producer: Producer,
     consumer: Consumer,
+    workspace: Workspace,
     /// The spec's epilogue.
     fused: Option<Fused>,
     staging: StagingContext,
@@ -115,6 +117,7 @@ impl Context {
             work_tile: work_tile(plan),
             batch: plan.spec.batch.is_on().then_some(Batch { problem, map: MAP, maps: MAP * MAPS, c: MAP * C }),
             producer: Producer::new(plan),
+            workspace: plan.workspace(),
             consumer: Consumer::new(plan, &subtiles),
             fused: Emitter::new(plan).map(|emitter| emitter.context()),
             staging: StagingContext::new(plan),

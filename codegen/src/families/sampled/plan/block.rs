@@ -2,7 +2,7 @@
 
 use crate::hopper::factors;
 use crate::plan::{PlanError, PlanErrors};
-use crate::{Accumulate, Dtype, KernelSpec, Layout, Op, Scale, Schedule, Switch};
+use crate::{Accumulate, Dtype, KernelSpec, Layout, Op, Pdl, Scale, Schedule, Switch};
 
 /// Sides of a block are multiples of this: 8 columns of accumulators, and 16 bytes of a 16-bit result.
 const UNIT: u32 = 8;
@@ -35,6 +35,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     check_types(spec, errors);
     check_layouts(spec, errors);
     check_keys(spec, errors);
+    check_split(spec, errors);
 }
 
 fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
@@ -127,6 +128,26 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("a swizzle of {swizzle} bytes is not planned for op = {op}"),
             "stages are one span of 128 bytes deep",
             "swizzle = 128, or drop it",
+        ));
+    }
+}
+
+/// An SDDMM says with `schedule` that CTAs share K.
+fn check_split(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.pdl == Pdl::Early {
+        errors.push(PlanError::new(
+            "pdl",
+            format!("pdl = {} is not planned for op = {}", spec.pdl, spec.op),
+            "both factors are dense: the kernels before this one may still be writing either",
+            "pdl = on",
+        ));
+    }
+    if spec.split.is_on() {
+        errors.push(PlanError::new(
+            "split",
+            format!("split = {} is not planned for op = {}", spec.split, spec.op),
+            "an SDDMM divides the K of its last tiles with schedule = balanced",
+            "schedule = balanced, or drop `split`",
         ));
     }
 }

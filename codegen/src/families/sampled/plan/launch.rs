@@ -2,12 +2,10 @@
 
 use super::SampledPlan;
 use super::sides::Side;
+use crate::hopper::split_k::Workspace;
 use crate::hopper::{OperandTile, fused_plan as fused};
 use crate::plan::Major;
 use crate::plan::{Argument, Operand, Parameter, Parameters, Problem, SddmmTiles, TensorMap};
-
-/// Bytes of a flag in the workspace, and what places are multiples of.
-const FLAG: u32 = 128;
 
 impl SampledPlan {
     pub(crate) fn tiles(&self) -> SddmmTiles {
@@ -23,18 +21,13 @@ impl SampledPlan {
             half: t.half(),
             k_step: self.k_step(),
             tile_words: self.work_tile.words(),
-            partial_bytes: t.roles.consumers * self.place_bytes(),
+            partial_bytes: self.workspace().places_bytes,
         }
     }
 
-    /// Bytes of one consumer's part of a place in the workspace: its sums, then a flag that says that they are there.
-    pub(crate) fn place_bytes(&self) -> u32 {
-        self.sums_bytes() + FLAG
-    }
-
-    /// Bytes of a consumer's sums.
-    pub(crate) fn sums_bytes(&self) -> u32 {
-        4 * self.arch.warpgroup * self.tiling.accumulators()
+    /// Where partial sums of parts of K lie.
+    pub(crate) fn workspace(&self) -> Workspace {
+        Workspace::new(1, self.tiling.roles.consumers, self.arch.warpgroup, self.tiling.accumulators())
     }
 
     pub(crate) fn arguments(&self, problem: &Problem) -> Parameters {

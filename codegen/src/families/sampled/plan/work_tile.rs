@@ -17,7 +17,7 @@ const VECTOR_WORDS: u32 = 4;
 /// | 3 | 1 for a tile of half of the B panels, 0 for all |
 /// | 4 | first row within the block |
 /// | 5 | the problem of a batch |
-/// | 6 | how much of K: 0 for all of it, [`SddmmTiles::CONTRIBUTES`] for a part that goes to the workspace, else so many parts to collect |
+/// | 6 | how much of K: 0 for all of it, [`SplitForm::CONTRIBUTES`] for a part that goes to the workspace, else so many parts to collect |
 /// | 7 | the first of their places in the workspace |
 /// | 8 .. 8 + B panels | first column of each B panel in the right factor |
 /// | then, for each B panel | first column within the block, then the blocks of the packed block rows |

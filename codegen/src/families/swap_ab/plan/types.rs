@@ -4,7 +4,7 @@ use super::fused;
 use crate::hopper::factors;
 use crate::plan::SparseTimesDense;
 use crate::plan::{PlanError, PlanErrors};
-use crate::{Accumulate, Dtype, KernelSpec, Scale};
+use crate::{Accumulate, Dtype, KernelSpec, Pdl, Scale};
 
 pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanErrors) {
     factors::check_types(spec, errors);
@@ -41,6 +41,22 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
             "sums are kept in the tensor core's own accumulators with swap-AB",
             "promoted sums take as many registers again",
             "drop `accumulate`, or blocks of 64 rows",
+        ));
+    }
+    if spec.pdl == Pdl::Early {
+        errors.push(PlanError::new(
+            "pdl",
+            format!("pdl = {} is not planned with swap-AB", spec.pdl),
+            "its producer warps fill stages in turn, each with blocks and with dense columns",
+            "pdl = on, or swap = off with blocks of a multiple of 64 rows",
+        ));
+    }
+    if spec.split.is_on() {
+        errors.push(PlanError::new(
+            "split",
+            format!("split = {} is not planned with swap-AB", spec.split),
+            "only tiles of one block row are divided along K",
+            "drop `split`, or swap = off with blocks of a multiple of 64 rows",
         ));
     }
     if spec.scale != Scale::Unscaled {

@@ -1,0 +1,222 @@
+//! Split K for the last tiles: a CTA that would finish late leaves the end of its last tile's K to CTAs that would
+//! finish early.
+//!
+//! The other CTA computes the partial sums of that part of K and writes them to the workspace. The CTA that has the
+//! tile adds them to its own sums and stores the blocks. All CTAs that have tiles begin K at 0 and stop at about the
+//! same place, so that concurrent tiles still find each other's rows and columns in L2. The parts that are moved are a
+//! small share of both factors and are read again.
+//!
+//! (Stream-K would divide the whole of the work into equal runs of K, one tile after the other. Every CTA would then be
+//! at another place of K, and both factors would be read from HBM as often as there are tiles.)
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use bsr_codegen::SplitForm;
+
+/// The number of finish times that are tried, beginning with the one of a perfect division.
+const TRIES: u64 = 64;
+/// The division must finish this much earlier to be worth its memory traffic.
+const WORTH: f64 = 0.02;
+
+/// Which part of the K of an output tile a work tile computes, and where the other partial sums are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// All of K.
+    #[default]
+    Whole,
+    /// A part of K for another cluster. The partial sums go to this place in the workspace.
+    Contributes {
+        /// The place.
+        place: u32,
+    },
+    /// A part of K, to which the partial sums of other clusters are added.
+    Collects {
+        /// How many places.
+        parts: u32,
+        /// The first of them.
+        place: u32,
+    },
+}
+
+impl Role {
+    /// The two words that a kernel reads: how much of K it is, and the first place.
+    pub(super) fn words(self) -> [u32; 2] {
+        match self {
+            Self::Whole => [0, 0],
+            Self::Contributes { place } => [SplitForm::CONTRIBUTES, place],
+            Self::Collects { parts, place } => [parts, place],
+        }
+    }
+}
+
+/// What a work tile costs, in one unit of time for all tiles of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Costs {
+    /// A unit of K: the least by which the K of a tile can be divided.
+    pub(super) unit: u64,
+    /// A tile in addition to its units, because the pipeline is not full between two tiles.
+    pub(super) tile: u64,
+    /// The same for partial sums that are written to the workspace, and for each part that is read from there.
+    pub(super) contribute: u64,
+    pub(super) collect: u64,
+    /// The smallest number of units that is worth a part of its own.
+    pub(super) least: u32,
+}
+
+/// A work tile whose K can be divided.
+pub(super) trait Divisible: Clone {
+    /// Units of its K.
+    fn units(&self) -> u32;
+    fn costs(&self) -> Costs;
+    fn role(&self) -> Role;
+    /// The units from `first` on.
+    fn part(&self, first: u32, units: u32, role: Role) -> Self;
+
+    /// What the work tile costs.
+    fn cost(&self) -> u64 {
+        let costs = self.costs();
+        let more = match self.role() {
+            Role::Whole => 0,
+            Role::Contributes { .. } => costs.contribute,
+            Role::Collects { parts, .. } => costs.collect * u64::from(parts),
+        };
+        u64::from(self.units()) * costs.unit + costs.tile + more
+    }
+}
+
+fn load<T: Divisible>(list: &[T]) -> u64 {
+    list.iter().map(T::cost).sum()
+}
+
+/// A part of the K of a CTA's last tile that another CTA computes.
+#[derive(Clone, Copy, Debug)]
+struct KPart {
+    from: usize,
+    to: usize,
+    first: u32,
+    units: u32,
+}
+
+/// Moves parts of K from late CTAs to early ones, and returns the lists and the number of places of the workspace that
+/// this takes. CTAs without tiles are left out. CTAs that compute a part for another one come first, and compute these
+/// parts first. So no CTA waits for one of a higher number, and the launch ends even if not all CTAs run at the same
+/// time.
+pub(super) fn split<T: Divisible>(mut lists: Vec<Vec<T>>) -> (Vec<Vec<T>>, u32) {
+    let loads: Vec<u64> = lists.iter().map(|list| load(list)).collect();
+    let (total, latest) = (loads.iter().sum::<u64>(), loads.iter().copied().max().unwrap_or(0));
+    let earliest = total / loads.len().max(1) as u64;
+    let unit = lists.iter().flatten().map(|tile| tile.costs().unit).max().unwrap_or(1);
+    let step = (unit / 2).max((latest - earliest) / TRIES);
+    let worth = (latest as f64 * (1.0 - WORTH)) as u64;
+    let mut finishes = (earliest..=worth).step_by(usize::try_from(step).unwrap_or(usize::MAX));
+    let places = match finishes.find_map(|finish| parts(&lists, &loads, finish)) {
+        Some(parts) => move_parts(&mut lists, &parts),
+        None => 0,
+    };
+    lists.retain(|list| !list.is_empty());
+    // The sort is stable: the other CTAs stay in order.
+    lists.sort_by_key(|list| !matches!(list[0].role(), Role::Contributes { .. }));
+    (lists, places)
+}
+
+/// The parts to move so that every CTA has finished at `finish`, if that is possible.
+fn parts<T: Divisible>(lists: &[Vec<T>], loads: &[u64], finish: u64) -> Option<Vec<KPart>> {
+    let mut cuts = vec![];
+    for (from, (list, load)) in lists.iter().zip(loads).enumerate().filter(|(_, (_, load))| **load > finish) {
+        let tile = list.last()?;
+        let costs = tile.costs();
+        let units = u32::try_from((load + costs.collect - finish).div_ceil(costs.unit)).ok()?.max(costs.least);
+        if units >= tile.units() {
+            return None;
+        }
+        cuts.push((KPart { from, to: from, first: tile.units() - units, units }, costs));
+    }
+    // The largest part goes to the CTA that has most time.
+    cuts.sort_by_key(|&(part, costs): &(KPart, Costs)| Reverse(u64::from(part.units) * costs.unit));
+    let free = loads.iter().enumerate().filter(|(_, load)| **load <= finish).map(|(cta, load)| (finish - load, cta));
+    let mut early: BinaryHeap<(u64, Reverse<usize>)> = free.map(|(time, cta)| (time, Reverse(cta))).collect();
+    let mut parts = vec![];
+    for (mut cut, costs) in cuts {
+        while cut.units > 0 {
+            let (time, to) = early.pop()?;
+            let overhead = costs.tile + costs.contribute;
+            let fits = (time.saturating_sub(overhead) / costs.unit).min(u64::from(u32::MAX)) as u32;
+            if cut.units > fits {
+                // One more part is to be read from the workspace, so that more units must be moved.
+                let more = (costs.collect.div_ceil(costs.unit) as u32).min(cut.first - 1);
+                (cut.first, cut.units) = (cut.first - more, cut.units + more);
+            }
+            let units = if cut.units <= fits { cut.units } else { fits.min(cut.units.saturating_sub(costs.least)) };
+            if units < costs.least {
+                return None;
+            }
+            cut.units -= units;
+            parts.push(KPart { to: to.0, first: cut.first + cut.units, units, ..cut });
+            early.push((time - (u64::from(units) * costs.unit + overhead), to));
+        }
+    }
+    Some(parts)
+}
+
+/// Moves the parts to the fronts of their CTAs' lists. The parts of one tile get consecutive places in the workspace.
+fn move_parts<T: Divisible>(lists: &mut [Vec<T>], parts: &[KPart]) -> u32 {
+    for (place, part) in (0..).zip(parts) {
+        let Some(tile) = lists[part.from].last_mut() else { continue };
+        let role = match tile.role() {
+            Role::Collects { parts, place } => Role::Collects { parts: parts + 1, place },
+            _ => Role::Collects { parts: 1, place },
+        };
+        let whole = tile.clone();
+        // Parts are taken from the end of K: what stays begins at 0.
+        *tile = whole.part(0, whole.units() - part.units, role);
+        let contributed = whole.part(part.first, part.units, Role::Contributes { place });
+        lists[part.to].insert(0, contributed);
+    }
+    parts.len() as u32
+}
+
+/// Divides every tile into `parts` parts of about the same length, as far as it has units, and assigns them to
+/// `clusters` lists; the number of places of the workspace comes with them.
+///
+/// The first lists have only parts for others, the last ones only what collects them, so that no cluster waits for one
+/// of a higher number. A single list has the parts first.
+pub(super) fn divide<T: Divisible>(tiles: impl Iterator<Item = T>, parts: u32, clusters: usize) -> (Vec<Vec<T>>, u32) {
+    let (mut contributed, mut collected, mut places) = (vec![], vec![], 0);
+    for tile in tiles {
+        let units = tile.units();
+        let parts = parts.min(units).max(1);
+        let bound = |part: u32| (u64::from(units) * u64::from(part) / u64::from(parts)) as u32;
+        let role = if parts > 1 { Role::Collects { parts: parts - 1, place: places } } else { Role::Whole };
+        collected.push(tile.part(0, bound(1), role));
+        for part in 1..parts {
+            let role = Role::Contributes { place: places };
+            contributed.push(tile.part(bound(part), bound(part + 1) - bound(part), role));
+            places += 1;
+        }
+    }
+    if clusters == 1 {
+        contributed.extend(collected);
+        return (vec![contributed], places);
+    }
+    // As many clusters for either as their shares of the work are, and at least one for each that there is.
+    let (first, all) = (load(&contributed), load(&contributed) + load(&collected));
+    let share = (clusters as u64 * first).checked_div(all).unwrap_or(0) as usize;
+    let share = share.clamp(usize::from(places > 0), clusters - 1);
+    let mut lists = earliest(contributed, share);
+    lists.extend(earliest(collected, clusters - share));
+    lists.retain(|list| !list.is_empty());
+    (lists, places)
+}
+
+/// Assigns tiles in their order, each to the list that would be done first.
+pub(super) fn earliest<T: Divisible>(tiles: Vec<T>, lists: usize) -> Vec<Vec<T>> {
+    let mut assigned = vec![vec![]; lists];
+    let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..lists).map(|list| Reverse((0, list))).collect();
+    for tile in tiles {
+        let Reverse((busy, list)) = free.pop().unwrap_or(Reverse((0, 0)));
+        free.push(Reverse((busy + tile.cost(), list)));
+        assigned[list].push(tile);
+    }
+    assigned
+}
