@@ -46,6 +46,18 @@ impl Parameter {
     }
 }
 
+impl Parameter {
+    /// As the parser takes it.
+    pub(crate) fn syntax(&self) -> ParameterSyntax<Tokens> {
+        self.syntax.clone()
+    }
+
+    /// Its name, and where it stands.
+    pub(crate) fn name(&self) -> (&str, Tokens) {
+        (&self.syntax.name, self.syntax.name_place)
+    }
+}
+
 /// The place of a whole node.
 fn place_of(node: &impl ToTokens) -> Tokens {
     let mut tokens = node.to_token_stream().into_iter();
@@ -120,7 +132,7 @@ const SAMPLED: &str = "write `-> (Bsr<bf16>, Rows<f32>)`";
 const FORM: &str = "a body that ends in `(x, row_sum(y))` or `(x, row_max(y))` has two results";
 
 /// The body as tokens of the epilogue's language.
-fn lexemes(group: &Group) -> Vec<Lexeme<Tokens>> {
+pub(crate) fn lexemes(group: &Group) -> Vec<Lexeme<Tokens>> {
     let mut found = Vec::new();
     push(group.stream(), &mut found);
     found

@@ -8,6 +8,7 @@ use syn::Visibility;
 use syn::spanned::Spanned;
 
 use crate::args::{Tokens, hold_a_list, tokens};
+use crate::attention;
 use crate::call;
 use crate::compile::{Compiled, emit, plan};
 use crate::diagnose::Diagnostics;
@@ -30,6 +31,14 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream, found: &Found) -> Tok
 fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnostics) -> TokenStream {
     let tokens = tokens(args);
     let is_family = hold_a_list(&tokens);
+    let whole = match (tokens.first(), tokens.last()) {
+        (Some(first), Some(last)) => first.place.through(&last.place),
+        _ => Span::call_site().into(),
+    };
+    let (entries, errors) = entries(&tokens, &whole.last.into());
+    if attention::is_asked(&entries) {
+        return attention::expand(item, (entries, errors), whole, diagnostics);
+    }
     let item = match Item::read(item.clone(), is_family, &mut diagnostics) {
         Ok(read) => read,
         Err(error) => {
@@ -42,11 +51,6 @@ fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnos
         diagnostics.error_on(&item.name, &fact, &[&help]);
         return quote! { #diagnostics };
     }
-    let whole = match (tokens.first(), tokens.last()) {
-        (Some(first), Some(last)) => first.place.through(&last.place),
-        _ => Span::call_site().into(),
-    };
-    let (entries, errors) = entries(&tokens, &whole.last.into());
     let request = Request { entries, signature: item.operands.entries(), epilogue: item.epilogue, errors, whole };
     if is_family {
         return family::expand(&item, request, diagnostics);
@@ -233,6 +237,8 @@ pub(crate) fn operation(op: Op) -> Ident {
         Op::Dds => "Dds",
         Op::Dsd => "Dsd",
         Op::Sdd => "Sdd",
+        // A kernel of attention has a trait of its own.
+        Op::Attention => "Attention",
     };
     Ident::new(name, Span::call_site())
 }

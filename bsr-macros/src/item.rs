@@ -62,7 +62,8 @@ impl Item {
     }
 }
 
-enum Form {
+/// A struct, or a function and its body.
+pub(crate) enum Form {
     Struct(ItemStruct),
     Function { attributes: Vec<Attribute>, visibility: Visibility, signature: Box<Signature>, body: Option<TokenTree> },
 }

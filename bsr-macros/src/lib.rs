@@ -4,6 +4,7 @@
 //! The templates are held by `bsr-codegen` through `include_str!`: editing one rebuilds every crate with a kernel.
 
 mod args;
+mod attention;
 mod call;
 mod compile;
 mod diagnose;

@@ -39,17 +39,7 @@ impl Operands {
     /// The dtypes they state, as entries of the spec grammar.
     pub(crate) fn entries(&self) -> Vec<Entry<Tokens>> {
         let named = [("a", &self.a), ("b", &self.b), ("out", &self.out)];
-        let entry = |(key, operand): (&str, &Option<Operand>)| {
-            operand.as_ref().map(|operand| Entry {
-                key: key.into(),
-                key_place: operand.element_place,
-                value: match operand.parameter {
-                    Some(_) => Value::Parameter(operand.element_name.clone()),
-                    None => Value::word(operand.element_name.clone()),
-                },
-                value_place: operand.element_place,
-            })
-        };
+        let entry = |(key, operand): (&str, &Option<Operand>)| operand.as_ref().map(|operand| operand.entry(key));
         let operation = self.operation.map(|(op, place)| Entry {
             key: "op".into(),
             key_place: place,
@@ -69,6 +59,21 @@ pub(crate) struct Operand {
     /// The last word of the element type.
     element_name: String,
     element_place: Tokens,
+}
+
+impl Operand {
+    /// Its element type, as an entry of the spec grammar.
+    pub(crate) fn entry(&self, key: &str) -> Entry<Tokens> {
+        Entry {
+            key: key.into(),
+            key_place: self.element_place,
+            value: match self.parameter {
+                Some(_) => Value::Parameter(self.element_name.clone()),
+                None => Value::word(self.element_name.clone()),
+            },
+            value_place: self.element_place,
+        }
+    }
 }
 
 /// Reads the operands; what is wrong with them goes to the diagnostics.
@@ -150,7 +155,7 @@ pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Dia
     Operands { a, b, out, operation, names, parameters, further, second }
 }
 
-fn refuse_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) {
+pub(crate) fn refuse_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) {
     let help = ["a kernel is a plain `fn`; launching it is what has effects"];
     let mut refuse = |node: &dyn ToTokens, what: &str| {
         let fact = format!("a kernel function cannot be {what}");
@@ -176,7 +181,7 @@ fn refuse_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) {
 }
 
 /// Refuses the parameters of a function that is no family, and tells their names: they are reported once.
-fn refuse_generics(signature: &Signature, diagnostics: &mut Diagnostics) -> Vec<Ident> {
+pub(crate) fn refuse_generics(signature: &Signature, diagnostics: &mut Diagnostics) -> Vec<Ident> {
     let fact = "a kernel function cannot be generic";
     let help = ["a family can: its attribute lists the types, as in `dtype = [f16, bf16]`"];
     if !signature.generics.params.is_empty() {
@@ -204,7 +209,7 @@ fn parameters(signature: &Signature, diagnostics: &mut Diagnostics) -> Vec<Ident
 }
 
 /// Reads `MATRIX<ELEMENT>`.
-fn operand(
+pub(crate) fn operand(
     ty: &Type,
     matrix: &str,
     role: &str,

@@ -175,16 +175,20 @@ pub enum Op {
     Dds,
     /// The stored blocks of a sparse C = dense A * dense B (`sdd`): SDDMM, the sampled dense-dense product.
     Sdd,
+    /// O = softmax(scale * Q K^T) V on the stored blocks of Q K^T (`attention`): block-sparse attention.
+    Attention,
 }
 
 vocabulary! {
-    Op { Dsd = "dsd", Dds = "dds", Sdd = "sdd" }
+    Op { Dsd = "dsd", Dds = "dds", Sdd = "sdd", Attention = "attention" }
     reserved {}
 }
 
 impl Op {
     /// Every operation.
-    pub const ALL: [Self; 3] = [Self::Dsd, Self::Dds, Self::Sdd];
+    pub const ALL: [Self; 4] = [Self::Dsd, Self::Dds, Self::Sdd, Self::Attention];
+    /// The products of two matrices, of which one is in blocks.
+    pub const PRODUCTS: [Self; 3] = [Self::Dsd, Self::Dds, Self::Sdd];
 }
 
 /// Yes or no.

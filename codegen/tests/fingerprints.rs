@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bsr_codegen::emit::fingerprint;
-use bsr_codegen::{Argument, Plan, Problem};
+use bsr_codegen::{Argument, AttentionProblem, Plan, Problem, TensorStrides};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fingerprints.txt");
 
@@ -76,6 +76,8 @@ fn launch(plan: &Plan) -> String {
     for parameter in &shape.parameters {
         let argument = match parameter.argument {
             Argument::Map(map) => numbers(&format!("{map:?}")),
+            // Of the signature alone: the launch of an attention follows.
+            Argument::Strided(_) => String::new(),
             Argument::Number(number) => number.to_string(),
             _ => String::new(),
         };
@@ -84,8 +86,21 @@ fn launch(plan: &Plan) -> String {
     for map in plan.problem_maps(&problem) {
         writeln!(text, "{}", numbers(&format!("{map:?}"))).unwrap();
     }
+    let strides = TensorStrides { row: 512, head: 128, batch: 1 << 20 };
+    let problem =
+        AttentionProblem { batch: 3, heads: 8, key_heads: 4, queries: 1000, keys: 777, strides: [strides; 4] };
+    for parameter in plan.attention_launch(&problem, 132).iter().flat_map(|launch| &launch.parameters) {
+        match parameter.argument {
+            Argument::Strided(map) => writeln!(text, "{}", numbers(&format!("{map:?}"))).unwrap(),
+            Argument::Number(number) => writeln!(text, "{number}").unwrap(),
+            _ => {}
+        }
+    }
     let of_schedule = format!("{:?} {:?} {:?}", plan.cluster_tile(), plan.tile_scheduler(), plan.sddmm_tiles());
     writeln!(text, "{}", numbers(&of_schedule)).unwrap();
+    if let Some(tiles) = plan.attention_tiles() {
+        writeln!(text, "{}", numbers(&format!("{tiles:?}"))).unwrap();
+    }
     text
 }
 

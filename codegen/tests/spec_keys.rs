@@ -67,6 +67,7 @@ fn every_key_has_a_setter_that_the_canonical_text_shows() {
         let value = match key.takes() {
             Takes::Number => "3".to_owned(),
             Takes::Pair => "(3, 5)".to_owned(),
+            Takes::Closure if key == Key::Score => "\"|| relu(s)\"".to_owned(),
             Takes::Closure => "\"|| relu(acc)\"".to_owned(),
             takes => {
                 let default = KernelSpec::new(64, 128, 32).value(key);

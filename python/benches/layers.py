@@ -1,11 +1,13 @@
 """Times layers on a GPU against dense ones: ``python benches/layers.py``.
 
 Each row is measured in turn with its dense twin, A B A B, from an L2 cache that holds neither; medians of 30. Every result
-was compared with that of the masked dense layer first.
+was compared with that of the masked dense layer first. ``--breakdown`` says which kernels a step of training runs, and how
+long each takes; ``--separate`` takes two layers in the place of a ``BlockSparseMLP``, whose gradients are fewer passes.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -53,19 +55,25 @@ def host_time(function: Callable[[], None], calls: int = 2000) -> float:
     return statistics.median(rounds)
 
 
+SEPARATE = False
+
+
 def networks(block: tuple[int, int], keep: float) -> tuple[torch.nn.Module, torch.nn.Module]:
-    up, down = torch.nn.Linear(FEATURES, HIDDEN), torch.nn.Linear(HIDDEN, FEATURES)
-    sparse = torch.nn.Sequential(
-        nn.BlockSparseLinear.from_linear(up, block, keep, activation="gelu"),
-        nn.BlockSparseLinear.from_linear(down, block, keep),
-    ).to("cuda", torch.bfloat16)
-    dense = torch.nn.Sequential(sparse[0].to_linear(), torch.nn.GELU("tanh"), sparse[1].to_linear())
+    linears = torch.nn.Linear(FEATURES, HIDDEN), torch.nn.Linear(HIDDEN, FEATURES)
+    up, down = (nn.BlockSparseLinear.from_linear(linear, block, keep) for linear in linears)
+    sparse = nn.BlockSparseMLP(up, down, "gelu").to("cuda", torch.bfloat16)
+    dense = torch.nn.Sequential(up.to_linear(), torch.nn.GELU("tanh"), down.to_linear())
+    if SEPARATE:
+        up.activation = "gelu"
+        return torch.nn.Sequential(up, down), dense
     return sparse, dense
 
 
 def training_step(model: torch.nn.Module, x: torch.Tensor, dy: torch.Tensor) -> Callable[[], None]:
     def step() -> None:
         model.zero_grad(set_to_none=True)
+        # Within a network this gradient goes on to the layer before; a leaf would add it to that of the last step.
+        x.grad = None
         model(x).backward(dy)
 
     return step
@@ -105,9 +113,42 @@ def feed_forward(block: tuple[int, int], keep: float) -> None:
     )
 
 
+def breakdown(block: tuple[int, int], keep: float, steps: int = 10) -> None:
+    """Prints the kernels of a training step, those that take the longest first."""
+    for name, model in zip(("block-sparse", "dense"), networks(block, keep)):
+        x = torch.randn(TOKENS, FEATURES, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        step = training_step(model, x, torch.randn_like(x))
+        for _ in range(3):
+            step()
+        torch.cuda.synchronize()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            for _ in range(steps):
+                step()
+            torch.cuda.synchronize()
+        kernels: dict[str, list[float]] = {}
+        for event in profile.events():
+            if event.device_type == torch.autograd.DeviceType.CUDA:
+                kernels.setdefault(event.name, []).append(event.time_range.elapsed_us())
+        total = sum(map(sum, kernels.values())) / steps
+        print(f"{name}, {block[0]} x {block[1]}, {keep}: {total:.1f} us a step")
+        for kernel, times in sorted(kernels.items(), key=lambda item: -sum(item[1])):
+            print(f"{sum(times) / steps:10.1f} us {len(times) / steps:5.1f} times  {kernel[:150]}")
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--breakdown", action="store_true", help="only the kernels of a step of training")
+    parser.add_argument("--separate", action="store_true", help="two layers, not a BlockSparseMLP")
+    arguments = parser.parse_args()
+    global SEPARATE
+    SEPARATE = arguments.separate
     torch.manual_seed(0)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, bsr_gemm {bsr.__version__}")
+    if arguments.breakdown:
+        for block in ((128, 128), (64, 64)):
+            for keep in (0.25, 0.1):
+                breakdown(block, keep)
+        return
     w = bsr.from_dense(torch.randn(512, 512, device="cuda", dtype=torch.bfloat16), (64, 64), keep=0.25)
     x, dense = torch.randn(64, 512, device="cuda", dtype=torch.bfloat16), w.to_dense()
     with torch.no_grad():

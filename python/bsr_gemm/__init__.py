@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._batches import Batch, linear_batch
 from ._kernels import Bsr, Cols, Dense, Kernel, KernelError, Rows, Simulation, kernel, simulate
 from ._matrix import BsrMatrix, from_dense
 from ._native import Error, __version__
 from ._patterns import Pattern
-from ._products import ACTIVATIONS, bsr_gemm, explain, linear, sampled
+from ._products import ACTIVATIONS, bsr_gemm, ffn, linear, sampled
+from ._tuning import Choice, Sweep, explain, set_tuning, sweep, tune
 
 if TYPE_CHECKING:
     from . import nn
 
 __all__ = [
     "ACTIVATIONS",
+    "Batch",
     "Bsr",
     "BsrMatrix",
+    "Choice",
     "Cols",
     "Dense",
     "Error",
@@ -30,16 +34,35 @@ __all__ = [
     "Pattern",
     "Rows",
     "Simulation",
+    "Sweep",
     "__version__",
     "bsr_gemm",
+    "empty_cache",
     "explain",
+    "ffn",
     "from_dense",
     "kernel",
     "linear",
+    "linear_batch",
     "nn",
     "sampled",
+    "set_tuning",
     "simulate",
+    "sweep",
+    "tune",
 ]
+
+
+def empty_cache() -> None:
+    """Frees what is kept on GPUs of patterns and kernels, after everything that was launched is done.
+
+    It is made again where it is needed. Graphs that were captured must not be replayed afterwards.
+    """
+    import sys
+
+    gpu = sys.modules.get(f"{__name__}._gpu")
+    if gpu is not None:
+        gpu.empty_cache()
 
 
 def __getattr__(name: str) -> Any:

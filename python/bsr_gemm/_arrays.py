@@ -38,23 +38,54 @@ def as_array(array: Any) -> Any:
     if hasattr(array, "__dlpack__"):
         device_type = array.__dlpack_device__()[0]
         if device_type == 1 and "torch" not in sys.modules:
-            return np.from_dlpack(array)
+            return _numpy_view(array)
         import torch
 
         return torch.from_dlpack(array)
     if hasattr(array, "__cuda_array_interface__"):
-        import torch
-
-        return torch.as_tensor(array, device="cuda")
+        return _on_gpu(array)
     return np.asarray(array)
+
+
+def _numpy_view(array: Any) -> Any:
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError, TypeError):
+        # A type that DLPack of NumPy lacks: bfloat16, which NumPy has from ml_dtypes.
+        return np.asarray(array)
+
+
+def _on_gpu(array: Any) -> Any:
+    """A view of an array on a GPU that knows no DLPack; what its library enqueued before is waited for on the GPU."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise Error(
+            f"a {type(array).__name__} says by `__cuda_array_interface__` that it is on a GPU, and PyTorch finds none\n"
+            "  help: install PyTorch with CUDA, or pass an array of NumPy"
+        )
+    tensor = torch.as_tensor(array, device="cuda")
+    stream = array.__cuda_array_interface__.get("stream")
+    if stream is not None:
+        # 1 and 2 are the default streams, of all threads and of one.
+        producer = torch.cuda.ExternalStream(stream) if stream > 2 else torch.cuda.default_stream(tensor.device)
+        torch.cuda.current_stream(tensor.device).wait_stream(producer)
+    return tensor
+
+
+_kinds: dict[Any, str] = {}
 
 
 def kind_of(array: Any) -> str:
     """The element type in the words of a spec: ``bf16`` for instance."""
+    known = _kinds.get(array.dtype)
+    if known is not None:
+        return known
     name = str(array.dtype).removeprefix("torch.")
     kind = KINDS.get(name)
     if kind is None:
         raise Error(f"an array of {name} cannot be multiplied\n  help: convert it to one of {', '.join(KINDS)}")
+    _kinds[array.dtype] = kind
     return kind
 
 

@@ -114,9 +114,9 @@ class Kernel:
         call = _Call.of(self, args, kwargs)
         if call.device == "cpu":
             return call.on_cpu()
-        from . import _gpu
+        from . import _launch
 
-        return _gpu.launch_kernel(self, call)
+        return _launch.launch_kernel(self, call)
 
     def explain(self, m: int, n: int, k: int, pattern: str = "random:0.25") -> str:
         """Which kernel the tuner would take for a product with the block and the types of this one, and why."""
@@ -201,7 +201,7 @@ class _Call:
             raise Error(
                 f"{what} is a {type(sparse).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=..)`"
             )
-        pattern = sparse if isinstance(sparse, Pattern) else sparse.pattern
+        pattern: Any = sparse.pattern if isinstance(sparse, BsrMatrix) else sparse
         if pattern.block != native.block:
             bm, bk = native.block
             raise Error(
@@ -303,10 +303,6 @@ class _Call:
 
     def on_cpu(self) -> Any:
         native = self.kernel._native
-        if self.op == "sdd" and native.transpose:
-            raise Error(
-                "a sampled product that is stored transposed is not computed on the CPU\n  help: exchange the operands, transposed"
-            )
         if self.op == "dds" and native.second:
             return self._on_cpu_as_sampled()
         out, second = self.empty()
@@ -316,9 +312,9 @@ class _Call:
         last = None if second is None else _arrays.rows(second, len(second))
         pattern = self.pattern._native
         if self.op == "sdd":
-            _native.multiply_sampled(
-                pattern, _arrays.matrix(self.a), _arrays.matrix(self.b), _arrays.values(out), epilogue, last
-            )
+            # What is stored of the transposed product is that of the operands exchanged, each transposed.
+            a, b = (self.b.T, self.a.T) if native.transpose else (self.a, self.b)
+            _native.multiply_sampled(pattern, _arrays.matrix(a), _arrays.matrix(b), _arrays.values(out), epilogue, last)
         else:
             # B sparse: the transposed problem, in which it is the first factor.
             values, dense, result = (self.b, self.a.T, out.T) if mirrored else (self.a, self.b, out)

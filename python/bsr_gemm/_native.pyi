@@ -5,10 +5,10 @@ from typing import final
 # Address, element type, rows, columns, and elements from one row and from one column to the next.
 _Array = tuple[int, str, int, int, int, int]
 _Epilogue = tuple[str, list[tuple[str, _Array]]]
-# Address, rows, columns, whether columns are contiguous, and elements from one line to the next.
-_Dense = tuple[int, int, int, bool, int]
-# Name, what it is, address, element type, rows, columns, elements from one line to the next, the number itself.
-_Input = tuple[str, str, int, str, int, int, int, float]
+# Rows, columns, whether columns are contiguous, and elements from one line to the next.
+_Shape = tuple[int, int, bool, int]
+# Name, what it is, element type, rows, columns, elements from one line to the next.
+_Further = tuple[str, str, str, int, int, int]
 
 __version__: str
 
@@ -68,6 +68,10 @@ class Gpu:
     def sparse(self, pattern: Pattern, kind: str) -> Sparse: ...
     def choose(self, pattern: Pattern, facts: str, n: int, epilogue: str | None = None) -> Loaded: ...
     def load(self, kernel: Kernel) -> Loaded: ...
+    def forget(self) -> None: ...
+    def choose_batch(self, pattern: Pattern, facts: str, n: int) -> Loaded: ...
+    def add_tuned(self, lines: str) -> None: ...
+    def tune(self, pattern: Pattern, facts: str, n: int) -> tuple[str, str | None]: ...
 
 @final
 class Sparse: ...
@@ -78,29 +82,31 @@ class Loaded:
     def spec(self) -> str: ...
     @property
     def why(self) -> str: ...
-    def product(
-        self,
+
+@final
+class Ready:
+    def __new__(
+        cls,
+        kernel: Loaded,
         sparse: Sparse,
-        values: int,
-        dense: _Dense,
-        out: _Dense,
-        stream: int,
-        inputs: list[_Input] = ...,
-        second: tuple[int, int] | None = None,
-    ) -> None: ...
-    def sampled(
-        self,
-        sparse: Sparse,
-        values: int,
-        a: _Dense,
-        b: _Dense,
-        stream: int,
-        inputs: list[_Input] = ...,
-        second: tuple[int, int] | None = None,
-    ) -> None: ...
+        pattern: Pattern,
+        matrices: tuple[_Shape, _Shape],
+        further: list[_Further] = ...,
+        second: int | None = None,
+    ) -> Ready: ...
+    def launch(self, values: int, first: int, second: int, stream: int, *further: float) -> None: ...
+
+@final
+class Batch:
+    def __new__(
+        cls, kernel: Loaded, problems: list[tuple[Pattern, int, tuple[int, _Shape], tuple[int, _Shape]]]
+    ) -> Batch: ...
+    def launch(self, stream: int) -> None: ...
 
 def command(program: list[str], args: list[str]) -> int: ...
-def explain(pattern: Pattern, facts: str, n: int, gpu: str) -> str: ...
+def chosen_spec(pattern: Pattern, facts: str, n: int, gpu: str, epilogue: str | None = None) -> str: ...
+def check_table(lines: str) -> int: ...
+def explain(pattern: Pattern, facts: str, n: int, gpu: str, tuned: str = "") -> str: ...
 def multiply(
     pattern: Pattern,
     transpose: bool,

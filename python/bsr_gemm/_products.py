@@ -11,6 +11,9 @@ from ._matrix import BsrMatrix
 from ._native import Error
 from ._patterns import Pattern
 
+#: ``linear`` of PyTorch where nothing but a known launch is asked for; None until there are operators.
+_direct: Any = None
+
 #: What may follow a product, in the words of an epilogue.
 ACTIVATIONS = ("none", "relu", "gelu", "gelu_erf", "silu", "tanh", "sigmoid")
 
@@ -48,6 +51,10 @@ def linear(x: Any, w: BsrMatrix, bias: Any = None, activation: str = "none") -> 
     Sum, bias and activation are one kernel. While a gradient is recorded an activation other than relu is a step of its
     own, which keeps what it is the gradient of; relu needs none.
     """
+    if _direct is not None and type(w) is BsrMatrix:
+        known = _direct(x, w.values, bias, w.key, False, activation)
+        if known is not None:
+            return known
     if not isinstance(w, BsrMatrix):
         raise Error(
             f"the weight is a {type(w).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=(64, 64))`"
@@ -55,6 +62,34 @@ def linear(x: Any, w: BsrMatrix, bias: Any = None, activation: str = "none") -> 
     if activation not in ACTIVATIONS:
         raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
     return _apply(w, _arrays.as_array(x), False, None if bias is None else _arrays.as_array(bias), activation)
+
+
+def ffn(
+    x: Any, up: BsrMatrix, down: BsrMatrix, up_bias: Any = None, down_bias: Any = None, activation: str = "gelu"
+) -> Any:
+    """``activation(x @ up.T + up_bias) @ down.T + down_bias``: the two layers of a feed-forward network.
+
+    As two calls of :func:`linear`, but with gradients that need fewer passes over what lies between the layers: the
+    derivative of the activation and the gradient of the first bias are the epilogue of one product.
+    """
+    for name, w in (("first", up), ("second", down)):
+        if not isinstance(w, BsrMatrix):
+            raise Error(
+                f"the {name} weight is a {type(w).__name__}, not a BsrMatrix\n"
+                "  help: `bsr_gemm.from_dense(w, block=(64, 64))`"
+            )
+    if down.shape[1] != up.shape[0]:
+        raise Error(
+            f"the first layer has {up.shape[0]} outputs, and the second {down.shape[1]} inputs\n"
+            "  help: the weights are hidden x inputs and outputs x hidden"
+        )
+    x = _arrays.as_array(x)
+    tensors = _arrays.is_tensor(x) and _arrays.is_tensor(up.values) and _arrays.is_tensor(down.values)
+    if not tensors or activation not in ACTIVATIONS or x.shape[-1] != up.shape[1]:
+        return linear(linear(x, up, up_bias, activation), down, down_bias)
+    from . import _torch
+
+    return _torch.ffn(x, (up.values, up_bias, up.key), (down.values, down_bias, down.key), activation)
 
 
 def sampled(a: Any, b: Any, like: BsrMatrix | Pattern) -> BsrMatrix:
@@ -72,17 +107,6 @@ def sampled(a: Any, b: Any, like: BsrMatrix | Pattern) -> BsrMatrix:
 
         return BsrMatrix(_torch.sampled(a, b, pattern.key), pattern, check=False)
     return BsrMatrix(sampled_values(a, b, pattern), pattern, check=False)
-
-
-def explain(w: BsrMatrix, n: int, *, transpose: bool = False, gpu: str = "NVIDIA H200") -> str:
-    """Which kernel multiplies ``n`` rows with ``w`` in ``linear`` on a GPU of this name, and why it is taken."""
-    kind = _arrays.kind_of(w.values)
-    if kind in ("f64", "f32", "i32"):
-        raise Error(f"no kernel for tensor cores multiplies {kind}\n  help: `w.to(torch.bfloat16)`")
-    bm, bk = w.block
-    facts = f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {result_kind(kind)}, b_layout = col, c_layout = col"
-    facts += ", transpose = on" if transpose else ""
-    return _native.explain(w.pattern._native, facts, n, gpu)
 
 
 def _apply(w: BsrMatrix, x: Any, transpose: bool, bias: Any = None, activation: str = "none") -> Any:
@@ -160,6 +184,52 @@ def epilogue_of(activation: str, bias: str | None) -> str | None:
     kind = "f32" if bias == "f64" else bias
     total = "acc + bias"
     return f"|bias: Rows<{kind}>| {total if activation == 'none' else f'{activation}({total})'}"
+
+
+#: What a gradient is multiplied by: of `u`, what the activation was given, or its result where OF_RESULT has it.
+DERIVATIVES = {
+    "relu": "let d = select(u > 0.0, acc, 0.0);",
+    "tanh": "let d = acc * (1.0 - u * u);",
+    "sigmoid": "let d = acc * u * (1.0 - u);",
+    "silu": "let s = sigmoid(u); let d = acc * s * (1.0 + u * (1.0 - s));",
+    "gelu": (
+        "let q = u * u; let t = tanh(0.7978845608 * u * (1.0 + 0.044715 * q)); "
+        "let d = acc * 0.5 * (1.0 + t + u * (1.0 - t * t) * 0.7978845608 * (1.0 + 0.134145 * q));"
+    ),
+    # The distribution function is what the activation divides by its argument; near zero it is a straight line.
+    "gelu_erf": (
+        "let p = select(abs(u) < 0.001, 0.5 + 0.3989422804 * u, gelu_erf(u) / u); "
+        "let d = acc * (p + 0.3989422804 * u * exp(-0.5 * u * u));"
+    ),
+}
+#: Activations whose derivative is a function of their result.
+OF_RESULT = ("none", "relu", "tanh", "sigmoid")
+
+
+def derivative_of(activation: str, kind: str) -> str:
+    """The epilogue of a gradient that goes back through an activation; the second result is that of the bias."""
+    if activation == "none":
+        return "|| { let d = acc; (d, row_sum(d)) }"
+    kind = "f32" if kind == "f64" else kind
+    return f"|u: Dense<{kind}>| {{ {DERIVATIVES[activation]} (d, row_sum(d)) }}"
+
+
+def gradient_into(
+    pattern: Pattern, values: Any, dy: Any, kept: Any, out: Any, sums: Any, transpose: bool, activation: str
+) -> None:
+    """On the CPU: ``out = (dy @ w) * activation'``, and the sums of its columns."""
+    _native.multiply(
+        pattern._native,
+        transpose,
+        (_arrays.address_of(values), _arrays.kind_of(values)),
+        _arrays.matrix(dy.T),
+        _arrays.matrix(out.T),
+        (
+            derivative_of(activation, _arrays.kind_of(kept)),
+            [] if activation == "none" else [("u", _arrays.matrix(kept.T))],
+        ),
+        _arrays.rows(sums, len(sums)),
+    )
 
 
 def sampled_values(a: Any, b: Any, pattern: Pattern) -> Any:

@@ -6,226 +6,25 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from . import _torch
-from ._matrix import BsrMatrix, from_dense, padding_mask
+from ._layers import BlockSparseLinear, BlockSparseMLP, Float8BlockSparseLinear
 from ._native import Error
-from ._patterns import Pattern
-from ._products import ACTIVATIONS
 
-__all__ = ["BlockSparseLinear", "SparsifyConfig", "register_torchao", "sparsify_"]
-
-
-class BlockSparseLinear(torch.nn.Module):
-    """``activation(x @ w.T + bias)`` with a weight of which only some blocks are stored and trained.
-
-    ``weight`` has the values of the stored blocks, blocks x rows x columns; ``row_ptr`` and ``col_idx`` are buffers with
-    their places, so that a state dict holds the pattern and a layer takes that of the one it loads.
-    """
-
-    row_ptr: Tensor
-    col_idx: Tensor
-
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        pattern: Pattern,
-        *,
-        bias: bool = True,
-        activation: str = "none",
-        device: Any = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        if pattern.shape != (out_features, in_features):
-            raise Error(
-                f"the pattern is of {pattern.shape[0]} x {pattern.shape[1]}, and the weight of a layer from {in_features} "
-                f"to {out_features} features is {out_features} x {in_features}"
-            )
-        if activation not in ACTIVATIONS:
-            raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
-        self.in_features, self.out_features, self.activation = in_features, out_features, activation
-        self.weight = torch.nn.Parameter(torch.empty((pattern.nnzb, *pattern.block), device=device, dtype=dtype))
-        if bias:
-            self.bias = torch.nn.Parameter(torch.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
-        self.register_buffer("row_ptr", torch.empty(0, dtype=torch.int32, device=device))
-        self.register_buffer("col_idx", torch.empty(0, dtype=torch.int32, device=device))
-        self._take(pattern)
-        self.reset_parameters()
-
-    @classmethod
-    def from_linear(
-        cls,
-        linear: torch.nn.Linear,
-        block: tuple[int, int] = (64, 64),
-        keep: float | None = None,
-        *,
-        per_row: int | None = None,
-        mask: Any = None,
-        activation: str = "none",
-    ) -> BlockSparseLinear:
-        """A layer with the blocks of a dense one that have the largest norms, or those of a mask."""
-        w = from_dense(linear.weight.detach(), block, keep, per_row=per_row, mask=mask)
-        return cls.from_matrix(w, linear.bias, activation=activation)
-
-    @classmethod
-    def from_matrix(cls, w: BsrMatrix, bias: Tensor | None = None, *, activation: str = "none") -> BlockSparseLinear:
-        """A layer with this weight; values and bias are shared, not copied."""
-        outputs, inputs = w.shape
-        made = cls(inputs, outputs, w.pattern, bias=bias is not None, activation=activation, device="meta")
-        made.weight = torch.nn.Parameter(w.values)
-        if bias is not None:
-            made.bias = bias if isinstance(bias, torch.nn.Parameter) else torch.nn.Parameter(bias)
-        made._take(w.pattern, w.values.device)
-        return made
-
-    def reset_parameters(self) -> None:
-        """Draws weight and bias as ``torch.nn.Linear`` does, for the inputs that an output has on average."""
-        inputs = max(1.0, self.in_features * self.pattern.density)
-        if not self.weight.is_meta:
-            bound = 1 / math.sqrt(inputs)
-            with torch.no_grad():
-                self.weight.uniform_(-bound, bound)
-                self._clear_padding()
-                if self.bias is not None:
-                    self.bias.uniform_(-bound, bound)
-
-    @property
-    def pattern(self) -> Pattern:
-        """Where the stored blocks are."""
-        return self._pattern
-
-    def matrix(self) -> BsrMatrix:
-        """The weight as a matrix, which shares the layer's values."""
-        return BsrMatrix(self.weight, self.pattern, check=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return _torch.linear(x, self.weight, self.bias, self._key, False, self.activation)
-
-    def to_linear(self) -> torch.nn.Linear:
-        """A dense layer that computes the same, without the activation: zeros stand where no block is stored."""
-        dense = torch.nn.Linear(self.in_features, self.out_features, bias=self.bias is not None, device="meta")
-        dense.weight = torch.nn.Parameter(self.matrix().to_dense().detach())
-        if self.bias is not None:
-            dense.bias = torch.nn.Parameter(self.bias.detach().clone())
-        return dense
-
-    @torch.no_grad()
-    def drop_and_grow(
-        self,
-        fraction: float,
-        *,
-        scores: Any = None,
-        optimizer: torch.optim.Optimizer | None = None,
-        generator: np.random.Generator | None = None,
-    ) -> int:
-        """Drops the stored blocks of the smallest norms, and stores as many others, which begin at zero.
-
-        ``fraction`` is of the stored blocks. ``scores`` (block rows x block columns) says which blocks are stored next,
-        the largest first: the norms of a dense gradient for instance; without them they are drawn at random. Blocks that
-        were dropped are not stored again at once. Of an ``optimizer`` what it keeps of the weight moves along, and is
-        zero for new blocks. Returns how many blocks were exchanged.
-        """
-        if not 0.0 <= fraction <= 1.0:
-            raise Error(
-                f"fraction = {fraction} of the stored blocks\n  help: give a number from 0 to 1, for instance 0.1"
-            )
-        stored = self.pattern.mask()
-        free = int((~stored).sum())
-        count = min(round(self.pattern.nnzb * fraction), free)
-        if count == 0:
-            return 0
-        squares = self.weight.detach().float().square().sum((1, 2)).cpu().numpy()
-        dropped = np.argsort(squares, kind="stable")[:count]
-        mask = stored.copy()
-        mask[self.pattern.row_idx[dropped], self.pattern.col_idx[dropped]] = False
-        if scores is None:
-            scores = (generator or np.random.default_rng()).random(stored.shape)
-        scores = np.asarray(scores.detach().cpu() if isinstance(scores, Tensor) else scores, dtype=np.float64)
-        if scores.shape != stored.shape:
-            raise Error(
-                f"the scores are {scores.shape}, and the matrix has {stored.shape[0]} x {stored.shape[1]} blocks"
-            )
-        candidates = np.where(stored, -np.inf, scores).ravel()
-        mask.ravel()[np.argsort(-candidates, kind="stable")[:count]] = True
-        self.set_mask(mask, optimizer=optimizer)
-        return count
-
-    @torch.no_grad()
-    def set_mask(self, mask: Any, *, optimizer: torch.optim.Optimizer | None = None) -> None:
-        """Stores the blocks of a mask (block rows x block columns): those that are stored already keep their values, the
-        others begin at zero. What an ``optimizer`` keeps of the weight moves along."""
-        mask = mask.cpu().numpy() if isinstance(mask, Tensor) else np.asarray(mask)
-        new = Pattern.from_mask(mask, self.pattern.shape, self.pattern.block)
-        number = np.full(self.pattern.grid, -1, dtype=np.int64)
-        number[self.pattern.row_idx, self.pattern.col_idx] = np.arange(self.pattern.nnzb)
-        before = torch.from_numpy(number[new.row_idx, new.col_idx]).to(self.weight.device)
-        old_shape = self.weight.shape
-
-        def moved(values: Tensor) -> Tensor:
-            kept = values[before.clamp(min=0)] if len(values) else values.new_zeros((new.nnzb, *values.shape[1:]))
-            return torch.where(
-                (before >= 0)[:, None, None], kept, torch.zeros((), dtype=values.dtype, device=values.device)
-            )
-
-        if optimizer is not None:
-            for name, value in optimizer.state.get(self.weight, {}).items():
-                if isinstance(value, Tensor) and value.shape == old_shape:
-                    optimizer.state[self.weight][name] = moved(value)
-        self.weight.grad = None
-        values = moved(self.weight.data)
-        # Gradients of what was computed with the old blocks are refused, not computed of the new ones.
-        torch.autograd.graph.increment_version(self.weight)
-        self.weight.data = values
-        self._take(new)
-
-    def extra_repr(self) -> str:
-        (bm, bk), grid = self.pattern.block, self.pattern.grid
-        activation = "" if self.activation == "none" else f", activation={self.activation}"
-        picture = self.pattern.picture().replace("\n", "\n  ")
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}{activation}, "
-            f"{self.pattern.nnzb} of {grid[0] * grid[1]} blocks of {bm} x {bk}\n  {picture}"
-        )
-
-    def _take(self, pattern: Pattern, device: Any = None) -> None:
-        device = device or self.row_ptr.device
-        self._pattern, self._key = pattern, pattern.key
-        if str(device) == "meta":
-            return
-        self.row_ptr, self.col_idx = (
-            torch.tensor(index, device=device) for index in (pattern.row_ptr, pattern.col_idx)
-        )
-
-    def _clear_padding(self) -> None:
-        mask = padding_mask(self.pattern)
-        if mask is not None:
-            self.weight.data[torch.from_numpy(mask).to(self.weight.device)] = 0
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
-        # The pattern is the loaded one's.
-        row_ptr, col_idx = (state_dict.get(f"{prefix}{name}") for name in ("row_ptr", "col_idx"))
-        weight = state_dict.get(f"{prefix}weight")
-        if row_ptr is not None and col_idx is not None and weight is not None:
-            indices = (index.cpu().numpy() for index in (row_ptr, col_idx))
-            pattern = Pattern(self.pattern.shape, tuple(weight.shape[1:]), *indices)
-            if pattern != self.pattern or self.row_ptr.shape != row_ptr.shape:
-                self.weight.data = self.weight.data.new_empty(weight.shape)
-                self.row_ptr, self.col_idx = torch.empty_like(row_ptr), torch.empty_like(col_idx)
-                self._take(pattern, self.weight.device)
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+__all__ = [
+    "BlockSparseLinear",
+    "BlockSparseMLP",
+    "Float8BlockSparseLinear",
+    "SparsifyConfig",
+    "float8_",
+    "register_torchao",
+    "sparsify_",
+]
 
 
 @dataclass
@@ -279,8 +78,31 @@ def sparsify_(model: torch.nn.Module, config: SparsifyConfig | None = None, **se
     return model
 
 
+def float8_(model: torch.nn.Module) -> torch.nn.Module:
+    """Replaces the block-sparse layers of a model by ones in FP8, for inference; returns the model."""
+    count = 0
+    for parent in list(model.modules()):
+        for attribute, child in list(parent.named_children()):
+            if isinstance(child, BlockSparseMLP):
+                up, down = child.up, child.down
+                layers = [Float8BlockSparseLinear.from_layer(layer) for layer in (up, down)]
+                layers[0].activation = child.activation
+                setattr(parent, attribute, torch.nn.Sequential(*layers).train(child.training))
+                count += 1
+            elif type(child) is BlockSparseLinear and not isinstance(parent, BlockSparseMLP):
+                setattr(parent, attribute, Float8BlockSparseLinear.from_layer(child).train(child.training))
+                count += 1
+    if count == 0:
+        raise Error("the model has no block-sparse layer\n  help: `bsr_gemm.nn.sparsify_(model)` makes them")
+    return model
+
+
 def register_torchao() -> type:
-    """Makes a config for torchao's ``quantize_`` and returns its type: ``quantize_(model, BlockSparseConfig(keep=0.25))``."""
+    """Makes a config for torchao's ``quantize_`` and returns its type: ``quantize_(model, BlockSparseConfig(keep=0.25))``.
+
+    With ``float8`` weights are in FP8 with a factor for each output, and activations are brought to FP8 where they are
+    multiplied, with a factor for each token.
+    """
     from torchao.core.config import AOBaseConfig
     from torchao.quantization.transform_module import register_quantize_module_handler
 
@@ -290,9 +112,12 @@ def register_torchao() -> type:
 
         block: tuple[int, int] = (64, 64)
         keep: float = 0.25
+        float8: bool = False
 
     @register_quantize_module_handler(BlockSparseConfig)
-    def _transform(module: torch.nn.Linear, config: Any) -> torch.nn.Module:
-        return BlockSparseLinear.from_linear(module, tuple(config.block), config.keep)
+    def _transform(module: Any, config: Any) -> torch.nn.Module:
+        if not isinstance(module, BlockSparseLinear):
+            module = BlockSparseLinear.from_linear(module, tuple(config.block), config.keep)
+        return Float8BlockSparseLinear.from_layer(module) if config.float8 else module
 
     return BlockSparseConfig

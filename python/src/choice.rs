@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use bsr::tuner::pick::{Choice, Gpu, Tuner};
+use bsr::tuner::pick::{Choice, Gpu, Table, Tuner, Why};
 use bsr::tuner::{Facts, TuningProblem, Workload};
-use bsr::{Epilogue, KernelSpec, Op, Plan};
+use bsr::{Epilogue, KernelSpec, Op, Plan, Switch};
 use pyo3::prelude::*;
 
 use crate::errors::refused;
@@ -22,34 +22,101 @@ pub(crate) fn choose(tuner: &Tuner, pattern: &Pattern, facts: &KernelSpec, n: us
         true => (structure.cols(), structure.rows()),
         false => (structure.rows(), structure.cols()),
     };
-    // Kernels of neighbouring lengths are the same: a new length needs no new choice.
-    let n = n.next_power_of_two();
+    let n = rounded(n);
     let shape = match spec.op {
         Op::Dsd => (rows, n, cols),
         Op::Dds => (n, cols, rows),
-        Op::Sdd => (rows, cols, n),
+        Op::Sdd | Op::Attention => (rows, cols, n),
     };
     let problem = || TuningProblem::new(Workload::given(facts, shape), structure);
     tuner.choose((facts, shape, *pattern.fingerprint.bytes()), problem, None).map_err(refused)
 }
 
-/// The plan of a chosen kernel with an epilogue: with a narrower tile where both do not fit.
-pub(crate) fn with_epilogue(spec: &KernelSpec, epilogue: Option<Epilogue>) -> PyResult<Plan> {
-    let Some(epilogue) = epilogue else { return Plan::new(spec).map_err(refused) };
-    let fused = |spec: KernelSpec| Plan::new(&spec.epilogue(epilogue));
-    let first = match fused(*spec) {
+/// The length that a kernel is chosen for: kernels of neighbouring lengths are the same, and a new length needs no new choice.
+pub(crate) fn rounded(n: usize) -> usize {
+    n.next_power_of_two()
+}
+
+/// The plan of a chosen kernel with an epilogue.
+pub(crate) fn with_epilogue(choice: &Choice, epilogue: Option<Epilogue>) -> PyResult<Plan> {
+    match epilogue {
+        None => Plan::new(&choice.spec).map_err(refused),
+        Some(epilogue) => or_next(choice, |spec| spec.epilogue(epilogue)),
+    }
+}
+
+/// The plan of a chosen kernel for a list of products.
+pub(crate) fn with_batch(choice: &Choice) -> PyResult<Plan> {
+    or_next(choice, |spec| spec.batch(Switch::On))
+}
+
+/// The plan of a chosen kernel that is changed. Where both do not fit, that of the fastest of the others which were looked at;
+/// or one with a narrower tile, and every other choice left open.
+fn or_next(choice: &Choice, change: impl Fn(KernelSpec) -> KernelSpec) -> PyResult<Plan> {
+    let changed = |spec: KernelSpec| Plan::new(&change(spec));
+    let first = match changed(choice.spec) {
         Ok(plan) => return Ok(plan),
         Err(error) => error,
     };
-    let facts = Facts::of(spec);
-    let narrower = NARROWER.into_iter().filter(|bn| *bn <= spec.bn);
-    narrower.map(|bn| fused(facts.spec(bn))).find_map(Result::ok).ok_or_else(|| refused(first))
+    let facts = Facts::of(&choice.spec);
+    let narrower = NARROWER.into_iter().filter(|bn| *bn <= choice.spec.bn).map(|bn| facts.spec(bn));
+    let mut others = others(choice).into_iter().chain(narrower);
+    others.find_map(|spec| changed(spec).ok()).ok_or_else(|| refused(first))
 }
 
-/// The kernel for a product on a GPU of this name, and why, in words.
+/// What else was looked at, the fastest first.
+fn others(choice: &Choice) -> Vec<KernelSpec> {
+    match &choice.why {
+        Why::Predicted { ranked } => ranked.iter().map(|ranked| ranked.spec).collect(),
+        Why::Exact(tuned) | Why::Near { tuned, .. } => {
+            let mut kernels: Vec<(KernelSpec, f64)> = tuned.kernels().collect();
+            kernels.sort_by(|x, y| x.1.total_cmp(&y.1));
+            kernels.into_iter().map(|(spec, _)| spec).collect()
+        }
+        Why::Overridden | Why::Measured { .. } => Vec::new(),
+    }
+}
+
+/// The kernel for a product on a GPU of this name, as text: its spec with an epilogue.
 #[pyfunction]
-pub(crate) fn explain(py: Python<'_>, pattern: &Pattern, facts: &str, n: usize, gpu: String) -> PyResult<String> {
+#[pyo3(signature = (pattern, facts, n, gpu, epilogue=None))]
+pub(crate) fn chosen_spec(
+    py: Python<'_>,
+    pattern: &Pattern,
+    facts: &str,
+    n: usize,
+    gpu: String,
+    epilogue: Option<&str>,
+) -> PyResult<String> {
     let spec: KernelSpec = facts.parse().map_err(refused)?;
+    let epilogue = epilogue.map(str::parse::<Epilogue>).transpose().map_err(refused)?;
     let tuner = Tuner::new(Gpu { name: gpu, driver: String::new(), capability: (9, 0) });
+    py.detach(|| {
+        let choice = choose(&tuner, pattern, &spec, n)?;
+        Ok(with_epilogue(&choice, epilogue)?.spec().to_string())
+    })
+}
+
+/// The kernel for a product on a GPU of this name, and why, in words. `tuned` are results besides those that come with the
+/// crate, a line each.
+#[pyfunction]
+#[pyo3(signature = (pattern, facts, n, gpu, tuned=""))]
+pub(crate) fn explain(
+    py: Python<'_>,
+    pattern: &Pattern,
+    facts: &str,
+    n: usize,
+    gpu: String,
+    tuned: &str,
+) -> PyResult<String> {
+    let spec: KernelSpec = facts.parse().map_err(refused)?;
+    let table = Table::from_lines(tuned).map_err(refused)?;
+    let tuner = Tuner::new(Gpu { name: gpu, driver: String::new(), capability: (9, 0) }).with(table);
     py.detach(|| choose(&tuner, pattern, &spec, n)).map(|choice| choice.to_string())
+}
+
+/// How many results the lines of a table are; Error for one that is none.
+#[pyfunction]
+pub(crate) fn check_table(lines: &str) -> PyResult<usize> {
+    Ok(Table::from_lines(lines).map_err(refused)?.tuned().len())
 }

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::choice::explain;
+    use crate::choice::{check_table, chosen_spec, explain};
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]
@@ -26,7 +26,7 @@ mod _native {
     #[pymodule_export]
     use crate::errors::Error;
     #[pymodule_export]
-    use crate::gpu::{Gpu, Loaded, Sparse};
+    use crate::gpu::{Batch, Gpu, Loaded, Ready, Sparse};
     #[pymodule_export]
     use crate::pattern::Pattern;
     #[pymodule_export]

@@ -36,6 +36,11 @@ def scores(a: Dense["f16"], b: Dense["f16"], scale: float) -> Bsr["f16"]:
     return scale * acc
 
 
+@bsr.kernel(bm=32, bn=64, bk=32, transpose=True)
+def stored_transposed(a: Dense["f16"], b: Dense["f16"], mask: Bsr["f16"], add: Rows["f32"]) -> Bsr["f16"]:
+    return acc * mask + add
+
+
 @bsr.kernel(bm=64, bn=64, bk=32)
 def plain(a: Bsr["f16"], b: Dense["f16"]) -> Dense["f16"]: ...
 
@@ -97,6 +102,19 @@ def test_kernels_with_another_sparse_matrix(rng) -> None:
     close(stored.to_dense(), 0.25 * (a.T.astype(np.float64) @ b.astype(np.float64)) * whole)
 
 
+def test_a_sampled_product_that_is_stored_transposed(rng) -> None:
+    pattern = bsr.Pattern.from_mask(rng.random((3, 2)) < 0.7, (70, 64), (32, 32))
+    a, b = rng.standard_normal((64, 48)).astype(np.float16), rng.standard_normal((48, 70)).astype(np.float16)
+    mask = bsr.from_dense(rng.standard_normal((70, 64)).astype(np.float16), (32, 32), mask=pattern.mask())
+    add = rng.standard_normal(70).astype(np.float32)
+    stored = stored_transposed(a, b, mask, add, like=pattern)
+    exact = (a.astype(np.float64) @ b.astype(np.float64)).T * mask.to_dense() + add[:, None]
+    close(stored.to_dense(), exact * np.kron(pattern.mask(), np.ones((32, 32)))[:70, :64])
+    run = bsr.simulate(stored_transposed, a, b, mask, add, like=pattern)
+    assert run.findings == []
+    close(run.result.values, stored.values)
+
+
 def test_the_simulator_runs_the_ptx(operands, rng) -> None:
     w, x = operands
     bias, scale = rng.standard_normal(130).astype(np.float32), rng.standard_normal(40).astype(np.float32)
@@ -150,6 +168,20 @@ def test_kernels_on_a_gpu(rng) -> None:
     b = torch.randn(50, 192, device="cuda", dtype=torch.float16)
     found, expected = scores(a.t(), b, 0.25, like=pattern), scores(a.t().cpu(), b.cpu(), 0.25, like=pattern)
     close(found.values.cpu(), expected.values)
+
+
+@pytest.mark.gpu
+def test_values_of_blocks_are_an_operand_on_a_gpu(rng) -> None:
+    import torch
+
+    pattern = bsr.Pattern.from_mask(rng.random((4, 6)) < 0.5, (128, 192), (32, 32))
+    a, b = (torch.randn(*shape, device="cuda", dtype=torch.float16) for shape in [(192, 64), (64, 128)])
+    add = torch.randn(128, device="cuda")
+    for _ in range(2):
+        mask = bsr.BsrMatrix(torch.randn(pattern.nnzb, 32, 32, device="cuda", dtype=torch.float16), pattern)
+        found = stored_transposed(a, b, mask, add, like=pattern)
+        expected = stored_transposed(a.cpu(), b.cpu(), mask.to("cpu"), add.cpu(), like=pattern)
+        close(found.values.cpu(), expected.values)
 
 
 def refusal(make) -> str:

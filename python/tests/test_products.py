@@ -136,6 +136,76 @@ def test_arrays_and_tensors_are_not_mixed(rng) -> None:
             call()
 
 
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_batches_of_different_matrices(rng, library) -> None:
+    torch = pytest.importorskip("torch")
+    convert = torch.from_numpy if library == "torch" else np.asarray
+    ws = [bsr.from_dense(convert(rng.standard_normal(shape)), (16, 16), keep=0.5) for shape in [(64, 48), (30, 70)]]
+    xs = [convert(rng.standard_normal((rows, w.shape[1]))) for rows, w in zip((5, 9), ws)]
+    expected = [np.asarray(x) @ np.asarray(w.to_dense()).T for x, w in zip(xs, ws)]
+    batch = bsr.Batch(xs, ws)
+    for found in (bsr.linear_batch(xs, ws), batch.launch()):
+        assert all(np.allclose(result, product) for result, product in zip(found, expected))
+    xs[1][...] = 0
+    assert batch.launch() is batch.results and not np.asarray(batch.results[1]).any()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda xs, ws: (xs[:1], ws), ["1 operands and 2 matrices"]),
+        (lambda xs, ws: ([], []), ["0 operands", "at least one"]),
+        (lambda xs, ws: (xs, [ws[0], np.ones((3, 3))]), ["matrix 1 is a ndarray"]),
+        (lambda xs, ws: (xs[::-1], ws), ["operand 0 is 9 x 70", "64 x 48"]),
+        (
+            lambda xs, ws: (xs, [ws[0], bsr.from_dense(ws[1].to_dense(), (8, 8))]),
+            ["blocks of 8 x 8", "one size of blocks"],
+        ),
+        (lambda xs, ws: ([xs[0].astype(np.float32), xs[1]], ws), ["operand 0", "float32", "convert it"]),
+    ],
+)
+def test_batches_that_do_not_fit(rng, change, words) -> None:
+    ws = [bsr.from_dense(rng.standard_normal(shape), (16, 16), keep=0.5) for shape in [(64, 48), (30, 70)]]
+    xs = [rng.standard_normal((rows, w.shape[1])) for rows, w in zip((5, 9), ws)]
+    for call in (bsr.linear_batch, bsr.Batch):
+        with pytest.raises(bsr.Error) as refused:
+            call(*change(xs, ws))
+        for word in words:
+            assert word in str(refused.value), str(refused.value)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("block", [(128, 128), (64, 64), (16, 16)])
+def test_batches_on_a_gpu(rng, block) -> None:
+    import torch
+
+    def tensor(*shape):
+        return torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
+
+    ws = [bsr.from_dense(tensor(*shape), block, keep=0.5) for shape in [(512, 384), (300, 200), (128, 1024), (61, 77)]]
+    xs = [tensor(rows, w.shape[1]) for rows, w in zip((200, 33, 0, 5), ws)]
+
+    def check(results) -> None:
+        for found, x, w in zip(results, xs, ws):
+            close(found.double().cpu(), (x.double() @ w.to_dense().double().t()).cpu(), "bfloat16") if len(x) else None
+
+    check(bsr.linear_batch(xs, ws))
+    batch = bsr.Batch(xs, ws)
+    batch.launch()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        batch.launch()
+    for x in xs:
+        x.copy_(torch.randn_like(x))
+    graph.replay()
+    torch.cuda.synchronize()
+    check(batch.results)
+    xs[0].requires_grad_()
+    (total,) = (sum(result.float().sum() for result in bsr.linear_batch(xs, ws)),)
+    total.backward()
+    assert xs[0].grad is not None
+
+
 def test_threads_share_a_matrix(rng) -> None:
     w, x = bsr.from_dense(rng.standard_normal((128, 128)), (32, 32), keep=0.5), rng.standard_normal((128, 32))
     expected, results = w @ x, []
@@ -145,25 +215,6 @@ def test_threads_share_a_matrix(rng) -> None:
     for thread in threads:
         thread.join()
     assert len(results) == 80 and all(np.array_equal(result, expected) for result in results)
-
-
-def test_dlpack_is_taken(rng) -> None:
-    class Other:
-        """An array of another library."""
-
-        def __init__(self, array) -> None:
-            self.array = array
-
-        def __dlpack__(self, **arguments):
-            return self.array.__dlpack__(**arguments)
-
-        def __dlpack_device__(self):
-            return self.array.__dlpack_device__()
-
-    torch = pytest.importorskip("torch")
-    dense, x = torch.randn(64, 64), torch.randn(64, 8)
-    w = bsr.from_dense(Other(dense), (16, 16), keep=0.5)
-    assert torch.allclose(torch.as_tensor(w @ Other(x)), w.to_dense() @ x, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

@@ -1,9 +1,7 @@
-"""Operators and layers of PyTorch."""
+"""Operators of PyTorch."""
 
 from __future__ import annotations
 
-import copy
-import io
 import os
 
 import numpy as np
@@ -32,8 +30,51 @@ def test_gradients_of_a_layer(operands, activation) -> None:
         return torch.ops.bsr_gemm.linear(*args, key, False, activation)
 
     assert torch.autograd.gradcheck(layer, (x, values, bias))
-    if activation in ("none", "relu", "silu"):
-        assert torch.autograd.gradgradcheck(layer, (x, values, bias))
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("activation", bsr.ACTIVATIONS)
+def test_gradients_of_a_feed_forward_network(operands, activation, with_bias) -> None:
+    x, up, up_bias, key = operands
+    w = bsr.from_dense(torch.randn(10, 22, dtype=torch.float64), (4, 8), keep=0.6)
+    down, down_bias = w.values.requires_grad_(), torch.randn(10, dtype=torch.float64).requires_grad_()
+    biases = (up_bias, down_bias) if with_bias else (None, None)
+
+    def network(x, up, up_bias, down, down_bias):
+        return torch.ops.bsr_gemm.ffn(x, up, up_bias, down, down_bias, key, w.key, activation)[0]
+
+    assert torch.autograd.gradcheck(network, (x, up, biases[0], down, biases[1]))
+    first, second = (
+        bsr.BsrMatrix(values, pattern) for values, pattern in ((up, bsr._patterns.find(key)), (down, w.pattern))
+    )
+    twice = bsr.linear(bsr.linear(x, first, biases[0], activation), second, biases[1])
+    fused = bsr.ffn(x, first, second, *biases, activation)
+    assert torch.allclose(fused, twice, atol=1e-12)
+    wanted = [tensor for tensor in (x, up, down, *biases) if tensor is not None]
+    dy = torch.randn_like(twice)
+    for found, expected in zip(torch.autograd.grad(fused, wanted, dy), torch.autograd.grad(twice, wanted, dy)):
+        assert torch.allclose(found, expected, atol=1e-6)
+
+
+def test_second_derivatives_are_refused_in_words(operands) -> None:
+    x, values, bias, key = operands
+    a, b = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in [(22, 5), (5, 14)])
+    op = torch.ops.bsr_gemm
+    w = bsr.from_dense(torch.randn(10, 22, dtype=torch.float64), (4, 8), keep=0.6)
+    down = w.values.requires_grad_()
+    products = [
+        (lambda: op.linear(x, values, bias, key), x),
+        (lambda: op.linear(x, values, bias, key, False, "gelu"), values),
+        (lambda: op.linear(x, values, bias, key, False, "relu"), bias),
+        (lambda: op.sampled(a, b, key), a),
+        (lambda: op.ffn(x, values, bias, down, None, key, w.key, "silu")[0], x),
+    ]
+    for product, of in products:
+        (first,) = torch.autograd.grad(product().square().sum(), of, create_graph=True)
+        (expected,) = torch.autograd.grad(product().square().sum(), of)
+        assert torch.equal(first, expected), "the first derivative is computed as ever"
+        with pytest.raises(bsr.Error, match="second derivative of a block-sparse product"):
+            first.square().sum().backward()
 
 
 def test_gradients_of_the_other_products(operands) -> None:
@@ -42,7 +83,6 @@ def test_gradients_of_the_other_products(operands) -> None:
     assert torch.autograd.gradcheck(lambda y, v: torch.ops.bsr_gemm.linear(y, v, None, key, True), (y, values))
     a, b = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in [(22, 5), (5, 14)])
     assert torch.autograd.gradcheck(lambda a, b: torch.ops.bsr_gemm.sampled(a, b, key), (a, b))
-    assert torch.autograd.gradgradcheck(lambda a, b: torch.ops.bsr_gemm.sampled(a, b, key), (a, b))
 
 
 def test_opcheck(operands) -> None:
@@ -52,6 +92,12 @@ def test_opcheck(operands) -> None:
     torch.library.opcheck(linear, (torch.randn(22, 7, dtype=torch.float64).t(), values, None, key, True, "none"))
     a, b = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in [(22, 5), (5, 14)])
     torch.library.opcheck(sampled, (a, b, key))
+    w = bsr.from_dense(torch.randn(10, 22, dtype=torch.float64), (4, 8), keep=0.6)
+    ffn, gradient = torch.ops.bsr_gemm.ffn.default, torch.ops.bsr_gemm.linear_gradient.default
+    for activation in ("gelu", "relu"):
+        torch.library.opcheck(ffn, (x, values, bias, w.values.requires_grad_(), None, key, w.key, activation))
+    dy, z = torch.randn(3, 10, dtype=torch.float64), torch.randn(3, 22, dtype=torch.float64)
+    torch.library.opcheck(gradient, (dy, w.values.detach(), z, w.key, False, "gelu"))
 
 
 @pytest.mark.gpu
@@ -61,15 +107,9 @@ def test_opcheck_on_a_gpu(rng, activation) -> None:
     x, bias = torch.randn(64, 192, dtype=torch.bfloat16, device="cuda"), torch.randn(256, device="cuda")
     operands = (x.requires_grad_(), w.values.requires_grad_(), bias, w.key, False, activation)
     torch.library.opcheck(torch.ops.bsr_gemm.linear.default, operands)
-
-
-@pytest.mark.parametrize("mask", [np.ones((4, 4)) - np.eye(4), np.eye(4)[::-1]])
-def test_a_gradient_of_blocks_that_are_gone_is_refused(rng, mask) -> None:
-    layer = nn.BlockSparseLinear(64, 64, bsr.Pattern.from_mask(np.eye(4), (64, 64), (16, 16)))
-    y = layer(torch.randn(3, 64, requires_grad=True))
-    layer.set_mask(mask)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        y.sum().backward()
+    v = bsr.from_dense(torch.randn(128, 256, dtype=torch.bfloat16, device="cuda"), (64, 64), keep=0.5)
+    network = (x, w.values, bias.requires_grad_(), v.values.requires_grad_(), None, w.key, v.key, activation)
+    torch.library.opcheck(torch.ops.bsr_gemm.ffn.default, network)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -105,160 +145,6 @@ def test_autocast_takes_its_type(rng, device) -> None:
     assert y.dtype == z.dtype == torch.bfloat16
     y.float().sum().backward()
     assert layer.weight.grad.dtype == torch.float32 and layer.weight.grad.abs().sum() > 0
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_a_layer_trains_as_its_masked_dense_twin(rng, device) -> None:
-    dtype, tolerance = (torch.bfloat16, 5e-2) if device == "cuda" else (torch.float32, 1e-4)
-    linears = [torch.nn.Linear(64, 128), torch.nn.Linear(128, 32)]
-    sparse = torch.nn.Sequential(
-        *(
-            nn.BlockSparseLinear.from_linear(linear, (16, 16), 0.5, activation=activation)
-            for linear, activation in zip(linears, ["gelu", "none"])
-        )
-    ).to(device, dtype)
-    dense = torch.nn.Sequential(sparse[0].to_linear(), torch.nn.GELU(approximate="tanh"), sparse[1].to_linear())
-    masks = [layer.weight != 0 for layer in (dense[0], dense[2])]
-    optimizers = [torch.optim.SGD(model.parameters(), lr=0.05) for model in (sparse, dense)]
-    x, target = torch.randn(32, 64, device=device, dtype=dtype), torch.randn(32, 32, device=device, dtype=dtype)
-    losses = []
-    for _ in range(5):
-        step = []
-        for model, optimizer in zip((sparse, dense), optimizers):
-            loss = torch.nn.functional.mse_loss(model(x), target)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            step.append(loss.item())
-        with torch.no_grad():
-            for layer, mask in zip((dense[0], dense[2]), masks):
-                layer.weight.mul_(mask)
-        losses.append(step)
-    assert all(abs(a - b) < tolerance for a, b in losses), losses
-    assert losses[-1][0] < losses[0][0]
-    assert torch.allclose(sparse[0].to_linear().weight, dense[0].weight, atol=tolerance)
-
-
-def test_a_state_dict_holds_the_pattern(rng) -> None:
-    layer = nn.BlockSparseLinear.from_linear(torch.nn.Linear(70, 50), (16, 16), 0.4, activation="relu")
-    other = nn.BlockSparseLinear(70, 50, bsr.Pattern.from_mask(np.ones((4, 5)), (50, 70), (16, 16)), activation="relu")
-    other.load_state_dict(layer.state_dict())
-    x = torch.randn(3, 70)
-    assert other.pattern == layer.pattern and torch.equal(other(x), layer(x))
-    file = io.BytesIO()
-    torch.save(layer, file)
-    file.seek(0)
-    for copied in (copy.deepcopy(layer), torch.load(file, weights_only=False)):
-        assert torch.equal(copied(x), layer(x)) and copied.weight is not layer.weight
-    wrong = layer.state_dict() | {"col_idx": layer.col_idx.flip(0)}
-    with pytest.raises(bsr.Error, match="col_idx"):
-        other.load_state_dict(wrong)
-
-
-def test_a_layer_shows_its_pattern() -> None:
-    layer = nn.BlockSparseLinear(32, 32, bsr.Pattern.from_mask(np.eye(2), (32, 32), (16, 16)), bias=False)
-    assert "2 of 4 blocks of 16 x 16" in repr(layer) and "|█ |" in repr(layer)
-
-
-def test_padding_stays_zero_in_training(rng) -> None:
-    layer = nn.BlockSparseLinear(50, 70, bsr.Pattern.from_mask(np.ones((5, 4)), (70, 50), (16, 16)))
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.1)
-    for _ in range(2):
-        layer(torch.randn(4, 50)).square().sum().backward()
-        optimizer.step()
-    bsr.BsrMatrix(layer.weight.detach(), layer.pattern)  # Checks what lies beyond the edge.
-
-
-def test_blocks_are_dropped_and_grown(rng) -> None:
-    layer = nn.BlockSparseLinear(64, 64, bsr.Pattern.from_mask(rng.random((4, 4)) < 0.5, (64, 64), (16, 16)))
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
-    layer(torch.randn(8, 64)).square().sum().backward()
-    optimizer.step()
-    before, dense = layer.pattern.mask(), layer.to_linear().weight.clone()
-    state = bsr.BsrMatrix(optimizer.state[layer.weight]["exp_avg"], layer.pattern, check=False).to_dense()
-    norms = layer.weight.detach().square().sum((1, 2))
-    scores = np.arange(16.0).reshape(4, 4)
-    count = layer.drop_and_grow(0.3, scores=scores, optimizer=optimizer)
-    after = layer.pattern.mask()
-    assert count == round(0.3 * before.sum()) == (before & ~after).sum() == (after & ~before).sum()
-    grown = scores[after & ~before]
-    assert sorted(grown) == sorted(scores[~before])[-count:]
-    kept = np.kron(before & after, np.ones((16, 16), dtype=bool))
-    now = layer.to_linear().weight
-    assert torch.equal(now, torch.where(torch.from_numpy(kept), dense, 0.0))
-    moved = bsr.BsrMatrix(optimizer.state[layer.weight]["exp_avg"], layer.pattern, check=False).to_dense()
-    assert torch.equal(moved, torch.where(torch.from_numpy(kept), state, 0.0))
-    dropped = norms.sort().values[:count].sum()
-    assert torch.isclose((dense.square().sum() - now.square().sum()), dropped, rtol=1e-3)
-    layer(torch.randn(8, 64)).square().sum().backward()
-    optimizer.step()
-    assert layer.drop_and_grow(0.0) == 0
-
-
-class Model(torch.nn.Module):
-    """Two layers and a head."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32))
-        self.lm_head = torch.nn.Linear(32, 10)
-
-    def forward(self, x):
-        return self.lm_head(self.body(x))
-
-
-def test_a_model_is_sparsified(rng) -> None:
-    model = nn.sparsify_(Model(), block=(16, 16), keep=0.5)
-    assert [type(module).__name__ for module in model.body] == ["BlockSparseLinear", "ReLU", "BlockSparseLinear"]
-    assert type(model.lm_head) is torch.nn.Linear and model.body[0].pattern.density == 0.5
-    assert nn.sparsify_(Model(), nn.SparsifyConfig((16, 16), per_row=1)).body[0].pattern.nnzb == 4
-    other = nn.sparsify_(Model(), block=(16, 16), keep=0.25)
-    other.load_state_dict(model.state_dict())
-    x = torch.randn(3, 32)
-    assert torch.equal(other(x), model(x))
-    with pytest.raises(bsr.Error, match="lists the names"):
-        nn.sparsify_(Model(), include="decoder.*")
-
-
-def test_a_model_of_hugging_face_generates_as_its_dense_twin(rng) -> None:
-    transformers = pytest.importorskip("transformers")
-    config = transformers.LlamaConfig(
-        vocab_size=64,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-    )
-    model = nn.sparsify_(transformers.LlamaForCausalLM(config), block=(16, 16), keep=0.5)
-    tokens = torch.randint(0, 64, (2, 16))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    losses = []
-    for _ in range(4):
-        loss = model(input_ids=tokens, labels=tokens).loss
-        losses.append(loss.item())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert losses[-1] < losses[0]
-    loaded = nn.sparsify_(transformers.LlamaForCausalLM(config), block=(16, 16), keep=0.25)
-    loaded.load_state_dict(model.state_dict())
-    dense = copy.deepcopy(model)
-    for name, module in list(dense.named_modules()):
-        if isinstance(module, nn.BlockSparseLinear):
-            parent, _, attribute = name.rpartition(".")
-            setattr(dense.get_submodule(parent), attribute, module.to_linear())
-    generated = [
-        twin.eval().generate(tokens[:, :4], max_new_tokens=12, do_sample=False) for twin in (model, loaded, dense)
-    ]
-    assert torch.equal(generated[0], generated[1]) and torch.equal(generated[0], generated[2])
-
-
-def test_torchao_takes_the_config(rng) -> None:
-    quantization = pytest.importorskip("torchao.quantization")
-    model = Model()
-    quantization.quantize_(model, nn.register_torchao()(block=(16, 16), keep=0.5))
-    assert isinstance(model.body[0], nn.BlockSparseLinear)
 
 
 @pytest.mark.parametrize(
@@ -368,10 +254,10 @@ def test_a_forked_process_is_refused_in_words(rng) -> None:
     ],
 )
 def test_operands_are_made_addressable(make, copied, is_col) -> None:
-    from bsr_gemm import _gpu
+    from bsr_gemm import _operands
 
     x = make()
-    held, (address, rows, cols, col, stride) = _gpu._operand(x)
+    held, (address, rows, cols, col, stride) = _operands.operand_of(x)
     assert (held is not x) == copied and (rows, cols) == tuple(x.shape) and col == is_col
     assert address == held.data_ptr() and address % 16 == 0 and stride * 4 % 16 == 0
     lines = held if copied else (x.t() if is_col else x)
@@ -383,10 +269,10 @@ def test_operands_are_made_addressable(make, copied, is_col) -> None:
 @pytest.mark.parametrize(("rows", "cols"), [(5, 64), (5, 63), (1, 3)])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_results_are_written_in_whole_vectors(rows, cols, transposed) -> None:
-    from bsr_gemm import _gpu
+    from bsr_gemm import _operands
 
     out = torch.zeros(cols, rows).t() if transposed else torch.zeros(rows, cols)
-    result = _gpu._Result(out)
+    result = _operands.Result(out)
     address, *shape, is_col, stride = result.argument
     line = rows if is_col else cols
     assert shape == [rows, cols] and stride * 4 % 16 == 0 and stride >= line
@@ -422,9 +308,13 @@ def test_an_operand_that_tma_cannot_address_is_copied(rng) -> None:
 
 
 @pytest.mark.gpu
-def test_a_choice_is_explained(rng) -> None:
+def test_what_is_kept_is_freed(rng) -> None:
     from bsr_gemm import _gpu
 
-    w = bsr.from_dense(torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16), (128, 128), keep=0.25)
-    words = _gpu.why(torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16), w.key)
-    assert "kernel    bm = 128" in words and "because" in words
+    w = bsr.from_dense(torch.randn(256, 192, device="cuda", dtype=torch.bfloat16), (64, 64), keep=0.5)
+    x = torch.randn(64, 192, device="cuda", dtype=torch.bfloat16)
+    expected = bsr.linear(x, w)
+    assert _gpu._sparse and _gpu._loaded and _gpu._layers
+    bsr.empty_cache()
+    assert not (_gpu._sparse or _gpu._loaded or _gpu._layers or _gpu._ready)
+    assert torch.equal(bsr.linear(x, w), expected)

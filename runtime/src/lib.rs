@@ -5,6 +5,7 @@
 //! in `f64`, and kernels that run [simulated] on the CPU.
 
 pub mod advise;
+pub mod attention;
 pub mod bench;
 pub mod bsr;
 pub mod dense;

@@ -36,7 +36,7 @@ pub(crate) fn read_only_path(p: &Program, clusters: &[&Changes], options: &Optio
             write.0.start.max(read.0.start)
         ),
         sides: vec![side(read, "reads"), side(write, "writes")],
-        address: Some(write.0.start.max(read.0.start)),
+        addresses: Some(write.0.start.max(read.0.start)..write.0.end.min(read.0.end)),
         cluster: read.1,
         seed: options.seed,
         times: 1,
@@ -99,7 +99,7 @@ pub(crate) fn cluster_race(p: &Program, mut touches: Vec<(Touch, u32, Access)>, 
                     access.remedy()
                 ),
                 sides: vec![side(&t, c), side(other, *oc)],
-                address: Some(t.start),
+                addresses: Some(t.start..t.end.min(other.end)),
                 cluster: c,
                 seed: options.seed,
                 times: 1,

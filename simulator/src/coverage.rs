@@ -1,6 +1,7 @@
 //! Which instructions of a kernel a run has executed.
 
-use crate::program::Module;
+use crate::program::op::Op;
+use crate::program::{Inst, Module};
 
 /// The instructions that threads of a run have executed, those of guarded ones whose guard held.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Statement {
     pub text: String,
     /// The comment that heads the section it stands in.
     pub section: Option<String>,
+    /// The instructions after which a thread may execute this one, by their places among the kernel's statements.
+    pub after: Vec<usize>,
 }
 
 impl Coverage {
@@ -37,13 +40,33 @@ impl Module {
     /// name.
     pub fn statements(&self, entry: &str, coverage: &Coverage) -> Vec<(Statement, bool)> {
         let Some(kernel) = self.kernel(entry) else { return Vec::new() };
-        let instructions = kernel.code.iter().enumerate().filter(|(_, instruction)| instruction.line > 0);
+        // What the text does not have ends the code.
+        let count = kernel.code.iter().take_while(|instruction| instruction.line > 0).count();
         let executed = |at: usize| coverage.executed.get(at).copied().unwrap_or(false);
-        instructions
-            .map(|(at, _)| {
+        predecessors(&kernel.code[..count])
+            .into_iter()
+            .enumerate()
+            .map(|(at, after)| {
                 let (line, text, section) = kernel.describe(at as u32);
-                (Statement { line, text, section }, executed(at))
+                (Statement { line, text, section, after }, executed(at))
             })
             .collect()
     }
+}
+
+/// For every instruction, those after which it may be the next.
+fn predecessors(code: &[Inst]) -> Vec<Vec<usize>> {
+    let mut after = vec![Vec::new(); code.len()];
+    for (at, instruction) in code.iter().enumerate() {
+        if let Op::Bra { target, .. } = instruction.op
+            && let Some(target) = after.get_mut(target as usize)
+        {
+            target.push(at);
+        }
+        let always = instruction.guard.is_none() && matches!(instruction.op, Op::Bra { .. } | Op::Exit | Op::Trap);
+        if let Some(next) = after.get_mut(at + 1).filter(|_| !always) {
+            next.push(at);
+        }
+    }
+    after
 }

@@ -27,7 +27,7 @@ impl Machine<'_> {
             kind: FindingKind::Deadlock,
             message,
             sides,
-            address: None,
+            addresses: None,
             cluster: self.cluster,
             seed: self.options.seed,
             times: 1,

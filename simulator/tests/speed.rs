@@ -7,7 +7,7 @@
 // The problems are those of the command, which names the library by its own name.
 extern crate self as bsr;
 
-pub use bsr_codegen::{KernelSpec, Op, Plan};
+pub use bsr_codegen::{KernelSpec, Op, Plan, Schedule};
 pub use bsr_runtime::kernel::arguments;
 pub use bsr_runtime::{
     Bsr, BsrError, Dense, Dtype, Element, Inputs, Layout, Permutation, Scales, Structure, e4m3, reference, simulated,
@@ -16,6 +16,9 @@ pub use half::{bf16, f16};
 
 #[path = "common/emitted.rs"]
 mod emitted;
+#[allow(dead_code)]
+#[path = "../../src/cli/check/reasons.rs"]
+mod reasons;
 #[allow(dead_code)]
 #[path = "common/trial.rs"]
 mod trial;
@@ -96,4 +99,27 @@ fn instructions_per_second() {
         thousands(alone),
         thousands(together)
     );
+}
+
+/// Seconds and warp instructions of each problem of one kernel, `BSR_KERNEL`, on one core.
+#[test]
+#[ignore = "a benchmark: BSR_KERNEL=.. cargo test --release -p bsr-simulator --test speed -- --ignored --nocapture"]
+fn seconds_of_each_problem() {
+    let Ok(spec) = std::env::var("BSR_KERNEL") else { return };
+    let plan = plan(&spec);
+    let ptx = plan.ptx();
+    let kernel = simulated::Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap();
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    for index in 0..trials::Kind::all(&plan).len() {
+        let start = Instant::now();
+        let problem = trial::Problem::new(&plan, index);
+        let drawn = start.elapsed().as_secs_f64();
+        let steps: Vec<u64> = one.install(|| problem.runs().map(|(at, options)| at.steps(&kernel, &options)).collect());
+        let all = start.elapsed().as_secs_f64();
+        println!(
+            "{:10} drawn in {drawn:.2} s, {:.2} s for {steps:?} warp instructions",
+            problem.kind.name(),
+            all - drawn
+        );
+    }
 }

@@ -124,7 +124,7 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain, R
         let (sparse, along) = match O::OP {
             Op::Dsd => (a.pattern(), b.shape().1),
             Op::Dds => (b.pattern(), a.shape().0),
-            Op::Sdd => (stored, a.shape().1),
+            Op::Sdd | Op::Attention => (stored, a.shape().1),
         };
         let (structure, pattern) = sparse.ok_or(KernelError::Factors { expected: O::OP })?;
         let place = Place { pattern, along };

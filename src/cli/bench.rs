@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use bsr::Op;
 use bsr::bench::{BenchRecord, Candidate, InterleaveOptions, Subject, Timing, interleave};
 use bsr::gpu::Device;
 
+use super::attention;
 use super::case::Case;
 use super::dense::Dense;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::output::{self, Outputs};
+use super::output::{self, Outputs, Replace};
 use super::problem::{Defaults, DrawnProblem, Facts, ProblemArgs};
 use super::progress::Progress;
 use super::report::Report;
@@ -43,6 +45,8 @@ pub(super) struct Args {
     /// standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    replace: Replace,
     #[command(flatten)]
     problem: ProblemArgs,
     #[command(flatten)]
@@ -87,9 +91,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let specs = args.specs.iter().filter_map(|spec| spec::file(spec));
-    let outputs = Outputs::new([("--json", args.json.as_ref())], specs.chain(args.problem.inputs()))?;
+    let outputs = Outputs::new([("--json", args.json.as_ref())], specs.chain(args.problem.inputs()), &args.replace)?;
     let out = &mut *outputs.answers(out);
     let planned = plan_all(&args.specs)?;
+    if planned.iter().any(|planned| planned.spec().op == Op::Attention) {
+        let device = args.device.gpu_for(planned.iter().map(|planned| planned.plan.arch().target))?;
+        let timing = args.timing.options();
+        return attention::bench(&planned, &args.problem, (&device, &timing), args.json.as_deref(), out);
+    }
     let problem = Rc::new(DrawnProblem::new(&args.problem, Defaults::GPU)?);
     let mut facts: Vec<Facts> =
         planned.iter().map(|planned| problem.facts(planned.spec())).collect::<Result<_, _>>()?;

@@ -2,8 +2,10 @@
 
 mod coverage;
 mod problems;
+mod reasons;
 mod writers;
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,7 +26,7 @@ use super::progress::Progress;
 use super::sampled;
 use super::simulate::{findings_in_full, findings_in_words, order, unreadable, wrong};
 use super::spec::{self, Planned};
-use super::trials::{Shape, Trial};
+use super::trials::{Shape, Trial, schedule};
 use super::verdict::{Rows, RowsAsked, longest_sum};
 use problems::Problems;
 
@@ -62,6 +64,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = spec::plan(&args.spec)?;
+    if planned.spec().op == Op::Attention {
+        return attention(args, &planned, out);
+    }
     let kernel = read(args.ptx.as_deref(), &planned)?;
     let problems = Problems::new(args, &planned)?;
     let schedules: Vec<Options> = (0..args.schedules).map(|number| problems.schedule(number)).collect();
@@ -77,12 +82,16 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (start, progress) = (Instant::now(), Progress::new());
     let (mut first_fault, mut coverage) = (None, Coverage::default());
     let (mut worst, mut runs, mut faulty) = (0.0_f64, 0, 0);
-    let mut done = in_parallel(problems.count(), &progress, |index| {
-        let trial = problems.trial(index)?;
+    let trials = (0..problems.count()).map(|index| problems.trial(index)).collect::<Result<Vec<_>, _>>()?;
+    // The longest first, so that all cores have work to the end.
+    let mut order: Vec<usize> = (0..trials.len()).collect();
+    order.sort_by_key(|index| Reverse(trials[*index].all_effort(schedules.len())));
+    let mut done = in_parallel(&order, &progress, |index| {
+        let trial = &trials[index];
         let kernel = kernel.clone().with_clusters(trial.clusters).with_far_lines(trial.far);
         let few = &schedules[..schedules.len().min(trial.schedules)];
         let checked =
-            with_types(planned.spec(), Check { kernel: &kernel, problems: &problems, trial: &trial, schedules: few })?;
+            with_types(planned.spec(), Check { kernel: &kernel, problems: &problems, trial, schedules: few })?;
         Ok((trial.words(planned.spec()), checked))
     });
     let groups = problems.groups();
@@ -118,12 +127,23 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     Err(Failure::new(Exit::Wrong, fault.report(index, args, &problems, &planned)))
 }
 
-/// Calls `work` for 0 to `count` on all cores; the results in order.
+/// The same of an attention, whose problems are of other kinds.
+fn attention(args: &Args, planned: &Planned, out: &mut dyn Write) -> Result<Exit, Failure> {
+    line(out, "spec", planned.spec())?;
+    let text = text(args.ptx.as_deref(), planned)?.1;
+    budget(planned, out)?;
+    let schedules: Vec<Options> = (0..args.schedules).map(|number| schedule(args.problem.seed(), number)).collect();
+    line(out, "schedules", orders(&schedules))?;
+    super::attention::check(planned, &text, &args.problem, &schedules, out)
+}
+
+/// Calls `work` for the numbers of `order`, which are those below their count, on all cores; the results by number.
 fn in_parallel<T: Send>(
-    count: usize,
+    order: &[usize],
     progress: &Progress,
     work: impl Fn(usize) -> Result<T, Failure> + Sync,
 ) -> Vec<Option<Result<T, Failure>>> {
+    let count = order.len();
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(count);
     let next = AtomicUsize::new(0);
     let mut results: Vec<Option<Result<T, Failure>>> = (0..count).map(|_| None).collect();
@@ -133,8 +153,8 @@ fn in_parallel<T: Send>(
             let (sender, next, work) = (sender.clone(), &next, &work);
             scope.spawn(move || {
                 loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    if index >= count || sender.send((index, work(index))).is_err() {
+                    let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                    if sender.send((index, work(index))).is_err() {
                         return;
                     }
                 }
@@ -151,16 +171,17 @@ fn in_parallel<T: Send>(
 
 /// The kernel to check: the file's, or the plan's own.
 fn read(path: Option<&Path>, planned: &Planned) -> Result<Simulated, Failure> {
-    let (name, text) = match path {
-        None => ("the emitted PTX".to_owned(), planned.ptx.text().to_owned()),
-        Some(path) => {
-            let name = path.display().to_string();
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {name}: {error}")))?;
-            (name, text)
-        }
-    };
+    let (name, text) = text(path, planned)?;
     Simulated::new(&planned.plan, &text, planned.ptx.entry()).map_err(|error| unreadable(&name, &error))
+}
+
+/// What the PTX is of, and the PTX.
+fn text(path: Option<&Path>, planned: &Planned) -> Result<(String, String), Failure> {
+    let Some(path) = path else { return Ok(("the emitted PTX".to_owned(), planned.ptx.text().to_owned())) };
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {name}: {error}")))?;
+    Ok((name, text))
 }
 
 /// What the kernel takes of a CTA's registers and shared memory, with the arithmetic.

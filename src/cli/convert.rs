@@ -10,7 +10,7 @@ use bsr::{Bsr, Dtype, Element, Structure, bf16, f16, reorder};
 
 use super::exit::{Exit, Failure};
 use super::line;
-use super::output::{self, Outputs};
+use super::output::{self, Outputs, Replace};
 use super::problem::fill_in_words;
 use super::progress::Progress;
 use super::weights::{WeightsArgs, block};
@@ -51,7 +51,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let outputs = Outputs::new([("-o", args.output.as_ref())], [args.weights.file.as_path()])?;
+    let outputs = Outputs::new([("-o", args.output.as_ref())], [args.weights.file.as_path()], &Replace::ALLOWED)?;
     let out = &mut *outputs.answers(out);
     if let Some(path) = args.output.as_ref().filter(|path| !output::is_stdout(path)) {
         write::check(path, args.force).map_err(|error| existing(error, args.force))?;

@@ -168,7 +168,7 @@ fn problem(work: &Work, spec: &KernelSpec) -> Option<DenseProblem> {
     let (a, b) = match spec.op {
         Op::Dsd => (sparse, spec.b_layout),
         Op::Dds => (spec.a_layout, sparse),
-        Op::Sdd => (spec.a_layout, spec.b_layout),
+        Op::Sdd | Op::Attention => (spec.a_layout, spec.b_layout),
     };
     let layouts = [a, b, spec.c_layout];
     Some(DenseProblem::new((m, n, k), DenseProblem::nearest([work.a, work.b, work.out]), layouts))

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::exit::{Exit, Failure};
-use super::output::{self, Outputs};
+use super::output::{self, Outputs, Replace};
 use super::ptxas::Ptxas;
 use super::{say, spec};
 
@@ -26,10 +26,16 @@ pub(super) struct Args {
     /// Assemble the PTX with ptxas into this file, or to standard output: `-`; the PTX itself is then written only where -o says.
     #[arg(long, value_name = "FILE")]
     cubin: Option<PathBuf>,
+    #[command(flatten)]
+    replace: Replace,
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    Outputs::new([("-o", args.output.as_ref()), ("--cubin", args.cubin.as_ref())], spec::file(&args.spec))?;
+    Outputs::new(
+        [("-o", args.output.as_ref()), ("--cubin", args.cubin.as_ref())],
+        spec::file(&args.spec),
+        &args.replace,
+    )?;
     let planned = spec::plan(&args.spec)?;
     let default = if args.cubin.is_none() { Some(Path::new("-")) } else { None };
     if let Some(path) = args.output.as_deref().or(default) {

@@ -7,7 +7,7 @@ use bsr_tuner::pick::Table;
 use bsr_tuner::store::{export_csv, export_json};
 
 use super::exit::{Exit, Failure};
-use super::output::{self, Outputs};
+use super::output::{self, Outputs, Replace};
 use super::{database, line};
 
 /// Write every record of a database as a table, or as a line of JSON each.
@@ -31,11 +31,13 @@ pub(super) struct Args {
     /// Write the fastest kernel of every problem to this file, a line of JSON each: a table for a tuner.
     #[arg(long, value_name = "FILE")]
     tuned: Option<PathBuf>,
+    #[command(flatten)]
+    replace: Replace,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let files = [("--csv", args.csv.as_ref()), ("--json", args.json.as_ref()), ("--tuned", args.tuned.as_ref())];
-    let outputs = Outputs::new(files, output::database(&args.db).iter().map(PathBuf::as_path))?;
+    let outputs = Outputs::new(files, output::database(&args.db).iter().map(PathBuf::as_path), &args.replace)?;
     let out = &mut *outputs.answers(out);
     let (_, records) = database::read(&args.db)?;
     if args.csv.is_none() && args.json.is_none() && args.tuned.is_none() {

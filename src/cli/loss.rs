@@ -7,7 +7,7 @@ use bsr_tuner::pick::{Chosen, Table, efficiency_losses};
 use comfy_table::{CellAlignment, Table as Rows, presets};
 
 use super::exit::{Exit, Failure};
-use super::output::{self, Outputs};
+use super::output::{self, Outputs, Replace};
 use super::width::fitted;
 use super::{database, input, line};
 
@@ -32,6 +32,8 @@ pub(super) struct Args {
     /// Write a line of JSON for each problem to this file; `-` is standard output, and the table then goes to standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    replace: Replace,
 }
 
 const HEADER: [&str; 7] = ["problem", "measured", "tuned", "known by", "unmeasured", "predicted", "best"];
@@ -39,7 +41,7 @@ const HEADER: [&str; 7] = ["problem", "measured", "tuned", "known by", "unmeasur
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let inputs = output::database(&args.db);
     let inputs = inputs.iter().map(PathBuf::as_path).chain(args.table.as_deref());
-    let outputs = Outputs::new([("--json", args.json.as_ref())], inputs)?;
+    let outputs = Outputs::new([("--json", args.json.as_ref())], inputs, &args.replace)?;
     let out = &mut *outputs.answers(out);
     let (_, records) = database::read(&args.db)?;
     let table = match &args.table {

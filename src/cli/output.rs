@@ -10,6 +10,19 @@ use super::exit::{Exit, Failure};
 /// Where an output goes that is called `-`.
 const STDOUT: &str = "-";
 
+/// Whether outputs take the place of files that are there.
+#[derive(Debug, clap::Args)]
+pub(super) struct Replace {
+    /// Replace files that are there.
+    #[arg(long)]
+    force: bool,
+}
+
+impl Replace {
+    /// Outputs that are added to, and those that are asked about elsewhere.
+    pub(super) const ALLOWED: Self = Self { force: true };
+}
+
 /// The outputs of one call: flags and the files that they name.
 pub(super) struct Outputs<'a>(Vec<(&'static str, &'a Path)>);
 
@@ -17,10 +30,12 @@ impl<'a> Outputs<'a> {
     /// The outputs that are asked for, each with its flag, beside what the call reads.
     ///
     /// # Errors
-    /// Bad input: an output that is an input, by whatever name or link, or that is another output.
+    /// Bad input: an output that is an input, by whatever name or link, that is another output, or that is a file which
+    /// may not be replaced.
     pub(super) fn new<'i>(
         flags: impl IntoIterator<Item = (&'static str, Option<&'a PathBuf>)>,
         inputs: impl IntoIterator<Item = &'i Path>,
+        replace: &Replace,
     ) -> Result<Self, Failure> {
         let outputs: Vec<(&'static str, &'a Path)> =
             flags.into_iter().filter_map(|(flag, path)| Some((flag, path?.as_path()))).collect();
@@ -36,6 +51,13 @@ impl<'a> Outputs<'a> {
             if let Some((other, _)) = seen.iter().find(|(_, other)| *other == place) {
                 let fact = format!("{other} and {flag} would both write {}", path.display());
                 return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: a name of its own for each")));
+            }
+            if !replace.force && path.is_file() {
+                let fact = format!("{}: the file is there, and is kept", path.display());
+                return Err(Failure::new(
+                    Exit::BadInput,
+                    format!("{fact}\n  help: --force, or another name behind {flag}"),
+                ));
             }
             seen.push((flag, place));
         }

@@ -11,7 +11,7 @@ use bsr_tuner::{Record, Store};
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::exit::{Exit, Failure};
-use super::output::{self, Outputs};
+use super::output::{self, Outputs, Replace};
 use super::width::fitted;
 use super::{database, input, line};
 
@@ -29,10 +29,11 @@ pub(super) struct Args {
     /// Databases, or files of records, a line of JSON each; `-` is standard input, of lines.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write the page to this file, in place of what is there; `-` is standard output, and the tables then go to standard
-    /// error.
+    /// Write the page to this file; `-` is standard output, and the tables then go to standard error.
     #[arg(short, long, value_name = "HTML")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    replace: Replace,
     /// The page's heading.
     #[arg(long, default_value = "Block-sparse kernels")]
     title: String,
@@ -43,7 +44,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let databases = args.files.iter().flat_map(|file| output::database(file)).collect::<Vec<_>>();
-    let outputs = Outputs::new([("-o", args.output.as_ref())], databases.iter().map(PathBuf::as_path))?;
+    let outputs = Outputs::new([("-o", args.output.as_ref())], databases.iter().map(PathBuf::as_path), &args.replace)?;
     let out = &mut *outputs.answers(out);
     let (mut records, mut rejected) = (vec![], vec![]);
     for file in &args.files {

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use bsr::Op;
 use bsr::bench::{InterleaveOptions, interleave};
 use bsr::gpu::Device;
 
+use super::attention;
 use super::case::Case;
 use super::device::{self, DeviceChoice, Opened};
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::output::{self, Outputs};
+use super::output::{self, Outputs, Replace};
 use super::problem::{Defaults, DrawnProblem, ProblemArgs, fill_in_words};
 use super::progress::Progress;
 use super::ptxas::Ptxas;
@@ -49,6 +51,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     ptx: Option<PathBuf>,
     #[command(flatten)]
+    replace: Replace,
+    #[command(flatten)]
     problem: ProblemArgs,
     #[command(flatten)]
     check: CheckArgs,
@@ -56,7 +60,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let files = [("--trace", args.trace.as_ref()), ("--ptx", args.ptx.as_ref())];
-    let outputs = Outputs::new(files, spec::file(&args.spec).into_iter().chain(args.problem.inputs()))?;
+    let outputs = Outputs::new(files, spec::file(&args.spec).into_iter().chain(args.problem.inputs()), &args.replace)?;
     let out = &mut *outputs.answers(out);
     let planned = spec::plan(&args.spec)?;
     if args.trace.is_some() && args.device != DeviceChoice::Simulator {
@@ -66,6 +70,10 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         Err(failure) if failure.exit() != Exit::NoDevice => return Err(failure),
         opened => opened,
     };
+    if planned.spec().op == Op::Attention {
+        let asked = attention::Run { planned: &planned, problem: &args.problem, trace: args.trace.as_deref() };
+        return attention::run(&asked, opened, out);
+    }
     let defaults = match opened {
         Ok(Opened::Simulator(_)) => Defaults::simulator(planned.block()),
         _ => Defaults::GPU,

@@ -123,7 +123,7 @@ fn tile(plan: &Plan) -> Option<(usize, usize)> {
     match plan.spec().op {
         Op::Dsd => Some((rows, columns)),
         Op::Dds => Some((columns, rows)),
-        Op::Sdd => None,
+        Op::Sdd | Op::Attention => None,
     }
 }
 
@@ -277,7 +277,7 @@ mod tests {
             kind: FindingKind::Deadlock,
             message: "nobody can proceed".to_owned(),
             sides: vec![waits; 100],
-            address: None,
+            addresses: None,
             cluster: 0,
             seed: 3,
             times: 1,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::exit::{Exit, Failure};
 use super::line;
-use super::output::{self, Outputs};
+use super::output::{self, Outputs, Replace};
 use super::spec;
 
 /// Count the kernels of a space: how many points, how many can be planned, and why the others cannot.
@@ -46,6 +46,8 @@ pub(super) struct Args {
     /// error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    replace: Replace,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
@@ -53,7 +55,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         writeln!(out, "{}", named()?)?;
         return Ok(Exit::Done);
     };
-    let outputs = Outputs::new([("--json", args.json.as_ref())], spec::file(argument))?;
+    let outputs = Outputs::new([("--json", args.json.as_ref())], spec::file(argument), &args.replace)?;
     let out = &mut *outputs.answers(out);
     let space = Space::find(argument)?;
     let facts = match &args.kernel {

@@ -43,7 +43,7 @@ impl ProblemFacts {
         match self.op {
             Op::Dsd => Some(self.n),
             Op::Dds => Some(self.m),
-            Op::Sdd => None,
+            Op::Sdd | Op::Attention => None,
         }
     }
 
@@ -65,7 +65,7 @@ pub(crate) fn extents(spec: &KernelSpec, sparse: &Structure, along: usize) -> (u
     match spec.op {
         Op::Dsd => (rows, along, cols),
         Op::Dds => (along, cols, rows),
-        Op::Sdd => (rows, cols, along),
+        Op::Sdd | Op::Attention => (rows, cols, along),
     }
 }
 

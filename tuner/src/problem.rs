@@ -167,7 +167,7 @@ impl TuningProblem {
     pub fn along(&self) -> usize {
         match self.workload.facts.0.op {
             Op::Dds => self.workload.m,
-            Op::Sdd => self.workload.k,
+            Op::Sdd | Op::Attention => self.workload.k,
             Op::Dsd => self.workload.n,
         }
     }

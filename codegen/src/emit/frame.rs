@@ -11,8 +11,8 @@ use crate::{Arch, Op};
 struct Frame {
     spec: String,
     summary: String,
-    /// What is sparse.
-    sparse: &'static str,
+    /// What is computed.
+    product: String,
     arch: Arch,
     entry: String,
     parameters: Vec<String>,
@@ -32,11 +32,7 @@ pub(super) fn render(plan: &Plan) -> String {
         &Frame {
             spec: plan.spec().to_string(),
             summary: plan.summary(),
-            sparse: match (plan.spec().op, plan.spec().transpose.is_on()) {
-                (Op::Sdd, false) => "C",
-                (Op::Sdd, true) => "C^T",
-                _ => "A",
-            },
+            product: product(plan),
             arch: Arch { ptx_version: kernel.ptx_version().unwrap_or(plan.arch().ptx_version), ..*plan.arch() },
             entry: plan.entry(),
             parameters: signature(&parameters, plan.spec().op),
@@ -46,6 +42,17 @@ pub(super) fn render(plan: &Plan) -> String {
             body,
         },
     )
+}
+
+/// What the kernel computes, and what of it is sparse.
+fn product(plan: &Plan) -> String {
+    let sparse = match (plan.spec().op, plan.spec().transpose.is_on()) {
+        (Op::Attention, _) => return "O = softmax(scale * Q K^T) V, Q K^T in its stored blocks.".to_owned(),
+        (Op::Sdd, false) => "C",
+        (Op::Sdd, true) => "C^T",
+        _ => "A",
+    };
+    format!("C[M, N] = A[M, K] * B[K, N], {sparse} in BSR.")
 }
 
 /// One declaration a line, with what it stands for.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::error::EpilogueError;
 use super::functions::Function;
-use super::program::{Cmp, Graph, Id, Input, InputKind, Level, Node, Program, Reduction};
+use super::program::{Cmp, Given, Graph, Id, Input, InputKind, Level, Node, Program, Reduction};
 use super::syntax::{MOST_INPUTS, ParameterSyntax, kind_of};
 use crate::place::Place;
 use crate::suggest::{self, MOST_SHOWN};
@@ -45,6 +45,21 @@ impl<P: Place> Builder<P> {
         builder
     }
 
+    /// The names of a score in place of those of an epilogue.
+    pub(super) fn of_score() -> Self {
+        let mut builder =
+            Self { inputs: Vec::new(), graph: Graph::default(), scopes: vec![HashMap::new()], errors: Vec::new() };
+        let product = builder.graph.add(Node::Acc, Level::Element);
+        builder.scopes[0].insert("s".to_owned(), product);
+        for (name, given) in Given::ALL {
+            let id = builder.graph.add(Node::Given(given), given.level());
+            builder.scopes[0].insert(name.to_owned(), id);
+        }
+        let infinity = builder.graph.add(Node::Literal(f32::INFINITY.to_bits()), Level::Uniform);
+        builder.scopes[0].insert("inf".to_owned(), infinity);
+        builder
+    }
+
     pub(super) fn error(&mut self, place: P, fact: impl Into<String>, help: &[&str]) {
         self.errors.push(EpilogueError::new(place, fact, help));
     }
@@ -59,6 +74,9 @@ impl<P: Place> Builder<P> {
             if self.scopes[0].contains_key(name) {
                 let fact = match name.as_str() {
                     "acc" => "`acc` is the sum of an element of C: no parameter can have its name".to_owned(),
+                    _ if Given::ALL.iter().any(|(known, _)| known == name) || matches!(name.as_str(), "s" | "inf") => {
+                        format!("`{name}` is what every score is told: no parameter can have its name")
+                    }
                     _ => format!("there are two parameters `{name}`"),
                 };
                 self.error(parameter.name_place.clone(), fact, &["choose another name"]);

@@ -11,7 +11,7 @@
 //! ```
 
 use super::apply::{apply, literal};
-use super::program::{Cmp, Id, Level, Node, Program, Reduction};
+use super::program::{Cmp, Given, Id, Level, Node, Program, Reduction};
 use crate::words::Dtype;
 
 /// Rows and columns that values are held of at the same time.
@@ -63,6 +63,18 @@ impl Lines {
         self.level(Level::Uniform, &|id| self.register(id, None), &load)
     }
 
+    /// Where a score finds what it is told: an instruction that makes it an f32.
+    fn given(given: Given, to: &str, at: Option<&At<'_>>) -> String {
+        let (row, column) = at.map_or((0, 0), |at| (at.row, at.column));
+        match given {
+            Given::Query => format!("cvt.rn.f32.u32 {to}, %r_query{row}"),
+            Given::Key => format!("cvt.rn.f32.u32 {to}, %r_key{column}"),
+            Given::Head => format!("cvt.rn.f32.u32 {to}, %r_head"),
+            Given::Batch => format!("cvt.rn.f32.u32 {to}, %r_batch"),
+            Given::Scale => format!("mov.f32 {to}, %f_scale"),
+        }
+    }
+
     /// The register that an element of a vector by rows must be in; none where the parameter is no such vector.
     pub(crate) fn row_input(&self, input: usize, row: u32) -> Option<String> {
         self.input(input, Level::Row).map(|id| self.of_row(id, row))
@@ -76,20 +88,20 @@ impl Lines {
     /// What is computed for a row.
     pub(crate) fn row(&self, row: u32) -> Vec<String> {
         let at = At { acc: "", row, column: 0, tile: "" };
-        self.level(Level::Row, &|id| self.register(id, Some(&at)), &|_, _| vec![])
+        self.level_at(Level::Row, &|id| self.register(id, Some(&at)), &|_, _| vec![], Some(&at))
     }
 
     /// What is computed for a column.
     pub(crate) fn column(&self, column: u32) -> Vec<String> {
         let at = At { acc: "", row: 0, column, tile: "" };
-        self.level(Level::Column, &|id| self.register(id, Some(&at)), &|_, _| vec![])
+        self.level_at(Level::Column, &|id| self.register(id, Some(&at)), &|_, _| vec![], Some(&at))
     }
 
     /// The accumulator becomes the result; where there is a second one, `%f_collected` what its row collects.
     pub(crate) fn element(&self, at: &At<'_>) -> Vec<String> {
         let result = self.program.result();
         let alone = self.program.second().is_none() && self.program.level(result) == Level::Element;
-        let is_made = !matches!(self.program.nodes()[result], Node::Acc | Node::Input(_));
+        let is_made = !matches!(self.program.nodes()[result], Node::Acc | Node::Input(_) | Node::Given(_));
         // The result is the last value of all, so that its operands are read before it is written over `acc`.
         let in_place = alone && is_made;
         let register = |id: Id| {
@@ -162,11 +174,22 @@ impl Lines {
         register: &dyn Fn(Id) -> String,
         load: &dyn Fn(usize, &str) -> Vec<String>,
     ) -> Vec<String> {
+        self.level_at(level, register, load, None)
+    }
+
+    fn level_at(
+        &self,
+        level: Level,
+        register: &dyn Fn(Id) -> String,
+        load: &dyn Fn(usize, &str) -> Vec<String>,
+        at: Option<&At<'_>>,
+    ) -> Vec<String> {
         let mut lines = vec![];
         for (id, node) in self.program.nodes().iter().enumerate() {
             if self.program.is_used(id) && self.program.level(id) == level {
                 match node {
                     Node::Input(input) => lines.extend(load(*input, &register(id))),
+                    Node::Given(given) => lines.push(Self::given(*given, &register(id), at)),
                     _ => lines.extend(make(node, &register(id), register)),
                 }
             }
@@ -179,7 +202,7 @@ impl Lines {
 fn make(node: &Node, to: &str, register: &dyn Fn(Id) -> String) -> Vec<String> {
     let two = |opcode: &str, a: Id, b: Id| vec![format!("{opcode} {to}, {}, {}", register(a), register(b))];
     match *node {
-        Node::Acc | Node::Input(_) | Node::Literal(_) => vec![],
+        Node::Acc | Node::Input(_) | Node::Given(_) | Node::Literal(_) => vec![],
         Node::Neg(a) => vec![format!("neg.f32 {to}, {}", register(a))],
         Node::Add(a, b) => two("add.f32", a, b),
         Node::Sub(a, b) => two("sub.f32", a, b),

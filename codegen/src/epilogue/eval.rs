@@ -1,8 +1,39 @@
 //! The expression as a function on the CPU, in f64: the reference that kernels are judged by.
 
 use super::functions::Function;
-use super::program::{Cmp, Id, Node, Program, Reduction};
+use super::program::{Cmp, Given, Id, Node, Program, Reduction};
 use crate::words::Dtype;
+
+/// A query and a key as a score finds them.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'v> {
+    /// Their product.
+    pub product: f64,
+    /// The number of the query.
+    pub query: usize,
+    /// The number of the key.
+    pub key: usize,
+    /// The query's head.
+    pub head: usize,
+    /// The problem of a batch.
+    pub batch: usize,
+    /// What products are multiplied by where no score is computed.
+    pub scale: f64,
+    /// What the parameters are for this pair, in their order.
+    pub inputs: &'v [f64],
+}
+
+impl Pair<'_> {
+    fn given(&self, given: Given) -> f64 {
+        match given {
+            Given::Query => self.query as f64,
+            Given::Key => self.key as f64,
+            Given::Head => self.head as f64,
+            Given::Batch => self.batch as f64,
+            Given::Scale => self.scale,
+        }
+    }
+}
 
 /// An element of C as an epilogue finds it.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +58,19 @@ impl Program {
             (values[self.result()], self.second().map(|(_, id)| values[id]))
         }
     }
+
+    /// The score of a query and a key, every operation in f64 and not rounded, except by casts.
+    pub fn score(&self, pair: &Pair<'_>) -> f64 {
+        let element = Element { acc: pair.product, inputs: pair.inputs };
+        let mut values = vec![0.0; self.nodes().len()];
+        for (id, node) in self.nodes().iter().enumerate().filter(|(id, _)| self.is_used(*id)) {
+            values[id] = match node {
+                Node::Given(given) => pair.given(*given),
+                node => value(node, &values, element),
+            };
+        }
+        values[self.result()]
+    }
 }
 
 impl Reduction {
@@ -44,6 +88,8 @@ fn value(node: &Node, values: &[f64], element: Element<'_>) -> f64 {
     match *node {
         Node::Acc => element.acc,
         Node::Input(input) => element.inputs[input],
+        // Only a score has it, which `Program::score` computes.
+        Node::Given(_) => f64::NAN,
         Node::Literal(bits) => f64::from(f32::from_bits(bits)),
         Node::Neg(a) => -of(a),
         Node::Add(a, b) => of(a) + of(b),

@@ -47,14 +47,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::suggest::{MOST_SHOWN, more_errors};
 
 pub use error::EpilogueError;
-pub use eval::Element;
+pub use eval::{Element, Pair};
 pub use lex::{Lexeme, LexemeKind, lexemes};
 pub use program::{Input, InputKind, Level, Program, Reduction};
-pub use syntax::{ParameterSyntax, parse_function};
+pub use syntax::{ParameterSyntax, parse_function, parse_score};
 
 pub(crate) use emit::{At, Held, Lines, widen};
 
-/// An epilogue: a handle to a [`Program`] that is as cheap to copy as a number.
+/// An epilogue or a score: a handle to a [`Program`] that is as cheap to copy as a number.
 ///
 /// Two are equal where their canonical text is. `Display` and serde write that text, and parsing reads it back.
 ///
@@ -137,7 +137,9 @@ impl Epilogue {
         if let Some(known) = programs().get(self.text) {
             return *known;
         }
-        let program = read(self.text).expect("the text was written by an epilogue");
+        // A text that both grammars take means the same in both: it names nothing that only one of them has.
+        let program = read(self.text).or_else(|_| read_score(self.text));
+        let program = program.expect("the text was written by an epilogue or a score");
         Self::new(program);
         *programs().get(self.text).expect("it was just put there")
     }
@@ -158,7 +160,18 @@ fn programs() -> std::sync::MutexGuard<'static, HashMap<&'static str, Programs>>
 /// Everything wrong with the text; places are byte ranges.
 pub fn read(text: &str) -> Result<Program, Vec<EpilogueError<Range<usize>>>> {
     let end = text.trim_end().len();
-    syntax::parse_closure(&lexemes(text), &(end..end))
+    syntax::parse_closure(&lexemes(text), &(end..end), builder::Builder::new())
+}
+
+/// Reads the score of a query and a key in the closure syntax: `|| if i >= j { s * scale } else { -inf }`.
+///
+/// Its names are `s`, the product of query `i` and key `j`, further `head`, `batch`, `scale` and `inf`.
+///
+/// # Errors
+/// Everything wrong with the text; places are byte ranges.
+pub fn read_score(text: &str) -> Result<Program, Vec<EpilogueError<Range<usize>>>> {
+    let end = text.trim_end().len();
+    syntax::parse_closure(&lexemes(text), &(end..end), builder::Builder::of_score())
 }
 
 /// What is wrong with an epilogue in text.
@@ -247,6 +260,7 @@ impl Serialize for Epilogue {
 impl<'de> Deserialize<'de> for Epilogue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        let read = text.parse().or_else(|error| read_score(&text).map(Self::new).map_err(|_| error));
+        read.map_err(serde::de::Error::custom)
     }
 }

@@ -146,6 +146,35 @@ pub(crate) enum Cmp {
     Ne,
 }
 
+/// What a score is told beside the product of a query and a key, each as an f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Given {
+    /// The number of the query, `i`.
+    Query,
+    /// The number of the key, `j`.
+    Key,
+    /// The number of the query's head, `head`.
+    Head,
+    /// The number of the problem, `batch`.
+    Batch,
+    /// What products are multiplied by in blocks where no score is computed, `scale`.
+    Scale,
+}
+
+impl Given {
+    /// Every one, with its name.
+    pub(crate) const ALL: [(&'static str, Self); 5] =
+        [("i", Self::Query), ("j", Self::Key), ("head", Self::Head), ("batch", Self::Batch), ("scale", Self::Scale)];
+
+    pub(super) fn level(self) -> Level {
+        match self {
+            Self::Query => Level::Row,
+            Self::Key => Level::Column,
+            Self::Head | Self::Batch | Self::Scale => Level::Uniform,
+        }
+    }
+}
+
 /// The number of a value in its program.
 pub(crate) type Id = usize;
 
@@ -156,6 +185,8 @@ pub(crate) enum Node {
     Acc,
     /// A parameter, by its number.
     Input(usize),
+    /// What a score is told of its place.
+    Given(Given),
     /// The bits of an f32.
     Literal(u32),
     Neg(Id),
@@ -177,7 +208,7 @@ impl Node {
     pub(crate) fn operands(self) -> arrayvec::ArrayVec<Id, 4> {
         let mut ids = arrayvec::ArrayVec::new();
         match self {
-            Self::Acc | Self::Input(_) | Self::Literal(_) => {}
+            Self::Acc | Self::Input(_) | Self::Given(_) | Self::Literal(_) => {}
             Self::Neg(a) | Self::Apply(_, a) | Self::Round(_, a) => ids.push(a),
             Self::Add(a, b) | Self::Sub(a, b) | Self::Mul(a, b) | Self::Div(a, b) => ids.extend([a, b]),
             Self::Min(a, b) | Self::Max(a, b) => ids.extend([a, b]),

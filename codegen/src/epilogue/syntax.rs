@@ -42,14 +42,36 @@ pub fn parse_function<P: Place>(
         let help = ["end the function with `;` to store the sum as it is, or say what becomes of it: `{ relu(acc) }`"];
         return Err(vec![EpilogueError::new(end.clone(), "the body is empty", &help)]);
     }
-    let mut parser = Parser::new(body, end);
+    let mut parser = Parser::new(body, end, Builder::new());
     parser.builder.declare(parameters);
     parser.finish()
 }
 
-/// Reads a closure.
-pub(super) fn parse_closure<P: Place>(tokens: &[Lexeme<P>], end: &P) -> Result<Program, Vec<EpilogueError<P>>> {
-    let mut parser = Parser::new(tokens, end);
+/// Reads the body of a function of attention, with the parameters that follow `scale`.
+///
+/// # Errors
+/// Everything wrong with parameters and body, each on its own place.
+pub fn parse_score<P: Place>(
+    parameters: &[ParameterSyntax<P>],
+    body: &[Lexeme<P>],
+    end: &P,
+) -> Result<Program, Vec<EpilogueError<P>>> {
+    if body.is_empty() {
+        let help = ["end the function with `;` for `s * scale`, or say what the score is: `{ s * scale }`"];
+        return Err(vec![EpilogueError::new(end.clone(), "the body is empty", &help)]);
+    }
+    let mut parser = Parser::new(body, end, Builder::of_score());
+    parser.builder.declare(parameters);
+    parser.finish()
+}
+
+/// Reads a closure whose names are those of `builder`.
+pub(super) fn parse_closure<P: Place>(
+    tokens: &[Lexeme<P>],
+    end: &P,
+    builder: Builder<P>,
+) -> Result<Program, Vec<EpilogueError<P>>> {
+    let mut parser = Parser::new(tokens, end, builder);
     match parser.parameters() {
         Ok(parameters) => parser.builder.declare(&parameters),
         Err(error) => return Err(vec![error]),
@@ -72,8 +94,8 @@ pub(super) struct Parser<'t, P> {
 }
 
 impl<'t, P: Place> Parser<'t, P> {
-    fn new(tokens: &'t [Lexeme<P>], end: &'t P) -> Self {
-        Self { tokens, end, at: 0, depth: 0, text: String::new(), builder: Builder::new() }
+    fn new(tokens: &'t [Lexeme<P>], end: &'t P, builder: Builder<P>) -> Self {
+        Self { tokens, end, at: 0, depth: 0, text: String::new(), builder }
     }
 
     fn finish(mut self) -> Result<Program, Vec<EpilogueError<P>>> {

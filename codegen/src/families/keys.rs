@@ -36,6 +36,14 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "op = dsd, or mma = wgmma",
         ));
     }
+    if spec.score.is_some() && spec.op != Op::Attention {
+        errors.push(PlanError::new(
+            Key::Score.as_str(),
+            format!("op = {} has no scores", spec.op),
+            "a score is what attention takes the exponential of, before a row is summed",
+            "op = attention, or an `epilogue`",
+        ));
+    }
     permute::check(spec, errors);
     check_full_operands(spec, errors);
     let targets = targets(spec.mma);

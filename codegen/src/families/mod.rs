@@ -4,6 +4,7 @@
 //! operands of the templates, `kernel.rs` tells the frame about both. A family depends on `hopper`, the frame and what
 //! is below them, and never on another family.
 
+pub(crate) mod attention;
 pub(crate) mod block_rows;
 mod keys;
 pub(crate) mod sampled;
@@ -14,7 +15,7 @@ pub(crate) mod warp;
 use std::sync::Arc;
 
 use crate::hopper::WGMMA_M;
-use crate::plan::{KernelPlan, PlanError, PlanErrors, SparseTimesDense};
+use crate::plan::{KernelPlan, PlanErrors, SparseTimesDense};
 use crate::spec::Target;
 use crate::{Arch, Dtype, KernelSpec, Mma, Op, Plan};
 
@@ -32,6 +33,7 @@ impl Plan {
         errors.check()?;
         let arch = Arch::of(target);
         let kernel: Arc<dyn KernelPlan> = match spec.mma {
+            Mma::Wgmma if spec.op == Op::Attention => Arc::new(attention::AttentionPlan::new(spec, arch)?),
             Mma::Wgmma if spec.op == Op::Sdd => Arc::new(sampled::SampledPlan::new(spec, arch)?),
             Mma::Wgmma => hopper(spec, arch)?,
             Mma::Wmma | Mma::MmaSync => Arc::new(warp::WarpPlan::new(spec, arch)?),
@@ -49,15 +51,6 @@ fn hopper(spec: &KernelSpec, arch: &Arch) -> Result<Arc<dyn KernelPlan>, PlanErr
         None if spec.pack.is_some() => "pack is a choice of swap-AB kernels".to_owned(),
         None if !rows.is_multiple_of(WGMMA_M) => {
             format!("{rows} rows are not a multiple of WGMMA's {} rows, but of its 8 columns", WGMMA_M)
-        }
-        _ if spec.pack.is_some() => {
-            return Err(PlanError::new(
-                "pack",
-                "block rows share a tile in swap-AB kernels",
-                "swap = off keeps the rows of a block as WGMMA's rows",
-                "drop `pack`, or `swap`",
-            )
-            .into());
         }
         _ => return Ok(Arc::new(block_rows::BlockRowsPlan::new(spec, arch)?)),
     };

@@ -60,8 +60,19 @@ pub(crate) struct Stage {
     pub(crate) comment: String,
     /// Factors of the stage's blocks, read from shared memory before the stage is released.
     pub(crate) factors: Option<StageFactors>,
+    /// Whether the stage has anything for this consumer is known when it is full.
+    pub(crate) guard: Option<Guard>,
     /// WGMMAs that are committed together.
     pub(crate) groups: Vec<Group>,
+}
+
+/// A stage that some consumers skip.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Guard {
+    /// Where one goes on that has nothing to multiply.
+    pub(crate) skip: String,
+    /// Where both meet, if there is a subtile to be stored.
+    pub(crate) join: String,
 }
 
 /// The factors of a stage's blocks.

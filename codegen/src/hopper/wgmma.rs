@@ -94,10 +94,19 @@ pub(crate) struct At {
 impl Wgmma {
     /// An instruction on operands at these bytes of a stage whose descriptors are `%rd_a` and `%rd_b`.
     pub(crate) fn new(sums: String, at: At, overwrites: bool) -> Self {
+        Self::with(sums, at, if overwrites { "%p_overwrite" } else { "%p_add" })
+    }
+
+    /// An instruction that overwrites the sums unless some have been made (`%p_sum`).
+    pub(crate) fn after_first(sums: String, at: At) -> Self {
+        Self::with(sums, at, "%p_sum")
+    }
+
+    fn with(sums: String, at: At, scale_d: &'static str) -> Self {
         let mut descriptors = vec![];
         let b = descriptor("%rd_b", at.b, &mut descriptors);
         let a = descriptor("%rd_a", at.a, &mut descriptors);
-        Self { descriptors, sums, a, b, scale_d: if overwrites { "%p_overwrite" } else { "%p_add" } }
+        Self { descriptors, sums, a, b, scale_d }
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::{ClusterTile, Parameters, Problem, Profile, SddmmTiles, SplitForm, TensorMap, TileScheduler};
+use super::{
+    AttentionProblem, AttentionTiles, ClusterTile, Parameters, Problem, Profile, SddmmTiles, SplitForm, TensorMap,
+    TileScheduler,
+};
 use crate::KernelSpec;
 
 /// A legal kernel of one family.
@@ -38,6 +41,14 @@ pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
     }
 
     fn split_form(&self) -> Option<SplitForm> {
+        None
+    }
+
+    fn attention_tiles(&self) -> Option<AttentionTiles> {
+        None
+    }
+
+    fn attention_parameters(&self, _problem: &AttentionProblem) -> Option<Parameters> {
         None
     }
 

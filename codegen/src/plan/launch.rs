@@ -25,11 +25,18 @@ pub enum Operand {
     Second,
     /// The row of C, u32, that each row of the product is written to.
     Order,
+    /// The values of an attention: V. Q is [`Operand::A`], K is [`Operand::B`], O is [`Operand::C`].
+    V,
 }
 
 impl Operand {
     fn words(self, op: Op) -> &'static str {
         match (self, op) {
+            (Self::A, Op::Attention) => "Q",
+            (Self::B, Op::Attention) => "K",
+            (Self::C, Op::Attention) => "O",
+            (Self::Second, Op::Attention) => "the logarithm of each row's sum of exponentials, f32, or null",
+            (Self::V, _) => "V",
             (Self::A, Op::Dsd) => "A's values, [nnzb * bm, bk]",
             (Self::A, _) => "A",
             (Self::B, Op::Dds) => "B's values, [nnzb * bm, bk]",
@@ -88,6 +95,23 @@ impl TensorMap {
     }
 }
 
+/// A tiled tensor map of a tensor of rank 4: the elements of a row, rows, heads, problems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StridedMap {
+    /// What it describes.
+    pub operand: Operand,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Sizes in elements, the contiguous dimension first.
+    pub dims: [u64; 4],
+    /// Bytes from one element to the next along the second dimension and on, multiples of 16.
+    pub strides_bytes: [u64; 3],
+    /// Columns and rows of a box; it is of one head of one problem.
+    pub box_dims: [u32; 4],
+    /// Swizzle span in bytes: 32, 64 or 128.
+    pub swizzle_bytes: u32,
+}
+
 /// One parameter of a kernel and what it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
@@ -102,6 +126,8 @@ pub struct Parameter {
 pub enum Argument {
     /// A tensor map, 128 bytes by value.
     Map(TensorMap),
+    /// A tensor map of rank 4, 128 bytes by value.
+    Strided(StridedMap),
     /// The address of the tensor maps of all problems of a batch, those of [`Plan::problem_maps`] one after the other.
     Maps,
     /// The address of an operand.
@@ -123,6 +149,8 @@ pub enum Argument {
     Number(u32),
     /// An f32 of the epilogue, by the number of its parameter.
     Scalar(usize),
+    /// What products of queries and keys are multiplied by, an f32.
+    Scale,
 }
 
 impl Parameter {
@@ -130,6 +158,14 @@ impl Parameter {
     pub(crate) fn meaning(&self, op: Op) -> String {
         match self.argument {
             Argument::Map(map) => format!("tensor map of {}", map.operand.words(op)),
+            Argument::Strided(map) => format!("tensor map of {}", map.operand.words(op)),
+            Argument::ColIdx if op == Op::Attention => "the steps of all work tiles".to_owned(),
+            Argument::WorkHead if op == Op::Attention => {
+                "the number of each CTA's first work tile, and of the last one's end".to_owned()
+            }
+            Argument::Work if op == Op::Attention => {
+                "work tiles {query, head, problem, key head, first step, steps, steps of each consumer}".to_owned()
+            }
             Argument::Maps => "tensor maps of every problem".to_owned(),
             Argument::Pointer(operand) => operand.words(op).to_owned(),
             Argument::ColIdx => if op == Op::Dds { "B's block columns" } else { "A's block columns" }.to_owned(),
@@ -140,7 +176,7 @@ impl Parameter {
             Argument::Work => "work tiles {c_row, c_col, a_row, blocks}".to_owned(),
             Argument::StageMetadata => "stage metadata, 256 bytes each".to_owned(),
             Argument::Workspace => "sums of parts of K, passed on from CTA to CTA".to_owned(),
-            Argument::Number(_) | Argument::Scalar(_) => String::new(),
+            Argument::Number(_) | Argument::Scalar(_) | Argument::Scale => String::new(),
         }
     }
 
@@ -148,9 +184,9 @@ impl Parameter {
     pub(crate) fn declaration(&self) -> String {
         let name = self.name;
         match self.argument {
-            Argument::Map(_) => format!(".param .align 64 .b8 {name}[128]"),
+            Argument::Map(_) | Argument::Strided(_) => format!(".param .align 64 .b8 {name}[128]"),
             Argument::Number(_) => format!(".param .u32 {name}"),
-            Argument::Scalar(_) => format!(".param .f32 {name}"),
+            Argument::Scalar(_) | Argument::Scale => format!(".param .f32 {name}"),
             Argument::Maps
             | Argument::Pointer(_)
             | Argument::ColIdx
@@ -214,10 +250,14 @@ pub enum TileScheduler {
     Static,
     /// The same with tiles of several block rows, whose pipeline stages are described by metadata made of the pattern.
     StageMetadata(StagePacking),
+    /// A persistent grid: tiles of several block rows, each with the union of their block columns.
+    SharedColumns(SharedColumns),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
     CtaPerBlock,
     /// A persistent grid: each CTA computes the tiles of an SDDMM in its own list; see [`Plan::sddmm_tiles`].
     Sddmm,
+    /// A persistent grid: each CTA computes the tiles of an attention in its own list; see [`Plan::attention_tiles`].
+    Attention,
 }
 
 /// How a kernel of several block rows a tile takes the pattern: as stage metadata, a record of 64 words for every
@@ -252,6 +292,32 @@ pub struct StagePacking {
     pub b_panel_bytes: u32,
     /// Bytes of one K slice of a block.
     pub block_bytes: u32,
+}
+
+/// Tiles of several block rows that walk the union of their block columns.
+///
+/// The kernel's `columns` has a word for every column of a tile's union: the block column times 16, and in the lowest bits
+/// which of the tile's block rows have a block there. A work tile has 16 words: {first column of C, first word of its union,
+/// words of its union, 0}, {first row of C of each of up to 4 block rows}, {first row of their blocks, as in A's values seen
+/// as an `[nnzb * bm, bk]` matrix}, {how much of K, the first place in the workspace, 0, 0} as in [`SplitForm`]. A tile
+/// whose block rows are all empty has one word, of a column outside the matrix and no block row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedColumns {
+    /// Block rows of a tile: at most 4.
+    pub pack: u32,
+    /// Rows of a block.
+    pub rows: u32,
+    /// Bytes of a block's part of a stage.
+    pub block_bytes: u32,
+    /// Bytes of B in a stage.
+    pub b_bytes: u32,
+}
+
+impl SharedColumns {
+    /// Bits of a union's word that say which block rows have a block.
+    pub const MASK_BITS: u32 = 4;
+    /// Words of a work tile.
+    pub const WORDS: usize = 16;
 }
 
 /// The tiles of an SDDMM: what the tile scheduler must know to list them.

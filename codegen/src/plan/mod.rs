@@ -3,6 +3,7 @@
 //! This is the frame that kernel families fill: a family's plan implements `KernelPlan`, and `families` chooses the
 //! family of a spec. Errors, the table that shows a plan and the launch are the same for all of them.
 
+mod attention;
 mod display;
 mod error;
 mod kernel;
@@ -13,12 +14,13 @@ mod sparse_times_dense;
 
 use std::sync::Arc;
 
+pub use attention::{AttentionProblem, AttentionTiles, TensorStrides};
 pub use error::{PlanError, PlanErrors};
 pub(crate) use kernel::KernelPlan;
 pub(crate) use kloop::KLoop;
 pub use launch::{
-    Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Problem, SddmmTiles, SplitForm, StagePacking,
-    TensorMap, TileScheduler,
+    Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Problem, SddmmTiles, SharedColumns, SplitForm,
+    StagePacking, StridedMap, TensorMap, TileScheduler,
 };
 pub use profile::{KernelKind, Multicast, Profile};
 pub(crate) use sparse_times_dense::{Major, SparseTimesDense};

@@ -53,6 +53,8 @@ pub enum KernelKind {
     SwapAb,
     /// SDDMM: the same, for the stored blocks of a dense product.
     Sddmm,
+    /// Attention: two products with a softmax between them, on the stored blocks of the first.
+    Attention,
     /// Warps on fragments that `ldmatrix` loads.
     MmaSync,
     /// Warps on opaque fragments; with copies to shared memory that pass through registers, if not asynchronous.

@@ -262,6 +262,7 @@ fn wrong_type_help(key: Key, found: &Atom) -> Vec<String> {
             vec![format!("write `{key} = {text}`, without quotes")]
         }
         _ if key == Key::Epilogue => vec!["write `epilogue = \"|bias: Rows<f32>| relu(acc + bias)\"`".into()],
+        _ if key == Key::Score => vec!["write `score = \"|| if i >= j { s * scale } else { -inf }\"`".into()],
         _ if key == Key::Warps => vec!["write `warps = (2, 4)`: 2 warps along M, 4 along N".into()],
         Atom::Number(text) => {
             let digits: String = text.chars().take_while(|c| c.is_ascii_digit() || *c == '_').collect();

@@ -190,7 +190,9 @@ fn label(key: Key, value: &str) -> String {
     let is_auto = value == "auto";
     match key {
         // Text of any length and with any sign in it: its digest.
-        Key::Epilogue if value != "none" => format!("epilogue_{}", &crate::fingerprint::fingerprint(value)[..8]),
+        Key::Epilogue | Key::Score if value != "none" => {
+            format!("{key}_{}", &crate::fingerprint::fingerprint(value)[..8])
+        }
         Key::Warps if !is_auto => format!("warps{}", value.replace(", ", "x").replace(['(', ')'], "")),
         _ if value.starts_with(|first: char| first.is_ascii_digit()) => format!("{key}{value}"),
         Key::Op | Key::Mma | Key::Dtype | Key::Accumulate | Key::Arch | Key::Shape | Key::Schedule if !is_auto => {

@@ -40,7 +40,7 @@ impl<P: Place> Request<P> {
             .iter()
             .find_map(|related| entries().find(|entry| entry.key == *related))
             .map(|entry| &entry.value_place)
-            .or_else(|| self.epilogue.as_ref().filter(|_| key == "epilogue").map(|(_, place)| place))
+            .or_else(|| self.epilogue.as_ref().filter(|_| matches!(key, "epilogue" | "score")).map(|(_, place)| place))
             .unwrap_or(&self.whole)
     }
 }
@@ -59,6 +59,7 @@ pub fn build<P: Place>(request: &Request<P>) -> Result<KernelSpec, Vec<SpecError
     }
     reading.operands(&mut spec);
     spec.op = reading.operation();
+    reading.op = spec.op;
     for key in Key::ALL.into_iter().filter(|key| !reads_by_itself(*key)) {
         spec.read(key, &mut reading);
     }
@@ -77,6 +78,8 @@ struct Reading<'r, P> {
     request: &'r Request<P>,
     /// The first entry of each key.
     written: Vec<(Key, &'r Entry<P>)>,
+    /// The operation, once it is read.
+    op: Op,
     /// The dtypes that type parameters of the signature stand for.
     bound: Vec<(&'r str, Dtype)>,
     errors: Vec<SpecError<P>>,
@@ -123,19 +126,22 @@ impl<P: Place> Source for Reading<'_, P> {
     }
 
     /// A closure in a string, or the body of the function.
-    fn epilogue(&mut self) -> Option<Epilogue> {
-        let body = self.request.epilogue.as_ref().map(|(epilogue, _)| *epilogue);
-        let Some(entry) = self.entry(Key::Epilogue) else { return body };
-        let found = self.atom(Key::Epilogue, &entry.value, &entry.value_place);
+    fn closure(&mut self, key: Key) -> Option<Epilogue> {
+        let is_score = key == Key::Score;
+        // The body of a function of attention is its score.
+        let takes_body = is_score == (self.op == Op::Attention);
+        let body = self.request.epilogue.as_ref().filter(|_| takes_body).map(|(epilogue, _)| *epilogue);
+        let Some(entry) = self.entry(key) else { return body };
+        let found = self.atom(key, &entry.value, &entry.value_place);
         let (kind, place) = match found {
             Atom::Broken => return None,
             Atom::Word(word) | Atom::Quoted(word) if word == "none" || word == "auto" => return body,
             Atom::Quoted(_) if body.is_some() => {
-                let message = "the function has a body, and the attribute an `epilogue`".to_owned();
-                let help = Some("the body is the epilogue: drop the key".to_owned());
+                let message = format!("the function has a body, and the attribute an `{key}`");
+                let help = Some(format!("the body is the {key}: drop the key"));
                 (SpecErrorKind::Syntax { message, help }, entry.value_place.clone())
             }
-            Atom::Quoted(text) => match epilogue::read(&text) {
+            Atom::Quoted(text) => match if is_score { epilogue::read_score(&text) } else { epilogue::read(&text) } {
                 Ok(program) => return Some(Epilogue::new(program)),
                 Err(errors) => {
                     for error in errors {
@@ -147,7 +153,7 @@ impl<P: Place> Source for Reading<'_, P> {
             },
             found => {
                 let expected = "a closure in a string".to_owned();
-                (SpecErrorKind::WrongType { key: Key::Epilogue, expected, found }, entry.value_place.clone())
+                (SpecErrorKind::WrongType { key, expected, found }, entry.value_place.clone())
             }
         };
         self.error(kind, &place);
@@ -157,7 +163,8 @@ impl<P: Place> Source for Reading<'_, P> {
 
 impl<'r, P: Place> Reading<'r, P> {
     fn of(request: &'r Request<P>) -> Self {
-        let mut reading = Self { request, written: Vec::new(), bound: Vec::new(), errors: request.errors.clone() };
+        let mut reading =
+            Self { request, written: Vec::new(), op: Op::Dsd, bound: Vec::new(), errors: request.errors.clone() };
         let mut first: HashMap<&str, &Entry<P>> = HashMap::new();
         for entry in &request.entries {
             let earlier = first.get(entry.key.as_str()).copied();
@@ -280,7 +287,7 @@ impl<'r, P: Place> Reading<'r, P> {
 
     /// The epilogue that is written, or the one that `beta = on` stands for.
     fn results(&mut self, op: Op, out: Dtype) -> Option<Epilogue> {
-        let epilogue = self.epilogue();
+        let epilogue = self.closure(Key::Epilogue);
         if !self.word::<Switch>(Key::Beta).unwrap_or_default().is_on() {
             return epilogue;
         }

@@ -82,6 +82,8 @@ keys! {
         "whether clusters share the K of a tile: where they then finish together (`auto`), or every tile in so many parts";
     Epilogue epilogue: Epilogue = auto fact { Wgmma }
         "what becomes of a sum before it is written", by_default "`none`";
+    Score score: #[serde(default, skip_serializing_if = "Option::is_none")] Epilogue = auto fact { Wgmma }
+        "the score of a query and a key in the partial blocks of an attention", by_default "`s * scale`";
     Beta beta as Switch = (Switch::Off) fact { Wgmma }
         "whether what C holds is added, times a number of the launch";
 }

@@ -51,8 +51,8 @@ pub(super) trait Source {
     /// One of the words that the key takes.
     fn word<V: Vocabulary>(&mut self, key: Key) -> Option<V>;
 
-    /// What becomes of sums.
-    fn epilogue(&mut self) -> Option<Epilogue>;
+    /// A closure: what becomes of sums, or the score of a pair.
+    fn closure(&mut self, key: Key) -> Option<Epilogue>;
 }
 
 /// The type of a key's value.
@@ -111,8 +111,8 @@ impl Setting for Epilogue {
         Takes::Closure
     }
 
-    fn read(source: &mut impl Source, _: Key) -> Option<Self> {
-        source.epilogue()
+    fn read(source: &mut impl Source, key: Key) -> Option<Self> {
+        source.closure(key)
     }
 
     fn written(self) -> String {

@@ -90,7 +90,7 @@ impl KernelSpec {
         match key {
             // `beta` says it.
             Key::Epilogue if self.beta().is_on() => "none".into(),
-            Key::Epilogue => self.written(key).unwrap_or_else(|| "none".into()),
+            Key::Epilogue | Key::Score => self.written(key).unwrap_or_else(|| "none".into()),
             _ => self.written(key).unwrap_or_else(|| "auto".into()),
         }
     }

@@ -119,7 +119,9 @@ impl Values<'_> {
         let written = || self.text.get(value.span()).unwrap_or_default().to_string();
         Value::Atom(match value.get_ref() {
             DeValue::Integer(_) | DeValue::Float(_) => Atom::Number(written()),
-            DeValue::String(text) if key != Key::Epilogue.as_str() && holds_several(text) => {
+            DeValue::String(text)
+                if ![Key::Epilogue, Key::Score].map(Key::as_str).contains(&key) && holds_several(text) =>
+            {
                 return self.string(key, text, value.span());
             }
             DeValue::String(word) => Atom::Quoted(word.to_string()),

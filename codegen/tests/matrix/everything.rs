@@ -130,6 +130,22 @@ const GROUPS: &[Group] = &[
         draws: 1_400,
     },
     Group {
+        base: "op = attention",
+        bm: &[128, 64, 192, 256],
+        bn: &[128, 64, 256, 80, 192, 16, 96, 32],
+        bk: &[128, 64, 256, 96, 16],
+        axes: &[
+            &["", "dtype = bf16"],
+            &[
+                "",
+                "score = \"|| if i >= j { s * scale } else { -inf }\"",
+                "score = \"|cap: f32| cap * tanh(s * scale / cap)\"",
+            ],
+            &["", "stages = 2", "", "k_step = 64", "k_step = 32, stages = 3"],
+        ],
+        draws: 160,
+    },
+    Group {
         base: "",
         bm: &[128, 64, 32, 16, 96, 512, 48, 8],
         bn: &[128, 256, 64, 32, 112, 400],

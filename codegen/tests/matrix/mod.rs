@@ -42,7 +42,7 @@ const KNOBS: [&str; 13] = [
 
 /// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
 /// shapes whose epilogue, gather or swizzle is special.
-const CHOSEN: [&str; 124] = [
+const CHOSEN: [&str; 139] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, dtype = bf16",
     "bm = 512, bn = 128, bk = 112, out = f32",
@@ -167,6 +167,10 @@ const CHOSEN: [&str; 124] = [
     "bm = 32, bn = 256, bk = 32, pdl = on",
     "bm = 16, bn = 128, bk = 16, batch = on, pdl = on",
     "bm = 128, bn = 256, bk = 128, op = sdd, pdl = on",
+    "bm = 64, bn = 256, bk = 64, swap = off, pack = 2",
+    "bm = 64, bn = 192, bk = 64, swap = off, pack = 3",
+    "bm = 128, bn = 128, bk = 112, swap = off, pack = 2, split = auto, pdl = on",
+    "bm = 64, bn = 64, bk = 32, swap = off, pack = 2, op = dds, transpose = on, out = f32",
     "bm = 128, bn = 16, bk = 128, pdl = early",
     "bm = 128, bn = 64, bk = 112, op = dds, split = 2, pdl = early, cluster = 2",
     "bm = 128, bn = 16, bk = 128, split = auto",

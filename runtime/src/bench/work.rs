@@ -114,7 +114,8 @@ impl Work {
     fn along(&self) -> usize {
         match self.op {
             Op::Dds => self.m,
-            Op::Dsd => self.n,
+            // Attention counts its own work.
+            Op::Dsd | Op::Attention => self.n,
             Op::Sdd => self.k,
         }
     }

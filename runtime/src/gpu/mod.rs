@@ -26,6 +26,7 @@
 
 mod bsr;
 mod buffer;
+mod capture;
 mod cubin;
 pub mod cublaslt;
 #[cfg(feature = "cusparse")]
@@ -54,6 +55,7 @@ pub(crate) use bsr::UntypedBsr;
 pub use bsr::{DeviceBsr, Fingerprint};
 pub use bsr_codegen::{LaunchShape, Operand, TensorMap};
 pub use buffer::{DeviceBuffer, DevicePtr, Plain};
+pub(crate) use capture::Relaxed;
 pub use cudarc::driver::sys::{CUstream, CUtensorMap};
 pub use dense::DeviceDense;
 pub(crate) use dense::UntypedDense;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, StridedMap};
 use cudarc::driver::sys::{
     self, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave, CUtensorMapL2promotion,
     CUtensorMapSwizzle,
@@ -163,22 +163,71 @@ fn fault(base: DevicePtr, map: &TensorMap) -> Option<TensorMapFault> {
 pub fn encode(device: &Device, base: DevicePtr, map: &TensorMap) -> Result<CUtensorMap, GpuError> {
     validate(base, map)?;
     device.bind()?;
+    let rank = map.rank as usize;
+    tiled(
+        base.wrapping_add(map.offset_bytes),
+        map.dtype,
+        (&map.dims[..rank], &map.strides_bytes[..rank - 1], &map.box_dims[..rank]),
+        map.swizzle_bytes,
+    )
+}
+
+/// Encodes the map of a tensor of rank 4 at `base`, as [`encode`] does.
+///
+/// # Errors
+/// [`GpuError::TensorMap`] for what the hardware cannot take.
+pub fn encode_strided(device: &Device, base: DevicePtr, map: &StridedMap) -> Result<CUtensorMap, GpuError> {
+    strided_fault(base, map).map_or(Ok(()), |fault| Err(TensorMapError { operand: map.operand, fault }))?;
+    device.bind()?;
+    tiled(base, map.dtype, (&map.dims, &map.strides_bytes, &map.box_dims), map.swizzle_bytes)
+}
+
+/// What the hardware cannot take of a map of rank 4: the faults of its rows, and strides and sizes beyond.
+fn strided_fault(base: DevicePtr, map: &StridedMap) -> Option<TensorMapFault> {
+    let [columns, rows, ..] = map.dims;
+    let [by_row, ..] = map.strides_bytes;
+    let [box_columns, box_rows, ..] = map.box_dims;
+    let of_rows = TensorMap {
+        operand: map.operand,
+        dtype: map.dtype,
+        rank: 2,
+        offset_bytes: 0,
+        dims: [columns, rows, 1],
+        strides_bytes: [by_row, 0],
+        box_dims: [box_columns, box_rows, 1],
+        swizzle_bytes: map.swizzle_bytes,
+    };
+    fault(base, &of_rows).or_else(|| {
+        let wrong = |stride: &u64| !stride.is_multiple_of(16) || *stride >= 1 << 40;
+        let stride = map.strides_bytes.iter().position(wrong);
+        let stride = stride.map(|at| TensorMapFault::Stride { dimension: at + 1, stride: map.strides_bytes[at] });
+        let sizes = map.dims.iter().any(|dim| !(1..=1 << 32).contains(dim));
+        stride.or(sizes.then_some(TensorMapFault::Dims { rank: 3, dims: [rows, map.dims[2], map.dims[3]] }))
+    })
+}
+
+/// Encodes a map whose sizes, strides and box the hardware takes.
+fn tiled(
+    first: DevicePtr,
+    dtype: Dtype,
+    (dims, strides, box_dims): (&[u64], &[u64], &[u32]),
+    swizzle_bytes: u32,
+) -> Result<CUtensorMap, GpuError> {
     let mut encoded = CUtensorMap { opaque: [0; 16] };
-    let first = base.wrapping_add(map.offset_bytes);
-    // SAFETY: `encoded` is an aligned place for one map; the arrays hold at least rank, rank - 1, rank and rank
-    // numbers, since `validate` has found the rank to be 2 or 3.
+    debug_assert!(dims.len() == strides.len() + 1 && dims.len() == box_dims.len() && dims.len() <= 5);
+    // SAFETY: `encoded` is an aligned place for one map; the arrays hold rank, rank - 1, rank and at least rank numbers.
     check("cuTensorMapEncodeTiled", unsafe {
         sys::cuTensorMapEncodeTiled(
             &mut encoded,
-            data_type(map.dtype),
-            map.rank,
+            data_type(dtype),
+            dims.len() as u32,
             std::ptr::without_provenance_mut::<c_void>(first as usize),
-            map.dims.as_ptr(),
-            map.strides_bytes.as_ptr(),
-            map.box_dims.as_ptr(),
-            [1, 1, 1].as_ptr(),
+            dims.as_ptr(),
+            strides.as_ptr(),
+            box_dims.as_ptr(),
+            [1; 5].as_ptr(),
             CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
-            swizzle(map.swizzle_bytes),
+            swizzle(swizzle_bytes),
             // Rows are often narrower than 256 bytes: promoted so far, blocks of 64 columns of FP8 ran at 0.8 of the
             // rate that they have with 128, and nothing ran faster (benches/LOG.md).
             CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,

@@ -240,6 +240,7 @@ fn factors_text(op: Op) -> &'static str {
         Op::Dsd => "A is a block-sparse matrix and B is dense",
         Op::Dds => "A is dense and B is a block-sparse matrix",
         Op::Sdd => "A and B are dense, and the result is sparse",
+        Op::Attention => "Q, K and V are tensors of heads, which an `attention::Launcher` takes",
     }
 }
 

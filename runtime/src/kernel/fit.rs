@@ -243,7 +243,11 @@ pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelEr
         }
     }
     match plan.tile_scheduler() {
-        TileScheduler::Static | TileScheduler::StageMetadata(_) | TileScheduler::Sddmm => Ok(()),
+        TileScheduler::Static
+        | TileScheduler::StageMetadata(_)
+        | TileScheduler::SharedColumns(_)
+        | TileScheduler::Sddmm => Ok(()),
+        TileScheduler::Attention => Err(KernelError::Factors { expected: Op::Attention }),
         TileScheduler::CtaPerBlock => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
     }
 }

@@ -160,7 +160,7 @@ impl Launcher {
         fit::block(&self.plan, sparse.structure())?;
         match self.plan.spec().op {
             Op::Sdd => super::sddmm::sizes(sparse.structure(), n)?,
-            Op::Dsd | Op::Dds => fit::sizes(&self.plan, sparse.structure(), n)?,
+            Op::Dsd | Op::Dds | Op::Attention => fit::sizes(&self.plan, sparse.structure(), n)?,
         }
         if let Some(pattern) = sparse.device_pattern() {
             listed::check(&self.plan, pattern)?;
@@ -313,6 +313,9 @@ impl Launcher {
                 Argument::Work => Value::Pointer(places.tiles),
                 Argument::StageMetadata => Value::Pointer(places.stage_metadata),
                 Argument::Workspace => Value::Pointer(places.workspace),
+                // Of an attention alone.
+                Argument::Strided(_) => Value::Pointer(0),
+                Argument::Scale => Value::Float(f32::NAN),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scalar(at) => match self.given(operands, *at) {
                     Some(DeviceInput::Scalar(value)) => Value::Float(value),
@@ -437,7 +440,7 @@ impl<'a> Operands<'a> {
             Operand::ScaleA => scales.a.ptr,
             Operand::ScaleB => scales.b.ptr,
             // The launcher knows these.
-            Operand::Epilogue(_) | Operand::Second | Operand::Order => c.ptr,
+            Operand::Epilogue(_) | Operand::Second | Operand::Order | Operand::V => c.ptr,
         }
     }
 }

@@ -10,6 +10,7 @@ mod batch;
 mod block_index;
 mod blocks;
 mod sddmm;
+mod shared_columns;
 mod split_k;
 mod split_rows;
 mod stage_metadata;
@@ -21,6 +22,7 @@ pub use block_index::BlockIndex;
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
 pub use sddmm::SddmmWork;
+use shared_columns::SharedWork;
 pub use split_k::Role;
 use stage_metadata::StageMetadata;
 
@@ -37,7 +39,7 @@ pub struct WorkLists {
     pub tiles: Vec<u32>,
     /// Bytes of the kernel's `workspace`, zero before the first launch and again after each; 0 for none.
     pub workspace: usize,
-    /// The kernel's `packed`: its stage metadata. Empty for a kernel that reads the pattern as it is stored.
+    /// The kernel's `packed`, its stage metadata, or its `columns`, the unions of block columns. Empty for a kernel that reads the pattern as it is stored.
     pub stage_metadata: Vec<u32>,
 }
 
@@ -65,6 +67,18 @@ impl WorkLists {
                     ..Self::default()
                 }
             }
+            TileScheduler::SharedColumns(form) => {
+                let work = SharedWork::new(plan, &form, structure, n, clusters);
+                Self {
+                    grid: [work.ctas(), 1],
+                    heads: work.heads(),
+                    tiles: work.words(),
+                    workspace: work.workspace(plan),
+                    stage_metadata: work.into_columns(),
+                }
+            }
+            // Its lists are made of a mask and the numbers of heads: `crate::attention`.
+            TileScheduler::Attention => Self::default(),
             TileScheduler::CtaPerBlock => {
                 let work = BlockWork::new(plan, structure, n);
                 let grid = [work.tiles.len() as u32, work.columns];

@@ -55,6 +55,9 @@ impl Uploads<'_> {
             Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
             Argument::Work => Param::Buffer(self.words(self.work.tiles.iter().copied())),
             Argument::Workspace => Param::Buffer(self.workspace),
+            // Of an attention alone.
+            Argument::Strided(_) => Param::U64(0),
+            Argument::Scale => Param::F32(f32::NAN),
             Argument::StageMetadata => Param::Buffer(self.words(self.work.stage_metadata.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
             Argument::Scalar(at) => {

@@ -1,6 +1,7 @@
 //! What the simulator reports.
 
 use std::fmt;
+use std::ops::Range;
 
 /// The kind of a [`Finding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -100,8 +101,8 @@ pub struct Finding {
     pub message: String,
     /// The instructions concerned, the later one first.
     pub sides: Vec<Side>,
-    /// First byte concerned: an address of the shared window or a global address.
-    pub address: Option<u64>,
+    /// The bytes concerned, from the first to the last that was seen: addresses of the shared window, or global ones.
+    pub addresses: Option<Range<u64>>,
     /// Number of the cluster in the grid.
     pub cluster: u32,
     /// The seed of the run.
@@ -113,8 +114,12 @@ pub struct Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {}", self.kind, self.message)?;
-        if let Some(a) = self.address {
-            write!(f, "\n    at address {a:#x}")?;
+        match &self.addresses {
+            Some(bytes) if bytes.end > bytes.start + 1 => {
+                write!(f, "\n    at addresses {:#x} to {:#x}", bytes.start, bytes.end - 1)?;
+            }
+            Some(byte) => write!(f, "\n    at address {:#x}", byte.start)?,
+            None => {}
         }
         for s in &self.sides {
             write!(f, "\n    {s}")?;

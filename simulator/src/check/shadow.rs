@@ -2,6 +2,8 @@
 //!
 //! States are numbered; a byte's shadow is its state's number, so a range of bytes in one state costs one check.
 
+use std::ops::Range;
+
 use super::clock::{View, lanes};
 use crate::program::op::Scope;
 
@@ -97,7 +99,7 @@ fn runs(mut shadow: &mut [u32]) -> impl Iterator<Item = (usize, &mut [u32])> {
 #[derive(Debug)]
 pub(crate) struct States {
     all: Vec<State>,
-    conflicts: Vec<(usize, Conflict)>,
+    conflicts: Vec<(Range<usize>, Conflict)>,
     /// What the current access made of states: (before, after), so that its many ranges share them.
     memo: Vec<(u32, u32)>,
     memo_of: Option<(Stamp, bool)>,
@@ -224,8 +226,8 @@ impl States {
         }
     }
 
-    /// Conflicts of the last access: (byte within the range, conflict).
-    pub(crate) fn take_conflicts(&mut self) -> Vec<(usize, Conflict)> {
+    /// Conflicts of the last access, each with its bytes within the range.
+    pub(crate) fn take_conflicts(&mut self) -> Vec<(Range<usize>, Conflict)> {
         std::mem::take(&mut self.conflicts)
     }
 
@@ -244,7 +246,7 @@ impl States {
             let found = writes
                 .chain(old.reads.iter().map(|s| (s, false)))
                 .find_map(|before| compare(before, now, view, memory, self.block));
-            self.conflicts.extend(found.map(|conflict| (at, conflict)));
+            self.conflicts.extend(found.map(|conflict| (at..at + run.len(), conflict)));
             run.fill(fresh);
         }
         if known.is_none() {
@@ -269,7 +271,7 @@ impl States {
                 None => None,
                 Some(w) => compare((w, true), now, view, memory, self.block),
             };
-            self.conflicts.extend(found.map(|conflict| (at, conflict)));
+            self.conflicts.extend(found.map(|conflict| (at..at + run.len(), conflict)));
             let becomes = self.after_read(id, now, view);
             if self.memo.len() < 64 {
                 self.memo.push((id, becomes));

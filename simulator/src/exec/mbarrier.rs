@@ -4,6 +4,7 @@ use crate::asyncs::Spot;
 use crate::check::FindingKind;
 use crate::check::clock::{View, lanes};
 use crate::check::shadow::Proxy;
+use crate::machine::address::SHARED_BASE;
 use crate::machine::mbarrier::{COUNT_LIMIT, Mbarrier, Outcome, TX_LIMIT};
 use crate::machine::memory::{Place, Who};
 use crate::machine::warp::Wait;
@@ -29,6 +30,12 @@ impl Machine<'_> {
             Place::Shared(cta, offset) => Ok((cta, offset)),
             _ => self.fail(FindingKind::BarrierMisuse, who.w, who.mask, who.pc, "an mbarrier lies in shared memory"),
         }
+    }
+
+    /// The addresses of an mbarrier.
+    fn bytes_of((_, offset): Spot) -> std::ops::Range<u64> {
+        let start = u64::from(SHARED_BASE) + u64::from(offset);
+        start..start + 8
     }
 
     fn name(spot: Spot) -> String {
@@ -143,7 +150,7 @@ impl Machine<'_> {
                     self.side(init.warp as usize, init.mask, init.pc, "initialises it"),
                 ];
                 let text = format!("{} is used without anything that orders the use after its init", Self::name(spot));
-                self.report(FindingKind::BarrierMisuse, text, sides, Some(u64::from(spot.1)))?;
+                self.report(FindingKind::BarrierMisuse, text, sides, Some(Self::bytes_of(spot)))?;
             }
         }
         if (remote || by_copy) && !self.ctas[spot.0].mbarriers.get(&spot.1).is_some_and(|b| b.fenced) {
@@ -157,7 +164,7 @@ impl Machine<'_> {
                 self.side(init.warp as usize, init.mask, init.pc, "initialises it"),
             ];
             let text = format!("{} has no fence.mbarrier_init (or fence.proxy.async) after its init", Self::name(spot));
-            self.report(FindingKind::MissingInitFence, text, sides, Some(u64::from(spot.1)))?;
+            self.report(FindingKind::MissingInitFence, text, sides, Some(Self::bytes_of(spot)))?;
         }
         Ok(())
     }
@@ -181,7 +188,7 @@ impl Machine<'_> {
                 let mut sides = vec![self.side(who.w, who.mask, who.pc, "arrives")];
                 sides.extend(last.map(|pc| self.side(who.w, who.mask, pc, "arrived before")));
                 let text = format!("{} gets more arrivals in a phase than its count of {count}", Self::name(spot));
-                self.report(FindingKind::PhaseOverrun, text, sides, Some(u64::from(spot.1)))?;
+                self.report(FindingKind::PhaseOverrun, text, sides, Some(Self::bytes_of(spot)))?;
                 return Err(Stop);
             }
             Outcome::Underflow if !told => {
@@ -193,7 +200,7 @@ impl Machine<'_> {
                     Self::name(spot),
                     -tx
                 );
-                self.report(FindingKind::TransactionUnderflow, text, sides, Some(u64::from(spot.1)))?;
+                self.report(FindingKind::TransactionUnderflow, text, sides, Some(Self::bytes_of(spot)))?;
             }
             Outcome::Underflow => {}
         }

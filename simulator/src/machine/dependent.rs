@@ -50,6 +50,6 @@ impl Machine<'_> {
              griddepcontrol.wait first, or order this thread after one that has"
         );
         let side = self.stamp_side(now, writes);
-        self.report(FindingKind::GridDependency, text, vec![side], Some(addr))
+        self.report(FindingKind::GridDependency, text, vec![side], Some(addr..addr + len as u64))
     }
 }

@@ -47,7 +47,7 @@ impl Machine<'_> {
              .release.gpu (or after fence.acq_rel.gpu) and that is read by .acquire.gpu orders the two"
         );
         let sides = vec![self.stamp_side(now, false), self.stamp_side(&before, true)];
-        self.report(FindingKind::ClusterRace, text, sides, Some(address))
+        self.report(FindingKind::ClusterRace, text, sides, Some(address..address + 1))
     }
 
     /// A strong write to global memory publishes what the thread knows: all of it, or what it knew at its last fence.

@@ -1,5 +1,7 @@
 //! Checked accesses to shared and global memory.
 
+use std::ops::Range;
+
 use super::address::{Window, classify, split_shared};
 use super::{Exec, Machine, Stop};
 use crate::check::FindingKind;
@@ -186,7 +188,7 @@ impl Machine<'_> {
         if found.is_empty() {
             return Ok(());
         }
-        let place = format!("shared memory of block {cta} (byte {} of it)", offset + found[0].0 as u64);
+        let place = format!("shared memory of block {cta} (byte {} of it)", offset + found[0].0.start as u64);
         self.conflicts(now, writes, offset + u64::from(super::address::SHARED_BASE), &place, found)
     }
 
@@ -215,7 +217,7 @@ impl Machine<'_> {
              columns, or a tensor map of the matrix's extent, keeps stores inside"
         );
         let side = self.stamp_side(now, true);
-        self.report(FindingKind::OutOfBounds, text, vec![side], Some(addr))
+        self.report(FindingKind::OutOfBounds, text, vec![side], Some(addr..addr + len as u64))
     }
 
     pub(crate) fn check_global(&mut self, now: &Stamp, view: &View, addr: u64, len: usize, writes: bool) -> Exec<()> {
@@ -227,14 +229,15 @@ impl Machine<'_> {
             self.check_padding(now, addr, len)?;
         }
         let (global, states) = (&mut self.global, &mut self.states);
-        let mut found: Vec<(usize, Conflict)> = Vec::new();
+        let mut found: Vec<(Range<usize>, Conflict)> = Vec::new();
         global.shadow(addr, len, |offset, shadow| {
             if writes {
                 states.write(shadow, now, view, Memory::Global);
             } else {
                 states.read(shadow, now, view, Memory::Global);
             }
-            found.extend(states.take_conflicts().into_iter().map(|(i, c)| (offset + i, c)));
+            let moved = |bytes: Range<usize>| offset + bytes.start..offset + bytes.end;
+            found.extend(states.take_conflicts().into_iter().map(|(bytes, c)| (moved(bytes), c)));
         });
         // Tensor maps and buffers written by the generic proxy before the launch are fenced by the launch itself.
         if found.is_empty() { Ok(()) } else { self.conflicts(now, writes, addr, "global memory", found) }

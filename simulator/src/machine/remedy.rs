@@ -56,7 +56,8 @@ impl Machine<'_> {
 
     /// The barrier between two accesses that race, and what is to be done.
     pub(super) fn would_order(&self, (before, before_writes): (&Stamp, bool), (now, writes): (&Stamp, bool)) -> String {
-        if before_writes && self.loads(before) {
+        let refilled = writes && self.loads(now);
+        if before_writes && self.loads(before) && !refilled {
             let barrier = self.copy_barriers.get(&before.pc).map(|spot| self.barrier_name(*spot));
             return format!(
                 "the copy completes {}, and the later access must wait for that phase; {}",
@@ -64,7 +65,7 @@ impl Machine<'_> {
                 self.last_wait(now)
             );
         }
-        if writes && self.loads(now) {
+        if refilled {
             return format!(
                 "the buffer is filled again before it was released: whoever used it must arrive at the empty barrier after \
                  its last access, and the copy be issued after a wait for that phase; of the user, {}; of the issuer, {}",

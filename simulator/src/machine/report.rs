@@ -1,5 +1,7 @@
 //! Turning what went wrong into findings.
 
+use std::ops::Range;
+
 use super::{Exec, Machine, Stop};
 use crate::check::clock::lanes;
 use crate::check::shadow::{Conflict, Proxy, Stamp};
@@ -19,7 +21,9 @@ fn same_cause(kind: FindingKind, a: &[Side], b: &[Side]) -> bool {
     );
     let opcode = |side: &Side| {
         let mut words = side.text.split_whitespace();
-        words.find(|word| !word.starts_with('@')).unwrap_or_default().to_owned()
+        let opcode = words.find(|word| !word.starts_with('@')).unwrap_or_default();
+        // Hints do not make another instruction of it.
+        opcode.split(".L2::").next().unwrap_or_default().to_owned()
     };
     let alike = |a: &Side, b: &Side| {
         a.line == b.line || (unordered && a.section == b.section && a.does == b.does && opcode(a) == opcode(b))
@@ -40,17 +44,20 @@ impl Machine<'_> {
         kind: FindingKind,
         message: String,
         sides: Vec<Side>,
-        address: Option<u64>,
+        addresses: Option<Range<u64>>,
     ) -> Exec<()> {
         if let Some(same) = self.findings.iter_mut().find(|f| f.kind == kind && same_cause(kind, &f.sides, &sides)) {
             same.times += 1;
+            if let (Some(all), Some(more)) = (&mut same.addresses, addresses) {
+                *all = all.start.min(more.start)..all.end.max(more.end);
+            }
             return if same.times > 10_000 { Err(Stop) } else { Ok(()) };
         }
         self.findings.push(Finding {
             kind,
             message,
             sides,
-            address,
+            addresses,
             cluster: self.cluster,
             seed: self.options.seed,
             times: 1,
@@ -111,10 +118,10 @@ impl Machine<'_> {
         writes: bool,
         address: u64,
         place: &str,
-        found: Vec<(usize, Conflict)>,
+        found: Vec<(Range<usize>, Conflict)>,
     ) -> Exec<()> {
-        for (offset, c) in found {
-            let at = Some(address + offset as u64);
+        for (bytes, c) in found {
+            let at = Some(address + bytes.start as u64..address + bytes.end as u64);
             let me = self.stamp_side(now, writes);
             let (kind, message, other) = match c {
                 Conflict::Race { before, before_writes } => {

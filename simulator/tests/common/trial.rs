@@ -3,9 +3,10 @@
 
 use bsr::arguments::ByKind;
 use bsr::reference::{self, Comparison, Fused, unwritten};
-use bsr::simulated::{Options, Report, Simulated};
+use bsr::simulated::{Coverage, Options, Report, Simulated};
 use bsr::{Bsr, Dense, Dtype, Element, Inputs, KernelSpec, Layout, Op, Permutation, Plan, Scales, bf16, e4m3, f16};
 
+use crate::reasons;
 use crate::trials::{Kind, Shape, Trial, schedule};
 
 /// Schedules for each problem, as `bsr check` has them by default.
@@ -34,7 +35,21 @@ pub(crate) fn check(plan: &Plan, text: &str, entry: &str, problems: &[Problem]) 
         Ok(kernel) => kernel,
         Err(error) => return Some(format!("unreadable: {error}")),
     };
-    problems.iter().find_map(|problem| problem.fault(&kernel))
+    problems.iter().find_map(|problem| problem.fault(&kernel, &mut Coverage::default()))
+}
+
+/// What a check finds wrong with a plan's own kernel: as [`check`], or an instruction that no problem executes, if it is not
+/// known why. Beside it the lines that no problem can execute, each with the reason.
+pub(crate) fn check_all(plan: &Plan, problems: &[Problem]) -> (Option<String>, Vec<(u32, &'static str)>) {
+    let ptx = plan.ptx();
+    let kernel = Simulated::new(plan, ptx.text(), ptx.entry()).unwrap();
+    let mut coverage = Coverage::default();
+    let fault = problems.iter().find_map(|problem| problem.fault(&kernel, &mut coverage));
+    let statements = kernel.statements(&coverage);
+    let missed = reasons::missed(&statements, plan);
+    let unknown = missed.iter().find(|(_, why)| why.is_none());
+    let fault = fault.or_else(|| unknown.map(|(at, _)| format!("not executed: line {}: {}", at.line, at.text)));
+    (fault, missed.iter().filter_map(|(at, why)| Some((at.line, (*why)?))).collect())
 }
 
 /// Whether [`problems`] has the element types of a spec.
@@ -48,7 +63,7 @@ pub(crate) fn has_types(spec: &KernelSpec) -> bool {
 }
 
 impl Problem {
-    fn new(plan: &Plan, index: usize) -> Self {
+    pub(crate) fn new(plan: &Plan, index: usize) -> Self {
         let trial = Trial::new(plan, index).unwrap();
         let spec = *plan.spec();
         let (kind, clusters, far) = (Kind::of(plan, index), trial.clusters, trial.far);
@@ -85,10 +100,11 @@ impl Problem {
         report.cost.steps
     }
 
-    fn fault(&self, kernel: &Simulated) -> Option<String> {
+    fn fault(&self, kernel: &Simulated, coverage: &mut Coverage) -> Option<String> {
         let kernel = self.kernel(kernel);
         self.runs().find_map(|(_, options)| {
             let (report, right) = (self.run)(&kernel, &options);
+            coverage.merge(&report.coverage);
             let wrong = (!right).then(|| "wrong result".to_owned());
             let found = report.findings.first().map(|finding| format!("{:?}", finding.kind)).or(wrong);
             found.map(|found| format!("{}: {found}", self.kind.name()))

@@ -11,7 +11,7 @@ use bsr::advise::{Advice, BLOCKS, Request, advise};
 
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
-use super::output::Outputs;
+use super::output::{Outputs, Replace};
 use super::progress::Progress;
 use super::weights::{Weights, WeightsArgs, block};
 use super::{line, output};
@@ -53,11 +53,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
+    replace: Replace,
+    #[command(flatten)]
     weights: WeightsArgs,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let outputs = Outputs::new([("--json", args.json.as_ref())], [args.weights.file.as_path()])?;
+    let outputs = Outputs::new([("--json", args.json.as_ref())], [args.weights.file.as_path()], &args.replace)?;
     let out = &mut *outputs.answers(out);
     let progress = Progress::new();
     progress.step("reading");

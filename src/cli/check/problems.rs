@@ -52,6 +52,7 @@ impl<'c> Problems<'c> {
             negative: false,
             far: false,
             shrink: if spec.epilogue.is_some() { shrink(longest) } else { 1.0 },
+            effort,
             schedules: usize::try_from(EFFORT / effort).unwrap_or(usize::MAX).max(1),
         };
         Ok(Self { plan, args, asked: Asked::One(Box::new(problem), trial) })

@@ -45,6 +45,25 @@ pub(in super::super) struct ProblemArgs {
     /// Seed of the pattern and of all values that are drawn.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
+    /// Heads of Q, with op = attention: --m are its queries, --n its keys, and the pattern is that of Q K^T. Where the spec
+    /// has a score, it is computed in all blocks, of a causal pattern in those on the diagonal alone.
+    /// [default: 16; fewer on the simulator]
+    #[arg(long, value_parser = side(), value_name = "HEADS")]
+    heads: Option<usize>,
+    /// Heads of K and V, with op = attention. [default: as many as --heads]
+    #[arg(long, value_parser = side(), value_name = "HEADS")]
+    key_heads: Option<usize>,
+    /// Problems of a batch, with op = attention. [default: 1]
+    #[arg(long, value_parser = side(), value_name = "PROBLEMS")]
+    batch: Option<usize>,
+}
+
+/// What the flags say of an attention's heads.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Heads {
+    pub(in super::super) heads: Option<usize>,
+    pub(in super::super) key_heads: Option<usize>,
+    pub(in super::super) problems: Option<usize>,
 }
 
 /// A word as a shell takes it.
@@ -60,7 +79,38 @@ impl ProblemArgs {
     /// Whether anything is said of the problem.
     pub(in super::super) fn asks(&self) -> bool {
         let Self { m, n, k, pattern, matrix, .. } = self;
-        m.is_some() || n.is_some() || k.is_some() || pattern.is_some() || matrix.is_some()
+        let is_of_attention = self.of_attention().is_some();
+        m.is_some() || n.is_some() || k.is_some() || pattern.is_some() || matrix.is_some() || is_of_attention
+    }
+
+    /// What is said of an attention's heads.
+    pub(in super::super) fn attention_heads(&self) -> Heads {
+        Heads { heads: self.heads, key_heads: self.key_heads, problems: self.batch }
+    }
+
+    /// The first flag that only an attention has.
+    pub(in super::super) fn of_attention(&self) -> Option<&'static str> {
+        let Self { heads, key_heads, batch, .. } = self;
+        let flags = [("--heads", heads), ("--key-heads", key_heads), ("--batch", batch)];
+        flags.into_iter().find(|(_, given)| given.is_some()).map(|(flag, _)| flag)
+    }
+
+    /// The first flag that an attention does not have, and why.
+    pub(in super::super) fn of_products(&self) -> Option<(&'static str, &'static str)> {
+        if self.k.is_some() {
+            return Some(("--k", "the head dimension is bn of the spec"));
+        }
+        self.matrix.as_ref().map(|_| ("--matrix", "a mask is no matrix"))
+    }
+
+    /// M and N where they are given.
+    pub(in super::super) fn extents(&self) -> (Option<usize>, Option<usize>) {
+        (self.m, self.n)
+    }
+
+    /// The pattern that is given, or another one.
+    pub(in super::super) fn pattern_or(&self, pattern: Pattern) -> Pattern {
+        self.pattern.unwrap_or(pattern)
     }
 
     /// Seed of all that is drawn.

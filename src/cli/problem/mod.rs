@@ -32,6 +32,10 @@ impl DrawnProblem {
     /// # Errors
     /// Bad input: a file that cannot be read or has no rows or no columns.
     pub(super) fn new(args: &ProblemArgs, defaults: Defaults) -> Result<Self, Failure> {
+        if let Some(flag) = args.of_attention() {
+            let message = format!("{flag} is of op = attention\n  help: drop {flag}, or a spec with op = attention");
+            return Err(Failure::new(Exit::BadInput, message));
+        }
         let source = match &args.matrix {
             None => {
                 let k = args.k.unwrap_or(defaults.k);
@@ -82,7 +86,7 @@ impl DrawnProblem {
         let given = match (&source, facts.op()) {
             (Source::Pattern { .. }, _) => (Some(*m), Some(*n), None),
             (Source::File { .. }, Op::Dds) => (Some(*m), None, None),
-            (Source::File { .. }, Op::Sdd) => (None, None, Some(*k)),
+            (Source::File { .. }, Op::Sdd | Op::Attention) => (None, None, Some(*k)),
             (Source::File { .. }, Op::Dsd) => (None, Some(*n), None),
         };
         Ok(Self { source, given, defaults: (*m, *n, *k), seed: *seed })
@@ -130,7 +134,7 @@ impl DrawnProblem {
                 let all = match spec.op {
                     Op::Dsd => (rows, n, cols),
                     Op::Dds => (m, cols, rows),
-                    Op::Sdd => (rows, cols, k),
+                    Op::Sdd | Op::Attention => (rows, cols, k),
                 };
                 Sizes::new(spec, all)
             }
@@ -155,7 +159,7 @@ impl DrawnProblem {
         let (said, other) = match spec.op {
             Op::Dsd => ([m, k], "--n"),
             Op::Dds => ([n, k], "--m"),
-            Op::Sdd => ([m, n], "--k"),
+            Op::Sdd | Op::Attention => ([m, n], "--k"),
         };
         match (&self.source, said.into_iter().find(|(_, given)| given.is_some())) {
             (Source::File { path, .. }, Some((flag, _))) => Err(Failure::new(
@@ -182,6 +186,7 @@ impl DrawnProblem {
             Op::Dsd => ("A", spec.a),
             Op::Dds => ("B", spec.b),
             Op::Sdd => ("C", spec.out),
+            Op::Attention => ("mask", spec.out),
         };
         let facts = match &self.source {
             Source::Pattern { pattern, .. } => {
@@ -202,7 +207,7 @@ impl DrawnProblem {
         let (a, b, c) = match spec.op {
             Op::Dsd => (stored, area(sizes.dense), area((sizes.m, sizes.n))),
             Op::Dds => (area(sizes.dense), stored, area((sizes.m, sizes.n))),
-            Op::Sdd => (area((sizes.m, sizes.k)), area(sizes.dense), stored),
+            Op::Sdd | Op::Attention => (area((sizes.m, sizes.k)), area(sizes.dense), stored),
         };
         let operands = [(a, spec.a), (b, spec.b), (c, spec.out)];
         let bytes = operands.map(|(elements, dtype)| elements * u64::from(dtype.bytes()));

@@ -18,7 +18,7 @@ use clap::ValueEnum;
 
 use super::backend::keep_in;
 use super::exit::{Exit, Failure};
-use super::output::Outputs;
+use super::output::{Outputs, Replace};
 use super::problem::{Defaults, DrawnProblem, ProblemArgs, in_a_shell};
 use super::{interrupt, invocation, line, spec};
 use backends::{BackendKind, Backends, Devices};
@@ -136,7 +136,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     }
     let Backends { mut backends, compiler } = device.backends(&args.devices, limits(args.watchdog))?;
     let inputs = args.problem.inputs().into_iter().chain(args.workloads.as_deref()).chain(spec::file(&args.space));
-    Outputs::new([("--db", Some(&args.db))], inputs)?;
+    Outputs::new([("--db", Some(&args.db))], inputs, &Replace::ALLOWED)?;
     let mut store = Store::open(&args.db)?;
     let command = command_line();
     let asked = asked(args, &jobs);

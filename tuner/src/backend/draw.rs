@@ -20,7 +20,7 @@ pub(super) fn stored_shape(workload: &Workload) -> (usize, usize) {
     let (rows, cols) = match spec.op {
         Op::Dsd => (*m, *k),
         Op::Dds => (*k, *n),
-        Op::Sdd => (*m, *n),
+        Op::Sdd | Op::Attention => (*m, *n),
     };
     if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) }
 }

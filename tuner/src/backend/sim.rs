@@ -69,7 +69,7 @@ impl Sim {
                 match spec.op {
                     Op::Dsd => small.n = along,
                     Op::Dds => small.m = along,
-                    Op::Sdd => small.k = along,
+                    Op::Sdd | Op::Attention => small.k = along,
                 }
             } else if whole && units[longer] > LEAST_BLOCKS {
                 let blocks = (units[longer] / 2).max(LEAST_BLOCKS);
@@ -83,7 +83,7 @@ impl Sim {
                 match spec.op {
                     Op::Dsd => (small.m, small.k) = (rows, cols),
                     Op::Dds => (small.k, small.n) = (rows, cols),
-                    Op::Sdd => (small.m, small.n) = (rows, cols),
+                    Op::Sdd | Op::Attention => (small.m, small.n) = (rows, cols),
                 }
             } else {
                 return Ok(small);

@@ -94,7 +94,9 @@ impl TileTime {
 impl Rates {
     pub(super) fn tile(&self, profile: &Profile, view: &View, tiles: &Tiles, card: &Card) -> TileTime {
         match profile.kind {
-            KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm => self.wgmma_tile(profile, view, tiles, card),
+            KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm | KernelKind::Attention => {
+                self.wgmma_tile(profile, view, tiles, card)
+            }
             KernelKind::MmaSync | KernelKind::Wmma { .. } => self.warp_tile(profile, view, tiles, card),
             KernelKind::Atomic => self.scalar_tile(self.scalar[0], tiles, card),
             KernelKind::Register => self.scalar_tile(self.scalar[1], tiles, card),

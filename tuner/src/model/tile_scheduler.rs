@@ -1,6 +1,6 @@
 //! How long the busiest SM works: waves of tiles, their spread, the longest of them.
 
-use bsr_codegen::{KernelKind, Op, Plan, Profile, Schedule};
+use bsr_codegen::{KernelKind, Op, Plan, Profile, Schedule, SplitK};
 
 use super::Card;
 use super::tiles::{Tiles, View};
@@ -16,6 +16,9 @@ pub(super) struct Scheduled {
 
 /// Row lengths even out over a dynamic queue of tiles where their spread, over so many tiles, is this part of a tile.
 const EVEN: f64 = 0.5;
+
+/// Microseconds that it takes to pass on the sums of a part of a tile: two trips to L2 and a flag (`benches/LOG.md`, 29).
+const EXCHANGE_US: f64 = 2.0;
 
 /// Standard deviations that the longest of the sums of rows which `schedule = strided` makes is beyond the mean. In FP8 at a
 /// density of 0.125 it was 0.2 of them, in f16 at 0.25 2 (`benches/LOG.md`, 14 and 2).
@@ -37,6 +40,18 @@ pub(super) fn schedule(
     // Tiles that share an SM take turns.
     let tile_us = tile_us * f64::from(profile.resident);
     let each = count / places;
+    let (each, tile_us, places) = match plan.spec().split {
+        SplitK::Off => (each, tile_us, places),
+        // Every CTA has as much to do, and some of them a part of another one's tile.
+        SplitK::Auto => {
+            let us = each * tile_us + EXCHANGE_US;
+            return Scheduled { us, places: places / f64::from(profile.resident) };
+        }
+        SplitK::Parts(parts) => {
+            let parts = f64::from(parts);
+            (each * parts, tile_us / parts + EXCHANGE_US, places)
+        }
+    };
     let longest = tile_us * tiles.longest;
     if profile.kind == KernelKind::Atomic {
         let us = each.max(1.0) * tile_us;

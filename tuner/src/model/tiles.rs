@@ -67,7 +67,7 @@ impl View {
             along_k: match spec.op {
                 Op::Dsd => spec.b_layout == Layout::ColMajor,
                 Op::Dds => spec.a_layout == Layout::RowMajor,
-                Op::Sdd => false,
+                Op::Sdd | Op::Attention => false,
             },
             bytes: [sparse, dense, spec.out].map(|dtype| f64::from(dtype.bytes())),
             compulsory: work.compulsory_bytes() as f64,
@@ -125,6 +125,7 @@ impl Tiles {
                 // A product is added to C, which is read and written.
                 Self { out_bytes: 3.0 * tiles.out_bytes, longest: 1.0, spread: 0.0, ..tiles }
             }
+            KernelKind::Wgmma if profile.pack > 1 => Self::packed_rows(profile, view),
             _ => Self::rows(profile, view, view.mean, view.block_rows),
         }
     }
@@ -155,6 +156,22 @@ impl Tiles {
             out_bytes: cta_m * cta_n * view.bytes[2],
             longest: if view.mean > 0.0 { (view.longest / view.mean).max(1.0) } else { 1.0 },
             spread: view.spread,
+        }
+    }
+
+    /// Several block rows, each with a consumer, over the union of their columns.
+    fn packed_rows(profile: &Profile, view: &View) -> Self {
+        let pack = f64::from(profile.pack);
+        let tiles = Self::rows(profile, view, view.mean, view.block_rows);
+        // Columns of the union for each stored block.
+        let columns = pack / view.reuse_of(profile.pack).max(1.0);
+        Self {
+            rows: (view.block_rows / pack).ceil(),
+            dense_bytes: tiles.dense_bytes * columns,
+            stages: tiles.stages * columns,
+            longest: 1.0 + (tiles.longest - 1.0) / pack.sqrt(),
+            spread: tiles.spread / pack.sqrt(),
+            ..tiles
         }
     }
 

@@ -6,6 +6,7 @@ use crate::KernelSpec;
 use crate::hopper::{problem_maps, wgmma_k};
 use crate::plan::{
     ClusterTile, KernelKind, KernelPlan, Major, Multicast, Parameters, Problem, Profile, SplitForm, TensorMap,
+    TileScheduler,
 };
 use crate::{Op, Scale};
 
@@ -50,7 +51,10 @@ impl KernelPlan for BlockRowsPlan {
         row(
             "CTA tile",
             format!("{} x {}", t.cta_m, t.cta_n),
-            format!("a block is {} = {} / {} row slices", v.rows / t.cta_m, v.rows, t.cta_m),
+            match t.pack {
+                1 => format!("a block is {} = {} / {} row slices", v.rows / t.cta_m, v.rows, t.cta_m),
+                pack => format!("{pack} block rows of {} rows, over the union of their block columns", v.rows),
+            },
         );
         row(
             "cluster",
@@ -190,6 +194,13 @@ impl KernelPlan for BlockRowsPlan {
         self.tile()
     }
 
+    fn tile_scheduler(&self) -> TileScheduler {
+        match self.tiling.pack {
+            1 => TileScheduler::Static,
+            _ => TileScheduler::SharedColumns(self.shared_columns()),
+        }
+    }
+
     fn split_form(&self) -> Option<SplitForm> {
         BlockRowsPlan::split_form(self)
     }
@@ -244,6 +255,7 @@ impl KernelPlan for BlockRowsPlan {
             copied_rows: (self.a.span * self.a.rows_per_line, self.b.span * self.b.rows_per_line),
             overlapped: self.epilogue.overlapped,
             promoted: self.precision.promoted,
+            pack: t.pack,
             ..Profile::PLAIN
         }
     }

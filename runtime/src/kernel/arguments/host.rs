@@ -159,7 +159,7 @@ where
         let (sparse, dense, inputs) = (self.0.view(), self.1.view(), self.2.into());
         match op {
             Op::Dds => UntypedHostCall { a: dense, b: sparse, pattern: None, inputs },
-            Op::Dsd | Op::Sdd => UntypedHostCall { a: sparse, b: dense, pattern: None, inputs },
+            Op::Dsd | Op::Sdd | Op::Attention => UntypedHostCall { a: sparse, b: dense, pattern: None, inputs },
         }
     }
 }

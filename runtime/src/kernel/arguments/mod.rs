@@ -137,7 +137,7 @@ where
         let (sparse, dense, inputs) = (self.0.untyped(), self.1.untyped(), self.2.into());
         match op {
             Op::Dds => UntypedCall { a: dense, b: sparse, inputs },
-            Op::Dsd | Op::Sdd => UntypedCall { a: sparse, b: dense, inputs },
+            Op::Dsd | Op::Sdd | Op::Attention => UntypedCall { a: sparse, b: dense, inputs },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::gpu::{Device, DeviceBuffer, DevicePtr, StreamRef};
+use crate::gpu::{Device, DeviceBuffer, DevicePtr, Relaxed, StreamRef};
 use crate::kernel::KernelError;
 
 /// The workspaces of one pattern: one for each stream, since launches on several streams may run at the same time. Each
@@ -35,6 +35,8 @@ impl Workspaces {
             *owner = key;
             return Ok(buffer.ptr());
         }
+        // A graph is often captured on a stream that has seen no launch yet.
+        let _relaxed = Relaxed::new();
         let buffer = DeviceBuffer::zeroed(device, self.bytes)?;
         let at = buffer.ptr();
         made.push((key, buffer));

@@ -8,6 +8,7 @@ mod dds;
 mod epilogue;
 mod fp8;
 mod int8;
+mod packed;
 mod permuted;
 mod scalar;
 mod sdd;
@@ -78,6 +79,9 @@ fn sample_cases() -> Vec<Case> {
         ("bm = 128, bn = 128, bk = 64, permute = on", (200, 150, 200)),
         ("bm = 32, bn = 64, bk = 32, permute = on", (130, 70, 200)),
         ("bm = 64, bn = 32, bk = 16, split = 3", (130, 70, 500)),
+        ("bm = 64, bn = 64, bk = 64, swap = off, pack = 3", (300, 70, 500)),
+        ("bm = 128, bn = 128, bk = 64, swap = off, pack = 2, split = auto", (400, 150, 700)),
+        ("bm = 128, bn = 64, bk = 64, pdl = early", (300, 150, 700)),
         ("bm = 128, bn = 128, bk = 64, cluster = 2, split = auto", (300, 150, 700)),
     ]
     .map(|(spec, shape)| Case::new(spec, shape, Lengths(&[2, 0, 3])))

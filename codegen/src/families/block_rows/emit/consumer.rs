@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::super::plan::{BlockRowsPlan, Split};
 use super::sums::{Partials, sums};
 use super::{scale, store};
-use crate::hopper::mainloop::{Group, Mainloop, Order, Release, Stage};
+use crate::hopper::mainloop::{Group, Guard, Mainloop, Order, Release, Stage};
 use crate::hopper::wgmma::{At, Descriptors, Wgmma, modifiers, shape};
 use crate::hopper::{WGMMA_M, wgmma_k};
 
@@ -33,7 +33,8 @@ impl Consumer {
         };
         Self {
             descriptors: Descriptors::new((&plan.a, &plan.b), (row_stride, col_stride)),
-            row_stride,
+            // Block rows that share a tile are anywhere in C.
+            row_stride: if t.pack > 1 { 0 } else { row_stride },
             col_stride,
             release_comment: match t.cluster {
                 1 => "lane 0 of each warp, after its WGMMAs have read the stage.".to_owned(),
@@ -78,7 +79,9 @@ fn stage(plan: &BlockRowsPlan, index: u32, label: String, first: bool) -> Stage 
         (_, 1, n) => format!("Stage {} of {n} of a block: {width} of K.", index + 1),
         (_, sub_stages, _) => format!("The next stage: {sub_stages} blocks of {width} of K."),
     };
-    Stage { label, comment, groups, factors: scale::stage_factors(plan) }
+    let guard = (plan.tiling.pack > 1)
+        .then(|| Guard { skip: label.replace("$full", "$skip"), join: label.replace("$full", "$join") });
+    Stage { label, comment, groups, guard, factors: scale::stage_factors(plan) }
 }
 
 /// All products of a stage, added to the tile's accumulators by the tensor core.
@@ -88,7 +91,11 @@ fn direct(plan: &BlockRowsPlan, width: u32, first: bool) -> Group {
         .flat_map(|(sub_stage, at)| (0..rows).map(move |group| (sub_stage, at, group)))
         .map(|(sub_stage, at, group)| {
             let accumulators = sums(plan).list(group * count..(group + 1) * count);
-            Wgmma::new(accumulators, place(plan, sub_stage, at, group), first && (sub_stage, at) == (0, 0))
+            let place = place(plan, sub_stage, at, group);
+            match (plan.tiling.pack > 1, (sub_stage, at) == (0, 0)) {
+                (true, true) => Wgmma::after_first(accumulators, place),
+                (_, is_first) => Wgmma::new(accumulators, place, first && is_first),
+            }
         })
         .collect();
     Group { wgmmas, promotions: vec![] }

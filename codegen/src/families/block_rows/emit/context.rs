@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::super::plan::{BlockRowsPlan, Share, Tiling};
 use super::consumer::Consumer;
 use super::fused::{Emitter, Fused};
+use super::packed::Packed;
 use super::producer::Producer;
 use super::scale::Finish;
 use super::staging::StagingContext;
@@ -24,6 +25,8 @@ pub(super) struct Context {
     memory: Memory,
     cluster: Cluster,
     producer: Producer,
+    /// Several block rows share the CTA tile.
+    packed: Option<Packed>,
     consumer: Consumer,
     mainloop: Mainloop<store::Subtile>,
     work_tile: work_tile::WorkTile,
@@ -96,6 +99,7 @@ impl Context {
             },
             cluster: cluster(plan),
             producer: Producer::new(plan),
+            packed: Packed::new(plan),
             consumer: Consumer::new(plan),
             mainloop: super::consumer::mainloop(plan, &subtiles),
             work_tile: work_tile::WorkTile::new(plan),

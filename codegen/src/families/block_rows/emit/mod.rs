@@ -4,6 +4,7 @@ mod collect;
 mod consumer;
 mod context;
 mod fused;
+mod packed;
 mod producer;
 mod scale;
 mod staging;

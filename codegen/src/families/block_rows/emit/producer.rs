@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::{BlockRowsPlan, SCALE_COLUMNS, Share};
+use super::super::plan::{BlockRowsPlan, SCALE_COLUMNS, Share, packed};
 use super::scale::Factors;
 use crate::hopper::OperandTile;
 use crate::hopper::tma::{Load, Offset, constant, offset};
@@ -10,7 +10,7 @@ use crate::plan::Major;
 use crate::{Layout, Pdl};
 
 /// A coordinate outside every matrix (2^30; the runtime keeps M, N and K below it): TMA fills with zeros.
-const OUTSIDE: u32 = 1 << 30;
+pub(super) const OUTSIDE: u32 = 1 << 30;
 
 /// The producer's part of the context.
 #[derive(Clone, Debug, Serialize)]
@@ -119,6 +119,26 @@ fn fill(plan: &BlockRowsPlan, step: u32) -> Step {
         b_bytes,
         loads,
     }
+}
+
+/// The loads of a stage of several block rows: B's, then those of each block row that has a block.
+pub(super) fn packed_loads(plan: &BlockRowsPlan, step: u32) -> Vec<Load> {
+    const LEADS: [&str; packed::MOST as usize] = ["%p_lead0", "%p_lead1", "%p_lead2"];
+    let a = &plan.a;
+    let mut loads = loads_b(plan, step, 0);
+    for (member, predicate) in (0..plan.tiling.pack).zip(LEADS) {
+        for panel in 0..a.loads.0 {
+            let mut offsets = vec![];
+            let at = panel * a.panel_bytes() + member * a.box_rows * a.span;
+            let destination = destination(at, false, &mut offsets);
+            let k = step * plan.kloop.k_step + panel * a.span_elements();
+            let inner = constant(k, "%r_inner", &mut offsets);
+            let coordinates = format!("{inner}, %r_a_row{member}");
+            let a = load("%rd_map_a".to_owned(), 2, (destination, coordinates), false, plan, offsets);
+            loads.push(Load { predicate, ..a });
+        }
+    }
+    loads
 }
 
 fn loads_a(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {

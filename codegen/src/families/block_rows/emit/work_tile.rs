@@ -4,11 +4,14 @@ use serde::Serialize;
 
 use super::super::plan::BlockRowsPlan;
 use crate::hopper::problem_maps::{C, LAST, MAP};
+use crate::plan::SharedColumns;
 
 /// How work tiles lie in memory.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct WorkTile {
     bytes: u32,
+    /// Where it says how much of K it is.
+    role: u32,
     /// Rows of a block: of a kernel for one product they lead from a tile's row to its first block.
     block_rows: u32,
 }
@@ -16,7 +19,12 @@ pub(super) struct WorkTile {
 impl WorkTile {
     pub(super) fn new(plan: &BlockRowsPlan) -> Self {
         let is_long = plan.spec.batch.is_on() || plan.spec.split.is_on();
-        Self { bytes: if is_long { 32 } else { 16 }, block_rows: plan.view.rows }
+        let (bytes, role) = match (plan.tiling.pack, is_long) {
+            (1, false) => (16, 16),
+            (1, true) => (32, 16),
+            _ => (4 * SharedColumns::WORDS as u32, 48),
+        };
+        Self { bytes, role, block_rows: plan.view.rows }
     }
 }
 

@@ -25,7 +25,9 @@ fn most_blocks(spec: &KernelSpec, view: &SparseTimesDense) -> u32 {
 pub(crate) fn plan(spec: &KernelSpec, view: &SparseTimesDense, depth_bytes: u32, errors: &mut PlanErrors) -> KLoop {
     let (bk, unit, depth) = (view.depth, wgmma_k(spec.a), depth_bytes / spec.a.bytes());
     match spec.k_step {
-        None if bk <= depth / 2 => KLoop::gather(bk, 1 << (depth / bk).min(most_blocks(spec, view)).ilog2()),
+        None if bk <= depth / 2 && spec.pack.is_none() => {
+            KLoop::gather(bk, 1 << (depth / bk).min(most_blocks(spec, view)).ilog2())
+        }
         None => KLoop::divide_evenly(bk, depth, unit),
         Some(k) if k == bk => KLoop::divide(bk, k),
         Some(k) if k == 0 || k % unit != 0 => {

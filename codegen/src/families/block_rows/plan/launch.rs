@@ -6,11 +6,20 @@ use crate::Scale;
 use crate::hopper::split_k::Workspace;
 use crate::hopper::{fused_plan as fused, permute};
 use crate::plan::Major;
-use crate::plan::{Argument, ClusterTile, Operand, Parameter, Parameters, Problem, SplitForm, TensorMap};
+use crate::plan::{
+    Argument, ClusterTile, Operand, Parameter, Parameters, Problem, SharedColumns, SplitForm, TensorMap,
+};
 
 /// Parameters of every kernel: A, B and C, the block columns, the heads, the work tiles.
 const WORK: [Parameter; 3] = [
     Parameter { name: "col_idx", argument: Argument::ColIdx },
+    Parameter { name: "work_head", argument: Argument::WorkHead },
+    Parameter { name: "work", argument: Argument::Work },
+];
+
+/// The same of a kernel whose tiles have several block rows.
+const PACKED_WORK: [Parameter; 3] = [
+    Parameter { name: "columns", argument: Argument::StageMetadata },
     Parameter { name: "work_head", argument: Argument::WorkHead },
     Parameter { name: "work", argument: Argument::Work },
 ];
@@ -30,6 +39,11 @@ impl BlockRowsPlan {
         let t = &self.tiling;
         let workspace = || Workspace::new(t.cluster, t.roles.consumers, self.arch.warpgroup, t.accumulators());
         self.spec.split.is_on().then(workspace)
+    }
+
+    pub(crate) fn shared_columns(&self) -> SharedColumns {
+        let (a, b) = (self.a.bytes() / self.tiling.pack, self.b.bytes());
+        SharedColumns { pack: self.tiling.pack, rows: self.view.rows, block_bytes: a, b_bytes: b }
     }
 
     pub(crate) fn split_form(&self) -> Option<SplitForm> {
@@ -57,8 +71,9 @@ impl BlockRowsPlan {
             let out = self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem);
             push("map_c", Argument::Map(out));
         }
-        for parameter in WORK {
-            push(parameter.name, parameter.argument);
+        match self.tiling.pack {
+            1 => WORK.into_iter().for_each(|parameter| push(parameter.name, parameter.argument)),
+            _ => PACKED_WORK.into_iter().for_each(|parameter| push(parameter.name, parameter.argument)),
         }
         if self.spec.split.is_on() {
             push("workspace", Argument::Workspace);

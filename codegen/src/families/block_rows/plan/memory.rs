@@ -11,6 +11,8 @@ use crate::{Arch, KernelSpec};
 
 /// Bytes of one factor.
 const FACTOR: u32 = 4;
+/// Bytes of the mask of one stage.
+const MASK: u32 = 4;
 
 /// Where everything lies in shared memory, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) struct Memory {
     pub(crate) factor_offset: u32,
     /// Groups of columns of a tile that have a factor each under `scale = block`; 0 otherwise.
     pub(crate) factor_groups: u32,
+    /// Offset of the masks of a packed tile's stages, u32: which of its block rows have a block there.
+    pub(crate) mask_offset: u32,
     pub(crate) total: u32,
 }
 
@@ -56,10 +60,11 @@ pub(crate) fn plan(
     let consumers = tiling.roles.consumers;
     let factor_groups = if precision.scales_blocks() { tiling.cta_n.div_ceil(SCALE_COLUMNS) } else { 0 };
     let factor_bytes = FACTOR * factor_groups;
+    let mask_bytes = if tiling.pack > 1 { MASK } else { 0 };
     let tile_barriers = if epilogue.has_tile { consumers * BARRIER } else { 0 };
     let room = |staged: u32| {
         let staging = consumers * staged * epilogue.region_bytes + tile_barriers;
-        arch.shared_bytes.saturating_sub(staging) / (stage_bytes + factor_bytes + 2 * BARRIER)
+        arch.shared_bytes.saturating_sub(staging) / (stage_bytes + factor_bytes + mask_bytes + 2 * BARRIER)
     };
     let sizes: Vec<u32> = epilogue.sizes().collect();
     let smallest = sizes[sizes.len() - 1];
@@ -96,6 +101,7 @@ pub(crate) fn plan(
     };
     let tile_offset = ring.end();
     let factor_offset = tile_offset.saturating_add(tile_barriers);
+    let mask_offset = factor_offset.saturating_add(stages.saturating_mul(factor_bytes));
     Memory {
         ring,
         b_offset: kloop.sub_stages * a.bytes(),
@@ -105,7 +111,8 @@ pub(crate) fn plan(
         tile_offset,
         factor_offset,
         factor_groups,
-        total: factor_offset.saturating_add(stages.saturating_mul(factor_bytes)),
+        mask_offset,
+        total: mask_offset.saturating_add(stages.saturating_mul(mask_bytes)),
     }
 }
 

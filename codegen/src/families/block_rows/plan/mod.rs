@@ -7,6 +7,7 @@ mod kloop;
 mod launch;
 mod memory;
 mod operand;
+pub(crate) mod packed;
 mod precision;
 mod tiling;
 

@@ -34,9 +34,9 @@ pub(crate) fn plan_a(
         span,
         rows: tiling.cta_m,
         panels,
-        box_rows: tiling.cta_m / parts,
+        box_rows: tiling.cta_m / tiling.pack / parts,
         rows_per_line: if packs { 128 / span } else { 1 },
-        loads: (panels, 1),
+        loads: (panels, tiling.pack),
         by_block: false,
     }
 }

@@ -3,6 +3,7 @@
 //! The sparsity block is a fact of the data; the CTA tile is a choice. A block of `bm` rows is covered by
 //! `bm / cta_m` CTA tiles, which may share B's tile by multicast when they form a cluster.
 
+use super::packed;
 use super::precision::Precision;
 use serde::Serialize;
 
@@ -44,6 +45,8 @@ pub(crate) struct Tiling {
     pub(crate) partials: u32,
     pub(crate) cluster: u32,
     pub(crate) share: Share,
+    /// Block rows that share the CTA tile and the columns of B; each has a consumer of its own.
+    pub(crate) pack: u32,
 }
 
 impl Tiling {
@@ -58,7 +61,7 @@ impl Tiling {
     }
 
     /// Do a consumer's registers suffice?
-    fn fits(&self) -> bool {
+    pub(super) fn fits(&self) -> bool {
         match self.partials {
             0 => self.roles.holds(self.accumulators()),
             partials => self.roles.holds_with_partials(self.accumulators(), partials),
@@ -105,6 +108,9 @@ pub(crate) fn choose(
     precision: &Precision,
     arch: &Arch,
 ) -> Result<Tiling, PlanErrors> {
+    if let Some(pack) = spec.pack {
+        return packed::tiling(spec, view, pack, arch);
+    }
     let counts: Vec<u32> = match spec.consumers {
         Some(n) if (1..=3).contains(&n) => vec![n],
         Some(n) => {
@@ -172,6 +178,7 @@ fn splits(
             partials: if promoted { wg_n / 2 } else { 0 },
             cluster: 1,
             share: Share::Nothing,
+            pack: 1,
         })
     })
 }

@@ -126,7 +126,7 @@ fn mainloop(plan: &SampledPlan, kind: &Kind, subtiles: &[Subtile]) -> Mainloop<S
     Mainloop::new(&order, instruction, subtiles, |_, label, first| {
         let what = if first { "the first stage of a tile overwrites the accumulators" } else { "the next stage" };
         let comment = format!("{} columns: {what}.", kind.columns);
-        Stage { label, comment, factors: None, groups: vec![group(plan, kind, first)] }
+        Stage { label, comment, factors: None, guard: None, groups: vec![group(plan, kind, first)] }
     })
 }
 

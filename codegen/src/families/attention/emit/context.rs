@@ -1,0 +1,204 @@
+//! Everything the templates name.
+
+use serde::Serialize;
+
+use super::super::plan::AttentionPlan;
+use super::product::{self, Output, Scores, Store, Variant, Write};
+use super::score::Score;
+use super::softmax::Softmax;
+use crate::hopper::{OperandTile, Roles};
+use crate::plan::AttentionTiles;
+
+/// The whole context of one body.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Context {
+    roles: Roles,
+    tile: Tile,
+    memory: Memory,
+    queries: Boxes,
+    keys: Boxes,
+    values: Boxes,
+    step: Step,
+    descriptors: Descriptors,
+    scores: Scores,
+    output: Output,
+    softmax: Softmax,
+    score: Score,
+    staging: Staging,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Tile {
+    rows: u32,
+    wg_rows: u32,
+    columns: u32,
+    words: u32,
+    bytes: u32,
+    /// Both consumers compute the same blocks, and take turns.
+    uniform: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Memory {
+    query_stages: u32,
+    query_bytes: u32,
+    query_units: u32,
+    stages: u32,
+    stage_bytes: u32,
+    stage_units: u32,
+    keys_offset: u32,
+    values_offset: u32,
+    records_offset: u32,
+    record_bytes: u32,
+    words_offset: u32,
+    queries_full: u32,
+    keys_full: u32,
+    values_full: u32,
+    /// Bytes from a full barrier of Q to its empty one, and the same of K and V.
+    query_empty: u32,
+    ring_empty: u32,
+    /// What to initialise: offset, arrivals, what it is.
+    barriers: Vec<Barrier>,
+    releases_late: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Barrier {
+    offset: u32,
+    arrivals: u32,
+}
+
+/// The boxes of one load, and its bytes.
+#[derive(Clone, Debug, Serialize)]
+struct Boxes {
+    bytes: u32,
+    panels: Vec<Panel>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Panel {
+    column: u32,
+    offset: u32,
+}
+
+/// A step's word.
+#[derive(Clone, Debug, Serialize)]
+struct Step {
+    keys: u32,
+    number: u32,
+    stored: u32,
+    partial: u32,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Descriptors {
+    queries: String,
+    keys: String,
+    values: String,
+    /// Bytes from one consumer's queries to the other's.
+    consumer_bytes: u32,
+}
+
+/// Where O is staged: in the consumer's part of Q.
+#[derive(Clone, Debug, Serialize)]
+struct Staging {
+    span: u32,
+    swizzle_shift: u32,
+    swizzle_mask: u32,
+    variants: Vec<Variant>,
+    writes: Vec<Write>,
+    stores: Vec<Store>,
+    convert: String,
+    /// The type of O.
+    dtype: String,
+}
+
+const BARRIER: u32 = 8;
+const WARPS: u32 = 8;
+
+impl Context {
+    pub(super) fn new(plan: &AttentionPlan) -> Self {
+        let t = &plan.tiling;
+        let consumer_bytes = plan.queries.mn_offset(t.rows / t.roles.consumers);
+        let span = plan.queries.span;
+        Self {
+            roles: t.roles,
+            tile: Tile {
+                rows: t.rows,
+                wg_rows: t.rows / t.roles.consumers,
+                columns: t.columns,
+                words: plan.tiles().tile_words,
+                bytes: 4 * plan.tiles().tile_words,
+                uniform: t.uniform,
+            },
+            memory: memory(plan),
+            queries: boxes(&plan.queries),
+            keys: boxes(&plan.keys),
+            values: boxes(&plan.values),
+            step: Step {
+                keys: t.step,
+                number: AttentionTiles::NUMBER,
+                stored: AttentionTiles::STORED,
+                partial: AttentionTiles::PARTIAL,
+            },
+            descriptors: Descriptors {
+                queries: format!("{:#018x}", plan.queries.descriptor()),
+                keys: format!("{:#018x}", plan.keys.descriptor()),
+                values: format!("{:#018x}", plan.values.descriptor()),
+                consumer_bytes,
+            },
+            scores: product::scores(plan),
+            output: product::output(plan),
+            softmax: Softmax::new(plan),
+            score: Score::new(plan),
+            staging: Staging {
+                span,
+                // The vector's bits that are XORed come from those of the address above 128 bytes.
+                swizzle_shift: (128 / span).ilog2(),
+                swizzle_mask: span / 16 - 1,
+                variants: product::variants(plan),
+                writes: product::writes(plan),
+                stores: product::stores(plan),
+                convert: format!("cvt.rn.{}x2.f32", plan.spec.out),
+                dtype: plan.spec.out.to_string(),
+            },
+        }
+    }
+}
+
+fn memory(plan: &AttentionPlan) -> Memory {
+    let m = &plan.memory;
+    let consumers = plan.tiling.roles.consumers;
+    let ring = |first: u32, stages: u32, empty: u32| {
+        (0..2 * stages)
+            .map(move |at| Barrier { offset: first + at * BARRIER, arrivals: if at < stages { 1 } else { empty } })
+    };
+    let barriers = ring(m.queries_full(), m.query_stages, consumers)
+        .chain(ring(m.keys_full(), m.stages, WARPS))
+        .chain(ring(m.values_full(), m.stages, WARPS));
+    Memory {
+        query_stages: m.query_stages,
+        query_bytes: m.query_bytes,
+        query_units: m.query_bytes / 16,
+        stages: m.stages,
+        stage_bytes: m.stage_bytes,
+        stage_units: m.stage_bytes / 16,
+        keys_offset: m.keys_offset,
+        values_offset: m.values_offset,
+        records_offset: m.records_offset,
+        record_bytes: 4 * plan.tiles().tile_words,
+        words_offset: m.words_offset,
+        queries_full: m.queries_full(),
+        keys_full: m.keys_full(),
+        values_full: m.values_full(),
+        query_empty: m.query_stages * BARRIER,
+        ring_empty: m.stages * BARRIER,
+        barriers: barriers.collect(),
+        releases_late: m.releases_late(),
+    }
+}
+
+fn boxes(tile: &OperandTile) -> Boxes {
+    let panel = |number: u32| Panel { column: number * tile.span_elements(), offset: number * tile.panel_bytes() };
+    Boxes { bytes: tile.bytes(), panels: (0..tile.panels).map(panel).collect() }
+}

@@ -1,0 +1,14 @@
+//! Attention: TMA, mbarriers, WGMMA, a softmax in registers.
+
+mod context;
+mod product;
+mod score;
+mod softmax;
+
+use super::plan::AttentionPlan;
+use crate::hopper;
+
+/// The instructions of a kernel.
+pub(crate) fn body(plan: &AttentionPlan) -> String {
+    hopper::body("attention/body.ptx", &plan.spec, &context::Context::new(plan))
+}

@@ -1,0 +1,152 @@
+//! The WGMMAs of both products, and how O is written.
+
+use serde::Serialize;
+
+use super::super::plan::AttentionPlan;
+use crate::hopper::wgmma::{modifiers, register_list, shape};
+use crate::hopper::wgmma_k;
+use crate::plan::Major;
+
+/// S = Q K^T of a step: descriptors in units of 16 bytes from those of the stage.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Scores {
+    shape: String,
+    modifiers: String,
+    sums: String,
+    slices: Vec<ScoreSlice>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct ScoreSlice {
+    query: u32,
+    key: u32,
+    scale_d: &'static str,
+}
+
+/// O += P V of a step.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Output {
+    shape: String,
+    modifiers: String,
+    sums: String,
+    registers: Vec<String>,
+    slices: Vec<OutputSlice>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct OutputSlice {
+    fragment: String,
+    value: u32,
+}
+
+/// 16 columns of O that `stmatrix` writes at once.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Write {
+    /// What becomes of the sums: register, upper and lower half.
+    packs: Vec<[String; 3]>,
+    registers: String,
+    /// The address of the swizzled vector within a panel, and bytes to the panel.
+    at: String,
+    panel: u32,
+}
+
+/// An address register, and the bits by which its vector differs from the first one's.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Variant {
+    register: String,
+    flip: u32,
+}
+
+/// A box that is stored: columns from the first, bytes from the start of the consumer's part.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Store {
+    column: u32,
+    offset: u32,
+}
+
+/// A 16-byte unit, which descriptors count in.
+const UNIT: u32 = 16;
+
+pub(super) fn scores(plan: &AttentionPlan) -> Scores {
+    let t = &plan.tiling;
+    let depth = wgmma_k(plan.spec.a);
+    let slice = |k: u32| ScoreSlice {
+        query: plan.queries.k_offset(k) / UNIT,
+        key: plan.keys.k_offset(k) / UNIT,
+        scale_d: if k == 0 { "%p_overwrite" } else { "%p_add" },
+    };
+    Scores {
+        shape: shape(t.step, (plan.spec.a, plan.spec.b)),
+        modifiers: modifiers(plan.spec.a, (Major::K, Major::K)),
+        sums: register_list((0..t.step / 2).map(sum)),
+        slices: (0..t.columns).step_by(depth as usize).map(slice).collect(),
+    }
+}
+
+pub(super) fn output(plan: &AttentionPlan) -> Output {
+    let t = &plan.tiling;
+    let depth = wgmma_k(plan.spec.a);
+    let slice = |number: u32| OutputSlice {
+        fragment: (0..4).map(|i| probability(4 * number + i)).collect::<Vec<_>>().join(", "),
+        value: plan.values.k_offset(number * depth) / UNIT,
+    };
+    Output {
+        shape: shape(t.columns, (plan.spec.a, plan.spec.b)),
+        // A from registers has no transpose of its own.
+        modifiers: ", 1, 1, 1".to_owned(),
+        sums: register_list((0..t.columns / 2).map(out)),
+        registers: (0..t.columns / 2).map(out).collect(),
+        slices: (0..t.step / depth).map(slice).collect(),
+    }
+}
+
+/// Each 16 columns of O, through registers of packed pairs.
+pub(super) fn writes(plan: &AttentionPlan) -> Vec<Write> {
+    let span = plan.queries.span;
+    let per_panel = span / 32;
+    let write = |chunk: u32| {
+        let pack = |i: u32| [packed(i), out(8 * chunk + 2 * i + 1), out(8 * chunk + 2 * i)];
+        Write {
+            packs: (0..4).map(pack).collect(),
+            registers: format!("{{ {} }}", (0..4).map(packed).collect::<Vec<_>>().join(", ")),
+            at: variant(chunk % per_panel),
+            panel: chunk / per_panel * plan.queries.panel_bytes(),
+        }
+    };
+    (0..plan.tiling.columns / 16).map(write).collect()
+}
+
+pub(super) fn variants(plan: &AttentionPlan) -> Vec<Variant> {
+    (0..plan.queries.span / 32).map(|number| Variant { register: variant(number), flip: 32 * number }).collect()
+}
+
+pub(super) fn stores(plan: &AttentionPlan) -> Vec<Store> {
+    let panel = |number: u32| Store {
+        column: number * plan.queries.span_elements(),
+        offset: number * plan.queries.panel_bytes(),
+    };
+    (0..plan.queries.panels).map(panel).collect()
+}
+
+/// A register of S.
+pub(super) fn sum(i: u32) -> String {
+    format!("%f_s{i}")
+}
+
+/// A register of O.
+pub(super) fn out(i: u32) -> String {
+    format!("%f_o{i}")
+}
+
+/// A register of two probabilities.
+pub(super) fn probability(i: u32) -> String {
+    format!("%r_p{i}")
+}
+
+fn packed(i: u32) -> String {
+    format!("%r_pack{i}")
+}
+
+fn variant(number: u32) -> String {
+    format!("%r_st{number}")
+}

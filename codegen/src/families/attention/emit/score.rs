@@ -1,0 +1,66 @@
+//! The scores of a partial step: what the spec's function makes of a product, in units of log 2. And which registers of S are
+//! of which key of a step.
+
+use serde::Serialize;
+
+use super::super::plan::AttentionPlan;
+use super::product::sum;
+use crate::epilogue::{At, Held, Lines};
+
+/// What is computed for a work tile, for its queries, for pairs of keys.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Score {
+    text: String,
+    /// The function is there: without one, a score is the product times the scale.
+    has_function: bool,
+    /// It depends on the key.
+    has_columns: bool,
+    uniform: Vec<String>,
+    rows: Vec<String>,
+    pairs: Vec<Pair>,
+}
+
+/// Two neighbouring keys.
+#[derive(Clone, Debug, Serialize)]
+struct Pair {
+    first: u32,
+    second: u32,
+    columns: Vec<String>,
+    elements: Vec<Element>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Element {
+    lines: Vec<String>,
+    register: String,
+    /// 0 for the first key of the pair, 1 for the second.
+    key: u32,
+}
+
+impl Score {
+    pub(super) fn new(plan: &AttentionPlan) -> Self {
+        let lines = plan.score().map(|program| Lines::new(program, Held { rows: 2, columns: 2 }));
+        let of = |make: &dyn Fn(&Lines) -> Vec<String>| lines.as_ref().map(make).unwrap_or_default();
+        let pair = |number: u32| {
+            let element = |(row, key): (u32, u32)| {
+                let register = sum(4 * number + 2 * row + key);
+                let at = At { acc: &register, row, column: key, tile: "" };
+                Element { lines: of(&|lines| lines.element(&at)), register: register.clone(), key }
+            };
+            Pair {
+                first: 8 * number,
+                second: 8 * number + 1,
+                columns: of(&|lines| [0, 1].into_iter().flat_map(|column| lines.column(column)).collect()),
+                elements: [(0, 0), (0, 1), (1, 0), (1, 1)].map(element).into(),
+            }
+        };
+        Self {
+            text: plan.score().map_or("s * scale", |program| program.text()).to_owned(),
+            has_function: plan.score().is_some(),
+            has_columns: !of(&|lines| lines.column(0)).is_empty(),
+            uniform: of(&Lines::uniform),
+            rows: of(&|lines| [0, 1].into_iter().flat_map(|row| lines.row(row)).collect()),
+            pairs: (0..plan.tiling.step / 8).map(pair).collect(),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The softmax of a step: a thread holds pairs of neighbouring keys of two queries.
+//!
+//! Register 4 t + 2 h + e of S is key 8 t + 2 (lane mod 4) + e of query lane / 4 + 8 h. Registers 2 i and 2 i + 1 are those
+//! of register i of P, which is in the order that WGMMA wants of an A operand in registers.
+
+use serde::Serialize;
+
+use super::super::plan::AttentionPlan;
+use super::product::{out, probability, sum};
+
+/// Partial results of a row that are made side by side, so that none waits for the one before it.
+const CHAINS: u32 = 4;
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Softmax {
+    /// A row's greatest product: lines `to = max(a, b)`.
+    maxima: Vec<[String; 3]>,
+    rows: Vec<Row>,
+    /// From products to exponentials, and to the row's sum.
+    exponentials: Vec<Exponential>,
+    /// Two probabilities to a register: register, upper, lower.
+    packs: Vec<[String; 3]>,
+    /// What a new maximum does to O: register, factor.
+    rescales: Vec<[String; 2]>,
+}
+
+/// A query's registers.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    number: u32,
+    /// The greatest of the step, then the running maximum.
+    step: String,
+    max: String,
+    sum: String,
+    factor: String,
+    base: String,
+    /// Lines `to = a + b` that make one sum of the partial ones.
+    totals: Vec<[String; 3]>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Exponential {
+    register: String,
+    base: String,
+    /// The partial sum, and whether the exponential is its first term.
+    partial: String,
+    first: bool,
+}
+
+impl Softmax {
+    pub(super) fn new(plan: &AttentionPlan) -> Self {
+        let registers = plan.tiling.step / 2;
+        Self {
+            maxima: [0, 1].into_iter().flat_map(|row| maxima(row, registers)).collect(),
+            rows: [0, 1].map(row).into(),
+            exponentials: (0..registers).map(exponential).collect(),
+            packs: (0..registers / 2).map(|i| [probability(i), sum(2 * i + 1), sum(2 * i)]).collect(),
+            rescales: (0..plan.tiling.columns / 2).map(|i| [out(i), factor(half(i))]).collect(),
+        }
+    }
+}
+
+/// Which of a thread's queries a register of S or O belongs to.
+fn half(register: u32) -> u32 {
+    register / 2 % 2
+}
+
+/// Where a register of S stands in its row.
+fn place(register: u32) -> u32 {
+    register / 4 * 2 + register % 2
+}
+
+fn maxima(row: u32, registers: u32) -> Vec<[String; 3]> {
+    let of_row: Vec<String> = (0..registers).filter(|i| half(*i) == row).map(sum).collect();
+    let chains = CHAINS as usize;
+    let chain = |number: usize| if number == 0 { format!("%f_step{row}") } else { format!("%f_chain{row}_{number}") };
+    let mut lines = vec![];
+    for (at, register) in of_row.iter().enumerate().skip(chains) {
+        let to = chain(at % chains);
+        let before = if at < 2 * chains { of_row[at - chains].clone() } else { to.clone() };
+        lines.push([to, before, register.clone()]);
+    }
+    let made = |number: usize| {
+        if number + chains < of_row.len() { chain(number) } else { of_row[number].clone() }
+    };
+    lines.push([chain(1), made(0), made(1)]);
+    lines.push([chain(2), made(2), made(3)]);
+    lines.push([chain(0), chain(1), chain(2)]);
+    lines
+}
+
+fn row(number: u32) -> Row {
+    let partial = |chain: u32| format!("%f_part{number}_{chain}");
+    Row {
+        number,
+        step: format!("%f_step{number}"),
+        max: format!("%f_max{number}"),
+        sum: format!("%f_sum{number}"),
+        factor: factor(number),
+        base: base(number),
+        totals: vec![
+            [partial(0), partial(0), partial(1)],
+            [partial(2), partial(2), partial(3)],
+            [partial(0), partial(0), partial(2)],
+        ],
+    }
+}
+
+fn exponential(register: u32) -> Exponential {
+    let (row, place) = (half(register), place(register));
+    Exponential {
+        register: sum(register),
+        base: base(row),
+        partial: format!("%f_part{row}_{}", place % CHAINS),
+        first: place < CHAINS,
+    }
+}
+
+fn factor(row: u32) -> String {
+    format!("%f_factor{row}")
+}
+
+fn base(row: u32) -> String {
+    format!("%f_base{row}")
+}

@@ -1,0 +1,129 @@
+//! Step 1: can this family plan the block, the types and the score?
+
+use crate::epilogue::InputKind;
+use crate::plan::{PlanError, PlanErrors};
+use crate::spec::Key;
+use crate::{Dtype, KernelSpec, Op};
+
+/// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
+const FOREIGN: [Key; 16] = [
+    Key::Transpose,
+    Key::Batch,
+    Key::Permute,
+    Key::ALayout,
+    Key::BLayout,
+    Key::CLayout,
+    Key::Scale,
+    Key::Accumulate,
+    Key::Cluster,
+    Key::Consumers,
+    Key::Schedule,
+    Key::Swizzle,
+    Key::Swap,
+    Key::Pack,
+    Key::Pdl,
+    Key::Epilogue,
+];
+
+/// Rows of a consumer warpgroup, of which the rows of a block are a multiple.
+const ROWS: u32 = 64;
+/// K of one WGMMA of 16-bit operands, of which head dimensions and the keys of a block are multiples.
+const UNIT: u32 = 16;
+/// Largest block along each dimension.
+const LARGEST: u32 = 512;
+/// Widest head: N of the widest WGMMA.
+const WIDEST: u32 = 256;
+
+pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let sides = [
+        ("bm", "blocks of", "queries", spec.bm, ROWS, LARGEST, "a consumer warpgroup has 64 queries"),
+        ("bk", "blocks of", "keys", spec.bk, UNIT, LARGEST, "the keys of a block are K of the second product's WGMMA"),
+        (
+            "bn",
+            "heads of",
+            "columns",
+            spec.bn,
+            UNIT,
+            WIDEST,
+            "they are K of the first product's WGMMA and N of the second's",
+        ),
+    ];
+    for (key, what, of, value, unit, most, why) in sides {
+        if value == 0 || value > most || !value.is_multiple_of(unit) {
+            errors.push(PlanError::new(
+                key,
+                format!("{what} {value} {of} are not planned"),
+                format!("{why}: a multiple of {unit} up to {most}"),
+                format!("{key} = {}", (value / unit * unit).clamp(unit, most)),
+            ));
+        }
+    }
+    check_types(spec, errors);
+    for key in FOREIGN.into_iter().filter(|key| spec.says(*key)) {
+        errors.push(PlanError::new(
+            key.as_str(),
+            format!("op = {} has no `{key}`", Op::Attention),
+            format!("`{key}`, {}, is of products of two matrices", key.meaning()),
+            format!("drop `{key}`"),
+        ));
+    }
+    check_score(spec, errors);
+}
+
+fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let is_planned = |dtype: Dtype| matches!(dtype, Dtype::F16 | Dtype::BF16);
+    if let Some((key, dtype)) = [("a", spec.a), ("b", spec.b)].into_iter().find(|(_, dtype)| !is_planned(*dtype)) {
+        errors.push(PlanError::new(
+            key,
+            format!("attention of {dtype} is not planned"),
+            "probabilities become the second product's operand in registers, in the type of V: f16 or bf16",
+            format!("{} = bf16", spec.type_key(key)),
+        ));
+        return;
+    }
+    if spec.a != spec.b {
+        errors.push(PlanError::new(
+            "b",
+            format!("Q is {} and K is {}", spec.a, spec.b),
+            "one WGMMA multiplies operands of one type",
+            format!("b = {}", spec.a),
+        ));
+    }
+    if spec.out != spec.a {
+        errors.push(PlanError::new(
+            "out",
+            format!("the O of an attention of {} is not written as {}", spec.a, spec.out),
+            "O is staged where Q was, element for element",
+            format!("drop `out`, or out = {}", spec.a),
+        ));
+    }
+    if spec.acc != Dtype::F32 {
+        errors.push(PlanError::new(
+            "acc",
+            format!("scores are not kept in {}", spec.acc),
+            "a softmax is computed in f32",
+            "acc = f32",
+        ));
+    }
+}
+
+/// A score has scalars, and one value: vectors are not planned yet.
+fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let Some(program) = spec.score.map(|score| score.program()) else { return };
+    if let Some(input) = program.inputs().iter().find(|input| input.kind != InputKind::Scalar) {
+        errors.push(PlanError::new(
+            Key::Score.as_str(),
+            format!("`{}` of a score is a {}", input.name, input.kind.words()),
+            "the parameters of a score are numbers of the launch",
+            format!("{}: f32", input.name),
+        ));
+    }
+    if let Some(reduction) = program.reduction() {
+        errors.push(PlanError::new(
+            Key::Score.as_str(),
+            format!("a score has no `{}`", reduction.as_str()),
+            "it is one value of a query and a key",
+            "end the body in that value",
+        ));
+    }
+}

@@ -1,0 +1,75 @@
+//! Step 5: what a launch is told.
+
+use super::AttentionPlan;
+use crate::epilogue::InputKind;
+use crate::hopper::OperandTile;
+use crate::plan::{
+    Argument, AttentionProblem, AttentionTiles, Operand, Parameter, Parameters, StridedMap, TensorStrides,
+};
+
+/// Words of a work tile.
+const TILE_WORDS: u32 = 8;
+
+impl AttentionPlan {
+    pub(crate) fn tiles(&self) -> AttentionTiles {
+        AttentionTiles {
+            block: (self.spec.bm, self.spec.bk),
+            rows: self.tiling.rows,
+            step: self.tiling.step,
+            uniform: self.tiling.uniform,
+            columns: self.tiling.columns,
+            tile_words: TILE_WORDS,
+        }
+    }
+
+    pub(crate) fn arguments(&self, problem: &AttentionProblem) -> Parameters {
+        let mut parameters = Parameters::new();
+        let mut push = |name, argument| parameters.push(Parameter { name, argument });
+        let [q, k, v, o] = self.maps(problem).map(Argument::Strided);
+        push("map_q", q);
+        push("map_k", k);
+        push("map_v", v);
+        push("map_o", o);
+        push("row_sums", Argument::Pointer(Operand::Second));
+        push("work_head", Argument::WorkHead);
+        push("work", Argument::Work);
+        push("steps", Argument::ColIdx);
+        push("scale", Argument::Scale);
+        push("heads", Argument::Number(problem.heads as u32));
+        push("queries", Argument::Number(problem.queries as u32));
+        push("keys", Argument::Number(problem.keys as u32));
+        for (at, input) in self.score().iter().flat_map(|program| program.inputs()).enumerate() {
+            if input.kind == InputKind::Scalar {
+                push(&input.symbol, Argument::Scalar(at));
+            }
+        }
+        parameters
+    }
+
+    fn maps(&self, problem: &AttentionProblem) -> [StridedMap; 4] {
+        let AttentionProblem { batch, heads, key_heads, queries, keys, strides: [q, k, v, o] } = *problem;
+        let of_queries = [queries, heads, batch];
+        let of_keys = [keys, key_heads, batch];
+        // O is stored by each consumer for itself.
+        let half = OperandTile { box_rows: self.queries.box_rows / 2, ..self.queries };
+        [
+            self.map(Operand::A, &self.queries, of_queries, q),
+            self.map(Operand::B, &self.keys, of_keys, k),
+            self.map(Operand::V, &self.values, of_keys, v),
+            self.map(Operand::C, &half, of_queries, o),
+        ]
+    }
+
+    fn map(&self, operand: Operand, tile: &OperandTile, sizes: [u64; 3], strides: TensorStrides) -> StridedMap {
+        let TensorStrides { row, head, batch } = strides;
+        let [rows, heads, problems] = sizes.map(|size| size.max(1));
+        StridedMap {
+            operand,
+            dtype: self.spec.a,
+            dims: [u64::from(self.tiling.columns), rows, heads, problems],
+            strides_bytes: [row, head, batch].map(|stride| (stride * u64::from(self.spec.a.bytes())).max(16)),
+            box_dims: [tile.span_elements(), tile.box_rows, 1, 1],
+            swizzle_bytes: tile.span,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Step 4: shared memory: Q and where O is staged, the rings of K and V, barriers, words for the consumers.
+
+use super::Tiling;
+use crate::hopper::OperandTile;
+use crate::hopper::ring::{ALIGN, BARRIER, MOST_STAGES};
+use crate::plan::PlanError;
+use crate::{Arch, KernelSpec};
+
+/// Bytes of what a consumer is told of a tile.
+const RECORD: u32 = 32;
+/// Bytes of what it is told of a step.
+const WORD: u32 = 4;
+/// Stages below which a product would wait for each load.
+const FEWEST_STAGES: u32 = 2;
+
+/// Where everything lies in shared memory, in bytes from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Buffers of Q: with two, the next tile's is loaded while this one's O is stored from its own.
+    pub(crate) query_stages: u32,
+    pub(crate) query_bytes: u32,
+    /// Stages of the ring of K, and of that of V.
+    pub(crate) stages: u32,
+    pub(crate) stage_bytes: u32,
+    pub(crate) keys_offset: u32,
+    pub(crate) values_offset: u32,
+    /// Barriers: full and empty of Q, of K, of V.
+    pub(crate) barriers_offset: u32,
+    /// What consumers are told of the tile in each buffer of Q, and of the step in each stage of K.
+    pub(crate) records_offset: u32,
+    pub(crate) words_offset: u32,
+    pub(crate) total: u32,
+}
+
+impl Memory {
+    pub(crate) fn new(
+        spec: &KernelSpec,
+        [queries, keys, values]: &[OperandTile; 3],
+        tiling: &Tiling,
+        arch: &Arch,
+    ) -> Result<Self, PlanError> {
+        let query_bytes = queries.bytes().next_multiple_of(ALIGN);
+        let stage_bytes = keys.bytes().max(values.bytes()).next_multiple_of(ALIGN);
+        let of_query = query_bytes + 2 * BARRIER + RECORD;
+        let of_stage = 2 * (stage_bytes + 2 * BARRIER) + WORD;
+        // Words are read as vectors of 16 bytes.
+        let room = |query_stages: u32| (arch.shared_bytes - 16).saturating_sub(query_stages * of_query) / of_stage;
+        let query_stages = if room(2) >= FEWEST_STAGES { 2 } else { 1 };
+        let most = room(query_stages);
+        let stages = spec.stages.unwrap_or(most.min(MOST_STAGES));
+        if stages < FEWEST_STAGES || stages > most {
+            return Err(PlanError::new(
+                if spec.stages.is_some() { "stages" } else { "bn" },
+                format!("{} stages do not fit this kernel", stages.max(FEWEST_STAGES)),
+                format!(
+                    "Q takes {query_stages} x {query_bytes} B and a stage 2 x {stage_bytes} B, K and V of {} keys x {} columns; \
+                     a CTA has {} B: room for {most}, and at least {FEWEST_STAGES} are needed",
+                    tiling.step, tiling.columns, arch.shared_bytes
+                ),
+                match most >= FEWEST_STAGES {
+                    true => format!("stages = {most}, or fewer"),
+                    false => "k_step = 64, or a smaller bn".to_owned(),
+                },
+            ));
+        }
+        let keys_offset = query_stages * query_bytes;
+        let values_offset = keys_offset + stages * stage_bytes;
+        let records_offset = values_offset + stages * stage_bytes;
+        let barriers_offset = records_offset + query_stages * RECORD;
+        let words_offset = barriers_offset + (2 * query_stages + 4 * stages) * BARRIER;
+        let total = words_offset + stages * WORD;
+        Ok(Self {
+            query_stages,
+            query_bytes,
+            stages,
+            stage_bytes,
+            keys_offset,
+            values_offset,
+            barriers_offset,
+            records_offset,
+            words_offset,
+            total,
+        })
+    }
+
+    /// Barriers of full and of empty buffers of Q.
+    pub(crate) fn queries_full(&self) -> u32 {
+        self.barriers_offset
+    }
+
+    /// Barriers of full stages of K; those of empty ones, then the same of V, follow.
+    pub(crate) fn keys_full(&self) -> u32 {
+        self.barriers_offset + 2 * self.query_stages * BARRIER
+    }
+
+    /// Barriers of full stages of V.
+    pub(crate) fn values_full(&self) -> u32 {
+        self.keys_full() + 2 * self.stages * BARRIER
+    }
+
+    /// Is the last tile's buffer given back only under the next tile's first product?
+    pub(crate) fn releases_late(&self) -> bool {
+        self.query_stages > 1
+    }
+}

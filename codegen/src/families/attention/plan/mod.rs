@@ -1,0 +1,48 @@
+//! Every number of a kernel, one step a file.
+
+mod check;
+mod launch;
+mod memory;
+mod operand;
+mod tiling;
+
+pub(crate) use memory::Memory;
+pub(crate) use tiling::Tiling;
+
+use crate::epilogue::Program;
+use crate::hopper::OperandTile;
+use crate::plan::PlanErrors;
+use crate::{Arch, KernelSpec};
+
+/// A legal kernel of this family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AttentionPlan {
+    pub(crate) spec: KernelSpec,
+    pub(crate) arch: Arch,
+    pub(crate) tiling: Tiling,
+    pub(crate) queries: OperandTile,
+    pub(crate) keys: OperandTile,
+    pub(crate) values: OperandTile,
+    pub(crate) memory: Memory,
+}
+
+impl AttentionPlan {
+    pub(crate) fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
+        let mut errors = PlanErrors::default();
+        check::check(spec, &mut errors);
+        errors.check()?;
+        // The largest step whose rings fit; asking for more stages does not make it smaller.
+        let least = KernelSpec { stages: None, ..*spec };
+        let candidates = Tiling::candidates(spec, arch)?;
+        let fits = |tiling: &&Tiling| Memory::new(&least, &operand::tiles(spec, tiling), tiling, arch).is_ok();
+        let tiling = *candidates.iter().find(fits).unwrap_or(&candidates[candidates.len() - 1]);
+        let [queries, keys, values] = operand::tiles(spec, &tiling);
+        let memory = Memory::new(spec, &[queries, keys, values], &tiling, arch)?;
+        Ok(Self { spec: *spec, arch: *arch, tiling, queries, keys, values, memory })
+    }
+
+    /// The score of a pair in partial blocks, where it is not `s * scale`.
+    pub(crate) fn score(&self) -> Option<&'static Program> {
+        self.spec.score.map(|score| score.program())
+    }
+}

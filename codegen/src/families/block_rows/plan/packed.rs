@@ -1,0 +1,90 @@
+//! Several block rows in one CTA tile (`pack`): each has a consumer of its own, and the CTA walks the union of their block
+//! columns, so that it loads a column's part of B once for all of them.
+
+use super::tiling::{Share, Split, Tiling};
+use crate::hopper::{CONSUMER_OVERHEAD, Roles, WGMMA_M, whole_boxes};
+use crate::plan::{PlanError, PlanErrors, SparseTimesDense};
+use crate::{Arch, KernelSpec, Scale};
+
+/// Most rows of a consumer.
+const MOST_ROWS: u32 = 2 * WGMMA_M;
+/// Most block rows of a tile: consumers beyond three have too few registers.
+pub(crate) const MOST: u32 = 3;
+
+/// The tile of `pack` block rows.
+pub(super) fn tiling(spec: &KernelSpec, view: &SparseTimesDense, pack: u32, arch: &Arch) -> Result<Tiling, PlanErrors> {
+    check(spec, view, pack)?;
+    let tiling = Tiling {
+        cta_m: pack * view.rows,
+        cta_n: spec.bn,
+        split: Split::Rows,
+        wg_m: view.rows,
+        wg_n: spec.bn,
+        roles: Roles::new(pack, false, arch),
+        partials: 0,
+        cluster: 1,
+        share: Share::Nothing,
+        pack,
+    };
+    if !tiling.fits() || !tiling.roles.compiles(spec.bn) {
+        let (rows, bn, roles) = (view.rows, spec.bn, tiling.roles);
+        return Err(PlanError::new(
+            "bn",
+            "the accumulators of a block row do not fit the registers of one consumer",
+            format!(
+                "{rows} x {bn} {} / 128 threads = {} registers, and {CONSUMER_OVERHEAD} more for addresses; each of {pack} \
+                 consumers has {}",
+                spec.acc,
+                tiling.accumulators(),
+                roles.consumer_registers
+            ),
+            format!("bn = {}, or a smaller pack", (bn / 2).max(16)),
+        )
+        .into());
+    }
+    Ok(tiling)
+}
+
+fn check(spec: &KernelSpec, view: &SparseTimesDense, pack: u32) -> Result<(), PlanErrors> {
+    let mut errors = PlanErrors::default();
+    let mut refuse = |key: &'static str, fact: String, why: &str, help: &str| {
+        errors.push(PlanError::new(key, fact, why.to_owned(), help.to_owned()));
+    };
+    if !(2..=MOST).contains(&pack) {
+        let why =
+            "each has a consumer warpgroup of its own; beyond 3 consumers a thread has too few registers for WGMMA";
+        refuse("pack", format!("{pack} block rows do not share a tile"), why, "pack = 2 or 3");
+    }
+    if view.rows > MOST_ROWS {
+        let why = "a consumer has one block row, and at most 128 rows of accumulators";
+        refuse("pack", format!("block rows of {} rows do not share a tile", view.rows), why, "drop `pack`");
+    }
+    if !whole_boxes(spec.bn) || spec.bn > 256 {
+        let why = "a consumer computes all columns of its rows: 16, or a multiple of 32 up to 256";
+        refuse("bn", format!("{} columns do not fit one WGMMA", spec.bn), why, "bn = 128 or 256");
+    }
+    if view.reads_block_columns() {
+        let why = "the blocks of a row must lie one behind another, as those of block rows do";
+        refuse("pack", "blocks that are read transposed do not share a tile".to_owned(), why, "drop `pack`");
+    }
+    if view.depth < 64 / view.sparse_type.bytes() || !view.depth.is_multiple_of(32 / view.sparse_type.bytes()) {
+        let why = "a stage holds K of one block: at least 64 bytes, in whole WGMMAs of 32 bytes";
+        refuse("pack", format!("blocks {} deep do not share a tile", view.depth), why, "drop `pack`, or swap = on");
+    }
+    for (key, given) in [
+        ("cluster", spec.cluster.is_some_and(|cluster| cluster > 1)),
+        ("batch", spec.batch.is_on()),
+        ("pdl", spec.pdl == crate::Pdl::Early),
+        ("scale", spec.scale != Scale::Unscaled),
+        ("accumulate", spec.accumulate == Some(crate::Accumulate::Promoted)),
+        ("consumers", spec.consumers.is_some_and(|consumers| consumers != pack)),
+        ("k_step", spec.k_step.is_some_and(|k_step| k_step > view.depth)),
+    ] {
+        if given {
+            let why = "pack with swap = off is planned for one product of 16-bit or fast 8-bit sums, a CTA at a time, and has a \
+                       consumer for each block row";
+            refuse(key, format!("`{key}` is not planned together with pack"), why, "drop one of the two");
+        }
+    }
+    errors.check()
+}

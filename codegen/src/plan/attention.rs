@@ -1,0 +1,96 @@
+//! What a launch of attention is told: four tensors of rank 4, the steps of every work tile, numbers.
+
+use super::{LaunchShape, Parameters, Plan};
+
+/// The sizes of one attention: O\[b, h, i\] = sum over j of softmax(scale * Q\[b, h, i\] . K\[b, g, j\]) V\[b, g, j\],
+/// where g is the number of the key head that query head h belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AttentionProblem {
+    /// Problems of the batch.
+    pub batch: u64,
+    /// Heads of Q and O.
+    pub heads: u64,
+    /// Heads of K and V, a divisor of `heads`.
+    pub key_heads: u64,
+    /// Queries of each problem.
+    pub queries: u64,
+    /// Keys of each problem.
+    pub keys: u64,
+    /// How Q, K, V and O lie.
+    pub strides: [TensorStrides; 4],
+}
+
+/// Elements from one row of a tensor to the next, from one head to the next and from one problem to the next; the elements
+/// of a row are contiguous.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TensorStrides {
+    /// From one query or key to the next.
+    pub row: u64,
+    /// From one head to the next.
+    pub head: u64,
+    /// From one problem to the next.
+    pub batch: u64,
+}
+
+impl TensorStrides {
+    /// A contiguous tensor `[batch, heads, rows, columns]`.
+    pub const fn heads_first(heads: u64, rows: u64, columns: u64) -> Self {
+        Self { row: columns, head: rows * columns, batch: heads * rows * columns }
+    }
+
+    /// A contiguous tensor `[batch, rows, heads, columns]`.
+    pub const fn rows_first(heads: u64, rows: u64, columns: u64) -> Self {
+        Self { row: heads * columns, head: columns, batch: heads * rows * columns }
+    }
+}
+
+/// How an attention kernel divides its work: what must be known to list it.
+///
+/// A work tile is `rows` queries of one head, and takes `tile_words` 32-bit words: {first query, head, problem, head of K
+/// and V, first step, steps, steps that consumer 0 computes, the same of consumer 1}. Consumer w computes `rows / 2`
+/// queries from `w * rows / 2` on. A step is a word: `step` keys, by their number divided by `step`, and the flags
+/// [`AttentionTiles::STORED`] and [`AttentionTiles::PARTIAL`] of each consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionTiles {
+    /// Queries and keys of a block.
+    pub block: (u32, u32),
+    /// Queries of a work tile.
+    pub rows: u32,
+    /// Keys of a step; divides the keys of a block.
+    pub step: u32,
+    /// Both consumers compute the same blocks: a tile lies within a row of blocks.
+    pub uniform: bool,
+    /// Head dimension.
+    pub columns: u32,
+    /// Words of a work tile.
+    pub tile_words: u32,
+}
+
+impl AttentionTiles {
+    /// The bit that says that consumer 0 computes a step; the next one says it of consumer 1.
+    pub const STORED: u32 = 1 << 28;
+    /// The bit that says that consumer 0 computes scores in a step; the next one says it of consumer 1.
+    pub const PARTIAL: u32 = 1 << 30;
+    /// Bits of the number of a step.
+    pub const NUMBER: u32 = Self::STORED - 1;
+}
+
+impl Plan {
+    /// How an attention divides its work; `None` for another operation.
+    pub fn attention_tiles(&self) -> Option<AttentionTiles> {
+        self.kernel().attention_tiles()
+    }
+
+    /// The launch of an attention with a grid of `ctas`; `None` for another operation.
+    pub fn attention_launch(&self, problem: &AttentionProblem, ctas: u32) -> Option<LaunchShape> {
+        let parameters: Parameters = self.kernel().attention_parameters(problem)?;
+        Some(LaunchShape {
+            grid: [ctas, 1],
+            block: self.threads(),
+            cluster: 1,
+            shared_bytes: self.shared_bytes(),
+            is_dependent: false,
+            parameters,
+        })
+    }
+}

@@ -1,0 +1,120 @@
+"""The operator of layers with weights and activations of FP8: ``torch.ops.bsr_gemm.float8_linear``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _arrays, _gpu, _launch, _native
+from ._native import Error
+from ._patterns import find
+from ._products import ACTIVATIONS
+from ._torch import _library
+
+#: The type of weights and activations, and its largest number.
+E4M3 = torch.float8_e4m3fn
+LARGEST = torch.finfo(E4M3).max
+#: Below this largest magnitude a row counts as one of zeros.
+SMALLEST = 1e-12
+RESULTS = (torch.bfloat16, torch.float16, torch.float32)
+
+_library.define(
+    "float8_linear(Tensor x, Tensor x_scale, Tensor weight, Tensor weight_scale, Tensor? bias, str pattern,"
+    " str activation, ScalarType out_dtype) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+
+
+def quantise_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """A matrix in e4m3, with an f32 factor for each row: the largest magnitude of a row becomes the type's largest number."""
+    scale = x.detach().abs().amax(-1).float().clamp(min=SMALLEST) / LARGEST
+    return rounded(x.detach() / scale[:, None]), scale
+
+
+def rounded(x: Tensor) -> Tensor:
+    """To the nearest number of e4m3; what is beyond its range becomes its largest."""
+    return x.clamp(-LARGEST, LARGEST).to(E4M3)
+
+
+def epilogue_of(activation: str, bias: str | None) -> str:
+    """The factors of the weight's rows and of the tokens, the bias, the activation."""
+    total = "acc * ws * xs" + ("" if bias is None else " + bias")
+    parameters = "ws: Rows<f32>, xs: Cols<f32>" + ("" if bias is None else f", bias: Rows<{bias}>")
+    return f"|{parameters}| {total if activation == 'none' else f'{activation}({total})'}"
+
+
+def _check(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype) -> tuple[Any, int]:
+    found = find(pattern)
+    outputs, inputs = found.shape
+    if x.dtype != E4M3 or weight.dtype != E4M3:
+        raise Error(f"x is of {x.dtype} and the weight of {weight.dtype}\n  help: both are of {E4M3}")
+    if x.dim() != 2 or x.shape[1] != inputs:
+        raise Error(f"x is {' x '.join(map(str, x.shape))}, and the layer has {inputs} inputs")
+    if tuple(weight.shape) != (found.nnzb, *found.block):
+        (bm, bk), shape = found.block, " x ".join(map(str, weight.shape))
+        raise Error(f"the weight's values are {shape}, and the pattern has {found.nnzb} blocks of {bm} x {bk}")
+    vectors = [("x_scale", x_scale, x.shape[0]), ("weight_scale", weight_scale, outputs), ("the bias", bias, outputs)]
+    for name, vector, length in vectors:
+        if vector is not None and (vector.dim() != 1 or vector.shape[0] != length or vector.device != x.device):
+            shape = " x ".join(map(str, vector.shape))
+            raise Error(f"{name} is {shape} on {vector.device}, and it has {length} elements on {x.device}")
+    if weight.device != x.device:
+        raise Error(f"x is on {x.device} and the weight on {weight.device}\n  help: move one of them")
+    for name, scale in (("x_scale", x_scale), ("weight_scale", weight_scale)):
+        if scale.dtype != torch.float32:
+            raise Error(f"{name} is of {scale.dtype}\n  help: scales are of torch.float32")
+    if activation not in ACTIVATIONS:
+        raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
+    if out_dtype not in RESULTS:
+        raise Error(f"a result of {out_dtype}\n  help: it is one of {', '.join(map(str, RESULTS))}")
+    return found, outputs
+
+
+@torch.library.register_fake("bsr_gemm::float8_linear", lib=_library)
+def _fake(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype):
+    _, outputs = _check(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype)
+    return x.new_empty((x.shape[0], outputs), dtype=out_dtype)
+
+
+@torch.library.impl(_library, "float8_linear", "CPU")
+def _cpu(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype):
+    found, outputs = _check(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype)
+    out, values = x.new_empty((x.shape[0], outputs), dtype=out_dtype), weight.contiguous()
+    given = [("ws", _arrays.rows(weight_scale, outputs)), ("xs", _arrays.cols(x_scale, x.shape[0]))]
+    if bias is not None:
+        given.append(("bias", _arrays.rows(bias, outputs)))
+    _native.multiply(
+        found._native,
+        False,
+        (values.data_ptr(), "e4m3"),
+        _arrays.matrix(x.t()),
+        _arrays.matrix(out.t()),
+        (epilogue_of(activation, None if bias is None else _arrays.kind_of(bias)), given),
+    )
+    return out
+
+
+@torch.library.impl(_library, "float8_linear", "CUDA")
+def _cuda(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype):
+    _gpu.refuse_fork()
+    found, outputs = _check(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype)
+    out = x.new_empty((x.shape[0], outputs), dtype=out_dtype)
+    if found.nnzb == 0:
+        return _launch.without_blocks(out, bias, activation)
+    further = [("ws", weight_scale), ("xs", x_scale)] + ([] if bias is None else [("bias", bias)])
+    epilogue = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias))
+    # Tensor cores read 8-bit operands along K.
+    x = x if x.stride(1) == 1 else x.contiguous()
+    return _launch.fused(x, weight, out, found, epilogue, further)
+
+
+def _backward(ctx: Any, dy: Tensor) -> Any:
+    raise Error(
+        "a layer in FP8 computes no gradient\n"
+        "  help: train the layer that it was made of, and make it anew; or run it under `torch.no_grad()`"
+    )
+
+
+torch.library.register_autograd("bsr_gemm::float8_linear", _backward, lib=_library)

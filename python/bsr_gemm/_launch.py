@@ -1,0 +1,319 @@
+"""Launches on NVIDIA GPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _arrays, _gpu, _native
+from ._gpu import _layers
+from ._matrix import BsrMatrix
+from ._native import Error
+from ._operands import Result, laid, lies_whole, operand_of, transposed, values_of, vector_of
+from ._patterns import Pattern
+from ._products import derivative_of, epilogue_of, result_kind
+
+# A PyTorch without CUDA has neither; nothing is launched there.
+_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+_device: Any = getattr(torch._C, "_cuda_getDevice", None)
+
+
+def direct(
+    x: Tensor, weight: Tensor, bias: Tensor | None, pattern: str, transpose: bool, activation: str
+) -> Tensor | None:
+    """``activation(x @ w.T + bias)`` where operands of these shapes were multiplied before; None where they were not.
+
+    The operands are plain tensors. Nothing here is looked at twice: a call costs the host little more than the launch.
+    """
+    where = x.get_device()
+    dtype = x.dtype
+    if bias is None:
+        ready = _layers.get((pattern, transpose, activation, where, dtype, x.shape, x.stride()))
+    else:
+        ready = _layers.get((pattern, transpose, activation, where, dtype, x.shape, x.stride(), bias.dtype))
+    if ready is None:
+        return None
+    launch, shape, stride, blocks, outputs = ready
+    if weight.dtype is not dtype or weight.shape != blocks or weight.get_device() != where or _device() != where:
+        return None
+    values, dense = weight.data_ptr(), x.data_ptr()
+    if bias is None:
+        if (values | dense) & 15 or not weight.is_contiguous():
+            return None
+        out = x.new_empty_strided(shape, stride)
+        launch(values, dense, out.data_ptr(), _stream(where))
+    else:
+        added = bias.data_ptr()
+        if (values | dense | added) & 15 or bias.shape != outputs or bias.get_device() != where:
+            return None
+        if not (weight.is_contiguous() and bias.is_contiguous()):
+            return None
+        out = x.new_empty_strided(shape, stride)
+        launch(values, dense, out.data_ptr(), _stream(where), added)
+    return out
+
+
+def linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, pattern: Pattern, transpose: bool, activation: str
+) -> Tensor:
+    """``out = activation(x @ w.T + bias)``, or with ``w`` where it is transposed: C = A B of C = out.T, A = w, B = x.T."""
+    with _gpu.OnDevice(x.device.index):
+        if pattern.nnzb == 0 or 0 in out.shape:
+            return without_blocks(out, bias, activation)
+        further = [] if bias is None else [("bias", vector_of(bias))]
+        epilogue = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias))
+        ready = _product(x, weight, out, pattern, transpose, epilogue, further)
+        if ready is not None:
+            _remember(x, out, bias, pattern, (transpose, activation), ready)
+    return out
+
+
+def _remember(x: Tensor, out: Tensor, bias: Tensor | None, pattern: Pattern, how: tuple, ready: Any) -> None:
+    """Lets calls with operands of the same shapes find their product."""
+    if x.dtype is not out.dtype:
+        return
+    key = (pattern.key, *how, x.get_device(), x.dtype, x.shape, x.stride())
+    kept = (ready.launch, tuple(out.shape), out.stride(), (pattern.nnzb, *pattern.block), (out.shape[1],))
+    with _gpu._lock:
+        if len(_layers) >= _gpu.READY:
+            _layers.clear()
+        _layers[key if bias is None else (*key, bias.dtype)] = kept
+
+
+def remember_as(x: Tensor, flat: Tensor, out: Tensor, bias: Tensor | None, how: tuple) -> None:
+    """Lets calls with more dimensions than two find the product of the matrix that they are."""
+    if not x.is_contiguous() or flat.data_ptr() != x.data_ptr():
+        return
+    end = () if bias is None else (bias.dtype,)
+    found = _layers.get((*how, x.get_device(), x.dtype, flat.shape, flat.stride(), *end))
+    if found is not None:
+        key = (*how, x.get_device(), x.dtype, x.shape, x.stride(), *end)
+        _layers[key] = (found[0], tuple(out.shape), out.stride(), *found[3:])
+
+
+def _product(
+    x: Tensor,
+    weight: Tensor,
+    out: Tensor,
+    pattern: Pattern,
+    transpose: bool,
+    epilogue: str | None,
+    further: list[tuple[str, Tensor]],
+    second: Tensor | None = None,
+) -> Any:
+    """Enqueues ``out = epilogue(x @ w.T)``; what it was, where every operand was multiplied where it lies.
+
+    What the epilogue reads are vectors with an element for each output, for each row of ``x``, or a matrix that lies as
+    ``out`` does.
+    """
+    index, kind = x.device.index, _arrays.kind_of(x)
+    held, (address, *_) = seen = operand_of(x)
+    lies, result = seen[1][1:], Result(out)
+    facts = _facts(pattern, kind, transpose, lies[2], result.is_col, _arrays.kind_of(out))
+    loaded = _gpu.kernel_of(index, pattern, facts, x.shape[0], epilogue)
+    place, shapes = result.argument[0], (transposed(*lies), transposed(*result.argument[1:]))
+    described = tuple((name, *_described(tensor)) for name, tensor in further)
+    length = None if second is None else second.shape[0]
+    ready = _gpu.ready_of(loaded, _gpu.sparse_of(index, pattern, kind), pattern, shapes, described, length)
+    values = values_of(weight)
+    places = [tensor.data_ptr() for _, tensor in further] + ([] if second is None else [second.data_ptr()])
+    ready.launch(values.data_ptr(), address, place, _stream(index), *places)
+    result.finish()
+    return ready if held is x and result.padded is None else None
+
+
+def _described(tensor: Tensor) -> tuple[str, str, int, int, int]:
+    """A further operand, as the kernel sees it: a matrix is that of C = out.T."""
+    kind = _arrays.kind_of(tensor)
+    if tensor.dim() == 1:
+        return "vector", kind, tensor.shape[0], 1, 1
+    return "dense", kind, tensor.shape[1], tensor.shape[0], tensor.stride(0)
+
+
+def fused(
+    x: Tensor, weight: Tensor, out: Tensor, pattern: Pattern, epilogue: str, further: list[tuple[str, Tensor]]
+) -> Tensor:
+    """``out = epilogue(x @ w.T)``; what the epilogue reads are vectors with an element for each output or row of ``x``."""
+    if 0 in out.shape:
+        return out
+    with _gpu.OnDevice(x.device.index):
+        given = [(name, vector_of(vector)) for name, vector in further]
+        _product(x, weight, out, pattern, False, epilogue, given)
+    return out
+
+
+def gradient(
+    dy: Tensor, weight: Tensor, kept: Tensor, pattern: Pattern, transpose: bool, activation: str
+) -> tuple[Tensor, Tensor] | None:
+    """``(dy @ w) * activation'`` and the sums of its columns, in one kernel; None where there is none for the block.
+
+    ``kept`` is what the activation was given, or its result where the derivative is a function of that.
+    """
+    outputs = pattern.shape[0] if transpose else pattern.shape[1]
+    if pattern.nnzb == 0 or dy.shape[0] == 0 or not lies_whole(kept, outputs):
+        return None
+    epilogue = derivative_of(activation, _arrays.kind_of(kept))
+    with _gpu.OnDevice(dy.device.index):
+        out = dy.new_empty((dy.shape[0], outputs))
+        lies = operand_of(dy)[1][1:]
+        facts = _facts(pattern, _arrays.kind_of(dy), not transpose, lies[2], False, _arrays.kind_of(dy))
+        if not _gpu.has_kernel(dy.device.index, pattern, facts, dy.shape[0], epilogue):
+            return None
+        sums = dy.new_empty(outputs, dtype=torch.float32)
+        further = [] if activation == "none" else [("u", kept)]
+        _product(dy, weight, out, pattern, not transpose, epilogue, further, sums)
+    return out, sums
+
+
+def _facts(pattern: Pattern, kind: str, transpose: bool, x_is_col: bool, out_is_col: bool, out: str) -> str:
+    """What a product is, in the words of a spec: rows of x are columns of B."""
+    if kind == "f32":
+        raise Error(
+            "tensor cores multiply f32 on no GPU as a CPU does\n"
+            "  help: convert to bf16 or f16, or run under `torch.autocast('cuda', torch.bfloat16)`"
+        )
+    bm, bk = pattern.block
+    layouts = f"b_layout = {'row' if x_is_col else 'col'}, c_layout = {'row' if out_is_col else 'col'}"
+    return (
+        f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {out}, "
+        f"transpose = {'on' if transpose else 'off'}, {layouts}"
+    )
+
+
+def without_blocks(out: Tensor, bias: Tensor | None, activation: str) -> Tensor:
+    """The result of a pattern that stores nothing."""
+    from ._torch import activate
+
+    zeros = torch.zeros_like(out)
+    return out.copy_(activate(zeros if bias is None else zeros + bias, activation))
+
+
+def sampled(a: Tensor, b: Tensor, out: Tensor, pattern: Pattern) -> Tensor:
+    """``out`` = the stored blocks of ``a @ b``."""
+    index = a.device.index
+    kind = _arrays.kind_of(a)
+    with _gpu.OnDevice(index):
+        if pattern.nnzb == 0:
+            return out
+        if a.shape[1] == 0:
+            return out.zero_()
+        (held_a, left), (held_b, right) = operand_of(a), operand_of(b)
+        bm, bk = pattern.block
+        facts = (
+            f"bm = {bm}, bn = 64, bk = {bk}, op = sdd, dtype = {kind}, out = {result_kind(kind)}, "
+            f"a_layout = {'col' if left[3] else 'row'}, b_layout = {'col' if right[3] else 'row'}"
+        )
+        loaded = _gpu.kernel_of(index, pattern, facts, a.shape[1], None)
+        sparse = _gpu.sparse_of(index, pattern, _arrays.kind_of(out))
+        ready = _gpu.ready_of(loaded, sparse, pattern, (left[1:], right[1:]), (), None)
+        ready.launch(out.data_ptr(), left[0], right[0], _stream(index))
+        del held_a, held_b
+    return out
+
+
+def prepare_batch(xs: list[Tensor], ws: list[BsrMatrix]) -> tuple[list[Tensor], tuple]:
+    """Places for the results of ``x @ w.T`` of each pair, and what a launch of all needs."""
+    index, kind = xs[0].device.index, _arrays.kind_of(xs[0])
+    _gpu.refuse_fork()
+    results, problems, copies, padded, held = [], [], [], [], []
+    with _gpu.OnDevice(index):
+        for x, w in zip(xs, ws):
+            out = x.new_empty((x.shape[0], w.shape[0]), dtype=_arrays.torch_dtype(result_kind(kind)))
+            results.append(out)
+            if 0 in x.shape or w.nnzb == 0:
+                out.zero_()
+                continue
+            row_major = x if x.stride(1) == 1 else x.contiguous()
+            operand, argument = operand_of(row_major)
+            if operand is not x:
+                copies.append((operand[:, : x.shape[1]], x))
+            result, values = Result(out), values_of(w.values)
+            if values is not w.values:
+                copies.append((values, w.values))
+            if result.padded is not None:
+                padded.append(result)
+            dense, product = ((lies[0], transposed(*lies[1:])) for lies in (argument, result.argument))
+            problems.append((w.pattern._native, values.data_ptr(), dense, product))
+            held += [operand, values, result, w]
+        if not problems:
+            return results, (None, copies, padded, held)
+        largest = max((w for w in ws if w.nnzb), key=lambda w: w.nnzb)
+        facts = _facts(largest.pattern, kind, False, False, False, _arrays.kind_of(results[0]))
+        loaded = _gpu.batch_kernel_of(index, largest.pattern, facts, max(x.shape[0] for x in xs))
+        return results, (_native.Batch(loaded, problems), copies, padded, held)
+
+
+def launch_batch(prepared: tuple, index: int) -> None:
+    """Enqueues all products of a batch."""
+    batch, copies, padded, _ = prepared
+    _gpu.refuse_fork()
+    with _gpu.OnDevice(index):
+        for copy, source in copies:
+            copy.copy_(source)
+        if batch is not None:
+            batch.launch(_stream(index))
+        for result in padded:
+            result.finish()
+
+
+def launch_kernel(kernel: Any, call: Any) -> Any:
+    """A call of a kernel of the program's own."""
+    index = call.a.device.index
+    key = (index, kernel.spec)
+    loaded = _gpu._loaded.get(key)
+    if loaded is None:
+        with _gpu._lock:
+            loaded = _gpu._loaded.setdefault(key, _gpu.gpu_of(index).load(kernel._native))
+    native = kernel._native
+    with _gpu.OnDevice(index):
+        out, second = call.empty()
+        described, places, held = _inputs(call)
+        if second is not None:
+            places.append(second.data_ptr())
+        length = None if second is None else second.shape[0]
+        if native.op == "sdd":
+            held_a, left = operand_of(laid(call.a, native.layouts[0]))
+            held_b, right = operand_of(laid(call.b, native.layouts[1]))
+            stored, result = out, None
+        else:
+            stored, dense = (call.b, call.a) if native.op == "dds" else (call.a, call.b)
+            held_a, left = operand_of(laid(dense, native.layouts[0 if native.op == "dds" else 1]))
+            held_b, result = values_of(stored), Result(out)
+            stored, right = held_b, result.argument
+        sparse = _gpu.sparse_of(index, call.pattern, _arrays.kind_of(stored))
+        ready = _gpu.ready_of(loaded, sparse, call.pattern, (left[1:], right[1:]), tuple(described), length)
+        ready.launch(stored.data_ptr(), left[0], right[0], _stream(index), *places)
+        if result is not None:
+            result.finish()
+        del held, held_a, held_b
+    return call.results(out, second)
+
+
+def _inputs(call: Any) -> tuple[list[tuple], list[Any], list[Any]]:
+    """What the epilogue's parameters are, where they lie (or the number itself), and what keeps them alive."""
+    described, places, held = [], [], []
+    call.inputs()  # Refuses what does not fit.
+    for name, kind in call.kernel._inputs:
+        value = call.given[name]
+        if kind == "f32":
+            described.append((name, "scalar", "f32", 0, 0, 0))
+            places.append(float(value))
+            continue
+        value = value.values if isinstance(value, BsrMatrix) else value
+        if not _arrays.is_tensor(value) or value.device != call.a.device:
+            where = f"on {value.device}" if _arrays.is_tensor(value) else f"a {type(value).__name__}"
+            raise Error(f"`{name}` is {where}, and the operands are on {call.a.device}\n  help: move it there")
+        if kind.startswith("Bsr"):
+            array = values_of(value)
+            described.append((name, "blocks", _arrays.kind_of(value), 0, 0, 0))
+        elif kind.startswith("Dense"):
+            array, (_, rows, cols, _, stride) = operand_of(laid(value, call.kernel._native.layouts[2]))
+            described.append((name, "dense", _arrays.kind_of(value), rows, cols, stride))
+        else:
+            array = vector_of(value)
+            described.append((name, "vector", _arrays.kind_of(array), array.shape[0], 1, 1))
+        held.append(array)
+        places.append(array.data_ptr())
+    return described, places, held

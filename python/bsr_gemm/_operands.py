@@ -1,0 +1,78 @@
+"""Tensors as kernels address them: 16 bytes are the unit of TMA."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def _addressable(lines: int, line: int, stride: int, size: int, address: int) -> bool:
+    """Whether TMA addresses a matrix of so many lines, and a store ends where its line does."""
+    return address % 16 == 0 and (stride * size) % 16 == 0 and stride >= line
+
+
+def operand_of(x: Tensor) -> tuple[Tensor, tuple[int, int, int, bool, int]]:
+    """A matrix as a kernel reads it, and the tensor that keeps it alive: a padded copy where TMA cannot address it."""
+    rows, cols = x.shape
+    is_col = x.stride(1) != 1 and x.stride(0) == 1
+    size = x.element_size()
+    lines, line = (cols, rows) if is_col else (rows, cols)
+    stride = x.stride(1) if is_col else x.stride(0)
+    stride = line if lines == 1 else stride
+    if (is_col or x.stride(1) == 1 or cols == 1 and rows == 1) and _addressable(
+        lines, line, stride, size, x.data_ptr()
+    ):
+        return x, (x.data_ptr(), rows, cols, is_col, stride)
+    padded = -(-max(line, 1) * size // 16) * 16 // size
+    copy = x.new_empty((lines, padded))
+    copy[:, :line].copy_(x.t() if is_col else x)
+    return copy, (copy.data_ptr(), rows, cols, is_col, padded)
+
+
+def vector_of(vector: Tensor) -> Tensor:
+    """A vector as a kernel reads it: itself, or a copy."""
+    vector = vector.contiguous()
+    return vector if vector.data_ptr() % 16 == 0 else vector.clone()
+
+
+class Result:
+    """Where a kernel writes a matrix: the tensor of the result, or a padded one that is copied there."""
+
+    def __init__(self, out: Tensor) -> None:
+        rows, cols = out.shape
+        self.out = out
+        self.is_col = out.stride(1) != 1 and out.stride(0) == 1
+        lines, line = (cols, rows) if self.is_col else (rows, cols)
+        padded = -(-max(line, 1) * out.element_size() // 16) * 16 // out.element_size()
+        if padded == line:
+            self.padded = None
+            self.argument = (out.data_ptr(), rows, cols, self.is_col, line)
+        else:
+            self.padded = out.new_empty((lines, padded))
+            self.argument = (self.padded.data_ptr(), rows, cols, self.is_col, padded)
+
+    def finish(self) -> None:
+        """Copies the result to where it belongs."""
+        if self.padded is not None:
+            line = self.padded[:, : self.out.shape[0 if self.is_col else 1]]
+            self.out.copy_(line.t() if self.is_col else line)
+
+
+def laid(x: Tensor, layout: str) -> Tensor:
+    """A matrix in the layout that a kernel reads: itself where it lies so."""
+    return x.t().contiguous().t() if layout == "col" else x.contiguous()
+
+
+def transposed(rows: int, cols: int, is_col: bool, stride: int) -> tuple[int, int, bool, int]:
+    """The shape of the same memory, seen as the transposed matrix."""
+    return cols, rows, not is_col, stride
+
+
+def values_of(weight: Tensor) -> Tensor:
+    """The values of stored blocks as a kernel reads them: themselves, or a copy."""
+    values = weight.contiguous()
+    return values if values.data_ptr() % 16 == 0 else values.clone()
+
+
+def lies_whole(kept: Tensor, line: int) -> bool:
+    """Whether the rows of a matrix are whole vectors of 16 bytes, one after the other."""
+    return kept.is_contiguous() and kept.data_ptr() % 16 == 0 and line * kept.element_size() % 16 == 0

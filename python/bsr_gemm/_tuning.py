@@ -1,0 +1,314 @@
+"""Which kernels are taken: what is known of them, how to measure them, and why one was chosen."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _arrays, _command, _native
+from ._matrix import BsrMatrix
+from ._native import Error
+from ._patterns import Pattern
+
+#: What may be done for a product that nothing is known of.
+FIRST_USES = ("predict", "measure")
+#: The products of a training step: of a layer, of the gradient of its input, of that of its weight.
+PRODUCTS = ("forward", "input", "weight")
+
+
+@dataclass
+class _Settings:
+    """What was said by :func:`set_tuning`, and what was measured."""
+
+    first_use: str = "predict"
+    path: Path | None = None
+    lines: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        return "".join(self.lines)
+
+
+_settings = _Settings()
+_is_read = False
+
+
+def settings() -> _Settings:
+    """What was said, by the environment too."""
+    global _is_read
+    if not _is_read:
+        _is_read = True
+        first_use, table = os.environ.get("BSR_TUNING"), os.environ.get("BSR_TUNED")
+        if first_use or table:
+            set_tuning(first_use or None, table=table or None)
+    return _settings
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel for one product, and why it is taken."""
+
+    product: str
+    """``forward``, ``input`` or ``weight``."""
+    spec: str
+    """The kernel."""
+    why: str
+    """Everything that led to it, in words."""
+
+    @classmethod
+    def of(cls, product: str, words: str) -> Choice:
+        """Of what the tuner says."""
+        spec = next(line for line in words.splitlines() if line.startswith("kernel"))
+        return cls(product, spec.removeprefix("kernel").strip(), words)
+
+    def __str__(self) -> str:
+        return f"product   {self.product}\n{self.why}"
+
+
+def set_tuning(first_use: str | None = None, *, table: Any = None) -> None:
+    """Says how kernels are chosen from now on.
+
+    ``first_use`` is what happens for a product that nothing is known of: ``"predict"`` takes what the cost model ranks first,
+    ``"measure"`` times the likeliest few when it is first computed on a GPU, which takes some seconds, and remembers the
+    fastest. ``table`` is a file of results: those in it are used, and what is measured is added to it. A database of
+    :func:`sweep` (``.db``) is read only. The environment says the same with ``BSR_TUNING`` and ``BSR_TUNED``.
+    """
+    said = settings()
+    if first_use is not None and first_use not in FIRST_USES:
+        raise Error(f"first_use = {first_use!r}\n  help: it is one of {', '.join(FIRST_USES)}")
+    if table is not None:
+        path = Path(table)
+        if path.suffix == ".db":
+            _add(_command.output("export", str(path), "--tuned", "-").splitlines(keepends=True))
+        else:
+            _add(path.read_text().splitlines(keepends=True) if path.exists() else [])
+            said.path = path
+    said.first_use = first_use or said.first_use
+    _choose_anew()
+
+
+def _add(lines: list[str]) -> None:
+    lines = [line if line.endswith("\n") else line + "\n" for line in lines if line.strip()]
+    text = "".join(lines)
+    _native.check_table(text)
+    settings().lines += lines
+    gpu = _module_gpu()
+    for device in gpu._gpus.values() if gpu is not None and lines else ():
+        device.add_tuned(text)
+
+
+def _module_gpu() -> Any:
+    """What launches on GPUs, where PyTorch was imported."""
+    return sys.modules.get(f"{__package__}._gpu")
+
+
+def _choose_anew() -> None:
+    gpu = _module_gpu()
+    if gpu is not None:
+        gpu.choose_anew()
+
+
+def remember(line: str) -> None:
+    """Keeps what was measured, in the file too where there is one."""
+    said = settings()
+    said.lines.append(line)
+    if said.path is not None:
+        # Appended in one write, so that several processes may share the file.
+        with said.path.open("a") as file:
+            file.write(line)
+
+
+def facts_of(w: BsrMatrix, product: str) -> str:
+    """What a product of a training step is, in the words of a spec."""
+    from ._products import result_kind
+
+    if product not in PRODUCTS:
+        raise Error(f"the product {product!r}\n  help: it is one of {', '.join(PRODUCTS)}")
+    kind = _arrays.kind_of(w.values)
+    if kind in ("f64", "f32", "i32"):
+        raise Error(f"no kernel for tensor cores multiplies {kind}\n  help: `w.to(torch.bfloat16)`")
+    bm, bk = w.block
+    facts = f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {result_kind(kind)}, "
+    if product == "weight":
+        return facts + "op = sdd, a_layout = col, b_layout = row"
+    return facts + f"transpose = {'on' if product == 'input' else 'off'}, b_layout = col, c_layout = col"
+
+
+def _matrix(w: Any) -> BsrMatrix:
+    found = w if isinstance(w, BsrMatrix) else getattr(w, "matrix", lambda: None)()
+    if not isinstance(found, BsrMatrix):
+        raise Error(
+            f"the weight is a {type(w).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=(64, 64))`"
+        )
+    return found
+
+
+def _tokens(x: Any) -> int:
+    """Rows that a layer multiplies: the number itself, or those of an operand."""
+    if isinstance(x, (int, np.integer)):
+        if x < 1:
+            raise Error(f"{x} rows\n  help: give the number of tokens, or an operand of the layer")
+        return int(x)
+    return int(np.prod(x.shape[:-1], dtype=np.int64))
+
+
+def explain(w: Any, x: Any, *, product: str = "forward", transpose: bool = False, gpu: str | None = None) -> str:
+    """Which kernel multiplies ``x`` (or that many rows) with ``w`` in ``linear``, and why it is taken.
+
+    ``w`` is a matrix or a layer. ``product`` is ``"forward"``, ``"input"`` (the gradient of the input) or ``"weight"`` (that
+    of the weight); ``transpose`` is another word for ``"input"``. ``gpu`` is the name of a GPU; by default that of this
+    machine's, or ``"NVIDIA H200"``.
+    """
+    matrix = _matrix(w)
+    facts = facts_of(matrix, "input" if transpose else product)
+    return _native.explain(matrix.pattern._native, facts, _tokens(x), gpu or _name_of_gpu(), settings().text())
+
+
+def _name_of_gpu() -> str:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return "NVIDIA H200"
+
+
+def tune(w: Any, x: Any, *, backward: bool = False, device: Any = None) -> list[Choice]:
+    """Measures the likeliest kernels for ``linear`` of ``x`` (or that many rows) with ``w`` on a GPU, and takes the fastest from
+    now on; with ``backward`` those of both gradients too.
+
+    Eight kernels of each product are compared with the reference and timed in turn, on matrices of this pattern. What the
+    table has for such a problem is not measured again. :func:`set_tuning` names a file that keeps what was measured.
+    """
+    matrix, tokens = _matrix(w), _tokens(x)
+    products = PRODUCTS if backward else PRODUCTS[:1]
+    facts = [facts_of(matrix, product) for product in products]
+    index = _gpu_for(matrix, device)
+    from . import _gpu
+
+    choices = []
+    for product, fact in zip(products, facts):
+        words, line = _gpu.gpu_of(index).tune(matrix.pattern._native, fact, tokens)
+        if line is not None:
+            remember(line)
+        choices.append(Choice.of(product, words))
+    _gpu.choose_anew()
+    return choices
+
+
+def _gpu_for(matrix: BsrMatrix, device: Any) -> int:
+    import importlib.util
+
+    torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
+    if torch is None or not torch.cuda.is_available():
+        raise Error(
+            "kernels are measured on a GPU, and there is none here\n"
+            "  help: `bsr_gemm.explain(w, x)` predicts, and `bsr_gemm.sweep(w, x, device='sim')` checks kernels on the simulator"
+        )
+    found = torch.device(device) if device is not None else getattr(matrix.values, "device", None)
+    if found is None or torch.device(found).type != "cuda" or torch.device(found).index is None:
+        return torch.cuda.current_device()
+    return torch.device(found).index
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep measured; everything is in its database too."""
+
+    database: Path
+    """The file, which ``python -m bsr_gemm report`` makes a page of."""
+    records: list[dict[str, Any]]
+    """What became of each kernel, the fastest first: ``subject`` is the kernel, ``verdict`` what became of it."""
+    summary: str
+    """What the command said."""
+
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """The fastest of this project's kernels."""
+        ours = (record for record in self.records if not record["baseline"] and record["verdict"] == "timed")
+        return next(ours, None)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a GPU measured; the simulator checks kernels, and their times are predicted."""
+        return any(record["device"]["kind"] == "gpu" for record in self.records)
+
+    def report(self, path: Any) -> Path:
+        """Writes a page with tables and pictures."""
+        _command.output("report", str(self.database), "-o", str(path))
+        return Path(path)
+
+    def __str__(self) -> str:
+        return self.summary
+
+
+def sweep(
+    w: Any,
+    x: Any,
+    *,
+    product: str = "forward",
+    database: Any = "bsr.db",
+    space: str = "auto",
+    device: str = "auto",
+    devices: str = "0",
+    limit: int | None = None,
+    budget: str | None = None,
+    halving: bool = True,
+) -> Sweep:
+    """Measures the kernels of a space for ``linear`` of ``x`` (or that many rows) with ``w``, and remembers all of them.
+
+    The product is that of :func:`explain`. Rows count as the next power of two, for which kernels are chosen. ``device`` is
+    ``"gpu"``, ``"sim"`` - the simulator checks kernels, and times are predicted - or ``"auto"``; the other settings are those
+    of the command `bsr sweep`. What a GPU measured is used from now on. The matrix is kept in a file beside the database, so
+    that a sweep which was interrupted goes on.
+    """
+    matrix, tokens = _matrix(w), _tokens(x)
+    kernel = facts_of(matrix, product).replace("bn = 64, ", "")
+    rows = 1 << (tokens - 1).bit_length()
+    file = _written(matrix, Path(database).resolve().parent)
+    extent = ("--k", str(rows)) if product == "weight" else ("--n", str(rows))
+    options = ["--space", space, "--db", str(database), "--device", device, "--devices", devices]
+    options += ["--limit", str(limit)] if limit is not None else []
+    options += ["--budget", budget] if budget is not None else []
+    options += ["--halving"] if halving and device != "sim" else []
+    summary = _command.output("sweep", "--kernel", kernel, "--matrix", str(file), *extent, *options)
+    lines = _command.output("export", str(database), "--json", "-").splitlines()
+    records = [json.loads(line) for line in lines if line.startswith("{")]
+    mine = [record for record in records if _is_of(record["problem"]["workload"], file, rows, product)]
+    mine.sort(key=lambda record: (record["timing"] or {}).get("median_us") or float("inf"))
+    swept = Sweep(Path(database), mine, summary)
+    if swept.is_measured:
+        tuned = _command.output("export", str(database), "--tuned", "-").splitlines()
+        _add([line for line in tuned if line.startswith("{")])
+        _choose_anew()
+    return swept
+
+
+def _is_of(workload: dict[str, Any], file: Path, rows: int, product: str) -> bool:
+    """Whether a record is of this sweep's problem."""
+    is_sampled = "op = sdd" in workload["facts"]
+    transposed = "transpose = on" in workload["facts"]
+    same = workload["k" if is_sampled else "n"] == rows and file.name in json.dumps(workload["source"])
+    return same and (is_sampled, transposed) == (product == "weight", product == "input")
+
+
+def _written(matrix: BsrMatrix, folder: Path) -> Path:
+    """A file with the matrix, as the command reads it; it is named after the pattern, so that a sweep finds it again."""
+    pattern: Pattern = matrix.pattern
+    name = f"bsr-{pattern.key[:16]}"
+    values = matrix.values
+    if _arrays.is_tensor(values):
+        values = values.detach().float().cpu().numpy()
+    values = np.asarray(values, dtype=np.float32)
+    (rows, cols), (bm, bk) = pattern.shape, pattern.block
+    if rows % bm or cols % bk:
+        file = folder / f"{name}.npy"
+        np.save(file, BsrMatrix(values, pattern, check=False).to_dense())
+        return file
+    file = folder / f"{name}.npz"
+    parts: dict[str, Any] = {"indptr": pattern.row_ptr, "indices": pattern.col_idx, "data": values}
+    np.savez(file, format=np.array(b"bsr"), shape=np.array(pattern.shape), **parts)
+    return file

@@ -1,0 +1,168 @@
+//! Launches on a GPU: operands by address, on the stream of the caller.
+
+mod batch;
+mod further;
+mod measure;
+mod ready;
+mod sparse;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use bsr::gpu::Device;
+use bsr::tuner::pick::{Gpu as TunedGpu, Table, Tuner};
+use bsr::{Epilogue, KernelSpec, Launcher, Plan};
+use pyo3::prelude::*;
+
+use crate::array::Kind;
+use crate::choice;
+use crate::errors::refused;
+use crate::pattern::Pattern;
+use crate::plan::Kernel;
+pub(crate) use batch::Batch;
+pub(crate) use ready::Ready;
+pub(crate) use sparse::Sparse;
+
+/// A GPU, and what chooses kernels for it.
+#[pyclass(frozen, module = "bsr_gemm._native")]
+pub(crate) struct Gpu {
+    device: Device,
+    /// Chooses by the table that comes with the crate and by `table`.
+    tuner: RwLock<Arc<Tuner>>,
+    /// What was measured besides.
+    table: Mutex<Table>,
+    /// Chosen kernels by their specs: one serves every pattern.
+    kernels: Mutex<HashMap<KernelSpec, Arc<Launcher>>>,
+}
+
+impl Gpu {
+    fn tuner(&self) -> Arc<Tuner> {
+        Arc::clone(&self.tuner.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds results to the table; choices that were made are made anew when they are asked for.
+    fn extend(&self, results: Table) {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.extend(results);
+        let tuner = Tuner::new(TunedGpu::from(self.device.info())).with(table.clone());
+        *self.tuner.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tuner);
+    }
+
+    fn load_plan(&self, plan: &Plan) -> PyResult<Arc<Launcher>> {
+        let known = |kernels: &HashMap<KernelSpec, Arc<Launcher>>| kernels.get(plan.spec()).cloned();
+        if let Some(launcher) = known(&self.kernels.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(launcher);
+        }
+        let ptx = plan.ptx();
+        let made = Arc::new(Launcher::load(&self.device, plan, ptx.text(), ptx.entry()).map_err(refused)?);
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(kernels.entry(*plan.spec()).or_insert(made)))
+    }
+}
+
+#[pymethods]
+impl Gpu {
+    /// Opens a GPU through its primary context, which PyTorch uses too.
+    #[new]
+    fn new(ordinal: usize) -> PyResult<Self> {
+        let device = Device::open(ordinal).map_err(refused)?;
+        let tuner = RwLock::new(Arc::new(Tuner::new(TunedGpu::from(device.info()))));
+        Ok(Self { tuner, table: Mutex::default(), device, kernels: Mutex::default() })
+    }
+
+    /// Adds what was tuned elsewhere, a line of JSON each, as `bsr export --tuned` writes it.
+    fn add_tuned(&self, lines: &str) -> PyResult<()> {
+        self.extend(Table::from_lines(lines).map_err(refused)?);
+        Ok(())
+    }
+
+    /// Measures the likeliest kernels for a product along `n`, on matrices of this pattern, and remembers the fastest; nothing
+    /// where the table has the problem. Which kernel it is and why, and its line of the table where it was measured.
+    fn tune(&self, py: Python<'_>, pattern: &Pattern, facts: &str, n: usize) -> PyResult<(String, Option<String>)> {
+        let facts: KernelSpec = facts.parse().map_err(refused)?;
+        py.detach(|| {
+            let table = self.table.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let tuner = Tuner::new(TunedGpu::from(self.device.info())).with(table);
+            let choice = measure::measured(&self.device, tuner, &facts, &pattern.structure, choice::rounded(n))?;
+            let Some(tuned) = measure::tuned(&self.device, &choice)? else { return Ok((choice.to_string(), None)) };
+            let mut results = Table::default();
+            results.add(tuned.clone());
+            self.extend(results);
+            Ok((choice.to_string(), Some(measure::line(tuned)?)))
+        })
+    }
+
+    /// The GPU's name.
+    #[getter]
+    fn name(&self) -> String {
+        self.device.info().name.clone()
+    }
+
+    /// Copies a pattern to the GPU, for matrices of an element type.
+    fn sparse(&self, py: Python<'_>, pattern: &Pattern, kind: &str) -> PyResult<Sparse> {
+        let kind = Kind::parse(kind)?;
+        py.detach(|| Sparse::new(&self.device, pattern, kind))
+    }
+
+    /// Chooses and loads a kernel for a product along `n`, with an epilogue or none.
+    #[pyo3(signature = (pattern, facts, n, epilogue=None))]
+    fn choose(
+        &self,
+        py: Python<'_>,
+        pattern: &Pattern,
+        facts: &str,
+        n: usize,
+        epilogue: Option<&str>,
+    ) -> PyResult<Loaded> {
+        let facts: KernelSpec = facts.parse().map_err(refused)?;
+        let epilogue = epilogue.map(str::parse::<Epilogue>).transpose().map_err(refused)?;
+        py.detach(|| {
+            let chosen = choice::choose(&self.tuner(), pattern, &facts, n)?;
+            let plan = choice::with_epilogue(&chosen, epilogue)?;
+            Ok(Loaded { launcher: self.load_plan(&plan)?, why: chosen.to_string() })
+        })
+    }
+
+    /// Chooses and loads a kernel for a list of products, of which that of this pattern along `n` is the largest.
+    fn choose_batch(&self, py: Python<'_>, pattern: &Pattern, facts: &str, n: usize) -> PyResult<Loaded> {
+        let facts: KernelSpec = facts.parse().map_err(refused)?;
+        py.detach(|| {
+            let chosen = choice::choose(&self.tuner(), pattern, &facts, n)?;
+            let plan = choice::with_batch(&chosen)?;
+            Ok(Loaded { launcher: self.load_plan(&plan)?, why: chosen.to_string() })
+        })
+    }
+
+    /// Forgets every kernel that was loaded, with what it keeps of patterns; those that are in use stay until they are not.
+    fn forget(&self) {
+        self.kernels.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Loads a kernel.
+    fn load(&self, py: Python<'_>, kernel: &Kernel) -> PyResult<Loaded> {
+        let launcher = py.detach(|| self.load_plan(&kernel.plan))?;
+        Ok(Loaded { launcher, why: "the program says so".to_owned() })
+    }
+}
+
+/// A kernel on a GPU.
+#[pyclass(frozen, module = "bsr_gemm._native")]
+pub(crate) struct Loaded {
+    pub(crate) launcher: Arc<Launcher>,
+    why: String,
+}
+
+#[pymethods]
+impl Loaded {
+    /// The kernel's spec.
+    #[getter]
+    fn spec(&self) -> String {
+        self.launcher.plan().spec().to_string()
+    }
+
+    /// How it was chosen.
+    #[getter]
+    fn why(&self) -> &str {
+        &self.why
+    }
+}

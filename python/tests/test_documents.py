@@ -1,0 +1,45 @@
+"""The book's pages on Python: their code runs, and their pictures are drawn from what they say."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BOOK = ROOT / "docs/src"
+
+if not BOOK.exists():
+    pytest.skip("the book is not beside the tests", allow_module_level=True)
+
+
+def blocks(path: Path) -> list[tuple[list[str], str]]:
+    """The blocks of Python of a page: the marks of each, and its text."""
+    fences = re.findall(r"(?ms)^```python(\S*)\n(.*?)^```$", path.read_text())
+    return [(marks.strip(",").split(",") if marks else [], text) for marks, text in fences]
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in [*BOOK.glob("python*.md"), ROOT / "python/README.md"]))
+def test_the_code_of_a_page_runs(page, tmp_path) -> None:
+    pytest.importorskip("torch")
+    path = BOOK / page if page != "README.md" else ROOT / "python/README.md"
+    has = {"torchao": importlib.util.find_spec("torchao") is not None, "sweep": True, "gpu": False}
+    texts = [text for marks, text in blocks(path) if all(has[mark] for mark in marks)]
+    # From a file, as kernels are read from their source.
+    program = tmp_path / "page.py"
+    program.write_text("\n".join(texts))
+    done = subprocess.run([sys.executable, program.name], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def test_the_picture_of_speed_says_what_was_measured() -> None:
+    spec = importlib.util.spec_from_file_location("pictures", ROOT / "python/examples/pictures.py")
+    pictures = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pictures)
+    log = (ROOT / "benches/LOG.md").read_text()
+    drawn = (BOOK / "images/python-speed.svg").read_text()
+    assert drawn == pictures.speed_picture(log), "draw it anew: `python examples/pictures.py ../docs/src/images`"

@@ -1,0 +1,252 @@
+//! Masks that are made: by a rule, of pairs, of scores.
+
+use std::ops::Range;
+
+use rand::RngExt;
+
+use super::{AttentionError, BlockList, Mask, Sharing};
+use crate::Structure;
+use crate::random::Streams;
+
+/// How much of a block is attended to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Coverage {
+    /// No pair: the block is not stored.
+    None,
+    /// Some pairs, which the score of the spec tells from others.
+    Partial,
+    /// Every pair.
+    Full,
+}
+
+impl Coverage {
+    fn of(all: bool, any: bool) -> Self {
+        match (all, any) {
+            (true, _) => Self::Full,
+            (_, true) => Self::Partial,
+            _ => Self::None,
+        }
+    }
+}
+
+impl Mask {
+    /// One pattern for all heads: `rule` is asked for every block, by its queries and keys.
+    ///
+    /// # Errors
+    /// [`AttentionError::Mask`] for blocks without queries or keys.
+    pub fn by_rule(
+        (queries, keys): (usize, usize),
+        (bm, bk): (usize, usize),
+        mut rule: impl FnMut(Range<usize>, Range<usize>) -> Coverage,
+    ) -> Result<Self, AttentionError> {
+        let mut list = BlockList { indptr: vec![0], ..BlockList::default() };
+        if bm > 0 && bk > 0 {
+            for row in (0..queries).step_by(bm) {
+                for column in (0..keys).step_by(bk) {
+                    let coverage = rule(row..(row + bm).min(queries), column..(column + bk).min(keys));
+                    if coverage != Coverage::None {
+                        list.indices.push((column / bk) as u32);
+                        list.partial.push(coverage == Coverage::Partial);
+                    }
+                }
+                list.indptr.push(list.indices.len() as u32);
+            }
+        }
+        Self::new((queries, keys), (bm, bk), Sharing::All, vec![list])
+    }
+
+    /// The stored blocks of a block-sparse matrix of queries by keys, the same for all heads; `partial` is asked for each, by its
+    /// row and column of blocks.
+    ///
+    /// # Errors
+    /// None for a structure that was validated: block columns ascend in it.
+    pub fn of_structure(
+        structure: &Structure,
+        mut partial: impl FnMut(usize, usize) -> bool,
+    ) -> Result<Self, AttentionError> {
+        let mut list = BlockList { indptr: vec![0], ..BlockList::default() };
+        for row in 0..structure.block_rows() {
+            for column in &structure.col_idx()[structure.blocks_of(row)] {
+                list.indices.push(column.cast_unsigned());
+                list.partial.push(partial(row, column.cast_unsigned() as usize));
+            }
+            list.indptr.push(list.indices.len() as u32);
+        }
+        Self::new((structure.rows(), structure.cols()), structure.block(), Sharing::All, vec![list])
+    }
+
+    /// All blocks.
+    ///
+    /// # Errors
+    /// As [`Mask::by_rule`].
+    pub fn full(sizes: (usize, usize), block: (usize, usize)) -> Result<Self, AttentionError> {
+        Self::by_rule(sizes, block, |_, _| Coverage::Full)
+    }
+
+    /// Keys up to the query: `i >= j`. Blocks on the diagonal are partial.
+    ///
+    /// # Errors
+    /// As [`Mask::by_rule`].
+    pub fn causal(queries: usize, keys: usize, block: (usize, usize)) -> Result<Self, AttentionError> {
+        Self::by_rule((queries, keys), block, |i, j| Coverage::of(i.start >= j.end - 1, i.end > j.start))
+    }
+
+    /// Keys within `before` places before the query and `after` places after it.
+    ///
+    /// # Errors
+    /// As [`Mask::by_rule`].
+    pub fn window(
+        sizes: (usize, usize),
+        block: (usize, usize),
+        before: usize,
+        after: usize,
+    ) -> Result<Self, AttentionError> {
+        Self::by_rule(sizes, block, |i, j| {
+            let all = j.start + before >= i.end - 1 && j.end - 1 <= i.start + after;
+            let any = j.end + before > i.start && j.start < i.end + after;
+            Coverage::of(all, any)
+        })
+    }
+
+    /// Blocks within `blocks` block columns of the diagonal on either side, whole.
+    ///
+    /// # Errors
+    /// As [`Mask::by_rule`].
+    pub fn block_window(sizes: (usize, usize), block: (usize, usize), blocks: usize) -> Result<Self, AttentionError> {
+        Self::by_rule(sizes, block, |i, j| {
+            let near = (i.start / block.0).abs_diff(j.start / block.1) <= blocks;
+            Coverage::of(near, near)
+        })
+    }
+
+    /// Blocks on and below the diagonal, whole.
+    ///
+    /// # Errors
+    /// As [`Mask::by_rule`].
+    pub fn lower_triangle(sizes: (usize, usize), block: (usize, usize)) -> Result<Self, AttentionError> {
+        Self::by_rule(sizes, block, |i, j| {
+            let below = i.start / block.0 >= j.start / block.1;
+            Coverage::of(below, below)
+        })
+    }
+
+    /// Blocks within `local` block columns of the diagonal, and every `stride`-th block column, whole.
+    ///
+    /// # Errors
+    /// As [`Mask::by_rule`].
+    pub fn strided(
+        sizes: (usize, usize),
+        block: (usize, usize),
+        local: usize,
+        stride: usize,
+    ) -> Result<Self, AttentionError> {
+        Self::by_rule(sizes, block, |i, j| {
+            let (row, column) = (i.start / block.0, j.start / block.1);
+            let stored = row.abs_diff(column) <= local || (column + 1).is_multiple_of(stride.max(1));
+            Coverage::of(stored, stored)
+        })
+    }
+
+    /// BigBird: `local` block columns on either side of the diagonal, the first `global` rows and columns of blocks, and in
+    /// every row `random` further blocks.
+    ///
+    /// # Errors
+    /// As [`Mask::by_rule`].
+    pub fn big_bird(
+        sizes: (usize, usize),
+        block: (usize, usize),
+        [local, global, random]: [usize; 3],
+        seed: u64,
+    ) -> Result<Self, AttentionError> {
+        let columns = sizes.1.div_ceil(block.1.max(1));
+        let streams = Streams::new(seed, b"big bird");
+        let mut drawn = (usize::MAX, vec![]);
+        Self::by_rule(sizes, block, |i, j| {
+            let (row, column) = (i.start / block.0, j.start / block.1);
+            if drawn.0 != row {
+                let mut stream = streams.get(row);
+                drawn = (row, (0..random).map(|_| stream.random_range(0..columns)).collect());
+            }
+            let fixed = row.abs_diff(column) <= local || row < global || column < global;
+            let stored = fixed || drawn.1.contains(&column);
+            Coverage::of(stored, stored)
+        })
+    }
+
+    /// Each block with a probability of `density`, and those of the diagonal, whole.
+    ///
+    /// # Errors
+    /// As [`Mask::by_rule`].
+    pub fn random(
+        sizes: (usize, usize),
+        block: (usize, usize),
+        density: f64,
+        seed: u64,
+    ) -> Result<Self, AttentionError> {
+        let streams = Streams::new(seed, b"attended");
+        let columns = sizes.1.div_ceil(block.1.max(1));
+        let mut row = (usize::MAX, streams.get(0));
+        Self::by_rule(sizes, block, |i, j| {
+            let (number, column) = (i.start / block.0, j.start / block.1);
+            if row.0 != number {
+                row = (number, streams.get(number));
+            }
+            let drawn = row.1.random::<f64>() < density;
+            let diagonal = i.start < j.end && j.start < i.end || column + 1 == columns && i.start >= sizes.1;
+            Coverage::of(drawn || diagonal, drawn || diagonal)
+        })
+    }
+
+    /// Blocks with a pair that is attended to, of `queries x keys` booleans row by row. Those whose pairs are not all attended
+    /// to are partial; the score must tell the pairs apart.
+    ///
+    /// # Errors
+    /// [`AttentionError::Mask`] for another number of booleans.
+    pub fn from_pairs(
+        (queries, keys): (usize, usize),
+        block: (usize, usize),
+        pairs: &[bool],
+    ) -> Result<Self, AttentionError> {
+        if pairs.len() != queries * keys {
+            let fact = format!("{} booleans for {queries} x {keys} pairs", pairs.len());
+            return Err(AttentionError::mask(fact, "one for each query and key, row by row"));
+        }
+        Self::by_rule((queries, keys), block, |i, j| {
+            let mut of_block = i.flat_map(|row| pairs[row * keys + j.start..row * keys + j.end].iter());
+            match of_block.next() {
+                None => Coverage::None,
+                Some(first) if of_block.all(|pair| pair == first) => Coverage::of(*first, *first),
+                Some(_) => Coverage::Partial,
+            }
+        })
+    }
+
+    /// The `count` blocks of each row with the greatest of `scores`, one for each block row by row; of equal ones the first.
+    ///
+    /// # Errors
+    /// [`AttentionError::Mask`] for another number of scores.
+    pub fn top_k(
+        sizes: (usize, usize),
+        block: (usize, usize),
+        scores: &[f32],
+        count: usize,
+    ) -> Result<Self, AttentionError> {
+        let (rows, columns) = (sizes.0.div_ceil(block.0.max(1)), sizes.1.div_ceil(block.1.max(1)));
+        if scores.len() != rows * columns {
+            let fact = format!("{} scores for {rows} x {columns} blocks", scores.len());
+            return Err(AttentionError::mask(fact, "one for each block, row by row"));
+        }
+        let mut list = BlockList { indptr: vec![0], ..BlockList::default() };
+        for row in 0..rows {
+            let of_row = &scores[row * columns..(row + 1) * columns];
+            let mut order: Vec<u32> = (0..columns as u32).collect();
+            order.sort_by(|a, b| of_row[*b as usize].total_cmp(&of_row[*a as usize]));
+            order.truncate(count);
+            order.sort_unstable();
+            list.partial.extend(order.iter().map(|_| false));
+            list.indices.extend(order);
+            list.indptr.push(list.indices.len() as u32);
+        }
+        Self::new(sizes, block, Sharing::All, vec![list])
+    }
+}

@@ -1,0 +1,103 @@
+//! Kernels of attention that are known when a program is compiled.
+
+use std::marker::PhantomData;
+
+use bsr_codegen::Plan;
+
+use super::launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
+use super::simulate::{SimulatedAttention, Simulation};
+use super::{AttentionError, Mask, Shape, Tensor};
+use crate::Element;
+use crate::gpu::{Device, DeviceBuffer, Plain, StreamRef};
+use crate::simulated::Options;
+
+/// A kernel of attention: what `#[bsr_kernel(op = attention, ..)]` makes of a function.
+pub trait Kernel: Sized + 'static {
+    /// The element type of Q, K, V and O.
+    type Element: Element + Plain;
+    /// The kernel's text.
+    const PTX: &'static str;
+    /// Its name in the text.
+    const ENTRY: &'static str;
+
+    /// Every number of the kernel.
+    fn plan() -> &'static Plan;
+
+    /// Loads the kernel on a device.
+    ///
+    /// # Errors
+    /// The driver's, with its log if it refuses the PTX.
+    fn load(device: &Device) -> Result<Loaded<Self>, AttentionError> {
+        let launcher = Launcher::load_text(device, Self::plan(), Self::PTX, Self::ENTRY)?;
+        Ok(Loaded { launcher, kernel: PhantomData })
+    }
+
+    /// Computes an attention of host tensors on the simulator, which runs the same PTX on the CPU: O, the logarithm of each
+    /// query's sum of exponentials, and every race, missing fence and misused barrier of the kernel.
+    ///
+    /// # Errors
+    /// As [`SimulatedAttention::run`].
+    fn simulate(
+        tensors: [&Tensor<Self::Element>; 3],
+        mask: &Mask,
+        numbers: (f32, &[f32]),
+        options: &Options,
+    ) -> Result<Simulation<Self::Element>, AttentionError> {
+        SimulatedAttention::new(Self::plan(), Self::PTX, Self::ENTRY)?.run(tensors, mask, numbers, options)
+    }
+}
+
+/// A kernel of attention on a device, with the type of its tensors.
+#[derive(Debug)]
+pub struct Loaded<K> {
+    launcher: Launcher,
+    kernel: PhantomData<fn() -> K>,
+}
+
+impl<K: Kernel> Loaded<K> {
+    /// Makes the work of a mask for tensors of one shape.
+    ///
+    /// # Errors
+    /// A mask that does not fit the kernel or the shape.
+    pub fn pattern(&self, mask: &Mask, shape: Shape) -> Result<DevicePattern, AttentionError> {
+        self.launcher.pattern(mask, shape)
+    }
+
+    /// Enqueues O = softmax(scale * Q K^T) V on `stream` and returns at once.
+    ///
+    /// ```ignore
+    /// attend.launch(&stream, (&q, &k, &v, scale), &pattern, &mut o)?;
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Launcher::launch`].
+    pub fn launch<'s, 'i>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        inputs: impl Into<Inputs<'i, K::Element>>,
+        pattern: &DevicePattern,
+        output: &mut DeviceTensor<K::Element>,
+    ) -> Result<(), AttentionError> {
+        self.launcher.launch(stream, inputs, pattern, output, None)
+    }
+
+    /// The same; `sums` gets the natural logarithm of each query's sum of exponentials, `[batch, heads, queries]`.
+    ///
+    /// # Errors
+    /// As [`Launcher::launch`].
+    pub fn launch_with_sums<'s, 'i>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        inputs: impl Into<Inputs<'i, K::Element>>,
+        pattern: &DevicePattern,
+        output: &mut DeviceTensor<K::Element>,
+        sums: &mut DeviceBuffer<f32>,
+    ) -> Result<(), AttentionError> {
+        self.launcher.launch(stream, inputs, pattern, output, Some(sums))
+    }
+
+    /// The untyped launcher.
+    pub fn launcher(&self) -> &Launcher {
+        &self.launcher
+    }
+}

@@ -1,0 +1,282 @@
+//! Attention on a GPU.
+
+use bsr_codegen::{Argument, Dtype, Operand, Plan, TensorStrides};
+
+use super::{AttentionError, AttentionWork, HeadOrder, Mask, Shape, Tensor};
+use crate::Element;
+use crate::gpu::{
+    self, Device, DeviceBuffer, DevicePtr, Function, LaunchDims, Module, Plain, StreamRef, Value, Values, tensor_map,
+};
+use crate::kernel::KernelError;
+
+/// A contiguous tensor of heads in device memory.
+#[derive(Debug)]
+pub struct DeviceTensor<T: Plain> {
+    sizes: [usize; 4],
+    order: HeadOrder,
+    data: DeviceBuffer<T>,
+}
+
+impl<T: Element + Plain> DeviceTensor<T> {
+    /// Copies a tensor to a device.
+    ///
+    /// # Errors
+    /// [`AttentionError::Gpu`].
+    pub fn upload(device: &Device, tensor: &Tensor<T>) -> Result<Self, AttentionError> {
+        let data = DeviceBuffer::from_slice(device, tensor.data())?;
+        Ok(Self { sizes: tensor.sizes(), order: tensor.order(), data })
+    }
+
+    /// A tensor of `[batch, heads, rows, columns]` whose elements are not set.
+    ///
+    /// # Errors
+    /// [`AttentionError::Gpu`].
+    pub fn uninit(device: &Device, sizes: [usize; 4], order: HeadOrder) -> Result<Self, AttentionError> {
+        Ok(Self { sizes, order, data: DeviceBuffer::uninit(device, sizes.iter().product())? })
+    }
+
+    /// Copies it to the host, after everything on the device is done.
+    ///
+    /// # Errors
+    /// [`AttentionError::Gpu`].
+    pub fn download(&self) -> Result<Tensor<T>, AttentionError> {
+        self.data.device().synchronize()?;
+        Tensor::from_vec(self.sizes, self.order, self.data.to_vec()?)
+    }
+
+    /// Sets every byte.
+    ///
+    /// # Errors
+    /// [`AttentionError::Gpu`].
+    pub fn fill_bytes(&mut self, byte: u8) -> Result<(), AttentionError> {
+        Ok(self.data.fill_bytes(byte)?)
+    }
+
+    /// Problems, heads, rows, columns.
+    pub fn sizes(&self) -> [usize; 4] {
+        self.sizes
+    }
+
+    fn strides(&self) -> TensorStrides {
+        let [_, heads, rows, columns] = self.sizes;
+        self.order.strides(heads, rows, columns)
+    }
+}
+
+/// What an attention reads: `(&q, &k, &v, scale).into()`, and the numbers of its score.
+#[derive(Debug)]
+pub struct Inputs<'i, T: Plain> {
+    tensors: [&'i DeviceTensor<T>; 3],
+    scale: f32,
+    scalars: &'i [f32],
+}
+
+impl<'i, T: Plain> Inputs<'i, T> {
+    /// The same with numbers for the parameters of the score, in their order.
+    #[must_use]
+    pub fn scalars(self, scalars: &'i [f32]) -> Self {
+        Self { scalars, ..self }
+    }
+}
+
+impl<'i, T: Plain> From<(&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTensor<T>, f32)> for Inputs<'i, T> {
+    fn from((q, k, v, scale): (&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTensor<T>, f32)) -> Self {
+        Self { tensors: [q, k, v], scale, scalars: &[] }
+    }
+}
+
+/// A mask in the form in which one kernel reads it, for tensors of one shape.
+#[derive(Debug)]
+pub struct DevicePattern {
+    shape: Shape,
+    ctas: u32,
+    heads: DeviceBuffer<u32>,
+    tiles: DeviceBuffer<u32>,
+    steps: DeviceBuffer<u32>,
+}
+
+/// A kernel of attention on a device.
+#[derive(Debug)]
+pub struct Launcher {
+    plan: Plan,
+    function: Function,
+    device: Device,
+    ctas: u32,
+}
+
+impl Launcher {
+    /// Loads the kernel of a plan, whose text the driver compiles.
+    ///
+    /// # Errors
+    /// [`AttentionError::Operation`] for a plan of another operation; what loading a kernel answers.
+    pub fn load(device: &Device, plan: &Plan) -> Result<Self, AttentionError> {
+        let ptx = plan.ptx();
+        Self::load_text(device, plan, ptx.text(), ptx.entry())
+    }
+
+    /// Loads a kernel by its text, which must be that of `plan`.
+    ///
+    /// # Errors
+    /// As [`Launcher::load`].
+    pub fn load_text(device: &Device, plan: &Plan, text: &str, entry: &str) -> Result<Self, AttentionError> {
+        if plan.attention_tiles().is_none() {
+            return Err(AttentionError::Operation(plan.spec().op));
+        }
+        device.check_target(plan.arch().target)?;
+        let function = Module::load(device, text)?.function(entry)?;
+        let shared_bytes = plan.shared_bytes();
+        let dims = LaunchDims { grid: [1, 1], block: plan.threads(), cluster: 1, shared_bytes, is_dependent: false };
+        let ctas = function.max_active_clusters(dims)?;
+        if ctas == 0 {
+            return Err(KernelError::DoesNotFit { cluster: 1, shared_bytes }.into());
+        }
+        Ok(Self { plan: plan.clone(), function, device: device.clone(), ctas })
+    }
+
+    /// The plan it was loaded by.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// CTAs that run at the same time.
+    pub fn ctas(&self) -> u32 {
+        self.ctas
+    }
+
+    /// Makes the work of a mask for tensors of one shape.
+    ///
+    /// # Errors
+    /// A mask that does not fit the kernel or the shape.
+    pub fn pattern(&self, mask: &Mask, shape: Shape) -> Result<DevicePattern, AttentionError> {
+        let tiles = self.plan.attention_tiles().ok_or(AttentionError::Operation(self.plan.spec().op))?;
+        let work = AttentionWork::new(&tiles, &shape, mask, self.ctas)?;
+        Ok(DevicePattern {
+            shape,
+            ctas: work.ctas(),
+            heads: DeviceBuffer::from_slice(&self.device, &work.heads)?,
+            tiles: DeviceBuffer::from_slice(&self.device, &work.tiles)?,
+            // A mask without blocks has no steps, and an address all the same.
+            steps: DeviceBuffer::from_slice(&self.device, if work.steps.is_empty() { &[0] } else { &work.steps })?,
+        })
+    }
+
+    /// Enqueues an attention on `stream` and returns at once. `sums`, if there, gets the natural logarithm of each query's
+    /// sum of exponentials, `[batch, heads, queries]`. Keep tensors and pattern alive until the stream has been synchronized.
+    ///
+    /// # Errors
+    /// Tensors that do not fit the kernel or the pattern. Nothing is launched in these cases.
+    pub fn launch<'s, 'i, T: Element + Plain>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        inputs: impl Into<Inputs<'i, T>>,
+        pattern: &DevicePattern,
+        output: &mut DeviceTensor<T>,
+        sums: Option<&mut DeviceBuffer<f32>>,
+    ) -> Result<(), AttentionError> {
+        let Inputs { tensors: [q, k, v], scale, scalars } = inputs.into();
+        let shape = shape_of(&self.plan, [q, k, v].map(DeviceTensor::sizes), T::DTYPE)?;
+        check_numbers(&self.plan, scale, scalars)?;
+        if shape != pattern.shape {
+            return Err(AttentionError::size(
+                "the pattern was made for tensors of other sizes",
+                format!("{:?}, not {shape:?}", pattern.shape),
+                "`Launcher::pattern` with this shape",
+            ));
+        }
+        if output.sizes != q.sizes {
+            return Err(AttentionError::size(
+                format!("O is {:?}", output.sizes),
+                format!("Q is {:?}: problems, heads, queries, columns", q.sizes),
+                "an O of Q's sizes",
+            ));
+        }
+        let sums = match sums {
+            Some(sums) if sums.len() != shape.rows() => {
+                return Err(AttentionError::size(
+                    format!("{} sums", sums.len()),
+                    format!("problems x heads x queries = {}", shape.rows()),
+                    "one for each query of each head",
+                ));
+            }
+            sums => sums.map_or(0, |sums| sums.ptr()),
+        };
+        if pattern.ctas == 0 {
+            return Ok(());
+        }
+        let problem = shape.problem([q.strides(), k.strides(), v.strides(), output.strides()]);
+        let launch = self.plan.attention_launch(&problem, pattern.ctas);
+        let launch = launch.ok_or(AttentionError::Operation(self.plan.spec().op))?;
+        let address = |operand: Operand| -> DevicePtr {
+            match operand {
+                Operand::A => q.data.ptr(),
+                // Without keys nothing is read: any valid address serves.
+                Operand::B | Operand::V if shape.keys == 0 => q.data.ptr(),
+                Operand::B => k.data.ptr(),
+                Operand::V => v.data.ptr(),
+                Operand::Second => sums,
+                _ => output.data.ptr(),
+            }
+        };
+        let mut values = Values::new();
+        for parameter in &launch.parameters {
+            values.push(match &parameter.argument {
+                Argument::Strided(map) => {
+                    Value::Map(tensor_map::encode_strided(&self.device, address(map.operand), map)?)
+                }
+                Argument::Pointer(operand) => Value::Pointer(address(*operand)),
+                Argument::WorkHead => Value::Pointer(pattern.heads.ptr()),
+                Argument::Work => Value::Pointer(pattern.tiles.ptr()),
+                Argument::ColIdx => Value::Pointer(pattern.steps.ptr()),
+                Argument::Number(number) => Value::Number(*number),
+                Argument::Scale => Value::Float(scale),
+                Argument::Scalar(at) => Value::Float(scalars.get(*at).copied().unwrap_or(f32::NAN)),
+                _ => Value::Pointer(0),
+            });
+        }
+        // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
+        // above have found to be those of the problem; the pattern was made for this kernel and these sizes, so that no
+        // step is beyond the keys. O and the sums are borrowed mutably.
+        unsafe { gpu::launch(&self.function, &launch, &values, stream.into())? };
+        Ok(())
+    }
+}
+
+/// The shape of the tensors Q, K and V, whose sizes are problems, heads, rows and columns.
+///
+/// # Errors
+/// [`AttentionError::Size`] and [`AttentionError::Dtype`] where they do not belong together or to the kernel.
+pub(super) fn shape_of(plan: &Plan, [q, k, v]: [[usize; 4]; 3], dtype: Dtype) -> Result<Shape, AttentionError> {
+    let spec = plan.spec();
+    if dtype != spec.a {
+        return Err(AttentionError::Dtype { operand: "Q", found: dtype, expected: spec.a });
+    }
+    if k != v || k[0] != q[0] || k[3] != q[3] {
+        return Err(AttentionError::size(
+            "Q, K and V do not belong together",
+            format!("Q is {q:?}, K is {k:?}, V is {v:?}: problems, heads, rows, columns"),
+            "K and V of the same sizes, with the problems and columns of Q",
+        ));
+    }
+    let [batch, heads, queries, columns] = q;
+    let shape = Shape { batch, heads, key_heads: k[1], queries, keys: k[2], columns };
+    match plan.attention_tiles() {
+        Some(tiles) => shape.check(&tiles).map(|()| shape),
+        None => Err(AttentionError::Operation(spec.op)),
+    }
+}
+
+/// Whether the scale is one, and there is a number for each parameter of the score.
+///
+/// # Errors
+/// [`AttentionError::Scale`] and [`AttentionError::Scalars`].
+pub(super) fn check_numbers(plan: &Plan, scale: f32, scalars: &[f32]) -> Result<(), AttentionError> {
+    if !(scale > 0.0 && scale.is_finite()) {
+        return Err(AttentionError::Scale(scale));
+    }
+    let inputs = plan.spec().score.map_or(&[][..], |score| score.program().inputs());
+    if inputs.len() != scalars.len() {
+        let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+        return Err(AttentionError::Scalars { expected: inputs.len(), found: scalars.len(), names: names.join(", ") });
+    }
+    Ok(())
+}

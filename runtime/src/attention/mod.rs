@@ -1,0 +1,29 @@
+//! Block-sparse attention: O = softmax(scale * Q K^T) V, where Q K^T is computed in the blocks of a [`Mask`] alone.
+//!
+//! Q and O are tensors of `batch` problems, `heads` heads, `queries` rows; K and V have `keys` rows and as many heads or fewer
+//! ([`Shape`]). A [`Mask`] says which blocks are computed, and which of them are *partial*: in these the kernel computes the
+//! score of its spec for every pair of a query and a key; in all others a score is the product times the scale.
+//!
+//! A query without any key has O = 0, and minus infinity for the logarithm of its sum.
+
+mod error;
+mod generate;
+mod kernel;
+mod launcher;
+mod mask;
+mod reference;
+mod shape;
+mod simulate;
+mod tensor;
+mod work;
+
+pub use error::AttentionError;
+pub use generate::Coverage;
+pub use kernel::{Kernel, Loaded};
+pub use launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
+pub use mask::{BlockList, Mask, Sharing};
+pub use reference::{Attended, reference, reference_rows};
+pub use shape::{HeadOrder, Shape};
+pub use simulate::{SimulatedAttention, Simulation, simulate};
+pub use tensor::Tensor;
+pub use work::AttentionWork;

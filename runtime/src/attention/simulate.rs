@@ -1,0 +1,144 @@
+//! Attention on the simulator.
+
+use bsr_codegen::{Argument, Dtype, Operand, Plan, StridedMap};
+use bsr_simulator::{
+    BufferId, GlobalMemory, Launch, Module, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse,
+};
+
+use super::{AttentionError, AttentionWork, Mask, Tensor};
+use crate::Element;
+use crate::simulated::SimulatedError;
+
+/// Alignment of every buffer in bytes, as `cudaMalloc` gives it.
+const ALIGN: u64 = 256;
+/// CTAs that share the work unless it is said otherwise.
+const CTAS: u32 = 3;
+
+/// A kernel of attention on the simulator.
+#[derive(Clone, Debug)]
+pub struct SimulatedAttention {
+    plan: Plan,
+    module: Module,
+    entry: String,
+    ctas: u32,
+}
+
+/// What a simulated attention computed: O, the logarithm of each row's sum, what was found.
+pub type Simulation<T> = (Tensor<T>, Vec<f32>, Report);
+
+/// Runs the kernel of `plan` once; see [`SimulatedAttention::run`].
+///
+/// # Errors
+/// As [`SimulatedAttention::new`] and [`SimulatedAttention::run`].
+pub fn simulate<T: Element>(
+    plan: &Plan,
+    tensors: [&Tensor<T>; 3],
+    mask: &Mask,
+    (scale, scalars): (f32, &[f32]),
+    options: &Options,
+) -> Result<Simulation<T>, AttentionError> {
+    let ptx = plan.ptx();
+    SimulatedAttention::new(plan, ptx.text(), ptx.entry())?.run(tensors, mask, (scale, scalars), options)
+}
+
+impl SimulatedAttention {
+    /// Reads the PTX of a kernel.
+    ///
+    /// # Errors
+    /// [`AttentionError::Operation`] for a plan of another operation, and PTX that the simulator does not take.
+    pub fn new(plan: &Plan, ptx: &str, entry: &str) -> Result<Self, AttentionError> {
+        if plan.attention_tiles().is_none() {
+            return Err(AttentionError::Operation(plan.spec().op));
+        }
+        let module = parse(ptx).map_err(SimulatedError::from)?;
+        Ok(Self { plan: plan.clone(), module, entry: entry.to_owned(), ctas: CTAS })
+    }
+
+    /// The same with the work divided among so many CTAs.
+    #[must_use]
+    pub fn with_ctas(self, ctas: u32) -> Self {
+        Self { ctas, ..self }
+    }
+
+    /// Computes O of Q, K and V under `mask`; `scalars` are the score's parameters. O lies as Q does, and is full of
+    /// [`Element::POISON`] before.
+    ///
+    /// # Errors
+    /// Tensors, mask or numbers that do not fit the kernel.
+    pub fn run<T: Element>(
+        &self,
+        [q, k, v]: [&Tensor<T>; 3],
+        mask: &Mask,
+        (scale, scalars): (f32, &[f32]),
+        options: &Options,
+    ) -> Result<Simulation<T>, AttentionError> {
+        let Some(tiles) = self.plan.attention_tiles() else {
+            return Err(AttentionError::Operation(self.plan.spec().op));
+        };
+        let shape = super::launcher::shape_of(&self.plan, [q, k, v].map(Tensor::sizes), T::DTYPE)?;
+        super::launcher::check_numbers(&self.plan, scale, scalars)?;
+        let work = AttentionWork::new(&tiles, &shape, mask, self.ctas)?;
+        let mut sums = vec![f32::NAN; shape.rows()];
+        let poison = Tensor::filled(q.sizes(), q.order(), T::POISON);
+        if work.ctas() == 0 {
+            return Ok((poison, sums, Report::default()));
+        }
+        let mut memory = GlobalMemory::new();
+        let mut upload = |bytes: Vec<u8>| match bytes.is_empty() {
+            true => memory.alloc(16, ALIGN),
+            false => memory.upload(bytes, ALIGN),
+        };
+        let [id_q, id_k, id_v, id_o] = [q, k, v, &poison].map(|tensor| upload(T::to_bytes(tensor.data())));
+        let id_sums = upload(f32::to_bytes(&sums));
+        let mut words = |words: &[u32]| upload(words.iter().flat_map(|word| word.to_le_bytes()).collect());
+        let [heads, of_tiles, steps] = [&work.heads, &work.tiles, &work.steps].map(|list| words(list));
+        let buffer = |operand| match operand {
+            Operand::A => id_q,
+            Operand::B => id_k,
+            Operand::V => id_v,
+            Operand::Second => id_sums,
+            _ => id_o,
+        };
+        let problem = shape.problem([q.strides(), k.strides(), v.strides(), q.strides()]);
+        let launch = self.plan.attention_launch(&problem, work.ctas());
+        let launch = launch.ok_or(AttentionError::Operation(self.plan.spec().op))?;
+        let param = |argument: &Argument| match argument {
+            Argument::Strided(map) => Param::TensorMap(describe(map, buffer(map.operand))),
+            Argument::Pointer(operand) => Param::Buffer(buffer(*operand)),
+            Argument::WorkHead => Param::Buffer(heads),
+            Argument::Work => Param::Buffer(of_tiles),
+            Argument::ColIdx => Param::Buffer(steps),
+            Argument::Number(number) => Param::U32(*number),
+            Argument::Scale => Param::F32(scale),
+            Argument::Scalar(at) => Param::F32(scalars.get(*at).copied().unwrap_or(f32::NAN)),
+            _ => Param::U64(0),
+        };
+        let params: Vec<Param> = launch.parameters.iter().map(|parameter| param(&parameter.argument)).collect();
+        let launch = Launch {
+            grid: [launch.grid[0], launch.grid[1], 1],
+            cluster: [1; 3],
+            block: [launch.block, 1, 1],
+            shared_bytes: launch.shared_bytes,
+            params,
+        };
+        let report = bsr_simulator::simulate(&self.module, &self.entry, &launch, &mut memory, options)
+            .map_err(SimulatedError::from)?;
+        sums.copy_from_slice(&f32::from_bytes(memory.bytes(id_sums)));
+        let output = Tensor::from_vec(q.sizes(), q.order(), T::from_bytes(memory.bytes(id_o)))?;
+        Ok((output, sums, report))
+    }
+}
+
+fn describe(map: &StridedMap, buffer: BufferId) -> TensorMapDesc {
+    TensorMapDesc {
+        buffer,
+        offset: 0,
+        element: if map.dtype == Dtype::BF16 { TensorElement::Bf16 } else { TensorElement::F16 },
+        dims: map.dims.to_vec(),
+        strides: map.strides_bytes.to_vec(),
+        box_dims: map.box_dims.to_vec(),
+        element_strides: vec![1; 4],
+        swizzle: Swizzle::from_span(map.swizzle_bytes).unwrap_or(Swizzle::None),
+        fill_nan: false,
+    }
+}

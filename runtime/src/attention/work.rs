@@ -1,0 +1,207 @@
+//! The work of an attention: tiles of every CTA, and the steps of each tile.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use bsr_codegen::AttentionTiles;
+
+use super::{AttentionError, Mask, Shape};
+
+/// Bytes of K and V that a run of tiles should read from L2: heads are computed in groups of so much.
+const L2_BYTES: usize = 24 << 20;
+/// What a tile costs beside its steps, in keys: its first load, its last product, its store.
+const TILE_KEYS: usize = 96;
+
+/// The work of an attention, in the form in which a kernel reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttentionWork {
+    /// The number of each CTA's first work tile, then that of all tiles.
+    pub heads: Vec<u32>,
+    /// Work tiles of 8 words.
+    pub tiles: Vec<u32>,
+    /// Steps, a word each.
+    pub steps: Vec<u32>,
+}
+
+/// The steps of the tiles that have the same.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    first: u32,
+    total: u32,
+    counts: [u32; 2],
+}
+
+/// A tile that is not assigned yet.
+struct Tile {
+    cost: usize,
+    words: [u32; 8],
+}
+
+impl AttentionWork {
+    /// Lists the work for at most `ctas` CTAs: heads in groups whose K and V fit L2, the longest tiles of a group first, each
+    /// to the CTA that has least to do so far.
+    ///
+    /// # Errors
+    /// [`AttentionError::Size`] and [`AttentionError::Mask`] where mask, shape and kernel do not belong together.
+    pub fn new(tiles: &AttentionTiles, shape: &Shape, mask: &Mask, ctas: u32) -> Result<Self, AttentionError> {
+        shape.check(tiles)?;
+        check_mask(tiles, shape, mask)?;
+        let mut work = Self::default();
+        let mut known: HashMap<(usize, usize), Steps> = HashMap::new();
+        let mut load: BinaryHeap<Reverse<(usize, u32)>> = (0..ctas.max(1)).map(|cta| Reverse((0, cta))).collect();
+        let mut lists: Vec<Vec<[u32; 8]>> = vec![vec![]; ctas.max(1) as usize];
+        let per_key_head = shape.heads / shape.key_heads;
+        let head_bytes = 2 * 2 * shape.keys * shape.columns;
+        let group = (L2_BYTES / head_bytes.max(1)).max(1);
+        let key_heads: Vec<(usize, usize)> =
+            (0..shape.batch).flat_map(|problem| (0..shape.key_heads).map(move |head| (problem, head))).collect();
+        for group in key_heads.chunks(group) {
+            let mut open = vec![];
+            for (problem, key_head) in group {
+                for head in key_head * per_key_head..(key_head + 1) * per_key_head {
+                    let pattern = mask.pattern(*problem, head, shape.heads);
+                    for row in (0..shape.queries).step_by(tiles.rows as usize) {
+                        let steps =
+                            *known.entry((pattern, row)).or_insert_with(|| work.add_steps(tiles, mask, pattern, row));
+                        open.push(tile(tiles, [row, head, *problem, *key_head], steps));
+                    }
+                }
+            }
+            open.sort_by_key(|tile| Reverse(tile.cost));
+            for tile in open {
+                let Some(Reverse((so_far, cta))) = load.pop() else { break };
+                lists[cta as usize].push(tile.words);
+                load.push(Reverse((so_far + tile.cost, cta)));
+            }
+        }
+        lists.retain(|list| !list.is_empty());
+        work.heads.push(0);
+        for list in lists {
+            work.tiles.extend(list.iter().flatten());
+            work.heads.push((work.tiles.len() / 8) as u32);
+        }
+        Ok(work)
+    }
+
+    /// CTAs that have tiles.
+    pub fn ctas(&self) -> u32 {
+        self.heads.len().saturating_sub(1) as u32
+    }
+
+    /// Adds the steps of the tile of one pattern that begins with query `row`.
+    fn add_steps(&mut self, tiles: &AttentionTiles, mask: &Mask, pattern: usize, row: usize) -> Steps {
+        let first = self.steps.len() as u32;
+        let half = tiles.rows as usize / 2;
+        let of_row = |query: usize| {
+            let row = query / mask.block().0;
+            if query < mask.sizes().0 { steps_of_row(tiles, mask, pattern, row) } else { vec![] }
+        };
+        let rows = [of_row(row), if tiles.uniform { vec![] } else { of_row(row + half) }];
+        if tiles.uniform {
+            let both = rows[0].iter().map(|(number, partial)| word(*number, [Some(*partial); 2]));
+            self.steps.extend(both);
+        } else {
+            self.steps.extend(joined(&rows));
+        }
+        let counts = rows.map(|row| row.len() as u32);
+        Steps {
+            first,
+            total: self.steps.len() as u32 - first,
+            counts: if tiles.uniform { [counts[0]; 2] } else { counts },
+        }
+    }
+}
+
+fn tile(tiles: &AttentionTiles, [row, head, problem, key_head]: [usize; 4], steps: Steps) -> Tile {
+    let Steps { first, total, counts } = steps;
+    let cost = counts[0].max(counts[1]) as usize * tiles.step as usize + TILE_KEYS;
+    let [row, head, problem, key_head] = [row, head, problem, key_head].map(|number| number as u32);
+    Tile { cost, words: [row, head, problem, key_head, first, total, counts[0], counts[1]] }
+}
+
+/// The steps of a row of blocks: their numbers, and whether scores are computed in them. Steps beyond the last key are left out.
+fn steps_of_row(tiles: &AttentionTiles, mask: &Mask, pattern: usize, row: usize) -> Vec<(u32, bool)> {
+    let step = tiles.step as usize;
+    let parts = tiles.block.1 as usize / step;
+    let keys = mask.sizes().1;
+    let mut steps = vec![];
+    for (column, partial) in mask.lists()[pattern].row(row) {
+        let first = column as usize * parts;
+        let of_block = (first..first + parts).filter(|number| number * step < keys);
+        steps.extend(of_block.map(|number| (number as u32, partial)));
+    }
+    steps
+}
+
+/// The steps of two consumers with rows of their own: those that both compute, then those of one and of the other in
+/// turns, so that neither waits long for its next one, then what is left of one.
+fn joined(rows: &[Vec<(u32, bool)>; 2]) -> Vec<u32> {
+    let flags: [HashMap<u32, bool>; 2] = [0, 1].map(|at: usize| rows[at].iter().copied().collect());
+    let mut words: Vec<u32> = rows[0]
+        .iter()
+        .filter_map(|(number, first)| Some(word(*number, [Some(*first), Some(*flags[1].get(number)?)])))
+        .collect();
+    let alone = |at: usize| {
+        let flags = &flags;
+        rows[at].iter().filter(move |(number, _)| !flags[1 - at].contains_key(number))
+    };
+    let mut own = [alone(0), alone(1)];
+    loop {
+        let taken = [own[0].next(), own[1].next()];
+        if let Some((number, partial)) = taken[0] {
+            words.push(word(*number, [Some(*partial), None]));
+        }
+        if let Some((number, partial)) = taken[1] {
+            words.push(word(*number, [None, Some(*partial)]));
+        }
+        if taken == [None, None] {
+            return words;
+        }
+    }
+}
+
+/// A step's word: its number, and of each consumer whether it computes the step and scores in it.
+fn word(number: u32, of: [Option<bool>; 2]) -> u32 {
+    let flag = |at: usize| match of[at] {
+        None => 0,
+        Some(partial) => AttentionTiles::STORED << at | if partial { AttentionTiles::PARTIAL << at } else { 0 },
+    };
+    number | flag(0) | flag(1)
+}
+
+fn check_mask(tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Result<(), AttentionError> {
+    let block = (tiles.block.0 as usize, tiles.block.1 as usize);
+    if mask.block() != block {
+        let (bm, bk) = mask.block();
+        return Err(AttentionError::size(
+            format!("the mask has {bm} x {bk} blocks, the kernel computes {} x {}", block.0, block.1),
+            "bm and bk of the spec are queries and keys of a block",
+            format!("a kernel with bm = {bm}, bk = {bk}, or another mask"),
+        ));
+    }
+    if mask.sizes() != (shape.queries, shape.keys) {
+        let (queries, keys) = mask.sizes();
+        return Err(AttentionError::size(
+            format!("the mask is of {queries} queries x {keys} keys"),
+            format!("Q has {} and K has {}", shape.queries, shape.keys),
+            "a mask of the tensors' sizes",
+        ));
+    }
+    let wanted = mask.wanted(shape.batch, shape.heads);
+    if mask.lists().len() != wanted {
+        return Err(AttentionError::size(
+            format!("the mask has {} patterns, not {wanted}", mask.lists().len()),
+            format!("{:?} of {} problems and {} heads", mask.sharing(), shape.batch, shape.heads),
+            "one pattern for each",
+        ));
+    }
+    let steps = shape.keys.div_ceil(tiles.step as usize);
+    if steps > AttentionTiles::NUMBER as usize {
+        return Err(AttentionError::size(
+            format!("{} keys are too many", shape.keys),
+            format!("{steps} steps of {} keys; their numbers have 28 bits", tiles.step),
+            "fewer keys",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! The table on a real GPU.
+
+use std::io::Write;
+
+use bsr_codegen::Dtype;
+use bsr_runtime::Element;
+use bsr_runtime::attention::{DeviceTensor, Inputs, Launcher};
+use bsr_runtime::gpu::{Device, DeviceBuffer, Plain, Stream};
+use half::{bf16, f16};
+
+use crate::table::{self, Case};
+use crate::{Operands, plan, wrong};
+
+#[test]
+fn every_case_on_a_gpu() {
+    let device = match Device::open(0) {
+        Ok(device) => device,
+        Err(error) => {
+            assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set: {error}");
+            let text = error.to_string();
+            let why = text.lines().next().unwrap_or_default();
+            let _ = writeln!(std::io::stderr(), "SKIPPED: no CUDA device ({why}): attention::every_case_on_a_gpu");
+            return;
+        }
+    };
+    let cases: Vec<Case> = [table::blocks(), table::patterns(), table::tensors()].into_iter().flatten().collect();
+    let fault = |case: &Case| {
+        let checked = match plan(case).spec().a {
+            Dtype::BF16 => launch::<bf16>(&device, case),
+            _ => launch::<f16>(&device, case),
+        };
+        checked.err().map(|error| format!("{}, {:?}: {error}", case.spec, case.shape))
+    };
+    let faults: Vec<String> = cases.iter().filter_map(fault).collect();
+    assert!(faults.is_empty(), "{} of {} cases:\n{}", faults.len(), cases.len(), faults.join("\n"));
+}
+
+/// Computes a case twice: the results are right, and the same bit by bit.
+fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let operands = Operands::<T>::new(case);
+    let launcher = Launcher::load(device, &plan(case)).map_err(|error| text(&error))?;
+    let pattern = launcher.pattern(&case.mask, case.shape).map_err(|error| text(&error))?;
+    let [q, k, v] = operands.each().map(|tensor| DeviceTensor::upload(device, tensor).unwrap());
+    let stream = Stream::new(device).unwrap();
+    let mut results = vec![];
+    for _ in 0..2 {
+        let mut output = DeviceTensor::<T>::uninit(device, q.sizes(), case.order).unwrap();
+        output.fill_bytes(T::POISON_BYTE).unwrap();
+        let mut sums = DeviceBuffer::<f32>::uninit(device, case.shape.rows()).unwrap();
+        sums.fill_bytes(0xFF).unwrap();
+        let inputs = Inputs::from((&q, &k, &v, operands.scale)).scalars(case.scalars);
+        let launched = launcher.launch(&stream, inputs, &pattern, &mut output, Some(&mut sums));
+        launched.map_err(|error| text(&error))?;
+        stream.synchronize().map_err(|error| text(&error))?;
+        results.push((output.download().map_err(|error| text(&error))?, sums.to_vec().unwrap()));
+    }
+    let (output, sums) = &results[0];
+    wrong(case, &operands, (output, sums))?;
+    let bits = |at: usize| (T::to_bytes(results[at].0.data()), f32::to_bytes(&results[at].1));
+    if bits(0) == bits(1) { Ok(()) } else { Err("two launches differ".to_owned()) }
+}

@@ -1,0 +1,69 @@
+//! Attention: every kernel of a table on the simulator, without a finding, and on a real GPU; results against an f64
+//! reference.
+//!
+//! Without a GPU its test says SKIPPED on stderr and passes; with `BSR_REQUIRE_GPU` set it fails instead.
+#![allow(clippy::unwrap_used)]
+
+mod gpu;
+mod masks;
+mod refusals;
+mod simulated;
+mod table;
+mod work;
+
+use bsr_codegen::{Dtype, Plan};
+use bsr_runtime::Element;
+use bsr_runtime::attention::{Shape, Tensor, reference};
+use table::Case;
+
+/// Q, K and V of a case.
+struct Operands<T> {
+    tensors: [Tensor<T>; 3],
+    scale: f32,
+}
+
+impl<T: Element> Operands<T> {
+    fn new(case: &Case) -> Self {
+        let Shape { batch, heads, key_heads, queries, keys, columns } = case.shape;
+        let tensor = |heads, rows, seed| Tensor::normal([batch, heads, rows, columns], case.order, seed);
+        let tensors = [tensor(heads, queries, 1), tensor(key_heads, keys, 2), tensor(key_heads, keys, 3)];
+        Self { tensors, scale: (columns as f32).sqrt().recip() }
+    }
+
+    fn each(&self) -> [&Tensor<T>; 3] {
+        self.tensors.each_ref()
+    }
+}
+
+fn plan(case: &Case) -> Plan {
+    let text = format!("op = attention, {}", case.spec);
+    Plan::new(&text.parse().unwrap()).unwrap_or_else(|error| panic!("{}: {error}", case.spec))
+}
+
+/// What is wrong with O and the logarithms of the sums.
+fn wrong<T: Element>(case: &Case, operands: &Operands<T>, (output, sums): (&Tensor<T>, &[f32])) -> Result<f64, String> {
+    let Shape { heads, queries, columns, .. } = case.shape;
+    let score = plan(case).spec().score.map(|score| (score, case.scalars));
+    let expected = reference(&case.shape, &case.mask, operands.each(), operands.scale, score);
+    let (mut wrong, mut whole) = (0.0, 0.0);
+    for (place, sum) in sums.iter().enumerate() {
+        let at = [place / (heads * queries), place / queries % heads, place % queries];
+        let of_row = &expected.output[place * columns..(place + 1) * columns];
+        for (found, expected) in output.row(at).iter().zip(of_row) {
+            if !found.is_finite() || *expected == 0.0 && found.to_f64() != 0.0 {
+                return Err(format!("{found} at {at:?}, not {expected}"));
+            }
+            wrong += (found.to_f64() - expected).powi(2);
+            whole += expected.powi(2);
+        }
+        let (found, expected) = (f64::from(*sum), expected.sums[place]);
+        let differ = (found - expected).abs() > 1e-4 * (1.0 + expected.abs());
+        if found.is_nan() || found != expected && (differ || expected.is_infinite()) {
+            return Err(format!("the sum of {at:?} is {found}, not {expected}"));
+        }
+    }
+    let error = (wrong / whole.max(f64::MIN_POSITIVE)).sqrt();
+    // Probabilities are rounded to the type once, and so is the result.
+    let bound = if T::DTYPE == Dtype::BF16 { 4.5e-3 } else { 6e-4 };
+    if error < bound { Ok(error) } else { Err(format!("a relative error of {error:.1e}, beyond {bound:.1e}")) }
+}

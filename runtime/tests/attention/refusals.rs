@@ -1,0 +1,53 @@
+//! What does not belong together is refused, with the arithmetic.
+
+use bsr_codegen::Plan;
+use bsr_runtime::attention::{AttentionError, HeadOrder, Mask, Sharing, Tensor, simulate};
+use bsr_runtime::simulated::Options;
+use half::{bf16, f16};
+
+fn plan(text: &str) -> Plan {
+    Plan::new(&text.parse().unwrap()).unwrap()
+}
+
+fn tensor(heads: usize, rows: usize, columns: usize) -> Tensor<f16> {
+    Tensor::normal([1, heads, rows, columns], HeadOrder::HeadsFirst, 1)
+}
+
+fn refused(plan: &Plan, tensors: [&Tensor<f16>; 3], mask: &Mask, numbers: (f32, &[f32]), words: &str) {
+    let error = simulate(plan, tensors, mask, numbers, &Options::default()).unwrap_err().to_string();
+    assert!(error.contains(words) && error.contains("help: "), "{words}: {error}");
+}
+
+#[test]
+fn operands_that_do_not_fit_are_refused() {
+    let kernel = plan("bm = 64, bn = 64, bk = 64, op = attention");
+    let mask = Mask::full((100, 80), (64, 64)).unwrap();
+    let (q, k) = (tensor(4, 100, 64), tensor(2, 80, 64));
+    let numbers = (0.125, &[][..]);
+    refused(&kernel, [&q, &k, &tensor(2, 81, 64)], &mask, numbers, "do not belong together");
+    refused(&kernel, [&q, &tensor(3, 80, 64), &tensor(3, 80, 64)], &mask, numbers, "4 heads of Q cannot share 3");
+    let (wide_q, wide_k) = (tensor(4, 100, 128), tensor(2, 80, 128));
+    refused(&kernel, [&wide_q, &wide_k, &wide_k], &mask, numbers, "heads of 128 columns");
+    refused(&kernel, [&q, &k, &k], &Mask::full((100, 81), (64, 64)).unwrap(), numbers, "100 queries x 81 keys");
+    refused(&kernel, [&q, &k, &k], &Mask::full((100, 80), (64, 128)).unwrap(), numbers, "64 x 128 blocks");
+    let by_head = Mask::new((100, 80), (64, 64), Sharing::ByHead, mask.lists().to_vec()).unwrap();
+    refused(&kernel, [&q, &k, &k], &by_head, numbers, "1 patterns, not 4");
+    for scale in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        refused(&kernel, [&q, &k, &k], &mask, (scale, &[]), "a scale of");
+    }
+    refused(&kernel, [&q, &k, &k], &mask, (0.125, &[1.0]), "takes 0 numbers, and 1 are given");
+    let sloped = plan("bm = 64, bn = 64, bk = 64, op = attention, score = \"|slope: f32| s * scale - slope * j\"");
+    refused(&sloped, [&q, &k, &k], &mask, numbers, "one for each of `slope`");
+}
+
+#[test]
+fn kernels_of_other_types_and_operations_are_refused() {
+    let (q, mask) = (tensor(1, 64, 64), Mask::full((64, 64), (64, 64)).unwrap());
+    let other = plan("bm = 64, bn = 64, bk = 64, op = attention, dtype = bf16");
+    refused(&other, [&q, &q, &q], &mask, (0.125, &[]), "Q is f16, the kernel was compiled for bf16");
+    let product = plan("bm = 64, bn = 64, bk = 64");
+    refused(&product, [&q, &q, &q], &mask, (0.125, &[]), "op = dsd");
+    let narrow = Tensor::<bf16>::normal([1, 1, 2, 4], HeadOrder::RowsFirst, 1).into_data();
+    let error = Tensor::from_vec([1, 1, 2, 5], HeadOrder::RowsFirst, narrow).unwrap_err();
+    assert!(matches!(error, AttentionError::Size { .. }), "{error}");
+}

@@ -1,0 +1,54 @@
+//! The table on the simulator, in more than one order of what is asynchronous.
+
+use bsr_codegen::Dtype;
+use bsr_runtime::Element;
+use bsr_runtime::attention::SimulatedAttention;
+use bsr_runtime::simulated::{Options, Schedule};
+use half::{bf16, f16};
+
+use crate::table::{self, Case};
+use crate::{Operands, plan, wrong};
+
+fn run(cases: Vec<Case>) {
+    let faults: Vec<String> = cases.iter().enumerate().filter_map(|(number, case)| fault(number, case)).collect();
+    assert!(faults.is_empty(), "{} of {} cases:\n{}", faults.len(), cases.len(), faults.join("\n"));
+}
+
+fn fault(number: usize, case: &Case) -> Option<String> {
+    let checked = match plan(case).spec().a {
+        Dtype::BF16 => simulate::<bf16>(number, case),
+        _ => simulate::<f16>(number, case),
+    };
+    checked.err().map(|error| format!("{}, {:?}, {:?}: {error}", case.spec, case.shape, case.mask.sizes()))
+}
+
+fn simulate<T: Element>(number: usize, case: &Case) -> Result<(), String> {
+    let plan = plan(case);
+    let ptx = plan.ptx();
+    let kernel = SimulatedAttention::new(&plan, ptx.text(), ptx.entry()).unwrap();
+    let kernel = kernel.with_ctas([3, 1, 8][number % 3]);
+    let operands = Operands::<T>::new(case);
+    let schedule = [Schedule::Scrambled, Schedule::Early, Schedule::Late][number / 3 % 3];
+    let options = Options { schedule, seed: number as u64, ..Options::default() };
+    let run = kernel.run(operands.each(), &case.mask, (operands.scale, case.scalars), &options);
+    let (output, sums, report) = run.map_err(|error| error.to_string())?;
+    if !report.is_clean() {
+        return Err(format!("{:#?}", report.findings));
+    }
+    wrong(case, &operands, (&output, &sums)).map(|_| ())
+}
+
+#[test]
+fn every_block_and_head() {
+    run(table::blocks());
+}
+
+#[test]
+fn every_mask() {
+    run(table::patterns());
+}
+
+#[test]
+fn every_layout_length_and_score() {
+    run(table::tensors());
+}

@@ -1,0 +1,164 @@
+//! What of a plan the problems of a check are sized by.
+
+use bsr::{KernelSpec, Plan};
+use bsr_codegen::KernelKind;
+
+use super::{EFFORT, Kind};
+
+/// Block columns that a producer reads at once.
+pub(super) const INDEX_BATCH: usize = 32;
+/// Lines that a far operand has at least: offsets in bytes, and in elements of four, overflow 32 bits long before the last.
+pub(super) const FAR_LINES: usize = 33;
+/// Multiplications and additions that take as long as writing an element of C, and as applying an epilogue to it.
+const STORE: u64 = 200;
+const FUSED: u64 = 400;
+
+/// What of a plan the problems are sized by.
+pub(super) struct Scale {
+    /// Rows and columns of a block as the kernel reads it.
+    pub(super) block: (usize, usize),
+    /// Columns of a cluster's tile.
+    pub(super) tile: usize,
+    /// Blocks that fill the ring.
+    pub(super) ring: usize,
+    /// Block rows that share a tile.
+    pub(super) pack: usize,
+    /// Elements of K in a stage, and in all of them.
+    pub(super) stage: usize,
+    pub(super) stages: usize,
+    /// The structure has M and N, and the other extent is K.
+    pub(super) sampled: bool,
+    /// What a multiplication and an addition cost, beside those of a warpgroup's instructions.
+    pub(super) flop: u64,
+    /// What an element of C costs beside its products.
+    pub(super) element: u64,
+    /// Products of one run.
+    pub(super) products: u64,
+}
+
+impl Scale {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let KernelSpec { bm, bk, .. } = *plan.spec();
+        let (rows, cols) = if plan.reads_block_columns() { (bk, bm) } else { (bm, bk) };
+        let profile = plan.profile();
+        let ring = (profile.stages * profile.stage_k).div_ceil(profile.held_k.max(1)).max(1);
+        Self {
+            block: (rows as usize, cols as usize),
+            tile: plan.cluster_tile().columns as usize,
+            ring: ring as usize,
+            pack: profile.pack.max(1) as usize,
+            stage: profile.stage_k as usize,
+            stages: profile.stages as usize,
+            sampled: plan.sddmm_tiles().is_some(),
+            flop: match profile.kind {
+                KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm | KernelKind::Attention => 1,
+                KernelKind::MmaSync | KernelKind::Wmma { .. } => 4,
+                KernelKind::Atomic | KernelKind::Register | KernelKind::Vector => 64,
+            },
+            element: if plan.spec().epilogue.is_some() { STORE + FUSED } else { STORE },
+            // A batch has two, as everything else runs a kernel's second launch on what the first has left.
+            products: if plan.spec().batch.is_on() { 2 } else { 1 },
+        }
+    }
+
+    /// Roughly how long a run takes on so many blocks in so many rows times `n` columns, in multiplications and
+    /// additions.
+    pub(super) fn effort(&self, (blocks, rows): (usize, usize), n: usize) -> u64 {
+        let along = if self.sampled { n.next_multiple_of(self.stage) } else { n.next_multiple_of(self.tile) };
+        let stored = (blocks * self.block.0 * self.block.1) as u64;
+        let elements = if self.sampled { stored } else { (rows * self.block.0) as u64 * along as u64 };
+        self.products * (2 * self.flop * stored * along as u64 + self.element * elements)
+    }
+
+    /// Whether a run on block rows of these lengths is short enough for a second tile of columns.
+    fn has_room(&self, lengths: &[usize], n: usize) -> bool {
+        self.effort((lengths.iter().sum(), lengths.len()), n) <= EFFORT
+    }
+
+    /// Blocks in each row of `kind`.
+    pub(super) fn lengths(&self, kind: Kind, round: usize) -> Vec<usize> {
+        let (twice, pack) = (2 * self.ring + 3, self.pack);
+        match kind {
+            Kind::Whole => vec![3, 2 + round % 4, 1, 4],
+            Kind::Ragged => vec![2, 3, 1, 4],
+            Kind::Uneven => {
+                let base = [twice, 3, 1, 0, twice, 2, self.ring + 1, 1, 0, 4];
+                (0..base.len().max(3 * pack + 1)).map(|row| base[(row + row / base.len()) % base.len()]).collect()
+            }
+            Kind::FullRow => {
+                let long = twice.max(2 * INDEX_BATCH + 3);
+                if self.effort((2 * long, 4), self.tile) <= EFFORT {
+                    // The second of a cluster is read ahead while the first is multiplied.
+                    return vec![1, long + round, 1, long + round];
+                }
+                let fits = self.effort((long, 1), self.tile) <= EFFORT;
+                vec![1, if fits { long } else { INDEX_BATCH + 3 } + round, 1]
+            }
+            Kind::EmptyRows => vec![0, 3, 0, 1],
+            // One tile of single blocks, then tiles that have one block each: of a sampled product more for each CTA than
+            // its ring of work tiles has, which is one a stage and three.
+            Kind::Alone => {
+                let lengths = |tiles: usize| -> Vec<usize> {
+                    (0..tiles * pack + 1).map(|row| usize::from(row <= pack || row % pack == 0)).collect()
+                };
+                let many = lengths(if self.sampled { 2 * (self.stages + 5) } else { 6 });
+                if self.has_room(&many, self.stage + 16) { many } else { lengths(6) }
+            }
+            Kind::Negative => vec![2, 1, 3],
+            Kind::NoBlocks => vec![0; 4 * pack + 1],
+            // The only block of its tile is all that a cluster has; of a batch, each problem is one such tile.
+            Kind::OneColumn if self.products > 1 => (0..pack).map(|row| usize::from(row == 0)).collect(),
+            Kind::OneColumn => (0..=pack).map(|row| if row == 0 { 2 } else { usize::from(row == pack) }).collect(),
+            Kind::FarLines => {
+                let lengths = |rows: usize| -> Vec<usize> {
+                    (0..rows).map(|row| if row % 2 == 0 { FAR_LINES.div_ceil(self.block.1) } else { 1 }).collect()
+                };
+                // More than what is read ahead before the first is multiplied, if that is possible.
+                let (few, many) = (FAR_LINES.div_ceil(self.block.0).max(2), 2 * (self.ring + 2) * pack);
+                match self.has_room(&lengths(many), self.tile + 1) {
+                    true => lengths(many.max(few)),
+                    false => lengths(few),
+                }
+            }
+            // What divides its tiles is found by `Split`.
+            Kind::Split | Kind::SplitHalf => Vec::new(),
+        }
+    }
+
+    /// The extent along the dense factor, for block rows of these lengths; `extra` is a part of a tile.
+    pub(super) fn along(&self, kind: Kind, lengths: &[usize], extra: usize) -> usize {
+        if self.sampled {
+            let ring = self.stages * self.stage;
+            return match kind {
+                Kind::Whole => 2 * ring + self.stage,
+                Kind::Ragged => ring + self.stage / 2 + 3,
+                Kind::Uneven => 2 * self.stage + 8,
+                Kind::FullRow => self.stage,
+                Kind::EmptyRows => self.stage.div_ceil(2),
+                Kind::Alone | Kind::Negative => self.stage + 16,
+                Kind::NoBlocks => 8,
+                Kind::OneColumn => 1,
+                Kind::FarLines => (self.stage + 8).max(FAR_LINES),
+                Kind::Split | Kind::SplitHalf => 0,
+            };
+        }
+        match kind {
+            Kind::Whole if self.has_room(lengths, 2 * self.tile) => 2 * self.tile,
+            Kind::Ragged => self.tile + extra,
+            // Odd, and in another group of eight columns each: the last column is alone there.
+            Kind::Uneven if self.has_room(lengths, self.tile + 9) => self.tile + 9,
+            Kind::Uneven => self.tile - self.tile / 4 + 9,
+            Kind::EmptyRows => self.tile - self.tile / 2 + 7,
+            Kind::Negative => self.tile - self.tile / 4 + 1,
+            Kind::NoBlocks => self.tile + 8,
+            Kind::OneColumn => 1,
+            Kind::FarLines => (self.tile + self.tile / 2 - 7).max(FAR_LINES),
+            // Whole pieces of a tile.
+            // A second column of tiles is read ahead while the first is multiplied.
+            Kind::Alone if self.has_room(lengths, 2 * self.tile) => self.tile + (self.tile / 2).max(1),
+            Kind::Alone => (self.tile / 2).max(1),
+            Kind::Whole | Kind::FullRow => self.tile,
+            Kind::Split | Kind::SplitHalf => 0,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Problems whose clusters share the K of a tile.
+//!
+//! Whether a tile scheduler divides a tile depends on what each cluster has to do, so that sizes are tried until the lists
+//! have a tile of the wanted width that is made of several parts.
+
+use bsr::{BsrError, Plan, Structure};
+use bsr_codegen::{SplitForm, SplitK};
+use bsr_runtime::schedule::WorkLists;
+
+/// Stages of K in a tile that is divided.
+const STAGES: usize = 40;
+/// Stages of K in each part, where every tile is divided.
+const STAGES_A_PART: usize = 6;
+/// Clusters that are tried, the best first.
+const CLUSTERS: [u32; 5] = [4, 3, 5, 6, 2];
+/// Tiles of rows that are tried.
+const MOST_ROWS: usize = 8;
+
+/// Sizes of a problem: every block row has as many blocks, in the same block columns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Split {
+    pub(super) block_rows: usize,
+    pub(super) blocks_a_row: usize,
+    pub(super) along: usize,
+    pub(super) clusters: u32,
+}
+
+/// Which tiles are to be divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Width {
+    Full,
+    Half,
+}
+
+impl Split {
+    /// The sizes for a kernel whose blocks have these rows and columns as it reads them, `columns` of C a cluster.
+    ///
+    /// # Errors
+    /// Sizes beyond 32 bits, which no kernel's blocks lead to.
+    pub(super) fn new(plan: &Plan, block: (usize, usize), columns: usize, width: Width) -> Result<Self, BsrError> {
+        let (pack, blocks_a_row, along) = extents(plan, columns, width);
+        let mut best: Option<(u32, Self)> = None;
+        for clusters in CLUSTERS {
+            for rows in 1..=MOST_ROWS {
+                let sizes = Self { block_rows: rows * pack, blocks_a_row, along, clusters };
+                let parts = sizes.most_parts(plan, block, width)?;
+                if best.is_none_or(|(most, _)| parts.min(2) > most.min(2)) {
+                    best = Some((parts, sizes));
+                }
+            }
+        }
+        Ok(best.map_or(Self { block_rows: pack, blocks_a_row, along, clusters: CLUSTERS[0] }, |(_, sizes)| sizes))
+    }
+
+    /// The structure as the kernel reads it.
+    fn structure(&self, block: (usize, usize)) -> Result<Structure, BsrError> {
+        let row_ptr = (0..=self.block_rows).map(|row| (row * self.blocks_a_row) as i32).collect();
+        let col_idx = (0..self.block_rows).flat_map(|_| 0..self.blocks_a_row as i32).collect();
+        Structure::new(self.block_rows * block.0, self.blocks_a_row * block.1, block, row_ptr, col_idx)
+    }
+
+    /// The most parts that a cluster adds to its own sums of one tile.
+    fn most_parts(&self, plan: &Plan, block: (usize, usize), width: Width) -> Result<u32, BsrError> {
+        let read = self.structure(block)?;
+        let structure = if plan.reads_block_columns() { read.transpose()? } else { read };
+        let lists = WorkLists::new(plan, &structure, self.along, self.clusters);
+        let (words, parts, half) = match plan.sddmm_tiles() {
+            Some(form) => (form.tile_words as usize, 6, Some(3)),
+            None => (8, 4, None),
+        };
+        let wanted = |tile: &&[u32]| half.is_none_or(|half| (tile[half] == 1) == (width == Width::Half));
+        let collected = lists.tiles.chunks_exact(words).filter(wanted).map(|tile| tile[parts]);
+        Ok(collected.filter(|parts| *parts != SplitForm::CONTRIBUTES).max().unwrap_or(0))
+    }
+}
+
+/// Block rows of a tile, blocks of each row, and the extent along the dense factor.
+fn extents(plan: &Plan, columns: usize, width: Width) -> (usize, usize, usize) {
+    if let Some(form) = plan.sddmm_tiles() {
+        let groups = match (width, form.half) {
+            (Width::Half, Some(half)) => half,
+            _ => form.column_groups,
+        };
+        let blocks = (groups / form.groups_per_block).max(1);
+        return (form.pack as usize, blocks as usize, STAGES * form.k_step as usize);
+    }
+    let stages = match plan.spec().split {
+        SplitK::Parts(parts) => STAGES_A_PART * parts as usize,
+        SplitK::Auto | SplitK::Off => STAGES,
+    };
+    let (steps, gathered) = plan.cluster_tile().stages_per_block;
+    (1, (stages * gathered as usize).div_ceil(steps as usize), columns)
+}

@@ -1,0 +1,211 @@
+//! `bsr check`: right kernels pass, all of them is executed, and what is wrong with a kernel is said so that it can be mended.
+
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use bsr::{KernelSpec, Plan};
+use predicates::prelude::*;
+use predicates::str::{contains, is_empty};
+
+const FLAGSHIP: &str = "bm = 512, bn = 128, bk = 112";
+/// A kernel that is simulated in no time.
+const SMALL: &str = "bm = 64, bn = 64, bk = 32";
+
+fn bsr(args: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("bsr").unwrap();
+    command.args(args);
+    command
+}
+
+fn plan(text: &str) -> Plan {
+    Plan::new(&text.parse::<KernelSpec>().unwrap()).unwrap()
+}
+
+#[test]
+fn kernels_pass_their_check() {
+    for (spec, budget) in [
+        (SMALL, "registers 40 | 232"),
+        ("bm = 128, bn = 128, bk = 32, cluster = 1, dtype = bf16, out = f32, b_layout = col", "shared    "),
+    ] {
+        bsr(&["check", spec, "--problems", "11", "--schedules", "2"])
+            .assert()
+            .success()
+            .stderr(is_empty())
+            .stdout(contains(budget).and(contains("\nfull row  C[")).and(contains(" and 1 more: clean")))
+            .stdout(contains("\nverdict   passes: 22 runs without a finding, relative error at most "));
+    }
+    bsr(&["check", SMALL, "--schedules", "0"]).assert().code(2);
+}
+
+#[test]
+fn a_check_executes_all_of_a_kernel_but_what_it_can_say_why() {
+    for spec in [
+        "bm = 64, bn = 32, bk = 32",
+        "bm = 16, bn = 64, bk = 16",
+        "bm = 64, bn = 32, bk = 32, op = sdd",
+        "bm = 16, bn = 32, bk = 16, mma = mma_sync",
+        "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32",
+    ] {
+        let covers = contains("\ncoverage  ").and(contains("without a known reason").not());
+        bsr(&["check", spec, "--schedules", "2"]).assert().success().stdout(covers);
+    }
+}
+
+#[test]
+fn a_check_refuses_what_cannot_be_planned() {
+    bsr(&["check", "bm = 60, bn = 1, bk = 1"]).assert().code(2).stdout(is_empty());
+}
+
+/// The PTX of [`SMALL`] without the last line that contains `words`, in a file.
+fn without_last(folder: &tempfile::TempDir, words: &str) -> String {
+    let text = plan(SMALL).ptx().text().to_owned();
+    let at = text.lines().enumerate().filter(|(_, line)| line.contains(words)).map(|(at, _)| at).last().unwrap();
+    without_line(folder, &text, at)
+}
+
+/// The PTX of [`SMALL`] without the first line that contains `words`, in a file.
+fn without(folder: &tempfile::TempDir, words: &str) -> String {
+    let text = plan(SMALL).ptx().text().to_owned();
+    let (at, _) = text.lines().enumerate().find(|(_, line)| line.contains(words)).unwrap();
+    without_line(folder, &text, at)
+}
+
+fn without_line(folder: &tempfile::TempDir, text: &str, at: usize) -> String {
+    let kept: Vec<&str> = text.lines().enumerate().filter(|(line, _)| *line != at).map(|(_, line)| line).collect();
+    let file = folder.path().join("edited.ptx");
+    std::fs::write(&file, kept.join("\n")).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn edited_ptx_is_found_out_with_its_lines_and_the_command_that_replays_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, kind, line) in [
+        ("wgmma.wait_group", "WgmmaRegisters: ", "wgmma.mma_async"),
+        ("fence.proxy.async", "MissingProxyFence: ", "cp.async.bulk.tensor.2d.global"),
+    ] {
+        let file = without(&folder, words);
+        let failed = bsr(&["check", SMALL, "--ptx", &file, "--problems", "2", "--seed", "3"])
+            .assert()
+            .code(1)
+            .stdout(contains("verdict   FAILS: "))
+            .stderr(contains(kind).and(contains("in section: ")));
+        let said = String::from_utf8(failed.get_output().stderr.clone()).unwrap();
+
+        // The lines that are named are those of the file.
+        let text = std::fs::read_to_string(&file).unwrap();
+        let named: Vec<(usize, &str)> = said
+            .lines()
+            .filter_map(|said| said.trim().strip_prefix("line ")?.split_once(": "))
+            .map(|(number, words)| (number.parse().unwrap(), words))
+            .collect();
+        assert!(named.iter().any(|(_, words)| words.contains(line)), "{said}");
+        for (number, words) in named {
+            assert_eq!(text.lines().nth(number - 1).unwrap().trim(), words);
+        }
+
+        let (_, replay) = said.split_once("  replay: bsr check \"").unwrap();
+        let (spec, flags) = replay.trim().split_once("\" ").unwrap();
+        let mut args = vec!["check", spec];
+        args.extend(flags.split(' '));
+        let again = bsr(&args).assert().code(1).get_output().stderr.clone();
+        assert_eq!(String::from_utf8(again).unwrap(), said);
+    }
+}
+
+#[test]
+fn a_wrong_result_says_how_many_elements_are_wrong_where_and_who_wrote_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("edited.ptx");
+    let text = plan(SMALL).ptx().text().to_owned();
+    // One product of every tile is subtracted.
+    let wrong = text.replacen("%p_add, 1, 1,", "%p_add, -1, 1,", 1);
+    assert_ne!(wrong, text);
+    std::fs::write(&file, &wrong).unwrap();
+    let args = ["check", SMALL, "--ptx", file.to_str().unwrap(), "--problems", "1", "--schedules", "1"];
+    let failed = bsr(&args).assert().code(1).stderr(contains("elements are far off").and(contains("tile rows 0 to ")));
+    let said = String::from_utf8(failed.get_output().stderr.clone()).unwrap();
+    let far: usize = said.lines().find_map(|l| l.trim().split_once(" of ")?.0.parse().ok()).unwrap();
+    let mut written = 0;
+    for line in said.lines().filter(|line| line.contains(" of them ")) {
+        written += line.trim().split_once(" of them ").unwrap().0.parse::<usize>().unwrap();
+    }
+    assert_eq!(written, far, "{said}");
+    let who = said.lines().find(|line| line.contains(" of them were written by CTA ")).unwrap();
+    assert!(who.contains(", consumer ") && who.contains(" (warp "), "{who}");
+    let (_, place) = who.split_once(", at line ").unwrap();
+    let (number, words) = place.split_once(": ").unwrap();
+    let named = wrong.lines().nth(number.parse::<usize>().unwrap() - 1).unwrap().trim();
+    assert!(words.starts_with(named) && named.contains("cp.async.bulk.tensor"), "{who}");
+}
+
+#[test]
+fn a_barrier_that_nobody_releases_is_a_deadlock_that_names_who_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = without(&folder, "mbarrier.arrive.expect_tx");
+    bsr(&["check", SMALL, "--ptx", &file, "--problems", "1"]).assert().code(1).stderr(
+        contains("Deadlock: nobody can proceed")
+            .and(contains(": mbarrier.try_wait.parity"))
+            .and(contains("more groups of threads")),
+    );
+}
+
+#[test]
+fn ptx_that_cannot_be_read_exits_with_2_and_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("broken.ptx");
+    let text = plan(SMALL).ptx().text().replacen("wgmma.fence.sync", "wgmma.fence.sinc", 1);
+    let line = 1 + text.lines().position(|line| line.contains("sinc")).unwrap();
+    std::fs::write(&file, text).unwrap();
+    bsr(&["check", SMALL, "--ptx", file.to_str().unwrap()])
+        .assert()
+        .code(2)
+        .stdout(is_empty())
+        .stderr(contains(format!("broken.ptx:{line}:")).and(contains("sinc")));
+
+    std::fs::write(&file, plan(FLAGSHIP).ptx().text()).unwrap();
+    bsr(&["check", SMALL, "--ptx", file.to_str().unwrap()]).assert().code(2).stderr(contains("has no kernel"));
+    bsr(&["check", SMALL, "--ptx", "none.ptx"]).assert().code(2).stderr(contains("cannot read none.ptx"));
+}
+
+/// What is said of a defect, on standard error.
+fn said(file: &str) -> String {
+    let failed = bsr(&["check", SMALL, "--ptx", file, "--problems", "3"]).assert().code(1);
+    String::from_utf8(failed.get_output().stderr.clone()).unwrap()
+}
+
+#[test]
+fn a_missing_wait_is_one_race_that_names_the_stage_the_buffer_the_barrier_and_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    // The consumers do not wait for a stage: its two copies, of A and of B, race with the products of both.
+    let said = said(&without_last(&folder, "bra $full_"));
+    assert!(said.starts_with("error: 1 finding in "), "{said}");
+    for words in [
+        "Race: a write, then a read, of the same bytes of shared memory of block 0 (byte ",
+        "nothing that orders them: the copy completes mbarrier ",
+        ", and the later access must wait for that phase; its warp last waited for mbarrier ",
+        "at addresses 0x",
+        ": wgmma.mma_async",
+        ": @%p_lead cp.async.bulk.tensor",
+    ] {
+        assert!(said.contains(words), "no {words:?} in {said}");
+    }
+    assert_eq!(said.matches("nothing that orders them").count(), 1, "{said}");
+}
+
+#[test]
+fn a_stage_that_is_filled_too_early_is_called_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = said(&without(&folder, "bra $empty_"));
+    assert!(said.contains("the buffer is filled again before it was released"), "{said}");
+    assert!(said.contains("must arrive at the empty barrier after its last access"), "{said}");
+}
+
+#[test]
+fn registers_that_the_pool_does_not_have_are_summed() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = said(&without(&folder, "setmaxnreg.dec"));
+    assert!(said.contains("Deadlock: nobody can proceed"), "{said}");
+    let (_, sum) = said.split_once("more registers from the block's pool of ").unwrap();
+    assert!(sum.starts_with("64512: 12 warps x 32 x 168 = 64512 are held and 0 are free; setmaxnreg.dec of "), "{sum}");
+}
