@@ -11,6 +11,7 @@ pub mod epilogue;
 mod families;
 mod fingerprint;
 mod hopper;
+pub mod lists;
 mod place;
 pub mod plan;
 pub mod spec;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The top-level modules, the lowest first: a module uses those before it, and never those after it.
-const LAYERS: [&str; 12] = [
+const LAYERS: [&str; 13] = [
     "message",
     "fingerprint",
     "place",
@@ -17,6 +17,7 @@ const LAYERS: [&str; 12] = [
     "spec",
     "plan",
     "emit",
+    "lists",
     "hopper",
     "families",
 ];

@@ -41,6 +41,12 @@ impl Ptx {
     }
 }
 
+/// The register declarations of a body that templates made, and the body as it is written.
+pub(crate) fn finished(body: &str) -> (Vec<String>, String) {
+    let body = layout::laid_out(&fold::folded(body));
+    (registers::declarations(&body), body)
+}
+
 impl Plan {
     /// Renders the kernel. Every plan renders: there is no error to report.
     pub fn ptx(&self) -> Ptx {

@@ -1,6 +1,6 @@
 //! Block-sparse matrices in device memory.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bsr_codegen::Dtype;
 
@@ -8,10 +8,11 @@ use super::buffer::{DeviceBuffer, DevicePtr, Plain};
 use super::device::Device;
 use super::error::GpuError;
 use super::foreign::ForeignError;
+use super::pattern::DevicePattern;
 use crate::{Bsr, Element, Structure};
 
-/// A block-sparse matrix in device memory, with a copy of its structure on the host, from which schedules
-/// are made.
+/// A block-sparse matrix in device memory: with a copy of its structure on the host, from which schedules are made, or
+/// with a [`DevicePattern`], from which they are made on the GPU.
 #[derive(Debug)]
 pub struct DeviceBsr<T: Plain> {
     structure: Structure,
@@ -20,6 +21,8 @@ pub struct DeviceBsr<T: Plain> {
     values: DeviceBuffer<T>,
     /// The index by block column, once a kernel has asked for it.
     columns: OnceLock<ColumnIndex>,
+    /// Where the pattern lives on the GPU: then `structure` has no blocks, and `col_idx` no elements.
+    pattern: Option<Arc<DevicePattern>>,
 }
 
 /// The transposed index on the device.
@@ -42,17 +45,25 @@ impl<T: Element + Plain> DeviceBsr<T> {
             col_idx: DeviceBuffer::from_slice(device, host.col_idx())?,
             values: DeviceBuffer::from_slice(device, host.values())?,
             columns: OnceLock::new(),
+            pattern: None,
         })
     }
 
-    /// Copies the matrix to the host after all work on the device.
+    /// Copies the matrix to the host after all work on the device. A pattern on the GPU is the one that was checked last.
     ///
     /// # Errors
     /// [`GpuError::Driver`] with the error of an earlier launch; [`GpuError::Download`] where values beyond the edge of
-    /// the matrix are not zero.
+    /// the matrix are not zero; [`GpuError::Pattern`] where the pattern on the GPU is wrong.
     pub fn download(&self) -> Result<Bsr<T>, GpuError> {
-        Bsr::from_structure(self.structure.clone(), self.values.to_vec()?)
-            .map_err(|error| GpuError::Download(error.to_string()))
+        let (structure, mut values) = match &self.pattern {
+            Some(pattern) => {
+                pattern.check()?;
+                (pattern.download()?, self.values.to_vec()?)
+            }
+            None => (self.structure.clone(), self.values.to_vec()?),
+        };
+        values.truncate(structure.stored());
+        Bsr::from_structure(structure, values).map_err(|error| GpuError::Download(error.to_string()))
     }
 
     /// Where it lies, without the element type.
@@ -63,9 +74,13 @@ impl<T: Element + Plain> DeviceBsr<T> {
             structure: &self.structure,
             fingerprint: self.fingerprint,
             col_idx: self.col_idx.ptr(),
-            index: (self.col_idx.ptr(), self.col_idx.ptr() + self.col_idx.bytes() as u64),
+            index: match &self.pattern {
+                Some(pattern) => pattern.columns_range(),
+                None => (self.col_idx.ptr(), self.col_idx.ptr() + self.col_idx.bytes() as u64),
+            },
             values: (first, first + self.values.bytes() as u64),
             columns: &self.columns,
+            pattern: self.pattern.as_deref(),
         }
     }
 }
@@ -82,9 +97,15 @@ pub(crate) struct UntypedBsr<'a> {
     /// First and last byte address (exclusive).
     pub(crate) values: (DevicePtr, DevicePtr),
     columns: &'a OnceLock<ColumnIndex>,
+    pub(crate) pattern: Option<&'a DevicePattern>,
 }
 
 impl UntypedBsr<'_> {
+    /// Blocks that the values have room for: those that are stored, of a pattern that the host knows.
+    pub(crate) fn places(&self) -> usize {
+        self.pattern.map_or(self.structure.nnzb(), DevicePattern::capacity)
+    }
+
     /// The block rows of the transposed index and the numbers of its blocks, copied to the device when they are first
     /// asked for: `8 * nnzb` bytes.
     ///
@@ -119,6 +140,7 @@ impl<T: Plain> DeviceBsr<T> {
             col_idx: DeviceBuffer::from_slice(device, structure.col_idx())?,
             values: DeviceBuffer::zeroed(device, structure.stored())?,
             columns: OnceLock::new(),
+            pattern: None,
         })
     }
 
@@ -142,6 +164,46 @@ impl<T: Plain> DeviceBsr<T> {
             // SAFETY: the caller vouches for the memory.
             values: unsafe { DeviceBuffer::foreign(device, values, structure.stored()) },
             columns: OnceLock::new(),
+            pattern: None,
+        })
+    }
+
+    /// Gives a pattern that lives on the GPU values of its own: zeros, of as many blocks as it has room for.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`].
+    pub fn with_pattern(pattern: &Arc<DevicePattern>) -> Result<Self, GpuError> {
+        let places = pattern.capacity() * pattern.shape().block.0 * pattern.shape().block.1;
+        let values = DeviceBuffer::zeroed(pattern.device(), places)?;
+        Self::patterned(pattern, values)
+    }
+
+    /// Gives foreign device memory to a pattern that lives on the GPU: as many blocks as it has room for, in the order of its
+    /// columns. The values are neither copied nor freed.
+    ///
+    /// # Errors
+    /// [`ForeignError::Values`] if the address is null or no multiple of 16 bytes.
+    ///
+    /// # Safety
+    /// As [`DeviceBsr::from_raw`], of `capacity` blocks.
+    pub unsafe fn from_raw_pattern(pattern: &Arc<DevicePattern>, values: DevicePtr) -> Result<Self, GpuError> {
+        let places = pattern.capacity() * pattern.shape().block.0 * pattern.shape().block.1;
+        if places > 0 && (values == 0 || !values.is_multiple_of(16)) {
+            return Err(ForeignError::Values { base: values }.into());
+        }
+        // SAFETY: the caller vouches for the memory.
+        let values = unsafe { DeviceBuffer::foreign(pattern.device(), values, places) };
+        Self::patterned(pattern, values)
+    }
+
+    fn patterned(pattern: &Arc<DevicePattern>, values: DeviceBuffer<T>) -> Result<Self, GpuError> {
+        Ok(Self {
+            structure: pattern.structure().clone(),
+            fingerprint: Fingerprint::of(pattern.structure()),
+            col_idx: DeviceBuffer::uninit(pattern.device(), 0)?,
+            values,
+            columns: OnceLock::new(),
+            pattern: Some(Arc::clone(pattern)),
         })
     }
 
@@ -154,7 +216,7 @@ impl<T: Plain> DeviceBsr<T> {
     /// # Safety
     /// As [`DeviceBsr::from_raw`].
     pub unsafe fn set_values(&mut self, values: DevicePtr) -> Result<(), ForeignError> {
-        let stored = self.structure.stored();
+        let stored = self.values.len();
         if stored > 0 && (values == 0 || !values.is_multiple_of(16)) {
             return Err(ForeignError::Values { base: values });
         }
@@ -183,12 +245,17 @@ impl<T: Plain> DeviceBsr<T> {
         self.structure.block()
     }
 
-    /// Number of stored blocks.
+    /// Number of stored blocks; of a pattern that lives on the GPU, how many it has room for.
     pub fn nnzb(&self) -> usize {
-        self.structure.nnzb()
+        self.pattern.as_ref().map_or(self.structure.nnzb(), |pattern| pattern.capacity())
     }
 
-    /// Shape and places of the blocks, on the host.
+    /// The pattern, if it lives on the GPU.
+    pub fn device_pattern(&self) -> Option<&Arc<DevicePattern>> {
+        self.pattern.as_ref()
+    }
+
+    /// Shape and places of the blocks, on the host; of a pattern that lives on the GPU the shape alone, without blocks.
     pub fn structure(&self) -> &Structure {
         &self.structure
     }

@@ -89,6 +89,11 @@ impl Device {
         Ok(Self { inner: Arc::new(Inner { context, copies, info }) })
     }
 
+    /// Whether both are handles on one context.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.inner.context.cu_ctx() == other.inner.context.cu_ctx()
+    }
+
     /// Whether at least one GPU can be opened. Never panics and opens nothing.
     pub fn is_available() -> bool {
         probe().is_ok()

@@ -7,6 +7,7 @@ use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUresult};
 
 use super::foreign::ForeignError;
+use super::pattern::PatternError;
 use super::tensor_map::TensorMapError;
 
 /// The lowest driver that knows tensor maps, clusters and PTX 8.0, as the driver counts: CUDA 12.0.
@@ -147,6 +148,19 @@ pub enum GpuError {
     /// Foreign memory TMA cannot address.
     #[error(transparent)]
     Foreign(#[from] ForeignError),
+
+    /// A pattern on the GPU that is wrong, or cannot be there.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+
+    /// A matrix whose pattern lives on the GPU, where one is asked for whose pattern the host knows.
+    #[error(
+        "the pattern of this matrix lives on the GPU, and {what} needs it on the host\n  help: `pattern.download()`, and a matrix of that structure"
+    )]
+    PatternOnDevice {
+        /// What needs it.
+        what: &'static str,
+    },
 
     /// A host slice and a device buffer of different lengths.
     #[error("{host} elements on the host, {device} on the device\n  help: make them equal")]

@@ -183,6 +183,17 @@ pub enum KernelError {
         /// Why.
         source: Box<KernelError>,
     },
+    /// A kernel that does not take a pattern that lives on the GPU.
+    #[error("the pattern lives on the GPU, and {why}\n  help: {help}; or a `DeviceBsr` with its structure on the host")]
+    DevicePattern {
+        /// What stands in the way.
+        why: String,
+        /// The remedy.
+        help: &'static str,
+    },
+    /// A product whose work lists cannot be made on the GPU.
+    #[error(transparent)]
+    Lists(#[from] bsr_codegen::lists::ShapeError),
     /// Memory that kernels cannot address.
     #[error(transparent)]
     Foreign(#[from] ForeignError),

@@ -1,6 +1,7 @@
 //! The untyped launcher: what [`super::Loaded`] and the `bsr` command share.
 
 mod fused;
+mod listed;
 mod sddmm;
 mod workspaces;
 
@@ -24,6 +25,7 @@ use crate::gpu::{
     UntypedVector, UploadedInputs, Value, Values,
 };
 use crate::schedule::WorkLists;
+use listed::ListedWork;
 pub(in crate::kernel) use sddmm::SddmmOperands;
 use workspaces::Workspaces;
 
@@ -37,6 +39,8 @@ pub struct Launcher {
     pub(super) clusters: u32,
     pub(super) maps: TensorMapCache,
     work: Mutex<HashMap<(Fingerprint, usize), Arc<UploadedWork>>>,
+    /// The same of patterns that live on the GPU, by their numbers.
+    listed: Mutex<HashMap<(u64, usize), Arc<ListedWork>>>,
 }
 
 /// The work of one pattern on the device.
@@ -110,6 +114,7 @@ impl Launcher {
             clusters,
             maps: TensorMapCache::new(device),
             work: Mutex::default(),
+            listed: Mutex::default(),
         })
     }
 
@@ -142,6 +147,7 @@ impl Launcher {
     pub fn forget(&self) -> Result<(), KernelError> {
         self.device.synchronize()?;
         self.kept().clear();
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
     }
 
@@ -155,6 +161,10 @@ impl Launcher {
         match self.plan.spec().op {
             Op::Sdd => super::sddmm::sizes(sparse.structure(), n)?,
             Op::Dsd | Op::Dds | Op::Attention => fit::sizes(&self.plan, sparse.structure(), n)?,
+        }
+        if let Some(pattern) = sparse.device_pattern() {
+            listed::check(&self.plan, pattern)?;
+            return self.reserve(pattern, n).map(drop);
         }
         if self.plan.reads_block_columns() {
             sparse.untyped().by_columns(&self.device)?;
@@ -232,6 +242,10 @@ impl Launcher {
         if c.rows == 0 || c.cols == 0 {
             return Ok(());
         }
+        if let Some(pattern) = sparse.pattern {
+            let (grid, places) = self.list(stream, pattern, shapes.along)?;
+            return self.enqueue_listed(stream, operands, &shapes, grid, &places);
+        }
         let work = self.work(sparse, shapes.along)?;
         if self.plan.tile_scheduler() == TileScheduler::CtaPerBlock {
             // SAFETY: C is what the caller borrowed mutably for this launch.
@@ -256,6 +270,25 @@ impl Launcher {
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps and pointers are of the matrices,
         // which the checks above have found to be of the problem's shape; the work plan was made for this
         // pattern (by fingerprint) and this extent of C; the workspace is this stream's.
+        unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
+        Ok(())
+    }
+
+    /// Launches the kernel on lists that were made on the GPU.
+    fn enqueue_listed(
+        &self,
+        stream: StreamRef<'_>,
+        operands: &Operands<'_>,
+        shapes: &fit::Shapes,
+        grid: [u32; 2],
+        places: &Places,
+    ) -> Result<(), KernelError> {
+        let mut problem = operands.problem(shapes);
+        problem.ldt = self.tile_line(operands);
+        let shape = self.plan.launch(&problem, grid);
+        let values = self.values(&shape, operands, places)?;
+        // SAFETY: as in `enqueue`; the lists are made on this stream ahead of the launch, of rows and columns that were
+        // checked there, and none of their tiles is divided, so that no workspace is touched.
         unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
         Ok(())
     }
@@ -322,6 +355,9 @@ impl Launcher {
         let scales = operands.scales();
         let (right, product) = (fit::Operand::from(dense), fit::Operand::from(c));
         let shapes = fit::operands(&self.plan, (sparse.dtype, sparse.structure), &right, &product)?;
+        if let Some(pattern) = sparse.pattern {
+            listed::check(&self.plan, pattern)?;
+        }
         fit::scales(&self.plan, sparse.structure, shapes.along, scales.kind, [scales.a.len, scales.b.len])?;
         if self.plan.stores_by_tma() {
             check_window(c)?;
@@ -381,7 +417,7 @@ impl<'a> Operands<'a> {
             m: c.rows as u64,
             n: c.cols as u64,
             k: shapes.inner as u64,
-            nnzb: sparse.structure.nnzb() as u64,
+            nnzb: sparse.places() as u64,
             lda: dense.ld as u64,
             ldb: dense.ld as u64,
             ldc: c.ld as u64,
@@ -395,7 +431,7 @@ impl<'a> Operands<'a> {
         let scales = self.scales();
         match operand {
             // Without stored blocks nothing is read: any valid address serves as A and B.
-            Operand::A | Operand::B if sparse.structure.nnzb() == 0 => c.ptr,
+            Operand::A | Operand::B if sparse.places() == 0 => c.ptr,
             Operand::A if op == Op::Dds => dense.ptr,
             Operand::B if op == Op::Dds => sparse.values.0,
             Operand::A => sparse.values.0,

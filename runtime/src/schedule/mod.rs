@@ -278,6 +278,12 @@ fn group(plan: &Plan, stored: usize, cols: usize) -> usize {
     if a_bytes > PANEL_BYTES { (PANEL_BYTES / column_bytes.max(1)).max(1) } else { 1 }
 }
 
+/// Columns of tiles that are computed together along one block row, of a sparse operand with so many stored elements and
+/// columns.
+pub fn columns_together(plan: &Plan, stored: usize, cols: usize) -> usize {
+    group(plan, stored, cols)
+}
+
 /// First columns of the tiles along N.
 fn tile_columns(cluster_tile: &ClusterTile, n: usize) -> Vec<u32> {
     (0..n as u32).step_by(cluster_tile.columns as usize).collect()

@@ -11,6 +11,7 @@
 mod agreement;
 mod aliasing;
 mod case;
+mod device_pattern;
 mod fused;
 mod launches;
 mod refusals;

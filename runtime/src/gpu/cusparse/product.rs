@@ -153,6 +153,9 @@ fn number(value: &'static f32) -> *const c_void {
 /// The blocks of a matrix that the format has.
 fn blocks<T: Element + Plain>(format: Format, a: &DeviceBsr<T>) -> Result<SquareBlocks, GpuError> {
     let (structure, (bm, bk)) = (a.structure(), a.block());
+    if a.device_pattern().is_some() {
+        return Err(GpuError::PatternOnDevice { what: "cuSPARSE" });
+    }
     let refused = |why: String| Err(GpuError::CusparseProblem { format: format.as_str(), why });
     if !matches!(T::DTYPE, Dtype::F16 | Dtype::BF16) {
         return refused(format!("it has f16 and bf16, this is {}", T::DTYPE));

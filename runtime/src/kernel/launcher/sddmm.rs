@@ -31,6 +31,10 @@ impl<'a> SddmmOperands<'a> {
     /// [`KernelError::Factors`] where not both factors are dense and the result is sparse.
     pub(in crate::kernel) fn new(call: &'a UntypedCall<'a>, results: UntypedResults<'a>) -> Result<Self, KernelError> {
         match (call.a, call.b, results.c) {
+            (.., UntypedMatrix::Sparse(c)) if c.pattern.is_some() => Err(KernelError::DevicePattern {
+                why: "a kernel with op = sdd lists the blocks of its result on the host".to_owned(),
+                help: "`pattern.download()` where the pattern changes",
+            }),
             (UntypedMatrix::Dense(a), UntypedMatrix::Dense(b), UntypedMatrix::Sparse(c)) => {
                 Ok(Self { a, b, c, inputs: &call.inputs, second: results.second })
             }

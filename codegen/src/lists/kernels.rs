@@ -1,0 +1,174 @@
+//! The kernels of the module, their parameters and their launches.
+
+use serde::Serialize;
+
+/// The integers of a pattern's arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IndexWidth {
+    /// 32 bits, signed.
+    I32,
+    /// 64 bits, signed.
+    I64,
+}
+
+impl IndexWidth {
+    /// Bytes of one.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::I32 => 4,
+            Self::I64 => 8,
+        }
+    }
+}
+
+/// What is wrong with a block row. The number is what the check records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WrongIndex {
+    /// The first row pointer is not 0.
+    Start = 1,
+    /// A row pointer is negative.
+    Negative = 2,
+    /// A row pointer is smaller than the one before it.
+    Descends = 3,
+    /// A row pointer is beyond the capacity.
+    Capacity = 4,
+    /// A column is negative, or beyond the last one.
+    Column = 5,
+    /// A column is smaller than the one before it in its row.
+    Order = 6,
+    /// A column occurs twice in its row.
+    Twice = 7,
+}
+
+impl WrongIndex {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Start, Self::Negative, Self::Descends, Self::Capacity, Self::Column, Self::Order, Self::Twice];
+
+    /// By the number that the check records.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u32 == number)
+    }
+}
+
+/// A kernel of the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ListKernel {
+    /// Checks a pattern, and copies what is right.
+    Check(IndexWidth),
+    /// Counts blocks by column.
+    CountColumns,
+    /// Where the blocks of every column begin.
+    ScanColumns,
+    /// Puts the blocks there.
+    ScatterColumns,
+    /// Assigns tiles to clusters.
+    Assign,
+    /// Counts the blocks of every row of a mask.
+    MaskRows,
+    /// Writes their columns.
+    MaskColumns,
+}
+
+/// What the kernels share; `render` hands it to the templates.
+pub(super) const CHECK_WARPS: u32 = 4;
+pub(super) const MASK_WARPS: u32 = 8;
+const COUNT_THREADS: u32 = 512;
+const ALL_THREADS: u32 = 1024;
+
+impl ListKernel {
+    /// Every kernel of the module.
+    pub const ALL: [Self; 8] = [
+        Self::Check(IndexWidth::I32),
+        Self::Check(IndexWidth::I64),
+        Self::CountColumns,
+        Self::ScanColumns,
+        Self::ScatterColumns,
+        Self::Assign,
+        Self::MaskRows,
+        Self::MaskColumns,
+    ];
+
+    /// Its name in the module.
+    pub fn entry(self) -> &'static str {
+        match self {
+            Self::Check(IndexWidth::I32) => "bsr_lists_check_i32",
+            Self::Check(IndexWidth::I64) => "bsr_lists_check_i64",
+            Self::CountColumns => "bsr_lists_count_columns",
+            Self::ScanColumns => "bsr_lists_scan_columns",
+            Self::ScatterColumns => "bsr_lists_scatter_columns",
+            Self::Assign => "bsr_lists_assign",
+            Self::MaskRows => "bsr_lists_mask_rows",
+            Self::MaskColumns => "bsr_lists_mask_columns",
+        }
+    }
+
+    /// Threads of a CTA.
+    pub fn threads(self) -> u32 {
+        match self {
+            Self::Check(_) => 32 * CHECK_WARPS,
+            Self::MaskRows | Self::MaskColumns => 32 * MASK_WARPS,
+            Self::CountColumns | Self::ScatterColumns => COUNT_THREADS,
+            Self::ScanColumns | Self::Assign => ALL_THREADS,
+        }
+    }
+
+    /// CTAs of a launch: for every block row of a check or of a mask a warp; `ctas` of those that count and scatter.
+    pub fn grid(self, block_rows: u32, ctas: u32) -> u32 {
+        match self {
+            Self::Check(_) => block_rows.div_ceil(CHECK_WARPS),
+            Self::MaskRows | Self::MaskColumns => block_rows.div_ceil(MASK_WARPS),
+            Self::CountColumns | Self::ScatterColumns => ctas,
+            Self::ScanColumns | Self::Assign => 1,
+        }
+    }
+
+    /// The addresses that it is given, which are its first parameters.
+    pub fn pointers(self) -> &'static [&'static str] {
+        match self {
+            Self::Check(_) => &["row_ptr", "col_idx", "rows", "columns", "error", "values"],
+            Self::CountColumns => &["rows", "columns", "counts"],
+            Self::ScanColumns => &["counts", "transposed_rows"],
+            Self::ScatterColumns => &["rows", "columns", "counts", "transposed_rows", "transposed_columns", "blocks"],
+            Self::Assign => &["rows", "columns", "work_head", "work", "dealt"],
+            Self::MaskRows => &["mask", "counts"],
+            Self::MaskColumns => &["mask", "counts", "row_ptr", "col_idx"],
+        }
+    }
+
+    /// The 32-bit numbers that it is given, which follow.
+    pub fn numbers(self) -> &'static [&'static str] {
+        match self {
+            Self::Check(_) => &["block_rows", "block_columns", "capacity"],
+            Self::CountColumns | Self::ScatterColumns => &["block_rows", "block_columns", "rows_a_cta"],
+            Self::ScanColumns => &["block_columns", "ctas", "capacity"],
+            Self::Assign => &super::Shape::NUMBERS,
+            Self::MaskRows => &["block_rows", "block_columns"],
+            Self::MaskColumns => &["block_rows", "block_columns", "capacity"],
+        }
+    }
+}
+
+/// The numbers of [`WrongIndex`] as the template names them.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Kinds {
+    start: u32,
+    negative: u32,
+    descends: u32,
+    capacity: u32,
+    column: u32,
+    order: u32,
+    twice: u32,
+}
+
+impl Kinds {
+    pub(super) const NUMBERS: Self = Self {
+        start: WrongIndex::Start as u32,
+        negative: WrongIndex::Negative as u32,
+        descends: WrongIndex::Descends as u32,
+        capacity: WrongIndex::Capacity as u32,
+        column: WrongIndex::Column as u32,
+        order: WrongIndex::Order as u32,
+        twice: WrongIndex::Twice as u32,
+    };
+}

@@ -1,0 +1,14 @@
+//! Kernels that list the work of a pattern which lives on the GPU: they check it, transpose it, and assign its tiles to
+//! clusters, without the host.
+//!
+//! One module of PTX has them all. What a launch lists is a [`Shape`], whose numbers are the kernels' arguments, so that
+//! the module is loaded once for a device. The lists are those that kernels with
+//! [`TileScheduler::Static`](crate::TileScheduler::Static) read.
+
+mod kernels;
+mod render;
+mod shape;
+
+pub use kernels::{IndexWidth, ListKernel, WrongIndex};
+pub use render::ptx;
+pub use shape::{ListRequest, Shape, ShapeError};

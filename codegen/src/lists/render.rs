@@ -1,0 +1,220 @@
+//! The module's text.
+
+use std::sync::OnceLock;
+
+use serde::Serialize;
+
+use super::kernels::{CHECK_WARPS, Kinds, MASK_WARPS};
+use super::{IndexWidth, ListKernel, Shape};
+use crate::arch::Arch;
+use crate::emit::{finished, templates};
+
+/// Columns that a lane of the check has on their way at the same time.
+const CHECK_LOADS: u32 = 4;
+/// CTAs whose counts a thread has on their way at the same time.
+const SCAN_LOADS: u32 = 8;
+
+/// The context of `lists/module.ptx.tera`.
+#[derive(Serialize)]
+struct Module {
+    arch: Arch,
+    kernels: Vec<Kernel>,
+}
+
+#[derive(Serialize)]
+struct Kernel {
+    entry: &'static str,
+    comment: &'static str,
+    threads: u32,
+    parameters: Vec<String>,
+    registers: Vec<String>,
+    body: String,
+}
+
+/// The module with every kernel of [`ListKernel`]. The same text at every call.
+pub fn ptx() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| {
+        let arch = Arch { target: "sm_90", ..Arch::SM_90A };
+        templates::render("lists/module.ptx", &Module { arch, kernels: ListKernel::ALL.map(kernel).into() })
+    })
+}
+
+fn kernel(kernel: ListKernel) -> Kernel {
+    let (registers, body) = finished(&body(kernel));
+    Kernel {
+        entry: kernel.entry(),
+        comment: comment(kernel),
+        threads: kernel.threads(),
+        parameters: parameters(kernel),
+        registers,
+        body,
+    }
+}
+
+fn comment(kernel: ListKernel) -> &'static str {
+    match kernel {
+        ListKernel::Check(_) => "Checks row pointers and columns: first and number of the blocks of every right row.",
+        ListKernel::CountColumns => "Counts blocks by column, for each CTA's block rows.",
+        ListKernel::ScanColumns => "Sums these counts up: where the blocks of each column begin.",
+        ListKernel::ScatterColumns => "Lists blocks by column: their rows, and where they are stored.",
+        ListKernel::Assign => "Assigns the tiles of C to clusters, so that they finish together.",
+        ListKernel::MaskRows => "Counts the blocks of every row of a mask.",
+        ListKernel::MaskColumns => "Lists the columns of every row of a mask.",
+    }
+}
+
+fn parameters(kernel: ListKernel) -> Vec<String> {
+    let pointers = kernel.pointers().iter().map(|name| format!(".param .u64 {name}"));
+    let numbers = kernel.numbers().iter().map(|name| format!(".param .u32 {name}"));
+    let mut lines: Vec<String> = pointers.chain(numbers).collect();
+    let last = lines.len() - 1;
+    lines[..last].iter_mut().for_each(|line| line.push(','));
+    lines
+}
+
+fn body(kernel: ListKernel) -> String {
+    match kernel {
+        ListKernel::Check(width) => templates::render("lists/check.ptx", &Check::new(width)),
+        ListKernel::CountColumns => templates::render("lists/count_columns.ptx", &Threads::of(kernel)),
+        ListKernel::ScanColumns => templates::render("lists/scan_columns.ptx", &Threads::of(kernel)),
+        ListKernel::ScatterColumns => templates::render("lists/scatter_columns.ptx", &Threads::of(kernel)),
+        ListKernel::Assign => templates::render("lists/assign.ptx", &Assign::new()),
+        ListKernel::MaskRows => templates::render("lists/mask_rows.ptx", &Threads::of(kernel)),
+        ListKernel::MaskColumns => templates::render("lists/mask_columns.ptx", &Threads::of(kernel)),
+    }
+}
+
+#[derive(Serialize)]
+struct Check {
+    warps: u32,
+    kinds: Kinds,
+    index: Index,
+    loads: Vec<Load>,
+    batch: u32,
+}
+
+#[derive(Serialize)]
+struct Index {
+    bytes: u32,
+    load: &'static str,
+}
+
+#[derive(Serialize)]
+struct Load {
+    number: u32,
+    offset: u32,
+}
+
+impl Check {
+    fn new(width: IndexWidth) -> Self {
+        let load = match width {
+            IndexWidth::I32 => "s32",
+            IndexWidth::I64 => "s64",
+        };
+        Self {
+            warps: CHECK_WARPS,
+            kinds: Kinds::NUMBERS,
+            index: Index { bytes: width.bytes(), load },
+            loads: (0..CHECK_LOADS).map(|number| Load { number, offset: 32 * number }).collect(),
+            batch: 32 * CHECK_LOADS,
+        }
+    }
+}
+
+/// What the smaller kernels name.
+#[derive(Serialize)]
+struct Threads {
+    threads: u32,
+    warps: u32,
+    ahead: Vec<u32>,
+    distances: [u32; 5],
+}
+
+impl Threads {
+    fn of(kernel: ListKernel) -> Self {
+        let threads = kernel.threads();
+        debug_assert!(kernel != ListKernel::MaskRows || threads == 32 * MASK_WARPS);
+        Self { threads, warps: threads / 32, ahead: (0..SCAN_LOADS).collect(), distances: [1, 2, 4, 8, 16] }
+    }
+}
+
+#[derive(Serialize)]
+struct Assign {
+    numbers: &'static [&'static str],
+    threads: u32,
+    warps: u32,
+    room: u32,
+    most_share: u32,
+    share_of_left: u32,
+    share_of_left_shift: u32,
+    cluster_bits: u32,
+    cluster_mask: u32,
+    most_load: u32,
+    buckets: u32,
+    bucket_stride: u32,
+    bucket_zeros: u32,
+    bucket_bits: u32,
+    bucket_at: u32,
+    cluster_shift: u32,
+    recent: u32,
+    recent_bits: u32,
+    recent_mask: u32,
+    recent_bytes: u32,
+    swaps: u32,
+    pairs_of_a_warp_bits: u32,
+    pairs_at_once: u32,
+    most_gap: u32,
+    /// More than any tile costs: what stands for a tile that is not there.
+    no_tile: u32,
+    tiles_bits: u32,
+    takes: Vec<u32>,
+    take_halves: Vec<TakeHalf>,
+    distances: Vec<u32>,
+}
+
+/// Four costs that are loaded together.
+#[derive(Serialize)]
+struct TakeHalf {
+    first: u32,
+    offset: u32,
+}
+
+impl Assign {
+    fn new() -> Self {
+        let threads = ListKernel::Assign.threads();
+        let recent_bits = Shape::RECENT.trailing_zeros();
+        let bucket_bits = Shape::BUCKETS.trailing_zeros();
+        Self {
+            numbers: ListKernel::Assign.numbers(),
+            threads,
+            warps: threads / 32,
+            room: Shape::ROOM,
+            most_share: Shape::SHARES[0],
+            share_of_left: Shape::SHARE_OF_LEFT,
+            share_of_left_shift: Shape::SHARE_OF_LEFT.trailing_zeros(),
+            cluster_bits: Shape::CLUSTER_BITS,
+            cluster_mask: (1 << Shape::CLUSTER_BITS) - 1,
+            most_load: Shape::MOST_LOAD,
+            buckets: Shape::BUCKETS,
+            bucket_stride: Shape::BUCKET_STRIDE,
+            bucket_zeros: 32 - bucket_bits,
+            bucket_bits,
+            bucket_at: Shape::PLACE_BITS,
+            cluster_shift: Shape::PLACE_BITS + bucket_bits,
+            recent: Shape::RECENT,
+            recent_bits,
+            recent_mask: Shape::RECENT - 1,
+            recent_bytes: 4 * Shape::RECENT,
+            swaps: Shape::SWAPS,
+            pairs_of_a_warp_bits: 5 - recent_bits,
+            pairs_at_once: threads / Shape::RECENT,
+            most_gap: Shape::MOST_GAP,
+            no_tile: 1 << 28,
+            tiles_bits: 2 * recent_bits,
+            takes: (0..Shape::RECENT).collect(),
+            take_halves: (0..Shape::RECENT).step_by(4).map(|first| TakeHalf { first, offset: 4 * first }).collect(),
+            distances: (0..recent_bits).map(|bit| 1 << bit).collect(),
+        }
+    }
+}

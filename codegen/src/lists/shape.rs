@@ -1,0 +1,239 @@
+//! What a launch of the assigning kernel lists, in numbers.
+
+use crate::ClusterTile;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListRequest {
+    /// The output tile of a cluster.
+    pub tile: ClusterTile,
+    /// Rows of the sparse operand as its kernel reads it, in elements.
+    pub rows: usize,
+    /// Columns of blocks of the sparse operand as its kernel reads it.
+    pub block_columns: usize,
+    /// The extent of C along the dense factor, in elements.
+    pub n: usize,
+    /// Columns of tiles that are computed together along a block row.
+    pub group: usize,
+    /// Clusters that run at the same time.
+    pub clusters: u32,
+    /// Bytes of a work tile: 16, or 32 of a kernel that can divide K.
+    pub tile_bytes: u32,
+}
+
+/// A launch of the assigning kernel. Rows are those of the sparse operand as its kernel reads it: where that is by block
+/// columns, its block columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Rows of tiles.
+    pub tile_rows: u32,
+    /// Rows of tiles in a block row.
+    pub slices: u32,
+    /// Columns of tiles.
+    pub columns: u32,
+    /// Columns of tiles that are computed together along a block row.
+    pub group: u32,
+    /// Clusters that get work.
+    pub clusters: u32,
+    /// Rows and columns of a tile, in elements.
+    pub tile: (u32, u32),
+    /// Rows of a block.
+    pub block_rows: u32,
+    /// Pipeline stages that one block costs, times the blocks that one stage gathers.
+    pub stages_per_block: (u32, u32),
+    /// Bits of a row's cost that its place in the order does not depend on.
+    pub key_shift: u32,
+    /// The same of a cluster's load.
+    pub load_shift: u32,
+    /// Bytes of a work tile.
+    pub tile_bytes: u32,
+}
+
+/// A product whose lists the kernel cannot make.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {value} > {most}\n  help: {help}")]
+pub struct ShapeError {
+    /// What is too large.
+    pub what: &'static str,
+    /// How large it is.
+    pub value: u64,
+    /// The most that it may be.
+    pub most: u64,
+    /// What to do.
+    pub help: &'static str,
+}
+
+crate::message_as_debug!(ShapeError);
+
+impl Shape {
+    /// The most rows of tiles: their keys and costs lie in shared memory.
+    pub const MOST_TILE_ROWS: u32 = 1 << 14;
+    /// The most clusters: a cluster has a number of [`Shape::CLUSTER_BITS`] bits, and all ones are none.
+    pub const MOST_CLUSTERS: u32 = (1 << Self::CLUSTER_BITS) - 1;
+    /// Bits of a cluster's number in its key.
+    pub const CLUSTER_BITS: u32 = 9;
+    /// The most that a load counts for in a key.
+    pub const MOST_LOAD: u32 = (1 << (32 - Self::CLUSTER_BITS)) - 1;
+    /// Eighths of the columns that are dealt in turn if clusters are level enough then.
+    pub const SHARES: [u32; 4] = [7, 6, 4, 2];
+    /// As many of the longest tiles must be left for every cluster.
+    pub const ROOM: u32 = 4;
+    /// Of the rounds that are left, one in so many is dealt at once.
+    pub const SHARE_OF_LEFT: u32 = 8;
+    /// Tiles of a cluster that may be swapped: the last that it was dealt.
+    pub const RECENT: u32 = 8;
+    /// How often clusters swap.
+    pub const SWAPS: u32 = 2;
+    /// The largest difference of two clusters that a swap is made for.
+    pub const MOST_GAP: u32 = (1 << 26) - 1;
+    /// Groups of columns by which the tiles of a cluster are ordered.
+    pub const BUCKETS: u32 = 64;
+    /// Bits of a tile's place in its group of columns, where it is kept with the group and the cluster.
+    pub const PLACE_BITS: u32 = 17;
+    /// The assigning kernel's numbers, in the order of its parameters.
+    pub const NUMBERS: [&'static str; 17] = [
+        "tile_rows",
+        "slices",
+        "tile_columns",
+        "group",
+        "clusters",
+        "tile_height",
+        "tile_width",
+        "block_height",
+        "stages_a_block",
+        "blocks_a_stage",
+        "key_shift",
+        "load_shift",
+        "tile_bytes",
+        "row_bits",
+        "padded",
+        "sublane_bits",
+        "chunk_bytes",
+    ];
+    /// Shared memory that a CTA may have.
+    const MOST_SHARED: u32 = 227 << 10;
+    /// Words of the counts of one cluster: one more than there are, so that clusters' counts lie in different banks.
+    pub(super) const BUCKET_STRIDE: u32 = Self::BUCKETS + 1;
+
+    /// The launch for a request.
+    ///
+    /// # Errors
+    /// [`ShapeError`] where there are too many rows of tiles, or sums that do not fit 32 bits.
+    pub fn new(request: &ListRequest) -> Result<Self, ShapeError> {
+        let ListRequest { tile, rows, block_columns, n, group, clusters, tile_bytes } = *request;
+        let help = "a host Structure, or a kernel with larger tiles";
+        let limit = |what, value: u64, most: u64| match value > most {
+            true => Err(ShapeError { what, value, most, help }),
+            false => Ok(value as u32),
+        };
+        let tile_rows = limit(
+            "rows of tiles of a pattern on the GPU",
+            rows.div_ceil(tile.rows as usize).max(1) as u64,
+            Self::MOST_TILE_ROWS.into(),
+        )?;
+        let columns = limit("columns of tiles", n.div_ceil(tile.columns as usize).max(1) as u64, 1 << 24)?;
+        let tiles = u64::from(tile_rows) * u64::from(columns);
+        let clusters = (u64::from(clusters.clamp(1, Self::MOST_CLUSTERS))).min(tiles) as u32;
+        let rounds = tiles.div_ceil(clusters.into());
+        limit("work tiles of a cluster", 4 * rounds, 1 << Self::PLACE_BITS)?;
+        let most_cost = block_columns.div_ceil(tile.stages_per_block.1 as usize).max(1) as u64
+            * u64::from(tile.stages_per_block.0)
+            + 1;
+        limit("stages of one column of tiles", most_cost * u64::from(tile_rows), 1 << 31)?;
+        limit("stages of a cluster", most_cost * 4 * rounds, 1 << 31)?;
+        let bits = |value: u64| u64::BITS - value.leading_zeros();
+        let shape = Self {
+            tile_rows,
+            slices: tile.block_rows / tile.rows,
+            columns,
+            group: (group as u64).clamp(1, columns.into()) as u32,
+            clusters,
+            tile: (tile.rows, tile.columns),
+            block_rows: tile.block_rows,
+            stages_per_block: tile.stages_per_block,
+            key_shift: bits(most_cost).saturating_sub(32 - Self::row_bits_of(tile_rows)),
+            load_shift: bits(2 * most_cost * rounds).saturating_sub(32 - Self::CLUSTER_BITS),
+            tile_bytes,
+        };
+        limit("bytes of shared memory", shape.shared_bytes().into(), Self::MOST_SHARED.into())?;
+        Ok(shape)
+    }
+
+    /// What the tile of a row with so many stored blocks costs: its stages, and one more.
+    pub fn cost(&self, blocks: u32) -> u32 {
+        blocks.div_ceil(self.stages_per_block.1).max(1) * self.stages_per_block.0 + 1
+    }
+
+    /// Work tiles of all clusters.
+    pub fn tiles(&self) -> u32 {
+        self.tile_rows * self.columns
+    }
+
+    /// Work tiles that the longest list may have.
+    pub fn list_rows(&self) -> u32 {
+        4 * (self.tiles().div_ceil(self.clusters) + 1)
+    }
+
+    /// Bytes of `work`.
+    pub fn work_bytes(&self) -> usize {
+        self.list_rows() as usize * self.clusters as usize * self.tile_bytes as usize
+    }
+
+    /// Words of `work_head`: the lengths, and 32 columns of every cluster.
+    pub fn head_words(&self) -> usize {
+        33 * self.clusters as usize
+    }
+
+    /// The shift by which the columns of tiles that are left fall into groups.
+    pub fn bucket_shift(columns: u32) -> u32 {
+        let bits = u32::BITS - columns.saturating_sub(1).leading_zeros();
+        bits.saturating_sub(Self::BUCKETS.trailing_zeros())
+    }
+
+    fn row_bits_of(tile_rows: u32) -> u32 {
+        tile_rows.next_power_of_two().max(32).trailing_zeros()
+    }
+
+    /// Lanes that compare for one cluster, and keys that each of them compares with.
+    fn lanes(&self) -> (u32, u32) {
+        let lanes = super::ListKernel::Assign.threads() / self.clusters.next_power_of_two().max(32);
+        (lanes, self.clusters.div_ceil(lanes).next_multiple_of(4))
+    }
+
+    /// Words of the keys of all clusters.
+    fn padded(&self) -> u32 {
+        let (lanes, chunk) = self.lanes();
+        (lanes * chunk).max(super::ListKernel::Assign.threads() / lanes)
+    }
+
+    /// Dynamic shared memory of the assigning kernel.
+    pub fn shared_bytes(&self) -> u32 {
+        let sorted = 1 << Self::row_bits_of(self.tile_rows);
+        let cluster_words = 2 * Self::RECENT + Self::BUCKET_STRIDE;
+        4 * (2 * sorted + 3 * self.padded() + self.clusters * cluster_words) + 400
+    }
+
+    /// The values of [`Shape::NUMBERS`].
+    pub fn numbers(&self) -> [u32; 17] {
+        let (lanes, chunk) = self.lanes();
+        [
+            self.tile_rows,
+            self.slices,
+            self.columns,
+            self.group,
+            self.clusters,
+            self.tile.0,
+            self.tile.1,
+            self.block_rows,
+            self.stages_per_block.0,
+            self.stages_per_block.1,
+            self.key_shift,
+            self.load_shift,
+            self.tile_bytes,
+            Self::row_bits_of(self.tile_rows),
+            self.padded(),
+            lanes.trailing_zeros(),
+            4 * chunk,
+        ]
+    }
+}

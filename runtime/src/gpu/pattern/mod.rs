@@ -1,0 +1,330 @@
+//! Patterns that live on the GPU: where the blocks of a matrix are, as device arrays that may change between launches.
+//!
+//! The host knows shape, block and a capacity. Kernels of ours check the arrays, transpose them where a kernel reads block
+//! columns, and make the work lists; nothing is copied to the host, so that a CUDA graph can capture it all.
+
+mod arrays;
+mod error;
+mod kernels;
+mod made;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use bsr_codegen::lists::IndexWidth;
+
+use arrays::Arrays;
+pub use error::PatternError;
+pub(crate) use kernels::ListKernels;
+use made::{Checked, Transposed};
+
+use super::buffer::{DeviceBuffer, DevicePtr};
+use super::device::Device;
+use super::error::GpuError;
+use super::stream::StreamRef;
+use crate::Structure;
+
+/// The sizes of a pattern on the GPU: what does not change with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PatternShape {
+    /// Rows of the matrix, in elements.
+    pub rows: usize,
+    /// Columns of the matrix, in elements.
+    pub cols: usize,
+    /// Rows and columns of a block, in elements.
+    pub block: (usize, usize),
+    /// The most blocks that are ever stored.
+    pub capacity: usize,
+}
+
+impl PatternShape {
+    /// Rows of blocks.
+    pub fn block_rows(&self) -> usize {
+        self.rows.div_ceil(self.block.0.max(1))
+    }
+
+    /// Columns of blocks.
+    pub fn block_cols(&self) -> usize {
+        self.cols.div_ceil(self.block.1.max(1))
+    }
+}
+
+/// Row pointers and block columns in device memory, which may change: their number too, up to a capacity.
+///
+/// After it has changed them, a program calls [`changed`](DevicePattern::changed). The next launch that uses the pattern
+/// then enqueues the kernels that check it and list its work, on its own stream and ahead of itself; launches after that
+/// reuse the lists. A CUDA graph that captured such a launch makes the lists whenever it runs, of whatever the arrays hold
+/// then.
+///
+/// A block row that is wrong (see [`PatternError`]) has no blocks: a product has zeros in its rows, as if none was stored.
+/// It is told by [`check`](DevicePattern::check), which waits for the device. Nothing that lies in the arrays is used as an
+/// address before it was checked.
+///
+/// The lists of a pattern lie in one place. Launches that use it on several streams must be ordered with each other by the
+/// caller, as those that write one matrix must be.
+#[derive(Debug)]
+pub struct DevicePattern {
+    shape: PatternShape,
+    /// The shape with no block: what the host knows.
+    structure: Structure,
+    device: Device,
+    arrays: Arrays,
+    kernels: Arc<ListKernels>,
+    checked: Checked,
+    transposed: Mutex<Option<Arc<Transposed>>>,
+    /// Tells this pattern from every other of the program.
+    id: u64,
+    /// Goes up when the arrays have changed.
+    generation: AtomicU64,
+    /// For which generation, and on which stream, the arrays were checked and transposed.
+    made: Mutex<[Option<Made>; 2]>,
+}
+
+/// Of which arrays something was made, and on which stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Made {
+    generation: u64,
+    stream: usize,
+}
+
+/// What a launch reads of a pattern.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PatternPlaces {
+    /// First block and number of blocks of every row, as the kernel reads it.
+    pub(crate) rows: DevicePtr,
+    pub(crate) columns: DevicePtr,
+    /// Where the blocks are stored, where that is not their place among the columns.
+    pub(crate) blocks: DevicePtr,
+}
+
+impl DevicePattern {
+    /// Copies the pattern of a matrix to the device, with room for `capacity` blocks, at least those that there are.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`]; [`GpuError::Pattern`] for sizes that a pattern on the GPU cannot have.
+    pub fn upload(device: &Device, structure: &Structure, capacity: usize) -> Result<Self, GpuError> {
+        let capacity = capacity.max(structure.nnzb());
+        let shape = PatternShape { rows: structure.rows(), cols: structure.cols(), block: structure.block(), capacity };
+        Self::new(device, shape, |device| Arrays::upload(device, structure, capacity))
+    }
+
+    /// Copies a mask to the device: a byte for every block, row by row, which is stored if it is not 0.
+    ///
+    /// # Errors
+    /// As [`DevicePattern::upload`]; [`GpuError::Length`] for a mask of another length.
+    pub fn upload_mask(device: &Device, shape: PatternShape, mask: &[u8]) -> Result<Self, GpuError> {
+        let bytes = shape.block_rows() * shape.block_cols();
+        if mask.len() != bytes {
+            return Err(GpuError::Length { host: mask.len(), device: bytes });
+        }
+        Self::new(device, shape, |device| Arrays::mask(device, &shape, DeviceBuffer::from_slice(device, mask)?))
+    }
+
+    /// Views row pointers and block columns that lie in foreign device memory, as PyTorch has them. They are neither copied
+    /// nor freed.
+    ///
+    /// # Errors
+    /// As [`DevicePattern::upload`]; [`PatternError::Memory`] for an address that is null or not aligned.
+    ///
+    /// # Safety
+    /// For as long as the pattern is used in launches (those of captured graphs too), `row_ptr` must be memory of this device
+    /// of one integer more than there are block rows, and `col_idx` of `shape.capacity`. What lies there may be anything.
+    pub unsafe fn from_raw(
+        device: &Device,
+        shape: PatternShape,
+        width: IndexWidth,
+        (row_ptr, col_idx): (DevicePtr, DevicePtr),
+    ) -> Result<Self, GpuError> {
+        Self::new(device, shape, |device| {
+            // SAFETY: the caller vouches for the memory.
+            unsafe { Arrays::foreign(device, &shape, width, (row_ptr, col_idx)) }
+        })
+    }
+
+    /// Views a mask that lies in foreign device memory: see [`DevicePattern::upload_mask`].
+    ///
+    /// # Errors
+    /// As [`DevicePattern::from_raw`].
+    ///
+    /// # Safety
+    /// For as long as the pattern is used in launches, `mask` must be memory of this device of a byte for every block.
+    pub unsafe fn from_raw_mask(device: &Device, shape: PatternShape, mask: DevicePtr) -> Result<Self, GpuError> {
+        Self::new(device, shape, |device| {
+            if mask == 0 {
+                return Err(PatternError::Memory { base: mask, align: 1 }.into());
+            }
+            // SAFETY: the caller vouches for the memory.
+            let mask = unsafe { DeviceBuffer::foreign(device, mask, shape.block_rows() * shape.block_cols()) };
+            Arrays::mask(device, &shape, mask)
+        })
+    }
+
+    fn new(
+        device: &Device,
+        shape: PatternShape,
+        arrays: impl FnOnce(&Device) -> Result<Arrays, GpuError>,
+    ) -> Result<Self, GpuError> {
+        static IDS: AtomicU64 = AtomicU64::new(0);
+        let structure = Structure::empty(shape.rows, shape.cols, shape.block)
+            .map_err(|error| PatternError::Shape { why: error.to_string() })?;
+        error::check_shape(&shape)?;
+        Ok(Self {
+            shape,
+            structure,
+            arrays: arrays(device)?,
+            kernels: ListKernels::of(device)?,
+            checked: Checked::new(device, &shape)?,
+            transposed: Mutex::default(),
+            device: device.clone(),
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            generation: AtomicU64::new(0),
+            made: Mutex::default(),
+        })
+    }
+
+    /// Says that the arrays have changed, or will have when the next launch on this pattern runs: it makes the lists anew.
+    /// Everything that writes the arrays must be ordered before that launch, on the GPU.
+    pub fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Copies another pattern of the same shape into arrays that this value owns, after what is enqueued on `stream`, and
+    /// waits for it. It counts as a [change](DevicePattern::changed).
+    ///
+    /// # Errors
+    /// [`PatternError::Replaced`] for another shape, more blocks than the capacity, or memory that is not this value's.
+    pub fn replace_on(&self, structure: &Structure, stream: StreamRef<'_>) -> Result<(), GpuError> {
+        let same = (structure.rows(), structure.cols(), structure.block())
+            == (self.shape.rows, self.shape.cols, self.shape.block);
+        if !same || structure.nnzb() > self.shape.capacity {
+            return Err(PatternError::Replaced { blocks: structure.nnzb(), capacity: self.shape.capacity, same }.into());
+        }
+        self.arrays.replace(structure, stream)?;
+        self.changed();
+        Ok(())
+    }
+
+    /// Copies a mask over the one that this value owns, after what is enqueued on `stream`, and waits for it. It counts as a
+    /// [change](DevicePattern::changed).
+    ///
+    /// # Errors
+    /// [`GpuError::Length`] for a mask of another length; [`PatternError::Foreign`] where this value owns no mask.
+    pub fn replace_mask_on(&self, mask: &[u8], stream: StreamRef<'_>) -> Result<(), GpuError> {
+        self.arrays.replace_mask(mask, stream)?;
+        self.changed();
+        Ok(())
+    }
+
+    /// Waits for the device, and tells the first wrong block row that any check so far has found, once.
+    ///
+    /// # Errors
+    /// [`GpuError::Pattern`] with what is wrong; [`GpuError::Driver`] with the error of an earlier launch.
+    pub fn check(&self) -> Result<(), GpuError> {
+        self.device.synchronize()?;
+        match self.checked.take_error(&self.shape)? {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The pattern as it was when it was checked last, after all work on the device. A wrong row has no blocks.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`] with the error of an earlier launch; [`GpuError::Pattern`] where rows overlap.
+    pub fn download(&self) -> Result<Structure, GpuError> {
+        self.device.synchronize()?;
+        let (row_ptr, col_idx) = self.checked.to_host()?;
+        Structure::new(self.shape.rows, self.shape.cols, self.shape.block, row_ptr, col_idx)
+            .map_err(|error| PatternError::Shape { why: error.to_string() }.into())
+    }
+
+    /// The sizes.
+    pub fn shape(&self) -> &PatternShape {
+        &self.shape
+    }
+
+    /// The most blocks that are ever stored.
+    pub fn capacity(&self) -> usize {
+        self.shape.capacity
+    }
+
+    /// The device it lies on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Where row pointers and block columns lie, and the width of their integers.
+    pub fn arrays(&self) -> (DevicePtr, DevicePtr, IndexWidth) {
+        self.arrays.places()
+    }
+
+    /// Where the mask lies that they are made of, if they are.
+    pub fn mask(&self) -> Option<DevicePtr> {
+        self.arrays.mask_place()
+    }
+
+    /// The shape alone, without blocks.
+    pub(crate) fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn kernels(&self) -> &ListKernels {
+        &self.kernels
+    }
+
+    /// First and last byte address (exclusive) of the columns that kernels read.
+    pub(crate) fn columns_range(&self) -> (DevicePtr, DevicePtr) {
+        self.checked.columns_range()
+    }
+
+    /// What is made now on a stream is of these arrays.
+    pub(crate) fn now(&self, stream: StreamRef<'_>) -> Made {
+        Made { generation: self.generation.load(Ordering::Acquire), stream: stream.raw().addr() }
+    }
+
+    /// Allocates what the transposed index takes, if it is wanted.
+    pub(crate) fn reserve(&self, by_columns: bool) -> Result<(), GpuError> {
+        if by_columns { self.by_columns().map(drop) } else { Ok(()) }
+    }
+
+    fn by_columns(&self) -> Result<Arc<Transposed>, GpuError> {
+        let mut transposed = self.transposed.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*transposed {
+            Some(transposed) => Ok(Arc::clone(transposed)),
+            None => Ok(Arc::clone(transposed.insert(Arc::new(Transposed::new(&self.device, &self.shape)?)))),
+        }
+    }
+
+    /// Enqueues what must run before the lists are made of `now`: the check, and the transposed index where a kernel reads
+    /// block columns. What was made of the same arrays on the same stream is not made again.
+    pub(crate) fn enqueue(
+        &self,
+        stream: StreamRef<'_>,
+        now: Made,
+        by_columns: bool,
+    ) -> Result<PatternPlaces, GpuError> {
+        let mut made = self.made();
+        if made[0] != Some(now) {
+            self.arrays.enqueue_mask(&self.kernels, &self.shape, stream)?;
+            self.checked.enqueue(&self.kernels, &self.shape, &self.arrays, stream)?;
+            *made = [Some(now), None];
+        }
+        if !by_columns {
+            return Ok(self.checked.places());
+        }
+        let transposed = self.by_columns()?;
+        if made[1] != Some(now) {
+            transposed.enqueue(&self.kernels, &self.shape, &self.checked, stream)?;
+            made[1] = Some(now);
+        }
+        Ok(transposed.places())
+    }
+
+    fn made(&self) -> MutexGuard<'_, [Option<Made>; 2]> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

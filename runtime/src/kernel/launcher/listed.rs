@@ -1,0 +1,147 @@
+//! Launches on patterns that live on the GPU: their work is listed by kernels, on the stream of the launch.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bsr_codegen::lists::{ListKernel, ListRequest, Shape};
+use bsr_codegen::{Pdl, Plan, Scale, TileScheduler};
+
+use super::{Launcher, Places};
+use crate::Element;
+use crate::gpu::{Device, DeviceBsr, DeviceBuffer, DevicePattern, Made, Plain, StreamRef};
+use crate::kernel::KernelError;
+use crate::schedule;
+
+/// The lists of one pattern for one extent of C, in memory that stays where it is.
+#[derive(Debug)]
+pub(super) struct ListedWork {
+    shape: Shape,
+    heads: DeviceBuffer<u32>,
+    tiles: DeviceBuffer<u8>,
+    /// Where each tile goes, while the lists are made.
+    dealt: DeviceBuffer<u32>,
+    /// What they were made of.
+    made: Mutex<Option<Made>>,
+}
+
+impl ListedWork {
+    fn new(device: &Device, shape: Shape) -> Result<Self, KernelError> {
+        Ok(Self {
+            shape,
+            heads: DeviceBuffer::zeroed(device, shape.head_words())?,
+            tiles: DeviceBuffer::zeroed(device, shape.work_bytes())?,
+            dealt: DeviceBuffer::zeroed(device, shape.tiles() as usize)?,
+            made: Mutex::default(),
+        })
+    }
+}
+
+impl Launcher {
+    /// Allocates what launches on a pattern that lives on the GPU need: they then allocate nothing.
+    pub(super) fn reserve(&self, pattern: &DevicePattern, n: usize) -> Result<Arc<ListedWork>, KernelError> {
+        let key = (pattern.id(), n);
+        let kept = || self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(work) = kept().get(&key) {
+            return Ok(Arc::clone(work));
+        }
+        let shape = shape(&self.plan, pattern, n, self.clusters)?;
+        pattern.reserve(self.plan.reads_block_columns())?;
+        let made = Arc::new(ListedWork::new(&self.device, shape)?);
+        Ok(Arc::clone(kept().entry(key).or_insert(made)))
+    }
+
+    /// Enqueues the kernels that check a matrix's pattern on the GPU and list its work for `n` columns of the dense factor
+    /// (`n` rows where B is sparse), unless that is done: what a launch does ahead of itself. Nothing of a matrix whose
+    /// pattern the host knows.
+    ///
+    /// # Errors
+    /// As [`Launcher::prepare`].
+    pub fn make_lists<T: Element + Plain>(
+        &self,
+        stream: StreamRef<'_>,
+        sparse: &DeviceBsr<T>,
+        n: usize,
+    ) -> Result<(), KernelError> {
+        let Some(pattern) = sparse.device_pattern() else { return Ok(()) };
+        self.prepare(sparse, n)?;
+        self.list(stream, pattern, n).map(drop)
+    }
+
+    /// Enqueues what lists the work of a pattern, unless the lists are those of its arrays, and tells the grid and where the
+    /// kernel's parameters point to.
+    pub(super) fn list(
+        &self,
+        stream: StreamRef<'_>,
+        pattern: &DevicePattern,
+        n: usize,
+    ) -> Result<([u32; 2], Places), KernelError> {
+        let work = self.reserve(pattern, n)?;
+        let mut made = work.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = pattern.now(stream);
+        let read = pattern.enqueue(stream, now, self.plan.reads_block_columns())?;
+        if *made != Some(now) {
+            let pointers = [read.rows, read.columns, work.heads.ptr(), work.tiles.ptr(), work.dealt.ptr()];
+            let shared = (1, work.shape.shared_bytes());
+            // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream; the lists have room
+            // for all that the shape says, and are kept until `forget`, which waits for the device.
+            unsafe {
+                pattern.kernels().launch(ListKernel::Assign, shared, &pointers, &work.shape.numbers(), stream)?;
+            }
+            *made = Some(now);
+        }
+        let places = Places {
+            heads: work.heads.ptr(),
+            tiles: work.tiles.ptr(),
+            columns: read.columns,
+            blocks: read.blocks,
+            ..Places::default()
+        };
+        Ok(([work.shape.clusters, 1], places))
+    }
+}
+
+/// Whether a kernel reads lists that are made on the GPU.
+///
+/// # Errors
+/// [`KernelError::DevicePattern`] with the key that stands in the way.
+pub(super) fn check(plan: &Plan, pattern: &DevicePattern) -> Result<(), KernelError> {
+    let spec = plan.spec();
+    let refuse = |why: String, help| Err(KernelError::DevicePattern { why, help });
+    if plan.tile_scheduler() != TileScheduler::Static || spec.batch.is_on() {
+        let why = format!("the kernel finds its work by {:?} lists", plan.tile_scheduler());
+        return refuse(why, "mma = wgmma with bm (of op = dds, bk) a multiple of 64, and batch = off");
+    }
+    if spec.scale == Scale::Block {
+        return refuse("the kernel scales by block".to_owned(), "scale = tensor or row_col");
+    }
+    if spec.pdl == Pdl::Early {
+        let why = "a kernel with pdl = early reads its lists while the kernels that make them may still run";
+        return refuse(why.to_owned(), "pdl = on");
+    }
+    let (block, what) = match plan.reads_block_columns() {
+        true => (pattern.shape().block.1, "places for blocks x block columns"),
+        false => (pattern.shape().block.0, "places for blocks x block rows"),
+    };
+    let rows = pattern.capacity() as u64 * block as u64;
+    match rows >= 1 << 31 {
+        true => Err(KernelError::TooLarge { what, value: rows, bits: 31 }),
+        false => Ok(()),
+    }
+}
+
+fn shape(plan: &Plan, pattern: &DevicePattern, n: usize, clusters: u32) -> Result<Shape, KernelError> {
+    let sizes = pattern.shape();
+    let (rows, cols, width) = match plan.reads_block_columns() {
+        true => (sizes.cols, sizes.rows, sizes.block.0),
+        false => (sizes.rows, sizes.cols, sizes.block.1),
+    };
+    let places = pattern.capacity() * sizes.block.0 * sizes.block.1;
+    Ok(Shape::new(&ListRequest {
+        tile: plan.cluster_tile(),
+        rows,
+        block_columns: cols.div_ceil(width.max(1)),
+        n,
+        group: schedule::columns_together(plan, places, cols),
+        clusters,
+        tile_bytes: if plan.split_form().is_some() { 32 } else { 16 },
+    })?)
+}

@@ -1,0 +1,9 @@
+//! The lists that kernels make of a pattern on the GPU: against a model, against the host's lists, and of patterns that
+//! are wrong.
+#![allow(clippy::unwrap_used)]
+
+mod arrays;
+mod balance;
+mod model;
+mod shapes;
+mod simulate;
