@@ -82,6 +82,7 @@ impl Ready {
             match self.launcher.plan().spec().op {
                 Op::Sdd => launch.sampled(&mut matrix),
                 Op::Dsd | Op::Dds => launch.product(&matrix),
+                Op::Attention => Err(refused("an attention has no sparse matrix\n  help: it is launched by its own function")),
             }
         })
     }

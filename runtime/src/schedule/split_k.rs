@@ -107,7 +107,7 @@ pub(super) fn split<T: Divisible>(mut lists: Vec<Vec<T>>) -> (Vec<Vec<T>>, u32) 
     let (total, latest) = (loads.iter().sum::<u64>(), loads.iter().copied().max().unwrap_or(0));
     let earliest = total / loads.len().max(1) as u64;
     let unit = lists.iter().flatten().map(|tile| tile.costs().unit).max().unwrap_or(1);
-    let step = (unit / 2).max((latest - earliest) / TRIES);
+    let step = (unit / 2).max((latest - earliest) / TRIES).max(1);
     let worth = (latest as f64 * (1.0 - WORTH)) as u64;
     let mut finishes = (earliest..=worth).step_by(usize::try_from(step).unwrap_or(usize::MAX));
     let places = match finishes.find_map(|finish| parts(&lists, &loads, finish)) {

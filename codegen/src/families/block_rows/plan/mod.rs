@@ -17,10 +17,10 @@ pub(crate) use memory::Memory;
 pub(crate) use precision::{Precision, SCALE_COLUMNS};
 pub(crate) use tiling::{Share, Split, Tiling};
 
-use crate::hopper::OperandTile;
+use crate::hopper::{OperandTile, wgmma_k};
 use crate::plan::KLoop;
-use crate::plan::PlanErrors;
 use crate::plan::SparseTimesDense;
+use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, KernelSpec};
 
 /// A legal kernel of this family.
@@ -68,6 +68,28 @@ impl BlockRowsPlan {
     }
 }
 
+/// Accumulators beside which blocks shorter than an instruction leave no registers for divided K.
+const FULL: u32 = 128;
+
+/// Divided K takes four registers of a consumer, which gathered blocks do not always leave: ptxas 13.0 would spill.
+fn check_split(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop, errors: &mut PlanErrors) {
+    let accumulators = tiling.accumulators();
+    let is_short = kloop.padded(wgmma_k(spec.a)) && kloop.sub_stages > 1 && accumulators >= FULL;
+    let is_tight = kloop.sub_stages > 1 && accumulators > FULL;
+    if spec.split.is_on() && (is_short || is_tight) {
+        errors.push(PlanError::new(
+            "split",
+            format!("split = {} leaves too few registers where a stage gathers {} blocks", spec.split, kloop.sub_stages),
+            format!(
+                "a consumer of {accumulators} accumulators has {} registers, of which blocks of {} of K and the role of a tile \
+                 take more than are left",
+                tiling.roles.consumer_registers, kloop.k_step
+            ),
+            format!("bn = {}, or drop `split`", (spec.bn / 2).max(16)),
+        ));
+    }
+}
+
 /// Stages below which loads no longer hide behind WGMMA: a shallower stage is better than fewer of them.
 const ENOUGH_STAGES: u32 = 4;
 
@@ -98,6 +120,7 @@ impl Pipeline {
         let b = operand::plan_b(spec, view, tiling, &kloop, arch, &mut errors);
         let mut epilogue = Epilogue::new(spec, view, precision, tiling, has_tile);
         let memory = memory::plan(spec, precision, tiling, &kloop, (&a, &b), &mut epilogue, arch, &mut errors);
+        check_split(spec, tiling, &kloop, &mut errors);
         errors.check()?;
         Ok(Self { kloop, a, b, epilogue, memory })
     }
