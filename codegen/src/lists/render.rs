@@ -10,9 +10,9 @@ use crate::arch::Arch;
 use crate::emit::{finished, templates};
 
 /// Columns that a lane of the check has on their way at the same time.
-const CHECK_LOADS: u32 = 4;
-/// CTAs whose counts a thread has on their way at the same time.
-const SCAN_LOADS: u32 = 8;
+const CHECK_LOADS: u32 = 8;
+/// Loads that a thread of the smaller kernels has on their way at the same time.
+const LOADS: u32 = 8;
 
 /// The context of `lists/module.ptx.tera`.
 #[derive(Serialize)]
@@ -135,7 +135,7 @@ impl Threads {
     fn of(kernel: ListKernel) -> Self {
         let threads = kernel.threads();
         debug_assert!(kernel != ListKernel::MaskRows || threads == 32 * MASK_WARPS);
-        Self { threads, warps: threads / 32, ahead: (0..SCAN_LOADS).collect(), distances: [1, 2, 4, 8, 16] }
+        Self { threads, warps: threads / 32, ahead: (0..LOADS).collect(), distances: [1, 2, 4, 8, 16] }
     }
 }
 

@@ -76,7 +76,7 @@ impl Launcher {
     ) -> Result<([u32; 2], Places), KernelError> {
         let work = self.reserve(pattern, n)?;
         let mut made = work.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = pattern.now(stream);
+        let now = pattern.now(stream)?;
         let read = pattern.enqueue(stream, now, self.plan.reads_block_columns())?;
         if *made != Some(now) {
             let pointers = [read.rows, read.columns, work.heads.ptr(), work.tiles.ptr(), work.dealt.ptr()];
@@ -107,8 +107,14 @@ pub(super) fn check(plan: &Plan, pattern: &DevicePattern) -> Result<(), KernelEr
     let spec = plan.spec();
     let refuse = |why: String, help| Err(KernelError::DevicePattern { why, help });
     if plan.tile_scheduler() != TileScheduler::Static || spec.batch.is_on() {
-        let why = format!("the kernel finds its work by {:?} lists", plan.tile_scheduler());
-        return refuse(why, "mma = wgmma with bm (of op = dds, bk) a multiple of 64, and batch = off");
+        let why = match plan.tile_scheduler() {
+            TileScheduler::SharedColumns(_) => "the kernel's tiles are block rows that share columns",
+            TileScheduler::StageMetadata(_) => "the kernel reads stage metadata of several block rows a tile",
+            TileScheduler::CtaPerBlock => "the kernel has a CTA for each stored block",
+            _ => "the kernel multiplies several products a launch, or is of another operation",
+        };
+        let help = "mma = wgmma, bm (of op = dds, bk) a multiple of 64, one block row a tile, batch = off";
+        return refuse(why.to_owned(), help);
     }
     if spec.scale == Scale::Block {
         return refuse("the kernel scales by block".to_owned(), "scale = tensor or row_col");
