@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 
-use bsr_codegen::lists::{ListKernel, Shape, ptx};
+use bsr_codegen::lists::{ListKernel, SddmmShape, Shape, ptx};
+use bsr_runtime::schedule::SddmmWork;
 use bsr_simulator::{BufferId, GlobalMemory, Launch, Module, Options, Param, parse, simulate};
 
 use crate::model;
@@ -89,6 +90,49 @@ fn the_lists_are_those_of_the_model() {
             let first = a_row / shape.block_rows;
             let column = |lane: u32| if lane < blocks { 1000 + first + lane } else { 0 };
             assert_eq!(head, (0..32).map(column).collect::<Vec<_>>(), "cluster {cluster}: {context}");
+        }
+    }
+}
+
+#[test]
+fn the_lists_of_an_sddmm_are_those_of_the_host() {
+    for (spec, size, k, pattern, ctas) in [
+        ("op = sdd, bm = 128, bn = 128, bk = 128, schedule = strided", (1024, 1024), 512, "random:0.4", 5),
+        ("op = sdd, bm = 64, bn = 64, bk = 64, schedule = strided", (1280, 2048), 100, "powerlaw:0.2", 7),
+        ("op = sdd, bm = 512, bn = 128, bk = 112, schedule = strided", (2000, 2000), 64, "causal", 20),
+        ("op = sdd, bm = 64, bn = 64, bk = 64, schedule = strided", (256, 256), 0, "random:0.3", 132),
+    ] {
+        let plan = plan(spec);
+        let structure = structure(&plan, size, pattern, 1);
+        let host = SddmmWork::new(&plan, &structure, k, ctas).unwrap();
+        let shape = SddmmShape {
+            tiles: plan.sddmm_tiles().unwrap(),
+            block_rows: structure.block_rows() as u32,
+            k: k as u32,
+            ctas,
+            capacity: structure.nnzb() as u32 + 3,
+        };
+        let shape = shape.checked().unwrap();
+        let mut memory = GlobalMemory::new();
+        let ends = structure.row_ptr().windows(2);
+        let rows = upload(&mut memory, ends.flat_map(|ends| [ends[0] as u32, (ends[1] - ends[0]) as u32]));
+        let columns = upload(&mut memory, structure.col_idx().iter().map(|column| *column as u32));
+        let first = memory.alloc(4 * shape.block_rows as usize, 256);
+        let heads = memory.alloc(4 * ctas as usize, 256);
+        let work = memory.alloc(shape.work_bytes(), 256);
+        launch(&mut memory, ListKernel::SddmmRows, (1, 128), &[rows, first, heads, work], &shape.numbers());
+        let grid = (ListKernel::SddmmTiles.grid(shape.block_rows, 1), 0);
+        launch(&mut memory, ListKernel::SddmmTiles, grid, &[rows, columns, first, work], &shape.numbers());
+        let (heads, words) = (words(&memory, heads), words(&memory, work));
+        let (own, size) = (host.ctas() as usize, shape.tiles.tile_words as usize);
+        assert_eq!(heads[..own], host.heads(), "{spec}");
+        assert!(heads[own..].iter().all(|tiles| *tiles == 1), "{spec}");
+        let (host_words, tiles) = (host.words(), host.heads().iter().sum::<u32>() as usize);
+        assert_eq!(words[..tiles * size], host_words[..tiles * size], "{spec}");
+        // CTAs without a tile multiply one stage of zeros and store nothing.
+        for tile in words[tiles * size..].chunks(size).take((ctas as usize).saturating_sub(tiles)) {
+            assert_eq!(tile[..8], [0, SddmmShape::OUTSIDE, 1, 0, 0, 0, 0, 0], "{spec}");
+            assert!(tile[8..].iter().all(|word| *word == SddmmShape::OUTSIDE), "{spec}");
         }
     }
 }
