@@ -121,15 +121,15 @@ impl ListKernel {
         }
     }
 
-    /// CTAs of a launch: for every block row of a check or of a mask a warp, of an SDDMM one; `ctas` of those that count and
-    /// scatter.
+    /// CTAs of a launch: for every block row of a check or of a mask a warp, of an SDDMM one; `ctas` of those that count,
+    /// scatter and assign.
     pub fn grid(self, block_rows: u32, ctas: u32) -> u32 {
         match self {
             Self::Check(_) => block_rows.div_ceil(CHECK_WARPS),
             Self::MaskRows | Self::MaskColumns => block_rows.div_ceil(MASK_WARPS),
-            Self::CountColumns | Self::ScatterColumns => ctas,
+            Self::CountColumns | Self::ScatterColumns | Self::Assign => ctas,
             Self::SddmmTiles => block_rows,
-            Self::ScanColumns | Self::Assign | Self::SddmmRows => 1,
+            Self::ScanColumns | Self::SddmmRows => 1,
         }
     }
 

@@ -15,6 +15,9 @@ const CHECK_LOADS: u32 = 8;
 /// Loads that a thread of the smaller kernels has on their way at the same time.
 const LOADS: u32 = 8;
 
+/// Heads of clusters that a warp of the assigning kernel writes at the same time.
+const HEADS: u32 = 5;
+
 /// The context of `lists/module.ptx.tera`.
 #[derive(Serialize)]
 struct Module {
@@ -161,6 +164,8 @@ struct Assign {
     numbers: &'static [&'static str],
     threads: u32,
     warps: u32,
+    /// Clusters whose heads a warp has on their way at the same time.
+    ahead: Vec<u32>,
     room: u32,
     most_share: u32,
     share_of_left: u32,
@@ -206,6 +211,7 @@ impl Assign {
             numbers: ListKernel::Assign.numbers(),
             threads,
             warps: threads / 32,
+            ahead: (0..HEADS).collect(),
             room: Shape::ROOM,
             most_share: Shape::SHARES[0],
             share_of_left: Shape::SHARE_OF_LEFT,

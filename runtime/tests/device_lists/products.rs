@@ -73,7 +73,7 @@ impl Listed {
         let work = memory.alloc(shape.work_bytes(), 256);
         let dealt = memory.alloc(4 * shape.tiles() as usize, 256);
         let pointers = [self.rows, self.columns, heads, work, dealt];
-        launch(memory, ListKernel::Assign, (1, shape.shared_bytes()), &pointers, &shape.numbers());
+        launch(memory, ListKernel::Assign, (shape.ctas(), shape.shared_bytes()), &pointers, &shape.numbers());
         (shape.clusters, heads, work)
     }
 }

@@ -52,7 +52,7 @@ fn assign(shape: &Shape, rows: &[(u32, u32)], columns: &[u32]) -> (Vec<u32>, Vec
     let work = memory.alloc(shape.work_bytes(), 256);
     let dealt = memory.alloc(4 * shape.tiles() as usize, 256);
     let pointers = [rows, columns, heads, work, dealt];
-    launch(&mut memory, ListKernel::Assign, (1, shape.shared_bytes()), &pointers, &shape.numbers());
+    launch(&mut memory, ListKernel::Assign, (shape.ctas(), shape.shared_bytes()), &pointers, &shape.numbers());
     (words(&memory, heads), words(&memory, work))
 }
 
@@ -68,6 +68,9 @@ fn the_lists_are_those_of_the_model() {
         ("bm = 64, bn = 128, bk = 64, op = dds", (2048, 2048), 128, "random:0.1", 20),
         ("bm = 64, bn = 64, bk = 64", (4096, 2048), 512, "random:0.2", 264),
         ("bm = 64, bn = 64, bk = 64", (64, 64), 30, "random:1.0", 132),
+        // Several CTAs write these.
+        ("bm = 64, bn = 64, bk = 64", (16384, 512), 1024, "random:0.3", 132),
+        ("bm = 64, bn = 64, bk = 64", (16384, 512), 1000, "topk:3", 66),
     ] {
         let plan = plan(spec);
         let structure = structure(&plan, size, pattern, 1);

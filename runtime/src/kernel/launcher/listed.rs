@@ -114,7 +114,7 @@ impl Launcher {
         let read = pattern.enqueue(stream, now, self.plan.reads_block_columns())?;
         if *made != Some(now) {
             let pointers = [read.rows, read.columns, work.heads.ptr(), work.tiles.ptr(), work.dealt.ptr()];
-            let shared = (1, work.shape.shared_bytes());
+            let shared = (work.shape.ctas(), work.shape.shared_bytes());
             // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream; the lists have room
             // for all that the shape says, and are kept until `forget`, which waits for the device.
             unsafe {
