@@ -124,7 +124,7 @@ fn what_ptxas_says_is_told() {
 
     let cubin = folder.path().join("k.cubin");
     let emit = |script: &std::path::Path| {
-        let mut command = bsr(&["emit", FLAGSHIP, "--cubin", cubin.to_str().unwrap()]);
+        let mut command = bsr(&["emit", FLAGSHIP, "--force", "--cubin", cubin.to_str().unwrap()]);
         command.env("PTXAS", script);
         command.assert()
     };

@@ -21,7 +21,9 @@ const LAUNCHED: [&str; 5] = [
     WHOLE[1],
 ];
 
-const ACCEPTED: [&str; 23] = [
+const ACCEPTED: [&str; 25] = [
+    "bm = 64, bn = 256, bk = 64, swap = off, pack = 2",
+    "bm = 128, bn = 16, bk = 128, split = auto, pdl = early",
     LAUNCHED[0],
     LAUNCHED[1],
     LAUNCHED[2],
@@ -47,9 +49,14 @@ const ACCEPTED: [&str; 23] = [
     "bm = 128, bn = 256, bk = 40",
 ];
 
-const REFUSED: [&str; 47] = [
+const REFUSED: [&str; 52] = [
     "bm = 100, bn = 128, bk = 112",
-    "bm = 64, bn = 128, bk = 112, swap = off, pack = 2",
+    "bm = 64, bn = 128, bk = 112, swap = off, pack = 4",
+    "bm = 256, bn = 128, bk = 64, swap = off, pack = 2, cluster = 2",
+    "bm = 128, bn = 256, bk = 64, swap = off, pack = 2",
+    "bm = 128, bn = 128, bk = 128, split = 4, batch = on",
+    "bm = 32, bn = 128, bk = 32, split = auto, pdl = early",
+    "bm = 128, bn = 128, bk = 128, dtype = e4m3, scale = block, pdl = early",
     "bm = 16, bn = 128, bk = 112, swap = off",
     "bm = 576, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 113",

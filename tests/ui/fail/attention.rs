@@ -16,8 +16,8 @@ fn sum(q: Dense<bf16>, k: Dense<bf16>, v: Dense<bf16>, scale: f32) -> Dense<bf16
 }
 
 #[bsr_kernel(op = attention, bm = 96, bn = 64, bk = 128)]
-fn block(q: Dense<bf16>, k: Dense<bf16>, v: Dense<bf16>, scale: f32, bias: Rows<f32>) -> Dense<bf16> {
-    s * scale + bias
+fn block(q: Dense<bf16>, k: Dense<bf16>, v: Dense<bf16>, scale: f32) -> Dense<bf16> {
+    s * scale
 }
 
 #[bsr_kernel(op = attention, bm = 128, bn = 64, bk = 128)]

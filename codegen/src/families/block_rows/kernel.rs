@@ -124,10 +124,11 @@ impl KernelPlan for BlockRowsPlan {
             "stage",
             format!("{} B", m.ring.stage_bytes),
             format!(
-                "{} x ({} + {}) B; its full barrier expects {} B",
+                "{} x ({} + {}) B; its full barrier expects {}{} B",
                 k.sub_stages,
                 self.a.bytes(),
                 self.b.bytes(),
+                if t.pack > 1 { "at most " } else { "" },
                 m.transaction_bytes
             ),
         );

@@ -6,7 +6,7 @@ use crate::spec::Key;
 use crate::{Dtype, KernelSpec, Op};
 
 /// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-const FOREIGN: [Key; 16] = [
+const FOREIGN: [Key; 17] = [
     Key::Transpose,
     Key::Batch,
     Key::Permute,
@@ -22,6 +22,7 @@ const FOREIGN: [Key; 16] = [
     Key::Swap,
     Key::Pack,
     Key::Pdl,
+    Key::Split,
     Key::Epilogue,
 ];
 
