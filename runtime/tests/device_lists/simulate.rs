@@ -2,9 +2,12 @@
 
 use std::sync::OnceLock;
 
+use bsr_codegen::Plan;
 use bsr_codegen::lists::{ListKernel, SddmmShape, Shape, ptx};
+use bsr_runtime::Structure;
 use bsr_runtime::schedule::SddmmWork;
 use bsr_simulator::{BufferId, GlobalMemory, Launch, Module, Options, Param, parse, simulate};
+use proptest::prelude::*;
 
 use crate::model;
 use crate::shapes::{plan, rows, shape, structure};
@@ -73,27 +76,57 @@ fn the_lists_are_those_of_the_model() {
         ("bm = 64, bn = 64, bk = 64", (16384, 512), 1000, "topk:3", 66),
     ] {
         let plan = plan(spec);
-        let structure = structure(&plan, size, pattern, 1);
-        let shape = shape(&plan, &structure, n, clusters);
-        let rows = rows(&plan, &structure);
-        let columns: Vec<u32> = (0..structure.nnzb() as u32).map(|block| 1000 + block).collect();
-        let (heads, tiles) = assign(&shape, &rows, &columns);
-        let model = model::lists(&shape, &rows);
-        let context = format!("{spec}, {pattern}, {shape:?}");
-        assert_eq!(heads[..shape.clusters as usize], model.lengths, "{context}");
-        let size = shape.tile_bytes as usize / 4;
-        for (slot, tile) in model.tiles.iter().enumerate() {
-            if let Some(tile) = tile {
-                assert_eq!(tiles[slot * size..][..4], *tile, "slot {slot}: {context}");
-                assert!(tiles[slot * size + 4..(slot + 1) * size].iter().all(|word| *word == 0), "{context}");
-            }
+        compare(&plan, &structure(&plan, size, pattern, 1), n, clusters);
+    }
+}
+
+/// Compares the kernel's lists with those of the model, word by word.
+fn compare(plan: &Plan, structure: &Structure, n: usize, clusters: u32) {
+    let shape = shape(plan, structure, n, clusters);
+    let rows = rows(plan, structure);
+    let columns: Vec<u32> = (0..structure.nnzb() as u32).map(|block| 1000 + block).collect();
+    let (heads, tiles) = assign(&shape, &rows, &columns);
+    let model = model::lists(&shape, &rows);
+    let context = format!("{}, {rows:?}, {shape:?}", plan.spec());
+    assert_eq!(heads[..shape.clusters as usize], model.lengths, "{context}");
+    let size = shape.tile_bytes as usize / 4;
+    for (slot, tile) in model.tiles.iter().enumerate() {
+        if let Some(tile) = tile {
+            assert_eq!(tiles[slot * size..][..4], *tile, "slot {slot}: {context}");
+            assert!(tiles[slot * size + 4..(slot + 1) * size].iter().all(|word| *word == 0), "{context}");
         }
-        for (cluster, head) in heads[shape.clusters as usize..].chunks(32).enumerate() {
-            let [.., a_row, blocks] = model.tiles[cluster].unwrap();
-            let first = a_row / shape.block_rows;
-            let column = |lane: u32| if lane < blocks { 1000 + first + lane } else { 0 };
-            assert_eq!(head, (0..32).map(column).collect::<Vec<_>>(), "cluster {cluster}: {context}");
-        }
+    }
+    for (cluster, head) in heads[shape.clusters as usize..].chunks(32).enumerate() {
+        let [.., a_row, blocks] = model.tiles[cluster].unwrap();
+        let first = a_row / shape.block_rows;
+        let column = |lane: u32| if lane < blocks { 1000 + first + lane } else { 0 };
+        assert_eq!(head, (0..32).map(column).collect::<Vec<_>>(), "cluster {cluster}: {context}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Rows of any lengths, few of them long: the kernel and the model list the same, every tile once, and every cluster
+    /// has a tile.
+    #[test]
+    fn rows_of_any_lengths_are_listed_as_the_model_lists_them(
+        spec in prop::sample::select(vec![
+            "bm = 64, bn = 64, bk = 64",
+            "bm = 192, bn = 128, bk = 32, cluster = 2",
+            "bm = 64, bn = 64, bk = 16, split = auto",
+        ]),
+        lengths in prop::collection::vec(prop_oneof![0_usize..4, 0_usize..40, 0_usize..400], 1..70),
+        n in 1_usize..2000,
+        clusters in 1_u32..140,
+    ) {
+        let plan = plan(spec);
+        let (bm, bk) = (plan.spec().bm as usize, plan.spec().bk as usize);
+        let row_ptr = lengths.iter().scan(0, |at, length| { *at += *length as i32; Some(*at) });
+        let row_ptr = std::iter::once(0).chain(row_ptr).collect();
+        let col_idx = lengths.iter().flat_map(|length| 0..*length as i32).collect();
+        let structure = Structure::new(lengths.len() * bm, 400 * bk, (bm, bk), row_ptr, col_idx).unwrap();
+        compare(&plan, &structure, n, clusters);
     }
 }
 
