@@ -11,6 +11,7 @@ macro_rules! pages {
 
 pages! {
     readme = "../README.md";
+    device_patterns = "../docs/src/device-patterns.md";
     epilogues = "../docs/src/epilogues.md";
     families = "../docs/src/families.md";
     first_kernel = "../docs/src/first-kernel.md";

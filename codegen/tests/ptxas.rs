@@ -79,6 +79,12 @@ fn assemble_all(plans: &[Plan], name: &str) {
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
+#[test]
+fn the_kernels_that_list_work_assemble_cleanly() {
+    let Some(ptxas) = ptxas() else { return };
+    assert_eq!(ptxas.assemble_for("sm_90", bsr_codegen::lists::ptx(), &folder("lists")), [""; 0]);
+}
+
 /// The net holds: kernels spoilt in the ways that cost speed in silence are caught.
 #[test]
 fn spoilt_kernels_are_caught() {
@@ -166,13 +172,14 @@ fn ptxas() -> Option<Ptxas> {
 impl Ptxas {
     /// Assembles `text` and returns what is wrong with the outcome.
     fn assemble(&self, plan: &Plan, text: &str, folder: &Path) -> Vec<String> {
+        self.assemble_for(plan.arch().target, text, folder)
+    }
+
+    fn assemble_for(&self, target: &str, text: &str, folder: &Path) -> Vec<String> {
         let (source, image) = (folder.join("kernel.ptx"), folder.join("kernel.cubin"));
         std::fs::write(&source, text).unwrap();
-        let output = Command::new(&self.path)
-            .args(["-v", "-arch", plan.arch().target, "-o"])
-            .args([&image, &source])
-            .output()
-            .unwrap();
+        let output =
+            Command::new(&self.path).args(["-v", "-arch", target, "-o"]).args([&image, &source]).output().unwrap();
         let log = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
             return vec![format!("{}: {log}", output.status)];

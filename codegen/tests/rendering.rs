@@ -44,6 +44,18 @@ fn no_kernel_has_instructions_that_do_nothing() {
     });
 }
 
+#[test]
+fn the_kernels_that_list_work_have_no_instructions_that_do_nothing() {
+    let text = bsr_codegen::lists::ptx();
+    let complaints: Vec<String> = text
+        .split(".visible .entry")
+        .skip(1)
+        .flat_map(|kernel| useless_lines(kernel.split("\n}\n").next().unwrap()))
+        .collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    assert!(!text.contains("{{") && !text.contains("<%") && text.lines().all(|line| line.trim_end() == line), "{text}");
+}
+
 fn useless_lines(text: &str) -> Vec<String> {
     let mut complaints = vec![];
     let body: Vec<&str> = text.lines().skip_while(|line| *line != "{").collect();

@@ -109,6 +109,8 @@ templates! {
     "lists/rank",
     "lists/scan_columns",
     "lists/scatter_columns",
+    "lists/sddmm_rows",
+    "lists/sddmm_tiles",
     "lists/sort",
     "lists/swap",
     "lists/write_tile",

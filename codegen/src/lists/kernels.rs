@@ -68,6 +68,10 @@ pub enum ListKernel {
     MaskRows,
     /// Writes their columns.
     MaskColumns,
+    /// Where the tiles of each block row of an SDDMM's result begin.
+    SddmmRows,
+    /// Writes these tiles.
+    SddmmTiles,
 }
 
 /// What the kernels share; `render` hands it to the templates.
@@ -78,7 +82,7 @@ const ALL_THREADS: u32 = 1024;
 
 impl ListKernel {
     /// Every kernel of the module.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Check(IndexWidth::I32),
         Self::Check(IndexWidth::I64),
         Self::CountColumns,
@@ -87,6 +91,8 @@ impl ListKernel {
         Self::Assign,
         Self::MaskRows,
         Self::MaskColumns,
+        Self::SddmmRows,
+        Self::SddmmTiles,
     ];
 
     /// Its name in the module.
@@ -100,6 +106,8 @@ impl ListKernel {
             Self::Assign => "bsr_lists_assign",
             Self::MaskRows => "bsr_lists_mask_rows",
             Self::MaskColumns => "bsr_lists_mask_columns",
+            Self::SddmmRows => "bsr_lists_sddmm_rows",
+            Self::SddmmTiles => "bsr_lists_sddmm_tiles",
         }
     }
 
@@ -108,18 +116,20 @@ impl ListKernel {
         match self {
             Self::Check(_) => 32 * CHECK_WARPS,
             Self::MaskRows | Self::MaskColumns => 32 * MASK_WARPS,
-            Self::CountColumns | Self::ScatterColumns => COUNT_THREADS,
-            Self::ScanColumns | Self::Assign => ALL_THREADS,
+            Self::CountColumns | Self::ScatterColumns | Self::SddmmTiles => COUNT_THREADS,
+            Self::ScanColumns | Self::Assign | Self::SddmmRows => ALL_THREADS,
         }
     }
 
-    /// CTAs of a launch: for every block row of a check or of a mask a warp; `ctas` of those that count and scatter.
+    /// CTAs of a launch: for every block row of a check or of a mask a warp, of an SDDMM one; `ctas` of those that count,
+    /// scatter and assign.
     pub fn grid(self, block_rows: u32, ctas: u32) -> u32 {
         match self {
             Self::Check(_) => block_rows.div_ceil(CHECK_WARPS),
             Self::MaskRows | Self::MaskColumns => block_rows.div_ceil(MASK_WARPS),
-            Self::CountColumns | Self::ScatterColumns => ctas,
-            Self::ScanColumns | Self::Assign => 1,
+            Self::CountColumns | Self::ScatterColumns | Self::Assign => ctas,
+            Self::SddmmTiles => block_rows,
+            Self::ScanColumns | Self::SddmmRows => 1,
         }
     }
 
@@ -133,6 +143,8 @@ impl ListKernel {
             Self::Assign => &["rows", "columns", "work_head", "work", "dealt"],
             Self::MaskRows => &["mask", "counts"],
             Self::MaskColumns => &["mask", "counts", "row_ptr", "col_idx"],
+            Self::SddmmRows => &["rows", "first_tiles", "work_head", "work"],
+            Self::SddmmTiles => &["rows", "columns", "first_tiles", "work"],
         }
     }
 
@@ -145,6 +157,7 @@ impl ListKernel {
             Self::Assign => &super::Shape::NUMBERS,
             Self::MaskRows => &["block_rows", "block_columns"],
             Self::MaskColumns => &["block_rows", "block_columns", "capacity"],
+            Self::SddmmRows | Self::SddmmTiles => &super::SddmmShape::NUMBERS,
         }
     }
 }

@@ -7,8 +7,10 @@
 
 mod kernels;
 mod render;
+mod sddmm;
 mod shape;
 
 pub use kernels::{IndexWidth, ListKernel, WrongIndex};
 pub use render::ptx;
+pub use sddmm::SddmmShape;
 pub use shape::{ListRequest, Shape, ShapeError};

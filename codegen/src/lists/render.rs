@@ -5,14 +5,18 @@ use std::sync::OnceLock;
 use serde::Serialize;
 
 use super::kernels::{CHECK_WARPS, Kinds, MASK_WARPS};
-use super::{IndexWidth, ListKernel, Shape};
+use super::{IndexWidth, ListKernel, SddmmShape, Shape};
+use crate::SddmmTiles;
 use crate::arch::Arch;
 use crate::emit::{finished, templates};
 
 /// Columns that a lane of the check has on their way at the same time.
-const CHECK_LOADS: u32 = 4;
-/// CTAs whose counts a thread has on their way at the same time.
-const SCAN_LOADS: u32 = 8;
+const CHECK_LOADS: u32 = 8;
+/// Loads that a thread of the smaller kernels has on their way at the same time.
+const LOADS: u32 = 8;
+
+/// Heads of clusters that a warp of the assigning kernel writes at the same time.
+const HEADS: u32 = 5;
 
 /// The context of `lists/module.ptx.tera`.
 #[derive(Serialize)]
@@ -61,6 +65,8 @@ fn comment(kernel: ListKernel) -> &'static str {
         ListKernel::Assign => "Assigns the tiles of C to clusters, so that they finish together.",
         ListKernel::MaskRows => "Counts the blocks of every row of a mask.",
         ListKernel::MaskColumns => "Lists the columns of every row of a mask.",
+        ListKernel::SddmmRows => "Counts the tiles of an SDDMM, and deals them to CTAs in turn.",
+        ListKernel::SddmmTiles => "Lists the tiles of an SDDMM.",
     }
 }
 
@@ -82,6 +88,8 @@ fn body(kernel: ListKernel) -> String {
         ListKernel::Assign => templates::render("lists/assign.ptx", &Assign::new()),
         ListKernel::MaskRows => templates::render("lists/mask_rows.ptx", &Threads::of(kernel)),
         ListKernel::MaskColumns => templates::render("lists/mask_columns.ptx", &Threads::of(kernel)),
+        ListKernel::SddmmRows => templates::render("lists/sddmm_rows.ptx", &Threads::of(kernel)),
+        ListKernel::SddmmTiles => templates::render("lists/sddmm_tiles.ptx", &Threads::of(kernel)),
     }
 }
 
@@ -127,15 +135,27 @@ impl Check {
 struct Threads {
     threads: u32,
     warps: u32,
+    numbers: &'static [&'static str],
     ahead: Vec<u32>,
     distances: [u32; 5],
+    /// Words of an SDDMM's tile before its columns, and a coordinate beyond all others.
+    header: u32,
+    outside: u32,
 }
 
 impl Threads {
     fn of(kernel: ListKernel) -> Self {
         let threads = kernel.threads();
         debug_assert!(kernel != ListKernel::MaskRows || threads == 32 * MASK_WARPS);
-        Self { threads, warps: threads / 32, ahead: (0..SCAN_LOADS).collect(), distances: [1, 2, 4, 8, 16] }
+        Self {
+            threads,
+            warps: threads / 32,
+            numbers: kernel.numbers(),
+            ahead: (0..LOADS).collect(),
+            distances: [1, 2, 4, 8, 16],
+            header: SddmmTiles::HEADER,
+            outside: SddmmShape::OUTSIDE,
+        }
     }
 }
 
@@ -144,6 +164,8 @@ struct Assign {
     numbers: &'static [&'static str],
     threads: u32,
     warps: u32,
+    /// Clusters whose heads a warp has on their way at the same time.
+    ahead: Vec<u32>,
     room: u32,
     most_share: u32,
     share_of_left: u32,
@@ -189,6 +211,7 @@ impl Assign {
             numbers: ListKernel::Assign.numbers(),
             threads,
             warps: threads / 32,
+            ahead: (0..HEADS).collect(),
             room: Shape::ROOM,
             most_share: Shape::SHARES[0],
             share_of_left: Shape::SHARE_OF_LEFT,

@@ -110,6 +110,9 @@ impl Shape {
         "sublane_bits",
         "chunk_bytes",
     ];
+    /// Tiles for each CTA of the assigning kernel, and the most CTAs.
+    const TILES_OF_A_CTA: u32 = 2048;
+    const MOST_CTAS: u32 = 16;
     /// Shared memory that a CTA may have.
     const MOST_SHARED: u32 = 227 << 10;
     /// Words of the counts of one cluster: one more than there are, so that clusters' counts lie in different banks.
@@ -172,6 +175,11 @@ impl Shape {
     /// Work tiles that the longest list may have.
     pub fn list_rows(&self) -> u32 {
         4 * (self.tiles().div_ceil(self.clusters) + 1)
+    }
+
+    /// CTAs of the assigning kernel, which share the writing of tiles that are dealt in turn.
+    pub fn ctas(&self) -> u32 {
+        self.tiles().div_ceil(Self::TILES_OF_A_CTA).clamp(1, Self::MOST_CTAS)
     }
 
     /// Bytes of `work`.

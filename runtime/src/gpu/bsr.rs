@@ -199,7 +199,7 @@ impl<T: Plain> DeviceBsr<T> {
     fn patterned(pattern: &Arc<DevicePattern>, values: DeviceBuffer<T>) -> Result<Self, GpuError> {
         Ok(Self {
             structure: pattern.structure().clone(),
-            fingerprint: Fingerprint::of(pattern.structure()),
+            fingerprint: Fingerprint::of_pattern(pattern.structure(), pattern.id()),
             col_idx: DeviceBuffer::uninit(pattern.device(), 0)?,
             values,
             columns: OnceLock::new(),
@@ -289,6 +289,17 @@ pub struct Fingerprint([u8; 16]);
 impl Fingerprint {
     /// The fingerprint of a structure. The same on every platform.
     pub fn of(structure: &Structure) -> Self {
+        Self::finished(Self::hasher(structure))
+    }
+
+    /// That of a pattern on the GPU, which has no other's in this program.
+    fn of_pattern(shape: &Structure, id: u64) -> Self {
+        let mut hasher = Self::hasher(shape);
+        hasher.update(&id.to_le_bytes());
+        Self::finished(hasher)
+    }
+
+    fn hasher(structure: &Structure) -> blake3::Hasher {
         let (bm, bk) = structure.block();
         let mut hasher = blake3::Hasher::new();
         for number in [structure.rows(), structure.cols(), bm, bk] {
@@ -300,6 +311,10 @@ impl Fingerprint {
             list.iter().for_each(|index| bytes.extend_from_slice(&index.to_le_bytes()));
             hasher.update(&bytes);
         }
+        hasher
+    }
+
+    fn finished(hasher: blake3::Hasher) -> Self {
         let mut short = [0; 16];
         short.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         Self(short)

@@ -3,11 +3,12 @@
 use std::marker::PhantomData;
 
 use cudarc::driver::result;
-use cudarc::driver::sys::{CUstream, CUstreamCaptureStatus};
+use cudarc::driver::sys::{CUgraph, CUgraphNode, CUresult, CUstream, CUstreamCaptureStatus};
 
 use super::device::Device;
-use super::error::{GpuError, named};
+use super::error::{GpuError, check, driver_error, named};
 use super::event::Event;
+use super::symbol::symbol;
 
 /// A stream of its own, not ordered with the legacy default stream.
 #[derive(Debug)]
@@ -95,6 +96,38 @@ impl StreamRef<'_> {
     /// The driver's handle.
     pub fn raw(self) -> CUstream {
         self.raw
+    }
+}
+
+impl StreamRef<'_> {
+    /// The number of the capture that records the stream, which no other capture of the program has; none where what is
+    /// enqueued runs.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`].
+    pub(crate) fn capture_id(self) -> Result<Option<u64>, GpuError> {
+        type CaptureInfo = unsafe extern "C" fn(
+            CUstream,
+            *mut CUstreamCaptureStatus,
+            *mut u64,
+            *mut CUgraph,
+            *mut *const CUgraphNode,
+            *mut usize,
+        ) -> CUresult;
+        // The legacy default stream is never captured, and must not be asked while another one is.
+        if self.raw.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the driver is initialized (this stream exists) and the signature is that of the CUDA 12.0 headers.
+        let Some(info) = (unsafe { symbol::<CaptureInfo>(c"cuStreamGetCaptureInfo", 12_000) }) else {
+            return Err(driver_error("cuStreamGetCaptureInfo", CUresult::CUDA_ERROR_NOT_FOUND));
+        };
+        let (mut status, mut id) = (CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE, 0);
+        // SAFETY: places for a status and a number; the rest is not asked for. The stream is alive.
+        check("cuStreamGetCaptureInfo", unsafe {
+            info(self.raw, &mut status, &mut id, std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut())
+        })?;
+        Ok((status == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE).then_some(id))
     }
 }
 

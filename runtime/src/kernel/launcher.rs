@@ -2,6 +2,7 @@
 
 mod fused;
 mod listed;
+mod listed_sddmm;
 mod sddmm;
 mod workspaces;
 
@@ -26,6 +27,7 @@ use crate::gpu::{
 };
 use crate::schedule::WorkLists;
 use listed::ListedWork;
+use listed_sddmm::ListedTiles;
 pub(in crate::kernel) use sddmm::SddmmOperands;
 use workspaces::Workspaces;
 
@@ -41,6 +43,7 @@ pub struct Launcher {
     work: Mutex<HashMap<(Fingerprint, usize), Arc<UploadedWork>>>,
     /// The same of patterns that live on the GPU, by their numbers.
     listed: Mutex<HashMap<(u64, usize), Arc<ListedWork>>>,
+    listed_sddmms: Mutex<HashMap<(u64, usize), Arc<ListedTiles>>>,
 }
 
 /// The work of one pattern on the device.
@@ -115,6 +118,7 @@ impl Launcher {
             maps: TensorMapCache::new(device),
             work: Mutex::default(),
             listed: Mutex::default(),
+            listed_sddmms: Mutex::default(),
         })
     }
 
@@ -148,6 +152,7 @@ impl Launcher {
         self.device.synchronize()?;
         self.kept().clear();
         self.listed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.listed_sddmms.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
     }
 
@@ -163,8 +168,7 @@ impl Launcher {
             Op::Dsd | Op::Dds | Op::Attention => fit::sizes(&self.plan, sparse.structure(), n)?,
         }
         if let Some(pattern) = sparse.device_pattern() {
-            listed::check(&self.plan, pattern)?;
-            return self.reserve(pattern, n).map(drop);
+            return self.reserve_lists(pattern, n);
         }
         if self.plan.reads_block_columns() {
             sparse.untyped().by_columns(&self.device)?;
@@ -243,8 +247,7 @@ impl Launcher {
             return Ok(());
         }
         if let Some(pattern) = sparse.pattern {
-            let (grid, places) = self.list(stream, pattern, shapes.along)?;
-            return self.enqueue_listed(stream, operands, &shapes, grid, &places);
+            return self.enqueue_listed(stream, operands, &shapes, pattern);
         }
         let work = self.work(sparse, shapes.along)?;
         if self.plan.tile_scheduler() == TileScheduler::CtaPerBlock {
@@ -270,25 +273,6 @@ impl Launcher {
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps and pointers are of the matrices,
         // which the checks above have found to be of the problem's shape; the work plan was made for this
         // pattern (by fingerprint) and this extent of C; the workspace is this stream's.
-        unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
-        Ok(())
-    }
-
-    /// Launches the kernel on lists that were made on the GPU.
-    fn enqueue_listed(
-        &self,
-        stream: StreamRef<'_>,
-        operands: &Operands<'_>,
-        shapes: &fit::Shapes,
-        grid: [u32; 2],
-        places: &Places,
-    ) -> Result<(), KernelError> {
-        let mut problem = operands.problem(shapes);
-        problem.ldt = self.tile_line(operands);
-        let shape = self.plan.launch(&problem, grid);
-        let values = self.values(&shape, operands, places)?;
-        // SAFETY: as in `enqueue`; the lists are made on this stream ahead of the launch, of rows and columns that were
-        // checked there, and none of their tiles is divided, so that no workspace is touched.
         unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
         Ok(())
     }

@@ -183,9 +183,12 @@ fn transposed(
 
 #[test]
 fn the_transposed_index_is_that_of_the_host() {
-    for (word, rows, cols, ctas) in
-        [("random:0.3", 64 * 20, 64 * 30, 4), ("causal", 64 * 17, 64 * 17, 5), ("random:0.02", 64 * 10, 64 * 1100, 9)]
-    {
+    for (word, rows, cols, ctas) in [
+        ("random:1", 64 * 5, 64 * 1100, 2),
+        ("random:0.3", 64 * 20, 64 * 30, 4),
+        ("causal", 64 * 17, 64 * 17, 5),
+        ("random:0.02", 64 * 10, 64 * 1100, 9),
+    ] {
         let structure = structure(word, rows, cols);
         let rows: Vec<_> = structure.row_ptr().windows(2).map(|e| (e[0] as u32, (e[1] - e[0]) as u32)).collect();
         let columns: Vec<u32> = structure.col_idx().iter().map(|column| *column as u32).collect();

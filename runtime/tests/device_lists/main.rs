@@ -5,5 +5,6 @@
 mod arrays;
 mod balance;
 mod model;
+mod products;
 mod shapes;
 mod simulate;

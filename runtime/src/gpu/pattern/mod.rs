@@ -80,11 +80,13 @@ pub struct DevicePattern {
     made: Mutex<[Option<Made>; 2]>,
 }
 
-/// Of which arrays something was made, and on which stream.
+/// Of which arrays something was made, and on which stream. What a capture recorded is made when its graph runs, and
+/// counts within the capture alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Made {
     generation: u64,
     stream: usize,
+    capture: Option<u64>,
 }
 
 /// What a launch reads of a pattern.
@@ -282,8 +284,12 @@ impl DevicePattern {
     }
 
     /// What is made now on a stream is of these arrays.
-    pub(crate) fn now(&self, stream: StreamRef<'_>) -> Made {
-        Made { generation: self.generation.load(Ordering::Acquire), stream: stream.raw().addr() }
+    pub(crate) fn now(&self, stream: StreamRef<'_>) -> Result<Made, GpuError> {
+        Ok(Made {
+            generation: self.generation.load(Ordering::Acquire),
+            stream: stream.raw().addr(),
+            capture: stream.capture_id()?,
+        })
     }
 
     /// Allocates what the transposed index takes, if it is wanted.

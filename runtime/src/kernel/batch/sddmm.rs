@@ -102,6 +102,10 @@ fn matrices<'m>(
     results: &UntypedResults<'m>,
 ) -> Result<(UntypedDense, UntypedDense, UntypedBsr<'m>), KernelError> {
     match (call.a, call.b, results.c) {
+        (.., UntypedMatrix::Sparse(c)) if c.pattern.is_some() => Err(KernelError::DevicePattern {
+            why: "the kernel computes several products a launch".to_owned(),
+            help: "a launch for each product",
+        }),
         (UntypedMatrix::Dense(a), UntypedMatrix::Dense(b), UntypedMatrix::Sparse(c)) => Ok((a, b, c)),
         _ => Err(KernelError::Factors { expected: Op::Sdd }),
     }

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bsr_codegen::lists::{ListKernel, ListRequest, Shape};
-use bsr_codegen::{Pdl, Plan, Scale, TileScheduler};
+use bsr_codegen::{Op, Pdl, Plan, Scale, TileScheduler};
 
-use super::{Launcher, Places};
+use super::{Launcher, Operands, Places};
 use crate::Element;
-use crate::gpu::{Device, DeviceBsr, DeviceBuffer, DevicePattern, Made, Plain, StreamRef};
-use crate::kernel::KernelError;
+use crate::gpu::{self, Device, DeviceBsr, DeviceBuffer, DevicePattern, Made, Plain, StreamRef};
+use crate::kernel::{KernelError, fit};
 use crate::schedule;
 
 /// The lists of one pattern for one extent of C, in memory that stays where it is.
@@ -36,6 +36,18 @@ impl ListedWork {
 }
 
 impl Launcher {
+    /// Allocates what launches of any operation on a pattern that lives on the GPU need.
+    ///
+    /// # Errors
+    /// [`KernelError::DevicePattern`], [`KernelError::Lists`].
+    pub(super) fn reserve_lists(&self, pattern: &DevicePattern, n: usize) -> Result<(), KernelError> {
+        check(&self.plan, pattern)?;
+        match self.plan.spec().op {
+            Op::Sdd => self.reserve_sddmm(pattern, n).map(drop),
+            _ => self.reserve(pattern, n).map(drop),
+        }
+    }
+
     /// Allocates what launches on a pattern that lives on the GPU need: they then allocate nothing.
     pub(super) fn reserve(&self, pattern: &DevicePattern, n: usize) -> Result<Arc<ListedWork>, KernelError> {
         let key = (pattern.id(), n);
@@ -50,8 +62,8 @@ impl Launcher {
     }
 
     /// Enqueues the kernels that check a matrix's pattern on the GPU and list its work for `n` columns of the dense factor
-    /// (`n` rows where B is sparse), unless that is done: what a launch does ahead of itself. Nothing of a matrix whose
-    /// pattern the host knows.
+    /// (`n` rows where B is sparse, K where the result is), unless that is done: what a launch does ahead of itself. Nothing of
+    /// a matrix whose pattern the host knows.
     ///
     /// # Errors
     /// As [`Launcher::prepare`].
@@ -63,7 +75,29 @@ impl Launcher {
     ) -> Result<(), KernelError> {
         let Some(pattern) = sparse.device_pattern() else { return Ok(()) };
         self.prepare(sparse, n)?;
-        self.list(stream, pattern, n).map(drop)
+        match self.plan.spec().op {
+            Op::Sdd => self.list_sddmm(stream, pattern, n).map(drop),
+            _ => self.list(stream, pattern, n).map(drop),
+        }
+    }
+
+    /// Launches the kernel on lists that were made on the GPU.
+    pub(super) fn enqueue_listed(
+        &self,
+        stream: StreamRef<'_>,
+        operands: &Operands<'_>,
+        shapes: &fit::Shapes,
+        pattern: &DevicePattern,
+    ) -> Result<(), KernelError> {
+        let (grid, places) = self.list(stream, pattern, shapes.along)?;
+        let mut problem = operands.problem(shapes);
+        problem.ldt = self.tile_line(operands);
+        let shape = self.plan.launch(&problem, grid);
+        let values = self.values(&shape, operands, &places)?;
+        // SAFETY: as in `enqueue`; the lists are made on this stream ahead of the launch, of rows and columns that were
+        // checked there, and none of their tiles is divided, so that no workspace is touched.
+        unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
+        Ok(())
     }
 
     /// Enqueues what lists the work of a pattern, unless the lists are those of its arrays, and tells the grid and where the
@@ -76,11 +110,11 @@ impl Launcher {
     ) -> Result<([u32; 2], Places), KernelError> {
         let work = self.reserve(pattern, n)?;
         let mut made = work.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = pattern.now(stream);
+        let now = pattern.now(stream)?;
         let read = pattern.enqueue(stream, now, self.plan.reads_block_columns())?;
         if *made != Some(now) {
             let pointers = [read.rows, read.columns, work.heads.ptr(), work.tiles.ptr(), work.dealt.ptr()];
-            let shared = (1, work.shape.shared_bytes());
+            let shared = (work.shape.ctas(), work.shape.shared_bytes());
             // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream; the lists have room
             // for all that the shape says, and are kept until `forget`, which waits for the device.
             unsafe {
@@ -106,9 +140,17 @@ impl Launcher {
 pub(super) fn check(plan: &Plan, pattern: &DevicePattern) -> Result<(), KernelError> {
     let spec = plan.spec();
     let refuse = |why: String, help| Err(KernelError::DevicePattern { why, help });
-    if plan.tile_scheduler() != TileScheduler::Static || spec.batch.is_on() {
-        let why = format!("the kernel finds its work by {:?} lists", plan.tile_scheduler());
-        return refuse(why, "mma = wgmma with bm (of op = dds, bk) a multiple of 64, and batch = off");
+    let is_listed = matches!(plan.tile_scheduler(), TileScheduler::Static | TileScheduler::Sddmm);
+    if !is_listed || spec.batch.is_on() {
+        let why = match plan.tile_scheduler() {
+            TileScheduler::SharedColumns(_) => "the kernel's tiles are block rows that share columns",
+            TileScheduler::StageMetadata(_) => "the kernel reads stage metadata of several block rows a tile",
+            TileScheduler::Attention => "the lists of an attention are made of a mask on the host",
+            TileScheduler::CtaPerBlock => "the kernel has a CTA for each stored block",
+            _ => "the kernel computes several products a launch",
+        };
+        let help = "mma = wgmma, bm (of op = dds, bk) a multiple of 64, one block row a tile, batch = off";
+        return refuse(why.to_owned(), help);
     }
     if spec.scale == Scale::Block {
         return refuse("the kernel scales by block".to_owned(), "scale = tensor or row_col");

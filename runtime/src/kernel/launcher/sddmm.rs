@@ -3,7 +3,7 @@
 use bsr_codegen::epilogue::Program;
 use bsr_codegen::{Argument, LaunchShape, Op, Operand, Problem, Scale};
 
-use super::{Launcher, UploadedWork, check_overlap_of};
+use super::{Launcher, Places, check_overlap_of, listed};
 use crate::gpu::{
     self, DeviceInput, DeviceInputs, DevicePtr, StreamRef, UntypedBsr, UntypedDense, UntypedVector, Value, Values,
 };
@@ -31,10 +31,6 @@ impl<'a> SddmmOperands<'a> {
     /// [`KernelError::Factors`] where not both factors are dense and the result is sparse.
     pub(in crate::kernel) fn new(call: &'a UntypedCall<'a>, results: UntypedResults<'a>) -> Result<Self, KernelError> {
         match (call.a, call.b, results.c) {
-            (.., UntypedMatrix::Sparse(c)) if c.pattern.is_some() => Err(KernelError::DevicePattern {
-                why: "a kernel with op = sdd lists the blocks of its result on the host".to_owned(),
-                help: "`pattern.download()` where the pattern changes",
-            }),
             (UntypedMatrix::Dense(a), UntypedMatrix::Dense(b), UntypedMatrix::Sparse(c)) => {
                 Ok(Self { a, b, c, inputs: &call.inputs, second: results.second })
             }
@@ -44,11 +40,12 @@ impl<'a> SddmmOperands<'a> {
 
     /// The sizes of their product.
     pub(in crate::kernel) fn problem(&self) -> Problem {
-        sddmm::problem(
+        let problem = sddmm::problem(
             (&fit::Operand::from(&self.a), self.a.ld),
             (&fit::Operand::from(&self.b), self.b.ld),
             self.c.structure,
-        )
+        );
+        Problem { nnzb: self.c.places() as u64, ..problem }
     }
 
     /// Where a factor or the result lies. Factors without K are not read: any valid address serves.
@@ -65,16 +62,23 @@ impl Launcher {
     pub(super) fn enqueue_sddmm(&self, stream: StreamRef<'_>, operands: &SddmmOperands<'_>) -> Result<(), KernelError> {
         self.check_sddmm(operands)?;
         self.start_second(stream, operands.second)?;
-        if operands.c.structure.nnzb() == 0 {
+        if operands.c.places() == 0 {
             return Ok(());
         }
-        let work = self.work(&operands.c, operands.a.cols)?;
-        let shape = self.plan.launch(&operands.problem(), work.grid);
-        let workspace = work.workspaces.of(&self.device, stream)?;
-        let values = self.sddmm_values(&shape, operands, &work, workspace)?;
+        let (grid, places) = match operands.c.pattern {
+            Some(pattern) => self.list_sddmm(stream, pattern, operands.a.cols)?,
+            None => {
+                let work = self.work(&operands.c, operands.a.cols)?;
+                let workspace = work.workspaces.of(&self.device, stream)?;
+                let (heads, tiles, columns) = (work.heads.ptr(), work.tiles.ptr(), operands.c.col_idx);
+                (work.grid, Places { heads, tiles, columns, workspace, ..Places::default() })
+            }
+        };
+        let shape = self.plan.launch(&operands.problem(), grid);
+        let values = self.sddmm_values(&shape, operands, &places)?;
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the matrices, which the checks
-        // above have found to be of the problem's shape; the work plan was made for this pattern (by fingerprint) and
-        // this K. C is borrowed mutably, and the workspace is this stream's.
+        // above have found to be of the problem's shape; the work plan was made for this pattern (by fingerprint, or on this
+        // stream ahead of the launch) and this K. C is borrowed mutably, and the workspace is this stream's.
         unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
         Ok(())
     }
@@ -82,6 +86,9 @@ impl Launcher {
     /// Whether the operands fit the kernel and each other.
     pub(in crate::kernel) fn check_sddmm(&self, operands: &SddmmOperands<'_>) -> Result<(), KernelError> {
         let SddmmOperands { a, b, c, inputs, second } = *operands;
+        if let Some(pattern) = c.pattern {
+            listed::check(&self.plan, pattern)?;
+        }
         sddmm::operands(&self.plan, &fit::Operand::from(&a), &fit::Operand::from(&b), (c.dtype, c.structure))?;
         sddmm::scales(&self.plan, inputs.scales.map_or(Scale::Unscaled, |scales| scales.kind))?;
         let given = |name: &str| inputs.given(name, Some(c.fingerprint));
@@ -112,8 +119,7 @@ impl Launcher {
         &self,
         shape: &LaunchShape,
         operands: &SddmmOperands<'_>,
-        work: &UploadedWork,
-        workspace: DevicePtr,
+        places: &Places,
     ) -> Result<Values, KernelError> {
         let given = |at: usize| {
             let input = program_of(&self.plan)?.inputs().get(at)?;
@@ -133,16 +139,16 @@ impl Launcher {
             values.push(match &parameter.argument {
                 Argument::Map(map) => Value::Map(self.maps.get(address(map.operand), map)?),
                 Argument::Pointer(operand) => Value::Pointer(address(*operand)),
-                Argument::WorkHead => Value::Pointer(work.heads.ptr()),
-                Argument::Work => Value::Pointer(work.tiles.ptr()),
-                Argument::Workspace => Value::Pointer(workspace),
+                Argument::WorkHead => Value::Pointer(places.heads),
+                Argument::Work => Value::Pointer(places.tiles),
+                Argument::Workspace => Value::Pointer(places.workspace),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scalar(at) => match given(*at) {
                     Some(DeviceInput::Scalar(value)) => Value::Float(value),
                     _ => Value::Float(f32::NAN),
                 },
                 // Of the other operations alone.
-                _ => Value::Pointer(operands.c.col_idx),
+                _ => Value::Pointer(places.columns),
             });
         }
         Ok(values)
