@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
+
+# jax's arrays are those of the CPU in the tests: on a GPU it would take most of the memory for itself.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 try:
     import torch
