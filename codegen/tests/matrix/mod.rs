@@ -169,7 +169,7 @@ const CHOSEN: [&str; 139] = [
     "bm = 128, bn = 256, bk = 128, op = sdd, pdl = on",
     "bm = 64, bn = 256, bk = 64, swap = off, pack = 2",
     "bm = 64, bn = 192, bk = 64, swap = off, pack = 3",
-    "bm = 128, bn = 128, bk = 112, swap = off, pack = 2, split = auto, pdl = on",
+    "bm = 128, bn = 64, bk = 112, swap = off, pack = 2, split = auto, pdl = on",
     "bm = 64, bn = 64, bk = 32, swap = off, pack = 2, op = dds, transpose = on, out = f32",
     "bm = 128, bn = 16, bk = 128, pdl = early",
     "bm = 112, bn = 64, bk = 128, op = dds, split = 2, pdl = early, cluster = 2",

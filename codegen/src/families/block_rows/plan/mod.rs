@@ -71,19 +71,26 @@ impl BlockRowsPlan {
 /// Accumulators beside which blocks shorter than an instruction leave no registers for divided K.
 const FULL: u32 = 128;
 
-/// Divided K takes four registers of a consumer, which gathered blocks do not always leave: ptxas 13.0 would spill.
+/// Divided K takes four registers of a consumer, which gathered blocks do not always leave, nor stages of two depths that
+/// some consumers skip: ptxas 13.0 would spill.
 fn check_split(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop, errors: &mut PlanErrors) {
     let accumulators = tiling.accumulators();
     let is_short = kloop.padded(wgmma_k(spec.a)) && kloop.sub_stages > 1 && accumulators >= FULL;
     let is_tight = kloop.sub_stages > 1 && accumulators > FULL;
-    if spec.split.is_on() && (is_short || is_tight) {
+    let is_full = accumulators >= FULL || tiling.roles.consumers == 3;
+    let is_uneven = tiling.pack > 1 && !kloop.uniform() && is_full;
+    if spec.split.is_on() && (is_short || is_tight || is_uneven) {
+        let stages = match is_uneven {
+            true => format!("the stages of a block are {} and {} deep", kloop.k_step, kloop.last),
+            false => format!("a stage gathers {} blocks", kloop.sub_stages),
+        };
         errors.push(PlanError::new(
             "split",
-            format!("split = {} leaves too few registers where a stage gathers {} blocks", spec.split, kloop.sub_stages),
+            format!("split = {} leaves too few registers where {stages}", spec.split),
             format!(
-                "a consumer of {accumulators} accumulators has {} registers, of which blocks of {} of K and the role of a tile \
-                 take more than are left",
-                tiling.roles.consumer_registers, kloop.k_step
+                "a consumer of {accumulators} accumulators has {} registers, of which such stages and the role of a tile take \
+                 more than are left",
+                tiling.roles.consumer_registers
             ),
             format!("bn = {}, or drop `split`", (spec.bn / 2).max(16)),
         ));
