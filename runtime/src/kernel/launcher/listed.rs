@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bsr_codegen::lists::{ListKernel, ListRequest, Shape};
-use bsr_codegen::{Op, Pdl, Plan, Scale, TileScheduler};
+use bsr_codegen::{Mma, Op, Pdl, Plan, Scale, TileScheduler};
 
 use super::{Launcher, Operands, Places};
 use crate::Element;
@@ -141,8 +141,9 @@ pub(super) fn check(plan: &Plan, pattern: &DevicePattern) -> Result<(), KernelEr
     let spec = plan.spec();
     let refuse = |why: String, help| Err(KernelError::DevicePattern { why, help });
     let is_listed = matches!(plan.tile_scheduler(), TileScheduler::Static | TileScheduler::Sddmm);
-    if !is_listed || spec.batch.is_on() {
+    if !is_listed || spec.batch.is_on() || spec.mma != Mma::Wgmma {
         let why = match plan.tile_scheduler() {
+            _ if spec.mma != Mma::Wgmma => "only kernels of mma = wgmma have been tried on lists that are made there",
             TileScheduler::SharedColumns(_) => "the kernel's tiles are block rows that share columns",
             TileScheduler::StageMetadata(_) => "the kernel reads stage metadata of several block rows a tile",
             TileScheduler::Attention => "the lists of an attention are made of a mask on the host",
