@@ -13,8 +13,9 @@ use crate::args::Tokens;
 use crate::compile::{Compiled, emit, plan};
 use crate::diagnose::Diagnostics;
 use crate::epilogue::{Parameter, lexemes};
+use crate::expand::kernel_type;
 use crate::item::Form;
-use crate::literal::{element, literal};
+use crate::literal::element;
 use crate::signature::{Operand, operand, refuse_generics, refuse_qualifiers};
 
 const EXAMPLE: &str = "write `fn attend(q: Dense<bf16>, k: Dense<bf16>, v: Dense<bf16>, scale: f32) -> Dense<bf16>;`";
@@ -102,38 +103,11 @@ impl Item {
     /// The type, its constants and its `bsr::attention::Kernel`.
     fn kernel(&self, spec: &KernelSpec, compiled: &Compiled) -> TokenStream {
         let Self { attributes, visibility, name, is_function, .. } = self;
-        let fields = if *is_function { quote!({}) } else { quote!(;) };
-        let (dtype, spec) = (element(spec.a), literal(spec));
-        let Compiled { ptx, entry, fingerprint, table } = compiled;
-        let documentation = format!("\n# The plan\n\n```text\n{}\n```", table.trim_end());
-        let listing = format!("The PTX of this kernel, made at compile time.\n\n```ptx\n{}\n```", ptx.trim_end());
+        let (attributes, fields) = (quote!(#(#attributes)*), if *is_function { quote!({}) } else { quote!(;) });
+        let kernel_type = kernel_type(&attributes, visibility, name, &fields, spec, compiled);
+        let dtype = element(spec.a);
         quote! {
-            #(#attributes)*
-            #[doc = #documentation]
-            #[allow(non_camel_case_types)]
-            #visibility struct #name #fields
-
-            #[automatically_derived]
-            #[allow(dead_code, deprecated)]
-            impl #name {
-                /// What was asked of this kernel.
-                pub const SPEC: ::bsr::KernelSpec = #spec;
-                #[doc = #listing]
-                pub const PTX: &'static ::core::primitive::str = { #ptx };
-                /// The name of the entry point in the PTX.
-                pub const ENTRY: &'static ::core::primitive::str = #entry;
-                /// The fingerprint of the PTX.
-                pub const FINGERPRINT: &'static ::core::primitive::str = #fingerprint;
-
-                /// Every number of this kernel.
-                pub fn plan() -> &'static ::bsr::Plan {
-                    static PLAN: ::std::sync::OnceLock<::bsr::Plan> = ::std::sync::OnceLock::new();
-                    PLAN.get_or_init(|| match ::bsr::Plan::new(&Self::SPEC) {
-                        ::core::result::Result::Ok(plan) => plan,
-                        ::core::result::Result::Err(errors) => ::core::panic!("{errors}"),
-                    })
-                }
-            }
+            #kernel_type
 
             #[automatically_derived]
             #[allow(deprecated)]

@@ -115,18 +115,15 @@ fn skeleton(request: &Request<Tokens>) -> KernelSpec {
     build(&dtypes).unwrap_or(KernelSpec::new(64, 64, 64))
 }
 
-/// The type, its constants and its `bsr::Kernel`.
-pub(crate) fn kernel(
-    attributes: TokenStream,
+/// The type with its constants and its plan: what every kernel has, whatever it computes.
+pub(crate) fn kernel_type(
+    attributes: &TokenStream,
     visibility: &Visibility,
     name: &Ident,
-    fields: TokenStream,
+    fields: &TokenStream,
     spec: &KernelSpec,
-    types: &TokenStream,
     compiled: &Compiled,
 ) -> TokenStream {
-    let [a, b, out] = [spec.a, spec.b, spec.out].map(element);
-    let op = operation(spec.op);
     let spec = literal(spec);
     let Compiled { ptx, entry, fingerprint, table } = compiled;
     let documentation = format!("\n# The plan\n\n```text\n{}\n```", table.trim_end());
@@ -159,6 +156,24 @@ pub(crate) fn kernel(
                 })
             }
         }
+    }
+}
+
+/// The type, its constants and its `bsr::Kernel`.
+pub(crate) fn kernel(
+    attributes: TokenStream,
+    visibility: &Visibility,
+    name: &Ident,
+    fields: TokenStream,
+    spec: &KernelSpec,
+    types: &TokenStream,
+    compiled: &Compiled,
+) -> TokenStream {
+    let [a, b, out] = [spec.a, spec.b, spec.out].map(element);
+    let op = operation(spec.op);
+    let kernel_type = kernel_type(&attributes, visibility, name, &fields, spec, compiled);
+    quote! {
+        #kernel_type
 
         #[automatically_derived]
         #[allow(deprecated)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::BlockRowsPlan;
-use super::producer::{self, OUTSIDE};
+use super::producer;
 use crate::hopper::tma::Load;
 use crate::plan::SharedColumns;
 
@@ -20,8 +20,6 @@ pub(super) struct Packed {
     map_rows: u32,
     /// Rows of A that lie side by side in a row of a TMA box, as a power of two.
     rows_per_line_shift: u32,
-    /// A coordinate outside every matrix.
-    outside: u32,
     members: Vec<Member>,
     /// The first sum of each consumer, for one without a block.
     sums: Vec<String>,
@@ -77,7 +75,6 @@ impl Packed {
             depth: plan.view.depth,
             map_rows: plan.view.rows / plan.a.rows_per_line,
             rows_per_line_shift: plan.a.rows_per_line.trailing_zeros(),
-            outside: OUTSIDE,
             members: (0..t.pack).map(member).collect(),
             sums: (0..t.accumulators()).map(|i| sums.name(i)).collect(),
             zero: if sums.is_integer { "mov.u32" } else { "mov.f32" },

@@ -10,7 +10,7 @@ use crate::plan::Major;
 use crate::{Layout, Pdl};
 
 /// A coordinate outside every matrix (2^30; the runtime keeps M, N and K below it): TMA fills with zeros.
-pub(super) const OUTSIDE: u32 = 1 << 30;
+const OUTSIDE: u32 = 1 << 30;
 
 /// The producer's part of the context.
 #[derive(Clone, Debug, Serialize)]
