@@ -54,6 +54,7 @@ templates! {
     "attention/advance_query",
     "attention/body",
     "attention/consumer",
+    "attention/exchange",
     "attention/give_back",
     "attention/load",
     "attention/next_step",

@@ -1,6 +1,7 @@
 //! What a launch of attention is told: four tensors of rank 4, the steps of every work tile, numbers.
 
 use super::{LaunchShape, Parameters, Plan};
+use crate::SplitK;
 
 /// The sizes of one attention: O\[b, h, i\] = sum over j of softmax(scale * Q\[b, h, i\] . K\[b, g, j\]) V\[b, g, j\],
 /// where g is the number of the key head that query head h belongs to.
@@ -50,6 +51,9 @@ impl TensorStrides {
 /// and V, first step, steps, steps that consumer 0 computes, the same of consumer 1}. Consumer w computes `rows / 2`
 /// queries from `w * rows / 2` on. A step is a word: `step` keys, by their number divided by `step`, and the flags
 /// [`AttentionTiles::STORED`] and [`AttentionTiles::PARTIAL`] of each consumer.
+///
+/// A kernel whose tiles can be divided ([`AttentionSplit`]) has four words more of each: {parts to collect, the first of
+/// their places in the workspace, the place that the sums go to or [`AttentionTiles::WHOLE`], 0}.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionTiles {
     /// Queries and keys of a block.
@@ -64,6 +68,17 @@ pub struct AttentionTiles {
     pub columns: u32,
     /// Words of a work tile.
     pub tile_words: u32,
+    /// How the keys of a tile are divided among CTAs, of a kernel with `split`.
+    pub split: Option<AttentionSplit>,
+}
+
+/// How the keys of a tile are divided among CTAs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionSplit {
+    /// Into how many parts.
+    pub parts: SplitK,
+    /// Bytes of one part's sums in the workspace.
+    pub place_bytes: u32,
 }
 
 impl AttentionTiles {
@@ -73,6 +88,8 @@ impl AttentionTiles {
     pub const PARTIAL: u32 = 1 << 30;
     /// Bits of the number of a step.
     pub const NUMBER: u32 = Self::STORED - 1;
+    /// What a work tile has instead of a place where it is stored in O.
+    pub const WHOLE: u32 = u32::MAX;
 }
 
 impl Plan {

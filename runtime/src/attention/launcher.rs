@@ -1,13 +1,14 @@
 //! Attention on a GPU.
 
-use bsr_codegen::{Argument, Dtype, Operand, Plan, TensorStrides};
+use bsr_codegen::{Argument, Dtype, Operand, Plan, StridedMap, TensorStrides};
 
 use super::{AttentionError, AttentionWork, HeadOrder, Mask, Shape, Tensor};
 use crate::Element;
 use crate::gpu::{
-    self, Device, DeviceBuffer, DevicePtr, Function, LaunchDims, Module, Plain, StreamRef, Value, Values, tensor_map,
+    self, Device, DeviceBuffer, DevicePtr, Function, LaunchDims, Module, Plain, StreamRef, TensorMapCache, Value,
+    Values,
 };
-use crate::kernel::KernelError;
+use crate::kernel::{KernelError, Workspaces};
 
 /// A contiguous tensor of heads in device memory.
 #[derive(Debug)]
@@ -93,6 +94,7 @@ pub struct DevicePattern {
     heads: DeviceBuffer<u32>,
     tiles: DeviceBuffer<u32>,
     steps: DeviceBuffer<u32>,
+    workspaces: Workspaces,
 }
 
 /// A kernel of attention on a device.
@@ -102,6 +104,7 @@ pub struct Launcher {
     function: Function,
     device: Device,
     ctas: u32,
+    maps: TensorMapCache<StridedMap>,
 }
 
 impl Launcher {
@@ -130,7 +133,7 @@ impl Launcher {
         if ctas == 0 {
             return Err(KernelError::DoesNotFit { cluster: 1, shared_bytes }.into());
         }
-        Ok(Self { plan: plan.clone(), function, device: device.clone(), ctas })
+        Ok(Self { plan: plan.clone(), function, device: device.clone(), ctas, maps: TensorMapCache::new(device) })
     }
 
     /// The plan it was loaded by.
@@ -157,6 +160,7 @@ impl Launcher {
             tiles: DeviceBuffer::from_slice(&self.device, &work.tiles)?,
             // A mask without blocks has no steps, and an address all the same.
             steps: DeviceBuffer::from_slice(&self.device, if work.steps.is_empty() { &[0] } else { &work.steps })?,
+            workspaces: Workspaces::new(&self.device, work.workspace_bytes(&tiles))?,
         })
     }
 
@@ -173,6 +177,7 @@ impl Launcher {
         output: &mut DeviceTensor<T>,
         sums: Option<&mut DeviceBuffer<f32>>,
     ) -> Result<(), AttentionError> {
+        let stream = stream.into();
         let Inputs { tensors: [q, k, v], scale, scalars } = inputs.into();
         let shape = shape_of(&self.plan, [q, k, v].map(DeviceTensor::sizes), T::DTYPE)?;
         check_numbers(&self.plan, scale, scalars)?;
@@ -217,16 +222,16 @@ impl Launcher {
                 _ => output.data.ptr(),
             }
         };
+        let workspace = pattern.workspaces.of(&self.device, stream)?;
         let mut values = Values::new();
         for parameter in &launch.parameters {
             values.push(match &parameter.argument {
-                Argument::Strided(map) => {
-                    Value::Map(tensor_map::encode_strided(&self.device, address(map.operand), map)?)
-                }
+                Argument::Strided(map) => Value::Map(self.maps.get(address(map.operand), map)?),
                 Argument::Pointer(operand) => Value::Pointer(address(*operand)),
                 Argument::WorkHead => Value::Pointer(pattern.heads.ptr()),
                 Argument::Work => Value::Pointer(pattern.tiles.ptr()),
                 Argument::ColIdx => Value::Pointer(pattern.steps.ptr()),
+                Argument::Workspace => Value::Pointer(workspace),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scale => Value::Float(scale),
                 Argument::Scalar(at) => Value::Float(scalars.get(*at).copied().unwrap_or(f32::NAN)),
@@ -235,8 +240,8 @@ impl Launcher {
         }
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
         // above have found to be those of the problem; the pattern was made for this kernel and these sizes, so that no
-        // step is beyond the keys. O and the sums are borrowed mutably.
-        unsafe { gpu::launch(&self.function, &launch, &values, stream.into())? };
+        // step is beyond the keys. O and the sums are borrowed mutably, and the workspace is this stream's.
+        unsafe { gpu::launch(&self.function, &launch, &values, stream)? };
         Ok(())
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! A query without any key has O = 0, and minus infinity for the logarithm of its sum.
 
+mod divide;
 mod error;
 mod generate;
 mod kernel;

@@ -23,7 +23,8 @@ fn every_case_on_a_gpu() {
             return;
         }
     };
-    let cases: Vec<Case> = [table::blocks(), table::patterns(), table::tensors()].into_iter().flatten().collect();
+    let cases: Vec<Case> =
+        [table::blocks(), table::patterns(), table::tensors(), table::divided()].into_iter().flatten().collect();
     let fault = |case: &Case| {
         let checked = match plan(case).spec().a {
             Dtype::BF16 => launch::<bf16>(&device, case),

@@ -6,15 +6,15 @@ use bsr_codegen::{AttentionTiles, Plan};
 use bsr_runtime::attention::{AttentionWork, Mask, Shape};
 use proptest::prelude::*;
 
-fn tiles(bm: u32, bk: u32) -> AttentionTiles {
-    let text = format!("bm = {bm}, bn = 64, bk = {bk}, op = attention");
+fn tiles(bm: u32, bk: u32, keys: &str) -> AttentionTiles {
+    let text = format!("bm = {bm}, bn = 64, bk = {bk}, op = attention{keys}");
     Plan::new(&text.parse().unwrap()).unwrap().attention_tiles().unwrap()
 }
 
 /// Every (problem, head, row of 64 queries, step, partial) that the lists hold.
 fn computed(tiles: &AttentionTiles, work: &AttentionWork) -> Vec<(u32, u32, u32, u32, bool)> {
     let mut all = vec![];
-    for tile in work.tiles.chunks(8) {
+    for tile in work.tiles.chunks(tiles.tile_words as usize) {
         let steps = &work.steps[tile[4] as usize..(tile[4] + tile[5]) as usize];
         for consumer in 0..2 {
             let own: Vec<u32> =
@@ -32,8 +32,32 @@ fn computed(tiles: &AttentionTiles, work: &AttentionWork) -> Vec<(u32, u32, u32,
             assert!(stored.windows(2).all(|pair| pair[1] - pair[0] <= 2), "{stored:?}");
         }
     }
-    assert_eq!(tiles.tile_words, 8);
     all
+}
+
+/// Makes sure that every place gets sums once and is read once, later, and by a CTA that waits for none of a higher number;
+/// tells how many tiles are stored.
+fn stored(tiles: &AttentionTiles, work: &AttentionWork) -> usize {
+    let words = tiles.tile_words as usize;
+    if tiles.split.is_none() {
+        assert_eq!((words, work.places), (8, 0));
+        return work.tiles.len() / 8;
+    }
+    let mut given = vec![false; work.places as usize];
+    let mut read = given.clone();
+    let mut stored = 0;
+    for tile in work.tiles.chunks(words) {
+        assert!(tile[5] > 0 || (tile[8], tile[10]) == (0, AttentionTiles::WHOLE), "a part without keys: {tile:?}");
+        for place in tile[9]..tile[9] + tile[8] {
+            assert!(given[place as usize] && !std::mem::replace(&mut read[place as usize], true), "{tile:?}");
+        }
+        match tile[10] {
+            AttentionTiles::WHOLE => stored += 1,
+            place => assert!(!std::mem::replace(&mut given[place as usize], true), "{tile:?}"),
+        }
+    }
+    assert!(read.into_iter().all(|read| read));
+    stored
 }
 
 proptest! {
@@ -44,8 +68,9 @@ proptest! {
         keys in 1..700_usize,
         density in 0.0..1.0_f64,
         ctas in 1..9_u32,
+        split in prop_oneof![Just(""), Just(", split = auto"), Just(", split = 2"), Just(", split = 7"), Just(", split = 16")],
     ) {
-        let tiles = tiles(bm, bk);
+        let tiles = tiles(bm, bk, split);
         let mask = Mask::random((queries, keys), (bm as usize, bk as usize), density, 3).unwrap();
         let shape = Shape { batch: 2, heads: 4, key_heads: 2, queries, keys, columns: 64 };
         let work = AttentionWork::new(&tiles, &shape, &mask, ctas).unwrap();
@@ -69,8 +94,8 @@ proptest! {
         let unique: BTreeSet<_> = found.iter().copied().filter(|(_, _, row, ..)| !beyond(*row)).collect();
         prop_assert_eq!(found.iter().filter(|(_, _, row, ..)| !beyond(*row)).count(), unique.len());
         prop_assert_eq!(unique, expected);
-        let total = work.tiles.len() / 8;
-        prop_assert_eq!(total, 8 * queries.div_ceil(128));
+        let total = work.tiles.len() / tiles.tile_words as usize;
+        prop_assert_eq!(stored(&tiles, &work), 8 * queries.div_ceil(128));
         prop_assert_eq!((work.heads[0], work.heads.last().copied()), (0, Some(total as u32)));
         prop_assert!(work.heads.windows(2).all(|pair| pair[0] < pair[1]) && work.ctas() <= ctas);
     }
@@ -78,7 +103,7 @@ proptest! {
 
 #[test]
 fn long_tiles_come_first_and_the_sum_is_even() {
-    let tiles = tiles(128, 128);
+    let tiles = tiles(128, 128, "");
     let mask = Mask::lower_triangle((128 * 64, 128 * 64), (128, 128)).unwrap();
     let shape = Shape { batch: 1, heads: 8, key_heads: 8, queries: 128 * 64, keys: 128 * 64, columns: 64 };
     let work = AttentionWork::new(&tiles, &shape, &mask, 132).unwrap();
@@ -89,4 +114,43 @@ fn long_tiles_come_first_and_the_sum_is_even() {
     let loads: Vec<u32> = (0..132).map(of_cta).collect();
     let (least, most) = (loads.iter().min().unwrap(), loads.iter().max().unwrap());
     assert!(most - least <= 3, "{least} .. {most}");
+}
+
+/// The steps of the busiest CTA, and of all.
+fn loads(tiles: &AttentionTiles, work: &AttentionWork) -> (u32, u32) {
+    let words = tiles.tile_words as usize;
+    let of_cta = |ends: &[u32]| (ends[0]..ends[1]).map(|tile| work.tiles[words * tile as usize + 5]).sum::<u32>();
+    let loads: Vec<u32> = work.heads.windows(2).map(of_cta).collect();
+    (loads.iter().max().copied().unwrap(), loads.iter().sum())
+}
+
+#[test]
+fn few_long_rows_fill_the_card() {
+    let tiles = tiles(64, 128, ", split = auto");
+    for (shape, most) in [
+        // One query of 8 key heads, and of one; 2 heads of a triangle; 140 tiles on 132 CTAs.
+        (Shape { batch: 1, heads: 8, key_heads: 8, queries: 1, keys: 65536, columns: 64 }, 1.15),
+        (Shape { batch: 1, heads: 1, key_heads: 1, queries: 16, keys: 65536, columns: 64 }, 2.1),
+        (Shape { batch: 1, heads: 2, key_heads: 2, queries: 4096, keys: 4096, columns: 64 }, 1.7),
+        (Shape { batch: 5, heads: 28, key_heads: 28, queries: 1, keys: 8192, columns: 64 }, 1.15),
+    ] {
+        let mask = Mask::causal(shape.queries, shape.keys, (64, 128)).unwrap();
+        let mask = if shape.queries == shape.keys {
+            mask
+        } else {
+            Mask::full((shape.queries, shape.keys), (64, 128)).unwrap()
+        };
+        let work = AttentionWork::new(&tiles, &shape, &mask, 132).unwrap();
+        let (busiest, all) = loads(&tiles, &work);
+        stored(&tiles, &work);
+        assert!(f64::from(busiest) < most * f64::from(all) / 132.0 + 1.0, "{shape:?}: {busiest} of {all}");
+    }
+}
+
+#[test]
+fn what_is_even_is_not_divided() {
+    let tiles = tiles(128, 128, ", split = auto");
+    let mask = Mask::full((4096, 4096), (128, 128)).unwrap();
+    let shape = Shape { batch: 4, heads: 33, key_heads: 33, queries: 4096, keys: 4096, columns: 64 };
+    assert_eq!(AttentionWork::new(&tiles, &shape, &mask, 132).unwrap().places, 0);
 }

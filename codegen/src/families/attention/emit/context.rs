@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::super::plan::AttentionPlan;
+use super::super::plan::{AttentionPlan, RECORD};
+use super::exchange::Exchange;
 use super::product::{self, Output, Scores, Store, Variant, Write};
 use super::score::Score;
 use super::softmax::Softmax;
@@ -25,6 +26,8 @@ pub(super) struct Context {
     softmax: Softmax,
     score: Score,
     staging: Staging,
+    /// Of a kernel whose tiles can be divided.
+    exchange: Option<Exchange>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -162,6 +165,7 @@ impl Context {
                 convert: format!("cvt.rn.{}x2.f32", plan.spec.out),
                 dtype: plan.spec.out.to_string(),
             },
+            exchange: plan.workspace.as_ref().map(|workspace| Exchange::new(plan, workspace)),
         }
     }
 }
@@ -186,7 +190,7 @@ fn memory(plan: &AttentionPlan) -> Memory {
         keys_offset: m.keys_offset,
         values_offset: m.values_offset,
         records_offset: m.records_offset,
-        record_bytes: 4 * plan.tiles().tile_words,
+        record_bytes: RECORD,
         words_offset: m.words_offset,
         queries_full: m.queries_full(),
         keys_full: m.keys_full(),

@@ -4,11 +4,13 @@ use super::AttentionPlan;
 use crate::epilogue::InputKind;
 use crate::hopper::OperandTile;
 use crate::plan::{
-    Argument, AttentionProblem, AttentionTiles, Operand, Parameter, Parameters, StridedMap, TensorStrides,
+    Argument, AttentionProblem, AttentionSplit, AttentionTiles, Operand, Parameter, Parameters, StridedMap,
+    TensorStrides,
 };
 
-/// Words of a work tile.
+/// Words of a work tile, and those more of one that may be a part.
 const TILE_WORDS: u32 = 8;
+const PART_WORDS: u32 = 4;
 
 impl AttentionPlan {
     pub(crate) fn tiles(&self) -> AttentionTiles {
@@ -18,7 +20,10 @@ impl AttentionPlan {
             step: self.tiling.step,
             uniform: self.tiling.uniform,
             columns: self.tiling.columns,
-            tile_words: TILE_WORDS,
+            tile_words: TILE_WORDS + if self.workspace.is_some() { PART_WORDS } else { 0 },
+            split: self
+                .workspace
+                .map(|workspace| AttentionSplit { parts: self.spec.split, place_bytes: workspace.places_bytes }),
         }
     }
 
@@ -34,6 +39,9 @@ impl AttentionPlan {
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
         push("steps", Argument::ColIdx);
+        if self.workspace.is_some() {
+            push("workspace", Argument::Workspace);
+        }
         push("scale", Argument::Scale);
         push("heads", Argument::Number(problem.heads as u32));
         push("queries", Argument::Number(problem.queries as u32));

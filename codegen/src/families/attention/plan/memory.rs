@@ -7,7 +7,7 @@ use crate::plan::PlanError;
 use crate::{Arch, KernelSpec};
 
 /// Bytes of what a consumer is told of a tile.
-const RECORD: u32 = 32;
+pub(crate) const RECORD: u32 = 32;
 /// Bytes of what it is told of a step.
 const WORD: u32 = 4;
 /// Stages below which a product would wait for each load.
