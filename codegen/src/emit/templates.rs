@@ -95,6 +95,8 @@ templates! {
     "block_rows/tile_begin",
     "block_rows/tile_part",
     "lists/assign",
+    "lists/attention_steps",
+    "lists/attention_tiles",
     "lists/check",
     "lists/cost",
     "lists/count_columns",

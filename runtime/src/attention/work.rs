@@ -86,8 +86,7 @@ impl AttentionWork {
     fn groups(&mut self, tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Vec<Vec<Tile>> {
         let mut known: HashMap<(usize, usize), Steps> = HashMap::new();
         let per_key_head = shape.heads / shape.key_heads;
-        let head_bytes = 2 * 2 * shape.keys * shape.columns;
-        let group = (L2_BYTES / head_bytes.max(1)).max(1);
+        let group = heads_together(shape);
         let key_heads: Vec<(usize, usize)> =
             (0..shape.batch).flat_map(|problem| (0..shape.key_heads).map(move |head| (problem, head))).collect();
         let mut groups = vec![];
@@ -146,6 +145,12 @@ impl Tile {
         let words = [row, head, problem, key_head, first, total, counts[0], counts[1]];
         words.into_iter().chain(self.role.words()).take(tiles.tile_words as usize)
     }
+}
+
+/// Heads of K and V that fit L2 together.
+pub(super) fn heads_together(shape: &Shape) -> usize {
+    let head_bytes = 2 * 2 * shape.keys * shape.columns;
+    (L2_BYTES / head_bytes.max(1)).max(1)
 }
 
 /// Tiles that are not divided.
