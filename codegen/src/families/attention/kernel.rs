@@ -100,6 +100,13 @@ impl KernelPlan for AttentionPlan {
             format!("{} B", m.total),
             format!("{} B left of {} B", self.arch.shared_bytes.saturating_sub(m.total), self.arch.shared_bytes),
         );
+        if let Some(workspace) = &self.workspace {
+            row(
+                "split",
+                s.split.to_string(),
+                format!("a part of a tile's keys leaves f32 sums of {} B in the workspace", workspace.places_bytes),
+            );
+        }
         row(
             "score",
             self.score().map_or("s * scale", |program| program.text()).to_owned(),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::AttentionPlan;
+use super::exchange::Exchange;
 use super::product::{self, Output, Scores, Store, Variant, Write};
 use super::score::Score;
 use super::softmax::Softmax;
@@ -25,6 +26,8 @@ pub(super) struct Context {
     softmax: Softmax,
     score: Score,
     staging: Staging,
+    /// Of a kernel whose tiles can be divided.
+    exchange: Option<Exchange>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -140,8 +143,8 @@ impl Context {
                 rows: t.rows,
                 wg_rows: t.rows / t.roles.consumers,
                 columns: t.columns,
-                words: t.words(),
-                bytes: WORD * t.words(),
+                words: t.words,
+                bytes: WORD * t.words,
                 uniform: t.uniform,
                 turns: t.turns(),
             },
@@ -171,6 +174,7 @@ impl Context {
                 convert: format!("cvt.rn.{}x2.f32", plan.spec.out),
                 dtype: plan.spec.out.to_string(),
             },
+            exchange: plan.workspace.as_ref().map(|workspace| Exchange::new(plan, workspace)),
         }
     }
 }
@@ -195,7 +199,7 @@ fn memory(plan: &AttentionPlan) -> Memory {
         keys_offset: m.keys_offset,
         values_offset: m.values_offset,
         records_offset: m.records_offset,
-        record_bytes: WORD * plan.tiling.words(),
+        record_bytes: WORD * plan.tiling.words,
         words_offset: m.words_offset,
         queries_full: m.queries_full(),
         keys_full: m.keys_full(),

@@ -4,7 +4,8 @@ use super::AttentionPlan;
 use crate::epilogue::InputKind;
 use crate::hopper::OperandTile;
 use crate::plan::{
-    Argument, AttentionProblem, AttentionTiles, Operand, Parameter, Parameters, StridedMap, TensorStrides,
+    Argument, AttentionProblem, AttentionSplit, AttentionTiles, Operand, Parameter, Parameters, StridedMap,
+    TensorStrides,
 };
 
 impl AttentionPlan {
@@ -17,7 +18,10 @@ impl AttentionPlan {
             blocks: self.tiling.blocks,
             uniform: self.tiling.uniform,
             columns: self.tiling.columns,
-            tile_words: self.tiling.words(),
+            tile_words: self.tiling.words,
+            split: self
+                .workspace
+                .map(|workspace| AttentionSplit { parts: self.spec.split, place_bytes: workspace.places_bytes }),
         }
     }
 
@@ -33,6 +37,9 @@ impl AttentionPlan {
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
         push("steps", Argument::ColIdx);
+        if self.workspace.is_some() {
+            push("workspace", Argument::Workspace);
+        }
         push("scale", Argument::Scale);
         push("heads", Argument::Number(problem.heads as u32));
         push("queries", Argument::Number(problem.queries as u32));

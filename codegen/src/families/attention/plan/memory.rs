@@ -39,7 +39,7 @@ impl Memory {
     ) -> Result<Self, PlanError> {
         let query_bytes = queries.bytes().next_multiple_of(ALIGN);
         let stage_bytes = keys.bytes().max(values.bytes()).next_multiple_of(ALIGN);
-        let of_query = query_bytes + 2 * BARRIER + WORD * tiling.words();
+        let of_query = query_bytes + 2 * BARRIER + WORD * tiling.words;
         let of_stage = 2 * (stage_bytes + 2 * BARRIER) + WORD * tiling.blocks;
         // Words are read as vectors of 16 bytes.
         let room = |query_stages: u32| (arch.shared_bytes - 16).saturating_sub(query_stages * of_query) / of_stage;
@@ -64,7 +64,7 @@ impl Memory {
         let keys_offset = query_stages * query_bytes;
         let values_offset = keys_offset + stages * stage_bytes;
         let records_offset = values_offset + stages * stage_bytes;
-        let barriers_offset = records_offset + query_stages * WORD * tiling.words();
+        let barriers_offset = records_offset + query_stages * WORD * tiling.words;
         let words_offset = barriers_offset + (2 * query_stages + 4 * stages) * BARRIER;
         let total = words_offset + stages * WORD * tiling.blocks;
         Ok(Self {

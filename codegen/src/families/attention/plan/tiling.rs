@@ -10,6 +10,8 @@ pub(crate) const WG_ROWS: u32 = 64;
 const WIDEST_STEP: u32 = 128;
 /// K of one WGMMA.
 const UNIT: u32 = 16;
+/// Words that say which part of a tile a work tile is.
+const PART_WORDS: u32 = 4;
 /// Warpgroups that compute, the most first, with registers of the producer, registers of a consumer's thread beside O, S
 /// and P (maxima, sums, addresses, descriptors), and columns of the widest head that they are taken for. At 64 columns a
 /// consumer waits for its own instructions more than for the tensor cores, and a third one fills the time.
@@ -40,6 +42,8 @@ pub(crate) struct Tiling {
     pub(crate) columns: u32,
     /// All consumers compute the same blocks.
     pub(crate) uniform: bool,
+    /// Words of a work tile: six, and one for each consumer, in vectors of four; and a vector more where it may be a part.
+    pub(crate) words: u32,
     /// Registers beside O, S and P.
     overhead: u32,
 }
@@ -77,6 +81,7 @@ impl Tiling {
             blocks: blocks(spec, step).unwrap_or(1),
             columns: spec.bn,
             uniform: spec.bm.is_multiple_of(rows),
+            words: (6 + consumers.number).next_multiple_of(4) + if spec.split.is_on() { PART_WORDS } else { 0 },
             overhead: consumers.overhead,
         }
     }
@@ -84,11 +89,6 @@ impl Tiling {
     /// Registers of a thread for S, O and P.
     pub(crate) fn registers(&self) -> [u32; 3] {
         [self.step / 2, self.columns / 2, self.step / 4]
-    }
-
-    /// Words of a work tile: six, and one for each consumer, in vectors of four.
-    pub(crate) fn words(&self) -> u32 {
-        (6 + self.roles.consumers).next_multiple_of(4)
     }
 
     /// Do the consumers take turns with the tensor cores? Two that always compute together gain by it.
