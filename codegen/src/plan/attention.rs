@@ -1,6 +1,7 @@
 //! What a launch of attention is told: four tensors of rank 4, the steps of every work tile, numbers.
 
 use super::{LaunchShape, Parameters, Plan};
+use crate::KernelSpec;
 
 /// The sizes of one attention: O\[b, h, i\] = sum over j of softmax(scale * Q\[b, h, i\] . K\[b, g, j\]) V\[b, g, j\],
 /// where g is the number of the key head that query head h belongs to.
@@ -60,7 +61,7 @@ pub struct AttentionTiles {
     pub step: u32,
     /// Both consumers compute the same blocks: a tile lies within a row of blocks.
     pub uniform: bool,
-    /// Head dimension.
+    /// Columns of V and O; see [`KernelSpec::score_depth`] for those of Q and K.
     pub columns: u32,
     /// Words of a work tile.
     pub tile_words: u32,
@@ -73,6 +74,13 @@ impl AttentionTiles {
     pub const PARTIAL: u32 = 1 << 30;
     /// Bits of the number of a step.
     pub const NUMBER: u32 = Self::STORED - 1;
+}
+
+impl KernelSpec {
+    /// Columns of Q and K of an attention: `d`, or `bn`, those of V.
+    pub fn score_depth(&self) -> u32 {
+        self.d.unwrap_or(self.bn)
+    }
 }
 
 impl Plan {

@@ -15,6 +15,7 @@ mod reference;
 mod shape;
 mod simulate;
 mod tensor;
+mod vector;
 mod work;
 
 pub use error::AttentionError;
@@ -22,8 +23,9 @@ pub use generate::Coverage;
 pub use kernel::{Kernel, Loaded};
 pub use launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
 pub use mask::{BlockList, Mask, Sharing};
-pub use reference::{Attended, reference, reference_rows};
+pub use reference::{Attended, reference, reference_of, reference_rows};
 pub use shape::{HeadOrder, Shape};
 pub use simulate::{SimulatedAttention, Simulation, simulate};
 pub use tensor::Tensor;
+pub use vector::{HostVector, ScoreInputs, ScoreVector, UploadedVectors};
 pub use work::AttentionWork;

@@ -4,6 +4,7 @@ mod context;
 mod product;
 mod score;
 mod softmax;
+mod vectors;
 
 use super::plan::AttentionPlan;
 use crate::hopper;
