@@ -24,7 +24,7 @@ const DOCUMENTS: &str = "score = \"|of_query: Rows<f32>, of_key: Cols<f32>, slop
 const MOST_VECTORS: &str = "score = \"|a: Cols<f32>, b: Cols<f32>, c: Cols<f32>, e: Cols<f32>, f: Cols<f32>, g: Cols<f32>, h: \
                             Rows<f32>, k: Rows<f32>| if a == h { s * scale + b * h + c * k + e * f + g } else { -inf }\"";
 
-const REFUSED: [&str; 29] = [
+const REFUSED: [&str; 30] = [
     "op = attention, bm = 96, bn = 128, bk = 128",
     "op = attention, bm = 128, bn = 264, bk = 128",
     "op = attention, bm = 128, bn = 72, bk = 24",
@@ -38,6 +38,7 @@ const REFUSED: [&str; 29] = [
     "op = attention, bm = 128, bn = 128, bk = 128, stages = 3",
     "op = attention, bm = 128, bn = 256, bk = 128, k_step = 128",
     "op = attention, bm = 128, bn = 128, bk = 128, k_step = 48",
+    "op = attention, bm = 128, bn = 256, bk = 128, split = auto",
     "op = attention, bm = 128, bn = 128, bk = 128, mma = mma_sync",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|bias: Dense<f32>| s + bias\"",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|bias: Row<f32>| s + bias\"",
@@ -73,6 +74,7 @@ fn plans_by_hand() {
         "op = attention, bm = 64, bn = 64, bk = 64".to_owned(),
         "op = attention, bm = 128, bn = 256, bk = 128".to_owned(),
         "op = attention, bm = 192, bn = 80, bk = 96, stages = 3".to_owned(),
+        "op = attention, bm = 64, bn = 128, bk = 128, split = auto".to_owned(),
         format!("op = attention, bm = 128, bn = 128, bk = 128, dtype = bf16, d = 192, {DOCUMENTS}"),
     ] {
         writeln!(text, "{}\n", plan(&spec)).unwrap();
@@ -121,7 +123,7 @@ fn maps_follow_the_strides() {
     assert_eq!((v.dims, v.strides_bytes[0], v.box_dims), (k.dims, 400, k.box_dims));
     assert_eq!((o.dims, o.strides_bytes[0], o.box_dims), (q.dims, 2000, [16, 64, 1, 1]));
     assert_eq!(q.swizzle_bytes, 32);
-    assert!(plan.attention_tiles().is_some_and(|tiles| tiles.uniform && tiles.step == 64));
+    assert!(plan.attention_tiles().is_some_and(|tiles| tiles.uniform && (tiles.step, tiles.blocks) == (128, 2)));
 }
 
 /// Where V has other columns than Q and K, Q and O share a buffer and the span of their swizzle.
@@ -220,7 +222,8 @@ fn matrix() -> Vec<Plan> {
     for (at, (bm, bk)) in blocks.into_iter().enumerate() {
         for (number, columns) in columns.into_iter().enumerate() {
             let types = ["", "dtype = bf16"][(at + number) % 2];
-            let knobs = ["", "stages = 2", "", "k_step = 16"][(at + number / 2) % 4];
+            let knobs = ["", "stages = 2", "split = auto", "k_step = 16", "", "split = 16"][(at + number / 2) % 6];
+            let knobs = if columns > 192 && knobs.starts_with("split") { "" } else { knobs };
             let given = [
                 format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}"),
                 types.into(),
@@ -230,6 +233,11 @@ fn matrix() -> Vec<Plan> {
             let text: Vec<String> = given.into_iter().filter(|part| !part.is_empty()).collect();
             plans.push(plan(&text.join(", ")));
         }
+    }
+    // Three consumers have the fewest registers, scores of two blocks in a step the most instructions.
+    for (bm, bk, columns) in [(128, 128, 64), (64, 64, 64), (64, 64, 128)] {
+        let of = |score: &str| plan(&format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}, {score}"));
+        plans.extend(scores[1..].iter().map(|score| of(score)));
     }
     // Other columns of Q and K than of V, and as many vectors as a score may have.
     for (number, (d, bn)) in

@@ -28,8 +28,8 @@ pub enum Sharing {
 }
 
 impl Sharing {
-    /// Parts that so many problems and heads have.
-    pub fn parts(self, batch: usize, heads: usize) -> usize {
+    /// Patterns that so many problems and heads need.
+    pub fn patterns(self, batch: usize, heads: usize) -> usize {
         match self {
             Self::All => 1,
             Self::ByHead => heads,
@@ -154,7 +154,7 @@ impl Mask {
 
     /// Patterns that so many problems and heads need.
     pub fn wanted(&self, batch: usize, heads: usize) -> usize {
-        self.sharing.parts(batch, heads)
+        self.sharing.patterns(batch, heads)
     }
 
     /// The number of the pattern of a head.

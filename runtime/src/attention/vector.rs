@@ -299,7 +299,7 @@ fn packed_stride(input: &Input, shape: &Shape, extent: Extent) -> Result<u64, At
         return Err(AttentionError::Vector { name, found: dtype, expected: kind.words() });
     }
     let sharing = sharing.unwrap_or(natural(kind));
-    let (part, parts) = (part(kind, shape), sharing.parts(shape.batch, shape.heads));
+    let (part, parts) = (part(kind, shape), sharing.patterns(shape.batch, shape.heads));
     if len != part * parts {
         let what = match kind {
             InputKind::Rows(_) => "queries",

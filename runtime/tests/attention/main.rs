@@ -6,6 +6,7 @@
 
 mod accuracy;
 mod gpu;
+mod gpu_repeated;
 mod masks;
 mod refusals;
 mod simulated;

@@ -49,6 +49,11 @@ fn every_mask() {
 }
 
 #[test]
+fn every_division_of_keys() {
+    run(table::divided());
+}
+
+#[test]
 fn every_vector_of_a_score() {
     run(table::vectors());
 }

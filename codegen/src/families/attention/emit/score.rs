@@ -21,10 +21,17 @@ pub(super) struct Score {
     has_columns: bool,
     uniform: Vec<String>,
     rows: Vec<String>,
+    runs: Vec<Run>,
+}
+
+/// Keys of a step that follow each other.
+#[derive(Clone, Debug, Serialize)]
+struct Run {
+    number: u32,
     pairs: Vec<Pair>,
 }
 
-/// Two neighbouring keys.
+/// Two neighbouring keys, by their places in the run.
 #[derive(Clone, Debug, Serialize)]
 struct Pair {
     first: u32,
@@ -49,6 +56,7 @@ impl Score {
         let vectors = lines.as_ref().zip(plan.score()).map(|(lines, program)| Vectors::new(lines, program));
         let loads = |make: &dyn Fn(&Vectors<'_>) -> Vec<String>| vectors.as_ref().map(make).unwrap_or_default();
         let of = |make: &dyn Fn(&Lines) -> Vec<String>| lines.as_ref().map(make).unwrap_or_default();
+        let pairs = plan.tiles().run() / 8;
         let pair = |number: u32| {
             let element = |(row, key): (u32, u32)| {
                 let register = sum(4 * number + 2 * row + key);
@@ -56,11 +64,11 @@ impl Score {
                 Element { lines: of(&|lines| lines.element(&at)), register: register.clone(), key }
             };
             Pair {
-                first: 8 * number,
-                second: 8 * number + 1,
-                begins_group: vectors.as_ref().is_some_and(|vectors| vectors.begins_group(number)),
+                first: 8 * (number % pairs),
+                second: 8 * (number % pairs) + 1,
+                begins_group: vectors.as_ref().is_some_and(|vectors| vectors.begins_group(number % pairs)),
                 columns: [
-                    loads(&|vectors| vectors.columns(number)),
+                    loads(&|vectors| vectors.columns(number % pairs)),
                     of(&|lines| [0, 1].into_iter().flat_map(|column| lines.column(column)).collect()),
                 ]
                 .concat(),
@@ -74,7 +82,9 @@ impl Score {
                 || vectors.as_ref().is_some_and(|vectors| vectors.by_key() > 0),
             uniform: [loads(&|vectors| vectors.tile()), of(&Lines::uniform)].concat(),
             rows: of(&|lines| [0, 1].into_iter().flat_map(|row| lines.row(row)).collect()),
-            pairs: (0..plan.tiling.step / 8).map(pair).collect(),
+            runs: (0..plan.tiling.blocks)
+                .map(|number| Run { number, pairs: (number * pairs..(number + 1) * pairs).map(pair).collect() })
+                .collect(),
         }
     }
 }

@@ -5,9 +5,11 @@ mod launch;
 mod memory;
 mod operand;
 mod tiling;
+mod workspace;
 
 pub(crate) use memory::Memory;
 pub(crate) use tiling::{MOST_LOADS, Tiling};
+pub(crate) use workspace::Workspace;
 
 use crate::epilogue::Program;
 use crate::hopper::OperandTile;
@@ -26,6 +28,8 @@ pub(crate) struct AttentionPlan {
     /// How O is staged: where Q was.
     pub(crate) output: OperandTile,
     pub(crate) memory: Memory,
+    /// Of a kernel whose tiles can be divided.
+    pub(crate) workspace: Option<Workspace>,
 }
 
 impl AttentionPlan {
@@ -41,7 +45,8 @@ impl AttentionPlan {
         let tiles = operand::tiles(spec, &tiling);
         let memory = Memory::new(spec, &tiles, &tiling, arch)?;
         let [queries, keys, values, output] = tiles;
-        Ok(Self { spec: *spec, arch: *arch, tiling, queries, keys, values, output, memory })
+        let workspace = spec.split.is_on().then(|| Workspace::new(&tiling, arch));
+        Ok(Self { spec: *spec, arch: *arch, tiling, queries, keys, values, output, memory, workspace })
     }
 
     /// The score of a pair in partial blocks, where it is not `s * scale`.
