@@ -16,7 +16,7 @@ use golden::golden;
 
 const CAUSAL: &str = "score = \"|| if i >= j { s * scale } else { -inf }\"";
 
-const REFUSED: [&str; 21] = [
+const REFUSED: [&str; 23] = [
     "op = attention, bm = 96, bn = 128, bk = 128",
     "op = attention, bm = 128, bn = 264, bk = 128",
     "op = attention, bm = 128, bn = 72, bk = 24",
@@ -31,6 +31,8 @@ const REFUSED: [&str; 21] = [
     "op = attention, bm = 128, bn = 256, bk = 128, k_step = 128",
     "op = attention, bm = 128, bn = 128, bk = 128, k_step = 48",
     "op = attention, bm = 128, bn = 256, bk = 128, split = auto",
+    "op = attention, bm = 128, bn = 128, bk = 128, pack = 3",
+    "op = attention, bm = 128, bn = 128, bk = 128, pack = 4, score = \"|| s * scale - head\"",
     "op = attention, bm = 128, bn = 128, bk = 128, mma = mma_sync",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|bias: Rows<f32>| s + bias\"",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|| (s, row_sum(s))\"",
@@ -57,6 +59,7 @@ fn plans_by_hand() {
         "op = attention, bm = 128, bn = 256, bk = 128".to_owned(),
         "op = attention, bm = 192, bn = 80, bk = 96, stages = 3".to_owned(),
         "op = attention, bm = 64, bn = 128, bk = 128, split = auto".to_owned(),
+        "op = attention, bm = 64, bn = 128, bk = 128, pack = 4, split = 8, dtype = bf16".to_owned(),
     ] {
         writeln!(text, "{}\n", plan(&spec)).unwrap();
     }
@@ -126,11 +129,14 @@ fn matrix() -> Vec<Plan> {
     for (at, (bm, bk)) in blocks.into_iter().enumerate() {
         for (number, columns) in columns.into_iter().enumerate() {
             let types = ["", "dtype = bf16"][(at + number) % 2];
+            let heads =
+                if (at + number) % 4 == 3 { "" } else { ["", "pack = 4", "", "pack = 8", ""][(2 * at + number) % 5] };
             let knobs = ["", "stages = 2", "split = auto", "k_step = 16", "", "split = 16"][(at + number / 2) % 6];
             let knobs = if columns > 192 && knobs.starts_with("split") { "" } else { knobs };
             let given = [
                 format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}"),
                 types.into(),
+                heads.into(),
                 scores[(at + number) % 4].into(),
                 knobs.into(),
             ];

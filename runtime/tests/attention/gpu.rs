@@ -28,8 +28,10 @@ pub(crate) fn device(test: &str) -> Option<Device> {
 #[test]
 fn every_case_on_a_gpu() {
     let Some(device) = device("every_case_on_a_gpu") else { return };
-    let cases: Vec<Case> =
-        [table::blocks(), table::patterns(), table::tensors(), table::divided()].into_iter().flatten().collect();
+    let cases: Vec<Case> = [table::blocks(), table::patterns(), table::tensors(), table::divided(), table::packed()]
+        .into_iter()
+        .flatten()
+        .collect();
     let fault = |case: &Case| {
         let checked = match plan(case).spec().a {
             Dtype::BF16 => launch::<bf16>(&device, case),

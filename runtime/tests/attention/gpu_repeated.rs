@@ -82,7 +82,8 @@ fn divided_keys_give_the_same_bits_a_hundred_times() {
     let mut cases: Vec<Case> = table::divided().into_iter().filter(|case| case.spec.contains("dtype = bf16")).collect();
     for split in ["auto", "16"] {
         let mask = Mask::full((decode.queries, decode.keys), (64, 128)).unwrap();
-        cases.push(case(&format!("bm = 64, bn = 128, bk = 128, split = {split}"), decode, mask));
+        cases.push(case(&format!("bm = 64, bn = 128, bk = 128, split = {split}"), decode, mask.clone()));
+        cases.push(case(&format!("bm = 64, bn = 128, bk = 128, split = {split}, pack = 4"), decode, mask));
         let mask = Mask::causal(1500, 1500, (128, 128)).unwrap();
         cases.push(case(&format!("bm = 128, bn = 128, bk = 128, split = {split}, {CAUSAL}"), skewed, mask));
     }

@@ -54,6 +54,11 @@ fn every_division_of_keys() {
 }
 
 #[test]
+fn heads_that_share_a_tile() {
+    run(table::packed());
+}
+
+#[test]
 fn every_layout_length_and_score() {
     run(table::tensors());
 }

@@ -10,18 +10,14 @@ use crate::plan::{
 impl KernelPlan for AttentionPlan {
     fn summary(&self) -> String {
         let (t, m) = (&self.tiling, &self.memory);
+        let queries = match self.spec.pack {
+            Some(heads) => format!("{} queries of {heads} heads", t.rows / heads),
+            None => format!("{} queries", t.rows),
+        };
         format!(
-            "{} queries a CTA, {} consumers of 64, steps of {} keys x {} columns, {} stages of 2 x {} B, {} of Q of {} B, {} B \
+            "{queries} a CTA, {} consumers of 64, steps of {} keys x {} columns, {} stages of 2 x {} B, {} of Q of {} B, {} B \
              shared",
-            t.rows,
-            t.roles.consumers,
-            t.step,
-            t.columns,
-            m.stages,
-            m.stage_bytes,
-            m.query_stages,
-            m.query_bytes,
-            m.total
+            t.roles.consumers, t.step, t.columns, m.stages, m.stage_bytes, m.query_stages, m.query_bytes, m.total
         )
     }
 
@@ -34,12 +30,13 @@ impl KernelPlan for AttentionPlan {
         row("block", format!("{} x {}", s.bm, s.bk), format!("queries x keys of Q K^T, {} columns a head", s.bn));
         row(
             "work tile",
-            format!("{} queries", t.rows),
+            format!("{} queries", t.rows / t.pack),
             match t.uniform {
                 true => "of one row of blocks; the consumers take turns with the tensor cores".to_owned(),
                 false => format!(
                     "{} of {} queries a row of blocks; a consumer skips blocks that its queries do not have",
-                    t.rows, s.bm
+                    t.rows / t.pack,
+                    s.bm
                 ),
             },
         );
@@ -92,6 +89,10 @@ impl KernelPlan for AttentionPlan {
             format!("{} B", m.total),
             format!("{} B left of {} B", self.arch.shared_bytes.saturating_sub(m.total), self.arch.shared_bytes),
         );
+        if let Some(heads) = s.pack {
+            let why = format!("heads of Q with one head of K share a tile of {} queries of each", t.rows / heads);
+            row("pack", format!("{heads} heads"), why);
+        }
         if let Some(workspace) = &self.workspace {
             row(
                 "split",

@@ -6,7 +6,7 @@ use crate::spec::Key;
 use crate::{Dtype, KernelSpec, Op};
 
 /// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-const FOREIGN: [Key; 16] = [
+const FOREIGN: [Key; 15] = [
     Key::Transpose,
     Key::Batch,
     Key::Permute,
@@ -20,7 +20,6 @@ const FOREIGN: [Key; 16] = [
     Key::Schedule,
     Key::Swizzle,
     Key::Swap,
-    Key::Pack,
     Key::Pdl,
     Key::Epilogue,
 ];
@@ -61,6 +60,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         }
     }
     check_types(spec, errors);
+    check_pack(spec, errors);
     if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
         errors.push(PlanError::new(
             Key::Split.as_str(),
@@ -116,6 +116,27 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("scores are not kept in {}", spec.acc),
             "a softmax is computed in f32",
             "acc = f32",
+        ));
+    }
+}
+
+/// Heads that share a tile divide the queries of a consumer; none of them has a score of its own.
+fn check_pack(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let Some(heads) = spec.pack else { return };
+    if !heads.is_power_of_two() || heads > ROWS {
+        errors.push(PlanError::new(
+            Key::Pack.as_str(),
+            format!("{heads} heads do not share a tile"),
+            format!("they divide the {ROWS} rows of a consumer: a power of 2 up to {ROWS}"),
+            format!("pack = {}", (1 << heads.max(1).ilog2()).min(ROWS)),
+        ));
+    }
+    if spec.score.is_some_and(|score| score.program().names_head()) {
+        errors.push(PlanError::new(
+            Key::Pack.as_str(),
+            "the heads of a tile have one score",
+            "the score names `head`, which is that of a whole tile",
+            "drop `pack`, or `head`",
         ));
     }
 }

@@ -18,8 +18,10 @@ const OVERHEAD: u32 = 36;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tiling {
     pub(crate) roles: Roles,
-    /// Queries of a tile.
+    /// Rows of a tile: queries, each as often as heads share it.
     pub(crate) rows: u32,
+    /// Heads of Q that share a tile.
+    pub(crate) pack: u32,
     /// Keys of a step.
     pub(crate) step: u32,
     /// Columns of a head.
@@ -33,7 +35,8 @@ impl Tiling {
     pub(crate) fn candidates(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Self>, PlanError> {
         let roles = Roles::new(CONSUMERS, false, arch);
         let rows = CONSUMERS * WG_ROWS;
-        let of_step = |step| Self { roles, rows, step, columns: spec.bn, uniform: spec.bm.is_multiple_of(rows) };
+        let pack = spec.pack.unwrap_or(1);
+        let of_step = |step| Self { roles, rows, pack, step, columns: spec.bn, uniform: spec.bm.is_multiple_of(rows) };
         let divides = |step: &u32| spec.bk.is_multiple_of(*step);
         if let Some(step) = spec.k_step {
             let tiling = of_step(step);
