@@ -101,6 +101,13 @@ impl AttentionLists {
             true => Err(ShapeError { what, value, most, help }),
             false => Ok(()),
         };
+        // Rows of blocks are listed for two consumers, block by block.
+        let listed = |what, value: u32, most: u32, help| match value > most {
+            true => Err(ShapeError { what, value: value.into(), most: most.into(), help }),
+            false => Ok(()),
+        };
+        listed("consumers of a kernel with a mask on the GPU", tiles.consumers, 2, "consumers = 2")?;
+        listed("blocks in a step of a kernel with a mask on the GPU", tiles.blocks, 1, "a k_step that divides bk")?;
         let lists = if by.0 { u64::from(heads) } else { 1 } * if by.1 { u64::from(batch) } else { 1 };
         let rows = lists * u64::from(queries.div_ceil(tiles.rows));
         limit("rows of tiles of patterns on the GPU", rows, Shape::MOST_TILE_ROWS.into())?;

@@ -188,9 +188,11 @@ impl Cut {
 /// A range of a tile's steps.
 fn part_of(tiles: &AttentionTiles, words: &[u32], steps: Steps, range: std::ops::Range<u32>) -> Steps {
     let (first, total) = (steps.first + range.start, range.len() as u32);
-    let own = &words[first as usize..(first + total) as usize];
-    let count = |at: u32| own.iter().filter(|word| *word & AttentionTiles::STORED << at != 0).count() as u32;
-    Steps { first, total, counts: if tiles.uniform { [total; 2] } else { [0, 1].map(count) } }
+    // The first word of a step says who computes it.
+    let blocks = tiles.blocks as usize;
+    let own = words[first as usize * blocks..(first + total) as usize * blocks].iter().step_by(blocks);
+    let count = |at: u32| own.clone().filter(|word| *word & AttentionTiles::STORED << at != 0).count() as u32;
+    Steps { first, total, counts: std::array::from_fn(|at| count(at as u32)) }
 }
 
 /// What a part costs, in keys.

@@ -17,6 +17,7 @@ mod mask;
 mod reference;
 mod shape;
 mod simulate;
+mod steps;
 mod tensor;
 mod work;
 

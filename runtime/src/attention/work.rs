@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 use bsr_codegen::AttentionTiles;
 
 use super::divide::{self, Role};
+use super::steps::{self, Counts};
 use super::{AttentionError, Mask, Shape, Sharing};
 
 /// Bytes of K and V that a run of tiles should read from L2: heads are computed in groups of so much.
@@ -20,7 +21,7 @@ pub struct AttentionWork {
     pub heads: Vec<u32>,
     /// Work tiles, of as many words as the kernel's have.
     pub tiles: Vec<u32>,
-    /// Steps, a word each.
+    /// Steps, a word for each run of keys.
     pub steps: Vec<u32>,
     /// Places of the workspace: parts of a tile's keys that one CTA computes for another.
     pub places: u32,
@@ -31,7 +32,7 @@ pub struct AttentionWork {
 pub(super) struct Steps {
     pub(super) first: u32,
     pub(super) total: u32,
-    pub(super) counts: [u32; 2],
+    pub(super) counts: Counts,
 }
 
 /// A tile that is not assigned yet.
@@ -111,39 +112,29 @@ impl AttentionWork {
 
     /// Adds the steps of the tile of one pattern that begins with query `row`.
     fn add_steps(&mut self, tiles: &AttentionTiles, mask: &Mask, pattern: usize, row: usize) -> Steps {
-        let first = self.steps.len() as u32;
-        let half = tiles.rows as usize / 2;
-        let of_row = |query: usize| {
-            let row = query / mask.block().0;
-            if query < mask.sizes().0 { steps_of_row(tiles, mask, pattern, row) } else { vec![] }
-        };
-        let rows = [of_row(row), if tiles.uniform { vec![] } else { of_row(row + half) }];
-        if tiles.uniform {
-            let both = rows[0].iter().map(|(number, partial)| word(*number, [Some(*partial); 2]));
-            self.steps.extend(both);
-        } else {
-            self.steps.extend(joined(&rows));
-        }
-        let counts = rows.map(|row| row.len() as u32);
-        Steps {
-            first,
-            total: self.steps.len() as u32 - first,
-            counts: if tiles.uniform { [counts[0]; 2] } else { counts },
-        }
+        let of_tile = steps::of_tile(tiles, mask, pattern, row);
+        let number = |words: usize| words as u32 / tiles.blocks;
+        let first = number(self.steps.len());
+        self.steps.extend(&of_tile.words);
+        Steps { first, total: number(of_tile.words.len()), counts: of_tile.counts }
     }
 }
 
 impl Tile {
     /// What it costs, in keys.
     pub(super) fn cost(&self, tiles: &AttentionTiles) -> usize {
-        self.steps.counts[0].max(self.steps.counts[1]) as usize * tiles.step as usize + TILE_KEYS
+        self.steps.counts.iter().max().map_or(0, |most| *most as usize) * tiles.step as usize + TILE_KEYS
     }
 
     /// What a kernel reads.
-    fn words(&self, tiles: &AttentionTiles) -> impl Iterator<Item = u32> {
-        let ([row, head, problem, key_head], Steps { first, total, counts }) = (self.at, self.steps);
-        let words = [row, head, problem, key_head, first, total, counts[0], counts[1]];
-        words.into_iter().chain(self.role.words()).take(tiles.tile_words as usize)
+    fn words(&self, tiles: &AttentionTiles) -> Vec<u32> {
+        let Steps { first, total, counts } = self.steps;
+        let role = if tiles.split.is_some() { &self.role.words()[..] } else { &[] };
+        let mut words: Vec<u32> = self.at.into_iter().chain([first, total]).chain(counts).collect();
+        words.truncate(6 + tiles.consumers as usize);
+        words.resize(tiles.tile_words as usize - role.len(), 0);
+        words.extend(role);
+        words
     }
 }
 
@@ -166,56 +157,6 @@ fn whole(tiles: &AttentionTiles, groups: Vec<Vec<Tile>>, ctas: u32) -> Vec<Vec<T
         }
     }
     lists
-}
-
-/// The steps of a row of blocks: their numbers, and whether scores are computed in them. Steps beyond the last key are left out.
-fn steps_of_row(tiles: &AttentionTiles, mask: &Mask, pattern: usize, row: usize) -> Vec<(u32, bool)> {
-    let step = tiles.step as usize;
-    let parts = tiles.block.1 as usize / step;
-    let keys = mask.sizes().1;
-    let mut steps = vec![];
-    for (column, partial) in mask.lists()[pattern].row(row) {
-        let first = column as usize * parts;
-        let of_block = (first..first + parts).filter(|number| number * step < keys);
-        steps.extend(of_block.map(|number| (number as u32, partial)));
-    }
-    steps
-}
-
-/// The steps of two consumers with rows of their own: those that both compute, then those of one and of the other in
-/// turns, so that neither waits long for its next one, then what is left of one.
-fn joined(rows: &[Vec<(u32, bool)>; 2]) -> Vec<u32> {
-    let flags: [HashMap<u32, bool>; 2] = [0, 1].map(|at: usize| rows[at].iter().copied().collect());
-    let mut words: Vec<u32> = rows[0]
-        .iter()
-        .filter_map(|(number, first)| Some(word(*number, [Some(*first), Some(*flags[1].get(number)?)])))
-        .collect();
-    let alone = |at: usize| {
-        let flags = &flags;
-        rows[at].iter().filter(move |(number, _)| !flags[1 - at].contains_key(number))
-    };
-    let mut own = [alone(0), alone(1)];
-    loop {
-        let taken = [own[0].next(), own[1].next()];
-        if let Some((number, partial)) = taken[0] {
-            words.push(word(*number, [Some(*partial), None]));
-        }
-        if let Some((number, partial)) = taken[1] {
-            words.push(word(*number, [None, Some(*partial)]));
-        }
-        if taken == [None, None] {
-            return words;
-        }
-    }
-}
-
-/// A step's word: its number, and of each consumer whether it computes the step and scores in it.
-fn word(number: u32, of: [Option<bool>; 2]) -> u32 {
-    let flag = |at: usize| match of[at] {
-        None => 0,
-        Some(partial) => AttentionTiles::STORED << at | if partial { AttentionTiles::PARTIAL << at } else { 0 },
-    };
-    number | flag(0) | flag(1)
 }
 
 /// Heads that share a tile have one pattern.
@@ -257,11 +198,11 @@ fn check_mask(tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Result<(), 
         ));
     }
     check_sharing(tiles, mask.sharing())?;
-    let steps = shape.keys.div_ceil(tiles.step as usize);
-    if steps > AttentionTiles::NUMBER as usize {
+    let runs = shape.keys.div_ceil(tiles.run() as usize);
+    if runs > AttentionTiles::NUMBER as usize {
         return Err(AttentionError::size(
             format!("{} keys are too many", shape.keys),
-            format!("{steps} steps of {} keys; their numbers have 28 bits", tiles.step),
+            format!("{runs} runs of {} keys; their numbers have 26 bits", tiles.run()),
             "fewer keys",
         ));
     }

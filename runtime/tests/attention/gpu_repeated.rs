@@ -158,7 +158,8 @@ fn one_graph_serves_a_hundred_masks() {
     ] {
         let patterns = sharing.patterns(shape.batch, shape.heads);
         let mask = |step| changing(sizes, block, sharing, patterns, step);
-        let case = case(&format!("{spec}, {CAUSAL}"), shape, mask(6));
+        let step = block.1.min(128);
+        let case = case(&format!("{spec}, consumers = 2, k_step = {step}, {CAUSAL}"), shape, mask(6));
         let mut there = There::new(&device, &case);
         let capacity = patterns * sizes.0.div_ceil(block.0) * sizes.1.div_ceil(block.1);
         let lists = Arc::new(DeviceMask::upload(&device, &case.mask, capacity).unwrap());
@@ -193,7 +194,8 @@ fn wrong_arrays_are_told_and_never_an_address() {
     let Some(device) = device("wrong_arrays_are_told_and_never_an_address") else { return };
     let stream = Stream::new(&device).unwrap();
     let shape = Shape { batch: 1, heads: 2, key_heads: 1, queries: 320, keys: 320, columns: 64 };
-    let case = case("bm = 64, bn = 64, bk = 64", shape, Mask::full((320, 320), (64, 64)).unwrap());
+    let spec = "bm = 64, bn = 64, bk = 64, consumers = 2, k_step = 64";
+    let case = case(spec, shape, Mask::full((320, 320), (64, 64)).unwrap());
     let mut there = There::new(&device, &case);
     let mask_shape =
         DeviceMaskShape { queries: 320, keys: 320, block: (64, 64), sharing: Sharing::All, patterns: 1, capacity: 25 };

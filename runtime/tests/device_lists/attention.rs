@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use crate::simulate::{launch, upload, words};
 
 fn tiles(bm: u32, bk: u32, keys: &str) -> AttentionTiles {
-    let text = format!("bm = {bm}, bn = 64, bk = {bk}, op = attention{keys}");
+    // Rows of blocks are listed for two consumers, block by block.
+    let step = bk.min(128);
+    let text = format!("bm = {bm}, bn = 64, bk = {bk}, consumers = 2, k_step = {step}, op = attention{keys}");
     Plan::new(&text.parse().unwrap()).unwrap().attention_tiles().unwrap()
 }
 
@@ -166,9 +168,9 @@ proptest! {
         density in 0.0..1.0_f64,
         sharing in prop_oneof![Just(Sharing::All), Just(Sharing::ByHead), Just(Sharing::ByProblem), Just(Sharing::ByBoth)],
         ctas in 1..40_u32,
-        (by_places, keys) in (any::<bool>(), prop_oneof![Just(""), Just(", split = auto"), Just(", pack = 2")]),
+        (by_places, more) in (any::<bool>(), prop_oneof![Just(""), Just(", split = auto"), Just(", pack = 2")]),
     ) {
-        let tiles = tiles(bm, bk, keys);
+        let tiles = tiles(bm, bk, more);
         let sharing = match sharing {
             Sharing::ByHead | Sharing::ByBoth if tiles.packed.is_some() => Sharing::ByProblem,
             sharing => sharing,

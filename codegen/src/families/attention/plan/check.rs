@@ -6,7 +6,7 @@ use crate::spec::Key;
 use crate::{Dtype, KernelSpec, Op};
 
 /// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-const FOREIGN: [Key; 15] = [
+const FOREIGN: [Key; 14] = [
     Key::Transpose,
     Key::Batch,
     Key::Permute,
@@ -16,7 +16,6 @@ const FOREIGN: [Key; 15] = [
     Key::Scale,
     Key::Accumulate,
     Key::Cluster,
-    Key::Consumers,
     Key::Schedule,
     Key::Swizzle,
     Key::Swap,
@@ -33,7 +32,7 @@ const LARGEST: u32 = 512;
 /// Widest head: N of the widest WGMMA.
 const WIDEST: u32 = 256;
 /// The same where CTAs share the keys of a tile.
-const WIDEST_SPLIT: u32 = 192;
+const WIDEST_SPLIT: u32 = 160;
 
 pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     let sides = [

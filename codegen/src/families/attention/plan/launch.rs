@@ -8,19 +8,17 @@ use crate::plan::{
     TensorStrides,
 };
 
-/// Words of a work tile, and those more of one that may be a part.
-const TILE_WORDS: u32 = 8;
-const PART_WORDS: u32 = 4;
-
 impl AttentionPlan {
     pub(crate) fn tiles(&self) -> AttentionTiles {
         AttentionTiles {
             block: (self.spec.bm, self.spec.bk),
             rows: self.tiling.rows / self.tiling.pack,
+            consumers: self.tiling.roles.consumers,
             step: self.tiling.step,
+            blocks: self.tiling.blocks,
             uniform: self.tiling.uniform,
             columns: self.tiling.columns,
-            tile_words: TILE_WORDS + if self.workspace.is_some() { PART_WORDS } else { 0 },
+            tile_words: self.tiling.words,
             split: self
                 .workspace
                 .map(|workspace| AttentionSplit { parts: self.spec.split, place_bytes: workspace.places_bytes }),
@@ -60,20 +58,20 @@ impl AttentionPlan {
         let of_queries = [queries, heads, batch];
         let of_keys = [keys, key_heads, batch];
         // O is stored by each consumer for itself.
-        let half = OperandTile { box_rows: self.queries.box_rows / 2, ..self.queries };
+        let share = OperandTile { box_rows: self.queries.box_rows / self.tiling.roles.consumers, ..self.queries };
         if self.spec.pack.is_some() {
             return [
                 self.packed_map(Operand::A, &self.queries, of_queries, q),
                 self.map(Operand::B, &self.keys, of_keys, k),
                 self.map(Operand::V, &self.values, of_keys, v),
-                self.packed_map(Operand::C, &half, of_queries, o),
+                self.packed_map(Operand::C, &share, of_queries, o),
             ];
         }
         [
             self.map(Operand::A, &self.queries, of_queries, q),
             self.map(Operand::B, &self.keys, of_keys, k),
             self.map(Operand::V, &self.values, of_keys, v),
-            self.map(Operand::C, &half, of_queries, o),
+            self.map(Operand::C, &share, of_queries, o),
         ]
     }
 

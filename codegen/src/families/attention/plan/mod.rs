@@ -7,7 +7,7 @@ mod operand;
 mod tiling;
 mod workspace;
 
-pub(crate) use memory::{Memory, RECORD};
+pub(crate) use memory::Memory;
 pub(crate) use tiling::Tiling;
 pub(crate) use workspace::Workspace;
 
