@@ -1,7 +1,7 @@
 //! What a launch of attention is told: four tensors of rank 4, the steps of every work tile, numbers.
 
 use super::{LaunchShape, Parameters, Plan};
-use crate::SplitK;
+use crate::{KernelSpec, SplitK};
 
 /// The sizes of one attention: O\[b, h, i\] = sum over j of softmax(scale * Q\[b, h, i\] . K\[b, g, j\]) V\[b, g, j\],
 /// where g is the number of the key head that query head h belongs to.
@@ -70,7 +70,7 @@ pub struct AttentionTiles {
     pub blocks: u32,
     /// All consumers compute the same blocks: a tile lies within a row of blocks.
     pub uniform: bool,
-    /// Head dimension.
+    /// Columns of V and O; see [`KernelSpec::score_depth`] for those of Q and K.
     pub columns: u32,
     /// Words of a work tile.
     pub tile_words: u32,
@@ -108,6 +108,13 @@ impl AttentionTiles {
     /// Keys that follow each other in a step.
     pub fn run(&self) -> u32 {
         self.step / self.blocks
+    }
+}
+
+impl KernelSpec {
+    /// Columns of Q and K of an attention: `d`, or `bn`, those of V.
+    pub fn score_depth(&self) -> u32 {
+        self.d.unwrap_or(self.bn)
     }
 }
 

@@ -63,7 +63,14 @@ impl There {
 }
 
 fn case(spec: &str, shape: Shape, mask: Mask) -> Case {
-    Case { spec: format!("{spec}, dtype = bf16"), shape, order: HeadOrder::HeadsFirst, mask, scalars: &[] }
+    Case {
+        spec: format!("{spec}, dtype = bf16"),
+        shape,
+        order: HeadOrder::HeadsFirst,
+        mask,
+        scalars: &[],
+        vectors: vec![],
+    }
 }
 
 fn captured(error: AttentionError) -> GpuError {
@@ -110,7 +117,7 @@ fn launches_on_two_streams_and_through_a_graph_have_workspaces_of_their_own() {
     let streams = [Stream::new(&device).unwrap(), Stream::new(&device).unwrap()];
     let shape = Shape { batch: 1, heads: 4, key_heads: 1, queries: 3, keys: 9000, columns: 64 };
     let mask = Mask::full((3, 9000), (64, 128)).unwrap();
-    let case = case("bm = 64, bn = 64, bk = 128, split = auto", shape, mask);
+    let case = case("bm = 64, bn = 64, bk = 128, consumers = 2, split = auto", shape, mask);
     let mut both = [There::new(&device, &case), There::new(&device, &case)];
     let pattern = both[0].launcher.pattern(&case.mask, case.shape).unwrap();
     let expected = both[0].with_host_mask(&streams[0], &case.mask, shape);
@@ -151,10 +158,10 @@ fn one_graph_serves_a_hundred_masks() {
     let sizes = (700, 900);
     let shape = Shape { batch: 2, heads: 4, key_heads: 2, queries: sizes.0, keys: sizes.1, columns: 64 };
     for (spec, block, sharing) in [
-        ("bm = 64, bn = 64, bk = 64", (64, 64), Sharing::All),
-        ("bm = 128, bn = 64, bk = 128, split = auto", (128, 128), Sharing::ByHead),
-        ("bm = 192, bn = 64, bk = 96", (192, 96), Sharing::ByProblem),
-        ("bm = 64, bn = 64, bk = 128", (64, 128), Sharing::ByBoth),
+        ("bm = 64, bn = 64, bk = 64, consumers = 2, k_step = 64", (64, 64), Sharing::All),
+        ("bm = 128, bn = 64, bk = 128, consumers = 2, split = auto", (128, 128), Sharing::ByHead),
+        ("bm = 192, bn = 64, bk = 96, consumers = 2", (192, 96), Sharing::ByProblem),
+        ("bm = 64, bn = 64, bk = 128, consumers = 2", (64, 128), Sharing::ByBoth),
     ] {
         let patterns = sharing.patterns(shape.batch, shape.heads);
         let mask = |step| changing(sizes, block, sharing, patterns, step);
@@ -182,7 +189,7 @@ fn one_graph_serves_a_hundred_masks() {
             if step % 20 == 3 {
                 let operands = Operands::<bf16>::new(&case);
                 let output = there.output.download().unwrap();
-                let case = Case { mask, spec: case.spec.clone(), ..case };
+                let case = Case { mask, spec: case.spec.clone(), vectors: vec![], ..case };
                 wrong(&case, &operands, (&output, &there.sums.to_vec().unwrap())).unwrap();
             }
         }
@@ -194,8 +201,8 @@ fn wrong_arrays_are_told_and_never_an_address() {
     let Some(device) = device("wrong_arrays_are_told_and_never_an_address") else { return };
     let stream = Stream::new(&device).unwrap();
     let shape = Shape { batch: 1, heads: 2, key_heads: 1, queries: 320, keys: 320, columns: 64 };
-    let spec = "bm = 64, bn = 64, bk = 64, consumers = 2, k_step = 64";
-    let case = case(spec, shape, Mask::full((320, 320), (64, 64)).unwrap());
+    let case =
+        case("bm = 64, bn = 64, bk = 64, consumers = 2, k_step = 64", shape, Mask::full((320, 320), (64, 64)).unwrap());
     let mut there = There::new(&device, &case);
     let mask_shape =
         DeviceMaskShape { queries: 320, keys: 320, block: (64, 64), sharing: Sharing::All, patterns: 1, capacity: 25 };

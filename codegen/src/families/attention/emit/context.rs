@@ -56,8 +56,10 @@ struct Memory {
     query_bytes: u32,
     query_units: u32,
     stages: u32,
-    stage_bytes: u32,
-    stage_units: u32,
+    key_bytes: u32,
+    key_units: u32,
+    value_bytes: u32,
+    value_units: u32,
     keys_offset: u32,
     values_offset: u32,
     records_offset: u32,
@@ -143,7 +145,7 @@ impl Context {
     pub(super) fn new(plan: &AttentionPlan) -> Self {
         let t = &plan.tiling;
         let consumer_bytes = plan.queries.mn_offset(t.rows / t.roles.consumers);
-        let span = plan.queries.span;
+        let span = plan.output.span;
         Self {
             roles: t.roles,
             tile: Tile {
@@ -206,8 +208,10 @@ fn memory(plan: &AttentionPlan) -> Memory {
         query_bytes: m.query_bytes,
         query_units: m.query_bytes / 16,
         stages: m.stages,
-        stage_bytes: m.stage_bytes,
-        stage_units: m.stage_bytes / 16,
+        key_bytes: m.key_bytes,
+        key_units: m.key_bytes / 16,
+        value_bytes: m.value_bytes,
+        value_units: m.value_bytes / 16,
         keys_offset: m.keys_offset,
         values_offset: m.values_offset,
         records_offset: m.records_offset,

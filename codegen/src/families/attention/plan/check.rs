@@ -32,7 +32,7 @@ const LARGEST: u32 = 512;
 /// Widest head: N of the widest WGMMA.
 const WIDEST: u32 = 256;
 /// The same where CTAs share the keys of a tile.
-const WIDEST_SPLIT: u32 = 160;
+const WIDEST_SPLIT: u32 = 176;
 
 pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     let sides = [
@@ -58,6 +58,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             ));
         }
     }
+    check_depth(spec, errors);
     check_types(spec, errors);
     check_pack(spec, errors);
     if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
@@ -80,6 +81,17 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         ));
     }
     check_score(spec, errors);
+}
+
+fn check_depth(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if let Some(depth) = spec.d.filter(|depth| *depth == 0 || *depth > WIDEST || !depth.is_multiple_of(UNIT)) {
+        errors.push(PlanError::new(
+            Key::D.as_str(),
+            format!("Q and K of {depth} columns are not planned"),
+            format!("they are K of the first product's WGMMA: a multiple of {UNIT} up to {WIDEST}"),
+            format!("d = {}", (depth / UNIT * UNIT).clamp(UNIT, WIDEST)),
+        ));
+    }
 }
 
 fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
@@ -130,27 +142,21 @@ fn check_pack(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("pack = {}", (1 << heads.max(1).ilog2()).min(ROWS)),
         ));
     }
-    if spec.score.is_some_and(|score| score.program().names_head()) {
+    let Some(program) = spec.score.map(|score| score.program()) else { return };
+    let vector = program.inputs().iter().find(|input| input.kind != InputKind::Scalar).map(|input| input.name.as_str());
+    if let Some(name) = vector.or(program.names_head().then_some("head")) {
         errors.push(PlanError::new(
             Key::Pack.as_str(),
             "the heads of a tile have one score",
-            "the score names `head`, which is that of a whole tile",
-            "drop `pack`, or `head`",
+            format!("the score reads `{name}`, and a tile reads it once for all of its heads"),
+            format!("drop `pack`, or `{name}`"),
         ));
     }
 }
 
-/// A score has scalars, and one value: vectors are not planned yet.
+/// A score is one value.
 fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
     let Some(program) = spec.score.map(|score| score.program()) else { return };
-    if let Some(input) = program.inputs().iter().find(|input| input.kind != InputKind::Scalar) {
-        errors.push(PlanError::new(
-            Key::Score.as_str(),
-            format!("`{}` of a score is a {}", input.name, input.kind.words()),
-            "the parameters of a score are numbers of the launch",
-            format!("{}: f32", input.name),
-        ));
-    }
     if let Some(reduction) = program.reduction() {
         errors.push(PlanError::new(
             Key::Score.as_str(),

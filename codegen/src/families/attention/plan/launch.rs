@@ -48,6 +48,9 @@ impl AttentionPlan {
         for (at, input) in self.score().iter().flat_map(|program| program.inputs()).enumerate() {
             if input.kind == InputKind::Scalar {
                 push(&input.symbol, Argument::Scalar(at));
+            } else {
+                push(&input.symbol, Argument::Pointer(Operand::Epilogue(at)));
+                push(&input.strides, Argument::VectorStrides(at));
             }
         }
         parameters
@@ -58,7 +61,7 @@ impl AttentionPlan {
         let of_queries = [queries, heads, batch];
         let of_keys = [keys, key_heads, batch];
         // O is stored by each consumer for itself.
-        let share = OperandTile { box_rows: self.queries.box_rows / self.tiling.roles.consumers, ..self.queries };
+        let share = OperandTile { box_rows: self.output.box_rows / self.tiling.roles.consumers, ..self.output };
         if self.spec.pack.is_some() {
             return [
                 self.packed_map(Operand::A, &self.queries, of_queries, q),
@@ -88,12 +91,16 @@ impl AttentionPlan {
     }
 
     fn map(&self, operand: Operand, tile: &OperandTile, sizes: [u64; 3], strides: TensorStrides) -> StridedMap {
+        let columns = match operand {
+            Operand::A | Operand::B => self.tiling.depth,
+            _ => self.tiling.columns,
+        };
         let TensorStrides { row, head, batch } = strides;
         let [rows, heads, problems] = sizes.map(|size| size.max(1));
         StridedMap {
             operand,
             dtype: self.spec.a,
-            dims: [u64::from(self.tiling.columns), rows, heads, problems],
+            dims: [u64::from(columns), rows, heads, problems],
             strides_bytes: [row, head, batch].map(|stride| (stride * u64::from(self.spec.a.bytes())).max(16)),
             box_dims: [tile.span_elements(), tile.box_rows, 1, 1],
             swizzle_bytes: tile.span,
