@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._attention import attention, simulate_attention
 from ._batches import Batch, linear_batch
 from ._kernels import Bsr, Cols, Dense, Kernel, KernelError, Rows, Simulation, kernel, simulate
+from ._masks import AttentionMask
 from ._matrix import BsrMatrix, from_dense
 from ._native import Error, __version__
 from ._patterns import Pattern
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACTIVATIONS",
+    "AttentionMask",
     "Batch",
     "Bsr",
     "BsrMatrix",
@@ -36,6 +39,7 @@ __all__ = [
     "Simulation",
     "Sweep",
     "__version__",
+    "attention",
     "bsr_gemm",
     "empty_cache",
     "explain",
@@ -48,6 +52,7 @@ __all__ = [
     "sampled",
     "set_tuning",
     "simulate",
+    "simulate_attention",
     "sweep",
     "tune",
 ]

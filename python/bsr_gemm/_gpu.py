@@ -22,6 +22,8 @@ _loaded: dict[tuple, Any] = {}
 _ready: dict[tuple, Any] = {}
 #: What a call of `linear` finds its product by.
 _layers: dict[tuple, tuple] = {}
+#: What other modules keep of patterns and kernels on GPUs.
+also_kept: list[dict] = []
 #: Epilogues that no kernel takes.
 _without: set[tuple] = set()
 _forked = False
@@ -30,7 +32,8 @@ _forked = False
 def _after_fork() -> None:
     global _forked
     _forked = bool(_gpus)
-    _layers.clear()
+    for kept in (*also_kept, _layers):
+        kept.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -107,7 +110,7 @@ def empty_cache() -> None:
         for index, gpu in _gpus.items():
             torch.cuda.synchronize(index)
             gpu.forget()
-        for kept in (_layers, _ready, _loaded, _sparse):
+        for kept in (*also_kept, _layers, _ready, _loaded, _sparse):
             kept.clear()
 
 

@@ -1,0 +1,58 @@
+//! Kernels of attention on the simulator.
+
+use bsr::simulated::{Options, Report};
+use bsr::{Dtype, Element, bf16, f16};
+use bsr_runtime::attention::SimulatedAttention;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::mask::AttentionMask;
+use super::tensor::{Heads, TensorArgument};
+use crate::errors::refused;
+use crate::plan::Kernel;
+
+/// O's bytes, `[batch, heads, queries, columns]`, the logarithms of the sums, what is wrong with the kernel, and its cost: warp
+/// instructions, floating-point operations, bytes copied, cycles by the simulator's model.
+type Simulation = (Py<PyBytes>, Vec<f32>, Vec<String>, (u64, u64, u64, u64));
+
+/// Runs a kernel's PTX on the CPU.
+///
+/// Every address must be that of memory which the caller keeps alive, as large as its sizes say. `tensors` are Q, K and V.
+#[pyfunction]
+pub(crate) fn simulate_attention(
+    py: Python<'_>,
+    kernel: &Kernel,
+    mask: &AttentionMask,
+    tensors: [TensorArgument; 3],
+    scale: f32,
+    numbers: Vec<f32>,
+    seed: u64,
+) -> PyResult<Simulation> {
+    let [q, k, v] = tensors.map(Heads::new);
+    let (tensors, given) = ([q?, k?, v?], (scale, &numbers[..]));
+    let options = Options { seed, ..Options::default() };
+    let (bytes, sums, report) = py.detach(|| match kernel.plan.spec().a {
+        Dtype::F16 => run::<f16>(kernel, mask, tensors, given, &options),
+        Dtype::BF16 => run::<bf16>(kernel, mask, tensors, given, &options),
+        other => Err(refused(format!("an attention of {other} is not simulated"))),
+    })?;
+    let findings = report.findings.iter().map(ToString::to_string).collect();
+    let cost = (report.cost.steps, report.cost.flops, report.cost.bytes_copied, report.cost.cycles);
+    Ok((PyBytes::new(py, &bytes).unbind(), sums, findings, cost))
+}
+
+fn run<T: Element>(
+    kernel: &Kernel,
+    mask: &AttentionMask,
+    [q, k, v]: [Heads; 3],
+    given: (f32, &[f32]),
+    options: &Options,
+) -> PyResult<(Vec<u8>, Vec<f32>, Report)> {
+    let simulated = SimulatedAttention::new(&kernel.plan, kernel.ptx.text(), kernel.ptx.entry()).map_err(refused)?;
+    // SAFETY: the Python half keeps the tensors alive for the call, and they are as large as they say.
+    let tensors = unsafe { [q.copied::<T>(), k.copied::<T>(), v.copied::<T>()] };
+    let [q, k, v] = tensors;
+    let (q, k, v) = (q.map_err(refused)?, k.map_err(refused)?, v.map_err(refused)?);
+    let (output, sums, report) = simulated.run([&q, &k, &v], &mask.mask, given, options).map_err(refused)?;
+    Ok((T::to_bytes(output.data()), sums, report))
+}
