@@ -21,6 +21,7 @@ from ._tuning import Choice, Sweep, explain, set_tuning, sweep, tune
 
 if TYPE_CHECKING:
     from . import nn
+    from ._device_patterns import DevicePattern
 
 __all__ = [
     "ACTIVATIONS",
@@ -31,6 +32,7 @@ __all__ = [
     "Choice",
     "Cols",
     "Dense",
+    "DevicePattern",
     "Error",
     "Kernel",
     "KernelError",
@@ -71,9 +73,13 @@ def empty_cache() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    # Layers need PyTorch, which is imported where they are asked for.
+    # Layers and patterns of tensors need PyTorch, which is imported where they are asked for.
     if name == "nn":
         import importlib
 
         return importlib.import_module(".nn", __name__)
+    if name == "DevicePattern":
+        from ._device_patterns import DevicePattern
+
+        return DevicePattern
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

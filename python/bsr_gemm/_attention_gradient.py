@@ -189,7 +189,8 @@ def sampled(
         from . import _launch
 
         return _launch.sampled(a, b, out, pattern, epilogue, given)
-    described, held = [], []
+    described: list[tuple[str, _arrays.Matrix]] = []
+    held: list[Any] = []
     for name, value in given.items():
         if not isinstance(value, Tensor):
             number, matrix = _arrays.scalar(value)

@@ -59,8 +59,8 @@ def attention(
         work = _work_of(loaded, mask, tuple(q.shape), tuple(k.shape))
         tensors = [(list(tensor.shape), _strides(tensor)) for tensor in (*held, result)]
         ready = _native.ReadyAttention(loaded, work, tensors, scale, list(numbers))
-        places = (tensor.data_ptr() for tensor in (*held, result))
-        ready.launch(*places, sums.data_ptr() if lse else 0, _stream(index))
+        at_q, at_k, at_v, at_o = (tensor.data_ptr() for tensor in (*held, result))
+        ready.launch(at_q, at_k, at_v, at_o, sums.data_ptr() if lse else 0, _stream(index))
         if result is not out:
             out.copy_(result)
         elif all(tensor is given for tensor, given in zip(held, (q, k, v))):

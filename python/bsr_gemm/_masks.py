@@ -274,7 +274,8 @@ class AttentionMask:
         """Patterns x rows x columns of blocks: 0 where none is stored, 1 where a whole one is, 2 where a partial one is."""
         found = np.zeros((len(self.indices), *self.grid), dtype=np.int8)
         for pattern, (indptr, indices, partial) in zip(found, zip(self.indptr, self.indices, self.partial)):
-            rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr.astype(np.int64)))
+            lengths = indptr[1:].astype(np.int64) - indptr[:-1].astype(np.int64)
+            rows = np.repeat(np.arange(len(lengths)), lengths)
             pattern[rows, indices] = 1 + partial
         return found
 

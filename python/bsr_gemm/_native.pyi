@@ -153,7 +153,7 @@ class Ready:
         cls,
         kernel: Loaded,
         sparse: Sparse,
-        pattern: Pattern,
+        pattern: Pattern | None,
         matrices: tuple[_Shape, _Shape],
         further: list[_Further] = ...,
         second: int | None = None,
