@@ -95,7 +95,7 @@ fn maps_follow_the_strides() {
     assert_eq!((v.dims, v.strides_bytes[0], v.box_dims), (k.dims, 400, k.box_dims));
     assert_eq!((o.dims, o.strides_bytes[0], o.box_dims), (q.dims, 2000, [16, 64, 1, 1]));
     assert_eq!(q.swizzle_bytes, 32);
-    assert!(plan.attention_tiles().is_some_and(|tiles| tiles.uniform && tiles.step == 64));
+    assert!(plan.attention_tiles().is_some_and(|tiles| tiles.uniform && (tiles.step, tiles.blocks) == (128, 2)));
 }
 
 #[test]
@@ -134,6 +134,11 @@ fn matrix() -> Vec<Plan> {
             let text: Vec<String> = given.into_iter().filter(|part| !part.is_empty()).collect();
             plans.push(plan(&text.join(", ")));
         }
+    }
+    // Three consumers have the fewest registers, scores of two blocks in a step the most instructions.
+    for (bm, bk, columns) in [(128, 128, 64), (64, 64, 64), (64, 64, 128)] {
+        let of = |score: &str| plan(&format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}, {score}"));
+        plans.extend(scores[1..].iter().map(|score| of(score)));
     }
     plans
 }

@@ -47,18 +47,24 @@ impl TensorStrides {
 /// How an attention kernel divides its work: what must be known to list it.
 ///
 /// A work tile is `rows` queries of one head, and takes `tile_words` 32-bit words: {first query, head, problem, head of K
-/// and V, first step, steps, steps that consumer 0 computes, the same of consumer 1}. Consumer w computes `rows / 2`
-/// queries from `w * rows / 2` on. A step is a word: `step` keys, by their number divided by `step`, and the flags
-/// [`AttentionTiles::STORED`] and [`AttentionTiles::PARTIAL`] of each consumer.
+/// and V, first step, steps, steps that each consumer computes}, and zeros to a multiple of 4. Consumer w of `consumers`
+/// computes `rows / consumers` queries from `w * rows / consumers` on. A step has a word for each of its `blocks` runs of
+/// [`AttentionTiles::run`] keys: the number of the first key divided by those of a run, and the flags
+/// [`AttentionTiles::STORED`] and [`AttentionTiles::PARTIAL`] of each consumer. Runs of a step are stored by the same
+/// consumers; the second one may lie beyond the last key instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionTiles {
     /// Queries and keys of a block.
     pub block: (u32, u32),
     /// Queries of a work tile.
     pub rows: u32,
-    /// Keys of a step; divides the keys of a block.
+    /// Warpgroups that share a work tile.
+    pub consumers: u32,
+    /// Keys of a step.
     pub step: u32,
-    /// Both consumers compute the same blocks: a tile lies within a row of blocks.
+    /// Blocks that a step has keys of: two, which need not be neighbours, or one, whose keys the step divides.
+    pub blocks: u32,
+    /// All consumers compute the same blocks: a tile lies within a row of blocks.
     pub uniform: bool,
     /// Head dimension.
     pub columns: u32,
@@ -67,12 +73,17 @@ pub struct AttentionTiles {
 }
 
 impl AttentionTiles {
-    /// The bit that says that consumer 0 computes a step; the next one says it of consumer 1.
-    pub const STORED: u32 = 1 << 28;
-    /// The bit that says that consumer 0 computes scores in a step; the next one says it of consumer 1.
-    pub const PARTIAL: u32 = 1 << 30;
-    /// Bits of the number of a step.
+    /// The bit that says that consumer 0 computes a step; the next ones say it of the others.
+    pub const STORED: u32 = 1 << 26;
+    /// The bit that says that consumer 0 computes scores in a step; the next ones say it of the others.
+    pub const PARTIAL: u32 = 1 << 29;
+    /// Bits of the number of a run of keys.
     pub const NUMBER: u32 = Self::STORED - 1;
+
+    /// Keys that follow each other in a step.
+    pub fn run(&self) -> u32 {
+        self.step / self.blocks
+    }
 }
 
 impl Plan {

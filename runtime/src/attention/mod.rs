@@ -14,6 +14,7 @@ mod mask;
 mod reference;
 mod shape;
 mod simulate;
+mod steps;
 mod tensor;
 mod work;
 

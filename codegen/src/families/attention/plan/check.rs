@@ -6,7 +6,7 @@ use crate::spec::Key;
 use crate::{Dtype, KernelSpec, Op};
 
 /// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-const FOREIGN: [Key; 17] = [
+const FOREIGN: [Key; 16] = [
     Key::Transpose,
     Key::Batch,
     Key::Permute,
@@ -16,7 +16,6 @@ const FOREIGN: [Key; 17] = [
     Key::Scale,
     Key::Accumulate,
     Key::Cluster,
-    Key::Consumers,
     Key::Schedule,
     Key::Swizzle,
     Key::Swap,
