@@ -182,6 +182,7 @@ def main() -> None:
     if arguments.host:
         q, k, v = (torch.randn(1, 4, 256, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
         mask = bsr.AttentionMask.causal((256, 256))
+        bsr.attention(q, k, v, mask)
         op, sdpa = torch.ops.bsr_gemm.attention, torch.nn.functional.scaled_dot_product_attention
         given = (mask.key, f"|| {mask.score}", 0.125, [], False)
         with torch.no_grad():

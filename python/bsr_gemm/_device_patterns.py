@@ -81,14 +81,22 @@ class DevicePattern:
 
     @classmethod
     def from_torch(cls, tensor: Tensor) -> DevicePattern:
-        """The places of a tensor of layout ``torch.sparse_bsr``, which are not copied."""
+        """The places of a tensor of layout ``torch.sparse_bsr``, which are not copied; the same for the same tensor."""
         if tensor.layout is not torch.sparse_bsr or tensor.dim() != 2:
             raise Error(
                 f"a tensor of layout {tensor.layout} with {tensor.dim()} dimensions has no blocks\n"
                 "  help: `tensor.to_sparse_bsr((64, 64))`"
             )
-        block = tuple(tensor.values().shape[1:])
-        return cls(tuple(tensor.shape), block, tensor.crow_indices(), tensor.col_indices())
+        row_ptr, col_idx = tensor.crow_indices(), tensor.col_indices()
+        known = getattr(tensor, "_bsr_gemm_pattern", None)
+        if known is None or (known.row_ptr.data_ptr(), known.col_idx.data_ptr()) != (
+            row_ptr.data_ptr(),
+            col_idx.data_ptr(),
+        ):
+            known = cls(tuple(tensor.shape), tuple(tensor.values().shape[1:]), row_ptr, col_idx)
+            # What kernels need of a pattern is allocated once for a tensor.
+            tensor._bsr_gemm_pattern = known  # type: ignore[attr-defined]
+        return known
 
     @classmethod
     def from_pattern(cls, pattern: Pattern, device: Any = None, capacity: int | None = None) -> DevicePattern:

@@ -56,7 +56,7 @@ def attentions(length: int, mask: bsr.AttentionMask, before: int, device: str) -
 
 
 def train(
-    steps: int = 150,
+    steps: int = 100,
     length: int = 128,
     block: tuple[int, int] | None = None,
     before: int = 24,

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import AttentionMask as Mask  # noqa: E402
+from bsr_gemm import _attention_torch as _operators  # noqa: E402, F401
 from bsr_gemm._masks import CAUSAL  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

@@ -140,6 +140,7 @@ def test_tensors_of_layout_bsr_are_taken_as_they_are(device) -> None:
     assert w.pattern.col_idx.data_ptr() == tensor.col_indices().data_ptr()
     x = torch.randn(8, COLS, device=device, dtype=kind(device))
     close(bsr.linear(x, w), bsr.linear(x, host))
+    assert bsr.DevicePattern.from_torch(tensor) is w.pattern
 
 
 def test_what_does_not_fit_is_refused_in_words() -> None:
