@@ -59,8 +59,9 @@ fn consumers(stored: u32) -> impl Iterator<Item = usize> {
 /// The words of every step of runs that the same consumers store. Where the last one has no second run, it is one beyond the
 /// last key, of which TMA makes zeros.
 fn steps_of(stored: u32, runs: &Runs, blocks: usize, beyond: u32) -> Vec<Vec<u32>> {
-    let word =
-        |(number, partial): &(u32, u32)| number | stored * AttentionTiles::STORED | partial * AttentionTiles::PARTIAL;
+    let word = |(number, partial): &(u32, u32)| {
+        number | (stored * AttentionTiles::STORED) | (partial * AttentionTiles::PARTIAL)
+    };
     let step = |runs: &[(u32, u32)]| {
         let mut words: Vec<u32> = runs.iter().map(word).collect();
         words.resize(blocks, beyond);
