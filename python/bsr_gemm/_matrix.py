@@ -173,6 +173,8 @@ class BsrMatrix:
     def __repr__(self) -> str:
         (rows, cols), (bm, bk), grid = self.shape, self.block, self.pattern.grid
         where = f", {self.values.device}" if _arrays.is_tensor(self.values) else ""
+        if self.pattern.on_device:
+            return f"BsrMatrix({rows} x {cols} of {_arrays.kind_of(self.values)}{where}, {self.pattern!r})"
         return (
             f"BsrMatrix({rows} x {cols} of {_arrays.kind_of(self.values)}{where}, {self.nnzb} of {grid[0] * grid[1]} "
             f"blocks of {bm} x {bk}, density {self.density:.3g})\n{self.pattern.picture()}"

@@ -61,6 +61,7 @@ def test_products_are_those_of_the_host_s_pattern(device, index) -> None:
     assert on_device.pattern.to_pattern() == host.pattern
     close(on_device.to_dense(), host.to_dense())
     close(on_device.T.to_dense(), host.to_dense().T)
+    assert "up to" in repr(on_device)
 
 
 @pytest.mark.parametrize("device", DEVICES)
