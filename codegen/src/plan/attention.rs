@@ -1,6 +1,7 @@
 //! What a launch of attention is told: four tensors of rank 4, the steps of every work tile, numbers.
 
 use super::{LaunchShape, Parameters, Plan};
+use crate::{KernelSpec, SplitK};
 
 /// The sizes of one attention: O\[b, h, i\] = sum over j of softmax(scale * Q\[b, h, i\] . K\[b, g, j\]) V\[b, g, j\],
 /// where g is the number of the key head that query head h belongs to.
@@ -52,6 +53,9 @@ impl TensorStrides {
 /// [`AttentionTiles::run`] keys: the number of the first key divided by those of a run, and the flags
 /// [`AttentionTiles::STORED`] and [`AttentionTiles::PARTIAL`] of each consumer. Runs of a step are stored by the same
 /// consumers; the second one may lie beyond the last key instead.
+///
+/// A kernel whose tiles can be divided ([`AttentionSplit`]) has four words more of each: {parts to collect, the first of
+/// their places in the workspace, the place that the sums go to or [`AttentionTiles::WHOLE`], 0}.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionTiles {
     /// Queries and keys of a block.
@@ -66,10 +70,21 @@ pub struct AttentionTiles {
     pub blocks: u32,
     /// All consumers compute the same blocks: a tile lies within a row of blocks.
     pub uniform: bool,
-    /// Head dimension.
+    /// Columns of V and O; see [`KernelSpec::score_depth`] for those of Q and K.
     pub columns: u32,
     /// Words of a work tile.
     pub tile_words: u32,
+    /// How the keys of a tile are divided among CTAs, of a kernel with `split`.
+    pub split: Option<AttentionSplit>,
+}
+
+/// How the keys of a tile are divided among CTAs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionSplit {
+    /// Into how many parts.
+    pub parts: SplitK,
+    /// Bytes of one part's sums in the workspace.
+    pub place_bytes: u32,
 }
 
 impl AttentionTiles {
@@ -79,10 +94,19 @@ impl AttentionTiles {
     pub const PARTIAL: u32 = 1 << 29;
     /// Bits of the number of a run of keys.
     pub const NUMBER: u32 = Self::STORED - 1;
+    /// What a work tile has instead of a place where it is stored in O.
+    pub const WHOLE: u32 = u32::MAX;
 
     /// Keys that follow each other in a step.
     pub fn run(&self) -> u32 {
         self.step / self.blocks
+    }
+}
+
+impl KernelSpec {
+    /// Columns of Q and K of an attention: `d`, or `bn`, those of V.
+    pub fn score_depth(&self) -> u32 {
+        self.d.unwrap_or(self.bn)
     }
 }
 

@@ -84,6 +84,8 @@ keys! {
         "what becomes of a sum before it is written", by_default "`none`";
     Score score: #[serde(default, skip_serializing_if = "Option::is_none")] Epilogue = auto fact { Wgmma }
         "the score of a query and a key in the partial blocks of an attention", by_default "`s * scale`";
+    D d: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto fact { Wgmma }
+        "columns of Q and K in an attention, where V has others", by_default "`bn`";
     Beta beta as Switch = (Switch::Off) fact { Wgmma }
         "whether what C holds is added, times a number of the launch";
 }

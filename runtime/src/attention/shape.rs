@@ -20,7 +20,7 @@ pub struct Shape {
     pub queries: usize,
     /// Keys of a problem.
     pub keys: usize,
-    /// Elements of a row of each tensor.
+    /// Elements of a row of V and O, and of Q and K unless the kernel says otherwise with `d`.
     pub columns: usize,
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use bsr_codegen::AttentionTiles;
 
+use super::divide::{self, Role};
 use super::steps::{self, Counts};
 use super::{AttentionError, Mask, Shape};
 
@@ -22,25 +23,32 @@ pub struct AttentionWork {
     pub tiles: Vec<u32>,
     /// Steps, a word for each run of keys.
     pub steps: Vec<u32>,
+    /// Places of the workspace: parts of a tile's keys that one CTA computes for another.
+    pub places: u32,
 }
 
 /// The steps of the tiles that have the same.
 #[derive(Clone, Copy, Debug)]
-struct Steps {
-    first: u32,
-    total: u32,
-    counts: Counts,
+pub(super) struct Steps {
+    pub(super) first: u32,
+    pub(super) total: u32,
+    pub(super) counts: Counts,
 }
 
 /// A tile that is not assigned yet.
-struct Tile {
-    cost: usize,
-    words: Vec<u32>,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile {
+    /// First query, head, problem, head of K and V.
+    pub(super) at: [u32; 4],
+    /// Rows of it that are queries.
+    pub(super) rows: u32,
+    pub(super) steps: Steps,
+    pub(super) role: Role,
 }
 
 impl AttentionWork {
     /// Lists the work for at most `ctas` CTAs: heads in groups whose K and V fit L2, the longest tiles of a group first, each
-    /// to the CTA that has least to do so far.
+    /// to the CTA that has least to do so far. A kernel with `split` has tiles whose keys are divided.
     ///
     /// # Errors
     /// [`AttentionError::Size`] and [`AttentionError::Mask`] where mask, shape and kernel do not belong together.
@@ -48,37 +56,18 @@ impl AttentionWork {
         shape.check(tiles)?;
         check_mask(tiles, shape, mask)?;
         let mut work = Self::default();
-        let mut known: HashMap<(usize, usize), Steps> = HashMap::new();
-        let mut load: BinaryHeap<Reverse<(usize, u32)>> = (0..ctas.max(1)).map(|cta| Reverse((0, cta))).collect();
-        let mut lists: Vec<Vec<Vec<u32>>> = vec![vec![]; ctas.max(1) as usize];
-        let per_key_head = shape.heads / shape.key_heads;
-        let head_bytes = 2 * 2 * shape.keys * shape.columns;
-        let group = (L2_BYTES / head_bytes.max(1)).max(1);
-        let key_heads: Vec<(usize, usize)> =
-            (0..shape.batch).flat_map(|problem| (0..shape.key_heads).map(move |head| (problem, head))).collect();
-        for group in key_heads.chunks(group) {
-            let mut open = vec![];
-            for (problem, key_head) in group {
-                for head in key_head * per_key_head..(key_head + 1) * per_key_head {
-                    let pattern = mask.pattern(*problem, head, shape.heads);
-                    for row in (0..shape.queries).step_by(tiles.rows as usize) {
-                        let steps =
-                            *known.entry((pattern, row)).or_insert_with(|| work.add_steps(tiles, mask, pattern, row));
-                        open.push(tile(tiles, [row, head, *problem, *key_head], steps));
-                    }
-                }
+        let groups = work.groups(tiles, shape, mask);
+        let divided = tiles.split.and_then(|split| divide::divide(tiles, split.parts, &groups, &work.steps, ctas));
+        let lists = match divided {
+            Some(divided) => {
+                work.places = divided.places;
+                divided.lists
             }
-            open.sort_by_key(|tile| Reverse(tile.cost));
-            for tile in open {
-                let Some(Reverse((so_far, cta))) = load.pop() else { break };
-                lists[cta as usize].push(tile.words);
-                load.push(Reverse((so_far + tile.cost, cta)));
-            }
-        }
-        lists.retain(|list| !list.is_empty());
+            None => whole(tiles, groups, ctas),
+        };
         work.heads.push(0);
-        for list in lists {
-            work.tiles.extend(list.iter().flatten());
+        for list in lists.iter().filter(|list| !list.is_empty()) {
+            work.tiles.extend(list.iter().flat_map(|tile| tile.words(tiles)));
             work.heads.push(work.tiles.len() as u32 / tiles.tile_words);
         }
         Ok(work)
@@ -87,6 +76,38 @@ impl AttentionWork {
     /// CTAs that have tiles.
     pub fn ctas(&self) -> u32 {
         self.heads.len().saturating_sub(1) as u32
+    }
+
+    /// Bytes of the workspace.
+    pub fn workspace_bytes(&self, tiles: &AttentionTiles) -> usize {
+        self.places as usize * tiles.split.map_or(0, |split| split.place_bytes as usize)
+    }
+
+    /// The tiles of heads that are computed together, and their steps.
+    fn groups(&mut self, tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Vec<Vec<Tile>> {
+        let mut known: HashMap<(usize, usize), Steps> = HashMap::new();
+        let per_key_head = shape.heads / shape.key_heads;
+        let group = heads_together(shape);
+        let key_heads: Vec<(usize, usize)> =
+            (0..shape.batch).flat_map(|problem| (0..shape.key_heads).map(move |head| (problem, head))).collect();
+        let mut groups = vec![];
+        for group in key_heads.chunks(group) {
+            let mut open = vec![];
+            for (problem, key_head) in group {
+                for head in key_head * per_key_head..(key_head + 1) * per_key_head {
+                    let pattern = mask.pattern(*problem, head, shape.heads);
+                    for row in (0..shape.queries).step_by(tiles.rows as usize) {
+                        let steps =
+                            *known.entry((pattern, row)).or_insert_with(|| self.add_steps(tiles, mask, pattern, row));
+                        let at = [row, head, *problem, *key_head].map(|number| number as u32);
+                        let rows = tiles.rows.min((shape.queries - row) as u32);
+                        open.push(Tile { at, rows, steps, role: Role::default() });
+                    }
+                }
+            }
+            groups.push(open);
+        }
+        groups
     }
 
     /// Adds the steps of the tile of one pattern that begins with query `row`.
@@ -99,14 +120,43 @@ impl AttentionWork {
     }
 }
 
-fn tile(tiles: &AttentionTiles, [row, head, problem, key_head]: [usize; 4], steps: Steps) -> Tile {
-    let Steps { first, total, counts } = steps;
-    let cost = counts.iter().max().map_or(0, |most| *most as usize) * tiles.step as usize + TILE_KEYS;
-    let mut words: Vec<u32> = [row, head, problem, key_head].map(|number| number as u32).into();
-    words.extend([first, total]);
-    words.extend(&counts[..tiles.consumers as usize]);
-    words.resize(tiles.tile_words as usize, 0);
-    Tile { cost, words }
+impl Tile {
+    /// What it costs, in keys.
+    pub(super) fn cost(&self, tiles: &AttentionTiles) -> usize {
+        self.steps.counts.iter().max().map_or(0, |most| *most as usize) * tiles.step as usize + TILE_KEYS
+    }
+
+    /// What a kernel reads.
+    fn words(&self, tiles: &AttentionTiles) -> Vec<u32> {
+        let Steps { first, total, counts } = self.steps;
+        let role = if tiles.split.is_some() { &self.role.words()[..] } else { &[] };
+        let mut words: Vec<u32> = self.at.into_iter().chain([first, total]).chain(counts).collect();
+        words.truncate(6 + tiles.consumers as usize);
+        words.resize(tiles.tile_words as usize - role.len(), 0);
+        words.extend(role);
+        words
+    }
+}
+
+/// Heads of K and V that fit L2 together.
+pub(super) fn heads_together(shape: &Shape) -> usize {
+    let head_bytes = 2 * 2 * shape.keys * shape.columns;
+    (L2_BYTES / head_bytes.max(1)).max(1)
+}
+
+/// Tiles that are not divided.
+fn whole(tiles: &AttentionTiles, groups: Vec<Vec<Tile>>, ctas: u32) -> Vec<Vec<Tile>> {
+    let mut load: BinaryHeap<Reverse<(usize, u32)>> = (0..ctas.max(1)).map(|cta| Reverse((0, cta))).collect();
+    let mut lists: Vec<Vec<Tile>> = vec![vec![]; ctas.max(1) as usize];
+    for mut open in groups {
+        open.sort_by_key(|tile| Reverse(tile.cost(tiles)));
+        for tile in open {
+            let Some(Reverse((so_far, cta))) = load.pop() else { break };
+            lists[cta as usize].push(tile);
+            load.push(Reverse((so_far + tile.cost(tiles), cta)));
+        }
+    }
+    lists
 }
 
 fn check_mask(tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Result<(), AttentionError> {

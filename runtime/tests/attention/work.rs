@@ -40,6 +40,32 @@ fn computed(tiles: &AttentionTiles, work: &AttentionWork, keys: usize) -> Vec<(u
     all
 }
 
+/// Makes sure that every place gets sums once and is read once, later, and by a CTA that waits for none of a higher number;
+/// tells how many tiles are stored.
+fn stored(tiles: &AttentionTiles, work: &AttentionWork) -> usize {
+    let words = tiles.tile_words as usize;
+    if tiles.split.is_none() {
+        assert_eq!(work.places, 0);
+        return work.tiles.len() / words;
+    }
+    let mut given = vec![false; work.places as usize];
+    let mut read = given.clone();
+    let mut stored = 0;
+    for tile in work.tiles.chunks(words) {
+        let [parts, place, to, _] = *tile.last_chunk().unwrap();
+        assert!(tile[5] > 0 || (parts, to) == (0, AttentionTiles::WHOLE), "a part without keys: {tile:?}");
+        for place in place..place + parts {
+            assert!(given[place as usize] && !std::mem::replace(&mut read[place as usize], true), "{tile:?}");
+        }
+        match to {
+            AttentionTiles::WHOLE => stored += 1,
+            place => assert!(!std::mem::replace(&mut given[place as usize], true), "{tile:?}"),
+        }
+    }
+    assert!(read.into_iter().all(|read| read));
+    stored
+}
+
 proptest! {
     #[test]
     fn every_stored_block_is_computed_once(
@@ -49,8 +75,9 @@ proptest! {
         keys in 1..700_usize,
         density in 0.0..1.0_f64,
         ctas in 1..9_u32,
+        split in prop_oneof![Just(""), Just(", split = auto"), Just(", split = 2"), Just(", split = 7"), Just(", split = 16")],
     ) {
-        let tiles = tiles(bm, bk, chosen);
+        let tiles = tiles(bm, bk, &format!("{chosen}{split}"));
         let mask = Mask::random((queries, keys), (bm as usize, bk as usize), density, 3).unwrap();
         let shape = Shape { batch: 2, heads: 4, key_heads: 2, queries, keys, columns: 64 };
         let work = AttentionWork::new(&tiles, &shape, &mask, ctas).unwrap();
@@ -72,7 +99,7 @@ proptest! {
         prop_assert_eq!(found.iter().filter(|(_, _, row, ..)| !beyond(*row)).count(), unique.len());
         prop_assert_eq!(unique, expected);
         let total = work.tiles.len() / tiles.tile_words as usize;
-        prop_assert_eq!(total, 8 * queries.div_ceil(tiles.rows as usize));
+        prop_assert_eq!(stored(&tiles, &work), 8 * queries.div_ceil(tiles.rows as usize));
         prop_assert_eq!((work.heads[0], work.heads.last().copied()), (0, Some(total as u32)));
         prop_assert!(work.heads.windows(2).all(|pair| pair[0] < pair[1]) && work.ctas() <= ctas);
     }
@@ -91,4 +118,43 @@ fn long_tiles_come_first_and_the_sum_is_even() {
     let loads: Vec<u32> = (0..132).map(of_cta).collect();
     let (least, most) = (loads.iter().min().unwrap(), loads.iter().max().unwrap());
     assert!(most - least <= 3, "{least} .. {most}");
+}
+
+/// The steps of the busiest CTA, and of all.
+fn loads(tiles: &AttentionTiles, work: &AttentionWork) -> (u32, u32) {
+    let words = tiles.tile_words as usize;
+    let of_cta = |ends: &[u32]| (ends[0]..ends[1]).map(|tile| work.tiles[words * tile as usize + 5]).sum::<u32>();
+    let loads: Vec<u32> = work.heads.windows(2).map(of_cta).collect();
+    (loads.iter().max().copied().unwrap(), loads.iter().sum())
+}
+
+#[test]
+fn few_long_rows_fill_the_card() {
+    let tiles = tiles(64, 128, ", split = auto");
+    for (shape, most) in [
+        // One query of 8 key heads, and of one; 2 heads of a triangle; 140 tiles on 132 CTAs.
+        (Shape { batch: 1, heads: 8, key_heads: 8, queries: 1, keys: 65536, columns: 64 }, 1.15),
+        (Shape { batch: 1, heads: 1, key_heads: 1, queries: 16, keys: 65536, columns: 64 }, 2.1),
+        (Shape { batch: 1, heads: 2, key_heads: 2, queries: 4096, keys: 4096, columns: 64 }, 1.7),
+        (Shape { batch: 5, heads: 28, key_heads: 28, queries: 1, keys: 8192, columns: 64 }, 1.15),
+    ] {
+        let mask = Mask::causal(shape.queries, shape.keys, (64, 128)).unwrap();
+        let mask = if shape.queries == shape.keys {
+            mask
+        } else {
+            Mask::full((shape.queries, shape.keys), (64, 128)).unwrap()
+        };
+        let work = AttentionWork::new(&tiles, &shape, &mask, 132).unwrap();
+        let (busiest, all) = loads(&tiles, &work);
+        stored(&tiles, &work);
+        assert!(f64::from(busiest) < most * f64::from(all) / 132.0 + 1.0, "{shape:?}: {busiest} of {all}");
+    }
+}
+
+#[test]
+fn what_is_even_is_not_divided() {
+    let tiles = tiles(128, 128, ", split = auto");
+    let mask = Mask::full((4096, 4096), (128, 128)).unwrap();
+    let shape = Shape { batch: 4, heads: 33, key_heads: 33, queries: 4096, keys: 4096, columns: 64 };
+    assert_eq!(AttentionWork::new(&tiles, &shape, &mask, 132).unwrap().places, 0);
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::AttentionPlan;
+use super::exchange::Exchange;
 use super::product::{self, Output, Scores, Store, Variant, Write};
 use super::score::Score;
 use super::softmax::Softmax;
@@ -25,6 +26,8 @@ pub(super) struct Context {
     softmax: Softmax,
     score: Score,
     staging: Staging,
+    /// Of a kernel whose tiles can be divided.
+    exchange: Option<Exchange>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -46,8 +49,10 @@ struct Memory {
     query_bytes: u32,
     query_units: u32,
     stages: u32,
-    stage_bytes: u32,
-    stage_units: u32,
+    key_bytes: u32,
+    key_units: u32,
+    value_bytes: u32,
+    value_units: u32,
     keys_offset: u32,
     values_offset: u32,
     records_offset: u32,
@@ -133,15 +138,15 @@ impl Context {
     pub(super) fn new(plan: &AttentionPlan) -> Self {
         let t = &plan.tiling;
         let consumer_bytes = plan.queries.mn_offset(t.rows / t.roles.consumers);
-        let span = plan.queries.span;
+        let span = plan.output.span;
         Self {
             roles: t.roles,
             tile: Tile {
                 rows: t.rows,
                 wg_rows: t.rows / t.roles.consumers,
                 columns: t.columns,
-                words: t.words(),
-                bytes: WORD * t.words(),
+                words: t.words,
+                bytes: WORD * t.words,
                 uniform: t.uniform,
                 turns: t.turns(),
             },
@@ -171,6 +176,7 @@ impl Context {
                 convert: format!("cvt.rn.{}x2.f32", plan.spec.out),
                 dtype: plan.spec.out.to_string(),
             },
+            exchange: plan.workspace.as_ref().map(|workspace| Exchange::new(plan, workspace)),
         }
     }
 }
@@ -190,12 +196,14 @@ fn memory(plan: &AttentionPlan) -> Memory {
         query_bytes: m.query_bytes,
         query_units: m.query_bytes / 16,
         stages: m.stages,
-        stage_bytes: m.stage_bytes,
-        stage_units: m.stage_bytes / 16,
+        key_bytes: m.key_bytes,
+        key_units: m.key_bytes / 16,
+        value_bytes: m.value_bytes,
+        value_units: m.value_bytes / 16,
         keys_offset: m.keys_offset,
         values_offset: m.values_offset,
         records_offset: m.records_offset,
-        record_bytes: WORD * plan.tiling.words(),
+        record_bytes: WORD * plan.tiling.words,
         words_offset: m.words_offset,
         queries_full: m.queries_full(),
         keys_full: m.keys_full(),

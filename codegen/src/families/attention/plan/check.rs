@@ -1,12 +1,11 @@
 //! Step 1: can this family plan the block, the types and the score?
 
-use crate::epilogue::InputKind;
 use crate::plan::{PlanError, PlanErrors};
 use crate::spec::Key;
 use crate::{Dtype, KernelSpec, Op};
 
 /// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-const FOREIGN: [Key; 16] = [
+const FOREIGN: [Key; 15] = [
     Key::Transpose,
     Key::Batch,
     Key::Permute,
@@ -21,7 +20,6 @@ const FOREIGN: [Key; 16] = [
     Key::Swap,
     Key::Pack,
     Key::Pdl,
-    Key::Split,
     Key::Epilogue,
 ];
 
@@ -33,6 +31,8 @@ const UNIT: u32 = 16;
 const LARGEST: u32 = 512;
 /// Widest head: N of the widest WGMMA.
 const WIDEST: u32 = 256;
+/// The same where CTAs share the keys of a tile.
+const WIDEST_SPLIT: u32 = 192;
 
 pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     let sides = [
@@ -58,7 +58,19 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             ));
         }
     }
+    check_depth(spec, errors);
     check_types(spec, errors);
+    if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
+        errors.push(PlanError::new(
+            Key::Split.as_str(),
+            format!("keys of heads of {} columns are not divided", spec.bn),
+            format!(
+                "a thread holds {} registers of O beside a part's that it collects: up to {WIDEST_SPLIT} columns none is spilled",
+                spec.bn / 2
+            ),
+            "split = off",
+        ));
+    }
     for key in FOREIGN.into_iter().filter(|key| spec.says(*key)) {
         errors.push(PlanError::new(
             key.as_str(),
@@ -68,6 +80,17 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         ));
     }
     check_score(spec, errors);
+}
+
+fn check_depth(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if let Some(depth) = spec.d.filter(|depth| *depth == 0 || *depth > WIDEST || !depth.is_multiple_of(UNIT)) {
+        errors.push(PlanError::new(
+            Key::D.as_str(),
+            format!("Q and K of {depth} columns are not planned"),
+            format!("they are K of the first product's WGMMA: a multiple of {UNIT} up to {WIDEST}"),
+            format!("d = {}", (depth / UNIT * UNIT).clamp(UNIT, WIDEST)),
+        ));
+    }
 }
 
 fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
@@ -107,17 +130,9 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
 }
 
-/// A score has scalars, and one value: vectors are not planned yet.
+/// A score is one value.
 fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
     let Some(program) = spec.score.map(|score| score.program()) else { return };
-    if let Some(input) = program.inputs().iter().find(|input| input.kind != InputKind::Scalar) {
-        errors.push(PlanError::new(
-            Key::Score.as_str(),
-            format!("`{}` of a score is a {}", input.name, input.kind.words()),
-            "the parameters of a score are numbers of the launch",
-            format!("{}: f32", input.name),
-        ));
-    }
     if let Some(reduction) = program.reduction() {
         errors.push(PlanError::new(
             Key::Score.as_str(),

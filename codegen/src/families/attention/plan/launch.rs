@@ -4,7 +4,8 @@ use super::AttentionPlan;
 use crate::epilogue::InputKind;
 use crate::hopper::OperandTile;
 use crate::plan::{
-    Argument, AttentionProblem, AttentionTiles, Operand, Parameter, Parameters, StridedMap, TensorStrides,
+    Argument, AttentionProblem, AttentionSplit, AttentionTiles, Operand, Parameter, Parameters, StridedMap,
+    TensorStrides,
 };
 
 impl AttentionPlan {
@@ -17,7 +18,10 @@ impl AttentionPlan {
             blocks: self.tiling.blocks,
             uniform: self.tiling.uniform,
             columns: self.tiling.columns,
-            tile_words: self.tiling.words(),
+            tile_words: self.tiling.words,
+            split: self
+                .workspace
+                .map(|workspace| AttentionSplit { parts: self.spec.split, place_bytes: workspace.places_bytes }),
         }
     }
 
@@ -33,6 +37,9 @@ impl AttentionPlan {
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
         push("steps", Argument::ColIdx);
+        if self.workspace.is_some() {
+            push("workspace", Argument::Workspace);
+        }
         push("scale", Argument::Scale);
         push("heads", Argument::Number(problem.heads as u32));
         push("queries", Argument::Number(problem.queries as u32));
@@ -40,6 +47,9 @@ impl AttentionPlan {
         for (at, input) in self.score().iter().flat_map(|program| program.inputs()).enumerate() {
             if input.kind == InputKind::Scalar {
                 push(&input.symbol, Argument::Scalar(at));
+            } else {
+                push(&input.symbol, Argument::Pointer(Operand::Epilogue(at)));
+                push(&input.strides, Argument::VectorStrides(at));
             }
         }
         parameters
@@ -50,7 +60,7 @@ impl AttentionPlan {
         let of_queries = [queries, heads, batch];
         let of_keys = [keys, key_heads, batch];
         // O is stored by each consumer for itself.
-        let share = OperandTile { box_rows: self.queries.box_rows / self.tiling.roles.consumers, ..self.queries };
+        let share = OperandTile { box_rows: self.output.box_rows / self.tiling.roles.consumers, ..self.output };
         [
             self.map(Operand::A, &self.queries, of_queries, q),
             self.map(Operand::B, &self.keys, of_keys, k),
@@ -60,12 +70,16 @@ impl AttentionPlan {
     }
 
     fn map(&self, operand: Operand, tile: &OperandTile, sizes: [u64; 3], strides: TensorStrides) -> StridedMap {
+        let columns = match operand {
+            Operand::A | Operand::B => self.tiling.depth,
+            _ => self.tiling.columns,
+        };
         let TensorStrides { row, head, batch } = strides;
         let [rows, heads, problems] = sizes.map(|size| size.max(1));
         StridedMap {
             operand,
             dtype: self.spec.a,
-            dims: [u64::from(self.tiling.columns), rows, heads, problems],
+            dims: [u64::from(columns), rows, heads, problems],
             strides_bytes: [row, head, batch].map(|stride| (stride * u64::from(self.spec.a.bytes())).max(16)),
             box_dims: [tile.span_elements(), tile.box_rows, 1, 1],
             swizzle_bytes: tile.span,
