@@ -27,7 +27,7 @@ def attention(
     *,
     causal: bool = False,
     score: str | None = None,
-    numbers: Mapping[str, float] | Sequence[float] = (),
+    numbers: Mapping[str, Any] | Sequence[float] = (),
     scale: float | None = None,
     lse: bool = False,
     layout: str = "bhsd",
@@ -36,12 +36,14 @@ def attention(
     """``softmax(scale * q k^T) v``, where ``q k^T`` is computed in the blocks of a mask alone.
 
     ``q`` is problems x heads x queries x columns (``layout="bshd"``: problems x queries x heads x columns); ``k`` and ``v`` have
-    as many heads or fewer, each of which serves neighbouring heads of ``q``. ``pattern`` is an :class:`AttentionMask` or
+    as many heads or fewer, each of which serves neighbouring heads of ``q``; ``v`` may have other columns. ``pattern`` is an :class:`AttentionMask` or
     FlexAttention's ``BlockMask``; without one every block of ``block`` is computed.
 
     ``score`` is the score of a query and a key in partial blocks, in the language of epilogues:
     ``"if i >= j { s * scale } else { -inf }"``, or a closure with numbers of the launch, ``"|slope: f32| s * scale - slope * j"``,
-    which ``numbers`` gives. A score that is more than a mask of pairs is computed in every block. ``causal=True`` leaves out
+    which ``numbers`` gives. They may be vectors, too: ``"|slopes: Heads<f32>| .."`` has an element for each head, ``Rows`` for each
+    query, ``Cols`` for each key; with dimensions for problems and heads before it where those differ (problems x elements, or
+    problems x heads x elements, where 1 stands for all). Nothing is differentiated by numbers and vectors. A score that is more than a mask of pairs is computed in every block. ``causal=True`` leaves out
     keys behind the query, in any pattern of whole blocks. ``scale`` is 1 / sqrt(columns) unless it is given.
 
     A query without any key has zeros. With ``lse`` the result is a pair of it and the natural logarithm of each query's sum of
@@ -61,7 +63,7 @@ def simulate_attention(
     *,
     causal: bool = False,
     score: str | None = None,
-    numbers: Mapping[str, float] | Sequence[float] = (),
+    numbers: Mapping[str, Any] | Sequence[float] = (),
     scale: float | None = None,
     layout: str = "bhsd",
     block: tuple[int, int] = (128, 128),
@@ -75,12 +77,14 @@ def simulate_attention(
 
     call = Call.of(q, k, v, pattern, causal, score, numbers, scale, layout, block)
     mask = find(call.key)
-    kernel = Kernel(spec_of(mask.block, q.shape[-1], _arrays.kind_of(q), call.closure))
+    kernel = Kernel(spec_of(mask.block, (q.shape[-1], v.shape[-1]), _arrays.kind_of(q), call.closure))
     tensors = [described(tensor) for tensor in (call.q, call.k, call.v)]
+    vectors = [described_vector(vector) for vector in call.vectors]
     data, sums, findings, cost = _native.simulate_attention(
-        kernel._native, mask._native, tensors, call.scale, list(call.numbers), seed
+        kernel._native, mask._native, tensors, call.scale, list(call.numbers), vectors, seed
     )
-    out = torch.frombuffer(bytearray(data), dtype=call.q.dtype).reshape(call.q.shape) if data else call.q.clone()
+    shape = (*call.q.shape[:3], call.v.shape[3])
+    out = torch.frombuffer(bytearray(data), dtype=call.q.dtype).reshape(shape) if data else call.q.new_zeros(shape)
     rows = np.array(sums, dtype=np.float32).reshape(tuple(call.q.shape[:3]))
     return Simulation(call.as_given(out), rows, findings, *cost)
 
@@ -90,11 +94,16 @@ def described(tensor: Any) -> tuple[int, str, list[int], list[int]]:
     return tensor.data_ptr(), _arrays.kind_of(tensor), list(tensor.shape), list(tensor.stride())
 
 
+def described_vector(vector: Any) -> tuple[int, str, list[int], list[int]]:
+    """A vector of a score, problems x heads x elements, as the native half takes it."""
+    return vector.data_ptr(), _arrays.kind_of(vector), list(vector.shape), list(vector.stride())
+
+
 class Call:
     """A call of attention: tensors of problems x heads x rows x columns, the key of a mask, the closure of a score where any
     block needs it."""
 
-    __slots__ = ("closure", "k", "key", "layout", "numbers", "q", "scale", "v")
+    __slots__ = ("closure", "k", "key", "layout", "numbers", "q", "scale", "v", "vectors")
 
     closure: str | None
     key: str
@@ -104,6 +113,7 @@ class Call:
     q: Any
     k: Any
     v: Any
+    vectors: list[Any]
 
     @classmethod
     def of(
@@ -114,7 +124,7 @@ class Call:
         pattern: Any,
         causal: bool,
         score: str | None,
-        numbers: Mapping[str, float] | Sequence[float],
+        numbers: Mapping[str, Any] | Sequence[float],
         scale: float | None,
         layout: str,
         block: tuple[int, int],
@@ -135,8 +145,15 @@ class Call:
             if hasattr(pattern, "kv_num_blocks") and hasattr(pattern, "BLOCK_SIZE"):
                 pattern = _of_block_mask(pattern)
             key, own = _key_of(pattern), pattern.score
-        given = tuple(numbers.items()) if isinstance(numbers, Mapping) else tuple(numbers)
-        call.closure, call.key, call.numbers = resolved(key, own, causal, score, given)
+        vectors: dict[str, Any] = {}
+        if isinstance(numbers, Mapping):
+            vectors = {name: value for name, value in numbers.items() if _arrays.is_tensor(value)}
+            given: tuple = tuple((name, value) for name, value in numbers.items() if name not in vectors)
+        else:
+            given = tuple(numbers)
+        names = tuple(vectors)
+        call.closure, call.key, call.numbers, parameters = resolved(key, own, causal, score, given, names)
+        call.vectors = [_vector(parameter, vectors[parameter[0]], call) for parameter in parameters]
         call.scale = 1.0 / math.sqrt(max(1, call.q.shape[-1])) if scale is None else float(scale)
         return call
 
@@ -145,15 +162,40 @@ class Call:
         return out if self.layout == "bhsd" else out.transpose(1, 2)
 
 
-def spec_of(block: tuple[int, int], columns: int, kind: str, closure: str | None) -> str:
-    """The spec of an attention with blocks of this size."""
+def spec_of(block: tuple[int, int], columns: tuple[int, int], kind: str, closure: str | None) -> str:
+    """The spec of an attention with blocks of this size; ``columns`` are those of Q and K, and those of V."""
     if kind not in ("f16", "bf16"):
         raise Error(
             f"a kernel of attention computes f16 and bf16, not {kind}\n"
             "  help: convert q, k and v, or run under `torch.autocast('cuda', torch.bfloat16)`"
         )
     score = "" if closure is None else f', score = "{closure}"'
-    return f"op = attention, bm = {block[0]}, bn = {columns}, bk = {block[1]}, dtype = {kind}{score}"
+    depth = "" if columns[0] == columns[1] else f", d = {columns[0]}"
+    return f"op = attention, bm = {block[0]}, bn = {columns[1]}, bk = {block[1]}, dtype = {kind}{depth}{score}"
+
+
+def _vector(parameter: tuple[str, str, str], vector: Any, call: Call) -> Any:
+    """A vector of a score as problems x heads x elements, of the type that the score reads."""
+    name, kind, element = parameter
+    (problems, heads, queries, _), keys = call.q.shape, call.k.shape[2]
+    if vector.requires_grad:
+        raise Error(f"`{name}` wants a gradient, and a score's vectors have none\n  help: `{name}.detach()`")
+    shape = tuple(vector.shape)
+    if kind == "Heads":
+        elements, seen = 1, (*(1,) * (2 - len(shape)), *shape, 1)
+    else:
+        elements = queries if kind == "Rows" else keys
+        seen = (shape[0], 1, shape[1]) if len(shape) == 2 else (*(1,) * (3 - len(shape)), *shape)
+    fits = len(seen) == 3 and seen[0] in (1, problems) and seen[1] in (1, heads) and seen[2] == elements
+    if not fits or vector.device != call.q.device:
+        words = (
+            "heads, or problems x heads" if kind == "Heads" else "elements, problems x them, or problems x heads x them"
+        )
+        raise Error(
+            f"`{name}` is {' x '.join(map(str, shape))} on {vector.device}, a {kind} of {problems} problems, {heads} heads, "
+            f"{queries} queries and {keys} keys on {call.q.device}\n  help: {words}; 1 stands for all"
+        )
+    return vector.reshape(seen).to(_arrays.torch_dtype(element)).contiguous()
 
 
 #: Masks that calls without a pattern have.
@@ -176,18 +218,20 @@ def whole(queries: int, keys: int, bm: int, bk: int, causal: bool) -> tuple[str,
 
 
 def resolved(
-    key: str, own: str | None, causal: bool, score: str | None, numbers: tuple
-) -> tuple[str | None, str, tuple[float, ...]]:
-    """The closure of the score where any block needs it, the key of the mask with what is partial under it, and its numbers.
+    key: str, own: str | None, causal: bool, score: str | None, numbers: tuple, vectors: tuple[str, ...]
+) -> tuple[str | None, str, tuple[float, ...], tuple]:
+    """The closure of the score where any block needs it, the key of the mask with what is partial under it, its numbers, and
+    its parameters that are vectors.
 
-    ``own`` is the score that the mask has; numbers are values in the order of the score's parameters, or names with values.
+    ``own`` is the score that the mask has; numbers are values in the order of the score's parameters, or names with values;
+    ``vectors`` are the names of those that are given.
     """
-    return _resolved(key, own, causal, score, numbers)[0]
+    return _resolved(key, own, causal, score, numbers, vectors)[0]
 
 
 @functools.lru_cache(maxsize=4096)
 def _resolved(
-    key: str, own: str | None, causal: bool, score: str | None, numbers: tuple
+    key: str, own: str | None, causal: bool, score: str | None, numbers: tuple, vectors: tuple[str, ...]
 ) -> tuple[tuple, AttentionMask]:
     mask = find(key)
     if causal and (score is not None or own is not None):
@@ -204,14 +248,22 @@ def _resolved(
                 f"{mask.partial_blocks} of {mask.stored} blocks are partial, and no score tells their pairs apart\n"
                 f"  help: give the condition as a score, `{CAUSAL}` for instance"
             )
-        if numbers:
+        if numbers or vectors:
             raise Error("numbers are given, and there is no score that takes them")
-        return (None, mask.key, ()), mask
+        return (None, mask.key, (), ()), mask
     read = score_of(text)
     if not read.is_mask or (score is not None and not mask.has_partial):
         mask = mask.scored()
     given = _numbers(read, numbers)
-    return ((read.closure, mask.key, given) if mask.has_partial else (None, mask.key, ())), mask
+    wanted = [name for name, *_ in read.vectors]
+    if sorted(wanted) != sorted(vectors):
+        raise Error(
+            f"the score takes the vectors {', '.join(wanted) or '(none)'}, and {', '.join(vectors) or 'none'} are given\n"
+            "  help: `numbers={'name': tensor}`"
+        )
+    if not mask.has_partial:
+        return (None, mask.key, (), ()), mask
+    return (read.closure, mask.key, given, read.vectors), mask
 
 
 def _key_of(pattern: Any) -> str:

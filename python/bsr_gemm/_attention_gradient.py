@@ -87,10 +87,11 @@ def gradients(
     score: str | None,
     scale: float,
     numbers: tuple[float, ...],
+    vectors: tuple[Tensor, ...] = (),
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of Q, K and V."""
-    (batch, heads, queries, width), key_heads, keys = q.shape, k.shape[1], k.shape[2]
-    if 0 in q.shape or 0 in k.shape or mask.stored == 0:
+    (batch, heads, queries, _), key_heads, keys = q.shape, k.shape[1], k.shape[2]
+    if 0 in q.shape or 0 in v.shape or mask.stored == 0:
         return tuple(torch.zeros(tensor.shape, dtype=q.dtype, device=q.device) for tensor in (q, k, v))  # type: ignore[return-value]
     whole = stacked(mask, batch, heads, key_heads)
     key, (high, wide) = whole.pattern.key, whole.sizes
@@ -103,7 +104,7 @@ def gradients(
     q, do = (_rows(tensor, high) for tensor in (q, do))
     k, v = (_rows(tensor, wide) for tensor in (k, v))
     p = sampled(q, k.t(), whole.pattern, PROBABILITIES, {"lse": sums, "scale": scale})
-    slope = _correct(p, whole, q, k, sums, (mask, score, scale, numbers))
+    slope = _correct(p, whole, q, k, sums, (mask, score, scale, numbers, vectors))
     linear = torch.ops.bsr_gemm.linear
     dv = linear(do.t(), p, None, key, True).t()
     ds = sampled(
@@ -116,7 +117,7 @@ def gradients(
     dk = linear(q.t(), ds, None, key, True).t()
 
     def heads_of(tensor: Tensor, count: int, rows: int) -> Tensor:
-        return tensor.reshape(batch, count, -1, width)[:, :, :rows].contiguous()
+        return tensor.reshape(batch, count, -1, tensor.shape[1])[:, :, :rows].contiguous()
 
     return heads_of(dq, heads, queries), heads_of(dk, key_heads, keys), heads_of(dv, key_heads, keys)
 
@@ -140,11 +141,16 @@ def _on(indices: np.ndarray, like: Tensor) -> Tensor:
 
 
 def _correct(
-    p: Tensor, whole: Stacked, q: Tensor, k: Tensor, sums: Tensor, how: tuple[AttentionMask, str | None, float, tuple]
+    p: Tensor,
+    whole: Stacked,
+    q: Tensor,
+    k: Tensor,
+    sums: Tensor,
+    how: tuple[AttentionMask, str | None, float, tuple, tuple],
 ) -> Tensor | None:
     """Brings the probabilities of special blocks to their scores; their scores' derivatives by the scaled product, where
     there are other than 1."""
-    mask, closure, scale, numbers = how
+    mask, closure, scale, numbers, vectors = how
     if whole.of_special is None:
         return None
     (bm, bk), (_, keys) = mask.block, mask.sizes
@@ -160,6 +166,11 @@ def _correct(
     given = {name: torch.as_tensor(number, dtype=kind, device=p.device) for name, number in zip(score.numbers, numbers)}
     head, batch = (places[:, at, None, None].to(kind) for at in (2, 3))
     given |= {"i": query.to(kind), "j": key.to(kind), "head": head, "batch": batch}
+    for (name, word, _), vector in zip(score.vectors, vectors):
+        # Queries and keys beyond the last ones have its elements, and no probabilities.
+        at = {"Rows": query, "Cols": key}.get(word, torch.zeros_like(query[:, :1])).clamp(max=vector.shape[2] - 1)
+        of_problem = places[:, 3, None, None].clamp(max=vector.shape[0] - 1)
+        given[name] = vector[of_problem, places[:, 2, None, None].clamp(max=vector.shape[1] - 1), at].to(kind)
     given["scale"] = torch.as_tensor(scale, dtype=kind, device=p.device)
     partial = _on(whole.is_partial, p)[:, None, None]
     if score.is_mask:

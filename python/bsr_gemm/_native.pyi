@@ -61,8 +61,6 @@ class Kernel:
     @property
     def inputs(self) -> list[tuple[str, str]]: ...
     @property
-    def numbers(self) -> list[str]: ...
-    @property
     def second(self) -> str | None: ...
 
 @final
@@ -123,7 +121,7 @@ class AttentionMask:
 class LoadedAttention:
     @property
     def spec(self) -> str: ...
-    def work(self, mask: AttentionMask, q: list[int], k: list[int]) -> AttentionWork: ...
+    def work(self, mask: AttentionMask, q: list[int], v: list[int]) -> AttentionWork: ...
 
 @final
 class AttentionWork: ...
@@ -137,8 +135,9 @@ class ReadyAttention:
         tensors: list[tuple[list[int], list[int]]],
         scale: float,
         numbers: list[float],
+        vectors: list[tuple[str, int, str]],
     ) -> ReadyAttention: ...
-    def launch(self, q: int, k: int, v: int, o: int, sums: int, stream: int) -> None: ...
+    def launch(self, q: int, k: int, v: int, o: int, sums: int, stream: int, *vectors: int) -> None: ...
 
 @final
 class Loaded:
@@ -173,10 +172,17 @@ def attend(
     scale: float,
     score: str | None = None,
     numbers: list[float] = ...,
+    vectors: list[_Tensor] = ...,
     sums: _Tensor | None = None,
 ) -> None: ...
 def simulate_attention(
-    kernel: Kernel, mask: AttentionMask, tensors: list[_Tensor], scale: float, numbers: list[float], seed: int
+    kernel: Kernel,
+    mask: AttentionMask,
+    tensors: list[_Tensor],
+    scale: float,
+    numbers: list[float],
+    vectors: list[_Tensor],
+    seed: int,
 ) -> tuple[bytes, list[float], list[str], tuple[int, int, int, int]]: ...
 def command(program: list[str], args: list[str]) -> int: ...
 def chosen_spec(pattern: Pattern, facts: str, n: int, gpu: str, epilogue: str | None = None) -> str: ...

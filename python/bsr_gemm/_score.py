@@ -17,6 +17,9 @@ _COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": 
 #: What every score is told.
 _GIVEN = ("s", "i", "j", "head", "batch", "scale", "inf")
 
+#: Parameters with an element for every query, key or head.
+VECTORS = ("Rows", "Cols", "Heads")
+
 Tree = tuple
 
 
@@ -31,11 +34,23 @@ class Score:
         body = text.strip()
         self.closure = body if body.startswith("|") else f"|| {body}"
         self.tree: Tree | None
+        #: The parameters: name, kind and element type; of numbers the kind is `f32`.
+        self.parameters: tuple[tuple[str, str, str], ...] = ()
         try:
-            self.numbers, self.tree = _Reader(self.closure).closure()
+            self.parameters, self.tree = _Reader(self.closure).closure()
             self.why = ""
         except NotRead as error:
-            self.numbers, self.tree, self.why = (), None, str(error)
+            self.tree, self.why = None, str(error)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The names of the parameters that are numbers."""
+        return tuple(name for name, kind, _ in self.parameters if kind == "f32")
+
+    @property
+    def vectors(self) -> tuple[tuple[str, str, str], ...]:
+        """The parameters that are vectors."""
+        return tuple(parameter for parameter in self.parameters if parameter[1] != "f32")
 
     @property
     def is_mask(self) -> bool:
@@ -46,8 +61,7 @@ class Score:
         """The score of pairs, of tensors; a condition of a mask where ``given`` says so."""
         if self.tree is None:
             raise Error(
-                f"the score `{self.closure}` has no gradient: {self.why}\n"
-                "  help: scores of s, i, j, head, batch, scale and numbers have one; call it under `torch.no_grad()` otherwise"
+                f"the score `{self.closure}` has no gradient: {self.why}\n  help: call it under `torch.no_grad()`"
             )
         return _value(self.tree, given)
 
@@ -82,24 +96,28 @@ class _Reader:
         self.at += 1
         return token
 
-    def closure(self) -> tuple[tuple[str, ...], Tree]:
-        numbers = []
+    def closure(self) -> tuple[tuple[tuple[str, str, str], ...], Tree]:
+        parameters = []
         self.take("|")
         while self.peek() != "|":
             name = self.take()
             self.take(":")
-            kind = self.take()
-            if kind != "f32":
-                raise NotRead(f"`{name}` is not a number of the launch")
+            kind = element = self.take()
+            if kind in VECTORS:
+                self.take("<")
+                element = self.take()
+                self.take(">")
+            elif kind != "f32":
+                raise NotRead(f"`{name}` is a {kind}, which no score reads")
             self.names[name] = ("given", name)
-            numbers.append(name)
+            parameters.append((name, kind, element))
             if self.peek() == ",":
                 self.take()
         self.take("|")
         tree = self.statements("") if self.peek() == "let" else self.expression()
         if self.peek():
             raise NotRead(f"`{self.peek()}` follows its end")
-        return tuple(numbers), tree
+        return tuple(parameters), tree
 
     def statements(self, end: str) -> Tree:
         outer = dict(self.names)

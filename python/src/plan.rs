@@ -115,13 +115,6 @@ impl Kernel {
         inputs.map(|input| (input.name.clone(), input.kind.words())).collect()
     }
 
-    /// The parameters of an attention's score: numbers, by their names.
-    #[getter]
-    fn numbers(&self) -> Vec<String> {
-        let program = self.plan.spec().score.map(|score| score.program());
-        program.iter().flat_map(|program| program.inputs()).map(|input| input.name.clone()).collect()
-    }
-
     /// How the second result is collected, where there is one: `row_sum` or `row_max`.
     #[getter]
     fn second(&self) -> Option<&'static str> {

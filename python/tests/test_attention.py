@@ -18,6 +18,10 @@ from bsr_gemm._masks import CAUSAL  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 SLOPED = "|slope: f32| if i >= j { s * scale - slope * (i - j) } else { -inf }"
+DOCUMENTS = (
+    "|slopes: Heads<f32>, of_query: Rows<f32>, of_key: Cols<f32>| "
+    "if of_query == of_key { s * scale - slopes * abs(i - j) } else { -inf }"
+)
 CAPPED = "if i >= j { 8.0 * tanh(s * scale / 8.0) } else { -inf }"
 
 
@@ -150,6 +154,67 @@ def test_scores_beyond_masks_are_computed_in_every_block(device) -> None:
         assert error < (1e-12 if device == "cpu" else 5e-3), f"{score}: {error}"
 
 
+def documents(batch, heads, queries, device="cpu"):
+    """A score's vectors: slopes by head, and the documents that tokens of each problem belong to; the pairs within them."""
+    ids = torch.stack([torch.arange(queries) * (b + 2) // queries for b in range(batch)]).to(device)
+    slopes = 2.0 ** -torch.arange(1, heads + 1, device=device)
+    given = {"slopes": slopes, "of_query": ids, "of_key": ids}
+
+    def score(s, scale, i, j):
+        return s * scale - slopes[:, None, None] * (i - j).abs()
+
+    return given, score, (ids[:, None, :, None] == ids[:, None, None, :]).cpu()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_vectors_of_scores(device) -> None:
+    dtype, columns = (torch.float64, 8) if device == "cpu" else (torch.bfloat16, 64)
+    inputs = [x.requires_grad_() for x in tensors((2, 4, 150, columns), 2, 150, dtype, device=device)]
+    mask = Mask.random((150, 150), (64, 64), density=0.7, seed=2)
+    given, score, pairs = documents(2, 4, 150, device)
+    found, lse = bsr.attention(*inputs, mask, score=DOCUMENTS, numbers=given, lse=True)
+    wide = [x.detach().double().requires_grad_() for x in inputs]
+    expected, sums = dense(*wide, allowed(mask, 2, 4) & pairs, score)
+    assert close(found, expected) < (1e-12 if device == "cpu" else 5e-3)
+    assert (lse.double() - sums).abs().nan_to_num(0.0, 0.0).max() < (1e-10 if device == "cpu" else 4e-3)
+    dy = torch.randn_like(found)
+    theirs = torch.autograd.grad(expected, wide, dy.double())
+    for ours, other in zip(torch.autograd.grad(found, inputs, dy), theirs):
+        assert close(ours, torch.nan_to_num(other)) < (1e-6 if device == "cpu" else 2e-2)
+    with torch.no_grad():
+        again = bsr.attention(*inputs, mask, score=DOCUMENTS, numbers=given)
+        assert torch.equal(again, bsr.attention(*inputs, mask, score=DOCUMENTS, numbers=given))
+        assert torch.equal(again, found)
+
+
+def test_vectors_on_the_simulator() -> None:
+    q, k, v = tensors((1, 2, 100, 32), dtype=torch.bfloat16)
+    given, score, pairs = documents(1, 2, 100)
+    run = bsr.simulate_attention(q, k, v, score=DOCUMENTS, numbers=given, block=(64, 64))
+    expected, _ = dense(*(x.double() for x in (q, k, v)), pairs.expand(1, 2, 100, 100), score)
+    assert run.findings == [] and close(run.result, expected) < 5e-3
+
+
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_values_with_other_columns(device, layout) -> None:
+    dtype, (narrow, wide) = (torch.float64, (6, 10)) if device == "cpu" else (torch.bfloat16, (192, 128))
+    q, k, _ = tensors((2, 4, 100, narrow), 2, 100, dtype, layout, device=device)
+    v = tensors((2, 2, 100, wide), dtype=dtype, layout=layout, device=device, seed=1)[0]
+    inputs = [x.requires_grad_() for x in (q, k, v)]
+    found = bsr.attention(*inputs, causal=True, layout=layout, block=(64, 64))
+    seen = [x.detach().double().requires_grad_() for x in inputs]
+    heads_first = seen if layout == "bhsd" else [x.transpose(1, 2) for x in seen]
+    expected, _ = dense(*heads_first, causal_pairs(100, 100))
+    expected = expected if layout == "bhsd" else expected.transpose(1, 2)
+    assert found.shape == expected.shape and found.is_contiguous()
+    assert close(found, expected) < (1e-12 if device == "cpu" else 5e-3)
+    dy = torch.randn_like(found)
+    theirs = torch.autograd.grad(expected, seen, dy.double())
+    for ours, other in zip(torch.autograd.grad(found, inputs, dy), theirs):
+        assert close(ours, other) < (1e-6 if device == "cpu" else 2e-2)
+
+
 def test_a_score_on_whole_blocks_is_computed_in_all_of_them() -> None:
     q, k, v = tensors((1, 1, 32, 8))
     mask = Mask.from_blocks(np.ones((2, 2), dtype=bool), (32, 32), (16, 16))
@@ -233,8 +298,19 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
     q, k, v = tensors((1, 4, 32, 8), 2)
     mask = Mask.causal((32, 32), (16, 16))
     per_head = Mask.from_blocks(np.ones((1, 3, 2, 2), dtype=bool), (32, 32), (16, 16))
+
+    def vectors_of(slopes):
+        ids = torch.zeros(32)
+        return bsr.attention(q, k, v, mask, score=DOCUMENTS, numbers={"slopes": slopes, "of_query": ids, "of_key": ids})
+
     wrong = [
         (lambda: bsr.attention(q, k[:, :, :31], v, mask), "k and v of one shape"),
+        (
+            lambda: bsr.attention(q, k, v, mask, score=DOCUMENTS, numbers={"slopes": torch.ones(4)}),
+            "and slopes are given",
+        ),
+        (lambda: vectors_of(torch.ones(3)), "`slopes` is 3 on cpu, a Heads of 1 problems, 4 heads"),
+        (lambda: vectors_of(torch.ones(4).requires_grad_()), "wants a gradient"),
         (lambda: bsr.attention(q[:, :3], k, v, mask), "divides 3"),
         (lambda: bsr.attention(q, k.float(), v, mask), "convert them"),
         (lambda: bsr.attention(q[:, :, :31], k, v, mask), "32 queries x 32 keys, and q has 31"),
@@ -264,9 +340,9 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
 def test_scores_that_are_not_read_have_no_gradient() -> None:
     from bsr_gemm._score import score_of
 
-    unread = score_of("|bias: Rows<f32>| s * scale + bias")
+    unread = score_of("|bias: Dense<f32>| s * scale + bias")
     assert not unread.is_mask
-    with pytest.raises(bsr.Error, match="has no gradient: `bias` is not a number of the launch"):
+    with pytest.raises(bsr.Error, match="has no gradient: `bias` is a Dense, which no score reads"):
         unread.evaluate({"s": torch.zeros(())})
     for text in (
         "s * scale",

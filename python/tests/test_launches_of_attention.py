@@ -27,6 +27,7 @@ from bsr_gemm._device_patterns import DevicePattern  # noqa: E402
 from bsr_gemm._masks import CAUSAL  # noqa: E402
 
 CLOSURE = f"|| {CAUSAL}"
+BIASED = "|bias: Cols<f32>| s * scale + bias"
 
 
 class LoadedAttention:
@@ -35,8 +36,8 @@ class LoadedAttention:
     def __init__(self, kernel) -> None:
         self.kernel = kernel
 
-    def work(self, mask, q, k):
-        return mask, q, k
+    def work(self, mask, q, v):
+        return mask, q, v
 
 
 class ReadyAttention:
@@ -44,24 +45,29 @@ class ReadyAttention:
 
     launches = 0
 
-    def __init__(self, loaded, work, tensors, scale, numbers) -> None:
+    def __init__(self, loaded, work, tensors, scale, numbers, vectors) -> None:
         self.spec = loaded.kernel.spec
-        self.mask, q, k = work
-        self.tensors, self.scale, self.numbers = tensors, scale, numbers
-        assert [list(sizes) for sizes, _ in tensors] == [q, k, k, q]
+        self.mask, q, v = work
+        self.tensors, self.scale, self.numbers, self.vectors = tensors, scale, numbers, vectors
+        sizes = [list(sizes) for sizes, _ in tensors]
+        assert sizes == [q, [*v[:3], q[3]], v, [*q[:3], v[3]]]
 
-    def launch(self, q, k, v, o, sums, stream) -> None:
+    def launch(self, q, k, v, o, sums, stream, *vectors) -> None:
         type(self).launches += 1
         assert stream == 7
         kind = "bf16" if "dtype = bf16" in self.spec else "f16"
-        score = CLOSURE if "score" in self.spec else None
+        score = (BIASED if "bias" in self.spec else CLOSURE) if "score" in self.spec else None
         described = []
         for address, (sizes, strides) in zip((q, k, v, o), self.tensors):
             assert address % 16 == 0 and all(stride > 0 and stride % 8 == 0 for stride in strides)
             described.append((address, kind, list(sizes), [*strides, 1]))
         (batch, heads, queries, _), _ = self.tensors[0]
         lies = (sums, "f32", [batch, heads, queries, 1], [heads * queries, queries, 1, 1]) if sums else None
-        _native.attend(self.mask, described, self.scale, score, self.numbers, lies)
+        of_score = []
+        for address, (element, length, per) in zip(vectors, self.vectors):
+            assert address % 16 == 0 and per == "head"
+            of_score.append((address, element, [1, heads, length // heads], [length, length // heads, 1]))
+        _native.attend(self.mask, described, self.scale, score, self.numbers, of_score, lies)
 
 
 class Gpu(fakes.Gpu):
@@ -209,6 +215,18 @@ def test_an_attention_of_another_type_is_refused() -> None:
     with pytest.raises(bsr.KernelError, match="bn"):
         narrow = heads(columns=24)
         _attention_torch._attention_cuda(*narrow, mask.key, None, 0.25, (), False)
+
+
+def test_vectors_of_scores_are_launched() -> None:
+    mask = Mask.full((100, 100), (64, 64)).scored()
+    how = (mask.key, BIASED, 0.25, (), True)
+    for _ in range(2):
+        tensors, bias = heads(), torch.randn(1, 4, 100)
+        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, BIASED, 0.25, [], True, [bias])
+        found = _attention_torch._attention_cuda(*tensors, *how, [bias])
+        known = _attention_launch.direct(*tensors, how, [bias])
+        assert torch.equal(found[0], expected[0]) and torch.equal(known[0], expected[0])
+        assert torch.equal(found[1], expected[1])
 
 
 SCORES = [None, CLOSURE, "|| if i >= j { 2.0 * tanh(s * scale / 2.0) } else { -inf }"]

@@ -1,12 +1,12 @@
 //! Attention on the CPU, in f64 and rounded once: in parallel over heads and rows of blocks.
 
-use bsr_codegen::epilogue::{Pair, Program, read_score};
+use bsr_codegen::epilogue::{InputKind, Pair, Program, read_score};
 use bsr_runtime::attention::Mask;
 use pyo3::prelude::*;
 use rayon::prelude::*;
 
 use super::mask::AttentionMask;
-use super::tensor::{Heads, TensorArgument};
+use super::tensor::{Heads, TensorArgument, Vector, VectorArgument};
 use crate::array::Strided;
 use crate::errors::refused;
 
@@ -15,7 +15,8 @@ use crate::errors::refused;
 ///
 /// Every address must be that of memory which the caller keeps alive, as large as its sizes say. `tensors` are Q, K, V and O.
 #[pyfunction]
-#[pyo3(signature = (mask, tensors, scale, score=None, numbers=Vec::new(), sums=None))]
+#[pyo3(signature = (mask, tensors, scale, score=None, numbers=Vec::new(), vectors=Vec::new(), sums=None))]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn attend(
     py: Python<'_>,
     mask: &AttentionMask,
@@ -23,6 +24,7 @@ pub(crate) fn attend(
     scale: f64,
     score: Option<&str>,
     numbers: Vec<f64>,
+    vectors: Vec<VectorArgument>,
     sums: Option<TensorArgument>,
 ) -> PyResult<()> {
     let score = score.map(read_score).transpose().map_err(|errors| {
@@ -40,6 +42,7 @@ pub(crate) fn attend(
         scale,
         score: score.as_ref(),
         numbers,
+        vectors: vectors.into_iter().map(Vector::new).collect::<PyResult<_>>()?,
     };
     attention.check()?;
     // SAFETY: the Python half keeps the tensors alive for the call and made O and the sums for it; the sizes were compared.
@@ -57,6 +60,7 @@ struct Attention<'a> {
     scale: f64,
     score: Option<&'a Program>,
     numbers: Vec<f64>,
+    vectors: Vec<Vector>,
 }
 
 /// Keys and values of one head, row by row.
@@ -71,7 +75,10 @@ impl Attention<'_> {
         let fits = k[..3] == v[..3] && k[0] == batch && k[3] == columns && self.o.sizes[..3] == self.q.sizes[..3];
         let fits = fits && self.o.sizes[3] == v[3] && k[1] > 0 && heads.is_multiple_of(k[1]);
         let fits = fits && self.sums.is_none_or(|sums| sums.sizes == [batch, heads, queries, 1]);
-        if !fits || self.mask.sizes() != (queries, k[2]) || self.mask.lists().len() != self.mask.wanted(batch, heads) {
+        if !fits
+            || self.mask.sizes() != (queries, k[2])
+            || self.mask.lists().len() != self.mask.sharing().patterns(batch, heads)
+        {
             let (rows, keys) = self.mask.sizes();
             return Err(refused(format!(
                 "Q {:?}, K {k:?}, V {v:?} and a mask of {rows} queries x {keys} keys in {} patterns do not fit\n  help: \
@@ -80,10 +87,14 @@ impl Attention<'_> {
                 self.mask.lists().len()
             )));
         }
-        let expected = self.score.map_or(0, |score| score.inputs().len());
-        if expected != self.numbers.len() {
-            let found = self.numbers.len();
-            return Err(refused(format!("the score takes {expected} numbers, and {found} are given")));
+        let inputs = self.score.map_or(&[][..], Program::inputs);
+        let vectors = inputs.iter().filter(|input| input.kind.is_vector()).count();
+        let (expected, found) = ([inputs.len() - vectors, vectors], [self.numbers.len(), self.vectors.len()]);
+        if expected != found {
+            return Err(refused(format!(
+                "the score takes {} numbers, and {} are given; {} vectors, and {} are given",
+                expected[0], found[0], expected[1], found[1]
+            )));
         }
         Ok(())
     }
@@ -117,6 +128,7 @@ impl Attention<'_> {
         let (q, o) = (self.q.head(problem, head), self.o.head(problem, head));
         let mut scores: Vec<(usize, f64)> = vec![];
         let mut output = vec![0.0; width];
+        let mut inputs = vec![0.0; self.score.map_or(0, |score| score.inputs().len())];
         for query in row * bm..((row + 1) * bm).min(queries) {
             // SAFETY: as the caller vouches.
             let line: Vec<f64> = (0..columns).map(|col| unsafe { q.get(query, col) }).collect();
@@ -126,9 +138,14 @@ impl Attention<'_> {
                 for key in first..(first + bk).min(keys) {
                     let of_this = &of_key.keys[key * columns..(key + 1) * columns];
                     let product: f64 = line.iter().zip(of_this).map(|(a, b)| a * b).sum();
-                    let (scale, inputs) = (self.scale, &self.numbers[..]);
+                    let scale = self.scale;
                     let score = match self.score.filter(|_| partial) {
-                        Some(score) => score.score(&Pair { product, query, key, head, batch: problem, scale, inputs }),
+                        Some(score) => {
+                            // SAFETY: as the caller vouches.
+                            unsafe { self.give(score, [problem, head, query, key], &mut inputs) };
+                            let inputs = &inputs[..];
+                            score.score(&Pair { product, query, key, head, batch: problem, scale, inputs })
+                        }
                         None => product * scale,
                     };
                     scores.push((key, score));
@@ -143,6 +160,29 @@ impl Attention<'_> {
                 // SAFETY: as the caller vouches.
                 unsafe { sums.head(problem, head).set(query, 0, sum) };
             }
+        }
+    }
+}
+
+impl Attention<'_> {
+    /// What the parameters of a score are for a query and a key of a head of a problem.
+    ///
+    /// # Safety
+    /// The vectors must be what they say and alive.
+    unsafe fn give(&self, score: &Program, [problem, head, query, key]: [usize; 4], into: &mut [f64]) {
+        let (mut numbers, mut vectors) = (self.numbers.iter(), self.vectors.iter());
+        for (input, value) in score.inputs().iter().zip(into) {
+            let element = match input.kind {
+                InputKind::Rows(_) => query,
+                InputKind::Cols(_) => key,
+                _ => 0,
+            };
+            let found = match input.kind.is_vector() {
+                false => numbers.next().copied(),
+                // SAFETY: as the caller vouches.
+                true => vectors.next().map(|vector| unsafe { vector.get([problem, head, element]) }),
+            };
+            *value = found.unwrap_or(f64::NAN);
         }
     }
 }

@@ -119,7 +119,11 @@ fn integers(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
 }
 
-fn shared(word: &str) -> PyResult<Sharing> {
+/// Which heads share patterns or vectors, by its word.
+///
+/// # Errors
+/// Another word.
+pub(crate) fn shared(word: &str) -> PyResult<Sharing> {
     Ok(match word {
         "all" => Sharing::All,
         "head" => Sharing::ByHead,

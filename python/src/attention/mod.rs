@@ -6,5 +6,5 @@ mod simulate;
 mod tensor;
 
 pub(crate) use host::attend;
-pub(crate) use mask::AttentionMask;
+pub(crate) use mask::{AttentionMask, shared};
 pub(crate) use simulate::simulate_attention;

@@ -2,12 +2,12 @@
 
 use bsr::simulated::{Options, Report};
 use bsr::{Dtype, Element, bf16, f16};
-use bsr_runtime::attention::SimulatedAttention;
+use bsr_runtime::attention::{HostVector, ScoreInputs, SimulatedAttention};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::mask::AttentionMask;
-use super::tensor::{Heads, TensorArgument};
+use super::tensor::{Heads, TensorArgument, Vector, VectorArgument};
 use crate::errors::refused;
 use crate::plan::Kernel;
 
@@ -19,6 +19,7 @@ type Simulation = (Py<PyBytes>, Vec<f32>, Vec<String>, (u64, u64, u64, u64));
 ///
 /// Every address must be that of memory which the caller keeps alive, as large as its sizes say. `tensors` are Q, K and V.
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn simulate_attention(
     py: Python<'_>,
     kernel: &Kernel,
@@ -26,10 +27,15 @@ pub(crate) fn simulate_attention(
     tensors: [TensorArgument; 3],
     scale: f32,
     numbers: Vec<f32>,
+    vectors: Vec<VectorArgument>,
     seed: u64,
 ) -> PyResult<Simulation> {
     let [q, k, v] = tensors.map(Heads::new);
-    let (tensors, given) = ([q?, k?, v?], (scale, &numbers[..]));
+    let tensors = [q?, k?, v?];
+    let vectors = vectors.into_iter().map(Vector::new).collect::<PyResult<Vec<_>>>()?;
+    // SAFETY: the Python half keeps the vectors alive for the call, and they are as long as they say.
+    let vectors: Vec<HostVector> = vectors.iter().map(|vector| unsafe { vector.copied() }).collect();
+    let given = ScoreInputs::new(scale).scalars(&numbers).vectors(&vectors);
     let options = Options { seed, ..Options::default() };
     let (bytes, sums, report) = py.detach(|| match kernel.plan.spec().a {
         Dtype::F16 => run::<f16>(kernel, mask, tensors, given, &options),
@@ -45,7 +51,7 @@ fn run<T: Element>(
     kernel: &Kernel,
     mask: &AttentionMask,
     [q, k, v]: [Heads; 3],
-    given: (f32, &[f32]),
+    given: ScoreInputs<'_>,
     options: &Options,
 ) -> PyResult<(Vec<u8>, Vec<f32>, Report)> {
     let simulated = SimulatedAttention::new(&kernel.plan, kernel.ptx.text(), kernel.ptx.entry()).map_err(refused)?;
