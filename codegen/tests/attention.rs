@@ -223,7 +223,7 @@ fn matrix() -> Vec<Plan> {
         for (number, columns) in columns.into_iter().enumerate() {
             let types = ["", "dtype = bf16"][(at + number) % 2];
             let knobs = ["", "stages = 2", "split = auto", "k_step = 16", "", "split = 16"][(at + number / 2) % 6];
-            let knobs = if columns > 192 && knobs.starts_with("split") { "" } else { knobs };
+            let knobs = if columns > 176 && knobs.starts_with("split") { "" } else { knobs };
             let given = [
                 format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}"),
                 types.into(),
@@ -239,6 +239,11 @@ fn matrix() -> Vec<Plan> {
         let of = |score: &str| plan(&format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}, {score}"));
         plans.extend(scores[1..].iter().map(|score| of(score)));
     }
+    // The widest heads whose keys are divided.
+    plans.extend(scores.iter().map(|score| {
+        let text = format!("op = attention, bm = 128, bn = 176, bk = 128, split = auto, {score}");
+        plan(text.trim_end_matches(", "))
+    }));
     // Other columns of Q and K than of V, and as many vectors as a score may have.
     for (number, (d, bn)) in
         [(192, 128), (64, 128), (128, 64), (80, 64), (256, 16), (16, 256), (96, 192)].into_iter().enumerate()

@@ -151,7 +151,7 @@ pub(crate) fn tensors() -> Vec<Case> {
 pub(crate) fn divided() -> Vec<Case> {
     let mut cases = vec![];
     let one = |queries, keys, columns| shape(1, [1, 1], [queries, keys], columns);
-    for (number, columns) in [64, 128, 16, 80, 192].into_iter().enumerate() {
+    for (number, columns) in [64, 128, 16, 80, 176].into_iter().enumerate() {
         let split = ["auto", "2", "3", "16"][number % 4];
         let (bm, bk) = [(128, 128), (64, 64), (64, 128)][number % 3];
         let mask = Mask::causal(200, 400, (bm, bk)).unwrap();

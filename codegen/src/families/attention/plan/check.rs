@@ -32,7 +32,7 @@ const LARGEST: u32 = 512;
 /// Widest head: N of the widest WGMMA.
 const WIDEST: u32 = 256;
 /// The same where CTAs share the keys of a tile.
-const WIDEST_SPLIT: u32 = 192;
+const WIDEST_SPLIT: u32 = 176;
 
 pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     let sides = [

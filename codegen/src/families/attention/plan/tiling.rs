@@ -14,20 +14,27 @@ const WIDEST_STEP: u32 = 128;
 const UNIT: u32 = 16;
 /// Words that say which part of a tile a work tile is.
 const PART_WORDS: u32 = 4;
-/// Warpgroups that compute, the most first, with registers of the producer, registers of a consumer's thread beside O, S
-/// and P (maxima, sums, addresses, descriptors), and columns of the widest head that they are taken for. At 64 columns a
-/// consumer waits for its own instructions more than for the tensor cores, and a third one fills the time.
-const CONSUMERS: [Consumers; 2] = [
-    Consumers { number: 3, producer: 32, overhead: 24, widest: 64 },
-    Consumers { number: 2, producer: 40, overhead: 36, widest: 256 },
+/// Warpgroups that compute, the most first. At 64 columns a consumer waits for its own instructions more than for the tensor
+/// cores, and a third one fills the time; it leaves no registers for vectors of a score. The loads of long queries take
+/// registers of the producer.
+const CONSUMERS: [Consumers; 3] = [
+    Consumers { number: 3, producer: 32, overhead: 24, most_score: 8, widest: 64, deepest: 64 },
+    Consumers { number: 2, producer: 40, overhead: 36, most_score: u32::MAX, widest: 256, deepest: 192 },
+    Consumers { number: 2, producer: 56, overhead: 36, most_score: u32::MAX, widest: 256, deepest: 256 },
 ];
 
 #[derive(Clone, Copy, Debug)]
 struct Consumers {
     number: u32,
+    /// Registers of a producer's thread.
     producer: u32,
+    /// Registers of a consumer's thread beside O, S, P and the score: maxima, sums, addresses, descriptors.
     overhead: u32,
+    /// Most registers of a score.
+    most_score: u32,
+    /// Most columns of V, and of Q and K, for which they are taken where nothing is said.
     widest: u32,
+    deepest: u32,
 }
 
 /// Queries of a thread.
@@ -70,13 +77,15 @@ pub(crate) struct Tiling {
 impl Tiling {
     /// Those whose registers fit, the best first: at least one. A step divides the keys of a block or has those of two.
     pub(crate) fn candidates(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Self>, PlanError> {
+        let score = spec.score.map_or(0, |score| score_registers(score.program()));
         let wanted = |consumers: &&Consumers| match spec.consumers {
-            Some(number) => consumers.number == number,
-            None => spec.bn.max(spec.score_depth()) <= consumers.widest,
+            Some(number) => consumers.number == number && (number != 2 || spec.score_depth() <= consumers.deepest),
+            None => spec.bn <= consumers.widest && spec.score_depth() <= consumers.deepest,
         };
-        let of = |consumers: &Consumers, step| Self::new(spec, *consumers, step, arch);
-        let chosen: Vec<&Consumers> = CONSUMERS.iter().filter(wanted).collect();
-        let Some(last) = chosen.last() else { return Err(other_consumers(spec)) };
+        let of = |consumers: &Consumers, step| Self::new(spec, *consumers, (step, score), arch);
+        let chosen: Vec<&Consumers> =
+            CONSUMERS.iter().filter(wanted).filter(|consumers| score <= consumers.most_score).collect();
+        let Some(last) = chosen.last() else { return Err(other_consumers(spec, score)) };
         if let Some(step) = spec.k_step {
             let legal = step <= WIDEST_STEP && step.is_multiple_of(UNIT) && blocks(spec, step).is_some();
             let found: Vec<Self> = chosen.iter().map(|consumers| of(consumers, step)).filter(Self::fits).collect();
@@ -88,7 +97,7 @@ impl Tiling {
         if found.is_empty() { Err(of(last, UNIT).refusal(spec)) } else { Ok(found) }
     }
 
-    fn new(spec: &KernelSpec, consumers: Consumers, step: u32, arch: &Arch) -> Self {
+    fn new(spec: &KernelSpec, consumers: Consumers, (step, score): (u32, u32), arch: &Arch) -> Self {
         let rows = consumers.number * WG_ROWS;
         Self {
             roles: Roles::beside(consumers.number, consumers.producer, arch),
@@ -97,7 +106,7 @@ impl Tiling {
             blocks: blocks(spec, step).unwrap_or(1),
             depth: spec.score_depth(),
             columns: spec.bn,
-            score: spec.score.map_or(0, |score| score_registers(score.program())),
+            score,
             uniform: spec.bm.is_multiple_of(rows),
             words: (6 + consumers.number).next_multiple_of(4) + if spec.split.is_on() { PART_WORDS } else { 0 },
             overhead: consumers.overhead,
@@ -167,11 +176,19 @@ fn blocks(spec: &KernelSpec, step: u32) -> Option<u32> {
     }
 }
 
-fn other_consumers(spec: &KernelSpec) -> PlanError {
+fn other_consumers(spec: &KernelSpec, score: u32) -> PlanError {
+    let number = spec.consumers.unwrap_or_default();
+    let most =
+        CONSUMERS.iter().filter(|consumers| consumers.number == number).map(|consumers| consumers.most_score).max();
     PlanError::new(
         "consumers",
-        format!("an attention of {} consumers is not planned", spec.consumers.unwrap_or_default()),
-        "a work tile is 64 queries of each of 2 or 3 warpgroups",
+        format!("an attention of {number} consumers is not planned"),
+        match most {
+            Some(most) => {
+                format!("the score takes {score} registers, and a thread of {number} consumers has {most} for it")
+            }
+            None => "a work tile is 64 queries of each of 2 or 3 warpgroups".to_owned(),
+        },
         "consumers = 2, or drop `consumers`",
     )
 }
