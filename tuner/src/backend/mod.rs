@@ -7,7 +7,7 @@
 //! ```
 
 mod compile_pool;
-mod draw;
+pub(crate) mod draw;
 mod fake;
 mod remote;
 mod serve;
