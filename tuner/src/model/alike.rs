@@ -22,8 +22,8 @@ pub(super) fn structure(problem: &TuningProblem) -> Option<Structure> {
     for rows in lengths.chunks(GROUP) {
         let stored: usize = rows.iter().sum();
         let longest = rows.iter().copied().max().unwrap_or(0);
-        let distinct = (stored as f64 / problem.features.reuse.max(1.0)).round() as usize;
-        let pool = random.some(block_cols, distinct.clamp(longest, block_cols.max(longest)));
+        let distinct = stored as f64 / problem.features.reuse.max(1.0);
+        let pool = random.some(block_cols, pool(rows, distinct, longest.max(1), block_cols.max(longest)));
         for length in rows {
             let mut columns: Vec<i32> =
                 random.some(pool.len(), *length).into_iter().map(|at| pool[at] as i32).collect();
@@ -33,6 +33,20 @@ pub(super) fn structure(problem: &TuningProblem) -> Option<Structure> {
         }
     }
     Structure::new(rows, cols, block, row_ptr, col_idx).or_else(|_| Structure::empty(rows, cols, block)).ok()
+}
+
+/// Columns of which rows of these lengths, drawn at random, have so many distinct ones among them.
+fn pool(lengths: &[usize], distinct: f64, least: usize, most: usize) -> usize {
+    let met = |pool: usize| {
+        let free: f64 = lengths.iter().map(|length| 1.0 - (*length as f64 / pool as f64).min(1.0)).product();
+        pool as f64 * (1.0 - free)
+    };
+    let (mut low, mut high) = (least, most.max(least));
+    while low < high {
+        let middle = low.midpoint(high);
+        if met(middle) < distinct { low = middle + 1 } else { high = middle }
+    }
+    low
 }
 
 /// The lengths of all block rows.

@@ -19,11 +19,41 @@ pub(super) struct Part {
     pub(super) role: Role,
 }
 
-/// The lists of all clusters, and places in the workspace.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Lists {
-    pub(super) of: Vec<Vec<Part>>,
-    pub(super) places: u32,
+/// The lists of all clusters.
+#[derive(Clone, Debug)]
+pub(super) enum Lists {
+    /// Tiles with all of their K.
+    Whole(Vec<Vec<u32>>),
+    /// Parts of them, and places in the workspace.
+    Parts {
+        /// The lists.
+        of: Vec<Vec<Part>>,
+        /// The places.
+        places: u32,
+    },
+}
+
+impl Lists {
+    /// Clusters that have one.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Whole(lists) => lists.len(),
+            Self::Parts { of, .. } => of.len(),
+        }
+    }
+
+    /// Places in the workspace.
+    pub(super) fn places(&self) -> u32 {
+        match self {
+            Self::Whole(_) => 0,
+            Self::Parts { places, .. } => *places,
+        }
+    }
+
+    fn parts(lists: Vec<Vec<SplitTile>>, places: u32) -> Self {
+        let of = lists.into_iter().map(|list| list.into_iter().map(|tile| tile.part).collect()).collect();
+        Self::Parts { of, places }
+    }
 }
 
 /// Shares of the tiles that are assigned in order; the largest that ends about as early as any is taken.
@@ -44,7 +74,7 @@ pub(super) fn deal(plan: &Plan, profile: &Profile, tiles: &Tiles, clusters: usiz
         };
         return match order {
             Some(Schedule::Balanced) => divided(lists, tiles, clusters, exchange_of_sddmm),
-            _ => lists.into(),
+            _ => Lists::Whole(lists),
         };
     }
     let costs = |tile: &Tile| costs(plan, plan.split_form().as_ref(), tile);
@@ -52,17 +82,10 @@ pub(super) fn deal(plan: &Plan, profile: &Profile, tiles: &Tiles, clusters: usiz
         (true, SplitK::Parts(parts)) => {
             let all = order_of(tiles).map(|tile| SplitTile::new(tile, tiles, &costs));
             let (lists, places) = divide(all, parts, clusters);
-            Lists { of: lists.into_iter().map(|list| list.into_iter().map(|tile| tile.part).collect()).collect(), places }
+            Lists::parts(lists, places)
         }
         (true, SplitK::Auto) => divided(balanced(plan, tiles, clusters), tiles, clusters, costs),
-        _ => balanced(plan, tiles, clusters).into(),
-    }
-}
-
-impl From<Vec<Vec<u32>>> for Lists {
-    fn from(lists: Vec<Vec<u32>>) -> Self {
-        let part = |tile: u32| Part { tile, units: u32::MAX, role: Role::Whole };
-        Self { of: lists.into_iter().map(|list| list.into_iter().map(part).collect()).collect(), places: 0 }
+        _ => Lists::Whole(balanced(plan, tiles, clusters)),
     }
 }
 
@@ -200,7 +223,7 @@ fn divided(lists: Vec<Vec<u32>>, tiles: &Tiles, clusters: usize, costs: impl Fn(
         .collect();
     lists.resize(lists.len().max(clusters), vec![]);
     let (lists, places) = split(lists);
-    Lists { of: lists.into_iter().map(|list| list.into_iter().map(|tile| tile.part).collect()).collect(), places }
+    Lists::parts(lists, places)
 }
 
 /// Tiles of a cluster that are about those of its last column.
@@ -223,4 +246,85 @@ fn costs(plan: &Plan, form: Option<&SplitForm>, _tile: &Tile) -> Costs {
 fn exchange_of_sddmm(tile: &Tile) -> Costs {
     let stage = u64::from(tile.cost) / u64::from(tile.units + 1).max(1);
     Costs { unit: stage, tile: stage, contribute: 2 * stage, collect: 3 * stage, least: 4 }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bsr_codegen::{KernelSpec, Plan};
+    use bsr_runtime::schedule::WorkPlan;
+    use bsr_runtime::{Pattern, Structure};
+
+    use super::super::shape::Shape;
+    use super::super::view::View;
+    use super::*;
+    use crate::{Facts, Source, TuningProblem, Workload};
+
+    const CLUSTERS: usize = 66;
+
+    fn problem(spec: &KernelSpec, (m, n, k): (usize, usize, usize), words: &str) -> (TuningProblem, Structure) {
+        let facts = Facts::of(spec);
+        let structure = words.parse::<Pattern>().unwrap().structure(m, k, facts.block(), 0).unwrap();
+        let workload = Workload { facts, m, n, k, source: Source::Pattern(words.to_owned()), seed: 0 };
+        (TuningProblem::new(workload, &structure), structure)
+    }
+
+    /// The costs of all clusters: those of the real lists, and those of these.
+    fn loads(text: &str, shape: (usize, usize, usize), words: &str) -> [Vec<u64>; 2] {
+        let spec: KernelSpec = text.parse().unwrap();
+        let plan = Plan::new(&spec).unwrap();
+        let (problem, structure) = problem(&spec, shape, words);
+        let (steps, gathered) = plan.cluster_tile().stages_per_block;
+        let cost = |blocks: u32| u64::from(blocks.div_ceil(gathered).max(1) * steps + 1);
+        let real = WorkPlan::new(&plan, &structure, shape.1, CLUSTERS as u32);
+        let of = |ends: &[u32]| {
+            real.tiles[ends[0] as usize..ends[1] as usize].iter().map(|tile| cost(tile.blocks)).sum::<u64>()
+        };
+        let profile = plan.profile();
+        let known = Shape::of(&problem);
+        let tiles = Tiles::new(&plan, &profile, &View::new(&spec, &problem), &known);
+        let lists = deal(&plan, &profile, &tiles, CLUSTERS);
+        let whole = |list: &Vec<u32>| list.iter().map(|tile| u64::from(tiles.column[*tile as usize].cost)).sum::<u64>();
+        let part = |part: &Part| u64::from(part.units.max(1) * steps + 1);
+        let light = match &lists {
+            Lists::Whole(lists) => lists.iter().map(whole).collect(),
+            Lists::Parts { of, .. } => of.iter().map(|list| list.iter().map(part).sum::<u64>()).collect(),
+        };
+        [real.offsets.windows(2).map(of).collect(), light]
+    }
+
+    #[test]
+    fn clusters_have_as_much_to_do_as_in_the_real_lists() {
+        for (text, shape, words) in [
+            ("bm = 128, bn = 256, bk = 128", (8192, 8192, 8192), "random:0.25"),
+            ("bm = 128, bn = 256, bk = 128, schedule = strided", (8192, 8192, 8192), "random:0.03"),
+            ("bm = 64, bn = 256, bk = 64, cluster = 2", (12288, 6144, 12288), "powerlaw:0.06"),
+            ("bm = 128, bn = 192, bk = 128", (12288, 6144, 12288), "window:0.05"),
+            ("bm = 512, bn = 256, bk = 112", (8192, 8192, 8288), "topk:16"),
+            ("bm = 64, bn = 64, bk = 64", (1024, 100, 4096), "random:0.1"),
+            ("bm = 128, bn = 16, bk = 128, split = 3", (4096, 16, 14336), "random:0.25"),
+            ("bm = 128, bn = 16, bk = 128, split = auto", (4096, 16, 14336), "random:0.25"),
+            ("bm = 64, bn = 256, bk = 64, split = auto", (4096, 4096, 4096), "random:0.125"),
+        ] {
+            let [real, light] = loads(text, shape, words);
+            let [sums, most] = [
+                [&real, &light].map(|loads| loads.iter().sum::<u64>()),
+                [&real, &light].map(|loads| loads.iter().copied().max().unwrap()),
+            ];
+            let ratio = most[1] as f64 / most[0] as f64;
+            assert!((0.93..1.08).contains(&ratio), "{text}: {most:?} at most");
+            let ratio = sums[1] as f64 / sums[0] as f64;
+            assert!((0.98..1.02).contains(&ratio), "{text}: {sums:?} in all");
+        }
+    }
+
+    #[test]
+    fn the_first_cluster_that_is_free_is_next() {
+        let mut free = Free::new(3, 5);
+        let taken: Vec<usize> = [5, 1, 2, 1, 1, 4, 1].map(|cost| free.next(cost)).to_vec();
+        // The first is busy until 5; the second is free at 1, then at 2 and 3; the third at 2, then at 6.
+        assert_eq!(taken[..4], [0, 1, 2, 1]);
+        assert_eq!(taken[4..].iter().collect::<std::collections::HashSet<_>>().len(), 2);
+    }
 }

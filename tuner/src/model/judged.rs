@@ -38,6 +38,18 @@ fn told(rows: &[Row], rates: &Rates) -> Vec<Judged> {
         let held_out = if *is_held_out { "held out" } else { "" };
         eprintln!("{correlation:>6.2} {:>6.1} % {rows:>4} {held_out:>8}  {key}", 100.0 * loss);
     }
+    if let Ok(part) = std::env::var("TELL") {
+        for group in grouped(&rows).iter().filter(|group| group[0].problem.key().contains(&part)) {
+            eprintln!("{}", group[0].problem.key());
+            let mut group = group.clone();
+            group.sort_by(|x, y| x.us.total_cmp(&y.us));
+            for row in group {
+                let p = row.predicted(rates);
+                let terms: Vec<String> = p.terms.iter().map(|t| format!("{} {:.1}", t.what.as_str(), t.us)).collect();
+                eprintln!("{:>8.1} {:>8.1} {:.2} {} [{}]", row.us, p.us, p.us / row.us, row.spec(), terms.join(" "));
+            }
+        }
+    }
     judged
 }
 

@@ -17,6 +17,8 @@
 mod alike;
 mod card;
 mod deal;
+#[cfg(test)]
+mod fit;
 mod footprint;
 #[cfg(test)]
 mod judged;
@@ -131,7 +133,7 @@ impl Simulation {
         let tiles = Tiles::new(plan, &profile, &view, &shape);
         let places = timeline::places(&profile, card);
         let lists = match tiles.count() {
-            0 => Lists::default(),
+            0 => Lists::Whole(vec![]),
             _ => deal(plan, &profile, &tiles, (places / f64::from(profile.cluster.max(1))) as usize),
         };
         Self { profile, view, shape, tiles, lists, plan: plan.clone(), card: *card, places }
@@ -139,11 +141,12 @@ impl Simulation {
 
     fn prediction(&self, rates: &Rates) -> Prediction {
         let Self { profile, view, shape, tiles, lists, plan, card, places } = self;
-        let clusters = lists.of.len().max(1);
-        let misses = footprint::misses(plan, profile, view, (tiles, shape), clusters, rates);
-        let setting = Setting::new(profile, view, tiles, misses, card);
+        let clusters = lists.count().max(1);
         let partial_bytes = plan.split_form().map(|form| form.partial_bytes);
         let partial_bytes = partial_bytes.or(plan.sddmm_tiles().map(|form| form.partial_bytes)).unwrap_or(0);
+        let workspace = f64::from(lists.places()) * f64::from(partial_bytes);
+        let misses = footprint::misses(plan, profile, view, (tiles, shape), (clusters, workspace), rates);
+        let setting = Setting::new(profile, view, tiles, misses, card);
         let line = match tiles.count() {
             0 => Timeline::default(),
             _ => timeline::follow(rates, &setting, (tiles, lists), f64::from(partial_bytes), *places),
@@ -165,10 +168,8 @@ impl Simulation {
 }
 
 /// Two things that overlap: the longer one, and more where they are about equal, since each then waits for the other at
-/// times.
-fn both(x: f64, y: f64) -> f64 {
-    (x.powi(SHARPNESS) + y.powi(SHARPNESS)).powf(1.0 / f64::from(SHARPNESS))
+/// times. A sharpness of 1 would add the two, infinity would take the longer.
+fn both(x: f64, y: f64, sharpness: f64) -> f64 {
+    let (least, most) = if x < y { (x, y) } else { (y, x) };
+    if most <= 0.0 { most } else { most * (1.0 + (least / most).powf(sharpness)).powf(1.0 / sharpness) }
 }
-
-/// 1 would add the two, infinity would take the longer.
-const SHARPNESS: i32 = 6;

@@ -51,6 +51,12 @@ pub struct Rates {
     pub l2_bytes: f64,
     /// Microseconds that it takes to pass on sums of a part of a tile: two trips to L2 and a flag (`benches/LOG.md`, 29).
     pub exchange: f64,
+    /// Microseconds of a part of a tile that is computed for another CTA, beyond its stages.
+    pub part: f64,
+    /// How sharply the slower of tensor cores and L2 alone decides, and of these and of device memory.
+    pub sharpness: [f64; 2],
+    /// L2's rate where CTAs ask for the same bytes at the same time, as those of SDDMM do, over the one where they do not.
+    pub abreast: f64,
     /// FP8 sums that are promoted: time of a stage over one of fast sums.
     pub promoted: f64,
     /// Multiply-adds of a cycle and SM, in `mma_sync`.
@@ -84,6 +90,9 @@ impl Rates {
         hbm: 1.0,
         l2_bytes: 20e6,
         exchange: 2.0,
+        part: 1.0,
+        sharpness: [6.0, 4.0],
+        abreast: 1.15,
         promoted: 1.0,
         mma_sync: 2800.0,
         wmma: [0.793, 0.315],
@@ -91,6 +100,9 @@ impl Rates {
         scalar: [18.7, 25.9, 47.3],
     };
 }
+
+/// How sharply the slower of the tensor cores and of shared memory decides within a WGMMA: nothing else is between them.
+const SHARED: f64 = 6.0;
 
 /// What a CTA has of the card while so many run.
 #[derive(Clone, Copy, Debug)]
@@ -125,8 +137,8 @@ pub(super) struct TileTime {
     pub(super) tensor: f64,
     /// Loads alone.
     pub(super) l2: f64,
-    /// What of them comes from device memory.
-    pub(super) hbm: f64,
+    /// Both, and what comes from device memory, which overlap.
+    busy: f64,
     pub(super) barriers: f64,
     pub(super) latency: f64,
     /// The beginning of the tile, and a store that nothing hides.
@@ -136,7 +148,7 @@ pub(super) struct TileTime {
 impl TileTime {
     /// The stages, from the first to the last.
     pub(super) fn stages(&self) -> f64 {
-        both(both(self.tensor, self.l2), self.hbm) + self.barriers + self.latency
+        self.busy + self.barriers + self.latency
     }
 
     pub(super) fn us(&self) -> f64 {
@@ -197,7 +209,7 @@ impl Rates {
         // WGMMA reads both operands from shared memory at 128 B a clock: m64nNk32B takes N / 2 clocks of the tensor
         // core, and 16 + N / 4 of shared memory.
         let n = f64::from(profile.instruction_n.max(8));
-        let efficiency = n / 2.0 / both(n / 2.0, 16.0 + n / 4.0);
+        let efficiency = n / 2.0 / both(n / 2.0, 16.0 + n / 4.0, SHARED);
         let rate = self.wgmma[kind] * efficiency * card.dense_tflops / sms * 1e6 * share.tensor;
         let mut tensor = tile.flops / rate;
         if profile.consumers == 1 {
@@ -212,11 +224,12 @@ impl Rates {
         let cluster = f64::from(profile.cluster.max(1));
         let times = |which: Multicast| if profile.multicast == which { cluster } else { 1.0 };
         let received = sparse * times(Multicast::Sparse) + dense * times(Multicast::Dense);
-        let bytes = ((sparse + dense) / share.l2).max(received / share.port);
+        let abreast = if profile.kind == KernelKind::Sddmm { self.abreast } else { 1.0 };
+        let bytes = ((sparse + dense) / (share.l2 * abreast)).max(received / share.port);
         let spans = profile.copied_rows;
         let rows = tile.sparse / f64::from(spans.0.max(16)) + tile.dense / f64::from(spans.1.max(16));
         let fills = if profile.kind == KernelKind::SwapAb { tile.stages * self.fill } else { 0.0 };
-        let l2 = both(bytes.max(rows * self.row_ns * 1e-3), fills);
+        let l2 = both(bytes.max(rows * self.row_ns * 1e-3), fills, self.sharpness[0]);
         let fetched = tile.sparse * misses.sparse + tile.dense * misses.dense;
         let hbm = (fetched + out) / share.hbm;
         let doublings = f64::from(profile.cluster.max(1).ilog2());
@@ -231,14 +244,15 @@ impl Rates {
         };
         let barriers = tile.stages * (self.round + wait) + blocks;
         // A stage is asked for when it is free: every `stages` stages take a latency and the work on one of them.
-        let miss = fetched / (tile.sparse + tile.dense).max(1.0);
+        // It is there when the last of its boxes is.
+        let miss = misses.sparse.max(misses.dense);
         let trip = self.latency[0] + miss * (self.latency[1] - self.latency[0]);
-        let busy = both(both(tensor, l2), hbm) + barriers;
+        let busy = both(both(tensor, l2, self.sharpness[0]), hbm, self.sharpness[1]);
         let bound = (tile.stages * trip + tensor + barriers) / f64::from(profile.stages.max(1));
-        let latency = both(busy, bound) - busy;
+        let latency = both(busy + barriers, bound, self.sharpness[0]) - busy - barriers;
         // Stores leave through L2, too.
         let store = if profile.overlapped { 0.0 } else { self.store + out / share.l2 };
-        TileTime { tensor, l2, hbm, barriers, latency, ends: self.between + store }
+        TileTime { tensor, l2, busy, barriers, latency, ends: self.between + store }
     }
 
     /// What L2 reads of rows of a block over what is asked for: rows that are no multiple of its sectors of 32 bytes cost
@@ -275,9 +289,11 @@ impl Rates {
         let l2 = 0.4 * k * loaded / 32.0 / clock;
         let few = (8.0 - warps * f64::from(profile.resident)).max(0.0);
         let shallow = if profile.stages < 3 { 0.08 } else { 0.0 };
+        let tensor = (tensor + l2) * (1.0 + 0.06 * few + shallow) / share.tensor;
         TileTime {
-            tensor: (tensor + l2) * (1.0 + 0.06 * few + shallow) / share.tensor,
+            tensor,
             l2,
+            busy: both(tensor, l2, SHARED),
             barriers: tile.stages * self.round,
             ends: self.between + self.store,
             ..TileTime::default()
@@ -286,6 +302,6 @@ impl Rates {
 
     fn scalar_tile(&self, tflops: f64, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
         let tensor = tile.flops / (tflops / setting.card.sms as f64 * 1e6) / share.tensor;
-        TileTime { tensor, ends: self.between, ..TileTime::default() }
+        TileTime { tensor, busy: tensor, ends: self.between, ..TileTime::default() }
     }
 }

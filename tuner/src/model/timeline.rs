@@ -31,7 +31,7 @@ pub(super) fn follow(
     places: f64,
 ) -> Timeline {
     let cluster = f64::from(setting.profile.cluster.max(1));
-    let active = (lists.of.len() as f64 * cluster).max(1.0);
+    let active = (lists.count() as f64 * cluster).max(1.0);
     let share = Share::new(active, setting.card, rates);
     let times: Vec<TileTime> = tiles.column.iter().map(|tile| rates.tile(setting, tile, &share)).collect();
     let exchange = partial_bytes / cluster / share.l2;
@@ -68,9 +68,17 @@ impl Clock<'_> {
     /// When every cluster has done, if all of them ran from the first microsecond to the last.
     fn ends(&self, lists: &Lists) -> Vec<f64> {
         let first = self.rates.first_stage();
-        let mut arrived = vec![0.0_f64; lists.places as usize];
+        let (lists, places) = match lists {
+            Lists::Parts { of, places } => (of, *places),
+            Lists::Whole(lists) => {
+                let us: Vec<f64> = self.times.iter().map(TileTime::us).collect();
+                let end = |list: &Vec<u32>| list.iter().map(|tile| us[*tile as usize]).sum::<f64>() + first + self.last;
+                return lists.iter().map(end).collect();
+            }
+        };
+        let mut arrived = vec![0.0_f64; places as usize];
         // Parts for others stand at the fronts of lists and wait for nothing.
-        for list in &lists.of {
+        for list in lists {
             let mut now = first;
             for part in list {
                 let Role::Contributes { place } = part.role else { break };
@@ -80,7 +88,7 @@ impl Clock<'_> {
                 }
             }
         }
-        lists.of.iter().map(|list| self.end(list, first, &arrived)).collect()
+        lists.iter().map(|list| self.end(list, first, &arrived)).collect()
     }
 
     fn end(&self, list: &[Part], first: f64, arrived: &[f64]) -> f64 {
@@ -105,7 +113,7 @@ impl Clock<'_> {
         let time = &self.times[part.tile as usize];
         match part.role {
             Role::Whole => time.us(),
-            Role::Contributes { .. } => self.fraction(part) * time.stages() + self.rates.between + self.exchange,
+            Role::Contributes { .. } => self.fraction(part) * time.stages() + self.rates.part + self.exchange,
             Role::Collects { .. } => self.fraction(part) * time.stages() + time.ends,
         }
     }
