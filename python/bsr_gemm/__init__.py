@@ -15,6 +15,7 @@ from ._matrix import BsrMatrix, from_dense
 from ._native import Error, __version__
 from ._patterns import Pattern
 from ._products import ACTIVATIONS, bsr_gemm, ffn, linear, sampled
+from ._shards import Sharding, shard_cols, shard_hidden, shard_rows
 from ._tuning import Choice, Sweep, explain, set_tuning, sweep, tune
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
     "KernelError",
     "Pattern",
     "Rows",
+    "Sharding",
     "Simulation",
     "Sweep",
     "__version__",
@@ -47,6 +49,9 @@ __all__ = [
     "nn",
     "sampled",
     "set_tuning",
+    "shard_cols",
+    "shard_hidden",
+    "shard_rows",
     "simulate",
     "sweep",
     "tune",

@@ -74,7 +74,11 @@ impl<T: Element + Plain> DeviceDense<T> {
     /// Where it lies and how, without the element type.
     pub(crate) fn untyped(&self) -> UntypedDense {
         let Self { rows, cols, layout, ld, .. } = *self;
-        UntypedDense { ptr: self.ptr(), dtype: T::DTYPE, rows, cols, layout, ld, foreign: self.is_foreign() }
+        let on = match &self.memory {
+            DenseMemory::Owned(buffer) => Some(buffer.device().info().ordinal),
+            DenseMemory::Foreign(_) => None,
+        };
+        UntypedDense { ptr: self.ptr(), dtype: T::DTYPE, rows, cols, layout, ld, foreign: self.is_foreign(), on }
     }
 }
 
@@ -193,6 +197,8 @@ pub(crate) struct UntypedDense {
     pub(crate) layout: Layout,
     pub(crate) ld: usize,
     pub(crate) foreign: bool,
+    /// The GPU that it lies on, where this crate allocated it.
+    pub(crate) on: Option<usize>,
 }
 
 impl UntypedDense {
