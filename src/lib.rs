@@ -127,6 +127,7 @@
 //! | `tuner` | with `cli` | [`Auto`](https://docs.rs/bsr-gemm/latest/bsr/struct.Auto.html): kernels chosen by measurements or by the cost model; sweeps and their database |
 //! | `dlpack` | no | matrices as DLPack tensors, on the host and on the GPU ([`interop`]) |
 //! | `ndarray` | no | dense matrices as views of ndarray, and back ([`interop`]) |
+//! | `nccl` | no | sums over several GPUs, with NCCL ([`gpu`]) |
 //!
 //! With `default-features = false` a crate gets the attribute, matrices and files, the GPU and the simulator.
 

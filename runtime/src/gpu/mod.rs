@@ -44,6 +44,8 @@ mod l2;
 mod launch;
 mod library;
 mod module;
+#[cfg(feature = "nccl")]
+pub mod nccl;
 mod order;
 mod pattern;
 mod scales;
