@@ -119,7 +119,9 @@ def main() -> None:
     one, *times = median_of(runs, settings.rounds)
     flops = 3 * 2 * settings.tokens * (whole.up.weight.numel() + whole.down.weight.numel())
     ranks = dist.get_world_size()
-    say(f"\n{settings.features} -> {settings.hidden} -> {settings.features}, {settings.tokens} tokens, forward and backward")
+    say(
+        f"\n{settings.features} -> {settings.hidden} -> {settings.features}, {settings.tokens} tokens, forward and backward"
+    )
     say(f"one {torch.cuda.get_device_name()}: {one:.3f} ms, {flops / one / 1e9:.0f} TFLOP/s\n")
     say("| GPUs | chunks | left free | ms | to one GPU | without sums | share of the sums | error |")
     say("|---|---|---|---|---|---|---|---|")

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,6 +43,8 @@ class Job:
     """The name and the content of the file with the matrix."""
     shard: tuple[int, int]
     """Which of how many, from 1."""
+    folder: str = field(default_factory=lambda: str(Path(tempfile.gettempdir(), f"bsr-gemm-{os.getuid()}").resolve()))
+    """Where every worker has the file. A problem is known by the path of its file, which is the same on all nodes."""
     known: bytes | None = None
     """A database with what need not be measured again."""
     tries: int = 1
@@ -73,8 +75,7 @@ class Workers(Protocol):
 def measure(job: Job, interval: float = INTERVAL) -> Iterator[Event]:
     """Measures a shard, in a process of a worker."""
     with tempfile.TemporaryDirectory() as folder:
-        matrix, database = Path(folder, job.matrix[0]), Path(folder, "shard.db")
-        matrix.write_bytes(job.matrix[1])
+        matrix, database = _shared(Path(job.folder, job.matrix[0]), job.matrix[1]), Path(folder, "shard.db")
         if job.known is not None:
             database.write_bytes(job.known)
         index, count = job.shard
@@ -157,7 +158,10 @@ def _copy(database: Path) -> bytes:
     """A database as it is now, while a sweep writes it."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "copy.db")
-        with contextlib.closing(sqlite3.connect(database)) as source, contextlib.closing(sqlite3.connect(copy)) as target:
+        with (
+            contextlib.closing(sqlite3.connect(database)) as source,
+            contextlib.closing(sqlite3.connect(copy)) as target,
+        ):
             source.backup(target)
             # Claims are of processes that measure now: of the copy there are none.
             with contextlib.suppress(sqlite3.OperationalError):
@@ -176,6 +180,16 @@ def _records(database: Path) -> int:
             return int(connection.execute("SELECT count(*) FROM records").fetchone()[0])
     except sqlite3.OperationalError:
         return 0
+
+
+def _shared(path: Path, content: bytes) -> Path:
+    """A file that the workers of a machine share."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists() or path.read_bytes() != content:
+        made = path.with_name(f"{path.name}-{os.getpid()}")
+        made.write_bytes(content)
+        made.replace(path)
+    return path
 
 
 def _wait(child: subprocess.Popen, seconds: float) -> int | None:

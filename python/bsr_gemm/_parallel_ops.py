@@ -59,9 +59,7 @@ def row(x: Tensor, weight: Tensor, bias: Tensor | None, pattern: str, group: dis
     return _shaped(_Row.apply(_flat(x), weight, bias, pattern, group), x)
 
 
-def ffn(
-    x: Tensor, up: tuple[Tensor, Tensor | None, str], down: tuple[Tensor, Tensor | None, str], how: How
-) -> Tensor:
+def ffn(x: Tensor, up: tuple[Tensor, Tensor | None, str], down: tuple[Tensor, Tensor | None, str], how: How) -> Tensor:
     """``activation(x @ up.T + up_bias) @ down.T`` summed over the ranks, and the bias."""
     x, *tensors = _torch._cast(x.device.type, x, up[0], up[1], down[0], down[1])
     return _shaped(_Ffn.apply(_flat(x), *tensors, (up[2], down[2]), how), x)
@@ -80,9 +78,7 @@ def _bias_of(bias: Tensor | None, group: dist.ProcessGroup) -> Tensor | None:
     return bias if dist.get_rank(group) == 0 else None
 
 
-def _summed_product(
-    h: Tensor, weight: Tensor, bias: Tensor | None, pattern: str, how: How
-) -> Tensor:
+def _summed_product(h: Tensor, weight: Tensor, bias: Tensor | None, pattern: str, how: How) -> Tensor:
     """A product summed over the ranks; of several parts of the rows one is summed while the next is computed."""
     linear = torch.ops.bsr_gemm.linear
     parts, sums = [], []

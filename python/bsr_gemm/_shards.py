@@ -141,7 +141,10 @@ def shard_hidden(
     # All are cut between whole blocks: at multiples of all sides.
     step = math.lcm(*(first.block[0] for first in firsts), last.block[1])
     weights = np.zeros(-(-last.shape[1] // step), dtype=np.int64)
-    for pattern, side, height in [*((first, "rows", first.block[0]) for first in firsts), (last, "columns", last.block[1])]:
+    for pattern, side, height in [
+        *((first, "rows", first.block[0]) for first in firsts),
+        (last, "columns", last.block[1]),
+    ]:
         lengths = _lengths(pattern, side)
         area = pattern.block[0] * pattern.block[1]
         np.add.at(weights, np.arange(len(lengths)) * height // step, lengths * area)
