@@ -117,7 +117,13 @@ fn cards_are_shown_side_by_side() {
     let of = |name: &str, driver: &str, stages: u32, us: f64| {
         let made = record(DeviceKind::Gpu, stages);
         let (name, driver) = (name.to_owned(), driver.to_owned());
-        Record { device: DeviceId { name, driver, ..made.device }, timing: Some(Timing::new(vec![us; 9])), ..made }
+        let dense = Some(Dense { median_us: 20.0, flops: 1, ratio: 20.0 / us });
+        Record {
+            device: DeviceId { name, driver, ..made.device },
+            timing: Some(Timing::new(vec![us; 9])),
+            dense,
+            ..made
+        }
     };
     let cards = [
         ("a.db", vec![of("NVIDIA H200", "1", 3, 10.0), of("NVIDIA H200", "1", 4, 12.0)]),

@@ -50,7 +50,8 @@ fn products<B: BsrBackend<Device = CudaDevice>>(device: &CudaDevice) {
             let b = drawn::<B>(inner, 96, device);
             let of_columns = drawn::<B>(96, inner, device).transpose();
             let window = drawn::<B>(inner, 160, device).slice([0..inner, 32..128]);
-            for b in [b, of_columns, window] {
+            let odd = drawn::<B>(inner, 160, device).slice([0..inner, 33..129]);
+            for b in [b, of_columns, window, odd] {
                 let error = relative(BsrGemm::auto_tuned(&a, b.clone(), config), whole.clone().matmul(b));
                 assert!(error < 1e-2, "{rows} x {cols}, {block:?}, {config:?}: {error}");
             }

@@ -98,12 +98,15 @@ fn linear_of<T: Number>(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
     let shape = if result.layout == bsr::Layout::ColMajor { [lines.cols, outputs] } else { [outputs, lines.cols] };
     let y = Held::new(empty(&x, shape, x.dtype))?;
     let (values, x) = (Held::new(contiguous(second))?, Held::new(x)?);
+    if ![&y, &values, &x].into_iter().all(Held::is_aligned) {
+        return Ok(None);
+    }
     let state = State::of(first.device.index)?;
     let product = state.linear::<T>(call.transpose, lines.layout, call.first_use);
     // SAFETY: all three are held until the products that follow are ordered behind this one, and have these shapes.
     let (b, mut c) = unsafe { (lines.matrix::<T>(&x)?, result.matrix::<T>(&y)?) };
     let kind = Kind::Linear(call.transpose, lines.layout);
-    let known = (pattern.fingerprint(), kind, size_is::<T>(), lines.cols, call.first_use == bsr::FirstUse::Measure);
+    let known = (pattern.fingerprint(), kind, is_f16::<T>(), lines.cols, call.first_use == bsr::FirstUse::Measure);
     let mut patterns = locked(&T::kept(&state).patterns);
     let a = stored(&state, &mut patterns, pattern, values.ptr())?;
     state.ordered(known, || Ok::<_, Error>(product.launch(&state.stream, (&*a, &b), &mut c)?))?;
@@ -120,12 +123,15 @@ fn sampled_of<T: Number>(operands: Operands<'_>) -> Result<Option<Cuda>, Error> 
     }
     let out = Held::new(empty(&x, pattern.values_shape(), x.dtype))?;
     let (y, x) = (Held::new(y)?, Held::new(x)?);
+    if ![&out, &y, &x].into_iter().all(Held::is_aligned) {
+        return Ok(None);
+    }
     let state = State::of(first.device.index)?;
     let product = state.sampled::<T>(of_y.layout, of_x.layout, call.first_use);
     // SAFETY: as in `linear_of`.
     let (a, b) = unsafe { (of_y.matrix::<T>(&y)?, of_x.matrix::<T>(&x)?) };
     let kind = Kind::Sampled(of_y.layout, of_x.layout);
-    let known = (pattern.fingerprint(), kind, size_is::<T>(), of_y.cols, call.first_use == bsr::FirstUse::Measure);
+    let known = (pattern.fingerprint(), kind, is_f16::<T>(), of_y.cols, call.first_use == bsr::FirstUse::Measure);
     let mut patterns = locked(&T::kept(&state).patterns);
     let c = stored(&state, &mut patterns, pattern, out.ptr())?;
     state.ordered(known, || Ok::<_, Error>(product.launch(&state.stream, (&a, &b), &mut *c)?))?;
@@ -156,7 +162,7 @@ fn stored<'p, T: Number>(
 }
 
 /// Whether the type is f16: products of the two types are different ones.
-fn size_is<T: Number>() -> bool {
+fn is_f16<T: Number>() -> bool {
     T::DTYPE == bsr::Dtype::F16
 }
 

@@ -31,6 +31,11 @@ impl Held {
         self.tensor
     }
 
+    /// Whether kernels can address it: a tensor that is a part of another one may begin anywhere.
+    pub(super) fn is_aligned(&self) -> bool {
+        self.ptr.is_multiple_of(16)
+    }
+
     /// The address of the first element.
     pub(super) fn ptr(&self) -> u64 {
         self.ptr
