@@ -16,7 +16,7 @@ use golden::golden;
 
 const CAUSAL: &str = "score = \"|| if i >= j { s * scale } else { -inf }\"";
 
-const REFUSED: [&str; 20] = [
+const REFUSED: [&str; 21] = [
     "op = attention, bm = 96, bn = 128, bk = 128",
     "op = attention, bm = 128, bn = 264, bk = 128",
     "op = attention, bm = 128, bn = 72, bk = 24",
@@ -30,6 +30,7 @@ const REFUSED: [&str; 20] = [
     "op = attention, bm = 128, bn = 128, bk = 128, stages = 3",
     "op = attention, bm = 128, bn = 256, bk = 128, k_step = 128",
     "op = attention, bm = 128, bn = 128, bk = 128, k_step = 48",
+    "op = attention, bm = 128, bn = 256, bk = 128, split = auto",
     "op = attention, bm = 128, bn = 128, bk = 128, mma = mma_sync",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|bias: Rows<f32>| s + bias\"",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|| (s, row_sum(s))\"",
@@ -55,6 +56,7 @@ fn plans_by_hand() {
         "op = attention, bm = 64, bn = 64, bk = 64".to_owned(),
         "op = attention, bm = 128, bn = 256, bk = 128".to_owned(),
         "op = attention, bm = 192, bn = 80, bk = 96, stages = 3".to_owned(),
+        "op = attention, bm = 64, bn = 128, bk = 128, split = auto".to_owned(),
     ] {
         writeln!(text, "{}\n", plan(&spec)).unwrap();
     }
@@ -95,7 +97,7 @@ fn maps_follow_the_strides() {
     assert_eq!((v.dims, v.strides_bytes[0], v.box_dims), (k.dims, 400, k.box_dims));
     assert_eq!((o.dims, o.strides_bytes[0], o.box_dims), (q.dims, 2000, [16, 64, 1, 1]));
     assert_eq!(q.swizzle_bytes, 32);
-    assert!(plan.attention_tiles().is_some_and(|tiles| tiles.uniform && tiles.step == 64));
+    assert!(plan.attention_tiles().is_some_and(|tiles| tiles.uniform && (tiles.step, tiles.blocks) == (128, 2)));
 }
 
 #[test]
@@ -124,7 +126,8 @@ fn matrix() -> Vec<Plan> {
     for (at, (bm, bk)) in blocks.into_iter().enumerate() {
         for (number, columns) in columns.into_iter().enumerate() {
             let types = ["", "dtype = bf16"][(at + number) % 2];
-            let knobs = ["", "stages = 2", "", "k_step = 16"][(at + number / 2) % 4];
+            let knobs = ["", "stages = 2", "split = auto", "k_step = 16", "", "split = 16"][(at + number / 2) % 6];
+            let knobs = if columns > 192 && knobs.starts_with("split") { "" } else { knobs };
             let given = [
                 format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}"),
                 types.into(),
@@ -134,6 +137,11 @@ fn matrix() -> Vec<Plan> {
             let text: Vec<String> = given.into_iter().filter(|part| !part.is_empty()).collect();
             plans.push(plan(&text.join(", ")));
         }
+    }
+    // Three consumers have the fewest registers, scores of two blocks in a step the most instructions.
+    for (bm, bk, columns) in [(128, 128, 64), (64, 64, 64), (64, 64, 128)] {
+        let of = |score: &str| plan(&format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}, {score}"));
+        plans.extend(scores[1..].iter().map(|score| of(score)));
     }
     plans
 }

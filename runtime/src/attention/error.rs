@@ -58,6 +58,11 @@ pub enum AttentionError {
         /// Their names.
         names: String,
     },
+    /// Two launches on the simulator that differ.
+    #[error(
+        "two launches gave different bits\n  CTAs share the keys of a tile, and the second launch found another workspace than the first\n  help: this is a fault of the kernel; please report the spec and the shape"
+    )]
+    Launches,
     /// Loading or launching.
     #[error(transparent)]
     Kernel(#[from] KernelError),

@@ -1,13 +1,17 @@
 //! Attention on a GPU.
 
-use bsr_codegen::{Argument, Dtype, Operand, Plan, TensorStrides};
+use std::sync::Arc;
 
-use super::{AttentionError, AttentionWork, HeadOrder, Mask, Shape, Tensor};
+use bsr_codegen::{Argument, Dtype, Operand, Plan, StridedMap, TensorStrides};
+
+use super::listed::Listed;
+use super::{AttentionError, AttentionWork, DeviceMask, HeadOrder, Mask, Shape, Tensor};
 use crate::Element;
 use crate::gpu::{
-    self, Device, DeviceBuffer, DevicePtr, Function, LaunchDims, Module, Plain, StreamRef, Value, Values, tensor_map,
+    self, Device, DeviceBuffer, DevicePtr, Function, LaunchDims, Module, Plain, StreamRef, TensorMapCache, Value,
+    Values,
 };
-use crate::kernel::KernelError;
+use crate::kernel::{KernelError, Workspaces};
 
 /// A contiguous tensor of heads in device memory.
 #[derive(Debug)]
@@ -90,9 +94,27 @@ impl<'i, T: Plain> From<(&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTen
 pub struct DevicePattern {
     shape: Shape,
     ctas: u32,
-    heads: DeviceBuffer<u32>,
-    tiles: DeviceBuffer<u32>,
-    steps: DeviceBuffer<u32>,
+    lists: Lists,
+    workspaces: Workspaces,
+}
+
+/// Heads, tiles and steps.
+#[derive(Debug)]
+enum Lists {
+    /// Of a mask on the host.
+    Host([DeviceBuffer<u32>; 3]),
+    /// Of a mask on the GPU, made by kernels.
+    Device(Box<Listed>),
+}
+
+impl DevicePattern {
+    /// Where heads, tiles and steps lie, which are listed on `stream` first where that is to be done.
+    fn places(&self, stream: StreamRef<'_>) -> Result<[DevicePtr; 3], AttentionError> {
+        match &self.lists {
+            Lists::Host(lists) => Ok(lists.each_ref().map(DeviceBuffer::ptr)),
+            Lists::Device(listed) => listed.enqueue(stream).map(|()| listed.places()),
+        }
+    }
 }
 
 /// A kernel of attention on a device.
@@ -102,6 +124,7 @@ pub struct Launcher {
     function: Function,
     device: Device,
     ctas: u32,
+    maps: TensorMapCache<StridedMap>,
 }
 
 impl Launcher {
@@ -130,7 +153,7 @@ impl Launcher {
         if ctas == 0 {
             return Err(KernelError::DoesNotFit { cluster: 1, shared_bytes }.into());
         }
-        Ok(Self { plan: plan.clone(), function, device: device.clone(), ctas })
+        Ok(Self { plan: plan.clone(), function, device: device.clone(), ctas, maps: TensorMapCache::new(device) })
     }
 
     /// The plan it was loaded by.
@@ -153,10 +176,29 @@ impl Launcher {
         Ok(DevicePattern {
             shape,
             ctas: work.ctas(),
-            heads: DeviceBuffer::from_slice(&self.device, &work.heads)?,
-            tiles: DeviceBuffer::from_slice(&self.device, &work.tiles)?,
-            // A mask without blocks has no steps, and an address all the same.
-            steps: DeviceBuffer::from_slice(&self.device, if work.steps.is_empty() { &[0] } else { &work.steps })?,
+            lists: Lists::Host([
+                DeviceBuffer::from_slice(&self.device, &work.heads)?,
+                DeviceBuffer::from_slice(&self.device, &work.tiles)?,
+                // A mask without blocks has no steps, and an address all the same.
+                DeviceBuffer::from_slice(&self.device, if work.steps.is_empty() { &[0] } else { &work.steps })?,
+            ]),
+            workspaces: Workspaces::new(&self.device, work.workspace_bytes(&tiles))?,
+        })
+    }
+
+    /// Allocates what launches with a mask that lives on the GPU need, for tensors of one shape. They check it and list the
+    /// work on the GPU, whenever it has [changed](DeviceMask::changed). No tile's keys are divided.
+    ///
+    /// # Errors
+    /// A mask that does not fit the kernel or the shape, and sizes beyond what the kernels that list count.
+    pub fn device_pattern(&self, mask: &Arc<DeviceMask>, shape: Shape) -> Result<DevicePattern, AttentionError> {
+        let tiles = self.plan.attention_tiles().ok_or(AttentionError::Operation(self.plan.spec().op))?;
+        let listed = Listed::new(&self.device, &tiles, mask, &shape, self.ctas)?;
+        Ok(DevicePattern {
+            shape,
+            ctas: listed.ctas(),
+            lists: Lists::Device(Box::new(listed)),
+            workspaces: Workspaces::new(&self.device, 0)?,
         })
     }
 
@@ -173,6 +215,7 @@ impl Launcher {
         output: &mut DeviceTensor<T>,
         sums: Option<&mut DeviceBuffer<f32>>,
     ) -> Result<(), AttentionError> {
+        let stream = stream.into();
         let Inputs { tensors: [q, k, v], scale, scalars } = inputs.into();
         let shape = shape_of(&self.plan, [q, k, v].map(DeviceTensor::sizes), T::DTYPE)?;
         check_numbers(&self.plan, scale, scalars)?;
@@ -217,16 +260,17 @@ impl Launcher {
                 _ => output.data.ptr(),
             }
         };
+        let workspace = pattern.workspaces.of(&self.device, stream)?;
+        let [heads, tiles, steps] = pattern.places(stream)?;
         let mut values = Values::new();
         for parameter in &launch.parameters {
             values.push(match &parameter.argument {
-                Argument::Strided(map) => {
-                    Value::Map(tensor_map::encode_strided(&self.device, address(map.operand), map)?)
-                }
+                Argument::Strided(map) => Value::Map(self.maps.get(address(map.operand), map)?),
                 Argument::Pointer(operand) => Value::Pointer(address(*operand)),
-                Argument::WorkHead => Value::Pointer(pattern.heads.ptr()),
-                Argument::Work => Value::Pointer(pattern.tiles.ptr()),
-                Argument::ColIdx => Value::Pointer(pattern.steps.ptr()),
+                Argument::WorkHead => Value::Pointer(heads),
+                Argument::Work => Value::Pointer(tiles),
+                Argument::ColIdx => Value::Pointer(steps),
+                Argument::Workspace => Value::Pointer(workspace),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scale => Value::Float(scale),
                 Argument::Scalar(at) => Value::Float(scalars.get(*at).copied().unwrap_or(f32::NAN)),
@@ -234,9 +278,10 @@ impl Launcher {
             });
         }
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
-        // above have found to be those of the problem; the pattern was made for this kernel and these sizes, so that no
-        // step is beyond the keys. O and the sums are borrowed mutably.
-        unsafe { gpu::launch(&self.function, &launch, &values, stream.into())? };
+        // above have found to be those of the problem; the pattern was made for this kernel and these sizes, or is checked
+        // and listed on this stream ahead of the launch, so that no step is beyond the keys. O and the sums are borrowed
+        // mutably, and the workspace is this stream's.
+        unsafe { gpu::launch(&self.function, &launch, &values, stream)? };
         Ok(())
     }
 }

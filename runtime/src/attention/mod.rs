@@ -6,17 +6,22 @@
 //!
 //! A query without any key has O = 0, and minus infinity for the logarithm of its sum.
 
+mod device_mask;
+mod divide;
 mod error;
 mod generate;
 mod kernel;
 mod launcher;
+mod listed;
 mod mask;
 mod reference;
 mod shape;
 mod simulate;
+mod steps;
 mod tensor;
 mod work;
 
+pub use device_mask::{DeviceMask, DeviceMaskShape, PartialBlocks};
 pub use error::AttentionError;
 pub use generate::Coverage;
 pub use kernel::{Kernel, Loaded};

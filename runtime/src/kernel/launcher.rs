@@ -30,7 +30,7 @@ use crate::schedule::WorkLists;
 use listed::ListedWork;
 use listed_sddmm::ListedTiles;
 pub(in crate::kernel) use sddmm::SddmmOperands;
-use workspaces::Workspaces;
+pub(crate) use workspaces::Workspaces;
 
 /// A kernel on a device and the work plans of the patterns that it has been launched with.
 #[derive(Debug)]

@@ -11,19 +11,25 @@ use half::{bf16, f16};
 use crate::table::{self, Case};
 use crate::{Operands, plan, wrong};
 
-#[test]
-fn every_case_on_a_gpu() {
-    let device = match Device::open(0) {
-        Ok(device) => device,
+/// The device; none where there is none, which is said.
+pub(crate) fn device(test: &str) -> Option<Device> {
+    match Device::open(0) {
+        Ok(device) => Some(device),
         Err(error) => {
             assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set: {error}");
             let text = error.to_string();
             let why = text.lines().next().unwrap_or_default();
-            let _ = writeln!(std::io::stderr(), "SKIPPED: no CUDA device ({why}): attention::every_case_on_a_gpu");
-            return;
+            let _ = writeln!(std::io::stderr(), "SKIPPED: no CUDA device ({why}): attention::{test}");
+            None
         }
-    };
-    let cases: Vec<Case> = [table::blocks(), table::patterns(), table::tensors()].into_iter().flatten().collect();
+    }
+}
+
+#[test]
+fn every_case_on_a_gpu() {
+    let Some(device) = device("every_case_on_a_gpu") else { return };
+    let cases: Vec<Case> =
+        [table::blocks(), table::patterns(), table::tensors(), table::divided()].into_iter().flatten().collect();
     let fault = |case: &Case| {
         let checked = match plan(case).spec().a {
             Dtype::BF16 => launch::<bf16>(&device, case),

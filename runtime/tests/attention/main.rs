@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod gpu;
+mod gpu_repeated;
 mod masks;
 mod refusals;
 mod simulated;

@@ -49,6 +49,11 @@ fn every_mask() {
 }
 
 #[test]
+fn every_division_of_keys() {
+    run(table::divided());
+}
+
+#[test]
 fn every_layout_length_and_score() {
     run(table::tensors());
 }

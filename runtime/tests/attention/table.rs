@@ -142,3 +142,45 @@ pub(crate) fn tensors() -> Vec<Case> {
     }
     cases
 }
+
+/// Tiles whose keys CTAs share: every head dimension's sums, rows of very different lengths, parts of which a consumer has
+/// none, few queries against many keys.
+pub(crate) fn divided() -> Vec<Case> {
+    let mut cases = vec![];
+    let one = |queries, keys, columns| shape(1, [1, 1], [queries, keys], columns);
+    for (number, columns) in [64, 128, 16, 80, 192].into_iter().enumerate() {
+        let split = ["auto", "2", "3", "16"][number % 4];
+        let (bm, bk) = [(128, 128), (64, 64), (64, 128)][number % 3];
+        let mask = Mask::causal(200, 400, (bm, bk)).unwrap();
+        let spec = format!("bm = {bm}, bn = {columns}, bk = {bk}, split = {split}, dtype = bf16, {CAUSAL}");
+        cases.push(case(&spec, one(200, 400, columns), mask));
+    }
+    for split in ["auto", "2", "7", "16"] {
+        let mask = Mask::lower_triangle((490, 490), (64, 64)).unwrap();
+        cases.push(case(&format!("bm = 64, bn = 64, bk = 64, split = {split}"), one(490, 490, 64), mask));
+        // Queries of one word against a long cache, in groups of heads.
+        let mask = Mask::full((3, 1500), (64, 64)).unwrap();
+        let decode = shape(1, [2, 1], [3, 1500], 64);
+        cases.push(case(&format!("bm = 64, bn = 64, bk = 64, split = {split}"), decode, mask));
+    }
+    for (queries, split) in [(1, "auto"), (16, "5"), (65, "auto")] {
+        let mask = Mask::full((queries, 1111), (128, 128)).unwrap();
+        let spec = format!("bm = 128, bn = 64, bk = 128, split = {split}, dtype = bf16");
+        cases.push(Case { order: HeadOrder::RowsFirst, ..case(&spec, shape(2, [2, 2], [queries, 1111], 64), mask) });
+    }
+    // Rows without blocks beside long ones, blocks that a score empties: parts without any key.
+    let list = BlockList {
+        indptr: vec![0, 0, 8, 9, 9, 9, 17, 17, 18],
+        indices: [(0..8).collect::<Vec<u32>>(), vec![2], (0..8).collect(), vec![7]].concat(),
+        partial: vec![false; 18],
+    };
+    let mask = Mask::new((490, 490), (64, 64), Sharing::All, vec![list]).unwrap();
+    for split in ["auto", "4"] {
+        let spec = format!("bm = 64, bn = 64, bk = 64, split = {split}");
+        cases.push(case(&spec, one(490, 490, 64), mask.clone()));
+    }
+    let mask = Mask::by_rule((200, 700), (128, 64), |_, _| Coverage::Partial).unwrap();
+    let score = "score = \"|| if i > j + 40 { s * scale } else { -inf }\"";
+    cases.push(case(&format!("bm = 128, bn = 64, bk = 64, split = 9, {score}"), one(200, 700, 64), mask));
+    cases
+}

@@ -36,14 +36,22 @@ impl KernelPlan for AttentionPlan {
             "work tile",
             format!("{} queries", t.rows),
             match t.uniform {
-                true => "of one row of blocks; the consumers take turns with the tensor cores".to_owned(),
+                true if t.turns() => "of one row of blocks; the consumers take turns with the tensor cores".to_owned(),
+                true => "of one row of blocks".to_owned(),
                 false => format!(
                     "{} of {} queries a row of blocks; a consumer skips blocks that its queries do not have",
                     t.rows, s.bm
                 ),
             },
         );
-        row("step", format!("{} keys", t.step), format!("{} step(s) a block", s.bk / t.step));
+        row(
+            "step",
+            format!("{} keys", t.step),
+            match t.blocks {
+                1 => format!("{} step(s) a block", s.bk / t.step),
+                blocks => format!("{blocks} blocks of a row, neighbours or not"),
+            },
+        );
         row(
             "S = Q K^T",
             format!("m64n{}k16", t.step),
@@ -92,6 +100,13 @@ impl KernelPlan for AttentionPlan {
             format!("{} B", m.total),
             format!("{} B left of {} B", self.arch.shared_bytes.saturating_sub(m.total), self.arch.shared_bytes),
         );
+        if let Some(workspace) = &self.workspace {
+            row(
+                "split",
+                s.split.to_string(),
+                format!("a part of a tile's keys leaves f32 sums of {} B in the workspace", workspace.places_bytes),
+            );
+        }
         row(
             "score",
             self.score().map_or("s * scale", |program| program.text()).to_owned(),
@@ -109,7 +124,7 @@ impl KernelPlan for AttentionPlan {
             rows: self.tiling.rows,
             columns: self.tiling.columns,
             block_rows: self.spec.bm,
-            stages_per_block: (self.spec.bk / self.tiling.step, 1),
+            stages_per_block: ((self.spec.bk / self.tiling.step).max(1), 1),
         }
     }
 
@@ -154,7 +169,7 @@ impl KernelPlan for AttentionPlan {
             stages: self.memory.stages,
             stage_k: t.step,
             held_k: t.step,
-            stages_per_block: (self.spec.bk / t.step, 1),
+            stages_per_block: ((self.spec.bk / t.step).max(1), 1),
             ..Profile::PLAIN
         }
     }

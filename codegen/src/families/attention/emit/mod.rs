@@ -1,6 +1,7 @@
 //! Attention: TMA, mbarriers, WGMMA, a softmax in registers.
 
 mod context;
+mod exchange;
 mod product;
 mod score;
 mod softmax;

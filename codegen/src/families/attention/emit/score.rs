@@ -17,10 +17,17 @@ pub(super) struct Score {
     has_columns: bool,
     uniform: Vec<String>,
     rows: Vec<String>,
+    runs: Vec<Run>,
+}
+
+/// Keys of a step that follow each other.
+#[derive(Clone, Debug, Serialize)]
+struct Run {
+    number: u32,
     pairs: Vec<Pair>,
 }
 
-/// Two neighbouring keys.
+/// Two neighbouring keys, by their places in the run.
 #[derive(Clone, Debug, Serialize)]
 struct Pair {
     first: u32,
@@ -41,6 +48,7 @@ impl Score {
     pub(super) fn new(plan: &AttentionPlan) -> Self {
         let lines = plan.score().map(|program| Lines::new(program, Held { rows: 2, columns: 2 }));
         let of = |make: &dyn Fn(&Lines) -> Vec<String>| lines.as_ref().map(make).unwrap_or_default();
+        let pairs = plan.tiles().run() / 8;
         let pair = |number: u32| {
             let element = |(row, key): (u32, u32)| {
                 let register = sum(4 * number + 2 * row + key);
@@ -48,8 +56,8 @@ impl Score {
                 Element { lines: of(&|lines| lines.element(&at)), register: register.clone(), key }
             };
             Pair {
-                first: 8 * number,
-                second: 8 * number + 1,
+                first: 8 * (number % pairs),
+                second: 8 * (number % pairs) + 1,
                 columns: of(&|lines| [0, 1].into_iter().flat_map(|column| lines.column(column)).collect()),
                 elements: [(0, 0), (0, 1), (1, 0), (1, 1)].map(element).into(),
             }
@@ -60,7 +68,9 @@ impl Score {
             has_columns: !of(&|lines| lines.column(0)).is_empty(),
             uniform: of(&Lines::uniform),
             rows: of(&|lines| [0, 1].into_iter().flat_map(|row| lines.row(row)).collect()),
-            pairs: (0..plan.tiling.step / 8).map(pair).collect(),
+            runs: (0..plan.tiling.blocks)
+                .map(|number| Run { number, pairs: (number * pairs..(number + 1) * pairs).map(pair).collect() })
+                .collect(),
         }
     }
 }

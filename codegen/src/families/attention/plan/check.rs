@@ -6,7 +6,7 @@ use crate::spec::Key;
 use crate::{Dtype, KernelSpec, Op};
 
 /// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-const FOREIGN: [Key; 17] = [
+const FOREIGN: [Key; 15] = [
     Key::Transpose,
     Key::Batch,
     Key::Permute,
@@ -16,13 +16,11 @@ const FOREIGN: [Key; 17] = [
     Key::Scale,
     Key::Accumulate,
     Key::Cluster,
-    Key::Consumers,
     Key::Schedule,
     Key::Swizzle,
     Key::Swap,
     Key::Pack,
     Key::Pdl,
-    Key::Split,
     Key::Epilogue,
 ];
 
@@ -34,6 +32,8 @@ const UNIT: u32 = 16;
 const LARGEST: u32 = 512;
 /// Widest head: N of the widest WGMMA.
 const WIDEST: u32 = 256;
+/// The same where CTAs share the keys of a tile.
+const WIDEST_SPLIT: u32 = 192;
 
 pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     let sides = [
@@ -60,6 +60,17 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         }
     }
     check_types(spec, errors);
+    if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
+        errors.push(PlanError::new(
+            Key::Split.as_str(),
+            format!("keys of heads of {} columns are not divided", spec.bn),
+            format!(
+                "a thread holds {} registers of O beside a part's that it collects: up to {WIDEST_SPLIT} columns none is spilled",
+                spec.bn / 2
+            ),
+            "split = off",
+        ));
+    }
     for key in FOREIGN.into_iter().filter(|key| spec.says(*key)) {
         errors.push(PlanError::new(
             key.as_str(),

@@ -4,21 +4,24 @@ use super::AttentionPlan;
 use crate::epilogue::InputKind;
 use crate::hopper::OperandTile;
 use crate::plan::{
-    Argument, AttentionProblem, AttentionTiles, Operand, Parameter, Parameters, StridedMap, TensorStrides,
+    Argument, AttentionProblem, AttentionSplit, AttentionTiles, Operand, Parameter, Parameters, StridedMap,
+    TensorStrides,
 };
-
-/// Words of a work tile.
-const TILE_WORDS: u32 = 8;
 
 impl AttentionPlan {
     pub(crate) fn tiles(&self) -> AttentionTiles {
         AttentionTiles {
             block: (self.spec.bm, self.spec.bk),
             rows: self.tiling.rows,
+            consumers: self.tiling.roles.consumers,
             step: self.tiling.step,
+            blocks: self.tiling.blocks,
             uniform: self.tiling.uniform,
             columns: self.tiling.columns,
-            tile_words: TILE_WORDS,
+            tile_words: self.tiling.words,
+            split: self
+                .workspace
+                .map(|workspace| AttentionSplit { parts: self.spec.split, place_bytes: workspace.places_bytes }),
         }
     }
 
@@ -34,6 +37,9 @@ impl AttentionPlan {
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
         push("steps", Argument::ColIdx);
+        if self.workspace.is_some() {
+            push("workspace", Argument::Workspace);
+        }
         push("scale", Argument::Scale);
         push("heads", Argument::Number(problem.heads as u32));
         push("queries", Argument::Number(problem.queries as u32));
@@ -51,12 +57,12 @@ impl AttentionPlan {
         let of_queries = [queries, heads, batch];
         let of_keys = [keys, key_heads, batch];
         // O is stored by each consumer for itself.
-        let half = OperandTile { box_rows: self.queries.box_rows / 2, ..self.queries };
+        let share = OperandTile { box_rows: self.queries.box_rows / self.tiling.roles.consumers, ..self.queries };
         [
             self.map(Operand::A, &self.queries, of_queries, q),
             self.map(Operand::B, &self.keys, of_keys, k),
             self.map(Operand::V, &self.values, of_keys, v),
-            self.map(Operand::C, &half, of_queries, o),
+            self.map(Operand::C, &share, of_queries, o),
         ]
     }
 

@@ -6,9 +6,7 @@ use crate::hopper::ring::{ALIGN, BARRIER, MOST_STAGES};
 use crate::plan::PlanError;
 use crate::{Arch, KernelSpec};
 
-/// Bytes of what a consumer is told of a tile.
-const RECORD: u32 = 32;
-/// Bytes of what it is told of a step.
+/// Bytes of a word: of what a consumer is told of a tile, and of each run of keys of a step.
 const WORD: u32 = 4;
 /// Stages below which a product would wait for each load.
 const FEWEST_STAGES: u32 = 2;
@@ -41,8 +39,8 @@ impl Memory {
     ) -> Result<Self, PlanError> {
         let query_bytes = queries.bytes().next_multiple_of(ALIGN);
         let stage_bytes = keys.bytes().max(values.bytes()).next_multiple_of(ALIGN);
-        let of_query = query_bytes + 2 * BARRIER + RECORD;
-        let of_stage = 2 * (stage_bytes + 2 * BARRIER) + WORD;
+        let of_query = query_bytes + 2 * BARRIER + WORD * tiling.words;
+        let of_stage = 2 * (stage_bytes + 2 * BARRIER) + WORD * tiling.blocks;
         // Words are read as vectors of 16 bytes.
         let room = |query_stages: u32| (arch.shared_bytes - 16).saturating_sub(query_stages * of_query) / of_stage;
         let query_stages = if room(2) >= FEWEST_STAGES { 2 } else { 1 };
@@ -66,9 +64,9 @@ impl Memory {
         let keys_offset = query_stages * query_bytes;
         let values_offset = keys_offset + stages * stage_bytes;
         let records_offset = values_offset + stages * stage_bytes;
-        let barriers_offset = records_offset + query_stages * RECORD;
+        let barriers_offset = records_offset + query_stages * WORD * tiling.words;
         let words_offset = barriers_offset + (2 * query_stages + 4 * stages) * BARRIER;
-        let total = words_offset + stages * WORD;
+        let total = words_offset + stages * WORD * tiling.blocks;
         Ok(Self {
             query_stages,
             query_bytes,

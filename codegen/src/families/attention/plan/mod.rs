@@ -5,9 +5,11 @@ mod launch;
 mod memory;
 mod operand;
 mod tiling;
+mod workspace;
 
 pub(crate) use memory::Memory;
 pub(crate) use tiling::Tiling;
+pub(crate) use workspace::Workspace;
 
 use crate::epilogue::Program;
 use crate::hopper::OperandTile;
@@ -24,6 +26,8 @@ pub(crate) struct AttentionPlan {
     pub(crate) keys: OperandTile,
     pub(crate) values: OperandTile,
     pub(crate) memory: Memory,
+    /// Of a kernel whose tiles can be divided.
+    pub(crate) workspace: Option<Workspace>,
 }
 
 impl AttentionPlan {
@@ -38,7 +42,8 @@ impl AttentionPlan {
         let tiling = *candidates.iter().find(fits).unwrap_or(&candidates[candidates.len() - 1]);
         let [queries, keys, values] = operand::tiles(spec, &tiling);
         let memory = Memory::new(spec, &[queries, keys, values], &tiling, arch)?;
-        Ok(Self { spec: *spec, arch: *arch, tiling, queries, keys, values, memory })
+        let workspace = spec.split.is_on().then(|| Workspace::new(&tiling, arch));
+        Ok(Self { spec: *spec, arch: *arch, tiling, queries, keys, values, memory, workspace })
     }
 
     /// The score of a pair in partial blocks, where it is not `s * scale`.
