@@ -88,7 +88,7 @@ fn gradients_are_those_of_the_whole_matrix() {
             for (at, (row, col)) in places(&pattern).into_iter().enumerate() {
                 let there =
                     padded.clone().slice([row * block.0..(row + 1) * block.0, col * block.1..(col + 1) * block.1]);
-                let here = grad.clone().slice([at..at + 1]).reshape([block.0, block.1]);
+                let here = grad.clone().narrow(0, at, 1).reshape([block.0, block.1]);
                 same(&(here * scale), &(there * scale));
             }
         }

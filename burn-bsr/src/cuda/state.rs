@@ -59,21 +59,28 @@ pub(super) enum Kind {
     Sampled(Layout, Layout),
 }
 
+/// A product that has been computed before: the pattern, the kind, whether it is of f16, the extent that the pattern does not
+/// say, and whether kernels are measured.
+pub(super) type Known = (Fingerprint, Kind, bool, usize, bool);
+
+/// Products by what their kernels are chosen by, and whether kernels are measured.
+type Products<O, T> = Mutex<HashMap<(Kind, bool), Arc<Auto<O, T, T, T>>>>;
+
 /// What is kept of one GPU.
 pub(super) struct State {
     pub(super) device: Device,
     pub(super) stream: Stream,
     order: Option<ContextOrder>,
     tuners: [Arc<Tuner>; 2],
-    known: Mutex<HashSet<(Fingerprint, Kind, bool, usize, bool)>>,
+    known: Mutex<HashSet<Known>>,
     pub(super) f16: Typed<f16>,
     pub(super) bf16: Typed<bf16>,
 }
 
 /// What is kept of one GPU and element type.
 pub(super) struct Typed<T: Number> {
-    linear: Mutex<HashMap<(Kind, bool), Arc<Auto<Dsd, T, T, T>>>>,
-    sampled: Mutex<HashMap<(Kind, bool), Arc<Auto<Sdd, T, T, T>>>>,
+    linear: Products<Dsd, T>,
+    sampled: Products<Sdd, T>,
     /// The block columns of patterns; the values are those of the tensors that come.
     pub(super) patterns: Mutex<HashMap<Fingerprint, DeviceBsr<T>>>,
 }
@@ -123,7 +130,7 @@ impl State {
     /// known yet is compiled, and may be measured on the operands: the host waits for those first.
     pub(super) fn ordered<R, E: From<GpuError>>(
         &self,
-        what: (Fingerprint, Kind, bool, usize, bool),
+        what: Known,
         enqueue: impl FnOnce() -> Result<R, E>,
     ) -> Result<R, E> {
         let is_new = locked(&self.known).insert(what);
