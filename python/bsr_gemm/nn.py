@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ._dynamic import DynamicBlockSparseLinear
 from ._layers import BlockSparseLinear, BlockSparseMLP, Float8BlockSparseLinear
 from ._native import Error
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockSparseLinear",
     "BlockSparseMLP",
+    "DynamicBlockSparseLinear",
     "Float8BlockSparseLinear",
     "SparsifyConfig",
     "float8_",

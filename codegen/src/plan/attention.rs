@@ -1,7 +1,7 @@
 //! What a launch of attention is told: four tensors of rank 4, the steps of every work tile, numbers.
 
 use super::{LaunchShape, Parameters, Plan};
-use crate::SplitK;
+use crate::{KernelSpec, SplitK};
 
 /// The sizes of one attention: O\[b, h, i\] = sum over j of softmax(scale * Q\[b, h, i\] . K\[b, g, j\]) V\[b, g, j\],
 /// where g is the number of the key head that query head h belongs to.
@@ -70,12 +70,15 @@ pub struct AttentionTiles {
     pub blocks: u32,
     /// All consumers compute the same blocks: a tile lies within a row of blocks.
     pub uniform: bool,
-    /// Head dimension.
+    /// Columns of V and O; see [`KernelSpec::score_depth`] for those of Q and K.
     pub columns: u32,
     /// Words of a work tile.
     pub tile_words: u32,
     /// How the keys of a tile are divided among CTAs, of a kernel with `split`.
     pub split: Option<AttentionSplit>,
+    /// Neighbouring heads of Q whose queries share a tile, of a kernel with `pack`: query by query, the heads of each side by
+    /// side. They share a head of K.
+    pub packed: Option<u32>,
 }
 
 /// How the keys of a tile are divided among CTAs.
@@ -88,6 +91,11 @@ pub struct AttentionSplit {
 }
 
 impl AttentionTiles {
+    /// Heads of Q that a tile has.
+    pub fn heads(&self) -> u32 {
+        self.packed.unwrap_or(1)
+    }
+
     /// The bit that says that consumer 0 computes a step; the next ones say it of the others.
     pub const STORED: u32 = 1 << 26;
     /// The bit that says that consumer 0 computes scores in a step; the next ones say it of the others.
@@ -100,6 +108,13 @@ impl AttentionTiles {
     /// Keys that follow each other in a step.
     pub fn run(&self) -> u32 {
         self.step / self.blocks
+    }
+}
+
+impl KernelSpec {
+    /// Columns of Q and K of an attention: `d`, or `bn`, those of V.
+    pub fn score_depth(&self) -> u32 {
+        self.d.unwrap_or(self.bn)
     }
 }
 

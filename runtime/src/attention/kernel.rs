@@ -7,7 +7,7 @@ use bsr_codegen::Plan;
 
 use super::launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
 use super::simulate::{SimulatedAttention, Simulation};
-use super::{AttentionError, DeviceMask, Mask, Shape, Tensor};
+use super::{AttentionError, DeviceMask, Mask, ScoreInputs, Shape, Tensor};
 use crate::Element;
 use crate::gpu::{Device, DeviceBuffer, Plain, StreamRef};
 use crate::simulated::Options;
@@ -38,13 +38,13 @@ pub trait Kernel: Sized + 'static {
     ///
     /// # Errors
     /// As [`SimulatedAttention::run`].
-    fn simulate(
+    fn simulate<'n>(
         tensors: [&Tensor<Self::Element>; 3],
         mask: &Mask,
-        numbers: (f32, &[f32]),
+        inputs: impl Into<ScoreInputs<'n>>,
         options: &Options,
     ) -> Result<Simulation<Self::Element>, AttentionError> {
-        SimulatedAttention::new(Self::plan(), Self::PTX, Self::ENTRY)?.run(tensors, mask, numbers, options)
+        SimulatedAttention::new(Self::plan(), Self::PTX, Self::ENTRY)?.run(tensors, mask, inputs, options)
     }
 }
 

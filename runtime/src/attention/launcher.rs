@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bsr_codegen::{Argument, Dtype, Operand, Plan, StridedMap, TensorStrides};
 
 use super::listed::Listed;
+use super::vector::{self, ScoreVector, packed_strides, place};
 use super::{AttentionError, AttentionWork, DeviceMask, HeadOrder, Mask, Shape, Tensor};
 use crate::Element;
 use crate::gpu::{
@@ -13,11 +14,11 @@ use crate::gpu::{
 };
 use crate::kernel::{KernelError, Workspaces};
 
-/// A contiguous tensor of heads in device memory.
+/// A tensor of heads in device memory: contiguous, or a view of foreign memory.
 #[derive(Debug)]
 pub struct DeviceTensor<T: Plain> {
     sizes: [usize; 4],
-    order: HeadOrder,
+    strides: TensorStrides,
     data: DeviceBuffer<T>,
 }
 
@@ -28,7 +29,21 @@ impl<T: Element + Plain> DeviceTensor<T> {
     /// [`AttentionError::Gpu`].
     pub fn upload(device: &Device, tensor: &Tensor<T>) -> Result<Self, AttentionError> {
         let data = DeviceBuffer::from_slice(device, tensor.data())?;
-        Ok(Self { sizes: tensor.sizes(), order: tensor.order(), data })
+        Ok(Self { sizes: tensor.sizes(), strides: tensor.strides(), data })
+    }
+
+    /// Views `[batch, heads, rows, columns]` elements of foreign device memory, which lie as `strides` say. They are neither
+    /// copied nor freed.
+    ///
+    /// # Safety
+    /// For as long as the value lives, `data` must be that of such a tensor on this device.
+    pub unsafe fn from_raw(device: &Device, data: DevicePtr, sizes: [usize; 4], strides: TensorStrides) -> Self {
+        let last = |size: usize, stride: u64| size.saturating_sub(1) * stride as usize;
+        let [batch, heads, rows, columns] = sizes;
+        let extent = last(batch, strides.batch) + last(heads, strides.head) + last(rows, strides.row) + columns;
+        // SAFETY: as the caller vouches.
+        let data = unsafe { DeviceBuffer::foreign(device, data, if sizes.contains(&0) { 0 } else { extent }) };
+        Self { sizes, strides, data }
     }
 
     /// A tensor of `[batch, heads, rows, columns]` whose elements are not set.
@@ -36,16 +51,27 @@ impl<T: Element + Plain> DeviceTensor<T> {
     /// # Errors
     /// [`AttentionError::Gpu`].
     pub fn uninit(device: &Device, sizes: [usize; 4], order: HeadOrder) -> Result<Self, AttentionError> {
-        Ok(Self { sizes, order, data: DeviceBuffer::uninit(device, sizes.iter().product())? })
+        let [_, heads, rows, columns] = sizes;
+        let data = DeviceBuffer::uninit(device, sizes.iter().product())?;
+        Ok(Self { sizes, strides: order.strides(heads, rows, columns), data })
     }
 
     /// Copies it to the host, after everything on the device is done.
     ///
     /// # Errors
-    /// [`AttentionError::Gpu`].
+    /// [`AttentionError::Gpu`]; [`AttentionError::Size`] for a view of foreign memory that is not contiguous.
     pub fn download(&self) -> Result<Tensor<T>, AttentionError> {
         self.data.device().synchronize()?;
-        Tensor::from_vec(self.sizes, self.order, self.data.to_vec()?)
+        let [_, heads, rows, columns] = self.sizes;
+        let mut orders = [HeadOrder::HeadsFirst, HeadOrder::RowsFirst].into_iter();
+        let order = orders.find(|order| order.strides(heads, rows, columns) == self.strides).ok_or_else(|| {
+            AttentionError::size(
+                "the tensor is a view whose heads are not contiguous",
+                format!("{:?} between its elements, and its sizes are {:?}", self.strides, self.sizes),
+                "copy it into a contiguous one",
+            )
+        })?;
+        Tensor::from_vec(self.sizes, order, self.data.to_vec()?)
     }
 
     /// Sets every byte.
@@ -62,30 +88,36 @@ impl<T: Element + Plain> DeviceTensor<T> {
     }
 
     fn strides(&self) -> TensorStrides {
-        let [_, heads, rows, columns] = self.sizes;
-        self.order.strides(heads, rows, columns)
+        self.strides
     }
 }
 
-/// What an attention reads: `(&q, &k, &v, scale).into()`, and the numbers of its score.
+/// What an attention reads: `(&q, &k, &v, scale).into()`, and the numbers and vectors of its score.
 #[derive(Debug)]
 pub struct Inputs<'i, T: Plain> {
     tensors: [&'i DeviceTensor<T>; 3],
     scale: f32,
     scalars: &'i [f32],
+    vectors: &'i [ScoreVector<'i>],
 }
 
 impl<'i, T: Plain> Inputs<'i, T> {
-    /// The same with numbers for the parameters of the score, in their order.
+    /// The same with numbers for the parameters of the score that are `f32`, in their order.
     #[must_use]
     pub fn scalars(self, scalars: &'i [f32]) -> Self {
         Self { scalars, ..self }
+    }
+
+    /// The same with vectors for the parameters of the score that are `Rows`, `Cols` and `Heads`, in their order.
+    #[must_use]
+    pub fn vectors(self, vectors: &'i [ScoreVector<'i>]) -> Self {
+        Self { vectors, ..self }
     }
 }
 
 impl<'i, T: Plain> From<(&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTensor<T>, f32)> for Inputs<'i, T> {
     fn from((q, k, v, scale): (&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTensor<T>, f32)) -> Self {
-        Self { tensors: [q, k, v], scale, scalars: &[] }
+        Self { tensors: [q, k, v], scale, scalars: &[], vectors: &[] }
     }
 }
 
@@ -216,9 +248,10 @@ impl Launcher {
         sums: Option<&mut DeviceBuffer<f32>>,
     ) -> Result<(), AttentionError> {
         let stream = stream.into();
-        let Inputs { tensors: [q, k, v], scale, scalars } = inputs.into();
+        let Inputs { tensors: [q, k, v], scale, scalars, vectors } = inputs.into();
         let shape = shape_of(&self.plan, [q, k, v].map(DeviceTensor::sizes), T::DTYPE)?;
         check_numbers(&self.plan, scale, scalars)?;
+        let strides = packed_strides(&self.plan, &shape, vectors.iter().map(ScoreVector::extent))?;
         if shape != pattern.shape {
             return Err(AttentionError::size(
                 "the pattern was made for tensors of other sizes",
@@ -226,11 +259,12 @@ impl Launcher {
                 "`Launcher::pattern` with this shape",
             ));
         }
-        if output.sizes != q.sizes {
+        let sizes = [shape.batch, shape.heads, shape.queries, shape.columns];
+        if output.sizes != sizes {
             return Err(AttentionError::size(
                 format!("O is {:?}", output.sizes),
-                format!("Q is {:?}: problems, heads, queries, columns", q.sizes),
-                "an O of Q's sizes",
+                format!("{sizes:?}: problems, heads and queries of Q, columns of V"),
+                "an O of these sizes",
             ));
         }
         let sums = match sums {
@@ -249,6 +283,7 @@ impl Launcher {
         let problem = shape.problem([q.strides(), k.strides(), v.strides(), output.strides()]);
         let launch = self.plan.attention_launch(&problem, pattern.ctas);
         let launch = launch.ok_or(AttentionError::Operation(self.plan.spec().op))?;
+        let parameters = vector::inputs(&self.plan);
         let address = |operand: Operand| -> DevicePtr {
             match operand {
                 Operand::A => q.data.ptr(),
@@ -257,6 +292,7 @@ impl Launcher {
                 Operand::B => k.data.ptr(),
                 Operand::V => v.data.ptr(),
                 Operand::Second => sums,
+                Operand::Epilogue(at) => vectors[place(parameters, at)].ptr(),
                 _ => output.data.ptr(),
             }
         };
@@ -273,7 +309,8 @@ impl Launcher {
                 Argument::Workspace => Value::Pointer(workspace),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scale => Value::Float(scale),
-                Argument::Scalar(at) => Value::Float(scalars.get(*at).copied().unwrap_or(f32::NAN)),
+                Argument::Scalar(at) => Value::Float(scalars[place(parameters, *at)]),
+                Argument::VectorStrides(at) => Value::Pointer(strides[place(parameters, *at)]),
                 _ => Value::Pointer(0),
             });
         }
@@ -295,14 +332,29 @@ pub(super) fn shape_of(plan: &Plan, [q, k, v]: [[usize; 4]; 3], dtype: Dtype) ->
     if dtype != spec.a {
         return Err(AttentionError::Dtype { operand: "Q", found: dtype, expected: spec.a });
     }
-    if k != v || k[0] != q[0] || k[3] != q[3] {
+    if k[..3] != v[..3] || k[0] != q[0] || k[3] != q[3] {
         return Err(AttentionError::size(
             "Q, K and V do not belong together",
             format!("Q is {q:?}, K is {k:?}, V is {v:?}: problems, heads, rows, columns"),
-            "K and V of the same sizes, with the problems and columns of Q",
+            "K and V of the same problems, heads and rows, with the problems of Q and K of its columns",
         ));
     }
-    let [batch, heads, queries, columns] = q;
+    let depth = spec.score_depth() as usize;
+    if spec.d.is_some() && q[3] != depth {
+        return Err(AttentionError::size(
+            format!("Q and K have {} columns, and the kernel was compiled for {depth}", q[3]),
+            "the columns of Q and K are d of the spec, those of V bn",
+            format!("a kernel with d = {}", q[3]),
+        ));
+    }
+    if spec.d.is_none() && q[3] != v[3] {
+        return Err(AttentionError::size(
+            format!("Q and K have {} columns, and V has {}", q[3], v[3]),
+            "a kernel without d has one head dimension, bn",
+            format!("a kernel with d = {}", q[3]),
+        ));
+    }
+    let ([batch, heads, queries, _], columns) = (q, v[3]);
     let shape = Shape { batch, heads, key_heads: k[1], queries, keys: k[2], columns };
     match plan.attention_tiles() {
         Some(tiles) => shape.check(&tiles).map(|()| shape),
@@ -318,10 +370,10 @@ pub(super) fn check_numbers(plan: &Plan, scale: f32, scalars: &[f32]) -> Result<
     if !(scale > 0.0 && scale.is_finite()) {
         return Err(AttentionError::Scale(scale));
     }
-    let inputs = plan.spec().score.map_or(&[][..], |score| score.program().inputs());
-    if inputs.len() != scalars.len() {
-        let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
-        return Err(AttentionError::Scalars { expected: inputs.len(), found: scalars.len(), names: names.join(", ") });
+    let inputs = vector::inputs(plan).iter().filter(|input| !input.kind.is_vector());
+    let names: Vec<&str> = inputs.map(|input| input.name.as_str()).collect();
+    if names.len() != scalars.len() {
+        return Err(AttentionError::Scalars { expected: names.len(), found: scalars.len(), names: names.join(", ") });
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ pub struct BlockList {
     pub partial: Vec<bool>,
 }
 
-/// Which heads have which pattern.
+/// Which heads have which pattern, or which part of a vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sharing {
     /// One pattern for all.

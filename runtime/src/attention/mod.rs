@@ -19,6 +19,7 @@ mod shape;
 mod simulate;
 mod steps;
 mod tensor;
+mod vector;
 mod work;
 
 pub use device_mask::{DeviceMask, DeviceMaskShape, PartialBlocks};
@@ -27,8 +28,9 @@ pub use generate::Coverage;
 pub use kernel::{Kernel, Loaded};
 pub use launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
 pub use mask::{BlockList, Mask, Sharing};
-pub use reference::{Attended, reference, reference_rows};
+pub use reference::{Attended, reference, reference_of, reference_rows};
 pub use shape::{HeadOrder, Shape};
 pub use simulate::{SimulatedAttention, Simulation, simulate};
 pub use tensor::Tensor;
+pub use vector::{HostVector, ScoreInputs, ScoreVector, UploadedVectors};
 pub use work::AttentionWork;

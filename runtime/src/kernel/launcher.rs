@@ -304,6 +304,7 @@ impl Launcher {
                 // Of an attention alone.
                 Argument::Strided(_) => Value::Pointer(0),
                 Argument::Scale => Value::Float(f32::NAN),
+                Argument::VectorStrides(_) => Value::Pointer(0),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scalar(at) => match self.given(operands, *at) {
                     Some(DeviceInput::Scalar(value)) => Value::Float(value),

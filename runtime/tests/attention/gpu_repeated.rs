@@ -63,7 +63,14 @@ impl There {
 }
 
 fn case(spec: &str, shape: Shape, mask: Mask) -> Case {
-    Case { spec: format!("{spec}, dtype = bf16"), shape, order: HeadOrder::HeadsFirst, mask, scalars: &[] }
+    Case {
+        spec: format!("{spec}, dtype = bf16"),
+        shape,
+        order: HeadOrder::HeadsFirst,
+        mask,
+        scalars: &[],
+        vectors: vec![],
+    }
 }
 
 fn captured(error: AttentionError) -> GpuError {
@@ -82,7 +89,8 @@ fn divided_keys_give_the_same_bits_a_hundred_times() {
     let mut cases: Vec<Case> = table::divided().into_iter().filter(|case| case.spec.contains("dtype = bf16")).collect();
     for split in ["auto", "16"] {
         let mask = Mask::full((decode.queries, decode.keys), (64, 128)).unwrap();
-        cases.push(case(&format!("bm = 64, bn = 128, bk = 128, split = {split}"), decode, mask));
+        cases.push(case(&format!("bm = 64, bn = 128, bk = 128, split = {split}"), decode, mask.clone()));
+        cases.push(case(&format!("bm = 64, bn = 128, bk = 128, split = {split}, pack = 4"), decode, mask));
         let mask = Mask::causal(1500, 1500, (128, 128)).unwrap();
         cases.push(case(&format!("bm = 128, bn = 128, bk = 128, split = {split}, {CAUSAL}"), skewed, mask));
     }
@@ -109,7 +117,7 @@ fn launches_on_two_streams_and_through_a_graph_have_workspaces_of_their_own() {
     let streams = [Stream::new(&device).unwrap(), Stream::new(&device).unwrap()];
     let shape = Shape { batch: 1, heads: 4, key_heads: 1, queries: 3, keys: 9000, columns: 64 };
     let mask = Mask::full((3, 9000), (64, 128)).unwrap();
-    let case = case("bm = 64, bn = 64, bk = 128, split = auto", shape, mask);
+    let case = case("bm = 64, bn = 64, bk = 128, consumers = 2, split = auto", shape, mask);
     let mut both = [There::new(&device, &case), There::new(&device, &case)];
     let pattern = both[0].launcher.pattern(&case.mask, case.shape).unwrap();
     let expected = both[0].with_host_mask(&streams[0], &case.mask, shape);
@@ -150,14 +158,15 @@ fn one_graph_serves_a_hundred_masks() {
     let sizes = (700, 900);
     let shape = Shape { batch: 2, heads: 4, key_heads: 2, queries: sizes.0, keys: sizes.1, columns: 64 };
     for (spec, block, sharing) in [
-        ("bm = 64, bn = 64, bk = 64", (64, 64), Sharing::All),
-        ("bm = 128, bn = 64, bk = 128, split = auto", (128, 128), Sharing::ByHead),
-        ("bm = 192, bn = 64, bk = 96", (192, 96), Sharing::ByProblem),
-        ("bm = 64, bn = 64, bk = 128", (64, 128), Sharing::ByBoth),
+        ("bm = 64, bn = 64, bk = 64, consumers = 2, k_step = 64", (64, 64), Sharing::All),
+        ("bm = 128, bn = 64, bk = 128, consumers = 2, split = auto", (128, 128), Sharing::ByHead),
+        ("bm = 192, bn = 64, bk = 96, consumers = 2", (192, 96), Sharing::ByProblem),
+        ("bm = 64, bn = 64, bk = 128, consumers = 2", (64, 128), Sharing::ByBoth),
     ] {
         let patterns = sharing.patterns(shape.batch, shape.heads);
         let mask = |step| changing(sizes, block, sharing, patterns, step);
-        let case = case(&format!("{spec}, {CAUSAL}"), shape, mask(6));
+        let step = block.1.min(128);
+        let case = case(&format!("{spec}, consumers = 2, k_step = {step}, {CAUSAL}"), shape, mask(6));
         let mut there = There::new(&device, &case);
         let capacity = patterns * sizes.0.div_ceil(block.0) * sizes.1.div_ceil(block.1);
         let lists = Arc::new(DeviceMask::upload(&device, &case.mask, capacity).unwrap());
@@ -180,7 +189,7 @@ fn one_graph_serves_a_hundred_masks() {
             if step % 20 == 3 {
                 let operands = Operands::<bf16>::new(&case);
                 let output = there.output.download().unwrap();
-                let case = Case { mask, spec: case.spec.clone(), ..case };
+                let case = Case { mask, spec: case.spec.clone(), vectors: vec![], ..case };
                 wrong(&case, &operands, (&output, &there.sums.to_vec().unwrap())).unwrap();
             }
         }
@@ -192,7 +201,8 @@ fn wrong_arrays_are_told_and_never_an_address() {
     let Some(device) = device("wrong_arrays_are_told_and_never_an_address") else { return };
     let stream = Stream::new(&device).unwrap();
     let shape = Shape { batch: 1, heads: 2, key_heads: 1, queries: 320, keys: 320, columns: 64 };
-    let case = case("bm = 64, bn = 64, bk = 64", shape, Mask::full((320, 320), (64, 64)).unwrap());
+    let case =
+        case("bm = 64, bn = 64, bk = 64, consumers = 2, k_step = 64", shape, Mask::full((320, 320), (64, 64)).unwrap());
     let mut there = There::new(&device, &case);
     let mask_shape =
         DeviceMaskShape { queries: 320, keys: 320, block: (64, 64), sharing: Sharing::All, patterns: 1, capacity: 25 };

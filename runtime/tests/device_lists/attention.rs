@@ -11,8 +11,32 @@ use proptest::prelude::*;
 use crate::simulate::{launch, upload, words};
 
 fn tiles(bm: u32, bk: u32, keys: &str) -> AttentionTiles {
-    let text = format!("bm = {bm}, bn = 64, bk = {bk}, op = attention{keys}");
+    let step = if bk > 128 { 128 } else { bk };
+    let text = format!("bm = {bm}, bn = 64, bk = {bk}, op = attention, consumers = 2, k_step = {step}{keys}");
     Plan::new(&text.parse().unwrap()).unwrap().attention_tiles().unwrap()
+}
+
+#[test]
+fn kernels_whose_steps_they_cannot_list_are_refused() {
+    let of = |text: &str| Plan::new(&format!("op = attention, bn = 64, {text}").parse().unwrap()).unwrap();
+    for (text, remedy) in
+        [("bm = 128, bk = 128", "consumers = 2"), ("bm = 64, bk = 64, consumers = 2", "a k_step that divides bk")]
+    {
+        let request = AttentionRequest {
+            tiles: of(text).attention_tiles().unwrap(),
+            batch: 1,
+            heads: 1,
+            key_heads: 1,
+            queries: 256,
+            keys: 256,
+            by: (false, false),
+            capacity: 4,
+            ctas: 1,
+            together: 1,
+        };
+        let error = AttentionLists::new(&request).unwrap_err();
+        assert_eq!((error.most < error.value, error.help), (true, remedy), "{error}");
+    }
 }
 
 /// Heads, tiles and steps that the kernels list, and the first wrong row.
@@ -166,9 +190,13 @@ proptest! {
         density in 0.0..1.0_f64,
         sharing in prop_oneof![Just(Sharing::All), Just(Sharing::ByHead), Just(Sharing::ByProblem), Just(Sharing::ByBoth)],
         ctas in 1..40_u32,
-        (by_places, split) in (any::<bool>(), any::<bool>()),
+        (by_places, more) in (any::<bool>(), prop_oneof![Just(""), Just(", split = auto"), Just(", pack = 2")]),
     ) {
-        let tiles = tiles(bm, bk, if split { ", split = auto" } else { "" });
+        let tiles = tiles(bm, bk, more);
+        let sharing = match sharing {
+            Sharing::ByHead | Sharing::ByBoth if tiles.packed.is_some() => Sharing::ByProblem,
+            sharing => sharing,
+        };
         let shape = Shape { batch: 2, heads: 4, key_heads: 2, queries, keys, columns: 64 };
         let mask = random((queries, keys), (bm as usize, bk as usize), density, sharing, sharing.patterns(2, 4));
         compare(&tiles, &shape, &mask, by_places, ctas);

@@ -10,15 +10,17 @@ use crate::plan::{
 impl KernelPlan for AttentionPlan {
     fn summary(&self) -> String {
         let (t, m) = (&self.tiling, &self.memory);
+        let queries = match self.spec.pack {
+            Some(heads) => format!("{} queries of {heads} heads", t.rows / heads),
+            None => format!("{} queries", t.rows),
+        };
         format!(
-            "{} queries a CTA, {} consumers of 64, steps of {} keys x {} columns, {} stages of 2 x {} B, {} of Q of {} B, {} B \
-             shared",
-            t.rows,
+            "{queries} a CTA, {} consumers of 64, steps of {} keys x {} columns, {} stages of {}, {} of Q of {} B, {} B shared",
             t.roles.consumers,
             t.step,
-            t.columns,
+            t.columns_words(),
             m.stages,
-            m.stage_bytes,
+            m.stage_words(),
             m.query_stages,
             m.query_bytes,
             m.total
@@ -31,16 +33,21 @@ impl KernelPlan for AttentionPlan {
         let [of_s, of_o, of_p] = t.registers();
         let mut rows: Vec<[String; 3]> = vec![];
         let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
-        row("block", format!("{} x {}", s.bm, s.bk), format!("queries x keys of Q K^T, {} columns a head", s.bn));
+        row(
+            "block",
+            format!("{} x {}", s.bm, s.bk),
+            format!("queries x keys of Q K^T, {} columns a head", t.columns_words()),
+        );
         row(
             "work tile",
-            format!("{} queries", t.rows),
+            format!("{} queries", t.rows / t.pack),
             match t.uniform {
                 true if t.turns() => "of one row of blocks; the consumers take turns with the tensor cores".to_owned(),
                 true => "of one row of blocks".to_owned(),
                 false => format!(
                     "{} of {} queries a row of blocks; a consumer skips blocks that its queries do not have",
-                    t.rows, s.bm
+                    t.rows / t.pack,
+                    s.bm
                 ),
             },
         );
@@ -55,7 +62,7 @@ impl KernelPlan for AttentionPlan {
         row(
             "S = Q K^T",
             format!("m64n{}k16", t.step),
-            format!("{} instruction(s), Q and K from shared memory", t.columns / 16),
+            format!("{} instruction(s), Q and K from shared memory", t.depth / 16),
         );
         row(
             "O += P V",
@@ -77,6 +84,13 @@ impl KernelPlan for AttentionPlan {
             format!("{} | {}", roles.producer_registers, roles.consumer_registers),
             format!("producer | consumer; {} at entry", roles.entry_registers),
         );
+        if t.score > 0 {
+            row(
+                "score registers",
+                t.score.to_string(),
+                "what it keeps of its queries and its head, addresses and elements of vectors by key".to_owned(),
+            );
+        }
         row(
             "Q",
             format!("{} x {} B", m.query_stages, m.query_bytes),
@@ -87,7 +101,10 @@ impl KernelPlan for AttentionPlan {
         );
         row(
             "K and V",
-            format!("2 x {} x {} B", m.stages, m.stage_bytes),
+            match m.key_bytes == m.value_bytes {
+                true => format!("2 x {} x {} B", m.stages, m.key_bytes),
+                false => format!("{} x ({})", m.stages, m.stage_words()),
+            },
             format!("a ring of {} stages each, at {} and {}", m.stages, m.keys_offset, m.values_offset),
         );
         row(
@@ -100,6 +117,10 @@ impl KernelPlan for AttentionPlan {
             format!("{} B", m.total),
             format!("{} B left of {} B", self.arch.shared_bytes.saturating_sub(m.total), self.arch.shared_bytes),
         );
+        if let Some(heads) = s.pack {
+            let why = format!("heads of Q with one head of K share a tile of {} queries of each", t.rows / heads);
+            row("pack", format!("{heads} heads"), why);
+        }
         if let Some(workspace) = &self.workspace {
             row(
                 "split",
@@ -107,15 +128,12 @@ impl KernelPlan for AttentionPlan {
                 format!("a part of a tile's keys leaves f32 sums of {} B in the workspace", workspace.places_bytes),
             );
         }
-        row(
-            "score",
-            self.score().map_or("s * scale", |program| program.text()).to_owned(),
-            match self.score() {
-                Some(_) => "in partial blocks; s * scale in full ones",
-                None => "in all blocks",
+        match self.score() {
+            Some(program) => {
+                row("score", "s * scale".to_owned(), format!("in full blocks; in partial ones {}", program.text()))
             }
-            .to_owned(),
-        );
+            None => row("score", "s * scale".to_owned(), "in all blocks".to_owned()),
+        }
         rows
     }
 

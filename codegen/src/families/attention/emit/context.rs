@@ -34,11 +34,18 @@ pub(super) struct Context {
 struct Tile {
     rows: u32,
     wg_rows: u32,
+    /// Heads that share a tile, the bits of their number, and queries of a consumer.
+    pack: u32,
+    pack_shift: u32,
+    wg_queries: u32,
     columns: u32,
     words: u32,
     bytes: u32,
     /// All consumers compute the same blocks.
     uniform: bool,
+    /// The coordinates of Q and O between the column and the problem: query and head, or the other way round.
+    row: &'static str,
+    head: &'static str,
     /// Two consumers take turns.
     turns: bool,
 }
@@ -49,8 +56,10 @@ struct Memory {
     query_bytes: u32,
     query_units: u32,
     stages: u32,
-    stage_bytes: u32,
-    stage_units: u32,
+    key_bytes: u32,
+    key_units: u32,
+    value_bytes: u32,
+    value_units: u32,
     keys_offset: u32,
     values_offset: u32,
     records_offset: u32,
@@ -136,16 +145,21 @@ impl Context {
     pub(super) fn new(plan: &AttentionPlan) -> Self {
         let t = &plan.tiling;
         let consumer_bytes = plan.queries.mn_offset(t.rows / t.roles.consumers);
-        let span = plan.queries.span;
+        let span = plan.output.span;
         Self {
             roles: t.roles,
             tile: Tile {
                 rows: t.rows,
                 wg_rows: t.rows / t.roles.consumers,
+                pack: t.pack,
+                pack_shift: t.pack.ilog2(),
+                wg_queries: t.rows / t.roles.consumers / t.pack,
                 columns: t.columns,
                 words: t.words,
                 bytes: WORD * t.words,
                 uniform: t.uniform,
+                row: if t.pack == 1 { "%r_row" } else { "%r_head" },
+                head: if t.pack == 1 { "%r_head" } else { "%r_row" },
                 turns: t.turns(),
             },
             memory: memory(plan),
@@ -194,8 +208,10 @@ fn memory(plan: &AttentionPlan) -> Memory {
         query_bytes: m.query_bytes,
         query_units: m.query_bytes / 16,
         stages: m.stages,
-        stage_bytes: m.stage_bytes,
-        stage_units: m.stage_bytes / 16,
+        key_bytes: m.key_bytes,
+        key_units: m.key_bytes / 16,
+        value_bytes: m.value_bytes,
+        value_units: m.value_bytes / 16,
         keys_offset: m.keys_offset,
         values_offset: m.values_offset,
         records_offset: m.records_offset,

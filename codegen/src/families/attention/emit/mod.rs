@@ -5,6 +5,7 @@ mod exchange;
 mod product;
 mod score;
 mod softmax;
+mod vectors;
 
 use super::plan::AttentionPlan;
 use crate::hopper;
