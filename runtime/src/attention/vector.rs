@@ -3,13 +3,16 @@
 use std::marker::PhantomData;
 
 use bsr_codegen::epilogue::{Input, InputKind, Program};
-use bsr_codegen::{Dtype, Plan};
+use bsr_codegen::{Dtype, KernelSpec, Plan};
 use half::{bf16, f16};
 
 use super::{AttentionError, Shape, Sharing};
 use crate::Element;
 use crate::epilogue::Numbers;
 use crate::gpu::{Device, DevicePtr, DeviceVector, Plain};
+
+/// Elements in a row of an example by query or key that are the same.
+const RUN: usize = 48;
 
 /// A vector of a score on the host.
 ///
@@ -41,6 +44,26 @@ impl HostVector {
     #[must_use]
     pub fn shared(self, sharing: Sharing) -> Self {
         Self { sharing: Some(sharing), ..self }
+    }
+
+    /// Vectors that the score of `spec` can do something with, whatever they are for: runs of the numbers from 1 to 4 by query
+    /// and key, which are documents as well as biases, and powers of 1/2 by head.
+    pub fn examples(spec: &KernelSpec, shape: &Shape) -> Vec<Self> {
+        let runs = |len: usize| (0..len).map(|at| (1 + at / RUN % 4) as f32).collect::<Vec<f32>>();
+        let inputs = spec.score.map_or(&[][..], |score| score.program().inputs());
+        let of = |input: &Input| {
+            let values = match input.kind {
+                InputKind::Rows(_) => runs(shape.queries),
+                InputKind::Cols(_) => runs(shape.keys),
+                _ => (0..shape.heads).map(|head| 0.5_f32.powi(1 + head as i32 % 8)).collect(),
+            };
+            match input.kind.dtype() {
+                Dtype::F16 => values.into_iter().map(f16::from_f32).collect::<Vec<f16>>().into(),
+                Dtype::BF16 => values.into_iter().map(bf16::from_f32).collect::<Vec<bf16>>().into(),
+                _ => values.into(),
+            }
+        };
+        inputs.iter().filter(|input| input.kind.is_vector()).map(of).collect()
     }
 
     /// Elements.

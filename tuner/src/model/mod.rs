@@ -11,6 +11,7 @@
 //! under the next tile. Constants are in [`rates`], with where they are from. What the model was wrong about is in the output of
 //! its test: `cargo test -p bsr-tuner --lib model -- --nocapture`.
 
+mod attention;
 mod card;
 pub mod rates;
 #[cfg(test)]
@@ -52,6 +53,8 @@ pub struct Term {
 pub enum What {
     /// The tensor cores, or the CUDA cores, if all SMs had equal work and nothing else took time.
     Tensor,
+    /// The exponentials of an attention, likewise.
+    Exponentials,
     /// Bytes from L2 to shared memory, likewise.
     L2,
     /// Bytes from device memory, each once.
@@ -73,6 +76,7 @@ impl What {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tensor => "tensor",
+            Self::Exponentials => "exponentials",
             Self::L2 => "L2",
             Self::Hbm => "HBM",
             Self::Barriers => "barriers",
@@ -97,6 +101,9 @@ pub fn predict(plan: &Plan, problem: &TuningProblem, card: &Card) -> Prediction 
 }
 
 fn predict_with(plan: &Plan, problem: &TuningProblem, card: &Card, rates: &Rates) -> Prediction {
+    if let Some(tiles) = plan.attention_tiles() {
+        return attention::predict(plan, &tiles, problem, card);
+    }
     let view = View::new(plan.spec(), problem);
     let profile = plan.profile();
     let tiles = Tiles::new(&profile, &view);
