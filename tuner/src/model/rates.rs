@@ -2,11 +2,11 @@
 
 use bsr_codegen::{KernelKind, Multicast, Profile};
 
+use super::Card;
 use super::both;
 use super::footprint::Misses;
 use super::tiles::{Tile, Tiles};
 use super::view::View;
-use super::Card;
 
 /// Constants of the model, each with its source. Those without one are fitted to the measurements of `tests`, which
 /// are those of README.md, `benches/LOG.md`, `tuner/tuned` and `benches/model`. Only rates of the [`Card`] scale with the GPU.
@@ -188,8 +188,7 @@ impl Rates {
 
     /// Microseconds of the store of a cluster's last tile, which no other one hides.
     pub(super) fn last_store(&self, setting: &Setting<'_>, share: &Share) -> f64 {
-        let is_hopper =
-            matches!(setting.profile.kind, KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm);
+        let is_hopper = matches!(setting.profile.kind, KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm);
         if is_hopper && setting.profile.overlapped { self.store + setting.out / share.l2 } else { 0.0 }
     }
 

@@ -129,9 +129,8 @@ impl Clock<'_> {
 fn eased(rates: &Rates, setting: &Setting<'_>, tiles: &Tiles, ends: &[f64], cluster: f64) -> f64 {
     let Some(first) = ends.first() else { return 0.0 };
     let mean = mean(&tiles.column);
-    let us = |clusters: usize| {
-        rates.tile(setting, &mean, &Share::new(clusters as f64 * cluster, setting.card, rates)).us()
-    };
+    let us =
+        |clusters: usize| rates.tile(setting, &mean, &Share::new(clusters as f64 * cluster, setting.card, rates)).us();
     let all = us(ends.len());
     let mut now = *first;
     let mut before = *first;
