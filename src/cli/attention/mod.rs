@@ -7,7 +7,7 @@ mod run;
 mod verdict;
 
 pub(super) use bench::bench;
-pub(super) use check::check;
+pub(super) use check::{Checked, check};
 pub(super) use run::{Run, run};
 
 use bsr::attention::AttentionError;
