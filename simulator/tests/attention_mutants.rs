@@ -157,12 +157,12 @@ impl<T: Element> Problem<T> {
     }
 }
 
-/// Documents of 29 tokens, slopes and small biases, in the order of the score that reads them.
+/// Three documents in runs of 29 tokens, slopes and small biases, in the order of the score that reads them.
 fn vectors(plan: &Plan, shape: &Shape) -> Vec<HostVector> {
     if plan.spec().score.is_none_or(|score| score.program().inputs().is_empty()) {
         return vec![];
     }
-    let documents = |len: usize| HostVector::from((0..len).map(|at| (at / 29) as f32).collect::<Vec<f32>>());
+    let documents = |len: usize| HostVector::from((0..len).map(|at| (at / 29 % 3) as f32).collect::<Vec<f32>>());
     let slopes: Vec<f16> = (0..shape.heads).map(|head| f16::from_f32(0.04 * (head + 1) as f32)).collect();
     let biases: Vec<f16> = (0..shape.keys).map(|key| f16::from_f32(0.1 * (key % 11) as f32)).collect();
     vec![documents(shape.queries), documents(shape.keys), slopes.into(), biases.into()]
