@@ -14,11 +14,11 @@ use crate::gpu::{
 };
 use crate::kernel::{KernelError, Workspaces};
 
-/// A contiguous tensor of heads in device memory.
+/// A tensor of heads in device memory: contiguous, or a view of foreign memory.
 #[derive(Debug)]
 pub struct DeviceTensor<T: Plain> {
     sizes: [usize; 4],
-    order: HeadOrder,
+    strides: TensorStrides,
     data: DeviceBuffer<T>,
 }
 
@@ -29,7 +29,21 @@ impl<T: Element + Plain> DeviceTensor<T> {
     /// [`AttentionError::Gpu`].
     pub fn upload(device: &Device, tensor: &Tensor<T>) -> Result<Self, AttentionError> {
         let data = DeviceBuffer::from_slice(device, tensor.data())?;
-        Ok(Self { sizes: tensor.sizes(), order: tensor.order(), data })
+        Ok(Self { sizes: tensor.sizes(), strides: tensor.strides(), data })
+    }
+
+    /// Views `[batch, heads, rows, columns]` elements of foreign device memory, which lie as `strides` say. They are neither
+    /// copied nor freed.
+    ///
+    /// # Safety
+    /// For as long as the value lives, `data` must be that of such a tensor on this device.
+    pub unsafe fn from_raw(device: &Device, data: DevicePtr, sizes: [usize; 4], strides: TensorStrides) -> Self {
+        let last = |size: usize, stride: u64| size.saturating_sub(1) * stride as usize;
+        let [batch, heads, rows, columns] = sizes;
+        let extent = last(batch, strides.batch) + last(heads, strides.head) + last(rows, strides.row) + columns;
+        // SAFETY: as the caller vouches.
+        let data = unsafe { DeviceBuffer::foreign(device, data, if sizes.contains(&0) { 0 } else { extent }) };
+        Self { sizes, strides, data }
     }
 
     /// A tensor of `[batch, heads, rows, columns]` whose elements are not set.
@@ -37,16 +51,27 @@ impl<T: Element + Plain> DeviceTensor<T> {
     /// # Errors
     /// [`AttentionError::Gpu`].
     pub fn uninit(device: &Device, sizes: [usize; 4], order: HeadOrder) -> Result<Self, AttentionError> {
-        Ok(Self { sizes, order, data: DeviceBuffer::uninit(device, sizes.iter().product())? })
+        let [_, heads, rows, columns] = sizes;
+        let data = DeviceBuffer::uninit(device, sizes.iter().product())?;
+        Ok(Self { sizes, strides: order.strides(heads, rows, columns), data })
     }
 
     /// Copies it to the host, after everything on the device is done.
     ///
     /// # Errors
-    /// [`AttentionError::Gpu`].
+    /// [`AttentionError::Gpu`]; [`AttentionError::Size`] for a view of foreign memory that is not contiguous.
     pub fn download(&self) -> Result<Tensor<T>, AttentionError> {
         self.data.device().synchronize()?;
-        Tensor::from_vec(self.sizes, self.order, self.data.to_vec()?)
+        let [_, heads, rows, columns] = self.sizes;
+        let mut orders = [HeadOrder::HeadsFirst, HeadOrder::RowsFirst].into_iter();
+        let order = orders.find(|order| order.strides(heads, rows, columns) == self.strides).ok_or_else(|| {
+            AttentionError::size(
+                "the tensor is a view whose heads are not contiguous",
+                format!("{:?} between its elements, and its sizes are {:?}", self.strides, self.sizes),
+                "copy it into a contiguous one",
+            )
+        })?;
+        Tensor::from_vec(self.sizes, order, self.data.to_vec()?)
     }
 
     /// Sets every byte.
@@ -63,8 +88,7 @@ impl<T: Element + Plain> DeviceTensor<T> {
     }
 
     fn strides(&self) -> TensorStrides {
-        let [_, heads, rows, columns] = self.sizes;
-        self.order.strides(heads, rows, columns)
+        self.strides
     }
 }
 

@@ -1,6 +1,8 @@
 //! The table on a real GPU.
 
 use std::io::Write;
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bsr_codegen::Dtype;
 use bsr_runtime::Element;
@@ -11,10 +13,25 @@ use half::{bf16, f16};
 use crate::table::{self, Case};
 use crate::{Operands, plan, wrong};
 
+/// The device of one test at a time: while a stream is captured, nothing may wait for the whole device.
+pub(crate) struct Alone {
+    device: Device,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Deref for Alone {
+    type Target = Device;
+
+    fn deref(&self) -> &Device {
+        &self.device
+    }
+}
+
 /// The device; none where there is none, which is said.
-pub(crate) fn device(test: &str) -> Option<Device> {
+pub(crate) fn device(test: &str) -> Option<Alone> {
+    static TURN: Mutex<()> = Mutex::new(());
     match Device::open(0) {
-        Ok(device) => Some(device),
+        Ok(device) => Some(Alone { device, _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner) }),
         Err(error) => {
             assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set: {error}");
             let text = error.to_string();
@@ -33,6 +50,7 @@ fn every_case_on_a_gpu() {
         table::patterns(),
         table::tensors(),
         table::divided(),
+        table::packed(),
         table::vectors(),
         table::depths(),
         table::all_columns(),
