@@ -148,7 +148,11 @@ impl<T: Element> Problem<T> {
             }
             let row = output.row([place / (heads * queries), place / queries % heads, place % queries]);
             let of_row = &self.right.output[place * columns..(place + 1) * columns];
-            let wrong = row.iter().zip(of_row).find(|(found, expected)| !((found.to_f64() - **expected).abs() < 2e-2));
+            let differs = |(found, expected): &(&T, &f64)| {
+                let error = (found.to_f64() - **expected).abs();
+                error.is_nan() || error >= 2e-2
+            };
+            let wrong = row.iter().zip(of_row).find(differs);
             if let Some((found, expected)) = wrong {
                 return Some(format!("row {place} has {found}, not {expected}"));
             }
