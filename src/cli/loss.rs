@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use bsr_tuner::pick::{Chosen, Table, efficiency_losses};
+use bsr_tuner::pick::{Chosen, Sorted, Table, efficiency_losses};
 use comfy_table::{CellAlignment, Table as Rows, presets};
 
 use super::exit::{Exit, Failure};
@@ -22,7 +22,9 @@ Examples:
 The database should hold a sweep of every kernel that may be chosen. The tuner knows the table alone. \
 `tuned` measures the few kernels that are predicted to be the fastest when a problem is not in the table, `unmeasured` \
 never measures, and `predicted` never measures and has no table. A loss of 3.0 % means that the chosen kernel takes \
-3 % longer than the best kernel in the same rounds.")]
+3 % longer than the best kernel in the same rounds. `likeliest` is the kernel that is predicted to be the fastest of those that were \
+measured. `sorted` is the rank correlation of predicted and measured times over all kernels: 1 where both sort alike, first of \
+what is predicted now, then of what was predicted when the kernels were measured.")]
 pub(super) struct Args {
     /// The database.
     db: PathBuf,
@@ -36,7 +38,13 @@ pub(super) struct Args {
     replace: Replace,
 }
 
-const HEADER: [&str; 7] = ["problem", "measured", "tuned", "known by", "unmeasured", "predicted", "best"];
+const HEADER: [&str; 9] =
+    ["problem", "measured", "tuned", "known by", "unmeasured", "predicted", "likeliest", "sorted", "best"];
+
+/// Two digits of a rank correlation.
+fn correlation(of: Option<f64>) -> String {
+    of.map_or("unknown".to_owned(), |of| format!("{of:.2}"))
+}
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let inputs = output::database(&args.db);
@@ -65,10 +73,12 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
             problem.unmeasured.how.to_owned(),
             percent(&problem.unmeasured),
             percent(&problem.predicted),
+            percent(&problem.sorted.likeliest),
+            format!("{}, then {}", correlation(problem.sorted.now), correlation(problem.sorted.then)),
             problem.best.clone(),
         ]);
     }
-    for column in rows.column_iter_mut().skip(1).take(5) {
+    for column in rows.column_iter_mut().skip(1).take(7) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     if !losses.is_empty() {
@@ -86,6 +96,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     line(out, "tuned", worst(&|problem| problem.tuned.loss))?;
     line(out, "unmeasured", worst(&|problem| problem.unmeasured.loss))?;
     line(out, "predicted", worst(&|problem| problem.predicted.loss))?;
+    line(out, "likeliest", worst(&|problem| problem.sorted.likeliest.loss))?;
+    let least =
+        |of: &dyn Fn(&Sorted) -> Option<f64>| losses.iter().filter_map(|p| of(&p.sorted)).min_by(f64::total_cmp);
+    let (now, then) = (least(&|sorted| sorted.now), least(&|sorted| sorted.then));
+    line(out, "sorted", format_args!("at least {} now, {} when measured", correlation(now), correlation(then)))?;
     if let Some(path) = &args.json {
         let lines: Result<String, serde_json::Error> =
             losses.iter().map(|problem| Ok(serde_json::to_string(problem)? + "\n")).collect();

@@ -340,6 +340,11 @@ impl Program {
         })
     }
 
+    /// Whether it names the number of the query's head.
+    pub(crate) fn names_head(&self) -> bool {
+        self.graph.nodes.iter().zip(&self.used).any(|(node, used)| *used && matches!(node, Node::Given(Given::Head)))
+    }
+
     pub(crate) fn nodes(&self) -> &[Node] {
         &self.graph.nodes
     }

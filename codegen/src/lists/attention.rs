@@ -31,7 +31,7 @@ pub struct AttentionRequest {
     pub queries: u32,
     /// Keys of a problem.
     pub keys: u32,
-    /// One pattern for each head, and one for each problem.
+    /// One pattern for each head, and one for each problem. Heads that share a tile have one pattern.
     pub by: (bool, bool),
     /// The most blocks that all patterns together ever have.
     pub capacity: u32,
@@ -113,7 +113,7 @@ impl AttentionLists {
         limit("rows of tiles of patterns on the GPU", rows, Shape::MOST_TILE_ROWS.into())?;
         limit("columns of blocks", keys.div_ceil(tiles.block.1).into(), Self::MOST_COLUMNS)?;
         limit("steps of all tiles", request.most_steps(), 1 << 31)?;
-        let columns = u64::from(batch) * u64::from(heads) / lists.max(1);
+        let columns = u64::from(batch) * u64::from(heads / tiles.heads()) / lists.max(1);
         let assign = Shape::new(&ListRequest {
             tile: ClusterTile { rows: 1, columns: 1, block_rows: 1, stages_per_block: (1, 1) },
             rows: rows as usize,
@@ -176,6 +176,7 @@ impl AttentionLists {
     /// The values of [`AttentionLists::TILES`].
     pub fn tiles_numbers(&self) -> [u32; 9] {
         let AttentionRequest { tiles, heads, key_heads, queries, by, .. } = self.request;
+        let heads = heads / tiles.heads();
         let (of_list, of_column) = match by {
             (false, false) => (0, 1),
             (true, false) => (1, heads),
@@ -188,7 +189,7 @@ impl AttentionLists {
             tiles.rows,
             heads,
             heads / key_heads.max(1),
-            1,
+            tiles.heads(),
             of_list,
             of_column,
             4 * tiles.tile_words,

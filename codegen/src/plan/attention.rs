@@ -76,6 +76,9 @@ pub struct AttentionTiles {
     pub tile_words: u32,
     /// How the keys of a tile are divided among CTAs, of a kernel with `split`.
     pub split: Option<AttentionSplit>,
+    /// Neighbouring heads of Q whose queries share a tile, of a kernel with `pack`: query by query, the heads of each side by
+    /// side. They share a head of K.
+    pub packed: Option<u32>,
 }
 
 /// How the keys of a tile are divided among CTAs.
@@ -88,6 +91,11 @@ pub struct AttentionSplit {
 }
 
 impl AttentionTiles {
+    /// Heads of Q that a tile has.
+    pub fn heads(&self) -> u32 {
+        self.packed.unwrap_or(1)
+    }
+
     /// The bit that says that consumer 0 computes a step; the next ones say it of the others.
     pub const STORED: u32 = 1 << 26;
     /// The bit that says that consumer 0 computes scores in a step; the next ones say it of the others.

@@ -75,7 +75,7 @@ keys! {
         "whether dense columns are the rows of the matrix instruction",
         by_default "`on` where the block's rows are no multiple of 64";
     Pack pack: u32 = auto choice { Wgmma }
-        "block rows that share a CTA tile", by_default "up to 8, as registers and shared memory allow";
+        "block rows, or in an attention heads of Q, that share a CTA tile", by_default "up to 8, as registers and shared memory allow";
     Pdl pdl: #[serde(default, skip_serializing_if = "is_default")] Pdl = (Pdl::Off) choice { Wgmma }
         "whether the kernel may start while the one before it in the stream ends (programmatic dependent launch)";
     Split split: #[serde(default, skip_serializing_if = "is_default")] SplitK = (SplitK::Off) choice { Wgmma }

@@ -6,7 +6,7 @@ use bsr_codegen::AttentionTiles;
 use bsr_codegen::lists::{AttentionLists, AttentionRequest, ListKernel};
 
 use super::device_mask::DeviceMask;
-use super::work::heads_together;
+use super::work::{check_sharing, heads_together};
 use super::{AttentionError, Shape, Sharing};
 use crate::gpu::{Device, DeviceBuffer, DevicePtr, Made, StreamRef};
 use crate::kernel::KernelError;
@@ -46,6 +46,7 @@ impl Listed {
     ) -> Result<Self, AttentionError> {
         shape.check(tiles)?;
         mask.check_shape(shape, tiles.block)?;
+        check_sharing(tiles, mask.shape().sharing)?;
         let [batch, heads, key_heads, queries, keys] =
             [shape.batch, shape.heads, shape.key_heads, shape.queries, shape.keys].map(|size| size as u32);
         let sharing = mask.shape().sharing;
@@ -63,7 +64,7 @@ impl Listed {
             by,
             capacity: mask.shape().capacity as u32,
             ctas,
-            together: (heads_together(shape) * shape.heads / shape.key_heads).min(u32::MAX as usize) as u32,
+            together: (heads_together(shape) * shape.heads / (shape.key_heads * tiles.heads() as usize)) as u32,
         };
         let lists = AttentionLists::new(&request).map_err(KernelError::from)?;
         let rows = lists.rows() as usize;

@@ -69,6 +69,13 @@ impl Shape {
                 "a number of key heads that divides the heads",
             ));
         }
+        if let Some(packed) = tiles.packed.filter(|packed| !(heads / key_heads).is_multiple_of(*packed as usize)) {
+            return Err(AttentionError::size(
+                format!("{} heads that share a head of K are not tiles of {packed}", heads / key_heads),
+                "a kernel with `pack` computes so many neighbouring heads in a tile, which read the same K and V",
+                "`pack` a divisor of the heads of a group, or none",
+            ));
+        }
         if columns != tiles.columns as usize {
             return Err(AttentionError::size(
                 format!("heads of {columns} columns, and the kernel was compiled for {}", tiles.columns),

@@ -7,7 +7,7 @@ use bsr_codegen::AttentionTiles;
 
 use super::divide::{self, Role};
 use super::steps::{self, Counts};
-use super::{AttentionError, Mask, Shape};
+use super::{AttentionError, Mask, Shape, Sharing};
 
 /// Bytes of K and V that a run of tiles should read from L2: heads are computed in groups of so much.
 const L2_BYTES: usize = 24 << 20;
@@ -94,13 +94,13 @@ impl AttentionWork {
         for group in key_heads.chunks(group) {
             let mut open = vec![];
             for (problem, key_head) in group {
-                for head in key_head * per_key_head..(key_head + 1) * per_key_head {
+                for head in (key_head * per_key_head..(key_head + 1) * per_key_head).step_by(tiles.heads() as usize) {
                     let pattern = mask.pattern(*problem, head, shape.heads);
                     for row in (0..shape.queries).step_by(tiles.rows as usize) {
                         let steps =
                             *known.entry((pattern, row)).or_insert_with(|| self.add_steps(tiles, mask, pattern, row));
                         let at = [row, head, *problem, *key_head].map(|number| number as u32);
-                        let rows = tiles.rows.min((shape.queries - row) as u32);
+                        let rows = tiles.heads() * tiles.rows.min((shape.queries - row) as u32);
                         open.push(Tile { at, rows, steps, role: Role::default() });
                     }
                 }
@@ -159,6 +159,18 @@ fn whole(tiles: &AttentionTiles, groups: Vec<Vec<Tile>>, ctas: u32) -> Vec<Vec<T
     lists
 }
 
+/// Heads that share a tile have one pattern.
+pub(super) fn check_sharing(tiles: &AttentionTiles, sharing: Sharing) -> Result<(), AttentionError> {
+    match (tiles.packed, sharing) {
+        (Some(heads), Sharing::ByHead | Sharing::ByBoth) => Err(AttentionError::size(
+            format!("{heads} heads share a tile, and the mask has a pattern for each head"),
+            "a tile computes the same blocks for all of its heads",
+            "a kernel without `pack`, or one pattern for all heads",
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn check_mask(tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Result<(), AttentionError> {
     let block = (tiles.block.0 as usize, tiles.block.1 as usize);
     if mask.block() != block {
@@ -185,6 +197,7 @@ fn check_mask(tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Result<(), 
             "one pattern for each",
         ));
     }
+    check_sharing(tiles, mask.sharing())?;
     let runs = shape.keys.div_ceil(tiles.run() as usize);
     if runs > AttentionTiles::NUMBER as usize {
         return Err(AttentionError::size(

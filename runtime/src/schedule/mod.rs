@@ -23,7 +23,7 @@ pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
 pub use sddmm::SddmmWork;
 use shared_columns::SharedWork;
-pub use split_k::Role;
+pub use split_k::{Costs, Divisible, Role, divide, split};
 use stage_metadata::StageMetadata;
 
 use crate::Structure;

@@ -52,23 +52,26 @@ impl Role {
 
 /// What a work tile costs, in one unit of time for all tiles of a kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Costs {
+pub struct Costs {
     /// A unit of K: the least by which the K of a tile can be divided.
-    pub(super) unit: u64,
+    pub unit: u64,
     /// A tile in addition to its units, because the pipeline is not full between two tiles.
-    pub(super) tile: u64,
+    pub tile: u64,
     /// The same for partial sums that are written to the workspace, and for each part that is read from there.
-    pub(super) contribute: u64,
-    pub(super) collect: u64,
+    pub contribute: u64,
+    /// See `contribute`.
+    pub collect: u64,
     /// The smallest number of units that is worth a part of its own.
-    pub(super) least: u32,
+    pub least: u32,
 }
 
 /// A work tile whose K can be divided.
-pub(super) trait Divisible: Clone {
+pub trait Divisible: Clone {
     /// Units of its K.
     fn units(&self) -> u32;
+    /// What units, and what goes with them, cost.
     fn costs(&self) -> Costs;
+    /// How much of K it is.
     fn role(&self) -> Role;
     /// The units from `first` on.
     fn part(&self, first: u32, units: u32, role: Role) -> Self;
@@ -102,7 +105,7 @@ struct KPart {
 /// this takes. CTAs without tiles are left out. CTAs that compute a part for another one come first, and compute these
 /// parts first. So no CTA waits for one of a higher number, and the launch ends even if not all CTAs run at the same
 /// time.
-pub(super) fn split<T: Divisible>(mut lists: Vec<Vec<T>>) -> (Vec<Vec<T>>, u32) {
+pub fn split<T: Divisible>(mut lists: Vec<Vec<T>>) -> (Vec<Vec<T>>, u32) {
     let loads: Vec<u64> = lists.iter().map(|list| load(list)).collect();
     let (total, latest) = (loads.iter().sum::<u64>(), loads.iter().copied().max().unwrap_or(0));
     let earliest = total / loads.len().max(1) as u64;
@@ -181,7 +184,7 @@ fn move_parts<T: Divisible>(lists: &mut [Vec<T>], parts: &[KPart]) -> u32 {
 ///
 /// The first lists have only parts for others, the last ones only what collects them, so that no cluster waits for one
 /// of a higher number. A single list has the parts first.
-pub(super) fn divide<T: Divisible>(tiles: impl Iterator<Item = T>, parts: u32, clusters: usize) -> (Vec<Vec<T>>, u32) {
+pub fn divide<T: Divisible>(tiles: impl Iterator<Item = T>, parts: u32, clusters: usize) -> (Vec<Vec<T>>, u32) {
     let (mut contributed, mut collected, mut places) = (vec![], vec![], 0);
     for tile in tiles {
         let units = tile.units();

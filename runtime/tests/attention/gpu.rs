@@ -50,6 +50,7 @@ fn every_case_on_a_gpu() {
         table::patterns(),
         table::tensors(),
         table::divided(),
+        table::packed(),
         table::vectors(),
         table::depths(),
         table::all_columns(),

@@ -89,7 +89,8 @@ fn divided_keys_give_the_same_bits_a_hundred_times() {
     let mut cases: Vec<Case> = table::divided().into_iter().filter(|case| case.spec.contains("dtype = bf16")).collect();
     for split in ["auto", "16"] {
         let mask = Mask::full((decode.queries, decode.keys), (64, 128)).unwrap();
-        cases.push(case(&format!("bm = 64, bn = 128, bk = 128, split = {split}"), decode, mask));
+        cases.push(case(&format!("bm = 64, bn = 128, bk = 128, split = {split}"), decode, mask.clone()));
+        cases.push(case(&format!("bm = 64, bn = 128, bk = 128, split = {split}, pack = 4"), decode, mask));
         let mask = Mask::causal(1500, 1500, (128, 128)).unwrap();
         cases.push(case(&format!("bm = 128, bn = 128, bk = 128, split = {split}, {CAUSAL}"), skewed, mask));
     }
@@ -164,7 +165,8 @@ fn one_graph_serves_a_hundred_masks() {
     ] {
         let patterns = sharing.patterns(shape.batch, shape.heads);
         let mask = |step| changing(sizes, block, sharing, patterns, step);
-        let case = case(&format!("{spec}, {CAUSAL}"), shape, mask(6));
+        let step = block.1.min(128);
+        let case = case(&format!("{spec}, consumers = 2, k_step = {step}, {CAUSAL}"), shape, mask(6));
         let mut there = There::new(&device, &case);
         let capacity = patterns * sizes.0.div_ceil(block.0) * sizes.1.div_ceil(block.1);
         let lists = Arc::new(DeviceMask::upload(&device, &case.mask, capacity).unwrap());

@@ -54,6 +54,11 @@ fn every_division_of_keys() {
 }
 
 #[test]
+fn heads_that_share_a_tile() {
+    run(table::packed());
+}
+
+#[test]
 fn every_vector_of_a_score() {
     run(table::vectors());
 }

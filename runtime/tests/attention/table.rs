@@ -158,18 +158,18 @@ pub(crate) fn divided() -> Vec<Case> {
         let spec = format!("bm = {bm}, bn = {columns}, bk = {bk}, split = {split}, dtype = bf16, {CAUSAL}");
         cases.push(case(&spec, one(200, 400, columns), mask));
     }
-    for split in ["auto", "2", "7", "16"] {
+    for split in ["auto", "7", "16"] {
         let mask = Mask::lower_triangle((490, 490), (64, 64)).unwrap();
         cases.push(case(&format!("bm = 64, bn = 64, bk = 64, split = {split}"), one(490, 490, 64), mask));
         // Queries of one word against a long cache, in groups of heads.
-        let mask = Mask::full((3, 1500), (64, 64)).unwrap();
-        let decode = shape(1, [2, 1], [3, 1500], 64);
+        let mask = Mask::full((3, 800), (64, 64)).unwrap();
+        let decode = shape(1, [2, 1], [3, 800], 64);
         cases.push(case(&format!("bm = 64, bn = 64, bk = 64, split = {split}"), decode, mask));
     }
     for (queries, split) in [(1, "auto"), (16, "5"), (65, "auto")] {
-        let mask = Mask::full((queries, 1111), (128, 128)).unwrap();
+        let mask = Mask::full((queries, 600), (128, 128)).unwrap();
         let spec = format!("bm = 128, bn = 64, bk = 128, split = {split}, dtype = bf16");
-        cases.push(Case { order: HeadOrder::RowsFirst, ..case(&spec, shape(2, [2, 2], [queries, 1111], 64), mask) });
+        cases.push(Case { order: HeadOrder::RowsFirst, ..case(&spec, shape(2, [2, 2], [queries, 600], 64), mask) });
     }
     // Rows without blocks beside long ones, blocks that a score empties: parts without any key.
     let list = BlockList {
@@ -185,6 +185,38 @@ pub(crate) fn divided() -> Vec<Case> {
     let mask = Mask::by_rule((200, 700), (128, 64), |_, _| Coverage::Partial).unwrap();
     let score = "score = \"|| if i > j + 40 { s * scale } else { -inf }\"";
     cases.push(case(&format!("bm = 128, bn = 64, bk = 64, split = 9, {score}"), one(200, 700, 64), mask));
+    cases
+}
+
+/// Heads that share a tile: groups of one tile and of several, few queries and many, in both layouts.
+pub(crate) fn packed() -> Vec<Case> {
+    let mut cases = vec![];
+    for (number, (pack, [heads, key_heads], queries)) in [
+        (4, [8, 2], 1),
+        (2, [4, 1], 16),
+        (8, [8, 1], 5),
+        (64, [64, 1], 3),
+        (16, [16, 1], 9),
+        (4, [4, 1], 150),
+        (2, [4, 2], 200),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let order = [HeadOrder::HeadsFirst, HeadOrder::RowsFirst][number % 2];
+        let (bm, bk) = [(64, 128), (64, 64), (128, 128)][number % 3];
+        let keys = ["", ", split = auto", ", split = 3", ", dtype = bf16, split = auto"][number % 4];
+        let mask = Mask::random((queries, 350), (bm, bk), 0.8, 3).unwrap();
+        let spec = format!("bm = {bm}, bn = 64, bk = {bk}, pack = {pack}{keys}");
+        cases.push(Case { order, ..case(&spec, shape(2, [heads, key_heads], [queries, 350], 64), mask) });
+    }
+    let mask = Mask::causal(200, 200, (64, 64)).unwrap();
+    let spec = format!("bm = 64, bn = 64, bk = 64, pack = 4, {CAUSAL}");
+    cases.push(case(&spec, shape(1, [8, 2], [200, 200], 64), mask.clone()));
+    let window = "score = \"|before: f32| if i < j { -inf } else if i - j > before { -inf } else { s * scale }\"";
+    let spec = format!("bm = 128, bn = 128, bk = 64, pack = 2, dtype = bf16, {window}");
+    let mask = Mask::window((300, 300), (128, 64), 90, 0).unwrap();
+    cases.push(Case { scalars: &[90.0], ..case(&spec, shape(1, [2, 1], [300, 300], 128), mask) });
     cases
 }
 

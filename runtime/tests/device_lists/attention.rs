@@ -190,9 +190,13 @@ proptest! {
         density in 0.0..1.0_f64,
         sharing in prop_oneof![Just(Sharing::All), Just(Sharing::ByHead), Just(Sharing::ByProblem), Just(Sharing::ByBoth)],
         ctas in 1..40_u32,
-        (by_places, split) in (any::<bool>(), any::<bool>()),
+        (by_places, more) in (any::<bool>(), prop_oneof![Just(""), Just(", split = auto"), Just(", pack = 2")]),
     ) {
-        let tiles = tiles(bm, bk, if split { ", split = auto" } else { "" });
+        let tiles = tiles(bm, bk, more);
+        let sharing = match sharing {
+            Sharing::ByHead | Sharing::ByBoth if tiles.packed.is_some() => Sharing::ByProblem,
+            sharing => sharing,
+        };
         let shape = Shape { batch: 2, heads: 4, key_heads: 2, queries, keys, columns: 64 };
         let mask = random((queries, keys), (bm as usize, bk as usize), density, sharing, sharing.patterns(2, 4));
         compare(&tiles, &shape, &mask, by_places, ctas);

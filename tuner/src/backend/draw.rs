@@ -15,7 +15,7 @@ pub(super) fn spec_of(workload: &Workload) -> KernelSpec {
 }
 
 /// Rows and columns of the sparse operand as it is stored.
-pub(super) fn stored_shape(workload: &Workload) -> (usize, usize) {
+pub(crate) fn stored_shape(workload: &Workload) -> (usize, usize) {
     let (spec, Workload { m, n, k, .. }) = (spec_of(workload), workload);
     let (rows, cols) = match spec.op {
         Op::Dsd => (*m, *k),

@@ -8,7 +8,7 @@
 
 mod attention;
 mod compile_pool;
-mod draw;
+pub(crate) mod draw;
 mod fake;
 mod remote;
 mod serve;

@@ -24,6 +24,8 @@ const FASTER: f64 = 1.08;
 /// Microseconds of a step's barriers, and of a tile's first load, last product and store.
 const STEP_US: f64 = 0.06;
 const TILE_US: f64 = 1.2;
+/// How sharply the slower of two that overlap decides.
+const SHARPNESS: f64 = 6.0;
 
 pub(super) fn predict(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem, card: &Card) -> Prediction {
     let (features, workload, spec) = (&problem.features, &problem.workload, plan.spec());
@@ -47,10 +49,10 @@ pub(super) fn predict(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProbl
     let count = all * (workload.m as f64 / rows).ceil();
     let ends = count * TILE_US / places;
     let core = match tiles.uniform {
-        true => both(tensor, exponentials),
+        true => both(tensor, exponentials, SHARPNESS),
         false => tensor.max(exponentials) + EXPOSED * tensor.min(exponentials),
     };
-    let even = both(core, l2) + barriers + ends;
+    let even = both(core, l2, SHARPNESS) + barriers + ends;
     // The longest tile of all, and whole tiles on every SM.
     let mean = features.nnzb as f64 / features.block_rows.max(1) as f64;
     let longest = if mean > 0.0 { features.longest_row as f64 / mean } else { 1.0 };
@@ -69,7 +71,7 @@ pub(super) fn predict(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProbl
         (What::Imbalance, busiest - even),
         (What::Launch, card.launch_us),
     ];
-    let us = both(busiest, hbm) + card.launch_us;
+    let us = both(busiest, hbm, SHARPNESS) + card.launch_us;
     Prediction { us, terms: terms.map(|(what, us)| Term { what, us }).to_vec() }
 }
 

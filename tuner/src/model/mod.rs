@@ -1,33 +1,51 @@
 //! How long a kernel takes on a problem, predicted from its plan: an order of candidates, not a measurement.
 //!
+//! The work list of the launch is simulated: tiles, or parts of their K, of every cluster in the order in which the tile scheduler
+//! deals them.
+//!
 //! ```text
-//! plan, problem --tiles--> how many tiles, what one loads and multiplies --stage--> time of a tile
-//!               --tile_scheduler--> waves, longest row, spread of rows      ---------> time of the busiest SM
-//!                                          HBM, launch                   ---------> Prediction
+//! problem --shape--> where blocks stand --tiles--> what each tile loads and multiplies --deal--> the list of every cluster
+//!                          \--footprint--> what comes from device memory --rates--> time of a tile --timeline--> Prediction
 //! ```
 //!
-//! A tile takes its stages, each as long as the tensor cores or L2 need (whichever is slower; near each other both
-//! delay), and a barrier round; a ring buffer too shallow to hide L2's latency lengthens them; then its store, unless that runs
-//! under the next tile. Constants are in [`rates`], with where they are from. What the model was wrong about is in the output of
-//! its test: `cargo test -p bsr-tuner --lib model -- --nocapture`.
+//! A tile takes its stages, each as long as the slowest of tensor cores, L2 and device memory needs (near each other both
+//! delay), a barrier round, what a ring buffer too shallow to hide the latency adds, and its store, unless that runs under
+//! the next tile. A CTA's share of L2 and of device memory is that of as many as run: the last ones have more. Constants are
+//! in [`rates`], with where they are from. A launch is one that nothing precedes, so `pdl` changes nothing. What the model
+//! is wrong about is in the output of its test: `cargo test -p bsr-tuner --lib model -- --nocapture`.
 
+mod alike;
 mod attention;
 mod card;
+mod deal;
+#[cfg(test)]
+mod fit;
+mod footprint;
+#[cfg(test)]
+mod judged;
 pub mod rates;
+mod shape;
 #[cfg(test)]
 mod tests;
-mod tile_scheduler;
 mod tiles;
+mod timeline;
+mod view;
 
-use bsr_codegen::Plan;
+use std::sync::Arc;
+
+use bsr_codegen::{Plan, Profile};
 use serde::{Deserialize, Serialize};
 
 pub use bsr_runtime::advise::model::Card;
 pub use card::{Known, for_gpu};
 
 use crate::TuningProblem;
-use rates::Rates;
-use tiles::{Tiles, View};
+use deal::{Lists, deal};
+use rates::{Rates, Setting};
+use shape::Shape;
+use tiles::Tiles;
+use timeline::Timeline;
+use view::View;
 
 /// A predicted time, and what it is made of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,41 +115,68 @@ impl Prediction {
 
 /// Predicts one launch of a kernel.
 pub fn predict(plan: &Plan, problem: &TuningProblem, card: &Card) -> Prediction {
-    predict_with(plan, problem, card, &Rates::H200)
+    match plan.attention_tiles() {
+        Some(tiles) => attention::predict(plan, &tiles, problem, card),
+        None => Simulation::new(plan, problem, card).prediction(&Rates::H200),
+    }
 }
 
-fn predict_with(plan: &Plan, problem: &TuningProblem, card: &Card, rates: &Rates) -> Prediction {
-    if let Some(tiles) = plan.attention_tiles() {
-        return attention::predict(plan, &tiles, problem, card);
-    }
-    let view = View::new(plan.spec(), problem);
-    let profile = plan.profile();
-    let tiles = Tiles::new(&profile, &view);
-    let tile = rates.tile(&profile, &view, &tiles, card);
-    let scheduled = tile_scheduler::schedule(plan, &profile, &view, &tiles, tile.us(), card);
+/// The lists of a launch: what does not depend on how fast anything is.
+struct Simulation {
+    profile: Profile,
+    view: View,
+    shape: Arc<Shape>,
+    tiles: Tiles,
+    lists: Lists,
+    plan: Plan,
+    card: Card,
+    places: f64,
+}
 
-    // What all tiles would take were they spread evenly.
-    let even = |us: f64| us * tiles.count() / scheduled.places;
-    let hbm = view.compulsory_bytes() / (card.hbm_tbs * 1e6);
-    let busy = both(scheduled.us, hbm);
-    let terms = [
-        (What::Tensor, even(tile.tensor)),
-        (What::L2, even(tile.l2)),
-        (What::Hbm, hbm),
-        (What::Barriers, even(tile.barriers)),
-        (What::Latency, even(tile.latency)),
-        (What::Stores, even(tile.ends)),
-        (What::Imbalance, scheduled.us - even(tile.us())),
-        (What::Launch, card.launch_us),
-    ];
-    Prediction { us: busy + card.launch_us, terms: terms.map(|(what, us)| Term { what, us }).to_vec() }
+impl Simulation {
+    fn new(plan: &Plan, problem: &TuningProblem, card: &Card) -> Self {
+        let (profile, shape) = (plan.profile(), Shape::of(problem));
+        let view = View::new(plan.spec(), problem);
+        let tiles = Tiles::new(plan, &profile, &view, &shape);
+        let places = timeline::places(&profile, card);
+        let lists = match tiles.count() {
+            0 => Lists::Whole(vec![]),
+            _ => deal(plan, &profile, &tiles, (places / f64::from(profile.cluster.max(1))) as usize),
+        };
+        Self { profile, view, shape, tiles, lists, plan: plan.clone(), card: *card, places }
+    }
+
+    fn prediction(&self, rates: &Rates) -> Prediction {
+        let Self { profile, view, shape, tiles, lists, plan, card, places } = self;
+        let clusters = lists.count().max(1);
+        let partial_bytes = plan.split_form().map(|form| form.partial_bytes);
+        let partial_bytes = partial_bytes.or(plan.sddmm_tiles().map(|form| form.partial_bytes)).unwrap_or(0);
+        let workspace = f64::from(lists.places()) * f64::from(partial_bytes);
+        let misses = footprint::misses(plan, profile, view, (tiles, shape), (clusters, workspace), rates);
+        let setting = Setting::new(profile, view, tiles, misses, card);
+        let line = match tiles.count() {
+            0 => Timeline::default(),
+            _ => timeline::follow(rates, &setting, (tiles, lists), f64::from(partial_bytes), *places),
+        };
+        let hbm = misses.bytes / (rates.hbm * card.hbm_tbs * 1e6);
+        let terms = [
+            (What::Tensor, line.tensor),
+            (What::L2, line.l2),
+            (What::Hbm, hbm),
+            (What::Barriers, line.barriers),
+            (What::Latency, line.latency),
+            (What::Stores, line.ends),
+            (What::Imbalance, line.us - line.even),
+            (What::Launch, card.launch_us),
+        ];
+        let us = line.us.max(hbm) + card.launch_us;
+        Prediction { us, terms: terms.map(|(what, us)| Term { what, us }).to_vec() }
+    }
 }
 
 /// Two things that overlap: the longer one, and more where they are about equal, since each then waits for the other at
-/// times.
-fn both(x: f64, y: f64) -> f64 {
-    (x.powi(SHARPNESS) + y.powi(SHARPNESS)).powf(1.0 / f64::from(SHARPNESS))
+/// times. A sharpness of 1 would add the two, infinity would take the longer.
+fn both(x: f64, y: f64, sharpness: f64) -> f64 {
+    let (least, most) = if x < y { (x, y) } else { (y, x) };
+    if most <= 0.0 { most } else { most * (1.0 + (least / most).powf(sharpness)).powf(1.0 / sharpness) }
 }
-
-/// 1 would add the two, infinity would take the longer.
-const SHARPNESS: i32 = 6;

@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::table::why_unused;
 use super::{Choice, FirstUse, Gpu, Measure, PickError, Table, Tuner, Why};
 use crate::Record;
+use crate::model::{for_gpu, predict};
 use crate::report::groups::{Group, groups};
+use crate::search::rank_correlation_of;
 
 /// The choices for one problem of which many kernels were measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,6 +27,19 @@ pub struct EfficiencyLoss {
     pub unmeasured: Chosen,
     /// What the cost model alone takes.
     pub predicted: Chosen,
+    /// How well the cost model sorts those that were measured.
+    pub sorted: Sorted,
+}
+
+/// How well predicted times sort measured ones.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sorted {
+    /// The rank correlation of the times that are predicted now; none of fewer than three kernels.
+    pub now: Option<f64>,
+    /// That of the times that were predicted when the kernels were measured.
+    pub then: Option<f64>,
+    /// Of the kernels that were measured, the one that is predicted to be the fastest.
+    pub likeliest: Chosen,
 }
 
 /// A choice and what it costs.
@@ -75,9 +90,32 @@ pub fn efficiency_losses(
             tuned,
             unmeasured,
             predicted: judge(Table::default(), None)?,
+            sorted: Sorted::of_group(group, winner.record),
         });
     }
     Ok(losses)
+}
+
+impl Sorted {
+    fn of_group(group: &Group<'_>, winner: &Record) -> Self {
+        let (card, _) = for_gpu(&group.device.name, None);
+        let best = group.measure.of(winner);
+        let (mut now, mut then) = (vec![], vec![]);
+        let mut likeliest: Option<(f64, String, Option<f64>)> = None;
+        for point in &group.kernels {
+            let Some(rate) = group.measure.of(point.record) else { continue };
+            then.extend(point.record.predicted_us.map(|us| (us, 1.0 / rate)));
+            let Some(plan) = point.spec.and_then(|spec| Plan::new(&spec).ok()) else { continue };
+            let us = predict(&plan, group.problem, &card).us;
+            now.push((us, 1.0 / rate));
+            if likeliest.as_ref().is_none_or(|(least, ..)| us < *least) {
+                likeliest = Some((us, plan.spec().to_string(), best.map(|best| best / rate - 1.0)));
+            }
+        }
+        let (spec, loss) = likeliest.map_or_else(Default::default, |(_, spec, loss)| (spec, loss));
+        let likeliest = Chosen { spec, how: "predicted", loss };
+        Self { now: rank_correlation_of(&now), then: rank_correlation_of(&then), likeliest }
+    }
 }
 
 fn chosen(choice: &Choice, best: Option<f64>, rates: &Rates) -> Chosen {

@@ -30,7 +30,7 @@ use crate::model::{self, Card, predict};
 use crate::space::Space;
 use crate::{Facts, SpaceError, TuningProblem};
 pub use choice::{Choice, Ranked, Why};
-pub use loss::{Chosen, EfficiencyLoss, efficiency_losses};
+pub use loss::{Chosen, EfficiencyLoss, Sorted, efficiency_losses};
 pub use near::Bucket;
 pub use table::{LeftOut, Other, Table, TableError, Tuned, left_out};
 

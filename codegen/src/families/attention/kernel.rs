@@ -10,9 +10,12 @@ use crate::plan::{
 impl KernelPlan for AttentionPlan {
     fn summary(&self) -> String {
         let (t, m) = (&self.tiling, &self.memory);
+        let queries = match self.spec.pack {
+            Some(heads) => format!("{} queries of {heads} heads", t.rows / heads),
+            None => format!("{} queries", t.rows),
+        };
         format!(
-            "{} queries a CTA, {} consumers of 64, steps of {} keys x {} columns, {} stages of {}, {} of Q of {} B, {} B shared",
-            t.rows,
+            "{queries} a CTA, {} consumers of 64, steps of {} keys x {} columns, {} stages of {}, {} of Q of {} B, {} B shared",
             t.roles.consumers,
             t.step,
             t.columns_words(),
@@ -37,13 +40,14 @@ impl KernelPlan for AttentionPlan {
         );
         row(
             "work tile",
-            format!("{} queries", t.rows),
+            format!("{} queries", t.rows / t.pack),
             match t.uniform {
                 true if t.turns() => "of one row of blocks; the consumers take turns with the tensor cores".to_owned(),
                 true => "of one row of blocks".to_owned(),
                 false => format!(
                     "{} of {} queries a row of blocks; a consumer skips blocks that its queries do not have",
-                    t.rows, s.bm
+                    t.rows / t.pack,
+                    s.bm
                 ),
             },
         );
@@ -113,6 +117,10 @@ impl KernelPlan for AttentionPlan {
             format!("{} B", m.total),
             format!("{} B left of {} B", self.arch.shared_bytes.saturating_sub(m.total), self.arch.shared_bytes),
         );
+        if let Some(heads) = s.pack {
+            let why = format!("heads of Q with one head of K share a tile of {} queries of each", t.rows / heads);
+            row("pack", format!("{heads} heads"), why);
+        }
         if let Some(workspace) = &self.workspace {
             row(
                 "split",

@@ -34,11 +34,18 @@ pub(super) struct Context {
 struct Tile {
     rows: u32,
     wg_rows: u32,
+    /// Heads that share a tile, the bits of their number, and queries of a consumer.
+    pack: u32,
+    pack_shift: u32,
+    wg_queries: u32,
     columns: u32,
     words: u32,
     bytes: u32,
     /// All consumers compute the same blocks.
     uniform: bool,
+    /// The coordinates of Q and O between the column and the problem: query and head, or the other way round.
+    row: &'static str,
+    head: &'static str,
     /// Two consumers take turns.
     turns: bool,
 }
@@ -144,10 +151,15 @@ impl Context {
             tile: Tile {
                 rows: t.rows,
                 wg_rows: t.rows / t.roles.consumers,
+                pack: t.pack,
+                pack_shift: t.pack.ilog2(),
+                wg_queries: t.rows / t.roles.consumers / t.pack,
                 columns: t.columns,
                 words: t.words,
                 bytes: WORD * t.words,
                 uniform: t.uniform,
+                row: if t.pack == 1 { "%r_row" } else { "%r_head" },
+                head: if t.pack == 1 { "%r_head" } else { "%r_row" },
                 turns: t.turns(),
             },
             memory: memory(plan),

@@ -1,11 +1,12 @@
 //! Step 1: can this family plan the block, the types and the score?
 
+use crate::epilogue::InputKind;
 use crate::plan::{PlanError, PlanErrors};
 use crate::spec::Key;
 use crate::{Dtype, KernelSpec, Op};
 
 /// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-const FOREIGN: [Key; 15] = [
+const FOREIGN: [Key; 14] = [
     Key::Transpose,
     Key::Batch,
     Key::Permute,
@@ -18,7 +19,6 @@ const FOREIGN: [Key; 15] = [
     Key::Schedule,
     Key::Swizzle,
     Key::Swap,
-    Key::Pack,
     Key::Pdl,
     Key::Epilogue,
 ];
@@ -60,6 +60,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
     check_depth(spec, errors);
     check_types(spec, errors);
+    check_pack(spec, errors);
     if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
         errors.push(PlanError::new(
             Key::Split.as_str(),
@@ -126,6 +127,29 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("scores are not kept in {}", spec.acc),
             "a softmax is computed in f32",
             "acc = f32",
+        ));
+    }
+}
+
+/// Heads that share a tile divide the queries of a consumer; none of them has a score of its own.
+fn check_pack(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let Some(heads) = spec.pack else { return };
+    if !heads.is_power_of_two() || heads > ROWS {
+        errors.push(PlanError::new(
+            Key::Pack.as_str(),
+            format!("{heads} heads do not share a tile"),
+            format!("they divide the {ROWS} rows of a consumer: a power of 2 up to {ROWS}"),
+            format!("pack = {}", (1 << heads.max(1).ilog2()).min(ROWS)),
+        ));
+    }
+    let Some(program) = spec.score.map(|score| score.program()) else { return };
+    let vector = program.inputs().iter().find(|input| input.kind != InputKind::Scalar).map(|input| input.name.as_str());
+    if let Some(name) = vector.or(program.names_head().then_some("head")) {
+        errors.push(PlanError::new(
+            Key::Pack.as_str(),
+            "the heads of a tile have one score",
+            format!("the score reads `{name}`, and a tile reads it once for all of its heads"),
+            format!("drop `pack`, or `{name}`"),
         ));
     }
 }

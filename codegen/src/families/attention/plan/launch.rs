@@ -12,7 +12,7 @@ impl AttentionPlan {
     pub(crate) fn tiles(&self) -> AttentionTiles {
         AttentionTiles {
             block: (self.spec.bm, self.spec.bk),
-            rows: self.tiling.rows,
+            rows: self.tiling.rows / self.tiling.pack,
             consumers: self.tiling.roles.consumers,
             step: self.tiling.step,
             blocks: self.tiling.blocks,
@@ -22,6 +22,7 @@ impl AttentionPlan {
             split: self
                 .workspace
                 .map(|workspace| AttentionSplit { parts: self.spec.split, place_bytes: workspace.places_bytes }),
+            packed: self.spec.pack,
         }
     }
 
@@ -61,12 +62,32 @@ impl AttentionPlan {
         let of_keys = [keys, key_heads, batch];
         // O is stored by each consumer for itself.
         let share = OperandTile { box_rows: self.output.box_rows / self.tiling.roles.consumers, ..self.output };
+        if self.spec.pack.is_some() {
+            return [
+                self.packed_map(Operand::A, &self.queries, of_queries, q),
+                self.map(Operand::B, &self.keys, of_keys, k),
+                self.map(Operand::V, &self.values, of_keys, v),
+                self.packed_map(Operand::C, &share, of_queries, o),
+            ];
+        }
         [
             self.map(Operand::A, &self.queries, of_queries, q),
             self.map(Operand::B, &self.keys, of_keys, k),
             self.map(Operand::V, &self.values, of_keys, v),
             self.map(Operand::C, &share, of_queries, o),
         ]
+    }
+
+    /// The map of Q or O where heads share a tile: a box has some heads of every query, side by side.
+    fn packed_map(&self, operand: Operand, tile: &OperandTile, sizes: [u64; 3], strides: TensorStrides) -> StridedMap {
+        let map = self.map(operand, tile, sizes, strides);
+        let ([columns, rows, heads, problems], [row, head, batch]) = (map.dims, map.strides_bytes);
+        StridedMap {
+            dims: [columns, heads, rows, problems],
+            strides_bytes: [head, row, batch],
+            box_dims: [map.box_dims[0], self.tiling.pack, tile.box_rows / self.tiling.pack, 1],
+            ..map
+        }
     }
 
     fn map(&self, operand: Operand, tile: &OperandTile, sizes: [u64; 3], strides: TensorStrides) -> StridedMap {

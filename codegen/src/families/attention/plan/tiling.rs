@@ -54,8 +54,10 @@ fn score_registers(program: &Program) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tiling {
     pub(crate) roles: Roles,
-    /// Queries of a tile.
+    /// Rows of a tile: queries, each as often as heads share it.
     pub(crate) rows: u32,
+    /// Heads of Q that share a tile.
+    pub(crate) pack: u32,
     /// Keys of a step.
     pub(crate) step: u32,
     /// Blocks that a step has keys of: one or two.
@@ -102,6 +104,7 @@ impl Tiling {
         Self {
             roles: Roles::beside(consumers.number, consumers.producer, arch),
             rows,
+            pack: spec.pack.unwrap_or(1),
             step,
             blocks: blocks(spec, step).unwrap_or(1),
             depth: spec.score_depth(),

@@ -1,0 +1,85 @@
+//! What the model is worth on products of which many kernels were measured: how well it sorts them, and what is lost by
+//! taking the one that it predicts to be the fastest.
+
+use super::tests::{Row, grouped};
+use super::*;
+use crate::pick::Table;
+use crate::search::rank_correlation_of;
+
+/// A product, and how the model does on it.
+struct Judged {
+    key: String,
+    rows: usize,
+    is_held_out: bool,
+    correlation: f64,
+    loss: f64,
+}
+
+fn judge(group: &[&Row], rates: &Rates) -> Judged {
+    let pairs: Vec<(f64, f64)> = group.iter().map(|row| (row.log(rates) + row.us.ln(), row.us)).collect();
+    let best = group.iter().map(|row| row.us).fold(f64::INFINITY, f64::min);
+    let likeliest = pairs.iter().min_by(|x, y| x.0.total_cmp(&y.0)).map_or(f64::INFINITY, |pair| pair.1);
+    Judged {
+        key: group[0].problem.key(),
+        rows: group.len(),
+        is_held_out: group[0].problem.workload.seed == HELD_OUT,
+        correlation: rank_correlation_of(&pairs).unwrap_or(1.0),
+        loss: likeliest / best - 1.0,
+    }
+}
+
+/// The seed of the products of `benches/model` that no constant is fitted to.
+pub(super) const HELD_OUT: u64 = 7;
+
+fn told(rows: &[Row], rates: &Rates) -> Vec<Judged> {
+    let rows: Vec<&Row> = rows.iter().collect();
+    let judged: Vec<Judged> = grouped(&rows).iter().map(|group| judge(group, rates)).collect();
+    for Judged { key, rows, is_held_out, correlation, loss } in &judged {
+        let held_out = if *is_held_out { "held out" } else { "" };
+        eprintln!("{correlation:>6.2} {:>6.1} % {rows:>4} {held_out:>8}  {key}", 100.0 * loss);
+    }
+    if let Ok(part) = std::env::var("TELL") {
+        for group in grouped(&rows).iter().filter(|group| group[0].problem.key().contains(&part)) {
+            eprintln!("{}", group[0].problem.key());
+            let mut group = group.clone();
+            group.sort_by(|x, y| x.us.total_cmp(&y.us));
+            for row in group {
+                let p = row.predicted(rates);
+                let terms: Vec<String> = p.terms.iter().map(|t| format!("{} {:.1}", t.what.as_str(), t.us)).collect();
+                eprintln!("{:>8.1} {:>8.1} {:.2} {} [{}]", row.us, p.us, p.us / row.us, row.spec(), terms.join(" "));
+            }
+        }
+    }
+    judged
+}
+
+/// The kernels of `benches/model`, as they were measured.
+pub(super) fn measured() -> Vec<Row> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../benches/model/h200.jsonl");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    rows_of(&Table::from_lines(&text).unwrap_or_default())
+}
+
+pub(super) fn rows_of(table: &Table) -> Vec<Row> {
+    let of = |tuned: &crate::pick::Tuned| -> Vec<Row> {
+        let plan = |(spec, us)| Some(Row::new(Plan::new(&spec).ok()?, tuned.problem.clone(), us));
+        tuned.kernels().filter_map(plan).collect()
+    };
+    table.tuned().iter().flat_map(of).collect()
+}
+
+#[test]
+fn kernels_of_the_tuned_products_are_sorted() {
+    let judged = told(&rows_of(Table::shipped()), &Rates::H200);
+    let mean = judged.iter().map(|one| one.correlation).sum::<f64>() / judged.len() as f64;
+    eprintln!("mean {mean:.2}");
+    assert!(mean > 0.75, "{mean}");
+}
+
+#[test]
+fn kernels_of_the_judged_products_are_sorted() {
+    let judged = told(&measured(), &Rates::H200);
+    for one in &judged {
+        assert!(one.correlation > 0.3, "{}: {}", one.key, one.correlation);
+    }
+}

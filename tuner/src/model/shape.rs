@@ -1,0 +1,160 @@
+//! Where the blocks of a problem stand: its pattern, drawn again where its words are known, or one with the same features.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use bsr_codegen::Plan;
+use bsr_runtime::Structure;
+use bsr_runtime::schedule::BlockIndex;
+
+use super::alike;
+use crate::backend::draw;
+use crate::{Source, TuningProblem, Workload};
+
+/// The pattern of a problem, and what several kernels ask of it.
+#[derive(Debug)]
+pub(super) struct Shape {
+    /// None where no matrix has the sizes of the problem.
+    structure: Option<Structure>,
+    tiles: Mutex<HashMap<Grouping, Arc<Vec<RowGroup>>>>,
+    distinct: Mutex<HashMap<(bool, usize), f64>>,
+}
+
+/// Which block rows share a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Grouping {
+    by_columns: bool,
+    pack: u32,
+    any_order: bool,
+}
+
+/// Block rows that share a tile, and the union of their block columns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RowGroup {
+    /// Stored blocks of all of them.
+    pub(super) blocks: u32,
+    /// Blocks in each column of the union, in the order of the columns.
+    pub(super) columns: Vec<u8>,
+}
+
+/// Patterns that are remembered: a search asks for one after the other, with hundreds of kernels each.
+const REMEMBERED: usize = 4;
+
+type Known = Vec<(TuningProblem, Arc<Shape>)>;
+
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+
+impl Shape {
+    /// That of a problem; made once for as long as nothing else is asked for.
+    pub(super) fn of(problem: &TuningProblem) -> Arc<Self> {
+        let known = |all: &Known| all.iter().find(|(known, _)| known == problem).map(|(_, shape)| Arc::clone(shape));
+        if let Some(shape) = known(&KNOWN.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return shape;
+        }
+        let shape = Arc::new(Self::new(drawn(problem).or_else(|| alike::structure(problem))));
+        let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= REMEMBERED {
+            all.remove(0);
+        }
+        all.push((problem.clone(), Arc::clone(&shape)));
+        shape
+    }
+
+    fn new(structure: Option<Structure>) -> Self {
+        Self { structure, tiles: Mutex::default(), distinct: Mutex::default() }
+    }
+
+    /// The rows of blocks as a kernel reads them.
+    pub(super) fn index(&self, plan: &Plan) -> Option<BlockIndex<'_>> {
+        self.structure.as_ref().map(|structure| BlockIndex::new(plan, structure))
+    }
+
+    /// The stored matrix.
+    pub(super) fn structure(&self) -> Option<&Structure> {
+        self.structure.as_ref()
+    }
+
+    /// Every `pack` neighbours.
+    pub(super) fn neighbours(&self, plan: &Plan, pack: u32) -> Arc<Vec<RowGroup>> {
+        self.groups(plan, pack, false)
+    }
+
+    /// `pack` rows each, neighbours or rows of about a length, whichever makes the shorter unions in all.
+    pub(super) fn likest(&self, plan: &Plan, pack: u32) -> Arc<Vec<RowGroup>> {
+        self.groups(plan, pack, true)
+    }
+
+    /// Distinct block columns among so many neighbouring block rows, on average.
+    pub(super) fn distinct(&self, plan: &Plan, rows: usize) -> f64 {
+        let all = self.index(plan).map_or(0, |index| index.row_ptr.len().saturating_sub(1));
+        let key = (plan.reads_block_columns(), rows.min(all));
+        let mut distinct = self.distinct.lock().unwrap_or_else(PoisonError::into_inner);
+        *distinct.entry(key).or_insert_with(|| self.index(plan).map_or(0.0, |index| columns_of(&index, key.1)))
+    }
+
+    fn groups(&self, plan: &Plan, pack: u32, any_order: bool) -> Arc<Vec<RowGroup>> {
+        let grouping = Grouping { by_columns: plan.reads_block_columns(), pack, any_order };
+        let mut tiles = self.tiles.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = || Arc::new(self.index(plan).map(|index| grouped(&index, grouping)).unwrap_or_default());
+        Arc::clone(tiles.entry(grouping).or_insert_with(made))
+    }
+}
+
+/// The pattern of a workload that says how to draw it.
+fn drawn(problem: &TuningProblem) -> Option<Structure> {
+    let workload: &Workload = &problem.workload;
+    let is_words = matches!(workload.source, Source::Pattern(_));
+    let structure = is_words.then(|| draw::structure(workload).ok())??;
+    let features = &problem.features;
+    // Whoever made up features, or took a part of a pattern, is believed.
+    let is_it = structure.nnzb() == features.nnzb && structure.block_rows() == features.block_rows;
+    is_it.then_some(structure)
+}
+
+/// Windows of rows that are looked at.
+const WINDOWS: usize = 4;
+
+fn columns_of(index: &BlockIndex<'_>, rows: usize) -> f64 {
+    let all = index.row_ptr.len().saturating_sub(1);
+    let windows = if rows >= all { 1 } else { WINDOWS };
+    let mut seen = vec![0_usize; index.cols.div_ceil(index.block.1.max(1))];
+    let mut distinct = 0;
+    for window in 1..=windows {
+        let first = (all - rows) * (window - 1) / (windows - 1).max(1);
+        for column in &index.col_idx[index.row_ptr[first] as usize..index.row_ptr[first + rows] as usize] {
+            let seen = &mut seen[*column as usize];
+            distinct += usize::from(*seen != window);
+            *seen = window;
+        }
+    }
+    distinct as f64 / windows as f64
+}
+
+fn grouped(index: &BlockIndex<'_>, grouping: Grouping) -> Vec<RowGroup> {
+    let rows = index.row_ptr.len().saturating_sub(1);
+    let of = |order: &[usize]| -> Vec<RowGroup> {
+        order.chunks(grouping.pack.max(1) as usize).map(|rows| group(index, rows)).collect()
+    };
+    let in_order: Vec<usize> = (0..rows).collect();
+    let neighbours = of(&in_order);
+    if !grouping.any_order {
+        return neighbours;
+    }
+    let mut by_length = in_order;
+    by_length.sort_by_key(|row| Reverse(index.row_ptr[row + 1] - index.row_ptr[*row]));
+    let by_length = of(&by_length);
+    let words = |groups: &[RowGroup]| groups.iter().map(|group| group.columns.len()).sum::<usize>();
+    if words(&by_length) < words(&neighbours) { by_length } else { neighbours }
+}
+
+fn group(index: &BlockIndex<'_>, rows: &[usize]) -> RowGroup {
+    let mut stored: Vec<i32> = rows
+        .iter()
+        .flat_map(|row| &index.col_idx[index.row_ptr[*row] as usize..index.row_ptr[row + 1] as usize])
+        .copied()
+        .collect();
+    stored.sort_unstable();
+    let columns = stored.chunk_by(|x, y| x == y).map(|same| same.len().min(255) as u8).collect();
+    RowGroup { blocks: stored.len() as u32, columns }
+}

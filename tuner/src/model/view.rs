@@ -1,0 +1,61 @@
+//! The problem as sparse x dense, whatever the operation is.
+
+use bsr_codegen::{KernelSpec, Layout, Op, Switch};
+use bsr_runtime::bench::Work;
+
+use crate::TuningProblem;
+
+/// The same view as the plan's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    /// Extent of a block along the rows of the product.
+    pub(super) rows: f64,
+    /// Extent of a block along K; of SDDMM its columns.
+    pub(super) depth: f64,
+    /// Extent of the dense side; K of SDDMM.
+    pub(super) along: f64,
+    /// The dense operand lies along K, so that rows of it are as long as a block is deep.
+    pub(super) along_k: bool,
+    /// Bytes of an element of the sparse operand, of the dense one and of the result.
+    pub(super) bytes: [f64; 3],
+    compulsory: f64,
+}
+
+impl View {
+    pub(super) fn new(spec: &KernelSpec, problem: &TuningProblem) -> Self {
+        let workload = &problem.workload;
+        let transposed_problem = spec.op == Op::Dds;
+        let transposed = spec.op != Op::Sdd && spec.transpose.is_on() != transposed_problem;
+        let (rows, depth) = if transposed { (spec.bk, spec.bm) } else { (spec.bm, spec.bk) };
+        let (sparse, dense) = if transposed_problem { (spec.b, spec.a) } else { (spec.a, spec.b) };
+        let work = Work {
+            op: spec.op,
+            transpose: if spec.transpose.is_on() { Switch::On } else { Switch::Off },
+            m: workload.m,
+            n: workload.n,
+            k: workload.k,
+            block: (spec.bm as usize, spec.bk as usize),
+            nnzb: problem.features.nnzb,
+            a: spec.a,
+            b: spec.b,
+            out: spec.out,
+        };
+        Self {
+            rows: f64::from(rows),
+            depth: f64::from(depth),
+            along: problem.along() as f64,
+            along_k: match spec.op {
+                Op::Dsd => spec.b_layout == Layout::ColMajor,
+                Op::Dds => spec.a_layout == Layout::RowMajor,
+                Op::Sdd | Op::Attention => false,
+            },
+            bytes: [sparse, dense, spec.out].map(|dtype| f64::from(dtype.bytes())),
+            compulsory: work.compulsory_bytes() as f64,
+        }
+    }
+
+    /// Bytes that must move between memory and the GPU, each once.
+    pub(super) fn compulsory_bytes(&self) -> f64 {
+        self.compulsory
+    }
+}
