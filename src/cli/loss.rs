@@ -97,7 +97,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     line(out, "unmeasured", worst(&|problem| problem.unmeasured.loss))?;
     line(out, "predicted", worst(&|problem| problem.predicted.loss))?;
     line(out, "likeliest", worst(&|problem| problem.sorted.likeliest.loss))?;
-    let least = |of: &dyn Fn(&Sorted) -> Option<f64>| losses.iter().filter_map(|p| of(&p.sorted)).min_by(f64::total_cmp);
+    let least =
+        |of: &dyn Fn(&Sorted) -> Option<f64>| losses.iter().filter_map(|p| of(&p.sorted)).min_by(f64::total_cmp);
     let (now, then) = (least(&|sorted| sorted.now), least(&|sorted| sorted.then));
     line(out, "sorted", format_args!("at least {} now, {} when measured", correlation(now), correlation(then)))?;
     if let Some(path) = &args.json {

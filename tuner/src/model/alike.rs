@@ -65,9 +65,8 @@ fn lengths(problem: &TuningProblem) -> Vec<usize> {
             longest * q.powf(exponent)
         }
     };
-    let mut lengths: Vec<usize> = (0..rows)
-        .map(|row| quantile((row as f64 + 0.5) / rows as f64).round().clamp(0.0, longest) as usize)
-        .collect();
+    let mut lengths: Vec<usize> =
+        (0..rows).map(|row| quantile((row as f64 + 0.5) / rows as f64).round().clamp(0.0, longest) as usize).collect();
     level(&mut lengths, features.nnzb, longest as usize);
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     for at in (1..rows).rev() {

@@ -2,11 +2,11 @@
 
 use bsr_codegen::{KernelKind, Multicast, Profile};
 
+use super::Card;
 use super::both;
 use super::footprint::Misses;
 use super::tiles::{Tile, Tiles};
 use super::view::View;
-use super::Card;
 
 /// Constants of the model, each with its source. Those without one are fitted to the measurements of `tests`, which
 /// are those of README.md, `benches/LOG.md`, `tuner/tuned` and `benches/model`. Only rates of the [`Card`] scale with the GPU.
@@ -51,6 +51,13 @@ pub struct Rates {
     pub l2_bytes: f64,
     /// Microseconds that it takes to pass on sums of a part of a tile: two trips to L2 and a flag (`benches/LOG.md`, 29).
     pub exchange: f64,
+    /// Bytes of such sums that a CTA writes or reads in a microsecond.
+    pub partial: f64,
+    /// The part of SDDMM's columns that every wave of tiles after the first one reads from device memory again.
+    pub wave: f64,
+    /// How far a long tile may be behind others, over what L2 should hold by its size: such that 64 x 64 blocks of a power law with
+    /// 256 columns a tile move the 1.0 GB that `ncu` counts (`benches/LOG.md`, 34).
+    pub lag: f64,
     /// Microseconds of a part of a tile that is computed for another CTA, beyond its stages.
     pub part: f64,
     /// How sharply the slower of tensor cores and L2 alone decides, and of these and of device memory.
@@ -72,28 +79,31 @@ pub struct Rates {
 impl Rates {
     /// As measured on an NVIDIA H200.
     pub const H200: Self = Self {
-        wgmma: [1.09, 2.3, 2.69],
-        round: 0.015,
-        wait: [0.0126, 0.0276],
-        block: 0.000459,
-        fill: 0.3,
-        turn: 0.00721,
-        latency: [0.7, 1.3],
-        alone: 1.15,
-        between: 0.394,
-        store: 0.5,
-        start: 0.5,
-        row_ns: 0.932,
-        across: 1.87,
-        l2: 1.05,
-        port: 95_000.0,
-        hbm: 1.0,
-        l2_bytes: 20e6,
-        exchange: 2.0,
-        part: 1.0,
-        sharpness: [6.0, 4.0],
-        abreast: 1.15,
-        promoted: 1.0,
+        wgmma: [1.28, 2.71, 2.92],
+        round: 0.001,
+        wait: [0.0139, 0.0393],
+        block: 0.000561,
+        fill: 0.247,
+        turn: 0.00947,
+        latency: [0.805, 1.02],
+        alone: 1.11,
+        between: 0.0687,
+        store: 0.05,
+        start: 0.124,
+        row_ns: 0.898,
+        across: 2.24,
+        l2: 1.29,
+        port: 200_000.0,
+        hbm: 1.1,
+        l2_bytes: 25.2e6,
+        exchange: 0.38,
+        partial: 25_900.0,
+        wave: 0.523,
+        lag: 0.5,
+        part: 0.3,
+        sharpness: [2.79, 1.98],
+        abreast: 1.41,
+        promoted: 1.05,
         mma_sync: 2800.0,
         wmma: [0.793, 0.315],
         mma_sync8: [1.52, 0.447],
@@ -188,8 +198,7 @@ impl Rates {
 
     /// Microseconds of the store of a cluster's last tile, which no other one hides.
     pub(super) fn last_store(&self, setting: &Setting<'_>, share: &Share) -> f64 {
-        let is_hopper =
-            matches!(setting.profile.kind, KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm);
+        let is_hopper = matches!(setting.profile.kind, KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm);
         if is_hopper && setting.profile.overlapped { self.store + setting.out / share.l2 } else { 0.0 }
     }
 
