@@ -38,7 +38,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     for (rows, cols, density, n) in LISTS {
         for spec in [
             "bm = 64, bn = 256, bk = 64, cluster = 2",
-            "bm = 64, bn = 256, bk = 64, cluster = 2, op = dds",
+            "bm = 64, bn = 256, bk = 64, op = dds",
             "bm = 64, bn = 64, bk = 64, op = sdd",
         ] {
             time_lists(&device, spec, (64 * rows, 64 * cols), density, n)?;

@@ -356,3 +356,32 @@ fn without_a_gpu_the_model_ranks_and_the_simulator_checks() {
         assert_eq!(record.predicted_us, record.timing.as_ref().map(|timing| timing.median_us));
     }
 }
+
+/// An attention is swept as a product is: its heads and lengths are in the database, and it is explained and reported.
+#[test]
+fn an_attention_is_swept_explained_and_reported() {
+    let bench = Bench::new();
+    let kernel = "op = attention, bm = 64, bn = 32, bk = 64, d = 48, score = \"|a: Rows<f32>, b: Cols<f32>| if a == b { s * scale } \
+                  else { -inf }\"";
+    let problem = ["--m", "1000", "--n", "900", "--heads", "4", "--key-heads", "2", "--pattern", "causal"];
+    let sweep = ["sweep", "--kernel", kernel, "--device", "sim", "--limit", "2", "--db", "a.db"];
+    let all = [&sweep[..], &problem].concat();
+    bench.bsr(&all).success().stdout(contains("1 x 4 heads, 2 of K and V").and(contains("2 = 2 timed")));
+    let records = bench.kernels("a.db");
+    assert_eq!(records.len(), 2);
+    for record in &records {
+        assert_eq!(record.verdict, Verdict::Timed);
+        let workload = &record.problem.workload;
+        assert_eq!((workload.m, workload.n, workload.k), (1000, 900, 48));
+        assert_eq!((workload.source.heads().heads, workload.source.heads().key_heads), (4, 2));
+        let blocks = record.problem.features.nnzb as u64;
+        assert_eq!(record.problem.executed_flops(), 2 * blocks * 64 * 64 * (48 + 32) * 4);
+    }
+    // The same command goes on from there.
+    bench.bsr(&all).success().stdout(contains("2 known from before"));
+    bench.bsr(&["report", "a.db", "-o", "a.html"]).success().stdout(contains("op = attention"));
+    let explain = [&["explain", kernel, "--db", "a.db", "--gpu", "NVIDIA H200"][..], &problem].concat();
+    bench.bsr(&explain).success().stdout(contains("cost model ranks it first").and(contains("op = attention")));
+    let wrong = ["sweep", "--kernel", kernel, "--device", "sim", "--k", "64", "--db", "b.db"];
+    bench.bsr(&wrong).failure().stderr(contains("--k beside op = attention"));
+}

@@ -215,7 +215,9 @@ pub(crate) fn inputs(
             }
             InputKind::Dense(_) => quote!(::bsr::arguments::Full<#element>),
             InputKind::Blocks(_) => quote!(::bsr::arguments::Blocks<#element>),
-            InputKind::Rows(_) | InputKind::Cols(_) => quote!(::bsr::arguments::Vector<#element>),
+            InputKind::Rows(_) | InputKind::Cols(_) | InputKind::Heads(_) => {
+                quote!(::bsr::arguments::Vector<#element>)
+            }
         };
         let generic = generic_name(text, &generics);
         fields.extend(quote! { #[doc = #doc] #visibility #field: #generic, });

@@ -16,7 +16,15 @@ use golden::golden;
 
 const CAUSAL: &str = "score = \"|| if i >= j { s * scale } else { -inf }\"";
 
-const REFUSED: [&str; 20] = [
+/// Documents, slopes and biases: a vector of every kind.
+const DOCUMENTS: &str = "score = \"|of_query: Rows<f32>, of_key: Cols<f32>, slopes: Heads<f16>, bias: Cols<bf16>| if of_query == \
+                         of_key { s * scale - slopes * abs(i - j) + bias } else { -inf }\"";
+
+/// As many vectors by key as a score may have parameters.
+const MOST_VECTORS: &str = "score = \"|a: Cols<f32>, b: Cols<f32>, c: Cols<f32>, e: Cols<f32>, f: Cols<f32>, g: Cols<f32>, h: \
+                            Rows<f32>, k: Rows<f32>| if a == h { s * scale + b * h + c * k + e * f + g } else { -inf }\"";
+
+const REFUSED: [&str; 33] = [
     "op = attention, bm = 96, bn = 128, bk = 128",
     "op = attention, bm = 128, bn = 264, bk = 128",
     "op = attention, bm = 128, bn = 72, bk = 24",
@@ -30,8 +38,22 @@ const REFUSED: [&str; 20] = [
     "op = attention, bm = 128, bn = 128, bk = 128, stages = 3",
     "op = attention, bm = 128, bn = 256, bk = 128, k_step = 128",
     "op = attention, bm = 128, bn = 128, bk = 128, k_step = 48",
+    "op = attention, bm = 128, bn = 256, bk = 128, split = auto",
+    "op = attention, bm = 128, bn = 128, bk = 128, pack = 3",
+    "op = attention, bm = 128, bn = 128, bk = 128, pack = 4, score = \"|| s * scale - head\"",
+    "op = attention, bm = 128, bn = 128, bk = 128, pack = 4, score = \"|slopes: Heads<f32>| s * scale - slopes\"",
     "op = attention, bm = 128, bn = 128, bk = 128, mma = mma_sync",
-    "op = attention, bm = 128, bn = 128, bk = 128, score = \"|bias: Rows<f32>| s + bias\"",
+    "op = attention, bm = 128, bn = 128, bk = 128, score = \"|bias: Dense<f32>| s + bias\"",
+    "op = attention, bm = 128, bn = 128, bk = 128, score = \"|bias: Row<f32>| s + bias\"",
+    "op = attention, bm = 128, bn = 128, bk = 128, score = \"|id: Rows<i32>| s + id\"",
+    "op = attention, bm = 128, bn = 128, bk = 128, score = \"|slopes: Heads<f32>| s\"",
+    "op = attention, bm = 128, bn = 256, bk = 128, k_step = 64, score = \"|a: Rows<f32>, b: Rows<f32>, c: Cols<f32>, \
+     d: Cols<f32>, e: Cols<f32>, f: Cols<f32>, g: Rows<f32>, h: Rows<f32>| s + (a + b) * c + (a * b) * d + (g - h) * e + (g + h) * f\"",
+    "op = attention, bm = 128, bn = 128, bk = 128, d = 72",
+    "op = attention, bm = 128, bn = 128, bk = 128, d = 272",
+    "op = attention, bm = 128, bn = 256, bk = 16, d = 256, stages = 8",
+    "bm = 128, bn = 128, bk = 128, d = 64",
+    "bm = 128, bn = 128, bk = 128, epilogue = \"|slopes: Heads<f32>| acc * slopes\"",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|| (s, row_sum(s))\"",
     "bm = 128, bn = 128, bk = 128, score = \"|| s * scale\"",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|| acc * scale\"",
@@ -55,6 +77,9 @@ fn plans_by_hand() {
         "op = attention, bm = 64, bn = 64, bk = 64".to_owned(),
         "op = attention, bm = 128, bn = 256, bk = 128".to_owned(),
         "op = attention, bm = 192, bn = 80, bk = 96, stages = 3".to_owned(),
+        "op = attention, bm = 64, bn = 128, bk = 128, split = auto".to_owned(),
+        "op = attention, bm = 64, bn = 128, bk = 128, pack = 4, split = 8, dtype = bf16".to_owned(),
+        format!("op = attention, bm = 128, bn = 128, bk = 128, dtype = bf16, d = 192, {DOCUMENTS}"),
     ] {
         writeln!(text, "{}\n", plan(&spec)).unwrap();
     }
@@ -71,6 +96,13 @@ fn refusals() {
         };
         writeln!(text, "{spec}\n{why}\n").unwrap();
     }
+    // A score that keeps more of its queries than there are registers beside the smallest step.
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let parameters = names.map(|name| format!("{name}: Rows<f32>")).join(", ");
+    let pairs = (0..8).flat_map(|one| (0..one).map(move |other| format!("({} * {}) * j", names[one], names[other])));
+    let body = pairs.collect::<Vec<_>>().join(" + ");
+    let spec = format!("op = attention, bm = 128, bn = 256, bk = 128, score = \"|{parameters}| s + {body}\"");
+    writeln!(text, "28 products by query\n{}\n", try_plan(&spec).unwrap_err()).unwrap();
     golden("attention_refusals", &text);
 }
 
@@ -95,7 +127,76 @@ fn maps_follow_the_strides() {
     assert_eq!((v.dims, v.strides_bytes[0], v.box_dims), (k.dims, 400, k.box_dims));
     assert_eq!((o.dims, o.strides_bytes[0], o.box_dims), (q.dims, 2000, [16, 64, 1, 1]));
     assert_eq!(q.swizzle_bytes, 32);
-    assert!(plan.attention_tiles().is_some_and(|tiles| tiles.uniform && tiles.step == 64));
+    assert!(plan.attention_tiles().is_some_and(|tiles| tiles.uniform && (tiles.step, tiles.blocks) == (128, 2)));
+}
+
+/// Where V has other columns than Q and K, Q and O share a buffer and the span of their swizzle.
+#[test]
+fn maps_of_two_head_dimensions() {
+    let of = |bn: u32, d: u32| {
+        let plan = plan(&format!("op = attention, bm = 128, bn = {bn}, bk = 64, d = {d}"));
+        let problem =
+            AttentionProblem { batch: 1, heads: 2, key_heads: 2, queries: 99, keys: 88, ..Default::default() };
+        let launch = plan.attention_launch(&problem, 1).unwrap();
+        let map = |parameter: &bsr_codegen::Parameter| match parameter.argument {
+            Argument::Strided(map) => Some((map.operand, map.dims[0], map.box_dims, map.swizzle_bytes)),
+            _ => None,
+        };
+        launch.parameters.iter().filter_map(map).collect::<Vec<_>>()
+    };
+    let map = |operand, columns, box_dims, swizzle| (operand, columns, box_dims, swizzle);
+    assert_eq!(
+        of(128, 192),
+        [
+            map(Operand::A, 192, [64, 128, 1, 1], 128),
+            map(Operand::B, 192, [64, 64, 1, 1], 128),
+            map(Operand::V, 128, [64, 64, 1, 1], 128),
+            map(Operand::C, 128, [64, 64, 1, 1], 128),
+        ]
+    );
+    assert_eq!(
+        of(64, 80),
+        [
+            map(Operand::A, 80, [16, 128, 1, 1], 32),
+            map(Operand::B, 80, [16, 64, 1, 1], 32),
+            map(Operand::V, 64, [64, 64, 1, 1], 128),
+            map(Operand::C, 64, [16, 64, 1, 1], 32),
+        ]
+    );
+}
+
+/// A vector is an address and its strides; the signature has them in the order of the parameters.
+#[test]
+fn a_score_declares_its_vectors() {
+    let plan = plan(&format!("op = attention, bm = 64, bn = 64, bk = 64, {DOCUMENTS}"));
+    let launch = plan.attention_launch(&AttentionProblem::default(), 1).unwrap();
+    let arguments: Vec<_> =
+        launch.parameters.iter().skip(12).map(|parameter| (parameter.name, parameter.argument)).collect();
+    assert_eq!(arguments.len(), 8);
+    for (at, name) in ["of_query", "of_key", "slopes", "bias"].into_iter().enumerate() {
+        assert_eq!(arguments[2 * at], (format!("epilogue_{name}").as_str(), Argument::Pointer(Operand::Epilogue(at))));
+        assert_eq!(arguments[2 * at + 1], (format!("strides_{name}").as_str(), Argument::VectorStrides(at)));
+    }
+}
+
+/// Blocks of the sizes that masks have, with every head dimension: all are planned, and steps become smaller where registers
+/// or shared memory ask for it.
+#[test]
+fn every_head_dimension_is_planned() {
+    for (bm, bk) in [(64, 64), (64, 128), (128, 64), (128, 128)] {
+        for bn in (16..=256).step_by(16) {
+            for (dtype, score) in [("f16", ""), ("bf16", CAUSAL), ("bf16", DOCUMENTS)] {
+                let mut text = format!("op = attention, bm = {bm}, bn = {bn}, bk = {bk}, dtype = {dtype}");
+                if !score.is_empty() {
+                    text = format!("{text}, {score}");
+                }
+                let plan = plan(&text);
+                let tiles = plan.attention_tiles().unwrap();
+                assert!(tiles.step >= 64 || bn > 192, "{text}: steps of {}", tiles.step);
+                assert!(plan.shared_bytes() <= 232_448);
+            }
+        }
+    }
 }
 
 #[test]
@@ -119,20 +220,45 @@ fn matrix() -> Vec<Plan> {
         CAUSAL,
         "score = \"|cap: f32| cap * tanh(s * scale / cap)\"",
         "score = \"|slope: f32| s * scale - slope * (head + 1) * abs(i - j)\"",
+        DOCUMENTS,
     ];
     let mut plans = vec![];
     for (at, (bm, bk)) in blocks.into_iter().enumerate() {
         for (number, columns) in columns.into_iter().enumerate() {
             let types = ["", "dtype = bf16"][(at + number) % 2];
-            let knobs = ["", "stages = 2", "", "k_step = 16"][(at + number / 2) % 4];
+            let heads =
+                if (at + number) % 5 > 2 { "" } else { ["", "pack = 4", "", "pack = 8", ""][(2 * at + number) % 5] };
+            let knobs = ["", "stages = 2", "split = auto", "k_step = 16", "", "split = 16"][(at + number / 2) % 6];
+            let knobs = if columns > 176 && knobs.starts_with("split") { "" } else { knobs };
             let given = [
                 format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}"),
                 types.into(),
-                scores[(at + number) % 4].into(),
+                heads.into(),
+                scores[(at + number) % 5].into(),
                 knobs.into(),
             ];
             let text: Vec<String> = given.into_iter().filter(|part| !part.is_empty()).collect();
             plans.push(plan(&text.join(", ")));
+        }
+    }
+    // Three consumers have the fewest registers, scores of two blocks in a step the most instructions.
+    for (bm, bk, columns) in [(128, 128, 64), (64, 64, 64), (64, 64, 128)] {
+        let of = |score: &str| plan(&format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}, {score}"));
+        plans.extend(scores[1..].iter().map(|score| of(score)));
+    }
+    // The widest heads whose keys are divided.
+    plans.extend(scores.iter().map(|score| {
+        let text = format!("op = attention, bm = 128, bn = 176, bk = 128, split = auto, {score}");
+        plan(text.trim_end_matches(", "))
+    }));
+    // Other columns of Q and K than of V, and as many vectors as a score may have.
+    for (number, (d, bn)) in
+        [(192, 128), (64, 128), (128, 64), (80, 64), (256, 16), (16, 256), (96, 192)].into_iter().enumerate()
+    {
+        let score = [DOCUMENTS, MOST_VECTORS][number % 2];
+        for bm in [64, 128] {
+            plans
+                .push(plan(&format!("op = attention, bm = {bm}, bn = {bn}, bk = 128, dtype = bf16, d = {d}, {score}")));
         }
     }
     plans

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._attention import attention, simulate_attention
 from ._batches import Batch, linear_batch
 from ._kernels import Bsr, Cols, Dense, Kernel, KernelError, Rows, Simulation, kernel, simulate
+from ._masks import AttentionMask
 from ._matrix import BsrMatrix, from_dense
 from ._native import Error, __version__
 from ._patterns import Pattern
@@ -19,15 +21,18 @@ from ._tuning import Choice, Sweep, explain, set_tuning, sweep, tune
 
 if TYPE_CHECKING:
     from . import nn
+    from ._device_patterns import DevicePattern
 
 __all__ = [
     "ACTIVATIONS",
+    "AttentionMask",
     "Batch",
     "Bsr",
     "BsrMatrix",
     "Choice",
     "Cols",
     "Dense",
+    "DevicePattern",
     "Error",
     "Kernel",
     "KernelError",
@@ -36,6 +41,7 @@ __all__ = [
     "Simulation",
     "Sweep",
     "__version__",
+    "attention",
     "bsr_gemm",
     "empty_cache",
     "explain",
@@ -48,6 +54,7 @@ __all__ = [
     "sampled",
     "set_tuning",
     "simulate",
+    "simulate_attention",
     "sweep",
     "tune",
 ]
@@ -66,9 +73,13 @@ def empty_cache() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    # Layers need PyTorch, which is imported where they are asked for.
+    # Layers and patterns of tensors need PyTorch, which is imported where they are asked for.
     if name == "nn":
         import importlib
 
         return importlib.import_module(".nn", __name__)
+    if name == "DevicePattern":
+        from ._device_patterns import DevicePattern
+
+        return DevicePattern
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

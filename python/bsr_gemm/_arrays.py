@@ -25,6 +25,11 @@ BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "i8": 1,
 Matrix = tuple[int, str, int, int, int, int]
 
 
+def is_imported() -> bool:
+    """Whether the program has imported PyTorch."""
+    return "torch" in sys.modules
+
+
 def is_tensor(array: Any) -> bool:
     """Whether this is a tensor of PyTorch, without importing it."""
     torch = sys.modules.get("torch")

@@ -22,6 +22,8 @@ _loaded: dict[tuple, Any] = {}
 _ready: dict[tuple, Any] = {}
 #: What a call of `linear` finds its product by.
 _layers: dict[tuple, tuple] = {}
+#: What other modules keep of patterns and kernels on GPUs.
+also_kept: list[dict] = []
 #: Epilogues that no kernel takes.
 _without: set[tuple] = set()
 _forked = False
@@ -30,7 +32,8 @@ _forked = False
 def _after_fork() -> None:
     global _forked
     _forked = bool(_gpus)
-    _layers.clear()
+    for kept in (*also_kept, _layers):
+        kept.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -59,13 +62,17 @@ def gpu_of(index: int) -> Any:
     return gpu
 
 
-def sparse_of(index: int, pattern: Pattern, kind: str) -> Any:
+def sparse_of(index: int, pattern: Any, kind: str) -> Any:
     """A pattern on a GPU, for values of an element type."""
     key = (index, pattern.key, kind)
     found = _sparse.get(key)
     if found is None:
         with _lock:
-            found = _sparse.get(key) or gpu_of(index).sparse(pattern._native, kind)
+            made = _sparse.get(key)
+            if made is None:
+                on_device = pattern.on_device
+                made = pattern.on_gpu(index).sparse(kind) if on_device else gpu_of(index).sparse(pattern._native, kind)
+            found = made
             _sparse[key] = found
     return found
 
@@ -81,9 +88,11 @@ def kernel_of(index: int, pattern: Pattern, facts: str, n: int, epilogue: str | 
     return found
 
 
-def _chosen(index: int, pattern: Pattern, facts: str, n: int, epilogue: str | None) -> Any:
+def _chosen(index: int, pattern: Any, facts: str, n: int, epilogue: str | None) -> Any:
     """A kernel, measured before it is chosen where the settings say so; nothing is measured while a graph is captured."""
     gpu = gpu_of(index)
+    if pattern.on_device:
+        return gpu.choose_listed(pattern.on_gpu(index), facts, n, epilogue)
     if _tuning.settings().first_use == "measure" and not torch.cuda.is_current_stream_capturing():
         _, line = gpu.tune(pattern._native, facts, n)
         if line is not None:
@@ -107,7 +116,7 @@ def empty_cache() -> None:
         for index, gpu in _gpus.items():
             torch.cuda.synchronize(index)
             gpu.forget()
-        for kept in (_layers, _ready, _loaded, _sparse):
+        for kept in (*also_kept, _layers, _ready, _loaded, _sparse):
             kept.clear()
 
 
@@ -119,14 +128,16 @@ def ready_of(loaded: Any, sparse: Any, pattern: Pattern, shapes: tuple, further:
         with _lock:
             if len(_ready) >= READY:
                 _ready.clear()
-            made = _native.Ready(loaded, sparse, pattern._native, shapes, list(further), second)
+            # Of a pattern that lives on the GPU there is nothing to be known here.
+            host = None if pattern.on_device else pattern._native
+            made = _native.Ready(loaded, sparse, host, shapes, list(further), second)
             found = _ready.setdefault(key, made)
     return found
 
 
 def has_kernel(index: int, pattern: Pattern, facts: str, n: int, epilogue: str) -> bool:
     """Whether a kernel with this epilogue can be planned."""
-    key = (index, pattern.block, facts, epilogue)
+    key = (index, pattern.block, pattern.on_device, facts, epilogue)
     if key not in _without:
         try:
             kernel_of(index, pattern, facts, n, epilogue)
@@ -144,6 +155,17 @@ def batch_kernel_of(index: int, pattern: Pattern, facts: str, n: int) -> Any:
             found = _loaded.get(key) or gpu_of(index).choose_batch(pattern._native, facts, n)
             _loaded[key] = found
     return found
+
+
+def forget_pattern(key: str) -> None:
+    """Forgets what is kept of a pattern on a device that is gone."""
+    with _lock:
+        gone = {_sparse.pop(of) for of in [of for of in _sparse if of[1] == key]}
+        for of in [of for of in _ready if of[1] in gone]:
+            del _ready[of]
+        for kept, at in ((_loaded, 1), (_layers, 0)):
+            for of in [of for of in kept if of[at] == key]:
+                del kept[of]
 
 
 class OnDevice:

@@ -194,7 +194,8 @@ class _Call:
         given = {**signature.defaults, **given}
         a, b = given.pop(signature.a), given.pop(signature.b)
         sparse: Any = {"dsd": a, "dds": b, "sdd": like}[native.op]
-        if not isinstance(sparse, (BsrMatrix, *([Pattern] if native.op == "sdd" else []))):
+        patterns = (Pattern, *_device_patterns()) if native.op == "sdd" else ()
+        if not isinstance(sparse, (BsrMatrix, *patterns)):
             what = {"dsd": f"`{signature.a}`", "dds": f"`{signature.b}`", "sdd": "`like`, which says what is stored,"}[
                 native.op
             ]
@@ -290,6 +291,8 @@ class _Call:
         kind, like = native.dtypes[2], self.a
         if self.op == "sdd":
             out = _arrays.empty_like(like, (self.pattern.nnzb, *self.pattern.block), kind)
+            # Places without a block are not written.
+            out = out.zero_() if self.pattern.on_device else out
         elif native.layouts[2] == "col":
             out = _arrays.empty_like(like, (n, m), kind).T
         else:
@@ -347,6 +350,15 @@ class _Call:
         )
         out[...] = blocks[0]
         return self.results(out, second)
+
+
+def _device_patterns() -> tuple[type, ...]:
+    """The class of patterns on devices, where PyTorch was imported."""
+    if not _arrays.is_imported():
+        return ()
+    from ._device_patterns import DevicePattern
+
+    return (DevicePattern,)
 
 
 def _refuse_gradients(*operands: Any) -> None:

@@ -190,8 +190,18 @@ def without_blocks(out: Tensor, bias: Tensor | None, activation: str) -> Tensor:
     return out.copy_(activate(zeros if bias is None else zeros + bias, activation))
 
 
-def sampled(a: Tensor, b: Tensor, out: Tensor, pattern: Pattern) -> Tensor:
-    """``out`` = the stored blocks of ``a @ b``."""
+def sampled(
+    a: Tensor,
+    b: Tensor,
+    out: Tensor,
+    pattern: Pattern,
+    epilogue: str | None = None,
+    given: dict[str, Any] | None = None,
+) -> Tensor:
+    """``out`` = the stored blocks of ``epilogue(a @ b)``.
+
+    What the epilogue reads are numbers, vectors with an element for each row, and values of blocks.
+    """
     index = a.device.index
     kind = _arrays.kind_of(a)
     with _gpu.OnDevice(index):
@@ -202,15 +212,33 @@ def sampled(a: Tensor, b: Tensor, out: Tensor, pattern: Pattern) -> Tensor:
         (held_a, left), (held_b, right) = operand_of(a), operand_of(b)
         bm, bk = pattern.block
         facts = (
-            f"bm = {bm}, bn = 64, bk = {bk}, op = sdd, dtype = {kind}, out = {result_kind(kind)}, "
+            f"bm = {bm}, bn = 64, bk = {bk}, op = sdd, dtype = {kind}, out = {_arrays.kind_of(out)}, "
             f"a_layout = {'col' if left[3] else 'row'}, b_layout = {'col' if right[3] else 'row'}"
         )
-        loaded = _gpu.kernel_of(index, pattern, facts, a.shape[1], None)
+        described, places, held = _further(given or {})
+        loaded = _gpu.kernel_of(index, pattern, facts, a.shape[1], epilogue)
         sparse = _gpu.sparse_of(index, pattern, _arrays.kind_of(out))
-        ready = _gpu.ready_of(loaded, sparse, pattern, (left[1:], right[1:]), (), None)
-        ready.launch(out.data_ptr(), left[0], right[0], _stream(index))
-        del held_a, held_b
+        ready = _gpu.ready_of(loaded, sparse, pattern, (left[1:], right[1:]), described, None)
+        ready.launch(out.data_ptr(), left[0], right[0], _stream(index), *places)
+        del held_a, held_b, held
     return out
+
+
+def _further(given: dict[str, Any]) -> tuple[tuple, list[Any], list[Tensor]]:
+    """What an epilogue of a sampled product reads: as the native half takes it, its places, and what keeps it alive."""
+    described, places, held = [], [], []
+    for name, value in given.items():
+        if not isinstance(value, Tensor):
+            described.append((name, "scalar", "f32", 0, 0, 0))
+            places.append(float(value))
+            continue
+        is_vector = value.dim() == 1
+        array = vector_of(value) if is_vector else values_of(value)
+        kind = _arrays.kind_of(array)
+        described.append((name, "vector", kind, array.shape[0], 1, 1) if is_vector else (name, "blocks", kind, 0, 0, 0))
+        held.append(array)
+        places.append(array.data_ptr())
+    return tuple(described), places, held
 
 
 def prepare_batch(xs: list[Tensor], ws: list[BsrMatrix]) -> tuple[list[Tensor], tuple]:

@@ -20,7 +20,7 @@ class BsrMatrix:
 
     __array_ufunc__ = None  # NumPy leaves `x @ w` to `__rmatmul__`.
 
-    def __init__(self, values: Any, pattern: Pattern, *, check: bool = True) -> None:
+    def __init__(self, values: Any, pattern: Any, *, check: bool = True) -> None:
         values = _arrays.as_array(values)
         expected = (pattern.nnzb, *pattern.block)
         if tuple(values.shape) != expected:
@@ -35,7 +35,8 @@ class BsrMatrix:
         self.key = pattern.key
         self.shape = pattern.shape
         self.block = pattern.block
-        if check:
+        # Where the blocks of a pattern on a device are is not known here.
+        if check and not pattern.on_device:
             _check_padding(self.values, pattern)
 
     @property
@@ -60,6 +61,8 @@ class BsrMatrix:
 
     def to_dense(self) -> Any:
         """The whole matrix, with zeros where no block is stored."""
+        if self.pattern.on_device:
+            return self.to_host().to_dense()
         (rows, cols), (bm, bk), grid = self.shape, self.block, self.pattern.grid
         row_idx, col_idx = _indices(self.values, self.pattern)
         if _arrays.is_tensor(self.values):
@@ -71,6 +74,8 @@ class BsrMatrix:
 
     def transpose(self) -> BsrMatrix:
         """The transposed matrix: a copy. Products with the transposed matrix need none: ``bsr_gemm(w, x, transpose=True)``."""
+        if self.pattern.on_device:
+            return self.to_host().transpose()
         pattern, order = self.pattern.transposed()
         if _arrays.is_tensor(self.values):
             import torch
@@ -90,11 +95,23 @@ class BsrMatrix:
             return BsrMatrix(self.values.to(*args, **kwargs), self.pattern, check=False)
         return BsrMatrix(self.values.astype(*args, **kwargs), self.pattern, check=False)
 
+    def to_host(self) -> BsrMatrix:
+        """The same matrix with its pattern on the host, and of the values those that are stored: a copy of what lives on a
+        device, and the matrix itself otherwise."""
+        if not self.pattern.on_device:
+            return self
+        from ._device_patterns import hosted
+
+        pattern, values = hosted(self.pattern, self.values)
+        return BsrMatrix(values, pattern, check=False)
+
     def to_torch(self) -> Any:
         """A tensor of layout ``torch.sparse_bsr`` with the same values, which are not copied.
 
         torch knows no blocks that extend beyond the edge: such a matrix becomes one of whole blocks.
         """
+        if self.pattern.on_device:
+            return self.to_host().to_torch()
         import torch
 
         values = self.values if _arrays.is_tensor(self.values) else torch.from_numpy(self.values)
@@ -108,9 +125,17 @@ class BsrMatrix:
         )
 
     @classmethod
-    def from_torch(cls, tensor: Any) -> BsrMatrix:
-        """The matrix of a tensor of layout ``torch.sparse_bsr``, whose values are not copied."""
+    def from_torch(cls, tensor: Any, *, on_device: bool = False) -> BsrMatrix:
+        """The matrix of a tensor of layout ``torch.sparse_bsr``, whose values are not copied.
+
+        With ``on_device`` its places are not either: the pattern is a :class:`DevicePattern`, and nothing waits for a GPU.
+        """
         import torch
+
+        if on_device:
+            from ._device_patterns import DevicePattern
+
+            return cls(tensor.values(), DevicePattern.from_torch(tensor))
 
         if tensor.layout is not torch.sparse_bsr or tensor.dim() != 2:
             raise Error(
@@ -148,6 +173,8 @@ class BsrMatrix:
     def __repr__(self) -> str:
         (rows, cols), (bm, bk), grid = self.shape, self.block, self.pattern.grid
         where = f", {self.values.device}" if _arrays.is_tensor(self.values) else ""
+        if self.pattern.on_device:
+            return f"BsrMatrix({rows} x {cols} of {_arrays.kind_of(self.values)}{where}, {self.pattern!r})"
         return (
             f"BsrMatrix({rows} x {cols} of {_arrays.kind_of(self.values)}{where}, {self.nnzb} of {grid[0] * grid[1]} "
             f"blocks of {bm} x {bk}, density {self.density:.3g})\n{self.pattern.picture()}"

@@ -22,6 +22,9 @@ class Pattern:
 
     __slots__ = ("__weakref__", "_col_idx", "_native", "_row_ptr", "block", "key", "nnzb", "shape")
 
+    #: Patterns whose places are tensors are another class.
+    on_device = False
+
     def __init__(self, shape, block, row_ptr, col_idx) -> None:
         (rows, cols), (bm, bk) = _pair(shape, "shape"), _pair(block, "block")
         self._native = _Native(rows, cols, bm, bk, _integers(row_ptr, "row_ptr"), _integers(col_idx, "col_idx"))

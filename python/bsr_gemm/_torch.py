@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from . import _arrays, _gpu, _launch, _products
+from ._device_patterns import hosted, spread
 from ._native import Error
 from ._patterns import find
 from ._products import ACTIVATIONS, OF_RESULT, gradient_into, linear_into, result_kind, sampled_values
@@ -221,14 +222,15 @@ def _result(x: Tensor, outputs: int) -> Tensor:
 @torch.library.impl(_library, "linear", "CPU")
 def _linear_cpu(x, weight, bias, pattern, transpose=False, activation="none"):
     out = _result(x, _check(x, weight, bias, pattern, transpose, activation))
-    linear_into(find(pattern), weight.contiguous(), x, out, bias, transpose, activation)
+    found, weight = hosted(find(pattern), weight)
+    linear_into(found, weight.contiguous(), x, out, bias, transpose, activation)
     return out
 
 
 @torch.library.impl(_library, "sampled", "CPU")
 def _sampled_cpu(a, b, pattern):
-    _check_sampled(a, b, pattern)
-    return sampled_values(a, b, find(pattern))
+    found = _check_sampled(a, b, pattern)
+    return spread(found, sampled_values(a, b, found.to_pattern() if found.on_device else found))
 
 
 @torch.library.register_fake("bsr_gemm::linear", lib=_library)
@@ -262,6 +264,7 @@ def _linear_gradient_cpu(dy, weight, kept, pattern, transpose, activation):
     found, outputs = find(pattern), _check(dy, weight, None, pattern, not transpose, activation)
     out = dy.new_empty((dy.shape[0], outputs))
     sums = dy.new_empty(outputs, dtype=_sums_in(dy))
+    found, weight = hosted(found, weight)
     gradient_into(found, weight.contiguous(), dy, kept, out, sums, not transpose, activation)
     return out, sums
 
@@ -431,4 +434,5 @@ def _sampled_cuda(a, b, pattern):
     _gpu.refuse_fork()
     found = _check_sampled(a, b, pattern)
     out = a.new_empty((found.nnzb, *found.block), dtype=_arrays.torch_dtype(result_kind(_arrays.kind_of(a))))
-    return _launch.sampled(a, b, out, found)
+    # Places without a block are not written.
+    return _launch.sampled(a, b, out.zero_() if found.on_device else out, found)

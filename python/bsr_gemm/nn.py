@@ -13,12 +13,14 @@ from typing import Any
 
 import torch
 
+from ._dynamic import DynamicBlockSparseLinear
 from ._layers import BlockSparseLinear, BlockSparseMLP, Float8BlockSparseLinear
 from ._native import Error
 
 __all__ = [
     "BlockSparseLinear",
     "BlockSparseMLP",
+    "DynamicBlockSparseLinear",
     "Float8BlockSparseLinear",
     "SparsifyConfig",
     "float8_",

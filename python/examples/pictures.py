@@ -1,6 +1,6 @@
 """Draws the pictures of the book's pages on Python: ``python examples/pictures.py ../docs/src/images``.
 
-The pattern and the losses are those of a run of ``train_mlp.py``; the times are read from the last table of layers in the
+The pattern and the losses are those of a run of ``train_mlp.py``, the window is that of ``attention.py``; the times are read from the last table of layers in the
 repository's ``benches/LOG.md``, which the file beside the pictures names.
 """
 
@@ -120,6 +120,9 @@ def speed_picture(log: str) -> str:
 def main(folder: Path) -> None:
     from train_mlp import train
 
+    import attention
+
+    attention.train(picture=folder / "python-attention.svg")
     losses, patterns = train()
     log = Path(__file__).resolve().parents[2] / "benches/LOG.md"
     (folder / "python-pattern.svg").write_text(patterns_picture(patterns))

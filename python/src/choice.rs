@@ -58,10 +58,15 @@ fn or_next(choice: &Choice, change: impl Fn(KernelSpec) -> KernelSpec) -> PyResu
         Ok(plan) => return Ok(plan),
         Err(error) => error,
     };
-    let facts = Facts::of(&choice.spec);
-    let narrower = NARROWER.into_iter().filter(|bn| *bn <= choice.spec.bn).map(|bn| facts.spec(bn));
-    let mut others = others(choice).into_iter().chain(narrower);
-    others.find_map(|spec| changed(spec).ok()).ok_or_else(|| refused(first))
+    candidates(choice).skip(1).find_map(|spec| changed(spec).ok()).ok_or_else(|| refused(first))
+}
+
+/// The kernel that was chosen, then the others that were looked at, the fastest first, then those with narrower tiles whose
+/// every other choice is left open.
+pub(crate) fn candidates(choice: &Choice) -> impl Iterator<Item = KernelSpec> {
+    let (facts, widest) = (Facts::of(&choice.spec), choice.spec.bn);
+    let narrower = NARROWER.into_iter().filter(move |bn| *bn <= widest).map(move |bn| facts.spec(bn));
+    std::iter::once(choice.spec).chain(others(choice)).chain(narrower)
 }
 
 /// What else was looked at, the fastest first.

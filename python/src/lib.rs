@@ -4,6 +4,7 @@
 //! alive for the call, and is what people import.
 
 mod array;
+mod attention;
 mod choice;
 mod command;
 mod cpu;
@@ -18,6 +19,8 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use crate::attention::{AttentionMask, attend, simulate_attention};
+    #[pymodule_export]
     use crate::choice::{check_table, chosen_spec, explain};
     #[pymodule_export]
     use crate::command::command;
@@ -26,7 +29,9 @@ mod _native {
     #[pymodule_export]
     use crate::errors::Error;
     #[pymodule_export]
-    use crate::gpu::{Batch, Gpu, Loaded, Ready, Sparse};
+    use crate::gpu::{
+        AttentionWork, Batch, DevicePattern, Gpu, Loaded, LoadedAttention, Ready, ReadyAttention, Sparse,
+    };
     #[pymodule_export]
     use crate::pattern::Pattern;
     #[pymodule_export]

@@ -330,6 +330,8 @@ impl Inputs {
                 InputKind::Scalar => Input::Scalar(around_one(seed)),
                 InputKind::Rows(dtype) => Input::Vector(numbers(dtype, m, seed)),
                 InputKind::Cols(dtype) => Input::Vector(numbers(dtype, n, seed)),
+                // Of scores alone, which no product has.
+                InputKind::Heads(_) => continue,
                 InputKind::Dense(dtype) => Input::Matrix(matrix(dtype, (m, n), layout, seed)),
                 InputKind::Blocks(dtype) => match structure {
                     Some(structure) => Input::Blocks(blocks(dtype, structure, seed)),

@@ -7,16 +7,17 @@ use bsr_tuner::TuningProblem;
 use bsr_tuner::pick::{Gpu, Table, Tuner};
 use bsr_tuner::space::read_facts;
 
-use super::database;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
 use super::problem::{Defaults, DrawnProblem, ProblemArgs};
+use super::{attention, database};
 
 /// Say which kernel is chosen for a problem, and why: tuned for it, tuned for one like it, or predicted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   bsr explain \"bm = 512, bk = 112\" --m 8192 --n 8192 --k 8288 --pattern topk:16
+  bsr explain \"op = attention, bm = 64, bn = 128, bk = 64\" --m 8192 --heads 16 --pattern causal
   bsr explain \"bm = 64, bk = 64, dtype = bf16\" --matrix weights.npz --n 4096 --db tuned.db
 
 The table of tuned results that comes with the project is of the NVIDIA H200; --db adds what `bsr sweep` measured. \
@@ -37,9 +38,16 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let facts = read_facts(&args.kernel)?;
-    let drawn = DrawnProblem::new(&args.problem, Defaults::GPU)?;
-    let structure = drawn.facts(&facts.spec(64))?.structure;
-    let problem = TuningProblem::new(drawn.workload(&facts), &structure);
+    let problem = if facts.is_attention() {
+        let workload = attention::workload(&args.problem, &facts, attention::Defaults::GPU)?;
+        let structure = bsr_tuner::backend::structure(&workload);
+        let structure = structure.map_err(|trouble| Failure::new(Exit::BadInput, trouble.message))?;
+        TuningProblem::new(workload, &structure)
+    } else {
+        let drawn = DrawnProblem::new(&args.problem, Defaults::GPU)?;
+        let structure = drawn.facts(&facts.spec(64))?.structure;
+        TuningProblem::new(drawn.workload(&facts), &structure)
+    };
     let mut tuner = Tuner::new(gpu(args));
     if let Some(path) = &args.db {
         tuner = tuner.with(Table::best_of(&database::read(path)?.1));

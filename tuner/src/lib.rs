@@ -31,7 +31,7 @@ pub mod workloads;
 
 pub use backend::Backend;
 pub use bsr_runtime::features::{self, Features};
-pub use problem::{Facts, Source, TuningProblem, Workload};
+pub use problem::{Facts, Heads, Source, TuningProblem, Workload};
 pub use record::{Dense, DeviceId, DeviceKind, Record, Timing, Verdict};
 pub use space::{Points, Space, SpaceError};
 pub use store::Store;

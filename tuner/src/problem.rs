@@ -29,16 +29,23 @@ pub struct Facts(KernelSpec);
 impl Facts {
     /// The facts of a spec: its choices are forgotten.
     pub fn of(spec: &KernelSpec) -> Self {
-        // The width of the tile is what a spec cannot be without; no fact.
-        let mut facts = KernelSpec::new(spec.bm, ANY_BN, spec.bk);
+        // The width of the tile is what a spec cannot be without; no fact, but of attention, whose head dimension it is.
+        let bn = if spec.op == Op::Attention { spec.bn } else { ANY_BN };
+        let mut facts = KernelSpec::new(spec.bm, bn, spec.bk);
         fact_keys().for_each(|key| facts.copy_key(key, spec));
         facts.accumulate = spec.accumulate.filter(|kind| *kind == Accumulate::Promoted);
         Self(facts)
     }
 
-    /// A spec with these facts, every choice left to the plan but the width of the dense tile.
+    /// A spec with these facts, every choice left to the plan but the width of the dense tile. An attention has none: its `bn`
+    /// is a fact.
     pub fn spec(&self, bn: u32) -> KernelSpec {
-        self.0.bn(bn)
+        if self.is_attention() { self.0 } else { self.0.bn(bn) }
+    }
+
+    /// Whether it is an attention.
+    pub fn is_attention(&self) -> bool {
+        self.0.op == Op::Attention
     }
 
     /// Which operand is sparse.
@@ -56,8 +63,11 @@ impl Facts {
 const ANY_BN: u32 = 64;
 
 impl fmt::Display for Facts {
-    /// As in a spec, without `bn`: `bm = 512, bk = 112, dtype = bf16`.
+    /// As in a spec, without `bn` where it is a choice: `bm = 512, bk = 112, dtype = bf16`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_attention() {
+            return write!(f, "{}", self.0);
+        }
         f.write_str(&self.0.to_string().replacen(&format!("bn = {ANY_BN}, "), "", 1))
     }
 }
@@ -66,6 +76,11 @@ impl FromStr for Facts {
     type Err = SpecErrors;
 
     fn from_str(text: &str) -> Result<Self, SpecErrors> {
+        if let Ok(spec) = text.parse::<KernelSpec>()
+            && spec.op == Op::Attention
+        {
+            return Ok(Self::of(&spec));
+        }
         Ok(Self::of(&format!("{text}, bn = {ANY_BN}").parse()?))
     }
 }
@@ -99,8 +114,42 @@ pub enum Source {
         /// What the matrix is called in it.
         name: String,
     },
+    /// A pattern of queries by keys, the same in all heads of an attention.
+    Mask {
+        /// The pattern in its words.
+        pattern: String,
+        /// The heads.
+        heads: Heads,
+    },
     /// A matrix of the program that asks.
     Given,
+}
+
+/// The heads of an attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Heads {
+    /// Problems.
+    pub batch: usize,
+    /// Heads of Q and O.
+    pub heads: usize,
+    /// Heads of K and V.
+    pub key_heads: usize,
+}
+
+impl fmt::Display for Heads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {} heads, {} of K and V", self.batch, self.heads, self.key_heads)
+    }
+}
+
+impl Source {
+    /// The heads of an attention; one of a product.
+    pub fn heads(&self) -> Heads {
+        match self {
+            Self::Mask { heads, .. } => *heads,
+            _ => Heads { batch: 1, heads: 1, key_heads: 1 },
+        }
+    }
 }
 
 impl fmt::Display for Source {
@@ -109,6 +158,7 @@ impl fmt::Display for Source {
             Self::Pattern(words) => f.write_str(words),
             Self::File(path) => f.write_str(&file_name(path)),
             Self::Tensor { file, name } => write!(f, "{}:{name}", file_name(file)),
+            Self::Mask { pattern, heads } => write!(f, "{pattern}, {heads}"),
             Self::Given => f.write_str("given"),
         }
     }
@@ -119,6 +169,8 @@ fn file_name(path: &Path) -> Cow<'_, str> {
 }
 
 /// A product that can be made again: all that a process needs to be told to draw its operands.
+///
+/// Of an attention M are the queries, N the keys, and K the columns of Q and K; its heads are in the source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Workload {
     /// Block, operation, types and layouts.
@@ -160,6 +212,11 @@ impl TuningProblem {
     /// Operations on stored blocks.
     pub fn executed_flops(&self) -> u64 {
         let ((bm, bk), along) = (self.workload.facts.block(), self.along());
+        if self.workload.facts.is_attention() {
+            let Heads { batch, heads, .. } = self.workload.source.heads();
+            let columns = along as u64 + u64::from(self.workload.facts.0.bn);
+            return 2 * self.features.nnzb as u64 * (bm * bk) as u64 * columns * (batch * heads) as u64;
+        }
         2 * self.features.nnzb as u64 * bm as u64 * bk as u64 * along as u64
     }
 
@@ -176,6 +233,10 @@ impl TuningProblem {
     /// problems with the same key want the same kernel.
     pub fn key(&self) -> String {
         let Workload { facts, m, n, k, .. } = &self.workload;
-        format!("{facts}; m = {m}, n = {n}, k = {k}; {}", self.features.class())
+        let heads = match &self.workload.source {
+            Source::Mask { heads, .. } => format!("; {heads}"),
+            _ => String::new(),
+        };
+        format!("{facts}; m = {m}, n = {n}, k = {k}; {}{heads}", self.features.class())
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::error::EpilogueError;
 use super::functions::Function;
 use super::program::{Cmp, Given, Graph, Id, Input, InputKind, Level, Node, Program, Reduction};
-use super::syntax::{MOST_INPUTS, ParameterSyntax, kind_of};
+use super::syntax::{Kinds, MOST_INPUTS, ParameterSyntax, kind_of};
 use crate::place::Place;
 use crate::suggest::{self, MOST_SHOWN};
 
@@ -29,6 +29,7 @@ pub(super) type Outcome = (Id, Option<(Reduction, Id)>);
 pub(super) struct Builder<P> {
     inputs: Vec<(Input, P, bool)>,
     graph: Graph,
+    kinds: Kinds,
     pub(super) scopes: Vec<HashMap<String, Id>>,
     pub(super) errors: Vec<EpilogueError<P>>,
 }
@@ -37,9 +38,13 @@ pub(super) struct Builder<P> {
 pub(super) const BROKEN: Id = 0;
 
 impl<P: Place> Builder<P> {
+    fn of_kinds(kinds: Kinds) -> Self {
+        let scopes = vec![HashMap::new()];
+        Self { inputs: Vec::new(), graph: Graph::default(), kinds, scopes, errors: Vec::new() }
+    }
+
     pub(super) fn new() -> Self {
-        let mut builder =
-            Self { inputs: Vec::new(), graph: Graph::default(), scopes: vec![HashMap::new()], errors: Vec::new() };
+        let mut builder = Self::of_kinds(Kinds::EPILOGUE);
         let acc = builder.graph.add(Node::Acc, Level::Element);
         builder.scopes[0].insert("acc".to_owned(), acc);
         builder
@@ -47,8 +52,7 @@ impl<P: Place> Builder<P> {
 
     /// The names of a score in place of those of an epilogue.
     pub(super) fn of_score() -> Self {
-        let mut builder =
-            Self { inputs: Vec::new(), graph: Graph::default(), scopes: vec![HashMap::new()], errors: Vec::new() };
+        let mut builder = Self::of_kinds(Kinds::SCORE);
         let product = builder.graph.add(Node::Acc, Level::Element);
         builder.scopes[0].insert("s".to_owned(), product);
         for (name, given) in Given::ALL {
@@ -66,7 +70,8 @@ impl<P: Place> Builder<P> {
 
     pub(super) fn declare(&mut self, parameters: &[ParameterSyntax<P>]) {
         if let Some(first) = parameters.get(MOST_INPUTS) {
-            let fact = format!("an epilogue takes at most {MOST_INPUTS} parameters, here are {}", parameters.len());
+            let fact =
+                format!("{} takes at most {MOST_INPUTS} parameters, here are {}", self.kinds.one, parameters.len());
             self.error(first.name_place.clone(), fact, &["pack scalars into a vector, or fuse less"]);
         }
         for parameter in parameters.iter().take(MOST_INPUTS) {
@@ -82,7 +87,7 @@ impl<P: Place> Builder<P> {
                 self.error(parameter.name_place.clone(), fact, &["choose another name"]);
                 continue;
             }
-            let kind = kind_of(parameter).unwrap_or_else(|(fact, help)| {
+            let kind = kind_of(parameter, self.kinds).unwrap_or_else(|(fact, help)| {
                 self.errors.push(EpilogueError { fact, help, place: parameter.type_place.clone() });
                 InputKind::Scalar
             });
@@ -97,7 +102,7 @@ impl<P: Place> Builder<P> {
         let unused = self.inputs.iter().filter(|(.., used)| !used);
         unused
             .map(|(input, place, _)| {
-                let fact = format!("the epilogue does not use `{}`", input.name);
+                let fact = format!("the {} does not use `{}`", self.kinds.of, input.name);
                 EpilogueError::new(place.clone(), fact, &["use it, or drop the parameter"])
             })
             .collect()

@@ -4,14 +4,14 @@
 //! how many rows and columns it holds values of at a time, and in which order it asks for lines:
 //!
 //! ```text
-//! uniform()                     once, before all
+//! uniform()                     once, before all, after those of vectors by heads are in uniform_input(..)
 //!   row(r)                      after the elements of row r's vectors are in row_input(.., r)
 //!     column(c)                 after those of column c's are in column_input(.., c)
 //!       element(acc, r, c)      acc becomes the result
 //! ```
 
 use super::apply::{apply, literal};
-use super::program::{Cmp, Given, Id, Level, Node, Program, Reduction};
+use super::program::{Cmp, Given, Id, Input, InputKind, Level, Node, Program, Reduction};
 use crate::words::Dtype;
 
 /// Rows and columns that values are held of at the same time.
@@ -56,10 +56,12 @@ impl Lines {
         Self { program, held, numbers }
     }
 
-    /// Values that are the same for all of C.
+    /// Values that are the same for all of C, or for all of a head.
     pub(crate) fn uniform(&self) -> Vec<String> {
-        let load =
-            |input: usize, to: &str| vec![format!("ld.param.f32 {to}, [{}]", self.program.inputs()[input].symbol)];
+        let load = |input: usize, to: &str| match &self.program.inputs()[input] {
+            Input { kind: InputKind::Scalar, symbol, .. } => vec![format!("ld.param.f32 {to}, [{symbol}]")],
+            _ => vec![],
+        };
         self.level(Level::Uniform, &|id| self.register(id, None), &load)
     }
 
@@ -73,6 +75,12 @@ impl Lines {
             Given::Batch => format!("cvt.rn.f32.u32 {to}, %r_batch"),
             Given::Scale => format!("mov.f32 {to}, %f_scale"),
         }
+    }
+
+    /// The register that the element of a vector by heads must be in; none where the parameter is no such vector.
+    pub(crate) fn uniform_input(&self, input: usize) -> Option<String> {
+        let is_it = matches!(self.program.inputs()[input].kind, InputKind::Heads(_));
+        self.input(input, Level::Uniform).filter(|_| is_it).map(|id| self.register(id, None))
     }
 
     /// The register that an element of a vector by rows must be in; none where the parameter is no such vector.
@@ -135,6 +143,15 @@ impl Lines {
         let by_row = |id: &Id| program.is_used(*id) && program.level(*id) == Level::Row;
         let kept = (0..program.nodes().len()).filter(by_row).count() as u32;
         (kept + u32::from(program.reduction().is_some())) * rows
+    }
+
+    /// Registers that hold what is the same for all of C, or for all of a head.
+    pub(crate) fn uniform_registers(program: &Program) -> u32 {
+        let is_held = |id: &Id| {
+            let has_register = !matches!(program.nodes()[*id], Node::Literal(_));
+            program.is_used(*id) && program.level(*id) == Level::Uniform && has_register
+        };
+        (0..program.nodes().len()).filter(is_held).count() as u32
     }
 
     fn acc(&self) -> Id {

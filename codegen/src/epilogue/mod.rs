@@ -16,6 +16,7 @@
 //! | `Dense<T>` | every element of C, in C's layout |
 //! | `Bsr<T>` | every stored element of the C of an SDDMM, in blocks as C is |
 //! | `f32` | the launch |
+//! | `Heads<T>` | every head, in the score of an attention, where rows are queries and columns are keys |
 //!
 //! T is `f32`, `f16` or `bf16`. The body is `+ - * /`, literals, `let x = ..;`, `x as bf16` (rounds), `if a < b { x }
 //! else { y }` and functions ([`Program::FUNCTIONS`]). A second result is the sum or the greatest of a value along each

@@ -14,11 +14,14 @@ pub struct Input {
     pub kind: InputKind,
     /// Its name in the PTX.
     pub(crate) symbol: String,
+    /// That of the strides of a vector of a score.
+    pub(crate) strides: String,
 }
 
 impl Input {
     pub(super) fn new(name: &str, kind: InputKind) -> Self {
-        Self { name: name.to_owned(), kind, symbol: format!("epilogue_{name}") }
+        let (symbol, strides) = (format!("epilogue_{name}"), format!("strides_{name}"));
+        Self { name: name.to_owned(), kind, symbol, strides }
     }
 }
 
@@ -29,6 +32,8 @@ pub enum InputKind {
     Rows(Dtype),
     /// A vector with an element for every column of C.
     Cols(Dtype),
+    /// A vector with an element for every head of an attention: of its scores alone.
+    Heads(Dtype),
     /// A matrix of C's shape and layout.
     Dense(Dtype),
     /// The values of a block-sparse matrix with the blocks of C: one for every stored element of the C of an SDDMM.
@@ -43,16 +48,24 @@ impl InputKind {
         match self {
             Self::Rows(dtype) => format!("Rows<{dtype}>"),
             Self::Cols(dtype) => format!("Cols<{dtype}>"),
+            Self::Heads(dtype) => format!("Heads<{dtype}>"),
             Self::Dense(dtype) => format!("Dense<{dtype}>"),
             Self::Blocks(dtype) => format!("Bsr<{dtype}>"),
             Self::Scalar => "f32".to_owned(),
         }
     }
 
+    /// Whether it is a vector: by rows, by columns or by heads.
+    pub fn is_vector(self) -> bool {
+        matches!(self, Self::Rows(_) | Self::Cols(_) | Self::Heads(_))
+    }
+
     /// The type of its elements.
     pub fn dtype(self) -> Dtype {
         match self {
-            Self::Rows(dtype) | Self::Cols(dtype) | Self::Dense(dtype) | Self::Blocks(dtype) => dtype,
+            Self::Rows(dtype) | Self::Cols(dtype) | Self::Heads(dtype) | Self::Dense(dtype) | Self::Blocks(dtype) => {
+                dtype
+            }
             Self::Scalar => Dtype::F32,
         }
     }
@@ -71,7 +84,7 @@ impl InputKind {
             Self::Rows(_) => Level::Row,
             Self::Cols(_) => Level::Column,
             Self::Dense(_) | Self::Blocks(_) => Level::Element,
-            Self::Scalar => Level::Uniform,
+            Self::Heads(_) | Self::Scalar => Level::Uniform,
         }
     }
 }
@@ -79,7 +92,7 @@ impl InputKind {
 /// What an expression's value depends on: how often it must be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// On scalars alone: once a launch.
+    /// On scalars and on the head alone: once a launch, or once a head.
     Uniform,
     /// On the row of C.
     Row,
@@ -325,6 +338,11 @@ impl Program {
             InputKind::Dense(dtype) | InputKind::Blocks(dtype) => Some((at, dtype)),
             _ => None,
         })
+    }
+
+    /// Whether it names the number of the query's head.
+    pub(crate) fn names_head(&self) -> bool {
+        self.graph.nodes.iter().zip(&self.used).any(|(node, used)| *used && matches!(node, Node::Given(Given::Head)))
     }
 
     pub(crate) fn nodes(&self) -> &[Node] {

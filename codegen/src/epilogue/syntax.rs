@@ -296,14 +296,39 @@ impl<'t, P: Place> Parser<'t, P> {
     }
 }
 
+/// What parameters of a body may be, and how its errors say so.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kinds {
+    words: &'static [&'static str],
+    forms: &'static str,
+    /// Whose operands they are.
+    pub(super) of: &'static str,
+    /// The same with its article.
+    pub(super) one: &'static str,
+}
+
+impl Kinds {
+    /// Those of an epilogue.
+    pub(super) const EPILOGUE: Self = Self {
+        words: &["Rows", "Cols", "Dense", "Bsr", "f32"],
+        forms: "a further operand is `Rows<f32>`, `Cols<f32>`, `Dense<bf16>` (`Bsr<bf16>` with op = sdd) or `f32`",
+        of: "epilogue",
+        one: "an epilogue",
+    };
+    /// Those of a score.
+    pub(super) const SCORE: Self = Self {
+        words: &["Rows", "Cols", "Heads", "f32"],
+        forms: "what a score reads is `Rows<f32>` (by query), `Cols<f32>` (by key), `Heads<f32>` (by head) or `f32`",
+        of: "score",
+        one: "a score",
+    };
+}
+
 /// The kind of a parameter.
 ///
 /// # Errors
 /// The fact and the remedies.
-pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>) -> Result<InputKind, (String, Vec<String>)> {
-    const KINDS: [&str; 5] = ["Rows", "Cols", "Dense", "Bsr", "f32"];
-    const FORMS: &str =
-        "a further operand is `Rows<f32>`, `Cols<f32>`, `Dense<bf16>` (`Bsr<bf16>` with op = sdd) or `f32`";
+pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>, kinds: Kinds) -> Result<InputKind, (String, Vec<String>)> {
     const ELEMENTS: [&str; 3] = ["f32", "f16", "bf16"];
     let ParameterSyntax { name, kind, element, .. } = parameter;
     let near = |word: &str, words: &[&'static str]| {
@@ -311,14 +336,14 @@ pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>) -> Result<InputKind, (S
         let hint = (!near.is_empty()).then(|| format!("did you mean {}?", suggest::either(&near)));
         hint.into_iter().collect::<Vec<_>>()
     };
-    if !KINDS.contains(&kind.as_str()) {
-        let mut help = near(kind, &KINDS);
-        help.push(FORMS.to_owned());
+    if !kinds.words.contains(&kind.as_str()) {
+        let mut help = near(kind, kinds.words);
+        help.push(kinds.forms.to_owned());
         return Err((format!("`{name}` cannot be a `{kind}`"), help));
     }
     let dtype = match (kind.as_str(), element.as_deref()) {
         ("f32", None) => return Ok(InputKind::Scalar),
-        ("f32", Some(_)) => return Err(("`f32` has no element type".to_owned(), vec![FORMS.to_owned()])),
+        ("f32", Some(_)) => return Err(("`f32` has no element type".to_owned(), vec![kinds.forms.to_owned()])),
         (_, None) => {
             return Err((format!("`{kind}` lacks its element type"), vec![format!("write `{kind}<f32>`")]));
         }
@@ -327,13 +352,14 @@ pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>) -> Result<InputKind, (S
         (_, Some("bf16")) => Dtype::BF16,
         (_, Some(element)) => {
             let mut help = near(element, &ELEMENTS);
-            help.push(format!("elements of an epilogue's operand are {}", suggest::either(&ELEMENTS)));
+            help.push(format!("elements of {}'s operand are {}", kinds.one, suggest::either(&ELEMENTS)));
             return Err((format!("`{name}` cannot hold `{element}`"), help));
         }
     };
     Ok(match kind.as_str() {
         "Rows" => InputKind::Rows(dtype),
         "Cols" => InputKind::Cols(dtype),
+        "Heads" => InputKind::Heads(dtype),
         "Bsr" => InputKind::Blocks(dtype),
         _ => InputKind::Dense(dtype),
     })

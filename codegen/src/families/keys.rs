@@ -44,6 +44,14 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "op = attention, or an `epilogue`",
         ));
     }
+    if let Some(depth) = spec.d.filter(|_| spec.op != Op::Attention) {
+        errors.push(PlanError::new(
+            Key::D.as_str(),
+            format!("op = {} has no heads of {depth} columns", spec.op),
+            "`d` says how many columns Q and K of an attention have",
+            "op = attention, or drop `d`",
+        ));
+    }
     permute::check(spec, errors);
     check_full_operands(spec, errors);
     let targets = targets(spec.mma);

@@ -18,7 +18,7 @@ pub(crate) fn parameters(
         name: &input.symbol,
         argument: match input.kind {
             InputKind::Scalar => Argument::Scalar(at),
-            InputKind::Rows(_) | InputKind::Cols(_) => Argument::Pointer(Operand::Epilogue(at)),
+            InputKind::Rows(_) | InputKind::Cols(_) | InputKind::Heads(_) => Argument::Pointer(Operand::Epilogue(at)),
             InputKind::Dense(dtype) | InputKind::Blocks(dtype) => Argument::Map(tile(at, dtype)),
         },
     });

@@ -38,7 +38,11 @@ impl Roles {
     /// The split for `consumers` warpgroups: the producer gives up registers (`setmaxnreg.dec`), each consumer
     /// takes an equal share of what is freed (`setmaxnreg.inc`), and the CTA never holds more than at entry.
     pub(crate) fn new(consumers: u32, busy_producer: bool, arch: &Arch) -> Self {
-        let producer_registers = if busy_producer { BUSY_PRODUCER_REGISTERS } else { PRODUCER_REGISTERS };
+        Self::beside(consumers, if busy_producer { BUSY_PRODUCER_REGISTERS } else { PRODUCER_REGISTERS }, arch)
+    }
+
+    /// The same with a producer of so many registers a thread.
+    pub(crate) fn beside(consumers: u32, producer_registers: u32, arch: &Arch) -> Self {
         let threads = (consumers + 1) * arch.warpgroup;
         let unit = arch.register_unit;
         let most = arch.registers_per_thread / unit * unit;

@@ -53,7 +53,7 @@ pub(crate) struct Exchange {
 
 /// 16 bytes of a thread's sums in the workspace.
 #[derive(Clone, Debug, Serialize)]
-struct Part {
+pub(crate) struct Part {
     offset: u32,
     registers: String,
 }
@@ -92,7 +92,7 @@ impl Exchange {
 }
 
 /// A thread's sums in parts of four, those of neighbouring threads side by side.
-fn parts(warpgroup: u32, first: u32, names: Vec<String>) -> Vec<Part> {
+pub(crate) fn parts(warpgroup: u32, first: u32, names: Vec<String>) -> Vec<Part> {
     let part = |(i, four): (usize, &[String])| Part {
         offset: (first / 4 + i as u32) * 16 * warpgroup,
         registers: format!("{{ {} }}", four.join(", ")),

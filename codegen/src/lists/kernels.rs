@@ -72,6 +72,10 @@ pub enum ListKernel {
     SddmmRows,
     /// Writes these tiles.
     SddmmTiles,
+    /// Lists the steps of every row of tiles of an attention.
+    AttentionSteps,
+    /// Writes its tiles, which were assigned by their rows and columns.
+    AttentionTiles,
 }
 
 /// What the kernels share; `render` hands it to the templates.
@@ -82,7 +86,7 @@ const ALL_THREADS: u32 = 1024;
 
 impl ListKernel {
     /// Every kernel of the module.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Check(IndexWidth::I32),
         Self::Check(IndexWidth::I64),
         Self::CountColumns,
@@ -93,6 +97,8 @@ impl ListKernel {
         Self::MaskColumns,
         Self::SddmmRows,
         Self::SddmmTiles,
+        Self::AttentionSteps,
+        Self::AttentionTiles,
     ];
 
     /// Its name in the module.
@@ -108,6 +114,8 @@ impl ListKernel {
             Self::MaskColumns => "bsr_lists_mask_columns",
             Self::SddmmRows => "bsr_lists_sddmm_rows",
             Self::SddmmTiles => "bsr_lists_sddmm_tiles",
+            Self::AttentionSteps => "bsr_lists_attention_steps",
+            Self::AttentionTiles => "bsr_lists_attention_tiles",
         }
     }
 
@@ -115,20 +123,20 @@ impl ListKernel {
     pub fn threads(self) -> u32 {
         match self {
             Self::Check(_) => 32 * CHECK_WARPS,
-            Self::MaskRows | Self::MaskColumns => 32 * MASK_WARPS,
+            Self::MaskRows | Self::MaskColumns | Self::AttentionSteps | Self::AttentionTiles => 32 * MASK_WARPS,
             Self::CountColumns | Self::ScatterColumns | Self::SddmmTiles => COUNT_THREADS,
             Self::ScanColumns | Self::Assign | Self::SddmmRows => ALL_THREADS,
         }
     }
 
-    /// CTAs of a launch: for every block row of a check or of a mask a warp, of an SDDMM one; `ctas` of those that count,
-    /// scatter and assign.
+    /// CTAs of a launch: for every block row of a check or of a mask a warp, of an SDDMM one, and one for every row of tiles
+    /// of an attention's steps; `ctas` of those that count, scatter and assign, and of an attention's tiles.
     pub fn grid(self, block_rows: u32, ctas: u32) -> u32 {
         match self {
             Self::Check(_) => block_rows.div_ceil(CHECK_WARPS),
             Self::MaskRows | Self::MaskColumns => block_rows.div_ceil(MASK_WARPS),
-            Self::CountColumns | Self::ScatterColumns | Self::Assign => ctas,
-            Self::SddmmTiles => block_rows,
+            Self::CountColumns | Self::ScatterColumns | Self::Assign | Self::AttentionTiles => ctas,
+            Self::SddmmTiles | Self::AttentionSteps => block_rows,
             Self::ScanColumns | Self::SddmmRows => 1,
         }
     }
@@ -145,6 +153,8 @@ impl ListKernel {
             Self::MaskColumns => &["mask", "counts", "row_ptr", "col_idx"],
             Self::SddmmRows => &["rows", "first_tiles", "work_head", "work"],
             Self::SddmmTiles => &["rows", "columns", "first_tiles", "work"],
+            Self::AttentionSteps => &["rows", "columns", "partial", "room", "steps", "records", "step_rows"],
+            Self::AttentionTiles => &["lengths", "dealt", "records", "room", "work_head", "work"],
         }
     }
 
@@ -158,6 +168,8 @@ impl ListKernel {
             Self::MaskRows => &["block_rows", "block_columns"],
             Self::MaskColumns => &["block_rows", "block_columns", "capacity"],
             Self::SddmmRows | Self::SddmmTiles => &super::SddmmShape::NUMBERS,
+            Self::AttentionSteps => &super::AttentionLists::STEPS,
+            Self::AttentionTiles => &super::AttentionLists::TILES,
         }
     }
 }

@@ -5,11 +5,13 @@
 //! the module is loaded once for a device. The lists are those that kernels with
 //! [`TileScheduler::Static`](crate::TileScheduler::Static) read.
 
+mod attention;
 mod kernels;
 mod render;
 mod sddmm;
 mod shape;
 
+pub use attention::{AttentionLists, AttentionRequest, PartialFlags};
 pub use kernels::{IndexWidth, ListKernel, WrongIndex};
 pub use render::ptx;
 pub use sddmm::SddmmShape;

@@ -1,6 +1,7 @@
 //! What a launch of attention is told: four tensors of rank 4, the steps of every work tile, numbers.
 
 use super::{LaunchShape, Parameters, Plan};
+use crate::{KernelSpec, SplitK};
 
 /// The sizes of one attention: O\[b, h, i\] = sum over j of softmax(scale * Q\[b, h, i\] . K\[b, g, j\]) V\[b, g, j\],
 /// where g is the number of the key head that query head h belongs to.
@@ -47,32 +48,74 @@ impl TensorStrides {
 /// How an attention kernel divides its work: what must be known to list it.
 ///
 /// A work tile is `rows` queries of one head, and takes `tile_words` 32-bit words: {first query, head, problem, head of K
-/// and V, first step, steps, steps that consumer 0 computes, the same of consumer 1}. Consumer w computes `rows / 2`
-/// queries from `w * rows / 2` on. A step is a word: `step` keys, by their number divided by `step`, and the flags
-/// [`AttentionTiles::STORED`] and [`AttentionTiles::PARTIAL`] of each consumer.
+/// and V, first step, steps, steps that each consumer computes}, and zeros to a multiple of 4. Consumer w of `consumers`
+/// computes `rows / consumers` queries from `w * rows / consumers` on. A step has a word for each of its `blocks` runs of
+/// [`AttentionTiles::run`] keys: the number of the first key divided by those of a run, and the flags
+/// [`AttentionTiles::STORED`] and [`AttentionTiles::PARTIAL`] of each consumer. Runs of a step are stored by the same
+/// consumers; the second one may lie beyond the last key instead.
+///
+/// A kernel whose tiles can be divided ([`AttentionSplit`]) has four words more of each: {parts to collect, the first of
+/// their places in the workspace, the place that the sums go to or [`AttentionTiles::WHOLE`], 0}.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionTiles {
     /// Queries and keys of a block.
     pub block: (u32, u32),
     /// Queries of a work tile.
     pub rows: u32,
-    /// Keys of a step; divides the keys of a block.
+    /// Warpgroups that share a work tile.
+    pub consumers: u32,
+    /// Keys of a step.
     pub step: u32,
-    /// Both consumers compute the same blocks: a tile lies within a row of blocks.
+    /// Blocks that a step has keys of: two, which need not be neighbours, or one, whose keys the step divides.
+    pub blocks: u32,
+    /// All consumers compute the same blocks: a tile lies within a row of blocks.
     pub uniform: bool,
-    /// Head dimension.
+    /// Columns of V and O; see [`KernelSpec::score_depth`] for those of Q and K.
     pub columns: u32,
     /// Words of a work tile.
     pub tile_words: u32,
+    /// How the keys of a tile are divided among CTAs, of a kernel with `split`.
+    pub split: Option<AttentionSplit>,
+    /// Neighbouring heads of Q whose queries share a tile, of a kernel with `pack`: query by query, the heads of each side by
+    /// side. They share a head of K.
+    pub packed: Option<u32>,
+}
+
+/// How the keys of a tile are divided among CTAs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionSplit {
+    /// Into how many parts.
+    pub parts: SplitK,
+    /// Bytes of one part's sums in the workspace.
+    pub place_bytes: u32,
 }
 
 impl AttentionTiles {
-    /// The bit that says that consumer 0 computes a step; the next one says it of consumer 1.
-    pub const STORED: u32 = 1 << 28;
-    /// The bit that says that consumer 0 computes scores in a step; the next one says it of consumer 1.
-    pub const PARTIAL: u32 = 1 << 30;
-    /// Bits of the number of a step.
+    /// Heads of Q that a tile has.
+    pub fn heads(&self) -> u32 {
+        self.packed.unwrap_or(1)
+    }
+
+    /// The bit that says that consumer 0 computes a step; the next ones say it of the others.
+    pub const STORED: u32 = 1 << 26;
+    /// The bit that says that consumer 0 computes scores in a step; the next ones say it of the others.
+    pub const PARTIAL: u32 = 1 << 29;
+    /// Bits of the number of a run of keys.
     pub const NUMBER: u32 = Self::STORED - 1;
+    /// What a work tile has instead of a place where it is stored in O.
+    pub const WHOLE: u32 = u32::MAX;
+
+    /// Keys that follow each other in a step.
+    pub fn run(&self) -> u32 {
+        self.step / self.blocks
+    }
+}
+
+impl KernelSpec {
+    /// Columns of Q and K of an attention: `d`, or `bn`, those of V.
+    pub fn score_depth(&self) -> u32 {
+        self.d.unwrap_or(self.bn)
+    }
 }
 
 impl Plan {

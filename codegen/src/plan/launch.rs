@@ -45,6 +45,7 @@ impl Operand {
             (Self::C, _) => "C",
             (Self::ScaleA, _) => "A's factors",
             (Self::ScaleB, _) => "B's factors",
+            (Self::Epilogue(_), Op::Attention) => "a vector of the score",
             (Self::Epilogue(_), _) => "the epilogue's",
             (Self::Second, _) => "the epilogue's second result, f32 by rows",
             (Self::Order, _) => "the row of C of each row of the product, u32",
@@ -149,6 +150,9 @@ pub enum Argument {
     Number(u32),
     /// An f32 of the epilogue, by the number of its parameter.
     Scalar(usize),
+    /// Elements from one head of a score's vector to the next, and in the upper 32 bits from one problem to the next, by the
+    /// number of its parameter.
+    VectorStrides(usize),
     /// What products of queries and keys are multiplied by, an f32.
     Scale,
 }
@@ -176,6 +180,7 @@ impl Parameter {
             Argument::Work => "work tiles {c_row, c_col, a_row, blocks}".to_owned(),
             Argument::StageMetadata => "stage metadata, 256 bytes each".to_owned(),
             Argument::Workspace => "sums of parts of K, passed on from CTA to CTA".to_owned(),
+            Argument::VectorStrides(_) => "elements from head to head, and from problem to problem".to_owned(),
             Argument::Number(_) | Argument::Scalar(_) | Argument::Scale => String::new(),
         }
     }
@@ -194,6 +199,7 @@ impl Parameter {
             | Argument::WorkHead
             | Argument::Work
             | Argument::StageMetadata
+            | Argument::VectorStrides(_)
             | Argument::Workspace => {
                 format!(".param .u64 {name}")
             }

@@ -14,7 +14,7 @@ mod sparse_times_dense;
 
 use std::sync::Arc;
 
-pub use attention::{AttentionProblem, AttentionTiles, TensorStrides};
+pub use attention::{AttentionProblem, AttentionSplit, AttentionTiles, TensorStrides};
 pub use error::{PlanError, PlanErrors};
 pub(crate) use kernel::KernelPlan;
 pub(crate) use kloop::KLoop;

@@ -75,7 +75,7 @@ keys! {
         "whether dense columns are the rows of the matrix instruction",
         by_default "`on` where the block's rows are no multiple of 64";
     Pack pack: u32 = auto choice { Wgmma }
-        "block rows that share a CTA tile", by_default "up to 8, as registers and shared memory allow";
+        "block rows, or in an attention heads of Q, that share a CTA tile", by_default "up to 8, as registers and shared memory allow";
     Pdl pdl: #[serde(default, skip_serializing_if = "is_default")] Pdl = (Pdl::Off) choice { Wgmma }
         "whether the kernel may start while the one before it in the stream ends (programmatic dependent launch)";
     Split split: #[serde(default, skip_serializing_if = "is_default")] SplitK = (SplitK::Off) choice { Wgmma }
@@ -84,6 +84,8 @@ keys! {
         "what becomes of a sum before it is written", by_default "`none`";
     Score score: #[serde(default, skip_serializing_if = "Option::is_none")] Epilogue = auto fact { Wgmma }
         "the score of a query and a key in the partial blocks of an attention", by_default "`s * scale`";
+    D d: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto fact { Wgmma }
+        "columns of Q and K in an attention, where V has others", by_default "`bn`";
     Beta beta as Switch = (Switch::Off) fact { Wgmma }
         "whether what C holds is added, times a number of the launch";
 }

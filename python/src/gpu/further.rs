@@ -48,8 +48,13 @@ pub(super) enum Given<'a> {
 
 impl Further {
     /// # Errors
-    /// A type that no epilogue reads. `is_col` says how C lies, as which a matrix lies.
-    pub(super) fn new(device: &Device, pattern: &Pattern, is_col: bool, argument: FurtherArgument) -> PyResult<Self> {
+    /// A type that no epilogue reads; blocks of a pattern that lives on the GPU. `is_col` says how C lies, as which a matrix lies.
+    pub(super) fn new(
+        device: &Device,
+        pattern: Option<&Pattern>,
+        is_col: bool,
+        argument: FurtherArgument,
+    ) -> PyResult<Self> {
         let (name, what, kind, rows, cols, ld) = argument;
         let kind = Kind::parse(&kind)?;
         if what != "scalar" && !matches!(kind, Kind::F32 | Kind::F16 | Kind::BF16) {
@@ -59,7 +64,14 @@ impl Further {
             "scalar" => What::Scalar,
             "dense" => What::Matrix(kind, (rows, cols, is_col, ld)),
             // The values of a matrix of its own: that of the product is locked while it is launched.
-            "blocks" => What::Blocks(Box::new(AnyBsr::new(device, pattern, kind)?)),
+            "blocks" => {
+                let pattern = pattern.ok_or_else(|| {
+                    refused(format!(
+                        "`{name}` has the blocks of a pattern that lives on the GPU\n  help: a Pattern of the host"
+                    ))
+                })?;
+                What::Blocks(Box::new(AnyBsr::new(device, pattern, kind)?))
+            }
             _ => What::Vector(kind, rows),
         };
         Ok(Self { name, what })

@@ -1,7 +1,9 @@
 //! Launches on a GPU: operands by address, on the stream of the caller.
 
+mod attention;
 mod batch;
 mod further;
+mod listed;
 mod measure;
 mod ready;
 mod sparse;
@@ -19,7 +21,9 @@ use crate::choice;
 use crate::errors::refused;
 use crate::pattern::Pattern;
 use crate::plan::Kernel;
+pub(crate) use attention::{AttentionWork, LoadedAttention, ReadyAttention};
 pub(crate) use batch::Batch;
+pub(crate) use listed::DevicePattern;
 pub(crate) use ready::Ready;
 pub(crate) use sparse::Sparse;
 
@@ -131,6 +135,27 @@ impl Gpu {
             let plan = choice::with_batch(&chosen)?;
             Ok(Loaded { launcher: self.load_plan(&plan)?, why: chosen.to_string() })
         })
+    }
+
+    /// Chooses and loads a kernel for a product along `n` of a pattern that lives on the GPU.
+    #[pyo3(signature = (pattern, facts, n, epilogue=None))]
+    fn choose_listed(
+        &self,
+        py: Python<'_>,
+        pattern: &DevicePattern,
+        facts: &str,
+        n: usize,
+        epilogue: Option<&str>,
+    ) -> PyResult<Loaded> {
+        self.chosen_listed(py, pattern, facts, n, epilogue)
+    }
+
+    /// Loads a kernel of attention.
+    fn load_attention(&self, py: Python<'_>, kernel: &Kernel) -> PyResult<LoadedAttention> {
+        let (ptx, plan) = (&kernel.ptx, &kernel.plan);
+        let load = || bsr_runtime::attention::Launcher::load_text(&self.device, plan, ptx.text(), ptx.entry());
+        let launcher = py.detach(load).map_err(refused)?;
+        Ok(LoadedAttention { launcher: Arc::new(launcher), device: self.device.clone() })
     }
 
     /// Forgets every kernel that was loaded, with what it keeps of patterns; those that are in use stay until they are not.

@@ -28,14 +28,14 @@ pub(crate) struct Ready {
 
 #[pymethods]
 impl Ready {
-    /// A product of `kernel` with the pattern of `sparse`. `matrices` are the shapes of the dense factor and of C, of a
+    /// A product of `kernel` with the pattern of `sparse`, which is `pattern` unless it lives on the GPU. `matrices` are the shapes of the dense factor and of C, of a
     /// sampled product those of both factors; `further` is what the epilogue reads, `second` the length of a second result.
     #[new]
     #[pyo3(signature = (kernel, sparse, pattern, matrices, further=Vec::new(), second=None))]
     fn new(
         kernel: &Loaded,
         sparse: Py<Sparse>,
-        pattern: &Pattern,
+        pattern: Option<&Pattern>,
         matrices: (Shape, Shape),
         further: Vec<FurtherArgument>,
         second: Option<usize>,

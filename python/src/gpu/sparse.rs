@@ -1,14 +1,17 @@
 //! Patterns on a GPU, for values that lie elsewhere at each launch.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bsr::gpu::{Device, DeviceBsr, Plain};
+use bsr::gpu::{Device, DeviceBsr, DevicePattern, Plain};
 use bsr::{Element, bf16, e4m3, e5m2, f16};
 use pyo3::prelude::*;
 
 use crate::array::Kind;
 use crate::errors::refused;
 use crate::pattern::Pattern;
+
+/// An address that no launch reads.
+const NOWHERE: u64 = 16;
 
 /// A pattern on a GPU; each launch says where the values are.
 #[pyclass(frozen, module = "bsr_gemm._native")]
@@ -51,24 +54,51 @@ impl AnyBsr {
     /// # Errors
     /// A type that no kernel multiplies; no memory.
     pub(super) fn new(device: &Device, pattern: &Pattern, kind: Kind) -> PyResult<Self> {
-        fn of<T: Element + Plain>(device: &Device, pattern: &Pattern) -> PyResult<Mutex<DeviceBsr<T>>> {
-            // SAFETY: no launch reads this address: each sets its own first. A matrix is never without one.
-            let matrix = unsafe { DeviceBsr::from_raw(device, &pattern.structure, 16) };
-            Ok(Mutex::new(matrix.map_err(refused)?))
-        }
+        Self::of(Places::Host(device, pattern), kind)
+    }
+
+    /// The same of a pattern that lives on the GPU.
+    ///
+    /// # Errors
+    /// As [`AnyBsr::new`].
+    pub(super) fn listed(pattern: &Arc<DevicePattern>, kind: Kind) -> PyResult<Self> {
+        Self::of(Places::Gpu(pattern), kind)
+    }
+
+    fn of(places: Places<'_>, kind: Kind) -> PyResult<Self> {
         Ok(match kind {
-            Kind::F16 => Self::F16(of(device, pattern)?),
-            Kind::BF16 => Self::BF16(of(device, pattern)?),
-            Kind::F32 => Self::F32(of(device, pattern)?),
-            Kind::E4M3 => Self::E4M3(of(device, pattern)?),
-            Kind::E5M2 => Self::E5M2(of(device, pattern)?),
-            Kind::I8 => Self::I8(of(device, pattern)?),
+            Kind::F16 => Self::F16(places.matrix()?),
+            Kind::BF16 => Self::BF16(places.matrix()?),
+            Kind::F32 => Self::F32(places.matrix()?),
+            Kind::E4M3 => Self::E4M3(places.matrix()?),
+            Kind::E5M2 => Self::E5M2(places.matrix()?),
+            Kind::I8 => Self::I8(places.matrix()?),
             Kind::F64 | Kind::I32 => {
                 return Err(refused(
                     "no kernel multiplies f64 or i32\n  help: convert the matrix to f32, f16 or bf16, or use the CPU",
                 ));
             }
         })
+    }
+}
+
+/// Where the places of blocks are known.
+#[derive(Clone, Copy)]
+enum Places<'a> {
+    Host(&'a Device, &'a Pattern),
+    Gpu(&'a Arc<DevicePattern>),
+}
+
+impl Places<'_> {
+    fn matrix<T: Element + Plain>(self) -> PyResult<Mutex<DeviceBsr<T>>> {
+        // SAFETY: no launch reads this address: each sets its own first. A matrix is never without one.
+        let matrix = unsafe {
+            match self {
+                Self::Host(device, pattern) => DeviceBsr::from_raw(device, &pattern.structure, NOWHERE),
+                Self::Gpu(pattern) => DeviceBsr::from_raw_pattern(pattern, NOWHERE),
+            }
+        };
+        Ok(Mutex::new(matrix.map_err(refused)?))
     }
 }
 

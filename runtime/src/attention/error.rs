@@ -58,6 +58,35 @@ pub enum AttentionError {
         /// Their names.
         names: String,
     },
+    /// Two launches on the simulator that differ.
+    #[error(
+        "two launches gave different bits\n  CTAs share the keys of a tile, and the second launch found another workspace than the first\n  help: this is a fault of the kernel; please report the spec and the shape"
+    )]
+    Launches,
+    /// Vectors of the score that are missing, or that it does not have.
+    #[error(
+        "the score reads {expected} vectors, and {found} are given\n  help: one for each of `{names}`, in this order"
+    )]
+    Vectors {
+        /// Parameters of the score that are vectors.
+        expected: usize,
+        /// Vectors that are given.
+        found: usize,
+        /// Their names.
+        names: String,
+    },
+    /// A vector of the score has another element type than its parameter.
+    #[error(
+        "`{name}` is a vector of {found}, and the score reads {expected}\n  help: cast it, or a score that reads {found}"
+    )]
+    Vector {
+        /// The parameter.
+        name: String,
+        /// The vector's element type.
+        found: Dtype,
+        /// The parameter's kind.
+        expected: String,
+    },
     /// Loading or launching.
     #[error(transparent)]
     Kernel(#[from] KernelError),

@@ -1,12 +1,13 @@
 //! Kernels of attention that are known when a program is compiled.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use bsr_codegen::Plan;
 
 use super::launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
 use super::simulate::{SimulatedAttention, Simulation};
-use super::{AttentionError, Mask, Shape, Tensor};
+use super::{AttentionError, DeviceMask, Mask, ScoreInputs, Shape, Tensor};
 use crate::Element;
 use crate::gpu::{Device, DeviceBuffer, Plain, StreamRef};
 use crate::simulated::Options;
@@ -37,13 +38,13 @@ pub trait Kernel: Sized + 'static {
     ///
     /// # Errors
     /// As [`SimulatedAttention::run`].
-    fn simulate(
+    fn simulate<'n>(
         tensors: [&Tensor<Self::Element>; 3],
         mask: &Mask,
-        numbers: (f32, &[f32]),
+        inputs: impl Into<ScoreInputs<'n>>,
         options: &Options,
     ) -> Result<Simulation<Self::Element>, AttentionError> {
-        SimulatedAttention::new(Self::plan(), Self::PTX, Self::ENTRY)?.run(tensors, mask, numbers, options)
+        SimulatedAttention::new(Self::plan(), Self::PTX, Self::ENTRY)?.run(tensors, mask, inputs, options)
     }
 }
 
@@ -61,6 +62,14 @@ impl<K: Kernel> Loaded<K> {
     /// A mask that does not fit the kernel or the shape.
     pub fn pattern(&self, mask: &Mask, shape: Shape) -> Result<DevicePattern, AttentionError> {
         self.launcher.pattern(mask, shape)
+    }
+
+    /// Allocates what launches with a mask that lives on the GPU need.
+    ///
+    /// # Errors
+    /// As [`Launcher::device_pattern`].
+    pub fn device_pattern(&self, mask: &Arc<DeviceMask>, shape: Shape) -> Result<DevicePattern, AttentionError> {
+        self.launcher.device_pattern(mask, shape)
     }
 
     /// Enqueues O = softmax(scale * Q K^T) V on `stream` and returns at once.

@@ -1,19 +1,24 @@
 //! Attention on a GPU.
 
-use bsr_codegen::{Argument, Dtype, Operand, Plan, TensorStrides};
+use std::sync::Arc;
 
-use super::{AttentionError, AttentionWork, HeadOrder, Mask, Shape, Tensor};
+use bsr_codegen::{Argument, Dtype, Operand, Plan, StridedMap, TensorStrides};
+
+use super::listed::Listed;
+use super::vector::{self, ScoreVector, packed_strides, place};
+use super::{AttentionError, AttentionWork, DeviceMask, HeadOrder, Mask, Shape, Tensor};
 use crate::Element;
 use crate::gpu::{
-    self, Device, DeviceBuffer, DevicePtr, Function, LaunchDims, Module, Plain, StreamRef, Value, Values, tensor_map,
+    self, Device, DeviceBuffer, DevicePtr, Function, LaunchDims, Module, Plain, StreamRef, TensorMapCache, Value,
+    Values,
 };
-use crate::kernel::KernelError;
+use crate::kernel::{KernelError, Workspaces};
 
-/// A contiguous tensor of heads in device memory.
+/// A tensor of heads in device memory: contiguous, or a view of foreign memory.
 #[derive(Debug)]
 pub struct DeviceTensor<T: Plain> {
     sizes: [usize; 4],
-    order: HeadOrder,
+    strides: TensorStrides,
     data: DeviceBuffer<T>,
 }
 
@@ -24,7 +29,21 @@ impl<T: Element + Plain> DeviceTensor<T> {
     /// [`AttentionError::Gpu`].
     pub fn upload(device: &Device, tensor: &Tensor<T>) -> Result<Self, AttentionError> {
         let data = DeviceBuffer::from_slice(device, tensor.data())?;
-        Ok(Self { sizes: tensor.sizes(), order: tensor.order(), data })
+        Ok(Self { sizes: tensor.sizes(), strides: tensor.strides(), data })
+    }
+
+    /// Views `[batch, heads, rows, columns]` elements of foreign device memory, which lie as `strides` say. They are neither
+    /// copied nor freed.
+    ///
+    /// # Safety
+    /// For as long as the value lives, `data` must be that of such a tensor on this device.
+    pub unsafe fn from_raw(device: &Device, data: DevicePtr, sizes: [usize; 4], strides: TensorStrides) -> Self {
+        let last = |size: usize, stride: u64| size.saturating_sub(1) * stride as usize;
+        let [batch, heads, rows, columns] = sizes;
+        let extent = last(batch, strides.batch) + last(heads, strides.head) + last(rows, strides.row) + columns;
+        // SAFETY: as the caller vouches.
+        let data = unsafe { DeviceBuffer::foreign(device, data, if sizes.contains(&0) { 0 } else { extent }) };
+        Self { sizes, strides, data }
     }
 
     /// A tensor of `[batch, heads, rows, columns]` whose elements are not set.
@@ -32,16 +51,27 @@ impl<T: Element + Plain> DeviceTensor<T> {
     /// # Errors
     /// [`AttentionError::Gpu`].
     pub fn uninit(device: &Device, sizes: [usize; 4], order: HeadOrder) -> Result<Self, AttentionError> {
-        Ok(Self { sizes, order, data: DeviceBuffer::uninit(device, sizes.iter().product())? })
+        let [_, heads, rows, columns] = sizes;
+        let data = DeviceBuffer::uninit(device, sizes.iter().product())?;
+        Ok(Self { sizes, strides: order.strides(heads, rows, columns), data })
     }
 
     /// Copies it to the host, after everything on the device is done.
     ///
     /// # Errors
-    /// [`AttentionError::Gpu`].
+    /// [`AttentionError::Gpu`]; [`AttentionError::Size`] for a view of foreign memory that is not contiguous.
     pub fn download(&self) -> Result<Tensor<T>, AttentionError> {
         self.data.device().synchronize()?;
-        Tensor::from_vec(self.sizes, self.order, self.data.to_vec()?)
+        let [_, heads, rows, columns] = self.sizes;
+        let mut orders = [HeadOrder::HeadsFirst, HeadOrder::RowsFirst].into_iter();
+        let order = orders.find(|order| order.strides(heads, rows, columns) == self.strides).ok_or_else(|| {
+            AttentionError::size(
+                "the tensor is a view whose heads are not contiguous",
+                format!("{:?} between its elements, and its sizes are {:?}", self.strides, self.sizes),
+                "copy it into a contiguous one",
+            )
+        })?;
+        Tensor::from_vec(self.sizes, order, self.data.to_vec()?)
     }
 
     /// Sets every byte.
@@ -58,30 +88,36 @@ impl<T: Element + Plain> DeviceTensor<T> {
     }
 
     fn strides(&self) -> TensorStrides {
-        let [_, heads, rows, columns] = self.sizes;
-        self.order.strides(heads, rows, columns)
+        self.strides
     }
 }
 
-/// What an attention reads: `(&q, &k, &v, scale).into()`, and the numbers of its score.
+/// What an attention reads: `(&q, &k, &v, scale).into()`, and the numbers and vectors of its score.
 #[derive(Debug)]
 pub struct Inputs<'i, T: Plain> {
     tensors: [&'i DeviceTensor<T>; 3],
     scale: f32,
     scalars: &'i [f32],
+    vectors: &'i [ScoreVector<'i>],
 }
 
 impl<'i, T: Plain> Inputs<'i, T> {
-    /// The same with numbers for the parameters of the score, in their order.
+    /// The same with numbers for the parameters of the score that are `f32`, in their order.
     #[must_use]
     pub fn scalars(self, scalars: &'i [f32]) -> Self {
         Self { scalars, ..self }
+    }
+
+    /// The same with vectors for the parameters of the score that are `Rows`, `Cols` and `Heads`, in their order.
+    #[must_use]
+    pub fn vectors(self, vectors: &'i [ScoreVector<'i>]) -> Self {
+        Self { vectors, ..self }
     }
 }
 
 impl<'i, T: Plain> From<(&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTensor<T>, f32)> for Inputs<'i, T> {
     fn from((q, k, v, scale): (&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTensor<T>, f32)) -> Self {
-        Self { tensors: [q, k, v], scale, scalars: &[] }
+        Self { tensors: [q, k, v], scale, scalars: &[], vectors: &[] }
     }
 }
 
@@ -90,9 +126,27 @@ impl<'i, T: Plain> From<(&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTen
 pub struct DevicePattern {
     shape: Shape,
     ctas: u32,
-    heads: DeviceBuffer<u32>,
-    tiles: DeviceBuffer<u32>,
-    steps: DeviceBuffer<u32>,
+    lists: Lists,
+    workspaces: Workspaces,
+}
+
+/// Heads, tiles and steps.
+#[derive(Debug)]
+enum Lists {
+    /// Of a mask on the host.
+    Host([DeviceBuffer<u32>; 3]),
+    /// Of a mask on the GPU, made by kernels.
+    Device(Box<Listed>),
+}
+
+impl DevicePattern {
+    /// Where heads, tiles and steps lie, which are listed on `stream` first where that is to be done.
+    fn places(&self, stream: StreamRef<'_>) -> Result<[DevicePtr; 3], AttentionError> {
+        match &self.lists {
+            Lists::Host(lists) => Ok(lists.each_ref().map(DeviceBuffer::ptr)),
+            Lists::Device(listed) => listed.enqueue(stream).map(|()| listed.places()),
+        }
+    }
 }
 
 /// A kernel of attention on a device.
@@ -102,6 +156,7 @@ pub struct Launcher {
     function: Function,
     device: Device,
     ctas: u32,
+    maps: TensorMapCache<StridedMap>,
 }
 
 impl Launcher {
@@ -130,7 +185,7 @@ impl Launcher {
         if ctas == 0 {
             return Err(KernelError::DoesNotFit { cluster: 1, shared_bytes }.into());
         }
-        Ok(Self { plan: plan.clone(), function, device: device.clone(), ctas })
+        Ok(Self { plan: plan.clone(), function, device: device.clone(), ctas, maps: TensorMapCache::new(device) })
     }
 
     /// The plan it was loaded by.
@@ -153,10 +208,29 @@ impl Launcher {
         Ok(DevicePattern {
             shape,
             ctas: work.ctas(),
-            heads: DeviceBuffer::from_slice(&self.device, &work.heads)?,
-            tiles: DeviceBuffer::from_slice(&self.device, &work.tiles)?,
-            // A mask without blocks has no steps, and an address all the same.
-            steps: DeviceBuffer::from_slice(&self.device, if work.steps.is_empty() { &[0] } else { &work.steps })?,
+            lists: Lists::Host([
+                DeviceBuffer::from_slice(&self.device, &work.heads)?,
+                DeviceBuffer::from_slice(&self.device, &work.tiles)?,
+                // A mask without blocks has no steps, and an address all the same.
+                DeviceBuffer::from_slice(&self.device, if work.steps.is_empty() { &[0] } else { &work.steps })?,
+            ]),
+            workspaces: Workspaces::new(&self.device, work.workspace_bytes(&tiles))?,
+        })
+    }
+
+    /// Allocates what launches with a mask that lives on the GPU need, for tensors of one shape. They check it and list the
+    /// work on the GPU, whenever it has [changed](DeviceMask::changed). No tile's keys are divided.
+    ///
+    /// # Errors
+    /// A mask that does not fit the kernel or the shape, and sizes beyond what the kernels that list count.
+    pub fn device_pattern(&self, mask: &Arc<DeviceMask>, shape: Shape) -> Result<DevicePattern, AttentionError> {
+        let tiles = self.plan.attention_tiles().ok_or(AttentionError::Operation(self.plan.spec().op))?;
+        let listed = Listed::new(&self.device, &tiles, mask, &shape, self.ctas)?;
+        Ok(DevicePattern {
+            shape,
+            ctas: listed.ctas(),
+            lists: Lists::Device(Box::new(listed)),
+            workspaces: Workspaces::new(&self.device, 0)?,
         })
     }
 
@@ -173,9 +247,11 @@ impl Launcher {
         output: &mut DeviceTensor<T>,
         sums: Option<&mut DeviceBuffer<f32>>,
     ) -> Result<(), AttentionError> {
-        let Inputs { tensors: [q, k, v], scale, scalars } = inputs.into();
+        let stream = stream.into();
+        let Inputs { tensors: [q, k, v], scale, scalars, vectors } = inputs.into();
         let shape = shape_of(&self.plan, [q, k, v].map(DeviceTensor::sizes), T::DTYPE)?;
         check_numbers(&self.plan, scale, scalars)?;
+        let strides = packed_strides(&self.plan, &shape, vectors.iter().map(ScoreVector::extent))?;
         if shape != pattern.shape {
             return Err(AttentionError::size(
                 "the pattern was made for tensors of other sizes",
@@ -183,11 +259,12 @@ impl Launcher {
                 "`Launcher::pattern` with this shape",
             ));
         }
-        if output.sizes != q.sizes {
+        let sizes = [shape.batch, shape.heads, shape.queries, shape.columns];
+        if output.sizes != sizes {
             return Err(AttentionError::size(
                 format!("O is {:?}", output.sizes),
-                format!("Q is {:?}: problems, heads, queries, columns", q.sizes),
-                "an O of Q's sizes",
+                format!("{sizes:?}: problems, heads and queries of Q, columns of V"),
+                "an O of these sizes",
             ));
         }
         let sums = match sums {
@@ -206,6 +283,7 @@ impl Launcher {
         let problem = shape.problem([q.strides(), k.strides(), v.strides(), output.strides()]);
         let launch = self.plan.attention_launch(&problem, pattern.ctas);
         let launch = launch.ok_or(AttentionError::Operation(self.plan.spec().op))?;
+        let parameters = vector::inputs(&self.plan);
         let address = |operand: Operand| -> DevicePtr {
             match operand {
                 Operand::A => q.data.ptr(),
@@ -214,29 +292,33 @@ impl Launcher {
                 Operand::B => k.data.ptr(),
                 Operand::V => v.data.ptr(),
                 Operand::Second => sums,
+                Operand::Epilogue(at) => vectors[place(parameters, at)].ptr(),
                 _ => output.data.ptr(),
             }
         };
+        let workspace = pattern.workspaces.of(&self.device, stream)?;
+        let [heads, tiles, steps] = pattern.places(stream)?;
         let mut values = Values::new();
         for parameter in &launch.parameters {
             values.push(match &parameter.argument {
-                Argument::Strided(map) => {
-                    Value::Map(tensor_map::encode_strided(&self.device, address(map.operand), map)?)
-                }
+                Argument::Strided(map) => Value::Map(self.maps.get(address(map.operand), map)?),
                 Argument::Pointer(operand) => Value::Pointer(address(*operand)),
-                Argument::WorkHead => Value::Pointer(pattern.heads.ptr()),
-                Argument::Work => Value::Pointer(pattern.tiles.ptr()),
-                Argument::ColIdx => Value::Pointer(pattern.steps.ptr()),
+                Argument::WorkHead => Value::Pointer(heads),
+                Argument::Work => Value::Pointer(tiles),
+                Argument::ColIdx => Value::Pointer(steps),
+                Argument::Workspace => Value::Pointer(workspace),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scale => Value::Float(scale),
-                Argument::Scalar(at) => Value::Float(scalars.get(*at).copied().unwrap_or(f32::NAN)),
+                Argument::Scalar(at) => Value::Float(scalars[place(parameters, *at)]),
+                Argument::VectorStrides(at) => Value::Pointer(strides[place(parameters, *at)]),
                 _ => Value::Pointer(0),
             });
         }
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
-        // above have found to be those of the problem; the pattern was made for this kernel and these sizes, so that no
-        // step is beyond the keys. O and the sums are borrowed mutably.
-        unsafe { gpu::launch(&self.function, &launch, &values, stream.into())? };
+        // above have found to be those of the problem; the pattern was made for this kernel and these sizes, or is checked
+        // and listed on this stream ahead of the launch, so that no step is beyond the keys. O and the sums are borrowed
+        // mutably, and the workspace is this stream's.
+        unsafe { gpu::launch(&self.function, &launch, &values, stream)? };
         Ok(())
     }
 }
@@ -250,14 +332,29 @@ pub(super) fn shape_of(plan: &Plan, [q, k, v]: [[usize; 4]; 3], dtype: Dtype) ->
     if dtype != spec.a {
         return Err(AttentionError::Dtype { operand: "Q", found: dtype, expected: spec.a });
     }
-    if k != v || k[0] != q[0] || k[3] != q[3] {
+    if k[..3] != v[..3] || k[0] != q[0] || k[3] != q[3] {
         return Err(AttentionError::size(
             "Q, K and V do not belong together",
             format!("Q is {q:?}, K is {k:?}, V is {v:?}: problems, heads, rows, columns"),
-            "K and V of the same sizes, with the problems and columns of Q",
+            "K and V of the same problems, heads and rows, with the problems of Q and K of its columns",
         ));
     }
-    let [batch, heads, queries, columns] = q;
+    let depth = spec.score_depth() as usize;
+    if spec.d.is_some() && q[3] != depth {
+        return Err(AttentionError::size(
+            format!("Q and K have {} columns, and the kernel was compiled for {depth}", q[3]),
+            "the columns of Q and K are d of the spec, those of V bn",
+            format!("a kernel with d = {}", q[3]),
+        ));
+    }
+    if spec.d.is_none() && q[3] != v[3] {
+        return Err(AttentionError::size(
+            format!("Q and K have {} columns, and V has {}", q[3], v[3]),
+            "a kernel without d has one head dimension, bn",
+            format!("a kernel with d = {}", q[3]),
+        ));
+    }
+    let ([batch, heads, queries, _], columns) = (q, v[3]);
     let shape = Shape { batch, heads, key_heads: k[1], queries, keys: k[2], columns };
     match plan.attention_tiles() {
         Some(tiles) => shape.check(&tiles).map(|()| shape),
@@ -273,10 +370,10 @@ pub(super) fn check_numbers(plan: &Plan, scale: f32, scalars: &[f32]) -> Result<
     if !(scale > 0.0 && scale.is_finite()) {
         return Err(AttentionError::Scale(scale));
     }
-    let inputs = plan.spec().score.map_or(&[][..], |score| score.program().inputs());
-    if inputs.len() != scalars.len() {
-        let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
-        return Err(AttentionError::Scalars { expected: inputs.len(), found: scalars.len(), names: names.join(", ") });
+    let inputs = vector::inputs(plan).iter().filter(|input| !input.kind.is_vector());
+    let names: Vec<&str> = inputs.map(|input| input.name.as_str()).collect();
+    if names.len() != scalars.len() {
+        return Err(AttentionError::Scalars { expected: names.len(), found: scalars.len(), names: names.join(", ") });
     }
     Ok(())
 }

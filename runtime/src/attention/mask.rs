@@ -13,7 +13,7 @@ pub struct BlockList {
     pub partial: Vec<bool>,
 }
 
-/// Which heads have which pattern.
+/// Which heads have which pattern, or which part of a vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sharing {
     /// One pattern for all.
@@ -25,6 +25,18 @@ pub enum Sharing {
     ByProblem,
     /// One for each head of each problem, the heads of a problem side by side.
     ByBoth,
+}
+
+impl Sharing {
+    /// Patterns that so many problems and heads need.
+    pub fn patterns(self, batch: usize, heads: usize) -> usize {
+        match self {
+            Self::All => 1,
+            Self::ByHead => heads,
+            Self::ByProblem => batch,
+            Self::ByBoth => batch * heads,
+        }
+    }
 }
 
 /// Which blocks of Q K^T are computed.
@@ -142,12 +154,7 @@ impl Mask {
 
     /// Patterns that so many problems and heads need.
     pub fn wanted(&self, batch: usize, heads: usize) -> usize {
-        match self.sharing {
-            Sharing::All => 1,
-            Sharing::ByHead => heads,
-            Sharing::ByProblem => batch,
-            Sharing::ByBoth => batch * heads,
-        }
+        self.sharing.patterns(batch, heads)
     }
 
     /// The number of the pattern of a head.

@@ -6,24 +6,31 @@
 //!
 //! A query without any key has O = 0, and minus infinity for the logarithm of its sum.
 
+mod device_mask;
+mod divide;
 mod error;
 mod generate;
 mod kernel;
 mod launcher;
+mod listed;
 mod mask;
 mod reference;
 mod shape;
 mod simulate;
+mod steps;
 mod tensor;
+mod vector;
 mod work;
 
+pub use device_mask::{DeviceMask, DeviceMaskShape, PartialBlocks};
 pub use error::AttentionError;
 pub use generate::Coverage;
 pub use kernel::{Kernel, Loaded};
 pub use launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
 pub use mask::{BlockList, Mask, Sharing};
-pub use reference::{Attended, reference, reference_rows};
+pub use reference::{Attended, reference, reference_of, reference_rows};
 pub use shape::{HeadOrder, Shape};
 pub use simulate::{SimulatedAttention, Simulation, simulate};
 pub use tensor::Tensor;
+pub use vector::{HostVector, ScoreInputs, ScoreVector, UploadedVectors};
 pub use work::AttentionWork;

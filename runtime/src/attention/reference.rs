@@ -3,7 +3,7 @@
 use bsr_codegen::Epilogue;
 use bsr_codegen::epilogue::{Pair, Program};
 
-use super::{Mask, Shape, Tensor};
+use super::{Mask, ScoreInputs, Shape, Tensor, vector};
 use crate::Element;
 
 /// What an attention computes.
@@ -32,7 +32,7 @@ pub fn reference<T: Element>(
     reference_rows(shape, mask, [q, k, v], scale, score, all)
 }
 
-/// O of some queries, each `[problem, head, query]`.
+/// O of some queries, each `[problem, head, query]`, where the score reads numbers alone.
 ///
 /// # Panics
 /// For tensors or a mask that do not fit `shape`.
@@ -44,11 +44,26 @@ pub fn reference_rows<T: Element>(
     score: Option<(Epilogue, &[f32])>,
     rows: impl IntoIterator<Item = [usize; 3]>,
 ) -> Attended {
+    let (score, scalars) = score.map_or((None, &[][..]), |(score, scalars)| (Some(score), scalars));
+    reference_of(shape, mask, tensors, score, &ScoreInputs::new(scale).scalars(scalars), rows)
+}
+
+/// The same with all that a score may read.
+///
+/// # Panics
+/// For tensors, a mask or vectors that do not fit `shape`.
+pub fn reference_of<T: Element>(
+    shape: &Shape,
+    mask: &Mask,
+    tensors: [&Tensor<T>; 3],
+    score: Option<Epilogue>,
+    inputs: &ScoreInputs<'_>,
+    rows: impl IntoIterator<Item = [usize; 3]>,
+) -> Attended {
     let mut attended = Attended { output: vec![], sums: vec![] };
-    let inputs: Vec<f64> = score.iter().flat_map(|(_, numbers)| numbers.iter().copied().map(f64::from)).collect();
-    let program = score.map(|(score, _)| score.program());
+    let program = score.map(|score| score.program());
     for row in rows {
-        let (output, sum) = one_row(shape, mask, tensors, f64::from(scale), (program, &inputs), row);
+        let (output, sum) = one_row(shape, mask, tensors, (program, inputs), row);
         attended.output.extend(output);
         attended.sums.push(sum);
     }
@@ -59,10 +74,11 @@ fn one_row<T: Element>(
     shape: &Shape,
     mask: &Mask,
     [q, k, v]: [&Tensor<T>; 3],
-    scale: f64,
-    (score, inputs): (Option<&Program>, &[f64]),
+    (score, inputs): (Option<&Program>, &ScoreInputs<'_>),
     [batch, head, query]: [usize; 3],
 ) -> (Vec<f64>, f64) {
+    let scale = f64::from(inputs.scale);
+    let mut values = vec![0.0; score.map_or(0, |score| score.inputs().len())];
     let key_head = shape.key_head(head);
     let wide = |row: &[T]| row.iter().map(|value| value.to_f64()).collect::<Vec<f64>>();
     let q = wide(q.row([batch, head, query]));
@@ -74,7 +90,10 @@ fn one_row<T: Element>(
         for key in first..(first + bk).min(shape.keys) {
             let product: f64 = q.iter().zip(wide(k.row([batch, key_head, key]))).map(|(a, b)| a * b).sum();
             let value = match score.filter(|_| partial) {
-                Some(score) => score.score(&Pair { product, query, key, head, batch, scale, inputs }),
+                Some(score) => {
+                    vector::values(score, inputs, shape, [batch, head, query, key], &mut values);
+                    score.score(&Pair { product, query, key, head, batch, scale, inputs: &values })
+                }
                 None => product * scale,
             };
             scores.push((key, value));

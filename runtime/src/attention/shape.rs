@@ -20,7 +20,7 @@ pub struct Shape {
     pub queries: usize,
     /// Keys of a problem.
     pub keys: usize,
-    /// Elements of a row of each tensor.
+    /// Elements of a row of V and O, and of Q and K unless the kernel says otherwise with `d`.
     pub columns: usize,
 }
 
@@ -67,6 +67,13 @@ impl Shape {
                 format!("{heads} heads of Q cannot share {key_heads} heads of K"),
                 "each head of K and V serves the same number of neighbouring heads of Q",
                 "a number of key heads that divides the heads",
+            ));
+        }
+        if let Some(packed) = tiles.packed.filter(|packed| !(heads / key_heads).is_multiple_of(*packed as usize)) {
+            return Err(AttentionError::size(
+                format!("{} heads that share a head of K are not tiles of {packed}", heads / key_heads),
+                "a kernel with `pack` computes so many neighbouring heads in a tile, which read the same K and V",
+                "`pack` a divisor of the heads of a group, or none",
             ));
         }
         if columns != tiles.columns as usize {

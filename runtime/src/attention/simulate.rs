@@ -5,7 +5,8 @@ use bsr_simulator::{
     BufferId, GlobalMemory, Launch, Module, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse,
 };
 
-use super::{AttentionError, AttentionWork, Mask, Tensor};
+use super::vector::{self, packed_strides, place};
+use super::{AttentionError, AttentionWork, HostVector, Mask, ScoreInputs, Tensor};
 use crate::Element;
 use crate::simulated::SimulatedError;
 
@@ -30,15 +31,15 @@ pub type Simulation<T> = (Tensor<T>, Vec<f32>, Report);
 ///
 /// # Errors
 /// As [`SimulatedAttention::new`] and [`SimulatedAttention::run`].
-pub fn simulate<T: Element>(
+pub fn simulate<'n, T: Element>(
     plan: &Plan,
     tensors: [&Tensor<T>; 3],
     mask: &Mask,
-    (scale, scalars): (f32, &[f32]),
+    inputs: impl Into<ScoreInputs<'n>>,
     options: &Options,
 ) -> Result<Simulation<T>, AttentionError> {
     let ptx = plan.ptx();
-    SimulatedAttention::new(plan, ptx.text(), ptx.entry())?.run(tensors, mask, (scale, scalars), options)
+    SimulatedAttention::new(plan, ptx.text(), ptx.entry())?.run(tensors, mask, inputs, options)
 }
 
 impl SimulatedAttention {
@@ -60,26 +61,30 @@ impl SimulatedAttention {
         Self { ctas, ..self }
     }
 
-    /// Computes O of Q, K and V under `mask`; `scalars` are the score's parameters. O lies as Q does, and is full of
-    /// [`Element::POISON`] before.
+    /// Computes O of Q, K and V under `mask`; `inputs` are the scale and what the score reads: `(scale, &[])` where it reads
+    /// nothing. O lies as Q does, and is full of [`Element::POISON`] before. Where CTAs share the keys of a tile, the kernel is
+    /// launched twice, and must give the same bits: the second launch finds the workspace as the first one left it.
     ///
     /// # Errors
     /// Tensors, mask or numbers that do not fit the kernel.
-    pub fn run<T: Element>(
+    pub fn run<'n, T: Element>(
         &self,
         [q, k, v]: [&Tensor<T>; 3],
         mask: &Mask,
-        (scale, scalars): (f32, &[f32]),
+        inputs: impl Into<ScoreInputs<'n>>,
         options: &Options,
     ) -> Result<Simulation<T>, AttentionError> {
         let Some(tiles) = self.plan.attention_tiles() else {
             return Err(AttentionError::Operation(self.plan.spec().op));
         };
         let shape = super::launcher::shape_of(&self.plan, [q, k, v].map(Tensor::sizes), T::DTYPE)?;
+        let ScoreInputs { scale, scalars, vectors } = inputs.into();
         super::launcher::check_numbers(&self.plan, scale, scalars)?;
+        let strides = packed_strides(&self.plan, &shape, vectors.iter().map(HostVector::extent))?;
         let work = AttentionWork::new(&tiles, &shape, mask, self.ctas)?;
         let mut sums = vec![f32::NAN; shape.rows()];
-        let poison = Tensor::filled(q.sizes(), q.order(), T::POISON);
+        let sizes = [shape.batch, shape.heads, shape.queries, shape.columns];
+        let poison = Tensor::filled(sizes, q.order(), T::POISON);
         if work.ctas() == 0 {
             return Ok((poison, sums, Report::default()));
         }
@@ -90,16 +95,20 @@ impl SimulatedAttention {
         };
         let [id_q, id_k, id_v, id_o] = [q, k, v, &poison].map(|tensor| upload(T::to_bytes(tensor.data())));
         let id_sums = upload(f32::to_bytes(&sums));
+        let of_score: Vec<BufferId> = vectors.iter().map(|vector| upload(vector.to_bytes())).collect();
+        let parameters = vector::inputs(&self.plan);
         let mut words = |words: &[u32]| upload(words.iter().flat_map(|word| word.to_le_bytes()).collect());
         let [heads, of_tiles, steps] = [&work.heads, &work.tiles, &work.steps].map(|list| words(list));
+        let workspace = words(&vec![0; work.workspace_bytes(&tiles) / 4]);
         let buffer = |operand| match operand {
             Operand::A => id_q,
             Operand::B => id_k,
             Operand::V => id_v,
             Operand::Second => id_sums,
+            Operand::Epilogue(at) => of_score[place(parameters, at)],
             _ => id_o,
         };
-        let problem = shape.problem([q.strides(), k.strides(), v.strides(), q.strides()]);
+        let problem = shape.problem([q.strides(), k.strides(), v.strides(), poison.strides()]);
         let launch = self.plan.attention_launch(&problem, work.ctas());
         let launch = launch.ok_or(AttentionError::Operation(self.plan.spec().op))?;
         let param = |argument: &Argument| match argument {
@@ -108,9 +117,11 @@ impl SimulatedAttention {
             Argument::WorkHead => Param::Buffer(heads),
             Argument::Work => Param::Buffer(of_tiles),
             Argument::ColIdx => Param::Buffer(steps),
+            Argument::Workspace => Param::Buffer(workspace),
             Argument::Number(number) => Param::U32(*number),
             Argument::Scale => Param::F32(scale),
-            Argument::Scalar(at) => Param::F32(scalars.get(*at).copied().unwrap_or(f32::NAN)),
+            Argument::Scalar(at) => Param::F32(scalars[place(parameters, *at)]),
+            Argument::VectorStrides(at) => Param::U64(strides[place(parameters, *at)]),
             _ => Param::U64(0),
         };
         let params: Vec<Param> = launch.parameters.iter().map(|parameter| param(&parameter.argument)).collect();
@@ -121,10 +132,25 @@ impl SimulatedAttention {
             shared_bytes: launch.shared_bytes,
             params,
         };
-        let report = bsr_simulator::simulate(&self.module, &self.entry, &launch, &mut memory, options)
-            .map_err(SimulatedError::from)?;
+        let run = |memory: &mut GlobalMemory| {
+            bsr_simulator::simulate(&self.module, &self.entry, &launch, memory, options).map_err(SimulatedError::from)
+        };
+        let mut report = run(&mut memory)?;
+        if work.places > 0 && report.is_clean() {
+            // The second launch finds the workspace as the first one left it: flags at zero, sums that mean nothing.
+            memory.bytes_mut(workspace).iter_mut().filter(|byte| **byte != 0).for_each(|byte| *byte = 0xFF);
+            let first: Vec<Vec<u8>> = [id_o, id_sums].map(|id| memory.bytes(id).to_vec()).into();
+            memory.bytes_mut(id_o).copy_from_slice(&T::to_bytes(poison.data()));
+            memory.bytes_mut(id_sums).copy_from_slice(&f32::to_bytes(&sums));
+            let coverage = report.coverage;
+            report = run(&mut memory)?;
+            report.coverage.merge(&coverage);
+            if report.is_clean() && [id_o, id_sums].iter().zip(&first).any(|(id, bytes)| memory.bytes(*id) != bytes) {
+                return Err(AttentionError::Launches);
+            }
+        }
         sums.copy_from_slice(&f32::from_bytes(memory.bytes(id_sums)));
-        let output = Tensor::from_vec(q.sizes(), q.order(), T::from_bytes(memory.bytes(id_o)))?;
+        let output = Tensor::from_vec(sizes, q.order(), T::from_bytes(memory.bytes(id_o)))?;
         Ok((output, sums, report))
     }
 }

@@ -5,7 +5,9 @@ use std::collections::{BinaryHeap, HashMap};
 
 use bsr_codegen::AttentionTiles;
 
-use super::{AttentionError, Mask, Shape};
+use super::divide::{self, Role};
+use super::steps::{self, Counts};
+use super::{AttentionError, Mask, Shape, Sharing};
 
 /// Bytes of K and V that a run of tiles should read from L2: heads are computed in groups of so much.
 const L2_BYTES: usize = 24 << 20;
@@ -17,29 +19,36 @@ const TILE_KEYS: usize = 96;
 pub struct AttentionWork {
     /// The number of each CTA's first work tile, then that of all tiles.
     pub heads: Vec<u32>,
-    /// Work tiles of 8 words.
+    /// Work tiles, of as many words as the kernel's have.
     pub tiles: Vec<u32>,
-    /// Steps, a word each.
+    /// Steps, a word for each run of keys.
     pub steps: Vec<u32>,
+    /// Places of the workspace: parts of a tile's keys that one CTA computes for another.
+    pub places: u32,
 }
 
 /// The steps of the tiles that have the same.
 #[derive(Clone, Copy, Debug)]
-struct Steps {
-    first: u32,
-    total: u32,
-    counts: [u32; 2],
+pub(super) struct Steps {
+    pub(super) first: u32,
+    pub(super) total: u32,
+    pub(super) counts: Counts,
 }
 
 /// A tile that is not assigned yet.
-struct Tile {
-    cost: usize,
-    words: [u32; 8],
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile {
+    /// First query, head, problem, head of K and V.
+    pub(super) at: [u32; 4],
+    /// Rows of it that are queries.
+    pub(super) rows: u32,
+    pub(super) steps: Steps,
+    pub(super) role: Role,
 }
 
 impl AttentionWork {
     /// Lists the work for at most `ctas` CTAs: heads in groups whose K and V fit L2, the longest tiles of a group first, each
-    /// to the CTA that has least to do so far.
+    /// to the CTA that has least to do so far. A kernel with `split` has tiles whose keys are divided.
     ///
     /// # Errors
     /// [`AttentionError::Size`] and [`AttentionError::Mask`] where mask, shape and kernel do not belong together.
@@ -47,38 +56,19 @@ impl AttentionWork {
         shape.check(tiles)?;
         check_mask(tiles, shape, mask)?;
         let mut work = Self::default();
-        let mut known: HashMap<(usize, usize), Steps> = HashMap::new();
-        let mut load: BinaryHeap<Reverse<(usize, u32)>> = (0..ctas.max(1)).map(|cta| Reverse((0, cta))).collect();
-        let mut lists: Vec<Vec<[u32; 8]>> = vec![vec![]; ctas.max(1) as usize];
-        let per_key_head = shape.heads / shape.key_heads;
-        let head_bytes = 2 * 2 * shape.keys * shape.columns;
-        let group = (L2_BYTES / head_bytes.max(1)).max(1);
-        let key_heads: Vec<(usize, usize)> =
-            (0..shape.batch).flat_map(|problem| (0..shape.key_heads).map(move |head| (problem, head))).collect();
-        for group in key_heads.chunks(group) {
-            let mut open = vec![];
-            for (problem, key_head) in group {
-                for head in key_head * per_key_head..(key_head + 1) * per_key_head {
-                    let pattern = mask.pattern(*problem, head, shape.heads);
-                    for row in (0..shape.queries).step_by(tiles.rows as usize) {
-                        let steps =
-                            *known.entry((pattern, row)).or_insert_with(|| work.add_steps(tiles, mask, pattern, row));
-                        open.push(tile(tiles, [row, head, *problem, *key_head], steps));
-                    }
-                }
+        let groups = work.groups(tiles, shape, mask);
+        let divided = tiles.split.and_then(|split| divide::divide(tiles, split.parts, &groups, &work.steps, ctas));
+        let lists = match divided {
+            Some(divided) => {
+                work.places = divided.places;
+                divided.lists
             }
-            open.sort_by_key(|tile| Reverse(tile.cost));
-            for tile in open {
-                let Some(Reverse((so_far, cta))) = load.pop() else { break };
-                lists[cta as usize].push(tile.words);
-                load.push(Reverse((so_far + tile.cost, cta)));
-            }
-        }
-        lists.retain(|list| !list.is_empty());
+            None => whole(tiles, groups, ctas),
+        };
         work.heads.push(0);
-        for list in lists {
-            work.tiles.extend(list.iter().flatten());
-            work.heads.push((work.tiles.len() / 8) as u32);
+        for list in lists.iter().filter(|list| !list.is_empty()) {
+            work.tiles.extend(list.iter().flat_map(|tile| tile.words(tiles)));
+            work.heads.push(work.tiles.len() as u32 / tiles.tile_words);
         }
         Ok(work)
     }
@@ -88,85 +78,97 @@ impl AttentionWork {
         self.heads.len().saturating_sub(1) as u32
     }
 
+    /// Bytes of the workspace.
+    pub fn workspace_bytes(&self, tiles: &AttentionTiles) -> usize {
+        self.places as usize * tiles.split.map_or(0, |split| split.place_bytes as usize)
+    }
+
+    /// The tiles of heads that are computed together, and their steps.
+    fn groups(&mut self, tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Vec<Vec<Tile>> {
+        let mut known: HashMap<(usize, usize), Steps> = HashMap::new();
+        let per_key_head = shape.heads / shape.key_heads;
+        let group = heads_together(shape);
+        let key_heads: Vec<(usize, usize)> =
+            (0..shape.batch).flat_map(|problem| (0..shape.key_heads).map(move |head| (problem, head))).collect();
+        let mut groups = vec![];
+        for group in key_heads.chunks(group) {
+            let mut open = vec![];
+            for (problem, key_head) in group {
+                for head in (key_head * per_key_head..(key_head + 1) * per_key_head).step_by(tiles.heads() as usize) {
+                    let pattern = mask.pattern(*problem, head, shape.heads);
+                    for row in (0..shape.queries).step_by(tiles.rows as usize) {
+                        let steps =
+                            *known.entry((pattern, row)).or_insert_with(|| self.add_steps(tiles, mask, pattern, row));
+                        let at = [row, head, *problem, *key_head].map(|number| number as u32);
+                        let rows = tiles.heads() * tiles.rows.min((shape.queries - row) as u32);
+                        open.push(Tile { at, rows, steps, role: Role::default() });
+                    }
+                }
+            }
+            groups.push(open);
+        }
+        groups
+    }
+
     /// Adds the steps of the tile of one pattern that begins with query `row`.
     fn add_steps(&mut self, tiles: &AttentionTiles, mask: &Mask, pattern: usize, row: usize) -> Steps {
-        let first = self.steps.len() as u32;
-        let half = tiles.rows as usize / 2;
-        let of_row = |query: usize| {
-            let row = query / mask.block().0;
-            if query < mask.sizes().0 { steps_of_row(tiles, mask, pattern, row) } else { vec![] }
-        };
-        let rows = [of_row(row), if tiles.uniform { vec![] } else { of_row(row + half) }];
-        if tiles.uniform {
-            let both = rows[0].iter().map(|(number, partial)| word(*number, [Some(*partial); 2]));
-            self.steps.extend(both);
-        } else {
-            self.steps.extend(joined(&rows));
-        }
-        let counts = rows.map(|row| row.len() as u32);
-        Steps {
-            first,
-            total: self.steps.len() as u32 - first,
-            counts: if tiles.uniform { [counts[0]; 2] } else { counts },
-        }
+        let of_tile = steps::of_tile(tiles, mask, pattern, row);
+        let number = |words: usize| words as u32 / tiles.blocks;
+        let first = number(self.steps.len());
+        self.steps.extend(&of_tile.words);
+        Steps { first, total: number(of_tile.words.len()), counts: of_tile.counts }
     }
 }
 
-fn tile(tiles: &AttentionTiles, [row, head, problem, key_head]: [usize; 4], steps: Steps) -> Tile {
-    let Steps { first, total, counts } = steps;
-    let cost = counts[0].max(counts[1]) as usize * tiles.step as usize + TILE_KEYS;
-    let [row, head, problem, key_head] = [row, head, problem, key_head].map(|number| number as u32);
-    Tile { cost, words: [row, head, problem, key_head, first, total, counts[0], counts[1]] }
-}
-
-/// The steps of a row of blocks: their numbers, and whether scores are computed in them. Steps beyond the last key are left out.
-fn steps_of_row(tiles: &AttentionTiles, mask: &Mask, pattern: usize, row: usize) -> Vec<(u32, bool)> {
-    let step = tiles.step as usize;
-    let parts = tiles.block.1 as usize / step;
-    let keys = mask.sizes().1;
-    let mut steps = vec![];
-    for (column, partial) in mask.lists()[pattern].row(row) {
-        let first = column as usize * parts;
-        let of_block = (first..first + parts).filter(|number| number * step < keys);
-        steps.extend(of_block.map(|number| (number as u32, partial)));
+impl Tile {
+    /// What it costs, in keys.
+    pub(super) fn cost(&self, tiles: &AttentionTiles) -> usize {
+        self.steps.counts.iter().max().map_or(0, |most| *most as usize) * tiles.step as usize + TILE_KEYS
     }
-    steps
-}
 
-/// The steps of two consumers with rows of their own: those that both compute, then those of one and of the other in
-/// turns, so that neither waits long for its next one, then what is left of one.
-fn joined(rows: &[Vec<(u32, bool)>; 2]) -> Vec<u32> {
-    let flags: [HashMap<u32, bool>; 2] = [0, 1].map(|at: usize| rows[at].iter().copied().collect());
-    let mut words: Vec<u32> = rows[0]
-        .iter()
-        .filter_map(|(number, first)| Some(word(*number, [Some(*first), Some(*flags[1].get(number)?)])))
-        .collect();
-    let alone = |at: usize| {
-        let flags = &flags;
-        rows[at].iter().filter(move |(number, _)| !flags[1 - at].contains_key(number))
-    };
-    let mut own = [alone(0), alone(1)];
-    loop {
-        let taken = [own[0].next(), own[1].next()];
-        if let Some((number, partial)) = taken[0] {
-            words.push(word(*number, [Some(*partial), None]));
-        }
-        if let Some((number, partial)) = taken[1] {
-            words.push(word(*number, [None, Some(*partial)]));
-        }
-        if taken == [None, None] {
-            return words;
-        }
+    /// What a kernel reads.
+    fn words(&self, tiles: &AttentionTiles) -> Vec<u32> {
+        let Steps { first, total, counts } = self.steps;
+        let role = if tiles.split.is_some() { &self.role.words()[..] } else { &[] };
+        let mut words: Vec<u32> = self.at.into_iter().chain([first, total]).chain(counts).collect();
+        words.truncate(6 + tiles.consumers as usize);
+        words.resize(tiles.tile_words as usize - role.len(), 0);
+        words.extend(role);
+        words
     }
 }
 
-/// A step's word: its number, and of each consumer whether it computes the step and scores in it.
-fn word(number: u32, of: [Option<bool>; 2]) -> u32 {
-    let flag = |at: usize| match of[at] {
-        None => 0,
-        Some(partial) => AttentionTiles::STORED << at | if partial { AttentionTiles::PARTIAL << at } else { 0 },
-    };
-    number | flag(0) | flag(1)
+/// Heads of K and V that fit L2 together.
+pub(super) fn heads_together(shape: &Shape) -> usize {
+    let head_bytes = 2 * 2 * shape.keys * shape.columns;
+    (L2_BYTES / head_bytes.max(1)).max(1)
+}
+
+/// Tiles that are not divided.
+fn whole(tiles: &AttentionTiles, groups: Vec<Vec<Tile>>, ctas: u32) -> Vec<Vec<Tile>> {
+    let mut load: BinaryHeap<Reverse<(usize, u32)>> = (0..ctas.max(1)).map(|cta| Reverse((0, cta))).collect();
+    let mut lists: Vec<Vec<Tile>> = vec![vec![]; ctas.max(1) as usize];
+    for mut open in groups {
+        open.sort_by_key(|tile| Reverse(tile.cost(tiles)));
+        for tile in open {
+            let Some(Reverse((so_far, cta))) = load.pop() else { break };
+            lists[cta as usize].push(tile);
+            load.push(Reverse((so_far + tile.cost(tiles), cta)));
+        }
+    }
+    lists
+}
+
+/// Heads that share a tile have one pattern.
+pub(super) fn check_sharing(tiles: &AttentionTiles, sharing: Sharing) -> Result<(), AttentionError> {
+    match (tiles.packed, sharing) {
+        (Some(heads), Sharing::ByHead | Sharing::ByBoth) => Err(AttentionError::size(
+            format!("{heads} heads share a tile, and the mask has a pattern for each head"),
+            "a tile computes the same blocks for all of its heads",
+            "a kernel without `pack`, or one pattern for all heads",
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn check_mask(tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Result<(), AttentionError> {
@@ -195,11 +197,12 @@ fn check_mask(tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Result<(), 
             "one pattern for each",
         ));
     }
-    let steps = shape.keys.div_ceil(tiles.step as usize);
-    if steps > AttentionTiles::NUMBER as usize {
+    check_sharing(tiles, mask.sharing())?;
+    let runs = shape.keys.div_ceil(tiles.run() as usize);
+    if runs > AttentionTiles::NUMBER as usize {
         return Err(AttentionError::size(
             format!("{} keys are too many", shape.keys),
-            format!("{steps} steps of {} keys; their numbers have 28 bits", tiles.step),
+            format!("{runs} runs of {} keys; their numbers have 26 bits", tiles.run()),
             "fewer keys",
         ));
     }

@@ -70,7 +70,7 @@ impl<T: Plain> DeviceBuffer<T> {
     ///
     /// # Safety
     /// They are device memory of this device for as long as the value lives.
-    pub(super) unsafe fn foreign(device: &Device, ptr: DevicePtr, len: usize) -> Self {
+    pub unsafe fn foreign(device: &Device, ptr: DevicePtr, len: usize) -> Self {
         Self { ptr, len, device: device.clone(), foreign: true, holds: PhantomData }
     }
 

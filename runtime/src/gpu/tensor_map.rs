@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
 use bsr_codegen::{Dtype, StridedMap};
@@ -263,12 +264,33 @@ fn swizzle(bytes: u32) -> CUtensorMapSwizzle {
 /// An entry never goes stale: a map is a function of the address and the description alone. Looking up
 /// allocates nothing; the cache forgets everything when it is full.
 #[derive(Debug)]
-pub struct TensorMapCache {
+pub struct TensorMapCache<M = TensorMap> {
     device: Device,
-    encoded: Mutex<HashMap<(DevicePtr, TensorMap), CUtensorMap>>,
+    encoded: Mutex<HashMap<(DevicePtr, M), CUtensorMap>>,
 }
 
-impl TensorMapCache {
+/// A description that a tensor map is encoded of.
+pub trait Describes: Copy + Eq + Hash {
+    /// The map of memory at `base`.
+    ///
+    /// # Errors
+    /// As [`encode`].
+    fn encode(&self, device: &Device, base: DevicePtr) -> Result<CUtensorMap, GpuError>;
+}
+
+impl Describes for TensorMap {
+    fn encode(&self, device: &Device, base: DevicePtr) -> Result<CUtensorMap, GpuError> {
+        encode(device, base, self)
+    }
+}
+
+impl Describes for StridedMap {
+    fn encode(&self, device: &Device, base: DevicePtr) -> Result<CUtensorMap, GpuError> {
+        encode_strided(device, base, self)
+    }
+}
+
+impl<M: Describes> TensorMapCache<M> {
     /// Maps kept at most: three or four for each of some hundred sets of buffers.
     const CAPACITY: usize = 448;
 
@@ -281,12 +303,12 @@ impl TensorMapCache {
     ///
     /// # Errors
     /// As [`encode`].
-    pub fn get(&self, base: DevicePtr, map: &TensorMap) -> Result<CUtensorMap, GpuError> {
+    pub fn get(&self, base: DevicePtr, map: &M) -> Result<CUtensorMap, GpuError> {
         let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&known) = encoded.get(&(base, *map)) {
             return Ok(known);
         }
-        let made = encode(&self.device, base, map)?;
+        let made = map.encode(&self.device, base)?;
         if encoded.len() == Self::CAPACITY {
             encoded.clear();
         }

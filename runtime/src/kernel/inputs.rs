@@ -149,6 +149,8 @@ fn fits(plan: &Plan, kind: InputKind, found: Given, (m, n): (usize, usize)) -> R
         },
         InputKind::Rows(_) => vector(m),
         InputKind::Cols(_) => vector(n),
+        // Of scores alone, which no product has.
+        InputKind::Heads(_) => Err((found.words(), "a product, which has no heads".to_owned())),
         InputKind::Blocks(_) => match found {
             Given::Result if plan.spec().out == dtype => Ok(()),
             Given::Blocks { dtype: other, fits: true } if other == dtype => Ok(()),

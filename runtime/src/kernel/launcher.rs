@@ -29,7 +29,7 @@ use crate::schedule::WorkLists;
 use listed::ListedWork;
 use listed_sddmm::ListedTiles;
 pub(in crate::kernel) use sddmm::SddmmOperands;
-use workspaces::Workspaces;
+pub(crate) use workspaces::Workspaces;
 
 /// A kernel on a device and the work plans of the patterns that it has been launched with.
 #[derive(Debug)]
@@ -300,6 +300,7 @@ impl Launcher {
                 // Of an attention alone.
                 Argument::Strided(_) => Value::Pointer(0),
                 Argument::Scale => Value::Float(f32::NAN),
+                Argument::VectorStrides(_) => Value::Pointer(0),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scalar(at) => match self.given(operands, *at) {
                     Some(DeviceInput::Scalar(value)) => Value::Float(value),

@@ -20,6 +20,7 @@ pub use batch::{Batch, PreparedBatch, TypedBatch};
 pub use error::KernelError;
 pub(crate) use inputs::Given;
 pub use launcher::Launcher;
+pub(crate) use launcher::Workspaces;
 pub use matrix::{DeviceMatrix, HostMatrix};
 pub use operation::{Dds, Dsd, Operation, Sdd};
 pub use sample::Sample;

@@ -106,7 +106,7 @@ impl Simulated {
             Argument::Number(number) => Param::U32(*number),
             Argument::StageMetadata => Param::Buffer(words(&mut memory, &lists.stage_metadata)),
             Argument::Map(_) | Argument::Strided(_) | Argument::Pointer(_) | Argument::Workspace => Param::U64(0),
-            Argument::Scalar(_) | Argument::Scale => Param::U64(0),
+            Argument::Scalar(_) | Argument::Scale | Argument::VectorStrides(_) => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
         let mut report = self.launch(&launched, &mut memory, options)?;

@@ -58,6 +58,7 @@ impl Uploads<'_> {
             // Of an attention alone.
             Argument::Strided(_) => Param::U64(0),
             Argument::Scale => Param::F32(f32::NAN),
+            Argument::VectorStrides(_) => Param::U64(0),
             Argument::StageMetadata => Param::Buffer(self.words(self.work.stage_metadata.iter().copied())),
             Argument::Number(number) => Param::U32(*number),
             Argument::Scalar(at) => {

@@ -1,29 +1,63 @@
 //! The table on a real GPU.
 
 use std::io::Write;
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bsr_codegen::Dtype;
 use bsr_runtime::Element;
-use bsr_runtime::attention::{DeviceTensor, Inputs, Launcher};
+use bsr_runtime::attention::{DeviceTensor, Inputs, Launcher, UploadedVectors};
 use bsr_runtime::gpu::{Device, DeviceBuffer, Plain, Stream};
 use half::{bf16, f16};
 
 use crate::table::{self, Case};
 use crate::{Operands, plan, wrong};
 
-#[test]
-fn every_case_on_a_gpu() {
-    let device = match Device::open(0) {
-        Ok(device) => device,
+/// The device of one test at a time: while a stream is captured, nothing may wait for the whole device.
+pub(crate) struct Alone {
+    device: Device,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Deref for Alone {
+    type Target = Device;
+
+    fn deref(&self) -> &Device {
+        &self.device
+    }
+}
+
+/// The device; none where there is none, which is said.
+pub(crate) fn device(test: &str) -> Option<Alone> {
+    static TURN: Mutex<()> = Mutex::new(());
+    match Device::open(0) {
+        Ok(device) => Some(Alone { device, _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner) }),
         Err(error) => {
             assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set: {error}");
             let text = error.to_string();
             let why = text.lines().next().unwrap_or_default();
-            let _ = writeln!(std::io::stderr(), "SKIPPED: no CUDA device ({why}): attention::every_case_on_a_gpu");
-            return;
+            let _ = writeln!(std::io::stderr(), "SKIPPED: no CUDA device ({why}): attention::{test}");
+            None
         }
-    };
-    let cases: Vec<Case> = [table::blocks(), table::patterns(), table::tensors()].into_iter().flatten().collect();
+    }
+}
+
+#[test]
+fn every_case_on_a_gpu() {
+    let Some(device) = device("every_case_on_a_gpu") else { return };
+    let cases: Vec<Case> = [
+        table::blocks(),
+        table::patterns(),
+        table::tensors(),
+        table::divided(),
+        table::packed(),
+        table::vectors(),
+        table::depths(),
+        table::all_columns(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let fault = |case: &Case| {
         let checked = match plan(case).spec().a {
             Dtype::BF16 => launch::<bf16>(&device, case),
@@ -42,14 +76,18 @@ fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result<(), String
     let launcher = Launcher::load(device, &plan(case)).map_err(|error| text(&error))?;
     let pattern = launcher.pattern(&case.mask, case.shape).map_err(|error| text(&error))?;
     let [q, k, v] = operands.each().map(|tensor| DeviceTensor::upload(device, tensor).unwrap());
+    let vectors = UploadedVectors::new(device, &case.vectors).unwrap();
+    let vectors = vectors.each();
     let stream = Stream::new(device).unwrap();
     let mut results = vec![];
     for _ in 0..2 {
-        let mut output = DeviceTensor::<T>::uninit(device, q.sizes(), case.order).unwrap();
+        let mut output =
+            DeviceTensor::<T>::uninit(device, [q.sizes()[0], q.sizes()[1], q.sizes()[2], v.sizes()[3]], case.order)
+                .unwrap();
         output.fill_bytes(T::POISON_BYTE).unwrap();
         let mut sums = DeviceBuffer::<f32>::uninit(device, case.shape.rows()).unwrap();
         sums.fill_bytes(0xFF).unwrap();
-        let inputs = Inputs::from((&q, &k, &v, operands.scale)).scalars(case.scalars);
+        let inputs = Inputs::from((&q, &k, &v, operands.scale)).scalars(case.scalars).vectors(&vectors);
         let launched = launcher.launch(&stream, inputs, &pattern, &mut output, Some(&mut sums));
         launched.map_err(|error| text(&error))?;
         stream.synchronize().map_err(|error| text(&error))?;

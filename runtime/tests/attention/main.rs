@@ -4,7 +4,9 @@
 //! Without a GPU its test says SKIPPED on stderr and passes; with `BSR_REQUIRE_GPU` set it fails instead.
 #![allow(clippy::unwrap_used)]
 
+mod accuracy;
 mod gpu;
+mod gpu_repeated;
 mod masks;
 mod refusals;
 mod simulated;
@@ -13,7 +15,7 @@ mod work;
 
 use bsr_codegen::{Dtype, Plan};
 use bsr_runtime::Element;
-use bsr_runtime::attention::{Shape, Tensor, reference};
+use bsr_runtime::attention::{Attended, ScoreInputs, Shape, Tensor, reference_of};
 use table::Case;
 
 /// Q, K and V of a case.
@@ -25,9 +27,16 @@ struct Operands<T> {
 impl<T: Element> Operands<T> {
     fn new(case: &Case) -> Self {
         let Shape { batch, heads, key_heads, queries, keys, columns } = case.shape;
-        let tensor = |heads, rows, seed| Tensor::normal([batch, heads, rows, columns], case.order, seed);
-        let tensors = [tensor(heads, queries, 1), tensor(key_heads, keys, 2), tensor(key_heads, keys, 3)];
-        Self { tensors, scale: (columns as f32).sqrt().recip() }
+        let depth = plan(case).spec().score_depth() as usize;
+        let tensor = |heads, rows, columns, seed| Tensor::normal([batch, heads, rows, columns], case.order, seed);
+        let tensors =
+            [tensor(heads, queries, depth, 1), tensor(key_heads, keys, depth, 2), tensor(key_heads, keys, columns, 3)];
+        Self { tensors, scale: (depth as f32).sqrt().recip() }
+    }
+
+    /// What the score of a case reads.
+    fn inputs<'c>(&self, case: &'c Case) -> ScoreInputs<'c> {
+        ScoreInputs::new(self.scale).scalars(case.scalars).vectors(&case.vectors)
     }
 
     fn each(&self) -> [&Tensor<T>; 3] {
@@ -40,11 +49,19 @@ fn plan(case: &Case) -> Plan {
     Plan::new(&text.parse().unwrap()).unwrap_or_else(|error| panic!("{}: {error}", case.spec))
 }
 
+/// What is right, in f64.
+fn expected<T: Element>(case: &Case, operands: &Operands<T>) -> Attended {
+    let Shape { batch, heads, queries, .. } = case.shape;
+    let rows =
+        (0..batch * heads * queries).map(|place| [place / (heads * queries), place / queries % heads, place % queries]);
+    let (score, inputs) = (plan(case).spec().score, operands.inputs(case));
+    reference_of(&case.shape, &case.mask, operands.each(), score, &inputs, rows)
+}
+
 /// What is wrong with O and the logarithms of the sums.
 fn wrong<T: Element>(case: &Case, operands: &Operands<T>, (output, sums): (&Tensor<T>, &[f32])) -> Result<f64, String> {
     let Shape { heads, queries, columns, .. } = case.shape;
-    let score = plan(case).spec().score.map(|score| (score, case.scalars));
-    let expected = reference(&case.shape, &case.mask, operands.each(), operands.scale, score);
+    let expected = expected(case, operands);
     let (mut wrong, mut whole) = (0.0, 0.0);
     for (place, sum) in sums.iter().enumerate() {
         let at = [place / (heads * queries), place / queries % heads, place % queries];

@@ -1,7 +1,7 @@
 //! What does not belong together is refused, with the arithmetic.
 
 use bsr_codegen::Plan;
-use bsr_runtime::attention::{AttentionError, HeadOrder, Mask, Sharing, Tensor, simulate};
+use bsr_runtime::attention::{AttentionError, HeadOrder, HostVector, Mask, ScoreInputs, Sharing, Tensor, simulate};
 use bsr_runtime::simulated::Options;
 use half::{bf16, f16};
 
@@ -32,12 +32,60 @@ fn operands_that_do_not_fit_are_refused() {
     refused(&kernel, [&q, &k, &k], &Mask::full((100, 80), (64, 128)).unwrap(), numbers, "64 x 128 blocks");
     let by_head = Mask::new((100, 80), (64, 64), Sharing::ByHead, mask.lists().to_vec()).unwrap();
     refused(&kernel, [&q, &k, &k], &by_head, numbers, "1 patterns, not 4");
+    let packed = plan("bm = 64, bn = 64, bk = 64, op = attention, pack = 4");
+    refused(&packed, [&q, &k, &k], &mask, numbers, "2 heads that share a head of K are not tiles of 4");
+    let packed = plan("bm = 64, bn = 64, bk = 64, op = attention, pack = 2");
+    let each = Mask::new((100, 80), (64, 64), Sharing::ByHead, [mask.lists(); 4].concat()).unwrap();
+    refused(&packed, [&q, &k, &k], &each, numbers, "a pattern for each head");
     for scale in [0.0, -1.0, f32::NAN, f32::INFINITY] {
         refused(&kernel, [&q, &k, &k], &mask, (scale, &[]), "a scale of");
     }
     refused(&kernel, [&q, &k, &k], &mask, (0.125, &[1.0]), "takes 0 numbers, and 1 are given");
     let sloped = plan("bm = 64, bn = 64, bk = 64, op = attention, score = \"|slope: f32| s * scale - slope * j\"");
     refused(&sloped, [&q, &k, &k], &mask, numbers, "one for each of `slope`");
+}
+
+#[test]
+fn vectors_that_do_not_fit_are_refused() {
+    let score = "|a: Rows<f32>, b: Cols<f16>, h: Heads<f32>| s * scale + a * b * h";
+    let kernel = plan(&format!("bm = 64, bn = 64, bk = 64, op = attention, score = \"{score}\""));
+    let mask = Mask::full((100, 80), (64, 64)).unwrap();
+    let of = |batch, heads, rows| Tensor::<f16>::normal([batch, heads, rows, 64], HeadOrder::HeadsFirst, 1);
+    let (q, k) = (of(2, 4, 100), of(2, 2, 80));
+    let wide = |len: usize| HostVector::from(vec![0.5_f32; len]);
+    let narrow = |len: usize| HostVector::from(vec![f16::ONE; len]);
+    let run = |vectors: &[HostVector]| {
+        let inputs = ScoreInputs::new(0.125).vectors(vectors);
+        simulate(&kernel, [&q, &k, &k], &mask, inputs, &Options::default())
+    };
+    let refused = |vectors: &[HostVector], words: &str| {
+        let error = run(vectors).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains("help: "), "{words}: {error}");
+    };
+    refused(&[], "reads 3 vectors, and 0 are given");
+    refused(&[wide(100), narrow(80)], "one for each of `a, b, h`, in this order");
+    refused(&[wide(100), wide(80), wide(4)], "`b` is a vector of f32, and the score reads Cols<f16>");
+    refused(&[wide(99), narrow(80), wide(4)], "`a` has 99 elements\n  100 queries x 1 parts");
+    refused(&[wide(100), narrow(81), wide(4)], "`b` has 81 elements\n  80 keys x 1 parts");
+    refused(&[wide(100), narrow(80), wide(2)], "`h` has 2 elements\n  1 for each part x 4 parts (ByHead");
+    refused(&[wide(100).shared(Sharing::ByProblem), narrow(80), wide(4)], "100 queries x 2 parts (ByProblem");
+    refused(&[wide(100), narrow(80).shared(Sharing::ByBoth), wide(4)], "80 keys x 8 parts (ByBoth");
+    let fitting = [wide(200).shared(Sharing::ByProblem), narrow(640).shared(Sharing::ByBoth), wide(4)];
+    assert!(run(&fitting).unwrap().2.is_clean());
+}
+
+#[test]
+fn columns_that_do_not_fit_are_refused() {
+    let mask = Mask::full((100, 80), (64, 64)).unwrap();
+    let numbers = (0.125, &[][..]);
+    let kernel = plan("bm = 64, bn = 64, bk = 64, d = 96, op = attention");
+    let (q, k) = (tensor(2, 100, 64), tensor(2, 80, 64));
+    refused(&kernel, [&q, &k, &k], &mask, numbers, "Q and K have 64 columns, and the kernel was compiled for 96");
+    let (wide_q, wide_k) = (tensor(2, 100, 96), tensor(2, 80, 96));
+    refused(&kernel, [&wide_q, &wide_k, &wide_k], &mask, numbers, "heads of 96 columns");
+    refused(&kernel, [&wide_q, &k, &k], &mask, numbers, "do not belong together");
+    let plain = plan("bm = 64, bn = 64, bk = 64, op = attention");
+    refused(&plain, [&wide_q, &wide_k, &k], &mask, numbers, "a kernel with d = 96");
 }
 
 #[test]

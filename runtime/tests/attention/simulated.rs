@@ -30,7 +30,7 @@ fn simulate<T: Element>(number: usize, case: &Case) -> Result<(), String> {
     let operands = Operands::<T>::new(case);
     let schedule = [Schedule::Scrambled, Schedule::Early, Schedule::Late][number / 3 % 3];
     let options = Options { schedule, seed: number as u64, ..Options::default() };
-    let run = kernel.run(operands.each(), &case.mask, (operands.scale, case.scalars), &options);
+    let run = kernel.run(operands.each(), &case.mask, operands.inputs(case), &options);
     let (output, sums, report) = run.map_err(|error| error.to_string())?;
     if !report.is_clean() {
         return Err(format!("{:#?}", report.findings));
@@ -46,6 +46,26 @@ fn every_block_and_head() {
 #[test]
 fn every_mask() {
     run(table::patterns());
+}
+
+#[test]
+fn every_division_of_keys() {
+    run(table::divided());
+}
+
+#[test]
+fn heads_that_share_a_tile() {
+    run(table::packed());
+}
+
+#[test]
+fn every_vector_of_a_score() {
+    run(table::vectors());
+}
+
+#[test]
+fn other_columns_of_q_and_k_than_of_v() {
+    run(table::depths());
 }
 
 #[test]

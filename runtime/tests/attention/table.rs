@@ -1,6 +1,7 @@
 //! The cases: block, head, types, sizes, layout, mask, score.
 
-use bsr_runtime::attention::{BlockList, Coverage, HeadOrder, Mask, Shape, Sharing};
+use bsr_runtime::attention::{BlockList, Coverage, HeadOrder, HostVector, Mask, Shape, Sharing};
+use half::{bf16, f16};
 
 pub(crate) const CAUSAL: &str = "score = \"|| if i >= j { s * scale } else { -inf }\"";
 
@@ -12,6 +13,8 @@ pub(crate) struct Case {
     pub(crate) mask: Mask,
     /// Numbers of the score.
     pub(crate) scalars: &'static [f32],
+    /// Its vectors.
+    pub(crate) vectors: Vec<HostVector>,
 }
 
 fn shape(batch: usize, [heads, key_heads]: [usize; 2], [queries, keys]: [usize; 2], columns: usize) -> Shape {
@@ -19,7 +22,7 @@ fn shape(batch: usize, [heads, key_heads]: [usize; 2], [queries, keys]: [usize; 
 }
 
 fn case(spec: &str, shape: Shape, mask: Mask) -> Case {
-    Case { spec: spec.to_owned(), shape, order: HeadOrder::HeadsFirst, mask, scalars: &[] }
+    Case { spec: spec.to_owned(), shape, order: HeadOrder::HeadsFirst, mask, scalars: &[], vectors: vec![] }
 }
 
 /// One kernel of each block and head dimension, dense or nearly so, causal or not.
@@ -139,6 +142,173 @@ pub(crate) fn tensors() -> Vec<Case> {
         let mask = Mask::random((200, 640), (64, 128), 0.7, 4).unwrap();
         let spec = format!("bm = 64, bn = 64, bk = 128, {keys}");
         cases.push(case(&spec, shape(1, [1, 1], [200, 640], 64), mask));
+    }
+    cases
+}
+
+/// Tiles whose keys CTAs share: every head dimension's sums, rows of very different lengths, parts of which a consumer has
+/// none, few queries against many keys.
+pub(crate) fn divided() -> Vec<Case> {
+    let mut cases = vec![];
+    let one = |queries, keys, columns| shape(1, [1, 1], [queries, keys], columns);
+    for (number, columns) in [64, 128, 16, 80, 176].into_iter().enumerate() {
+        let split = ["auto", "2", "3", "16"][number % 4];
+        let (bm, bk) = [(128, 128), (64, 64), (64, 128)][number % 3];
+        let mask = Mask::causal(200, 400, (bm, bk)).unwrap();
+        let spec = format!("bm = {bm}, bn = {columns}, bk = {bk}, split = {split}, dtype = bf16, {CAUSAL}");
+        cases.push(case(&spec, one(200, 400, columns), mask));
+    }
+    for split in ["auto", "7", "16"] {
+        let mask = Mask::lower_triangle((490, 490), (64, 64)).unwrap();
+        cases.push(case(&format!("bm = 64, bn = 64, bk = 64, split = {split}"), one(490, 490, 64), mask));
+        // Queries of one word against a long cache, in groups of heads.
+        let mask = Mask::full((3, 800), (64, 64)).unwrap();
+        let decode = shape(1, [2, 1], [3, 800], 64);
+        cases.push(case(&format!("bm = 64, bn = 64, bk = 64, split = {split}"), decode, mask));
+    }
+    for (queries, split) in [(1, "auto"), (16, "5"), (65, "auto")] {
+        let mask = Mask::full((queries, 600), (128, 128)).unwrap();
+        let spec = format!("bm = 128, bn = 64, bk = 128, split = {split}, dtype = bf16");
+        cases.push(Case { order: HeadOrder::RowsFirst, ..case(&spec, shape(2, [2, 2], [queries, 600], 64), mask) });
+    }
+    // Rows without blocks beside long ones, blocks that a score empties: parts without any key.
+    let list = BlockList {
+        indptr: vec![0, 0, 8, 9, 9, 9, 17, 17, 18],
+        indices: [(0..8).collect::<Vec<u32>>(), vec![2], (0..8).collect(), vec![7]].concat(),
+        partial: vec![false; 18],
+    };
+    let mask = Mask::new((490, 490), (64, 64), Sharing::All, vec![list]).unwrap();
+    for split in ["auto", "4"] {
+        let spec = format!("bm = 64, bn = 64, bk = 64, split = {split}");
+        cases.push(case(&spec, one(490, 490, 64), mask.clone()));
+    }
+    let mask = Mask::by_rule((200, 700), (128, 64), |_, _| Coverage::Partial).unwrap();
+    let score = "score = \"|| if i > j + 40 { s * scale } else { -inf }\"";
+    cases.push(case(&format!("bm = 128, bn = 64, bk = 64, split = 9, {score}"), one(200, 700, 64), mask));
+    cases
+}
+
+/// Heads that share a tile: groups of one tile and of several, few queries and many, in both layouts.
+pub(crate) fn packed() -> Vec<Case> {
+    let mut cases = vec![];
+    for (number, (pack, [heads, key_heads], queries)) in [
+        (4, [8, 2], 1),
+        (2, [4, 1], 16),
+        (8, [8, 1], 5),
+        (64, [64, 1], 3),
+        (16, [16, 1], 9),
+        (4, [4, 1], 150),
+        (2, [4, 2], 200),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let order = [HeadOrder::HeadsFirst, HeadOrder::RowsFirst][number % 2];
+        let (bm, bk) = [(64, 128), (64, 64), (128, 128)][number % 3];
+        let keys = ["", ", split = auto", ", split = 3", ", dtype = bf16, split = auto"][number % 4];
+        let mask = Mask::random((queries, 350), (bm, bk), 0.8, 3).unwrap();
+        let spec = format!("bm = {bm}, bn = 64, bk = {bk}, pack = {pack}{keys}");
+        cases.push(Case { order, ..case(&spec, shape(2, [heads, key_heads], [queries, 350], 64), mask) });
+    }
+    let mask = Mask::causal(200, 200, (64, 64)).unwrap();
+    let spec = format!("bm = 64, bn = 64, bk = 64, pack = 4, {CAUSAL}");
+    cases.push(case(&spec, shape(1, [8, 2], [200, 200], 64), mask.clone()));
+    let window = "score = \"|before: f32| if i < j { -inf } else if i - j > before { -inf } else { s * scale }\"";
+    let spec = format!("bm = 128, bn = 128, bk = 64, pack = 2, dtype = bf16, {window}");
+    let mask = Mask::window((300, 300), (128, 64), 90, 0).unwrap();
+    cases.push(Case { scalars: &[90.0], ..case(&spec, shape(1, [2, 1], [300, 300], 128), mask) });
+    cases
+}
+
+/// Scores that read vectors: of every kind and type, shared by all heads and problems or by some.
+pub(crate) fn vectors() -> Vec<Case> {
+    let wave =
+        |len: usize, scale: f32| (0..len).map(|at| scale * ((at * 37 % 101) as f32 - 50.0)).collect::<Vec<f32>>();
+    let halves = |len, scale| wave(len, scale).into_iter().map(f16::from_f32).collect::<Vec<f16>>();
+    let brains = |len, scale| wave(len, scale).into_iter().map(bf16::from_f32).collect::<Vec<bf16>>();
+    let documents = |len: usize, of: usize| (0..len).map(|at| (at / of) as f32).collect::<Vec<f32>>();
+    let mut cases = vec![];
+    let mut add = |(bm, bk): (usize, usize), score: &str, shape: Shape, vectors: Vec<HostVector>| {
+        let rule = |row: std::ops::Range<usize>, column: std::ops::Range<usize>| {
+            if (row.start + column.start / 3).is_multiple_of(7) { Coverage::Full } else { Coverage::Partial }
+        };
+        let mask = Mask::by_rule((shape.queries, shape.keys), (bm, bk), rule).unwrap();
+        let spec = format!("bm = {bm}, bn = {}, bk = {bk}, dtype = bf16, score = \"{score}\"", shape.columns);
+        cases.push(Case { vectors, ..case(&spec, shape, mask) });
+    };
+    // Documents of different lengths, one list for all and one for each problem.
+    let same = "|a: Rows<f32>, b: Cols<f32>| if a == b { s * scale } else { -inf }";
+    for (block, sizes) in [((128, 128), [140, 200]), ((64, 64), [150, 135]), ((64, 128), [130, 129])] {
+        let [queries, keys] = sizes;
+        let lists = vec![documents(queries, 41).into(), documents(keys, 41).into()];
+        add(block, same, shape(1, [1, 1], sizes, 64), lists);
+        let of_both = |len: usize| HostVector::from([documents(len, 50), documents(len, 23)].concat());
+        let lists = vec![of_both(queries).shared(Sharing::ByProblem), of_both(keys).shared(Sharing::ByProblem)];
+        add(block, same, shape(2, [2, 1], sizes, 64), lists);
+    }
+    // ALiBi: a slope for each head, for each problem, for each head of each problem.
+    let slopes = "|slopes: Heads<f32>| s * scale - slopes * abs(i - j)";
+    for (sharing, count) in
+        [(None, 3), (Some(Sharing::ByProblem), 2), (Some(Sharing::ByBoth), 6), (Some(Sharing::All), 1)]
+    {
+        let vector = HostVector::from(wave(count, 0.001));
+        let vector = sharing.map_or(vector.clone(), |sharing| vector.shared(sharing));
+        add((128, 128), slopes, shape(2, [3, 1], [100, 130], 32), vec![vector]);
+    }
+    // Biases by key, of a head each, in 16 bits; and factors by query, of a head of a problem each.
+    let bias = "|bias: Cols<bf16>| s * scale + bias";
+    add(
+        (64, 64),
+        bias,
+        shape(1, [2, 2], [70, 133], 64),
+        vec![HostVector::from(brains(266, 0.02)).shared(Sharing::ByHead)],
+    );
+    let factor = "|f: Rows<f16>, g: Cols<f16>| s * scale * (1 + f) + g * f";
+    let of_row = HostVector::from(halves(4 * 67, 0.01)).shared(Sharing::ByBoth);
+    add((128, 64), factor, shape(2, [2, 1], [67, 90], 48), vec![of_row, halves(90, 0.03).into()]);
+    // As many as there may be, and numbers between them.
+    let many = "|a: Cols<f32>, b: Rows<f32>, x: f32, c: Cols<f16>, d: Cols<f32>, h: Heads<bf16>, y: f32, e: Cols<bf16>| \
+                s * scale + a * b + x * c + d * h + y * e";
+    let vectors = vec![
+        wave(150, 0.02).into(),
+        wave(129, 0.02).into(),
+        halves(150, 0.01).into(),
+        wave(150, 0.005).into(),
+        brains(2, 0.01).into(),
+        brains(150, 0.01).into(),
+    ];
+    add((64, 128), many, shape(1, [2, 1], [129, 150], 128), vectors);
+    if let Some(last) = cases.last_mut() {
+        last.scalars = &[0.5, -0.25];
+    }
+    cases
+}
+
+/// Q and K of other columns than V.
+pub(crate) fn depths() -> Vec<Case> {
+    let mut cases = vec![];
+    let pairs = [(192, 128), (64, 128), (128, 64), (80, 64), (16, 96), (96, 16), (256, 32)];
+    for (at, (depth, columns)) in pairs.into_iter().enumerate() {
+        let (bm, bk) = [(128, 128), (64, 64)][at % 2];
+        let dtype = ["f16", "bf16"][at / 2 % 2];
+        let spec = format!("bm = {bm}, bn = {columns}, bk = {bk}, dtype = {dtype}, d = {depth}, {CAUSAL}");
+        let mask = Mask::causal(170, 170, (bm, bk)).unwrap();
+        let order = [HeadOrder::HeadsFirst, HeadOrder::RowsFirst][at % 2];
+        cases.push(Case { order, ..case(&spec, shape(1, [2, 1], [170, 170], columns), mask) });
+    }
+    cases
+}
+
+/// Every multiple of 16 columns, in blocks of the sizes that masks have, for a GPU: the simulator computes some of them.
+pub(crate) fn all_columns() -> Vec<Case> {
+    let mut cases = vec![];
+    for columns in (16..=256).step_by(16) {
+        for (number, (bm, bk)) in [(64, 64), (64, 128), (128, 64), (128, 128)].into_iter().enumerate() {
+            let dtype = ["f16", "bf16"][(number + columns / 16) % 2];
+            let spec = format!("bm = {bm}, bn = {columns}, bk = {bk}, dtype = {dtype}, {CAUSAL}");
+            let mask = Mask::causal(300, 300, (bm, bk)).unwrap();
+            cases.push(case(&spec, shape(1, [2, 1], [300, 300], columns), mask));
+        }
     }
     cases
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod arrays;
+mod attention;
 mod balance;
 mod model;
 mod products;

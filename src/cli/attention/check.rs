@@ -70,8 +70,7 @@ fn in_every_schedule<T: Number>(
     let wanted = problem.wanted(spec, &tensors, usize::MAX);
     let mut worst = 0.0_f64;
     for options in schedules {
-        let numbers = (problem.scale, &problem.scalars[..]);
-        let (output, sums, report) = kernel.run(tensors.each_ref(), &problem.mask, numbers, options)?;
+        let (output, sums, report) = kernel.run(tensors.each_ref(), &problem.mask, problem.inputs(), options)?;
         if !report.is_clean() {
             let text = format!("schedule {}{}", order(options), findings_in_full(&report.findings));
             return Err(Failure::new(Exit::Wrong, text));
@@ -99,15 +98,9 @@ fn kinds(spec: &KernelSpec, seed: u64) -> Result<Vec<(&'static str, Problem)>, F
             }
             list.indptr.push(list.indices.len() as u32);
         }
-        let problem = Problem {
-            shape: Shape { batch, heads, key_heads, queries, keys, columns: spec.bn as usize },
-            order: HeadOrder::HeadsFirst,
-            mask: Mask::new((queries, keys), (bm, bk), Sharing::All, vec![list])?,
-            pattern: pattern.to_owned(),
-            scale: (spec.bn as f32).sqrt().recip(),
-            scalars: vec![0.5; spec.score.map_or(0, |score| score.program().inputs().len())],
-            seed,
-        };
+        let shape = Shape { batch, heads, key_heads, queries, keys, columns: spec.bn as usize };
+        let mask = Mask::new((queries, keys), (bm, bk), Sharing::All, vec![list])?;
+        let problem = Problem { seed, ..Problem::of_mask(spec, shape, mask, pattern.to_owned()) };
         Ok::<Problem, Failure>(problem)
     };
     let (queries, keys) = (rows * bm, columns * bk);

@@ -1,13 +1,16 @@
-//! Attention: what `bsr run`, `bsr check` and `bsr bench` do with `op = attention`.
+//! Attention: what `bsr run`, `bsr check`, `bsr bench` and `bsr sweep` do with `op = attention`.
 
+mod backend;
 mod bench;
 mod check;
 mod problem;
 mod run;
 mod verdict;
 
+pub(super) use backend::{OnDevice, open};
 pub(super) use bench::bench;
 pub(super) use check::check;
+pub(super) use problem::{Defaults, workload};
 pub(super) use run::{Run, run};
 
 use bsr::attention::AttentionError;

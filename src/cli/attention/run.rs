@@ -2,9 +2,10 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 
-use bsr::attention::{DeviceTensor, HeadOrder, Inputs, Launcher, SimulatedAttention};
+use bsr::attention::{DeviceTensor, HeadOrder, Inputs, Launcher, SimulatedAttention, Tensor, UploadedVectors};
 use bsr::bench::{Candidate, InterleaveOptions, Timing, interleave};
 use bsr::gpu::{Device, DeviceBuffer, Stream};
 use bsr::simulated::{Options, Schedule};
@@ -18,9 +19,10 @@ use super::super::simulate::{findings_in_full, findings_in_words, order, warning
 use super::super::spec::Planned;
 use super::super::{line, output, say};
 use super::problem::{Defaults, Problem, tolerance};
+use super::verdict::Wanted;
 
 /// Rows that are compared on a GPU.
-const ROWS: usize = 512;
+pub(super) const ROWS: usize = 512;
 
 /// What is asked for.
 pub(in super::super) struct Run<'r> {
@@ -77,8 +79,7 @@ fn simulate<T: Number>(asked: &Run<'_>, problem: &Problem, out: &mut dyn Write) 
     let tensors = problem.tensors::<T>();
     let wanted = problem.wanted(planned.spec(), &tensors, usize::MAX);
     let start = Instant::now();
-    let numbers = (problem.scale, &problem.scalars[..]);
-    let (values, sums, report) = kernel.run(tensors.each_ref(), &problem.mask, numbers, &options)?;
+    let (values, sums, report) = kernel.run(tensors.each_ref(), &problem.mask, problem.inputs(), &options)?;
     let took = start.elapsed().as_secs_f64();
     line(out, "device", format_args!("the simulator: this PTX on the CPU, schedule {}", order(&options)))?;
     line(out, "checked", format_args!("all {} rows against the f64 reference", wanted.rows.len()))?;
@@ -108,10 +109,12 @@ fn simulate<T: Number>(asked: &Run<'_>, problem: &Problem, out: &mut dyn Write) 
 pub(super) struct Ready<T: Number> {
     launcher: Launcher,
     pattern: bsr::attention::DevicePattern,
-    tensors: [DeviceTensor<T>; 3],
+    tensors: Rc<[DeviceTensor<T>; 3]>,
     output: DeviceTensor<T>,
     scale: f32,
     scalars: Vec<f32>,
+    vectors: UploadedVectors,
+    sums: Vec<f32>,
     pub(super) error: f64,
 }
 
@@ -119,32 +122,74 @@ impl<T: Number> Ready<T> {
     /// # Errors
     /// Wrong: a wrong result. Those of the device.
     pub(super) fn new(device: &Device, planned: &Planned, problem: &Problem) -> Result<Self, Failure> {
+        let host = problem.tensors::<T>();
+        let wanted = problem.wanted(planned.spec(), &host, ROWS);
+        Self::of(device, planned, (problem, Rc::new(uploaded(device, &host)?)), &wanted)
+    }
+
+    /// The same of tensors that are on the device.
+    ///
+    /// # Errors
+    /// As [`Ready::new`].
+    pub(super) fn of(
+        device: &Device,
+        planned: &Planned,
+        (problem, tensors): (&Problem, Rc<[DeviceTensor<T>; 3]>),
+        wanted: &Wanted,
+    ) -> Result<Self, Failure> {
         let launcher = Launcher::load_text(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?;
         let pattern = launcher.pattern(&problem.mask, problem.shape)?;
-        let host = problem.tensors::<T>();
-        let [q, k, v] = host.each_ref().map(|tensor| DeviceTensor::upload(device, tensor));
-        let tensors = [q?, k?, v?];
-        let mut output = DeviceTensor::<T>::uninit(device, tensors[0].sizes(), HeadOrder::HeadsFirst)?;
+        let mut output = DeviceTensor::<T>::uninit(device, problem.output_sizes(), HeadOrder::HeadsFirst)?;
         output.fill_bytes(T::POISON_BYTE)?;
         let mut sums = DeviceBuffer::<f32>::uninit(device, problem.shape.rows())?;
         let stream = Stream::new(device)?;
-        let inputs = Inputs::from((&tensors[0], &tensors[1], &tensors[2], problem.scale)).scalars(&problem.scalars);
+        let vectors = UploadedVectors::new(device, &problem.vectors)?;
+        let each = vectors.each();
+        let inputs = Inputs::from((&tensors[0], &tensors[1], &tensors[2], problem.scale));
+        let inputs = inputs.scalars(&problem.scalars).vectors(&each);
         launcher.launch(&stream, inputs, &pattern, &mut output, Some(&mut sums))?;
         stream.synchronize()?;
-        let wanted = problem.wanted(planned.spec(), &host, ROWS);
-        let error = wanted.judge(&output.download()?, &sums.to_vec()?, tolerance(T::DTYPE))?;
+        let sums = sums.to_vec()?;
+        let error = wanted.judge(&output.download()?, &sums, tolerance(T::DTYPE))?;
         let (scale, scalars) = (problem.scale, problem.scalars.clone());
-        Ok(Self { launcher, pattern, tensors, output, scale, scalars, error })
+        Ok(Self { launcher, pattern, tensors, output, scale, scalars, vectors, sums, error })
+    }
+
+    /// Spoils the result, which the next launch must write anew.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub(super) fn poison(&mut self) -> Result<(), Failure> {
+        Ok(self.output.fill_bytes(T::POISON_BYTE)?)
+    }
+
+    /// Compares what the last launch computed; sums are those of the first one.
+    ///
+    /// # Errors
+    /// Wrong: a wrong result. Those of the device.
+    pub(super) fn judge(&self, wanted: &Wanted) -> Result<f64, Failure> {
+        wanted.judge(&self.output.download()?, &self.sums, tolerance(T::DTYPE))
     }
 
     /// The kernel as something that is timed.
     pub(super) fn candidate(&mut self, name: &str) -> Candidate<'_> {
-        let Self { launcher, pattern, tensors: [q, k, v], output, scale, scalars, .. } = self;
+        let Self { launcher, pattern, tensors, output, scale, scalars, vectors, .. } = self;
+        let vectors = vectors.each();
         Candidate::new(name, move |stream| {
-            let inputs = Inputs::from((&*q, &*k, &*v, *scale)).scalars(scalars);
+            let [q, k, v] = tensors.as_ref();
+            let inputs = Inputs::from((q, k, v, *scale)).scalars(scalars).vectors(&vectors);
             launcher.launch(stream, inputs, pattern, output, None)
         })
     }
+}
+
+/// Q, K and V on a device.
+///
+/// # Errors
+/// Those of the device.
+pub(super) fn uploaded<T: Number>(device: &Device, host: &[Tensor<T>; 3]) -> Result<[DeviceTensor<T>; 3], Failure> {
+    let [q, k, v] = host.each_ref().map(|tensor| DeviceTensor::upload(device, tensor));
+    Ok([q?, k?, v?])
 }
 
 fn on<T: Number>(device: &Device, planned: &Planned, problem: &Problem, out: &mut dyn Write) -> Result<Exit, Failure> {

@@ -14,6 +14,7 @@ use bsr_codegen::emit::Ptx;
 use bsr_tuner::backend::{Backend, Candidate, Checked, Opened, Rounds, Trouble};
 use bsr_tuner::{DeviceKind, TuningProblem, Verdict, Workload};
 
+use super::attention::{self, OnDevice};
 use super::case::Case;
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
@@ -30,6 +31,8 @@ pub(super) struct GpuBackend {
     device: Device,
     edit: Edit,
     open: Option<Open>,
+    /// The attention that is open in place of a product.
+    attention: Option<Box<dyn OnDevice>>,
 }
 
 /// What is done to the text of a kernel before it is loaded.
@@ -66,7 +69,7 @@ impl GpuBackend {
 
     /// A backend that edits the text of its kernels before it loads them: fault injection, for tests.
     pub(super) fn editing(device: Device, edit: impl Fn(&KernelSpec, Ptx) -> Ptx + 'static) -> Self {
-        Self { device, edit: Rc::new(edit), open: None }
+        Self { device, edit: Rc::new(edit), open: None, attention: None }
     }
 
     /// What to make of a failure of a candidate, or of the backend.
@@ -89,6 +92,46 @@ impl GpuBackend {
         let operands = Operands::new(&drawn, &self.device, CheckArgs::default().rows, &Progress::new());
         let baselines = Baselines::new(&self.device, &drawn, &problem)?;
         Ok((problem, Open { edit: Rc::clone(&self.edit), operands, baselines, cases: Vec::new() }))
+    }
+
+    /// Draws an attention; other libraries' are not timed beside it.
+    fn open_attention(&mut self, workload: &Workload) -> Result<TuningProblem, Trouble> {
+        let structure = bsr_tuner::backend::structure(workload)?;
+        let opened = attention::open(&self.device, workload);
+        self.attention = Some(opened.map_err(|failure| self.trouble(None, Bad::Failed(failure)))?);
+        Ok(TuningProblem::new(workload.clone(), &structure))
+    }
+
+    /// Loads and checks a kernel of the attention that is open.
+    fn check_attention(&mut self, candidate: &Candidate) -> Result<f64, Bad> {
+        let (Candidate::Kernel(spec), Some(attention)) = (candidate, &mut self.attention) else {
+            let message = format!("`{}` is no candidate here", candidate.name());
+            return Err(Bad::Failed(Failure::new(Exit::BadInput, message)));
+        };
+        attention.check(&planned(spec, &self.edit)?).map_err(bad)
+    }
+
+    fn time_attention(
+        &mut self,
+        candidates: &[Candidate],
+        options: &InterleaveOptions,
+    ) -> Result<Vec<Vec<f64>>, Trouble> {
+        let mut kernels = vec![];
+        for (at, candidate) in candidates.iter().enumerate() {
+            self.check_attention(candidate).map_err(|bad| self.trouble(Some(at), bad))?;
+            kernels.extend(match candidate {
+                Candidate::Kernel(spec) => Some(*spec),
+                Candidate::Baseline(_) => None,
+            });
+        }
+        let Some(attention) = &mut self.attention else { return Err(Trouble::of_backend("no workload is open")) };
+        let timed = attention.time(&kernels, options);
+        let judged: Vec<Result<(), Failure>> = kernels.iter().map(|kernel| attention.judge(kernel)).collect();
+        let times = timed.map_err(|failure| self.trouble(None, Bad::Failed(failure)))?;
+        match judged.into_iter().enumerate().find_map(|(at, judged)| judged.err().map(|failure| (at, failure))) {
+            Some((at, failure)) => Err(self.trouble(Some(at), bad(failure))),
+            None => Ok(times),
+        }
     }
 
     fn opened(&mut self) -> Result<&mut Open, Trouble> {
@@ -163,6 +206,11 @@ impl Open {
     }
 }
 
+/// What an attention's failure says of its result.
+fn bad(failure: Failure) -> Bad {
+    if failure.exit() == Exit::Wrong { Bad::Wrong(failure) } else { Bad::Failed(failure) }
+}
+
 /// A kernel whose spec was told to a backend.
 fn planned(spec: &KernelSpec, edit: &Edit) -> Result<Planned, Failure> {
     let plan = Plan::new(spec).map_err(|errors| Failure::new(Exit::BadInput, errors))?;
@@ -179,10 +227,13 @@ fn judged(case: &Case, verdict: super::verdict::Verdict) -> Result<f64, Bad> {
 impl Backend for GpuBackend {
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
         // What lies on the device from the workload before goes first.
-        self.open = None;
-        let (problem, open) = self.draw(workload).map_err(|failure| self.trouble(None, Bad::Failed(failure)))?;
+        (self.open, self.attention) = (None, None);
         let info = self.device.info();
         let device = bsr_tuner::DeviceId { kind: DeviceKind::Gpu, name: info.name.clone(), driver: info.driver() };
+        if workload.facts.is_attention() {
+            return Ok(Opened { problem: self.open_attention(workload)?, device, baselines: vec![] });
+        }
+        let (problem, open) = self.draw(workload).map_err(|failure| self.trouble(None, Bad::Failed(failure)))?;
         let baselines = open.baselines.list();
         self.open = Some(open);
         Ok(Opened { problem, device, baselines })
@@ -195,17 +246,19 @@ impl Backend for GpuBackend {
     }
 
     fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble> {
+        if self.attention.is_some() {
+            let checked = self.check_attention(candidate);
+            return match checked {
+                Ok(error) => Ok(Checked { relative_error: Some(error) }),
+                Err(bad) => Err(self.trouble(Some(0), bad)),
+            };
+        }
         let checked = self.opened()?.check(candidate);
         checked.map(|relative_error| Checked { relative_error }).map_err(|bad| self.trouble(Some(0), bad))
     }
 
     fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Vec<Vec<f64>>, Trouble> {
         let device = self.device.clone();
-        for (at, candidate) in candidates.iter().enumerate() {
-            if let Err(failure) = self.opened()?.ready(candidate) {
-                return Err(self.trouble(Some(at), Bad::Failed(failure)));
-            }
-        }
         let options = InterleaveOptions {
             warmup: Duration::from_millis(rounds.warmup_ms),
             min_repeats: rounds.least,
@@ -214,6 +267,14 @@ impl Backend for GpuBackend {
             time_limit: rounds.limit,
             cold: true,
         };
+        if self.attention.is_some() {
+            return self.time_attention(candidates, &options);
+        }
+        for (at, candidate) in candidates.iter().enumerate() {
+            if let Err(failure) = self.opened()?.ready(candidate) {
+                return Err(self.trouble(Some(at), Bad::Failed(failure)));
+            }
+        }
         let open = self.opened()?;
         let timed = open.launches(candidates).and_then(|mut all| Ok(interleave(&mut all, &options, &device)?));
         let timings = timed.map_err(|failure| self.trouble(None, Bad::Failed(failure)))?;

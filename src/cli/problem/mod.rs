@@ -79,6 +79,9 @@ impl DrawnProblem {
             workload::Source::Tensor { file, name } => {
                 scaled(file, Some(name), read::load_array(file, Some(name), *seed)?)?
             }
+            workload::Source::Mask { .. } => {
+                return Err(Failure::new(Exit::BadInput, "the pattern of an attention is no matrix"));
+            }
             workload::Source::Given => {
                 return Err(Failure::new(Exit::BadInput, "a matrix of a running program cannot be made again"));
             }

@@ -16,6 +16,7 @@ use bsr_tuner::sweep::{Ended, Job, Options, Outcome, Shard, Sweep, SweepError};
 use bsr_tuner::{Store, Verdict, Workload};
 use clap::ValueEnum;
 
+use super::attention;
 use super::backend::keep_in;
 use super::exit::{Exit, Failure};
 use super::output::{Outputs, Replace};
@@ -36,6 +37,7 @@ Examples:
   bsr sweep --space \"bn = [64, 128], stages = 2..=4\" --kernel \"bm = 64, bk = 32\" --device sim
   bsr sweep --space space.toml --kernel \"bm = 64, bk = 64\" --db h200.db --budget 5m --halving
   bsr sweep --workloads public --limit 40 --db public.db
+  bsr sweep --kernel \"op = attention, bm = 128, bn = 128, bk = 128, dtype = bf16\" --m 16384 --heads 16 --pattern causal
   bsr sweep --space hopper-f16 --kernel \"bm = 64, bk = 64\" --db part3.db --shard 3/8      # then: bsr merge all.db part*.db
 
 A kernel is checked against an f64 reference before it is timed, in turn with the dense library, each launch from a cold \
@@ -180,6 +182,10 @@ fn workloads(args: &Args) -> Result<(Vec<Workload>, u64), Failure> {
         return Ok((points::list(list)?, 0));
     }
     let facts = points::facts(&args.space, args.kernel.as_deref())?;
+    if facts.is_attention() {
+        let workload = attention::workload(&args.problem, &facts, attention::Defaults::GPU)?;
+        return Ok((vec![workload], args.problem.seed()));
+    }
     if let Some(path) = args.problem.inputs().filter(|path| path.to_str().is_none()) {
         // What is asked of a backend, and kept in a database, is text.
         let fact = format!("the name of {} is not UTF-8, which a database cannot hold", path.display());

@@ -75,7 +75,11 @@ pub(super) fn read(
     let (rates, _) = model::for_gpu(card.gpu, None);
     for workload in workloads {
         let facts = workload.facts;
-        let structure = DrawnProblem::of_workload(workload)?.facts(&facts.spec(64))?.structure;
+        let structure = match facts.is_attention() {
+            true => bsr_tuner::backend::structure(workload)
+                .map_err(|trouble| Failure::new(Exit::BadInput, trouble.message))?,
+            false => DrawnProblem::of_workload(workload)?.facts(&facts.spec(64))?.structure,
+        };
         let problem = TuningProblem::new(workload.clone(), &structure);
         let points = space(argument, &facts, card)?.points(&facts)?;
         let key = problem.key();

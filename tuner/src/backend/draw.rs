@@ -53,7 +53,9 @@ pub fn structure(workload: &Workload) -> Result<Structure, Trouble> {
     let (rows, cols) = stored_shape(workload);
     let block = workload.facts.block();
     match &workload.source {
-        Source::Pattern(words) => pattern(words)?.structure(rows, cols, block, workload.seed).map_err(refused),
+        Source::Pattern(words) | Source::Mask { pattern: words, .. } => {
+            pattern(words)?.structure(rows, cols, block, workload.seed).map_err(refused)
+        }
         Source::File(path) => load(workload, path, None)?.structure(block).map_err(refused),
         Source::Tensor { file, name } => load(workload, file, Some(name))?.structure(block).map_err(refused),
         Source::Given => Err(refused("a matrix of another program cannot be drawn again")),

@@ -6,6 +6,7 @@
 //!       +------> CompilePool: several of them, which compile
 //! ```
 
+mod attention;
 mod compile_pool;
 pub(crate) mod draw;
 mod fake;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DeviceId, TuningProblem, Verdict, Workload};
 
+pub use attention::attention_of;
 pub use compile_pool::CompilePool;
 pub use draw::structure;
 pub use fake::{CrashMode, Fake, Script};

@@ -13,7 +13,7 @@ use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales, Structu
 
 use super::draw::{self, load, pattern, refused, spec_of, stored_shape};
 use super::types::{Typed, with_types};
-use super::{Backend, Candidate, Checked, Opened, Rounds, Trouble, structure};
+use super::{Backend, Candidate, Checked, Opened, Rounds, Trouble, attention, structure};
 use crate::model::{self, Card, predict};
 use crate::{DeviceId, DeviceKind, Source, TuningProblem, Verdict, Workload};
 
@@ -52,6 +52,9 @@ impl Sim {
     /// What is simulated in place of a workload: one with the same facts and pattern, as much smaller as it takes. A
     /// file's matrix is cut along the dense factor alone.
     pub fn instance(workload: &Workload) -> Result<Workload, Trouble> {
+        if workload.facts.is_attention() {
+            return Ok(attention::instance(workload));
+        }
         let mut small = workload.clone();
         let block = workload.facts.block();
         let (spec, mut stored) = (spec_of(workload), stored_shape(workload));
@@ -104,6 +107,11 @@ impl Sim {
         let plan = planned(spec, at)?;
         if spec.batch.is_on() {
             return Err(of_candidate(refused("a kernel for lists of problems: the model has one problem")));
+        }
+        if workload.facts.is_attention() {
+            let done = attention::simulate(&plan, workload).map_err(of_candidate)?;
+            self.known.insert(*spec, done);
+            return Ok(done);
         }
         let done = with_types(spec, Run { plan: &plan, workload }).and_then(|done| done).map_err(of_candidate)?;
         self.known.insert(*spec, done);
@@ -237,13 +245,15 @@ impl Run<'_> {
                     if sparse.largest() > 0.0 { (3.0 * S::SPREAD / sparse.largest()).log2().floor() } else { 0.0 };
                 Ok(sparse.scaled(exponent.exp2()).to_bsr(block).map_err(refused)?.0)
             }
-            Source::Given => Err(draw::refused("a matrix of another program cannot be drawn again")),
+            Source::Given | Source::Mask { .. } => {
+                Err(draw::refused("a matrix of another program cannot be drawn again"))
+            }
         }
     }
 }
 
 /// Holds a result against the reference, and looks at what the simulator found.
-fn judge(report: &Report, got: &[f64], want: &[f64], tolerance: f64) -> Result<f64, Trouble> {
+pub(super) fn judge(report: &Report, got: &[f64], want: &[f64], tolerance: f64) -> Result<f64, Trouble> {
     if let Some(finding) = report.findings.first() {
         let verdict = verdict(finding);
         let more = report.findings.len() - 1;
@@ -312,6 +322,35 @@ mod tests {
             let ratio = is.features.density() / was.features.density();
             assert!((0.5..2.0).contains(&ratio), "{ratio} {small:?}");
             assert_eq!(Sim::instance(&small).unwrap(), small);
+        }
+    }
+
+    #[test]
+    fn attentions_are_simulated_in_part_and_predicted_whole() {
+        let mut sim = Sim::default();
+        let heads = crate::Heads { batch: 2, heads: 16, key_heads: 4 };
+        for (facts, pattern) in [
+            (
+                "op = attention, bm = 64, bn = 32, bk = 64, dtype = bf16, score = \"|| if i >= j { s * scale } else { -inf }\"",
+                "causal",
+            ),
+            (
+                "op = attention, bm = 128, bn = 16, bk = 64, d = 32, score = \"|a: Rows<f32>, b: Cols<f32>| if a == b { s * scale } else { -inf }\"",
+                "topk:8",
+            ),
+        ] {
+            let source = Source::Mask { pattern: pattern.to_owned(), heads };
+            let facts: crate::Facts = facts.parse().unwrap();
+            let large = Workload { facts, m: 4096, n: 2048, k: facts.spec(64).score_depth() as usize, source, seed: 3 };
+            let small = Sim::instance(&large).unwrap();
+            assert_eq!((small.m, small.n, small.source.heads().key_heads), (384, 384, 1));
+            assert_eq!(Sim::instance(&small).unwrap(), small);
+            let opened = sim.open(&large).unwrap();
+            assert!(opened.problem.executed_flops() > 1 << 30);
+            let candidate = Candidate::Kernel(facts.spec(64));
+            assert!(sim.check(&candidate).unwrap().relative_error.unwrap() < 5e-3);
+            let times = sim.time(&[candidate], &ONCE).unwrap();
+            assert!(times[0][0] > 5.0, "{times:?}");
         }
     }
 

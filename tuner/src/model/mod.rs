@@ -15,6 +15,7 @@
 //! is wrong about is in the output of its test: `cargo test -p bsr-tuner --lib model -- --nocapture`.
 
 mod alike;
+mod attention;
 mod card;
 mod deal;
 #[cfg(test)]
@@ -70,6 +71,8 @@ pub struct Term {
 pub enum What {
     /// The tensor cores, or the CUDA cores, if all SMs had equal work and nothing else took time.
     Tensor,
+    /// The exponentials of an attention, likewise.
+    Exponentials,
     /// Bytes from L2 to shared memory, likewise.
     L2,
     /// Bytes from device memory, each once.
@@ -91,6 +94,7 @@ impl What {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tensor => "tensor",
+            Self::Exponentials => "exponentials",
             Self::L2 => "L2",
             Self::Hbm => "HBM",
             Self::Barriers => "barriers",
@@ -111,7 +115,10 @@ impl Prediction {
 
 /// Predicts one launch of a kernel.
 pub fn predict(plan: &Plan, problem: &TuningProblem, card: &Card) -> Prediction {
-    Simulation::new(plan, problem, card).prediction(&Rates::H200)
+    match plan.attention_tiles() {
+        Some(tiles) => attention::predict(plan, &tiles, problem, card),
+        None => Simulation::new(plan, problem, card).prediction(&Rates::H200),
+    }
 }
 
 /// The lists of a launch: what does not depend on how fast anything is.

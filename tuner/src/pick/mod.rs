@@ -347,6 +347,7 @@ fn sorted(mut ranked: Vec<Ranked>) -> Vec<Ranked> {
 /// None that is known: the spaces are there.
 pub fn space_for(capability: (u32, u32), facts: &Facts) -> Result<Space, SpaceError> {
     Space::named(match (capability.0, facts.spec(64).a.bytes()) {
+        (9, _) if facts.is_attention() => "hopper-attention",
         (9, 1) => "hopper-fp8",
         (9, _) => "hopper-f16",
         _ => "ampere-wmma",

@@ -3,7 +3,7 @@
 use bsr_codegen::Dtype;
 use bsr_runtime::bench::Work;
 
-use crate::{DeviceId, DeviceKind, TuningProblem};
+use crate::{DeviceId, DeviceKind, Heads, TuningProblem, Workload};
 
 /// What a card is sold with, from its maker's data sheet: rates of dense products, without structured sparsity.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,12 +75,25 @@ impl Roof {
         let work = work(problem);
         let peak = card.rate(work.a)?;
         let flops = problem.executed_flops() as f64;
-        let through_memory = flops / work.compulsory_bytes().max(1) as f64 * card.hbm_tbs;
+        let bytes = match problem.workload.facts.is_attention() {
+            true => attention_bytes(problem),
+            false => work.compulsory_bytes(),
+        };
+        let through_memory = flops / bytes.max(1) as f64 * card.hbm_tbs;
         Some(match through_memory < peak {
             true => Self { tflops: through_memory, bound: Bound::Memory },
             false => Self { tflops: peak, bound: Bound::Tensor },
         })
     }
+}
+
+/// Q, K, V and O of an attention.
+fn attention_bytes(problem: &TuningProblem) -> u64 {
+    let Workload { facts, m, n, source, .. } = &problem.workload;
+    let (spec, Heads { batch, heads, key_heads }) = (facts.spec(64), source.heads());
+    let columns = u64::from(spec.score_depth() + spec.bn);
+    let rows = (batch * heads * m + batch * key_heads * n) as u64;
+    rows * columns * u64::from(spec.a.bytes())
 }
 
 fn work(problem: &TuningProblem) -> Work {
@@ -107,7 +120,7 @@ mod tests {
     use bsr_runtime::Pattern;
 
     use super::*;
-    use crate::{Source, Workload};
+    use crate::Source;
 
     fn problem(facts: &str, [m, n, k]: [usize; 3], pattern: &str) -> TuningProblem {
         let facts: crate::Facts = facts.parse().unwrap();

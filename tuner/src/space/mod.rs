@@ -38,9 +38,10 @@ use crate::Facts;
 use constraint::Constraint;
 
 /// The spaces that come with the project: their names and files.
-const NAMED: [(&str, &str); 4] = [
+const NAMED: [(&str, &str); 5] = [
     ("hopper-f16", include_str!("../../spaces/hopper-f16.toml")),
     ("hopper-fp8", include_str!("../../spaces/hopper-fp8.toml")),
+    ("hopper-attention", include_str!("../../spaces/hopper-attention.toml")),
     ("ampere-wmma", include_str!("../../spaces/ampere-wmma.toml")),
     ("quick", include_str!("../../spaces/quick.toml")),
 ];
@@ -225,15 +226,19 @@ impl Part {
 pub fn read_facts(text: &str) -> Result<Facts, SpaceError> {
     let located = LocatedRequest::from_text(text).named("kernel");
     let mut request = located.request().clone();
+    // The head dimension of an attention is a fact, and must be said.
+    let is_attention = request.entries.iter().any(|entry| entry.key == "op" && entry.value.to_string() == "attention");
     for key in request.entries.iter().filter_map(|entry| Key::find(&entry.key)) {
-        if !is_fact(key) {
+        if !(is_fact(key) || is_attention && key == Key::Bn) {
             return Err(SpaceError::Choice { key: key.as_str(), meaning: key.meaning() });
         }
     }
     // What no spec can be without; no fact.
     let place = request.whole.clone();
     let (key, value) = (Key::Bn.to_string(), Value::number(64));
-    request.entries.push(Entry { key, key_place: place.clone(), value, value_place: place });
+    if !is_attention {
+        request.entries.push(Entry { key, key_place: place.clone(), value, value_place: place });
+    }
     match build(&request) {
         Ok(spec) => Ok(Facts::of(&spec)),
         Err(errors) => Err(SpaceError::Spec(located.errors(errors))),

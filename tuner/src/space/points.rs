@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use bsr_codegen::spec::{Axis, Key, LocatedRequest, Request, SpecError, build};
-use bsr_codegen::{KernelSpec, Plan, PlanError};
+use bsr_codegen::{KernelSpec, Op, Plan, PlanError};
 use rayon::prelude::*;
 
 use super::{Part, Space, SpaceError, is_fact};
@@ -252,6 +252,8 @@ impl Part {
             let request = request.choose(&stated, stated_choice);
             for choice in choices(&free) {
                 match build(&request.choose(&free, &choice)) {
+                    // The head dimension of an attention is a fact, although `bn` is a choice elsewhere.
+                    Ok(spec) if spec.op == Op::Attention && Facts::of(&spec) != *facts => {}
                     Ok(spec) => specs.push(spec),
                     Err(found) if errors.len() < MOST_ERRORS => add_new(&mut errors, found),
                     Err(_) => {}
@@ -315,7 +317,7 @@ impl Part {
     fn conflict(&self, spec: &KernelSpec, facts: &Facts) -> SpaceError {
         let problem = facts.spec(spec.bn);
         let differs = |key: &Key| Facts::of(spec).spec(spec.bn).value(*key) != problem.value(*key);
-        let keys = fact_keys().chain([Key::Accumulate]);
+        let keys = fact_keys().chain([Key::Bn, Key::Accumulate]);
         // What the part says comes before what follows from it.
         let key = keys.clone().find(|key| self.says(*key) && differs(key)).or_else(|| keys.clone().find(differs));
         let key = key.unwrap_or(Key::Accumulate);

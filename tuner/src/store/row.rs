@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 
-use crate::{Dense, DeviceId, DeviceKind, Facts, Features, Record, Source, Timing, TuningProblem, Verdict, Workload};
+use crate::{
+    Dense, DeviceId, DeviceKind, Facts, Features, Heads, Record, Source, Timing, TuningProblem, Verdict, Workload,
+};
 
 /// What [`record`] reads, of the database of this name. One that an earlier version made has no column for the watchdog.
 pub(super) fn select(database: &str, has_watchdog: bool) -> String {
@@ -68,6 +70,9 @@ pub(super) fn source_words(source: &Source) -> Result<(&'static str, String), St
         // A name may hold anything that a path may.
         Source::Tensor { file, name } => {
             Ok(("tensor", serde_json::Value::from(vec![utf8(file)?, name.as_str()]).to_string()))
+        }
+        Source::Mask { pattern, heads } => {
+            Ok(("mask", serde_json::to_string(&(pattern, heads)).map_err(|error| error.to_string())?))
         }
         Source::Given => Ok(("given", String::new())),
     }
@@ -203,6 +208,11 @@ fn unchecked(row: &Row<'_>) -> rusqlite::Result<Record> {
             let [file, name] = serde_json::from_str::<[String; 2]>(&text(5)?)
                 .map_err(|error| bad(5, format!("a file and a matrix in it: {error}")))?;
             Source::Tensor { file: file.into(), name }
+        }
+        "mask" => {
+            let (pattern, heads) = serde_json::from_str::<(String, Heads)>(&text(5)?)
+                .map_err(|error| bad(5, format!("a pattern and heads: {error}")))?;
+            Source::Mask { pattern, heads }
         }
         "given" => Source::Given,
         other => return Err(bad(4, format!("`{other}` is no kind of source"))),

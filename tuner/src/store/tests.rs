@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Dense, DeviceKind, Facts, Features, Source, Timing, TuningProblem, Verdict};
+use crate::{Dense, DeviceKind, Facts, Features, Heads, Source, Timing, TuningProblem, Verdict};
 
 pub(super) fn record(at: u32) -> Record {
     let facts: Facts = "bm = 64, bk = 32".parse().unwrap();
@@ -265,6 +265,9 @@ prop_compose! {
             ".*".prop_map(Source::Pattern),
             "[^\0]{1,20}".prop_map(|path| Source::File(path.into())),
             ("[^\0]{1,20}", ".*").prop_map(|(file, name)| Source::Tensor { file: file.into(), name }),
+            (".*", 1_usize..9, 1_usize..99, 1_usize..9).prop_map(|(pattern, batch, heads, key_heads)| {
+                Source::Mask { pattern, heads: Heads { batch, heads, key_heads } }
+            }),
             Just(Source::Given),
         ],
         seed in any::<u64>(),

@@ -10,15 +10,17 @@ use crate::plan::{
 impl KernelPlan for AttentionPlan {
     fn summary(&self) -> String {
         let (t, m) = (&self.tiling, &self.memory);
+        let queries = match self.spec.pack {
+            Some(heads) => format!("{} queries of {heads} heads", t.rows / heads),
+            None => format!("{} queries", t.rows),
+        };
         format!(
-            "{} queries a CTA, {} consumers of 64, steps of {} keys x {} columns, {} stages of 2 x {} B, {} of Q of {} B, {} B \
-             shared",
-            t.rows,
+            "{queries} a CTA, {} consumers of 64, steps of {} keys x {} columns, {} stages of {}, {} of Q of {} B, {} B shared",
             t.roles.consumers,
             t.step,
-            t.columns,
+            t.columns_words(),
             m.stages,
-            m.stage_bytes,
+            m.stage_words(),
             m.query_stages,
             m.query_bytes,
             m.total
@@ -31,23 +33,36 @@ impl KernelPlan for AttentionPlan {
         let [of_s, of_o, of_p] = t.registers();
         let mut rows: Vec<[String; 3]> = vec![];
         let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
-        row("block", format!("{} x {}", s.bm, s.bk), format!("queries x keys of Q K^T, {} columns a head", s.bn));
+        row(
+            "block",
+            format!("{} x {}", s.bm, s.bk),
+            format!("queries x keys of Q K^T, {} columns a head", t.columns_words()),
+        );
         row(
             "work tile",
-            format!("{} queries", t.rows),
+            format!("{} queries", t.rows / t.pack),
             match t.uniform {
-                true => "of one row of blocks; the consumers take turns with the tensor cores".to_owned(),
+                true if t.turns() => "of one row of blocks; the consumers take turns with the tensor cores".to_owned(),
+                true => "of one row of blocks".to_owned(),
                 false => format!(
                     "{} of {} queries a row of blocks; a consumer skips blocks that its queries do not have",
-                    t.rows, s.bm
+                    t.rows / t.pack,
+                    s.bm
                 ),
             },
         );
-        row("step", format!("{} keys", t.step), format!("{} step(s) a block", s.bk / t.step));
+        row(
+            "step",
+            format!("{} keys", t.step),
+            match t.blocks {
+                1 => format!("{} step(s) a block", s.bk / t.step),
+                blocks => format!("{blocks} blocks of a row, neighbours or not"),
+            },
+        );
         row(
             "S = Q K^T",
             format!("m64n{}k16", t.step),
-            format!("{} instruction(s), Q and K from shared memory", t.columns / 16),
+            format!("{} instruction(s), Q and K from shared memory", t.depth / 16),
         );
         row(
             "O += P V",
@@ -69,6 +84,13 @@ impl KernelPlan for AttentionPlan {
             format!("{} | {}", roles.producer_registers, roles.consumer_registers),
             format!("producer | consumer; {} at entry", roles.entry_registers),
         );
+        if t.score > 0 {
+            row(
+                "score registers",
+                t.score.to_string(),
+                "what it keeps of its queries and its head, addresses and elements of vectors by key".to_owned(),
+            );
+        }
         row(
             "Q",
             format!("{} x {} B", m.query_stages, m.query_bytes),
@@ -79,7 +101,10 @@ impl KernelPlan for AttentionPlan {
         );
         row(
             "K and V",
-            format!("2 x {} x {} B", m.stages, m.stage_bytes),
+            match m.key_bytes == m.value_bytes {
+                true => format!("2 x {} x {} B", m.stages, m.key_bytes),
+                false => format!("{} x ({})", m.stages, m.stage_words()),
+            },
             format!("a ring of {} stages each, at {} and {}", m.stages, m.keys_offset, m.values_offset),
         );
         row(
@@ -92,15 +117,23 @@ impl KernelPlan for AttentionPlan {
             format!("{} B", m.total),
             format!("{} B left of {} B", self.arch.shared_bytes.saturating_sub(m.total), self.arch.shared_bytes),
         );
-        row(
-            "score",
-            self.score().map_or("s * scale", |program| program.text()).to_owned(),
-            match self.score() {
-                Some(_) => "in partial blocks; s * scale in full ones",
-                None => "in all blocks",
+        if let Some(heads) = s.pack {
+            let why = format!("heads of Q with one head of K share a tile of {} queries of each", t.rows / heads);
+            row("pack", format!("{heads} heads"), why);
+        }
+        if let Some(workspace) = &self.workspace {
+            row(
+                "split",
+                s.split.to_string(),
+                format!("a part of a tile's keys leaves f32 sums of {} B in the workspace", workspace.places_bytes),
+            );
+        }
+        match self.score() {
+            Some(program) => {
+                row("score", "s * scale".to_owned(), format!("in full blocks; in partial ones {}", program.text()))
             }
-            .to_owned(),
-        );
+            None => row("score", "s * scale".to_owned(), "in all blocks".to_owned()),
+        }
         rows
     }
 
@@ -109,7 +142,7 @@ impl KernelPlan for AttentionPlan {
             rows: self.tiling.rows,
             columns: self.tiling.columns,
             block_rows: self.spec.bm,
-            stages_per_block: (self.spec.bk / self.tiling.step, 1),
+            stages_per_block: ((self.spec.bk / self.tiling.step).max(1), 1),
         }
     }
 
@@ -154,7 +187,7 @@ impl KernelPlan for AttentionPlan {
             stages: self.memory.stages,
             stage_k: t.step,
             held_k: t.step,
-            stages_per_block: (self.spec.bk / t.step, 1),
+            stages_per_block: ((self.spec.bk / t.step).max(1), 1),
             ..Profile::PLAIN
         }
     }

@@ -146,7 +146,7 @@ pub(super) fn check(plan: &Plan, pattern: &DevicePattern) -> Result<(), KernelEr
             _ if spec.mma != Mma::Wgmma => "only kernels of mma = wgmma have been tried on lists that are made there",
             TileScheduler::SharedColumns(_) => "the kernel's tiles are block rows that share columns",
             TileScheduler::StageMetadata(_) => "the kernel reads stage metadata of several block rows a tile",
-            TileScheduler::Attention => "the lists of an attention are made of a mask on the host",
+            TileScheduler::Attention => "an attention has a `DeviceMask`, and lists of its own",
             TileScheduler::CtaPerBlock => "the kernel has a CTA for each stored block",
             _ => "the kernel computes several products a launch",
         };

@@ -8,7 +8,7 @@ use crate::kernel::KernelError;
 /// The workspaces of one pattern: one for each stream, since launches on several streams may run at the same time. Each
 /// is zero between two launches.
 #[derive(Debug)]
-pub(super) struct Workspaces {
+pub(crate) struct Workspaces {
     bytes: usize,
     /// By stream. The first one has no stream until a stream without a workspace asks for one, so that it can be made
     /// ahead of a capture.
@@ -16,13 +16,13 @@ pub(super) struct Workspaces {
 }
 
 impl Workspaces {
-    pub(super) fn new(device: &Device, bytes: usize) -> Result<Self, KernelError> {
+    pub(crate) fn new(device: &Device, bytes: usize) -> Result<Self, KernelError> {
         let spare = if bytes == 0 { vec![] } else { vec![(None, DeviceBuffer::zeroed(device, bytes)?)] };
         Ok(Self { bytes, made: Mutex::new(spare) })
     }
 
     /// The workspace of a stream, made now or before; none where the work needs none.
-    pub(super) fn of(&self, device: &Device, stream: StreamRef<'_>) -> Result<DevicePtr, KernelError> {
+    pub(crate) fn of(&self, device: &Device, stream: StreamRef<'_>) -> Result<DevicePtr, KernelError> {
         if self.bytes == 0 {
             return Ok(0);
         }

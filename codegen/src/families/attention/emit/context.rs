@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::AttentionPlan;
+use super::exchange::Exchange;
 use super::product::{self, Output, Scores, Store, Variant, Write};
 use super::score::Score;
 use super::softmax::Softmax;
@@ -25,17 +26,28 @@ pub(super) struct Context {
     softmax: Softmax,
     score: Score,
     staging: Staging,
+    /// Of a kernel whose tiles can be divided.
+    exchange: Option<Exchange>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Tile {
     rows: u32,
     wg_rows: u32,
+    /// Heads that share a tile, the bits of their number, and queries of a consumer.
+    pack: u32,
+    pack_shift: u32,
+    wg_queries: u32,
     columns: u32,
     words: u32,
     bytes: u32,
-    /// Both consumers compute the same blocks, and take turns.
+    /// All consumers compute the same blocks.
     uniform: bool,
+    /// The coordinates of Q and O between the column and the problem: query and head, or the other way round.
+    row: &'static str,
+    head: &'static str,
+    /// Two consumers take turns.
+    turns: bool,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -44,8 +56,10 @@ struct Memory {
     query_bytes: u32,
     query_units: u32,
     stages: u32,
-    stage_bytes: u32,
-    stage_units: u32,
+    key_bytes: u32,
+    key_units: u32,
+    value_bytes: u32,
+    value_units: u32,
     keys_offset: u32,
     values_offset: u32,
     records_offset: u32,
@@ -78,16 +92,25 @@ struct Boxes {
 #[derive(Clone, Debug, Serialize)]
 struct Panel {
     column: u32,
+    /// Which run of keys it is, as the end of a register's name.
+    run: String,
     offset: u32,
 }
 
-/// A step's word.
+/// A step's words, one for each run of keys.
 #[derive(Clone, Debug, Serialize)]
 struct Step {
+    /// Keys of a run.
     keys: u32,
     number: u32,
     stored: u32,
     partial: u32,
+    bytes: u32,
+    runs: Vec<u32>,
+    /// What an instruction that moves the words of a step is called, and its registers.
+    vector: &'static str,
+    words: String,
+    ahead: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -114,33 +137,36 @@ struct Staging {
 }
 
 const BARRIER: u32 = 8;
-const WARPS: u32 = 8;
+const WORD: u32 = 4;
+/// Warps of a consumer.
+const WARPS: u32 = 4;
 
 impl Context {
     pub(super) fn new(plan: &AttentionPlan) -> Self {
         let t = &plan.tiling;
         let consumer_bytes = plan.queries.mn_offset(t.rows / t.roles.consumers);
-        let span = plan.queries.span;
+        let span = plan.output.span;
         Self {
             roles: t.roles,
             tile: Tile {
                 rows: t.rows,
                 wg_rows: t.rows / t.roles.consumers,
+                pack: t.pack,
+                pack_shift: t.pack.ilog2(),
+                wg_queries: t.rows / t.roles.consumers / t.pack,
                 columns: t.columns,
-                words: plan.tiles().tile_words,
-                bytes: 4 * plan.tiles().tile_words,
+                words: t.words,
+                bytes: WORD * t.words,
                 uniform: t.uniform,
+                row: if t.pack == 1 { "%r_row" } else { "%r_head" },
+                head: if t.pack == 1 { "%r_head" } else { "%r_row" },
+                turns: t.turns(),
             },
             memory: memory(plan),
-            queries: boxes(&plan.queries),
-            keys: boxes(&plan.keys),
-            values: boxes(&plan.values),
-            step: Step {
-                keys: t.step,
-                number: AttentionTiles::NUMBER,
-                stored: AttentionTiles::STORED,
-                partial: AttentionTiles::PARTIAL,
-            },
+            queries: whole(&plan.queries),
+            keys: runs(&plan.keys),
+            values: runs(&plan.values),
+            step: step(plan),
             descriptors: Descriptors {
                 queries: format!("{:#018x}", plan.queries.descriptor()),
                 keys: format!("{:#018x}", plan.keys.descriptor()),
@@ -162,6 +188,7 @@ impl Context {
                 convert: format!("cvt.rn.{}x2.f32", plan.spec.out),
                 dtype: plan.spec.out.to_string(),
             },
+            exchange: plan.workspace.as_ref().map(|workspace| Exchange::new(plan, workspace)),
         }
     }
 }
@@ -174,19 +201,21 @@ fn memory(plan: &AttentionPlan) -> Memory {
             .map(move |at| Barrier { offset: first + at * BARRIER, arrivals: if at < stages { 1 } else { empty } })
     };
     let barriers = ring(m.queries_full(), m.query_stages, consumers)
-        .chain(ring(m.keys_full(), m.stages, WARPS))
-        .chain(ring(m.values_full(), m.stages, WARPS));
+        .chain(ring(m.keys_full(), m.stages, WARPS * consumers))
+        .chain(ring(m.values_full(), m.stages, WARPS * consumers));
     Memory {
         query_stages: m.query_stages,
         query_bytes: m.query_bytes,
         query_units: m.query_bytes / 16,
         stages: m.stages,
-        stage_bytes: m.stage_bytes,
-        stage_units: m.stage_bytes / 16,
+        key_bytes: m.key_bytes,
+        key_units: m.key_bytes / 16,
+        value_bytes: m.value_bytes,
+        value_units: m.value_bytes / 16,
         keys_offset: m.keys_offset,
         values_offset: m.values_offset,
         records_offset: m.records_offset,
-        record_bytes: 4 * plan.tiles().tile_words,
+        record_bytes: WORD * plan.tiling.words,
         words_offset: m.words_offset,
         queries_full: m.queries_full(),
         keys_full: m.keys_full(),
@@ -198,7 +227,42 @@ fn memory(plan: &AttentionPlan) -> Memory {
     }
 }
 
-fn boxes(tile: &OperandTile) -> Boxes {
-    let panel = |number: u32| Panel { column: number * tile.span_elements(), offset: number * tile.panel_bytes() };
+fn step(plan: &AttentionPlan) -> Step {
+    let blocks = plan.tiling.blocks;
+    let list = |name: &str| {
+        let registers: Vec<String> = (0..blocks).map(|run| format!("{name}{run}")).collect();
+        if blocks == 1 { registers.concat() } else { format!("{{ {} }}", registers.join(", ")) }
+    };
+    Step {
+        keys: plan.tiles().run(),
+        number: AttentionTiles::NUMBER,
+        stored: AttentionTiles::STORED,
+        partial: AttentionTiles::PARTIAL,
+        bytes: WORD * blocks,
+        runs: (0..blocks).collect(),
+        vector: if blocks == 1 { "" } else { ".v2" },
+        words: list("%r_word"),
+        ahead: list("%r_ahead"),
+    }
+}
+
+/// The boxes of all queries.
+fn whole(tile: &OperandTile) -> Boxes {
+    let panel = |number: u32| Panel {
+        column: number * tile.span_elements(),
+        run: String::new(),
+        offset: number * tile.panel_bytes(),
+    };
     Boxes { bytes: tile.bytes(), panels: (0..tile.panels).map(panel).collect() }
+}
+
+/// The boxes of each run of keys.
+fn runs(tile: &OperandTile) -> Boxes {
+    let panel = |run: u32, number: u32| Panel {
+        column: number * tile.span_elements(),
+        run: run.to_string(),
+        offset: number * tile.panel_bytes() + run * tile.box_rows * tile.span,
+    };
+    let of_run = |run| (0..tile.panels).map(move |number| panel(run, number));
+    Boxes { bytes: tile.bytes(), panels: (0..tile.rows / tile.box_rows).flat_map(of_run).collect() }
 }

@@ -1,9 +1,11 @@
 //! Attention: TMA, mbarriers, WGMMA, a softmax in registers.
 
 mod context;
+mod exchange;
 mod product;
 mod score;
 mod softmax;
+mod vectors;
 
 use super::plan::AttentionPlan;
 use crate::hopper;

@@ -79,7 +79,7 @@ pub(super) fn scores(plan: &AttentionPlan) -> Scores {
         shape: shape(t.step, (plan.spec.a, plan.spec.b)),
         modifiers: modifiers(plan.spec.a, (Major::K, Major::K)),
         sums: register_list((0..t.step / 2).map(sum)),
-        slices: (0..t.columns).step_by(depth as usize).map(slice).collect(),
+        slices: (0..t.depth).step_by(depth as usize).map(slice).collect(),
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) fn output(plan: &AttentionPlan) -> Output {
 
 /// Each 16 columns of O, through registers of packed pairs.
 pub(super) fn writes(plan: &AttentionPlan) -> Vec<Write> {
-    let span = plan.queries.span;
+    let span = plan.output.span;
     let per_panel = span / 32;
     let write = |chunk: u32| {
         let pack = |i: u32| [packed(i), out(8 * chunk + 2 * i + 1), out(8 * chunk + 2 * i)];
@@ -110,22 +110,22 @@ pub(super) fn writes(plan: &AttentionPlan) -> Vec<Write> {
             packs: (0..4).map(pack).collect(),
             registers: format!("{{ {} }}", (0..4).map(packed).collect::<Vec<_>>().join(", ")),
             at: variant(chunk % per_panel),
-            panel: chunk / per_panel * plan.queries.panel_bytes(),
+            panel: chunk / per_panel * plan.output.panel_bytes(),
         }
     };
     (0..plan.tiling.columns / 16).map(write).collect()
 }
 
 pub(super) fn variants(plan: &AttentionPlan) -> Vec<Variant> {
-    (0..plan.queries.span / 32).map(|number| Variant { register: variant(number), flip: 32 * number }).collect()
+    (0..plan.output.span / 32).map(|number| Variant { register: variant(number), flip: 32 * number }).collect()
 }
 
 pub(super) fn stores(plan: &AttentionPlan) -> Vec<Store> {
     let panel = |number: u32| Store {
-        column: number * plan.queries.span_elements(),
-        offset: number * plan.queries.panel_bytes(),
+        column: number * plan.output.span_elements(),
+        offset: number * plan.output.panel_bytes(),
     };
-    (0..plan.queries.panels).map(panel).collect()
+    (0..plan.output.panels).map(panel).collect()
 }
 
 /// A register of S.

@@ -1,10 +1,14 @@
 //! The scores of a partial step: what the spec's function makes of a product, in units of log 2. And which registers of S are
 //! of which key of a step.
+//!
+//! Elements of vectors by head and by query are loaded once a tile, those by key in each partial step. Queries and keys
+//! beyond the last one read the last one's element: what becomes of it is not stored, or does not count.
 
 use serde::Serialize;
 
 use super::super::plan::AttentionPlan;
 use super::product::sum;
+use super::vectors::Vectors;
 use crate::epilogue::{At, Held, Lines};
 
 /// What is computed for a work tile, for its queries, for pairs of keys.
@@ -17,14 +21,23 @@ pub(super) struct Score {
     has_columns: bool,
     uniform: Vec<String>,
     rows: Vec<String>,
+    runs: Vec<Run>,
+}
+
+/// Keys of a step that follow each other.
+#[derive(Clone, Debug, Serialize)]
+struct Run {
+    number: u32,
     pairs: Vec<Pair>,
 }
 
-/// Two neighbouring keys.
+/// Two neighbouring keys, by their places in the run.
 #[derive(Clone, Debug, Serialize)]
 struct Pair {
     first: u32,
     second: u32,
+    /// It begins a group of pairs, which is skipped where the keys end before it.
+    begins_group: bool,
     columns: Vec<String>,
     elements: Vec<Element>,
 }
@@ -40,7 +53,10 @@ struct Element {
 impl Score {
     pub(super) fn new(plan: &AttentionPlan) -> Self {
         let lines = plan.score().map(|program| Lines::new(program, Held { rows: 2, columns: 2 }));
+        let vectors = lines.as_ref().zip(plan.score()).map(|(lines, program)| Vectors::new(lines, program));
+        let loads = |make: &dyn Fn(&Vectors<'_>) -> Vec<String>| vectors.as_ref().map(make).unwrap_or_default();
         let of = |make: &dyn Fn(&Lines) -> Vec<String>| lines.as_ref().map(make).unwrap_or_default();
+        let pairs = plan.tiles().run() / 8;
         let pair = |number: u32| {
             let element = |(row, key): (u32, u32)| {
                 let register = sum(4 * number + 2 * row + key);
@@ -48,19 +64,27 @@ impl Score {
                 Element { lines: of(&|lines| lines.element(&at)), register: register.clone(), key }
             };
             Pair {
-                first: 8 * number,
-                second: 8 * number + 1,
-                columns: of(&|lines| [0, 1].into_iter().flat_map(|column| lines.column(column)).collect()),
+                first: 8 * (number % pairs),
+                second: 8 * (number % pairs) + 1,
+                begins_group: vectors.as_ref().is_some_and(|vectors| vectors.begins_group(number % pairs)),
+                columns: [
+                    loads(&|vectors| vectors.columns(number % pairs)),
+                    of(&|lines| [0, 1].into_iter().flat_map(|column| lines.column(column)).collect()),
+                ]
+                .concat(),
                 elements: [(0, 0), (0, 1), (1, 0), (1, 1)].map(element).into(),
             }
         };
         Self {
             text: plan.score().map_or("s * scale", |program| program.text()).to_owned(),
             has_function: plan.score().is_some(),
-            has_columns: !of(&|lines| lines.column(0)).is_empty(),
-            uniform: of(&Lines::uniform),
+            has_columns: !of(&|lines| lines.column(0)).is_empty()
+                || vectors.as_ref().is_some_and(|vectors| vectors.by_key() > 0),
+            uniform: [loads(&|vectors| vectors.tile()), of(&Lines::uniform)].concat(),
             rows: of(&|lines| [0, 1].into_iter().flat_map(|row| lines.row(row)).collect()),
-            pairs: (0..plan.tiling.step / 8).map(pair).collect(),
+            runs: (0..plan.tiling.blocks)
+                .map(|number| Run { number, pairs: (number * pairs..(number + 1) * pairs).map(pair).collect() })
+                .collect(),
         }
     }
 }

@@ -10,17 +10,22 @@ use super::product::{out, probability, sum};
 
 /// Partial results of a row that are made side by side, so that none waits for the one before it.
 const CHAINS: u32 = 4;
+/// A probability of up to 2^8 is as exact as one of at most 1 in f16 and bf16 alike, and 128 of them add up in f32 without loss.
+const SLACK: u32 = 8;
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Softmax {
     /// A row's greatest product: lines `to = max(a, b)`.
     maxima: Vec<[String; 3]>,
+    /// Powers of 2 by which an exponential may exceed 1 before the reference moves, and that as the bits of an f32.
+    slack: u32,
+    slack_bits: String,
     rows: Vec<Row>,
     /// From products to exponentials, and to the row's sum.
     exponentials: Vec<Exponential>,
     /// Two probabilities to a register: register, upper, lower.
     packs: Vec<[String; 3]>,
-    /// What a new maximum does to O: register, factor.
+    /// What a new reference does to O: register, factor.
     rescales: Vec<[String; 2]>,
 }
 
@@ -28,9 +33,10 @@ pub(super) struct Softmax {
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     number: u32,
-    /// The greatest of the step, then the running maximum.
+    /// The greatest of the step, and the reference: a maximum of the steps so far. Beyond the limit, the reference moves.
     step: String,
     max: String,
+    limit: String,
     sum: String,
     factor: String,
     base: String,
@@ -51,7 +57,9 @@ impl Softmax {
     pub(super) fn new(plan: &AttentionPlan) -> Self {
         let registers = plan.tiling.step / 2;
         Self {
-            maxima: [0, 1].into_iter().flat_map(|row| maxima(row, registers)).collect(),
+            maxima: in_turns([0, 1].map(|row| maxima(row, registers))),
+            slack: SLACK,
+            slack_bits: format!("0f{:08X}", (SLACK as f32).to_bits()),
             rows: [0, 1].map(row).into(),
             exponentials: (0..registers).map(exponential).collect(),
             packs: (0..registers / 2).map(|i| [probability(i), sum(2 * i + 1), sum(2 * i)]).collect(),
@@ -89,12 +97,19 @@ fn maxima(row: u32, registers: u32) -> Vec<[String; 3]> {
     lines
 }
 
+/// Neighbouring lines are of different rows, so that none waits for the one before it.
+fn in_turns(rows: [Vec<[String; 3]>; 2]) -> Vec<[String; 3]> {
+    let [first, second] = rows;
+    first.into_iter().zip(second).flat_map(|(first, second)| [first, second]).collect()
+}
+
 fn row(number: u32) -> Row {
     let partial = |chain: u32| format!("%f_part{number}_{chain}");
     Row {
         number,
         step: format!("%f_step{number}"),
         max: format!("%f_max{number}"),
+        limit: format!("%f_limit{number}"),
         sum: format!("%f_sum{number}"),
         factor: factor(number),
         base: base(number),

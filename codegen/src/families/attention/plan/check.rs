@@ -6,7 +6,7 @@ use crate::spec::Key;
 use crate::{Dtype, KernelSpec, Op};
 
 /// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-const FOREIGN: [Key; 17] = [
+const FOREIGN: [Key; 14] = [
     Key::Transpose,
     Key::Batch,
     Key::Permute,
@@ -16,13 +16,10 @@ const FOREIGN: [Key; 17] = [
     Key::Scale,
     Key::Accumulate,
     Key::Cluster,
-    Key::Consumers,
     Key::Schedule,
     Key::Swizzle,
     Key::Swap,
-    Key::Pack,
     Key::Pdl,
-    Key::Split,
     Key::Epilogue,
 ];
 
@@ -34,6 +31,8 @@ const UNIT: u32 = 16;
 const LARGEST: u32 = 512;
 /// Widest head: N of the widest WGMMA.
 const WIDEST: u32 = 256;
+/// The same where CTAs share the keys of a tile.
+const WIDEST_SPLIT: u32 = 176;
 
 pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     let sides = [
@@ -59,7 +58,20 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             ));
         }
     }
+    check_depth(spec, errors);
     check_types(spec, errors);
+    check_pack(spec, errors);
+    if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
+        errors.push(PlanError::new(
+            Key::Split.as_str(),
+            format!("keys of heads of {} columns are not divided", spec.bn),
+            format!(
+                "a thread holds {} registers of O beside a part's that it collects: up to {WIDEST_SPLIT} columns none is spilled",
+                spec.bn / 2
+            ),
+            "split = off",
+        ));
+    }
     for key in FOREIGN.into_iter().filter(|key| spec.says(*key)) {
         errors.push(PlanError::new(
             key.as_str(),
@@ -69,6 +81,17 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         ));
     }
     check_score(spec, errors);
+}
+
+fn check_depth(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if let Some(depth) = spec.d.filter(|depth| *depth == 0 || *depth > WIDEST || !depth.is_multiple_of(UNIT)) {
+        errors.push(PlanError::new(
+            Key::D.as_str(),
+            format!("Q and K of {depth} columns are not planned"),
+            format!("they are K of the first product's WGMMA: a multiple of {UNIT} up to {WIDEST}"),
+            format!("d = {}", (depth / UNIT * UNIT).clamp(UNIT, WIDEST)),
+        ));
+    }
 }
 
 fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
@@ -108,17 +131,32 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
 }
 
-/// A score has scalars, and one value: vectors are not planned yet.
-fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
-    let Some(program) = spec.score.map(|score| score.program()) else { return };
-    if let Some(input) = program.inputs().iter().find(|input| input.kind != InputKind::Scalar) {
+/// Heads that share a tile divide the queries of a consumer; none of them has a score of its own.
+fn check_pack(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let Some(heads) = spec.pack else { return };
+    if !heads.is_power_of_two() || heads > ROWS {
         errors.push(PlanError::new(
-            Key::Score.as_str(),
-            format!("`{}` of a score is a {}", input.name, input.kind.words()),
-            "the parameters of a score are numbers of the launch",
-            format!("{}: f32", input.name),
+            Key::Pack.as_str(),
+            format!("{heads} heads do not share a tile"),
+            format!("they divide the {ROWS} rows of a consumer: a power of 2 up to {ROWS}"),
+            format!("pack = {}", (1 << heads.max(1).ilog2()).min(ROWS)),
         ));
     }
+    let Some(program) = spec.score.map(|score| score.program()) else { return };
+    let vector = program.inputs().iter().find(|input| input.kind != InputKind::Scalar).map(|input| input.name.as_str());
+    if let Some(name) = vector.or(program.names_head().then_some("head")) {
+        errors.push(PlanError::new(
+            Key::Pack.as_str(),
+            "the heads of a tile have one score",
+            format!("the score reads `{name}`, and a tile reads it once for all of its heads"),
+            format!("drop `pack`, or `{name}`"),
+        ));
+    }
+}
+
+/// A score is one value.
+fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let Some(program) = spec.score.map(|score| score.program()) else { return };
     if let Some(reduction) = program.reduction() {
         errors.push(PlanError::new(
             Key::Score.as_str(),

@@ -4,21 +4,25 @@ use super::AttentionPlan;
 use crate::epilogue::InputKind;
 use crate::hopper::OperandTile;
 use crate::plan::{
-    Argument, AttentionProblem, AttentionTiles, Operand, Parameter, Parameters, StridedMap, TensorStrides,
+    Argument, AttentionProblem, AttentionSplit, AttentionTiles, Operand, Parameter, Parameters, StridedMap,
+    TensorStrides,
 };
-
-/// Words of a work tile.
-const TILE_WORDS: u32 = 8;
 
 impl AttentionPlan {
     pub(crate) fn tiles(&self) -> AttentionTiles {
         AttentionTiles {
             block: (self.spec.bm, self.spec.bk),
-            rows: self.tiling.rows,
+            rows: self.tiling.rows / self.tiling.pack,
+            consumers: self.tiling.roles.consumers,
             step: self.tiling.step,
+            blocks: self.tiling.blocks,
             uniform: self.tiling.uniform,
             columns: self.tiling.columns,
-            tile_words: TILE_WORDS,
+            tile_words: self.tiling.words,
+            split: self
+                .workspace
+                .map(|workspace| AttentionSplit { parts: self.spec.split, place_bytes: workspace.places_bytes }),
+            packed: self.spec.pack,
         }
     }
 
@@ -34,6 +38,9 @@ impl AttentionPlan {
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
         push("steps", Argument::ColIdx);
+        if self.workspace.is_some() {
+            push("workspace", Argument::Workspace);
+        }
         push("scale", Argument::Scale);
         push("heads", Argument::Number(problem.heads as u32));
         push("queries", Argument::Number(problem.queries as u32));
@@ -41,6 +48,9 @@ impl AttentionPlan {
         for (at, input) in self.score().iter().flat_map(|program| program.inputs()).enumerate() {
             if input.kind == InputKind::Scalar {
                 push(&input.symbol, Argument::Scalar(at));
+            } else {
+                push(&input.symbol, Argument::Pointer(Operand::Epilogue(at)));
+                push(&input.strides, Argument::VectorStrides(at));
             }
         }
         parameters
@@ -51,22 +61,46 @@ impl AttentionPlan {
         let of_queries = [queries, heads, batch];
         let of_keys = [keys, key_heads, batch];
         // O is stored by each consumer for itself.
-        let half = OperandTile { box_rows: self.queries.box_rows / 2, ..self.queries };
+        let share = OperandTile { box_rows: self.output.box_rows / self.tiling.roles.consumers, ..self.output };
+        if self.spec.pack.is_some() {
+            return [
+                self.packed_map(Operand::A, &self.queries, of_queries, q),
+                self.map(Operand::B, &self.keys, of_keys, k),
+                self.map(Operand::V, &self.values, of_keys, v),
+                self.packed_map(Operand::C, &share, of_queries, o),
+            ];
+        }
         [
             self.map(Operand::A, &self.queries, of_queries, q),
             self.map(Operand::B, &self.keys, of_keys, k),
             self.map(Operand::V, &self.values, of_keys, v),
-            self.map(Operand::C, &half, of_queries, o),
+            self.map(Operand::C, &share, of_queries, o),
         ]
     }
 
+    /// The map of Q or O where heads share a tile: a box has some heads of every query, side by side.
+    fn packed_map(&self, operand: Operand, tile: &OperandTile, sizes: [u64; 3], strides: TensorStrides) -> StridedMap {
+        let map = self.map(operand, tile, sizes, strides);
+        let ([columns, rows, heads, problems], [row, head, batch]) = (map.dims, map.strides_bytes);
+        StridedMap {
+            dims: [columns, heads, rows, problems],
+            strides_bytes: [head, row, batch],
+            box_dims: [map.box_dims[0], self.tiling.pack, tile.box_rows / self.tiling.pack, 1],
+            ..map
+        }
+    }
+
     fn map(&self, operand: Operand, tile: &OperandTile, sizes: [u64; 3], strides: TensorStrides) -> StridedMap {
+        let columns = match operand {
+            Operand::A | Operand::B => self.tiling.depth,
+            _ => self.tiling.columns,
+        };
         let TensorStrides { row, head, batch } = strides;
         let [rows, heads, problems] = sizes.map(|size| size.max(1));
         StridedMap {
             operand,
             dtype: self.spec.a,
-            dims: [u64::from(self.tiling.columns), rows, heads, problems],
+            dims: [u64::from(columns), rows, heads, problems],
             strides_bytes: [row, head, batch].map(|stride| (stride * u64::from(self.spec.a.bytes())).max(16)),
             box_dims: [tile.span_elements(), tile.box_rows, 1, 1],
             swizzle_bytes: tile.span,

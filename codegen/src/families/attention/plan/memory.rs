@@ -6,12 +6,18 @@ use crate::hopper::ring::{ALIGN, BARRIER, MOST_STAGES};
 use crate::plan::PlanError;
 use crate::{Arch, KernelSpec};
 
-/// Bytes of what a consumer is told of a tile.
-const RECORD: u32 = 32;
-/// Bytes of what it is told of a step.
+/// Bytes of a word: of what a consumer is told of a tile, and of each run of keys of a step.
 const WORD: u32 = 4;
 /// Stages below which a product would wait for each load.
 const FEWEST_STAGES: u32 = 2;
+
+/// `2 x 16384 B`, or `24576 B + 16384 B`.
+fn pair_words(of_keys: u32, of_values: u32) -> String {
+    match of_keys == of_values {
+        true => format!("2 x {of_keys} B"),
+        false => format!("{of_keys} B + {of_values} B"),
+    }
+}
 
 /// Where everything lies in shared memory, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +27,8 @@ pub(crate) struct Memory {
     pub(crate) query_bytes: u32,
     /// Stages of the ring of K, and of that of V.
     pub(crate) stages: u32,
-    pub(crate) stage_bytes: u32,
+    pub(crate) key_bytes: u32,
+    pub(crate) value_bytes: u32,
     pub(crate) keys_offset: u32,
     pub(crate) values_offset: u32,
     /// Barriers: full and empty of Q, of K, of V.
@@ -35,14 +42,14 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn new(
         spec: &KernelSpec,
-        [queries, keys, values]: &[OperandTile; 3],
+        [queries, keys, values, output]: &[OperandTile; 4],
         tiling: &Tiling,
         arch: &Arch,
     ) -> Result<Self, PlanError> {
-        let query_bytes = queries.bytes().next_multiple_of(ALIGN);
-        let stage_bytes = keys.bytes().max(values.bytes()).next_multiple_of(ALIGN);
-        let of_query = query_bytes + 2 * BARRIER + RECORD;
-        let of_stage = 2 * (stage_bytes + 2 * BARRIER) + WORD;
+        let query_bytes = queries.bytes().max(output.bytes()).next_multiple_of(ALIGN);
+        let [key_bytes, value_bytes] = [keys, values].map(|tile| tile.bytes().next_multiple_of(ALIGN));
+        let of_query = query_bytes + 2 * BARRIER + WORD * tiling.words;
+        let of_stage = key_bytes + value_bytes + 2 * 2 * BARRIER + WORD * tiling.blocks;
         // Words are read as vectors of 16 bytes.
         let room = |query_stages: u32| (arch.shared_bytes - 16).saturating_sub(query_stages * of_query) / of_stage;
         let query_stages = if room(2) >= FEWEST_STAGES { 2 } else { 1 };
@@ -53,9 +60,12 @@ impl Memory {
                 if spec.stages.is_some() { "stages" } else { "bn" },
                 format!("{} stages do not fit this kernel", stages.max(FEWEST_STAGES)),
                 format!(
-                    "Q takes {query_stages} x {query_bytes} B and a stage 2 x {stage_bytes} B, K and V of {} keys x {} columns; \
-                     a CTA has {} B: room for {most}, and at least {FEWEST_STAGES} are needed",
-                    tiling.step, tiling.columns, arch.shared_bytes
+                    "Q takes {query_stages} x {query_bytes} B and a stage {}, K and V of {} keys x {} columns; a CTA has {} B: \
+                     room for {most}, and at least {FEWEST_STAGES} are needed",
+                    pair_words(key_bytes, value_bytes),
+                    tiling.step,
+                    tiling.columns_words(),
+                    arch.shared_bytes
                 ),
                 match most >= FEWEST_STAGES {
                     true => format!("stages = {most}, or fewer"),
@@ -64,16 +74,17 @@ impl Memory {
             ));
         }
         let keys_offset = query_stages * query_bytes;
-        let values_offset = keys_offset + stages * stage_bytes;
-        let records_offset = values_offset + stages * stage_bytes;
-        let barriers_offset = records_offset + query_stages * RECORD;
+        let values_offset = keys_offset + stages * key_bytes;
+        let records_offset = values_offset + stages * value_bytes;
+        let barriers_offset = records_offset + query_stages * WORD * tiling.words;
         let words_offset = barriers_offset + (2 * query_stages + 4 * stages) * BARRIER;
-        let total = words_offset + stages * WORD;
+        let total = words_offset + stages * WORD * tiling.blocks;
         Ok(Self {
             query_stages,
             query_bytes,
             stages,
-            stage_bytes,
+            key_bytes,
+            value_bytes,
             keys_offset,
             values_offset,
             barriers_offset,
@@ -81,6 +92,11 @@ impl Memory {
             words_offset,
             total,
         })
+    }
+
+    /// Bytes of a stage of K and of one of V.
+    pub(crate) fn stage_words(&self) -> String {
+        pair_words(self.key_bytes, self.value_bytes)
     }
 
     /// Barriers of full and of empty buffers of Q.

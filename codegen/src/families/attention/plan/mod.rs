@@ -5,9 +5,11 @@ mod launch;
 mod memory;
 mod operand;
 mod tiling;
+mod workspace;
 
 pub(crate) use memory::Memory;
-pub(crate) use tiling::Tiling;
+pub(crate) use tiling::{MOST_LOADS, Tiling};
+pub(crate) use workspace::Workspace;
 
 use crate::epilogue::Program;
 use crate::hopper::OperandTile;
@@ -23,7 +25,11 @@ pub(crate) struct AttentionPlan {
     pub(crate) queries: OperandTile,
     pub(crate) keys: OperandTile,
     pub(crate) values: OperandTile,
+    /// How O is staged: where Q was.
+    pub(crate) output: OperandTile,
     pub(crate) memory: Memory,
+    /// Of a kernel whose tiles can be divided.
+    pub(crate) workspace: Option<Workspace>,
 }
 
 impl AttentionPlan {
@@ -36,9 +42,11 @@ impl AttentionPlan {
         let candidates = Tiling::candidates(spec, arch)?;
         let fits = |tiling: &&Tiling| Memory::new(&least, &operand::tiles(spec, tiling), tiling, arch).is_ok();
         let tiling = *candidates.iter().find(fits).unwrap_or(&candidates[candidates.len() - 1]);
-        let [queries, keys, values] = operand::tiles(spec, &tiling);
-        let memory = Memory::new(spec, &[queries, keys, values], &tiling, arch)?;
-        Ok(Self { spec: *spec, arch: *arch, tiling, queries, keys, values, memory })
+        let tiles = operand::tiles(spec, &tiling);
+        let memory = Memory::new(spec, &tiles, &tiling, arch)?;
+        let [queries, keys, values, output] = tiles;
+        let workspace = spec.split.is_on().then(|| Workspace::new(&tiling, arch));
+        Ok(Self { spec: *spec, arch: *arch, tiling, queries, keys, values, output, memory, workspace })
     }
 
     /// The score of a pair in partial blocks, where it is not `s * scale`.

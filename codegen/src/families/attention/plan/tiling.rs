@@ -1,48 +1,119 @@
 //! Step 2: the work tile: queries of the consumers, keys of a step, registers.
 
+use crate::epilogue::{InputKind, Lines, Program};
 use crate::hopper::Roles;
 use crate::plan::PlanError;
+use crate::spec::Key;
 use crate::{Arch, KernelSpec};
 
-/// Warpgroups that compute, and queries of each.
-const CONSUMERS: u32 = 2;
+/// Queries of a consumer.
 pub(crate) const WG_ROWS: u32 = 64;
 /// Keys of the largest step: S of more would leave no registers for O.
 const WIDEST_STEP: u32 = 128;
 /// K of one WGMMA.
 const UNIT: u32 = 16;
-/// Registers of a consumer's thread beside O, S and P: maxima, sums, addresses, descriptors.
-const OVERHEAD: u32 = 36;
+/// Words that say which part of a tile a work tile is.
+const PART_WORDS: u32 = 4;
+/// Warpgroups that compute, the most first. At 64 columns a consumer waits for its own instructions more than for the tensor
+/// cores, and a third one fills the time; it leaves no registers for vectors of a score. The loads of long queries take
+/// registers of the producer.
+const CONSUMERS: [Consumers; 3] = [
+    Consumers { number: 3, producer: 32, overhead: 24, most_score: 8, widest: 64, deepest: 64 },
+    Consumers { number: 2, producer: 40, overhead: 36, most_score: u32::MAX, widest: 256, deepest: 192 },
+    Consumers { number: 2, producer: 56, overhead: 36, most_score: u32::MAX, widest: 256, deepest: 256 },
+];
+
+#[derive(Clone, Copy, Debug)]
+struct Consumers {
+    number: u32,
+    /// Registers of a producer's thread.
+    producer: u32,
+    /// Registers of a consumer's thread beside O, S, P and the score: maxima, sums, addresses, descriptors.
+    overhead: u32,
+    /// Most registers of a score.
+    most_score: u32,
+    /// Most columns of V, and of Q and K, for which they are taken where nothing is said.
+    widest: u32,
+    deepest: u32,
+}
+
+/// Queries of a thread.
+const THREAD_ROWS: u32 = 2;
+/// Most elements of a score's vectors by key that are loaded together, but for those of one pair of keys.
+pub(crate) const MOST_LOADS: u32 = 16;
+
+/// Registers that a score takes beside products: what it makes of the thread's queries and of the head, which is kept while a
+/// tile is computed, and addresses and elements of vectors by key.
+fn score_registers(program: &Program) -> u32 {
+    let by_key = program.inputs().iter().filter(|input| matches!(input.kind, InputKind::Cols(_))).count() as u32;
+    let loads = if by_key > 0 { MOST_LOADS.max(2 * by_key) } else { 0 };
+    Lines::row_registers(program, THREAD_ROWS) + Lines::uniform_registers(program) + 2 * by_key + loads
+}
 
 /// The tile of one CTA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tiling {
     pub(crate) roles: Roles,
-    /// Queries of a tile.
+    /// Rows of a tile: queries, each as often as heads share it.
     pub(crate) rows: u32,
+    /// Heads of Q that share a tile.
+    pub(crate) pack: u32,
     /// Keys of a step.
     pub(crate) step: u32,
-    /// Columns of a head.
+    /// Blocks that a step has keys of: one or two.
+    pub(crate) blocks: u32,
+    /// Columns of Q and K.
+    pub(crate) depth: u32,
+    /// Columns of V and O.
     pub(crate) columns: u32,
-    /// Both consumers compute the same blocks.
+    /// Registers of a thread for what the score keeps of its queries and its head.
+    pub(crate) score: u32,
+    /// All consumers compute the same blocks.
     pub(crate) uniform: bool,
+    /// Words of a work tile: six, and one for each consumer, in vectors of four; and a vector more where it may be a part.
+    pub(crate) words: u32,
+    /// Registers beside O, S and P.
+    overhead: u32,
 }
 
 impl Tiling {
-    /// Those whose steps divide the keys of a block and whose registers fit, the largest step first: at least one.
+    /// Those whose registers fit, the best first: at least one. A step divides the keys of a block or has those of two.
     pub(crate) fn candidates(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Self>, PlanError> {
-        let roles = Roles::new(CONSUMERS, false, arch);
-        let rows = CONSUMERS * WG_ROWS;
-        let of_step = |step| Self { roles, rows, step, columns: spec.bn, uniform: spec.bm.is_multiple_of(rows) };
-        let divides = |step: &u32| spec.bk.is_multiple_of(*step);
+        let score = spec.score.map_or(0, |score| score_registers(score.program()));
+        let wanted = |consumers: &&Consumers| match spec.consumers {
+            Some(number) => consumers.number == number && (number != 2 || spec.score_depth() <= consumers.deepest),
+            None => spec.bn <= consumers.widest && spec.score_depth() <= consumers.deepest,
+        };
+        let of = |consumers: &Consumers, step| Self::new(spec, *consumers, (step, score), arch);
+        let chosen: Vec<&Consumers> =
+            CONSUMERS.iter().filter(wanted).filter(|consumers| score <= consumers.most_score).collect();
+        let Some(last) = chosen.last() else { return Err(other_consumers(spec, score)) };
         if let Some(step) = spec.k_step {
-            let tiling = of_step(step);
-            let fits = step <= WIDEST_STEP && step.is_multiple_of(UNIT) && divides(&step) && tiling.fits();
-            return if fits { Ok(vec![tiling]) } else { Err(tiling.refusal(spec)) };
+            let legal = step <= WIDEST_STEP && step.is_multiple_of(UNIT) && blocks(spec, step).is_some();
+            let found: Vec<Self> = chosen.iter().map(|consumers| of(consumers, step)).filter(Self::fits).collect();
+            return if legal && !found.is_empty() { Ok(found) } else { Err(of(last, step).refusal(spec)) };
         }
-        let steps = (UNIT..=WIDEST_STEP).rev().step_by(UNIT as usize).filter(divides);
-        let found: Vec<Self> = steps.map(of_step).filter(Self::fits).collect();
-        if found.is_empty() { Err(of_step(UNIT).refusal(spec)) } else { Ok(found) }
+        let steps = (UNIT..=WIDEST_STEP).rev().step_by(UNIT as usize).filter(|step| blocks(spec, *step).is_some());
+        let of_step = |step| chosen.iter().map(move |consumers| of(consumers, step));
+        let found: Vec<Self> = steps.flat_map(of_step).filter(Self::fits).collect();
+        if found.is_empty() { Err(of(last, UNIT).refusal(spec)) } else { Ok(found) }
+    }
+
+    fn new(spec: &KernelSpec, consumers: Consumers, (step, score): (u32, u32), arch: &Arch) -> Self {
+        let rows = consumers.number * WG_ROWS;
+        Self {
+            roles: Roles::beside(consumers.number, consumers.producer, arch),
+            rows,
+            pack: spec.pack.unwrap_or(1),
+            step,
+            blocks: blocks(spec, step).unwrap_or(1),
+            depth: spec.score_depth(),
+            columns: spec.bn,
+            score,
+            uniform: spec.bm.is_multiple_of(rows),
+            words: (6 + consumers.number).next_multiple_of(4) + if spec.split.is_on() { PART_WORDS } else { 0 },
+            overhead: consumers.overhead,
+        }
     }
 
     /// Registers of a thread for S, O and P.
@@ -50,21 +121,77 @@ impl Tiling {
         [self.step / 2, self.columns / 2, self.step / 4]
     }
 
+    /// Do the consumers take turns with the tensor cores? Two that always compute together gain by it.
+    pub(crate) fn turns(&self) -> bool {
+        self.uniform && self.roles.consumers == 2
+    }
+
     fn fits(&self) -> bool {
-        self.registers().iter().sum::<u32>() + OVERHEAD <= self.roles.consumer_registers
+        self.registers().iter().sum::<u32>() + self.overhead + self.score <= self.roles.consumer_registers
+    }
+
+    /// `128`, or `192 and 128`.
+    pub(crate) fn columns_words(&self) -> String {
+        match self.depth == self.columns {
+            true => self.columns.to_string(),
+            false => format!("{} and {}", self.depth, self.columns),
+        }
     }
 
     fn refusal(&self, spec: &KernelSpec) -> PlanError {
         let [s, o, p] = self.registers();
+        let of_score = if self.score > 0 { format!(" + {} of the score", self.score) } else { String::new() };
+        // Without the score, the step would fit: then it is the score that does not.
+        let without = Self { score: 0, ..*self };
+        if spec.k_step.is_none() && without.fits() {
+            return PlanError::new(
+                Key::Score.as_str(),
+                "the score does not fit the registers".to_owned(),
+                format!(
+                    "{} registers of what it keeps of queries and heads, beside {s} of S + {o} of O + {p} of P + {} of the {} \
+                     that a thread of {} consumers has",
+                    self.score, self.overhead, self.roles.consumer_registers, self.roles.consumers
+                ),
+                "fewer vectors, or fewer values that are computed of them alone".to_owned(),
+            );
+        }
         PlanError::new(
             "k_step",
             format!("steps of {} keys are not planned for blocks of {}", self.step, spec.bk),
             format!(
-                "a step is a multiple of {UNIT} up to {WIDEST_STEP} that divides bk, and takes {s} registers of S + {o} of O + \
-                 {p} of P + {OVERHEAD} of the {} that a consumer's thread has",
-                self.roles.consumer_registers
+                "a step is a multiple of {UNIT} up to {WIDEST_STEP} that divides bk or is 2 bk, and takes {s} registers of S + \
+                 {o} of O + {p} of P + {}{of_score} of the {} that a thread of {} consumers has",
+                self.overhead, self.roles.consumer_registers, self.roles.consumers
             ),
             "drop `k_step`: the plan takes the largest that fits",
         )
     }
+}
+
+/// Blocks that a step of so many keys has keys of.
+fn blocks(spec: &KernelSpec, step: u32) -> Option<u32> {
+    if spec.bk.is_multiple_of(step) {
+        Some(1)
+    } else if step == 2 * spec.bk {
+        Some(2)
+    } else {
+        None
+    }
+}
+
+fn other_consumers(spec: &KernelSpec, score: u32) -> PlanError {
+    let number = spec.consumers.unwrap_or_default();
+    let most =
+        CONSUMERS.iter().filter(|consumers| consumers.number == number).map(|consumers| consumers.most_score).max();
+    PlanError::new(
+        "consumers",
+        format!("an attention of {number} consumers is not planned"),
+        match most {
+            Some(most) => {
+                format!("the score takes {score} registers, and a thread of {number} consumers has {most} for it")
+            }
+            None => "a work tile is 64 queries of each of 2 or 3 warpgroups".to_owned(),
+        },
+        "consumers = 2, or drop `consumers`",
+    )
 }

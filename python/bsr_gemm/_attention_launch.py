@@ -1,0 +1,131 @@
+"""Launches of attention on NVIDIA GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _arrays, _gpu, _native
+from ._attention import spec_of
+from ._kernels import Kernel
+from ._launch import _device, _stream
+from ._masks import AttentionMask
+from ._operands import vector_of
+
+#: What a call of `attention` finds its launch by.
+_ready: dict[tuple, tuple] = {}
+#: Kernels by GPU and spec, and the work of masks by kernel, mask and shape.
+_loaded: dict[tuple, Any] = {}
+_work: dict[tuple, Any] = {}
+_gpu.also_kept.extend([_ready, _work, _loaded])
+
+
+def _key(q: Tensor, k: Tensor, v: Tensor, how: tuple, vectors: Sequence[Tensor]) -> tuple:
+    of_vectors = tuple((vector.shape, vector.dtype) for vector in vectors)
+    return (how, of_vectors, q.get_device(), q.dtype, q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride())
+
+
+def direct(q: Tensor, k: Tensor, v: Tensor, how: tuple, vectors: Sequence[Tensor] = ()) -> tuple[Tensor, Tensor] | None:
+    """The attention where tensors of these shapes were given before; None where they were not.
+
+    Nothing here is looked at twice: a call costs the host little more than the launch.
+    """
+    ready = _ready.get(_key(q, k, v, how, vectors))
+    if ready is None:
+        return None
+    launch, shape, stride, sums = ready
+    where, dtype = q.get_device(), q.dtype
+    if k.dtype is not dtype or v.dtype is not dtype or k.get_device() != where or v.get_device() != where:
+        return None
+    places = q.data_ptr(), k.data_ptr(), v.data_ptr()
+    if (places[0] | places[1] | places[2]) & 15 or _device() != where:
+        return None
+    out = q.new_empty_strided(shape, stride)
+    lse = q.new_empty(sums, dtype=torch.float32)
+    held = [vector_of(vector) for vector in vectors]
+    of_score = [vector.data_ptr() for vector in held]
+    launch(*places, out.data_ptr(), lse.data_ptr() if how[-1] else 0, _stream(where), *of_score)
+    del held
+    return out, lse
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    sums: Tensor,
+    mask: AttentionMask,
+    how: tuple,
+    vectors: Sequence[Tensor] = (),
+) -> tuple[Tensor, Tensor]:
+    """Enqueues the attention into ``out`` and, where they are wanted, ``sums``."""
+    _, closure, scale, numbers, lse = how
+    index = q.device.index
+    with _gpu.OnDevice(index):
+        held = [_addressable(tensor) for tensor in (q, k, v)]
+        result = _addressable(out)
+        loaded = _kernel(index, spec_of(mask.block, (q.shape[3], v.shape[3]), _arrays.kind_of(q), closure))
+        work = _work_of(loaded, mask, tuple(q.shape), tuple(v.shape))
+        of_score = [vector_of(vector) for vector in vectors]
+        extents = [_extent(vector) for vector in of_score]
+        tensors = [(list(tensor.shape), _strides(tensor)) for tensor in (*held, result)]
+        ready = _native.ReadyAttention(loaded, work, tensors, scale, list(numbers), extents)
+        at_q, at_k, at_v, at_o = (tensor.data_ptr() for tensor in (*held, result))
+        ready.launch(
+            at_q, at_k, at_v, at_o, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in of_score)
+        )
+        if result is not out:
+            out.copy_(result)
+        elif all(tensor is given for tensor, given in zip(held, (q, k, v))):
+            with _gpu._lock:
+                if len(_ready) >= _gpu.READY:
+                    _ready.clear()
+                _ready[_key(q, k, v, how, vectors)] = (ready.launch, tuple(out.shape), out.stride(), tuple(sums.shape))
+    return out, sums
+
+
+def _addressable(tensor: Tensor) -> Tensor:
+    """A tensor whose rows TMA can address: itself, or a copy."""
+    size = tensor.element_size()
+    strides = [stride for stride, length in zip(tensor.stride()[:3], tensor.shape[:3]) if length > 1]
+    fits = all(stride > 0 and stride * size % 16 == 0 for stride in strides)
+    if fits and tensor.stride(3) == 1 and tensor.data_ptr() % 16 == 0:
+        return tensor
+    copy = tensor.contiguous()
+    return copy.clone() if copy is tensor or copy.data_ptr() % 16 else copy
+
+
+def _strides(tensor: Tensor) -> list[int]:
+    """Elements between problems, heads and rows; where there is only one of them, a number that TMA takes."""
+    width = tensor.shape[3]
+    return [stride if length > 1 else width for stride, length in zip(tensor.stride()[:3], tensor.shape[:3])]
+
+
+def _kernel(index: int, spec: str) -> Any:
+    found = _loaded.get((index, spec))
+    if found is None:
+        with _gpu._lock:
+            found = _loaded.get((index, spec)) or _gpu.gpu_of(index).load_attention(Kernel(spec)._native)
+            _loaded[index, spec] = found
+    return found
+
+
+def _extent(vector: Tensor) -> tuple[str, int, str]:
+    """The element type and the length of a vector, problems x heads x elements, and which heads have elements of their own."""
+    problems, heads, _ = vector.shape
+    per = "both" if problems > 1 and heads > 1 else "problem" if problems > 1 else "head" if heads > 1 else "all"
+    return _arrays.kind_of(vector), vector.numel(), per
+
+
+def _work_of(loaded: Any, mask: AttentionMask, q: tuple, v: tuple) -> Any:
+    key = (loaded, mask.key, q, v)
+    found = _work.get(key)
+    if found is None:
+        with _gpu._lock:
+            found = _work.get(key) or loaded.work(mask._native, list(q), list(v))
+            _work[key] = found
+    return found

@@ -1,0 +1,175 @@
+"""Attention as an operator of PyTorch: ``torch.ops.bsr_gemm.attention``.
+
+A mask is handed to it by its key, as patterns are to products.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _attention, _gpu, _native, _torch
+from ._attention import Call, described, described_vector
+from ._attention_gradient import gradients
+from ._masks import find
+from ._native import Error
+
+_library = torch.library.Library("bsr_gemm", "FRAGMENT")
+_library.define(
+    "attention(Tensor q, Tensor k, Tensor v, str mask, str? score, float scale, float[] numbers, bool lse,"
+    " Tensor[]? vectors=None) -> (Tensor, Tensor)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+_library.define(
+    "attention_gradient(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, str mask, str? score,"
+    " float scale, float[] numbers, Tensor[]? vectors=None) -> (Tensor, Tensor, Tensor)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+
+
+for _constant in (_attention.resolved, _attention.whole):
+    torch.compiler.assume_constant_result(_constant)
+
+
+def attention(call: Call, lse: bool) -> Any:
+    """The result of a call, and the logarithms of sums where they are wanted."""
+    q, k, v = _torch._cast(call.q.device.type, call.q, call.k, call.v)
+    wants_gradient = _torch._wants_gradient(q, k, v)
+    given = (call.key, call.closure, call.scale, call.numbers, lse or wants_gradient)
+    if not _torch.is_dynamo_compiling() and q.is_cuda and _torch._is_plain(q, k, None) and _torch._is_plain(v, v, None):
+        # An operator's way through the dispatcher costs the host more than the launch.
+        out, sums = _attention_cuda(q, k, v, *given, call.vectors)
+    else:
+        out, sums = torch.ops.bsr_gemm.attention(q, k, v, *given[:3], list(call.numbers), given[4], call.vectors)
+    out = call.as_given(out)
+    return (out, sums) if lse else out
+
+
+def _check(q: Tensor, k: Tensor, v: Tensor, mask: str) -> Any:
+    """What the tensors must be of each other and of the mask."""
+    found = find(mask)
+    words = f"q is {_words(q)}, k is {_words(k)} and v is {_words(v)}: problems x heads x rows x columns"
+    fits = q.dim() == k.dim() == v.dim() == 4 and k.shape[:3] == v.shape[:3]
+    if not fits or k.shape[0] != q.shape[0] or k.shape[3] != q.shape[3]:
+        raise Error(
+            f"{words}\n  help: k and v of one shape but for the columns of v, with the problems of q, and k with its columns"
+        )
+    if k.shape[1] == 0 or q.shape[1] % k.shape[1] != 0:
+        raise Error(f"{words}\n  help: a number of heads of k and v that divides {q.shape[1]}, the heads of q")
+    if q.dtype != k.dtype or q.dtype != v.dtype:
+        raise Error(
+            f"q is of {q.dtype}, k of {k.dtype} and v of {v.dtype}\n  help: convert them, or run under `torch.autocast`"
+        )
+    if q.device != k.device or q.device != v.device:
+        raise Error(f"q is on {q.device}, k on {k.device} and v on {v.device}\n  help: move them to one")
+    if (q.shape[2], k.shape[2]) != found.sizes:
+        raise Error(
+            f"the mask is of {found.sizes[0]} queries x {found.sizes[1]} keys, and q has {q.shape[2]} and k {k.shape[2]}"
+        )
+    wanted = {"all": 1, "head": q.shape[1], "problem": q.shape[0], "both": q.shape[0] * q.shape[1]}[found.per]
+    if len(found.indices) != wanted:
+        raise Error(
+            f"the mask has {len(found.indices)} patterns per {found.per}, and there are {q.shape[0]} problems of "
+            f"{q.shape[1]} heads\n  help: {wanted} patterns"
+        )
+    return found
+
+
+def _words(tensor: Tensor) -> str:
+    return " x ".join(map(str, tensor.shape))
+
+
+def _places(q: Tensor, v: Tensor, lse: bool) -> tuple[Tensor, Tensor]:
+    """Where the results go; O lies as Q does."""
+    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
+    # Of the columns of V where those are others: rows of heads side by side, or heads of rows.
+    rows_first = q.shape[1] > 1 and q.stride(1) < q.stride(2)
+    out = torch.empty_like(q)
+    if q.shape[3] != v.shape[3]:
+        problems, heads, rows = q.shape[:3]
+        shape = (problems, rows, heads, v.shape[3]) if rows_first else (problems, heads, rows, v.shape[3])
+        out = q.new_empty(shape).transpose(1, 2) if rows_first else q.new_empty(shape)
+    return out, q.new_empty(tuple(q.shape[:3]) if lse else (0,), dtype=dtype)
+
+
+@torch.library.register_fake("bsr_gemm::attention", lib=_library)
+def _attention_fake(q, k, v, mask, score, scale, numbers, lse, vectors=None):
+    _check(q, k, v, mask)
+    return _places(q, v, lse)
+
+
+@torch.library.impl(_library, "attention", "CPU")
+def _attention_cpu(q, k, v, mask, score, scale, numbers, lse, vectors=None):
+    found = _check(q, k, v, mask)
+    out, sums = _places(q, v, lse)
+    if out.numel():
+        tensors = [described(tensor) for tensor in (q, k, v, out)]
+        collected = described(sums[..., None]) if lse else None
+        of_score = [described_vector(vector) for vector in vectors or ()]
+        _native.attend(found._native, tensors, scale, score, list(numbers), of_score, collected)
+    elif lse:
+        sums.fill_(-torch.inf)
+    return out, sums
+
+
+@torch.library.impl(_library, "attention", "CUDA")
+def _attention_cuda(q, k, v, mask, score, scale, numbers, lse, vectors=None):
+    from . import _attention_launch
+
+    numbers = tuple(numbers)
+    known = _attention_launch.direct(q, k, v, (mask, score, scale, numbers, lse), vectors or ())
+    if known is not None:
+        return known
+    _gpu.refuse_fork()
+    found = _check(q, k, v, mask)
+    out, sums = _places(q, v, lse)
+    if out.numel() == 0:
+        return out, sums
+    if k.shape[2] == 0:
+        return out.zero_(), sums.fill_(-torch.inf)
+    return _attention_launch.attention(q, k, v, out, sums, found, (mask, score, scale, numbers, lse), vectors or ())
+
+
+@torch.library.register_fake("bsr_gemm::attention_gradient", lib=_library)
+def _attention_gradient_fake(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
+    return tuple(tensor.new_empty(tuple(tensor.shape)) for tensor in (q, k, v))
+
+
+def _attention_gradient(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
+    return gradients(do, dlse, q, k, v, o, lse, find(mask), score, scale, tuple(numbers), tuple(vectors or ()))
+
+
+for _device_key in ("CPU", "CUDA"):
+    torch.library.impl(_library, "attention_gradient", _device_key)(_attention_gradient)
+
+
+def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
+    q, k, v, mask, score, scale, numbers, lse, vectors = inputs
+    ctx.given, ctx.held = (mask, score, scale, list(numbers)), find(mask)
+    ctx.has_sums = lse
+    ctx.set_materialize_grads(False)
+    if not lse:
+        ctx.mark_non_differentiable(output[1])
+    # Gradients of lists of tensors are lists of as many; an empty list may be one.
+    ctx.none = None if numbers else [], None if vectors is None else [None] * len(vectors)
+    ctx.save_for_backward(q, k, v, *output, *(vectors or ()))
+
+
+def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
+    q, k, v, o, lse, *vectors = ctx.saved_tensors
+    if not ctx.has_sums:
+        raise Error(
+            "the gradient of an attention is computed of the logarithms of its sums, which were not kept\n"
+            "  help: `torch.ops.bsr_gemm.attention` with lse, or `bsr_gemm.attention`, which keeps them"
+        )
+    if do is None and dlse is None:
+        return None, None, None, None, None, None, ctx.none[0], None, ctx.none[1]
+    do = torch.zeros_like(o) if do is None else do
+    with torch.no_grad():
+        found = torch.ops.bsr_gemm.attention_gradient(do, dlse, q, k, v, o, lse, *ctx.given, vectors)
+    return *_torch._once(tuple(found), do, q, k, v), None, None, None, ctx.none[0], None, ctx.none[1]
+
+
+torch.library.register_autograd("bsr_gemm::attention", _backward, setup_context=_keep, lib=_library)

@@ -1,0 +1,266 @@
+"""Patterns as tensors of PyTorch, which may change between products: on a GPU the host never looks at them."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ._native import Error
+from ._patterns import Pattern, _alive, _pair
+
+_numbers = itertools.count()
+
+
+class DevicePattern:
+    """The places of blocks as tensors: row pointers and block columns of 32 or 64 bits, or a mask.
+
+    ``capacity`` is the most blocks that are ever stored, and the number of blocks that ``values`` of a matrix have; without it
+    the columns have as many places. A program that has written into the tensors calls :meth:`changed`; the next product checks
+    them, and lists its work, in kernels of its own. A block row that is wrong has no blocks, and :meth:`check` tells what is
+    wrong. On a GPU nothing of this synchronizes but ``check`` and ``to_pattern``.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_host",
+        "_mask",
+        "_on_gpu",
+        "_wrong",
+        "block",
+        "capacity",
+        "col_idx",
+        "key",
+        "row_ptr",
+        "shape",
+    )
+
+    #: Patterns of the host are another class.
+    on_device = True
+
+    row_ptr: Tensor | None
+    col_idx: Tensor | None
+
+    def __init__(self, shape: Any, block: Any, row_ptr: Tensor, col_idx: Tensor, capacity: int | None = None) -> None:
+        self._start(shape, block, len(col_idx) if capacity is None else capacity)
+        for name, tensor in (("row_ptr", row_ptr), ("col_idx", col_idx)):
+            if not isinstance(tensor, Tensor) or tensor.dtype not in (torch.int32, torch.int64) or tensor.dim() != 1:
+                found = f"{tensor.dtype}, {tensor.dim()}-D" if isinstance(tensor, Tensor) else type(tensor).__name__
+                raise Error(f"{name} is {found}\n  help: a tensor of int32 or int64 with one dimension")
+        if row_ptr.dtype != col_idx.dtype or row_ptr.device != col_idx.device:
+            raise Error(
+                f"row_ptr is of {row_ptr.dtype} on {row_ptr.device}, col_idx of {col_idx.dtype} on {col_idx.device}\n"
+                "  help: both of one type on one device"
+            )
+        if len(row_ptr) != self.grid[0] + 1 or len(col_idx) < self.capacity:
+            raise Error(
+                f"{len(row_ptr)} row pointers and {len(col_idx)} columns\n  help: {self.grid[0]} block rows have "
+                f"{self.grid[0] + 1} row pointers, and the capacity is {self.capacity} blocks"
+            )
+        if not (row_ptr.is_contiguous() and col_idx.is_contiguous()):
+            raise Error("row_ptr and col_idx are read where they lie\n  help: `.contiguous()`")
+        self.row_ptr, self.col_idx = row_ptr, col_idx
+        self._mask: Tensor | None = None
+
+    @classmethod
+    def from_mask(cls, mask: Tensor, shape: Any, block: Any, capacity: int) -> DevicePattern:
+        """The blocks where ``mask`` (block rows x block columns, booleans or bytes) is not zero, at most ``capacity``."""
+        made = object.__new__(cls)
+        made._start(shape, block, capacity)
+        if mask.dtype not in (torch.bool, torch.uint8) or tuple(mask.shape) != made.grid or not mask.is_contiguous():
+            raise Error(
+                f"the mask is {' x '.join(map(str, mask.shape))} of {mask.dtype}\n  help: a contiguous tensor of "
+                f"{made.grid[0]} x {made.grid[1]} booleans"
+            )
+        made.row_ptr, made.col_idx, made._mask = None, None, mask
+        return made
+
+    @classmethod
+    def from_torch(cls, tensor: Tensor) -> DevicePattern:
+        """The places of a tensor of layout ``torch.sparse_bsr``, which are not copied; the same for the same tensor."""
+        if tensor.layout is not torch.sparse_bsr or tensor.dim() != 2:
+            raise Error(
+                f"a tensor of layout {tensor.layout} with {tensor.dim()} dimensions has no blocks\n"
+                "  help: `tensor.to_sparse_bsr((64, 64))`"
+            )
+        row_ptr, col_idx = tensor.crow_indices(), tensor.col_indices()
+        known = getattr(tensor, "_bsr_gemm_pattern", None)
+        if known is None or (known.row_ptr.data_ptr(), known.col_idx.data_ptr()) != (
+            row_ptr.data_ptr(),
+            col_idx.data_ptr(),
+        ):
+            known = cls(tuple(tensor.shape), tuple(tensor.values().shape[1:]), row_ptr, col_idx)
+            # What kernels need of a pattern is allocated once for a tensor.
+            tensor._bsr_gemm_pattern = known  # type: ignore[attr-defined]
+        return known
+
+    @classmethod
+    def from_pattern(cls, pattern: Pattern, device: Any = None, capacity: int | None = None) -> DevicePattern:
+        """A copy of a pattern on a device, with room for ``capacity`` blocks."""
+        places = np.zeros(max(pattern.nnzb, capacity or 0), dtype=np.int32)
+        places[: pattern.nnzb] = pattern.col_idx
+        row_ptr, col_idx = (torch.tensor(index, device=device) for index in (pattern.row_ptr, places))
+        return cls(pattern.shape, pattern.block, row_ptr, col_idx)
+
+    def _start(self, shape: Any, block: Any, capacity: int) -> None:
+        self.shape, self.block, self.capacity = _pair(shape, "shape"), _pair(block, "block"), int(capacity)
+        if min(self.block) < 1 or self.capacity < 0:
+            raise Error(
+                f"blocks of {self.block[0]} x {self.block[1]}, at most {self.capacity}\n  help: sizes of at least 1"
+            )
+        self.key = f"device:{next(_numbers)}"
+        self._host: tuple[Pattern, np.ndarray] | None = None
+        self._on_gpu: Any = None
+        self._wrong: str | None = None
+        known: Any = _alive
+        known[self.key] = self
+
+    @property
+    def nnzb(self) -> int:
+        """Room for so many blocks: how many there are is known where the pattern is."""
+        return self.capacity
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Block rows and block columns."""
+        (rows, cols), (bm, bk) = self.shape, self.block
+        return -(-rows // bm), -(-cols // bk)
+
+    @property
+    def density(self) -> float:
+        """The capacity as a fraction of all blocks."""
+        return self.capacity / max(1, self.grid[0] * self.grid[1])
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self._tensors()[0].device
+
+    def _tensors(self) -> list[Tensor]:
+        return [tensor for tensor in (self.row_ptr, self.col_idx, self._mask) if tensor is not None]
+
+    def changed(self) -> None:
+        """Says that the tensors have changed, or will have when the next product runs."""
+        self._host = None
+        if self._on_gpu is not None:
+            self._on_gpu.changed()
+
+    def check(self) -> None:
+        """Waits for the device, and raises what the last product has found to be wrong, once."""
+        if self._on_gpu is not None:
+            return self._on_gpu.check()
+        wrong, self._wrong = self._wrong, None
+        if wrong is not None:
+            raise Error(wrong)
+
+    def to_pattern(self) -> Pattern:
+        """The pattern as it is now, on the host, after all work on the device; a wrong row has no blocks."""
+        return self.host()[0]
+
+    def host(self) -> tuple[Pattern, np.ndarray]:
+        """The pattern on the host, and the place of each of its blocks among the values."""
+        if self._host is None or self.device.type != "cpu":
+            self._host = self._read()
+        known: tuple[Pattern, np.ndarray] = self._host
+        return known
+
+    def _read(self) -> tuple[Pattern, np.ndarray]:
+        rows, columns = self.grid
+        if self._mask is not None:
+            mask = self._mask.cpu().numpy() != 0
+            row_ptr, col_idx = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]), np.nonzero(mask)[1]
+        else:
+            row_ptr, col_idx = (tensor.cpu().numpy().astype(np.int64) for tensor in self._tensors())
+        places, lengths = [], []
+        for row in range(rows):
+            wrong = self._fault(row, int(row_ptr[row]), int(row_ptr[row + 1]), col_idx, columns)
+            if wrong is None:
+                places.append(np.arange(row_ptr[row], row_ptr[row + 1]))
+            elif self._wrong is None:
+                self._wrong = wrong
+            lengths.append(0 if wrong is not None else int(row_ptr[row + 1] - row_ptr[row]))
+        order = np.concatenate(places) if places else np.zeros(0, dtype=np.int64)
+        return Pattern(self.shape, self.block, np.cumsum([0, *lengths]), col_idx[order]), order
+
+    def _fault(self, row: int, first: int, end: int, col_idx: np.ndarray, columns: int) -> str | None:
+        """What is wrong with a block row, in the words of the check on a GPU."""
+        help_ = "columns count blocks, not elements"
+        if row == 0 and first != 0:
+            what, help_ = f"the first row pointer is {first}, not 0", "subtract it from all row pointers"
+        elif first < 0:
+            what, help_ = f"its row pointer is {first} < 0", "row pointers count stored blocks from 0"
+        elif end < first:
+            what, help_ = f"the row pointer after it, {end}, is smaller than its own", "row pointers ascend"
+        elif end > self.capacity:
+            what = f"the row pointer after it is {end} > {self.capacity}, the capacity"
+            help_ = "store fewer blocks, or make the pattern with more room"
+        else:
+            of_row = col_idx[first:end]
+            beyond = (of_row < 0) | (of_row >= columns)
+            steps = np.diff(of_row)
+            if beyond.any():
+                what = f"it has a block in column {of_row[beyond][0]}, and the columns are 0 to {columns - 1}"
+            elif (steps < 0).any():
+                what = f"its column {of_row[1:][steps < 0][0]} stands behind a larger one"
+                help_ = "sort the columns of each row, and the blocks with them"
+            elif (steps == 0).any():
+                what, help_ = f"its column {of_row[1:][steps == 0][0]} occurs twice", "store each block once, as a sum"
+            else:
+                return None
+        return (
+            f"block row {row} of a pattern is wrong: {what}\n  nothing was computed for this row, nor for others that are "
+            f"wrong\n  help: {help_}; then call `changed`"
+        )
+
+    def on_gpu(self, index: int) -> Any:
+        """The view of the tensors that kernels read."""
+        if self._on_gpu is None:
+            from . import _gpu
+
+            if self.device.type != "cuda" or self.device.index != index:
+                raise Error(
+                    f"the pattern is on {self.device}, and the values on cuda:{index}\n  help: move them to one device"
+                )
+            tensors = self._tensors()
+            addresses = [tensor.data_ptr() for tensor in tensors]
+            arrays = (addresses[0], addresses[1] if len(addresses) > 1 else 0)
+            wide = tensors[0].dtype == torch.int64
+            gpu = _gpu.gpu_of(index)
+            self._on_gpu = _gpu._native.DevicePattern(gpu, self.shape, self.block, self.capacity, wide, arrays)
+            weakref.finalize(self, _gpu.forget_pattern, self.key)
+        return self._on_gpu
+
+    @property
+    def _native(self) -> Any:
+        raise Error(
+            "the pattern lives on a device, and this needs one of the host\n  help: `pattern.to_pattern()`, which waits for it"
+        )
+
+    def __reduce__(self):
+        if self._mask is not None:
+            return DevicePattern.from_mask, (self._mask, self.shape, self.block, self.capacity)
+        return DevicePattern, (self.shape, self.block, self.row_ptr, self.col_idx, self.capacity)
+
+    def __repr__(self) -> str:
+        (rows, cols), (bm, bk) = self.shape, self.block
+        return f"DevicePattern({rows} x {cols}, up to {self.capacity} blocks of {bm} x {bk}, on {self.device})"
+
+
+def hosted(pattern: Any, values: Tensor) -> tuple[Pattern, Tensor]:
+    """A pattern of the host and the values of its blocks."""
+    if not pattern.on_device:
+        return pattern, values
+    found, order = pattern.host()
+    return found, values[torch.from_numpy(order).to(values.device)]
+
+
+def spread(pattern: Any, values: Tensor) -> Tensor:
+    """Values of the host's blocks at their places among those that a pattern has room for; the others are zero."""
+    if not pattern.on_device:
+        return values
+    order = torch.from_numpy(pattern.host()[1]).to(values.device)
+    return values.new_zeros((pattern.capacity, *pattern.block)).index_copy(0, order, values)

@@ -1,0 +1,10 @@
+//! Attention: masks, the CPU, the simulator. Launches are in `gpu::attention`.
+
+mod host;
+mod mask;
+mod simulate;
+mod tensor;
+
+pub(crate) use host::attend;
+pub(crate) use mask::{AttentionMask, shared};
+pub(crate) use simulate::simulate_attention;

@@ -1,0 +1,64 @@
+//! Kernels of attention on the simulator.
+
+use bsr::simulated::{Options, Report};
+use bsr::{Dtype, Element, bf16, f16};
+use bsr_runtime::attention::{HostVector, ScoreInputs, SimulatedAttention};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::mask::AttentionMask;
+use super::tensor::{Heads, TensorArgument, Vector, VectorArgument};
+use crate::errors::refused;
+use crate::plan::Kernel;
+
+/// O's bytes, `[batch, heads, queries, columns]`, the logarithms of the sums, what is wrong with the kernel, and its cost: warp
+/// instructions, floating-point operations, bytes copied, cycles by the simulator's model.
+type Simulation = (Py<PyBytes>, Vec<f32>, Vec<String>, (u64, u64, u64, u64));
+
+/// Runs a kernel's PTX on the CPU.
+///
+/// Every address must be that of memory which the caller keeps alive, as large as its sizes say. `tensors` are Q, K and V.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn simulate_attention(
+    py: Python<'_>,
+    kernel: &Kernel,
+    mask: &AttentionMask,
+    tensors: [TensorArgument; 3],
+    scale: f32,
+    numbers: Vec<f32>,
+    vectors: Vec<VectorArgument>,
+    seed: u64,
+) -> PyResult<Simulation> {
+    let [q, k, v] = tensors.map(Heads::new);
+    let tensors = [q?, k?, v?];
+    let vectors = vectors.into_iter().map(Vector::new).collect::<PyResult<Vec<_>>>()?;
+    // SAFETY: the Python half keeps the vectors alive for the call, and they are as long as they say.
+    let vectors: Vec<HostVector> = vectors.iter().map(|vector| unsafe { vector.copied() }).collect();
+    let given = ScoreInputs::new(scale).scalars(&numbers).vectors(&vectors);
+    let options = Options { seed, ..Options::default() };
+    let (bytes, sums, report) = py.detach(|| match kernel.plan.spec().a {
+        Dtype::F16 => run::<f16>(kernel, mask, tensors, given, &options),
+        Dtype::BF16 => run::<bf16>(kernel, mask, tensors, given, &options),
+        other => Err(refused(format!("an attention of {other} is not simulated"))),
+    })?;
+    let findings = report.findings.iter().map(ToString::to_string).collect();
+    let cost = (report.cost.steps, report.cost.flops, report.cost.bytes_copied, report.cost.cycles);
+    Ok((PyBytes::new(py, &bytes).unbind(), sums, findings, cost))
+}
+
+fn run<T: Element>(
+    kernel: &Kernel,
+    mask: &AttentionMask,
+    [q, k, v]: [Heads; 3],
+    given: ScoreInputs<'_>,
+    options: &Options,
+) -> PyResult<(Vec<u8>, Vec<f32>, Report)> {
+    let simulated = SimulatedAttention::new(&kernel.plan, kernel.ptx.text(), kernel.ptx.entry()).map_err(refused)?;
+    // SAFETY: the Python half keeps the tensors alive for the call, and they are as large as they say.
+    let tensors = unsafe { [q.copied::<T>(), k.copied::<T>(), v.copied::<T>()] };
+    let [q, k, v] = tensors;
+    let (q, k, v) = (q.map_err(refused)?, k.map_err(refused)?, v.map_err(refused)?);
+    let (output, sums, report) = simulated.run([&q, &k, &v], &mask.mask, given, options).map_err(refused)?;
+    Ok((T::to_bytes(output.data()), sums, report))
+}

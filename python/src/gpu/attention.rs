@@ -1,0 +1,175 @@
+//! Attention on a GPU: tensors by address, on the stream of the caller.
+
+use std::sync::Arc;
+
+use bsr::gpu::{Device, DeviceBuffer, DeviceVector, Plain, StreamRef};
+use bsr::{Dtype, Element, bf16, f16};
+use bsr_codegen::TensorStrides;
+use bsr_runtime::attention::{DevicePattern, DeviceTensor, Inputs, Launcher, ScoreVector, Shape, Sharing};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::array::Kind;
+use crate::attention::{AttentionMask, shared};
+use crate::errors::refused;
+
+/// Sizes and strides of `[batch, heads, rows, columns]`, in elements; those of a row are contiguous.
+type Layout = ([usize; 4], [u64; 3]);
+
+/// A kernel of attention on a GPU.
+#[pyclass(frozen, module = "bsr_gemm._native")]
+pub(crate) struct LoadedAttention {
+    pub(super) launcher: Arc<Launcher>,
+    pub(super) device: Device,
+}
+
+#[pymethods]
+impl LoadedAttention {
+    /// The kernel's spec.
+    #[getter]
+    fn spec(&self) -> String {
+        self.launcher.plan().spec().to_string()
+    }
+
+    /// Lists the work of a mask for Q and V of these sizes.
+    fn work(&self, py: Python<'_>, mask: &AttentionMask, q: [usize; 4], v: [usize; 4]) -> PyResult<AttentionWork> {
+        let [batch, heads, queries, _] = q;
+        let shape = Shape { batch, heads, key_heads: v[1], queries, keys: v[2], columns: v[3] };
+        let pattern = py.detach(|| self.launcher.pattern(&mask.mask, shape)).map_err(refused)?;
+        Ok(AttentionWork { pattern: Arc::new(pattern) })
+    }
+}
+
+/// The work of a mask on a GPU, for one kernel and tensors of one shape.
+#[pyclass(frozen, module = "bsr_gemm._native")]
+pub(crate) struct AttentionWork {
+    pattern: Arc<DevicePattern>,
+}
+
+/// An attention that only lacks its addresses.
+#[pyclass(frozen, module = "bsr_gemm._native")]
+pub(crate) struct ReadyAttention {
+    launcher: Arc<Launcher>,
+    device: Device,
+    pattern: Arc<DevicePattern>,
+    tensors: [Layout; 4],
+    scale: f32,
+    numbers: Vec<f32>,
+    vectors: Vec<(Kind, usize, Sharing)>,
+}
+
+#[pymethods]
+impl ReadyAttention {
+    /// An attention of `kernel` on listed work; `tensors` are the layouts of Q, K, V and O, `numbers` what the score's numbers
+    /// are, and `vectors` the element types and lengths of its vectors, and which heads have elements of their own.
+    #[new]
+    fn new(
+        kernel: &LoadedAttention,
+        work: &AttentionWork,
+        tensors: [Layout; 4],
+        scale: f32,
+        numbers: Vec<f32>,
+        vectors: Vec<(String, usize, String)>,
+    ) -> PyResult<Self> {
+        let (launcher, device) = (Arc::clone(&kernel.launcher), kernel.device.clone());
+        let read = |(kind, len, per): (String, usize, String)| Ok((Kind::parse(&kind)?, len, shared(&per)?));
+        let vectors = vectors.into_iter().map(read).collect::<PyResult<_>>()?;
+        Ok(Self { launcher, device, pattern: Arc::clone(&work.pattern), tensors, scale, numbers, vectors })
+    }
+
+    /// Enqueues the attention on a stream: the addresses of Q, K, V, O and of the logarithms of the sums (0: they are not
+    /// wanted), the stream, then the addresses of the score's vectors.
+    ///
+    /// Nothing synchronizes; after the first launch nothing is allocated. The memory must be on the kernel's GPU, as large as it was said to be, and
+    /// alive until the stream is done with it.
+    #[pyo3(signature = (q, k, v, o, sums, stream, *vectors))]
+    #[allow(clippy::too_many_arguments)]
+    fn launch(
+        &self,
+        q: u64,
+        k: u64,
+        v: u64,
+        o: u64,
+        sums: u64,
+        stream: usize,
+        vectors: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        let vectors: Vec<u64> = vectors.extract()?;
+        if vectors.len() != self.vectors.len() {
+            let (found, expected) = (vectors.len(), self.vectors.len());
+            return Err(refused(format!("{found} places of vectors, and the attention has {expected}")));
+        }
+        match self.launcher.plan().spec().a {
+            Dtype::F16 => self.typed::<f16>([q, k, v, o], &vectors, sums, stream),
+            Dtype::BF16 => self.typed::<bf16>([q, k, v, o], &vectors, sums, stream),
+            other => Err(refused(format!("an attention of {other} is not launched from Python"))),
+        }
+    }
+}
+
+impl ReadyAttention {
+    fn typed<T: Element + Plain>(
+        &self,
+        addresses: [u64; 4],
+        vectors: &[u64],
+        sums: u64,
+        stream: usize,
+    ) -> PyResult<()> {
+        let view = |at: usize| {
+            let (sizes, [batch, head, row]) = self.tensors[at];
+            // SAFETY: the caller of the launch vouches for the memory.
+            unsafe {
+                DeviceTensor::<T>::from_raw(&self.device, addresses[at], sizes, TensorStrides { row, head, batch })
+            }
+        };
+        let ([q, k, v], mut o) = ([view(0), view(1), view(2)], view(3));
+        let [batch, heads, queries, _] = self.tensors[0].0;
+        // SAFETY: as above.
+        let mut sums =
+            (sums != 0).then(|| unsafe { DeviceBuffer::<f32>::foreign(&self.device, sums, batch * heads * queries) });
+        // SAFETY: PyTorch's current stream of the device, alive during the call.
+        let stream = unsafe { StreamRef::from_raw(stream as *mut _) };
+        let places = self.vectors.iter().zip(vectors);
+        // SAFETY: as above.
+        let held = places.map(|((kind, len, _), at)| unsafe { Held::new(*kind, *at, *len) });
+        let held = held.collect::<PyResult<Vec<_>>>()?;
+        let vectors: Vec<ScoreVector<'_>> =
+            held.iter().zip(&self.vectors).map(|(held, (.., sharing))| held.view().shared(*sharing)).collect();
+        let inputs = Inputs::from((&q, &k, &v, self.scale)).scalars(&self.numbers).vectors(&vectors);
+        self.launcher.launch(stream, inputs, &self.pattern, &mut o, sums.as_mut()).map_err(refused)
+    }
+}
+
+/// A vector of a score at its place.
+enum Held {
+    F32(DeviceVector<f32>),
+    F16(DeviceVector<f16>),
+    BF16(DeviceVector<bf16>),
+}
+
+impl Held {
+    /// # Errors
+    /// A type that no score reads; an address that is none.
+    ///
+    /// # Safety
+    /// The address must be that of such a vector on the device of the launch, until it is done.
+    unsafe fn new(kind: Kind, at: u64, len: usize) -> PyResult<Self> {
+        // SAFETY: as the caller vouches.
+        unsafe {
+            Ok(match kind {
+                Kind::F32 => Self::F32(DeviceVector::from_raw(at, len).map_err(refused)?),
+                Kind::F16 => Self::F16(DeviceVector::from_raw(at, len).map_err(refused)?),
+                Kind::BF16 => Self::BF16(DeviceVector::from_raw(at, len).map_err(refused)?),
+                other => return Err(refused(format!("a vector of {other:?}, and a score reads f32, f16 and bf16"))),
+            })
+        }
+    }
+
+    fn view(&self) -> ScoreVector<'_> {
+        match self {
+            Self::F32(vector) => vector.into(),
+            Self::F16(vector) => vector.into(),
+            Self::BF16(vector) => vector.into(),
+        }
+    }
+}

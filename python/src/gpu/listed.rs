@@ -1,0 +1,142 @@
+//! Patterns that live on the GPU: views of arrays of PyTorch, and kernels that take them.
+
+use std::sync::Arc;
+
+use bsr::gpu::{self, Fingerprint, IndexWidth, PatternShape};
+use bsr::{Epilogue, KernelSpec, Mma, Pattern as Generator, Pdl, Plan, Scale};
+use bsr_codegen::TileScheduler;
+use pyo3::prelude::*;
+
+use super::{Gpu, Loaded, Sparse};
+use crate::array::Kind;
+use crate::choice;
+use crate::errors::refused;
+use crate::pattern::Pattern;
+
+/// The most blocks of the pattern that a kernel is chosen for in place of the one on the GPU, which the host does not know.
+const MOST: usize = 1 << 18;
+
+/// A pattern on a GPU, as arrays that PyTorch keeps.
+#[pyclass(frozen, module = "bsr_gemm._native")]
+pub(crate) struct DevicePattern {
+    pattern: Arc<gpu::DevicePattern>,
+    /// One of the same shape with as many blocks as there is room for.
+    likely: Pattern,
+}
+
+#[pymethods]
+impl DevicePattern {
+    /// Views the arrays of a pattern: row pointers and block columns of 64 (`wide`) or 32 bits, or a mask with a byte for every
+    /// block, which is at the first address where the second one is 0. They must stay where they are while the pattern is used.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        gpu: &Gpu,
+        sizes: (usize, usize),
+        block: (usize, usize),
+        capacity: usize,
+        wide: bool,
+        arrays: (u64, u64),
+    ) -> PyResult<Self> {
+        let shape = PatternShape { rows: sizes.0, cols: sizes.1, block, capacity };
+        let width = if wide { IndexWidth::I64 } else { IndexWidth::I32 };
+        py.detach(|| {
+            // SAFETY: the Python half keeps the tensors, whose lengths it has compared, as long as this object.
+            let pattern = unsafe {
+                match arrays {
+                    (mask, 0) => gpu::DevicePattern::from_raw_mask(&gpu.device, shape, mask),
+                    arrays => gpu::DevicePattern::from_raw(&gpu.device, shape, width, arrays),
+                }
+            };
+            Ok(Self { pattern: Arc::new(pattern.map_err(refused)?), likely: likely(&shape)? })
+        })
+    }
+
+    /// Says that the arrays have changed, or will have when the next launch runs.
+    fn changed(&self) {
+        self.pattern.changed();
+    }
+
+    /// Waits for the GPU, and tells the first wrong block row that a check has found, once.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.pattern.check()).map_err(refused)
+    }
+
+    /// The pattern as the last launch has read it, on the host.
+    fn download(&self, py: Python<'_>) -> PyResult<Pattern> {
+        let structure = py.detach(|| self.pattern.download()).map_err(refused)?;
+        Ok(Pattern { fingerprint: Fingerprint::of(&structure), structure })
+    }
+
+    /// The same for values of an element type.
+    fn sparse(&self, kind: &str) -> PyResult<Sparse> {
+        Sparse::listed(&self.pattern, Kind::parse(kind)?)
+    }
+}
+
+impl Gpu {
+    /// The kernel for a product along `n` that takes lists which are made on the GPU: the fastest of those that were looked at.
+    fn listed(
+        &self,
+        pattern: &DevicePattern,
+        facts: &KernelSpec,
+        n: usize,
+        epilogue: Option<Epilogue>,
+    ) -> PyResult<Loaded> {
+        let chosen = choice::choose(&self.tuner(), &pattern.likely, facts, n)?;
+        let with = |spec: KernelSpec| {
+            let spec = if spec.pdl == Pdl::Early { spec.pdl(Pdl::On) } else { spec };
+            epilogue.map_or(spec, |epilogue| spec.epilogue(epilogue))
+        };
+        let planned = |spec: KernelSpec| Plan::new(&with(spec)).ok().filter(takes_lists);
+        let plan = choice::candidates(&chosen).find_map(planned).ok_or_else(|| {
+            refused(format!(
+                "no kernel for blocks of {:?} reads a pattern that lives on the GPU\n  help: blocks whose rows (of x @ w, whose \
+                 columns) are a multiple of 64, or a Pattern of the host",
+                pattern.likely.structure.block()
+            ))
+        })?;
+        Ok(Loaded { launcher: self.load_plan(&plan)?, why: format!("the pattern is on the GPU; {chosen}") })
+    }
+
+    /// As [`Gpu::listed`], from Python.
+    pub(super) fn chosen_listed(
+        &self,
+        py: Python<'_>,
+        pattern: &DevicePattern,
+        facts: &str,
+        n: usize,
+        epilogue: Option<&str>,
+    ) -> PyResult<Loaded> {
+        let facts: KernelSpec = facts.parse().map_err(refused)?;
+        let epilogue = epilogue.map(str::parse::<Epilogue>).transpose().map_err(refused)?;
+        py.detach(|| self.listed(pattern, &facts, n, epilogue))
+    }
+}
+
+/// Whether a kernel reads lists that are made on the GPU; a launch checks it again.
+fn takes_lists(plan: &Plan) -> bool {
+    let spec = plan.spec();
+    matches!(plan.tile_scheduler(), TileScheduler::Static | TileScheduler::Sddmm)
+        && spec.mma == Mma::Wgmma
+        && spec.scale != Scale::Block
+        && !spec.batch.is_on()
+}
+
+/// A pattern of this shape that is known to the host: with as many blocks as there is room for, at random places.
+fn likely(shape: &PatternShape) -> PyResult<Pattern> {
+    let all = shape.block_rows() * shape.block_cols();
+    let density = shape.capacity.min(MOST) as f64 / all.max(1) as f64;
+    let structure = Generator::Random(density.clamp(f64::MIN_POSITIVE, 1.0))
+        .structure(shape.rows, shape.cols, shape.block, 1)
+        .map_err(refused)?;
+    Ok(Pattern { fingerprint: Fingerprint::of(&structure), structure })
+}
+
+impl Sparse {
+    /// # Errors
+    /// As [`super::sparse::AnyBsr::listed`].
+    fn listed(pattern: &Arc<gpu::DevicePattern>, kind: Kind) -> PyResult<Self> {
+        Ok(Self { matrix: super::sparse::AnyBsr::listed(pattern, kind)? })
+    }
+}

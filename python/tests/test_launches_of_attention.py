@@ -1,0 +1,292 @@
+"""Launches of attention and of patterns on devices, seen without a GPU: they are computed on the CPU from their addresses."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import test_launches as fakes  # noqa: E402
+
+import bsr_gemm as bsr  # noqa: E402
+from bsr_gemm import AttentionMask as Mask  # noqa: E402
+from bsr_gemm import (  # noqa: E402
+    _attention_gradient,
+    _attention_launch,
+    _attention_torch,
+    _gpu,
+    _launch,
+    _native,
+    _torch,
+)
+from bsr_gemm._device_patterns import DevicePattern  # noqa: E402
+from bsr_gemm._masks import CAUSAL  # noqa: E402
+
+CLOSURE = f"|| {CAUSAL}"
+BIASED = "|bias: Cols<f32>| s * scale + bias"
+
+
+class LoadedAttention:
+    """A kernel of attention: its plan is the compiler's."""
+
+    def __init__(self, kernel) -> None:
+        self.kernel = kernel
+
+    def work(self, mask, q, v):
+        return mask, q, v
+
+
+class ReadyAttention:
+    """An attention that only lacks its addresses."""
+
+    launches = 0
+
+    def __init__(self, loaded, work, tensors, scale, numbers, vectors) -> None:
+        self.spec = loaded.kernel.spec
+        self.mask, q, v = work
+        self.tensors, self.scale, self.numbers, self.vectors = tensors, scale, numbers, vectors
+        sizes = [list(sizes) for sizes, _ in tensors]
+        assert sizes == [q, [*v[:3], q[3]], v, [*q[:3], v[3]]]
+
+    def launch(self, q, k, v, o, sums, stream, *vectors) -> None:
+        type(self).launches += 1
+        assert stream == 7
+        kind = "bf16" if "dtype = bf16" in self.spec else "f16"
+        score = (BIASED if "bias" in self.spec else CLOSURE) if "score" in self.spec else None
+        described = []
+        for address, (sizes, strides) in zip((q, k, v, o), self.tensors):
+            assert address % 16 == 0 and all(stride > 0 and stride % 8 == 0 for stride in strides)
+            described.append((address, kind, list(sizes), [*strides, 1]))
+        (batch, heads, queries, _), _ = self.tensors[0]
+        lies = (sums, "f32", [batch, heads, queries, 1], [heads * queries, queries, 1, 1]) if sums else None
+        of_score = []
+        for address, (element, length, per) in zip(vectors, self.vectors):
+            assert address % 16 == 0 and per == "head"
+            of_score.append((address, element, [1, heads, length // heads], [length, length // heads, 1]))
+        _native.attend(self.mask, described, self.scale, score, self.numbers, of_score, lies)
+
+
+class Gpu(fakes.Gpu):
+    """That of the products, and attention."""
+
+    def load_attention(self, kernel):
+        return LoadedAttention(kernel)
+
+    def choose_listed(self, view, facts, n, epilogue):
+        return fakes.Loaded(facts, epilogue)
+
+
+class View:
+    """A pattern on a device as kernels see it."""
+
+    def __init__(self, pattern) -> None:
+        self.pattern = pattern
+
+    def sparse(self, kind):
+        return self
+
+
+class Ready(fakes.Ready):
+    """A product whose pattern may live on the device; sampled ones have epilogues."""
+
+    def input(self, described, place):
+        name, what, kind, *_ = described
+        if what == "scalar":
+            number = np.array([place], dtype=np.float64)
+            self.held = [*getattr(self, "held", []), number]
+            return name, (number.__array_interface__["data"][0], "f64", 1, 1, 0, 0)
+        if what == "blocks":
+            (bm, bk), blocks = self.pattern.block, self.pattern.nnzb
+            return name, (place, kind, blocks * bm, bk, bk, 1)
+        return super().input(described, place)
+
+    def launch(self, values, first, second, stream, *places) -> None:
+        listed = isinstance(self.kind, View)
+        facts = self.loaded.facts
+        if not listed and facts.get("op") != "sdd":
+            return super().launch(values, first, second, stream, *places)
+        if listed:
+            pattern, order = self.kind.pattern.host()
+            self.pattern = pattern._native
+            (bm, bk), kind = pattern.block, facts["out"] if facts.get("op") == "sdd" else facts["dtype"]
+            size = bm * bk * bsr._arrays.BYTES[kind]
+            stored = (ctypes.c_char * (size * self.kind.pattern.capacity)).from_address(values)
+            own = bytearray(b"".join(stored[size * at : size * (at + 1)] for at in order))
+            held = (ctypes.c_char * max(1, len(own))).from_buffer(own or bytearray(1))
+            at = ctypes.addressof(held)
+            if facts.get("op") != "sdd":
+                return super().launch(at, first, second, stream, *places)
+            super().launch(at, first, second, stream, *places)
+            for number, to in enumerate(order):
+                stored[size * to : size * (to + 1)] = own[size * number : size * (number + 1)]
+            return None
+        (bm, bk), blocks = self.pattern.block, self.pattern.nnzb
+        type(self).launches += 1
+        kind, out = facts["dtype"], (values, facts["out"], blocks * bm, bk, bk, 1)
+        a, b = (fakes.strided(at, kind, shape) for at, shape in zip((first, second), self.shapes))
+        given = [self.input(described, place) for described, place in zip(self.further, places)]
+        epilogue = None if self.loaded.epilogue is None else (self.loaded.epilogue, given)
+        return _native.multiply_sampled(self.pattern, a, b, out, epilogue)
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch, rng):
+    monkeypatch.setattr(_gpu, "gpu_of", lambda index: Gpu())
+    monkeypatch.setattr(_gpu, "OnDevice", lambda index: contextlib.nullcontext())
+    for module in (_launch, _attention_launch):
+        monkeypatch.setattr(module, "_stream", lambda index: 7)
+        monkeypatch.setattr(module, "_device", lambda: -1)
+    monkeypatch.setattr(_native, "Ready", Ready)
+    monkeypatch.setattr(Ready, "launches", 0)
+    monkeypatch.setattr(_native, "ReadyAttention", ReadyAttention)
+    monkeypatch.setattr(ReadyAttention, "launches", 0)
+    monkeypatch.setattr(DevicePattern, "on_gpu", lambda self, index: View(self))
+    caches = (*_gpu.also_kept, _gpu._layers, _gpu._ready, _gpu._loaded, _gpu._sparse, _gpu._without)
+    for cache in caches:
+        cache.clear()
+    yield
+    for cache in caches:
+        cache.clear()
+
+
+def heads(batch=2, count=4, key_heads=2, rows=100, columns=16, rows_first=False):
+    def of(number):
+        shape = (batch, rows, number, columns) if rows_first else (batch, number, rows, columns)
+        made = torch.randn(shape, dtype=torch.bfloat16)
+        return made.transpose(1, 2) if rows_first else made
+
+    return of(count), of(key_heads), of(key_heads)
+
+
+@pytest.mark.parametrize("lse", [False, True])
+@pytest.mark.parametrize("rows_first", [False, True])
+def test_a_second_launch_computes_what_the_first_did(rows_first, lse) -> None:
+    mask = Mask.causal((100, 100), (64, 64))
+    how = (mask.key, CLOSURE, 0.25, (), lse)
+    for _ in range(2):
+        tensors = heads(rows_first=rows_first)
+        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, CLOSURE, 0.25, [], lse)
+        found = _attention_torch._attention_cuda(*tensors, *how)
+        known = _attention_launch.direct(*tensors, how)
+        for other in (found, known):
+            assert torch.equal(other[0], expected[0]) and other[0].stride() == expected[0].stride()
+            assert torch.equal(other[1], expected[1])
+    assert len(_attention_launch._ready) == 1 and ReadyAttention.launches == 4
+
+
+def test_tensors_that_tma_cannot_address_are_copied() -> None:
+    mask = Mask.full((100, 100), (64, 64))
+    how = (mask.key, None, 0.25, (), True)
+    packed = torch.randn(2, 100, 3, 4, 16, dtype=torch.bfloat16).unbind(2)
+    cases = {
+        "where they lie": ([x.transpose(1, 2) for x in packed], True),
+        "an odd address": ([torch.randn(1, 2, 100, 24, dtype=torch.bfloat16)[..., 1:17] for _ in range(3)], False),
+        "odd lines": ([torch.randn(1, 2, 100, 20, dtype=torch.bfloat16)[..., :16] for _ in range(3)], False),
+        "repeated heads": (
+            [torch.randn(1, 1, 100, 16, dtype=torch.bfloat16).expand(1, 2, 100, 16) for _ in range(3)],
+            False,
+        ),
+        "columns first": ([torch.randn(1, 2, 16, 100, dtype=torch.bfloat16).mT for _ in range(3)], False),
+        "one head": (
+            [
+                torch.randn(1, 1, 100, 16, dtype=torch.bfloat16).as_strided((1, 1, 100, 16), (1, 3, 16, 1))
+                for _ in range(3)
+            ],
+            True,
+        ),
+    }
+    for name, (tensors, is_kept) in cases.items():
+        _attention_launch._ready.clear()
+        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, None, 0.25, [], True)
+        found = _attention_torch._attention_cuda(*tensors, *how)
+        assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1]), name
+        assert bool(_attention_launch._ready) == is_kept, name
+
+
+def test_an_attention_of_another_type_is_refused() -> None:
+    tensors = [x.float() for x in heads()]
+    mask = Mask.full((100, 100), (64, 64))
+    with pytest.raises(bsr.Error, match="f16 and bf16, not f32"):
+        _attention_torch._attention_cuda(*tensors, mask.key, None, 0.25, (), False)
+    with pytest.raises(bsr.KernelError, match="bn"):
+        narrow = heads(columns=24)
+        _attention_torch._attention_cuda(*narrow, mask.key, None, 0.25, (), False)
+
+
+def test_vectors_of_scores_are_launched() -> None:
+    mask = Mask.full((100, 100), (64, 64)).scored()
+    how = (mask.key, BIASED, 0.25, (), True)
+    for _ in range(2):
+        tensors, bias = heads(), torch.randn(1, 4, 100)
+        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, BIASED, 0.25, [], True, [bias])
+        found = _attention_torch._attention_cuda(*tensors, *how, [bias])
+        known = _attention_launch.direct(*tensors, how, [bias])
+        assert torch.equal(found[0], expected[0]) and torch.equal(known[0], expected[0])
+        assert torch.equal(found[1], expected[1])
+
+
+SCORES = [None, CLOSURE, "|| if i >= j { 2.0 * tanh(s * scale / 2.0) } else { -inf }"]
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_gradients_launch_what_the_cpu_computes(score, monkeypatch) -> None:
+    mask = Mask.causal((100, 100), (64, 64)) if score else Mask.strided((100, 100), (64, 64), local=0, stride=2)
+    mask = mask.scored() if score == SCORES[2] else mask
+    q, k, v = heads()
+    o, lse = torch.ops.bsr_gemm.attention(q, k, v, mask.key, score, 0.25, [], True)
+    inputs = (torch.randn_like(o), torch.randn_like(lse), q, k, v, o, lse, mask, score, 0.25, ())
+    expected = _attention_gradient.gradients(*inputs)
+
+    def launched(a, b, pattern, epilogue, given, dtype=None):
+        out = a.new_empty((pattern.nnzb, *pattern.block), dtype=dtype or a.dtype)
+        return _launch.sampled(a, b, out, pattern, epilogue, given)
+
+    monkeypatch.setattr(_attention_gradient, "sampled", launched)
+    found = _attention_gradient.gradients(*inputs)
+    assert Ready.launches == 2 + (score == SCORES[2])
+    for ours, theirs in zip(found, expected):
+        assert torch.equal(ours, theirs)
+
+
+def test_epilogues_of_gradients_have_kernels() -> None:
+    """Of every block that attention takes: a kernel that samples with the epilogue can be planned."""
+    for bm, bk in [(64, 64), (64, 128), (128, 128)]:
+        pattern = bsr.Pattern.from_mask(np.ones((4, 4)), (4 * bm, 4 * bk), (bm, bk))
+        facts = f"bm = {bm}, bn = 64, bk = {bk}, op = sdd, dtype = bf16, out = bf16, a_layout = row, b_layout = col"
+        for epilogue in (_attention_gradient.PROBABILITIES, _attention_gradient._score_gradient("bf16")):
+            assert epilogue.split("|")[2].strip() in _native.chosen_spec(
+                pattern._native, facts, 128, "NVIDIA H200", epilogue
+            )
+        wide = facts.replace("out = bf16", "out = f32")
+        assert "out = f32" in _native.chosen_spec(pattern._native, wide, 64, "NVIDIA H200", "|| acc")
+
+
+def test_products_of_patterns_on_devices() -> None:
+    mask = np.random.default_rng(0).random((4, 5)) < 0.5
+    host = bsr.Pattern.from_mask(mask, (64, 80), (16, 16))
+    places = torch.zeros(host.nnzb + 2, dtype=torch.int64)
+    places[: host.nnzb] = torch.tensor(host.col_idx)
+    pattern = DevicePattern((64, 80), (16, 16), torch.tensor(host.row_ptr).long(), places)
+    values = torch.randn(pattern.capacity, 16, 16, dtype=torch.bfloat16)
+    bias = torch.randn(64)
+    for changed in (False, True):
+        if changed:
+            places[0] = {0: 1}.get(int(places[0]), 0)
+            pattern.changed()
+        x, y = torch.randn(24, 80, dtype=torch.bfloat16), torch.randn(24, 64, dtype=torch.bfloat16)
+        for how in ((x, values, bias, pattern.key, False, "gelu"), (y, values, None, pattern.key, True, "none")):
+            expected = torch.ops.bsr_gemm.linear(*how)
+            assert torch.equal(_torch._linear_cuda(*how), expected)
+            assert torch.equal(_launch.direct(*how), expected)
+        a, b = torch.randn(64, 32, dtype=torch.bfloat16), torch.randn(32, 80, dtype=torch.bfloat16)
+        found, expected = _torch._sampled_cuda(a, b, pattern.key), torch.ops.bsr_gemm.sampled(a, b, pattern.key)
+        assert torch.equal(found, expected) and not found[host.nnzb :].any()
+    kept = len(_gpu._sparse), len(_gpu._layers)
+    key = pattern.key
+    _gpu.forget_pattern(key)
+    assert kept == (1, 2) and not _gpu._sparse and not _gpu._layers and not _gpu._ready
+    assert not any(key in of for of in _gpu._loaded)

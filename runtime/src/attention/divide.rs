@@ -1,0 +1,234 @@
+//! Tiles whose keys several CTAs share.
+//!
+//! A part of a tile's keys leaves its sums in a place of the workspace. The CTA that has the first part adds the others in
+//! the order of their places, and stores O. Of more than four parts the first of each group collects its group, and the
+//! first part of all collects these, so that no CTA adds many parts one after the other. The order is that of the list,
+//! and the result is the same, bit by bit, in every launch.
+//!
+//! No CTA waits for one of a higher number, and within a CTA what others wait for comes first. So a launch ends even if
+//! not all of its CTAs run at the same time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use bsr_codegen::{AttentionTiles, SplitK};
+
+use super::work::{Steps, Tile};
+
+/// The most parts of a tile: a thread of the collecting consumer waits for each.
+const MOST_PARTS: u32 = 64;
+/// Parts that one CTA collects alone.
+const FLAT: u32 = 4;
+/// Keys of the smallest part that `auto` makes.
+const LEAST_KEYS: u32 = 256;
+/// How much earlier a launch must end for tiles to be divided.
+const WORTH: f64 = 0.97;
+/// Parts of an equal share that `auto` tries as the length of a part, in sixteenths.
+const LENGTHS: [usize; 8] = [24, 16, 12, 8, 6, 4, 2, 1];
+/// What it costs to pass sums on or to collect them, in keys, beside their elements; elements that count as a key.
+const EXCHANGE_KEYS: usize = 64;
+const ELEMENTS_A_KEY: usize = 128;
+/// Halvings of the interval in which the end of a launch is sought.
+const HALVINGS: usize = 10;
+
+/// Which part of a tile's keys a work tile computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Role {
+    /// Parts to collect, and the first of their places.
+    pub(super) collects: (u32, u32),
+    /// The place that its sums go to; none of a tile that is stored in O.
+    pub(super) to: Option<u32>,
+}
+
+impl Role {
+    /// The words that a kernel reads.
+    pub(super) fn words(self) -> [u32; 4] {
+        [self.collects.0, self.collects.1, self.to.unwrap_or(AttentionTiles::WHOLE), 0]
+    }
+}
+
+/// Tiles for each CTA, and places of the workspace.
+pub(super) struct Divided {
+    pub(super) lists: Vec<Vec<Tile>>,
+    pub(super) places: u32,
+}
+
+/// Divides tiles; `None` where it is not worth it.
+pub(super) fn divide(
+    tiles: &AttentionTiles,
+    parts: SplitK,
+    groups: &[Vec<Tile>],
+    steps: &[u32],
+    ctas: u32,
+) -> Option<Divided> {
+    let all: Vec<Tile> = groups.iter().flatten().copied().collect();
+    let ctas = ctas.max(1) as usize;
+    match parts {
+        SplitK::Off => None,
+        SplitK::Parts(count) => {
+            let cut = Cut::new(tiles, steps, &all, |_| count);
+            (cut.places > 0).then(|| cut.assigned(tiles, ctas).1)
+        }
+        SplitK::Auto => {
+            let costs: Vec<usize> = all.iter().map(|tile| tile.cost(tiles)).collect();
+            let share = costs.iter().sum::<usize>().div_ceil(ctas).max(1);
+            let undivided = longest_first(costs, vec![0; ctas]).into_iter().max().unwrap_or(0);
+            let end = |factor: f64| (undivided as f64 * factor) as usize;
+            if share >= end(WORTH) {
+                return None;
+            }
+            let candidates = LENGTHS.map(|sixteenths| {
+                let length = (share * sixteenths / 16).max(LEAST_KEYS as usize) as u32;
+                let keys = |tile: &Tile| tile.steps.total * tiles.step;
+                let cut = Cut::new(tiles, steps, &all, |tile| keys(tile).div_ceil(length).min(MOST_PARTS));
+                cut.assigned(tiles, ctas)
+            });
+            let best = candidates.into_iter().min_by_key(|(end, _)| *end)?;
+            (best.0 < end(WORTH) && best.1.places > 0).then_some(best.1)
+        }
+    }
+}
+
+/// Tiles in parts: those that contribute alone, those that collect for others, those that collect and are stored, and those
+/// that are whole.
+#[derive(Default)]
+struct Cut {
+    leaves: Vec<Tile>,
+    collectors: Vec<Tile>,
+    roots: Vec<Tile>,
+    wholes: Vec<Tile>,
+    places: u32,
+}
+
+impl Cut {
+    fn new(tiles: &AttentionTiles, steps: &[u32], all: &[Tile], parts: impl Fn(&Tile) -> u32) -> Self {
+        let mut cut = Self::default();
+        for tile in all {
+            match parts(tile).min(tile.steps.total) {
+                0 | 1 => cut.wholes.push(*tile),
+                parts => cut.add(tiles, steps, tile, parts),
+            }
+        }
+        cut
+    }
+
+    fn add(&mut self, tiles: &AttentionTiles, steps: &[u32], tile: &Tile, parts: u32) {
+        let bound = |part: u32| (u64::from(tile.steps.total) * u64::from(part) / u64::from(parts)) as u32;
+        let part = |number: u32, role: Role| Tile {
+            steps: part_of(tiles, steps, tile.steps, bound(number)..bound(number + 1)),
+            role,
+            ..*tile
+        };
+        let group = if parts <= FLAT { parts } else { parts.isqrt() + u32::from(parts.isqrt().pow(2) < parts) };
+        let places = self.places;
+        let mut next = places + group.min(parts) - 1 + parts.div_ceil(group) - 1;
+        for leader in (0..parts).step_by(group as usize) {
+            let size = group.min(parts - leader);
+            // The first part of all has consecutive places for its group and for the other groups.
+            let (first, to) = match leader {
+                0 => (places, None),
+                _ => (next, Some(places + group - 1 + leader / group - 1)),
+            };
+            let collects = match leader {
+                0 => (size - 1 + parts.div_ceil(group) - 1, first),
+                _ => (size - 1, first),
+            };
+            next += if leader == 0 { 0 } else { size - 1 };
+            let role = Role { collects, to };
+            match (leader, collects.0) {
+                (0, _) => self.roots.push(part(0, role)),
+                (_, 0) => self.leaves.push(part(leader, role)),
+                _ => self.collectors.push(part(leader, role)),
+            }
+            for number in 1..size {
+                let role = Role { collects: (0, 0), to: Some(first + number - 1) };
+                self.leaves.push(part(leader + number, role));
+            }
+        }
+        self.places = next;
+    }
+
+    /// When the last CTA ends, and the lists. What is passed on comes first, what waits for it later; tiles that are whole go
+    /// to the CTAs that have least to do.
+    fn assigned(self, tiles: &AttentionTiles, ctas: usize) -> (usize, Divided) {
+        let parts: Vec<Tile> = [&self.leaves, &self.collectors, &self.roots].into_iter().flatten().copied().collect();
+        let costs: Vec<usize> = parts.iter().map(|tile| part_cost(tiles, tile)).collect();
+        let wholes: Vec<usize> = self.wholes.iter().map(|tile| tile.cost(tiles)).collect();
+        let total = costs.iter().chain(&wholes).sum::<usize>();
+        let longest = costs.iter().chain(&wholes).max().copied().unwrap_or(0);
+        let (mut least, mut most) = (longest.max(total / ctas), total);
+        for _ in 0..HALVINGS {
+            let middle = least.midpoint(most);
+            let ends =
+                filled(&costs, middle, ctas).map(|bins| longest_first(wholes.clone(), loads(&costs, &bins, ctas)));
+            match ends.is_some_and(|ends| ends.into_iter().max() <= Some(middle)) {
+                true => most = middle,
+                false => least = middle,
+            }
+        }
+        let bins = filled(&costs, most, ctas).unwrap_or_else(|| vec![0; parts.len()]);
+        let (mut lists, mut ends) = (vec![vec![]; ctas], loads(&costs, &bins, ctas));
+        let roots = parts.len() - self.roots.len();
+        bins[..roots].iter().zip(&parts).for_each(|(bin, tile)| lists[*bin].push(*tile));
+        let mut order: Vec<usize> = (0..wholes.len()).collect();
+        order.sort_by_key(|at| Reverse(wholes[*at]));
+        let mut free: BinaryHeap<Reverse<(usize, usize)>> =
+            ends.iter().enumerate().map(|(cta, end)| Reverse((*end, cta))).collect();
+        for at in order {
+            let Some(Reverse((end, cta))) = free.pop() else { break };
+            lists[cta].push(self.wholes[at]);
+            ends[cta] = end + wholes[at];
+            free.push(Reverse((ends[cta], cta)));
+        }
+        bins[roots..].iter().zip(&parts[roots..]).for_each(|(bin, tile)| lists[*bin].push(*tile));
+        (ends.into_iter().max().unwrap_or(0), Divided { lists, places: self.places })
+    }
+}
+
+/// A range of a tile's steps.
+fn part_of(tiles: &AttentionTiles, words: &[u32], steps: Steps, range: std::ops::Range<u32>) -> Steps {
+    let (first, total) = (steps.first + range.start, range.len() as u32);
+    // The first word of a step says who computes it.
+    let blocks = tiles.blocks as usize;
+    let own = words[first as usize * blocks..(first + total) as usize * blocks].iter().step_by(blocks);
+    let count = |at: u32| own.clone().filter(|word| *word & AttentionTiles::STORED << at != 0).count() as u32;
+    Steps { first, total, counts: std::array::from_fn(|at| count(at as u32)) }
+}
+
+/// What a part costs, in keys.
+fn part_cost(tiles: &AttentionTiles, tile: &Tile) -> usize {
+    let exchange = EXCHANGE_KEYS + tile.rows as usize * tiles.columns as usize / ELEMENTS_A_KEY;
+    tile.cost(tiles) + exchange * (tile.role.collects.0 as usize + usize::from(tile.role.to.is_some()))
+}
+
+/// Consecutive parts for each CTA, none with more than `most`: the CTA of every part, if there are enough.
+fn filled(costs: &[usize], most: usize, ctas: usize) -> Option<Vec<usize>> {
+    let (mut cta, mut load) = (0, 0);
+    let mut bins = vec![];
+    for cost in costs {
+        if load > 0 && load + cost > most {
+            (cta, load) = (cta + 1, 0);
+        }
+        load += cost;
+        bins.push(cta);
+    }
+    (cta < ctas).then_some(bins)
+}
+
+fn loads(costs: &[usize], bins: &[usize], ctas: usize) -> Vec<usize> {
+    let mut loads = vec![0; ctas];
+    bins.iter().zip(costs).for_each(|(bin, cost)| loads[*bin] += cost);
+    loads
+}
+
+/// When CTAs end that get tiles of these costs, the longest first, each the one that would be done first.
+fn longest_first(mut costs: Vec<usize>, loads: Vec<usize>) -> Vec<usize> {
+    costs.sort_unstable_by_key(|cost| Reverse(*cost));
+    let mut free: BinaryHeap<Reverse<usize>> = loads.into_iter().map(Reverse).collect();
+    for cost in costs {
+        if let Some(Reverse(load)) = free.pop() {
+            free.push(Reverse(load + cost));
+        }
+    }
+    free.into_iter().map(|Reverse(load)| load).collect()
+}
