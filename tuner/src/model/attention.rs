@@ -27,6 +27,9 @@ const TILE_US: f64 = 1.2;
 /// How sharply the slower of two that overlap decides.
 const SHARPNESS: f64 = 6.0;
 
+/// How sharply the slowest of these alone decides.
+const SHARPNESS: f64 = 6.0;
+
 pub(super) fn predict(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem, card: &Card) -> Prediction {
     let (features, workload, spec) = (&problem.features, &problem.workload, plan.spec());
     let Heads { batch, heads, key_heads } = workload.source.heads();

@@ -80,7 +80,7 @@ pub(super) fn deal(plan: &Plan, profile: &Profile, tiles: &Tiles, clusters: usiz
     let costs = |tile: &Tile| costs(plan, plan.split_form().as_ref(), tile);
     match (plan.split_form().is_some(), plan.spec().split) {
         (true, SplitK::Parts(parts)) => {
-            let all = order_of(tiles).map(|tile| SplitTile::new(tile, tiles, &costs));
+            let all = order_of(tiles).map(|tile| SplitTile::new(tile, tiles, costs));
             let (lists, places) = divide(all, parts, clusters);
             Lists::parts(lists, places)
         }

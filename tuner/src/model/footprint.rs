@@ -37,7 +37,7 @@ pub(super) fn misses(
     let asked = [requests(&|tile| tile.sparse), requests(&|tile| tile.dense)];
     let written = tiles.count() as f64 * f64::from(profile.cluster) * tiles.out;
     let fetched = match profile.kind {
-        KernelKind::Sddmm => in_waves(plan, view, (tiles, shape), clusters, asked),
+        KernelKind::Sddmm => in_waves(plan, view, (tiles, shape), clusters, asked, rates.wave),
         _ => by_columns(plan, profile, view, (tiles, shape), clusters, asked, rates),
     };
     let part = |fetched: f64, asked: f64| if asked > 0.0 { (fetched / asked).clamp(0.0, 1.0) } else { 0.0 };
@@ -68,7 +68,8 @@ fn by_columns(
     let thrashing = (1.0 - rates.l2_bytes / live.max(1.0)).max(0.0);
     let values = shape.structure().map_or(0.0, |structure| structure.stored() as f64) * view.bytes[0];
     let group = values + (shape.distinct(plan, usize::MAX) * tiles.panel + column_tiles * tiles.out) * together;
-    let late = behind(profile, shape, plan, tiles, together / clusters as f64 * rates.l2_bytes / group.max(1.0));
+    let late =
+        behind(profile, shape, plan, tiles, rates.lag * together / clusters as f64 * rates.l2_bytes / group.max(1.0));
     let dense = all + (1.0 - (1.0 - thrashing) * (1.0 - late)) * (asked[1] - all).max(0.0);
     let passes = (columns / together).ceil().max(1.0);
     let stays = ((rates.l2_bytes - live) / values.max(1.0)).clamp(0.0, 1.0);
@@ -112,11 +113,18 @@ fn behind(profile: &Profile, shape: &Shape, plan: &Plan, tiles: &Tiles, kept: f6
 }
 
 /// Tiles that run together walk K together: each wave reads its rows of one factor and its columns of the other.
-fn in_waves(plan: &Plan, view: &View, (tiles, shape): (&Tiles, &Shape), clusters: usize, asked: [f64; 2]) -> [f64; 2] {
+fn in_waves(
+    plan: &Plan,
+    view: &View,
+    (tiles, shape): (&Tiles, &Shape),
+    clusters: usize,
+    asked: [f64; 2],
+    again: f64,
+) -> [f64; 2] {
     let count = tiles.count().max(1) as f64;
     let waves = (count / clusters as f64).max(1.0);
     let block_rows = tiles.block_rows as f64 / waves;
     let rows = tiles.block_rows as f64 * view.rows * view.along * view.bytes[0];
     let columns = shape.distinct(plan, block_rows.ceil().max(1.0) as usize) * view.depth * view.along * view.bytes[1];
-    [rows.min(asked[0]), (columns * waves).min(asked[1])]
+    [rows.min(asked[0]), (columns * (1.0 + again * (waves - 1.0))).min(asked[1])]
 }

@@ -197,7 +197,7 @@ fn measured_times_are_met_and_sorted() {
 }
 
 /// The constants are fitted to the rows above: what they are worth elsewhere is what they are worth on rows that the fit
-/// has not seen. Every fifth row is held out, five times, and the fit begins at round numbers. Of warps and CUDA cores
+/// has not seen. Every third row is held out, three times, and the fit begins at round numbers. Of warps and CUDA cores
 /// there are no more rows than constants.
 #[test]
 fn rows_that_the_fit_has_not_seen_are_met_too() {
@@ -219,11 +219,11 @@ fn rows_that_the_fit_has_not_seen_are_met_too() {
         ..Rates::H200
     };
     let (mut held_out, mut guessed) = (Vec::new(), Vec::new());
-    for fold in 0..5 {
-        let seen: Vec<&Row> = rows.iter().enumerate().filter(|(at, _)| at % 5 != fold).map(|(_, row)| row).collect();
-        let rates = fitted(&seen, guess);
-        held_out.extend(rows.iter().skip(fold).step_by(5).map(|row| row.log(&rates)));
-        guessed.extend(rows.iter().skip(fold).step_by(5).map(|row| row.log(&guess)));
+    for fold in 0..3 {
+        let seen: Vec<&Row> = rows.iter().enumerate().filter(|(at, _)| at % 3 != fold).map(|(_, row)| row).collect();
+        let rates = fitted(&seen, guess, 3);
+        held_out.extend(rows.iter().skip(fold).step_by(3).map(|row| row.log(&rates)));
+        guessed.extend(rows.iter().skip(fold).step_by(3).map(|row| row.log(&guess)));
     }
     let [median, most, worst] = quantiles(&held_out);
     eprintln!("{} rows held out: error median {median:.3}, 0.9 {most:.3}, worst {worst:.3}", held_out.len());
@@ -302,7 +302,8 @@ fn nothing_takes_a_launch_and_writing_c() {
         assert_eq!(empty.features.nnzb, 0);
         let predicted = predict(&Plan::new(&spec).unwrap(), &empty, &Card::H200);
         // 33.5 MB, and the ends of tiles.
-        assert!(predicted.us > 5.0 + 33.5 / 4.3 && predicted.us < 60.0, "{text}: {predicted:?}");
+        let hbm = 4.3 * Rates::H200.hbm;
+        assert!(predicted.us > 5.0 + 33.5 / hbm && predicted.us < 60.0, "{text}: {predicted:?}");
         assert_eq!(predicted.term(What::Launch), Card::H200.launch_us);
     }
 }
@@ -355,7 +356,7 @@ fn a_lone_launch_gains_nothing_from_a_dependent_one() {
     }
 }
 
-/// What was measured of divided K and of packed rows (`benches/LOG.md`, 29): which is faster, by more than noise.
+/// What was measured of divided K and of packed rows (`benches/LOG.md`, 29 and 34): which is faster.
 #[test]
 fn divided_k_and_packed_rows_gain_where_they_did() {
     let ratio = |text: [&str; 2], size: [usize; 3], pattern: &str| {
@@ -369,8 +370,9 @@ fn divided_k_and_packed_rows_gain_where_they_did() {
     let whole = "bm = 128, bn = 16, bk = 128";
     assert!(ratio([&format!("{whole}, split = 3"), whole], few, "random:0.25") < 0.95);
     assert!(ratio([&format!("{whole}, split = 8"), &format!("{whole}, split = 3")], few, "random:0.25") > 1.05);
-    let packed = "bm = 64, bn = 192, bk = 64, swap = off, pack = 3";
-    let wide = "bm = 64, bn = 256, bk = 64, cluster = 4";
+    // `benches/model`: 285 us against 334.
+    let packed = "bm = 64, bn = 128, bk = 64, swap = off, pack = 3, split = auto";
+    let wide = "bm = 64, bn = 256, bk = 64, cluster = 1, swap = off";
     assert!(ratio([packed, wide], [12288, 6144, 12288], "powerlaw:0.06") < 1.0);
 }
 

@@ -34,7 +34,7 @@ pub(super) fn follow(
     let active = (lists.count() as f64 * cluster).max(1.0);
     let share = Share::new(active, setting.card, rates);
     let times: Vec<TileTime> = tiles.column.iter().map(|tile| rates.tile(setting, tile, &share)).collect();
-    let exchange = partial_bytes / cluster / share.l2;
+    let exchange = partial_bytes / cluster / rates.partial;
     let clock = Clock { rates, tiles, times: &times, exchange, last: rates.last_store(setting, &share) };
     let mut ends = clock.ends(lists);
     ends.sort_by(f64::total_cmp);
@@ -58,7 +58,7 @@ struct Clock<'c> {
     rates: &'c Rates,
     tiles: &'c Tiles,
     times: &'c [TileTime],
-    /// Microseconds in which partial sums pass through L2.
+    /// Microseconds in which partial sums are written, or read.
     exchange: f64,
     /// The store of the last tile.
     last: f64,
