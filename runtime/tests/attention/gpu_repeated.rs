@@ -158,10 +158,10 @@ fn one_graph_serves_a_hundred_masks() {
     let sizes = (700, 900);
     let shape = Shape { batch: 2, heads: 4, key_heads: 2, queries: sizes.0, keys: sizes.1, columns: 64 };
     for (spec, block, sharing) in [
-        ("bm = 64, bn = 64, bk = 64, consumers = 2, k_step = 64", (64, 64), Sharing::All),
-        ("bm = 128, bn = 64, bk = 128, consumers = 2, split = auto", (128, 128), Sharing::ByHead),
-        ("bm = 192, bn = 64, bk = 96, consumers = 2", (192, 96), Sharing::ByProblem),
-        ("bm = 64, bn = 64, bk = 128, consumers = 2", (64, 128), Sharing::ByBoth),
+        ("bm = 64, bn = 64, bk = 64", (64, 64), Sharing::All),
+        ("bm = 128, bn = 64, bk = 128, split = auto", (128, 128), Sharing::ByHead),
+        ("bm = 192, bn = 64, bk = 96", (192, 96), Sharing::ByProblem),
+        ("bm = 64, bn = 64, bk = 128", (64, 128), Sharing::ByBoth),
     ] {
         let patterns = sharing.patterns(shape.batch, shape.heads);
         let mask = |step| changing(sizes, block, sharing, patterns, step);
