@@ -24,8 +24,6 @@ const FASTER: f64 = 1.08;
 /// Microseconds of a step's barriers, and of a tile's first load, last product and store.
 const STEP_US: f64 = 0.06;
 const TILE_US: f64 = 1.2;
-/// How sharply the slower of two that overlap decides.
-const SHARPNESS: f64 = 6.0;
 
 /// How sharply the slowest of these alone decides.
 const SHARPNESS: f64 = 6.0;
