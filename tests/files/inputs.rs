@@ -218,13 +218,11 @@ fn brackets_without_end_are_refused_wherever_a_spec_stands() {
         format!("[[workload]]\nkernel = 'bm = 64, bk = 32, epilogue = \"{deep}\"'\npattern = 'random:0.5'\n");
     fs::write(folder.path("w.toml"), workload).unwrap();
     folder.bsr(&["sweep", "--device", "fake", "--workloads", "w.toml"]).code(2).stderr(told());
-    let constraint = format!(
-        "bm = 64\nbn = [64, 128]\nbk = 32\nconstraints = ['{}bn{} > 1']\n",
-        "(".repeat(20_000),
-        ")".repeat(20_000)
-    );
+    let [open, close] = ["(", ")"].map(|bracket| bracket.repeat(20_000));
+    let keys = "bm = 64, bk = 32, bn = [64, 128]";
+    let constraint = format!("[[part]]\nkeys = \"{keys}\"\nconstraints = [\"{open}bn{close} > 1\"]\n");
     fs::write(folder.path("c.toml"), constraint).unwrap();
-    folder.bsr(&["space", "c.toml"]).code(2).stderr(contains("deep").or(contains("long")));
+    folder.bsr(&["space", "c.toml"]).code(2).stderr(contains("constraint"));
 
     // A record whose kernel is such a text is shown with it, or refused; the others are.
     folder.database("a.db");
@@ -250,6 +248,4 @@ fn an_archive_that_unpacks_to_more_than_memory_is_refused_before_it_is_unpacked(
     fs::write(&path, &bytes).unwrap();
     let told = contains("does not fit memory: the array, unpacked, 4.0 GB").and(contains("are available"));
     folder.shell("ulimit -v 3000000", "convert m.npz --block 64x32").code(2).stderr(told);
-    // With room for it, what is missing is told.
-    folder.bsr(&["convert", "m.npz", "--block", "64x32"]).code(2).stderr(contains("m.npz"));
 }
