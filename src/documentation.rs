@@ -17,5 +17,6 @@ pages! {
     first_kernel = "../docs/src/first-kernel.md";
     keys = "../docs/src/keys.md";
     real_data = "../docs/src/real-data.md";
+    several_gpus = "../docs/src/several-gpus.md";
     simulator = "../docs/src/simulator.md";
 }

@@ -127,6 +127,7 @@
 //! | `tuner` | with `cli` | [`Auto`](https://docs.rs/bsr-gemm/latest/bsr/struct.Auto.html): kernels chosen by measurements or by the cost model; sweeps and their database |
 //! | `dlpack` | no | matrices as DLPack tensors, on the host and on the GPU ([`interop`]) |
 //! | `ndarray` | no | dense matrices as views of ndarray, and back ([`interop`]) |
+//! | `nccl` | no | sums over several GPUs, with NCCL ([`gpu`]) |
 //!
 //! With `default-features = false` a crate gets the attribute, matrices and files, the GPU and the simulator.
 
@@ -155,7 +156,7 @@ pub use bsr_runtime::kernel::{Dds, DeviceMatrix, Dsd, HostMatrix, Operation, Sdd
 pub use bsr_runtime::{
     Blocks, Bsr, BsrError, Dense, DenseError, DenseView, Element, Features, GenerateError, Inputs, Kernel, KernelError,
     Launcher, Loaded, Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, attention,
-    bench, e4m3, e5m2, gpu, interop, prune, quantise, read, reference, reorder, simulated, write,
+    bench, e4m3, e5m2, gpu, interop, prune, quantise, read, reference, reorder, shard, simulated, write,
 };
 #[cfg(feature = "tuner")]
 pub use bsr_tuner as tuner;

@@ -45,6 +45,11 @@ fn a_check_executes_all_of_a_kernel_but_what_it_can_say_why() {
         "bm = 64, bn = 32, bk = 32, op = sdd",
         "bm = 16, bn = 32, bk = 16, mma = mma_sync",
         "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32",
+        "bm = 64, bn = 32, bk = 32, pdl = early",
+        "bm = 64, bn = 64, bk = 16, split = 3",
+        "bm = 64, bn = 32, bk = 32, swap = off, pack = 2, split = auto",
+        "bm = 64, bn = 32, bk = 64, op = attention",
+        "bm = 64, bn = 32, bk = 64, op = attention, score = \"|| if i >= j { s * scale } else { -inf }\"",
     ] {
         let covers = contains("\ncoverage  ").and(contains("without a known reason").not());
         bsr(&["check", spec, "--schedules", "2"]).assert().success().stdout(covers);

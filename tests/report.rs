@@ -108,3 +108,47 @@ fn what_is_no_record_is_named_with_its_line() {
     bsr(&["report", name, "-o", name]).assert().code(2).stderr(predicate::str::contains("would replace"));
     assert!(fs::read_to_string(&file).unwrap().contains("ratio"));
 }
+
+/// The databases of two cards, and of one card with two drivers, are merged without mixing, and shown side by side.
+#[test]
+fn cards_are_shown_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let of = |name: &str, driver: &str, stages: u32, us: f64| {
+        let made = record(DeviceKind::Gpu, stages);
+        let (name, driver) = (name.to_owned(), driver.to_owned());
+        let dense = Some(Dense { median_us: 20.0, flops: 1, ratio: 20.0 / us });
+        Record {
+            device: DeviceId { name, driver, ..made.device },
+            timing: Some(Timing::new(vec![us; 9])),
+            dense,
+            ..made
+        }
+    };
+    let cards = [
+        ("a.db", vec![of("NVIDIA H200", "1", 3, 10.0), of("NVIDIA H200", "1", 4, 12.0)]),
+        ("b.db", vec![of("NVIDIA H100", "1", 3, 30.0), of("NVIDIA H100", "1", 4, 20.0)]),
+        ("c.db", vec![of("NVIDIA H200", "2", 3, 11.0), record(DeviceKind::Sim, 3)]),
+    ];
+    for (file, records) in &cards {
+        bsr_tuner::Store::open(path(file)).unwrap().insert(records, None).unwrap();
+    }
+    let files: Vec<String> = cards.iter().map(|(file, _)| path(file)).collect();
+    let merged = path("all.db");
+    bsr(&["merge", &merged, &files[0], &files[1], &files[2]]).assert().code(0);
+    let found = bsr_tuner::Store::existing(&merged).unwrap().records().unwrap();
+    let all: Vec<&Record> = cards.iter().flat_map(|(_, records)| records).collect();
+    assert_eq!(found.iter().collect::<Vec<_>>(), all, "every record keeps its card and driver");
+    let tables = bsr_tuner::report::side_by_side(&found);
+    assert_eq!(tables.len(), 1);
+    let [h200, h100, newer] = ["NVIDIA H200, driver 1", "NVIDIA H100, driver 1", "NVIDIA H200, driver 2"];
+    assert_eq!(tables[0].cards, [h200, h100, newer], "a model is not among them");
+    let cells =
+        |row: usize| tables[0].rows[row].cells.iter().map(|cell| cell.split(',').next().unwrap()).collect::<Vec<_>>();
+    assert!(tables[0].rows[0].kernel.ends_with("stages = 3") && tables[0].rows[0].cells[0].ends_with("(best)"));
+    assert_eq!((cells(0), cells(1)), (vec!["10.0 us", "30.0 us", "11.0 us"], vec!["12.0 us", "20.0 us", "-"]));
+    let page = folder.path().join("page.html");
+    let said = bsr(&["report", &merged, "-o", page.to_str().unwrap()]).assert().code(0);
+    said.stdout(predicate::str::contains("several cards").and(predicate::str::contains(h100)));
+    assert!(fs::read_to_string(page).unwrap().contains("Several cards side by side"));
+}

@@ -357,6 +357,50 @@ fn without_a_gpu_the_model_ranks_and_the_simulator_checks() {
     }
 }
 
+/// The array script of the book, with the shell in the place of the scheduler: a task that is killed is started again, as
+/// `--requeue` does, one comes twice, and one comes late, after the databases were merged.
+#[test]
+fn a_slurm_array_loses_and_repeats_nothing() {
+    let bench = Bench::new();
+    let script = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/slurm").join(name);
+    let task = |id: u32, pause: &str| {
+        let mut command = Command::new("bash");
+        command.arg(script("sweep.sbatch")).args(["--space", SPACE, "--m", "256", "--n", "256", "--k", "256"]);
+        command.args(["--device", "fake", "--strategy", "exhaustive"]).current_dir(bench.0.path());
+        let ids = [("SLURM_ARRAY_TASK_ID", id.to_string()), ("SLURM_ARRAY_TASK_COUNT", "3".to_owned())];
+        command.envs(ids).env("BSR", assert_cmd::cargo::cargo_bin("bsr")).env("BSR_FAKE", pause);
+        command
+    };
+    let merge = || {
+        let mut command = Command::new("bash");
+        command.arg(script("merge.sbatch")).args(["all.db", "all.html"]).current_dir(bench.0.path());
+        let output = command.env("BSR", assert_cmd::cargo::cargo_bin("bsr")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let mut dies = quietly(task(2, "* -> pause 150"));
+    // Two libraries, and a kernel.
+    bench.wait_for("parts/part-2.db", 3);
+    signal(&dies, "-KILL");
+    dies.wait().unwrap();
+    let before = bench.kernels("parts/part-2.db").len();
+    assert!(quietly(task(3, "")).wait().unwrap().success());
+    let second = bench.kernels("parts/part-3.db").len();
+    merge();
+    assert_eq!(bench.kernels("all.db").len(), before + second);
+
+    let again = task(2, "").output().unwrap();
+    let words = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert!(words.contains(&format!("{before} known from before")), "{words}");
+    let first = bench.kernels("parts/part-2.db").len();
+    assert!(before > 0 && before < first, "{before} of {first} kernels before it was killed");
+    let twice = task(3, "").output().unwrap();
+    assert!(String::from_utf8_lossy(&twice.stdout).contains(&format!("{second} known from before")));
+    assert!(quietly(task(1, "")).wait().unwrap().success());
+    merge();
+    assert_eq!(bench.kernels("all.db").len(), 12);
+    assert!(bench.path("all.html").exists());
+}
+
 /// An attention is swept as a product is: its heads and lengths are in the database, and it is explained and reported.
 #[test]
 fn an_attention_is_swept_explained_and_reported() {

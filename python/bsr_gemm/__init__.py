@@ -17,6 +17,7 @@ from ._matrix import BsrMatrix, from_dense
 from ._native import Error, __version__
 from ._patterns import Pattern
 from ._products import ACTIVATIONS, bsr_gemm, ffn, linear, sampled
+from ._shards import Sharding, shard_cols, shard_hidden, shard_rows
 from ._tuning import Choice, Sweep, explain, set_tuning, sweep, tune
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ __all__ = [
     "KernelError",
     "Pattern",
     "Rows",
+    "Sharding",
     "Simulation",
     "Sweep",
     "__version__",
@@ -53,6 +55,9 @@ __all__ = [
     "nn",
     "sampled",
     "set_tuning",
+    "shard_cols",
+    "shard_hidden",
+    "shard_rows",
     "simulate",
     "simulate_attention",
     "sweep",

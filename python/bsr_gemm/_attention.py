@@ -49,9 +49,10 @@ def attention(
     A query without any key has zeros. With ``lse`` the result is a pair of it and the natural logarithm of each query's sum of
     exponentials, problems x heads x queries.
     """
-    call = Call.of(q, k, v, pattern, causal, score, numbers, scale, layout, block)
+    # First of all: PyTorch's compiler is told there which functions are constants.
     from . import _attention_torch
 
+    call = Call.of(q, k, v, pattern, causal, score, numbers, scale, layout, block)
     return _attention_torch.attention(call, lse)
 
 

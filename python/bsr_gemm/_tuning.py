@@ -18,6 +18,8 @@ from ._patterns import Pattern
 
 #: What may be done for a product that nothing is known of.
 FIRST_USES = ("predict", "measure")
+#: What runs a sweep: this machine, or a cluster of Ray.
+ENGINES = ("local", "ray")
 #: The products of a training step: of a layer, of the gradient of its input, of that of its weight.
 PRODUCTS = ("forward", "input", "weight")
 
@@ -257,6 +259,8 @@ def sweep(
     limit: int | None = None,
     budget: str | None = None,
     halving: bool = True,
+    engine: str = "local",
+    shards: int | None = None,
 ) -> Sweep:
     """Measures the kernels of a space for ``linear`` of ``x`` (or that many rows) with ``w``, and remembers all of them.
 
@@ -264,17 +268,29 @@ def sweep(
     ``"gpu"``, ``"sim"`` - the simulator checks kernels, and times are predicted - or ``"auto"``; the other settings are those
     of the command `bsr sweep`. What a GPU measured is used from now on. The matrix is kept in a file beside the database, so
     that a sweep which was interrupted goes on.
+
+    With ``engine="ray"`` the points are measured by a cluster of Ray, in so many ``shards``, each a task with one GPU (or, with
+    the simulator, one CPU). Results come into the database while they are measured; the shard of a worker that dies is measured
+    by another from where it ended. ``devices`` and ``limit`` are of one machine, and of each shard.
     """
+    if engine not in ENGINES:
+        raise Error(f"engine = {engine!r}\n  help: it is one of {', '.join(ENGINES)}")
     matrix, tokens = _matrix(w), _tokens(x)
     kernel = facts_of(matrix, product).replace("bn = 64, ", "")
     rows = 1 << (tokens - 1).bit_length()
     file = _written(matrix, Path(database).resolve().parent)
     extent = ("--k", str(rows)) if product == "weight" else ("--n", str(rows))
-    options = ["--space", space, "--db", str(database), "--device", device, "--devices", devices]
+    options = ["--space", space, "--device", device, "--devices", devices if engine == "local" else "0"]
     options += ["--limit", str(limit)] if limit is not None else []
     options += ["--budget", budget] if budget is not None else []
     options += ["--halving"] if halving and device != "sim" else []
-    summary = _command.output("sweep", "--kernel", kernel, "--matrix", str(file), *extent, *options)
+    command = ["sweep", "--kernel", kernel, *extent, *options]
+    if engine == "ray":
+        from . import _cluster
+
+        summary = _cluster.sweep_by_ray(command, file, Path(database), shards)
+    else:
+        summary = _command.output(*command, "--matrix", str(file), "--db", str(database))
     lines = _command.output("export", str(database), "--json", "-").splitlines()
     records = [json.loads(line) for line in lines if line.startswith("{")]
     mine = [record for record in records if _is_of(record["problem"]["workload"], file, rows, product)]

@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ._dynamic import DynamicBlockSparseLinear
 from ._layers import BlockSparseLinear, BlockSparseMLP, Float8BlockSparseLinear
 from ._native import Error
+
+if TYPE_CHECKING:
+    from .parallel import parallelize_
 
 __all__ = [
     "BlockSparseLinear",
@@ -24,9 +27,19 @@ __all__ = [
     "Float8BlockSparseLinear",
     "SparsifyConfig",
     "float8_",
+    "parallelize_",
     "register_torchao",
     "sparsify_",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Without torch.distributed, which is not in every build of PyTorch, all else is there.
+    if name == "parallelize_":
+        from .parallel import parallelize_
+
+        return parallelize_
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @dataclass

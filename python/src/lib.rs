@@ -12,6 +12,7 @@ mod errors;
 mod gpu;
 mod pattern;
 mod plan;
+mod shard;
 mod simulate;
 
 use pyo3::prelude::*;
@@ -36,6 +37,8 @@ mod _native {
     use crate::pattern::Pattern;
     #[pymodule_export]
     use crate::plan::{Kernel, plan};
+    #[pymodule_export]
+    use crate::shard::balanced;
     #[pymodule_export]
     use crate::simulate::simulate;
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -379,6 +381,25 @@ def test_compile_has_no_graph_break(device) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
     for ours, theirs in zip(torch.autograd.grad(found, (q, k, v)), torch.autograd.grad(expected, (q, k, v))):
         torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2 if device == "cuda" else 1e-4)
+
+
+def test_compiled_scores_read_numbers_and_vectors() -> None:
+    """In a process of its own, in which attention was not called before."""
+    program = (
+        "import torch, bsr_gemm as bsr\n"
+        "text = '|c: f32, a: Heads<f32>, b: Rows<f32>| if i >= j { c * s * scale - a * (i - j) + b } else { -inf }'\n"
+        "q, k, v = (torch.randn(1, 2, 64, 8, requires_grad=True) for _ in range(3))\n"
+        "mask = bsr.AttentionMask.causal((64, 64), (16, 16))\n"
+        "def f(q, k, v, a, b):\n"
+        "    return bsr.attention(q, k, v, mask, score=text, numbers={'c': 0.5, 'a': a, 'b': b}).square().sum()\n"
+        "a, b = torch.rand(2), torch.randn(64)\n"
+        "x, y = torch.compile(f, fullgraph=True, backend='aot_eager')(q, k, v, a, b), f(q, k, v, a, b)\n"
+        "assert torch.equal(x, y)\n"
+        "for one, other in zip(*(torch.autograd.grad(z, (q, k, v)) for z in (x, y))):\n"
+        "    assert torch.equal(one, other)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_opcheck() -> None:

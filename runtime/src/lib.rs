@@ -25,6 +25,7 @@ pub mod reference;
 pub mod reorder;
 mod scales;
 pub mod schedule;
+pub mod shard;
 pub mod simulated;
 pub mod write;
 

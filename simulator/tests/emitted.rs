@@ -38,6 +38,9 @@ fn every_axis() {
         "bm = 128, bn = 128, bk = 64, swizzle = 32, b_layout = col",
         "bm = 128, bn = 32, bk = 32, schedule = strided",
         "bm = 64, bn = 16, bk = 16, c_layout = col, out = f32",
+        "bm = 128, bn = 64, bk = 64, pdl = on",
+        "bm = 128, bn = 64, bk = 64, pdl = early",
+        "bm = 64, bn = 64, bk = 32, split = 2, pdl = early",
     ] {
         check(spec, &Case::new(330, 203, 250, Pattern::Random(0.5)));
     }

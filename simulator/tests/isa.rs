@@ -104,6 +104,28 @@ fn within_a_warp_too_order_is_needed() {
     finds(32, &body.replace("bar.warp.sync 0xffffffff;", ""), FindingKind::Race);
 }
 
+/// Lanes that load the same word are checked together, and each of them counts.
+#[test]
+fn lanes_that_load_the_same_word_are_ordered_one_by_one() {
+    let body = |store: u32, first: &str, then: &str, last: &str| {
+        format!(
+            "mov.u32 %r1, smem;\nsetp.eq.u32 %p0, %r0, {store};\nsetp.ne.u32 %p1, %r0, 7;\n@%p0 st.shared.u32 [%r1], 3;\n{first}\n\
+             @%p1 ld.shared.u32 %r4, [%r1];\n{then}\n@%p0 st.shared.u32 [%r1], 4;\n{last}\n@%p1 st.global.u32 [%rd1], %r4;"
+        )
+    };
+    let order = "bar.warp.sync 0xffffffff;";
+    for store in [0, 1, 5, 31] {
+        let out = run(32, &[0; 32], &body(store, order, order, ""));
+        assert_eq!((out[0], out[7], out[31]), (3, 0, 3));
+        finds(32, &body(store, "", order, ""), FindingKind::Race);
+        finds(32, &body(store, order, "", ""), FindingKind::Race);
+    }
+    // The only lane that loads it is the one that stored it: program order is enough.
+    let own = "mov.u32 %r1, smem;\nsetp.eq.u32 %p0, %r0, 9;\n@%p0 st.shared.u32 [%r1], 3;\n@%p0 ld.shared.u32 %r4, [%r1];\n\
+               @%p0 st.shared.u32 [%r1], %r4;";
+    run(32, &[0; 32], own);
+}
+
 #[test]
 fn vectors_packs_and_conversions() {
     let body = "shl.b32 %r1, %r0, 4;\ncvt.u64.u32 %rd2, %r1;\nadd.u64 %rd2, %rd2, %rd0;\nsetp.ge.u32 %p0, %r0, 4;\n@%p0 exit;\n\

@@ -50,6 +50,9 @@ const KERNELS: &[&str] = &[
     "bm = 32, bn = 32, bk = 32, mma = wmma, arch = sm_70",
     "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32",
     "bm = 16, bn = 32, bk = 16, mma = scalar, dtype = f32, accumulate = atomic",
+    "bm = 64, bn = 64, bk = 64, pdl = on",
+    "bm = 64, bn = 64, bk = 32, pdl = early, split = auto",
+    "bm = 64, bn = 64, bk = 32, swap = off, pack = 3",
 ];
 
 /// Mutants that change nothing a kernel does: operator, words of the statement, and why.
@@ -99,6 +102,10 @@ const HELD_OUT: &[&str] = &[
     "bm = 16, bn = 32, bk = 32, mma = wmma, arch = sm_80",
     "bm = 16, bn = 32, bk = 8, mma = scalar, dtype = f32",
     "bm = 32, bn = 64, bk = 32, mma = scalar, dtype = f32",
+    "bm = 128, bn = 64, bk = 64, pdl = early",
+    "bm = 64, bn = 128, bk = 64, split = 3, cluster = 2",
+    "bm = 128, bn = 64, bk = 64, swap = off, pack = 2, split = auto",
+    "bm = 32, bn = 64, bk = 32, pdl = on",
 ];
 
 /// Held-out mutants that change nothing a kernel does: operator, words of the statement, and why.

@@ -118,9 +118,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         if problems.are_of_all_kinds() {
             coverage::show(&kernel.statements(&coverage), &planned.plan, out)?;
         }
-        let words = format!("{runs} runs without a finding, relative error at most {worst:.1e}; {seconds:.1} s");
-        line(out, "verdict", format_args!("passes: {words}"))?;
-        return Ok(Exit::Done);
+        return passes(out, runs, worst, seconds);
     };
     line(out, "verdict", format_args!("FAILS: {faulty} of {} groups; {seconds:.1} s", groups.len()))?;
     out.flush()?;
@@ -134,11 +132,25 @@ fn attention(args: &Args, planned: &Planned, out: &mut dyn Write) -> Result<Exit
     budget(planned, out)?;
     let schedules: Vec<Options> = (0..args.schedules).map(|number| schedule(args.problem.seed(), number)).collect();
     line(out, "schedules", orders(&schedules))?;
-    super::attention::check(planned, &text, &args.problem, &schedules, out)
+    let start = Instant::now();
+    let super::attention::Checked { runs, worst, statements } =
+        super::attention::check(planned, &text, &args.problem, &schedules, out)?;
+    let seconds = start.elapsed().as_secs_f64();
+    if let Some(statements) = statements {
+        coverage::show(&statements, &planned.plan, out)?;
+    }
+    passes(out, runs, worst, seconds)
+}
+
+/// The verdict on a kernel that is right.
+fn passes(out: &mut dyn Write, runs: usize, worst: f64, seconds: f64) -> Result<Exit, Failure> {
+    let words = format!("{runs} runs without a finding, relative error at most {worst:.1e}; {seconds:.1} s");
+    line(out, "verdict", format_args!("passes: {words}"))?;
+    Ok(Exit::Done)
 }
 
 /// Calls `work` for the numbers of `order`, which are those below their count, on all cores; the results by number.
-fn in_parallel<T: Send>(
+pub(super) fn in_parallel<T: Send>(
     order: &[usize],
     progress: &Progress,
     work: impl Fn(usize) -> Result<T, Failure> + Sync,

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 
-use bsr_tuner::report::{MOST_PRODUCTS, ReportData, Top, render, top};
+use bsr_tuner::report::{Cards, MOST_PRODUCTS, ReportData, Top, render, side_by_side, top};
 use bsr_tuner::store::Rejection;
 use bsr_tuner::{Record, Store};
 use comfy_table::{CellAlignment, Table, presets};
@@ -59,6 +59,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     }
     let products = top(&records, args.top);
     products.iter().take(MOST_PRODUCTS).try_for_each(|top| print(top, out))?;
+    side_by_side(&records).iter().take(MOST_PRODUCTS).try_for_each(|cards| print_cards(cards, out))?;
     if products.len() > MOST_PRODUCTS {
         let fact = format!("{} of {} products", products.len() - MOST_PRODUCTS, products.len());
         line(out, "left out", format_args!("{fact}: `bsr export` writes all of them"))?;
@@ -128,4 +129,17 @@ fn print(top: &Top, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out, "{attribute}\n")?;
     }
     Ok(())
+}
+
+/// One product on several cards.
+fn print_cards(cards: &Cards, out: &mut dyn Write) -> std::io::Result<()> {
+    line(out, "several cards", &cards.product)?;
+    let mut table = Table::new();
+    let head = ["kernel".to_owned()].into_iter().chain(cards.cards.iter().cloned());
+    table.load_style(presets::ASCII_MARKDOWN).set_header(head);
+    table.add_rows(cards.rows.iter().map(|row| [row.kernel.clone()].into_iter().chain(row.cells.iter().cloned())));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    writeln!(out, "\n{}\n", fitted(table))
 }

@@ -202,3 +202,54 @@ fn what_is_called_a_database_and_is_none_is_told_alike() {
         folder.bsr(args).code(2).stderr(contains("junk.db: not an SQLite database; it is left as it is"));
     }
 }
+
+#[test]
+fn brackets_without_end_are_refused_wherever_a_spec_stands() {
+    let folder = Folder::new();
+    let deep = format!("|| {}acc{}", "(".repeat(20_000), ")".repeat(20_000));
+    let told = || contains("an expression is more than 100 deep");
+    let spec = format!("bm = 64, bn = 64, bk = 32, epilogue = \"{deep}\"");
+    folder.bsr(&["plan", &spec]).code(2).stderr(told());
+    fs::write(folder.path("k.toml"), spec.replace(", ", "\n")).unwrap();
+    folder.bsr(&["plan", "k.toml"]).code(2).stderr(told());
+    fs::write(folder.path("s.toml"), format!("bm = 64\nbn = [64, 128]\nbk = 32\nepilogue = \"{deep}\"\n")).unwrap();
+    folder.bsr(&["space", "s.toml"]).code(2).stderr(told());
+    let workload =
+        format!("[[workload]]\nkernel = 'bm = 64, bk = 32, epilogue = \"{deep}\"'\npattern = 'random:0.5'\n");
+    fs::write(folder.path("w.toml"), workload).unwrap();
+    folder.bsr(&["sweep", "--device", "fake", "--workloads", "w.toml"]).code(2).stderr(told());
+    let constraint = format!(
+        "bm = 64\nbn = [64, 128]\nbk = 32\nconstraints = ['{}bn{} > 1']\n",
+        "(".repeat(20_000),
+        ")".repeat(20_000)
+    );
+    fs::write(folder.path("c.toml"), constraint).unwrap();
+    folder.bsr(&["space", "c.toml"]).code(2).stderr(contains("deep").or(contains("long")));
+
+    // A record whose kernel is such a text is shown with it, or refused; the others are.
+    folder.database("a.db");
+    folder.bsr(&["export", "a.db", "--json", "r.jsonl"]).success();
+    let records = fs::read_to_string(folder.path("r.jsonl")).unwrap();
+    let kernel = "bm = 64, bn = 16, bk = 32, mma = mma_sync";
+    assert!(records.contains(kernel));
+    let altered = format!("bm = 64, bn = 16, bk = 32, epilogue = \\\"{deep}\\\"");
+    fs::write(folder.path("r.jsonl"), records.replace(kernel, &altered)).unwrap();
+    let output = folder.bsr(&["report", "r.jsonl"]).get_output().clone();
+    assert!(output.status.code().is_some_and(|code| code == 0 || code == 2), "{:?}", output.status);
+}
+
+#[test]
+fn an_archive_that_unpacks_to_more_than_memory_is_refused_before_it_is_unpacked() {
+    let folder = Folder::new();
+    let path = folder.matrix("m.npz");
+    let mut bytes = fs::read(&path).unwrap();
+    // The size that the directory of the archive says its values have.
+    let is_values = |entry: &[u8]| entry.starts_with(b"PK\x01\x02") && entry[46..].starts_with(b"data.npy");
+    let at = (0..bytes.len() - 54).find(|at| is_values(&bytes[*at..])).unwrap();
+    bytes[at + 24..at + 28].copy_from_slice(&0xf000_0000_u32.to_le_bytes());
+    fs::write(&path, &bytes).unwrap();
+    let told = contains("does not fit memory: the array, unpacked, 4.0 GB").and(contains("are available"));
+    folder.shell("ulimit -v 3000000", "convert m.npz --block 64x32").code(2).stderr(told);
+    // With room for it, what is missing is told.
+    folder.bsr(&["convert", "m.npz", "--block", "64x32"]).code(2).stderr(contains("m.npz"));
+}

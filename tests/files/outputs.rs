@@ -123,6 +123,8 @@ fn a_disk_without_room_leaves_what_was_there() {
         "advise m.npz --predict --json old --force",
         "space quick --kernel bm=64,bk=64 --json old --force",
         "convert m.npz --block 64x32 --force -o old.npz",
+        "run 'bm = 64, bn = 64, bk = 32' --device sim --m 64 --n 64 --k 64 --ptx old --force",
+        "run 'bm = 64, bn = 64, bk = 32' --device sim --m 64 --n 64 --k 64 --trace old --force",
     ] {
         let name = if args.contains("npz --block") { "old.npz" } else { "old" };
         folder.shell("trap '' XFSZ; ulimit -f 1", args).code(2).stderr(contains(format!("cannot write {name}: ")));

@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::growth::{LINEAR, of_eight_times};
 use super::{KernelSpec, LocatedFamily, SpecErrors};
 
 /// Much more than is needed, and much less than what grows as the square of the length takes.
@@ -73,5 +74,50 @@ fn long_toml_takes_as_long_as_it_is() {
     ];
     for text in &texts {
         errors(|| KernelSpec::from_toml(text));
+    }
+}
+
+/// One line of text, read with errors and without.
+#[test]
+fn the_time_of_a_line_grows_as_its_length() {
+    type Line = fn(usize) -> String;
+    type Case<'c> = (&'static str, Line, &'c dyn Fn(&str));
+    let spec = |text: &str| drop(text.parse::<KernelSpec>().map_err(|errors| errors.to_string()));
+    let epilogue = |text: &str| drop(text.parse::<crate::Epilogue>().map_err(|errors| errors.to_string()));
+    let toml = |text: &str| drop(KernelSpec::from_toml(text).map_err(|errors| errors.to_string()));
+    let cases: [Case<'_>; 9] = [
+        ("keys", |n| (0..n).map(|key| format!("k{key} = 3, ")).collect(), &spec),
+        ("the same key", |n| "bm = 3, ".repeat(n), &spec),
+        ("a list", |n| format!("bm = [{}]", "3, ".repeat(n)), &spec),
+        ("a sum", |n| format!("|| acc{}", " + acc".repeat(n)), &epilogue),
+        ("a product of unknown names", |n| format!("|| acc{}", " * x".repeat(n)), &epilogue),
+        (
+            "names",
+            |n| format!("|| {{ {} acc }}", (0..n).map(|name| format!("let x{name} = acc; ")).collect::<String>()),
+            &epilogue,
+        ),
+        (
+            "a table in a line",
+            |n| format!("kernel = {{ {} }}", (0..n).map(|key| format!("k{key} = 3, ")).collect::<String>()),
+            &toml,
+        ),
+        ("a list of TOML", |n| format!("bm = [{}]", "3, ".repeat(n)), &toml),
+        ("a key of many parts", |n| format!("a{} = 3", ".a".repeat(n)), &toml),
+    ];
+    for (name, line, read) in cases {
+        let growth = of_eight_times(1_500, line, read);
+        assert!(growth < LINEAR, "{name}: a line eight times as long takes {growth:.1} times as long");
+    }
+}
+
+/// Many keys, a line each.
+#[test]
+fn the_time_of_toml_grows_as_the_number_of_its_keys() {
+    let read = |text: &str| drop(KernelSpec::from_toml(text).map_err(|errors| errors.to_string()));
+    for key in
+        [|key: usize| format!("k{key} = 3\n"), |key: usize| format!("k{key} = word\n"), |_| "bm = 3\n".to_owned()]
+    {
+        let growth = of_eight_times(1_500, |keys| (0..keys).map(key).collect(), read);
+        assert!(growth < LINEAR, "{}: {growth:.1} times as long", key(0));
     }
 }

@@ -85,6 +85,8 @@ impl KernelSpec {
 }
 
 #[cfg(test)]
+mod growth;
+#[cfg(test)]
 mod long_tests;
 #[cfg(test)]
 mod tests;

@@ -96,6 +96,11 @@ impl Gpu {
         })
     }
 
+    /// Has launches leave so many multiprocessors free from now on.
+    fn leave_free(&self, multiprocessors: u32) {
+        self.device.leave_free(multiprocessors);
+    }
+
     /// The GPU's name.
     #[getter]
     fn name(&self) -> String {

@@ -2,7 +2,8 @@
 
 use bsr_codegen::{Argument, Dtype, Operand, Plan, StridedMap};
 use bsr_simulator::{
-    BufferId, GlobalMemory, Launch, Module, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse,
+    BufferId, Coverage, GlobalMemory, Launch, Module, Options, Param, Report, Statement, Swizzle, TensorElement,
+    TensorMapDesc, parse,
 };
 
 use super::vector::{self, packed_strides, place};
@@ -22,6 +23,8 @@ pub struct SimulatedAttention {
     module: Module,
     entry: String,
     ctas: u32,
+    /// Whether the logarithms of the rows' sums are asked for.
+    sums: bool,
 }
 
 /// What a simulated attention computed: O, the logarithm of each row's sum, what was found.
@@ -52,13 +55,29 @@ impl SimulatedAttention {
             return Err(AttentionError::Operation(plan.spec().op));
         }
         let module = parse(ptx).map_err(SimulatedError::from)?;
-        Ok(Self { plan: plan.clone(), module, entry: entry.to_owned(), ctas: CTAS })
+        Ok(Self { plan: plan.clone(), module, entry: entry.to_owned(), ctas: CTAS, sums: true })
     }
 
     /// The same with the work divided among so many CTAs.
     #[must_use]
     pub fn with_ctas(self, ctas: u32) -> Self {
         Self { ctas, ..self }
+    }
+
+    /// The same without the logarithms of the rows' sums: what is returned for them is no number.
+    #[must_use]
+    pub fn without_sums(self) -> Self {
+        Self { sums: false, ..self }
+    }
+
+    /// Whether the logarithms of the rows' sums are asked for.
+    pub fn gives_sums(&self) -> bool {
+        self.sums
+    }
+
+    /// The instructions of the kernel, each with whether the runs that `coverage` was merged of have executed it.
+    pub fn statements(&self, coverage: &Coverage) -> Vec<(Statement, bool)> {
+        self.module.statements(&self.entry, coverage)
     }
 
     /// Computes O of Q, K and V under `mask`; `inputs` are the scale and what the score reads: `(scale, &[])` where it reads
@@ -113,6 +132,7 @@ impl SimulatedAttention {
         let launch = launch.ok_or(AttentionError::Operation(self.plan.spec().op))?;
         let param = |argument: &Argument| match argument {
             Argument::Strided(map) => Param::TensorMap(describe(map, buffer(map.operand))),
+            Argument::Pointer(Operand::Second) if !self.sums => Param::U64(0),
             Argument::Pointer(operand) => Param::Buffer(buffer(*operand)),
             Argument::WorkHead => Param::Buffer(heads),
             Argument::Work => Param::Buffer(of_tiles),

@@ -95,6 +95,12 @@ impl<T: Element> Bsr<T> {
         Ok(made)
     }
 
+    /// Gives values to a structure, those of a valid matrix that has these blocks and more.
+    pub(crate) fn from_valid(structure: Structure, values: Vec<T>) -> Self {
+        debug_assert_eq!(structure.stored(), values.len());
+        Self { structure, values }
+    }
+
     /// Fills a structure with independent draws from N(0, 1). Integers draw as wide as [`Element::SPREAD`] says,
     /// rounded.
     ///

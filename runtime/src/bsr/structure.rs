@@ -65,6 +65,20 @@ impl Structure {
         }
     }
 
+    /// Whole block columns, as a matrix of their own. They must be there.
+    pub(crate) fn columns(&self, block_cols: Range<usize>) -> Self {
+        let (mut row_ptr, mut col_idx) = (Vec::with_capacity(self.row_ptr.len()), Vec::new());
+        row_ptr.push(0);
+        for block_row in 0..self.block_rows() {
+            let of_row = &self.col_idx[self.blocks_of(block_row)];
+            let kept = of_row.iter().filter(|&&column| block_cols.contains(&(column as usize)));
+            col_idx.extend(kept.map(|column| column - block_cols.start as i32));
+            row_ptr.push(col_idx.len() as i32);
+        }
+        let cols = (block_cols.end * self.bk).min(self.cols) - (block_cols.start * self.bk).min(self.cols);
+        Self { cols, row_ptr, col_idx, transposed: Cached::default(), ..*self }
+    }
+
     /// Rows of the matrix, in elements.
     pub fn rows(&self) -> usize {
         self.rows

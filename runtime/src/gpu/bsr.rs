@@ -81,6 +81,7 @@ impl<T: Element + Plain> DeviceBsr<T> {
             values: (first, first + self.values.bytes() as u64),
             columns: &self.columns,
             pattern: self.pattern.as_deref(),
+            on: self.values.device().info().ordinal,
         }
     }
 }
@@ -98,6 +99,8 @@ pub(crate) struct UntypedBsr<'a> {
     pub(crate) values: (DevicePtr, DevicePtr),
     columns: &'a OnceLock<ColumnIndex>,
     pub(crate) pattern: Option<&'a DevicePattern>,
+    /// The GPU that it lies on.
+    pub(crate) on: usize,
 }
 
 impl UntypedBsr<'_> {

@@ -74,7 +74,16 @@ impl<T: Element + Plain> DeviceDense<T> {
     /// Where it lies and how, without the element type.
     pub(crate) fn untyped(&self) -> UntypedDense {
         let Self { rows, cols, layout, ld, .. } = *self;
-        UntypedDense { ptr: self.ptr(), dtype: T::DTYPE, rows, cols, layout, ld, foreign: self.is_foreign() }
+        UntypedDense {
+            ptr: self.ptr(),
+            dtype: T::DTYPE,
+            rows,
+            cols,
+            layout,
+            ld,
+            foreign: self.is_foreign(),
+            on: self.on(),
+        }
     }
 }
 
@@ -145,6 +154,21 @@ impl<T: Plain> DeviceDense<T> {
         }
     }
 
+    /// The number of the GPU that it lies on, where this crate allocated it.
+    pub fn on(&self) -> Option<usize> {
+        match &self.memory {
+            DenseMemory::Owned(buffer) => Some(buffer.device().info().ordinal),
+            DenseMemory::Foreign(_) => None,
+        }
+    }
+
+    /// Elements from the first to the last, with the padding between lines.
+    #[cfg(feature = "nccl")]
+    pub(crate) fn extent(&self) -> usize {
+        let (lines, line) = lines(self.rows, self.cols, self.layout);
+        if lines == 0 { 0 } else { (lines - 1) * self.ld + line }
+    }
+
     /// Sets every byte, padding included, after all work on the device, and waits. 0xFF makes the elements
     /// NaN. Only for matrices this crate allocated.
     ///
@@ -193,6 +217,8 @@ pub(crate) struct UntypedDense {
     pub(crate) layout: Layout,
     pub(crate) ld: usize,
     pub(crate) foreign: bool,
+    /// The GPU that it lies on, where this crate allocated it.
+    pub(crate) on: Option<usize>,
 }
 
 impl UntypedDense {

@@ -1,5 +1,6 @@
 //! Opening a GPU and what is known about it.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::CudaContext;
@@ -24,6 +25,8 @@ struct Inner {
     /// The stream of this crate's own blocking copies; never ordered with a caller's stream.
     copies: CUstream,
     info: DeviceInfo,
+    /// Multiprocessors that launches leave free.
+    free: AtomicU32,
 }
 
 // SAFETY: a CUstream may be used from any thread that has its context current; `Device::bind` sees to that.
@@ -86,7 +89,7 @@ impl Device {
         let info = read_info(&context, ordinal, version)?;
         let copies =
             result::stream::create(result::stream::StreamKind::NonBlocking).map_err(named("cuStreamCreate"))?;
-        Ok(Self { inner: Arc::new(Inner { context, copies, info }) })
+        Ok(Self { inner: Arc::new(Inner { context, copies, info, free: AtomicU32::new(0) }) })
     }
 
     /// Whether both are handles on one context.
@@ -115,6 +118,18 @@ impl Device {
     /// Streaming multiprocessors.
     pub fn sm_count(&self) -> u32 {
         self.inner.info.sm_count
+    }
+
+    /// Has launches through this handle and its clones leave so many multiprocessors free from now on: for kernels of other
+    /// streams that run at the same time, such as those of NCCL. Persistent kernels take every multiprocessor otherwise, and
+    /// their last CTAs wait for what runs there.
+    pub fn leave_free(&self, multiprocessors: u32) {
+        self.inner.free.store(multiprocessors, Ordering::Relaxed);
+    }
+
+    /// How many multiprocessors launches leave free.
+    pub fn left_free(&self) -> u32 {
+        self.inner.free.load(Ordering::Relaxed)
     }
 
     /// The cudarc context, for code that uses cudarc beside this crate.

@@ -27,6 +27,7 @@
 mod bsr;
 mod buffer;
 mod capture;
+mod context_order;
 mod cubin;
 pub mod cublaslt;
 #[cfg(feature = "cusparse")]
@@ -43,6 +44,8 @@ mod l2;
 mod launch;
 mod library;
 mod module;
+#[cfg(feature = "nccl")]
+pub mod nccl;
 mod order;
 mod pattern;
 mod scales;
@@ -56,6 +59,7 @@ pub use bsr::{DeviceBsr, Fingerprint};
 pub use bsr_codegen::{LaunchShape, Operand, TensorMap};
 pub use buffer::{DeviceBuffer, DevicePtr, Plain};
 pub(crate) use capture::Relaxed;
+pub use context_order::ContextOrder;
 pub use cudarc::driver::sys::{CUstream, CUtensorMap};
 pub use dense::DeviceDense;
 pub(crate) use dense::UntypedDense;

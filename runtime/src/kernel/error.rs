@@ -225,6 +225,18 @@ pub enum KernelError {
         /// Where the other begins.
         address: u64,
     },
+    /// An operand that lies on another GPU than the kernel.
+    #[error(
+        "{operand} is on GPU {on}, and the kernel on GPU {kernel}\n  help: upload {operand} to GPU {kernel}, or load the kernel on GPU {on}"
+    )]
+    OtherDevice {
+        /// The operand: `A`, `B` or `C`.
+        operand: String,
+        /// The number of the GPU that it lies on.
+        on: usize,
+        /// That of the kernel's GPU.
+        kernel: usize,
+    },
     /// C overlaps an operand that the kernel reads.
     #[error(
         "{result} overlaps {operand} in device memory\n  {result} is at {c:#x} .. {c_end:#x}, {operand} at {other:#x} .. {other_end:#x}; tiles of {result} are written while {operand} is still read\n  help: another buffer for {result}"

@@ -1,5 +1,6 @@
 //! The untyped launcher: what [`super::Loaded`] and the `bsr` command share.
 
+mod free;
 mod fused;
 mod listed;
 mod listed_sddmm;
@@ -17,7 +18,7 @@ use super::batch::Batch;
 use super::inputs::program_of;
 use super::matrix::{DeviceMatrix, UntypedMatrix};
 use super::operation::Operation;
-use super::{KernelError, fit};
+use super::{KernelError, fit, place};
 use crate::Element;
 use crate::epilogue::Results;
 use crate::gpu::{
@@ -40,11 +41,14 @@ pub struct Launcher {
     /// Clusters that run at the same time.
     pub(super) clusters: u32,
     pub(super) maps: TensorMapCache,
-    work: Mutex<HashMap<(Fingerprint, usize), Arc<UploadedWork>>>,
+    work: Mutex<HashMap<WorkKey, Arc<UploadedWork>>>,
     /// The same of patterns that live on the GPU, by their numbers.
     listed: Mutex<HashMap<(u64, usize), Arc<ListedWork>>>,
     listed_sddmms: Mutex<HashMap<(u64, usize), Arc<ListedTiles>>>,
 }
+
+/// What a work plan was made for: a pattern, the extent that it does not say, and clusters that run at the same time.
+type WorkKey = (Fingerprint, usize, u32);
 
 /// The work of one pattern on the device.
 #[derive(Debug)]
@@ -314,11 +318,12 @@ impl Launcher {
     /// The work plan for a pattern and `n` columns of the dense factor as the kernel sees it, made now or before. The
     /// lock is not held while one is made, so that launches of known patterns do not wait.
     fn work(&self, sparse: &UntypedBsr<'_>, n: usize) -> Result<Arc<UploadedWork>, KernelError> {
-        let key = (sparse.fingerprint, n);
+        let clusters = self.clusters_used();
+        let key = (sparse.fingerprint, n, clusters);
         if let Some(work) = self.kept().get(&key) {
             return Ok(Arc::clone(work));
         }
-        let lists = WorkLists::new(&self.plan, sparse.structure, n, self.clusters);
+        let lists = WorkLists::new(&self.plan, sparse.structure, n, clusters);
         let made = Arc::new(UploadedWork {
             grid: lists.grid,
             heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
@@ -330,13 +335,18 @@ impl Launcher {
         Ok(Arc::clone(self.kept().entry(key).or_insert(made)))
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<(Fingerprint, usize), Arc<UploadedWork>>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<WorkKey, Arc<UploadedWork>>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the operands fit the kernel and each other.
     pub(super) fn check(&self, operands: &Operands<'_>) -> Result<fit::Shapes, KernelError> {
         let Operands { sparse, dense, c, .. } = operands;
+        let (sparse_name, dense_name) = fit::names(self.plan.spec());
+        place::check(
+            self.device.info().ordinal,
+            [(sparse_name, Some(sparse.on)), (dense_name, dense.on), ("C", c.on)],
+        )?;
         let scales = operands.scales();
         let (right, product) = (fit::Operand::from(dense), fit::Operand::from(c));
         let shapes = fit::operands(&self.plan, (sparse.dtype, sparse.structure), &right, &product)?;
@@ -348,7 +358,6 @@ impl Launcher {
             check_window(c)?;
         }
         let c_range = c.range();
-        let (sparse_name, dense_name) = fit::names(self.plan.spec());
         if c.overlaps(dense) {
             check_overlap(dense_name, c_range, dense.range())?;
         }

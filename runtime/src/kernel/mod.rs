@@ -8,6 +8,7 @@ mod inputs;
 mod launcher;
 pub(crate) mod matrix;
 pub mod operation;
+mod place;
 mod sample;
 pub(crate) mod sddmm;
 

@@ -9,13 +9,13 @@ use bsr_runtime::simulated::Options;
 use half::{bf16, f16};
 
 use crate::table::{CAUSAL, Case};
-use crate::{Operands, expected, plan};
+use crate::{Operands, expected, gpu, plan};
 
 /// The error of O, in those of an unfused attention.
 const MOST: f64 = 1.5;
 
 /// Head dimensions, types and masks, in sizes for the simulator or for a GPU.
-pub(crate) fn cases(sizes: [usize; 2]) -> Vec<Case> {
+fn cases(sizes: [usize; 2]) -> Vec<Case> {
     let mut cases = vec![];
     for (depth, columns, block) in [(64, 64, 128), (128, 128, 128), (64, 64, 64), (128, 128, 64), (192, 128, 128)] {
         for dtype in ["f16", "bf16"] {
@@ -80,7 +80,7 @@ fn relative(found: impl Iterator<Item = f64>, expected: &[f64]) -> f64 {
 }
 
 /// The errors of O and of an unfused attention, as a line, and whether the first is at most [`MOST`] times the second.
-pub(crate) fn judge<T: Element>(case: &Case, operands: &Operands<T>, output: &Tensor<T>) -> (String, bool) {
+fn judge<T: Element>(case: &Case, operands: &Operands<T>, output: &Tensor<T>) -> (String, bool) {
     let right = expected(case, operands).output;
     let rows = (0..case.shape.queries).flat_map(|query| output.row([0, 0, query]).iter().map(|value| value.to_f64()));
     let (fused, unfused) = (relative(rows, &right), relative(unfused(case, operands).into_iter(), &right));
@@ -88,18 +88,32 @@ pub(crate) fn judge<T: Element>(case: &Case, operands: &Operands<T>, output: &Te
     (format!("{}: {fused:.2e}, unfused {unfused:.2e}: {ratio:.2}", case.spec), ratio <= MOST)
 }
 
+/// Prints a line of each case, and fails with those that do not pass.
+fn all_pass(lines: impl Iterator<Item = (String, bool)>) {
+    let failed: Vec<String> = lines
+        .filter_map(|(line, passes)| {
+            println!("{line}");
+            (!passes).then_some(line)
+        })
+        .collect();
+    assert!(failed.is_empty(), "more than {MOST} times the error of an unfused softmax:\n{}", failed.join("\n"));
+}
+
 #[test]
 fn o_is_as_exact_as_an_unfused_softmax_in_f32() {
-    let mut failed = vec![];
-    for case in cases([140, 260]) {
-        let (line, passes) = match plan(&case).spec().a {
-            Dtype::BF16 => simulated::<bf16>(&case),
-            _ => simulated::<f16>(&case),
-        };
-        println!("{line}");
-        failed.extend((!passes).then_some(line));
-    }
-    assert!(failed.is_empty(), "more than {MOST} times the error of an unfused softmax:\n{}", failed.join("\n"));
+    all_pass(cases([140, 260]).iter().map(|case| match plan(case).spec().a {
+        Dtype::BF16 => simulated::<bf16>(case),
+        _ => simulated::<f16>(case),
+    }));
+}
+
+#[test]
+fn o_of_a_gpu_is_as_exact_as_an_unfused_softmax_in_f32() {
+    let Some(device) = gpu::device("o_of_a_gpu_is_as_exact_as_an_unfused_softmax_in_f32") else { return };
+    all_pass(cases([600, 1500]).iter().map(|case| match plan(case).spec().a {
+        Dtype::BF16 => judge(case, &Operands::<bf16>::new(case), &gpu::launch(&device, case).unwrap()),
+        _ => judge(case, &Operands::<f16>::new(case), &gpu::launch(&device, case).unwrap()),
+    }));
 }
 
 fn simulated<T: Element>(case: &Case) -> (String, bool) {

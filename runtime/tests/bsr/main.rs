@@ -4,6 +4,7 @@
 
 mod corruption;
 mod parts;
+mod sharding;
 mod transposed;
 mod validation;
 mod values;

@@ -302,3 +302,56 @@ fn nothing_to_compute_is_no_launch() {
     stream.synchronize().unwrap();
     assert!(c.read().unwrap().to_f64().iter().all(|x| *x == 0.0));
 }
+
+/// Needs two GPUs.
+#[test]
+fn a_matrix_of_another_gpu_is_refused_by_name() {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    let Ok(other) = Device::open(1) else {
+        crate::tell("SKIPPED: one GPU, and this takes two: a_matrix_of_another_gpu_is_refused_by_name");
+        return;
+    };
+    let launcher = load(&device, &parse(SPEC)).unwrap();
+    let stream = Stream::new(&device).unwrap();
+    let on = |device: &Device| {
+        let a = DeviceBsr::upload(device, &matrix((M, K), (128, 32))).unwrap();
+        let b = DeviceDense::upload(device, &Dense::<f16>::normal(K, N, ROW, 2)).unwrap();
+        (a, b, DeviceDense::<f16>::zeros(device, M, N, ROW).unwrap())
+    };
+    let ((a, b, mut c), (far_a, far_b, mut far_c)) = (on(&device), on(&other));
+    let words = |outcome: Result<(), KernelError>| outcome.expect_err("another GPU's").to_string();
+    assert!(
+        words(launcher.launch(stream.handle(), (&far_a, &b), &mut c))
+            .contains("A is on GPU 1, and the kernel on GPU 0")
+    );
+    assert!(words(launcher.launch(stream.handle(), (&a, &far_b), &mut c)).contains("B is on GPU 1"));
+    assert!(words(launcher.launch(stream.handle(), (&a, &b), &mut far_c)).contains("C is on GPU 1"));
+    launcher.launch(stream.handle(), (&a, &b), &mut c).unwrap();
+    stream.synchronize().unwrap();
+}
+
+#[test]
+fn a_product_that_leaves_multiprocessors_free_is_the_same() {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    // A handle of its own: what it leaves free is its own matter.
+    let device = Device::open(device.info().ordinal).unwrap();
+    let launcher = load(&device, &parse(SPEC)).unwrap();
+    let stream = Stream::new(&device).unwrap();
+    let a = DeviceBsr::upload(&device, &matrix((32 * M, K), (128, 32))).unwrap();
+    let b = DeviceDense::upload(&device, &Dense::<f16>::normal(K, 1024, ROW, 2)).unwrap();
+    let product = |free: u32| {
+        device.leave_free(free);
+        let mut c = DeviceDense::<f16>::zeros(&device, 32 * M, 1024, ROW).unwrap();
+        launcher.launch(stream.handle(), (&a, &b), &mut c).unwrap();
+        stream.synchronize().unwrap();
+        c.download().unwrap()
+    };
+    let whole = product(0);
+    for free in [1, 16, device.sm_count() - 1, device.sm_count()] {
+        assert_eq!(product(free).data(), whole.data(), "{free} multiprocessors are left free");
+    }
+}

@@ -151,7 +151,7 @@ impl<'a> Machine<'a> {
     /// The clock component and stamp of a new operation.
     pub(crate) fn new_stamp(&mut self, who: Who, view: &View, proxy: Proxy) -> Stamp {
         let (base, tick) = if self.options.races { self.asyncs.slot(view) } else { (0, 0) };
-        Stamp { base, mask: 1, tick, pc: who.pc, warp: who.w as u16, proxy }
+        Stamp { base, mask: 1, tick, pc: who.pc, warp: who.w as u16, proxy, each: false }
     }
 
     /// Queues one operation; in the `Early` schedule it is done at once.
@@ -346,7 +346,10 @@ impl<'a> Machine<'a> {
             let tick = groups.issued;
             let view = views.iter().find(|(l, _)| *l == c.lane).map(|(_, v)| v.clone()).unwrap_or_default();
             let (mask, warp) = (1 << c.lane, who.w as u16);
-            all.push((c, Issued { view, stamp: Stamp { base, mask, tick, pc: who.pc, warp, proxy: Proxy::Copy } }));
+            all.push((
+                c,
+                Issued { view, stamp: Stamp { base, mask, tick, pc: who.pc, warp, proxy: Proxy::Copy, each: false } },
+            ));
         }
         let parts = self.parts(all.len() as u32) as usize;
         let each = all.len().div_ceil(parts.max(1)).max(1);

@@ -128,6 +128,11 @@ impl WarpViews {
         &found.unwrap_or(&self.groups[0]).1
     }
 
+    /// The lanes that share this one's view.
+    pub(crate) fn sharing(&self, lane: u32) -> u32 {
+        self.groups.iter().find(|(m, _)| m >> lane & 1 == 1).map_or(1 << lane, |(m, _)| *m)
+    }
+
     /// What is published by a release of `mask`: all that these lanes know and did. Later accesses get a new tick.
     pub(crate) fn publish(&mut self, mask: u32) -> View {
         let mut out: Option<View> = None;

@@ -43,6 +43,8 @@ pub(crate) struct Stamp {
     /// The warp that executed or issued it, and the lanes that did.
     pub(crate) warp: u16,
     pub(crate) proxy: Proxy,
+    /// Each lane has made the whole access for itself.
+    pub(crate) each: bool,
 }
 
 /// What is wrong between an earlier access and this one.
@@ -53,30 +55,13 @@ pub(crate) enum Conflict {
     Unwritten,
 }
 
-#[derive(Clone, Debug, Default)]
+/// The last write, and the reads since: the last of them, and the number of the state before it, which has the others.
+#[derive(Clone, Copy, Debug, Default)]
 struct State {
     write: Option<Stamp>,
-    reads: Reads,
-}
-
-/// The reads since the last write; mostly one, which needs no list.
-#[derive(Clone, Debug, Default)]
-struct Reads {
-    first: Option<Stamp>,
-    more: Vec<Stamp>,
-}
-
-impl Reads {
-    fn iter(&self) -> impl Iterator<Item = &Stamp> {
-        self.first.iter().chain(&self.more)
-    }
-
-    fn push(&mut self, read: Stamp) {
-        match self.first {
-            None => self.first = Some(read),
-            Some(_) => self.more.push(read),
-        }
-    }
+    read: Option<Stamp>,
+    /// 0 where there are no other reads.
+    earlier: u32,
 }
 
 /// Splits states of neighbouring bytes into runs of one state: (first byte, run).
@@ -99,6 +84,8 @@ fn runs(mut shadow: &mut [u32]) -> impl Iterator<Item = (usize, &mut [u32])> {
 #[derive(Debug)]
 pub(crate) struct States {
     all: Vec<State>,
+    /// What the last collection has emptied.
+    spare: Vec<State>,
     conflicts: Vec<(Range<usize>, Conflict)>,
     /// What the current access made of states: (before, after), so that its many ranges share them.
     memo: Vec<(u32, u32)>,
@@ -109,7 +96,7 @@ pub(crate) struct States {
 }
 
 /// More states than this (or twice what the last one kept) start a collection.
-const COLLECT_AT: usize = 400_000;
+const COLLECT_AT: usize = 1 << 17;
 
 impl States {
     /// Of a cluster whose blocks have so many warps.
@@ -117,6 +104,7 @@ impl States {
         Self {
             block: block.max(1),
             all: vec![State::default(), State::default()],
+            spare: Vec::new(),
             conflicts: Vec::new(),
             memo: Vec::new(),
             memo_of: None,
@@ -172,6 +160,12 @@ fn compare(
     memory: Memory,
     block: u16,
 ) -> Option<Conflict> {
+    if now.each && !now.mask.is_power_of_two() {
+        // Two of the lanes stand for all: they know the same, and what one of them did is not ordered before the other.
+        let alone = |lane: u32| Stamp { mask: 1 << lane, each: false, ..*now };
+        let mut two = lanes(now.mask).take(2).map(alone);
+        return two.find_map(|now| compare((before, before_writes), &now, view, memory, block));
+    }
     if before.proxy.is_strong() && now.proxy.is_strong() {
         let wide = before.proxy == Proxy::Strong && now.proxy == Proxy::Strong;
         if wide || before.warp / block == now.warp / block {
@@ -199,24 +193,46 @@ impl States {
         self.all.len() > self.collect_at
     }
 
-    /// Keeps only the states that `shadows` still name, renumbering them.
+    /// Keeps only the states that `shadows` still name, and those that these name, renumbering them.
     pub(crate) fn collect<'a>(&mut self, shadows: impl Iterator<Item = &'a mut [u32]>) {
         let mut next = vec![u32::MAX; self.all.len()];
         (next[0], next[1]) = (0, 1);
-        let mut kept = vec![std::mem::take(&mut self.all[0]), std::mem::take(&mut self.all[1])];
+        let mut kept = std::mem::take(&mut self.spare);
+        kept.clear();
+        kept.extend_from_slice(&self.all[..2]);
         for shadow in shadows {
             for id in shadow {
                 let slot = &mut next[*id as usize];
                 if *slot == u32::MAX {
                     *slot = kept.len() as u32;
-                    kept.push(std::mem::take(&mut self.all[*id as usize]));
+                    kept.push(self.all[*id as usize]);
                 }
                 *id = *slot;
             }
         }
+        // What is kept names states by their old numbers, until it is its turn.
+        let mut at = 2;
+        while let Some(earlier) = kept.get(at).map(|state| state.earlier) {
+            let slot = &mut next[earlier as usize];
+            if *slot == u32::MAX {
+                *slot = kept.len() as u32;
+                kept.push(self.all[earlier as usize]);
+            }
+            kept[at].earlier = *slot;
+            at += 1;
+        }
         self.collect_at = COLLECT_AT.max(2 * kept.len());
-        self.all = kept;
+        self.spare = std::mem::replace(&mut self.all, kept);
         self.memo.clear();
+    }
+
+    /// The reads of a state since its write, the last one first.
+    fn reads(&self, id: u32) -> impl Iterator<Item = &Stamp> {
+        let first = Some(&self.all[id as usize]);
+        let states = std::iter::successors(first, |state| {
+            Some(state.earlier).filter(|earlier| *earlier != 0).map(|earlier| &self.all[earlier as usize])
+        });
+        states.filter_map(|state| state.read.as_ref())
     }
 
     fn memo(&mut self, now: &Stamp, writes: bool) {
@@ -241,16 +257,15 @@ impl States {
             if id == fresh {
                 continue;
             }
-            let old = &self.all[id as usize];
-            let writes = old.write.iter().map(|s| (s, true));
-            let found = writes
-                .chain(old.reads.iter().map(|s| (s, false)))
-                .find_map(|before| compare(before, now, view, memory, self.block));
+            let conflict = |before: &Stamp, writes: bool| compare((before, writes), now, view, memory, self.block);
+            let written = self.all[id as usize].write.as_ref().and_then(|before| conflict(before, true));
+            // The first of the reads that conflict.
+            let found = written.or_else(|| self.reads(id).filter_map(|before| conflict(before, false)).last());
             self.conflicts.extend(found.map(|conflict| (at..at + run.len(), conflict)));
             run.fill(fresh);
         }
         if known.is_none() {
-            self.all.push(State { write: Some(*now), reads: Reads::default() });
+            self.all.push(State { write: Some(*now), read: None, earlier: 0 });
             self.memo.push((fresh, fresh));
         }
     }
@@ -283,25 +298,34 @@ impl States {
     }
 
     fn after_read(&mut self, id: u32, now: &Stamp, view: &View) -> u32 {
-        let old = &self.all[id as usize];
-        let (write, untouched) = (old.write, id == 0);
-        if untouched {
+        if id == 0 {
             return 0; // stays unwritten, so that every reader is told
         }
+        let State { write, read, .. } = self.all[id as usize];
         let same = |r: &Stamp| r.base == now.base && r.tick == now.tick && r.pc == now.pc;
-        let mut reads = Reads::default();
-        if let Some(mine) = old.reads.iter().find(|r| same(r)) {
-            if mine.mask & now.mask == now.mask {
+        let mut all_count = true;
+        for before in self.reads(id) {
+            if same(before) && before.mask & now.mask == now.mask {
                 return id;
             }
-            let joined = Stamp { mask: mine.mask | now.mask, ..*mine };
-            old.reads.iter().for_each(|r| reads.push(if same(r) { joined } else { *r }));
-        } else {
-            // A read that happened before this one can no longer be the first to conflict.
-            old.reads.iter().filter(|r| !ordered(r, now, view, Known::Seen)).for_each(|r| reads.push(*r));
-            reads.push(*now);
+            all_count &= !same(before) && !ordered(before, now, view, Known::Seen);
         }
-        self.all.push(State { write, reads });
+        if all_count {
+            let earlier = if read.is_some() { id } else { 0 };
+            return self.push(State { write, read: Some(*now), earlier });
+        }
+        // A read that happened before this one can no longer be the first to conflict, and lanes of one instruction read
+        // together.
+        let mine = self.reads(id).find(|before| same(before)).map(|mine| Stamp { mask: mine.mask | now.mask, ..*mine });
+        let counts = |before: &&Stamp| !same(before) && (mine.is_some() || !ordered(before, now, view, Known::Seen));
+        let mut kept: Vec<Stamp> = self.reads(id).filter(counts).copied().collect();
+        kept.reverse();
+        kept.push(mine.unwrap_or(*now));
+        kept.into_iter().fold(0, |earlier, read| self.push(State { write, read: Some(read), earlier }))
+    }
+
+    fn push(&mut self, state: State) -> u32 {
+        self.all.push(state);
         self.all.len() as u32 - 1
     }
 }

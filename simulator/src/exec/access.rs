@@ -5,7 +5,7 @@ use super::numbers::add;
 use crate::asyncs::LaneCopy;
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
-use crate::check::shadow::Proxy;
+use crate::check::shadow::{Proxy, Stamp};
 use crate::machine::memory::{Place, Who};
 use crate::machine::warp::{CopyGroups, Wait};
 use crate::machine::{Exec, Flow, Machine};
@@ -17,14 +17,18 @@ impl Machine<'_> {
         match op {
             Op::Ld { ty, width, d, addr, order, constant } => {
                 let bytes = ty.bytes() * d.len() as u32;
-                for l in lanes(who.mask) {
+                let addresses = self.values(who.w, addr.base);
+                let mut rest = who.mask;
+                while rest != 0 {
+                    let l = rest.trailing_zeros();
+                    let (alike, proxy) = match order {
+                        Order::Strong(semantics) => (1 << l, Proxy::strong(semantics.scope)),
+                        Order::Weak => (self.loads_alike(who.w, rest, l, &addresses), Proxy::Generic),
+                    };
+                    rest &= !alike;
                     let place = self.resolve(who, l, addr, bytes, bytes)?;
                     self.opaque_or_map(who, place, bytes)?;
-                    let proxy = match order {
-                        Order::Strong(semantics) => Proxy::strong(semantics.scope),
-                        Order::Weak => Proxy::Generic,
-                    };
-                    let stamp = self.stamp(who.w, 1 << l, who.pc, proxy);
+                    let stamp = Stamp { each: true, ..self.stamp(who.w, alike, who.pc, proxy) };
                     let view = self.view_of(who.w, l);
                     let mut buffer = [0u8; 16];
                     match (order, place) {
@@ -46,7 +50,8 @@ impl Machine<'_> {
                         if let Some(d) = d {
                             let at = i * ty.bytes() as usize;
                             let raw = raw(&buffer[at..at + ty.bytes() as usize]);
-                            self.warps[who.w].regs[*d as usize][l as usize] = Self::extend(raw, *ty, *width);
+                            let register = &mut self.warps[who.w].regs[*d as usize];
+                            lanes(alike).for_each(|l| register[l as usize] = Self::extend(raw, *ty, *width));
                         }
                     }
                     if let Order::Strong(semantics) = order {
@@ -164,6 +169,13 @@ impl Machine<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The lanes of `mask` that load from where `lane` does, and know the same: one check is that of all.
+    fn loads_alike(&self, w: usize, mask: u32, lane: u32, addresses: &[u64; 32]) -> u32 {
+        let address = addresses[lane as usize];
+        let same = addresses.iter().enumerate().fold(0, |same, (l, a)| same | u32::from(*a == address) << l);
+        same & mask & self.warps[w].views.sharing(lane)
     }
 
     /// mbarriers and tensor maps are opaque to plain accesses.

@@ -267,7 +267,7 @@ impl<'a> Machine<'a> {
 
     /// The stamp of a generic access made now.
     pub(crate) fn stamp(&self, w: usize, mask: u32, pc: u32, proxy: Proxy) -> Stamp {
-        Stamp { base: w as u32 * 32, mask, tick: self.warps[w].views.tick, pc, warp: w as u16, proxy }
+        Stamp { base: w as u32 * 32, mask, tick: self.warps[w].views.tick, pc, warp: w as u16, proxy, each: false }
     }
 
     /// The clock component that counts the `cp.async` of a warp's lane 0; those of the others follow.

@@ -47,6 +47,11 @@ pub(crate) const OPERATORS: &[(&str, Change)] = &[
     ("do it twice", |_, s| twice(s)),
     ("before, not after", |before, s| reorder(before, s)),
     ("copy without a bound", |_, s| unbounded(s)),
+    ("wait for the grid in one warp", |_, s| {
+        parts(s)
+            .filter(|p| p.opcode == "griddepcontrol.wait" && p.guard.is_none())
+            .map(|_| "    { .reg .pred %one; .reg .b32 %thread; mov.u32 %thread, %tid.x; setp.lt.u32 %one, %thread, 32; @%one griddepcontrol.wait; }".to_owned())
+    }),
     ("32-bit address", |_, s| narrow(s)),
 ];
 

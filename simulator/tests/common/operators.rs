@@ -60,6 +60,7 @@ pub(crate) const OPERATORS: &[(&str, Change)] = &[
     ("drop a copy", |_, s| drop(s, &["cp.async", "stmatrix"])),
     ("drop setmaxnreg", |_, s| drop(s, &["setmaxnreg"])),
     ("drop a strong access", |_, s| drop(s, &["red.", "atom.", "st.relaxed", "st.release"])),
+    ("drop a grid dependency", |_, s| drop(s, &["griddepcontrol.wait"])),
     ("drop an xor", |_, s| drop(s, &["xor.b32"])),
     ("drop a zero", |_, s| parts(s).filter(|p| p.operands.ends_with(", 0")).and_then(|_| drop(s, &["mov."]))),
     ("do not wait", |before, s| before.contains("try_wait").then(|| drop(s, &["bra"])).flatten()),

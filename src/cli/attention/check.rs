@@ -1,16 +1,18 @@
 //! `bsr check` of an attention: problems of many kinds in orders of many kinds, on the simulator.
 
+use std::cmp::Reverse;
 use std::io::Write;
-use std::time::Instant;
 
 use bsr::attention::{BlockList, HeadOrder, Mask, Shape, Sharing, SimulatedAttention};
-use bsr::simulated::Options;
-use bsr::{Dtype, KernelSpec, bf16, f16};
+use bsr::simulated::{Coverage, Options, Statement};
+use bsr::{Dtype, KernelSpec, Plan, bf16, f16};
 
+use super::super::check::in_parallel;
 use super::super::dtypes::Number;
 use super::super::exit::{Exit, Failure};
 use super::super::line;
 use super::super::problem::ProblemArgs;
+use super::super::progress::Progress;
 use super::super::simulate::{findings_in_full, order};
 use super::super::spec::Planned;
 use super::problem::{Defaults, Problem, tolerance};
@@ -18,7 +20,21 @@ use super::problem::{Defaults, Problem, tolerance};
 /// CTAs that share the work.
 const CTAS: [u32; 3] = [3, 1, 7];
 
-/// Runs the kernel of `text` on problems of every kind, or on the one that the flags ask for.
+/// The kind that does not ask for the logarithms of sums.
+const WITHOUT_SUMS: &str = "no sums";
+/// Steps of a long row: more than two batches of those that a producer reads at once.
+const LONG: usize = 2 * 32 + 3;
+
+/// What a check without a fault has seen.
+pub(in super::super) struct Checked {
+    pub(in super::super) runs: usize,
+    /// The greatest relative error.
+    pub(in super::super) worst: f64,
+    /// The kernel's instructions with whether a problem executed them, where problems of all kinds ran.
+    pub(in super::super) statements: Option<Vec<(Statement, bool)>>,
+}
+
+/// Runs the kernel of `text` on problems of every kind, or on the one that the flags ask for, and prints a line for each.
 ///
 /// # Errors
 /// Wrong: a finding or a wrong result. Bad input: a problem that cannot be had, PTX that cannot be read.
@@ -28,60 +44,68 @@ pub(in super::super) fn check(
     args: &ProblemArgs,
     schedules: &[Options],
     out: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let spec = planned.spec();
+) -> Result<Checked, Failure> {
+    let (spec, progress) = (planned.spec(), Progress::new());
     let problems = match args.asks() {
         true => vec![("problem", Problem::new(args, spec, Defaults::SIMULATOR)?)],
-        false => kinds(spec, args.seed())?,
+        false => kinds(&planned.plan, args.seed())?,
     };
-    let start = Instant::now();
-    let (mut worst, mut runs) = (0.0_f64, 0);
-    for (number, (name, problem)) in problems.iter().enumerate() {
-        let kernel = SimulatedAttention::new(&planned.plan, text, planned.ptx.entry())?.with_ctas(CTAS[number % 3]);
-        let error = match spec.a {
+    let kernel = SimulatedAttention::new(&planned.plan, text, planned.ptx.entry())?;
+    // The longest first, so that all cores have work to the end.
+    let mut order: Vec<usize> = (0..problems.len()).collect();
+    order.sort_by_key(|index| Reverse(problems[*index].1.flops()));
+    let done = in_parallel(&order, &progress, |index| {
+        let (name, problem) = &problems[index];
+        let kernel = kernel.clone().with_ctas(CTAS[index % CTAS.len()]);
+        let kernel = if *name == WITHOUT_SUMS { kernel.without_sums() } else { kernel };
+        match spec.a {
             Dtype::BF16 => in_every_schedule::<bf16>(&kernel, spec, problem, schedules),
             _ => in_every_schedule::<f16>(&kernel, spec, problem, schedules),
-        };
-        let error = error.map_err(|failure| {
-            let words = format!("{}\n  {name}: {}; {}", failure.into_report(), problem.words(), problem.mask_words());
-            Failure::reported(Exit::Wrong, words)
+        }
+    });
+    let (mut worst, mut coverage) = (0.0_f64, Coverage::default());
+    for ((name, problem), result) in problems.iter().zip(done) {
+        let words = || format!("{}; {}", problem.words(), problem.mask_words());
+        let Some(result) = result else { continue };
+        let (error, executed) = result.map_err(|failure| {
+            let report = format!("{}\n  {name}: {}", failure.into_report(), words());
+            Failure::reported(Exit::Wrong, report)
         })?;
-        line(
-            out,
-            name,
-            format_args!("{}; {}: clean, relative error {error:.1e}", problem.words(), problem.mask_words()),
-        )?;
+        progress.hide(|| line(out, name, format_args!("{}: clean, relative error {error:.1e}", words())))?;
         worst = worst.max(error);
-        runs += schedules.len();
+        coverage.merge(&executed);
     }
-    let seconds = start.elapsed().as_secs_f64();
-    let words = format!("{runs} runs without a finding, relative error at most {worst:.1e}; {seconds:.1} s");
-    line(out, "verdict", format_args!("passes: {words}"))?;
-    Ok(Exit::Done)
+    progress.done();
+    let statements = (!args.asks()).then(|| kernel.statements(&coverage));
+    Ok(Checked { runs: problems.len() * schedules.len(), worst, statements })
 }
 
+/// The greatest relative error, and what was executed.
 fn in_every_schedule<T: Number>(
     kernel: &SimulatedAttention,
     spec: &KernelSpec,
     problem: &Problem,
     schedules: &[Options],
-) -> Result<f64, Failure> {
+) -> Result<(f64, Coverage), Failure> {
     let tensors = problem.tensors::<T>();
     let wanted = problem.wanted(spec, &tensors, usize::MAX);
-    let mut worst = 0.0_f64;
+    let (mut worst, mut coverage) = (0.0_f64, Coverage::default());
     for options in schedules {
         let (output, sums, report) = kernel.run(tensors.each_ref(), &problem.mask, problem.inputs(), options)?;
         if !report.is_clean() {
             let text = format!("schedule {}{}", order(options), findings_in_full(&report.findings));
             return Err(Failure::new(Exit::Wrong, text));
         }
-        worst = worst.max(wanted.judge(&output, &sums, tolerance(T::DTYPE))?);
+        coverage.merge(&report.coverage);
+        let sums = if kernel.gives_sums() { &sums[..] } else { &[] };
+        worst = worst.max(wanted.judge(&output, sums, tolerance(T::DTYPE))?);
     }
-    Ok(worst)
+    Ok((worst, coverage))
 }
 
 /// Problems of every kind, in sizes of the kernel's blocks.
-fn kinds(spec: &KernelSpec, seed: u64) -> Result<Vec<(&'static str, Problem)>, Failure> {
+fn kinds(plan: &Plan, seed: u64) -> Result<Vec<(&'static str, Problem)>, Failure> {
+    let spec = plan.spec();
     let (bm, bk) = (spec.bm as usize, spec.bk as usize);
     let rows = (256_usize.div_ceil(bm)).max(2);
     let columns = (384_usize.div_ceil(bk)).max(3);
@@ -106,6 +130,8 @@ fn kinds(spec: &KernelSpec, seed: u64) -> Result<Vec<(&'static str, Problem)>, F
     let (queries, keys) = (rows * bm, columns * bk);
     let ragged = (queries - bm / 2 - 3, keys - bk / 2 - 5);
     let rows_first = Problem { order: HeadOrder::RowsFirst, ..of(ragged, [2, 4, 2], "all", &|_, _| true)? };
+    let step = plan.attention_tiles().map_or(bk, |tiles| tiles.step as usize);
+    let long = (LONG * step).next_multiple_of(bk);
     Ok(vec![
         ("whole", of((queries, keys), [1, 1, 1], "all", &|_, _| true)?),
         ("ragged", of(ragged, [1, 2, 2], "all", &|_, _| true)?),
@@ -123,6 +149,8 @@ fn kinds(spec: &KernelSpec, seed: u64) -> Result<Vec<(&'static str, Problem)>, F
             })?,
         ),
         ("nothing", of(ragged, [1, 1, 1], "no blocks", &|_, _| false)?),
+        ("long", of((rows * bm, long), [1, 1, 1], "a long row", &|row, column| row == 0 || column == row)?),
+        (WITHOUT_SUMS, of(ragged, [1, 1, 1], "all", &|_, _| true)?),
         ("single", of((1, 1), [1, 1, 1], "one query, one key", &|_, _| true)?),
     ])
 }

@@ -9,7 +9,7 @@ mod verdict;
 
 pub(super) use backend::{OnDevice, open};
 pub(super) use bench::bench;
-pub(super) use check::check;
+pub(super) use check::{Checked, check};
 pub(super) use problem::{Defaults, workload};
 pub(super) use run::{Run, run};
 

@@ -61,12 +61,12 @@ type Reason = (fn(&Statement, Option<&Statement>, &Plan) -> bool, &'static str);
 
 const REASONS: &[Reason] = &[
     (
-        |at, _, _| at.text.starts_with("@%p_t xor.b32"),
-        "the ring of stages never ends at this place: a block takes a divisor of its stages",
+        |at, _, plan| at.text.starts_with("@%p_t xor.b32") && ring_ends_with_the_last(plan),
+        "the ring of stages never ends at this place: there is code for several stages in turn, and their number divides the ring's",
     ),
     (
         |at, before, _| at.text.contains(" bra ") && before.is_some_and(|before| before.text.contains("try_wait")),
-        "the wait before it is for a phase that an earlier wait has seen complete",
+        "the wait before it never has to be repeated: what it waits for has come by then",
     ),
     (|at, _, _| goes_to(at, "$exit") || goes_to(at, "$leave"), "every CTA of a launch has work, and C has columns"),
     (
@@ -85,7 +85,10 @@ const REASONS: &[Reason] = &[
         |at, _, plan| goes_to(at, "$block_") && packing(plan).is_some_and(|packing| packing.blocks == 1),
         "a stage has one block",
     ),
-    (|at, _, _| goes_to(at, "$store_tail"), "a tile of one block has as many stages as the store of a tile has passes"),
+    (
+        |at, _, plan| store_tail(at).is_some_and(|stages| !stages.is_multiple_of(plan.profile().stages_per_block.0)),
+        "a tile has whole blocks, and the stages before this are no multiple of a block's",
+    ),
     (|at, _, _| at.text.starts_with("@%p_t") && goes_to(at, "$stage"), "a block is one stage"),
     (
         |at, _, _| goes_to(at, "$index_batch_whole") || goes_to(at, "$block_whole"),
@@ -124,6 +127,20 @@ fn packing(plan: &Plan) -> Option<StagePacking> {
         TileScheduler::StageMetadata(packing) => Some(packing),
         _ => None,
     }
+}
+
+/// Whether there is code for several stages in turn, the last of which is always the one that ends the ring.
+fn ring_ends_with_the_last(plan: &Plan) -> bool {
+    let profile = plan.profile();
+    // Stages that metadata describes are handled in pairs, others block by block.
+    let in_turn = if packing(plan).is_some() { 2 } else { profile.stages_per_block.0 };
+    in_turn > 1 && profile.stages.is_multiple_of(in_turn)
+}
+
+/// The stages of a tile that goes to what is left of the store before it.
+fn store_tail(statement: &Statement) -> Option<u32> {
+    let number = statement.text.strip_suffix(';')?.rsplit_once('_')?.1;
+    number.parse().ok().filter(|_| goes_to(statement, "$store_tail"))
 }
 
 /// Whether a block takes more than one stage of those that metadata describes.

@@ -1,7 +1,7 @@
 //! What of a plan the problems of a check are sized by.
 
 use bsr::{KernelSpec, Plan};
-use bsr_codegen::KernelKind;
+use bsr_codegen::{KernelKind, SplitK};
 
 use super::{EFFORT, Kind};
 
@@ -23,11 +23,15 @@ pub(super) struct Scale {
     pub(super) ring: usize,
     /// Block rows that share a tile.
     pub(super) pack: usize,
+    /// Parts of every block row that clusters share.
+    pub(super) parts: usize,
     /// Elements of K in a stage, and in all of them.
     pub(super) stage: usize,
     pub(super) stages: usize,
     /// The structure has M and N, and the other extent is K.
     pub(super) sampled: bool,
+    /// Threads multiply element by element: no indices are read ahead, and a block takes long.
+    scalar: bool,
     /// What a multiplication and an addition cost, beside those of a warpgroup's instructions.
     pub(super) flop: u64,
     /// What an element of C costs beside its products.
@@ -47,9 +51,11 @@ impl Scale {
             tile: plan.cluster_tile().columns as usize,
             ring: ring as usize,
             pack: profile.pack.max(1) as usize,
+            parts: if let SplitK::Parts(parts) = plan.spec().split { parts as usize } else { 1 },
             stage: profile.stage_k as usize,
             stages: profile.stages as usize,
             sampled: plan.sddmm_tiles().is_some(),
+            scalar: matches!(profile.kind, KernelKind::Atomic | KernelKind::Register | KernelKind::Vector),
             flop: match profile.kind {
                 KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm | KernelKind::Attention => 1,
                 KernelKind::MmaSync | KernelKind::Wmma { .. } => 4,
@@ -75,8 +81,47 @@ impl Scale {
         self.effort((lengths.iter().sum(), lengths.len()), n) <= EFFORT
     }
 
+    /// Whether there is no time for a second tile of columns; kernels other than scalar ones have it unless one is too long
+    /// already.
+    fn has_one_tile(&self, lengths: &[usize]) -> bool {
+        let tiles = if self.scalar { 2 } else { 1 };
+        !self.has_room(lengths, tiles * self.tile)
+    }
+
+    /// Whether the product of a single block takes so long that there is time for few of them.
+    pub(super) fn is_slow(&self) -> bool {
+        self.scalar && self.effort((1, 1), self.tile) > EFFORT / 2
+    }
+
     /// Blocks in each row of `kind`.
     pub(super) fn lengths(&self, kind: Kind, round: usize) -> Vec<usize> {
+        let wanted = self.wanted(kind, round);
+        let fits = |lengths: &[usize]| self.has_room(lengths, self.tile);
+        if fits(&wanted) {
+            return wanted;
+        }
+        let shorter: Vec<usize> = wanted.iter().map(|length| 2.min(*length)).collect();
+        match kind {
+            // Still beyond two rounds of the ring, and three tiles a cluster.
+            Kind::Uneven if !self.scalar => {
+                let base = [2 * self.ring + 1, 0, 1, 1, self.ring + 1, 1, 0];
+                (0..base.len().max(3 * self.pack + 1)).map(|row| base[row % base.len()]).collect()
+            }
+            Kind::Whole | Kind::Ragged | Kind::EmptyRows | Kind::Negative if !self.scalar => shorter,
+            _ if !self.scalar => wanted,
+            _ if fits(&shorter) => shorter,
+            Kind::Whole | Kind::FullRow => vec![2],
+            Kind::Ragged => vec![2, 1],
+            Kind::Uneven => vec![2, 0, 1],
+            Kind::EmptyRows => vec![0, 1],
+            Kind::Alone => vec![1, 0, 1],
+            Kind::Negative => vec![1],
+            _ => wanted,
+        }
+    }
+
+    /// The same, however long they take.
+    fn wanted(&self, kind: Kind, round: usize) -> Vec<usize> {
         let (twice, pack) = (2 * self.ring + 3, self.pack);
         match kind {
             Kind::Whole => vec![3, 2 + round % 4, 1, 4],
@@ -85,14 +130,17 @@ impl Scale {
                 let base = [twice, 3, 1, 0, twice, 2, self.ring + 1, 1, 0, 4];
                 (0..base.len().max(3 * pack + 1)).map(|row| base[(row + row / base.len()) % base.len()]).collect()
             }
+            Kind::FullRow if self.scalar => vec![1, twice + round, 1],
             Kind::FullRow => {
-                let long = twice.max(2 * INDEX_BATCH + 3);
+                // Parts are whole stages, of which a block may be the last.
+                let second = self.parts * (INDEX_BATCH + 3);
+                let long = twice.max(2 * INDEX_BATCH + 3).max(second);
                 if self.effort((2 * long, 4), self.tile) <= EFFORT {
                     // The second of a cluster is read ahead while the first is multiplied.
                     return vec![1, long + round, 1, long + round];
                 }
                 let fits = self.effort((long, 1), self.tile) <= EFFORT;
-                vec![1, if fits { long } else { INDEX_BATCH + 3 } + round, 1]
+                vec![1, if fits { long } else { second } + round, 1]
             }
             Kind::EmptyRows => vec![0, 3, 0, 1],
             // One tile of single blocks, then tiles that have one block each: of a sampled product more for each CTA than
@@ -144,14 +192,17 @@ impl Scale {
         }
         match kind {
             Kind::Whole if self.has_room(lengths, 2 * self.tile) => 2 * self.tile,
+            Kind::Ragged if self.has_one_tile(lengths) => extra.min(self.tile - 1),
             Kind::Ragged => self.tile + extra,
             // Odd, and in another group of eight columns each: the last column is alone there.
             Kind::Uneven if self.has_room(lengths, self.tile + 9) => self.tile + 9,
             Kind::Uneven => self.tile - self.tile / 4 + 9,
+            Kind::EmptyRows if self.is_slow() => self.tile,
             Kind::EmptyRows => self.tile - self.tile / 2 + 7,
             Kind::Negative => self.tile - self.tile / 4 + 1,
             Kind::NoBlocks => self.tile + 8,
             Kind::OneColumn => 1,
+            Kind::FarLines if self.has_one_tile(lengths) => (self.tile / 2).max(FAR_LINES),
             Kind::FarLines => (self.tile + self.tile / 2 - 7).max(FAR_LINES),
             // Whole pieces of a tile.
             // A second column of tiles is read ahead while the first is multiplied.

@@ -10,6 +10,7 @@
 //! here; its scripts sort, filter and draw.
 
 mod axes;
+mod cards;
 pub(crate) mod groups;
 mod island;
 mod page;
@@ -19,6 +20,7 @@ mod summary;
 mod terminal;
 mod words;
 
+pub use cards::{CardRow, Cards, side_by_side};
 pub use groups::MOST_PRODUCTS;
 pub use page::render;
 pub use roofline::{Bound, Peaks, Roof};

@@ -7,6 +7,7 @@ use plotly::Plot;
 use serde::Serialize;
 use tera::{Context, Tera};
 
+use super::cards::cards_of;
 use super::groups::{Group, groups, shown};
 use super::island::Island;
 use super::picture::{self, Pictures};
@@ -51,6 +52,7 @@ pub fn render(data: &ReportData) -> Result<String, ReportError> {
     context.insert("scripts", &SCRIPTS.join("\n"));
     context.insert("island", &island);
     context.insert("facts", &facts);
+    context.insert("cards", &cards_of(&groups));
     context.insert("kinds", &kinds(&groups));
     context.insert("products", &groups.iter().enumerate().map(product).collect::<Vec<_>>());
     let mut tera = Tera::new();

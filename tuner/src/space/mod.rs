@@ -229,7 +229,8 @@ pub fn read_facts(text: &str) -> Result<Facts, SpaceError> {
     // The head dimension of an attention is a fact, and must be said.
     let is_attention = request.entries.iter().any(|entry| entry.key == "op" && entry.value.to_string() == "attention");
     for key in request.entries.iter().filter_map(|entry| Key::find(&entry.key)) {
-        if !(is_fact(key) || is_attention && key == Key::Bn) {
+        let is_said = is_fact(key) || is_attention && key == Key::Bn;
+        if !is_said {
             return Err(SpaceError::Choice { key: key.as_str(), meaning: key.meaning() });
         }
     }

@@ -60,6 +60,20 @@ fn a_problem_that_was_altered_takes_its_records_along() {
 }
 
 #[test]
+fn a_spec_of_brackets_without_end_is_a_row_that_cannot_be_read() {
+    let folder = folder();
+    let path = folder.path().join("a.db");
+    Store::open(&path).unwrap().insert(&[record(1), record(2)], None).unwrap();
+    let deep = format!("bm = 64, bk = 32, epilogue = \"|| {}acc\"", "(".repeat(50_000));
+    execute(&path, &format!("UPDATE records SET subject = '{deep}' WHERE id = 1"));
+    let Contents { records, unreadable } = Store::existing(&path).unwrap().read().unwrap();
+    assert_eq!((records, unreadable.len()), (vec![record(2)], 1), "{unreadable:?}");
+    execute(&path, &format!("UPDATE problems SET facts = '{deep}'"));
+    let Contents { records, unreadable } = Store::existing(&path).unwrap().read().unwrap();
+    assert!(records.is_empty() && !unreadable.is_empty(), "{unreadable:?}");
+}
+
+#[test]
 fn merging_leaves_such_rows_where_they_are() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);

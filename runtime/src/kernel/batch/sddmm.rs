@@ -234,6 +234,7 @@ mod tests {
             cols: 8,
             ld: 8,
             foreign: true,
+            on: None,
         };
         let problem = |a, b, c| SddmmProblem {
             a: dense(a),

@@ -10,7 +10,7 @@ use crate::gpu::{
 use crate::kernel::arguments::{UntypedCall, UntypedResults};
 use crate::kernel::inputs::{self, program_of};
 use crate::kernel::matrix::UntypedMatrix;
-use crate::kernel::{KernelError, fit, sddmm};
+use crate::kernel::{KernelError, fit, place, sddmm};
 
 /// The operands of one launch.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +86,7 @@ impl Launcher {
     /// Whether the operands fit the kernel and each other.
     pub(in crate::kernel) fn check_sddmm(&self, operands: &SddmmOperands<'_>) -> Result<(), KernelError> {
         let SddmmOperands { a, b, c, inputs, second } = *operands;
+        place::check(self.device.info().ordinal, [("A", a.on), ("B", b.on), ("C", Some(c.on))])?;
         if let Some(pattern) = c.pattern {
             listed::check(&self.plan, pattern)?;
         }
