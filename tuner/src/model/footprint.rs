@@ -32,10 +32,10 @@ pub(super) fn misses(
     rates: &Rates,
 ) -> Misses {
     let requests = |of: &dyn Fn(&super::tiles::Tile) -> f64| {
-        tiles.column.iter().map(of).sum::<f64>() * tiles.columns as f64 * f64::from(profile.cluster)
+        tiles.column.iter().map(of).sum::<f64>() * tiles.columns as f64 * f64::from(profile.cluster) * tiles.needed
     };
     let asked = [requests(&|tile| tile.sparse), requests(&|tile| tile.dense)];
-    let written = tiles.count() as f64 * f64::from(profile.cluster) * tiles.out;
+    let written = tiles.count() as f64 * f64::from(profile.cluster) * tiles.out * tiles.needed;
     let fetched = match profile.kind {
         KernelKind::Sddmm => in_waves(plan, view, (tiles, shape), clusters, asked, rates.wave),
         _ => by_columns(plan, profile, view, (tiles, shape), clusters, asked, rates),

@@ -47,7 +47,7 @@ pub struct Rates {
     /// Device memory's rate over the card's.
     pub hbm: f64,
     /// Bytes of L2 that hold what concurrent tiles share. An H200 has 60 MB in two halves, and each half has its own copy of
-    /// what SMs of both read; results and metadata take their part (`benches/LOG.md`, 8 and 34).
+    /// what SMs of both read; results and metadata take their part (`benches/LOG.md`, 8 and 35).
     pub l2_bytes: f64,
     /// Microseconds that it takes to pass on sums of a part of a tile: two trips to L2 and a flag (`benches/LOG.md`, 29).
     pub exchange: f64,
@@ -56,7 +56,7 @@ pub struct Rates {
     /// The part of SDDMM's columns that every wave of tiles after the first one reads from device memory again.
     pub wave: f64,
     /// How far a long tile may be behind others, over what L2 should hold by its size: such that 64 x 64 blocks of a power law with
-    /// 256 columns a tile move the 1.0 GB that `ncu` counts (`benches/LOG.md`, 34).
+    /// 256 columns a tile move the 1.0 GB that `ncu` counts (`benches/LOG.md`, 35).
     pub lag: f64,
     /// Microseconds of a part of a tile that is computed for another CTA, beyond its stages.
     pub part: f64,

@@ -356,7 +356,7 @@ fn a_lone_launch_gains_nothing_from_a_dependent_one() {
     }
 }
 
-/// What was measured of divided K and of packed rows (`benches/LOG.md`, 29 and 34): which is faster.
+/// What was measured of divided K and of packed rows (`benches/LOG.md`, 29 and 35): which is faster.
 #[test]
 fn divided_k_and_packed_rows_gain_where_they_did() {
     let ratio = |text: [&str; 2], size: [usize; 3], pattern: &str| {

@@ -36,6 +36,8 @@ pub(super) struct Tiles {
     pub(super) out: f64,
     /// Bytes that the dense operand's panel of one column of tiles takes, for each block column of the pattern.
     pub(super) panel: f64,
+    /// The part of the CTAs of all clusters that have columns to compute.
+    pub(super) needed: f64,
 }
 
 impl Tiles {
@@ -52,7 +54,11 @@ impl Tiles {
         let width = f64::from(plan.cluster_tile().columns.max(1));
         let columns = if is_sddmm { 1.0 } else { (view.along / width).ceil() };
         // Of the last column a part is beyond the end: nothing of that is loaded or stored.
-        let clip = if is_sddmm || columns <= 0.0 { 1.0 } else { view.along / (columns * width) };
+        let part = |width: f64| {
+            if is_sddmm || columns <= 0.0 { 1.0 } else { view.along / ((view.along / width).ceil() * width) }
+        };
+        // The same of the CTAs: a cluster whose CTAs are not all needed is no faster.
+        let (of_cluster, clip) = (part(width), part(f64::from(profile.cta_n.max(1))));
         let stored = shape.structure().map_or(0, bsr_runtime::Structure::stored);
         let cols = shape.index(plan).map_or(0, |index| index.cols);
         let together = if is_sddmm { 1 } else { bsr_runtime::schedule::columns_together(plan, stored, cols) };
@@ -64,7 +70,8 @@ impl Tiles {
             block_rows: shape.index(plan).map_or(0, |index| index.row_ptr.len().saturating_sub(1)),
             // A product that is added to C in memory reads and writes it.
             out: f64::from(profile.cta_m) * f64::from(profile.cta_n) * view.bytes[2] * clip * pack,
-            panel: view.depth * width * clip * view.bytes[1],
+            panel: view.depth * width * of_cluster * view.bytes[1],
+            needed: of_cluster / clip,
         }
     }
 
