@@ -18,8 +18,9 @@ from ._native import Error
 
 _library = torch.library.Library("bsr_gemm", "FRAGMENT")
 _library.define(
+    # PyTorch 2.11 leaves out trailing arguments that are their default, and then expects fewer gradients.
     "attention(Tensor q, Tensor k, Tensor v, str mask, str? score, float scale, float[] numbers, bool lse,"
-    " Tensor[]? vectors=None) -> (Tensor, Tensor)",
+    " Tensor[]? vectors) -> (Tensor, Tensor)",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
 _library.define(

@@ -169,7 +169,7 @@ def test_a_second_launch_computes_what_the_first_did(rows_first, lse) -> None:
     how = (mask.key, CLOSURE, 0.25, (), lse)
     for _ in range(2):
         tensors = heads(rows_first=rows_first)
-        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, CLOSURE, 0.25, [], lse)
+        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, CLOSURE, 0.25, [], lse, None)
         found = _attention_torch._attention_cuda(*tensors, *how)
         known = _attention_launch.direct(*tensors, how)
         for other in (found, known):
@@ -201,7 +201,7 @@ def test_tensors_that_tma_cannot_address_are_copied() -> None:
     }
     for name, (tensors, is_kept) in cases.items():
         _attention_launch._ready.clear()
-        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, None, 0.25, [], True)
+        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, None, 0.25, [], True, None)
         found = _attention_torch._attention_cuda(*tensors, *how)
         assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1]), name
         assert bool(_attention_launch._ready) == is_kept, name
@@ -237,7 +237,7 @@ def test_gradients_launch_what_the_cpu_computes(score, monkeypatch) -> None:
     mask = Mask.causal((100, 100), (64, 64)) if score else Mask.strided((100, 100), (64, 64), local=0, stride=2)
     mask = mask.scored() if score == SCORES[2] else mask
     q, k, v = heads()
-    o, lse = torch.ops.bsr_gemm.attention(q, k, v, mask.key, score, 0.25, [], True)
+    o, lse = torch.ops.bsr_gemm.attention(q, k, v, mask.key, score, 0.25, [], True, None)
     inputs = (torch.randn_like(o), torch.randn_like(lse), q, k, v, o, lse, mask, score, 0.25, ())
     expected = _attention_gradient.gradients(*inputs)
 
