@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     #[cfg(feature = "cuda")]
     gpu::compare(&cpu)?;
     #[cfg(not(feature = "cuda"))]
-    for (step, loss) in cpu.iter().enumerate().step_by(10).chain(cpu.iter().enumerate().last()) {
+    for (step, loss) in cpu.iter().enumerate().step_by(10).chain(cpu.iter().enumerate().next_back()) {
         println!("step {step:>3}: loss {loss:.5}");
     }
     Ok(())
