@@ -27,7 +27,15 @@ fn cases(sizes: [usize; 2]) -> Vec<Case> {
                     write!(spec, ", {CAUSAL}").unwrap();
                     mask = Mask::causal(sizes[0], sizes[1], (block, block)).unwrap();
                 }
-                cases.push(Case { spec, shape, order: HeadOrder::HeadsFirst, mask, scalars: &[], vectors: vec![] });
+                cases.push(Case {
+                    spec,
+                    shape,
+                    order: HeadOrder::HeadsFirst,
+                    mask,
+                    scalars: &[],
+                    vectors: vec![],
+                    steepness: 1.0,
+                });
             }
         }
     }

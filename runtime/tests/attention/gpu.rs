@@ -54,6 +54,7 @@ fn every_case_on_a_gpu() {
         table::vectors(),
         table::depths(),
         table::all_columns(),
+        table::steep(),
     ]
     .into_iter()
     .flatten()

@@ -70,6 +70,7 @@ fn case(spec: &str, shape: Shape, mask: Mask) -> Case {
         mask,
         scalars: &[],
         vectors: vec![],
+        steepness: 1.0,
     }
 }
 

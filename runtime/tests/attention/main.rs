@@ -31,7 +31,7 @@ impl<T: Element> Operands<T> {
         let tensor = |heads, rows, columns, seed| Tensor::normal([batch, heads, rows, columns], case.order, seed);
         let tensors =
             [tensor(heads, queries, depth, 1), tensor(key_heads, keys, depth, 2), tensor(key_heads, keys, columns, 3)];
-        Self { tensors, scale: (depth as f32).sqrt().recip() }
+        Self { tensors, scale: case.steepness * (depth as f32).sqrt().recip() }
     }
 
     /// What the score of a case reads.

@@ -44,6 +44,11 @@ fn every_block_and_head() {
 }
 
 #[test]
+fn references_that_move() {
+    run(table::steep());
+}
+
+#[test]
 fn every_mask() {
     run(table::patterns());
 }

@@ -15,6 +15,8 @@ pub(crate) struct Case {
     pub(crate) scalars: &'static [f32],
     /// Its vectors.
     pub(crate) vectors: Vec<HostVector>,
+    /// The scale over one by the root of the depth: beyond 1, the greatest score of a row grows from step to step.
+    pub(crate) steepness: f32,
 }
 
 fn shape(batch: usize, [heads, key_heads]: [usize; 2], [queries, keys]: [usize; 2], columns: usize) -> Shape {
@@ -22,7 +24,15 @@ fn shape(batch: usize, [heads, key_heads]: [usize; 2], [queries, keys]: [usize; 
 }
 
 fn case(spec: &str, shape: Shape, mask: Mask) -> Case {
-    Case { spec: spec.to_owned(), shape, order: HeadOrder::HeadsFirst, mask, scalars: &[], vectors: vec![] }
+    Case {
+        spec: spec.to_owned(),
+        shape,
+        order: HeadOrder::HeadsFirst,
+        mask,
+        scalars: &[],
+        vectors: vec![],
+        steepness: 1.0,
+    }
 }
 
 /// One kernel of each block and head dimension, dense or nearly so, causal or not.
@@ -142,6 +152,25 @@ pub(crate) fn tensors() -> Vec<Case> {
         let mask = Mask::random((200, 640), (64, 128), 0.7, 4).unwrap();
         let spec = format!("bm = 64, bn = 64, bk = 128, {keys}");
         cases.push(case(&spec, shape(1, [1, 1], [200, 640], 64), mask));
+    }
+    cases
+}
+
+/// Scores so far apart that the reference of the exponentials moves in most steps, and O with it.
+pub(crate) fn steep() -> Vec<Case> {
+    let specs = [
+        ("bm = 128, bn = 128, bk = 128, dtype = bf16", (128, 128), 128),
+        ("bm = 128, bn = 64, bk = 128", (128, 128), 64),
+        ("bm = 64, bn = 64, bk = 64, dtype = bf16", (64, 64), 64),
+        ("bm = 64, bn = 128, bk = 64, k_step = 64", (64, 64), 128),
+        ("bm = 64, bn = 64, bk = 128, split = 3, dtype = bf16", (64, 128), 64),
+    ];
+    let mut cases = vec![];
+    for (spec, block, columns) in specs {
+        let shape = shape(1, [2, 1], [200, 900], columns);
+        let random = case(spec, shape, Mask::random((200, 900), block, 0.8, 6).unwrap());
+        let causal = case(&format!("{spec}, {CAUSAL}"), shape, Mask::causal(200, 900, block).unwrap());
+        cases.extend([random, causal].map(|case| Case { steepness: 24.0, ..case }));
     }
     cases
 }

@@ -22,6 +22,8 @@ const CTAS: [u32; 3] = [3, 1, 7];
 
 /// The kind that does not ask for the logarithms of sums.
 const WITHOUT_SUMS: &str = "no sums";
+/// How much greater than one by the root of the depth the scale of some problems is.
+const STEEPNESS: f32 = 24.0;
 /// Steps of a long row: more than two batches of those that a producer reads at once.
 const LONG: usize = 2 * 32 + 3;
 
@@ -118,19 +120,23 @@ fn kinds(plan: &Plan, seed: u64) -> Result<Vec<(&'static str, Problem)>, Failure
             for column in (0..keys.div_ceil(bk)).filter(|column| stored(row, *column)) {
                 list.indices.push(column as u32);
                 // Any block may be partial: the score is right in all of them.
-                list.partial.push(spec.score.is_some() && (row + column).is_multiple_of(2));
+                list.partial.push(spec.score.is_some() && (2 * row + column) % 3 != 2);
             }
             list.indptr.push(list.indices.len() as u32);
         }
         let shape = Shape { batch, heads, key_heads, queries, keys, columns: spec.bn as usize };
         let mask = Mask::new((queries, keys), (bm, bk), Sharing::All, vec![list])?;
-        let problem = Problem { seed, ..Problem::of_mask(spec, shape, mask, pattern.to_owned()) };
-        Ok::<Problem, Failure>(problem)
+        let problem = Problem::of_mask(spec, shape, mask, pattern.to_owned());
+        Ok::<Problem, Failure>(Problem { seed, ..problem })
     };
     let (queries, keys) = (rows * bm, columns * bk);
     let ragged = (queries - bm / 2 - 3, keys - bk / 2 - 5);
     let rows_first = Problem { order: HeadOrder::RowsFirst, ..of(ragged, [2, 4, 2], "all", &|_, _| true)? };
-    let step = plan.attention_tiles().map_or(bk, |tiles| tiles.step as usize);
+    // Scores so far apart that the reference of the exponentials moves in most steps.
+    let steep = |problem: Problem| Problem { scale: STEEPNESS * problem.scale, ..problem };
+    let (step, tile) = plan.attention_tiles().map_or((bk, bm), |tiles| (tiles.step as usize, tiles.rows as usize));
+    // Short rows, so many that tiles begin and end at every stage of the rings.
+    let short = 3 * plan.profile().stages as usize * tile;
     let long = (LONG * step).next_multiple_of(bk);
     Ok(vec![
         ("whole", of((queries, keys), [1, 1, 1], "all", &|_, _| true)?),
@@ -148,8 +154,17 @@ fn kinds(plan: &Plan, seed: u64) -> Result<Vec<(&'static str, Problem)>, Failure
                 row % 4 > 1 && column % 2 == row % 2
             })?,
         ),
+        // Rows of one tile that share no block: their consumers pass each other's steps on.
+        (
+            "apart",
+            of((tile, 24 * bk), [1, 1, 1], "rows that share no block", &|row, column| column % 3 == (row + 1) % 3)?,
+        ),
         ("nothing", of(ragged, [1, 1, 1], "no blocks", &|_, _| false)?),
-        ("long", of((rows * bm, long), [1, 1, 1], "a long row", &|row, column| row == 0 || column == row)?),
+        ("long", steep(of((rows * bm, long), [1, 1, 1], "a long row", &|row, column| row == 0 || column == row)?)),
+        (
+            "short",
+            steep(of((short, keys), [1, 1, 1], "many short rows", &|row, column| (row * row + 5 * column) % 7 < 2)?),
+        ),
         (WITHOUT_SUMS, of(ragged, [1, 1, 1], "all", &|_, _| true)?),
         ("single", of((1, 1), [1, 1, 1], "one query, one key", &|_, _| true)?),
     ])

@@ -68,6 +68,12 @@ const REASONS: &[Reason] = &[
         |at, before, _| at.text.contains(" bra ") && before.is_some_and(|before| before.text.contains("try_wait")),
         "the wait before it never has to be repeated: what it waits for has come by then",
     ),
+    (
+        |at, _, plan| {
+            goes_to(at, "$kept_first") && !plan.spec().score.is_some_and(|score| score.to_string().contains("inf"))
+        },
+        "the first step of a tile has a key that counts, and moves the reference of its exponentials",
+    ),
     (|at, _, _| goes_to(at, "$exit") || goes_to(at, "$leave"), "every CTA of a launch has work, and C has columns"),
     (
         |at, _, _| at.text.contains(" bra ") && at.text.ends_with("_first_0;"),
