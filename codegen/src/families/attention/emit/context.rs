@@ -163,9 +163,9 @@ impl Context {
                 turns: t.turns(),
             },
             memory: memory(plan),
-            queries: whole(&plan.queries),
-            keys: runs(&plan.keys),
-            values: runs(&plan.values),
+            queries: boxes(&plan.queries, |_| String::new()),
+            keys: boxes(&plan.keys, |run| run.to_string()),
+            values: boxes(&plan.values, |run| run.to_string()),
             step: step(plan),
             descriptors: Descriptors {
                 queries: format!("{:#018x}", plan.queries.descriptor()),
@@ -246,23 +246,13 @@ fn step(plan: &AttentionPlan) -> Step {
     }
 }
 
-/// The boxes of all queries.
-fn whole(tile: &OperandTile) -> Boxes {
-    let panel = |number: u32| Panel {
-        column: number * tile.span_elements(),
-        run: String::new(),
-        offset: number * tile.panel_bytes(),
-    };
-    Boxes { bytes: tile.bytes(), panels: (0..tile.panels).map(panel).collect() }
-}
-
-/// The boxes of each run of keys.
-fn runs(tile: &OperandTile) -> Boxes {
+/// The boxes of all rows, run by run; `name` is what ends the name of a run's register.
+fn boxes(tile: &OperandTile, name: impl Fn(u32) -> String) -> Boxes {
     let panel = |run: u32, number: u32| Panel {
         column: number * tile.span_elements(),
-        run: run.to_string(),
+        run: name(run),
         offset: number * tile.panel_bytes() + run * tile.box_rows * tile.span,
     };
-    let of_run = |run| (0..tile.panels).map(move |number| panel(run, number));
-    Boxes { bytes: tile.bytes(), panels: (0..tile.rows / tile.box_rows).flat_map(of_run).collect() }
+    let places = (0..tile.rows / tile.box_rows).flat_map(|run| (0..tile.panels).map(move |number| (run, number)));
+    Boxes { bytes: tile.bytes(), panels: places.map(|(run, number)| panel(run, number)).collect() }
 }

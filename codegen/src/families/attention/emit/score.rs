@@ -1,8 +1,8 @@
 //! The scores of a partial step: what the spec's function makes of a product, in units of log 2. And which registers of S are
 //! of which key of a step.
 //!
-//! Elements of vectors by head and by query are loaded once a tile, those by key in each partial step. Queries and keys
-//! beyond the last one read the last one's element: what becomes of it is not stored, or does not count.
+//! Elements of vectors by head and by query are loaded once a tile, those by key in each partial step. Queries beyond the
+//! last one read the last one's element, and what becomes of it is not stored; keys beyond the last one read none.
 
 use serde::Serialize;
 

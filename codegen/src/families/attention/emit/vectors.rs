@@ -47,8 +47,7 @@ impl<'l> Vectors<'l> {
         made
     }
 
-    /// The elements of a pair of keys, by its number.
-    ///
+    /// The elements of a pair of keys, by its number in the run; zeros beyond the last key.
     pub(super) fn columns(&self, pair: u32) -> Vec<String> {
         let mut made = vec![];
         if self.by_key() > 0 && pair == 0 {
