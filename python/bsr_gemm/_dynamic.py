@@ -10,13 +10,13 @@ from torch import Tensor
 
 from . import _torch
 from ._device_patterns import DevicePattern
-from ._layers import BlockSparseLinear
+from ._layers import BlockSparseLinear, OfBlockSparse
 from ._matrix import BsrMatrix
 from ._native import Error
 from ._patterns import Pattern
 
 
-class DynamicBlockSparseLinear(torch.nn.Module):
+class DynamicBlockSparseLinear(OfBlockSparse, torch.nn.Module):
     """``activation(x @ w.T + bias)`` with a block-sparse weight whose places are tensors, ``row_ptr`` and ``col_idx``.
 
     The number of stored blocks stays as it is, their places move: :meth:`drop_and_grow` computes the new ones on the device,
@@ -75,21 +75,6 @@ class DynamicBlockSparseLinear(torch.nn.Module):
         torch.nn.Module.__init__(made)
         made._take(layer)
         return made
-
-    @classmethod
-    def from_linear(
-        cls,
-        linear: torch.nn.Linear,
-        block: tuple[int, int] = (64, 64),
-        keep: float | None = None,
-        *,
-        per_row: int | None = None,
-        mask: Any = None,
-        activation: str = "none",
-    ) -> DynamicBlockSparseLinear:
-        """A layer with the blocks of a dense one that have the largest norms, or those of a mask."""
-        layer = BlockSparseLinear.from_linear(linear, block, keep, per_row=per_row, mask=mask, activation=activation)
-        return cls.from_layer(layer)
 
     def to_layer(self) -> BlockSparseLinear:
         """A layer with the pattern as it is now, on the host: this waits for the device."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from ._matrix import BsrMatrix, from_dense, padding_mask
 from ._native import Error
 from ._patterns import Pattern
 from ._products import ACTIVATIONS
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 def _check_layer(in_features: int, out_features: int, pattern: Pattern, activation: str) -> None:
@@ -244,7 +247,31 @@ def _row_scales(values: Tensor, pattern: Pattern) -> tuple[Tensor, Tensor]:
     return torch.where(largest > 0, largest / _float8.LARGEST, torch.ones_like(largest)), rows
 
 
-class Float8BlockSparseLinear(_Patterned):
+class OfBlockSparse:
+    """Layers that are made of a :class:`BlockSparseLinear`, and so of a dense layer, too."""
+
+    @classmethod
+    def from_layer(cls, layer: BlockSparseLinear) -> Self:
+        """A layer with the pattern of this one."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_linear(
+        cls,
+        linear: torch.nn.Linear,
+        block: tuple[int, int] = (64, 64),
+        keep: float | None = None,
+        *,
+        per_row: int | None = None,
+        mask: Any = None,
+        activation: str = "none",
+    ) -> Self:
+        """A layer with the blocks of a dense one that have the largest norms, or those of a mask."""
+        layer = BlockSparseLinear.from_linear(linear, block, keep, per_row=per_row, mask=mask, activation=activation)
+        return cls.from_layer(layer)
+
+
+class Float8BlockSparseLinear(OfBlockSparse, _Patterned):
     """``activation(x @ w.T + bias)`` with a block-sparse weight in FP8 (e4m3), for inference.
 
     ``weight`` has the values of the stored blocks, ``weight_scale`` a factor for each output. Activations are brought to FP8
@@ -296,21 +323,6 @@ class Float8BlockSparseLinear(_Patterned):
         made.weight = _float8.rounded(weight.float() / scale[rows][:, :, None])
         made.weight_scale = scale.reshape(-1)[: layer.out_features].clone()
         return made
-
-    @classmethod
-    def from_linear(
-        cls,
-        linear: torch.nn.Linear,
-        block: tuple[int, int] = (64, 64),
-        keep: float | None = None,
-        *,
-        per_row: int | None = None,
-        mask: Any = None,
-        activation: str = "none",
-    ) -> Float8BlockSparseLinear:
-        """A layer with the blocks of a dense one that have the largest norms, or those of a mask."""
-        layer = BlockSparseLinear.from_linear(linear, block, keep, per_row=per_row, mask=mask, activation=activation)
-        return cls.from_layer(layer)
 
     def forward(self, x: Tensor) -> Tensor:
         device = x.device.type
