@@ -21,6 +21,8 @@ const BATCH: usize = 32;
 const LONG: usize = 2 * BATCH + 3;
 /// Steps of each part of a long row: more than a batch.
 const LONG_PART: usize = BATCH + 3;
+/// Keys of a part that the host makes in any case.
+const LEAST_KEYS: usize = 3072;
 /// Block columns of a tile whose rows share no block.
 const APART: usize = 24;
 /// Which of eight neighbouring blocks are partial: of two that a step has keys of, none, either and both.
@@ -107,12 +109,14 @@ pub(super) fn all(plan: &Plan, seed: u64) -> Result<Vec<Kind>, Failure> {
     let mut kinds: Vec<Kind> = kinds
         .into_iter()
         .zip(CTAS.into_iter().cycle())
-        .map(|((name, problem), ctas)| Kind { name, problem, ctas, sums: true })
+        .map(|((name, problem), ctas)| Kind { name, problem, ctas: if name == "short" { 1 } else { ctas }, sums: true })
         .collect();
     if spec.split == SplitK::Auto {
         let parts = SHARING as usize;
         let of = |name, problem| Kind { name, problem, ctas: SHARING, sums: true };
-        kinds.extend([of("passed on", sizes.apart(parts)?), of("divided", sizes.long(parts, true)?)]);
+        // A part is worth what it costs if it has enough keys.
+        let wide = parts * (LEAST_KEYS / (APART * bk)).max(1);
+        kinds.extend([of("passed on", sizes.apart(wide)?), of("divided", sizes.long(parts, true)?)]);
     }
     let problem = sizes.of(sizes.ragged(), [1, 1, 1], "all", &|_, _| true)?;
     kinds.push(Kind { name: "no sums", problem, ctas: CTAS[0], sums: false });
@@ -128,10 +132,12 @@ impl Sizes<'_> {
         (rows * bm, 384_usize.div_ceil(bk).max(3) * bk)
     }
 
-    /// The same, ending inside a block, and in fewer tiles where heads share them.
+    /// The same, ending inside a block. Where heads share tiles there are fewer of them, and the last one is of one consumer.
     fn ragged(&self) -> (usize, usize) {
-        let ((bm, bk), (queries, keys)) = (self.block, self.whole());
-        ((queries - bm / 2 - 3).min(4 * self.tile - self.tile / 2 - 1), keys - bk / 2 - 5)
+        let ((bm, bk), (queries, keys), tile) = (self.block, self.whole(), self.tile);
+        let all = queries - bm / 2 - 3;
+        let few = if self.pack > 1 { all.min(4 * tile) / tile * tile + (tile / 4).max(1) } else { all };
+        (few, keys - bk / 2 - 5)
     }
 
     /// A problem of so many queries and keys, problems, heads and heads of K; `stored` says which blocks there are.
@@ -198,11 +204,15 @@ impl Sizes<'_> {
     /// among their queries.
     fn short(&self, parts: usize) -> Result<Problem, Failure> {
         let ((bm, bk), begins) = (self.block, 3 * self.plan.profile().stages as usize);
-        let tiles = begins.div_ceil(parts).max(2 * (bm / self.tile + 1));
+        // Parts are of different lengths.
+        let each = if parts > 1 { 2 } else { 1 };
+        let tiles = (each * begins).div_ceil(parts).max(2 * (bm / self.tile + 1));
         let queries = tiles * self.tile;
         let problems = if bm.is_multiple_of(self.tile) { 1 } else { (begins * bm).div_ceil(queries * parts) };
         let stored = |row: usize, column: usize| (row * row + 5 * column) % 7 < 2;
-        let sizes = (queries, self.whole().1 * parts - bk / 2 + 3);
+        // Of every fourteen blocks of a row four are stored: two steps, if each has keys of two blocks.
+        let columns = (self.whole().1 / bk).max(14) * parts;
+        let sizes = (queries, columns * bk - bk / 2 + 3);
         Ok(steep(self.of(sizes, [problems, 1, 1], "many short rows", &stored)?))
     }
 }
