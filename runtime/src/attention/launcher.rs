@@ -140,6 +140,15 @@ enum Lists {
 }
 
 impl DevicePattern {
+    /// Enqueues what checks a mask on the GPU and lists its work on `stream`, unless that was done there since the mask last
+    /// [changed](DeviceMask::changed). A launch does it by itself; this is for programs that want it earlier, or timed alone.
+    ///
+    /// # Errors
+    /// What a launch answers.
+    pub fn make_lists<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<(), AttentionError> {
+        self.places(stream.into()).map(drop)
+    }
+
     /// Where heads, tiles and steps lie, which are listed on `stream` first where that is to be done.
     fn places(&self, stream: StreamRef<'_>) -> Result<[DevicePtr; 3], AttentionError> {
         match &self.lists {
