@@ -1,0 +1,167 @@
+//! What a probed kernel records of itself: kinds of slices, and the layout of the records in memory.
+//!
+//! Each role of a CTA, a producer's warp or a consumer's warpgroup, has a ring of its own in global memory: a header, then
+//! records in the order in which they were written. The time of a role is cut into slices without gaps: a slice begins where
+//! the one before it ended, and one thread of the role writes a record of it at its end.
+//!
+//! ```text
+//! header   64 bytes   u64 %clock64 and u64 %globaltimer at the role's begin, the same two at its end,
+//!                     u32 records counted, u32 number of the multiprocessor, 24 bytes of nothing
+//! record   16 bytes   u32 begin, u32 end (low halves of %clock64), u32 code of the kind, u32 argument
+//! ```
+//!
+//! A record of [`Kind::Tile`] is a mark without a duration: its second word is a second argument, and the upper 24 bits of its
+//! code are a third.
+
+mod kind;
+
+pub use kind::{Group, Kind};
+
+use crate::{KernelSpec, Op};
+
+/// Bytes of a ring's header.
+pub const HEADER_BYTES: u32 = 64;
+/// Bytes of a record.
+pub const RECORD_BYTES: u32 = 16;
+/// Counters of threads that record nothing begin here, beyond any capacity.
+pub(crate) const SILENT: u32 = 1 << 31;
+/// The most records of a ring: the rings of all CTAs of a device stay within what 32 bits count.
+pub const MOST_RECORDS: u32 = 1 << 20;
+
+/// Which CTAs record, and how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probes {
+    /// The first CTA that records.
+    pub first: u32,
+    /// How many CTAs record.
+    pub ctas: u32,
+    /// Records of each role's ring; what comes after is counted and not kept.
+    pub capacity: u32,
+}
+
+impl Probes {
+    /// Bytes of one ring.
+    pub fn ring_bytes(&self) -> u32 {
+        HEADER_BYTES + self.capacity * RECORD_BYTES
+    }
+
+    /// Bytes of the rings of all CTAs that record, of a kernel with these roles.
+    pub fn bytes(&self, roles: &Roles) -> usize {
+        self.ring_bytes() as usize * self.ctas as usize * roles.count() as usize
+    }
+}
+
+/// The roles of a kernel's warps, in the order of their rings: producers, then consumers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Roles {
+    /// What each of the producer's warps is called.
+    pub producers: &'static [&'static str],
+    /// Warpgroups that consume.
+    pub consumers: u32,
+    /// What a consumer's tile is called.
+    pub tile: TileName,
+}
+
+impl Roles {
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.producers.len() as u32 + self.consumers
+    }
+
+    /// What a role is called.
+    pub fn name(&self, role: usize) -> String {
+        match self.producers.get(role) {
+            Some(name) => (*name).to_owned(),
+            None => format!("consumer {}", role - self.producers.len()),
+        }
+    }
+
+    /// Is it a producer?
+    pub fn is_producer(&self, role: usize) -> bool {
+        role < self.producers.len()
+    }
+}
+
+/// How the arguments of a tile's mark and its extent become words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TileName {
+    /// First row and first column of so many of each.
+    Matrix {
+        /// Rows of the tile.
+        rows: u32,
+        /// Columns of the tile.
+        columns: u32,
+    },
+    /// The same of the transposed result: rows of the kernel are columns of C.
+    Transposed {
+        /// Columns of C of the tile.
+        columns: u32,
+        /// Rows of C of the tile.
+        rows: u32,
+    },
+    /// First row of so many; the columns are gathered from anywhere.
+    Rows(u32),
+    /// First column of so many; the rows are gathered from anywhere.
+    Columns(u32),
+    /// First query of so many, head, problem.
+    Queries(u32),
+}
+
+impl TileName {
+    /// Of a kernel that sees its operation as sparse x dense: its tile of so many rows and columns.
+    pub(crate) fn of_view(spec: &KernelSpec, rows: u32, columns: u32) -> Self {
+        match spec.op {
+            Op::Dds => Self::Transposed { columns: rows, rows: columns },
+            _ => Self::Matrix { rows, columns },
+        }
+    }
+
+    /// `rows 512..768, columns 0..128`.
+    pub fn words(&self, [first, second, third]: [u32; 3]) -> String {
+        let range = |what: &str, from: u32, count: u32| format!("{what} {from}..{}", from.saturating_add(count));
+        match *self {
+            Self::Matrix { rows, columns } => {
+                format!("{}, {}", range("rows", first, rows), range("columns", second, columns))
+            }
+            Self::Transposed { columns, rows } => {
+                format!("{}, {}", range("rows", second, rows), range("columns", first, columns))
+            }
+            Self::Rows(rows) => range("rows", first, rows),
+            Self::Columns(columns) => range("columns", first, columns),
+            Self::Queries(queries) => {
+                format!("{}, head {second}, problem {third}", range("queries", first, queries))
+            }
+        }
+    }
+}
+
+/// Why a kernel cannot record what it does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProbesError {
+    /// Its family has no warps with roles.
+    #[error(
+        "kernels with mma = {mma} have no producer and no consumers, so there are no roles to draw\n  help: mma = wgmma has them"
+    )]
+    NoRoles {
+        /// What it multiplies with.
+        mma: crate::spec::Mma,
+    },
+    /// Capacity or CTAs out of bounds.
+    #[error(
+        "rings of {capacity} records for {ctas} CTAs of {roles} roles: at least 1 CTA and 1 record, at most {MOST_RECORDS} \
+         records a ring, and at most {most} bytes of rings, not {ctas} x {roles} x ({HEADER_BYTES} + {capacity} x \
+         {RECORD_BYTES}) = {bytes}\n  help: fewer CTAs or fewer records"
+    )]
+    TooMuch {
+        /// Records of a ring.
+        capacity: u32,
+        /// CTAs.
+        ctas: u32,
+        /// Roles of a CTA.
+        roles: u32,
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes allowed.
+        most: u64,
+    },
+}
