@@ -6,7 +6,7 @@ mod matrix;
 use bsr_codegen::probes::{Kind, Probes, ProbesError};
 use bsr_codegen::{KernelSpec, Plan};
 
-const PROBES: Probes = Probes { first: 1, ctas: 3, capacity: 1000 };
+const PROBES: Probes = Probes { first: 1, ctas: 3, records: 1000 };
 
 /// The plans of the matrix that have roles, with and without probes.
 fn probed() -> Vec<(Plan, Plan)> {
@@ -42,10 +42,11 @@ fn what_records_tell_is_a_register_of_the_kernel() {
     for (plan, with) in probed() {
         let text = plan.ptx();
         let probed = with.ptx();
-        let records = probed.text().lines().filter(|line| line.contains("@%p_probe st.global.v4.u32"));
+        // A stage goes into the code of a record, which row and column into its first word.
+        let signs = ["@%p_probe st.global.v2.u32", "mad.lo.u32 %r_probe_t"];
+        let records = probed.text().lines().filter(|line| signs.iter().any(|sign| line.contains(sign)));
         for record in records {
-            let inside = record.rsplit_once('{').unwrap().1.split_once('}').unwrap().0;
-            let words = inside.split(',').map(str::trim);
+            let words = record.split([',', '{', '}']).map(str::trim);
             for register in words.filter(|word| word.starts_with('%') && !word.contains("probe")) {
                 let known = instructions(text.text()).iter().any(|line| line.contains(register));
                 assert!(known, "{}: nothing writes {register}", plan.spec());
@@ -71,9 +72,9 @@ fn every_role_records_what_it_waits_for() {
     ] {
         let text = plan(spec).probed(PROBES).unwrap().ptx().text().to_owned();
         for kind in kinds {
-            let code = format!("mov.u32 %r_probe_t, {};", kind.code());
-            let mad = format!(", 256, {};", kind.code());
-            assert!(text.contains(&code) || text.contains(&mad), "{spec}: no {kind:?}");
+            let codes = [format!("mov.u32 %r_probe_t, {};", kind.code()), format!(", 256, {};", kind.code())];
+            let of_subtile = format!("mov.u32 %r_probe_t, {};", kind.code_with(1));
+            assert!(codes.iter().chain([&of_subtile]).any(|code| text.contains(code)), "{spec}: no {kind:?}");
         }
     }
 }
@@ -85,9 +86,9 @@ fn kernels_without_roles_and_rings_without_end_are_refused() {
     let flagship = plan("bm = 512, bn = 128, bk = 112");
     for bad in [
         Probes { ctas: 0, ..PROBES },
-        Probes { capacity: 0, ..PROBES },
-        Probes { capacity: 1 << 21, ..PROBES },
-        Probes { ctas: 132, capacity: 1 << 20, ..PROBES },
+        Probes { records: 0, ..PROBES },
+        Probes { records: 1 << 21, ..PROBES },
+        Probes { ctas: 132, records: 1 << 20, ..PROBES },
     ] {
         let error = flagship.probed(bad).unwrap_err().to_string();
         assert!(error.contains("help: "), "{error}");

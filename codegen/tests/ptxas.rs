@@ -25,7 +25,7 @@ fn every_plan_of_the_matrix_assembles_cleanly() {
 }
 
 /// Which CTAs record changes numbers alone.
-const PROBES: Probes = Probes { first: 1, ctas: 3, capacity: 1 << 16 };
+const PROBES: Probes = Probes { first: 1, ctas: 3, records: 1 << 16 };
 
 #[test]
 fn probed_plans_assemble_cleanly() {

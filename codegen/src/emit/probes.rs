@@ -3,7 +3,7 @@
 //! ```text
 //! //@ enter                     the kernel begins
 //! //@ begin producer            the roles part ways: this one is a producer's warp, or a consumer's warpgroup
-//! //@ tile %r_row, %r_col       a tile begins; up to three registers say which
+//! //@ tile %r_row, %r_col       a tile begins; up to three registers, or words of shared memory, say which
 //! //@ end wait_full %r_stage    a slice of the role's time ends here, and the next one begins; a register says which stage
 //! //@ finish producer %p_t      the role ends; with a predicate, if it is true
 //! ```
@@ -43,108 +43,131 @@ struct Ring {
     first: u32,
     last: u32,
     ctas: u32,
-    capacity: u32,
     record_bytes: u32,
-    header_bytes: u32,
-    ring_bytes: u32,
+    /// Slots of a ring, and of its header.
+    slots: u32,
+    header_slots: u32,
     silent: u32,
     /// Roles of a CTA.
     roles: u32,
     /// Which bits of a thread's number are its place in its role, and how many they are.
     place_mask: u32,
     place_bits: u32,
-    /// Bytes from ring 0 of a CTA to the one that the number of threads of a role before this one points to.
-    rings_before: i64,
+    /// What is added to the number that the further bits are, to have that of the role.
+    roles_before: u32,
     condition: String,
 }
 
 impl Ring {
-    fn new(probes: &Probes, roles: &Roles, is_producer: bool, condition: &str) -> Self {
+    fn new(probes: &Probes, roles: &Roles, role: &str, condition: &str) -> Self {
         // A warp of the producer is one role, a warpgroup of consumers another; the producers are warpgroup 0.
-        let threads = if is_producer { 32u32 } else { 128 };
-        let before = if is_producer { 0 } else { roles.producers.len() as i64 - 1 };
+        let (threads, roles_before) = match role {
+            "producer" => (32u32, 0),
+            _ => (128, roles.producers.len() as u32 - 1),
+        };
         Self {
             first: probes.first,
             last: probes.first + probes.ctas.saturating_sub(1),
             ctas: probes.ctas,
-            capacity: probes.capacity,
             record_bytes: RECORD_BYTES,
-            header_bytes: HEADER_BYTES,
-            ring_bytes: probes.ring_bytes(),
+            slots: probes.slots(),
+            header_slots: HEADER_BYTES / RECORD_BYTES,
             silent: SILENT,
             roles: roles.count(),
             place_mask: threads - 1,
             place_bits: threads.ilog2(),
-            rings_before: before * i64::from(probes.ring_bytes()),
+            roles_before,
             condition: condition.to_owned(),
         }
     }
 }
 
-/// A record.
+/// What every record is written with.
+#[derive(Serialize)]
+struct Slots {
+    record_bytes: u32,
+    slot_mask: u32,
+    /// The counter of a ring that is full.
+    full: u32,
+}
+
+impl Slots {
+    fn new(probes: &Probes) -> Self {
+        let slots = probes.slots();
+        Self { record_bytes: RECORD_BYTES, slot_mask: slots - 1, full: SILENT + slots }
+    }
+}
+
+/// The end of a slice.
 #[derive(Serialize)]
 struct Slice<'m> {
     words: &'static str,
     code: u32,
-    capacity: u32,
-    record_bytes: u32,
+    /// A register that goes into the record beside the code.
     argument: &'m str,
+    #[serde(flatten)]
+    slots: Slots,
 }
 
-/// The mark of a tile.
+impl<'m> Slice<'m> {
+    fn new(kind: Kind, argument: &'m str, probes: &Probes) -> Self {
+        // A number is known here.
+        let (code, argument) = match argument.parse::<u32>() {
+            Ok(number) => (kind.code_with(number), ""),
+            Err(_) => (kind.code(), argument),
+        };
+        Self { words: kind.words(), code, argument, slots: Slots::new(probes) }
+    }
+}
+
+/// The begin of a tile: a record for each register that says which.
 #[derive(Serialize)]
 struct Tile<'m> {
+    marks: Vec<Mark<'m>>,
+    #[serde(flatten)]
+    slots: Slots,
+}
+
+#[derive(Serialize)]
+struct Mark<'m> {
     code: u32,
-    capacity: u32,
-    record_bytes: u32,
-    first_argument: &'m str,
-    second: &'m str,
-    /// What is added to the code, in its upper 24 bits.
-    third: Option<&'m str>,
+    /// A register, or where in shared memory the word lies.
+    word: &'m str,
+    place: Option<&'m str>,
+}
+
+impl<'m> Tile<'m> {
+    fn new(arguments: &'m str, probes: &Probes) -> Self {
+        let mut words: Vec<&str> = arguments.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+        if words.is_empty() {
+            // Every record has a word: the code stands once more.
+            words.push("%r_probe_t");
+        }
+        let mark = |(word, number): (&'m str, u32)| {
+            let place = word.starts_with('[').then_some(word);
+            Mark { code: Kind::Tile.code_with(number), word, place }
+        };
+        Self { marks: words.into_iter().zip(0..).map(mark).collect(), slots: Slots::new(probes) }
+    }
 }
 
 /// What stands in place of a marker. One that says nothing known is a bug of a template, which rendering every plan of the
 /// matrix with probes finds.
 fn instructions(marker: &str, probes: &Probes, roles: &Roles) -> String {
     let (verb, rest) = marker.trim().split_once(' ').unwrap_or((marker.trim(), ""));
-    let Probes { capacity, .. } = *probes;
+    let (what, more) = rest.split_once(' ').unwrap_or((rest, ""));
+    let slice = |kind, argument| templates::render("probes/slice.ptx", &Slice::new(kind, argument, probes));
     match verb {
-        "enter" => templates::render("probes/enter.ptx", &Nothing {}),
+        "enter" => templates::render("probes/enter.ptx", &Slots::new(probes)),
         "begin" => {
-            let ring = Ring::new(probes, roles, rest == "producer", "");
-            let begin = templates::render("probes/begin.ptx", &ring);
-            begin + &slice(Kind::Prologue, "", capacity)
+            let ring = Ring::new(probes, roles, what, "");
+            templates::render("probes/begin.ptx", &ring) + &slice(Kind::Prologue, "")
         }
-        "tile" => {
-            let mut arguments = rest.split(',').map(str::trim).filter(|argument| !argument.is_empty());
-            // Every record has four words: where the marker names no register, the code stands once more.
-            let [first_argument, second] = [(); 2].map(|()| arguments.next().unwrap_or("%r_probe_t"));
-            let third = arguments.next();
-            let code = Kind::Tile.code();
-            let tile = Tile { code, capacity, record_bytes: RECORD_BYTES, first_argument, second, third };
-            templates::render("probes/tile.ptx", &tile)
-        }
-        "end" => {
-            let (name, argument) = rest.split_once(' ').unwrap_or((rest, ""));
-            slice(Kind::of_marker(name).expect("a marker names a kind of slice"), argument, capacity)
-        }
-        "finish" => {
-            let (role, condition) = rest.split_once(' ').unwrap_or((rest, ""));
-            templates::render("probes/finish.ptx", &Ring::new(probes, roles, role == "producer", condition))
-        }
+        "tile" => templates::render("probes/tile.ptx", &Tile::new(rest, probes)),
+        "end" => slice(Kind::of_marker(what).expect("a marker names a kind of slice"), more),
+        "finish" => templates::render("probes/finish.ptx", &Ring::new(probes, roles, what, more)),
         _ => unreachable!("a marker enters, begins, ends, finishes or is a tile"),
     }
-}
-
-/// A template that asks for nothing.
-#[derive(Serialize)]
-struct Nothing {}
-
-fn slice(kind: Kind, argument: &str, capacity: u32) -> String {
-    // Every record has a fourth word: without an argument it is the code once more.
-    let argument = if argument.is_empty() { "%r_probe_t" } else { argument };
-    let (words, code, record_bytes) = (kind.words(), kind.code(), RECORD_BYTES);
-    templates::render("probes/slice.ptx", &Slice { words, code, capacity, record_bytes, argument })
 }
 
 #[cfg(test)]
@@ -161,12 +184,12 @@ mod tests {
 
     #[test]
     fn a_marker_is_one_record() {
-        let probes = Probes { first: 2, ctas: 3, capacity: 100 };
+        let probes = Probes { first: 2, ctas: 3, records: 100 };
         let tile = TileName::Rows(64);
         let text = within(BODY, &probes, &Roles { producers: &["producer"], consumers: 2, tile });
-        assert!(text.contains("mov.u32 %r_probe_from, %clock;"), "{text}");
-        assert_eq!(text.matches("st.global.v4.u32").count(), 1, "{text}");
-        assert!(text.contains("%r_probe_t, %r_stage };"), "{text}");
+        assert!(text.contains("mov.u32 %r_probe_entered, %clock;"), "{text}");
+        assert_eq!(text.matches("st.global.v2.u32").count(), 1, "{text}");
+        assert!(text.contains("mad.lo.u32 %r_probe_t, %r_stage, 256, "), "{text}");
         assert!(!text.contains("//@"), "{text}");
     }
 }

@@ -127,6 +127,7 @@ templates! {
     "probes/begin",
     "probes/enter",
     "probes/finish",
+    "probes/record",
     "probes/ring",
     "probes/slice",
     "probes/tile",

@@ -3,7 +3,7 @@
 use super::{Argument, Parameter, Parameters, Plan, Problem};
 use crate::probes::{MOST_RECORDS, Probes, ProbesError, Roles};
 
-/// What the rings of a kernel may take: the number of a ring times its bytes is made of 32 bits.
+/// What the rings of a kernel may take.
 const MOST_BYTES: u64 = 1 << 31;
 
 impl Plan {
@@ -11,15 +11,19 @@ impl Plan {
     /// of the CTAs that are asked for writes its slices to a ring in the layout of [`crate::probes`].
     ///
     /// # Errors
-    /// [`ProbesError`] for a kernel without roles, and for rings that are too large.
+    /// [`ProbesError`] for a kernel without roles, for one of lists of products, and for rings that are too large.
     pub fn probed(&self, probes: Probes) -> Result<Self, ProbesError> {
         let roles = self.kernel().roles().ok_or(ProbesError::NoRoles { mma: self.spec().mma })?;
-        let Probes { ctas, capacity, .. } = probes;
+        if self.spec().batch.is_on() {
+            return Err(ProbesError::Batch);
+        }
+        let Probes { ctas, records, .. } = probes;
         let count = roles.count();
-        let ring = u64::from(crate::probes::HEADER_BYTES) + u64::from(capacity) * u64::from(crate::probes::RECORD_BYTES);
+        // Bounded first, so that the bytes of a ring are a number.
+        let ring = u64::from(Probes { records: records.min(MOST_RECORDS), ..probes }.ring_bytes());
         let bytes = ring.saturating_mul(u64::from(ctas) * u64::from(count));
-        if ctas == 0 || capacity == 0 || capacity > MOST_RECORDS || bytes > MOST_BYTES {
-            return Err(ProbesError::TooMuch { capacity, ctas, roles: count, bytes, most: MOST_BYTES });
+        if ctas == 0 || records == 0 || records > MOST_RECORDS || bytes > MOST_BYTES {
+            return Err(ProbesError::TooMuch { records, ctas, roles: count, ring, bytes, most: MOST_BYTES });
         }
         Ok(Self { probes: Some((probes, roles)), ..self.clone() })
     }

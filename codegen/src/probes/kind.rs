@@ -122,9 +122,14 @@ kinds! {
 }
 
 impl Kind {
-    /// The kind with a code.
+    /// The kind of a record's code, whose lowest 8 bits it is.
     pub fn of_code(code: u32) -> Option<Self> {
-        Self::ALL.get(code as usize).copied()
+        Self::ALL.get((code & 0xff) as usize).copied()
+    }
+
+    /// The code of a record with an argument below 2^24.
+    pub fn code_with(self, argument: u32) -> u32 {
+        self.code() + (argument << 8)
     }
 
     /// Its code in records.

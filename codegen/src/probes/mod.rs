@@ -2,16 +2,18 @@
 //!
 //! Each role of a CTA, a producer's warp or a consumer's warpgroup, has a ring of its own in global memory: a header, then
 //! records in the order in which they were written. The time of a role is cut into slices without gaps: a slice begins where
-//! the one before it ended, and one thread of the role writes a record of it at its end.
+//! the one before it ended, the first one with the kernel, and one thread of the role writes a record of it at its end. One
+//! register holds all that a role remembers of it, [`Probes::counted`] says how.
 //!
 //! ```text
 //! header   64 bytes   u64 %clock64 and u64 %globaltimer at the role's begin, the same two at its end,
-//!                     u32 records counted, u32 number of the multiprocessor, 24 bytes of nothing
-//! record   16 bytes   u32 begin, u32 end (low halves of %clock64), u32 code of the kind, u32 argument
+//!                     u32 counter, u32 of nothing, u32 number of the multiprocessor, u32 low half of the clock at the
+//!                     kernel's first instruction, 16 bytes of nothing
+//! record    8 bytes   u32 end (low half of %clock64), u32 code of the kind + 256 x argument
 //! ```
 //!
-//! A record of [`Kind::Tile`] is a mark without a duration: its second word is a second argument, and the upper 24 bits of its
-//! code are a third.
+//! Records of [`Kind::Tile`] are marks without a duration: their first word says which tile it is, and their argument is the
+//! number of this word, from 0.
 
 mod kind;
 
@@ -22,11 +24,13 @@ use crate::{KernelSpec, Op};
 /// Bytes of a ring's header.
 pub const HEADER_BYTES: u32 = 64;
 /// Bytes of a record.
-pub const RECORD_BYTES: u32 = 16;
-/// Counters of threads that record nothing begin here, beyond any capacity.
+pub const RECORD_BYTES: u32 = 8;
+/// Set in the counters of roles that keep no record: because their CTA was not asked for, or because their ring is full.
 pub(crate) const SILENT: u32 = 1 << 31;
-/// The most records of a ring: the rings of all CTAs of a device stay within what 32 bits count.
+/// The most records of a ring.
 pub const MOST_RECORDS: u32 = 1 << 20;
+/// Slots of a record's size in a header.
+const HEADER_SLOTS: u32 = HEADER_BYTES / RECORD_BYTES;
 
 /// Which CTAs record, and how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,19 +39,31 @@ pub struct Probes {
     pub first: u32,
     /// How many CTAs record.
     pub ctas: u32,
-    /// Records of each role's ring; what comes after is counted and not kept.
-    pub capacity: u32,
+    /// Records that each role's ring has room for, at least; what comes after is counted and not kept.
+    pub records: u32,
 }
 
 impl Probes {
+    /// Slots of 8 bytes of one ring, its header's included: a power of two, so that a slot's number says where a ring ends.
+    pub fn slots(&self) -> u32 {
+        self.records.saturating_add(HEADER_SLOTS).next_power_of_two()
+    }
+
     /// Bytes of one ring.
     pub fn ring_bytes(&self) -> u32 {
-        HEADER_BYTES + self.capacity * RECORD_BYTES
+        self.slots() * RECORD_BYTES
     }
 
     /// Bytes of the rings of all CTAs that record, of a kernel with these roles.
     pub fn bytes(&self, roles: &Roles) -> usize {
         self.ring_bytes() as usize * self.ctas as usize * roles.count() as usize
+    }
+
+    /// Records that a role has written or would have written, by the counter in its header: the number of its next slot, or
+    /// with bit 31 set, the slots that it would have needed.
+    pub fn counted(&self, counter: u32) -> u32 {
+        let slots = if counter & SILENT == 0 { counter & (self.slots() - 1) } else { counter & !SILENT };
+        slots.saturating_sub(HEADER_SLOTS)
     }
 }
 
@@ -146,19 +162,26 @@ pub enum ProbesError {
         /// What it multiplies with.
         mma: crate::spec::Mma,
     },
+    /// It multiplies lists of products, whose launch has no rings.
+    #[error(
+        "kernels with batch = on are not probed: their launch, of a list of products, has no rings\n  help: batch = off"
+    )]
+    Batch,
     /// Capacity or CTAs out of bounds.
     #[error(
-        "rings of {capacity} records for {ctas} CTAs of {roles} roles: at least 1 CTA and 1 record, at most {MOST_RECORDS} \
-         records a ring, and at most {most} bytes of rings, not {ctas} x {roles} x ({HEADER_BYTES} + {capacity} x \
-         {RECORD_BYTES}) = {bytes}\n  help: fewer CTAs or fewer records"
+        "rings of {records} records for {ctas} CTAs of {roles} roles: at least 1 CTA and 1 record, at most {MOST_RECORDS} \
+         records a ring, and at most {most} bytes of rings, which are {ctas} x {roles} x {ring} = {bytes}\n  help: fewer CTAs \
+         or fewer records"
     )]
     TooMuch {
         /// Records of a ring.
-        capacity: u32,
+        records: u32,
         /// CTAs.
         ctas: u32,
         /// Roles of a CTA.
         roles: u32,
+        /// Bytes of a ring: a header and records, rounded up to a power of two.
+        ring: u64,
         /// Bytes asked for.
         bytes: u64,
         /// Bytes allowed.

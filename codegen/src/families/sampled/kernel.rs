@@ -230,7 +230,7 @@ impl KernelPlan for SampledPlan {
 
     fn roles(&self) -> Option<Roles> {
         let t = &self.tiling;
-        let tile = if self.spec.transpose.is_on() { TileName::Columns(WG_M) } else { TileName::Rows(WG_M) };
+        let tile = if self.spec.transpose.is_on() { TileName::Columns(t.cta_m) } else { TileName::Rows(t.cta_m) };
         Some(Roles { producers: &["producer"], consumers: t.roles.consumers, tile })
     }
 }
