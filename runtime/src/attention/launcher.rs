@@ -197,6 +197,11 @@ impl Launcher {
         &self.plan
     }
 
+    /// The loaded function.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
     /// CTAs that run at the same time.
     pub fn ctas(&self) -> u32 {
         self.ctas
