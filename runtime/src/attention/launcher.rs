@@ -13,6 +13,7 @@ use crate::gpu::{
     Values,
 };
 use crate::kernel::{KernelError, Workspaces};
+use crate::timeline::Rings;
 
 /// A tensor of heads in device memory: contiguous, or a view of foreign memory.
 #[derive(Debug)]
@@ -166,6 +167,8 @@ pub struct Launcher {
     device: Device,
     ctas: u32,
     maps: TensorMapCache<StridedMap>,
+    /// Of a probed kernel.
+    rings: Option<Rings>,
 }
 
 impl Launcher {
@@ -194,7 +197,8 @@ impl Launcher {
         if ctas == 0 {
             return Err(KernelError::DoesNotFit { cluster: 1, shared_bytes }.into());
         }
-        Ok(Self { plan: plan.clone(), function, device: device.clone(), ctas, maps: TensorMapCache::new(device) })
+        let (maps, rings) = (TensorMapCache::new(device), Rings::new(device, plan)?);
+        Ok(Self { plan: plan.clone(), function, device: device.clone(), ctas, maps, rings })
     }
 
     /// The plan it was loaded by.
@@ -202,9 +206,22 @@ impl Launcher {
         &self.plan
     }
 
+    /// The loaded function.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
     /// CTAs that run at the same time.
     pub fn ctas(&self) -> u32 {
         self.ctas
+    }
+
+    /// What the last launch of a [probed](Plan::probed) kernel recorded; as [`Launcher::records`](crate::Launcher::records).
+    ///
+    /// # Errors
+    /// [`AttentionError::Gpu`] with the error of an earlier launch, if one failed.
+    pub fn records(&self) -> Result<Option<Vec<u32>>, AttentionError> {
+        Ok(self.rings.as_ref().map(Rings::words).transpose()?)
     }
 
     /// Makes the work of a mask for tensors of one shape.
@@ -316,6 +333,7 @@ impl Launcher {
                 Argument::Work => Value::Pointer(tiles),
                 Argument::ColIdx => Value::Pointer(steps),
                 Argument::Workspace => Value::Pointer(workspace),
+                Argument::Probes => Value::Pointer(self.rings.as_ref().map_or(0, Rings::ptr)),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scale => Value::Float(scale),
                 Argument::Scalar(at) => Value::Float(scalars[place(parameters, *at)]),
