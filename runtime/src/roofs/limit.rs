@@ -150,6 +150,9 @@ impl Limit {
                 let left = self.us - nearest.us;
                 format!("{words}: {rate} ({percent:.0} %); {left:.1} of {:.1} us are left", self.us)
             }
+            None if nearest.origin == Origin::DataSheet => {
+                format!("no roof that is known: the nearest is {words}, {rate} ({percent:.0} %)")
+            }
             None => format!(
                 "no roof: the nearest is {words}, {rate} ({percent:.0} %); the rest is latency, barriers or uneven work"
             ),
