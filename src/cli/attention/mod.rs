@@ -11,7 +11,7 @@ pub(super) use backend::{OnDevice, open};
 pub(super) use bench::bench;
 pub(super) use check::{Checked, check};
 pub(super) use problem::{Defaults, workload};
-pub(super) use run::{Run, run};
+pub(super) use run::{Run, launch, run};
 
 use bsr::attention::AttentionError;
 
