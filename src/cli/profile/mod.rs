@@ -26,9 +26,9 @@ use super::exit::{Exit, Failure};
 use super::problem::{Defaults, DrawnProblem, ProblemArgs};
 use super::progress::Progress;
 use super::spec::{self, Planned};
-use super::{attention, roofs};
+use super::{attention, roofs, say, trace};
 use counters::Counters;
-use ncu::Ncu;
+use ncu::{Ncu, NoReport};
 
 /// Read a GPU's counters of one launch of a kernel: instructions, tensor cores, bytes, stalls by section of the PTX.
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ Examples:
   bsr profile \"bm = 64, bn = 256, bk = 64\" --ncu /opt/nsight-compute/ncu
 
 The kernel is compared with the reference, and launched again under Nsight Compute, which must be allowed to read the \
-counters. It leaves the clocks as they are. Stalls are samples of warps: a warp that waits is no harm while another one \
+counters; where it is not, the kernel's own probes tell what they can, as of bsr trace. The clocks are left as they are. Stalls are samples of warps: a warp that waits is no harm while another one \
 has work.")]
 pub(super) struct Args {
     /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
@@ -65,13 +65,20 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     // What is wrong with the input is told before anything is started.
     let problem = of_kernel(&planned, &args.problem)?;
     let device = args.device.gpu_for([planned.plan.arch().target].into_iter())?;
-    let ncu = Ncu::find(args.ncu.as_deref())?;
     let known = roofs::of(&device);
     // The profiler's process has the GPU to itself.
     drop(device);
     let progress = Progress::new();
     progress.step("profiling");
-    let report = ncu.profile(planned.ptx.entry())?;
+    let report = match Ncu::find(args.ncu.as_deref()).and_then(|ncu| ncu.profile(planned.ptx.entry())) {
+        Ok(report) => report,
+        Err(NoReport::Failed(failure)) => return Err(failure),
+        Err(NoReport::NoCounters(sentence)) => {
+            progress.done();
+            say(sentence);
+            return trace::run(&trace::Args::of(&args.spec, args.device, &args.problem), out);
+        }
+    };
     progress.step("reading the report");
     let counters = Counters::read(&report.page(&["raw"])?).map_err(unreadable)?;
     let sass = source::read(&report.page(&["source", "--print-source", "sass"])?).map_err(unreadable)?;

@@ -34,30 +34,44 @@ const METRICS: &str = "gpu__time_duration.sum,sm__cycles_elapsed.avg.per_second,
                        dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum";
 /// What ncu says where the driver keeps the counters from users.
 const NO_RIGHTS: &str = "ERR_NVGPUCTRPERM";
-/// The remedy without counters.
-const INSTEAD: &str = "`bsr trace SPEC PROBLEM` tells from within the kernel what its warps wait for";
+/// Why there is no report.
+#[derive(Debug)]
+pub(super) enum NoReport {
+    /// There are no counters here: in one sentence.
+    NoCounters(String),
+    /// Something else went wrong.
+    Failed(Failure),
+}
+
+impl From<Failure> for NoReport {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// What there is without counters.
+const INSTEAD: &str = "what the kernel's own probes tell follows, as of `bsr trace SPEC PROBLEM`";
 
 impl Ncu {
     /// The file that is named, or the first in the usual places.
     ///
     /// # Errors
-    /// Bad input: there is none.
-    pub(super) fn find(named: Option<&Path>) -> Result<Self, Failure> {
+    /// No counters: there is none. Bad input: there is none where it was named.
+    pub(super) fn find(named: Option<&Path>) -> Result<Self, NoReport> {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         match named {
             Some(path) if path.is_file() => Ok(Self { path: path.to_owned() }),
             Some(path) => {
                 let message = format!("there is no ncu at {}, where --ncu says\n  help: correct --ncu", path.display());
-                Err(Failure::new(Exit::BadInput, message))
+                Err(Failure::new(Exit::BadInput, message).into())
             }
             None => {
                 let mut files = places(variable).into_iter().map(|place| place.join("ncu"));
                 files.find(|path| path.is_file()).map(|path| Self { path }).ok_or_else(|| {
-                    let message = format!(
-                        "no ncu: not on the PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin\n  help: install Nsight Compute and \
-                         name it with --ncu; without it, {INSTEAD}"
-                    );
-                    Failure::new(Exit::BadInput, message)
+                    NoReport::NoCounters(format!(
+                        "no ncu (Nsight Compute) on the PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin, and --ncu names \
+                         none: {INSTEAD}"
+                    ))
                 })
             }
         }
@@ -66,8 +80,8 @@ impl Ncu {
     /// Runs this very command under the profiler, which takes the second launch of the kernel: the first one is for the check.
     ///
     /// # Errors
-    /// Bad input: it is not allowed. Wrong: the command fails under it.
-    pub(super) fn profile(&self, entry: &str) -> Result<Report, Failure> {
+    /// No counters: it is not allowed. Wrong: the command fails under it.
+    pub(super) fn profile(&self, entry: &str) -> Result<Report, NoReport> {
         let folder = tempfile::tempdir().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
         let report = Report { ncu: self.path.clone(), folder };
         let again = invocation::again()
@@ -79,7 +93,7 @@ impl Ncu {
         let output = started(&self.path, &mut command)?;
         match trouble(&said(&output), output.status.success() && report.file().is_file()) {
             None => Ok(report),
-            Some(failure) => Err(failure),
+            Some(why) => Err(why),
         }
     }
 }
@@ -118,15 +132,13 @@ fn arguments(entry: &str, report: &Path) -> Vec<OsString> {
 }
 
 /// What to make of what ncu said; nothing of a report that is there.
-fn trouble(said: &str, is_there: bool) -> Option<Failure> {
+fn trouble(said: &str, is_there: bool) -> Option<NoReport> {
     if said.contains(NO_RIGHTS) {
-        let message = format!(
-            "ncu may not read the counters of this GPU ({NO_RIGHTS})\n  help: {INSTEAD}; or have an administrator allow \
-             profiling (NVreg_RestrictProfilingToAdminUsers=0)"
-        );
-        return Some(Failure::new(Exit::BadInput, message));
+        return Some(NoReport::NoCounters(format!(
+            "ncu may not read the counters of this GPU ({NO_RIGHTS}; an administrator allows it): {INSTEAD}"
+        )));
     }
-    (!is_there).then(|| Failure::new(Exit::Wrong, format!("ncu made no report\n{}", said.trim())))
+    (!is_there).then(|| Failure::new(Exit::Wrong, format!("ncu made no report\n{}", said.trim())).into())
 }
 
 fn started(path: &Path, command: &mut Command) -> Result<Output, Failure> {
@@ -154,17 +166,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_rights_there_is_one_sentence_and_a_remedy() {
+    fn without_rights_there_is_one_sentence_and_probes_follow() {
         let said = "==PROF== Connected to process 7\n==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access \
                     NVIDIA GPU Performance Counters on the target device 0.\n";
-        let failure = trouble(said, false).unwrap();
-        assert_eq!(
-            (failure.exit(), failure.first_line()),
-            (Exit::BadInput, "ncu may not read the counters of this GPU (ERR_NVGPUCTRPERM)")
+        let Some(NoReport::NoCounters(sentence)) = trouble(said, false) else { panic!("counters") };
+        assert!(
+            sentence.contains(NO_RIGHTS) && sentence.contains("bsr trace SPEC PROBLEM") && !sentence.contains('\n')
         );
-        assert!(failure.into_report().contains("bsr trace SPEC PROBLEM"));
         assert!(trouble("==PROF== Report: report.ncu-rep", true).is_none());
-        assert!(trouble("==WARNING== No kernels were profiled.", false).unwrap().into_report().contains("No kernels"));
+        let Some(NoReport::Failed(failure)) = trouble("==WARNING== No kernels were profiled.", false) else {
+            panic!("no report")
+        };
+        assert!(failure.into_report().contains("No kernels"));
     }
 
     #[test]
@@ -180,6 +193,7 @@ mod tests {
     fn the_path_is_searched_first() {
         let found = places(|name| (name == "PATH").then(|| "/a:/b".into()));
         assert_eq!(found, ["/a", "/b", "/usr/local/cuda/bin"].map(PathBuf::from));
-        assert!(Ncu::find(Some(Path::new("/nowhere/ncu"))).unwrap_err().into_report().contains("help: correct --ncu"));
+        let Err(NoReport::Failed(failure)) = Ncu::find(Some(Path::new("/nowhere/ncu"))) else { panic!("found") };
+        assert!(failure.into_report().contains("help: correct --ncu"));
     }
 }
