@@ -15,6 +15,7 @@ pub mod lists;
 mod place;
 pub mod plan;
 pub mod probes;
+pub mod roofs;
 pub mod spec;
 mod suggest;
 mod words;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The top-level modules, the lowest first: a module uses those before it, and never those after it.
-const LAYERS: [&str; 14] = [
+const LAYERS: [&str; 15] = [
     "message",
     "fingerprint",
     "place",
@@ -20,6 +20,7 @@ const LAYERS: [&str; 14] = [
     "emit",
     "lists",
     "hopper",
+    "roofs",
     "families",
 ];
 

@@ -23,6 +23,7 @@ mod random;
 pub mod read;
 pub mod reference;
 pub mod reorder;
+pub mod roofs;
 mod scales;
 pub mod schedule;
 pub mod shard;

@@ -3,6 +3,7 @@
 //! ```text
 //! plan, emit          SPEC -> Plan -> PTX                      (ptxas)
 //! run, bench          SPEC, PROBLEM -> Case -> check -> time   (problem, operands, case, verdict; dense, report)
+//! profile             SPEC, PROBLEM -> ncu -> counters         (case)
 //! run, check          SPEC -> problems -> simulator            (simulate, product, trials)
 //! trace               SPEC, PROBLEM -> probed Case -> timeline (case, simulate)
 //! convert             FILE -> blocks -> FILE                   (weights)
@@ -10,7 +11,7 @@
 //! space               SPACE -> points: kernels, and why others are none
 //! report_page         records -> tables, a page             (the tuner's report)
 //! sweep, merge, export, loss  space -> points -> backends -> database   (serve: a backend's process)
-//! doctor              what works on this machine
+//! doctor              what works on this machine, and its roofs
 //! ```
 //!
 //! Every file that is written goes through `output`, every text that is read through `input`, every database that is read
@@ -44,10 +45,12 @@ mod output;
 mod plan;
 mod problem;
 mod product;
+mod profile;
 mod progress;
 mod ptxas;
 mod report;
 mod report_page;
+mod roofs;
 mod run;
 mod sampled;
 mod serve;
@@ -138,6 +141,7 @@ enum Command {
     Trace(trace::Args),
     Check(check::Args),
     Bench(bench::Args),
+    Profile(profile::Args),
     Convert(convert::Args),
     Advise(advise::Args),
     Space(space::Args),
@@ -180,6 +184,7 @@ pub fn run(program: Vec<OsString>, args: Vec<OsString>) -> ExitCode {
         Command::Trace(args) => trace::run(&args, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
         Command::Bench(args) => bench::run(&args, &mut out),
+        Command::Profile(args) => profile::run(&args, &mut out),
         Command::Convert(args) => convert::run(&args, &mut out),
         Command::Advise(args) => advise::run(&args, &mut out),
         Command::Space(args) => space::run(&args, &mut out),

@@ -12,7 +12,7 @@ pub(super) use backend::{OnDevice, open};
 pub(super) use bench::bench;
 pub(super) use check::{Checked, check};
 pub(super) use problem::{Defaults, workload};
-pub(super) use run::{Run, run};
+pub(super) use run::{Run, launch, run};
 pub(super) use trace::{Trace, trace};
 
 use bsr::attention::AttentionError;

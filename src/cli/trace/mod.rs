@@ -48,7 +48,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "0..4")]
     ctas: Ctas,
     /// Records that each role has room for; the rest is counted.
-    #[arg(long, default_value_t = 16_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RECORDS)))]
+    #[arg(long, default_value_t = RECORDS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RECORDS)))]
     records: u32,
     /// Write the trace to this file; `-` is standard output, and everything else then goes to standard error.
     #[arg(short, long, value_name = "FILE")]
@@ -66,6 +66,27 @@ pub(super) struct Args {
     #[command(flatten)]
     check: CheckArgs,
 }
+
+impl Args {
+    /// Of a kernel and a problem, and otherwise as without flags.
+    pub(super) fn of(spec: &str, device: DeviceChoice, problem: &ProblemArgs) -> Self {
+        Self {
+            spec: Some(spec.to_owned()),
+            device,
+            ctas: Ctas { first: 0, count: 4 },
+            records: RECORDS,
+            output: None,
+            ptx: None,
+            compare: None,
+            replace: Replace::ALLOWED,
+            problem: problem.clone(),
+            check: CheckArgs::default(),
+        }
+    }
+}
+
+/// Records that each role has room for.
+const RECORDS: u32 = 16_000;
 
 /// What a traced launch left.
 pub(super) struct Recorded {
