@@ -25,6 +25,8 @@ pub struct SimulatedAttention {
     ctas: u32,
     /// Whether the logarithms of the rows' sums are asked for.
     sums: bool,
+    /// The work, where it is not that of the mask as the host lists it.
+    work: Option<AttentionWork>,
 }
 
 /// What a simulated attention computed: O, the logarithm of each row's sum, what was found.
@@ -55,13 +57,19 @@ impl SimulatedAttention {
             return Err(AttentionError::Operation(plan.spec().op));
         }
         let module = parse(ptx).map_err(SimulatedError::from)?;
-        Ok(Self { plan: plan.clone(), module, entry: entry.to_owned(), ctas: CTAS, sums: true })
+        Ok(Self { plan: plan.clone(), module, entry: entry.to_owned(), ctas: CTAS, sums: true, work: None })
     }
 
     /// The same with the work divided among so many CTAs.
     #[must_use]
     pub fn with_ctas(self, ctas: u32) -> Self {
         Self { ctas, ..self }
+    }
+
+    /// The same with work that was listed elsewhere, of undivided tiles. What is wrong with it is found as the kernel runs.
+    #[must_use]
+    pub fn with_work(self, work: AttentionWork) -> Self {
+        Self { work: Some(work), ..self }
     }
 
     /// The same without the logarithms of the rows' sums: what is returned for them is no number.
@@ -100,7 +108,10 @@ impl SimulatedAttention {
         let ScoreInputs { scale, scalars, vectors } = inputs.into();
         super::launcher::check_numbers(&self.plan, scale, scalars)?;
         let strides = packed_strides(&self.plan, &shape, vectors.iter().map(HostVector::extent))?;
-        let work = AttentionWork::new(&tiles, &shape, mask, self.ctas)?;
+        let work = match &self.work {
+            Some(work) => work.clone(),
+            None => AttentionWork::new(&tiles, &shape, mask, self.ctas)?,
+        };
         let mut sums = vec![f32::NAN; shape.rows()];
         let sizes = [shape.batch, shape.heads, shape.queries, shape.columns];
         let poison = Tensor::filled(sizes, q.order(), T::POISON);
