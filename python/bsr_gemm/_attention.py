@@ -170,10 +170,16 @@ class Call:
         return out if self.layout == "bhsd" else out.transpose(1, 2)
 
 
+#: Numbers as a spec has them: PyTorch's compiler, for which an argument may be any number, takes them by their place.
+_NUMBERS = tuple(str(number) for number in range(17))
+
+
 def _split(split: str | int | None) -> str | None:
     """Into how many parts the keys of a tile are divided, as a spec says it."""
-    if split is None or split == "auto" or (type(split) is int and 2 <= split <= 16):
-        return None if split is None else str(split)
+    if split is None or split == "auto":
+        return split
+    if type(split) is int and 2 <= split <= 16:
+        return _NUMBERS[split]
     raise Error(f"split = {split!r}\n  help: 'auto', a number from 2 to 16, or None")
 
 

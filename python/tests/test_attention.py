@@ -427,8 +427,8 @@ def test_opcheck() -> None:
     q, k, v = (x.requires_grad_() for x in tensors((1, 2, 24, 4), 1))
     mask = Mask.causal((24, 24), (8, 8))
     op = torch.ops.bsr_gemm.attention.default
-    torch.library.opcheck(op, (q, k, v, mask.key, f"|| {CAUSAL}", 0.5, [], True, None))
-    o, lse = op(q, k, v, mask.key, f"|| {CAUSAL}", 0.5, [], True, None)
+    torch.library.opcheck(op, (q, k, v, mask.key, f"|| {CAUSAL}", 0.5, [], True, None, None))
+    o, lse = op(q, k, v, mask.key, f"|| {CAUSAL}", 0.5, [], True, None, None)
     inputs = (torch.randn_like(o), None, q.detach(), k.detach(), v.detach(), o.detach(), lse.detach())
     torch.library.opcheck(torch.ops.bsr_gemm.attention_gradient.default, (*inputs, mask.key, f"|| {CAUSAL}", 0.5, []))
 
@@ -537,7 +537,7 @@ def test_opcheck_on_a_gpu() -> None:
     q, k, v = (x.requires_grad_() for x in tensors((1, 2, 128, 64), dtype=torch.bfloat16, device="cuda"))
     mask = Mask.causal((128, 128))
     op = torch.ops.bsr_gemm.attention.default
-    torch.library.opcheck(op, (q, k, v, mask.key, f"|| {CAUSAL}", 0.125, [], True, None))
+    torch.library.opcheck(op, (q, k, v, mask.key, f"|| {CAUSAL}", 0.125, [], True, None, None))
 
 
 def test_the_example_runs(monkeypatch) -> None:
