@@ -14,6 +14,7 @@ mod hopper;
 pub mod lists;
 mod place;
 pub mod plan;
+pub mod probes;
 pub mod spec;
 mod suggest;
 mod words;

@@ -16,11 +16,30 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bsr_codegen::probes::Probes;
 use bsr_codegen::{KernelSpec, Plan};
 
 #[test]
 fn every_plan_of_the_matrix_assembles_cleanly() {
     assemble_all(&matrix::plans(), "matrix");
+}
+
+/// Which CTAs record changes numbers alone.
+const PROBES: Probes = Probes { first: 1, ctas: 3, records: 1 << 16 };
+
+#[test]
+fn probed_plans_assemble_cleanly() {
+    // Neighbours in the matrix differ by one axis: every seventh has every value of all of them.
+    let plans = matrix::plans().into_iter().step_by(7);
+    assemble_all(&plans.filter_map(|plan| plan.probed(PROBES).ok()).collect::<Vec<_>>(), "probed");
+}
+
+/// Minutes long, as above.
+#[test]
+#[ignore = "hundreds of kernels"]
+fn every_probed_plan_assembles_cleanly() {
+    let plans = matrix::plans().into_iter().chain(epilogues::plans());
+    assemble_all(&plans.filter_map(|plan| plan.probed(PROBES).ok()).collect::<Vec<_>>(), "all-probed");
 }
 
 #[test]

@@ -24,7 +24,19 @@ _gpu.also_kept.extend([_ready, _work, _loaded])
 
 def _key(q: Tensor, k: Tensor, v: Tensor, how: tuple, vectors: Sequence[Tensor], split: str | None) -> tuple:
     of_vectors = tuple((vector.shape, vector.dtype) for vector in vectors)
-    return (how, split, of_vectors, q.get_device(), q.dtype, q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride())
+    return (
+        how,
+        split,
+        of_vectors,
+        q.get_device(),
+        q.dtype,
+        q.shape,
+        q.stride(),
+        k.shape,
+        k.stride(),
+        v.shape,
+        v.stride(),
+    )
 
 
 def direct(
@@ -78,9 +90,7 @@ def attention(
         ready = _native.ReadyAttention(loaded, work, tensors, scale, list(numbers), extents)
         launch = mask.launching(ready.launch) if mask.on_device else ready.launch
         at_q, at_k, at_v, at_o = (tensor.data_ptr() for tensor in (*held, result))
-        launch(
-            at_q, at_k, at_v, at_o, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in of_score)
-        )
+        launch(at_q, at_k, at_v, at_o, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in of_score))
         if result is not out:
             out.copy_(result)
         elif all(tensor is given for tensor, given in zip(held, (q, k, v))):

@@ -71,7 +71,11 @@ class DeviceMask:
         rows, columns = self.grid
         starts = len(indptr) - 1 if isinstance(indptr, Tensor) and indptr.dim() == 1 else rows
         patterns = starts // max(1, rows)
-        if per not in ("all", "head", "problem", "both") or (per == "all" and starts != rows) or starts != patterns * rows:
+        if (
+            per not in ("all", "head", "problem", "both")
+            or (per == "all" and starts != rows)
+            or starts != patterns * rows
+        ):
             raise Error(
                 f"{starts + 1} row starts and per = {per!r}, of {rows} rows of blocks\n"
                 "  help: one more than all patterns have rows; per = all, head, problem or both says whose they are"
@@ -93,7 +97,13 @@ class DeviceMask:
 
     @classmethod
     def from_blocks(
-        cls, blocks: Tensor, sizes: Any, block: Any = (128, 128), *, score: str | None = None, capacity: int | None = None
+        cls,
+        blocks: Tensor,
+        sizes: Any,
+        block: Any = (128, 128),
+        *,
+        score: str | None = None,
+        capacity: int | None = None,
     ) -> DeviceMask:
         """The blocks where ``blocks`` is not zero, read where it lies: booleans, or bytes, of which 1 is a whole block and 2 a
         partial one.

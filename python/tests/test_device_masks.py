@@ -12,8 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
-from bsr_gemm import AttentionMask, DeviceMask  # noqa: E402
-from bsr_gemm import _masks  # noqa: E402
+from bsr_gemm import AttentionMask, DeviceMask, _masks  # noqa: E402
 from bsr_gemm._masks import CAUSAL  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

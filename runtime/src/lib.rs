@@ -27,6 +27,7 @@ mod scales;
 pub mod schedule;
 pub mod shard;
 pub mod simulated;
+pub mod timeline;
 pub mod write;
 
 pub use bsr::{Blocks, Bsr, BsrError, Structure, Transposed};

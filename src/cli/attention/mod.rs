@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod problem;
 mod run;
+mod trace;
 mod verdict;
 
 pub(super) use backend::{OnDevice, open};
@@ -12,6 +13,7 @@ pub(super) use bench::bench;
 pub(super) use check::{Checked, check};
 pub(super) use problem::{Defaults, workload};
 pub(super) use run::{Run, run};
+pub(super) use trace::{Trace, trace};
 
 use bsr::attention::AttentionError;
 

@@ -171,6 +171,11 @@ impl<T: Number> Ready<T> {
         wanted.judge(&self.output.download()?, &self.sums, tolerance(T::DTYPE))
     }
 
+    /// What launches the kernel.
+    pub(super) fn launcher(&self) -> &Launcher {
+        &self.launcher
+    }
+
     /// The kernel as something that is timed.
     pub(super) fn candidate(&mut self, name: &str) -> Candidate<'_> {
         let Self { launcher, pattern, tensors, output, scale, scalars, vectors, .. } = self;
