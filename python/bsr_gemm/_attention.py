@@ -250,7 +250,7 @@ def resolved(
     ``own`` is the score that the mask has; numbers are values in the order of the score's parameters, or names with values;
     ``vectors`` are the names of those that are given.
     """
-    mask = find(key)
+    mask: Any = find(key)
     if not mask.on_device:
         return _resolved(key, own, causal, score, numbers, vectors)[0]
     # What is kept of a mask that is tensors is kept as long as it.
