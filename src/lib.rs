@@ -148,7 +148,7 @@ extern crate self as bsr;
 pub use auto::{Auto, AutoError, Tunable, tune};
 pub use bsr_codegen::{
     Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Pdl, Plan, PlanError, PlanErrors, Ptx, Scale,
-    Schedule, Shape, SplitK, Switch, Target, epilogue, spec,
+    Schedule, Shape, SplitK, Switch, Target, epilogue, probes, spec,
 };
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::kernel::arguments::InPlace;
@@ -156,7 +156,8 @@ pub use bsr_runtime::kernel::{Dds, DeviceMatrix, Dsd, HostMatrix, Operation, Sdd
 pub use bsr_runtime::{
     Blocks, Bsr, BsrError, Dense, DenseError, DenseView, Element, Features, GenerateError, Inputs, Kernel, KernelError,
     Launcher, Loaded, Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, attention,
-    bench, e4m3, e5m2, gpu, interop, prune, quantise, read, reference, reorder, shard, simulated, write,
+    bench, e4m3, e5m2, gpu, interop, prune, quantise, read, reference, reorder, roofs, shard, simulated, timeline,
+    write,
 };
 #[cfg(feature = "tuner")]
 pub use bsr_tuner as tuner;

@@ -14,6 +14,8 @@ mod hopper;
 pub mod lists;
 mod place;
 pub mod plan;
+pub mod probes;
+pub mod roofs;
 pub mod spec;
 mod suggest;
 mod words;

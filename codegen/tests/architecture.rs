@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The top-level modules, the lowest first: a module uses those before it, and never those after it.
-const LAYERS: [&str; 13] = [
+const LAYERS: [&str; 15] = [
     "message",
     "fingerprint",
     "place",
@@ -15,10 +15,12 @@ const LAYERS: [&str; 13] = [
     "arch",
     "epilogue",
     "spec",
+    "probes",
     "plan",
     "emit",
     "lists",
     "hopper",
+    "roofs",
     "families",
 ];
 

@@ -56,6 +56,16 @@ fn the_kernels_that_list_work_have_no_instructions_that_do_nothing() {
     assert!(!text.contains("{{") && !text.contains("<%") && text.lines().all(|line| line.trim_end() == line), "{text}");
 }
 
+#[test]
+fn the_kernels_that_measure_roofs_have_no_instructions_that_do_nothing() {
+    for kernel in bsr_codegen::roofs::RoofKernel::ALL {
+        let text = kernel.ptx();
+        assert_eq!(useless_lines(&text), [""; 0], "{text}");
+        assert!(!text.contains("{{") && !text.contains("<%"), "{text}");
+        assert!(text.lines().all(|line| line.trim_end() == line), "{text}");
+    }
+}
+
 fn useless_lines(text: &str) -> Vec<String> {
     let mut complaints = vec![];
     let body: Vec<&str> = text.lines().skip_while(|line| *line != "{").collect();

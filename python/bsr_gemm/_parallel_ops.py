@@ -15,6 +15,10 @@ from . import _gpu, _torch
 from ._patterns import find
 from ._products import OF_RESULT
 
+#: Multiprocessors that products leave to a sum beside them: NCCL's all-reduce over NVLink takes as many on two H200s, and waits
+#: for the product where it finds fewer.
+BESIDE_A_SUM = 32
+
 
 @dataclass(frozen=True)
 class How:
@@ -115,7 +119,7 @@ class _Column(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             dx = torch.ops.bsr_gemm.linear(dz, weight, None, ctx.pattern, True)
             work = sum_over_ranks(dx, ctx.group)
-        with leaving_free(dz.device, 16 if work is not None else 0):
+        with leaving_free(dz.device, BESIDE_A_SUM if work is not None else 0):
             dw = _torch._weight_gradient(dz, x, ctx.pattern) if ctx.needs_input_grad[1] else None
         wants_bias = ctx.bias_type is not None and ctx.needs_input_grad[2]
         db = _torch._column_sums(dz).to(ctx.bias_type) if wants_bias else None

@@ -175,7 +175,9 @@ class ParallelMLP(_Parallel):
     sums kernels leave ``free`` multiprocessors of a GPU to them, as a kernel that takes all of them would wait for the sum.
     """
 
-    def __init__(self, mlp: BlockSparseMLP, group: dist.ProcessGroup, *, chunks: int = 1, free: int = 16) -> None:
+    def __init__(
+        self, mlp: BlockSparseMLP, group: dist.ProcessGroup, *, chunks: int = 1, free: int = _ops.BESIDE_A_SUM
+    ) -> None:
         super().__init__(group)
         (self.up_sharding,), self.down_sharding = shard_hidden([mlp.up], mlp.down, dist.get_world_size(group))
         self.up, self.down = self._part(mlp.up, self.up_sharding), self._part(mlp.down, self.down_sharding)

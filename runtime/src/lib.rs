@@ -23,10 +23,12 @@ mod random;
 pub mod read;
 pub mod reference;
 pub mod reorder;
+pub mod roofs;
 mod scales;
 pub mod schedule;
 pub mod shard;
 pub mod simulated;
+pub mod timeline;
 pub mod write;
 
 pub use bsr::{Blocks, Bsr, BsrError, Structure, Transposed};

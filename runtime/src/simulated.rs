@@ -40,6 +40,7 @@ pub use bsr_simulator::{
 use crate::epilogue::Results;
 use crate::kernel::KernelError;
 use crate::kernel::arguments::{AnyHostArguments, UntypedHostCall};
+use crate::timeline::Records;
 use crate::{BsrError, Dense, Element};
 
 /// Clusters that share the work unless [`Simulated::with_clusters`] says otherwise.
@@ -76,6 +77,7 @@ pub struct Simulated {
     clusters: u32,
     /// Lines of operands lie gigabytes apart.
     far: bool,
+    records: Records,
 }
 
 /// C as a kernel leaves it: a [`Dense`], or the values of the blocks of an SDDMM, block after block, row by row, what
@@ -152,6 +154,7 @@ impl Simulated {
             entry: entry.to_owned(),
             clusters: DEFAULT_CLUSTERS,
             far: false,
+            records: Records::default(),
         })
     }
 
@@ -165,6 +168,12 @@ impl Simulated {
     /// The plan by which the kernel is launched.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// What the last launch of a [probed](Plan::probed) kernel recorded, of this value or a clone of it; nothing of another
+    /// kernel, and before the first launch.
+    pub fn records(&self) -> Option<Vec<u32>> {
+        self.records.last()
     }
 
     /// The instructions of the kernel, each with whether the runs that `coverage` was merged of have executed it.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bsr::Op;
-use bsr::bench::{BenchRecord, Candidate, InterleaveOptions, Subject, Timing, interleave};
+use bsr::bench::{BenchRecord, Candidate, InterleaveOptions, Subject, Timing, interleave_watched};
 use bsr::gpu::Device;
 
 use super::attention;
@@ -19,6 +19,7 @@ use super::output::{self, Outputs, Replace};
 use super::problem::{Defaults, DrawnProblem, Facts, ProblemArgs};
 use super::progress::Progress;
 use super::report::Report;
+use super::roofs;
 use super::spec::{self, Planned};
 use super::verdict::{CheckArgs, Verdict};
 
@@ -122,17 +123,23 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     cases.iter_mut().try_for_each(Case::poison)?;
     let mut candidates: Vec<Candidate<'_>> = cases.iter_mut().map(Case::candidate).collect();
     candidates.extend(dense.candidates());
-    let timings = interleave(&mut candidates, &args.timing.options(), &device)?;
+    let (timings, power) = interleave_watched(&mut candidates, &args.timing.options(), &device)?;
     drop(candidates);
     let (ours, theirs) = timings.split_at(cases.len());
 
     progress.step("comparing again");
+    let roofs = roofs::of(&device);
     let mut report = Report::new(&problem, products, facts, &device);
+    report.watched(power.clone());
+    if let Some(note) = roofs::note(&roofs) {
+        report.note(note);
+    }
     for (case, timing) in cases.iter().zip(ours) {
         if let Some(verdict) = right(case, case.verdict()?, &args.check) {
             let equal = dense.equal(&case.work, case.planned.spec());
             let record = record(case, timing, equal.map(|at| (&theirs[at], &dense, at)), &verdict, &problem, &device);
-            report.add(case, record);
+            let limit = roofs::limit(&case.planned, &problem, record.time_us.median, &roofs)?;
+            report.add(case, BenchRecord { limit, power: power.clone(), ..record });
         }
     }
     dense.describe(theirs, &mut report);

@@ -34,6 +34,10 @@ pub(super) trait Product {
     fn poison(&mut self) -> Result<(), GpuError>;
     /// Enqueues C = A * B.
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError>;
+    /// What launches, if it is a kernel of this project.
+    fn launcher(&self) -> Option<&Launcher> {
+        None
+    }
     /// Copies C to the host and holds it against the reference.
     fn verdict(&self) -> Result<Verdict, Failure>;
 }
@@ -75,6 +79,11 @@ impl Case {
     /// Compares what C holds, after all work on the device.
     pub(super) fn verdict(&self) -> Result<Verdict, Failure> {
         self.product.verdict()
+    }
+
+    /// What launches the kernel.
+    pub(super) fn launcher(&self) -> Option<&Launcher> {
+        self.product.launcher()
     }
 
     /// The kernel as something to time.
@@ -149,6 +158,10 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError> {
         let inputs = ByKind(&*self.left.a, &*self.right, self.left.inputs.inputs());
         self.launcher.launch(stream, inputs, (&mut self.c, self.second.as_mut()))
+    }
+
+    fn launcher(&self) -> Option<&Launcher> {
+        Some(&self.launcher)
     }
 
     fn verdict(&self) -> Result<Verdict, Failure> {

@@ -8,7 +8,7 @@ use bsr::{Launcher, Mma};
 
 use super::exit::{Exit, Failure};
 use super::ptxas::Ptxas;
-use super::{line, spec};
+use super::{line, roofs, spec};
 
 /// The kernel that is loaded to see whether a device runs those of an instruction: about the smallest there is.
 const SMALLEST: &str = "bm = 64, bn = 64, bk = 64";
@@ -19,6 +19,9 @@ pub(super) struct Args {
     /// Exit with 3 unless a GPU runs the kernels.
     #[arg(long)]
     require_gpu: bool,
+    /// Measure the roofs of the first GPU (some 20 seconds), and remember them for bench and the report.
+    #[arg(long)]
+    roofs: bool,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
@@ -49,6 +52,15 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         writeln!(out)?;
     }
     remedies.iter().try_for_each(|remedy| writeln!(out, "help: {remedy}"))?;
+    if args.roofs {
+        let Some(Usable { device, .. }) = &gpu else {
+            return Err(Failure::new(
+                Exit::NoDevice,
+                "no roofs were measured: no GPU runs the kernels\n  help: see above",
+            ));
+        };
+        roofs::measure(device, out)?;
+    }
     Ok(if args.require_gpu && gpu.is_none() { Exit::NoDevice } else { Exit::Done })
 }
 

@@ -10,6 +10,7 @@ use bsr::read::ReadError;
 use bsr::reference::ReferenceError;
 use bsr::reorder::PermutationError;
 use bsr::simulated::SimulatedError;
+use bsr::timeline::TimelineError;
 use bsr::write::{WriteError, WriteProblem};
 use bsr::{GenerateError, KernelError};
 use bsr_tuner::SpaceError;
@@ -114,6 +115,12 @@ impl From<KernelError> for Failure {
 
 impl From<SimulatedError> for Failure {
     fn from(error: SimulatedError) -> Self {
+        Self::new(Exit::BadInput, error)
+    }
+}
+
+impl From<TimelineError> for Failure {
+    fn from(error: TimelineError) -> Self {
         Self::new(Exit::BadInput, error)
     }
 }

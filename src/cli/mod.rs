@@ -3,13 +3,15 @@
 //! ```text
 //! plan, emit          SPEC -> Plan -> PTX                      (ptxas)
 //! run, bench          SPEC, PROBLEM -> Case -> check -> time   (problem, operands, case, verdict; dense, report)
+//! profile             SPEC, PROBLEM -> ncu -> counters         (case)
 //! run, check          SPEC -> problems -> simulator            (simulate, product, trials)
+//! trace               SPEC, PROBLEM -> probed Case -> timeline (case, simulate)
 //! convert             FILE -> blocks -> FILE                   (weights)
 //! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
 //! space               SPACE -> points: kernels, and why others are none
 //! report_page         records -> tables, a page             (the tuner's report)
 //! sweep, merge, export, loss  space -> points -> backends -> database   (serve: a backend's process)
-//! doctor              what works on this machine
+//! doctor              what works on this machine, and its roofs
 //! ```
 //!
 //! Every file that is written goes through `output`, every text that is read through `input`, every database that is read
@@ -43,10 +45,12 @@ mod output;
 mod plan;
 mod problem;
 mod product;
+mod profile;
 mod progress;
 mod ptxas;
 mod report;
 mod report_page;
+mod roofs;
 mod run;
 mod sampled;
 mod serve;
@@ -54,6 +58,7 @@ mod simulate;
 mod space;
 mod spec;
 mod sweep;
+mod trace;
 mod trials;
 mod verdict;
 mod weights;
@@ -76,6 +81,7 @@ Examples:
   bsr emit \"bm = 512, bn = 128, bk = 112\" -o spmm.ptx --cubin spmm.cubin
   bsr run \"bm = 512, bn = 128, bk = 112\" --m 1024 --n 512 --k 1120 --pattern topk:4
   bsr check \"bm = 512, bn = 128, bk = 112\"
+  bsr trace \"bm = 512, bn = 128, bk = 112\" -o pipeline.json
   bsr bench \"bm = 128, bn = 256, bk = 64\" --m 8192 --n 8192 --k 8192 --pattern random:0.25
   bsr convert layer.safetensors --tensor up.weight --block 128x64 --keep 0.25 -o up.npz
   bsr advise matrix.mtx --n 4096
@@ -132,8 +138,10 @@ enum Command {
     Plan(plan::Args),
     Emit(emit::Args),
     Run(run::Args),
+    Trace(trace::Args),
     Check(check::Args),
     Bench(bench::Args),
+    Profile(profile::Args),
     Convert(convert::Args),
     Advise(advise::Args),
     Space(space::Args),
@@ -173,8 +181,10 @@ pub fn run(program: Vec<OsString>, args: Vec<OsString>) -> ExitCode {
         Command::Plan(args) => plan::run(&args, &mut out),
         Command::Emit(args) => emit::run(&args),
         Command::Run(args) => run::run(&args, &mut out),
+        Command::Trace(args) => trace::run(&args, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
         Command::Bench(args) => bench::run(&args, &mut out),
+        Command::Profile(args) => profile::run(&args, &mut out),
         Command::Convert(args) => convert::run(&args, &mut out),
         Command::Advise(args) => advise::run(&args, &mut out),
         Command::Space(args) => space::run(&args, &mut out),

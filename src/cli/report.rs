@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use bsr::bench::{BenchRecord, Timing};
+use bsr::bench::{BenchRecord, Power, Timing};
 use bsr::gpu::Device;
 use comfy_table::{CellAlignment, Table, presets};
 
@@ -24,6 +24,7 @@ pub(super) struct Report<'r> {
     dense: Vec<[String; 9]>,
     rounds: usize,
     notes: Vec<String>,
+    power: Option<Power>,
 }
 
 const HEADER: [&str; 9] = ["ratio", "TFLOP/s", "us", "p10", "p90", "GB/s", "error", "PTX", "kernel"];
@@ -47,7 +48,13 @@ impl<'r> Report<'r> {
             dense: Vec::new(),
             rounds: 0,
             notes: Vec::new(),
+            power: None,
         }
+    }
+
+    /// How the GPU ran.
+    pub(super) fn watched(&mut self, power: Option<Power>) {
+        self.power = power;
     }
 
     /// Adds a kernel that was found right.
@@ -114,6 +121,22 @@ fn row(record: &BenchRecord) -> [String; 9] {
     ]
 }
 
+/// What limits a kernel, and how many cycles it took.
+fn limit(record: &BenchRecord, is_one_of_several: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(limit) = &record.limit else { return Ok(()) };
+    if is_one_of_several {
+        writeln!(f, "\n{}", record.spec)?;
+    } else {
+        writeln!(f)?;
+    }
+    writeln!(f, "limit     {}", limit.arithmetic())?;
+    let cycles = record.power.as_ref().and_then(|power| power.cycles(record.time_us.median));
+    let cycles = cycles.map(|cycles| format!("{:.0} thousand cycles", cycles / 1e3));
+    let others = [Some(limit.others()).filter(|others| !others.is_empty()), cycles];
+    let others: Vec<String> = others.into_iter().flatten().collect();
+    if others.is_empty() { Ok(()) } else { writeln!(f, "          {}", others.join("; ")) }
+}
+
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.products.iter().try_for_each(|product| writeln!(f, "{product}"))?;
@@ -127,7 +150,12 @@ impl fmt::Display for Report<'_> {
             }
             writeln!(f)?;
         }
-        writeln!(f, "{}; {} rounds in turn, cold L2\n\n{}", self.device, self.rounds, self.table())?;
+        writeln!(f, "{}; {} rounds in turn, cold L2", self.device, self.rounds)?;
+        if let Some(power) = &self.power {
+            writeln!(f, "{}", power.words())?;
+        }
+        writeln!(f, "\n{}", self.table())?;
+        self.records.iter().try_for_each(|record| limit(record, self.records.len() > 1, f))?;
         if !self.notes.is_empty() {
             writeln!(f, "\n{}", self.notes.join("\n"))?;
         }

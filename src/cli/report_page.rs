@@ -13,7 +13,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::exit::{Exit, Failure};
 use super::output::{self, Outputs, Replace};
 use super::width::fitted;
-use super::{database, input, line};
+use super::{database, input, line, roofs};
 
 /// Show measurements: the best in a table, and all of them on one self-contained page.
 #[derive(Debug, clap::Args)]
@@ -66,7 +66,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     }
     if let Some(path) = &args.output {
         let count = records.len();
-        let data = ReportData { title: args.title.clone(), records, rejected };
+        let roofs = roofs::remembered().unwrap_or_default();
+        let data = ReportData { title: args.title.clone(), records, rejected, roofs };
         let page = render(&data).map_err(|error| Failure::new(Exit::Wrong, error))?;
         output::write_text(path, &page)?;
         line(out, "page", format_args!("{}, {count} records", path.display()))?;

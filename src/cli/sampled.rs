@@ -129,6 +129,10 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
         self.launcher.launch(stream, inputs, (&mut self.c, self.second.as_mut()))
     }
 
+    fn launcher(&self) -> Option<&Launcher> {
+        Some(&self.launcher)
+    }
+
     fn verdict(&self) -> Result<Verdict, Failure> {
         let second = self.second.as_ref().map(DeviceVector::download).transpose()?;
         let Mask { rows, want, .. } = &*self.mask;

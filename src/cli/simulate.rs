@@ -42,12 +42,8 @@ pub(super) fn run(
     }
     let schedule = if trace.is_some() { Schedule::Timed } else { Schedule::Scrambled };
     let options = Options { schedule, seed: problem.seed, trace: trace.is_some(), ..Options::default() };
-    let kernel = Simulated::new(&planned.plan, planned.ptx.text(), planned.ptx.entry())
-        .map_err(|error| unreadable("the emitted PTX", &error))?;
-    let progress = Progress::new();
-    let done = with_types(planned.spec(), Multiply { kernel, problem, check, options: &options, progress: &progress })?;
-    progress.done();
-
+    let kernel = loaded(planned)?;
+    let done = multiply(kernel, problem, check, &options)?;
     let words = format!(
         "the simulator: this PTX on the CPU, at most {DEFAULT_CLUSTERS} clusters, schedule {}",
         order(&options)
@@ -55,7 +51,6 @@ pub(super) fn run(
     line(out, "device", words)?;
     line(out, "checked", format_args!("{} against the f64 reference", done.rows))?;
     let tolerance = check.tolerance(planned.spec(), done.longest, done.tolerance);
-    let wrong = wrong(&done.verdict, &done.report, tolerance, &planned.plan);
     match stopped(&done.verdict, &done.report) {
         true => {
             line(out, "result", "incomplete: a cluster is stopped where it cannot go on, or has too many findings")?
@@ -77,15 +72,32 @@ pub(super) fn run(
         let what = format!("{} B written to {}, for ui.perfetto.dev", text.len(), path.display());
         line(out, "trace", format_args!("{what}; {} cycles, each shown as 1 us", done.report.cost.cycles))?;
     }
-    if done.report.is_clean() {
-        return done.verdict.judge(planned.ptx.entry(), tolerance).map(|()| Exit::Done);
-    }
-    let mut report = format!("{} in {}", findings_in_words(&done.report.findings), planned.ptx.entry());
-    report.push_str(&findings_in_full(&done.report.findings));
-    if let Some(wrong) = wrong {
-        report.push_str(&format!("\n  {wrong}"));
-    }
-    Err(Failure::new(Exit::Wrong, report))
+    done.judge(planned, tolerance).map(|()| Exit::Done)
+}
+
+/// The kernel as the simulator reads it.
+///
+/// # Errors
+/// Bad input: what the simulator does not model.
+pub(super) fn loaded(planned: &Planned) -> Result<Simulated, Failure> {
+    Simulated::new(&planned.plan, planned.ptx.text(), planned.ptx.entry())
+        .map_err(|error| unreadable("the emitted PTX", &error))
+}
+
+/// Multiplies once and compares.
+///
+/// # Errors
+/// Bad input: a problem that cannot be had.
+pub(super) fn multiply(
+    kernel: Simulated,
+    problem: &DrawnProblem,
+    check: &CheckArgs,
+    options: &Options,
+) -> Result<Done, Failure> {
+    let (spec, progress) = (*kernel.plan().spec(), Progress::new());
+    let done = with_types(&spec, Multiply { kernel, problem, check, options, progress: &progress })?;
+    progress.done();
+    Ok(done)
 }
 
 /// What is said before a problem that takes long.
@@ -183,15 +195,31 @@ struct Multiply<'r> {
 }
 
 /// What came of it.
-struct Done {
+pub(super) struct Done {
     verdict: Verdict,
     rows: Rows,
     /// The most products that an element of C sums.
-    longest: usize,
+    pub(super) longest: usize,
     /// The greatest error of a right result, where the kernel has an epilogue.
-    tolerance: Option<f64>,
+    pub(super) tolerance: Option<f64>,
     report: Report,
     took: Duration,
+}
+
+impl Done {
+    /// # Errors
+    /// Wrong: a wrong result or a finding.
+    pub(super) fn judge(&self, planned: &Planned, tolerance: f64) -> Result<(), Failure> {
+        if self.report.is_clean() {
+            return self.verdict.judge(planned.ptx.entry(), tolerance);
+        }
+        let mut report = format!("{} in {}", findings_in_words(&self.report.findings), planned.ptx.entry());
+        report.push_str(&findings_in_full(&self.report.findings));
+        if let Some(wrong) = wrong(&self.verdict, &self.report, tolerance, &planned.plan) {
+            report.push_str(&format!("\n  {wrong}"));
+        }
+        Err(Failure::new(Exit::Wrong, report))
+    }
 }
 
 impl Typed for Multiply<'_> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bsr::probes::Probes;
 use bsr::spec::LocatedSpec;
 use bsr::{KernelSpec, Plan, Ptx};
 use bsr_codegen::emit::fingerprint;
@@ -26,6 +27,16 @@ impl Planned {
     /// What was asked.
     pub(super) fn spec(&self) -> &KernelSpec {
         self.plan.spec()
+    }
+
+    /// The same kernel with probes.
+    ///
+    /// # Errors
+    /// Bad input: a kernel that has no roles, or rings that are too large.
+    pub(super) fn probed(&self, probes: Probes) -> Result<Self, Failure> {
+        let plan = self.plan.probed(probes).map_err(|error| Failure::new(Exit::BadInput, error))?;
+        let ptx = plan.ptx();
+        Ok(Self { plan, ptx })
     }
 
     /// Rows and columns of a sparsity block.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{fold, layout, registers, templates};
+use super::{fold, layout, probes, registers, templates};
 use crate::plan::{Parameter, Parameters, Plan, Problem};
 use crate::{Arch, Op};
 
@@ -25,8 +25,13 @@ struct Frame {
 /// The kernel's text: the body first, since the frame declares the registers that it names.
 pub(super) fn render(plan: &Plan) -> String {
     let kernel = plan.kernel();
-    let body = layout::laid_out(&fold::folded(&kernel.body()));
-    let parameters = kernel.parameters(&Problem::default());
+    let body = match plan.probes() {
+        None => fold::folded(&probes::without(&kernel.body())),
+        // Folded before, so that the instructions are those of the kernel without probes.
+        Some((asked, roles)) => probes::within(&fold::folded(&kernel.body()), asked, roles),
+    };
+    let body = layout::laid_out(&body);
+    let parameters = plan.parameters(&Problem::default());
     templates::render(
         "kernel.ptx",
         &Frame {

@@ -3,6 +3,7 @@
 mod fold;
 mod frame;
 mod layout;
+mod probes;
 mod registers;
 pub(crate) mod templates;
 

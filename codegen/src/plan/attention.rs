@@ -1,6 +1,6 @@
 //! What a launch of attention is told: four tensors of rank 4, the steps of every work tile, numbers.
 
-use super::{LaunchShape, Parameters, Plan};
+use super::{LaunchShape, Plan};
 use crate::{KernelSpec, SplitK};
 
 /// The sizes of one attention: O\[b, h, i\] = sum over j of softmax(scale * Q\[b, h, i\] . K\[b, g, j\]) V\[b, g, j\],
@@ -126,7 +126,7 @@ impl Plan {
 
     /// The launch of an attention with a grid of `ctas`; `None` for another operation.
     pub fn attention_launch(&self, problem: &AttentionProblem, ctas: u32) -> Option<LaunchShape> {
-        let parameters: Parameters = self.kernel().attention_parameters(problem)?;
+        let parameters = self.with_probes(self.kernel().attention_parameters(problem)?);
         Some(LaunchShape {
             grid: [ctas, 1],
             block: self.threads(),

@@ -7,6 +7,7 @@ use super::{
     TileScheduler,
 };
 use crate::KernelSpec;
+use crate::probes::Roles;
 
 /// A legal kernel of one family.
 pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
@@ -26,6 +27,11 @@ pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
     fn directives(&self) -> Vec<String>;
     /// The instructions.
     fn body(&self) -> String;
+
+    /// What its warps are, of a kernel that has roles to be probed.
+    fn roles(&self) -> Option<Roles> {
+        None
+    }
 
     /// The tensor maps of one problem of a batch.
     fn problem_maps(&self, _problem: &Problem) -> Vec<TensorMap> {

@@ -155,6 +155,8 @@ pub enum Argument {
     VectorStrides(usize),
     /// What products of queries and keys are multiplied by, an f32.
     Scale,
+    /// The address of the rings of a probed kernel, zero before the launch; see [`crate::probes`].
+    Probes,
 }
 
 impl Parameter {
@@ -180,6 +182,7 @@ impl Parameter {
             Argument::Work => "work tiles {c_row, c_col, a_row, blocks}".to_owned(),
             Argument::StageMetadata => "stage metadata, 256 bytes each".to_owned(),
             Argument::Workspace => "sums of parts of K, passed on from CTA to CTA".to_owned(),
+            Argument::Probes => "what each role did, header and records".to_owned(),
             Argument::VectorStrides(_) => "elements from head to head, and from problem to problem".to_owned(),
             Argument::Number(_) | Argument::Scalar(_) | Argument::Scale => String::new(),
         }
@@ -200,6 +203,7 @@ impl Parameter {
             | Argument::Work
             | Argument::StageMetadata
             | Argument::VectorStrides(_)
+            | Argument::Probes
             | Argument::Workspace => {
                 format!(".param .u64 {name}")
             }
@@ -459,7 +463,7 @@ impl Plan {
             cluster: self.cluster(),
             shared_bytes: self.shared_bytes(),
             is_dependent: self.spec().pdl.is_on(),
-            parameters: self.kernel().parameters(problem),
+            parameters: self.parameters(problem),
         }
     }
 }

@@ -9,6 +9,7 @@ mod error;
 mod kernel;
 mod kloop;
 mod launch;
+mod probed;
 mod profile;
 mod sparse_times_dense;
 
@@ -25,6 +26,7 @@ pub use launch::{
 pub use profile::{KernelKind, Multicast, Profile};
 pub(crate) use sparse_times_dense::{Major, SparseTimesDense};
 
+use crate::probes::{Probes, Roles};
 use crate::{Arch, KernelSpec};
 
 /// A legal kernel: the spec, and every number that its PTX and its launch need.
@@ -35,12 +37,13 @@ pub struct Plan {
     spec: KernelSpec,
     arch: Arch,
     kernel: Arc<dyn KernelPlan>,
+    probes: Option<(Probes, Roles)>,
 }
 
-/// A plan follows from its spec.
+/// A plan follows from its spec, and from what it records.
 impl PartialEq for Plan {
     fn eq(&self, other: &Self) -> bool {
-        self.spec == other.spec
+        (self.spec, self.probes) == (other.spec, other.probes)
     }
 }
 
@@ -48,7 +51,7 @@ impl Eq for Plan {}
 
 impl Plan {
     pub(crate) fn of_kernel(spec: &KernelSpec, arch: &Arch, kernel: Arc<dyn KernelPlan>) -> Self {
-        Self { spec: *spec, arch: *arch, kernel }
+        Self { spec: *spec, arch: *arch, kernel, probes: None }
     }
 
     /// What was asked.

@@ -13,6 +13,7 @@ use crate::gpu::{
     Values,
 };
 use crate::kernel::{KernelError, Workspaces};
+use crate::timeline::Rings;
 
 /// A tensor of heads in device memory: contiguous, or a view of foreign memory.
 #[derive(Debug)]
@@ -140,6 +141,15 @@ enum Lists {
 }
 
 impl DevicePattern {
+    /// Enqueues what checks a mask on the GPU and lists its work on `stream`, unless that was done there since the mask last
+    /// [changed](DeviceMask::changed). A launch does it by itself; this is for programs that want it earlier, or timed alone.
+    ///
+    /// # Errors
+    /// What a launch answers.
+    pub fn make_lists<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<(), AttentionError> {
+        self.places(stream.into()).map(drop)
+    }
+
     /// Where heads, tiles and steps lie, which are listed on `stream` first where that is to be done.
     fn places(&self, stream: StreamRef<'_>) -> Result<[DevicePtr; 3], AttentionError> {
         match &self.lists {
@@ -157,6 +167,8 @@ pub struct Launcher {
     device: Device,
     ctas: u32,
     maps: TensorMapCache<StridedMap>,
+    /// Of a probed kernel.
+    rings: Option<Rings>,
 }
 
 impl Launcher {
@@ -185,7 +197,8 @@ impl Launcher {
         if ctas == 0 {
             return Err(KernelError::DoesNotFit { cluster: 1, shared_bytes }.into());
         }
-        Ok(Self { plan: plan.clone(), function, device: device.clone(), ctas, maps: TensorMapCache::new(device) })
+        let (maps, rings) = (TensorMapCache::new(device), Rings::new(device, plan)?);
+        Ok(Self { plan: plan.clone(), function, device: device.clone(), ctas, maps, rings })
     }
 
     /// The plan it was loaded by.
@@ -193,9 +206,22 @@ impl Launcher {
         &self.plan
     }
 
+    /// The loaded function.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
     /// CTAs that run at the same time.
     pub fn ctas(&self) -> u32 {
         self.ctas
+    }
+
+    /// What the last launch of a [probed](Plan::probed) kernel recorded; as [`Launcher::records`](crate::Launcher::records).
+    ///
+    /// # Errors
+    /// [`AttentionError::Gpu`] with the error of an earlier launch, if one failed.
+    pub fn records(&self) -> Result<Option<Vec<u32>>, AttentionError> {
+        Ok(self.rings.as_ref().map(Rings::words).transpose()?)
     }
 
     /// Makes the work of a mask for tensors of one shape.
@@ -307,6 +333,7 @@ impl Launcher {
                 Argument::Work => Value::Pointer(tiles),
                 Argument::ColIdx => Value::Pointer(steps),
                 Argument::Workspace => Value::Pointer(workspace),
+                Argument::Probes => Value::Pointer(self.rings.as_ref().map_or(0, Rings::ptr)),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scale => Value::Float(scale),
                 Argument::Scalar(at) => Value::Float(scalars[place(parameters, *at)]),

@@ -10,6 +10,7 @@ use super::vector::{self, packed_strides, place};
 use super::{AttentionError, AttentionWork, HostVector, Mask, ScoreInputs, Tensor};
 use crate::Element;
 use crate::simulated::SimulatedError;
+use crate::timeline::{self, Records};
 
 /// Alignment of every buffer in bytes, as `cudaMalloc` gives it.
 const ALIGN: u64 = 256;
@@ -25,6 +26,9 @@ pub struct SimulatedAttention {
     ctas: u32,
     /// Whether the logarithms of the rows' sums are asked for.
     sums: bool,
+    records: Records,
+    /// The work, where it is not that of the mask as the host lists it.
+    work: Option<AttentionWork>,
 }
 
 /// What a simulated attention computed: O, the logarithm of each row's sum, what was found.
@@ -55,13 +59,27 @@ impl SimulatedAttention {
             return Err(AttentionError::Operation(plan.spec().op));
         }
         let module = parse(ptx).map_err(SimulatedError::from)?;
-        Ok(Self { plan: plan.clone(), module, entry: entry.to_owned(), ctas: CTAS, sums: true })
+        Ok(Self {
+            plan: plan.clone(),
+            module,
+            entry: entry.to_owned(),
+            ctas: CTAS,
+            sums: true,
+            records: Records::default(),
+            work: None,
+        })
     }
 
     /// The same with the work divided among so many CTAs.
     #[must_use]
     pub fn with_ctas(self, ctas: u32) -> Self {
         Self { ctas, ..self }
+    }
+
+    /// The same with work that was listed elsewhere, of undivided tiles. What is wrong with it is found as the kernel runs.
+    #[must_use]
+    pub fn with_work(self, work: AttentionWork) -> Self {
+        Self { work: Some(work), ..self }
     }
 
     /// The same without the logarithms of the rows' sums: what is returned for them is no number.
@@ -73,6 +91,12 @@ impl SimulatedAttention {
     /// Whether the logarithms of the rows' sums are asked for.
     pub fn gives_sums(&self) -> bool {
         self.sums
+    }
+
+    /// What the last launch of a [probed](Plan::probed) kernel recorded; as
+    /// [`Simulated::records`](crate::simulated::Simulated::records).
+    pub fn records(&self) -> Option<Vec<u32>> {
+        self.records.last()
     }
 
     /// The instructions of the kernel, each with whether the runs that `coverage` was merged of have executed it.
@@ -100,7 +124,10 @@ impl SimulatedAttention {
         let ScoreInputs { scale, scalars, vectors } = inputs.into();
         super::launcher::check_numbers(&self.plan, scale, scalars)?;
         let strides = packed_strides(&self.plan, &shape, vectors.iter().map(HostVector::extent))?;
-        let work = AttentionWork::new(&tiles, &shape, mask, self.ctas)?;
+        let work = match &self.work {
+            Some(work) => work.clone(),
+            None => AttentionWork::new(&tiles, &shape, mask, self.ctas)?,
+        };
         let mut sums = vec![f32::NAN; shape.rows()];
         let sizes = [shape.batch, shape.heads, shape.queries, shape.columns];
         let poison = Tensor::filled(sizes, q.order(), T::POISON);
@@ -127,6 +154,7 @@ impl SimulatedAttention {
             Operand::Epilogue(at) => of_score[place(parameters, at)],
             _ => id_o,
         };
+        let rings = timeline::rings(&self.plan, &mut memory);
         let problem = shape.problem([q.strides(), k.strides(), v.strides(), poison.strides()]);
         let launch = self.plan.attention_launch(&problem, work.ctas());
         let launch = launch.ok_or(AttentionError::Operation(self.plan.spec().op))?;
@@ -138,6 +166,7 @@ impl SimulatedAttention {
             Argument::Work => Param::Buffer(of_tiles),
             Argument::ColIdx => Param::Buffer(steps),
             Argument::Workspace => Param::Buffer(workspace),
+            Argument::Probes => rings.map_or(Param::U64(0), Param::Buffer),
             Argument::Number(number) => Param::U32(*number),
             Argument::Scale => Param::F32(scale),
             Argument::Scalar(at) => Param::F32(scalars[place(parameters, *at)]),
@@ -169,6 +198,7 @@ impl SimulatedAttention {
                 return Err(AttentionError::Launches);
             }
         }
+        self.records.keep(rings.map(|id| memory.bytes(id)));
         sums.copy_from_slice(&f32::from_bytes(memory.bytes(id_sums)));
         let output = Tensor::from_vec(sizes, q.order(), T::from_bytes(memory.bytes(id_o)))?;
         Ok((output, sums, report))

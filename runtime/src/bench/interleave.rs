@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use super::power::{Power, PowerWatch};
 use super::timing::{Timing, relative_ci};
 use crate::gpu::{Device, Event, GpuError, L2Flush, Stream, StreamRef};
 
@@ -94,6 +95,33 @@ pub fn interleave(
     opts: &InterleaveOptions,
     device: &Device,
 ) -> Result<Vec<Timing>, GpuError> {
+    in_rounds(candidates, opts, device, || ())
+}
+
+/// As [`interleave`], and how the GPU ran meanwhile, from the second half of the warm-up on: that runs the same rounds, and
+/// the power that a driver tells is a mean over up to a second.
+///
+/// # Errors
+/// As [`interleave`].
+pub fn interleave_watched(
+    candidates: &mut [Candidate<'_>],
+    opts: &InterleaveOptions,
+    device: &Device,
+) -> Result<(Vec<Timing>, Option<Power>), GpuError> {
+    let mut watch = None;
+    let timings = in_rounds(candidates, opts, device, || {
+        watch.get_or_insert_with(|| PowerWatch::start(device));
+    })?;
+    Ok((timings, watch.and_then(PowerWatch::finish)))
+}
+
+/// `hot` is called whenever half of the warm-up is over.
+fn in_rounds(
+    candidates: &mut [Candidate<'_>],
+    opts: &InterleaveOptions,
+    device: &Device,
+    mut hot: impl FnMut(),
+) -> Result<Vec<Timing>, GpuError> {
     let mut timings: Vec<_> =
         candidates.iter().map(|c| Timing { name: c.name.clone(), samples_us: Vec::new() }).collect();
     if candidates.is_empty() {
@@ -110,6 +138,9 @@ pub fn interleave(
         let start = Instant::now();
         while {
             rounds.run(candidates, WARMUP_ROUNDS)?;
+            if start.elapsed() >= opts.warmup / 2 {
+                hot();
+            }
             start.elapsed() < opts.warmup
         } {}
         until_sure(&mut timings, opts, |batch| rounds.run(candidates, batch))

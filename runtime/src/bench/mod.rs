@@ -33,12 +33,14 @@
 
 mod dense;
 mod interleave;
+mod power;
 mod report;
 mod timing;
 mod work;
 
 pub use dense::DenseBaseline;
-pub use interleave::{Candidate, InterleaveOptions, interleave};
+pub use interleave::{Candidate, InterleaveOptions, interleave, interleave_watched};
+pub use power::{Clock, Power, PowerWatch};
 pub use report::{BenchRecord, DenseRecord, L2Before, ProblemRecord, ReportError, Subject};
 pub use timing::{TimeUs, Timing, tflops};
 pub use work::Work;

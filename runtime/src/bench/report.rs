@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::power::Power;
 use super::timing::{TimeUs, Timing, tflops};
 use super::work::Work;
+use crate::roofs::Limit;
 
 /// One measurement of one kernel on one problem, beside the dense library in the same run.
 ///
@@ -35,7 +37,9 @@ use super::work::Work;
 ///   "ratio_paired": 0.961,
 ///   "relative_error": 0.00021,
 ///   "hbm_gbs": 787.0,
-///   "checked": true
+///   "checked": true,
+///   "limit": null,
+///   "power": null
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,6 +82,12 @@ pub struct BenchRecord {
     pub hbm_gbs: f64,
     /// Whether the result was compared with the reference and found right.
     pub checked: bool,
+    /// The time under the roofs of this GPU; `null` where none is known. Older records do not have it.
+    #[serde(default)]
+    pub limit: Option<Limit>,
+    /// How the GPU ran meanwhile; `null` where the driver does not tell. Older records do not have it.
+    #[serde(default)]
+    pub power: Option<Power>,
 }
 
 /// How the L2 cache was when a timed launch began: cold in either case.
@@ -168,7 +178,7 @@ impl BenchRecord {
 
     /// Puts a record together. `dense` is the dense library's timing, its equal K and its algorithm, taken in
     /// the same [`interleave`](super::interleave) as `timing`; `relative_error` and `checked` are what the
-    /// comparison with the reference gave.
+    /// comparison with the reference gave. Limit and power are for the caller to fill in.
     pub fn new(
         subject: Subject,
         work: &Work,
@@ -220,6 +230,8 @@ impl BenchRecord {
             relative_error,
             hbm_gbs: work.hbm_gbs(time_us.median),
             checked,
+            limit: None,
+            power: None,
         }
     }
 
@@ -308,6 +320,14 @@ mod tests {
     }
 
     #[test]
+    fn records_from_before_limits_and_power_are_read() {
+        let record = record();
+        let older = record.to_json().unwrap().replace(r#","limit":null,"power":null"#, "");
+        assert!(!older.contains("limit"), "{older}");
+        assert_eq!(BenchRecord::from_json(&older).unwrap(), record);
+    }
+
+    #[test]
     fn the_schema_has_the_documented_fields() {
         let value: serde_json::Value = serde_json::from_str(&record().to_json().unwrap()).unwrap();
         let keys = |value: &serde_json::Value| {
@@ -317,7 +337,7 @@ mod tests {
         };
         assert_eq!(
             keys(&value),
-            "checked dense driver executed_flops gpu hbm_gbs l2 plan problem ptx ratio ratio_paired \
+            "checked dense driver executed_flops gpu hbm_gbs l2 limit plan power problem ptx ratio ratio_paired \
              relative_error schema spec tflops time_us version"
         );
         assert_eq!(keys(&value["problem"]), "block k m n nnzb pattern seed");

@@ -46,6 +46,7 @@ mod library;
 mod module;
 #[cfg(feature = "nccl")]
 pub mod nccl;
+pub(crate) mod nvml;
 mod order;
 mod pattern;
 mod scales;

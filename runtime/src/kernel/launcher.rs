@@ -27,6 +27,7 @@ use crate::gpu::{
     UntypedVector, UploadedInputs, Value, Values,
 };
 use crate::schedule::WorkLists;
+use crate::timeline::Rings;
 use listed::ListedWork;
 use listed_sddmm::ListedTiles;
 pub(in crate::kernel) use sddmm::SddmmOperands;
@@ -41,6 +42,8 @@ pub struct Launcher {
     /// Clusters that run at the same time.
     pub(super) clusters: u32,
     pub(super) maps: TensorMapCache,
+    /// Of a probed kernel.
+    rings: Option<Rings>,
     work: Mutex<HashMap<WorkKey, Arc<UploadedWork>>>,
     /// The same of patterns that live on the GPU, by their numbers.
     listed: Mutex<HashMap<(u64, usize), Arc<ListedWork>>>,
@@ -120,6 +123,7 @@ impl Launcher {
             device: device.clone(),
             clusters,
             maps: TensorMapCache::new(device),
+            rings: Rings::new(device, plan)?,
             work: Mutex::default(),
             listed: Mutex::default(),
             listed_sddmms: Mutex::default(),
@@ -144,6 +148,20 @@ impl Launcher {
     /// Clusters that run at the same time; without clusters, CTAs: one or several for each multiprocessor.
     pub fn clusters(&self) -> u32 {
         self.clusters
+    }
+
+    /// What the last launch of a [probed](Plan::probed) kernel recorded, after everything on the device is done; nothing of
+    /// another kernel.
+    ///
+    /// # Errors
+    /// [`KernelError::Gpu`] with the error of an earlier launch, if one failed.
+    pub fn records(&self) -> Result<Option<Vec<u32>>, KernelError> {
+        Ok(self.rings.as_ref().map(Rings::words).transpose()?)
+    }
+
+    /// Where the rings of a probed kernel lie; 0 of another one.
+    pub(super) fn rings_at(&self) -> DevicePtr {
+        self.rings.as_ref().map_or(0, Rings::ptr)
     }
 
     /// Frees the work plans of all patterns so far, after everything on the device is done. They are kept until
@@ -301,6 +319,7 @@ impl Launcher {
                 Argument::Work => Value::Pointer(places.tiles),
                 Argument::StageMetadata => Value::Pointer(places.stage_metadata),
                 Argument::Workspace => Value::Pointer(places.workspace),
+                Argument::Probes => Value::Pointer(self.rings_at()),
                 // Of an attention alone.
                 Argument::Strided(_) => Value::Pointer(0),
                 Argument::Scale => Value::Float(f32::NAN),

@@ -105,7 +105,9 @@ impl Simulated {
             Argument::Work => Param::Buffer(words(&mut memory, &lists.tiles)),
             Argument::Number(number) => Param::U32(*number),
             Argument::StageMetadata => Param::Buffer(words(&mut memory, &lists.stage_metadata)),
-            Argument::Map(_) | Argument::Strided(_) | Argument::Pointer(_) | Argument::Workspace => Param::U64(0),
+            Argument::Map(_) | Argument::Strided(_) | Argument::Pointer(_) | Argument::Workspace | Argument::Probes => {
+                Param::U64(0)
+            }
             Argument::Scalar(_) | Argument::Scale | Argument::VectorStrides(_) => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());

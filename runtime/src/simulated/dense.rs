@@ -13,7 +13,7 @@ use crate::kernel::arguments::UntypedHostCall;
 use crate::kernel::matrix::{HostDense, HostSparse, HostView};
 use crate::kernel::{KernelError, fit};
 use crate::schedule::WorkLists;
-use crate::{Dense, Element};
+use crate::{Dense, Element, timeline};
 
 /// The sparse factor and the dense one.
 ///
@@ -96,7 +96,9 @@ impl Simulated {
             false => (sparse.structure.col_idx(), &[][..]),
         };
         let workspace = workspace(&mut memory, &work);
-        let mut uploads = Uploads { memory: &mut memory, columns, blocks, work: &work, workspace, operands: vec![] };
+        let rings = timeline::rings(&self.plan, &mut memory);
+        let mut uploads =
+            Uploads { memory: &mut memory, columns, blocks, work: &work, workspace, rings, operands: vec![] };
         let id_c = self.lines(uploads.memory, C::to_bytes(wide.data()), pitch);
         uploads.operands.push((Operand::C, id_c));
         // Without stored blocks nothing is read: any valid address serves as A and B.
@@ -119,6 +121,7 @@ impl Simulated {
 
         let (used, results) = ((work.workspace > 0).then_some(workspace), [id_c, id_second]);
         let mut report = self.launch_with(&launch(&shape, params), &mut memory, used, &results, options)?;
+        self.records.keep(rings.map(|id| memory.bytes(id)));
         writers_of(&mut report, id_c, (pitch, c.ld() * size_of::<C>()));
         copy_lines(&mut c, wide.ld(), &C::from_bytes(memory.bytes(id_c)));
         let rows = start.map(|_| f32::from_bytes(memory.bytes(id_second)));

@@ -28,6 +28,8 @@ pub(super) struct Uploads<'m> {
     pub(super) work: &'m WorkLists,
     /// Where CTAs pass on partial sums.
     pub(super) workspace: BufferId,
+    /// The rings of a probed kernel.
+    pub(super) rings: Option<BufferId>,
     /// The operands there are; C is the first.
     pub(super) operands: Vec<(Operand, BufferId)>,
 }
@@ -55,6 +57,7 @@ impl Uploads<'_> {
             Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
             Argument::Work => Param::Buffer(self.words(self.work.tiles.iter().copied())),
             Argument::Workspace => Param::Buffer(self.workspace),
+            Argument::Probes => self.rings.map_or(Param::U64(0), Param::Buffer),
             // Of an attention alone.
             Argument::Strided(_) => Param::U64(0),
             Argument::Scale => Param::F32(f32::NAN),

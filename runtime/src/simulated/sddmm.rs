@@ -16,7 +16,7 @@ use crate::kernel::arguments::UntypedHostCall;
 use crate::kernel::matrix::{HostDense, HostView};
 use crate::kernel::{KernelError, fit, sddmm};
 use crate::schedule::WorkLists;
-use crate::{Element, Structure};
+use crate::{Element, Structure, timeline};
 
 /// The factors, and where the blocks of the result are.
 ///
@@ -100,6 +100,7 @@ impl Simulated {
         let mut words = |words: &[u32]| upload(words.iter().flat_map(|word| word.to_le_bytes()).collect());
         let (heads, tiles) = (words(&work.heads), words(&work.tiles));
         let workspace = self::workspace(&mut memory, &work);
+        let rings = timeline::rings(&self.plan, &mut memory);
         let buffer = |operand| operands.iter().find(|(there, _)| *there == operand).map_or(id_c, |(_, id)| *id);
         let param = |argument: &Argument| match argument {
             Argument::Map(map) => Param::TensorMap(describe(map, buffer(map.operand))),
@@ -109,6 +110,7 @@ impl Simulated {
             Argument::Number(number) => Param::U32(*number),
             Argument::Scalar(at) => Param::F32(scalars.get(at).copied().unwrap_or(f32::NAN)),
             Argument::Pointer(operand) => Param::Buffer(buffer(*operand)),
+            Argument::Probes => rings.map_or(Param::U64(0), Param::Buffer),
             // Of the other operations alone.
             _ => Param::Buffer(id_c),
         };
@@ -116,6 +118,7 @@ impl Simulated {
         let results = [id_c, buffer(Operand::Second)];
         let workspace = (work.workspace > 0).then_some(workspace);
         let mut report = self.launch_with(&launch(&shape, params), &mut memory, workspace, &results, options)?;
+        self.records.keep(rings.map(|id| memory.bytes(id)));
         let all = size_of_val(&values[..]);
         writers_of(&mut report, id_c, (all, all));
         values.copy_from_slice(&C::from_bytes(memory.bytes(id_c)));

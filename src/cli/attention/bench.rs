@@ -3,9 +3,11 @@
 use std::io::Write;
 use std::path::Path;
 
-use bsr::bench::{InterleaveOptions, Timing, interleave};
+use bsr::bench::{InterleaveOptions, Power, Timing, interleave_watched};
 use bsr::gpu::Device;
+use bsr::roofs::{Limit, Roofs};
 use bsr::{Dtype, bf16, f16};
+use bsr_tuner::{Facts, TuningProblem};
 use serde_json::json;
 
 use super::super::device;
@@ -13,8 +15,8 @@ use super::super::dtypes::Number;
 use super::super::exit::{Exit, Failure};
 use super::super::problem::ProblemArgs;
 use super::super::spec::Planned;
-use super::super::{line, output};
-use super::problem::{Defaults, Problem};
+use super::super::{line, output, roofs};
+use super::problem::{Defaults, Problem, workload};
 use super::run::{Ready, timed};
 
 /// Checks kernels, then times them in turn.
@@ -62,8 +64,12 @@ fn in_turn<T: Number>(
     let errors: Vec<f64> = ready.iter().map(|ready| ready.error).collect();
     let mut candidates: Vec<_> =
         ready.iter_mut().zip(planned).map(|(ready, planned)| ready.candidate(planned.ptx.entry())).collect();
-    let timings = interleave(&mut candidates, options, device)?;
+    let (timings, power) = interleave_watched(&mut candidates, options, device)?;
     line(out, "device", device::words(device))?;
+    if let Some(power) = &power {
+        line(out, "power", power.words())?;
+    }
+    let roofs = roofs::of(device);
     let mut records = String::new();
     for (((planned, problem), timing), error) in planned.iter().zip(&problems).zip(&timings).zip(errors) {
         line(out, "spec", planned.spec())?;
@@ -71,7 +77,11 @@ fn in_turn<T: Number>(
         line(out, "mask", problem.mask_words())?;
         line(out, "result", format_args!("relative error {error:.1e}"))?;
         timed(timing, problem, out)?;
-        records.push_str(&record(planned, problem, timing, error, device));
+        let limit = limit(planned, args, timing, &roofs)?;
+        if let Some(limit) = &limit {
+            line(out, "limit", limit.to_string().replace('\n', "\n          "))?;
+        }
+        records.push_str(&record(planned, problem, (timing, limit, power.as_ref()), error, device));
         records.push('\n');
     }
     if let Some(path) = json {
@@ -80,7 +90,22 @@ fn in_turn<T: Number>(
     Ok(Exit::Done)
 }
 
-fn record(planned: &Planned, problem: &Problem, timing: &Timing, error: f64, device: &Device) -> String {
+/// What limits a kernel.
+fn limit(planned: &Planned, args: &ProblemArgs, timing: &Timing, roofs: &Roofs) -> Result<Option<Limit>, Failure> {
+    let workload = workload(args, &Facts::of(planned.spec()), Defaults::GPU)?;
+    let structure = bsr_tuner::backend::structure(&workload);
+    let structure = structure.map_err(|trouble| Failure::new(Exit::BadInput, trouble.message))?;
+    let problem = TuningProblem::new(workload, &structure);
+    Ok(roofs::limit_of(planned, &problem, timing.median_us(), roofs, Some(&structure)))
+}
+
+fn record(
+    planned: &Planned,
+    problem: &Problem,
+    (timing, limit, power): (&Timing, Option<Limit>, Option<&Power>),
+    error: f64,
+    device: &Device,
+) -> String {
     let us = timing.summary();
     let shape = &problem.shape;
     json!({
@@ -97,6 +122,8 @@ fn record(planned: &Planned, problem: &Problem, timing: &Timing, error: f64, dev
         "time_us": { "median": us.median, "p10": us.p10, "p90": us.p90, "min": us.min, "samples": us.samples },
         "tflops": timing.tflops(problem.flops()),
         "relative_error": error,
+        "limit": limit,
+        "power": power,
     })
     .to_string()
 }

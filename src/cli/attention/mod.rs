@@ -6,13 +6,15 @@ mod check;
 mod kinds;
 mod problem;
 mod run;
+mod trace;
 mod verdict;
 
 pub(super) use backend::{OnDevice, open};
 pub(super) use bench::bench;
 pub(super) use check::{Checked, check};
 pub(super) use problem::{Defaults, workload};
-pub(super) use run::{Run, run};
+pub(super) use run::{Run, launch, run};
+pub(super) use trace::{Trace, trace};
 
 use bsr::attention::AttentionError;
 

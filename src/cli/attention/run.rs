@@ -171,6 +171,11 @@ impl<T: Number> Ready<T> {
         wanted.judge(&self.output.download()?, &self.sums, tolerance(T::DTYPE))
     }
 
+    /// What launches the kernel.
+    pub(super) fn launcher(&self) -> &Launcher {
+        &self.launcher
+    }
+
     /// The kernel as something that is timed.
     pub(super) fn candidate(&mut self, name: &str) -> Candidate<'_> {
         let Self { launcher, pattern, tensors, output, scale, scalars, vectors, .. } = self;
@@ -201,6 +206,33 @@ fn on<T: Number>(device: &Device, planned: &Planned, problem: &Problem, out: &mu
     let timings = interleave(&mut [ready.candidate(planned.ptx.entry())], &options, device)?;
     timings.iter().try_for_each(|timing| timed(timing, problem, out))?;
     Ok(Exit::Done)
+}
+
+/// Compares a kernel's result, and launches it again: for a profiler.
+///
+/// # Errors
+/// Wrong: a wrong result. Bad input: a problem that cannot be had. Those of the device.
+pub(in super::super) fn launch(
+    device: &Device,
+    planned: &Planned,
+    args: &ProblemArgs,
+    options: &InterleaveOptions,
+) -> Result<(), Failure> {
+    fn of<T: Number>(
+        device: &Device,
+        planned: &Planned,
+        problem: &Problem,
+        options: &InterleaveOptions,
+    ) -> Result<(), Failure> {
+        let mut ready = Ready::<T>::new(device, planned, problem)?;
+        interleave(&mut [ready.candidate(planned.ptx.entry())], options, device)?;
+        Ok(())
+    }
+    let problem = Problem::new(args, planned.spec(), Defaults::GPU)?;
+    match planned.spec().a {
+        Dtype::BF16 => of::<bf16>(device, planned, &problem, options),
+        _ => of::<f16>(device, planned, &problem, options),
+    }
 }
 
 /// The time of a kernel, and its rate of executed work.

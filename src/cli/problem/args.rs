@@ -15,7 +15,7 @@ fn side() -> RangedU64ValueParser<usize> {
 /// C[M, N] = A[M, K] * B[K, N]: the sparse operand, A, with op = dds B, with op = sdd C, from a pattern or a file, as it is
 /// stored (with transpose = on its columns are rows of the operand); dense factors drawn from N(0, 1), i8 from a normal distribution as
 /// wide as 20.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Problem")]
 pub(in super::super) struct ProblemArgs {
     /// Rows of A and C. [default: 4096; fewer on the simulator]

@@ -5,6 +5,7 @@
 //! a part of the shorter counts, too.
 
 use bsr_codegen::{AttentionTiles, Plan};
+use bsr_runtime::roofs::Traffic;
 
 use super::{Card, Prediction, Term, What, both};
 use crate::TuningProblem;
@@ -28,22 +29,64 @@ const TILE_US: f64 = 1.2;
 /// How sharply the slowest of these alone decides.
 const SHARPNESS: f64 = 6.0;
 
+/// What an attention computes and loads.
+struct Amounts {
+    /// Pairs of a query and a key in stored blocks, of all heads.
+    pairs: f64,
+    /// Rows of K and of V that tiles load.
+    loads: f64,
+    /// Elements of Q, K and V, and of O.
+    read: f64,
+    written: f64,
+}
+
+impl Amounts {
+    fn new(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem) -> Self {
+        let (features, workload, spec) = (&problem.features, &problem.workload, plan.spec());
+        let Heads { batch, heads, key_heads } = workload.source.heads();
+        let (bm, bk, rows) = (f64::from(spec.bm), f64::from(spec.bk), f64::from(tiles.rows));
+        let (depth, columns) = (f64::from(spec.score_depth()), f64::from(tiles.columns));
+        let pairs = features.nnzb as f64 * bm * bk * (batch * heads) as f64;
+        // Neighbouring rows of blocks that share a tile load the keys once that both need.
+        let of_two = 1.0 + (features.reuse - 1.0) / (GROUP - 1) as f64;
+        let together = if tiles.uniform { 1.0 } else { of_two.clamp(1.0, rows / bm) };
+        let [queries, keys] = [batch * heads * workload.m, batch * key_heads * workload.n].map(|rows| rows as f64);
+        Self {
+            pairs,
+            loads: pairs / (bm.min(rows) * together),
+            read: queries * depth + keys * (depth + columns),
+            written: queries * columns,
+        }
+    }
+}
+
+pub(super) fn traffic(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem) -> Traffic {
+    let Amounts { pairs, loads, read, written } = Amounts::new(plan, tiles, problem);
+    let (spec, bytes) = (plan.spec(), f64::from(plan.spec().a.bytes()));
+    let both = f64::from(spec.score_depth()) + f64::from(tiles.columns);
+    Traffic {
+        dtype: spec.a,
+        flops: problem.executed_flops() as f64,
+        issued_flops: 2.0 * pairs * both,
+        l2_bytes: loads * both * bytes,
+        stages: loads / f64::from(tiles.step),
+        hbm_least: (read + written) * bytes,
+        hbm_read: read * bytes,
+        hbm_written: written * bytes,
+    }
+}
+
 pub(super) fn predict(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem, card: &Card) -> Prediction {
     let (features, workload, spec) = (&problem.features, &problem.workload, plan.spec());
-    let Heads { batch, heads, key_heads } = workload.source.heads();
-    let (bm, bk) = (f64::from(spec.bm), f64::from(spec.bk));
+    let Amounts { pairs, loads, read, written } = Amounts::new(plan, tiles, problem);
+    let Heads { batch, heads, .. } = workload.source.heads();
     let (depth, columns, rows) = (f64::from(spec.score_depth()), f64::from(tiles.columns), f64::from(tiles.rows));
     let bytes = f64::from(spec.a.bytes());
     let all = (batch * heads) as f64;
-    let pairs = features.nnzb as f64 * bm * bk * all;
     let places = card.sms as f64;
 
     let tensor = 2.0 * pairs * (depth + columns) / (FASTER * card.dense_tflops * 1e6);
     let exponentials = pairs * (1.0 + BESIDE) / (EXPONENTIALS * GHZ * 1e3 * places);
-    // Neighbouring rows of blocks that share a tile load the keys once that both need.
-    let of_two = 1.0 + (features.reuse - 1.0) / (GROUP - 1) as f64;
-    let together = if tiles.uniform { 1.0 } else { of_two.clamp(1.0, rows / bm) };
-    let loads = pairs / (bm.min(rows) * together);
     let l2 = loads * (depth + columns) * bytes / (card.l2_tbs * 1e6);
     let steps = loads / f64::from(tiles.step);
     let barriers = steps * STEP_US / places;
@@ -59,9 +102,7 @@ pub(super) fn predict(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProbl
     let longest = if mean > 0.0 { features.longest_row as f64 / mean } else { 1.0 };
     let of_tile = even * places / count.max(1.0);
     let busiest = (even + 0.5 * of_tile.min(even)).max(of_tile * longest);
-    let elements = (batch * heads * workload.m) as f64 * (depth + columns)
-        + (batch * key_heads * workload.n) as f64 * (depth + columns);
-    let hbm = elements * bytes / (card.hbm_tbs * 1e6);
+    let hbm = (read + written) * bytes / (card.hbm_tbs * 1e6);
     let terms = [
         (What::Tensor, tensor),
         (What::Exponentials, exponentials),

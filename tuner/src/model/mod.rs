@@ -29,7 +29,9 @@ mod shape;
 mod tests;
 mod tiles;
 mod timeline;
+mod traffic;
 mod view;
+mod work_list;
 
 use std::sync::Arc;
 
@@ -38,9 +40,12 @@ use serde::{Deserialize, Serialize};
 
 pub use bsr_runtime::advise::model::Card;
 pub use card::{Known, for_gpu};
+pub use traffic::traffic;
+pub use work_list::work_list;
 
 use crate::TuningProblem;
 use deal::{Lists, deal};
+use footprint::Misses;
 use rates::{Rates, Setting};
 use shape::Shape;
 use tiles::Tiles;
@@ -135,7 +140,11 @@ struct Simulation {
 
 impl Simulation {
     fn new(plan: &Plan, problem: &TuningProblem, card: &Card) -> Self {
-        let (profile, shape) = (plan.profile(), Shape::of(problem));
+        Self::of_shape(plan, problem, card, Shape::of(problem))
+    }
+
+    fn of_shape(plan: &Plan, problem: &TuningProblem, card: &Card, shape: Arc<Shape>) -> Self {
+        let profile = plan.profile();
         let view = View::new(plan.spec(), problem);
         let tiles = Tiles::new(plan, &profile, &view, &shape);
         let places = timeline::places(&profile, card);
@@ -146,17 +155,25 @@ impl Simulation {
         Self { profile, view, shape, tiles, lists, plan: plan.clone(), card: *card, places }
     }
 
+    /// Bytes of the sums of a part of a tile.
+    fn partial_bytes(&self) -> f64 {
+        let of_split = self.plan.split_form().map(|form| form.partial_bytes);
+        f64::from(of_split.or(self.plan.sddmm_tiles().map(|form| form.partial_bytes)).unwrap_or(0))
+    }
+
+    fn misses(&self, rates: &Rates) -> Misses {
+        let Self { profile, view, shape, tiles, lists, plan, .. } = self;
+        let workspace = f64::from(lists.places()) * self.partial_bytes();
+        footprint::misses(plan, profile, view, (tiles, shape), (lists.count().max(1), workspace), rates)
+    }
+
     fn prediction(&self, rates: &Rates) -> Prediction {
-        let Self { profile, view, shape, tiles, lists, plan, card, places } = self;
-        let clusters = lists.count().max(1);
-        let partial_bytes = plan.split_form().map(|form| form.partial_bytes);
-        let partial_bytes = partial_bytes.or(plan.sddmm_tiles().map(|form| form.partial_bytes)).unwrap_or(0);
-        let workspace = f64::from(lists.places()) * f64::from(partial_bytes);
-        let misses = footprint::misses(plan, profile, view, (tiles, shape), (clusters, workspace), rates);
+        let Self { profile, view, tiles, lists, card, places, .. } = self;
+        let misses = self.misses(rates);
         let setting = Setting::new(profile, view, tiles, misses, card);
         let line = match tiles.count() {
             0 => Timeline::default(),
-            _ => timeline::follow(rates, &setting, (tiles, lists), f64::from(partial_bytes), *places),
+            _ => timeline::follow(rates, &setting, (tiles, lists), self.partial_bytes(), *places),
         };
         let hbm = misses.bytes / (rates.hbm * card.hbm_tbs * 1e6);
         let terms = [

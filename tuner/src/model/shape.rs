@@ -61,7 +61,7 @@ impl Shape {
         shape
     }
 
-    fn new(structure: Option<Structure>) -> Self {
+    pub(super) fn new(structure: Option<Structure>) -> Self {
         Self { structure, tiles: Mutex::default(), distinct: Mutex::default() }
     }
 

@@ -22,6 +22,39 @@ pub(super) struct Timeline {
     pub(super) ends: f64,
 }
 
+/// From when to when every cluster computes each of its tiles, or parts of them, in microseconds.
+pub(super) fn spans(
+    rates: &Rates,
+    setting: &Setting<'_>,
+    (tiles, lists): (&Tiles, &Lists),
+    partial_bytes: f64,
+) -> Vec<Vec<[f64; 2]>> {
+    let cluster = f64::from(setting.profile.cluster.max(1));
+    let share = Share::new((lists.count() as f64 * cluster).max(1.0), setting.card, rates);
+    let times: Vec<TileTime> = tiles.column.iter().map(|tile| rates.tile(setting, tile, &share)).collect();
+    let exchange = partial_bytes / cluster / rates.partial;
+    let clock = Clock { rates, tiles, times: &times, exchange, last: 0.0 };
+    let one_after_the_other = |durations: &mut dyn Iterator<Item = f64>| {
+        let mut now = rates.first_stage();
+        durations
+            .map(|us| {
+                let from = now;
+                now += us;
+                [from, now]
+            })
+            .collect()
+    };
+    match lists {
+        Lists::Whole(lists) => {
+            let of = |list: &Vec<u32>| one_after_the_other(&mut list.iter().map(|tile| times[*tile as usize].us()));
+            lists.iter().map(of).collect()
+        }
+        Lists::Parts { of, .. } => {
+            of.iter().map(|list| one_after_the_other(&mut list.iter().map(|part| clock.part(part)))).collect()
+        }
+    }
+}
+
 /// Follows all lists, on a card that `places` CTAs fit.
 pub(super) fn follow(
     rates: &Rates,

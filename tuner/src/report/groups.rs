@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bsr_codegen::KernelSpec;
+use bsr_runtime::roofs::{MeasuredRoofs, Roofs};
 
 use crate::store::Rejection;
 use crate::{DeviceId, Record, TuningProblem, Verdict, Workload};
@@ -25,6 +26,8 @@ pub(crate) struct Group<'r> {
     /// What was not measured: reasons and how many points, most frequent first.
     pub(super) rejected: Vec<(&'r str, usize)>,
     pub(crate) measure: Measure,
+    /// What times are held against: those of the data sheet, until measured ones are given. Nothing of a model.
+    pub(super) roofs: Roofs,
 }
 
 /// One kernel and what became of it.
@@ -111,6 +114,7 @@ fn group<'r>(records: &[&'r Record], rejected: &HashMap<&'r str, Vec<&'r Rejecti
         replaced,
         rejected,
         measure,
+        roofs: Roofs::new(&first.device.name, None),
     })
 }
 
@@ -139,6 +143,13 @@ fn ordered(mut records: Vec<&Record>, measure: Measure) -> Vec<&Record> {
 }
 
 impl<'r> Group<'r> {
+    /// Takes the roofs that were measured on the group's device, if there are any.
+    pub(super) fn hold_against(&mut self, measured: &[MeasuredRoofs]) {
+        let DeviceId { name, driver, .. } = self.device;
+        let found = measured.iter().find(|roofs| roofs.gpu == *name && roofs.driver == *driver);
+        self.roofs = Roofs::new(name, found);
+    }
+
     /// The best kernel that was timed until its time was known.
     pub(crate) fn winner(&self) -> Option<&Point<'r>> {
         self.kernels.iter().find(|point| point.record.verdict == Verdict::Timed && point.record.timing.is_some())

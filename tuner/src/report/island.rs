@@ -1,9 +1,11 @@
 //! The data of the page's scripts: one JSON object in the page, computed here and only drawn there.
 
+use bsr_runtime::roofs::{Limit, LimitedBy};
 use serde::Serialize;
 
 use super::axes::{Axis, axes};
 use super::groups::{Group, Measure, Point};
+use super::lesson::{self, Budget};
 use super::summary::{Summary, is_yardstick};
 use super::terminal::attribute_of;
 use super::words;
@@ -50,6 +52,8 @@ struct Row<'r> {
     predicted: Option<f64>,
     error: Option<f64>,
     why: Option<&'r str>,
+    /// The nearest roof, and how much of the time it explains.
+    limit: Option<String>,
 }
 
 /// What the overview's plot shows of a group, in TFLOP/s.
@@ -72,10 +76,13 @@ struct Prediction {
 }
 
 impl<'r> Island<'r> {
-    pub(super) fn of(groups: &[Group<'r>]) -> Self {
+    pub(super) fn of(groups: &[Group<'r>], budget: Budget) -> Self {
         let marked = attribute_of("\0");
         let (before, after) = marked.split_once('\0').unwrap_or((&marked, ""));
-        Self { problems: groups.iter().map(product).collect(), attribute: [before.to_owned(), after.to_owned()] }
+        Self {
+            problems: groups.iter().map(|group| product(group, budget)).collect(),
+            attribute: [before.to_owned(), after.to_owned()],
+        }
     }
 
     /// As text that may stand in a `<script>`: no `<` ends it, and no line separator of JavaScript is in it.
@@ -90,9 +97,13 @@ impl<'r> Island<'r> {
     }
 }
 
-fn product<'r>(group: &Group<'r>) -> Product<'r> {
+fn product<'r>(group: &Group<'r>, budget: Budget) -> Product<'r> {
     let axes = axes(group.specs());
-    let kernels = group.kernels.iter().map(|point| kernel(point, &axes, group.measure));
+    let kernels = group.kernels.iter().enumerate().map(|(place, point)| {
+        let limit = point.spec.as_ref().filter(|_| place < budget.limits);
+        let limit = limit.and_then(|spec| lesson::limit(group, point.record, spec));
+        Row { limit: limit.map(|limit| nearest(&limit)), ..kernel(point, &axes, group.measure) }
+    });
     let baselines = group.baselines.iter().map(|record| Row {
         ratio: if is_yardstick(record) { Some(1.0) } else { record.dense.as_ref().map(|dense| dense.ratio) },
         ..row(record, group.measure)
@@ -124,6 +135,18 @@ fn among<'r>(mut rows: Vec<Row<'r>>, baselines: impl Iterator<Item = Row<'r>>) -
     rows
 }
 
+/// `L2 86 %`.
+fn nearest(limit: &Limit) -> String {
+    let nearest = limit.nearest();
+    let short = match nearest.by {
+        LimitedBy::Tensor => "tensor",
+        LimitedBy::L2 => "L2",
+        LimitedBy::Hbm => "memory",
+        LimitedBy::Launch => "launch",
+    };
+    format!("{short} {:.0} %", 100.0 * nearest.share)
+}
+
 fn kernel<'r>(point: &Point<'r>, axes: &[Axis], measure: Measure) -> Row<'r> {
     let at = point.spec.as_ref().map(|spec| axes.iter().map(|axis| axis.place(spec)).collect());
     Row { at, ..row(point.record, measure) }
@@ -144,6 +167,7 @@ fn row(record: &Record, measure: Measure) -> Row<'_> {
         predicted: record.predicted_us,
         error: record.relative_error,
         why: record.error.as_deref(),
+        limit: None,
     }
 }
 

@@ -13,6 +13,7 @@ mod axes;
 mod cards;
 pub(crate) mod groups;
 mod island;
+mod lesson;
 mod page;
 mod picture;
 mod roofline;
@@ -23,8 +24,10 @@ mod words;
 pub use cards::{CardRow, Cards, side_by_side};
 pub use groups::MOST_PRODUCTS;
 pub use page::render;
-pub use roofline::{Bound, Peaks, Roof};
+pub use roofline::{Bound, Roof};
 pub use terminal::{Top, attribute_line, top};
+
+use bsr_runtime::roofs::MeasuredRoofs;
 
 use crate::Record;
 use crate::store::Rejection;
@@ -38,6 +41,8 @@ pub struct ReportData {
     pub records: Vec<Record>,
     /// What could not be measured, since it cannot be planned or is not in the space.
     pub rejected: Vec<Rejection>,
+    /// Roofs that were measured. Where a device has none here, its data sheet stands in.
+    pub roofs: Vec<MeasuredRoofs>,
 }
 
 /// Why there is no page.

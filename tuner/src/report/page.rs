@@ -7,9 +7,11 @@ use plotly::Plot;
 use serde::Serialize;
 use tera::{Context, Tera};
 
+use super::axes::axes;
 use super::cards::cards_of;
 use super::groups::{Group, groups, shown};
 use super::island::Island;
+use super::lesson::{Budget, Lesson, lessons};
 use super::picture::{self, Pictures};
 use super::summary::{Summary, roof_words};
 use super::terminal::attribute_line;
@@ -33,7 +35,8 @@ const PLOTLY: &str = "plotly.js v";
 /// # Errors
 /// [`ReportError`]: none that data could cause.
 pub fn render(data: &ReportData) -> Result<String, ReportError> {
-    let groups = groups(&data.records, &data.rejected);
+    let mut groups = groups(&data.records, &data.rejected);
+    groups.iter_mut().for_each(|group| group.hold_against(&data.roofs));
     let mut facts = facts(data, &groups);
     let (groups, [products, kernels]) = shown(groups);
     if products + kernels > 0 {
@@ -41,7 +44,8 @@ pub fn render(data: &ReportData) -> Result<String, ReportError> {
             format!("{products} products and {kernels} kernels, of so many that no browser would open the page");
         facts.push(["left out".to_owned(), words]);
     }
-    let island = Island::of(&groups).to_text()?;
+    let budget = Budget::new(groups.len());
+    let island = Island::of(&groups, budget).to_text()?;
     let title = if data.title.is_empty() { "Block-sparse kernels" } else { &data.title };
     let mut context = Context::new();
     context.insert("title", title);
@@ -54,7 +58,7 @@ pub fn render(data: &ReportData) -> Result<String, ReportError> {
     context.insert("facts", &facts);
     context.insert("cards", &cards_of(&groups));
     context.insert("kinds", &kinds(&groups));
-    context.insert("products", &groups.iter().enumerate().map(product).collect::<Vec<_>>());
+    context.insert("products", &groups.iter().enumerate().map(|group| product(group, budget)).collect::<Vec<_>>());
     let mut tera = Tera::new();
     // A name that ends in .html escapes what it is given.
     tera.add_raw_template("page.html", TEMPLATE)?;
@@ -174,6 +178,8 @@ struct Product {
     verdicts: Vec<Count>,
     rejected: Vec<Count>,
     winner: Option<Winner>,
+    /// Of the best kernels, the winner's first.
+    lessons: Vec<Lesson>,
 }
 
 /// A bar with a word.
@@ -198,7 +204,7 @@ struct Winner {
     note: Option<String>,
 }
 
-fn product((index, group): (usize, &Group<'_>)) -> Product {
+fn product((index, group): (usize, &Group<'_>), budget: Budget) -> Product {
     let verdicts = Verdict::ALL.map(|verdict| (verdict.as_str().to_owned(), group.count(verdict)));
     let rejected = group.rejected.iter().map(|(reason, count)| ((*reason).to_owned(), *count));
     Product {
@@ -210,6 +216,7 @@ fn product((index, group): (usize, &Group<'_>)) -> Product {
         verdicts: counts(verdicts.into_iter().filter(|verdict| verdict.1 > 0)),
         rejected: counts(rejected),
         winner: winner(group),
+        lessons: lessons(group, &axes(group.specs()), budget.lessons(index)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a group comes to: the best kernel, what the card could do, and what else computes the product.
 
+use bsr_runtime::roofs::Origin;
+
 use super::groups::{Group, Point};
 use super::roofline::{Bound, Roof};
 use super::words;
@@ -88,7 +90,7 @@ impl<'g, 'r> Summary<'g, 'r> {
             tflops,
             ratio,
             dense_tflops: tflops.zip(ratio).filter(|(_, ratio)| *ratio > 0.0).map(|(rate, ratio)| rate / ratio),
-            roof: Roof::of(group.problem, group.device),
+            roof: Roof::of(group.problem, group.device, &group.roofs),
             advice: advise(us, alternatives.first()),
             alternatives,
         }
@@ -115,13 +117,17 @@ fn advise(ours: Option<f64>, best: Option<&Alternative<'_>>) -> Advice {
     }
 }
 
-/// A roof in words: `988 TFLOP/s, tensor cores`.
+/// A roof in words: `990 (arithmetic, data sheet)`.
 pub(super) fn roof_words(roof: &Roof) -> String {
     let what = match roof.bound {
         Bound::Tensor => "arithmetic",
         Bound::Memory => "memory",
     };
-    format!("{} ({what})", words::number(roof.tflops))
+    let origin = match roof.origin {
+        Origin::Measured => "measured",
+        Origin::DataSheet => "data sheet",
+    };
+    format!("{} ({what}, {origin})", words::number(roof.tflops))
 }
 
 #[cfg(test)]

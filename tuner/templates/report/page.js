@@ -42,7 +42,7 @@ const data = JSON.parse(document.getElementById('data').textContent);
       select.replaceChildren(...keys.map(([key, at]) => new Option(key, at, at === chosen, at === chosen)));
       select.disabled = keys.length < 2;
     }
-    rows.show(product);
+    rows.show(product, index);
     drawings();
   };
   // A row of the overview links to its product.

@@ -6,6 +6,8 @@ const table = (() => {
     ['table', 'filter', 'verdict', 'count', 'page-of', 'back', 'next'].map(get);
   let product = null, columns = [], sort = null, page = 0;
 
+  const all = () => document.querySelectorAll(`[data-product="${product.index}"] .lesson`);
+
   const digits = number => {
     const size = Math.abs(number);
     return size >= 100 ? number.toFixed(0) : size >= 10 ? number.toFixed(1) : number.toFixed(2);
@@ -28,6 +30,8 @@ const table = (() => {
     { name: 'TFLOP/s', value: row => row.tflops, show: row => given(row.tflops, digits), number: true, best: 'descending' },
     { name: 'ratio', title: 'to the dense library on as many operations', value: row => row.ratio,
       show: row => given(row.ratio, ratio => ratio.toFixed(3)), number: true, kind: 'ratio', best: 'descending' },
+    { name: 'limit', title: 'the nearest roof, and how much of the time it explains', value: row => row.limit,
+      show: row => row.limit || '', kind: 'limit' },
     { name: 'predicted', title: 'microseconds, by the cost model', value: row => row.predicted,
       show: row => given(row.predicted, digits), number: true },
     { name: 'error', title: 'relative, against the f64 reference', value: row => row.error,
@@ -75,6 +79,28 @@ const table = (() => {
     return td;
   };
 
+  // What a kernel teaches is shown when its row is clicked, or entered.
+  const lessons = {
+    has: name => [...all()].some(lesson => lesson.dataset.lesson === name),
+    show: name => {
+      for (const lesson of all()) lesson.hidden = lesson.dataset.lesson !== name;
+      for (const tr of element.tBodies[0].rows) tr.classList.toggle('shown', tr.dataset.name === name);
+    },
+    open: (tr, name) => {
+      tr.dataset.name = name;
+      tr.classList.add('teaches');
+      tr.tabIndex = 0;
+      tr.title = 'what this kernel teaches';
+      const open = event => {
+        if (event.target.closest('button') || (event.key && event.key !== 'Enter')) return;
+        lessons.show(name);
+        get('lesson').scrollIntoView({ block: 'start' });
+      };
+      tr.addEventListener('click', open);
+      tr.addEventListener('keydown', open);
+    },
+  };
+
   const copy = row => {
     const button = document.createElement('button');
     button.type = 'button';
@@ -93,6 +119,7 @@ const table = (() => {
     element.tBodies[0].replaceChildren(...rows.slice(page * PAGE, (page + 1) * PAGE).map(row => {
       const tr = document.createElement('tr');
       if (row.baseline) tr.className = 'baseline';
+      else if (lessons.has(row.name)) lessons.open(tr, row.name);
       const cells = columns.map(column => cell(column, row, most));
       if (row.at === null) {
         // It has no keys: its name stands where they would.
@@ -114,8 +141,8 @@ const table = (() => {
     }
   };
 
-  const show = chosen => {
-    product = chosen;
+  const show = (chosen, index) => {
+    product = { ...chosen, index };
     columns = columnsOf(product);
     sort = { column: 0, order: 'ascending' };
     page = 0;

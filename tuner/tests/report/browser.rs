@@ -249,6 +249,19 @@ fn a_browser_shows_sorts_filters_and_draws() {
     shown.click("#next");
     assert_ne!(shown.column("#"), first);
 
+    // A click on a row shows what its kernel teaches, and so does a key.
+    let taught = "[...document.querySelectorAll('[data-product]:not([hidden]) .lesson:not([hidden])')].map(e => e.dataset.lesson)";
+    shown.click("#back");
+    let before = shown.value(taught);
+    assert_eq!(before.as_array().unwrap().len(), 1);
+    shown.click("#table tbody tr.teaches:nth-of-type(3) td");
+    let after = shown.value(taught);
+    assert!(after.as_array().unwrap().len() == 1 && after != before, "{before} and {after}");
+    assert_eq!(shown.value("document.querySelectorAll('#table tr.shown').length"), 1);
+    shown.tab.find_element("#table tbody tr.teaches").unwrap().focus().unwrap();
+    shown.tab.press_key("Enter").unwrap();
+    assert_ne!(shown.value(taught), after);
+
     // The heat map follows its axes, and a click on a cell filters the table.
     let z = "document.getElementById('heat').data[0].z";
     shown.value("(document.getElementById('heat').scrollIntoView(), 0)");
@@ -283,7 +296,7 @@ fn a_browser_changes_product_and_theme_and_fits_wide_and_narrow_screens() {
     let banner =
         shown.value("[...document.querySelectorAll('[data-product]:not([hidden]) .banner')].map(e => e.innerText)");
     assert!(banner[0].as_str().unwrap().starts_with("MODEL"), "{banner}");
-    assert_eq!(shown.value("document.querySelectorAll('[data-product]:not([hidden])').length"), 2);
+    assert_eq!(shown.value("document.querySelectorAll('[data-product]:not([hidden])').length"), 3);
     shown.choose("product", "2");
     shown.picture("swap-ab");
     shown.click("#theme");

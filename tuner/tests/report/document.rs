@@ -1,5 +1,7 @@
 //! The page as text: what is in it, what is escaped, what it cannot do.
 
+use bsr_codegen::Dtype;
+use bsr_runtime::roofs::{LaunchRoof, MeasuredRoofs, TensorRoof};
 use bsr_tuner::report::{MOST_PRODUCTS, ReportData, render};
 use bsr_tuner::{DeviceKind, Verdict};
 
@@ -173,4 +175,61 @@ fn a_spec_that_cannot_be_read_is_shown_as_text() {
     let page = render(&data).unwrap();
     assert!(page.contains("cannot read this spec"));
     assert!(island(&page)["problems"][0]["rows"][0]["at"].is_null());
+}
+
+/// The lesson of the first product's winner.
+fn lesson(page: &str) -> String {
+    let (_, rest) = page.split_once("<article class=\"lesson\"").unwrap();
+    rest.split_once("</article>").unwrap().0.to_owned()
+}
+
+#[test]
+fn the_winner_teaches_its_limit_what_keys_change_and_what_is_refused() {
+    let mut data = sample();
+    let found = lesson(&ours(&render(&data).unwrap()));
+    assert!(found.contains("What limits it") && found.contains("by the data sheet"), "{found}");
+    assert!(found.contains("Simulated timeline of 16 of"), "{found}");
+    // The sample's sweep varies these keys one by one.
+    for key in ["bn", "stages", "consumers", "cluster"] {
+        assert!(found.contains(&format!("\">{key}</th>")), "{key}:\n{found}");
+    }
+    assert!(found.contains("help:"), "{found}");
+
+    // What was measured on the same card with the same driver takes the data sheet's place.
+    let device = data.records.iter().find(|record| record.device.kind == DeviceKind::Gpu).unwrap().device.clone();
+    data.roofs.push(MeasuredRoofs {
+        gpu: device.name.clone(),
+        driver: device.driver.clone(),
+        version: String::new(),
+        at: 0,
+        hbm_read_tbs: 4.5,
+        hbm_copy_tbs: 4.0,
+        l2_tbs: Some(9.0),
+        tensor: vec![TensorRoof { dtype: Dtype::F16, tflops: 700.0, sm_mhz: None, watts: None }],
+        launch: LaunchRoof { single_us: 5.0, stream_us: 3.0, graph_us: 2.0 },
+    });
+    let found = lesson(&ours(&render(&data).unwrap()));
+    assert!(!found.contains("data sheet") && found.contains("L2 to shared memory"), "{found}");
+    data.roofs[0].driver = "another".to_owned();
+    assert!(lesson(&ours(&render(&data).unwrap())).contains("data sheet"));
+}
+
+#[test]
+fn times_of_a_model_have_no_limit() {
+    let mut data = sample();
+    data.records.retain(|record| record.device.kind == DeviceKind::Sim);
+    let page = ours(&render(&data).unwrap());
+    assert!(!lesson(&page).contains("What limits it"));
+    let rows = island(&page)["problems"][0]["rows"].clone();
+    assert!(rows.as_array().unwrap().iter().all(|row| row["limit"].is_null()), "{rows}");
+}
+
+#[test]
+fn every_timed_row_has_its_nearest_roof() {
+    let page = ours(&render(&sample()).unwrap());
+    let rows = island(&page)["problems"][0]["rows"].clone();
+    let timed = rows.as_array().unwrap().iter().filter(|row| !row["us"].is_null() && row["baseline"] == false);
+    for row in timed {
+        assert!(row["limit"].as_str().unwrap().ends_with(" %"), "{row}");
+    }
 }

@@ -6,6 +6,7 @@ use crate::KernelSpec;
 use crate::plan::{
     AttentionProblem, AttentionTiles, ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, TileScheduler,
 };
+use crate::probes::{Roles, TileName};
 
 impl KernelPlan for AttentionPlan {
     fn summary(&self) -> String {
@@ -202,5 +203,11 @@ impl KernelPlan for AttentionPlan {
 
     fn body(&self) -> String {
         emit::body(self)
+    }
+
+    fn roles(&self) -> Option<Roles> {
+        let t = &self.tiling;
+        let tile = TileName::Queries(t.rows / t.pack);
+        Some(Roles { producers: &["producer"], consumers: t.roles.consumers, tile })
     }
 }

@@ -8,7 +8,8 @@ use crate::plan::{
     ClusterTile, KernelKind, KernelPlan, Major, Multicast, Parameters, Problem, Profile, SplitForm, TensorMap,
     TileScheduler,
 };
-use crate::{Op, Scale};
+use crate::probes::{Roles, TileName};
+use crate::{Op, Pdl, Scale};
 
 impl KernelPlan for BlockRowsPlan {
     fn summary(&self) -> String {
@@ -271,6 +272,14 @@ impl KernelPlan for BlockRowsPlan {
 
     fn body(&self) -> String {
         emit::body(self)
+    }
+
+    fn roles(&self) -> Option<Roles> {
+        let t = &self.tiling;
+        let producers: &[&str] =
+            if self.spec.pdl == Pdl::Early { &["producer of A", "producer of B"] } else { &["producer"] };
+        let tile = TileName::of_view(&self.spec, t.wg_m, t.wg_n);
+        Some(Roles { producers, consumers: t.roles.consumers, tile })
     }
 }
 

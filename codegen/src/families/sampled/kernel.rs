@@ -7,6 +7,7 @@ use crate::hopper::{problem_maps, wgmma_k};
 use crate::plan::{
     ClusterTile, KernelKind, KernelPlan, Major, Parameters, Problem, Profile, SddmmTiles, TensorMap, TileScheduler,
 };
+use crate::probes::{Roles, TileName};
 
 impl KernelPlan for SampledPlan {
     fn summary(&self) -> String {
@@ -225,6 +226,12 @@ impl KernelPlan for SampledPlan {
 
     fn body(&self) -> String {
         emit::body(self)
+    }
+
+    fn roles(&self) -> Option<Roles> {
+        let t = &self.tiling;
+        let tile = if self.spec.transpose.is_on() { TileName::Columns(t.cta_m) } else { TileName::Rows(t.cta_m) };
+        Some(Roles { producers: &["producer"], consumers: t.roles.consumers, tile })
     }
 }
 

@@ -7,6 +7,7 @@ use crate::hopper::problem_maps;
 use crate::plan::{
     ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, StagePacking, TensorMap, TileScheduler,
 };
+use crate::probes::{Roles, TileName};
 
 impl KernelPlan for SwapAbPlan {
     fn summary(&self) -> String {
@@ -97,5 +98,11 @@ impl KernelPlan for SwapAbPlan {
 
     fn body(&self) -> String {
         emit::body(self)
+    }
+
+    fn roles(&self) -> Option<Roles> {
+        let t = &self.tile;
+        let tile = TileName::of_view(&self.spec, t.tile_rows(), t.columns());
+        Some(Roles { producers: &["producer of B", "producer of blocks"], consumers: t.roles.consumers, tile })
     }
 }

@@ -143,6 +143,7 @@ impl Launcher {
                 Argument::WorkHead => Value::Pointer(places.heads),
                 Argument::Work => Value::Pointer(places.tiles),
                 Argument::Workspace => Value::Pointer(places.workspace),
+                Argument::Probes => Value::Pointer(self.rings_at()),
                 Argument::Number(number) => Value::Number(*number),
                 Argument::Scalar(at) => match given(*at) {
                     Some(DeviceInput::Scalar(value)) => Value::Float(value),

@@ -8,6 +8,7 @@ mod svg;
 use bsr_codegen::Plan;
 
 pub(super) use facts::{Facts, Region};
+pub(super) use svg::Svg;
 
 /// The pictures of one plan, as SVG.
 #[derive(Debug)]

@@ -4,19 +4,19 @@ use std::fmt::Write as _;
 
 /// A picture of fixed size, whose coordinates are pixels where there is room for them.
 #[derive(Debug)]
-pub(super) struct Svg {
+pub(in crate::report) struct Svg {
     width: f64,
     height: f64,
     body: String,
 }
 
 impl Svg {
-    pub(super) fn new(width: f64, height: f64) -> Self {
+    pub(in crate::report) fn new(width: f64, height: f64) -> Self {
         Self { width, height, body: String::new() }
     }
 
     /// A rectangle with what a pointer over it says.
-    pub(super) fn rect(&mut self, [x, y, width, height]: [f64; 4], class: &str, title: &str) {
+    pub(in crate::report) fn rect(&mut self, [x, y, width, height]: [f64; 4], class: &str, title: &str) {
         let title = escape(title);
         // Writing to a string cannot fail.
         let _ = write!(
@@ -26,16 +26,16 @@ impl Svg {
     }
 
     /// Words at a point; `class` says how they are aligned.
-    pub(super) fn text(&mut self, [x, y]: [f64; 2], class: &str, words: &str) {
+    pub(in crate::report) fn text(&mut self, [x, y]: [f64; 2], class: &str, words: &str) {
         let _ = write!(self.body, r#"<text x="{x:.1}" y="{y:.1}" class="{class}">{}</text>"#, escape(words));
     }
 
-    pub(super) fn line(&mut self, [x1, y1, x2, y2]: [f64; 4], class: &str) {
+    pub(in crate::report) fn line(&mut self, [x1, y1, x2, y2]: [f64; 4], class: &str) {
         let _ = write!(self.body, r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" class="{class}"/>"#);
     }
 
     /// The whole, with what it shows in words for those who do not see it.
-    pub(super) fn finish(self, label: &str) -> String {
+    pub(in crate::report) fn finish(self, label: &str) -> String {
         let Self { width, height, body } = self;
         format!(
             r#"<svg viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" role="img" aria-label="{}">{body}</svg>"#,

@@ -1,0 +1,48 @@
+//! A plan whose kernel records what its roles do.
+
+use super::{Argument, Parameter, Parameters, Plan, Problem};
+use crate::probes::{MOST_RECORDS, Probes, ProbesError, Roles};
+
+/// What the rings of a kernel may take.
+const MOST_BYTES: u64 = 1 << 31;
+
+impl Plan {
+    /// The same plan with probes in its kernel: the text has them and one parameter more, [`Argument::Probes`], and each role
+    /// of the CTAs that are asked for writes its slices to a ring in the layout of [`crate::probes`].
+    ///
+    /// # Errors
+    /// [`ProbesError`] for a kernel without roles, for one of lists of products, and for rings that are too large.
+    pub fn probed(&self, probes: Probes) -> Result<Self, ProbesError> {
+        let roles = self.kernel().roles().ok_or(ProbesError::NoRoles { mma: self.spec().mma })?;
+        if self.spec().batch.is_on() {
+            return Err(ProbesError::Batch);
+        }
+        let Probes { ctas, records, .. } = probes;
+        let count = roles.count();
+        // Bounded first, so that the bytes of a ring are a number.
+        let ring = u64::from(Probes { records: records.min(MOST_RECORDS), ..probes }.ring_bytes());
+        let bytes = ring.saturating_mul(u64::from(ctas) * u64::from(count));
+        if ctas == 0 || records == 0 || records > MOST_RECORDS || bytes > MOST_BYTES {
+            return Err(ProbesError::TooMuch { records, ctas, roles: count, ring, bytes, most: MOST_BYTES });
+        }
+        Ok(Self { probes: Some((probes, roles)), ..self.clone() })
+    }
+
+    /// What the kernel records, and of which roles; nothing unless it was [probed](Plan::probed).
+    pub fn probes(&self) -> Option<(&Probes, &Roles)> {
+        self.probes.as_ref().map(|(probes, roles)| (probes, roles))
+    }
+
+    /// The parameters of a product's kernel.
+    pub(crate) fn parameters(&self, problem: &Problem) -> Parameters {
+        self.with_probes(self.kernel().parameters(problem))
+    }
+
+    /// A kernel's own parameters, and that of its probes.
+    pub(super) fn with_probes(&self, mut parameters: Parameters) -> Parameters {
+        if self.probes.is_some() {
+            parameters.push(Parameter { name: "probes", argument: Argument::Probes });
+        }
+        parameters
+    }
+}

@@ -1,0 +1,156 @@
+//! The kinds of slices.
+
+/// What the time of a role is summed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Group {
+    /// Waiting for a stage to be filled.
+    Full,
+    /// Waiting for a stage to be emptied.
+    Empty,
+    /// Issuing loads.
+    Loads,
+    /// Multiplying, the wait for the products included.
+    Wgmma,
+    /// Softmax of an attention.
+    Softmax,
+    /// Giving stages back.
+    Release,
+    /// From sums to stored results.
+    Epilogue,
+    /// From one tile to the next, and from one block to the next.
+    Switch,
+    /// Passing on and adding partial sums.
+    Merge,
+}
+
+impl Group {
+    /// All, in the order of a summary.
+    pub const ALL: [Self; 9] = [
+        Self::Full,
+        Self::Empty,
+        Self::Loads,
+        Self::Wgmma,
+        Self::Softmax,
+        Self::Release,
+        Self::Epilogue,
+        Self::Switch,
+        Self::Merge,
+    ];
+
+    /// In words; a slice's category in a trace.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Full => "waiting for full",
+            Self::Empty => "waiting for empty",
+            Self::Loads => "issuing loads",
+            Self::Wgmma => "WGMMA",
+            Self::Softmax => "softmax",
+            Self::Release => "release",
+            Self::Epilogue => "epilogue",
+            Self::Switch => "tile switch",
+            Self::Merge => "split merge",
+        }
+    }
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $marker:literal, $words:literal, $group:ident;)*) => {
+        /// What a role does in a slice of its time. The code of a record is the number of the kind.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* #[doc = $words] $name,)*
+        }
+
+        impl Kind {
+            /// All, in the order of their codes.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// Its name in the markers of templates.
+            pub fn marker(self) -> &'static str {
+                match self { $(Self::$name => $marker,)* }
+            }
+
+            /// The slice's name.
+            pub fn words(self) -> &'static str {
+                match self { $(Self::$name => $words,)* }
+            }
+
+            /// What its time counts to.
+            pub fn group(self) -> Group {
+                match self { $(Self::$name => Group::$group,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    Tile = "tile", "tile", Switch;
+    Prologue = "prologue", "prologue", Switch;
+    NextTile = "next_tile", "tile switch", Switch;
+    FindBlock = "find_block", "find the block", Switch;
+    WaitFull = "wait_full", "wait for a full stage", Full;
+    WaitTile = "wait_tile", "wait for the work tile", Full;
+    WaitQueries = "wait_queries", "wait for Q", Full;
+    WaitKeys = "wait_keys", "wait for K", Full;
+    WaitValues = "wait_values", "wait for V", Full;
+    WaitEmpty = "wait_empty", "wait for an empty stage", Empty;
+    WaitEmptyQueries = "wait_empty_queries", "wait for an empty buffer of Q", Empty;
+    WaitEmptyKeys = "wait_empty_keys", "wait for an empty stage of K", Empty;
+    WaitEmptyValues = "wait_empty_values", "wait for an empty stage of V", Empty;
+    Load = "load", "load A and B", Loads;
+    LoadTile = "load_tile", "load the work tile", Loads;
+    LoadBlocks = "load_blocks", "load blocks", Loads;
+    LoadPanels = "load_b_panels", "load B panels", Loads;
+    LoadQueries = "load_queries", "load Q", Loads;
+    LoadKeys = "load_keys", "load K", Loads;
+    LoadValues = "load_values", "load V", Loads;
+    Issue = "issue", "issue WGMMA", Wgmma;
+    Wgmma = "wgmma", "WGMMA", Wgmma;
+    Drain = "drain", "wait for the last WGMMA", Wgmma;
+    Scores = "scores", "WGMMA of Q and K", Wgmma;
+    Output = "output", "WGMMA with V", Wgmma;
+    Turn = "turn", "wait for the turn", Wgmma;
+    Softmax = "softmax", "softmax", Softmax;
+    Release = "release", "release", Release;
+    Finish = "finish", "finish the sums", Epilogue;
+    WaitOperand = "wait_operand", "wait for the epilogue's operand", Epilogue;
+    Store = "store", "store subtile", Epilogue;
+    WaitStores = "wait_stores", "wait for stores", Epilogue;
+    WaitPart = "wait_part", "wait for a part", Merge;
+    AddPart = "add_part", "add a part", Merge;
+    PassOn = "pass_on", "pass a part on", Merge;
+}
+
+impl Kind {
+    /// The kind of a record's code, whose lowest 8 bits it is.
+    pub fn of_code(code: u32) -> Option<Self> {
+        Self::ALL.get((code & 0xff) as usize).copied()
+    }
+
+    /// The code of a record with an argument below 2^24.
+    pub fn code_with(self, argument: u32) -> u32 {
+        self.code() + (argument << 8)
+    }
+
+    /// Its code in records.
+    pub fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// The kind that a marker names.
+    pub(crate) fn of_marker(marker: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.marker() == marker)
+    }
+
+    /// Does the slice fill a stage that a consumer waits for? What the consumer's wait is.
+    pub fn awaited_by(self) -> Option<Self> {
+        match self {
+            Self::Load | Self::LoadBlocks | Self::LoadPanels => Some(Self::WaitFull),
+            Self::LoadTile => Some(Self::WaitTile),
+            Self::LoadQueries => Some(Self::WaitQueries),
+            Self::LoadKeys => Some(Self::WaitKeys),
+            Self::LoadValues => Some(Self::WaitValues),
+            _ => None,
+        }
+    }
+}

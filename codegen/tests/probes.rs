@@ -1,0 +1,96 @@
+//! Kernels with probes: the text is that of the kernel without them and what stands between its lines, and ptxas takes it.
+#![allow(clippy::unwrap_used)]
+
+mod matrix;
+
+use bsr_codegen::probes::{Kind, Probes, ProbesError};
+use bsr_codegen::{KernelSpec, Plan};
+
+const PROBES: Probes = Probes { first: 1, ctas: 3, records: 1000 };
+
+/// The plans of the matrix that have roles, with and without probes.
+fn probed() -> Vec<(Plan, Plan)> {
+    let plans = matrix::plans();
+    let with: Vec<_> = plans.iter().filter_map(|plan| Some((plan.clone(), plan.probed(PROBES).ok()?))).collect();
+    assert!(with.len() > 100, "{} plans of the matrix have roles", with.len());
+    with
+}
+
+fn plan(text: &str) -> Plan {
+    Plan::new(&text.parse::<KernelSpec>().unwrap()).unwrap()
+}
+
+/// The instructions of a text, each on one line, without what probes add.
+fn instructions(text: &str) -> Vec<String> {
+    let body = text.split_once("\n{\n").unwrap().1;
+    let code = body.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.starts_with(".reg"));
+    code.filter(|line| !line.is_empty() && !line.contains("probe")).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_instructions_between_probes_are_those_of_the_kernel() {
+    for (plan, with) in probed() {
+        let (text, probed) = (plan.ptx(), with.ptx());
+        assert!(!text.text().contains("probe") && !text.text().contains("//@"), "{}", plan.spec());
+        assert!(!probed.text().contains("//@"), "{}", plan.spec());
+        assert_eq!(instructions(text.text()), instructions(probed.text()), "{}", plan.spec());
+    }
+}
+
+#[test]
+fn what_records_tell_is_a_register_of_the_kernel() {
+    for (plan, with) in probed() {
+        let text = plan.ptx();
+        let probed = with.ptx();
+        // A stage goes into the code of a record, which row and column into its first word.
+        let signs = ["@%p_probe st.global.v2.u32", "mad.lo.u32 %r_probe_t"];
+        let records = probed.text().lines().filter(|line| signs.iter().any(|sign| line.contains(sign)));
+        for record in records {
+            let words = record.split([',', '{', '}']).map(str::trim);
+            for register in words.filter(|word| word.starts_with('%') && !word.contains("probe")) {
+                let known = instructions(text.text()).iter().any(|line| line.contains(register));
+                assert!(known, "{}: nothing writes {register}", plan.spec());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_role_records_what_it_waits_for() {
+    for (spec, kinds) in [
+        (
+            "bm = 512, bn = 128, bk = 112",
+            &[Kind::WaitFull, Kind::WaitEmpty, Kind::Load, Kind::Wgmma, Kind::Release, Kind::Store, Kind::Tile][..],
+        ),
+        ("bm = 64, bn = 64, bk = 32, split = 4", &[Kind::WaitPart, Kind::AddPart, Kind::PassOn]),
+        ("bm = 16, bn = 64, bk = 16", &[Kind::LoadBlocks, Kind::LoadPanels, Kind::WaitFull, Kind::Wgmma]),
+        ("bm = 64, bn = 64, bk = 64, op = sdd", &[Kind::WaitTile, Kind::LoadTile, Kind::Load, Kind::Wgmma]),
+        (
+            "op = attention, bm = 128, bn = 128, bk = 128",
+            &[Kind::WaitKeys, Kind::WaitValues, Kind::LoadKeys, Kind::Scores, Kind::Output, Kind::Softmax],
+        ),
+    ] {
+        let text = plan(spec).probed(PROBES).unwrap().ptx().text().to_owned();
+        for kind in kinds {
+            let codes = [format!("mov.u32 %r_probe_t, {};", kind.code()), format!(", 256, {};", kind.code())];
+            let of_subtile = format!("mov.u32 %r_probe_t, {};", kind.code_with(1));
+            assert!(codes.iter().chain([&of_subtile]).any(|code| text.contains(code)), "{spec}: no {kind:?}");
+        }
+    }
+}
+
+#[test]
+fn kernels_without_roles_and_rings_without_end_are_refused() {
+    let scalar = plan("bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32");
+    assert!(matches!(scalar.probed(PROBES), Err(ProbesError::NoRoles { .. })));
+    let flagship = plan("bm = 512, bn = 128, bk = 112");
+    for bad in [
+        Probes { ctas: 0, ..PROBES },
+        Probes { records: 0, ..PROBES },
+        Probes { records: 1 << 21, ..PROBES },
+        Probes { ctas: 132, records: 1 << 20, ..PROBES },
+    ] {
+        let error = flagship.probed(bad).unwrap_err().to_string();
+        assert!(error.contains("help: "), "{error}");
+    }
+}

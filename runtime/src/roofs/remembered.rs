@@ -1,0 +1,156 @@
+//! Measured roofs in a file of the user, by GPU and driver.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::MeasuredRoofs;
+use crate::write::{self, WriteError};
+
+/// The version that is written and read.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    schema: u32,
+    roofs: Vec<MeasuredRoofs>,
+}
+
+/// Why roofs are not remembered.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum RememberedError {
+    /// Neither a folder for data nor a home.
+    #[error("there is no place for measured roofs: neither XDG_DATA_HOME nor HOME is set\n  help: set HOME")]
+    NoPlace,
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no file of roofs.
+    #[error("{} holds no roofs: {source}\n  help: delete it and run `bsr doctor --roofs`", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// Another version wrote it.
+    #[error("{} has roofs of schema {found}; this program reads schema {SCHEMA}\n  help: delete it and run `bsr doctor --roofs`", path.display())]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+    },
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+bsr_codegen::message_as_debug!(RememberedError);
+
+/// The file: `bsr/roofs.json` in the user's folder for data, `$XDG_DATA_HOME` or else `~/.local/share`.
+pub fn place_of_file() -> Option<PathBuf> {
+    place(|name| std::env::var_os(name).map(PathBuf::from))
+}
+
+fn place(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    // A relative path is to be ignored (XDG Base Directory Specification).
+    let data = variable("XDG_DATA_HOME").filter(|path| path.is_absolute());
+    let home = || variable("HOME").filter(|path| path.is_absolute()).map(|home| home.join(".local/share"));
+    Some(data.or_else(home)?.join("bsr").join("roofs.json"))
+}
+
+/// All that a file remembers; nothing where there is none.
+///
+/// # Errors
+/// A file that cannot be read, or holds something else.
+pub fn read(path: &Path) -> Result<Vec<MeasuredRoofs>, RememberedError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        Err(source) => return Err(RememberedError::Read { path: path.to_owned(), source }),
+    };
+    #[derive(Deserialize)]
+    struct Version {
+        schema: u32,
+    }
+    let json = |source| RememberedError::Json { path: path.to_owned(), source };
+    let Version { schema } = serde_json::from_str(&text).map_err(json)?;
+    if schema != SCHEMA {
+        return Err(RememberedError::Schema { path: path.to_owned(), found: schema });
+    }
+    Ok(serde_json::from_str::<File>(&text).map_err(json)?.roofs)
+}
+
+/// Writes roofs in the place of older ones of the same GPU and driver.
+///
+/// # Errors
+/// A file that holds something else, or cannot be written.
+pub fn remember(path: &Path, measured: MeasuredRoofs) -> Result<(), RememberedError> {
+    let mut roofs = read(path)?;
+    roofs.retain(|known| (&known.gpu, &known.driver) != (&measured.gpu, &measured.driver));
+    roofs.push(measured);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|source| RememberedError::Read { path: folder.to_owned(), source })?;
+    }
+    let text = serde_json::to_string_pretty(&File { schema: SCHEMA, roofs })
+        .map_err(|source| RememberedError::Json { path: path.to_owned(), source })?;
+    write::file::<RememberedError>(path, true, |out| {
+        out.write_all(text.as_bytes())
+            .and_then(|()| out.write_all(b"\n"))
+            .map_err(|source| RememberedError::Read { path: path.to_owned(), source })
+    })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::super::tests::measured;
+    use super::*;
+
+    #[test]
+    fn roofs_of_a_gpu_and_driver_replace_older_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data/bsr/roofs.json");
+        assert_eq!(read(&path).unwrap(), []);
+        let other = MeasuredRoofs { driver: "570.1 (CUDA 12.8)".to_owned(), ..measured() };
+        remember(&path, measured()).unwrap();
+        remember(&path, other.clone()).unwrap();
+        let again = MeasuredRoofs { hbm_read_tbs: 4.6, ..measured() };
+        remember(&path, again.clone()).unwrap();
+        assert_eq!(read(&path).unwrap(), [other, again]);
+    }
+
+    #[test]
+    fn files_of_others_are_refused_in_words_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("roofs.json");
+        for (text, words) in [("no json", "holds no roofs"), (r#"{"schema":2,"roofs":[]}"#, "schema 2")] {
+            fs::write(&path, text).unwrap();
+            let error = read(&path).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains("help:"), "{error}");
+            assert!(remember(&path, measured()).is_err());
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn the_place_is_that_of_data_or_below_the_home() {
+        let of = |data: Option<&'static str>, home: Option<&'static str>| {
+            place(|name| if name == "HOME" { home.map(PathBuf::from) } else { data.map(PathBuf::from) })
+        };
+        assert_eq!(of(Some("/data"), Some("/home/u")), Some("/data/bsr/roofs.json".into()));
+        assert_eq!(of(Some("relative"), Some("/home/u")), Some("/home/u/.local/share/bsr/roofs.json".into()));
+        assert_eq!(of(None, None), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! The same of a GPU: the records of five kernels are held against their work lists.
+//!
+//! Without a GPU the tests say SKIPPED on stderr and pass; with `BSR_REQUIRE_GPU` set they fail instead.
+
+use std::io::Write as _;
+
+use bsr_codegen::probes::Probes;
+use bsr_runtime::attention::{self, AttentionWork, DeviceTensor, HeadOrder, Inputs, Mask, Shape, Tensor};
+use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, DeviceInputs, Stream};
+use bsr_runtime::kernel::arguments::ByKind;
+use bsr_runtime::timeline::{Clock, Timeline};
+use bsr_runtime::{Bsr, Launcher, Layout, Pattern};
+use half::f16;
+
+use crate::products::{self, dense, expected};
+use crate::{attention as steps, probed, rules};
+
+/// The first CTAs of the device.
+const PROBES: Probes = Probes { first: 0, ctas: 4, records: 1 << 14 };
+
+fn device(test: &str) -> Option<Device> {
+    match Device::open(0).and_then(|device| device.check_target("sm_90a").map(|()| device)) {
+        Ok(device) => Some(device),
+        Err(error) => {
+            assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set: {error}");
+            let text = error.to_string();
+            let why = text.lines().next().unwrap_or_default();
+            let _ = writeln!(std::io::stderr(), "SKIPPED: no CUDA device ({why}): timeline::{test}");
+            None
+        }
+    }
+}
+
+/// Multiplies by blocks of a pattern, and holds the records against the work list.
+fn product(device: &Device, spec: &str, (m, n, k): (usize, usize, usize), pattern: Pattern) {
+    let plan = probed(spec, PROBES);
+    let ptx = plan.ptx();
+    let launcher = Launcher::load(device, &plan, ptx.text(), ptx.entry()).unwrap();
+    assert_eq!(launcher.function().attributes().unwrap().local_bytes, 0, "{spec}: registers are spilled");
+    let block = (plan.spec().bm as usize, plan.spec().bk as usize);
+    let a = Bsr::<f16>::generate(pattern, m, k, block, 0).unwrap();
+    let on_device = (DeviceBsr::upload(device, &a).unwrap(), DeviceDense::upload(device, &dense(k, n)).unwrap());
+    let mut c = DeviceDense::<f16>::zeros(device, m, n, Layout::RowMajor).unwrap();
+    let stream = Stream::new(device).unwrap();
+    // The second launch finds the rings as the first one left them.
+    for _ in 0..2 {
+        launcher.launch(stream.handle(), ByKind(&on_device.0, &on_device.1, &DeviceInputs::default()), &mut c).unwrap();
+    }
+    let words = launcher.records().unwrap().unwrap();
+    let timeline = Timeline::new(&plan, &words, Clock::Gpu).unwrap();
+    rules::hold(&timeline);
+    products::hold(&plan, &timeline, &expected(&plan, a.structure(), n, launcher.clusters()));
+}
+
+#[test]
+fn products_record_what_their_work_lists_say() {
+    let Some(device) = device("products_record_what_their_work_lists_say") else { return };
+    product(&device, "bm = 512, bn = 128, bk = 112", (4096, 4096, 4480), Pattern::TopK(16));
+    product(&device, "bm = 64, bn = 64, bk = 64", (4096, 4096, 4096), Pattern::Random(0.2));
+    product(&device, "bm = 128, bn = 16, bk = 128, split = auto", (4096, 16, 8192), Pattern::Random(0.25));
+}
+
+#[test]
+fn a_sampled_product_records_what_its_work_list_says() {
+    let Some(device) = device("a_sampled_product_records_what_its_work_list_says") else { return };
+    let plan = probed("bm = 64, bn = 64, bk = 64, op = sdd", PROBES);
+    let ptx = plan.ptx();
+    let launcher = Launcher::load(&device, &plan, ptx.text(), ptx.entry()).unwrap();
+    let structure = Pattern::Random(0.2).structure(4096, 4096, (64, 64), 0).unwrap();
+    let [a, b] = [(4096, 1024), (1024, 4096)].map(|(m, n)| DeviceDense::upload(&device, &dense(m, n)).unwrap());
+    let mut c = DeviceBsr::upload(&device, &Bsr::<f16>::normal(structure.clone(), 0)).unwrap();
+    let stream = Stream::new(&device).unwrap();
+    launcher.launch(stream.handle(), ByKind(&a, &b, &DeviceInputs::default()), &mut c).unwrap();
+    let timeline = Timeline::new(&plan, &launcher.records().unwrap().unwrap(), Clock::Gpu).unwrap();
+    rules::hold(&timeline);
+    products::hold(&plan, &timeline, &expected(&plan, &structure, 1024, launcher.clusters()));
+}
+
+#[test]
+fn an_attention_records_what_its_work_list_says() {
+    let Some(device) = device("an_attention_records_what_its_work_list_says") else { return };
+    let plan = probed("op = attention, bm = 128, bn = 128, bk = 128", PROBES);
+    let launcher = attention::Launcher::load(&device, &plan).unwrap();
+    let shape = Shape { batch: 1, heads: 8, key_heads: 8, queries: 4096, keys: 4096, columns: 128 };
+    let mask = Mask::random((4096, 4096), (128, 128), 0.3, 0).unwrap();
+    let tensor = |seed| Tensor::<f16>::normal([1, 8, 4096, 128], HeadOrder::HeadsFirst, seed);
+    let [q, k, v] = [0, 1, 2].map(|seed| DeviceTensor::upload(&device, &tensor(seed)).unwrap());
+    let mut output = DeviceTensor::<f16>::uninit(&device, [1, 8, 4096, 128], HeadOrder::HeadsFirst).unwrap();
+    let (pattern, stream) = (launcher.pattern(&mask, shape).unwrap(), Stream::new(&device).unwrap());
+    launcher.launch(&stream, Inputs::from((&q, &k, &v, 0.1)), &pattern, &mut output, None).unwrap();
+    let timeline = Timeline::new(&plan, &launcher.records().unwrap().unwrap(), Clock::Gpu).unwrap();
+    rules::hold(&timeline);
+    let work = AttentionWork::new(&plan.attention_tiles().unwrap(), &shape, &mask, launcher.ctas()).unwrap();
+    steps::hold(&plan, &timeline, &work);
+}

@@ -1,0 +1,111 @@
+//! `bsr profile SPEC PROBLEM`: what a GPU's counters say of a kernel, read by Nsight Compute (`ncu`).
+//!
+//! ```text
+//! profile --ncu--> profile --launch-only: the kernel is checked, then launched again under the counters
+//!    |<-- a report, read back as pages of CSV: raw (Counters), source in PTX and in SASS (Row)
+//!    +--> Sections of our PTX, the mix of instructions, the roofs
+//! ```
+
+mod counters;
+mod launch;
+mod ncu;
+mod sections;
+mod show;
+mod source;
+mod table;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use bsr::Op;
+use bsr_tuner::{Facts, TuningProblem, model};
+
+use super::device::DeviceChoice;
+use super::exit::{Exit, Failure};
+use super::problem::{Defaults, DrawnProblem, ProblemArgs};
+use super::progress::Progress;
+use super::spec::{self, Planned};
+use super::{attention, roofs, say, trace};
+use counters::Counters;
+use ncu::{Ncu, NoReport};
+
+/// Read a GPU's counters of one launch of a kernel: instructions, tensor cores, bytes, stalls by section of the PTX.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bsr profile \"bm = 512, bn = 128, bk = 112\" --m 8192 --n 8192 --k 8288 --pattern topk:16
+  bsr profile \"bm = 64, bn = 256, bk = 64\" --ncu /opt/nsight-compute/ncu
+
+The kernel is compared with the reference, and launched again under Nsight Compute, which must be allowed to read the \
+counters; where it is not, the kernel's own probes tell what they can, as of bsr trace. The clocks are left as they are. Stalls are samples of warps: a warp that waits is no harm while another one \
+has work.")]
+pub(super) struct Args {
+    /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
+    spec: String,
+    /// What multiplies: auto, gpu or gpu:N.
+    #[arg(long, default_value = "auto")]
+    device: DeviceChoice,
+    /// The profiler. [default: ncu on the PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin]
+    #[arg(long, value_name = "FILE")]
+    ncu: Option<PathBuf>,
+    /// Launch the kernel for the profiler and say nothing.
+    #[arg(long, hide = true)]
+    launch_only: bool,
+    #[command(flatten)]
+    problem: ProblemArgs,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let planned = spec::plan(&args.spec)?;
+    if args.launch_only {
+        let device = args.device.gpu_for([planned.plan.arch().target].into_iter())?;
+        return launch::launch(&device, planned, &args.problem);
+    }
+    // What is wrong with the input is told before anything is started.
+    let problem = of_kernel(&planned, &args.problem)?;
+    let device = args.device.gpu_for([planned.plan.arch().target].into_iter())?;
+    let known = roofs::of(&device);
+    // The profiler's process has the GPU to itself.
+    drop(device);
+    let progress = Progress::new();
+    progress.step("profiling");
+    let report = match Ncu::find(args.ncu.as_deref()).and_then(|ncu| ncu.profile(planned.ptx.entry())) {
+        Ok(report) => report,
+        Err(NoReport::Failed(failure)) => return Err(failure),
+        Err(NoReport::NoCounters(sentence)) => {
+            progress.done();
+            say(sentence);
+            return trace::run(&trace::Args::of(&args.spec, args.device, &args.problem), out);
+        }
+    };
+    progress.step("reading the report");
+    let counters = Counters::read(&report.page(&["raw"])?).map_err(unreadable)?;
+    let sass = source::read(&report.page(&["source", "--print-source", "sass"])?).map_err(unreadable)?;
+    // Without lines of PTX there is all but the sections.
+    let ptx = report.page(&["source", "--print-source", "ptx"]).ok().and_then(|page| source::read(&page).ok());
+    progress.done();
+    let (card, _) = model::for_gpu(&known.gpu, None);
+    let traffic = model::traffic(&planned.plan, &problem, None, &card);
+    let seen = show::Seen { counters: &counters, sass: &sass, ptx: ptx.as_deref().unwrap_or_default() };
+    show::show(&planned, &seen, &counters.place(traffic, &known), out)?;
+    Ok(Exit::Done)
+}
+
+/// What is multiplied.
+fn of_kernel(planned: &Planned, args: &ProblemArgs) -> Result<TuningProblem, Failure> {
+    let facts = Facts::of(planned.spec());
+    if planned.spec().op == Op::Attention {
+        let workload = attention::workload(args, &facts, attention::Defaults::GPU)?;
+        let structure = bsr_tuner::backend::structure(&workload);
+        let structure = structure.map_err(|trouble| Failure::new(Exit::BadInput, trouble.message))?;
+        return Ok(TuningProblem::new(workload, &structure));
+    }
+    let drawn = Rc::new(DrawnProblem::new(args, Defaults::GPU)?);
+    let structure = drawn.facts(planned.spec())?.structure;
+    Ok(TuningProblem::new(drawn.workload(&facts), &structure))
+}
+
+fn unreadable(why: String) -> Failure {
+    Failure::new(Exit::Wrong, format!("ncu's report cannot be read: {why}\n  help: another version of ncu"))
+}
