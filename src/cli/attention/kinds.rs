@@ -11,7 +11,7 @@ use super::problem::Problem;
 
 /// CTAs that share the work, of one problem after the other.
 const CTAS: [u32; 3] = [3, 1, 7];
-/// CTAs that share the keys of a tile where the host decides whether they do.
+/// CTAs for each tile where the host decides whether they share its keys.
 const SHARING: u32 = 3;
 /// How much greater than one by the root of the depth the scale of some problems is.
 const STEEPNESS: f32 = 24.0;
@@ -113,7 +113,10 @@ pub(super) fn all(plan: &Plan, seed: u64) -> Result<Vec<Kind>, Failure> {
         .collect();
     if spec.split == SplitK::Auto {
         let parts = SHARING as usize;
-        let of = |name, problem| Kind { name, problem, ctas: SHARING, sums: true };
+        let of = |name, problem: Problem| {
+            let ctas = SHARING * problem.shape.queries.div_ceil(sizes.tile) as u32;
+            Kind { name, problem, ctas, sums: true }
+        };
         // A part is worth what it costs if it has enough keys.
         let wide = parts * (LEAST_KEYS / (APART * bk)).max(1);
         kinds.extend([of("passed on", sizes.apart(wide)?), of("divided", sizes.long(parts, true)?)]);
