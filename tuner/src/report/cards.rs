@@ -1,5 +1,7 @@
 //! Products that several GPUs have measured: the best kernels of each card, and what they take on the others.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use super::groups::{Group, groups};
@@ -32,10 +34,10 @@ pub fn side_by_side(records: &[Record]) -> Vec<Cards> {
 }
 
 pub(super) fn cards_of(groups: &[Group<'_>]) -> Vec<Cards> {
-    let mut products: Vec<Vec<&Group<'_>>> = vec![];
+    let (mut products, mut places) = (Vec::<Vec<&Group<'_>>>::new(), HashMap::new());
     for group in groups.iter().filter(|group| group.device.kind == DeviceKind::Gpu && group.winner().is_some()) {
-        let same = |members: &&mut Vec<&Group<'_>>| members[0].problem.workload == group.problem.workload;
-        match products.iter_mut().find(same) {
+        let place = *places.entry(&group.problem.workload).or_insert(products.len());
+        match products.get_mut(place) {
             Some(members) => members.push(group),
             None => products.push(vec![group]),
         }
