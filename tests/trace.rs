@@ -88,3 +88,63 @@ fn times_are_called_cycles() {
         assert_eq!((&event["args"]["from cycle"], &event["args"]["cycles"]), (&event["ts"], &event["dur"]));
     }
 }
+
+/// What `bsr trace` writes to standard output, of a run on the simulator.
+fn timeline(spec: &str, more: &[&str]) -> Value {
+    let mut command = Command::cargo_bin("bsr").unwrap();
+    let output = command.args(["trace", spec, "--device", "sim", "-o", "-"]).args(more).assert().success();
+    serde_json::from_slice(&output.get_output().stdout).unwrap()
+}
+
+#[test]
+fn a_timeline_of_every_family_keeps_the_rule_and_has_its_roles() {
+    for (spec, problem, roles) in [
+        ("bm = 64, bn = 64, bk = 32", &["--m", "128", "--n", "64"][..], 3),
+        ("bm = 16, bn = 64, bk = 16", &["--m", "128", "--n", "64"], 3),
+        ("bm = 64, bn = 64, bk = 64, op = sdd", &["--m", "128", "--n", "128", "--k", "128"], 2),
+        ("op = attention, bm = 128, bn = 64, bk = 64", &["--m", "200"], 4),
+    ] {
+        let trace = timeline(spec, problem);
+        let mut tracks = BTreeMap::<(u64, u64), Vec<(u64, u64)>>::new();
+        for event in trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X") {
+            let number = |name: &str| event[name].as_u64().unwrap();
+            let track = (number("pid"), number("tid"));
+            tracks.entry(track).or_default().push((number("ts"), number("ts") + number("dur")));
+        }
+        assert_eq!(tracks.values().map(|slices| dropped(slices)).sum::<usize>(), 0, "{spec}");
+        let names: HashSet<String> =
+            trace["otherData"]["roles"].as_array().unwrap().iter().map(|role| role["role"].to_string()).collect();
+        assert!(names.len() >= roles, "{spec}: {names:?}");
+        assert!(trace["otherData"]["times"].as_str().unwrap().contains("1 us = 1 simulated cycle"), "{spec}");
+    }
+}
+
+#[test]
+fn two_timelines_are_compared_and_other_files_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let bsr = |args: &[&str]| Command::cargo_bin("bsr").unwrap().current_dir(folder.path()).args(args).assert();
+    for (name, stages) in [("a.json", ""), ("b.json", ", stages = 2")] {
+        let spec = format!("bm = 64, bn = 64, bk = 32{stages}");
+        let output = bsr(&["trace", &spec, "--device", "sim", "--m", "128", "--n", "64", "-o", name]).success();
+        let said = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+        assert!(said.contains("waiting for full") && said.contains("consumer 1"), "{said}");
+    }
+    let output = bsr(&["trace", "--compare", "a.json", "b.json"]).success();
+    let said = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    assert!(said.contains("stages = 2") && said.contains("B - A") && said.contains("waiting for empty"), "{said}");
+
+    std::fs::write(folder.path().join("c.json"), "{\"traceEvents\": []}").unwrap();
+    for (args, why) in [
+        (&["trace", "--compare", "a.json", "c.json"][..], "names no `roles`"),
+        (&["trace", "--compare", "a.json", "missing.json"], "missing.json"),
+        (&["trace"], "SPEC"),
+        (&["trace", "bm = 64, bn = 64, bk = 32", "--device", "sim", "-o", "a.json"], "--force"),
+        (&["trace", "bm = 64, bn = 64, bk = 32", "--ctas", "4..4"], "0..4"),
+        (&["trace", "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32"], "mma = wgmma"),
+        (&["trace", "bm = 64, bn = 64, bk = 32", "--device", "sim", "--ctas", "900"], "CTAs 900 to 900"),
+    ] {
+        let output = bsr(args).code(2);
+        let said = String::from_utf8(output.get_output().stderr.clone()).unwrap();
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+}

@@ -22,6 +22,7 @@ from ._tuning import Choice, Sweep, explain, set_tuning, sweep, tune
 
 if TYPE_CHECKING:
     from . import nn
+    from ._device_masks import DeviceMask
     from ._device_patterns import DevicePattern
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Choice",
     "Cols",
     "Dense",
+    "DeviceMask",
     "DevicePattern",
     "Error",
     "Kernel",
@@ -83,6 +85,10 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module(".nn", __name__)
+    if name == "DeviceMask":
+        from ._device_masks import DeviceMask
+
+        return DeviceMask
     if name == "DevicePattern":
         from ._device_patterns import DevicePattern
 

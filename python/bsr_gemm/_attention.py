@@ -32,12 +32,13 @@ def attention(
     lse: bool = False,
     layout: str = "bhsd",
     block: tuple[int, int] = (128, 128),
+    split: str | int | None = None,
 ) -> Any:
     """``softmax(scale * q k^T) v``, where ``q k^T`` is computed in the blocks of a mask alone.
 
     ``q`` is problems x heads x queries x columns (``layout="bshd"``: problems x queries x heads x columns); ``k`` and ``v`` have
-    as many heads or fewer, each of which serves neighbouring heads of ``q``; ``v`` may have other columns. ``pattern`` is an :class:`AttentionMask` or
-    FlexAttention's ``BlockMask``; without one every block of ``block`` is computed.
+    as many heads or fewer, each of which serves neighbouring heads of ``q``; ``v`` may have other columns. ``pattern`` is an :class:`AttentionMask`, a
+    :class:`DeviceMask` or FlexAttention's ``BlockMask``; without one every block of ``block`` is computed.
 
     ``score`` is the score of a query and a key in partial blocks, in the language of epilogues:
     ``"if i >= j { s * scale } else { -inf }"``, or a closure with numbers of the launch, ``"|slope: f32| s * scale - slope * j"``,
@@ -46,6 +47,9 @@ def attention(
     problems x heads x elements, where 1 stands for all). Nothing is differentiated by numbers and vectors. A score that is more than a mask of pairs is computed in every block. ``causal=True`` leaves out
     keys behind the query, in any pattern of whole blocks. ``scale`` is 1 / sqrt(columns) unless it is given.
 
+    ``split`` has several CTAs of a GPU share the keys of long tiles, which few queries or heads leave it: ``"auto"``, or 2 to 16.
+    On the CPU, and with a mask on a GPU, nothing is divided.
+
     A query without any key has zeros. With ``lse`` the result is a pair of it and the natural logarithm of each query's sum of
     exponentials, problems x heads x queries.
     """
@@ -53,7 +57,7 @@ def attention(
     from . import _attention_torch
 
     call = Call.of(q, k, v, pattern, causal, score, numbers, scale, layout, block)
-    return _attention_torch.attention(call, lse)
+    return _attention_torch.attention(call, lse, _split(split))
 
 
 def simulate_attention(
@@ -68,6 +72,7 @@ def simulate_attention(
     scale: float | None = None,
     layout: str = "bhsd",
     block: tuple[int, int] = (128, 128),
+    split: str | int | None = None,
     seed: int = 0,
 ) -> Simulation:
     """Runs the PTX of :func:`attention`'s kernel on the CPU, instruction by instruction, and looks for its defects.
@@ -78,7 +83,7 @@ def simulate_attention(
 
     call = Call.of(q, k, v, pattern, causal, score, numbers, scale, layout, block)
     mask = find(call.key)
-    kernel = Kernel(spec_of(mask.block, (q.shape[-1], v.shape[-1]), _arrays.kind_of(q), call.closure))
+    kernel = Kernel(spec_of(mask.block, (q.shape[-1], v.shape[-1]), _arrays.kind_of(q), call.closure, _split(split)))
     tensors = [described(tensor) for tensor in (call.q, call.k, call.v)]
     vectors = [described_vector(vector) for vector in call.vectors]
     data, sums, findings, cost = _native.simulate_attention(
@@ -104,12 +109,13 @@ class Call:
     """A call of attention: tensors of problems x heads x rows x columns, the key of a mask, the closure of a score where any
     block needs it."""
 
-    __slots__ = ("closure", "k", "key", "layout", "numbers", "q", "scale", "v", "vectors")
+    __slots__ = ("closure", "k", "key", "layout", "numbers", "on_device", "q", "scale", "v", "vectors")
 
     closure: str | None
     key: str
     layout: str
     numbers: tuple[float, ...]
+    on_device: bool
     scale: float
     q: Any
     k: Any
@@ -141,11 +147,12 @@ class Call:
         call.q, call.k, call.v = (q, k, v) if layout == "bhsd" else (x.transpose(1, 2) for x in (q, k, v))
         if pattern is None:
             key, own = whole(call.q.shape[2], call.k.shape[2], block[0], block[1], causal)
-            causal = False
+            causal, call.on_device = False, False
         else:
             if hasattr(pattern, "kv_num_blocks") and hasattr(pattern, "BLOCK_SIZE"):
                 pattern = _of_block_mask(pattern)
             key, own = _key_of(pattern), pattern.score
+            call.on_device = pattern.on_device
         vectors: dict[str, Any] = {}
         if isinstance(numbers, Mapping):
             vectors = {name: value for name, value in numbers.items() if _arrays.is_tensor(value)}
@@ -163,7 +170,22 @@ class Call:
         return out if self.layout == "bhsd" else out.transpose(1, 2)
 
 
-def spec_of(block: tuple[int, int], columns: tuple[int, int], kind: str, closure: str | None) -> str:
+#: Numbers as a spec has them: PyTorch's compiler, for which an argument may be any number, takes them by their place.
+_NUMBERS = tuple(str(number) for number in range(17))
+
+
+def _split(split: str | int | None) -> str | None:
+    """Into how many parts the keys of a tile are divided, as a spec says it."""
+    if split is None or split == "auto":
+        return split
+    if type(split) is int and 2 <= split <= 16:
+        return _NUMBERS[split]
+    raise Error(f"split = {split!r}\n  help: 'auto', a number from 2 to 16, or None")
+
+
+def spec_of(
+    block: tuple[int, int], columns: tuple[int, int], kind: str, closure: str | None, split: str | None = None
+) -> str:
     """The spec of an attention with blocks of this size; ``columns`` are those of Q and K, and those of V."""
     if kind not in ("f16", "bf16"):
         raise Error(
@@ -172,7 +194,8 @@ def spec_of(block: tuple[int, int], columns: tuple[int, int], kind: str, closure
         )
     score = "" if closure is None else f', score = "{closure}"'
     depth = "" if columns[0] == columns[1] else f", d = {columns[0]}"
-    return f"op = attention, bm = {block[0]}, bn = {columns[1]}, bk = {block[1]}, dtype = {kind}{depth}{score}"
+    parts = "" if split is None else f", split = {split}"
+    return f"op = attention, bm = {block[0]}, bn = {columns[1]}, bk = {block[1]}, dtype = {kind}{depth}{parts}{score}"
 
 
 def _vector(parameter: tuple[str, str, str], vector: Any, call: Call) -> Any:
@@ -227,14 +250,29 @@ def resolved(
     ``own`` is the score that the mask has; numbers are values in the order of the score's parameters, or names with values;
     ``vectors`` are the names of those that are given.
     """
-    return _resolved(key, own, causal, score, numbers, vectors)[0]
+    mask: Any = find(key)
+    if not mask.on_device:
+        return _resolved(key, own, causal, score, numbers, vectors)[0]
+    # What is kept of a mask that is tensors is kept as long as it.
+    calls, call = mask.calls, (own, causal, score, numbers, vectors)
+    found = calls.get(call)
+    if found is None:
+        if len(calls) >= 256:
+            calls.clear()
+        found = calls[call] = _of_mask(mask, *call)[0]
+    return found
 
 
 @functools.lru_cache(maxsize=4096)
 def _resolved(
     key: str, own: str | None, causal: bool, score: str | None, numbers: tuple, vectors: tuple[str, ...]
 ) -> tuple[tuple, AttentionMask]:
-    mask = find(key)
+    return _of_mask(find(key), own, causal, score, numbers, vectors)
+
+
+def _of_mask(
+    mask: Any, own: str | None, causal: bool, score: str | None, numbers: tuple, vectors: tuple[str, ...]
+) -> tuple[tuple, Any]:
     if causal and (score is not None or own is not None):
         raise Error(
             f"`causal=True` and a score are given, or the mask has a score of its own\n"
@@ -245,8 +283,9 @@ def _resolved(
     text = score if score is not None else own
     if text is None:
         if mask.has_partial:
+            some = "some" if mask.on_device else f"{mask.partial_blocks} of {mask.stored}"
             raise Error(
-                f"{mask.partial_blocks} of {mask.stored} blocks are partial, and no score tells their pairs apart\n"
+                f"{some} blocks are partial, and no score tells their pairs apart\n"
                 f"  help: give the condition as a score, `{CAUSAL}` for instance"
             )
         if numbers or vectors:
@@ -268,12 +307,16 @@ def _resolved(
 
 
 def _key_of(pattern: Any) -> str:
-    if not isinstance(pattern, AttentionMask):
-        raise Error(
-            f"the pattern is a {type(pattern).__name__}, not an AttentionMask\n  help: `bsr_gemm.AttentionMask.from_blocks`, "
-            "`.from_pairs`, `.from_block_mask`, `.causal`, `.window` and others make one"
-        )
-    return pattern.key
+    if isinstance(pattern, AttentionMask):
+        return pattern.key
+    from ._device_masks import DeviceMask
+
+    if isinstance(pattern, DeviceMask):
+        return pattern.key
+    raise Error(
+        f"the pattern is a {type(pattern).__name__}, not an AttentionMask or DeviceMask\n  help: "
+        "`bsr_gemm.AttentionMask.from_blocks`, `.from_pairs`, `.from_block_mask`, `.causal`, `.window` and others make one"
+    )
 
 
 def _of_block_mask(block_mask: Any) -> AttentionMask:

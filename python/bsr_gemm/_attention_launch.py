@@ -12,7 +12,6 @@ from . import _arrays, _gpu, _native
 from ._attention import spec_of
 from ._kernels import Kernel
 from ._launch import _device, _stream
-from ._masks import AttentionMask
 from ._operands import vector_of
 
 #: What a call of `attention` finds its launch by.
@@ -23,17 +22,31 @@ _work: dict[tuple, Any] = {}
 _gpu.also_kept.extend([_ready, _work, _loaded])
 
 
-def _key(q: Tensor, k: Tensor, v: Tensor, how: tuple, vectors: Sequence[Tensor]) -> tuple:
+def _key(q: Tensor, k: Tensor, v: Tensor, how: tuple, vectors: Sequence[Tensor], split: str | None) -> tuple:
     of_vectors = tuple((vector.shape, vector.dtype) for vector in vectors)
-    return (how, of_vectors, q.get_device(), q.dtype, q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride())
+    return (
+        how,
+        split,
+        of_vectors,
+        q.get_device(),
+        q.dtype,
+        q.shape,
+        q.stride(),
+        k.shape,
+        k.stride(),
+        v.shape,
+        v.stride(),
+    )
 
 
-def direct(q: Tensor, k: Tensor, v: Tensor, how: tuple, vectors: Sequence[Tensor] = ()) -> tuple[Tensor, Tensor] | None:
+def direct(
+    q: Tensor, k: Tensor, v: Tensor, how: tuple, vectors: Sequence[Tensor] = (), split: str | None = None
+) -> tuple[Tensor, Tensor] | None:
     """The attention where tensors of these shapes were given before; None where they were not.
 
     Nothing here is looked at twice: a call costs the host little more than the launch.
     """
-    ready = _ready.get(_key(q, k, v, how, vectors))
+    ready = _ready.get(_key(q, k, v, how, vectors, split))
     if ready is None:
         return None
     launch, shape, stride, sums = ready
@@ -58,9 +71,10 @@ def attention(
     v: Tensor,
     out: Tensor,
     sums: Tensor,
-    mask: AttentionMask,
+    mask: Any,
     how: tuple,
     vectors: Sequence[Tensor] = (),
+    split: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Enqueues the attention into ``out`` and, where they are wanted, ``sums``."""
     _, closure, scale, numbers, lse = how
@@ -68,23 +82,22 @@ def attention(
     with _gpu.OnDevice(index):
         held = [_addressable(tensor) for tensor in (q, k, v)]
         result = _addressable(out)
-        loaded = _kernel(index, spec_of(mask.block, (q.shape[3], v.shape[3]), _arrays.kind_of(q), closure))
-        work = _work_of(loaded, mask, tuple(q.shape), tuple(v.shape))
+        loaded = _kernel(index, spec_of(mask.block, (q.shape[3], v.shape[3]), _arrays.kind_of(q), closure, split))
+        work = _work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape))
         of_score = [vector_of(vector) for vector in vectors]
         extents = [_extent(vector) for vector in of_score]
         tensors = [(list(tensor.shape), _strides(tensor)) for tensor in (*held, result)]
         ready = _native.ReadyAttention(loaded, work, tensors, scale, list(numbers), extents)
+        launch = mask.launching(ready.launch) if mask.on_device else ready.launch
         at_q, at_k, at_v, at_o = (tensor.data_ptr() for tensor in (*held, result))
-        ready.launch(
-            at_q, at_k, at_v, at_o, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in of_score)
-        )
+        launch(at_q, at_k, at_v, at_o, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in of_score))
         if result is not out:
             out.copy_(result)
         elif all(tensor is given for tensor, given in zip(held, (q, k, v))):
             with _gpu._lock:
                 if len(_ready) >= _gpu.READY:
                     _ready.clear()
-                _ready[_key(q, k, v, how, vectors)] = (ready.launch, tuple(out.shape), out.stride(), tuple(sums.shape))
+                _ready[_key(q, k, v, how, vectors, split)] = (launch, tuple(out.shape), out.stride(), tuple(sums.shape))
     return out, sums
 
 
@@ -121,11 +134,25 @@ def _extent(vector: Tensor) -> tuple[str, int, str]:
     return _arrays.kind_of(vector), vector.numel(), per
 
 
-def _work_of(loaded: Any, mask: AttentionMask, q: tuple, v: tuple) -> Any:
+def _work_of(index: int, loaded: Any, mask: Any, q: tuple, v: tuple) -> Any:
     key = (loaded, mask.key, q, v)
     found = _work.get(key)
     if found is None:
         with _gpu._lock:
-            found = _work.get(key) or loaded.work(mask._native, list(q), list(v))
+            found = _work.get(key)
+            if found is None and mask.on_device:
+                found = loaded.listed(mask.on_gpu(index), list(q), list(v))
+            elif found is None:
+                found = loaded.work(mask._native, list(q), list(v))
             _work[key] = found
     return found
+
+
+def forget_mask(key: str) -> None:
+    """Forgets what is kept of a mask on a device that is gone."""
+    with _gpu._lock:
+        for of in [of for of in _work if of[1] == key]:
+            del _work[of]
+        # The key of a launch begins with how it is computed, and that with the mask.
+        for of in [of for of in _ready if of[0][0] == key]:
+            del _ready[of]

@@ -16,11 +16,17 @@ from ._attention_gradient import gradients
 from ._masks import find
 from ._native import Error
 
+#: Why there is none.
+NO_GRADIENT = (
+    "an attention whose mask is tensors on a device has no gradient: it would be products with a pattern of all heads\n"
+    "  help: `mask.to_mask()`, the mask as it is now on the host, which waits for the device; or `torch.no_grad()`"
+)
+
 _library = torch.library.Library("bsr_gemm", "FRAGMENT")
 _library.define(
     # PyTorch 2.11 leaves out trailing arguments that are their default, and then expects fewer gradients.
     "attention(Tensor q, Tensor k, Tensor v, str mask, str? score, float scale, float[] numbers, bool lse,"
-    " Tensor[]? vectors) -> (Tensor, Tensor)",
+    " Tensor[]? vectors, str? split) -> (Tensor, Tensor)",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
 _library.define(
@@ -34,16 +40,19 @@ for _constant in (_attention.resolved, _attention.whole):
     torch.compiler.assume_constant_result(_constant)
 
 
-def attention(call: Call, lse: bool) -> Any:
+def attention(call: Call, lse: bool, split: str | None) -> Any:
     """The result of a call, and the logarithms of sums where they are wanted."""
     q, k, v = _torch._cast(call.q.device.type, call.q, call.k, call.v)
     wants_gradient = _torch._wants_gradient(q, k, v)
+    if wants_gradient and call.on_device:
+        raise Error(NO_GRADIENT)
     given = (call.key, call.closure, call.scale, call.numbers, lse or wants_gradient)
     if not _torch.is_dynamo_compiling() and q.is_cuda and _torch._is_plain(q, k, None) and _torch._is_plain(v, v, None):
         # An operator's way through the dispatcher costs the host more than the launch.
-        out, sums = _attention_cuda(q, k, v, *given, call.vectors)
+        out, sums = _attention_cuda(q, k, v, *given, call.vectors, split)
     else:
-        out, sums = torch.ops.bsr_gemm.attention(q, k, v, *given[:3], list(call.numbers), given[4], call.vectors)
+        numbers = list(call.numbers)
+        out, sums = torch.ops.bsr_gemm.attention(q, k, v, *given[:3], numbers, given[4], call.vectors, split)
     out = call.as_given(out)
     return (out, sums) if lse else out
 
@@ -70,9 +79,9 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: str) -> Any:
             f"the mask is of {found.sizes[0]} queries x {found.sizes[1]} keys, and q has {q.shape[2]} and k {k.shape[2]}"
         )
     wanted = {"all": 1, "head": q.shape[1], "problem": q.shape[0], "both": q.shape[0] * q.shape[1]}[found.per]
-    if len(found.indices) != wanted:
+    if found.patterns != wanted:
         raise Error(
-            f"the mask has {len(found.indices)} patterns per {found.per}, and there are {q.shape[0]} problems of "
+            f"the mask has {found.patterns} patterns per {found.per}, and there are {q.shape[0]} problems of "
             f"{q.shape[1]} heads\n  help: {wanted} patterns"
         )
     return found
@@ -96,13 +105,13 @@ def _places(q: Tensor, v: Tensor, lse: bool) -> tuple[Tensor, Tensor]:
 
 
 @torch.library.register_fake("bsr_gemm::attention", lib=_library)
-def _attention_fake(q, k, v, mask, score, scale, numbers, lse, vectors=None):
+def _attention_fake(q, k, v, mask, score, scale, numbers, lse, vectors=None, split=None):
     _check(q, k, v, mask)
     return _places(q, v, lse)
 
 
 @torch.library.impl(_library, "attention", "CPU")
-def _attention_cpu(q, k, v, mask, score, scale, numbers, lse, vectors=None):
+def _attention_cpu(q, k, v, mask, score, scale, numbers, lse, vectors=None, split=None):
     found = _check(q, k, v, mask)
     out, sums = _places(q, v, lse)
     if out.numel():
@@ -116,11 +125,12 @@ def _attention_cpu(q, k, v, mask, score, scale, numbers, lse, vectors=None):
 
 
 @torch.library.impl(_library, "attention", "CUDA")
-def _attention_cuda(q, k, v, mask, score, scale, numbers, lse, vectors=None):
+def _attention_cuda(q, k, v, mask, score, scale, numbers, lse, vectors=None, split=None):
     from . import _attention_launch
 
     numbers = tuple(numbers)
-    known = _attention_launch.direct(q, k, v, (mask, score, scale, numbers, lse), vectors or ())
+    how = (mask, score, scale, numbers, lse)
+    known = _attention_launch.direct(q, k, v, how, vectors or (), split)
     if known is not None:
         return known
     _gpu.refuse_fork()
@@ -130,7 +140,7 @@ def _attention_cuda(q, k, v, mask, score, scale, numbers, lse, vectors=None):
         return out, sums
     if k.shape[2] == 0:
         return out.zero_(), sums.fill_(-torch.inf)
-    return _attention_launch.attention(q, k, v, out, sums, found, (mask, score, scale, numbers, lse), vectors or ())
+    return _attention_launch.attention(q, k, v, out, sums, found, how, vectors or (), split)
 
 
 @torch.library.register_fake("bsr_gemm::attention_gradient", lib=_library)
@@ -139,7 +149,10 @@ def _attention_gradient_fake(do, dlse, q, k, v, o, lse, mask, score, scale, numb
 
 
 def _attention_gradient(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
-    return gradients(do, dlse, q, k, v, o, lse, find(mask), score, scale, tuple(numbers), tuple(vectors or ()))
+    found = find(mask)
+    if found.on_device:
+        raise Error(NO_GRADIENT)
+    return gradients(do, dlse, q, k, v, o, lse, found, score, scale, tuple(numbers), tuple(vectors or ()))
 
 
 for _device_key in ("CPU", "CUDA"):
@@ -147,14 +160,15 @@ for _device_key in ("CPU", "CUDA"):
 
 
 def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
-    q, k, v, mask, score, scale, numbers, lse, vectors = inputs
+    q, k, v, mask, score, scale, numbers, lse, vectors, _ = inputs
     ctx.given, ctx.held = (mask, score, scale, list(numbers)), find(mask)
     ctx.has_sums = lse
     ctx.set_materialize_grads(False)
     if not lse:
         ctx.mark_non_differentiable(output[1])
     # Gradients of lists of tensors are lists of as many; an empty list may be one.
-    ctx.none = None if numbers else [], None if vectors is None else [None] * len(vectors)
+    of_vectors = None if vectors is None else [None] * len(vectors)
+    ctx.none = None, None, None, None if numbers else [], None, of_vectors, None
     ctx.save_for_backward(q, k, v, *output, *(vectors or ()))
 
 
@@ -166,11 +180,11 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
             "  help: `torch.ops.bsr_gemm.attention` with lse, or `bsr_gemm.attention`, which keeps them"
         )
     if do is None and dlse is None:
-        return None, None, None, None, None, None, ctx.none[0], None, ctx.none[1]
+        return None, None, None, *ctx.none
     do = torch.zeros_like(o) if do is None else do
     with torch.no_grad():
         found = torch.ops.bsr_gemm.attention_gradient(do, dlse, q, k, v, o, lse, *ctx.given, vectors)
-    return *_torch._once(tuple(found), do, q, k, v), None, None, None, ctx.none[0], None, ctx.none[1]
+    return *_torch._once(tuple(found), do, q, k, v), *ctx.none
 
 
 torch.library.register_autograd("bsr_gemm::attention", _backward, setup_context=_keep, lib=_library)

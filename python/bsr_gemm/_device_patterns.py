@@ -47,22 +47,7 @@ class DevicePattern:
 
     def __init__(self, shape: Any, block: Any, row_ptr: Tensor, col_idx: Tensor, capacity: int | None = None) -> None:
         self._start(shape, block, len(col_idx) if capacity is None else capacity)
-        for name, tensor in (("row_ptr", row_ptr), ("col_idx", col_idx)):
-            if not isinstance(tensor, Tensor) or tensor.dtype not in (torch.int32, torch.int64) or tensor.dim() != 1:
-                found = f"{tensor.dtype}, {tensor.dim()}-D" if isinstance(tensor, Tensor) else type(tensor).__name__
-                raise Error(f"{name} is {found}\n  help: a tensor of int32 or int64 with one dimension")
-        if row_ptr.dtype != col_idx.dtype or row_ptr.device != col_idx.device:
-            raise Error(
-                f"row_ptr is of {row_ptr.dtype} on {row_ptr.device}, col_idx of {col_idx.dtype} on {col_idx.device}\n"
-                "  help: both of one type on one device"
-            )
-        if len(row_ptr) != self.grid[0] + 1 or len(col_idx) < self.capacity:
-            raise Error(
-                f"{len(row_ptr)} row pointers and {len(col_idx)} columns\n  help: {self.grid[0]} block rows have "
-                f"{self.grid[0] + 1} row pointers, and the capacity is {self.capacity} blocks"
-            )
-        if not (row_ptr.is_contiguous() and col_idx.is_contiguous()):
-            raise Error("row_ptr and col_idx are read where they lie\n  help: `.contiguous()`")
+        check_lists({"row_ptr": row_ptr, "col_idx": col_idx}, self.grid[0], self.capacity)
         self.row_ptr, self.col_idx = row_ptr, col_idx
         self._mask: Tensor | None = None
 
@@ -248,6 +233,27 @@ class DevicePattern:
     def __repr__(self) -> str:
         (rows, cols), (bm, bk) = self.shape, self.block
         return f"DevicePattern({rows} x {cols}, up to {self.capacity} blocks of {bm} x {bk}, on {self.device})"
+
+
+def check_lists(lists: dict[str, Any], rows: int, capacity: int) -> None:
+    """Looks at the tensors of row starts and of block columns, which their names stand before."""
+    (start_name, starts), (column_name, columns) = lists.items()
+    for name, tensor in lists.items():
+        if not isinstance(tensor, Tensor) or tensor.dtype not in (torch.int32, torch.int64) or tensor.dim() != 1:
+            found = f"{tensor.dtype}, {tensor.dim()}-D" if isinstance(tensor, Tensor) else type(tensor).__name__
+            raise Error(f"{name} is {found}\n  help: a tensor of int32 or int64 with one dimension")
+    if starts.dtype != columns.dtype or starts.device != columns.device:
+        raise Error(
+            f"{start_name} is of {starts.dtype} on {starts.device}, {column_name} of {columns.dtype} on {columns.device}\n"
+            "  help: both of one type on one device"
+        )
+    if len(starts) != rows + 1 or len(columns) < capacity:
+        raise Error(
+            f"{len(starts)} row pointers and {len(columns)} columns\n  help: {rows} block rows have {rows + 1} row pointers, "
+            f"and the capacity is {capacity} blocks"
+        )
+    if not (starts.is_contiguous() and columns.is_contiguous()):
+        raise Error(f"{start_name} and {column_name} are read where they lie\n  help: `.contiguous()`")
 
 
 def hosted(pattern: Any, values: Tensor) -> tuple[Pattern, Tensor]:

@@ -70,6 +70,9 @@ class AttentionMask:
         lists = [(start.tobytes(), c.tobytes(), p.tobytes()) for start, c, p in zip(starts, columns, flags)]
         self._take(_Native(_pair(sizes, "sizes"), _pair(block, "block"), per, lists), score)
 
+    #: Masks whose lists are tensors are another class.
+    on_device = False
+
     score: str | None
     sizes: tuple[int, int]
     block: tuple[int, int]
@@ -247,6 +250,11 @@ class AttentionMask:
     # What is asked of a mask.
 
     @property
+    def patterns(self) -> int:
+        """Patterns: one, or one for each head, problem or both."""
+        return len(self.indices)
+
+    @property
     def stored(self) -> int:
         """Stored blocks of all patterns."""
         return sum(map(len, self.indices))
@@ -373,9 +381,12 @@ def _patterns_of(array: np.ndarray) -> tuple[np.ndarray, str]:
         raise Error(
             f"an array of {array.ndim} dimensions is no mask\n  help: rows x columns, or problems x heads x rows x columns"
         )
-    batch, heads = array.shape[:2]
-    per = "both" if batch > 1 and heads > 1 else "problem" if batch > 1 else "head" if heads > 1 else "all"
-    return array.reshape(-1, *array.shape[2:]), per
+    return array.reshape(-1, *array.shape[2:]), per_of(*array.shape[:2])
+
+
+def per_of(batch: int, heads: int) -> str:
+    """Which heads have patterns of their own, where there are so many of problems and heads."""
+    return "both" if batch > 1 and heads > 1 else "problem" if batch > 1 else "head" if heads > 1 else "all"
 
 
 def _boolean(array: Any, what: str) -> np.ndarray:

@@ -119,10 +119,27 @@ class AttentionMask:
     def lists(self) -> list[tuple[bytes, bytes, bytes]]: ...
 
 @final
+class DeviceMask:
+    def __new__(
+        cls,
+        gpu: Gpu,
+        sizes: tuple[int, int],
+        block: tuple[int, int],
+        per: tuple[str, int],
+        capacity: int,
+        wide: bool,
+        arrays: tuple[int, int, int],
+        scored: bool,
+    ) -> DeviceMask: ...
+    def changed(self) -> None: ...
+    def check(self) -> None: ...
+
+@final
 class LoadedAttention:
     @property
     def spec(self) -> str: ...
     def work(self, mask: AttentionMask, q: list[int], v: list[int]) -> AttentionWork: ...
+    def listed(self, mask: DeviceMask, q: list[int], v: list[int]) -> AttentionWork: ...
 
 @final
 class AttentionWork: ...

@@ -31,7 +31,7 @@ mod _native {
     use crate::errors::Error;
     #[pymodule_export]
     use crate::gpu::{
-        AttentionWork, Batch, DevicePattern, Gpu, Loaded, LoadedAttention, Ready, ReadyAttention, Sparse,
+        AttentionWork, Batch, DeviceMask, DevicePattern, Gpu, Loaded, LoadedAttention, Ready, ReadyAttention, Sparse,
     };
     #[pymodule_export]
     use crate::pattern::Pattern;

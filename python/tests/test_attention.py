@@ -246,6 +246,27 @@ def test_the_simulated_kernel_is_clean_and_right(dtype, causal) -> None:
     assert ((native.double() - run.result.double()).norm() / expected.norm()).item() < 5e-3
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_divided_keys(device) -> None:
+    q, k, v = tensors((1, 2, 3, 64), 1, 2000, torch.float64 if device == "cpu" else torch.bfloat16, device=device)
+    whole = bsr.attention(q, k, v, block=(64, 128), lse=True)
+    attend = torch.compile(bsr.attention, backend="aot_eager", fullgraph=True)
+    for split in ("auto", 2, 16):
+        found = bsr.attention(q, k, v, block=(64, 128), lse=True, split=split)
+        assert all(close(ours, theirs) < 5e-3 for ours, theirs in zip(found, whole)), split
+        inputs = [x.clone().requires_grad_() for x in (q, k, v)]
+        attend(*inputs, block=(64, 128), split=split).sum().backward()
+        assert all(x.grad.isfinite().all() for x in inputs)
+    for split in ("two", 1, 17, True, 2.0):
+        with pytest.raises(bsr.Error, match="split = .*\n  help: 'auto'"):
+            bsr.attention(q, k, v, split=split)
+    if device == "cpu":
+        small = [x[:, :, :400].bfloat16() for x in (q, k, v)]
+        runs = [bsr.simulate_attention(*small, block=(64, 128), split=split) for split in (None, 2)]
+        assert all(run.findings == [] for run in runs)
+        assert close(runs[1].result, runs[0].result.double()) < 5e-3
+
+
 def test_masks_are_made_of_arrays_rules_and_pairs(rng) -> None:
     pairs = causal_pairs(45, 45).numpy()
     rule, of_pairs = Mask.causal((45, 45), (16, 8)), Mask.from_pairs(pairs, (16, 8))
@@ -406,8 +427,8 @@ def test_opcheck() -> None:
     q, k, v = (x.requires_grad_() for x in tensors((1, 2, 24, 4), 1))
     mask = Mask.causal((24, 24), (8, 8))
     op = torch.ops.bsr_gemm.attention.default
-    torch.library.opcheck(op, (q, k, v, mask.key, f"|| {CAUSAL}", 0.5, [], True, None))
-    o, lse = op(q, k, v, mask.key, f"|| {CAUSAL}", 0.5, [], True, None)
+    torch.library.opcheck(op, (q, k, v, mask.key, f"|| {CAUSAL}", 0.5, [], True, None, None))
+    o, lse = op(q, k, v, mask.key, f"|| {CAUSAL}", 0.5, [], True, None, None)
     inputs = (torch.randn_like(o), None, q.detach(), k.detach(), v.detach(), o.detach(), lse.detach())
     torch.library.opcheck(torch.ops.bsr_gemm.attention_gradient.default, (*inputs, mask.key, f"|| {CAUSAL}", 0.5, []))
 
@@ -516,7 +537,7 @@ def test_opcheck_on_a_gpu() -> None:
     q, k, v = (x.requires_grad_() for x in tensors((1, 2, 128, 64), dtype=torch.bfloat16, device="cuda"))
     mask = Mask.causal((128, 128))
     op = torch.ops.bsr_gemm.attention.default
-    torch.library.opcheck(op, (q, k, v, mask.key, f"|| {CAUSAL}", 0.125, [], True, None))
+    torch.library.opcheck(op, (q, k, v, mask.key, f"|| {CAUSAL}", 0.125, [], True, None, None))
 
 
 def test_the_example_runs(monkeypatch) -> None:

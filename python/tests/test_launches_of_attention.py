@@ -23,6 +23,7 @@ from bsr_gemm import (  # noqa: E402
     _native,
     _torch,
 )
+from bsr_gemm._device_masks import DeviceMask  # noqa: E402
 from bsr_gemm._device_patterns import DevicePattern  # noqa: E402
 from bsr_gemm._masks import CAUSAL  # noqa: E402
 
@@ -38,6 +39,21 @@ class LoadedAttention:
 
     def work(self, mask, q, v):
         return mask, q, v
+
+    def listed(self, view, q, v):
+        return view, q, v
+
+
+class MaskView:
+    """A mask on a device as kernels see it: what is in its tensors when they run."""
+
+    def __init__(self, mask) -> None:
+        self.mask = mask
+
+    def now(self):
+        derivation = self.mask._derivation
+        assert derivation is None or derivation.is_made, "bytes of lists are made ahead of a launch"
+        return self.mask.to_mask()._native
 
 
 class ReadyAttention:
@@ -67,7 +83,8 @@ class ReadyAttention:
         for address, (element, length, per) in zip(vectors, self.vectors):
             assert address % 16 == 0 and per == "head"
             of_score.append((address, element, [1, heads, length // heads], [length, length // heads, 1]))
-        _native.attend(self.mask, described, self.scale, score, self.numbers, of_score, lies)
+        mask = self.mask.now() if isinstance(self.mask, MaskView) else self.mask
+        _native.attend(mask, described, self.scale, score, self.numbers, of_score, lies)
 
 
 class Gpu(fakes.Gpu):
@@ -145,6 +162,7 @@ def on_the_cpu(monkeypatch, rng):
     monkeypatch.setattr(_native, "ReadyAttention", ReadyAttention)
     monkeypatch.setattr(ReadyAttention, "launches", 0)
     monkeypatch.setattr(DevicePattern, "on_gpu", lambda self, index: View(self))
+    monkeypatch.setattr(DeviceMask, "on_gpu", lambda self, index: MaskView(self))
     caches = (*_gpu.also_kept, _gpu._layers, _gpu._ready, _gpu._loaded, _gpu._sparse, _gpu._without)
     for cache in caches:
         cache.clear()
@@ -169,13 +187,52 @@ def test_a_second_launch_computes_what_the_first_did(rows_first, lse) -> None:
     how = (mask.key, CLOSURE, 0.25, (), lse)
     for _ in range(2):
         tensors = heads(rows_first=rows_first)
-        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, CLOSURE, 0.25, [], lse, None)
+        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, CLOSURE, 0.25, [], lse, None, None)
         found = _attention_torch._attention_cuda(*tensors, *how)
         known = _attention_launch.direct(*tensors, how)
         for other in (found, known):
             assert torch.equal(other[0], expected[0]) and other[0].stride() == expected[0].stride()
             assert torch.equal(other[1], expected[1])
     assert len(_attention_launch._ready) == 1 and ReadyAttention.launches == 4
+
+
+@pytest.mark.parametrize("of", ["bytes", "lists"])
+def test_masks_on_devices_are_launched(of) -> None:
+    flags = torch.zeros(1, 1, 2, 2, dtype=torch.uint8)
+    counts, order = torch.zeros(1, 1, 2, dtype=torch.int32), torch.tensor([[[[1, 0], [0, 1]]]], dtype=torch.int32)
+    if of == "bytes":
+        mask = DeviceMask.from_blocks(flags, (100, 100), (64, 64))
+    else:
+        lists = {"kv_num_blocks": counts, "kv_indices": order, "full_kv_num_blocks": None, "full_kv_indices": None}
+        block_mask = type("BlockMask", (), {**lists, "seq_lengths": (100, 100), "BLOCK_SIZE": (64, 64)})
+        mask = DeviceMask.from_block_mask(block_mask)
+    how = (mask.key, CLOSURE, 0.25, (), True)
+    for step in range(3):
+        flags.copy_(torch.tensor([[[[0, 2 * min(step, 1)], [2 * (step // 2), 0]]]]))
+        counts.copy_(torch.tensor([[[min(step, 1), step // 2]]]))
+        mask.changed()
+        tensors = heads()
+        host = Mask.from_blocks(flags.numpy() > 0, (100, 100), (64, 64), partial=flags.numpy() > 1)
+        expected = torch.ops.bsr_gemm.attention(*tensors, host.key, CLOSURE, 0.25, [], True, None, None)
+        found = _attention_torch._attention_cuda(*tensors, *how)
+        known = _attention_launch.direct(*tensors, how)
+        for other in (found, known):
+            assert torch.equal(other[0], expected[0]) and torch.equal(other[1], expected[1])
+    assert len(_attention_launch._ready) == len(_attention_launch._work) == 1 and ReadyAttention.launches == 6
+    _attention_launch.forget_mask(mask.key)
+    assert not _attention_launch._ready and not _attention_launch._work
+
+
+def test_divided_keys_are_a_kernel_of_their_own() -> None:
+    mask = Mask.full((100, 100), (64, 64))
+    how, tensors = (mask.key, None, 0.25, (), True), heads()
+    expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, None, 0.25, [], True, None, "auto")
+    for split in (None, "auto", "3"):
+        found = _attention_torch._attention_cuda(*tensors, *how, None, split)
+        assert torch.equal(found[0], expected[0])
+        assert torch.equal(_attention_launch.direct(*tensors, how, (), split)[0], expected[0])
+    specs = [spec for _, spec in _attention_launch._loaded]
+    assert [spec.partition("split = ")[2].partition(",")[0] for spec in specs] == ["", "auto", "3"]
 
 
 def test_tensors_that_tma_cannot_address_are_copied() -> None:
@@ -201,7 +258,7 @@ def test_tensors_that_tma_cannot_address_are_copied() -> None:
     }
     for name, (tensors, is_kept) in cases.items():
         _attention_launch._ready.clear()
-        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, None, 0.25, [], True, None)
+        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, None, 0.25, [], True, None, None)
         found = _attention_torch._attention_cuda(*tensors, *how)
         assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1]), name
         assert bool(_attention_launch._ready) == is_kept, name
@@ -222,7 +279,7 @@ def test_vectors_of_scores_are_launched() -> None:
     how = (mask.key, BIASED, 0.25, (), True)
     for _ in range(2):
         tensors, bias = heads(), torch.randn(1, 4, 100)
-        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, BIASED, 0.25, [], True, [bias])
+        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, BIASED, 0.25, [], True, [bias], None)
         found = _attention_torch._attention_cuda(*tensors, *how, [bias])
         known = _attention_launch.direct(*tensors, how, [bias])
         assert torch.equal(found[0], expected[0]) and torch.equal(known[0], expected[0])
@@ -237,7 +294,7 @@ def test_gradients_launch_what_the_cpu_computes(score, monkeypatch) -> None:
     mask = Mask.causal((100, 100), (64, 64)) if score else Mask.strided((100, 100), (64, 64), local=0, stride=2)
     mask = mask.scored() if score == SCORES[2] else mask
     q, k, v = heads()
-    o, lse = torch.ops.bsr_gemm.attention(q, k, v, mask.key, score, 0.25, [], True, None)
+    o, lse = torch.ops.bsr_gemm.attention(q, k, v, mask.key, score, 0.25, [], True, None, None)
     inputs = (torch.randn_like(o), torch.randn_like(lse), q, k, v, o, lse, mask, score, 0.25, ())
     expected = _attention_gradient.gradients(*inputs)
 

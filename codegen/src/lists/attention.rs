@@ -1,6 +1,6 @@
 //! What the kernels that list an attention are told, in numbers.
 
-use super::{ListRequest, Shape, ShapeError};
+use super::{ListKernel, ListRequest, Shape, ShapeError};
 use crate::{AttentionTiles, ClusterTile};
 
 /// Which blocks of a pattern are partial.
@@ -42,11 +42,26 @@ pub struct AttentionRequest {
 }
 
 impl AttentionRequest {
-    /// Steps that all rows of tiles together can have.
-    fn most_steps(&self) -> u64 {
-        let Self { tiles, capacity, .. } = *self;
-        let halves = if tiles.uniform { tiles.block.0 / tiles.rows } else { 2 * tiles.block.0 / tiles.rows };
-        u64::from(capacity) * u64::from(tiles.block.1 / tiles.step) * u64::from(halves.max(1))
+    /// Tiles that have consumers in one row of blocks. Both begin at multiples of the queries of a consumer.
+    fn tiles_of_a_row(&self) -> u64 {
+        let AttentionTiles { block, rows, consumers, uniform, .. } = self.tiles;
+        let tiles = if uniform { block.0 / rows } else { (block.0 + rows - rows / consumers).div_ceil(rows) };
+        tiles.max(1).into()
+    }
+
+    /// Steps of so many runs of one tile, or of several. Runs of one step are stored by the same consumers.
+    fn steps_of(&self, runs: u64, tiles: u64) -> u64 {
+        let sets = (1 << self.tiles.consumers) - 1;
+        match self.tiles.blocks {
+            1 => runs,
+            _ => runs.min((runs + sets * tiles).div_ceil(2)),
+        }
+    }
+
+    /// Steps that all rows of tiles together can have, of which there are so many.
+    fn most_steps(&self, rows: u64) -> u64 {
+        let runs = u64::from(self.capacity) * u64::from(self.tiles.block.1 / self.tiles.run());
+        self.steps_of(runs * self.tiles_of_a_row(), rows)
     }
 }
 
@@ -54,27 +69,30 @@ impl AttentionRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionLists {
     request: AttentionRequest,
+    slots: u32,
     /// The launch that assigns tiles, by their rows and columns.
     pub assign: Shape,
 }
 
 impl AttentionLists {
     /// The numbers of the kernel that lists steps, in the order of its parameters.
-    pub const STEPS: [&'static str; 11] = [
+    pub const STEPS: [&'static str; 13] = [
         "tile_rows",
         "tile_queries",
-        "other_queries",
+        "consumers",
+        "share_queries",
         "block_rows",
         "block_queries",
         "block_columns",
         "queries",
         "parts",
-        "key_steps",
+        "key_runs",
+        "blocks",
         "slots",
         "flags",
     ];
     /// Those of the kernel that writes work tiles.
-    pub const TILES: [&'static str; 9] = [
+    pub const TILES: [&'static str; 10] = [
         "ctas",
         "tile_rows",
         "tile_queries",
@@ -84,11 +102,22 @@ impl AttentionLists {
         "of_list",
         "of_column",
         "tile_bytes",
+        "part_bytes",
     ];
+    /// Words that the kernel that lists steps keeps of every row of tiles: {first step, steps, steps of each consumer}.
+    pub const RECORD_WORDS: usize = 8;
+    /// Sets of consumers take turns in rounds of at most so many steps.
+    pub const ROUND: u32 = 3;
+    /// Steps in which no rounds are found, at most, before they are, and the sets after whose last steps others are looked for.
+    const BEFORE_ROUNDS: u32 = 2;
+    const SETS: u32 = 7;
+    /// Bytes of the entries of one set of consumers, of 16 each, and of all sets: their numbers are below 8.
+    pub(super) const ENTRIES_BYTES: u32 = 16 * Self::SETS * (Self::BEFORE_ROUNDS + 1);
+    pub(super) const ORDER_BYTES: u32 = (Self::SETS + 1) * Self::ENTRIES_BYTES;
     /// The most columns of blocks: as many bits fit shared memory.
     const MOST_COLUMNS: u64 = 1 << 15;
-    /// Bytes beside the bits: sums of the warps.
-    const SUMS_BYTES: u32 = 256;
+    /// Bytes of the sums of the warps, of 16 each, and of the room that a tile has.
+    pub(super) const SUMS_BYTES: u32 = ListKernel::AttentionSteps.threads() / 2 + 16;
 
     /// The launches for a request.
     ///
@@ -101,29 +130,24 @@ impl AttentionLists {
             true => Err(ShapeError { what, value, most, help }),
             false => Ok(()),
         };
-        // Rows of blocks are listed for two consumers, block by block.
-        let listed = |what, value: u32, most: u32, help| match value > most {
-            true => Err(ShapeError { what, value: value.into(), most: most.into(), help }),
-            false => Ok(()),
-        };
-        listed("consumers of a kernel with a mask on the GPU", tiles.consumers, 2, "consumers = 2")?;
-        listed("blocks in a step of a kernel with a mask on the GPU", tiles.blocks, 1, "a k_step that divides bk")?;
         let lists = if by.0 { u64::from(heads) } else { 1 } * if by.1 { u64::from(batch) } else { 1 };
         let rows = lists * u64::from(queries.div_ceil(tiles.rows));
         limit("rows of tiles of patterns on the GPU", rows, Shape::MOST_TILE_ROWS.into())?;
         limit("columns of blocks", keys.div_ceil(tiles.block.1).into(), Self::MOST_COLUMNS)?;
-        limit("steps of all tiles", request.most_steps(), 1 << 31)?;
+        let slots = request.most_steps(rows);
+        limit("runs of keys of all tiles", slots * u64::from(tiles.blocks), 1 << 31)?;
+        let runs = u64::from(keys.div_ceil(tiles.run()));
         let columns = u64::from(batch) * u64::from(heads / tiles.heads()) / lists.max(1);
         let assign = Shape::new(&ListRequest {
             tile: ClusterTile { rows: 1, columns: 1, block_rows: 1, stages_per_block: (1, 1) },
             rows: rows as usize,
-            block_columns: keys.div_ceil(tiles.step) as usize,
+            block_columns: request.steps_of(runs, 1) as usize,
             n: columns as usize,
             group: if by.0 { 1 } else { together as usize },
             clusters: ctas,
             tile_bytes: 16,
         })?;
-        Ok(Self { request: *request, assign })
+        Ok(Self { request: *request, slots: slots as u32, assign })
     }
 
     /// Rows of tiles of all patterns.
@@ -136,9 +160,9 @@ impl AttentionLists {
         self.assign.clusters
     }
 
-    /// Steps that all rows of tiles together can have.
-    pub fn slots(&self) -> u32 {
-        self.request.most_steps() as u32
+    /// Runs of keys that the steps of all rows of tiles together can have: the words of the list.
+    pub fn slots(&self) -> usize {
+        self.slots as usize * self.request.tiles.blocks as usize
     }
 
     /// Bytes of the work tiles.
@@ -146,9 +170,9 @@ impl AttentionLists {
         self.assign.tiles() as usize * 4 * self.request.tiles.tile_words as usize
     }
 
-    /// Bytes of shared memory of the kernel that lists steps: 6 words for every 32 columns of blocks.
+    /// Bytes of shared memory of the kernel that lists steps: for every 32 columns of blocks 6 words, and 8 numbers of 16 bits.
     pub fn steps_shared_bytes(&self) -> u32 {
-        6 * 4 * self.block_columns().div_ceil(32) + Self::SUMS_BYTES
+        (6 * 4 + 8 * 2) * self.block_columns().div_ceil(32) + Self::ORDER_BYTES + Self::SUMS_BYTES
     }
 
     fn block_columns(&self) -> u32 {
@@ -156,25 +180,27 @@ impl AttentionLists {
     }
 
     /// The values of [`AttentionLists::STEPS`].
-    pub fn steps_numbers(&self, flags: PartialFlags) -> [u32; 11] {
+    pub fn steps_numbers(&self, flags: PartialFlags) -> [u32; 13] {
         let AttentionRequest { tiles, queries, keys, .. } = self.request;
         [
             queries.div_ceil(tiles.rows),
             tiles.rows,
-            if tiles.uniform { 0 } else { tiles.rows / 2 },
+            tiles.consumers,
+            if tiles.uniform { 0 } else { tiles.rows / tiles.consumers },
             queries.div_ceil(tiles.block.0),
             tiles.block.0,
             self.block_columns(),
             queries,
-            tiles.block.1 / tiles.step,
-            keys.div_ceil(tiles.step),
-            self.slots(),
+            tiles.block.1 / tiles.run(),
+            keys.div_ceil(tiles.run()),
+            tiles.blocks,
+            self.slots,
             flags as u32,
         ]
     }
 
     /// The values of [`AttentionLists::TILES`].
-    pub fn tiles_numbers(&self) -> [u32; 9] {
+    pub fn tiles_numbers(&self) -> [u32; 10] {
         let AttentionRequest { tiles, heads, key_heads, queries, by, .. } = self.request;
         let heads = heads / tiles.heads();
         let (of_list, of_column) = match by {
@@ -193,6 +219,7 @@ impl AttentionLists {
             of_list,
             of_column,
             4 * tiles.tile_words,
+            4 * (6 + tiles.consumers).next_multiple_of(4),
         ]
     }
 }

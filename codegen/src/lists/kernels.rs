@@ -120,7 +120,7 @@ impl ListKernel {
     }
 
     /// Threads of a CTA.
-    pub fn threads(self) -> u32 {
+    pub const fn threads(self) -> u32 {
         match self {
             Self::Check(_) => 32 * CHECK_WARPS,
             Self::MaskRows | Self::MaskColumns | Self::AttentionSteps | Self::AttentionTiles => 32 * MASK_WARPS,

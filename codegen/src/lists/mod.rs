@@ -6,6 +6,7 @@
 //! [`TileScheduler::Static`](crate::TileScheduler::Static) read.
 
 mod attention;
+mod attention_context;
 mod kernels;
 mod render;
 mod sddmm;

@@ -4,11 +4,12 @@ use std::sync::OnceLock;
 
 use serde::Serialize;
 
+use super::attention_context::AttentionContext;
 use super::kernels::{CHECK_WARPS, Kinds, MASK_WARPS};
-use super::{IndexWidth, ListKernel, PartialFlags, SddmmShape, Shape};
+use super::{IndexWidth, ListKernel, SddmmShape, Shape};
+use crate::SddmmTiles;
 use crate::arch::Arch;
 use crate::emit::{finished, templates};
-use crate::{AttentionTiles, SddmmTiles};
 
 /// Columns that a lane of the check has on their way at the same time.
 const CHECK_LOADS: u32 = 8;
@@ -92,8 +93,8 @@ fn body(kernel: ListKernel) -> String {
         ListKernel::MaskColumns => templates::render("lists/mask_columns.ptx", &Threads::of(kernel)),
         ListKernel::SddmmRows => templates::render("lists/sddmm_rows.ptx", &Threads::of(kernel)),
         ListKernel::SddmmTiles => templates::render("lists/sddmm_tiles.ptx", &Threads::of(kernel)),
-        ListKernel::AttentionSteps => templates::render("lists/attention_steps.ptx", &Attention::of(kernel)),
-        ListKernel::AttentionTiles => templates::render("lists/attention_tiles.ptx", &Attention::of(kernel)),
+        ListKernel::AttentionSteps => templates::render("lists/attention_steps.ptx", &AttentionContext::of(kernel)),
+        ListKernel::AttentionTiles => templates::render("lists/attention_tiles.ptx", &AttentionContext::of(kernel)),
     }
 }
 
@@ -159,48 +160,6 @@ impl Threads {
             distances: [1, 2, 4, 8, 16],
             header: SddmmTiles::HEADER,
             outside: SddmmShape::OUTSIDE,
-        }
-    }
-}
-
-/// What the kernels of attention name.
-#[derive(Serialize)]
-struct Attention {
-    threads: u32,
-    warps: u32,
-    numbers: &'static [&'static str],
-    distances: [u32; 5],
-    sides: [u32; 2],
-    flags: Flags,
-    stored0: u32,
-    stored1: u32,
-    partial0: u32,
-    partial1: u32,
-    whole: u32,
-}
-
-/// The numbers of [`PartialFlags`] as the template names them.
-#[derive(Serialize)]
-struct Flags {
-    all: u32,
-    by_block: u32,
-}
-
-impl Attention {
-    fn of(kernel: ListKernel) -> Self {
-        let threads = kernel.threads();
-        Self {
-            threads,
-            warps: threads / 32,
-            numbers: kernel.numbers(),
-            distances: [1, 2, 4, 8, 16],
-            sides: [0, 1],
-            flags: Flags { all: PartialFlags::All as u32, by_block: PartialFlags::ByBlock as u32 },
-            stored0: AttentionTiles::STORED,
-            stored1: AttentionTiles::STORED << 1,
-            partial0: AttentionTiles::PARTIAL,
-            partial1: AttentionTiles::PARTIAL << 1,
-            whole: AttentionTiles::WHOLE,
         }
     }
 }

@@ -9,6 +9,7 @@ use bsr_runtime::attention::{DevicePattern, DeviceTensor, Inputs, Launcher, Scor
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use super::DeviceMask;
 use crate::array::Kind;
 use crate::attention::{AttentionMask, shared};
 use crate::errors::refused;
@@ -33,11 +34,20 @@ impl LoadedAttention {
 
     /// Lists the work of a mask for Q and V of these sizes.
     fn work(&self, py: Python<'_>, mask: &AttentionMask, q: [usize; 4], v: [usize; 4]) -> PyResult<AttentionWork> {
-        let [batch, heads, queries, _] = q;
-        let shape = Shape { batch, heads, key_heads: v[1], queries, keys: v[2], columns: v[3] };
-        let pattern = py.detach(|| self.launcher.pattern(&mask.mask, shape)).map_err(refused)?;
+        let pattern = py.detach(|| self.launcher.pattern(&mask.mask, shape(q, v))).map_err(refused)?;
         Ok(AttentionWork { pattern: Arc::new(pattern) })
     }
+
+    /// Allocates what listing the work of a mask on the GPU takes, for Q and V of these sizes.
+    fn listed(&self, py: Python<'_>, mask: &DeviceMask, q: [usize; 4], v: [usize; 4]) -> PyResult<AttentionWork> {
+        let pattern = py.detach(|| self.launcher.device_pattern(&mask.mask, shape(q, v))).map_err(refused)?;
+        Ok(AttentionWork { pattern: Arc::new(pattern) })
+    }
+}
+
+/// The shape of an attention of Q and V of these sizes.
+fn shape([batch, heads, queries, _]: [usize; 4], v: [usize; 4]) -> Shape {
+    Shape { batch, heads, key_heads: v[1], queries, keys: v[2], columns: v[3] }
 }
 
 /// The work of a mask on a GPU, for one kernel and tensors of one shape.

@@ -2,6 +2,7 @@
 
 mod attention;
 mod batch;
+mod device_mask;
 mod further;
 mod listed;
 mod measure;
@@ -23,6 +24,7 @@ use crate::pattern::Pattern;
 use crate::plan::Kernel;
 pub(crate) use attention::{AttentionWork, LoadedAttention, ReadyAttention};
 pub(crate) use batch::Batch;
+pub(crate) use device_mask::DeviceMask;
 pub(crate) use listed::DevicePattern;
 pub(crate) use ready::Ready;
 pub(crate) use sparse::Sparse;

@@ -131,6 +131,12 @@ impl DeviceMask {
         Ok(Self { shape, pattern, flags: PartialFlags::ByPlace, partial: Some(partial) })
     }
 
+    /// The same, with every stored block partial.
+    #[must_use]
+    pub fn scored(self) -> Self {
+        Self { flags: PartialFlags::All, partial: None, ..self }
+    }
+
     /// Says that the arrays have changed, or will have when the next launch with this mask runs.
     pub fn changed(&self) {
         self.pattern.changed();

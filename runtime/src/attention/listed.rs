@@ -20,7 +20,7 @@ pub(super) struct Listed {
     room: DeviceBuffer<u64>,
     steps: DeviceBuffer<u32>,
     /// {first step, steps, steps of each consumer} of every row of tiles, and the first two alone.
-    records: DeviceBuffer<[u32; 4]>,
+    records: DeviceBuffer<[u32; AttentionLists::RECORD_WORDS]>,
     step_rows: DeviceBuffer<[u32; 2]>,
     /// Tiles by their rows and columns, as they are assigned: how many to each CTA, which, and what the kernel notes.
     lengths: DeviceBuffer<u32>,
@@ -71,7 +71,7 @@ impl Listed {
         Ok(Self {
             mask: Arc::clone(mask),
             room: DeviceBuffer::zeroed(device, 1)?,
-            steps: DeviceBuffer::zeroed(device, lists.slots().max(1) as usize)?,
+            steps: DeviceBuffer::zeroed(device, lists.slots().max(1))?,
             records: DeviceBuffer::zeroed(device, rows)?,
             step_rows: DeviceBuffer::zeroed(device, rows)?,
             lengths: DeviceBuffer::zeroed(device, lists.assign.head_words())?,

@@ -27,6 +27,8 @@ pub struct SimulatedAttention {
     /// Whether the logarithms of the rows' sums are asked for.
     sums: bool,
     records: Records,
+    /// The work, where it is not that of the mask as the host lists it.
+    work: Option<AttentionWork>,
 }
 
 /// What a simulated attention computed: O, the logarithm of each row's sum, what was found.
@@ -64,6 +66,7 @@ impl SimulatedAttention {
             ctas: CTAS,
             sums: true,
             records: Records::default(),
+            work: None,
         })
     }
 
@@ -71,6 +74,12 @@ impl SimulatedAttention {
     #[must_use]
     pub fn with_ctas(self, ctas: u32) -> Self {
         Self { ctas, ..self }
+    }
+
+    /// The same with work that was listed elsewhere, of undivided tiles. What is wrong with it is found as the kernel runs.
+    #[must_use]
+    pub fn with_work(self, work: AttentionWork) -> Self {
+        Self { work: Some(work), ..self }
     }
 
     /// The same without the logarithms of the rows' sums: what is returned for them is no number.
@@ -115,7 +124,10 @@ impl SimulatedAttention {
         let ScoreInputs { scale, scalars, vectors } = inputs.into();
         super::launcher::check_numbers(&self.plan, scale, scalars)?;
         let strides = packed_strides(&self.plan, &shape, vectors.iter().map(HostVector::extent))?;
-        let work = AttentionWork::new(&tiles, &shape, mask, self.ctas)?;
+        let work = match &self.work {
+            Some(work) => work.clone(),
+            None => AttentionWork::new(&tiles, &shape, mask, self.ctas)?,
+        };
         let mut sums = vec![f32::NAN; shape.rows()];
         let sizes = [shape.batch, shape.heads, shape.queries, shape.columns];
         let poison = Tensor::filled(sizes, q.order(), T::POISON);

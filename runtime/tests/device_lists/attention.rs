@@ -1,42 +1,20 @@
 //! The lists of an attention, made on the simulator: the tiles and steps of the host's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bsr_codegen::lists::{AttentionLists, AttentionRequest, IndexWidth, ListKernel, PartialFlags};
 use bsr_codegen::{AttentionTiles, Plan};
-use bsr_runtime::attention::{AttentionWork, BlockList, Mask, Shape, Sharing};
-use bsr_simulator::{BufferId, GlobalMemory};
+use bsr_runtime::Element;
+use bsr_runtime::attention::{AttentionWork, BlockList, HeadOrder, Mask, Shape, Sharing, SimulatedAttention, Tensor};
+use bsr_simulator::{BufferId, GlobalMemory, Options};
+use half::f16;
 use proptest::prelude::*;
 
 use crate::simulate::{launch, upload, words};
 
 fn tiles(bm: u32, bk: u32, keys: &str) -> AttentionTiles {
-    let step = if bk > 128 { 128 } else { bk };
-    let text = format!("bm = {bm}, bn = 64, bk = {bk}, op = attention, consumers = 2, k_step = {step}{keys}");
+    let text = format!("bm = {bm}, bn = 64, bk = {bk}, op = attention{keys}");
     Plan::new(&text.parse().unwrap()).unwrap().attention_tiles().unwrap()
-}
-
-#[test]
-fn kernels_whose_steps_they_cannot_list_are_refused() {
-    let of = |text: &str| Plan::new(&format!("op = attention, bn = 64, {text}").parse().unwrap()).unwrap();
-    for (text, remedy) in
-        [("bm = 128, bk = 128", "consumers = 2"), ("bm = 64, bk = 64, consumers = 2", "a k_step that divides bk")]
-    {
-        let request = AttentionRequest {
-            tiles: of(text).attention_tiles().unwrap(),
-            batch: 1,
-            heads: 1,
-            key_heads: 1,
-            queries: 256,
-            keys: 256,
-            by: (false, false),
-            capacity: 4,
-            ctas: 1,
-            together: 1,
-        };
-        let error = AttentionLists::new(&request).unwrap_err();
-        assert_eq!((error.most < error.value, error.help), (true, remedy), "{error}");
-    }
 }
 
 /// Heads, tiles and steps that the kernels list, and the first wrong row.
@@ -105,8 +83,9 @@ fn list(tiles: &AttentionTiles, shape: &Shape, mask: &Mask, arrays: Arrays, ctas
     let mut alloc = |bytes: usize| memory.alloc(bytes.max(16), 256);
     let (rows, columns) = (alloc(8 * block_rows as usize), alloc(4 * capacity as usize));
     let values = alloc(8 * block_rows as usize);
-    let steps = alloc(4 * lists.slots() as usize);
-    let (records, step_rows) = (alloc(16 * lists.rows() as usize), alloc(8 * lists.rows() as usize));
+    let steps = alloc(4 * lists.slots());
+    let (records, step_rows) =
+        (alloc(4 * AttentionLists::RECORD_WORDS * lists.rows() as usize), alloc(8 * lists.rows() as usize));
     let (lengths, dealt) = (alloc(4 * lists.assign.head_words()), alloc(lists.assign.work_bytes()));
     let notes = alloc(4 * lists.assign.tiles() as usize);
     let (head, work) = (alloc(4 * (lists.ctas() as usize + 1)), alloc(lists.work_bytes()));
@@ -138,14 +117,16 @@ fn list(tiles: &AttentionTiles, shape: &Shape, mask: &Mask, arrays: Arrays, ctas
 /// The words of every tile but its first step, and its steps, by problem, head and query.
 type Tiles = BTreeMap<[u32; 3], (Vec<u32>, Vec<u32>)>;
 
-fn by_place(words: usize, heads: &[u32], tiles: &[u32], steps: &[u32]) -> Tiles {
+fn by_place(own: &AttentionTiles, heads: &[u32], tiles: &[u32], steps: &[u32]) -> Tiles {
     assert_eq!(heads[0], 0);
     assert!(heads.windows(2).all(|pair| pair[0] < pair[1]), "{heads:?}");
+    let (words, blocks) = (own.tile_words as usize, own.blocks as usize);
     let count = heads.last().copied().unwrap() as usize;
     let of_tile = |tile: &[u32]| {
         let mut rest = tile.to_vec();
         rest[4] = 0;
-        ([tile[2], tile[1], tile[0]], (rest, steps[tile[4] as usize..(tile[4] + tile[5]) as usize].to_vec()))
+        let steps = &steps[tile[4] as usize * blocks..(tile[4] + tile[5]) as usize * blocks];
+        ([tile[2], tile[1], tile[0]], (rest, steps.to_vec()))
     };
     let found: Tiles = tiles.chunks(words).take(count).map(of_tile).collect();
     assert_eq!(found.len(), count);
@@ -153,17 +134,15 @@ fn by_place(words: usize, heads: &[u32], tiles: &[u32], steps: &[u32]) -> Tiles 
 }
 
 fn compare(tiles: &AttentionTiles, shape: &Shape, mask: &Mask, by_places: bool, ctas: u32) {
-    let undivided = AttentionTiles { split: None, ..*tiles };
-    let mut host = AttentionWork::new(&AttentionTiles { tile_words: 8, ..undivided }, shape, mask, ctas).unwrap();
-    if tiles.tile_words == 12 {
-        let part = [0, 0, AttentionTiles::WHOLE, 0];
-        host.tiles = host.tiles.chunks(8).flat_map(|tile| [tile, &part].concat()).collect();
-    }
+    let part = if tiles.split.is_some() { &[0, 0, AttentionTiles::WHOLE, 0][..] } else { &[] };
+    let words = tiles.tile_words as usize - part.len();
+    let undivided = AttentionTiles { split: None, tile_words: words as u32, ..*tiles };
+    let mut host = AttentionWork::new(&undivided, shape, mask, ctas).unwrap();
+    host.tiles = host.tiles.chunks(words).flat_map(|tile| [tile, part].concat()).collect();
     let listed = list(tiles, shape, mask, Arrays::of(mask, by_places), ctas);
     assert_eq!(listed.wrong, None);
-    let words = tiles.tile_words as usize;
-    let expected = by_place(words, &host.heads, &host.tiles, &host.steps);
-    assert_eq!(by_place(words, &listed.heads, &listed.tiles, &listed.steps), expected);
+    let expected = by_place(tiles, &host.heads, &host.tiles, &host.steps);
+    assert_eq!(by_place(tiles, &listed.heads, &listed.tiles, &listed.steps), expected);
     assert!(listed.heads.len() as u32 - 1 <= ctas);
 }
 
@@ -191,8 +170,11 @@ proptest! {
         sharing in prop_oneof![Just(Sharing::All), Just(Sharing::ByHead), Just(Sharing::ByProblem), Just(Sharing::ByBoth)],
         ctas in 1..40_u32,
         (by_places, more) in (any::<bool>(), prop_oneof![Just(""), Just(", split = auto"), Just(", pack = 2")]),
+        (consumers, wide) in (2..=3_u32, any::<bool>()),
     ) {
-        let tiles = tiles(bm, bk, more);
+        let step = if wide && bk <= 64 { 2 * bk } else { bk.min(128) };
+        let tiles = tiles(bm, bk, &format!(", consumers = {consumers}, k_step = {step}{more}"));
+        prop_assert_eq!((tiles.consumers, tiles.blocks), (consumers, (step / bk).max(1)));
         let sharing = match sharing {
             Sharing::ByHead | Sharing::ByBoth if tiles.packed.is_some() => Sharing::ByProblem,
             sharing => sharing,
@@ -207,12 +189,48 @@ proptest! {
 fn many_columns_take_several_batches_of_words() {
     let shape = Shape { batch: 1, heads: 1, key_heads: 1, queries: 200, keys: 64 * 9000, columns: 64 };
     let mask = random((200, 64 * 9000), (64, 64), 0.05, Sharing::All, 1);
-    compare(&tiles(64, 64, ""), &shape, &mask, false, 3);
+    for more in ["consumers = 2, k_step = 64", "consumers = 3, k_step = 128"] {
+        compare(&tiles(64, 64, &format!(", {more}")), &shape, &mask, false, 3);
+    }
 }
 
 #[test]
+fn attentions_by_these_lists_are_those_by_the_hosts() {
+    let shape = Shape { batch: 1, heads: 2, key_heads: 1, queries: 200, keys: 330, columns: 64 };
+    let tensor = |heads, rows, seed| Tensor::<f16>::normal([1, heads, rows, 64], HeadOrder::HeadsFirst, seed);
+    let (q, k, v) = (tensor(2, 200, 1), tensor(1, 330, 2), tensor(1, 330, 3));
+    for (kind, block) in KINDS.into_iter().zip([(64, 64); 4]).chain([("consumers = 3, k_step = 128", (128, 128))]) {
+        let score = "|| if i >= j { s * scale } else { -inf }";
+        let (bm, bk) = block;
+        let text = format!("bm = {bm}, bn = 64, bk = {bk}, op = attention, {kind}, score = \"{score}\"");
+        let plan = Plan::new(&text.parse().unwrap()).unwrap();
+        let tiles = plan.attention_tiles().unwrap();
+        let mask = random((200, 330), (bm as usize, bk as usize), 0.6, Sharing::All, 1);
+        let listed = list(&tiles, &shape, &mask, Arrays::of(&mask, false), 3);
+        let work = AttentionWork { heads: listed.heads, tiles: listed.tiles, steps: listed.steps, places: 0 };
+        let ptx = plan.ptx();
+        let kernel = SimulatedAttention::new(&plan, ptx.text(), ptx.entry()).unwrap();
+        let run = |kernel: SimulatedAttention| {
+            let (output, sums, report) =
+                kernel.run([&q, &k, &v], &mask, (0.125, &[][..]), &Options::default()).unwrap();
+            assert!(report.is_clean(), "{text}: {report:?}");
+            (f16::to_bytes(output.data()), f32::to_bytes(&sums))
+        };
+        assert!(run(kernel.clone()) == run(kernel.with_work(work)), "{text}");
+    }
+}
+
+/// Kernels of each kind: two consumers and three, steps within a block and of two.
+const KINDS: [&str; 4] = [
+    "consumers = 2, k_step = 64",
+    "consumers = 2, k_step = 128",
+    "consumers = 3, k_step = 64",
+    "consumers = 3, k_step = 128",
+];
+
+#[test]
 fn wrong_rows_have_no_steps_and_are_told() {
-    let (tiles, sizes) = (tiles(64, 64, ""), (320, 640));
+    let sizes = (320, 640);
     let shape = Shape { batch: 1, heads: 2, key_heads: 1, queries: 320, keys: 640, columns: 64 };
     let mask = random(sizes, (64, 64), 0.6, Sharing::All, 1);
     let rows: Vec<Vec<(u32, bool)>> = (0..5).map(|row| mask.lists()[0].row(row).collect()).collect();
@@ -223,7 +241,8 @@ fn wrong_rows_have_no_steps_and_are_told() {
         (4, |arrays| arrays.row_ptr[5] += 1),
         (2, |arrays| arrays.columns.swap(arrays.row_ptr[2] as usize, arrays.row_ptr[2] as usize + 1)),
     ];
-    for (row, change) in changes {
+    for (kind, (row, change)) in KINDS.iter().flat_map(|kind| changes.map(|change| (kind, change))) {
+        let tiles = tiles(64, 64, &format!(", {kind}"));
         let mut arrays = Arrays::of(&mask, false);
         change(&mut arrays);
         let listed = list(&tiles, &shape, &mask, arrays, 3);
@@ -239,26 +258,65 @@ fn wrong_rows_have_no_steps_and_are_told() {
         }
         let left = Mask::new(sizes, (64, 64), Sharing::All, vec![left]).unwrap();
         let host = AttentionWork::new(&tiles, &shape, &left, 3).unwrap();
-        let expected = by_place(8, &host.heads, &host.tiles, &host.steps);
-        assert_eq!(by_place(8, &listed.heads, &listed.tiles, &listed.steps), expected);
+        let expected = by_place(&tiles, &host.heads, &host.tiles, &host.steps);
+        assert_eq!(by_place(&tiles, &listed.heads, &listed.tiles, &listed.steps), expected, "{kind}");
     }
 }
 
 #[test]
 fn rows_that_overlap_take_no_more_room_than_there_is() {
-    let (tiles, sizes) = (tiles(64, 64, ""), (640, 640));
+    let sizes = (640, 640);
     let shape = Shape { batch: 1, heads: 1, key_heads: 1, queries: 640, keys: 640, columns: 64 };
     let mask = Mask::full(sizes, (64, 64)).unwrap();
-    let mut arrays = Arrays::of(&mask, false);
-    // Row pointers 0, 40, 0, 40, ..: every other row descends, and the others are all of the same blocks, which do not ascend.
-    arrays.row_ptr = vec![0, 10, 0, 10, 0, 10, 0, 10, 0, 10, 0];
-    arrays.columns.truncate(11);
-    arrays.partial.truncate(11);
-    let listed = list(&tiles, &shape, &mask, arrays, 4);
-    assert_eq!(listed.wrong, Some(1));
-    let found = by_place(8, &listed.heads, &listed.tiles, &listed.steps);
-    let steps: Vec<usize> = found.values().map(|(_, steps)| steps.len()).collect();
-    // Room for 11 blocks and so many steps of either consumer: two tiles of 10 steps find some.
-    assert_eq!(steps.iter().filter(|steps| **steps == 10).count(), 1 + usize::from(steps.iter().sum::<usize>() == 20));
-    assert!(steps.iter().all(|steps| matches!(steps, 0 | 10)) && steps.iter().sum::<usize>() <= 22, "{steps:?}");
+    // Every other row descends, and the others are all of the same blocks: each has ten steps, or five of two blocks. There is room
+    // for 11 blocks, and where steps have two for a lone one of each set of consumers in a tile.
+    for (kind, of_tile) in KINDS.into_iter().zip([10, 5, 10, 5]) {
+        let tiles = tiles(64, 64, &format!(", {kind}"));
+        let mut arrays = Arrays::of(&mask, false);
+        arrays.row_ptr = vec![0, 10, 0, 10, 0, 10, 0, 10, 0, 10, 0];
+        arrays.columns.truncate(11);
+        arrays.partial.truncate(11);
+        let listed = list(&tiles, &shape, &mask, arrays, 4);
+        assert_eq!(listed.wrong, Some(1));
+        let found = by_place(&tiles, &listed.heads, &listed.tiles, &listed.steps);
+        let steps: Vec<usize> = found.values().map(|(_, words)| words.len() / tiles.blocks as usize).collect();
+        assert!(steps.iter().all(|steps| [0, of_tile].contains(steps)), "{kind}: {steps:?}");
+        let sum = steps.iter().sum::<usize>();
+        assert!(sum >= of_tile && sum < steps.len() * of_tile && sum <= 11, "{kind}: {steps:?}");
+    }
+}
+
+/// What the order of steps relies on: from any consumers' waits that occur, the sets of consumers that have steps left take turns in
+/// rounds after at most two steps, and a round has each set once and at most three.
+#[test]
+fn sets_of_consumers_take_turns_in_short_rounds() {
+    type State = (u32, [u32; 3]);
+    let members = |set: u32| (0..3).filter(move |consumer| set >> consumer & 1 == 1);
+    let step = |(open, waited): State| {
+        let sets = (1..8_u32).filter(|set| open >> set & 1 == 1);
+        let longest = |set: u32| members(set).map(|consumer| waited[consumer]).max();
+        let next = sets.clone().max_by_key(|set| (longest(*set), set.count_ones(), 8 - set)).unwrap();
+        let waits = |consumer: usize| sets.clone().any(|set| set >> consumer & 1 == 1) && next >> consumer & 1 == 0;
+        let waited = std::array::from_fn(|consumer| if waits(consumer) { waited[consumer] + 1 } else { 0 });
+        (next, (open, waited))
+    };
+    let mut known: BTreeSet<State> = BTreeSet::new();
+    let mut open: Vec<State> = (1..128).map(|sets| (2 * sets, [0; 3])).collect();
+    while let Some(state) = open.pop() {
+        if state.0 != 0 && known.insert(state) {
+            let (set, after) = step(state);
+            open.extend([(after.0 & !(1 << set), after.1), after]);
+        }
+    }
+    assert!(known.len() > 127);
+    for state in known {
+        let path: Vec<(u32, State)> =
+            std::iter::successors(Some((0, state)), |(_, state)| Some(step(*state))).take(7).collect();
+        let round = (1..=AttentionLists::ROUND as usize)
+            .flat_map(|round| (0..=2).map(move |first| (first, round)))
+            .find(|(first, round)| path[*first].1 == path[first + round].1);
+        let (first, round) = round.unwrap_or_else(|| panic!("{state:?}: {path:?}"));
+        let sets: BTreeSet<u32> = path[first + 1..=first + round].iter().map(|(set, _)| *set).collect();
+        assert_eq!(sets.len(), round, "{state:?}: {path:?}");
+    }
 }
