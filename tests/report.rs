@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::io::Write as _;
 
 use assert_cmd::Command;
 use bsr::{Pattern, Structure};
@@ -62,6 +63,30 @@ fn records_become_tables_and_a_page() {
         .stdout(predicate::str::contains("3 records").and(predicted));
     let text = fs::read_to_string(page).unwrap();
     assert!(text.starts_with("<!DOCTYPE html>") && text.contains("plotly.js v"));
+}
+
+/// A database of many products is shown by its first ones: what is printed, and the page, have an end.
+#[test]
+fn a_hundred_thousand_products_are_a_report_too() {
+    const PRODUCTS: usize = 100_000;
+    let folder = tempfile::tempdir().unwrap();
+    let (records, page) = (folder.path().join("r.jsonl"), folder.path().join("page.html"));
+    let line = lines(&[record(DeviceKind::Gpu, 4)]);
+    assert_eq!(line.matches("\"seed\":1").count(), 1);
+    let mut file = std::io::BufWriter::new(fs::File::create(&records).unwrap());
+    for seed in 0..PRODUCTS {
+        file.write_all(line.replace("\"seed\":1", &format!("\"seed\":{seed}")).as_bytes()).unwrap();
+    }
+    drop(file);
+    // What takes time as the square of their number takes more than so many seconds of a core.
+    let program = assert_cmd::cargo::cargo_bin("bsr");
+    let script = format!("ulimit -t 240; exec {} report r.jsonl -o page.html", program.display());
+    let done = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).assert().code(0);
+    let said = String::from_utf8(done.get_output().stdout.clone()).unwrap();
+    let left = PRODUCTS - bsr_tuner::report::MOST_PRODUCTS;
+    assert!(said.contains(&format!("{left} of {PRODUCTS} products")), "{}", said.lines().last().unwrap());
+    assert!(said.contains(&format!("{PRODUCTS} records")) && said.len() < 4 << 20, "{} bytes", said.len());
+    assert!(fs::metadata(page).unwrap().len() < 32 << 20);
 }
 
 /// Records that say nothing of a GPU, or of no right kernel, are counted by what is the matter with them.

@@ -218,6 +218,7 @@ impl Trial {
                 (Some(split), _) => split.clusters,
                 // Both full rows are those of one cluster.
                 (None, Kind::FullRow) if lengths.len() > 3 => 1,
+                (None, kind) if scale.is_large() && !matches!(kind, Kind::Whole | Kind::FullRow) => 1,
                 (None, _) => CLUSTERS,
             },
             negative: kind == Kind::Negative,

@@ -163,6 +163,52 @@ fn a_link_is_followed_and_permissions_stay() {
     folder.bsr(&["emit", SMALL, "-o", "."]).code(2).stderr(contains("cannot write ."));
 }
 
+/// Whoever may write anything is somebody else here.
+#[test]
+fn on_a_read_only_medium_a_database_is_read_and_nothing_is_written() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::os::unix::process::CommandExt as _;
+    const NOBODY: u32 = 65534;
+    let folder = Folder::new();
+    for name in ["medium", "own"] {
+        fs::create_dir(folder.path(name)).unwrap();
+    }
+    folder.database("medium/a.db");
+    let before = fs::read(folder.path("medium/a.db")).unwrap();
+    fs::copy(assert_cmd::cargo::cargo_bin("bsr"), folder.path("bsr")).unwrap();
+    let may = |name: &str, mode| fs::set_permissions(folder.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    for (name, mode) in [("", 0o755), ("own", 0o777), ("medium/a.db", 0o444), ("medium", 0o555)] {
+        may(name, mode);
+    }
+    let bsr = |args: &[&str]| {
+        let mut command = std::process::Command::new(folder.path("bsr"));
+        command.args(args).current_dir(folder.0.path()).env("HOME", folder.path("own"));
+        if fs::metadata("/proc/self").unwrap().uid() == 0 {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        assert_cmd::Command::from_std(command).assert()
+    };
+    for args in [
+        &["report", "medium/a.db"][..],
+        &["loss", "medium/a.db"],
+        &["export", "medium/a.db", "--json", "own/a.jsonl"],
+        &["explain", "bm = 64, bk = 32", "--db", "medium/a.db"],
+        &["merge", "own/all.db", "medium/a.db"],
+    ] {
+        bsr(args).success();
+    }
+    let more = "bm = 64, bk = 32, mma = mma_sync, bn = [64, 80]";
+    let sweep = ["sweep", "--space", more, "--m", "64", "--n", "64", "--k", "64", "--device", "fake", "--db"];
+    let told = || contains("cannot be written: the file or its folder is read-only");
+    bsr(&[&sweep[..], &["medium/a.db"]].concat()).code(2).stderr(told());
+    bsr(&["merge", "medium/a.db", "own/all.db"]).code(2).stderr(told());
+    bsr(&["emit", SMALL, "-o", "medium/k.ptx"]).code(2).stderr(contains("cannot write medium/k.ptx: "));
+    let there: Vec<_> = fs::read_dir(folder.path("medium")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    may("medium", 0o755);
+    assert_eq!(there, ["a.db"]);
+    assert!(fs::read(folder.path("medium/a.db")).unwrap() == before);
+}
+
 #[test]
 fn a_dash_is_standard_output_everywhere() {
     let folder = Folder::new();

@@ -7,7 +7,8 @@
 
 use std::rc::Rc;
 
-/// One vector clock; components that were never named are 0.
+/// One vector clock; components that were never named are 0. They count instructions and stay below 2^31: loops over them
+/// compare them as signed numbers, which every processor does several at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock(Vec<u32>);
 
@@ -29,7 +30,7 @@ impl Clock {
             self.0.resize(other.0.len(), 0);
         }
         for (a, b) in self.0.iter_mut().zip(&other.0) {
-            *a = (*a).max(*b);
+            *a = if a.cast_signed() < b.cast_signed() { *b } else { *a };
         }
     }
 
@@ -37,7 +38,7 @@ impl Clock {
     pub(crate) fn meet(&mut self, other: &Self) {
         self.0.truncate(other.0.len());
         for (a, b) in self.0.iter_mut().zip(&other.0) {
-            *a = (*a).min(*b);
+            *a = if b.cast_signed() < a.cast_signed() { *b } else { *a };
         }
     }
 
@@ -45,8 +46,8 @@ impl Clock {
     fn differs(&self, other: &Self) -> (bool, bool) {
         let (mut less, mut greater) = (0, 0);
         for (a, b) in self.0.iter().zip(&other.0) {
-            less |= u32::from(a < b);
-            greater |= u32::from(a > b);
+            less |= u32::from(a.cast_signed() < b.cast_signed());
+            greater |= u32::from(a.cast_signed() > b.cast_signed());
         }
         let common = self.0.len().min(other.0.len());
         less |= other.0[common..].iter().fold(0, |any, b| any | b);

@@ -3,6 +3,7 @@
 mod backend;
 mod bench;
 mod check;
+mod kinds;
 mod problem;
 mod run;
 mod trace;

@@ -69,10 +69,23 @@ const REASONS: &[Reason] = &[
         "the wait before it never has to be repeated: what it waits for has come by then",
     ),
     (
-        |at, _, plan| {
-            goes_to(at, "$kept_first") && !plan.spec().score.is_some_and(|score| score.to_string().contains("inf"))
-        },
+        |at, _, plan| goes_to(at, "$kept_first") && !empties(plan),
         "the first step of a tile has a key that counts, and moves the reference of its exponentials",
+    ),
+    (
+        |_, before, plan| {
+            let skips = before.is_some_and(|before| goes_to(before, "$found") || goes_to(before, "$skipped"));
+            skips && tile_of_one_row(plan)
+        },
+        "the queries of a tile lie in one row of blocks: no step is another consumer's",
+    ),
+    (
+        |at, _, plan| {
+            let without_key =
+                goes_to(at, "$next_part") || at.text.starts_with("@!%p_t") && goes_to(at, "$part_written");
+            without_key && tile_of_one_row(plan) && !empties(plan)
+        },
+        "every part of a tile has a key that counts",
     ),
     (|at, _, _| goes_to(at, "$exit") || goes_to(at, "$leave"), "every CTA of a launch has work, and C has columns"),
     (
@@ -119,7 +132,10 @@ const REASONS: &[Reason] = &[
         "the K of a tile is shared between CTAs with schedule = balanced alone, and not in a batch",
     ),
     (
-        |at, _, plan| goes_to(at, "$collect_") && plan.spec().split == SplitK::Parts(2),
+        |at, _, plan| {
+            let collects = goes_to(at, "$collect_") || target(at) == Some("$collect;");
+            collects && plan.spec().split == SplitK::Parts(2)
+        },
         "of a tile in two parts one is collected",
     ),
     (
@@ -162,9 +178,23 @@ fn shares_k(plan: &Plan) -> bool {
     plan.spec().schedule == Some(Schedule::Balanced) && !plan.spec().batch.is_on()
 }
 
+/// Whether the queries of every tile of an attention lie in one row of blocks.
+fn tile_of_one_row(plan: &Plan) -> bool {
+    plan.attention_tiles().is_some_and(|tiles| tiles.block.0.is_multiple_of(tiles.rows))
+}
+
+/// Whether the score of an attention can leave a step without a key that counts.
+fn empties(plan: &Plan) -> bool {
+    plan.spec().score.is_some_and(|score| score.to_string().contains("inf"))
+}
+
 fn goes_to(statement: &Statement, label: &str) -> bool {
-    let target = statement.text.split_once("bra").map_or("", |(_, target)| target);
-    target.split_whitespace().last().is_some_and(|target| target.starts_with(label))
+    target(statement).is_some_and(|target| target.starts_with(label))
+}
+
+/// Where a branch leads to.
+fn target(statement: &Statement) -> Option<&str> {
+    statement.text.split_once("bra").and_then(|(_, target)| target.split_whitespace().last())
 }
 
 fn in_section(statement: &Statement, beginnings: &[&str]) -> bool {

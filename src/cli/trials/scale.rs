@@ -81,10 +81,10 @@ impl Scale {
         self.effort((lengths.iter().sum(), lengths.len()), n) <= EFFORT
     }
 
-    /// Whether there is no time for a second tile of columns; kernels other than scalar ones have it unless one is too long
-    /// already.
+    /// Whether there is no time for a second tile of columns; kernels other than scalar ones and large ones have it unless one
+    /// is too long already.
     fn has_one_tile(&self, lengths: &[usize]) -> bool {
-        let tiles = if self.scalar { 2 } else { 1 };
+        let tiles = if self.scalar || self.is_large() { 2 } else { 1 };
         !self.has_room(lengths, tiles * self.tile)
     }
 
@@ -93,8 +93,35 @@ impl Scale {
         self.scalar && self.effort((1, 1), self.tile) > EFFORT / 2
     }
 
+    /// Whether a single tile takes so long that most problems are those of one cluster.
+    pub(super) fn is_large(&self) -> bool {
+        !self.scalar && !self.sampled && self.effort((1, 1), self.tile) > EFFORT / 4
+    }
+
+    /// Blocks in each row of `kind` for a large kernel, where they are fewer: as many tiles of the one cluster as of one of two.
+    fn of_one_cluster(&self, kind: Kind) -> Option<Vec<usize>> {
+        let ring = self.ring;
+        match kind {
+            Kind::Ragged => Some(vec![2, 1]),
+            Kind::Uneven => Some([2 * ring + 1, 0, 1, ring + 1].into_iter().cycle().take(3 * self.pack + 1).collect()),
+            Kind::EmptyRows => Some(vec![0, 2, 0, 1]),
+            Kind::Alone => Some(self.alone(3)),
+            Kind::Negative => Some(vec![1, 2]),
+            Kind::NoBlocks => Some(vec![0; 2 * self.pack]),
+            _ => None,
+        }
+    }
+
+    /// One tile of single blocks, then tiles that have one block each.
+    fn alone(&self, tiles: usize) -> Vec<usize> {
+        (0..tiles * self.pack + 1).map(|row| usize::from(row <= self.pack || row % self.pack == 0)).collect()
+    }
+
     /// Blocks in each row of `kind`.
     pub(super) fn lengths(&self, kind: Kind, round: usize) -> Vec<usize> {
+        if let Some(few) = self.is_large().then(|| self.of_one_cluster(kind)).flatten() {
+            return few;
+        }
         let wanted = self.wanted(kind, round);
         let fits = |lengths: &[usize]| self.has_room(lengths, self.tile);
         if fits(&wanted) {
@@ -143,14 +170,10 @@ impl Scale {
                 vec![1, if fits { long } else { second } + round, 1]
             }
             Kind::EmptyRows => vec![0, 3, 0, 1],
-            // One tile of single blocks, then tiles that have one block each: of a sampled product more for each CTA than
-            // its ring of work tiles has, which is one a stage and three.
+            // Of a sampled product more for each CTA than its ring of work tiles has, which is one a stage and three.
             Kind::Alone => {
-                let lengths = |tiles: usize| -> Vec<usize> {
-                    (0..tiles * pack + 1).map(|row| usize::from(row <= pack || row % pack == 0)).collect()
-                };
-                let many = lengths(if self.sampled { 2 * (self.stages + 5) } else { 6 });
-                if self.has_room(&many, self.stage + 16) { many } else { lengths(6) }
+                let many = self.alone(if self.sampled { 2 * (self.stages + 5) } else { 6 });
+                if self.has_room(&many, self.stage + 16) { many } else { self.alone(6) }
             }
             Kind::Negative => vec![2, 1, 3],
             Kind::NoBlocks => vec![0; 4 * pack + 1],
