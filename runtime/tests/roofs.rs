@@ -97,7 +97,7 @@ fn sum_of_products(dtype: Dtype, bytes: &[u8]) -> f64 {
         for (at, value) in of(bytes).into_iter().enumerate() {
             let (row, place) = (at / span, at % span);
             let (slab, row) = (row / rows, row % rows);
-            let k = (place / vector ^ row % 8) * vector + place % vector;
+            let k = ((place / vector) ^ (row % 8)) * vector + place % vector;
             sums[slab * span + k] += value;
         }
         sums

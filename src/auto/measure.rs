@@ -21,7 +21,7 @@ pub(super) fn times<O: Operation, A: Element + Plain, B: Element + Plain, C: Ele
     let (a, b, pattern) = operands;
     let load = |spec: &KernelSpec| Trial::<O, C>::load(device, spec, a, b, pattern);
     let mut loaded: Vec<Result<Trial<O, C>, String>> = specs.iter().map(load).collect();
-    let sample = specs.first().map(|spec| O::sample(spec, a, b, pattern).map_err(|error| error.to_string()));
+    let sample = specs.first().map(|spec| O::sample(device, spec, a, b, pattern).map_err(|error| error.to_string()));
     for trial in &mut loaded {
         let checked = match (&trial, &sample) {
             (Ok(_), Some(Err(why))) => Err(why.clone()),

@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         let Some(Usable { device, .. }) = &gpu else {
             return Err(Failure::new(
                 Exit::NoDevice,
-                "no roofs were measured: no GPU runs the kernels\n  help: see above",
+                "no roofs were measured: no GPU runs the kernels\n  help: what is missing is told above",
             ));
         };
         roofs::measure(device, out)?;

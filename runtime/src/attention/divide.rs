@@ -21,10 +21,8 @@ const MOST_PARTS: u32 = 64;
 const FLAT: u32 = 4;
 /// Keys of the smallest part that `auto` makes.
 const LEAST_KEYS: u32 = 256;
-/// How much earlier a launch must end by the costs below for tiles to be divided. On an H200 launches with parts of 128
-/// queries took 1.3 to 2.0 times as long as these costs say: two heads of a triangle of 8192 keys 125 us for 63, and 94
-/// undivided.
-const WORTH: f64 = 0.6;
+/// How much earlier a launch must end for tiles to be divided.
+const WORTH: f64 = 0.97;
 /// Parts of an equal share that `auto` tries as the length of a part, in sixteenths. A little more than a share makes one
 /// part for every CTA of what a share would divide into two waves.
 const LENGTHS: [usize; 11] = [24, 20, 18, 17, 16, 12, 8, 6, 4, 2, 1];
@@ -99,7 +97,8 @@ pub(super) fn divide(
 /// that are whole.
 #[derive(Default)]
 struct Cut {
-    leaves: Vec<Tile>,
+    /// With the numbers of their parts.
+    leaves: Vec<(u32, Tile)>,
     collectors: Vec<Tile>,
     roots: Vec<Tile>,
     wholes: Vec<Tile>,
@@ -143,12 +142,12 @@ impl Cut {
             let role = Role { collects, to };
             match (leader, collects.0) {
                 (0, _) => self.roots.push(part(0, role)),
-                (_, 0) => self.leaves.push(part(leader, role)),
+                (_, 0) => self.leaves.push((leader, part(leader, role))),
                 _ => self.collectors.push(part(leader, role)),
             }
             for number in 1..size {
                 let role = Role { collects: (0, 0), to: Some(first + number - 1) };
-                self.leaves.push(part(leader + number, role));
+                self.leaves.push((leader + number, part(leader + number, role)));
             }
         }
         self.places = next;
@@ -156,23 +155,41 @@ impl Cut {
 
     /// When the last CTA ends, and the lists. What is passed on comes first, what waits for it later; tiles that are whole go
     /// to the CTAs that have least to do.
-    fn assigned(self, tiles: &AttentionTiles, ctas: usize) -> (usize, Divided) {
-        let parts: Vec<Tile> = [&self.leaves, &self.collectors, &self.roots].into_iter().flatten().copied().collect();
+    ///
+    /// All second parts come before all third ones, and where each of these runs begins a CTA of its own, the parts of a tile
+    /// have the same place in the lists of their CTAs: they end together, and no CTA waits for another.
+    fn assigned(mut self, tiles: &AttentionTiles, ctas: usize) -> (usize, Divided) {
+        self.leaves.sort_by_key(|(part, _)| *part);
+        let classes: Vec<u32> = self.leaves.iter().map(|(part, _)| *part).collect();
+        let last = classes.last().copied().unwrap_or(0);
+        let leaves = self.leaves.iter().map(|(_, tile)| tile);
+        let parts: Vec<Tile> = leaves.chain(&self.collectors).chain(&self.roots).copied().collect();
+        let of_class = |at: usize| match at.checked_sub(classes.len()) {
+            None => classes[at],
+            Some(further) => last + 1 + u32::from(further >= self.collectors.len()),
+        };
+        // Whether a part begins a run. Many short runs would leave many CTAs half empty.
+        let begins: Vec<bool> =
+            (0..parts.len()).map(|at| at > 0 && last < FLAT && of_class(at) != of_class(at - 1)).collect();
         let costs: Vec<usize> = parts.iter().map(|tile| part_cost(tiles, tile)).collect();
         let wholes: Vec<usize> = self.wholes.iter().map(|tile| tile.cost(tiles)).collect();
         let total = costs.iter().chain(&wholes).sum::<usize>();
         let longest = costs.iter().chain(&wholes).max().copied().unwrap_or(0);
         let (mut least, mut most) = (longest.max(total / ctas), total);
+        let fits = |most: usize, begins: &[bool]| {
+            let bins = filled(&costs, begins, most, ctas)?;
+            let ends = longest_first(wholes.clone(), loads(&costs, &bins, ctas));
+            (ends.into_iter().max() <= Some(most)).then_some(bins)
+        };
         for _ in 0..HALVINGS {
             let middle = least.midpoint(most);
-            let ends =
-                filled(&costs, middle, ctas).map(|bins| longest_first(wholes.clone(), loads(&costs, &bins, ctas)));
-            match ends.is_some_and(|ends| ends.into_iter().max() <= Some(middle)) {
-                true => most = middle,
-                false => least = middle,
+            match fits(middle, &begins) {
+                Some(_) => most = middle,
+                None => least = middle,
             }
         }
-        let bins = filled(&costs, most, ctas).unwrap_or_else(|| vec![0; parts.len()]);
+        let bins = fits(most, &begins).or_else(|| fits(total, &vec![false; parts.len()]));
+        let bins = bins.unwrap_or_else(|| vec![0; parts.len()]);
         let (mut lists, mut ends) = (vec![vec![]; ctas], loads(&costs, &bins, ctas));
         let roots = parts.len() - self.roots.len();
         bins[..roots].iter().zip(&parts).for_each(|(bin, tile)| lists[*bin].push(*tile));
@@ -187,8 +204,29 @@ impl Cut {
             free.push(Reverse((ends[cta], cta)));
         }
         bins[roots..].iter().zip(&parts[roots..]).for_each(|(bin, tile)| lists[*bin].push(*tile));
-        (ends.into_iter().max().unwrap_or(0), Divided { lists, places: self.places })
+        (last_end(tiles, &lists, self.places), Divided { lists, places: self.places })
     }
+}
+
+/// When the last CTA ends, in keys. A CTA waits for parts of CTAs of lower numbers, or for earlier ones of its own.
+fn last_end(tiles: &AttentionTiles, lists: &[Vec<Tile>], places: u32) -> usize {
+    let mut passed_on = vec![0; places as usize];
+    let mut last = 0;
+    for list in lists {
+        let mut now = 0;
+        for tile in list {
+            let Role { collects: (count, first), to } = tile.role;
+            let divided = count > 0 || to.is_some();
+            now += if divided { part_cost(tiles, tile) } else { tile.cost(tiles) };
+            let sources = &passed_on[first as usize..][..count as usize];
+            now = sources.iter().copied().max().unwrap_or(0).max(now);
+            if let Some(place) = to {
+                passed_on[place as usize] = now;
+            }
+        }
+        last = last.max(now);
+    }
+    last
 }
 
 /// A range of a tile's steps.
@@ -207,12 +245,13 @@ fn part_cost(tiles: &AttentionTiles, tile: &Tile) -> usize {
     tile.cost(tiles) + PART_KEYS + exchange * (tile.role.collects.0 as usize + usize::from(tile.role.to.is_some()))
 }
 
-/// Consecutive parts for each CTA, none with more than `most`: the CTA of every part, if there are enough.
-fn filled(costs: &[usize], most: usize, ctas: usize) -> Option<Vec<usize>> {
+/// Consecutive parts for each CTA, none with more than `most`: the CTA of every part, if there are enough. A part that begins
+/// a run begins a CTA.
+fn filled(costs: &[usize], begins: &[bool], most: usize, ctas: usize) -> Option<Vec<usize>> {
     let (mut cta, mut load) = (0, 0);
     let mut bins = vec![];
-    for cost in costs {
-        if load > 0 && load + cost > most {
+    for (cost, begins) in costs.iter().zip(begins) {
+        if load > 0 && (*begins || load + cost > most) {
             (cta, load) = (cta + 1, 0);
         }
         load += cost;

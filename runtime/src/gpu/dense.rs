@@ -64,6 +64,22 @@ impl<T: Element + Plain> DeviceDense<T> {
         self.host_matrix(self.owned()?.to_vec_on(stream)?)
     }
 
+    /// Copies the matrix to the host after all work on the device on which it lies, whoever allocated it.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`] with the error of an earlier launch.
+    pub(crate) fn download_from(&self, device: &Device) -> Result<Dense<T>, GpuError> {
+        match &self.memory {
+            DenseMemory::Owned(_) => self.download(),
+            DenseMemory::Foreign(ptr) => {
+                let len = lines(self.rows, self.cols, self.layout).0 * self.ld;
+                // SAFETY: who called `from_raw` vouches for as much memory on the device of the launches.
+                let view = unsafe { DeviceBuffer::foreign(device, *ptr, len) };
+                self.host_matrix(view.to_vec()?)
+            }
+        }
+    }
+
     fn host_matrix(&self, data: Vec<T>) -> Result<Dense<T>, GpuError> {
         Dense::from_vec(self.rows, self.cols, self.layout, self.ld, data)
             .map_err(|error| GpuError::Download(error.to_string()))

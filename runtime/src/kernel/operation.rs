@@ -46,10 +46,11 @@ pub trait Operation: Debug + Sized + 'static {
         inputs: &Inputs,
     ) -> Result<Self::C<T>, KernelError>;
 
-    /// A sample of the product in f64, on the host, after all work on the device: of a kernel of `spec` without an epilogue,
-    /// scales or an order, and of a sparse result the blocks of a pattern.
+    /// A sample of the product in f64, on the host, after all work on the device on which the factors lie: of a kernel of
+    /// `spec` without an epilogue, scales or an order, and of a sparse result the blocks of a pattern.
     #[doc(hidden)]
     fn sample<A: Element + Plain, B: Element + Plain>(
+        device: &Device,
         spec: &KernelSpec,
         a: &Self::A<A>,
         b: &Self::B<B>,
@@ -123,12 +124,13 @@ macro_rules! dense_results {
             }
 
             fn sample<A: Element + Plain, B: Element + Plain>(
+                device: &Device,
                 spec: &KernelSpec,
                 a: &$a<A>,
                 b: &$b<B>,
                 _: Option<&Structure>,
             ) -> Result<Sample, KernelError> {
-                Sample::of_rows(spec, &$stored!(a, b).download()?, &$stored!(b, a).download()?)
+                Sample::of_rows(spec, &$stored!(a, b).download()?, &$stored!(b, a).download_from(device)?)
             }
 
             fn compare<C: Element + Plain>(c: &DeviceDense<C>, sample: &Sample) -> Result<Comparison, KernelError> {
@@ -178,13 +180,14 @@ impl Operation for Sdd {
     }
 
     fn sample<A: Element + Plain, B: Element + Plain>(
+        device: &Device,
         spec: &KernelSpec,
         a: &DeviceDense<A>,
         b: &DeviceDense<B>,
         pattern: Option<&Structure>,
     ) -> Result<Sample, KernelError> {
         let pattern = pattern.ok_or(KernelError::Factors { expected: Op::Sdd })?;
-        Sample::of_blocks(spec, &a.download()?, &b.download()?, pattern)
+        Sample::of_blocks(spec, &a.download_from(device)?, &b.download_from(device)?, pattern)
     }
 
     fn compare<C: Element + Plain>(c: &DeviceBsr<C>, sample: &Sample) -> Result<Comparison, KernelError> {

@@ -59,12 +59,12 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = spec::plan(&args.spec)?;
     if args.launch_only {
-        let device = args.device.gpu_for([planned.plan.arch().target].into_iter())?;
+        let device = args.device.gpu_for([planned.plan.arch().target])?;
         return launch::launch(&device, planned, &args.problem);
     }
     // What is wrong with the input is told before anything is started.
     let problem = of_kernel(&planned, &args.problem)?;
-    let device = args.device.gpu_for([planned.plan.arch().target].into_iter())?;
+    let device = args.device.gpu_for([planned.plan.arch().target])?;
     let known = roofs::of(&device);
     // The profiler's process has the GPU to itself.
     drop(device);

@@ -25,7 +25,7 @@ const EXECUTED: [&str; 3] = ["Instructions Executed", "# Instructions Executed",
 /// # Errors
 /// In words: text that is no such page.
 pub(super) fn read(text: &str) -> Result<Vec<Row>, String> {
-    let csv = table::read(text, &["#", "Line No"])?;
+    let csv = table::read(text, &["#", "Line No", "Address"])?;
     let source = csv.column(&["Source", "SASS", "PTX"]).ok_or("it has no column \"Source\"")?;
     let samples = csv.column(&SAMPLES).ok_or_else(|| format!("it has no column \"{}\"", SAMPLES[0]))?;
     let executed = csv.column(&EXECUTED);
@@ -73,11 +73,11 @@ mod tests {
 
     /// In ncu's form, with invented numbers.
     const SASS: &str = r##""Kernel Name","bsr_dsd_wgmma_f16_512x128x112"
-"#","Address","Source","Warp Stall Sampling (All Samples)","Warp Stall Sampling (Not-issued Samples)","Instructions Executed","stall_gmma","stall_gmma_not_issued","stall_long_sb"
-"1","00007f00","      MOV R1, c[0x0][0x28]","3","1","1,056","0","0","2"
-"2","00007f10","@!P0  BRA 0x7f40","5","1","2,000","0","0","0"
-"3","00007f20","      HGMMA.64x128x16.F32 R24, gdesc[UR4], R24","4,000","3,900","8,192","3,950","3,900","0"
-"4","00007f30","      HGMMA.64x128x16.F32 R24, gdesc[UR8], R24","10","2","8,192","7","1","0"
+"Address","Source","Warp Stall Sampling (All Samples)","Warp Stall Sampling (Not-issued Samples)","Instructions Executed","stall_gmma","stall_gmma (Not Issued)","stall_long_sb"
+"0x7f00","      MOV R1, c[0x0][0x28]","3","1","1,056","0","0","2"
+"0x7f10","@!P0  BRA 0x7f40","5","1","2,000","0","0","0"
+"0x7f20","      HGMMA.64x128x16.F32 R24, gdesc[UR4], R24","4,000","3,900","8,192","3,950","3,900","0"
+"0x7f30","      HGMMA.64x128x16.F32 R24, gdesc[UR8], R24","10","2","8,192","7","1","0"
 "##;
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!((rows.len(), rows[2].samples, rows[2].executed), (4, 4000.0, 8192.0));
         assert_eq!(rows[2].stalls, [("gmma".to_owned(), 3950.0)]);
         assert_eq!(rows[0].stalls, [("long_sb".to_owned(), 2.0)]);
-        assert!(read("\"#\",\"Address\"\n").unwrap_err().contains("Source"));
+        assert!(read("\"#\",\"Line\"\n").unwrap_err().contains("Source"));
         assert!(read("nothing").is_err());
     }
 
