@@ -34,6 +34,9 @@ fn ns(event: &Value, name: &str) -> i64 {
     (event[name].as_f64().unwrap() * 1000.0).round() as i64
 }
 
+/// Cycles of a role after its last record, however short it was: it writes its header.
+const AT_THE_END: u64 = 16;
+
 /// Roles fill their time, viewers show every slice, flows go from a load to what is later, and shares are shares.
 pub(crate) fn hold(timeline: &Timeline) {
     for cta in &timeline.ctas {
@@ -43,7 +46,7 @@ pub(crate) fn hold(timeline: &Timeline) {
             assert_eq!(track.slices[0].kind, Kind::Prologue, "CTA {cta}, {name}");
             let (of_role, of_slices) = (track.to - track.from, track.slices.iter().map(|s| s.to - s.from).sum::<u64>());
             assert!(of_slices <= of_role, "CTA {cta}, {name}: {of_slices} of {of_role}");
-            assert!(of_slices * 100 >= of_role * 98, "CTA {cta}, {name}: {of_slices} of {of_role}");
+            assert!((of_slices + AT_THE_END) * 100 >= of_role * 98, "CTA {cta}, {name}: {of_slices} of {of_role}");
             assert!(track.slices.windows(2).all(|two| two[0].to == two[1].from), "CTA {cta}, {name}");
         }
     }
