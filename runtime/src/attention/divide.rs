@@ -157,20 +157,16 @@ impl Cut {
     /// to the CTAs that have least to do.
     ///
     /// All second parts come before all third ones, and where each of these runs begins a CTA of its own, the parts of a tile
-    /// have the same place in the lists of their CTAs: they end together, and no CTA waits for another.
+    /// have the same place in the lists of their CTAs, and end at about the same time by these costs.
     fn assigned(mut self, tiles: &AttentionTiles, ctas: usize) -> (usize, Divided) {
         self.leaves.sort_by_key(|(part, _)| *part);
-        let classes: Vec<u32> = self.leaves.iter().map(|(part, _)| *part).collect();
-        let last = classes.last().copied().unwrap_or(0);
-        let leaves = self.leaves.iter().map(|(_, tile)| tile);
-        let parts: Vec<Tile> = leaves.chain(&self.collectors).chain(&self.roots).copied().collect();
-        let of_class = |at: usize| match at.checked_sub(classes.len()) {
-            None => classes[at],
-            Some(further) => last + 1 + u32::from(further >= self.collectors.len()),
-        };
-        // Whether a part begins a run. Many short runs would leave many CTAs half empty.
-        let begins: Vec<bool> =
-            (0..parts.len()).map(|at| at > 0 && last < FLAT && of_class(at) != of_class(at - 1)).collect();
+        // Many short runs would leave many CTAs half empty.
+        let is_flat = self.leaves.iter().all(|(part, _)| *part < FLAT);
+        let of = |run: u32, tiles: &[Tile]| tiles.iter().map(|tile| (run, *tile)).collect::<Vec<_>>();
+        let runs = [self.leaves, of(u32::MAX - 1, &self.collectors), of(u32::MAX, &self.roots)].concat();
+        // Whether a part begins a run.
+        let begins: Vec<bool> = (0..runs.len()).map(|at| is_flat && at > 0 && runs[at].0 != runs[at - 1].0).collect();
+        let parts: Vec<Tile> = runs.into_iter().map(|(_, tile)| tile).collect();
         let costs: Vec<usize> = parts.iter().map(|tile| part_cost(tiles, tile)).collect();
         let wholes: Vec<usize> = self.wholes.iter().map(|tile| tile.cost(tiles)).collect();
         let total = costs.iter().chain(&wholes).sum::<usize>();

@@ -72,9 +72,8 @@ impl<T: Element + Plain> DeviceDense<T> {
         match &self.memory {
             DenseMemory::Owned(_) => self.download(),
             DenseMemory::Foreign(ptr) => {
-                let len = lines(self.rows, self.cols, self.layout).0 * self.ld;
-                // SAFETY: who called `from_raw` vouches for as much memory on the device of the launches.
-                let view = unsafe { DeviceBuffer::foreign(device, *ptr, len) };
+                // SAFETY: who called `from_raw` vouches for as much memory on the device of the launches, and more.
+                let view = unsafe { DeviceBuffer::foreign(device, *ptr, self.extent()) };
                 self.host_matrix(view.to_vec()?)
             }
         }
@@ -179,7 +178,6 @@ impl<T: Plain> DeviceDense<T> {
     }
 
     /// Elements from the first to the last, with the padding between lines.
-    #[cfg(feature = "nccl")]
     pub(crate) fn extent(&self) -> usize {
         let (lines, line) = lines(self.rows, self.cols, self.layout);
         if lines == 0 { 0 } else { (lines - 1) * self.ld + line }
