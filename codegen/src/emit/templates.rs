@@ -130,6 +130,7 @@ templates! {
     "lists/sddmm_tiles",
     "lists/shares",
     "lists/sort",
+    "lists/stages",
     "lists/swap",
     "lists/write_panels",
     "lists/write_tile",
