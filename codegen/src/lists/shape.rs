@@ -78,6 +78,8 @@ impl Shape {
     pub const MOST_LOAD: u32 = (1 << (32 - Self::CLUSTER_BITS)) - 1;
     /// The most panels that the columns are dealt in.
     pub const PANELS: u32 = 32;
+    /// Of two panels whose shares have so many tiles or more, the second one follows the order of the first.
+    pub const PAIRED_TURNS: u32 = 8;
     /// The busiest cluster may have `1 / 2^LEVEL_SHIFT` more than the average for all columns to be dealt in panels.
     pub const LEVEL_SHIFT: u32 = 7;
     /// Otherwise so many tiles of every cluster are left to be dealt one by one.
@@ -116,8 +118,8 @@ impl Shape {
         "chunk_bytes",
     ];
     /// Tiles for each CTA of the assigning kernel, and the most CTAs.
-    const TILES_OF_A_CTA: u32 = 2048;
-    const MOST_CTAS: u32 = 16;
+    const TILES_OF_A_CTA: u32 = 1024;
+    const MOST_CTAS: u32 = 64;
     /// Shared memory that a CTA may have.
     const MOST_SHARED: u32 = 227 << 10;
     /// Words of the counts of one cluster: one more than there are, so that clusters' counts lie in different banks.

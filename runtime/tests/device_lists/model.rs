@@ -14,8 +14,10 @@ pub(crate) struct Lists {
     pub(crate) tiles: Vec<Option<[u32; 4]>>,
     /// What the tiles of each cluster cost.
     pub(crate) loads: Vec<u32>,
-    /// How often the clusters were ordered by their loads.
+    /// How often the clusters were ordered by their loads, while tiles were dealt one by one.
     pub(crate) rounds: u32,
+    /// The clusters in the order of their loads, least first, when a panel was dealt last.
+    order: Vec<usize>,
 }
 
 /// The lists of rows of blocks as a kernel reads them: the number of the first block, and how many there are.
@@ -25,7 +27,7 @@ pub(crate) fn lists(shape: &Shape, rows: &[(u32, u32)]) -> Lists {
         lengths: vec![0; clusters],
         tiles: vec![None; (shape.list_rows() * shape.clusters) as usize],
         loads: vec![0; clusters],
-        rounds: 0,
+        ..Lists::default()
     };
     let costs = Costs::new(shape, rows);
     if costs.are_even() {
@@ -34,7 +36,11 @@ pub(crate) fn lists(shape: &Shape, rows: &[(u32, u32)]) -> Lists {
     }
     let panels: Vec<Panel> = (0..shape.columns)
         .step_by(shape.panel as usize)
-        .map(|first| Panel { first, columns: shape.panel.min(shape.columns - first), up: first / shape.panel % 2 == 1 })
+        .map(|first| Panel {
+            first,
+            columns: shape.panel.min(shape.columns - first),
+            is_odd: first / shape.panel % 2 == 1,
+        })
         .collect();
     let mut all = lists.clone();
     panels.iter().for_each(|panel| all.deal_panel(&costs, panel));
@@ -48,7 +54,8 @@ pub(crate) fn lists(shape: &Shape, rows: &[(u32, u32)]) -> Lists {
     let mut whole = 0;
     for (number, panel) in (1..=most).zip(&panels) {
         next.deal_panel(&costs, panel);
-        if next.loads.iter().all(|load| load >> shape.load_shift <= costs.mean() >> shape.load_shift) {
+        let is_ordered = !panels[number as usize].is_paired(shape);
+        if is_ordered && next.loads.iter().all(|load| load >> shape.load_shift <= costs.mean() >> shape.load_shift) {
             (whole, kept) = (number * shape.panel, next.clone());
         }
     }
@@ -93,11 +100,18 @@ impl<'r> Costs<'r> {
     }
 }
 
-/// Columns of tiles whose tiles are dealt together, down the rows or up.
+/// Columns of tiles whose tiles are dealt together: up the rows of the odd ones, down those of others.
 struct Panel {
     first: u32,
     columns: u32,
-    up: bool,
+    is_odd: bool,
+}
+
+impl Panel {
+    /// Whether the clusters have the order of the panel before this one.
+    fn is_paired(&self, shape: &Shape) -> bool {
+        self.is_odd && shape.tile_rows * self.columns / shape.clusters >= Shape::PAIRED_TURNS
+    }
 }
 
 /// The rows of tiles, longest first.
@@ -165,9 +179,12 @@ impl Lists {
             order.sort_by_key(|at| ((sums[*at] >> load_shift).min(Shape::MOST_LOAD), *at));
             order
         };
-        let (clusters, costliest) = (by(&self.loads), by(&sums).into_iter().rev());
-        for (cluster, share) in clusters.into_iter().zip(costliest) {
-            if panel.up {
+        match panel.is_paired(costs.shape) {
+            true => self.order.reverse(),
+            false => self.order = by(&self.loads),
+        }
+        for (cluster, share) in self.order.clone().into_iter().zip(by(&sums).into_iter().rev()) {
+            if panel.is_odd {
                 shares[share].reverse();
             }
             for (row, column) in &shares[share] {
