@@ -149,6 +149,8 @@ struct Threads {
     numbers: &'static [&'static str],
     ahead: Vec<u32>,
     distances: [u32; 5],
+    /// Rows that the scattering kernel has on their way at the same time.
+    batch: [u32; 4],
     /// Words of an SDDMM's tile before its columns, and a coordinate beyond all others.
     header: u32,
     outside: u32,
@@ -167,6 +169,7 @@ impl Threads {
             numbers: kernel.numbers(),
             ahead: (0..if kernel == ListKernel::ScanColumns { SCAN_LOADS } else { LOADS }).collect(),
             distances: [1, 2, 4, 8, 16],
+            batch: [0, 1, 2, 3],
             header: SddmmTiles::HEADER,
             outside: SddmmShape::OUTSIDE,
             words: [0, 1, 2, 3],

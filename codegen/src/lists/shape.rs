@@ -79,7 +79,7 @@ impl Shape {
     /// The most panels that the columns are dealt in.
     pub const PANELS: u32 = 32;
     /// Of two panels whose shares have so many tiles or more, the second one follows the order of the first.
-    pub const PAIRED_TURNS: u32 = 8;
+    pub const PAIRED_TURNS: u32 = 12;
     /// The busiest cluster may have `1 / 2^LEVEL_SHIFT` more than the average for all columns to be dealt in panels.
     pub const LEVEL_SHIFT: u32 = 7;
     /// Otherwise so many tiles of every cluster are left to be dealt one by one.
