@@ -77,9 +77,11 @@ impl Shape {
     /// The most that a load counts for in a key.
     pub const MOST_LOAD: u32 = (1 << (32 - Self::CLUSTER_BITS)) - 1;
     /// The most panels that the columns are dealt in.
-    pub const PANELS: u32 = 32;
+    pub const PANELS: u32 = 16;
     /// Of two panels whose shares have so many tiles or more, the second one follows the order of the first.
     pub const PAIRED_TURNS: u32 = 12;
+    /// A share that costs so many times the average is too much for panels to be dealt in shares.
+    pub const UNEVEN: u32 = 2;
     /// The busiest cluster may have `1 / 2^LEVEL_SHIFT` more than the average for all columns to be dealt in panels.
     pub const LEVEL_SHIFT: u32 = 7;
     /// Otherwise so many tiles of every cluster are left to be dealt one by one.
