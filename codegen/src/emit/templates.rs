@@ -110,6 +110,7 @@ templates! {
     "lists/attention_tiles",
     "lists/attention_words",
     "lists/check",
+    "lists/column_places",
     "lists/cost",
     "lists/count_columns",
     "lists/deal",

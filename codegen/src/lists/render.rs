@@ -16,9 +16,6 @@ const CHECK_LOADS: u32 = 8;
 /// Loads that a thread of the smaller kernels has on their way at the same time.
 const LOADS: u32 = 8;
 
-/// The same of the scan, which has few threads.
-const SCAN_LOADS: u32 = 16;
-
 /// Rows whose lengths a thread of the assigning kernel loads at the same time.
 const ROWS: u32 = 4;
 
@@ -67,7 +64,7 @@ fn comment(kernel: ListKernel) -> &'static str {
     match kernel {
         ListKernel::Check(_) => "Checks row pointers and columns: first and number of the blocks of every right row.",
         ListKernel::CountColumns => "Counts blocks by column, for each CTA's block rows.",
-        ListKernel::ScanColumns => "Sums these counts up: where the blocks of each column begin.",
+        ListKernel::ScanColumns => "Sums these counts up, column by column.",
         ListKernel::ScatterColumns => "Lists blocks by column: their rows, and where they are stored.",
         ListKernel::Assign => "Assigns the tiles of C to clusters, so that they finish together.",
         ListKernel::MaskRows => "Counts the blocks of every row of a mask.",
@@ -151,6 +148,9 @@ struct Threads {
     distances: [u32; 5],
     /// Rows that the scattering kernel has on their way at the same time.
     batch: [u32; 4],
+    /// Lines of counts that a warp of the scan has on their way at the same time, and the warps that may come before it.
+    lines: [u32; 4],
+    warps_before: Vec<u32>,
     /// Words of an SDDMM's tile before its columns, and a coordinate beyond all others.
     header: u32,
     outside: u32,
@@ -167,9 +167,11 @@ impl Threads {
             threads,
             warps: threads / 32,
             numbers: kernel.numbers(),
-            ahead: (0..if kernel == ListKernel::ScanColumns { SCAN_LOADS } else { LOADS }).collect(),
+            ahead: (0..LOADS).collect(),
             distances: [1, 2, 4, 8, 16],
             batch: [0, 1, 2, 3],
+            lines: [0, 1, 2, 3],
+            warps_before: (0..threads / 32).collect(),
             header: SddmmTiles::HEADER,
             outside: SddmmShape::OUTSIDE,
             words: [0, 1, 2, 3],
