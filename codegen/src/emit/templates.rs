@@ -115,6 +115,7 @@ templates! {
     "lists/count_columns",
     "lists/deal",
     "lists/divide",
+    "lists/enough",
     "lists/heads",
     "lists/in_turn",
     "lists/key",

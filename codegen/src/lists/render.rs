@@ -189,7 +189,8 @@ struct Assign {
     ahead: Vec<u32>,
     /// Rows whose lengths a thread has on their way at the same time.
     rows_ahead: Vec<u32>,
-    level_shift: u32,
+    /// What the busiest cluster's cost times all clusters counts, and what the cost of all.
+    level_of: [u32; 2],
     fine_tiles: u32,
     paired_turns: u32,
     uneven: u32,
@@ -238,7 +239,7 @@ impl Assign {
             warps: threads / 32,
             ahead: (0..HEADS).collect(),
             rows_ahead: (0..ROWS).collect(),
-            level_shift: Shape::LEVEL_SHIFT,
+            level_of: [Shape::LEVEL.1, Shape::LEVEL.0],
             fine_tiles: Shape::FINE_TILES,
             paired_turns: Shape::PAIRED_TURNS,
             uneven: Shape::UNEVEN,

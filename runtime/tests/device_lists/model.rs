@@ -49,8 +49,12 @@ pub(crate) fn lists(shape: &Shape, rows: &[(u32, u32)]) -> Lists {
     }
     let mut all = lists.clone();
     panels.iter().for_each(|panel| all.deal_panel(&costs, panel));
-    let level = (costs.mean() + (costs.mean() >> Shape::LEVEL_SHIFT)).max(costs.longest());
-    if all.loads.iter().all(|load| *load <= level) {
+    let is_level = |load: &u32| {
+        let (more, of) = Shape::LEVEL;
+        let own = u64::from(*load) * u64::from(shape.clusters) * u64::from(of);
+        *load <= costs.longest() || own <= costs.total() * u64::from(shape.columns) * u64::from(more)
+    };
+    if all.loads.iter().all(is_level) {
         return all;
     }
     // Those after which no cluster has more than the average of all.
