@@ -159,7 +159,8 @@ fn of_file(path: &Path, args: &Args, out: &mut dyn Write) -> Result<Exit, Failur
 /// Draws the picture that is asked for.
 fn draw(trace: &Value, args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let Some(path) = &args.svg else { return Ok(()) };
-    let picture = timeline_picture(&Traced::read(trace)?);
+    let nothing = || Failure::new(Exit::BadInput, "there is nothing to draw: no role of the trace has a slice");
+    let picture = timeline_picture(&Traced::read(trace)?).ok_or_else(nothing)?;
     output::write_text(path, &picture)?;
     Ok(line(out, "picture", format_args!("{} B written to {}", picture.len(), path.display()))?)
 }

@@ -8,10 +8,10 @@ use crate::{DeviceKind, Record, Traced};
 const STYLE: &str =
     concat!(include_str!("../../templates/report/alone.css"), include_str!("../../templates/report/timeline.css"));
 
-/// A trace as a picture for a document: an SVG that stands on a light and on a dark background.
-pub fn timeline_picture(traced: &Traced) -> String {
+/// A trace as a picture for a document: an SVG that stands on a light and on a dark background. None of a trace without slices.
+pub fn timeline_picture(traced: &Traced) -> Option<String> {
     let label = format!("{}; {}", timeline::label(&traced.trace), traced.of.words());
-    timeline::draw(&traced.trace).map_or_else(String::new, |svg| svg.file(&label, STYLE))
+    timeline::draw(&traced.trace).map(|svg| svg.file(&label, STYLE))
 }
 
 /// A timeline in a lesson.
