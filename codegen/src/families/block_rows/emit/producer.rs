@@ -124,17 +124,18 @@ fn fill(plan: &BlockRowsPlan, step: u32) -> Step {
 /// The loads of a stage of several block rows: B's, then those of each block row that has a block.
 pub(super) fn packed_loads(plan: &BlockRowsPlan, step: u32) -> Vec<Load> {
     const LEADS: [&str; packed::MOST as usize] = ["%p_lead0", "%p_lead1", "%p_lead2"];
-    let a = &plan.a;
+    let (a, shared) = (&plan.a, plan.tiling.share == Share::A);
+    let rows = a.rows / plan.tiling.pack;
     let mut loads = loads_b(plan, step, 0);
     for (member, predicate) in (0..plan.tiling.pack).zip(LEADS) {
         for panel in 0..a.loads.0 {
             let mut offsets = vec![];
-            let at = panel * a.panel_bytes() + member * a.box_rows * a.span;
-            let destination = destination(at, false, &mut offsets);
+            let at = panel * a.panel_bytes() + member * rows * a.span;
+            let destination = destination(at, shared, &mut offsets);
             let k = step * plan.kloop.k_step + panel * a.span_elements();
             let inner = constant(k, "%r_inner", &mut offsets);
             let coordinates = format!("{inner}, %r_a_row{member}");
-            let a = load("%rd_map_a".to_owned(), 2, (destination, coordinates), false, plan, offsets);
+            let a = load("%rd_map_a".to_owned(), 2, (destination, coordinates), shared, plan, offsets);
             loads.push(Load { predicate, ..a });
         }
     }
