@@ -36,6 +36,20 @@ pub(super) struct Producer {
     outside_k: u32,
     factors: Option<Factors>,
     factor_columns: u32,
+    /// What L2 is told of the sparse operand, and why.
+    policy: (&'static str, &'static str),
+}
+
+/// Columns of a cluster up to which a kernel is for a dense factor of few columns, under which the sparse operand passes
+/// once.
+const FEW_COLUMNS: u32 = 64;
+
+/// The priority of the sparse operand's lines in L2 (PTX ISA, `createpolicy`).
+fn policy(plan: &BlockRowsPlan) -> (&'static str, &'static str) {
+    match plan.tiling.cluster_n() <= FEW_COLUMNS {
+        true => ("evict_first", "A passes once under few columns of B: L2 should let go of it first."),
+        false => ("evict_last", "A is read again under every group of columns: L2 should let go of it last."),
+    }
 }
 
 /// One block of a stage.
@@ -88,6 +102,7 @@ impl Producer {
             outside_k: plan.view.depth * plan.a.rows_per_line,
             factors: Factors::new(plan),
             factor_columns: SCALE_COLUMNS,
+            policy: policy(plan),
         }
     }
 }
