@@ -125,6 +125,8 @@ const SECTIONS: [(&str, &[Row]); 10] = [
             row("`permute = on`", "permute = on"),
             row("`permute = on`, swap-AB", "permute = on, swap = on"),
             row("`schedule = strided`", "schedule = strided"),
+            row("`split = auto`", "split = auto"),
+            row("`split = 4`, swap-AB", "split = 4, swap = on"),
         ],
     ),
     (

@@ -27,6 +27,11 @@ pub struct BatchTile {
 }
 
 impl BatchTile {
+    /// A tile of the only problem.
+    pub(super) fn alone(within: WorkTile) -> Self {
+        Self { within, problem: 0, first: 0, whole_blocks: 0 }
+    }
+
     fn words(&self) -> [u32; WORDS] {
         let [c_row, c_col, a_row, blocks] = self.within.words();
         [c_row, c_col, a_row, blocks, self.problem, self.first, self.whole_blocks, 0]
