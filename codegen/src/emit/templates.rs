@@ -77,6 +77,7 @@ templates! {
     "attention/step_done",
     "attention/store",
     "attention/wait",
+    "block_rows/batch_part_begin",
     "block_rows/body",
     "block_rows/consumer",
     "block_rows/exit",

@@ -5,7 +5,7 @@
 
 use bsr::{BsrError, Plan, Structure};
 use bsr_codegen::{SplitForm, SplitK, TileScheduler};
-use bsr_runtime::schedule::WorkLists;
+use bsr_runtime::schedule::{BatchLists, WorkLists};
 
 /// Stages of K in a tile that is divided.
 const STAGES: usize = 40;
@@ -63,14 +63,18 @@ impl Split {
     fn most_parts(&self, plan: &Plan, block: (usize, usize), width: Width) -> Result<u32, BsrError> {
         let read = self.structure(block)?;
         let structure = if plan.reads_block_columns() { read.transpose()? } else { read };
-        let lists = WorkLists::new(plan, &structure, self.along, self.clusters);
+        // A batch is checked on the problem twice.
+        let tiles = match plan.spec().batch.is_on() && plan.sddmm_tiles().is_none() {
+            true => BatchLists::new(plan, &[(&structure, self.along); 2], self.clusters).tiles,
+            false => WorkLists::new(plan, &structure, self.along, self.clusters).tiles,
+        };
         let (words, parts, half) = match (plan.sddmm_tiles(), plan.split_form()) {
             (Some(form), _) => (form.tile_words as usize, 6, Some(3)),
             (None, Some(form)) => (form.tile_words as usize, form.role as usize, None),
             (None, None) => return Ok(0),
         };
         let wanted = |tile: &&[u32]| half.is_none_or(|half| (tile[half] == 1) == (width == Width::Half));
-        let collected = lists.tiles.chunks_exact(words).filter(wanted).map(|tile| tile[parts]);
+        let collected = tiles.chunks_exact(words).filter(wanted).map(|tile| tile[parts]);
         Ok(collected.filter(|parts| *parts != SplitForm::CONTRIBUTES).max().unwrap_or(0))
     }
 }

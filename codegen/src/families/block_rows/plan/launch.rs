@@ -71,6 +71,9 @@ impl BlockRowsPlan {
             for parameter in WORK {
                 push(parameter.name, parameter.argument);
             }
+            if self.spec.split.is_on() {
+                push("workspace", Argument::Workspace);
+            }
             if self.view.reads_block_columns() {
                 push("block_idx", Argument::BlockIdx);
             }

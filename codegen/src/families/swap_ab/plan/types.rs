@@ -51,14 +51,6 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
             "pdl = on, or swap = off with blocks of a multiple of 64 rows",
         ));
     }
-    if spec.split.is_on() && spec.batch.is_on() {
-        errors.push(PlanError::new(
-            "split",
-            format!("split = {} is not planned for a batch", spec.split),
-            "a list of products has whole tiles enough for every cluster",
-            "drop `split`, or batch = off",
-        ));
-    }
     if spec.scale != Scale::Unscaled {
         errors.push(PlanError::new(
             "scale",
