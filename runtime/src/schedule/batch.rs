@@ -149,8 +149,7 @@ impl BatchLists {
                 tiles.push((BatchTile { within, problem, first, whole_blocks }, cost));
             }
         }
-        let (lists, workspace) =
-            assigned(plan, &tiles, clusters, |form, tile| RowTile::of_blocks(plan, form, tile));
+        let (lists, workspace) = assigned(plan, &tiles, clusters, |form, tile| RowTile::of_blocks(plan, form, tile));
         Self {
             grid: [lists.len() as u32, 1],
             heads: heads(&lists, &col_idx),
@@ -335,7 +334,8 @@ mod tests {
             let mut parts: HashMap<[u32; 3], Vec<&[u32]>> = HashMap::new();
             for (cluster, tiles) in lists.heads[..lists.grid[0] as usize].iter().enumerate() {
                 let own = lists.tiles.chunks(SPLIT_WORDS).skip(cluster).step_by(lists.grid[0] as usize);
-                own.take(*tiles as usize).for_each(|tile| parts.entry([tile[4], tile[0], tile[1]]).or_default().push(tile));
+                own.take(*tiles as usize)
+                    .for_each(|tile| parts.entry([tile[4], tile[0], tile[1]]).or_default().push(tile));
             }
             let mut places = HashSet::new();
             for ([problem, c_row, _], mut of) in parts {

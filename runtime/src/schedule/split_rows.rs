@@ -73,7 +73,12 @@ impl RowTile {
     }
 
     /// A tile of records of stage metadata.
-    pub(super) fn of_records(packing: &StagePacking, form: &SplitForm, metadata: &StageMetadata, tile: BatchTile) -> Self {
+    pub(super) fn of_records(
+        packing: &StagePacking,
+        form: &SplitForm,
+        metadata: &StageMetadata,
+        tile: BatchTile,
+    ) -> Self {
         let WorkTile { a_row, blocks, .. } = tile.within;
         let costs = record_costs(packing, form, metadata.bytes(a_row, a_row + blocks), blocks);
         Self { tile, form: RowForm { a_row: 1, first: 0, a_unit: 1 }, costs }

@@ -161,9 +161,14 @@ fn two_streams_at_once_do_not_disturb_each_other() {
         return;
     };
     // Small enough that both have room on the GPU at the same time; also one kernel on both streams.
-    for (one, other) in
-        [(SPECS[0], SPECS[1]), (SPECS[1], SPECS[1]), (SPECS[3], ATOMIC), (ATOMIC, ATOMIC), (SPECS[6], SPECS[6]), (SPECS[8], SPECS[8])]
-    {
+    for (one, other) in [
+        (SPECS[0], SPECS[1]),
+        (SPECS[1], SPECS[1]),
+        (SPECS[3], ATOMIC),
+        (ATOMIC, ATOMIC),
+        (SPECS[6], SPECS[6]),
+        (SPECS[8], SPECS[8]),
+    ] {
         let mut jobs = [
             setup(&device, one, (1024, 400, 1500), Blocks::Pattern("random:0.4")),
             setup(&device, other, (640, 300, 2000), Blocks::Pattern("powerlaw:0.2")),

@@ -5,7 +5,8 @@ use super::plan::SwapAbPlan;
 use crate::KernelSpec;
 use crate::hopper::problem_maps;
 use crate::plan::{
-    ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, SplitForm, StagePacking, TensorMap, TileScheduler,
+    ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, SplitForm, StagePacking, TensorMap,
+    TileScheduler,
 };
 use crate::probes::{Roles, TileName};
 

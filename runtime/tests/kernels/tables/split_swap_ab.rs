@@ -100,10 +100,8 @@ fn shape_cases() -> Vec<Case> {
 }
 
 fn pattern_cases() -> Vec<Case> {
-    let split = [
-        ("bm = 16, bn = 64, bk = 16, split = auto", (700, 70)),
-        ("bm = 32, bn = 128, bk = 32, split = 4", (900, 200)),
-    ];
+    let split =
+        [("bm = 16, bn = 64, bk = 16, split = auto", (700, 70)), ("bm = 32, bn = 128, bk = 32, split = 4", (900, 200))];
     let counted = split.iter().flat_map(|(text, _)| tile_counts_of(text));
     split.iter().flat_map(|(text, shape)| patterns_of(text, *shape)).chain(counted).collect()
 }
