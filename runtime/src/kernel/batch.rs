@@ -268,6 +268,7 @@ impl PreparedBatch<'_, '_> {
             Argument::BlockIdx => Value::Pointer(self.blocks.ptr()),
             Argument::Workspace => Value::Pointer(workspace),
             Argument::Number(number) => Value::Number(*number),
+            Argument::Probes => Value::Pointer(self.launcher.rings_at()),
             // Of kernels for one product a launch alone.
             _ => Value::Pointer(0),
         };

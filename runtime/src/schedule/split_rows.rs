@@ -120,8 +120,8 @@ pub(super) fn assign(
     WorkPlan::from_lists(lists, Some(places))
 }
 
-/// Divides `all` tiles in their order into parts, or moves parts of the last ones of the lists that `whole` makes. The lists,
-/// and places in the workspace.
+/// Divides `all` tiles in their order into parts, or moves parts of some tiles of the lists that `whole` makes. The lists, and
+/// places in the workspace.
 pub(super) fn divided(
     split: SplitK,
     all: impl Iterator<Item = RowTile>,
@@ -132,22 +132,10 @@ pub(super) fn divided(
     let (lists, places) = match split {
         SplitK::Parts(parts) => split_k::divide(all, parts, clusters),
         SplitK::Auto | SplitK::Off => {
-            let mut lists: Vec<Vec<RowTile>> = whole().into_iter().map(longest_last).collect();
+            let mut lists = whole();
             lists.resize(lists.len().max(clusters), vec![]);
             split_k::split(lists)
         }
     };
     (lists.into_iter().map(|list| list.into_iter().map(|tile| tile.tile).collect()).collect(), places)
-}
-
-/// The list with the longest of its last column's tiles at its end, where K is divided.
-fn longest_last(mut list: Vec<RowTile>) -> Vec<RowTile> {
-    let column = |tile: &RowTile| (tile.tile.problem, tile.tile.within.c_col);
-    let Some(of_last) = list.last().map(column) else { return list };
-    let last = list.iter().rposition(|tile| column(tile) != of_last).map_or(0, |before| before + 1);
-    if let Some(longest) = (last..list.len()).max_by_key(|at| list[*at].tile.within.blocks) {
-        let tile = list.remove(longest);
-        list.push(tile);
-    }
-    list
 }

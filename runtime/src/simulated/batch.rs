@@ -14,7 +14,7 @@ use crate::kernel::arguments::UntypedHostCall;
 use crate::kernel::matrix::sealed::OnHost;
 use crate::kernel::{KernelError, fit};
 use crate::schedule::BatchLists;
-use crate::{Dense, Element};
+use crate::{Dense, Element, timeline};
 
 impl Simulated {
     pub(super) fn dense_results<C: Element>(
@@ -99,6 +99,7 @@ impl Simulated {
         }
         let shape = self.plan.launch(&Problem::default(), shape);
         let workspace = workspace(&mut memory, lists.workspace);
+        let rings = timeline::rings(&self.plan, &mut memory);
         let params = shape.parameters.iter().map(|parameter| match &parameter.argument {
             Argument::Maps => Param::Buffer(id_maps),
             Argument::ColIdx => Param::Buffer(words(&mut memory, &lists.col_idx)),
@@ -108,13 +109,15 @@ impl Simulated {
             Argument::Number(number) => Param::U32(*number),
             Argument::StageMetadata => Param::Buffer(words(&mut memory, &lists.stage_metadata)),
             Argument::Workspace => Param::Buffer(workspace),
-            Argument::Map(_) | Argument::Strided(_) | Argument::Pointer(_) | Argument::Probes => Param::U64(0),
+            Argument::Probes => rings.map_or(Param::U64(0), Param::Buffer),
+            Argument::Map(_) | Argument::Strided(_) | Argument::Pointer(_) => Param::U64(0),
             Argument::Scalar(_) | Argument::Scale | Argument::VectorStrides(_) => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
         let used = (lists.workspace > 0).then_some(workspace);
         let written: Vec<BufferId> = results.iter().map(|(_, id, _)| *id).collect();
         let mut report = self.launch_with(&launched, &mut memory, used, &written, options)?;
+        self.records.keep(rings.map(|id| memory.bytes(id)));
         if let Some((c, id_c, ld)) = results.first() {
             writers_of(&mut report, *id_c, (ld * size_of::<C>(), c.ld() * size_of::<C>()));
         }
