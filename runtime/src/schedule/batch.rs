@@ -328,7 +328,7 @@ mod tests {
                 Pattern::Random(density).structure(rows, cols, (spec.bm as usize, spec.bk as usize), 7).unwrap()
             };
             let patterns = [draw(1300, 2500, 0.6), draw(1290, 1000, 0.1)];
-            let lists = BatchLists::new(&plan, &[(&patterns[0], 100), (&patterns[1], 65), (&patterns[0], 64)], 67);
+            let lists = BatchLists::new(&plan, &[(&patterns[0], 100), (&patterns[1], 65), (&patterns[0], 64)], 400);
             let form = plan.split_form().unwrap();
             assert_eq!((form.tile_words as usize, form.role), (SPLIT_WORDS, 8));
             let mut parts: HashMap<[u32; 3], Vec<&[u32]>> = HashMap::new();
