@@ -47,6 +47,8 @@ fn a_check_executes_all_of_a_kernel_but_what_it_can_say_why() {
         "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32",
         "bm = 64, bn = 32, bk = 32, pdl = early",
         "bm = 64, bn = 64, bk = 16, split = 3",
+        "bm = 16, bn = 64, bk = 32, split = 3",
+        "bm = 64, bn = 32, bk = 32, batch = on, split = 2",
         "bm = 64, bn = 32, bk = 32, swap = off, pack = 2, split = auto",
         "op = attention, bm = 64, bn = 16, bk = 32",
         "op = attention, bm = 64, bn = 16, bk = 32, split = 2, score = \"|| if i >= j { s * scale } else { -inf }\"",

@@ -63,6 +63,7 @@ fn every_role_records_what_it_waits_for() {
             &[Kind::WaitFull, Kind::WaitEmpty, Kind::Load, Kind::Wgmma, Kind::Release, Kind::Store, Kind::Tile][..],
         ),
         ("bm = 64, bn = 64, bk = 32, split = 4", &[Kind::WaitPart, Kind::AddPart, Kind::PassOn]),
+        ("bm = 16, bn = 64, bk = 16, split = 4", &[Kind::WaitPart, Kind::AddPart, Kind::PassOn]),
         ("bm = 16, bn = 64, bk = 16", &[Kind::LoadBlocks, Kind::LoadPanels, Kind::WaitFull, Kind::Wgmma]),
         ("bm = 64, bn = 64, bk = 64, op = sdd", &[Kind::WaitTile, Kind::LoadTile, Kind::Load, Kind::Wgmma]),
         (

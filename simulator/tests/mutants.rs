@@ -44,6 +44,8 @@ const KERNELS: &[&str] = &[
     "bm = 64, bn = 32, bk = 64, batch = on",
     "bm = 16, bn = 64, bk = 16",
     "bm = 32, bn = 64, bk = 48, dtype = bf16",
+    "bm = 24, bn = 64, bk = 32, pack = 2, split = 3",
+    "bm = 64, bn = 32, bk = 64, batch = on, split = auto",
     "bm = 128, bn = 64, bk = 64, op = sdd, schedule = balanced",
     "bm = 32, bn = 64, bk = 32, op = sdd, schedule = balanced",
     "bm = 16, bn = 32, bk = 16, mma = mma_sync",

@@ -318,6 +318,9 @@ mod tests {
             "bm = 128, bn = 64, bk = 64, split = auto",
             "bm = 64, bn = 64, bk = 16, split = 3, cluster = 2",
             "bm = 64, bn = 64, bk = 64, swap = off, pack = 3",
+            "bm = 128, bn = 64, bk = 64, swap = off, pack = 2, split = auto",
+            "bm = 16, bn = 64, bk = 16, split = auto",
+            "bm = 24, bn = 128, bk = 200, split = 3",
         ] {
             let plan = plan(spec);
             let by_columns = plan.reads_block_columns();
