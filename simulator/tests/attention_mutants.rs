@@ -6,6 +6,8 @@
 
 #[path = "common/heldout.rs"]
 mod heldout;
+#[path = "common/hunt.rs"]
+mod hunt;
 #[path = "common/operators.rs"]
 mod operators;
 
@@ -16,8 +18,8 @@ use bsr_runtime::attention::{
 };
 use bsr_runtime::simulated::{Options, Schedule};
 use half::{bf16, f16};
+use hunt::{Hunt, Prey};
 use operators::{Change, join, parts};
-use rayon::prelude::*;
 
 /// Consumers of one row of blocks and of two; two buffers of Q and one; scores without vectors and with them.
 const KERNELS: &[&str] = &[
@@ -79,11 +81,8 @@ const HARMLESS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Takes one mutant in so many; `BSR_MUTANTS=1` takes all.
-fn one_in() -> usize {
-    let asked = std::env::var("BSR_MUTANTS").ok().and_then(|n| n.parse().ok());
-    asked.unwrap_or(if cfg!(debug_assertions) { 8 } else { 1 })
-}
+/// One mutant in so many is judged, unless `BSR_MUTANTS` asks for others.
+const ONE_IN: usize = if cfg!(debug_assertions) { 8 } else { 1 };
 
 /// A problem with its operands and what is right.
 struct Problem<T> {
@@ -198,55 +197,38 @@ fn check<T: Element>(plan: &Plan, text: &str, problems: &[Problem<T>]) -> Option
     problems.iter().find_map(|problem| schedules().iter().find_map(|options| problem.fault(&kernel, options)))
 }
 
-/// Mutants that were made, those known to be harmless, and those that nothing was said of.
-#[derive(Default)]
-struct Hunt {
-    all: usize,
-    harmless: usize,
-    missed: Vec<String>,
-}
-
-fn hunt_of<T: Element>(number: usize, plan: &Plan, hunt: &mut Hunt) {
-    let problems = problems::<T>(plan);
+/// A kernel, which is right itself, with its mutants by every operator.
+fn prey_of<'k, T: Element>(spec: &'k str, plan: Plan) -> Prey<'k> {
+    let problems = problems::<T>(&plan);
     let ptx = plan.ptx();
-    assert_eq!(check(plan, ptx.text(), &problems), None, "{}: the kernel itself", plan.spec());
+    assert_eq!(check(&plan, ptx.text(), &problems), None, "{spec}: the kernel itself");
     let mutants =
         [operators::OPERATORS, heldout::OPERATORS, SOFTMAX].map(|list| operators::mutants(ptx.text(), list, 1));
-    let taken: Vec<_> = mutants.iter().flatten().skip(number % one_in()).step_by(one_in()).collect();
-    let found: Vec<_> = taken.par_iter().map(|(_, text)| check(plan, text, &problems)).collect();
-    hunt.all += taken.len();
-    for ((name, _), found) in taken.into_iter().zip(found) {
+    assert!(mutants.iter().all(|list| list.len() >= 6), "{spec}: few mutants");
+    let why = |name: &str| {
         let known = HARMLESS.iter().find(|(operator, words, _)| name.starts_with(operator) && name.contains(words));
-        match (found, known) {
-            (Some(how), None) => println!("{number}: {name}: {how}"),
-            // What is said to be harmless must be.
-            (Some(how), Some(_)) => println!("CAUGHT {number}: {name}: {how}"),
-            (None, Some((.., why))) => {
-                hunt.harmless += 1;
-                println!("HARMLESS {number}: {name}: {why}");
-            }
-            (None, None) => {
-                println!("SURVIVES {number}: {name}");
-                hunt.missed.push(format!("{number}: {name}"));
-            }
-        }
+        known.map(|(.., why)| *why)
+    };
+    Prey {
+        spec,
+        mutants: mutants.into_iter().flatten().collect(),
+        judge: Box::new(move |text| check(&plan, text, &problems)),
+        why: Box::new(why),
+    }
+}
+
+fn prey(spec: &str) -> Prey<'_> {
+    let parsed = spec.parse().unwrap_or_else(|error| panic!("{error}"));
+    let plan = Plan::new(&parsed).unwrap_or_else(|error| panic!("{error}"));
+    match plan.spec().a {
+        Dtype::BF16 => prey_of::<bf16>(spec, plan),
+        _ => prey_of::<f16>(spec, plan),
     }
 }
 
 /// Every mutant that changes what a kernel does is found.
 #[test]
 fn mutants_of_attention_are_found() {
-    let mut hunt = Hunt::default();
-    for (number, spec) in KERNELS.iter().enumerate() {
-        let plan = Plan::new(&spec.parse().unwrap_or_else(|error| panic!("{error}")))
-            .unwrap_or_else(|error| panic!("{error}"));
-        match plan.spec().a {
-            Dtype::BF16 => hunt_of::<bf16>(number, &plan, &mut hunt),
-            _ => hunt_of::<f16>(number, &plan, &mut hunt),
-        }
-    }
-    let Hunt { all, harmless, missed } = hunt;
-    println!("{all} mutants, {harmless} harmless, {} missed", missed.len());
-    assert!(one_in() > 1 || all >= 60 + harmless, "{all} mutants, {harmless} of them harmless");
-    assert!(missed.is_empty(), "{} of {all} are missed: {missed:#?}", missed.len());
+    let Hunt { all, equivalent, missed } = hunt::hunt("attention", KERNELS, hunt::one_in(ONE_IN), prey);
+    assert!(missed.is_empty(), "{} of {all} are missed, {equivalent} are equivalent: {missed:#?}", missed.len());
 }

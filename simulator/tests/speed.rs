@@ -95,9 +95,10 @@ fn instructions_per_second() {
     }
     let thousands = |seconds: f64| steps as f64 / seconds / 1e3;
     println!(
-        "all: {steps} warp instructions, {:.0} k/s on one core, {:.0} k/s on all",
+        "summary: {steps} warp instructions, {:.0} k/s on one core, {:.0} k/s on {} threads",
         thousands(alone),
-        thousands(together)
+        thousands(together),
+        rayon::current_num_threads()
     );
 }
 
