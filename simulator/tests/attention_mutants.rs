@@ -21,12 +21,15 @@ use half::{bf16, f16};
 use hunt::{Hunt, Prey};
 use operators::{Change, join, parts};
 
-/// Consumers of one row of blocks and of two; two buffers of Q and one; scores without vectors and with them.
+/// Consumers of one row of blocks and of several; two buffers of Q and one; scores without vectors and with them; keys divided
+/// into so few parts that one CTA collects them, and into more; heads that share a tile.
 const KERNELS: &[&str] = &[
     "op = attention, bm = 128, bn = 64, bk = 64, stages = 2, dtype = bf16, score = \"|| if i >= j { s * scale } else { -inf }\"",
     "op = attention, bm = 64, bn = 32, bk = 32, d = 16, k_step = 16, stages = 3, score = \"|a: Rows<f32>, b: Cols<f32>, \
      h: Heads<f16>, c: Cols<f16>| if a == b { s * scale - h * abs(i - j) + c } else { -inf }\"",
     "op = attention, bm = 128, bn = 256, bk = 64",
+    "op = attention, bm = 64, bn = 16, bk = 32, split = 5, score = \"|| if i >= j { s * scale } else { -inf }\"",
+    "op = attention, bm = 64, bn = 32, bk = 32, d = 16, pack = 2, split = 2",
 ];
 
 /// Operators of a softmax: names and changes.
@@ -72,6 +75,8 @@ const HARMLESS: &[(&str, &str, &str)] = &[
         "fence.mbarrier_init",
         "the last barrier is of this CTA's threads alone, which bar.sync orders",
     ),
+    ("relax a release", "red.release.gpu", "the fence.acq_rel.gpu of the same thread before it orders as much"),
+    ("drop a fence", "fence.acq_rel", "the release that follows orders as much"),
     ("32-bit address", "%r_t, %r_queries", "a device holds fewer rows of O than 2^32"),
     ("32-bit address", "%r_head, %r_stride", "no vector of these problems has 2^32 elements"),
     (
@@ -107,6 +112,8 @@ impl<T: Element> Problem<T> {
         let (bm, bk) = (spec.bm as usize, spec.bk as usize);
         let columns = spec.bn as usize;
         let depth = spec.score_depth() as usize;
+        let pack = plan.attention_tiles().map_or(1, |tiles| tiles.heads() as usize);
+        let heads = [heads[0] * pack, heads[1]];
         let shape = Shape { batch: 2, heads: heads[0], key_heads: heads[1], queries, keys, columns };
         let tensor = |heads, rows, columns, seed| Tensor::normal([2, heads, rows, columns], HeadOrder::RowsFirst, seed);
         let tensors =
@@ -174,13 +181,18 @@ fn vectors(plan: &Plan, shape: &Shape) -> Vec<HostVector> {
 /// Problems on which every loop of a kernel goes round: ragged ones with several tiles a CTA, rows without blocks, one pair.
 fn problems<T: Element>(plan: &Plan) -> Vec<Problem<T>> {
     let of = |sizes, heads, stored, ctas| Problem::new(plan, sizes, heads, stored, ctas);
-    vec![
+    let mut problems = vec![
         of([150, 169], [2, 1], |row, column| row != 1 || column % 2 == 0, 1),
         of([260, 99], [1, 1], |row, column| row % 3 != 1 && (row + column) % 4 != 1, 2),
         of([1, 1], [1, 1], |_, _| true, 1),
         // Many tiles of a few steps each, or none: the producer is as far ahead as the buffers of Q let it.
         of([500, 20], [2, 2], |row, _| row % 4 == 0, 1),
-    ]
+    ];
+    if plan.spec().split.is_on() {
+        // CTAs wait for the parts of others, which have several steps each.
+        problems.push(of([70, 700], [1, 1], |row, column| row == 0 || column % 3 == 0, 3));
+    }
+    problems
 }
 
 fn schedules() -> [Options; 4] {
