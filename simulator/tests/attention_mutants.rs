@@ -184,7 +184,8 @@ fn problems<T: Element>(plan: &Plan) -> Vec<Problem<T>> {
     let mut problems = vec![
         of([150, 169], [2, 1], |row, column| row != 1 || column % 2 == 0, 1),
         of([260, 99], [1, 1], |row, column| row % 3 != 1 && (row + column) % 4 != 1, 2),
-        of([1, 1], [1, 1], |_, _| true, 1),
+        // The first tile of the second CTA is the last of all: nothing lies behind it.
+        of([1, 1], [1, 1], |_, _| true, 2),
         // Many tiles of a few steps each, or none: the producer is as far ahead as the buffers of Q let it.
         of([500, 20], [2, 2], |row, _| row % 4 == 0, 1),
     ];
