@@ -9,9 +9,11 @@ use super::{EFFORT, Kind};
 pub(super) const INDEX_BATCH: usize = 32;
 /// Lines that a far operand has at least: offsets in bytes, and in elements of four, overflow 32 bits long before the last.
 pub(super) const FAR_LINES: usize = 33;
-/// Multiplications and additions that take as long as writing an element of C, and as applying an epilogue to it.
+/// Multiplications and additions that take as long as writing an element of C, as applying an epilogue to it, and as passing it on
+/// to the cluster that adds the parts of its sum.
 const STORE: u64 = 200;
 const FUSED: u64 = 400;
+const PASSED_ON: u64 = 2000;
 
 /// What of a plan the problems are sized by.
 pub(super) struct Scale {
@@ -48,23 +50,25 @@ impl Scale {
         let (rows, cols) = if plan.reads_block_columns() { (bk, bm) } else { (bm, bk) };
         let (profile, tile, sampled) = (plan.profile(), plan.cluster_tile(), plan.sddmm_tiles().is_some());
         let ring = (profile.stages * profile.stage_k).div_ceil(profile.held_k.max(1)).max(1);
+        let parts = if let SplitK::Parts(parts) = plan.spec().split { parts } else { 1 };
+        let fused = if plan.spec().epilogue.is_some() { FUSED } else { 0 };
         Self {
             block: (rows as usize, cols as usize),
             tile: tile.columns as usize,
             slices: if sampled { 1 } else { (rows / tile.rows.max(1)).max(1) as usize },
             ring: ring as usize,
             pack: profile.pack.max(1) as usize,
-            parts: if let SplitK::Parts(parts) = plan.spec().split { parts as usize } else { 1 },
+            parts: parts as usize,
             stage: profile.stage_k as usize,
             stages: profile.stages as usize,
             sampled,
             scalar: matches!(profile.kind, KernelKind::Atomic | KernelKind::Register | KernelKind::Vector),
             flop: match profile.kind {
                 KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm | KernelKind::Attention => 1,
-                KernelKind::MmaSync | KernelKind::Wmma { .. } => 4,
+                KernelKind::MmaSync | KernelKind::Wmma { .. } => 6,
                 KernelKind::Atomic | KernelKind::Register | KernelKind::Vector => 64,
             },
-            element: if plan.spec().epilogue.is_some() { STORE + FUSED } else { STORE },
+            element: STORE + fused + PASSED_ON * u64::from(parts - 1),
             // A batch has two, as everything else runs a kernel's second launch on what the first has left.
             products: if plan.spec().batch.is_on() { 2 } else { 1 },
         }
