@@ -105,7 +105,7 @@ impl Typed for Build<'_> {
         let Self { planned, operands } = self;
         let (device, spec) = (&operands.device().clone(), *planned.spec());
         operands.progress().step(format!("compiling {}", planned.ptx.entry()));
-        let launcher = Launcher::load(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?;
+        let launcher = planned.launcher(device)?;
         if spec.op == Op::Sdd {
             let sampled::Sampled { product, mask } = sampled::build::<A, B, C>(launcher, &spec, operands)?;
             let (rows, nnzb, tolerance) =

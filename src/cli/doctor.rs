@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use bsr::Mma;
 use bsr::gpu::cublaslt::CublasLt;
 use bsr::gpu::{Device, GpuError};
-use bsr::{Launcher, Mma};
 
 use super::exit::{Exit, Failure};
 use super::ptxas::Ptxas;
@@ -145,7 +145,7 @@ fn loads(device: &Device) -> (Vec<Mma>, Vec<(Mma, Failure)>) {
 
 fn load(device: &Device, mma: Mma) -> Result<(), Failure> {
     let planned = spec::plan(&format!("{SMALLEST}, mma = {mma}"))?;
-    Launcher::load(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?;
+    planned.launcher(device)?;
     Ok(())
 }
 

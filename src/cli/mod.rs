@@ -58,6 +58,7 @@ mod simulate;
 mod space;
 mod spec;
 mod sweep;
+mod toolkit;
 mod trace;
 mod trials;
 mod verdict;

@@ -1,7 +1,5 @@
 //! ptxas: where it is, and what it says of a kernel.
 
-use std::env::consts::EXE_SUFFIX;
-use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,6 +7,7 @@ use std::process::Command;
 use bsr::Ptx;
 
 use super::exit::{Exit, Failure};
+use super::toolkit::{self, PLACES};
 use super::{cannot_write, output};
 
 /// NVIDIA's assembler from PTX to machine code.
@@ -18,13 +17,12 @@ pub(super) struct Ptxas {
 }
 
 impl Ptxas {
-    /// Finds ptxas: the file $PTXAS names, else the first in the places of [`places`].
+    /// Finds ptxas: the file $PTXAS names, else the first of the [toolkit](toolkit::find).
     ///
     /// # Errors
     /// Bad input, with the places searched.
     pub(super) fn find() -> Result<Self, Failure> {
-        let env = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        if let Some(path) = env("PTXAS") {
+        if let Some(path) = toolkit::variable("PTXAS") {
             let path = PathBuf::from(path);
             return match path.is_file() {
                 true => Ok(Self { path }),
@@ -37,13 +35,12 @@ impl Ptxas {
                 )),
             };
         }
-        let found = places(env).into_iter().map(|place| place.join(format!("ptxas{EXE_SUFFIX}")));
-        found.into_iter().find(|path| path.is_file()).map(|path| Self { path }).ok_or_else(|| {
-            Failure::new(
-                Exit::BadInput,
-                "no ptxas: not in $PTXAS, on the PATH, in $CUDA_HOME/bin, in /usr/local/cuda/bin or in an active Python \
-                 environment\n  help: install the CUDA toolkit, or `pip install nvidia-cuda-nvcc` in a virtual environment",
-            )
+        toolkit::find("ptxas", None).map(|path| Self { path }).ok_or_else(|| {
+            let message = format!(
+                "no ptxas: not in $PTXAS, {PLACES}\n  help: install the CUDA toolkit, or `pip install nvidia-cuda-nvcc` in a \
+                 virtual environment"
+            );
+            Failure::new(Exit::BadInput, message)
         })
     }
 
@@ -63,11 +60,28 @@ impl Ptxas {
     /// # Errors
     /// Wrong: ptxas refuses the PTX, with what it says. Bad input: it cannot be started, or the file not written.
     pub(super) fn assemble(&self, ptx: &Ptx, target: &str, cubin: Option<&Path>) -> Result<Assembled, Failure> {
+        let (said, code) = self.built(ptx, target, &["--verbose"])?;
+        if let Some(cubin) = cubin {
+            output::write(cubin, |out| Ok(out.write_all(&code)?))?;
+        }
+        Ok(Assembled::read(&said))
+    }
+
+    /// The machine code of a kernel, the same as without them, with the lines of the PTX that instructions come from.
+    ///
+    /// # Errors
+    /// As [`Ptxas::assemble`].
+    pub(super) fn with_lines(&self, ptx: &Ptx, target: &str) -> Result<Vec<u8>, Failure> {
+        self.built(ptx, target, &["--generate-line-info"]).map(|(_, code)| code)
+    }
+
+    /// What ptxas says and the cubin that it writes.
+    fn built(&self, ptx: &Ptx, target: &str, flags: &[&str]) -> Result<(String, Vec<u8>), Failure> {
         let scratch = tempfile::tempdir().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
         let (source, built) = (scratch.path().join("kernel.ptx"), scratch.path().join("kernel.cubin"));
         std::fs::write(&source, ptx.text()).map_err(|error| cannot_write(&source, &error))?;
         let output = Command::new(&self.path)
-            .arg("--verbose")
+            .args(flags)
             .arg(format!("--gpu-name={target}"))
             .arg("--output-file")
             .args([&built, &source])
@@ -81,36 +95,9 @@ impl Ptxas {
                 format!("ptxas refuses the PTX ({})\n{}", output.status, said.trim()),
             ));
         }
-        if let Some(cubin) = cubin {
-            let code = std::fs::read(&built).map_err(|error| cannot_write(&built, &error))?;
-            output::write(cubin, |out| Ok(out.write_all(&code)?))?;
-        }
-        Ok(Assembled::read(&said))
+        let code = std::fs::read(&built).map_err(|error| cannot_write(&built, &error))?;
+        Ok((said.into_owned(), code))
     }
-}
-
-/// The folders to search, in order.
-fn places(env: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = env("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
-    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(&env).map(PathBuf::from);
-    places.extend(homes.chain(["/usr/local/cuda".into()]).map(|home| home.join("bin")));
-    for root in ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(&env) {
-        // lib/python3.12/site-packages/nvidia/cu13/bin, or nvidia/cuda_nvcc/bin in the wheels of CUDA 12.
-        for python in folders(&Path::new(&root).join("lib"), "python") {
-            places.extend(folders(&python.join("site-packages/nvidia"), "cu").map(|package| package.join("bin")));
-        }
-    }
-    places
-}
-
-/// The folders in `parent` whose name begins with `start`, the greatest name first.
-fn folders(parent: &Path, start: &'static str) -> impl Iterator<Item = PathBuf> + use<> {
-    let mut found: Vec<PathBuf> = std::fs::read_dir(parent)
-        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
-        .unwrap_or_default();
-    found.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)));
-    found.sort();
-    found.into_iter().rev()
 }
 
 fn release(text: &str) -> Option<String> {
@@ -199,23 +186,5 @@ mod tests {
         let text = "ptxas: NVIDIA (R) Ptx optimizing assembler\nCuda compilation tools, release 13.0, V13.0.88\n";
         assert_eq!(release(text).as_deref(), Some("13.0"));
         assert_eq!(release("something else"), None);
-    }
-
-    #[test]
-    fn the_places_follow_the_environment_in_order() {
-        let root = tempfile::tempdir().unwrap();
-        let wheel = root.path().join("lib/python3.12/site-packages/nvidia/cu13/bin");
-        std::fs::create_dir_all(&wheel).unwrap();
-        let env = |name: &str| match name {
-            "PATH" => std::env::join_paths(["/one", "/two"]).ok(),
-            "CUDA_HOME" => Some("/cuda".into()),
-            "VIRTUAL_ENV" => Some(root.path().into()),
-            _ => None,
-        };
-        let expected: Vec<PathBuf> = ["/one", "/two", "/cuda/bin", "/usr/local/cuda/bin"].map(Into::into).into();
-        let found = places(env);
-        assert_eq!(found[..4], expected);
-        assert_eq!(found[4..], [wheel]);
-        assert_eq!(places(|_| None), [PathBuf::from("/usr/local/cuda/bin")]);
     }
 }

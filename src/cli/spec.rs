@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use bsr::attention::{self, AttentionError};
+use bsr::gpu::Device;
 use bsr::probes::Probes;
 use bsr::spec::LocatedSpec;
-use bsr::{KernelSpec, Plan, Ptx};
+use bsr::{KernelError, KernelSpec, Launcher, Plan, Ptx};
 use bsr_codegen::emit::fingerprint;
 
 use super::exit::{Exit, Failure};
@@ -21,9 +23,39 @@ const STDIN: &str = "-";
 pub(super) struct Planned {
     pub(super) plan: Plan,
     pub(super) ptx: Ptx,
+    /// What ptxas made of the PTX, where that is launched and not what the driver makes of it.
+    pub(super) cubin: Option<Vec<u8>>,
+}
+
+impl From<Plan> for Planned {
+    fn from(plan: Plan) -> Self {
+        Self { ptx: plan.ptx(), plan, cubin: None }
+    }
 }
 
 impl Planned {
+    /// The kernel on a device.
+    ///
+    /// # Errors
+    /// Those of loading it.
+    pub(super) fn launcher(&self, device: &Device) -> Result<Launcher, KernelError> {
+        match &self.cubin {
+            Some(cubin) => Launcher::load_cubin(device, &self.plan, cubin, self.ptx.entry()),
+            None => Launcher::load(device, &self.plan, self.ptx.text(), self.ptx.entry()),
+        }
+    }
+
+    /// The same of an attention.
+    ///
+    /// # Errors
+    /// Those of loading it.
+    pub(super) fn attention(&self, device: &Device) -> Result<attention::Launcher, AttentionError> {
+        match &self.cubin {
+            Some(cubin) => attention::Launcher::load_cubin(device, &self.plan, cubin, self.ptx.entry()),
+            None => attention::Launcher::load_text(device, &self.plan, self.ptx.text(), self.ptx.entry()),
+        }
+    }
+
     /// What was asked.
     pub(super) fn spec(&self) -> &KernelSpec {
         self.plan.spec()
@@ -35,8 +67,7 @@ impl Planned {
     /// Bad input: a kernel that has no roles, or rings that are too large.
     pub(super) fn probed(&self, probes: Probes) -> Result<Self, Failure> {
         let plan = self.plan.probed(probes).map_err(|error| Failure::new(Exit::BadInput, error))?;
-        let ptx = plan.ptx();
-        Ok(Self { plan, ptx })
+        Ok(plan.into())
     }
 
     /// Rows and columns of a sparsity block.
@@ -79,8 +110,7 @@ pub(super) fn plan_named(argument: &str, name: &str) -> Result<Planned, Failure>
             .collect();
         Failure::reported(Exit::BadInput, reports.join("\n\n"))
     })?;
-    let ptx = plan.ptx();
-    Ok(Planned { plan, ptx })
+    Ok(plan.into())
 }
 
 fn locate(argument: &str, name: &str) -> Result<LocatedSpec, Failure> {

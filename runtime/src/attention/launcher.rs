@@ -186,11 +186,27 @@ impl Launcher {
     /// # Errors
     /// As [`Launcher::load`].
     pub fn load_text(device: &Device, plan: &Plan, text: &str, entry: &str) -> Result<Self, AttentionError> {
+        Self::of(device, plan, || Ok(Module::load(device, text)?.function(entry)?))
+    }
+
+    /// Loads machine code that ptxas made of the text of `plan`, as [`Launcher::load_cubin`](crate::Launcher::load_cubin).
+    ///
+    /// # Errors
+    /// As [`Launcher::load`]; [`AttentionError::Gpu`] for bytes that are no whole cubin, or of another architecture.
+    pub fn load_cubin(device: &Device, plan: &Plan, cubin: &[u8], entry: &str) -> Result<Self, AttentionError> {
+        Self::of(device, plan, || Ok(Module::load_cubin(device, cubin)?.function(entry)?))
+    }
+
+    fn of(
+        device: &Device,
+        plan: &Plan,
+        load: impl FnOnce() -> Result<Function, AttentionError>,
+    ) -> Result<Self, AttentionError> {
         if plan.attention_tiles().is_none() {
             return Err(AttentionError::Operation(plan.spec().op));
         }
         device.check_target(plan.arch().target)?;
-        let function = Module::load(device, text)?.function(entry)?;
+        let function = load()?;
         let shared_bytes = plan.shared_bytes();
         let dims = LaunchDims { grid: [1, 1], block: plan.threads(), cluster: 1, shared_bytes, is_dependent: false };
         let ctas = function.max_active_clusters(dims)?;

@@ -2,7 +2,6 @@
 
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as Attribute, CUjit_option, CUmodule, CUresult};
@@ -36,16 +35,7 @@ unsafe impl Send for LoadedModule {}
 // SAFETY: as above; the handle is never changed.
 unsafe impl Sync for LoadedModule {}
 
-/// Whether modules keep the lines of their PTX.
-static KEEP_LINES: AtomicBool = AtomicBool::new(false);
-
 impl Module {
-    /// Has the driver keep the lines of the PTX of all modules that this process loads from now on, so that a profiler tells
-    /// of them. The machine code is the same.
-    pub fn keep_lines() {
-        KEEP_LINES.store(true, Ordering::Relaxed);
-    }
-
     /// Compiles PTX for the device and loads it.
     ///
     /// # Errors
@@ -84,19 +74,11 @@ impl Module {
             CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
             CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
             CUjit_option::CU_JIT_LOG_VERBOSE,
-            CUjit_option::CU_JIT_GENERATE_LINE_INFO,
         ];
-        let lines = usize::from(KEEP_LINES.load(Ordering::Relaxed));
         // The driver takes numbers in the place of pointers, and writes the lengths it used back into them.
         let number = |value: usize| std::ptr::without_provenance_mut::<c_void>(value);
-        let mut values = [
-            info.as_mut_ptr().cast(),
-            number(LOG_BYTES),
-            errors.as_mut_ptr().cast(),
-            number(LOG_BYTES),
-            number(1),
-            number(lines),
-        ];
+        let mut values =
+            [info.as_mut_ptr().cast(), number(LOG_BYTES), errors.as_mut_ptr().cast(), number(LOG_BYTES), number(1)];
         let mut raw = std::ptr::null_mut();
         // SAFETY: as many options as values, whose buffers outlive the call; the caller vouches for `image`.
         let status = unsafe {

@@ -147,6 +147,6 @@ fn planned(block: (usize, usize), n: usize, device: &Device) -> Result<Vec<Plann
     let plans = kernels(block, n)?;
     let target = plans[0].arch().target;
     let runs = plans.into_iter().filter(|plan| device.check_target(plan.arch().target).is_ok());
-    let planned: Vec<Planned> = runs.map(|plan| Planned { ptx: plan.ptx(), plan }).collect();
+    let planned: Vec<Planned> = runs.map(Planned::from).collect();
     if planned.is_empty() { Err(format!("its kernels are for {target}")) } else { Ok(planned) }
 }

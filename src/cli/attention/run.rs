@@ -137,7 +137,7 @@ impl<T: Number> Ready<T> {
         (problem, tensors): (&Problem, Rc<[DeviceTensor<T>; 3]>),
         wanted: &Wanted,
     ) -> Result<Self, Failure> {
-        let launcher = Launcher::load_text(device, &planned.plan, planned.ptx.text(), planned.ptx.entry())?;
+        let launcher = planned.attention(device)?;
         let pattern = launcher.pattern(&problem.mask, problem.shape)?;
         let mut output = DeviceTensor::<T>::uninit(device, problem.output_sizes(), HeadOrder::HeadsFirst)?;
         output.fill_bytes(T::POISON_BYTE)?;

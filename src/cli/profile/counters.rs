@@ -49,9 +49,10 @@ impl Counters {
         ["lts__t_bytes.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"].map(|name| self.value(name))
     }
 
-    /// Part of the cycles in which the tensor cores worked, in percent: the largest of what is told of their pipes.
+    /// Part of the cycles in which the tensor cores worked, in percent: the largest of what is told of their pipes, on average
+    /// over the multiprocessors.
     pub(super) fn tensor_percent(&self) -> Option<f64> {
-        let is_pipe = |name: &str| name.contains("pipe_tensor") && name.contains("pct_of_peak_sustained");
+        let is_pipe = |name: &str| name.contains("pipe_tensor") && name.contains(".avg.pct_of_peak_sustained");
         self.0.iter().filter(|(name, _)| is_pipe(name)).map(|(_, value)| *value).max_by(f64::total_cmp)
     }
 

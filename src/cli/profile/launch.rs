@@ -1,11 +1,12 @@
 //! The process that is profiled: it checks a kernel and launches it again.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bsr::Op;
 use bsr::bench::{InterleaveOptions, interleave};
-use bsr::gpu::{Device, Module};
+use bsr::gpu::Device;
 
 use super::super::attention;
 use super::super::case::Case;
@@ -16,10 +17,18 @@ use super::super::progress::Progress;
 use super::super::spec::Planned;
 use super::super::verdict::CheckArgs;
 
+/// The machine code that the command which started this one has made.
+///
+/// # Errors
+/// Bad input: it cannot be read.
+pub(super) fn machine_code(path: &Path) -> Result<Vec<u8>, Failure> {
+    let cannot = |error| Failure::new(Exit::BadInput, format!("cannot read {}: {error}", path.display()));
+    std::fs::read(path).map_err(cannot)
+}
+
 /// # Errors
 /// Wrong: a wrong result, which has no profile. Those of the device and of the problem.
 pub(super) fn launch(device: &Device, planned: Planned, args: &ProblemArgs) -> Result<Exit, Failure> {
-    Module::keep_lines();
     let options = InterleaveOptions {
         warmup: Duration::ZERO,
         min_repeats: 1,

@@ -1,13 +1,15 @@
 //! `bsr profile SPEC PROBLEM`: what a GPU's counters say of a kernel, read by Nsight Compute (`ncu`).
 //!
 //! ```text
-//! profile --ncu--> profile --launch-only: the kernel is checked, then launched again under the counters
-//!    |<-- a report, read back as pages of CSV: raw (Counters), source in PTX and in SASS (Row)
-//!    +--> Sections of our PTX, the mix of instructions, the roofs
+//! PTX --ptxas--> machine code with lines --nvdisasm--> Lines
+//! profile --ncu--> profile --launch-only: the machine code is checked, then launched again under the counters
+//!    |<-- a report, read back as pages of CSV: raw (Counters), source in SASS (Row)
+//!    +--> Row and Lines: sections of our PTX; the mix of instructions, the roofs
 //! ```
 
 mod counters;
 mod launch;
+mod lines;
 mod ncu;
 mod sections;
 mod show;
@@ -28,6 +30,7 @@ use super::progress::Progress;
 use super::spec::{self, Planned};
 use super::{attention, roofs, say, trace};
 use counters::Counters;
+use lines::Lined;
 use ncu::{Ncu, NoReport};
 
 /// Read a GPU's counters of one launch of a kernel: instructions, tensor cores, bytes, stalls by section of the PTX.
@@ -38,8 +41,9 @@ Examples:
   bsr profile \"bm = 64, bn = 256, bk = 64\" --ncu /opt/nsight-compute/ncu
 
 The kernel is compared with the reference, and launched again under Nsight Compute, which must be allowed to read the \
-counters; where it is not, the kernel's own probes tell what they can, as of bsr trace. The clocks are left as they are. Stalls are samples of warps: a warp that waits is no harm while another one \
-has work.")]
+counters; where it is not, the kernel's own probes tell what they can, as of bsr trace. Samples are told by section and line of \
+the PTX where ptxas and nvdisasm of the CUDA toolkit are there; the kernel is then what ptxas makes of it. The clocks are left as \
+they are. Stalls are samples of warps: a warp that waits is no harm while another one has work.")]
 pub(super) struct Args {
     /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
     spec: String,
@@ -52,25 +56,32 @@ pub(super) struct Args {
     /// Launch the kernel for the profiler and say nothing.
     #[arg(long, hide = true)]
     launch_only: bool,
+    /// What ptxas made of the kernel.
+    #[arg(long, hide = true, requires = "launch_only")]
+    cubin: Option<PathBuf>,
     #[command(flatten)]
     problem: ProblemArgs,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let planned = spec::plan(&args.spec)?;
+    let mut planned = spec::plan(&args.spec)?;
     if args.launch_only {
         let device = args.device.gpu_for([planned.plan.arch().target])?;
+        planned.cubin = args.cubin.as_deref().map(launch::machine_code).transpose()?;
         return launch::launch(&device, planned, &args.problem);
     }
     // What is wrong with the input is told before anything is started.
     let problem = of_kernel(&planned, &args.problem)?;
     let device = args.device.gpu_for([planned.plan.arch().target])?;
     let known = roofs::of(&device);
+    let progress = Progress::new();
+    progress.step("assembling");
+    let lined = Lined::new(&planned, &device);
     // The profiler's process has the GPU to itself.
     drop(device);
-    let progress = Progress::new();
     progress.step("profiling");
-    let report = match Ncu::find(args.ncu.as_deref()).and_then(|ncu| ncu.profile(planned.ptx.entry())) {
+    let cubin = lined.as_ref().ok().map(|lined| &lined.cubin[..]);
+    let report = match Ncu::find(args.ncu.as_deref()).and_then(|ncu| ncu.profile(planned.ptx.entry(), cubin)) {
         Ok(report) => report,
         Err(NoReport::Failed(failure)) => return Err(failure),
         Err(NoReport::NoCounters(sentence)) => {
@@ -82,12 +93,10 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     progress.step("reading the report");
     let counters = Counters::read(&report.page(&["raw"])?).map_err(unreadable)?;
     let sass = source::read(&report.page(&["source", "--print-source", "sass"])?).map_err(unreadable)?;
-    // Without lines of PTX there is all but the sections.
-    let ptx = report.page(&["source", "--print-source", "ptx"]).ok().and_then(|page| source::read(&page).ok());
     progress.done();
     let (card, _) = model::for_gpu(&known.gpu, None);
     let traffic = model::traffic(&planned.plan, &problem, None, &card);
-    let seen = show::Seen { counters: &counters, sass: &sass, ptx: ptx.as_deref().unwrap_or_default() };
+    let seen = show::Seen { counters: &counters, sass: &sass, lined: &lined };
     show::show(&planned, &seen, &counters.place(traffic, &known), out)?;
     Ok(Exit::Done)
 }

@@ -1,10 +1,11 @@
 //! Nsight Compute's command: where it is, and what it is asked.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use super::super::exit::{Exit, Failure};
+use super::super::toolkit::{self, PLACES};
 use super::super::{cannot_write, invocation};
 
 /// The profiler.
@@ -58,30 +59,24 @@ impl Ncu {
     /// # Errors
     /// No counters: there is none. Bad input: there is none where it was named.
     pub(super) fn find(named: Option<&Path>) -> Result<Self, NoReport> {
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         match named {
             Some(path) if path.is_file() => Ok(Self { path: path.to_owned() }),
             Some(path) => {
                 let message = format!("there is no ncu at {}, where --ncu says\n  help: correct --ncu", path.display());
                 Err(Failure::new(Exit::BadInput, message).into())
             }
-            None => {
-                let mut files = places(variable).into_iter().map(|place| place.join("ncu"));
-                files.find(|path| path.is_file()).map(|path| Self { path }).ok_or_else(|| {
-                    NoReport::NoCounters(format!(
-                        "no ncu (Nsight Compute) on the PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin, and --ncu names \
-                         none: {INSTEAD}"
-                    ))
-                })
-            }
+            None => toolkit::find("ncu", None).map(|path| Self { path }).ok_or_else(|| {
+                NoReport::NoCounters(format!("no ncu (Nsight Compute) {PLACES}, and --ncu names none: {INSTEAD}"))
+            }),
         }
     }
 
     /// Runs this very command under the profiler, which takes the second launch of the kernel: the first one is for the check.
+    /// Where there is machine code with lines, that is what is launched.
     ///
     /// # Errors
     /// No counters: it is not allowed. Wrong: the command fails under it.
-    pub(super) fn profile(&self, entry: &str) -> Result<Report, NoReport> {
+    pub(super) fn profile(&self, entry: &str, cubin: Option<&[u8]>) -> Result<Report, NoReport> {
         let folder = tempfile::tempdir().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
         let report = Report { ncu: self.path.clone(), folder };
         let again = invocation::again()
@@ -90,6 +85,11 @@ impl Ncu {
         let mut command = Command::new(&self.path);
         command.args(arguments(entry, &report.file())).arg(again.get_program()).args(again.get_args());
         command.args(invocation::args()).arg("--launch-only");
+        if let Some(cubin) = cubin {
+            let path = report.folder.path().join("kernel.cubin");
+            std::fs::write(&path, cubin).map_err(|error| cannot_write(&path, &error))?;
+            command.arg("--cubin").arg(path);
+        }
         let output = started(&self.path, &mut command)?;
         match trouble(&said(&output), output.status.success() && report.file().is_file()) {
             None => Ok(report),
@@ -123,7 +123,7 @@ fn arguments(entry: &str, report: &Path) -> Vec<OsString> {
     for section in SECTIONS {
         arguments.extend(["--section".into(), section.into()]);
     }
-    let flags = ["--metrics", METRICS, "--clock-control", "none", "--import-source", "yes", "--kernel-name", entry];
+    let flags = ["--metrics", METRICS, "--clock-control", "none", "--kernel-name", entry];
     arguments.extend(flags.map(OsString::from));
     arguments
         .extend(["--launch-skip", "1", "--launch-count", "1", "--force-overwrite", "--export"].map(OsString::from));
@@ -148,15 +148,6 @@ fn started(path: &Path, command: &mut Command) -> Result<Output, Failure> {
 
 fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said)).concat()
-}
-
-/// The folders to search, in order.
-fn places(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> =
-        variable("PATH").map(|path| std::env::split_paths(AsRef::<OsStr>::as_ref(&path)).collect()).unwrap_or_default();
-    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable).map(PathBuf::from);
-    places.extend(homes.chain(["/usr/local/cuda".into()]).map(|home| home.join("bin")));
-    places
 }
 
 #[cfg(test)]
@@ -190,9 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_is_searched_first() {
-        let found = places(|name| (name == "PATH").then(|| "/a:/b".into()));
-        assert_eq!(found, ["/a", "/b", "/usr/local/cuda/bin"].map(PathBuf::from));
+    fn a_profiler_that_is_not_where_it_was_named_is_bad_input() {
         let Err(NoReport::Failed(failure)) = Ncu::find(Some(Path::new("/nowhere/ncu"))) else { panic!("found") };
         assert!(failure.into_report().contains("help: correct --ncu"));
     }

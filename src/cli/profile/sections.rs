@@ -1,6 +1,8 @@
 //! Sections of our PTX, and what was sampled in each: every section opens with a comment that says what it does.
 
-use super::source::Row;
+use std::collections::BTreeMap;
+
+use super::lines::Counted;
 
 /// A part of the text.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,20 +12,25 @@ pub(super) struct Section {
     /// What it does.
     pub(super) title: String,
     pub(super) samples: f64,
-    /// What warps waited for there, most first.
-    pub(super) stalls: Vec<(String, f64)>,
+    /// Samples by what warps waited for there.
+    pub(super) stalls: BTreeMap<String, f64>,
 }
 
-/// The sections of a module's text: from a comment in a kernel's body, or from a label without one, to the next.
+/// The sections of a module's text: from a comment in a kernel's body, or from a label without one, to the next. A label at
+/// which warps wait for a barrier is within a section.
 pub(super) fn of(text: &str) -> Vec<Section> {
     let mut sections: Vec<Section> = vec![];
     let mut body = false;
     let mut after_title = false;
-    for (number, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line.trim())) {
+    let mut lines = text.lines().map(str::trim).zip(1..).peekable();
+    while let Some((line, number)) = lines.next() {
+        let is_wait = lines.peek().is_some_and(|(next, _)| next.starts_with("mbarrier.try_wait"));
         body |= line == "{";
         let title = match line.strip_prefix("//") {
             Some(comment) if body => Some(comment.trim().to_owned()),
-            None if body && line.starts_with('$') && line.ends_with(':') => Some(line.trim_end_matches(':').to_owned()),
+            None if body && !is_wait && line.starts_with('$') && line.ends_with(':') => {
+                Some(line.trim_end_matches(':').to_owned())
+            }
             _ => None,
         };
         match (title, sections.last_mut()) {
@@ -33,11 +40,11 @@ pub(super) fn of(text: &str) -> Vec<Section> {
             }
             (Some(_), Some(_)) if after_title => {}
             (Some(title), _) => {
-                sections.push(Section { lines: (number, number), title, samples: 0.0, stalls: vec![] });
+                sections.push(Section { lines: (number, number), title, samples: 0.0, stalls: BTreeMap::new() });
             }
             (None, _) => {}
         }
-        after_title = line.starts_with("//") || line.ends_with(':') || (after_title && line.is_empty());
+        after_title = line.starts_with("//") || line.ends_with(':') && !is_wait || (after_title && line.is_empty());
         if let Some(last) = sections.last_mut() {
             last.lines.1 = number;
         }
@@ -45,36 +52,19 @@ pub(super) fn of(text: &str) -> Vec<Section> {
     sections
 }
 
-/// Adds what was counted on the lines of the text. Lines are found by what they say, in their order: whoever prints them may
-/// count them otherwise.
-pub(super) fn counted(text: &str, rows: &[Row]) -> Vec<Section> {
+/// The sections with what was counted on their lines. What is before the first one, or on no line, is of none.
+pub(super) fn counted(text: &str, lines: &[Counted]) -> Vec<Section> {
     let mut sections = of(text);
-    let lines: Vec<String> = text.lines().map(plain).collect();
-    let mut next = 0;
-    for row in rows {
-        let wanted = plain(&row.source);
-        let Some(found) = lines[next..].iter().position(|line| *line == wanted) else { continue };
-        let number = next + found + 1;
-        next = number;
-        let Some(section) = sections.iter_mut().find(|section| (section.lines.0..=section.lines.1).contains(&number))
-        else {
-            continue;
-        };
-        section.samples += row.samples;
-        for (reason, count) in &row.stalls {
-            match section.stalls.iter_mut().find(|(known, _)| known == reason) {
-                Some((_, sum)) => *sum += count,
-                None => section.stalls.push((reason.clone(), *count)),
-            }
+    for counted in lines {
+        let mut with_line =
+            sections.iter_mut().filter(|section| (section.lines.0..=section.lines.1).contains(&counted.line));
+        let Some(section) = with_line.next() else { continue };
+        section.samples += counted.samples;
+        for (reason, count) in &counted.stalls {
+            *section.stalls.entry(reason.clone()).or_default() += count;
         }
     }
-    sections.iter_mut().for_each(|section| section.stalls.sort_by(|x, y| y.1.total_cmp(&x.1)));
     sections
-}
-
-/// A line without its blanks.
-fn plain(line: &str) -> String {
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -101,6 +91,10 @@ $loop:
     add.u32 %r_a, %r_a, 1;
     bra $loop;
 $exit:
+    mov.u32 %r_a, 0;
+$wait:
+    mbarrier.try_wait.parity.shared::cta.b64 %p_a, [%r_a], 0;
+    @!%p_a bra $wait;
     ret;
 }
 ";
@@ -109,30 +103,24 @@ $exit:
     fn a_section_is_what_stands_under_a_comment_or_a_label() {
         let found: Vec<((usize, usize), String)> = of(TEXT).into_iter().map(|s| (s.lines, s.title)).collect();
         let of = |lines, title: &str| (lines, title.to_owned());
-        assert_eq!(found, [of((6, 10), "Where it begins, and why."), of((11, 14), "The loop."), of((15, 17), "$exit")]);
+        assert_eq!(found, [of((6, 10), "Where it begins, and why."), of((11, 14), "The loop."), of((15, 21), "$exit")]);
     }
 
     #[test]
-    fn samples_are_of_the_section_of_their_line_in_order() {
-        let row = |source: &str, samples: f64, reason: &str| Row {
-            source: source.to_owned(),
-            samples,
-            executed: 0.0,
-            stalls: vec![(reason.to_owned(), samples)],
-        };
-        // The same instruction stands in two sections.
-        let rows = [
-            row("mov.u32 %r_a,   %tid.x;", 1.0, "wait"),
-            row("add.u32 %r_a, %r_a, 1;", 2.0, "math"),
-            row("add.u32 %r_a, %r_a, 1;", 5.0, "gmma"),
-            row("no such line", 9.0, "gmma"),
-            row("ret;", 4.0, "exit"),
+    fn samples_are_of_the_section_of_their_line() {
+        let counted =
+            |line, samples: f64, reason: &str| Counted { line, samples, stalls: [(reason.to_owned(), samples)].into() };
+        let lines = [
+            counted(0, 9.0, "gmma"),
+            counted(3, 9.0, "gmma"),
+            counted(8, 1.0, "wait"),
+            counted(9, 2.0, "math"),
+            counted(13, 5.0, "gmma"),
+            counted(16, 4.0, "exit"),
         ];
-        let found: Vec<(f64, String)> = counted(TEXT, &rows)
-            .into_iter()
-            .map(|section| (section.samples, section.stalls.first().map_or(String::new(), |stall| stall.0.clone())))
-            .collect();
-        assert_eq!(found, [(3.0, "math".to_owned()), (5.0, "gmma".to_owned()), (4.0, "exit".to_owned())]);
+        let found: Vec<(f64, usize)> =
+            super::counted(TEXT, &lines).into_iter().map(|section| (section.samples, section.stalls.len())).collect();
+        assert_eq!(found, [(3.0, 2), (5.0, 1), (4.0, 1)]);
     }
 
     #[test]

@@ -1,13 +1,15 @@
-//! The pages of sources: a line of SASS or of PTX each, with samples and executions.
+//! The page of sources: an instruction of SASS a line, with samples and executions.
 
 use std::collections::BTreeMap;
 
 use super::table::{self, number};
 
-/// A line with what was counted there.
+/// An instruction with what was counted there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Row {
     pub(super) source: String,
+    /// Where it was in memory.
+    pub(super) address: Option<u64>,
     /// Samples of warps that were there.
     pub(super) samples: f64,
     /// Warp instructions that were executed.
@@ -20,13 +22,14 @@ pub(super) struct Row {
 const SAMPLES: [&str; 3] = ["Warp Stall Sampling (All Samples)", "# Samples", "Sampling Data (All)"];
 const EXECUTED: [&str; 3] = ["Instructions Executed", "# Instructions Executed", "inst_executed"];
 
-/// Reads `ncu --page source --csv`.
+/// Reads `ncu --page source --print-source sass --csv`.
 ///
 /// # Errors
 /// In words: text that is no such page.
 pub(super) fn read(text: &str) -> Result<Vec<Row>, String> {
-    let csv = table::read(text, &["#", "Line No", "Address"])?;
-    let source = csv.column(&["Source", "SASS", "PTX"]).ok_or("it has no column \"Source\"")?;
+    let csv = table::read(text, &["#", "Address"])?;
+    let address = csv.column(&["Address"]);
+    let source = csv.column(&["Source", "SASS"]).ok_or("it has no column \"Source\"")?;
     let samples = csv.column(&SAMPLES).ok_or_else(|| format!("it has no column \"{}\"", SAMPLES[0]))?;
     let executed = csv.column(&EXECUTED);
     let stalls: Vec<(usize, String)> =
@@ -36,6 +39,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Row>, String> {
         let waits = stalls.iter().map(|(at, reason)| (reason.clone(), value(*at))).filter(|(_, count)| *count > 0.0);
         Row {
             source: fields[source].trim().to_owned(),
+            address: address.and_then(|at| u64::from_str_radix(fields[at].trim().strip_prefix("0x")?, 16).ok()),
             samples: value(samples),
             executed: executed.map_or(0.0, value),
             stalls: waits.collect(),
@@ -84,6 +88,7 @@ mod tests {
     fn lines_have_samples_and_reasons() {
         let rows = read(SASS).unwrap();
         assert_eq!((rows.len(), rows[2].samples, rows[2].executed), (4, 4000.0, 8192.0));
+        assert_eq!((rows[0].address, rows[3].address), (Some(0x7f00), Some(0x7f30)));
         assert_eq!(rows[2].stalls, [("gmma".to_owned(), 3950.0)]);
         assert_eq!(rows[0].stalls, [("long_sb".to_owned(), 2.0)]);
         assert!(read("\"#\",\"Line\"\n").unwrap_err().contains("Source"));
