@@ -219,6 +219,31 @@ fn a_trace_says_what_it_is_of_and_is_drawn_from_its_file() {
     assert!(said.contains("is read as a trace") && said.contains("--svg"), "{said}");
 }
 
+/// Whatever a file says, it is refused in words, or shown.
+#[test]
+fn a_trace_that_was_altered_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    traced(&folder, &["bm = 64, bn = 64, bk = 32", "--m", "128", "--n", "64", "--device", "sim", "-o", "a.json"]);
+    let text = std::fs::read_to_string(folder.path().join("a.json")).unwrap();
+    let trace: Value = serde_json::from_str(&text).unwrap();
+    let alter = |change: &dyn Fn(&mut Value)| {
+        let mut altered = trace.clone();
+        change(&mut altered);
+        std::fs::write(folder.path().join("b.json"), altered.to_string()).unwrap();
+        let mut command = Command::cargo_bin("bsr").unwrap();
+        let args = ["trace", "--compare", "b.json", "bm = 64, bn = 64, bk = 32, stages = 2", "--device", "sim"];
+        let output = command.current_dir(folder.path()).args(args).assert().code(2).get_output().clone();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = alter(&|trace| trace["otherData"]["of"]["workload"]["m"] = u64::MAX.into());
+    assert!(said.contains("a side of 18446744073709551615") && said.contains("help: "), "{said}");
+    let said = alter(&|trace| trace["traceEvents"][0]["ph"] = "X".into());
+    assert!(said.contains("b.json") && said.contains("no trace of a kernel's roles"), "{said}");
+    let said =
+        alter(&|trace| trace["otherData"]["of"]["workload"]["source"] = serde_json::json!({ "pattern": "nonsense" }));
+    assert!(said.contains("nonsense"), "{said}");
+}
+
 #[test]
 fn a_kernel_of_lists_is_traced() {
     let trace = timeline("bm = 64, bn = 64, bk = 32, batch = on", &["--m", "128", "--n", "64"]);

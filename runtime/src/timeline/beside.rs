@@ -13,7 +13,7 @@ use super::read::Trace;
 pub fn beside(a: &Value, b: &Value) -> Result<Value, TimelineError> {
     // No process, thread or flow of one is one of the other.
     let last = |key: &str| events_of(a).filter_map(|event| event[key].as_u64()).max().unwrap_or_default();
-    let more = [("pid", last("pid")), ("tid", last("pid") * TRACKS), ("id", last("id"))];
+    let more = [("pid", last("pid")), ("tid", last("pid").saturating_mul(TRACKS)), ("id", last("id"))];
     let mut events = vec![];
     for (trace, name, place) in [(a, "A", 0), (b, "B", 1)] {
         Trace::read(trace)?;
@@ -22,13 +22,13 @@ pub fn beside(a: &Value, b: &Value) -> Result<Value, TimelineError> {
             let process = event["pid"].as_u64().unwrap_or_default();
             for (key, more) in more {
                 if let Some(number) = event[key].as_u64() {
-                    event[key] = json!(number + place * more);
+                    event[key] = json!(number.saturating_add(place * more));
                 }
             }
             if event["name"] == "process_name" {
                 let words = event["args"]["name"].as_str().unwrap_or_default();
                 event["args"]["name"] = json!(format!("{name}: {words}"));
-                let order = json!({ "sort_index": 2 * process + place });
+                let order = json!({ "sort_index": process.saturating_mul(2).saturating_add(place) });
                 events.push(json!({ "name": "process_sort_index", "ph": "M", "pid": event["pid"], "args": order }));
             }
             events.push(event);

@@ -6,7 +6,7 @@ use bsr::Pattern;
 use clap::builder::RangedU64ValueParser;
 
 /// No side of a matrix may be longer: the limit of the readers, and far beyond what a GPU holds.
-const LONGEST_SIDE: u64 = 1 << 27;
+pub(in super::super) const LONGEST_SIDE: u64 = 1 << 27;
 
 fn side() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=LONGEST_SIDE)

@@ -12,7 +12,7 @@ use bsr_tuner::problem::{self as workload, Workload};
 
 use super::exit::{Exit, Failure};
 use super::operands;
-pub(super) use args::{Defaults, ProblemArgs, in_a_shell};
+pub(super) use args::{Defaults, LONGEST_SIDE, ProblemArgs, in_a_shell};
 pub(super) use sizes::Sizes;
 use source::{Source, narrow_exponent, scaled};
 

@@ -74,7 +74,7 @@ fn record(
         let fact = format!("one is of op = {}, the other of op = {other}: no problem is one of both", ops[0]);
         return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: two kernels of one operation")));
     }
-    let opened = args.device.open(first.plan.arch().target)?;
+    let opened = subject::open(args.device, first)?;
     let subject = match of_file.filter(|_| !args.work.problem.asks()) {
         Some(workload) => subject::again(workload, &args.work)?,
         None => subject::asked(&args.work, first, &opened)?,

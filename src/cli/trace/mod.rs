@@ -123,7 +123,7 @@ fn of_spec(text: &str, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure
         output::write_text(path, probed.ptx.text())?;
         line(out, "PTX", format_args!("{} B written to {}", probed.ptx.text().len(), path.display()))?;
     }
-    let opened = args.device.open(planned.plan.arch().target)?;
+    let opened = subject::open(args.device, &planned)?;
     let subject = subject::asked(&args.work, &planned, &opened)?;
     let trace = subject::record(&*subject, (planned, probed), &opened, out)?;
     if let Some(path) = &args.output {

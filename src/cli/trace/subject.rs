@@ -8,13 +8,13 @@ use bsr::gpu::{Device, FunctionAttributes};
 use bsr::simulated::{Options, Schedule};
 use bsr::timeline::{Clock, Timeline};
 use bsr::{KernelSpec, Op};
-use bsr_tuner::{DeviceId, DeviceKind, Facts, TraceOf, TracedTimes, Workload};
+use bsr_tuner::{DeviceId, DeviceKind, Facts, Heads, TraceOf, TracedTimes, Workload};
 use serde_json::Value;
 
 use super::super::attention;
-use super::super::device::{self, Opened};
+use super::super::device::{self, DeviceChoice, Opened};
 use super::super::exit::{Exit, Failure};
-use super::super::problem::{Defaults, DrawnProblem};
+use super::super::problem::{Defaults, DrawnProblem, LONGEST_SIDE};
 use super::super::spec::Planned;
 use super::super::work_args::WorkArgs;
 use super::super::{line, say, simulate};
@@ -83,12 +83,41 @@ pub(super) fn asked(args: &WorkArgs, planned: &Planned, opened: &Opened) -> Resu
 /// The problem of another trace.
 ///
 /// # Errors
-/// As [`asked`].
+/// As [`asked`]; sizes that no flag could ask for.
 pub(super) fn again(workload: &Workload, args: &WorkArgs) -> Result<Box<dyn Subject>, Failure> {
+    let Heads { batch, heads, key_heads } = workload.source.heads();
+    let sizes = [workload.m, workload.n, workload.k, batch, heads, key_heads];
+    if let Some(size) = sizes.into_iter().find(|size| *size == 0 || *size as u64 > LONGEST_SIDE) {
+        let fact = format!("the trace is of a problem with a side of {size}, and sides are 1 to {LONGEST_SIDE}");
+        return Err(Failure::new(
+            Exit::BadInput,
+            format!("{fact}\n  help: a file that `bsr trace SPEC -o FILE` wrote"),
+        ));
+    }
     match workload.facts.is_attention() {
         true => Ok(Box::new(attention::Traced(workload.clone()))),
         false => Ok(product::Traced::boxed(DrawnProblem::of_workload(workload)?, args.check)),
     }
+}
+
+/// What traces a kernel.
+///
+/// # Errors
+/// No device: the one that is asked for is not there.
+pub(super) fn open(device: DeviceChoice, planned: &Planned) -> Result<Opened, Failure> {
+    let opened = device.open(planned.plan.arch().target)?;
+    if let Opened::Simulator(Some(none)) = &opened {
+        say(format_args!("no CUDA device ({}): tracing on the simulator", none.first_line()));
+    }
+    Ok(opened)
+}
+
+/// What a kernel wrote into its rings, and how.
+struct Recorded {
+    words: Option<Vec<u32>>,
+    clock: Clock,
+    device: DeviceId,
+    times: Option<TracedTimes>,
 }
 
 /// Has a kernel record what it does: the trace, with what it is of.
@@ -97,58 +126,59 @@ pub(super) fn again(workload: &Workload, args: &WorkArgs) -> Result<Box<dyn Subj
 /// Wrong: a wrong result or a finding. Bad input: a problem that cannot be had, and one with nothing to compute.
 pub(super) fn record(
     subject: &dyn Subject,
-    (planned, probed): Both,
+    both: Both,
     opened: &Opened,
     out: &mut dyn Write,
 ) -> Result<Value, Failure> {
-    let (spec, plan) = (*planned.spec(), probed.plan.clone());
-    let about = subject.about(&spec)?;
-    line(out, "spec", spec)?;
+    let (workload, plan) = (subject.workload(both.0.spec()), both.1.plan.clone());
+    let about = subject.about(both.0.spec())?;
+    line(out, "spec", both.0.spec())?;
     line(out, "problem", about.problem)?;
     line(out, about.sparse.0, about.sparse.1)?;
     out.flush()?;
-    let (words, clock, device, times) = match opened {
-        Opened::Gpu(device) => {
-            let options = InterleaveOptions {
-                min_repeats: 10,
-                max_repeats: 50,
-                time_limit: Duration::from_secs(2),
-                ..InterleaveOptions::default()
-            };
-            let done = subject.time(device, (planned, probed), &options)?;
-            line(out, "device", device::words(device))?;
-            let times = times(&done.timings);
-            if let Some(times) = times {
-                line(out, "time", times.words())?;
-            }
-            done.attributes.iter().for_each(warn_of_spills);
-            let info = device.info();
-            let id = DeviceId { kind: DeviceKind::Gpu, name: info.name.clone(), driver: info.driver() };
-            (done.words, Clock::Gpu, id, times)
-        }
-        Opened::Simulator(why) => {
-            if let Some(none) = why {
-                say(format_args!("no CUDA device ({}): tracing on the simulator", none.first_line()));
-            }
-            if let Some(warning) = simulate::warning(about.flops) {
-                say(warning);
-            }
-            let seed = subject.workload(&spec).seed;
-            let options = Options { schedule: Schedule::Timed, seed, ..Options::default() };
-            let words = subject.simulate(&probed, &options)?;
-            let order = simulate::order(&options);
-            line(out, "device", format_args!("the simulator: the PTX with probes on the CPU, schedule {order}"))?;
-            let (name, driver) = ("the simulator".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-            (words, Clock::Simulator, DeviceId { kind: DeviceKind::Sim, name, driver }, None)
+    let Recorded { words, clock, device, times } = match opened {
+        Opened::Gpu(device) => on(device, subject, both, out)?,
+        Opened::Simulator(_) => {
+            simulate::warning(about.flops).iter().for_each(say);
+            simulated(subject, &both.1, workload.seed, out)?
         }
     };
     let nothing = || Failure::new(Exit::BadInput, "nothing is launched, so nothing is recorded: the result is empty");
     let timeline = Timeline::new(&plan, &words.ok_or_else(nothing)?, clock)?;
     let mut trace = timeline.perfetto();
-    TraceOf::now(subject.workload(&spec), device, times).write(&mut trace);
+    TraceOf::now(workload, device, times).write(&mut trace);
     let numbers: Vec<String> = timeline.ctas.iter().map(|cta| cta.number.to_string()).collect();
     line(out, "CTAs", numbers.join(", "))?;
     Ok(trace)
+}
+
+fn on(device: &Device, subject: &dyn Subject, both: Both, out: &mut dyn Write) -> Result<Recorded, Failure> {
+    let options = InterleaveOptions {
+        min_repeats: 10,
+        max_repeats: 50,
+        time_limit: Duration::from_secs(2),
+        ..InterleaveOptions::default()
+    };
+    let OnGpu { timings, attributes, words } = subject.time(device, both, &options)?;
+    line(out, "device", device::words(device))?;
+    let times = times(&timings);
+    if let Some(times) = times {
+        line(out, "time", times.words())?;
+    }
+    attributes.iter().for_each(warn_of_spills);
+    let info = device.info();
+    let device = DeviceId { kind: DeviceKind::Gpu, name: info.name.clone(), driver: info.driver() };
+    Ok(Recorded { words, clock: Clock::Gpu, device, times })
+}
+
+fn simulated(subject: &dyn Subject, probed: &Planned, seed: u64, out: &mut dyn Write) -> Result<Recorded, Failure> {
+    let options = Options { schedule: Schedule::Timed, seed, ..Options::default() };
+    let words = subject.simulate(probed, &options)?;
+    let order = simulate::order(&options);
+    line(out, "device", format_args!("the simulator: the PTX with probes on the CPU, schedule {order}"))?;
+    let (name, driver) = ("the simulator".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    let device = DeviceId { kind: DeviceKind::Sim, name, driver };
+    Ok(Recorded { words, clock: Clock::Simulator, device, times: None })
 }
 
 /// Of the times of a kernel and of the same with probes.

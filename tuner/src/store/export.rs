@@ -40,6 +40,9 @@ struct Row<'r> {
     relative_ci: Option<f64>,
     samples: usize,
     tflops: Option<f64>,
+    kilocycles: Option<f64>,
+    sm_mhz: Option<u32>,
+    watts: Option<f64>,
     dense_us: Option<f64>,
     dense_flops: Option<u64>,
     ratio: Option<f64>,
@@ -51,7 +54,7 @@ struct Row<'r> {
 impl<'r> Row<'r> {
     fn new(record: &'r Record) -> Self {
         let (workload, features) = (&record.problem.workload, &record.problem.features);
-        let (timing, dense) = (record.timing.as_ref(), record.dense.as_ref());
+        let (timing, dense, power) = (record.timing.as_ref(), record.dense.as_ref(), record.power.as_ref());
         let samples = timing.map_or(&[][..], |timing| &timing.samples_us);
         Self {
             at: record.at.to_string(),
@@ -84,6 +87,9 @@ impl<'r> Row<'r> {
             relative_ci: timing.and_then(|timing| timing.relative_ci),
             samples: samples.len(),
             tflops: record.tflops(),
+            kilocycles: record.kilocycles(),
+            sm_mhz: power.and_then(|power| power.sm_mhz).map(|clock| clock.median),
+            watts: power.and_then(|power| power.watts),
             dense_us: dense.map(|dense| dense.median_us),
             dense_flops: dense.map(|dense| dense.flops),
             ratio: dense.map(|dense| dense.ratio),

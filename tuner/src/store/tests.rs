@@ -233,7 +233,10 @@ fn exports_hold_every_record() {
         dense: None,
         ..record(2)
     };
-    store.insert(&[record(1), wrong.clone()], None).unwrap();
+    let sm_mhz = Some(Clock { min: 1400, median: 1500, max: 1700 });
+    let power = Power { watts: None, limit_watts: None, sm_mhz, memory_mhz: None, reasons: vec![], samples: 2 };
+    let right = Record { power: Some(power), ..record(1) };
+    store.insert(&[right.clone(), wrong.clone()], None).unwrap();
     let (mut table, mut lines) = (Vec::new(), Vec::new());
     let records = store.records().unwrap();
     export_csv(&records, &mut table).unwrap();
@@ -243,11 +246,12 @@ fn exports_hold_every_record() {
     let column = |name: &str| heads.iter().position(|head| head == name).unwrap();
     let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
     assert_eq!(&rows[0][column("median_us")], "101.0");
+    assert_eq!([&rows[0][column("kilocycles")], &rows[0][column("sm_mhz")]], ["151.5", "1500"]);
     assert_eq!(&rows[0][column("samples_us")], "101 101 101 101 101 101");
     assert_eq!((&rows[1][column("verdict")], &rows[1][column("error")]), ("wrong", wrong.error.as_deref().unwrap()));
     let text = String::from_utf8(lines).unwrap();
     let read: Vec<Record> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(read, [record(1), wrong]);
+    assert_eq!(read, [right, wrong]);
 }
 
 fn finite() -> impl Strategy<Value = f64> {

@@ -41,8 +41,8 @@ impl Svg {
 
     /// A file of its own, with its style in it.
     pub(in crate::report) fn file(self, label: &str, style: &str) -> String {
-        let alone = format!(r#"<svg xmlns="http://www.w3.org/2000/svg" "#);
-        let text = self.finish(label).replacen("<svg ", &alone, 1);
+        let alone = r#"<svg xmlns="http://www.w3.org/2000/svg" "#;
+        let text = self.finish(label).replacen("<svg ", alone, 1);
         text.replacen('>', &format!("><style>{style}</style>"), 1) + "\n"
     }
 

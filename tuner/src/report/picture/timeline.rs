@@ -121,7 +121,8 @@ fn close_by(lanes: &[&Lane], whole: &Window) -> Option<Window> {
     let second = consumer.tiles.get(1).map_or(0.0, |tile| tile.from);
     let first = slices.iter().position(|(_, span)| span.from >= second)?.saturating_sub(BEFORE);
     let last = (first + BEFORE + AFTER).min(slices.len() - 1);
-    Some(Window { from: slices[first].1.from, to: slices[last].1.to, unit: whole.unit })
+    let (from, to) = (slices[first].1.from, slices[last].1.to);
+    (from < to).then_some(Window { from, to, unit: whole.unit })
 }
 
 /// A picture that grows downwards.
@@ -208,14 +209,14 @@ impl Drawing {
         let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| length / step <= 8.0);
         let step = step.unwrap_or(length);
         self.svg.line([LABEL, self.y, WIDTH - 4.0, self.y], "tick");
-        let mut at = (window.from / step).ceil() * step;
-        while at <= window.to {
+        let first = (window.from / step).ceil();
+        // Counted, since a far time plus a small step may be the same time.
+        for at in (0..=8).map(|tick| (first + f64::from(tick)) * step).take_while(|at| *at <= window.to) {
             let x = window.x(at);
             self.svg.line([x, self.y, x, self.y + 4.0], "tick");
             let decimals = if step < 1.0 { (-step.log10().floor()) as usize } else { 0 };
             let class = if x > WIDTH - 40.0 { "end" } else { "middle" };
             self.svg.text([x, self.y + 16.0], class, &format!("{at:.decimals$}"));
-            at += step;
         }
         self.svg.text([LABEL - 10.0, self.y + 16.0], "end", window.unit);
         self.y += 22.0;
@@ -283,5 +284,19 @@ mod tests {
         let few = draw(&trace(10)).unwrap().finish("");
         assert_eq!((few.matches("<title>wait: ").count(), few.matches("<path ").count()), (10, 0));
         assert!(draw(&Trace { lanes: vec![], ..trace(1) }).is_none());
+    }
+
+    /// A file may say anything: whatever its times are, there is a picture of some size.
+    #[test]
+    fn times_that_make_no_sense_are_drawn_all_the_same() {
+        for (from, to) in [(1e17, 1e17 + 64.0), (5.0, -5.0), (-1e300, 1e300), (0.0, 1e-300), (1e308, 1e308)] {
+            let mut odd = trace(200);
+            for lane in &mut odd.lanes {
+                lane.slices.iter_mut().skip(50).for_each(|(_, span)| (span.from, span.to) = (from, to));
+                lane.tiles.iter_mut().for_each(|tile| tile.from = from);
+            }
+            let svg = draw(&odd).unwrap().finish("");
+            assert!(svg.len() < 1 << 20, "{from} to {to}: {} bytes", svg.len());
+        }
     }
 }
