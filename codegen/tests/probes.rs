@@ -8,8 +8,8 @@ use bsr_codegen::{KernelSpec, Plan};
 
 const PROBES: Probes = Probes { first: 1, ctas: 3, records: 1000 };
 
-/// What writes a record, and what asks whether there is room for more.
-const RECORD: &str = "@%p_probe st.global.v2.u32";
+/// What writes a record, or a half of one, and what asks whether there is room for more.
+const RECORD: &str = "@%p_probe st.global";
 const LOOK: &str = "setp.lt.and.u32 %p_probe,";
 
 /// The plans of the matrix that have roles, with and without probes.

@@ -134,8 +134,8 @@ impl Text<'_> {
     fn tile(&mut self, arguments: &str) {
         let mut words: Vec<&str> = arguments.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
         if words.is_empty() {
-            // Every record has a word: the code stands once more.
-            words.push("%r_probe_t");
+            // Every record has a word: where it lies.
+            words.push("%r_probe");
         }
         self.written.push_str("    // Probe: a tile begins.\n");
         for (word, number) in words.into_iter().zip(0..) {
@@ -143,15 +143,22 @@ impl Text<'_> {
             let at = self.at();
             self.render(
                 "probes/tile.ptx",
-                &Mark { code: Kind::Tile.code_with(number), word, place, at, is_producer: self.is_producer },
+                &Mark {
+                    code: Kind::Tile.code_with(number),
+                    argument: "",
+                    word,
+                    place,
+                    at,
+                    is_producer: self.is_producer,
+                },
             );
         }
         self.look();
     }
 
-    /// Where the next record lies behind the address in `%r_probe`.
-    fn at(&mut self) -> String {
-        let at = if self.behind == 0 { String::new() } else { format!(" + {}", self.behind) };
+    /// Where the next record lies behind what `%r_probe` says.
+    fn at(&mut self) -> u32 {
+        let at = self.behind;
         self.behind += RECORD_BYTES;
         at
     }
@@ -230,7 +237,7 @@ struct Slice<'m> {
     code: u32,
     /// A register that goes into the record beside the code.
     argument: &'m str,
-    at: String,
+    at: u32,
     is_producer: bool,
 }
 
@@ -239,8 +246,10 @@ struct Mark<'m> {
     code: u32,
     /// A register, or where in shared memory the word lies.
     word: &'m str,
+    /// Nothing: the code has the number of the word.
+    argument: &'static str,
     place: Option<&'m str>,
-    at: String,
+    at: u32,
     is_producer: bool,
 }
 
@@ -286,8 +295,8 @@ mod tests {
         let text = within(body, &probes, &Roles { producers: &["producer"], consumers: 2, tile: TileName::Rows(64) });
         let of = |word: &str| text.lines().filter(|line| line.contains(word)).map(str::trim).collect::<Vec<_>>();
         let stores = of("st.global");
-        assert!(stores[0].contains("[%rd_probe]") && stores[1].contains("[%rd_probe + 8]"), "{text}");
-        assert!(stores[2].contains("[%rd_probe]"), "{text}");
+        assert!(stores[0].contains("[%rd_probe + 0]") && stores[1].contains("[%rd_probe + 8]"), "{text}");
+        assert!(stores[2].contains("[%rd_probe + 0]"), "{text}");
         assert_eq!(of("add.u32 %r_probe,"), ["add.u32 %r_probe, %r_probe, 16;", "add.u32 %r_probe, %r_probe, 8;"]);
     }
 }

@@ -131,6 +131,7 @@ templates! {
     "lists/write_tile",
     "probes/advance",
     "probes/begin",
+    "probes/code",
     "probes/enter",
     "probes/finish",
     "probes/finish_if",
