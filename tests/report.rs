@@ -33,6 +33,7 @@ fn record(kind: DeviceKind, stages: u32) -> Record {
         relative_error: Some(1e-4),
         compile_ms: None,
         watchdog_s: None,
+        power: None,
         at: "2026-11-21T12:00:00Z".parse().unwrap(),
     }
 }
@@ -176,4 +177,26 @@ fn cards_are_shown_side_by_side() {
     let said = bsr(&["report", &merged, "-o", page.to_str().unwrap()]).assert().code(0);
     said.stdout(predicate::str::contains("several cards").and(predicate::str::contains(h100)));
     assert!(fs::read_to_string(page).unwrap().contains("Several cards side by side"));
+}
+
+/// A timeline of the simulator stands with the model's record of its kernel, and is told where there is none.
+#[test]
+fn timelines_are_shown_with_their_kernels() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (records, page) = (path("r.jsonl"), path("page.html"));
+    fs::write(&records, lines(&[record(DeviceKind::Sim, 2), record(DeviceKind::Gpu, 2)])).unwrap();
+    let problem = ["--n", "512", "--k", "1024", "--pattern", "topk:4", "--seed", "1", "--device", "sim"];
+    for (name, m) in [("a.json", "1024"), ("b.json", "128")] {
+        let spec = "bm = 128, bn = 128, bk = 64, dtype = bf16, stages = 2";
+        let out = path(name);
+        bsr(&[&["trace", spec, "--m", m, "-o", &out][..], &problem].concat()).assert().success();
+    }
+    bsr(&["report", &records, "--traces", &path("a.json"), &path("b.json"), "-o", &page])
+        .assert()
+        .success()
+        .stderr(predicate::str::contains("b.json is left out").and(predicate::str::contains("a.json is").not()));
+    let text = fs::read_to_string(&page).unwrap();
+    assert_eq!((text.matches("on the simulator</h4>").count(), text.matches("measured</h4>").count()), (1, 0));
+    bsr(&["report", &records, "--traces", &records, "-o", &page, "--force"]).assert().code(2);
 }

@@ -148,3 +148,82 @@ fn two_timelines_are_compared_and_other_files_refused() {
         assert!(said.contains(why), "{args:?}: {said}");
     }
 }
+
+/// Runs `bsr trace` in a folder: what it says.
+fn traced(folder: &tempfile::TempDir, args: &[&str]) -> String {
+    let mut command = Command::cargo_bin("bsr").unwrap();
+    let output = command.current_dir(folder.path()).arg("trace").args(args).assert().success();
+    String::from_utf8(output.get_output().stdout.clone()).unwrap()
+}
+
+#[test]
+fn specs_are_traced_on_one_problem_and_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("two.toml"), "bm = 64\nbn = 64\nbk = 32\nstages = 2\n").unwrap();
+    let problem = ["--m", "256", "--n", "128", "--k", "320", "--pattern", "topk:5", "--device", "sim"];
+    let args = ["--compare", "bm = 64, bn = 64, bk = 32", "two.toml", "-o", "both.json"];
+    let said = traced(&folder, &[&args[..], &problem].concat());
+    assert_eq!(said.matches("C[256, 128] = A[256, 320] * B[320, 128]").count(), 2, "{said}");
+    assert!(said.contains("B  bm = 64, bn = 64, bk = 32, stages = 2") && said.contains("waiting for empty"), "{said}");
+    let both: Value = serde_json::from_slice(&std::fs::read(folder.path().join("both.json")).unwrap()).unwrap();
+    assert!(slices(&both).values().all(|slices| dropped(slices) == 0) && slices(&both).len() > 6);
+
+    // Beside a file a spec is traced on the file's problem.
+    traced(&folder, &[&["bm = 64, bn = 64, bk = 32", "-o", "one.json"][..], &problem].concat());
+    let said = traced(&folder, &["--compare", "one.json", "bm = 64, bn = 128, bk = 32", "--device", "sim"]);
+    assert!(said.contains("C[256, 128] = A[256, 320] * B[320, 128]") && said.contains("topk:5"), "{said}");
+    let attention = ["op = attention, bm = 128, bn = 64, bk = 64", "op = attention, bm = 128, bn = 64, bk = 128"];
+    let said = traced(&folder, &["--compare", attention[0], attention[1], "--m", "200", "--device", "sim"]);
+    assert!(said.contains("softmax") && said.contains("200 queries"), "{said}");
+    // Two of different problems are compared, and that is said.
+    traced(&folder, &["bm = 64, bn = 64, bk = 32", "--m", "128", "--n", "64", "--device", "sim", "-o", "other.json"]);
+    let mut command = Command::cargo_bin("bsr").unwrap();
+    let output = command.current_dir(folder.path()).args(["trace", "--compare", "one.json", "other.json"]).assert();
+    let note = String::from_utf8(output.success().get_output().stderr.clone()).unwrap();
+    assert!(note.contains("of different problems, 256 x 128 x 320, topk:5"), "{note}");
+
+    for (a, b, why) in [
+        ("one.json", "bm = 64, bn = 64, bk = 64, op = sdd", "op = sdd"),
+        ("bm = 64, bn = 64, bk = 32", "bm = 64, bn = 64", "B:1"),
+        ("bm = 64, bn = 64, bk = 32", "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32", "mma = wgmma"),
+    ] {
+        let mut command = Command::cargo_bin("bsr").unwrap();
+        let output = command.current_dir(folder.path()).args(["trace", "--device", "sim", "--compare", a, b]).assert();
+        let said = String::from_utf8(output.code(2).get_output().stderr.clone()).unwrap();
+        assert!(said.contains(why) && said.contains("help: "), "{a}, {b}: {said}");
+    }
+}
+
+#[test]
+fn a_trace_says_what_it_is_of_and_is_drawn_from_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let problem = ["--m", "128", "--n", "64", "--device", "sim", "--seed", "3"];
+    let said =
+        traced(&folder, &[&["bm = 64, bn = 64, bk = 32", "-o", "a.json", "--svg", "a.svg"][..], &problem].concat());
+    assert!(said.contains("picture") && said.contains("each cycle is shown as 1 us"), "{said}");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let trace: Value = serde_json::from_str(&read("a.json")).unwrap();
+    let of = &trace["otherData"]["of"];
+    assert_eq!(
+        (&of["workload"]["m"], &of["workload"]["seed"], &of["device"]["kind"]),
+        (&128.into(), &3.into(), &"sim".into())
+    );
+    let said = traced(&folder, &["a.json", "--svg", "b.svg"]);
+    assert!(said.contains("no time of a GPU") && said.contains("consumer 1"), "{said}");
+    let picture = read("b.svg");
+    assert_eq!(picture, read("a.svg"));
+    assert!(picture.starts_with("<svg xmlns=") && picture.contains("<title>wait for a full stage: "), "{picture}");
+    let mut command = Command::cargo_bin("bsr").unwrap();
+    let output = command.current_dir(folder.path()).args(["trace", "a.json", "-o", "c.json"]).assert().code(2);
+    let said = String::from_utf8(output.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("is read as a trace") && said.contains("--svg"), "{said}");
+}
+
+#[test]
+fn a_kernel_of_lists_is_traced() {
+    let trace = timeline("bm = 64, bn = 64, bk = 32, batch = on", &["--m", "128", "--n", "64"]);
+    // The product and the same once more: two tiles for each consumer's rows.
+    let tiles = trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["cat"] == "tile");
+    let tiles: Vec<&Value> = tiles.filter(|tile| tile["name"].as_str().unwrap().contains("rows 0..64")).collect();
+    assert!(tiles.len() >= 2, "{tiles:?}");
+}

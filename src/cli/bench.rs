@@ -15,13 +15,14 @@ use super::dense::Dense;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::output::{self, Outputs, Replace};
-use super::problem::{Defaults, DrawnProblem, Facts, ProblemArgs};
+use super::output;
+use super::problem::{Defaults, DrawnProblem, Facts};
 use super::progress::Progress;
 use super::report::Report;
 use super::roofs;
 use super::spec::{self, Planned};
 use super::verdict::{CheckArgs, Verdict};
+use super::work_args::WorkArgs;
 
 /// Check kernels, then time them against the dense library on equal work.
 #[derive(Debug, clap::Args)]
@@ -47,11 +48,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
-    replace: Replace,
-    #[command(flatten)]
-    problem: ProblemArgs,
-    #[command(flatten)]
-    check: CheckArgs,
+    work: WorkArgs,
     #[command(flatten)]
     timing: TimingArgs,
 }
@@ -91,16 +88,16 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let specs = args.specs.iter().filter_map(|spec| spec::file(spec));
-    let outputs = Outputs::new([("--json", args.json.as_ref())], specs.chain(args.problem.inputs()), &args.replace)?;
+    let specs = args.specs.iter().map(String::as_str);
+    let outputs = args.work.outputs([("--json", args.json.as_ref())], specs)?;
     let out = &mut *outputs.answers(out);
     let planned = plan_all(&args.specs)?;
     if planned.iter().any(|planned| planned.spec().op == Op::Attention) {
         let device = args.device.gpu_for(planned.iter().map(|planned| planned.plan.arch().target))?;
         let timing = args.timing.options();
-        return attention::bench(&planned, &args.problem, (&device, &timing), args.json.as_deref(), out);
+        return attention::bench(&planned, &args.work.problem, (&device, &timing), args.json.as_deref(), out);
     }
-    let problem = Rc::new(DrawnProblem::new(&args.problem, Defaults::GPU)?);
+    let problem = Rc::new(DrawnProblem::new(&args.work.problem, Defaults::GPU)?);
     let mut facts: Vec<Facts> =
         planned.iter().map(|planned| problem.facts(planned.spec())).collect::<Result<_, _>>()?;
     facts.sort_by_key(Facts::key);
@@ -109,7 +106,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let device = args.device.gpu_for(planned.iter().map(|planned| planned.plan.arch().target))?;
 
     let progress = Progress::new();
-    let mut cases = checked(planned, &problem, &device, &args.check, &progress)?;
+    let mut cases = checked(planned, &problem, &device, &args.work.check, &progress)?;
     let asked = args.specs.len();
     if cases.is_empty() {
         return Ok(Exit::Wrong);
@@ -135,7 +132,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         report.note(note);
     }
     for (case, timing) in cases.iter().zip(ours) {
-        if let Some(verdict) = right(case, case.verdict()?, &args.check) {
+        if let Some(verdict) = right(case, case.verdict()?, &args.work.check) {
             let equal = dense.equal(&case.work, case.planned.spec());
             let record = record(case, timing, equal.map(|at| (&theirs[at], &dense, at)), &verdict, &problem, &device);
             let limit = roofs::limit(&case.planned, &problem, record.time_us.median, &roofs)?;

@@ -5,7 +5,7 @@
 //! run, bench          SPEC, PROBLEM -> Case -> check -> time   (problem, operands, case, verdict; dense, report)
 //! profile             SPEC, PROBLEM -> ncu -> counters         (case)
 //! run, check          SPEC -> problems -> simulator            (simulate, product, trials)
-//! trace               SPEC, PROBLEM -> probed Case -> timeline (case, simulate)
+//! trace               SPEC, PROBLEM -> Subject -> timeline     (case, simulate)
 //! convert             FILE -> blocks -> FILE                   (weights)
 //! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
 //! space               SPACE -> points: kernels, and why others are none
@@ -64,6 +64,7 @@ mod trials;
 mod verdict;
 mod weights;
 mod width;
+mod work_args;
 
 use std::borrow::Cow;
 use std::ffi::OsString;

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use bsr_tuner::report::{Cards, MOST_PRODUCTS, ReportData, Top, render, side_by_side, top};
 use bsr_tuner::store::Rejection;
-use bsr_tuner::{Record, Store};
+use bsr_tuner::{Record, Store, TraceOf, Traced};
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::exit::{Exit, Failure};
 use super::output::{self, Outputs, Replace};
 use super::width::fitted;
-use super::{database, input, line, roofs};
+use super::{database, input, line, roofs, say, trace};
 
 /// Show measurements: the best in a table, and all of them on one self-contained page.
 #[derive(Debug, clap::Args)]
@@ -22,6 +22,7 @@ Examples:
   bsr report h200.db
   bsr report h200.db -o report.html --title \"H200, f16\"
   bsr report records.jsonl -o report.html
+  bsr report h200.db -o report.html --traces flagship.json small.json
 
 FILE is a database of bsr sweep, or lines of JSON that bsr export wrote. The page needs no network, and asks for none: it can be sent around. Times of a \
 model are marked as such, and never beside those of a GPU.")]
@@ -32,6 +33,9 @@ pub(super) struct Args {
     /// Write the page to this file; `-` is standard output, and the tables then go to standard error.
     #[arg(short, long, value_name = "HTML")]
     output: Option<PathBuf>,
+    /// Show timelines in the page, each with its kernel: files that `bsr trace SPEC PROBLEM -o FILE` wrote.
+    #[arg(long, num_args = 1.., value_name = "FILE", requires = "output")]
+    traces: Vec<PathBuf>,
     #[command(flatten)]
     replace: Replace,
     /// The page's heading.
@@ -44,7 +48,8 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let databases = args.files.iter().flat_map(|file| output::database(file)).collect::<Vec<_>>();
-    let outputs = Outputs::new([("-o", args.output.as_ref())], databases.iter().map(PathBuf::as_path), &args.replace)?;
+    let inputs = databases.iter().chain(&args.traces).map(PathBuf::as_path);
+    let outputs = Outputs::new([("-o", args.output.as_ref())], inputs, &args.replace)?;
     let out = &mut *outputs.answers(out);
     let (mut records, mut rejected) = (vec![], vec![]);
     for file in &args.files {
@@ -67,7 +72,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if let Some(path) = &args.output {
         let count = records.len();
         let roofs = roofs::remembered().unwrap_or_default();
-        let data = ReportData { title: args.title.clone(), records, rejected, roofs };
+        let traces = traces(&args.traces, &records)?;
+        let data = ReportData { title: args.title.clone(), records, rejected, roofs, traces };
         let page = render(&data).map_err(|error| Failure::new(Exit::Wrong, error))?;
         output::write_text(path, &page)?;
         line(out, "page", format_args!("{}, {count} records", path.display()))?;
@@ -109,6 +115,25 @@ fn read(file: &Path) -> Result<Vec<Record>, Failure> {
     records.collect()
 }
 
+/// Timelines; says which of them are of no kernel here.
+fn traces(files: &[PathBuf], records: &[Record]) -> Result<Vec<Traced>, Failure> {
+    let mut traces = vec![];
+    for file in files {
+        let traced = Traced::read(&trace::read(file)?).map_err(|error| trace::unreadable(file, &error))?;
+        if !records.iter().any(|record| traced.is_of(record)) {
+            let TraceOf { workload, device, .. } = &traced.of;
+            let [problem, spec] = [trace::problem_words(workload), traced.trace.spec.clone()];
+            say(format_args!(
+                "note: {} is left out: there is no record of `{spec}` on {problem}, {}",
+                file.display(),
+                device.name
+            ));
+        }
+        traces.push(traced);
+    }
+    Ok(traces)
+}
+
 fn print(top: &Top, out: &mut dyn Write) -> std::io::Result<()> {
     line(out, "product", &top.product)?;
     line(out, "device", &top.device_words)?;
@@ -126,6 +151,9 @@ fn print(top: &Top, out: &mut dyn Write) -> std::io::Result<()> {
         column.set_cell_alignment(CellAlignment::Right);
     }
     writeln!(out, "\n{}\n", fitted(table))?;
+    if let Some(power) = &top.power {
+        line(out, "power", format_args!("{power}, of the best\n"))?;
+    }
     if let Some(attribute) = &top.attribute {
         writeln!(out, "{attribute}\n")?;
     }

@@ -14,12 +14,13 @@ use super::case::Case;
 use super::device::{self, DeviceChoice, Opened};
 use super::exit::{Exit, Failure};
 use super::operands::Operands;
-use super::output::{self, Outputs, Replace};
-use super::problem::{Defaults, DrawnProblem, ProblemArgs, fill_in_words};
+use super::output;
+use super::problem::{Defaults, DrawnProblem, fill_in_words};
 use super::progress::Progress;
 use super::ptxas::Ptxas;
 use super::spec::{self, Planned};
 use super::verdict::{CheckArgs, right_words};
+use super::work_args::WorkArgs;
 use super::{line, say, simulate};
 
 /// Multiply, on a GPU or on the simulator, and compare with an f64 reference.
@@ -51,16 +52,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     ptx: Option<PathBuf>,
     #[command(flatten)]
-    replace: Replace,
-    #[command(flatten)]
-    problem: ProblemArgs,
-    #[command(flatten)]
-    check: CheckArgs,
+    work: WorkArgs,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let files = [("--trace", args.trace.as_ref()), ("--ptx", args.ptx.as_ref())];
-    let outputs = Outputs::new(files, spec::file(&args.spec).into_iter().chain(args.problem.inputs()), &args.replace)?;
+    let outputs = args.work.outputs(files, [args.spec.as_str()])?;
     let out = &mut *outputs.answers(out);
     let planned = spec::plan(&args.spec)?;
     if args.trace.is_some() && args.device != DeviceChoice::Simulator {
@@ -71,14 +68,14 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         opened => opened,
     };
     if planned.spec().op == Op::Attention {
-        let asked = attention::Run { planned: &planned, problem: &args.problem, trace: args.trace.as_deref() };
+        let asked = attention::Run { planned: &planned, problem: &args.work.problem, trace: args.trace.as_deref() };
         return attention::run(&asked, opened, out);
     }
     let defaults = match opened {
         Ok(Opened::Simulator(_)) => Defaults::simulator(planned.block()),
         _ => Defaults::GPU,
     };
-    let problem = Rc::new(DrawnProblem::new(&args.problem, defaults)?);
+    let problem = Rc::new(DrawnProblem::new(&args.work.problem, defaults)?);
     let facts = problem.facts(planned.spec())?;
     line(out, "spec", planned.spec())?;
     line(out, "problem", problem.words(planned.spec()))?;
@@ -92,14 +89,14 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         line(out, "PTX", format_args!("{} B written to {}", planned.ptx.text().len(), path.display()))?;
     }
     match opened {
-        Ok(Opened::Gpu(device)) => on(&device, planned, &problem, &args.check, out),
+        Ok(Opened::Gpu(device)) => on(&device, planned, &problem, &args.work.check, out),
         Ok(Opened::Simulator(why)) => {
             out.flush()?;
             if let Some(none) = why {
                 say(format_args!("no CUDA device ({}): running the PTX on the simulator", none.first_line()));
             }
             let flops = facts.structure.executed_flops(problem.sizes(planned.spec()).along);
-            simulate::run(&planned, &problem, flops, &args.check, args.trace.as_deref(), out)
+            simulate::run(&planned, &problem, flops, &args.work.check, args.trace.as_deref(), out)
         }
         Err(none) => without(&none, args, &planned, out),
     }

@@ -138,6 +138,11 @@ pub(super) fn file(argument: &str) -> Option<&Path> {
     is_file(argument).then(|| Path::new(argument))
 }
 
+/// Whether an argument is a SPEC by its name: a .toml file, or standard input.
+pub(super) fn is_named(argument: &str) -> bool {
+    is_file(argument) || argument == STDIN
+}
+
 /// No text of the grammar ends in `.toml`: a value is a number or one of a few words.
 fn is_file(argument: &str) -> bool {
     Path::new(argument).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))

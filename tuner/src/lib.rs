@@ -16,6 +16,7 @@
 //! - [`store`]: all of them, in one SQLite file.
 //! - [`sweep`]: points measured and recorded, on any number of backends.
 //! - [`report`]: the page that shows them, and what a terminal says.
+//! - [`traced`]: what a trace is of.
 
 pub mod backend;
 pub mod model;
@@ -27,6 +28,7 @@ pub mod search;
 pub mod space;
 pub mod store;
 pub mod sweep;
+pub mod traced;
 pub mod workloads;
 
 pub use backend::Backend;
@@ -35,3 +37,4 @@ pub use problem::{Facts, Heads, Source, TuningProblem, Workload};
 pub use record::{Dense, DeviceId, DeviceKind, Record, Timing, Verdict};
 pub use space::{Points, Space, SpaceError};
 pub use store::Store;
+pub use traced::{TraceOf, Traced, TracedTimes};

@@ -1,5 +1,6 @@
 //! One measurement of one point, with everything that it was measured under.
 
+use bsr_runtime::bench::Power;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,9 @@ pub struct Record {
     pub timing: Option<Timing>,
     /// The dense library on equal work in the same rounds.
     pub dense: Option<Dense>,
+    /// How the GPU ran in these rounds, over all that were timed in them; none where the driver does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<Power>,
     /// Relative Frobenius error against the f64 reference.
     pub relative_error: Option<f64>,
     /// Milliseconds that the driver took to compile it; none from the cache.
@@ -138,6 +142,11 @@ pub struct Dense {
 }
 
 impl Record {
+    /// Thousands of cycles of the multiprocessors in the median time; none where the driver does not tell of the clock.
+    pub fn kilocycles(&self) -> Option<f64> {
+        Some(self.power.as_ref()?.cycles(self.timing.as_ref()?.median_us)? / 1e3)
+    }
+
     /// TFLOP/s of executed operations; none without times.
     pub fn tflops(&self) -> Option<f64> {
         let timing = self.timing.as_ref()?;

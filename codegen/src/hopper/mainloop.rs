@@ -73,6 +73,8 @@ pub(crate) struct Guard {
     pub(crate) skip: String,
     /// Where both meet, if there is a subtile to be stored.
     pub(crate) join: String,
+    /// The lane that releases the stage to this CTA's own producer, and its predicate: it reads what that one writes.
+    pub(crate) reader: (&'static str, &'static str),
 }
 
 /// The factors of a stage's blocks.

@@ -16,6 +16,12 @@ const CHECK_LOADS: u32 = 8;
 /// Loads that a thread of the smaller kernels has on their way at the same time.
 const LOADS: u32 = 8;
 
+/// The same of the scan, which has few threads.
+const SCAN_LOADS: u32 = 16;
+
+/// Rows whose lengths a thread of the assigning kernel loads at the same time.
+const ROWS: u32 = 4;
+
 /// Heads of clusters that a warp of the assigning kernel writes at the same time.
 const HEADS: u32 = 5;
 
@@ -143,9 +149,14 @@ struct Threads {
     numbers: &'static [&'static str],
     ahead: Vec<u32>,
     distances: [u32; 5],
+    /// Rows that the scattering kernel has on their way at the same time.
+    batch: [u32; 4],
     /// Words of an SDDMM's tile before its columns, and a coordinate beyond all others.
     header: u32,
     outside: u32,
+    /// Words of a tile that a thread writes together, and how many such vectors the header is.
+    words: [u32; 4],
+    header_vectors: u32,
 }
 
 impl Threads {
@@ -156,10 +167,13 @@ impl Threads {
             threads,
             warps: threads / 32,
             numbers: kernel.numbers(),
-            ahead: (0..LOADS).collect(),
+            ahead: (0..if kernel == ListKernel::ScanColumns { SCAN_LOADS } else { LOADS }).collect(),
             distances: [1, 2, 4, 8, 16],
+            batch: [0, 1, 2, 3],
             header: SddmmTiles::HEADER,
             outside: SddmmShape::OUTSIDE,
+            words: [0, 1, 2, 3],
+            header_vectors: SddmmTiles::HEADER / 4,
         }
     }
 }
@@ -171,8 +185,11 @@ struct Assign {
     warps: u32,
     /// Clusters whose heads a warp has on their way at the same time.
     ahead: Vec<u32>,
-    room: u32,
-    most_share: u32,
+    /// Rows whose lengths a thread has on their way at the same time.
+    rows_ahead: Vec<u32>,
+    level_shift: u32,
+    fine_tiles: u32,
+    paired_turns: u32,
     share_of_left: u32,
     share_of_left_shift: u32,
     cluster_bits: u32,
@@ -217,8 +234,10 @@ impl Assign {
             threads,
             warps: threads / 32,
             ahead: (0..HEADS).collect(),
-            room: Shape::ROOM,
-            most_share: Shape::SHARES[0],
+            rows_ahead: (0..ROWS).collect(),
+            level_shift: Shape::LEVEL_SHIFT,
+            fine_tiles: Shape::FINE_TILES,
+            paired_turns: Shape::PAIRED_TURNS,
             share_of_left: Shape::SHARE_OF_LEFT,
             share_of_left_shift: Shape::SHARE_OF_LEFT.trailing_zeros(),
             cluster_bits: Shape::CLUSTER_BITS,

@@ -31,8 +31,10 @@ pub struct Shape {
     pub slices: u32,
     /// Columns of tiles.
     pub columns: u32,
-    /// Columns of tiles that are computed together along a block row.
+    /// Columns of tiles that are computed together along a block row, where all rows have one length.
     pub group: u32,
+    /// Columns of tiles of a panel, which are computed together where rows have different lengths.
+    pub panel: u32,
     /// Clusters that get work.
     pub clusters: u32,
     /// Rows and columns of a tile, in elements.
@@ -74,10 +76,14 @@ impl Shape {
     pub const CLUSTER_BITS: u32 = 9;
     /// The most that a load counts for in a key.
     pub const MOST_LOAD: u32 = (1 << (32 - Self::CLUSTER_BITS)) - 1;
-    /// Eighths of the columns that are dealt in turn if clusters are level enough then.
-    pub const SHARES: [u32; 4] = [7, 6, 4, 2];
-    /// As many of the longest tiles must be left for every cluster.
-    pub const ROOM: u32 = 4;
+    /// The most panels that the columns are dealt in.
+    pub const PANELS: u32 = 32;
+    /// Of two panels whose shares have so many tiles or more, the second one follows the order of the first.
+    pub const PAIRED_TURNS: u32 = 12;
+    /// The busiest cluster may have `1 / 2^LEVEL_SHIFT` more than the average for all columns to be dealt in panels.
+    pub const LEVEL_SHIFT: u32 = 7;
+    /// Otherwise so many tiles of every cluster are left to be dealt one by one.
+    pub const FINE_TILES: u32 = 4;
     /// Of the rounds that are left, one in so many is dealt at once.
     pub const SHARE_OF_LEFT: u32 = 8;
     /// Tiles of a cluster that may be swapped: the last that it was dealt.
@@ -91,11 +97,12 @@ impl Shape {
     /// Bits of a tile's place in its group of columns, where it is kept with the group and the cluster.
     pub const PLACE_BITS: u32 = 17;
     /// The assigning kernel's numbers, in the order of its parameters.
-    pub const NUMBERS: [&'static str; 17] = [
+    pub const NUMBERS: [&'static str; 18] = [
         "tile_rows",
         "slices",
         "tile_columns",
         "group",
+        "panel",
         "clusters",
         "tile_height",
         "tile_width",
@@ -111,8 +118,8 @@ impl Shape {
         "chunk_bytes",
     ];
     /// Tiles for each CTA of the assigning kernel, and the most CTAs.
-    const TILES_OF_A_CTA: u32 = 2048;
-    const MOST_CTAS: u32 = 16;
+    const TILES_OF_A_CTA: u32 = 1024;
+    const MOST_CTAS: u32 = 64;
     /// Shared memory that a CTA may have.
     const MOST_SHARED: u32 = 227 << 10;
     /// Words of the counts of one cluster: one more than there are, so that clusters' counts lie in different banks.
@@ -144,12 +151,16 @@ impl Shape {
             + 1;
         limit("stages of one column of tiles", most_cost * u64::from(tile_rows), 1 << 31)?;
         limit("stages of a cluster", most_cost * 4 * rounds, 1 << 31)?;
+        let group = (group as u64).clamp(1, columns.into()) as u32;
+        // A panel has a tile for every cluster, and there is room for so many panels.
+        let panel = group.max(clusters.div_ceil(tile_rows)).max(columns.div_ceil(Self::PANELS)).min(columns);
         let bits = |value: u64| u64::BITS - value.leading_zeros();
         let shape = Self {
             tile_rows,
             slices: tile.block_rows / tile.rows,
             columns,
-            group: (group as u64).clamp(1, columns.into()) as u32,
+            group,
+            panel,
             clusters,
             tile: (tile.rows, tile.columns),
             block_rows: tile.block_rows,
@@ -222,13 +233,14 @@ impl Shape {
     }
 
     /// The values of [`Shape::NUMBERS`].
-    pub fn numbers(&self) -> [u32; 17] {
+    pub fn numbers(&self) -> [u32; 18] {
         let (lanes, chunk) = self.lanes();
         [
             self.tile_rows,
             self.slices,
             self.columns,
             self.group,
+            self.panel,
             self.clusters,
             self.tile.0,
             self.tile.1,

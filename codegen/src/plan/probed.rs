@@ -11,12 +11,9 @@ impl Plan {
     /// of the CTAs that are asked for writes its slices to a ring in the layout of [`crate::probes`].
     ///
     /// # Errors
-    /// [`ProbesError`] for a kernel without roles, for one of lists of products, and for rings that are too large.
+    /// [`ProbesError`] for a kernel without roles, and for rings that are too large.
     pub fn probed(&self, probes: Probes) -> Result<Self, ProbesError> {
         let roles = self.kernel().roles().ok_or(ProbesError::NoRoles { mma: self.spec().mma })?;
-        if self.spec().batch.is_on() {
-            return Err(ProbesError::Batch);
-        }
         let Probes { ctas, records, .. } = probes;
         let count = roles.count();
         // Bounded first, so that the bytes of a ring are a number.

@@ -173,11 +173,6 @@ pub enum ProbesError {
         /// What it multiplies with.
         mma: crate::spec::Mma,
     },
-    /// It multiplies lists of products, whose launch has no rings.
-    #[error(
-        "kernels with batch = on are not probed: their launch, of a list of products, has no rings\n  help: batch = off"
-    )]
-    Batch,
     /// Capacity or CTAs out of bounds.
     #[error(
         "rings of {records} records for {ctas} CTAs of {roles} roles: at least 1 CTA and 1 record, at most {MOST_RECORDS} \

@@ -263,6 +263,7 @@ impl PreparedBatch<'_, '_> {
             Argument::ColIdx => Value::Pointer(self.columns.ptr()),
             Argument::BlockIdx => Value::Pointer(self.blocks.ptr()),
             Argument::Number(number) => Value::Number(*number),
+            Argument::Probes => Value::Pointer(self.launcher.rings_at()),
             // Of kernels for one product a launch alone.
             _ => Value::Pointer(0),
         };

@@ -5,6 +5,7 @@
 //! clusters finish together however uneven the rows are, and so that concurrent tiles read the same columns of B from
 //! L2. A kernel with one CTA for each stored block gets a list of blocks instead.
 
+mod alike;
 mod assign;
 mod batch;
 mod block_index;
@@ -17,6 +18,7 @@ mod stage_metadata;
 
 use bsr_codegen::{ClusterTile, Plan, Schedule as Order, TileScheduler};
 
+pub use alike::together;
 pub use batch::{BatchLists, BatchTile};
 pub use block_index::BlockIndex;
 pub use blocks::BlockWork;

@@ -1,9 +1,8 @@
 //! The work of kernels whose tiles have several block rows: which rows go together, and the union of their columns.
 
-use std::cmp::Reverse;
-
 use bsr_codegen::{Plan, Schedule as Order, SharedColumns, SplitForm, SplitK};
 
+use super::alike::together;
 use super::assign::assign;
 use super::split_k::{self, Costs, Divisible, Role};
 use super::{BlockIndex, group, tile_columns};
@@ -117,18 +116,9 @@ impl SharedWork {
     }
 }
 
-/// The block rows, those together whose unions are the shortest in all: as they stand, or by length. Windows and bands
-/// have neighbours that are alike; the long rows of a power law are alike wherever they stand.
 fn groups(form: &SharedColumns, index: &BlockIndex<'_>, columns: &mut Vec<u32>) -> Vec<Group> {
-    let rows = index.row_ptr.len().saturating_sub(1);
-    let length = |row: usize| index.row_ptr[row + 1] - index.row_ptr[row];
-    let neighbours: Vec<usize> = (0..rows).collect();
-    let mut by_length = neighbours.clone();
-    by_length.sort_by_key(|row| Reverse(length(*row)));
-    let pack = form.pack as usize;
-    let words = |order: &[usize]| -> usize { order.chunks(pack).map(|rows| union(index, rows).len()).sum() };
-    let order = if words(&by_length) < words(&neighbours) { by_length } else { neighbours };
-    order.chunks(pack).map(|rows| group_of(form, index, rows, columns)).collect()
+    let groups = together(index, form.pack as usize);
+    groups.iter().map(|rows| group_of(form, index, rows, columns)).collect()
 }
 
 /// The block columns of some rows, with a bit for each row that has a block there.

@@ -1,10 +1,11 @@
-//! Split K for the last tiles: a CTA that would finish late leaves the end of its last tile's K to CTAs that would
-//! finish early.
+//! Split K where CTAs would not finish together: one that would finish late leaves the end of the K of one of its tiles to
+//! CTAs that would finish early.
 //!
 //! The other CTA computes the partial sums of that part of K and writes them to the workspace. The CTA that has the
-//! tile adds them to its own sums and stores the blocks. All CTAs that have tiles begin K at 0 and stop at about the
-//! same place, so that concurrent tiles still find each other's rows and columns in L2. The parts that are moved are a
-//! small share of both factors and are read again.
+//! tile adds them to its own sums and stores the blocks. Parts for others come first in a list, and the tile that is
+//! divided is the first one of its list that takes as long as its part: so the partial sums are there when they are added,
+//! and the producer loads the next tile meanwhile. The parts that are moved are a small share of both factors and are read
+//! again.
 //!
 //! (Stream-K would divide the whole of the work into equal runs of K, one tile after the other. Every CTA would then be
 //! at another place of K, and both factors would be read from HBM as often as there are tiles.)
@@ -92,10 +93,12 @@ fn load<T: Divisible>(list: &[T]) -> u64 {
     list.iter().map(T::cost).sum()
 }
 
-/// A part of the K of a CTA's last tile that another CTA computes.
+/// A part of the K of one of a CTA's tiles that another CTA computes.
 #[derive(Clone, Copy, Debug)]
 struct KPart {
     from: usize,
+    /// Which tile of the list.
+    tile: usize,
     to: usize,
     first: u32,
     units: u32,
@@ -127,13 +130,8 @@ pub fn split<T: Divisible>(mut lists: Vec<Vec<T>>) -> (Vec<Vec<T>>, u32) {
 fn parts<T: Divisible>(lists: &[Vec<T>], loads: &[u64], finish: u64) -> Option<Vec<KPart>> {
     let mut cuts = vec![];
     for (from, (list, load)) in lists.iter().zip(loads).enumerate().filter(|(_, (_, load))| **load > finish) {
-        let tile = list.last()?;
-        let costs = tile.costs();
-        let units = u32::try_from((load + costs.collect - finish).div_ceil(costs.unit)).ok()?.max(costs.least);
-        if units >= tile.units() {
-            return None;
-        }
-        cuts.push((KPart { from, to: from, first: tile.units() - units, units }, costs));
+        let (tile, units) = divided_tile(list, load - finish)?;
+        cuts.push((KPart { from, tile, to: from, first: list[tile].units() - units, units }, list[tile].costs()));
     }
     // The largest part goes to the CTA that has most time.
     cuts.sort_by_key(|&(part, costs): &(KPart, Costs)| Reverse(u64::from(part.units) * costs.unit));
@@ -162,10 +160,30 @@ fn parts<T: Divisible>(lists: &[Vec<T>], loads: &[u64], finish: u64) -> Option<V
     Some(parts)
 }
 
+/// The tile to divide where a list is `late`, and how many of its units to move: the first tile that takes, with those
+/// before it, as long as the part that another CTA begins with; else the last one.
+fn divided_tile<T: Divisible>(list: &[T], late: u64) -> Option<(usize, u32)> {
+    let mut before = 0;
+    let mut last = None;
+    for (number, tile) in list.iter().enumerate() {
+        let costs = tile.costs();
+        let units = u32::try_from((late + costs.collect).div_ceil(costs.unit)).ok()?.max(costs.least);
+        if units < tile.units() {
+            let (kept, moved) = (u64::from(tile.units() - units) * costs.unit, u64::from(units) * costs.unit);
+            if before + kept >= moved + costs.contribute {
+                return Some((number, units));
+            }
+            last = Some((number, units));
+        }
+        before += tile.cost();
+    }
+    last
+}
+
 /// Moves the parts to the fronts of their CTAs' lists. The parts of one tile get consecutive places in the workspace.
 fn move_parts<T: Divisible>(lists: &mut [Vec<T>], parts: &[KPart]) -> u32 {
     for (place, part) in (0..).zip(parts) {
-        let Some(tile) = lists[part.from].last_mut() else { continue };
+        let tile = &mut lists[part.from][part.tile];
         let role = match tile.role() {
             Role::Collects { parts, place } => Role::Collects { parts: parts + 1, place },
             _ => Role::Collects { parts: 1, place },

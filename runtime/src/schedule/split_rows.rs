@@ -65,7 +65,7 @@ pub(super) fn assign(
         SplitK::Auto | SplitK::Off => {
             let lists = lists(plan, structure, rows, &columns, clusters);
             let mut lists: Vec<Vec<RowTile>> =
-                lists.into_iter().map(|list| longest_last(list.into_iter().map(divisible).collect())).collect();
+                lists.into_iter().map(|list| list.into_iter().map(divisible).collect()).collect();
             lists.resize(lists.len().max(clusters as usize), vec![]);
             split_k::split(lists)
         }
@@ -76,17 +76,6 @@ pub(super) fn assign(
         lists.push(vec![]);
     }
     WorkPlan::from_lists(lists, Some(places))
-}
-
-/// The list with the longest of its last column's tiles at its end, where K is divided.
-fn longest_last(mut list: Vec<RowTile>) -> Vec<RowTile> {
-    let Some(column) = list.last().map(|tile| tile.tile.c_col) else { return list };
-    let last = list.iter().rposition(|tile| tile.tile.c_col != column).map_or(0, |before| before + 1);
-    if let Some(longest) = (last..list.len()).max_by_key(|at| list[*at].tile.blocks) {
-        let tile = list.remove(longest);
-        list.push(tile);
-    }
-    list
 }
 
 fn row_tile(plan: &Plan, form: &SplitForm, tile: WorkTile) -> RowTile {

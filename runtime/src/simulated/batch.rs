@@ -13,7 +13,7 @@ use crate::kernel::arguments::UntypedHostCall;
 use crate::kernel::matrix::sealed::OnHost;
 use crate::kernel::{KernelError, fit};
 use crate::schedule::BatchLists;
-use crate::{Dense, Element};
+use crate::{Dense, Element, timeline};
 
 impl Simulated {
     pub(super) fn dense_results<C: Element>(
@@ -97,6 +97,7 @@ impl Simulated {
             }
         }
         let shape = self.plan.launch(&Problem::default(), shape);
+        let rings = timeline::rings(&self.plan, &mut memory);
         let params = shape.parameters.iter().map(|parameter| match &parameter.argument {
             Argument::Maps => Param::Buffer(id_maps),
             Argument::ColIdx => Param::Buffer(words(&mut memory, &lists.col_idx)),
@@ -105,13 +106,13 @@ impl Simulated {
             Argument::Work => Param::Buffer(words(&mut memory, &lists.tiles)),
             Argument::Number(number) => Param::U32(*number),
             Argument::StageMetadata => Param::Buffer(words(&mut memory, &lists.stage_metadata)),
-            Argument::Map(_) | Argument::Strided(_) | Argument::Pointer(_) | Argument::Workspace | Argument::Probes => {
-                Param::U64(0)
-            }
+            Argument::Probes => rings.map_or(Param::U64(0), Param::Buffer),
+            Argument::Map(_) | Argument::Strided(_) | Argument::Pointer(_) | Argument::Workspace => Param::U64(0),
             Argument::Scalar(_) | Argument::Scale | Argument::VectorStrides(_) => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
         let mut report = self.launch(&launched, &mut memory, options)?;
+        self.records.keep(rings.map(|id| memory.bytes(id)));
         if let Some((c, id_c, ld)) = results.first() {
             writers_of(&mut report, *id_c, (ld * size_of::<C>(), c.ld() * size_of::<C>()));
         }

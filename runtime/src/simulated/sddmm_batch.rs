@@ -9,11 +9,11 @@ use super::lines::{Factor, writers_of};
 use super::memory::{ALIGN, MAP_BYTES, bytes, describe, launch, words};
 use super::sddmm::{factors, fitting};
 use super::{Simulated, SimulatedError};
-use crate::Element;
 use crate::kernel::arguments::UntypedHostCall;
 use crate::kernel::matrix::HostDense;
 use crate::kernel::{KernelError, sddmm};
 use crate::schedule::SddmmWork;
+use crate::{Element, timeline};
 
 impl Simulated {
     pub(super) fn sparse_results<C: Element>(
@@ -69,16 +69,19 @@ impl Simulated {
             }
         }
         let shape = self.plan.launch(&Problem::default(), [work.ctas(), 1]);
+        let rings = timeline::rings(&self.plan, &mut memory);
         let params = shape.parameters.iter().map(|parameter| match &parameter.argument {
             Argument::Maps => Param::Buffer(id_maps),
             Argument::WorkHead => Param::Buffer(words(&mut memory, &work.heads())),
             Argument::Work => Param::Buffer(words(&mut memory, &work.words())),
             Argument::Number(number) => Param::U32(*number),
+            Argument::Probes => rings.map_or(Param::U64(0), Param::Buffer),
             // Of kernels for one product a launch alone.
             _ => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
         let mut report = self.launch(&launched, &mut memory, options)?;
+        self.records.keep(rings.map(|id| memory.bytes(id)));
         if let Some((c, id_c)) = results.first() {
             let all = size_of_val(&c[..]).max(1);
             writers_of(&mut report, *id_c, (all, all));

@@ -26,12 +26,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod beside;
 mod decode;
 mod flows;
 mod perfetto;
+mod read;
 mod rings;
 mod summary;
 
+pub use beside::beside;
 pub use decode::{Clock, Cta, Slice, Tile, Timeline, TimelineError, Track};
+pub use read::{Lane, Span, Trace};
 pub(crate) use rings::{Records, Rings, rings};
 pub use summary::{Summary, compare};

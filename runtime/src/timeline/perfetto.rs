@@ -14,7 +14,7 @@ use super::flows::flows;
 /// What the viewer's times are, of the simulator. The format has microseconds only, so a cycle is written as one.
 pub(super) const SIMULATED: &str = "1 us = 1 simulated cycle";
 /// Thread numbers of one CTA: no two CTAs share one.
-const TRACKS: u64 = 1 << 16;
+pub(super) const TRACKS: u64 = 1 << 16;
 /// The category of a tile.
 pub(super) const TILE: &str = "tile";
 /// Names of the viewers' colours for tiles, in turn.

@@ -1,13 +1,12 @@
 //! What the time of each role went to, read off a trace, and where two traces differ.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use bsr_codegen::probes::Group;
 use serde_json::Value;
 
 use super::decode::TimelineError;
-use super::perfetto::{SIMULATED, TILE};
+use super::read::{Lane, Trace};
 
 /// The shares of each role's time, over all CTAs of a trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,49 +35,38 @@ pub struct RoleTime {
 }
 
 impl Summary {
-    /// Sums the slices of a trace.
+    /// Sums the slices of a trace's JSON.
     ///
     /// # Errors
     /// [`TimelineError::NoTrace`] for JSON that is no trace of a kernel's roles.
     pub fn of_trace(trace: &Value) -> Result<Self, TimelineError> {
-        let lacks = |why: &str| TimelineError::NoTrace { why: why.to_owned() };
-        let other = &trace["otherData"];
-        let events = trace["traceEvents"].as_array().ok_or_else(|| lacks("there are no `traceEvents`"))?;
-        let tracks = other["roles"].as_array().ok_or_else(|| lacks("`otherData` names no `roles`"))?;
-        let is_simulated = other["times"].as_str().is_some_and(|times| times.contains(SIMULATED));
-        let (mut roles, mut cut, mut role_of) = (Vec::<RoleTime>::new(), vec![], BTreeMap::new());
-        for track in tracks {
-            let (Some(name), Some(tid)) = (track["role"].as_str(), track["tid"].as_u64()) else {
-                return Err(lacks("a role has no name or no thread"));
-            };
-            let at = roles.iter().position(|role| role.name == name).unwrap_or_else(|| {
-                roles.push(RoleTime { name: name.to_owned(), ctas: 0, time: 0.0, shares: [0.0; Group::ALL.len()] });
+        Trace::read(trace).map(|trace| Self::of(&trace))
+    }
+
+    /// Sums the slices of a trace.
+    pub fn of(trace: &Trace) -> Self {
+        let (mut roles, mut cut) = (Vec::<RoleTime>::new(), vec![]);
+        for Lane { cta, role: name, records, kept, slices, .. } in &trace.lanes {
+            let at = roles.iter().position(|role| role.name == *name).unwrap_or_else(|| {
+                roles.push(RoleTime { name: name.clone(), ctas: 0, time: 0.0, shares: [0.0; Group::ALL.len()] });
                 roles.len() - 1
             });
-            roles[at].ctas += 1;
-            role_of.insert(tid, at);
-            if track["kept"].as_u64() < track["records"].as_u64() {
-                let [kept, records] = ["kept", "records"].map(|key| track[key].as_u64().unwrap_or(0));
-                cut.push(format!("{name} of CTA {}: {kept} of {records} events kept", track["cta"]));
+            let role = &mut roles[at];
+            role.ctas += 1;
+            if kept < records {
+                cut.push(format!("{name} of CTA {cta}: {kept} of {records} events kept"));
             }
-        }
-        for event in events.iter().filter(|event| event["ph"] == "X" && event["cat"] != TILE) {
-            let at = event["tid"].as_u64().and_then(|tid| role_of.get(&tid)).copied();
-            let group = Group::ALL.iter().position(|group| event["cat"] == group.words());
-            let (Some(at), Some(group)) = (at, group) else {
-                return Err(lacks("a slice is of no role, or of no group"));
-            };
-            let dur = event["dur"].as_f64().ok_or_else(|| lacks("a slice has no duration"))?;
-            roles[at].time += dur;
-            roles[at].shares[group] += dur;
+            for (group, span) in slices {
+                role.time += span.to - span.from;
+                role.shares[*group as usize] += span.to - span.from;
+            }
         }
         for role in &mut roles {
             let all = role.time.max(f64::MIN_POSITIVE);
             role.shares.iter_mut().for_each(|share| *share /= all);
             role.time /= role.ctas as f64;
         }
-        let spec = other["spec"].as_str().unwrap_or_default().to_owned();
-        Ok(Self { spec, unit: if is_simulated { "cycles" } else { "us" }, roles, cut })
+        Self { spec: trace.spec.clone(), unit: trace.unit(), roles, cut }
     }
 
     /// The groups that some role has a share of.

@@ -186,6 +186,7 @@ fn the_transposed_index_is_that_of_the_host() {
     for (word, rows, cols, ctas) in [
         ("random:1", 64 * 5, 64 * 1100, 2),
         ("random:0.3", 64 * 20, 64 * 30, 4),
+        ("random:0.6", 64 * 45, 64 * 700, 2),
         ("causal", 64 * 17, 64 * 17, 5),
         ("random:0.02", 64 * 10, 64 * 1100, 9),
     ] {

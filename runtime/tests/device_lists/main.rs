@@ -5,6 +5,7 @@
 mod arrays;
 mod attention;
 mod balance;
+mod locality;
 mod model;
 mod products;
 mod shapes;

@@ -14,8 +14,10 @@ pub(crate) struct Lists {
     pub(crate) tiles: Vec<Option<[u32; 4]>>,
     /// What the tiles of each cluster cost.
     pub(crate) loads: Vec<u32>,
-    /// How often the clusters were ordered by their loads.
+    /// How often the clusters were ordered by their loads, while tiles were dealt one by one.
     pub(crate) rounds: u32,
+    /// The clusters in the order of their loads, least first, when a panel was dealt last.
+    order: Vec<usize>,
 }
 
 /// The lists of rows of blocks as a kernel reads them: the number of the first block, and how many there are.
@@ -25,83 +27,172 @@ pub(crate) fn lists(shape: &Shape, rows: &[(u32, u32)]) -> Lists {
         lengths: vec![0; clusters],
         tiles: vec![None; (shape.list_rows() * shape.clusters) as usize],
         loads: vec![0; clusters],
-        rounds: 0,
+        ..Lists::default()
     };
-    let sorted = Sorted::new(shape, rows);
-    let whole = sorted.whole_columns();
-    for t in 0..whole * shape.tile_rows {
-        let (place, column) = sorted.in_order(whole, t);
-        let cluster = (t % shape.clusters) as usize;
-        lists.place(&sorted, cluster, t / shape.clusters, place, column);
-        lists.loads[cluster] += sorted.cost(place);
-        lists.lengths[cluster] += 1;
+    let costs = Costs::new(shape, rows);
+    if costs.are_even() {
+        lists.deal_in_turn(&costs);
+        return lists;
     }
-    if whole < shape.columns { Dealing::new(&sorted, lists, whole).finish() } else { lists }
+    let panels: Vec<Panel> = (0..shape.columns)
+        .step_by(shape.panel as usize)
+        .map(|first| Panel {
+            first,
+            columns: shape.panel.min(shape.columns - first),
+            is_odd: first / shape.panel % 2 == 1,
+        })
+        .collect();
+    let mut all = lists.clone();
+    panels.iter().for_each(|panel| all.deal_panel(&costs, panel));
+    let level = (costs.mean() + (costs.mean() >> Shape::LEVEL_SHIFT)).max(costs.longest());
+    if all.loads.iter().all(|load| *load <= level) {
+        return all;
+    }
+    // The most panels after which no cluster has more than the average of all.
+    let most = (shape.columns - costs.fine_columns()) / shape.panel;
+    let (mut kept, mut next) = (lists.clone(), lists);
+    let mut whole = 0;
+    for (number, panel) in (1..=most).zip(&panels) {
+        next.deal_panel(&costs, panel);
+        let is_ordered = !panels[number as usize].is_paired(shape);
+        if is_ordered && next.loads.iter().all(|load| load >> shape.load_shift <= costs.mean() >> shape.load_shift) {
+            (whole, kept) = (number * shape.panel, next.clone());
+        }
+    }
+    Dealing::new(&Sorted::new(costs), kept, whole).finish()
+}
+
+/// What every row of tiles costs.
+struct Costs<'r> {
+    shape: &'r Shape,
+    rows: &'r [(u32, u32)],
+    costs: Vec<u32>,
+}
+
+impl<'r> Costs<'r> {
+    fn new(shape: &'r Shape, rows: &'r [(u32, u32)]) -> Self {
+        let cost = |row: u32| shape.cost(rows[(row / shape.slices) as usize].1);
+        Self { shape, rows, costs: (0..shape.tile_rows).map(cost).collect() }
+    }
+
+    fn longest(&self) -> u32 {
+        self.costs.iter().copied().max().unwrap_or(0)
+    }
+
+    fn are_even(&self) -> bool {
+        self.costs.iter().all(|cost| *cost == self.costs[0])
+    }
+
+    fn total(&self) -> u64 {
+        self.costs.iter().copied().map(u64::from).sum()
+    }
+
+    /// What a cluster has of all columns, on average.
+    fn mean(&self) -> u32 {
+        (self.total() * u64::from(self.shape.columns) / u64::from(self.shape.clusters)) as u32
+    }
+
+    /// Columns whose tiles are dealt one by one: of as many tiles that each cluster can have four, and the longest one.
+    fn fine_columns(&self) -> u32 {
+        let Shape { clusters, tile_rows, columns, .. } = *self.shape;
+        let room = (u64::from(self.longest()) * u64::from(clusters)).div_ceil(self.total()) as u32;
+        room.max(Shape::FINE_TILES * clusters / tile_rows).clamp(1, columns)
+    }
+}
+
+/// Columns of tiles whose tiles are dealt together: up the rows of the odd ones, down those of others.
+struct Panel {
+    first: u32,
+    columns: u32,
+    is_odd: bool,
+}
+
+impl Panel {
+    /// Whether the clusters have the order of the panel before this one.
+    fn is_paired(&self, shape: &Shape) -> bool {
+        self.is_odd && shape.tile_rows * self.columns / shape.clusters >= Shape::PAIRED_TURNS
+    }
 }
 
 /// The rows of tiles, longest first.
 struct Sorted<'r> {
+    costs: Costs<'r>,
     shape: &'r Shape,
-    rows: &'r [(u32, u32)],
-    /// Row and cost at each place of the order.
-    order: Vec<(u32, u32)>,
-    total: u64,
+    order: Vec<u32>,
 }
 
 impl<'r> Sorted<'r> {
-    fn new(shape: &'r Shape, rows: &'r [(u32, u32)]) -> Self {
-        let cost = |row: u32| shape.cost(rows[(row / shape.slices) as usize].1);
-        let mut order: Vec<(u32, u32)> = (0..shape.tile_rows).map(|row| (row, cost(row))).collect();
-        order.sort_by_key(|(row, cost)| (Reverse(cost >> shape.key_shift), *row));
-        let total = order.iter().map(|(_, cost)| u64::from(*cost)).sum();
-        Self { shape, rows, order, total }
+    fn new(costs: Costs<'r>) -> Self {
+        let shape = costs.shape;
+        let mut order: Vec<u32> = (0..shape.tile_rows).collect();
+        order.sort_by_key(|row| (Reverse(costs.costs[*row as usize] >> shape.key_shift), *row));
+        Self { costs, shape, order }
     }
 
     fn cost(&self, place: u32) -> u32 {
-        self.order[place as usize].1
-    }
-
-    /// Place of the row, and column, of tile `t` of the first `whole` columns.
-    fn in_order(&self, whole: u32, t: u32) -> (u32, u32) {
-        let (group, rows) = (self.shape.group, self.shape.tile_rows);
-        let (number, at) = (t / (group * rows), t % (group * rows));
-        let first = number * group;
-        let together = group.min(whole - first);
-        let place = at / together;
-        (if number % 2 == 0 { place } else { rows - 1 - place }, first + at % together)
-    }
-
-    /// Columns of tiles that go to the clusters in turn.
-    fn whole_columns(&self) -> u32 {
-        let Shape { columns, clusters, tile_rows, .. } = *self.shape;
-        let costs = || self.order.iter().map(|(_, cost)| *cost);
-        let (longest, shortest) = (costs().max().unwrap_or(0), costs().min().unwrap_or(0));
-        if longest == shortest {
-            return columns;
-        }
-        let mean = (self.total * u64::from(columns) / u64::from(clusters)) as u32;
-        let fits = |whole: u32| {
-            let room = u64::from(longest) * u64::from(clusters) * u64::from(Shape::ROOM);
-            let mut loads = vec![0; clusters as usize];
-            for t in 0..whole * tile_rows {
-                loads[(t % clusters) as usize] += self.cost(self.in_order(whole, t).0);
-            }
-            self.total * u64::from(columns - whole) >= room && loads.iter().all(|load| *load <= mean.max(longest))
-        };
-        let shares = Shape::SHARES.into_iter().map(|eighths| columns * eighths / 8);
-        shares.take_while(|whole| *whole > 0).find(|whole| fits(*whole)).unwrap_or(0)
+        self.costs.costs[self.order[place as usize] as usize]
     }
 }
 
 impl Lists {
-    fn place(&mut self, sorted: &Sorted<'_>, cluster: usize, at: u32, place: u32, column: u32) {
-        let Shape { slices, tile, block_rows, clusters, .. } = *sorted.shape;
-        let row = sorted.order[place as usize].0;
-        let (first, blocks) = sorted.rows[(row / slices) as usize];
+    fn place(&mut self, costs: &Costs<'_>, cluster: usize, at: u32, row: u32, column: u32) {
+        let Shape { slices, tile, block_rows, clusters, .. } = *costs.shape;
+        let (first, blocks) = costs.rows[(row / slices) as usize];
         let a_row = first * block_rows + row % slices * tile.0;
         let entry = &mut self.tiles[(at * clusters) as usize + cluster];
         assert_eq!(*entry, None, "two tiles at one place");
         *entry = Some([row * tile.0, column * tile.1, a_row, blocks]);
+    }
+
+    /// Rows of one length: tile after tile to cluster after cluster, along the rows under a group of columns, down under one
+    /// group and up under the next.
+    fn deal_in_turn(&mut self, costs: &Costs<'_>) {
+        let Shape { columns, group, tile_rows, clusters, .. } = *costs.shape;
+        let mut t = 0;
+        for (number, first) in (0..columns).step_by(group as usize).enumerate() {
+            for place in 0..tile_rows {
+                let row = if number % 2 == 0 { place } else { tile_rows - 1 - place };
+                for column in first..columns.min(first + group) {
+                    let cluster = (t % clusters) as usize;
+                    self.place(costs, cluster, t / clusters, row, column);
+                    self.loads[cluster] += costs.costs[row as usize];
+                    self.lengths[cluster] += 1;
+                    t += 1;
+                }
+            }
+        }
+    }
+
+    /// Deals the tiles of a panel in turn into as many shares as there are clusters. The one that costs most goes to the
+    /// cluster that has least, and so on.
+    fn deal_panel(&mut self, costs: &Costs<'_>, panel: &Panel) {
+        let Shape { clusters, tile_rows, load_shift, .. } = *costs.shape;
+        let tiles = tile_rows * panel.columns;
+        let (mut shares, mut sums) = (vec![vec![]; clusters as usize], vec![0; clusters as usize]);
+        for t in 0..tiles {
+            let row = t / panel.columns;
+            shares[(t % clusters) as usize].push((row, panel.first + t % panel.columns));
+            sums[(t % clusters) as usize] += costs.costs[row as usize];
+        }
+        let by = |sums: &[u32]| {
+            let mut order: Vec<usize> = (0..sums.len()).collect();
+            order.sort_by_key(|at| ((sums[*at] >> load_shift).min(Shape::MOST_LOAD), *at));
+            order
+        };
+        match panel.is_paired(costs.shape) {
+            true => self.order.reverse(),
+            false => self.order = by(&self.loads),
+        }
+        for (cluster, share) in self.order.clone().into_iter().zip(by(&sums).into_iter().rev()) {
+            if panel.is_odd {
+                shares[share].reverse();
+            }
+            for (row, column) in &shares[share] {
+                self.place(costs, cluster, self.lengths[cluster], *row, *column);
+                self.lengths[cluster] += 1;
+            }
+            self.loads[cluster] += sums[share];
+        }
     }
 }
 
@@ -155,7 +246,8 @@ impl<'s> Dealing<'s> {
             let (cluster, bucket, at) = self.dealt[q as usize];
             let earlier: u32 = self.counts[cluster][..bucket].iter().sum();
             let (place, column) = (q / self.columns, self.whole + q % self.columns);
-            self.lists.place(self.sorted, cluster, before[cluster] + earlier + at, place, column);
+            let row = self.sorted.order[place as usize];
+            self.lists.place(&self.sorted.costs, cluster, before[cluster] + earlier + at, row, column);
         }
         self.lists
     }

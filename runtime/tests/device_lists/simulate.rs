@@ -71,6 +71,10 @@ fn the_lists_are_those_of_the_model() {
         ("bm = 64, bn = 128, bk = 64, op = dds", (2048, 2048), 128, "random:0.1", 20),
         ("bm = 64, bn = 64, bk = 64", (4096, 2048), 512, "random:0.2", 264),
         ("bm = 64, bn = 64, bk = 64", (64, 64), 30, "random:1.0", 132),
+        // Panels of several columns, the last one with less than a tile for each cluster.
+        ("bm = 64, bn = 64, bk = 64", (192, 1024), 6400, "random:0.4", 132),
+        // More rows than all threads load together.
+        ("bm = 64, bn = 64, bk = 64", (64 * 4500, 640), 128, "random:0.3", 66),
         // Several CTAs write these.
         ("bm = 64, bn = 64, bk = 64", (16384, 512), 1024, "random:0.3", 132),
         ("bm = 64, bn = 64, bk = 64", (16384, 512), 1000, "topk:3", 66),
@@ -137,6 +141,10 @@ fn the_lists_of_an_sddmm_are_those_of_the_host() {
         ("op = sdd, bm = 64, bn = 64, bk = 64, schedule = strided", (1280, 2048), 100, "powerlaw:0.2", 7),
         ("op = sdd, bm = 512, bn = 128, bk = 112, schedule = strided", (2000, 2000), 64, "causal", 20),
         ("op = sdd, bm = 64, bn = 64, bk = 64, schedule = strided", (256, 256), 0, "random:0.3", 132),
+        // Tiles of several blocks, also of half the width; blocks of several column groups.
+        ("op = sdd, bm = 64, bn = 256, bk = 64, schedule = strided", (1280, 2048), 512, "random:0.4", 7),
+        ("op = sdd, bm = 128, bn = 192, bk = 32, schedule = strided", (1280, 1024), 512, "powerlaw:0.3", 9),
+        ("op = sdd, bm = 128, bn = 128, bk = 256, schedule = strided", (1280, 2048), 512, "random:0.3", 9),
     ] {
         let plan = plan(spec);
         let structure = structure(&plan, size, pattern, 1);

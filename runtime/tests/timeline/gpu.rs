@@ -1,4 +1,4 @@
-//! The same of a GPU: the records of five kernels are held against their work lists.
+//! The same of a GPU: the records of six kernels are held against their work lists.
 //!
 //! Without a GPU the tests say SKIPPED on stderr and pass; with `BSR_REQUIRE_GPU` set they fail instead.
 
@@ -92,4 +92,28 @@ fn an_attention_records_what_its_work_list_says() {
     rules::hold(&timeline);
     let work = AttentionWork::new(&plan.attention_tiles().unwrap(), &shape, &mask, launcher.ctas()).unwrap();
     steps::hold(&plan, &timeline, &work);
+}
+
+#[test]
+fn a_list_of_products_records_every_tile() {
+    let Some(device) = device("a_list_of_products_records_every_tile") else { return };
+    let all = Probes { first: 0, ctas: 132, records: 1 << 12 };
+    let plan = probed("bm = 128, bn = 128, bk = 64, batch = on", all);
+    let ptx = plan.ptx();
+    let launcher = Launcher::load(&device, &plan, ptx.text(), ptx.entry()).unwrap();
+    let a = Bsr::<f16>::generate(Pattern::Random(0.3), 2048, 2048, (128, 64), 0).unwrap();
+    let (a, b) = (DeviceBsr::upload(&device, &a).unwrap(), DeviceDense::upload(&device, &dense(2048, 1024)).unwrap());
+    let mut results = [0, 1].map(|_| DeviceDense::<f16>::zeros(&device, 2048, 1024, Layout::RowMajor).unwrap());
+    let (mut batch, none) = (launcher.batch(), DeviceInputs::default());
+    for c in &mut results {
+        batch.push(ByKind(&a, &b, &none), c).unwrap();
+    }
+    let (batch, stream) = (batch.prepare().unwrap(), Stream::new(&device).unwrap());
+    batch.launch(stream.handle()).unwrap();
+    let timeline = Timeline::new(&plan, &launcher.records().unwrap().unwrap(), Clock::Gpu).unwrap();
+    rules::hold(&timeline);
+    let consumers = timeline.ctas.iter().flat_map(|cta| &cta.tracks).filter(|track| track.name == "consumer 0");
+    let tile = plan.cluster_tile();
+    let each = 2048_usize.div_ceil(tile.rows as usize) * 1024_usize.div_ceil(tile.columns as usize);
+    assert_eq!(consumers.map(|track| track.tiles.len()).sum::<usize>(), 2 * each);
 }

@@ -4,9 +4,10 @@ use bsr_codegen::probes::{Kind, Probes};
 use bsr_codegen::{Op, Plan, TileScheduler};
 use bsr_runtime::schedule::WorkLists;
 use bsr_runtime::simulated::Simulated;
-use bsr_runtime::timeline::{Summary, Timeline, compare};
+use bsr_runtime::timeline::{Summary, Timeline, beside, compare};
 use bsr_runtime::{Bsr, Dense, Inputs, Layout, Pattern, Permutation, Structure};
 use half::f16;
+use serde_json::{Value, json};
 
 use crate::{PROBES, count, probed, rules, timed, timeline};
 
@@ -189,4 +190,82 @@ fn two_kernels_are_compared_role_by_role() {
     let role = |summary: &Summary| summary.roles.iter().find(|role| role.name == "producer").unwrap().shares;
     let less: f64 = role(&a).iter().zip(role(&b)).map(|(a, b)| b - a).sum();
     assert!(less.abs() < 1e-9, "{less}");
+}
+
+#[test]
+fn kernels_of_lists_record_every_product() {
+    for spec in ["bm = 128, bn = 64, bk = 48, batch = on", "bm = 16, bn = 64, bk = 16, batch = on"] {
+        let plan = probed(spec, PROBES);
+        let ptx = plan.ptx();
+        let kernel = Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap().with_clusters(CLUSTERS);
+        let spec = plan.spec();
+        let (m, k) = (8 * spec.bm as usize, 20 * spec.bk as usize);
+        let a = Bsr::<f16>::generate(Pattern::TopK(6), m, k, (spec.bm as usize, spec.bk as usize), 3).unwrap();
+        let b = dense(k, 128);
+        let (_, report) = kernel.multiply_batch::<f16, _>([(&a, &b), (&a, &b)], &timed()).unwrap();
+        assert!(report.is_clean(), "{spec}: {:?}", report.findings);
+        let timeline = timeline(&plan, &kernel.records().unwrap());
+        rules::hold(&timeline);
+        let rows = plan.cluster_tile().rows as usize;
+        let consumers = plan.probes().unwrap().1.consumers as usize;
+        let tiles: usize = timeline
+            .ctas
+            .iter()
+            .flat_map(|cta| cta.tracks.iter().filter(|track| track.name.starts_with("consumer")))
+            .map(|track| track.tiles.len())
+            .sum();
+        // Two products of as many tiles of 64 columns each.
+        let columns = plan.cluster_tile().columns as usize;
+        assert_eq!(tiles, 2 * m.div_ceil(rows) * 128_usize.div_ceil(columns) * consumers, "{spec}");
+    }
+}
+
+#[test]
+fn an_sddmm_of_lists_records_every_product() {
+    let plan = probed("bm = 64, bn = 64, bk = 64, op = sdd, batch = on", PROBES);
+    let ptx = plan.ptx();
+    let kernel = Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap().with_clusters(CLUSTERS);
+    let structure = Pattern::Random(0.5).structure(512, 512, (64, 64), 3).unwrap();
+    let (a, b) = (dense(512, 200), dense(200, 512));
+    let list = [(&a, &b, &structure), (&a, &b, &structure)];
+    let (_, report) = kernel.multiply_batch::<f16, _>(list, &timed()).unwrap();
+    assert!(report.is_clean(), "{:?}", report.findings);
+    let timeline = timeline(&plan, &kernel.records().unwrap());
+    rules::hold(&timeline);
+    assert_eq!(timeline.ctas.len(), CLUSTERS as usize);
+}
+
+#[test]
+fn two_traces_in_one_file_share_no_process_no_thread_and_no_flow() {
+    let trace = |spec| run(spec, PROBES).1.perfetto();
+    let (a, b) = (trace("bm = 64, bn = 64, bk = 64"), trace("bm = 64, bn = 64, bk = 64, stages = 2"));
+    let both = beside(&a, &b).unwrap();
+    let count = |trace: &Value, phase: &str| {
+        trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == phase).count()
+    };
+    for phase in ["X", "s", "f"] {
+        assert_eq!(count(&both, phase), count(&a, phase) + count(&b, phase), "{phase}");
+    }
+    let events = both["traceEvents"].as_array().unwrap();
+    let named = |what: &str, part: &str| -> Vec<String> {
+        events.iter().filter(|event| event["name"] == what).map(|event| event[part].to_string()).collect()
+    };
+    for (what, part) in [("process_name", "pid"), ("thread_name", "tid")] {
+        let all = named(what, part);
+        let different: std::collections::HashSet<&String> = all.iter().collect();
+        assert_eq!(different.len(), all.len(), "{what}");
+    }
+    let processes = named("process_name", "args");
+    assert!(
+        processes.iter().any(|name| name.contains("A: CTA 0"))
+            && processes.iter().any(|name| name.contains("B: CTA 0"))
+    );
+    // CTA 0 of B stands right below CTA 0 of A.
+    let orders = named("process_sort_index", "args");
+    assert_eq!(orders[..2], [json!({ "sort_index": 2 }).to_string(), json!({ "sort_index": 4 }).to_string()]);
+    assert!(orders.contains(&json!({ "sort_index": 3 }).to_string()));
+    let ids: Vec<String> =
+        events.iter().filter(|event| event["ph"] == "s").map(|event| event["id"].to_string()).collect();
+    assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), ids.len());
+    assert!(beside(&a, &both).unwrap_err().to_string().contains("roles"));
 }

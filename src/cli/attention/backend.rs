@@ -3,10 +3,11 @@
 use std::rc::Rc;
 
 use bsr::attention::DeviceTensor;
-use bsr::bench::{InterleaveOptions, interleave};
+use bsr::bench::{InterleaveOptions, interleave_watched};
 use bsr::gpu::Device;
 use bsr::{Dtype, KernelSpec, bf16, f16};
 use bsr_tuner::Workload;
+use bsr_tuner::backend::Timings;
 
 use super::super::dtypes::Number;
 use super::super::exit::Failure;
@@ -26,11 +27,11 @@ pub(in super::super) trait OnDevice {
     /// Wrong: a wrong result. Those of the device.
     fn check(&mut self, planned: &Planned) -> Result<f64, Failure>;
 
-    /// Times kernels that were checked in turn: microseconds of each.
+    /// Times kernels that were checked in turn.
     ///
     /// # Errors
     /// Those of the device.
-    fn time(&mut self, kernels: &[KernelSpec], options: &InterleaveOptions) -> Result<Vec<Vec<f64>>, Failure>;
+    fn time(&mut self, kernels: &[KernelSpec], options: &InterleaveOptions) -> Result<Timings, Failure>;
 
     /// Compares what the last launch of a kernel computed.
     ///
@@ -88,7 +89,7 @@ impl<T: Number> OnDevice for Open<T> {
         Ok(error)
     }
 
-    fn time(&mut self, kernels: &[KernelSpec], options: &InterleaveOptions) -> Result<Vec<Vec<f64>>, Failure> {
+    fn time(&mut self, kernels: &[KernelSpec], options: &InterleaveOptions) -> Result<Timings, Failure> {
         let mut launches: Vec<_> = vec![];
         for (spec, ready) in &mut self.ready {
             if let Some(at) = kernels.iter().position(|kernel| kernel == spec) {
@@ -98,8 +99,8 @@ impl<T: Number> OnDevice for Open<T> {
         }
         launches.sort_by_key(|(at, _)| *at);
         let mut candidates: Vec<_> = launches.into_iter().map(|(_, candidate)| candidate).collect();
-        let timings = interleave(&mut candidates, options, &self.device)?;
-        Ok(timings.into_iter().map(|timing| timing.samples_us).collect())
+        let (timings, power) = interleave_watched(&mut candidates, options, &self.device)?;
+        Ok(Timings { samples_us: timings.into_iter().map(|timing| timing.samples_us).collect(), power })
     }
 
     fn judge(&self, kernel: &KernelSpec) -> Result<(), Failure> {

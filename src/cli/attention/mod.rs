@@ -14,7 +14,7 @@ pub(super) use bench::bench;
 pub(super) use check::{Checked, check};
 pub(super) use problem::{Defaults, workload};
 pub(super) use run::{Run, launch, run};
-pub(super) use trace::{Trace, trace};
+pub(super) use trace::Traced;
 
 use bsr::attention::AttentionError;
 

@@ -38,7 +38,7 @@ impl Defaults {
     /// Enough work to fill a GPU.
     pub(in super::super) const GPU: Self = Self { queries: 8192, heads: 16 };
     /// A second's work for the simulator.
-    pub(super) const SIMULATOR: Self = Self { queries: 500, heads: 2 };
+    pub(in super::super) const SIMULATOR: Self = Self { queries: 500, heads: 2 };
 }
 
 /// What the flags ask for, so that another process can make it again.

@@ -1,94 +1,85 @@
-//! `bsr trace` of an attention: checked, timed beside the kernel without probes, and read.
+//! An attention that is traced.
 
-use std::io::Write;
 use std::rc::Rc;
 
 use bsr::attention::SimulatedAttention;
 use bsr::bench::{InterleaveOptions, interleave};
 use bsr::gpu::Device;
-use bsr::simulated::{Options, Schedule};
-use bsr::timeline::Clock;
-use bsr::{Dtype, bf16, f16};
+use bsr::simulated::Options;
+use bsr::{Dtype, KernelSpec, bf16, f16};
+use bsr_tuner::{Facts, Workload};
 
-use super::super::device::{self, Opened};
 use super::super::dtypes::Number;
 use super::super::exit::{Exit, Failure};
-use super::super::problem::ProblemArgs;
-use super::super::simulate::{findings_in_full, findings_in_words, order, warning};
+use super::super::simulate::{findings_in_full, findings_in_words};
 use super::super::spec::Planned;
-use super::super::trace::{Cost, Recorded, on_simulator};
-use super::super::{line, say};
-use super::problem::{Defaults, Problem, tolerance};
+use super::super::trace::{About, Both, OnGpu, Subject};
+use super::problem::{Problem, tolerance};
 use super::run::{ROWS, Ready, uploaded};
 
-/// What is asked for.
-pub(in super::super) struct Trace<'t> {
-    pub(in super::super) planned: &'t Planned,
-    pub(in super::super) probed: &'t Planned,
-    pub(in super::super) problem: &'t ProblemArgs,
+/// The attention of a workload; blocks and types are those of each kernel.
+pub(in super::super) struct Traced(pub(in super::super) Workload);
+
+impl Traced {
+    fn problem(&self, spec: &KernelSpec) -> Result<Problem, Failure> {
+        Problem::of_workload(&self.workload(spec), spec)
+    }
 }
 
-/// # Errors
-/// Wrong: a wrong result or a finding. Bad input: a problem that cannot be had.
-pub(in super::super) fn trace(asked: &Trace<'_>, opened: Opened, out: &mut dyn Write) -> Result<Recorded, Failure> {
-    let spec = asked.planned.spec();
-    let defaults = match opened {
-        Opened::Simulator(_) => Defaults::SIMULATOR,
-        Opened::Gpu(_) => Defaults::GPU,
-    };
-    let problem = Problem::new(asked.problem, spec, defaults)?;
-    line(out, "problem", problem.words())?;
-    line(out, "mask", problem.mask_words())?;
-    out.flush()?;
-    match (opened, spec.a) {
-        (Opened::Gpu(device), Dtype::BF16) => on::<bf16>(&device, asked, &problem, out),
-        (Opened::Gpu(device), _) => on::<f16>(&device, asked, &problem, out),
-        (Opened::Simulator(why), dtype) => {
-            on_simulator(why.as_ref());
-            if let Some(warning) = warning(problem.flops()) {
-                say(warning);
-            }
-            match dtype {
-                Dtype::BF16 => simulated::<bf16>(asked, &problem, out),
-                _ => simulated::<f16>(asked, &problem, out),
-            }
+impl Subject for Traced {
+    fn about(&self, spec: &KernelSpec) -> Result<About, Failure> {
+        let problem = self.problem(spec)?;
+        Ok(About { problem: problem.words(), sparse: ("mask", problem.mask_words()), flops: problem.flops() })
+    }
+
+    fn workload(&self, spec: &KernelSpec) -> Workload {
+        Workload { facts: Facts::of(spec), k: spec.score_depth() as usize, ..self.0.clone() }
+    }
+
+    fn simulate(&self, probed: &Planned, options: &Options) -> Result<Option<Vec<u32>>, Failure> {
+        let problem = self.problem(probed.spec())?;
+        match probed.spec().a {
+            Dtype::BF16 => simulated::<bf16>(probed, &problem, options),
+            _ => simulated::<f16>(probed, &problem, options),
+        }
+    }
+
+    fn time(&self, device: &Device, both: Both, options: &InterleaveOptions) -> Result<OnGpu, Failure> {
+        let problem = self.problem(both.0.spec())?;
+        match both.0.spec().a {
+            Dtype::BF16 => timed::<bf16>(device, &both, &problem, options),
+            _ => timed::<f16>(device, &both, &problem, options),
         }
     }
 }
 
-fn simulated<T: Number>(asked: &Trace<'_>, problem: &Problem, out: &mut dyn Write) -> Result<Recorded, Failure> {
-    let probed = asked.probed;
-    let options = Options { schedule: Schedule::Timed, seed: problem.seed, ..Options::default() };
+fn simulated<T: Number>(probed: &Planned, problem: &Problem, options: &Options) -> Result<Option<Vec<u32>>, Failure> {
     let kernel = SimulatedAttention::new(&probed.plan, probed.ptx.text(), probed.ptx.entry())?;
     let tensors = problem.tensors::<T>();
     let wanted = problem.wanted(probed.spec(), &tensors, usize::MAX);
-    let (values, sums, report) = kernel.run(tensors.each_ref(), &problem.mask, problem.inputs(), &options)?;
-    line(out, "device", format_args!("the simulator: the PTX with probes on the CPU, schedule {}", order(&options)))?;
+    let (values, sums, report) = kernel.run(tensors.each_ref(), &problem.mask, problem.inputs(), options)?;
     if !report.is_clean() {
         let words = findings_in_words(&report.findings);
         let text = format!("{words} in {}{}", probed.ptx.entry(), findings_in_full(&report.findings));
         return Err(Failure::new(Exit::Wrong, text));
     }
     wanted.judge(&values, &sums, tolerance(T::DTYPE))?;
-    Ok(Recorded { words: kernel.records(), clock: Clock::Simulator, cost: None })
+    Ok(kernel.records())
 }
 
-fn on<T: Number>(
+fn timed<T: Number>(
     device: &Device,
-    asked: &Trace<'_>,
+    (plain, probed): &Both,
     problem: &Problem,
-    out: &mut dyn Write,
-) -> Result<Recorded, Failure> {
+    options: &InterleaveOptions,
+) -> Result<OnGpu, Failure> {
     let host = problem.tensors::<T>();
-    let wanted = problem.wanted(asked.planned.spec(), &host, ROWS);
+    let wanted = problem.wanted(plain.spec(), &host, ROWS);
     let tensors = Rc::new(uploaded(device, &host)?);
-    let mut plain = Ready::of(device, asked.planned, (problem, Rc::clone(&tensors)), &wanted)?;
-    let mut probed = Ready::of(device, asked.probed, (problem, tensors), &wanted)?;
-    line(out, "device", device::words(device))?;
-    let options = InterleaveOptions { min_repeats: 10, max_repeats: 50, ..InterleaveOptions::default() };
+    let mut plain = Ready::of(device, plain, (problem, Rc::clone(&tensors)), &wanted)?;
+    let mut probed = Ready::of(device, probed, (problem, tensors), &wanted)?;
     let timings =
-        interleave(&mut [plain.candidate("without probes"), probed.candidate("with probes")], &options, device)?;
+        interleave(&mut [plain.candidate("without probes"), probed.candidate("with probes")], options, device)?;
     let launcher = probed.launcher();
-    let cost = Cost::new(&timings, &launcher.function().attributes()?);
-    Ok(Recorded { words: launcher.records()?, clock: Clock::Gpu, cost })
+    Ok(OnGpu { timings, attributes: Some(launcher.function().attributes()?), words: launcher.records()? })
 }

@@ -7,11 +7,11 @@ mod fault_injection;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bsr::bench::{self, InterleaveOptions, interleave};
+use bsr::bench::{self, InterleaveOptions, interleave_watched};
 use bsr::gpu::Device;
 use bsr::{KernelSpec, Plan};
 use bsr_codegen::emit::Ptx;
-use bsr_tuner::backend::{Backend, Candidate, Checked, Opened, Rounds, Trouble};
+use bsr_tuner::backend::{Backend, Candidate, Checked, Opened, Rounds, Timings, Trouble};
 use bsr_tuner::{DeviceKind, TuningProblem, Verdict, Workload};
 
 use super::attention::{self, OnDevice};
@@ -111,11 +111,7 @@ impl GpuBackend {
         attention.check(&planned(spec, &self.edit)?).map_err(bad)
     }
 
-    fn time_attention(
-        &mut self,
-        candidates: &[Candidate],
-        options: &InterleaveOptions,
-    ) -> Result<Vec<Vec<f64>>, Trouble> {
+    fn time_attention(&mut self, candidates: &[Candidate], options: &InterleaveOptions) -> Result<Timings, Trouble> {
         let mut kernels = vec![];
         for (at, candidate) in candidates.iter().enumerate() {
             self.check_attention(candidate).map_err(|bad| self.trouble(Some(at), bad))?;
@@ -257,7 +253,7 @@ impl Backend for GpuBackend {
         checked.map(|relative_error| Checked { relative_error }).map_err(|bad| self.trouble(Some(0), bad))
     }
 
-    fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Vec<Vec<f64>>, Trouble> {
+    fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Timings, Trouble> {
         let device = self.device.clone();
         let options = InterleaveOptions {
             warmup: Duration::from_millis(rounds.warmup_ms),
@@ -276,8 +272,8 @@ impl Backend for GpuBackend {
             }
         }
         let open = self.opened()?;
-        let timed = open.launches(candidates).and_then(|mut all| Ok(interleave(&mut all, &options, &device)?));
-        let timings = timed.map_err(|failure| self.trouble(None, Bad::Failed(failure)))?;
+        let timed = open.launches(candidates).and_then(|mut all| Ok(interleave_watched(&mut all, &options, &device)?));
+        let (timings, power) = timed.map_err(|failure| self.trouble(None, Bad::Failed(failure)))?;
         for (at, candidate) in candidates.iter().enumerate() {
             let case = self.opened()?.cases.iter().find(|case| case.planned.spec().to_string() == candidate.name());
             let judged = case.map(|case| case.verdict().map_err(Bad::Failed).and_then(|verdict| judged(case, verdict)));
@@ -285,6 +281,6 @@ impl Backend for GpuBackend {
                 return Err(self.trouble(Some(at), bad));
             }
         }
-        Ok(timings.into_iter().map(|timing| timing.samples_us).collect())
+        Ok(Timings { samples_us: timings.into_iter().map(|timing| timing.samples_us).collect(), power })
     }
 }

@@ -1,27 +1,34 @@
 //! `bsr trace SPEC`: what each role of a kernel's CTAs does and when, recorded by the kernel itself.
+//!
+//! ```text
+//! SPEC, PROBLEM --Subject--> records --Timeline--> trace (JSON) --+--> table, file, picture
+//! FILE -----------------------------------------------------------+--> compared with another one
+//! ```
 
 mod compare;
 mod ctas;
 mod product;
+mod side;
+mod subject;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use bsr::Op;
-use bsr::bench::Timing;
-use bsr::gpu::FunctionAttributes;
 use bsr::probes::{MOST_RECORDS, Probes};
-use bsr::timeline::{Clock, Summary, Timeline};
+use bsr::timeline::Summary;
+use bsr_tuner::Traced;
+use bsr_tuner::report::timeline_picture;
+use serde_json::Value;
 
-use super::attention;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
-use super::output::{self, Outputs, Replace};
 use super::problem::ProblemArgs;
-use super::spec::{self, Planned};
-use super::verdict::CheckArgs;
-use super::{line, say};
+use super::work_args::WorkArgs;
+use super::{line, output, spec};
 use ctas::Ctas;
+use side::Side;
+pub(super) use side::{problem_words, read, unreadable};
+pub(super) use subject::{About, Both, OnGpu, Subject};
 
 /// Draw what each role of a kernel's CTAs does and when, on a GPU or on the simulator.
 #[derive(Debug, clap::Args)]
@@ -30,7 +37,9 @@ Examples:
   bsr trace \"bm = 512, bn = 128, bk = 112\" -o pipeline.json
   bsr trace \"bm = 64, bn = 256, bk = 64\" --m 8192 --n 8192 --k 8192 --ctas 0..8 -o pipeline.json
   bsr trace \"bm = 512, bn = 128, bk = 112\" --device sim -o simulated.json
+  bsr trace pipeline.json --svg pipeline.svg
   bsr trace --compare pipeline.json simulated.json
+  bsr trace --compare \"bm = 64, bn = 64, bk = 64\" \"bm = 64, bn = 64, bk = 64, stages = 2\" --m 4096 --n 4096 --k 4096
 
 The kernel is emitted once more with probes: one thread of each role (a producer's warp, a consumer's warpgroup) writes a \
 record at the end of every wait, load, WGMMA group, release, epilogue step, tile switch and merge of partial sums. The result is \
@@ -38,7 +47,7 @@ compared with the f64 reference all the same, and on a GPU the kernel is timed w
 ui.perfetto.dev or chrome://tracing. Times of the simulator are cycles of its cost model, which say nothing of a GPU: the \
 viewer shows a cycle as a microsecond.")]
 pub(super) struct Args {
-    /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
+    /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file; or the file of a trace, which is read.
     #[arg(required_unless_present = "compare")]
     spec: Option<String>,
     /// What multiplies: gpu, gpu:N, sim (the simulator), or auto: the first GPU if there is one, else the simulator.
@@ -53,18 +62,19 @@ pub(super) struct Args {
     /// Write the trace to this file; `-` is standard output, and everything else then goes to standard error.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Draw the trace as a picture to this file: the launch as a whole, and a part of it from close by.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Write the PTX with the probes to this file.
     #[arg(long, value_name = "FILE")]
     ptx: Option<PathBuf>,
-    /// Say where two traces differ: what each role's time went to in both.
-    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["spec", "output", "ptx"])]
-    compare: Option<Vec<PathBuf>>,
+    /// Say where two kernels differ: what each role's time went to in both. Each of the two is a SPEC, which is traced now, or
+    /// the file of a trace. Two SPECs are traced on one problem, one beside a file on that of the file; -o writes both into
+    /// one file, CTA beside CTA.
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["spec", "svg", "ptx"])]
+    compare: Option<Vec<String>>,
     #[command(flatten)]
-    replace: Replace,
-    #[command(flatten)]
-    problem: ProblemArgs,
-    #[command(flatten)]
-    check: CheckArgs,
+    work: WorkArgs,
 }
 
 impl Args {
@@ -76,113 +86,87 @@ impl Args {
             ctas: Ctas { first: 0, count: 4 },
             records: RECORDS,
             output: None,
+            svg: None,
             ptx: None,
             compare: None,
-            replace: Replace::ALLOWED,
-            problem: problem.clone(),
-            check: CheckArgs::default(),
+            work: WorkArgs::of(problem),
         }
+    }
+
+    fn probes(&self) -> Probes {
+        Probes { first: self.ctas.first, ctas: self.ctas.count, records: self.records }
     }
 }
 
 /// Records that each role has room for.
 const RECORDS: u32 = 16_000;
 
-/// What a traced launch left.
-pub(super) struct Recorded {
-    /// The words of the rings.
-    pub(super) words: Option<Vec<u32>>,
-    pub(super) clock: Clock,
-    /// What the probes cost, on a GPU.
-    pub(super) cost: Option<Cost>,
-}
-
-/// A kernel's times without and with probes, and what the driver's compiler made of the latter.
-pub(super) struct Cost {
-    plain: f64,
-    probed: f64,
-    spilled: usize,
-}
-
-impl Cost {
-    /// Of the times of the two, in this order.
-    pub(super) fn new(timings: &[Timing], attributes: &FunctionAttributes) -> Option<Self> {
-        let [plain, probed] = timings else { return None };
-        let spilled = attributes.local_bytes as usize;
-        Some(Self { plain: plain.summary().median, probed: probed.summary().median, spilled })
-    }
-
-    fn words(&self) -> String {
-        let Self { plain, probed, .. } = self;
-        let more = 100.0 * (probed / plain - 1.0);
-        format!("{probed:.1} us with probes, {plain:.1} us without, medians from a cold L2 cache: {more:+.1} %")
-    }
-}
-
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if let Some([a, b]) = args.compare.as_deref() {
-        return compare::run(a, b, out);
+        return compare::run(args, [a, b], out);
     }
-    let spec = args.spec.as_deref().unwrap_or_default();
-    let files = [("-o", args.output.as_ref()), ("--ptx", args.ptx.as_ref())];
-    let outputs = Outputs::new(files, spec::file(spec).into_iter().chain(args.problem.inputs()), &args.replace)?;
+    let argument = args.spec.as_deref().unwrap_or_default();
+    let files = [("-o", args.output.as_ref()), ("--svg", args.svg.as_ref()), ("--ptx", args.ptx.as_ref())];
+    let outputs = args.work.outputs(files, [argument])?;
     let out = &mut *outputs.answers(out);
-    let planned = spec::plan(spec)?;
-    let Ctas { first, count } = args.ctas;
-    let probed = planned.probed(Probes { first, ctas: count, records: args.records })?;
-    line(out, "spec", planned.spec())?;
+    match Side::of(argument) {
+        Side::File(path) => of_file(&path, args, out),
+        Side::Spec(text) => of_spec(&text, args, out),
+    }
+}
+
+/// Traces a kernel.
+fn of_spec(text: &str, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let planned = spec::plan(text)?;
+    let probed = planned.probed(args.probes())?;
     if let Some(path) = &args.ptx {
         output::write_text(path, probed.ptx.text())?;
         line(out, "PTX", format_args!("{} B written to {}", probed.ptx.text().len(), path.display()))?;
     }
     let opened = args.device.open(planned.plan.arch().target)?;
-    let plan = probed.plan.clone();
-    let recorded = match planned.spec().op {
-        Op::Attention => {
-            let asked = attention::Trace { planned: &planned, probed: &probed, problem: &args.problem };
-            attention::trace(&asked, opened, out)?
-        }
-        _ => product::trace((planned, probed), (&args.problem, &args.check), opened, out)?,
-    };
-    let Some(words) = &recorded.words else {
-        return Err(Failure::new(Exit::BadInput, "nothing is launched, so nothing is recorded: the result is empty"));
-    };
-    let timeline = Timeline::new(&plan, words, recorded.clock)?;
-    if let Some(cost) = &recorded.cost {
-        line(out, "time", cost.words())?;
-        if cost.spilled > 0 {
-            say(format_args!(
-                "warning: probes take a register that this kernel does not have: the driver's compiler keeps {} B a thread in \
-                 memory, which the kernel without probes does not, and the timeline has that in it",
-                cost.spilled
-            ));
-        }
-    }
-    tell(&timeline, args, out)
-}
-
-/// Writes the trace, and what the time went to.
-fn tell(timeline: &Timeline, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let trace = timeline.perfetto();
+    let subject = subject::asked(&args.work, &planned, &opened)?;
+    let trace = subject::record(&*subject, (planned, probed), &opened, out)?;
     if let Some(path) = &args.output {
         let text = trace.to_string();
         output::write_text(path, &text)?;
-        let unit = if timeline.clock == Clock::Simulator { "; each cycle is shown as 1 us" } else { "" };
-        let what = format!("{} B written to {}, for ui.perfetto.dev", text.len(), path.display());
-        line(out, "trace", format_args!("{what}{unit}"))?;
+        let unit = if Summary::of_trace(&trace)?.unit == "us" { "" } else { "; each cycle is shown as 1 us" };
+        let what = format!("{} B written to {}, for ui.perfetto.dev{unit}", text.len(), path.display());
+        line(out, "trace", what)?;
     }
-    let numbers: Vec<String> = timeline.ctas.iter().map(|cta| cta.number.to_string()).collect();
-    line(out, "CTAs", numbers.join(", "))?;
-    writeln!(out, "\n{}", Summary::of_trace(&trace)?)?;
+    draw(&trace, args, out)?;
+    tell(&trace, out)
+}
+
+/// Reads a trace.
+fn of_file(path: &Path, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    if args.output.is_some() || args.ptx.is_some() {
+        let fact = format!("{} is read as a trace, which is written already and has no PTX", path.display());
+        return Err(Failure::new(
+            Exit::BadInput,
+            format!("{fact}\n  help: --svg draws it; a SPEC has a `=`, or is a .toml file"),
+        ));
+    }
+    let trace = side::read(path)?;
+    let summary = Summary::of_trace(&trace).map_err(|error| side::unreadable(path, &error))?;
+    line(out, "spec", summary.spec)?;
+    if let Some(words) = side::words(&trace) {
+        line(out, "device", words)?;
+    }
+    draw(&trace, args, out)?;
+    tell(&trace, out)
+}
+
+/// Draws the picture that is asked for.
+fn draw(trace: &Value, args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let Some(path) = &args.svg else { return Ok(()) };
+    let nothing = || Failure::new(Exit::BadInput, "there is nothing to draw: no role of the trace has a slice");
+    let picture = timeline_picture(&Traced::read(trace)?).ok_or_else(nothing)?;
+    output::write_text(path, &picture)?;
+    Ok(line(out, "picture", format_args!("{} B written to {}", picture.len(), path.display()))?)
+}
+
+/// What the time went to.
+fn tell(trace: &Value, out: &mut dyn Write) -> Result<Exit, Failure> {
+    writeln!(out, "\n{}", Summary::of_trace(trace)?)?;
     Ok(Exit::Done)
 }
-
-/// What is said before a run of a probed kernel on the simulator.
-pub(super) fn on_simulator(why: Option<&Failure>) {
-    if let Some(none) = why {
-        say(format_args!("no CUDA device ({}): tracing on the simulator", none.first_line()));
-    }
-}
-
-/// A kernel and the same with probes.
-pub(super) type Both = (Planned, Planned);

@@ -1,101 +1,71 @@
-//! A product or an SDDMM that records what it does: checked, timed beside the kernel without probes, and read.
+//! A product or an SDDMM that is traced.
 
-use std::io::Write;
 use std::rc::Rc;
-use std::time::Duration;
 
+use bsr::KernelSpec;
 use bsr::bench::{InterleaveOptions, interleave};
 use bsr::gpu::Device;
-use bsr::simulated::{Options, Schedule};
-use bsr::timeline::Clock;
+use bsr::simulated::Options;
+use bsr_tuner::{Facts, Workload};
 
 use super::super::case::Case;
-use super::super::device::{self, Opened};
 use super::super::exit::Failure;
 use super::super::operands::Operands;
-use super::super::problem::{Defaults, DrawnProblem, ProblemArgs};
+use super::super::problem::DrawnProblem;
 use super::super::progress::Progress;
+use super::super::simulate;
+use super::super::spec::Planned;
 use super::super::verdict::CheckArgs;
-use super::super::{line, say, simulate};
-use super::{Both, Cost, Recorded, on_simulator};
+use super::subject::{About, Both, OnGpu, Subject};
 
-/// # Errors
-/// Wrong: a wrong result or a finding. Bad input: a problem that cannot be had.
-pub(super) fn trace(
-    both: Both,
-    (problem, check): (&ProblemArgs, &CheckArgs),
-    opened: Opened,
-    out: &mut dyn Write,
-) -> Result<Recorded, Failure> {
-    let defaults = match opened {
-        Opened::Simulator(_) => Defaults::simulator(both.0.block()),
-        Opened::Gpu(_) => Defaults::GPU,
-    };
-    let problem = Rc::new(DrawnProblem::new(problem, defaults)?);
-    let facts = problem.facts(both.0.spec())?;
-    line(out, "problem", problem.words(both.0.spec()))?;
-    line(out, facts.name, problem.sparse_words(&facts))?;
-    out.flush()?;
-    match opened {
-        Opened::Gpu(device) => on(&device, both, &problem, check, out),
-        Opened::Simulator(why) => {
-            on_simulator(why.as_ref());
-            let flops = facts.structure.executed_flops(problem.sizes(both.0.spec()).along);
-            if let Some(warning) = simulate::warning(flops) {
-                say(warning);
-            }
-            simulated(&both, &problem, check, out)
+pub(super) struct Traced {
+    problem: Rc<DrawnProblem>,
+    check: CheckArgs,
+}
+
+impl Traced {
+    pub(super) fn boxed(problem: DrawnProblem, check: CheckArgs) -> Box<dyn Subject> {
+        Box::new(Self { problem: Rc::new(problem), check })
+    }
+}
+
+impl Subject for Traced {
+    fn about(&self, spec: &KernelSpec) -> Result<About, Failure> {
+        let facts = self.problem.facts(spec)?;
+        Ok(About {
+            problem: self.problem.words(spec),
+            sparse: (facts.name, self.problem.sparse_words(&facts)),
+            flops: facts.structure.executed_flops(self.problem.sizes(spec).along),
+        })
+    }
+
+    fn workload(&self, spec: &KernelSpec) -> Workload {
+        self.problem.workload(&Facts::of(spec))
+    }
+
+    fn simulate(&self, probed: &Planned, options: &Options) -> Result<Option<Vec<u32>>, Failure> {
+        let kernel = simulate::loaded(probed)?;
+        let done = simulate::multiply(kernel.clone(), &self.problem, &self.check, options)?;
+        done.judge(probed, self.check.tolerance(probed.spec(), done.longest, done.tolerance))?;
+        Ok(kernel.records())
+    }
+
+    fn time(&self, device: &Device, (plain, probed): Both, options: &InterleaveOptions) -> Result<OnGpu, Failure> {
+        let progress = Progress::new();
+        let mut operands = Operands::new(&self.problem, device, self.check.rows, &progress);
+        let mut cases = [Case::new(plain, &mut operands)?, Case::new(probed, &mut operands)?];
+        progress.step("multiplying and comparing");
+        for case in &mut cases {
+            let tolerance = self.check.tolerance(case.planned.spec(), case.longest, case.tolerance);
+            case.check()?.judge(case.planned.ptx.entry(), tolerance)?;
         }
+        progress.done();
+        let mut candidates: Vec<_> = cases.iter_mut().map(Case::candidate).collect();
+        let timings = interleave(&mut candidates, options, device)?;
+        drop(candidates);
+        let Some(launcher) = cases[1].launcher() else {
+            return Ok(OnGpu { timings, attributes: None, words: None });
+        };
+        Ok(OnGpu { timings, attributes: Some(launcher.function().attributes()?), words: launcher.records()? })
     }
-}
-
-fn simulated(
-    (_, probed): &Both,
-    problem: &DrawnProblem,
-    check: &CheckArgs,
-    out: &mut dyn Write,
-) -> Result<Recorded, Failure> {
-    let options = Options { schedule: Schedule::Timed, seed: problem.seed, ..Options::default() };
-    let kernel = simulate::loaded(probed)?;
-    let done = simulate::multiply(kernel.clone(), problem, check, &options)?;
-    line(
-        out,
-        "device",
-        format_args!("the simulator: the PTX with probes on the CPU, schedule {}", simulate::order(&options)),
-    )?;
-    done.judge(probed, check.tolerance(probed.spec(), done.longest, done.tolerance))?;
-    Ok(Recorded { words: kernel.records(), clock: Clock::Simulator, cost: None })
-}
-
-fn on(
-    device: &Device,
-    (planned, probed): Both,
-    problem: &Rc<DrawnProblem>,
-    check: &CheckArgs,
-    out: &mut dyn Write,
-) -> Result<Recorded, Failure> {
-    let progress = Progress::new();
-    let mut operands = Operands::new(problem, device, check.rows, &progress);
-    let mut cases = [Case::new(planned, &mut operands)?, Case::new(probed, &mut operands)?];
-    progress.step("multiplying and comparing");
-    for case in &mut cases {
-        let tolerance = check.tolerance(case.planned.spec(), case.longest, case.tolerance);
-        case.check()?.judge(case.planned.ptx.entry(), tolerance)?;
-    }
-    progress.done();
-    line(out, "device", device::words(device))?;
-    let options = InterleaveOptions {
-        min_repeats: 10,
-        max_repeats: 50,
-        time_limit: Duration::from_secs(2),
-        ..InterleaveOptions::default()
-    };
-    let mut candidates: Vec<_> = cases.iter_mut().map(Case::candidate).collect();
-    let timings = interleave(&mut candidates, &options, device)?;
-    drop(candidates);
-    let Some(launcher) = cases[1].launcher() else {
-        return Ok(Recorded { words: None, clock: Clock::Gpu, cost: None });
-    };
-    let cost = Cost::new(&timings, &launcher.function().attributes()?);
-    Ok(Recorded { words: launcher.records()?, clock: Clock::Gpu, cost })
 }

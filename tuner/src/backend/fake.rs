@@ -5,8 +5,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bsr_codegen::KernelSpec;
+use bsr_runtime::bench::{Clock, Power};
 
-use super::{Backend, Baseline, Candidate, Checked, Opened, Rounds, Teller, Trouble, structure};
+use super::{Backend, Baseline, Candidate, Checked, Opened, Rounds, Teller, Timings, Trouble, structure};
 use crate::{DeviceId, DeviceKind, Timing, TuningProblem, Verdict, Workload};
 
 /// What becomes of candidates: rules in the order of writing, of which all that fit a candidate hold, the last most.
@@ -22,6 +23,7 @@ use crate::{DeviceId, DeviceKind, Timing, TuningProblem, Verdict, Workload};
 /// | `120 us` | its time; without a rule from 100 to 200 us, drawn from seed and name |
 /// | `x 10` | so many times its time |
 /// | `noise 0.02` | times spread by this part of it, to both sides |
+/// | `clock 1500` | the clock in MHz that a driver would tell while it is timed |
 /// | `wrong`, `refuse` | its check says so |
 /// | `too big` | the compiler refuses it |
 /// | `hang`, `fault` | its check never ends; ends the process |
@@ -36,6 +38,7 @@ enum Action {
     Us(f64),
     Times(f64),
     Noise(f64),
+    Clock(u32),
     Wrong,
     Refuse,
     TooBig,
@@ -76,6 +79,7 @@ fn action(text: &str) -> Result<Action, String> {
         ["x", factor] => Action::Times(number(factor)?),
         ["noise", part] => Action::Noise(number(part)?),
         ["pause", ms] => Action::Pause(number(ms)? as u64),
+        ["clock", mhz] => Action::Clock(number(mhz)? as u32),
         ["wrong"] => Action::Wrong,
         ["refuse"] => Action::Refuse,
         ["too", "big"] => Action::TooBig,
@@ -98,6 +102,14 @@ impl Script {
     /// Whether a kernel's check is to hang, to fault or to be wrong: what fault injection does to a real kernel, too.
     pub fn fault(&self, name: &str) -> Option<Verdict> {
         self.actions(name).filter_map(Action::fault).last()
+    }
+
+    /// What a driver would tell while these are timed.
+    fn power(&self, names: &[String]) -> Option<Power> {
+        let clock = |action| if let Action::Clock(mhz) = action { Some(mhz) } else { None };
+        let mhz = names.iter().flat_map(|name| self.actions(name)).filter_map(clock).next()?;
+        let sm_mhz = Some(Clock { min: mhz, median: mhz, max: mhz });
+        Some(Power { watts: None, limit_watts: None, sm_mhz, memory_mhz: None, reasons: vec![], samples: 1 })
     }
 
     fn has(&self, name: &str, wanted: Action) -> bool {
@@ -235,7 +247,7 @@ impl Backend for Fake {
         Ok(Checked { relative_error: matches!(candidate, Candidate::Kernel(_)).then(|| 1e-4 * self.draw(&name, 1)) })
     }
 
-    fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Vec<Vec<f64>>, Trouble> {
+    fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Timings, Trouble> {
         let names: Vec<String> = candidates.iter().map(Candidate::name).collect();
         let unattributed = names.iter().any(|name| self.script.has(name, Action::Unattributed));
         for (at, name) in names.iter().enumerate() {
@@ -268,7 +280,7 @@ impl Backend for Fake {
                 break;
             }
         }
-        Ok(times)
+        Ok(Timings { samples_us: times, power: self.script.power(&names) })
     }
 }
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bsr_codegen::KernelSpec;
+use bsr_runtime::bench::Power;
 use serde::{Deserialize, Serialize};
 
 use crate::{DeviceId, TuningProblem, Verdict, Workload};
@@ -97,6 +98,15 @@ pub struct Rounds {
     pub limit: Duration,
 }
 
+/// Times of candidates that were timed in turn.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timings {
+    /// Microseconds of each candidate, equally many.
+    pub samples_us: Vec<Vec<f64>>,
+    /// How the GPU ran meanwhile, over all of them; none of what is no GPU, and where the driver does not tell.
+    pub power: Option<Power>,
+}
+
 /// What goes wrong with a candidate, or with the backend.
 #[derive(Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
@@ -155,10 +165,10 @@ pub trait Backend {
     /// [`Verdict::Wrong`], [`Verdict::Refused`], [`Verdict::Fault`], [`Verdict::Hang`].
     fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble>;
 
-    /// Times checked candidates in turn, A B A B, each launch from a cold L2 cache: for each candidate its times in
-    /// microseconds, equally many. Afterwards every kernel's last result is compared once more.
+    /// Times checked candidates in turn, A B A B, each launch from a cold L2 cache. Afterwards every kernel's last result is
+    /// compared once more.
     ///
     /// # Errors
     /// As [`Backend::check`].
-    fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Vec<Vec<f64>>, Trouble>;
+    fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Timings, Trouble>;
 }

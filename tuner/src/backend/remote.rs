@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bsr_codegen::KernelSpec;
 
 use super::wire::{Reply, Request};
-use super::{Backend, Candidate, Checked, Opened, Rounds, Trouble};
+use super::{Backend, Candidate, Checked, Opened, Rounds, Timings, Trouble};
 use crate::{Verdict, Workload};
 
 /// How often a child may crash while it opens a workload.
@@ -156,11 +156,11 @@ impl Backend for Remote {
         }
     }
 
-    fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Vec<Vec<f64>>, Trouble> {
+    fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Timings, Trouble> {
         let request = Request::Time { candidates: candidates.to_vec(), rounds: *rounds };
         let names: Vec<String> = candidates.iter().map(Candidate::name).collect();
         match self.call(&request, &names, "timing", self.limits.timing(rounds))? {
-            Reply::Timed(times) if times.len() == candidates.len() => Ok(times),
+            Reply::Timed(times) if times.samples_us.len() == candidates.len() => Ok(times),
             other => Err(self.nonsense(&other)),
         }
     }

@@ -13,7 +13,7 @@ use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales, Structu
 
 use super::draw::{self, load, pattern, refused, spec_of, stored_shape};
 use super::types::{Typed, with_types};
-use super::{Backend, Candidate, Checked, Opened, Rounds, Trouble, attention, structure};
+use super::{Backend, Candidate, Checked, Opened, Rounds, Timings, Trouble, attention, structure};
 use crate::model::{self, Card, predict};
 use crate::{DeviceId, DeviceKind, Source, TuningProblem, Verdict, Workload};
 
@@ -162,9 +162,10 @@ impl Backend for Sim {
     }
 
     /// One time each: the model has no noise.
-    fn time(&mut self, candidates: &[Candidate], _: &Rounds) -> Result<Vec<Vec<f64>>, Trouble> {
+    fn time(&mut self, candidates: &[Candidate], _: &Rounds) -> Result<Timings, Trouble> {
         let times = candidates.iter().enumerate();
-        times.map(|(at, candidate)| Ok(vec![self.predicted(candidate, at)?])).collect()
+        let times: Result<_, Trouble> = times.map(|(at, candidate)| Ok(vec![self.predicted(candidate, at)?])).collect();
+        Ok(Timings { samples_us: times?, power: None })
     }
 }
 
@@ -349,7 +350,7 @@ mod tests {
             assert!(opened.problem.executed_flops() > 1 << 30);
             let candidate = Candidate::Kernel(facts.spec(64));
             assert!(sim.check(&candidate).unwrap().relative_error.unwrap() < 5e-3);
-            let times = sim.time(&[candidate], &ONCE).unwrap();
+            let times = sim.time(&[candidate], &ONCE).unwrap().samples_us;
             assert!(times[0][0] > 5.0, "{times:?}");
         }
     }
@@ -369,7 +370,7 @@ mod tests {
             let candidate = kernel(&format!("{facts}, bn = 64{more}"));
             let checked = sim.check(&candidate).unwrap_or_else(|trouble| panic!("{facts}{more}: {trouble}"));
             assert!(checked.relative_error.is_some_and(|error| error < 0.1), "{facts}");
-            let times = sim.time(std::slice::from_ref(&candidate), &ONCE).unwrap();
+            let times = sim.time(std::slice::from_ref(&candidate), &ONCE).unwrap().samples_us;
             let Candidate::Kernel(spec) = candidate else { panic!("{facts} is no kernel") };
             let wanted = predict(&Plan::new(&spec).unwrap(), &opened.problem, &model::for_gpu(GPU, None).0).us;
             assert_eq!(times, [[wanted]], "{facts}");

@@ -3,7 +3,7 @@
 use bsr_codegen::KernelSpec;
 use serde::{Deserialize, Serialize};
 
-use super::{Candidate, Checked, Opened, Rounds, Trouble};
+use super::{Candidate, Checked, Opened, Rounds, Timings, Trouble};
 use crate::Workload;
 
 /// A call.
@@ -26,6 +26,6 @@ pub(super) enum Reply {
     Compiled(Option<f64>),
     Opened(Box<Opened>),
     Checked(Checked),
-    Timed(Vec<Vec<f64>>),
+    Timed(Timings),
     Trouble(Trouble),
 }

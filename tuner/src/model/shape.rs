@@ -1,12 +1,11 @@
 //! Where the blocks of a problem stand: its pattern, drawn again where its words are known, or one with the same features.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use bsr_codegen::Plan;
 use bsr_runtime::Structure;
-use bsr_runtime::schedule::BlockIndex;
+use bsr_runtime::schedule::{BlockIndex, together};
 
 use super::alike;
 use crate::backend::draw;
@@ -80,7 +79,7 @@ impl Shape {
         self.groups(plan, pack, false)
     }
 
-    /// `pack` rows each, neighbours or rows of about a length, whichever makes the shorter unions in all.
+    /// `pack` rows each, those that the work list puts together.
     pub(super) fn likest(&self, plan: &Plan, pack: u32) -> Arc<Vec<RowGroup>> {
         self.groups(plan, pack, true)
     }
@@ -132,20 +131,12 @@ fn columns_of(index: &BlockIndex<'_>, rows: usize) -> f64 {
 }
 
 fn grouped(index: &BlockIndex<'_>, grouping: Grouping) -> Vec<RowGroup> {
-    let rows = index.row_ptr.len().saturating_sub(1);
-    let of = |order: &[usize]| -> Vec<RowGroup> {
-        order.chunks(grouping.pack.max(1) as usize).map(|rows| group(index, rows)).collect()
-    };
-    let in_order: Vec<usize> = (0..rows).collect();
-    let neighbours = of(&in_order);
-    if !grouping.any_order {
-        return neighbours;
+    let pack = grouping.pack.max(1) as usize;
+    if grouping.any_order {
+        return together(index, pack).iter().map(|rows| group(index, rows)).collect();
     }
-    let mut by_length = in_order;
-    by_length.sort_by_key(|row| Reverse(index.row_ptr[row + 1] - index.row_ptr[*row]));
-    let by_length = of(&by_length);
-    let words = |groups: &[RowGroup]| groups.iter().map(|group| group.columns.len()).sum::<usize>();
-    if words(&by_length) < words(&neighbours) { by_length } else { neighbours }
+    let rows: Vec<usize> = (0..index.row_ptr.len().saturating_sub(1)).collect();
+    rows.chunks(pack).map(|rows| group(index, rows)).collect()
 }
 
 fn group(index: &BlockIndex<'_>, rows: &[usize]) -> RowGroup {

@@ -45,6 +45,10 @@ struct Row<'r> {
     us: Option<f64>,
     /// Half the confidence interval over the median.
     ci: Option<f64>,
+    /// Thousands of cycles, the clock in MHz and the power in watts, where the driver told.
+    kilocycles: Option<f64>,
+    mhz: Option<u32>,
+    watts: Option<f64>,
     tflops: Option<f64>,
     ratio: Option<f64>,
     /// What kernels are ordered by.
@@ -154,6 +158,7 @@ fn kernel<'r>(point: &Point<'r>, axes: &[Axis], measure: Measure) -> Row<'r> {
 
 fn row(record: &Record, measure: Measure) -> Row<'_> {
     let timing = record.timing.as_ref().filter(|_| record.verdict.has_time());
+    let power = timing.and(record.power.as_ref());
     Row {
         name: &record.subject,
         baseline: record.baseline,
@@ -161,6 +166,9 @@ fn row(record: &Record, measure: Measure) -> Row<'_> {
         at: None,
         us: timing.map(|timing| timing.median_us),
         ci: timing.and_then(|timing| timing.relative_ci),
+        kilocycles: timing.and_then(|_| record.kilocycles()),
+        mhz: power.and_then(|power| power.sm_mhz).map(|clock| clock.median),
+        watts: power.and_then(|power| power.watts),
         tflops: timing.and_then(|_| record.tflops()),
         ratio: timing.and(record.dense.as_ref()).map(|dense| dense.ratio),
         score: measure.of(record),

@@ -14,6 +14,7 @@ mod cards;
 pub(crate) mod groups;
 mod island;
 mod lesson;
+mod measured;
 mod page;
 mod picture;
 mod roofline;
@@ -23,14 +24,15 @@ mod words;
 
 pub use cards::{CardRow, Cards, side_by_side};
 pub use groups::MOST_PRODUCTS;
+pub use measured::timeline_picture;
 pub use page::render;
 pub use roofline::{Bound, Roof};
 pub use terminal::{Top, attribute_line, top};
 
 use bsr_runtime::roofs::MeasuredRoofs;
 
-use crate::Record;
 use crate::store::Rejection;
+use crate::{Record, Traced};
 
 /// What a page shows.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +45,8 @@ pub struct ReportData {
     pub rejected: Vec<Rejection>,
     /// Roofs that were measured. Where a device has none here, its data sheet stands in.
     pub roofs: Vec<MeasuredRoofs>,
+    /// Timelines that kernels recorded: each is shown with the record of its kernel, if there is one.
+    pub traces: Vec<Traced>,
 }
 
 /// Why there is no page.

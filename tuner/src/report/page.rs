@@ -16,10 +16,11 @@ use super::picture::{self, Pictures};
 use super::summary::{Summary, roof_words};
 use super::terminal::attribute_line;
 use super::{ReportData, ReportError, words};
-use crate::{DeviceKind, Record, Verdict};
+use crate::{DeviceKind, Record, Traced, Verdict};
 
 const TEMPLATE: &str = include_str!("../../templates/report/page.html.tera");
-const STYLE: &str = include_str!("../../templates/report/style.css");
+const STYLE: &str =
+    concat!(include_str!("../../templates/report/style.css"), include_str!("../../templates/report/timeline.css"));
 /// In the order in which they run.
 const SCRIPTS: [&str; 4] = [
     include_str!("../../templates/report/theme.js"),
@@ -58,7 +59,10 @@ pub fn render(data: &ReportData) -> Result<String, ReportError> {
     context.insert("facts", &facts);
     context.insert("cards", &cards_of(&groups));
     context.insert("kinds", &kinds(&groups));
-    context.insert("products", &groups.iter().enumerate().map(|group| product(group, budget)).collect::<Vec<_>>());
+    context.insert(
+        "products",
+        &groups.iter().enumerate().map(|group| product(group, budget, &data.traces)).collect::<Vec<_>>(),
+    );
     let mut tera = Tera::new();
     // A name that ends in .html escapes what it is given.
     tera.add_raw_template("page.html", TEMPLATE)?;
@@ -204,7 +208,7 @@ struct Winner {
     note: Option<String>,
 }
 
-fn product((index, group): (usize, &Group<'_>), budget: Budget) -> Product {
+fn product((index, group): (usize, &Group<'_>), budget: Budget, traces: &[Traced]) -> Product {
     let verdicts = Verdict::ALL.map(|verdict| (verdict.as_str().to_owned(), group.count(verdict)));
     let rejected = group.rejected.iter().map(|(reason, count)| ((*reason).to_owned(), *count));
     Product {
@@ -216,7 +220,7 @@ fn product((index, group): (usize, &Group<'_>), budget: Budget) -> Product {
         verdicts: counts(verdicts.into_iter().filter(|verdict| verdict.1 > 0)),
         rejected: counts(rejected),
         winner: winner(group),
-        lessons: lessons(group, &axes(group.specs()), budget.lessons(index)),
+        lessons: lessons(group, &axes(group.specs()), budget.lessons(index), traces),
     }
 }
 
@@ -261,6 +265,7 @@ fn winner(group: &Group<'_>) -> Option<Winner> {
     headline.extend(summary.tflops.map(|rate| format!("{} TFLOP/s", words::number(rate))));
     headline.extend(summary.ratio.map(|ratio| format!("{} of the dense library", words::ratio(ratio))));
     headline.extend(summary.of_roof().map(|part| format!("{:.0} % of the roof", 100.0 * part)));
+    let power = words::power(point.record);
     let planned = point.spec.as_ref().map(|spec| Plan::new(spec).map_err(|errors| errors.to_string()));
     let version = env!("CARGO_PKG_VERSION");
     let (plan, note) = match planned {
@@ -277,7 +282,7 @@ fn winner(group: &Group<'_>) -> Option<Winner> {
     let pictures = plan.as_ref().and_then(picture::draw);
     Some(Winner {
         attribute: point.spec.as_ref().map(attribute_line),
-        headline: headline.join(", "),
+        headline: [headline.join(", ")].into_iter().chain(power).collect::<Vec<_>>().join("; "),
         rows: plan.as_ref().map_or(vec![], Plan::rows),
         regions: pictures.as_ref().map_or(vec![], regions),
         memory: pictures.as_ref().map(|pictures| pictures.memory.clone()),

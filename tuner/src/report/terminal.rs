@@ -24,6 +24,8 @@ pub struct Top {
     pub head: [&'static str; 6],
     /// Best first; as many cells as heads. Numbers as they are to be printed, `-` where there is none.
     pub rows: Vec<[String; 6]>,
+    /// How the GPU ran while the best was timed, and its cycles; none where the driver did not tell.
+    pub power: Option<String>,
     /// The best as an attribute; none if nothing was right and timed.
     pub attribute: Option<String>,
 }
@@ -61,6 +63,7 @@ fn best(group: &Group<'_>, n: usize) -> Top {
         warning: words::warning(group.device.kind),
         head: ["", "ratio", "TFLOP/s", words::microseconds(group.device.kind), "+-", "kernel"],
         rows: rows.collect(),
+        power: group.winner().and_then(|point| words::power(point.record)),
         attribute: group.winner().and_then(|point| point.spec.as_ref()).map(attribute_line),
     }
 }

@@ -1,6 +1,6 @@
 //! Numbers and problems in words, the same on the page and in a terminal.
 
-use crate::{DeviceId, DeviceKind, TuningProblem};
+use crate::{DeviceId, DeviceKind, Record, TuningProblem};
 
 /// Three significant digits of a time or a rate: `1285`, `618`, `61.8`, `6.18`.
 pub(super) fn number(value: f64) -> String {
@@ -39,6 +39,14 @@ pub(super) fn particulars(problem: &TuningProblem) -> String {
 pub(super) fn product_in_full(problem: &TuningProblem) -> String {
     let more = particulars(problem);
     if more.is_empty() { product(problem) } else { format!("{}; {more}", product(problem)) }
+}
+
+/// How the GPU ran while a kernel was timed, and its cycles: `688 of 700 W, SM clock 1485 MHz (1410 to 1755), 564 thousand
+/// cycles`.
+pub(super) fn power(record: &Record) -> Option<String> {
+    let power = record.power.as_ref()?.words();
+    let cycles = record.kilocycles().map(|thousands| format!("{} thousand cycles", number(thousands)));
+    Some([power].into_iter().chain(cycles).collect::<Vec<_>>().join(", "))
 }
 
 /// What a kind of device is, for a heading.

@@ -40,12 +40,12 @@ const MERGE: &str = "\
         JOIN runs mine ON mine.digest = their.digest WHERE their.id NOT IN (SELECT id FROM temp.left_out WHERE source = \
         'runs');";
 
-/// WATCHDOG stands for the column of the other file, which may have none.
+/// LATER stands for columns that the other file may not have.
 const RECORDS: &str = "\
     INSERT OR IGNORE INTO records (digest, problem, device, run, subject, baseline, plan, ptx, version, verdict, error, \
-        predicted_us, samples, median_us, relative_ci, dense_us, dense_flops, dense_ratio, relative_error, compile_ms, watchdog_s, at)
+        predicted_us, samples, median_us, relative_ci, dense_us, dense_flops, dense_ratio, relative_error, compile_ms, at, watchdog_s, power)
     SELECT r.digest, p.id, d.id, m.id, r.subject, r.baseline, r.plan, r.ptx, r.version, r.verdict, r.error, r.predicted_us, \
-        r.samples, r.median_us, r.relative_ci, r.dense_us, r.dense_flops, r.dense_ratio, r.relative_error, r.compile_ms, WATCHDOG, r.at
+        r.samples, r.median_us, r.relative_ci, r.dense_us, r.dense_flops, r.dense_ratio, r.relative_error, r.compile_ms, r.at, LATER
     FROM other.records r \
         JOIN other.problems op ON op.id = r.problem JOIN problems p ON p.digest = op.digest \
         JOIN other.devices od ON od.id = r.device \
@@ -92,8 +92,7 @@ impl Store {
         let named = |source| error::at(&path, source);
         let mut left = self.select_from("other", "ORDER BY r.id", [])?.unreadable;
         left.extend(self.read_runs("other")?.1);
-        let watchdog =
-            if schema::has_watchdog(&self.connection, "other").map_err(named)? { "r.watchdog_s" } else { "NULL" };
+        let later = schema::later(&self.connection, "other").map_err(named)?.join(", ");
         let begun = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
         let transaction = begun.map_err(named)?;
         transaction.execute_batch(LEFT).map_err(named)?;
@@ -101,7 +100,7 @@ impl Store {
             transaction.execute("INSERT INTO temp.left_out VALUES (?1, ?2)", (table, row)).map_err(named)?;
         }
         transaction.execute_batch(MERGE).map_err(named)?;
-        let added = transaction.execute(&RECORDS.replace("WATCHDOG", watchdog), []).map_err(named)?;
+        let added = transaction.execute(&RECORDS.replace("LATER", &later), []).map_err(named)?;
         transaction.commit().map_err(named)?;
         Ok((added, left))
     }

@@ -244,8 +244,8 @@ impl Store {
     /// The records of the database of this name.
     fn select_from(&self, database: &str, rest: &str, params: impl Params) -> Result<Contents, StoreError> {
         let named = |source| error::at(&self.path, source);
-        let has_watchdog = schema::has_watchdog(&self.connection, database).map_err(named)?;
-        let sql = format!("{} {rest}", row::select(database, has_watchdog));
+        let later = schema::later(&self.connection, database).map_err(named)?;
+        let sql = format!("{} {rest}", row::select(database, &later));
         let mut statement = self.connection.prepare(&sql).map_err(named)?;
         let rows = statement.query_map(params, |row| Ok((row::number_of(row)?, row::record(row)))).map_err(named)?;
         let mut read = Contents::default();

@@ -9,11 +9,11 @@ use crate::{
     Dense, DeviceId, DeviceKind, Facts, Features, Heads, Record, Source, Timing, TuningProblem, Verdict, Workload,
 };
 
-/// What [`record`] reads, of the database of this name. One that an earlier version made has no column for the watchdog.
-pub(super) fn select(database: &str, has_watchdog: bool) -> String {
-    let watchdog = if has_watchdog { "r.watchdog_s" } else { "NULL" };
+/// What [`record`] reads, of the database of this name; `later` are columns that one of an earlier version does not have.
+pub(super) fn select(database: &str, later: &[String; 2]) -> String {
+    let later = later.join(", ");
     format!(
-        "SELECT {COLUMNS}, {watchdog} FROM {database}.records r LEFT JOIN {database}.problems p ON p.id = r.problem LEFT JOIN \
+        "SELECT {COLUMNS}, {later} FROM {database}.records r LEFT JOIN {database}.problems p ON p.id = r.problem LEFT JOIN \
          {database}.devices d ON d.id = r.device"
     )
 }
@@ -131,11 +131,13 @@ pub(super) fn insert(connection: &Connection, record: &Record, run: Option<i64>)
     let digest = digest(record)?;
     let (problem, device) = (problem_id(connection, &record.problem)?, device_id(connection, &record.device)?);
     let (timing, dense) = (record.timing.as_ref(), record.dense.as_ref());
+    let power = record.power.as_ref().map(serde_json::to_string).transpose();
+    let power = power.map_err(|error| format!("power cannot be written: {error}"))?;
     let sql = "INSERT OR IGNORE INTO records (digest, problem, device, run, subject, baseline, plan, ptx, version, verdict, \
                error, predicted_us, samples, median_us, relative_ci, dense_us, dense_flops, dense_ratio, relative_error, \
-               compile_ms, watchdog_s, at) VALUES (:digest, :problem, :device, :run, :subject, :baseline, :plan, :ptx, :version, \
+               compile_ms, watchdog_s, power, at) VALUES (:digest, :problem, :device, :run, :subject, :baseline, :plan, :ptx, :version, \
                :verdict, :error, :predicted_us, :samples, :median_us, :relative_ci, :dense_us, :dense_flops, :dense_ratio, \
-               :relative_error, :compile_ms, :watchdog_s, :at)";
+               :relative_error, :compile_ms, :watchdog_s, :power, :at)";
     let added = connection.prepare_cached(sql)?.execute(named_params! {
         ":digest": digest,
         ":problem": problem,
@@ -158,6 +160,7 @@ pub(super) fn insert(connection: &Connection, record: &Record, run: Option<i64>)
         ":relative_error": record.relative_error,
         ":compile_ms": record.compile_ms,
         ":watchdog_s": record.watchdog_s,
+        ":power": power,
         ":at": record.at.to_string(),
     })?;
     Ok(added > 0)
@@ -250,6 +253,8 @@ fn unchecked(row: &Row<'_>) -> rusqlite::Result<Record> {
         (Some(median_us), Some(flops), Some(ratio)) => Some(Dense { median_us, flops: whole(29, flops)?, ratio }),
         _ => None,
     };
+    let power = row.get::<_, Option<String>>(38)?.map(|text| serde_json::from_str(&text)).transpose();
+    let power = power.map_err(|error| bad(38, format!("power: {error}")))?;
     Ok(Record {
         problem: TuningProblem { workload, features },
         device: DeviceId { kind, name: text(15)?, driver: text(16)? },
@@ -266,6 +271,7 @@ fn unchecked(row: &Row<'_>) -> rusqlite::Result<Record> {
         relative_error: number(31)?,
         compile_ms: number(32)?,
         watchdog_s: number(37)?,
+        power,
         at: text(33)?.parse().map_err(|error| bad(33, format!("at: {error}")))?,
     })
 }

@@ -92,7 +92,10 @@ fn a_database_of_an_earlier_version_goes_on() {
     let path = |name: &str| folder.path().join(name);
     for name in ["1", "2"] {
         Store::open(path(name)).unwrap().insert(&[record(1)], None).unwrap();
-        execute(&path(name), "ALTER TABLE records DROP COLUMN watchdog_s; DROP TABLE claims");
+        execute(
+            &path(name),
+            "ALTER TABLE records DROP COLUMN watchdog_s; ALTER TABLE records DROP COLUMN power; DROP TABLE claims",
+        );
     }
     assert_eq!(Store::existing(path("1")).unwrap().records().unwrap(), [record(1)]);
     let mut all = Store::open(path("all")).unwrap();

@@ -94,19 +94,34 @@ fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Whether records have the column for the watchdog, which earlier versions did not know. They go on without it.
-pub(super) fn has_watchdog(connection: &Connection, database: &str) -> rusqlite::Result<bool> {
-    let sql = "SELECT count(*) FROM pragma_table_info('records', ?1) WHERE name = 'watchdog_s'";
-    connection.query_row(sql, [database], |row| row.get::<_, i64>(0)).map(|count| count > 0)
+/// Columns of records that the first version did not know, with their types. A database without them is read and goes on.
+const LATER: [(&str, &str); 2] = [("watchdog_s", "REAL"), ("power", "TEXT")];
+
+/// Those columns of a database's records, each as an expression that selects it: of one that is not there, nothing.
+pub(super) fn later(connection: &Connection, database: &str) -> rusqlite::Result<[String; LATER.len()]> {
+    let mut columns = LATER.map(|(column, _)| format!("r.{column}"));
+    for (column, (name, _)) in columns.iter_mut().zip(LATER) {
+        if !has(connection, database, name)? {
+            *column = "NULL".to_owned();
+        }
+    }
+    Ok(columns)
+}
+
+fn has(connection: &Connection, database: &str, column: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT count(*) FROM pragma_table_info('records', ?1) WHERE name = ?2";
+    connection.query_row(sql, [database, column], |row| row.get::<_, i64>(0)).map(|count| count > 0)
 }
 
 /// Adds what earlier versions did not make, and do without.
 fn complete(connection: &Connection) -> rusqlite::Result<()> {
-    if !has_watchdog(connection, "main")? {
-        let added = connection.execute_batch("ALTER TABLE records ADD COLUMN watchdog_s REAL");
-        // Another process may have been faster.
-        if added.is_err() && !has_watchdog(connection, "main")? {
-            return added;
+    for (column, kind) in LATER {
+        if !has(connection, "main", column)? {
+            let added = connection.execute_batch(&format!("ALTER TABLE records ADD COLUMN {column} {kind}"));
+            // Another process may have been faster.
+            if added.is_err() && !has(connection, "main", column)? {
+                return added;
+            }
         }
     }
     connection.execute_batch(

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bsr_runtime::bench::{Clock, Power};
 use proptest::prelude::*;
 
 use super::*;
@@ -35,6 +36,7 @@ pub(super) fn record(at: u32) -> Record {
         relative_error: Some(1e-4),
         compile_ms: Some(12.5),
         watchdog_s: None,
+        power: None,
         at: jiff::Timestamp::from_second(1_700_000_000 + i64::from(at)).unwrap(),
     }
 }
@@ -295,6 +297,7 @@ prop_compose! {
         error in proptest::option::of(".{0,60}"),
         numbers in proptest::array::uniform3(proptest::option::of(finite())),
         samples in proptest::option::of(proptest::collection::vec(1e-3..1e9, 0..50)),
+        power in proptest::option::of((proptest::option::of(0.0..1e4), any::<u32>(), ".{0,20}")),
         dense in proptest::option::of((1e-3..1e9, 0_u64..1 << 62, 0.0..9.0)),
         nanoseconds in 0_i128..4_000_000_000_000_000_000,
     ) -> Record {
@@ -310,6 +313,14 @@ prop_compose! {
             relative_error: numbers[1],
             compile_ms: numbers[2],
             watchdog_s,
+            power: power.map(|(watts, mhz, reason)| Power {
+                watts,
+                limit_watts: None,
+                sm_mhz: Some(Clock { min: 1, median: mhz, max: mhz }),
+                memory_mhz: Some(mhz),
+                reasons: vec![reason],
+                samples: 3,
+            }),
             at: jiff::Timestamp::from_nanosecond(nanoseconds).unwrap(),
         }
     }

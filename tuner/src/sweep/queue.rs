@@ -332,6 +332,7 @@ impl<'f> Queue<'f> {
             predicted_us: ready.predicted_us,
             timing: None,
             dense: None,
+            power: None,
             relative_error: None,
             compile_ms: ready.compile_ms,
             watchdog_s: None,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::backend::{Candidate, Checked, CrashMode, Fake, Rounds};
+use crate::backend::{Candidate, Checked, CrashMode, Fake, Rounds, Timings};
 use crate::search::Strategy;
 use crate::{Facts, Source, Verdict};
 
@@ -95,6 +95,24 @@ fn every_point_is_recorded_once_with_the_dense_library_beside_it() {
     assert_eq!((dense.verdict, dense.dense.as_ref().unwrap().ratio), (Verdict::Timed, 1.0));
     let refused = outcome.baselines.iter().find(|record| record.subject == Fake::REFUSED).unwrap();
     assert_eq!((refused.verdict, refused.error.as_deref()), (Verdict::Refused, Some("refused: as scripted")));
+}
+
+#[test]
+fn power_and_clock_of_the_rounds_are_recorded_where_they_are_told() {
+    let desk = Desk::new();
+    let outcome = desk.sweep(vec![fake("* -> clock 1500; dense -> 40 us")], job(points(4)));
+    let records = desk.store("db").records().unwrap();
+    let timed: Vec<_> = records.iter().filter(|record| record.verdict == Verdict::Timed).collect();
+    assert_eq!(timed.len(), 4 + 1);
+    for record in timed {
+        assert_eq!(record.power.as_ref().unwrap().sm_mhz.unwrap().median, 1500, "{}", record.subject);
+        let us = record.timing.as_ref().unwrap().median_us;
+        assert!((record.kilocycles().unwrap() - 1.5 * us).abs() < 1e-9);
+    }
+    assert!(records.iter().filter(|record| record.verdict == Verdict::Refused).all(|record| record.power.is_none()));
+    assert!(outcome.best().unwrap().power.is_some());
+    let without = Desk::new().sweep(vec![fake("")], job(points(2)));
+    assert!(without.ranking.iter().all(|record| record.power.is_none()));
 }
 
 #[test]
@@ -360,7 +378,7 @@ impl Backend for Dying {
         if self.1 == 0 { Err(Trouble::of_backend("the card fell off the bus")) } else { self.0.check(candidate) }
     }
 
-    fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Vec<Vec<f64>>, Trouble> {
+    fn time(&mut self, candidates: &[Candidate], rounds: &Rounds) -> Result<Timings, Trouble> {
         self.0.time(candidates, rounds)
     }
 }

@@ -1,15 +1,18 @@
 //! Candidates timed together, and who is to blame when that fails.
 
+use bsr_runtime::bench::Power;
+
 use super::queue::Ready;
 use super::worker::Worker;
 use crate::Timing;
-use crate::backend::{Candidate, Rounds, Trouble};
+use crate::backend::{Candidate, Rounds, Timings, Trouble};
 
 /// The times of one candidate, and the dense library's of the same rounds.
 #[derive(Clone, Debug)]
 pub(super) struct Times {
     pub(super) samples_us: Vec<f64>,
     pub(super) dense_us: Option<Vec<f64>>,
+    pub(super) power: Option<Power>,
 }
 
 impl Times {
@@ -55,14 +58,14 @@ impl Worker<'_, '_> {
         let kernels = pending.iter().map(|at| group[*at].candidate());
         let candidates: Vec<Candidate> = dense.into_iter().chain(kernels).collect();
         let trouble = match self.call(|backend| backend.time(&candidates, rounds)) {
-            Ok(times) if times.len() != candidates.len() => {
-                let (got, asked) = (times.len(), candidates.len());
+            Ok(times) if times.samples_us.len() != candidates.len() => {
+                let (got, asked) = (times.samples_us.len(), candidates.len());
                 return Err(Trouble::of_backend(format!("the backend gave times of {got} candidates of {asked}")));
             }
-            Ok(mut times) => {
+            Ok(Timings { samples_us: mut times, power }) => {
                 let dense_us = (with_dense == 1).then(|| times.remove(0));
                 for (at, samples_us) in pending.iter().zip(times) {
-                    results[*at] = Some(Ok(Times { samples_us, dense_us: dense_us.clone() }));
+                    results[*at] = Some(Ok(Times { samples_us, dense_us: dense_us.clone(), power: power.clone() }));
                 }
                 return Ok(());
             }
@@ -80,7 +83,9 @@ impl Worker<'_, '_> {
                 for at in pending {
                     let alone = [group[*at].candidate()];
                     results[*at] = Some(match self.call(|backend| backend.time(&alone, rounds)) {
-                        Ok(mut times) => Ok(Times { samples_us: times.pop().unwrap_or_default(), dense_us: None }),
+                        Ok(Timings { samples_us: mut times, power }) => {
+                            Ok(Times { samples_us: times.pop().unwrap_or_default(), dense_us: None, power })
+                        }
                         Err(trouble) if trouble.candidate.is_some() => Err(trouble),
                         Err(trouble) => return Err(trouble),
                     });

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::Event;
 use super::queue::{PanicGuard, Queue, Ready};
 use super::time::{Timed, Times};
-use crate::backend::{Backend, Baseline, Candidate, Rounds, Trouble};
+use crate::backend::{Backend, Baseline, Candidate, Rounds, Timings, Trouble};
 use crate::{Dense, Record, Timing, Verdict, Workload};
 
 /// A backend, and what it works on.
@@ -158,7 +158,8 @@ impl<'s, 'f> Worker<'s, 'f> {
         let timing = Timing::new(times.samples_us);
         let flops = self.queue.opened.problem.executed_flops();
         let dense = times.dense_us.and_then(|dense_us| self.ratio(flops, &timing, dense_us));
-        Record { timing: Some(timing), dense, relative_error: error, ..self.queue.record(ready, verdict) }
+        let power = times.power;
+        Record { timing: Some(timing), dense, power, relative_error: error, ..self.queue.record(ready, verdict) }
     }
 
     /// The dense library in the rounds of these times.
@@ -223,15 +224,16 @@ impl<'s, 'f> Worker<'s, 'f> {
         if at > 0 && self.queue.dense() {
             group.insert(0, Candidate::Baseline(self.queue.opened.baselines[0].name.clone()));
         }
-        let mut times = match self.call(|backend| backend.time(&group, &self.queue.sweep.options.rounds)) {
-            Ok(times) => times,
-            // The dense library was timed before: it is this one's fault.
-            Err(trouble) => return failed(Trouble { candidate: Some(0), ..trouble }),
-        };
+        let Timings { samples_us: mut times, power } =
+            match self.call(|backend| backend.time(&group, &self.queue.sweep.options.rounds)) {
+                Ok(times) => times,
+                // The dense library was timed before: it is this one's fault.
+                Err(trouble) => return failed(Trouble { candidate: Some(0), ..trouble }),
+            };
         let timing = Timing::new(times.pop().unwrap_or_default());
         let dense_us = times.pop().or_else(|| (at == 0).then(|| timing.samples_us.clone()));
         let dense = dense_us.and_then(|dense_us| self.ratio(*flops, &timing, dense_us));
         let relative_error = checked.relative_error;
-        Ok(Record { verdict: Verdict::Timed, timing: Some(timing), dense, relative_error, ..blank })
+        Ok(Record { verdict: Verdict::Timed, timing: Some(timing), dense, power, relative_error, ..blank })
     }
 }

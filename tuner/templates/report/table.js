@@ -27,6 +27,13 @@ const table = (() => {
     { name: 'us', title: 'microseconds, the median', value: row => row.us, show: row => given(row.us, digits), number: true },
     { name: '±', title: 'half the 95 % confidence interval of the median', value: row => row.ci,
       show: row => given(row.ci, ci => `${(100 * ci).toFixed(1)} %`), number: true },
+    ...[
+      { name: 'kcycles', title: 'thousands of cycles: the time by the clock', key: 'kilocycles', show: digits },
+      { name: 'MHz', title: 'the clock of the multiprocessors, the median while these kernels took turns', key: 'mhz', show: String },
+      { name: 'W', title: 'the mean power while these kernels took turns', key: 'watts', show: watts => watts.toFixed(0) },
+    ].filter(({ key }) => product.rows.some(row => row[key] !== null)).map(({ name, title, key, show }) => ({
+      name, title, value: row => row[key], show: row => given(row[key], show), number: true,
+    })),
     { name: 'TFLOP/s', value: row => row.tflops, show: row => given(row.tflops, digits), number: true, best: 'descending' },
     { name: 'ratio', title: 'to the dense library on as many operations', value: row => row.ratio,
       show: row => given(row.ratio, ratio => ratio.toFixed(3)), number: true, kind: 'ratio', best: 'descending' },

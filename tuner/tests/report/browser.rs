@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bsr_tuner::report::{ReportData, render};
+use bsr_tuner::report::{ReportData, render, top};
+use bsr_tuner::{TraceOf, Traced, TracedTimes};
 use headless_chrome::protocol::cdp::types::Event;
 use headless_chrome::protocol::cdp::{Emulation, Log, Network, Page, Runtime};
 use headless_chrome::{Browser, LaunchOptions, Tab};
 
-use crate::sample::{large, sample};
+use crate::sample::{large, recorded, sample};
 
 /// One page in a browser of its own, and what went wrong in it.
 struct Shown {
@@ -403,5 +404,28 @@ fn a_browser_bears_five_thousand_kernels() {
     let begin = Instant::now();
     shown.click("#table thead th:nth-child(2) button");
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?} to sort", begin.elapsed());
+    shown.is_well();
+}
+
+#[test]
+fn a_browser_shows_the_timeline_that_the_winner_recorded() {
+    let mut data = sample();
+    let best = top(&data.records, 1).remove(0);
+    let spec = best.attribute.unwrap().replace("#[bsr_kernel(", "").replace(")]", "");
+    let mut trace = recorded(&spec);
+    let times = Some(TracedTimes { plain_us: 100.0, probed_us: 101.0 });
+    TraceOf { times, ..TraceOf::now(best.problem.workload, best.device, None) }.write(&mut trace);
+    data.traces.push(Traced::read(&trace).unwrap());
+    let Some(shown) = Shown::new(&data) else { return };
+    let svg = "document.querySelector('[data-product]:not([hidden]) [aria-label=\"Recorded timeline\"] svg')";
+    let size = shown.value(&format!("(box => [box.width, box.height])({svg}.getBoundingClientRect())"));
+    assert!(size[0].as_f64().unwrap() > 860.0 && size[1].as_f64().unwrap() > 200.0, "{size}");
+    let fill = |class: &str| shown.value(&format!("getComputedStyle({svg}.querySelector('.{class}')).fill"));
+    assert_ne!(fill("t-wgmma"), fill("t-full"));
+    let heading = shown.value("[...document.querySelectorAll('.lesson:not([hidden]) h4')].map(e => e.innerText)");
+    assert!(heading.to_string().contains("Its timeline, measured"), "{heading}");
+    shown.picture("timeline-light");
+    shown.click("#theme");
+    shown.picture("timeline-dark");
     shown.is_well();
 }

@@ -3,9 +3,9 @@
 use bsr_codegen::Dtype;
 use bsr_runtime::roofs::{LaunchRoof, MeasuredRoofs, TensorRoof};
 use bsr_tuner::report::{MOST_PRODUCTS, ReportData, render};
-use bsr_tuner::{DeviceKind, Verdict};
+use bsr_tuner::{DeviceKind, TraceOf, Traced, TracedTimes, Verdict};
 
-use crate::sample::{HOSTILE, sample};
+use crate::sample::{HOSTILE, recorded, sample};
 
 /// The page without plotly, whose text is not ours.
 fn ours(page: &str) -> String {
@@ -232,4 +232,99 @@ fn every_timed_row_has_its_nearest_roof() {
     for row in timed {
         assert!(row["limit"].as_str().unwrap().ends_with(" %"), "{row}");
     }
+}
+
+/// A timeline stands with the record of its kernel, on a device of its name.
+#[test]
+fn a_timeline_that_was_recorded_is_shown_with_its_kernel() {
+    let mut data = sample();
+    let workload = data.records[0].problem.workload.clone();
+    let is_of =
+        |record: &&bsr_tuner::Record| record.device.kind == DeviceKind::Gpu && record.problem.workload == workload;
+    let timed = data.records.iter().filter(is_of).filter(|record| record.verdict == Verdict::Timed && !record.baseline);
+    let slowest = timed.max_by(|a, b| {
+        let us = |record: &bsr_tuner::Record| record.timing.as_ref().unwrap().median_us;
+        us(a).total_cmp(&us(b))
+    });
+    // Not among the best, which have a lesson in any case.
+    let record = slowest.unwrap().clone();
+    let times = Some(TracedTimes { plain_us: 100.0, probed_us: 101.0 });
+    let of = |device| TraceOf { times, ..TraceOf::now(record.problem.workload.clone(), device, None) };
+    let traced = |of: TraceOf| {
+        let mut trace = recorded(&record.subject);
+        of.write(&mut trace);
+        Traced::read(&trace).unwrap()
+    };
+    let lessons = |data: &ReportData| {
+        let page = ours(&render(data).unwrap());
+        page.split("<article class=\"lesson\"").skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let shown = |data: &ReportData| {
+        lessons(data).into_iter().filter(|lesson| lesson.contains("measured</h4>")).collect::<Vec<_>>()
+    };
+    let without = lessons(&data).len();
+    assert!(shown(&data).is_empty());
+
+    data.traces = vec![traced(of(record.device.clone()))];
+    let found = shown(&data);
+    assert_eq!((found.len(), lessons(&data).len()), (1, without + 1));
+    let name = record.subject.replace('&', "&amp;");
+    for words in
+        [name.as_str(), "101.0 us with probes, 100.0 us without", "CTA 0, tiles", "t-wgmma", "waiting for full", "UTC"]
+    {
+        assert!(found[0].contains(words), "{words}:\n{}", found[0]);
+    }
+    assert!(found[0].contains(&record.device.name) && !found[0].contains("on the simulator</h4>"));
+
+    // Another driver is told; another card's time is not beside this one's, and another problem's neither.
+    let mut device = record.device.clone();
+    device.driver = "another <b>".to_owned();
+    data.traces = vec![traced(of(device.clone()))];
+    assert!(shown(&data)[0].contains("driver another &lt;b&gt;"));
+    device.name = "another card".to_owned();
+    let mut elsewhere = of(record.device.clone());
+    elsewhere.workload.seed += 1;
+    data.traces = vec![traced(of(device)), traced(elsewhere)];
+    assert!(shown(&data).is_empty());
+}
+
+#[test]
+fn a_timeline_of_the_simulator_is_none_of_a_gpu() {
+    let mut data = sample();
+    let record = data.records.iter().find(|record| record.device.kind == DeviceKind::Sim && record.timing.is_some());
+    let record = record.unwrap().clone();
+    let mut trace = recorded(&record.subject);
+    TraceOf::now(record.problem.workload.clone(), record.device.clone(), None).write(&mut trace);
+    data.traces = vec![Traced::read(&trace).unwrap()];
+    let page = ours(&render(&data).unwrap());
+    assert_eq!((page.matches("on the simulator</h4>").count(), page.matches("measured</h4>").count()), (1, 0));
+    assert!(page.contains("no time of a GPU") && page.contains("by the clock of a cost model"));
+    // A file that does not say what it is of cannot be shown anywhere.
+    trace["otherData"].as_object_mut().unwrap().remove("of");
+    assert!(Traced::read(&trace).unwrap_err().to_string().contains("which problem"));
+}
+
+#[test]
+fn power_and_cycles_stand_beside_the_time_where_the_driver_told() {
+    let mut data = sample();
+    let page = ours(&render(&data).unwrap());
+    assert!(!page.contains("thousand cycles"));
+    let clock = bsr_runtime::bench::Clock { min: 1400, median: 1500, max: 1700 };
+    let power = bsr_runtime::bench::Power {
+        watts: Some(688.0),
+        limit_watts: Some(700.0),
+        sm_mhz: Some(clock),
+        memory_mhz: None,
+        reasons: vec!["power".to_owned()],
+        samples: 9,
+    };
+    data.records.iter_mut().for_each(|record| record.power = Some(power.clone()));
+    let page = ours(&render(&data).unwrap());
+    assert!(page.contains("; 688 of 700 W, SM clock 1500 MHz (1400 to 1700), held down by power, "));
+    let row = island(&page)["problems"][0]["rows"][0].clone();
+    let us = row["us"].as_f64().unwrap();
+    assert_eq!((row["mhz"].as_u64(), row["watts"].as_f64()), (Some(1500), Some(688.0)));
+    assert!((row["kilocycles"].as_f64().unwrap() - 1.5 * us).abs() < 1e-9);
+    let top = bsr_tuner::report::top(&data.records, 1);
+    assert!(top[0].power.as_ref().unwrap().ends_with(" thousand cycles"), "{:?}", top[0].power);
 }

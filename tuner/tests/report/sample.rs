@@ -2,12 +2,18 @@
 
 use std::path::PathBuf;
 
+use bsr_codegen::probes::Probes;
 use bsr_codegen::spec::Key;
 use bsr_codegen::{KernelSpec, Plan};
-use bsr_runtime::{Pattern, Structure};
+use bsr_runtime::simulated::{Options, Schedule, Simulated};
+use bsr_runtime::timeline::{Clock, Timeline};
+use bsr_runtime::{Bsr, Dense, Layout, Pattern, Structure};
 use bsr_tuner::report::ReportData;
 use bsr_tuner::store::Rejection;
-use bsr_tuner::{Dense, DeviceId, DeviceKind, Facts, Record, Source, Timing, TuningProblem, Verdict, Workload};
+use bsr_tuner::{
+    Dense as Library, DeviceId, DeviceKind, Facts, Record, Source, Timing, TuningProblem, Verdict, Workload,
+};
+use half::f16;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -173,7 +179,7 @@ impl Sweep {
             let timing = samples(us, rng);
             if self.kind == DeviceKind::Gpu {
                 let dense = flops / self.rates[1] / 1e6;
-                record.dense = Some(Dense { median_us: dense, flops: flops as u64, ratio: dense / timing.median_us });
+                record.dense = Some(Library { median_us: dense, flops: flops as u64, ratio: dense / timing.median_us });
             }
             record.timing = Some(timing);
             record.relative_error = Some(2e-4 * (1.0 + rng.random::<f64>()));
@@ -203,6 +209,7 @@ impl Sweep {
             relative_error: None,
             compile_ms: None,
             watchdog_s: None,
+            power: None,
             at: "2026-11-21T12:00:00Z".parse().unwrap(),
         }
     }
@@ -242,4 +249,17 @@ fn quality(spec: &KernelSpec) -> f64 {
     let share = if spec.value(Key::Consumers) == "1" { 0.7 } else { 1.0 };
     let multicast = 1.0 - 0.03 * (or(spec.cluster, 1) - 2.0).abs();
     width * depth * share * multicast
+}
+
+/// What a kernel with probes recorded on the simulator, of a small product in place of a sweep's.
+pub(crate) fn recorded(spec: &str) -> serde_json::Value {
+    let plan = Plan::new(&spec.parse().unwrap()).unwrap().probed(Probes { first: 0, ctas: 2, records: 2000 }).unwrap();
+    let (spec, ptx) = (*plan.spec(), plan.ptx());
+    let kernel = Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap().with_clusters(2);
+    let (m, k) = (2 * spec.bm as usize, 6 * spec.bk as usize);
+    let a = Bsr::<f16>::generate(Pattern::TopK(3), m, k, (spec.bm as usize, spec.bk as usize), 0).unwrap();
+    let b = Dense::<f16>::normal(k, 2 * spec.bn as usize, Layout::RowMajor, 0);
+    let options = Options { schedule: Schedule::Timed, ..Options::default() };
+    kernel.multiply::<f16, _>((&a, &b), &options).unwrap();
+    Timeline::new(&plan, &kernel.records().unwrap(), Clock::Simulator).unwrap().perfetto()
 }

@@ -102,7 +102,7 @@ pub(super) struct Transposed {
 
 impl Transposed {
     /// CTAs that count and scatter, at most: each of them has a line of counts, which one thread a column sums up.
-    const CTAS: usize = 64;
+    const CTAS: usize = 128;
 
     pub(super) fn new(device: &Device, shape: &PatternShape) -> Result<Self, GpuError> {
         let ctas = shape.block_rows().clamp(1, Self::CTAS);

@@ -24,6 +24,11 @@ fn shapes_and_patterns() {
 }
 
 #[test]
+fn clusters() {
+    run_table("packed, clusters", &cluster_cases());
+}
+
+#[test]
 fn every_row_can_be_launched() {
     assert_launchable(&all());
 }
@@ -34,7 +39,7 @@ fn simulated() {
 }
 
 fn all() -> Vec<Vec<Case>> {
-    vec![block_size_cases(), kind_cases(), shape_cases(), pattern_cases()]
+    vec![block_size_cases(), kind_cases(), shape_cases(), pattern_cases(), cluster_cases()]
 }
 
 fn block_size_cases() -> Vec<Case> {
@@ -95,4 +100,22 @@ fn pattern_cases() -> Vec<Case> {
     ];
     let counted = packed.iter().flat_map(|text| tile_counts_of(text));
     packed.iter().flat_map(|text| patterns_of(text, (900, 70))).chain(counted).collect()
+}
+
+/// Clusters whose CTAs each load a part of every block row's tile, and multicast it.
+fn cluster_cases() -> Vec<Case> {
+    let clustered = [
+        "bm = 64, bn = 256, bk = 64, swap = off, pack = 2, cluster = 2",
+        "bm = 64, bn = 64, bk = 64, swap = off, pack = 3, cluster = 2, split = auto",
+        "bm = 64, bn = 32, bk = 32, swap = off, pack = 2, cluster = 8",
+        "bm = 64, bn = 64, bk = 112, swap = off, pack = 2, cluster = 4, out = f32",
+        "bm = 128, bn = 64, bk = 128, swap = off, pack = 2, cluster = 2, split = 3",
+        "bm = 128, bn = 128, bk = 64, swap = off, pack = 2, cluster = 2, schedule = strided, b_layout = col",
+        "bm = 128, bn = 64, bk = 64, swap = off, pack = 3, cluster = 4, dtype = e4m3",
+        "bm = 64, bn = 128, bk = 64, swap = off, pack = 2, cluster = 2, op = dds, transpose = on",
+        "bm = 128, bn = 64, bk = 64, swap = off, pack = 2, cluster = 2, permute = on, pdl = on",
+        "bm = 64, bn = 64, bk = 64, swap = off, pack = 3, cluster = 2, epilogue = \"|bias: Rows<f32>| (relu(acc + bias), row_sum(acc))\"",
+    ];
+    let shaped = clustered.iter().map(|spec| Case::new(spec, (500, 530, 1100), Pattern("powerlaw:0.4")));
+    shaped.chain(patterns_of(clustered[0], (900, 700))).chain(patterns_of(clustered[1], (900, 330))).collect()
 }

@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use super::axes::Axis;
 use super::groups::{Group, Point};
-use crate::{DeviceKind, Record, model};
+use super::measured::{self, Measured};
+use crate::{DeviceKind, Record, Traced, model};
 
 pub(super) use effects::Effect;
 pub(super) use refused::Refused;
@@ -53,15 +54,19 @@ pub(super) struct Lesson {
     pub(super) refused: Vec<Refused>,
     /// An SVG.
     pub(super) timeline: Option<String>,
+    /// Timelines that the kernel recorded.
+    pub(super) measured: Vec<Measured>,
 }
 
-/// The lessons of the best kernels of a group.
-pub(super) fn lessons(group: &Group<'_>, axes: &[Axis], most: usize) -> Vec<Lesson> {
+/// The lessons of the best kernels of a group, and of those that were traced.
+pub(super) fn lessons(group: &Group<'_>, axes: &[Axis], most: usize, traces: &[Traced]) -> Vec<Lesson> {
     let timed = group.kernels.iter().enumerate().filter(|(_, point)| point.record.timing.is_some());
-    timed.take(most).filter_map(|(place, point)| lesson(group, axes, place, point)).collect()
+    let is_traced = |point: &Point<'_>| most > 0 && traces.iter().any(|traced| traced.is_of(point.record));
+    let taught = timed.enumerate().filter(|(rank, (_, point))| *rank < most || is_traced(point));
+    taught.filter_map(|(_, (place, point))| lesson(group, axes, (place, point), traces)).collect()
 }
 
-fn lesson(group: &Group<'_>, axes: &[Axis], place: usize, point: &Point<'_>) -> Option<Lesson> {
+fn lesson(group: &Group<'_>, axes: &[Axis], (place, point): (usize, &Point<'_>), traces: &[Traced]) -> Option<Lesson> {
     let spec = point.spec.as_ref()?;
     let plan = Plan::new(spec).ok()?;
     Some(Lesson {
@@ -71,6 +76,7 @@ fn lesson(group: &Group<'_>, axes: &[Axis], place: usize, point: &Point<'_>) -> 
         effects: effects::of(group, axes, point),
         refused: refused::next_to(spec, &plan),
         timeline: timeline::draw(&model::work_list(&plan, group.problem, &card(group))),
+        measured: measured::of(point.record, traces),
     })
 }
 

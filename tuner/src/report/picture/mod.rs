@@ -1,9 +1,10 @@
-//! A plan as two pictures: its shared memory to scale, and what its warps do to the stages of the ring buffer.
+//! A trace as a picture ([`timeline`]), and a plan as two: its shared memory to scale, and what its warps do to the stages of the ring buffer.
 
 mod facts;
 mod memory;
 mod pipeline;
 mod svg;
+pub(super) mod timeline;
 
 use bsr_codegen::Plan;
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 #[derive(Debug)]
 pub(in crate::report) struct Svg {
     width: f64,
-    height: f64,
+    pub(super) height: f64,
     body: String,
 }
 
@@ -32,6 +32,18 @@ impl Svg {
 
     pub(in crate::report) fn line(&mut self, [x1, y1, x2, y2]: [f64; 4], class: &str) {
         let _ = write!(self.body, r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" class="{class}"/>"#);
+    }
+
+    /// An outline with what a pointer over it says.
+    pub(in crate::report) fn path(&mut self, d: &str, class: &str, title: &str) {
+        let _ = write!(self.body, r#"<path d="{d}" class="{class}"><title>{}</title></path>"#, escape(title));
+    }
+
+    /// A file of its own, with its style in it.
+    pub(in crate::report) fn file(self, label: &str, style: &str) -> String {
+        let alone = format!(r#"<svg xmlns="http://www.w3.org/2000/svg" "#);
+        let text = self.finish(label).replacen("<svg ", &alone, 1);
+        text.replacen('>', &format!("><style>{style}</style>"), 1) + "\n"
     }
 
     /// The whole, with what it shows in words for those who do not see it.

@@ -157,7 +157,7 @@ fn shifts(plan: &BlockRowsPlan) -> Vec<(&'static str, u32)> {
             (t.cta_m, part, b.mn_offset(part), t.cta_m)
         }
         Share::A => {
-            let part = t.cta_m / t.cluster;
+            let part = t.cta_m / t.pack / t.cluster;
             (part, t.cta_n, a.mn_offset(part), t.cta_n)
         }
     };

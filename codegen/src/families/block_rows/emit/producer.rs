@@ -36,6 +36,20 @@ pub(super) struct Producer {
     outside_k: u32,
     factors: Option<Factors>,
     factor_columns: u32,
+    /// What L2 is told of the sparse operand, and why.
+    policy: (&'static str, &'static str),
+}
+
+/// Columns of a cluster up to which a kernel is for a dense factor of few columns, under which the sparse operand passes
+/// once.
+const FEW_COLUMNS: u32 = 64;
+
+/// The priority of the sparse operand's lines in L2 (PTX ISA, `createpolicy`).
+fn policy(plan: &BlockRowsPlan) -> (&'static str, &'static str) {
+    match plan.tiling.cluster_n() <= FEW_COLUMNS {
+        true => ("evict_first", "A passes once under few columns of B: L2 should let go of it first."),
+        false => ("evict_last", "A is read again under every group of columns: L2 should let go of it last."),
+    }
 }
 
 /// One block of a stage.
@@ -88,6 +102,7 @@ impl Producer {
             outside_k: plan.view.depth * plan.a.rows_per_line,
             factors: Factors::new(plan),
             factor_columns: SCALE_COLUMNS,
+            policy: policy(plan),
         }
     }
 }
@@ -124,17 +139,18 @@ fn fill(plan: &BlockRowsPlan, step: u32) -> Step {
 /// The loads of a stage of several block rows: B's, then those of each block row that has a block.
 pub(super) fn packed_loads(plan: &BlockRowsPlan, step: u32) -> Vec<Load> {
     const LEADS: [&str; packed::MOST as usize] = ["%p_lead0", "%p_lead1", "%p_lead2"];
-    let a = &plan.a;
+    let (a, shared) = (&plan.a, plan.tiling.share == Share::A);
+    let rows = a.rows / plan.tiling.pack;
     let mut loads = loads_b(plan, step, 0);
     for (member, predicate) in (0..plan.tiling.pack).zip(LEADS) {
         for panel in 0..a.loads.0 {
             let mut offsets = vec![];
-            let at = panel * a.panel_bytes() + member * a.box_rows * a.span;
-            let destination = destination(at, false, &mut offsets);
+            let at = panel * a.panel_bytes() + member * rows * a.span;
+            let destination = destination(at, shared, &mut offsets);
             let k = step * plan.kloop.k_step + panel * a.span_elements();
             let inner = constant(k, "%r_inner", &mut offsets);
             let coordinates = format!("{inner}, %r_a_row{member}");
-            let a = load("%rd_map_a".to_owned(), 2, (destination, coordinates), false, plan, offsets);
+            let a = load("%rd_map_a".to_owned(), 2, (destination, coordinates), shared, plan, offsets);
             loads.push(Load { predicate, ..a });
         }
     }

@@ -72,7 +72,6 @@ fn check(spec: &KernelSpec, view: &SparseTimesDense, pack: u32) -> Result<(), Pl
         refuse("pack", format!("blocks {} deep do not share a tile", view.depth), why, "drop `pack`, or swap = on");
     }
     for (key, given) in [
-        ("cluster", spec.cluster.is_some_and(|cluster| cluster > 1)),
         ("batch", spec.batch.is_on()),
         ("pdl", spec.pdl == crate::Pdl::Early),
         ("scale", spec.scale != Scale::Unscaled),
@@ -81,8 +80,8 @@ fn check(spec: &KernelSpec, view: &SparseTimesDense, pack: u32) -> Result<(), Pl
         ("k_step", spec.k_step.is_some_and(|k_step| k_step > view.depth)),
     ] {
         if given {
-            let why = "pack with swap = off is planned for one product of 16-bit or fast 8-bit sums, a CTA at a time, and has a \
-                       consumer for each block row";
+            let why = "pack with swap = off is planned for one product of 16-bit or fast 8-bit sums, and has a consumer for each \
+                       block row";
             refuse(key, format!("`{key}` is not planned together with pack"), why, "drop one of the two");
         }
     }

@@ -247,7 +247,8 @@ pub(crate) fn form_cluster(
         return tiling;
     }
     tiling.cluster = cluster;
-    tiling.share = if slices.is_multiple_of(cluster) { Share::B } else { Share::A };
+    let shares_b = tiling.pack == 1 && slices.is_multiple_of(cluster);
+    tiling.share = if shares_b { Share::B } else { Share::A };
     if tiling.share == Share::B && !divides_b(view, &tiling, cluster) {
         errors.push(PlanError::new(
             "cluster",
