@@ -86,7 +86,8 @@ impl<'r> Neighbourhood<'r> {
         while !free.is_empty() {
             let mut group = vec![free.remove(0)];
             while group.len() < pack && !free.is_empty() {
-                let shared = |number: usize| self.length(&[number]) + self.length(&group) - self.length_with(&group, number);
+                let shared =
+                    |number: usize| self.length(&[number]) + self.length(&group) - self.length_with(&group, number);
                 // Of equal ones the first: neighbours stay together.
                 let best = (0..free.len()).rev().max_by_key(|at| shared(free[*at])).unwrap_or(0);
                 group.push(free.remove(best));
@@ -133,7 +134,8 @@ impl<'r> Neighbourhood<'r> {
     }
 
     fn length_with(&self, group: &[usize], number: usize) -> u32 {
-        let word = |at: usize| group.iter().chain([&number]).fold(0, |word, row| word | self.bits[row * self.words + at]);
+        let word =
+            |at: usize| group.iter().chain([&number]).fold(0, |word, row| word | self.bits[row * self.words + at]);
         (0..self.words).map(|at| word(at).count_ones()).sum()
     }
 }
