@@ -47,12 +47,28 @@ fn a_check_executes_all_of_a_kernel_but_what_it_can_say_why() {
         "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32",
         "bm = 64, bn = 32, bk = 32, pdl = early",
         "bm = 64, bn = 64, bk = 16, split = 3",
+        "bm = 16, bn = 64, bk = 32, split = 3",
+        "bm = 64, bn = 32, bk = 32, batch = on, split = 2",
         "bm = 64, bn = 32, bk = 32, swap = off, pack = 2, split = auto",
+        "bm = 64, bn = 32, bk = 32, epilogue = \"|| (relu(acc), row_max(acc))\"",
         "op = attention, bm = 64, bn = 16, bk = 32",
         "op = attention, bm = 64, bn = 16, bk = 32, split = 2, score = \"|| if i >= j { s * scale } else { -inf }\"",
     ] {
         let covers = contains("\ncoverage  ").and(contains("without a known reason").not());
         bsr(&["check", spec, "--schedules", "2"]).assert().success().stdout(covers);
+    }
+}
+
+/// Which of a ring's stages a tile begins with is a matter of the lengths of all tiles before it.
+#[test]
+fn tiles_of_attention_begin_at_every_stage_where_keys_are_divided_or_heads_share_tiles() {
+    for spec in [
+        "op = attention, bm = 128, bn = 16, bk = 32, consumers = 2, split = 3",
+        "op = attention, bm = 64, bn = 16, bk = 32, pack = 4, split = auto",
+        "op = attention, bm = 64, bn = 16, bk = 128, pack = 4",
+    ] {
+        let covers = contains("\ncoverage  ").and(contains("without a known reason").not());
+        bsr(&["check", spec, "--schedules", "1"]).assert().success().stdout(covers);
     }
 }
 

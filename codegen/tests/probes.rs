@@ -3,10 +3,14 @@
 
 mod matrix;
 
-use bsr_codegen::probes::{Kind, Probes, ProbesError};
+use bsr_codegen::probes::{Kind, Probes, ProbesError, SPARE_SLOTS};
 use bsr_codegen::{KernelSpec, Plan};
 
 const PROBES: Probes = Probes { first: 1, ctas: 3, records: 1000 };
+
+/// What writes a record, or a half of one, and what asks whether there is room for more.
+const RECORD: &str = "@%p_probe st.global";
+const LOOK: &str = "setp.lt.and.u32 %p_probe,";
 
 /// The plans of the matrix that have roles, with and without probes.
 fn probed() -> Vec<(Plan, Plan)> {
@@ -38,12 +42,32 @@ fn the_instructions_between_probes_are_those_of_the_kernel() {
 }
 
 #[test]
+fn every_loop_with_records_looks_for_room_and_no_run_of_records_is_longer_than_the_spare_slots() {
+    for (plan, with) in probed() {
+        let text = with.ptx();
+        let lines: Vec<&str> = text.text().lines().map(str::trim).collect();
+        let is = |at: usize, sign: &str| lines[at].starts_with(sign);
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.contains("bra")) {
+            let label = line.trim_end_matches(';').split_whitespace().last().unwrap().to_owned() + ":";
+            let Some(from) = lines[..at].iter().position(|line| *line == label) else { continue };
+            let has = |sign| (from..at).any(|at| is(at, sign));
+            assert!(!has(RECORD) || has(LOOK), "{}: the loop from {label} looks for no room", plan.spec());
+        }
+        let mut run = 0;
+        for at in 0..lines.len() {
+            run = if is(at, LOOK) { 0 } else { run + u32::from(is(at, RECORD)) };
+            assert!(run < SPARE_SLOTS, "{}: {run} records before line {at} without a look", plan.spec());
+        }
+    }
+}
+
+#[test]
 fn what_records_tell_is_a_register_of_the_kernel() {
     for (plan, with) in probed() {
         let text = plan.ptx();
         let probed = with.ptx();
         // A stage goes into the code of a record, which row and column into its first word.
-        let signs = ["@%p_probe st.global.v2.u32", "mad.lo.u32 %r_probe_t"];
+        let signs = [RECORD, "mad.lo.u32 %r_probe_t"];
         let records = probed.text().lines().filter(|line| signs.iter().any(|sign| line.contains(sign)));
         for record in records {
             let words = record.split([',', '{', '}']).map(str::trim);
@@ -63,6 +87,7 @@ fn every_role_records_what_it_waits_for() {
             &[Kind::WaitFull, Kind::WaitEmpty, Kind::Load, Kind::Wgmma, Kind::Release, Kind::Store, Kind::Tile][..],
         ),
         ("bm = 64, bn = 64, bk = 32, split = 4", &[Kind::WaitPart, Kind::AddPart, Kind::PassOn]),
+        ("bm = 16, bn = 64, bk = 16, split = 4", &[Kind::WaitPart, Kind::AddPart, Kind::PassOn]),
         ("bm = 16, bn = 64, bk = 16", &[Kind::LoadBlocks, Kind::LoadPanels, Kind::WaitFull, Kind::Wgmma]),
         ("bm = 64, bn = 64, bk = 64, op = sdd", &[Kind::WaitTile, Kind::LoadTile, Kind::Load, Kind::Wgmma]),
         (

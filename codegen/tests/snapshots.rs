@@ -49,12 +49,11 @@ const ACCEPTED: [&str; 25] = [
     "bm = 128, bn = 256, bk = 40",
 ];
 
-const REFUSED: [&str; 52] = [
+const REFUSED: [&str; 51] = [
     "bm = 100, bn = 128, bk = 112",
     "bm = 64, bn = 128, bk = 112, swap = off, pack = 4",
     "bm = 256, bn = 128, bk = 64, swap = off, pack = 2, cluster = 2",
     "bm = 128, bn = 256, bk = 64, swap = off, pack = 2",
-    "bm = 128, bn = 128, bk = 128, split = 4, batch = on",
     "bm = 32, bn = 128, bk = 32, split = auto, pdl = early",
     "bm = 128, bn = 128, bk = 128, dtype = e4m3, scale = block, pdl = early",
     "bm = 16, bn = 128, bk = 112, swap = off",

@@ -83,6 +83,8 @@ const SECTIONS: [(&str, &[Row]); 10] = [
             row("`batch = on`, swap-AB", "batch = on, swap = on"),
             row("`op = dds, batch = on`", "op = dds, batch = on"),
             row("`op = sdd, batch = on`", "op = sdd, batch = on"),
+            row("`batch = on, split = auto`", "batch = on, split = auto"),
+            row("`batch = on, split = auto`, swap-AB", "batch = on, split = auto, swap = on"),
             row("`batch = on` with an epilogue", "batch = on, epilogue = \"|| relu(acc)\""),
         ],
     ),
@@ -125,6 +127,8 @@ const SECTIONS: [(&str, &[Row]); 10] = [
             row("`permute = on`", "permute = on"),
             row("`permute = on`, swap-AB", "permute = on, swap = on"),
             row("`schedule = strided`", "schedule = strided"),
+            row("`split = auto`", "split = auto"),
+            row("`split = 4`, swap-AB", "split = 4, swap = on"),
         ],
     ),
     (

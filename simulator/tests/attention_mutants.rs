@@ -6,6 +6,8 @@
 
 #[path = "common/heldout.rs"]
 mod heldout;
+#[path = "common/hunt.rs"]
+mod hunt;
 #[path = "common/operators.rs"]
 mod operators;
 
@@ -16,15 +18,18 @@ use bsr_runtime::attention::{
 };
 use bsr_runtime::simulated::{Options, Schedule};
 use half::{bf16, f16};
+use hunt::{Hunt, Prey};
 use operators::{Change, join, parts};
-use rayon::prelude::*;
 
-/// Consumers of one row of blocks and of two; two buffers of Q and one; scores without vectors and with them.
+/// Consumers of one row of blocks and of several; two buffers of Q and one; scores without vectors and with them; keys divided
+/// into so few parts that one CTA collects them, and into more; heads that share a tile.
 const KERNELS: &[&str] = &[
     "op = attention, bm = 128, bn = 64, bk = 64, stages = 2, dtype = bf16, score = \"|| if i >= j { s * scale } else { -inf }\"",
     "op = attention, bm = 64, bn = 32, bk = 32, d = 16, k_step = 16, stages = 3, score = \"|a: Rows<f32>, b: Cols<f32>, \
      h: Heads<f16>, c: Cols<f16>| if a == b { s * scale - h * abs(i - j) + c } else { -inf }\"",
     "op = attention, bm = 128, bn = 256, bk = 64",
+    "op = attention, bm = 64, bn = 16, bk = 32, split = 5, score = \"|| if i >= j { s * scale } else { -inf }\"",
+    "op = attention, bm = 64, bn = 32, bk = 32, d = 16, pack = 2, split = 2",
 ];
 
 /// Operators of a softmax: names and changes.
@@ -70,6 +75,8 @@ const HARMLESS: &[(&str, &str, &str)] = &[
         "fence.mbarrier_init",
         "the last barrier is of this CTA's threads alone, which bar.sync orders",
     ),
+    ("relax a release", "red.release.gpu", "the fence.acq_rel.gpu of the same thread before it orders as much"),
+    ("drop a fence", "fence.acq_rel", "the release that follows orders as much"),
     ("32-bit address", "%r_t, %r_queries", "a device holds fewer rows of O than 2^32"),
     ("32-bit address", "%r_head, %r_stride", "no vector of these problems has 2^32 elements"),
     (
@@ -79,11 +86,8 @@ const HARMLESS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Takes one mutant in so many; `BSR_MUTANTS=1` takes all.
-fn one_in() -> usize {
-    let asked = std::env::var("BSR_MUTANTS").ok().and_then(|n| n.parse().ok());
-    asked.unwrap_or(if cfg!(debug_assertions) { 8 } else { 1 })
-}
+/// One mutant in so many is judged, unless `BSR_MUTANTS` asks for others.
+const ONE_IN: usize = if cfg!(debug_assertions) { 8 } else { 1 };
 
 /// A problem with its operands and what is right.
 struct Problem<T> {
@@ -108,6 +112,8 @@ impl<T: Element> Problem<T> {
         let (bm, bk) = (spec.bm as usize, spec.bk as usize);
         let columns = spec.bn as usize;
         let depth = spec.score_depth() as usize;
+        let pack = plan.attention_tiles().map_or(1, |tiles| tiles.heads() as usize);
+        let heads = [heads[0] * pack, heads[1]];
         let shape = Shape { batch: 2, heads: heads[0], key_heads: heads[1], queries, keys, columns };
         let tensor = |heads, rows, columns, seed| Tensor::normal([2, heads, rows, columns], HeadOrder::RowsFirst, seed);
         let tensors =
@@ -175,13 +181,19 @@ fn vectors(plan: &Plan, shape: &Shape) -> Vec<HostVector> {
 /// Problems on which every loop of a kernel goes round: ragged ones with several tiles a CTA, rows without blocks, one pair.
 fn problems<T: Element>(plan: &Plan) -> Vec<Problem<T>> {
     let of = |sizes, heads, stored, ctas| Problem::new(plan, sizes, heads, stored, ctas);
-    vec![
+    let mut problems = vec![
         of([150, 169], [2, 1], |row, column| row != 1 || column % 2 == 0, 1),
         of([260, 99], [1, 1], |row, column| row % 3 != 1 && (row + column) % 4 != 1, 2),
-        of([1, 1], [1, 1], |_, _| true, 1),
+        // The first tile of the second CTA is the last of all: nothing lies behind it.
+        of([1, 1], [1, 1], |_, _| true, 2),
         // Many tiles of a few steps each, or none: the producer is as far ahead as the buffers of Q let it.
         of([500, 20], [2, 2], |row, _| row % 4 == 0, 1),
-    ]
+    ];
+    if plan.spec().split.is_on() {
+        // CTAs wait for the parts of others, which have several steps each.
+        problems.push(of([70, 700], [1, 1], |row, column| row == 0 || column % 3 == 0, 3));
+    }
+    problems
 }
 
 fn schedules() -> [Options; 4] {
@@ -198,55 +210,38 @@ fn check<T: Element>(plan: &Plan, text: &str, problems: &[Problem<T>]) -> Option
     problems.iter().find_map(|problem| schedules().iter().find_map(|options| problem.fault(&kernel, options)))
 }
 
-/// Mutants that were made, those known to be harmless, and those that nothing was said of.
-#[derive(Default)]
-struct Hunt {
-    all: usize,
-    harmless: usize,
-    missed: Vec<String>,
-}
-
-fn hunt_of<T: Element>(number: usize, plan: &Plan, hunt: &mut Hunt) {
-    let problems = problems::<T>(plan);
+/// A kernel, which is right itself, with its mutants by every operator.
+fn prey_of<'k, T: Element>(spec: &'k str, plan: Plan) -> Prey<'k> {
+    let problems = problems::<T>(&plan);
     let ptx = plan.ptx();
-    assert_eq!(check(plan, ptx.text(), &problems), None, "{}: the kernel itself", plan.spec());
+    assert_eq!(check(&plan, ptx.text(), &problems), None, "{spec}: the kernel itself");
     let mutants =
         [operators::OPERATORS, heldout::OPERATORS, SOFTMAX].map(|list| operators::mutants(ptx.text(), list, 1));
-    let taken: Vec<_> = mutants.iter().flatten().skip(number % one_in()).step_by(one_in()).collect();
-    let found: Vec<_> = taken.par_iter().map(|(_, text)| check(plan, text, &problems)).collect();
-    hunt.all += taken.len();
-    for ((name, _), found) in taken.into_iter().zip(found) {
+    assert!(mutants.iter().all(|list| list.len() >= 6), "{spec}: few mutants");
+    let why = |name: &str| {
         let known = HARMLESS.iter().find(|(operator, words, _)| name.starts_with(operator) && name.contains(words));
-        match (found, known) {
-            (Some(how), None) => println!("{number}: {name}: {how}"),
-            // What is said to be harmless must be.
-            (Some(how), Some(_)) => println!("CAUGHT {number}: {name}: {how}"),
-            (None, Some((.., why))) => {
-                hunt.harmless += 1;
-                println!("HARMLESS {number}: {name}: {why}");
-            }
-            (None, None) => {
-                println!("SURVIVES {number}: {name}");
-                hunt.missed.push(format!("{number}: {name}"));
-            }
-        }
+        known.map(|(.., why)| *why)
+    };
+    Prey {
+        spec,
+        mutants: mutants.into_iter().flatten().collect(),
+        judge: Box::new(move |text| check(&plan, text, &problems)),
+        why: Box::new(why),
+    }
+}
+
+fn prey(spec: &str) -> Prey<'_> {
+    let parsed = spec.parse().unwrap_or_else(|error| panic!("{error}"));
+    let plan = Plan::new(&parsed).unwrap_or_else(|error| panic!("{error}"));
+    match plan.spec().a {
+        Dtype::BF16 => prey_of::<bf16>(spec, plan),
+        _ => prey_of::<f16>(spec, plan),
     }
 }
 
 /// Every mutant that changes what a kernel does is found.
 #[test]
 fn mutants_of_attention_are_found() {
-    let mut hunt = Hunt::default();
-    for (number, spec) in KERNELS.iter().enumerate() {
-        let plan = Plan::new(&spec.parse().unwrap_or_else(|error| panic!("{error}")))
-            .unwrap_or_else(|error| panic!("{error}"));
-        match plan.spec().a {
-            Dtype::BF16 => hunt_of::<bf16>(number, &plan, &mut hunt),
-            _ => hunt_of::<f16>(number, &plan, &mut hunt),
-        }
-    }
-    let Hunt { all, harmless, missed } = hunt;
-    println!("{all} mutants, {harmless} harmless, {} missed", missed.len());
-    assert!(one_in() > 1 || all >= 60 + harmless, "{all} mutants, {harmless} of them harmless");
-    assert!(missed.is_empty(), "{} of {all} are missed: {missed:#?}", missed.len());
+    let Hunt { all, equivalent, missed } = hunt::hunt("attention", KERNELS, hunt::one_in(ONE_IN), prey);
+    assert!(missed.is_empty(), "{} of {all} are missed, {equivalent} are equivalent: {missed:#?}", missed.len());
 }

@@ -95,13 +95,15 @@ fn instructions_per_second() {
     }
     let thousands = |seconds: f64| steps as f64 / seconds / 1e3;
     println!(
-        "all: {steps} warp instructions, {:.0} k/s on one core, {:.0} k/s on all",
+        "summary: {steps} warp instructions, {:.0} k/s on one core, {:.0} k/s on {} threads",
         thousands(alone),
-        thousands(together)
+        thousands(together),
+        rayon::current_num_threads()
     );
 }
 
-/// Seconds and warp instructions of each problem of one kernel, `BSR_KERNEL`, on one core.
+/// Seconds and warp instructions of each problem of one kernel, `BSR_KERNEL`, on one core; `BSR_KIND` takes those whose
+/// names contain its words.
 #[test]
 #[ignore = "a benchmark: BSR_KERNEL=.. cargo test --release -p bsr-simulator --test speed -- --ignored --nocapture"]
 fn seconds_of_each_problem() {
@@ -110,16 +112,14 @@ fn seconds_of_each_problem() {
     let ptx = plan.ptx();
     let kernel = simulated::Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap();
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    for index in 0..trials::Kind::all(&plan).len() {
+    let only = std::env::var("BSR_KIND").unwrap_or_default();
+    let kinds = trials::Kind::all(&plan).into_iter().enumerate().filter(|(_, kind)| kind.name().contains(&only));
+    for (index, kind) in kinds {
         let start = Instant::now();
-        let problem = trial::Problem::new(&plan, index);
+        let problem = one.install(|| trial::Problem::new(&plan, index));
         let drawn = start.elapsed().as_secs_f64();
         let steps: Vec<u64> = one.install(|| problem.runs().map(|(at, options)| at.steps(&kernel, &options)).collect());
         let all = start.elapsed().as_secs_f64();
-        println!(
-            "{:10} drawn in {drawn:.2} s, {:.2} s for {steps:?} warp instructions",
-            problem.kind.name(),
-            all - drawn
-        );
+        println!("{:10} drawn in {drawn:.2} s, {:.2} s for {steps:?} warp instructions", kind.name(), all - drawn);
     }
 }

@@ -2,6 +2,7 @@
 
 mod fold;
 mod frame;
+mod joints;
 mod layout;
 mod probes;
 mod registers;

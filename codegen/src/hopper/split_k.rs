@@ -7,6 +7,8 @@
 use serde::Serialize;
 
 use super::wgmma::Sums;
+use crate::SplitK;
+use crate::plan::SplitForm;
 
 /// Bytes of a flag in the workspace, and what places are multiples of.
 const FLAG: u32 = 128;
@@ -34,8 +36,22 @@ impl Workspace {
         let sums_bytes = 4 * warpgroup * accumulators;
         let place_bytes = sums_bytes + FLAG;
         let places_bytes = cluster * consumers * place_bytes;
-        let contributes = crate::plan::SplitForm::CONTRIBUTES;
+        let contributes = SplitForm::CONTRIBUTES;
         Self { cluster, consumers, sums_bytes, place_bytes, places_bytes, contributes }
+    }
+
+    /// The row of a plan's table.
+    pub(crate) fn row(&self, split: SplitK) -> [String; 3] {
+        let Self { sums_bytes, places_bytes, .. } = self;
+        let why =
+            format!("a part of a tile's K takes {places_bytes} B of the workspace, {sums_bytes} a consumer and a flag");
+        ["split K".to_owned(), split.to_string(), why]
+    }
+
+    /// What the tile scheduler must know, of a kernel whose clusters load so many bytes in a stage, and of whose work tiles
+    /// so many words begin with so many that are of no role.
+    pub(crate) fn form(&self, stage_bytes: u32, (tile_words, role): (u32, u32)) -> SplitForm {
+        SplitForm { tile_words, role, partial_bytes: self.places_bytes, stage_bytes }
     }
 }
 
@@ -44,6 +60,8 @@ impl Workspace {
 pub(crate) struct Exchange {
     /// What its labels end in.
     name: &'static str,
+    /// Which thread of a consumer waits for flags and sets them.
+    lead: &'static str,
     /// The type of a register of the workspace, and the instruction that adds one to a sum.
     dtype: &'static str,
     add: &'static str,
@@ -72,8 +90,8 @@ struct Sum {
 }
 
 impl Exchange {
-    /// Of the first `count` of a thread's `sums`.
-    pub(crate) fn new(name: &'static str, sums: Sums, count: u32, warpgroup: u32) -> Self {
+    /// Of the first `count` of a thread's `sums`; `lead` is the predicate of one thread of a consumer.
+    pub(crate) fn new(name: &'static str, lead: &'static str, sums: Sums, count: u32, warpgroup: u32) -> Self {
         let part = |i: u32| Sums { stem: "part", ..sums }.name(i);
         let collect = |first: u32| {
             let size = COLLECTED.min(count - first);
@@ -83,6 +101,7 @@ impl Exchange {
         };
         Self {
             name,
+            lead,
             dtype: if sums.is_integer { "u32" } else { "f32" },
             add: if sums.is_integer { "add.u32" } else { "add.f32" },
             parts: parts(warpgroup, 0, (0..count).map(|i| sums.name(i)).collect()),

@@ -58,9 +58,9 @@ pub enum ListKernel {
     Check(IndexWidth),
     /// Counts blocks by column.
     CountColumns,
-    /// Where the blocks of every column begin.
+    /// Sums these counts up.
     ScanColumns,
-    /// Puts the blocks there.
+    /// Where the blocks of every column begin, and puts them there.
     ScatterColumns,
     /// Assigns tiles to clusters.
     Assign,
@@ -130,14 +130,26 @@ impl ListKernel {
     }
 
     /// CTAs of a launch: for every block row of a check or of a mask a warp, of an SDDMM one, and one for every row of tiles
-    /// of an attention's steps; `ctas` of those that count, scatter and assign, and of an attention's tiles.
+    /// of an attention's steps; for 32 block columns one of the scan (which is given them as block rows); `ctas` of those that
+    /// count, scatter and assign, and of an attention's tiles.
     pub fn grid(self, block_rows: u32, ctas: u32) -> u32 {
         match self {
             Self::Check(_) => block_rows.div_ceil(CHECK_WARPS),
             Self::MaskRows | Self::MaskColumns => block_rows.div_ceil(MASK_WARPS),
             Self::CountColumns | Self::ScatterColumns | Self::Assign | Self::AttentionTiles => ctas,
             Self::SddmmTiles | Self::AttentionSteps => block_rows,
-            Self::ScanColumns | Self::SddmmRows => 1,
+            Self::ScanColumns => block_rows.div_ceil(32).max(1),
+            Self::SddmmRows => 1,
+        }
+    }
+
+    /// Dynamic shared memory of those that count, scan and scatter blocks by column.
+    pub fn column_bytes(self, block_columns: u32) -> u32 {
+        match self {
+            Self::CountColumns => 4 * block_columns,
+            Self::ScanColumns => 4 * self.threads(),
+            Self::ScatterColumns => 4 * block_columns + self.threads() / 8,
+            _ => 0,
         }
     }
 
@@ -146,7 +158,7 @@ impl ListKernel {
         match self {
             Self::Check(_) => &["row_ptr", "col_idx", "rows", "columns", "error", "values"],
             Self::CountColumns => &["rows", "columns", "counts"],
-            Self::ScanColumns => &["counts", "transposed_rows"],
+            Self::ScanColumns => &["counts"],
             Self::ScatterColumns => &["rows", "columns", "counts", "transposed_rows", "transposed_columns", "blocks"],
             Self::Assign => &["rows", "columns", "work_head", "work", "dealt"],
             Self::MaskRows => &["mask", "counts"],
@@ -162,8 +174,9 @@ impl ListKernel {
     pub fn numbers(self) -> &'static [&'static str] {
         match self {
             Self::Check(_) => &["block_rows", "block_columns", "capacity"],
-            Self::CountColumns | Self::ScatterColumns => &["block_rows", "block_columns", "rows_a_cta"],
-            Self::ScanColumns => &["block_columns", "ctas", "capacity"],
+            Self::CountColumns => &["block_rows", "block_columns", "rows_a_cta"],
+            Self::ScanColumns => &["block_columns", "ctas"],
+            Self::ScatterColumns => &["block_rows", "block_columns", "rows_a_cta", "capacity"],
             Self::Assign => &super::Shape::NUMBERS,
             Self::MaskRows => &["block_rows", "block_columns"],
             Self::MaskColumns => &["block_rows", "block_columns", "capacity"],

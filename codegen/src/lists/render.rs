@@ -16,9 +16,6 @@ const CHECK_LOADS: u32 = 8;
 /// Loads that a thread of the smaller kernels has on their way at the same time.
 const LOADS: u32 = 8;
 
-/// The same of the scan, which has few threads.
-const SCAN_LOADS: u32 = 16;
-
 /// Rows whose lengths a thread of the assigning kernel loads at the same time.
 const ROWS: u32 = 4;
 
@@ -67,7 +64,7 @@ fn comment(kernel: ListKernel) -> &'static str {
     match kernel {
         ListKernel::Check(_) => "Checks row pointers and columns: first and number of the blocks of every right row.",
         ListKernel::CountColumns => "Counts blocks by column, for each CTA's block rows.",
-        ListKernel::ScanColumns => "Sums these counts up: where the blocks of each column begin.",
+        ListKernel::ScanColumns => "Sums these counts up, column by column.",
         ListKernel::ScatterColumns => "Lists blocks by column: their rows, and where they are stored.",
         ListKernel::Assign => "Assigns the tiles of C to clusters, so that they finish together.",
         ListKernel::MaskRows => "Counts the blocks of every row of a mask.",
@@ -151,6 +148,9 @@ struct Threads {
     distances: [u32; 5],
     /// Rows that the scattering kernel has on their way at the same time.
     batch: [u32; 4],
+    /// Lines of counts that a warp of the scan has on their way at the same time, and the warps that may come before it.
+    lines: [u32; 4],
+    warps_before: Vec<u32>,
     /// Words of an SDDMM's tile before its columns, and a coordinate beyond all others.
     header: u32,
     outside: u32,
@@ -167,9 +167,11 @@ impl Threads {
             threads,
             warps: threads / 32,
             numbers: kernel.numbers(),
-            ahead: (0..if kernel == ListKernel::ScanColumns { SCAN_LOADS } else { LOADS }).collect(),
+            ahead: (0..LOADS).collect(),
             distances: [1, 2, 4, 8, 16],
             batch: [0, 1, 2, 3],
+            lines: [0, 1, 2, 3],
+            warps_before: (0..threads / 32).collect(),
             header: SddmmTiles::HEADER,
             outside: SddmmShape::OUTSIDE,
             words: [0, 1, 2, 3],
@@ -187,9 +189,11 @@ struct Assign {
     ahead: Vec<u32>,
     /// Rows whose lengths a thread has on their way at the same time.
     rows_ahead: Vec<u32>,
-    level_shift: u32,
+    /// What the busiest cluster's cost times all clusters counts, and what the cost of all.
+    level_of: [u32; 2],
     fine_tiles: u32,
     paired_turns: u32,
+    uneven: u32,
     share_of_left: u32,
     share_of_left_shift: u32,
     cluster_bits: u32,
@@ -235,9 +239,10 @@ impl Assign {
             warps: threads / 32,
             ahead: (0..HEADS).collect(),
             rows_ahead: (0..ROWS).collect(),
-            level_shift: Shape::LEVEL_SHIFT,
+            level_of: [Shape::LEVEL.1, Shape::LEVEL.0],
             fine_tiles: Shape::FINE_TILES,
             paired_turns: Shape::PAIRED_TURNS,
+            uneven: Shape::UNEVEN,
             share_of_left: Shape::SHARE_OF_LEFT,
             share_of_left_shift: Shape::SHARE_OF_LEFT.trailing_zeros(),
             cluster_bits: Shape::CLUSTER_BITS,

@@ -77,11 +77,13 @@ impl Shape {
     /// The most that a load counts for in a key.
     pub const MOST_LOAD: u32 = (1 << (32 - Self::CLUSTER_BITS)) - 1;
     /// The most panels that the columns are dealt in.
-    pub const PANELS: u32 = 32;
+    pub const PANELS: u32 = 16;
     /// Of two panels whose shares have so many tiles or more, the second one follows the order of the first.
     pub const PAIRED_TURNS: u32 = 12;
-    /// The busiest cluster may have `1 / 2^LEVEL_SHIFT` more than the average for all columns to be dealt in panels.
-    pub const LEVEL_SHIFT: u32 = 7;
+    /// A share that costs so many times the average is too much for panels to be dealt in shares.
+    pub const UNEVEN: u32 = 2;
+    /// The busiest cluster may have so much more than the average, as a quotient, for all columns to be dealt in panels.
+    pub const LEVEL: (u32, u32) = (129, 128);
     /// Otherwise so many tiles of every cluster are left to be dealt one by one.
     pub const FINE_TILES: u32 = 4;
     /// Of the rounds that are left, one in so many is dealt at once.
@@ -97,7 +99,7 @@ impl Shape {
     /// Bits of a tile's place in its group of columns, where it is kept with the group and the cluster.
     pub const PLACE_BITS: u32 = 17;
     /// The assigning kernel's numbers, in the order of its parameters.
-    pub const NUMBERS: [&'static str; 18] = [
+    pub const NUMBERS: [&'static str; 25] = [
         "tile_rows",
         "slices",
         "tile_columns",
@@ -116,6 +118,13 @@ impl Shape {
         "padded",
         "sublane_bits",
         "chunk_bytes",
+        "slices_inverse",
+        "clusters_inverse",
+        "blocks_a_stage_inverse",
+        "block_height_inverse",
+        "panel_inverse",
+        "panel_tiles_inverse",
+        "last_panel_inverse",
     ];
     /// Tiles for each CTA of the assigning kernel, and the most CTAs.
     const TILES_OF_A_CTA: u32 = 1024;
@@ -233,8 +242,9 @@ impl Shape {
     }
 
     /// The values of [`Shape::NUMBERS`].
-    pub fn numbers(&self) -> [u32; 18] {
+    pub fn numbers(&self) -> [u32; 25] {
         let (lanes, chunk) = self.lanes();
+        let inverse = |divisor: u32| u32::MAX / divisor.max(1);
         [
             self.tile_rows,
             self.slices,
@@ -254,6 +264,13 @@ impl Shape {
             self.padded(),
             lanes.trailing_zeros(),
             4 * chunk,
+            inverse(self.slices),
+            inverse(self.clusters),
+            inverse(self.stages_per_block.1),
+            inverse(self.block_rows),
+            inverse(self.panel),
+            inverse(self.panel * self.tile_rows),
+            inverse(self.columns % self.panel),
         ]
     }
 }

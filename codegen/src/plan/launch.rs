@@ -367,10 +367,14 @@ impl SddmmTiles {
 
 /// How the K of a tile is divided among clusters, of a kernel with `split`.
 ///
-/// A work tile then has four words more: how much of K it is (0 for all of it, [`SplitForm::CONTRIBUTES`] for a part that
-/// goes to the workspace, else so many parts to collect), the first of their places in the workspace, and two of padding.
+/// Two words of a work tile then say its role: how much of K it is (0 for all of it, [`SplitForm::CONTRIBUTES`] for a part
+/// that goes to the workspace, else so many parts to collect), and the first of their places in the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitForm {
+    /// Words of a work tile.
+    pub tile_words: u32,
+    /// The first of the two that say its role.
+    pub role: u32,
     /// Bytes that the partial sums of one tile of a cluster take in the workspace.
     pub partial_bytes: u32,
     /// Bytes that the CTAs of a cluster load in one stage.

@@ -137,6 +137,22 @@ impl Kind {
         self as u32
     }
 
+    /// Does the end of such a slice look whether the ring has room for more? Most of those of a consumer's innermost loop do not:
+    /// one look in a turn of the loop is enough.
+    pub fn looks(self) -> bool {
+        !matches!(
+            self,
+            Self::WaitValues
+                | Self::Issue
+                | Self::Wgmma
+                | Self::Scores
+                | Self::Output
+                | Self::Turn
+                | Self::Softmax
+                | Self::Release
+        )
+    }
+
     /// The kind that a marker names.
     pub(crate) fn of_marker(marker: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.marker() == marker)

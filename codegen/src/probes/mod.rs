@@ -3,14 +3,17 @@
 //! Each role of a CTA, a producer's warp or a consumer's warpgroup, has a ring of its own in global memory: a header, then
 //! records in the order in which they were written. The time of a role is cut into slices without gaps: a slice begins where
 //! the one before it ended, the first one with the kernel, and one thread of the role writes a record of it at its end. One
-//! register holds all that a role remembers of it, [`Probes::counted`] says how.
+//! register, which says where the next record lies, and a predicate hold all that a role remembers of it.
 //!
 //! ```text
 //! header   64 bytes   u64 %clock64 and u64 %globaltimer at the role's begin, the same two at its end,
-//!                     u32 counter, u32 of nothing, u32 number of the multiprocessor, u32 low half of the clock at the
-//!                     kernel's first instruction, 16 bytes of nothing
+//!                     u32 bytes of the header and of all records, u32 of nothing, u32 number of the multiprocessor,
+//!                     u32 low half of the clock at the kernel's first instruction (of a CTA's first ring), 16 bytes of nothing
 //! record    8 bytes   u32 end (low half of %clock64), u32 code of the kind + 256 x argument
 //! ```
+//!
+//! Rings lie one behind the other from a multiple of [`Probes::alignment`] on, so that all their addresses have the same high
+//! half. Not every record asks whether there is room for it: see [`Kind::looks`].
 //!
 //! Records of [`Kind::Tile`] are marks without a duration: their first word says which tile it is, and their argument is the
 //! number of this word, from 0.
@@ -25,12 +28,12 @@ use crate::{KernelSpec, Op};
 pub const HEADER_BYTES: u32 = 64;
 /// Bytes of a record.
 pub const RECORD_BYTES: u32 = 8;
-/// Set in the counters of roles that keep no record: because their CTA was not asked for, or because their ring is full.
-pub(crate) const SILENT: u32 = 1 << 31;
 /// The most records of a ring.
 pub const MOST_RECORDS: u32 = 1 << 20;
 /// Slots of a record's size in a header.
 const HEADER_SLOTS: u32 = HEADER_BYTES / RECORD_BYTES;
+/// Slots at the end of a ring, for records between two looks at how full it is.
+pub const SPARE_SLOTS: u32 = 16;
 
 /// Which CTAs record, and how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +47,14 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Slots of 8 bytes of one ring, its header's included: a power of two, so that a slot's number says where a ring ends.
-    pub fn slots(&self) -> u32 {
-        self.records.saturating_add(HEADER_SLOTS).next_power_of_two()
+    /// Slots of 8 bytes of one ring, its header's included: a power of two, so that an address says where a ring ends.
+    fn slots(&self) -> u32 {
+        self.records.saturating_add(HEADER_SLOTS + SPARE_SLOTS).next_power_of_two()
+    }
+
+    /// Records that a ring keeps of those that a role writes.
+    pub fn room(&self) -> u32 {
+        self.slots() - HEADER_SLOTS - SPARE_SLOTS
     }
 
     /// Bytes of one ring.
@@ -59,11 +67,14 @@ impl Probes {
         self.ring_bytes() as usize * self.ctas as usize * roles.count() as usize
     }
 
-    /// Records that a role has written or would have written, by the counter in its header: the number of its next slot, or
-    /// with bit 31 set, the slots that it would have needed.
-    pub fn counted(&self, counter: u32) -> u32 {
-        let slots = if counter & SILENT == 0 { counter & (self.slots() - 1) } else { counter & !SILENT };
-        slots.saturating_sub(HEADER_SLOTS)
+    /// What the address of the first ring must be a multiple of: a power of two in which all rings lie.
+    pub fn alignment(&self, roles: &Roles) -> u64 {
+        (self.bytes(roles) as u64).next_power_of_two()
+    }
+
+    /// Records that a role has written or would have written, by the bytes in its header.
+    pub fn counted(&self, bytes: u32) -> u32 {
+        (bytes / RECORD_BYTES).saturating_sub(HEADER_SLOTS)
     }
 }
 

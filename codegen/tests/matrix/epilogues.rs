@@ -33,6 +33,7 @@ pub(crate) fn plans() -> Vec<Plan> {
         .flat_map(|(tile, out)| HEAVY.map(|epilogue| plan(tile, &epilogue.replace("OUT", out))))
         .chain(transposed())
         .chain(swap_ab())
+        .chain(divided())
         .chain([plan("bm = 128, bn = 256, bk = 128, dtype = e4m3, out = e4m3, scale = tensor", HEAVY[3])])
         .collect()
 }
@@ -44,6 +45,16 @@ fn transposed() -> impl Iterator<Item = Plan> {
         let epilogue = epilogue.replace("OUT", "bf16");
         ["c_layout = row", "c_layout = col, transpose = on"].map(|layout| plan(&format!("{tile}, {layout}"), &epilogue))
     })
+}
+
+/// Divided K with swap-AB, on the tiles with the most accumulators and with both orders of C.
+fn divided() -> impl Iterator<Item = Plan> {
+    let tiles = [
+        ("bm = 32, bn = 256, bk = 32, dtype = bf16, split = auto", "bf16"),
+        ("bm = 40, bn = 256, bk = 24, dtype = bf16, out = f32, c_layout = col, split = 2", "f32"),
+        ("op = dds, bm = 32, bn = 256, bk = 32, dtype = bf16, split = auto", "bf16"),
+    ];
+    tiles.into_iter().flat_map(|(tile, out)| HEAVY.map(|epilogue| plan(tile, &epilogue.replace("OUT", out))))
 }
 
 /// Swap-AB, for sparse left and right factors.

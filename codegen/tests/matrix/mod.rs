@@ -42,7 +42,7 @@ const KNOBS: [&str; 13] = [
 
 /// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
 /// shapes whose epilogue, gather or swizzle is special.
-const CHOSEN: [&str; 139] = [
+const CHOSEN: [&str; 160] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, dtype = bf16",
     "bm = 512, bn = 128, bk = 112, out = f32",
@@ -185,6 +185,24 @@ const CHOSEN: [&str; 139] = [
     "bm = 128, bn = 256, bk = 128, dtype = e4m3, accumulate = promoted, split = auto",
     "bm = 128, bn = 128, bk = 128, dtype = i8, split = auto",
     "bm = 128, bn = 128, bk = 64, permute = on, split = 16",
+    "bm = 32, bn = 256, bk = 32, split = auto",
+    "bm = 32, bn = 128, bk = 32, split = 4, c_layout = col",
+    "bm = 16, bn = 128, bk = 16, pack = 16, split = 2, dtype = bf16",
+    "bm = 24, bn = 64, bk = 40, transpose = on, split = 3, out = f32",
+    "bm = 32, bn = 192, bk = 96, op = dds, split = auto, pdl = on",
+    "bm = 200, bn = 128, bk = 200, split = 16, b_layout = col",
+    "bm = 48, bn = 128, bk = 112, dtype = e4m3, split = auto",
+    "bm = 32, bn = 128, bk = 32, dtype = i8, split = 2",
+    "bm = 40, bn = 256, bk = 24, permute = on, split = auto",
+    "bm = 8, bn = 64, bk = 8, consumers = 1, split = 8, schedule = strided",
+    "bm = 128, bn = 256, bk = 64, batch = on, split = auto",
+    "bm = 512, bn = 128, bk = 112, batch = on, split = 4, cluster = 2",
+    "bm = 128, bn = 128, bk = 40, batch = on, split = 2, op = dds, out = f32",
+    "bm = 112, bn = 128, bk = 512, batch = on, transpose = on, split = 3, dtype = bf16",
+    "bm = 128, bn = 256, bk = 128, dtype = e4m3, accumulate = promoted, batch = on, split = auto",
+    "bm = 32, bn = 256, bk = 32, batch = on, split = auto",
+    "bm = 16, bn = 128, bk = 16, batch = on, split = 4, pdl = on",
+    "bm = 40, bn = 128, bk = 24, batch = on, split = 2, op = dds, out = f32, c_layout = col",
 ];
 
 /// The plans of the chosen specs, and one for every pair of block sizes. The other axes are stepped through with strides

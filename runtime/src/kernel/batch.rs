@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use bsr_codegen::{Argument, Op, Problem};
 
 use super::arguments::{AnyArguments, AnyResults, Arguments, Returns, UntypedCall, UntypedResults};
-use super::launcher::{Launcher, Operands, factors};
+use super::launcher::{Launcher, Operands, Workspaces, factors};
 use super::matrix::UntypedMatrix;
 use super::{Kernel, KernelError, PlacesOf, fit};
 use crate::gpu::{
@@ -170,6 +170,7 @@ impl<'l, 'm> Batch<'l, 'm> {
             blocks: DeviceBuffer::from_slice(device, &lists.block_idx)?,
             stage_metadata: DeviceBuffer::from_slice(device, &lists.stage_metadata)?,
             maps: DeviceBuffer::from_slice(device, &maps)?,
+            workspaces: Workspaces::new(device, lists.workspace)?,
             operands: PhantomData,
         })
     }
@@ -240,12 +241,14 @@ pub struct PreparedBatch<'l, 'm> {
     blocks: DeviceBuffer<u32>,
     stage_metadata: DeviceBuffer<u32>,
     maps: DeviceBuffer<u64>,
+    workspaces: Workspaces,
     /// They stay borrowed.
     operands: PhantomData<&'m ()>,
 }
 
 impl PreparedBatch<'_, '_> {
-    /// Enqueues all products on `stream` and returns at once; nothing is allocated. Keep the batch and the matrices alive
+    /// Enqueues all products on `stream` and returns at once; nothing is allocated, but for a workspace of a kernel with
+    /// `split` on the second stream that the batch is launched on, and on each further one. Keep the batch and the matrices alive
     /// until the stream has been synchronized.
     ///
     /// # Errors
@@ -254,7 +257,8 @@ impl PreparedBatch<'_, '_> {
         if self.grid[0] == 0 {
             return Ok(());
         }
-        let shape = self.launcher.plan.launch(&Problem::default(), self.grid);
+        let (stream, shape) = (stream.into(), self.launcher.plan.launch(&Problem::default(), self.grid));
+        let workspace = self.workspaces.of(&self.launcher.device, stream)?;
         let value = |argument: &Argument| match argument {
             Argument::Maps => Value::Pointer(self.maps.ptr()),
             Argument::WorkHead => Value::Pointer(self.heads.ptr()),
@@ -262,6 +266,7 @@ impl PreparedBatch<'_, '_> {
             Argument::StageMetadata => Value::Pointer(self.stage_metadata.ptr()),
             Argument::ColIdx => Value::Pointer(self.columns.ptr()),
             Argument::BlockIdx => Value::Pointer(self.blocks.ptr()),
+            Argument::Workspace => Value::Pointer(workspace),
             Argument::Number(number) => Value::Number(*number),
             Argument::Probes => Value::Pointer(self.launcher.rings_at()),
             // Of kernels for one product a launch alone.
@@ -269,8 +274,8 @@ impl PreparedBatch<'_, '_> {
         };
         let values: Values = shape.parameters.iter().map(|parameter| value(&parameter.argument)).collect();
         // SAFETY: the kernel is the plan's, whose parameters these are; the work plan and the maps were made of the
-        // problems' matrices, which were found to fit the kernel and stay borrowed.
-        unsafe { gpu::launch(&self.launcher.function, &shape, &values, stream.into())? };
+        // problems' matrices, which were found to fit the kernel and stay borrowed; the workspace is this stream's.
+        unsafe { gpu::launch(&self.launcher.function, &shape, &values, stream)? };
         Ok(())
     }
 }

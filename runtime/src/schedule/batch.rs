@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
-use bsr_codegen::{Plan, Schedule as Order, StagePacking, TileScheduler};
+use bsr_codegen::{Plan, Schedule as Order, SplitForm, StagePacking, TileScheduler};
 
 use super::assign::{assign, tile_order};
+use super::split_rows::{RowTile, divided};
 use super::{BlockIndex, CostedTile, HEAD_COLUMNS, StageMetadata, WorkTile, group, tile_columns, tile_rows};
 use crate::Structure;
 
-/// Words of a work tile.
+/// Words of a work tile, and of one that says how much of K it is beside stored blocks.
 const WORDS: usize = 8;
+const SPLIT_WORDS: usize = 12;
 
 /// A work tile of a batch: a tile of one problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,15 +29,27 @@ pub struct BatchTile {
 }
 
 impl BatchTile {
+    /// A tile of the only problem.
+    pub(super) fn alone(within: WorkTile) -> Self {
+        Self { within, problem: 0, first: 0, whole_blocks: 0 }
+    }
+
     fn words(&self) -> [u32; WORDS] {
         let [c_row, c_col, a_row, blocks] = self.within.words();
         [c_row, c_col, a_row, blocks, self.problem, self.first, self.whole_blocks, 0]
     }
 
+    /// As kernels with `split` read it.
+    fn split_words(&self) -> [u32; SPLIT_WORDS] {
+        let [c_row, c_col, a_row, blocks] = self.within.words();
+        let [parts, place] = self.within.role.words();
+        [c_row, c_col, a_row, blocks, self.problem, self.first, self.whole_blocks, 0, parts, place, 0, 0]
+    }
+
     /// As kernels with stage metadata read it.
     fn metadata_words(&self) -> [u32; WORDS] {
-        let [c_row, c_col, record, records] = self.within.words();
-        [c_row, c_col, record, records, self.problem, self.whole_blocks, 0, 0]
+        let ([c_row, c_col, record, records], [parts, place]) = (self.within.words(), self.within.role.words());
+        [c_row, c_col, record, records, self.problem, self.whole_blocks, parts, place]
     }
 }
 
@@ -56,6 +70,8 @@ pub struct BatchLists {
     /// The kernel's `packed`: stage metadata in place of both. Empty for a kernel that reads the patterns as they are
     /// stored.
     pub stage_metadata: Vec<u32>,
+    /// Bytes of the kernel's `workspace`, zero before the first launch and again after each; 0 for none.
+    pub workspace: usize,
 }
 
 impl BatchLists {
@@ -94,13 +110,16 @@ impl BatchLists {
                 }),
             );
         }
-        let lists = assigned(plan, &tiles, clusters);
+        let metadata = StageMetadata { words, groups: vec![] };
+        let divisible = |form: &SplitForm, tile| RowTile::of_records(packing, form, &metadata, tile);
+        let (lists, workspace) = assigned(plan, &tiles, clusters, divisible);
         let totals = |list: &Vec<BatchTile>| [list.len() as u32, list.iter().map(|tile| tile.within.blocks).sum()];
         Self {
             grid: [lists.len() as u32, 1],
             heads: lists.iter().flat_map(totals).collect(),
             tiles: self::words(&lists, BatchTile::metadata_words),
-            stage_metadata: words,
+            stage_metadata: metadata.words,
+            workspace,
             ..Self::default()
         }
     }
@@ -130,14 +149,18 @@ impl BatchLists {
                 tiles.push((BatchTile { within, problem, first, whole_blocks }, cost));
             }
         }
-        let lists = assigned(plan, &tiles, clusters);
+        let (lists, workspace) = assigned(plan, &tiles, clusters, |form, tile| RowTile::of_blocks(plan, form, tile));
         Self {
             grid: [lists.len() as u32, 1],
             heads: heads(&lists, &col_idx),
-            tiles: words(&lists, BatchTile::words),
+            tiles: match plan.split_form() {
+                Some(_) => words(&lists, BatchTile::split_words),
+                None => words(&lists, BatchTile::words),
+            },
             col_idx,
             block_idx,
             stage_metadata: vec![],
+            workspace,
         }
     }
 
@@ -147,10 +170,23 @@ impl BatchLists {
     }
 }
 
-/// The tiles of at most `clusters` clusters, as many as there are tiles for.
-fn assigned(plan: &Plan, tiles: &[(BatchTile, u64)], clusters: u32) -> Vec<Vec<BatchTile>> {
+/// The tiles of at most `clusters` clusters, of which each has some, and bytes of the workspace.
+fn assigned(
+    plan: &Plan,
+    tiles: &[(BatchTile, u64)],
+    clusters: u32,
+    divisible: impl Fn(&SplitForm, BatchTile) -> RowTile,
+) -> (Vec<Vec<BatchTile>>, usize) {
     let balanced = plan.spec().schedule.unwrap_or(Order::Balanced) == Order::Balanced;
-    assign(tiles, (clusters as usize).min(tiles.len()), balanced)
+    let whole = || assign(tiles, (clusters as usize).min(tiles.len()), balanced);
+    let Some(form) = plan.split_form().filter(|_| !tiles.is_empty()) else { return (whole(), 0) };
+    let all = tiles.iter().map(|(tile, _)| divisible(&form, *tile));
+    let whole = || {
+        let lists = whole().into_iter();
+        lists.map(|list| list.into_iter().map(|tile| divisible(&form, tile)).collect()).collect()
+    };
+    let (lists, places) = divided(plan.spec().split, all, whole, clusters);
+    (lists, places as usize * form.partial_bytes as usize)
 }
 
 /// The number of tiles of every cluster, then for each the first block columns of its first tile.
@@ -167,13 +203,13 @@ fn heads(lists: &[Vec<BatchTile>], col_idx: &[u32]) -> Vec<u32> {
     words
 }
 
-/// Tile `i` of cluster `c` is words `8 * (i * clusters + c)` and the seven after it.
-fn words(lists: &[Vec<BatchTile>], of: fn(&BatchTile) -> [u32; WORDS]) -> Vec<u32> {
+/// Tile `i` of cluster `c` is words `EACH * (i * clusters + c)` and those after it.
+fn words<const EACH: usize>(lists: &[Vec<BatchTile>], of: fn(&BatchTile) -> [u32; EACH]) -> Vec<u32> {
     let rows = lists.iter().map(Vec::len).max().unwrap_or(0);
-    let mut words = vec![0; WORDS * rows * lists.len()];
+    let mut words = vec![0; EACH * rows * lists.len()];
     for (c, list) in lists.iter().enumerate() {
         for (i, tile) in list.iter().enumerate() {
-            words[WORDS * (i * lists.len() + c)..][..WORDS].copy_from_slice(&of(tile));
+            words[EACH * (i * lists.len() + c)..][..EACH].copy_from_slice(&of(tile));
         }
     }
     words
@@ -276,6 +312,48 @@ mod tests {
                     * along.div_ceil(cluster_tile.columns as usize)
             };
             assert_eq!(met.len(), problems.iter().map(tiles).sum::<usize>(), "{text}");
+        }
+    }
+
+    /// Parts of a tile's K follow on one another, and each says where its blocks are among those of all problems.
+    #[test]
+    fn parts_are_of_the_tile_that_collects_them() {
+        for text in [
+            "bm = 128, bn = 64, bk = 32, batch = on, split = 3",
+            "bm = 64, bn = 64, bk = 64, transpose = on, batch = on, split = auto",
+        ] {
+            let plan = plan(text);
+            let spec = *plan.spec();
+            let draw = |rows, cols, density| {
+                Pattern::Random(density).structure(rows, cols, (spec.bm as usize, spec.bk as usize), 7).unwrap()
+            };
+            let patterns = [draw(1300, 2500, 0.6), draw(1290, 1000, 0.1)];
+            let lists = BatchLists::new(&plan, &[(&patterns[0], 100), (&patterns[1], 65), (&patterns[0], 64)], 400);
+            let form = plan.split_form().unwrap();
+            assert_eq!((form.tile_words as usize, form.role), (SPLIT_WORDS, 8));
+            let mut parts: HashMap<[u32; 3], Vec<&[u32]>> = HashMap::new();
+            for (cluster, tiles) in lists.heads[..lists.grid[0] as usize].iter().enumerate() {
+                let own = lists.tiles.chunks(SPLIT_WORDS).skip(cluster).step_by(lists.grid[0] as usize);
+                own.take(*tiles as usize)
+                    .for_each(|tile| parts.entry([tile[4], tile[0], tile[1]]).or_default().push(tile));
+            }
+            let mut places = HashSet::new();
+            for ([problem, c_row, _], mut of) in parts {
+                of.sort_by_key(|tile| tile[5]);
+                let index = BlockIndex::new(&plan, &patterns[problem as usize % 2]);
+                let row = c_row as usize / index.block.0;
+                let stored: Vec<u32> = of
+                    .iter()
+                    .flat_map(|tile| lists.col_idx[tile[5] as usize..][..tile[3] as usize].iter().copied())
+                    .collect();
+                let expected = &index.col_idx[index.row_ptr[row] as usize..index.row_ptr[row + 1] as usize];
+                assert!(stored.iter().map(|column| *column as i32).eq(expected.iter().copied()), "{text}");
+                let collected = if of.len() > 1 { of.len() as u32 - 1 } else { 0 };
+                assert_eq!(of[0][8], collected, "{text}");
+                assert!(of[1..].iter().all(|tile| tile[8] == SplitForm::CONTRIBUTES && places.insert(tile[9])));
+            }
+            assert_eq!(places.len() * form.partial_bytes as usize, lists.workspace);
+            assert!(!places.is_empty(), "{text}");
         }
     }
 

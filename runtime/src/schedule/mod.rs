@@ -16,7 +16,7 @@ mod split_k;
 mod split_rows;
 mod stage_metadata;
 
-use bsr_codegen::{ClusterTile, Plan, Schedule as Order, TileScheduler};
+use bsr_codegen::{ClusterTile, Plan, Schedule as Order, StagePacking, TileScheduler};
 
 pub use alike::together;
 pub use batch::{BatchLists, BatchTile};
@@ -26,6 +26,8 @@ pub(crate) use blocks::slices;
 pub use sddmm::SddmmWork;
 use shared_columns::SharedWork;
 pub use split_k::{Costs, Divisible, Role, divide, split};
+use split_rows::RowTile;
+pub use split_rows::record_costs;
 use stage_metadata::StageMetadata;
 
 use crate::Structure;
@@ -60,13 +62,13 @@ impl WorkLists {
             TileScheduler::StageMetadata(packing) => {
                 let index = BlockIndex::new(plan, structure);
                 let metadata = StageMetadata::new(&packing, &index);
-                let work = WorkPlan::assign(plan, structure, n, clusters, &metadata.tiles(&packing, index.rows));
+                let work = WorkPlan::of_records(plan, &packing, &metadata, structure, n, clusters);
                 Self {
                     grid: [work.clusters(), 1],
                     heads: work.totals(),
                     tiles: work.words(),
+                    workspace: work.workspace(plan),
                     stage_metadata: metadata.words,
-                    ..Self::default()
                 }
             }
             TileScheduler::SharedColumns(form) => {
@@ -162,7 +164,29 @@ impl WorkPlan {
         let index = BlockIndex::new(plan, structure);
         let rows = tile_rows(&plan.cluster_tile(), index.row_ptr, index.rows);
         match plan.split_form() {
-            Some(form) => split_rows::assign(plan, &form, structure, n, clusters, &rows),
+            Some(form) => {
+                let divisible = |tile| RowTile::of_blocks(plan, &form, tile);
+                split_rows::assign(plan, structure, n, clusters, &rows, divisible)
+            }
+            None => Self::assign(plan, structure, n, clusters, &rows),
+        }
+    }
+
+    /// The same of tiles whose stages metadata describes.
+    fn of_records(
+        plan: &Plan,
+        packing: &StagePacking,
+        metadata: &StageMetadata,
+        structure: &Structure,
+        n: usize,
+        clusters: u32,
+    ) -> Self {
+        let rows = metadata.tiles(packing, BlockIndex::new(plan, structure).rows);
+        match plan.split_form() {
+            Some(form) => {
+                let divisible = |tile| RowTile::of_records(packing, &form, metadata, tile);
+                split_rows::assign(plan, structure, n, clusters, &rows, divisible)
+            }
             None => Self::assign(plan, structure, n, clusters, &rows),
         }
     }

@@ -1,10 +1,10 @@
-//! Split K for tiles of block rows: several clusters walk parts of one block row and one of them stores the tile.
+//! Split K for tiles of block rows: several clusters walk parts of one tile and one of them stores it.
 
-use bsr_codegen::{Plan, SplitForm, SplitK};
+use bsr_codegen::{Plan, SplitForm, SplitK, StagePacking};
 
 use super::assign::tile_order;
 use super::split_k::{self, Costs, Divisible, Role};
-use super::{BlockIndex, CostedTile, WorkPlan, WorkTile, group, lists, tile_columns};
+use super::{BatchTile, BlockIndex, CostedTile, StageMetadata, WorkPlan, WorkTile, group, lists, tile_columns};
 use crate::Structure;
 
 /// The cost of a stage; costs of what moves fewer bytes are fractions of it.
@@ -14,18 +14,25 @@ const LEAST_STAGES: u32 = 4;
 
 /// A work tile, and how its K can be divided.
 #[derive(Clone, Debug)]
-struct RowTile {
-    tile: WorkTile,
-    /// Rows of A's values that a block takes.
-    block_rows: u32,
-    /// Stored blocks that a stage gathers.
-    blocks_a_unit: u32,
+pub(super) struct RowTile {
+    pub(super) tile: BatchTile,
+    form: RowForm,
     costs: Costs,
+}
+
+/// What a tile's K consists of.
+#[derive(Clone, Copy, Debug)]
+struct RowForm {
+    /// What `a_row` grows by from a stored block, or record of stage metadata, to the next, and what `first` does.
+    a_row: u32,
+    first: u32,
+    /// Stored blocks, or records, that a stage gathers.
+    a_unit: u32,
 }
 
 impl Divisible for RowTile {
     fn units(&self) -> u32 {
-        self.tile.blocks.div_ceil(self.blocks_a_unit)
+        self.tile.within.blocks.div_ceil(self.form.a_unit)
     }
 
     fn costs(&self) -> Costs {
@@ -33,62 +40,102 @@ impl Divisible for RowTile {
     }
 
     fn role(&self) -> Role {
-        self.tile.role
+        self.tile.within.role
     }
 
     fn part(&self, first: u32, units: u32, role: Role) -> Self {
-        let skipped = first * self.blocks_a_unit;
-        let blocks = (units * self.blocks_a_unit).min(self.tile.blocks - skipped);
-        let a_row = self.tile.a_row + skipped * self.block_rows;
-        Self { tile: WorkTile { a_row, blocks, role, ..self.tile }, ..*self }
+        let (RowForm { a_row, first: by, a_unit }, BatchTile { within, .. }) = (self.form, self.tile);
+        let skipped = first * a_unit;
+        let blocks = (units * a_unit).min(within.blocks - skipped);
+        let within = WorkTile { a_row: within.a_row + skipped * a_row, blocks, role, ..within };
+        Self { tile: BatchTile { within, first: self.tile.first + skipped * by, ..self.tile }, ..*self }
     }
+}
+
+impl RowTile {
+    /// A tile of stored blocks one after the other.
+    pub(super) fn of_blocks(plan: &Plan, form: &SplitForm, tile: BatchTile) -> Self {
+        let cluster_tile = plan.cluster_tile();
+        let (steps, a_unit) = cluster_tile.stages_per_block;
+        // Sums in the workspace take as long as the loads of as many bytes.
+        let exchange = STAGE + STAGE * u64::from(form.partial_bytes) / u64::from(form.stage_bytes.max(1));
+        let costs = Costs {
+            unit: STAGE * u64::from(steps),
+            tile: STAGE,
+            contribute: exchange,
+            collect: exchange,
+            least: LEAST_STAGES.div_ceil(steps),
+        };
+        // Of a batch that reads block columns, `a_row` is within the block.
+        let is_within = plan.spec().batch.is_on() && plan.reads_block_columns();
+        let a_row = if is_within { 0 } else { cluster_tile.block_rows };
+        Self { tile, form: RowForm { a_row, first: 1, a_unit }, costs }
+    }
+
+    /// A tile of records of stage metadata.
+    pub(super) fn of_records(
+        packing: &StagePacking,
+        form: &SplitForm,
+        metadata: &StageMetadata,
+        tile: BatchTile,
+    ) -> Self {
+        let WorkTile { a_row, blocks, .. } = tile.within;
+        let costs = record_costs(packing, form, metadata.bytes(a_row, a_row + blocks), blocks);
+        Self { tile, form: RowForm { a_row: 1, first: 0, a_unit: 1 }, costs }
+    }
+}
+
+/// What the parts of a tile cost that loads so many bytes in so many records of stage metadata: as many bytes.
+pub fn record_costs(packing: &StagePacking, form: &SplitForm, bytes: u64, records: u32) -> Costs {
+    let unit = (bytes / u64::from(records.max(1))).max(1);
+    let exchange = unit + u64::from(form.partial_bytes);
+    let tile = u64::from(packing.b_panel_bytes);
+    Costs { unit, tile, contribute: exchange, collect: exchange, least: LEAST_STAGES }
 }
 
 /// Assigns the tiles of `rows` under every column of tiles to at most `clusters` clusters, and divides the K of those of
 /// which the spec wants it.
 pub(super) fn assign(
     plan: &Plan,
-    form: &SplitForm,
     structure: &Structure,
     n: usize,
     clusters: u32,
     rows: &[CostedTile],
+    divisible: impl Fn(BatchTile) -> RowTile,
 ) -> WorkPlan {
     let columns = tile_columns(&plan.cluster_tile(), n);
-    let divisible = |tile: WorkTile| row_tile(plan, form, tile);
-    let (lists, places) = match plan.spec().split {
-        SplitK::Parts(parts) => {
-            let group = group(plan, structure.stored(), BlockIndex::new(plan, structure).cols);
-            let tiles = tile_order(rows, &columns, group).map(|costed| divisible(costed.tile));
-            split_k::divide(tiles, parts, clusters.max(1) as usize)
-        }
-        SplitK::Auto | SplitK::Off => {
-            let lists = lists(plan, structure, rows, &columns, clusters);
-            let mut lists: Vec<Vec<RowTile>> =
-                lists.into_iter().map(|list| list.into_iter().map(divisible).collect()).collect();
-            lists.resize(lists.len().max(clusters as usize), vec![]);
-            split_k::split(lists)
-        }
+    let divisible = |tile: WorkTile| divisible(BatchTile::alone(tile));
+    let group = group(plan, structure.stored(), BlockIndex::new(plan, structure).cols);
+    let all = tile_order(rows, &columns, group).map(|costed| divisible(costed.tile));
+    let whole = || {
+        let lists = lists(plan, structure, rows, &columns, clusters);
+        lists.into_iter().map(|list| list.into_iter().map(divisible).collect()).collect()
     };
+    let (lists, places) = divided(plan.spec().split, all, whole, clusters);
     let mut lists: Vec<Vec<WorkTile>> =
-        lists.into_iter().map(|list| list.into_iter().map(|tile| tile.tile).collect()).collect();
+        lists.into_iter().map(|list| list.into_iter().map(|tile| tile.within).collect()).collect();
     if lists.is_empty() {
         lists.push(vec![]);
     }
     WorkPlan::from_lists(lists, Some(places))
 }
 
-fn row_tile(plan: &Plan, form: &SplitForm, tile: WorkTile) -> RowTile {
-    let cluster_tile = plan.cluster_tile();
-    let (steps, blocks_a_unit) = cluster_tile.stages_per_block;
-    // Sums in the workspace take as long as the loads of as many bytes.
-    let exchange = STAGE + STAGE * u64::from(form.partial_bytes) / u64::from(form.stage_bytes.max(1));
-    let costs = Costs {
-        unit: STAGE * u64::from(steps),
-        tile: STAGE,
-        contribute: exchange,
-        collect: exchange,
-        least: LEAST_STAGES.div_ceil(steps),
+/// Divides `all` tiles in their order into parts, or moves parts of some tiles of the lists that `whole` makes. The lists, and
+/// places in the workspace.
+pub(super) fn divided(
+    split: SplitK,
+    all: impl Iterator<Item = RowTile>,
+    whole: impl FnOnce() -> Vec<Vec<RowTile>>,
+    clusters: u32,
+) -> (Vec<Vec<BatchTile>>, u32) {
+    let clusters = clusters.max(1) as usize;
+    let (lists, places) = match split {
+        SplitK::Parts(parts) => split_k::divide(all, parts, clusters),
+        SplitK::Auto | SplitK::Off => {
+            let mut lists = whole();
+            lists.resize(lists.len().max(clusters), vec![]);
+            split_k::split(lists)
+        }
     };
-    RowTile { tile, block_rows: cluster_tile.block_rows, blocks_a_unit, costs }
+    (lists.into_iter().map(|list| list.into_iter().map(|tile| tile.tile).collect()).collect(), places)
 }

@@ -95,8 +95,12 @@ impl StageMetadata {
     /// What a tile costs: the kibibytes that its stages load, and the size of one more B panel for its prologue and
     /// drain.
     fn cost(&self, packing: &StagePacking, first: u32, end: u32) -> u64 {
-        let bytes = |record: u32| u64::from(self.words[record as usize * RECORD + 2 * TOTALS]);
-        ((first..end).map(bytes).sum::<u64>() + u64::from(packing.b_panel_bytes)) >> 10
+        (self.bytes(first, end) + u64::from(packing.b_panel_bytes)) >> 10
+    }
+
+    /// The bytes that some records load.
+    pub(super) fn bytes(&self, first: u32, end: u32) -> u64 {
+        (first..end).map(|record| u64::from(self.words[record as usize * RECORD + 2 * TOTALS])).sum()
     }
 }
 

@@ -1,8 +1,8 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use bsr_codegen::Plan;
+use bsr_codegen::{Plan, TileScheduler};
 
-use super::{Role, WorkLists, WorkPlan, WorkTile};
+use super::{BlockIndex, Role, StageMetadata, WorkLists, WorkPlan, WorkTile};
 use crate::Structure;
 
 fn plan(text: &str) -> Plan {
@@ -114,4 +114,53 @@ fn lists_are_what_the_kernel_reads_of_a_work_plan() {
     let (work, lists) = (WorkPlan::new(&plan, &structure, 100, 5), WorkLists::new(&plan, &structure, 100, 5));
     assert_eq!(lists.grid, [work.clusters(), 1]);
     assert_eq!((lists.heads, lists.tiles), (work.heads(&structure), work.words()));
+}
+
+/// The records of every tile, under every column, are in parts that follow on one another; parts for others come first, and
+/// are collected in the order of their places.
+#[test]
+fn records_are_divided_into_parts_that_follow_on_one_another() {
+    for text in ["bm = 32, bn = 64, bk = 32, split = 3", "bm = 16, bn = 64, bk = 64, split = auto"] {
+        let plan = plan(text);
+        let structure = structure(&plan, &[50, 3, 0, 0, 0, 0, 0, 0, 0, 0, 9, 70, 60, 2, 1, 0, 40], 3);
+        let TileScheduler::StageMetadata(packing) = plan.tile_scheduler() else { panic!("{text}") };
+        let index = BlockIndex::new(&plan, &structure);
+        let metadata = StageMetadata::new(&packing, &index);
+        let work = WorkPlan::of_records(&plan, &packing, &metadata, &structure, 100, 13);
+        let mut parts: HashMap<(u32, u32), Vec<(u32, WorkTile)>> = HashMap::new();
+        for (cluster, ends) in work.offsets.windows(2).enumerate() {
+            for tile in &work.tiles[ends[0] as usize..ends[1] as usize] {
+                parts.entry((tile.c_row, tile.c_col)).or_default().push((cluster as u32, *tile));
+            }
+        }
+        assert_eq!(parts.len(), 2 * metadata.tiles(&packing, index.rows).len());
+        let mut divided = 0;
+        for tile in metadata.tiles(&packing, index.rows).iter().map(|costed| costed.tile) {
+            for column in [0, 64] {
+                let mut of = parts[&(tile.c_row, column)].clone();
+                of.sort_by_key(|(_, part)| part.a_row);
+                let (collector, first) = of[0];
+                let mut at = tile.a_row;
+                let mut places = vec![];
+                for (cluster, part) in &of {
+                    assert_eq!(part.a_row, at, "{text}");
+                    at += part.blocks;
+                    if let Role::Contributes { place } = part.role {
+                        assert!(*cluster <= collector, "{text}: a cluster waits for one of a higher number");
+                        places.push(place);
+                    }
+                }
+                assert_eq!(at, tile.a_row + tile.blocks, "{text}");
+                places.sort_unstable();
+                match first.role {
+                    Role::Collects { parts, place } => {
+                        divided += 1;
+                        assert_eq!(places, (place..place + parts).collect::<Vec<_>>(), "{text}");
+                    }
+                    _ => assert_eq!((first.role, of.len()), (Role::Whole, 1), "{text}"),
+                }
+            }
+        }
+        assert!(divided > 0, "{text}");
+    }
 }

@@ -8,6 +8,7 @@ use bsr_simulator::{BufferId, GlobalMemory, Param};
 use super::dense::{factors, fitting};
 use super::lines::{Factor, writers_of};
 use super::memory::{ALIGN, MAP_BYTES, apart, bytes, copy_lines, describe, launch, pad, words};
+use super::workspace::workspace;
 use super::{Options, Report, Simulated, SimulatedError};
 use crate::kernel::arguments::UntypedHostCall;
 use crate::kernel::matrix::sealed::OnHost;
@@ -97,6 +98,7 @@ impl Simulated {
             }
         }
         let shape = self.plan.launch(&Problem::default(), shape);
+        let workspace = workspace(&mut memory, lists.workspace);
         let rings = timeline::rings(&self.plan, &mut memory);
         let params = shape.parameters.iter().map(|parameter| match &parameter.argument {
             Argument::Maps => Param::Buffer(id_maps),
@@ -106,12 +108,15 @@ impl Simulated {
             Argument::Work => Param::Buffer(words(&mut memory, &lists.tiles)),
             Argument::Number(number) => Param::U32(*number),
             Argument::StageMetadata => Param::Buffer(words(&mut memory, &lists.stage_metadata)),
+            Argument::Workspace => Param::Buffer(workspace),
             Argument::Probes => rings.map_or(Param::U64(0), Param::Buffer),
-            Argument::Map(_) | Argument::Strided(_) | Argument::Pointer(_) | Argument::Workspace => Param::U64(0),
+            Argument::Map(_) | Argument::Strided(_) | Argument::Pointer(_) => Param::U64(0),
             Argument::Scalar(_) | Argument::Scale | Argument::VectorStrides(_) => Param::U64(0),
         });
         let launched = launch(&shape, params.collect());
-        let mut report = self.launch(&launched, &mut memory, options)?;
+        let used = (lists.workspace > 0).then_some(workspace);
+        let written: Vec<BufferId> = results.iter().map(|(_, id, _)| *id).collect();
+        let mut report = self.launch_with(&launched, &mut memory, used, &written, options)?;
         self.records.keep(rings.map(|id| memory.bytes(id)));
         if let Some((c, id_c, ld)) = results.first() {
             writers_of(&mut report, *id_c, (ld * size_of::<C>(), c.ld() * size_of::<C>()));

@@ -95,7 +95,7 @@ impl Simulated {
             true => (sparse.structure.transposed().col_idx(), sparse.structure.transposed().block_idx()),
             false => (sparse.structure.col_idx(), &[][..]),
         };
-        let workspace = workspace(&mut memory, &work);
+        let workspace = workspace(&mut memory, work.workspace);
         let rings = timeline::rings(&self.plan, &mut memory);
         let mut uploads =
             Uploads { memory: &mut memory, columns, blocks, work: &work, workspace, rings, operands: vec![] };

@@ -99,7 +99,7 @@ impl Simulated {
         operands.extend(start.as_ref().map(|start| (Operand::Second, upload(f32::to_bytes(start)))));
         let mut words = |words: &[u32]| upload(words.iter().flat_map(|word| word.to_le_bytes()).collect());
         let (heads, tiles) = (words(&work.heads), words(&work.tiles));
-        let workspace = self::workspace(&mut memory, &work);
+        let workspace = self::workspace(&mut memory, work.workspace);
         let rings = timeline::rings(&self.plan, &mut memory);
         let buffer = |operand| operands.iter().find(|(there, _)| *there == operand).map_or(id_c, |(_, id)| *id);
         let param = |argument: &Argument| match argument {

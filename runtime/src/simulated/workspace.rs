@@ -4,11 +4,10 @@ use bsr_simulator::{BufferId, GlobalMemory, Launch, Options, Report};
 
 use super::memory::words;
 use super::{Simulated, SimulatedError};
-use crate::schedule::WorkLists;
 
-/// A workspace as it is before the first launch.
-pub(super) fn workspace(memory: &mut GlobalMemory, work: &WorkLists) -> BufferId {
-    words(memory, &vec![0; work.workspace.div_ceil(4).max(4)])
+/// A workspace of so many bytes as it is before the first launch.
+pub(super) fn workspace(memory: &mut GlobalMemory, bytes: usize) -> BufferId {
+    words(memory, &vec![0; bytes.div_ceil(4).max(4)])
 }
 
 impl Simulated {

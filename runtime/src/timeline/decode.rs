@@ -134,8 +134,9 @@ pub enum TimelineError {
 bsr_codegen::message_as_debug!(TimelineError);
 
 const HEADER: usize = HEADER_BYTES as usize / 4;
-/// Words of a header: the counter, the multiprocessor, the clock at the kernel's first instruction.
-const COUNTER: usize = 8;
+/// Words of a header: the bytes of header and records, the multiprocessor, the clock at the kernel's first instruction, which the
+/// first ring of a CTA has for all.
+const BYTES: usize = 8;
 const MULTIPROCESSOR: usize = 10;
 const ENTERED: usize = 11;
 const RECORD: usize = RECORD_BYTES as usize / 4;
@@ -157,7 +158,7 @@ impl Timeline {
         for (number, of_cta) in (probes.first..).zip(rings.chunks_exact(roles.count() as usize)) {
             let mut tracks = Vec::<Track>::new();
             for (role, ring) in of_cta.iter().enumerate() {
-                tracks.extend(track((probes, roles), role, number, ring)?);
+                tracks.extend(track((probes, roles), role, (number, of_cta[0][ENTERED]), ring)?);
             }
             if let Some(first) = tracks.first() {
                 ctas.push(Cta { number, multiprocessor: of_cta[first.role][MULTIPROCESSOR], tracks });
@@ -174,21 +175,21 @@ impl Timeline {
 fn track(
     (probes, roles): (&Probes, &Roles),
     role: usize,
-    cta: u32,
+    (cta, entered): (u32, u32),
     ring: &[u32],
 ) -> Result<Option<Track>, TimelineError> {
     let (header, records) = ring.split_at(HEADER);
     let wide = |at: usize| u64::from(header[at]) | u64::from(header[at + 1]) << 32;
     let anchors = [(wide(0), wide(2)), (wide(4), wide(6))];
-    let counted = probes.counted(header[COUNTER]) as usize;
+    let counted = probes.counted(header[BYTES]) as usize;
     if counted == 0 {
         return Ok(None);
     }
     let name = roles.name(role);
-    let kept = counted.min(records.len() / RECORD);
+    let kept = counted.min(probes.room() as usize);
     let (mut slices, mut tiles) = (vec![], Vec::<Tile>::new());
     // The first slice began before the header was written. Times of records are low halves, each not far behind the last.
-    let behind = (anchors[0].0 as u32).wrapping_sub(header[ENTERED]);
+    let behind = (anchors[0].0 as u32).wrapping_sub(entered);
     let from = anchors[0].0.saturating_sub(u64::from(behind));
     let mut now = from;
     for (number, record) in records.chunks_exact(RECORD).take(kept).enumerate() {

@@ -1,5 +1,6 @@
 //! Where a kernel's records lie: on a GPU, on the simulator, and what came of the last launch there.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bsr_codegen::Plan;
@@ -7,12 +8,13 @@ use bsr_simulator::{BufferId, GlobalMemory};
 
 use crate::gpu::{Device, DeviceBuffer, DevicePtr, GpuError};
 
-/// Alignment of the rings, as `cudaMalloc` gives it.
-const ALIGN: u64 = 256;
-
 /// The rings of a kernel on a GPU. Every launch writes them anew.
 #[derive(Debug)]
-pub(crate) struct Rings(DeviceBuffer<u32>);
+pub(crate) struct Rings {
+    memory: DeviceBuffer<u32>,
+    /// The words of it that are the rings.
+    words: Range<usize>,
+}
 
 impl Rings {
     /// Those of a probed plan; none of another one.
@@ -21,11 +23,14 @@ impl Rings {
     /// Those of an allocation.
     pub(crate) fn new(device: &Device, plan: &Plan) -> Result<Option<Self>, GpuError> {
         let Some((probes, roles)) = plan.probes() else { return Ok(None) };
-        DeviceBuffer::zeroed(device, probes.bytes(roles) / 4).map(|buffer| Some(Self(buffer)))
+        let (bytes, alignment) = (probes.bytes(roles), probes.alignment(roles));
+        let memory = DeviceBuffer::<u32>::zeroed(device, (bytes + alignment as usize) / 4)?;
+        let before = (memory.ptr().next_multiple_of(alignment) - memory.ptr()) as usize / 4;
+        Ok(Some(Self { memory, words: before..before + bytes / 4 }))
     }
 
     pub(crate) fn ptr(&self) -> DevicePtr {
-        self.0.ptr()
+        self.memory.ptr() + 4 * self.words.start as u64
     }
 
     /// What they hold, after everything on the device is done.
@@ -33,14 +38,14 @@ impl Rings {
     /// # Errors
     /// The error of an earlier launch, if one failed.
     pub(crate) fn words(&self) -> Result<Vec<u32>, GpuError> {
-        self.0.to_vec()
+        Ok(self.memory.to_vec()?[self.words.clone()].to_vec())
     }
 }
 
 /// The rings of a probed plan in the simulator's memory, which no earlier kernel writes.
 pub(crate) fn rings(plan: &Plan, memory: &mut GlobalMemory) -> Option<BufferId> {
     let (probes, roles) = plan.probes()?;
-    let id = memory.alloc(probes.bytes(roles), ALIGN);
+    let id = memory.alloc(probes.bytes(roles), probes.alignment(roles));
     memory.settle(id);
     Some(id)
 }

@@ -2,7 +2,7 @@
 
 use bsr_codegen::lists::{IndexWidth, ListKernel, WrongIndex};
 use bsr_runtime::{Pattern, Structure};
-use bsr_simulator::GlobalMemory;
+use bsr_simulator::{BufferId, GlobalMemory};
 use proptest::prelude::*;
 
 use crate::simulate::{launch, upload, words};
@@ -155,6 +155,23 @@ proptest! {
     }
 }
 
+/// Launches the kernels that make the transposed index. There is a line of counts for every CTA, and one more.
+pub(crate) fn transpose(
+    memory: &mut GlobalMemory,
+    pointers: [BufferId; 6],
+    [block_rows, block_columns, capacity]: [u32; 3],
+    ctas: u32,
+) {
+    let [rows, columns, counts, ..] = pointers;
+    let by_rows = [block_rows, block_columns, block_rows.div_ceil(ctas)];
+    let [count, scan, scatter] = [ListKernel::CountColumns, ListKernel::ScanColumns, ListKernel::ScatterColumns];
+    let bytes = |kernel: ListKernel| kernel.column_bytes(block_columns);
+    launch(memory, count, (ctas, bytes(count)), &[rows, columns, counts], &by_rows);
+    launch(memory, scan, (scan.grid(block_columns, 1), bytes(scan)), &[counts], &[block_columns, ctas]);
+    let numbers = [by_rows[0], by_rows[1], by_rows[2], capacity];
+    launch(memory, scatter, (ctas, bytes(scatter)), &pointers, &numbers);
+}
+
 /// The transposed index on the simulator: of every column first place and number of blocks, then rows and blocks.
 fn transposed(
     rows: &[(u32, u32)],
@@ -167,16 +184,12 @@ fn transposed(
     let block_rows = rows.len() as u32;
     let rows = upload(&mut memory, rows.iter().flat_map(|(first, blocks)| [*first, *blocks]));
     let columns = upload(&mut memory, columns.iter().copied());
-    let counts = memory.alloc((4 * ctas * block_columns) as usize, 256);
+    let counts = memory.alloc((4 * (ctas + 1) * block_columns) as usize, 256);
     let transposed_rows = memory.alloc(8 * block_columns as usize, 256);
     let transposed_columns = upload(&mut memory, vec![u32::MAX; capacity as usize]);
     let blocks = upload(&mut memory, vec![u32::MAX; capacity as usize]);
-    let (shared, by_rows) = (4 * block_columns, [block_rows, block_columns, block_rows.div_ceil(ctas)]);
-    launch(&mut memory, ListKernel::CountColumns, (ctas, shared), &[rows, columns, counts], &by_rows);
-    let numbers = [block_columns, ctas, capacity];
-    launch(&mut memory, ListKernel::ScanColumns, (1, 128), &[counts, transposed_rows], &numbers);
     let pointers = [rows, columns, counts, transposed_rows, transposed_columns, blocks];
-    launch(&mut memory, ListKernel::ScatterColumns, (ctas, shared), &pointers, &by_rows);
+    transpose(&mut memory, pointers, [block_rows, block_columns, capacity], ctas);
     let rows = words(&memory, transposed_rows).chunks(2).map(|row| (row[0], row[1])).collect();
     (rows, words(&memory, transposed_columns), words(&memory, blocks))
 }
@@ -187,6 +200,7 @@ fn the_transposed_index_is_that_of_the_host() {
         ("random:1", 64 * 5, 64 * 1100, 2),
         ("random:0.3", 64 * 20, 64 * 30, 4),
         ("random:0.6", 64 * 45, 64 * 700, 2),
+        ("random:0.3", 64 * 300, 64 * 40, 150),
         ("causal", 64 * 17, 64 * 17, 5),
         ("random:0.02", 64 * 10, 64 * 1100, 9),
     ] {

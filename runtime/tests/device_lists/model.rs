@@ -42,14 +42,22 @@ pub(crate) fn lists(shape: &Shape, rows: &[(u32, u32)]) -> Lists {
             is_odd: first / shape.panel % 2 == 1,
         })
         .collect();
+    // The most panels that may be dealt before the last columns.
+    let most = (shape.columns - costs.fine_columns()) / shape.panel;
+    if costs.has_uneven_shares(&panels[0]) {
+        return Dealing::new(&Sorted::new(costs), lists, 0).finish(most * shape.panel);
+    }
     let mut all = lists.clone();
     panels.iter().for_each(|panel| all.deal_panel(&costs, panel));
-    let level = (costs.mean() + (costs.mean() >> Shape::LEVEL_SHIFT)).max(costs.longest());
-    if all.loads.iter().all(|load| *load <= level) {
+    let is_level = |load: &u32| {
+        let (more, of) = Shape::LEVEL;
+        let own = u64::from(*load) * u64::from(shape.clusters) * u64::from(of);
+        *load <= costs.longest() || own <= costs.total() * u64::from(shape.columns) * u64::from(more)
+    };
+    if all.loads.iter().all(is_level) {
         return all;
     }
-    // The most panels after which no cluster has more than the average of all.
-    let most = (shape.columns - costs.fine_columns()) / shape.panel;
+    // Those after which no cluster has more than the average of all.
     let (mut kept, mut next) = (lists.clone(), lists);
     let mut whole = 0;
     for (number, panel) in (1..=most).zip(&panels) {
@@ -59,7 +67,7 @@ pub(crate) fn lists(shape: &Shape, rows: &[(u32, u32)]) -> Lists {
             (whole, kept) = (number * shape.panel, next.clone());
         }
     }
-    Dealing::new(&Sorted::new(costs), kept, whole).finish()
+    Dealing::new(&Sorted::new(costs), kept, whole).finish(0)
 }
 
 /// What every row of tiles costs.
@@ -90,6 +98,25 @@ impl<'r> Costs<'r> {
     /// What a cluster has of all columns, on average.
     fn mean(&self) -> u32 {
         (self.total() * u64::from(self.shape.columns) / u64::from(self.shape.clusters)) as u32
+    }
+
+    /// The tiles of a panel in as many shares as there are clusters, and what each costs.
+    fn shares(&self, panel: &Panel) -> (Vec<Vec<(u32, u32)>>, Vec<u32>) {
+        let clusters = self.shape.clusters as usize;
+        let (mut shares, mut sums) = (vec![vec![]; clusters], vec![0; clusters]);
+        for t in 0..self.shape.tile_rows * panel.columns {
+            let row = t / panel.columns;
+            shares[t as usize % clusters].push((row, panel.first + t % panel.columns));
+            sums[t as usize % clusters] += self.costs[row as usize];
+        }
+        (shares, sums)
+    }
+
+    /// Whether no order of the clusters levels the shares of a panel.
+    fn has_uneven_shares(&self, panel: &Panel) -> bool {
+        let Shape { clusters, load_shift, .. } = *self.shape;
+        let most = self.shares(panel).1.into_iter().max().unwrap_or(0) >> load_shift << load_shift;
+        u64::from(most) * u64::from(clusters) > u64::from(Shape::UNEVEN) * self.total() * u64::from(panel.columns)
     }
 
     /// Columns whose tiles are dealt one by one: of as many tiles that each cluster can have four, and the longest one.
@@ -166,14 +193,8 @@ impl Lists {
     /// Deals the tiles of a panel in turn into as many shares as there are clusters. The one that costs most goes to the
     /// cluster that has least, and so on.
     fn deal_panel(&mut self, costs: &Costs<'_>, panel: &Panel) {
-        let Shape { clusters, tile_rows, load_shift, .. } = *costs.shape;
-        let tiles = tile_rows * panel.columns;
-        let (mut shares, mut sums) = (vec![vec![]; clusters as usize], vec![0; clusters as usize]);
-        for t in 0..tiles {
-            let row = t / panel.columns;
-            shares[(t % clusters) as usize].push((row, panel.first + t % panel.columns));
-            sums[(t % clusters) as usize] += costs.costs[row as usize];
-        }
+        let load_shift = costs.shape.load_shift;
+        let (mut shares, sums) = costs.shares(panel);
         let by = |sums: &[u32]| {
             let mut order: Vec<usize> = (0..sums.len()).collect();
             order.sort_by_key(|at| ((sums[*at] >> load_shift).min(Shape::MOST_LOAD), *at));
@@ -194,6 +215,13 @@ impl Lists {
             self.loads[cluster] += sums[share];
         }
     }
+}
+
+/// Columns of tiles that are dealt together, counted from the first one that is dealt tile by tile.
+#[derive(Clone, Copy)]
+struct Stretch {
+    first: u32,
+    columns: u32,
 }
 
 /// The tiles of the last columns, which are dealt longest first.
@@ -227,17 +255,26 @@ impl<'s> Dealing<'s> {
         }
     }
 
-    fn finish(mut self) -> Lists {
+    /// Deals panel after panel up to the column `last`, then the columns from there on.
+    fn finish(mut self, last: u32) -> Lists {
         let before = self.lists.lengths.clone();
-        let aside = self.dealt.len() as u32 % self.sorted.shape.clusters;
-        let limit = self.dealt.len() as u32 - aside;
-        if aside > 0 {
-            let ranked = self.ranked();
-            self.give(&ranked, limit, aside);
-        }
-        let mut next = 0;
-        while next < limit {
-            next += self.round(next, limit - next);
+        let mut first = 0;
+        while first < self.columns {
+            let is_panel = first < last;
+            let columns = if is_panel { self.sorted.shape.panel.min(last - first) } else { self.columns - first };
+            let stretch = Stretch { first, columns };
+            let tiles = columns * self.sorted.shape.tile_rows;
+            let aside = if is_panel { 0 } else { tiles % self.sorted.shape.clusters };
+            let limit = tiles - aside;
+            if aside > 0 {
+                let ranked = self.ranked();
+                self.give(stretch, &ranked, limit, aside);
+            }
+            let mut next = 0;
+            while next < limit {
+                next += self.round(stretch, next, limit - next);
+            }
+            first += columns;
         }
         for _ in 0..Shape::SWAPS {
             self.swap();
@@ -268,28 +305,29 @@ impl<'s> Dealing<'s> {
     }
 
     /// Deals tiles from `start` on, of `left` that are left, and tells how many.
-    fn round(&mut self, start: u32, left: u32) -> u32 {
+    fn round(&mut self, stretch: Stretch, start: u32, left: u32) -> u32 {
         let Shape { clusters, load_shift, .. } = *self.sorted.shape;
         let ranked = self.ranked();
-        let cost = (self.sorted.cost(start / self.columns) >> load_shift).max(1);
+        let cost = (self.sorted.cost(start / stretch.columns) >> load_shift).max(1);
         let active = ranked.iter().filter(|(load, _)| *load <= ranked[0].0 + cost).count();
         let rounds = match ranked.get(active) {
             None => left / clusters / Shape::SHARE_OF_LEFT,
             Some((ahead, _)) => (ahead - ranked[active - 1].0) / cost,
         };
         let taken = (active as u32 * rounds.max(1).min(self.most_rounds)).min(left);
-        self.give(&ranked[..active], start, taken);
+        self.give(stretch, &ranked[..active], start, taken);
         self.lists.rounds += 1;
         taken
     }
 
     /// Gives tiles to clusters, down the ranks and up again.
-    fn give(&mut self, ranked: &[(u32, usize)], start: u32, tiles: u32) {
+    fn give(&mut self, stretch: Stretch, ranked: &[(u32, usize)], start: u32, tiles: u32) {
         let shift = Shape::bucket_shift(self.columns);
         for j in 0..tiles {
             let (round, at) = (j as usize / ranked.len(), j as usize % ranked.len());
             let cluster = ranked[if round % 2 == 0 { at } else { ranked.len() - 1 - at }].1;
-            let q = start + j;
+            let (place, column) = ((start + j) / stretch.columns, (start + j) % stretch.columns);
+            let q = place * self.columns + stretch.first + column;
             let bucket = ((q % self.columns) >> shift) as usize;
             self.dealt[q as usize] = (cluster, bucket, self.counts[cluster][bucket]);
             self.counts[cluster][bucket] += 1;

@@ -9,6 +9,7 @@ use bsr_simulator::{
 };
 use half::f16;
 
+use crate::arrays::transpose;
 use crate::shapes::{plan, shape, structure};
 use crate::simulate::{launch, upload};
 
@@ -35,7 +36,7 @@ impl Listed {
         let col_idx = upload(&mut memory, words(structure.col_idx()).into_iter().chain([u32::MAX; SPARE]));
         let mut alloc = |words: u32| memory.alloc(4 * words as usize, 256);
         let (rows, columns, values) = (alloc(2 * block_rows), alloc(capacity), alloc(2 * block_rows));
-        let (counts, by_columns) = (alloc(3 * block_columns), alloc(2 * block_columns));
+        let (counts, by_columns) = (alloc(4 * block_columns), alloc(2 * block_columns));
         let (row_of, block_of) = (alloc(capacity), alloc(capacity));
         let error = upload(&mut memory, [u32::MAX; 2]);
         let kernel = ListKernel::Check(IndexWidth::I32);
@@ -45,12 +46,8 @@ impl Listed {
         if !plan.reads_block_columns() {
             return Self { memory, rows, columns, blocks: block_of, capacity };
         }
-        let (by_rows, grid) = ([block_rows, block_columns, block_rows.div_ceil(3)], (3, 4 * block_columns));
-        launch(&mut memory, ListKernel::CountColumns, grid, &[rows, columns, counts], &by_rows);
-        let scan = [block_columns, 3, capacity];
-        launch(&mut memory, ListKernel::ScanColumns, (1, 128), &[counts, by_columns], &scan);
         let pointers = [rows, columns, counts, by_columns, row_of, block_of];
-        launch(&mut memory, ListKernel::ScatterColumns, grid, &pointers, &by_rows);
+        transpose(&mut memory, pointers, sizes, 3);
         Self { memory, rows: by_columns, columns: row_of, blocks: block_of, capacity }
     }
 

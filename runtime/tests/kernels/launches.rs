@@ -16,7 +16,7 @@ use crate::{device, tell};
 
 /// An overlapped epilogue and a cluster; gathered blocks; a serial epilogue; the other families; CTAs that share the K of
 /// a tile. All of these give the same bits whenever they run.
-const SPECS: [&str; 8] = [
+const SPECS: [&str; 9] = [
     "bm = 512, bn = 128, bk = 112, cluster = 2",
     "bm = 64, bn = 64, bk = 16",
     "bm = 192, bn = 192, bk = 64, consumers = 3, c_layout = col",
@@ -25,6 +25,7 @@ const SPECS: [&str; 8] = [
     "bm = 64, bn = 64, bk = 64, mma = scalar, accumulate = register",
     "bm = 64, bn = 64, bk = 16, split = 5",
     "bm = 128, bn = 128, bk = 64, cluster = 2, split = auto",
+    "bm = 32, bn = 128, bk = 32, split = 5",
 ];
 /// One whose launch is two: C is set to zero, then added to, by CTAs in any order.
 const ATOMIC: &str = "bm = 64, bn = 64, bk = 32, mma = scalar, accumulate = atomic, out = f32";
@@ -160,9 +161,14 @@ fn two_streams_at_once_do_not_disturb_each_other() {
         return;
     };
     // Small enough that both have room on the GPU at the same time; also one kernel on both streams.
-    for (one, other) in
-        [(SPECS[0], SPECS[1]), (SPECS[1], SPECS[1]), (SPECS[3], ATOMIC), (ATOMIC, ATOMIC), (SPECS[6], SPECS[6])]
-    {
+    for (one, other) in [
+        (SPECS[0], SPECS[1]),
+        (SPECS[1], SPECS[1]),
+        (SPECS[3], ATOMIC),
+        (ATOMIC, ATOMIC),
+        (SPECS[6], SPECS[6]),
+        (SPECS[8], SPECS[8]),
+    ] {
         let mut jobs = [
             setup(&device, one, (1024, 400, 1500), Blocks::Pattern("random:0.4")),
             setup(&device, other, (640, 300, 2000), Blocks::Pattern("powerlaw:0.2")),

@@ -212,9 +212,10 @@ impl Sizes<'_> {
         let tiles = (each * begins).div_ceil(parts).max(2 * (bm / self.tile + 1));
         let queries = tiles * self.tile;
         let problems = if bm.is_multiple_of(self.tile) { 1 } else { (begins * bm).div_ceil(queries * parts) };
-        let stored = |row: usize, column: usize| (row * row + 5 * column) % 7 < 2;
-        // Of every fourteen blocks of a row four are stored: two steps, if each has keys of two blocks.
+        // Of every fourteen blocks of a row four are stored: two steps, if each has keys of two blocks. Two rows of three have one
+        // block less at their ends, or two: tiles of one length would begin at few stages alone.
         let columns = (self.whole().1 / bk).max(14) * parts;
+        let stored = |row: usize, column: usize| (row * row + 5 * column) % 7 < 2 && column + 4 * (row % 3) < columns;
         let sizes = (queries, columns * bk - bk / 2 + 3);
         Ok(steep(self.of(sizes, [problems, 1, 1], "many short rows", &stored)?))
     }

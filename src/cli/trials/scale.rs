@@ -9,9 +9,11 @@ use super::{EFFORT, Kind};
 pub(super) const INDEX_BATCH: usize = 32;
 /// Lines that a far operand has at least: offsets in bytes, and in elements of four, overflow 32 bits long before the last.
 pub(super) const FAR_LINES: usize = 33;
-/// Multiplications and additions that take as long as writing an element of C, and as applying an epilogue to it.
+/// Multiplications and additions that take as long as writing an element of C, as applying an epilogue to it, and as passing it on
+/// to the cluster that adds the parts of its sum.
 const STORE: u64 = 200;
 const FUSED: u64 = 400;
+const PASSED_ON: u64 = 2000;
 
 /// What of a plan the problems are sized by.
 pub(super) struct Scale {
@@ -19,6 +21,8 @@ pub(super) struct Scale {
     pub(super) block: (usize, usize),
     /// Columns of a cluster's tile.
     pub(super) tile: usize,
+    /// Tiles that cover the rows of a block.
+    pub(super) slices: usize,
     /// Blocks that fill the ring.
     pub(super) ring: usize,
     /// Block rows that share a tile.
@@ -31,7 +35,7 @@ pub(super) struct Scale {
     /// The structure has M and N, and the other extent is K.
     pub(super) sampled: bool,
     /// Threads multiply element by element: no indices are read ahead, and a block takes long.
-    scalar: bool,
+    pub(super) scalar: bool,
     /// What a multiplication and an addition cost, beside those of a warpgroup's instructions.
     pub(super) flop: u64,
     /// What an element of C costs beside its products.
@@ -44,41 +48,56 @@ impl Scale {
     pub(super) fn of(plan: &Plan) -> Self {
         let KernelSpec { bm, bk, .. } = *plan.spec();
         let (rows, cols) = if plan.reads_block_columns() { (bk, bm) } else { (bm, bk) };
-        let profile = plan.profile();
+        let (profile, tile, sampled) = (plan.profile(), plan.cluster_tile(), plan.sddmm_tiles().is_some());
         let ring = (profile.stages * profile.stage_k).div_ceil(profile.held_k.max(1)).max(1);
+        let parts = if let SplitK::Parts(parts) = plan.spec().split { parts } else { 1 };
+        let fused = if plan.spec().epilogue.is_some() { FUSED } else { 0 };
         Self {
             block: (rows as usize, cols as usize),
-            tile: plan.cluster_tile().columns as usize,
+            tile: tile.columns as usize,
+            slices: if sampled { 1 } else { (rows / tile.rows.max(1)).max(1) as usize },
             ring: ring as usize,
             pack: profile.pack.max(1) as usize,
-            parts: if let SplitK::Parts(parts) = plan.spec().split { parts as usize } else { 1 },
+            parts: parts as usize,
             stage: profile.stage_k as usize,
             stages: profile.stages as usize,
-            sampled: plan.sddmm_tiles().is_some(),
+            sampled,
             scalar: matches!(profile.kind, KernelKind::Atomic | KernelKind::Register | KernelKind::Vector),
             flop: match profile.kind {
                 KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm | KernelKind::Attention => 1,
-                KernelKind::MmaSync | KernelKind::Wmma { .. } => 4,
+                KernelKind::MmaSync | KernelKind::Wmma { .. } => 6,
                 KernelKind::Atomic | KernelKind::Register | KernelKind::Vector => 64,
             },
-            element: if plan.spec().epilogue.is_some() { STORE + FUSED } else { STORE },
+            element: STORE + fused + PASSED_ON * u64::from(parts - 1),
             // A batch has two, as everything else runs a kernel's second launch on what the first has left.
             products: if plan.spec().batch.is_on() { 2 } else { 1 },
         }
     }
 
-    /// Roughly how long a run takes on so many blocks in so many rows times `n` columns, in multiplications and
-    /// additions.
-    pub(super) fn effort(&self, (blocks, rows): (usize, usize), n: usize) -> u64 {
-        let along = if self.sampled { n.next_multiple_of(self.stage) } else { n.next_multiple_of(self.tile) };
-        let stored = (blocks * self.block.0 * self.block.1) as u64;
-        let elements = if self.sampled { stored } else { (rows * self.block.0) as u64 * along as u64 };
-        self.products * (2 * self.flop * stored * along as u64 + self.element * elements)
+    /// Roughly how long a run takes on block rows of these lengths times `n` columns, in multiplications and additions.
+    pub(super) fn effort(&self, lengths: &[usize], n: usize) -> u64 {
+        self.effort_of((lengths, self.block.0), n)
     }
 
-    /// Whether a run on block rows of these lengths is short enough for a second tile of columns.
+    /// The same where so many rows of the last block row lie in M.
+    pub(super) fn effort_of(&self, (lengths, last_rows): (&[usize], usize), n: usize) -> u64 {
+        let along = if self.sampled { n.next_multiple_of(self.stage) } else { n.next_multiple_of(self.tile) } as u64;
+        let slice = self.block.0.div_ceil(self.slices);
+        let (mut stored, mut elements) = (0, 0);
+        for (row, &length) in lengths.iter().enumerate() {
+            let rows = if row + 1 == lengths.len() { last_rows.next_multiple_of(slice) } else { self.block.0 };
+            // Tensor cores multiply zeros where there is no block.
+            let blocks = if self.scalar || self.sampled { length } else { length.max(1) };
+            stored += (blocks * rows * self.block.1) as u64;
+            elements += (if self.sampled { length * rows * self.block.1 } else { rows }) as u64;
+        }
+        let elements = if self.sampled { elements } else { elements * along };
+        self.products * (2 * self.flop * stored * along + self.element * elements)
+    }
+
+    /// Whether a run on block rows of these lengths is short enough.
     fn has_room(&self, lengths: &[usize], n: usize) -> bool {
-        self.effort((lengths.iter().sum(), lengths.len()), n) <= EFFORT
+        self.effort(lengths, n) <= EFFORT
     }
 
     /// Whether there is no time for a second tile of columns; kernels other than scalar ones and large ones have it unless one
@@ -90,36 +109,17 @@ impl Scale {
 
     /// Whether the product of a single block takes so long that there is time for few of them.
     pub(super) fn is_slow(&self) -> bool {
-        self.scalar && self.effort((1, 1), self.tile) > EFFORT / 2
-    }
-
-    /// Whether a single tile takes so long that most problems are those of one cluster.
-    pub(super) fn is_large(&self) -> bool {
-        !self.scalar && !self.sampled && self.effort((1, 1), self.tile) > EFFORT / 4
-    }
-
-    /// Blocks in each row of `kind` for a large kernel, where they are fewer: as many tiles of the one cluster as of one of two.
-    fn of_one_cluster(&self, kind: Kind) -> Option<Vec<usize>> {
-        let ring = self.ring;
-        match kind {
-            Kind::Ragged => Some(vec![2, 1]),
-            Kind::Uneven => Some([2 * ring + 1, 0, 1, ring + 1].into_iter().cycle().take(3 * self.pack + 1).collect()),
-            Kind::EmptyRows => Some(vec![0, 2, 0, 1]),
-            Kind::Alone => Some(self.alone(3)),
-            Kind::Negative => Some(vec![1, 2]),
-            Kind::NoBlocks => Some(vec![0; 2 * self.pack]),
-            _ => None,
-        }
+        self.scalar && self.effort(&[1], self.tile) > EFFORT / 2
     }
 
     /// One tile of single blocks, then tiles that have one block each.
-    fn alone(&self, tiles: usize) -> Vec<usize> {
+    pub(super) fn alone(&self, tiles: usize) -> Vec<usize> {
         (0..tiles * self.pack + 1).map(|row| usize::from(row <= self.pack || row % self.pack == 0)).collect()
     }
 
     /// Blocks in each row of `kind`.
     pub(super) fn lengths(&self, kind: Kind, round: usize) -> Vec<usize> {
-        if let Some(few) = self.is_large().then(|| self.of_one_cluster(kind)).flatten() {
+        if let Some(few) = self.is_large().then(|| self.few(kind, round)).flatten() {
             return few;
         }
         let wanted = self.wanted(kind, round);
@@ -134,7 +134,7 @@ impl Scale {
                 let base = [2 * self.ring + 1, 0, 1, 1, self.ring + 1, 1, 0];
                 (0..base.len().max(3 * self.pack + 1)).map(|row| base[row % base.len()]).collect()
             }
-            Kind::Whole | Kind::Ragged | Kind::EmptyRows | Kind::Negative if !self.scalar => shorter,
+            Kind::Whole | Kind::Ragged | Kind::EmptyRows | Kind::Negative | Kind::LastPair if !self.scalar => shorter,
             _ if !self.scalar => wanted,
             _ if fits(&shorter) => shorter,
             Kind::Whole | Kind::FullRow => vec![2],
@@ -142,7 +142,7 @@ impl Scale {
             Kind::Uneven => vec![2, 0, 1],
             Kind::EmptyRows => vec![0, 1],
             Kind::Alone => vec![1, 0, 1],
-            Kind::Negative => vec![1],
+            Kind::Negative | Kind::LastPair => vec![1],
             _ => wanted,
         }
     }
@@ -160,14 +160,13 @@ impl Scale {
             Kind::FullRow if self.scalar => vec![1, twice + round, 1],
             Kind::FullRow => {
                 // Parts are whole stages, of which a block may be the last.
-                let second = self.parts * (INDEX_BATCH + 3);
+                let second = self.second_batch();
                 let long = twice.max(2 * INDEX_BATCH + 3).max(second);
-                if self.effort((2 * long, 4), self.tile) <= EFFORT {
+                if self.has_room(&[1, long, 1, long], self.tile) {
                     // The second of a cluster is read ahead while the first is multiplied.
                     return vec![1, long + round, 1, long + round];
                 }
-                let fits = self.effort((long, 1), self.tile) <= EFFORT;
-                vec![1, if fits { long } else { second } + round, 1]
+                vec![1, if self.has_room(&[long], self.tile) { long } else { second } + round, 1]
             }
             Kind::EmptyRows => vec![0, 3, 0, 1],
             // Of a sampled product more for each CTA than its ring of work tiles has, which is one a stage and three.
@@ -175,7 +174,7 @@ impl Scale {
                 let many = self.alone(if self.sampled { 2 * (self.stages + 5) } else { 6 });
                 if self.has_room(&many, self.stage + 16) { many } else { self.alone(6) }
             }
-            Kind::Negative => vec![2, 1, 3],
+            Kind::Negative | Kind::LastPair => vec![2, 1, 3],
             Kind::NoBlocks => vec![0; 4 * pack + 1],
             // The only block of its tile is all that a cluster has; of a batch, each problem is one such tile.
             Kind::OneColumn if self.products > 1 => (0..pack).map(|row| usize::from(row == 0)).collect(),
@@ -196,6 +195,11 @@ impl Scale {
         }
     }
 
+    /// Blocks of a row whose parts have more than one batch of indices each.
+    pub(super) fn second_batch(&self) -> usize {
+        self.parts * (INDEX_BATCH + 3)
+    }
+
     /// The extent along the dense factor, for block rows of these lengths; `extra` is a part of a tile.
     pub(super) fn along(&self, kind: Kind, lengths: &[usize], extra: usize) -> usize {
         if self.sampled {
@@ -206,7 +210,7 @@ impl Scale {
                 Kind::Uneven => 2 * self.stage + 8,
                 Kind::FullRow => self.stage,
                 Kind::EmptyRows => self.stage.div_ceil(2),
-                Kind::Alone | Kind::Negative => self.stage + 16,
+                Kind::Alone | Kind::Negative | Kind::LastPair => self.stage + 16,
                 Kind::NoBlocks => 8,
                 Kind::OneColumn => 1,
                 Kind::FarLines => (self.stage + 8).max(FAR_LINES),
@@ -223,6 +227,7 @@ impl Scale {
             Kind::EmptyRows if self.is_slow() => self.tile,
             Kind::EmptyRows => self.tile - self.tile / 2 + 7,
             Kind::Negative => self.tile - self.tile / 4 + 1,
+            Kind::LastPair => self.tile - 2,
             Kind::NoBlocks => self.tile + 8,
             Kind::OneColumn => 1,
             Kind::FarLines if self.has_one_tile(lengths) => (self.tile / 2).max(FAR_LINES),

@@ -4,8 +4,8 @@
 //! have a tile of the wanted width that is made of several parts.
 
 use bsr::{BsrError, Plan, Structure};
-use bsr_codegen::{SplitForm, SplitK};
-use bsr_runtime::schedule::WorkLists;
+use bsr_codegen::{SplitForm, SplitK, TileScheduler};
+use bsr_runtime::schedule::{BatchLists, WorkLists};
 
 /// Stages of K in a tile that is divided.
 const STAGES: usize = 40;
@@ -63,13 +63,18 @@ impl Split {
     fn most_parts(&self, plan: &Plan, block: (usize, usize), width: Width) -> Result<u32, BsrError> {
         let read = self.structure(block)?;
         let structure = if plan.reads_block_columns() { read.transpose()? } else { read };
-        let lists = WorkLists::new(plan, &structure, self.along, self.clusters);
-        let (words, parts, half) = match plan.sddmm_tiles() {
-            Some(form) => (form.tile_words as usize, 6, Some(3)),
-            None => (8, 4, None),
+        // A batch is checked on the problem twice.
+        let tiles = match plan.spec().batch.is_on() && plan.sddmm_tiles().is_none() {
+            true => BatchLists::new(plan, &[(&structure, self.along); 2], self.clusters).tiles,
+            false => WorkLists::new(plan, &structure, self.along, self.clusters).tiles,
+        };
+        let (words, parts, half) = match (plan.sddmm_tiles(), plan.split_form()) {
+            (Some(form), _) => (form.tile_words as usize, 6, Some(3)),
+            (None, Some(form)) => (form.tile_words as usize, form.role as usize, None),
+            (None, None) => return Ok(0),
         };
         let wanted = |tile: &&[u32]| half.is_none_or(|half| (tile[half] == 1) == (width == Width::Half));
-        let collected = lists.tiles.chunks_exact(words).filter(wanted).map(|tile| tile[parts]);
+        let collected = tiles.chunks_exact(words).filter(wanted).map(|tile| tile[parts]);
         Ok(collected.filter(|parts| *parts != SplitForm::CONTRIBUTES).max().unwrap_or(0))
     }
 }
@@ -88,6 +93,16 @@ fn extents(plan: &Plan, columns: usize, width: Width) -> (usize, usize, usize) {
         SplitK::Parts(parts) => STAGES_A_PART * parts as usize,
         SplitK::Auto | SplitK::Off => STAGES,
     };
-    let (steps, gathered) = plan.cluster_tile().stages_per_block;
-    (1, (stages * gathered as usize).div_ceil(steps as usize), columns)
+    let blocks = match plan.tile_scheduler() {
+        // Every block row has a block in every column: a stage takes as many columns as all of these fit.
+        TileScheduler::StageMetadata(packing) => {
+            let panels = (packing.blocks / packing.pack).clamp(1, packing.b_panels) as usize;
+            (stages * panels).div_ceil(packing.k_slices as usize)
+        }
+        _ => {
+            let (steps, gathered) = plan.cluster_tile().stages_per_block;
+            (stages * gathered as usize).div_ceil(steps as usize)
+        }
+    };
+    (plan.profile().pack.max(1) as usize, blocks, columns)
 }

@@ -5,7 +5,7 @@
 //! tiles between clusters, which level loads by less than a tile.
 
 use bsr_codegen::{KernelKind, Plan, Profile, Schedule, SplitForm, SplitK, TileScheduler};
-use bsr_runtime::schedule::{Costs, Divisible, Role, divide, split};
+use bsr_runtime::schedule::{Costs, Divisible, Role, divide, record_costs, split};
 
 use super::tiles::{Tile, Tiles};
 
@@ -77,15 +77,16 @@ pub(super) fn deal(plan: &Plan, profile: &Profile, tiles: &Tiles, clusters: usiz
             _ => Lists::Whole(lists),
         };
     }
-    let costs = |tile: &Tile| costs(plan, plan.split_form().as_ref(), tile);
-    match (plan.split_form().is_some(), plan.spec().split) {
-        (true, SplitK::Parts(parts)) => {
+    let Some(form) = plan.split_form() else { return Lists::Whole(balanced(plan, tiles, clusters)) };
+    let costs = |tile: &Tile| costs(plan, &form, tile);
+    match plan.spec().split {
+        SplitK::Parts(parts) => {
             let all = order_of(tiles).map(|tile| SplitTile::new(tile, tiles, costs));
             let (lists, places) = divide(all, parts, clusters);
             Lists::parts(lists, places)
         }
-        (true, SplitK::Auto) => divided(balanced(plan, tiles, clusters), tiles, clusters, costs),
-        _ => Lists::Whole(balanced(plan, tiles, clusters)),
+        SplitK::Auto => divided(balanced(plan, tiles, clusters), tiles, clusters, costs),
+        SplitK::Off => Lists::Whole(balanced(plan, tiles, clusters)),
     }
 }
 
@@ -230,14 +231,21 @@ fn divided(lists: Vec<Vec<u32>>, tiles: &Tiles, clusters: usize, costs: impl Fn(
 const LAST: usize = 2;
 
 /// As the runtime has them: `split_rows` and `shared_columns`.
-fn costs(plan: &Plan, form: Option<&SplitForm>, _tile: &Tile) -> Costs {
-    let partial = form.map_or(0, |form| u64::from(form.partial_bytes));
-    if let TileScheduler::SharedColumns(shared) = plan.tile_scheduler() {
-        let unit = u64::from(shared.b_bytes + shared.block_bytes).max(1);
-        return Costs { unit, tile: unit, contribute: unit + partial, collect: unit + partial, least: 4 };
+fn costs(plan: &Plan, form: &SplitForm, tile: &Tile) -> Costs {
+    let partial = u64::from(form.partial_bytes);
+    match plan.tile_scheduler() {
+        TileScheduler::SharedColumns(shared) => {
+            let unit = u64::from(shared.b_bytes + shared.block_bytes).max(1);
+            return Costs { unit, tile: unit, contribute: unit + partial, collect: unit + partial, least: 4 };
+        }
+        TileScheduler::StageMetadata(packing) => {
+            let bytes = (u64::from(tile.cost) << 10).saturating_sub(u64::from(packing.b_panel_bytes));
+            return record_costs(&packing, form, bytes, tile.units);
+        }
+        _ => {}
     }
     let steps = plan.cluster_tile().stages_per_block.0.max(1);
-    let exchange = 20 + 20 * partial / form.map_or(1, |form| u64::from(form.stage_bytes)).max(1);
+    let exchange = 20 + 20 * partial / u64::from(form.stage_bytes).max(1);
     let least = 4_u32.div_ceil(steps);
     Costs { unit: 20 * u64::from(steps), tile: 20, contribute: exchange, collect: exchange, least }
 }
@@ -253,7 +261,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use bsr_codegen::{KernelSpec, Plan};
-    use bsr_runtime::schedule::WorkPlan;
+    use bsr_runtime::schedule::{WorkLists, WorkPlan};
     use bsr_runtime::{Pattern, Structure};
 
     use super::super::shape::Shape;
@@ -316,6 +324,36 @@ mod tests {
             assert!((0.93..1.08).contains(&ratio), "{text}: {most:?} at most");
             let ratio = sums[1] as f64 / sums[0] as f64;
             assert!((0.98..1.02).contains(&ratio), "{text}: {sums:?} in all");
+        }
+    }
+
+    #[test]
+    fn clusters_have_as_many_records_as_in_the_real_lists() {
+        for (text, shape, words) in [
+            ("bm = 32, bn = 128, bk = 32", (4096, 300, 4096), "powerlaw:0.1"),
+            ("bm = 32, bn = 128, bk = 32, split = auto", (2048, 100, 4096), "random:0.1"),
+            ("bm = 16, bn = 64, bk = 16, split = 4", (1024, 64, 4096), "random:0.25"),
+        ] {
+            let spec: KernelSpec = text.parse().unwrap();
+            let plan = Plan::new(&spec).unwrap();
+            let (problem, structure) = problem(&spec, shape, words);
+            let real = WorkLists::new(&plan, &structure, shape.1, CLUSTERS as u32);
+            let profile = plan.profile();
+            let tiles = Tiles::new(&plan, &profile, &View::new(&spec, &problem), &Shape::of(&problem));
+            let of_list: Vec<u32> = match deal(&plan, &profile, &tiles, CLUSTERS) {
+                Lists::Whole(lists) => {
+                    let units = |list: &Vec<u32>| list.iter().map(|tile| tiles.column[*tile as usize].units).sum();
+                    lists.iter().map(units).collect()
+                }
+                Lists::Parts { of, places } => {
+                    assert!(places > 0 && real.workspace > 0, "{text}");
+                    of.iter().map(|list| list.iter().map(|part| part.units).sum()).collect()
+                }
+            };
+            let of_head: Vec<u32> = real.heads.chunks(2).map(|head| head[1]).collect();
+            assert_eq!(of_list.iter().sum::<u32>(), of_head.iter().sum::<u32>(), "{text}");
+            let most = [of_list, of_head].map(|records| f64::from(records.into_iter().max().unwrap()));
+            assert!((0.93..1.08).contains(&(most[0] / most[1])), "{text}: {most:?}");
         }
     }
 

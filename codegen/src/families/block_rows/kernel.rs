@@ -174,16 +174,8 @@ impl KernelPlan for BlockRowsPlan {
                 "the tile is stored before the next one starts".to_owned()
             },
         );
-        if let Some(form) = self.split_form() {
-            row(
-                "split K",
-                s.split.to_string(),
-                format!(
-                    "a part of a tile's K takes {} B of the workspace, {} a consumer and a flag",
-                    form.partial_bytes,
-                    form.partial_bytes / (t.cluster * roles.consumers) - 128
-                ),
-            );
+        if let Some([what, value, why]) = self.workspace().map(|workspace| workspace.row(s.split)) {
+            row(&what, value, why);
         }
         if let Some(fused) = &self.fused {
             row("function", format!("{} parameter(s)", fused.program.inputs().len()), self.fused_words(fused));

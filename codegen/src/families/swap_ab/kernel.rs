@@ -5,7 +5,8 @@ use super::plan::SwapAbPlan;
 use crate::KernelSpec;
 use crate::hopper::problem_maps;
 use crate::plan::{
-    ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, StagePacking, TensorMap, TileScheduler,
+    ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, SplitForm, StagePacking, TensorMap,
+    TileScheduler,
 };
 use crate::probes::{Roles, TileName};
 
@@ -42,6 +43,10 @@ impl KernelPlan for SwapAbPlan {
             b_panel_bytes: memory.b_panel_bytes,
             block_bytes: memory.block_bytes,
         })
+    }
+
+    fn split_form(&self) -> Option<SplitForm> {
+        Self::split_form(self)
     }
 
     fn threads(&self) -> u32 {

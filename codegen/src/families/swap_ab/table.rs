@@ -38,6 +38,7 @@ impl SwapAbPlan {
             format!("{} B", memory.total),
             format!("{} B left of {} B", self.arch.shared_bytes - memory.total, self.arch.shared_bytes),
         ));
+        rows.extend(self.workspace().map(|workspace| workspace.row(self.spec.split)));
         rows.extend(self.epilogue_rows());
         rows
     }

@@ -91,7 +91,7 @@ impl Checked {
 /// The transposed index.
 #[derive(Debug)]
 pub(super) struct Transposed {
-    /// Blocks of every column in the block rows of each CTA.
+    /// Blocks of every column in the block rows of each CTA, then of all.
     counts: DeviceBuffer<u32>,
     /// First place and number of blocks of every block column.
     rows: DeviceBuffer<[u32; 2]>,
@@ -107,7 +107,7 @@ impl Transposed {
     pub(super) fn new(device: &Device, shape: &PatternShape) -> Result<Self, GpuError> {
         let ctas = shape.block_rows().clamp(1, Self::CTAS);
         Ok(Self {
-            counts: DeviceBuffer::zeroed(device, ctas * shape.block_cols())?,
+            counts: DeviceBuffer::zeroed(device, (ctas + 1) * shape.block_cols())?,
             rows: DeviceBuffer::zeroed(device, shape.block_cols())?,
             columns: DeviceBuffer::zeroed(device, shape.capacity)?,
             blocks: DeviceBuffer::zeroed(device, shape.capacity)?,
@@ -124,17 +124,21 @@ impl Transposed {
     ) -> Result<(), GpuError> {
         let (rows, columns) = (shape.block_rows() as u32, shape.block_cols() as u32);
         let by_rows = [rows, columns, rows.div_ceil(self.ctas)];
-        let (ctas, shared) = (self.ctas, 4 * columns);
+        let scattered = [by_rows[0], by_rows[1], by_rows[2], shape.capacity as u32];
+        let launched = |kernel: ListKernel| {
+            let by = if kernel == ListKernel::ScanColumns { columns } else { rows };
+            (kernel.grid(by, self.ctas), kernel.column_bytes(columns))
+        };
         let PatternPlaces { rows, columns: stored, .. } = checked.places();
         let (counts, own) = (self.counts.ptr(), self.rows.ptr());
-        let scattered = [rows, stored, counts, own, self.columns.ptr(), self.blocks.ptr()];
-        let scan = [columns, ctas, shape.capacity as u32];
-        // SAFETY: `counts` has a line of columns for every CTA, the rest is as long as the shape says; all of it lives as
-        // long as the pattern, which the caller keeps until the stream is done.
+        let [count, scan, scatter] = [ListKernel::CountColumns, ListKernel::ScanColumns, ListKernel::ScatterColumns];
+        let written = [rows, stored, counts, own, self.columns.ptr(), self.blocks.ptr()];
+        // SAFETY: `counts` has a line of columns for every CTA and one more, the rest is as long as the shape says; all of it
+        // lives as long as the pattern, which the caller keeps until the stream is done.
         unsafe {
-            kernels.launch(ListKernel::CountColumns, (ctas, shared), &[rows, stored, counts], &by_rows, stream)?;
-            kernels.launch(ListKernel::ScanColumns, (1, 128), &[counts, own], &scan, stream)?;
-            kernels.launch(ListKernel::ScatterColumns, (ctas, shared), &scattered, &by_rows, stream)
+            kernels.launch(count, launched(count), &[rows, stored, counts], &by_rows, stream)?;
+            kernels.launch(scan, launched(scan), &[counts], &[columns, self.ctas], stream)?;
+            kernels.launch(scatter, launched(scatter), &written, &scattered, stream)
         }
     }
 

@@ -9,7 +9,7 @@ use super::{Batch, MAP_WORDS, PreparedBatch};
 use crate::gpu::{CUtensorMap, DeviceBuffer, DeviceInputs, DevicePtr, UntypedBsr, UntypedDense, UntypedVector};
 use crate::kernel::arguments::{UntypedCall, UntypedResults};
 use crate::kernel::fit::COORDINATE_BITS;
-use crate::kernel::launcher::{Launcher, check_overlap};
+use crate::kernel::launcher::{Launcher, Workspaces, check_overlap};
 use crate::kernel::matrix::UntypedMatrix;
 use crate::kernel::{KernelError, fit, inputs, sddmm};
 use crate::schedule::SddmmWork;
@@ -176,6 +176,7 @@ pub(super) fn prepare<'l, 'm>(
         blocks: DeviceBuffer::from_slice(device, &[])?,
         stage_metadata: DeviceBuffer::from_slice(device, &[])?,
         maps: DeviceBuffer::from_slice(device, &maps)?,
+        workspaces: Workspaces::new(device, 0)?,
         operands: PhantomData,
     })
 }

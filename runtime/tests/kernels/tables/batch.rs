@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::case::{Blocks, Case, Failure, block_as_read, parse, shape_of};
 use crate::run::load;
 use crate::types::{Number, Typed, with_types};
-use crate::walled::Walled;
+use crate::walled::{Walled, bits};
 use crate::watchdog::watch;
 use crate::{device, tell};
 
@@ -35,7 +35,7 @@ struct List {
     problems: Vec<Case>,
 }
 
-const SPECS: [&str; 22] = [
+const SPECS: [&str; 30] = [
     "bm = 128, bn = 128, bk = 64, batch = on",
     "bm = 512, bn = 128, bk = 112, batch = on",
     "bm = 64, bn = 64, bk = 16, dtype = bf16, out = f32, batch = on",
@@ -58,6 +58,14 @@ const SPECS: [&str; 22] = [
     "bm = 40, bn = 128, bk = 64, op = dds, batch = on",
     "bm = 72, bn = 64, bk = 24, op = dds, transpose = on, out = f32, batch = on",
     "bm = 32, bn = 64, bk = 48, dtype = e4m3, batch = on",
+    "bm = 128, bn = 128, bk = 64, batch = on, split = 3",
+    "bm = 64, bn = 64, bk = 16, batch = on, split = auto",
+    "bm = 64, bn = 128, bk = 128, transpose = on, batch = on, split = 2",
+    "bm = 64, bn = 128, bk = 128, op = dds, c_layout = col, cluster = 2, batch = on, split = 2",
+    "bm = 128, bn = 128, bk = 40, batch = on, split = 4, schedule = strided",
+    "bm = 128, bn = 64, bk = 128, dtype = e4m3, accumulate = promoted, batch = on, split = 2",
+    "bm = 32, bn = 256, bk = 32, batch = on, split = 3",
+    "bm = 24, bn = 64, bk = 40, transpose = on, out = f32, batch = on, split = auto",
 ];
 
 /// The lists of a kernel: as attention and mixtures of experts have them, and with nothing in some problems.
@@ -203,6 +211,56 @@ impl Typed for Launch<'_> {
     }
 }
 
+/// A hundred launches of a batch on one stream while another batch of the same factors is launched as often on another one:
+/// both leave the bits of a single launch.
+struct Repeat<'r>(Launch<'r>);
+
+impl Typed for Repeat<'_> {
+    type Output = f64;
+
+    fn run<S: Number, D: Number, C: Number>(self) -> Result<f64, Failure> {
+        let Launch { list, device, launcher } = self.0;
+        let made = list.factors::<S, D>()?;
+        let upload = |sparse: &Bsr<S>| DeviceBsr::upload(device, sparse);
+        let sparse: Vec<_> = made.sparse.iter().map(upload).collect::<Result<_, _>>()?;
+        let dense: Vec<_> = made.dense.iter().map(|dense| Walled::upload(device, dense)).collect::<Result<_, _>>()?;
+        let result = |case: &Case| Walled::<C>::poisoned(device, (case.m, case.n), case.spec.c_layout, true);
+        let results = || list.problems.iter().map(result).collect::<Result<Vec<_>, _>>();
+        let mut sets = [results()?, results()?, results()?];
+        let _watch = watch(format!("repeated, {}, {:?}", list.spec, list.common));
+        let streams = [Stream::new(device)?, Stream::new(device)?, Stream::new(device)?];
+        let mut batches = vec![];
+        for set in &mut sets {
+            let mut batch = launcher.batch();
+            for (number, c) in set.iter_mut().enumerate() {
+                let (sparse, dense) = list.of(&sparse, &dense, number);
+                batch.push(ByKind(sparse, dense.matrix(), DeviceInputs::new()), c.matrix_mut())?;
+            }
+            batches.push(batch.prepare()?);
+        }
+        batches[2].launch(&streams[2])?;
+        for _ in 0..100 {
+            batches[0].launch(&streams[0])?;
+            batches[1].launch(&streams[1])?;
+        }
+        for stream in &streams {
+            stream.synchronize()?;
+        }
+        drop(batches);
+        let mut worst = 0.0_f64;
+        for (number, want) in made.wants.iter().enumerate() {
+            let once = sets[2][number].read()?;
+            worst = worst.max(list.judge(number, &once, want, made.tolerance)?);
+            for set in &sets[..2] {
+                if bits(&set[number].read()?) != bits(&once) {
+                    return Err(format!("problem {number}: other bits than those of a single launch").into());
+                }
+            }
+        }
+        Ok(worst)
+    }
+}
+
 /// # Panics
 /// When lists fail, with a paragraph for each.
 fn report(name: &str, outcomes: Vec<(&List, Result<f64, Failure>)>) {
@@ -229,6 +287,19 @@ fn batches() {
         with_types(&list.spec, Launch { list, device: &device, launcher: &launcher })
     };
     report("batches", lists.iter().map(|list| (list, launch(list))).collect());
+}
+
+#[test]
+fn repeated_batches_of_divided_k_give_the_same_bits() {
+    let Some((_turn, device)) = device() else {
+        return;
+    };
+    let lists: Vec<List> = all().into_iter().filter(|list| list.spec.split.is_on()).collect();
+    let launch = |list: &List| -> Result<f64, Failure> {
+        let launcher = load(&device, &list.spec)?;
+        with_types(&list.spec, Repeat(Launch { list, device: &device, launcher: &launcher }))
+    };
+    report("repeated batches", lists.iter().map(|list| (list, launch(list))).collect());
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod scalar;
 mod sdd;
 mod sdd_fused;
 mod split;
+mod split_swap_ab;
 mod swap_ab;
 mod transposed;
 mod warp;
@@ -79,6 +80,7 @@ fn sample_cases() -> Vec<Case> {
         ("bm = 128, bn = 128, bk = 64, permute = on", (200, 150, 200)),
         ("bm = 32, bn = 64, bk = 32, permute = on", (130, 70, 200)),
         ("bm = 64, bn = 32, bk = 16, split = 3", (130, 70, 500)),
+        ("bm = 32, bn = 64, bk = 32, split = 3", (130, 70, 500)),
         ("bm = 64, bn = 64, bk = 64, swap = off, pack = 3", (300, 70, 500)),
         ("bm = 128, bn = 128, bk = 64, swap = off, pack = 2, split = auto", (400, 150, 700)),
         ("bm = 128, bn = 64, bk = 64, pdl = early", (300, 150, 700)),

@@ -80,8 +80,11 @@ fn stage(plan: &BlockRowsPlan, index: u32, label: String, first: bool) -> Stage 
         (_, sub_stages, _) => format!("The next stage: {sub_stages} blocks of {width} of K."),
     };
     let reader = if plan.tiling.cluster > 1 { ("%r_rank", "%p_own") } else { ("0", "%p_release") };
-    let guard = (plan.tiling.pack > 1)
-        .then(|| Guard { skip: label.replace("$full", "$skip"), join: label.replace("$full", "$join"), reader });
+    let guard = (plan.tiling.pack > 1).then(|| Guard {
+        skip: label.replace("$full", "$skip"),
+        join: label.replace("$full", "$join"),
+        reader,
+    });
     Stage { label, comment, groups, guard, factors: scale::stage_factors(plan) }
 }
 

@@ -13,7 +13,7 @@ pub(super) fn sums(plan: &BlockRowsPlan) -> Sums {
 /// How the accumulators of a part of a tile's K go to the workspace and come from it.
 pub(super) fn exchange(plan: &BlockRowsPlan) -> Option<Exchange> {
     let count = plan.tiling.accumulators();
-    plan.spec.split.is_on().then(|| Exchange::new("tile", sums(plan), count, plan.arch.warpgroup))
+    plan.spec.split.is_on().then(|| Exchange::new("tile", "%p_store_lead", sums(plan), count, plan.arch.warpgroup))
 }
 
 /// The sums of one group of WGMMAs, which wait for their promotion. Every group of a step has names of its own, though

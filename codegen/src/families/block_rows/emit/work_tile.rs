@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use super::super::plan::BlockRowsPlan;
 use crate::hopper::problem_maps::{C, LAST, MAP};
-use crate::plan::SharedColumns;
 
 /// How work tiles lie in memory.
 #[derive(Clone, Debug, Serialize)]
@@ -18,13 +17,8 @@ pub(super) struct WorkTile {
 
 impl WorkTile {
     pub(super) fn new(plan: &BlockRowsPlan) -> Self {
-        let is_long = plan.spec.batch.is_on() || plan.spec.split.is_on();
-        let (bytes, role) = match (plan.tiling.pack, is_long) {
-            (1, false) => (16, 16),
-            (1, true) => (32, 16),
-            _ => (4 * SharedColumns::WORDS as u32, 48),
-        };
-        Self { bytes, role, block_rows: plan.view.rows }
+        let (words, role) = plan.work_tile_words();
+        Self { bytes: 4 * words, role: 4 * role, block_rows: plan.view.rows }
     }
 }
 

@@ -87,15 +87,6 @@ fn check_batch(spec: &KernelSpec, errors: &mut PlanErrors) {
             "scale = none, with the factors multiplied into the operands, or batch = off",
         ));
     }
-    if spec.batch.is_on() && spec.split.is_on() {
-        errors.push(PlanError::new(
-            "split",
-            format!("split = {} is not planned for a batch", spec.split),
-            "a list of products has whole tiles enough for every cluster, and a work tile names its problem where one \
-             with split says how much of K it is",
-            "drop `split`, or batch = off",
-        ));
-    }
 }
 
 /// Nothing that the loads of the sparse operand need may come from the kernels before this one.

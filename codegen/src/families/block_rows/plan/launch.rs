@@ -48,7 +48,18 @@ impl BlockRowsPlan {
 
     pub(crate) fn split_form(&self) -> Option<SplitForm> {
         let stage_bytes = self.tiling.cluster * self.memory.transaction_bytes;
-        self.workspace().map(|workspace| SplitForm { partial_bytes: workspace.places_bytes, stage_bytes })
+        self.workspace().map(|workspace| workspace.form(stage_bytes, self.work_tile_words()))
+    }
+
+    /// Words of a work tile, and the first of those that say how much of K it is.
+    pub(crate) fn work_tile_words(&self) -> (u32, u32) {
+        match (self.tiling.pack, self.spec.batch.is_on(), self.spec.split.is_on()) {
+            (1, false, false) => (4, 4),
+            (1, false, true) => (8, 4),
+            (1, true, false) => (8, 8),
+            (1, true, true) => (12, 8),
+            _ => (SharedColumns::WORDS as u32, 12),
+        }
     }
 
     pub(crate) fn arguments(&self, problem: &Problem) -> Parameters {
@@ -59,6 +70,9 @@ impl BlockRowsPlan {
             push("maps", Argument::Maps);
             for parameter in WORK {
                 push(parameter.name, parameter.argument);
+            }
+            if self.spec.split.is_on() {
+                push("workspace", Argument::Workspace);
             }
             if self.view.reads_block_columns() {
                 push("block_idx", Argument::BlockIdx);

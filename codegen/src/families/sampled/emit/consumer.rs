@@ -99,7 +99,7 @@ impl Width {
                 Some(_) => (0..count).map(|i| sums.name(i)).collect(),
                 None => vec![],
             },
-            exchange: Exchange::new(kind.name, sums, count, plan.arch.warpgroup),
+            exchange: Exchange::new(kind.name, "%p_store_lead", sums, count, plan.arch.warpgroup),
             conversions: (0..count).filter(|_| converted).map(conversion).collect(),
             column_batches: store::column_batches(plan, kind.stem, own.iter().map(|subtile| subtile.units).sum()),
             packs: store::packs(plan, kind.stem, count),

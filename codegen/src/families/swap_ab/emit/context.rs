@@ -6,10 +6,11 @@ use super::super::plan::{KSlice, Memory, Store, SwapAbPlan, Tile};
 use super::batch::Batch;
 use super::epilogue::Epilogue;
 use super::fused::{Emitter, Fused};
-use super::mainloop::{ClearedSums, Mainloop};
+use super::mainloop::{self, ClearedSums, Mainloop};
 use super::producer::Producer;
 use super::staging::Staging;
 use crate::hopper::ring::RingContext;
+use crate::hopper::split_k::{Exchange, Workspace};
 
 /// Arrivals that complete a full barrier: a lane of the warp that loads B panels, and all of the one that loads blocks.
 const FULL_ARRIVALS: u32 = 33;
@@ -25,8 +26,7 @@ pub(super) struct Context<'p> {
     block_rows: u32,
     /// Dense columns of a consumer.
     columns: u32,
-    /// Bytes of a work tile's entry in the list.
-    work_tile_bytes: u32,
+    work_tile: WorkTile,
     ring: RingContext,
     units: StageUnits,
     producer: Producer,
@@ -40,6 +40,17 @@ pub(super) struct Context<'p> {
     batch: Option<Batch>,
     /// C is written by threads, not by TMA.
     permuted: bool,
+    /// CTAs share the K of a tile: where partial sums lie, and how they get there and back.
+    workspace: Option<Workspace>,
+    exchange: Option<Exchange>,
+}
+
+/// How work tiles lie in memory.
+#[derive(Clone, Debug, Serialize)]
+struct WorkTile {
+    bytes: u32,
+    /// Where it says how much of K it is.
+    role: u32,
 }
 
 /// What a stage holds, in the units of descriptors.
@@ -61,7 +72,7 @@ impl<'p> Context<'p> {
             store: &plan.store,
             block_rows: plan.view.rows,
             columns: plan.tile.columns(),
-            work_tile_bytes: if plan.spec.batch.is_on() { 32 } else { 16 },
+            work_tile: WorkTile::new(plan),
             ring: plan.memory.ring.context(FULL_ARRIVALS, plan.operand_barriers()),
             units: StageUnits {
                 b_panel: plan.memory.b_panel_bytes / 16,
@@ -76,6 +87,15 @@ impl<'p> Context<'p> {
             fused: fused.map(|emitter| emitter.context()),
             batch: Batch::new(plan),
             permuted: plan.spec.permute.is_on(),
+            workspace: plan.workspace(),
+            exchange: mainloop::exchange(plan),
         }
+    }
+}
+
+impl WorkTile {
+    fn new(plan: &SwapAbPlan) -> Self {
+        let (words, role) = plan.work_tile_words();
+        Self { bytes: 4 * words, role: 4 * role }
     }
 }

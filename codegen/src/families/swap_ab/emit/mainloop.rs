@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::super::plan::{GROUP, SwapAbPlan};
 use crate::Dtype;
+use crate::hopper::split_k::Exchange;
 use crate::hopper::tma::{Offset, offset};
 use crate::hopper::wgmma::{Descriptors, Sums, modifiers, shape};
 
@@ -27,6 +28,12 @@ impl ClearedSums {
 /// The tile's accumulators.
 pub(super) fn sums(plan: &SwapAbPlan) -> Sums {
     Sums { stem: "acc", is_integer: plan.view.sparse_type == Dtype::I8 }
+}
+
+/// How the accumulators of a part of a tile's K go to the workspace and come from it.
+pub(super) fn exchange(plan: &SwapAbPlan) -> Option<Exchange> {
+    let count = plan.tile.accumulators();
+    plan.spec.split.is_on().then(|| Exchange::new("tile", "%p_store", sums(plan), count, plan.arch.warpgroup))
 }
 
 /// The mainloop's part of the context.

@@ -1,11 +1,31 @@
 //! The parameters of a launch: tensor maps, work tiles, the packed pattern.
 
 use super::SwapAbPlan;
+use crate::hopper::split_k::Workspace;
 use crate::hopper::{fused_plan as fused, permute};
 use crate::plan::Major;
-use crate::plan::{Argument, Parameter, Parameters, Problem, TensorMap};
+use crate::plan::{Argument, Parameter, Parameters, Problem, SplitForm, TensorMap};
 
 impl SwapAbPlan {
+    /// Where partial sums of parts of K lie, of a kernel that divides K.
+    pub(crate) fn workspace(&self) -> Option<Workspace> {
+        let workspace = || Workspace::new(1, self.tile.roles.consumers, self.arch.warpgroup, self.tile.accumulators());
+        self.spec.split.is_on().then(workspace)
+    }
+
+    pub(crate) fn split_form(&self) -> Option<SplitForm> {
+        self.workspace().map(|workspace| workspace.form(self.memory.ring.stage_bytes, self.work_tile_words()))
+    }
+
+    /// Words of a work tile, and the first of those that say how much of K it is.
+    pub(crate) fn work_tile_words(&self) -> (u32, u32) {
+        match (self.spec.batch.is_on(), self.spec.split.is_on()) {
+            (true, _) => (8, 6),
+            (false, true) => (8, 4),
+            (false, false) => (4, 4),
+        }
+    }
+
     /// The parameters of the kernel, in the order of its signature.
     pub(crate) fn arguments(&self, problem: &Problem) -> Parameters {
         let problem = &self.view.sizes(problem);
@@ -16,6 +36,9 @@ impl SwapAbPlan {
             push("packed", Argument::StageMetadata);
             push("work_head", Argument::WorkHead);
             push("work", Argument::Work);
+            if self.spec.split.is_on() {
+                push("workspace", Argument::Workspace);
+            }
             return parameters;
         }
         push("map_sparse", Argument::Map(self.map_sparse(problem)));
@@ -27,6 +50,9 @@ impl SwapAbPlan {
         push("packed", Argument::StageMetadata);
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
+        if self.spec.split.is_on() {
+            push("workspace", Argument::Workspace);
+        }
         if self.k_slice.by_block {
             push("map_dense_last", Argument::Map(self.view.dense_map_last(&self.dense, problem)));
             push("whole_blocks", Argument::Number((problem.k / u64::from(self.view.depth)) as u32));

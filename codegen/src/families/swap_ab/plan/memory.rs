@@ -163,9 +163,18 @@ fn b_panels(
     b_panel_bytes: u32,
 ) -> Result<u32, PlanError> {
     match spec.k_step {
+        Some(k) if k > view.depth && k_slice.count > 1 => Err(PlanError::new(
+            "k_step",
+            format!("a stage of {k} is more than a slice of a block"),
+            format!(
+                "blocks {} deep are read in {} slices of K, each with stages of its own",
+                view.depth, k_slice.count
+            ),
+            "drop `k_step`",
+        )),
         Some(k) if k > view.depth => {
             let b_panels = k / view.depth;
-            if !k.is_multiple_of(view.depth) || b_panels > MOST_PANELS || k_slice.count > 1 {
+            if !k.is_multiple_of(view.depth) || b_panels > MOST_PANELS {
                 return Err(PlanError::new(
                     "k_step",
                     format!("a stage of {k} cannot hold a whole number of blocks"),

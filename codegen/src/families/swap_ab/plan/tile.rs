@@ -79,7 +79,8 @@ pub(crate) fn plan(
     let (consumers, groups) = columns(spec)?;
     let roles = Roles::new(consumers, false, arch);
     let most = (roles.consumer_registers - OVERHEAD).saturating_sub(fused.map_or(0, Fused::registers));
-    let fits = |rows: u32| rows * groups / 2 <= most && rows <= arch.wgmma_n && integer_n(view, rows);
+    let fits =
+        |rows: u32| rows * groups / 2 <= most && rows <= arch.wgmma_n && roles.compiles(rows) && integer_n(view, rows);
     let slices = (1..=view.rows / UNIT).filter(|n| view.rows.is_multiple_of(n * UNIT)).find(|n| fits(view.rows / n));
     let Some(slices) = slices else {
         return Err(PlanError::new(

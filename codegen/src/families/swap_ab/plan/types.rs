@@ -51,14 +51,6 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
             "pdl = on, or swap = off with blocks of a multiple of 64 rows",
         ));
     }
-    if spec.split.is_on() {
-        errors.push(PlanError::new(
-            "split",
-            format!("split = {} is not planned with swap-AB", spec.split),
-            "only tiles of one block row are divided along K",
-            "drop `split`, or swap = off with blocks of a multiple of 64 rows",
-        ));
-    }
     if spec.scale != Scale::Unscaled {
         errors.push(PlanError::new(
             "scale",

@@ -1,0 +1,100 @@
+//! A hunt for mutants: each is judged, those that nothing finds are explained or missed, and a summary comes last.
+//!
+//! Everything runs on all cores of the machine. `BSR_MUTANTS=n` takes one mutant in n, `BSR_SHARD=i/n` the i-th of n shares
+//! of them, and `BSR_KERNEL` the kernels whose specs contain its words.
+
+use std::time::Instant;
+
+use rayon::prelude::*;
+
+/// A kernel and the mutants of it.
+pub(crate) struct Prey<'k> {
+    pub(crate) spec: &'k str,
+    /// Name with line, and text.
+    pub(crate) mutants: Vec<(String, String)>,
+    /// What a check finds wrong with a text.
+    pub(crate) judge: Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'k>,
+    /// Why the mutant of this name is equivalent, if it is known to be.
+    pub(crate) why: Box<dyn Fn(&str) -> Option<&'static str> + Send + Sync + 'k>,
+}
+
+/// Mutants that were judged, those of them that are equivalent, and those that nothing was said of.
+pub(crate) struct Hunt {
+    pub(crate) all: usize,
+    pub(crate) equivalent: usize,
+    pub(crate) missed: Vec<String>,
+}
+
+/// What is known of a mutant that was judged.
+enum Fate {
+    Caught,
+    Equivalent,
+    Missed(String),
+}
+
+/// Makes the kernels ready, then judges one mutant in `one_in` of each, on all cores. `name` is the set's.
+pub(crate) fn hunt<'k>(
+    name: &str,
+    kernels: &[&'k str],
+    one_in: usize,
+    prepare: impl Fn(&'k str) -> Prey<'k> + Sync,
+) -> Hunt {
+    let start = Instant::now();
+    let only = std::env::var("BSR_KERNEL").unwrap_or_default();
+    let chosen: Vec<_> = kernels.iter().enumerate().filter(|(_, spec)| spec.contains(&only)).collect();
+    let preys: Vec<(usize, Prey<'k>)> =
+        chosen.into_par_iter().with_max_len(1).map(|(number, spec)| (number, prepare(spec))).collect();
+    let taken: Vec<_> = preys
+        .iter()
+        .flat_map(|(number, prey)| {
+            prey.mutants.iter().skip(number % one_in).step_by(one_in).map(move |mutant| (prey, mutant))
+        })
+        .collect();
+    let taken = shard(taken);
+    let fates: Vec<Fate> = taken.par_iter().with_max_len(1).map(|(prey, mutant)| fate(prey, mutant)).collect();
+    let all = fates.len();
+    let equivalent = fates.iter().filter(|fate| matches!(fate, Fate::Equivalent)).count();
+    let missed: Vec<String> =
+        fates.into_iter().filter_map(|fate| if let Fate::Missed(name) = fate { Some(name) } else { None }).collect();
+    println!(
+        "summary, {name}: {all} mutants, {equivalent} equivalent, {} caught, {} missed; {} kernels, {} threads, {:.0} s{}",
+        all - equivalent - missed.len(),
+        missed.len(),
+        preys.len(),
+        rayon::current_num_threads(),
+        start.elapsed().as_secs_f64(),
+        missed.iter().map(|name| format!("\n  missed: {name}")).collect::<String>(),
+    );
+    Hunt { all, equivalent, missed }
+}
+
+fn fate(prey: &Prey<'_>, (name, text): &(String, String)) -> Fate {
+    let spec = prey.spec;
+    match ((prey.judge)(text), (prey.why)(name)) {
+        (Some(how), None) => println!("caught {spec}: {name}: {how}"),
+        // What is said to be equivalent is so somewhere else.
+        (Some(how), Some(_)) => println!("CAUGHT {spec}: {name}: {how}"),
+        (None, Some(why)) => {
+            println!("EQUIVALENT {spec}: {name}: {why}");
+            return Fate::Equivalent;
+        }
+        (None, None) => {
+            println!("SURVIVES {spec}: {name}");
+            return Fate::Missed(format!("{spec}: {name}"));
+        }
+    }
+    Fate::Caught
+}
+
+/// What `BSR_MUTANTS` asks for.
+pub(crate) fn one_in(otherwise: usize) -> usize {
+    std::env::var("BSR_MUTANTS").ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(otherwise)
+}
+
+/// The share of a list that `BSR_SHARD=i/n`, i from 1 to n, asks for; all of it otherwise.
+pub(crate) fn shard<T>(list: Vec<T>) -> Vec<T> {
+    let Ok(asked) = std::env::var("BSR_SHARD") else { return list };
+    let parts = asked.split_once('/').and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
+    let (share, shares) = parts.filter(|(i, n)| (1..=*n).contains(i)).unwrap_or_else(|| panic!("BSR_SHARD={asked}"));
+    list.into_iter().skip(share - 1).step_by(shares).collect()
+}
