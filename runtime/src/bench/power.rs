@@ -71,6 +71,13 @@ impl Power {
         words.join(", ")
     }
 
+    /// Whether the GPU was looked at for half a second: what a driver tells is a mean over up to a second, and of a shorter
+    /// time it is the power and the clock of what went before.
+    pub fn is_settled(&self) -> bool {
+        const LOOKS: usize = 25;
+        self.samples >= LOOKS
+    }
+
     /// Cycles of the SMs in so many microseconds.
     pub fn cycles(&self, us: f64) -> Option<f64> {
         Some(us * f64::from(self.sm_mhz?.median))
@@ -171,6 +178,7 @@ mod tests {
             "688 of 700 W, SM clock 1500 MHz (1410 to 1755), memory 3201 MHz, held down by power, temperature, by hardware"
         );
         assert_eq!(power.cycles(100.0), Some(150_000.0));
+        assert!(!power.is_settled() && Power { samples: 25, ..power.clone() }.is_settled());
         let text = serde_json::to_string(&power).unwrap();
         assert_eq!(serde_json::from_str::<Power>(&text).unwrap(), power);
     }

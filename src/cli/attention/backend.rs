@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use bsr::attention::DeviceTensor;
-use bsr::bench::{InterleaveOptions, interleave_watched};
+use bsr::bench::{InterleaveOptions, Power, interleave_watched};
 use bsr::gpu::Device;
 use bsr::{Dtype, KernelSpec, bf16, f16};
 use bsr_tuner::Workload;
@@ -100,7 +100,10 @@ impl<T: Number> OnDevice for Open<T> {
         launches.sort_by_key(|(at, _)| *at);
         let mut candidates: Vec<_> = launches.into_iter().map(|(_, candidate)| candidate).collect();
         let (timings, power) = interleave_watched(&mut candidates, options, &self.device)?;
-        Ok(Timings { samples_us: timings.into_iter().map(|timing| timing.samples_us).collect(), power })
+        Ok(Timings {
+            samples_us: timings.into_iter().map(|timing| timing.samples_us).collect(),
+            power: power.filter(Power::is_settled),
+        })
     }
 
     fn judge(&self, kernel: &KernelSpec) -> Result<(), Failure> {

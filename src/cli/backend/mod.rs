@@ -7,7 +7,7 @@ mod fault_injection;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bsr::bench::{self, InterleaveOptions, interleave_watched};
+use bsr::bench::{self, InterleaveOptions, Power, interleave_watched};
 use bsr::gpu::Device;
 use bsr::{KernelSpec, Plan};
 use bsr_codegen::emit::Ptx;
@@ -281,6 +281,9 @@ impl Backend for GpuBackend {
                 return Err(self.trouble(Some(at), bad));
             }
         }
-        Ok(Timings { samples_us: timings.into_iter().map(|timing| timing.samples_us).collect(), power })
+        Ok(Timings {
+            samples_us: timings.into_iter().map(|timing| timing.samples_us).collect(),
+            power: power.filter(Power::is_settled),
+        })
     }
 }
