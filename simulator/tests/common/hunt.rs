@@ -7,15 +7,18 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 
+/// Says something of a text, or of the name of a mutant.
+type Told<'k, T> = Box<dyn Fn(&str) -> Option<T> + Send + Sync + 'k>;
+
 /// A kernel and the mutants of it.
 pub(crate) struct Prey<'k> {
     pub(crate) spec: &'k str,
     /// Name with line, and text.
     pub(crate) mutants: Vec<(String, String)>,
     /// What a check finds wrong with a text.
-    pub(crate) judge: Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'k>,
+    pub(crate) judge: Told<'k, String>,
     /// Why the mutant of this name is equivalent, if it is known to be.
-    pub(crate) why: Box<dyn Fn(&str) -> Option<&'static str> + Send + Sync + 'k>,
+    pub(crate) why: Told<'k, &'static str>,
 }
 
 /// Mutants that were judged, those of them that are equivalent, and those that nothing was said of.
