@@ -29,10 +29,12 @@ const PROBES: Probes = Probes { first: 1, ctas: 3, records: 1 << 16 };
 
 /// Kernels that have no register left for a probe: ptxas 13.0 keeps up to 4 bytes of a thread in memory. `bsr trace` says so
 /// where it is.
-const NO_REGISTER_LEFT: [&str; 4] = [
+const NO_REGISTER_LEFT: [&str; 6] = [
     "bm = 128, bn = 256, bk = 128, dtype = e4m3, accumulate = promoted, epilogue = \"|bias: Cols<f32>, c: Dense<bf16>, \
      beta: f32| (gelu_erf(acc + bias) + beta * c, row_max(acc))\"",
     "bm = 128, bn = 256, bk = 128, dtype = e4m3, accumulate = promoted, split = auto",
+    "bm = 128, bn = 256, bk = 128, batch = on, dtype = e4m3, accumulate = promoted",
+    "bm = 128, bn = 256, bk = 128, batch = on, dtype = e4m3, accumulate = promoted, split = auto",
     "bm = 512, bn = 128, bk = 112, split = auto",
     "bm = 448, bn = 512, bk = 16, dtype = bf16, out = f32, c_layout = col, swizzle = 64",
 ];
