@@ -267,7 +267,7 @@ fn matrix() -> Vec<Plan> {
 
 #[test]
 fn ptxas_assembles_every_kernel_without_spills() {
-    assemble_all(&matrix());
+    assemble_all(&matrix(), "whole");
 }
 
 /// Other blocks, whose steps are found in more registers, have none left for probes under some scores.
@@ -277,10 +277,10 @@ fn ptxas_assembles_kernels_of_blocks_of_128_with_probes_without_spills() {
     let is_asked = |plan: &&Plan| (plan.spec().bm, plan.spec().bk) == (128, 128) && plan.spec().bn < 176;
     let with: Vec<Plan> = matrix().iter().filter(is_asked).map(|plan| plan.probed(probes).unwrap()).collect();
     assert!(with.len() > 10, "{} kernels", with.len());
-    assemble_all(&with);
+    assemble_all(&with, "probed");
 }
 
-fn assemble_all(plans: &[Plan]) {
+fn assemble_all(plans: &[Plan], name: &str) {
     let ptxas = std::env::var_os("PTXAS").map_or_else(|| PathBuf::from("ptxas"), PathBuf::from);
     if Command::new(&ptxas).arg("--version").output().is_err() {
         assert_ne!(std::env::var("BSR_REQUIRE_PTXAS").as_deref(), Ok("1"), "no ptxas at {}", ptxas.display());
@@ -293,7 +293,7 @@ fn assemble_all(plans: &[Plan]) {
             let (next, bad, ptxas) = (&next, &bad, &ptxas);
             scope.spawn(move || {
                 while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    bad.lock().unwrap().extend(assemble(ptxas, plan, thread));
+                    bad.lock().unwrap().extend(assemble(ptxas, plan, &format!("{name}-{thread}")));
                 }
             });
         }
@@ -303,8 +303,8 @@ fn assemble_all(plans: &[Plan]) {
 }
 
 /// What ptxas has against a kernel: spills, warnings, and the info lines of serialized WGMMAs.
-fn assemble(ptxas: &Path, plan: &Plan, thread: usize) -> Option<String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("attention-{thread}"));
+fn assemble(ptxas: &Path, plan: &Plan, name: &str) -> Option<String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("attention").join(name);
     std::fs::create_dir_all(&folder).unwrap();
     let (source, image) = (folder.join("kernel.ptx"), folder.join("kernel.cubin"));
     std::fs::write(&source, plan.ptx().text()).unwrap();
