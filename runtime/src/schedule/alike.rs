@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 
 use super::BlockIndex;
 
-/// Rows among which each looks for others.
-const NEIGHBOURHOOD: usize = 256;
+/// Rows among which each looks for others: whole groups of two and of three.
+const NEIGHBOURHOOD: usize = 252;
 /// Most rounds of exchanges.
 const ROUNDS: usize = 16;
-/// Words of column sets that are read for one pattern, some 0.1 s: of patterns beyond it, rows go together as they stand.
-const BUDGET: usize = 1 << 28;
+/// Words of column sets that are read for one pattern and order: rows beyond them go together as they stand.
+const BUDGET: usize = 1 << 26;
 
 /// Groups of `pack` block rows, a last one perhaps of fewer, in the order of their first rows. They are alike among
 /// neighbours or among rows of about a length, whichever makes the shorter unions in all: windows and bands have neighbours
@@ -86,10 +86,11 @@ impl<'r> Neighbourhood<'r> {
         while !free.is_empty() {
             let mut group = vec![free.remove(0)];
             while group.len() < pack && !free.is_empty() {
-                let shared =
-                    |number: usize| self.length(&[number]) + self.length(&group) - self.length_with(&group, number);
+                let own = |number: usize| {
+                    i64::from(self.length(&[&group[..], &[number]].concat())) - i64::from(self.length(&[number]))
+                };
                 // Of equal ones the first: neighbours stay together.
-                let best = (0..free.len()).rev().max_by_key(|at| shared(free[*at])).unwrap_or(0);
+                let best = (0..free.len()).min_by_key(|at| own(free[*at])).unwrap_or(0);
                 group.push(free.remove(best));
             }
             groups.push(group);
@@ -132,10 +133,82 @@ impl<'r> Neighbourhood<'r> {
         let word = |at: usize| group.iter().fold(0, |word, number| word | self.bits[number * self.words + at]);
         (0..self.words).map(|at| word(at).count_ones()).sum()
     }
+}
 
-    fn length_with(&self, group: &[usize], number: usize) -> u32 {
-        let word =
-            |at: usize| group.iter().chain([&number]).fold(0, |word, row| word | self.bits[row * self.words + at]);
-        (0..self.words).map(|at| word(at).count_ones()).sum()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of `stored` of `columns` columns each, at random.
+    fn drawn(rows: usize, columns: usize, stored: usize) -> (Vec<i32>, Vec<i32>) {
+        let mut state = 1_u64;
+        let mut draw = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        let mut col_idx = vec![];
+        for _ in 0..rows {
+            let mut all: Vec<i32> = (0..columns as i32).collect();
+            let mut row: Vec<i32> = (0..stored).map(|_| all.swap_remove(draw(all.len()))).collect();
+            row.sort_unstable();
+            col_idx.extend(row);
+        }
+        ((0..=rows).map(|row| (row * stored) as i32).collect(), col_idx)
+    }
+
+    fn index<'a>(row_ptr: &'a [i32], col_idx: &'a [i32], columns: usize) -> BlockIndex<'a> {
+        let rows = 64 * (row_ptr.len() - 1);
+        BlockIndex { rows, cols: 64 * columns, block: (64, 64), row_ptr, col_idx, block_idx: None }
+    }
+
+    /// Columns of a union, on average.
+    fn mean(index: &BlockIndex<'_>, groups: &[Vec<usize>]) -> f64 {
+        let all: Vec<usize> = (0..index.row_ptr.len() - 1).collect();
+        let rows = Neighbourhood::new(index, &all);
+        groups.iter().map(|group| f64::from(rows.length(group))).sum::<f64>() / groups.len() as f64
+    }
+
+    fn each_once(groups: &[Vec<usize>], rows: usize, pack: usize) {
+        let mut all: Vec<usize> = groups.iter().flatten().copied().collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..rows).collect::<Vec<_>>());
+        assert!(groups.iter().all(|group| group.len() <= pack) && groups.len() == rows.div_ceil(pack), "{groups:?}");
+    }
+
+    #[test]
+    fn random_rows_find_those_with_most_columns_in_common() {
+        // Two rows of 16 of 64 columns have 28 in their union if they are taken as they stand.
+        let (row_ptr, col_idx) = drawn(64, 64, 16);
+        let index = index(&row_ptr, &col_idx, 64);
+        let as_they_stand: Vec<Vec<usize>> = (0..64).collect::<Vec<_>>().chunks(2).map(<[usize]>::to_vec).collect();
+        let alike = together(&index, 2);
+        each_once(&alike, 64, 2);
+        let (before, now) = (mean(&index, &as_they_stand), mean(&index, &alike));
+        assert!((27.0..29.0).contains(&before) && now < 26.0, "{before} {now}");
+    }
+
+    #[test]
+    fn every_row_is_in_one_group() {
+        for (rows, pack) in [(0, 2), (1, 3), (5, 2), (7, 3), (300, 3), (513, 2)] {
+            let (row_ptr, col_idx) = drawn(rows, 40, 7);
+            each_once(&together(&index(&row_ptr, &col_idx, 40), pack), rows, pack);
+        }
+    }
+
+    #[test]
+    fn neighbours_that_are_alike_stay_together() {
+        // Bands: row i stores columns i / 2 and the next three.
+        let row_ptr: Vec<i32> = (0..=32).map(|row| 4 * row).collect();
+        let col_idx: Vec<i32> = (0..32).flat_map(|row| row / 2..row / 2 + 4).collect();
+        let groups = together(&index(&row_ptr, &col_idx, 20), 2);
+        assert_eq!(groups, (0..16).map(|pair| vec![2 * pair, 2 * pair + 1]).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn rows_beyond_the_budget_go_together_as_they_stand() {
+        let (row_ptr, col_idx) = drawn(300, 200_000, 3);
+        let groups = together(&index(&row_ptr, &col_idx, 200_000), 2);
+        each_once(&groups, 300, 2);
+        assert!(groups.contains(&vec![0, 1]), "{:?}", groups[0]);
     }
 }
