@@ -61,8 +61,9 @@ type Reason = (fn(&Statement, Option<&Statement>, &Plan) -> bool, &'static str);
 
 const REASONS: &[Reason] = &[
     (
-        |at, _, plan| at.text.starts_with("@%p_t xor.b32") && ring_ends_with_the_last(plan),
-        "the ring of stages never ends at this place: there is code for several stages in turn, and their number divides the ring's",
+        |at, _, plan| at.text.starts_with("@%p_t xor.b32") && ring_ends_at_some(plan),
+        "the ring of stages never ends at this place: there is code for several stages in turn, whose number and the ring's have a \
+         common divisor",
     ),
     (
         |at, before, _| at.text.contains(" bra ") && before.is_some_and(|before| before.text.contains("try_wait")),
@@ -151,12 +152,12 @@ fn packing(plan: &Plan) -> Option<StagePacking> {
     }
 }
 
-/// Whether there is code for several stages in turn, the last of which is always the one that ends the ring.
-fn ring_ends_with_the_last(plan: &Plan) -> bool {
+/// Whether there is code for several stages in turn, of which some never end the ring.
+fn ring_ends_at_some(plan: &Plan) -> bool {
     let profile = plan.profile();
     // Stages that metadata describes are handled in pairs, others block by block.
     let in_turn = if packing(plan).is_some() { 2 } else { profile.stages_per_block.0 };
-    in_turn > 1 && profile.stages.is_multiple_of(in_turn)
+    (2..=in_turn).any(|divisor| in_turn.is_multiple_of(divisor) && profile.stages.is_multiple_of(divisor))
 }
 
 /// The stages of a tile that goes to what is left of the store before it.
