@@ -6,7 +6,7 @@ use bsr_codegen::{Plan, Schedule as Order, SplitForm, StagePacking, TileSchedule
 
 use super::assign::{assign, tile_order};
 use super::split_rows::{RowTile, divided};
-use super::{BlockIndex, CostedTile, HEAD_COLUMNS, StageMetadata, WorkTile, group, tile_columns, tile_rows};
+use super::{BlockIndex, CostedTile, HEAD_COLUMNS, StageMetadata, WorkTile, group, in_rows, tile_columns, tile_rows};
 use crate::Structure;
 
 /// Words of a work tile, and of one that says how much of K it is beside stored blocks.
@@ -117,7 +117,7 @@ impl BatchLists {
         Self {
             grid: [lists.len() as u32, 1],
             heads: lists.iter().flat_map(totals).collect(),
-            tiles: self::words(&lists, BatchTile::metadata_words),
+            tiles: in_rows(lists.iter().map(Vec::as_slice), BatchTile::metadata_words),
             stage_metadata: metadata.words,
             workspace,
             ..Self::default()
@@ -154,8 +154,8 @@ impl BatchLists {
             grid: [lists.len() as u32, 1],
             heads: heads(&lists, &col_idx),
             tiles: match plan.split_form() {
-                Some(_) => words(&lists, BatchTile::split_words),
-                None => words(&lists, BatchTile::words),
+                Some(_) => in_rows(lists.iter().map(Vec::as_slice), BatchTile::split_words),
+                None => in_rows(lists.iter().map(Vec::as_slice), BatchTile::words),
             },
             col_idx,
             block_idx,
@@ -199,18 +199,6 @@ fn heads(lists: &[Vec<BatchTile>], col_idx: &[u32]) -> Vec<u32> {
             columns.iter_mut().zip(stored).for_each(|(column, stored)| *column = *stored);
         }
         words.extend(columns);
-    }
-    words
-}
-
-/// Tile `i` of cluster `c` is words `EACH * (i * clusters + c)` and those after it.
-fn words<const EACH: usize>(lists: &[Vec<BatchTile>], of: fn(&BatchTile) -> [u32; EACH]) -> Vec<u32> {
-    let rows = lists.iter().map(Vec::len).max().unwrap_or(0);
-    let mut words = vec![0; EACH * rows * lists.len()];
-    for (c, list) in lists.iter().enumerate() {
-        for (i, tile) in list.iter().enumerate() {
-            words[EACH * (i * lists.len() + c)..][..EACH].copy_from_slice(&of(tile));
-        }
     }
     words
 }

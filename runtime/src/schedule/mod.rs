@@ -202,9 +202,9 @@ impl WorkPlan {
     pub fn heads<'a>(&self, index: impl Into<BlockIndex<'a>>) -> Vec<u32> {
         let index = index.into();
         let mut words = self.lengths();
-        for ends in self.offsets.windows(2) {
+        for list in self.lists() {
             let mut columns = [0; HEAD_COLUMNS];
-            if let Some(tile) = self.tiles[ends[0] as usize..ends[1] as usize].first() {
+            if let Some(tile) = list.first() {
                 let first = tile.a_row as usize / index.block.0;
                 let stored = &index.col_idx[first..first + tile.blocks as usize];
                 for (column, stored) in columns.iter_mut().zip(stored) {
@@ -218,16 +218,18 @@ impl WorkPlan {
 
     /// The `work_head` of a kernel with stage metadata: tiles and stages of every cluster.
     fn totals(&self) -> Vec<u32> {
-        let totals = |ends: &[u32]| {
-            let tiles = &self.tiles[ends[0] as usize..ends[1] as usize];
-            [tiles.len() as u32, tiles.iter().map(|tile| tile.blocks).sum()]
-        };
-        self.offsets.windows(2).flat_map(totals).collect()
+        let totals = |list: &[WorkTile]| [list.len() as u32, list.iter().map(|tile| tile.blocks).sum()];
+        self.lists().flat_map(totals).collect()
+    }
+
+    /// The tiles of each cluster, in the order in which it takes them.
+    pub fn lists(&self) -> impl Iterator<Item = &[WorkTile]> + Clone {
+        self.offsets.windows(2).map(|ends| &self.tiles[ends[0] as usize..ends[1] as usize])
     }
 
     /// The number of tiles of each cluster.
     fn lengths(&self) -> Vec<u32> {
-        self.offsets.windows(2).map(|ends| ends[1] - ends[0]).collect()
+        self.lists().map(|list| list.len() as u32).collect()
     }
 
     /// The kernel's `work`: tile `i` of cluster `c` is words `4 * (i * clusters + c)` and the three after it, so
@@ -235,22 +237,9 @@ impl WorkPlan {
     /// are padded with zeros.
     pub fn words(&self) -> Vec<u32> {
         match self.places {
-            Some(_) => self.words_by(WorkTile::split_words),
-            None => self.words_by(WorkTile::words),
+            Some(_) => in_rows(self.lists(), WorkTile::split_words),
+            None => in_rows(self.lists(), WorkTile::words),
         }
-    }
-
-    fn words_by<const WORDS: usize>(&self, of: impl Fn(&WorkTile) -> [u32; WORDS]) -> Vec<u32> {
-        let clusters = self.clusters() as usize;
-        let rows = self.lengths().into_iter().max().unwrap_or(0) as usize;
-        let mut words = vec![0; WORDS * rows * clusters];
-        for (c, ends) in self.offsets.windows(2).enumerate() {
-            for (i, tile) in self.tiles[ends[0] as usize..ends[1] as usize].iter().enumerate() {
-                let at = WORDS * (i * clusters + c);
-                words[at..at + WORDS].copy_from_slice(&of(tile));
-            }
-        }
-        words
     }
 
     /// Bytes of the kernel's workspace.
@@ -273,6 +262,22 @@ impl WorkPlan {
         }
         Self { offsets, tiles, places }
     }
+}
+
+/// The words of lists of tiles as kernels read them: tile `i` of each list, then tile `i + 1` of each. Short lists are padded
+/// with zeros.
+fn in_rows<'t, T: 't, const WORDS: usize>(
+    lists: impl Iterator<Item = &'t [T]> + Clone,
+    of: impl Fn(&T) -> [u32; WORDS],
+) -> Vec<u32> {
+    let (count, rows) = (lists.clone().count(), lists.clone().map(<[T]>::len).max().unwrap_or(0));
+    let mut words = vec![0; WORDS * rows * count];
+    for (c, list) in lists.enumerate() {
+        for (i, tile) in list.iter().enumerate() {
+            words[WORDS * (i * count + c)..][..WORDS].copy_from_slice(&of(tile));
+        }
+    }
+    words
 }
 
 /// Assigns `rows` under every one of `columns` to at most `clusters` clusters, each with its list.

@@ -5,7 +5,7 @@ use bsr_codegen::{Plan, Schedule as Order, SharedColumns, SplitForm, SplitK};
 use super::alike::together;
 use super::assign::assign;
 use super::split_k::{self, Costs, Divisible, Role};
-use super::{BlockIndex, group, tile_columns};
+use super::{BlockIndex, group, in_rows, tile_columns};
 use crate::Structure;
 
 /// A row or a column beyond all others: TMA reads zeros there and writes nothing.
@@ -38,6 +38,17 @@ struct SharedTile {
     c_rows: [u32; MOST],
     a_rows: [u32; MOST],
     role: Role,
+}
+
+impl SharedTile {
+    fn words(&self) -> [u32; SharedColumns::WORDS] {
+        let mut words = [0; SharedColumns::WORDS];
+        words[..3].copy_from_slice(&[self.c_col, self.first, self.count]);
+        words[4..8].copy_from_slice(&self.c_rows);
+        words[8..12].copy_from_slice(&self.a_rows);
+        words[12..14].copy_from_slice(&self.role.words());
+        words
+    }
 }
 
 /// Block rows that share a tile.
@@ -91,18 +102,7 @@ impl SharedWork {
 
     /// The kernel's `work`: tile `i` of CTA `c` is number `i * CTAs + c`.
     pub(super) fn words(&self) -> Vec<u32> {
-        let rounds = self.lists.iter().map(Vec::len).max().unwrap_or(0);
-        let mut words = vec![0; rounds * self.lists.len() * SharedColumns::WORDS];
-        for (cta, list) in self.lists.iter().enumerate() {
-            for (round, tile) in list.iter().enumerate() {
-                let at = (round * self.lists.len() + cta) * SharedColumns::WORDS;
-                words[at..at + 3].copy_from_slice(&[tile.c_col, tile.first, tile.count]);
-                words[at + 4..at + 8].copy_from_slice(&tile.c_rows);
-                words[at + 8..at + 12].copy_from_slice(&tile.a_rows);
-                words[at + 12..at + 14].copy_from_slice(&tile.role.words());
-            }
-        }
-        words
+        in_rows(self.lists.iter().map(Vec::as_slice), SharedTile::words)
     }
 
     /// The kernel's `columns`.

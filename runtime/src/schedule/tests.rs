@@ -24,11 +24,8 @@ fn structure(plan: &Plan, lengths: &[i32], cut: usize) -> Structure {
 
 /// Stages that the busiest cluster multiplies, and the average.
 fn loads(work: &WorkPlan) -> (u64, u64) {
-    let load = |c: usize| -> u64 {
-        let tiles = &work.tiles[work.offsets[c] as usize..work.offsets[c + 1] as usize];
-        tiles.iter().map(|tile| u64::from(tile.blocks.max(1))).sum()
-    };
-    let loads: Vec<u64> = (0..work.clusters() as usize).map(load).collect();
+    let load = |list: &[WorkTile]| -> u64 { list.iter().map(|tile| u64::from(tile.blocks.max(1))).sum() };
+    let loads: Vec<u64> = work.lists().map(load).collect();
     (*loads.iter().max().expect("clusters"), loads.iter().sum::<u64>() / loads.len() as u64)
 }
 
@@ -74,8 +71,8 @@ fn heads_and_words_are_what_the_kernel_reads() {
     let work = WorkPlan::new(&plan, &structure, 600, 4);
     let (heads, words) = (work.heads(&structure), work.words());
     assert_eq!(heads.len(), 4 + 4 * 32);
-    for cluster in 0..4 {
-        let tiles = &work.tiles[work.offsets[cluster] as usize..work.offsets[cluster + 1] as usize];
+    assert_eq!(work.lists().count(), 4);
+    for (cluster, tiles) in work.lists().enumerate() {
         assert_eq!(heads[cluster] as usize, tiles.len());
         let columns = &heads[4 + 32 * cluster..][..32];
         let stored = (tiles[0].blocks as usize).min(32);
@@ -128,8 +125,8 @@ fn records_are_divided_into_parts_that_follow_on_one_another() {
         let metadata = StageMetadata::new(&packing, &index);
         let work = WorkPlan::of_records(&plan, &packing, &metadata, &structure, 100, 13);
         let mut parts: HashMap<(u32, u32), Vec<(u32, WorkTile)>> = HashMap::new();
-        for (cluster, ends) in work.offsets.windows(2).enumerate() {
-            for tile in &work.tiles[ends[0] as usize..ends[1] as usize] {
+        for (cluster, list) in work.lists().enumerate() {
+            for tile in list {
                 parts.entry((tile.c_row, tile.c_col)).or_default().push((cluster as u32, *tile));
             }
         }

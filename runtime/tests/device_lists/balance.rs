@@ -1,6 +1,6 @@
 //! How level the lists are, next to those of the host.
 
-use bsr_runtime::schedule::WorkPlan;
+use bsr_runtime::schedule::{WorkPlan, WorkTile};
 
 use crate::model;
 use crate::shapes::{plan, rows, shape, structure};
@@ -36,9 +36,8 @@ fn clusters_finish_as_early_as_with_the_lists_of_the_host() {
             let structure = structure(&plan, size, pattern, seed);
             let shape = shape(&plan, &structure, n, clusters);
             let host = WorkPlan::new(&plan, &structure, n, clusters);
-            let list = |ends: &[u32]| &host.tiles[ends[0] as usize..ends[1] as usize];
-            let load = |ends: &[u32]| list(ends).iter().map(|tile| shape.cost(tile.blocks)).sum::<u32>();
-            let busiest = host.offsets.windows(2).map(load).max().unwrap();
+            let load = |list: &[WorkTile]| list.iter().map(|tile| shape.cost(tile.blocks)).sum::<u32>();
+            let busiest = host.lists().map(load).max().unwrap();
             let lists = model::lists(&shape, &rows(&plan, &structure));
             let own = *lists.loads.iter().max().unwrap();
             let ratio = f64::from(own) / f64::from(busiest);

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use bsr_codegen::lists::Shape;
 use bsr_runtime::Structure;
-use bsr_runtime::schedule::WorkPlan;
+use bsr_runtime::schedule::{WorkPlan, WorkTile};
 
 use crate::model;
 use crate::shapes::{plan, rows, shape, structure};
@@ -89,9 +89,8 @@ fn as_much_is_read_from_device_memory_as_with_the_lists_of_the_host() {
         let structure = structure(&plan, size, pattern, 1);
         let shape = shape(&plan, &structure, n, clusters);
         let host = WorkPlan::new(&plan, &structure, n, clusters);
-        let list = |ends: &[u32]| &host.tiles[ends[0] as usize..ends[1] as usize];
-        let of_host = |ends: &[u32]| list(ends).iter().map(|tile| [tile.c_row, tile.c_col]).collect();
-        let host: Vec<Vec<_>> = host.offsets.windows(2).map(of_host).collect();
+        let of_host = |list: &[WorkTile]| list.iter().map(|tile| [tile.c_row, tile.c_col]).collect();
+        let host: Vec<Vec<_>> = host.lists().map(of_host).collect();
         let lists = model::lists(&shape, &rows(&plan, &structure));
         let of_gpu = |cluster| {
             let tiles = lists.tiles.iter().skip(cluster).step_by(shape.clusters as usize);

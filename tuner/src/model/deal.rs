@@ -261,7 +261,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use bsr_codegen::{KernelSpec, Plan};
-    use bsr_runtime::schedule::{WorkLists, WorkPlan};
+    use bsr_runtime::schedule::{WorkLists, WorkPlan, WorkTile};
     use bsr_runtime::{Pattern, Structure};
 
     use super::super::shape::Shape;
@@ -286,9 +286,7 @@ mod tests {
         let (steps, gathered) = plan.cluster_tile().stages_per_block;
         let cost = |blocks: u32| u64::from(blocks.div_ceil(gathered).max(1) * steps + 1);
         let real = WorkPlan::new(&plan, &structure, shape.1, CLUSTERS as u32);
-        let of = |ends: &[u32]| {
-            real.tiles[ends[0] as usize..ends[1] as usize].iter().map(|tile| cost(tile.blocks)).sum::<u64>()
-        };
+        let of = |list: &[WorkTile]| list.iter().map(|tile| cost(tile.blocks)).sum::<u64>();
         let profile = plan.profile();
         let known = Shape::of(&problem);
         let tiles = Tiles::new(&plan, &profile, &View::new(&spec, &problem), &known);
@@ -299,7 +297,7 @@ mod tests {
             Lists::Whole(lists) => lists.iter().map(whole).collect(),
             Lists::Parts { of, .. } => of.iter().map(|list| list.iter().map(part).sum::<u64>()).collect(),
         };
-        [real.offsets.windows(2).map(of).collect(), light]
+        [real.lists().map(of).collect(), light]
     }
 
     #[test]
