@@ -23,8 +23,8 @@ const LONG: usize = 2 * BATCH + 3;
 const LONG_PART: usize = BATCH + 3;
 /// Keys of a part that the host makes in any case.
 const LEAST_KEYS: usize = 3072;
-/// Block columns of a tile whose rows share no block.
-const APART: usize = 24;
+/// Block columns of a tile whose rows share no block: a ring's last stage is one of another row and not the last but one.
+const APART: usize = 36;
 /// Which of eight neighbouring blocks are partial: of two that a step has keys of, none, either and both.
 const PARTIAL: [bool; 8] = [false, true, false, false, true, false, true, true];
 /// Multiplications and additions that take as long as the exponential of one product.
@@ -188,7 +188,9 @@ impl Sizes<'_> {
         let ((bm, bk), tile) = (self.block, self.tile);
         // The last tile has the end of the first row of blocks.
         let queries = bm / tile * tile + tile;
-        let stored = |row: usize, column: usize| column % 3 == (row + 1) % 3 && (row % 3 != 1 || column < APART);
+        // What a step has keys of is one row's.
+        let each = (self.step / bk).max(1);
+        let stored = |row: usize, column: usize| column / each % 3 == (row + 1) % 3 && (row % 3 != 1 || column < APART);
         self.of((queries, APART * parts * bk), [1, 1, 1], "rows that share no block", &stored)
     }
 
