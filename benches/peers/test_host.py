@@ -40,6 +40,42 @@ class PatternTest(unittest.TestCase):
         self.assertTrue(np.all(drawn.lengths == 16) and drawn.nnzb == 256)
         self.assertTrue(all(len(set(row)) == 16 for row in drawn.col_idx.reshape(16, 16)))
 
+    def test_a_window_follows_the_diagonal(self) -> None:
+        """Adjacent blocks whose middle is within half a block of it, or that touch an edge."""
+        for shape, block in (((64, 64), (4, 4)), ((64, 256), (4, 8)), ((256, 64), (16, 4)), ((30, 280), (30, 7))):
+            drawn = pattern.draw(*shape, block, "window:0.2", 0)
+            width = max(1, int(0.2 * drawn.block_cols + 0.5))
+            self.assertTrue(np.all(drawn.lengths == width))
+            for row, columns in enumerate(drawn.col_idx.reshape(-1, width)):
+                self.assertTrue(np.all(np.diff(columns) == 1))
+                middle = (columns[0] + width / 2) * block[1]
+                diagonal = (row + 0.5) * block[0] * shape[1] / shape[0]
+                at_edge = columns[0] == 0 or columns[-1] == drawn.block_cols - 1
+                self.assertTrue(at_edge or abs(middle - diagonal) <= block[1] / 2, (shape, row, middle, diagonal))
+        for words, count in (("window:0", 0), ("window:0.001", 4), ("window:1", 16)):
+            self.assertEqual(pattern.draw(64, 64, (16, 16), words, 0).nnzb, count)
+
+    def test_rows_of_a_power_law_fall_as_one_over_their_rank(self) -> None:
+        """Exactly as many blocks as the density says, rows in another order than their lengths."""
+        drawn = pattern.draw(8192, 8192, (32, 32), "powerlaw:0.05", 0)
+        self.assertEqual(drawn.nnzb, 3277)
+        ordered = np.sort(drawn.lengths)[::-1]
+        self.assertFalse(np.array_equal(ordered, drawn.lengths))
+        full = int((ordered == 256).sum())
+        self.assertGreater(full, 0)
+        exact = (full + 1) * ordered[full] / np.arange(full + 1, 257)
+        self.assertTrue(np.all(np.abs(ordered[full:] - exact) <= 1 + 0.05 * exact))
+        for start, end in zip(drawn.row_ptr, drawn.row_ptr[1:], strict=False):
+            self.assertTrue(np.all(np.diff(drawn.col_idx[start:end]) > 0))
+
+    def test_lengths_of_a_power_law_add_up(self) -> None:
+        """For every number of blocks, none longer than a row, the longest first."""
+        for rows_, cols in ((1, 1), (1, 9), (9, 1), (7, 5), (16, 16)):
+            for count in range(rows_ * cols + 1):
+                lengths = pattern.power_law_lengths(rows_, cols, count)
+                self.assertEqual(lengths.sum(), count)
+                self.assertTrue(np.all(np.diff(lengths) <= 0) and lengths[0] <= cols, lengths)
+
     def test_the_same_seed_draws_the_same(self) -> None:
         """Pattern and values; another seed, another."""
         one, same, other = (pattern.draw(512, 512, (32, 32), "random:0.5", seed) for seed in (7, 7, 8))
@@ -49,7 +85,13 @@ class PatternTest(unittest.TestCase):
 
     def test_what_cannot_be_drawn_says_why(self) -> None:
         """In words of the pattern."""
-        for words, reason in (("random:1.5", "density"), ("topk:99", "16 blocks"), ("causal", "random:D")):
+        for words, reason in (
+            ("random:1.5", "density"),
+            ("window:-0.1", "density"),
+            ("powerlaw:2", "density"),
+            ("topk:99", "16 blocks"),
+            ("causal", "random:D, topk:T, window:W, powerlaw:D"),
+        ):
             with self.assertRaisesRegex(ValueError, reason):
                 pattern.draw(256, 512, (16, 32), words, 0)
         with self.assertRaisesRegex(ValueError, "do not divide"):
@@ -204,6 +246,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(ratios, {"fast": 0.8, "slow": 0.5, "dense, all of it": 0.25})
         self.assertEqual(entry["best_peer"]["name"], "fast")
         self.assertEqual(entry["ours_over_best_peer"], 1.25)
+        self.assertEqual(entry["l2"], "clean")
         status = {peer["name"]: peer["status"] for peer in entry["peers"]}
         self.assertEqual(
             [status[name] for name in ("odd", "bad", "boom", "late")], ["refused", "wrong", "crashed", "wrong"]
