@@ -11,6 +11,7 @@ from .peer import DENSE
 from .rows import Row
 from .stats import median, paired, summary, tflops
 from .supervise import Outcome
+from .timing import L2
 
 HEADER = ("ratio", "TFLOP/s", "us", "p10", "p90", "error", "who", "how, or why not")
 
@@ -30,6 +31,7 @@ def record(row: Row, outcome: Outcome, ours: Ours | None) -> dict[str, Any]:
         "seed": row.seed,
         "nnzb": facts.get("nnzb"),
         "executed_flops": facts.get("flops"),
+        "l2": L2,
         "failed": outcome.failed,
         "dense": None,
         "peers": [],
