@@ -10,7 +10,7 @@ import numpy as np
 
 from . import pattern, report, rows, stats
 from .ours import Ours
-from .peer import DENSE
+from .peer import DENSE, DENSE_ALL, SEMI
 from .supervise import Outcome
 
 
@@ -171,13 +171,25 @@ class RowsTest(unittest.TestCase):
         dds = rows.choose(["dds-*"])[0]
         self.assertEqual(dds.equal_dense(1024), (8192, 8192, 2048))
 
+    def test_fp8_has_sides_that_the_dense_library_takes(self) -> None:
+        """Multiples of 16, of all of the product and of the one of equal work."""
+        few = [row for row in rows.ROWS if row.dtype == "e4m3" and row.n == 16]
+        self.assertTrue(few)
+        for row in rows.ROWS:
+            if row.dtype == "e4m3":
+                nnzb = pattern.draw(*row.sparse_shape, row.block, row.pattern, row.seed).nnzb
+                sides = (row.m, row.n, row.k, *row.equal_dense(nnzb))
+                self.assertEqual([side % 16 for side in sides], [0] * 6, row.name)
+
     def test_equal_work_is_equal(self) -> None:
-        """To half a unit of k, in every row."""
+        """To half a unit of k, in every row; of few columns none is added."""
         for row in rows.ROWS:
             nnzb = pattern.draw(*row.sparse_shape, row.block, row.pattern, row.seed).nnzb
             m, n, k = row.equal_dense(nnzb)
             unit = 16 if row.dtype == "e4m3" else 8
             shrunk = n if row.op == "sdd" else k
+            self.assertEqual(shrunk % unit, 0)
+            self.assertEqual((m, k if row.op == "sdd" else n), (row.m, row.k if row.op == "sdd" else row.n))
             self.assertLessEqual(abs(2 * m * n * k / row.executed_flops(nnzb) - 1), unit / 2 / shrunk, row.name)
 
 
@@ -225,7 +237,8 @@ class ReportTest(unittest.TestCase):
                 "fast": {"us": [500.0] * 20, **result},
                 "slow": {"us": [800.0] * 10 + [None] * 10, **result},
                 "late": {"us": [1.0] * 20, **result, "right": False, "error": math.inf},
-                "dense, all of it": {"us": [1600.0] * 20, **result},
+                DENSE_ALL: {"us": [1600.0] * 20, **result},
+                SEMI: {"us": [320.0] * 20, **result},
             },
             reasons={
                 "odd": "square blocks only",
@@ -240,10 +253,10 @@ class ReportTest(unittest.TestCase):
         return report.record(row, outcome, Ours([record], {"bm = 7": "no"}, True))
 
     def test_ratios(self) -> None:
-        """To the dense library; the best peer is none of the dense products, and right."""
+        """To the dense library; the best peer is right, and keeps the stored blocks alone, though others are faster."""
         entry = self.entry()
         ratios = {peer["name"]: peer["ratio"] for peer in entry["peers"] if peer["status"] == "timed"}
-        self.assertEqual(ratios, {"fast": 0.8, "slow": 0.5, "dense, all of it": 0.25})
+        self.assertEqual(ratios, {"fast": 0.8, "slow": 0.5, DENSE_ALL: 0.25, SEMI: 1.25})
         self.assertEqual(entry["best_peer"]["name"], "fast")
         self.assertEqual(entry["ours_over_best_peer"], 1.25)
         self.assertEqual(entry["l2"], "clean")
@@ -256,12 +269,14 @@ class ReportTest(unittest.TestCase):
         """Dense first, then ours, then peers by speed; nothing wrong has a time."""
         entry = self.entry()
         who = [line[6] for line in report.lines(entry)]
-        self.assertEqual(who[:6], [DENSE, "bsr", "bsr", "fast", "slow", "dense, all of it"])
+        self.assertEqual(who[:7], [DENSE, "bsr", "bsr", SEMI, "fast", "slow", DENSE_ALL])
         wrong = next(line for line in report.lines(entry) if line[6] == "late")
         self.assertEqual(set(wrong[:6]), {"-"})
         lines = report.row_text(rows.choose(["128x128-0.25"])[0], entry).splitlines()
         self.assertEqual(len({len(line) for line in lines if line.startswith("|")}), 1)
-        self.assertIn("| 128x128-0.25 | 1.000", report.overview([entry]))
+        overview = [[cell.strip() for cell in line.split("|")[1:-1]] for line in report.overview([entry]).splitlines()]
+        self.assertEqual(overview[0][-2:], [DENSE_ALL, SEMI])
+        self.assertEqual(overview[2], ["128x128-0.25", "1.000", "0.800 (550)", "fast", "1.250", "0.250", "1.250"])
 
 
 if __name__ == "__main__":
