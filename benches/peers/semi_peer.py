@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -33,7 +34,7 @@ class Semi:
         orders = {"B and C column-major": (b.t().contiguous().t(), True)}
         if case.row.dtype == "f16":
             orders["B and C row-major"] = (b.contiguous(), False)
-        for algorithm, find in (("first algorithm", default), ("searched", search)):
+        for algorithm, find in (("first algorithm", first), ("searched", search)):
             for words, (operand, transposed) in orders.items():
                 product = Product(packed, operand, transposed, case)
                 error = partial(case.error_against, expected)
@@ -43,7 +44,7 @@ class Semi:
 def prune(weights: torch.Tensor) -> torch.Tensor:
     """The two of each four along a row that are greatest in magnitude; the others are zero."""
     sizes = weights.float().abs().view(-1, 4)
-    kept = torch.zeros_like(sizes, dtype=torch.bool).scatter_(1, sizes.topk(2, dim=1).indices, True)
+    kept = torch.zeros_like(sizes, dtype=torch.bool).scatter_(1, sizes.topk(2, dim=1, sorted=False).indices, True)
     return raw(weights).masked_fill(~kept.view(weights.shape), 0).view(weights.dtype)
 
 
@@ -71,22 +72,20 @@ class Product:
         """PyTorch wants to be told for 8 bits alone."""
         return self.case.out_dtype if self.case.out_dtype != self.b.dtype else None
 
-    def run(self, algorithm: int, split: int, split_mode: int) -> torch.Tensor:
+    def run(self, **algorithm: int) -> torch.Tensor:
         """Enqueues it; the columns that the row has."""
-        c: torch.Tensor = torch._cslt_sparse_mm(
-            self.packed, self.b, out_dtype=self.out_dtype, transpose_result=self.transposed,
-            alg_id=algorithm, split_k=split, split_k_mode=split_mode,
-        )  # fmt: skip
+        how: dict[str, Any] = {"out_dtype": self.out_dtype, "transpose_result": self.transposed} | algorithm
+        c: torch.Tensor = torch._cslt_sparse_mm(self.packed, self.b, **how)
         return (c.t() if self.transposed else c)[:, : self.case.row.n]
 
 
-def default(product: Product) -> Run:
+def first(product: Product) -> Run:
     """What `torch.mm` takes."""
-    return partial(product.run, 0, 1, -1)
+    return product.run
 
 
 def search(product: Product) -> Run:
     """The library times its algorithms."""
     arguments = (product.packed, product.b, None, None, product.out_dtype, product.transposed)
-    found = torch._C._cusparselt.mm_search(*arguments)  # type: ignore[attr-defined]
-    return partial(product.run, *found[:3])
+    algorithm, split, mode, _ = torch._C._cusparselt.mm_search(*arguments)  # type: ignore[attr-defined]
+    return partial(product.run, alg_id=algorithm, split_k=split, split_k_mode=mode)

@@ -87,7 +87,7 @@ class SemiTest(unittest.TestCase):
             columns, rows = ((256, 32), False, True), ((256, 32), True, False)
             self.assertEqual(
                 library.asked,
-                [(*order, *how) for how in ((0, 1, -1), (7, 3, 1)) for order in (columns, rows)[:orders]],
+                [(*order, *how) for how in ((), (7, 3, 1)) for order in (columns, rows)[:orders]],
             )
             mock.patch.stopall()
 
