@@ -47,7 +47,7 @@ def launches(case: Case, tile: Tile, parts: int, sums: torch.Tensor) -> Callable
     multiply = partial(
         kernels.split_kernel[(row.m // tile.m * parts,)],
         describe(case.values.view(-1, row.block[1]), (tile.m, tile.k)), case.right, case.c if parts == 1 else sums,
-        case.row_ptr, case.col_idx, case.longest_first(), row.m, row.n, *case.right.stride(), parts,
+        case.row_ptr, case.col_idx, case.longest_first(), row.m, row.n, *strides(case.right), parts,
         BR=row.block[0], BK=row.block[1], TM=tile.m, TN=tile.n, TK=tile.k,
         STAGES=stages(tile.buffers), num_warps=tile.warps,
     )  # fmt: skip
@@ -64,6 +64,13 @@ def launches(case: Case, tile: Tile, parts: int, sums: torch.Tensor) -> Callable
         add()
 
     return both
+
+
+def strides(b: torch.Tensor) -> tuple[int, int]:
+    """Of rows and of columns. One column is told to lie column-major, as it may: vectors of it can then be loaded at once,
+    since the columns that masks leave out seem to be aligned as well."""
+    rows, columns = b.shape
+    return (1, rows) if columns == 1 else (b.stride(0), b.stride(1))
 
 
 def likely_parts(tiles: int) -> list[int]:

@@ -9,10 +9,12 @@ from .testing import interpret
 
 interpret()
 
+import torch
+
 from .case import Case
 from .peer import Peer, Refused, Variant
 from .rows import ROWS, Row
-from .split_peer import PARTS, TritonSplitK, likely_parts
+from .split_peer import PARTS, TritonSplitK, likely_parts, strides
 from .stk_peer import StkLike
 from .tiles import SHARED, dsd_tiles, power_of_two
 from .triton_peer import TritonGather, TritonTma
@@ -96,6 +98,12 @@ class Interpreted(unittest.TestCase):
         sparse = replace(small("dsd", (64, 64)), m=1024, n=16, pattern="random:0.05")
         self.assertEqual(Case(sparse, "cpu").pattern.lengths.min(), 0)
         self.right(Crossed(), sparse)
+
+    def test_strides_of_b(self) -> None:
+        """As they are, but for one column, whose neighbours are never read."""
+        self.assertEqual(strides(torch.empty(64, 16)), (16, 1))
+        self.assertEqual(strides(torch.empty(16, 64).t()), (1, 64))
+        self.assertEqual(strides(torch.empty(64, 1)), (1, 64))
 
     def test_sums_are_added_in_one_order(self) -> None:
         """Two runs of a product in parts agree to the bit, and C is overwritten."""
