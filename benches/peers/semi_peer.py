@@ -76,7 +76,7 @@ class Product:
 
 
 def called(product: Product) -> Run:
-    """As `torch.mm` does it, which plans every product anew."""
+    """As `torch.mm` does it, which plans every product."""
     return product.run
 
 
