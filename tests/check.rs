@@ -42,6 +42,7 @@ fn a_check_executes_all_of_a_kernel_but_what_it_can_say_why() {
     for spec in [
         "bm = 64, bn = 32, bk = 32",
         "bm = 16, bn = 64, bk = 16",
+        "bm = 192, bn = 128, bk = 16",
         "bm = 64, bn = 32, bk = 32, op = sdd",
         "bm = 16, bn = 32, bk = 16, mma = mma_sync",
         "bm = 8, bn = 16, bk = 8, mma = scalar, dtype = f32",
@@ -65,6 +66,8 @@ fn tiles_of_attention_begin_at_every_stage_where_keys_are_divided_or_heads_share
     for spec in [
         "op = attention, bm = 128, bn = 16, bk = 32, consumers = 2, split = 3",
         "op = attention, bm = 64, bn = 16, bk = 128, pack = 4",
+        "op = attention, bm = 64, bn = 16, bk = 32, pack = 4, split = auto",
+        "op = attention, bm = 64, bn = 16, bk = 32, pack = 2, split = 4",
     ] {
         let covers = contains("\ncoverage  ").and(contains("without a known reason").not());
         bsr(&["check", spec, "--schedules", "1"]).assert().success().stdout(covers);

@@ -100,7 +100,7 @@ class Case:
         return dense.permute(0, 2, 1, 3).reshape(rows, cols).view(self.dtype)
 
     @cached_property
-    def _sample(self) -> torch.Tensor:
+    def sample(self) -> torch.Tensor:
         """Rows of C (columns for dds, blocks for sdd) that are compared: first and last of blocks, and others."""
         row, block = self.row, self.row.block
         rng = np.random.default_rng([row.seed, 2])
@@ -118,8 +118,8 @@ class Case:
         """The sample of C, in f64."""
         row, (br, bc) = self.row, self.row.block
         if row.op == "sdd":
-            at_rows = self.block_rows_of[self._sample].long()[:, None] * br + torch.arange(br, device=self.device)
-            at_cols = self.col_idx[self._sample].long()[:, None] * bc + torch.arange(bc, device=self.device)
+            at_rows = self.block_rows_of[self.sample].long()[:, None] * br + torch.arange(br, device=self.device)
+            at_cols = self.col_idx[self.sample].long()[:, None] * bc + torch.arange(bc, device=self.device)
             right = torch.stack([wide(self.right[:, cols]) for cols in at_cols])
             return torch.bmm(wide(self.left[at_rows]), right)
         if row.op == "dsd":
@@ -134,8 +134,8 @@ class Case:
         self, ptr: torch.Tensor, idx: torch.Tensor, where: torch.Tensor | None, height: int, width: int, k: int
     ) -> torch.Tensor:
         """The sampled rows of the sparse matrix (columns with `where`, the transposed index), with their zeros."""
-        offsets, lines = ptr.tolist(), torch.zeros(len(self._sample), k, dtype=torch.float64, device=self.device)
-        for out, at in zip(lines, self._sample.tolist(), strict=True):
+        offsets, lines = ptr.tolist(), torch.zeros(len(self.sample), k, dtype=torch.float64, device=self.device)
+        for out, at in zip(lines, self.sample.tolist(), strict=True):
             blocks = torch.arange(offsets[at // height], offsets[at // height + 1], device=self.device)
             stored = raw(self.values)[blocks if where is None else where[blocks].long()].view(self.dtype)
             line = stored[:, at % height, :] if where is None else stored[:, :, at % height]
@@ -146,12 +146,12 @@ class Case:
         """The sample of a result: C, or for sdd its stored blocks."""
         row, (br, bc) = self.row, self.row.block
         if row.op == "dds":
-            return c[:, self._sample]
+            return c[:, self.sample]
         if row.op == "sdd" and c.dim() == 2:
             return c.reshape(row.m // br, br, row.n // bc, bc).permute(0, 2, 1, 3)[
-                self.block_rows_of[self._sample].long(), self.col_idx[self._sample].long()
+                self.block_rows_of[self.sample].long(), self.col_idx[self.sample].long()
             ]
-        return c[self._sample]
+        return c[self.sample]
 
     def poison(self) -> None:
         """Fills `c` with NaN."""
@@ -159,10 +159,13 @@ class Case:
 
     def error_of(self, c: torch.Tensor) -> float:
         """Relative Frobenius error on the sample; infinite where C is not finite, sampled or not."""
+        return self.error_against(self.expected, c)
+
+    def error_against(self, expected: torch.Tensor, c: torch.Tensor) -> float:
+        """The same where another sample of C is expected."""
         if not bool(torch.isfinite(c).all()):
             return math.inf
-        want = self.expected
-        return float(torch.linalg.norm(self.observed(c).double() - want) / torch.linalg.norm(want))
+        return float(torch.linalg.norm(self.observed(c).double() - expected) / torch.linalg.norm(expected))
 
     def is_right(self, error: float) -> bool:
         """Whether an error is what rounding costs."""

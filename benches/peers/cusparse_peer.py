@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ctypes import c_void_p
 from functools import cache, partial
 
@@ -11,7 +11,7 @@ import torch
 from . import cusparse as api
 from .case import Case
 from .pattern import ell
-from .peer import Refused, Variant
+from .peer import Refused, Run, Variant, lazy
 
 ORDERS = {"row-major": api.ORDER_ROW, "column-major": api.ORDER_COL}
 
@@ -25,21 +25,6 @@ def library() -> api.Cusparse:
 def stream() -> int:
     """The stream that PyTorch enqueues on."""
     return torch.cuda.current_stream().cuda_stream
-
-
-Run = Callable[[], torch.Tensor]
-
-
-def lazy(make: Callable[[], Run]) -> Run:
-    """A run that is made when it is first called, so that what the library refuses ends no more than this variant."""
-    made: list[Run] = []
-
-    def run() -> torch.Tensor:
-        if not made:
-            made.append(make())
-        return made[0]()
-
-    return run
 
 
 class Spmm:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from .case import Case
-from .peer import DENSE, Variant
+from .peer import DENSE, DENSE_ALL, Variant
 
 
 def product(case: Case, a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
@@ -40,7 +40,7 @@ class DenseEqual:
 class DenseFull:
     """The same product with all its zeros: what a user without a sparse library has."""
 
-    name = "dense, all of it"
+    name = DENSE_ALL
 
     def variants(self, case: Case, quick: bool) -> Iterator[Variant]:
         """The only one."""

@@ -71,35 +71,105 @@ class Pattern:
         )
 
 
+CLASSES = {"random": "random:D", "topk": "topk:T", "window": "window:W", "powerlaw": "powerlaw:D"}
+Grid = tuple[int, int]
+"""Block rows and block columns."""
+Drawn = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""The number of blocks in each block row, and the block columns of all."""
+
+
 def draw(rows: int, cols: int, block: tuple[int, int], words: str, seed: int) -> Pattern:
-    """A pattern of the class that `bsr` calls by the same words: `random:D` stores round(D * all) blocks, any set as
-    likely as another; `topk:T` stores T in every block row. The draw is this file's own.
+    """A pattern of the class that `bsr` calls by the same words, with as many blocks; the draw is this file's own.
+
+        random:D     round(D * all) blocks, any set as likely as another
+        topk:T       T blocks in every block row, at random columns
+        window:W     max(1, round(W * block columns)) adjacent blocks in every block row, centred on the diagonal from
+                     the first element to the last and moved inside at the ends; none for W = 0
+        powerlaw:D   round(D * all) blocks, where the length of the r-th longest block row is proportional to 1 / r,
+                     rounded and at most all of a row; rows in random order, random columns
 
     Raises ValueError for other words, and where the blocks do not divide the matrix.
     """
     if rows % block[0] or cols % block[1]:
         raise ValueError(f"blocks of {block[0]} x {block[1]} do not divide {rows} x {cols}")
-    block_rows, block_cols = rows // block[0], cols // block[1]
-    rng = np.random.default_rng([seed, 0])
     kind, _, number = words.partition(":")
-    if kind == "random":
-        everywhere = block_rows * block_cols
-        density = float(number)
-        if not 0 <= density <= 1:
-            raise ValueError(f"`{words}`: a density is in 0..=1")
-        places = np.sort(rng.choice(everywhere, int(density * everywhere + 0.5), replace=False))
-        lengths = np.bincount(places // block_cols, minlength=block_rows)
-        columns = places % block_cols
-    elif kind == "topk":
-        count = int(number)
-        if not 0 <= count <= block_cols:
-            raise ValueError(f"`{words}`: a block row has {block_cols} blocks")
-        lengths = np.full(block_rows, count)
-        columns = np.concatenate([np.sort(rng.choice(block_cols, count, replace=False)) for _ in range(block_rows)])
-    else:
-        raise ValueError(f"`{words}`: a pattern is random:D or topk:T")
+    if kind not in CLASSES:
+        raise ValueError(f"`{words}`: a pattern is {', '.join(CLASSES.values())}")
+    grid = (rows // block[0], cols // block[1])
+    rng = np.random.default_rng([seed, 0])
+    match kind:
+        case "topk":
+            lengths, columns = _topk(grid, int(number), words, rng)
+        case "window":
+            lengths, columns = _window(grid, _fraction(number, words))
+        case "powerlaw":
+            lengths, columns = _power_law(grid, _fraction(number, words), rng)
+        case _:
+            lengths, columns = _random(grid, _fraction(number, words), rng)
     row_ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return Pattern(rows, cols, block, row_ptr, columns.astype(np.int32))
+
+
+def _fraction(number: str, words: str) -> float:
+    value = float(number)
+    if not 0 <= value <= 1:
+        raise ValueError(f"`{words}`: a density is in 0..=1")
+    return value
+
+
+def _rounded(value: float) -> int:
+    """To the nearest, halves up."""
+    return int(value + 0.5)
+
+
+def _random(grid: Grid, density: float, rng: np.random.Generator) -> Drawn:
+    everywhere = grid[0] * grid[1]
+    places = np.sort(rng.choice(everywhere, _rounded(density * everywhere), replace=False))
+    return np.bincount(places // grid[1], minlength=grid[0]), places % grid[1]
+
+
+def _topk(grid: Grid, count: int, words: str, rng: np.random.Generator) -> Drawn:
+    if not 0 <= count <= grid[1]:
+        raise ValueError(f"`{words}`: a block row has {grid[1]} blocks")
+    return _scatter(np.full(grid[0], count), grid[1], rng)
+
+
+def _window(grid: Grid, fraction: float) -> Drawn:
+    width = max(1, _rounded(fraction * grid[1])) if fraction else 0
+    # In blocks the diagonal passes (row + 1 / 2) * columns / rows. The first block is the middle less half the width,
+    # rounded: all times twice the number of block rows, so that nothing is lost to fractions.
+    middle = (2 * np.arange(grid[0]) + 1) * grid[1]
+    start = np.clip((middle - (width - 1) * grid[0]) // (2 * grid[0]), 0, grid[1] - width)
+    return np.full(grid[0], width), (start[:, None] + np.arange(width)).ravel()
+
+
+def _power_law(grid: Grid, density: float, rng: np.random.Generator) -> Drawn:
+    lengths = power_law_lengths(*grid, _rounded(density * grid[0] * grid[1]))
+    return _scatter(rng.permutation(lengths), grid[1], rng)
+
+
+def power_law_lengths(rows: int, cols: int, count: int) -> NDArray[np.int64]:
+    """min(cols, scale / rank), rounded so that they add up to `count`; the longest first."""
+    rank = np.arange(1, rows + 1)
+
+    def whole(scale: float) -> NDArray[np.int64]:
+        return np.minimum(cols, (scale / rank).astype(np.int64))
+
+    # A scale of rows * cols fills every row; halved until the bounds are neighbours.
+    low, high = 0.0, rows * cols + 1.0
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if whole(middle).sum() <= count else (low, middle)
+    lengths = whole(low)
+    # What rounding down left over: a block each to the rows that are nearest to their next one.
+    nearest = np.argsort((lengths + 1) * rank, kind="stable")
+    nearest = nearest[lengths[nearest] < cols]
+    lengths[nearest[: count - lengths.sum()]] += 1
+    return lengths
+
+
+def _scatter(lengths: NDArray[np.int64], block_cols: int, rng: np.random.Generator) -> Drawn:
+    """Random columns for block rows of these lengths."""
+    return lengths, np.concatenate([np.sort(rng.choice(block_cols, length, replace=False)) for length in lengths])
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from .ours import Ours
-from .peer import DENSE
+from .peer import DENSE, WHOLE
 from .rows import Row
 from .stats import median, paired, summary, tflops
 from .supervise import Outcome
+from .timing import L2
 
 HEADER = ("ratio", "TFLOP/s", "us", "p10", "p90", "error", "who", "how, or why not")
 
@@ -30,6 +31,7 @@ def record(row: Row, outcome: Outcome, ours: Ours | None) -> dict[str, Any]:
         "seed": row.seed,
         "nnzb": facts.get("nnzb"),
         "executed_flops": facts.get("flops"),
+        "l2": L2,
         "failed": outcome.failed,
         "dense": None,
         "peers": [],
@@ -51,7 +53,7 @@ def record(row: Row, outcome: Outcome, ours: Ours | None) -> dict[str, Any]:
             status = "crashed" if reason.startswith(("crash", "hung")) else "refused"
             status = "wrong" if reason.startswith("wrong result") else status
             entry["peers"].append({"name": name, "status": status, "reason": reason})
-    timed = [peer for peer in entry["peers"] if peer["status"] == "timed" and not peer["name"].startswith("dense")]
+    timed = [peer for peer in entry["peers"] if peer["status"] == "timed" and peer["name"] not in WHOLE]
     best = max(timed, key=lambda peer: peer["ratio"], default=None)
     mine = max((one["ratio"] for one in entry["ours"]["records"] if one.get("ratio")), default=None)
     entry["best_peer"] = best and {"name": best["name"], "ratio": best["ratio"], "tflops": best["tflops"]}
@@ -151,13 +153,12 @@ def row_text(row: Row, entry: dict[str, Any]) -> str:
 
 
 def overview(entries: list[dict[str, Any]]) -> str:
-    """One line a row: ours against the best peer, and whether the full dense product is faster than either."""
-    cells = [("row", "bsr", "best peer", "which", "bsr / best peer", "dense, all of it")]
+    """One line a row: ours against the best peer, and whether the layer is faster without block sparsity."""
+    cells: list[tuple[str, ...]] = [("row", "bsr", "best peer", "which", "bsr / best peer", *WHOLE)]
     for entry in entries:
         mine = max((one["ratio"] for one in entry["ours"]["records"] if one.get("ratio")), default=math.nan)
         best = entry["best_peer"]
         timed = {peer["name"]: peer for peer in entry["peers"] if peer["status"] == "timed"}
-        full = timed.get("dense, all of it", {}).get("ratio", math.nan)
         over = entry["ours_over_best_peer"]
         cells.append((
             entry["name"],
@@ -165,7 +166,7 @@ def overview(entries: list[dict[str, Any]]) -> str:
             f"{best['ratio']:.3f} ({best['tflops']:.0f})" if best else "-",
             best["name"] if best else "-",
             _number(over if over is not None else math.nan),
-            _number(full),
+            *(_number(timed.get(name, {}).get("ratio", math.nan)) for name in WHOLE),
         ))  # fmt: skip
     widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
     text = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |" for row in cells]

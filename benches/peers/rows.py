@@ -79,25 +79,108 @@ def _square(block: int, density: float, *specs: str, dtype: str = "f16", side: i
     return Row(name, "dsd", side, side, side, (block, block), f"random:{density:g}", specs, dtype)
 
 
+def _layer(name: str, m: int, n: int, k: int, block: int, pattern: str, *specs: str, dtype: str = "f16") -> Row:
+    """Weights of m x k in square blocks, times n columns."""
+    return Row(f"{name}-{m}x{n}x{k}", "dsd", m, n, k, (block, block), pattern, specs, dtype)
+
+
+_PACKED = "bm = 64, bn = 256, bk = 64, cluster = 2, swap = off, pack = 2"
+_NARROW = "bm = 128, bn = 16, bk = 128, consumers = 1"
+_WIDER = "bm = 128, bn = 64, bk = 128, consumers = 1"
+
 # The one place to edit when kernels of ours change. A spec that `bsr plan` refuses is shown with the reason.
 ROWS = (
-    Row("flagship", "dsd", 8192, 8192, 8288, (512, 112), "topk:16", ("bm = 512, bn = 256, bk = 112",)),
+    Row(
+        "flagship",
+        "dsd",
+        8192,
+        8192,
+        8288,
+        (512, 112),
+        "topk:16",
+        ("bm = 512, bn = 192, bk = 112", "bm = 512, bn = 256, bk = 112"),
+    ),
     Row("128x32-topk16", "dsd", 8192, 8192, 8192, (128, 32), "topk:16", ("bm = 128, bn = 256, bk = 32",)),
-    _square(64, 0.125, "bm = 64, bn = 256, bk = 64, cluster = 2", side=4096),
+    _square(64, 0.25, f"{_PACKED}, split = auto", side=4096),
+    _square(64, 0.125, f"{_PACKED}, split = auto", side=4096),
     _square(128, 0.5, "bm = 128, bn = 256, bk = 128, cluster = 2"),
     _square(128, 0.25, "bm = 128, bn = 256, bk = 128, cluster = 2"),
     _square(128, 0.125, "bm = 128, bn = 256, bk = 128, cluster = 2"),
     _square(128, 0.03, "bm = 128, bn = 256, bk = 128, cluster = 2", "bm = 128, bn = 256, bk = 128"),
-    _square(64, 0.25, "bm = 64, bn = 512, bk = 64, cluster = 2"),
-    _square(64, 0.05, "bm = 64, bn = 512, bk = 64, cluster = 2", "bm = 64, bn = 256, bk = 64, cluster = 2"),
-    _square(32, 0.25, "bm = 32, bn = 256, bk = 32"),
-    _square(32, 0.05, "bm = 32, bn = 256, bk = 32", "bm = 32, bn = 256, bk = 32, pack = 4"),
-    _square(16, 0.1, "bm = 16, bn = 256, bk = 16"),
+    _square(64, 0.25, _PACKED),
+    _square(64, 0.05, _PACKED),
+    _square(32, 0.25, "bm = 32, bn = 256, bk = 32, k_step = 128"),
+    _square(32, 0.05, "bm = 32, bn = 256, bk = 32, k_step = 128"),
+    _square(16, 0.1, "bm = 16, bn = 256, bk = 16, stages = 3"),
     _square(128, 0.5, "bm = 128, bn = 256, bk = 128, dtype = e4m3", dtype="e4m3"),
     _square(128, 0.25, "bm = 128, bn = 256, bk = 128, dtype = e4m3", dtype="e4m3"),
     _square(128, 0.125, "bm = 128, bn = 256, bk = 128, dtype = e4m3, cluster = 2", dtype="e4m3"),
     _square(64, 0.125, "bm = 64, bn = 512, bk = 64, dtype = e4m3, cluster = 2", dtype="e4m3"),
     _square(32, 0.125, "bm = 32, bn = 256, bk = 32, dtype = e4m3", dtype="e4m3"),
+    _layer("decode", 28672, 1, 8192, 128, "random:0.25", _NARROW, f"{_NARROW}, split = auto"),
+    _layer("decode", 28672, 16, 8192, 128, "random:0.25", _NARROW, f"{_NARROW}, split = auto"),
+    _layer("decode", 28672, 64, 8192, 128, "random:0.25", _WIDER, f"{_WIDER}, split = auto"),
+    _layer(
+        "fp8-decode",
+        28672,
+        16,
+        8192,
+        128,
+        "random:0.25",
+        f"{_NARROW}, dtype = e4m3",
+        f"{_NARROW}, dtype = e4m3, split = auto",
+        dtype="e4m3",
+    ),
+    _layer(
+        "decode",
+        11008,
+        16,
+        4096,
+        64,
+        "random:0.25",
+        "bm = 64, bn = 16, bk = 64",
+        "bm = 64, bn = 16, bk = 64, k_step = 128",
+    ),
+    _layer(
+        "decode",
+        4096,
+        16,
+        14336,
+        128,
+        "random:0.25",
+        "bm = 128, bn = 16, bk = 128, split = 3",
+        "bm = 128, bn = 16, bk = 128, split = 2",
+    ),
+    _layer(
+        "tokens",
+        14336,
+        256,
+        4096,
+        64,
+        "random:0.25",
+        "bm = 64, bn = 256, bk = 64",
+        "bm = 64, bn = 128, bk = 64, cluster = 2",
+    ),
+    _layer(
+        "tokens",
+        11008,
+        256,
+        4096,
+        64,
+        "random:0.12",
+        "bm = 64, bn = 256, bk = 64",
+        "bm = 64, bn = 128, bk = 64, cluster = 2",
+    ),
+    _layer("window", 12288, 6144, 12288, 128, "window:0.05", "bm = 128, bn = 192, bk = 128, cluster = 2"),
+    _layer(
+        "powerlaw",
+        12288,
+        6144,
+        12288,
+        64,
+        "powerlaw:0.06",
+        "bm = 64, bn = 192, bk = 64, cluster = 2, swap = off, pack = 3",
+    ),
     Row(
         "sdd-128x128-0.25",
         "sdd",

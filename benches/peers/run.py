@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {problem}", file=sys.stderr)
         return 2
     if args.list:
-        print("\n".join(f"{row.name:24} {row.words()}" for row in chosen))
+        print("\n".join(f"{row.name:26} {row.words()}" for row in chosen))
         return 0
     bsr = find_bsr(args.bsr)
     if bsr is None and args.bsr is not None:

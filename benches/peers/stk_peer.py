@@ -12,6 +12,7 @@ import triton.language as tl
 
 from .case import Case
 from .peer import Refused, Variant
+from .rows import Row
 
 try:
     import stk
@@ -19,6 +20,16 @@ except ImportError:
     INSTALLED = False
 else:
     INSTALLED = True
+
+
+def refuse_what_none_takes(row: Row) -> None:
+    """What stk's kernels are not for. They write whole tiles of C, beyond its end where it has other sides."""
+    if row.dtype != "f16":
+        raise Refused("f16 only")
+    if row.block[0] != row.block[1]:
+        raise Refused("square blocks only")
+    if row.m % 128 or row.n % 128:
+        raise Refused(f"whole tiles of 128 x 128 only, which {row.m} x {row.n} is not made of")
 
 
 class Stk:
@@ -30,10 +41,7 @@ class Stk:
         """The only one of each op."""
         del quick
         row = case.row
-        if row.dtype != "f16":
-            raise Refused("f16 only")
-        if row.block[0] != row.block[1]:
-            raise Refused("square blocks only")
+        refuse_what_none_takes(row)
         sparse: Any = stk.Matrix(
             row.sparse_shape, case.values, case.block_rows_of.short(), case.col_idx.short(), case.row_ptr
         )
@@ -58,10 +66,7 @@ class StkLike:
         """The only one of dsd and sdd."""
         del quick
         row = case.row
-        if row.dtype != "f16":
-            raise Refused("f16 only")
-        if row.block[0] != row.block[1]:
-            raise Refused("square blocks only")
+        refuse_what_none_takes(row)
         if row.block[0] % 128:
             raise Refused("blocks of 128 only")
         if row.op not in ("dsd", "sdd"):

@@ -16,17 +16,24 @@ try:
     import torch
     import triton
     from triton.backends.compiler import GPUTarget
+    from triton.backends.nvidia.compiler import get_ptxas
     from triton.compiler import ASTSource
     from triton.tools.tensor_descriptor import TensorDescriptor
 except ImportError as missing:
     raise unittest.SkipTest(f"PyTorch and Triton are needed: {missing}") from missing
 
-from . import stk_peer, triton_kernels, triton_peer
+from . import split_peer, stk_peer, triton_kernels, triton_peer
 from .case import Case
 from .peer import Refused
 from .rows import ROWS, Row
 
-NAMES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float8_e4m3fn: "fp8e4nv", torch.int32: "i32"}
+NAMES = {
+    torch.float32: "fp32",
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.float8_e4m3fn: "fp8e4nv",
+    torch.int32: "i32",
+}
 CTA_SHARED = 232_448
 
 
@@ -42,19 +49,23 @@ class Recorder:
 
     def compile(self, *arguments: Any, num_warps: int, num_stages: int = 3, **constants: Any) -> None:
         """Raises what Triton or ptxas say; AssertionError for spills and shared memory."""
-        names = self.kernel.arg_names
         signature, attributes = dict.fromkeys(constants, "constexpr"), {}
-        for at, (name, value) in enumerate(zip(names, arguments, strict=False)):
+        for at, (parameter, value) in enumerate(zip(self.kernel.params, arguments, strict=False)):
+            name, special = parameter.name, not parameter.do_not_specialize
             match value:
                 case TensorDescriptor():
                     signature[name] = f"tensordesc<{NAMES[value.base.dtype]}{list(value.block_shape)}>".replace(" ", "")
                 case torch.Tensor():
                     signature[name] = f"*{NAMES[value.dtype]}"
+                case 1 if special:
+                    signature[name], constants[name] = "constexpr", 1
                 case _:
                     signature[name] = "i32"
-            if not isinstance(value, TensorDescriptor | int) or (isinstance(value, int) and value % 16 == 0):
+            if isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0 and special):
                 attributes[(at,)] = [["tt.divisibility", 16]]
-        source = ASTSource(self.kernel, {name: signature[name] for name in names}, constants, attributes)
+        source = ASTSource(
+            self.kernel, {name: signature[name] for name in self.kernel.arg_names}, constants, attributes
+        )
         options = {"num_warps": num_warps, "num_stages": num_stages}
         made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
         assert made.metadata.shared <= CTA_SHARED, f"{made.metadata.shared} B of shared memory"
@@ -71,7 +82,8 @@ class Recorder:
 def shrunk(row: Row) -> Row:
     """The same blocks in a matrix that is quickly drawn."""
     height, width = row.block
-    sides = {"dsd": (2 * height, 512, 4 * width), "dsd_t": (2 * width, 512, 4 * height)}
+    columns = min(row.n, 512)
+    sides = {"dsd": (2 * height, columns, 4 * width), "dsd_t": (2 * width, columns, 4 * height)}
     m, n, k = sides.get(row.op) or ((512, 2 * width, 4 * height) if row.op == "dds" else (2 * height, 2 * width, 512))
     return replace(row, m=m, n=n, k=k, pattern="random:0.5")
 
@@ -82,16 +94,19 @@ class Compiled(unittest.TestCase):
     def test_every_kernel_of_the_table(self) -> None:
         """A variant that fails would be left out when tuning; none should be."""
         every = os.environ.get("BSR_EVERY_KERNEL") == "1"
-        ptxas = triton.knobs.nvidia.ptxas.path
+        ptxas = get_ptxas(90).path
         seen = 0
-        for row in {(row.op, row.block, row.dtype): row for row in ROWS}.values():
-            for peer in (triton_peer.TritonTma(), triton_peer.TritonGather(), stk_peer.StkLike()):
+        peers = (triton_peer.TritonTma(), triton_peer.TritonGather(), split_peer.TritonSplitK(), stk_peer.StkLike())
+        for row in {(row.op, row.block, row.dtype, min(row.dense_side, 256)): row for row in ROWS}.values():
+            for peer in peers:
                 with mock.patch.multiple(
                     triton_kernels,
                     dsd_kernel=(dsd := Recorder(triton_kernels.dsd_kernel, ptxas)),
                     dds_kernel=(dds := Recorder(triton_kernels.dds_kernel, ptxas)),
                     sdd_kernel=(sdd := Recorder(triton_kernels.sdd_kernel, ptxas)),
                     gather_kernel=(gather := Recorder(triton_kernels.gather_kernel, ptxas)),
+                    split_kernel=(split := Recorder(triton_kernels.split_kernel, ptxas)),
+                    sum_kernel=(sums := Recorder(triton_kernels.sum_kernel, ptxas)),
                 ), mock.patch.multiple(
                     stk_peer,
                     dsd_like=(like_dsd := Recorder(stk_peer.dsd_like, ptxas)),
@@ -104,7 +119,8 @@ class Compiled(unittest.TestCase):
                     for variant in variants:
                         with self.subTest(row=row.name, peer=peer.name, variant=variant.words):
                             variant.run()
-                    seen += sum(kernel.seen for kernel in (dsd, dds, sdd, gather, like_dsd, like_sdd))
+                    used = (dsd, dds, sdd, gather, split, sums, like_dsd, like_sdd)
+                    seen += sum(kernel.seen for kernel in used)
         print(f"{seen} kernels compiled", file=sys.stderr)
         self.assertGreater(seen, 20)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import pattern, report, rows, stats
 from .ours import Ours
-from .peer import DENSE
+from .peer import DENSE, DENSE_ALL, SEMI
 from .supervise import Outcome
 
 
@@ -40,6 +40,42 @@ class PatternTest(unittest.TestCase):
         self.assertTrue(np.all(drawn.lengths == 16) and drawn.nnzb == 256)
         self.assertTrue(all(len(set(row)) == 16 for row in drawn.col_idx.reshape(16, 16)))
 
+    def test_a_window_follows_the_diagonal(self) -> None:
+        """Adjacent blocks whose middle is within half a block of it, or that touch an edge."""
+        for shape, block in (((64, 64), (4, 4)), ((64, 256), (4, 8)), ((256, 64), (16, 4)), ((30, 280), (30, 7))):
+            drawn = pattern.draw(*shape, block, "window:0.2", 0)
+            width = max(1, int(0.2 * drawn.block_cols + 0.5))
+            self.assertTrue(np.all(drawn.lengths == width))
+            for row, columns in enumerate(drawn.col_idx.reshape(-1, width)):
+                self.assertTrue(np.all(np.diff(columns) == 1))
+                middle = (columns[0] + width / 2) * block[1]
+                diagonal = (row + 0.5) * block[0] * shape[1] / shape[0]
+                at_edge = columns[0] == 0 or columns[-1] == drawn.block_cols - 1
+                self.assertTrue(at_edge or abs(middle - diagonal) <= block[1] / 2, (shape, row, middle, diagonal))
+        for words, count in (("window:0", 0), ("window:0.001", 4), ("window:1", 16)):
+            self.assertEqual(pattern.draw(64, 64, (16, 16), words, 0).nnzb, count)
+
+    def test_rows_of_a_power_law_fall_as_one_over_their_rank(self) -> None:
+        """Exactly as many blocks as the density says, rows in another order than their lengths."""
+        drawn = pattern.draw(8192, 8192, (32, 32), "powerlaw:0.05", 0)
+        self.assertEqual(drawn.nnzb, 3277)
+        ordered = np.sort(drawn.lengths)[::-1]
+        self.assertFalse(np.array_equal(ordered, drawn.lengths))
+        full = int((ordered == 256).sum())
+        self.assertGreater(full, 0)
+        exact = (full + 1) * ordered[full] / np.arange(full + 1, 257)
+        self.assertTrue(np.all(np.abs(ordered[full:] - exact) <= 1 + 0.05 * exact))
+        for start, end in zip(drawn.row_ptr, drawn.row_ptr[1:], strict=False):
+            self.assertTrue(np.all(np.diff(drawn.col_idx[start:end]) > 0))
+
+    def test_lengths_of_a_power_law_add_up(self) -> None:
+        """For every number of blocks, none longer than a row, the longest first."""
+        for rows_, cols in ((1, 1), (1, 9), (9, 1), (7, 5), (16, 16)):
+            for count in range(rows_ * cols + 1):
+                lengths = pattern.power_law_lengths(rows_, cols, count)
+                self.assertEqual(lengths.sum(), count)
+                self.assertTrue(np.all(np.diff(lengths) <= 0) and lengths[0] <= cols, lengths)
+
     def test_the_same_seed_draws_the_same(self) -> None:
         """Pattern and values; another seed, another."""
         one, same, other = (pattern.draw(512, 512, (32, 32), "random:0.5", seed) for seed in (7, 7, 8))
@@ -49,7 +85,13 @@ class PatternTest(unittest.TestCase):
 
     def test_what_cannot_be_drawn_says_why(self) -> None:
         """In words of the pattern."""
-        for words, reason in (("random:1.5", "density"), ("topk:99", "16 blocks"), ("causal", "random:D")):
+        for words, reason in (
+            ("random:1.5", "density"),
+            ("window:-0.1", "density"),
+            ("powerlaw:2", "density"),
+            ("topk:99", "16 blocks"),
+            ("causal", "random:D, topk:T, window:W, powerlaw:D"),
+        ):
             with self.assertRaisesRegex(ValueError, reason):
                 pattern.draw(256, 512, (16, 32), words, 0)
         with self.assertRaisesRegex(ValueError, "do not divide"):
@@ -129,13 +171,25 @@ class RowsTest(unittest.TestCase):
         dds = rows.choose(["dds-*"])[0]
         self.assertEqual(dds.equal_dense(1024), (8192, 8192, 2048))
 
+    def test_fp8_has_sides_that_the_dense_library_takes(self) -> None:
+        """Multiples of 16, of all of the product and of the one of equal work."""
+        few = [row for row in rows.ROWS if row.dtype == "e4m3" and row.n == 16]
+        self.assertTrue(few)
+        for row in rows.ROWS:
+            if row.dtype == "e4m3":
+                nnzb = pattern.draw(*row.sparse_shape, row.block, row.pattern, row.seed).nnzb
+                sides = (row.m, row.n, row.k, *row.equal_dense(nnzb))
+                self.assertEqual([side % 16 for side in sides], [0] * 6, row.name)
+
     def test_equal_work_is_equal(self) -> None:
-        """To half a unit of k, in every row."""
+        """To half a unit of k, in every row; of few columns none is added."""
         for row in rows.ROWS:
             nnzb = pattern.draw(*row.sparse_shape, row.block, row.pattern, row.seed).nnzb
             m, n, k = row.equal_dense(nnzb)
             unit = 16 if row.dtype == "e4m3" else 8
             shrunk = n if row.op == "sdd" else k
+            self.assertEqual(shrunk % unit, 0)
+            self.assertEqual((m, k if row.op == "sdd" else n), (row.m, row.k if row.op == "sdd" else row.n))
             self.assertLessEqual(abs(2 * m * n * k / row.executed_flops(nnzb) - 1), unit / 2 / shrunk, row.name)
 
 
@@ -183,7 +237,8 @@ class ReportTest(unittest.TestCase):
                 "fast": {"us": [500.0] * 20, **result},
                 "slow": {"us": [800.0] * 10 + [None] * 10, **result},
                 "late": {"us": [1.0] * 20, **result, "right": False, "error": math.inf},
-                "dense, all of it": {"us": [1600.0] * 20, **result},
+                DENSE_ALL: {"us": [1600.0] * 20, **result},
+                SEMI: {"us": [320.0] * 20, **result},
             },
             reasons={
                 "odd": "square blocks only",
@@ -198,12 +253,13 @@ class ReportTest(unittest.TestCase):
         return report.record(row, outcome, Ours([record], {"bm = 7": "no"}, True))
 
     def test_ratios(self) -> None:
-        """To the dense library; the best peer is none of the dense products, and right."""
+        """To the dense library; the best peer is right, and keeps the stored blocks alone, though others are faster."""
         entry = self.entry()
         ratios = {peer["name"]: peer["ratio"] for peer in entry["peers"] if peer["status"] == "timed"}
-        self.assertEqual(ratios, {"fast": 0.8, "slow": 0.5, "dense, all of it": 0.25})
+        self.assertEqual(ratios, {"fast": 0.8, "slow": 0.5, DENSE_ALL: 0.25, SEMI: 1.25})
         self.assertEqual(entry["best_peer"]["name"], "fast")
         self.assertEqual(entry["ours_over_best_peer"], 1.25)
+        self.assertEqual(entry["l2"], "clean")
         status = {peer["name"]: peer["status"] for peer in entry["peers"]}
         self.assertEqual(
             [status[name] for name in ("odd", "bad", "boom", "late")], ["refused", "wrong", "crashed", "wrong"]
@@ -213,12 +269,14 @@ class ReportTest(unittest.TestCase):
         """Dense first, then ours, then peers by speed; nothing wrong has a time."""
         entry = self.entry()
         who = [line[6] for line in report.lines(entry)]
-        self.assertEqual(who[:6], [DENSE, "bsr", "bsr", "fast", "slow", "dense, all of it"])
+        self.assertEqual(who[:7], [DENSE, "bsr", "bsr", SEMI, "fast", "slow", DENSE_ALL])
         wrong = next(line for line in report.lines(entry) if line[6] == "late")
         self.assertEqual(set(wrong[:6]), {"-"})
         lines = report.row_text(rows.choose(["128x128-0.25"])[0], entry).splitlines()
         self.assertEqual(len({len(line) for line in lines if line.startswith("|")}), 1)
-        self.assertIn("| 128x128-0.25 | 1.000", report.overview([entry]))
+        overview = [[cell.strip() for cell in line.split("|")[1:-1]] for line in report.overview([entry]).splitlines()]
+        self.assertEqual(overview[0][-2:], [DENSE_ALL, SEMI])
+        self.assertEqual(overview[2], ["128x128-0.25", "1.000", "0.800 (550)", "fast", "1.250", "0.250", "1.250"])
 
 
 if __name__ == "__main__":

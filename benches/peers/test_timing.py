@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import unittest
+from unittest import mock
 
-from .timing import Limits, Samples, Turns, glance
+from .timing import Cuda, L2Flush, Limits, Samples, Turns, glance
+
+try:
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+except ImportError:
+    TORCH = False
+else:
+    TORCH = True
 
 
 class FakeEvent:
@@ -115,6 +124,51 @@ class TimingTest(unittest.TestCase):
         """Is the median of a few."""
         gpu = FakeGpu()
         self.assertEqual(glance(gpu, lambda: gpu.enqueue("a", 5, 120)), 120)
+
+
+@unittest.skipUnless(TORCH, "PyTorch is not installed")
+class FlushTest(unittest.TestCase):
+    """What empties the L2 cache, in the CPU's memory."""
+
+    def test_one_buffer_is_written_before_another_is_read(self) -> None:
+        """Each by one operation, and there is no other."""
+        operations: list[tuple[str, int]] = []
+
+        class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+            """Notes each operation and where its first tensor lies."""
+
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+                operations.append((str(func), args[0].data_ptr()))
+                return func(*args, **(kwargs or {}))
+
+        flush = L2Flush(1 << 20, "cpu")
+        with Recorder():  # type: ignore[no-untyped-call]
+            flush()
+        there = [("aten.zero_.default", flush.written.data_ptr()), ("aten.sum.IntList_out", flush.read.data_ptr())]
+        self.assertEqual(operations, there)
+        self.assertNotEqual(flush.written.data_ptr(), flush.read.data_ptr())
+
+    def test_all_of_both_is_touched(self) -> None:
+        """They are as long as was asked for: every element is overwritten, and every one takes part in a sum."""
+        flush = L2Flush((1 << 20) + 1, "cpu")
+        for buffer in (flush.written, flush.read):
+            self.assertGreater(buffer.nbytes, 1 << 20)
+            buffer.fill_(1.0)
+        flush()
+        self.assertEqual(int(flush.written.count_nonzero()), 0)
+        self.assertEqual(float(flush.sums.sum()), flush.read.numel())
+
+    def test_as_much_as_the_cache_needs(self) -> None:
+        """Twice the cache, and never less than `bsr bench` takes."""
+        for cache, size in ((50 << 20, 256 << 20), (200 << 20, 400 << 20)):
+            properties = mock.Mock(L2_cache_size=cache)
+            with (
+                mock.patch.object(torch.cuda, "get_device_properties", lambda properties=properties: properties),
+                mock.patch("benches.peers.timing.L2Flush") as flush,
+            ):
+                Cuda().flush()
+            flush.assert_called_once_with(size, "cuda")
+            flush.return_value.assert_called_once_with()
 
 
 if __name__ == "__main__":

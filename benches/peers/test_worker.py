@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 import unittest
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -14,7 +15,7 @@ interpret()
 
 import torch
 
-from . import case, report, timing, tune, worker
+from . import case, report, stk_peer, timing, tune, worker
 from .peer import DENSE, Refused, Variant
 from .rows import Row
 from .supervise import Outcome
@@ -111,6 +112,21 @@ class WorkerTest(unittest.TestCase):
         entry = report.record(self.row, Outcome(results, refused, {}, done), None)
         self.assertIsNotNone(entry["best_peer"])
         self.assertIn("Triton + TMA", report.row_text(self.row, entry))
+
+    def test_a_row_of_few_columns(self) -> None:
+        """Is what the kernel in parts is for, and is not asked of those that would write beyond C."""
+        others = tuple({peer.name for peer in worker.peers()} - {"Triton, split K", stk_peer.peer().name})
+        messages: list[dict[str, Any]] = []
+        done = worker.time_row(Job(replace(self.row, n=16), others, True, 5.0, 0.1), messages.append)
+        self.assertTrue(done["results"]["Triton, split K"]["right"])
+        refused = {message["peer"]: message["reason"] for message in messages if message["at"] == "refused"}
+        self.assertIn(stk_peer.peer().name, refused)
+
+    def test_a_variant_with_an_error_of_its_own(self) -> None:
+        """Is held against that, not against the case's product."""
+        made = case.Case(self.row)
+        self.assertEqual(tune.check(Variant("zeros", lambda: made.c.zero_()), made), 1.0)
+        self.assertEqual(tune.check(Variant("zeros", lambda: made.c.zero_(), lambda _: 0.5), made), 0.5)
 
     def test_a_wrong_variant_is_not_chosen(self) -> None:
         """However fast; nor one that fails."""

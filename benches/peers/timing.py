@@ -1,9 +1,9 @@
-"""Timing in turn, A B A B, each launch from a cold L2 cache.
+"""Timing in turn, A B A B, each launch from an L2 cache that is cold and clean.
 
-What `bsr bench` does, in PyTorch: an event pair around each launch, before it 256 MiB that push everything out of L2,
-rounds enqueued without waiting. A launch must not be timed while the host is still preparing it: a sample counts only
-if the launch had been enqueued before its start event fired, and the GPU is kept busy ahead of each batch for as long
-as that takes.
+What `bsr bench` does, in PyTorch: an event pair around each launch, before it 256 MiB that are written and others that
+are read, rounds enqueued without waiting. A launch must not be timed while the host is still preparing it: a sample
+counts only if the launch had been enqueued before its start event fired, and the GPU is kept busy ahead of each batch
+for as long as that takes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .stats import median, relative_ci
 
+if TYPE_CHECKING:
+    import torch
+
 Launch = Callable[[], object]
+
+L2 = "clean"
+"""How the L2 cache is before each launch, in the words of docs/src/bench-schema.md."""
 
 
 class Event(Protocol):
@@ -38,7 +44,7 @@ class Gpu(Protocol):
         """A new event."""
 
     def flush(self) -> None:
-        """Enqueues what empties the L2 cache."""
+        """Enqueues what leaves the L2 cache cold and clean."""
 
     def busy(self, us: float) -> None:
         """Enqueues doing nothing for about so long."""
@@ -47,16 +53,43 @@ class Gpu(Protocol):
         """Waits for all that is enqueued."""
 
 
+class L2Flush:
+    """Writes one buffer, which pushes everything out of the L2 cache, then reads another one. After the writing alone
+    the cache would be full of lines that are not in memory yet, and the timed launch would pay for moving them there.
+
+    Both are as long; a call is two kernels, and allocates nothing.
+    """
+
+    ROWS = 8192
+    """A sum each: enough that the reduction needs no second pass."""
+
+    def __init__(self, size: int, device: str) -> None:
+        import torch
+
+        self._sum: Callable[..., torch.Tensor] = torch.sum
+        columns = -(-size // (4 * self.ROWS))
+        self.written = torch.empty(self.ROWS, columns, dtype=torch.float32, device=device)
+        self.read = torch.zeros(self.ROWS, columns, dtype=torch.float32, device=device)
+        self.sums = torch.empty(self.ROWS, dtype=torch.float32, device=device)
+
+    def __call__(self) -> None:
+        """Enqueues the writing and the reading."""
+        self.written.zero_()
+        self._sum(self.read, dim=1, out=self.sums)
+
+
 class Cuda:
     """The current device of PyTorch, on its current stream."""
 
-    BYTES = 256 << 20
+    LEAST_FLUSHED = 256 << 20
+    """Bytes; twice the L2 cache where that is more."""
 
     def __init__(self) -> None:
         import torch
 
         self._torch = torch
-        self._buffer = torch.empty(self.BYTES, dtype=torch.uint8, device="cuda")
+        size = max(self.LEAST_FLUSHED, 2 * torch.cuda.get_device_properties().L2_cache_size)
+        self._flush = L2Flush(size, "cuda")
 
     def event(self) -> Event:
         """A new event."""
@@ -64,8 +97,8 @@ class Cuda:
         return event
 
     def flush(self) -> None:
-        """Enqueues what empties the L2 cache."""
-        self._buffer.zero_()
+        """Enqueues what leaves the L2 cache cold and clean."""
+        self._flush()
 
     def busy(self, us: float) -> None:
         """Enqueues doing nothing for about so long: cycles at 2 GHz."""

@@ -142,6 +142,63 @@ def gather_kernel(
     tl.store(c + c_at, acc.to(c.dtype.element_ty))
 
 
+@triton.jit(do_not_specialize=["parts"])
+def split_kernel(
+    a,
+    b,
+    out,
+    ptr,
+    idx,
+    order,
+    M,
+    N,
+    b_row,
+    b_column,
+    parts,
+    BR: tl.constexpr,
+    BK: tl.constexpr,
+    TM: tl.constexpr,
+    TN: tl.constexpr,
+    TK: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Sums for C = A * B with few columns, of which one tile has all: a program walks one of `parts` parts of a block
+    row's steps, and writes what it sums to its part's own M x N matrix in `out`, which is C where there is one part.
+
+    B, whose element k, n lies at k * b_row + n * b_column, is read through pointers: masks pad its columns to TN."""
+    SLICES: tl.constexpr = BR // TM
+    STEPS: tl.constexpr = BK // TK
+    tile = tl.program_id(0) // parts
+    part = tl.program_id(0) % parts
+    row = tl.load(order + tile // SLICES)
+    slice_at = (tile % SLICES) * TM
+    begin = tl.load(ptr + row) * STEPS
+    steps = tl.load(ptr + row + 1) * STEPS - begin
+    n = tl.arange(0, TN)
+    inside = (n < N)[None, :]
+    acc = tl.zeros((TM, TN), dtype=tl.float32)
+    for step in tl.range(begin + steps * part // parts, begin + steps * (part + 1) // parts, num_stages=STAGES):
+        block = step // STEPS
+        k = (step % STEPS) * TK
+        x = a.load([block * BR + slice_at, k])
+        rows = tl.load(idx + block) * BK + k + tl.arange(0, TK)
+        y = tl.load(b + rows[:, None] * b_row + n[None, :] * b_column, mask=inside, other=0.0)
+        acc = tl.dot(x, y, acc)
+    m = part * M + row * BR + slice_at + tl.arange(0, TM)
+    tl.store(out + m[:, None] * N + n[None, :], acc.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def sum_kernel(sums, c, elements, PARTS: tl.constexpr, SIZE: tl.constexpr):
+    """C, of so many elements, from the sums of its PARTS parts, always added in the same order."""
+    at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+    inside = at < elements
+    acc = tl.zeros((SIZE,), dtype=tl.float32)
+    for part in tl.static_range(PARTS):
+        acc += tl.load(sums + part * elements + at, mask=inside, other=0.0)
+    tl.store(c + at, acc.to(c.dtype.element_ty), mask=inside)
+
+
 @triton.jit
 def dds_kernel(
     a,

@@ -1,10 +1,9 @@
-"""The Triton kernels as peers: tile sizes, warps and buffers to try, and the descriptors that they take."""
+"""The Triton kernels as peers: which of them does what, with every tile, and the descriptors that they take."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -13,80 +12,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from . import triton_kernels as kernels
 from .case import Case
 from .peer import Refused, Variant
-
-
-@dataclass(frozen=True)
-class Tile:
-    """A tile of C, a step of K, and how it is run. `buffers` tiles of the operands are in flight, `group` tiles of the
-    dense side are walked before all of the sparse one."""
-
-    m: int
-    n: int
-    k: int
-    warps: int
-    buffers: int
-    unroll: int = 1
-    swap: bool = False
-    group: int = 2
-
-    def words(self) -> str:
-        """The tile in words."""
-        more = f", {self.unroll} steps" if self.unroll > 1 else ""
-        swapped = ", swapped" if self.swap else ""
-        shape = f"{self.m}x{self.n}x{self.k}, {self.warps} warps, {self.buffers} buffers"
-        return f"{shape}{more}{swapped}, group {self.group}"
-
-    def bytes(self, element: int) -> int:
-        """Shared memory of the operands."""
-        return self.buffers * self.unroll * (self.m + self.n) * self.k * element
-
-
-# Of the 232,448 B a CTA of Hopper has, what operands may take: barriers and the epilogue's tile need the rest.
-SHARED = 220_000
-
-
-def power_of_two(side: int, most: int) -> int:
-    """The largest power of two that divides `side`, at most `most`: what Triton takes as a tile's side."""
-    return min(side & -side, most)
-
-
-def dsd_tiles(height: int, bk: int, element: int, transposed: bool) -> list[Tile]:
-    """Tiles for blocks of `height` x `bk`, the likeliest first."""
-    k = power_of_two(bk, 128 // element)
-    m = power_of_two(height, 128)
-    steps = bk // k
-    tiles = []
-    if m == 128:
-        tiles = [Tile(m, 256, k, 8, 4), Tile(m, 256, k, 8, 3), Tile(m, 128, k, 4, 3), Tile(m, 256, k, 8, 4, group=4)]
-        tiles += [Tile(m, 128, k, 4, 5), Tile(m, 256, k, 8, 4, group=1), Tile(m, 128, k, 4, 3, group=4)]
-        tiles += [Tile(m, 128, k, 8, 5), Tile(m, 256, k // 2, 8, 6), Tile(m, 128, k // 2, 4, 6)]
-        if height >= 256:
-            tiles += [Tile(256, 128, k, 8, 4), Tile(256, 128, k, 8, 3)]
-        if k < 64 and steps > 1:
-            tiles = [Tile(m, 256, k, 8, 2, unroll=steps), Tile(256, 128, k, 8, 2, unroll=steps), *tiles]
-            tiles += [Tile(m, 256, k, 8, 8), Tile(m, 128, k, 4, 8)]
-        if k < 64 and steps == 1:
-            tiles = [Tile(m, 256, k, 8, 3, unroll=2), Tile(m, 256, k, 8, 8), *tiles]
-    elif m == 64:
-        tiles = [Tile(m, 256, k, 4, 4), Tile(m, 256, k, 4, 2), Tile(m, 128, k, 4, 3), Tile(m, 256, k, 8, 4)]
-        tiles += [Tile(m, 256, k, 4, 5), Tile(m, 256, k, 4, 4, group=4), Tile(m, 256, k, 4, 2, group=4)]
-        tiles += [Tile(m, 128, k, 4, 5), Tile(m, 256, k, 4, 2, unroll=2), Tile(m, 256, k, 8, 4, swap=True)]
-        tiles += [Tile(m, 128, k, 4, 3, swap=True)]
-    else:
-        more = max(1, 64 // k)
-        for unroll in (more, 2 * more, max(1, more // 2), 1):
-            tiles += [Tile(m, 256, k, 8, 3, unroll, swap=True), Tile(m, 128, k, 4, 3, unroll, swap=True)]
-            tiles += [Tile(m, 256, k, 4, 3, unroll, swap=True), Tile(m, 128, k, 4, 3, unroll)]
-    least = 16 if element == 2 else 32
-    fitting = [tile for tile in tiles if tile.bytes(element) <= SHARED and tile.k >= least]
-    if transposed:
-        fitting = [tile for tile in fitting if tile.unroll == 1]
-    return list(dict.fromkeys(fitting))
-
-
-def stages(buffers: int) -> int:
-    """Triton's num_stages for so many buffers of what is loaded through an index."""
-    return 2 * buffers - 1
+from .tiles import SHARED, Tile, dsd_tiles, power_of_two, stages
 
 
 class TritonTma:
@@ -96,6 +22,8 @@ class TritonTma:
 
     def variants(self, case: Case, quick: bool) -> Iterator[Variant]:
         """The kernels with every tile; the three likeliest if quick."""
+        if row_bytes := case.row.n * case.c.itemsize % 16:
+            raise Refused(f"TMA moves rows of whole 16 bytes; one of C ends with {row_bytes} B")
         make = {"dsd": self._dsd, "dsd_t": self._dsd, "dds": self._dds, "sdd": self._sdd}[case.row.op]
         found = list(make(case))
         if not found:
@@ -109,7 +37,7 @@ class TritonTma:
         order = case.longest_first(by_columns=transposed)
         flat = case.values.view(-1, row.block[1])
         by_columns = case.right.stride(0) == 1
-        for tile in dsd_tiles(height, bk, case.dtype.itemsize, transposed):
+        for tile in dsd_tiles(height, bk, row.n, case.dtype.itemsize, transposed):
             a = describe(flat, (tile.k, tile.m) if transposed else (tile.m, tile.k))
             b = describe(case.right.t(), (tile.n, tile.k)) if by_columns else describe(case.right, (tile.k, tile.n))
             c = describe(case.c, (tile.m, tile.n))
@@ -130,7 +58,7 @@ class TritonTma:
         order = case.longest_first(by_columns=True)
         flat = case.values.view(-1, bc)
         # The sparse side is C's columns here: the same tiles, with m and n exchanged.
-        for turned in dsd_tiles(bc, bk, case.dtype.itemsize, transposed=True):
+        for turned in dsd_tiles(bc, bk, row.m, case.dtype.itemsize, transposed=True):
             tile = Tile(turned.n, turned.m, turned.k, turned.warps, turned.buffers, group=turned.group)
             if turned.swap:
                 continue

@@ -64,7 +64,8 @@ def check(variant: Variant, case: Case) -> float:
     case.poison()
     result = variant.run()
     torch.cuda.synchronize()
-    return case.error_of(result)
+    error = variant.error or case.error_of
+    return error(result)
 
 
 def alive(problem: BaseException) -> None:

@@ -129,11 +129,14 @@ def peers() -> list[Any]:
     """Those that may crash last."""
     from .cusparse_peer import CusparseBsr, CusparseEll
     from .dense import DenseFull
+    from .semi_peer import Semi
+    from .split_peer import TritonSplitK
     from .stk_peer import peer as stk
     from .torch_bsr import TorchBsr
     from .triton_peer import TritonGather, TritonTma
 
-    return [DenseFull(), TorchBsr(), TritonTma(), TritonGather(), CusparseEll(), CusparseBsr(), stk()]
+    triton = [TritonTma(), TritonGather(), TritonSplitK()]
+    return [DenseFull(), Semi(), TorchBsr(), *triton, CusparseEll(), CusparseBsr(), stk()]
 
 
 def machine_or_why_not() -> dict[str, str]:
@@ -174,5 +177,6 @@ def machine() -> dict[str, str]:
         "torch": torch.__version__,
         "triton": triton.__version__,
         "cusparse": cusparse(),
+        "cusparselt": str(torch.backends.cusparselt.version() or "none"),
         "stk": stk_peer.peer().name if stk_peer.INSTALLED else "not installed",
     }

@@ -59,6 +59,23 @@ fn every_probed_plan_assembles_cleanly() {
     assemble_all(&probed(matrix::plans().into_iter().chain(epilogues::plans())), "all-probed");
 }
 
+/// Uniform registers are the scarce ones here: 63 of a warp, and ptxas prefers them.
+#[test]
+fn many_rows_swapped_with_a_divided_k_assemble_cleanly() {
+    let rows = (72..=192).step_by(8);
+    let types = ["dtype = bf16, split = 3", "out = f32, split = auto", "split = 2"];
+    let specs =
+        rows.enumerate().map(|(i, rows)| format!("bm = {rows}, bn = 256, bk = 112, swap = on, {}", types[i % 3]));
+    let spilled = [
+        "bm = 88, bn = 256, bk = 64, swap = on, split = 2",
+        "bm = 136, bn = 256, bk = 112, dtype = bf16, swap = on, split = 3",
+        "bm = 176, bn = 256, bk = 64, swap = on, split = 2",
+    ];
+    let plan = |text: String| Plan::new(&text.parse().unwrap()).unwrap();
+    let plans: Vec<Plan> = specs.chain(spilled.map(str::to_owned)).map(plan).collect();
+    assemble_all(&plans, "swap-ab-divided");
+}
+
 #[test]
 fn every_epilogue_assembles_cleanly() {
     assemble_all(&epilogues::plans(), "epilogues");

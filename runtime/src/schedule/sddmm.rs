@@ -215,10 +215,12 @@ impl Divisible for SddmmWorkTile {
         self.stages
     }
 
-    /// The instruction of half the width multiplies a little slower for its size.
+    /// As timelines of 8192 x 8192 over 4096 with 205 blocks of 128 x 128 have them on an H200, whose tiles wait for loads a
+    /// quarter of their time: 0.62 us a stage, 31 us in place of 40 for a tile of half the width, 5 us to pass a part on and
+    /// 4.4 to add one (`benches/LOG.md`, 47).
     fn costs(&self) -> Costs {
-        let stage = if self.half { 11 } else { 20 };
-        Costs { unit: stage, tile: stage, contribute: 2 * stage, collect: 3 * stage, least: 4 }
+        let (stage, whole) = (if self.half { 15 } else { 20 }, 20);
+        Costs { unit: stage, tile: stage, contribute: 8 * whole, collect: 7 * whole, least: 4 }
     }
 
     fn role(&self) -> Role {

@@ -23,8 +23,8 @@ const LONG: usize = 2 * BATCH + 3;
 const LONG_PART: usize = BATCH + 3;
 /// Keys of a part that the host makes in any case.
 const LEAST_KEYS: usize = 3072;
-/// Block columns of a tile whose rows share no block.
-const APART: usize = 24;
+/// Block columns of a tile whose rows share no block: a ring's last stage is one of another row and not the last but one.
+const APART: usize = 36;
 /// Which of eight neighbouring blocks are partial: of two that a step has keys of, none, either and both.
 const PARTIAL: [bool; 8] = [false, true, false, false, true, false, true, true];
 /// Multiplications and additions that take as long as the exponential of one product.
@@ -104,12 +104,18 @@ pub(super) fn all(plan: &Plan, seed: u64) -> Result<Vec<Kind>, Failure> {
         ("apart", sizes.apart(parts)?),
         ("long", sizes.long(parts, false)?),
         ("short", sizes.short(parts)?),
+        ("begins", sizes.begins(parts)?),
         ("single", sizes.of((1, 1), [1, 1, 1], "one query, one key", &|_, _| true)?),
     ]);
     let mut kinds: Vec<Kind> = kinds
         .into_iter()
         .zip(CTAS.into_iter().cycle())
-        .map(|((name, problem), ctas)| Kind { name, problem, ctas: if name == "short" { 1 } else { ctas }, sums: true })
+        .map(|((name, problem), ctas)| Kind {
+            name,
+            problem,
+            ctas: if ["short", "begins"].contains(&name) { 1 } else { ctas },
+            sums: true,
+        })
         .collect();
     if spec.split == SplitK::Auto {
         let parts = SHARING as usize;
@@ -188,19 +194,34 @@ impl Sizes<'_> {
         let ((bm, bk), tile) = (self.block, self.tile);
         // The last tile has the end of the first row of blocks.
         let queries = bm / tile * tile + tile;
-        let stored = |row: usize, column: usize| column % 3 == (row + 1) % 3 && (row % 3 != 1 || column < APART);
+        // What a step has keys of is one row's.
+        let each = (self.step / bk).max(1);
+        let stored = |row: usize, column: usize| column / each % 3 == (row + 1) % 3 && (row % 3 != 1 || column < APART);
         self.of((queries, APART * parts * bk), [1, 1, 1], "rows that share no block", &stored)
     }
 
-    /// A long row, whose keys end inside a block. Where the host decides whether CTAs share its keys, it is the only one, and
-    /// its last queries are no whole warp's.
+    /// Tiles whose first consumers pass on the first of a few steps and one between others. Of as many tiles as there are
+    /// stages each begins at another stage.
+    fn begins(&self, parts: usize) -> Result<Problem, Failure> {
+        let ((bm, bk), tile, stages) = (self.block, self.tile, self.plan.profile().stages as usize);
+        // Without a common divisor with the stages.
+        let steps = (5..).find(|steps| (2..=stages).all(|d| stages % d != 0 || steps % d != 0)).unwrap_or(5);
+        let (queries, each) = (bm / tile * tile + tile, (self.step / bk).max(1));
+        let from_end = |column: usize| steps - 1 - column / each % steps;
+        let stored = |row: usize, column: usize| matches!(from_end(column), 0 | 1 | 3) == (row == 0);
+        let keys = parts * steps * each * bk;
+        self.of((queries, keys), [stages + 1, 1, 1], "rows that begin after one another", &stored)
+    }
+
+    /// A long row, whose keys end inside a block. Where the host decides whether CTAs share its keys, it is the only one, its
+    /// last queries are no whole warp's, and other consumers have none of the last tile.
     fn long(&self, parts: usize, alone: bool) -> Result<Problem, Failure> {
         let (bm, bk) = self.block;
         let steps = if parts > 1 { parts * LONG_PART } else { LONG };
         let keys = (steps * self.step).next_multiple_of(bk) - bk / 2 + 3;
-        let queries = if alone { bm / 2 + 3 } else { self.whole().0 };
+        let queries = if alone { (bm / 2).min(self.tile) + 3 } else { self.whole().0.min(2 * self.tile) };
         let stored = |row: usize, column: usize| row == 0 || column == row;
-        Ok(steep(self.of((queries.min(2 * self.tile), keys), [1, 1, 1], "a long row", &stored)?))
+        Ok(steep(self.of((queries, keys), [1, 1, 1], "a long row", &stored)?))
     }
 
     /// Short rows, so many that tiles begin and end at every stage of the rings, those too that have the end of a row of blocks

@@ -25,6 +25,8 @@ pub(super) struct Scale {
     pub(super) slices: usize,
     /// Blocks that fill the ring.
     pub(super) ring: usize,
+    /// Blocks that a stage has.
+    pub(super) gathered: usize,
     /// Block rows that share a tile.
     pub(super) pack: usize,
     /// Parts of every block row that clusters share.
@@ -57,6 +59,7 @@ impl Scale {
             tile: tile.columns as usize,
             slices: if sampled { 1 } else { (rows / tile.rows.max(1)).max(1) as usize },
             ring: ring as usize,
+            gathered: (profile.stage_k / profile.held_k.max(1)).max(1) as usize,
             pack: profile.pack.max(1) as usize,
             parts: parts as usize,
             stage: profile.stage_k as usize,
@@ -154,7 +157,9 @@ impl Scale {
             Kind::Whole => vec![3, 2 + round % 4, 1, 4],
             Kind::Ragged => vec![2, 3, 1, 4],
             Kind::Uneven => {
-                let base = [twice, 3, 1, 0, twice, 2, self.ring + 1, 1, 0, 4];
+                // Tiles of three stages and of two end while C of those before them is being stored.
+                let (three, two) = (2 * self.gathered + 1, self.gathered + 1);
+                let base = [twice, three, 1, 0, twice, two, self.ring + 1, 1, 0, 4];
                 (0..base.len().max(3 * pack + 1)).map(|row| base[(row + row / base.len()) % base.len()]).collect()
             }
             Kind::FullRow if self.scalar => vec![1, twice + round, 1],

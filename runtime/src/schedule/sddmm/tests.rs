@@ -89,13 +89,13 @@ fn parts_are_read_from_places_that_lower_numbers_write_first() {
     assert!(split > 50, "{split}");
 }
 
-/// 205 blocks on 132 CTAs are two blocks for some and one for others, unless K is divided.
+/// Where a CTA has one tile or none, passing a part on costs as much as it gains: 205 blocks on 132 CTAs stay as they are.
 #[test]
-fn ctas_finish_together() {
+fn ctas_finish_together_where_it_is_worth_the_exchange() {
     let latest = |work: &SddmmWork| {
         work.lists.iter().map(|list| list.iter().map(Divisible::cost).sum::<u64>()).max().unwrap_or(0)
     };
-    for (pattern, gain) in [("random:0.05", 0.89), ("random:0.1", 0.85), ("random:0.25", 1.0)] {
+    for (pattern, gain) in [("random:0.05", 1.0), ("random:0.1", 0.91), ("random:0.25", 1.0), ("topk:5", 0.8)] {
         let spec = "op = sdd, bm = 128, bn = 256, bk = 128";
         let split_spec = format!("{spec}, schedule = balanced");
         let (split, _) = work(&split_spec, (8192, 8192, 4096), pattern, 132);

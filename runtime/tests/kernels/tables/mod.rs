@@ -83,6 +83,7 @@ fn sample_cases() -> Vec<Case> {
         ("bm = 32, bn = 64, bk = 32, split = 3", (130, 70, 500)),
         ("bm = 64, bn = 64, bk = 64, swap = off, pack = 3", (300, 70, 500)),
         ("bm = 128, bn = 128, bk = 64, swap = off, pack = 2, split = auto", (400, 150, 700)),
+        ("bm = 64, bn = 64, bk = 64, cluster = 2, swap = off, pack = 2, split = auto", (300, 150, 500)),
         ("bm = 128, bn = 64, bk = 64, pdl = early", (300, 150, 700)),
         ("bm = 128, bn = 128, bk = 64, cluster = 2, split = auto", (300, 150, 700)),
     ]
