@@ -25,7 +25,7 @@ impl Known {
 }
 
 /// An H200's clock in MHz under load of tensor cores (`benches/LOG.md`, 8).
-const H200_MHZ: f64 = 1490.0;
+pub(super) const H200_MHZ: f64 = 1490.0;
 
 /// The card of a GPU by the name that its driver gives it. Of another GPU the rates are an H200's, scaled where its SMs and
 /// its clock in MHz are given: candidates are ranked, times are a guess. How much is known is said beside.

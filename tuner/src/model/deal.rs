@@ -253,7 +253,7 @@ fn costs(plan: &Plan, form: &SplitForm, tile: &Tile) -> Costs {
 /// As the runtime has them: `sddmm`.
 fn exchange_of_sddmm(tile: &Tile) -> Costs {
     let stage = u64::from(tile.cost) / u64::from(tile.units + 1).max(1);
-    Costs { unit: stage, tile: stage, contribute: 2 * stage, collect: 3 * stage, least: 4 }
+    Costs { unit: stage, tile: stage, contribute: 8 * 20, collect: 7 * 20, least: 4 }
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ pub(super) fn told(rows: &[Row], rates: &Rates) -> Vec<Judged> {
 /// The kernels of `benches/model`, as they were measured.
 pub(super) fn measured() -> Vec<Row> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../benches/model/h200.jsonl");
+    let path = std::env::var("JUDGED").unwrap_or(path.to_owned());
     let text = std::fs::read_to_string(path).unwrap_or_default();
     rows_of(&Table::from_lines(&text).unwrap_or_default())
 }
@@ -85,26 +86,45 @@ fn kernels_of_the_judged_products_are_sorted() {
         "the measurements are in benches/model/h200.jsonl"
     );
     for one in &judged {
-        assert!(one.correlation > 0.8 && one.loss < 0.1, "{}: {:.2}, {:.3}", one.key, one.correlation, one.loss);
+        assert!(one.correlation > 0.84 && one.loss < 0.08, "{}: {:.2}, {:.3}", one.key, one.correlation, one.loss);
     }
 }
 
-/// What the model takes of the whole space for the products of `benches/model`:
-/// `cargo test -p bsr-tuner --lib choices_of -- --ignored --nocapture`.
-#[test]
-#[ignore = "prints choices, tests nothing"]
-fn choices_of_the_judged_products() {
-    let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../benches/model/workloads.toml");
-    for workload in crate::workloads::find(list).unwrap_or_default() {
-        let Ok(structure) = crate::backend::structure(&workload) else { continue };
-        let problem = TuningProblem::new(workload, &structure);
+/// What the model takes of the whole space for a product, and what that loses if it was measured.
+struct Choice {
+    key: String,
+    ranked: Vec<(f64, Plan)>,
+    loss: Option<f64>,
+}
+
+fn choices() -> Vec<Choice> {
+    let rows = measured();
+    let of = |group: &Vec<&Row>| {
+        let problem = &group[0].problem;
         let facts = problem.workload.facts;
-        let points = crate::pick::space_for((9, 0), &facts).and_then(|space| space.points(&facts));
-        let Ok(points) = points else { continue };
-        let us = |plan: &Plan| predict(plan, &problem, &Card::H200).us;
-        let mut ranked: Vec<(f64, String)> = points.legal.iter().map(|p| (us(&p.plan), p.spec.to_string())).collect();
+        let points = crate::pick::space_for((9, 0), &facts).and_then(|space| space.points(&facts)).ok()?;
+        let us = |plan: &Plan| predict(plan, problem, &Card::H200).us;
+        let mut ranked: Vec<(f64, Plan)> =
+            points.legal.into_iter().map(|point| (us(&point.plan), point.plan)).collect();
         ranked.sort_by(|x, y| x.0.total_cmp(&y.0));
-        println!("{} of {} kernels", problem.key(), ranked.len());
-        ranked.iter().take(4).for_each(|(us, spec)| println!("{us:>9.1}  {spec}"));
+        let best = group.iter().map(|row| row.us).fold(f64::INFINITY, f64::min);
+        let taken = ranked.first()?.1.digest();
+        let loss = group.iter().find(|row| row.digest() == taken).map(|row| row.us / best - 1.0);
+        Some(Choice { key: problem.key(), ranked, loss })
+    };
+    grouped(&rows.iter().collect::<Vec<_>>()).iter().filter_map(of).collect()
+}
+
+/// `cargo test -p bsr-tuner --lib unmeasured_choices -- --nocapture` shows the likeliest kernels of the whole space.
+#[test]
+fn unmeasured_choices_of_the_judged_products_lose_little() {
+    let choices = choices();
+    for Choice { key, ranked, loss } in &choices {
+        let loss = loss.map_or("not measured".to_owned(), |loss| format!("{:.1} %", 100.0 * loss));
+        eprintln!("{key}: {loss}, of {} kernels", ranked.len());
+        ranked.iter().take(4).for_each(|(us, plan)| eprintln!("{us:>9.1}  {}", plan.spec()));
     }
+    let known: Vec<(&String, f64)> = choices.iter().filter_map(|one| Some((&one.key, one.loss?))).collect();
+    assert!(known.len() >= 5, "{known:?}");
+    known.iter().for_each(|(key, loss)| assert!(*loss < 0.08, "{key}: {loss:.3}"));
 }

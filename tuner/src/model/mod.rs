@@ -10,13 +10,15 @@
 //!
 //! A tile takes its stages, each as long as the slowest of tensor cores, L2 and device memory needs (near each other both
 //! delay), a barrier round, what a ring buffer too shallow to hide the latency adds, and its store, unless that runs under
-//! the next tile. A CTA's share of L2 and of device memory is that of as many as run: the last ones have more. Constants are
+//! the next tile. A CTA's share of L2 and of device memory is that of as many as run: the last ones have more, up to what one
+//! SM can take. The clock of the SMs is the one that the load of the tensor cores leaves. Constants are
 //! in [`rates`], with where they are from. A launch is one that nothing precedes, so `pdl` changes nothing. What the model
 //! is wrong about is in the output of its test: `cargo test -p bsr-tuner --lib model -- --nocapture`.
 
 mod alike;
 mod attention;
 mod card;
+mod clock;
 mod deal;
 #[cfg(test)]
 mod fit;
@@ -27,6 +29,7 @@ pub mod rates;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod tile_time;
 mod tiles;
 mod timeline;
 mod traffic;
@@ -46,8 +49,9 @@ pub use work_list::work_list;
 use crate::TuningProblem;
 use deal::{Lists, deal};
 use footprint::Misses;
-use rates::{Rates, Setting};
+use rates::Rates;
 use shape::Shape;
+use tile_time::Setting;
 use tiles::Tiles;
 use timeline::Timeline;
 use view::View;
@@ -167,14 +171,25 @@ impl Simulation {
         footprint::misses(plan, profile, view, (tiles, shape), (lists.count().max(1), workspace), rates)
     }
 
+    fn follow(&self, rates: &Rates, setting: &Setting<'_>) -> Timeline {
+        match self.tiles.count() {
+            0 => Timeline::default(),
+            _ => timeline::follow(rates, setting, (&self.tiles, &self.lists), self.partial_bytes(), self.places),
+        }
+    }
+
+    /// The constants at the clock that the card has while this launch runs.
+    fn at_its_clock(&self, rates: &Rates, setting: &Setting<'_>) -> Rates {
+        let line = self.follow(rates, setting);
+        rates.at(clock::of_load(line.tensor, line.us + self.card.launch_us))
+    }
+
     fn prediction(&self, rates: &Rates) -> Prediction {
-        let Self { profile, view, tiles, lists, card, places, .. } = self;
+        let Self { profile, view, tiles, card, .. } = self;
         let misses = self.misses(rates);
         let setting = Setting::new(profile, view, tiles, misses, card);
-        let line = match tiles.count() {
-            0 => Timeline::default(),
-            _ => timeline::follow(rates, &setting, (tiles, lists), self.partial_bytes(), *places),
-        };
+        let rates = &self.at_its_clock(rates, &setting);
+        let line = self.follow(rates, &setting);
         let hbm = misses.bytes / (rates.hbm * card.hbm_tbs * 1e6);
         let terms = [
             (What::Tensor, line.tensor),

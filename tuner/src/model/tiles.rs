@@ -13,6 +13,8 @@ pub(super) struct Tile {
     /// Bytes of the sparse and of the dense operand that L2 is asked for: what a cluster shares counts once.
     pub(super) sparse: f64,
     pub(super) dense: f64,
+    /// Rows of its boxes that lie beyond the last column.
+    pub(super) beyond: f64,
     /// Pipeline stages, and stored blocks in them.
     pub(super) stages: f64,
     pub(super) blocks: f64,
@@ -59,12 +61,16 @@ impl Tiles {
         };
         // The same of the CTAs: a cluster whose CTAs are not all needed is no faster.
         let (of_cluster, clip) = (part(width), part(f64::from(profile.cta_n.max(1))));
+        let beyond = if is_sddmm { 0.0 } else { beyond(profile, view, columns, width) };
         let stored = shape.structure().map_or(0, bsr_runtime::Structure::stored);
         let cols = shape.index(plan).map_or(0, |index| index.cols);
         let together = if is_sddmm { 1 } else { bsr_runtime::schedule::columns_together(plan, stored, cols) };
         let pack = if matches!(plan.tile_scheduler(), TileScheduler::CtaPerBlock) { 3.0 } else { 1.0 };
         Self {
-            column: column.into_iter().map(|tile| Tile { dense: tile.dense * clip, ..tile }).collect(),
+            column: column
+                .into_iter()
+                .map(|tile| Tile { dense: tile.dense * clip, beyond: tile.dense * beyond, ..tile })
+                .collect(),
             columns: if view.along > 0.0 { columns as usize } else { 0 },
             together,
             block_rows: shape.index(plan).map_or(0, |index| index.row_ptr.len().saturating_sub(1)),
@@ -80,6 +86,18 @@ impl Tiles {
     }
 }
 
+/// Rows of boxes that lie beyond the last column, for each byte of the dense operand's tiles.
+fn beyond(profile: &Profile, view: &View, columns: f64, width: f64) -> f64 {
+    let cta_n = f64::from(profile.cta_n.max(1));
+    let row = f64::from(profile.copied_rows.1.max(16));
+    let boxes = |columns: f64| if view.along_k { columns } else { (columns * view.bytes[1] / row).ceil() };
+    // Of the CTAs of the last cluster along the columns.
+    let ctas = (width / cta_n).max(1.0);
+    let held = |cta: u32| (view.along - (columns - 1.0) * width - f64::from(cta) * cta_n).clamp(0.0, cta_n);
+    let lost: f64 = (0..ctas as u32).map(|cta| boxes(cta_n) - boxes(held(cta))).sum();
+    lost / ctas / boxes(cta_n).max(1.0) / row / columns.max(1.0)
+}
+
 /// A CTA's tile with so many stored blocks of one block row.
 fn of_blocks(profile: &Profile, view: &View, blocks: f64) -> Tile {
     let (cta_m, cta_n) = (f64::from(profile.cta_m), f64::from(profile.cta_n));
@@ -90,6 +108,7 @@ fn of_blocks(profile: &Profile, view: &View, blocks: f64) -> Tile {
         flops: 2.0 * blocks * cta_m * cta_n * view.depth,
         sparse: blocks * cta_m * view.depth * view.bytes[0] / shared(Multicast::Sparse),
         dense: blocks * view.depth * cta_n * view.bytes[1] / shared(Multicast::Dense),
+        beyond: 0.0,
         stages: (blocks / f64::from(gathered.max(1))).ceil() * f64::from(steps),
         blocks,
         cost: 0,
@@ -134,6 +153,7 @@ fn packed(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sha
             flops: of_row.flops / f64::from(form.pack),
             sparse: of_row.sparse / f64::from(form.pack),
             dense: union * view.depth * f64::from(profile.cta_n) * view.bytes[1],
+            beyond: 0.0,
             stages: (union / f64::from(gathered.max(1))).ceil() * f64::from(steps),
             blocks,
             cost: kib as u32,
@@ -154,6 +174,7 @@ fn swap_ab(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, packing: 
             flops: 2.0 * f64::from(group.blocks) * unit * held * cta_n,
             sparse: f64::from(group.blocks) * unit * held * view.bytes[0],
             dense: panels * held / f64::from(packing.k_slices.max(1)) * cta_n * view.bytes[1],
+            beyond: 0.0,
             stages,
             blocks,
             cost: ((bytes + f64::from(packing.b_panel_bytes)) / 1024.0) as u32,
@@ -195,9 +216,10 @@ fn sddmm(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sddm
             flops: 2.0 * cta_m * f64::from(columns) * group_columns * view.along,
             sparse: cta_m * view.along * view.bytes[0],
             dense: f64::from(groups) * group_columns * view.along * view.bytes[1],
+            beyond: 0.0,
             stages,
             blocks: 0.0,
-            cost: (if is_half { 11 } else { 20 }) * (stages as u32 + 1),
+            cost: (if is_half { 15 } else { 20 }) * (stages as u32 + 1),
             units: stages as u32,
         }
     };
@@ -215,4 +237,51 @@ fn sddmm(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sddm
             std::iter::repeat_n(row, slices).flatten()
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bsr_codegen::KernelSpec;
+    use bsr_runtime::Pattern;
+
+    use super::*;
+    use crate::{Facts, Source, TuningProblem, Workload};
+
+    /// Rows beyond the last column for each row of K that a tile loads.
+    fn beyond_of(text: &str, n: usize) -> f64 {
+        let spec: KernelSpec = text.parse().unwrap();
+        let plan = Plan::new(&spec).unwrap();
+        let facts = Facts::of(&spec);
+        let structure = "random:0.25".parse::<Pattern>().unwrap().structure(1024, 1024, facts.block(), 0).unwrap();
+        let workload = Workload { facts, m: 1024, n, k: 1024, source: Source::Given, seed: 0 };
+        let problem = TuningProblem::new(workload, &structure);
+        let shape = Shape::new(Some(structure));
+        let tiles = Tiles::new(&plan, &plan.profile(), &View::new(&spec, &problem), &shape);
+        let tile = tiles.column[0];
+        tile.beyond / (tile.blocks * f64::from(spec.bk))
+    }
+
+    #[test]
+    fn boxes_beyond_the_last_column_are_counted() {
+        for (text, n, beyond) in [
+            // Boxes of 64 columns.
+            ("bm = 64, bn = 256, bk = 64", 16, 3.0),
+            ("bm = 64, bn = 256, bk = 64", 64, 3.0),
+            ("bm = 64, bn = 256, bk = 64", 65, 2.0),
+            ("bm = 64, bn = 256, bk = 64", 256, 0.0),
+            // Two consumers have a box of 32 columns each.
+            ("bm = 64, bn = 64, bk = 64", 16, 1.0),
+            // One box, most of which is beyond.
+            ("bm = 128, bn = 64, bk = 128", 16, 0.0),
+            // The second CTA of the cluster has none but such.
+            ("bm = 64, bn = 256, bk = 64, cluster = 2", 16, 3.5),
+            // Of two columns of tiles the second one has them.
+            ("bm = 64, bn = 256, bk = 64", 320, 1.5),
+        ] {
+            let found = beyond_of(text, n);
+            assert!((found - beyond).abs() < 1e-9, "{text}, {n}: {found}");
+        }
+    }
 }

@@ -4,7 +4,8 @@ use bsr_runtime::schedule::Role;
 
 use super::Card;
 use super::deal::{Lists, Part};
-use super::rates::{Rates, Setting, Share, TileTime};
+use super::rates::Rates;
+use super::tile_time::{Setting, Share, TileTime};
 use super::tiles::{Tile, Tiles};
 
 /// What becomes of the lists.
@@ -29,28 +30,32 @@ pub(super) fn spans(
     (tiles, lists): (&Tiles, &Lists),
     partial_bytes: f64,
 ) -> Vec<Vec<[f64; 2]>> {
-    let cluster = f64::from(setting.profile.cluster.max(1));
-    let share = Share::new((lists.count() as f64 * cluster).max(1.0), setting.card, rates);
-    let times: Vec<TileTime> = tiles.column.iter().map(|tile| rates.tile(setting, tile, &share)).collect();
-    let exchange = partial_bytes / cluster / rates.partial;
-    let clock = Clock { rates, tiles, times: &times, exchange, last: 0.0 };
-    let one_after_the_other = |durations: &mut dyn Iterator<Item = f64>| {
-        let mut now = rates.first_stage();
-        durations
-            .map(|us| {
-                let from = now;
-                now += us;
-                [from, now]
-            })
-            .collect()
-    };
+    let clock = Clock::new(rates, setting, (tiles, lists), partial_bytes);
     match lists {
         Lists::Whole(lists) => {
-            let of = |list: &Vec<u32>| one_after_the_other(&mut list.iter().map(|tile| times[*tile as usize].us()));
+            let of = |list: &Vec<u32>| {
+                let mut now = rates.start;
+                let mut span = |tile: &u32| {
+                    let from = now;
+                    now += clock.times[*tile as usize].us();
+                    [from, now]
+                };
+                list.iter().map(&mut span).collect()
+            };
             lists.iter().map(of).collect()
         }
-        Lists::Parts { of, .. } => {
-            of.iter().map(|list| one_after_the_other(&mut list.iter().map(|part| clock.part(part)))).collect()
+        Lists::Parts { of, places } => {
+            let arrived = clock.arrivals(of, *places);
+            let spans = |list: &Vec<Part>| {
+                let mut at = Progress::new(rates.start);
+                let mut span = |part: &Part| {
+                    let from = at.now;
+                    clock.follow(&mut at, part, &arrived);
+                    [from, at.now]
+                };
+                list.iter().map(&mut span).collect()
+            };
+            of.iter().map(spans).collect()
         }
     }
 }
@@ -65,15 +70,12 @@ pub(super) fn follow(
 ) -> Timeline {
     let cluster = f64::from(setting.profile.cluster.max(1));
     let active = (lists.count() as f64 * cluster).max(1.0);
-    let share = Share::new(active, setting.card, rates);
-    let times: Vec<TileTime> = tiles.column.iter().map(|tile| rates.tile(setting, tile, &share)).collect();
-    let exchange = partial_bytes / cluster / rates.partial;
-    let clock = Clock { rates, tiles, times: &times, exchange, last: rates.last_store(setting, &share) };
+    let clock = Clock::new(rates, setting, (tiles, lists), partial_bytes);
     let mut ends = clock.ends(lists);
     ends.sort_by(f64::total_cmp);
     let us = eased(rates, setting, tiles, &ends, cluster);
     let sum = |of: &dyn Fn(&TileTime) -> f64| {
-        times.iter().map(of).sum::<f64>() * tiles.columns as f64 * cluster / places.max(active)
+        clock.times.iter().map(of).sum::<f64>() * tiles.columns as f64 * cluster / places.max(active)
     };
     Timeline {
         us,
@@ -90,65 +92,101 @@ pub(super) fn follow(
 struct Clock<'c> {
     rates: &'c Rates,
     tiles: &'c Tiles,
-    times: &'c [TileTime],
+    times: Vec<TileTime>,
     /// Microseconds in which partial sums are written, or read.
     exchange: f64,
     /// The store of the last tile.
     last: f64,
+    /// Stages of the ring buffer.
+    ring: f64,
 }
 
-impl Clock<'_> {
+/// How far a list is.
+struct Progress {
+    now: f64,
+    /// For how long before nothing was multiplied, since sums were exchanged.
+    gap: f64,
+}
+
+impl Progress {
+    fn new(now: f64) -> Self {
+        Self { now, gap: 0.0 }
+    }
+}
+
+impl<'c> Clock<'c> {
+    fn new(rates: &'c Rates, setting: &Setting<'_>, (tiles, lists): (&'c Tiles, &Lists), partial_bytes: f64) -> Self {
+        let cluster = f64::from(setting.profile.cluster.max(1));
+        let share = Share::new((lists.count() as f64 * cluster).max(1.0), setting.card, rates);
+        Self {
+            rates,
+            tiles,
+            times: tiles.column.iter().map(|tile| rates.tile(setting, tile, &share)).collect(),
+            exchange: partial_bytes / cluster / rates.partial,
+            last: rates.last_store(setting, &share),
+            ring: f64::from(setting.profile.stages),
+        }
+    }
+
     /// When every cluster has done, if all of them ran from the first microsecond to the last.
     fn ends(&self, lists: &Lists) -> Vec<f64> {
-        let first = self.rates.first_stage();
-        let (lists, places) = match lists {
-            Lists::Parts { of, places } => (of, *places),
+        match lists {
             Lists::Whole(lists) => {
                 let us: Vec<f64> = self.times.iter().map(TileTime::us).collect();
-                let end = |list: &Vec<u32>| list.iter().map(|tile| us[*tile as usize]).sum::<f64>() + first + self.last;
-                return lists.iter().map(end).collect();
+                let of = |list: &Vec<u32>| list.iter().map(|tile| us[*tile as usize]).sum::<f64>();
+                lists.iter().map(|list| self.rates.start + of(list) + self.last).collect()
             }
-        };
+            Lists::Parts { of, places } => {
+                let arrived = self.arrivals(of, *places);
+                of.iter().map(|list| self.end(list, &arrived)).collect()
+            }
+        }
+    }
+
+    /// When the sums of parts are in their places. Such parts stand at the fronts of lists and wait for nothing.
+    fn arrivals(&self, lists: &[Vec<Part>], places: u32) -> Vec<f64> {
         let mut arrived = vec![0.0_f64; places as usize];
-        // Parts for others stand at the fronts of lists and wait for nothing.
         for list in lists {
-            let mut now = first;
+            let mut at = Progress::new(self.rates.start);
             for part in list {
                 let Role::Contributes { place } = part.role else { break };
-                now += self.part(part);
+                self.follow(&mut at, part, &[]);
                 if let Some(arrived) = arrived.get_mut(place as usize) {
-                    *arrived = now;
+                    *arrived = at.now;
                 }
             }
         }
-        lists.iter().map(|list| self.end(list, first, &arrived)).collect()
+        arrived
     }
 
-    fn end(&self, list: &[Part], first: f64, arrived: &[f64]) -> f64 {
-        let (mut now, mut last) = (first, 0.0);
-        for part in list {
-            now += self.part(part);
-            last = self.last;
-            match part.role {
-                Role::Whole => {}
-                Role::Contributes { .. } => last = 0.0,
-                Role::Collects { parts, place } => {
-                    let others = arrived.iter().skip(place as usize).take(parts as usize);
-                    now = others.fold(now, |now, arrived| now.max(*arrived) + self.exchange);
-                    now += self.rates.exchange;
-                }
-            }
-        }
-        now + last
+    fn end(&self, list: &[Part], arrived: &[f64]) -> f64 {
+        let mut at = Progress::new(self.rates.start);
+        list.iter().for_each(|part| self.follow(&mut at, part, arrived));
+        let stores = list.last().is_some_and(|part| !matches!(part.role, Role::Contributes { .. }));
+        at.now + if stores { self.last } else { 0.0 }
     }
 
-    fn part(&self, part: &Part) -> f64 {
-        let time = &self.times[part.tile as usize];
+    /// What comes next in a list.
+    fn follow(&self, at: &mut Progress, part: &Part, arrived: &[f64]) {
+        let (time, tile) = (&self.times[part.tile as usize], &self.tiles.column[part.tile as usize]);
+        let stages = self.fraction(part) * time.stages();
+        // While sums were exchanged loads went on, as far as the ring buffer holds them: what is left of these stages is to
+        // multiply.
+        let ring = self.ring * time.stages() / tile.stages.max(1.0);
+        let waits = (1.0 - time.tensor / time.stages().max(1e-9)).max(0.0);
+        at.now += stages - at.gap.min(ring).min(stages) * waits;
+        let multiplied = at.now;
         match part.role {
-            Role::Whole => time.us(),
-            Role::Contributes { .. } => self.fraction(part) * time.stages() + self.rates.part + self.exchange,
-            Role::Collects { .. } => self.fraction(part) * time.stages() + time.ends,
+            Role::Whole => at.now += time.ends,
+            Role::Contributes { .. } => at.now += self.rates.part + self.exchange,
+            Role::Collects { parts, place } => {
+                let others = arrived.iter().skip(place as usize).take(parts as usize);
+                let collect = self.rates.collect + self.exchange;
+                at.now = others.fold(at.now, |now, arrived| now.max(*arrived) + collect);
+                at.now += self.rates.exchange + time.ends;
+            }
         }
+        at.gap = if part.role == Role::Whole { 0.0 } else { at.now - multiplied };
     }
 
     fn fraction(&self, part: &Part) -> f64 {
@@ -185,6 +223,7 @@ fn mean(column: &[Tile]) -> Tile {
         flops: sum(&|tile| tile.flops),
         sparse: sum(&|tile| tile.sparse),
         dense: sum(&|tile| tile.dense),
+        beyond: sum(&|tile| tile.beyond),
         stages: sum(&|tile| tile.stages),
         blocks: sum(&|tile| tile.blocks),
         ..Tile::default()

@@ -2,7 +2,8 @@
 
 use bsr_codegen::Plan;
 
-use super::rates::{Rates, Setting};
+use super::rates::Rates;
+use super::tile_time::Setting;
 use super::{Card, Simulation, timeline};
 use crate::TuningProblem;
 
@@ -17,9 +18,9 @@ pub fn work_list(plan: &Plan, problem: &TuningProblem, card: &Card) -> Vec<Vec<[
     if tiles.count() == 0 {
         return vec![];
     }
-    let rates = &Rates::H200;
-    let setting = Setting::new(profile, view, tiles, simulation.misses(rates), card);
-    timeline::spans(rates, &setting, (tiles, lists), simulation.partial_bytes())
+    let setting = Setting::new(profile, view, tiles, simulation.misses(&Rates::H200), card);
+    let rates = simulation.at_its_clock(&Rates::H200, &setting);
+    timeline::spans(&rates, &setting, (tiles, lists), simulation.partial_bytes())
 }
 
 #[cfg(test)]

@@ -1,0 +1,225 @@
+//! What one tile takes: its multiplications, its loads, and what they wait for.
+
+use bsr_codegen::{KernelKind, Multicast, Profile};
+
+use super::Card;
+use super::both;
+use super::footprint::Misses;
+use super::rates::Rates;
+use super::tiles::{Tile, Tiles};
+use super::view::View;
+
+/// How sharply the slower of the tensor cores and of shared memory decides within a WGMMA: nothing else is between them.
+const SHARED: f64 = 6.0;
+
+/// Bytes of a line of L2.
+const LINE: f64 = 128.0;
+
+/// What a CTA has of the card while so many run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    /// Of an SM's tensor cores.
+    tensor: f64,
+    /// Bytes from L2 in a microsecond: of the card's, of the SM's.
+    pub(super) l2: f64,
+    port: f64,
+    /// Bytes of device memory in a microsecond.
+    hbm: f64,
+}
+
+impl Share {
+    /// That of one of `active` CTAs.
+    pub(super) fn new(active: f64, card: &Card, rates: &Rates) -> Self {
+        let active = active.max(1.0);
+        let of_sm = (card.sms as f64 / active).min(1.0);
+        Self {
+            tensor: of_sm,
+            l2: rates.l2 * card.l2_tbs * 1e6 / active,
+            port: rates.port * of_sm,
+            hbm: rates.hbm * card.hbm_tbs * 1e6 / active,
+        }
+    }
+}
+
+/// What one tile takes, in microseconds of one CTA.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TileTime {
+    /// Multiplications alone.
+    pub(super) tensor: f64,
+    /// Loads alone.
+    pub(super) l2: f64,
+    /// Both, and what comes from device memory, which overlap.
+    busy: f64,
+    pub(super) barriers: f64,
+    pub(super) latency: f64,
+    /// The beginning of the tile, and a store that nothing hides.
+    pub(super) ends: f64,
+}
+
+impl TileTime {
+    /// The stages, from the first to the last.
+    pub(super) fn stages(&self) -> f64 {
+        self.busy + self.latency
+    }
+
+    pub(super) fn us(&self) -> f64 {
+        self.stages() + self.ends
+    }
+}
+
+/// What the time of a tile depends on beside the tile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting<'s> {
+    pub(super) profile: &'s Profile,
+    pub(super) view: &'s View,
+    pub(super) misses: Misses,
+    pub(super) card: &'s Card,
+    /// Bytes of the result that a tile has.
+    pub(super) out: f64,
+}
+
+impl<'s> Setting<'s> {
+    pub(super) fn new(profile: &'s Profile, view: &'s View, tiles: &Tiles, misses: Misses, card: &'s Card) -> Self {
+        Self { profile, view, misses, card, out: tiles.out }
+    }
+}
+
+impl Rates {
+    pub(super) fn tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
+        match setting.profile.kind {
+            KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm | KernelKind::Attention => {
+                self.wgmma_tile(setting, tile, share)
+            }
+            KernelKind::MmaSync | KernelKind::Wmma { .. } => self.warp_tile(setting, tile, share),
+            KernelKind::Atomic => self.scalar_tile(self.scalar[0], setting, tile, share),
+            KernelKind::Register => self.scalar_tile(self.scalar[1], setting, tile, share),
+            KernelKind::Vector => self.scalar_tile(self.scalar[2], setting, tile, share),
+        }
+    }
+
+    /// Microseconds of the store of a cluster's last tile, which no other one hides.
+    pub(super) fn last_store(&self, setting: &Setting<'_>, share: &Share) -> f64 {
+        let is_hopper = matches!(setting.profile.kind, KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm);
+        if is_hopper && setting.profile.overlapped { self.store + setting.out / share.l2 } else { 0.0 }
+    }
+
+    fn wgmma_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
+        let &Setting { profile, view, misses, card, out } = setting;
+        let sms = card.sms as f64;
+        let kind = match (view.bytes[0] < 2.0, view.bytes[2] >= 4.0) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => 2,
+        };
+        // WGMMA reads both operands from shared memory at 128 B a clock: m64nNk32B takes N / 2 clocks of the tensor
+        // core, and 16 + N / 4 of shared memory.
+        let n = f64::from(profile.instruction_n.max(8));
+        let efficiency = n / 2.0 / both(n / 2.0, 16.0 + n / 4.0, SHARED);
+        let rate = self.wgmma[kind] * efficiency * card.dense_tflops / sms * 1e6 * share.tensor;
+        let mut tensor = tile.flops / rate;
+        if profile.consumers == 1 {
+            tensor *= self.alone;
+        }
+        if profile.promoted {
+            tensor *= self.promoted;
+        }
+        let sectors = self.sectors(view);
+        let dense = tile.dense * if view.along_k { sectors } else { 1.0 };
+        let sparse = tile.sparse * sectors;
+        let cluster = f64::from(profile.cluster.max(1));
+        let times = |which: Multicast| if profile.multicast == which { cluster } else { 1.0 };
+        let received = sparse * times(Multicast::Sparse) + dense * times(Multicast::Dense);
+        let abreast = if profile.kind == KernelKind::Sddmm { self.abreast } else { 1.0 };
+        let spans = profile.copied_rows;
+        // Rows of an operand that is narrower than a line of L2 come several at a time.
+        let pitch = view.along * view.bytes[1];
+        let of_dense = if !view.along_k && pitch <= LINE { LINE } else { f64::from(spans.1.max(16)) };
+        let rows = tile.sparse / f64::from(spans.0.max(16)) + tile.dense / of_dense;
+        let fills = if profile.kind == KernelKind::SwapAb { tile.stages * self.fill } else { 0.0 };
+        let beyond = tile.beyond * self.beyond_ns * 1e-3;
+        let from_l2 = (sparse + dense) / (share.l2 * abreast) + beyond;
+        // What an SM takes at most, however few others ask.
+        let own = (received / share.port).max(rows * self.row_ns * 1e-3);
+        let l2 = both(both(from_l2, own, SHARED), fills, self.sharpness[0]);
+        let fetched = tile.sparse * misses.sparse + tile.dense * misses.dense;
+        let hbm = (fetched + out) / share.hbm;
+        let doublings = f64::from(profile.cluster.max(1) * profile.pack.max(1)).log2();
+        let wait = match profile.multicast {
+            Multicast::Nothing => 0.0,
+            Multicast::Sparse => self.wait[0] * doublings,
+            Multicast::Dense => self.wait[1] * doublings,
+        };
+        let blocks = match profile.kind {
+            KernelKind::SwapAb => tile.blocks * self.block + tile.stages * f64::from(profile.pack) * self.turn,
+            _ => 0.0,
+        };
+        let rounds = tile.stages * self.round + blocks;
+        // A stage that CTAs share is loaded again when all of them have released it.
+        let waits = tile.stages * wait;
+        // A stage is asked for when it is free: every `stages` stages take a latency and the work on one of them.
+        // It is there when the last of its boxes is.
+        let miss = misses.sparse.max(misses.dense);
+        let trip = self.latency[0] + miss * (self.latency[1] - self.latency[0]);
+        let work = both(tensor + rounds, both(from_l2, fills, self.sharpness[0]), self.sharpness[0]);
+        // Panels of the dense operand come in bursts, for which all wait; the sparse one streams.
+        let streams = tile.sparse * misses.sparse / (tile.sparse + tile.dense).max(1.0);
+        let busy = both(work, hbm, self.sharpness[1] / (1.0 - streams).max(0.1));
+        let busy = both(busy, own, SHARED) + waits;
+        let bound = (tile.stages * trip + busy) / f64::from(profile.stages.max(1));
+        let latency = both(busy, bound, self.sharpness[0]) - busy;
+        // Stores leave through L2, too.
+        let store = if profile.overlapped { 0.0 } else { self.store + out / share.l2 };
+        TileTime { tensor, l2, busy, barriers: rounds + waits, latency, ends: self.between + store }
+    }
+
+    /// What L2 reads of rows of a block over what is asked for: rows that are no multiple of its sectors of 32 bytes cost
+    /// it two requests where one would do (`benches/LOG.md`, 15).
+    fn sectors(&self, view: &View) -> f64 {
+        let pitch = (view.depth * view.bytes[0]) as u64;
+        if pitch.is_multiple_of(32) { 1.0 } else { self.across }
+    }
+
+    /// The planner's own weights of tensor cores, shared memory and L2, which overlap in part.
+    fn warp_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
+        let &Setting { profile, view, misses, card, out } = setting;
+        let (m, n) = (f64::from(profile.cta_m), f64::from(profile.cta_n));
+        let (warps, part) = (f64::from(profile.consumers), profile.share);
+        let bytes = view.bytes[0];
+        let loaded = (m + n) * bytes;
+        let read = warps * f64::from(part.0 + part.1) * bytes;
+        let is_eighth = bytes < 2.0;
+        let faster = match (is_eighth, view.bytes[2] >= 4.0) {
+            (false, _) => 1.0,
+            (true, true) => self.mma_sync8[0],
+            (true, false) => self.mma_sync8[1],
+        };
+        let opaque = match profile.kind {
+            KernelKind::Wmma { asynchronous: true } => self.wmma[0],
+            KernelKind::Wmma { asynchronous: false } => self.wmma[1],
+            _ => 1.0,
+        };
+        // Multiply-adds that an SM does a cycle: the card's rate is that of 2048 of them.
+        let clock = self.clock * card.dense_tflops / card.sms as f64 / 640.0 * 132.0 * 1.5e3;
+        let k = tile.flops / (2.0 * m * n);
+        let cycles = m * n / (self.mma_sync * faster) + 0.4 * (loaded + read) / 128.0;
+        let tensor = k * cycles / clock / opaque;
+        let l2 = 0.4 * k * loaded / 32.0 / clock;
+        let few = (8.0 - warps * f64::from(profile.resident)).max(0.0);
+        let shallow = if profile.stages < 3 { 0.08 } else { 0.0 };
+        let tensor = (tensor + l2) * (1.0 + 0.06 * few + shallow) / share.tensor;
+        let hbm = (tile.sparse * misses.sparse + tile.dense * misses.dense + out) / share.hbm;
+        TileTime {
+            tensor,
+            l2,
+            busy: both(both(tensor, l2, SHARED), hbm, self.sharpness[1]) + tile.stages * self.round,
+            barriers: tile.stages * self.round,
+            ends: self.between + self.store,
+            ..TileTime::default()
+        }
+    }
+
+    fn scalar_tile(&self, tflops: f64, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
+        let tensor = tile.flops / (tflops / setting.card.sms as f64 * 1e6) / share.tensor;
+        TileTime { tensor, busy: tensor, ends: self.between, ..TileTime::default() }
+    }
+}
