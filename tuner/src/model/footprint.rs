@@ -37,7 +37,7 @@ pub(super) fn misses(
     let asked = [requests(&|tile| tile.sparse), requests(&|tile| tile.dense)];
     let written = tiles.count() as f64 * f64::from(profile.cluster) * tiles.out * tiles.needed;
     let fetched = match profile.kind {
-        KernelKind::Sddmm => in_waves(plan, view, (tiles, shape), clusters, asked, rates.wave),
+        KernelKind::Sddmm => in_waves(plan, view, (tiles, shape), clusters, asked, rates),
         _ => by_columns(plan, profile, view, (tiles, shape), clusters, asked, rates),
     };
     let part = |fetched: f64, asked: f64| if asked > 0.0 { (fetched / asked).clamp(0.0, 1.0) } else { 0.0 };
@@ -112,19 +112,23 @@ fn behind(profile: &Profile, shape: &Shape, plan: &Plan, tiles: &Tiles, kept: f6
     if bytes > 0.0 { late / bytes } else { 0.0 }
 }
 
-/// Tiles that run together walk K together: each wave reads its rows of one factor and its columns of the other.
+/// Tiles that run together walk K together: each wave reads its rows of one factor and its columns of the other. Of these L2
+/// still holds a part where they are those of the wave before.
 fn in_waves(
     plan: &Plan,
     view: &View,
     (tiles, shape): (&Tiles, &Shape),
     clusters: usize,
     asked: [f64; 2],
-    again: f64,
+    rates: &Rates,
 ) -> [f64; 2] {
-    let count = tiles.count().max(1) as f64;
-    let waves = (count / clusters as f64).max(1.0);
-    let block_rows = tiles.block_rows as f64 / waves;
-    let rows = tiles.block_rows as f64 * view.rows * view.along * view.bytes[0];
-    let columns = shape.distinct(plan, block_rows.ceil().max(1.0) as usize) * view.depth * view.along * view.bytes[1];
-    [rows.min(asked[0]), (columns * (1.0 + again * (waves - 1.0))).min(asked[1])]
+    let waves = (tiles.count().max(1) as f64 / clusters as f64).max(1.0);
+    let (all, each) = (tiles.block_rows as f64, tiles.block_rows as f64 / waves);
+    let rows = |count: f64| count * view.rows * view.along * view.bytes[0];
+    let columns =
+        |count: f64| shape.distinct(plan, count.ceil().max(1.0) as usize) * view.depth * view.along * view.bytes[1];
+    let first = columns(each);
+    let kept = (rates.wave * rates.l2_bytes / (rows(each) + first).max(1.0)).min(1.0);
+    let later: f64 = (1..waves.ceil() as usize).map(|wave| columns(each.min(all - wave as f64 * each))).sum();
+    [rows(all).min(asked[0]), (first + (1.0 - kept) * later).min(asked[1])]
 }

@@ -50,7 +50,7 @@ pub struct Rates {
     pub collect: f64,
     /// Bytes of such sums that a CTA writes or reads in a microsecond.
     pub partial: f64,
-    /// The part of SDDMM's columns that every wave of tiles after the first one reads from device memory again.
+    /// The part of L2 that holds what a wave of an SDDMM's tiles has read when the next one comes.
     pub wave: f64,
     /// How far a long tile may be behind others, over what L2 should hold by its size: such that 64 x 64 blocks of a power law with
     /// 256 columns a tile move about the 1.0 GB that `ncu` counts (`benches/LOG.md`, 35).
@@ -99,7 +99,7 @@ impl Rates {
         collect: 0.6,
         beyond_ns: 4.25,
         partial: 28_600.0,
-        wave: 0.202,
+        wave: 0.5,
         lag: 0.6,
         part: 0.353,
         sharpness: [5.87, 1.6],
