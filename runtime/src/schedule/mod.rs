@@ -23,7 +23,7 @@ pub use batch::{BatchLists, BatchTile};
 pub use block_index::BlockIndex;
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
-pub use sddmm::SddmmWork;
+pub use sddmm::{SddmmWork, sddmm_costs};
 use shared_columns::SharedWork;
 pub use split_k::{Costs, Divisible, Role, divide, split};
 use split_rows::RowTile;

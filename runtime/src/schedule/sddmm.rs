@@ -88,8 +88,6 @@ impl SddmmWork {
                 tiles.into_iter().enumerate().for_each(|(i, tile)| lists[i % ctas].push(tile));
                 lists
             }
-            // CTAs that share K finish together on paper, and on an H200 later: 356 TFLOP/s against 488
-            // (benches/LOG.md, 21).
             _ => {
                 let mut lists = split_k::earliest(tiles, ctas.max(1) as usize);
                 lists.retain(|list| !list.is_empty());
@@ -210,17 +208,21 @@ fn column_groups(
     groups
 }
 
+/// What a tile of an SDDMM costs, which may be of half the width, as timelines of 8192 x 8192 over 4096 with 205 blocks of 128 x 128
+/// have it on an H200, whose tiles wait for loads a quarter of their time: 0.62 us a stage, 31 us in place of 40 for half the
+/// width, 5 us to pass a part on and 4.4 to add one (`benches/LOG.md`, 47).
+pub fn sddmm_costs(half: bool) -> Costs {
+    let (stage, whole) = (if half { 15 } else { 20 }, 20);
+    Costs { unit: stage, tile: stage, contribute: 8 * whole, collect: 7 * whole, least: 4 }
+}
+
 impl Divisible for SddmmWorkTile {
     fn units(&self) -> u32 {
         self.stages
     }
 
-    /// As timelines of 8192 x 8192 over 4096 with 205 blocks of 128 x 128 have them on an H200, whose tiles wait for loads a
-    /// quarter of their time: 0.62 us a stage, 31 us in place of 40 for a tile of half the width, 5 us to pass a part on and
-    /// 4.4 to add one (`benches/LOG.md`, 47).
     fn costs(&self) -> Costs {
-        let (stage, whole) = (if self.half { 15 } else { 20 }, 20);
-        Costs { unit: stage, tile: stage, contribute: 8 * whole, collect: 7 * whole, least: 4 }
+        sddmm_costs(self.half)
     }
 
     fn role(&self) -> Role {

@@ -133,6 +133,11 @@ pub(super) fn all(plan: &Plan, seed: u64) -> Result<Vec<Kind>, Failure> {
 }
 
 impl Sizes<'_> {
+    /// Blocks that a step has keys of.
+    fn blocks_a_step(&self) -> usize {
+        (self.step / self.block.1).max(1)
+    }
+
     /// Queries and keys of whole blocks: about 256 rows of Q, three columns of blocks or more.
     fn whole(&self) -> (usize, usize) {
         let (bm, bk) = self.block;
@@ -195,7 +200,7 @@ impl Sizes<'_> {
         // The last tile has the end of the first row of blocks.
         let queries = bm / tile * tile + tile;
         // What a step has keys of is one row's.
-        let each = (self.step / bk).max(1);
+        let each = self.blocks_a_step();
         let stored = |row: usize, column: usize| column / each % 3 == (row + 1) % 3 && (row % 3 != 1 || column < APART);
         self.of((queries, APART * parts * bk), [1, 1, 1], "rows that share no block", &stored)
     }
@@ -206,7 +211,7 @@ impl Sizes<'_> {
         let ((bm, bk), tile, stages) = (self.block, self.tile, self.plan.profile().stages as usize);
         // Without a common divisor with the stages.
         let steps = (5..).find(|steps| (2..=stages).all(|d| stages % d != 0 || steps % d != 0)).unwrap_or(5);
-        let (queries, each) = (bm / tile * tile + tile, (self.step / bk).max(1));
+        let (queries, each) = (bm / tile * tile + tile, self.blocks_a_step());
         let from_end = |column: usize| steps - 1 - column / each % steps;
         let stored = |row: usize, column: usize| matches!(from_end(column), 0 | 1 | 3) == (row == 0);
         let keys = parts * steps * each * bk;

@@ -5,7 +5,7 @@
 //! tiles between clusters, which level loads by less than a tile.
 
 use bsr_codegen::{KernelKind, Plan, Profile, Schedule, SplitForm, SplitK, TileScheduler};
-use bsr_runtime::schedule::{Costs, Divisible, Role, divide, record_costs, split};
+use bsr_runtime::schedule::{Costs, Divisible, Role, divide, record_costs, sddmm_costs, split};
 
 use super::tiles::{Tile, Tiles};
 
@@ -250,10 +250,9 @@ fn costs(plan: &Plan, form: &SplitForm, tile: &Tile) -> Costs {
     Costs { unit: 20 * u64::from(steps), tile: 20, contribute: exchange, collect: exchange, least }
 }
 
-/// As the runtime has them: `sddmm`.
 fn exchange_of_sddmm(tile: &Tile) -> Costs {
     let stage = u64::from(tile.cost) / u64::from(tile.units + 1).max(1);
-    Costs { unit: stage, tile: stage, contribute: 8 * 20, collect: 7 * 20, least: 4 }
+    Costs { unit: stage, tile: stage, ..sddmm_costs(false) }
 }
 
 #[cfg(test)]

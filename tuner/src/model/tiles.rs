@@ -219,7 +219,7 @@ fn sddmm(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sddm
             beyond: 0.0,
             stages,
             blocks: 0.0,
-            cost: (if is_half { 15 } else { 20 }) * (stages as u32 + 1),
+            cost: bsr_runtime::schedule::sddmm_costs(is_half).unit as u32 * (stages as u32 + 1),
             units: stages as u32,
         }
     };

@@ -103,4 +103,6 @@ fn ctas_finish_together_where_it_is_worth_the_exchange() {
         let (split, whole) = (latest(&split), latest(&whole));
         assert!(split as f64 <= gain * whole as f64, "{pattern}: {split} of {whole}");
     }
+    let spec = "op = sdd, bm = 128, bn = 256, bk = 128, schedule = balanced";
+    assert_eq!(work(spec, (8192, 8192, 4096), "random:0.05", 132).0.workspace(), 0);
 }
