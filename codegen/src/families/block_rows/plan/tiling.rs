@@ -128,23 +128,34 @@ pub(crate) fn choose(
         }
         None => vec![2, 3, 1],
     };
+    let tiles: Vec<Tiling> = tiles(spec, view, precision, &counts, arch).collect();
     let mut best: Option<Tiling> = None;
-    let mut tightest: Option<(u32, Tiling)> = None;
-    for &consumers in &counts {
-        for cta_m in [256, 192, 128, 64].into_iter().filter(|m| view.rows.is_multiple_of(*m)) {
-            for tiling in splits(spec, view, precision, cta_m, consumers, arch) {
-                let registers = tiling.accumulators() + tiling.partials;
-                if !tiling.fits() {
-                    if tightest.is_none_or(|(least, _)| registers < least) {
-                        tightest = Some((registers, tiling));
-                    }
-                } else if best.is_none_or(|b| tiling.score() > b.score()) {
-                    best = Some(tiling);
-                }
-            }
+    for tiling in tiles.iter().copied().filter(Tiling::fits) {
+        if best.is_none_or(|b| tiling.score() > b.score()) {
+            best = Some(tiling);
         }
     }
-    best.ok_or_else(|| no_tile(spec, view, tightest.map(|(_, tiling)| tiling)).into())
+    best.ok_or_else(|| {
+        let tightest = tiles.iter().copied().min_by_key(|tiling| tiling.accumulators() + tiling.partials);
+        let narrower = [256, 128, 64, 32, 16].into_iter().filter(|bn| *bn < spec.bn).find(|&bn| {
+            self::tiles(&KernelSpec { bn, ..*spec }, view, precision, &counts, arch).any(|tiling| tiling.fits())
+        });
+        no_tile(spec, view, tightest, narrower).into()
+    })
+}
+
+/// The tiles that each number of consumers divides, those included that do not fit the registers.
+fn tiles(
+    spec: &KernelSpec,
+    view: &SparseTimesDense,
+    precision: &Precision,
+    counts: &[u32],
+    arch: &Arch,
+) -> impl Iterator<Item = Tiling> {
+    let heights = [256, 192, 128, 64].into_iter().filter(|m| view.rows.is_multiple_of(*m));
+    counts.iter().flat_map(move |&consumers| {
+        heights.clone().flat_map(move |cta_m| splits(spec, view, precision, cta_m, consumers, arch))
+    })
 }
 
 /// The legal ways to divide a CTA tile over the consumers, the preferred one first: rows, then columns.
@@ -183,7 +194,8 @@ fn splits(
     })
 }
 
-fn no_tile(spec: &KernelSpec, view: &SparseTimesDense, tightest: Option<Tiling>) -> PlanError {
+/// `narrower`: the most columns, fewer than the spec's, with which a tile fits.
+fn no_tile(spec: &KernelSpec, view: &SparseTimesDense, tightest: Option<Tiling>, narrower: Option<u32>) -> PlanError {
     match tightest {
         Some(t) => PlanError::new(
             "bn",
@@ -202,7 +214,10 @@ fn no_tile(spec: &KernelSpec, view: &SparseTimesDense, tightest: Option<Tiling>)
                 CONSUMER_OVERHEAD,
                 t.roles.consumer_registers
             ),
-            format!("bn = {}, or leave `consumers` to the plan", 1 << (spec.bn / 2).max(16).ilog2()),
+            match narrower {
+                Some(bn) => format!("bn = {bn}, or leave `consumers` to the plan"),
+                None => "leave `consumers` to the plan".to_owned(),
+            },
         ),
         None => {
             let consumers = spec.consumers.unwrap_or(2);
