@@ -393,6 +393,9 @@ pub enum SplitK {
     Off,
     /// Tiles are divided where clusters then finish together, and earlier (`auto`).
     Auto,
+    /// Tiles that are much longer than the others are divided, so that L2 still holds what they read of the dense operand (`long`).
+    /// Where there are none, in a batch and in an attention it is `auto`.
+    Long,
     /// Every tile is divided into so many parts, as far as it has blocks (`2` to `16`).
     Parts(u32),
 }
@@ -412,6 +415,7 @@ impl Vocabulary for SplitK {
         ("off", Self::Off),
         ("false", Self::Off),
         ("auto", Self::Auto),
+        ("long", Self::Long),
         ("2", Self::Parts(2)),
         ("3", Self::Parts(3)),
         ("4", Self::Parts(4)),
@@ -453,6 +457,8 @@ impl TryFrom<String> for SplitK {
 
     fn try_from(word: String) -> Result<Self, String> {
         let found = Self::WORDS.iter().find(|(text, _)| *text == word);
-        found.map(|(_, value)| *value).ok_or_else(|| format!("split is off, auto or 2 to {}, not {word:?}", Self::MOST))
+        found
+            .map(|(_, value)| *value)
+            .ok_or_else(|| format!("split is off, auto, long or 2 to {}, not {word:?}", Self::MOST))
     }
 }

@@ -57,6 +57,7 @@ const KERNELS: &[&str] = &[
     "bm = 16, bn = 32, bk = 16, mma = scalar, dtype = f32, accumulate = atomic",
     "bm = 64, bn = 64, bk = 64, pdl = on",
     "bm = 64, bn = 64, bk = 32, pdl = early, split = auto",
+    "bm = 64, bn = 64, bk = 64, split = long",
     "bm = 64, bn = 64, bk = 32, swap = off, pack = 3",
 ];
 
@@ -71,6 +72,7 @@ const HARMLESS: &[(&str, &str, &str)] = &[
     ("drop a zero", "mov.", "the register has been written before, and what it holds is not used"),
     ("one more", "named_barrier", "the barriers of the block have other numbers"),
     ("compare with one more", "tid", "another thread does it"),
+    ("compare with one more", "%p_store_lead, %r_t, 0", "another thread does it"),
     ("do not wait", "bra", "an earlier wait has seen this phase complete"),
 ];
 

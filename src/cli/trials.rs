@@ -10,6 +10,8 @@
 mod ends;
 #[path = "trials/large.rs"]
 mod large;
+#[path = "trials/long.rs"]
+mod long;
 #[path = "trials/scale.rs"]
 mod scale;
 #[path = "trials/split.rs"]
@@ -17,7 +19,9 @@ mod split;
 
 use bsr::simulated::{Options, Schedule};
 use bsr::{BsrError, KernelSpec, Op, Plan, Structure};
+use bsr_codegen::SplitK;
 use bsr_codegen::epilogue::Reduction;
+use long::Long;
 use scale::Scale;
 use split::{Split, Width};
 
@@ -72,6 +76,8 @@ pub(super) enum Kind {
     Split,
     /// The same of a sampled product's tiles of half the width.
     SplitHalf,
+    /// Clusters share the K of rows that are much longer than others.
+    LongRows,
 }
 
 /// One problem: the sparse factor's structure as it is stored, and the extent of C along the dense one. Shapes depend on
@@ -133,7 +139,9 @@ impl Kind {
         let split = (plan.sddmm_tiles().is_some() || plan.split_form().is_some()).then_some(Self::Split);
         let reduction = plan.spec().epilogue.and_then(|epilogue| epilogue.program().reduction());
         let pair = (reduction == Some(Reduction::Max) && plan.sddmm_tiles().is_none()).then_some(Self::LastPair);
-        Self::ALL.into_iter().chain(split).chain(halves.then_some(Self::SplitHalf)).chain(pair).collect()
+        let divides_long = plan.spec().split == SplitK::Long && !plan.spec().batch.is_on();
+        let long = divides_long.then_some(Self::LongRows);
+        Self::ALL.into_iter().chain(split).chain(halves.then_some(Self::SplitHalf)).chain(long).chain(pair).collect()
     }
 
     /// The kind of a kernel's problem number `index`, from 0.
@@ -158,6 +166,7 @@ impl Kind {
             Self::FarLines => "far lines",
             Self::Split => "split K",
             Self::SplitHalf => "split half",
+            Self::LongRows => "long rows",
         }
     }
 }
@@ -176,24 +185,28 @@ impl Trial {
             Kind::SplitHalf => Some(Split::new(plan, scale.block, scale.tile, Width::Half)?),
             _ => None,
         };
-        let lengths = match split {
-            Some(split) => vec![split.blocks_a_row; split.block_rows],
-            None => scale.lengths(kind, round),
+        let long = match kind {
+            Kind::LongRows => Some(Long::new(plan, scale.block, scale.tile)?),
+            _ => None,
+        };
+        let lengths = match (split, &long) {
+            (Some(split), _) => vec![split.blocks_a_row; split.block_rows],
+            (None, Some(long)) => long.lengths.clone(),
+            (None, None) => scale.lengths(kind, round),
         };
         let most = lengths.iter().copied().max().unwrap_or(0);
         let columns = match kind {
             Kind::Alone => lengths.len(),
             Kind::FullRow | Kind::OneColumn | Kind::Split | Kind::SplitHalf => most,
+            Kind::LongRows => long.as_ref().map_or(most, |long| long.columns),
             _ => most + 1,
         };
-        let n = split.map_or_else(|| scale.along(kind, &lengths, extra), |split| split.along);
+        let given = split.map(|split| (split.along, split.clusters));
+        let given = given.or(long.as_ref().map(|long| (long.along, long.clusters)));
+        let n = given.map_or_else(|| scale.along(kind, &lengths, extra), |(along, _)| along);
         let (last_rows, last_columns) = (scale.last_rows(kind, round), scale.last_columns(kind, round));
         let (m, k) = ((lengths.len() - 1) * bm + last_rows, (columns - 1) * bk + last_columns);
-        let (mut row_ptr, mut col_idx) = (vec![0], Vec::new());
-        for (row, &length) in lengths.iter().enumerate() {
-            col_idx.extend(places(kind, (row, round), length, columns));
-            row_ptr.push(col_idx.len() as i32);
-        }
+        let (row_ptr, col_idx) = stored(kind, round, &lengths, columns);
         let read = Structure::new(m, k, (bm, bk), row_ptr, col_idx)?;
         let effort = scale.effort_of((&lengths, last_rows), n).max(1);
         let sums = if scale.sampled { n } else { most * bk };
@@ -202,8 +215,8 @@ impl Trial {
             structure,
             n,
             seed: index as u64,
-            clusters: match (split, kind) {
-                (Some(split), _) => split.clusters,
+            clusters: match (given, kind) {
+                (Some((_, clusters)), _) => clusters,
                 // Both full rows, or both slices of one, are those of one cluster.
                 (None, Kind::FullRow) if lengths.len() > 3 || scale.is_large() && scale.slices > 1 => 1,
                 (None, kind) if scale.is_large() && !matches!(kind, Kind::Whole | Kind::FullRow) => 1,
@@ -264,6 +277,16 @@ fn shrink_of_one_sign(products: usize) -> f64 {
     (-ratio.log2().round()).exp2()
 }
 
+/// Where rows of these lengths begin, and the block columns of each.
+fn stored(kind: Kind, round: usize, lengths: &[usize], columns: usize) -> (Vec<i32>, Vec<i32>) {
+    let (mut row_ptr, mut col_idx) = (vec![0], Vec::new());
+    for (row, &length) in lengths.iter().enumerate() {
+        col_idx.extend(places(kind, (row, round), length, columns));
+        row_ptr.push(col_idx.len() as i32);
+    }
+    (row_ptr, col_idx)
+}
+
 /// The block columns of a row: spread over it, a little further to the right in every row and round, and up to the last
 /// column in every other row.
 fn places(kind: Kind, (row, round): (usize, usize), length: usize, columns: usize) -> Vec<i32> {
@@ -295,6 +318,10 @@ mod tests {
         Plan::new(&spec.parse().unwrap()).unwrap()
     }
 
+    fn long(plan: &Plan, scale: &Scale) -> bool {
+        Long::new(plan, scale.block, scale.tile).unwrap().passes_on_late(plan, scale.block).unwrap()
+    }
+
     #[test]
     fn every_kernel_has_problems_of_every_kind_in_every_round() {
         for spec in [
@@ -315,6 +342,11 @@ mod tests {
             "bm = 128, bn = 64, bk = 64, swap = off, pack = 2, split = auto",
             "bm = 16, bn = 64, bk = 16, split = auto",
             "bm = 24, bn = 128, bk = 200, split = 3",
+            "bm = 64, bn = 256, bk = 64, split = long",
+            "bm = 128, bn = 128, bk = 128, cluster = 2, transpose = on, split = long",
+            "bm = 64, bn = 64, bk = 64, swap = off, pack = 2, split = long",
+            "bm = 32, bn = 64, bk = 32, split = long",
+            "bm = 512, bn = 256, bk = 112, split = long",
             "bm = 64, bn = 64, bk = 32, epilogue = \"|| (relu(acc), row_max(acc))\"",
             LARGE[0],
             LARGE[1],
@@ -356,6 +388,9 @@ mod tests {
                         let work =
                             bsr_runtime::schedule::WorkLists::new(&plan, &trial.structure, trial.n, trial.clusters);
                         assert!(work.workspace > 0 && trial.clusters > 1);
+                    }
+                    Kind::LongRows => {
+                        assert!(long(&plan, &scale), "{spec}: no part comes after a whole tile");
                     }
                 }
                 assert!(trial.schedules > 0);

@@ -42,7 +42,7 @@ const KNOBS: [&str; 13] = [
 
 /// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
 /// shapes whose epilogue, gather or swizzle is special.
-const CHOSEN: [&str; 160] = [
+const CHOSEN: [&str; 161] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, dtype = bf16",
     "bm = 512, bn = 128, bk = 112, out = f32",
@@ -172,6 +172,7 @@ const CHOSEN: [&str; 160] = [
     "bm = 128, bn = 64, bk = 112, swap = off, pack = 2, split = auto, pdl = on",
     "bm = 64, bn = 64, bk = 32, swap = off, pack = 2, op = dds, transpose = on, out = f32",
     "bm = 64, bn = 256, bk = 64, swap = off, pack = 2, cluster = 2, split = auto",
+    "bm = 64, bn = 128, bk = 64, swap = off, pack = 3, cluster = 2, split = long",
     "bm = 64, bn = 192, bk = 64, swap = off, pack = 3, cluster = 2",
     "bm = 64, bn = 32, bk = 32, swap = off, pack = 2, cluster = 8",
     "bm = 128, bn = 16, bk = 128, pdl = early",

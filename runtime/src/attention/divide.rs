@@ -73,7 +73,7 @@ pub(super) fn divide(
             let cut = Cut::new(tiles, steps, &all, |_| count);
             (cut.places > 0).then(|| cut.assigned(tiles, ctas).1)
         }
-        SplitK::Auto => {
+        SplitK::Auto | SplitK::Long => {
             let costs: Vec<usize> = all.iter().map(|tile| tile.cost(tiles)).collect();
             let share = costs.iter().sum::<usize>().div_ceil(ctas).max(1);
             let undivided = longest_first(costs, vec![0; ctas]).into_iter().max().unwrap_or(0);

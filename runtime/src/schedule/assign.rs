@@ -61,10 +61,23 @@ pub(super) fn assign<T: Copy>(tiles: &[(T, u64)], clusters: usize, balanced: boo
         }
         (finish, lists)
     };
-    let assignments: Vec<_> = IN_ORDER.iter().map(|share| with_share(*share)).collect();
-    let earliest = assignments.iter().map(|(finish, _)| *finish).min().unwrap_or(0);
-    let limit = (earliest as f64 * (1.0 + WORTH)) as u64;
-    assignments.into_iter().find(|(finish, _)| *finish <= limit).map(|(_, lists)| lists).unwrap_or_default()
+    most_in_order(with_share, |(finish, _)| *finish, 0).map(|(_, lists)| lists).unwrap_or_default()
+}
+
+/// Of the assignments of all shares in order that finish about as early as any, the one with the largest share. One that finishes
+/// about at `early` is taken at once.
+pub(super) fn most_in_order<A>(of_share: impl Fn(f64) -> A, finish: impl Fn(&A) -> u64, early: u64) -> Option<A> {
+    let is_about = |assignment: &A, least: u64| finish(assignment) <= (least as f64 * (1.0 + WORTH)) as u64;
+    let mut tried = vec![];
+    for share in IN_ORDER {
+        let assignment = of_share(share);
+        if is_about(&assignment, early) {
+            return Some(assignment);
+        }
+        tried.push(assignment);
+    }
+    let earliest = tried.iter().map(&finish).min().unwrap_or(0);
+    tried.into_iter().find(|assignment| is_about(assignment, earliest))
 }
 
 /// The assignment with the largest part in order that finishes about as early as any.
@@ -72,19 +85,13 @@ pub(super) fn balanced(rows: &[CostedTile], columns: &[u32], group: usize, clust
     if rows.iter().all(|row| row.cost == rows[0].cost) {
         return round_robin(rows, columns, group, clusters);
     }
-    let assignments: Vec<Assignment> = IN_ORDER
-        .iter()
-        .map(|share| {
-            let parts = columns.split_at((columns.len() as f64 * share) as usize);
-            let mut assignment = Assignment::new(rows, parts, group, clusters);
-            assignment.swap_tiles();
-            assignment
-        })
-        .collect();
-    let earliest = assignments.iter().map(Assignment::finish).min().unwrap_or(0);
-    let limit = (earliest as f64 * (1.0 + WORTH)) as u64;
-    let chosen = assignments.into_iter().find(|assignment| assignment.finish() <= limit);
-    chosen.map(Assignment::into_lists).unwrap_or_default()
+    let of_share = |share: f64| {
+        let parts = columns.split_at((columns.len() as f64 * share) as usize);
+        let mut assignment = Assignment::new(rows, parts, group, clusters);
+        assignment.swap_tiles();
+        assignment
+    };
+    most_in_order(of_share, Assignment::finish, 0).map(Assignment::into_lists).unwrap_or_default()
 }
 
 /// Tiles assigned to clusters, and the total cost of each cluster.

@@ -10,6 +10,7 @@ mod assign;
 mod batch;
 mod block_index;
 mod blocks;
+mod long_rows;
 mod sddmm;
 mod shared_columns;
 mod split_k;
@@ -23,6 +24,7 @@ pub use batch::{BatchLists, BatchTile};
 pub use block_index::BlockIndex;
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
+pub use long_rows::{divide_long, longest_part};
 pub use sddmm::{SddmmWork, sddmm_costs};
 use shared_columns::SharedWork;
 pub use split_k::{Costs, Divisible, Role, divide, split};
@@ -303,10 +305,14 @@ const PANEL_BYTES: usize = 17 << 20;
 /// Columns of tiles that are computed together along one block row. A is read once for every group: wider groups read
 /// it less often, as long as their columns of B stay in L2.
 fn group(plan: &Plan, stored: usize, cols: usize) -> usize {
-    let spec = plan.spec();
-    let a_bytes = stored * spec.a.bytes() as usize;
-    let column_bytes = cols * (plan.cluster_tile().columns * spec.b.bytes()) as usize;
-    if a_bytes > PANEL_BYTES { (PANEL_BYTES / column_bytes.max(1)).max(1) } else { 1 }
+    let a_bytes = stored * plan.spec().a.bytes() as usize;
+    if a_bytes > PANEL_BYTES { (columns_held(plan, cols) as usize).max(1) } else { 1 }
+}
+
+/// Columns of tiles of which L2 holds what concurrent tiles read of B, where a sparse operand has so many columns.
+pub fn columns_held(plan: &Plan, cols: usize) -> f64 {
+    let column_bytes = cols * (plan.cluster_tile().columns * plan.spec().b.bytes()) as usize;
+    PANEL_BYTES as f64 / column_bytes.max(1) as f64
 }
 
 /// Columns of tiles that are computed together along one block row, of a sparse operand with so many stored elements and

@@ -5,7 +5,8 @@ use bsr_codegen::{Plan, Schedule as Order, SharedColumns, SplitForm, SplitK};
 use super::alike::together;
 use super::assign::assign;
 use super::split_k::{self, Costs, Divisible, Role};
-use super::{BlockIndex, group, in_rows, tile_columns};
+use super::split_rows::long;
+use super::{BlockIndex, divide_long, group, in_rows, tile_columns};
 use crate::Structure;
 
 /// A row or a column beyond all others: TMA reads zeros there and writes nothing.
@@ -74,7 +75,16 @@ impl SharedWork {
         let clusters = clusters.max(1) as usize;
         let (lists, places) = match plan.split_form() {
             Some(split) => {
-                let (lists, places) = divided(plan, form, &split, &columns, tiles, clusters);
+                let splittable = |tile: &SharedTile| SplitTile::new(form, &split, &columns, tile.clone());
+                let column = || groups.iter().map(|group| splittable(&group.tile)).collect();
+                let (lists, places) = match long(plan, structure, column, tile_columns.len(), clusters as u32) {
+                    Some(limit) => {
+                        let all: Vec<SplitTile<'_>> = tiles.iter().map(|(tile, _)| splittable(tile)).collect();
+                        divide_long(&all, limit, clusters)
+                    }
+                    None => divided(plan, &tiles, splittable, clusters),
+                };
+                let lists = lists.into_iter().map(|list| list.into_iter().map(|tile| tile.tile).collect()).collect();
                 (lists, Some(places))
             }
             None => (assigned(plan, &tiles, clusters.min(tiles.len()).max(1)), None),
@@ -183,6 +193,16 @@ struct SplitTile<'u> {
     costs: Costs,
 }
 
+impl<'u> SplitTile<'u> {
+    fn new(form: &SharedColumns, split: &SplitForm, columns: &'u [u32], tile: SharedTile) -> Self {
+        // Bytes are the unit of cost; an average column of a union has that many.
+        let unit = u64::from(form.b_bytes + form.block_bytes);
+        let exchange = unit + u64::from(split.partial_bytes);
+        let costs = Costs { unit, tile: unit, contribute: exchange, collect: exchange, least: LEAST };
+        Self { tile, columns, rows: form.rows, costs }
+    }
+}
+
 impl Divisible for SplitTile<'_> {
     fn units(&self) -> u32 {
         self.tile.count
@@ -207,28 +227,20 @@ impl Divisible for SplitTile<'_> {
     }
 }
 
-fn divided(
+fn divided<'u>(
     plan: &Plan,
-    form: &SharedColumns,
-    split: &SplitForm,
-    columns: &[u32],
-    tiles: Vec<(SharedTile, u64)>,
+    tiles: &[(SharedTile, u64)],
+    splittable: impl Fn(&SharedTile) -> SplitTile<'u>,
     ctas: usize,
-) -> (Vec<Vec<SharedTile>>, u32) {
-    // Bytes are the unit of cost; an average column of a union has that many.
-    let unit = u64::from(form.b_bytes + form.block_bytes);
-    let exchange = unit + u64::from(split.partial_bytes);
-    let costs = Costs { unit, tile: unit, contribute: exchange, collect: exchange, least: LEAST };
-    let splittable = |tile: SharedTile| SplitTile { tile, columns, rows: form.rows, costs };
-    let (lists, places) = match plan.spec().split {
-        SplitK::Parts(parts) => split_k::divide(tiles.into_iter().map(|(tile, _)| splittable(tile)), parts, ctas),
-        SplitK::Auto | SplitK::Off => {
-            let lists = assigned(plan, &tiles, ctas.min(tiles.len()).max(1));
+) -> (Vec<Vec<SplitTile<'u>>>, u32) {
+    match plan.spec().split {
+        SplitK::Parts(parts) => split_k::divide(tiles.iter().map(|(tile, _)| splittable(tile)), parts, ctas),
+        SplitK::Auto | SplitK::Long | SplitK::Off => {
+            let lists = assigned(plan, tiles, ctas.min(tiles.len()).max(1));
             let mut lists: Vec<Vec<SplitTile<'_>>> =
-                lists.into_iter().map(|list| list.into_iter().map(splittable).collect()).collect();
+                lists.iter().map(|list| list.iter().map(&splittable).collect()).collect();
             lists.resize(lists.len().max(ctas), vec![]);
             split_k::split(lists)
         }
-    };
-    (lists.into_iter().map(|list| list.into_iter().map(|tile| tile.tile).collect()).collect(), places)
+    }
 }

@@ -197,6 +197,20 @@ fn move_parts<T: Divisible>(lists: &mut [Vec<T>], parts: &[KPart]) -> u32 {
     parts.len() as u32
 }
 
+/// A tile in `parts` parts of about the same length, as far as it has units: the one that collects, and those of other clusters,
+/// which have the places of the workspace from `place` on.
+pub(super) fn in_parts<T: Divisible>(tile: &T, parts: u32, place: u32) -> (T, Vec<T>) {
+    let units = tile.units();
+    let parts = parts.min(units).max(1);
+    let bound = |part: u32| (u64::from(units) * u64::from(part) / u64::from(parts)) as u32;
+    let role = if parts > 1 { Role::Collects { parts: parts - 1, place } } else { Role::Whole };
+    let other = |part: u32| {
+        let role = Role::Contributes { place: place + part - 1 };
+        tile.part(bound(part), bound(part + 1) - bound(part), role)
+    };
+    (tile.part(0, bound(1), role), (1..parts).map(other).collect())
+}
+
 /// Divides every tile into `parts` parts of about the same length, as far as it has units, and assigns them to
 /// `clusters` lists; the number of places of the workspace comes with them.
 ///
@@ -205,16 +219,10 @@ fn move_parts<T: Divisible>(lists: &mut [Vec<T>], parts: &[KPart]) -> u32 {
 pub fn divide<T: Divisible>(tiles: impl Iterator<Item = T>, parts: u32, clusters: usize) -> (Vec<Vec<T>>, u32) {
     let (mut contributed, mut collected, mut places) = (vec![], vec![], 0);
     for tile in tiles {
-        let units = tile.units();
-        let parts = parts.min(units).max(1);
-        let bound = |part: u32| (u64::from(units) * u64::from(part) / u64::from(parts)) as u32;
-        let role = if parts > 1 { Role::Collects { parts: parts - 1, place: places } } else { Role::Whole };
-        collected.push(tile.part(0, bound(1), role));
-        for part in 1..parts {
-            let role = Role::Contributes { place: places };
-            contributed.push(tile.part(bound(part), bound(part + 1) - bound(part), role));
-            places += 1;
-        }
+        let (own, others) = in_parts(&tile, parts, places);
+        places += others.len() as u32;
+        collected.push(own);
+        contributed.extend(others);
     }
     if clusters == 1 {
         contributed.extend(collected);

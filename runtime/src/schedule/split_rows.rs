@@ -1,10 +1,13 @@
 //! Split K for tiles of block rows: several clusters walk parts of one tile and one of them stores it.
 
-use bsr_codegen::{Plan, SplitForm, SplitK, StagePacking};
+use bsr_codegen::{Plan, Schedule as Order, SplitForm, SplitK, StagePacking};
 
 use super::assign::tile_order;
 use super::split_k::{self, Costs, Divisible, Role};
-use super::{BatchTile, BlockIndex, CostedTile, StageMetadata, WorkPlan, WorkTile, group, lists, tile_columns};
+use super::{
+    BatchTile, BlockIndex, CostedTile, StageMetadata, WorkPlan, WorkTile, columns_held, divide_long, group, lists,
+    longest_part, tile_columns,
+};
 use crate::Structure;
 
 /// The cost of a stage; costs of what moves fewer bytes are fractions of it.
@@ -111,13 +114,35 @@ pub(super) fn assign(
         let lists = lists(plan, structure, rows, &columns, clusters);
         lists.into_iter().map(|list| list.into_iter().map(divisible).collect()).collect()
     };
-    let (lists, places) = divided(plan.spec().split, all, whole, clusters);
+    let column = || rows.iter().map(|costed| divisible(costed.tile)).collect();
+    let (lists, places) = match long(plan, structure, column, columns.len(), clusters) {
+        Some(limit) => {
+            let (lists, places) = divide_long(&all.collect::<Vec<_>>(), limit, clusters as usize);
+            (lists.into_iter().map(|list| list.into_iter().map(|tile| tile.tile).collect()).collect(), places)
+        }
+        None => divided(plan.spec().split, all, whole, clusters),
+    };
     let mut lists: Vec<Vec<WorkTile>> =
         lists.into_iter().map(|list| list.into_iter().map(|tile| tile.within).collect()).collect();
     if lists.is_empty() {
         lists.push(vec![]);
     }
     WorkPlan::from_lists(lists, Some(places))
+}
+
+/// How long parts of the tiles of a column of C may take, of which there are so many, where some tiles take longer and are to be
+/// divided.
+pub(super) fn long<T: Divisible>(
+    plan: &Plan,
+    structure: &Structure,
+    column: impl FnOnce() -> Vec<T>,
+    columns: usize,
+    clusters: u32,
+) -> Option<u64> {
+    let spec = plan.spec();
+    let wanted = spec.split == SplitK::Long && spec.schedule != Some(Order::Strided);
+    let held = columns_held(plan, BlockIndex::new(plan, structure).cols);
+    wanted.then(|| longest_part(&column(), columns, held, clusters as usize))?
 }
 
 /// Divides `all` tiles in their order into parts, or moves parts of some tiles of the lists that `whole` makes. The lists, and
@@ -131,7 +156,7 @@ pub(super) fn divided(
     let clusters = clusters.max(1) as usize;
     let (lists, places) = match split {
         SplitK::Parts(parts) => split_k::divide(all, parts, clusters),
-        SplitK::Auto | SplitK::Off => {
+        SplitK::Auto | SplitK::Long | SplitK::Off => {
             let mut lists = whole();
             lists.resize(lists.len().max(clusters), vec![]);
             split_k::split(lists)

@@ -161,3 +161,76 @@ fn records_are_divided_into_parts_that_follow_on_one_another() {
         assert!(divided > 0, "{text}");
     }
 }
+
+/// Row lengths of a power law, in a pattern of which L2 holds few columns of tiles.
+fn power_law(plan: &Plan) -> Structure {
+    let lengths: Vec<i32> = (0..40).map(|i| [260, 240, 130, 60, 30][usize::min(i * 7 % 40, 4)]).collect();
+    let structure = structure(plan, &lengths, 5);
+    assert!(super::columns_held(plan, structure.cols()) < 40.0);
+    structure
+}
+
+#[test]
+fn long_rows_are_divided_and_nothing_waits_for_a_higher_number() {
+    for text in [
+        "bm = 64, bn = 256, bk = 64, split = long",
+        "bm = 128, bn = 128, bk = 128, cluster = 2, split = long",
+        "bm = 512, bn = 128, bk = 112, split = long",
+    ] {
+        let plan = plan(text);
+        let structure = power_law(&plan);
+        let (n, clusters) = (12_000, 66);
+        let work = WorkPlan::new(&plan, &structure, n, clusters);
+        assert_eq!(work.clusters(), clusters, "{text}");
+        // Where a part is: its cluster, and its place in that one's list.
+        type Part = ((u32, usize), WorkTile);
+        let mut parts: HashMap<(u32, u32), Vec<Part>> = HashMap::new();
+        for (cluster, list) in (0..).zip(work.lists()) {
+            for (at, tile) in list.iter().enumerate() {
+                parts.entry((tile.c_row, tile.c_col)).or_default().push(((cluster, at), *tile));
+            }
+        }
+        let mut places = HashSet::new();
+        let rows = plan.cluster_tile().block_rows;
+        let longest = parts.values().flatten().map(|(_, part)| part.blocks).max().unwrap_or(0);
+        for of in parts.values_mut() {
+            of.sort_by_key(|(_, part)| part.a_row);
+            let (collector, first) = of[0];
+            let mut at = first.a_row;
+            for (_, part) in of.iter() {
+                assert_eq!(part.a_row, at, "{text}: parts follow on one another");
+                at += part.blocks * rows;
+            }
+            let number = of.len() as u32 - 1;
+            match first.role {
+                Role::Collects { parts, place } => {
+                    assert_eq!(parts, number, "{text}");
+                    for (expected, (contributor, part)) in (place..).zip(&of[1..]) {
+                        assert_eq!(part.role, Role::Contributes { place: expected }, "{text}");
+                        assert!(*contributor < collector, "{text}: a part for {collector:?} is at {contributor:?}");
+                        assert!(places.insert(expected), "{text}: two parts have place {expected}");
+                    }
+                }
+                role => assert_eq!((role, number), (Role::Whole, 0), "{text}"),
+            }
+        }
+        assert_eq!(Some(places.len() as u32), work.places, "{text}");
+        assert!(places.len() > 20 && longest < 200, "{text}: {} parts, the longest {longest}", places.len());
+        let (most, average) = loads(&work);
+        assert!(most < average + average / 8, "{text}: {most} against {average} on average");
+    }
+}
+
+#[test]
+fn without_long_rows_or_many_columns_nothing_else_is_divided() {
+    for (text, lengths, n) in [
+        // Rows of one length, and all columns of B in L2.
+        ("bm = 64, bn = 256, bk = 64", vec![90; 40], 12_000),
+        ("bm = 64, bn = 256, bk = 64", (0..40).map(|i| if i % 9 == 0 { 90 } else { 4 }).collect(), 600),
+    ] {
+        let [long, auto] = ["long", "auto"].map(|split| plan(&format!("{text}, split = {split}")));
+        let structure = structure(&long, &lengths, 0);
+        let work = |plan| WorkPlan::new(plan, &structure, n, 132);
+        assert_eq!(work(&long), work(&auto), "{text}");
+    }
+}

@@ -24,13 +24,22 @@ const CLUSTERS: u32 = 2;
 /// # Panics
 /// When kernels fail, after all have run, with one paragraph for each.
 pub(crate) fn simulate_table(name: &str, cases: &[Case], stride: usize) {
+    let mut met = BTreeSet::new();
+    let kernels: Vec<Case> = cases.iter().filter(|case| met.insert(case.spec)).map(Case::small).collect();
+    simulate(name, &kernels, stride, CLUSTERS);
+}
+
+/// Runs cases as they are, with so many clusters.
+///
+/// # Panics
+/// As [`simulate_table`].
+pub(crate) fn simulate(name: &str, kernels: &[Case], stride: usize, clusters: u32) {
     let start = Instant::now();
     let all = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();
     let stride = if all { 1 } else { stride };
-    let mut met = BTreeSet::new();
-    let kernels: Vec<Case> = cases.iter().filter(|case| met.insert(case.spec)).map(Case::small).collect();
     let chosen: Vec<&Case> = kernels.iter().step_by(stride).collect();
-    let outcomes: Vec<_> = chosen.par_iter().map(|case| (*case, with_types(&case.spec, Simulate { case }))).collect();
+    let run = |case: &&Case| with_types(&case.spec, Simulate { case, clusters });
+    let outcomes: Vec<_> = chosen.par_iter().map(|case| (*case, run(case))).collect();
     let (mut worst, mut failures) = (Worst::default(), vec![]);
     for (case, outcome) in &outcomes {
         match outcome {
@@ -56,6 +65,7 @@ pub(crate) fn simulate_table(name: &str, cases: &[Case], stride: usize) {
 
 struct Simulate<'r> {
     case: &'r Case,
+    clusters: u32,
 }
 
 impl Typed for Simulate<'_> {
@@ -65,7 +75,7 @@ impl Typed for Simulate<'_> {
         let case = self.case;
         let plan = case.plan()?;
         let ptx = plan.ptx();
-        let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?.with_clusters(CLUSTERS);
+        let kernel = Simulated::new(&plan, ptx.text(), ptx.entry())?.with_clusters(self.clusters);
         let Factors { a, b, scales, inputs, want } = case.factors::<A, B>()?;
         let (Results { c, rows }, report) =
             kernel.multiply::<C, _>(ByKind(&a, &b, inputs.scales(scales)), &options(&case.spec))?;

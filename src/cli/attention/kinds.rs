@@ -117,7 +117,7 @@ pub(super) fn all(plan: &Plan, seed: u64) -> Result<Vec<Kind>, Failure> {
             sums: true,
         })
         .collect();
-    if spec.split == SplitK::Auto {
+    if matches!(spec.split, SplitK::Auto | SplitK::Long) {
         let parts = SHARING as usize;
         let of = |name, problem: Problem| {
             let ctas = SHARING * problem.shape.queries.div_ceil(sizes.tile) as u32;

@@ -10,7 +10,7 @@ impl Scale {
         let early = |first: usize| 1 + (first + 7 * round) % rows.saturating_sub(1).max(1);
         match kind {
             Kind::Whole => rows,
-            Kind::Split | Kind::SplitHalf => rows - 7 * round % rows,
+            Kind::Split | Kind::SplitHalf | Kind::LongRows => rows - 7 * round % rows,
             _ if self.is_large() && self.slices > 1 => early(self.first_slices(kind)),
             // In the first half of a block.
             Kind::Uneven => early(rows / 3),

@@ -195,8 +195,8 @@ impl Scale {
                     false => lengths(few),
                 }
             }
-            // What divides its tiles is found by `Split`.
-            Kind::Split | Kind::SplitHalf => Vec::new(),
+            // What divides its tiles is found by `Split` and `Long`.
+            Kind::Split | Kind::SplitHalf | Kind::LongRows => Vec::new(),
         }
     }
 
@@ -219,7 +219,7 @@ impl Scale {
                 Kind::NoBlocks => 8,
                 Kind::OneColumn => 1,
                 Kind::FarLines => (self.stage + 8).max(FAR_LINES),
-                Kind::Split | Kind::SplitHalf => 0,
+                Kind::Split | Kind::SplitHalf | Kind::LongRows => 0,
             };
         }
         match kind {
@@ -242,7 +242,7 @@ impl Scale {
             Kind::Alone if self.has_room(lengths, 2 * self.tile) => self.tile + (self.tile / 2).max(1),
             Kind::Alone => (self.tile / 2).max(1),
             Kind::Whole | Kind::FullRow => self.tile,
-            Kind::Split | Kind::SplitHalf => 0,
+            Kind::Split | Kind::SplitHalf | Kind::LongRows => 0,
         }
     }
 }

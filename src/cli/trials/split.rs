@@ -91,7 +91,7 @@ fn extents(plan: &Plan, columns: usize, width: Width) -> (usize, usize, usize) {
     }
     let stages = match plan.spec().split {
         SplitK::Parts(parts) => STAGES_A_PART * parts as usize,
-        SplitK::Auto | SplitK::Off => STAGES,
+        SplitK::Auto | SplitK::Long | SplitK::Off => STAGES,
     };
     let blocks = match plan.tile_scheduler() {
         // Every block row has a block in every column: a stage takes as many columns as all of these fit.

@@ -1,8 +1,10 @@
 //! Products whose clusters share the K of tiles: `split = auto` and every tile in so many parts.
 
+use bsr_runtime::schedule::WorkLists;
+
 use crate::case::{Blocks, Case};
 use crate::run::run_table;
-use crate::simulate::simulate_table;
+use crate::simulate::{simulate, simulate_table};
 
 use super::{assert_launchable, patterns_of, shapes_around, tile_counts_of};
 
@@ -29,9 +31,30 @@ fn shapes_and_patterns() {
 }
 
 #[test]
+fn long_rows() {
+    run_table("split K, long rows", &long_cases());
+}
+
+#[test]
 fn every_row_can_be_launched() {
     assert_launchable(&all());
 }
+
+/// Long rows as they are: the small problems of the other tables have none.
+#[test]
+fn long_rows_simulated() {
+    let cases = long_cases();
+    for case in &cases {
+        let (plan, structure) = (case.plan().expect("a plan"), case.structure().expect("a structure"));
+        let lists = WorkLists::new(&plan, &structure, case.n, CLUSTERS);
+        let place = plan.split_form().map_or(0, |form| form.partial_bytes as usize);
+        assert!(lists.workspace >= 2 * place, "{case}: {} bytes of partial sums", lists.workspace);
+    }
+    simulate("split K, long rows", &cases, 3, CLUSTERS);
+}
+
+/// Clusters that share the long rows.
+const CLUSTERS: u32 = 40;
 
 #[test]
 fn simulated() {
@@ -39,7 +62,7 @@ fn simulated() {
 }
 
 fn all() -> Vec<Vec<Case>> {
-    vec![part_cases(), block_size_cases(), kind_cases(), shape_cases(), pattern_cases()]
+    vec![part_cases(), block_size_cases(), kind_cases(), long_cases(), shape_cases(), pattern_cases()]
 }
 
 /// Every number of parts, of rows that have fewer blocks and of rows that have many more.
@@ -99,6 +122,27 @@ fn kind_cases() -> Vec<Case> {
     let of = |kind: &str| ["auto", "4"].map(|split| format!("{kind}, split = {split}"));
     let shape = (300, 330, 1100);
     kinds.iter().flat_map(|kind| of(kind)).map(|spec| Case::new(&spec, shape, Pattern("powerlaw:0.5"))).collect()
+}
+
+/// Rows much longer than others, and so large a K that L2 holds few columns of the dense factor.
+fn long_cases() -> Vec<Case> {
+    let kinds = [
+        "bm = 64, bn = 16, bk = 64",
+        "bm = 64, bn = 16, bk = 64, out = f32",
+        "bm = 128, bn = 16, bk = 128, cluster = 2",
+        "bm = 64, bn = 32, bk = 64, pack = 2, swap = off",
+        "bm = 64, bn = 32, bk = 64, pack = 3, swap = off, cluster = 2",
+        "bm = 512, bn = 16, bk = 112",
+        "bm = 64, bn = 16, bk = 32, dtype = bf16, epilogue = \"|bias: Rows<f32>| (relu(acc + bias), row_sum(acc))\"",
+        "bm = 32, bn = 64, bk = 32",
+    ];
+    let of = |kind: &&str| {
+        let spec = format!("{kind}, split = long");
+        let rows = &[4, 0, 140, 3, 1, 60, 2, 5, 9, 0, 1, 3, 2, 90, 4, 1, 2, 3];
+        let case = Case::new(&spec, (1, 90, 153_600), Blocks::Lengths(rows));
+        Case { m: rows.len() * case.spec.bm as usize - 5, ..case }
+    };
+    kinds.iter().map(of).collect()
 }
 
 fn shape_cases() -> Vec<Case> {
