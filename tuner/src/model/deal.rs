@@ -5,16 +5,26 @@
 //! tiles between clusters, which level loads by less than a tile.
 
 use bsr_codegen::{KernelKind, Plan, Profile, Schedule, SplitForm, SplitK, TileScheduler};
-use bsr_runtime::schedule::{Costs, Divisible, Role, divide, record_costs, sddmm_costs, split};
+use bsr_runtime::schedule::{
+    Costs, Divisible, Role, divide, divide_long, longest_part, record_costs, sddmm_costs, split,
+};
 
 use super::tiles::{Tile, Tiles};
 
-/// A tile of the column, or a part of its K.
+/// A tile of the launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Which tile of the column, and which column.
+    pub(super) tile: u32,
+    pub(super) column: u32,
+}
+
+/// A tile, or a part of its K.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Part {
-    /// Which tile of the column.
-    pub(super) tile: u32,
-    /// How much of its K, in its units.
+    pub(super) place: Place,
+    /// Where in its K, and how much of it, in its units.
+    pub(super) first: u32,
     pub(super) units: u32,
     pub(super) role: Role,
 }
@@ -23,7 +33,7 @@ pub(super) struct Part {
 #[derive(Clone, Debug)]
 pub(super) enum Lists {
     /// Tiles with all of their K.
-    Whole(Vec<Vec<u32>>),
+    Whole(Vec<Vec<Place>>),
     /// Parts of them, and places in the workspace.
     Parts {
         /// The lists.
@@ -85,36 +95,54 @@ pub(super) fn deal(plan: &Plan, profile: &Profile, tiles: &Tiles, clusters: usiz
             let (lists, places) = divide(all, parts, clusters);
             Lists::parts(lists, places)
         }
-        SplitK::Auto => divided(balanced(plan, tiles, clusters), tiles, clusters, costs),
+        SplitK::Auto | SplitK::Long => match longest(plan, tiles, clusters, costs) {
+            Some(limit) => {
+                let all: Vec<SplitTile> = order_of(tiles).map(|tile| SplitTile::new(tile, tiles, costs)).collect();
+                let (lists, places) = divide_long(&all, limit, clusters);
+                Lists::parts(lists, places)
+            }
+            None => divided(balanced(plan, tiles, clusters), tiles, clusters, costs),
+        },
         SplitK::Off => Lists::Whole(balanced(plan, tiles, clusters)),
     }
 }
 
+/// How long a part of a tile may take, where some tiles take longer.
+fn longest(plan: &Plan, tiles: &Tiles, clusters: usize, costs: impl Fn(&Tile) -> Costs) -> Option<u64> {
+    if plan.spec().split != SplitK::Long || plan.spec().schedule == Some(Schedule::Strided) {
+        return None;
+    }
+    let tile = |tile: u32| SplitTile::new(Place { tile, column: 0 }, tiles, &costs);
+    let column: Vec<SplitTile> = (0..tiles.column.len() as u32).map(tile).collect();
+    longest_part(&column, tiles.columns, tiles.held, clusters)
+}
+
 /// All tiles, along each row under the columns that go together, down under the first ones, up under the next.
-fn order_of(tiles: &Tiles) -> impl Iterator<Item = u32> + '_ {
+fn order_of(tiles: &Tiles) -> impl Iterator<Item = Place> + '_ {
     let (rows, together) = (tiles.column.len(), tiles.together.max(1));
     (0..tiles.columns.div_ceil(together)).flat_map(move |number| {
-        let columns = together.min(tiles.columns - number * together);
+        let first = number * together;
+        let columns = first..(first + together).min(tiles.columns);
         (0..rows).flat_map(move |at| {
             let row = if number % 2 == 0 { at } else { rows - 1 - at };
-            std::iter::repeat_n(row as u32, columns)
+            columns.clone().map(move |column| Place { tile: row as u32, column: column as u32 })
         })
     })
 }
 
-fn in_turn(tiles: &Tiles, clusters: usize) -> Vec<Vec<u32>> {
+fn in_turn(tiles: &Tiles, clusters: usize) -> Vec<Vec<Place>> {
     let clusters = clusters.min(tiles.count()).max(1);
     let mut lists = vec![Vec::with_capacity(tiles.count() / clusters + 1); clusters];
     order_of(tiles).enumerate().for_each(|(at, tile)| lists[at % clusters].push(tile));
     lists
 }
 
-fn balanced(plan: &Plan, tiles: &Tiles, clusters: usize) -> Vec<Vec<u32>> {
+fn balanced(plan: &Plan, tiles: &Tiles, clusters: usize) -> Vec<Vec<Place>> {
     let is_even = tiles.column.iter().all(|tile| tile.cost == tiles.column[0].cost);
     if is_even || plan.spec().schedule == Some(Schedule::Strided) {
         return in_turn(tiles, clusters);
     }
-    let mut tried: Vec<(u64, Vec<Vec<u32>>)> = vec![];
+    let mut tried: Vec<(u64, Vec<Vec<Place>>)> = vec![];
     let mean: u64 = tiles.column.iter().map(|tile| u64::from(tile.cost)).sum::<u64>() * tiles.columns as u64;
     let mean = mean / clusters.min(tiles.count()).max(1) as u64;
     let within = |finish: u64, least: u64| finish as f64 <= least as f64 * (1.0 + WORTH);
@@ -125,7 +153,7 @@ fn balanced(plan: &Plan, tiles: &Tiles, clusters: usize) -> Vec<Vec<u32>> {
             _ => (tiles.columns as f64 * share) as usize * tiles.column.len(),
         };
         let lists = in_order(tiles, clusters, first);
-        let load = |list: &Vec<u32>| list.iter().map(|tile| u64::from(tiles.column[*tile as usize].cost)).sum::<u64>();
+        let load = |list: &Vec<Place>| list.iter().map(|at| u64::from(tiles.at(*at).cost)).sum::<u64>();
         let finish = lists.iter().map(load).max().unwrap_or(0);
         if within(finish, mean) {
             return lists;
@@ -137,17 +165,17 @@ fn balanced(plan: &Plan, tiles: &Tiles, clusters: usize) -> Vec<Vec<u32>> {
 }
 
 /// The first tiles in order, the others the longest first, each to the cluster that would be free first.
-fn in_order(tiles: &Tiles, clusters: usize, first: usize) -> Vec<Vec<u32>> {
+fn in_order(tiles: &Tiles, clusters: usize, first: usize) -> Vec<Vec<Place>> {
     let most = tiles.column.iter().map(|tile| tile.cost).max().unwrap_or(0);
     let unit = most.div_ceil(MOST_COST).max(1);
-    let cost = |tile: u32| (tiles.column[tile as usize].cost / unit).max(1);
+    let cost = |at: Place| (tiles.at(at).cost / unit).max(1);
     let clusters = clusters.min(tiles.count()).max(1);
     let mut lists = vec![Vec::with_capacity(tiles.count() / clusters + 1); clusters];
     let mut free = Free::new(clusters, (most / unit).max(1));
-    let mut assign = |tile: u32| lists[free.next(cost(tile))].push(tile);
+    let mut assign = |at: Place| lists[free.next(cost(at))].push(at);
     order_of(tiles).take(first).for_each(&mut assign);
-    let mut left: Vec<u32> = order_of(tiles).skip(first).collect();
-    left.sort_by_key(|tile| std::cmp::Reverse(tiles.column[*tile as usize].cost));
+    let mut left: Vec<Place> = order_of(tiles).skip(first).collect();
+    left.sort_by_key(|at| std::cmp::Reverse(tiles.at(*at).cost));
     left.into_iter().for_each(assign);
     lists
 }
@@ -186,9 +214,9 @@ struct SplitTile {
 }
 
 impl SplitTile {
-    fn new(tile: u32, tiles: &Tiles, costs: impl Fn(&Tile) -> Costs) -> Self {
-        let of = &tiles.column[tile as usize];
-        Self { part: Part { tile, units: of.units, role: Role::Whole }, costs: costs(of) }
+    fn new(place: Place, tiles: &Tiles, costs: impl Fn(&Tile) -> Costs) -> Self {
+        let of = tiles.at(place);
+        Self { part: Part { place, first: 0, units: of.units, role: Role::Whole }, costs: costs(of) }
     }
 }
 
@@ -205,19 +233,19 @@ impl Divisible for SplitTile {
         self.part.role
     }
 
-    fn part(&self, _first: u32, units: u32, role: Role) -> Self {
-        Self { part: Part { units, role, ..self.part }, costs: self.costs }
+    fn part(&self, first: u32, units: u32, role: Role) -> Self {
+        Self { part: Part { first: self.part.first + first, units, role, ..self.part }, costs: self.costs }
     }
 }
 
 /// Parts of the last tiles go from late clusters to early ones.
-fn divided(lists: Vec<Vec<u32>>, tiles: &Tiles, clusters: usize, costs: impl Fn(&Tile) -> Costs) -> Lists {
+fn divided(lists: Vec<Vec<Place>>, tiles: &Tiles, clusters: usize, costs: impl Fn(&Tile) -> Costs) -> Lists {
     let mut lists: Vec<Vec<SplitTile>> = lists
         .into_iter()
         .map(|mut list| {
             // The longest of the tiles of the last column is where K is divided.
             let from = list.len().saturating_sub(LAST);
-            let longest = (from..list.len()).max_by_key(|at| tiles.column[list[*at] as usize].units);
+            let longest = (from..list.len()).max_by_key(|at| tiles.at(list[*at]).units);
             longest.into_iter().for_each(|at| list[at..].rotate_left(1));
             list.into_iter().map(|tile| SplitTile::new(tile, tiles, &costs)).collect()
         })
@@ -290,7 +318,7 @@ mod tests {
         let known = Shape::of(&problem);
         let tiles = Tiles::new(&plan, &profile, &View::new(&spec, &problem), &known);
         let lists = deal(&plan, &profile, &tiles, CLUSTERS);
-        let whole = |list: &Vec<u32>| list.iter().map(|tile| u64::from(tiles.column[*tile as usize].cost)).sum::<u64>();
+        let whole = |list: &Vec<Place>| list.iter().map(|at| u64::from(tiles.at(*at).cost)).sum::<u64>();
         let part = |part: &Part| u64::from(part.units.max(1) * steps + 1);
         let light = match &lists {
             Lists::Whole(lists) => lists.iter().map(whole).collect(),
@@ -339,7 +367,7 @@ mod tests {
             let tiles = Tiles::new(&plan, &profile, &View::new(&spec, &problem), &Shape::of(&problem));
             let of_list: Vec<u32> = match deal(&plan, &profile, &tiles, CLUSTERS) {
                 Lists::Whole(lists) => {
-                    let units = |list: &Vec<u32>| list.iter().map(|tile| tiles.column[*tile as usize].units).sum();
+                    let units = |list: &Vec<Place>| list.iter().map(|at| tiles.at(*at).units).sum();
                     lists.iter().map(units).collect()
                 }
                 Lists::Parts { of, places } => {

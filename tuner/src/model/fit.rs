@@ -8,7 +8,7 @@ use super::*;
 /// Constants that are fitted, and what they may be: beyond these bounds they would mean something else.
 type Constant = (fn(&mut Rates) -> &mut f64, f64, f64);
 
-const CONSTANTS: [Constant; 35] = [
+const CONSTANTS: [Constant; 33] = [
     (|r| &mut r.wgmma[0], 0.9, 1.5),
     (|r| &mut r.wgmma[1], 1.8, 3.0),
     (|r| &mut r.wgmma[2], 1.8, 3.2),
@@ -21,14 +21,12 @@ const CONSTANTS: [Constant; 35] = [
     (|r| &mut r.latency[0], 0.2, 2.0),
     (|r| &mut r.latency[1], 0.3, 3.0),
     (|r| &mut r.alone, 1.0, 1.3),
-    (|r| &mut r.l2_bytes, 10e6, 40e6),
     (|r| &mut r.exchange, 0.05, 4.0),
     (|r| &mut r.beyond_ns, 0.5, 8.0),
     (|r| &mut r.partial, 5000.0, 80_000.0),
-    (|r| &mut r.wave, 0.05, 1.0),
     (|r| &mut r.part, 0.3, 8.0),
     (|r| &mut r.sharpness[0], 2.0, 20.0),
-    (|r| &mut r.sharpness[1], 0.9, 20.0),
+    (|r| &mut r.sharpness[1], 0.9, 1.8),
     (|r| &mut r.abreast, 1.0, 2.0),
     (|r| &mut r.between, 0.02, 2.0),
     (|r| &mut r.store, 0.05, 3.0),

@@ -87,7 +87,7 @@ fn kernels_of_the_judged_products_are_sorted() {
     );
     for one in &judged {
         // Kernels of an SDDMM are few, and most of them as fast as one another.
-        let sorted = if one.key.contains("op = sdd") { 0.79 } else { 0.84 };
+        let sorted = if one.key.contains("op = sdd") { 0.79 } else { 0.82 };
         assert!(one.correlation > sorted && one.loss < 0.08, "{}: {:.2}, {:.3}", one.key, one.correlation, one.loss);
     }
 }
@@ -127,6 +127,6 @@ fn unmeasured_choices_of_the_judged_products_lose_little() {
         ranked.iter().take(4).for_each(|(us, plan)| eprintln!("{us:>9.1}  {}", plan.spec()));
     }
     let known: Vec<(&String, f64)> = choices.iter().filter_map(|one| Some((&one.key, one.loss?))).collect();
-    assert!(known.len() >= 5, "{known:?}");
+    assert!(known.len() >= 14, "{known:?}");
     known.iter().for_each(|(key, loss)| assert!(*loss < 0.08, "{key}: {loss:.3}"));
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! problem --shape--> where blocks stand --tiles--> what each tile loads and multiplies --deal--> the list of every cluster
-//!                          \--footprint--> what comes from device memory --rates--> time of a tile --timeline--> Prediction
+//!     lists --reuse--> what comes from device memory --rates--> time of a tile --timeline--> Prediction
 //! ```
 //!
 //! A tile takes its stages, each as long as the slowest of tensor cores, L2 and device memory needs (near each other both
@@ -26,6 +26,7 @@ mod footprint;
 #[cfg(test)]
 mod judged;
 pub mod rates;
+mod reuse;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -38,7 +39,7 @@ mod work_list;
 
 use std::sync::Arc;
 
-use bsr_codegen::{Plan, Profile};
+use bsr_codegen::{Dtype, Plan, Profile};
 use serde::{Deserialize, Serialize};
 
 pub use bsr_runtime::advise::model::Card;
@@ -134,10 +135,13 @@ pub fn predict(plan: &Plan, problem: &TuningProblem, card: &Card) -> Prediction 
 struct Simulation {
     profile: Profile,
     view: View,
-    shape: Arc<Shape>,
     tiles: Tiles,
     lists: Lists,
-    plan: Plan,
+    misses: Misses,
+    /// Bytes of the sums of a part of a tile.
+    partial_bytes: f64,
+    /// What is multiplied.
+    dtype: Dtype,
     card: Card,
     places: f64,
 }
@@ -156,25 +160,17 @@ impl Simulation {
             0 => Lists::Whole(vec![]),
             _ => deal(plan, &profile, &tiles, (places / f64::from(profile.cluster.max(1))) as usize),
         };
-        Self { profile, view, shape, tiles, lists, plan: plan.clone(), card: *card, places }
-    }
-
-    /// Bytes of the sums of a part of a tile.
-    fn partial_bytes(&self) -> f64 {
-        let of_split = self.plan.split_form().map(|form| form.partial_bytes);
-        f64::from(of_split.or(self.plan.sddmm_tiles().map(|form| form.partial_bytes)).unwrap_or(0))
-    }
-
-    fn misses(&self, rates: &Rates) -> Misses {
-        let Self { profile, view, shape, tiles, lists, plan, .. } = self;
-        let workspace = f64::from(lists.places()) * self.partial_bytes();
-        footprint::misses(plan, profile, view, (tiles, shape), (lists.count().max(1), workspace), rates)
+        let of_split = plan.split_form().map(|form| form.partial_bytes);
+        let partial_bytes = f64::from(of_split.or(plan.sddmm_tiles().map(|form| form.partial_bytes)).unwrap_or(0));
+        let workspace = f64::from(lists.places()) * partial_bytes;
+        let misses = Misses::new((plan, &profile), (&view, &shape), (&tiles, &lists), workspace);
+        Self { profile, view, tiles, lists, misses, partial_bytes, dtype: plan.spec().a, card: *card, places }
     }
 
     fn follow(&self, rates: &Rates, setting: &Setting<'_>) -> Timeline {
         match self.tiles.count() {
             0 => Timeline::default(),
-            _ => timeline::follow(rates, setting, (&self.tiles, &self.lists), self.partial_bytes(), self.places),
+            _ => timeline::follow(rates, setting, (&self.tiles, &self.lists), self.partial_bytes, self.places),
         }
     }
 
@@ -185,9 +181,8 @@ impl Simulation {
     }
 
     fn prediction(&self, rates: &Rates) -> Prediction {
-        let Self { profile, view, tiles, card, .. } = self;
-        let misses = self.misses(rates);
-        let setting = Setting::new(profile, view, tiles, misses, card);
+        let Self { profile, view, tiles, misses, card, .. } = self;
+        let setting = Setting::new(profile, view, tiles, *misses, card);
         let rates = &self.at_its_clock(rates, &setting);
         let line = self.follow(rates, &setting);
         let hbm = misses.bytes / (rates.hbm * card.hbm_tbs * 1e6);

@@ -41,20 +41,12 @@ pub struct Rates {
     pub beyond_ns: f64,
     /// Device memory's rate over the card's: reads alone are at 4.55 TB/s, copies at 4.3.
     pub hbm: f64,
-    /// Bytes of L2 that hold what concurrent tiles share. An H200 has 60 MB in two halves, and each half has its own copy of
-    /// what SMs of both read; results and metadata take their part (`benches/LOG.md`, 8 and 35).
-    pub l2_bytes: f64,
     /// Microseconds that a tile whose sums are collected takes beyond its stages and the parts that are added.
     pub exchange: f64,
     /// Microseconds beyond the bytes for each part that is added: two trips to L2, for the flag and then for the sums.
     pub collect: f64,
     /// Bytes of such sums that a CTA writes or reads in a microsecond.
     pub partial: f64,
-    /// The part of L2 that holds what a wave of an SDDMM's tiles has read when the next one comes.
-    pub wave: f64,
-    /// How far a long tile may be behind others, over what L2 should hold by its size: such that 64 x 64 blocks of a power law with
-    /// 256 columns a tile move about the 1.0 GB that `ncu` counts (`benches/LOG.md`, 35).
-    pub lag: f64,
     /// Microseconds of a part of a tile that is computed for another CTA, beyond its stages.
     pub part: f64,
     /// How sharply the slower of tensor cores and L2 alone decides, and of these and of device memory where nothing streams.
@@ -78,36 +70,33 @@ pub struct Rates {
 impl Rates {
     /// As measured on an NVIDIA H200.
     pub const H200: Self = Self {
-        wgmma: [1.08, 2.09, 2.32],
-        round: 0.0166,
-        wait: [0.00972, 0.0506],
-        block: 0.028,
-        fill: 0.455,
-        turn: 0.0324,
-        latency: [1.31, 1.26],
-        alone: 1.02,
-        between: 0.167,
+        wgmma: [1.06, 2.04, 2.18],
+        round: 0.0334,
+        wait: [0.00438, 0.0476],
+        block: 0.0207,
+        fill: 0.454,
+        turn: 0.0345,
+        latency: [1.33, 1.13],
+        alone: 1.01,
+        between: 0.255,
         store: 0.05,
         start: 0.8,
         row_ns: 1.19,
-        across: 2.11,
-        l2: 0.875,
+        across: 2.1,
+        l2: 0.852,
         port: 95_400.0,
         hbm: 1.06,
-        l2_bytes: 23.2e6,
-        exchange: 1.56,
+        exchange: 1.68,
         collect: 0.6,
-        beyond_ns: 4.25,
-        partial: 28_600.0,
-        wave: 0.5,
-        lag: 0.6,
-        part: 0.353,
-        sharpness: [5.87, 1.6],
-        abreast: 1.07,
+        beyond_ns: 4.32,
+        partial: 30_200.0,
+        part: 0.3,
+        sharpness: [5.33, 1.8],
+        abreast: 1.29,
         promoted: 1.0,
-        mma_sync: 2_640.0,
+        mma_sync: 2_410.0,
         wmma: [0.793, 0.315],
-        mma_sync8: [1.34, 0.444],
+        mma_sync8: [1.42, 0.46],
         scalar: [18.7, 25.9, 47.3],
         clock: 1.0,
     };

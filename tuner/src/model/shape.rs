@@ -17,8 +17,61 @@ pub(super) struct Shape {
     /// None where no matrix has the sizes of the problem.
     structure: Option<Structure>,
     tiles: Mutex<HashMap<Grouping, Arc<Vec<RowGroup>>>>,
+    walks: Mutex<HashMap<Grouping, Arc<Walks>>>,
     distinct: Mutex<HashMap<(bool, usize), f64>>,
 }
+
+/// Which block rows share a tile: so many neighbours, or those that the work list puts together.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rows {
+    Neighbours(u32),
+    Likest(u32),
+}
+
+/// Where the tiles of a launch meet some block columns, evenly chosen, on their way through K.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Walks {
+    /// Where each walk's part of `met` ends.
+    ends: Vec<u32>,
+    /// Which of the chosen block columns, and at which part of the walk.
+    met: Vec<(u32, f32)>,
+    /// How many are chosen, and of how many.
+    pub(super) chosen: usize,
+    pub(super) of: usize,
+}
+
+impl Walks {
+    /// What one of them meets.
+    pub(super) fn of(&self, walk: u32) -> &[(u32, f32)] {
+        let end = |walk: usize| self.ends.get(walk).map_or(0, |end| *end as usize);
+        let first = (walk as usize).checked_sub(1).map_or(0, end);
+        &self.met[first..end(walk as usize).max(first)]
+    }
+
+    fn new(walks: &[RowGroup], of: usize) -> Self {
+        let read: usize = walks.iter().map(|walk| walk.at.len()).sum();
+        let chosen = (MEETINGS * of / read.max(1)).clamp(LEAST, MOST).min(of);
+        // The place of a block column among those that are chosen.
+        let place = |column: u32| {
+            let number = (u64::from(column) * chosen as u64 + chosen as u64 / 2) / of.max(1) as u64;
+            let is_chosen = (number * of as u64 + of as u64 / 2) / chosen.max(1) as u64 == u64::from(column);
+            (is_chosen && (number as usize) < chosen).then_some(number as u32)
+        };
+        let mut all = Self { chosen, of, ..Self::default() };
+        for walk in walks {
+            let length = walk.at.len() as f32;
+            let met = |(at, column): (usize, &u32)| Some((place(*column)?, (at as f32 + 0.5) / length));
+            all.met.extend(walk.at.iter().enumerate().filter_map(met));
+            all.ends.push(all.met.len() as u32);
+        }
+        all
+    }
+}
+
+/// Block columns that are followed: as many as are met so often in all, but some.
+const MEETINGS: usize = 2048;
+const LEAST: usize = 8;
+const MOST: usize = 64;
 
 /// Which block rows share a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +88,8 @@ pub(super) struct RowGroup {
     pub(super) blocks: u32,
     /// Blocks in each column of the union, in the order of the columns.
     pub(super) columns: Vec<u8>,
+    /// These columns.
+    at: Vec<u32>,
 }
 
 /// Patterns that are remembered: a search asks for one after the other, with hundreds of kernels each.
@@ -61,7 +116,7 @@ impl Shape {
     }
 
     pub(super) fn new(structure: Option<Structure>) -> Self {
-        Self { structure, tiles: Mutex::default(), distinct: Mutex::default() }
+        Self { structure, tiles: Mutex::default(), walks: Mutex::default(), distinct: Mutex::default() }
     }
 
     /// The rows of blocks as a kernel reads them.
@@ -82,6 +137,19 @@ impl Shape {
     /// `pack` rows each, those that the work list puts together.
     pub(super) fn likest(&self, plan: &Plan, pack: u32) -> Arc<Vec<RowGroup>> {
         self.groups(plan, pack, true)
+    }
+
+    /// What tiles of these rows walk through.
+    pub(super) fn walks(&self, plan: &Plan, rows: Rows) -> Arc<Walks> {
+        let (pack, any_order) = match rows {
+            Rows::Neighbours(pack) => (pack, false),
+            Rows::Likest(pack) => (pack, true),
+        };
+        let grouping = Grouping { by_columns: plan.reads_block_columns(), pack, any_order };
+        let cols = self.index(plan).map_or(0, |index| index.cols.div_ceil(index.block.1.max(1)));
+        let mut walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = || Arc::new(Walks::new(&self.groups(plan, pack, any_order), cols));
+        Arc::clone(walks.entry(grouping).or_insert_with(made))
     }
 
     /// Distinct block columns among so many neighbouring block rows, on average.
@@ -146,6 +214,7 @@ fn group(index: &BlockIndex<'_>, rows: &[usize]) -> RowGroup {
         .copied()
         .collect();
     stored.sort_unstable();
-    let columns = stored.chunk_by(|x, y| x == y).map(|same| same.len().min(255) as u8).collect();
-    RowGroup { blocks: stored.len() as u32, columns }
+    let columns = stored.chunk_by(|x, y| x == y).map(|same| (same.len().min(255) as u8, same[0] as u32));
+    let (columns, at) = columns.unzip();
+    RowGroup { blocks: stored.len() as u32, columns, at }
 }

@@ -131,9 +131,9 @@ impl Rates {
         let received = sparse * times(Multicast::Sparse) + dense * times(Multicast::Dense);
         let abreast = if profile.kind == KernelKind::Sddmm { self.abreast } else { 1.0 };
         let spans = profile.copied_rows;
-        // Rows of an operand that is narrower than a line of L2 come several at a time.
-        let pitch = view.along * view.bytes[1];
-        let of_dense = if !view.along_k && pitch <= LINE { LINE } else { f64::from(spans.1.max(16)) };
+        // Rows of an operand that is narrower than a line of L2 come several at a time, where a box has all of each.
+        let (pitch, span) = (view.along * view.bytes[1], f64::from(spans.1.max(16)));
+        let of_dense = if !view.along_k && pitch <= span.min(LINE) { LINE } else { span };
         let rows = tile.sparse / f64::from(spans.0.max(16)) + tile.dense / of_dense;
         let fills = if profile.kind == KernelKind::SwapAb { tile.stages * self.fill } else { 0.0 };
         let beyond = tile.beyond * self.beyond_ns * 1e-3;

@@ -1,8 +1,11 @@
 //! How a kernel cuts a problem into tiles, and what each of them loads and multiplies.
 
+use std::sync::Arc;
+
 use bsr_codegen::{KernelKind, Multicast, Plan, Profile, SddmmTiles, SharedColumns, StagePacking, TileScheduler};
 
-use super::shape::{RowGroup, Shape};
+use super::deal::Place;
+use super::shape::{RowGroup, Rows, Shape, Walks};
 use super::view::View;
 
 /// What one CTA does for a tile; of the clusters' CTAs each does as much.
@@ -22,6 +25,8 @@ pub(super) struct Tile {
     pub(super) cost: u32,
     /// The parts into which its K can be divided.
     pub(super) units: u32,
+    /// Which of [`Tiles::walks`] it is.
+    pub(super) walk: u32,
 }
 
 /// The tiles of a launch: every column of tiles has the same ones.
@@ -32,6 +37,8 @@ pub(super) struct Tiles {
     /// Columns of tiles, and how many of them are computed together along a row of tiles.
     pub(super) columns: usize,
     pub(super) together: usize,
+    /// Columns of tiles of which L2 holds what is read of the dense operand, as the tile scheduler has it.
+    pub(super) held: f64,
     /// Rows of blocks that the tiles of a column have.
     pub(super) block_rows: usize,
     /// Bytes of the result that a CTA's tile has.
@@ -40,10 +47,18 @@ pub(super) struct Tiles {
     pub(super) panel: f64,
     /// The part of the CTAs of all clusters that have columns to compute.
     pub(super) needed: f64,
+    /// Which block columns of K tiles walk through.
+    pub(super) walks: Arc<Walks>,
 }
 
 impl Tiles {
     pub(super) fn new(plan: &Plan, profile: &Profile, view: &View, shape: &Shape) -> Self {
+        let walks = match plan.tile_scheduler() {
+            TileScheduler::Sddmm | TileScheduler::CtaPerBlock | TileScheduler::Attention => Arc::default(),
+            TileScheduler::StageMetadata(packing) => shape.walks(plan, Rows::Neighbours(packing.pack)),
+            TileScheduler::SharedColumns(form) => shape.walks(plan, Rows::Likest(form.pack)),
+            TileScheduler::Static => shape.walks(plan, Rows::Neighbours(1)),
+        };
         let counts = match plan.tile_scheduler() {
             TileScheduler::Sddmm => plan.sddmm_tiles().map(|form| sddmm(plan, profile, view, shape, &form)),
             TileScheduler::StageMetadata(packing) => Some(swap_ab(plan, profile, view, shape, &packing)),
@@ -73,12 +88,19 @@ impl Tiles {
                 .collect(),
             columns: if view.along > 0.0 { columns as usize } else { 0 },
             together,
+            held: bsr_runtime::schedule::columns_held(plan, cols),
             block_rows: shape.index(plan).map_or(0, |index| index.row_ptr.len().saturating_sub(1)),
             // A product that is added to C in memory reads and writes it.
             out: f64::from(profile.cta_m) * f64::from(profile.cta_n) * view.bytes[2] * clip * pack,
             panel: view.depth * width * of_cluster * view.bytes[1],
             needed: of_cluster / clip,
+            walks,
         }
+    }
+
+    /// One of the launch.
+    pub(super) fn at(&self, place: Place) -> &Tile {
+        &self.column[place.tile as usize]
     }
 
     pub(super) fn count(&self) -> usize {
@@ -113,6 +135,7 @@ fn of_blocks(profile: &Profile, view: &View, blocks: f64) -> Tile {
         blocks,
         cost: 0,
         units: (blocks / f64::from(gathered.max(1))).ceil() as u32,
+        walk: 0,
     }
 }
 
@@ -129,7 +152,8 @@ fn block_rows(plan: &Plan, profile: &Profile, view: &View, shape: &Shape) -> Vec
     lengths
         .flat_map(|(row, blocks)| {
             let cost = blocks.div_ceil(gathered.max(1)).max(1) * steps + 1;
-            std::iter::repeat_n(Tile { cost, ..of_blocks(profile, view, f64::from(blocks)) }, slices(row))
+            let tile = Tile { cost, walk: row as u32, ..of_blocks(profile, view, f64::from(blocks)) };
+            std::iter::repeat_n(tile, slices(row))
         })
         .collect()
 }
@@ -145,7 +169,7 @@ fn single_blocks(plan: &Plan, profile: &Profile, view: &View, shape: &Shape) -> 
 fn packed(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &SharedColumns) -> Vec<Tile> {
     let groups = shape.likest(plan, form.pack);
     let (steps, gathered) = profile.stages_per_block;
-    let tile = |group: &RowGroup| {
+    let tile = |(walk, group): (usize, &RowGroup)| {
         let (union, blocks) = (group.columns.len().max(1) as f64, f64::from(group.blocks));
         let of_row = of_blocks(profile, view, blocks);
         let kib = ((union + 1.0) * f64::from(form.b_bytes) + blocks * f64::from(form.block_bytes)) / 1024.0;
@@ -158,16 +182,17 @@ fn packed(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sha
             blocks,
             cost: kib as u32,
             units: union as u32,
+            walk: walk as u32,
         }
     };
-    groups.iter().map(tile).collect()
+    groups.iter().enumerate().map(tile).collect()
 }
 
 /// Several block rows over the union of their columns, in stages that metadata describes.
 fn swap_ab(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, packing: &StagePacking) -> Vec<Tile> {
     let groups = shape.neighbours(plan, packing.pack);
     let (unit, cta_n, held) = (f64::from(packing.rows), f64::from(profile.cta_n), f64::from(profile.held_k));
-    let tile = |group: &RowGroup| {
+    let tile = |(walk, group): (usize, &RowGroup)| {
         let [stages, panels, blocks] = stages_of(group, packing);
         let bytes = panels * f64::from(packing.b_panel_bytes) + blocks * f64::from(packing.block_bytes);
         Tile {
@@ -179,10 +204,11 @@ fn swap_ab(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, packing: 
             blocks,
             cost: ((bytes + f64::from(packing.b_panel_bytes)) / 1024.0) as u32,
             units: stages as u32,
+            walk: walk as u32,
         }
     };
     let slices = packing.slices.max(1) as usize;
-    groups.iter().flat_map(|group| std::iter::repeat_n(tile(group), slices)).collect()
+    groups.iter().enumerate().flat_map(|group| std::iter::repeat_n(tile(group), slices)).collect()
 }
 
 /// Stages, B panels and K slices of blocks of a tile: a stage takes panels as long as they and their blocks fit.
@@ -221,6 +247,7 @@ fn sddmm(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sddm
             blocks: 0.0,
             cost: bsr_runtime::schedule::sddmm_costs(is_half).unit as u32 * (stages as u32 + 1),
             units: stages as u32,
+            walk: 0,
         }
     };
     let tiles_of = |group: &RowGroup| {

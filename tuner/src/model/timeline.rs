@@ -3,7 +3,7 @@
 use bsr_runtime::schedule::Role;
 
 use super::Card;
-use super::deal::{Lists, Part};
+use super::deal::{Lists, Part, Place};
 use super::rates::Rates;
 use super::tile_time::{Setting, Share, TileTime};
 use super::tiles::{Tile, Tiles};
@@ -33,11 +33,11 @@ pub(super) fn spans(
     let clock = Clock::new(rates, setting, (tiles, lists), partial_bytes);
     match lists {
         Lists::Whole(lists) => {
-            let of = |list: &Vec<u32>| {
+            let of = |list: &Vec<Place>| {
                 let mut now = rates.start;
-                let mut span = |tile: &u32| {
+                let mut span = |at: &Place| {
                     let from = now;
-                    now += clock.times[*tile as usize].us();
+                    now += clock.times[at.tile as usize].us();
                     [from, now]
                 };
                 list.iter().map(&mut span).collect()
@@ -45,17 +45,17 @@ pub(super) fn spans(
             lists.iter().map(of).collect()
         }
         Lists::Parts { of, places } => {
-            let arrived = clock.arrivals(of, *places);
-            let spans = |list: &Vec<Part>| {
+            let mut arrived = vec![0.0; *places as usize];
+            let mut spans = |list: &Vec<Part>| {
                 let mut at = Progress::new(rates.start);
                 let mut span = |part: &Part| {
                     let from = at.now;
-                    clock.follow(&mut at, part, &arrived);
+                    clock.follow(&mut at, part, &mut arrived);
                     [from, at.now]
                 };
                 list.iter().map(&mut span).collect()
             };
-            of.iter().map(spans).collect()
+            of.iter().map(&mut spans).collect()
         }
     }
 }
@@ -133,42 +133,27 @@ impl<'c> Clock<'c> {
         match lists {
             Lists::Whole(lists) => {
                 let us: Vec<f64> = self.times.iter().map(TileTime::us).collect();
-                let of = |list: &Vec<u32>| list.iter().map(|tile| us[*tile as usize]).sum::<f64>();
+                let of = |list: &Vec<Place>| list.iter().map(|at| us[at.tile as usize]).sum::<f64>();
                 lists.iter().map(|list| self.rates.start + of(list) + self.last).collect()
             }
             Lists::Parts { of, places } => {
-                let arrived = self.arrivals(of, *places);
-                of.iter().map(|list| self.end(list, &arrived)).collect()
+                let mut arrived = vec![0.0; *places as usize];
+                of.iter().map(|list| self.end(list, &mut arrived)).collect()
             }
         }
     }
 
-    /// When the sums of parts are in their places. Such parts stand at the fronts of lists and wait for nothing.
-    fn arrivals(&self, lists: &[Vec<Part>], places: u32) -> Vec<f64> {
-        let mut arrived = vec![0.0_f64; places as usize];
-        for list in lists {
-            let mut at = Progress::new(self.rates.start);
-            for part in list {
-                let Role::Contributes { place } = part.role else { break };
-                self.follow(&mut at, part, &[]);
-                if let Some(arrived) = arrived.get_mut(place as usize) {
-                    *arrived = at.now;
-                }
-            }
-        }
-        arrived
-    }
-
-    fn end(&self, list: &[Part], arrived: &[f64]) -> f64 {
+    fn end(&self, list: &[Part], arrived: &mut [f64]) -> f64 {
         let mut at = Progress::new(self.rates.start);
         list.iter().for_each(|part| self.follow(&mut at, part, arrived));
         let stores = list.last().is_some_and(|part| !matches!(part.role, Role::Contributes { .. }));
         at.now + if stores { self.last } else { 0.0 }
     }
 
-    /// What comes next in a list.
-    fn follow(&self, at: &mut Progress, part: &Part, arrived: &[f64]) {
-        let (time, tile) = (&self.times[part.tile as usize], &self.tiles.column[part.tile as usize]);
+    /// What comes next in a list, and when the sums of parts are in their places. They come from lists before this one, or from
+    /// earlier in it.
+    fn follow(&self, at: &mut Progress, part: &Part, arrived: &mut [f64]) {
+        let (time, tile) = (&self.times[part.place.tile as usize], self.tiles.at(part.place));
         let stages = self.fraction(part) * time.stages();
         // While sums were exchanged loads went on, as far as the ring buffer holds them: what is left of these stages is to
         // multiply.
@@ -178,7 +163,10 @@ impl<'c> Clock<'c> {
         let multiplied = at.now;
         match part.role {
             Role::Whole => at.now += time.ends,
-            Role::Contributes { .. } => at.now += self.rates.part + self.exchange,
+            Role::Contributes { place } => {
+                at.now += self.rates.part + self.exchange;
+                arrived.iter_mut().skip(place as usize).take(1).for_each(|arrived| *arrived = at.now);
+            }
             Role::Collects { parts, place } => {
                 let others = arrived.iter().skip(place as usize).take(parts as usize);
                 let collect = self.rates.collect + self.exchange;
@@ -190,7 +178,7 @@ impl<'c> Clock<'c> {
     }
 
     fn fraction(&self, part: &Part) -> f64 {
-        let all = self.tiles.column[part.tile as usize].units.max(1);
+        let all = self.tiles.at(part.place).units.max(1);
         f64::from(part.units.min(all)) / f64::from(all)
     }
 }

@@ -6,7 +6,6 @@ use bsr_codegen::Plan;
 use bsr_runtime::Structure;
 use bsr_runtime::roofs::Traffic;
 
-use super::rates::Rates;
 use super::shape::Shape;
 use super::{Card, Simulation, attention};
 use crate::TuningProblem;
@@ -26,13 +25,12 @@ pub fn traffic(plan: &Plan, problem: &TuningProblem, structure: Option<&Structur
 
 impl Simulation {
     fn traffic(&self, problem: &TuningProblem) -> Traffic {
-        let Self { profile, view, tiles, plan, .. } = self;
-        let misses = self.misses(&Rates::H200);
+        let Self { profile, view, tiles, misses, .. } = self;
         let ctas = tiles.columns as f64 * f64::from(profile.cluster.max(1));
         let sum = |of: &dyn Fn(&super::tiles::Tile) -> f64| tiles.column.iter().map(of).sum::<f64>() * ctas;
         let written = tiles.count() as f64 * f64::from(profile.cluster.max(1)) * tiles.out * tiles.needed;
         Traffic {
-            dtype: plan.spec().a,
+            dtype: self.dtype,
             flops: problem.executed_flops() as f64,
             issued_flops: sum(&|tile| tile.flops),
             l2_bytes: sum(&|tile| tile.sparse + tile.dense) * tiles.needed,

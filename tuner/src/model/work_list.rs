@@ -18,9 +18,9 @@ pub fn work_list(plan: &Plan, problem: &TuningProblem, card: &Card) -> Vec<Vec<[
     if tiles.count() == 0 {
         return vec![];
     }
-    let setting = Setting::new(profile, view, tiles, simulation.misses(&Rates::H200), card);
+    let setting = Setting::new(profile, view, tiles, simulation.misses, card);
     let rates = simulation.at_its_clock(&Rates::H200, &setting);
-    timeline::spans(&rates, &setting, (tiles, lists), simulation.partial_bytes())
+    timeline::spans(&rates, &setting, (tiles, lists), simulation.partial_bytes)
 }
 
 #[cfg(test)]

@@ -1,0 +1,247 @@
+//! What L2 must fetch from memory, from when each piece of the operands is read.
+//!
+//! The lists of all clusters say when: a tile reads its blocks of the sparse operand, and goes through the panels of the dense one in
+//! the order of K. L2 keeps a piece for some time after it was read; what is read later than that is fetched again. That
+//! time is the one in which what was read fills L2, as Che, Tung and Wang have it of any cache that forgets what was read
+//! longest ago (*Hierarchical Web Caching Systems*, 2002). Some pieces are followed, evenly chosen, for all of them.
+//!
+//! Kernels tell L2 to let go of the sparse operand last and of the result first, so the sparse operand has its room before the dense
+//! one, and the result has none.
+
+use super::deal::{Lists, Part, Place};
+use super::tiles::Tiles;
+
+/// Bytes of L2 that hold operands, and the part of them that the sparse one may have: such that bytes are about those that Nsight
+/// Compute counts (`benches/LOG.md`, 50). An H200 has 60 MB in two halves, each with its own copy of what SMs of both read.
+pub(super) const HELD: f64 = 34e6;
+const FIRST: f64 = 0.6;
+/// CTAs do not keep the pace of their lists: times between reads are so many times longer or shorter than these say.
+const VARY: f64 = 2.5;
+
+/// Columns of tiles whose panels are followed, and tiles of a column whose blocks are.
+const COLUMNS: usize = 4;
+const TILES: usize = 64;
+
+/// Bytes of the sparse operand, which has so many, and of the dense one that come from memory. Time is counted in stages, with
+/// one for the ends of a tile.
+pub(super) fn fetched(tiles: &Tiles, lists: &Lists, values: f64) -> [f64; 2] {
+    let mut reads = Reads::new(tiles, values);
+    let mut end = 0.0_f64;
+    match lists {
+        Lists::Whole(lists) => {
+            for list in lists {
+                end = end.max(reads.follow(tiles, list.iter().map(|place| (*place, 0.0, 1.0))));
+            }
+        }
+        Lists::Parts { of, .. } => {
+            let part = |part: &Part| {
+                let all = f64::from(tiles.at(part.place).units.max(1));
+                (part.place, f64::from(part.first) / all, f64::from(part.units) / all)
+            };
+            for list in of {
+                end = end.max(reads.follow(tiles, list.iter().map(part)));
+            }
+        }
+    }
+    let [sparse, dense] = [Gaps::new(reads.sparse, end), Gaps::new(reads.dense, end)];
+    let (of_sparse, taken) = sparse.fetched(FIRST * HELD, end);
+    let (of_dense, _) = dense.fetched(HELD - taken, end);
+    [of_sparse, of_dense]
+}
+
+/// Pieces that are followed: when each is read, and the bytes that one stands for.
+struct Pieces {
+    times: Vec<Vec<f32>>,
+    bytes: f64,
+}
+
+impl Pieces {
+    fn new(count: usize, bytes: f64) -> Self {
+        Self { times: vec![vec![]; count], bytes: bytes / count.max(1) as f64 }
+    }
+}
+
+/// When operands are read.
+struct Reads {
+    sparse: Pieces,
+    dense: Pieces,
+    /// Of so many columns of tiles one is followed, and of so many tiles of a column.
+    strides: [usize; 2],
+}
+
+impl Reads {
+    fn new(tiles: &Tiles, values: f64) -> Self {
+        let (columns, rows) = (tiles.columns, tiles.column.len());
+        let strides = [columns.div_ceil(COLUMNS).max(1), rows.div_ceil(TILES).max(1)];
+        let panels = tiles.panel * columns as f64 * tiles.walks.of as f64;
+        Self {
+            sparse: Pieces::new(rows.div_ceil(strides[1]), values),
+            dense: Pieces::new(columns.div_ceil(strides[0]) * tiles.walks.chosen, panels),
+            strides,
+        }
+    }
+
+    /// Follows a list of tiles: from where in the K of each, and which part of it. Says when it ends.
+    fn follow(&mut self, tiles: &Tiles, list: impl Iterator<Item = (Place, f64, f64)>) -> f64 {
+        let mut now = 0.0;
+        for (place, from, part) in list {
+            let (tile, row, column) = (tiles.at(place), place.tile as usize, place.column as usize);
+            if row.is_multiple_of(self.strides[1]) {
+                self.sparse.times[row / self.strides[1]].push(now as f32);
+            }
+            if column.is_multiple_of(self.strides[0]) {
+                let panels = &mut self.dense.times[column / self.strides[0] * tiles.walks.chosen..];
+                for (which, at) in tiles.walks.of(tile.walk) {
+                    let after = f64::from(*at) - from;
+                    if (0.0..part).contains(&after) {
+                        panels[*which as usize].push((now + after * tile.stages) as f32);
+                    }
+                }
+            }
+            now += tile.stages * part + 1.0;
+        }
+        now
+    }
+}
+
+/// After how long the pieces of an operand are read again.
+struct Gaps {
+    /// The time, and whether it ends with a read or with the launch; the shortest first.
+    all: Vec<(f32, bool)>,
+    /// Pieces that are read at all, and the bytes of each.
+    read: usize,
+    bytes: f64,
+}
+
+impl Gaps {
+    fn new(pieces: Pieces, end: f64) -> Self {
+        let Pieces { mut times, bytes } = pieces;
+        times.retain(|times| !times.is_empty());
+        let mut all = vec![];
+        for times in &mut times {
+            times.sort_unstable_by(f32::total_cmp);
+            all.extend(times.windows(2).map(|pair| (pair[1] - pair[0], true)));
+            all.extend(times.last().map(|last| ((end as f32 - last).max(0.0), false)));
+        }
+        all.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
+        Self { all, read: times.len(), bytes }
+    }
+
+    /// Bytes that are fetched where so many are held, and how many are on average.
+    fn fetched(&self, room: f64, end: f64) -> (f64, f64) {
+        // Held is what was read within the time that pieces are kept: it is made as long as there is room.
+        let (mut kept, mut held) = (0.0, 0.0);
+        let mut shorter = 0;
+        for (gap, _) in &self.all {
+            let more = (f64::from(*gap) - kept) / end * self.bytes * (self.all.len() - shorter) as f64;
+            if held + more > room {
+                held = room;
+                break;
+            }
+            (kept, held, shorter) = (f64::from(*gap), held + more, shorter + 1);
+        }
+        if shorter == self.all.len() {
+            return (self.read as f64 * self.bytes, held);
+        }
+        let (least, most) = (kept / VARY, kept * VARY);
+        let missed = |gap: f32| ((f64::from(gap) - least) / (most - least).max(1e-9)).clamp(0.0, 1.0);
+        let again: f64 = self.all.iter().filter(|(_, is_read)| *is_read).map(|(gap, _)| missed(*gap)).sum();
+        ((self.read as f64 + again) * self.bytes, held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bsr_codegen::{KernelSpec, Plan};
+    use bsr_runtime::Pattern;
+
+    use crate::model::{Card, traffic};
+    use crate::{Facts, Source, TuningProblem, Workload};
+
+    type Counted = ((usize, usize, usize), &'static str, u64, &'static [(&'static str, f64)]);
+
+    /// Megabytes that were read of memory, as Nsight Compute counted them on one H200 (`benches/LOG.md`, 50).
+    const COUNTED: &[Counted] = &[
+        (
+            (12288, 6144, 12288),
+            "powerlaw:0.06",
+            0,
+            &[
+                ("bm = 64, bn = 128, bk = 64, swap = off", 796.0),
+                ("bm = 64, bn = 128, bk = 64, swap = off, cluster = 2", 595.0),
+                ("bm = 64, bn = 128, bk = 64, swap = off, cluster = 4", 531.0),
+                ("bm = 64, bn = 256, bk = 64, swap = off", 960.0),
+                ("bm = 64, bn = 256, bk = 64, swap = off, cluster = 2", 903.0),
+                ("bm = 64, bn = 256, bk = 64, swap = off, cluster = 4", 858.0),
+                ("bm = 64, bn = 256, bk = 64, swap = off, pack = 2", 931.0),
+                ("bm = 64, bn = 256, bk = 64, swap = off, pack = 2, cluster = 2", 936.0),
+                ("bm = 64, bn = 192, bk = 64, swap = off, pack = 3, cluster = 2", 835.0),
+                ("bm = 64, bn = 128, bk = 64, swap = off, pack = 3, cluster = 2", 677.0),
+                ("bm = 64, bn = 192, bk = 64, swap = off, pack = 2, cluster = 2", 776.0),
+            ],
+        ),
+        (
+            (8192, 6144, 8192),
+            "powerlaw:0.06",
+            7,
+            &[
+                ("bm = 128, bn = 128, bk = 128", 204.0),
+                ("bm = 128, bn = 128, bk = 128, cluster = 2", 198.0),
+                ("bm = 128, bn = 128, bk = 128, cluster = 4", 188.0),
+                ("bm = 128, bn = 256, bk = 128", 256.0),
+                ("bm = 128, bn = 256, bk = 128, cluster = 2", 260.0),
+                ("bm = 128, bn = 256, bk = 128, cluster = 4", 259.0),
+                ("bm = 128, bn = 512, bk = 128, cluster = 2", 261.0),
+            ],
+        ),
+        (
+            (8192, 8192, 8192),
+            "random:0.03",
+            0,
+            &[
+                ("bm = 128, bn = 128, bk = 128", 125.0),
+                ("bm = 128, bn = 128, bk = 128, cluster = 2", 124.0),
+                ("bm = 128, bn = 256, bk = 128", 139.0),
+                ("bm = 128, bn = 256, bk = 128, cluster = 2", 144.0),
+            ],
+        ),
+        (
+            (6144, 7168, 8192),
+            "random:0.05",
+            7,
+            &[
+                ("bm = 128, bn = 128, bk = 128, cluster = 2", 114.0),
+                ("bm = 128, bn = 256, bk = 128", 119.0),
+                ("bm = 128, bn = 256, bk = 128, cluster = 2", 120.0),
+            ],
+        ),
+        ((8192, 8192, 8192), "random:0.25", 0, &[("bm = 64, bn = 512, bk = 64, cluster = 2", 764.0)]),
+        ((8192, 8192, 8288), "topk:16", 0, &[("bm = 512, bn = 256, bk = 112", 363.0)]),
+        ((12288, 6144, 12288), "window:0.05", 0, &[("bm = 128, bn = 192, bk = 128, cluster = 2", 240.0)]),
+        ((4096, 4096, 4096), "random:0.125", 0, &[("bm = 64, bn = 256, bk = 64, cluster = 2", 38.0)]),
+        ((4096, 4096, 4096), "random:0.25", 0, &[("bm = 64, bn = 64, bk = 64, mma = mma_sync", 42.0)]),
+    ];
+
+    #[test]
+    fn bytes_from_memory_are_about_those_that_were_counted() {
+        let mut errors: Vec<f64> = vec![];
+        for ((m, n, k), words, seed, kernels) in COUNTED.iter().copied() {
+            for (text, counted) in kernels {
+                let spec: KernelSpec = text.parse().unwrap();
+                let facts = Facts::of(&spec);
+                let structure = words.parse::<Pattern>().unwrap().structure(m, k, facts.block(), seed).unwrap();
+                let workload = Workload { facts, m, n, k, source: Source::Pattern(words.to_owned()), seed };
+                let problem = TuningProblem::new(workload, &structure);
+                let found = traffic(&Plan::new(&spec).unwrap(), &problem, Some(&structure), &Card::H200);
+                let read = found.hbm_read / 1e6;
+                eprintln!("{:>6.2} {read:>6.0} {counted:>6.0}  {words} {text}", read / counted);
+                assert!((0.75..1.33).contains(&(read / counted)), "{text}: {read:.0} of {counted} MB");
+                errors.push((read / counted).ln());
+            }
+        }
+        let mean = errors.iter().map(|error| error.abs()).sum::<f64>() / errors.len() as f64;
+        assert!(mean < 0.08, "{mean:.3}");
+    }
+}
