@@ -2,8 +2,8 @@
 //!
 //! The tiles of a column of C begin together and walk through K. While the longest of them does, the others end, and their CTAs
 //! go on to the next columns. What the longest tile reads of the dense factor was then read long ago, and L2 has
-//! other columns in its place. So such a tile is divided into parts that several CTAs compute at the same time, each no longer
-//! than L2 holds the column.
+//! other columns in its place. So such a tile is divided into parts that several CTAs compute at the same time, each not much
+//! longer than L2 holds the column.
 //!
 //! A part comes before the one that collects it in the order in which tiles are assigned, and goes to a CTA of a lower
 //! number. So no CTA waits for one of a higher number, and the launch ends even if not all CTAs run at the same time.
@@ -16,6 +16,9 @@ use super::split_k::{Divisible, in_parts};
 
 /// A tile is long if it takes so many times as long as they do on average.
 const LONG: f64 = 1.5;
+/// A part takes at most so many times as long as L2 holds a column: of 0.7, 1, 1.5 and 2.5 the fastest on an H200
+/// (`benches/LOG.md`, section 51).
+const HELD: f64 = 1.5;
 /// A part takes at least so many times as long as its sums take to be written, and to be added.
 const EXCHANGES: u64 = 3;
 
@@ -29,7 +32,7 @@ pub fn longest_part<T: Divisible>(column: &[T], columns: usize, held: f64, clust
     let average = all as f64 / column.len().max(1) as f64;
     // As long as all clusters compute so many columns.
     let while_held = held * all as f64 / clusters as f64;
-    let limit = while_held.max(LONG * average) as u64;
+    let limit = (HELD * while_held).max(LONG * average) as u64;
     column.iter().any(|tile| parts(tile, limit) > 1).then_some(limit)
 }
 
