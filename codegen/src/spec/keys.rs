@@ -79,7 +79,7 @@ keys! {
     Pdl pdl: #[serde(default, skip_serializing_if = "is_default")] Pdl = (Pdl::Off) choice { Wgmma }
         "whether the kernel may start while the one before it in the stream ends (programmatic dependent launch)";
     Split split: #[serde(default, skip_serializing_if = "is_default")] SplitK = (SplitK::Off) choice { Wgmma }
-        "whether clusters share the K of a tile: where they then finish together (`auto`), or every tile in so many parts";
+        "whether clusters share the K of a tile: where they then finish together (`auto`), of the longest tiles (`long`), or every tile in so many parts";
     Epilogue epilogue: Epilogue = auto fact { Wgmma }
         "what becomes of a sum before it is written", by_default "`none`";
     Score score: #[serde(default, skip_serializing_if = "Option::is_none")] Epilogue = auto fact { Wgmma }
