@@ -13,7 +13,7 @@ use super::{Kind, stored};
 const HELD: f64 = 1.5;
 const COLUMNS: usize = 2;
 /// Clusters that share the work.
-const CLUSTERS: u32 = 4;
+const CLUSTERS: u32 = 6;
 /// Tiles of short rows before the long ones, and behind them, that are tried.
 const SHORT: [usize; 3] = [6, 12, 24];
 /// Stored blocks of the long rows that are tried.
