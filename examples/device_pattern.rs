@@ -18,13 +18,18 @@ const LISTS: [(usize, usize, f64, usize); 4] =
     [(256, 256, 1.0, 8192), (1024, 1024, 0.0625, 8192), (1024, 1024, 1.0, 8192), (4096, 1024, 0.25, 4096)];
 
 /// Products: spec, rows and columns of A, columns of B, pattern.
-const PRODUCTS: [(&str, usize, usize, usize, &str); 6] = [
+const PRODUCTS: [(&str, usize, usize, usize, &str); 11] = [
     ("bm = 128, bn = 256, bk = 128, cluster = 2", 8192, 8192, 8192, "random:0.25"),
     ("bm = 128, bn = 256, bk = 128, cluster = 2", 8192, 8192, 8192, "random:0.03"),
     ("bm = 64, bn = 256, bk = 64, cluster = 4", 12288, 12288, 6144, "powerlaw:0.06"),
     ("bm = 64, bn = 256, bk = 64, cluster = 2", 12288, 12288, 6144, "powerlaw:0.06"),
     ("bm = 64, bn = 256, bk = 64, cluster = 2", 4096, 4096, 4096, "random:0.125"),
     ("bm = 128, bn = 192, bk = 128, cluster = 2", 12288, 12288, 6144, "window:0.05"),
+    ("bm = 64, bn = 256, bk = 64, cluster = 2, swap = off, pack = 2", 4096, 4096, 4096, "random:0.125"),
+    ("bm = 64, bn = 192, bk = 64, cluster = 2, swap = off, pack = 2", 12288, 12288, 6144, "window:0.05"),
+    ("bm = 64, bn = 192, bk = 64, cluster = 2, swap = off, pack = 3", 12288, 12288, 6144, "powerlaw:0.06"),
+    ("bm = 128, bn = 16, bk = 128, consumers = 1, split = 2", 4096, 14336, 16, "random:0.25"),
+    ("bm = 64, bn = 64, bk = 64, split = 4", 2048, 8192, 64, "random:0.25"),
 ];
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -40,6 +45,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             "bm = 64, bn = 256, bk = 64, cluster = 2",
             "bm = 64, bn = 256, bk = 64, op = dds",
             "bm = 64, bn = 64, bk = 64, op = sdd",
+            "bm = 64, bn = 256, bk = 64, swap = off, pack = 2",
+            "bm = 64, bn = 256, bk = 64, split = 2",
         ] {
             time_lists(&device, spec, (64 * rows, 64 * cols), density, n)?;
         }

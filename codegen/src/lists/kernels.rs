@@ -72,6 +72,14 @@ pub enum ListKernel {
     SddmmRows,
     /// Writes these tiles.
     SddmmTiles,
+    /// Lists the block columns of block rows that share tiles.
+    SharedUnions,
+    /// Writes these tiles, which were assigned by their rows and columns.
+    SharedTiles,
+    /// Divides the K of every row of tiles.
+    SplitRows,
+    /// Writes tiles and parts of tiles, which were assigned each by themselves.
+    SplitTiles,
     /// Lists the steps of every row of tiles of an attention.
     AttentionSteps,
     /// Writes its tiles, which were assigned by their rows and columns.
@@ -86,7 +94,7 @@ const ALL_THREADS: u32 = 1024;
 
 impl ListKernel {
     /// Every kernel of the module.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 16] = [
         Self::Check(IndexWidth::I32),
         Self::Check(IndexWidth::I64),
         Self::CountColumns,
@@ -97,6 +105,10 @@ impl ListKernel {
         Self::MaskColumns,
         Self::SddmmRows,
         Self::SddmmTiles,
+        Self::SharedUnions,
+        Self::SharedTiles,
+        Self::SplitRows,
+        Self::SplitTiles,
         Self::AttentionSteps,
         Self::AttentionTiles,
     ];
@@ -114,6 +126,10 @@ impl ListKernel {
             Self::MaskColumns => "bsr_lists_mask_columns",
             Self::SddmmRows => "bsr_lists_sddmm_rows",
             Self::SddmmTiles => "bsr_lists_sddmm_tiles",
+            Self::SharedUnions => "bsr_lists_shared_unions",
+            Self::SharedTiles => "bsr_lists_shared_tiles",
+            Self::SplitRows => "bsr_lists_split_rows",
+            Self::SplitTiles => "bsr_lists_split_tiles",
             Self::AttentionSteps => "bsr_lists_attention_steps",
             Self::AttentionTiles => "bsr_lists_attention_tiles",
         }
@@ -124,6 +140,7 @@ impl ListKernel {
         match self {
             Self::Check(_) => 32 * CHECK_WARPS,
             Self::MaskRows | Self::MaskColumns | Self::AttentionSteps | Self::AttentionTiles => 32 * MASK_WARPS,
+            Self::SharedUnions | Self::SharedTiles | Self::SplitRows | Self::SplitTiles => 32 * MASK_WARPS,
             Self::CountColumns | Self::ScatterColumns | Self::SddmmTiles => COUNT_THREADS,
             Self::ScanColumns | Self::Assign | Self::SddmmRows => ALL_THREADS,
         }
@@ -136,8 +153,10 @@ impl ListKernel {
         match self {
             Self::Check(_) => block_rows.div_ceil(CHECK_WARPS),
             Self::MaskRows | Self::MaskColumns => block_rows.div_ceil(MASK_WARPS),
-            Self::CountColumns | Self::ScatterColumns | Self::Assign | Self::AttentionTiles => ctas,
-            Self::SddmmTiles | Self::AttentionSteps => block_rows,
+            Self::CountColumns | Self::ScatterColumns | Self::Assign => ctas,
+            Self::AttentionTiles | Self::SharedTiles | Self::SplitTiles => ctas,
+            Self::SplitRows => block_rows.div_ceil(self.threads()),
+            Self::SddmmTiles | Self::AttentionSteps | Self::SharedUnions => block_rows,
             Self::ScanColumns => block_rows.div_ceil(32).max(1),
             Self::SddmmRows => 1,
         }
@@ -165,6 +184,10 @@ impl ListKernel {
             Self::MaskColumns => &["mask", "counts", "row_ptr", "col_idx"],
             Self::SddmmRows => &["rows", "first_tiles", "work_head", "work"],
             Self::SddmmTiles => &["rows", "columns", "first_tiles", "work"],
+            Self::SharedUnions => &["rows", "columns", "groups", "unions"],
+            Self::SharedTiles => &["lengths", "dealt", "rows", "work"],
+            Self::SplitRows => &["rows", "own", "others"],
+            Self::SplitTiles => &["rows", "other_heads", "other_tiles", "own_heads", "own_tiles", "work_head", "work"],
             Self::AttentionSteps => &["rows", "columns", "partial", "room", "steps", "records", "step_rows"],
             Self::AttentionTiles => &["lengths", "dealt", "records", "room", "work_head", "work"],
         }
@@ -181,6 +204,10 @@ impl ListKernel {
             Self::MaskRows => &["block_rows", "block_columns"],
             Self::MaskColumns => &["block_rows", "block_columns", "capacity"],
             Self::SddmmRows | Self::SddmmTiles => &super::SddmmShape::NUMBERS,
+            Self::SharedUnions => &super::SharedLists::UNIONS,
+            Self::SharedTiles => &super::SharedLists::TILES,
+            Self::SplitRows => &super::SplitLists::ROWS,
+            Self::SplitTiles => &super::SplitLists::TILES,
             Self::AttentionSteps => &super::AttentionLists::STEPS,
             Self::AttentionTiles => &super::AttentionLists::TILES,
         }

@@ -3,7 +3,7 @@
 //!
 //! One module of PTX has them all. What a launch lists is a [`Shape`], whose numbers are the kernels' arguments, so that
 //! the module is loaded once for a device. The lists are those that kernels with
-//! [`TileScheduler::Static`](crate::TileScheduler::Static) read.
+//! [`TileScheduler::Static`](crate::TileScheduler::Static) read; others are made of them.
 
 mod attention;
 mod attention_context;
@@ -11,9 +11,13 @@ mod kernels;
 mod render;
 mod sddmm;
 mod shape;
+mod shared;
+mod split;
 
 pub use attention::{AttentionLists, AttentionRequest, PartialFlags};
 pub use kernels::{IndexWidth, ListKernel, WrongIndex};
 pub use render::ptx;
 pub use sddmm::SddmmShape;
 pub use shape::{ListRequest, Shape, ShapeError};
+pub use shared::SharedLists;
+pub use split::SplitLists;

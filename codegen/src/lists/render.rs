@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::attention_context::AttentionContext;
 use super::kernels::{CHECK_WARPS, Kinds, MASK_WARPS};
-use super::{IndexWidth, ListKernel, SddmmShape, Shape};
-use crate::SddmmTiles;
+use super::{IndexWidth, ListKernel, SddmmShape, Shape, SharedLists, SplitLists};
 use crate::arch::Arch;
 use crate::emit::{finished, templates};
+use crate::{SddmmTiles, SharedColumns, SplitForm};
 
 /// Columns that a lane of the check has on their way at the same time.
 const CHECK_LOADS: u32 = 8;
@@ -71,6 +71,10 @@ fn comment(kernel: ListKernel) -> &'static str {
         ListKernel::MaskColumns => "Lists the columns of every row of a mask.",
         ListKernel::SddmmRows => "Counts the tiles of an SDDMM, and deals them to CTAs in turn.",
         ListKernel::SddmmTiles => "Lists the tiles of an SDDMM.",
+        ListKernel::SharedUnions => "Lists the block columns of block rows that share tiles.",
+        ListKernel::SharedTiles => "Lists the tiles that were assigned by group of block rows and column.",
+        ListKernel::SplitRows => "Divides the K of every row of tiles into parts.",
+        ListKernel::SplitTiles => "Lists the parts of tiles, and the tiles that collect them, which were assigned.",
         ListKernel::AttentionSteps => "Lists the steps of every row of tiles of an attention.",
         ListKernel::AttentionTiles => "Lists the tiles of an attention that were assigned by row and column.",
     }
@@ -96,6 +100,10 @@ fn body(kernel: ListKernel) -> String {
         ListKernel::MaskColumns => templates::render("lists/mask_columns.ptx", &Threads::of(kernel)),
         ListKernel::SddmmRows => templates::render("lists/sddmm_rows.ptx", &Threads::of(kernel)),
         ListKernel::SddmmTiles => templates::render("lists/sddmm_tiles.ptx", &Threads::of(kernel)),
+        ListKernel::SharedUnions => templates::render("lists/shared_unions.ptx", &Shared::of(kernel)),
+        ListKernel::SharedTiles => templates::render("lists/shared_tiles.ptx", &Shared::of(kernel)),
+        ListKernel::SplitRows => templates::render("lists/split_rows.ptx", &Split::of(kernel)),
+        ListKernel::SplitTiles => templates::render("lists/split_tiles.ptx", &Split::of(kernel)),
         ListKernel::AttentionSteps => templates::render("lists/attention_steps.ptx", &AttentionContext::of(kernel)),
         ListKernel::AttentionTiles => templates::render("lists/attention_tiles.ptx", &AttentionContext::of(kernel)),
     }
@@ -176,6 +184,59 @@ impl Threads {
             outside: SddmmShape::OUTSIDE,
             words: [0, 1, 2, 3],
             header_vectors: SddmmTiles::HEADER / 4,
+        }
+    }
+}
+
+/// What the kernels for tiles of several block rows name.
+#[derive(Serialize)]
+struct Shared {
+    threads: u32,
+    warps: u32,
+    numbers: &'static [&'static str],
+    /// Block rows that a tile may have.
+    members: Vec<u32>,
+    distances: [u32; 5],
+    mask_bits: u32,
+    sums_bytes: u32,
+    outside: u32,
+    tile_bytes: usize,
+}
+
+impl Shared {
+    fn of(kernel: ListKernel) -> Self {
+        Self {
+            threads: kernel.threads(),
+            warps: kernel.threads() / 32,
+            numbers: kernel.numbers(),
+            members: (0..SharedColumns::MASK_BITS).collect(),
+            distances: [1, 2, 4, 8, 16],
+            mask_bits: SharedColumns::MASK_BITS,
+            sums_bytes: SharedLists::SUMS_BYTES,
+            outside: SddmmShape::OUTSIDE,
+            tile_bytes: 4 * SharedColumns::WORDS,
+        }
+    }
+}
+
+/// What the kernels that divide K name.
+#[derive(Serialize)]
+struct Split {
+    threads: u32,
+    numbers: &'static [&'static str],
+    contributes: u32,
+    outside: u32,
+    tile_bytes: u32,
+}
+
+impl Split {
+    fn of(kernel: ListKernel) -> Self {
+        Self {
+            threads: kernel.threads(),
+            numbers: kernel.numbers(),
+            contributes: SplitForm::CONTRIBUTES,
+            outside: SddmmShape::OUTSIDE,
+            tile_bytes: SplitLists::TILE_BYTES,
         }
     }
 }

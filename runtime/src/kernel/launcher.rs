@@ -4,6 +4,8 @@ mod free;
 mod fused;
 mod listed;
 mod listed_sddmm;
+mod listed_shared;
+mod listed_split;
 mod sddmm;
 mod workspaces;
 
@@ -30,6 +32,8 @@ use crate::schedule::WorkLists;
 use crate::timeline::Rings;
 use listed::ListedWork;
 use listed_sddmm::ListedTiles;
+use listed_shared::ListedShared;
+use listed_split::ListedSplit;
 pub(in crate::kernel) use sddmm::SddmmOperands;
 pub(crate) use workspaces::Workspaces;
 
@@ -48,6 +52,8 @@ pub struct Launcher {
     /// The same of patterns that live on the GPU, by their numbers.
     listed: Mutex<HashMap<(u64, usize), Arc<ListedWork>>>,
     listed_sddmms: Mutex<HashMap<(u64, usize), Arc<ListedTiles>>>,
+    listed_shared: Mutex<HashMap<(u64, usize), Arc<ListedShared>>>,
+    listed_split: Mutex<HashMap<(u64, usize), Arc<ListedSplit>>>,
 }
 
 /// What a work plan was made for: a pattern, the extent that it does not say, and clusters that run at the same time.
@@ -127,6 +133,8 @@ impl Launcher {
             work: Mutex::default(),
             listed: Mutex::default(),
             listed_sddmms: Mutex::default(),
+            listed_shared: Mutex::default(),
+            listed_split: Mutex::default(),
         })
     }
 
@@ -175,6 +183,8 @@ impl Launcher {
         self.kept().clear();
         self.listed.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.listed_sddmms.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.listed_shared.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.listed_split.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
     }
 

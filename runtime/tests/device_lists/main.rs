@@ -9,4 +9,6 @@ mod locality;
 mod model;
 mod products;
 mod shapes;
+mod shared;
 mod simulate;
+mod split;

@@ -10,7 +10,7 @@ use bsr_simulator::{
 use half::f16;
 
 use crate::arrays::transpose;
-use crate::shapes::{plan, shape, structure};
+use crate::shapes::{plan, shape, shared, split, structure};
 use crate::simulate::{launch, upload};
 
 /// Places for blocks that no block has; their values are NaN.
@@ -23,6 +23,7 @@ struct Listed {
     columns: BufferId,
     blocks: BufferId,
     capacity: u32,
+    workspace: Option<BufferId>,
 }
 
 impl Listed {
@@ -44,11 +45,11 @@ impl Listed {
         let pointers = [row_ptr, col_idx, rows, columns, error, values];
         launch(&mut memory, kernel, (kernel.grid(block_rows, 1), 0), &pointers, &sizes);
         if !plan.reads_block_columns() {
-            return Self { memory, rows, columns, blocks: block_of, capacity };
+            return Self { memory, rows, columns, blocks: block_of, capacity, workspace: None };
         }
         let pointers = [rows, columns, counts, by_columns, row_of, block_of];
         transpose(&mut memory, pointers, sizes, 3);
-        Self { memory, rows: by_columns, columns: row_of, blocks: block_of, capacity }
+        Self { memory, rows: by_columns, columns: row_of, blocks: block_of, capacity, workspace: None }
     }
 
     /// Lists the work, and returns the grid, the heads and the tiles.
@@ -64,6 +65,18 @@ impl Listed {
             let (kernel, pointers) = (ListKernel::SddmmTiles, [self.rows, self.columns, first, work]);
             launch(memory, kernel, (kernel.grid(block_rows, 1), 0), &pointers, &numbers);
             return (clusters, heads, work);
+        }
+        if let Some(lists) = shared(plan, structure, n, clusters) {
+            let made = crate::shared::list(memory, &lists, (self.rows, self.columns));
+            // The kernel reads unions in the place of columns.
+            self.columns = made.unions;
+            return (lists.assign.clusters, made.heads, made.work);
+        }
+        if let Some(lists) = split(plan, structure, n, clusters) {
+            let (heads, work) = crate::split::list(memory, &lists, (self.rows, self.columns));
+            let place_bytes = plan.split_form().unwrap().partial_bytes as usize;
+            self.workspace = Some(memory.upload(vec![0; lists.places() * place_bytes], 256));
+            return (lists.clusters(), heads, work);
         }
         let shape = shape(plan, structure, n, clusters);
         let heads = memory.alloc(4 * shape.head_words(), 256);
@@ -84,7 +97,7 @@ fn multiply(
 ) -> Vec<u8> {
     let mut listed = Listed::new(plan, structure);
     let (grid, heads, work) = listed.list(plan, structure, n, clusters);
-    let Listed { mut memory, columns, blocks, capacity, .. } = listed;
+    let Listed { mut memory, columns, blocks, capacity, workspace, .. } = listed;
     let operands = [(Operand::A, a), (Operand::B, b), (Operand::C, c)]
         .map(|(operand, bytes)| (operand, memory.upload(bytes, 256)));
     let place =
@@ -93,12 +106,13 @@ fn multiply(
     let param = |argument: &Argument| match argument {
         Argument::Map(map) => Param::TensorMap(described(map, place(map.operand))),
         Argument::Pointer(operand) => Param::Buffer(place(*operand)),
-        Argument::ColIdx => Param::Buffer(columns),
+        // Where block rows share tiles, `columns` are their unions.
+        Argument::ColIdx | Argument::StageMetadata => Param::Buffer(columns),
         Argument::BlockIdx => Param::Buffer(blocks),
         Argument::WorkHead => Param::Buffer(heads),
         Argument::Work => Param::Buffer(work),
         Argument::Number(number) => Param::U32(*number),
-        // A kernel that divides K finds that nothing is divided.
+        Argument::Workspace => workspace.map_or(Param::U64(0), Param::Buffer),
         _ => Param::U64(0),
     };
     let launch = Launch {
@@ -143,6 +157,15 @@ fn products_with_these_lists_are_right() {
         ("bm = 64, bn = 64, bk = 64", (256, 320), 136, "random:0.4", 3),
         ("bm = 128, bn = 64, bk = 64, cluster = 2, split = auto", (320, 256), 256, "powerlaw:0.4", 2),
         ("bm = 64, bn = 64, bk = 64, op = dds", (256, 320), 72, "causal", 4),
+        // Every tile in parts, of rows that have fewer units, too.
+        ("bm = 64, bn = 64, bk = 64, split = 3", (320, 512), 136, "powerlaw:0.4", 6),
+        ("bm = 128, bn = 64, bk = 64, cluster = 2, split = 2", (320, 512), 256, "random:0.3", 4),
+        ("bm = 64, bn = 64, bk = 64, op = dds, split = 4", (512, 320), 72, "random:0.3", 4),
+        // Neighbouring block rows share tiles; some have no neighbour, some no block.
+        ("bm = 64, bn = 64, bk = 64, pack = 2, swap = off", (320, 256), 136, "random:0.4", 3),
+        ("bm = 64, bn = 64, bk = 64, pack = 3, swap = off, cluster = 2", (448, 320), 200, "powerlaw:0.3", 2),
+        ("bm = 128, bn = 64, bk = 32, pack = 2, swap = off, split = auto", (640, 256), 72, "random:0.1", 4),
+        ("bm = 64, bn = 64, bk = 64, pack = 2, swap = off", (320, 256), 72, "random:0", 3),
     ] {
         let plan = plan(spec);
         let a = Bsr::<f16>::normal(structure(&plan, (rows, cols), pattern, 4), 1);

@@ -1,7 +1,7 @@
 //! Patterns, and the requests of kernels on them.
 
-use bsr_codegen::Plan;
-use bsr_codegen::lists::{ListRequest, Shape};
+use bsr_codegen::lists::{ListRequest, Shape, SharedLists, SplitLists};
+use bsr_codegen::{Plan, TileScheduler};
 use bsr_runtime::schedule::{self, BlockIndex};
 use bsr_runtime::{Pattern, Structure};
 
@@ -9,10 +9,10 @@ pub(crate) fn plan(spec: &str) -> Plan {
     Plan::new(&spec.parse().unwrap()).unwrap()
 }
 
-/// The launch for a plan on a pattern.
-pub(crate) fn shape(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Shape {
+/// What the lists of a plan on a pattern are asked for.
+pub(crate) fn request(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> ListRequest {
     let index = BlockIndex::new(plan, structure);
-    Shape::new(&ListRequest {
+    ListRequest {
         tile: plan.cluster_tile(),
         rows: index.rows,
         block_columns: index.cols.div_ceil(index.block.1),
@@ -20,8 +20,25 @@ pub(crate) fn shape(plan: &Plan, structure: &Structure, n: usize, clusters: u32)
         group: schedule::columns_together(plan, structure.stored(), index.cols),
         clusters,
         tile_bytes: if plan.split_form().is_some() { 32 } else { 16 },
-    })
-    .unwrap()
+    }
+}
+
+/// The launch for a plan on a pattern.
+pub(crate) fn shape(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Shape {
+    Shape::new(&request(plan, structure, n, clusters)).unwrap()
+}
+
+/// The launches for a plan whose tiles have several block rows.
+pub(crate) fn shared(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Option<SharedLists> {
+    let TileScheduler::SharedColumns(shared) = plan.tile_scheduler() else { return None };
+    let request = request(plan, structure, n, clusters);
+    Some(SharedLists::new(shared, &request, plan.spec().bk as usize).unwrap())
+}
+
+/// The launches for a plan that divides every tile.
+pub(crate) fn split(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Option<SplitLists> {
+    let request = request(plan, structure, n, clusters);
+    SplitLists::parts(plan.spec().split, &request).map(|parts| SplitLists::new(&request, parts).unwrap())
 }
 
 /// First block and number of blocks of every block row, as the kernels of a plan read the pattern.

@@ -110,6 +110,10 @@ fn one_graph_serves_a_hundred_masks() {
         ("bm = 128, bn = 128, bk = 64, cluster = 2", true),
         ("bm = 64, bn = 64, bk = 64, op = dds", true),
         ("bm = 64, bn = 64, bk = 64, split = auto, pdl = on", false),
+        ("bm = 64, bn = 64, bk = 64, split = 3", true),
+        ("bm = 64, bn = 128, bk = 64, cluster = 2, split = 2, pdl = on", false),
+        ("bm = 64, bn = 64, bk = 64, pack = 2, swap = off", false),
+        ("bm = 64, bn = 64, bk = 64, pack = 3, swap = off, cluster = 2", true),
     ] {
         let _watch = watch(format!("a hundred masks: {spec}"));
         let plan = Plan::new(&spec.parse().unwrap()).unwrap();
@@ -154,6 +158,8 @@ fn launches_make_the_lists_when_the_pattern_has_changed() {
         "bm = 192, bn = 128, bk = 96",
         "bm = 512, bn = 128, bk = 112, cluster = 2",
         "bm = 64, bn = 256, bk = 64, op = dds",
+        "bm = 64, bn = 256, bk = 64, op = dds, split = 2",
+        "bm = 128, bn = 128, bk = 64, pack = 2, swap = off, split = auto",
     ] {
         let _watch = watch(format!("changes: {spec}"));
         let plan = Plan::new(&spec.parse().unwrap()).unwrap();

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bsr_codegen::lists::{ListKernel, ListRequest, Shape};
-use bsr_codegen::{Mma, Op, Pdl, Plan, Scale, TileScheduler};
+use bsr_codegen::lists::{ListKernel, ListRequest, Shape, SplitLists};
+use bsr_codegen::{Mma, Pdl, Plan, Scale, SharedColumns, TileScheduler};
 
 use super::{Launcher, Operands, Places};
 use crate::Element;
@@ -42,9 +42,11 @@ impl Launcher {
     /// [`KernelError::DevicePattern`], [`KernelError::Lists`].
     pub(super) fn reserve_lists(&self, pattern: &DevicePattern, n: usize) -> Result<(), KernelError> {
         check(&self.plan, pattern)?;
-        match self.plan.spec().op {
-            Op::Sdd => self.reserve_sddmm(pattern, n).map(drop),
-            _ => self.reserve(pattern, n).map(drop),
+        match self.listed_tiles(pattern, n) {
+            Tiles::Sampled => self.reserve_sddmm(pattern, n).map(drop),
+            Tiles::Shared(shared) => self.reserve_shared(shared, pattern, n).map(drop),
+            Tiles::Split(parts) => self.reserve_split(parts, pattern, n).map(drop),
+            Tiles::Whole => self.reserve(pattern, n).map(drop),
         }
     }
 
@@ -55,7 +57,7 @@ impl Launcher {
         if let Some(work) = kept().get(&key) {
             return Ok(Arc::clone(work));
         }
-        let shape = shape(&self.plan, pattern, n, self.clusters)?;
+        let shape = Shape::new(&request(&self.plan, pattern, n, self.clusters))?;
         pattern.reserve(self.plan.reads_block_columns())?;
         let made = Arc::new(ListedWork::new(&self.device, shape)?);
         Ok(Arc::clone(kept().entry(key).or_insert(made)))
@@ -75,9 +77,17 @@ impl Launcher {
     ) -> Result<(), KernelError> {
         let Some(pattern) = sparse.device_pattern() else { return Ok(()) };
         self.prepare(sparse, n)?;
-        match self.plan.spec().op {
-            Op::Sdd => self.list_sddmm(stream, pattern, n).map(drop),
-            _ => self.list(stream, pattern, n).map(drop),
+        self.list(stream, pattern, n).map(drop)
+    }
+
+    fn listed_tiles(&self, pattern: &DevicePattern, n: usize) -> Tiles {
+        match self.plan.tile_scheduler() {
+            TileScheduler::Sddmm => Tiles::Sampled,
+            TileScheduler::SharedColumns(shared) => Tiles::Shared(shared),
+            _ => {
+                let request = request(&self.plan, pattern, n, self.clusters);
+                SplitLists::parts(self.plan.spec().split, &request).map_or(Tiles::Whole, Tiles::Split)
+            }
         }
     }
 
@@ -95,7 +105,7 @@ impl Launcher {
         let shape = self.plan.launch(&problem, grid);
         let values = self.values(&shape, operands, &places)?;
         // SAFETY: as in `enqueue`; the lists are made on this stream ahead of the launch, of rows and columns that were
-        // checked there, and none of their tiles is divided, so that no workspace is touched.
+        // checked there, and the workspace of divided tiles is this stream's.
         unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
         Ok(())
     }
@@ -103,6 +113,21 @@ impl Launcher {
     /// Enqueues what lists the work of a pattern, unless the lists are those of its arrays, and tells the grid and where the
     /// kernel's parameters point to.
     pub(super) fn list(
+        &self,
+        stream: StreamRef<'_>,
+        pattern: &DevicePattern,
+        n: usize,
+    ) -> Result<([u32; 2], Places), KernelError> {
+        match self.listed_tiles(pattern, n) {
+            Tiles::Sampled => self.list_sddmm(stream, pattern, n),
+            Tiles::Shared(shared) => self.list_shared(shared, stream, pattern, n),
+            Tiles::Split(parts) => self.list_split(parts, stream, pattern, n),
+            Tiles::Whole => self.list_whole(stream, pattern, n),
+        }
+    }
+
+    /// The same for tiles of one block row that have all of K.
+    fn list_whole(
         &self,
         stream: StreamRef<'_>,
         pattern: &DevicePattern,
@@ -133,6 +158,18 @@ impl Launcher {
     }
 }
 
+/// What the tiles of a kernel are whose work is listed on the GPU.
+enum Tiles {
+    /// All of K of a block row, or of a slice of it.
+    Whole,
+    /// That in so many parts.
+    Split(u32),
+    /// Several block rows.
+    Shared(SharedColumns),
+    /// Blocks of the result.
+    Sampled,
+}
+
 /// Whether a kernel reads lists that are made on the GPU.
 ///
 /// # Errors
@@ -140,11 +177,16 @@ impl Launcher {
 pub(super) fn check(plan: &Plan, pattern: &DevicePattern) -> Result<(), KernelError> {
     let spec = plan.spec();
     let refuse = |why: String, help| Err(KernelError::DevicePattern { why, help });
-    let is_listed = matches!(plan.tile_scheduler(), TileScheduler::Static | TileScheduler::Sddmm);
+    let is_listed = match plan.tile_scheduler() {
+        TileScheduler::SharedColumns(_) => !plan.reads_block_columns(),
+        scheduler => matches!(scheduler, TileScheduler::Static | TileScheduler::Sddmm),
+    };
     if !is_listed || spec.batch.is_on() || spec.mma != Mma::Wgmma {
         let why = match plan.tile_scheduler() {
             _ if spec.mma != Mma::Wgmma => "only kernels of mma = wgmma have been tried on lists that are made there",
-            TileScheduler::SharedColumns(_) => "the kernel's tiles are block rows that share columns",
+            TileScheduler::SharedColumns(_) => {
+                "the kernel's tiles are block columns of the sparse operand that share its rows"
+            }
             TileScheduler::StageMetadata(_) => "the kernel reads stage metadata of several block rows a tile",
             TileScheduler::Attention => "an attention has a `DeviceMask`, and lists of its own",
             TileScheduler::CtaPerBlock => "the kernel has a CTA for each stored block",
@@ -171,14 +213,15 @@ pub(super) fn check(plan: &Plan, pattern: &DevicePattern) -> Result<(), KernelEr
     }
 }
 
-fn shape(plan: &Plan, pattern: &DevicePattern, n: usize, clusters: u32) -> Result<Shape, KernelError> {
+/// What a kernel's lists are asked for.
+pub(super) fn request(plan: &Plan, pattern: &DevicePattern, n: usize, clusters: u32) -> ListRequest {
     let sizes = pattern.shape();
     let (rows, cols, width) = match plan.reads_block_columns() {
         true => (sizes.cols, sizes.rows, sizes.block.0),
         false => (sizes.rows, sizes.cols, sizes.block.1),
     };
     let places = pattern.capacity() * sizes.block.0 * sizes.block.1;
-    Ok(Shape::new(&ListRequest {
+    ListRequest {
         tile: plan.cluster_tile(),
         rows,
         block_columns: cols.div_ceil(width.max(1)),
@@ -186,5 +229,5 @@ fn shape(plan: &Plan, pattern: &DevicePattern, n: usize, clusters: u32) -> Resul
         group: schedule::columns_together(plan, places, cols),
         clusters,
         tile_bytes: if plan.split_form().is_some() { 32 } else { 16 },
-    })?)
+    }
 }

@@ -1,0 +1,119 @@
+//! Products whose tiles are divided along K, on patterns that live on the GPU.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bsr_codegen::lists::{ListKernel, Shape, SplitLists};
+
+use super::listed::request;
+use super::{Launcher, Places, Workspaces};
+use crate::gpu::{Device, DeviceBuffer, DevicePattern, Made, StreamRef};
+use crate::kernel::KernelError;
+
+/// The lists of one pattern for one extent of C, in memory that stays where it is.
+#[derive(Debug)]
+pub(super) struct ListedSplit {
+    lists: SplitLists,
+    heads: DeviceBuffer<u32>,
+    tiles: DeviceBuffer<u8>,
+    own: Assigned,
+    others: Assigned,
+    workspaces: Workspaces,
+    /// What they were made of.
+    made: Mutex<Option<Made>>,
+}
+
+/// Rows of parts of tiles, and these as they are assigned, while the lists are made.
+#[derive(Debug)]
+struct Assigned {
+    rows: DeviceBuffer<[u32; 2]>,
+    heads: DeviceBuffer<u32>,
+    tiles: DeviceBuffer<u8>,
+    dealt: DeviceBuffer<u32>,
+}
+
+impl Assigned {
+    fn new(device: &Device, shape: &Shape) -> Result<Self, KernelError> {
+        Ok(Self {
+            rows: DeviceBuffer::zeroed(device, shape.tile_rows as usize)?,
+            heads: DeviceBuffer::zeroed(device, shape.head_words())?,
+            tiles: DeviceBuffer::zeroed(device, shape.work_bytes())?,
+            dealt: DeviceBuffer::zeroed(device, shape.tiles() as usize)?,
+        })
+    }
+}
+
+impl ListedSplit {
+    fn new(device: &Device, lists: SplitLists, place_bytes: usize) -> Result<Self, KernelError> {
+        Ok(Self {
+            lists,
+            heads: DeviceBuffer::zeroed(device, lists.head_words())?,
+            tiles: DeviceBuffer::zeroed(device, lists.work_bytes())?,
+            own: Assigned::new(device, &lists.own)?,
+            others: Assigned::new(device, &lists.others)?,
+            workspaces: Workspaces::new(device, lists.places() * place_bytes)?,
+            made: Mutex::default(),
+        })
+    }
+}
+
+impl Launcher {
+    /// Allocates what launches on a pattern that lives on the GPU need: they then allocate nothing.
+    pub(super) fn reserve_split(
+        &self,
+        parts: u32,
+        pattern: &DevicePattern,
+        n: usize,
+    ) -> Result<Arc<ListedSplit>, KernelError> {
+        let key = (pattern.id(), n);
+        let kept = || self.listed_split.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(work) = kept().get(&key) {
+            return Ok(Arc::clone(work));
+        }
+        pattern.reserve(self.plan.reads_block_columns())?;
+        let lists = SplitLists::new(&request(&self.plan, pattern, n, self.clusters), parts)?;
+        let place_bytes = self.plan.split_form().map_or(0, |form| form.partial_bytes as usize);
+        let made = Arc::new(ListedSplit::new(&self.device, lists, place_bytes)?);
+        Ok(Arc::clone(kept().entry(key).or_insert(made)))
+    }
+
+    /// Enqueues what lists the parts of the tiles of a pattern, unless the lists are those of its arrays, and tells the grid
+    /// and where the kernel's parameters point to.
+    pub(super) fn list_split(
+        &self,
+        parts: u32,
+        stream: StreamRef<'_>,
+        pattern: &DevicePattern,
+        n: usize,
+    ) -> Result<([u32; 2], Places), KernelError> {
+        let work = self.reserve_split(parts, pattern, n)?;
+        let mut made = work.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = pattern.now(stream)?;
+        let read = pattern.enqueue(stream, now, self.plan.reads_block_columns())?;
+        let (lists, heads, tiles) = (&work.lists, work.heads.ptr(), work.tiles.ptr());
+        if *made != Some(now) {
+            let kernels = pattern.kernels();
+            let (by_row, by_tile) = (ListKernel::SplitRows, ListKernel::SplitTiles);
+            let (own, others) = (&work.own, &work.others);
+            let row_grid = (by_row.grid(lists.rows().0, 1), 0);
+            let divided = [read.rows, own.rows.ptr(), others.rows.ptr()];
+            let from = [others.heads.ptr(), others.tiles.ptr(), own.heads.ptr(), own.tiles.ptr()];
+            let written = [&[read.rows][..], &from, &[heads, tiles]].concat();
+            // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream; the lists have room
+            // for all that their shapes say, and are kept until `forget`, which waits for the device.
+            unsafe {
+                kernels.launch(by_row, row_grid, &divided, &lists.row_numbers(), stream)?;
+                for (to, shape) in [(others, &lists.others), (own, &lists.own)] {
+                    let pointers = [to.rows.ptr(), read.columns, to.heads.ptr(), to.tiles.ptr(), to.dealt.ptr()];
+                    let grid = (shape.ctas(), shape.shared_bytes());
+                    kernels.launch(ListKernel::Assign, grid, &pointers, &shape.numbers(), stream)?;
+                }
+                kernels.launch(by_tile, (lists.clusters(), 0), &written, &lists.tile_numbers(), stream)?;
+            }
+            *made = Some(now);
+        }
+        let workspace = work.workspaces.of(&self.device, stream)?;
+        let places =
+            Places { heads, tiles, columns: read.columns, blocks: read.blocks, workspace, ..Places::default() };
+        Ok(([lists.clusters(), 1], places))
+    }
+}
