@@ -21,12 +21,12 @@ fn points(space: &str, facts: &str) -> Points {
 }
 
 /// What a launch of the kernel does: its instructions, without the two lines that tell of spec and plan, and how
-/// the tile scheduler assigns tiles.
+/// the tile scheduler assigns and divides tiles.
 fn kernel(plan: &Plan) -> String {
     let schedule = plan.spec().schedule.or((plan.spec().op != Op::Sdd).then_some(Schedule::Balanced));
     let ptx = plan.ptx();
     let body: Vec<&str> = ptx.text().lines().skip(2).collect();
-    format!("{schedule:?}\n{}", body.join("\n"))
+    format!("{schedule:?} {:?}\n{}", plan.spec().split, body.join("\n"))
 }
 
 #[test]
