@@ -1,6 +1,8 @@
 //! What the model is worth on products of which many kernels were measured: how well it sorts them, and what is lost by
 //! taking the one that it predicts to be the fastest.
 
+use rayon::prelude::*;
+
 use super::tests::{Row, grouped};
 use super::*;
 use crate::pick::Table;
@@ -114,7 +116,7 @@ fn choices() -> Vec<Choice> {
         let loss = group.iter().find(|row| row.digest() == taken).map(|row| row.us / best - 1.0);
         Some(Choice { key: problem.key(), ranked, loss })
     };
-    grouped(&rows.iter().collect::<Vec<_>>()).iter().filter_map(of).collect()
+    grouped(&rows.iter().collect::<Vec<_>>()).par_iter().filter_map(of).collect()
 }
 
 /// `cargo test -p bsr-tuner --lib unmeasured_choices -- --nocapture` shows the likeliest kernels of the whole space.
