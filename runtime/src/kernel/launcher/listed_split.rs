@@ -96,8 +96,8 @@ impl Launcher {
             let (own, others) = (&work.own, &work.others);
             let row_grid = (by_row.grid(lists.rows().0, 1), 0);
             let divided = [read.rows, own.rows.ptr(), others.rows.ptr()];
-            let from = [others.heads.ptr(), others.tiles.ptr(), own.heads.ptr(), own.tiles.ptr()];
-            let written = [&[read.rows][..], &from, &[heads, tiles]].concat();
+            let (other_tiles, own_tiles) = (others.tiles.ptr(), own.tiles.ptr());
+            let written = [read.rows, others.heads.ptr(), other_tiles, own.heads.ptr(), own_tiles, heads, tiles];
             // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream; the lists have room
             // for all that their shapes say, and are kept until `forget`, which waits for the device.
             unsafe {
