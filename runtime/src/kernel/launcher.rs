@@ -2,6 +2,7 @@
 
 mod free;
 mod fused;
+mod kept;
 mod listed;
 mod listed_sddmm;
 mod listed_shared;
@@ -30,6 +31,7 @@ use crate::gpu::{
 };
 use crate::schedule::WorkLists;
 use crate::timeline::Rings;
+use kept::Kept;
 use listed::ListedWork;
 use listed_sddmm::ListedTiles;
 use listed_shared::ListedShared;
@@ -50,10 +52,10 @@ pub struct Launcher {
     rings: Option<Rings>,
     work: Mutex<HashMap<WorkKey, Arc<UploadedWork>>>,
     /// The same of patterns that live on the GPU, by their numbers.
-    listed: Mutex<HashMap<(u64, usize), Arc<ListedWork>>>,
-    listed_sddmms: Mutex<HashMap<(u64, usize), Arc<ListedTiles>>>,
-    listed_shared: Mutex<HashMap<(u64, usize), Arc<ListedShared>>>,
-    listed_split: Mutex<HashMap<(u64, usize), Arc<ListedSplit>>>,
+    listed: Kept<ListedWork>,
+    listed_sddmms: Kept<ListedTiles>,
+    listed_shared: Kept<ListedShared>,
+    listed_split: Kept<ListedSplit>,
 }
 
 /// What a work plan was made for: a pattern, the extent that it does not say, and clusters that run at the same time.
@@ -131,10 +133,10 @@ impl Launcher {
             maps: TensorMapCache::new(device),
             rings: Rings::new(device, plan)?,
             work: Mutex::default(),
-            listed: Mutex::default(),
-            listed_sddmms: Mutex::default(),
-            listed_shared: Mutex::default(),
-            listed_split: Mutex::default(),
+            listed: Kept::default(),
+            listed_sddmms: Kept::default(),
+            listed_shared: Kept::default(),
+            listed_split: Kept::default(),
         })
     }
 
@@ -181,10 +183,10 @@ impl Launcher {
     pub fn forget(&self) -> Result<(), KernelError> {
         self.device.synchronize()?;
         self.kept().clear();
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.listed_sddmms.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.listed_shared.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.listed_split.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.listed.clear();
+        self.listed_sddmms.clear();
+        self.listed_shared.clear();
+        self.listed_split.clear();
         Ok(())
     }
 

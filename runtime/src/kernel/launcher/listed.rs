@@ -7,31 +7,53 @@ use bsr_codegen::{Mma, Pdl, Plan, Scale, SharedColumns, TileScheduler};
 
 use super::{Launcher, Operands, Places};
 use crate::Element;
-use crate::gpu::{self, Device, DeviceBsr, DeviceBuffer, DevicePattern, Made, Plain, StreamRef};
+use crate::gpu::{self, Device, DeviceBsr, DeviceBuffer, DevicePattern, DevicePtr, GpuError, Made, Plain, StreamRef};
 use crate::kernel::{KernelError, fit};
 use crate::schedule;
 
 /// The lists of one pattern for one extent of C, in memory that stays where it is.
 #[derive(Debug)]
 pub(super) struct ListedWork {
-    shape: Shape,
-    heads: DeviceBuffer<u32>,
-    tiles: DeviceBuffer<u8>,
-    /// Where each tile goes, while the lists are made.
-    dealt: DeviceBuffer<u32>,
+    assigned: AssignedTiles,
     /// What they were made of.
     made: Mutex<Option<Made>>,
 }
 
-impl ListedWork {
-    fn new(device: &Device, shape: Shape) -> Result<Self, KernelError> {
+/// What the assigning kernel writes.
+#[derive(Debug)]
+pub(super) struct AssignedTiles {
+    pub(super) shape: Shape,
+    pub(super) heads: DeviceBuffer<u32>,
+    pub(super) tiles: DeviceBuffer<u8>,
+    /// Where each tile goes, while the lists are made.
+    dealt: DeviceBuffer<u32>,
+}
+
+impl AssignedTiles {
+    pub(super) fn new(device: &Device, shape: Shape) -> Result<Self, KernelError> {
         Ok(Self {
             shape,
             heads: DeviceBuffer::zeroed(device, shape.head_words())?,
             tiles: DeviceBuffer::zeroed(device, shape.work_bytes())?,
             dealt: DeviceBuffer::zeroed(device, shape.tiles() as usize)?,
-            made: Mutex::default(),
         })
+    }
+
+    /// Enqueues the kernel that assigns the tiles of rows.
+    ///
+    /// # Safety
+    /// Rows and columns must be as many as the shape says, written ahead on this stream, and alive with this value until the
+    /// kernel is done.
+    pub(super) unsafe fn enqueue(
+        &self,
+        pattern: &DevicePattern,
+        (rows, columns): (DevicePtr, DevicePtr),
+        stream: StreamRef<'_>,
+    ) -> Result<(), GpuError> {
+        let pointers = [rows, columns, self.heads.ptr(), self.tiles.ptr(), self.dealt.ptr()];
+        let grid = (self.shape.ctas(), self.shape.shared_bytes());
+        // SAFETY: the lists have room for all that the shape says; the caller vouches for rows and columns.
+        unsafe { pattern.kernels().launch(ListKernel::Assign, grid, &pointers, &self.shape.numbers(), stream) }
     }
 }
 
@@ -52,15 +74,11 @@ impl Launcher {
 
     /// Allocates what launches on a pattern that lives on the GPU need: they then allocate nothing.
     pub(super) fn reserve(&self, pattern: &DevicePattern, n: usize) -> Result<Arc<ListedWork>, KernelError> {
-        let key = (pattern.id(), n);
-        let kept = || self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(work) = kept().get(&key) {
-            return Ok(Arc::clone(work));
-        }
-        let shape = Shape::new(&request(&self.plan, pattern, n, self.clusters))?;
-        pattern.reserve(self.plan.reads_block_columns())?;
-        let made = Arc::new(ListedWork::new(&self.device, shape)?);
-        Ok(Arc::clone(kept().entry(key).or_insert(made)))
+        self.listed.of(pattern, n, || {
+            let shape = Shape::new(&request(&self.plan, pattern, n, self.clusters))?;
+            pattern.reserve(self.plan.reads_block_columns())?;
+            Ok(ListedWork { assigned: AssignedTiles::new(&self.device, shape)?, made: Mutex::default() })
+        })
     }
 
     /// Enqueues the kernels that check a matrix's pattern on the GPU and list its work for `n` columns of the dense factor
@@ -137,24 +155,21 @@ impl Launcher {
         let mut made = work.made.lock().unwrap_or_else(PoisonError::into_inner);
         let now = pattern.now(stream)?;
         let read = pattern.enqueue(stream, now, self.plan.reads_block_columns())?;
+        let assigned = &work.assigned;
         if *made != Some(now) {
-            let pointers = [read.rows, read.columns, work.heads.ptr(), work.tiles.ptr(), work.dealt.ptr()];
-            let shared = (work.shape.ctas(), work.shape.shared_bytes());
-            // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream; the lists have room
-            // for all that the shape says, and are kept until `forget`, which waits for the device.
-            unsafe {
-                pattern.kernels().launch(ListKernel::Assign, shared, &pointers, &work.shape.numbers(), stream)?;
-            }
+            // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream; they and the lists are
+            // kept until `forget`, which waits for the device.
+            unsafe { assigned.enqueue(pattern, (read.rows, read.columns), stream)? };
             *made = Some(now);
         }
         let places = Places {
-            heads: work.heads.ptr(),
-            tiles: work.tiles.ptr(),
+            heads: assigned.heads.ptr(),
+            tiles: assigned.tiles.ptr(),
             columns: read.columns,
             blocks: read.blocks,
             ..Places::default()
         };
-        Ok(([work.shape.clusters, 1], places))
+        Ok(([assigned.shape.clusters, 1], places))
     }
 }
 

@@ -35,23 +35,19 @@ impl ListedTiles {
 impl Launcher {
     /// Allocates what launches into a pattern that lives on the GPU need: they then allocate nothing.
     pub(super) fn reserve_sddmm(&self, pattern: &DevicePattern, k: usize) -> Result<Arc<ListedTiles>, KernelError> {
-        let key = (pattern.id(), k);
-        let kept = || self.listed_sddmms.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(work) = kept().get(&key) {
-            return Ok(Arc::clone(work));
-        }
-        let Some(tiles) = self.plan.sddmm_tiles() else {
-            return Err(KernelError::Result { op: self.plan.spec().op });
-        };
-        let shape = SddmmShape {
-            tiles,
-            block_rows: pattern.shape().block_rows() as u32,
-            k: k as u32,
-            ctas: self.clusters,
-            capacity: pattern.capacity() as u32,
-        };
-        let made = Arc::new(ListedTiles::new(&self.device, shape.checked()?)?);
-        Ok(Arc::clone(kept().entry(key).or_insert(made)))
+        self.listed_sddmms.of(pattern, k, || {
+            let Some(tiles) = self.plan.sddmm_tiles() else {
+                return Err(KernelError::Result { op: self.plan.spec().op });
+            };
+            let shape = SddmmShape {
+                tiles,
+                block_rows: pattern.shape().block_rows() as u32,
+                k: k as u32,
+                ctas: self.clusters,
+                capacity: pattern.capacity() as u32,
+            };
+            ListedTiles::new(&self.device, shape.checked()?)
+        })
     }
 
     /// Enqueues what lists the tiles of a pattern, unless the lists are those of its arrays, and tells the grid and where the

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bsr_codegen::lists::{ListKernel, Shape, SplitLists};
 
-use super::listed::request;
+use super::listed::{AssignedTiles, request};
 use super::{Launcher, Places, Workspaces};
 use crate::gpu::{Device, DeviceBuffer, DevicePattern, Made, StreamRef};
 use crate::kernel::KernelError;
@@ -15,30 +15,24 @@ pub(super) struct ListedSplit {
     lists: SplitLists,
     heads: DeviceBuffer<u32>,
     tiles: DeviceBuffer<u8>,
-    own: Assigned,
-    others: Assigned,
+    own: Parts,
+    others: Parts,
     workspaces: Workspaces,
     /// What they were made of.
     made: Mutex<Option<Made>>,
 }
 
-/// Rows of parts of tiles, and these as they are assigned, while the lists are made.
+/// Rows of parts of tiles, and these as they are assigned.
 #[derive(Debug)]
-struct Assigned {
+struct Parts {
     rows: DeviceBuffer<[u32; 2]>,
-    heads: DeviceBuffer<u32>,
-    tiles: DeviceBuffer<u8>,
-    dealt: DeviceBuffer<u32>,
+    assigned: AssignedTiles,
 }
 
-impl Assigned {
-    fn new(device: &Device, shape: &Shape) -> Result<Self, KernelError> {
-        Ok(Self {
-            rows: DeviceBuffer::zeroed(device, shape.tile_rows as usize)?,
-            heads: DeviceBuffer::zeroed(device, shape.head_words())?,
-            tiles: DeviceBuffer::zeroed(device, shape.work_bytes())?,
-            dealt: DeviceBuffer::zeroed(device, shape.tiles() as usize)?,
-        })
+impl Parts {
+    fn new(device: &Device, shape: Shape) -> Result<Self, KernelError> {
+        let rows = DeviceBuffer::zeroed(device, shape.tile_rows as usize)?;
+        Ok(Self { rows, assigned: AssignedTiles::new(device, shape)? })
     }
 }
 
@@ -48,8 +42,8 @@ impl ListedSplit {
             lists,
             heads: DeviceBuffer::zeroed(device, lists.head_words())?,
             tiles: DeviceBuffer::zeroed(device, lists.work_bytes())?,
-            own: Assigned::new(device, &lists.own)?,
-            others: Assigned::new(device, &lists.others)?,
+            own: Parts::new(device, lists.own)?,
+            others: Parts::new(device, lists.others)?,
             workspaces: Workspaces::new(device, lists.places() * place_bytes)?,
             made: Mutex::default(),
         })
@@ -64,16 +58,12 @@ impl Launcher {
         pattern: &DevicePattern,
         n: usize,
     ) -> Result<Arc<ListedSplit>, KernelError> {
-        let key = (pattern.id(), n);
-        let kept = || self.listed_split.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(work) = kept().get(&key) {
-            return Ok(Arc::clone(work));
-        }
-        pattern.reserve(self.plan.reads_block_columns())?;
-        let lists = SplitLists::new(&request(&self.plan, pattern, n, self.clusters), parts)?;
-        let place_bytes = self.plan.split_form().map_or(0, |form| form.partial_bytes as usize);
-        let made = Arc::new(ListedSplit::new(&self.device, lists, place_bytes)?);
-        Ok(Arc::clone(kept().entry(key).or_insert(made)))
+        self.listed_split.of(pattern, n, || {
+            pattern.reserve(self.plan.reads_block_columns())?;
+            let lists = SplitLists::new(&request(&self.plan, pattern, n, self.clusters), parts)?;
+            let place_bytes = self.plan.split_form().map_or(0, |form| form.partial_bytes as usize);
+            ListedSplit::new(&self.device, lists, place_bytes)
+        })
     }
 
     /// Enqueues what lists the parts of the tiles of a pattern, unless the lists are those of its arrays, and tells the grid
@@ -96,16 +86,15 @@ impl Launcher {
             let (own, others) = (&work.own, &work.others);
             let row_grid = (by_row.grid(lists.rows().0, 1), 0);
             let divided = [read.rows, own.rows.ptr(), others.rows.ptr()];
-            let (other_tiles, own_tiles) = (others.tiles.ptr(), own.tiles.ptr());
-            let written = [read.rows, others.heads.ptr(), other_tiles, own.heads.ptr(), own_tiles, heads, tiles];
+            let [other_heads, own_heads] = [others, own].map(|parts| parts.assigned.heads.ptr());
+            let [other_tiles, own_tiles] = [others, own].map(|parts| parts.assigned.tiles.ptr());
+            let written = [read.rows, other_heads, other_tiles, own_heads, own_tiles, heads, tiles];
             // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream; the lists have room
             // for all that their shapes say, and are kept until `forget`, which waits for the device.
             unsafe {
                 kernels.launch(by_row, row_grid, &divided, &lists.row_numbers(), stream)?;
-                for (to, shape) in [(others, &lists.others), (own, &lists.own)] {
-                    let pointers = [to.rows.ptr(), read.columns, to.heads.ptr(), to.tiles.ptr(), to.dealt.ptr()];
-                    let grid = (shape.ctas(), shape.shared_bytes());
-                    kernels.launch(ListKernel::Assign, grid, &pointers, &shape.numbers(), stream)?;
+                for parts in [others, own] {
+                    parts.assigned.enqueue(pattern, (parts.rows.ptr(), read.columns), stream)?;
                 }
                 kernels.launch(by_tile, (lists.clusters(), 0), &written, &lists.tile_numbers(), stream)?;
             }
