@@ -140,9 +140,11 @@ pub(super) fn long<T: Divisible>(
     clusters: u32,
 ) -> Option<u64> {
     let spec = plan.spec();
-    let wanted = spec.split == SplitK::Long && spec.schedule != Some(Order::Strided);
+    if spec.split != SplitK::Long || spec.schedule == Some(Order::Strided) {
+        return None;
+    }
     let held = columns_held(plan, BlockIndex::new(plan, structure).cols);
-    wanted.then(|| longest_part(&column(), columns, held, clusters as usize))?
+    longest_part(&column(), columns, held, clusters as usize)
 }
 
 /// Divides `all` tiles in their order into parts, or moves parts of some tiles of the lists that `whole` makes. The lists, and
