@@ -80,6 +80,25 @@ fn copies(before: &str, after: &str) -> String {
 }
 
 #[test]
+fn a_load_of_constants_reads_nothing_that_an_earlier_kernel_may_write() {
+    let body = "griddepcontrol.wait;\nld.global.nc.u32 %r2, [%rd1];";
+    for seed in 0..6 {
+        let report = run(body, &dependent(seed), false);
+        assert_eq!(
+            report.findings.iter().map(|f| f.kind).collect::<Vec<_>>(),
+            [FindingKind::ReadOnlyPath],
+            "seed {seed}"
+        );
+        assert!(
+            report.findings[0].message.contains("before griddepcontrol.wait; use ld.global"),
+            "{}",
+            report.findings[0]
+        );
+        assert!(run(body, &dependent(seed), true).is_clean() && run(body, &Options::default(), false).is_clean());
+    }
+}
+
+#[test]
 fn a_read_before_the_wait_is_a_finding() {
     clean(&format!("{WAIT}\n{LOAD}"));
     clean(&format!("griddepcontrol.launch_dependents;\n{WAIT}\n{LOAD}\n{STORE}"));
@@ -144,7 +163,7 @@ fn an_emitted_kernel_waits_before_its_first_access() {
     let plan = plan("bm = 64, bn = 64, bk = 64");
     let (case, options) = (Case::new(192, 128, 256, Pattern::TopK(2)), Options::default());
     let ptx = plan.ptx();
-    let text = ptx.text();
+    let text = ptx.text().replace("ld.global.nc.", "ld.global.");
     let first = text.find("    ld.param").or_else(|| text.find("    mov")).unwrap();
     let with = |word: &str| format!("{}    {word}\n{}", &text[..first], &text[first..]);
     let waits = run_text(&plan, &with("griddepcontrol.wait;"), ptx.entry(), &case, &options);

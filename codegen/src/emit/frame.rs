@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::coherent::coherent;
 use super::{fold, layout, probes, registers, templates};
 use crate::plan::{Parameter, Parameters, Plan, Problem};
 use crate::{Arch, Op};
@@ -30,7 +31,7 @@ pub(super) fn render(plan: &Plan) -> String {
         // Folded before, so that the instructions are those of the kernel without probes.
         Some((asked, roles)) => probes::within(&fold::folded(&kernel.body()), asked, roles),
     };
-    let body = layout::laid_out(&body);
+    let body = layout::laid_out(&coherent(plan, &body));
     let parameters = plan.parameters(&Problem::default());
     templates::render(
         "kernel.ptx",

@@ -1,5 +1,6 @@
 //! From a plan to PTX text: Rust makes the operands, the templates hold the instructions.
 
+mod coherent;
 mod fold;
 mod frame;
 mod joints;

@@ -15,7 +15,7 @@ pub enum FindingKind {
     UninitialisedRead,
     /// A register or predicate is read that nothing has written.
     UninitialisedRegister,
-    /// Bytes that a kernel writes are read by `ld.global.nc`.
+    /// `ld.global.nc` reads bytes that the kernel writes, or that an earlier one may write while it runs.
     ReadOnlyPath,
     /// An access outside its buffer, its block's shared memory or its parameters.
     OutOfBounds,

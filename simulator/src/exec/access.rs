@@ -45,6 +45,7 @@ impl Machine<'_> {
                     }
                     if *constant && let Place::Global(a) = place {
                         self.global.note_constant(a, bytes as usize, who.pc);
+                        self.check_constant(&stamp, a, bytes as usize)?;
                     }
                     for (i, d) in d.iter().enumerate() {
                         if let Some(d) = d {

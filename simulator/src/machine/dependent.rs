@@ -41,15 +41,32 @@ impl Machine<'_> {
             true => ("writes", "reading or writing them"),
             false => ("reads", "writing them"),
         };
-        let place =
-            self.global.base.nearest(addr).map_or_else(String::new, |(buffer, _, at)| {
-                format!("bytes {at}..{} of buffer {buffer}", at + len as u64)
-            });
+        let place = self.place_of(addr, len);
         let text = format!(
             "{verb} {place} before griddepcontrol.wait: an earlier kernel may still be {hazard}; execute \
              griddepcontrol.wait first, or order this thread after one that has"
         );
         let side = self.stamp_side(now, writes);
         self.report(FindingKind::GridDependency, text, vec![side], Some(addr..addr + len as u64))
+    }
+
+    /// A load that takes its bytes for constant reads none that an earlier kernel may still be writing, also after a wait.
+    pub(crate) fn check_constant(&mut self, now: &Stamp, addr: u64, len: usize) -> Exec<()> {
+        if !self.options.dependent || !self.options.races || !self.global.base.unsettled(addr, len) {
+            return Ok(());
+        }
+        let text = format!(
+            "ld.global.nc reads {}, which an earlier kernel may still be writing while this one runs: ptxas may move the load \
+             before griddepcontrol.wait; use ld.global",
+            self.place_of(addr, len)
+        );
+        let side = self.stamp_side(now, false);
+        self.report(FindingKind::ReadOnlyPath, text, vec![side], Some(addr..addr + len as u64))
+    }
+
+    fn place_of(&self, addr: u64, len: usize) -> String {
+        let nearest = self.global.base.nearest(addr);
+        nearest
+            .map_or_else(String::new, |(buffer, _, at)| format!("bytes {at}..{} of buffer {buffer}", at + len as u64))
     }
 }
