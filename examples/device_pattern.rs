@@ -1,5 +1,5 @@
 //! Patterns that live on the GPU: how long their lists take, and products with lists of the GPU next to those of the
-//! host: `cargo run --release --example device_pattern`.
+//! host: `cargo run --release --example device_pattern`. With words, only those in whose description all of them occur.
 //!
 //! Every product is compared with the host's before it is timed.
 
@@ -40,6 +40,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             return Ok(ExitCode::from(3));
         }
     };
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let is_asked = |what: &str| words.iter().all(|word| what.contains(word.as_str()));
     for (rows, cols, density, n) in LISTS {
         for spec in [
             "bm = 64, bn = 256, bk = 64, cluster = 2",
@@ -48,11 +50,15 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             "bm = 64, bn = 256, bk = 64, swap = off, pack = 2",
             "bm = 64, bn = 256, bk = 64, split = 2",
         ] {
-            time_lists(&device, spec, (64 * rows, 64 * cols), density, n)?;
+            if is_asked(&format!("lists {rows} x {cols} {density}, {spec}")) {
+                time_lists(&device, spec, (64 * rows, 64 * cols), density, n)?;
+            }
         }
     }
     for (spec, m, k, n, pattern) in PRODUCTS {
-        time_product(&device, spec, (m, k, n), pattern)?;
+        if is_asked(&format!("product {m} x {k}, {pattern}, {spec}")) {
+            time_product(&device, spec, (m, k, n), pattern)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

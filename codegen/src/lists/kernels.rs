@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::shape::once_and_twice;
+
 /// The integers of a pattern's arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexWidth {
@@ -64,6 +66,8 @@ pub enum ListKernel {
     ScatterColumns,
     /// Assigns tiles to clusters.
     Assign,
+    /// Assigns parts of tiles, and the tiles that collect them, to clusters of their own.
+    AssignParts,
     /// Counts the blocks of every row of a mask.
     MaskRows,
     /// Writes their columns.
@@ -72,6 +76,10 @@ pub enum ListKernel {
     SddmmRows,
     /// Writes these tiles.
     SddmmTiles,
+    /// Marks the block columns of every block row.
+    SharedBits,
+    /// Puts block rows together that have many block columns in common.
+    SharedGroups,
     /// Lists the block columns of block rows that share tiles.
     SharedUnions,
     /// Writes these tiles, which were assigned by their rows and columns.
@@ -90,21 +98,26 @@ pub enum ListKernel {
 pub(super) const CHECK_WARPS: u32 = 4;
 pub(super) const MASK_WARPS: u32 = 8;
 const COUNT_THREADS: u32 = 512;
+/// The addresses that one assigning kernel is given, and the other.
+pub(super) const ASSIGNED: ([&str; 5], [&str; 10]) = once_and_twice!("rows", "columns", "work_head", "work", "dealt");
 const ALL_THREADS: u32 = 1024;
 
 impl ListKernel {
     /// Every kernel of the module.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::Check(IndexWidth::I32),
         Self::Check(IndexWidth::I64),
         Self::CountColumns,
         Self::ScanColumns,
         Self::ScatterColumns,
         Self::Assign,
+        Self::AssignParts,
         Self::MaskRows,
         Self::MaskColumns,
         Self::SddmmRows,
         Self::SddmmTiles,
+        Self::SharedBits,
+        Self::SharedGroups,
         Self::SharedUnions,
         Self::SharedTiles,
         Self::SplitRows,
@@ -122,10 +135,13 @@ impl ListKernel {
             Self::ScanColumns => "bsr_lists_scan_columns",
             Self::ScatterColumns => "bsr_lists_scatter_columns",
             Self::Assign => "bsr_lists_assign",
+            Self::AssignParts => "bsr_lists_assign_parts",
             Self::MaskRows => "bsr_lists_mask_rows",
             Self::MaskColumns => "bsr_lists_mask_columns",
             Self::SddmmRows => "bsr_lists_sddmm_rows",
             Self::SddmmTiles => "bsr_lists_sddmm_tiles",
+            Self::SharedBits => "bsr_lists_shared_bits",
+            Self::SharedGroups => "bsr_lists_shared_groups",
             Self::SharedUnions => "bsr_lists_shared_unions",
             Self::SharedTiles => "bsr_lists_shared_tiles",
             Self::SplitRows => "bsr_lists_split_rows",
@@ -140,26 +156,35 @@ impl ListKernel {
         match self {
             Self::Check(_) => 32 * CHECK_WARPS,
             Self::MaskRows | Self::MaskColumns | Self::AttentionSteps | Self::AttentionTiles => 32 * MASK_WARPS,
-            Self::SharedUnions | Self::SharedTiles | Self::SplitRows | Self::SplitTiles => 32 * MASK_WARPS,
+            Self::SharedBits | Self::SharedUnions | Self::SharedTiles => 32 * MASK_WARPS,
+            Self::SplitRows | Self::SplitTiles => 32 * MASK_WARPS,
             Self::CountColumns | Self::ScatterColumns | Self::SddmmTiles => COUNT_THREADS,
-            Self::ScanColumns | Self::Assign | Self::SddmmRows => ALL_THREADS,
+            Self::Assign | Self::AssignParts | Self::SharedGroups => ALL_THREADS,
+            Self::ScanColumns | Self::SddmmRows => ALL_THREADS,
         }
     }
 
-    /// CTAs of a launch: for every block row of a check or of a mask a warp, of an SDDMM one, and one for every row of tiles
-    /// of an attention's steps; for 32 block columns one of the scan (which is given them as block rows); `ctas` of those that
-    /// count, scatter and assign, and of an attention's tiles.
+    /// CTAs of a launch: for every block row of a check, of a mask or of marks a warp, and for every group whose columns are listed
+    /// (which are given as block rows); for every row of an SDDMM a CTA, and one for every row of tiles of an attention's
+    /// steps; for 32 block columns one of the scan (which is given them as block rows); `ctas` of the others.
     pub fn grid(self, block_rows: u32, ctas: u32) -> u32 {
         match self {
             Self::Check(_) => block_rows.div_ceil(CHECK_WARPS),
-            Self::MaskRows | Self::MaskColumns => block_rows.div_ceil(MASK_WARPS),
-            Self::CountColumns | Self::ScatterColumns | Self::Assign => ctas,
-            Self::AttentionTiles | Self::SharedTiles | Self::SplitTiles => ctas,
+            Self::MaskRows | Self::MaskColumns | Self::SharedBits | Self::SharedUnions => {
+                block_rows.div_ceil(MASK_WARPS)
+            }
+            Self::CountColumns | Self::ScatterColumns | Self::Assign | Self::AssignParts => ctas,
+            Self::AttentionTiles | Self::SharedGroups | Self::SharedTiles | Self::SplitTiles => ctas,
             Self::SplitRows => block_rows.div_ceil(self.threads()),
-            Self::SddmmTiles | Self::AttentionSteps | Self::SharedUnions => block_rows,
+            Self::SddmmTiles | Self::AttentionSteps => block_rows,
             Self::ScanColumns => block_rows.div_ceil(32).max(1),
             Self::SddmmRows => 1,
         }
+    }
+
+    /// Rows of a launch's grid.
+    pub fn grid_rows(self) -> u32 {
+        if self == Self::AssignParts { 2 } else { 1 }
     }
 
     /// Dynamic shared memory of those that count, scan and scatter blocks by column.
@@ -179,13 +204,16 @@ impl ListKernel {
             Self::CountColumns => &["rows", "columns", "counts"],
             Self::ScanColumns => &["counts"],
             Self::ScatterColumns => &["rows", "columns", "counts", "transposed_rows", "transposed_columns", "blocks"],
-            Self::Assign => &["rows", "columns", "work_head", "work", "dealt"],
+            Self::Assign => &ASSIGNED.0,
+            Self::AssignParts => &ASSIGNED.1,
             Self::MaskRows => &["mask", "counts"],
             Self::MaskColumns => &["mask", "counts", "row_ptr", "col_idx"],
             Self::SddmmRows => &["rows", "first_tiles", "work_head", "work"],
             Self::SddmmTiles => &["rows", "columns", "first_tiles", "work"],
-            Self::SharedUnions => &["rows", "columns", "groups", "unions"],
-            Self::SharedTiles => &["lengths", "dealt", "rows", "work"],
+            Self::SharedBits => &["rows", "columns", "bits"],
+            Self::SharedGroups => &["bits", "members"],
+            Self::SharedUnions => &["bits", "members", "ends", "costs", "unions"],
+            Self::SharedTiles => &["work_head", "dealt", "rows", "members", "ends", "unions", "work"],
             Self::SplitRows => &["rows", "own", "others"],
             Self::SplitTiles => &["rows", "other_heads", "other_tiles", "own_heads", "own_tiles", "work_head", "work"],
             Self::AttentionSteps => &["rows", "columns", "partial", "room", "steps", "records", "step_rows"],
@@ -201,9 +229,12 @@ impl ListKernel {
             Self::ScanColumns => &["block_columns", "ctas"],
             Self::ScatterColumns => &["block_rows", "block_columns", "rows_a_cta", "capacity"],
             Self::Assign => &super::Shape::NUMBERS,
+            Self::AssignParts => &super::Shape::NUMBERS_OF_TWO,
             Self::MaskRows => &["block_rows", "block_columns"],
             Self::MaskColumns => &["block_rows", "block_columns", "capacity"],
             Self::SddmmRows | Self::SddmmTiles => &super::SddmmShape::NUMBERS,
+            Self::SharedBits => &super::SharedLists::BITS,
+            Self::SharedGroups => &super::SharedLists::GROUPS,
             Self::SharedUnions => &super::SharedLists::UNIONS,
             Self::SharedTiles => &super::SharedLists::TILES,
             Self::SplitRows => &super::SplitLists::ROWS,

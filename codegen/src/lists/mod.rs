@@ -12,6 +12,7 @@ mod render;
 mod sddmm;
 mod shape;
 mod shared;
+mod shared_context;
 mod split;
 
 pub use attention::{AttentionLists, AttentionRequest, PartialFlags};

@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use super::attention_context::AttentionContext;
 use super::kernels::{CHECK_WARPS, Kinds, MASK_WARPS};
-use super::{IndexWidth, ListKernel, SddmmShape, Shape, SharedLists, SplitLists};
+use super::shared_context::SharedContext;
+use super::{IndexWidth, ListKernel, SddmmShape, Shape, SplitLists};
 use crate::arch::Arch;
 use crate::emit::{finished, templates};
-use crate::{SddmmTiles, SharedColumns, SplitForm};
+use crate::{SddmmTiles, SplitForm};
 
 /// Columns that a lane of the check has on their way at the same time.
 const CHECK_LOADS: u32 = 8;
@@ -67,10 +68,13 @@ fn comment(kernel: ListKernel) -> &'static str {
         ListKernel::ScanColumns => "Sums these counts up, column by column.",
         ListKernel::ScatterColumns => "Lists blocks by column: their rows, and where they are stored.",
         ListKernel::Assign => "Assigns the tiles of C to clusters, so that they finish together.",
+        ListKernel::AssignParts => "Assigns parts of tiles, and the tiles that collect them, to clusters of their own.",
         ListKernel::MaskRows => "Counts the blocks of every row of a mask.",
         ListKernel::MaskColumns => "Lists the columns of every row of a mask.",
         ListKernel::SddmmRows => "Counts the tiles of an SDDMM, and deals them to CTAs in turn.",
         ListKernel::SddmmTiles => "Lists the tiles of an SDDMM.",
+        ListKernel::SharedBits => "Marks the block columns of every block row.",
+        ListKernel::SharedGroups => "Puts block rows together that have many block columns in common.",
         ListKernel::SharedUnions => "Lists the block columns of block rows that share tiles.",
         ListKernel::SharedTiles => "Lists the tiles that were assigned by group of block rows and column.",
         ListKernel::SplitRows => "Divides the K of every row of tiles into parts.",
@@ -96,12 +100,15 @@ fn body(kernel: ListKernel) -> String {
         ListKernel::ScanColumns => templates::render("lists/scan_columns.ptx", &Threads::of(kernel)),
         ListKernel::ScatterColumns => templates::render("lists/scatter_columns.ptx", &Threads::of(kernel)),
         ListKernel::Assign => templates::render("lists/assign.ptx", &Assign::new()),
+        ListKernel::AssignParts => templates::render("lists/assign_parts.ptx", &Assign::new()),
         ListKernel::MaskRows => templates::render("lists/mask_rows.ptx", &Threads::of(kernel)),
         ListKernel::MaskColumns => templates::render("lists/mask_columns.ptx", &Threads::of(kernel)),
         ListKernel::SddmmRows => templates::render("lists/sddmm_rows.ptx", &Threads::of(kernel)),
         ListKernel::SddmmTiles => templates::render("lists/sddmm_tiles.ptx", &Threads::of(kernel)),
-        ListKernel::SharedUnions => templates::render("lists/shared_unions.ptx", &Shared::of(kernel)),
-        ListKernel::SharedTiles => templates::render("lists/shared_tiles.ptx", &Shared::of(kernel)),
+        ListKernel::SharedBits => templates::render("lists/shared_bits.ptx", &SharedContext::of(kernel)),
+        ListKernel::SharedGroups => templates::render("lists/shared_groups.ptx", &SharedContext::of(kernel)),
+        ListKernel::SharedUnions => templates::render("lists/shared_unions.ptx", &SharedContext::of(kernel)),
+        ListKernel::SharedTiles => templates::render("lists/shared_tiles.ptx", &SharedContext::of(kernel)),
         ListKernel::SplitRows => templates::render("lists/split_rows.ptx", &Split::of(kernel)),
         ListKernel::SplitTiles => templates::render("lists/split_tiles.ptx", &Split::of(kernel)),
         ListKernel::AttentionSteps => templates::render("lists/attention_steps.ptx", &AttentionContext::of(kernel)),
@@ -188,37 +195,6 @@ impl Threads {
     }
 }
 
-/// What the kernels for tiles of several block rows name.
-#[derive(Serialize)]
-struct Shared {
-    threads: u32,
-    warps: u32,
-    numbers: &'static [&'static str],
-    /// Block rows that a tile may have.
-    members: Vec<u32>,
-    distances: [u32; 5],
-    mask_bits: u32,
-    sums_bytes: u32,
-    outside: u32,
-    tile_bytes: usize,
-}
-
-impl Shared {
-    fn of(kernel: ListKernel) -> Self {
-        Self {
-            threads: kernel.threads(),
-            warps: kernel.threads() / 32,
-            numbers: kernel.numbers(),
-            members: (0..SharedColumns::MASK_BITS).collect(),
-            distances: [1, 2, 4, 8, 16],
-            mask_bits: SharedColumns::MASK_BITS,
-            sums_bytes: SharedLists::SUMS_BYTES,
-            outside: SddmmShape::OUTSIDE,
-            tile_bytes: 4 * SharedColumns::WORDS,
-        }
-    }
-}
-
 /// What the kernels that divide K name.
 #[derive(Serialize)]
 struct Split {
@@ -243,6 +219,7 @@ impl Split {
 
 #[derive(Serialize)]
 struct Assign {
+    pointers: &'static [&'static str],
     numbers: &'static [&'static str],
     threads: u32,
     warps: u32,
@@ -278,15 +255,24 @@ struct Assign {
     no_tile: u32,
     tiles_bits: u32,
     takes: Vec<u32>,
-    take_halves: Vec<TakeHalf>,
+    take_halves: Vec<Four>,
     distances: Vec<u32>,
+    /// Keys that a lane compares with at the same time.
+    keys_at_once: Vec<u32>,
+    fours: Vec<Four>,
 }
 
-/// Four costs that are loaded together.
+/// Four words that are loaded together.
 #[derive(Serialize)]
-struct TakeHalf {
+struct Four {
     first: u32,
     offset: u32,
+}
+
+impl Four {
+    fn all(words: u32) -> Vec<Self> {
+        (0..words).step_by(4).map(|first| Self { first, offset: 4 * first }).collect()
+    }
 }
 
 impl Assign {
@@ -295,6 +281,7 @@ impl Assign {
         let recent_bits = Shape::RECENT.trailing_zeros();
         let bucket_bits = Shape::BUCKETS.trailing_zeros();
         Self {
+            pointers: ListKernel::Assign.pointers(),
             numbers: ListKernel::Assign.numbers(),
             threads,
             warps: threads / 32,
@@ -326,8 +313,10 @@ impl Assign {
             no_tile: 1 << 28,
             tiles_bits: 2 * recent_bits,
             takes: (0..Shape::RECENT).collect(),
-            take_halves: (0..Shape::RECENT).step_by(4).map(|first| TakeHalf { first, offset: 4 * first }).collect(),
+            take_halves: Four::all(Shape::RECENT),
             distances: (0..recent_bits).map(|bit| 1 << bit).collect(),
+            keys_at_once: (0..Shape::KEYS_AT_ONCE).collect(),
+            fours: Four::all(Shape::KEYS_AT_ONCE),
         }
     }
 }

@@ -51,6 +51,41 @@ pub struct Shape {
     pub tile_bytes: u32,
 }
 
+/// Names, and the same followed by those of a second list.
+macro_rules! once_and_twice {
+    ($($name:literal),* $(,)?) => { ([$($name),*], [$($name,)* $(concat!($name, "_of_others")),*]) };
+}
+
+pub(super) use once_and_twice;
+
+const NAMES: ([&str; 25], [&str; 50]) = once_and_twice!(
+    "tile_rows",
+    "slices",
+    "tile_columns",
+    "group",
+    "panel",
+    "clusters",
+    "tile_height",
+    "tile_width",
+    "block_height",
+    "stages_a_block",
+    "blocks_a_stage",
+    "key_shift",
+    "load_shift",
+    "tile_bytes",
+    "row_bits",
+    "padded",
+    "sublane_bits",
+    "chunk_bytes",
+    "slices_inverse",
+    "clusters_inverse",
+    "blocks_a_stage_inverse",
+    "block_height_inverse",
+    "panel_inverse",
+    "panel_tiles_inverse",
+    "last_panel_inverse",
+);
+
 /// A product whose lists the kernel cannot make.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {value} > {most}\n  help: {help}")]
@@ -79,11 +114,11 @@ impl Shape {
     /// The most panels that the columns are dealt in.
     pub const PANELS: u32 = 16;
     /// Of two panels whose shares have so many tiles or more, the second one follows the order of the first.
-    pub const PAIRED_TURNS: u32 = 12;
+    pub const PAIRED_TURNS: u32 = 6;
     /// A share that costs so many times the average is too much for panels to be dealt in shares.
     pub const UNEVEN: u32 = 2;
     /// The busiest cluster may have so much more than the average, as a quotient, for all columns to be dealt in panels.
-    pub const LEVEL: (u32, u32) = (129, 128);
+    pub const LEVEL: (u32, u32) = (65, 64);
     /// Otherwise so many tiles of every cluster are left to be dealt one by one.
     pub const FINE_TILES: u32 = 4;
     /// Of the rounds that are left, one in so many is dealt at once.
@@ -99,38 +134,16 @@ impl Shape {
     /// Bits of a tile's place in its group of columns, where it is kept with the group and the cluster.
     pub const PLACE_BITS: u32 = 17;
     /// The assigning kernel's numbers, in the order of its parameters.
-    pub const NUMBERS: [&'static str; 25] = [
-        "tile_rows",
-        "slices",
-        "tile_columns",
-        "group",
-        "panel",
-        "clusters",
-        "tile_height",
-        "tile_width",
-        "block_height",
-        "stages_a_block",
-        "blocks_a_stage",
-        "key_shift",
-        "load_shift",
-        "tile_bytes",
-        "row_bits",
-        "padded",
-        "sublane_bits",
-        "chunk_bytes",
-        "slices_inverse",
-        "clusters_inverse",
-        "blocks_a_stage_inverse",
-        "block_height_inverse",
-        "panel_inverse",
-        "panel_tiles_inverse",
-        "last_panel_inverse",
-    ];
+    pub const NUMBERS: [&'static str; 25] = NAMES.0;
+    /// Those of the kernel that assigns two of them.
+    pub(super) const NUMBERS_OF_TWO: [&'static str; 50] = NAMES.1;
     /// Tiles for each CTA of the assigning kernel, and the most CTAs.
     const TILES_OF_A_CTA: u32 = 1024;
     const MOST_CTAS: u32 = 64;
     /// Shared memory that a CTA may have.
     const MOST_SHARED: u32 = 227 << 10;
+    /// Keys that a lane compares with at the same time: an odd number of vectors of four, so that lanes read different banks.
+    pub(super) const KEYS_AT_ONCE: u32 = 12;
     /// Words of the counts of one cluster: one more than there are, so that clusters' counts lie in different banks.
     pub(super) const BUCKET_STRIDE: u32 = Self::BUCKETS + 1;
 
@@ -225,7 +238,7 @@ impl Shape {
     /// Lanes that compare for one cluster, and keys that each of them compares with.
     fn lanes(&self) -> (u32, u32) {
         let lanes = super::ListKernel::Assign.threads() / self.clusters.next_power_of_two().max(32);
-        (lanes, self.clusters.div_ceil(lanes).next_multiple_of(4))
+        (lanes, self.clusters.div_ceil(lanes).next_multiple_of(Self::KEYS_AT_ONCE))
     }
 
     /// Words of the keys of all clusters.

@@ -12,9 +12,9 @@ pub struct SplitLists {
     tile: ClusterTile,
     /// Rows of tiles.
     tile_rows: u32,
-    /// The launch that assigns parts for others: rows are those parts of rows of tiles.
+    /// How parts for others are assigned: rows are those parts of rows of tiles.
     pub others: Shape,
-    /// The launch that assigns the tiles which collect them.
+    /// How the tiles are assigned which collect them.
     pub own: Shape,
 }
 
@@ -103,6 +103,18 @@ impl SplitLists {
     /// Words of `work_head`: the lengths, and 32 columns of every cluster.
     pub fn head_words(&self) -> usize {
         33 * self.clusters() as usize
+    }
+
+    /// Grid and bytes of shared memory of the launch that assigns both kinds.
+    pub fn assign_grid(&self) -> (u32, u32) {
+        let (own, others) = (&self.own, &self.others);
+        (own.ctas().max(others.ctas()), own.shared_bytes().max(others.shared_bytes()))
+    }
+
+    /// Its numbers: those of the tiles that collect, and those of the others.
+    pub fn assign_numbers(&self) -> [u32; 50] {
+        let (own, others) = (self.own.numbers(), self.others.numbers());
+        std::array::from_fn(|at| own.get(at).copied().unwrap_or_else(|| others[at - own.len()]))
     }
 
     /// The values of [`SplitLists::ROWS`].

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use bsr::gpu::{self, Fingerprint, IndexWidth, PatternShape};
-use bsr::{Epilogue, KernelSpec, Mma, Pattern as Generator, Pdl, Plan, Scale};
-use bsr_codegen::TileScheduler;
+use bsr::{Epilogue, KernelSpec, Launcher, Pattern as Generator, Pdl, Plan};
 use pyo3::prelude::*;
 
 use super::{Gpu, Loaded, Sparse};
@@ -88,7 +87,7 @@ impl Gpu {
             let spec = if spec.pdl == Pdl::Early { spec.pdl(Pdl::On) } else { spec };
             epilogue.map_or(spec, |epilogue| spec.epilogue(epilogue))
         };
-        let planned = |spec: KernelSpec| Plan::new(&with(spec)).ok().filter(takes_lists);
+        let planned = |spec: KernelSpec| Plan::new(&with(spec)).ok().filter(|plan| Launcher::takes_device_pattern(plan).is_ok());
         let plan = choice::candidates(&chosen).find_map(planned).ok_or_else(|| {
             refused(format!(
                 "no kernel for blocks of {:?} reads a pattern that lives on the GPU\n  help: blocks whose rows (of x @ w, whose \
@@ -112,15 +111,6 @@ impl Gpu {
         let epilogue = epilogue.map(str::parse::<Epilogue>).transpose().map_err(refused)?;
         py.detach(|| self.listed(pattern, &facts, n, epilogue))
     }
-}
-
-/// Whether a kernel reads lists that are made on the GPU; a launch checks it again.
-fn takes_lists(plan: &Plan) -> bool {
-    let spec = plan.spec();
-    matches!(plan.tile_scheduler(), TileScheduler::Static | TileScheduler::Sddmm)
-        && spec.mma == Mma::Wgmma
-        && spec.scale != Scale::Block
-        && !spec.batch.is_on()
 }
 
 /// A pattern of this shape that is known to the host: with as many blocks as there is room for, at random places.

@@ -5,6 +5,7 @@
 mod arrays;
 mod attention;
 mod balance;
+mod grouping;
 mod locality;
 mod model;
 mod products;

@@ -1,39 +1,57 @@
-//! Tiles of several block rows, listed on the simulator: every group of rows under every column once, with the union of the
-//! rows' columns.
+//! Tiles of several block rows, listed on the simulator: rows that are alike in groups, every group under every column once,
+//! with the union of the rows' columns.
 
 use std::collections::BTreeSet;
 
 use bsr_codegen::lists::{ListKernel, SharedLists};
 use bsr_codegen::{SharedColumns, TileScheduler};
+use bsr_runtime::Structure;
+use bsr_runtime::schedule::{BlockIndex, together};
 use bsr_simulator::{BufferId, GlobalMemory};
 use proptest::prelude::*;
 
 use crate::shapes::{plan, rows, shared, structure};
 use crate::simulate::{launch, upload, words};
+use crate::{grouping, model};
 
 /// A row or a column beyond all others.
 const OUTSIDE: u32 = 1 << 30;
+
+/// The unions of the GPU have at most so many columns for one of the host's.
+const MORE: f64 = 1.06;
 
 /// What the kernels make of a pattern's rows and columns.
 pub(crate) struct Made {
     pub(crate) heads: BufferId,
     pub(crate) work: BufferId,
     pub(crate) unions: BufferId,
+    members: BufferId,
+    costs: BufferId,
 }
 
 pub(crate) fn list(memory: &mut GlobalMemory, lists: &SharedLists, (rows, columns): (BufferId, BufferId)) -> Made {
-    let assign = &lists.assign;
+    let (assign, groups) = (&lists.assign, lists.groups() as usize);
     let mut alloc = |bytes: usize| memory.alloc(bytes, 256);
-    let (groups, unions) = (alloc(8 * lists.groups() as usize), alloc(4 * lists.union_words()));
+    let (bits, members) = (alloc(4 * lists.bit_words()), alloc(16 * groups));
+    let (ends, costs, unions) = (alloc(8 * groups), alloc(8 * groups), alloc(4 * lists.union_words()));
     let (heads, assigned) = (alloc(4 * assign.head_words()), alloc(assign.work_bytes()));
     let (dealt, work) = (alloc(4 * assign.tiles() as usize), alloc(lists.work_bytes()));
-    let by_union = (ListKernel::SharedUnions, (lists.groups(), lists.union_shared_bytes()));
-    launch(memory, by_union.0, by_union.1, &[rows, columns, groups, unions], &lists.union_numbers());
+    let mut launch = |kernel, grid, pointers: &[_], numbers: &[_]| launch(memory, kernel, grid, pointers, numbers);
+    launch(ListKernel::SharedBits, lists.bit_grid(), &[rows, columns, bits], &lists.bit_numbers());
+    launch(ListKernel::SharedGroups, lists.group_grid(), &[bits, members], &lists.group_numbers());
+    let by_union = [bits, members, ends, costs, unions];
+    launch(ListKernel::SharedUnions, lists.union_grid(), &by_union, &lists.union_numbers());
     let grid = (assign.ctas(), assign.shared_bytes());
-    launch(memory, ListKernel::Assign, grid, &[groups, unions, heads, assigned, dealt], &assign.numbers());
-    let pointers = [heads, assigned, rows, work];
-    launch(memory, ListKernel::SharedTiles, (assign.clusters, 0), &pointers, &lists.tile_numbers());
-    Made { heads, work, unions }
+    launch(ListKernel::Assign, grid, &[costs, unions, heads, assigned, dealt], &assign.numbers());
+    let pointers = [heads, assigned, rows, members, ends, unions, work];
+    launch(ListKernel::SharedTiles, (assign.clusters, 0), &pointers, &lists.tile_numbers());
+    Made { heads, work, unions, members, costs }
+}
+
+/// The block columns of every block row.
+fn column_sets(structure: &Structure) -> Vec<BTreeSet<u32>> {
+    let stored = |row| structure.blocks_of(row).map(|block| structure.col_idx()[block] as u32).collect();
+    (0..structure.block_rows()).map(stored).collect()
 }
 
 /// The union of the columns of some rows, with a bit for each row that has a block there.
@@ -60,6 +78,25 @@ fn check(spec: &str, size: (usize, usize), n: usize, pattern: &str, clusters: u3
     let row_words = upload(&mut memory, ends.iter().flat_map(|(first, blocks)| [*first, *blocks]));
     let columns = upload(&mut memory, structure.col_idx().iter().map(|column| *column as u32));
     let made = list(&mut memory, &lists, (row_words, columns));
+    let sets = column_sets(&structure);
+    let groups: Vec<Vec<Option<usize>>> = words(&memory, made.members)
+        .chunks_exact(4)
+        .map(|rows| {
+            rows[..form.pack as usize]
+                .iter()
+                .map(|row| (*row != SharedLists::NO_ROW).then_some(*row as usize))
+                .collect()
+        })
+        .collect();
+    let model = grouping::grouped(&lists, form.pack as usize, &sets);
+    let stored: Vec<Vec<usize>> = groups.iter().map(|group| group.iter().flatten().copied().collect()).collect();
+    assert_eq!(stored, model, "{spec}, {pattern}: which rows go together");
+    let costs = words(&memory, made.costs);
+    for (group, rows) in stored.iter().enumerate() {
+        let union = rows.iter().flat_map(|row| &sets[*row]).collect::<BTreeSet<_>>().len() as u32;
+        let blocks = rows.iter().map(|row| sets[*row].len() as u32).sum();
+        assert_eq!(costs[2 * group + 1], lists.cost(union.max(1), blocks), "{spec}: what group {group} costs");
+    }
     let (heads, tiles, unions) = (words(&memory, made.heads), words(&memory, made.work), words(&memory, made.unions));
     let clusters = lists.assign.clusters as usize;
     let mut seen = BTreeSet::new();
@@ -67,21 +104,17 @@ fn check(spec: &str, size: (usize, usize), n: usize, pattern: &str, clusters: u3
         for at in 0..heads[cluster] as usize {
             let tile = &tiles[(at * clusters + cluster) * SharedColumns::WORDS..][..SharedColumns::WORDS];
             let [column, first, count, none] = tile[..4] else { unreachable!() };
-            let group = (tile[4] / form.rows / form.pack) as usize;
+            // Each group has a place for all columns.
+            let group = first as usize / structure.block_cols().max(1);
             assert!(seen.insert((group, column)), "{spec}: group {group} twice under column {column}");
             assert!(none == 0 && tile[12..].iter().all(|word| *word == 0), "{spec}: {tile:?}");
-            let members: Vec<usize> =
-                (0..form.pack as usize).map(|member| group * form.pack as usize + member).collect();
-            let of = |row: &usize| {
-                let blocks =
-                    ends.get(*row).map_or(0..0, |(first, blocks)| *first as usize..(*first + *blocks) as usize);
-                structure.col_idx()[blocks].iter().map(|column| *column as u32).collect()
-            };
+            let members = &groups[group];
+            let of = |row: &Option<usize>| row.map_or(BTreeSet::new(), |row| sets[row].clone());
             let want = union(&members.iter().map(of).collect::<Vec<_>>(), OUTSIDE / plan.spec().bk);
             let got = &unions[first as usize..][..count as usize];
             assert_eq!(got, want, "{spec}: the union of block rows {members:?}");
             for (at, word) in tile[4..8].iter().zip(&tile[8..12]).enumerate() {
-                let row = members.get(at).copied().filter(|row| *row < ends.len());
+                let row = members.get(at).copied().flatten();
                 let want = row.map_or((OUTSIDE, 0), |row| (row as u32 * form.rows, ends[row].0 * form.rows));
                 assert_eq!((*word.0, *word.1), want, "{spec}: block row {at} of group {group}");
             }
@@ -92,6 +125,9 @@ fn check(spec: &str, size: (usize, usize), n: usize, pattern: &str, clusters: u3
             }
         }
     }
+    let mut rows: Vec<usize> = stored.into_iter().flatten().collect();
+    rows.sort_unstable();
+    assert_eq!(rows, (0..ends.len()).collect::<Vec<_>>(), "{spec}: every row once");
     let columns = n.div_ceil(plan.cluster_tile().columns as usize);
     let groups = ends.len().div_ceil(form.pack as usize);
     assert_eq!(seen.len(), groups * columns, "{spec}: tiles");
@@ -125,6 +161,83 @@ proptest! {
         seed in 0_u64..1000,
     ) {
         check(&format!("bm = 64, bn = 64, bk = 64, pack = {pack}, swap = off"), size, n, pattern, clusters, seed);
+    }
+}
+
+/// Columns of all unions with the groups of the GPU, of the host, and of rows as they stand.
+fn union_columns(spec: &str, size: (usize, usize), pattern: &str, seed: u64) -> [usize; 3] {
+    let plan = plan(spec);
+    let TileScheduler::SharedColumns(form) = plan.tile_scheduler() else { panic!("{spec} shares no columns") };
+    let structure = structure(&plan, size, pattern, seed);
+    let (index, pack) = (BlockIndex::new(&plan, &structure), form.pack as usize);
+    let sets = column_sets(&structure);
+    let all: Vec<usize> = (0..sets.len()).collect();
+    let lists = shared(&plan, &structure, 4096, 132).unwrap();
+    let as_they_stand = all.chunks(pack).map(<[usize]>::to_vec).collect();
+    [grouping::grouped(&lists, pack, &sets), together(&index, pack), as_they_stand].map(|groups: Vec<Vec<usize>>| {
+        let union = |group: &Vec<usize>| group.iter().flat_map(|row| &sets[*row]).collect::<BTreeSet<_>>().len();
+        groups.iter().map(union).sum()
+    })
+}
+
+#[test]
+fn unions_are_about_as_short_as_those_of_the_host() {
+    let (two, three) =
+        ("bm = 64, bn = 64, bk = 64, pack = 2, swap = off", "bm = 64, bn = 64, bk = 64, pack = 3, swap = off");
+    for (spec, size, pattern) in [
+        (two, (4096, 4096), "random:0.125"),
+        (two, (8192, 8192), "random:0.05"),
+        (two, (14336, 4096), "random:0.25"),
+        (two, (12288, 12288), "window:0.05"),
+        (two, (12288, 12288), "powerlaw:0.06"),
+        (three, (12288, 12288), "powerlaw:0.06"),
+        (three, (12288, 12288), "causal"),
+    ] {
+        for seed in 0..3 {
+            let [gpu, host, as_they_stand] = union_columns(spec, size, pattern, seed);
+            let line =
+                format!("{gpu}, the host's {host}, as they stand {as_they_stand}: {spec}, {pattern}, seed {seed}");
+            println!("{line}");
+            assert!(gpu as f64 <= MORE * host as f64, "{line}");
+        }
+    }
+}
+
+/// The busiest cluster loads at most so many bytes for one of the average.
+const BUSIEST: f64 = 1.03;
+
+#[test]
+fn clusters_whose_tiles_have_several_block_rows_load_as_many_bytes() {
+    for (spec, size, n, pattern, clusters) in [
+        ("bm = 64, bn = 192, bk = 64, swap = off, pack = 3, cluster = 2", (12288, 12288), 6144, "powerlaw:0.06", 66),
+        ("bm = 64, bn = 256, bk = 64, swap = off, pack = 2", (65536, 65536), 8192, "random:0.0625", 132),
+        ("bm = 64, bn = 128, bk = 64, swap = off, pack = 2", (32768, 16384), 4096, "random:0.3", 132),
+    ] {
+        let plan = plan(spec);
+        let TileScheduler::SharedColumns(form) = plan.tile_scheduler() else { panic!("{spec} shares no columns") };
+        let structure = structure(&plan, size, pattern, 1);
+        let lists = shared(&plan, &structure, n, clusters).unwrap();
+        let sets = column_sets(&structure);
+        let groups: Vec<(u32, u32)> = grouping::grouped(&lists, form.pack as usize, &sets)
+            .iter()
+            .map(|rows| {
+                let union = rows.iter().flat_map(|row| &sets[*row]).collect::<BTreeSet<_>>().len();
+                (union as u32, rows.iter().map(|row| sets[*row].len() as u32).sum())
+            })
+            .collect();
+        let costs: Vec<(u32, u32)> =
+            groups.iter().map(|(columns, blocks)| (0, lists.cost(*columns, *blocks))).collect();
+        let mut bytes = vec![0; lists.assign.clusters as usize];
+        for (place, tile) in model::lists(&lists.assign, &costs).tiles.iter().enumerate() {
+            let Some([group, ..]) = tile else { continue };
+            let (columns, blocks) = groups[*group as usize];
+            bytes[place % lists.assign.clusters as usize] +=
+                u64::from(columns * form.b_bytes + blocks * form.block_bytes);
+        }
+        let mean = bytes.iter().sum::<u64>() as f64 / bytes.len() as f64;
+        let busiest = *bytes.iter().max().unwrap() as f64 / mean;
+        println!("{busiest:.4}: {spec}, {pattern}");
+        assert!(busiest < BUSIEST, "{busiest}: {spec}, {pattern}");
     }
 }
 

@@ -27,13 +27,14 @@ pub(crate) fn launch(
 ) {
     let params = pointers.iter().map(|id| Param::Buffer(*id)).chain(numbers.iter().map(|number| Param::U32(*number)));
     let launch = Launch {
-        grid: [grid, 1, 1],
+        grid: [grid, kernel.grid_rows(), 1],
         cluster: [1; 3],
         block: [kernel.threads(), 1, 1],
         shared_bytes,
         params: params.collect(),
     };
-    let report = simulate(module(), kernel.entry(), &launch, memory, &Options::default()).unwrap();
+    let options = Options { dependent: true, ..Options::default() };
+    let report = simulate(module(), kernel.entry(), &launch, memory, &options).unwrap();
     assert!(report.findings.is_empty(), "{}: {:#?}", kernel.entry(), report.findings);
 }
 

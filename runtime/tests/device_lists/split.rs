@@ -32,10 +32,8 @@ pub(crate) fn list(
     let kernel = ListKernel::SplitRows;
     let grid = (kernel.grid(lists.rows().0, 1), 0);
     launch(memory, kernel, grid, &[rows, own.0, others.0], &lists.row_numbers());
-    for (to, shape) in [(others, &lists.others), (own, &lists.own)] {
-        let grid = (shape.ctas(), shape.shared_bytes());
-        launch(memory, ListKernel::Assign, grid, &[to.0, columns, to.1, to.2, to.3], &shape.numbers());
-    }
+    let assigned = [own, others].map(|of| [of.0, columns, of.1, of.2, of.3]).concat();
+    launch(memory, ListKernel::AssignParts, lists.assign_grid(), &assigned, &lists.assign_numbers());
     let pointers = [rows, others.1, others.2, own.1, own.2, heads, work];
     launch(memory, ListKernel::SplitTiles, (lists.clusters(), 0), &pointers, &lists.tile_numbers());
     (heads, work)

@@ -14,7 +14,7 @@ use crate::gpu::module::{Function, Module};
 use crate::gpu::stream::StreamRef;
 
 /// Addresses and numbers of the kernel that has most.
-const MOST: usize = 32;
+const MOST: usize = 60;
 
 /// All kernels of the module.
 #[derive(Debug)]
@@ -80,5 +80,11 @@ impl ListKernels {
 }
 
 fn dims(kernel: ListKernel, grid: u32, shared_bytes: u32) -> LaunchDims {
-    LaunchDims { grid: [grid, 1], block: kernel.threads(), cluster: 1, shared_bytes, is_dependent: false }
+    LaunchDims {
+        grid: [grid, kernel.grid_rows()],
+        block: kernel.threads(),
+        cluster: 1,
+        shared_bytes,
+        is_dependent: true,
+    }
 }

@@ -39,6 +39,11 @@ impl AssignedTiles {
         })
     }
 
+    /// What the assigning kernel is given.
+    pub(super) fn places(&self, (rows, columns): (DevicePtr, DevicePtr)) -> [DevicePtr; 5] {
+        [rows, columns, self.heads.ptr(), self.tiles.ptr(), self.dealt.ptr()]
+    }
+
     /// Enqueues the kernel that assigns the tiles of rows.
     ///
     /// # Safety
@@ -50,7 +55,7 @@ impl AssignedTiles {
         (rows, columns): (DevicePtr, DevicePtr),
         stream: StreamRef<'_>,
     ) -> Result<(), GpuError> {
-        let pointers = [rows, columns, self.heads.ptr(), self.tiles.ptr(), self.dealt.ptr()];
+        let pointers = self.places((rows, columns));
         let grid = (self.shape.ctas(), self.shape.shared_bytes());
         // SAFETY: the lists have room for all that the shape says; the caller vouches for rows and columns.
         unsafe { pattern.kernels().launch(ListKernel::Assign, grid, &pointers, &self.shape.numbers(), stream) }
@@ -96,6 +101,43 @@ impl Launcher {
         let Some(pattern) = sparse.device_pattern() else { return Ok(()) };
         self.prepare(sparse, n)?;
         self.list(stream, pattern, n).map(drop)
+    }
+
+    /// Whether a plan's kernel reads lists that are made on the GPU, as it must for a matrix whose pattern lives there.
+    ///
+    /// # Errors
+    /// [`KernelError::DevicePattern`] with the key that stands in the way.
+    pub fn takes_device_pattern(plan: &Plan) -> Result<(), KernelError> {
+        let spec = plan.spec();
+        let refuse = |why: String, help| Err(KernelError::DevicePattern { why, help });
+        let is_listed = match plan.tile_scheduler() {
+            TileScheduler::SharedColumns(_) => !plan.reads_block_columns(),
+            scheduler => matches!(scheduler, TileScheduler::Static | TileScheduler::Sddmm),
+        };
+        if !is_listed || spec.batch.is_on() || spec.mma != Mma::Wgmma {
+            let why = match plan.tile_scheduler() {
+                _ if spec.mma != Mma::Wgmma => {
+                    "only kernels of mma = wgmma have been tried on lists that are made there"
+                }
+                TileScheduler::SharedColumns(_) => {
+                    "the kernel's tiles are block columns of the sparse operand that share its rows"
+                }
+                TileScheduler::StageMetadata(_) => "the kernel reads stage metadata of several block rows a tile",
+                TileScheduler::Attention => "an attention has a `DeviceMask`, and lists of its own",
+                TileScheduler::CtaPerBlock => "the kernel has a CTA for each stored block",
+                _ => "the kernel computes several products a launch",
+            };
+            let help = "mma = wgmma, bm (of op = dds, bk) a multiple of 64, one block row a tile, batch = off";
+            return refuse(why.to_owned(), help);
+        }
+        if spec.scale == Scale::Block {
+            return refuse("the kernel scales by block".to_owned(), "scale = tensor or row_col");
+        }
+        if spec.pdl == Pdl::Early {
+            let why = "a kernel with pdl = early reads its lists while the kernels that make them may still run";
+            return refuse(why.to_owned(), "pdl = on");
+        }
+        Ok(())
     }
 
     fn listed_tiles(&self, pattern: &DevicePattern, n: usize) -> Tiles {
@@ -185,38 +227,12 @@ enum Tiles {
     Sampled,
 }
 
-/// Whether a kernel reads lists that are made on the GPU.
+/// Whether a kernel reads the lists of a pattern that are made on the GPU.
 ///
 /// # Errors
-/// [`KernelError::DevicePattern`] with the key that stands in the way.
+/// As [`Launcher::takes_device_pattern`], and [`KernelError::TooLarge`].
 pub(super) fn check(plan: &Plan, pattern: &DevicePattern) -> Result<(), KernelError> {
-    let spec = plan.spec();
-    let refuse = |why: String, help| Err(KernelError::DevicePattern { why, help });
-    let is_listed = match plan.tile_scheduler() {
-        TileScheduler::SharedColumns(_) => !plan.reads_block_columns(),
-        scheduler => matches!(scheduler, TileScheduler::Static | TileScheduler::Sddmm),
-    };
-    if !is_listed || spec.batch.is_on() || spec.mma != Mma::Wgmma {
-        let why = match plan.tile_scheduler() {
-            _ if spec.mma != Mma::Wgmma => "only kernels of mma = wgmma have been tried on lists that are made there",
-            TileScheduler::SharedColumns(_) => {
-                "the kernel's tiles are block columns of the sparse operand that share its rows"
-            }
-            TileScheduler::StageMetadata(_) => "the kernel reads stage metadata of several block rows a tile",
-            TileScheduler::Attention => "an attention has a `DeviceMask`, and lists of its own",
-            TileScheduler::CtaPerBlock => "the kernel has a CTA for each stored block",
-            _ => "the kernel computes several products a launch",
-        };
-        let help = "mma = wgmma, bm (of op = dds, bk) a multiple of 64, one block row a tile, batch = off";
-        return refuse(why.to_owned(), help);
-    }
-    if spec.scale == Scale::Block {
-        return refuse("the kernel scales by block".to_owned(), "scale = tensor or row_col");
-    }
-    if spec.pdl == Pdl::Early {
-        let why = "a kernel with pdl = early reads its lists while the kernels that make them may still run";
-        return refuse(why.to_owned(), "pdl = on");
-    }
+    Launcher::takes_device_pattern(plan)?;
     let (block, what) = match plan.reads_block_columns() {
         true => (pattern.shape().block.1, "places for blocks x block columns"),
         false => (pattern.shape().block.0, "places for blocks x block rows"),

@@ -15,8 +15,14 @@ use crate::kernel::KernelError;
 pub(super) struct ListedShared {
     lists: SharedLists,
     tiles: DeviceBuffer<u8>,
-    /// Where the union of every group of block rows begins, and how many columns it has.
-    groups: DeviceBuffer<[u32; 2]>,
+    /// A bit for each block column of every block row.
+    bits: DeviceBuffer<u32>,
+    /// The block rows of every group.
+    members: DeviceBuffer<[u32; 4]>,
+    /// Where the union of their columns begins, and how many there are.
+    ends: DeviceBuffer<[u32; 2]>,
+    /// The same with what its tiles cost.
+    costs: DeviceBuffer<[u32; 2]>,
     unions: DeviceBuffer<u32>,
     /// The tiles by their groups and columns, and the heads of the lists.
     assigned: AssignedTiles,
@@ -29,7 +35,10 @@ impl ListedShared {
         Ok(Self {
             lists,
             tiles: DeviceBuffer::zeroed(device, lists.work_bytes())?,
-            groups: DeviceBuffer::zeroed(device, lists.groups() as usize)?,
+            bits: DeviceBuffer::zeroed(device, lists.bit_words())?,
+            members: DeviceBuffer::zeroed(device, lists.groups() as usize)?,
+            ends: DeviceBuffer::zeroed(device, lists.groups() as usize)?,
+            costs: DeviceBuffer::zeroed(device, lists.groups() as usize)?,
             unions: DeviceBuffer::zeroed(device, lists.union_words())?,
             assigned: AssignedTiles::new(device, lists.assign)?,
             made: Mutex::default(),
@@ -68,16 +77,24 @@ impl Launcher {
         let (heads, tiles, unions) = (assigned.heads.ptr(), work.tiles.ptr(), work.unions.ptr());
         let clusters = assigned.shape.clusters;
         if *made != Some(now) {
-            let (kernels, groups) = (pattern.kernels(), work.groups.ptr());
-            let by_union = [read.rows, read.columns, groups, unions];
-            let by_tile = [heads, assigned.tiles.ptr(), read.rows, tiles];
-            let union_grid = (lists.groups(), lists.union_shared_bytes());
-            // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream; unions have room for
-            // all columns, and the lists for all tiles; all of it is kept until `forget`, which waits for the device.
+            let kernels = pattern.kernels();
+            let (bits, members) = (work.bits.ptr(), work.members.ptr());
+            let (ends, costs) = (work.ends.ptr(), work.costs.ptr());
+            let by_row = [read.rows, read.columns, bits];
+            let by_union = [bits, members, ends, costs, unions];
+            let by_tile = [heads, assigned.tiles.ptr(), read.rows, members, ends, unions, tiles];
+            // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream; bits and unions have room
+            // for all columns of all rows, and the lists for all tiles; all of it is kept until `forget`, which waits for the
+            // device.
             unsafe {
-                kernels.launch(ListKernel::SharedUnions, union_grid, &by_union, &lists.union_numbers(), stream)?;
-                assigned.enqueue(pattern, (groups, unions), stream)?;
-                kernels.launch(ListKernel::SharedTiles, (clusters, 0), &by_tile, &lists.tile_numbers(), stream)?;
+                let launch = |kernel, grid, pointers: &[_], numbers: &[_]| {
+                    kernels.launch(kernel, grid, pointers, numbers, stream)
+                };
+                launch(ListKernel::SharedBits, lists.bit_grid(), &by_row, &lists.bit_numbers())?;
+                launch(ListKernel::SharedGroups, lists.group_grid(), &[bits, members], &lists.group_numbers())?;
+                launch(ListKernel::SharedUnions, lists.union_grid(), &by_union, &lists.union_numbers())?;
+                assigned.enqueue(pattern, (costs, unions), stream)?;
+                launch(ListKernel::SharedTiles, (clusters, 0), &by_tile, &lists.tile_numbers())?;
             }
             *made = Some(now);
         }

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrayvec::ArrayVec;
 use bsr_codegen::lists::{ListKernel, Shape, SplitLists};
 
 use super::listed::{AssignedTiles, request};
 use super::{Launcher, Places, Workspaces};
-use crate::gpu::{Device, DeviceBuffer, DevicePattern, Made, StreamRef};
+use crate::gpu::{Device, DeviceBuffer, DevicePattern, DevicePtr, Made, StreamRef};
 use crate::kernel::KernelError;
 
 /// The lists of one pattern for one extent of C, in memory that stays where it is.
@@ -33,6 +34,11 @@ impl Parts {
     fn new(device: &Device, shape: Shape) -> Result<Self, KernelError> {
         let rows = DeviceBuffer::zeroed(device, shape.tile_rows as usize)?;
         Ok(Self { rows, assigned: AssignedTiles::new(device, shape)? })
+    }
+
+    /// What the assigning kernel is given.
+    fn places(&self, columns: DevicePtr) -> [DevicePtr; 5] {
+        self.assigned.places((self.rows.ptr(), columns))
     }
 }
 
@@ -82,7 +88,7 @@ impl Launcher {
         let (lists, heads, tiles) = (&work.lists, work.heads.ptr(), work.tiles.ptr());
         if *made != Some(now) {
             let kernels = pattern.kernels();
-            let (by_row, by_tile) = (ListKernel::SplitRows, ListKernel::SplitTiles);
+            let (by_row, assign, by_tile) = (ListKernel::SplitRows, ListKernel::AssignParts, ListKernel::SplitTiles);
             let (own, others) = (&work.own, &work.others);
             let row_grid = (by_row.grid(lists.rows().0, 1), 0);
             let divided = [read.rows, own.rows.ptr(), others.rows.ptr()];
@@ -93,9 +99,9 @@ impl Launcher {
             // for all that their shapes say, and are kept until `forget`, which waits for the device.
             unsafe {
                 kernels.launch(by_row, row_grid, &divided, &lists.row_numbers(), stream)?;
-                for parts in [others, own] {
-                    parts.assigned.enqueue(pattern, (parts.rows.ptr(), read.columns), stream)?;
-                }
+                let assigned = own.places(read.columns).into_iter().chain(others.places(read.columns));
+                let assigned: ArrayVec<DevicePtr, 10> = assigned.collect();
+                kernels.launch(assign, lists.assign_grid(), &assigned, &lists.assign_numbers(), stream)?;
                 kernels.launch(by_tile, (lists.clusters(), 0), &written, &lists.tile_numbers(), stream)?;
             }
             *made = Some(now);
