@@ -87,7 +87,8 @@ impl Gpu {
             let spec = if spec.pdl == Pdl::Early { spec.pdl(Pdl::On) } else { spec };
             epilogue.map_or(spec, |epilogue| spec.epilogue(epilogue))
         };
-        let planned = |spec: KernelSpec| Plan::new(&with(spec)).ok().filter(|plan| Launcher::takes_device_pattern(plan).is_ok());
+        let planned =
+            |spec: KernelSpec| Plan::new(&with(spec)).ok().filter(|plan| Launcher::takes_device_pattern(plan).is_ok());
         let plan = choice::candidates(&chosen).find_map(planned).ok_or_else(|| {
             refused(format!(
                 "no kernel for blocks of {:?} reads a pattern that lives on the GPU\n  help: blocks whose rows (of x @ w, whose \
