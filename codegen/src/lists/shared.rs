@@ -29,7 +29,7 @@ impl SharedLists {
     /// The numbers of the kernel that marks block columns, in the order of its parameters.
     pub const BITS: [&'static str; 2] = ["block_rows", "words"];
     /// Those of the kernel that puts block rows together.
-    pub const GROUPS: [&'static str; 6] = ["block_rows", "pack", "words", "groups", "groups_a_cta", "sweeps"];
+    pub const GROUPS: [&'static str; 5] = ["block_rows", "pack", "words", "groups", "groups_a_cta"];
     /// Those of the kernel that lists unions of block columns.
     pub const UNIONS: [&'static str; 5] = ["groups", "words", "stride", "no_column", "block_cost"];
     /// Those of the kernel that writes work tiles.
@@ -48,8 +48,6 @@ impl SharedLists {
     pub(super) const TILE_BITS: u32 = 2;
     /// The most groups among which rows are exchanged: two for each lane of a warp.
     const MOST_GROUPS: u32 = 64;
-    /// How often each two of these groups exchange a row.
-    const SWEEPS: u32 = 1;
     /// The most pairs of words that a CTA compares.
     const MOST_COMPARED: u32 = 300_000;
     /// The most bytes of shared memory for it.
@@ -106,11 +104,6 @@ impl SharedLists {
     /// Block rows among which each finds others.
     pub fn near_rows(&self) -> u32 {
         self.groups_a_cta * self.shared.pack
-    }
-
-    /// How often the groups of a CTA exchange rows with each other.
-    pub fn sweeps(&self) -> u32 {
-        Self::SWEEPS
     }
 
     /// Words of a bit for each block column of a row.
@@ -170,8 +163,8 @@ impl SharedLists {
     }
 
     /// The values of [`SharedLists::GROUPS`].
-    pub fn group_numbers(&self) -> [u32; 6] {
-        [self.block_rows, self.shared.pack, self.words(), self.groups(), self.groups_a_cta, self.sweeps()]
+    pub fn group_numbers(&self) -> [u32; 5] {
+        [self.block_rows, self.shared.pack, self.words(), self.groups(), self.groups_a_cta]
     }
 
     /// The values of [`SharedLists::UNIONS`].

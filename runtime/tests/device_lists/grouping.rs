@@ -17,11 +17,7 @@ pub(crate) fn grouped(lists: &SharedLists, pack: usize, columns: &[BTreeSet<u32>
         };
         let overlaps: Vec<Vec<i64>> =
             (0..near).map(|one| (0..near).map(|other| overlap(one, other)).collect()).collect();
-        for _ in 0..lists.sweeps() {
-            if !sweep(&mut groups, &overlaps) {
-                break;
-            }
-        }
+        tournament(&mut groups, &overlaps);
         let rows = groups.into_iter().map(|group| group.into_iter().map(|row| first + row));
         all.extend(rows.map(|rows| rows.filter(|row| *row < columns.len()).collect::<Vec<_>>()));
     }
@@ -29,25 +25,23 @@ pub(crate) fn grouped(lists: &SharedLists, pack: usize, columns: &[BTreeSet<u32>
     all
 }
 
-/// Each group meets every other one once; false if no row was exchanged.
-fn sweep(groups: &mut [Vec<usize>], overlaps: &[Vec<i64>]) -> bool {
+/// Each group meets every other one once.
+fn tournament(groups: &mut [Vec<usize>], overlaps: &[Vec<i64>]) {
     let half = groups.len() / 2;
     let mut circle: Vec<usize> = (0..groups.len()).collect();
-    let mut changed = false;
     for _ in 1..groups.len() {
         for lane in 0..half {
             let (here, there) = (circle[lane], circle[circle.len() - 1 - lane]);
             let (mut one, mut other) = (groups[here].clone(), groups[there].clone());
-            changed |= meet(&mut one, &mut other, overlaps);
+            meet(&mut one, &mut other, overlaps);
             (groups[here], groups[there]) = (one, other);
         }
         circle[1..].rotate_right(1);
     }
-    changed
 }
 
 /// Exchanges the two rows whose exchange gains most columns in common; of those that gain as many, the first.
-fn meet(here: &mut [usize], there: &mut [usize], overlaps: &[Vec<i64>]) -> bool {
+fn meet(here: &mut [usize], there: &mut [usize], overlaps: &[Vec<i64>]) {
     let common = |group: &[usize]| -> i64 {
         group
             .iter()
@@ -70,5 +64,4 @@ fn meet(here: &mut [usize], there: &mut [usize], overlaps: &[Vec<i64>]) -> bool 
     if gain > 0 {
         std::mem::swap(&mut here[i], &mut there[j]);
     }
-    gain > 0
 }
