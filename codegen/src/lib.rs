@@ -17,6 +17,7 @@ pub mod plan;
 pub mod probes;
 pub mod roofs;
 pub mod spec;
+mod steps;
 mod suggest;
 mod words;
 
@@ -26,6 +27,7 @@ pub use epilogue::Epilogue;
 pub use plan::{
     Argument, AttentionProblem, AttentionSplit, AttentionTiles, ClusterTile, KernelKind, LaunchShape, Multicast,
     Operand, Parameter, Parameters, Plan, PlanError, PlanErrors, Problem, Profile, SddmmTiles, SharedColumns,
-    SplitForm, StagePacking, StridedMap, TensorMap, TensorStrides, TileScheduler,
+    SplitForm, StagePacking, StridedMap, TensorMap, TensorMapError, TensorMapFault, TensorStrides, TileScheduler,
+    Tiled,
 };
 pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};

@@ -1,5 +1,7 @@
 //! The nearest right spelling of a wrong word.
 
+use crate::steps;
+
 /// Names that other libraries use for what we call by another.
 const FOREIGN: &[(&str, &str)] = &[
     ("bfloat16", "bf16"),
@@ -30,17 +32,24 @@ const FOREIGN: &[(&str, &str)] = &[
     ("layout_c", "c_layout"),
     ("num_stages", "stages"),
     ("num_warps", "warps"),
+    ("pipeline", "stages"),
     ("per_tensor", "tensor"),
     ("s32", "i32"),
     ("s8", "i8"),
     ("scales", "scale"),
+    ("sddmm", "sdd"),
     ("simt", "scalar"),
     ("sm90", "sm_90a"),
     ("sm_90", "sm_90a"),
+    ("spmm", "dsd"),
     ("target", "arch"),
+    ("threads", "consumers"),
+    ("threads", "warps"),
     ("tile_n", "bn"),
     ("type", "dtype"),
     ("warpgroups", "consumers"),
+    ("wm", "warps"),
+    ("wn", "warps"),
 ];
 
 /// Bytes of the longest word that is compared: nothing of ours is near to a longer one.
@@ -54,11 +63,13 @@ pub(crate) fn nearest<'c>(word: &str, candidates: &[&'c str]) -> Vec<&'c str> {
     if word.len() > LONGEST {
         return Vec::new();
     }
+    steps::add(candidates.len());
     let word = word.to_lowercase().replace('-', "_");
-    if let Some((_, ours)) = FOREIGN.iter().find(|(foreign, _)| *foreign == word)
-        && let Some(ours) = candidates.iter().find(|candidate| *candidate == ours)
-    {
-        return vec![ours];
+    let meant = FOREIGN.iter().filter(|(foreign, _)| *foreign == word);
+    let meant: Vec<&'c str> =
+        meant.flat_map(|(_, ours)| candidates.iter().filter(move |ours_| *ours_ == ours)).copied().collect();
+    if !meant.is_empty() {
+        return meant;
     }
     let distance = |candidate: &str| strsim::damerau_levenshtein(&word, candidate);
     let near = |candidate: &&&'c str| {
@@ -115,6 +126,10 @@ mod tests {
     fn names_from_elsewhere_find_ours() {
         assert_eq!(key("block_m"), ["bm"]);
         assert_eq!(key("num_stages"), ["stages"]);
+        assert_eq!((key("wm"), key("wn"), key("pipeline")), (vec!["warps"], vec!["warps"], vec!["stages"]));
+        assert_eq!(key("threads"), ["consumers", "warps"]);
+        let ops = crate::Op::ALL.map(crate::Op::as_str);
+        assert_eq!((nearest("spmm", &ops), nearest("SDDMM", &ops)), (vec!["dsd"], vec!["sdd"]));
         assert_eq!(nearest("half", &["f16", "bf16"]), ["f16"]);
         assert_eq!(nearest("sm_90", &["sm_80", "sm_90a"]), ["sm_90a"]);
     }

@@ -294,6 +294,19 @@ vocabulary! {
 impl Target {
     /// Every target, oldest first.
     pub const ALL: [Self; 5] = [Self::Sm70, Self::Sm75, Self::Sm80, Self::Sm89, Self::Sm90a];
+
+    /// The newest of the older ones, whose PTX a GPU `sm_<number>` runs that kernels are not written for itself: of
+    /// `sm_100`, `sm_89`. PTX of `sm_90a` runs on Hopper alone.
+    pub(crate) fn older(text: &str) -> Option<Self> {
+        let number = |text: &str| text.to_lowercase().strip_prefix("sm_")?.trim_end_matches(['a', 'f']).parse().ok();
+        let wanted: u32 = number(text)?;
+        let numbers = Self::ALL.map(|target| (target, number(target.as_str())));
+        if numbers.iter().any(|(_, known)| *known == Some(wanted)) {
+            return None;
+        }
+        let older = numbers.into_iter().rev().filter(|(target, _)| *target != Self::Sm90a);
+        older.into_iter().find(|(_, known)| known.is_some_and(|known| known < wanted)).map(|(target, _)| target)
+    }
 }
 
 /// Where and how precisely products are summed.
@@ -394,7 +407,7 @@ pub enum SplitK {
     /// Tiles are divided where clusters then finish together, and earlier (`auto`).
     Auto,
     /// Tiles that are much longer than the others are divided, so that L2 still holds what they read of the dense operand (`long`).
-    /// Where there are none, in a batch and in an attention it is `auto`.
+    /// Where there are none it is `auto`. Kernels of one product with balanced tiles have it.
     Long,
     /// Every tile is divided into so many parts, as far as it has blocks (`2` to `16`).
     Parts(u32),

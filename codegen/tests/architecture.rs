@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The top-level modules, the lowest first: a module uses those before it, and never those after it.
-const LAYERS: [&str; 15] = [
+const LAYERS: [&str; 16] = [
+    "steps",
     "message",
     "fingerprint",
     "place",

@@ -4,12 +4,9 @@
 //! and from the PTX. Only the places of the regions of shared memory are taken from the plan's table.
 #![allow(clippy::unwrap_used)]
 
-use std::time::{Duration, Instant};
-
 use bsr_codegen::spec::Key;
 use bsr_codegen::{
-    Accumulate, Argument, Dtype, KernelSpec, Layout, Op, Operand, Plan, PlanError, Problem, Scale, Schedule, Switch,
-    TensorMap,
+    Accumulate, Argument, Dtype, KernelSpec, Layout, Op, Operand, Plan, Problem, Scale, Schedule, Switch, TensorMap,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -46,56 +43,6 @@ proptest! {
             Ok(plan) => check_plan(&plan)?,
             Err(errors) => prop_assert!(errors.iter().all(|e| e.help().is_some()), "{errors}"),
         }
-    }
-
-    #[test]
-    fn help_helps(spec in any_spec()) {
-        if let Err(unhelped) = check_help(spec) {
-            prop_assert!(false, "{unhelped}");
-        }
-    }
-}
-
-/// Half of the columns, 192, are no power of two, and 128 do not fit either.
-#[test]
-fn help_helps_where_the_next_narrower_tile_does_not_fit() {
-    let text = "bm = 192, bn = 384, bk = 16, dtype = e4m3, out = f16, accumulate = promoted, consumers = 3";
-    check_help(text.parse().unwrap()).unwrap();
-}
-
-/// Where the help is `key = number`, that number takes the error away (another one may come to light).
-fn check_help(spec: KernelSpec) -> Result<(), String> {
-    let Err(errors) = Plan::new(&spec) else { return Ok(()) };
-    for error in errors.iter() {
-        let Some((key, number)) = remedy(error.help().unwrap_or_default()) else { continue };
-        let Err(remaining) = Plan::new(&with(spec, key, number)) else { continue };
-        if remaining.iter().any(|left| fact(left) == fact(error)) {
-            return Err(format!("{spec}\n{error}\nhelp: {key} = {number}, after which:\n{remaining}"));
-        }
-    }
-    Ok(())
-}
-
-/// From the text of a spec to the text of its kernel, warm: 5 ms in a release build.
-#[test]
-fn a_kernel_is_made_in_milliseconds() {
-    let limit = Duration::from_millis(if cfg!(debug_assertions) { 250 } else { 5 });
-    for text in [
-        "bm = 512, bn = 128, bk = 112",
-        "bm = 64, bn = 512, bk = 512",
-        "bm = 64, bn = 128, bk = 16, k_step = 128, b_layout = col",
-        "bm = 256, bn = 256, bk = 512, k_step = 16, out = f32, c_layout = col",
-    ] {
-        let once = || {
-            let start = Instant::now();
-            let spec: KernelSpec = text.parse().unwrap();
-            let ptx = Plan::new(&spec).unwrap().ptx();
-            (start.elapsed(), ptx.text().len())
-        };
-        // The best of several: other tests run at the same time.
-        let (took, bytes) = (0..8).map(|_| once()).min().unwrap();
-        println!("{text}: {bytes} bytes of PTX in {took:?}");
-        assert!(took < limit, "{text} took {took:?}, more than {limit:?}");
     }
 }
 
@@ -183,9 +130,9 @@ fn check_maps(plan: &Plan) -> Result<[TensorMap; 3], TestCaseError> {
         let (inner, outer) = (map.box_dims[0], map.box_dims[1] * map.box_dims[2]);
         prop_assert!(map.operand == operand, "{spec}");
         prop_assert!((1..=256).contains(&inner) && (1..=256).contains(&outer), "{spec}: {map:?}");
-        prop_assert!(inner * map.dtype.bytes() == map.swizzle_bytes, "{spec}: {map:?}");
-        prop_assert!([16, 32, 64, 128].contains(&map.swizzle_bytes), "{spec}: {map:?}");
-        prop_assert!(map.swizzle_bytes > 16 || operand == Operand::C, "{spec}: {map:?}");
+        // A row of one vector has nothing to swizzle.
+        let span = if map.swizzle_bytes == 0 && operand == Operand::C { 16 } else { map.swizzle_bytes };
+        prop_assert!(inner * map.dtype.bytes() == span && [16, 32, 64, 128].contains(&span), "{spec}: {map:?}");
         let strides = &map.strides_bytes[..map.rank as usize - 1];
         prop_assert!(strides.iter().all(|stride| *stride > 0 && stride % 16 == 0), "{spec}: {map:?}");
         // Where K within a block is a dimension of its own, a box is of one block.
@@ -346,21 +293,6 @@ fn any_layouts() -> impl Strategy<Value = (Layout, Layout)> {
 
 fn sized((bm, bn, bk): (u32, u32, u32), (b_layout, c_layout): (Layout, Layout)) -> KernelSpec {
     KernelSpec::new(bm, bn, bk).b_layout(b_layout).c_layout(c_layout)
-}
-
-/// `bk = 112 or 128` is `("bk", 112)`; `None` for help in other words.
-fn remedy(help: &str) -> Option<(&str, u32)> {
-    let (key, rest) = help.split_once(" = ")?;
-    Key::find(key)?;
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    Some((key, rest[..digits].parse().ok()?))
-}
-
-/// What is wrong, whatever the numbers.
-fn fact(error: &PlanError) -> (&str, String) {
-    let text = error.to_string();
-    let first = text.lines().next().unwrap_or_default();
-    (error.key(), first.chars().filter(|c| !c.is_ascii_digit()).collect())
 }
 
 fn with(mut spec: KernelSpec, key: &str, number: u32) -> KernelSpec {

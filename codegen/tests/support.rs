@@ -165,7 +165,8 @@ fn table() -> String {
     let mut text = String::from(
         "# What is supported\n\n\
          Every cell was found out by planning a kernel of 128 x 64 blocks and tiles of 128 columns; `codegen/tests/support.rs`\n\
-         makes this page. Where a cell says no, the number leads to the reason.\n",
+         makes this page. Where a cell says no, the number leads to the reason; a dash stands where the key is a choice of other\n\
+         instructions, which [its row in the table of keys](keys.md) names.\n",
     );
     let mut reasons: Vec<String> = vec![];
     for (section, rows) in SECTIONS {
@@ -197,13 +198,18 @@ fn table() -> String {
     text
 }
 
-/// `yes`, or `no` and the numbers of the reasons.
+/// `yes`, a dash where the instruction's kernels do not have the key, or `no` and the numbers of the reasons.
 fn cell(mma: Mma, keys: &str, reasons: &mut Vec<String>) -> String {
     // An architecture is tried as it is; everything else on the newest that the family has.
     let spec = format!("bm = 128, bn = 128, bk = 64, mma = {mma}, {keys}");
     let Err(errors) = best(&spec, keys.contains("arch")) else { return "yes".to_owned() };
+    let errors: Vec<String> = errors.into_iter().filter(|error| !is_of_another(error)).collect();
+    if errors.is_empty() {
+        return "-".to_owned();
+    }
     let mut numbers: Vec<String> = vec![];
     for error in errors {
+        let error = error.replace("operand a is", "an operand is").replace("operand b is", "an operand is");
         let at = reasons.iter().position(|known| *known == error).unwrap_or_else(|| {
             reasons.push(error);
             reasons.len() - 1
@@ -212,6 +218,11 @@ fn cell(mma: Mma, keys: &str, reasons: &mut Vec<String>) -> String {
     }
     numbers.dedup();
     format!("no ({})", numbers.join(", "))
+}
+
+/// Is it the refusal of a key that the instruction's kernels do not have?
+fn is_of_another(error: &str) -> bool {
+    error.starts_with("kernels with mma = ") && error.contains(" have no `")
 }
 
 /// Plans on the family's own choice of an architecture, or else on any that has what is asked for.

@@ -7,6 +7,7 @@ use super::functions::Function;
 use super::program::{Cmp, Given, Graph, Id, Input, InputKind, Level, Node, Program, Reduction};
 use super::syntax::{Kinds, MOST_INPUTS, ParameterSyntax, kind_of};
 use crate::place::Place;
+use crate::steps;
 use crate::suggest::{self, MOST_SHOWN};
 
 /// What an expression is.
@@ -162,6 +163,7 @@ impl<P: Place> Builder<P> {
     }
 
     pub(super) fn lookup(&mut self, name: &str, place: &P) -> Id {
+        steps::add(self.scopes.len());
         let found = self.scopes.iter().rev().find_map(|scope| scope.get(name)).copied();
         if let Some(id) = found {
             return id;
@@ -172,6 +174,7 @@ impl<P: Place> Builder<P> {
             self.error(place.clone(), fact, &[]);
             return BROKEN;
         }
+        steps::add(self.scopes.iter().map(HashMap::len).sum());
         let mut names: Vec<String> = self.scopes.iter().flat_map(HashMap::keys).cloned().collect();
         names.sort_unstable();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -202,6 +202,14 @@ impl<P: Place> Parser<'_, P> {
         let condition = self.expression()?;
         let place = place.through(&self.before());
         self.text.push(' ');
+        if !self.next_is("{") {
+            let joins = self.next_is("&") || self.next_is("|") || self.next_is_word("and") || self.next_is_word("or");
+            let help = match joins {
+                true => "`if` takes one comparison: write the second as an `if` within its braces",
+                false => "write `if a < b { x } else { y }`",
+            };
+            return Err(self.unexpected("expected `{`", &[help]));
+        }
         let x = self.block()?;
         if !self.next_is_word("else") {
             return Err(self.unexpected("expected `else`", &["both sides of an `if` have a value"]));

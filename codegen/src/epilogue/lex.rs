@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::steps;
+
 /// One token of an epilogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lexeme<P> {
@@ -50,6 +52,7 @@ pub fn lexemes(text: &str) -> Vec<Lexeme<Range<usize>>> {
     let mut at = 0;
     while let Some(first) = text[at..].chars().next() {
         let rest = &text[at..];
+        steps::add(1);
         if first.is_whitespace() {
             at += first.len_utf8();
             continue;
@@ -66,6 +69,7 @@ pub fn lexemes(text: &str) -> Vec<Lexeme<Range<usize>>> {
             (first.len_utf8(), LexemeKind::Other(first.into()))
         };
         found.push(Lexeme { kind, place: at..at + length });
+        steps::add(length);
         at += length;
     }
     found

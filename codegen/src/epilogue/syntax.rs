@@ -5,6 +5,7 @@ use super::error::EpilogueError;
 use super::lex::{Lexeme, LexemeKind};
 use super::program::{Id, Input, InputKind, Program};
 use crate::place::Place;
+use crate::steps;
 use crate::suggest;
 use crate::words::Dtype;
 
@@ -140,6 +141,9 @@ impl<'t, P: Place> Parser<'t, P> {
             let fact = format!("expected nothing after the result, found {}", token.kind.describe());
             let help = match token.kind {
                 LexemeKind::Sign(".") => "there are no methods: write `max(acc, 0)`",
+                LexemeKind::Other(_) => {
+                    "the operators are `+ - * /` and, within `if`, comparisons; `x * x` is a square"
+                }
                 _ => "the last expression is the result",
             };
             return Err(EpilogueError::new(token.place.clone(), fact, &[help]));
@@ -151,6 +155,7 @@ impl<'t, P: Place> Parser<'t, P> {
     fn is_wrapped(&self) -> bool {
         let mut depth = 0_usize;
         for (at, token) in self.tokens.iter().enumerate().skip(self.at) {
+            steps::add(1);
             match token.kind {
                 LexemeKind::Sign("{") => depth += 1,
                 LexemeKind::Sign("}") => depth = depth.saturating_sub(1),
@@ -245,6 +250,7 @@ impl<'t, P: Place> Parser<'t, P> {
     }
 
     pub(super) fn peek(&self) -> Option<&'t LexemeKind> {
+        steps::add(1);
         self.tokens.get(self.at).map(|token| &token.kind)
     }
 

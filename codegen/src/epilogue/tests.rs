@@ -199,11 +199,9 @@ fn depth_has_a_limit_and_length_has_none() {
         assert_eq!(errors[0].help, ["give an inner part a name: `let x = ..;`"]);
     }
     // One after the other there may be any number of them.
-    let started = std::time::Instant::now();
     let terms: String = (0..60_000).map(|term| format!(" + {term}.5 * (acc)")).collect();
     let names: String = (0..20_000).map(|name| format!("let x{name} = acc * {name}; ")).collect();
     for text in [format!("|| acc{terms}"), format!("|| {{ {names}acc }}")] {
         assert!(read(&text).is_ok());
     }
-    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
 }

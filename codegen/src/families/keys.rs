@@ -4,7 +4,7 @@ use crate::epilogue::InputKind;
 use crate::hopper::permute;
 use crate::plan::{PlanError, PlanErrors};
 use crate::spec::{Key, Target};
-use crate::{KernelSpec, Mma, Op};
+use crate::{KernelSpec, Mma, Op, Schedule, SplitK};
 
 /// The architectures that a family's kernels can be written for.
 fn targets(mma: Mma) -> &'static [Target] {
@@ -31,8 +31,12 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
     if spec.op != Op::Dsd && spec.mma != Mma::Wgmma {
         errors.push(PlanError::new(
             "op",
-            format!("mma = {} has no kernels of {}", spec.mma, spec.op),
-            "SDDMM and sparse right factors are a choice of mma = wgmma",
+            format!("mma = {} has no kernels of op = {}", spec.mma, spec.op),
+            match spec.op {
+                Op::Attention => "attention is a choice of mma = wgmma",
+                Op::Sdd => "SDDMM is a choice of mma = wgmma",
+                _ => "a sparse right factor is a choice of mma = wgmma",
+            },
             "op = dsd, or mma = wgmma",
         ));
     }
@@ -50,6 +54,16 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             format!("op = {} has no heads of {depth} columns", spec.op),
             "`d` says how many columns Q and K of an attention have",
             "op = attention, or drop `d`",
+        ));
+    }
+    if spec.split == SplitK::Long
+        && (spec.batch.is_on() || spec.op == Op::Attention || spec.schedule == Some(Schedule::Strided))
+    {
+        errors.push(PlanError::new(
+            Key::Split.as_str(),
+            "split = long is not planned for a batch, an attention, or tiles in turn",
+            "it divides the long tiles of one product, where tiles are balanced; here it would be split = auto",
+            "split = auto",
         ));
     }
     permute::check(spec, errors);

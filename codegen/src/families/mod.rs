@@ -27,6 +27,11 @@ impl Plan {
     /// Every reason why the spec cannot be planned, not only the first: sizes that the instruction cannot take,
     /// accumulators that do not fit the register file, stages that do not fit shared memory.
     pub fn new(spec: &KernelSpec) -> Result<Self, PlanErrors> {
+        Self::planned(spec).map_err(|errors| errors.with_remedies(spec, |spec| Self::planned(spec).map(drop)))
+    }
+
+    /// The same, with remedies as they are worded.
+    fn planned(spec: &KernelSpec) -> Result<Self, PlanErrors> {
         let target = target(spec);
         let mut errors = PlanErrors::default();
         keys::check(spec, target, &mut errors);
@@ -39,7 +44,9 @@ impl Plan {
             Mma::Wmma | Mma::MmaSync => Arc::new(warp::WarpPlan::new(spec, arch)?),
             Mma::Scalar => Arc::new(scalar::ScalarPlan::new(spec, arch)?),
         };
-        Ok(Self::of_kernel(spec, arch, kernel))
+        let plan = Self::of_kernel(spec, arch, kernel);
+        plan.check_launch()?;
+        Ok(plan)
     }
 }
 
@@ -48,7 +55,7 @@ fn hopper(spec: &KernelSpec, arch: &Arch) -> Result<Arc<dyn KernelPlan>, PlanErr
     let rows = SparseTimesDense::new(spec).rows;
     let why = match spec.swap {
         Some(swap) if swap.is_on() => "as the spec asks".to_owned(),
-        None if spec.pack.is_some() => "pack is a choice of swap-AB kernels".to_owned(),
+        None if spec.pack.is_some() => "pack without swap = off packs the rows of swap-AB kernels".to_owned(),
         None if !rows.is_multiple_of(WGMMA_M) => {
             format!("{rows} rows are not a multiple of WGMMA's {} rows, but of its 8 columns", WGMMA_M)
         }

@@ -41,7 +41,7 @@ pub(crate) fn check_layouts(spec: &KernelSpec, view: &SparseTimesDense, errors: 
             "a_layout",
             "the A of dsd is sparse",
             "its values lie block after block, row by row within a block",
-            "drop `a_layout`; for the transposed product, transpose = on",
+            "drop `a_layout` (for the transposed product, with transpose = on)",
         ));
     }
     if spec.op == Op::Dds && spec.b_layout != spec.b.default_b_layout() {
@@ -49,7 +49,7 @@ pub(crate) fn check_layouts(spec: &KernelSpec, view: &SparseTimesDense, errors: 
             "b_layout",
             "the B of dds is sparse",
             "its values lie block after block, row by row within a block",
-            "drop `b_layout`; for the product with B transposed, transpose = on",
+            "drop `b_layout` (for the product with B transposed, with transpose = on)",
         ));
     }
     if view.dense_type.bytes() == 1 && view.dense == Layout::RowMajor {

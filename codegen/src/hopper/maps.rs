@@ -69,7 +69,7 @@ impl SparseTimesDense {
         (problem.ldb * u64::from(self.dense_type.bytes())).max(16)
     }
 
-    /// The result, stored in boxes of `store_box` elements.
+    /// The result, stored in boxes of `store_box` elements. A staging row of one 16-byte vector has nothing to swizzle.
     pub(crate) fn out_map(&self, out: Dtype, store_box: (u32, u32), span: u32, problem: &Problem) -> TensorMap {
         TensorMap::matrix(
             (Operand::C, out),
@@ -79,7 +79,7 @@ impl SparseTimesDense {
             },
             problem.ldc * u64::from(out.bytes()),
             [store_box.0, store_box.1],
-            span,
+            if span > 16 { span } else { 0 },
         )
     }
 }

@@ -103,6 +103,9 @@ pub(super) const ASSIGNED: ([&str; 5], [&str; 10]) = once_and_twice!("rows", "co
 const ALL_THREADS: u32 = 1024;
 
 impl ListKernel {
+    /// Columns of a row that a lane of a check loads at a time.
+    pub const CHECK_LOADS: u32 = 8;
+
     /// Every kernel of the module.
     pub const ALL: [Self; 19] = [
         Self::Check(IndexWidth::I32),

@@ -12,8 +12,6 @@ use crate::arch::Arch;
 use crate::emit::{finished, templates};
 use crate::{SddmmTiles, SplitForm};
 
-/// Columns that a lane of the check has on their way at the same time.
-const CHECK_LOADS: u32 = 8;
 /// Loads that a thread of the smaller kernels has on their way at the same time.
 const LOADS: u32 = 8;
 
@@ -147,8 +145,8 @@ impl Check {
             warps: CHECK_WARPS,
             kinds: Kinds::NUMBERS,
             index: Index { bytes: width.bytes(), load },
-            loads: (0..CHECK_LOADS).map(|number| Load { number, offset: 32 * number }).collect(),
-            batch: 32 * CHECK_LOADS,
+            loads: (0..ListKernel::CHECK_LOADS).map(|number| Load { number, offset: 32 * number }).collect(),
+            batch: 32 * ListKernel::CHECK_LOADS,
         }
     }
 }

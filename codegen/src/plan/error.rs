@@ -1,17 +1,32 @@
 //! Why a spec cannot be planned: every reason, each with its arithmetic and a remedy.
 
 use std::fmt;
+use std::sync::Arc;
 
+use super::remedy::{Planner, Remedies};
 use crate::KernelSpec;
 
 /// One reason why a spec cannot be planned.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct PlanError {
     key: &'static str,
-    fact: String,
+    pub(super) fact: String,
     arithmetic: String,
-    help: String,
+    /// The remedy as the step of the recipe worded it, before it was planned.
+    pub(super) help: String,
+    /// The refusal that it is a part of, and its number there.
+    remedies: Option<(Arc<Remedies>, usize)>,
 }
+
+/// Equal in what they say.
+impl PartialEq for PlanError {
+    fn eq(&self, other: &Self) -> bool {
+        let said = |error: &Self| (error.key, error.fact.clone(), error.arithmetic.clone());
+        said(self) == said(other) && self.help() == other.help()
+    }
+}
+
+impl Eq for PlanError {}
 
 message_as_debug!(PlanError, and help);
 
@@ -22,7 +37,12 @@ impl PlanError {
         arithmetic: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
-        Self { key, fact: fact.into(), arithmetic: arithmetic.into(), help: help.into() }
+        Self { key, fact: fact.into(), arithmetic: arithmetic.into(), help: help.into(), remedies: None }
+    }
+
+    /// The same with one remedy more.
+    pub(crate) fn or(self, help: &str) -> Self {
+        Self { help: format!("{}, or {help}", self.help), ..self }
     }
 
     /// i32 results are those of i8 operands.
@@ -40,9 +60,10 @@ impl PlanError {
         self.key
     }
 
-    /// The remedy in one line.
+    /// The remedy in one line. What it suggests was planned, after the first remedies of the errors before it.
     pub fn help(&self) -> Option<&str> {
-        Some(self.help.as_str()).filter(|help| !help.is_empty())
+        let help = self.remedies.as_ref().map_or(self.help.as_str(), |(remedies, at)| remedies.of(*at));
+        Some(help).filter(|help| !help.is_empty())
     }
 }
 
@@ -68,6 +89,13 @@ message_as_debug!(PlanErrors);
 impl PlanErrors {
     pub(crate) fn push(&mut self, error: PlanError) {
         self.0.push(error);
+    }
+
+    /// The refusal of `spec`, with remedies that `planner` has planned when they are asked for.
+    pub(crate) fn with_remedies(self, spec: &KernelSpec, planner: Planner) -> Self {
+        let remedies = Arc::new(Remedies::new(*spec, planner, self.0.clone()));
+        let of = |(at, error)| PlanError { remedies: Some((Arc::clone(&remedies), at)), ..error };
+        Self(self.0.into_iter().enumerate().map(of).collect())
     }
 
     /// `Err(self)` when something was found.

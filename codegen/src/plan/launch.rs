@@ -3,115 +3,10 @@
 use arrayvec::ArrayVec;
 
 use super::Plan;
+use super::operand::Operand;
 use super::sparse_times_dense::SparseTimesDense;
-use crate::{Dtype, Op};
-
-/// An operand in device memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operand {
-    /// The first factor. Of a sparse operand it is the stored values that are addressed, a `[nnzb * bm, bk]` matrix.
-    A,
-    /// The second factor.
-    B,
-    /// The result.
-    C,
-    /// The f32 scales of A.
-    ScaleA,
-    /// The f32 scales of B.
-    ScaleB,
-    /// A vector or matrix of the epilogue, by the number of its parameter.
-    Epilogue(usize),
-    /// The second result of the epilogue: f32, one for every row of C.
-    Second,
-    /// The row of C, u32, that each row of the product is written to.
-    Order,
-    /// The values of an attention: V. Q is [`Operand::A`], K is [`Operand::B`], O is [`Operand::C`].
-    V,
-}
-
-impl Operand {
-    fn words(self, op: Op) -> &'static str {
-        match (self, op) {
-            (Self::A, Op::Attention) => "Q",
-            (Self::B, Op::Attention) => "K",
-            (Self::C, Op::Attention) => "O",
-            (Self::Second, Op::Attention) => "the logarithm of each row's sum of exponentials, f32, or null",
-            (Self::V, _) => "V",
-            (Self::A, Op::Dsd) => "A's values, [nnzb * bm, bk]",
-            (Self::A, _) => "A",
-            (Self::B, Op::Dds) => "B's values, [nnzb * bm, bk]",
-            (Self::B, _) => "B",
-            (Self::C, Op::Sdd) => "C's values, [nnzb, bm, bk]",
-            (Self::C, _) => "C",
-            (Self::ScaleA, _) => "A's factors",
-            (Self::ScaleB, _) => "B's factors",
-            (Self::Epilogue(_), Op::Attention) => "a vector of the score",
-            (Self::Epilogue(_), _) => "the epilogue's",
-            (Self::Second, _) => "the epilogue's second result, f32 by rows",
-            (Self::Order, _) => "the row of C of each row of the product, u32",
-        }
-    }
-}
-
-/// A tiled tensor map (`cuTensorMapEncodeTiled`): out-of-bounds elements read as zero and are not written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TensorMap {
-    /// What it describes.
-    pub operand: Operand,
-    /// Element type.
-    pub dtype: Dtype,
-    /// Dimensions: 2 or 3.
-    pub rank: u32,
-    /// Bytes from the operand's address to the map's first element, a multiple of 16.
-    pub offset_bytes: u64,
-    /// Sizes in elements, contiguous dimension first; 1 beyond the rank.
-    pub dims: [u64; 3],
-    /// Bytes from one element to the next along the second and the third dimension, multiples of 16.
-    pub strides_bytes: [u64; 2],
-    /// Box sizes in elements, contiguous dimension first; 1 beyond the rank.
-    pub box_dims: [u32; 3],
-    /// Swizzle span in bytes: 32, 64 or 128, or 0 for none.
-    pub swizzle_bytes: u32,
-}
-
-impl TensorMap {
-    /// A map of a matrix of `dims`, lines `stride` bytes apart.
-    pub(crate) fn matrix(
-        (operand, dtype): (Operand, Dtype),
-        dims: [u64; 2],
-        stride: u64,
-        box_dims: [u32; 2],
-        swizzle_bytes: u32,
-    ) -> Self {
-        Self {
-            operand,
-            dtype,
-            rank: 2,
-            offset_bytes: 0,
-            dims: [dims[0], dims[1], 1],
-            strides_bytes: [stride, 0],
-            box_dims: [box_dims[0], box_dims[1], 1],
-            swizzle_bytes,
-        }
-    }
-}
-
-/// A tiled tensor map of a tensor of rank 4: the elements of a row, rows, heads, problems.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StridedMap {
-    /// What it describes.
-    pub operand: Operand,
-    /// Element type.
-    pub dtype: Dtype,
-    /// Sizes in elements, the contiguous dimension first.
-    pub dims: [u64; 4],
-    /// Bytes from one element to the next along the second dimension and on, multiples of 16.
-    pub strides_bytes: [u64; 3],
-    /// Columns and rows of a box; it is of one head of one problem.
-    pub box_dims: [u32; 4],
-    /// Swizzle span in bytes: 32, 64 or 128.
-    pub swizzle_bytes: u32,
-}
+use super::tensor_map::{StridedMap, TensorMap};
+use crate::Op;
 
 /// One parameter of a kernel and what it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +102,17 @@ impl Parameter {
             | Argument::Workspace => {
                 format!(".param .u64 {name}")
             }
+        }
+    }
+}
+
+impl Argument {
+    /// Bytes of the parameter.
+    pub(super) fn bytes(&self) -> u32 {
+        match self {
+            Self::Map(_) | Self::Strided(_) => 128,
+            Self::Number(_) | Self::Scalar(_) | Self::Scale => 4,
+            _ => 8,
         }
     }
 }

@@ -9,9 +9,13 @@ mod error;
 mod kernel;
 mod kloop;
 mod launch;
+mod launchable;
+mod operand;
 mod probed;
 mod profile;
+mod remedy;
 mod sparse_times_dense;
+mod tensor_map;
 
 use std::sync::Arc;
 
@@ -20,11 +24,13 @@ pub use error::{PlanError, PlanErrors};
 pub(crate) use kernel::KernelPlan;
 pub(crate) use kloop::KLoop;
 pub use launch::{
-    Argument, ClusterTile, LaunchShape, Operand, Parameter, Parameters, Problem, SddmmTiles, SharedColumns, SplitForm,
-    StagePacking, StridedMap, TensorMap, TileScheduler,
+    Argument, ClusterTile, LaunchShape, Parameter, Parameters, Problem, SddmmTiles, SharedColumns, SplitForm,
+    StagePacking, TileScheduler,
 };
+pub use operand::Operand;
 pub use profile::{KernelKind, Multicast, Profile};
 pub(crate) use sparse_times_dense::{Major, SparseTimesDense};
+pub use tensor_map::{StridedMap, TensorMap, TensorMapError, TensorMapFault, Tiled};
 
 use crate::probes::{Probes, Roles};
 use crate::{Arch, KernelSpec};

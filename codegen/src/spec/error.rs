@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::{Atom, Key};
+use super::{Atom, Key, Target};
 use crate::suggest::{either, list, nearest};
 
 /// One thing wrong with a spec, and where.
@@ -189,8 +189,14 @@ impl SpecErrorKind {
             Self::WrongType { key, found, .. } => wrong_type_help(*key, found),
             Self::OutOfRange { .. } => Vec::new(),
             Self::NotAccepted { key, found, accepted } => {
-                let near = nearest(found, accepted);
                 let takes = format!("`{key}` takes {}", either(accepted));
+                if let Some(older) = Target::older(found).filter(|_| *key == Key::Arch) {
+                    return vec![
+                        format!("`arch = {older}`: GPUs run PTX of every older one, but that of `{}`", Target::Sm90a),
+                        takes,
+                    ];
+                }
+                let near = nearest(found, accepted);
                 if near.is_empty() || near.len() == accepted.len() {
                     vec![takes]
                 } else {

@@ -6,6 +6,7 @@ use super::number::{NumberError, positive};
 use super::setting::Source;
 use super::{Atom, Dtype, Entry, Given, KernelSpec, Key, Op, Place, SpecError, SpecErrorKind, Switch, Value};
 use crate::epilogue::{self, Epilogue};
+use crate::steps;
 use crate::suggest::either;
 use crate::words::Vocabulary;
 
@@ -167,6 +168,7 @@ impl<'r, P: Place> Reading<'r, P> {
             Self { request, written: Vec::new(), op: Op::Dsd, bound: Vec::new(), errors: request.errors.clone() };
         let mut first: HashMap<&str, &Entry<P>> = HashMap::new();
         for entry in &request.entries {
+            steps::add(1);
             let earlier = first.get(entry.key.as_str()).copied();
             first.entry(&entry.key).or_insert(entry);
             match (Key::find(&entry.key), earlier) {

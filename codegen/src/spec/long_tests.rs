@@ -1,20 +1,13 @@
-//! Long and hostile input: few errors are printed, and the time that it takes grows as its length does.
+//! Long and hostile input: few errors are printed, and the steps that reading takes grow as the length does.
 
 #![allow(clippy::unwrap_used)]
 
-use std::time::{Duration, Instant};
-
-use super::growth::{LINEAR, of_eight_times};
 use super::{KernelSpec, LocatedFamily, SpecErrors};
-
-/// Much more than is needed, and much less than what grows as the square of the length takes.
-const LIMIT: Duration = Duration::from_secs(10);
+use crate::steps::count::{LINEAR, growth};
 
 fn errors(read: impl FnOnce() -> Result<KernelSpec, SpecErrors>) -> (usize, String) {
-    let started = Instant::now();
     let errors = read().unwrap_err();
     let text = errors.to_string();
-    assert!(started.elapsed() < LIMIT, "{:?}", started.elapsed());
     (errors.iter().count(), text)
 }
 
@@ -34,7 +27,7 @@ fn of_many_errors_ten_are_printed_and_the_rest_is_counted() {
 }
 
 #[test]
-fn long_text_takes_as_long_as_it_is() {
+fn long_text_is_refused_with_few_words() {
     const TIMES: usize = 30_000;
     let names: String = (0..TIMES).map(|name| format!("let x{name} = y{name}; ")).collect();
     let keys: String = (0..TIMES).map(|key| format!("k{key} = 3, ")).collect();
@@ -52,14 +45,12 @@ fn long_text_takes_as_long_as_it_is() {
     ];
     for text in &texts {
         assert!(errors(|| text.parse()).1.len() < 40_000_000, "{text:.40}");
-        let started = Instant::now();
         let _ = LocatedFamily::from_text(text).is_ok();
-        assert!(started.elapsed() < LIMIT, "{:?} of {text:.40}", started.elapsed());
     }
 }
 
 #[test]
-fn long_toml_takes_as_long_as_it_is() {
+fn long_toml_is_refused() {
     const TIMES: usize = 20_000;
     let lines = |line: fn(usize) -> String| (0..TIMES).map(line).collect::<String>();
     let texts = [
@@ -79,7 +70,7 @@ fn long_toml_takes_as_long_as_it_is() {
 
 /// One line of text, read with errors and without.
 #[test]
-fn the_time_of_a_line_grows_as_its_length() {
+fn the_steps_of_a_line_grow_as_its_length() {
     type Line = fn(usize) -> String;
     type Case<'c> = (&'static str, Line, &'c dyn Fn(&str));
     let spec = |text: &str| drop(text.parse::<KernelSpec>().map_err(|errors| errors.to_string()));
@@ -105,19 +96,19 @@ fn the_time_of_a_line_grows_as_its_length() {
         ("a key of many parts", |n| format!("a{} = 3", ".a".repeat(n)), &toml),
     ];
     for (name, line, read) in cases {
-        let growth = of_eight_times(1_500, line, read);
-        assert!(growth < LINEAR, "{name}: a line eight times as long takes {growth:.1} times as long");
+        let growth = growth(200, line, read);
+        assert!(growth < LINEAR, "{name}: a line eight times as long takes {growth:.1} times as many steps");
     }
 }
 
 /// Many keys, a line each.
 #[test]
-fn the_time_of_toml_grows_as_the_number_of_its_keys() {
+fn the_steps_of_toml_grow_as_the_number_of_its_keys() {
     let read = |text: &str| drop(KernelSpec::from_toml(text).map_err(|errors| errors.to_string()));
     for key in
         [|key: usize| format!("k{key} = 3\n"), |key: usize| format!("k{key} = word\n"), |_| "bm = 3\n".to_owned()]
     {
-        let growth = of_eight_times(1_500, |keys| (0..keys).map(key).collect(), read);
-        assert!(growth < LINEAR, "{}: {growth:.1} times as long", key(0));
+        let growth = growth(200, |keys| (0..keys).map(key).collect(), read);
+        assert!(growth < LINEAR, "{}: {growth:.1} times as many steps", key(0));
     }
 }

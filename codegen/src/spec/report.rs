@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::ops::Range;
 
 use super::{FamilyMember, FamilySpec, KernelSpec, Request, SpecError};
+use crate::steps;
 use crate::suggest::{MOST_SHOWN, more_errors};
 
 /// Input of a front end and the name it is reported under.
@@ -216,6 +217,7 @@ impl Source {
     /// Line and column (in characters) of a byte offset, both from 0.
     fn position(&self, offset: usize) -> (usize, usize) {
         let before = self.text.get(..offset).unwrap_or(&self.text);
+        steps::add(before.len());
         let start = before.rfind('\n').map_or(0, |at| at + 1);
         (before.matches('\n').count(), before[start..].chars().count())
     }
@@ -224,6 +226,7 @@ impl Source {
     fn line(&self, line: usize) -> (usize, &str) {
         let mut start = 0;
         for (at, text) in self.text.split('\n').enumerate() {
+            steps::add(text.len());
             if at == line {
                 return (start, text.strip_suffix('\r').unwrap_or(text));
             }

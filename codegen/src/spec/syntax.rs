@@ -4,6 +4,7 @@ use super::range;
 use super::value::{Atom, Element, Value};
 use super::{SpecError, SpecErrorKind};
 use crate::place::Place;
+use crate::steps;
 
 /// One token of a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +123,7 @@ struct Reader<'t, P> {
 impl<P: Place> Reader<'_, P> {
     fn entry(&mut self) -> Option<Entry<P>> {
         let first = &self.tokens[self.at];
+        steps::add(1);
         self.at += 1;
         let TokenKind::Word(key) = &first.kind else {
             let help = match &first.kind {
@@ -175,6 +177,7 @@ impl<P: Place> Reader<'_, P> {
     ///
     /// Within a list there may be tuples, within a tuple no brackets.
     fn element(&mut self, key: &str, within: Option<Bracket>, expected: &str) -> Option<Element<P>> {
+        steps::add(1);
         let token = self.tokens.get(self.at);
         let atom = match token.map(|token| &token.kind) {
             Some(TokenKind::Word(word)) => Atom::Word(word.clone()),
@@ -259,6 +262,7 @@ impl<P: Place> Reader<'_, P> {
     }
 
     fn next_is(&self, kind: &TokenKind) -> bool {
+        steps::add(1);
         self.tokens.get(self.at).is_some_and(|t| t.kind == *kind)
     }
 
@@ -283,6 +287,7 @@ impl<P: Place> Reader<'_, P> {
     /// Goes on after the next comma outside all brackets.
     fn skip_past_comma(&mut self) {
         while let Some(token) = self.tokens.get(self.at) {
+            steps::add(1);
             self.at += 1;
             match token.kind {
                 TokenKind::Open(_) => self.depth += 1,

@@ -10,6 +10,7 @@ use super::{
     Bracket, KernelSpec, Key, LocatedFamily, LocatedRequest, LocatedSpec, Request, SpecErrors, Token, TokenKind,
     entries,
 };
+use crate::steps;
 
 impl LocatedSpec {
     /// Reads a spec in the grammar of the attribute.
@@ -95,6 +96,20 @@ impl KernelSpec {
         }
     }
 
+    /// The spec whose text is this one's with `key = value` in place of what it says of `key`, or with nothing of it; `None`
+    /// where that is the text of no spec.
+    pub(crate) fn with_written(&self, key: Key, value: Option<&str>) -> Option<Self> {
+        let is_changed = |said: Key| match key {
+            Key::Dtype => matches!(said, Key::Dtype | Key::A | Key::B),
+            Key::Epilogue | Key::Beta => matches!(said, Key::Epilogue | Key::Beta),
+            _ => said == key,
+        };
+        let kept = Key::ALL.into_iter().filter(|said| self.says(*said) && !is_changed(*said));
+        let written = kept.map(|said| format!("{said} = {}", self.value(said)));
+        let texts: Vec<String> = written.chain(value.map(|value| format!("{key} = {value}"))).collect();
+        texts.join(", ").parse().ok()
+    }
+
     /// What everything but the operands would be, were it not written.
     fn default_beside_operands(&self) -> Self {
         Self {
@@ -116,6 +131,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
         let (length, kind) = match first {
             _ if first.is_whitespace() => {
                 at += first.len_utf8();
+                steps::add(1);
                 continue;
             }
             '=' => (1, TokenKind::Equals),
@@ -145,6 +161,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
             }
         };
         tokens.push(Token { kind, place: at..at + length });
+        steps::add(length);
         at += length;
     }
     tokens
@@ -154,6 +171,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
 fn groups(text: &str) -> HashMap<usize, usize> {
     let (mut open, mut ends) = (Vec::new(), HashMap::new());
     for (at, brace) in text.match_indices(['{', '}']) {
+        steps::add(1);
         if brace == "{" {
             open.push(at);
         } else if let Some(start) = open.pop() {

@@ -13,6 +13,7 @@ use super::{
     Atom, Element, Entry, KernelSpec, Key, LocatedFamily, LocatedRequest, LocatedSpec, Request, SpecError,
     SpecErrorKind, SpecErrors, Takes, Value,
 };
+use crate::steps;
 
 impl KernelSpec {
     /// Reads a spec from TOML: its keys at the top of the document, or in a table `[kernel]`.
@@ -116,6 +117,7 @@ impl Values<'_> {
     }
 
     fn value(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Value<Range<usize>> {
+        steps::add(1);
         let written = || self.text.get(value.span()).unwrap_or_default().to_string();
         Value::Atom(match value.get_ref() {
             DeValue::Integer(_) | DeValue::Float(_) => Atom::Number(written()),
@@ -206,11 +208,13 @@ struct Lines(Vec<usize>);
 
 impl Lines {
     fn of(text: &str) -> Self {
+        steps::add(text.len());
         Self(text.match_indices('\n').map(|(at, _)| at).collect())
     }
 
     /// The number of the line in which a byte stands, from 0; a newline is the last byte of its line.
     fn number(&self, offset: usize) -> usize {
+        steps::add(1);
         self.0.partition_point(|end| *end < offset)
     }
 }

@@ -11,9 +11,9 @@ use crate::probes::{Roles, TileName};
 impl KernelPlan for AttentionPlan {
     fn summary(&self) -> String {
         let (t, m) = (&self.tiling, &self.memory);
-        let queries = match self.spec.pack {
-            Some(heads) => format!("{} queries of {heads} heads", t.rows / heads),
-            None => format!("{} queries", t.rows),
+        let queries = match t.pack {
+            1 => format!("{} queries", t.rows),
+            heads => format!("{} queries of {heads} heads", t.rows / heads),
         };
         format!(
             "{queries} a CTA, {} consumers of 64, steps of {} keys x {} columns, {} stages of {}, {} of Q of {} B, {} B shared",
@@ -118,9 +118,9 @@ impl KernelPlan for AttentionPlan {
             format!("{} B", m.total),
             format!("{} B left of {} B", self.arch.shared_bytes.saturating_sub(m.total), self.arch.shared_bytes),
         );
-        if let Some(heads) = s.pack {
-            let why = format!("heads of Q with one head of K share a tile of {} queries of each", t.rows / heads);
-            row("pack", format!("{heads} heads"), why);
+        if t.pack > 1 {
+            let why = format!("heads of Q with one head of K share a tile of {} queries of each", t.rows / t.pack);
+            row("pack", format!("{} heads", t.pack), why);
         }
         if let Some(workspace) = &self.workspace {
             row(

@@ -6,7 +6,7 @@ use crate::spec::Key;
 use crate::{Dtype, KernelSpec, Op};
 
 /// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-const FOREIGN: [Key; 14] = [
+const FOREIGN: [Key; 15] = [
     Key::Transpose,
     Key::Batch,
     Key::Permute,
@@ -21,6 +21,7 @@ const FOREIGN: [Key; 14] = [
     Key::Swap,
     Key::Pdl,
     Key::Epilogue,
+    Key::Beta,
 ];
 
 /// Rows of a consumer warpgroup, of which the rows of a block are a multiple.
@@ -133,7 +134,7 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
 
 /// Heads that share a tile divide the queries of a consumer; none of them has a score of its own.
 fn check_pack(spec: &KernelSpec, errors: &mut PlanErrors) {
-    let Some(heads) = spec.pack else { return };
+    let Some(heads) = spec.pack.filter(|heads| *heads != 1) else { return };
     if !heads.is_power_of_two() || heads > ROWS {
         errors.push(PlanError::new(
             Key::Pack.as_str(),

@@ -22,7 +22,7 @@ impl AttentionPlan {
             split: self
                 .workspace
                 .map(|workspace| AttentionSplit { parts: self.spec.split, place_bytes: workspace.places_bytes }),
-            packed: self.spec.pack,
+            packed: (self.tiling.pack > 1).then_some(self.tiling.pack),
         }
     }
 
@@ -62,7 +62,7 @@ impl AttentionPlan {
         let of_keys = [keys, key_heads, batch];
         // O is stored by each consumer for itself.
         let share = OperandTile { box_rows: self.output.box_rows / self.tiling.roles.consumers, ..self.output };
-        if self.spec.pack.is_some() {
+        if self.tiling.pack > 1 {
             return [
                 self.packed_map(Operand::A, &self.queries, of_queries, q),
                 self.map(Operand::B, &self.keys, of_keys, k),

@@ -69,7 +69,7 @@ impl Memory {
                 ),
                 match most >= FEWEST_STAGES {
                     true => format!("stages = {most}, or fewer"),
-                    false => "k_step = 64, or a smaller bn".to_owned(),
+                    false => "k_step = ?, or bn = ?".to_owned(),
                 },
             ));
         }

@@ -3,7 +3,7 @@
 use crate::hopper::{WGMMA_M, factors, whole_boxes};
 use crate::plan::SparseTimesDense;
 use crate::plan::{PlanError, PlanErrors};
-use crate::{Dtype, KernelSpec, Op, Pdl, Scale};
+use crate::{Dtype, KernelSpec, Op, Pdl, Scale, Switch};
 
 /// K of a block is a multiple of so many elements: its lines start on the 16 bytes that TMA asks for, and the rest of a
 /// WGMMA is padded with zeros.
@@ -17,7 +17,13 @@ const LARGEST: u32 = 512;
 pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanErrors) {
     let (rows, depth) = view.keys;
     if !legal(view.rows, WGMMA_M) {
-        errors.push(not_a_multiple(rows, view.rows, WGMMA_M, "WGMMA computes 64 rows at a time"));
+        let why = "WGMMA computes 64 rows at a time";
+        errors.push(match spec.swap {
+            Some(Switch::Off) => {
+                not_a_multiple(rows, view.rows, WGMMA_M, &format!("{why} where swap = off")).or("drop `swap`")
+            }
+            _ => not_a_multiple(rows, view.rows, WGMMA_M, why),
+        });
     }
     // Sums of 32-bit elements are refused by type; until then their lines are counted as those of 16-bit ones.
     let unit = depth_unit(view.sparse_type).max(8);
@@ -37,7 +43,17 @@ pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut Pla
             false => PlanError::new(
                 "bn",
                 format!("a dense tile of {} columns cannot be swizzled", spec.bn),
-                "a tile is 16 columns or whole boxes of 32; beyond 256 two or three consumers divide it into such parts",
+                match whole_boxes(spec.bn) {
+                    true => format!(
+                        "beyond 256 columns two or three consumers divide a tile into whole boxes of 32: {} / 2 = {} and \
+                         {} / 3 = {:.1} are none",
+                        spec.bn,
+                        spec.bn / 2,
+                        spec.bn,
+                        f64::from(spec.bn) / 3.0
+                    ),
+                    false => "a tile is 16 columns or whole boxes of 32".to_owned(),
+                },
                 format!("bn = {nearest}"),
             ),
         });

@@ -137,7 +137,7 @@ fn bad_stages(wanted: u32, most: u32, stage_bytes: u32, staging: u32, arch: &Arc
         "stages",
         fact,
         arithmetic,
-        if most >= 2 { format!("stages = {most}, or fewer") } else { "a smaller bn or k_step".to_owned() },
+        if most >= 2 { format!("stages = {most}, or fewer") } else { "bn = ?, or k_step = ?".to_owned() },
     )
 }
 
@@ -146,6 +146,6 @@ fn too_large(spec: &KernelSpec, stage_bytes: u32, staging: u32, arch: &Arch) -> 
         if spec.k_step.is_some() { "k_step" } else { "bn" },
         "two stages do not fit shared memory",
         format!("2 x {stage_bytes} B + {staging} B staging + 32 B barriers > {} B", arch.shared_bytes),
-        "a smaller bn, or a smaller k_step",
+        "bn = ?, or k_step = ?",
     )
 }

@@ -38,7 +38,7 @@ pub(super) fn tiling(spec: &KernelSpec, view: &SparseTimesDense, pack: u32, arch
                 tiling.accumulators(),
                 roles.consumer_registers
             ),
-            format!("bn = {}, or a smaller pack", (bn / 2).max(16)),
+            "bn = ?, or pack = ?",
         )
         .into());
     }
@@ -82,7 +82,12 @@ fn check(spec: &KernelSpec, view: &SparseTimesDense, pack: u32) -> Result<(), Pl
         if given {
             let why = "pack with swap = off is planned for one product of 16-bit or fast 8-bit sums, and has a consumer for each \
                        block row";
-            refuse(key, format!("`{key}` is not planned together with pack"), why, "drop one of the two");
+            refuse(
+                key,
+                format!("`{key}` is not planned together with pack"),
+                why,
+                &format!("drop `{key}`, or drop `pack`"),
+            );
         }
     }
     errors.check()

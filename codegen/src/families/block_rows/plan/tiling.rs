@@ -230,7 +230,7 @@ fn no_tile(spec: &KernelSpec, view: &SparseTimesDense, tightest: Option<Tiling>,
                     view.rows,
                     spec.bn
                 ),
-                "leave `consumers` to the plan, or choose bn = 64, 128 or 256",
+                "leave `consumers` to the plan, or bn = ?",
             )
         }
     }
@@ -254,7 +254,7 @@ pub(crate) fn form_cluster(
             "cluster",
             format!("a cluster of {cluster} CTAs is not planned"),
             format!("a portable cluster has 1, 2, 4 or {} CTAs", arch.cluster),
-            "cluster = 1 or 2",
+            "cluster = 1, 2, 4 or 8",
         ));
         return tiling;
     }

@@ -15,7 +15,7 @@ use crate::hopper::store::{Pack, Write};
 
 /// Columns of a batch of columns: 16 accumulators.
 const COLUMN_BATCH: u32 = 32;
-/// A block number beyond all others.
+/// A block number beyond those of any pattern: its elements are not stored.
 const OUTSIDE: u32 = 1 << 30;
 
 /// The context of the `fused_*` templates.
@@ -210,7 +210,7 @@ impl<'p> Emitter<'p> {
     }
 
     /// The elements of two neighbouring columns, the first of them column `offset` of its panel, from accumulator `first`
-    /// and element `tile` of the batch of columns's full operand on.
+    /// and element `tile` of the full operand's batch of columns on.
     fn pair(&self, stem: &'static str, offset: u32, first: u32, tile: u32) -> Pair {
         let program = self.fused.program;
         let (collects, by_row) = (program.reduction().is_some(), self.by_row());

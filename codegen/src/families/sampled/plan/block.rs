@@ -70,7 +70,7 @@ fn check_layouts(spec: &KernelSpec, errors: &mut PlanErrors) {
             "c_layout",
             "C of an SDDMM has no layout",
             "it is stored in blocks, row by row within a block; transpose = on stores the blocks of C^T",
-            "drop `c_layout`, or transpose = on",
+            "drop `c_layout`",
         ));
     }
 }
@@ -119,7 +119,7 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
             "k_step",
             format!("stages of {k_step} of K are not planned for op = {op}"),
             format!("K is divided into stages of one swizzle span, 128 bytes: {depth} elements of {}", spec.a),
-            format!("k_step = {depth}, or drop it"),
+            format!("k_step = {depth}, or drop `k_step`"),
         ));
     }
     if let Some(swizzle) = spec.swizzle.filter(|swizzle| *swizzle != super::operand::SPAN) {
@@ -127,7 +127,7 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
             "swizzle",
             format!("a swizzle of {swizzle} bytes is not planned for op = {op}"),
             "stages are one span of 128 bytes deep",
-            "swizzle = 128, or drop it",
+            "swizzle = 128, or drop `swizzle`",
         ));
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn plan(
                 work_tile.bytes(),
                 arch.shared_bytes
             ),
-            if most >= 2 { format!("stages = {most}, or fewer") } else { "a smaller bn".to_owned() },
+            if most >= 2 { format!("stages = {most}, or fewer") } else { "bn = ?".to_owned() },
         ));
     }
     let stages = stages.clamp(2, most.max(2));

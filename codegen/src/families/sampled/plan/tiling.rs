@@ -139,7 +139,7 @@ fn consumers(spec: &KernelSpec, panels: u32, errors: &mut PlanErrors) -> u32 {
                  {} columns",
                 spec.bm, spec.bn, spec.bk
             ),
-            format!("consumers = {most}, or leave it to the plan"),
+            format!("consumers = {most}, or leave `consumers` to the plan"),
         ));
     }
     wanted.clamp(1, most)
@@ -153,7 +153,7 @@ fn pack(spec: &KernelSpec, errors: &mut PlanErrors) -> u32 {
             "pack",
             format!("{wanted} block rows do not share a tile"),
             format!("a tile that is divided by B panels has {WG_M} rows: {WG_M} / {} = {most} block row(s)", spec.bm),
-            format!("pack = {most}, or leave it to the plan"),
+            format!("pack = {most}, or leave `pack` to the plan"),
         ));
     }
     wanted.clamp(1, most)

@@ -12,7 +12,7 @@ use crate::hopper::permuted::StoredRows;
 use crate::hopper::store::{Pack, StoreBox, convert};
 
 /// Accumulators of eight rows of C.
-const EIGHT: u32 = 4;
+const SUMS_OF_EIGHT_ROWS: u32 = 4;
 
 /// The epilogue's part of the context.
 #[derive(Clone, Debug, Serialize)]
@@ -157,9 +157,9 @@ impl Subtiles<'_> {
     /// Part `at` of a subtile: the rows of C from each of `rows` on, eight each.
     fn part(&self, subtile: u32, at: usize, group: u32, rows: &[u32]) -> Part {
         let sums: Vec<Vec<String>> = rows.iter().map(|row| self.sums(group, *row)).collect();
-        let tile = names("%f_tile", 0, EIGHT as usize * rows.len());
+        let tile = names("%f_tile", 0, SUMS_OF_EIGHT_ROWS as usize * rows.len());
         let eight = |fused: &Emitter| {
-            let eights = rows.iter().zip(&sums).zip(tile.chunks(EIGHT as usize));
+            let eights = rows.iter().zip(&sums).zip(tile.chunks(SUMS_OF_EIGHT_ROWS as usize));
             eights.map(|((row, sums), tile)| fused.eight(*row, sums, tile)).collect()
         };
         let packed = names("%r_pack", 2 * self.elements.eights() * at, 2 * rows.len());
@@ -182,7 +182,7 @@ impl Subtiles<'_> {
     fn sums(&self, group: u32, row: u32) -> Vec<String> {
         let rows = self.plan.tile.rows;
         let first = self.plan.tile.first_accumulator(row / rows, group) + row % rows / 2;
-        (first..first + EIGHT).map(|i| sums(self.plan).name(i)).collect()
+        (first..first + SUMS_OF_EIGHT_ROWS).map(|i| sums(self.plan).name(i)).collect()
     }
 
     /// What brings the elements of a full operand into the registers `tile`: pairs of 16-bit values are read, or f32.
@@ -206,7 +206,7 @@ impl Subtiles<'_> {
 
     /// Does a column_group of accumulators begin with this part that ptxas should not schedule together with those before it?
     fn is_apart(&self, subtile: u32, part: usize) -> bool {
-        let column_group = (COLUMN_BATCH / EIGHT) as usize / self.elements.eights();
+        let column_group = (COLUMN_BATCH / SUMS_OF_EIGHT_ROWS) as usize / self.elements.eights();
         let is_first = part == 0 && (subtile == 0 || self.has_tile());
         self.fused.is_some() && part.is_multiple_of(column_group) && !is_first
     }

@@ -83,10 +83,8 @@ impl SwapAbPlan {
         if self.k_slice.by_block { 4 } else { 3 }
     }
 
-    /// C. A staging row of one 16-byte vector has nothing to swizzle.
     fn out_map(&self, problem: &Problem) -> TensorMap {
-        let swizzle = if self.store.span > 16 { self.store.span } else { 0 };
-        self.view.out_map(self.spec.out, self.store.store_box, swizzle, problem)
+        self.view.out_map(self.spec.out, self.store.store_box, self.store.span, problem)
     }
 
     /// Stored blocks: what is contiguous in a block, what is not, the block.

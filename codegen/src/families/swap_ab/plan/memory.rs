@@ -115,7 +115,7 @@ fn lay_out(
                     u64::from(wanted) * u64::from(stage_bytes + METADATA + 16) + u64::from(staging),
                     arch.shared_bytes
                 ),
-                if room >= 2 { format!("stages = {room}, or fewer") } else { "a smaller bn or k_step".to_owned() },
+                if room >= 2 { format!("stages = {room}, or fewer") } else { "bn = ?, or k_step = ?".to_owned() },
             ));
         }
     };
@@ -127,7 +127,7 @@ fn lay_out(
                 "2 x {stage_bytes} B + {staging} B staging + 288 B stage metadata and barriers > {} B",
                 arch.shared_bytes
             ),
-            "a smaller bn, or a smaller k_step",
+            "bn = ?, or k_step = ?",
         ));
     }
     let staging_offset = stages * stage_bytes;

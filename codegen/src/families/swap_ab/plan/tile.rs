@@ -91,7 +91,7 @@ pub(crate) fn plan(
                 spec.bn,
                 UNIT * groups / 2
             ),
-            "bn = 256, or smaller",
+            "bn = ?",
         ));
     };
     let rows = view.rows / slices;
@@ -110,7 +110,7 @@ pub(crate) fn plan(
                 ),
                 n => format!("a block of {} rows is computed in {n} slices of {rows} already", view.rows),
             },
-            format!("pack = {most_packed}, or leave it to the plan"),
+            format!("pack = {most_packed}, or leave `pack` to the plan"),
         ));
     }
     Ok(Tile { rows, slices, pack, cta_n: spec.bn, groups, roles })

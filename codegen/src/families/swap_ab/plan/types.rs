@@ -9,12 +9,12 @@ use crate::{Accumulate, Dtype, KernelSpec, Pdl, Scale};
 pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanErrors) {
     factors::check_types(spec, errors);
     factors::check_layouts(spec, view, errors);
-    check_results(spec, errors);
-    check_choices(spec, errors);
+    check_results(spec, view, errors);
+    check_choices(spec, view, errors);
     fused::check(spec, errors);
 }
 
-fn check_results(spec: &KernelSpec, errors: &mut PlanErrors) {
+fn check_results(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanErrors) {
     if spec.out == Dtype::I32 && !spec.a.is_integer() {
         errors.push(PlanError::no_integer(spec));
     } else if spec.a.is_integer() && spec.out != Dtype::I32 {
@@ -29,18 +29,18 @@ fn check_results(spec: &KernelSpec, errors: &mut PlanErrors) {
             "out",
             format!("results in {} are not planned with swap-AB", spec.out),
             "a thread has two neighbours of 64 dense columns by 8, too few for a 16-byte vector of 8-bit values",
-            "out = bf16, or blocks of 64 rows",
+            format!("out = bf16, or {} = ?", view.keys.0),
         ));
     }
 }
 
-fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
+fn check_choices(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanErrors) {
     if matches!(spec.accumulate, Some(accumulate) if accumulate != Accumulate::Fast || !spec.a.is_fp8()) {
         errors.push(PlanError::new(
             "accumulate",
             "sums are kept in the tensor core's own accumulators with swap-AB",
             "promoted sums take as many registers again",
-            "drop `accumulate`, or blocks of 64 rows",
+            format!("drop `accumulate`, or {} = ?", view.keys.0),
         ));
     }
     if spec.pdl == Pdl::Early {
@@ -48,7 +48,7 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
             "pdl",
             format!("pdl = {} is not planned with swap-AB", spec.pdl),
             "its producer warps fill stages in turn, each with blocks and with dense columns",
-            "pdl = on, or swap = off with blocks of a multiple of 64 rows",
+            format!("pdl = on, or {} = ?", view.keys.0),
         ));
     }
     if spec.scale != Scale::Unscaled {
@@ -56,7 +56,7 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
             "scale",
             "scales are not planned with swap-AB",
             "factors are applied by kernels whose rows are WGMMA's rows",
-            "scale = none, or blocks of 64 rows",
+            format!("scale = none, or {} = ?", view.keys.0),
         ));
     }
     if spec.cluster.is_some_and(|cluster| cluster != 1) {

@@ -134,6 +134,6 @@ fn too_large(spec: &KernelSpec, pipeline: &Pipeline, tiling: &Tiling, epilogue: 
             arch.shared_bytes,
             arch.target
         ),
-        if room >= 2 { format!("stages = {room}, or fewer") } else { "a smaller bn or k_step".to_owned() },
+        if room >= 2 { format!("stages = {room}, or fewer") } else { "bn = ?, or k_step = ?".to_owned() },
     )
 }
