@@ -1,9 +1,12 @@
 //! Mutants of the kernels of attention: each must be found out by small problems, or be one of those that are known to change
 //! nothing, with the reason why.
 //!
-//! The operators are those of the other families' mutants, and some that are of a softmax.
+//! The operators are those of the other families' mutants, some that are of a softmax, and classes of mistakes, each wherever
+//! it can be made. The problems are those of `bsr check`.
 #![allow(clippy::unwrap_used)]
 
+#[path = "attention_mutants/classes.rs"]
+mod classes;
 #[path = "common/heldout.rs"]
 mod heldout;
 #[path = "common/hunt.rs"]
@@ -13,13 +16,11 @@ mod operators;
 
 use bsr_codegen::{Dtype, Plan};
 use bsr_runtime::Element;
-use bsr_runtime::attention::{
-    Attended, HeadOrder, HostVector, Mask, ScoreInputs, Shape, SimulatedAttention, Tensor, reference_of,
-};
+use bsr_runtime::attention::{SimulatedAttention, Tensor, Trial, Wanted, trials};
 use bsr_runtime::simulated::{Options, Schedule};
 use half::{bf16, f16};
 use hunt::{Hunt, Prey};
-use operators::{Change, join, parts};
+use operators::{Change, parts};
 
 /// Consumers of one row of blocks and of several; two buffers of Q and one; scores without vectors and with them; keys divided
 /// into so few parts that one CTA collects them, and into more; heads that share a tile.
@@ -30,6 +31,8 @@ const KERNELS: &[&str] = &[
     "op = attention, bm = 128, bn = 256, bk = 64",
     "op = attention, bm = 64, bn = 16, bk = 32, split = 5, score = \"|| if i >= j { s * scale } else { -inf }\"",
     "op = attention, bm = 64, bn = 32, bk = 32, d = 16, pack = 2, split = 2",
+    "op = attention, bm = 64, bn = 16, bk = 128, split = 2, score = \"|a: Rows<f32>, b: Cols<f32>| if a == b { s * scale } else \
+     { -inf }\"",
 ];
 
 /// Operators of a softmax: names and changes.
@@ -45,21 +48,12 @@ const SOFTMAX: &[(&str, Change)] = &[
     ("drop a logarithm", |_, s| dropped(s, &["lg2."])),
     ("drop a load", |_, s| dropped(s, &["ld.global", "ld.shared", "ld.param"])),
     ("drop a store", |_, s| dropped(s, &["st.global", "st.shared"])),
-    ("the key after it", |_, s| offset(s)),
     ("subtract where keys are compared", |_, s| dropped(s, &["sub.s32", "sub.u32"])),
 ];
 
 fn dropped(s: &str, opcodes: &[&str]) -> Option<String> {
     let p = parts(s)?;
     opcodes.iter().any(|opcode| p.opcode.starts_with(opcode)).then(String::new)
-}
-
-/// An element of a vector by key, one further.
-fn offset(s: &str) -> Option<String> {
-    let p = parts(s).filter(|p| p.opcode.starts_with("ld.global.nc") && p.operands.contains("column"))?;
-    let (rest, last) = p.operands.rsplit_once(" + ")?;
-    let bytes: u32 = last.strip_suffix(']')?.parse().ok()?;
-    Some(join(&p, p.opcode, &format!("{rest} + {}]", bytes + 4)))
 }
 
 /// Mutants that change nothing that a kernel does: operator, words of the statement, and why.
@@ -87,113 +81,46 @@ const HARMLESS: &[(&str, &str, &str)] = &[
 ];
 
 /// One mutant in so many is judged, unless `BSR_MUTANTS` asks for others.
-const ONE_IN: usize = if cfg!(debug_assertions) { 8 } else { 1 };
+const ONE_IN: usize = if cfg!(debug_assertions) { 40 } else { 1 };
 
 /// A problem with its operands and what is right.
-struct Problem<T> {
-    shape: Shape,
-    mask: Mask,
+struct Case<T> {
+    trial: Trial,
     tensors: [Tensor<T>; 3],
-    vectors: Vec<HostVector>,
-    scale: f32,
-    ctas: u32,
-    right: Attended,
+    wanted: Wanted,
+    schedules: Vec<Options>,
 }
 
-impl<T: Element> Problem<T> {
-    fn new(
-        plan: &Plan,
-        [queries, keys]: [usize; 2],
-        heads: [usize; 2],
-        stored: fn(usize, usize) -> bool,
-        ctas: u32,
-    ) -> Self {
-        let spec = plan.spec();
-        let (bm, bk) = (spec.bm as usize, spec.bk as usize);
-        let columns = spec.bn as usize;
-        let depth = spec.score_depth() as usize;
-        let pack = plan.attention_tiles().map_or(1, |tiles| tiles.heads() as usize);
-        let heads = [heads[0] * pack, heads[1]];
-        let shape = Shape { batch: 2, heads: heads[0], key_heads: heads[1], queries, keys, columns };
-        let tensor = |heads, rows, columns, seed| Tensor::normal([2, heads, rows, columns], HeadOrder::RowsFirst, seed);
-        let tensors =
-            [tensor(heads[0], queries, depth, 1), tensor(heads[1], keys, depth, 2), tensor(heads[1], keys, columns, 3)];
-        let rule = |row: std::ops::Range<usize>, column: std::ops::Range<usize>| {
-            use bsr_runtime::attention::Coverage;
-            match (stored(row.start / bm, column.start / bk), (row.start / bm + column.start / bk) % 3) {
-                (false, _) => Coverage::None,
-                (_, 2) => Coverage::Full,
-                _ => Coverage::Partial,
-            }
-        };
-        let mask = Mask::by_rule((queries, keys), (bm, bk), rule).unwrap();
-        let vectors = vectors(plan, &shape);
-        let scale = (depth as f32).sqrt().recip();
-        let rows = (0..shape.rows()).map(|at| [at / (heads[0] * queries), at / queries % heads[0], at % queries]);
-        let inputs = ScoreInputs::new(scale).vectors(&vectors);
-        let right = reference_of(&shape, &mask, tensors.each_ref(), spec.score, &inputs, rows);
-        Self { shape, mask, tensors, vectors, scale, ctas, right }
+impl<T: Element> Case<T> {
+    fn new(plan: &Plan, trial: Trial) -> Self {
+        let tensors = trial.problem.tensors::<T>();
+        let wanted = trial.problem.wanted(plan.spec(), &tensors, usize::MAX);
+        let schedules = trial.schedules(plan, &schedules());
+        Self { trial, tensors, wanted, schedules }
     }
 
     /// What one run of a kernel shows to be wrong.
     fn fault(&self, kernel: &SimulatedAttention, options: &Options) -> Option<String> {
-        let inputs = ScoreInputs::new(self.scale).vectors(&self.vectors);
-        let run = kernel.clone().with_ctas(self.ctas).run(self.tensors.each_ref(), &self.mask, inputs, options);
-        let (output, sums, report) = match run {
+        let Trial { problem, ctas, sums, .. } = &self.trial;
+        let kernel = kernel.clone().with_ctas(*ctas);
+        let kernel = if *sums { kernel } else { kernel.without_lse() };
+        let run = kernel.run(self.tensors.each_ref(), &problem.mask, problem.inputs(), options);
+        let (output, found, report) = match run {
             Ok(done) => done,
             Err(error) => return Some(format!("refused: {error}")),
         };
         if let Some(finding) = report.findings.first() {
             return Some(format!("{:?}", finding.kind));
         }
-        let Shape { heads, queries, columns, .. } = self.shape;
-        for (place, (sum, expected)) in sums.iter().zip(&self.right.sums).enumerate() {
-            let found = f64::from(*sum);
-            if found.is_nan() || found != *expected && ((found - expected).abs() > 1e-3 || expected.is_infinite()) {
-                return Some(format!("the sum of row {place} is {found}, not {expected}"));
-            }
-            let row = output.row([place / (heads * queries), place / queries % heads, place % queries]);
-            let of_row = &self.right.output[place * columns..(place + 1) * columns];
-            let differs = |(found, expected): &(&T, &f64)| {
-                let error = (found.to_f64() - **expected).abs();
-                error.is_nan() || error >= 2e-2
-            };
-            let wrong = row.iter().zip(of_row).find(differs);
-            if let Some((found, expected)) = wrong {
-                return Some(format!("row {place} has {found}, not {expected}"));
-            }
-        }
-        None
+        self.wanted.verify(&output, if *sums { &found } else { &[] }).err().map(|wrong| wrong.to_string())
     }
 }
 
-/// Three documents in runs of 29 tokens, slopes and small biases, in the order of the score that reads them.
-fn vectors(plan: &Plan, shape: &Shape) -> Vec<HostVector> {
-    if plan.spec().score.is_none_or(|score| score.program().inputs().is_empty()) {
-        return vec![];
-    }
-    let documents = |len: usize| HostVector::from((0..len).map(|at| (at / 29 % 3) as f32).collect::<Vec<f32>>());
-    let slopes: Vec<f16> = (0..shape.heads).map(|head| f16::from_f32(0.04 * (head + 1) as f32)).collect();
-    let biases: Vec<f16> = (0..shape.keys).map(|key| f16::from_f32(0.1 * (key % 11) as f32)).collect();
-    vec![documents(shape.queries), documents(shape.keys), slopes.into(), biases.into()]
-}
-
-/// Problems on which every loop of a kernel goes round: ragged ones with several tiles a CTA, rows without blocks, one pair.
-fn problems<T: Element>(plan: &Plan) -> Vec<Problem<T>> {
-    let of = |sizes, heads, stored, ctas| Problem::new(plan, sizes, heads, stored, ctas);
-    let mut problems = vec![
-        of([150, 169], [2, 1], |row, column| row != 1 || column % 2 == 0, 1),
-        of([260, 99], [1, 1], |row, column| row % 3 != 1 && (row + column) % 4 != 1, 2),
-        // The first tile of the second CTA is the last of all: nothing lies behind it.
-        of([1, 1], [1, 1], |_, _| true, 2),
-        // Many tiles of a few steps each, or none: the producer is as far ahead as the buffers of Q let it.
-        of([500, 20], [2, 2], |row, _| row % 4 == 0, 1),
-    ];
-    if plan.spec().split.is_on() {
-        // CTAs wait for the parts of others, which have several steps each.
-        problems.push(of([70, 700], [1, 1], |row, column| row == 0 || column % 3 == 0, 3));
-    }
-    problems
+/// The problems of `bsr check`, the shortest first.
+fn cases<T: Element>(plan: &Plan) -> Vec<Case<T>> {
+    let mut trials = trials(plan, 0, 0).unwrap();
+    trials.sort_by_key(|trial| trial.all_effort(plan, &schedules()));
+    trials.into_iter().map(|trial| Case::new(plan, trial)).collect()
 }
 
 fn schedules() -> [Options; 4] {
@@ -201,31 +128,35 @@ fn schedules() -> [Options; 4] {
     [of(Schedule::Scrambled, 0), of(Schedule::Early, 0), of(Schedule::Late, 0), of(Schedule::Scrambled, 1)]
 }
 
-fn check<T: Element>(plan: &Plan, text: &str, problems: &[Problem<T>]) -> Option<String> {
+fn check<T: Element>(plan: &Plan, text: &str, cases: &[Case<T>]) -> Option<String> {
     let ptx = plan.ptx();
     let kernel = match SimulatedAttention::new(plan, text, ptx.entry()) {
         Ok(kernel) => kernel,
         Err(error) => return Some(format!("unreadable: {error}")),
     };
-    problems.iter().find_map(|problem| schedules().iter().find_map(|options| problem.fault(&kernel, options)))
+    cases.iter().find_map(|case| {
+        let fault = case.schedules.iter().find_map(|options| case.fault(&kernel, options));
+        fault.map(|fault| format!("{}: {fault}", case.trial.name))
+    })
 }
 
 /// A kernel, which is right itself, with its mutants by every operator.
 fn prey_of<'k, T: Element>(spec: &'k str, plan: Plan) -> Prey<'k> {
-    let problems = problems::<T>(&plan);
+    let cases = cases::<T>(&plan);
     let ptx = plan.ptx();
-    assert_eq!(check(&plan, ptx.text(), &problems), None, "{spec}: the kernel itself");
+    assert_eq!(check(&plan, ptx.text(), &cases), None, "{spec}: the kernel itself");
     let mutants =
         [operators::OPERATORS, heldout::OPERATORS, SOFTMAX].map(|list| operators::mutants(ptx.text(), list, 1));
     assert!(mutants.iter().all(|list| list.len() >= 6), "{spec}: few mutants");
+    let of_classes = classes::mutants(plan.spec(), ptx.text());
     let why = |name: &str| {
         let known = HARMLESS.iter().find(|(operator, words, _)| name.starts_with(operator) && name.contains(words));
         known.map(|(.., why)| *why)
     };
     Prey {
         spec,
-        mutants: mutants.into_iter().flatten().collect(),
-        judge: Box::new(move |text| check(&plan, text, &problems)),
+        mutants: mutants.into_iter().flatten().chain(of_classes).collect(),
+        judge: Box::new(move |text| check(&plan, text, &cases)),
         why: Box::new(why),
     }
 }

@@ -89,11 +89,7 @@ impl Parser<'_> {
         let name = self.word("a name")?;
         let mut bytes = u64::from(element);
         while self.take('[') {
-            let n = if self.peek() == Token::Int(0) || matches!(self.peek(), Token::Int(_)) {
-                self.small(1 << 30)?
-            } else {
-                0
-            };
+            let n = if matches!(self.peek(), Token::Int(_)) { self.small(1 << 30)? } else { 0 };
             bytes = bytes.saturating_mul(n);
             self.expect(']')?;
         }

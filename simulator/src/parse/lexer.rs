@@ -1,6 +1,6 @@
 //! Characters to tokens.
 
-use super::{ParseError, Parsed, Span};
+use super::{ParseError, Parsed, Span, steps};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Token<'a> {
@@ -40,6 +40,7 @@ impl<'a> Lexer<'a> {
     /// The place that has been reached.
     fn span(&mut self) -> Span {
         let (from, column) = self.mark;
+        steps::add(self.at - from);
         let characters = self.text.get(from..self.at).map_or(self.at - from, |text| text.chars().count());
         self.mark = (self.at, column + characters as u32);
         Span { line: self.line, column: self.mark.1 }
@@ -52,6 +53,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn peek(&self, ahead: usize) -> u8 {
+        steps::add(1);
         self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
 
@@ -154,6 +156,7 @@ impl<'a> Lexer<'a> {
         }
         let word = &self.text[begin..self.at];
         let bad = |what: &str| ParseError::new(span, format!("`{word}` is not {what}"));
+        steps::add(word.len());
         let lower = word.to_ascii_lowercase();
         if let Some(hex) = lower.strip_prefix("0f") {
             let bits = (hex.len() == 8).then(|| u32::from_str_radix(hex, 16).ok()).flatten();

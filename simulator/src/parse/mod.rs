@@ -4,6 +4,7 @@ pub(crate) mod ast;
 mod declare;
 mod lexer;
 mod parser;
+mod steps;
 
 use std::fmt;
 

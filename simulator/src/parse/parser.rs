@@ -2,7 +2,7 @@
 
 use super::ast::*;
 use super::lexer::{Token, tokens};
-use super::{ParseError, Parsed, Span};
+use super::{ParseError, Parsed, Span, steps};
 
 /// Scopes nest at most this deep: text from outside must not exhaust the stack.
 const MAX_DEPTH: u32 = 64;
@@ -47,6 +47,7 @@ pub(super) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     pub(super) fn peek(&self) -> Token<'a> {
+        steps::add(1);
         self.tokens[self.at].0
     }
 

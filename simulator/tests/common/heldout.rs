@@ -81,7 +81,7 @@ fn number(s: &str, opcodes: &[&str], change: fn(u64) -> u64) -> Option<String> {
 }
 
 /// The operands of a statement, brackets kept whole.
-fn operands(text: &str) -> Vec<String> {
+pub(crate) fn operands(text: &str) -> Vec<String> {
     let (mut depth, mut list) = (0, vec![String::new()]);
     for c in text.chars() {
         match c {

@@ -1,8 +1,10 @@
-//! A hunt for mutants: each is judged, those that nothing finds are explained or missed, and a summary comes last.
+//! A hunt for mutants: each is judged, those that nothing finds are explained or missed, and a summary comes last, after a line
+//! for each class of operators (`class: operator`).
 //!
 //! Everything runs on all cores of the machine. `BSR_MUTANTS=n` takes one mutant in n, `BSR_SHARD=i/n` the i-th of n shares
-//! of them, and `BSR_KERNEL` the kernels whose specs contain its words.
+//! of them, `BSR_KERNEL` the kernels whose specs contain its words, and `BSR_OPERATOR` the mutants whose names begin with it.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use rayon::prelude::*;
@@ -47,14 +49,27 @@ pub(crate) fn hunt<'k>(
     let chosen: Vec<_> = kernels.iter().enumerate().filter(|(_, spec)| spec.contains(&only)).collect();
     let preys: Vec<(usize, Prey<'k>)> =
         chosen.into_par_iter().with_max_len(1).map(|(number, spec)| (number, prepare(spec))).collect();
+    let operator = std::env::var("BSR_OPERATOR").unwrap_or_default();
+    let operator = operator.as_str();
     let taken: Vec<_> = preys
         .iter()
         .flat_map(|(number, prey)| {
-            prey.mutants.iter().skip(number % one_in).step_by(one_in).map(move |mutant| (prey, mutant))
+            let asked = prey.mutants.iter().filter(move |(name, _)| name.starts_with(operator));
+            asked.skip(number % one_in).step_by(one_in).map(move |mutant| (prey, mutant))
         })
         .collect();
     let taken = shard(taken);
     let fates: Vec<Fate> = taken.par_iter().with_max_len(1).map(|(prey, mutant)| fate(prey, mutant)).collect();
+    let mut classes: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    for ((_, (name, _)), fate) in taken.iter().zip(&fates) {
+        let [mutants, equivalent, caught] = classes.entry(class(name)).or_default();
+        *mutants += 1;
+        *equivalent += usize::from(matches!(fate, Fate::Equivalent));
+        *caught += usize::from(matches!(fate, Fate::Caught));
+    }
+    for (class, [mutants, equivalent, caught]) in classes {
+        println!("class, {name}: {class}: {mutants} mutants, {equivalent} equivalent, {caught} caught");
+    }
     let all = fates.len();
     let equivalent = fates.iter().filter(|fate| matches!(fate, Fate::Equivalent)).count();
     let missed: Vec<String> =
@@ -69,6 +84,12 @@ pub(crate) fn hunt<'k>(
         missed.iter().map(|name| format!("\n  missed: {name}")).collect::<String>(),
     );
     Hunt { all, equivalent, missed }
+}
+
+/// The class that an operator's name begins with, if it has one.
+fn class(name: &str) -> &str {
+    let operator = name.split(" @ ").next().unwrap_or_default();
+    operator.split_once(": ").map_or("others", |(class, _)| class)
 }
 
 fn fate(prey: &Prey<'_>, (name, text): &(String, String)) -> Fate {
