@@ -216,9 +216,9 @@ fn compared(
             whole += expected.powi(2);
         }
         let found = sums[place[1] * shape.queries + place[2]];
-        let difference = (f64::from(found) - expected.sums[at]).abs();
+        let difference = (f64::from(found) - expected.lse[at]).abs();
         if difference.is_nan() || difference > 1e-2 {
-            return Err(format!("the sum of {place:?} is {found}, not {}", expected.sums[at]));
+            return Err(format!("the sum of {place:?} is {found}, not {}", expected.lse[at]));
         }
     }
     let error = (wrong / whole).sqrt();

@@ -158,9 +158,9 @@ impl Operands {
                 whole += expected.powi(2);
             }
             let found = f64::from(sums[(problem * heads + head) * queries + query]);
-            let differ = (found - expected.sums[0]).abs();
+            let differ = (found - expected.lse[0]).abs();
             if differ.is_nan() || differ > 1e-2 {
-                return Err(format!("the sum of row {query} of head {head} is {found}, not {}", expected.sums[0]));
+                return Err(format!("the sum of row {query} of head {head} is {found}, not {}", expected.lse[0]));
             }
         }
         let error = (wrong / whole).sqrt();

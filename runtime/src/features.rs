@@ -69,6 +69,18 @@ impl Features {
         self.nnzb as f64 / (self.block_rows * self.block_cols).max(1) as f64
     }
 
+    /// In words: `25.0 % of all blocks, at most 16 in a row, row lengths +- 0 %, each block column met by 2.0 of 8 neighbours`.
+    pub fn words(&self) -> String {
+        format!(
+            "{:.1} % of all blocks, at most {} in a row, row lengths +- {:.0} %, each block column met by {:.1} of {GROUP} \
+             neighbours",
+            100.0 * self.density(),
+            self.longest_row,
+            100.0 * self.row_spread,
+            self.reuse
+        )
+    }
+
     /// The class of the pattern: patterns of one class want the same kernel.
     pub fn class(&self) -> Class {
         let halvings = |value: f64| (2.0 * value.log2()).round() as i32;
@@ -100,7 +112,8 @@ impl Class {
 }
 
 impl fmt::Display for Class {
-    /// `density 2^-2.0, spread 0.25, reuse 2^0.5`.
+    /// `density 2^-2.0, spread 0.25, reuse 2^0.5`: a quarter of all blocks is stored, the standard deviation of row lengths is
+    /// a quarter of their mean, and a block column that a group of neighbours has is in 1.4 of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.density {
             i32::MIN => return f.write_str("no blocks"),

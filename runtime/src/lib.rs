@@ -4,7 +4,9 @@
 //! for test patterns, 8-bit operands [quantised](mod@quantise) from wider ones, a [reference multiply](mod@reference)
 //! in `f64`, and kernels that run [simulated] on the CPU.
 
-pub mod advise;
+// What features share is used in full where all of them are on, and there the compiler tells what is not.
+#![cfg_attr(not(all(feature = "files", feature = "simulator")), allow(dead_code))]
+
 pub mod attention;
 pub mod bench;
 pub mod bsr;
@@ -27,8 +29,10 @@ pub mod roofs;
 mod scales;
 pub mod schedule;
 pub mod shard;
+#[cfg(feature = "simulator")]
 pub mod simulated;
 pub mod timeline;
+#[cfg(feature = "files")]
 pub mod write;
 
 pub use bsr::{Blocks, Bsr, BsrError, Structure, Transposed};

@@ -25,12 +25,17 @@
 mod batch;
 mod dense;
 mod lines;
+pub mod lists;
 mod memory;
 mod sddmm;
 mod sddmm_batch;
 mod workspace;
 
-use bsr_codegen::Plan;
+use std::sync::Arc;
+
+use bsr_codegen::{Plan, TensorMapError};
+pub(crate) use memory::describe;
+
 use bsr_simulator::{GlobalMemory, Launch, LaunchError, Module, parse, simulate};
 
 pub use bsr_simulator::{
@@ -38,10 +43,11 @@ pub use bsr_simulator::{
 };
 
 use crate::epilogue::Results;
-use crate::kernel::KernelError;
 use crate::kernel::arguments::{AnyHostArguments, UntypedHostCall};
+use crate::kernel::{KernelError, Launcher};
 use crate::timeline::Records;
-use crate::{BsrError, Dense, Element};
+use crate::{BsrError, Dense, Element, Structure};
+use lists::{ListKernels, Listed};
 
 /// Clusters that share the work unless [`Simulated::with_clusters`] says otherwise.
 pub const DEFAULT_CLUSTERS: u32 = 4;
@@ -61,6 +67,9 @@ pub enum SimulatedError {
         "the PTX does not take its plan's launch: {0}\n  help: PTX that `bsr emit` wrote for the same spec takes it"
     )]
     Launch(#[from] LaunchError),
+    /// The driver would not take a tensor map of the launch.
+    #[error(transparent)]
+    TensorMap(#[from] TensorMapError),
     /// The kernel wrote something else than zeros beyond the edge of a sparse result.
     #[error("the result is no block-sparse matrix: {0}")]
     Result(#[from] BsrError),
@@ -77,6 +86,8 @@ pub struct Simulated {
     clusters: u32,
     /// Lines of operands lie gigabytes apart.
     far: bool,
+    /// The kernels that list the work, if the host does not.
+    lists: Option<Arc<ListKernels>>,
     records: Records,
 }
 
@@ -154,6 +165,7 @@ impl Simulated {
             entry: entry.to_owned(),
             clusters: DEFAULT_CLUSTERS,
             far: false,
+            lists: None,
             records: Records::default(),
         })
     }
@@ -163,6 +175,27 @@ impl Simulated {
     #[must_use]
     pub fn with_clusters(self, clusters: u32) -> Self {
         Self { clusters: clusters.max(1), ..self }
+    }
+
+    /// The same kernel with its work listed by kernels, as on a GPU where the pattern lives there
+    /// ([`ListKernels::own`]). Of these launches the report has what is wrong with them, and nothing else.
+    ///
+    /// # Errors
+    /// [`KernelError::DevicePattern`] of a kernel that reads no such lists.
+    pub fn with_device_pattern(self, lists: Arc<ListKernels>) -> Result<Self, KernelError> {
+        Launcher::takes_device_pattern(&self.plan)?;
+        Ok(Self { lists: Some(lists), ..self })
+    }
+
+    /// What the kernels make of a pattern that list its work for an extent `n`, if the host does not.
+    fn listed(
+        &self,
+        structure: &Structure,
+        n: usize,
+        memory: &mut GlobalMemory,
+    ) -> Result<Option<Listed>, SimulatedError> {
+        let Some(kernels) = &self.lists else { return Ok(None) };
+        Listed::new(&self.plan, structure, n, self.clusters, kernels, memory).map(Some)
     }
 
     /// The plan by which the kernel is launched.

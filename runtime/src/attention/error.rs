@@ -4,6 +4,7 @@ use bsr_codegen::Dtype;
 
 use crate::gpu::GpuError;
 use crate::kernel::KernelError;
+#[cfg(feature = "simulator")]
 use crate::simulated::SimulatedError;
 
 /// Why an attention cannot be computed. Nothing was launched and nothing written.
@@ -94,6 +95,7 @@ pub enum AttentionError {
     #[error(transparent)]
     Gpu(#[from] GpuError),
     /// The simulator.
+    #[cfg(feature = "simulator")]
     #[error(transparent)]
     Simulated(#[from] SimulatedError),
 }
@@ -101,6 +103,15 @@ pub enum AttentionError {
 bsr_codegen::message_as_debug!(AttentionError);
 
 impl AttentionError {
+    /// Whether there is no device that could be used; as [`GpuError::is_no_device`].
+    pub fn is_no_device(&self) -> bool {
+        match self {
+            Self::Gpu(error) => error.is_no_device(),
+            Self::Kernel(error) => error.is_no_device(),
+            _ => false,
+        }
+    }
+
     pub(super) fn size(fact: impl Into<String>, arithmetic: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Size { fact: fact.into(), arithmetic: arithmetic.into(), help: help.into() }
     }

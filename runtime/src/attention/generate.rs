@@ -7,6 +7,7 @@ use rand::RngExt;
 use super::{AttentionError, BlockList, Mask, Sharing};
 use crate::Structure;
 use crate::random::Streams;
+use crate::read::memory_available;
 
 /// How much of a block is attended to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,11 +30,32 @@ impl Coverage {
     }
 }
 
+/// The most blocks that a rule is asked for: so many do lists of 32 bits count.
+const MOST_BLOCKS: u128 = u32::MAX as u128;
+
+/// Makes sure, where a list of blocks is about to grow by a large piece, that this machine has the memory.
+fn has_room(indices: &Vec<u32>, columns: usize) -> Result<(), AttentionError> {
+    let grown = indices.len() + columns;
+    if grown <= indices.capacity() || grown < 1 << 24 {
+        return Ok(());
+    }
+    // Both lists, twice as long as they are, beside those that are copied.
+    let bytes = 2 * grown as u64 * (size_of::<u32>() + size_of::<bool>()) as u64;
+    match memory_available() {
+        Some(available) if bytes > available => {
+            let fact = format!("{grown} stored blocks take {bytes} bytes of lists, and {available} are available");
+            Err(AttentionError::mask(fact, "larger blocks, 128 x 128 for instance, or a mask with fewer of them"))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Mask {
     /// One pattern for all heads: `rule` is asked for every block, by its queries and keys.
     ///
     /// # Errors
-    /// [`AttentionError::Mask`] for blocks without queries or keys.
+    /// [`AttentionError::Mask`] for blocks without queries or keys, for more blocks than lists count in 32 bits, stored or not,
+    /// and for lists that this machine has no memory for.
     pub fn by_rule(
         (queries, keys): (usize, usize),
         (bm, bk): (usize, usize),
@@ -41,7 +63,15 @@ impl Mask {
     ) -> Result<Self, AttentionError> {
         let mut list = BlockList { indptr: vec![0], ..BlockList::default() };
         if bm > 0 && bk > 0 {
+            let (rows, columns) = (queries.div_ceil(bm), keys.div_ceil(bk));
+            if rows as u128 * columns as u128 > MOST_BLOCKS {
+                let fact = format!(
+                    "{queries} x {keys} in blocks of {bm} x {bk} are {rows} x {columns} blocks, above 2^32 - 1"
+                );
+                return Err(AttentionError::mask(fact, "larger blocks, 128 x 128 for instance"));
+            }
             for row in (0..queries).step_by(bm) {
+                has_room(&list.indices, columns)?;
                 for column in (0..keys).step_by(bk) {
                     let coverage = rule(row..(row + bm).min(queries), column..(column + bk).min(keys));
                     if coverage != Coverage::None {

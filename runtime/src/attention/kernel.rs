@@ -6,14 +6,18 @@ use std::sync::Arc;
 use bsr_codegen::Plan;
 
 use super::launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
+#[cfg(feature = "simulator")]
 use super::simulate::{SimulatedAttention, Simulation};
-use super::{AttentionError, DeviceMask, Mask, ScoreInputs, Shape, Tensor};
+use super::{AttentionError, DeviceMask, Mask, Shape};
+#[cfg(feature = "simulator")]
+use super::{ScoreInputs, Tensor};
 use crate::Element;
 use crate::gpu::{Device, DeviceBuffer, Plain, StreamRef};
+#[cfg(feature = "simulator")]
 use crate::simulated::Options;
 
 /// A kernel of attention: what `#[bsr_kernel(op = attention, ..)]` makes of a function.
-pub trait Kernel: Sized + 'static {
+pub trait AttentionKernel: Sized + 'static {
     /// The element type of Q, K, V and O.
     type Element: Element + Plain;
     /// The kernel's text.
@@ -33,11 +37,21 @@ pub trait Kernel: Sized + 'static {
         Ok(Loaded { launcher, kernel: PhantomData })
     }
 
-    /// Computes an attention of host tensors on the simulator, which runs the same PTX on the CPU: O, the logarithm of each
-    /// query's sum of exponentials, and every race, missing fence and misused barrier of the kernel.
+    /// Loads the kernel on the first GPU that runs it; [`AttentionError::is_no_device`] tells whether there is none.
+    ///
+    /// # Errors
+    /// Those of [`Device::open_for`] and [`AttentionKernel::load`].
+    fn open() -> Result<Loaded<Self>, AttentionError> {
+        Self::load(&Device::open_for(Self::plan().arch().target)?)
+    }
+
+    /// Computes an attention of host tensors on the simulator, which runs the same PTX on the CPU: O, each query's LSE (the
+    /// logarithm of its sum of exponentials), and every race, missing fence and misused barrier of the kernel. `inputs` is the
+    /// scale, or [all that the score reads](ScoreInputs).
     ///
     /// # Errors
     /// As [`SimulatedAttention::run`].
+    #[cfg(feature = "simulator")]
     fn simulate<'n>(
         tensors: [&Tensor<Self::Element>; 3],
         mask: &Mask,
@@ -55,7 +69,7 @@ pub struct Loaded<K> {
     kernel: PhantomData<fn() -> K>,
 }
 
-impl<K: Kernel> Loaded<K> {
+impl<K: AttentionKernel> Loaded<K> {
     /// Makes the work of a mask for tensors of one shape.
     ///
     /// # Errors
@@ -75,7 +89,7 @@ impl<K: Kernel> Loaded<K> {
     /// Enqueues O = softmax(scale * Q K^T) V on `stream` and returns at once.
     ///
     /// ```ignore
-    /// attend.launch(&stream, (&q, &k, &v, scale), &pattern, &mut o)?;
+    /// attend.launch(&stream, (&q, &k, &v, 0.125), &pattern, &mut o)?;
     /// ```
     ///
     /// # Errors
@@ -90,19 +104,19 @@ impl<K: Kernel> Loaded<K> {
         self.launcher.launch(stream, inputs, pattern, output, None)
     }
 
-    /// The same; `sums` gets the natural logarithm of each query's sum of exponentials, `[batch, heads, queries]`.
+    /// The same; `lse` gets each query's LSE, the natural logarithm of its sum of exponentials: `[batch, heads, queries]`.
     ///
     /// # Errors
     /// As [`Launcher::launch`].
-    pub fn launch_with_sums<'s, 'i>(
+    pub fn launch_with_lse<'s, 'i>(
         &self,
         stream: impl Into<StreamRef<'s>>,
         inputs: impl Into<Inputs<'i, K::Element>>,
         pattern: &DevicePattern,
         output: &mut DeviceTensor<K::Element>,
-        sums: &mut DeviceBuffer<f32>,
+        lse: &mut DeviceBuffer<f32>,
     ) -> Result<(), AttentionError> {
-        self.launcher.launch(stream, inputs, pattern, output, Some(sums))
+        self.launcher.launch(stream, inputs, pattern, output, Some(lse))
     }
 
     /// The untyped launcher.

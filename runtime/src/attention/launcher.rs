@@ -276,8 +276,8 @@ impl Launcher {
         })
     }
 
-    /// Enqueues an attention on `stream` and returns at once. `sums`, if there, gets the natural logarithm of each query's
-    /// sum of exponentials, `[batch, heads, queries]`. Keep tensors and pattern alive until the stream has been synchronized.
+    /// Enqueues an attention on `stream` and returns at once. `lse`, if there, gets each query's LSE, the natural logarithm of
+    /// its sum of exponentials: `[batch, heads, queries]`. Keep tensors and pattern alive until the stream has been synchronized.
     ///
     /// # Errors
     /// Tensors that do not fit the kernel or the pattern. Nothing is launched in these cases.
@@ -287,7 +287,7 @@ impl Launcher {
         inputs: impl Into<Inputs<'i, T>>,
         pattern: &DevicePattern,
         output: &mut DeviceTensor<T>,
-        sums: Option<&mut DeviceBuffer<f32>>,
+        lse: Option<&mut DeviceBuffer<f32>>,
     ) -> Result<(), AttentionError> {
         let stream = stream.into();
         let Inputs { tensors: [q, k, v], scale, scalars, vectors } = inputs.into();
@@ -309,15 +309,15 @@ impl Launcher {
                 "an O of these sizes",
             ));
         }
-        let sums = match sums {
-            Some(sums) if sums.len() != shape.rows() => {
+        let lse = match lse {
+            Some(lse) if lse.len() != shape.rows() => {
                 return Err(AttentionError::size(
-                    format!("{} sums", sums.len()),
+                    format!("LSE has {} elements", lse.len()),
                     format!("problems x heads x queries = {}", shape.rows()),
                     "one for each query of each head",
                 ));
             }
-            sums => sums.map_or(0, |sums| sums.ptr()),
+            lse => lse.map_or(0, |lse| lse.ptr()),
         };
         if pattern.ctas == 0 {
             return Ok(());
@@ -333,7 +333,7 @@ impl Launcher {
                 Operand::B | Operand::V if shape.keys == 0 => q.data.ptr(),
                 Operand::B => k.data.ptr(),
                 Operand::V => v.data.ptr(),
-                Operand::Second => sums,
+                Operand::Second => lse,
                 Operand::Epilogue(at) => vectors[place(parameters, at)].ptr(),
                 _ => output.data.ptr(),
             }
@@ -359,7 +359,7 @@ impl Launcher {
         }
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
         // above have found to be those of the problem; the pattern was made for this kernel and these sizes, or is checked
-        // and listed on this stream ahead of the launch, so that no step is beyond the keys. O and the sums are borrowed
+        // and listed on this stream ahead of the launch, so that no step is beyond the keys. O and LSE are borrowed
         // mutably, and the workspace is this stream's.
         unsafe { gpu::launch(&self.function, &launch, &values, stream)? };
         Ok(())
@@ -400,7 +400,7 @@ pub(super) fn shape_of(plan: &Plan, [q, k, v]: [[usize; 4]; 3], dtype: Dtype) ->
     let ([batch, heads, queries, _], columns) = (q, v[3]);
     let shape = Shape { batch, heads, key_heads: k[1], queries, keys: k[2], columns };
     match plan.attention_tiles() {
-        Some(tiles) => shape.check(&tiles).map(|()| shape),
+        Some(tiles) => shape.check_tiles(&tiles).map(|()| shape),
         None => Err(AttentionError::Operation(spec.op)),
     }
 }

@@ -44,7 +44,7 @@ impl Listed {
         shape: &Shape,
         ctas: u32,
     ) -> Result<Self, AttentionError> {
-        shape.check(tiles)?;
+        shape.check_tiles(tiles)?;
         mask.check_shape(shape, tiles.block)?;
         check_sharing(tiles, mask.shape().sharing)?;
         let [batch, heads, key_heads, queries, keys] =

@@ -14,23 +14,33 @@ mod kernel;
 mod launcher;
 mod listed;
 mod mask;
+mod problem;
 mod reference;
 mod shape;
+#[cfg(feature = "simulator")]
 mod simulate;
 mod steps;
 mod tensor;
+#[cfg(feature = "simulator")]
+mod trials;
 mod vector;
+mod wanted;
 mod work;
 
 pub use device_mask::{DeviceMask, DeviceMaskShape, PartialBlocks};
 pub use error::AttentionError;
 pub use generate::Coverage;
-pub use kernel::{Kernel, Loaded};
+pub use kernel::{AttentionKernel, Loaded};
 pub use launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
 pub use mask::{BlockList, Mask, Sharing};
+pub use problem::Problem;
 pub use reference::{Attended, reference, reference_of, reference_rows};
 pub use shape::{HeadOrder, Shape};
+#[cfg(feature = "simulator")]
 pub use simulate::{SimulatedAttention, Simulation, simulate};
 pub use tensor::Tensor;
+#[cfg(feature = "simulator")]
+pub use trials::{Trial, trials};
 pub use vector::{HostVector, ScoreInputs, ScoreVector, UploadedVectors};
+pub use wanted::{Wanted, WrongAttention, tolerance};
 pub use work::AttentionWork;

@@ -1,19 +1,41 @@
 //! Attention in f64.
 
-use bsr_codegen::Epilogue;
 use bsr_codegen::epilogue::{Pair, Program};
+use bsr_codegen::{Dtype, Epilogue};
 
 use super::{Mask, ScoreInputs, Shape, Tensor, vector};
 use crate::Element;
+use crate::reference::{f32_sums, half_ulp};
 
-/// What an attention computes.
+/// What an attention computes, and how far off a right kernel may be.
+///
+/// **O.** A probability p and an element of O are rounded to the type, by at most `u = 2^-p` of their value with p significant
+/// bits. The errors of the keys of a row are independent, so that those of an element add up to about `0.4 u` of the root of the
+/// sum of `(p v)^2`; the bound is `4 u` of it, and `u` of the element.
+///
+/// **Exponentials.** An error of a score is a relative error of its exponential: `2^-19` of the score, and of 1 (a function
+/// of a score is exact to 2^-20, an exponential to 2^-22), and what f32 sums of so many products lead to. O may be off by the
+/// errors of all keys together, each by its share in O, and so may be the logarithm of the sum, beside `8e-6` for the logarithm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attended {
     /// Rows of O, one after the other.
     pub output: Vec<f64>,
-    /// The natural logarithm of each row's sum of exponentials; minus infinity for a query without keys.
-    pub sums: Vec<f64>,
+    /// How far off each element of O may be.
+    pub output_bounds: Vec<f64>,
+    /// LSE, the natural logarithm of each row's sum of exponentials; minus infinity for a query without keys.
+    pub lse: Vec<f64>,
+    /// How far off each logarithm may be.
+    pub lse_bounds: Vec<f64>,
 }
+
+/// How many times what independent roundings lead to is right.
+const SPREAD: f64 = 4.0;
+/// The relative error of a score, and of an exponential.
+const OF_SCORE: f64 = 1.0 / (1 << 19) as f64;
+/// The error of a logarithm.
+const OF_LOGARITHM: f64 = 8e-6;
+/// Below it, values of f16 are rounded to multiples of 2^-24.
+const LEAST_F16: f64 = 1.0 / (1 << 14) as f64;
 
 /// O of every query, `[batch, heads, queries, columns]`.
 ///
@@ -60,14 +82,20 @@ pub fn reference_of<T: Element>(
     inputs: &ScoreInputs<'_>,
     rows: impl IntoIterator<Item = [usize; 3]>,
 ) -> Attended {
-    let mut attended = Attended { output: vec![], sums: vec![] };
+    let mut attended = Attended { output: vec![], output_bounds: vec![], lse: vec![], lse_bounds: vec![] };
     let program = score.map(|score| score.program());
     for row in rows {
-        let (output, sum) = one_row(shape, mask, tensors, (program, inputs), row);
-        attended.output.extend(output);
-        attended.sums.push(sum);
+        one_row(shape, mask, tensors, (program, inputs), row, &mut attended);
     }
     attended
+}
+
+/// A key that is attended to.
+struct Attends {
+    key: usize,
+    score: f64,
+    /// The error of the score.
+    error: f64,
 }
 
 fn one_row<T: Element>(
@@ -76,42 +104,71 @@ fn one_row<T: Element>(
     [q, k, v]: [&Tensor<T>; 3],
     (score, inputs): (Option<&Program>, &ScoreInputs<'_>),
     [batch, head, query]: [usize; 3],
-) -> (Vec<f64>, f64) {
+    into: &mut Attended,
+) {
     let scale = f64::from(inputs.scale);
     let mut values = vec![0.0; score.map_or(0, |score| score.inputs().len())];
     let key_head = shape.key_head(head);
-    let wide = |row: &[T]| row.iter().map(|value| value.to_f64()).collect::<Vec<f64>>();
-    let q = wide(q.row([batch, head, query]));
+    let q: Vec<f64> = q.row([batch, head, query]).iter().map(|value| value.to_f64()).collect();
+    let of_products = scale * f32_sums(T::DTYPE, q.len());
     let (bm, bk) = mask.block();
     let list = &mask.lists()[mask.pattern(batch, head, shape.heads)];
-    let mut scores = vec![];
+    let mut attends = vec![];
     for (column, partial) in list.row(query / bm) {
         let first = column as usize * bk;
         for key in first..(first + bk).min(shape.keys) {
-            let product: f64 = q.iter().zip(wide(k.row([batch, key_head, key]))).map(|(a, b)| a * b).sum();
-            let value = match score.filter(|_| partial) {
+            let products = q.iter().zip(k.row([batch, key_head, key])).map(|(a, b)| a * b.to_f64());
+            let (product, squares) = products.fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+            let score = match score.filter(|_| partial) {
                 Some(score) => {
                     vector::values(score, inputs, shape, [batch, head, query, key], &mut values);
                     score.score(&Pair { product, query, key, head, batch, scale, inputs: &values })
                 }
                 None => product * scale,
             };
-            scores.push((key, value));
+            let error = OF_SCORE * (1.0 + score.abs()) + of_products * squares.sqrt();
+            attends.push(Attends { key, score, error });
         }
     }
-    let greatest = scores.iter().map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max);
-    let mut output = vec![0.0; shape.columns];
+    let greatest = attends.iter().map(|key| key.score).fold(f64::NEG_INFINITY, f64::max);
     if greatest == f64::NEG_INFINITY {
-        return (output, greatest);
+        into.output.resize(into.output.len() + shape.columns, 0.0);
+        into.output_bounds.resize(into.output.len(), 0.0);
+        into.lse.push(greatest);
+        into.lse_bounds.push(0.0);
+        return;
     }
-    let mut sum = 0.0;
-    for (key, score) in scores {
-        let weight = (score - greatest).exp();
-        sum += weight;
-        for (to, value) in output.iter_mut().zip(v.row([batch, key_head, key])) {
-            *to += weight * value.to_f64();
+    attends.retain(|key| key.score > f64::NEG_INFINITY);
+    let sum: f64 = attends.iter().map(|key| (key.score - greatest).exp()).sum();
+    let (least, rounding) = (if T::DTYPE == Dtype::F16 { LEAST_F16 } else { 0.0 }, half_ulp(T::DTYPE));
+    let mut row = vec![OfElement::default(); shape.columns];
+    let mut error = 0.0;
+    for key in attends {
+        let probability = (key.score - greatest).exp() / sum;
+        let (weight, of_key) = (probability.max(least).powi(2), probability * key.error);
+        error += of_key;
+        for (element, value) in row.iter_mut().zip(v.row([batch, key_head, key.key])) {
+            let value = value.to_f64();
+            element.value += probability * value;
+            element.squares += weight * value * value;
+            element.error += of_key * value.abs();
         }
     }
-    output.iter_mut().for_each(|value| *value /= sum);
-    (output, greatest + sum.ln())
+    for OfElement { value, squares, error: of_keys } in row {
+        into.output.push(value);
+        let rounded = rounding * (SPREAD * squares.sqrt() + value.abs().max(least));
+        into.output_bounds.push(rounded + of_keys + error * value.abs());
+    }
+    into.lse.push(greatest + sum.ln());
+    into.lse_bounds.push(OF_LOGARITHM + error);
+}
+
+/// What is summed of an element of O.
+#[derive(Clone, Copy, Default)]
+struct OfElement {
+    value: f64,
+    /// Of the probabilities times V.
+    squares: f64,
+    /// What errors of scores lead to.
+    error: f64,
 }

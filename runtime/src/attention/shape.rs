@@ -56,12 +56,12 @@ impl Shape {
         self.batch * self.heads * self.queries
     }
 
-    /// Whether a kernel can compute this.
+    /// Whether there is such an attention; `pack` heads of Q share a tile of its kernel.
     ///
     /// # Errors
     /// [`AttentionError::Size`].
-    pub(super) fn check(&self, tiles: &AttentionTiles) -> Result<(), AttentionError> {
-        let Self { heads, key_heads, columns, .. } = *self;
+    pub fn check(&self, pack: Option<u32>) -> Result<(), AttentionError> {
+        let Self { heads, key_heads, .. } = *self;
         if key_heads == 0 || !heads.is_multiple_of(key_heads) {
             return Err(AttentionError::size(
                 format!("{heads} heads of Q cannot share {key_heads} heads of K"),
@@ -69,18 +69,11 @@ impl Shape {
                 "a number of key heads that divides the heads",
             ));
         }
-        if let Some(packed) = tiles.packed.filter(|packed| !(heads / key_heads).is_multiple_of(*packed as usize)) {
+        if let Some(packed) = pack.filter(|packed| !(heads / key_heads).is_multiple_of(*packed as usize)) {
             return Err(AttentionError::size(
                 format!("{} heads that share a head of K are not tiles of {packed}", heads / key_heads),
                 "a kernel with `pack` computes so many neighbouring heads in a tile, which read the same K and V",
                 "`pack` a divisor of the heads of a group, or none",
-            ));
-        }
-        if columns != tiles.columns as usize {
-            return Err(AttentionError::size(
-                format!("heads of {columns} columns, and the kernel was compiled for {}", tiles.columns),
-                "the head dimension is bn of the spec",
-                format!("a kernel with bn = {columns}"),
             ));
         }
         for (what, value) in
@@ -93,6 +86,22 @@ impl Shape {
                     "several launches",
                 ));
             }
+        }
+        Ok(())
+    }
+
+    /// Whether a kernel can compute this.
+    ///
+    /// # Errors
+    /// As [`Shape::check`], and another number of columns.
+    pub(super) fn check_tiles(&self, tiles: &AttentionTiles) -> Result<(), AttentionError> {
+        self.check(tiles.packed)?;
+        if self.columns != tiles.columns as usize {
+            return Err(AttentionError::size(
+                format!("heads of {} columns, and the kernel was compiled for {}", self.columns, tiles.columns),
+                "the head dimension is bn of the spec",
+                format!("a kernel with bn = {}", self.columns),
+            ));
         }
         Ok(())
     }

@@ -1,15 +1,12 @@
 //! Attention on the simulator.
 
-use bsr_codegen::{Argument, Dtype, Operand, Plan, StridedMap};
-use bsr_simulator::{
-    BufferId, Coverage, GlobalMemory, Launch, Module, Options, Param, Report, Statement, Swizzle, TensorElement,
-    TensorMapDesc, parse,
-};
+use bsr_codegen::{Argument, Operand, Plan, TensorMapError};
+use bsr_simulator::{BufferId, Coverage, GlobalMemory, Launch, Module, Options, Param, Report, Statement, parse};
 
 use super::vector::{self, packed_strides, place};
 use super::{AttentionError, AttentionWork, HostVector, Mask, ScoreInputs, Tensor};
 use crate::Element;
-use crate::simulated::SimulatedError;
+use crate::simulated::{SimulatedError, describe};
 use crate::timeline::{self, Records};
 
 /// Alignment of every buffer in bytes, as `cudaMalloc` gives it.
@@ -24,14 +21,14 @@ pub struct SimulatedAttention {
     module: Module,
     entry: String,
     ctas: u32,
-    /// Whether the logarithms of the rows' sums are asked for.
-    sums: bool,
+    /// Whether LSE, the logarithm of each row's sum of exponentials, is computed.
+    lse: bool,
     records: Records,
     /// The work, where it is not that of the mask as the host lists it.
     work: Option<AttentionWork>,
 }
 
-/// What a simulated attention computed: O, the logarithm of each row's sum, what was found.
+/// What a simulated attention computed: O, LSE (the logarithm of each row's sum of exponentials), what was found.
 pub type Simulation<T> = (Tensor<T>, Vec<f32>, Report);
 
 /// Runs the kernel of `plan` once; see [`SimulatedAttention::run`].
@@ -64,7 +61,7 @@ impl SimulatedAttention {
             module,
             entry: entry.to_owned(),
             ctas: CTAS,
-            sums: true,
+            lse: true,
             records: Records::default(),
             work: None,
         })
@@ -82,15 +79,15 @@ impl SimulatedAttention {
         Self { work: Some(work), ..self }
     }
 
-    /// The same without the logarithms of the rows' sums: what is returned for them is no number.
+    /// The same without LSE: what is returned for it is NaN.
     #[must_use]
-    pub fn without_sums(self) -> Self {
-        Self { sums: false, ..self }
+    pub fn without_lse(self) -> Self {
+        Self { lse: false, ..self }
     }
 
-    /// Whether the logarithms of the rows' sums are asked for.
-    pub fn gives_sums(&self) -> bool {
-        self.sums
+    /// Whether LSE, the logarithm of each row's sum of exponentials, is computed.
+    pub fn gives_lse(&self) -> bool {
+        self.lse
     }
 
     /// What the last launch of a [probed](Plan::probed) kernel recorded; as
@@ -104,8 +101,7 @@ impl SimulatedAttention {
         self.module.statements(&self.entry, coverage)
     }
 
-    /// Computes O of Q, K and V under `mask`; `inputs` are the scale and what the score reads: `(scale, &[])` where it reads
-    /// nothing. O lies as Q does, and is full of [`Element::POISON`] before. Where CTAs share the keys of a tile, the kernel is
+    /// Computes O of Q, K and V under `mask`; `inputs` are the scale alone, as `0.125`, or with what the score reads. O lies as Q does, and is full of [`Element::POISON`] before. Where CTAs share the keys of a tile, the kernel is
     /// launched twice, and must give the same bits: the second launch finds the workspace as the first one left it.
     ///
     /// # Errors
@@ -128,11 +124,11 @@ impl SimulatedAttention {
             Some(work) => work.clone(),
             None => AttentionWork::new(&tiles, &shape, mask, self.ctas)?,
         };
-        let mut sums = vec![f32::NAN; shape.rows()];
+        let mut lse = vec![f32::NAN; shape.rows()];
         let sizes = [shape.batch, shape.heads, shape.queries, shape.columns];
         let poison = Tensor::filled(sizes, q.order(), T::POISON);
         if work.ctas() == 0 {
-            return Ok((poison, sums, Report::default()));
+            return Ok((poison, lse, Report::default()));
         }
         let mut memory = GlobalMemory::new();
         let mut upload = |bytes: Vec<u8>| match bytes.is_empty() {
@@ -140,7 +136,7 @@ impl SimulatedAttention {
             false => memory.upload(bytes, ALIGN),
         };
         let [id_q, id_k, id_v, id_o] = [q, k, v, &poison].map(|tensor| upload(T::to_bytes(tensor.data())));
-        let id_sums = upload(f32::to_bytes(&sums));
+        let id_lse = upload(f32::to_bytes(&lse));
         let of_score: Vec<BufferId> = vectors.iter().map(|vector| upload(vector.to_bytes())).collect();
         let parameters = vector::inputs(&self.plan);
         let mut words = |words: &[u32]| upload(words.iter().flat_map(|word| word.to_le_bytes()).collect());
@@ -150,7 +146,7 @@ impl SimulatedAttention {
             Operand::A => id_q,
             Operand::B => id_k,
             Operand::V => id_v,
-            Operand::Second => id_sums,
+            Operand::Second => id_lse,
             Operand::Epilogue(at) => of_score[place(parameters, at)],
             _ => id_o,
         };
@@ -158,28 +154,31 @@ impl SimulatedAttention {
         let problem = shape.problem([q.strides(), k.strides(), v.strides(), poison.strides()]);
         let launch = self.plan.attention_launch(&problem, work.ctas());
         let launch = launch.ok_or(AttentionError::Operation(self.plan.spec().op))?;
-        let param = |argument: &Argument| match argument {
-            Argument::Strided(map) => Param::TensorMap(describe(map, buffer(map.operand))),
-            Argument::Pointer(Operand::Second) if !self.sums => Param::U64(0),
-            Argument::Pointer(operand) => Param::Buffer(buffer(*operand)),
-            Argument::WorkHead => Param::Buffer(heads),
-            Argument::Work => Param::Buffer(of_tiles),
-            Argument::ColIdx => Param::Buffer(steps),
-            Argument::Workspace => Param::Buffer(workspace),
-            Argument::Probes => rings.map_or(Param::U64(0), Param::Buffer),
-            Argument::Number(number) => Param::U32(*number),
-            Argument::Scale => Param::F32(scale),
-            Argument::Scalar(at) => Param::F32(scalars[place(parameters, *at)]),
-            Argument::VectorStrides(at) => Param::U64(strides[place(parameters, *at)]),
-            _ => Param::U64(0),
+        let param = |argument: &Argument| {
+            Ok(match argument {
+                Argument::Strided(map) => Param::TensorMap(describe(map.tiled()?, 0, buffer(map.operand))?),
+                Argument::Pointer(Operand::Second) if !self.lse => Param::U64(0),
+                Argument::Pointer(operand) => Param::Buffer(buffer(*operand)),
+                Argument::WorkHead => Param::Buffer(heads),
+                Argument::Work => Param::Buffer(of_tiles),
+                Argument::ColIdx => Param::Buffer(steps),
+                Argument::Workspace => Param::Buffer(workspace),
+                Argument::Probes => rings.map_or(Param::U64(0), Param::Buffer),
+                Argument::Number(number) => Param::U32(*number),
+                Argument::Scale => Param::F32(scale),
+                Argument::Scalar(at) => Param::F32(scalars[place(parameters, *at)]),
+                Argument::VectorStrides(at) => Param::U64(strides[place(parameters, *at)]),
+                _ => Param::U64(0),
+            })
         };
-        let params: Vec<Param> = launch.parameters.iter().map(|parameter| param(&parameter.argument)).collect();
+        let params: Result<Vec<Param>, TensorMapError> =
+            launch.parameters.iter().map(|parameter| param(&parameter.argument)).collect();
         let launch = Launch {
             grid: [launch.grid[0], launch.grid[1], 1],
             cluster: [1; 3],
             block: [launch.block, 1, 1],
             shared_bytes: launch.shared_bytes,
-            params,
+            params: params.map_err(SimulatedError::from)?,
         };
         let run = |memory: &mut GlobalMemory| {
             bsr_simulator::simulate(&self.module, &self.entry, &launch, memory, options).map_err(SimulatedError::from)
@@ -188,33 +187,19 @@ impl SimulatedAttention {
         if work.places > 0 && report.is_clean() {
             // The second launch finds the workspace as the first one left it: flags at zero, sums that mean nothing.
             memory.bytes_mut(workspace).iter_mut().filter(|byte| **byte != 0).for_each(|byte| *byte = 0xFF);
-            let first: Vec<Vec<u8>> = [id_o, id_sums].map(|id| memory.bytes(id).to_vec()).into();
+            let first: Vec<Vec<u8>> = [id_o, id_lse].map(|id| memory.bytes(id).to_vec()).into();
             memory.bytes_mut(id_o).copy_from_slice(&T::to_bytes(poison.data()));
-            memory.bytes_mut(id_sums).copy_from_slice(&f32::to_bytes(&sums));
+            memory.bytes_mut(id_lse).copy_from_slice(&f32::to_bytes(&lse));
             let coverage = report.coverage;
             report = run(&mut memory)?;
             report.coverage.merge(&coverage);
-            if report.is_clean() && [id_o, id_sums].iter().zip(&first).any(|(id, bytes)| memory.bytes(*id) != bytes) {
+            if report.is_clean() && [id_o, id_lse].iter().zip(&first).any(|(id, bytes)| memory.bytes(*id) != bytes) {
                 return Err(AttentionError::Launches);
             }
         }
         self.records.keep(rings.map(|id| memory.bytes(id)));
-        sums.copy_from_slice(&f32::from_bytes(memory.bytes(id_sums)));
+        lse.copy_from_slice(&f32::from_bytes(memory.bytes(id_lse)));
         let output = Tensor::from_vec(sizes, q.order(), T::from_bytes(memory.bytes(id_o)))?;
-        Ok((output, sums, report))
-    }
-}
-
-fn describe(map: &StridedMap, buffer: BufferId) -> TensorMapDesc {
-    TensorMapDesc {
-        buffer,
-        offset: 0,
-        element: if map.dtype == Dtype::BF16 { TensorElement::Bf16 } else { TensorElement::F16 },
-        dims: map.dims.to_vec(),
-        strides: map.strides_bytes.to_vec(),
-        box_dims: map.box_dims.to_vec(),
-        element_strides: vec![1; 4],
-        swizzle: Swizzle::from_span(map.swizzle_bytes).unwrap_or(Swizzle::None),
-        fill_nan: false,
+        Ok((output, lse, report))
     }
 }

@@ -11,8 +11,9 @@ use crate::Element;
 use crate::epilogue::Numbers;
 use crate::gpu::{Device, DevicePtr, DeviceVector, Plain};
 
-/// Elements in a row of an example by query or key that are the same.
-const RUN: usize = 48;
+/// Elements in a row of an example by query or key that are the same: a number without a common divisor with those of a warp's
+/// queries, of a block and of a step.
+const RUN: usize = 37;
 
 /// A vector of a score on the host.
 ///
@@ -49,21 +50,55 @@ impl HostVector {
     /// Vectors that the score of `spec` can do something with, whatever they are for: runs of the numbers from 1 to 4 by query
     /// and key, which are documents as well as biases, and powers of 1/2 by head.
     pub fn examples(spec: &KernelSpec, shape: &Shape) -> Vec<Self> {
-        let runs = |len: usize| (0..len).map(|at| (1 + at / RUN % 4) as f32).collect::<Vec<f32>>();
+        Self::of_score(spec, shape, &|kind, [at, ..]| match kind {
+            InputKind::Rows(_) | InputKind::Cols(_) => of_run(at),
+            _ => of_head(at),
+        })
+    }
+
+    /// Vectors for a check, with elements of their own for each head of each problem. With an odd `number` they are runs as in
+    /// [`HostVector::examples`]. With an even one neighbouring elements, and those of neighbouring heads and vectors, differ: a
+    /// query and a key have the same in one of seven pairs, and one query in eleven has what no key has.
+    pub fn varied(spec: &KernelSpec, shape: &Shape, number: usize) -> Vec<Self> {
+        let parts = Sharing::ByBoth.patterns(shape.batch, shape.heads);
+        let many = Shape { queries: parts * shape.queries, keys: parts * shape.keys, heads: parts, ..*shape };
+        let mixed = |at: usize, part: usize, vector: usize| {
+            0.5 + 0.5 * ((3 * at + 2 * (at / 8) + 4 * part + vector) % 7) as f32
+        };
+        let vectors = Self::of_score(spec, &many, &|kind, [at, vector]| match kind {
+            InputKind::Rows(_) | InputKind::Cols(_) => {
+                let len = part(kind, shape);
+                match (number % 2, at % len, at / len) {
+                    (1, at, part) => of_run(at + RUN * part),
+                    (_, at, _) if matches!(kind, InputKind::Rows(_)) && at % 11 == 5 => 4.5,
+                    (_, at, part) => mixed(at, part, vector),
+                }
+            }
+            // The first one hardly tells far keys from near ones, where it is a slope.
+            _ => of_head(5 + 3 * at + vector),
+        });
+        vectors.into_iter().map(|vector| vector.shared(Sharing::ByBoth)).collect()
+    }
+
+    /// The vectors of a score: `value` is asked for each element of each, by its place and the vector's among those of its kind.
+    fn of_score(spec: &KernelSpec, shape: &Shape, value: &dyn Fn(InputKind, [usize; 2]) -> f32) -> Vec<Self> {
         let inputs = spec.score.map_or(&[][..], |score| score.program().inputs());
-        let of = |input: &Input| {
-            let values = match input.kind {
-                InputKind::Rows(_) => runs(shape.queries),
-                InputKind::Cols(_) => runs(shape.keys),
-                _ => (0..shape.heads).map(|head| 0.5_f32.powi(1 + head as i32 % 8)).collect(),
+        let vectors = inputs.iter().enumerate().filter(|(_, input)| input.kind.is_vector());
+        let of = |(at, input): (usize, &Input)| {
+            let same = |other: &&Input| std::mem::discriminant(&other.kind) == std::mem::discriminant(&input.kind);
+            let vector = inputs[..at].iter().filter(same).count();
+            let len = match input.kind {
+                InputKind::Heads(_) => shape.heads,
+                kind => part(kind, shape),
             };
+            let values = (0..len).map(|at| value(input.kind, [at, vector]));
             match input.kind.dtype() {
-                Dtype::F16 => values.into_iter().map(f16::from_f32).collect::<Vec<f16>>().into(),
-                Dtype::BF16 => values.into_iter().map(bf16::from_f32).collect::<Vec<bf16>>().into(),
-                _ => values.into(),
+                Dtype::F16 => values.map(f16::from_f32).collect::<Vec<f16>>().into(),
+                Dtype::BF16 => values.map(bf16::from_f32).collect::<Vec<bf16>>().into(),
+                _ => values.collect::<Vec<f32>>().into(),
             }
         };
-        inputs.iter().filter(|input| input.kind.is_vector()).map(of).collect()
+        vectors.map(of).collect()
     }
 
     /// Elements.
@@ -169,6 +204,16 @@ impl UploadedVectors {
     }
 }
 
+/// An element by query or by key: documents as well as biases.
+fn of_run(at: usize) -> f32 {
+    (1 + at / RUN % 4) as f32
+}
+
+/// An element by head.
+fn of_head(head: usize) -> f32 {
+    0.5_f32.powi(1 + head as i32 % 8)
+}
+
 /// What must fit of a vector.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
@@ -204,6 +249,12 @@ impl<'n> ScoreInputs<'n> {
     #[must_use]
     pub fn vectors(self, vectors: &'n [HostVector]) -> Self {
         Self { vectors, ..self }
+    }
+}
+
+impl From<f32> for ScoreInputs<'_> {
+    fn from(scale: f32) -> Self {
+        Self::new(scale)
     }
 }
 

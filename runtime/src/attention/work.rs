@@ -53,7 +53,7 @@ impl AttentionWork {
     /// # Errors
     /// [`AttentionError::Size`] and [`AttentionError::Mask`] where mask, shape and kernel do not belong together.
     pub fn new(tiles: &AttentionTiles, shape: &Shape, mask: &Mask, ctas: u32) -> Result<Self, AttentionError> {
-        shape.check(tiles)?;
+        shape.check_tiles(tiles)?;
         check_mask(tiles, shape, mask)?;
         let mut work = Self::default();
         let groups = work.groups(tiles, shape, mask);

@@ -14,7 +14,9 @@ pub use convert::Blocks;
 pub use error::BsrError;
 pub use structure::Structure;
 pub use transposed::Transposed;
-pub(crate) use validate::{offsets as check_offsets, padding_of as check_padding};
+pub(crate) use validate::offsets as check_offsets;
+#[cfg(feature = "files")]
+pub(crate) use validate::padding_of as check_padding;
 
 use crate::random::{Streams, fill_normal};
 use crate::{Element, GenerateError, Pattern};

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::BsrError;
+use crate::read::MemoryError;
 
 /// Why a pattern was refused, and what to write.
 #[derive(Clone, PartialEq, Error)]
@@ -62,6 +63,9 @@ pub enum GenerateError {
         /// Columns of a block.
         bk: usize,
     },
+    /// The pattern does not fit memory.
+    #[error("the pattern does not fit memory: {0}; ask for fewer blocks, or larger ones")]
+    Memory(#[from] MemoryError),
     /// The shape or the number of blocks is refused by the format.
     #[error(transparent)]
     Structure(#[from] BsrError),

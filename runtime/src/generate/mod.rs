@@ -16,6 +16,7 @@ pub use error::GenerateError;
 use crate::Structure;
 use crate::bsr::check_offsets;
 use crate::random::Streams;
+use crate::read::check_memory;
 
 /// Which blocks of a matrix are stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,6 +51,9 @@ impl Pattern {
         seed: u64,
     ) -> Result<Structure, GenerateError> {
         self.check_fraction()?;
+        // Lengths, their running sums and a copy of them, of all block rows.
+        let block_rows = rows.div_ceil(block.0.max(1)) as u64;
+        check_memory(&[("block rows", 24 * block_rows)])?;
         let shape = Structure::empty(rows, cols, block)?;
         match self {
             Self::Random(density) => random(&shape, density, seed),
@@ -66,17 +70,27 @@ fn streams(seed: u64) -> Streams {
     Streams::new(seed, b"pattern.")
 }
 
+/// Refuses a number of blocks that cannot be addressed or do not fit memory.
+fn check_count(shape: &Structure, count: usize) -> Result<(), GenerateError> {
+    check_offsets(count, shape.block().0)?;
+    // A block is drawn as a 64-bit number and stored as a 32-bit one.
+    Ok(check_memory(&[("blocks", 12 * count as u64)])?)
+}
+
 /// `round(density * all)`, refused if so many blocks cannot be addressed.
 fn count_of(shape: &Structure, density: f64) -> Result<usize, GenerateError> {
     let all = shape.block_rows() * shape.block_cols();
     let count = ((density * all as f64).round() as usize).min(all);
-    check_offsets(count, shape.block().0)?;
+    check_count(shape, count)?;
     Ok(count)
 }
 
 fn random(shape: &Structure, density: f64, seed: u64) -> Result<Structure, GenerateError> {
     let (block_rows, block_cols) = (shape.block_rows(), shape.block_cols());
     let count = count_of(shape, density)?;
+    // Where a good part is drawn, rand shuffles a list of all places.
+    let all = (block_rows * block_cols) as u64;
+    check_memory(&[("places", 4 * all.min(48 * count as u64)), ("blocks", 24 * count as u64)])?;
     let mut places = index::sample(&mut streams(seed).get(0), block_rows * block_cols, count).into_vec();
     places.sort_unstable();
     let mut lengths = vec![0; block_rows];
@@ -158,7 +172,7 @@ fn rows_until(shape: &Structure, block_row: usize) -> usize {
 /// Block rows of given lengths, each with its columns drawn at random.
 fn scatter(shape: &Structure, lengths: &[usize], seed: u64) -> Result<Structure, GenerateError> {
     let streams = streams(seed);
-    check_offsets(lengths.iter().sum(), shape.block().0)?;
+    check_count(shape, lengths.iter().sum())?;
     let columns = lengths.iter().enumerate().flat_map(|(block_row, &length)| {
         let mut columns = index::sample(&mut streams.get(block_row), shape.block_cols(), length).into_vec();
         columns.sort_unstable();
@@ -170,7 +184,7 @@ fn scatter(shape: &Structure, lengths: &[usize], seed: u64) -> Result<Structure,
 /// Block rows that each hold one range of block columns.
 fn ranges(shape: &Structure, columns: impl Fn(usize) -> Range<usize>) -> Result<Structure, GenerateError> {
     let lengths: Vec<usize> = (0..shape.block_rows()).map(|row| columns(row).len()).collect();
-    check_offsets(lengths.iter().sum(), shape.block().0)?;
+    check_count(shape, lengths.iter().sum())?;
     assemble(shape, &lengths, (0..shape.block_rows()).flat_map(columns))
 }
 

@@ -92,6 +92,19 @@ impl Device {
         Ok(Self { inner: Arc::new(Inner { context, copies, info, free: AtomicU32::new(0) }) })
     }
 
+    /// Opens the first GPU that runs code for `target`, for instance `sm_90a`: a [plan's](bsr_codegen::Plan::arch), or that
+    /// of a kernel's PTX.
+    ///
+    /// # Errors
+    /// As [`Device::open`]; [`GpuError::WrongTarget`] for the first GPU where none runs such code. For all of them
+    /// [`GpuError::is_no_device`] is true, unless opening fails.
+    pub fn open_for(target: &str) -> Result<Self, GpuError> {
+        let (count, _) = probe()?;
+        let runs = |ordinal: &usize| capability(*ordinal).is_ok_and(|found| runs_on(target, found));
+        let device = Self::open((0..count).find(runs).unwrap_or(0))?;
+        device.check_target(target).map(|()| device)
+    }
+
     /// Whether both are handles on one context.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.inner.context.cu_ctx() == other.inner.context.cu_ctx()
@@ -167,7 +180,7 @@ impl Device {
     /// [`GpuError::WrongTarget`].
     pub fn check_target(&self, target: &str) -> Result<(), GpuError> {
         let info = self.info();
-        if target_runs_on(target, info.compute_capability).unwrap_or(true) {
+        if runs_on(target, info.compute_capability) {
             return Ok(());
         }
         Err(GpuError::WrongTarget {
@@ -240,6 +253,20 @@ fn probe() -> Result<(usize, u32), GpuError> {
     }
 }
 
+/// The compute capability of a GPU, which is not opened.
+fn capability(ordinal: usize) -> Result<(u32, u32), GpuError> {
+    let device = result::device::get(ordinal as i32).map_err(named("cuDeviceGet"))?;
+    let attribute = |which| -> Result<u32, GpuError> {
+        // SAFETY: the device was just named by the driver.
+        let value = unsafe { result::device::get_attribute(device, which) }.map_err(named("cuDeviceGetAttribute"))?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    };
+    Ok((
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    ))
+}
+
 fn read_info(context: &CudaContext, ordinal: usize, version: u32) -> Result<DeviceInfo, GpuError> {
     let attribute = |which: Attribute| -> Result<u32, GpuError> {
         let value = context.attribute(which).map_err(named("cuDeviceGetAttribute"))?;
@@ -297,6 +324,11 @@ fn uuid_text(bytes: [std::ffi::c_char; 16]) -> String {
         text.push_str(&format!("{:02x}", byte as u8));
     }
     text
+}
+
+/// Whether code for a target runs on a capability, as far as its name says.
+fn runs_on(target: &str, capability: (u32, u32)) -> bool {
+    target_runs_on(target, capability).unwrap_or(true)
 }
 
 /// Whether `sm_XYs` code runs on a capability; `None` if the target has another form.
@@ -358,5 +390,6 @@ mod tests {
             }
         }
         assert!(Device::open(usize::MAX).is_err());
+        assert!(Device::open_for("sm_9999").is_err_and(|nowhere| nowhere.is_no_device()));
     }
 }

@@ -21,7 +21,7 @@ pub(crate) const LOWEST_DRIVER: u32 = 12_000;
 pub enum GpuError {
     /// `libcuda` is not on this machine (or is the toolkit's link-time stub).
     #[error(
-        "no CUDA driver: libcuda could not be loaded\n  help: install the NVIDIA driver for CUDA 12.0 or newer; planning and emitting PTX work without it"
+        "no CUDA driver: libcuda could not be loaded\n  help: install the NVIDIA driver for CUDA 12.0 or newer; planning, emitting PTX and `simulate` work without it"
     )]
     NoDriver,
 
@@ -51,7 +51,7 @@ pub enum GpuError {
     },
 
     /// PTX for another architecture.
-    #[error("this PTX is for {target}; {device} is sm_{}{}\n  help: {}", capability.0, capability.1, target_help(target))]
+    #[error("this PTX is for {target}; {device} is sm_{}{}\n  help: {}", capability.0, capability.1, target_help(target, *capability))]
     WrongTarget {
         /// The `.target` of the PTX.
         target: String,
@@ -277,18 +277,33 @@ pub enum GpuError {
 bsr_codegen::message_as_debug!(GpuError);
 
 impl GpuError {
-    /// Whether there is no usable device at all, as opposed to one on which something failed.
+    /// Whether there is no device that could be used, as opposed to one on which something failed: no driver, no GPU, or
+    /// none for which the kernel was compiled.
     pub fn is_no_device(&self) -> bool {
-        matches!(self, Self::NoDriver | Self::DriverTooOld { .. } | Self::NoDevice | Self::NoSuchDevice { .. })
+        matches!(
+            self,
+            Self::NoDriver
+                | Self::DriverTooOld { .. }
+                | Self::NoDevice
+                | Self::NoSuchDevice { .. }
+                | Self::WrongTarget { .. }
+        )
     }
 }
 
-fn target_help(target: &str) -> &'static str {
-    match target {
+/// Where the target runs, and what runs on a device of this capability.
+fn target_help(target: &str, capability: (u32, u32)) -> String {
+    let runs = match target {
         "sm_90a" => "sm_90a runs on compute capability 9.0 alone: H100, H200, GH200",
         _ if target.ends_with('a') => "an architecture-specific target runs on its own compute capability alone",
-        _ => "use a device of at least that compute capability",
-    }
+        _ => "the target runs on its own compute capability and later ones",
+    };
+    let here = match capability {
+        (8.., _) => "a kernel with `mma = mma_sync` is compiled for sm_80 and runs on all later GPUs",
+        (7, _) => "kernels with `mma = wmma, arch = sm_70` or `mma = scalar` run on GPUs from sm_70 on",
+        _ => "no kernel is compiled for GPUs before sm_70",
+    };
+    format!("{runs}\n  help: {here}\n  help: `simulate` runs the same PTX on the CPU")
 }
 
 /// Errors after which the context answers every call with the same error.
@@ -360,6 +375,20 @@ mod tests {
         assert!(GpuError::NoDriver.is_no_device());
         assert!(GpuError::DriverTooOld { found: 11_080 }.is_no_device());
         assert!(!GpuError::NoCublasLt.is_no_device());
+    }
+
+    #[test]
+    fn a_gpu_of_another_architecture_is_told_what_runs_there() {
+        let wrong = |target: &str, capability| GpuError::WrongTarget {
+            target: target.into(),
+            device: "a GPU".into(),
+            capability,
+        };
+        for (capability, key) in [((12, 0), "mma = mma_sync"), ((8, 6), "mma = mma_sync"), ((7, 0), "arch = sm_70")] {
+            let error = wrong("sm_90a", capability);
+            let text = error.to_string();
+            assert!(error.is_no_device() && text.contains(key) && text.contains("`simulate`"), "{text}");
+        }
     }
 
     #[test]

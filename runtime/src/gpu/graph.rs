@@ -22,18 +22,23 @@ unsafe impl Send for Graph {}
 
 impl Graph {
     /// Runs `record` with the stream in capture and makes a graph of what it enqueued. Nothing runs on the
-    /// GPU meanwhile.
+    /// GPU meanwhile. `record` may return the error of whatever it calls: launches of kernels give
+    /// [`KernelError`](crate::KernelError), attentions [`AttentionError`](crate::attention::AttentionError).
+    ///
+    /// ```ignore
+    /// let mut graph = Graph::capture(&stream, |stream| spmm.launch(stream, (&a, &b), &mut c))?;
+    /// ```
     ///
     /// Only the calling thread is held to the rules of capture (no allocation, no synchronization); but no
     /// thread may synchronize the whole context until this returns.
     ///
     /// # Errors
-    /// What `record` returned, or [`GpuError::Driver`] if capturing failed, for instance
+    /// What `record` returned, or [`GpuError::Driver`] as that type if capturing failed, for instance
     /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED` after a call that capture forbids.
-    pub fn capture(
+    pub fn capture<E: From<GpuError>>(
         stream: &Stream,
-        record: impl FnOnce(StreamRef<'_>) -> Result<(), GpuError>,
-    ) -> Result<Self, GpuError> {
+        record: impl FnOnce(StreamRef<'_>) -> Result<(), E>,
+    ) -> Result<Self, E> {
         let device = stream.device();
         device.bind()?;
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -42,13 +47,7 @@ impl Graph {
         let mut capture = Capture { stream, open: true };
         record(stream.handle())?;
         let graph = capture.end()?;
-        let mut exec = std::ptr::null_mut();
-        // SAFETY: `graph` is a live graph, `exec` a place for one handle.
-        let status = unsafe { sys::cuGraphInstantiateWithFlags(&mut exec, graph, 0) };
-        // SAFETY: the graph was returned by `end` and is used no more; an instance does not need it.
-        let _ = unsafe { result::graph::destroy(graph) };
-        check("cuGraphInstantiate", status)?;
-        Ok(Self { exec, device: device.clone() })
+        Ok(Self { exec: instantiate(graph)?, device: device.clone() })
     }
 
     /// Enqueues the captured work.
@@ -61,6 +60,16 @@ impl Graph {
         // SAFETY: the instance is alive as long as `self`; the caller vouches for the memory.
         unsafe { result::graph::launch(self.exec, stream.raw()) }.map_err(named("cuGraphLaunch"))
     }
+}
+
+/// An executable instance of a graph, which is destroyed.
+fn instantiate(graph: CUgraph) -> Result<CUgraphExec, GpuError> {
+    let mut exec = std::ptr::null_mut();
+    // SAFETY: `graph` is a live graph, `exec` a place for one handle.
+    let status = unsafe { sys::cuGraphInstantiateWithFlags(&mut exec, graph, 0) };
+    // SAFETY: the graph was returned by `Capture::end` and is used no more; an instance does not need it.
+    let _ = unsafe { result::graph::destroy(graph) };
+    check("cuGraphInstantiate", status).map(|()| exec)
 }
 
 impl Drop for Graph {

@@ -5,7 +5,8 @@ use std::ffi::c_void;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-use bsr_codegen::{Dtype, StridedMap};
+use bsr_codegen::{Dtype, StridedMap, Tiled};
+pub use bsr_codegen::{TensorMapError, TensorMapFault};
 use cudarc::driver::sys::{
     self, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave, CUtensorMapL2promotion,
     CUtensorMapSwizzle,
@@ -16,141 +17,20 @@ use super::device::Device;
 use super::error::{GpuError, check};
 use super::{Operand, TensorMap};
 
-/// A tensor map that the hardware cannot take. The driver would answer `CUDA_ERROR_INVALID_VALUE` to any of
-/// them.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the tensor map of {operand:?} cannot be made: {fault}")]
-pub struct TensorMapError {
-    /// Which operand.
-    pub operand: Operand,
-    /// What is wrong.
-    pub fault: TensorMapFault,
-}
-
-bsr_codegen::message_as_debug!(TensorMapError);
-
-/// What is wrong with a tensor map: the fact, the arithmetic and the remedy.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TensorMapFault {
-    /// The address of the first element is null or not a multiple of 16 bytes.
-    #[error("its base address {0:#x} must be a multiple of 16 and not null\n  help: pass memory aligned to 16 bytes")]
-    Base(DevicePtr),
-    /// A rank other than 2 and 3.
-    #[error("{0} dimensions: maps of 2 and 3 are encoded\n  help: describe a matrix, or a stack of matrices")]
-    Rank(u32),
-    /// A dimension of 0 or beyond 2^32.
-    #[error(
-        "{}: TMA takes dimensions from 1 to 4294967296\n  help: launch nothing for an empty matrix, split a larger one",
-        shape(rank, dims)
-    )]
-    Dims {
-        /// Dimensions that count.
-        rank: u32,
-        /// Elements, contiguous dimension first.
-        dims: [u64; 3],
-    },
-    /// A stride that is not a multiple of 16 bytes, or 2^40 and more.
-    #[error("a stride of {stride} B along dimension {dimension} must be a multiple of 16 below 2^40\n  help: pad the line to {} B", stride.next_multiple_of(16))]
-    Stride {
-        /// The dimension, counted from the contiguous one, which is 0.
-        dimension: usize,
-        /// Bytes from one element to the next along it.
-        stride: u64,
-    },
-    /// Rows that overlap.
-    #[error("a row stride of {stride} B is shorter than a row of {inner} elements x {size} B = {} B\n  help: use a stride of {} B", inner * size, (inner * size).next_multiple_of(16))]
-    Overlap {
-        /// Bytes from row to row.
-        stride: u64,
-        /// Elements of a row.
-        inner: u64,
-        /// Bytes of an element.
-        size: u64,
-    },
-    /// A box dimension of 0 or beyond 256.
-    #[error("a box of {}: TMA takes 1 to 256 elements a dimension\n  help: copy in smaller boxes", shape(rank, &box_dims.map(u64::from)))]
-    Box {
-        /// Dimensions that count.
-        rank: u32,
-        /// Elements, contiguous dimension first.
-        box_dims: [u32; 3],
-    },
-    /// A box row that is not a multiple of 16 bytes.
-    #[error("a box row of {inner} elements x {size} B = {} B must be a multiple of 16 B\n  help: make it {} elements", inner * size, (inner * size).next_multiple_of(16) / size)]
-    BoxRow {
-        /// Elements of a box row.
-        inner: u32,
-        /// Bytes of an element.
-        size: u32,
-    },
-    /// A box row longer than the swizzle span.
-    #[error("a box row of {inner} elements x {size} B = {} B is longer than the swizzle span of {span} B\n  help: make it at most {} elements", inner * size, span / size)]
-    BoxSpan {
-        /// Elements of a box row.
-        inner: u32,
-        /// Bytes of an element.
-        size: u32,
-        /// Bytes of the swizzle span.
-        span: u32,
-    },
-    /// A swizzle the hardware does not have.
-    #[error("a swizzle of {0} B does not exist\n  help: use 0 (none), 32, 64 or 128")]
-    Swizzle(u32),
-}
-
-bsr_codegen::message_as_debug!(TensorMapFault);
-
-/// Sizes as they are said: the contiguous dimension last.
-fn shape(rank: &u32, dims: &[u64; 3]) -> String {
-    let sizes: Vec<String> = dims.iter().take(*rank as usize).rev().map(u64::to_string).collect();
-    sizes.join(" x ")
-}
-
 /// Checks everything the hardware asks of a tensor map over the operand at `base`; needs no GPU.
 ///
 /// # Errors
 /// The first [`TensorMapFault`].
 pub fn validate(base: DevicePtr, map: &TensorMap) -> Result<(), TensorMapError> {
-    fault(base, map).map_or(Ok(()), |fault| Err(TensorMapError { operand: map.operand, fault }))
+    at(base, map.offset_bytes, map.operand)?;
+    map.tiled().map(drop)
 }
 
-fn fault(base: DevicePtr, map: &TensorMap) -> Option<TensorMapFault> {
-    use TensorMapFault as Fault;
-    let size = map.dtype.bytes();
-    let (rank, inner, box_inner) = (map.rank, map.dims[0], map.box_dims[0]);
-    let first = base.wrapping_add(map.offset_bytes);
-    if base == 0 || !first.is_multiple_of(16) {
-        return Some(Fault::Base(first));
-    }
-    if !(2..=3).contains(&rank) {
-        return Some(Fault::Rank(rank));
-    }
-    let dimensions = rank as usize;
-    if map.dims[..dimensions].iter().any(|dim| !(1..=1 << 32).contains(dim)) {
-        return Some(Fault::Dims { rank, dims: map.dims });
-    }
-    let strides = &map.strides_bytes[..dimensions - 1];
-    let wrong = |stride: &u64| !stride.is_multiple_of(16) || *stride >= 1 << 40;
-    if let Some(at) = strides.iter().position(wrong) {
-        return Some(Fault::Stride { dimension: at + 1, stride: strides[at] });
-    }
-    // In a map of rank 3 the dimensions may be parts of one row, and the rows need not come second.
-    if rank == 2 && strides[0] < inner * u64::from(size) {
-        return Some(Fault::Overlap { stride: strides[0], inner, size: size.into() });
-    }
-    if map.box_dims[..dimensions].iter().any(|dim| !(1..=256).contains(dim)) {
-        return Some(Fault::Box { rank, box_dims: map.box_dims });
-    }
-    if !(box_inner * size).is_multiple_of(16) {
-        return Some(Fault::BoxRow { inner: box_inner, size });
-    }
-    match map.swizzle_bytes {
-        0 => None,
-        span @ (32 | 64 | 128) if box_inner * size > span => Some(Fault::BoxSpan { inner: box_inner, size, span }),
-        32 | 64 | 128 => None,
-        other => Some(Fault::Swizzle(other)),
-    }
+/// The address of a map's first element, which is no null and a multiple of 16.
+fn at(base: DevicePtr, offset_bytes: u64, operand: Operand) -> Result<DevicePtr, TensorMapError> {
+    let first = base.wrapping_add(offset_bytes);
+    let is_legal = base != 0 && first.is_multiple_of(16);
+    if is_legal { Ok(first) } else { Err(TensorMapError { operand, fault: TensorMapFault::Base(first) }) }
 }
 
 /// Encodes a tensor map over the operand at `base`: no interleave, out-of-bounds elements read as zero, L2 promotion
@@ -162,15 +42,7 @@ fn fault(base: DevicePtr, map: &TensorMap) -> Option<TensorMapFault> {
 /// # Errors
 /// [`GpuError::TensorMap`] for what the hardware cannot take.
 pub fn encode(device: &Device, base: DevicePtr, map: &TensorMap) -> Result<CUtensorMap, GpuError> {
-    validate(base, map)?;
-    device.bind()?;
-    let rank = map.rank as usize;
-    tiled(
-        base.wrapping_add(map.offset_bytes),
-        map.dtype,
-        (&map.dims[..rank], &map.strides_bytes[..rank - 1], &map.box_dims[..rank]),
-        map.swizzle_bytes,
-    )
+    tiled(device, at(base, map.offset_bytes, map.operand)?, map.tiled()?)
 }
 
 /// Encodes the map of a tensor of rank 4 at `base`, as [`encode`] does.
@@ -178,44 +50,15 @@ pub fn encode(device: &Device, base: DevicePtr, map: &TensorMap) -> Result<CUten
 /// # Errors
 /// [`GpuError::TensorMap`] for what the hardware cannot take.
 pub fn encode_strided(device: &Device, base: DevicePtr, map: &StridedMap) -> Result<CUtensorMap, GpuError> {
-    strided_fault(base, map).map_or(Ok(()), |fault| Err(TensorMapError { operand: map.operand, fault }))?;
-    device.bind()?;
-    tiled(base, map.dtype, (&map.dims, &map.strides_bytes, &map.box_dims), map.swizzle_bytes)
-}
-
-/// What the hardware cannot take of a map of rank 4: the faults of its rows, and strides and sizes beyond.
-fn strided_fault(base: DevicePtr, map: &StridedMap) -> Option<TensorMapFault> {
-    let [columns, rows, ..] = map.dims;
-    let [by_row, ..] = map.strides_bytes;
-    let [box_columns, box_rows, ..] = map.box_dims;
-    let of_rows = TensorMap {
-        operand: map.operand,
-        dtype: map.dtype,
-        rank: 2,
-        offset_bytes: 0,
-        dims: [columns, rows, 1],
-        strides_bytes: [by_row, 0],
-        box_dims: [box_columns, box_rows, 1],
-        swizzle_bytes: map.swizzle_bytes,
-    };
-    fault(base, &of_rows).or_else(|| {
-        let wrong = |stride: &u64| !stride.is_multiple_of(16) || *stride >= 1 << 40;
-        let stride = map.strides_bytes.iter().position(wrong);
-        let stride = stride.map(|at| TensorMapFault::Stride { dimension: at + 1, stride: map.strides_bytes[at] });
-        let sizes = map.dims.iter().any(|dim| !(1..=1 << 32).contains(dim));
-        stride.or(sizes.then_some(TensorMapFault::Dims { rank: 3, dims: [rows, map.dims[2], map.dims[3]] }))
-    })
+    tiled(device, at(base, 0, map.operand)?, map.tiled()?)
 }
 
 /// Encodes a map whose sizes, strides and box the hardware takes.
-fn tiled(
-    first: DevicePtr,
-    dtype: Dtype,
-    (dims, strides, box_dims): (&[u64], &[u64], &[u32]),
-    swizzle_bytes: u32,
-) -> Result<CUtensorMap, GpuError> {
+fn tiled(device: &Device, first: DevicePtr, map: Tiled<'_>) -> Result<CUtensorMap, GpuError> {
+    let Tiled { dtype, dims, strides_bytes, box_dims, swizzle_bytes, .. } = map;
     let mut encoded = CUtensorMap { opaque: [0; 16] };
-    debug_assert!(dims.len() == strides.len() + 1 && dims.len() == box_dims.len() && dims.len() <= 5);
+    debug_assert!(dims.len() == strides_bytes.len() + 1 && dims.len() == box_dims.len() && dims.len() <= 5);
+    device.bind()?;
     // SAFETY: `encoded` is an aligned place for one map; the arrays hold rank, rank - 1, rank and at least rank numbers.
     check("cuTensorMapEncodeTiled", unsafe {
         sys::cuTensorMapEncodeTiled(
@@ -224,7 +67,7 @@ fn tiled(
             dims.len() as u32,
             std::ptr::without_provenance_mut::<c_void>(first as usize),
             dims.as_ptr(),
-            strides.as_ptr(),
+            strides_bytes.as_ptr(),
             box_dims.as_ptr(),
             [1; 5].as_ptr(),
             CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,

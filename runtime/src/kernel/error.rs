@@ -247,6 +247,13 @@ pub enum KernelError {
 
 bsr_codegen::message_as_debug!(KernelError);
 
+impl KernelError {
+    /// Whether there is no device that could be used; as [`GpuError::is_no_device`].
+    pub fn is_no_device(&self) -> bool {
+        matches!(self, Self::Gpu(error) if error.is_no_device())
+    }
+}
+
 fn factors_text(op: Op) -> &'static str {
     match op {
         Op::Dsd => "A is a block-sparse matrix and B is dense",

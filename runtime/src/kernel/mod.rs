@@ -29,6 +29,7 @@ pub use sample::Sample;
 use crate::Element;
 use crate::epilogue::Results;
 use crate::gpu::{Device, DeviceBsr, Plain, StreamRef};
+#[cfg(feature = "simulator")]
 use crate::simulated::{Options, Report, Simulated, SimulatedError};
 
 /// A kernel that `#[bsr_kernel]` compiled: what the attribute implements on the item it stands on.
@@ -74,12 +75,21 @@ pub trait Kernel: Sized + 'static {
         Ok(Loaded { launcher, kernel: PhantomData })
     }
 
+    /// Loads the kernel on the first GPU that runs it; [`KernelError::is_no_device`] tells whether there is none.
+    ///
+    /// # Errors
+    /// Those of [`Device::open_for`] and [`Kernel::load`].
+    fn open() -> Result<Loaded<Self>, KernelError> {
+        Self::load(&Device::open_for(Self::plan().arch().target)?)
+    }
+
     /// Multiplies host matrices on the simulator, which runs the same PTX on the CPU: the results are those of
     /// [`Loaded::multiply`] but for the last bits of sums, and the report lists every race, missing fence and misused barrier of
     /// the kernel. No GPU is needed, and nothing is said of speed.
     ///
     /// # Errors
     /// As [`Simulated::multiply`].
+    #[cfg(feature = "simulator")]
     fn simulate<'h>(
         inputs: impl HostArguments<'h, Self::Op, Self::A, Self::B, Self::Further>,
         options: &Options,

@@ -4,14 +4,17 @@ use std::fmt::Debug;
 
 use bsr_codegen::{KernelSpec, Op};
 
+#[cfg(feature = "simulator")]
 use super::arguments::UntypedHostCall;
 use super::matrix::DeviceMatrix;
 use super::sample::Sample;
+#[cfg(feature = "simulator")]
 use crate::epilogue::Results;
 use crate::gpu::{Device, DeviceBsr, DeviceDense, Plain, StreamRef, held, initial};
 use crate::reference::Comparison;
+#[cfg(feature = "simulator")]
 use crate::simulated::{Options, Report, Simulated, SimulatedError, Values};
-use crate::{Bsr, Dense, Element, Inputs, KernelError, Layout, Structure};
+use crate::{Dense, Element, Inputs, KernelError, Layout, Structure};
 
 /// A product of two matrices, by which of the three are sparse.
 ///
@@ -63,6 +66,7 @@ pub trait Operation: Debug + Sized + 'static {
 
     /// The product on the simulator.
     #[doc(hidden)]
+    #[cfg(feature = "simulator")]
     #[allow(private_interfaces)]
     fn simulate<T: Element + Plain>(
         kernel: &Simulated,
@@ -72,6 +76,7 @@ pub trait Operation: Debug + Sized + 'static {
 }
 
 /// The results of a product on the simulator, and what it found.
+#[cfg(feature = "simulator")]
 type SimulatedProduct<C> = Result<(Results<C>, Report), SimulatedError>;
 
 /// The same matrix on the host.
@@ -137,6 +142,7 @@ macro_rules! dense_results {
                 sample.compare(&c.download()?)
             }
 
+            #[cfg(feature = "simulator")]
             #[allow(private_interfaces)]
             fn simulate<T: Element + Plain>(
                 kernel: &Simulated,
@@ -199,19 +205,20 @@ impl Operation for Sdd {
         }
     }
 
+    #[cfg(feature = "simulator")]
     #[allow(private_interfaces)]
     fn simulate<T: Element + Plain>(
         kernel: &Simulated,
         call: UntypedHostCall<'_>,
         options: &Options,
-    ) -> Result<(Results<Bsr<T>>, Report), SimulatedError> {
+    ) -> Result<(Results<crate::Bsr<T>>, Report), SimulatedError> {
         let pattern = call.pattern.cloned();
         let (Results { c, rows }, report) = <Vec<T> as Values<T>>::product(kernel, call, options)?;
         let pattern = pattern.ok_or(KernelError::Factors { expected: Op::Sdd })?;
         // What a faulty kernel leaves beyond the edge is in the report.
         let c = match report.is_clean() {
-            true => Bsr::from_structure(pattern, c)?,
-            false => Bsr::cleared(pattern, c)?,
+            true => crate::Bsr::from_structure(pattern, c)?,
+            false => crate::Bsr::cleared(pattern, c)?,
         };
         Ok((Results { c, rows }, report))
     }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::ConvertError;
 use super::sparse::{Body, Sparse};
+use super::{ConvertError, check_memory};
 use crate::bsr::check_offsets;
 use crate::{Bsr, BsrError, Element, Structure};
 
@@ -32,15 +32,15 @@ impl Sparse {
         }
         let (bm, bk) = structure.block();
         let (nnzb, dtype) = (structure.nnzb(), T::DTYPE);
-        let mut values: Vec<T> = Vec::new();
-        values.try_reserve_exact(structure.stored()).map_err(|_| ConvertError::Memory {
+        let bytes = structure.stored() as u64 * u64::from(dtype.bytes());
+        check_memory(&[("the blocks", bytes)]).map_err(|_| ConvertError::Memory {
             true_nnz: self.true_nnz(),
             nnzb,
             bm,
             bk,
             dtype,
         })?;
-        values.resize(structure.stored(), T::ZERO);
+        let mut values = vec![T::ZERO; structure.stored()];
 
         // What a saturating type holds; others become infinite beyond their range.
         let held = T::saturates().then(|| T::from_f64(f64::NEG_INFINITY).to_f64()..=T::LARGEST);
@@ -48,7 +48,7 @@ impl Sparse {
             true => !rounded.is_finite() || held.as_ref().is_some_and(|held| !held.contains(&value)),
             false => rounded.is_finite(),
         };
-        let (mut first_lost, mut true_nnz) = (None, 0);
+        let (mut first_lost, mut true_nnz, mut underflows) = (None, 0, 0);
         let mut cursor = Cursor::new(structure);
         self.for_each(|row, col, value| {
             let Some(block) = cursor.find(row / bm, col / bk) else { return };
@@ -57,6 +57,7 @@ impl Sparse {
                 first_lost.get_or_insert((row, col, value));
             }
             true_nnz += usize::from(value != 0.0);
+            underflows += usize::from(value != 0.0 && rounded.to_f64() == 0.0);
             values[(block * bm + row % bm) * bk + col % bk] = rounded;
         });
         if let Some((row, col, value)) = first_lost {
@@ -70,7 +71,7 @@ impl Sparse {
             };
             return Err(ConvertError::Range { row, col, value, dtype, largest: T::LARGEST, remedy });
         }
-        let fill_in = FillIn { true_nnz, nnzb, block: (bm, bk), stored: structure.stored() };
+        let fill_in = FillIn { true_nnz, underflows, nnzb, block: (bm, bk), stored: structure.stored() };
         Ok((Bsr::from_structure(structure.clone(), values)?, fill_in))
     }
 
@@ -103,13 +104,13 @@ impl Sparse {
     }
 
     /// What storing these blocks of the matrix costs; of pruned ones, for the nonzeros that stay.
-    pub(crate) fn fill_in(&self, structure: &Structure) -> FillIn {
+    pub fn fill_in(&self, structure: &Structure) -> FillIn {
         let (bm, bk) = structure.block();
         let (mut cursor, mut true_nnz) = (Cursor::new(structure), 0);
         self.for_each(|row, col, value| {
             true_nnz += usize::from(value != 0.0 && cursor.find(row / bm, col / bk).is_some());
         });
-        FillIn { true_nnz, nnzb: structure.nnzb(), block: (bm, bk), stored: structure.stored() }
+        FillIn { true_nnz, underflows: 0, nnzb: structure.nnzb(), block: (bm, bk), stored: structure.stored() }
     }
 }
 
@@ -159,6 +160,7 @@ impl<'s> Cursor<'s> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FillIn {
     true_nnz: usize,
+    underflows: usize,
     nnzb: usize,
     block: (usize, usize),
     stored: usize,
@@ -168,6 +170,11 @@ impl FillIn {
     /// Values of the file that are not zero.
     pub fn true_nnz(&self) -> usize {
         self.true_nnz
+    }
+
+    /// Values of the file that are not zero, and are zero in the element type.
+    pub fn underflows(&self) -> usize {
+        self.underflows
     }
 
     /// Stored blocks.
@@ -189,7 +196,7 @@ impl FillIn {
 
 impl fmt::Display for FillIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { true_nnz, nnzb, block: (bm, bk), stored } = self;
+        let Self { true_nnz, nnzb, block: (bm, bk), stored, .. } = self;
         write!(f, "{true_nnz} nonzeros in {nnzb} blocks of {bm} x {bk}: {stored} values stored, ")?;
         write!(f, "{:.2} for each nonzero", self.ratio())
     }

@@ -5,97 +5,27 @@
 //! before it is read.
 //!
 //! NaN and infinities are values like others: they are read, and kept where the element type has them.
+//!
+//! Without the feature `files` there is [`Sparse`] alone, made of triplets.
 
 mod blocking;
-mod blocks;
-mod bounded;
-mod choice;
-mod error;
-mod mtx;
-mod npy;
-mod npz;
-mod safetensors;
-mod smtx;
+mod convert;
+#[cfg(feature = "files")]
+mod files;
+mod memory;
 mod sparse;
-
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
 
 pub use blocking::FillIn;
 pub(crate) use blocking::{Cursor, from_places};
-pub use bounded::{memory_available, text, text_of};
-pub use error::{ConvertError, ReadError, ReadProblem};
-pub use mtx::parse as parse_mtx;
-pub use npz::{parse as parse_npz, parse_array as parse_npz_array, parse_npy};
-pub use safetensors::parse as parse_safetensors;
-pub use smtx::parse as parse_smtx;
+pub use convert::ConvertError;
+#[cfg(feature = "files")]
+pub use files::{
+    ReadError, ReadProblem, load, load_array, open, parse_mtx, parse_npy, parse_npz, parse_npz_array,
+    parse_safetensors, parse_smtx, text, text_of,
+};
+pub use memory::{MemoryError, check_memory, memory_available};
 pub use sparse::{Sparse, TripletError};
 
-use crate::{Bsr, Element};
-use error::Place;
-
-/// No file may claim more rows or columns than this: a row of zeros costs the file nothing, but costs us
-/// a row pointer.
-const LONGEST_SIDE: usize = 1 << 27;
-
-/// Reads the matrix in `path` in blocks of `block` elements; the extension says the format. A pattern
-/// without values (`.smtx`) gets values from N(0, 1), drawn from `seed`.
-///
-/// # Errors
-/// When the file cannot be read, is not what its extension says, or cannot be had in these blocks.
-pub fn open<T: Element>(
-    path: impl AsRef<Path>,
-    block: (usize, usize),
-    seed: u64,
-) -> Result<(Bsr<T>, FillIn), ReadError> {
-    let path = path.as_ref();
-    load(path, seed)?.to_bsr(block).map_err(|problem| ReadError::new(path, Place::Whole, problem))
-}
-
-/// Reads the matrix in `path` as the file holds it; the extension says the format. A pattern without values
-/// (`.smtx`) gets values from N(0, 1), drawn from `seed`.
-///
-/// # Errors
-/// When the file cannot be read or is not what its extension says.
-pub fn load(path: impl AsRef<Path>, seed: u64) -> Result<Sparse, ReadError> {
-    load_array(path, None, seed)
-}
-
-/// As [`load`]; of an `.npz` or a `.safetensors` file with several matrices the one called `name` is read.
-///
-/// # Errors
-/// As [`load`]; and when there is no such matrix, none is named and there are several, or one is named in a file without
-/// names.
-pub fn load_array(path: impl AsRef<Path>, name: Option<&str>, seed: u64) -> Result<Sparse, ReadError> {
-    let path = path.as_ref();
-    let io = |error| ReadError::new(path, Place::Whole, ReadProblem::Io(error));
-    let bytes = || bounded::file(path).map_err(|problem| ReadError::new(path, Place::Whole, problem));
-    let extension = path.extension().map(|text| text.to_string_lossy().to_ascii_lowercase());
-    let named = |extension: &str| {
-        let fact = format!("an .{extension} file holds one matrix, without a name");
-        Err(ReadError::new(path, Place::Whole, ReadProblem::unsupported(fact, "leave the name out")))
-    };
-    match extension.as_deref() {
-        Some(extension @ ("mtx" | "smtx" | "npy")) if name.is_some() => named(extension),
-        Some("mtx") => mtx::parse(&bytes()?, path),
-        Some("smtx") => smtx::parse(&bytes()?, path, seed),
-        Some("npy") => npz::parse_npy(&bytes()?, path),
-        Some("npz") => npz::parse_array(BufReader::new(File::open(path).map_err(io)?), path, name),
-        Some("safetensors") => safetensors::parse(BufReader::new(File::open(path).map_err(io)?), path, name),
-        _ => Err(ReadError::new(path, Place::Whole, ReadProblem::Extension { extension })),
-    }
-}
-
-/// Refuses sides that no matrix of this kind has.
-fn check_sides(rows: usize, cols: usize) -> Result<(), ReadProblem> {
-    for (what, side) in [("rows", rows), ("columns", cols)] {
-        if side > LONGEST_SIDE {
-            return Err(ReadProblem::unsupported(
-                format!("{side} {what} are more than {LONGEST_SIDE}"),
-                "split the matrix, or check the size the file states",
-            ));
-        }
-    }
-    Ok(())
-}
+/// No file, record or flag may claim more rows or columns than this: a row of zeros costs a file nothing, but costs us a row
+/// pointer. It is far beyond what a GPU holds.
+pub const LONGEST_SIDE: usize = 1 << 27;

@@ -179,17 +179,30 @@ impl PartialComparison {
     }
 }
 
+impl Comparison {
+    /// Where the largest difference is, in words that follow those of the relative error.
+    pub fn largest(&self) -> String {
+        let mut words = String::new();
+        if let Some((row, col)) = self.worst {
+            let [got, want] = [self.got, self.want].map(significant);
+            let place = format!("at row {row}, column {col}: got {got}, want {want}");
+            words = format!(", largest difference {:.3e} {place}", self.max_abs);
+        }
+        if self.not_finite > 0 {
+            words.push_str(&format!("; {} places are NaN or infinite", self.not_finite));
+        }
+        words
+    }
+}
+
+/// A number to the seven digits that f32 has.
+fn significant(value: f64) -> f64 {
+    format!("{value:.6e}").parse().unwrap_or(value)
+}
+
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "relative error {:.3e}", self.relative)?;
-        if let Some((row, col)) = self.worst {
-            let Self { max_abs, got, want, .. } = self;
-            write!(f, ", largest difference {max_abs:.3e} at row {row}, column {col}: got {got}, want {want}")?;
-        }
-        match self.not_finite {
-            0 => Ok(()),
-            count => write!(f, "; {count} places are NaN or infinite"),
-        }
+        write!(f, "relative error {:.3e}{}", self.relative, self.largest())
     }
 }
 

@@ -4,13 +4,16 @@ use bsr_codegen::KernelSpec;
 use bsr_codegen::epilogue::{Element, Program};
 use rayon::prelude::*;
 
+use super::bounds::{Bounds, magnitudes, off};
 use super::tolerance::{f32_sums, half_ulp, short_sums, spec_accumulate};
-use super::{Comparison, ReferenceError};
+use super::{Comparison, ReferenceError, product_rows};
 use crate::epilogue::{Input, Inputs};
-use crate::{Dtype, Element as _};
+use crate::{Bsr, DenseView, Dtype, Element as Value};
 
 /// Relative error of the functions of an epilogue; see [`Program::FUNCTIONS`].
 const FUNCTIONS: f64 = 1.0 / (1 << 17) as f64;
+/// How much larger than all sums and results an intermediate value of an epilogue may be.
+const INTERMEDIATE: f64 = 4.0;
 
 /// The results of a product with an epilogue.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,8 +22,12 @@ pub struct Fused {
     pub c: Vec<f64>,
     /// The greatest relative Frobenius error of a right C.
     pub tolerance: f64,
+    /// How far each element of a right C may be off, where the factors are known.
+    pub bounds: Option<Bounds>,
     /// The second result, one value for each row, where there is one, and what is right of it.
     pub rows: Option<(Vec<f64>, f64)>,
+    /// How far each value of a right second result may be off, where the factors are known.
+    pub row_bounds: Option<Bounds>,
 }
 
 impl Fused {
@@ -41,10 +48,42 @@ impl Fused {
         Comparison::new(&got, &want, 1)
     }
 
+    /// How many elements of rows `rows` of a result are further from this reference, which is that of these rows, than they
+    /// may be.
+    pub fn beyond<'a, C: Value>(&self, got: impl Into<DenseView<'a, C>>, rows: &[usize]) -> usize {
+        self.bounds.as_ref().map_or(0, |bounds| bounds.beyond(got, rows, &self.c))
+    }
+
+    /// The first row of a second result that is further off than it may be.
+    pub fn row_beyond(&self, got: &[f32]) -> Option<usize> {
+        let ((want, _), bounds) = (self.rows.as_ref()?, self.row_bounds.as_ref()?);
+        got.iter().zip(want).enumerate().find(|(at, (got, want))| !bounds.allow(*at, **got, **want)).map(|(at, _)| at)
+    }
+
     /// The greatest relative error of a right second result.
     pub fn rows_tolerance(&self) -> f64 {
         self.rows.as_ref().map_or(0.0, |(_, tolerance)| *tolerance)
     }
+}
+
+/// Rows `rows` of C, as a kernel of `spec` makes them of its sparse factor and its dense one (A and B of `dsd`, B and A of
+/// `dds`) and of `inputs`, with bounds for each element. `k` is the greatest number of products that an element sums.
+///
+/// # Errors
+/// As [`product_rows`] and [`fuse`].
+pub fn expected<'d, S: Value, D: Value>(
+    spec: &KernelSpec,
+    sparse: &Bsr<S>,
+    dense: impl Into<DenseView<'d, D>>,
+    inputs: &Inputs,
+    rows: &[usize],
+    k: usize,
+) -> Result<Fused, ReferenceError> {
+    let (dense, scales, sources) = (dense.into(), inputs.scales_given(), inputs.sources(rows));
+    let product = product_rows(spec, sparse, dense, scales, &sources)?;
+    let magnitudes = magnitudes(spec, sparse, dense, scales, &sources);
+    let n = product.len().checked_div(rows.len()).unwrap_or(0);
+    fuse_within(spec, product, rows, (n, k), inputs, Some(&magnitudes))
 }
 
 /// Applies the epilogue of `spec` to rows `rows` of a product, as [`multiply_rows_scaled`](super::multiply_rows_scaled)
@@ -65,14 +104,42 @@ pub fn fuse(
     k: usize,
     inputs: &Inputs,
 ) -> Result<Fused, ReferenceError> {
-    let Some(epilogue) = spec.epilogue else {
-        return Ok(Fused { c: product, tolerance: super::tolerance_of(spec, k), rows: None });
-    };
+    fuse_within(spec, product, rows, (n, k), inputs, None)
+}
+
+/// The same, with bounds for each element where the magnitudes of the sums of each row are known.
+fn fuse_within(
+    spec: &KernelSpec,
+    product: Vec<f64>,
+    rows: &[usize],
+    (n, k): (usize, usize),
+    inputs: &Inputs,
+    magnitudes: Option<&[f64]>,
+) -> Result<Fused, ReferenceError> {
+    let magnitudes = magnitudes.map(|magnitudes| (magnitudes, n.max(1)));
+    let Some(epilogue) = spec.epilogue else { return Ok(unfused(spec, product, k, magnitudes)) };
     let program = epilogue.program();
     let last = rows.iter().max().map_or(0, |last| last + 1);
     check(program, inputs, last, n)?;
-    let evaluate = |off| evaluate(program, &product, rows, n, inputs, off);
-    Ok(judged(spec, &product, (n, k), evaluate))
+    let evaluate = |off: Off<'_>| evaluate(program, &product, rows, n, inputs, off);
+    Ok(judged(spec, &product, (n, k), magnitudes, evaluate))
+}
+
+/// What the sum at a position is to be off by.
+pub(super) type Off<'o> = &'o (dyn Fn(usize) -> f64 + Sync);
+
+/// Magnitudes of the sums of a product, each of so many neighbours.
+pub(super) type Magnitudes<'m> = Option<(&'m [f64], usize)>;
+
+/// A product without an epilogue.
+pub(super) fn unfused(spec: &KernelSpec, product: Vec<f64>, k: usize, magnitudes: Magnitudes<'_>) -> Fused {
+    let bounds = magnitudes.map(|(magnitudes, group)| match spec.out.is_integer() {
+        true => Bounds::new(0.0, vec![], 1),
+        false => {
+            Bounds::rounded(spec.out, magnitudes.iter().map(|magnitude| off(spec, k, *magnitude)).collect(), group)
+        }
+    });
+    Fused { c: product, tolerance: super::tolerance_of(spec, k), bounds, rows: None, row_bounds: None }
 }
 
 /// The results of `evaluate`, which is given what every sum is to be off by, and what is right of them: for a `product`
@@ -81,19 +148,30 @@ pub(super) fn judged(
     spec: &KernelSpec,
     product: &[f64],
     (n, k): (usize, usize),
-    evaluate: impl Fn(f64) -> Evaluated,
+    magnitudes: Magnitudes<'_>,
+    evaluate: impl Fn(Off<'_>) -> Evaluated,
 ) -> Fused {
     let sums = f32_sums(spec.a, k) + short_sums(spec.a, k, spec_accumulate(spec));
     let norm =
         |values: &mut dyn Iterator<Item = f64>| values.filter(|x| x.is_finite()).map(|x| x * x).sum::<f64>().sqrt();
     let count = product.len().max(1) as f64;
     let typical = norm(&mut product.iter().copied()) / count.sqrt();
-    let exact = evaluate(0.0);
+    let exact = evaluate(&|_| 0.0);
     if spec.out.is_integer() {
-        return Fused { c: exact.c, tolerance: 0.0, rows: exact.rows.map(|rows| (rows, 0.0)) };
+        let exactly = magnitudes.map(|_| Bounds::new(0.0, vec![], 1));
+        let rows = exact.rows.map(|rows| (rows, 0.0));
+        return Fused { c: exact.c, tolerance: 0.0, bounds: exactly.clone(), rows, row_bounds: exactly };
     }
+    let (bounds, row_bounds) = match magnitudes {
+        Some((magnitudes, group)) => {
+            let off = |at: usize| off(spec, k, magnitudes[at / group]);
+            let (c, rows) = bounds(spec, product, n, &exact, [evaluate(&off), evaluate(&|at| -off(at))]);
+            (Some(c), rows)
+        }
+        None => (None, None),
+    };
     // Several times the usual error of a sum, as the tolerance of the product is.
-    let off = [1.0, -1.0].map(|sign| evaluate(sign * sums * typical));
+    let off = [1.0, -1.0].map(|sign| evaluate(&|_| sign * sums * typical));
     let distance = |one: &[f64], other: &[f64]| -> f64 {
         let distance = norm(&mut one.iter().zip(other).map(|(a, b)| if a == b { 0.0 } else { a - b }));
         distance / norm(&mut one.iter().copied()).max(f64::MIN_POSITIVE)
@@ -105,10 +183,43 @@ pub(super) fn judged(
         let carried = carried.fold(0.0, f64::max);
         // f32 sums in any order: of what is added, not of what is left of it.
         let cancelled = norm(&mut exact.magnitudes.iter().copied()) / norm(&mut exact_rows.iter().copied()).max(1e-300);
-        let order = (n as f64).sqrt() * 4.0 * half_ulp(Dtype::F32) * cancelled.max(1.0);
+        let order = order(n) * cancelled.max(1.0);
         (exact_rows, 2.0 * carried + order + FUNCTIONS * cancelled.max(1.0))
     });
-    Fused { c: exact.c, tolerance, rows }
+    Fused { c: exact.c, tolerance, bounds, rows, row_bounds }
+}
+
+/// The relative error of f32 sums of `n` values.
+fn order(n: usize) -> f64 {
+    (n as f64).sqrt() * 4.0 * half_ulp(Dtype::F32)
+}
+
+/// How far each element of C and each value of a second result may be from `exact`, where `carried` is what comes of the
+/// largest sums that are right, and of the smallest ones.
+fn bounds(
+    spec: &KernelSpec,
+    product: &[f64],
+    n: usize,
+    exact: &Evaluated,
+    carried: [Evaluated; 2],
+) -> (Bounds, Option<Bounds>) {
+    let finite = product.iter().chain(&exact.c).map(|value| value.abs()).filter(|value| value.is_finite());
+    let functions = INTERMEDIATE * FUNCTIONS * finite.fold(0.0, f64::max);
+    let apart = |exact: f64, others: [f64; 2]| {
+        let apart = others.map(|other| if other == exact { 0.0 } else { (other - exact).abs() });
+        2.0 * apart[0].max(apart[1])
+    };
+    let c = (0..exact.c.len()).map(|at| apart(exact.c[at], [carried[0].c[at], carried[1].c[at]]) + functions);
+    let [up, down] = carried.each_ref().map(|carried| carried.rows.as_deref().unwrap_or_default());
+    let rows = exact.rows.as_ref().map(|rows| {
+        let of_row = |at: usize| {
+            let added = exact.magnitudes[at].max(rows[at].abs());
+            let added = if added.is_finite() { (order(n) + INTERMEDIATE * FUNCTIONS) * added } else { 0.0 };
+            apart(rows[at], [up[at], down[at]]) + added + functions
+        };
+        Bounds::new(0.0, (0..rows.len()).map(of_row).collect(), 1)
+    });
+    (Bounds::rounded(spec.out, c.collect(), 1), rows)
 }
 
 /// What one evaluation gives.
@@ -119,10 +230,10 @@ pub(super) struct Evaluated {
     pub(super) magnitudes: Vec<f64>,
 }
 
-fn evaluate(program: &Program, product: &[f64], rows: &[usize], n: usize, inputs: &Inputs, off: f64) -> Evaluated {
+fn evaluate(program: &Program, product: &[f64], rows: &[usize], n: usize, inputs: &Inputs, off: Off<'_>) -> Evaluated {
     let given: Vec<Option<&Input>> = program.inputs().iter().map(|input| inputs.get(&input.name)).collect();
     let of_columns: Vec<bool> = program.inputs().iter().map(|input| input.kind.words().starts_with("Cols")).collect();
-    let function = |row: usize, sums: &[f64], out: &mut [f64]| {
+    let function = |first: usize, row: usize, sums: &[f64], out: &mut [f64]| {
         let evaluate = program.evaluator();
         let (mut second, mut magnitude) = (program.reduction().map(|reduction| f64::from(reduction.start())), 0.0);
         let mut values = vec![0.0; given.len()];
@@ -136,8 +247,8 @@ fn evaluate(program: &Program, product: &[f64], rows: &[usize], n: usize, inputs
                     Some(Input::Blocks(_) | Input::Held(_)) | None => f64::NAN,
                 };
             }
-            let (first, collected) = evaluate(Element { acc: sum + off, inputs: &values });
-            *out = first;
+            let (one, collected) = evaluate(Element { acc: sum + off(first + col), inputs: &values });
+            *out = one;
             if let (Some(reduction), Some(so_far), Some(collected)) = (program.reduction(), second, collected) {
                 second = Some(reduction.collect(so_far, collected));
                 magnitude += collected.abs();
@@ -150,7 +261,8 @@ fn evaluate(program: &Program, product: &[f64], rows: &[usize], n: usize, inputs
         .par_chunks_mut(n.max(1))
         .zip(product.par_chunks(n.max(1)))
         .zip(rows)
-        .map(|((out, sums), row)| function(*row, sums, out))
+        .enumerate()
+        .map(|(at, ((out, sums), row))| function(at * n, *row, sums, out))
         .collect();
     let magnitudes = collected.iter().map(|(_, magnitude)| *magnitude).collect();
     let second: Option<Vec<f64>> = collected.into_iter().map(|(second, _)| second).collect();

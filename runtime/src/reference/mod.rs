@@ -6,8 +6,9 @@
 //! are asked for. [`Scales`] multiply in `f64` too; those of blocks multiply the elements of A first, which rounds each
 //! product once more.
 //!
-//! How far off a kernel may be is [`tolerance`].
+//! How far off a kernel may be is [`tolerance`] for the norm of all errors, and [`Bounds`] for each element.
 
+mod bounds;
 mod compare;
 mod epilogue;
 mod operations;
@@ -18,11 +19,13 @@ mod tolerance;
 use rayon::prelude::*;
 use thiserror::Error;
 
+pub use bounds::Bounds;
 pub use compare::{Comparison, relative_error, unwritten};
-pub use epilogue::{Fused, fuse};
+pub use epilogue::{Fused, expected, fuse};
 pub use operations::{product, product_rows};
 pub use sddmm::{sddmm, sddmm_blocks};
-pub use sddmm_epilogue::{complete_rows, fuse_blocks};
+pub use sddmm_epilogue::{complete_rows, expected_blocks, fuse_blocks};
+pub(crate) use tolerance::{f32_sums, half_ulp};
 pub use tolerance::{tolerance, tolerance_of};
 
 use crate::{Bsr, BsrError, DenseView, Element, Scale, Scales, ScalesError};

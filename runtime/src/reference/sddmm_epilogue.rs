@@ -4,10 +4,42 @@ use bsr_codegen::KernelSpec;
 use bsr_codegen::epilogue::{Element, InputKind, Program};
 use rayon::prelude::*;
 
-use super::epilogue::{Evaluated, Fused, judged};
-use super::{ReferenceError, tolerance_of};
+use super::bounds::dense_magnitudes;
+use super::epilogue::{Evaluated, Fused, Magnitudes, Off, judged, unfused};
+use super::{ReferenceError, sddmm_blocks};
 use crate::epilogue::{Input, Inputs};
-use crate::{Element as _, Structure};
+use crate::{DenseView, Element as Value, Structure};
+
+/// Chosen stored blocks of an SDDMM of `a` and `b`, as a kernel of `spec` makes them with `inputs`, with bounds for each
+/// element; see [`fuse_blocks`].
+///
+/// # Errors
+/// As [`sddmm_blocks`] and [`fuse_blocks`].
+pub fn expected_blocks<'v, A: Value, B: Value>(
+    spec: &KernelSpec,
+    a: impl Into<DenseView<'v, A>>,
+    b: impl Into<DenseView<'v, B>>,
+    structure: &Structure,
+    blocks: &[usize],
+    inputs: &Inputs,
+) -> Result<Fused, ReferenceError> {
+    let (a, b) = (a.into(), b.into());
+    let all: Vec<usize> = (0..structure.rows()).collect();
+    let (product, of_rows) = match spec.transpose.is_on() {
+        true => (
+            sddmm_blocks(b.transposed(), a.transposed(), structure, blocks)?,
+            dense_magnitudes(b.transposed(), a.transposed(), &all),
+        ),
+        false => (sddmm_blocks(a, b, structure, blocks)?, dense_magnitudes(a, b, &all)),
+    };
+    let (bm, bk) = structure.block();
+    let row = |block: usize| structure.row_ptr().partition_point(|first| *first as usize <= block) - 1;
+    // Beyond the edge there is no row, and nothing but zero is right.
+    let of_row = |row: usize| of_rows.get(row).copied().unwrap_or(0.0);
+    let magnitudes: Vec<f64> =
+        blocks.iter().flat_map(|block| (0..bm).map(move |at| row(*block) * bm + at)).map(of_row).collect();
+    fuse_blocks_within(spec, product, structure, blocks, a.cols(), inputs, Some((&magnitudes, bk)))
+}
 
 /// Applies the epilogue of `spec` to chosen stored blocks of an SDDMM, as
 /// [`sddmm_blocks`](super::sddmm_blocks) gives them; without one they stay as they are. Rows and columns are those of
@@ -26,14 +58,25 @@ pub fn fuse_blocks(
     k: usize,
     inputs: &Inputs,
 ) -> Result<Fused, ReferenceError> {
-    let Some(epilogue) = spec.epilogue else {
-        return Ok(Fused { c: product, tolerance: tolerance_of(spec, k), rows: None });
-    };
+    fuse_blocks_within(spec, product, structure, blocks, k, inputs, None)
+}
+
+/// The same, with bounds for each element where the magnitudes of the sums are known.
+fn fuse_blocks_within(
+    spec: &KernelSpec,
+    product: Vec<f64>,
+    structure: &Structure,
+    blocks: &[usize],
+    k: usize,
+    inputs: &Inputs,
+    magnitudes: Magnitudes<'_>,
+) -> Result<Fused, ReferenceError> {
+    let Some(epilogue) = spec.epilogue else { return Ok(unfused(spec, product, k, magnitudes)) };
     let program = epilogue.program();
     check(program, inputs, structure)?;
     let all = Elements { program, inputs, structure, blocks, product: &product };
     let longest = structure.row_lengths().max().unwrap_or(0) * structure.block().1;
-    Ok(judged(spec, &product, (longest.min(structure.cols()), k), |off| all.evaluate(off)))
+    Ok(judged(spec, &product, (longest.min(structure.cols()), k), magnitudes, |off| all.evaluate(off)))
 }
 
 /// The rows of a matrix all of whose blocks are among `blocks`, ascending: those without blocks too.
@@ -58,11 +101,13 @@ struct Elements<'e> {
 type Collected = Vec<(f64, f64)>;
 
 impl Elements<'_> {
-    fn evaluate(&self, off: f64) -> Evaluated {
+    fn evaluate(&self, off: Off<'_>) -> Evaluated {
         let (bm, bk) = self.structure.block();
         let mut c = vec![0.0; self.product.len()];
-        let parts = c.par_chunks_mut(bm * bk).zip(self.product.par_chunks(bm * bk)).zip(self.blocks);
-        let collected: Vec<Collected> = parts.map(|((out, sums), block)| self.block(*block, sums, out, off)).collect();
+        let parts = c.par_chunks_mut(bm * bk).zip(self.product.par_chunks(bm * bk)).zip(self.blocks).enumerate();
+        let of_blocks =
+            parts.map(|(at, ((out, sums), block))| self.block(*block, sums, out, &|within| off(at * bm * bk + within)));
+        let collected: Vec<Collected> = of_blocks.collect();
         let Some(reduction) = self.program.reduction() else {
             return Evaluated { c, rows: None, magnitudes: vec![] };
         };
@@ -80,7 +125,7 @@ impl Elements<'_> {
         Evaluated { c, rows: Some(rows), magnitudes }
     }
 
-    fn block(&self, block: usize, sums: &[f64], out: &mut [f64], off: f64) -> Collected {
+    fn block(&self, block: usize, sums: &[f64], out: &mut [f64], off: Off<'_>) -> Collected {
         let (structure, (bm, bk)) = (self.structure, self.structure.block());
         let first = structure.row_ptr().partition_point(|first| *first as usize <= block) - 1;
         let (first_row, first_col) = (first * bm, structure.col_idx()[block] as usize * bk);
@@ -106,7 +151,7 @@ impl Elements<'_> {
                     };
                 }
                 let at = row * bk + col;
-                let (result, second) = evaluate(Element { acc: sums[at] + off, inputs: &values });
+                let (result, second) = evaluate(Element { acc: sums[at] + off(at), inputs: &values });
                 out[at] = result;
                 if let (Some(reduction), Some(second)) = (reduction, second) {
                     *collected = (reduction.collect(collected.0, second), collected.1 + second.abs());

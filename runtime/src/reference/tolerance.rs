@@ -60,7 +60,7 @@ const FP8_DEPTH: usize = 32;
 const PROMOTED: usize = 128;
 
 /// Half an ulp, relative: 2^-p with p significant bits.
-pub(super) fn half_ulp(dtype: Dtype) -> f64 {
+pub(crate) fn half_ulp(dtype: Dtype) -> f64 {
     let bits = match dtype {
         Dtype::F32 => 24,
         Dtype::F16 => 11,
@@ -72,7 +72,7 @@ pub(super) fn half_ulp(dtype: Dtype) -> f64 {
     f64::powi(2.0, -bits)
 }
 
-pub(super) fn f32_sums(a: Dtype, k: usize) -> f64 {
+pub(crate) fn f32_sums(a: Dtype, k: usize) -> f64 {
     let sums = if a.is_integer() { 0.0 } else { 4.0 * (k as f64).sqrt() };
     (sums + 4.0) * half_ulp(Dtype::F32)
 }

@@ -19,8 +19,10 @@ use serde::{Deserialize, Serialize};
 
 pub use limit::{Limit, LimitedBy, Placed, Traffic};
 pub use measure::{Progress, measure};
-pub use remembered::{RememberedError, place_of_file, read, remember};
-pub use sheet::Sheet;
+#[cfg(feature = "files")]
+pub use remembered::remember;
+pub use remembered::{RememberedError, place_of_file, read};
+pub use sheet::{Sheet, UnknownCard};
 
 /// Where a rate is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

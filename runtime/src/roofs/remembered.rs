@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::MeasuredRoofs;
+#[cfg(feature = "files")]
 use crate::write::{self, WriteError};
 
 /// The version that is written and read.
@@ -50,6 +51,7 @@ pub enum RememberedError {
         found: u32,
     },
     /// It cannot be written.
+    #[cfg(feature = "files")]
     #[error(transparent)]
     Write(#[from] WriteError),
 }
@@ -94,6 +96,7 @@ pub fn read(path: &Path) -> Result<Vec<MeasuredRoofs>, RememberedError> {
 ///
 /// # Errors
 /// A file that holds something else, or cannot be written.
+#[cfg(feature = "files")]
 pub fn remember(path: &Path, measured: MeasuredRoofs) -> Result<(), RememberedError> {
     let mut roofs = read(path)?;
     roofs.retain(|known| (&known.gpu, &known.driver) != (&measured.gpu, &measured.driver));
@@ -111,7 +114,7 @@ pub fn remember(path: &Path, measured: MeasuredRoofs) -> Result<(), RememberedEr
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "files"))]
 mod tests {
     #![allow(clippy::unwrap_used)]
 

@@ -51,8 +51,7 @@ pub struct WorkLists {
 
 impl WorkLists {
     /// Lists the work of a kernel on a pattern and a dense factor of `n` columns (of `n` rows where B is sparse), for
-    /// at most
-    /// `clusters` clusters at a time.
+    /// at most `clusters` clusters at a time. Empty for an attention, whose lists are made of a mask: `crate::attention`.
     pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
         match plan.tile_scheduler() {
             TileScheduler::Static => {
@@ -83,7 +82,6 @@ impl WorkLists {
                     stage_metadata: work.into_columns(),
                 }
             }
-            // Its lists are made of a mask and the numbers of heads: `crate::attention`.
             TileScheduler::Attention => Self::default(),
             TileScheduler::CtaPerBlock => {
                 let work = BlockWork::new(plan, structure, n);
@@ -118,8 +116,8 @@ pub struct WorkTile {
     /// First column of C, in elements; where B is sparse, first row.
     pub c_col: u32,
     /// First row of A's values seen as an `[nnzb * bm, bk]` matrix: the row's first block, plus the tile's
-    /// offset inside a block. of a sparse operand that is read by block columns, the same with its blocks in the
-    /// order of the transposed index, `bk` rows each.
+    /// offset inside a block. Where the sparse operand is read by block columns, its blocks are in the order of the
+    /// transposed index, `bk` rows each.
     pub a_row: u32,
     /// Stored blocks of the block row; 0 writes zeros. With stage metadata, `a_row` is the first record and this is the
     /// number of records.

@@ -70,17 +70,15 @@ impl Simulated {
             };
             let mut described = vec![];
             if rows > 0 && cols > 0 {
-                described.extend(self.plan.problem_maps(&problem).iter().map(|map| {
-                    let sparse_operand = if spec.op == Op::Dds { Operand::B } else { Operand::A };
-                    describe(
-                        map,
-                        match map.operand {
-                            Operand::C => id_c,
-                            operand if operand == sparse_operand => values,
-                            _ => factor,
-                        },
-                    )
-                }));
+                let sparse_operand = if spec.op == Op::Dds { Operand::B } else { Operand::A };
+                for map in self.plan.problem_maps(&problem) {
+                    let buffer = match map.operand {
+                        Operand::C => id_c,
+                        operand if operand == sparse_operand => values,
+                        _ => factor,
+                    };
+                    described.push(describe(map.tiled()?, map.offset_bytes, buffer)?);
+                }
             }
             maps.push(described);
             stored.push((sparse.structure, shapes.along));

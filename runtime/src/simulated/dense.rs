@@ -4,6 +4,7 @@ use bsr_codegen::{Op, Operand, Pdl, Problem, TileScheduler};
 use bsr_simulator::{GlobalMemory, Options, Report};
 
 use super::lines::{Factor, writers_of};
+use super::lists::Listed;
 use super::memory::{Uploads, apart, copy_lines, launch, pad, set_to_zero};
 use super::workspace::workspace;
 use super::{Simulated, SimulatedError};
@@ -76,35 +77,55 @@ impl Simulated {
                 return Ok((Results { c, rows: None }, Report::default()));
             }
         }
+        let mut memory = GlobalMemory::new();
+        let listed = self.listed(sparse.structure, shapes.along, &mut memory)?;
+        if let Some(Listed { findings, .. }) = &listed
+            && !findings.is_empty()
+        {
+            let report = Report { findings: findings.clone(), ..Report::default() };
+            return Ok((Results { c, rows: start }, report));
+        }
+        let spare = if listed.is_some() { Listed::SPARE } else { 0 };
         let wide = apart(&c);
         let (factor, pitch) = (Factor::new(self, dense), wide.ld() * size_of::<C>());
         let problem = Problem {
             m: rows as u64,
             n: cols as u64,
             k: shapes.inner as u64,
-            nnzb: sparse.structure.nnzb() as u64,
+            nnzb: (sparse.structure.nnzb() + spare) as u64,
             lda: factor.ld,
             ldb: factor.ld,
             ldc: self.leading(wide.ld(), size_of::<C>()),
             ldt: tile.as_ref().map_or(wide.ld(), Matrix::ld) as u64,
         };
-        let shape = self.plan.launch(&problem, work.grid);
+        let shape = self.plan.launch(&problem, listed.as_ref().map_or(work.grid, |listed| listed.grid));
 
-        let mut memory = GlobalMemory::new();
         let (columns, blocks) = match self.plan.reads_block_columns() {
             true => (sparse.structure.transposed().col_idx(), sparse.structure.transposed().block_idx()),
             false => (sparse.structure.col_idx(), &[][..]),
         };
-        let workspace = workspace(&mut memory, work.workspace);
+        let workspace_bytes = listed.as_ref().map_or(work.workspace, |listed| listed.workspace);
+        let workspace = workspace(&mut memory, workspace_bytes);
         let rings = timeline::rings(&self.plan, &mut memory);
-        let mut uploads =
-            Uploads { memory: &mut memory, columns, blocks, work: &work, workspace, rings, operands: vec![] };
+        let mut uploads = Uploads {
+            memory: &mut memory,
+            columns,
+            blocks,
+            work: &work,
+            listed: listed.as_ref(),
+            workspace,
+            rings,
+            operands: vec![],
+        };
         let id_c = self.lines(uploads.memory, C::to_bytes(wide.data()), pitch);
         uploads.operands.push((Operand::C, id_c));
         // Without stored blocks nothing is read: any valid address serves as A and B.
         let (left, right) = if spec.op == Op::Dds { (Operand::B, Operand::A) } else { (Operand::A, Operand::B) };
         if sparse.structure.nnzb() > 0 {
-            uploads.operand(left, sparse.memory.placed().1);
+            let mut values = sparse.memory.placed().1;
+            // Places that no block has hold what no block holds.
+            values.extend(vec![0xFF; values.len() / sparse.structure.nnzb() * spare]);
+            uploads.operand(left, values);
             let id = factor.upload(self, uploads.memory);
             uploads.operands.push((right, id));
         }
@@ -112,14 +133,14 @@ impl Simulated {
         if let Some(start) = &start {
             uploads.operand(Operand::Second, f32::to_bytes(start));
         }
-        let params = uploads.params(&shape, &scalars);
+        let params = uploads.params(&shape, &scalars)?;
         if spec.pdl == Pdl::Early {
             uploads.settle_sparse(&shape, &params, left);
         }
         let id_second = uploads.buffer(Operand::Second);
         pad(&mut memory, id_c, &wide);
 
-        let (used, results) = ((work.workspace > 0).then_some(workspace), [id_c, id_second]);
+        let (used, results) = ((workspace_bytes > 0).then_some(workspace), [id_c, id_second]);
         let mut report = self.launch_with(&launch(&shape, params), &mut memory, used, &results, options)?;
         self.records.keep(rings.map(|id| memory.bytes(id)));
         writers_of(&mut report, id_c, (pitch, c.ld() * size_of::<C>()));

@@ -1,8 +1,9 @@
 //! What a launch reads and writes, in the simulator's memory.
 
-use bsr_codegen::{Argument, LaunchShape, Operand, TensorMap};
+use bsr_codegen::{Argument, LaunchShape, Operand, TensorMapError, TensorMapFault, Tiled};
 use bsr_simulator::{BufferId, GlobalMemory, Launch, Param, Swizzle, TensorElement, TensorMapDesc};
 
+use super::lists::Listed;
 use crate::schedule::WorkLists;
 use crate::{Dense, Dtype, Element, Layout};
 
@@ -26,6 +27,8 @@ pub(super) struct Uploads<'m> {
     pub(super) columns: &'m [i32],
     pub(super) blocks: &'m [i32],
     pub(super) work: &'m WorkLists,
+    /// What kernels have listed in place of that.
+    pub(super) listed: Option<&'m Listed>,
     /// Where CTAs pass on partial sums.
     pub(super) workspace: BufferId,
     /// The rings of a probed kernel.
@@ -46,27 +49,48 @@ impl Uploads<'_> {
         found.unwrap_or(&self.operands[0]).1
     }
 
-    pub(super) fn params(&mut self, shape: &LaunchShape, scalars: &[(usize, f32)]) -> Vec<Param> {
-        let param = |argument: &Argument| match argument {
-            Argument::Map(map) => Param::TensorMap(describe(map, self.buffer(map.operand))),
-            // A kernel for a list of problems is launched by `multiply_batch`.
-            Argument::Maps => Param::U64(0),
-            Argument::Pointer(operand) => Param::Buffer(self.buffer(*operand)),
-            Argument::ColIdx => Param::Buffer(self.words(self.columns.iter().map(|column| column.cast_unsigned()))),
-            Argument::BlockIdx => Param::Buffer(self.words(self.blocks.iter().map(|block| block.cast_unsigned()))),
-            Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
-            Argument::Work => Param::Buffer(self.words(self.work.tiles.iter().copied())),
-            Argument::Workspace => Param::Buffer(self.workspace),
-            Argument::Probes => self.rings.map_or(Param::U64(0), Param::Buffer),
-            // Of an attention alone.
-            Argument::Strided(_) => Param::U64(0),
-            Argument::Scale => Param::F32(f32::NAN),
-            Argument::VectorStrides(_) => Param::U64(0),
-            Argument::StageMetadata => Param::Buffer(self.words(self.work.stage_metadata.iter().copied())),
-            Argument::Number(number) => Param::U32(*number),
-            Argument::Scalar(at) => {
-                Param::F32(scalars.iter().find(|(given, _)| given == at).map_or(f32::NAN, |(_, value)| *value))
+    pub(super) fn params(
+        &mut self,
+        shape: &LaunchShape,
+        scalars: &[(usize, f32)],
+    ) -> Result<Vec<Param>, TensorMapError> {
+        let listed = self.listed;
+        let of_lists = |argument: &Argument| {
+            let listed = listed?;
+            match argument {
+                // Where block rows share tiles, `columns` are their unions.
+                Argument::ColIdx | Argument::StageMetadata => Some(listed.columns),
+                Argument::BlockIdx => Some(listed.blocks),
+                Argument::WorkHead => Some(listed.heads),
+                Argument::Work => Some(listed.work),
+                _ => None,
             }
+        };
+        let param = |argument: &Argument| {
+            Ok(match argument {
+                argument if of_lists(argument).is_some() => of_lists(argument).map_or(Param::U64(0), Param::Buffer),
+                Argument::Map(map) => {
+                    Param::TensorMap(describe(map.tiled()?, map.offset_bytes, self.buffer(map.operand))?)
+                }
+                // A kernel for a list of problems is launched by `multiply_batch`.
+                Argument::Maps => Param::U64(0),
+                Argument::Pointer(operand) => Param::Buffer(self.buffer(*operand)),
+                Argument::ColIdx => Param::Buffer(self.words(self.columns.iter().map(|column| column.cast_unsigned()))),
+                Argument::BlockIdx => Param::Buffer(self.words(self.blocks.iter().map(|block| block.cast_unsigned()))),
+                Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
+                Argument::Work => Param::Buffer(self.words(self.work.tiles.iter().copied())),
+                Argument::Workspace => Param::Buffer(self.workspace),
+                Argument::Probes => self.rings.map_or(Param::U64(0), Param::Buffer),
+                // Of an attention alone.
+                Argument::Strided(_) => Param::U64(0),
+                Argument::Scale => Param::F32(f32::NAN),
+                Argument::VectorStrides(_) => Param::U64(0),
+                Argument::StageMetadata => Param::Buffer(self.words(self.work.stage_metadata.iter().copied())),
+                Argument::Number(number) => Param::U32(*number),
+                Argument::Scalar(at) => {
+                    Param::F32(scalars.iter().find(|(given, _)| given == at).map_or(f32::NAN, |(_, value)| *value))
+                }
+            })
         };
         shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect()
     }
@@ -131,25 +155,27 @@ pub(super) fn launch(shape: &LaunchShape, params: Vec<Param>) -> Launch {
     }
 }
 
-pub(super) fn describe(map: &TensorMap, buffer: BufferId) -> TensorMapDesc {
-    let rank = map.rank as usize;
-    TensorMapDesc {
+/// A tensor map whose first element is so far from a buffer's first byte.
+pub(crate) fn describe(map: Tiled<'_>, offset: u64, buffer: BufferId) -> Result<TensorMapDesc, TensorMapError> {
+    let Tiled { operand, dtype, dims, strides_bytes, box_dims, swizzle_bytes } = map;
+    let swizzle = Swizzle::from_span(swizzle_bytes);
+    Ok(TensorMapDesc {
         buffer,
-        offset: map.offset_bytes,
-        element: match map.dtype {
+        offset,
+        element: match dtype {
             Dtype::F16 => TensorElement::F16,
             Dtype::BF16 => TensorElement::Bf16,
             Dtype::F32 => TensorElement::F32,
             Dtype::I32 => TensorElement::B32,
             Dtype::E4M3 | Dtype::E5M2 | Dtype::I8 => TensorElement::B8,
         },
-        dims: map.dims[..rank].to_vec(),
-        strides: map.strides_bytes[..rank - 1].to_vec(),
-        box_dims: map.box_dims[..rank].to_vec(),
-        element_strides: vec![1; rank],
-        swizzle: Swizzle::from_span(map.swizzle_bytes).unwrap_or(Swizzle::None),
+        dims: dims.to_vec(),
+        strides: strides_bytes.to_vec(),
+        box_dims: box_dims.to_vec(),
+        element_strides: vec![1; dims.len()],
+        swizzle: swizzle.ok_or(TensorMapError { operand, fault: TensorMapFault::Swizzle(swizzle_bytes) })?,
         fill_nan: false,
-    }
+    })
 }
 
 pub(super) fn words(memory: &mut GlobalMemory, words: &[u32]) -> BufferId {

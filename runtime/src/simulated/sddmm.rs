@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use bsr_codegen::epilogue::Reduction;
-use bsr_codegen::{Argument, Op, Operand, Plan};
+use bsr_codegen::{Argument, Op, Operand, Plan, TensorMapError};
 use bsr_simulator::{GlobalMemory, Options, Param, Report};
 
 use super::lines::{Factor, writers_of};
+use super::lists::Listed;
 use super::memory::{bytes, describe, launch};
 use super::workspace::workspace;
 use super::{Simulated, SimulatedError};
@@ -72,9 +73,15 @@ impl Simulated {
         let work = WorkLists::new(&self.plan, structure, k, self.clusters);
         let [lda, ldb] = [0, 1].map(|at| factors[at].ld as usize);
         let problem = sddmm::problem((&a.operand, lda), (&b.operand, ldb), structure);
-        let shape = self.plan.launch(&problem, work.grid);
-
         let mut memory = GlobalMemory::new();
+        let listed = self.listed(structure, k, &mut memory)?;
+        if let Some(Listed { findings, .. }) = &listed
+            && !findings.is_empty()
+        {
+            let report = Report { findings: findings.clone(), ..Report::default() };
+            return Ok((Results { c: values, rows: start }, report));
+        }
+        let shape = self.plan.launch(&problem, listed.as_ref().map_or(work.grid, |listed| listed.grid));
         let id_c = bytes(&mut memory, C::to_bytes(&values));
         let mut operands = vec![];
         // Factors without K are not read.
@@ -98,25 +105,33 @@ impl Simulated {
         }
         operands.extend(start.as_ref().map(|start| (Operand::Second, upload(f32::to_bytes(start)))));
         let mut words = |words: &[u32]| upload(words.iter().flat_map(|word| word.to_le_bytes()).collect());
-        let (heads, tiles) = (words(&work.heads), words(&work.tiles));
-        let workspace = self::workspace(&mut memory, work.workspace);
+        let (heads, tiles) = match &listed {
+            Some(Listed { heads, work, .. }) => (*heads, *work),
+            None => (words(&work.heads), words(&work.tiles)),
+        };
+        let workspace_bytes = if listed.is_some() { 0 } else { work.workspace };
+        let workspace = self::workspace(&mut memory, workspace_bytes);
         let rings = timeline::rings(&self.plan, &mut memory);
         let buffer = |operand| operands.iter().find(|(there, _)| *there == operand).map_or(id_c, |(_, id)| *id);
-        let param = |argument: &Argument| match argument {
-            Argument::Map(map) => Param::TensorMap(describe(map, buffer(map.operand))),
-            Argument::WorkHead => Param::Buffer(heads),
-            Argument::Work => Param::Buffer(tiles),
-            Argument::Workspace => Param::Buffer(workspace),
-            Argument::Number(number) => Param::U32(*number),
-            Argument::Scalar(at) => Param::F32(scalars.get(at).copied().unwrap_or(f32::NAN)),
-            Argument::Pointer(operand) => Param::Buffer(buffer(*operand)),
-            Argument::Probes => rings.map_or(Param::U64(0), Param::Buffer),
-            // Of the other operations alone.
-            _ => Param::Buffer(id_c),
+        let param = |argument: &Argument| {
+            Ok(match argument {
+                Argument::Map(map) => Param::TensorMap(describe(map.tiled()?, map.offset_bytes, buffer(map.operand))?),
+                Argument::WorkHead => Param::Buffer(heads),
+                Argument::Work => Param::Buffer(tiles),
+                Argument::Workspace => Param::Buffer(workspace),
+                Argument::Number(number) => Param::U32(*number),
+                Argument::Scalar(at) => Param::F32(scalars.get(at).copied().unwrap_or(f32::NAN)),
+                Argument::Pointer(operand) => Param::Buffer(buffer(*operand)),
+                Argument::Probes => rings.map_or(Param::U64(0), Param::Buffer),
+                // Of the other operations alone.
+                _ => Param::Buffer(id_c),
+            })
         };
-        let params: Vec<Param> = shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect();
+        let params: Result<Vec<Param>, TensorMapError> =
+            shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect();
+        let params = params?;
         let results = [id_c, buffer(Operand::Second)];
-        let workspace = (work.workspace > 0).then_some(workspace);
+        let workspace = (workspace_bytes > 0).then_some(workspace);
         let mut report = self.launch_with(&launch(&shape, params), &mut memory, workspace, &results, options)?;
         self.records.keep(rings.map(|id| memory.bytes(id)));
         let all = size_of_val(&values[..]);

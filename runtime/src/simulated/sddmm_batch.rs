@@ -51,8 +51,10 @@ impl Simulated {
                 Operand::B => id_b,
                 _ => id_c,
             };
-            let made = self.plan.problem_maps(&problem);
-            maps.push(made.iter().map(|map| describe(map, buffer(map.operand))).collect::<Vec<_>>());
+            // No work tile names a problem without blocks.
+            let made = if structure.nnzb() > 0 { self.plan.problem_maps(&problem) } else { vec![] };
+            let described = made.iter().map(|map| describe(map.tiled()?, map.offset_bytes, buffer(map.operand)));
+            maps.push(described.collect::<Result<Vec<_>, _>>()?);
             results.push((c, id_c));
             listed.push((structure, k));
         }
@@ -63,8 +65,7 @@ impl Simulated {
         let each = self.plan.problem_maps(&Problem::default()).len();
         let id_maps = memory.alloc(calls.len() * each * MAP_BYTES, ALIGN);
         for (problem, described) in maps.into_iter().enumerate() {
-            // No work tile names a problem without blocks.
-            for (at, map) in described.into_iter().enumerate().filter(|_| listed[problem].0.nnzb() > 0) {
+            for (at, map) in described.into_iter().enumerate() {
                 memory.place_map(id_maps, ((problem * each + at) * MAP_BYTES) as u64, map);
             }
         }

@@ -32,10 +32,14 @@ mod flows;
 mod perfetto;
 mod read;
 mod rings;
+#[cfg(feature = "simulator")]
+mod simulated;
 mod summary;
 
 pub use beside::beside;
 pub use decode::{Clock, Cta, Slice, Tile, Timeline, TimelineError, Track};
 pub use read::{Lane, Span, Trace};
-pub(crate) use rings::{Records, Rings, rings};
+pub(crate) use rings::Rings;
+#[cfg(feature = "simulator")]
+pub(crate) use simulated::{Records, rings};
 pub use summary::{Summary, compare};

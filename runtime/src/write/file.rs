@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 use super::error::{WriteError, WriteProblem};
 
 /// Where a writer writes: seekable, as archives want it.
-pub(super) type Out<'f> = BufWriter<&'f mut NamedTempFile>;
+pub(super) type Out<'f> = BufWriter<&'f mut File>;
 
 const PREFIX: &str = ".bsr-";
 const SUFFIX: &str = ".partial";
@@ -95,7 +95,8 @@ pub(super) fn replace(
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     remove_abandoned(folder);
     let mut partial = Partial::new(folder)?;
-    let mut out = BufWriter::with_capacity(1 << 20, &mut partial.file);
+    // The file itself: errors of a `NamedTempFile` name the partial file, which nobody has asked for.
+    let mut out = BufWriter::with_capacity(1 << 20, partial.file.as_file_mut());
     write(&mut out)?;
     out.flush()?;
     drop(out);

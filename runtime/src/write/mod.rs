@@ -28,6 +28,7 @@
 
 mod error;
 mod file;
+mod identity;
 mod npz;
 mod safetensors;
 
@@ -35,6 +36,7 @@ use std::path::Path;
 
 pub use error::{WriteError, WriteProblem};
 pub use file::{file, remove_partial_files};
+pub use identity::FileId;
 
 use crate::{Bsr, Dtype, Element, Permutation};
 

@@ -1,6 +1,6 @@
 //! Archives that `scipy.sparse.load_npz` reads.
 
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -22,7 +22,7 @@ pub(super) fn write<T: Element>(
     let pair = |sides: [usize; 2]| -> Vec<u8> { sides.iter().flat_map(|&v| (v as u64).to_le_bytes()).collect() };
     let text = |text: &str| (format!("|S{}", text.len()), text.as_bytes().to_vec());
 
-    let mut archive = Archive(ZipWriter::new(out));
+    let mut archive = Archive(ZipWriter::new(FailsOnce { out, at: 0, end: 0, has_failed: false }));
     let (kind, format) = text("bsr");
     archive.member("format", &kind, &[], |out| out.write_all(&format), format.len())?;
     archive.member("_is_array", "|b1", &[], |out| out.write_all(&[1]), 1)?;
@@ -54,7 +54,52 @@ pub(super) fn write<T: Element>(
     Ok(())
 }
 
-struct Archive<'o, 'f>(ZipWriter<&'o mut Out<'f>>);
+struct Archive<'o, 'f>(ZipWriter<FailsOnce<'o, 'f>>);
+
+/// A file that reports its first error, and then takes everything: an archive that is dropped finishes itself, and prints to
+/// standard error where it cannot.
+struct FailsOnce<'o, 'f> {
+    out: &'o mut Out<'f>,
+    at: u64,
+    end: u64,
+    has_failed: bool,
+}
+
+impl FailsOnce<'_, '_> {
+    fn attempt<T>(&mut self, attempt: impl FnOnce(&mut Out<'_>) -> io::Result<T>, otherwise: T) -> io::Result<T> {
+        if self.has_failed {
+            return Ok(otherwise);
+        }
+        let done = attempt(self.out);
+        self.has_failed = done.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted);
+        done
+    }
+}
+
+impl Write for FailsOnce<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.attempt(|out| out.write(bytes), bytes.len())?;
+        self.at += count as u64;
+        self.end = self.end.max(self.at);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.attempt(|out| out.flush(), ())
+    }
+}
+
+impl Seek for FailsOnce<'_, '_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.end.checked_add_signed(by),
+        };
+        self.at = self.attempt(|out| out.seek(to), at.unwrap_or(0))?;
+        Ok(self.at)
+    }
+}
 
 impl Archive<'_, '_> {
     /// One array of `length` bytes.

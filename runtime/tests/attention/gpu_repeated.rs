@@ -7,7 +7,7 @@ use bsr_runtime::attention::{
     AttentionError, BlockList, DeviceMask, DeviceMaskShape, DevicePattern, DeviceTensor, HeadOrder, Inputs, Launcher,
     Mask, PartialBlocks, Shape, Sharing,
 };
-use bsr_runtime::gpu::{Device, DeviceBuffer, GpuError, Graph, IndexWidth, Stream, StreamRef};
+use bsr_runtime::gpu::{Device, DeviceBuffer, Graph, IndexWidth, Stream, StreamRef};
 use half::bf16;
 
 use crate::gpu::device;
@@ -74,13 +74,6 @@ fn case(spec: &str, shape: Shape, mask: Mask) -> Case {
     }
 }
 
-fn captured(error: AttentionError) -> GpuError {
-    match error {
-        AttentionError::Gpu(error) => error,
-        other => GpuError::Download(other.to_string()),
-    }
-}
-
 #[test]
 fn divided_keys_give_the_same_bits_a_hundred_times() {
     let Some(device) = device("divided_keys_give_the_same_bits_a_hundred_times") else { return };
@@ -131,7 +124,7 @@ fn launches_on_two_streams_and_through_a_graph_have_workspaces_of_their_own() {
     both.iter().for_each(|there| assert!(there.bits() == expected));
     let third = Stream::new(&device).unwrap();
     let there = &mut both[0];
-    let mut graph = Graph::capture(&third, |stream| there.launch(stream, &pattern).map_err(captured)).unwrap();
+    let mut graph = Graph::capture(&third, |stream| there.launch(stream, &pattern)).unwrap();
     for _ in 0..20 {
         there.poison();
         // SAFETY: all that the graph touches is alive, and nothing else uses it.
@@ -179,7 +172,7 @@ fn one_graph_serves_a_hundred_masks() {
         let pattern = there.launcher.device_pattern(&lists, shape).unwrap();
         there.launch(stream.handle(), &pattern).unwrap();
         stream.synchronize().unwrap();
-        let mut graph = Graph::capture(&stream, |stream| there.launch(stream, &pattern).map_err(captured)).unwrap();
+        let mut graph = Graph::capture(&stream, |stream| there.launch(stream, &pattern)).unwrap();
         for step in 0..100 {
             let mask = mask(step);
             // Keys of a tile are not divided on the GPU; where they are on the host the bits may differ.

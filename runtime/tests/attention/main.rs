@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod accuracy;
+#[path = "../drawn/mod.rs"]
+mod drawn;
 mod gpu;
 mod gpu_repeated;
 mod masks;
@@ -15,7 +17,7 @@ mod work;
 
 use bsr_codegen::{Dtype, Plan};
 use bsr_runtime::Element;
-use bsr_runtime::attention::{Attended, ScoreInputs, Shape, Tensor, reference_of};
+use bsr_runtime::attention::{Attended, ScoreInputs, Shape, Tensor, Wanted, reference_of};
 use table::Case;
 
 /// Q, K and V of a case.
@@ -51,35 +53,22 @@ fn plan(case: &Case) -> Plan {
 
 /// What is right, in f64.
 fn expected<T: Element>(case: &Case, operands: &Operands<T>) -> Attended {
-    let Shape { batch, heads, queries, .. } = case.shape;
-    let rows =
-        (0..batch * heads * queries).map(|place| [place / (heads * queries), place / queries % heads, place % queries]);
     let (score, inputs) = (plan(case).spec().score, operands.inputs(case));
-    reference_of(&case.shape, &case.mask, operands.each(), score, &inputs, rows)
+    reference_of(&case.shape, &case.mask, operands.each(), score, &inputs, rows(case))
+}
+
+/// Problem, head and query of every row.
+fn rows(case: &Case) -> impl Iterator<Item = [usize; 3]> {
+    let Shape { heads, queries, .. } = case.shape;
+    (0..case.shape.rows()).map(move |place| [place / (heads * queries), place / queries % heads, place % queries])
 }
 
 /// What is wrong with O and the logarithms of the sums.
 fn wrong<T: Element>(case: &Case, operands: &Operands<T>, (output, sums): (&Tensor<T>, &[f32])) -> Result<f64, String> {
-    let Shape { heads, queries, columns, .. } = case.shape;
-    let expected = expected(case, operands);
-    let (mut wrong, mut whole) = (0.0, 0.0);
-    for (place, sum) in sums.iter().enumerate() {
-        let at = [place / (heads * queries), place / queries % heads, place % queries];
-        let of_row = &expected.output[place * columns..(place + 1) * columns];
-        for (found, expected) in output.row(at).iter().zip(of_row) {
-            if !found.is_finite() || *expected == 0.0 && found.to_f64() != 0.0 {
-                return Err(format!("{found} at {at:?}, not {expected}"));
-            }
-            wrong += (found.to_f64() - expected).powi(2);
-            whole += expected.powi(2);
-        }
-        let (found, expected) = (f64::from(*sum), expected.sums[place]);
-        let differ = (found - expected).abs() > 1e-4 * (1.0 + expected.abs());
-        if found.is_nan() || found != expected && (differ || expected.is_infinite()) {
-            return Err(format!("the sum of {at:?} is {found}, not {expected}"));
-        }
-    }
-    let error = (wrong / whole.max(f64::MIN_POSITIVE)).sqrt();
+    let Shape { heads, queries, .. } = case.shape;
+    let rows = rows(case).collect();
+    let error = Wanted { rows, values: expected(case, operands), queries, heads }.verify(output, sums);
+    let error = error.map_err(|wrong| wrong.to_string())?;
     // Probabilities are rounded to the type once, and so is the result.
     let bound = if T::DTYPE == Dtype::BF16 { 4.5e-3 } else { 6e-4 };
     if error < bound { Ok(error) } else { Err(format!("a relative error of {error:.1e}, beyond {bound:.1e}")) }

@@ -148,7 +148,9 @@ pub(crate) fn tensors() -> Vec<Case> {
         cases.push(Case { scalars, ..case(&spec, shape(2, [2, 2], [140, 140], 64), mask) });
     }
     // Many steps and few stages, few steps and many, and steps that are a part of a block.
-    for keys in ["stages = 2", "k_step = 32", "k_step = 64, stages = 3"] {
+    for keys in
+        ["stages = 2", "k_step = 32", "k_step = 64, stages = 3", "consumers = 2, arch = sm_90a", "consumers = 3"]
+    {
         let mask = Mask::random((200, 640), (64, 128), 0.7, 4).unwrap();
         let spec = format!("bm = 64, bn = 64, bk = 128, {keys}");
         cases.push(case(&spec, shape(1, [1, 1], [200, 640], 64), mask));
@@ -195,6 +197,10 @@ pub(crate) fn divided() -> Vec<Case> {
         let decode = shape(1, [2, 1], [3, 800], 64);
         cases.push(case(&format!("bm = 64, bn = 64, bk = 64, split = {split}"), decode, mask));
     }
+    for split in [6, 8, 10, 11, 12, 13, 14, 15] {
+        let mask = Mask::full((3, 40 * split), (64, 32)).unwrap();
+        cases.push(case(&format!("bm = 64, bn = 16, bk = 32, split = {split}"), one(3, 40 * split, 16), mask));
+    }
     for (queries, split) in [(1, "auto"), (16, "5"), (65, "auto")] {
         let mask = Mask::full((queries, 600), (128, 128)).unwrap();
         let spec = format!("bm = 128, bn = 64, bk = 128, split = {split}, dtype = bf16");
@@ -222,7 +228,9 @@ pub(crate) fn packed() -> Vec<Case> {
     let mut cases = vec![];
     for (number, (pack, [heads, key_heads], queries)) in [
         (4, [8, 2], 1),
+        (1, [4, 2], 150),
         (2, [4, 1], 16),
+        (32, [64, 2], 7),
         (8, [8, 1], 5),
         (64, [64, 1], 3),
         (16, [16, 1], 9),
@@ -340,4 +348,16 @@ pub(crate) fn all_columns() -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Specs of attention, beside which values of keys are tried.
+const BASES: [&str; 2] =
+    ["op = attention, bm = 64, bn = 64, bk = 64", "op = attention, bm = 192, bn = 128, bk = 128, dtype = bf16"];
+
+#[test]
+fn every_value_of_every_key_is_drawn() {
+    let tables = [blocks(), patterns(), tensors(), steep(), divided(), packed(), vectors(), depths()];
+    let parse = |case: &Case| format!("op = attention, {}", case.spec).parse().unwrap();
+    let missing = crate::drawn::missing(&BASES, tables.iter().flatten().map(parse));
+    assert!(missing.is_empty(), "{} values are in no row:\n{}", missing.len(), missing.join("\n"));
 }

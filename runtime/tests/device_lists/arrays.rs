@@ -1,83 +1,38 @@
 //! Patterns as arrays: the check, the transposed index, masks.
 
-use bsr_codegen::lists::{IndexWidth, ListKernel, WrongIndex};
+use bsr_codegen::lists::{IndexWidth, ListKernel, WrongIndex, ptx};
+use bsr_runtime::simulated::lists::{CheckedPattern, ListKernels, faults_of_checks, faults_of_lists, meant};
 use bsr_runtime::{Pattern, Structure};
-use bsr_simulator::{BufferId, GlobalMemory};
+use bsr_simulator::GlobalMemory;
 use proptest::prelude::*;
 
-use crate::simulate::{launch, upload, words};
+use crate::simulate::{clean, launch, upload, words};
 
-/// What the check says of a pattern.
-#[derive(Debug, PartialEq, Eq)]
-struct Checked {
-    /// First block and number of blocks of every block row.
-    rows: Vec<(u32, u32)>,
-    columns: Vec<u32>,
-    /// The first wrong row, what is wrong with it, and the value.
-    wrong: Option<(u32, WrongIndex, i64)>,
+/// Checks a pattern on the simulator, which finds nothing.
+fn check(row_ptr: &[i64], col_idx: &[i64], block_columns: u32, width: IndexWidth) -> CheckedPattern {
+    ListKernels::own().unwrap().check(row_ptr, col_idx, block_columns, width).unwrap().unwrap()
 }
 
-/// Checks a pattern on the simulator. The arrays are as long as they must be, so that an address that is made of a wrong
-/// value is found.
-fn check(row_ptr: &[i64], col_idx: &[i64], block_columns: u32, width: IndexWidth) -> Checked {
-    let mut memory = GlobalMemory::new();
-    let index = |values: &[i64]| -> Vec<u32> {
-        match width {
-            IndexWidth::I32 => values.iter().map(|value| *value as i32 as u32).collect(),
-            IndexWidth::I64 => values.iter().flat_map(|value| [*value as u32, (*value >> 32) as u32]).collect(),
-        }
-    };
-    let (block_rows, capacity) = (row_ptr.len() as u32 - 1, col_idx.len() as u32);
-    let row_ptr = upload(&mut memory, index(row_ptr));
-    let col_idx = upload(&mut memory, index(col_idx));
-    let rows = upload(&mut memory, vec![u32::MAX; 2 * block_rows as usize]);
-    let columns = upload(&mut memory, vec![u32::MAX; capacity as usize]);
-    let error = upload(&mut memory, [u32::MAX; 2]);
-    let values = upload(&mut memory, vec![0; 2 * block_rows as usize]);
-    let kernel = ListKernel::Check(width);
-    let pointers = [row_ptr, col_idx, rows, columns, error, values];
-    launch(&mut memory, kernel, (kernel.grid(block_rows, 1), 0), &pointers, &[block_rows, block_columns, capacity]);
-    let (error, values) = (words(&memory, error), words(&memory, values));
-    let wrong = WrongIndex::from_number(error[0]).map(|kind| {
-        let [low, high] = [0, 1].map(|half| values[2 * error[1] as usize + half]);
-        (error[1], kind, (u64::from(high) << 32 | u64::from(low)) as i64)
-    });
-    let rows = words(&memory, rows).chunks(2).map(|row| (row[0], row[1])).collect();
-    Checked { rows, columns: words(&memory, columns), wrong }
+#[test]
+fn every_mistake_is_found_in_every_load_of_a_row() {
+    assert_eq!(faults_of_checks(&ListKernels::own().unwrap()).unwrap(), Vec::<String>::new());
 }
 
-/// The same as it is meant.
-fn checked(row_ptr: &[i64], col_idx: &[i64], block_columns: u32) -> Checked {
-    let mut checked = Checked { rows: vec![], columns: vec![], wrong: None };
-    for (row, ends) in row_ptr.windows(2).enumerate() {
-        let wrong = wrong_row(row, ends, col_idx, block_columns);
-        checked.rows.push(if wrong.is_some() { (0, 0) } else { (ends[0] as u32, (ends[1] - ends[0]) as u32) });
-        if checked.wrong.is_none() {
-            checked.wrong = wrong.map(|(kind, value)| (row as u32, kind, value));
-        }
+#[test]
+fn lists_of_more_rows_and_columns_than_threads_are_those_of_the_host() {
+    assert_eq!(faults_of_lists(&ListKernels::own().unwrap()).unwrap(), Vec::<String>::new());
+}
+
+/// A bound that lets one column too many pass, or one too few, in one of the loads that are written out one after the other.
+#[test]
+fn a_wrong_bound_in_any_load_of_either_width_is_found() {
+    let text = ptx();
+    let bounds: Vec<_> = text.match_indices("setp.ge.u64 %p_bad, %rd_column").map(|(at, _)| at).collect();
+    assert_eq!(bounds.len(), 2 * ListKernel::CHECK_LOADS as usize);
+    for at in bounds {
+        let wrong = format!("{}setp.gt.u64{}", &text[..at], &text[at + "setp.ge.u64".len()..]);
+        assert_ne!(faults_of_checks(&ListKernels::new(&wrong).unwrap()).unwrap(), Vec::<String>::new(), "byte {at}");
     }
-    checked
-}
-
-fn wrong_row(row: usize, ends: &[i64], col_idx: &[i64], block_columns: u32) -> Option<(WrongIndex, i64)> {
-    match (ends[0], ends[1]) {
-        (first, _) if row == 0 && first != 0 => return Some((WrongIndex::Start, first)),
-        (first, _) if first < 0 => return Some((WrongIndex::Negative, first)),
-        (first, end) if end < first => return Some((WrongIndex::Descends, end)),
-        (_, end) if end > col_idx.len() as i64 => return Some((WrongIndex::Capacity, end)),
-        _ => {}
-    }
-    let columns = &col_idx[ends[0] as usize..ends[1] as usize];
-    columns.iter().enumerate().find_map(|(at, column)| {
-        let before = if at > 0 { columns[at - 1] } else { -1 };
-        let kind = match column {
-            column if *column < 0 || *column >= i64::from(block_columns) => WrongIndex::Column,
-            column if at > 0 && *column < before => WrongIndex::Order,
-            column if at > 0 && *column == before => WrongIndex::Twice,
-            _ => return None,
-        };
-        Some((kind, *column))
-    })
 }
 
 fn structure(word: &str, rows: usize, cols: usize) -> Structure {
@@ -98,8 +53,8 @@ fn right_patterns_are_copied() {
         col_idx.extend([-7, 1 << 20, 3]);
         for width in [IndexWidth::I32, IndexWidth::I64] {
             let found = check(&row_ptr, &col_idx, structure.block_cols() as u32, width);
-            let meant = checked(&row_ptr, &col_idx, structure.block_cols() as u32);
-            assert_eq!((found.rows, found.wrong), (meant.rows, None), "{word}");
+            let want = meant(&row_ptr, &col_idx, structure.block_cols() as u32);
+            assert_eq!((found.rows, found.wrong), (want.rows, None), "{word}");
             let stored: Vec<u32> = structure.col_idx().iter().map(|column| *column as u32).collect();
             assert_eq!(found.columns[..structure.nnzb()], stored, "{word}");
         }
@@ -129,7 +84,7 @@ fn wrong_patterns_are_told_and_have_no_blocks() {
             }
             let found = check(&row_ptr, &col_idx, 4, width);
             assert_eq!(found.wrong, Some(kind), "{row_ptr:?}, {col_idx:?}, {width:?}");
-            assert_eq!(found.rows, checked(&row_ptr, &col_idx, 4).rows, "{row_ptr:?}, {col_idx:?}, {width:?}");
+            assert_eq!(found.rows, meant(&row_ptr, &col_idx, 4).rows, "{row_ptr:?}, {col_idx:?}, {width:?}");
         }
     }
 }
@@ -144,32 +99,15 @@ proptest! {
         col_idx in prop::collection::vec(prop_oneof![-2_i64..12, any::<i64>()], 1..200),
     ) {
         let found = check(&row_ptr, &col_idx, 10, IndexWidth::I64);
-        let meant = checked(&row_ptr, &col_idx, 10);
-        prop_assert_eq!((&found.rows, &found.wrong), (&meant.rows, &meant.wrong));
+        let want = meant(&row_ptr, &col_idx, 10);
+        prop_assert_eq!((&found.rows, &found.wrong), (&want.rows, &want.wrong));
         let narrow: Vec<Vec<i64>> =
             [&row_ptr, &col_idx].map(|list| list.iter().map(|value| i64::from(*value as i32)).collect()).into();
         let found = check(&narrow[0], &narrow[1], 10, IndexWidth::I32);
-        let meant = checked(&narrow[0], &narrow[1], 10);
-        prop_assert_eq!((&found.rows, &found.wrong), (&meant.rows, &meant.wrong));
-        transposed(&meant.rows, &found.columns, 10, col_idx.len() as u32, 3);
+        let want = meant(&narrow[0], &narrow[1], 10);
+        prop_assert_eq!((&found.rows, &found.wrong), (&want.rows, &want.wrong));
+        transposed(&want.rows, &found.columns, 10, col_idx.len() as u32, 3);
     }
-}
-
-/// Launches the kernels that make the transposed index. There is a line of counts for every CTA, and one more.
-pub(crate) fn transpose(
-    memory: &mut GlobalMemory,
-    pointers: [BufferId; 6],
-    [block_rows, block_columns, capacity]: [u32; 3],
-    ctas: u32,
-) {
-    let [rows, columns, counts, ..] = pointers;
-    let by_rows = [block_rows, block_columns, block_rows.div_ceil(ctas)];
-    let [count, scan, scatter] = [ListKernel::CountColumns, ListKernel::ScanColumns, ListKernel::ScatterColumns];
-    let bytes = |kernel: ListKernel| kernel.column_bytes(block_columns);
-    launch(memory, count, (ctas, bytes(count)), &[rows, columns, counts], &by_rows);
-    launch(memory, scan, (scan.grid(block_columns, 1), bytes(scan)), &[counts], &[block_columns, ctas]);
-    let numbers = [by_rows[0], by_rows[1], by_rows[2], capacity];
-    launch(memory, scatter, (ctas, bytes(scatter)), &pointers, &numbers);
 }
 
 /// The transposed index on the simulator: of every column first place and number of blocks, then rows and blocks.
@@ -189,7 +127,7 @@ fn transposed(
     let transposed_columns = upload(&mut memory, vec![u32::MAX; capacity as usize]);
     let blocks = upload(&mut memory, vec![u32::MAX; capacity as usize]);
     let pointers = [rows, columns, counts, transposed_rows, transposed_columns, blocks];
-    transpose(&mut memory, pointers, [block_rows, block_columns, capacity], ctas);
+    clean(&mut memory, |stream| stream.transpose(pointers, [block_rows, block_columns, capacity], ctas));
     let rows = words(&memory, transposed_rows).chunks(2).map(|row| (row[0], row[1])).collect();
     (rows, words(&memory, transposed_columns), words(&memory, blocks))
 }

@@ -1,26 +1,13 @@
 //! Patterns, and the requests of kernels on them.
 
-use bsr_codegen::lists::{ListRequest, Shape, SharedLists, SplitLists};
+use bsr_codegen::lists::{Shape, SharedLists, SplitLists};
 use bsr_codegen::{Plan, TileScheduler};
-use bsr_runtime::schedule::{self, BlockIndex};
+use bsr_runtime::schedule::BlockIndex;
+pub(crate) use bsr_runtime::simulated::lists::request;
 use bsr_runtime::{Pattern, Structure};
 
 pub(crate) fn plan(spec: &str) -> Plan {
     Plan::new(&spec.parse().unwrap()).unwrap()
-}
-
-/// What the lists of a plan on a pattern are asked for.
-pub(crate) fn request(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> ListRequest {
-    let index = BlockIndex::new(plan, structure);
-    ListRequest {
-        tile: plan.cluster_tile(),
-        rows: index.rows,
-        block_columns: index.cols.div_ceil(index.block.1),
-        n,
-        group: schedule::columns_together(plan, structure.stored(), index.cols),
-        clusters,
-        tile_bytes: if plan.split_form().is_some() { 32 } else { 16 },
-    }
 }
 
 /// The launch for a plan on a pattern.

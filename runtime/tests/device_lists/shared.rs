@@ -3,15 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use bsr_codegen::lists::{ListKernel, SharedLists};
+use bsr_codegen::lists::SharedLists;
 use bsr_codegen::{SharedColumns, TileScheduler};
 use bsr_runtime::Structure;
 use bsr_runtime::schedule::{BlockIndex, together};
-use bsr_simulator::{BufferId, GlobalMemory};
+use bsr_simulator::GlobalMemory;
 use proptest::prelude::*;
 
 use crate::shapes::{plan, rows, shared, structure};
-use crate::simulate::{launch, upload, words};
+use crate::simulate::{clean, upload, words};
 use crate::{grouping, model};
 
 /// A row or a column beyond all others.
@@ -19,34 +19,6 @@ const OUTSIDE: u32 = 1 << 30;
 
 /// The unions of the GPU have at most so many columns for one of the host's.
 const MORE: f64 = 1.06;
-
-/// What the kernels make of a pattern's rows and columns.
-pub(crate) struct Made {
-    pub(crate) heads: BufferId,
-    pub(crate) work: BufferId,
-    pub(crate) unions: BufferId,
-    members: BufferId,
-    costs: BufferId,
-}
-
-pub(crate) fn list(memory: &mut GlobalMemory, lists: &SharedLists, (rows, columns): (BufferId, BufferId)) -> Made {
-    let (assign, groups) = (&lists.assign, lists.groups() as usize);
-    let mut alloc = |bytes: usize| memory.alloc(bytes, 256);
-    let (bits, members) = (alloc(4 * lists.bit_words()), alloc(16 * groups));
-    let (ends, costs, unions) = (alloc(8 * groups), alloc(8 * groups), alloc(4 * lists.union_words()));
-    let (heads, assigned) = (alloc(4 * assign.head_words()), alloc(assign.work_bytes()));
-    let (dealt, work) = (alloc(4 * assign.tiles() as usize), alloc(lists.work_bytes()));
-    let mut launch = |kernel, grid, pointers: &[_], numbers: &[_]| launch(memory, kernel, grid, pointers, numbers);
-    launch(ListKernel::SharedBits, lists.bit_grid(), &[rows, columns, bits], &lists.bit_numbers());
-    launch(ListKernel::SharedGroups, lists.group_grid(), &[bits, members], &lists.group_numbers());
-    let by_union = [bits, members, ends, costs, unions];
-    launch(ListKernel::SharedUnions, lists.union_grid(), &by_union, &lists.union_numbers());
-    let grid = (assign.ctas(), assign.shared_bytes());
-    launch(ListKernel::Assign, grid, &[costs, unions, heads, assigned, dealt], &assign.numbers());
-    let pointers = [heads, assigned, rows, members, ends, unions, work];
-    launch(ListKernel::SharedTiles, (assign.clusters, 0), &pointers, &lists.tile_numbers());
-    Made { heads, work, unions, members, costs }
-}
 
 /// The block columns of every block row.
 fn column_sets(structure: &Structure) -> Vec<BTreeSet<u32>> {
@@ -77,7 +49,7 @@ fn check(spec: &str, size: (usize, usize), n: usize, pattern: &str, clusters: u3
     let mut memory = GlobalMemory::new();
     let row_words = upload(&mut memory, ends.iter().flat_map(|(first, blocks)| [*first, *blocks]));
     let columns = upload(&mut memory, structure.col_idx().iter().map(|column| *column as u32));
-    let made = list(&mut memory, &lists, (row_words, columns));
+    let made = clean(&mut memory, |stream| stream.shared(&lists, (row_words, columns)));
     let sets = column_sets(&structure);
     let groups: Vec<Vec<Option<usize>>> = words(&memory, made.members)
         .chunks_exact(4)

@@ -1,41 +1,38 @@
 //! The kernels on the simulator.
 
-use std::sync::OnceLock;
-
 use bsr_codegen::Plan;
-use bsr_codegen::lists::{ListKernel, SddmmShape, Shape, ptx};
+use bsr_codegen::lists::{ListKernel, SddmmShape, Shape};
 use bsr_runtime::Structure;
 use bsr_runtime::schedule::SddmmWork;
-use bsr_simulator::{BufferId, GlobalMemory, Launch, Module, Options, Param, parse, simulate};
+use bsr_runtime::simulated::lists::{ListKernels, Stream};
+use bsr_simulator::{BufferId, GlobalMemory, LaunchError};
 use proptest::prelude::*;
 
 use crate::model;
 use crate::shapes::{plan, rows, shape, structure};
 
-fn module() -> &'static Module {
-    static MODULE: OnceLock<Module> = OnceLock::new();
-    MODULE.get_or_init(|| parse(ptx()).unwrap())
-}
-
 /// Launches a kernel, and wants the simulator to find nothing.
 pub(crate) fn launch(
     memory: &mut GlobalMemory,
     kernel: ListKernel,
-    (grid, shared_bytes): (u32, u32),
+    grid: (u32, u32),
     pointers: &[BufferId],
     numbers: &[u32],
 ) {
-    let params = pointers.iter().map(|id| Param::Buffer(*id)).chain(numbers.iter().map(|number| Param::U32(*number)));
-    let launch = Launch {
-        grid: [grid, kernel.grid_rows(), 1],
-        cluster: [1; 3],
-        block: [kernel.threads(), 1, 1],
-        shared_bytes,
-        params: params.collect(),
-    };
-    let options = Options { dependent: true, ..Options::default() };
-    let report = simulate(module(), kernel.entry(), &launch, memory, &options).unwrap();
-    assert!(report.findings.is_empty(), "{}: {:#?}", kernel.entry(), report.findings);
+    clean(memory, |stream| stream.launch(kernel, grid, pointers, numbers));
+}
+
+/// Launches kernels one after the other, and wants the simulator to find nothing.
+pub(crate) fn clean<T>(
+    memory: &mut GlobalMemory,
+    launches: impl FnOnce(&mut Stream<'_>) -> Result<T, LaunchError>,
+) -> T {
+    let kernels = ListKernels::own().unwrap();
+    let mut stream = Stream::new(&kernels, memory);
+    let done = launches(&mut stream).unwrap();
+    let findings = stream.findings();
+    assert!(findings.is_empty(), "{findings:#?}");
+    done
 }
 
 pub(crate) fn words(memory: &GlobalMemory, id: BufferId) -> Vec<u32> {
@@ -52,11 +49,7 @@ fn assign(shape: &Shape, rows: &[(u32, u32)], columns: &[u32]) -> (Vec<u32>, Vec
     let mut memory = GlobalMemory::new();
     let rows = upload(&mut memory, rows.iter().flat_map(|(first, blocks)| [*first, *blocks]));
     let columns = upload(&mut memory, columns.iter().copied());
-    let heads = memory.alloc(4 * shape.head_words(), 256);
-    let work = memory.alloc(shape.work_bytes(), 256);
-    let dealt = memory.alloc(4 * shape.tiles() as usize, 256);
-    let pointers = [rows, columns, heads, work, dealt];
-    launch(&mut memory, ListKernel::Assign, (shape.ctas(), shape.shared_bytes()), &pointers, &shape.numbers());
+    let (heads, work) = clean(&mut memory, |stream| stream.assign(shape, (rows, columns)));
     (words(&memory, heads), words(&memory, work))
 }
 

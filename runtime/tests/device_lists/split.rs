@@ -4,40 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bsr_codegen::SplitForm;
-use bsr_codegen::lists::{ListKernel, SplitLists};
+use bsr_codegen::lists::SplitLists;
 use bsr_runtime::schedule::{Role, WorkPlan};
-use bsr_simulator::{BufferId, GlobalMemory};
+use bsr_simulator::GlobalMemory;
 use proptest::prelude::*;
 
 use crate::shapes::{plan, request, rows, split, structure};
-use crate::simulate::{launch, upload, words};
+use crate::simulate::{clean, upload, words};
 
 /// A row beyond all others.
 const OUTSIDE: u32 = 1 << 30;
 /// Words of a work tile.
 const WORDS: usize = 8;
-
-/// The heads and the tiles that the kernels make of a pattern's rows and columns.
-pub(crate) fn list(
-    memory: &mut GlobalMemory,
-    lists: &SplitLists,
-    (rows, columns): (BufferId, BufferId),
-) -> (BufferId, BufferId) {
-    let mut alloc = |bytes: usize| memory.alloc(bytes, 256);
-    let (heads, work) = (alloc(4 * lists.head_words()), alloc(lists.work_bytes()));
-    let [others, own] = [&lists.others, &lists.own].map(|shape| {
-        let (of_rows, dealt) = (alloc(8 * shape.tile_rows as usize), alloc(4 * shape.tiles() as usize));
-        (of_rows, alloc(4 * shape.head_words()), alloc(shape.work_bytes()), dealt)
-    });
-    let kernel = ListKernel::SplitRows;
-    let grid = (kernel.grid(lists.rows().0, 1), 0);
-    launch(memory, kernel, grid, &[rows, own.0, others.0], &lists.row_numbers());
-    let assigned = [own, others].map(|of| [of.0, columns, of.1, of.2, of.3]).concat();
-    launch(memory, ListKernel::AssignParts, lists.assign_grid(), &assigned, &lists.assign_numbers());
-    let pointers = [rows, others.1, others.2, own.1, own.2, heads, work];
-    launch(memory, ListKernel::SplitTiles, (lists.clusters(), 0), &pointers, &lists.tile_numbers());
-    (heads, work)
-}
 
 /// Where a part of a tile is: {first row of the blocks, blocks, cluster, place in its list, role}.
 type Part = (u32, u32, usize, usize, [u32; 2]);
@@ -52,7 +30,7 @@ fn check(spec: &str, size: (usize, usize), n: usize, pattern: &str, clusters: u3
     let row_words = upload(&mut memory, ends.iter().flat_map(|(first, blocks)| [*first, *blocks]));
     let columns: Vec<u32> = (0..structure.nnzb() as u32).map(|block| 1000 + block).collect();
     let column_words = upload(&mut memory, columns.iter().copied());
-    let (heads, work) = list(&mut memory, &lists, (row_words, column_words));
+    let (heads, work) = clean(&mut memory, |stream| stream.split(&lists, (row_words, column_words)));
     let (heads, tiles) = (words(&memory, heads), words(&memory, work));
     let clusters = lists.clusters() as usize;
     let mut parts: BTreeMap<(u32, u32), Vec<Part>> = BTreeMap::new();

@@ -12,6 +12,8 @@ mod agreement;
 mod aliasing;
 mod case;
 mod device_pattern;
+#[path = "../drawn/mod.rs"]
+mod drawn;
 mod fused;
 mod launches;
 mod refusals;

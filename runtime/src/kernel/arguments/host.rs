@@ -1,12 +1,9 @@
 //! What a product on the host is given: the same tuples of host matrices, and of an SDDMM the pattern of its result.
 
-use bsr_codegen::Op;
-
-use super::{ByKind, FurtherOf, NoneNeeded};
+use super::{FurtherOf, NoneNeeded};
 use crate::gpu::Plain;
-use crate::kernel::matrix::{DeviceMatrix, HostMatrix, HostView};
+use crate::kernel::matrix::DeviceMatrix;
 use crate::kernel::operation::{Dds, Dsd, Operation, Sdd};
-use crate::simulated::Values;
 use crate::{Bsr, Dense, Element, Inputs, Structure};
 
 /// Two factors on the host, and what else a product needs.
@@ -39,26 +36,6 @@ pub trait HostArguments<'h, O: Operation, A: Element + Plain, B: Element + Plain
     fn call(self) -> HostCallOf<'h, O, A, B>;
 }
 
-/// What a simulated kernel of any operation and any types is given, checked when it runs: as in [`HostArguments`], or
-/// [`ByKind`].
-pub trait AnyHostArguments<'h> {
-    /// C, as the kernel leaves it: a [`Dense`], or of an SDDMM the values of its blocks one after the other.
-    type Values<C: Element>: Values<C>;
-
-    #[doc(hidden)]
-    #[allow(private_interfaces)]
-    fn untyped(self, op: Op) -> UntypedHostCall<'h>;
-}
-
-/// A call whose matrices' kinds and element types are values.
-#[derive(Clone)]
-pub(crate) struct UntypedHostCall<'h> {
-    pub(crate) a: HostView<'h>,
-    pub(crate) b: HostView<'h>,
-    pub(crate) pattern: Option<&'h Structure>,
-    pub(crate) inputs: Inputs,
-}
-
 macro_rules! dense_results {
     ($($op:ident: $a:ident, $b:ident;)*) => {$(
         impl<'h, A: Element + Plain, B: Element + Plain, F: NoneNeeded> HostArguments<'h, $op, A, B, F>
@@ -78,24 +55,6 @@ macro_rules! dense_results {
                 HostCall { a: self.0, b: self.1, pattern: None, inputs: self.2.into() }
             }
         }
-
-        #[allow(private_interfaces)]
-        impl<'h, A: Element, B: Element> AnyHostArguments<'h> for (&'h $a<A>, &'h $b<B>) {
-            type Values<C: Element> = Dense<C>;
-
-            fn untyped(self, op: Op) -> UntypedHostCall<'h> {
-                HostCall { a: self.0, b: self.1, pattern: None, inputs: Inputs::new() }.untyped(op)
-            }
-        }
-
-        #[allow(private_interfaces)]
-        impl<'h, A: Element, B: Element, X: Into<Inputs>> AnyHostArguments<'h> for (&'h $a<A>, &'h $b<B>, X) {
-            type Values<C: Element> = Dense<C>;
-
-            fn untyped(self, op: Op) -> UntypedHostCall<'h> {
-                HostCall { a: self.0, b: self.1, pattern: None, inputs: self.2.into() }.untyped(op)
-            }
-        }
     )*};
 }
 
@@ -104,8 +63,8 @@ dense_results! {
     Dds: Dense, Bsr;
 }
 
-type Sampled<'h, A, B> = (&'h Dense<A>, &'h Dense<B>, &'h Structure);
-type SampledWith<'h, A, B, X> = (&'h Dense<A>, &'h Dense<B>, &'h Structure, X);
+pub(super) type Sampled<'h, A, B> = (&'h Dense<A>, &'h Dense<B>, &'h Structure);
+pub(super) type SampledWith<'h, A, B, X> = (&'h Dense<A>, &'h Dense<B>, &'h Structure, X);
 
 impl<'h, A: Element + Plain, B: Element + Plain, F: NoneNeeded> HostArguments<'h, Sdd, A, B, F> for Sampled<'h, A, B> {
     fn call(self) -> HostCall<'h, Dense<A>, Dense<B>> {
@@ -119,47 +78,5 @@ where
 {
     fn call(self) -> HostCall<'h, Dense<A>, Dense<B>> {
         HostCall { a: self.0, b: self.1, pattern: Some(self.2), inputs: self.3.into() }
-    }
-}
-
-#[allow(private_interfaces)]
-impl<'h, A: Element, B: Element> AnyHostArguments<'h> for Sampled<'h, A, B> {
-    type Values<C: Element> = Vec<C>;
-
-    fn untyped(self, op: Op) -> UntypedHostCall<'h> {
-        (self.0, self.1, self.2, Inputs::new()).untyped(op)
-    }
-}
-
-#[allow(private_interfaces)]
-impl<'h, A: Element, B: Element, X: Into<Inputs>> AnyHostArguments<'h> for SampledWith<'h, A, B, X> {
-    type Values<C: Element> = Vec<C>;
-
-    fn untyped(self, op: Op) -> UntypedHostCall<'h> {
-        HostCall { a: self.0, b: self.1, pattern: Some(self.2), inputs: self.3.into() }.untyped(op)
-    }
-}
-
-impl<'h, A: HostMatrix, B: HostMatrix> HostCall<'h, A, B> {
-    pub(crate) fn untyped(self, _: Op) -> UntypedHostCall<'h> {
-        UntypedHostCall { a: self.a.view(), b: self.b.view(), pattern: self.pattern, inputs: self.inputs }
-    }
-}
-
-#[allow(private_interfaces)]
-impl<'h, S, D, X> AnyHostArguments<'h> for ByKind<'h, S, D, X>
-where
-    S: HostMatrix,
-    D: HostMatrix,
-    X: Into<Inputs>,
-{
-    type Values<C: Element> = Dense<C>;
-
-    fn untyped(self, op: Op) -> UntypedHostCall<'h> {
-        let (sparse, dense, inputs) = (self.0.view(), self.1.view(), self.2.into());
-        match op {
-            Op::Dds => UntypedHostCall { a: dense, b: sparse, pattern: None, inputs },
-            Op::Dsd | Op::Sdd | Op::Attention => UntypedHostCall { a: sparse, b: dense, pattern: None, inputs },
-        }
     }
 }

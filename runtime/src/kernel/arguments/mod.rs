@@ -13,12 +13,17 @@ mod further;
 mod host;
 mod operand;
 mod returns;
+#[cfg(feature = "simulator")]
+mod simulated;
 
 pub use further::{ByName, EpilogueOf, FurtherOf, NoneNeeded, Nothing, Permuted, Scaled};
-pub(crate) use host::UntypedHostCall;
-pub use host::{AnyHostArguments, HostArguments, HostCall, HostCallOf};
+pub use host::{HostArguments, HostCall, HostCallOf};
 pub use operand::{Blocks, DeviceOperand, Full, HostOperand, InPlace, OperandOf, Vector};
 pub use returns::{AnyResults, CWithRows, Returns, Single};
+#[cfg(feature = "simulator")]
+pub use simulated::AnyHostArguments;
+#[cfg(feature = "simulator")]
+pub(crate) use simulated::UntypedHostCall;
 
 use super::matrix::{DeviceMatrix, UntypedMatrix};
 use super::operation::{Dds, Dsd, Operation, Sdd};

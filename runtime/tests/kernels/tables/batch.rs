@@ -29,8 +29,8 @@ enum Common {
 
 /// One list.
 #[derive(Clone, Debug)]
-struct List {
-    spec: KernelSpec,
+pub(super) struct List {
+    pub(super) spec: KernelSpec,
     common: Common,
     problems: Vec<Case>,
 }
@@ -98,7 +98,7 @@ fn lists_of(text: &str) -> Vec<List> {
     ]
 }
 
-fn all() -> Vec<List> {
+pub(super) fn all() -> Vec<List> {
     SPECS.into_iter().flat_map(lists_of).collect()
 }
 

@@ -49,7 +49,7 @@ fn simulated_swapped() {
     simulate_table("epilogues of swap-AB", &swap_ab_cases(), 3);
 }
 
-fn all() -> Vec<Vec<Case>> {
+pub(super) fn all() -> Vec<Vec<Case>> {
     vec![parameter_cases(), function_cases(), operand_cases(), shape_cases()]
 }
 

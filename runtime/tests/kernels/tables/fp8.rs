@@ -53,7 +53,7 @@ fn simulated() {
     simulate_table("FP8", &all().concat(), 7);
 }
 
-fn all() -> Vec<Vec<Case>> {
+pub(super) fn all() -> Vec<Vec<Case>> {
     vec![
         type_and_layout_cases(),
         block_size_cases(),
@@ -198,5 +198,7 @@ fn knob_cases() -> Vec<Case> {
         add(format!("bm = 64, bn = {bn}, bk = 128, dtype = e4m3"), (300, 600, 700));
         add(format!("bm = 64, bn = {bn}, bk = 128, dtype = e4m3, out = e4m3, c_layout = col"), (300, 600, 700));
     }
+    // Staging rows of one vector of 16 bytes.
+    add("bm = 512, bn = 16, bk = 48, dtype = e4m3, out = e4m3".to_owned(), (1100, 50, 500));
     cases
 }

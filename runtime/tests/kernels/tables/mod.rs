@@ -5,6 +5,7 @@
 
 mod batch;
 mod dds;
+mod drawn;
 mod epilogue;
 mod fp8;
 mod int8;

@@ -38,7 +38,7 @@ fn simulated() {
     simulate_table("packed", &all().concat(), 4);
 }
 
-fn all() -> Vec<Vec<Case>> {
+pub(super) fn all() -> Vec<Vec<Case>> {
     vec![block_size_cases(), kind_cases(), shape_cases(), pattern_cases(), cluster_cases()]
 }
 

@@ -48,7 +48,7 @@ fn simulated() {
     simulate_table("rows in an order", &all(), 1);
 }
 
-fn all() -> Vec<Case> {
+pub(super) fn all() -> Vec<Case> {
     let mut cases: Vec<Case> =
         SPECS.iter().map(|spec| Case::new(spec, (411, 333, 521), Pattern("random:0.4"))).collect();
     for spec in [SPECS[0], SPECS[12], SPECS[15]] {

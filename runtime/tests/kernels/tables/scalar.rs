@@ -43,7 +43,7 @@ fn simulated() {
     simulate_table("scalar", &all().concat(), 7);
 }
 
-fn all() -> Vec<Vec<Case>> {
+pub(super) fn all() -> Vec<Vec<Case>> {
     vec![type_cases(), block_size_cases(), shape_cases(), pattern_cases(), knob_cases()]
 }
 

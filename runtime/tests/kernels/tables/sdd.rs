@@ -165,7 +165,7 @@ fn part_cases() -> Vec<SddmmCase> {
     .collect()
 }
 
-fn all() -> Vec<SddmmCase> {
+pub(super) fn all() -> Vec<SddmmCase> {
     [block_cases(), type_cases(), shape_cases(), pattern_cases()].concat()
 }
 
@@ -223,11 +223,14 @@ fn type_cases() -> Vec<SddmmCase> {
     }
     add("bm = 128, bn = 256, bk = 128, dtype = i8".to_owned());
     add("bm = 24, bn = 256, bk = 24, dtype = i8, transpose = on".to_owned());
+    add("bm = 128, bn = 256, bk = 128, arch = sm_90a, cluster = 1, consumers = 2, swap = off, swizzle = 128".to_owned());
+    add("bm = 64, bn = 128, bk = 64, pdl = on, schedule = strided".to_owned());
+    add("bm = 8, bn = 128, bk = 32, pack = 8".to_owned());
     for knob in ["stages = 2", "stages = 3", "consumers = 1"] {
         add(format!("bm = 128, bn = 256, bk = 128, {knob}"));
         add(format!("bm = 64, bn = 128, bk = 64, {knob}, out = f32"));
     }
-    for pack in [1, 2, 4] {
+    for pack in [1, 2, 3, 4] {
         add(format!("bm = 16, bn = 128, bk = 32, pack = {pack}"));
     }
     cases

@@ -54,7 +54,7 @@ const EPILOGUES: [&str; 8] = [
     "|x: Rows<bf16>, y: Cols<f16>| (gelu(acc + x + y), row_sum(acc * acc))",
 ];
 
-fn cases() -> Vec<SddmmCase> {
+pub(super) fn cases() -> Vec<SddmmCase> {
     let mut cases = vec![];
     for (i, (spec, shape)) in [
         ("bm = 128, bn = 256, bk = 128", (700, 900, 330)),

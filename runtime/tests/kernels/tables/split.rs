@@ -61,7 +61,7 @@ fn simulated() {
     simulate_table("split K", &all().concat(), 5);
 }
 
-fn all() -> Vec<Vec<Case>> {
+pub(super) fn all() -> Vec<Vec<Case>> {
     vec![part_cases(), block_size_cases(), kind_cases(), long_cases(), shape_cases(), pattern_cases()]
 }
 

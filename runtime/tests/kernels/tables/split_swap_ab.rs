@@ -33,7 +33,7 @@ fn simulated() {
     simulate_table("split K with swap-AB", &all().concat(), 5);
 }
 
-fn all() -> Vec<Vec<Case>> {
+pub(super) fn all() -> Vec<Vec<Case>> {
     vec![part_cases(), block_size_cases(), kind_cases(), shape_cases(), pattern_cases()]
 }
 

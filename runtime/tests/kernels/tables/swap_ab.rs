@@ -38,7 +38,7 @@ fn simulated() {
     simulate_table("swap-AB", &all().concat(), 8);
 }
 
-fn all() -> Vec<Vec<Case>> {
+pub(super) fn all() -> Vec<Vec<Case>> {
     vec![block_size_cases(), type_and_layout_cases(), shape_cases(), pattern_cases(), knob_cases()]
 }
 

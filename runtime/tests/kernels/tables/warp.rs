@@ -53,7 +53,7 @@ fn simulated() {
     simulate_table("warp", &all().concat(), 7);
 }
 
-fn all() -> Vec<Vec<Case>> {
+pub(super) fn all() -> Vec<Vec<Case>> {
     vec![
         type_and_layout_cases(),
         block_size_cases(),

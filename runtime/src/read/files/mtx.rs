@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use super::bounded::check_memory;
 use super::error::Place;
 use super::{ReadError, ReadProblem, Sparse, check_sides};
+use crate::read::check_memory;
 
 /// Reads the text of a Matrix Market file: `coordinate`, with `real`, `integer` or `pattern` values (a
 /// pattern's values are 1), `general`, `symmetric` or `skew-symmetric`. Entries at the same place are added.

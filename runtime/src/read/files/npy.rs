@@ -5,8 +5,8 @@
 //! that a hostile header can neither recurse, overflow nor claim memory.
 
 use super::ReadProblem;
-use super::bounded::check_memory;
 use crate::Dtype;
+use crate::read::check_memory;
 
 /// An array as it lies in the file: little-endian numbers, in C order.
 #[derive(Debug)]

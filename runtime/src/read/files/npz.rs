@@ -7,11 +7,11 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::blocks::{Blocks, check_indices, check_indptr, check_padded};
-use super::bounded::check_memory;
 use super::choice::{Listed, choose};
 use super::error::Place;
 use super::npy::{self, Array};
 use super::{ReadError, ReadProblem, Sparse, check_sides};
+use crate::read::check_memory;
 use crate::{Dtype, Permutation};
 
 const WRITE: &str = "write the file with scipy.sparse.save_npz";

@@ -1,10 +1,6 @@
-//! What fits memory, before it is read.
+//! What fits memory, before it is taken.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::Path;
-
-use super::ReadProblem;
+use std::fs;
 
 /// Bytes of memory that this process can still have, as far as the system tells: what is free, the limits of the process
 /// (`ulimit -v`, `ulimit -d`) and of its control group.
@@ -41,74 +37,47 @@ fn below_group() -> Option<u64> {
     Some(most?.saturating_sub(used?))
 }
 
-/// Refuses what would not fit memory: parts in words with their bytes.
+/// What does not fit this machine's memory, or the part of it that this process may have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{parts} = {needed}; {available} are available")]
+pub struct MemoryError {
+    /// What takes how much.
+    parts: String,
+    /// The sum.
+    needed: String,
+    /// What there is.
+    available: String,
+}
+
+/// Refuses what would not fit memory: parts in words with their bytes. To be called before the memory is taken: the system
+/// grants what it does not have, and ends the process that uses it.
 ///
 /// # Errors
-/// [`ReadProblem::Memory`], with the arithmetic.
-pub(super) fn check_memory(parts: &[(&str, u64)]) -> Result<(), ReadProblem> {
+/// [`MemoryError`], with the arithmetic.
+pub fn check_memory(parts: &[(&str, u64)]) -> Result<(), MemoryError> {
+    // What is always there need not be asked for.
+    if parts.iter().all(|(_, bytes)| *bytes < 1 << 16) {
+        return Ok(());
+    }
     check_against(parts, memory_available().unwrap_or(u64::MAX))
 }
 
-fn check_against(parts: &[(&str, u64)], available: u64) -> Result<(), ReadProblem> {
+pub(crate) fn check_against(parts: &[(&str, u64)], available: u64) -> Result<(), MemoryError> {
     let needed = parts.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
     if needed <= available {
         return Ok(());
     }
     let words: Vec<String> = parts.iter().map(|(what, bytes)| format!("{what} {}", size(*bytes))).collect();
-    Err(ReadProblem::Memory { parts: words.join(" + "), needed: size(needed), available: size(available) })
+    Err(MemoryError { parts: words.join(" + "), needed: size(needed), available: size(available) })
 }
 
 /// `1.5 GB`.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{bytes} B"),
         1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
         _ => format!("{:.1} GB", bytes as f64 / 1e9),
     }
-}
-
-/// The bytes of a file. A device or a pipe, whose length nobody knows, is read as long as memory has room.
-pub(super) fn file(path: &Path) -> Result<Vec<u8>, ReadProblem> {
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
-    let available = memory_available().unwrap_or(u64::MAX);
-    let most = match metadata.is_file() {
-        true => {
-            check_against(&[("the file", metadata.len())], available)?;
-            metadata.len()
-        }
-        // The buffer doubles as it grows.
-        false => available / 4,
-    };
-    let mut bytes = Vec::new();
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        let fact = format!("it goes on after {}, and {} of memory are available", size(most), size(available));
-        return Err(ReadProblem::unsupported(fact, "give a file that ends"));
-    }
-    Ok(bytes)
-}
-
-/// The text of a file of at most so many bytes.
-///
-/// # Errors
-/// It cannot be read, is longer or is no UTF-8.
-pub fn text(path: impl AsRef<Path>, most: u64) -> io::Result<String> {
-    text_of(File::open(path)?, most)
-}
-
-/// A text of at most so many bytes.
-///
-/// # Errors
-/// As [`text`].
-pub fn text_of(from: impl Read, most: u64) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        let fact = format!("it is longer than {}, which is more than is read here", size(most));
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, fact));
-    }
-    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8 text"))
 }
 
 #[cfg(test)]
@@ -125,13 +94,6 @@ mod tests {
         assert!(error.contains("4.0 GB are available"), "{error}");
         assert!(check_against(&parts, 9_000_000_000).is_ok());
         assert!(check_against(&[("a", u64::MAX), ("b", 9)], u64::MAX - 1).is_err());
-    }
-
-    #[test]
-    fn a_text_has_an_end() {
-        assert_eq!(text_of(&b"bm = 64"[..], 7).unwrap(), "bm = 64");
-        assert!(text_of(std::io::repeat(b' '), 1 << 20).unwrap_err().to_string().contains("longer than 1.0 MB"));
-        assert!(text_of(&b"\xff"[..], 7).unwrap_err().to_string().contains("UTF-8"));
     }
 
     #[cfg(target_os = "linux")]

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::bounded::check_memory;
 use super::error::Place;
 use super::{ReadError, ReadProblem, Sparse, check_sides};
 use crate::random::{Streams, fill_normal_f64};
+use crate::read::check_memory;
 
 /// Reads the text of an `.smtx` file: one line `rows, cols, nnz`, one of `rows + 1` row offsets, one of `nnz`
 /// column indices. It has no values; they are drawn from N(0, 1) with `seed`, in the order of the file.
@@ -21,7 +21,7 @@ pub fn parse(text: &[u8], file: &Path, seed: u64) -> Result<Sparse, ReadError> {
     // A number takes two bytes of the file; a nonzero becomes an index, a value and an entry, which is sorted.
     let most = |count: usize| count.min(text.len() / 2 + 1) as u64;
     check_memory(&[("the offsets, 8 B each,", 8 * most(rows)), ("the entries, 36 B each,", 36 * most(nnz))])
-        .map_err(at(1))?;
+        .map_err(|error| at(1)(error.into()))?;
     let offsets = offsets(lines.next().unwrap_or_default(), rows, nnz).map_err(at(2))?;
     let columns = columns(lines.next().unwrap_or_default(), &offsets, cols).map_err(at(3))?;
     if lines.next().is_some_and(|rest| !rest.trim_ascii().is_empty()) {

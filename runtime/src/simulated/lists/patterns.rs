@@ -1,0 +1,260 @@
+//! Patterns that are wrong, in every place of the code that checks them.
+
+use bsr_codegen::lists::SddmmShape;
+
+use super::*;
+use crate::Pattern;
+use crate::schedule::SddmmWork;
+use crate::simulated::SimulatedError;
+
+/// What the check says of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckedPattern {
+    /// First block and number of blocks of every block row; none of a wrong one.
+    pub rows: Vec<(u32, u32)>,
+    /// The columns that were copied.
+    pub columns: Vec<u32>,
+    /// The first wrong row, what is wrong with it, and the value.
+    pub wrong: Option<(u32, WrongIndex, i64)>,
+}
+
+impl ListKernels {
+    /// Checks a pattern of `block_columns` columns. The arrays are as long as they must be, so that an address that is made
+    /// of a wrong value is found.
+    ///
+    /// # Errors
+    /// As [`ListKernels::launch`]; what the simulator finds comes in place of the result.
+    pub fn check(
+        &self,
+        row_ptr: &[i64],
+        col_idx: &[i64],
+        block_columns: u32,
+        width: IndexWidth,
+    ) -> Result<Result<CheckedPattern, Vec<Finding>>, LaunchError> {
+        let mut memory = GlobalMemory::new();
+        let mut stream = Stream::new(self, &mut memory);
+        let index = |values: &[i64]| -> Vec<u32> {
+            match width {
+                IndexWidth::I32 => values.iter().map(|value| *value as i32 as u32).collect(),
+                IndexWidth::I64 => values.iter().flat_map(|value| [*value as u32, (*value >> 32) as u32]).collect(),
+            }
+        };
+        let (block_rows, capacity) = (row_ptr.len() as u32 - 1, col_idx.len() as u32);
+        let pointers = [
+            stream.upload(index(row_ptr)),
+            stream.upload(index(col_idx)),
+            stream.upload(vec![u32::MAX; 2 * block_rows as usize]),
+            stream.upload(vec![u32::MAX; capacity as usize]),
+            stream.upload([u32::MAX; 2]),
+            stream.upload(vec![0; 2 * block_rows as usize]),
+        ];
+        let kernel = ListKernel::Check(width);
+        let grid = (kernel.grid(block_rows, 1), 0);
+        stream.launch(kernel, grid, &pointers, &[block_rows, block_columns, capacity])?;
+        let findings = stream.findings();
+        if !findings.is_empty() {
+            return Ok(Err(findings));
+        }
+        let words = |at: usize| -> Vec<u32> {
+            memory.bytes(pointers[at]).as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
+        };
+        let (error, values) = (words(4), words(5));
+        let wrong = WrongIndex::from_number(error[0]).map(|kind| {
+            let [low, high] = [0, 1].map(|half| values[2 * error[1] as usize + half]);
+            (error[1], kind, (u64::from(high) << 32 | u64::from(low)) as i64)
+        });
+        let rows = words(2).as_chunks::<2>().0.iter().map(|row| (row[0], row[1])).collect();
+        Ok(Ok(CheckedPattern { rows, columns: words(3), wrong }))
+    }
+}
+
+/// What the check is meant to say of a pattern, but for columns.
+pub fn meant(row_ptr: &[i64], col_idx: &[i64], block_columns: u32) -> CheckedPattern {
+    let mut checked = CheckedPattern { rows: vec![], columns: vec![], wrong: None };
+    for (row, ends) in row_ptr.windows(2).enumerate() {
+        let wrong = wrong_row(row, ends, col_idx, block_columns);
+        checked.rows.push(if wrong.is_some() { (0, 0) } else { (ends[0] as u32, (ends[1] - ends[0]) as u32) });
+        if checked.wrong.is_none() {
+            checked.wrong = wrong.map(|(kind, value)| (row as u32, kind, value));
+        }
+    }
+    checked
+}
+
+fn wrong_row(row: usize, ends: &[i64], col_idx: &[i64], block_columns: u32) -> Option<(WrongIndex, i64)> {
+    match (ends[0], ends[1]) {
+        (first, _) if row == 0 && first != 0 => return Some((WrongIndex::Start, first)),
+        (first, _) if first < 0 => return Some((WrongIndex::Negative, first)),
+        (first, end) if end < first => return Some((WrongIndex::Descends, end)),
+        (_, end) if end > col_idx.len() as i64 => return Some((WrongIndex::Capacity, end)),
+        _ => {}
+    }
+    let columns = &col_idx[ends[0] as usize..ends[1] as usize];
+    columns.iter().enumerate().find_map(|(at, column)| {
+        let before = if at > 0 { columns[at - 1] } else { -1 };
+        let kind = match column {
+            column if *column < 0 || *column >= i64::from(block_columns) => WrongIndex::Column,
+            column if at > 0 && *column < before => WrongIndex::Order,
+            column if at > 0 && *column == before => WrongIndex::Twice,
+            _ => return None,
+        };
+        Some((kind, *column))
+    })
+}
+
+/// Columns of the patterns of [`faults_of_checks`].
+const COLUMNS: i64 = 3000;
+
+/// A row whose column at place `at` is wrong in one of several ways, or is the last one that is right.
+fn row_with(at: usize, way: usize) -> Vec<i64> {
+    let mut columns: Vec<i64> = (0..=at as i64).map(|column| 2 * column + 1).collect();
+    columns[at] = match way {
+        0 => COLUMNS - 1,
+        1 => COLUMNS,
+        2 => -1,
+        3 if at > 0 => columns[at - 1],
+        4 if at > 0 => columns[at - 1] - 1,
+        _ => columns[at],
+    };
+    columns
+}
+
+/// What the kernels that check patterns say wrongly: of right patterns, and of wrong ones with every mistake in each of the
+/// loads that a lane has of a row, in several lanes, and in the next round of loads.
+///
+/// # Errors
+/// As [`ListKernels::launch`].
+pub fn faults_of_checks(kernels: &ListKernels) -> Result<Vec<String>, LaunchError> {
+    let mut faults = vec![];
+    let mut judge = |row_ptr: &[i64], col_idx: &[i64], what: &str| -> Result<(), LaunchError> {
+        for width in [IndexWidth::I32, IndexWidth::I64] {
+            let meant = meant(row_ptr, col_idx, COLUMNS as u32);
+            match kernels.check(row_ptr, col_idx, COLUMNS as u32, width)? {
+                Err(findings) => faults.push(format!("{what}, {width:?}: {}", findings[0])),
+                Ok(found) if (&found.rows, found.wrong) != (&meant.rows, meant.wrong) => {
+                    faults.push(format!("{what}, {width:?}: {:?} in place of {:?}", found.wrong, meant.wrong));
+                }
+                // Rows that are right are copied.
+                Ok(found) => {
+                    let differ = |(first, blocks): &(u32, u32)| {
+                        let of = *first as usize..(first + blocks) as usize;
+                        found.columns[of.clone()].iter().zip(&col_idx[of]).any(|(got, want)| i64::from(*got) != *want)
+                    };
+                    if meant.rows.iter().any(differ) {
+                        faults.push(format!("{what}, {width:?}: the columns of a right row are not its columns"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    };
+    for load in 0..=ListKernel::CHECK_LOADS as usize {
+        for way in 0..5 {
+            // The first wrong row tells; a row before it is right.
+            let rows = [
+                vec![0, 5, COLUMNS - 1],
+                row_with(32 * load + 7, way),
+                row_with(32 * load + 31, way),
+                row_with(32 * load, way),
+            ];
+            for rows in [&rows[..2], &rows[2..3], &rows[3..], &rows[..]] {
+                let row_ptr: Vec<i64> = std::iter::once(0)
+                    .chain(rows.iter().scan(0, |end, row| {
+                        *end += row.len() as i64;
+                        Some(*end)
+                    }))
+                    .collect();
+                judge(&row_ptr, &rows.concat(), &format!("mistake {way} in load {load}"))?;
+            }
+        }
+    }
+    let columns = [0, 3, 1, 2, 3];
+    for row_ptr in [[0, 2, 2, 5], [0, 2, 2, 6], [0, 2, 1, 5], [1, 2, 2, 5], [0, -2, 2, 5], [-1, 2, 2, 5], [0, 0, 0, 0]]
+    {
+        judge(&row_ptr, &columns, &format!("row pointers {row_ptr:?}"))?;
+    }
+    Ok(faults)
+}
+
+/// What the kernels that transpose patterns and list the tiles of SDDMMs list otherwise than the host, of patterns with more
+/// rows and columns than a CTA has threads.
+///
+/// # Errors
+/// As [`ListKernels::launch`]; a pattern that cannot be had.
+pub fn faults_of_lists(kernels: &ListKernels) -> Result<Vec<String>, SimulatedError> {
+    let mut faults = vec![];
+    for (pattern, rows, cols, ctas) in
+        [(Pattern::Random(1.0), 5, 1100, 2), (Pattern::Random(0.3), 300, 40, 150), (Pattern::Random(0.4), 45, 700, 2)]
+    {
+        let Ok(structure) = pattern.structure(64 * rows, 64 * cols, (64, 64), 5) else { continue };
+        let mut memory = GlobalMemory::new();
+        let mut stream = Stream::new(kernels, &mut memory);
+        let (of_rows, columns) = stream.index(&structure);
+        let counts = stream.alloc((ctas as usize + 1) * cols);
+        let made = [stream.alloc(2 * cols), stream.alloc(structure.nnzb()), stream.alloc(structure.nnzb())];
+        let pointers = [of_rows, columns, counts, made[0], made[1], made[2]];
+        stream.transpose(pointers, [rows as u32, cols as u32, structure.nnzb() as u32], ctas)?;
+        let (host, findings) = (structure.transposed(), stream.findings());
+        let words = |list: &[i32]| list.iter().map(|word| word.cast_unsigned()).collect::<Vec<_>>();
+        let ends = host.row_ptr().windows(2).flat_map(|ends| [ends[0], ends[1] - ends[0]]).collect::<Vec<_>>();
+        let want = [words(&ends), words(host.col_idx()), words(host.block_idx())];
+        let differs = made.iter().zip(&want).any(|(id, want)| self::words(&memory, *id)[..want.len()] != **want);
+        faults.extend(fault(findings, differs, &format!("the transpose of {rows} x {cols} blocks")));
+    }
+    for (spec, rows, cols, density, ctas) in [
+        ("op = sdd, bm = 64, bn = 256, bk = 64, schedule = strided", 20, 32, 0.4, 7),
+        ("op = sdd, bm = 128, bn = 128, bk = 256, schedule = strided", 10, 8, 0.3, 7),
+        ("op = sdd, bm = 64, bn = 64, bk = 64, schedule = strided", 1100, 40, 0.02, 7),
+        // More CTAs than tiles.
+        ("op = sdd, bm = 64, bn = 256, bk = 64, schedule = strided", 4, 4, 0.3, 132),
+    ] {
+        let Some(plan) = spec.parse().ok().and_then(|spec| Plan::new(&spec).ok()) else { continue };
+        let block = (plan.spec().bm as usize, plan.spec().bk as usize);
+        let k = 100;
+        let structure = Pattern::Random(density).structure(block.0 * rows, block.1 * cols, block, 1);
+        let (Ok(structure), Some(tiles)) = (structure, plan.sddmm_tiles()) else { continue };
+        let Some(host) = SddmmWork::new(&plan, &structure, k, ctas) else { continue };
+        let mut memory = GlobalMemory::new();
+        let mut stream = Stream::new(kernels, &mut memory);
+        let read = stream.index(&structure);
+        let sizes = [rows as u32, cols as u32, structure.nnzb() as u32];
+        let (_, heads, work) = stream.sddmm(&plan, sizes, (k, ctas), read)?;
+        let findings = stream.findings();
+        let (heads, work) = (self::words(&memory, heads), self::words(&memory, work));
+        let (own, all) = (host.heads(), host.words());
+        let words = own.iter().sum::<u32>() as usize * tiles.tile_words as usize;
+        // CTAs without a tile multiply one stage of zeros and store nothing.
+        let without = words / tiles.tile_words as usize..ctas as usize;
+        let none = [0, SddmmShape::OUTSIDE, 1, 0, 0, 0, 0, 0];
+        let is_none = |tile: &[u32]| tile[..8] == none && tile[8..].iter().all(|word| *word == SddmmShape::OUTSIDE);
+        let mut idle = work[words..].chunks(tiles.tile_words as usize).take(without.len());
+        // Lists that have no tile are the last ones.
+        let used = own.iter().filter(|tiles| **tiles > 0).count();
+        let differs = heads[..used] != own[..used]
+            || heads[used..].iter().any(|tiles| *tiles != 1)
+            || work[..words] != all[..words]
+            || !idle.all(is_none);
+        faults.extend(fault(findings, differs, &format!("the tiles of {spec}")));
+    }
+    Ok(faults)
+}
+
+fn fault(findings: Vec<Finding>, differs: bool, what: &str) -> Option<String> {
+    match findings.first() {
+        Some(finding) => Some(format!("{what}: {finding}")),
+        None => differs.then(|| format!("{what}: not the host's")),
+    }
+}
+
+fn words(memory: &GlobalMemory, id: BufferId) -> Vec<u32> {
+    memory.bytes(id).as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
+}
+
+impl Stream<'_> {
+    /// First block and number of blocks of every row of a pattern, and its columns.
+    fn index(&mut self, structure: &Structure) -> (BufferId, BufferId) {
+        let ends = structure.row_ptr().windows(2).flat_map(|ends| [ends[0], ends[1] - ends[0]]);
+        let rows = self.upload(ends.map(|word| word.cast_unsigned()).collect::<Vec<_>>());
+        (rows, self.upload(structure.col_idx().iter().map(|word| word.cast_unsigned())))
+    }
+}
