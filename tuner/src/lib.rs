@@ -6,6 +6,7 @@
 //! constraints                                   first      time
 //! ```
 //!
+//! - [`advise`]: which block a matrix should be cut into, and whether it should be cut at all.
 //! - [`problem`]: what is multiplied, and the [`Features`] of its pattern that a choice of kernel depends on.
 //! - [`backend`]: where candidates are checked and timed.
 //! - [`record`]: one measurement of one point, with everything that it was measured under.
@@ -18,6 +19,7 @@
 //! - [`report`]: the page that shows them, and what a terminal says.
 //! - [`traced`]: what a trace is of.
 
+pub mod advise;
 pub mod backend;
 pub mod model;
 pub mod pick;

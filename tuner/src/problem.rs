@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use bsr_codegen::spec::{Key, SpecErrors};
-use bsr_codegen::{Accumulate, KernelSpec, Op};
+use bsr_codegen::{Accumulate, Dtype, KernelSpec, Op};
 use bsr_runtime::Structure;
-use serde::{Deserialize, Serialize};
+use bsr_runtime::read::LONGEST_SIDE;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Features;
+use crate::backend::draw::stored_shape;
 
 /// The keys of a spec that belong to the problem: with another value another product is computed, or to another precision.
 /// All others are choices, which a sweep may make.
@@ -43,6 +46,13 @@ impl Facts {
         if self.is_attention() { self.0 } else { self.0.bn(bn) }
     }
 
+    /// The same with bf16 for f16, or f16 for bf16; none where there are no such operands, or some of both. A kernel takes as
+    /// long with either.
+    pub fn twin(&self) -> Option<Self> {
+        let is = |dtype: Dtype| [self.0.a, self.0.b].contains(&dtype);
+        (is(Dtype::F16) != is(Dtype::BF16)).then(|| Self(twin(self.0)))
+    }
+
     /// Whether it is an attention.
     pub fn is_attention(&self) -> bool {
         self.0.op == Op::Attention
@@ -57,6 +67,18 @@ impl Facts {
     pub fn block(&self) -> (usize, usize) {
         (self.0.bm as usize, self.0.bk as usize)
     }
+}
+
+/// A spec with bf16 for f16, and f16 for bf16.
+pub(crate) fn twin(mut spec: KernelSpec) -> KernelSpec {
+    for dtype in [&mut spec.a, &mut spec.b, &mut spec.out] {
+        *dtype = match *dtype {
+            Dtype::F16 => Dtype::BF16,
+            Dtype::BF16 => Dtype::F16,
+            other => other,
+        };
+    }
+    spec
 }
 
 /// Stands in a spec whose `bn` nobody reads.
@@ -129,11 +151,28 @@ pub enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Heads {
     /// Problems.
+    #[serde(deserialize_with = "side")]
     pub batch: usize,
     /// Heads of Q and O.
+    #[serde(deserialize_with = "side")]
     pub heads: usize,
     /// Heads of K and V.
+    #[serde(deserialize_with = "side")]
     pub key_heads: usize,
+}
+
+/// A size that a record may claim: as of the command line.
+fn side<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let size = usize::deserialize(deserializer)?;
+    check_side(size).map_err(D::Error::custom)?;
+    Ok(size)
+}
+
+pub(crate) fn check_side(size: usize) -> Result<(), String> {
+    match (1..=LONGEST_SIDE).contains(&size) {
+        true => Ok(()),
+        false => Err(format!("a size of {size}, and sizes are 1 to {LONGEST_SIDE}")),
+    }
 }
 
 impl fmt::Display for Heads {
@@ -176,10 +215,13 @@ pub struct Workload {
     /// Block, operation, types and layouts.
     pub facts: Facts,
     /// Rows of C.
+    #[serde(deserialize_with = "side")]
     pub m: usize,
     /// Columns of C.
+    #[serde(deserialize_with = "side")]
     pub n: usize,
     /// Elements that are summed.
+    #[serde(deserialize_with = "side")]
     pub k: usize,
     /// Where the pattern is from.
     pub source: Source,
@@ -196,6 +238,7 @@ impl Workload {
 
 /// A workload with what is known of its pattern.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub struct TuningProblem {
     /// The product.
     pub workload: Workload,
@@ -203,21 +246,71 @@ pub struct TuningProblem {
     pub features: Features,
 }
 
+/// A problem as a file holds it.
+#[derive(Deserialize)]
+struct Unchecked {
+    workload: Workload,
+    features: Features,
+}
+
+impl TryFrom<Unchecked> for TuningProblem {
+    type Error = String;
+
+    fn try_from(Unchecked { workload, features }: Unchecked) -> Result<Self, String> {
+        let problem = Self { workload, features };
+        problem.check().map(|()| problem)
+    }
+}
+
 impl TuningProblem {
+    /// Whether a pattern of this workload can have these features.
+    ///
+    /// # Errors
+    /// What contradicts what, in words.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (rows, cols) = stored_shape(&self.workload);
+        let (bm, bk) = self.workload.facts.block();
+        let whole = (rows.div_ceil(bm.max(1)), cols.div_ceil(bk.max(1)));
+        let Features { block_rows, block_cols, nnzb, longest_row, row_spread, empty_rows, reuse } = self.features;
+        if (block_rows, block_cols) != whole {
+            let fact = format!("{rows} x {cols} in blocks of {bm} x {bk} is {} x {} blocks", whole.0, whole.1);
+            return Err(format!("{fact}, and the pattern has {block_rows} x {block_cols}"));
+        }
+        if longest_row > block_cols || nnzb > longest_row.saturating_mul(block_rows) {
+            let fact = format!("{block_rows} x {block_cols} blocks, at most {longest_row} in a block row");
+            return Err(format!("{fact}, and {nnzb} are stored"));
+        }
+        if nnzb.saturating_mul(bm) > i32::MAX as usize {
+            return Err(format!("{nnzb} blocks of {bm} rows are more than 32-bit coordinates address"));
+        }
+        match [row_spread, empty_rows, reuse].iter().all(|number| number.is_finite() && *number >= 0.0) {
+            true => Ok(()),
+            false => Err(format!("a spread of {row_spread}, {empty_rows} empty rows, a reuse of {reuse}")),
+        }
+    }
+
     /// A workload whose sparse operand has this structure, as it is stored.
     pub fn new(workload: Workload, structure: &Structure) -> Self {
         Self { workload, features: Features::of(structure) }
     }
 
+    /// The same problem with [the other](Facts::twin) 16-bit type.
+    pub fn twin(&self) -> Option<Self> {
+        let facts = self.workload.facts.twin()?;
+        Some(Self { workload: Workload { facts, ..self.workload.clone() }, features: self.features })
+    }
+
     /// Operations on stored blocks.
     pub fn executed_flops(&self) -> u64 {
         let ((bm, bk), along) = (self.workload.facts.block(), self.along());
-        if self.workload.facts.is_attention() {
-            let Heads { batch, heads, .. } = self.workload.source.heads();
-            let columns = along as u64 + u64::from(self.workload.facts.0.bn);
-            return 2 * self.features.nnzb as u64 * (bm * bk) as u64 * columns * (batch * heads) as u64;
-        }
-        2 * self.features.nnzb as u64 * bm as u64 * bk as u64 * along as u64
+        let Heads { batch, heads, .. } = self.workload.source.heads();
+        let columns = match self.workload.facts.is_attention() {
+            true => along.saturating_add(self.workload.facts.0.bn as usize),
+            false => along,
+        };
+        [self.features.nnzb, bm, bk, columns, batch, heads]
+            .into_iter()
+            .fold(2, |flops, by| flops.saturating_mul(by as u64))
     }
 
     /// The extent of C along the dense factor; K of SDDMM.

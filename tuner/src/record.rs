@@ -81,6 +81,14 @@ impl Verdict {
         }
     }
 
+    /// What a reader is told of a point on this kind of device: times of a model are predicted.
+    pub const fn word(self, kind: DeviceKind) -> &'static str {
+        match (self, kind) {
+            (Self::Timed, DeviceKind::Sim) => "predicted",
+            _ => self.as_str(),
+        }
+    }
+
     /// Whether there are times.
     pub const fn has_time(self) -> bool {
         matches!(self, Self::Timed | Self::Slow)

@@ -57,7 +57,18 @@ impl TraceOf {
 
     /// Reads it; none of a trace that an earlier version wrote.
     pub fn read(trace: &Value) -> Option<Self> {
-        Self::deserialize(&trace["otherData"][KEY]).ok()
+        Self::checked(trace).ok().flatten()
+    }
+
+    /// As [`read`](Self::read), with why it cannot be read.
+    ///
+    /// # Errors
+    /// [`TimelineError::NoTrace`] of a trace that says of what it is, in a way that no version writes.
+    pub fn checked(trace: &Value) -> Result<Option<Self>, TimelineError> {
+        match &trace["otherData"][KEY] {
+            Value::Null => Ok(None),
+            of => Self::deserialize(of).map(Some).map_err(|error| TimelineError::NoTrace { why: error.to_string() }),
+        }
     }
 
     /// Where and when: `NVIDIA H200, driver 580.159.03 (CUDA 13.0), 2026-11-23 05:20 UTC; 384.9 us with probes, ..`.
@@ -88,7 +99,7 @@ impl Traced {
     /// [`TimelineError::NoTrace`] for JSON that is no trace of a kernel's roles, or does not say of what.
     pub fn read(trace: &Value) -> Result<Self, TimelineError> {
         let read = Trace::read(trace)?;
-        let of = TraceOf::read(trace);
+        let of = TraceOf::checked(trace)?;
         let of =
             of.ok_or_else(|| TimelineError::NoTrace { why: "it does not say of which problem and device".to_owned() })?;
         Ok(Self { of, trace: read })

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bsr_runtime::Pattern;
+use bsr_runtime::read::LONGEST_SIDE;
 use serde::Deserialize;
 
 use crate::{Facts, Source, Workload};
@@ -13,8 +14,6 @@ const NAMED: [(&str, &str); 2] =
 
 /// Bytes of a file with a list.
 const LONGEST: u64 = 1 << 22;
-/// No side may be longer: as of the matrices that are read.
-const LONGEST_SIDE: usize = 1 << 27;
 
 /// Why there is no list.
 #[derive(thiserror::Error)]

@@ -1,36 +1,41 @@
 //! Attentions of workloads: their shape and mask, and an instance that is small enough for the simulator.
 
-use bsr_codegen::{Dtype, KernelSpec, Plan};
-use bsr_runtime::attention::{
-    HeadOrder, HostVector, Mask, ScoreInputs, Shape, SimulatedAttention, Tensor, reference_of,
-};
+use bsr_codegen::{Dtype, Plan};
+use bsr_runtime::attention::{Mask, Problem, Shape, SimulatedAttention};
 use bsr_runtime::simulated::Options;
 use bsr_runtime::{Element, Pattern};
 use half::{bf16, f16};
 
 use super::draw::{pattern, refused};
-use super::sim::judge;
+use super::sim::check_findings;
 use super::{Trouble, structure};
 use crate::problem::Heads;
-use crate::{Source, Workload};
+use crate::{Source, Verdict, Workload};
 
 /// Queries and keys of an instance, at least.
 const LEAST_ROWS: usize = 384;
 /// Problems and heads of an instance.
 const LEAST_HEADS: usize = 2;
-/// The number that every `f32` of a score is given.
-const NUMBER: f32 = 0.5;
+
+/// The shape of a workload's attention.
+///
+/// # Errors
+/// Sizes that no attention has.
+pub fn shape_of(workload: &Workload) -> Result<Shape, Trouble> {
+    let Heads { batch, heads, key_heads } = workload.source.heads();
+    let columns = workload.facts.spec(64).bn as usize;
+    let shape = Shape { batch, heads, key_heads, queries: workload.m, keys: workload.n, columns };
+    shape.check(None).map(|()| shape).map_err(refused)
+}
 
 /// The shape of a workload's attention, and which blocks are computed. Where the kernel has a score, it is computed in all
 /// blocks, of a causal pattern in those on the diagonal alone.
 ///
 /// # Errors
-/// A pattern that cannot be had.
+/// As [`shape_of`], and a pattern that cannot be had.
 pub fn attention_of(workload: &Workload) -> Result<(Shape, Mask), Trouble> {
+    let shape = shape_of(workload)?;
     let spec = workload.facts.spec(64);
-    let Heads { batch, heads, key_heads } = workload.source.heads();
-    let (queries, keys, columns) = (workload.m, workload.n, spec.bn as usize);
-    let shape = Shape { batch, heads, key_heads, queries, keys, columns };
     let structure = structure(workload)?;
     let (bm, bk) = structure.block();
     let is_causal = match &workload.source {
@@ -77,32 +82,14 @@ pub(super) fn simulate(plan: &Plan, workload: &Workload) -> Result<f64, Trouble>
 fn simulate_in<T: Element>(plan: &Plan, workload: &Workload) -> Result<f64, Trouble> {
     let spec = plan.spec();
     let (shape, mask) = attention_of(workload)?;
-    let Shape { batch, heads, key_heads, queries, keys, columns } = shape;
-    let depth = spec.score_depth() as usize;
-    let tensor = |heads, rows, columns, more| {
-        Tensor::<T>::normal([batch, heads, rows, columns], HeadOrder::HeadsFirst, workload.seed.wrapping_add(more))
-    };
-    let tensors =
-        [tensor(heads, queries, depth, 0), tensor(key_heads, keys, depth, 1), tensor(key_heads, keys, columns, 2)];
-    let (scalars, vectors) = (numbers(spec), HostVector::examples(spec, &shape));
-    let inputs = ScoreInputs::new((depth as f32).sqrt().recip()).scalars(&scalars).vectors(&vectors);
+    let problem = Problem { seed: workload.seed, ..Problem::new(spec, shape, mask, "") };
+    let tensors = problem.tensors::<T>();
     let ptx = plan.ptx();
     let kernel = SimulatedAttention::new(plan, ptx.text(), ptx.entry()).map_err(refused)?;
     let options = Options { seed: workload.seed, ..Options::default() };
-    let (output, _, report) = kernel.run(tensors.each_ref(), &mask, inputs, &options).map_err(refused)?;
-    let rows = (0..shape.rows()).map(|at| [at / (heads * queries), at / queries % heads, at % queries]);
-    let right = reference_of(&shape, &mask, tensors.each_ref(), spec.score, &inputs, rows);
-    let found: Vec<f64> = output.data().iter().map(|value| value.to_f64()).collect();
-    judge(&report, &found, &right.output, tolerance(spec.a))
-}
-
-/// Numbers for the `f32` of a score.
-fn numbers(spec: &KernelSpec) -> Vec<f32> {
-    let inputs = spec.score.map_or(&[][..], |score| score.program().inputs());
-    inputs.iter().filter(|input| !input.kind.is_vector()).map(|_| NUMBER).collect()
-}
-
-/// The greatest relative error of a right result: probabilities and O are rounded to the type.
-fn tolerance(dtype: Dtype) -> f64 {
-    if dtype == Dtype::BF16 { 5e-3 } else { 1e-3 }
+    let run = kernel.run(tensors.each_ref(), &problem.mask, problem.inputs(), &options);
+    let (output, sums, report) = run.map_err(refused)?;
+    check_findings(&report)?;
+    let wanted = problem.wanted(spec, &tensors, usize::MAX);
+    wanted.verify(&output, &sums).map_err(|wrong| Trouble::with(Verdict::Wrong, 0, wrong.to_string()))
 }

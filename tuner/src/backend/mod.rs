@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DeviceId, TuningProblem, Verdict, Workload};
 
-pub use attention::attention_of;
+pub use attention::{attention_of, shape_of};
 pub use compile_pool::CompilePool;
 pub use draw::structure;
 pub use fake::{CrashMode, Fake, Script};

@@ -254,20 +254,23 @@ impl Run<'_> {
 }
 
 /// Holds a result against the reference, and looks at what the simulator found.
-pub(super) fn judge(report: &Report, got: &[f64], want: &[f64], tolerance: f64) -> Result<f64, Trouble> {
-    if let Some(finding) = report.findings.first() {
-        let verdict = verdict(finding);
-        let more = report.findings.len() - 1;
-        let message =
-            format!("{finding}{}", if more > 0 { format!("\n    and {more} more findings") } else { String::new() });
-        return Err(Trouble::with(verdict, 0, message));
-    }
+fn judge(report: &Report, got: &[f64], want: &[f64], tolerance: f64) -> Result<f64, Trouble> {
+    check_findings(report)?;
     let error = reference::relative_error(got, want);
     if error > tolerance || error.is_nan() {
         let message = format!("relative error {error:.3e}; at most {tolerance:.2e} is right");
         return Err(Trouble::with(Verdict::Wrong, 0, message));
     }
     Ok(error)
+}
+
+/// Makes sure that the simulator found nothing.
+pub(super) fn check_findings(report: &Report) -> Result<(), Trouble> {
+    let Some(finding) = report.findings.first() else { return Ok(()) };
+    let more = report.findings.len() - 1;
+    let message =
+        format!("{finding}{}", if more > 0 { format!("\n    and {more} more findings") } else { String::new() });
+    Err(Trouble::with(verdict(finding), 0, message))
 }
 
 /// What a finding would be on a GPU.

@@ -1,7 +1,8 @@
 //! A pattern with the features of one that is not at hand.
 
 use bsr_runtime::Structure;
-use bsr_runtime::features::GROUP;
+use bsr_runtime::features::{Features, GROUP};
+use bsr_runtime::read::check_memory;
 
 use crate::TuningProblem;
 use crate::backend::draw;
@@ -10,9 +11,21 @@ use crate::backend::draw;
 /// rows are long.
 const EVEN: f64 = 4.0;
 
+/// Places for blocks in a pattern that is drawn: what drawing takes grows with them, and these are seconds.
+const MOST_PLACES: usize = 1 << 32;
+
 /// A pattern with as many blocks, in rows whose lengths have the same mean, spread and maximum, and with as much reuse of columns
-/// among neighbours; every seed of a random pattern has them, too.
+/// among neighbours; every seed of a random pattern has them, too. `None` of one that is too large to be drawn.
 pub(super) fn structure(problem: &TuningProblem) -> Option<Structure> {
+    let Features { block_rows, block_cols, nnzb, .. } = problem.features;
+    let bytes = [
+        ("block rows", 24 * block_rows as u64),
+        ("block columns", 24 * block_cols as u64),
+        ("blocks", 16 * nnzb as u64),
+    ];
+    if block_rows.saturating_mul(block_cols) > MOST_PLACES || check_memory(&bytes).is_err() {
+        return None;
+    }
     let (rows, cols) = draw::stored_shape(&problem.workload);
     let block = problem.workload.facts.block();
     let lengths = lengths(problem);
@@ -126,7 +139,7 @@ impl Random {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use bsr_runtime::{Features, Pattern};
+    use bsr_runtime::Pattern;
 
     use super::*;
     use crate::{Facts, Source, Workload};

@@ -107,7 +107,7 @@ fn choices() -> Vec<Choice> {
         let problem = &group[0].problem;
         let facts = problem.workload.facts;
         let points = crate::pick::space_for((9, 0), &facts).and_then(|space| space.points(&facts)).ok()?;
-        let us = |plan: &Plan| predict(plan, problem, &Card::H200).us;
+        let us = |plan: &Plan| predict(plan, problem, &Card::h200()).us;
         let mut ranked: Vec<(f64, Plan)> =
             points.legal.into_iter().map(|point| (us(&point.plan), point.plan)).collect();
         ranked.sort_by(|x, y| x.0.total_cmp(&y.0));

@@ -20,6 +20,7 @@ mod attention;
 mod card;
 mod clock;
 mod deal;
+mod dense;
 #[cfg(test)]
 mod fit;
 mod footprint;
@@ -40,14 +41,14 @@ mod work_list;
 use std::sync::Arc;
 
 use bsr_codegen::{Dtype, Plan, Profile};
+use bsr_runtime::Structure;
 use serde::{Deserialize, Serialize};
 
-pub use bsr_runtime::advise::model::Card;
-pub use card::{Known, for_gpu};
+pub use card::{Card, Known, for_gpu};
 pub use traffic::traffic;
 pub use work_list::work_list;
 
-use crate::TuningProblem;
+use crate::{Facts, TuningProblem, Workload};
 use deal::{Lists, deal};
 use footprint::Misses;
 use rates::Rates;
@@ -117,6 +118,12 @@ impl What {
 }
 
 impl Prediction {
+    /// The part that takes the longest: what limits the kernel.
+    pub fn limit(&self) -> What {
+        let longest = self.terms.iter().max_by(|x, y| x.us.total_cmp(&y.us));
+        longest.map_or(What::Launch, |term| term.what)
+    }
+
     /// One of the parts.
     pub fn term(&self, what: What) -> f64 {
         self.terms.iter().find(|term| term.what == what).map_or(0.0, |term| term.us)
@@ -129,6 +136,18 @@ pub fn predict(plan: &Plan, problem: &TuningProblem, card: &Card) -> Prediction 
         Some(tiles) => attention::predict(plan, &tiles, problem, card),
         None => Simulation::new(plan, problem, card).prediction(&Rates::H200),
     }
+}
+
+/// The fastest of several kernels, all of the same facts, for a sparse A that is at hand and `n` columns of B; none of none.
+pub fn fastest<'p>(plans: &'p [Plan], structure: &Structure, n: usize, card: &Card) -> Option<(&'p Plan, Prediction)> {
+    let facts = Facts::of(plans.first()?.spec());
+    let problem = TuningProblem::new(Workload::given(facts, (structure.rows(), n, structure.cols())), structure);
+    let shape = Arc::new(Shape::new(Some(structure.clone())));
+    let predicted = |plan: &'p Plan| {
+        let simulation = Simulation::of_shape(plan, &problem, card, Arc::clone(&shape));
+        (plan, simulation.prediction(&Rates::H200))
+    };
+    plans.iter().map(predicted).min_by(|x, y| x.1.us.total_cmp(&y.1.us))
 }
 
 /// The lists of a launch: what does not depend on how fast anything is.

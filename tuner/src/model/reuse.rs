@@ -234,7 +234,7 @@ mod tests {
                 let structure = words.parse::<Pattern>().unwrap().structure(m, k, facts.block(), seed).unwrap();
                 let workload = Workload { facts, m, n, k, source: Source::Pattern(words.to_owned()), seed };
                 let problem = TuningProblem::new(workload, &structure);
-                let found = traffic(&Plan::new(&spec).unwrap(), &problem, Some(&structure), &Card::H200);
+                let found = traffic(&Plan::new(&spec).unwrap(), &problem, Some(&structure), &Card::h200());
                 let read = found.hbm_read / 1e6;
                 eprintln!("{:>6.2} {read:>6.0} {counted:>6.0}  {words} {text}", read / counted);
                 assert!((0.75..1.33).contains(&(read / counted)), "{text}: {read:.0} of {counted} MB");

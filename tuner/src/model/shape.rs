@@ -171,7 +171,7 @@ impl Shape {
 /// The pattern of a workload that says how to draw it.
 fn drawn(problem: &TuningProblem) -> Option<Structure> {
     let workload: &Workload = &problem.workload;
-    let is_words = matches!(workload.source, Source::Pattern(_));
+    let is_words = matches!(workload.source, Source::Pattern(_) | Source::Mask { .. });
     let structure = is_words.then(|| draw::structure(workload).ok())??;
     let features = &problem.features;
     // Whoever made up features, or took a part of a pattern, is believed.

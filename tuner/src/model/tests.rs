@@ -138,7 +138,7 @@ pub(super) fn grouped<'r>(rows: &[&'r Row]) -> Vec<Vec<&'r Row>> {
 
 impl Row {
     pub(super) fn new(plan: Plan, problem: TuningProblem, us: f64) -> Self {
-        let simulation = Simulation::new(&plan, &problem, &Card::H200);
+        let simulation = Simulation::new(&plan, &problem, &Card::h200());
         Self { plan, problem, us, simulation }
     }
 
@@ -176,7 +176,7 @@ fn measured_times_are_met_and_sorted() {
     let rows = rows();
     let mut logs = Vec::new();
     for row in &rows {
-        let predicted = predict(&row.plan, &row.problem, &Card::H200);
+        let predicted = predict(&row.plan, &row.problem, &Card::h200());
         let terms: Vec<String> =
             predicted.terms.iter().map(|term| format!("{} {:.0}", term.what.as_str(), term.us)).collect();
         let ratio = predicted.us / row.us;
@@ -185,7 +185,7 @@ fn measured_times_are_met_and_sorted() {
     }
     let rate = |us: &dyn Fn(&Row) -> f64| rows.iter().map(|row| row.tflops(us(row))).collect::<Vec<f64>>();
     let measured = rate(&|row| row.us);
-    let predicted = rate(&|row| predict(&row.plan, &row.problem, &Card::H200).us);
+    let predicted = rate(&|row| predict(&row.plan, &row.problem, &Card::h200()).us);
     let rank = rank_correlation(&predicted, &measured).unwrap();
     let [median, most, worst] = quantiles(&logs);
     eprintln!(
@@ -243,7 +243,7 @@ fn kernels_of_one_problem_are_told_apart() {
             let is_same = (&one.source, one.facts, one.m, one.n, one.k)
                 == (&other.source, other.facts, other.m, other.n, other.k);
             if is_same && (x.us / y.us).ln().abs() > 0.03 {
-                let us = |row: &Row| predict(&row.plan, &row.problem, &Card::H200).us;
+                let us = |row: &Row| predict(&row.plan, &row.problem, &Card::h200()).us;
                 match (x.us < y.us) == (us(x) < us(y)) {
                     true => right += 1,
                     false => wrong.push(format!("{} {:.0}, {} {:.0}", x.plan.spec(), x.us, y.plan.spec(), y.us)),
@@ -260,7 +260,7 @@ fn older_kernels_are_slower_in_the_order_of_their_years() {
     let us = |spec: &str| {
         let spec: KernelSpec = format!("bm = 512, bk = 112, {spec}").parse().unwrap();
         let problem = problem(&spec, FLAGSHIP, "topk:16");
-        predict(&Plan::new(&spec).unwrap(), &problem, &Card::H200).us
+        predict(&Plan::new(&spec).unwrap(), &problem, &Card::h200()).us
     };
     let ladder = [
         us("bn = 64, mma = scalar, accumulate = atomic, out = f32"),
@@ -281,13 +281,13 @@ fn more_work_takes_longer_and_a_larger_card_is_faster() {
     let spec: KernelSpec = "bm = 128, bn = 256, bk = 64".parse().unwrap();
     let plan = Plan::new(&spec).unwrap();
     let us = |density: f64, card: &Card| predict(&plan, &problem(&spec, SMALL, &format!("random:{density}")), card).us;
-    let times: Vec<f64> = [0.02, 0.1, 0.3, 0.9].map(|density| us(density, &Card::H200)).to_vec();
+    let times: Vec<f64> = [0.02, 0.1, 0.3, 0.9].map(|density| us(density, &Card::h200())).to_vec();
     assert!(times.is_sorted_by(|x, y| x < y), "{times:?}");
     let (half, known) = for_gpu("NVIDIA H100 PCIe", Some((66, 1490.0)));
     assert_eq!((half.sms, known), (66, Known::Scaled));
-    let ratio = us(0.9, &half) / us(0.9, &Card::H200);
+    let ratio = us(0.9, &half) / us(0.9, &Card::h200());
     assert!((1.8..2.1).contains(&ratio), "{ratio}");
-    assert_eq!(for_gpu("NVIDIA H200", None), (Card::H200, Known::Measured));
+    assert_eq!(for_gpu("NVIDIA H200", None), (Card::h200(), Known::Measured));
     let (assumed, known) = for_gpu("NVIDIA A100", None);
     assert_eq!((known, assumed.sms), (Known::Assumed, 132));
     assert!(assumed.name.contains("another GPU"));
@@ -300,11 +300,11 @@ fn nothing_takes_a_launch_and_writing_c() {
         let spec: KernelSpec = text.parse().unwrap();
         let empty = problem(&spec, SMALL, "random:0.0");
         assert_eq!(empty.features.nnzb, 0);
-        let predicted = predict(&Plan::new(&spec).unwrap(), &empty, &Card::H200);
+        let predicted = predict(&Plan::new(&spec).unwrap(), &empty, &Card::h200());
         // 33.5 MB, and the ends of tiles.
         let hbm = 4.3 * Rates::H200.hbm;
-        assert!(predicted.us > Card::H200.launch_us + 33.5 / hbm && predicted.us < 60.0, "{text}: {predicted:?}");
-        assert_eq!(predicted.term(What::Launch), Card::H200.launch_us);
+        assert!(predicted.us > Card::h200().launch_us + 33.5 / hbm && predicted.us < 60.0, "{text}: {predicted:?}");
+        assert_eq!(predicted.term(What::Launch), Card::h200().launch_us);
     }
 }
 
@@ -320,10 +320,10 @@ fn seconds() -> f64 {
     let (plan, problem) = many_tiles();
     let timed = |_| {
         let begun = std::time::Instant::now();
-        assert!(predict(&plan, &problem, &Card::H200).us > 100.0);
+        assert!(predict(&plan, &problem, &Card::h200()).us > 100.0);
         begun.elapsed().as_secs_f64()
     };
-    predict(&plan, &problem, &Card::H200);
+    predict(&plan, &problem, &Card::h200());
     (0..5).map(timed).fold(f64::INFINITY, f64::min)
 }
 
@@ -348,7 +348,7 @@ fn a_prediction_takes_less_than_five_milliseconds() {
 fn a_lone_launch_gains_nothing_from_a_dependent_one() {
     let us = |text: &str| {
         let spec: KernelSpec = text.parse().unwrap();
-        predict(&Plan::new(&spec).unwrap(), &problem(&spec, [4096, 16, 4096], "random:0.25"), &Card::H200).us
+        predict(&Plan::new(&spec).unwrap(), &problem(&spec, [4096, 16, 4096], "random:0.25"), &Card::h200()).us
     };
     let alone = us("bm = 64, bn = 16, bk = 64");
     for text in ["bm = 64, bn = 16, bk = 64, pdl = on", "bm = 64, bn = 16, bk = 64, pdl = early"] {
@@ -362,7 +362,7 @@ fn divided_k_and_packed_rows_gain_where_they_did() {
     let ratio = |text: [&str; 2], size: [usize; 3], pattern: &str| {
         let us = text.map(|text| {
             let spec: KernelSpec = text.parse().unwrap();
-            predict(&Plan::new(&spec).unwrap(), &problem(&spec, size, pattern), &Card::H200).us
+            predict(&Plan::new(&spec).unwrap(), &problem(&spec, size, pattern), &Card::h200()).us
         });
         us[0] / us[1]
     };
@@ -394,7 +394,7 @@ fn kernels_of_few_columns_take_as_long_as_they_do() {
     ] {
         let spec: KernelSpec = text.parse().unwrap();
         let problem = problem(&spec, size, "random:0.25");
-        let us = predict(&Plan::new(&spec).unwrap(), &problem, &Card::H200).us;
+        let us = predict(&Plan::new(&spec).unwrap(), &problem, &Card::h200()).us;
         assert!((us / measured).ln().abs() < 0.17, "{text}: {us:.1} us, not {measured}");
     }
 }
@@ -415,8 +415,8 @@ proptest! {
         let facts: Facts = format!("bm = {rows}, bk = {depth}, op = {op}").parse().unwrap();
         for point in Space::named("quick").unwrap().points(&facts).unwrap().legal {
             let problem = problem(&point.spec, [m, n, k], &format!("random:{density}"));
-            let predicted = predict(&point.plan, &problem, &Card::H200);
-            let least = Card::H200.launch_us + predicted.term(What::Hbm);
+            let predicted = predict(&point.plan, &problem, &Card::h200());
+            let least = Card::h200().launch_us + predicted.term(What::Hbm);
             prop_assert!(predicted.us.is_finite() && predicted.us >= least, "{}: {predicted:?}", point.spec);
             prop_assert!(predicted.terms.iter().all(|term| term.us.is_finite()), "{}: {predicted:?}", point.spec);
         }

@@ -60,8 +60,8 @@ mod tests {
         let structure = pattern.parse::<Pattern>().unwrap().structure(m, k, facts.block(), 0).unwrap();
         let workload = Workload { facts, m, n, k, source: Source::Pattern(pattern.to_owned()), seed: 0 };
         let problem = TuningProblem::new(workload, &structure);
-        let given = traffic(&plan, &problem, Some(&structure), &Card::H200);
-        assert_eq!(given, traffic(&plan, &problem, None, &Card::H200), "the pattern is drawn again as it was");
+        let given = traffic(&plan, &problem, Some(&structure), &Card::h200());
+        assert_eq!(given, traffic(&plan, &problem, None, &Card::h200()), "the pattern is drawn again as it was");
         given
     }
 
@@ -104,7 +104,7 @@ mod tests {
         let source = Source::Mask { pattern: pattern.to_owned(), heads: Heads { batch: 1, heads: 16, key_heads: 4 } };
         let workload = Workload { facts: Facts::of(&spec), m: 8192, n: 8192, k: 128, source, seed: 0 };
         let problem = TuningProblem::new(workload, &structure);
-        let found = traffic(&plan, &problem, None, &Card::H200);
+        let found = traffic(&plan, &problem, None, &Card::h200());
         assert_eq!(found.flops, problem.executed_flops() as f64);
         let [rows, keys] = [16.0 * 8192.0 * 128.0 * 2.0, 4.0 * 8192.0 * 256.0 * 2.0];
         assert_eq!((found.hbm_read, found.hbm_written), (rows + keys, rows));

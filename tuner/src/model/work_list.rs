@@ -47,13 +47,13 @@ mod tests {
             let workload = Workload { facts, m, n, k, source: Source::Pattern(pattern.to_owned()), seed: 0 };
             let problem = TuningProblem::new(workload, &structure);
             let plan = Plan::new(&spec).unwrap();
-            let clusters = work_list(&plan, &problem, &Card::H200);
+            let clusters = work_list(&plan, &problem, &Card::h200());
             assert_eq!(clusters.len(), 132, "{text}");
             assert_eq!(clusters.iter().map(Vec::len).sum::<usize>(), tiles, "{text}");
             let in_order = |list: &Vec<[f64; 2]>| list.windows(2).all(|pair| pair[0][1] <= pair[1][0] + 1e-9);
             assert!(clusters.iter().all(in_order), "{text}");
             let last = clusters.iter().flatten().map(|span| span[1]).fold(0.0, f64::max);
-            let us = predict(&plan, &problem, &Card::H200).us;
+            let us = predict(&plan, &problem, &Card::h200()).us;
             // The model speeds up what is left when others have ended, and adds the launch.
             assert!((0.8..1.6).contains(&(last / us)), "{text}: {last} of {us} us");
         }

@@ -3,7 +3,8 @@
 //! In this order, and the [`Choice`] says which it was:
 //!
 //! 1. what the program [overrides](Tuner::overridden);
-//! 2. an **exact hit**: the same facts, shape and class of pattern were tuned on this GPU and driver;
+//! 2. an **exact hit**: the same facts, shape and class of pattern were tuned on this GPU and driver, or the same with f16 for
+//!    bf16 or bf16 for f16, whose elements are as large and as fast;
 //! 3. a **near hit**: the same facts and class of pattern, and a shape of the same [bucket](near::Bucket), the nearest: of its
 //!    kernels the one that should be the fastest here, by its time there and by how the cost model tells the two apart;
 //! 4. the **prediction**.
@@ -25,10 +26,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::gpu::DeviceInfo;
+use rayon::prelude::*;
 
-use crate::model::{self, Card, predict};
+use crate::model::{self, Card, Known, predict};
+use crate::problem::twin;
 use crate::space::Space;
-use crate::{Facts, SpaceError, TuningProblem};
+use crate::{Facts, SpaceError, TuningProblem, Workload};
 pub use choice::{Choice, Ranked, Why};
 pub use loss::{Chosen, EfficiencyLoss, Sorted, efficiency_losses};
 pub use near::Bucket;
@@ -94,6 +97,7 @@ pub type Measure<'m> = dyn FnMut(&[KernelSpec]) -> Vec<Result<f64, String>> + 'm
 pub struct Tuner {
     gpu: Gpu,
     card: Card,
+    known: Known,
     table: Table,
     first_use: FirstUse,
     variants: Vec<Variant>,
@@ -119,10 +123,11 @@ struct Key {
 impl Tuner {
     /// A tuner with the table that comes with this crate.
     pub fn new(gpu: Gpu) -> Self {
-        let ((card, _), table) = (model::for_gpu(&gpu.name, None), Table::shipped().clone());
+        let ((card, known), table) = (model::for_gpu(&gpu.name, None), Table::shipped().clone());
         Self {
             gpu,
             card,
+            known,
             table,
             first_use: FirstUse::default(),
             variants: Vec::new(),
@@ -206,7 +211,7 @@ impl Tuner {
     pub fn pick(&self, problem: &TuningProblem, measure: Option<&mut Measure<'_>>) -> Result<Choice, PickError> {
         let facts = problem.workload.facts;
         if let Some(spec) = self.overrides.iter().rev().find(|spec| Facts::of(spec) == facts) {
-            return Ok(Choice::new(problem, *spec, Why::Overridden));
+            return Ok(self.choice(problem, *spec, Why::Overridden));
         }
         let offered = self.offered(&facts)?;
         self.among(problem, offered, measure)
@@ -234,24 +239,40 @@ impl Tuner {
     ) -> Result<Choice, PickError> {
         let is_offered =
             |spec: &KernelSpec| offered.as_ref().is_none_or(|plans| plans.iter().any(|p| p.spec() == spec));
-        if let Some(tuned) = self.table.exact(problem, &self.gpu, is_offered) {
-            return Ok(Choice::new(problem, tuned.spec, Why::Exact(Box::new(tuned.clone()))));
+        // What was tuned with the other 16-bit type counts as well.
+        let other = problem.twin();
+        let is_of_twin = |spec: &KernelSpec| self.plan(&twin(*spec)).is_some_and(|plan| is_offered(plan.spec()));
+        let exact = self.table.exact(problem, &self.gpu, is_offered).cloned();
+        let of_twin = || Some(self.table.exact(other.as_ref()?, &self.gpu, is_of_twin)?.twin());
+        if let Some(tuned) = exact.or_else(of_twin) {
+            return Ok(self.choice(problem, tuned.spec, Why::Exact(Box::new(tuned))));
         }
         let measure = measure.filter(|_| self.first_use == FirstUse::Measure);
-        if let Some((tuned, distance)) = self.table.near(problem, &self.gpu, is_offered)
-            && let ranked = self.carried_over(problem, tuned, is_offered)
+        let near = self.table.near(problem, &self.gpu, is_offered).map(|(tuned, distance)| (tuned.clone(), distance));
+        let of_twin = || {
+            let (tuned, distance) = self.table.near(other.as_ref()?, &self.gpu, is_of_twin)?;
+            Some((tuned.twin(), distance))
+        };
+        if let Some((tuned, distance)) = near.or_else(of_twin)
+            && let ranked = self.carried_over(problem, &tuned, is_offered)
             && let Some(Ranked { spec, predicted_us: us }) = ranked.first().copied()
         {
             return match measure {
                 Some(measure) => self.measured(problem, ranked, measure),
-                None => Ok(Choice::new(problem, spec, Why::Near { tuned: Box::new(tuned.clone()), distance, us })),
+                None => Ok(self.choice(problem, spec, Why::Near { tuned: Box::new(tuned), distance, us })),
             };
         }
         let ranked = self.ranked(problem, offered)?;
         match measure {
             Some(measure) => self.measured(problem, ranked, measure),
-            None => Ok(Choice::new(problem, ranked[0].spec, Why::Predicted { ranked })),
+            None => Ok(self.choice(problem, ranked[0].spec, Why::Predicted { ranked })),
         }
+    }
+
+    fn choice(&self, problem: &TuningProblem, spec: KernelSpec, why: Why) -> Choice {
+        let Workload { facts, m, n, k, .. } = problem.workload;
+        let dense_us = (!facts.is_attention()).then(|| self.card.dense_us([m, n, k], spec.a));
+        Choice { spec, why, problem: problem.clone(), dense_us, known: self.known }
     }
 
     /// The kernels that were timed for another problem, with the times that they should have for this one; the fastest first.
@@ -312,7 +333,8 @@ impl Tuner {
             }
         };
         let of = |plan: &Plan| Ranked { spec: *plan.spec(), predicted_us: predict(plan, problem, &self.card).us };
-        let ranked = sorted(plans.iter().map(of).collect());
+        let can_run = |ranked: &Ranked| ranked.predicted_us.is_finite();
+        let ranked = sorted(plans.par_iter().map(of).filter(can_run).collect());
         if ranked.is_empty() { Err(PickError::NoKernel { facts: Box::new(facts) }) } else { Ok(ranked) }
     }
 
@@ -327,7 +349,7 @@ impl Tuner {
         let times = measure(&specs);
         let fastest = specs.iter().zip(&times).filter_map(|(spec, us)| Some((*spec, *us.as_ref().ok()?)));
         match fastest.min_by(|x, y| x.1.total_cmp(&y.1)) {
-            Some((spec, us)) => Ok(Choice::new(problem, spec, Why::Measured { us, of: specs.len() })),
+            Some((spec, us)) => Ok(self.choice(problem, spec, Why::Measured { us, of: specs.len() })),
             None => {
                 let why = times.into_iter().find_map(Result::err).unwrap_or_else(|| "nothing was timed".to_owned());
                 Err(PickError::Measured { of: specs.len(), why })

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Gpu;
 use super::near::{Bucket, distance};
+use crate::problem::twin;
 use crate::report::groups::{Group, Point, groups};
 use crate::{DeviceId, DeviceKind, Facts, Record, TuningProblem};
 
@@ -90,6 +91,12 @@ impl Tuned {
         let others = group.kernels.iter().filter(|point| point.record.subject != winner.record.subject);
         let others = others.filter_map(other).filter(|other| other.times <= MOST_TIMES).collect();
         Some(Self { others, ..Self::of(winner.record)? })
+    }
+
+    /// The same kernels with bf16 for f16, or f16 for bf16; the problem stays the one that was tuned.
+    pub(super) fn twin(&self) -> Self {
+        let others = self.others.iter().map(|other| Other { spec: twin(other.spec), ..other.clone() }).collect();
+        Self { spec: twin(self.spec), others, ..self.clone() }
     }
 
     /// Every kernel of the problem with its microseconds, the fastest first.

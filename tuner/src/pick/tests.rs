@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bsr_codegen::Dtype;
 use bsr_runtime::Pattern;
 
 use super::*;
@@ -83,7 +84,7 @@ fn near_is_the_same_facts_class_and_bucket_and_the_nearest_of_them() {
     assert_eq!((tuned.us, choice.spec), (8.0, spec("bm = 64, bn = 128, bk = 64")));
     assert!(*distance > 0.0 && *distance < 1.0, "{distance}");
     for other in [
-        problem("bm = 64, bk = 64, dtype = bf16", (2048, 2048, 2048), "random:0.25", 0),
+        problem("bm = 64, bk = 64, out = f32", (2048, 2048, 2048), "random:0.25", 0),
         problem("bm = 64, bk = 64", (2048, 128, 2048), "random:0.25", 0),
         problem("bm = 64, bk = 64", (2048, 2048, 2048), "random:0.03", 0),
         problem("bm = 64, bk = 64", (2048, 2048, 2048), "powerlaw:0.25", 0),
@@ -91,6 +92,23 @@ fn near_is_the_same_facts_class_and_bucket_and_the_nearest_of_them() {
         let choice = tuner.pick(&other, None).unwrap();
         assert!(matches!(choice.why, Why::Predicted { .. }), "{}: {choice}", other.key());
     }
+}
+
+#[test]
+fn what_was_tuned_with_the_other_16_bit_type_counts() {
+    let other = Other { spec: spec("bm = 64, bn = 64, bk = 64"), times: 1.1 };
+    let tuner = tuner([Tuned { others: vec![other], ..tuned(&square(), "bm = 64, bn = 128, bk = 64", 8.0) }]);
+    let same = problem("bm = 64, bk = 64, dtype = bf16", (2048, 2048, 2048), "random:0.25", 0);
+    let choice = tuner.pick(&same, None).unwrap();
+    assert_eq!(choice.spec, spec("bm = 64, bn = 128, bk = 64, dtype = bf16"));
+    let Why::Exact(found) = &choice.why else { panic!("{choice}") };
+    assert!(found.kernels().all(|(spec, _)| spec.a == Dtype::BF16), "{found:?}");
+    assert!(choice.to_string().contains("tuned with f16, whose elements are as large"), "{choice}");
+    let like = problem("bm = 64, bk = 64, dtype = bf16", (2176, 1920, 2048), "random:0.25", 3);
+    let choice = tuner.pick(&like, None).unwrap();
+    assert!(matches!(choice.why, Why::Near { .. }) && choice.spec.a == Dtype::BF16, "{choice}");
+    let mixed = problem("bm = 64, bk = 64, dtype = e4m3", (2048, 2048, 2048), "random:0.25", 0);
+    assert!(mixed.twin().is_none() && matches!(tuner.pick(&mixed, None).unwrap().why, Why::Predicted { .. }));
 }
 
 /// 4096 columns are eight tiles of 512, 3584 are seven: a cluster of two is half empty there.

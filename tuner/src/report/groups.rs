@@ -137,7 +137,9 @@ pub(super) fn shown(mut groups: Vec<Group<'_>>) -> (Vec<Group<'_>>, [usize; 2]) 
 fn ordered(mut records: Vec<&Record>, measure: Measure) -> Vec<&Record> {
     let rank = |record: &Record| measure.of(record).unwrap_or(f64::NEG_INFINITY);
     records.sort_by(|a, b| {
-        rank(b).total_cmp(&rank(a)).then_with(|| (a.verdict, &a.subject).cmp(&(b.verdict, &b.subject)))
+        // Of equals the simplest comes first.
+        let name = |record: &Record| (record.verdict, record.subject.len(), record.subject.clone());
+        rank(b).total_cmp(&rank(a)).then_with(|| name(a).cmp(&name(b)))
     });
     records
 }

@@ -162,7 +162,7 @@ fn row(record: &Record, measure: Measure) -> Row<'_> {
     Row {
         name: &record.subject,
         baseline: record.baseline,
-        verdict: record.verdict.as_str(),
+        verdict: record.verdict.word(record.device.kind),
         at: None,
         us: timing.map(|timing| timing.median_us),
         ci: timing.and_then(|timing| timing.relative_ci),

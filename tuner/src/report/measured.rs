@@ -10,8 +10,8 @@ const STYLE: &str =
 
 /// A trace as a picture for a document: an SVG that stands on a light and on a dark background. None of a trace without slices.
 pub fn timeline_picture(traced: &Traced) -> Option<String> {
-    let label = format!("{}; {}", timeline::label(&traced.trace), traced.of.words());
-    timeline::draw(&traced.trace).map(|svg| svg.file(&label, STYLE))
+    let lines = [timeline::label(&traced.trace), traced.of.words()];
+    timeline::draw(&traced.trace).map(|svg| svg.file(&lines, STYLE))
 }
 
 /// A timeline in a lesson.

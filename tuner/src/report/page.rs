@@ -87,11 +87,23 @@ fn facts(data: &ReportData, groups: &[Group<'_>]) -> Vec<[String; 2]> {
         data.records.iter().map(of).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ")
     };
     let kernels: usize = groups.iter().map(|group| group.kernels.len()).sum();
-    let timed: usize = groups.iter().map(|group| group.count(Verdict::Timed) + group.count(Verdict::Slow)).sum();
-    let rejected: usize = data.rejected.iter().map(|rejected| rejected.points).sum();
+    let with_time = |is_of: &dyn Fn(DeviceKind) -> bool| -> usize {
+        let groups = groups.iter().filter(|group| is_of(group.device.kind));
+        groups.map(|group| group.count(Verdict::Timed) + group.count(Verdict::Slow)).sum()
+    };
+    let timed = with_time(&|kind| kind != DeviceKind::Sim);
+    let predicted = match with_time(&|kind| kind == DeviceKind::Sim) {
+        0 => String::new(),
+        count => format!(", {count} right and their times predicted"),
+    };
+    let points = |unseen: bool| -> usize {
+        data.rejected.iter().filter(|reason| reason.is_unseen() == unseen).map(|reason| reason.points).sum()
+    };
+    let timed = if timed == 0 && !predicted.is_empty() { String::new() } else { format!(", {timed} right and timed") };
     let mut facts = vec![
-        ["kernels".to_owned(), format!("{kernels}, {timed} right and timed")],
-        ["not measured".to_owned(), format!("{rejected} points of the space")],
+        ["kernels".to_owned(), format!("{kernels}{timed}{predicted}")],
+        ["no kernels".to_owned(), format!("{} points of the space", points(false))],
+        ["not looked at".to_owned(), format!("{} points of the space", points(true))],
         ["devices".to_owned(), distinct(&|record| words::device(&record.device))],
         ["bsr".to_owned(), distinct(&|record| record.version.clone())],
     ];
@@ -209,7 +221,7 @@ struct Winner {
 }
 
 fn product((index, group): (usize, &Group<'_>), budget: Budget, traces: &[Traced]) -> Product {
-    let verdicts = Verdict::ALL.map(|verdict| (verdict.as_str().to_owned(), group.count(verdict)));
+    let verdicts = Verdict::ALL.map(|verdict| (verdict.word(group.device.kind).to_owned(), group.count(verdict)));
     let rejected = group.rejected.iter().map(|(reason, count)| ((*reason).to_owned(), *count));
     Product {
         index,
@@ -251,7 +263,7 @@ fn about(group: &Group<'_>) -> Vec<[String; 2]> {
                 features.reuse
             ),
         ),
-        row("work", format!("{:.1} GFLOP on stored blocks", group.problem.executed_flops() as f64 / 1e9)),
+        row("work", format!("{} GFLOP on stored blocks", words::number(group.problem.executed_flops() as f64 / 1e9))),
         row("device", words::device(group.device)),
     ]
 }

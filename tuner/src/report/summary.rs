@@ -5,11 +5,15 @@ use bsr_runtime::roofs::Origin;
 use super::groups::{Group, Point};
 use super::roofline::{Bound, Roof};
 use super::words;
-use crate::Record;
+use crate::advise::{SURE_PREDICTED, Verdict};
+use crate::model::{Known, for_gpu};
+use crate::{DeviceKind, Record, Workload};
 
 /// What ratios are of: a dense product of as many operations. It computes another product, so it is a yardstick and no
 /// alternative.
 const YARDSTICK: &str = "(equal FLOPs)";
+/// The dense library on the whole matrix.
+const DENSE: &str = "(dense)";
 /// Times that differ by less are called equal.
 const EQUAL: f64 = 0.03;
 
@@ -91,7 +95,11 @@ impl<'g, 'r> Summary<'g, 'r> {
             ratio,
             dense_tflops: tflops.zip(ratio).filter(|(_, ratio)| *ratio > 0.0).map(|(rate, ratio)| rate / ratio),
             roof: Roof::of(group.problem, group.device, &group.roofs),
-            advice: advise(us, alternatives.first()),
+            advice: match alternatives.iter().any(|other| other.name.ends_with(DENSE)) {
+                true => None,
+                false => stay_dense(group, us),
+            }
+            .unwrap_or_else(|| advise(us, alternatives.first())),
             alternatives,
         }
     }
@@ -99,6 +107,25 @@ impl<'g, 'r> Summary<'g, 'r> {
     /// What part of the roof the winner reaches.
     pub(super) fn of_roof(&self) -> Option<f64> {
         Some(self.tflops? / self.roof?.tflops)
+    }
+}
+
+/// What to say of the dense library on the whole matrix, zeros and all, where it was not timed: something where it should be
+/// as fast, on cards whose times of the library were measured.
+fn stay_dense(group: &Group<'_>, ours: Option<f64>) -> Option<Advice> {
+    let (problem, (card, known)) = (group.problem, for_gpu(&group.device.name, None));
+    let Workload { facts, m, n, k, .. } = problem.workload;
+    if group.device.kind != DeviceKind::Gpu || known != Known::Measured || facts.is_attention() {
+        return None;
+    }
+    let dense_us = card.dense_us([m, n, k], facts.spec(64).a);
+    match Verdict::of(dense_us / ours?, SURE_PREDICTED, problem.features.density() >= 1.0) {
+        Verdict::Slower(times) => Some(Advice::Theirs(format!(
+            "do not use bsr here: the dense library should take {dense_us:.1} us for the whole matrix, and be {} as fast",
+            words::times(times)
+        ))),
+        Verdict::Full => Some(Advice::Open("every block is stored: the dense library computes the same".to_owned())),
+        Verdict::NoKernel | Verdict::Faster(_) | Verdict::Even => None,
     }
 }
 

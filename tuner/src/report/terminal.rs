@@ -1,11 +1,12 @@
 //! What a terminal says: the best kernels as rows, the winner as a line to paste.
 
-use bsr_codegen::KernelSpec;
+use bsr_codegen::spec::Key;
+use bsr_codegen::{KernelSpec, Plan};
 
 use super::axes::{axes, differences};
 use super::groups::{Group, groups};
 use super::words;
-use crate::{DeviceId, Record, TuningProblem};
+use crate::{DeviceId, Facts, Record, TuningProblem};
 
 /// The best kernels of one product on one device.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,12 +69,47 @@ fn best(group: &Group<'_>, n: usize) -> Top {
     }
 }
 
-/// A spec as it is pasted above a function: `#[bsr_kernel(bm = 512, bn = 128, bk = 112, stages = 3)]`.
+/// A spec as it is pasted above a function: `#[bsr_kernel(bm = 512, bn = 128, bk = 112, stages = 3)]`. Choices that the plan
+/// makes by itself are left out.
 pub fn attribute_line(spec: &KernelSpec) -> String {
-    attribute_of(&spec.to_string())
+    attribute_of(&simplest(spec).to_string())
+}
+
+/// The same kernel, with no more choices than it takes.
+fn simplest(spec: &KernelSpec) -> KernelSpec {
+    let Ok(plan) = Plan::new(spec) else { return *spec };
+    let (digest, open, mut simple) = (plan.digest(), Facts::of(spec).spec(spec.bn), *spec);
+    for key in Key::ALL.into_iter().filter(|key| !key.is_fact() && !key.is_alias()) {
+        let mut fewer = simple;
+        fewer.copy_key(key, &open);
+        if fewer != simple && Plan::new(&fewer).is_ok_and(|plan| plan.digest() == digest) {
+            simple = fewer;
+        }
+    }
+    simple
 }
 
 /// The same of a canonical text.
 pub(super) fn attribute_of(text: &str) -> String {
     format!("#[bsr_kernel({text})]")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_the_plan_chooses_by_itself_is_not_pasted() {
+        for (spec, pasted) in [
+            ("bm = 128, bn = 128, bk = 64, swizzle = 128, swap = off", "bm = 128, bn = 128, bk = 64"),
+            ("bm = 128, bn = 128, bk = 64, swizzle = 64", "bm = 128, bn = 128, bk = 64, swizzle = 64"),
+        ] {
+            let spec: KernelSpec = spec.parse().unwrap();
+            assert_eq!(attribute_line(&spec), format!("#[bsr_kernel({pasted})]"));
+            let [plan, simple] = [spec, simplest(&spec)].map(|spec| Plan::new(&spec).unwrap().digest());
+            assert_eq!(plan, simple);
+        }
+    }
 }

@@ -76,6 +76,47 @@ pub enum StoreError {
         /// How long was waited.
         seconds: u64,
     },
+    /// A database with a view, a trigger or a virtual table, which no version of ours makes.
+    #[error(
+        "{}: the {kind} `{name}` is in it, and databases of bsr hold tables alone; it is left as it is\n  help: name another \
+         file, or drop it there",
+        path.display()
+    )]
+    Program {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        kind: String,
+        /// What it is called.
+        name: String,
+    },
+    /// More rows than there is memory for.
+    #[error(
+        "{}: {rows} rows were read, and half of this machine's memory is used ({left:.1} GB are left)\n  help: split the \
+         database, or read it where there is more",
+        path.display()
+    )]
+    Memory {
+        /// The file.
+        path: PathBuf,
+        /// Rows until then.
+        rows: usize,
+        /// GB that are left.
+        left: f64,
+    },
+    /// The file was deleted or replaced while it was written.
+    #[error(
+        "{}: deleted or replaced by another file while it was written\n  {}\n  help: run the command again, with nothing else \
+         that writes or moves the file",
+        path.display(),
+        match saved { Some(file) => format!("what it held is in {}", file.display()), None => "what it held is lost".into() }
+    )]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+        /// A copy of the database.
+        saved: Option<PathBuf>,
+    },
     /// A record that the database cannot hold, or that it holds and nobody understands.
     #[error("{}: {what}", path.display())]
     Record {

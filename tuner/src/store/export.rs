@@ -80,7 +80,7 @@ impl<'r> Row<'r> {
             baseline: record.baseline,
             plan: &record.plan,
             ptx: &record.ptx,
-            verdict: record.verdict.as_str(),
+            verdict: record.verdict.word(record.device.kind),
             error: record.error.as_deref(),
             predicted_us: record.predicted_us,
             median_us: timing.map(|timing| timing.median_us),

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use bsr_runtime::write::FileId;
+
 use super::{Store, StoreError, Unreadable, error, schema};
 
 /// What a merge brought.
@@ -61,8 +63,7 @@ impl Store {
     /// A file that is no database of ours, or this one; see [`StoreError`].
     pub fn merge(&mut self, other: impl AsRef<Path>) -> Result<Merged, StoreError> {
         let other = other.as_ref();
-        let same = |path: &Path| std::fs::canonicalize(path).ok();
-        if same(other) == same(&self.path) {
+        if FileId::of(other) == FileId::of(&self.path) {
             return Err(StoreError::Itself { path: other.to_owned() });
         }
         let read = Self::existing(other)?.len()?;

@@ -13,6 +13,7 @@
 mod claim;
 mod error;
 mod export;
+mod guard;
 mod merge;
 mod row;
 mod run;
@@ -21,6 +22,7 @@ mod schema;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use bsr_runtime::write::FileId;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Params, TransactionBehavior};
 
@@ -31,6 +33,7 @@ pub use merge::Merged;
 pub use run::{Rejection, Run, RunId, RunRow};
 
 use crate::{DeviceId, Record, Workload};
+use guard::Room;
 use row::Failed;
 
 /// A database of measurements.
@@ -38,6 +41,8 @@ use row::Failed;
 pub struct Store {
     connection: Connection,
     path: PathBuf,
+    /// Which file the path named when it was opened.
+    id: Option<FileId>,
 }
 
 /// What a database holds.
@@ -71,7 +76,7 @@ impl Store {
     /// See [`StoreError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
-        Ok(Self { connection: schema::open_to_write(path)?, path: path.to_owned() })
+        Ok(Self { connection: schema::open_to_write(path)?, path: path.to_owned(), id: FileId::of(path) })
     }
 
     /// Opens a database that there is, to read it: it may be on a medium that cannot be written.
@@ -80,7 +85,7 @@ impl Store {
     /// See [`StoreError`].
     pub fn existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
-        Ok(Self { connection: schema::open_to_read(path)?, path: path.to_owned() })
+        Ok(Self { connection: schema::open_to_read(path)?, path: path.to_owned(), id: FileId::of(path) })
     }
 
     /// The file.
@@ -91,8 +96,19 @@ impl Store {
     /// Keeps records of a run, all of them or none; tells how many are new.
     ///
     /// # Errors
-    /// A file that cannot be written; a path that is not UTF-8.
+    /// A file that cannot be written, or that was deleted or replaced; a path that is not UTF-8.
     pub fn insert<'r>(
+        &mut self,
+        records: impl IntoIterator<Item = &'r Record>,
+        run: Option<RunId>,
+    ) -> Result<usize, StoreError> {
+        let added = self.add(records, run);
+        // First: it explains every other error.
+        self.check_place()?;
+        added
+    }
+
+    fn add<'r>(
         &mut self,
         records: impl IntoIterator<Item = &'r Record>,
         run: Option<RunId>,
@@ -248,8 +264,9 @@ impl Store {
         let sql = format!("{} {rest}", row::select(database, &later));
         let mut statement = self.connection.prepare(&sql).map_err(named)?;
         let rows = statement.query_map(params, |row| Ok((row::number_of(row)?, row::record(row)))).map_err(named)?;
-        let mut read = Contents::default();
+        let (mut read, mut room) = (Contents::default(), Room::new(&self.path));
         for row in rows {
+            room.row()?;
             match row.map_err(named)? {
                 (_, Ok(record)) => read.records.push(record),
                 (row, Err(error)) if row::is_of_row(&error) => {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 
+use crate::problem::check_side;
 use crate::{
     Dense, DeviceId, DeviceKind, Facts, Features, Heads, Record, Source, Timing, TuningProblem, Verdict, Workload,
 };
@@ -182,6 +183,7 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
             return Err(bad(at, format!("the {what} differs from its digest: it was altered")));
         }
     }
+    record.problem.check().map_err(|why| bad(7, why))?;
     Ok(record)
 }
 
@@ -221,7 +223,11 @@ fn unchecked(row: &Row<'_>) -> rusqlite::Result<Record> {
         other => return Err(bad(4, format!("`{other}` is no kind of source"))),
     };
     let seed = row.get::<_, i64>(6)?.cast_unsigned();
-    let workload = Workload { facts, m: size(1)?, n: size(2)?, k: size(3)?, source, seed };
+    let side = |at: usize| {
+        let side = size(at)?;
+        check_side(side).map_err(|why| bad(at, why)).map(|()| side)
+    };
+    let workload = Workload { facts, m: side(1)?, n: side(2)?, k: side(3)?, source, seed };
     let features = Features {
         block_rows: size(7)?,
         block_cols: size(8)?,

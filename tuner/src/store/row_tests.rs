@@ -157,3 +157,125 @@ fn a_point_is_claimed_once_until_it_is_recorded_or_its_owner_has_ended() {
         assert_eq!(store.claim(place, (&subject, &ptx), &mine, Some(&record(1))).unwrap(), Claimed::Mine);
     }
 }
+
+/// Sizes that no flag asks for, and features that no pattern has.
+#[test]
+fn what_no_problem_is_like_cannot_be_read() {
+    let huge = 10_000_000_000;
+    let spoil: [fn(&mut Record, usize); 9] = [
+        |record, huge| record.problem.workload.m = huge,
+        |record, huge| record.problem.workload.n = huge,
+        |record, huge| record.problem.workload.k = huge,
+        |record, _| record.problem.workload.n = 0,
+        |record, huge| record.problem.features.block_rows = huge,
+        |record, huge| record.problem.features.nnzb = huge,
+        |record, huge| record.problem.features.longest_row = huge,
+        |record, _| record.problem.features.nnzb = 5,
+        |record, _| record.problem.features.reuse = f64::INFINITY,
+    ];
+    let folder = folder();
+    let path = folder.path().join("a.db");
+    let mut store = Store::open(&path).unwrap();
+    store.insert(&[record(1)], None).unwrap();
+    for (at, spoil) in spoil.into_iter().enumerate() {
+        let mut spoilt = record(2);
+        spoil(&mut spoilt, huge);
+        store.insert(std::slice::from_ref(&spoilt), None).unwrap();
+        let line = serde_json::to_string(&spoilt).unwrap();
+        assert!(serde_json::from_str::<Record>(&line).is_err(), "{line}");
+        let Contents { records, unreadable } = store.read().unwrap();
+        assert_eq!((records, unreadable.len()), (vec![record(1)], at + 1), "{line}");
+    }
+    assert_eq!(serde_json::from_str::<Record>(&serde_json::to_string(&record(1)).unwrap()).unwrap(), record(1));
+}
+
+/// SQLite would run them: a view may have rows without end.
+#[test]
+fn a_database_with_a_program_in_it_is_refused() {
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n";
+    for (sql, what) in [
+        (format!("CREATE VIEW more AS {endless}"), "view"),
+        ("CREATE TRIGGER more AFTER INSERT ON claims BEGIN DELETE FROM records; END".to_owned(), "trigger"),
+        (format!("ALTER TABLE records RENAME TO more; CREATE VIEW records AS {endless}"), "view"),
+    ] {
+        let folder = folder();
+        let path = folder.path().join("a.db");
+        Store::open(&path).unwrap().insert(&[record(1)], None).unwrap();
+        execute(&path, &sql);
+        let all = Store::open(folder.path().join("all")).and_then(|mut all| all.merge(&path).map(|_| ()));
+        for refused in [Store::open(&path).map(|_| ()), Store::existing(&path).map(|_| ()), all] {
+            assert!(matches!(&refused, Err(StoreError::Program { kind, .. }) if kind == what), "{sql}: {refused:?}");
+        }
+    }
+}
+
+/// Deleted, replaced by another file, and written over, each while a sweep has it open.
+#[cfg(unix)]
+#[test]
+fn a_database_that_is_taken_away_is_noticed_and_what_it_held_is_saved() {
+    let taken: [fn(&Path); 4] = [
+        |path| std::fs::remove_file(path).unwrap(),
+        |path| {
+            let other = path.with_file_name("other");
+            Store::open(&other).unwrap().insert(&[record(7)], None).unwrap();
+            std::fs::rename(other, path).unwrap();
+        },
+        |path| std::fs::write(path, "a text").unwrap(),
+        |path| std::fs::write(path, "").unwrap(),
+    ];
+    for (at, take) in taken.into_iter().enumerate() {
+        let folder = folder();
+        let path = folder.path().join("a.db");
+        let mut store = Store::open(&path).unwrap();
+        let id = store.begin(&run()).unwrap();
+        store.insert(&[record(1)], Some(id)).unwrap();
+        take(&path);
+        let error = store.insert(&[record(2)], Some(id)).unwrap_err();
+        assert!(error.to_string().contains("help:"), "{error}");
+        match error {
+            StoreError::Replaced { saved: Some(saved), .. } => {
+                let records = Store::existing(saved).unwrap().records().unwrap();
+                assert_eq!(records[0], record(1));
+            }
+            // Of what was written over nothing may be left.
+            error => assert!(at >= 2, "{error}"),
+        }
+        assert!(store.conclude(id, "complete", &[]).is_err(), "{at}");
+    }
+}
+
+#[test]
+fn a_sweep_that_was_left_alone_is_concluded() {
+    let folder = folder();
+    let path = folder.path().join("a.db");
+    let mut store = Store::open(&path).unwrap();
+    let id = store.begin(&run()).unwrap();
+    store.insert(&[record(1), record(2)], Some(id)).unwrap();
+    store.conclude(id, "complete", &[]).unwrap();
+    assert_eq!(store.runs().unwrap()[0].how.as_deref(), Some("complete"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_is_not_merged_into_itself_by_another_name() {
+    let folder = folder();
+    let path = folder.path().join("a.db");
+    let mut store = Store::open(&path).unwrap();
+    std::fs::hard_link(&path, folder.path().join("hard")).unwrap();
+    std::os::unix::fs::symlink("a.db", folder.path().join("soft")).unwrap();
+    for name in ["a.db", "hard", "soft"] {
+        assert!(matches!(store.merge(folder.path().join(name)), Err(StoreError::Itself { .. })), "{name}");
+    }
+}
+
+#[test]
+fn what_a_model_predicted_is_not_called_timed() {
+    let mut simulated = record(1);
+    simulated.device.kind = crate::DeviceKind::Sim;
+    let mut table = Vec::new();
+    export_csv(&[record(1), simulated], &mut table).unwrap();
+    let table = String::from_utf8(table).unwrap();
+    let rows: Vec<bool> = table.lines().skip(1).map(|row| row.contains(",timed,")).collect();
+    assert_eq!(rows, [true, false], "{table}");
+    assert!(table.contains(",predicted,"));
+}

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use rusqlite::params;
 use serde::Serialize;
 
+use super::guard::Room;
 use super::{Store, StoreError, Unreadable, error, row};
 
 /// What a command asks for, as it begins.
@@ -57,6 +58,21 @@ pub struct Rejection {
     pub reason: String,
     /// How many.
     pub points: usize,
+}
+
+/// How the reason begins of points that a run ended before.
+const UNSEEN: &str = "not looked at";
+
+impl Rejection {
+    /// Points of a problem that a run did not come to.
+    pub fn unseen(problem: String, ended: &str, points: usize) -> Self {
+        Self { problem, reason: format!("{UNSEEN}: the sweep ended before ({ended})"), points }
+    }
+
+    /// Whether these points were not looked at: a later run may.
+    pub fn is_unseen(&self) -> bool {
+        self.reason.starts_with(UNSEEN)
+    }
 }
 
 impl Store {
@@ -116,14 +132,18 @@ impl Store {
         let named = |source| error::at(&self.path, source);
         let sql = "SELECT problem, reason, points FROM rejections WHERE run = ?1 ORDER BY points DESC, reason, problem";
         let mut statement = self.connection.prepare(sql).map_err(named)?;
-        let mut runs = Vec::with_capacity(rows.len());
+        let (mut runs, mut room) = (Vec::with_capacity(rows.len()), Room::new(&self.path));
         for (id, row) in rows {
             let reasons = statement.query_map([id], |row| {
                 let points = usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0);
                 Ok(Rejection { problem: row.get(0)?, reason: row.get(1)?, points })
             });
-            let rejections = reasons.map_err(named)?.filter_map(|row| row_or_none(row).transpose());
-            runs.push(RunRow { rejections: rejections.collect::<Result<_, _>>().map_err(named)?, ..row });
+            let mut rejections = vec![];
+            for reason in reasons.map_err(named)? {
+                room.row()?;
+                rejections.extend(row_or_none(reason).map_err(named)?);
+            }
+            runs.push(RunRow { rejections, ..row });
         }
         Ok(runs)
     }
@@ -154,7 +174,9 @@ impl Store {
         };
         let rows = statement.query_map([], |row| Ok((row.get(0)?, read(row)))).map_err(named)?;
         let (mut runs, mut unreadable) = (Vec::new(), Vec::new());
+        let mut room = Room::new(&self.path);
         for row in rows {
+            room.row()?;
             match row.map_err(named)? {
                 (id, Ok(run)) => runs.push((id, run)),
                 (id, Err(error)) if row::is_of_row(&error) => {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, TransactionBehavior};
 
 use super::error::{PATIENCE_S, StoreError, at};
 
@@ -87,6 +87,12 @@ fn has_log(path: &Path) -> bool {
 }
 
 fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    // What SQLite would run and not read: none of it is ours, and a view may be endless.
+    let sql = "SELECT type, name FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%' LIMIT 1";
+    let foreign = connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).optional();
+    if let Some((kind, name)) = foreign.map_err(|source| at(path, source))? {
+        return Err(StoreError::Program { path: path.to_owned(), kind, name });
+    }
     let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     match found.map_err(|source| at(path, source))? {
         found if found == "ok" => Ok(()),

@@ -266,7 +266,7 @@ fn finite() -> impl Strategy<Value = f64> {
 prop_compose! {
     fn a_problem()(
         block in (1_u32..64, 1_u32..64),
-        (m, n, k) in (1_usize..1 << 40, 1_usize..1 << 27, 1_usize..1 << 27),
+        (m, n, k) in (1_usize..1 << 27, 1_usize..1 << 27, 1_usize..1 << 27),
         source in prop_oneof![
             ".*".prop_map(Source::Pattern),
             "[^\0]{1,20}".prop_map(|path| Source::File(path.into())),
@@ -277,11 +277,14 @@ prop_compose! {
             Just(Source::Given),
         ],
         seed in any::<u64>(),
-        counts in (1_usize..1 << 31, 1_usize..1 << 31, 0_usize..1 << 31, 0_usize..1 << 31),
+        counts in (0.0..=1.0, 0.0..=1.0),
         parts in (0.0..5.0, 0.0..1.0, 1.0..8.0),
     ) -> TuningProblem {
         let facts: Facts = format!("bm = {}, bk = {}, dtype = bf16, scale = row_col", 8 * block.0, 8 * block.1).parse().unwrap();
-        let (block_rows, block_cols, nnzb, longest_row) = counts;
+        let (bm, bk) = facts.block();
+        let (block_rows, block_cols) = (m.div_ceil(bm), k.div_ceil(bk));
+        let longest_row = (counts.0 * block_cols as f64) as usize;
+        let nnzb = (counts.1 * (longest_row * block_rows).min(i32::MAX as usize / bm) as f64) as usize;
         let (row_spread, empty_rows, reuse) = parts;
         TuningProblem {
             workload: Workload { facts, m, n, k, source, seed },

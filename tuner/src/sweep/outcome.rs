@@ -49,6 +49,8 @@ pub struct Outcome {
     pub rejected: BTreeMap<String, usize>,
     /// Spearman's rank correlation of predicted and measured times.
     pub rank_correlation: Option<f64>,
+    /// Points that it ended before.
+    pub unseen: usize,
     /// Points that were known from before.
     pub known: usize,
     /// Records that are new.
@@ -79,6 +81,7 @@ impl Outcome {
             baselines,
             rejected: BTreeMap::new(),
             rank_correlation: rank_correlation_of(&predicted),
+            unseen: 0,
             known: 0,
             new: 0,
             ended: Ended::Complete,
@@ -104,7 +107,9 @@ pub(super) fn sort(records: &mut [Record]) {
         Some(dense) if by_ratio => -dense.ratio,
         _ => median(record),
     };
-    records.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    // Of equals the simplest.
+    let length = |record: &Record| record.subject.len();
+    records.sort_by(|a, b| key(a).total_cmp(&key(b)).then_with(|| length(a).cmp(&length(b))));
 }
 
 /// The median of a record; infinite without.

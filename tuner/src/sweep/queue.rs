@@ -450,12 +450,16 @@ impl<'f> Queue<'f> {
         if let Some(error) = state.failed {
             return Err(error);
         }
+        let outcome = Outcome::new(problem, device, latest(state.records));
+        let points = self.points.iter().filter(|point| self.sweep.options.has(&point.spec.to_string())).count();
+        let seen = outcome.verdicts.values().chain(state.rejected.values()).sum::<usize>();
         Ok(Outcome {
             rejected: state.rejected,
+            unseen: points.saturating_sub(seen),
             known: state.known,
             new: state.new,
             ended: state.ended.unwrap_or(Ended::Complete),
-            ..Outcome::new(problem, device, latest(state.records))
+            ..outcome
         })
     }
 }

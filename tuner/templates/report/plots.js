@@ -80,9 +80,10 @@ const plots = (() => {
       if (row.score === null) cell.failed += 1;
       else if (cell.best === null || row.score > cell.best) [cell.best, cell.name] = [row.score, row.name];
     }
+    const short = value => value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
     const each = what => cells.map(line => line.map(what));
     const many = across.values.length > (narrow() ? 6 : 14);
-    const said = cell => cell.best === null ? (cell.all ? 'none timed' : '') : cell.best.toFixed(product.measure === 'TFLOP/s' ? 0 : 2);
+    const said = cell => cell.best === null ? (cell.all ? 'none timed' : '') : short(cell.best);
     const empty = cells.flatMap((line, i) => line.flatMap((cell, j) => cell.best === null && cell.all ? [[j, i]] : []));
     const traces = [{
       type: 'heatmap', z: each(cell => cell.best), text: each(said), texttemplate: many ? '' : '%{text}', colorscale: scale(),

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+/// Pixels of a line of words.
+const LINE: f64 = 18.0;
+
 /// A picture of fixed size, whose coordinates are pixels where there is room for them.
 #[derive(Debug)]
 pub(in crate::report) struct Svg {
@@ -39,11 +42,19 @@ impl Svg {
         let _ = write!(self.body, r#"<path d="{d}" class="{class}"><title>{}</title></path>"#, escape(title));
     }
 
-    /// A file of its own, with its style in it.
-    pub(in crate::report) fn file(self, label: &str, style: &str) -> String {
-        let alone = r#"<svg xmlns="http://www.w3.org/2000/svg" "#;
-        let text = self.finish(label).replacen("<svg ", alone, 1);
-        text.replacen('>', &format!("><style>{style}</style>"), 1) + "\n"
+    /// A file of its own, with its style in it and these lines above the picture.
+    pub(in crate::report) fn file(mut self, lines: &[String], style: &str) -> String {
+        let height = LINE * lines.len() as f64;
+        for (at, line) in lines.iter().enumerate() {
+            self.text([0.0, LINE * (at as f64 + 0.8) - height], if at == 0 { "title" } else { "" }, line);
+        }
+        let Self { width, height: below, body } = self;
+        let (label, height) = (escape(&lines.join("; ")), height + below);
+        let head = format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {:.0} {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" role="img" aria-label="{label}">"#,
+            below - height
+        );
+        format!("{head}<title>{label}</title><style>{style}</style>{body}</svg>\n")
     }
 
     /// The whole, with what it shows in words for those who do not see it.

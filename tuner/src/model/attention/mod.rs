@@ -1,0 +1,294 @@
+//! How long an attention takes: the work list of its launch, each tile by what it computes and loads.
+//!
+//! The list is the one that the runtime makes: tiles of heads or of packed heads, their steps, and the parts of divided ones,
+//! for every CTA. A step takes what the tensor cores need, and the exponentials of one consumer run under the products of
+//! the other: of the two the longer counts. Where consumers compute different steps of a tile they do not take turns, and
+//! a part of the shorter counts, too.
+
+#[cfg(test)]
+mod tests;
+
+use bsr_codegen::{AttentionTiles, Plan};
+use bsr_runtime::attention::{AttentionWork, Mask, Shape as Sizes};
+use bsr_runtime::roofs::Traffic;
+
+use super::rates::Rates;
+use super::shape::Shape;
+use super::{Card, Prediction, Term, What, both};
+use crate::TuningProblem;
+use crate::features::GROUP;
+use crate::problem::Heads;
+
+/// Constants, fitted to the rows of the tests but for the first, which the hardware has, and the last.
+#[derive(Clone, Copy, Debug)]
+struct Costs {
+    /// Exponentials of one SM in a microsecond: 16 a clock at 1.49 GHz under load of tensor cores.
+    exponentials: f64,
+    /// Instructions beside each exponential, in its own time: the maximum, the difference, the sum, the conversion.
+    beside: f64,
+    /// What consumers without turns do not hide of the shorter of products and exponentials.
+    exposed: f64,
+    /// The dense library's rate in those of attention's products, whose operands stay in shared memory and registers.
+    faster: f64,
+    /// Microseconds of a step's barriers, and of a tile's first load, last product and store.
+    step_us: f64,
+    tile_us: f64,
+    /// Microseconds that a part of a tile takes beside its steps, and for each other part that it passes on or adds.
+    part_us: f64,
+    exchange_us: f64,
+    /// How sharply the slowest of these alone decides.
+    sharpness: f64,
+}
+
+const COSTS: Costs = Costs {
+    exponentials: 23_840.0,
+    beside: 0.198,
+    exposed: 0.286,
+    faster: 1.353,
+    step_us: 0.172,
+    tile_us: 1.21,
+    part_us: 0.913,
+    exchange_us: 1.74,
+    sharpness: 6.0,
+};
+
+/// What an attention computes and loads.
+struct Amounts {
+    /// Pairs of a query and a key in stored blocks, of all heads.
+    pairs: f64,
+    /// Rows of K and of V that tiles load.
+    loads: f64,
+    /// Elements of Q, K and V, and of O.
+    read: f64,
+    written: f64,
+}
+
+impl Amounts {
+    fn new(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem) -> Self {
+        let (features, workload, spec) = (&problem.features, &problem.workload, plan.spec());
+        let Heads { batch, heads, key_heads } = workload.source.heads();
+        let (bm, bk, rows) = (f64::from(spec.bm), f64::from(spec.bk), f64::from(tiles.rows));
+        let (depth, columns) = (f64::from(spec.score_depth()), f64::from(tiles.columns));
+        let pairs = features.nnzb as f64 * bm * bk * (batch * heads) as f64;
+        // Neighbouring rows of blocks that share a tile load the keys once that both need.
+        let of_two = 1.0 + (features.reuse - 1.0) / (GROUP - 1) as f64;
+        let together = if tiles.uniform { 1.0 } else { of_two.clamp(1.0, (rows / bm).max(1.0)) };
+        let [queries, keys] = [batch * heads * workload.m, batch * key_heads * workload.n].map(|rows| rows as f64);
+        Self {
+            pairs,
+            loads: pairs / (bm.min(rows) * together * f64::from(tiles.heads())),
+            read: queries * depth + keys * (depth + columns),
+            written: queries * columns,
+        }
+    }
+}
+
+pub(super) fn traffic(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem) -> Traffic {
+    let Amounts { pairs, loads, read, written } = Amounts::new(plan, tiles, problem);
+    let (spec, bytes) = (plan.spec(), f64::from(plan.spec().a.bytes()));
+    let both = f64::from(spec.score_depth()) + f64::from(tiles.columns);
+    Traffic {
+        dtype: spec.a,
+        flops: problem.executed_flops() as f64,
+        issued_flops: 2.0 * pairs * both,
+        l2_bytes: loads * both * bytes,
+        stages: loads / f64::from(tiles.step),
+        hbm_least: (read + written) * bytes,
+        hbm_read: read * bytes,
+        hbm_written: written * bytes,
+    }
+}
+
+/// Work tiles that are listed at most: of more heads as many are left out.
+const MOST_TILES: usize = 1 << 16;
+
+/// Infinite where the kernel cannot compute the problem: `pack` does not divide its heads.
+pub(super) fn predict(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem, card: &Card) -> Prediction {
+    let listed = Listed::new(plan, tiles, problem, card);
+    listed.map_or_else(|| Prediction { us: f64::INFINITY, terms: vec![] }, |listed| listed.prediction(&COSTS, card))
+}
+
+/// The work list of a launch: what does not depend on how fast anything is.
+struct Listed {
+    /// Of every CTA.
+    ctas: Vec<Vec<Tile>>,
+    /// Places of the workspace.
+    places: usize,
+    step: Step,
+    /// How many heads the problem has for each that is listed.
+    heads: f64,
+    consumers: f64,
+    hbm_bytes: f64,
+}
+
+impl Listed {
+    fn new(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem, card: &Card) -> Option<Self> {
+        let (shape, heads) = sizes(tiles, problem);
+        let mask = Mask::of_structure(Shape::of(problem).structure()?, |_, _| false).ok()?;
+        let work = AttentionWork::new(tiles, &shape, &mask, card.sms as u32).ok()?;
+        let of_cta = |cta: &[u32]| (cta[0]..cta[1]).map(|at| Tile::read(tiles, &work, at as usize)).collect();
+        let Amounts { read, written, .. } = Amounts::new(plan, tiles, problem);
+        Some(Self {
+            ctas: work.heads.windows(2).map(of_cta).collect(),
+            places: work.places as usize,
+            step: Step::new(plan, tiles),
+            heads,
+            consumers: f64::from(tiles.consumers),
+            hbm_bytes: (read + written) * f64::from(plan.spec().a.bytes()),
+        })
+    }
+
+    fn prediction(&self, costs: &Costs, card: &Card) -> Prediction {
+        let step = self.step.us(costs, card, self.ctas.len() as f64);
+        let mut passed_on = vec![0.0; self.places];
+        let (mut last, mut all) = (0.0_f64, TileTime::default());
+        for cta in &self.ctas {
+            let mut now = 0.0;
+            for tile in cta {
+                let time = tile.time(costs, &step, self.consumers);
+                now += time.us;
+                all.add(&time);
+                // A CTA waits for parts of CTAs of lower numbers, or for earlier ones of its own.
+                now = passed_on[tile.collects.clone()].iter().copied().fold(now, f64::max);
+                if let Some(place) = tile.to {
+                    passed_on[place] = now;
+                }
+            }
+            last = last.max(now);
+        }
+        let sms = card.sms as f64;
+        let on_average = |us: f64| us / sms * self.heads;
+        let (even, busiest) = (on_average(all.us), last * self.heads);
+        let hbm = self.hbm_bytes / (card.hbm_tbs * 1e6);
+        let terms = [
+            (What::Tensor, on_average(all.tensor)),
+            (What::Exponentials, on_average(all.exponentials)),
+            (What::L2, on_average(all.l2)),
+            (What::Hbm, hbm),
+            (What::Barriers, on_average(all.barriers)),
+            (What::Stores, on_average(all.ends)),
+            (What::Imbalance, busiest - even),
+            (What::Launch, card.launch_us),
+        ];
+        let us = both(busiest, hbm, costs.sharpness) + card.launch_us;
+        Prediction { us, terms: terms.map(|(what, us)| Term { what, us }).to_vec() }
+    }
+}
+
+/// The sizes that are listed, and how many heads the problem has for each of theirs.
+fn sizes(tiles: &AttentionTiles, problem: &TuningProblem) -> (Sizes, f64) {
+    let workload = &problem.workload;
+    let Heads { batch, heads, key_heads } = workload.source.heads();
+    let columns = tiles.columns as usize;
+    let mut shape = Sizes { batch, heads, key_heads, queries: workload.m, keys: workload.n, columns };
+    let of_head = workload.m.div_ceil(tiles.rows as usize).max(1);
+    let most = (MOST_TILES / of_head).max(1);
+    let of_group = heads.checked_div(key_heads).unwrap_or(1).max(1);
+    // Whole problems, and of one problem whole groups.
+    shape.batch = batch.min((most / heads.max(1)).max(1));
+    if heads > most {
+        shape.key_heads = key_heads.min((most / of_group).max(1));
+        shape.heads = shape.key_heads * of_group;
+    }
+    let listed = (shape.batch * shape.heads).max(1) as f64;
+    (shape, batch as f64 * heads as f64 / listed)
+}
+
+/// What one step computes for one consumer, and loads.
+struct Step {
+    flops: f64,
+    exponentials: f64,
+    bytes: f64,
+}
+
+impl Step {
+    fn new(plan: &Plan, tiles: &AttentionTiles) -> Self {
+        let spec = plan.spec();
+        let both = f64::from(spec.score_depth()) + f64::from(tiles.columns);
+        let keys = f64::from(tiles.step);
+        let pairs = keys * f64::from(tiles.rows * tiles.heads()) / f64::from(tiles.consumers);
+        Self { flops: 2.0 * pairs * both, exponentials: pairs, bytes: keys * both * f64::from(spec.a.bytes()) }
+    }
+
+    fn us(&self, costs: &Costs, card: &Card, ctas: f64) -> StepTime {
+        let sms = card.sms as f64;
+        // An SM takes no more than its port lets through, however few others there are.
+        let l2 = (card.l2_tbs * 1e6 / ctas.max(1.0)).min(Rates::H200.port);
+        StepTime {
+            tensor: self.flops / (costs.faster * card.dense_tflops * 1e6 / sms),
+            exponentials: self.exponentials * (1.0 + costs.beside) / costs.exponentials,
+            l2: self.bytes / l2,
+        }
+    }
+}
+
+/// What one step takes of one consumer, and its keys' way from L2, in microseconds.
+struct StepTime {
+    tensor: f64,
+    exponentials: f64,
+    l2: f64,
+}
+
+/// What a tile takes of its SM, in microseconds.
+#[derive(Default)]
+struct TileTime {
+    us: f64,
+    tensor: f64,
+    exponentials: f64,
+    l2: f64,
+    barriers: f64,
+    ends: f64,
+}
+
+impl TileTime {
+    fn add(&mut self, other: &Self) {
+        let Self { us, tensor, exponentials, l2, barriers, ends } = other;
+        self.us += us;
+        self.tensor += tensor;
+        self.exponentials += exponentials;
+        self.l2 += l2;
+        self.barriers += barriers;
+        self.ends += ends;
+    }
+}
+
+/// A work tile of the list.
+struct Tile {
+    steps: f64,
+    /// Steps of all consumers.
+    computed: f64,
+    /// Places of the workspace that it adds, and the one that it writes.
+    collects: std::ops::Range<usize>,
+    to: Option<usize>,
+}
+
+impl Tile {
+    fn read(tiles: &AttentionTiles, work: &AttentionWork, at: usize) -> Self {
+        let size = tiles.tile_words as usize;
+        let words = &work.tiles[at * size..][..size];
+        let computed = words[6..][..tiles.consumers as usize].iter().sum::<u32>();
+        let (mut collects, mut to) = (0..0, None);
+        if tiles.split.is_some() {
+            let (count, first) = (words[size - 4] as usize, words[size - 3] as usize);
+            collects = if count > 0 { first..first + count } else { 0..0 };
+            to = Some(words[size - 2]).filter(|place| *place != AttentionTiles::WHOLE).map(|place| place as usize);
+        }
+        Self { steps: f64::from(words[5]), computed: f64::from(computed), collects, to }
+    }
+
+    fn time(&self, costs: &Costs, step: &StepTime, consumers: f64) -> TileTime {
+        let (tensor, exponentials) = (self.computed * step.tensor, self.computed * step.exponentials);
+        let l2 = self.steps * step.l2;
+        // Of the steps, those that all consumers compute; a lone one takes turns with nobody.
+        let others = (consumers - 1.0).max(1.0);
+        let shared = ((self.computed / self.steps.max(1.0) - 1.0) / others).clamp(0.0, 1.0);
+        let in_turns = both(tensor, exponentials, costs.sharpness);
+        let alone = tensor.max(exponentials) + costs.exposed * tensor.min(exponentials);
+        let core = shared * in_turns + (1.0 - shared) * alone;
+        let exchanges = self.collects.len() + usize::from(self.to.is_some());
+        let part = if exchanges > 0 { costs.part_us + costs.exchange_us * exchanges as f64 } else { 0.0 };
+        let (barriers, ends) = (self.steps * costs.step_us, costs.tile_us + part);
+        let us = both(core, l2, costs.sharpness) + barriers + ends;
+        TileTime { us, tensor, exponentials, l2, barriers, ends }
+    }
+}
