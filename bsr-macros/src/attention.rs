@@ -100,7 +100,7 @@ impl Item {
         }
     }
 
-    /// The type, its constants and its `bsr::attention::Kernel`.
+    /// The type, its constants and its `bsr::attention::AttentionKernel`.
     fn kernel(&self, spec: &KernelSpec, compiled: &Compiled) -> TokenStream {
         let Self { attributes, visibility, name, is_function, .. } = self;
         let (attributes, fields) = (quote!(#(#attributes)*), if *is_function { quote!({}) } else { quote!(;) });
@@ -111,7 +111,7 @@ impl Item {
 
             #[automatically_derived]
             #[allow(deprecated)]
-            impl ::bsr::attention::Kernel for #name {
+            impl ::bsr::attention::AttentionKernel for #name {
                 type Element = #dtype;
                 const PTX: &'static ::core::primitive::str = Self::PTX;
                 const ENTRY: &'static ::core::primitive::str = Self::ENTRY;

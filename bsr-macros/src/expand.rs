@@ -139,9 +139,11 @@ pub(crate) fn kernel_type(
         impl #name {
             /// What was asked of this kernel.
             pub const SPEC: ::bsr::KernelSpec = #spec;
+            // By another name: rustdoc prints the expression of a constant, here the same text once more in one line.
+            #[doc(hidden)]
+            const __PTX: &'static ::core::primitive::str = #ptx;
             #[doc = #listing]
-            // In a block, which rustdoc does not print: it would be the same text once more, in one line.
-            pub const PTX: &'static ::core::primitive::str = { #ptx };
+            pub const PTX: &'static ::core::primitive::str = Self::__PTX;
             /// The name of the entry point in the PTX.
             pub const ENTRY: &'static ::core::primitive::str = #entry;
             /// The fingerprint of the PTX.

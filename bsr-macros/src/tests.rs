@@ -34,7 +34,7 @@ fn forget_plans(items: &mut [Item]) {
             Item::Impl(item) => item.items.iter_mut().for_each(|member| match member {
                 ImplItem::Const(made)
                     if item.trait_.is_none()
-                        && ["PTX", "ENTRY", "FINGERPRINT"].iter().any(|name| made.ident == name) =>
+                        && ["__PTX", "PTX", "ENTRY", "FINGERPRINT"].iter().any(|name| made.ident == name) =>
                 {
                     made.expr = parse_quote!("...");
                     made.attrs.retain(|attribute| !is_plan(attribute));
