@@ -184,7 +184,7 @@ def main() -> None:
         mask = bsr.AttentionMask.causal((256, 256))
         bsr.attention(q, k, v, mask)
         op, sdpa = torch.ops.bsr_gemm.attention, torch.nn.functional.scaled_dot_product_attention
-        given = (mask.key, f"|| {mask.score}", 0.125, [], False, None)
+        given = (mask.key, "|| if i >= j { s * scale } else { -inf }", 0.125, [], False, None)
         with torch.no_grad():
             print(
                 f"host time of a call: bsr.attention {host_time(lambda: bsr.attention(q, k, v, mask)):.1f} us", end=", "

@@ -1,12 +1,22 @@
-"""Block-sparse matrix products for NumPy and PyTorch.
+"""Block-sparse matrix products and attention for NumPy and PyTorch.
 
 >>> import numpy as np, bsr_gemm as bsr
 >>> w = bsr.from_dense(np.random.randn(256, 256).astype(np.float32), block=(64, 64), keep=0.5)
 >>> y = w @ np.random.randn(256, 8).astype(np.float32)
+
+Matrices    from_dense, BsrMatrix, Pattern, DevicePattern
+Products    w @ x, bsr_gemm, linear, ffn, sampled, linear_batch, Batch
+Attention   attention, AttentionMask, DeviceMask, simulate_attention
+Layers      nn.BlockSparseLinear, nn.BlockSparseMLP, nn.sparsify_ (with PyTorch)
+Kernels     kernel, Kernel, Bsr, Dense, Rows, Cols, simulate
+Choices     explain, tune, sweep, set_tuning
+
+Modules whose names begin with an underscore are not for import.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ._attention import attention, simulate_attention
@@ -67,13 +77,16 @@ __all__ = [
 ]
 
 
+if "torch" in sys.modules:
+    # `torch.load` makes matrices and patterns by their constructors, which check what they are given.
+    sys.modules["torch"].serialization.add_safe_globals([BsrMatrix, Pattern])
+
+
 def empty_cache() -> None:
     """Frees what is kept on GPUs of patterns and kernels, after everything that was launched is done.
 
     It is made again where it is needed. Graphs that were captured must not be replayed afterwards.
     """
-    import sys
-
     gpu = sys.modules.get(f"{__name__}._gpu")
     if gpu is not None:
         gpu.empty_cache()
@@ -94,3 +107,8 @@ def __getattr__(name: str) -> Any:
 
         return DevicePattern
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if "torch" in sys.modules:
+    # Exported programs find their operators, and PyTorch's compiler what it takes as constants.
+    from . import _attention_torch, _float8  # noqa: F401

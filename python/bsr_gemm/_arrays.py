@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
 import numpy as np
 
+from . import _native
 from ._native import Error
 
 #: Element types by the names that NumPy (with ml_dtypes) and PyTorch give them.
@@ -20,6 +22,8 @@ KINDS = {
     "int8": "i8",
     "int32": "i32",
 }
+#: Bytes that are taken without asking whether the machine has them.
+FEW = 1 << 26
 BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "i8": 1, "i32": 4}
 
 Matrix = tuple[int, str, int, int, int, int]
@@ -30,6 +34,12 @@ def is_imported() -> bool:
     return "torch" in sys.modules
 
 
+def in_graph() -> bool:
+    """Whether PyTorch's compiler traces the program, so that the elements of tensors are not known."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_dynamo_compiling()
+
+
 def is_tensor(array: Any) -> bool:
     """Whether this is a tensor of PyTorch, without importing it."""
     torch = sys.modules.get("torch")
@@ -37,9 +47,17 @@ def is_tensor(array: Any) -> bool:
 
 
 def as_array(array: Any) -> Any:
-    """A NumPy array or a tensor: itself, or a view through DLPack or ``__cuda_array_interface__``."""
-    if is_tensor(array) or isinstance(array, np.ndarray):
-        return array
+    """A dense NumPy array or a tensor: itself, or a view through DLPack or ``__cuda_array_interface__``."""
+    if isinstance(array, np.ndarray):
+        return array if array.flags.aligned else array.copy()
+    if is_tensor(array):
+        if array.layout is not sys.modules["torch"].strided:
+            raise _is_sparse(f"a tensor of layout {array.layout}", "to_dense()")
+        # The imaginary part of a conjugate has the other sign in memory.
+        return array.resolve_neg() if not in_graph() and array.is_neg() else array
+    sparse = sys.modules.get("scipy.sparse")
+    if sparse is not None and sparse.issparse(array):
+        raise _is_sparse(f"a sparse {array.format} matrix of scipy", "toarray()")
     if hasattr(array, "__dlpack__"):
         device_type = array.__dlpack_device__()[0]
         if device_type == 1 and "torch" not in sys.modules:
@@ -50,6 +68,75 @@ def as_array(array: Any) -> Any:
     if hasattr(array, "__cuda_array_interface__"):
         return _on_gpu(array)
     return np.asarray(array)
+
+
+def _is_sparse(found: str, dense: str) -> Error:
+    return Error(
+        f"{found} stands where a dense array is wanted\n  help: `x.{dense}`; one of blocks is a `BsrMatrix` by "
+        "`bsr_gemm.BsrMatrix.from_torch` and `.from_scipy`"
+    )
+
+
+def is_for_torch(args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether the arguments of a conversion name a device or a type of PyTorch."""
+    torch = sys.modules.get("torch")
+    first = args[0] if args else None
+    if "device" in kwargs or (isinstance(first, str) and first.split(":")[0] in ("cpu", "cuda")):
+        return True
+    types = () if torch is None else (torch.dtype, torch.device, torch.Tensor)
+    return isinstance(first, types) or isinstance(kwargs.get("dtype"), types)
+
+
+def host(array: Any) -> np.ndarray:
+    """An array of NumPy, of a tensor a copy where it is on a GPU."""
+    return array.detach().cpu().numpy() if is_tensor(array) else np.asarray(array)
+
+
+def as_tensor(array: np.ndarray) -> Any:
+    """A tensor of the same memory, of a type that NumPy has from ml_dtypes too."""
+    import torch
+
+    kind = kind_of(array)
+    if kind in ("bf16", "e4m3", "e5m2"):
+        return torch.from_numpy(array.view(np.int16 if BYTES[kind] == 2 else np.uint8)).view(torch_dtype(kind))
+    return torch.from_numpy(array)
+
+
+def ask_for(what: str, shape: tuple[int, ...], like: Any, kind: str | None = None) -> None:
+    """Refuses an array of the host that this machine has no memory for; of a GPU, PyTorch says so itself."""
+    if is_tensor(like) and like.device.type != "cpu":
+        return
+    size = math.prod(shape) * BYTES[kind or kind_of(like)]
+    if size > FEW and not in_graph():
+        _native.ask_for(min(size, 2**63 - 1), what)
+
+
+def check_stored(values: Any, pattern: Any) -> None:
+    """Refuses values that are not those of the blocks of a pattern."""
+    expected = (pattern.nnzb, *pattern.block)
+    if tuple(values.shape) != expected:
+        raise Error(
+            f"the values are {' x '.join(map(str, values.shape))}, but {pattern.nnzb} blocks of "
+            f"{pattern.block[0]} x {pattern.block[1]} are {' x '.join(map(str, expected))}\n"
+            "  help: store every block whole, blocks that extend beyond the edge of the matrix too"
+        )
+
+
+def is_contiguous(array: Any) -> bool:
+    """Whether the elements are one after the other, the last dimension's beside each other."""
+    return array.is_contiguous() if is_tensor(array) else array.flags.c_contiguous
+
+
+def contiguous(array: Any) -> Any:
+    """The array, or a copy whose elements are one after the other."""
+    return array.contiguous() if is_tensor(array) else np.ascontiguousarray(array)
+
+
+def stored(values: Any, pattern: Any) -> tuple[Any, tuple[int, str, int]]:
+    """The values of a pattern's blocks as the native half takes them - address, type, number - and what keeps them alive."""
+    check_stored(values, pattern)
+    held = contiguous(values)
+    return held, (address_of(held), kind_of(held), math.prod(held.shape))
 
 
 def _numpy_view(array: Any) -> Any:

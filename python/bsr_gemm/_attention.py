@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from . import _arrays, _native
+from . import _arrays, _combined, _native
+from ._conditions import CAUSAL, Condition, closure_of, condition_of, of_score, parameters_of
 from ._kernels import Kernel, Simulation
-from ._masks import CAUSAL, AttentionMask, find
+from ._masks import AttentionMask, every, find
 from ._native import Error
-from ._score import score_of
+from ._score import Score, score_of
 
 #: Orders of dimensions, by which each of problems, heads, rows and columns is.
 LAYOUTS = ("bhsd", "bshd")
@@ -26,6 +27,7 @@ def attention(
     pattern: Any = None,
     *,
     causal: bool = False,
+    mask: str | None = None,
     score: str | None = None,
     numbers: Mapping[str, Any] | Sequence[float] = (),
     scale: float | None = None,
@@ -40,12 +42,17 @@ def attention(
     as many heads or fewer, each of which serves neighbouring heads of ``q``; ``v`` may have other columns. ``pattern`` is an :class:`AttentionMask`, a
     :class:`DeviceMask` or FlexAttention's ``BlockMask``; without one every block of ``block`` is computed.
 
-    ``score`` is the score of a query and a key in partial blocks, in the language of epilogues:
-    ``"if i >= j { s * scale } else { -inf }"``, or a closure with numbers of the launch, ``"|slope: f32| s * scale - slope * j"``,
-    which ``numbers`` gives. They may be vectors, too: ``"|slopes: Heads<f32>| .."`` has an element for each head, ``Rows`` for each
-    query, ``Cols`` for each key; with dimensions for problems and heads before it where those differ (problems x elements, or
-    problems x heads x elements, where 1 stands for all). Nothing is differentiated by numbers and vectors. A score that is more than a mask of pairs is computed in every block. ``causal=True`` leaves out
-    keys behind the query, in any pattern of whole blocks. ``scale`` is 1 / sqrt(columns) unless it is given.
+    ``mask`` is a condition under which a pair counts: ``"i >= j && i - j < 128"``, of the numbers ``i`` and ``j`` of query and key,
+    of ``head`` and ``batch``, and of parameters that ``numbers`` give, ``"|a: Rows<f32>, b: Cols<f32>| a == b"``. A pair counts if
+    its block is stored, the condition of ``pattern`` holds where that block is partial, and ``mask`` holds. ``causal=True`` is
+    ``mask="i >= j"``, and may be given beside another one.
+
+    ``score`` is the score of every such pair, in the language of epilogues: ``"s * scale - 0.1 * (i - j)"``, or a closure with
+    parameters, ``"|slope: f32| s * scale - slope * j"``. It may leave pairs out itself: ``"if i >= j { s * scale } else { -inf }"``.
+    Parameters may be vectors, too: ``"|slopes: Heads<f32>| .."`` has an element for each head, ``Rows`` for each query, ``Cols`` for
+    each key; with dimensions for problems and heads before it where those differ (problems x elements, or problems x heads x
+    elements, where 1 stands for all). Nothing is differentiated by numbers and vectors. ``scale`` is 1 / sqrt(columns) unless it is
+    given.
 
     ``split`` has several CTAs of a GPU share the keys of long tiles, which few queries or heads leave it: ``"auto"``, or 2 to 16.
     On the CPU, and with a mask on a GPU, nothing is divided.
@@ -56,7 +63,7 @@ def attention(
     # First of all: PyTorch's compiler is told there which functions are constants.
     from . import _attention_torch
 
-    call = Call.of(q, k, v, pattern, causal, score, numbers, scale, layout, block)
+    call = Call.of(q, k, v, pattern, (causal, mask, score), numbers, scale, layout, block)
     return _attention_torch.attention(call, lse, _split(split))
 
 
@@ -67,6 +74,7 @@ def simulate_attention(
     pattern: Any = None,
     *,
     causal: bool = False,
+    mask: str | None = None,
     score: str | None = None,
     numbers: Mapping[str, Any] | Sequence[float] = (),
     scale: float | None = None,
@@ -81,13 +89,13 @@ def simulate_attention(
     """
     import torch
 
-    call = Call.of(q, k, v, pattern, causal, score, numbers, scale, layout, block)
-    mask = find(call.key)
-    kernel = Kernel(spec_of(mask.block, (q.shape[-1], v.shape[-1]), _arrays.kind_of(q), call.closure, _split(split)))
+    call = Call.of(q, k, v, pattern, (causal, mask, score), numbers, scale, layout, block)
+    found = find(call.key, (call.q.shape[2], call.k.shape[2]))
+    kernel = Kernel(spec_of(found.block, (q.shape[-1], v.shape[-1]), _arrays.kind_of(q), call.closure, _split(split)))
     tensors = [described(tensor) for tensor in (call.q, call.k, call.v)]
     vectors = [described_vector(vector) for vector in call.vectors]
     data, sums, findings, cost = _native.simulate_attention(
-        kernel._native, mask._native, tensors, call.scale, list(call.numbers), vectors, seed
+        kernel._native, found._native, tensors, call.scale, list(call.numbers), vectors, seed
     )
     shape = (*call.q.shape[:3], call.v.shape[3])
     out = torch.frombuffer(bytearray(data), dtype=call.q.dtype).reshape(shape) if data else call.q.new_zeros(shape)
@@ -129,8 +137,7 @@ class Call:
         k: Any,
         v: Any,
         pattern: Any,
-        causal: bool,
-        score: str | None,
+        how: tuple[bool, str | None, str | None],
         numbers: Mapping[str, Any] | Sequence[float],
         scale: float | None,
         layout: str,
@@ -145,22 +152,34 @@ class Call:
                 found = f"{tensor.dim()} dimensions" if _arrays.is_tensor(tensor) else f"a {type(tensor).__name__}"
                 raise Error(f"{name} is {found}\n  help: a tensor of PyTorch with four dimensions, {layout}")
         call.q, call.k, call.v = (q, k, v) if layout == "bhsd" else (x.transpose(1, 2) for x in (q, k, v))
+        causal, mask, score = how
+        for name, text, such in (("mask", mask, CAUSAL), ("score", score, "s * scale - 0.1 * (i - j)")):
+            if text is not None and not isinstance(text, str):
+                raise Error(
+                    f'{name} is a {type(text).__name__}, and it is read as text\n  help: {name}="{such}", for instance'
+                )
         if pattern is None:
-            key, own = whole(call.q.shape[2], call.k.shape[2], block[0], block[1], causal)
-            causal, call.on_device = False, False
+            key, call.on_device = every(block, None, False), False
         else:
             if hasattr(pattern, "kv_num_blocks") and hasattr(pattern, "BLOCK_SIZE"):
                 pattern = _of_block_mask(pattern)
-            key, own = _key_of(pattern), pattern.score
-            call.on_device = pattern.on_device
+            key, call.on_device = _key_of(pattern), pattern.on_device
         vectors: dict[str, Any] = {}
-        if isinstance(numbers, Mapping):
-            vectors = {name: value for name, value in numbers.items() if _arrays.is_tensor(value)}
-            given: tuple = tuple((name, value) for name, value in numbers.items() if name not in vectors)
+        by_name = isinstance(numbers, Mapping)
+        if by_name:
+            vectors = {name: value for name, value in numbers.items() if _arrays.is_tensor(value) and value.dim() > 0}
+            given = {name: value for name, value in numbers.items() if name not in vectors}
         else:
-            given = tuple(numbers)
-        names = tuple(vectors)
-        call.closure, call.key, call.numbers, parameters = resolved(key, own, causal, score, given, names)
+            given = dict(enumerate(numbers))
+        for name, number in given.items():
+            if _arrays.is_tensor(number) and _arrays.in_graph():
+                raise Error(
+                    f"the number {name!r} of a score is a tensor, which torch.compile does not read\n"
+                    "  help: a number of Python, or a vector: `|slope: Heads<f32>| ..`"
+                )
+        names = tuple(given) if by_name else len(given)
+        call.closure, call.key, order, parameters = resolved(key, bool(causal), mask, score, names, tuple(vectors))
+        call.numbers = tuple(float(given[name]) for name in order)
         call.vectors = [_vector(parameter, vectors[parameter[0]], call) for parameter in parameters]
         call.scale = 1.0 / math.sqrt(max(1, call.q.shape[-1])) if scale is None else float(scale)
         return call
@@ -219,91 +238,129 @@ def _vector(parameter: tuple[str, str, str], vector: Any, call: Call) -> Any:
             f"`{name}` is {' x '.join(map(str, shape))} on {vector.device}, a {kind} of {problems} problems, {heads} heads, "
             f"{queries} queries and {keys} keys on {call.q.device}\n  help: {words}; 1 stands for all"
         )
-    return vector.reshape(seen).to(_arrays.torch_dtype(element)).contiguous()
+    dtype = _arrays.torch_dtype(element)
+    if not vector.dtype.is_floating_point:
+        from ._attention_torch import exact
+
+        vector = vector.to(dtype) if str(vector.dtype) == "torch.bool" else exact(vector, dtype)
+    return vector.reshape(seen).to(dtype).contiguous()
 
 
-#: Masks that calls without a pattern have.
-_whole: dict[tuple, AttentionMask] = {}
-
-
-# PyTorch's compiler takes the results of these two as constants.
-
-
-def whole(queries: int, keys: int, bm: int, bk: int, causal: bool) -> tuple[str, str | None]:
-    """The key and the score of the mask of every block, or of those up to the diagonal."""
-    key = (queries, keys, bm, bk, causal)
-    mask = _whole.get(key)
-    if mask is None:
-        mask = (AttentionMask.causal if causal else AttentionMask.full)((queries, keys), (bm, bk))
-        if len(_whole) >= 256:
-            _whole.clear()
-        _whole[key] = mask
-    return mask.key, mask.score
+# PyTorch's compiler takes the results of this as constants.
 
 
 def resolved(
-    key: str, own: str | None, causal: bool, score: str | None, numbers: tuple, vectors: tuple[str, ...]
-) -> tuple[str | None, str, tuple[float, ...], tuple]:
-    """The closure of the score where any block needs it, the key of the mask with what is partial under it, its numbers, and
-    its parameters that are vectors.
+    key: str, causal: bool, mask: str | None, score: str | None, numbers: Any, vectors: tuple[str, ...]
+) -> tuple[str | None, str, tuple, tuple]:
+    """The closure of the score where any block needs it, the key of the mask with what is partial under it, which of the given
+    numbers it takes in which order, and its parameters that are vectors.
 
-    ``own`` is the score that the mask has; numbers are values in the order of the score's parameters, or names with values;
-    ``vectors`` are the names of those that are given.
+    ``numbers`` are the names of those that are given, or how many are given in the order of the parameters; ``vectors`` are
+    the names of those that are given.
     """
-    mask: Any = find(key)
-    if not mask.on_device:
-        return _resolved(key, own, causal, score, numbers, vectors)[0]
+    how = (causal, mask, score, numbers, vectors)
+    if key.startswith("every:"):
+        return _of_every(key, *how)
+    found: Any = find(key, (0, 0))
+    if not found.on_device:
+        return _resolved(key, *how)[0]
     # What is kept of a mask that is tensors is kept as long as it.
-    calls, call = mask.calls, (own, causal, score, numbers, vectors)
-    found = calls.get(call)
-    if found is None:
-        if len(calls) >= 256:
-            calls.clear()
-        found = calls[call] = _of_mask(mask, *call)[0]
-    return found
+    known = found.calls.get(how)
+    if known is None:
+        if len(found.calls) >= 256:
+            found.calls.clear()
+        known = found.calls[how] = _of_mask(found, *how)[0]
+    return known
 
 
 @functools.lru_cache(maxsize=4096)
-def _resolved(
-    key: str, own: str | None, causal: bool, score: str | None, numbers: tuple, vectors: tuple[str, ...]
-) -> tuple[tuple, AttentionMask]:
-    return _of_mask(find(key), own, causal, score, numbers, vectors)
+def _resolved(key: str, *how: Any) -> tuple[tuple, AttentionMask]:
+    return _of_mask(find(key, (0, 0)), *how)
 
 
-def _of_mask(
-    mask: Any, own: str | None, causal: bool, score: str | None, numbers: tuple, vectors: tuple[str, ...]
-) -> tuple[tuple, Any]:
-    if causal and (score is not None or own is not None):
+@functools.lru_cache(maxsize=4096)
+def _of_every(key: str, causal: bool, mask: str | None, score: str | None, *given: Any) -> tuple:
+    further, body = _asked(causal, mask, score)
+    condition = _all_of(further)
+    closure = closure_of(condition, body)
+    _, bm, bk, *_ = key.split(":")
+    key = every((int(bm), int(bk)), None if condition is None else condition.text, body is not None)
+    return closure, key, *_parameters(closure, closure, *given)
+
+
+def _of_mask(found: Any, causal: bool, mask: str | None, score: str | None, *given: Any) -> tuple[tuple, Any]:
+    further, body = _asked(causal, mask, score)
+    own = condition_of(found.mask) if found.mask is not None and found.has_partial else None
+    if found.has_partial and own is None and not further and not (body is not None and body.leaves_out):
+        some = "some" if found.on_device else f"{found.partial_blocks} of {found.stored}"
         raise Error(
-            f"`causal=True` and a score are given, or the mask has a score of its own\n"
-            f"  help: write both conditions into one score: `{CAUSAL}`"
+            f"{some} blocks are partial, and no mask tells their pairs apart\n"
+            f'  help: give the condition as text, `mask="{CAUSAL}"` for instance'
         )
-    if causal:
-        mask, own = mask.below_diagonal(), CAUSAL
-    text = score if score is not None else own
-    if text is None:
-        if mask.has_partial:
-            some = "some" if mask.on_device else f"{mask.partial_blocks} of {mask.stored}"
-            raise Error(
-                f"{some} blocks are partial, and no score tells their pairs apart\n"
-                f"  help: give the condition as a score, `{CAUSAL}` for instance"
-            )
+    condition = _all_of([own, *further])
+    every_closure = closure_of(condition, body)
+    if found.on_device:
+        # Which blocks are whole is known on the device.
+        found = found.scored() if further or body is not None else found
+    else:
+        for more in further:
+            found = _combined.narrowed(found, more)
+        condition = condition_of(found.mask) if found.mask is not None and found.has_partial else None
+        if body is not None and condition is not None:
+            _combined.holds_in(condition, found, found.blocks() == 1)
+        found = found.scored() if body is not None else found
+    closure = closure_of(condition, body) if found.has_partial else None
+    return (closure, found.key, *_parameters(every_closure, closure, *given)), found
+
+
+def _asked(causal: bool, mask: str | None, score: str | None) -> tuple[list[Condition], Score | None]:
+    """The conditions that a call has, and its score where that is more than one of them."""
+    further = [condition_of(text) for text in ((CAUSAL if causal else None), mask) if text is not None]
+    body = None if score is None else score_of(score)
+    if body is not None and body.is_mask:
+        condition = of_score(body)
+        further += [] if condition is None else [condition]
+        body = None
+    return further, body
+
+
+def _all_of(conditions: Sequence[Condition | None]) -> Condition | None:
+    known = [condition for condition in conditions if condition is not None]
+    return functools.reduce(lambda a, b: a.joined("and", b), known) if known else None
+
+
+def _parameters(every_closure: str | None, closure: str | None, numbers: Any, vectors: tuple[str, ...]) -> tuple:
+    """Which of the given numbers a closure takes, and its vectors; all of a call's parameters are given."""
+    if every_closure is None:
         if numbers or vectors:
-            raise Error("numbers are given, and there is no score that takes them")
-        return (None, mask.key, (), ()), mask
-    read = score_of(text)
-    if not read.is_mask or (score is not None and not mask.has_partial):
-        mask = mask.scored()
-    given = _numbers(read, numbers)
+            raise Error("numbers are given, and there is no mask and no score that takes them")
+        return (), ()
+    read = score_of(every_closure)
     wanted = [name for name, *_ in read.vectors]
     if sorted(wanted) != sorted(vectors):
         raise Error(
             f"the score takes the vectors {', '.join(wanted) or '(none)'}, and {', '.join(vectors) or 'none'} are given\n"
             "  help: `numbers={'name': tensor}`"
         )
-    if not mask.has_partial:
-        return (None, mask.key, (), ()), mask
-    return (read.closure, mask.key, given, read.vectors), mask
+    by_place = isinstance(numbers, int)
+    if read.tree is None:
+        if not by_place and numbers:
+            raise Error(
+                f"the score `{read.closure}` was not read: {read.why}\n"
+                "  help: give the numbers in the order of its parameters"
+            )
+        return tuple(range(numbers if by_place else 0)), ()
+    if by_place:
+        if numbers != len(read.numbers):
+            raise Error(f"the score takes {len(read.numbers)} numbers, and {numbers} are given")
+    elif set(numbers) != set(read.numbers):
+        raise Error(
+            f"the score takes {', '.join(read.numbers) or 'no numbers'}, and {', '.join(numbers) or 'none'} are given"
+        )
+    taken = parameters_of(closure) if closure is not None else ()
+    names = [name for name, kind, _ in taken if kind == "f32"]
+    order = tuple(read.numbers.index(name) for name in names) if by_place else tuple(names)
+    return order, tuple(parameter for parameter in taken if parameter[1] != "f32")
 
 
 def _key_of(pattern: Any) -> str:
@@ -315,27 +372,20 @@ def _key_of(pattern: Any) -> str:
         return pattern.key
     raise Error(
         f"the pattern is a {type(pattern).__name__}, not an AttentionMask or DeviceMask\n  help: "
-        "`bsr_gemm.AttentionMask.from_blocks`, `.from_pairs`, `.from_block_mask`, `.causal`, `.window` and others make one"
+        "`bsr_gemm.AttentionMask.from_blocks`, `.from_pairs`, `.from_block_mask`, `.where`, `.causal` and others make one"
     )
 
 
 def _of_block_mask(block_mask: Any) -> AttentionMask:
-    """The mask of FlexAttention's, which keeps it: its lists are copied to the host once."""
-    made = getattr(block_mask, "_bsr_gemm_mask", None)
-    if made is None:
-        made = AttentionMask.from_block_mask(block_mask)
-        block_mask._bsr_gemm_mask = made
-    return made
-
-
-def _numbers(score: Any, numbers: tuple) -> tuple[float, ...]:
-    if not any(isinstance(number, tuple) for number in numbers):
-        return tuple(float(number) for number in numbers)
-    if score.tree is None:
+    """The mask of FlexAttention's, which keeps it: its lists are copied to the host once, and again where they have changed."""
+    if _arrays.in_graph():
         raise Error(
-            f"the score `{score.closure}` was not read: {score.why}\n  help: give the numbers in the order of its parameters"
+            "torch.compile does not read the lists of a BlockMask\n  help: `bsr_gemm.AttentionMask.from_block_mask(block_mask, "
+            "mask=..)` outside of the compiled function, and its result in place of the BlockMask"
         )
-    given = dict(numbers)
-    if set(given) != set(score.numbers):
-        raise Error(f"the score takes {', '.join(score.numbers) or 'no numbers'}, and {', '.join(given)} are given")
-    return tuple(float(given[name]) for name in score.numbers)
+    lists = [getattr(block_mask, f"{full}kv_{what}") for full in ("", "full_") for what in ("num_blocks", "indices")]
+    state = [None if tensor is None else (tensor.data_ptr(), tensor._version) for tensor in lists]
+    known = getattr(block_mask, "_bsr_gemm_mask", None)
+    if known is None or known[0] != state:
+        known = block_mask._bsr_gemm_mask = (state, AttentionMask.from_block_mask(block_mask))
+    return known[1]

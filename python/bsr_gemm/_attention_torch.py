@@ -9,12 +9,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
-from . import _attention, _gpu, _native, _torch
+from . import _attention, _combined, _gpu, _masks, _native, _torch
 from ._attention import Call, described, described_vector
 from ._attention_gradient import gradients
+from ._gradients import is_transformed, once, refuse_forward, register, register_vmap
 from ._masks import find
 from ._native import Error
+from ._places import version_of
 
 #: Why there is none.
 NO_GRADIENT = (
@@ -36,7 +39,51 @@ _library.define(
 )
 
 
-for _constant in (_attention.resolved, _attention.whole):
+_library.define("exact(Tensor numbers, ScalarType dtype) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+
+#: Tensors of integers that were looked at, and how often they had been written to.
+_looked_at = WeakTensorKeyDictionary()
+
+
+def exact(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+    """Integers as floating-point numbers of a type that holds each of them: others would be equal that are not.
+
+    A tensor on a GPU is waited for once after every change of it.
+    """
+    if _torch.is_dynamo_compiling() or is_transformed():
+        return torch.ops.bsr_gemm.exact(numbers, dtype)
+    return _exact(numbers, dtype)
+
+
+def _exact(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+    limit = round(2 / torch.finfo(dtype).eps)
+    state = version_of(numbers), dtype
+    if torch.iinfo(numbers.dtype).max > limit and (state[0] is None or _looked_at.get(numbers) != state):
+        if numbers.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise Error(
+                f"a graph is captured of integers that were not looked at: {dtype} has those up to {limit}\n"
+                "  help: call the attention once before, or convert them with `.to(torch.float32)`"
+            )
+        if numbers.numel() and bool(((numbers > limit) | (numbers < -limit)).any()):
+            wrong = int(numbers[(numbers > limit) | (numbers < -limit)].flatten()[0])
+            raise Error(
+                f"{wrong} is read as {dtype}, which has all integers up to {limit} only: different numbers would be equal\n"
+                "  help: number them from 0, `torch.unique(ids, return_inverse=True)[1]` for instance"
+            )
+        _looked_at[numbers] = state
+    return numbers.to(dtype)
+
+
+for _device_key in ("CPU", "CUDA"):
+    torch.library.impl(_library, "exact", _device_key)(_exact)
+
+
+@torch.library.register_fake("bsr_gemm::exact", lib=_library)
+def _exact_fake(numbers, dtype):
+    return torch.empty_like(numbers, dtype=dtype)
+
+
+for _constant in (_attention.resolved, _masks.by_rule, _combined.combined):
     torch.compiler.assume_constant_result(_constant)
 
 
@@ -52,14 +99,18 @@ def attention(call: Call, lse: bool, split: str | None) -> Any:
         out, sums = _attention_cuda(q, k, v, *given, call.vectors, split)
     else:
         numbers = list(call.numbers)
+        if is_transformed():
+            how = (*given[:3], numbers, given[4], split)
+            out, sums = Attention.apply(q, k, v, how, *call.vectors)
+            out = call.as_given(out)
+            return (out, sums) if lse else out
         out, sums = torch.ops.bsr_gemm.attention(q, k, v, *given[:3], numbers, given[4], call.vectors, split)
     out = call.as_given(out)
     return (out, sums) if lse else out
 
 
-def _check(q: Tensor, k: Tensor, v: Tensor, mask: str) -> Any:
-    """What the tensors must be of each other and of the mask."""
-    found = find(mask)
+def _check(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """What the tensors must be of each other."""
     words = f"q is {_words(q)}, k is {_words(k)} and v is {_words(v)}: problems x heads x rows x columns"
     fits = q.dim() == k.dim() == v.dim() == 4 and k.shape[:3] == v.shape[:3]
     if not fits or k.shape[0] != q.shape[0] or k.shape[3] != q.shape[3]:
@@ -74,6 +125,11 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: str) -> Any:
         )
     if q.device != k.device or q.device != v.device:
         raise Error(f"q is on {q.device}, k on {k.device} and v on {v.device}\n  help: move them to one")
+
+
+def _found(q: Tensor, k: Tensor, mask: str) -> Any:
+    """The mask with this key, which must be one of the tensors."""
+    found = find(mask, (q.shape[2], k.shape[2]))
     if (q.shape[2], k.shape[2]) != found.sizes:
         raise Error(
             f"the mask is of {found.sizes[0]} queries x {found.sizes[1]} keys, and q has {q.shape[2]} and k {k.shape[2]}"
@@ -106,13 +162,16 @@ def _places(q: Tensor, v: Tensor, lse: bool) -> tuple[Tensor, Tensor]:
 
 @torch.library.register_fake("bsr_gemm::attention", lib=_library)
 def _attention_fake(q, k, v, mask, score, scale, numbers, lse, vectors=None, split=None):
-    _check(q, k, v, mask)
+    _check(q, k, v)
+    if not mask.startswith("every:"):
+        _found(q, k, mask)
     return _places(q, v, lse)
 
 
 @torch.library.impl(_library, "attention", "CPU")
 def _attention_cpu(q, k, v, mask, score, scale, numbers, lse, vectors=None, split=None):
-    found = _check(q, k, v, mask)
+    _check(q, k, v)
+    found = _found(q, k, mask)
     out, sums = _places(q, v, lse)
     if out.numel():
         tensors = [described(tensor) for tensor in (q, k, v, out)]
@@ -134,7 +193,8 @@ def _attention_cuda(q, k, v, mask, score, scale, numbers, lse, vectors=None, spl
     if known is not None:
         return known
     _gpu.refuse_fork()
-    found = _check(q, k, v, mask)
+    _check(q, k, v)
+    found = _found(q, k, mask)
     out, sums = _places(q, v, lse)
     if out.numel() == 0:
         return out, sums
@@ -149,7 +209,7 @@ def _attention_gradient_fake(do, dlse, q, k, v, o, lse, mask, score, scale, numb
 
 
 def _attention_gradient(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
-    found = find(mask)
+    found = _found(q, k, mask)
     if found.on_device:
         raise Error(NO_GRADIENT)
     return gradients(do, dlse, q, k, v, o, lse, found, score, scale, tuple(numbers), tuple(vectors or ()))
@@ -161,7 +221,7 @@ for _device_key in ("CPU", "CUDA"):
 
 def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
     q, k, v, mask, score, scale, numbers, lse, vectors, _ = inputs
-    ctx.given, ctx.held = (mask, score, scale, list(numbers)), find(mask)
+    ctx.given, ctx.held = (mask, score, scale, list(numbers)), find(mask, (q.shape[2], k.shape[2]))
     ctx.has_sums = lse
     ctx.set_materialize_grads(False)
     if not lse:
@@ -182,9 +242,43 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
     if do is None and dlse is None:
         return None, None, None, *ctx.none
     do = torch.zeros_like(o) if do is None else do
+    refuse_forward("attention_gradient", (do, dlse, q, k, v))
     with torch.no_grad():
         found = torch.ops.bsr_gemm.attention_gradient(do, dlse, q, k, v, o, lse, *ctx.given, vectors)
-    return *_torch._once(tuple(found), do, q, k, v), *ctx.none
+    return *once(tuple(found), do, q, k, v), *ctx.none
 
 
-torch.library.register_autograd("bsr_gemm::attention", _backward, setup_context=_keep, lib=_library)
+def _no_second(ctx: Any, *_: Any) -> Any:
+    raise Error("the second derivative of an attention is not computed, nor one by what its score reads")
+
+
+register(_library, "attention", _backward, _keep)
+register_vmap(_library, "attention_gradient")
+register(_library, "exact", _no_second)
+
+
+class Attention(torch.autograd.Function):
+    """The operator where transforms of torch.func ask for it."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(q: Tensor, k: Tensor, v: Tensor, how: tuple, *vectors: Tensor) -> tuple[Tensor, Tensor]:
+        *given, split = how
+        return torch.ops.bsr_gemm.attention(q, k, v, *given, list(vectors), split)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        q, k, v, how, *vectors = inputs
+        *given, split = how
+        _keep(ctx, (q, k, v, *given, vectors, split), output)
+        ctx.none = (None,) * (1 + len(vectors))
+
+    backward = staticmethod(_backward)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise Error(
+            "an attention has no derivative in forward mode\n"
+            "  help: its gradient (`torch.func.vjp`, `jacrev`), or one of dense tensors"
+        )

@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 from . import _arrays
+from ._convert import as_matrix
 from ._matrix import BsrMatrix
 from ._native import Error
 from ._products import linear
@@ -23,7 +24,7 @@ class Batch:
     """
 
     def __init__(self, xs: Any, ws: Any) -> None:
-        self.xs, self.ws = [_arrays.as_array(x) for x in xs], list(ws)
+        self.xs, self.ws = [_arrays.as_array(x) for x in xs], _matrices(ws)
         _check(self.xs, self.ws)
         first = self.ws[0].values
         self.results: list[Any]
@@ -54,7 +55,7 @@ def linear_batch(xs: Any, ws: Any) -> list[Any]:
     While a gradient is recorded they are computed one after the other, as :func:`linear` does. Where the same tensors are
     multiplied again, a :class:`Batch` prepares them once.
     """
-    xs, ws = [_arrays.as_array(x) for x in xs], list(ws)
+    xs, ws = [_arrays.as_array(x) for x in xs], _matrices(ws)
     _check(xs, ws)
     first = ws[0].values
     if not (_arrays.is_tensor(first) and first.is_cuda) or _is_more_than_a_launch(xs, ws):
@@ -79,16 +80,17 @@ def _is_more_than_a_launch(xs: list[Any], ws: list[BsrMatrix]) -> bool:
     return torch.is_grad_enabled() and any(x.requires_grad or w.values.requires_grad for x, w in zip(xs, ws))
 
 
+def _matrices(ws: Any) -> list[BsrMatrix]:
+    return [as_matrix(w, f"matrix {at}") for at, w in enumerate(ws)]
+
+
 def _check(xs: list[Any], ws: list[Any]) -> None:
     if len(xs) != len(ws) or not ws:
         raise Error(
             f"{len(xs)} operands and {len(ws)} matrices\n  help: give one matrix for each operand, and at least one"
         )
     for at, (x, w) in enumerate(zip(xs, ws)):
-        if not isinstance(w, BsrMatrix):
-            raise Error(
-                f"matrix {at} is a {type(w).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=..)`"
-            )
+        _arrays.check_stored(w.values, w.pattern)
         if len(x.shape) != 2 or x.shape[1] != w.shape[1]:
             shape = " x ".join(map(str, x.shape))
             raise Error(

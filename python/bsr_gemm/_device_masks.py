@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ._conditions import condition_of
 from ._device_patterns import DevicePattern, check_lists
-from ._masks import CAUSAL, AttentionMask, _alive, per_of
+from ._mask_arrays import per_of
+from ._masks import AttentionMask, _alive
 from ._native import Error
 from ._patterns import _pair
 
@@ -23,9 +25,10 @@ _numbers = itertools.count()
 class DeviceMask:
     """The blocks of Q K^T that an attention computes, as tensors: lists of 32 or 64 bits, or a byte for every block.
 
-    ``sizes``, ``block``, ``per`` and ``score`` are those of an :class:`AttentionMask`. The patterns lie one below the other:
+    ``sizes``, ``block``, ``per`` and ``mask`` are those of an :class:`AttentionMask`. The patterns lie one below the other:
     ``indptr`` is where each row of blocks of the first pattern begins, then of the second, and where the last one ends;
-    ``indices`` are the block columns. ``partial`` has a boolean for each of them: whether the score is computed there.
+    ``indices`` are the block columns. ``partial`` has a boolean for each of them: whether only those pairs count there for which ``mask`` holds;
+    where nothing says it, ``mask`` counts in every stored block.
     ``capacity`` is the most blocks that are ever stored; without it ``indices`` have as many places.
 
     A program that has written into the tensors calls :meth:`changed`; the next attention checks them, and lists its work, in
@@ -46,9 +49,9 @@ class DeviceMask:
         "block",
         "calls",
         "key",
+        "mask",
         "patterns",
         "per",
-        "score",
         "sizes",
     )
 
@@ -64,10 +67,10 @@ class DeviceMask:
         partial: Tensor | None = None,
         *,
         per: str = "all",
-        score: str | None = None,
+        mask: str | None = None,
         capacity: int | None = None,
     ) -> None:
-        self._start(sizes, block, score)
+        self._start(sizes, block, mask)
         rows, columns = self.grid
         starts = len(indptr) - 1 if isinstance(indptr, Tensor) and indptr.dim() == 1 else rows
         patterns = starts // max(1, rows)
@@ -87,6 +90,7 @@ class DeviceMask:
                 f"partial is {_described(partial)}\n  help: a contiguous tensor of {capacity} booleans on {indices.device}"
             )
         (bm, bk), self.per, self.patterns, self._partial = self.block, per, patterns, partial
+        self._is_scored = mask is not None and partial is None
         self._pattern = DevicePattern((starts * bm, columns * bk), self.block, indptr, indices, capacity)
 
     _bytes: Tensor | None
@@ -102,7 +106,7 @@ class DeviceMask:
         sizes: Any,
         block: Any = (128, 128),
         *,
-        score: str | None = None,
+        mask: str | None = None,
         capacity: int | None = None,
     ) -> DeviceMask:
         """The blocks where ``blocks`` is not zero, read where it lies: booleans, or bytes, of which 1 is a whole block and 2 a
@@ -111,7 +115,7 @@ class DeviceMask:
         It is ``[rows, columns]`` of blocks, or ``[problems, heads, rows, columns]``, where 1 stands for all.
         """
         made = object.__new__(cls)
-        made._start(sizes, block, score)
+        made._start(sizes, block, mask)
         shape = tuple(blocks.shape) if isinstance(blocks, Tensor) else ()
         if len(shape) not in (2, 4) or shape[-2:] != made.grid or not _is_flags(blocks, blocks.device, len(shape), 0):
             rows, columns = made.grid
@@ -123,16 +127,17 @@ class DeviceMask:
         made.per = per_of(*shape[:-2]) if len(shape) == 4 else "all"
         flat = blocks.flatten(0, -2)
         made.patterns, made._bytes = len(flat) // max(1, rows), blocks
+        made._is_scored = mask is not None and blocks.dtype == torch.bool
         room = blocks.numel() if capacity is None else int(capacity)
         made._pattern = DevicePattern.from_mask(flat, (len(flat) * bm, columns * bk), made.block, room)
         return made
 
     @classmethod
-    def from_block_mask(cls, block_mask: Any, *, score: str | None = None, capacity: int | None = None) -> DeviceMask:
+    def from_block_mask(cls, block_mask: Any, *, mask: str | None = None, capacity: int | None = None) -> DeviceMask:
         """The blocks of FlexAttention's ``BlockMask``, which is not copied to the host: those of its ``kv`` lists are partial,
         those of ``full_kv`` are not. An entry that is no block is left out.
 
-        A ``mask_mod`` is a function of Python, which is not read: ``score`` says in text what it says. After the lists have
+        A ``mask_mod`` is a function of Python, which is not read: ``mask`` says in text what it says. After the lists have
         changed, :meth:`changed` has the next attention read them again.
         """
         sizes, block = tuple(block_mask.seq_lengths), tuple(block_mask.BLOCK_SIZE)
@@ -143,12 +148,13 @@ class DeviceMask:
         rows, columns = (-(-size // side) for size, side in zip(sizes, block))
         counts = lists[0][0]
         flags = torch.zeros((*counts.shape[:-1], rows, columns), dtype=torch.uint8, device=counts.device)
-        made = cls.from_blocks(flags, sizes, block, score=score, capacity=capacity)
+        made = cls.from_blocks(flags, sizes, block, mask=mask, capacity=capacity)
         made._derivation = _Derivation(lists, flags)
         return made
 
-    def _start(self, sizes: Any, block: Any, score: str | None) -> None:
-        self.sizes, self.block, self.score = _pair(sizes, "sizes"), _pair(block, "block"), score
+    def _start(self, sizes: Any, block: Any, mask: str | None) -> None:
+        self.sizes, self.block = _pair(sizes, "sizes"), _pair(block, "block")
+        self.mask = None if mask is None else condition_of(mask).text
         if min(self.block) < 1:
             raise Error(f"blocks of {self.block[0]} x {self.block[1]}\n  help: sizes of at least 1")
         self._partial, self._bytes, self._derivation, self._is_scored = None, None, None, False
@@ -183,7 +189,7 @@ class DeviceMask:
 
     @property
     def has_partial(self) -> bool:
-        """Whether the score may be computed in any block."""
+        """Whether only some pairs may count in any block."""
         has_bytes = self._bytes is not None and self._bytes.dtype == torch.uint8
         return self._is_scored or self._partial is not None or has_bytes
 
@@ -230,7 +236,7 @@ class DeviceMask:
             of_rows = starts[at * rows : (at + 1) * rows + 1]
             blocks = slice(of_rows[0], of_rows[-1])
             lists.append((of_rows - of_rows[0], pattern.col_idx[blocks], partial[blocks]))
-        return AttentionMask._listed(self.sizes, self.block, lists, self.per, self.score)
+        return AttentionMask._listed(self.sizes, self.block, lists, self.per, self.mask)
 
     def scored(self) -> DeviceMask:
         """The same blocks, all of them partial: the score is computed everywhere."""
@@ -238,21 +244,12 @@ class DeviceMask:
             return self
         if self._scored is None:
             made = object.__new__(DeviceMask)
-            for name in ("sizes", "block", "score", "per", "patterns", "_bytes", "_derivation", "_pattern"):
+            for name in ("sizes", "block", "mask", "per", "patterns", "_bytes", "_derivation", "_pattern"):
                 setattr(made, name, getattr(self, name))
             made._partial, made._is_scored = None, True
             made._registered(f"{self.key}:scored")
             self._scored = made
         return self._scored
-
-    def below_diagonal(self) -> DeviceMask:
-        """The same blocks with the causal score in all of them."""
-        if self.has_partial:
-            raise Error(
-                "the mask has partial blocks under a score of its own, and `causal=True` is another\n"
-                f"  help: write both conditions into `score`: `{CAUSAL}` is the causal one"
-            )
-        return self.scored()
 
     @property
     def _native(self) -> Any:
@@ -291,9 +288,9 @@ class DeviceMask:
 
     def __reduce__(self):
         if self._bytes is not None:
-            return _of_bytes, (self._bytes, self.sizes, self.block, self.score, self.capacity)
+            return _of_bytes, (self._bytes, self.sizes, self.block, self.mask, self.capacity)
         lists = (self._pattern.row_ptr, self._pattern.col_idx, self._partial)
-        return _of_lists, (self.sizes, self.block, *lists, self.per, self.score, self.capacity)
+        return _of_lists, (self.sizes, self.block, *lists, self.per, self.mask, self.capacity)
 
     def __repr__(self) -> str:
         (queries, keys), (bm, bk) = self.sizes, self.block
@@ -341,9 +338,9 @@ def _described(tensor: Any) -> str:
     return f"{' x '.join(map(str, tensor.shape))} of {tensor.dtype} on {tensor.device}{strided}"
 
 
-def _of_bytes(flags: Tensor, sizes: Any, block: Any, score: str | None, capacity: int) -> DeviceMask:
-    return DeviceMask.from_blocks(flags, sizes, block, score=score, capacity=capacity)
+def _of_bytes(flags: Tensor, sizes: Any, block: Any, mask: str | None, capacity: int) -> DeviceMask:
+    return DeviceMask.from_blocks(flags, sizes, block, mask=mask, capacity=capacity)
 
 
-def _of_lists(sizes, block, indptr, indices, partial, per, score, capacity) -> DeviceMask:
-    return DeviceMask(sizes, block, indptr, indices, partial, per=per, score=score, capacity=capacity)
+def _of_lists(sizes, block, indptr, indices, partial, per, mask, capacity) -> DeviceMask:
+    return DeviceMask(sizes, block, indptr, indices, partial, per=per, mask=mask, capacity=capacity)

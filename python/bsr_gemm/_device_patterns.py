@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from ._native import Error
-from ._patterns import Pattern, _alive, _pair
+from ._patterns import Fixed, Pattern, _alive, _pair
 
 _numbers = itertools.count()
 
 
-class DevicePattern:
+class DevicePattern(Fixed):
     """The places of blocks as tensors: row pointers and block columns of 32 or 64 bits, or a mask.
 
     ``capacity`` is the most blocks that are ever stored, and the number of blocks that ``values`` of a matrix have; without it

@@ -14,6 +14,7 @@ from ._layers import BlockSparseLinear, OfBlockSparse
 from ._matrix import BsrMatrix
 from ._native import Error
 from ._patterns import Pattern
+from ._places import NONE, rule_of
 
 
 class DynamicBlockSparseLinear(OfBlockSparse, torch.nn.Module):
@@ -66,7 +67,7 @@ class DynamicBlockSparseLinear(OfBlockSparse, torch.nn.Module):
         """Makes the pattern of the tensors that the layer has now."""
         shape = (self.out_features, self.in_features)
         self._pattern = DevicePattern(shape, self.block, self.row_ptr, self.col_idx)
-        self._key = self._pattern.key
+        self._key, self._rule = self._pattern.key, rule_of(self._pattern)
 
     @classmethod
     def from_layer(cls, layer: BlockSparseLinear) -> DynamicBlockSparseLinear:
@@ -90,7 +91,13 @@ class DynamicBlockSparseLinear(OfBlockSparse, torch.nn.Module):
         return BsrMatrix(self.weight, self.pattern, check=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return _torch.linear(x, self.weight, self.bias, self._key, False, self.activation)
+        row_ptr, col_idx = self.row_ptr, self.col_idx
+        own = self._pattern.row_ptr is row_ptr and self._pattern.col_idx is col_idx
+        # In a graph, and where PyTorch puts the state of another layer into this one, the tensors may be others.
+        pattern, places = (
+            (self._rule, (row_ptr, col_idx)) if torch.compiler.is_compiling() or not own else (self._key, NONE)
+        )
+        return _torch.linear(x, self.weight, self.bias, pattern, False, self.activation, places)
 
     def places(self) -> Tensor:
         """The number of each stored block among all, block row by block row."""
@@ -171,7 +178,7 @@ class DynamicBlockSparseLinear(OfBlockSparse, torch.nn.Module):
             self._bind()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_pattern", "_key")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_pattern", "_key", "_rule")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

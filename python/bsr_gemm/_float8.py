@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from . import _arrays, _gpu, _launch, _native
+from ._gradients import register
 from ._native import Error
-from ._patterns import find
+from ._places import resolved, shape_of
 from ._products import ACTIVATIONS
 from ._torch import _library
 
@@ -22,7 +23,7 @@ RESULTS = (torch.bfloat16, torch.float16, torch.float32)
 
 _library.define(
     "float8_linear(Tensor x, Tensor x_scale, Tensor weight, Tensor weight_scale, Tensor? bias, str pattern,"
-    " str activation, ScalarType out_dtype) -> Tensor",
+    " str activation, ScalarType out_dtype, Tensor? row_ptr=None, Tensor? col_idx=None) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
 
@@ -45,8 +46,7 @@ def epilogue_of(activation: str, bias: str | None) -> str:
     return f"|{parameters}| {total if activation == 'none' else f'{activation}({total})'}"
 
 
-def _check(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype) -> tuple[Any, int]:
-    found = find(pattern)
+def _check(x, x_scale, weight, weight_scale, bias, found, activation, out_dtype) -> int:
     outputs, inputs = found.shape
     if x.dtype != E4M3 or weight.dtype != E4M3:
         raise Error(f"x is of {x.dtype} and the weight of {weight.dtype}\n  help: both are of {E4M3}")
@@ -69,18 +69,20 @@ def _check(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtyp
         raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
     if out_dtype not in RESULTS:
         raise Error(f"a result of {out_dtype}\n  help: it is one of {', '.join(map(str, RESULTS))}")
-    return found, outputs
+    return outputs
 
 
 @torch.library.register_fake("bsr_gemm::float8_linear", lib=_library)
-def _fake(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype):
-    _, outputs = _check(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype)
+def _fake(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype, row_ptr=None, col_idx=None):
+    found = shape_of(pattern, row_ptr, col_idx)
+    outputs = _check(x, x_scale, weight, weight_scale, bias, found, activation, out_dtype)
     return x.new_empty((x.shape[0], outputs), dtype=out_dtype)
 
 
 @torch.library.impl(_library, "float8_linear", "CPU")
-def _cpu(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype):
-    found, outputs = _check(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype)
+def _cpu(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype, row_ptr=None, col_idx=None):
+    found = resolved(pattern, row_ptr, col_idx)
+    outputs = _check(x, x_scale, weight, weight_scale, bias, found, activation, out_dtype)
     out, values = x.new_empty((x.shape[0], outputs), dtype=out_dtype), weight.contiguous()
     given = [("ws", _arrays.rows(weight_scale, outputs)), ("xs", _arrays.cols(x_scale, x.shape[0]))]
     if bias is not None:
@@ -88,7 +90,7 @@ def _cpu(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype)
     _native.multiply(
         found._native,
         False,
-        (values.data_ptr(), "e4m3"),
+        (values.data_ptr(), "e4m3", values.numel()),
         _arrays.matrix(x.t()),
         _arrays.matrix(out.t()),
         (epilogue_of(activation, None if bias is None else _arrays.kind_of(bias)), given),
@@ -97,9 +99,10 @@ def _cpu(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype)
 
 
 @torch.library.impl(_library, "float8_linear", "CUDA")
-def _cuda(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype):
+def _cuda(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype, row_ptr=None, col_idx=None):
     _gpu.refuse_fork()
-    found, outputs = _check(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype)
+    found = resolved(pattern, row_ptr, col_idx)
+    outputs = _check(x, x_scale, weight, weight_scale, bias, found, activation, out_dtype)
     out = x.new_empty((x.shape[0], outputs), dtype=out_dtype)
     if found.nnzb == 0:
         return _launch.without_blocks(out, bias, activation)
@@ -117,4 +120,4 @@ def _backward(ctx: Any, dy: Tensor) -> Any:
     )
 
 
-torch.library.register_autograd("bsr_gemm::float8_linear", _backward, lib=_library)
+register(_library, "float8_linear", _backward)

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from . import _arrays, _command, _native
+from ._convert import as_matrix
 from ._matrix import BsrMatrix
 from ._native import Error
 from ._patterns import Pattern
+from ._products import pattern_like
 from ._syntax import KernelError, Problem, Signature, Source, Text, read, setting
 
 __all__ = ["Bsr", "Cols", "Dense", "Kernel", "KernelError", "Rows", "Simulation", "kernel", "simulate"]
@@ -193,23 +195,24 @@ class _Call:
             raise Error(f"`{missing[0]}` is not given\n  help: the kernel takes {', '.join(names)}")
         given = {**signature.defaults, **given}
         a, b = given.pop(signature.a), given.pop(signature.b)
-        sparse: Any = {"dsd": a, "dds": b, "sdd": like}[native.op]
-        patterns = (Pattern, *_device_patterns()) if native.op == "sdd" else ()
-        if not isinstance(sparse, (BsrMatrix, *patterns)):
-            what = {"dsd": f"`{signature.a}`", "dds": f"`{signature.b}`", "sdd": "`like`, which says what is stored,"}[
-                native.op
-            ]
-            raise Error(
-                f"{what} is a {type(sparse).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=..)`"
-            )
-        pattern: Any = sparse.pattern if isinstance(sparse, BsrMatrix) else sparse
+        if native.op == "sdd":
+            pattern = pattern_like(like)
+        else:
+            name = signature.a if native.op == "dsd" else signature.b
+            stored = as_matrix(a if native.op == "dsd" else b, f"`{name}`")
+            pattern = stored.pattern
+            _arrays.check_stored(stored.values, pattern)
+            a, b = (stored, b) if native.op == "dsd" else (a, stored)
         if pattern.block != native.block:
             bm, bk = native.block
             raise Error(
                 f"the matrix has blocks of {pattern.block[0]} x {pattern.block[1]}, and the kernel multiplies blocks of {bm} x {bk}\n"
                 f"  help: bm = {pattern.block[0]}, bk = {pattern.block[1]}"
             )
-        a, b = (operand.values if isinstance(operand, BsrMatrix) else _arrays.as_array(operand) for operand in (a, b))
+        a, b = (
+            _arrays.contiguous(operand.values) if isinstance(operand, BsrMatrix) else _arrays.as_array(operand)
+            for operand in (a, b)
+        )
         for name, operand, kind in zip((signature.a, signature.b), (a, b), native.dtypes):
             if _arrays.kind_of(operand) != kind:
                 raise Error(
@@ -274,6 +277,8 @@ class _Call:
             here = self.a.device if _arrays.is_tensor(self.a) else "cpu"
             if _arrays.is_tensor(array) and str(array.device) != str(here):
                 raise Error(f"`{name}` is on {array.device}, and the operands are on {here}\n  help: move it there")
+            # The values of blocks are read one after the other.
+            array = _arrays.contiguous(array) if word == "Bsr" else array
             held.append(array)
             if word == "Bsr":
                 described.append((name, _arrays.values(array)))
@@ -321,11 +326,12 @@ class _Call:
         else:
             # B sparse: the transposed problem, in which it is the first factor.
             values, dense, result = (self.b, self.a.T, out.T) if mirrored else (self.a, self.b, out)
-            address = (_arrays.address_of(values), _arrays.kind_of(values))
+            kept, blocks = _arrays.stored(values, self.pattern)
+            held.append(kept)
             _native.multiply(
                 pattern,
                 native.transpose != mirrored,
-                address,
+                blocks,
                 _arrays.matrix(dense),
                 _arrays.matrix(result),
                 epilogue,
@@ -350,15 +356,6 @@ class _Call:
         )
         out[...] = blocks[0]
         return self.results(out, second)
-
-
-def _device_patterns() -> tuple[type, ...]:
-    """The class of patterns on devices, where PyTorch was imported."""
-    if not _arrays.is_imported():
-        return ()
-    from ._device_patterns import DevicePattern
-
-    return (DevicePattern,)
 
 
 def _refuse_gradients(*operands: Any) -> None:
@@ -400,6 +397,8 @@ def simulate(kernel: Kernel, *args: Any, seed: int = 0, **kwargs: Any) -> Simula
     call = _Call.of(kernel, args, kwargs)
     if call.device != "cpu":
         raise Error(f"the operands are on {call.device}, and the simulator is on the CPU\n  help: `x.cpu()`")
+    if not 0 <= seed < 2**64:
+        raise Error(f"seed = {seed}\n  help: a number from 0 on, below 2^64")
     native = kernel._native
     a = _arrays.values(call.a) if native.op == "dsd" else _arrays.matrix(call.a)
     b = _arrays.values(call.b) if native.op == "dds" else _arrays.matrix(call.b)

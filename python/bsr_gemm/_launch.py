@@ -38,6 +38,8 @@ def direct(
     launch, shape, stride, blocks, outputs = ready
     if weight.dtype is not dtype or weight.shape != blocks or weight.get_device() != where or _device() != where:
         return None
+    if x.is_neg() or weight.is_neg() or (bias is not None and bias.is_neg()):
+        return None
     values, dense = weight.data_ptr(), x.data_ptr()
     if bias is None:
         if (values | dense) & 15 or not weight.is_contiguous():

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from . import _float8, _torch
-from ._matrix import BsrMatrix, from_dense, padding_mask
+from ._matrix import BsrMatrix, from_dense, gather, grid_of, padding_mask
 from ._native import Error
+from ._patterned import Patterned
 from ._patterns import Pattern
 from ._products import ACTIVATIONS
 
@@ -30,56 +31,11 @@ def _check_layer(in_features: int, out_features: int, pattern: Pattern, activati
         raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
 
 
-class _Patterned(torch.nn.Module):
-    """A layer whose ``weight`` has the values of stored blocks; ``row_ptr`` and ``col_idx`` are buffers with their places."""
-
-    in_features: int
-    out_features: int
-    activation: str
-    weight: Tensor
-    bias: Tensor | None
-    row_ptr: Tensor
-    col_idx: Tensor
-
-    @property
-    def pattern(self) -> Pattern:
-        """Where the stored blocks are."""
-        return self._pattern
-
-    def extra_repr(self) -> str:
-        (bm, bk), grid = self.pattern.block, self.pattern.grid
-        activation = "" if self.activation == "none" else f", activation={self.activation}"
-        picture = self.pattern.picture().replace("\n", "\n  ")
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}{activation}, "
-            f"{self.pattern.nnzb} of {grid[0] * grid[1]} blocks of {bm} x {bk}\n  {picture}"
-        )
-
-    def _take(self, pattern: Pattern, device: Any = None) -> None:
-        device = device or self.row_ptr.device
-        self._pattern, self._key = pattern, pattern.key
-        if str(device) == "meta":
-            return
-        self.row_ptr, self.col_idx = (
-            torch.tensor(index, device=device) for index in (pattern.row_ptr, pattern.col_idx)
-        )
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
-        # The pattern is the loaded one's.
-        row_ptr, col_idx = (state_dict.get(f"{prefix}{name}") for name in ("row_ptr", "col_idx"))
-        weight = state_dict.get(f"{prefix}weight")
-        if row_ptr is not None and col_idx is not None and weight is not None:
-            indices = (index.cpu().numpy() for index in (row_ptr, col_idx))
-            pattern = Pattern(self.pattern.shape, tuple(weight.shape[1:]), *indices)
-            if pattern != self.pattern or self.row_ptr.shape != row_ptr.shape:
-                self.weight.data = self.weight.data.new_empty(weight.shape)
-                self.row_ptr, self.col_idx = torch.empty_like(row_ptr), torch.empty_like(col_idx)
-                self._take(pattern, self.weight.device)
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-
-class BlockSparseLinear(_Patterned):
+class BlockSparseLinear(Patterned):
     """``activation(x @ w.T + bias)`` with a weight of which only some blocks are stored and trained.
+
+    They are those of ``pattern``; or, of blocks of ``block``, the fraction ``keep``, drawn anew for each block row. A state dict of
+    a dense layer gives the layer the blocks that it stores.
 
     ``weight`` has the values of the stored blocks, blocks x rows x columns; ``row_ptr`` and ``col_idx`` are buffers with
     their places, so that a state dict holds the pattern and a layer takes that of the one it loads.
@@ -89,14 +45,19 @@ class BlockSparseLinear(_Patterned):
         self,
         in_features: int,
         out_features: int,
-        pattern: Pattern,
+        pattern: Pattern | None = None,
         *,
+        block: tuple[int, int] | None = None,
+        keep: float | None = None,
         bias: bool = True,
         activation: str = "none",
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        if [part is not None for part in (pattern, block, keep)] not in ([True, False, False], [False, True, True]):
+            raise Error("a layer has a pattern, or draws one\n  help: give `pattern`, or both `block` and `keep`")
+        pattern = pattern or _drawn((out_features, in_features), block, keep)
         _check_layer(in_features, out_features, pattern, activation)
         self.in_features, self.out_features, self.activation = in_features, out_features, activation
         self.weight = torch.nn.Parameter(torch.empty((pattern.nnzb, *pattern.block), device=device, dtype=dtype))
@@ -135,6 +96,13 @@ class BlockSparseLinear(_Patterned):
         made._take(w.pattern, w.values.device)
         return made
 
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
+        weight = state_dict.get(f"{prefix}weight")
+        if weight is not None and tuple(weight.shape) == self.pattern.shape and not weight.is_meta:
+            places = {"weight": gather(weight, self.pattern), "row_ptr": self.row_ptr, "col_idx": self.col_idx}
+            state_dict.update({f"{prefix}{name}": tensor for name, tensor in places.items()})
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
     def reset_parameters(self) -> None:
         """Draws weight and bias as ``torch.nn.Linear`` does, for the inputs that an output has on average."""
         inputs = max(1.0, self.in_features * self.pattern.density)
@@ -151,7 +119,8 @@ class BlockSparseLinear(_Patterned):
         return BsrMatrix(self.weight, self.pattern, check=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return _torch.linear(x, self.weight, self.bias, self._key, False, self.activation)
+        pattern, places = self._places()
+        return _torch.linear(x, self.weight, self.bias, pattern, False, self.activation, places)
 
     def to_linear(self) -> torch.nn.Linear:
         """A dense layer that computes the same, without the activation: zeros stand where no block is stored."""
@@ -236,6 +205,15 @@ class BlockSparseLinear(_Patterned):
             self.weight.data[torch.from_numpy(mask).to(self.weight.device)] = 0
 
 
+def _drawn(shape: tuple[int, int], block: Any, keep: Any) -> Pattern:
+    """A pattern with the same number of blocks in each block row, drawn by PyTorch's generator."""
+    grid = grid_of(shape, block)
+    if not 0.0 < keep <= 1.0:
+        raise Error(f"keep = {keep} of the blocks\n  help: give a number above 0 and at most 1, for instance 0.25")
+    drawn = torch.rand(grid, device="cpu").topk(max(1, round(grid[1] * keep)), dim=1).indices
+    return Pattern.from_mask(torch.zeros(grid, device="cpu").scatter_(1, drawn, 1.0), shape, block)
+
+
 def _row_scales(values: Tensor, pattern: Pattern) -> tuple[Tensor, Tensor]:
     """Block rows x rows of a block: what the rows of a matrix are divided by to be FP8; and the block row of each block."""
     rows = torch.from_numpy(pattern.row_idx.astype(np.int64)).to(values.device)
@@ -271,7 +249,7 @@ class OfBlockSparse:
         return cls.from_layer(layer)
 
 
-class Float8BlockSparseLinear(OfBlockSparse, _Patterned):
+class Float8BlockSparseLinear(OfBlockSparse, Patterned):
     """``activation(x @ w.T + bias)`` with a block-sparse weight in FP8 (e4m3), for inference.
 
     ``weight`` has the values of the stored blocks, ``weight_scale`` a factor for each output. Activations are brought to FP8
@@ -325,11 +303,11 @@ class Float8BlockSparseLinear(OfBlockSparse, _Patterned):
         return made
 
     def forward(self, x: Tensor) -> Tensor:
-        device = x.device.type
-        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+        dtype = _torch.autocast_dtype(x.device.type) or x.dtype
         quantised, scale = _float8.quantise_rows(x.reshape(-1, x.shape[-1]))
+        pattern, places = self._places()
         y = torch.ops.bsr_gemm.float8_linear(
-            quantised, scale, self.weight, self.weight_scale, self.bias, self._key, self.activation, dtype
+            quantised, scale, self.weight, self.weight_scale, self.bias, pattern, self.activation, dtype, *places
         )
         return y.view(*x.shape[:-1], self.out_features)
 
@@ -398,7 +376,8 @@ class BlockSparseMLP(torch.nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         up, down = self.up, self.down
-        return _torch.ffn(x, (up.weight, up.bias, up._key), (down.weight, down.bias, down._key), self.activation)
+        first, second = ((layer.weight, layer.bias, *layer._places()) for layer in (up, down))
+        return _torch.ffn(x, first, second, self.activation)
 
     def extra_repr(self) -> str:
         return f"activation={self.activation}"

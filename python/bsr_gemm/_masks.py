@@ -1,21 +1,22 @@
-"""Masks of attention: which blocks of Q K^T are computed, and in which of them the score tells pairs apart."""
+"""Masks of attention: which blocks of Q K^T are computed, and in which of them a condition tells pairs apart."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from . import _arrays
+from ._conditions import CAUSAL, condition_of
+from ._mask_arrays import boolean, counted, flags_of, mark, patterns_of, unsigned
 from ._native import AttentionMask as _Native
 from ._native import Error
 from ._patterns import KEPT, _pair
-
-#: The score under which a query attends to keys up to itself.
-CAUSAL = "if i >= j { s * scale } else { -inf }"
 
 _alive: WeakValueDictionary[str, AttentionMask] = WeakValueDictionary()
 _recent: OrderedDict[str, AttentionMask] = OrderedDict()
@@ -25,10 +26,15 @@ class AttentionMask:
     """The blocks of Q K^T that an attention computes: one pattern for all heads, or one for each head or problem.
 
     ``sizes`` are queries and keys, ``block`` those of a block. ``indptr`` and ``indices`` are where each row of blocks begins,
-    and the block column of each stored block; ``partial`` says of each block whether the score is computed in it. ``per`` is
+    and the block column of each stored block; ``partial`` says of each block whether only some of its pairs count. ``per`` is
     ``all``, ``head``, ``problem`` (the first dimension of Q) or ``both``; other than for ``all`` the lists are sequences of
-    arrays, one for each pattern. ``score`` is what :func:`bsr_gemm.attention` computes in partial blocks unless it is told
-    another one. A mask never changes.
+    arrays, one for each pattern. ``mask`` is the condition under which a pair of a partial block counts: ``"i >= j && i - j < 64"``,
+    or a closure with parameters, ``"|a: Rows<f32>, b: Cols<f32>| a == b"``, which ``numbers`` of an attention give; without ``partial`` it counts in every stored block. In whole blocks
+    it must hold, too, wherever a score is computed in every block or masks are combined; of a condition on ``i`` and ``j`` alone
+    that is looked at.
+
+    ``a & b`` has the pairs of both masks, ``a & "i >= j"`` those for which a condition holds, too, and ``a | b`` those of either.
+    A mask never changes.
     """
 
     __slots__ = (
@@ -40,9 +46,9 @@ class AttentionMask:
         "indices",
         "indptr",
         "key",
+        "mask",
         "partial",
         "per",
-        "score",
         "sizes",
     )
 
@@ -55,25 +61,26 @@ class AttentionMask:
         partial: Any = None,
         *,
         per: str = "all",
-        score: str | None = None,
+        mask: str | None = None,
     ) -> None:
         if per == "all":
             indptr, indices, partial = [indptr], [indices], None if partial is None else [partial]
-        columns = [_unsigned(list_, "indices") for list_ in indices]
-        flags = [np.zeros(len(c), dtype=bool) for c in columns] if partial is None else [_flags(p) for p in partial]
-        starts = [_unsigned(list_, "indptr") for list_ in indptr]
+        columns = [unsigned(list_, "indices") for list_ in indices]
+        everywhere = mask is not None
+        flags = [np.full(len(c), everywhere) for c in columns] if partial is None else [flags_of(p) for p in partial]
+        starts = [unsigned(list_, "indptr") for list_ in indptr]
         if not len(starts) == len(columns) == len(flags):
             raise Error(
                 f"{len(starts)} lists of row starts, {len(columns)} of block columns and {len(flags)} of flags\n"
                 "  help: one of each for every pattern"
             )
         lists = [(start.tobytes(), c.tobytes(), p.tobytes()) for start, c, p in zip(starts, columns, flags)]
-        self._take(_Native(_pair(sizes, "sizes"), _pair(block, "block"), per, lists), score)
+        self._take(_Native(_pair(sizes, "sizes"), _pair(block, "block"), per, lists), mask)
 
     #: Masks whose lists are tensors are another class.
     on_device = False
 
-    score: str | None
+    mask: str | None
     sizes: tuple[int, int]
     block: tuple[int, int]
     per: str
@@ -83,18 +90,20 @@ class AttentionMask:
     partial: list[np.ndarray]
 
     @classmethod
-    def _of(cls, native: _Native, score: str | None = None) -> AttentionMask:
+    def _of(cls, native: _Native, mask: str | None = None) -> AttentionMask:
         made = object.__new__(cls)
-        made._take(native, score)
+        made._take(native, mask)
         return made
 
-    def _take(self, native: _Native, score: str | None) -> None:
-        self._native, self.score = native, score
+    def _take(self, native: _Native, mask: str | None) -> None:
+        self._native, self.mask = native, None if mask is None else condition_of(mask).text
         self.sizes, self.block, self.per = native.sizes, native.block, native.sharing
         lists = native.lists()
         self.indptr, self.indices = ([np.frombuffer(list_[at], dtype="<u4") for list_ in lists] for at in (0, 1))
         self.partial = [np.frombuffer(list_[2], dtype=bool) for list_ in lists]
-        digest = hashlib.blake2b(repr((self.sizes, self.block, self.per, len(lists))).encode(), digest_size=16)
+        digest = hashlib.blake2b(
+            repr((self.sizes, self.block, self.per, self.mask, len(lists))).encode(), digest_size=16
+        )
         for list_ in lists:
             for part in list_:
                 digest.update(part)
@@ -118,19 +127,19 @@ class AttentionMask:
     @classmethod
     def causal(cls, sizes: Any, block: Any = (128, 128)) -> AttentionMask:
         """Keys up to the query; blocks on the diagonal are partial."""
-        return cls._generated("causal", sizes, block, score=CAUSAL)
+        return cls._generated("causal", sizes, block, mask=CAUSAL)
 
     @classmethod
     def window(cls, sizes: Any, block: Any = (128, 128), *, before: int, after: int = 0) -> AttentionMask:
         """Keys within ``before`` places before the query and ``after`` places after it; blocks at its edges are partial."""
-        before, after = _count(before, "before"), _count(after, "after")
-        score = f"if j > i + {after} {{ -inf }} else if i > j + {before} {{ -inf }} else {{ s * scale }}"
-        return cls._generated("window", sizes, block, before, after, score=score)
+        before, after = counted(before, "before"), counted(after, "after")
+        mask = f"j <= i + {after} && i <= j + {before}"
+        return cls._generated("window", sizes, block, before, after, mask=mask)
 
     @classmethod
     def block_window(cls, sizes: Any, block: Any = (128, 128), *, blocks: int) -> AttentionMask:
         """Whole blocks within ``blocks`` block columns of the diagonal on either side."""
-        return cls._generated("block_window", sizes, block, _count(blocks, "blocks"))
+        return cls._generated("block_window", sizes, block, counted(blocks, "blocks"))
 
     @classmethod
     def lower_triangle(cls, sizes: Any, block: Any = (128, 128)) -> AttentionMask:
@@ -140,7 +149,7 @@ class AttentionMask:
     @classmethod
     def strided(cls, sizes: Any, block: Any = (128, 128), *, local: int, stride: int) -> AttentionMask:
         """Whole blocks within ``local`` block columns of the diagonal, and every ``stride``-th block column."""
-        return cls._generated("strided", sizes, block, _count(local, "local"), _count(stride, "stride", 1))
+        return cls._generated("strided", sizes, block, counted(local, "local"), counted(stride, "stride", 1))
 
     @classmethod
     def big_bird(
@@ -148,7 +157,7 @@ class AttentionMask:
     ) -> AttentionMask:
         """``local`` block columns on either side of the diagonal, the ``first`` rows and columns of blocks, and ``random``
         further blocks in every row."""
-        numbers = [_count(local, "local"), _count(first, "first"), _count(random, "random"), _count(seed, "seed")]
+        numbers = [counted(local, "local"), counted(first, "first"), counted(random, "random"), counted(seed, "seed")]
         return cls._generated("big_bird", sizes, block, *numbers)
 
     @classmethod
@@ -156,26 +165,27 @@ class AttentionMask:
         """Each block with a probability of ``density``, and those of the diagonal."""
         if not 0.0 <= density <= 1.0:
             raise Error(f"density = {density}\n  help: a number from 0 to 1")
-        return cls._generated("random", sizes, block, density, _count(seed, "seed"))
+        return cls._generated("random", sizes, block, density, counted(seed, "seed"))
 
     @classmethod
-    def _generated(cls, rule: str, sizes: Any, block: Any, *numbers: float, score: str | None = None) -> AttentionMask:
-        made = _Native.generated(rule, _pair(sizes, "sizes"), _pair(block, "block"), [float(n) for n in numbers])
-        return cls._of(made, score)
+    def _generated(cls, rule: str, sizes: Any, block: Any, *numbers: float, mask: str | None = None) -> AttentionMask:
+        return _named(by_rule(rule, _pair(sizes, "sizes"), _pair(block, "block"), numbers, mask))
 
     # Masks of arrays.
 
     @classmethod
     def from_blocks(
-        cls, blocks: Any, sizes: Any, block: Any = (128, 128), *, partial: Any = None, score: str | None = None
+        cls, blocks: Any, sizes: Any, block: Any = (128, 128), *, partial: Any = None, mask: str | None = None
     ) -> AttentionMask:
-        """The blocks where ``blocks`` is true, and of ``partial`` likewise those in which the score is computed.
+        """The blocks where ``blocks`` is true, and of ``partial`` likewise those in which ``mask`` says which pairs count.
 
         Both are ``[rows, columns]`` of blocks, or have further dimensions before: ``[problems, heads, rows, columns]``, where
         1 stands for all.
         """
-        stored, per = _patterns_of(_boolean(blocks, "blocks"))
-        flags = np.zeros_like(stored) if partial is None else _patterns_of(_boolean(partial, "partial"))[0]
+        stored, per = patterns_of(boolean(blocks, "blocks"))
+        flags = (
+            np.full_like(stored, mask is not None) if partial is None else patterns_of(boolean(partial, "partial"))[0]
+        )
         rows, columns = (-(-size // max(1, side)) for size, side in zip(_pair(sizes, "sizes"), _pair(block, "block")))
         for array, what in ((stored, "blocks"), (flags, "partial")):
             if array.shape != (len(stored), rows, columns):
@@ -183,45 +193,50 @@ class AttentionMask:
                     f"{what} is {' x '.join(map(str, array.shape))} for {rows} x {columns} blocks\n"
                     "  help: a flag for each block"
                 )
-        lists = []
-        for kept, partly in zip(stored, flags):
-            row_starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-            lists.append((row_starts, np.nonzero(kept)[1], partly[kept]))
-        return cls._listed(sizes, block, lists, per, score)
+        return cls._of_blocks(sizes, block, stored.astype(np.int8) + (stored & flags), per, mask)
 
     @classmethod
-    def from_pairs(cls, pairs: Any, block: Any = (128, 128), *, score: str | None = None) -> AttentionMask:
+    def where(cls, mask: str, sizes: Any, block: Any = (128, 128)) -> AttentionMask:
+        """The pairs for which a condition holds, of the numbers of query and key: ``where("i >= j || j < 64", (300, 300))``.
+
+        Blocks in which it holds for no pair are left out, and those in which it holds for all are whole; a condition of anything
+        else leaves every block partial.
+        """
+        return cls.full(sizes, block) & mask
+
+    @classmethod
+    def from_pairs(cls, pairs: Any, block: Any = (128, 128), *, mask: str | None = None) -> AttentionMask:
         """The blocks with a pair where ``pairs`` is true: ``[queries, keys]``, or ``[problems, heads, queries, keys]``.
 
-        Blocks whose pairs are not all true are partial: ``score`` must tell their pairs apart.
+        Blocks whose pairs are not all true are partial: ``mask`` must tell their pairs apart.
         """
-        patterns, per = _patterns_of(_boolean(pairs, "pairs"))
+        patterns, per = patterns_of(boolean(pairs, "pairs"))
         sizes = patterns.shape[1:]
         lists = []
         for pattern in patterns:
             made = _Native.from_pairs(sizes, _pair(block, "block"), np.ascontiguousarray(pattern).tobytes())
             ((indptr, indices, partial),) = made.lists()
             lists.append((np.frombuffer(indptr, "<u4"), np.frombuffer(indices, "<u4"), np.frombuffer(partial, bool)))
-        return cls._listed(sizes, block, lists, per, score)
+        return cls._listed(sizes, block, lists, per, mask)
 
     @classmethod
     def top_k(cls, scores: Any, sizes: Any, block: Any = (128, 128), *, count: int) -> AttentionMask:
         """The ``count`` blocks of each row with the greatest scores: ``[rows, columns]`` of blocks, or with problems and heads."""
         array = scores.detach().float().cpu().numpy() if hasattr(scores, "detach") else np.asarray(scores)
-        patterns, per = _patterns_of(array.astype("<f4"))
+        patterns, per = patterns_of(array.astype("<f4"))
         lists = []
         for pattern in patterns:
             scored = np.ascontiguousarray(pattern).tobytes()
-            made = _Native.top_k(_pair(sizes, "sizes"), _pair(block, "block"), scored, _count(count, "count"))
+            made = _Native.top_k(_pair(sizes, "sizes"), _pair(block, "block"), scored, counted(count, "count"))
             ((indptr, indices, partial),) = made.lists()
             lists.append((np.frombuffer(indptr, "<u4"), np.frombuffer(indices, "<u4"), np.frombuffer(partial, bool)))
         return cls._listed(sizes, block, lists, per, None)
 
     @classmethod
-    def from_block_mask(cls, block_mask: Any, *, score: str | None = None) -> AttentionMask:
+    def from_block_mask(cls, block_mask: Any, *, mask: str | None = None) -> AttentionMask:
         """The blocks of FlexAttention's ``BlockMask``: those of its ``kv`` lists are partial, those of ``full_kv`` are not.
 
-        A ``mask_mod`` is a function of Python, which is not read: ``score`` says in text what it says, where a block is partial.
+        A ``mask_mod`` is a function of Python, which is not read: ``mask`` says in text what it says.
         """
         block, sizes = tuple(block_mask.BLOCK_SIZE), tuple(block_mask.seq_lengths)
         counts, indices = (
@@ -232,20 +247,35 @@ class AttentionMask:
         rows, columns = (-(-size // side) for size, side in zip(sizes, block))
         stored = np.zeros((*counts.shape[:-1], counts.shape[-1], max(columns, indices.shape[-1])), dtype=bool)
         partial = np.zeros_like(stored)
-        _mark(stored, counts, indices)
-        _mark(partial, counts, indices)
+        mark(stored, counts, indices)
+        mark(partial, counts, indices)
         if full_counts is not None and full_indices is not None:
-            _mark(stored, full_counts, full_indices)
-        return cls.from_blocks(
-            stored[..., :rows, :columns], sizes, block, partial=partial[..., :rows, :columns], score=score
+            mark(stored, full_counts, full_indices)
+        made = cls.from_blocks(
+            stored[..., :rows, :columns], sizes, block, partial=partial[..., :rows, :columns], mask=mask
         )
+        if mask is not None:
+            from ._combined import holds_in
+
+            holds_in(condition_of(mask), made, made.blocks() == 1)
+        return made
 
     @classmethod
-    def _listed(cls, sizes: Any, block: Any, lists: Sequence[tuple], per: str, score: str | None) -> AttentionMask:
+    def _listed(cls, sizes: Any, block: Any, lists: Sequence[tuple], per: str, mask: str | None) -> AttentionMask:
         indptr, indices, partial = (list(parts) for parts in zip(*lists))
         if per == "all":
-            return cls(sizes, block, indptr[0], indices[0], partial[0], score=score)
-        return cls(sizes, block, indptr, indices, partial, per=per, score=score)
+            return cls(sizes, block, indptr[0], indices[0], partial[0], mask=mask)
+        return cls(sizes, block, indptr, indices, partial, per=per, mask=mask)
+
+    @classmethod
+    def _of_blocks(cls, sizes: Any, block: Any, found: np.ndarray, per: str, mask: str | None) -> AttentionMask:
+        """The mask of 0, 1 and 2 for blocks that are left out, whole and partial: patterns x rows x columns."""
+        lists = []
+        for kind in found:
+            stored = kind > 0
+            row_starts = np.concatenate([[0], np.cumsum(stored.sum(axis=1))])
+            lists.append((row_starts, np.nonzero(stored)[1], kind[stored] > 1))
+        return cls._listed(sizes, block, lists, per, mask)
 
     # What is asked of a mask.
 
@@ -261,12 +291,12 @@ class AttentionMask:
 
     @property
     def partial_blocks(self) -> int:
-        """Blocks of all patterns in which the score is computed."""
+        """Blocks of all patterns in which only some pairs count."""
         return sum(int(flags.sum()) for flags in self.partial)
 
     @property
     def has_partial(self) -> bool:
-        """Whether the score is computed in any block."""
+        """Whether only some pairs count in any block."""
         return self.partial_blocks > 0
 
     @property
@@ -291,34 +321,26 @@ class AttentionMask:
         """The same blocks, all of them partial: the score is computed everywhere."""
         return self._derive("scored", [np.ones_like(flags) for flags in self.partial])
 
-    def below_diagonal(self) -> AttentionMask:
-        """The blocks with keys up to their queries; those that the diagonal crosses are partial, under the causal score."""
-        made = self._derived.get("below")
-        if made is None:
-            if self.has_partial:
-                raise Error(
-                    "the mask has partial blocks under a score of its own, and `causal=True` is another\n"
-                    "  help: write both conditions into `score`"
-                )
-            (bm, bk), blocks = self.block, self.blocks() > 0
-            first_query = np.arange(self.grid[0])[:, None] * bm
-            last_query = np.minimum(first_query + bm, self.sizes[0]) - 1
-            first_key = np.arange(self.grid[1])[None, :] * bk
-            last_key = np.minimum(first_key + bk, self.sizes[1]) - 1
-            kept = blocks & (first_key <= last_query)
-            partial = kept & (last_key > first_query)
-            lists = [
-                (np.concatenate([[0], np.cumsum(k.sum(axis=1))]), np.nonzero(k)[1], p[k]) for k, p in zip(kept, partial)
-            ]
-            made = self._derived.setdefault("below", self._listed(self.sizes, self.block, lists, self.per, CAUSAL))
-        return made
-
     def _derive(self, name: str, partial: list[np.ndarray]) -> AttentionMask:
         made = self._derived.get(name)
         if made is None:
             lists = list(zip(self.indptr, self.indices, partial))
-            made = self._derived.setdefault(name, self._listed(self.sizes, self.block, lists, self.per, self.score))
+            made = self._derived.setdefault(name, self._listed(self.sizes, self.block, lists, self.per, self.mask))
         return made
+
+    def __and__(self, other: Any) -> AttentionMask:
+        from ._combined import combined
+
+        if isinstance(other, str):
+            return _named(combined("and", self.key, other))
+        return _named(combined("&", self.key, other.key)) if isinstance(other, AttentionMask) else NotImplemented
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> AttentionMask:
+        from ._combined import combined
+
+        return _named(combined("|", self.key, other.key)) if isinstance(other, AttentionMask) else NotImplemented
 
     def picture(self, width: int = 32, height: int = 16) -> str:
         """The first pattern in characters: each stands for blocks, and is the darker the more of them are stored."""
@@ -332,7 +354,7 @@ class AttentionMask:
         return "\n".join(f"|{line}|" for line in lines)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, AttentionMask) and (self.key, self.score) == (other.key, other.score)
+        return isinstance(other, AttentionMask) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -342,7 +364,7 @@ class AttentionMask:
             lists = (self.indptr[0], self.indices[0], self.partial[0])
         else:
             lists = (self.indptr, self.indices, self.partial)
-        return _unpickled, (self.sizes, self.block, *lists, self.per, self.score)
+        return _unpickled, (self.sizes, self.block, *lists, self.per, self.mask)
 
     def __repr__(self) -> str:
         (queries, keys), (bm, bk), grid = self.sizes, self.block, self.grid
@@ -351,12 +373,45 @@ class AttentionMask:
         return f"AttentionMask({queries} x {keys}, {self.stored} of {every} blocks of {bm} x {bk}{per})"
 
 
-def _unpickled(sizes, block, indptr, indices, partial, per, score) -> AttentionMask:
-    return AttentionMask(sizes, block, indptr, indices, partial, per=per, score=score)
+def _unpickled(sizes, block, indptr, indices, partial, per, mask) -> AttentionMask:
+    return AttentionMask(sizes, block, indptr, indices, partial, per=per, mask=mask)
 
 
-def find(key: str) -> AttentionMask:
-    """The mask with this key."""
+# PyTorch's compiler takes the keys that these functions return as constants: see `_attention_torch`.
+
+
+def by_rule(rule: str, sizes: tuple, block: tuple, numbers: tuple, mask: str | None) -> str:
+    """The key of a mask by a rule of the native half."""
+    return AttentionMask._of(_Native.generated(rule, sizes, block, [float(number) for number in numbers]), mask).key
+
+
+def _named(key: str) -> AttentionMask:
+    """The mask with a key; within a graph no more than that is known of it."""
+    if not _arrays.in_graph():
+        return find(key, (0, 0))
+    made = object.__new__(AttentionMask)
+    made.key = key
+    return made
+
+
+def every(block: Any, mask: str | None, is_scored: bool) -> str:
+    """The key of the mask of every block, and of a condition, for tensors of any length."""
+    bm, bk = _pair(block, "block")
+    return f"every:{bm}:{bk}:{int(is_scored)}:{mask or ''}"
+
+
+@lru_cache(maxsize=256)
+def _every(key: str, sizes: tuple[int, int]) -> AttentionMask:
+    _, bm, bk, is_scored, mask = key.split(":", 4)
+    made = AttentionMask.full(sizes, (int(bm), int(bk)))
+    made = made & mask if mask else made
+    return made.scored() if is_scored == "1" else made
+
+
+def find(key: str, sizes: tuple[int, int]) -> AttentionMask:
+    """The mask with this key, for so many queries and keys."""
+    if key.startswith("every:"):
+        return _every(key, sizes)
     mask = _alive.get(key)
     if mask is None:
         raise Error(
@@ -364,56 +419,3 @@ def find(key: str) -> AttentionMask:
             "  help: keep the mask as long as what was compiled with it"
         )
     return mask
-
-
-def _mark(to: np.ndarray, counts: np.ndarray, indices: np.ndarray) -> None:
-    """Marks the blocks of FlexAttention's lists, whose rows have entries beyond their counts that mean nothing."""
-    counted = np.arange(indices.shape[-1]) < counts[..., None]
-    places = np.nonzero(counted)
-    to[(*places[:-1], indices[places])] = True
-
-
-def _patterns_of(array: np.ndarray) -> tuple[np.ndarray, str]:
-    """Patterns x rows x columns, and which heads have which."""
-    if array.ndim == 2:
-        return array[None], "all"
-    if array.ndim != 4:
-        raise Error(
-            f"an array of {array.ndim} dimensions is no mask\n  help: rows x columns, or problems x heads x rows x columns"
-        )
-    return array.reshape(-1, *array.shape[2:]), per_of(*array.shape[:2])
-
-
-def per_of(batch: int, heads: int) -> str:
-    """Which heads have patterns of their own, where there are so many of problems and heads."""
-    return "both" if batch > 1 and heads > 1 else "problem" if batch > 1 else "head" if heads > 1 else "all"
-
-
-def _boolean(array: Any, what: str) -> np.ndarray:
-    array = array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
-    if array.dtype != bool:
-        raise Error(f"{what} is of {array.dtype}\n  help: an array of booleans, `x > 0` for instance")
-    return array
-
-
-def _flags(array: Any) -> np.ndarray:
-    return np.ascontiguousarray(_boolean(array, "partial"))
-
-
-def _count(number: Any, what: str, least: int = 0) -> int:
-    if int(number) != number or number < least:
-        raise Error(f"{what} = {number}\n  help: an integer of at least {least}")
-    return int(number)
-
-
-def _unsigned(array: Any, what: str) -> np.ndarray:
-    array = array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise Error(
-            f"{what} has {array.ndim} dimensions of {array.dtype}, but it is a list of integers\n"
-            "  help: where there are several patterns, `per` says which heads have which"
-        )
-    if array.size and (array.min() < 0 or array.max() >= 1 << 32):
-        wrong = int(np.nonzero((array < 0) | (array >= 1 << 32))[0][0])
-        raise Error(f"{what}[{wrong}] = {array[wrong]}\n  help: block columns and row starts count from 0")
-    return np.ascontiguousarray(array.astype("<u4"))

@@ -2,57 +2,88 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 from . import _arrays
+from ._like_tensor import LikeTensor
 from ._native import Error
 from ._patterns import Pattern
 
 
-class BsrMatrix:
+class BsrMatrix(LikeTensor):
     """A matrix of which only some blocks are stored.
 
-    ``values`` is an array of NumPy or a tensor of PyTorch, blocks x rows x columns; the blocks stand in the order of
-    ``pattern``, row by row. ``key`` names the pattern where only text can be handed on.
+    ``values`` is an array of NumPy or a tensor of PyTorch, blocks x rows x columns, in the order of the blocks of ``pattern``,
+    row by row. Other values of the same shape may be assigned, and are checked as those of a new matrix; the pattern stays.
+    ``key`` names the pattern where only text can be handed on.
     """
 
     __array_ufunc__ = None  # NumPy leaves `x @ w` to `__rmatmul__`.
 
+    #: Rows and columns.
+    ndim = 2
+
     def __init__(self, values: Any, pattern: Any, *, check: bool = True) -> None:
-        values = _arrays.as_array(values)
-        expected = (pattern.nnzb, *pattern.block)
-        if tuple(values.shape) != expected:
+        if not isinstance(pattern, Pattern) and not getattr(pattern, "on_device", False):
             raise Error(
-                f"the values are {' x '.join(map(str, values.shape))}, but {pattern.nnzb} blocks of "
-                f"{pattern.block[0]} x {pattern.block[1]} are {' x '.join(map(str, expected))}\n"
-                "  help: store every block whole, blocks that extend beyond the edge of the matrix too"
+                f"the pattern is a {type(pattern).__name__}, not a Pattern\n"
+                "  help: `bsr_gemm.from_dense(x, block=(64, 64))` makes a matrix of a dense array; values of blocks take "
+                "`bsr_gemm.Pattern(shape, block, row_ptr, col_idx)`"
             )
-        _arrays.kind_of(values)
-        self.values = values if _is_contiguous(values) else _contiguous(values)
-        self.pattern = pattern
-        self.key = pattern.key
-        self.shape = pattern.shape
-        self.block = pattern.block
-        # Where the blocks of a pattern on a device are is not known here.
-        if check and not pattern.on_device:
-            _check_padding(self.values, pattern)
+        self._pattern, self._key = pattern, pattern.key
+        self._values = _checked(values, pattern, check)
+
+    @property
+    def values(self) -> Any:
+        """The stored values: blocks x rows x columns. What is assigned is checked."""
+        return self._values
+
+    @values.setter
+    def values(self, values: Any) -> None:
+        self._values = _checked(values, self._pattern, True)
+
+    @property
+    def pattern(self) -> Any:
+        """Where the stored blocks are: a :class:`Pattern`, or a :class:`DevicePattern`."""
+        return self._pattern
+
+    @property
+    def key(self) -> str:
+        """The key of the pattern."""
+        return self._key
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrix."""
+        return self._pattern.shape
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Rows and columns of a block."""
+        return self._pattern.block
 
     @property
     def dtype(self) -> Any:
         """The element type, of the library that the values are of."""
-        return self.values.dtype
+        return self._values.dtype
 
     @property
     def device(self) -> Any:
         """Where the values are."""
-        return self.values.device
+        return self._values.device
 
     @property
     def nnzb(self) -> int:
         """Stored blocks."""
         return self.pattern.nnzb
+
+    @property
+    def nnz(self) -> int:
+        """Stored elements: all of every stored block, zeros and what extends beyond the edge too."""
+        return self._values.shape[0] * self._values.shape[1] * self._values.shape[2]
 
     @property
     def density(self) -> float:
@@ -61,9 +92,14 @@ class BsrMatrix:
 
     def to_dense(self) -> Any:
         """The whole matrix, with zeros where no block is stored."""
+        _refuse_graphs(
+            self.values, "`to_dense` of a matrix", "`w.to_dense()` outside of it, or a product with the matrix"
+        )
         if self.pattern.on_device:
             return self.to_host().to_dense()
         (rows, cols), (bm, bk), grid = self.shape, self.block, self.pattern.grid
+        # The blocks in their places, and a copy of them line by line.
+        _arrays.ask_for("the dense matrix", (2, grid[0] * bm, grid[1] * bk), self.values)
         row_idx, col_idx = _indices(self.values, self.pattern)
         if _arrays.is_tensor(self.values):
             blocks = self.values.new_zeros((grid[0], grid[1], bm, bk)).index_put((row_idx, col_idx), self.values)
@@ -74,6 +110,9 @@ class BsrMatrix:
 
     def transpose(self) -> BsrMatrix:
         """The transposed matrix: a copy. Products with the transposed matrix need none: ``bsr_gemm(w, x, transpose=True)``."""
+        _refuse_graphs(
+            self.values, "the transposed matrix", "`bsr_gemm.bsr_gemm(w, x, transpose=True)`, which copies nothing"
+        )
         if self.pattern.on_device:
             return self.to_host().transpose()
         pattern, order = self.pattern.transposed()
@@ -89,11 +128,13 @@ class BsrMatrix:
         """As :meth:`transpose`."""
         return self.transpose()
 
-    def to(self, *args: Any, **kwargs: Any) -> BsrMatrix:
-        """The same matrix elsewhere or of another type: what ``Tensor.to`` takes, or a dtype of NumPy."""
-        if _arrays.is_tensor(self.values):
-            return BsrMatrix(self.values.to(*args, **kwargs), self.pattern, check=False)
-        return BsrMatrix(self.values.astype(*args, **kwargs), self.pattern, check=False)
+    def with_values(self, values: Any) -> BsrMatrix:
+        """A matrix with the same pattern and other values, which are checked."""
+        return BsrMatrix(values, self._pattern)
+
+    def _with(self, values: Any) -> BsrMatrix:
+        """A matrix with the same pattern and values that are zero beyond the edge, as these are."""
+        return BsrMatrix(values, self._pattern, check=False)
 
     def to_host(self) -> BsrMatrix:
         """The same matrix with its pattern on the host, and of the values those that are stored: a copy of what lives on a
@@ -104,47 +145,6 @@ class BsrMatrix:
 
         pattern, values = hosted(self.pattern, self.values)
         return BsrMatrix(values, pattern, check=False)
-
-    def to_torch(self) -> Any:
-        """A tensor of layout ``torch.sparse_bsr`` with the same values, which are not copied.
-
-        torch knows no blocks that extend beyond the edge: such a matrix becomes one of whole blocks.
-        """
-        if self.pattern.on_device:
-            return self.to_host().to_torch()
-        import torch
-
-        values = self.values if _arrays.is_tensor(self.values) else torch.from_numpy(self.values)
-        grid, (bm, bk) = self.pattern.grid, self.block
-        row_ptr, col_idx = (
-            torch.from_numpy(index.astype(np.int64)).to(values.device)
-            for index in (self.pattern.row_ptr, self.pattern.col_idx)
-        )
-        return torch.sparse_bsr_tensor(
-            row_ptr, col_idx, values, size=(grid[0] * bm, grid[1] * bk), check_invariants=False
-        )
-
-    @classmethod
-    def from_torch(cls, tensor: Any, *, on_device: bool = False) -> BsrMatrix:
-        """The matrix of a tensor of layout ``torch.sparse_bsr``, whose values are not copied.
-
-        With ``on_device`` its places are not either: the pattern is a :class:`DevicePattern`, and nothing waits for a GPU.
-        """
-        import torch
-
-        if on_device:
-            from ._device_patterns import DevicePattern
-
-            return cls(tensor.values(), DevicePattern.from_torch(tensor))
-
-        if tensor.layout is not torch.sparse_bsr or tensor.dim() != 2:
-            raise Error(
-                f"a tensor of layout {tensor.layout} with {tensor.dim()} dimensions is no block-sparse matrix\n"
-                "  help: `tensor.to_sparse_bsr((64, 64))`, or `bsr_gemm.from_dense(tensor, block=(64, 64))`"
-            )
-        values = tensor.values()
-        row_ptr, col_idx = (index.cpu().numpy() for index in (tensor.crow_indices(), tensor.col_indices()))
-        return cls(values, Pattern(tuple(tensor.shape), tuple(values.shape[1:]), row_ptr, col_idx))
 
     def __matmul__(self, other: Any) -> Any:
         from ._products import bsr_gemm
@@ -162,13 +162,37 @@ class BsrMatrix:
 
         from ._products import bsr_gemm, linear, right_product
 
-        products = (torch.matmul, torch.mm, torch.Tensor.matmul, torch.Tensor.mm, torch.Tensor.__matmul__)
+        of_operator = torch.Tensor.matmul, torch.Tensor.__matmul__
+        products = (torch.matmul, torch.mm, torch.Tensor.mm, operator.matmul, *of_operator)
+        if function in of_operator and torch.compiler.is_dynamo_compiling():
+            # PyTorch's compiler hands on the operands of both orders as (tensor, other).
+            raise Error(
+                "torch.compile does not tell `w @ x` from `x @ w`\n"
+                "  help: `bsr_gemm.bsr_gemm(w, x)` or `torch.matmul(w, x)`, or `torch.matmul(x, w)`"
+            )
         if function in (*products, torch.Tensor.__rmatmul__) and len(args) == 2:
             a, b = args[::-1] if function is torch.Tensor.__rmatmul__ else args
             return bsr_gemm(a, b) if isinstance(a, cls) else right_product(a, b)
         if function is torch.nn.functional.linear and isinstance(args[1], cls):
             return linear(*args, **(kwargs or {}))
         return NotImplemented
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise Error(
+            "a block-sparse matrix stands where a dense array is wanted\n"
+            "  help: `w.to_dense()`; `bsr_gemm.sampled(a, b, w)` computes the blocks of a product that `w` stores"
+        )
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function is np.dot and len(args) == 2:
+            return args[0] @ args[1]
+        raise Error(
+            f"`numpy.{function.__name__}` does not know block-sparse matrices\n"
+            "  help: `w @ x` multiplies, `w.to_dense()` is an array"
+        )
+
+    def __reduce__(self) -> tuple:
+        return BsrMatrix, (self.values, self.pattern)
 
     def __repr__(self) -> str:
         (rows, cols), (bm, bk), grid = self.shape, self.block, self.pattern.grid
@@ -201,14 +225,22 @@ def from_dense(
     if sum(choice is not None for choice in (keep, per_row, mask)) > 1:
         raise Error("keep, per_row and mask say different things\n  help: pass one of them")
     _arrays.kind_of(dense)
+    _refuse_graphs(
+        dense, "a matrix of a dense one", "`from_dense` outside of it; `BsrMatrix(values, pattern)` is one within"
+    )
     if mask is not None:
         mask = mask.cpu().numpy() if _arrays.is_tensor(mask) else mask
         pattern = Pattern.from_mask(mask, tuple(dense.shape), block)
         return BsrMatrix(gather(dense, pattern), pattern, check=False)
-    whole = Pattern.from_mask(np.ones(_grid(dense.shape, block), dtype=bool), tuple(dense.shape), block)
+    whole = Pattern.from_mask(np.ones(grid_of(dense.shape, block), dtype=bool), tuple(dense.shape), block)
     kept = choose_blocks(block_norms(dense, whole), keep, per_row)
     pattern = Pattern.from_mask(kept, tuple(dense.shape), block)
     return BsrMatrix(gather(dense, pattern), pattern, check=False)
+
+
+def _refuse_graphs(array: Any, what: str, instead: str) -> None:
+    if _arrays.is_tensor(array) and _arrays.in_graph():
+        raise Error(f"{what} is not made within torch.compile\n  help: {instead}")
 
 
 def block_norms(dense: Any, pattern: Pattern) -> np.ndarray:
@@ -283,21 +315,26 @@ def _indices(like: Any, pattern: Pattern) -> tuple[Any, Any]:
     return indices
 
 
-def _grid(shape: Any, block: Any) -> tuple[int, int]:
+def _checked(values: Any, pattern: Any, check: bool) -> Any:
+    """Values of the blocks of a pattern, one after the other; with ``check`` those beyond the edge are looked at, too."""
+    values = _arrays.as_array(values)
+    _arrays.check_stored(values, pattern)
+    _arrays.kind_of(values)
+    values = values if _arrays.is_contiguous(values) else _arrays.contiguous(values)
+    # Where the blocks of a pattern on a device are is not known here.
+    if check and not pattern.on_device:
+        _check_padding(values, pattern)
+    return values
+
+
+def grid_of(shape: Any, block: Any) -> tuple[int, int]:
+    """Block rows and block columns of a matrix."""
     from ._patterns import _pair
 
     (bm, bk) = _pair(block, "block")
     if bm < 1 or bk < 1:
         raise Error(f"the block is {bm} x {bk}, but both sides must be at least 1\n  help: write block=(64, 64)")
     return -(-int(shape[0]) // bm), -(-int(shape[1]) // bk)
-
-
-def _is_contiguous(array: Any) -> bool:
-    return array.is_contiguous() if _arrays.is_tensor(array) else array.flags.c_contiguous
-
-
-def _contiguous(array: Any) -> Any:
-    return array.contiguous() if _arrays.is_tensor(array) else np.ascontiguousarray(array)
 
 
 def padding_mask(pattern: Pattern) -> np.ndarray | None:

@@ -12,6 +12,7 @@ def _addressable(lines: int, line: int, stride: int, size: int, address: int) ->
 
 def operand_of(x: Tensor) -> tuple[Tensor, tuple[int, int, int, bool, int]]:
     """A matrix as a kernel reads it, and the tensor that keeps it alive: a padded copy where TMA cannot address it."""
+    x = x.resolve_neg()
     rows, cols = x.shape
     is_col = x.stride(1) != 1 and x.stride(0) == 1
     size = x.element_size()
@@ -30,7 +31,7 @@ def operand_of(x: Tensor) -> tuple[Tensor, tuple[int, int, int, bool, int]]:
 
 def vector_of(vector: Tensor) -> Tensor:
     """A vector as a kernel reads it: itself, or a copy."""
-    vector = vector.contiguous()
+    vector = vector.resolve_neg().contiguous()
     return vector if vector.data_ptr() % 16 == 0 else vector.clone()
 
 
@@ -69,7 +70,7 @@ def transposed(rows: int, cols: int, is_col: bool, stride: int) -> tuple[int, in
 
 def values_of(weight: Tensor) -> Tensor:
     """The values of stored blocks as a kernel reads them: themselves, or a copy."""
-    values = weight.contiguous()
+    values = weight.resolve_neg().contiguous()
     return values if values.data_ptr() % 16 == 0 else values.clone()
 
 

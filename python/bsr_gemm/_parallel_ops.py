@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from . import _gpu, _torch
+from . import _gpu, _gradients, _torch
 from ._patterns import find
 from ._products import OF_RESULT
 
@@ -114,15 +114,15 @@ class _Column(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy):
         x, weight, kept = ctx.saved_tensors
-        dz = _torch._derivative(dy.contiguous(), kept, ctx.activation, kept)
+        dz = _gradients.derivative(dy.contiguous(), kept, ctx.activation, kept)
         dx, work = None, None
         if ctx.needs_input_grad[0]:
             dx = torch.ops.bsr_gemm.linear(dz, weight, None, ctx.pattern, True)
             work = sum_over_ranks(dx, ctx.group)
         with leaving_free(dz.device, BESIDE_A_SUM if work is not None else 0):
-            dw = _torch._weight_gradient(dz, x, ctx.pattern) if ctx.needs_input_grad[1] else None
+            dw = _gradients.weight_gradient(dz, x, ctx.pattern) if ctx.needs_input_grad[1] else None
         wants_bias = ctx.bias_type is not None and ctx.needs_input_grad[2]
-        db = _torch._column_sums(dz).to(ctx.bias_type) if wants_bias else None
+        db = _gradients.column_sums(dz).to(ctx.bias_type) if wants_bias else None
         if work is not None:
             work.wait()
         return dx, dw, db, None, None, None
@@ -143,9 +143,9 @@ class _Row(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         dy = dy.contiguous()
         dx = torch.ops.bsr_gemm.linear(dy, weight, None, ctx.pattern, True) if ctx.needs_input_grad[0] else None
-        dw = _torch._weight_gradient(dy, x, ctx.pattern) if ctx.needs_input_grad[1] else None
+        dw = _gradients.weight_gradient(dy, x, ctx.pattern) if ctx.needs_input_grad[1] else None
         wants_bias = ctx.bias_type is not None and ctx.needs_input_grad[2]
-        db = _torch._column_sums(dy).to(ctx.bias_type) if wants_bias else None
+        db = _gradients.column_sums(dy).to(ctx.bias_type) if wants_bias else None
         return dx, dw, db, None, None
 
 
@@ -178,11 +178,11 @@ class _Ffn(torch.autograd.Function):
             work = sum_over_ranks(dx, how.group)
         # What follows needs nothing of the other ranks.
         with leaving_free(dz.device, how.free if work is not None else 0):
-            d_up = _torch._weight_gradient(dz, x, up_pattern) if needs[1] else None
-        d_down = _torch._weight_gradient(dy, h, down_pattern) if needs[3] else None
+            d_up = _gradients.weight_gradient(dz, x, up_pattern) if needs[1] else None
+        d_down = _gradients.weight_gradient(dy, h, down_pattern) if needs[3] else None
         up_type, down_type = ctx.bias_types
         d_up_bias = sums.to(up_type) if up_type is not None and needs[2] else None
-        d_down_bias = _torch._column_sums(dy).to(down_type) if down_type is not None and needs[4] else None
+        d_down_bias = _gradients.column_sums(dy).to(down_type) if down_type is not None and needs[4] else None
         if work is not None:
             work.wait()
         return dx, d_up, d_up_bias, d_down, d_down_bias, None, None

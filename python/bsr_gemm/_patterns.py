@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from . import _arrays
 from ._native import Error
 from ._native import Pattern as _Native
+
+#: No side of a matrix or a block is as long: kernels count in 32 bits.
+SIDES = 2**31
+#: What scipy, attention's masks and PyTorch call the two lists of a pattern.
+NAMES = {"row_ptr": ("indptr", "crow_indices"), "col_idx": ("indices", "col_indices")}
 
 #: Patterns that are kept although nobody holds them: a graph that was compiled names its patterns by their keys.
 KEPT = 1024
@@ -17,15 +25,39 @@ _alive: WeakValueDictionary[str, Pattern] = WeakValueDictionary()
 _recent: OrderedDict[str, Pattern] = OrderedDict()
 
 
-class Pattern:
-    """The shape of a block-sparse matrix and the places of its stored blocks. It never changes."""
+class Fixed:
+    """What stays as it was made: kernels and lists of work are kept for it."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and hasattr(self, name):
+            raise AttributeError(
+                f"`{name}` of a {type(self).__name__} never changes\n  help: make another one; tensors of a DevicePattern may be "
+                "written into, and `changed` says so"
+            )
+        object.__setattr__(self, name, value)
+
+
+class Pattern(Fixed):
+    """The shape of a block-sparse matrix and the places of its stored blocks. It never changes.
+
+    ``row_ptr`` says where each block row starts among the stored blocks, and how many there are; ``col_idx`` is the block
+    column of each, ascending within a block row. They may be called ``indptr`` and ``indices``, as scipy does, or
+    ``crow_indices`` and ``col_indices``, as PyTorch does. They are copied, from a GPU too.
+    """
 
     __slots__ = ("__weakref__", "_col_idx", "_native", "_row_ptr", "block", "key", "nnzb", "shape")
 
     #: Patterns whose places are tensors are another class.
     on_device = False
 
-    def __init__(self, shape, block, row_ptr, col_idx) -> None:
+    def __init__(self, shape: Any, block: Any, row_ptr: Any = None, col_idx: Any = None, **lists: Any) -> None:
+        row_ptr, col_idx = _named("row_ptr", row_ptr, lists), _named("col_idx", col_idx, lists)
+        if lists:
+            raise Error(
+                f"`{next(iter(lists))}` is no list of a pattern\n  help: row_ptr and col_idx, or indptr and indices"
+            )
         (rows, cols), (bm, bk) = _pair(shape, "shape"), _pair(block, "block")
         self._native = _Native(rows, cols, bm, bk, _integers(row_ptr, "row_ptr"), _integers(col_idx, "col_idx"))
         self._finish()
@@ -47,7 +79,7 @@ class Pattern:
     @classmethod
     def from_mask(cls, mask, shape, block) -> Pattern:
         """The pattern with a block wherever ``mask`` (block rows x block columns) is true."""
-        mask = np.asarray(mask, dtype=bool)
+        mask = _arrays.host(mask).astype(bool)
         (rows, cols), (bm, bk) = _pair(shape, "shape"), _pair(block, "block")
         if bm < 1 or bk < 1:
             raise Error(f"the block is {bm} x {bk}, but both sides must be at least 1")
@@ -71,6 +103,16 @@ class Pattern:
         return self._col_idx
 
     @property
+    def indptr(self) -> np.ndarray:
+        """As :attr:`row_ptr`, in scipy's word."""
+        return self._row_ptr
+
+    @property
+    def indices(self) -> np.ndarray:
+        """As :attr:`col_idx`, in scipy's word."""
+        return self._col_idx
+
+    @property
     def row_idx(self) -> np.ndarray:
         """The block row of each stored block."""
         return np.repeat(np.arange(len(self._row_ptr) - 1, dtype=np.int32), np.diff(self._row_ptr))
@@ -88,6 +130,7 @@ class Pattern:
 
     def mask(self) -> np.ndarray:
         """Block rows x block columns: where blocks are stored."""
+        _arrays.ask_for("the mask of all blocks", self.grid, None, "i8")
         mask = np.zeros(self.grid, dtype=bool)
         mask[self.row_idx, self.col_idx] = True
         return mask
@@ -102,15 +145,15 @@ class Pattern:
 
     def picture(self, width: int = 32, height: int = 16) -> str:
         """The pattern in characters: each stands for blocks, and is the darker the more of them are stored."""
-        mask = self.mask().astype(np.float64)
-        if mask.size == 0:
+        if 0 in self.grid:
             return "(no blocks)"
-        high, wide = min(height, mask.shape[0]), min(width, mask.shape[1])
-        lines = []
-        for part in np.array_split(mask, high, axis=0):
-            fractions = [piece.mean() for piece in np.array_split(part, wide, axis=1)]
-            lines.append("".join(" ░▒▓█"[int(np.ceil(fraction * 4))] for fraction in fractions))
-        return "\n".join(f"|{line}|" for line in lines)
+        (row, high), (col, wide) = (
+            _cells(places, count, most)
+            for places, count, most in zip((self.row_idx, self.col_idx), self.grid, (height, width))
+        )
+        stored = np.bincount(row * len(wide) + col, minlength=len(high) * len(wide)).reshape(len(high), len(wide))
+        levels = np.ceil(stored / np.outer(high, wide) * 4).astype(int)
+        return "\n".join("|" + "".join(" ░▒▓█"[level] for level in line) + "|" for line in levels)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pattern) and self.key == other.key
@@ -119,7 +162,8 @@ class Pattern:
         return hash(self.key)
 
     def __reduce__(self):
-        return Pattern, (self.shape, self.block, self.row_ptr, self.col_idx)
+        # Plain numbers, which `torch.load` reads with `weights_only=True`.
+        return Pattern, (self.shape, self.block, self.row_ptr.tolist(), self.col_idx.tolist())
 
     def __repr__(self) -> str:
         (rows, cols), (bm, bk) = self.shape, self.block
@@ -138,18 +182,45 @@ def find(key: str) -> Pattern:
     return pattern
 
 
-def _pair(pair, what: str) -> tuple[int, int]:
+def _named(name: str, given: Any, lists: dict[str, Any]) -> Any:
+    """A list of a pattern by whichever of its names it is given."""
+    for word in NAMES[name]:
+        if word in lists:
+            if given is not None:
+                raise Error(f"`{word}` is `{name}`, and both are given\n  help: drop one of them")
+            given = lists.pop(word)
+    if given is None:
+        raise Error(f"`{name}` is not given\n  help: `Pattern(shape, block, row_ptr, col_idx)`")
+    return given
+
+
+def _cells(places: np.ndarray, count: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The cell of a picture that each place of ``count`` is in, and how many places each cell has."""
+    cells = min(most, count)
+    small, larger = divmod(count, cells)
+    sizes = np.full(cells, small, dtype=np.int64)
+    sizes[:larger] += 1
+    return np.searchsorted(np.cumsum(sizes), places, side="right"), sizes
+
+
+def _pair(pair: Any, what: str) -> tuple[int, int]:
     try:
-        first, second = (int(side) for side in pair)
+        first, second = (operator.index(side) for side in pair)
     except (TypeError, ValueError):
-        raise Error(f"{what} = {pair!r} is no pair of integers\n  help: write {what}=(64, 64)") from None
+        side = pair if isinstance(pair, int) and pair > 0 else 64
+        raise Error(f"{what} = {pair!r} is no pair of integers\n  help: write {what}=({side}, {side})") from None
     if first < 0 or second < 0:
         raise Error(f"{what} = ({first}, {second}) has a negative side")
+    if max(first, second) >= SIDES:
+        raise Error(
+            f"{what} = ({first}, {second}) has a side that is not below 2^31, the limit of the device's 32-bit coordinates\n"
+            "  help: split the matrix and multiply the parts"
+        )
     return first, second
 
 
-def _integers(array, what: str) -> bytes:
-    array = np.asarray(array)
+def _integers(array: Any, what: str) -> bytes:
+    array = _arrays.host(array)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise Error(f"{what} has {array.ndim} dimensions of {array.dtype}, but it is a list of integers")
     narrow = array.astype("<i4")

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import numpy as np
 
 from . import _arrays, _native
+from ._convert import as_matrix
 from ._matrix import BsrMatrix
 from ._native import Error
 from ._patterns import Pattern
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: ``linear`` of PyTorch where nothing but a known launch is asked for; None until there are operators.
 _direct: Any = None
 
 #: What may follow a product, in the words of an epilogue.
-ACTIVATIONS = ("none", "relu", "gelu", "gelu_erf", "silu", "tanh", "sigmoid")
+Activation = Literal["none", "relu", "gelu", "gelu_erf", "silu", "tanh", "sigmoid"]
+ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 
 
-def bsr_gemm(w: BsrMatrix, x: Any, *, transpose: bool = False) -> Any:
+@overload
+def bsr_gemm(w: Any, x: np.ndarray, *, transpose: bool = ...) -> np.ndarray: ...
+@overload
+def bsr_gemm(w: Any, x: Tensor, *, transpose: bool = ...) -> Tensor: ...
+@overload
+def bsr_gemm(w: Any, x: Any, *, transpose: bool = ...) -> Any: ...
+def bsr_gemm(w: Any, x: Any, *, transpose: bool = False) -> Any:
     """``w @ x``, or ``w.T @ x`` with ``transpose``, summed in f32 and rounded once.
+
+    ``w`` is a :class:`BsrMatrix`, a tensor of layout ``torch.sparse_bsr``, or a ``bsr_array`` or ``bsr_matrix`` of scipy. Of the
+    latter two the values are not copied, and the lists of blocks are read at each call: where one is multiplied again,
+    ``BsrMatrix.from_torch`` and ``BsrMatrix.from_scipy`` read them once.
 
     ``x`` is a matrix, a vector, or a batch of matrices in its first dimensions. The result lies in memory as ``x`` does.
     """
-    if not isinstance(w, BsrMatrix):
-        raise Error(
-            f"the first operand is a {type(w).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=(64, 64))`"
-        )
+    w = w if isinstance(w, BsrMatrix) else as_matrix(w, "the first operand")
     x = _arrays.as_array(x)
     if len(x.shape) == 1:
         return bsr_gemm(w, x[:, None], transpose=transpose)[:, 0]
     if len(x.shape) < 2:
-        raise Error("a number cannot be multiplied with a matrix\n  help: multiply `w.values`")
+        raise _of_a_number()
     if _arrays.is_tensor(x):
         return _apply(w, x.mT, transpose).mT
     return np.swapaxes(_apply(w, np.swapaxes(x, -1, -2), transpose), -1, -2)
@@ -45,39 +57,35 @@ def right_product(x: Any, w: BsrMatrix) -> Any:
     return _apply(w, x, True)
 
 
-def linear(x: Any, w: BsrMatrix, bias: Any = None, activation: str = "none") -> Any:
-    """``activation(x @ w.T + bias)``: a layer with ``w`` of outputs x inputs.
+@overload
+def linear(x: np.ndarray, w: Any, bias: Any = ..., activation: Activation = ...) -> np.ndarray: ...
+@overload
+def linear(x: Tensor, w: Any, bias: Any = ..., activation: Activation = ...) -> Tensor: ...
+@overload
+def linear(x: Any, w: Any, bias: Any = ..., activation: Activation = ...) -> Any: ...
+def linear(x: Any, w: Any, bias: Any = None, activation: Activation = "none") -> Any:
+    """``activation(x @ w.T + bias)``: a layer with ``w`` of outputs x inputs, which is any matrix of :func:`bsr_gemm`.
 
     Sum, bias and activation are one kernel. While a gradient is recorded an activation other than relu is a step of its
     own, which keeps what it is the gradient of; relu needs none.
     """
     if _direct is not None and type(w) is BsrMatrix:
-        known = _direct(x, w.values, bias, w.key, False, activation)
+        known = _direct(x, w._values, bias, w._key, False, activation)
         if known is not None:
             return known
-    if not isinstance(w, BsrMatrix):
-        raise Error(
-            f"the weight is a {type(w).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=(64, 64))`"
-        )
+    w = w if isinstance(w, BsrMatrix) else as_matrix(w, "the weight")
     if activation not in ACTIVATIONS:
         raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
     return _apply(w, _arrays.as_array(x), False, None if bias is None else _arrays.as_array(bias), activation)
 
 
-def ffn(
-    x: Any, up: BsrMatrix, down: BsrMatrix, up_bias: Any = None, down_bias: Any = None, activation: str = "gelu"
-) -> Any:
+def ffn(x: Any, up: Any, down: Any, up_bias: Any = None, down_bias: Any = None, activation: Activation = "gelu") -> Any:
     """``activation(x @ up.T + up_bias) @ down.T + down_bias``: the two layers of a feed-forward network.
 
     As two calls of :func:`linear`, but with gradients that need fewer passes over what lies between the layers: the
     derivative of the activation and the gradient of the first bias are the epilogue of one product.
     """
-    for name, w in (("first", up), ("second", down)):
-        if not isinstance(w, BsrMatrix):
-            raise Error(
-                f"the {name} weight is a {type(w).__name__}, not a BsrMatrix\n"
-                "  help: `bsr_gemm.from_dense(w, block=(64, 64))`"
-            )
+    up, down = as_matrix(up, "the first weight"), as_matrix(down, "the second weight")
     if down.shape[1] != up.shape[0]:
         raise Error(
             f"the first layer has {up.shape[0]} outputs, and the second {down.shape[1]} inputs\n"
@@ -89,12 +97,16 @@ def ffn(
         return linear(linear(x, up, up_bias, activation), down, down_bias)
     from . import _torch
 
-    return _torch.ffn(x, (up.values, up_bias, up.key), (down.values, down_bias, down.key), activation)
+    layers = [(w.values, bias, w.key, (None, None)) for w, bias in ((up, up_bias), (down, down_bias))]
+    return _torch.ffn(x, *layers, activation)
 
 
-def sampled(a: Any, b: Any, like: BsrMatrix | Pattern) -> BsrMatrix:
-    """The blocks of ``a @ b`` that are stored in ``like`` (SDDMM), summed in f32 and rounded once."""
-    pattern = like.pattern if isinstance(like, BsrMatrix) else like
+def sampled(a: Any, b: Any, like: Any) -> BsrMatrix:
+    """The blocks of ``a @ b`` that are stored in ``like`` (SDDMM), summed in f32 and rounded once.
+
+    ``like`` is a :class:`Pattern`, or any matrix of :func:`bsr_gemm`, whose values are not read.
+    """
+    pattern = pattern_like(like)
     a, b = _arrays.as_array(a), _arrays.as_array(b)
     if _arrays.is_tensor(a) != _arrays.is_tensor(b):
         raise Error(
@@ -109,8 +121,26 @@ def sampled(a: Any, b: Any, like: BsrMatrix | Pattern) -> BsrMatrix:
     return BsrMatrix(sampled_values(a, b, pattern), pattern, check=False)
 
 
+def pattern_like(like: Any) -> Any:
+    """The pattern of what says which blocks are stored."""
+    if isinstance(like, Pattern) or getattr(like, "on_device", False):
+        return like
+    if str(getattr(like, "dtype", "")).endswith("bool"):
+        raise Error(
+            "`like` is a mask, which does not say how large a block is\n"
+            "  help: `bsr_gemm.Pattern.from_mask(mask, shape=(rows, columns), block=(64, 64))`"
+        )
+    return as_matrix(like, "`like`").pattern
+
+
+def _of_a_number() -> Error:
+    return Error("a number is no operand of a product\n  help: `w * 2.0` scales a matrix")
+
+
 def _apply(w: BsrMatrix, x: Any, transpose: bool, bias: Any = None, activation: str = "none") -> Any:
     inner = w.shape[0] if transpose else w.shape[1]
+    if len(x.shape) == 0:
+        raise _of_a_number()
     if x.shape[-1] != inner:
         side = "rows" if transpose else "columns"
         raise Error(
@@ -124,7 +154,7 @@ def _apply(w: BsrMatrix, x: Any, transpose: bool, bias: Any = None, activation: 
         )
     if _arrays.is_tensor(x):
         if not _arrays.is_tensor(w.values):
-            w = BsrMatrix(_as_tensor(w.values), w.pattern, check=False)
+            w = w._with(_arrays.as_tensor(w.values))
         from . import _torch
 
         return _torch.linear(x, w.values, bias, w.key, transpose, activation)
@@ -135,12 +165,6 @@ def _apply(w: BsrMatrix, x: Any, transpose: bool, bias: Any = None, activation: 
     return _numpy_linear(w, x, bias, transpose, activation)
 
 
-def _as_tensor(array: np.ndarray) -> Any:
-    import torch
-
-    return torch.from_numpy(array)
-
-
 def _numpy_linear(w: BsrMatrix, x: np.ndarray, bias: Any, transpose: bool, activation: str) -> np.ndarray:
     if x.dtype != w.dtype:
         raise Error(f"the operands are of {w.dtype} and {x.dtype}\n  help: `x.astype({str(w.dtype)!r})`")
@@ -148,6 +172,7 @@ def _numpy_linear(w: BsrMatrix, x: np.ndarray, bias: Any, transpose: bool, activ
     flat = x.reshape(-1, x.shape[-1]) if x.ndim != 2 else x
     outputs = w.shape[1] if transpose else w.shape[0]
     kind = result_kind(_arrays.kind_of(x))
+    _arrays.ask_for("the result", (flat.shape[0], outputs), x, kind)
     shape = (outputs, flat.shape[0]) if lies_transposed else (flat.shape[0], outputs)
     out = np.empty(shape, dtype=_arrays.numpy_dtype(kind))
     out = out.T if lies_transposed else out
@@ -167,14 +192,10 @@ def linear_into(pattern: Pattern, values: Any, x: Any, out: Any, bias: Any, tran
         if len(bias.shape) != 1 or bias.shape[0] != out.shape[1]:
             raise Error(f"the bias is {' x '.join(map(str, bias.shape))}, and there are {out.shape[1]} outputs")
         given.append(("bias", _arrays.rows(bias, out.shape[1])))
-    _native.multiply(
-        pattern._native,
-        transpose,
-        (_arrays.address_of(values), _arrays.kind_of(values)),
-        _arrays.matrix(x.T),
-        _arrays.matrix(out.T),
-        None if epilogue is None else (epilogue, given),
-    )
+    held, blocks = _arrays.stored(values, pattern)
+    epilogue_given = None if epilogue is None else (epilogue, given)
+    _native.multiply(pattern._native, transpose, blocks, _arrays.matrix(x.T), _arrays.matrix(out.T), epilogue_given)
+    del held
 
 
 def epilogue_of(activation: str, bias: str | None) -> str | None:
@@ -218,10 +239,11 @@ def gradient_into(
     pattern: Pattern, values: Any, dy: Any, kept: Any, out: Any, sums: Any, transpose: bool, activation: str
 ) -> None:
     """On the CPU: ``out = (dy @ w) * activation'``, and the sums of its columns."""
+    held, blocks = _arrays.stored(values, pattern)
     _native.multiply(
         pattern._native,
         transpose,
-        (_arrays.address_of(values), _arrays.kind_of(values)),
+        blocks,
         _arrays.matrix(dy.T),
         _arrays.matrix(out.T),
         (
@@ -230,12 +252,15 @@ def gradient_into(
         ),
         _arrays.rows(sums, len(sums)),
     )
+    del held
 
 
 def sampled_values(a: Any, b: Any, pattern: Pattern) -> Any:
     """On the CPU: the values of the stored blocks of ``a @ b``."""
     if a.dtype != b.dtype:
         raise Error(f"the operands are of {a.dtype} and {b.dtype}\n  help: convert one of them")
-    out = _arrays.empty_like(a, (pattern.nnzb, *pattern.block), result_kind(_arrays.kind_of(a)))
+    shape, kind = (pattern.nnzb, *pattern.block), result_kind(_arrays.kind_of(a))
+    _arrays.ask_for("the result", shape, a, kind)
+    out = _arrays.empty_like(a, shape, kind)
     _native.multiply_sampled(pattern._native, _arrays.matrix(a), _arrays.matrix(b), _arrays.values(out))
     return out

@@ -1,4 +1,7 @@
-"""Scores of attention as expressions of PyTorch: what their gradients need, and whether they only leave pairs out."""
+"""Scores of attention as expressions of PyTorch: what their gradients need, and whether they only leave pairs out.
+
+The reader reads the conditions of masks, too, which ``_conditions`` is about.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 from ._native import Error
 
 _TOKEN = re.compile(
-    r"\s*(?:(\d[\d_]*(?:\.\d[\d_]*|\.(?![A-Za-z_]))?(?:[eE][+-]?\d+)?(?:f32)?)|([A-Za-z_]\w*)|(<=|>=|==|!=|\S))"
+    r"\s*(?:(\d[\d_]*(?:\.\d[\d_]*|\.(?![A-Za-z_]))?(?:[eE][+-]?\d+)?(?:f32)?)|([A-Za-z_]\w*)|(<=|>=|==|!=|&&|\|\||\S))"
 )
 _COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 #: What every score is told.
@@ -37,10 +40,20 @@ class Score:
         #: The parameters: name, kind and element type; of numbers the kind is `f32`.
         self.parameters: tuple[tuple[str, str, str], ...] = ()
         try:
-            self.parameters, self.tree = _Reader(self.closure).closure()
+            self.parameters, self.tree = Reader(self.closure).closure()
             self.why = ""
         except NotRead as error:
             self.tree, self.why = None, str(error)
+
+    @property
+    def body(self) -> str:
+        """The expression behind the parameters."""
+        return self.closure[self.closure.index("|", 1) + 1 :].strip()
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether some pairs may have minus infinity, so that the score tells pairs of a block apart."""
+        return re.search(r"\binf\b", self.closure) is not None
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -72,7 +85,7 @@ def score_of(text: str) -> Score:
     return Score(text)
 
 
-class _Reader:
+class Reader:
     """Reads the language of epilogues in the words of a score; names that were bound become what they stand for."""
 
     def __init__(self, text: str) -> None:
@@ -96,7 +109,10 @@ class _Reader:
         self.at += 1
         return token
 
-    def closure(self) -> tuple[tuple[tuple[str, str, str], ...], Tree]:
+    def parameters(self) -> tuple[tuple[str, str, str], ...]:
+        if self.peek() == "||":
+            self.take()
+            return ()
         parameters = []
         self.take("|")
         while self.peek() != "|":
@@ -114,10 +130,59 @@ class _Reader:
             if self.peek() == ",":
                 self.take()
         self.take("|")
-        tree = self.statements("") if self.peek() == "let" else self.expression()
+        return tuple(parameters)
+
+    def ends(self) -> None:
         if self.peek():
             raise NotRead(f"`{self.peek()}` follows its end")
-        return tuple(parameters), tree
+
+    def closure(self) -> tuple[tuple[tuple[str, str, str], ...], Tree]:
+        parameters = self.parameters()
+        tree = self.statements("") if self.peek() == "let" else self.expression()
+        self.ends()
+        return parameters, tree
+
+    def condition(self) -> tuple[tuple[tuple[str, str, str], ...], Tree]:
+        """The parameters and the tree of a mask's condition, which may begin with parameters."""
+        parameters = self.parameters() if self.peek() in ("|", "||") else ()
+        tree = self.any_of()
+        self.ends()
+        return parameters, tree
+
+    def any_of(self) -> Tree:
+        tree = self.all_of()
+        while self.peek() == "||":
+            self.take()
+            tree = ("or", tree, self.all_of())
+        return tree
+
+    def all_of(self) -> Tree:
+        tree = self.test()
+        while self.peek() == "&&":
+            self.take()
+            tree = ("and", tree, self.test())
+        return tree
+
+    def test(self) -> Tree:
+        if self.peek() == "!":
+            self.take()
+            return ("not", self.test())
+        start = self.at
+        if self.peek() == "(":
+            # Brackets are around a condition, or around a number that is compared.
+            try:
+                self.take()
+                tree = self.any_of()
+                self.take(")")
+                if self.peek() in ("", ")", "&&", "||"):
+                    return tree
+            except NotRead:
+                pass
+            self.at = start
+        tree = self.expression()
+        if tree[0] != "compare":
+            raise NotRead(f"`{' '.join(self.tokens[start : self.at])}` is a number, and no comparison")
+        return tree
 
     def statements(self, end: str) -> Tree:
         outer = dict(self.names)

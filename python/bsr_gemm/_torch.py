@@ -1,7 +1,8 @@
 """The operators of PyTorch: ``torch.ops.bsr_gemm.linear`` and ``torch.ops.bsr_gemm.sampled``.
 
 A pattern is handed to them by its key, a string, which is the same wherever the pattern is the same: compiled graphs
-hold it as a constant and are compiled anew where a pattern changes.
+hold it as a constant and are compiled anew where a pattern changes. Layers within such graphs hand on their tensors
+(``_places``), which are read when the operator runs.
 """
 
 from __future__ import annotations
@@ -14,83 +15,115 @@ from torch.autograd import forward_ad
 
 from . import _arrays, _gpu, _launch, _products
 from ._device_patterns import hosted, spread
+from ._gradients import (
+    Linear,
+    Sampled,
+    column_sums,
+    derivative,
+    ffn_backward,
+    is_transformed,
+    keep_ffn,
+    keep_linear,
+    keep_sampled,
+    linear_backward,
+    register,
+    sampled_backward,
+    sums_in,
+)
 from ._native import Error
-from ._patterns import find
+from ._places import NONE, Places, resolved, shape_of
 from ._products import ACTIVATIONS, OF_RESULT, gradient_into, linear_into, result_kind, sampled_values
 
 _library = torch.library.Library("bsr_gemm", "DEF")
 _library.define(
-    "linear(Tensor x, Tensor weight, Tensor? bias, str pattern, bool transpose=False, str activation='none') -> Tensor",
+    "linear(Tensor x, Tensor weight, Tensor? bias, str pattern, bool transpose=False, str activation='none',"
+    " Tensor? row_ptr=None, Tensor? col_idx=None) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
 _library.define(
-    "linear_gradient(Tensor dy, Tensor weight, Tensor kept, str pattern, bool transpose, str activation)"
-    " -> (Tensor, Tensor)",
+    "linear_gradient(Tensor dy, Tensor weight, Tensor kept, str pattern, bool transpose, str activation,"
+    " Tensor? row_ptr=None, Tensor? col_idx=None) -> (Tensor, Tensor)",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
 _library.define(
     "ffn(Tensor x, Tensor up, Tensor? up_bias, Tensor down, Tensor? down_bias, str up_pattern, str down_pattern,"
-    " str activation) -> (Tensor, Tensor, Tensor)",
+    " str activation, Tensor? up_row_ptr=None, Tensor? up_col_idx=None, Tensor? down_row_ptr=None,"
+    " Tensor? down_col_idx=None) -> (Tensor, Tensor, Tensor)",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
-_library.define("sampled(Tensor a, Tensor b, str pattern) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+_library.define(
+    "sampled(Tensor a, Tensor b, str pattern, Tensor? row_ptr=None, Tensor? col_idx=None) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
 
 
 def linear(
-    x: Tensor, weight: Tensor, bias: Tensor | None, pattern: str, transpose: bool = False, activation: str = "none"
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    pattern: str,
+    transpose: bool = False,
+    activation: str = "none",
+    places: Places = NONE,
 ) -> Tensor:
     """``activation(x @ w.T + bias)``, or with ``w`` where it is transposed. ``x`` may have any number of dimensions."""
     known = direct(x, weight, bias, pattern, transpose, activation)
     if known is not None:
         return known
     x, weight, bias = _cast(x.device.type, x, weight, bias)
+    how = (pattern, transpose, activation, *places)
     if activation not in OF_RESULT and _wants_gradient(x, weight, bias):
-        return activate(linear(x, weight, bias, pattern, transpose), activation)
-    if not is_dynamo_compiling() and x.is_cuda and x.dim() >= 2 and x.stride(-1) == 1 and _is_plain(x, weight, bias):
+        return activate(linear(x, weight, bias, pattern, transpose, "none", places), activation)
+    plain = places[0] is None and not is_dynamo_compiling() and _is_plain(x, weight, bias)
+    if plain and x.is_cuda and x.dim() >= 2 and x.stride(-1) == 1:
         # What an operator's way through the dispatcher costs on the host is more than the launch.
         flat = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-        out = _linear_cuda(flat, weight, bias, pattern, transpose, activation)
+        out = _linear_cuda(flat, weight, bias, *how)
         if x.dim() == 2:
             return out
         out = out.view(*x.shape[:-1], out.shape[-1])
-        _launch.remember_as(x, flat, out, bias, (pattern, transpose, activation))
+        _launch.remember_as(x, flat, out, bias, how[:3])
         return out
+    product = Linear.apply if is_transformed() else torch.ops.bsr_gemm.linear
     if x.dim() == 2:
-        return torch.ops.bsr_gemm.linear(x, weight, bias, pattern, transpose, activation)
+        return product(x, weight, bias, *how)
     if x.dim() == 1:
-        return torch.ops.bsr_gemm.linear(x[None], weight, bias, pattern, transpose, activation)[0]
+        return product(x[None], weight, bias, *how)[0]
     if x.dim() == 3 and x.shape[-1] > 1 and x.stride(-1) != 1 and x.stride(-2) == 1:
         # A batch of transposed matrices, as `w @ x` has: each of them is multiplied where it lies.
-        parts = [torch.ops.bsr_gemm.linear(part, weight, bias, pattern, transpose, activation) for part in x.unbind()]
+        parts = [product(part, weight, bias, *how) for part in x.unbind()]
         return torch.stack([part.mT for part in parts]).mT
-    flat = torch.ops.bsr_gemm.linear(x.reshape(-1, x.shape[-1]), weight, bias, pattern, transpose, activation)
+    flat = product(x.reshape(-1, x.shape[-1]), weight, bias, *how)
     return flat.view(*x.shape[:-1], flat.shape[-1])
 
 
-def ffn(
-    x: Tensor,
-    up: tuple[Tensor, Tensor | None, str],
-    down: tuple[Tensor, Tensor | None, str],
-    activation: str,
-) -> Tensor:
-    """``activation(x @ up.T + up_bias) @ down.T + down_bias``; of each layer the weight, the bias and the pattern."""
+#: Of a layer the weight, the bias, the pattern, and its tensors where these are handed on.
+Layer = tuple[Tensor, Tensor | None, str, Places]
+
+
+def ffn(x: Tensor, up: Layer, down: Layer, activation: str) -> Tensor:
+    """``activation(x @ up.T + up_bias) @ down.T + down_bias``."""
     tensors = _cast(x.device.type, x, up[0], up[1], down[0], down[1])
     x, up_weight, up_bias, down_weight, down_bias = tensors
-    if not _wants_gradient(*tensors):
-        h = linear(x, up_weight, up_bias, up[2], False, activation)
-        return linear(h, down_weight, down_bias, down[2])
+    if is_transformed() or not _wants_gradient(*tensors):
+        h = linear(x, up_weight, up_bias, up[2], False, activation, up[3])
+        return linear(h, down_weight, down_bias, down[2], False, "none", down[3])
     flat = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-    op = torch.ops.bsr_gemm.ffn
-    y = op(flat.contiguous(), up_weight, up_bias, down_weight, down_bias, up[2], down[2], activation)[0]
+    op, patterns = torch.ops.bsr_gemm.ffn, (up[2], down[2])
+    weights = up_weight, up_bias, down_weight, down_bias
+    y = op(flat.contiguous(), *weights, *patterns, activation, *up[3], *down[3])[0]
     return y if x.dim() == 2 else y.view(*x.shape[:-1], y.shape[-1])
 
 
 def _cast(device: str, *tensors: Tensor | None) -> tuple:
     """Under autocast, tensors of its type."""
-    if not torch.is_autocast_enabled(device):
-        return tensors
-    dtype = torch.get_autocast_dtype(device)
-    return tuple(tensor if tensor is None else tensor.to(dtype) for tensor in tensors)
+    dtype = autocast_dtype(device)
+    return tensors if dtype is None else tuple(tensor if tensor is None else tensor.to(dtype) for tensor in tensors)
+
+
+def autocast_dtype(device: str) -> torch.dtype | None:
+    """The type of autocast on a device, where that is on."""
+    return torch.get_autocast_dtype(device) if device != "meta" and torch.is_autocast_enabled(device) else None
 
 
 def _wants_gradient(*tensors: Tensor | None) -> bool:
@@ -130,11 +163,8 @@ _products._direct = direct
 
 def sampled(a: Tensor, b: Tensor, pattern: str) -> Tensor:
     """The stored blocks of ``a @ b``."""
-    device = a.device.type
-    if torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
-        a, b = a.to(dtype), b.to(dtype)
-    return torch.ops.bsr_gemm.sampled(a, b, pattern)
+    a, b = _cast(a.device.type, a, b)
+    return (Sampled.apply if is_transformed() else torch.ops.bsr_gemm.sampled)(a, b, pattern, None, None)
 
 
 def activate(z: Tensor, activation: str) -> Tensor:
@@ -158,34 +188,12 @@ def activate(z: Tensor, activation: str) -> Tensor:
     raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
 
 
-def _derivative(dy: Tensor, y: Any, activation: str, z: Any) -> Tensor:
-    """The gradient of what an activation was given, ``z``; of some, of its result alone."""
-    aten = torch.ops.aten
-    match activation:
-        case "none":
-            return dy
-        case "relu":
-            return torch.where(y > 0, dy, torch.zeros((), dtype=dy.dtype, device=dy.device))
-        case "gelu":
-            return aten.gelu_backward(dy, z, approximate="tanh")
-        case "gelu_erf":
-            return aten.gelu_backward(dy, z, approximate="none")
-        case "silu":
-            return aten.silu_backward(dy, z)
-        case "tanh":
-            return aten.tanh_backward(dy, y)
-        case "sigmoid":
-            return aten.sigmoid_backward(dy, y)
-    raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
-
-
 def _lies_transposed(x: Tensor) -> bool:
     return x.stride(1) != 1 and x.stride(0) == 1
 
 
-def _check(x: Tensor, weight: Tensor, bias: Tensor | None, pattern: str, transpose: bool, activation: str) -> int:
+def _check(x: Tensor, weight: Tensor, bias: Tensor | None, found: Any, transpose: bool, activation: str) -> int:
     """What the operands must be of each other; the number of outputs."""
-    found = find(pattern)
     (rows, cols), (bm, bk) = found.shape, found.block
     inputs, outputs = (rows, cols) if transpose else (cols, rows)
     if x.dim() != 2 or x.shape[1] != inputs:
@@ -220,32 +228,32 @@ def _result(x: Tensor, outputs: int) -> Tensor:
 
 
 @torch.library.impl(_library, "linear", "CPU")
-def _linear_cpu(x, weight, bias, pattern, transpose=False, activation="none"):
-    out = _result(x, _check(x, weight, bias, pattern, transpose, activation))
-    found, weight = hosted(find(pattern), weight)
+def _linear_cpu(x, weight, bias, pattern, transpose=False, activation="none", row_ptr=None, col_idx=None):
+    found = resolved(pattern, row_ptr, col_idx)
+    out = _result(x, _check(x, weight, bias, found, transpose, activation))
+    found, weight = hosted(found, weight)
     linear_into(found, weight.contiguous(), x, out, bias, transpose, activation)
     return out
 
 
 @torch.library.impl(_library, "sampled", "CPU")
-def _sampled_cpu(a, b, pattern):
-    found = _check_sampled(a, b, pattern)
+def _sampled_cpu(a, b, pattern, row_ptr=None, col_idx=None):
+    found = _check_sampled(a, b, resolved(pattern, row_ptr, col_idx))
     return spread(found, sampled_values(a, b, found.to_pattern() if found.on_device else found))
 
 
 @torch.library.register_fake("bsr_gemm::linear", lib=_library)
-def _linear_fake(x, weight, bias, pattern, transpose=False, activation="none"):
-    return _result(x, _check(x, weight, bias, pattern, transpose, activation))
+def _linear_fake(x, weight, bias, pattern, transpose=False, activation="none", row_ptr=None, col_idx=None):
+    return _result(x, _check(x, weight, bias, shape_of(pattern, row_ptr, col_idx), transpose, activation))
 
 
 @torch.library.register_fake("bsr_gemm::sampled", lib=_library)
-def _sampled_fake(a, b, pattern):
-    found = _check_sampled(a, b, pattern)
+def _sampled_fake(a, b, pattern, row_ptr=None, col_idx=None):
+    found = _check_sampled(a, b, shape_of(pattern, row_ptr, col_idx))
     return a.new_empty((found.nnzb, *found.block), dtype=_arrays.torch_dtype(result_kind(_arrays.kind_of(a))))
 
 
-def _check_sampled(a: Tensor, b: Tensor, pattern: str) -> Any:
-    found = find(pattern)
+def _check_sampled(a: Tensor, b: Tensor, found: Any) -> Any:
     rows, cols = found.shape
     if a.dim() != 2 or b.dim() != 2 or a.shape[0] != rows or b.shape[1] != cols or a.shape[1] != b.shape[0]:
         raise Error(
@@ -260,34 +268,30 @@ def _check_sampled(a: Tensor, b: Tensor, pattern: str) -> Any:
 
 
 @torch.library.impl(_library, "linear_gradient", "CPU")
-def _linear_gradient_cpu(dy, weight, kept, pattern, transpose, activation):
-    found, outputs = find(pattern), _check(dy, weight, None, pattern, not transpose, activation)
-    out = dy.new_empty((dy.shape[0], outputs))
-    sums = dy.new_empty(outputs, dtype=_sums_in(dy))
+def _linear_gradient_cpu(dy, weight, kept, pattern, transpose, activation, row_ptr=None, col_idx=None):
+    found = resolved(pattern, row_ptr, col_idx)
+    out = dy.new_empty((dy.shape[0], _check(dy, weight, None, found, not transpose, activation)))
+    sums = dy.new_empty(out.shape[1], dtype=sums_in(dy))
     found, weight = hosted(found, weight)
     gradient_into(found, weight.contiguous(), dy, kept, out, sums, not transpose, activation)
     return out, sums
 
 
 @torch.library.register_fake("bsr_gemm::linear_gradient", lib=_library)
-def _linear_gradient_fake(dy, weight, kept, pattern, transpose, activation):
-    outputs = _check(dy, weight, None, pattern, not transpose, activation)
-    return dy.new_empty((dy.shape[0], outputs)), dy.new_empty(outputs, dtype=_sums_in(dy))
+def _linear_gradient_fake(dy, weight, kept, pattern, transpose, activation, row_ptr=None, col_idx=None):
+    outputs = _check(dy, weight, None, shape_of(pattern, row_ptr, col_idx), not transpose, activation)
+    return dy.new_empty((dy.shape[0], outputs)), dy.new_empty(outputs, dtype=sums_in(dy))
 
 
-def _sums_in(x: Tensor) -> torch.dtype:
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
-
-
-def _ffn(x, up, up_bias, down, down_bias, up_pattern, down_pattern, activation):
+def _ffn(x, up, up_bias, down, down_bias, up_pattern, down_pattern, activation, *places):
     """The result, the result of the activation, and what it was given where its derivative needs that."""
-    op = torch.ops.bsr_gemm.linear
+    op, (of_up, of_down) = torch.ops.bsr_gemm.linear, (places[:2], places[2:])
     if activation in OF_RESULT:
-        h = op(x, up, up_bias, up_pattern, False, activation)
-        return op(h, down, down_bias, down_pattern), h, x.new_empty(0)
-    z = op(x, up, up_bias, up_pattern)
+        h = op(x, up, up_bias, up_pattern, False, activation, *of_up)
+        return op(h, down, down_bias, down_pattern, False, "none", *of_down), h, x.new_empty(0)
+    z = op(x, up, up_bias, up_pattern, False, "none", *of_up)
     h = activate(z, activation)
-    return op(h, down, down_bias, down_pattern), h, z
+    return op(h, down, down_bias, down_pattern, False, "none", *of_down), h, z
 
 
 for _device_key in ("CPU", "CUDA"):
@@ -295,144 +299,40 @@ for _device_key in ("CPU", "CUDA"):
 torch.library.register_fake("bsr_gemm::ffn", _ffn, lib=_library)
 
 
-class _Once(torch.autograd.Function):
-    """Gradients that have none themselves."""
-
-    @staticmethod
-    def forward(ctx: Any, count: int, *tensors: Tensor | None) -> tuple:
-        # Those after the first are what the gradients were computed of.
-        return tuple(None if tensor is None else tensor.view_as(tensor) for tensor in tensors[:count])
-
-    @staticmethod
-    def backward(ctx: Any, *_: Tensor) -> Any:
-        raise Error(
-            "the second derivative of a block-sparse product is not computed\n"
-            "  help: leave out `create_graph=True`, or take the gradient of `w.to_dense()` times x"
-        )
-
-
-def _once(gradients: tuple, *of: Tensor | None) -> tuple:
-    """Gradients, with the refusal of theirs where a graph of them is recorded."""
-    if not torch.is_grad_enabled():
-        return gradients
-    return _Once.apply(len(gradients), *gradients, *of)
-
-
-def _keep_linear(ctx: Any, inputs: tuple, output: Tensor) -> None:
-    x, weight, bias, pattern, transpose, activation = inputs
-    ctx.pattern, ctx.transpose, ctx.activation = pattern, transpose, activation
-    ctx.held = find(pattern)  # The matrix may get another pattern before the gradients are asked for.
-    ctx.has_bias = bias is not None
-    # What an activation was given is made once more where its derivative needs it.
-    ctx.save_for_backward(x, weight, bias, output if activation not in ("none",) else None)
-
-
-def _linear_backward(ctx: Any, dy: Tensor) -> tuple:
-    x, weight, bias, y = ctx.saved_tensors
-    op = torch.ops.bsr_gemm
-    with torch.no_grad():
-        z = None
-        if ctx.activation not in OF_RESULT:
-            z = op.linear(x, weight, bias, ctx.pattern, ctx.transpose, "none")
-        dz = _derivative(dy, y, ctx.activation, z)
-        dx = dw = db = None
-        if ctx.needs_input_grad[0]:
-            dx = op.linear(dz, weight, None, ctx.pattern, not ctx.transpose, "none")
-        if ctx.needs_input_grad[1]:
-            dw = _weight_gradient(dz, x, ctx.pattern, ctx.transpose)
-        if ctx.has_bias and ctx.needs_input_grad[2]:
-            db = _column_sums(dz).to(bias.dtype)
-    return *_once((dx, dw, db), dy, x, weight, bias), None, None, None
-
-
-def _weight_gradient(dz: Tensor, x: Tensor, pattern: str, transpose: bool = False) -> Tensor:
-    op = torch.ops.bsr_gemm.sampled
-    return op(x.t(), dz, pattern) if transpose else op(dz.t(), x, pattern)
-
-
-def _column_sums(dz: Tensor) -> Tensor:
-    return dz.sum(0, dtype=_sums_in(dz))
-
-
-def _keep_ffn(ctx: Any, inputs: tuple, output: tuple) -> None:
-    x, up, up_bias, down, down_bias, up_pattern, down_pattern, activation = inputs
-    _, h, z = output
-    ctx.patterns, ctx.activation = (up_pattern, down_pattern), activation
-    ctx.held = (find(up_pattern), find(down_pattern))
-    ctx.mark_non_differentiable(h, z)
-    # h and z have no gradients: zeros of their size would be two passes over the hidden features.
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(x, up, up_bias, down, down_bias, h, z)
-
-
-def _ffn_backward(ctx: Any, dy: Tensor | None, *_: Any) -> tuple:
-    x, up, up_bias, down, down_bias, h, z = ctx.saved_tensors
-    (up_pattern, down_pattern), needs = ctx.patterns, ctx.needs_input_grad
-    if dy is None:
-        return (None,) * len(needs)
-    op = torch.ops.bsr_gemm
-    with torch.no_grad():
-        kept = h if ctx.activation in OF_RESULT else z
-        dy = dy.contiguous()
-        # The activation's derivative and the sums for the bias are the epilogue of the product.
-        dz, sums = op.linear_gradient(dy, down, kept, down_pattern, False, ctx.activation)
-        gradients = (
-            op.linear(dz, up, None, up_pattern, True) if needs[0] else None,
-            _weight_gradient(dz, x, up_pattern) if needs[1] else None,
-            sums.to(up_bias.dtype) if up_bias is not None and needs[2] else None,
-            _weight_gradient(dy, h, down_pattern) if needs[3] else None,
-            _column_sums(dy).to(down_bias.dtype) if down_bias is not None and needs[4] else None,
-        )
-    return *_once(gradients, dy, x, up, up_bias, down, down_bias), None, None, None
-
-
-def _keep_sampled(ctx: Any, inputs: tuple, output: Tensor) -> None:
-    a, b, pattern = inputs
-    ctx.pattern, ctx.held = pattern, find(pattern)
-    ctx.save_for_backward(a, b)
-
-
-def _sampled_backward(ctx: Any, ds: Tensor) -> tuple:
-    a, b = ctx.saved_tensors
-    op = torch.ops.bsr_gemm
-    with torch.no_grad():
-        da = op.linear(b, ds, None, ctx.pattern, False, "none").t() if ctx.needs_input_grad[0] else None
-        db = op.linear(a.t(), ds, None, ctx.pattern, True, "none") if ctx.needs_input_grad[1] else None
-    return *_once((da, db), ds, a, b), None
-
-
-torch.library.register_autograd("bsr_gemm::linear", _linear_backward, setup_context=_keep_linear, lib=_library)
-torch.library.register_autograd("bsr_gemm::ffn", _ffn_backward, setup_context=_keep_ffn, lib=_library)
-torch.library.register_autograd("bsr_gemm::sampled", _sampled_backward, setup_context=_keep_sampled, lib=_library)
-
-
 @torch.library.impl(_library, "linear", "CUDA")
-def _linear_cuda(x, weight, bias, pattern, transpose=False, activation="none"):
-    known = _launch.direct(x, weight, bias, pattern, transpose, activation)
-    if known is not None:
-        return known
+def _linear_cuda(x, weight, bias, pattern, transpose=False, activation="none", row_ptr=None, col_idx=None):
+    if row_ptr is None:
+        known = _launch.direct(x, weight, bias, pattern, transpose, activation)
+        if known is not None:
+            return known
     _gpu.refuse_fork()
-    out = _result(x, _check(x, weight, bias, pattern, transpose, activation))
-    return _launch.linear(x, weight, bias, out, find(pattern), transpose, activation)
+    found = resolved(pattern, row_ptr, col_idx)
+    out = _result(x, _check(x, weight, bias, found, transpose, activation))
+    return _launch.linear(x, weight, bias, out, found, transpose, activation)
 
 
 @torch.library.impl(_library, "linear_gradient", "CUDA")
-def _linear_gradient_cuda(dy, weight, kept, pattern, transpose, activation):
+def _linear_gradient_cuda(dy, weight, kept, pattern, transpose, activation, row_ptr=None, col_idx=None):
     _gpu.refuse_fork()
-    found = find(pattern)
-    _check(dy, weight, None, pattern, not transpose, activation)
+    found = resolved(pattern, row_ptr, col_idx)
+    _check(dy, weight, None, found, not transpose, activation)
     fused = _launch.gradient(dy, weight, kept, found, transpose, activation)
     if fused is not None:
         return fused
-    dh = _linear_cuda(dy, weight, None, pattern, not transpose)
-    dz = _derivative(dh, kept, activation, kept)
-    return dz, _column_sums(dz)
+    dh = _linear_cuda(dy, weight, None, pattern, not transpose, "none", row_ptr, col_idx)
+    dz = derivative(dh, kept, activation, kept)
+    return dz, column_sums(dz)
 
 
 @torch.library.impl(_library, "sampled", "CUDA")
-def _sampled_cuda(a, b, pattern):
+def _sampled_cuda(a, b, pattern, row_ptr=None, col_idx=None):
     _gpu.refuse_fork()
-    found = _check_sampled(a, b, pattern)
+    found = _check_sampled(a, b, resolved(pattern, row_ptr, col_idx))
     out = a.new_empty((found.nnzb, *found.block), dtype=_arrays.torch_dtype(result_kind(_arrays.kind_of(a))))
     # Places without a block are not written.
     return _launch.sampled(a, b, out.zero_() if found.on_device else out, found)
+
+
+register(_library, "linear", linear_backward, keep_linear)
+register(_library, "ffn", ffn_backward, keep_ffn)
+register(_library, "sampled", sampled_backward, keep_sampled)

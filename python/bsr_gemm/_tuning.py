@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from . import _arrays, _command, _native
+from ._convert import as_matrix
 from ._matrix import BsrMatrix
 from ._native import Error
 from ._patterns import Pattern
 
+#: The most rows of an operand, as for the command.
+LONGEST_SIDE = 2**27
 #: What may be done for a product that nothing is known of.
-FIRST_USES = ("predict", "measure")
+FirstUse = Literal["predict", "measure"]
 #: What runs a sweep: this machine, or a cluster of Ray.
-ENGINES = ("local", "ray")
+Engine = Literal["local", "ray"]
 #: The products of a training step: of a layer, of the gradient of its input, of that of its weight.
-PRODUCTS = ("forward", "input", "weight")
+Product = Literal["forward", "input", "weight"]
+FIRST_USES, ENGINES, PRODUCTS = get_args(FirstUse), get_args(Engine), get_args(Product)
 
 
 @dataclass
@@ -47,7 +53,7 @@ def settings() -> _Settings:
         _is_read = True
         first_use, table = os.environ.get("BSR_TUNING"), os.environ.get("BSR_TUNED")
         if first_use or table:
-            set_tuning(first_use or None, table=table or None)
+            set_tuning(first_use or None, table=table or None)  # type: ignore[arg-type]
     return _settings
 
 
@@ -72,7 +78,7 @@ class Choice:
         return f"product   {self.product}\n{self.why}"
 
 
-def set_tuning(first_use: str | None = None, *, table: Any = None) -> None:
+def set_tuning(first_use: FirstUse | None = None, *, table: Any = None) -> None:
     """Says how kernels are chosen from now on.
 
     ``first_use`` is what happens for a product that nothing is known of: ``"predict"`` takes what the cost model ranks first,
@@ -141,32 +147,24 @@ def facts_of(w: BsrMatrix, product: str) -> str:
     return facts + f"transpose = {'on' if product == 'input' else 'off'}, b_layout = col, c_layout = col"
 
 
-def _matrix(w: Any) -> BsrMatrix:
-    found = w if isinstance(w, BsrMatrix) else getattr(w, "matrix", lambda: None)()
-    if not isinstance(found, BsrMatrix):
-        raise Error(
-            f"the weight is a {type(w).__name__}, not a BsrMatrix\n  help: `bsr_gemm.from_dense(w, block=(64, 64))`"
-        )
-    return found
-
-
 def _tokens(x: Any) -> int:
     """Rows that a layer multiplies: the number itself, or those of an operand."""
-    if isinstance(x, (int, np.integer)):
-        if x < 1:
-            raise Error(f"{x} rows\n  help: give the number of tokens, or an operand of the layer")
-        return int(x)
-    return int(np.prod(x.shape[:-1], dtype=np.int64))
+    is_number = isinstance(x, (int, np.integer))
+    count = int(x) if is_number else math.prod(_arrays.as_array(x).shape[:-1])
+    if count > LONGEST_SIDE or (is_number and count < 1):
+        help_ = f"give the number of tokens, from 1 to {LONGEST_SIDE}, or an operand of the layer"
+        raise Error(f"{count} rows\n  help: {help_}")
+    return count
 
 
-def explain(w: Any, x: Any, *, product: str = "forward", transpose: bool = False, gpu: str | None = None) -> str:
+def explain(w: Any, x: Any, *, product: Product = "forward", transpose: bool = False, gpu: str | None = None) -> str:
     """Which kernel multiplies ``x`` (or that many rows) with ``w`` in ``linear``, and why it is taken.
 
     ``w`` is a matrix or a layer. ``product`` is ``"forward"``, ``"input"`` (the gradient of the input) or ``"weight"`` (that
     of the weight); ``transpose`` is another word for ``"input"``. ``gpu`` is the name of a GPU; by default that of this
     machine's, or ``"NVIDIA H200"``.
     """
-    matrix = _matrix(w)
+    matrix = as_matrix(w, "the weight")
     facts = facts_of(matrix, "input" if transpose else product)
     return _native.explain(matrix.pattern._native, facts, _tokens(x), gpu or _name_of_gpu(), settings().text())
 
@@ -185,7 +183,7 @@ def tune(w: Any, x: Any, *, backward: bool = False, device: Any = None) -> list[
     Eight kernels of each product are compared with the reference and timed in turn, on matrices of this pattern. What the
     table has for such a problem is not measured again. :func:`set_tuning` names a file that keeps what was measured.
     """
-    matrix, tokens = _matrix(w), _tokens(x)
+    matrix, tokens = as_matrix(w, "the weight"), _tokens(x)
     products = PRODUCTS if backward else PRODUCTS[:1]
     facts = [facts_of(matrix, product) for product in products]
     index = _gpu_for(matrix, device)
@@ -251,23 +249,23 @@ def sweep(
     w: Any,
     x: Any,
     *,
-    product: str = "forward",
+    product: Product = "forward",
     database: Any = "bsr.db",
     space: str = "auto",
-    device: str = "auto",
+    device: Literal["auto", "gpu", "sim"] = "auto",
     devices: str = "0",
     limit: int | None = None,
     budget: str | None = None,
     halving: bool = True,
-    engine: str = "local",
+    engine: Engine = "local",
     shards: int | None = None,
 ) -> Sweep:
     """Measures the kernels of a space for ``linear`` of ``x`` (or that many rows) with ``w``, and remembers all of them.
 
     The product is that of :func:`explain`. Rows count as the next power of two, for which kernels are chosen. ``device`` is
     ``"gpu"``, ``"sim"`` - the simulator checks kernels, and times are predicted - or ``"auto"``; the other settings are those
-    of the command `bsr sweep`. What a GPU measured is used from now on. The matrix is kept in a file beside the database, so
-    that a sweep which was interrupted goes on.
+    of the command `bsr sweep`. What a GPU measured is used from now on. A sweep that was interrupted goes on where it ended: its
+    results are in the database, and the matrix is kept in a file of the user's cache (``$XDG_CACHE_HOME/bsr-gemm``).
 
     With ``engine="ray"`` the points are measured by a cluster of Ray, in so many ``shards``, each a task with one GPU (or, with
     the simulator, one CPU). Results come into the database while they are measured; the shard of a worker that dies is measured
@@ -275,10 +273,10 @@ def sweep(
     """
     if engine not in ENGINES:
         raise Error(f"engine = {engine!r}\n  help: it is one of {', '.join(ENGINES)}")
-    matrix, tokens = _matrix(w), _tokens(x)
+    matrix, tokens = as_matrix(w, "the weight"), _tokens(x)
     kernel = facts_of(matrix, product).replace("bn = 64, ", "")
     rows = 1 << (tokens - 1).bit_length()
-    file = _written(matrix, Path(database).resolve().parent)
+    file = _written(matrix, _cache())
     extent = ("--k", str(rows)) if product == "weight" else ("--n", str(rows))
     options = ["--space", space, "--device", device, "--devices", devices if engine == "local" else "0"]
     options += ["--limit", str(limit)] if limit is not None else []
@@ -311,6 +309,13 @@ def _is_of(workload: dict[str, Any], file: Path, rows: int, product: str) -> boo
     return same and (is_sampled, transposed) == (product == "weight", product == "input")
 
 
+def _cache() -> Path:
+    """Where matrices of sweeps are kept: a database knows a problem by the path of its file."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "bsr-gemm")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def _written(matrix: BsrMatrix, folder: Path) -> Path:
     """A file with the matrix, as the command reads it; it is named after the pattern, so that a sweep finds it again."""
     pattern: Pattern = matrix.pattern
@@ -320,11 +325,14 @@ def _written(matrix: BsrMatrix, folder: Path) -> Path:
         values = values.detach().float().cpu().numpy()
     values = np.asarray(values, dtype=np.float32)
     (rows, cols), (bm, bk) = pattern.shape, pattern.block
-    if rows % bm or cols % bk:
-        file = folder / f"{name}.npy"
-        np.save(file, BsrMatrix(values, pattern, check=False).to_dense())
-        return file
-    file = folder / f"{name}.npz"
-    parts: dict[str, Any] = {"indptr": pattern.row_ptr, "indices": pattern.col_idx, "data": values}
-    np.savez(file, format=np.array(b"bsr"), shape=np.array(pattern.shape), **parts)
+    is_whole = rows % bm == 0 and cols % bk == 0
+    file = folder / f"{name}.{'npz' if is_whole else 'npy'}"
+    # Another sweep of this pattern may be reading the file: it is replaced as a whole.
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as made:
+        if is_whole:
+            parts: dict[str, Any] = {"indptr": pattern.row_ptr, "indices": pattern.col_idx, "data": values}
+            np.savez(made, format=np.array(b"bsr"), shape=np.array(pattern.shape), **parts)
+        else:
+            np.save(made, BsrMatrix(values, pattern, check=False).to_dense())
+    os.replace(made.name, file)
     return file

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import _attention_torch  # noqa: F401  All operators are there for programs that were exported.
 from ._dynamic import DynamicBlockSparseLinear
 from ._layers import BlockSparseLinear, BlockSparseMLP, Float8BlockSparseLinear
 from ._native import Error
@@ -76,16 +77,12 @@ def sparsify_(model: torch.nn.Module, config: SparsifyConfig | None = None, **se
         raise Error(
             "a layer cannot be replaced in place\n  help: `BlockSparseLinear.from_linear(layer, ..)` makes another"
         )
-    count = 0
-    for name, parent in list(model.named_modules()):
-        for attribute, child in list(parent.named_children()):
-            full = f"{name}.{attribute}" if name else attribute
-            if config.takes(child, full):
-                choice = {"per_row": config.per_row} if config.per_row is not None else {"keep": config.keep}
-                made = BlockSparseLinear.from_linear(child, config.block, **choice)
-                setattr(parent, attribute, made.train(child.training))
-                count += 1
-    if count == 0:
+    choice: dict[str, Any] = {"per_row": config.per_row} if config.per_row is not None else {"keep": config.keep}
+
+    def make(name: str, parent: torch.nn.Module, child: torch.nn.Module) -> torch.nn.Module | None:
+        return BlockSparseLinear.from_linear(child, config.block, **choice) if config.takes(child, name) else None
+
+    if not _replace(model, make):
         raise Error(
             f"no linear layer of the model is named as include = {config.include!r} and exclude = {config.exclude!r} say\n"
             "  help: `[n for n, m in model.named_modules() if isinstance(m, torch.nn.Linear)]` lists the names"
@@ -95,21 +92,41 @@ def sparsify_(model: torch.nn.Module, config: SparsifyConfig | None = None, **se
 
 def float8_(model: torch.nn.Module) -> torch.nn.Module:
     """Replaces the block-sparse layers of a model by ones in FP8, for inference; returns the model."""
-    count = 0
-    for parent in list(model.modules()):
-        for attribute, child in list(parent.named_children()):
-            if isinstance(child, BlockSparseMLP):
-                up, down = child.up, child.down
-                layers = [Float8BlockSparseLinear.from_layer(layer) for layer in (up, down)]
-                layers[0].activation = child.activation
-                setattr(parent, attribute, torch.nn.Sequential(*layers).train(child.training))
-                count += 1
-            elif type(child) is BlockSparseLinear and not isinstance(parent, BlockSparseMLP):
-                setattr(parent, attribute, Float8BlockSparseLinear.from_layer(child).train(child.training))
-                count += 1
-    if count == 0:
+
+    def make(name: str, parent: torch.nn.Module, child: torch.nn.Module) -> torch.nn.Module | None:
+        if isinstance(child, BlockSparseMLP):
+            layers = [Float8BlockSparseLinear.from_layer(layer) for layer in (child.up, child.down)]
+            layers[0].activation = child.activation
+            return torch.nn.Sequential(*layers)
+        is_layer = type(child) is BlockSparseLinear and not isinstance(parent, BlockSparseMLP)
+        return Float8BlockSparseLinear.from_layer(child) if is_layer else None
+
+    if not _replace(model, make):
         raise Error("the model has no block-sparse layer\n  help: `bsr_gemm.nn.sparsify_(model)` makes them")
     return model
+
+
+def _replace(model: torch.nn.Module, make: Callable[[str, torch.nn.Module, torch.nn.Module], Any]) -> bool:
+    """Puts what is made of a module, by its name and its parent, wherever the module is used; whether any was."""
+    made: dict[torch.nn.Module, torch.nn.Module] = {}
+    for name, parent in list(model.named_modules(remove_duplicate=False)):
+        for attribute, child in list(parent._modules.items()):
+            if child is None:
+                continue
+            if child not in made:
+                other = make(f"{name}.{attribute}" if name else attribute, parent, child)
+                if other is None:
+                    continue
+                made[child] = other.train(child.training)
+            setattr(parent, attribute, made[child])
+    replaced = set(made.values())
+    for module in model.modules():
+        # PyTorch has kernels for whole layers of an encoder, which read dense weights.
+        if isinstance(module, torch.nn.TransformerEncoderLayer) and replaced & set(module.children()):
+            module.activation_relu_or_gelu = 0
+        if isinstance(module, torch.nn.TransformerEncoder) and replaced & set(module.modules()):
+            module.use_nested_tensor = False
+    return bool(made)
 
 
 def register_torchao() -> type:

@@ -121,7 +121,7 @@ class ColumnParallelLinear(_Parallel):
 
     def forward(self, x: Tensor) -> Tensor:
         local = self.local
-        return _ops.column(x, local.weight, local.bias, local._key, local.activation, self.group)
+        return _ops.column(x, local.weight, local.bias, local.pattern.key, local.activation, self.group)
 
     def full_state_dict(self) -> dict[str, Tensor]:
         state = self._whole_weight("", self.local.weight, self.sharding)
@@ -154,7 +154,7 @@ class RowParallelLinear(_Parallel):
         self.register_parameter("bias", bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return _ops.row(x, self.local.weight, self.bias, self.local._key, self.group)
+        return _ops.row(x, self.local.weight, self.bias, self.local.pattern.key, self.group)
 
     def full_state_dict(self) -> dict[str, Tensor]:
         state = self._whole_weight("", self.local.weight, self.sharding)
@@ -188,7 +188,7 @@ class ParallelMLP(_Parallel):
     def forward(self, x: Tensor) -> Tensor:
         up, down = self.up, self.down
         how = _ops.How(self.activation, self.group, self.chunks, self.free)
-        return _ops.ffn(x, (up.weight, up.bias, up._key), (down.weight, self.bias, down._key), how)
+        return _ops.ffn(x, (up.weight, up.bias, up.pattern.key), (down.weight, self.bias, down.pattern.key), how)
 
     def full_state_dict(self) -> dict[str, Tensor]:
         state = self._whole_weight("up.", self.up.weight, self.up_sharding)

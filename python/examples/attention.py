@@ -105,7 +105,9 @@ def drawn(model: Layer, mask: bsr.AttentionMask, before: int, device: str) -> st
     scores = (q @ k.T / q.shape[-1] ** 0.5).cpu().masked_fill((distance < 0) | (distance > before), -torch.inf)
     probabilities = scores.softmax(-1)
     side = 288 / length
-    parts = [text(164, 20, "blocks of the mask: whole and partial"), text(492, 20, "what queries attend to")]
+    whole, partial = ((mask.blocks()[0] == kind).sum() for kind in (1, 2))
+    heading = f"blocks of the mask: {whole} whole, {partial} partial"
+    parts = [text(164, 20, heading), text(492, 20, "what queries attend to")]
     for left in (20, 348):
         parts.append(f'<rect x="{left}" y="30" width="288" height="288" fill="#f2f2f2"/>')
     for row, line in enumerate(mask.blocks()[0]):

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 use crate::errors::refused;
 use crate::pattern::Pattern;
+use crate::threads::detached;
 
 /// Widths of the dense tile that are tried where the chosen kernel has no room for an epilogue.
 const NARROWER: [u32; 5] = [256, 128, 64, 32, 16];
@@ -96,10 +97,10 @@ pub(crate) fn chosen_spec(
     let spec: KernelSpec = facts.parse().map_err(refused)?;
     let epilogue = epilogue.map(str::parse::<Epilogue>).transpose().map_err(refused)?;
     let tuner = Tuner::new(Gpu { name: gpu, driver: String::new(), capability: (9, 0) });
-    py.detach(|| {
+    detached(py, || {
         let choice = choose(&tuner, pattern, &spec, n)?;
         Ok(with_epilogue(&choice, epilogue)?.spec().to_string())
-    })
+    })?
 }
 
 /// The kernel for a product on a GPU of this name, and why, in words. `tuned` are results besides those that come with the
@@ -117,7 +118,7 @@ pub(crate) fn explain(
     let spec: KernelSpec = facts.parse().map_err(refused)?;
     let table = Table::from_lines(tuned).map_err(refused)?;
     let tuner = Tuner::new(Gpu { name: gpu, driver: String::new(), capability: (9, 0) }).with(table);
-    py.detach(|| choose(&tuner, pattern, &spec, n)).map(|choice| choice.to_string())
+    detached(py, || choose(&tuner, pattern, &spec, n))?.map(|choice| choice.to_string())
 }
 
 /// How many results the lines of a table are; Error for one that is none.

@@ -10,10 +10,12 @@ mod command;
 mod cpu;
 mod errors;
 mod gpu;
+mod memory;
 mod pattern;
 mod plan;
 mod shard;
 mod simulate;
+mod threads;
 
 use pyo3::prelude::*;
 
@@ -33,6 +35,8 @@ mod _native {
     use crate::gpu::{
         AttentionWork, Batch, DeviceMask, DevicePattern, Gpu, Loaded, LoadedAttention, Ready, ReadyAttention, Sparse,
     };
+    #[pymodule_export]
+    use crate::memory::ask_for;
     #[pymodule_export]
     use crate::pattern::Pattern;
     #[pymodule_export]

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::refused;
+use crate::memory::ask_for;
 
 /// The shape of a block-sparse matrix and the places of its blocks, checked.
 #[pyclass(frozen, module = "bsr_gemm._native")]
@@ -75,9 +76,18 @@ impl Pattern {
 
     /// The pattern of the transposed matrix, and for each of its blocks the number of the block here.
     fn transposed<'py>(&self, py: Python<'py>) -> PyResult<(Self, Bound<'py, PyBytes>)> {
+        self.ask_for_transposed()?;
         let structure = self.structure.transpose().map_err(refused)?;
         let order = bytes(py, self.structure.transposed().block_idx());
         Ok((Self { fingerprint: Fingerprint::of(&structure), structure }, order))
+    }
+}
+
+impl Pattern {
+    /// Asks for the memory of the index by block column: a wide matrix has one entry for each, though it may store few blocks.
+    pub(crate) fn ask_for_transposed(&self) -> PyResult<()> {
+        let entries = self.structure.block_cols() as u64 + 1 + 2 * self.structure.nnzb() as u64;
+        ask_for(4 * entries, "the index of the transposed pattern")
     }
 }
 

@@ -9,6 +9,7 @@ use crate::array::{ArrayArgument, Kind, Strided};
 use crate::errors::refused;
 use crate::pattern::Pattern;
 use crate::plan::Kernel;
+use crate::threads::detached;
 
 /// The result's bytes - row by row, or block after block - the second result, what is wrong with the kernel, and its cost:
 /// warp instructions, floating-point operations, bytes copied, cycles by the simulator's model.
@@ -45,7 +46,7 @@ pub(crate) fn simulate(
         inputs: given(kernel, pattern, inputs)?,
         options: Options { seed, ..Options::default() },
     };
-    let (bytes, rows, report) = py.detach(|| typed(&operands))?;
+    let (bytes, rows, report) = detached(py, || typed(&operands))??;
     let findings = report.findings.iter().map(ToString::to_string).collect();
     let cost = report.cost;
     let cost = (cost.steps, cost.flops, cost.bytes_copied, cost.cycles);

@@ -18,6 +18,12 @@ except ImportError:
 HAS_GPU = torch is not None and torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def cache(tmp_path_factory) -> None:
+    # What sweeps keep is not left behind.
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     if torch is not None:

@@ -110,6 +110,13 @@ def test_the_interface_is_what_pytorch_is_given(monkeypatch, rng, stream) -> Non
     assert waited == {None: [], 1: ["default"], 4096: [4096]}[stream]
 
 
+def test_arrays_that_are_not_aligned_are_copied(rng) -> None:
+    x = np.frombuffer(b"\0" + rng.standard_normal((48, 8)).tobytes(), dtype=np.float64, offset=1).reshape(48, 8)
+    assert not x.flags.aligned and _arrays.as_array(x).flags.aligned
+    w = bsr.from_dense(rng.standard_normal((64, 48)), (16, 16), keep=0.5)
+    assert np.array_equal(w @ x, w @ x.copy())
+
+
 @pytest.mark.gpu
 def test_arrays_on_a_gpu_are_views(rng) -> None:
     w = bsr.from_dense(torch.randn(64, 48, device="cuda", dtype=torch.float16), (16, 16), keep=0.5)

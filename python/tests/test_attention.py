@@ -16,9 +16,12 @@ torch = pytest.importorskip("torch")
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import AttentionMask as Mask  # noqa: E402
 from bsr_gemm import _attention_torch as _operators  # noqa: E402, F401
-from bsr_gemm._masks import CAUSAL  # noqa: E402
+from bsr_gemm._conditions import CAUSAL  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+#: As a score, and as the closure that it becomes.
+SCORE = "if i >= j { s * scale } else { -inf }"
+CLOSURE = f"|| {SCORE}"
 SLOPED = "|slope: f32| if i >= j { s * scale - slope * (i - j) } else { -inf }"
 DOCUMENTS = (
     "|slopes: Heads<f32>, of_query: Rows<f32>, of_key: Cols<f32>| "
@@ -122,7 +125,7 @@ def test_gradients_are_those_of_every_pair(shape, key_heads, keys, mask, pairs) 
 
 
 @pytest.mark.parametrize(
-    "score", [CAUSAL, SLOPED, CAPPED, "let x = s * scale; x - 0.1 * x * x + 0.01 * head * j - batch"]
+    "score", [SCORE, SLOPED, CAPPED, "let x = s * scale; x - 0.1 * x * x + 0.01 * head * j - batch"]
 )
 def test_gradcheck(score) -> None:
     numbers = {"slope": 0.25} if score == SLOPED else ()
@@ -220,7 +223,7 @@ def test_values_with_other_columns(device, layout) -> None:
 def test_a_score_on_whole_blocks_is_computed_in_all_of_them() -> None:
     q, k, v = tensors((1, 1, 32, 8))
     mask = Mask.from_blocks(np.ones((2, 2), dtype=bool), (32, 32), (16, 16))
-    found = bsr.attention(q, k, v, mask, score=CAUSAL)
+    found = bsr.attention(q, k, v, mask, score=SCORE)
     expected, _ = dense(q, k, v, causal_pairs(32, 32))
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(bsr.attention(q, k, v, causal=True, block=(16, 16)), expected)
@@ -270,13 +273,13 @@ def test_divided_keys(device) -> None:
 def test_masks_are_made_of_arrays_rules_and_pairs(rng) -> None:
     pairs = causal_pairs(45, 45).numpy()
     rule, of_pairs = Mask.causal((45, 45), (16, 8)), Mask.from_pairs(pairs, (16, 8))
-    assert of_pairs.key == rule.key and of_pairs != rule, "the same blocks, and a score that only the rule has"
-    assert Mask.from_pairs(torch.from_numpy(pairs), (16, 8), score=CAUSAL) == rule
+    assert np.array_equal(of_pairs.blocks(), rule.blocks()) and of_pairs != rule, "only the rule has a condition"
+    assert Mask.from_pairs(torch.from_numpy(pairs), (16, 8), mask=CAUSAL) == rule
     (indptr,), (indices,), (partial,) = rule.indptr, rule.indices, rule.partial
-    assert Mask((45, 45), (16, 8), indptr, indices, partial, score=CAUSAL) == rule
+    assert Mask((45, 45), (16, 8), indptr, indices, partial, mask=CAUSAL) == rule
     assert Mask((45, 45), (16, 8), torch.from_numpy(indptr.astype(np.int64)), indices.tolist()).stored == rule.stored
     assert pickle.loads(pickle.dumps(rule)) == rule
-    four = Mask((45, 45), (16, 8), [indptr] * 4, [indices] * 4, [partial] * 4, per="head", score=CAUSAL)
+    four = Mask((45, 45), (16, 8), [indptr] * 4, [indices] * 4, [partial] * 4, per="head", mask=CAUSAL)
     assert (four.per, four.stored) == ("head", 4 * rule.stored) and pickle.loads(pickle.dumps(four)) == four
     scores = rng.random((1, 2, 3, 6)).astype(np.float32)
     top = Mask.top_k(torch.from_numpy(scores), (45, 45), (16, 8), count=2)
@@ -304,17 +307,15 @@ def test_masks_of_flex_attention() -> None:
         mask = Mask.from_block_mask(block_mask)
         assert mask.per == ("head" if heads else "all") and mask.block == (64, 32)
         q, k, v = tensors((1, 2, 200, 16))
-        score = (
-            CAUSAL
-            if heads is None
-            else "if i < j { -inf } else if i - j > 20.0 * (head + 1.0) { -inf } else { s * scale }"
-        )
-        found = bsr.attention(q, k, v, block_mask, score=score)
+        text = CAUSAL if heads is None else "i >= j && i - j <= 20 * (head + 1)"
+        found = bsr.attention(q, k, v, block_mask, mask=text)
         h, i, j = torch.arange(2)[:, None, None], torch.arange(200)[:, None], torch.arange(200)[None, :]
         expected, _ = dense(q, k, v, (mask_mod(0, h, i, j)).expand(1, 2, 200, 200))
         torch.testing.assert_close(found, expected)
-        with pytest.raises(bsr.Error, match="blocks are partial, and no score"):
-            bsr.attention(q, k, v, block_mask)
+        torch.testing.assert_close(bsr.attention(q, k, v, Mask.from_block_mask(block_mask, mask=text)), expected)
+        for score in (None, "8.0 * tanh(s * scale / 8.0)"):
+            with pytest.raises(bsr.Error, match="blocks are partial, and no mask"):
+                bsr.attention(q, k, v, block_mask, score=score)
 
 
 def test_what_does_not_fit_is_refused_in_words() -> None:
@@ -342,8 +343,15 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
         (lambda: bsr.attention(q[0], k, v), "3 dimensions"),
         (lambda: bsr.attention(q.numpy(), k, v), "a ndarray"),
         (lambda: bsr.attention(q, k, v, layout="bsdh"), "layout = 'bsdh'"),
-        (lambda: bsr.attention(q, k, v, mask, causal=True, score=CAUSAL), "`causal=True` and a score"),
-        (lambda: bsr.attention(q, k, v, mask, causal=True), "has a score of its own"),
+        (lambda: bsr.attention(q, k, v, mask, score=lambda s, b, h, i, j: s), "score is a function"),
+        (lambda: bsr.attention(q, k, v, mask=lambda b, h, i, j: i >= j), "mask is a function"),
+        (lambda: bsr.attention(q, k, v, mask="i - j"), "`i - j` is a number, and no comparison"),
+        (lambda: bsr.attention(q, k, v, mask="i >= j & j < 4"), "`&` follows its end\n  help: .*`&&`"),
+        (lambda: bsr.attention(q, k, v, mask="s > 0.0"), "what depends on `s` is a `score`"),
+        (
+            lambda: bsr.attention(q, k, v, mask="|w: f32| i < w", score="|w: Rows<f32>| s * w"),
+            "two parameters of one name",
+        ),
         (lambda: bsr.attention(q, k, v, mask, score="if i >= j { t } else { s }"), "`t`"),
         (lambda: bsr.attention(q, k, v, mask, score=SLOPED, numbers={"alpha": 1.0}), "takes slope, and alpha"),
         (lambda: bsr.attention(q, k, v, mask, score=SLOPED), "takes 1 numbers, and 0"),
@@ -427,10 +435,10 @@ def test_opcheck() -> None:
     q, k, v = (x.requires_grad_() for x in tensors((1, 2, 24, 4), 1))
     mask = Mask.causal((24, 24), (8, 8))
     op = torch.ops.bsr_gemm.attention.default
-    torch.library.opcheck(op, (q, k, v, mask.key, f"|| {CAUSAL}", 0.5, [], True, None, None))
-    o, lse = op(q, k, v, mask.key, f"|| {CAUSAL}", 0.5, [], True, None, None)
+    torch.library.opcheck(op, (q, k, v, mask.key, CLOSURE, 0.5, [], True, None, None))
+    o, lse = op(q, k, v, mask.key, CLOSURE, 0.5, [], True, None, None)
     inputs = (torch.randn_like(o), None, q.detach(), k.detach(), v.detach(), o.detach(), lse.detach())
-    torch.library.opcheck(torch.ops.bsr_gemm.attention_gradient.default, (*inputs, mask.key, f"|| {CAUSAL}", 0.5, []))
+    torch.library.opcheck(torch.ops.bsr_gemm.attention_gradient.default, (*inputs, mask.key, CLOSURE, 0.5, []))
 
 
 def test_empty_tensors_and_rows() -> None:
@@ -537,7 +545,7 @@ def test_opcheck_on_a_gpu() -> None:
     q, k, v = (x.requires_grad_() for x in tensors((1, 2, 128, 64), dtype=torch.bfloat16, device="cuda"))
     mask = Mask.causal((128, 128))
     op = torch.ops.bsr_gemm.attention.default
-    torch.library.opcheck(op, (q, k, v, mask.key, f"|| {CAUSAL}", 0.125, [], True, None, None))
+    torch.library.opcheck(op, (q, k, v, mask.key, CLOSURE, 0.125, [], True, None, None))
 
 
 def test_the_example_runs(monkeypatch) -> None:

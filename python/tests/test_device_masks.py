@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import AttentionMask, DeviceMask, _masks  # noqa: E402
-from bsr_gemm._masks import CAUSAL  # noqa: E402
+from bsr_gemm._conditions import CAUSAL  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 #: Blocks whose kernels have steps of two blocks and three consumers, and others.
@@ -41,8 +41,8 @@ def flags(per: str, block, seed: int, density: float = 0.5) -> np.ndarray:
     return ((random < density).astype(np.uint8) + (random < density / 2)).astype(np.uint8)
 
 
-def host(found: np.ndarray, block, score: str | None = CAUSAL) -> AttentionMask:
-    return AttentionMask.from_blocks(found > 0, SIZES, block, partial=found > 1, score=score)
+def host(found: np.ndarray, block, mask: str | None = CAUSAL) -> AttentionMask:
+    return AttentionMask.from_blocks(found > 0, SIZES, block, partial=found > 1, mask=mask)
 
 
 def lists(mask: AttentionMask, device: str, index=torch.int32, spare: int = 3):
@@ -72,7 +72,7 @@ def same(found, expected) -> None:
 @pytest.mark.parametrize("block", BLOCKS)
 def test_lists_are_those_of_the_host_s_mask(device, index, per, block) -> None:
     expected = host(flags(per, block, 1), block)
-    mask = DeviceMask(SIZES, block, *lists(expected, device, index), per=per, score=CAUSAL)
+    mask = DeviceMask(SIZES, block, *lists(expected, device, index), per=per, mask=CAUSAL)
     given = tensors(device)
     same(bsr.attention(*given, mask, lse=True), bsr.attention(*given, expected, lse=True))
     mask.check()
@@ -86,7 +86,7 @@ def test_lists_are_those_of_the_host_s_mask(device, index, per, block) -> None:
 def test_bytes_that_change(device, per, block) -> None:
     given, found = tensors(device), torch.from_numpy(flags(per, block, 0)).to(device)
     found = found[0, 0].clone() if per == "all" else found
-    mask = DeviceMask.from_blocks(found, SIZES, block, score=CAUSAL)
+    mask = DeviceMask.from_blocks(found, SIZES, block, mask=CAUSAL)
     assert mask.per == per
     for seed in range(4):
         now = flags(per, block, seed, density=(seed + 1) / 4)
@@ -110,16 +110,31 @@ def test_scores_are_computed_in_the_blocks_that_need_them(device) -> None:
         same([bsr.attention(*given, mask)], [bsr.attention(*given, expected)])
         alibi = "|slopes: Heads<f32>| s * scale - slopes * abs(i - j)"
         slopes = {"slopes": torch.tensor([0.5, 0.25, 0.125, 0.0625], device=device)}
-        for how in ({"causal": True}, {"score": CAUSAL}, {"score": alibi, "numbers": slopes}):
-            found = bsr.attention(*given, mask, lse=True, **how)
-            theirs = dict(how) if "score" in how else {"score": CAUSAL}
-            same(found, bsr.attention(*given, expected, lse=True, **theirs))
+        # The host's mask leaves out blocks above the diagonal; one of the same steps has all of them.
+        below = AttentionMask.from_blocks(stored, SIZES, block, partial=stored, mask=CAUSAL)
+        as_score = {"score": "if i >= j { s * scale } else { -inf }"}
+        for how in ({"causal": True}, {"mask": CAUSAL}, as_score):
+            same(bsr.attention(*given, mask, lse=True, **how), bsr.attention(*given, below, lse=True))
+        how = {"score": alibi, "numbers": slopes}
+        same(bsr.attention(*given, mask, lse=True, **how), bsr.attention(*given, expected, lse=True, **how))
+        how["mask"] = CAUSAL
+        same(bsr.attention(*given, mask, lse=True, **how), bsr.attention(*given, below, lse=True, **how))
+    of_all = [
+        DeviceMask.from_blocks(torch.from_numpy(stored).to(device), SIZES, block, mask=CAUSAL),
+        DeviceMask(SIZES, block, *lists(expected, device)[:2], mask=CAUSAL),
+        AttentionMask.from_blocks(stored, SIZES, block, mask=CAUSAL),
+    ]
+    for mask in of_all:
+        # Nothing says which blocks are partial: the condition counts in all of them.
+        same([bsr.attention(*given, mask)], [bsr.attention(*given, below)])
     partial = DeviceMask(SIZES, block, *lists(host(flags("all", block, 2), block, None), device))
     assert partial.scored().to_mask() == partial.to_mask().scored()
-    with pytest.raises(bsr.Error, match="some blocks are partial, and no score tells"):
+    with pytest.raises(bsr.Error, match="some blocks are partial, and no mask tells"):
         bsr.attention(*given, partial)
-    with pytest.raises(bsr.Error, match="score of its own"):
-        bsr.attention(*given, partial, causal=True)
+    with pytest.raises(bsr.Error, match="some blocks are partial, and no mask tells"):
+        bsr.attention(*given, partial, **(how | {"mask": None}))
+    # A condition of a call counts in whole blocks, too.
+    same(bsr.attention(*given, partial, causal=True), bsr.attention(*given, below))
 
 
 class BlockMask(SimpleNamespace):
@@ -149,7 +164,7 @@ def test_block_masks_of_flex_attention(device, per, with_full) -> None:
     block, given = (128, 128), tensors(device)
     now = flags(per, block, 5)
     block_mask = BlockMask.of(now, block, device, with_full)
-    mask = DeviceMask.from_block_mask(block_mask, score=CAUSAL)
+    mask = DeviceMask.from_block_mask(block_mask, mask=CAUSAL)
     for seed in (5, 6):
         now = flags(per, block, seed)
         for name, tensor in vars(BlockMask.of(now, block, device, with_full)).items():
@@ -158,14 +173,15 @@ def test_block_masks_of_flex_attention(device, per, with_full) -> None:
         mask.changed()
         expected = host(now if with_full else np.where(now == 2, now, 0), block)
         same(bsr.attention(*given, mask, lse=True), bsr.attention(*given, expected, lse=True))
-        assert mask.to_mask() == expected == AttentionMask.from_block_mask(block_mask, score=CAUSAL)
+        assert mask.to_mask() == expected
+        assert np.array_equal(expected.blocks(), AttentionMask.from_block_mask(block_mask).blocks())
 
 
 def test_a_block_mask_as_flex_attention_makes_it() -> None:
     flex = pytest.importorskip("torch.nn.attention.flex_attention")
     block_mask = flex.create_block_mask(lambda b, h, i, j: i >= j, 1, 1, 300, 300, device="cpu", BLOCK_SIZE=(64, 64))
-    mask = DeviceMask.from_block_mask(block_mask, score=CAUSAL)
-    assert mask.to_mask() == AttentionMask.from_block_mask(block_mask, score=CAUSAL)
+    mask = DeviceMask.from_block_mask(block_mask, mask=CAUSAL)
+    assert mask.to_mask() == AttentionMask.from_block_mask(block_mask, mask=CAUSAL)
     assert mask.to_mask().stored == AttentionMask.causal((300, 300), (64, 64)).stored
 
 
@@ -259,7 +275,7 @@ def test_gradients_are_refused_with_a_remedy(device) -> None:
 def test_compiled_attention_reads_the_tensors_when_it_runs(device) -> None:
     block, given = (64, 64), tensors(device)
     found = torch.from_numpy(flags("head", block, 0)).to(device)
-    mask = DeviceMask.from_blocks(found, SIZES, block, score=CAUSAL)
+    mask = DeviceMask.from_blocks(found, SIZES, block, mask=CAUSAL)
 
     @torch.compile(fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager")
     def attend(q, k, v):
@@ -275,8 +291,8 @@ def test_compiled_attention_reads_the_tensors_when_it_runs(device) -> None:
 
 def test_copies_and_what_is_dropped() -> None:
     block = (64, 64)
-    listed = DeviceMask(SIZES, block, *lists(host(flags("both", block, 1), block), "cpu"), per="both", score=CAUSAL)
-    boolean = DeviceMask.from_blocks(torch.from_numpy(flags("both", block, 1)), SIZES, block, score=CAUSAL)
+    listed = DeviceMask(SIZES, block, *lists(host(flags("both", block, 1), block), "cpu"), per="both", mask=CAUSAL)
+    boolean = DeviceMask.from_blocks(torch.from_numpy(flags("both", block, 1)), SIZES, block, mask=CAUSAL)
     for mask in (listed, boolean):
         other = copy.deepcopy(mask)
         assert other.to_mask() == mask.to_mask() and other.key != mask.key
@@ -298,11 +314,11 @@ def test_one_graph_serves_every_mask(of, block) -> None:
     room = np.ones_like(now)
     listed = [tensor.clone() for tensor in lists(host(room, block), "cuda", torch.int64)]
     if of == "bytes":
-        mask = DeviceMask.from_blocks(found, SIZES, block, score=CAUSAL)
+        mask = DeviceMask.from_blocks(found, SIZES, block, mask=CAUSAL)
     elif of == "lists":
-        mask = DeviceMask(SIZES, block, *listed, per="head", score=CAUSAL)
+        mask = DeviceMask(SIZES, block, *listed, per="head", mask=CAUSAL)
     else:
-        mask = DeviceMask.from_block_mask(block_mask, score=CAUSAL)
+        mask = DeviceMask.from_block_mask(block_mask, mask=CAUSAL)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -329,8 +345,8 @@ def test_nothing_synchronizes() -> None:
     block, given = (64, 64), tensors("cuda")
     found = torch.from_numpy(flags("head", block, 0)).cuda()
     masks = [
-        DeviceMask.from_blocks(found, SIZES, block, score=CAUSAL),
-        DeviceMask.from_block_mask(BlockMask.of(flags("head", block, 0), block, "cuda"), score=CAUSAL),
+        DeviceMask.from_blocks(found, SIZES, block, mask=CAUSAL),
+        DeviceMask.from_block_mask(BlockMask.of(flags("head", block, 0), block, "cuda"), mask=CAUSAL),
     ]
     for mask in masks:
         bsr.attention(*given, mask)

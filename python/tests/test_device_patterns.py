@@ -261,6 +261,13 @@ def test_layers_are_saved_copied_and_turned_into_others(device) -> None:
         nn.DynamicBlockSparseLinear(100, 64, bsr.Pattern.from_mask(np.ones((1, 2)), (64, 100), (64, 64)))
 
 
+def test_the_tensors_of_a_pattern_are_not_replaced() -> None:
+    pattern = bsr.DevicePattern((64, 64), (16, 16), torch.tensor([0, 1, 1, 1, 1]), torch.tensor([2]))
+    for name in ("row_ptr", "col_idx", "capacity", "shape", "block"):
+        with pytest.raises(AttributeError, match="`changed` says so"):
+            setattr(pattern, name, None)
+
+
 @pytest.mark.gpu
 def test_one_graph_serves_a_hundred_patterns() -> None:
     layer, _ = layer_of("cuda")

@@ -26,6 +26,7 @@ def blocks(path: Path) -> list[tuple[list[str], str]]:
 @pytest.mark.parametrize("page", sorted(path.name for path in [*BOOK.glob("python*.md"), ROOT / "python/README.md"]))
 def test_the_code_of_a_page_runs(page, tmp_path) -> None:
     pytest.importorskip("torch")
+    pytest.importorskip("scipy")
     path = BOOK / page if page != "README.md" else ROOT / "python/README.md"
     has = {"torchao": importlib.util.find_spec("torchao") is not None, "sweep": True, "gpu": False}
     texts = [text for marks, text in blocks(path) if all(has[mark] for mark in marks)]

@@ -347,3 +347,50 @@ def test_a_measurement_without_a_gpu_is_refused() -> None:
     else:
         with pytest.raises(bsr.Error, match="driver|GPU|device"):
             plain.bench(1024, 256, 1024)
+
+
+@pytest.mark.parametrize(
+    ("body", "help"),
+    [
+        ("acc % 2.0", r"the operators are `\+ - \* /`"),
+        ("if acc > 1.0 && acc < 2.0 { acc } else { 0.0 }", "`if` takes one comparison"),
+        ("if acc > 1.0 and acc < 2.0 { acc } else { 0.0 }", "write the second as an `if` within its braces"),
+    ],
+)
+def test_operators_that_do_not_exist_are_refused_with_those_that_do(body, help) -> None:
+    with pytest.raises(bsr.KernelError, match=help):
+        bsr.Kernel(f'bm = 64, bn = 64, bk = 64, epilogue = "|| {body}"')
+    bsr.Kernel(
+        'bm = 64, bn = 64, bk = 64, epilogue = "|| if acc > 1.0 { if acc < 2.0 { acc } else { 0.0 } } else { 0.0 }"'
+    )
+
+
+def test_a_seed_is_no_negative_number(rng) -> None:
+    w, x = bsr.from_dense(np.eye(64, dtype=np.float16), (64, 64)), np.ones((64, 8), np.float16)
+    with pytest.raises(bsr.Error, match="seed = -1"):
+        bsr.simulate(bsr.Kernel("bm = 64, bn = 64, bk = 64"), w, x, seed=-1)
+
+
+def test_blocks_that_do_not_lie_one_after_the_other_are_read_as_they_are(rng) -> None:
+    kernel = bsr.Kernel('op = sdd, bm = 64, bn = 64, bk = 64, epilogue = "|z: Bsr<f16>| acc * z"')
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((128, 64), (64, 128)))
+    z = rng.standard_normal((2, 64, 64)).astype(np.float16)
+    pattern = bsr.Pattern.from_mask(np.eye(2), (128, 128), (64, 64))
+    lies = z.transpose(0, 2, 1)
+    expected = kernel(a, b, lies.copy(), like=pattern)
+    assert np.array_equal(kernel(a, b, lies, like=pattern).values, expected.values)
+    assert np.array_equal(bsr.simulate(kernel, a, b, lies, like=pattern).result.values, expected.values)
+
+
+def test_tensors_with_the_other_sign_in_memory() -> None:
+    torch = pytest.importorskip("torch")
+    from bsr_gemm import _operands
+
+    kernel = bsr.Kernel("bm = 16, bn = 16, bk = 16, dtype = f32, mma = scalar")
+    w = bsr.from_dense(torch.randn(32, 32), (16, 16), keep=0.5)
+    x = torch.complex(torch.randn(32, 4), torch.randn(32, 4)).conj().imag
+    assert x.is_neg()
+    for multiply in (kernel, bsr.bsr_gemm, lambda w, x: bsr.linear_batch([x.t()], [w])[0].t()):
+        assert torch.allclose(multiply(w, x), w.to_dense() @ x, atol=1e-5)
+    assert torch.equal(_operands.operand_of(x)[0][:, :4], x) and not _operands.operand_of(x)[0].is_neg()
+    assert not _operands.vector_of(x[:, 0]).is_neg()

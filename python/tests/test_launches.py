@@ -84,7 +84,8 @@ class Ready:
         sums = None if self.second is None else (places[-1], "f32", self.second, 1, 1, 0)
         dense, out = strided(first, kind, self.shapes[0]), strided(second, facts["out"], self.shapes[1])
         transpose = facts["transpose"] == "on"
-        return _native.multiply(self.pattern, transpose, (values, kind), dense, out, epilogue, sums)
+        (bm, bk), blocks = self.pattern.block, self.pattern.nnzb
+        return _native.multiply(self.pattern, transpose, (values, kind, blocks * bm * bk), dense, out, epilogue, sums)
 
 
 class Batch:

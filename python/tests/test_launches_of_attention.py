@@ -25,9 +25,8 @@ from bsr_gemm import (  # noqa: E402
 )
 from bsr_gemm._device_masks import DeviceMask  # noqa: E402
 from bsr_gemm._device_patterns import DevicePattern  # noqa: E402
-from bsr_gemm._masks import CAUSAL  # noqa: E402
 
-CLOSURE = f"|| {CAUSAL}"
+CLOSURE = "|| if i >= j { s * scale } else { -inf }"
 BIASED = "|bias: Cols<f32>| s * scale + bias"
 
 

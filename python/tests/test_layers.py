@@ -25,6 +25,37 @@ def test_a_gradient_of_blocks_that_are_gone_is_refused(rng, mask) -> None:
         y.sum().backward()
 
 
+def test_a_layer_draws_its_pattern(rng) -> None:
+    layer = nn.BlockSparseLinear(96, 70, block=(16, 8), keep=0.25)
+    assert layer.pattern.block == (16, 8) and (np.diff(layer.pattern.row_ptr) == 3).all()
+    torch.manual_seed(0)
+    assert nn.BlockSparseLinear(96, 70, block=(16, 8), keep=0.25).pattern == layer.pattern
+    assert nn.BlockSparseLinear(96, 70, block=(16, 8), keep=0.25).pattern != layer.pattern
+    assert nn.BlockSparseLinear(96, 70, block=(16, 8), keep=1e-9).pattern.nnzb == 5
+    for wrong in ({}, {"block": (16, 16)}, {"pattern": layer.pattern, "block": (16, 16)}, {"keep": 1.0}):
+        with pytest.raises(bsr.Error, match="`pattern`, or both `block` and `keep`"):
+            nn.BlockSparseLinear(96, 70, **wrong)
+    with pytest.raises(bsr.Error, match="above 0 and at most 1"):
+        nn.BlockSparseLinear(96, 70, block=(16, 16), keep=1.5)
+
+
+def test_a_state_of_dense_layers_is_loaded(rng) -> None:
+    dense = torch.nn.Sequential(torch.nn.Linear(96, 70), torch.nn.ReLU(), torch.nn.Linear(70, 32))
+    sparse = torch.nn.Sequential(
+        nn.BlockSparseLinear(96, 70, block=(16, 8), keep=0.5),
+        torch.nn.ReLU(),
+        nn.BlockSparseLinear(70, 32, block=(16, 16), keep=1.0),
+    )
+    pattern = sparse[0].pattern
+    sparse.load_state_dict(dense.state_dict())
+    assert sparse[0].pattern == pattern and torch.equal(sparse[2].matrix().to_dense(), dense[2].weight)
+    kept = bsr.from_dense(torch.ones(70, 96), (16, 8), mask=pattern.mask()).to_dense()
+    assert torch.equal(sparse[0].matrix().to_dense(), dense[0].weight * kept)
+    assert torch.equal(sparse[0].bias, dense[0].bias)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        sparse.load_state_dict(torch.nn.Sequential(torch.nn.Linear(70, 96)).state_dict(), strict=False)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_layer_trains_as_its_masked_dense_twin(rng, device) -> None:
     dtype, tolerance = (torch.bfloat16, 5e-2) if device == "cuda" else (torch.float32, 1e-4)
@@ -272,3 +303,17 @@ def test_the_simulator_runs_the_kernel_of_a_gradient(rng, activation, block) -> 
     dz, sums = torch.ops.bsr_gemm.linear_gradient(dy, w.values, z, w.key, False, activation)
     assert run.findings == []
     assert relative(run.result.t(), dz) < 4e-3 and relative(torch.from_numpy(run.rows), sums) < 1e-3
+
+
+def test_layers_of_pytorch_s_encoder() -> None:
+    """In inference PyTorch has kernels for a whole layer, which read dense weights."""
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 2).eval()
+    x, padding = torch.randn(2, 5, 32), torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.no_grad():
+        nn.sparsify_(model, block=(8, 8), keep=1.0)
+        found = model(x, src_key_padding_mask=padding)
+        for each in model.layers:
+            each.linear1, each.linear2 = each.linear1.to_linear(), each.linear2.to_linear()
+        expected = model(x, src_key_padding_mask=padding)
+    assert torch.allclose(found[~padding], expected[~padding], atol=1e-5)

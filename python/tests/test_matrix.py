@@ -76,7 +76,24 @@ def test_a_pattern_is_known_by_its_key(rng) -> None:
         (lambda: bsr.Pattern((64, 64), (32, 32), [0, 1], [0]), ["row_ptr has 2 entries", "64 rows in blocks of 32"]),
         (lambda: bsr.Pattern((64, 64), (0, 32), [0], []), ["both sides must be at least 1"]),
         (lambda: bsr.Pattern((64, 64), (32, 32), [0, 2**40, 0], [0]), ["beyond 2^31 - 1"]),
-        (lambda: bsr.Pattern((64, 64), 32, [0], []), ["block = 32 is no pair", "block=(64, 64)"]),
+        (lambda: bsr.Pattern((64, 64), 32, [0], []), ["block = 32 is no pair", "block=(32, 32)"]),
+        (lambda: bsr.from_dense(np.ones((32, 32)), block=(16.5, 16)), ["block = (16.5, 16) is no pair of integers"]),
+        (lambda: bsr.Pattern((2**40, 64), (64, 64), [0], []), ["not below 2^31", "split the matrix"]),
+        (lambda: bsr.Pattern((64, 64), (64, 64), [0, 0]), ["`col_idx` is not given"]),
+        (lambda: bsr.Pattern((64, 64), (64, 64), [0, 0], [], indptr=[0, 0]), ["`indptr` is `row_ptr`", "drop one"]),
+        (lambda: bsr.Pattern((64, 64), (64, 64), [0, 0], [], columns=[]), ["`columns` is no list of a pattern"]),
+        (lambda: bsr.BsrMatrix(np.ones((4, 4)), (2, 2)), ["the pattern is a tuple", "from_dense(x, block=(64, 64))"]),
+        (lambda: np.asarray(whole()), ["a dense array is wanted", "w.to_dense()"]),
+        (lambda: np.sum(whole()), ["`numpy.sum` does not know", "w.to_dense()"]),
+        (lambda: whole() @ whole(), ["a dense array is wanted", "bsr_gemm.sampled"]),
+        (lambda: whole() @ np.float64(2), ["a number is no operand", "w * 2.0"]),
+        (lambda: bsr.linear(np.float64(2), whole()), ["a number is no operand"]),
+        (lambda: whole() * np.ones(4), ["`w * x` of a matrix and a ndarray", "w @ x"]),
+        (lambda: bsr.bsr_gemm(np.eye(4), np.eye(4)), ["the first operand is a ndarray", "from_dense"]),
+        (lambda: bsr.sampled(np.eye(4), np.eye(4), np.eye(4) > 0), ["`like` is a mask", "Pattern.from_mask"]),
+        (lambda: whole().requires_grad_(), ["no gradient", "w.to('cpu')"]),
+        (lambda: bsr.explain(whole().half(), 10**10), ["10000000000 rows", "134217728"]),
+        (lambda: bsr.explain(whole().half(), np.broadcast_to(0, (2**20, 2**20, 4))), ["1099511627776 rows"]),
         (lambda: bsr.Pattern.from_mask(np.ones((2, 3)), (64, 64), (32, 32)), ["mask is 2 x 3", "2 x 2 blocks"]),
         (lambda: bsr.from_dense(np.ones((4, 4)), (2, 2), keep=1.5), ["keep = 1.5", "at most 1"]),
         (lambda: bsr.from_dense(np.ones((4, 4)), (2, 2), keep=0.5, per_row=1), ["pass one of them"]),
@@ -99,6 +116,96 @@ def test_refusals_say_fact_and_remedy(make, words) -> None:
     assert isinstance(refused.value, ValueError)
     for word in words:
         assert word in str(refused.value), str(refused.value)
+
+
+def whole() -> bsr.BsrMatrix:
+    return bsr.from_dense(np.eye(4), (2, 2), mask=np.ones((2, 2)))
+
+
+def test_values_are_replaced_by_such_that_fit(rng) -> None:
+    w, x = bsr.from_dense(rng.standard_normal((96, 64)), (32, 16), keep=0.5), rng.standard_normal((64, 5))
+    for wrong in (np.zeros((1, 32, 16)), np.zeros((w.nnzb, 16, 32)), np.zeros((w.nnzb, 32, 16), complex)):
+        before = w.values
+        with pytest.raises(bsr.Error):
+            w.values = wrong
+        assert w.values is before
+    w.values = rng.standard_normal((w.nnzb, 16, 32)).transpose(0, 2, 1)
+    assert np.allclose(w @ x, w.to_dense() @ x), "values whose elements are not one after the other"
+    edge = bsr.from_dense(np.ones((3, 3)), (2, 2))
+    with pytest.raises(bsr.Error, match="set it to zero"):
+        edge.values = np.ones((4, 2, 2))
+    for beyond in (lambda: edge.with_values(np.ones((4, 2, 2))), lambda: edge * np.inf):
+        with pytest.raises(bsr.Error, match="set it to zero"), np.errstate(invalid="ignore"):
+            beyond()
+    for name in ("pattern", "key", "shape", "block"):
+        with pytest.raises(AttributeError):
+            setattr(w, name, getattr(edge, name))
+    for name in ("shape", "block", "nnzb", "key", "row_ptr"):
+        with pytest.raises(AttributeError):
+            setattr(w.pattern, name, getattr(edge.pattern, name))
+
+
+def test_values_that_were_resized_are_not_read_beyond_their_end(rng) -> None:
+    x = np.ones((4096, 8), np.float32)
+    uses = [
+        lambda w: w @ x,
+        lambda w: bsr.linear(x.T, w),
+        lambda w: bsr.linear_batch([x.T], [w]),
+        lambda w: bsr.bsr_gemm(w, x, transpose=True),
+        lambda w: bsr.Kernel("bm = 64, bn = 64, bk = 64, dtype = f32, mma = scalar")(w, x),
+    ]
+    for use in uses:
+        w = bsr.from_dense(np.ones((4096, 4096), np.float32), (64, 64))
+        w.values.resize((1, 64, 64), refcheck=False)
+        with pytest.raises(bsr.Error, match="1 x 64 x 64, but 4096 blocks of 64 x 64"):
+            use(w)
+
+
+def test_the_native_half_compares_lengths(rng) -> None:
+    from bsr_gemm import _arrays, _native
+
+    w, x, out = whole(), np.ones((4, 3)), np.ones((4, 3))
+    dense, result = _arrays.matrix(x), _arrays.matrix(out)
+    address = _arrays.address_of(w.values)
+    multiply, native = _native.multiply, w.pattern._native
+    with pytest.raises(bsr.Error, match="15 values, and 4 blocks of 2 x 2 are 16"):
+        multiply(native, False, (address, "f64", 15), dense, result)
+    bias = ("|bias: Rows<f32>| acc + bias", [("bias", (address, "f32", 3, 1, 1, 0))])
+    with pytest.raises(bsr.Error, match="`bias` is 3 x 1, and the epilogue reads it at 4 x 3"):
+        multiply(native, False, (address, "f64", 16), dense, result, bias)
+    sums = ("|| { (acc, row_sum(acc)) }", [])
+    with pytest.raises(bsr.Error, match="4 rows have 3 places"):
+        multiply(native, False, (address, "f64", 16), dense, result, sums, (address, "f32", 3, 1, 1, 0))
+
+
+def test_a_matrix_is_copied_converted_and_scaled(rng) -> None:
+    w = bsr.from_dense(rng.standard_normal((40, 30)), (16, 8), keep=0.5)
+    assert (w.ndim, w.nnz, w.requires_grad) == (2, w.nnzb * 16 * 8, False)
+    assert [m.dtype for m in (w.half(), w.float(), w.double())] == [np.float16, np.float32, np.float64]
+    assert not np.shares_memory(w.clone().values, w.values) and w.cpu() is w and w.detach() is w
+    for scaled in (w * 2, 2 * w, w * np.float64(2), w / 0.5, -w * -2.0):
+        assert np.array_equal(scaled.toarray(), 2 * w.to_dense()) and scaled.pattern is w.pattern
+    assert np.array_equal(w.t().to_dense(), w.T.to_dense())
+    x = rng.standard_normal((30, 5))
+    assert np.array_equal(np.dot(w, x), w @ x) and np.array_equal(np.dot(x.T, w.T), x.T @ w.T)
+    torch = pytest.importorskip("torch")
+    for tensors in (w.to(torch.float32), w.to("cpu").float(), w.to(device="cpu", dtype=torch.float32)):
+        assert torch.equal(tensors.to_dense(), torch.from_numpy(w.float().to_dense()))
+    v = w.to("cpu").clone().requires_grad_()
+    assert v.requires_grad and not v.detach().requires_grad and v.cpu().values.requires_grad
+    assert (
+        torch.equal((v * torch.tensor(2.0)).to_dense(), (v / 0.5).to_dense()) and v.bfloat16().dtype == torch.bfloat16
+    )
+
+
+def test_a_picture_needs_no_mask_of_all_blocks(rng) -> None:
+    pattern = bsr.Pattern.from_mask(rng.random((37, 70)) < 0.3, (370, 700), (10, 10))
+    mask, lines = pattern.mask(), pattern.picture().splitlines()
+    for part, line in zip(np.array_split(mask, 16), lines, strict=True):
+        levels = [int(np.ceil(cell.mean() * 4)) for cell in np.array_split(part, 32, axis=1)]
+        assert line == "|" + "".join(" ░▒▓█"[level] for level in levels) + "|"
+    huge = bsr.Pattern((2**31 - 1, 2**31 - 1), (2**30, 1), [0, 1, 1], [2**31 - 2])
+    assert huge.picture() == f"|{' ' * 31}░|\n|{' ' * 32}|" and "1 of 4294967294 blocks" in repr(huge)
 
 
 def test_torch_and_numpy_keep_the_same_blocks(rng) -> None:

@@ -133,6 +133,28 @@ def test_compile_has_no_graph_break(rng, device) -> None:
     assert torch.allclose(compiled(x), layer(x), **tolerance), "a pattern that changes is compiled anew"
 
 
+def test_compiled_products_have_their_order() -> None:
+    """Square operands, for which a product in the wrong order has the right shape."""
+    w = bsr.from_dense(torch.randn(32, 32, dtype=torch.float64), (8, 8), keep=0.5)
+    dense, x = w.to_dense(), torch.randn(32, 32, dtype=torch.float64)
+    ways = [
+        (lambda x: torch.matmul(w, x), dense @ x),
+        (lambda x: torch.matmul(x, w), x @ dense),
+        (lambda x: torch.mm(w, x), dense @ x),
+        (lambda x: bsr.bsr_gemm(w, x), dense @ x),
+        (lambda x: torch.nn.functional.linear(x, w), x @ dense.t()),
+    ]
+    for product, expected in ways:
+        assert torch.allclose(torch.compile(product, fullgraph=True, backend="aot_eager")(x), expected)
+    for product, expected in [(lambda x: w @ x, dense @ x), (lambda x: x @ w, x @ dense)]:
+        # The compiler swaps the operands of an operator: where it may leave the graph, it does.
+        assert torch.allclose(product(x), expected)
+        assert torch.allclose(torch.compile(product, backend="aot_eager")(x), expected)
+        torch.compiler.reset()
+        with pytest.raises(Exception, match="torch.compile does not tell `w @ x` from `x @ w`"):
+            torch.compile(product, fullgraph=True, backend="aot_eager")(x)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_autocast_takes_its_type(rng, device) -> None:
     layer = nn.BlockSparseLinear.from_linear(torch.nn.Linear(64, 96), (16, 16), 0.5).to(device)

@@ -84,6 +84,7 @@ def test_a_sweep_on_the_simulator_ranks_kernels(rng, tmp_path, product, shape) -
     assert times == sorted(times)
     again = bsr.sweep(w, 128, product=product, database=database, space=space, device="sim")
     assert "2 known from before" in again.summary and again.records == swept.records
+    assert not list(tmp_path.glob("bsr-*")), "the matrix is not kept beside the database"
     assert swept.report(tmp_path / "small.html").stat().st_size > 1000
     assert _tuning.settings().lines == [], "what was not measured chooses nothing"
 

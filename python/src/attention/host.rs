@@ -9,6 +9,8 @@ use super::mask::AttentionMask;
 use super::tensor::{Heads, TensorArgument, Vector, VectorArgument};
 use crate::array::Strided;
 use crate::errors::refused;
+use crate::memory::ask_for;
+use crate::threads::detached;
 
 /// O = softmax(scale * Q K^T) V at the stored blocks; `sums`, if there, gets the natural logarithm of each query's sum of
 /// exponentials, `[batch, heads, queries, 1]`.
@@ -28,8 +30,10 @@ pub(crate) fn attend(
     sums: Option<TensorArgument>,
 ) -> PyResult<()> {
     let score = score.map(read_score).transpose().map_err(|errors| {
-        let facts = errors.iter().map(|error| format!("{}\n  help: {}", error.fact, error.help.join("\n  help: ")));
-        refused(facts.collect::<Vec<_>>().join("\n"))
+        let lines = errors.iter().flat_map(|error| {
+            std::iter::once(error.fact.clone()).chain(error.help.iter().map(|help| format!("  help: {help}")))
+        });
+        refused(lines.collect::<Vec<_>>().join("\n"))
     })?;
     let [q, k, v, o] = tensors.map(Heads::new);
     let attention = Attention {
@@ -45,9 +49,11 @@ pub(crate) fn attend(
         vectors: vectors.into_iter().map(Vector::new).collect::<PyResult<_>>()?,
     };
     attention.check()?;
+    let [problems, key_heads, keys, columns] = attention.k.sizes;
+    let widened = (problems * key_heads * keys * (columns + attention.v.sizes[3]) * size_of::<f64>()) as u64;
+    ask_for(widened, "a copy of K and V in f64")?;
     // SAFETY: the Python half keeps the tensors alive for the call and made O and the sums for it; the sizes were compared.
-    py.detach(|| unsafe { attention.run() });
-    Ok(())
+    detached(py, || unsafe { attention.run() })
 }
 
 struct Attention<'a> {

@@ -10,6 +10,7 @@ use super::mask::AttentionMask;
 use super::tensor::{Heads, TensorArgument, Vector, VectorArgument};
 use crate::errors::refused;
 use crate::plan::Kernel;
+use crate::threads::detached;
 
 /// O's bytes, `[batch, heads, queries, columns]`, the logarithms of the sums, what is wrong with the kernel, and its cost: warp
 /// instructions, floating-point operations, bytes copied, cycles by the simulator's model.
@@ -37,11 +38,11 @@ pub(crate) fn simulate_attention(
     let vectors: Vec<HostVector> = vectors.iter().map(|vector| unsafe { vector.copied() }).collect();
     let given = ScoreInputs::new(scale).scalars(&numbers).vectors(&vectors);
     let options = Options { seed, ..Options::default() };
-    let (bytes, sums, report) = py.detach(|| match kernel.plan.spec().a {
+    let (bytes, sums, report) = detached(py, || match kernel.plan.spec().a {
         Dtype::F16 => run::<f16>(kernel, mask, tensors, given, &options),
         Dtype::BF16 => run::<bf16>(kernel, mask, tensors, given, &options),
         other => Err(refused(format!("an attention of {other} is not simulated"))),
-    })?;
+    })??;
     let findings = report.findings.iter().map(ToString::to_string).collect();
     let cost = (report.cost.steps, report.cost.flops, report.cost.bytes_copied, report.cost.cycles);
     Ok((PyBytes::new(py, &bytes).unbind(), sums, findings, cost))

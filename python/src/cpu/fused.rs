@@ -45,6 +45,26 @@ impl Fused {
         Ok(Self { program, inputs })
     }
 
+    /// Makes sure that each input has an element for every place of a result of `matrix` rows and columns, whose stored blocks
+    /// are `stored` rows and columns.
+    ///
+    /// # Errors
+    /// An input that is smaller.
+    pub(crate) fn check(&self, matrix: (usize, usize), stored: (usize, usize)) -> PyResult<()> {
+        let short = |(input, is_stored): &(Strided, bool)| {
+            let (rows, cols) = if *is_stored { stored } else { matrix };
+            (input.rows < rows && input.row_stride != 0) || (input.cols < cols && input.col_stride != 0)
+        };
+        let Some(at) = self.inputs.iter().position(short) else { return Ok(()) };
+        let (input, (rows, cols)) = (&self.inputs[at].0, if self.inputs[at].1 { stored } else { matrix });
+        Err(refused(format!(
+            "`{}` is {} x {}, and the epilogue reads it at {rows} x {cols} places",
+            self.program.inputs()[at].name,
+            input.rows,
+            input.cols
+        )))
+    }
+
     /// How the second result is collected, where there is one.
     pub(crate) fn reduction(&self) -> Option<Reduction> {
         self.program.reduction()

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use crate::array::{ArrayArgument, Kind, Strided};
 use crate::errors::refused;
 use crate::pattern::Pattern;
+use crate::threads::detached;
 use fused::Fused;
 use product::Product;
 use sampled::Sampled;
@@ -24,7 +25,15 @@ fn shapes(operands: &str, fits: bool, words: impl FnOnce() -> String) -> PyResul
     }
 }
 
-/// C = A B, or A^T B with `transpose`, where A has its blocks at `values`.
+/// Makes sure that what an epilogue reads, and where its second result goes, are as large as C.
+fn fits(fused: Option<&Fused>, second: Option<&Strided>, c: (usize, usize), stored: (usize, usize)) -> PyResult<()> {
+    fused.map_or(Ok(()), |fused| fused.check(c, stored))?;
+    shapes("C and its second result", second.is_none_or(|second| second.rows >= c.0), || {
+        format!("{} rows have {} places", c.0, second.map_or(0, |second| second.rows))
+    })
+}
+
+/// C = A B, or A^T B with `transpose`, where A has its blocks at `values`: address, element type, number of elements.
 ///
 /// Every address must be that of memory which the caller keeps alive, as large as its shape says.
 #[pyfunction]
@@ -34,7 +43,7 @@ pub(crate) fn multiply(
     py: Python<'_>,
     pattern: &Pattern,
     transpose: bool,
-    values: (usize, String),
+    values: (usize, String, usize),
     dense: ArrayArgument,
     out: ArrayArgument,
     epilogue: Option<EpilogueArgument>,
@@ -42,6 +51,13 @@ pub(crate) fn multiply(
 ) -> PyResult<()> {
     let structure = &pattern.structure;
     let (dense, out) = (Strided::new(dense)?, Strided::new(out)?);
+    let (nnzb, (bm, bk)) = (structure.nnzb(), structure.block());
+    shapes("A and its pattern", values.2 == structure.stored(), || {
+        format!("{} values, and {nnzb} blocks of {bm} x {bk} are {}", values.2, structure.stored())
+    })?;
+    if transpose {
+        pattern.ask_for_transposed()?;
+    }
     let values = (values.0, Kind::parse(&values.1)?);
     let (m, k) = match transpose {
         false => (structure.rows(), structure.cols()),
@@ -56,8 +72,9 @@ pub(crate) fn multiply(
     })?;
     let fused = epilogue.map(|(text, given)| Fused::new(&text, given)).transpose()?;
     let second = second.map(Strided::new).transpose()?;
+    fits(fused.as_ref(), second.as_ref(), (m, out.cols), (m, out.cols))?;
     let product = Product { structure, transpose, values, dense, out, fused: fused.as_ref(), second };
-    py.detach(|| {
+    detached(py, || {
         // SAFETY: the Python half keeps the arrays alive for the call and made `out` for it; the shapes were compared.
         unsafe {
             match values.1 {
@@ -66,8 +83,7 @@ pub(crate) fn multiply(
                 _ => product.run::<f32>(),
             }
         }
-    });
-    Ok(())
+    })
 }
 
 /// The stored blocks of C = A B at `out`: `nnzb * bm` rows of `bk`.
@@ -99,8 +115,9 @@ pub(crate) fn multiply_sampled(
     })?;
     let fused = epilogue.map(|(text, given)| Fused::new(&text, given)).transpose()?;
     let second = second.map(Strided::new).transpose()?;
+    fits(fused.as_ref(), second.as_ref(), (rows, cols), (out.rows, out.cols))?;
     let product = Sampled { structure, a, b, out, fused: fused.as_ref(), second };
-    py.detach(|| {
+    detached(py, || {
         // SAFETY: the Python half keeps the arrays alive for the call and made `out` for it; the shapes were compared.
         unsafe {
             match a.kind {
@@ -109,6 +126,5 @@ pub(crate) fn multiply_sampled(
                 _ => product.run::<f32>(),
             }
         }
-    });
-    Ok(())
+    })
 }

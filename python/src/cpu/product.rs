@@ -4,7 +4,7 @@ use bsr::Structure;
 use rayon::prelude::*;
 
 use super::fused::{Fused, Place};
-use super::tile::{WIDTH, multiply};
+use super::tile::{DEPTH, LINES, WIDTH, multiply};
 use crate::array::{Kind, Number, Strided};
 
 /// The operands of C = A B, with A or its transpose in blocks.
@@ -18,6 +18,26 @@ pub(crate) struct Product<'a> {
     pub(crate) fused: Option<&'a Fused>,
     /// The second result, one f32 for every row.
     pub(crate) second: Option<Strided>,
+}
+
+/// How C is cut into tiles: a part of a block row by some columns.
+struct Grid {
+    /// Rows and columns of a block of the factor.
+    height: usize,
+    depth: usize,
+    /// Rows of a tile, tiles of a block row, tiles beside each other, all tiles.
+    lines: usize,
+    parts: usize,
+    panels: usize,
+    tiles: usize,
+}
+
+impl Grid {
+    /// The block row of a tile, the first of its rows in there, and its number in its row of tiles.
+    fn place(&self, tile: usize) -> (usize, usize, usize) {
+        let (row, panel) = (tile / self.panels, tile % self.panels);
+        (row / self.parts, row % self.parts * self.lines, panel)
+    }
 }
 
 /// The blocks of a row of tiles: their places along K and their numbers.
@@ -41,33 +61,48 @@ impl Product<'_> {
     /// Every matrix must be what it says and alive, A's values those of the structure, the shapes those of a product,
     /// and nothing else may use C and the second result.
     pub(crate) unsafe fn run<S: Number>(&self) {
-        let (stored_rows, stored_cols) = self.structure.block();
-        let (height, depth) = if self.transpose { (stored_cols, stored_rows) } else { (stored_rows, stored_cols) };
-        let rows = self.block_rows();
-        let panels = self.out.cols.div_ceil(WIDTH).max(1);
-        let tiles = self.out.rows.div_ceil(height) * panels;
-        let collected: Vec<Vec<f64>> = (0..tiles)
+        let (rows, grid) = (self.block_rows(), self.grid());
+        let (height, depth) = (grid.lines.min(self.out.rows), DEPTH.min(grid.depth).min(self.dense.rows));
+        let collected: Vec<Vec<f64>> = (0..grid.tiles)
             .into_par_iter()
             .map_init(
                 || (vec![S::ZERO; height * depth], vec![S::ZERO; depth * WIDTH], vec![S::ZERO; height * WIDTH]),
                 |(a, b, sums), tile| {
-                    let (block_row, panel) = (tile / panels, tile % panels);
+                    let (block_row, first_line, panel) = grid.place(tile);
+                    let row = block_row * grid.height + first_line;
+                    let lines = grid.lines.min(grid.height - first_line).min(self.out.rows - row);
+                    let sums = &mut sums[..lines * WIDTH];
                     sums.fill(S::ZERO);
                     for (column, block) in rows.of(block_row) {
-                        // SAFETY: as the caller vouches.
-                        unsafe {
-                            self.block(block).pack((0, 0), (height, depth), depth, a);
-                            self.dense.pack((column * depth, panel * WIDTH), (depth, WIDTH), WIDTH, b);
+                        let inside = grid.depth.min(self.dense.rows - column * grid.depth);
+                        for first in (0..inside).step_by(DEPTH) {
+                            let depth = DEPTH.min(inside - first);
+                            let (a, b) = (&mut a[..lines * depth], &mut b[..depth * WIDTH]);
+                            // SAFETY: as the caller vouches.
+                            unsafe {
+                                self.block(block).pack((first_line, first), (lines, depth), depth, a);
+                                let corner = (column * grid.depth + first, panel * WIDTH);
+                                self.dense.pack(corner, (depth, WIDTH), WIDTH, b);
+                            }
+                            multiply(depth, a, b, sums);
                         }
-                        multiply(depth, a, b, sums);
                     }
                     // SAFETY: as the caller vouches; no other tile has these elements.
-                    unsafe { self.store((block_row * height, panel * WIDTH), height, sums) }
+                    unsafe { self.store((row, panel * WIDTH), lines, sums) }
                 },
             )
             .collect();
         // SAFETY: as the caller vouches.
-        unsafe { self.collect(&collected, height, panels) };
+        unsafe { self.collect(&collected, &grid) };
+    }
+
+    fn grid(&self) -> Grid {
+        let (stored_rows, stored_cols) = self.structure.block();
+        let (height, depth) = if self.transpose { (stored_cols, stored_rows) } else { (stored_rows, stored_cols) };
+        let (lines, panels) = (height.min(LINES), self.out.cols.div_ceil(WIDTH).max(1));
+        let parts = height.div_ceil(lines);
+        let rows = self.out.rows / height * parts + (self.out.rows % height).div_ceil(lines);
+        Grid { height, depth, lines, parts, panels, tiles: rows * panels }
     }
 
     fn block_rows(&self) -> BlockRows<'_> {
@@ -93,10 +128,10 @@ impl Product<'_> {
     }
 
     /// Writes a tile, and returns what its rows collect for the second result.
-    unsafe fn store<S: Number>(&self, (row, col): (usize, usize), height: usize, sums: &[S]) -> Vec<f64> {
-        let (rows, cols) = (height.min(self.out.rows - row), WIDTH.min(self.out.cols.saturating_sub(col)));
+    unsafe fn store<S: Number>(&self, (row, col): (usize, usize), rows: usize, sums: &[S]) -> Vec<f64> {
+        let cols = WIDTH.min(self.out.cols.saturating_sub(col));
         let Some(fused) = self.fused else {
-            for (r, line) in sums.chunks_exact(WIDTH).take(rows).enumerate() {
+            for (r, line) in sums.chunks_exact(WIDTH).enumerate() {
                 for (c, sum) in line[..cols].iter().enumerate() {
                     // SAFETY: the element is in C, and only this tile has it.
                     unsafe { self.out.set(row + r, col + c, sum.to_f64()) };
@@ -108,7 +143,7 @@ impl Product<'_> {
         let evaluate = unsafe { fused.evaluator() };
         let reduction = fused.reduction();
         let mut collected = reduction.map_or(Vec::new(), |reduction| vec![f64::from(reduction.start()); rows]);
-        for (r, line) in sums.chunks_exact(WIDTH).take(rows).enumerate() {
+        for (r, line) in sums.chunks_exact(WIDTH).enumerate() {
             for (c, sum) in line[..cols].iter().enumerate() {
                 let matrix = (row + r, col + c);
                 let (value, second) = evaluate(sum.to_f64(), Place { matrix, stored: matrix });
@@ -123,15 +158,16 @@ impl Product<'_> {
     }
 
     /// The second result, of what the tiles of each row have collected.
-    unsafe fn collect(&self, collected: &[Vec<f64>], height: usize, panels: usize) {
+    unsafe fn collect(&self, collected: &[Vec<f64>], grid: &Grid) {
         let reduction = self.fused.and_then(Fused::reduction);
         let (Some(reduction), Some(second)) = (reduction, self.second) else { return };
-        for (block_row, tiles) in collected.chunks(panels).enumerate() {
+        for (number, tiles) in collected.chunks(grid.panels).enumerate() {
+            let (block_row, first_line, _) = grid.place(number * grid.panels);
             for r in 0..tiles[0].len() {
                 let parts = tiles.iter().map(|tile| tile[r]);
                 let value = parts.fold(f64::from(reduction.start()), |so_far, part| reduction.collect(so_far, part));
                 // SAFETY: there is a place for every row of C.
-                unsafe { second.set(block_row * height + r, 0, value) };
+                unsafe { second.set(block_row * grid.height + first_line + r, 0, value) };
             }
         }
     }

@@ -4,11 +4,8 @@ use bsr::Structure;
 use rayon::prelude::*;
 
 use super::fused::{Fused, Place};
-use super::tile::{WIDTH, multiply};
+use super::tile::{DEPTH, LINES, WIDTH, multiply};
 use crate::array::{Number, Strided};
-
-/// Elements of K that are multiplied at once.
-const DEPTH: usize = 256;
 
 /// The operands of C = A B where C is stored in blocks.
 pub(crate) struct Sampled<'a> {
@@ -30,46 +27,54 @@ impl Sampled<'_> {
     /// second result.
     pub(crate) unsafe fn run<S: Number>(&self) {
         let (bm, bk) = self.structure.block();
-        let panels = bk.div_ceil(WIDTH);
+        let (panels, parts) = (bk.div_ceil(WIDTH), bm.div_ceil(LINES));
+        let (most_lines, most_depth) = (LINES.min(bm), DEPTH.min(self.a.cols));
         let rows: Vec<usize> = (0..self.structure.block_rows())
             .flat_map(|row| std::iter::repeat_n(row, self.structure.blocks_of(row).len()))
             .collect();
-        let collected: Vec<Vec<f64>> = (0..self.structure.nnzb() * panels)
+        let collected: Vec<Vec<f64>> = (0..self.structure.nnzb() * parts * panels)
             .into_par_iter()
             .map_init(
-                || (vec![S::ZERO; bm * DEPTH], vec![S::ZERO; DEPTH * WIDTH], vec![S::ZERO; bm * WIDTH]),
+                || {
+                    let zeros = |elements: usize| vec![S::ZERO; elements];
+                    (zeros(most_lines * most_depth), zeros(most_depth * WIDTH), zeros(most_lines * WIDTH))
+                },
                 |(a, b, sums), tile| {
-                    let (block, panel) = (tile / panels, tile % panels);
-                    let (row, col) = (rows[block] * bm, self.structure.col_idx()[block] as usize * bk);
+                    let (block, first_line, panel) =
+                        (tile / panels / parts, tile / panels % parts * LINES, tile % panels);
+                    let lines = LINES.min(bm - first_line);
+                    let (row, col) = (rows[block] * bm + first_line, self.structure.col_idx()[block] as usize * bk);
+                    let sums = &mut sums[..lines * WIDTH];
                     sums.fill(S::ZERO);
                     for first in (0..self.a.cols).step_by(DEPTH) {
                         let depth = DEPTH.min(self.a.cols - first);
-                        let (a, b) = (&mut a[..bm * depth], &mut b[..depth * WIDTH]);
+                        let (a, b) = (&mut a[..lines * depth], &mut b[..depth * WIDTH]);
                         // SAFETY: as the caller vouches.
                         unsafe {
-                            self.a.pack((row, first), (bm, depth), depth, a);
+                            self.a.pack((row, first), (lines, depth), depth, a);
                             self.b.pack((first, col + panel * WIDTH), (depth, WIDTH), WIDTH, b);
                         }
                         multiply(depth, a, b, sums);
                     }
                     // SAFETY: as the caller vouches; no other tile has these elements.
-                    unsafe { self.store(block, (row, col), panel * WIDTH, sums) }
+                    unsafe { self.store(block * bm + first_line, (row, col), panel * WIDTH, sums) }
                 },
             )
             .collect();
         // SAFETY: as the caller vouches.
-        unsafe { self.collect(&collected, &rows, panels) };
+        unsafe { self.collect(&collected, |tile| rows[tile / panels / parts] * bm + tile / panels % parts * LINES) };
     }
 
-    unsafe fn store<S: Number>(&self, block: usize, (row, col): (usize, usize), panel: usize, sums: &[S]) -> Vec<f64> {
-        let (bm, bk) = self.structure.block();
+    unsafe fn store<S: Number>(&self, first: usize, (row, col): (usize, usize), panel: usize, sums: &[S]) -> Vec<f64> {
+        let bk = self.structure.block().1;
         // SAFETY: the inputs are of C's shape.
         let evaluate = self.fused.map(|fused| unsafe { fused.evaluator() });
         let reduction = self.fused.and_then(Fused::reduction);
-        let mut collected = reduction.map_or(Vec::new(), |reduction| vec![f64::from(reduction.start()); bm]);
-        for (r, line) in sums.chunks_exact(WIDTH).take(bm).enumerate() {
+        let mut collected =
+            reduction.map_or(Vec::new(), |reduction| vec![f64::from(reduction.start()); sums.len() / WIDTH]);
+        for (r, line) in sums.chunks_exact(WIDTH).enumerate() {
             for (c, sum) in line[..WIDTH.min(bk - panel)].iter().enumerate() {
-                let stored = (block * bm + r, panel + c);
+                let stored = (first + r, panel + c);
                 let matrix = (row + r, col + panel + c);
                 let inside = matrix.0 < self.structure.rows() && matrix.1 < self.structure.cols();
                 let value = match &evaluate {
@@ -90,14 +95,13 @@ impl Sampled<'_> {
         collected
     }
 
-    unsafe fn collect(&self, collected: &[Vec<f64>], rows: &[usize], panels: usize) {
+    unsafe fn collect(&self, collected: &[Vec<f64>], row_of: impl Fn(usize) -> usize) {
         let reduction = self.fused.and_then(Fused::reduction);
         let (Some(reduction), Some(second)) = (reduction, self.second) else { return };
-        let bm = self.structure.block().0;
         let mut values = vec![f64::from(reduction.start()); self.structure.rows()];
         for (tile, parts) in collected.iter().enumerate() {
-            let inside = values[rows[tile / panels] * bm..].iter_mut();
-            inside.zip(parts).for_each(|(value, part)| *value = reduction.collect(*value, *part));
+            let inside = values.get_mut(row_of(tile)..).unwrap_or_default();
+            inside.iter_mut().zip(parts).for_each(|(value, part)| *value = reduction.collect(*value, *part));
         }
         for (row, value) in values.into_iter().enumerate() {
             // SAFETY: there is a place for every row of C.

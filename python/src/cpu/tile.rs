@@ -4,10 +4,14 @@ use crate::array::Number;
 
 /// Columns of a tile of sums.
 pub(crate) const WIDTH: usize = 64;
+/// Most rows of a tile of sums, so that what a thread needs does not grow with a block.
+pub(crate) const LINES: usize = 256;
+/// Most elements of K that are multiplied at once.
+pub(crate) const DEPTH: usize = 256;
 /// Columns that are summed at once, in registers.
 const LANES: usize = 16;
 /// Rows that are summed at once, in registers.
-const LINES: usize = 4;
+const AT_ONCE: usize = 4;
 
 /// `sums[m][WIDTH] += a[m][k] * b[k][WIDTH]`, the products of a sum one after the other.
 pub(crate) fn multiply<S: Number>(k: usize, a: &[S], b: &[S], sums: &mut [S]) {
@@ -33,10 +37,10 @@ fn every_line<S: Number, const FUSED: bool>(k: usize, a: &[S], b: &[S], sums: &m
     if k == 0 {
         return;
     }
-    let mut whole = sums.chunks_exact_mut(LINES * WIDTH);
-    let mut factors = a.chunks_exact(LINES * k);
+    let mut whole = sums.chunks_exact_mut(AT_ONCE * WIDTH);
+    let mut factors = a.chunks_exact(AT_ONCE * k);
     for (sums, a) in (&mut whole).zip(&mut factors) {
-        lines::<S, LINES, FUSED>(k, a, b, sums);
+        lines::<S, AT_ONCE, FUSED>(k, a, b, sums);
     }
     let rest = whole.into_remainder().chunks_exact_mut(WIDTH);
     for (sums, a) in rest.zip(factors.remainder().chunks_exact(k)) {

@@ -1,0 +1,111 @@
+"""Block-sparse matrices of scipy and PyTorch: what they store is shared, where it lies as it is needed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from . import _arrays
+from ._native import Error
+from ._patterns import Pattern
+
+
+def as_matrix(w: Any, name: str = "the matrix") -> Any:
+    """A block-sparse matrix: itself, that of a layer, or one of scipy or PyTorch, whose values are shared."""
+    from ._matrix import BsrMatrix
+
+    if isinstance(w, BsrMatrix):
+        return w
+    if is_scipy(w):
+        return from_scipy(w)
+    if _arrays.is_tensor(w) and w.layout is not sys.modules["torch"].strided:
+        return from_torch(w)
+    made = getattr(w, "matrix", None)
+    if callable(made) and isinstance(found := made(), BsrMatrix):
+        return found
+    help_ = (
+        "`bsr_gemm.BsrMatrix(values, pattern)`"
+        if isinstance(w, Pattern)
+        else "`bsr_gemm.from_dense(w, block=(64, 64))`"
+    )
+    raise Error(f"{name} is a {type(w).__name__}, not a BsrMatrix\n  help: {help_}")
+
+
+def is_scipy(matrix: Any) -> bool:
+    """Whether this is a sparse matrix of scipy, without importing it."""
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and sparse.issparse(matrix)
+
+
+def from_scipy(matrix: Any) -> Any:
+    """See ``BsrMatrix.from_scipy``."""
+    from ._matrix import BsrMatrix
+
+    if not is_scipy(matrix) or matrix.format != "bsr":
+        found = f"a {matrix.format} matrix of scipy" if is_scipy(matrix) else f"a {type(matrix).__name__}"
+        help_ = "`w.tobsr(blocksize=(64, 64))`" if is_scipy(matrix) else "`bsr_gemm.from_dense(w, block=(64, 64))`"
+        raise Error(f"the matrix is {found}, not one of blocks\n  help: {help_}")
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        matrix.sort_indices()
+    # There may be more places than blocks.
+    stored = int(matrix.indptr[-1])
+    pattern = Pattern(matrix.shape, matrix.blocksize, matrix.indptr, matrix.indices[:stored])
+    return BsrMatrix(matrix.data[:stored], pattern)
+
+
+def to_scipy(w: Any) -> Any:
+    """See ``BsrMatrix.to_scipy``."""
+    from scipy import sparse
+
+    if w.pattern.on_device:
+        return to_scipy(w.to_host())
+    kind = _arrays.kind_of(w.values)
+    if kind in ("bf16", "e4m3", "e5m2"):
+        raise Error(f"scipy has no {kind}\n  help: `w.float().to_scipy()`")
+    values = w.values.detach().cpu().numpy() if _arrays.is_tensor(w.values) else w.values
+    return sparse.bsr_array((values, w.pattern.col_idx, w.pattern.row_ptr), shape=_whole(w))
+
+
+def from_torch(tensor: Any, on_device: bool = False) -> Any:
+    """See ``BsrMatrix.from_torch``."""
+    import torch
+
+    from ._matrix import BsrMatrix
+
+    if not _arrays.is_tensor(tensor) or tensor.layout is not torch.sparse_bsr or tensor.dim() != 2:
+        found = f"a {type(tensor).__name__}"
+        help_ = "`bsr_gemm.from_dense(w, block=(64, 64))`"
+        if _arrays.is_tensor(tensor):
+            found = f"a tensor of layout {tensor.layout} with {tensor.dim()} dimensions"
+            help_ = f"`w.to_sparse_bsr((64, 64))`, or {help_}" if tensor.dim() == 2 else "take one matrix at a time"
+        raise Error(f"{found} is no block-sparse matrix\n  help: {help_}")
+    if on_device:
+        from ._device_patterns import DevicePattern
+
+        return BsrMatrix(tensor.values(), DevicePattern.from_torch(tensor))
+    values = tensor.values()
+    pattern = Pattern(tuple(tensor.shape), tuple(values.shape[1:]), tensor.crow_indices(), tensor.col_indices())
+    return BsrMatrix(values, pattern)
+
+
+def to_torch(w: Any) -> Any:
+    """See ``BsrMatrix.to_torch``."""
+    import torch
+
+    if w.pattern.on_device:
+        return to_torch(w.to_host())
+    values = w.values if _arrays.is_tensor(w.values) else _arrays.as_tensor(w.values)
+    row_ptr, col_idx = (
+        torch.from_numpy(index.astype(np.int64)).to(values.device) for index in (w.pattern.row_ptr, w.pattern.col_idx)
+    )
+    return torch.sparse_bsr_tensor(row_ptr, col_idx, values, size=_whole(w), check_invariants=False)
+
+
+def _whole(w: Any) -> tuple[int, int]:
+    """Rows and columns of a matrix of whole blocks."""
+    grid, (bm, bk) = w.pattern.grid, w.block
+    return grid[0] * bm, grid[1] * bk
