@@ -8,7 +8,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use bsr::bench::{Candidate, InterleaveOptions, interleave};
-use bsr::gpu::{Device, DeviceBsr, DeviceDense, GpuError, Graph, Stream, StreamRef};
+use bsr::gpu::{Device, DeviceBsr, DeviceDense, Graph, Stream, StreamRef};
 use bsr::prelude::*;
 use bsr::{KernelError, KernelSpec, Launcher, Plan};
 
@@ -68,12 +68,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             up.prepare(&layer.up, TOKENS)?;
             down.prepare(&layer.down, TOKENS)?;
         }
-        let capture = |stream: StreamRef<'_>| {
-            run([&up, &down], &layers, &start, (&mut x, &mut y), stream).map_err(|error| match error {
-                KernelError::Gpu(error) => error,
-                other => GpuError::Download(other.to_string()),
-            })
-        };
+        let capture = |stream: StreamRef<'_>| run([&up, &down], &layers, &start, (&mut x, &mut y), stream);
         let mut stack = Stack { name: pair.join(" | "), graph: Graph::capture(&stream, capture)? };
         let mut last = None;
         for _ in 0..10 {

@@ -11,10 +11,12 @@ macro_rules! pages {
 
 pages! {
     readme = "../README.md";
+    attention = "../docs/src/attention.md";
     device_patterns = "../docs/src/device-patterns.md";
     epilogues = "../docs/src/epilogues.md";
     families = "../docs/src/families.md";
     first_kernel = "../docs/src/first-kernel.md";
+    gpu_programs = "../docs/src/gpu-programs.md";
     keys = "../docs/src/keys.md";
     real_data = "../docs/src/real-data.md";
     several_gpus = "../docs/src/several-gpus.md";

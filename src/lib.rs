@@ -9,7 +9,7 @@
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let a = Bsr::generate(Pattern::TopK(4), 1024, 1120, (512, 112), 0)?;
 //!     let b = Dense::normal(1120, 512, Layout::RowMajor, 0);
-//!     let c = spmm::load(&Device::open(0)?)?.multiply((&a, &b))?;
+//!     let c = spmm::open()?.multiply((&a, &b))?;
 //!     println!("C is {} x {}, C[0, 0] = {:?}", c.rows(), c.cols(), c.get(0, 0));
 //!     Ok(())
 //! }
@@ -124,14 +124,20 @@
 //! | feature | on by default | what it adds |
 //! |---|---|---|
 //! | `cli` | yes | the `bsr` command and what only it needs; it implies `tuner` |
-//! | `tuner` | with `cli` | [`Auto`](https://docs.rs/bsr-gemm/latest/bsr/struct.Auto.html): kernels chosen by measurements or by the cost model; sweeps and their database |
+//! | `tuner` | with `cli` | `Auto`: kernels chosen by measurements or by the cost model; sweeps and their database; it implies the next two |
+//! | `simulator` | with `tuner` | kernels on the CPU, with a report of every race ([`simulated`]) |
+//! | `files` | with `tuner` | readers and writers of `.npz`, `.npy`, `.safetensors`, `.mtx` and `.smtx` ([`read`], [`write`](mod@write)) |
 //! | `dlpack` | no | matrices as DLPack tensors, on the host and on the GPU ([`interop`]) |
 //! | `ndarray` | no | dense matrices as views of ndarray, and back ([`interop`]) |
 //! | `nccl` | no | sums over several GPUs, with NCCL ([`gpu`]) |
 //!
-//! With `default-features = false` a crate gets the attribute, matrices and files, the GPU and the simulator.
+//! With `default-features = false` a crate gets the attribute, matrices, the f64 reference and the GPU.
 
 #[cfg(feature = "tuner")]
+pub mod auto;
+#[cfg(not(feature = "tuner"))]
+#[doc(hidden)]
+#[path = "auto/without.rs"]
 pub mod auto;
 #[doc(hidden)]
 pub mod call;
@@ -144,6 +150,9 @@ pub mod family;
 // The attribute writes `::bsr`, also in this crate.
 extern crate self as bsr;
 
+#[cfg(not(feature = "tuner"))]
+#[doc(hidden)]
+pub use auto::Auto;
 #[cfg(feature = "tuner")]
 pub use auto::{Auto, AutoError, Tunable, tune};
 pub use bsr_codegen::{
@@ -153,29 +162,36 @@ pub use bsr_codegen::{
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::kernel::arguments::InPlace;
 pub use bsr_runtime::kernel::{Dds, DeviceMatrix, Dsd, HostMatrix, Operation, Sdd, arguments, operation};
+#[cfg(feature = "simulator")]
+pub use bsr_runtime::simulated;
+#[cfg(feature = "files")]
+pub use bsr_runtime::write;
 pub use bsr_runtime::{
     Blocks, Bsr, BsrError, Dense, DenseError, DenseView, Element, Features, GenerateError, Inputs, Kernel, KernelError,
-    Launcher, Loaded, Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, advise, attention,
-    bench, e4m3, e5m2, gpu, interop, prune, quantise, read, reference, reorder, roofs, shard, simulated, timeline,
-    write,
+    Launcher, Loaded, Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, attention, bench, e4m3,
+    e5m2, gpu, interop, prune, quantise, read, reference, reorder, roofs, shard, timeline,
 };
 #[cfg(feature = "tuner")]
-pub use bsr_tuner as tuner;
-#[cfg(feature = "tuner")]
 pub use bsr_tuner::pick::{Choice, FirstUse, Tuner};
+#[cfg(feature = "tuner")]
+pub use bsr_tuner::{self as tuner, advise};
 pub use family::{Chooser, Family, FamilyError, FirstFit, LoadedMember, Member, ProblemFacts};
 pub use half::{bf16, f16};
 
 /// Everything that a program with a kernel in it names: `use bsr::prelude::*;`.
 pub mod prelude {
+    #[doc(hidden)]
+    pub use crate::Auto;
+    pub use crate::attention::AttentionKernel;
     pub use crate::gpu::{
         Device, DeviceBsr, DeviceDense, DeviceInputs, DeviceOrder, DeviceScales, DeviceVector, Stream,
     };
+    #[cfg(feature = "simulator")]
     pub use crate::simulated::Options;
-    #[cfg(feature = "tuner")]
-    pub use crate::{Auto, FirstUse, Tunable, family::TunableFamily};
     pub use crate::{
         Blocks, Bsr, Dds, Dense, Dsd, Family, InPlace, Inputs, Kernel, Layout, Pattern, Permutation, Scale, Scales,
         Sdd, Structure, bf16, bsr_kernel, e4m3, e5m2, f16,
     };
+    #[cfg(feature = "tuner")]
+    pub use crate::{FirstUse, Tunable, family::TunableFamily};
 }

@@ -1,9 +1,7 @@
 //! The attribute of an attention: what it makes is what text and TOML ask for, and it computes that.
 #![allow(clippy::unwrap_used)]
 
-use bsr::attention::{
-    Coverage, HeadOrder, HostVector, Kernel as _, Mask, ScoreInputs, Tensor, reference, reference_of,
-};
+use bsr::attention::{Coverage, HeadOrder, HostVector, Mask, ScoreInputs, Tensor, reference, reference_of};
 use bsr::prelude::*;
 use bsr::{KernelSpec, Plan};
 
@@ -69,13 +67,13 @@ fn a_kernel_of_the_attribute_computes_on_the_simulator() {
     let tensor = |seed| Tensor::<bf16>::normal([1, 2, 150, 64], HeadOrder::RowsFirst, seed);
     let (q, k, v) = (tensor(1), tensor(2), tensor(3));
     let mask = Mask::causal(150, 150, (64, 64)).unwrap();
-    let (o, sums, report) = causal::simulate([&q, &k, &v], &mask, (0.125, &[]), &Options::default()).unwrap();
+    let (o, lse, report) = causal::simulate([&q, &k, &v], &mask, 0.125, &Options::default()).unwrap();
     assert!(report.is_clean(), "{:?}", report.findings);
     let shape = bsr::attention::Shape { batch: 1, heads: 2, key_heads: 2, queries: 150, keys: 150, columns: 64 };
     let score = causal::SPEC.score.map(|score| (score, &[][..]));
     let expected = reference(&shape, &mask, [&q, &k, &v], 0.125, score);
-    for (place, sum) in sums.iter().enumerate() {
-        assert!((f64::from(*sum) - expected.sums[place]).abs() < 1e-3);
+    for (place, lse) in lse.iter().enumerate() {
+        assert!((f64::from(*lse) - expected.lse[place]).abs() < 1e-3);
         let row = o.row([0, place / 150, place % 150]);
         let of_row = &expected.output[place * 64..(place + 1) * 64];
         assert!(row.iter().zip(of_row).all(|(found, expected)| (found.to_f32() - *expected as f32).abs() < 3e-2));
@@ -99,7 +97,7 @@ fn a_score_reads_vectors() {
     for (found, expected) in o.data().iter().zip(&expected.output) {
         assert!((found.to_f64() - expected).abs() < 4e-3, "{found}, not {expected}");
     }
-    let error = documents::simulate([&q, &k, &v], &mask, (0.14, &[]), &Options::default()).unwrap_err().to_string();
+    let error = documents::simulate([&q, &k, &v], &mask, 0.14, &Options::default()).unwrap_err().to_string();
     assert!(
         error.contains("reads 3 vectors, and 0 are given") && error.contains("`of_query, of_key, slopes`"),
         "{error}"

@@ -23,16 +23,23 @@ fn plan(text: &str) -> Plan {
 
 #[test]
 fn kernels_pass_their_check() {
-    for (spec, budget) in [
-        (SMALL, "registers 40 | 232"),
-        ("bm = 128, bn = 128, bk = 32, cluster = 1, dtype = bf16, out = f32, b_layout = col", "shared    "),
+    // Ten kinds in two schedules; lists of the GPU and the edges of a tile in one; the first kind again in two.
+    for (spec, budget, problems, runs) in [
+        (SMALL, "registers 40 | 232", "20", "31 runs"),
+        (
+            "bm = 128, bn = 128, bk = 32, cluster = 1, dtype = bf16, out = f32, b_layout = col",
+            "shared    ",
+            "28",
+            "39 runs",
+        ),
     ] {
-        bsr(&["check", spec, "--problems", "11", "--schedules", "2"])
+        bsr(&["check", spec, "--problems", problems, "--schedules", "2"])
             .assert()
             .success()
             .stderr(is_empty())
             .stdout(contains(budget).and(contains("\nfull row  C[")).and(contains(" and 1 more: clean")))
-            .stdout(contains("\nverdict   passes: 22 runs without a finding, relative error at most "));
+            .stdout(contains("\nGPU lists C[").and(contains("\nedges     C[")).and(contains("\npatterns  ")))
+            .stdout(contains(format!("\nverdict   passes: {runs} without a finding, relative error at most ")));
     }
     bsr(&["check", SMALL, "--schedules", "0"]).assert().code(2);
 }
@@ -66,12 +73,123 @@ fn tiles_of_attention_begin_at_every_stage_where_keys_are_divided_or_heads_share
     for spec in [
         "op = attention, bm = 128, bn = 16, bk = 32, consumers = 2, split = 3",
         "op = attention, bm = 64, bn = 16, bk = 128, pack = 4",
+        "op = attention, bm = 64, bn = 16, bk = 32, pack = 1",
         "op = attention, bm = 64, bn = 16, bk = 32, pack = 4, split = auto",
         "op = attention, bm = 64, bn = 16, bk = 32, pack = 2, split = 4",
     ] {
         let covers = contains("\ncoverage  ").and(contains("without a known reason").not());
         bsr(&["check", spec, "--schedules", "1"]).assert().success().stdout(covers);
     }
+}
+
+/// What a check says of a kernel in whose text `from` is `to`, once.
+fn with(spec: &str, from: &str, to: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("edited.ptx");
+    let text = plan(spec).ptx().text().to_owned();
+    assert!(text.contains(from), "{spec}: no {from}");
+    std::fs::write(&file, text.replacen(from, to, 1)).unwrap();
+    let failed = bsr(&["check", spec, "--ptx", file.to_str().unwrap(), "--schedules", "1"]).assert().code(1);
+    String::from_utf8(failed.get_output().stdout.clone()).unwrap()
+}
+
+/// Each is right on problems that are the same twice, end elsewhere, or are judged by the norm of all errors.
+#[test]
+fn mistakes_that_show_in_one_kind_of_problem_alone_are_found() {
+    let list = "bm = 64, bn = 32, bk = 64, batch = on";
+    let text = plan(list).ptx().text().to_owned();
+    let line = text.lines().find(|line| line.contains("mad.wide.u32 %rd_map_a, %r_next_problem")).unwrap();
+    let said = with(list, line, "    mov.u64 %rd_map_a, %rd_maps;");
+    assert!(said.contains("wrong result"), "{said}");
+
+    // Stores of the first rows without the limit.
+    let warp = "bm = 16, bn = 32, bk = 16, mma = mma_sync";
+    let text = plan(warp).ptx().text().to_owned();
+    let line = text.lines().find(|line| line.contains("setp.gt.s32 %p_t, %r_lines_left, 0;")).unwrap();
+    let said = with(warp, line, &line.replace("setp.gt", "setp.ge"));
+    assert!(said.lines().any(|line| line.starts_with("edges ") && line.contains("FAILS")), "{said}");
+}
+
+#[test]
+fn kernels_that_list_work_are_checked_with_those_that_read_their_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lists.ptx");
+    let text = bsr_codegen::lists::ptx();
+    let check = |from: &str, to: &str| {
+        assert!(text.contains(from), "no {from}");
+        std::fs::write(&file, text.replacen(from, to, 1)).unwrap();
+        bsr(&["check", SMALL, "--lists", file.to_str().unwrap(), "--schedules", "1"]).assert()
+    };
+    check("setp.ge.u64 %p_bad, %rd_column2,", "setp.ge.u64 %p_bad, %rd_column2,").success();
+    let bound = "setp.ge.u64 %p_bad, %rd_column2,";
+    let wrong = check(bound, &bound.replace("setp.ge", "setp.gt")).code(1);
+    wrong.stderr(contains("checked wrongly").and(contains("in load 2, I32")));
+    bsr(&["check", SMALL, "--lists", "none.ptx"]).assert().code(2).stderr(contains("cannot read none.ptx"));
+}
+
+/// Problems are counted as those of a product are; beyond one of each kind they come again in other sizes.
+#[test]
+fn as_many_problems_of_an_attention_run_as_are_asked_for() {
+    let spec = "op = attention, bm = 64, bn = 16, bk = 32, k_step = 16, stages = 2";
+    for (count, runs) in [("1", "passes: 1 runs "), ("3", "passes: 3 runs ")] {
+        bsr(&["check", spec, "--problems", count, "--schedules", "1"]).assert().success().stdout(contains(runs));
+    }
+    let again = contains("passes: 18 runs ")
+        .and(contains("\nwhole     "))
+        .and(contains(" and 1 more: clean"))
+        .and(contains(" and 3 more: clean"));
+    bsr(&["check", spec, "--problems", "18", "--schedules", "1"]).assert().success().stdout(again);
+    bsr(&["check", spec, "--problems", "3", "--heads", "2"]).assert().code(2);
+}
+
+/// What numbers that are constant in runs, few remainders of keys and one norm over everything do not see.
+#[test]
+fn off_by_ones_of_an_attention_are_found() {
+    let spec = "op = attention, bm = 64, bn = 16, bk = 32, d = 16, k_step = 16, stages = 2, score = \"|a: Rows<f32>, b: Cols<f32>| if \
+                a == b { s * scale } else { -inf }\"";
+    let text = plan(spec).ptx().text().to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("edited.ptx");
+    for (from, to) in [
+        ("[%rd_column1 + 4]", "[%rd_column1 + 8]"),
+        ("mul.wide.u32 %rd_t, %r_head, %r_stride", "mov.u64 %rd_t, 0"),
+        ("setp.gt.s32 %p_key0, %r_t, 8", "setp.gt.s32 %p_key0, %r_t, 9"),
+        ("setp.gt.s32 %p_key1, %r_t, 9", "setp.ge.s32 %p_key1, %r_t, 9"),
+        ("selp.f32 %f_base0, 0f00000000, %f_max0, %p_t", "mov.f32 %f_base0, %f_max0"),
+    ] {
+        let wrong = text.replacen(from, to, 1);
+        assert_ne!(wrong, text, "{from}");
+        std::fs::write(&file, &wrong).unwrap();
+        let args = ["check", spec, "--ptx", file.to_str().unwrap(), "--schedules", "1"];
+        bsr(&args).assert().code(1).stderr(contains("error: "));
+    }
+}
+
+/// Sizes that no attention has, or no machine, are refused by every command before anything is drawn or stored.
+#[cfg(target_os = "linux")]
+#[test]
+fn attentions_that_cannot_be_had_are_refused() {
+    let spec = "op = attention, bm = 64, bn = 64, bk = 64";
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("a.db");
+    let sweep = ["sweep", "--device", "sim", "--limit", "1", "--db", db.to_str().unwrap(), "--kernel"];
+    let commands: [&[&str]; 5] =
+        [&["check"], &["run", "--device", "sim"], &["trace", "--device", "sim"], &["explain"], &sweep];
+    for (flags, said) in [
+        (["--heads", "3", "--key-heads", "2"], "3 heads of Q cannot share 2 heads of K"),
+        (["--heads", "2", "--key-heads", "4"], "2 heads of Q cannot share 4 heads of K"),
+        (["--heads", "65536", "--batch", "65536"], "does not fit this machine's memory\n  Q "),
+        (["--n", "134217728", "--batch", "134217728"], "does not fit this machine's memory\n  Q "),
+    ] {
+        for command in commands {
+            let args = [command, &[spec], &flags[..]].concat();
+            bsr(&args).assert().code(2).stderr(contains(said));
+        }
+    }
+    assert!(!db.exists());
+    let packed = format!("{spec}, pack = 4");
+    let said = contains("2 heads that share a head of K are not tiles of 4");
+    bsr(&["check", &packed, "--heads", "6", "--key-heads", "3"]).assert().code(2).stderr(said);
 }
 
 #[test]
@@ -187,7 +305,10 @@ fn ptx_that_cannot_be_read_exits_with_2_and_its_place() {
         .stderr(contains(format!("broken.ptx:{line}:")).and(contains("sinc")));
 
     std::fs::write(&file, plan(FLAGSHIP).ptx().text()).unwrap();
-    bsr(&["check", SMALL, "--ptx", file.to_str().unwrap()]).assert().code(2).stderr(contains("has no kernel"));
+    bsr(&["check", SMALL, "--ptx", file.to_str().unwrap()])
+        .assert()
+        .code(2)
+        .stderr(contains("the first line says that this"));
     bsr(&["check", SMALL, "--ptx", "none.ptx"]).assert().code(2).stderr(contains("cannot read none.ptx"));
 }
 

@@ -37,6 +37,17 @@ fn plan(text: &str) -> Plan {
 }
 
 #[test]
+fn a_spec_without_quotes_is_put_in_quotes() {
+    for args in
+        [&["plan", "bm", "=", "64,", "bn", "=", "64,", "bk", "=", "32"][..], &["plan", "bm=64", "bn=64", "bk=32"]]
+    {
+        let said = error_of(args, 2);
+        let spec = if args.len() == 4 { "bm=64, bn=64, bk=32" } else { "bm = 64, bn = 64, bk = 32" };
+        assert!(said.contains(&format!("help: put the spec in quotes: bsr plan \"{spec}\"")), "{said}");
+    }
+}
+
+#[test]
 fn plan_prints_the_canonical_spec_and_the_table() {
     let output = bsr(&["plan", "bk=112, bm=512, bn=128, stages=auto, dtype = f16"]).assert().success();
     let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
@@ -147,7 +158,7 @@ fn run_multiplies_on_the_gpu_or_on_the_simulator() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("spmm.ptx");
     let mut all = args.to_vec();
-    all.extend(["--ptx", file.to_str().unwrap()]);
+    all.extend(["--write-ptx", file.to_str().unwrap()]);
     let said = contains("problem   C[1000, 72] = A[1000, 1000] * B[1000, 72]\n")
         .and(contains("A         8 of 18 blocks of 512 x 112 stored (44.4 %), topk:4, seed 0\n"))
         .and(contains(plan(FLAGSHIP).ptx().fingerprint()))

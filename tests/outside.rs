@@ -1,13 +1,25 @@
-//! A crate outside the workspace, made of the README's first program: the library under another name, without default
-//! features. It builds, runs on the simulator, and where there is no GPU its `main` prints what to do.
+//! A crate outside the workspace, made of the README's first program and of the features of its dependency: the library
+//! under another name. It builds, and runs on the GPU, or on the simulator where there is none that runs the kernel.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// What the crate calls the library.
 const NAME: &str = "sparse";
+
+/// A program that needs a feature which the crate leaves out.
+const AUTO: &str = "\
+use NAME::prelude::*;
+
+fn choose(device: &Device) -> Auto<Dsd, f16, f16, f16> {
+    Auto::new(device)
+}
+
+fn main() {}
+";
 
 /// The first block of Rust in the README that is a whole program.
 fn program() -> String {
@@ -19,6 +31,14 @@ fn program() -> String {
     let program = blocks.find(|code| code.contains("fn main()")).expect("the README has a program");
     assert!(program.contains("bsr_kernel"), "{program}");
     program.to_owned()
+}
+
+/// The features of the dependency that the README shows: what follows its path.
+fn features() -> String {
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let line = readme.lines().find(|line| line.starts_with("bsr = {")).expect("the README shows a dependency");
+    let rest = line.split_once("path = \"").unwrap().1;
+    rest.split_once("\", ").unwrap().1.trim_end_matches('}').trim().to_owned()
 }
 
 /// The program, with the library under its other name.
@@ -58,11 +78,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {{
     )
 }
 
-/// The crate, written anew.
-fn write_crate(program: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
+/// The crate, written anew in a folder of a test.
+fn write_crate(test: &str, program: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     fs::create_dir_all(folder.join("src/bin")).unwrap();
-    let root = env!("CARGO_MANIFEST_DIR");
+    fs::create_dir_all(folder.join("examples")).unwrap();
+    fs::write(folder.join("examples/auto.rs"), AUTO.replace("NAME", NAME)).unwrap();
+    let (root, features) = (env!("CARGO_MANIFEST_DIR"), features());
     let manifest = format!(
         r#"[package]
 name = "outside"
@@ -72,7 +94,7 @@ edition = "2024"
 [workspace]
 
 [dependencies]
-{NAME} = {{ package = "bsr-gemm", path = {root:?}, default-features = false }}
+{NAME} = {{ package = "bsr-gemm", path = {root:?}, {features} }}
 
 # As the workspace's own profile, for the crates that both build.
 [profile.dev]
@@ -111,13 +133,31 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Packages that a program with the README's dependency builds at most, the library's own five among them.
+const MOST_PACKAGES: usize = 60;
+
+#[test]
+fn the_readme_makes_a_crate_of_few_packages() {
+    let folder = write_crate("outside_tree", &program());
+    let tree = cargo(&folder, &["tree", "--edges", "normal", "--prefix", "none", "--no-dedupe"]);
+    let (stdout, stderr) = (text(&tree.stdout), text(&tree.stderr));
+    let packages: BTreeSet<&str> = stdout.lines().filter(|line| !line.starts_with("outside ")).collect();
+    assert!(tree.status.success() && packages.len() > 5, "{stdout}{stderr}");
+    assert!(packages.len() <= MOST_PACKAGES, "{}: {packages:#?}", packages.len());
+    let is_there = |name: &str| packages.iter().any(|package| package.starts_with(&format!("{name} ")));
+    assert!(is_there("bsr-simulator") && !["zip", "safetensors", "tempfile", "clap"].iter().any(|name| is_there(name)));
+}
+
 #[test]
 fn the_readme_makes_a_crate() {
     let program = program();
-    let folder = write_crate(&program);
+    let folder = write_crate("outside", &program);
 
     let built = cargo(&folder, &["build", "--quiet"]);
     assert!(built.status.success(), "{}\n{}", text(&built.stderr), renamed(&program));
+
+    let refused = text(&cargo(&folder, &["build", "--quiet", "--example", "auto"]).stderr);
+    assert!(refused.contains("`Auto` is there with the feature `tuner` alone"), "{refused}");
 
     let simulated = cargo(&folder, &["run", "--quiet", "--bin", "simulated"]);
     let (stdout, stderr) = (text(&simulated.stdout), text(&simulated.stderr));
@@ -126,13 +166,10 @@ fn the_readme_makes_a_crate() {
 
     let readme = cargo(&folder, &["run", "--quiet", "--bin", "readme"]);
     let (stdout, stderr) = (text(&readme.stdout), text(&readme.stderr));
-    match bsr::gpu::Device::open(0) {
-        Ok(_) => assert!(readme.status.success() && !stdout.is_empty(), "{stdout}{stderr}"),
-        // A program that says what it does without a GPU succeeds; one that does not ends with the remedy.
-        Err(_) if readme.status.success() => assert!(!stdout.is_empty()),
-        Err(error) => {
-            assert_eq!(stderr.trim_end(), format!("Error: {error}"));
-            assert!(stderr.contains("\n  help: "), "{stderr}");
-        }
+    assert!(readme.status.success() && stdout.starts_with("C is 512 x 128"), "{stdout}{stderr}");
+    // Where no GPU runs the kernel, the program says why, and what would.
+    if let Err(error) = bsr::gpu::Device::open_for("sm_90a") {
+        assert_eq!(stderr.trim_end(), error.to_string());
+        assert!(stderr.contains("\n  help: "), "{stderr}");
     }
 }

@@ -95,9 +95,9 @@ fn a_hundred_thousand_products_are_a_report_too() {
 fn products_by_which_nothing_can_be_chosen_are_counted_by_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
-    let of = |m: usize, record: Record| {
+    let of = |n: usize, record: Record| {
         let mut record = record;
-        record.problem.workload.m = m;
+        record.problem.workload.n = n;
         record
     };
     let failed = |record: Record| Record { verdict: Verdict::Wrong, timing: None, dense: None, ..record };
@@ -118,6 +118,27 @@ fn products_by_which_nothing_can_be_chosen_are_counted_by_reason() {
         .success()
         .stdout(predicate::str::contains("1 problems to").and(told()));
     bsr(&["loss", path.to_str().unwrap()]).assert().success().stdout(told());
+}
+
+/// Sizes that no flag asks for; and standard input of nothing.
+#[test]
+fn what_no_problem_is_like_is_refused_and_nothing_is_said_to_be_nothing() {
+    let line = lines(&[record(DeviceKind::Gpu, 4)]);
+    for (was, is, told) in [
+        ("\"m\":1024", "\"m\":10000000000", "a size of 10000000000, and sizes are 1 to 134217728"),
+        ("\"k\":1024", "\"k\":100000000", "128 x 64 is 8 x 1562500 blocks, and the pattern has 8 x 16"),
+        ("\"block_rows\":8", "\"block_rows\":10000000000", "8 x 16 blocks, and the pattern has 10000000000 x 16"),
+        ("\"nnzb\":32", "\"nnzb\":33", "at most 4 in a block row, and 33 are stored"),
+    ] {
+        assert_eq!(line.matches(was).count(), 1, "{line}");
+        bsr(&["report", "-", "-o", "-"])
+            .write_stdin(line.replace(was, is))
+            .assert()
+            .code(2)
+            .stdout("")
+            .stderr(predicate::str::contains(told).and(predicate::str::contains("line 1, is no record")));
+    }
+    bsr(&["report", "-"]).write_stdin("").assert().code(0).stderr("warning: there is no record to show\n");
 }
 
 #[test]

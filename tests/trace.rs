@@ -236,7 +236,7 @@ fn a_trace_that_was_altered_is_told() {
         String::from_utf8(output.stderr).unwrap()
     };
     let said = alter(&|trace| trace["otherData"]["of"]["workload"]["m"] = u64::MAX.into());
-    assert!(said.contains("a side of 18446744073709551615") && said.contains("help: "), "{said}");
+    assert!(said.contains("a size of 18446744073709551615") && said.contains("help: "), "{said}");
     let said = alter(&|trace| trace["traceEvents"][0]["ph"] = "X".into());
     assert!(said.contains("b.json") && said.contains("no trace of a kernel's roles"), "{said}");
     let said =

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::path::Path;
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::measure::Row;
 
@@ -43,11 +44,14 @@ pub(crate) fn draw(path: &Path, rows: &[Row], gpu: &str) -> Result<(), Box<dyn E
             Rectangle::new([(0.0, top - from), (tflops, top - to)], color.filled())
         };
         chart.draw_series([bar(0.14, 0.56, row.tflops, OURS)])?;
-        // Beyond the library's line where that stands in the way.
-        let line = row.dense.filter(|dense| (row.tflops..row.tflops + fastest * 0.06).contains(dense));
-        let words = format!("{:.0}", row.tflops);
-        let place = (line.unwrap_or(row.tflops) + fastest * 0.008, top - 0.2);
-        chart.draw_series([Text::new(words, place, ("sans-serif", 13))])?;
+        // In the bar where the library's line stands beside it: beyond that it would be the line's.
+        let is_beside = row.dense.is_some_and(|dense| (row.tflops..row.tflops + fastest * 0.06).contains(&dense));
+        let (side, color, at) = match is_beside {
+            true => (HPos::Right, &WHITE, row.tflops - fastest * 0.008),
+            false => (HPos::Left, &BLACK, row.tflops + fastest * 0.008),
+        };
+        let style = ("sans-serif", 13).into_text_style(&root).color(color).pos(Pos::new(side, VPos::Top));
+        chart.draw_series([Text::new(format!("{:.0}", row.tflops), (at, top - 0.2), style)])?;
         if let Some(reported) = row.reported {
             chart.draw_series([bar(0.60, 0.86, reported, REPORTED)])?;
         }

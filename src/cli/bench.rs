@@ -31,11 +31,13 @@ Examples:
   bsr bench \"bm = 512, bn = 128, bk = 112\" --m 8192 --n 8192 --k 8288 --pattern topk:16
   bsr bench \"bm = 64, bn = 256, bk = 64\" \"bm = 64, bn = 128, bk = 64\" --json rows.jsonl
   bsr bench kernels/linear.toml --matrix weights.npz --n 4096 --time-limit 30
+  bsr bench \"bm = 64, bn = 256, bk = 64\" --ptx edited.ptx
 
 Every kernel is compared with an f64 reference before and after it is timed; a wrong one is not reported. Kernels \
 and cuBLASLt (the fastest of the algorithms it proposes, on the same layouts and an equal number of operations) take \
 turns, each launch from a cold L2 cache. Only executed operations count: 2 * stored blocks * bm * bk * N (* M where B is sparse). The JSON \
-has one line a kernel; docs/src/bench-schema.md describes it.")]
+has one line a kernel; docs/src/bench-schema.md describes it. With --ptx the kernel of the one SPEC and the one in the file \
+take turns; the fingerprint of their PTX names them.")]
 pub(super) struct Args {
     /// The kernels: `bm = .., bn = .., bk = ..`, or paths of .toml files. Several are timed in one run.
     #[arg(required = true, value_name = "SPEC")]
@@ -91,7 +93,15 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let specs = args.specs.iter().map(String::as_str);
     let outputs = args.work.outputs([("--json", args.json.as_ref())], specs)?;
     let out = &mut *outputs.answers(out);
-    let planned = plan_all(&args.specs)?;
+    let mut planned = plan_all(&args.specs)?;
+    if args.work.ptx.path().is_some() {
+        let [emitted] = &planned[..] else {
+            let fact = format!("--ptx is the text of one kernel, and there are {} SPECs", planned.len());
+            return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: the SPEC of its first line alone")));
+        };
+        planned.push(args.work.ptx.read(emitted.clone())?);
+    }
+    let asked = planned.len();
     if planned.iter().any(|planned| planned.spec().op == Op::Attention) {
         let device = args.device.gpu_for(planned.iter().map(|planned| planned.plan.arch().target))?;
         let timing = args.timing.options();
@@ -107,7 +117,6 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 
     let progress = Progress::new();
     let mut cases = checked(planned, &problem, &device, &args.work.check, &progress)?;
-    let asked = args.specs.len();
     if cases.is_empty() {
         return Ok(Exit::Wrong);
     }
@@ -128,9 +137,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let roofs = roofs::of(&device);
     let mut report = Report::new(&problem, products, facts, &device);
     report.watched(power.clone());
-    if let Some(note) = roofs::note(&roofs) {
-        report.note(note);
-    }
+    roofs::note(&roofs).into_iter().for_each(|note| report.note(note));
+    let edited = cases.iter().filter(|case| case.planned.file.is_some());
+    edited.for_each(|case| report.note(format!("edited: {}", case.planned.words())));
     for (case, timing) in cases.iter().zip(ours) {
         if let Some(verdict) = right(case, case.verdict()?, &args.work.check) {
             let equal = dense.equal(&case.work, case.planned.spec());

@@ -168,6 +168,6 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
         let second = self.second.as_ref().map(DeviceVector::download).transpose()?;
         let Left { rows, want, .. } = &*self.left;
         judge_second(second.as_deref(), rows, want)?;
-        Verdict::new(&self.c.download()?, rows, &want.c)
+        Verdict::new(&self.c.download()?, rows, want)
     }
 }

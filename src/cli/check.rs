@@ -10,24 +10,27 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
+use bsr::simulated::lists::{ListKernels, faults_of_checks};
 use bsr::simulated::{Coverage, Finding, Options, Schedule, Simulated};
-use bsr::{Bsr, Dense, Layout, Op, Structure, reference};
+use bsr::{Bsr, Dense, Layout, Op};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
+use super::input;
 use super::line;
-use super::operands::{dense_layout, inputs, scales};
+use super::operands::{inputs, scales};
 use super::problem::ProblemArgs;
 use super::product::{self, Ran};
 use super::progress::Progress;
+use super::ptx::PtxArgs;
 use super::sampled;
-use super::simulate::{findings_in_full, findings_in_words, order, unreadable, wrong};
+use super::simulate::{findings_in_full, findings_in_words, loaded, order, unreadable, wrong};
 use super::spec::{self, Planned};
-use super::trials::{Shape, Trial, schedule};
-use super::verdict::{Rows, RowsAsked, longest_sum};
+use super::trials::{MAX_STEPS, Member, Shape, Trial, schedule};
+use super::verdict::{Rows, RowsAsked, Tolerance};
 use problems::Problems;
 
 /// Check a kernel on the simulator: numbers, races, barriers, deadlocks.
@@ -41,7 +44,9 @@ Examples:
 
 Needs no GPU. Problems are sized by the kernel's plan: whole and ragged ones, uneven block rows that fill the ring \
 of stages twice, one row of more than two batches of indices, empty block rows, rows of one block each, only negative \
-results, no blocks, N = 1, lines of operands gigabytes apart, and K that CTAs share. Schedules complete copies \
+results, no blocks, N = 1, lines of operands gigabytes apart, K that CTAs share, and single blocks that end after every \
+few rows and columns of a tile (\"edges\", in one schedule). A kernel for lists is given two different problems; of one \
+that takes patterns on a GPU the kernels that check them and list their work run, too. Schedules complete copies \
 and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
 late as possible, then scrambled by the seeds that follow. Any of --m, --n, --k, --pattern and --matrix asks for one problem \
 in place of those; --seed is the seed of the first scrambled schedule too. Two accesses without an order between them are a finding \
@@ -49,11 +54,13 @@ even where the result is right. A finding or a wrong result exits with 1, and th
 pub(super) struct Args {
     /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
     spec: String,
-    /// Check the PTX in this file, launched as the SPEC's plan says; its kernel has the plan's name.
+    #[command(flatten)]
+    ptx: PtxArgs,
+    /// List work by the kernels in this file, in place of those that list the work of patterns on a GPU.
     #[arg(long, value_name = "FILE")]
-    ptx: Option<PathBuf>,
+    lists: Option<PathBuf>,
     /// Problems to run [default: one of each kind]; beyond that the kinds come again in other sizes.
-    #[arg(long, conflicts_with_all = ["m", "n", "k", "pattern", "matrix"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, conflicts_with_all = ["m", "n", "k", "pattern", "matrix", "heads", "key_heads", "batch"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
     problems: Option<u32>,
     /// Schedules for each problem.
     #[arg(long, default_value = "4", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -63,19 +70,17 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let planned = spec::plan(&args.spec)?;
+    let planned = args.ptx.plan(&args.spec)?;
     if planned.spec().op == Op::Attention {
         return attention(args, &planned, out);
     }
-    let kernel = read(args.ptx.as_deref(), &planned)?;
+    let kernel = loaded(&planned)?;
+    let lists = lists(args.lists.as_deref())?;
     let problems = Problems::new(args, &planned)?;
     let schedules: Vec<Options> = (0..args.schedules).map(|number| problems.schedule(number)).collect();
 
     line(out, "spec", planned.spec())?;
-    match &args.ptx {
-        Some(path) => line(out, "kernel", format_args!("{} of {}", planned.ptx.entry(), path.display()))?,
-        None => line(out, "kernel", planned.words())?,
-    }
+    line(out, "kernel", planned.words())?;
     budget(&planned, out)?;
     line(out, "schedules", orders(&schedules))?;
 
@@ -89,6 +94,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let mut done = in_parallel(&order, &progress, |index| {
         let trial = &trials[index];
         let kernel = kernel.clone().with_clusters(trial.clusters).with_far_lines(trial.far);
+        let kernel = if trial.listed { kernel.with_device_pattern(Arc::clone(&lists))? } else { kernel };
         let few = &schedules[..schedules.len().min(trial.schedules)];
         let checked =
             with_types(planned.spec(), Check { kernel: &kernel, problems: &problems, trial, schedules: few })?;
@@ -113,6 +119,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         first_fault = first_fault.or(group.fault);
     }
     progress.done();
+    if trials.iter().any(|trial| trial.listed) {
+        patterns(&lists, out)?;
+    }
     let seconds = start.elapsed().as_secs_f64();
     let Some((index, fault)) = first_fault else {
         if problems.are_of_all_kinds() {
@@ -128,13 +137,12 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 /// The same of an attention, whose problems are of other kinds.
 fn attention(args: &Args, planned: &Planned, out: &mut dyn Write) -> Result<Exit, Failure> {
     line(out, "spec", planned.spec())?;
-    let text = text(args.ptx.as_deref(), planned)?.1;
     budget(planned, out)?;
     let schedules: Vec<Options> = (0..args.schedules).map(|number| schedule(args.problem.seed(), number)).collect();
     line(out, "schedules", orders(&schedules))?;
     let start = Instant::now();
     let super::attention::Checked { runs, worst, statements } =
-        super::attention::check(planned, &text, &args.problem, &schedules, out)?;
+        super::attention::check(planned, planned.ptx.text(), (&args.problem, args.problems), &schedules, out)?;
     let seconds = start.elapsed().as_secs_f64();
     if let Some(statements) = statements {
         coverage::show(&statements, &planned.plan, out)?;
@@ -181,19 +189,29 @@ pub(super) fn in_parallel<T: Send>(
     results
 }
 
-/// The kernel to check: the file's, or the plan's own.
-fn read(path: Option<&Path>, planned: &Planned) -> Result<Simulated, Failure> {
-    let (name, text) = text(path, planned)?;
-    Simulated::new(&planned.plan, &text, planned.ptx.entry()).map_err(|error| unreadable(&name, &error))
+/// The kernels that list work on a GPU: the file's, or those that a GPU is given.
+fn lists(path: Option<&Path>) -> Result<Arc<ListKernels>, Failure> {
+    let kernels = match path {
+        Some(path) => ListKernels::new(&input::text(path)?).map(|kernels| Arc::new(kernels.limited(MAX_STEPS))),
+        None => ListKernels::own(),
+    };
+    let name = path.map_or_else(|| "the kernels that list work".to_owned(), |path| path.display().to_string());
+    kernels.map_err(|error| unreadable(&name, &error))
 }
 
-/// What the PTX is of, and the PTX.
-fn text(path: Option<&Path>, planned: &Planned) -> Result<(String, String), Failure> {
-    let Some(path) = path else { return Ok(("the emitted PTX".to_owned(), planned.ptx.text().to_owned())) };
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {name}: {error}")))?;
-    Ok((name, text))
+/// Right and wrong patterns, of which the kernels that check them must say what is wrong.
+fn patterns(lists: &ListKernels, out: &mut dyn Write) -> Result<(), Failure> {
+    let faults = faults_of_checks(lists).map_err(|error| Failure::new(Exit::BadInput, error))?;
+    let Some(first) = faults.first() else {
+        return Ok(line(
+            out,
+            "patterns",
+            "each mistake in row pointers and columns is reported by the kernels that check them",
+        )?);
+    };
+    line(out, "verdict", format_args!("FAILS: {} patterns are checked wrongly", faults.len()))?;
+    out.flush()?;
+    Err(Failure::new(Exit::Wrong, format!("a pattern on the GPU is checked wrongly\n  {first}")))
 }
 
 /// What the kernel takes of a CTA's registers and shared memory, with the arithmetic.
@@ -250,19 +268,14 @@ impl Fault {
             Schedule::Scrambled => (1, self.options.seed),
             _ => (self.schedules, args.problem.seed()),
         };
-        let ptx = args.ptx.as_ref().map(|path| format!(" --ptx {}", path.display())).unwrap_or_default();
+        let ptx = args.ptx.path().map(|path| format!(" --ptx {}", path.display())).unwrap_or_default();
         report.push_str(&format!(
             "\n  replay: bsr check {}{ptx}{} --schedules {schedules} --seed {seed}",
-            in_quotes(&planned.spec().to_string()),
+            spec::in_quotes(&planned.spec().to_string()),
             problems.flags(index)
         ));
         report
     }
-}
-
-/// A spec as one argument of a shell: an epilogue in it is in quotation marks of its own.
-fn in_quotes(spec: &str) -> String {
-    if spec.contains('"') { format!("'{spec}'") } else { format!("\"{spec}\"") }
 }
 
 /// The problems of one kind.
@@ -317,38 +330,36 @@ impl Typed for Check<'_> {
     type Output = Checked;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Checked, Failure> {
-        let (spec, structure): (_, &Structure) = (self.kernel.plan().spec(), &self.trial.structure);
+        let spec = self.kernel.plan().spec();
         if spec.op == Op::Sdd {
             return self.sampled::<A, B, C>();
         }
-        let a = self.blocks::<A>()?;
-        let Shape { dense, rows, cols } = self.trial.shape(spec);
-        let mut b = self.dense::<B>(dense, self.trial.negative, self.trial.seed);
-        self.shrink(&mut b);
-        let scales = scales::<A, B>(spec.scale, structure, self.trial.n, self.trial.seed)?;
-        let rows = Rows::all(rows);
-        let inputs = inputs(spec, (rows.list.len(), cols), None, self.trial.seed).scales(scales.clone());
-        let sums = reference::product_rows(spec, &a, &b, &scales, &inputs.sources(&rows.list))?;
-        let want = reference::fuse(spec, sums, &rows.list, cols, longest_sum(spec, structure), &inputs)?;
-        let b = if dense_layout(spec) == Layout::RowMajor { b } else { b.to_layout(dense_layout(spec)) };
-        self.in_every_schedule(want.tolerance, |options| {
-            product::simulate::<A, B, C>(self.kernel, (&a, &b), &inputs, (&rows, &want), options)
-        })
+        let drawn = |member: &Member| {
+            let Shape { dense, rows, cols } = member.shape(spec);
+            let mut b = self.dense::<B>(dense, self.trial.negative, member.seed);
+            self.shrink(&mut b);
+            let scales = scales::<A, B>(spec.scale, &member.structure, member.n, member.seed)?;
+            let inputs = inputs(spec, (rows, cols), None, member.seed).scales(scales);
+            product::Drawn::new(spec, self.blocks::<A>(member)?, b, inputs, Rows::all(rows))
+        };
+        let problems = self.trial.members.iter().map(drawn).collect::<Result<Vec<_>, _>>()?;
+        let tolerance = problems.iter().map(|drawn| drawn.want.tolerance).fold(0.0, f64::max);
+        self.in_every_schedule(tolerance, |options| product::simulate::<A, B, C>(self.kernel, &problems, options))
     }
 }
 
 impl Check<'_> {
     /// The sparse factor: what the file holds, or drawn; without negative elements where all results are to be negative.
-    fn blocks<T: Number>(&self) -> Result<Bsr<T>, Failure> {
+    fn blocks<T: Number>(&self, member: &Member) -> Result<Bsr<T>, Failure> {
         if let Some(file) = self.problems.file() {
             return Ok(file.sparse::<T>(self.kernel.plan().spec())?.0);
         }
-        let drawn = Bsr::<T>::normal(self.trial.structure.clone(), self.trial.seed);
+        let drawn = Bsr::<T>::normal(member.structure.clone(), member.seed);
         if !self.trial.negative {
             return Ok(drawn);
         }
         let values = drawn.values().iter().map(|value| T::from_f64(value.to_f64().abs())).collect();
-        Bsr::from_structure(self.trial.structure.clone(), values).map_err(|error| Failure::new(Exit::BadInput, error))
+        Bsr::from_structure(member.structure.clone(), values).map_err(|error| Failure::new(Exit::BadInput, error))
     }
 
     /// A dense factor, row-major.
@@ -369,20 +380,20 @@ impl Check<'_> {
 
     /// The same of a sampled product: N of the trial is K, since the structure has M and N.
     fn sampled<A: Number, B: Number, C: Number>(&self) -> Result<Checked, Failure> {
-        let (spec, structure): (_, &Structure) = (self.kernel.plan().spec(), &self.trial.structure);
-        let Shape { dense, rows, cols } = self.trial.shape(spec);
-        let mut a = self.dense::<A>((rows, dense.0), false, self.trial.seed);
-        if self.trial.negative {
-            a.data_mut().iter_mut().for_each(|value| *value = A::from_f64(value.to_f64().abs()));
-        }
-        let mut b = self.dense::<B>((dense.0, cols), self.trial.negative, self.trial.seed + 1);
-        self.shrink(&mut b);
-        let blocks = Rows::of_blocks(spec, structure, dense.0, RowsAsked::All);
-        let inputs = sampled::inputs(spec, structure, self.trial.seed);
-        let want = sampled::want(spec, (&a, &b), structure, &blocks, &inputs)?;
-        self.in_every_schedule(want.tolerance, |options| {
-            sampled::simulate::<A, B, C>(self.kernel, (&a, &b), structure, &inputs, (&blocks, &want), options)
-        })
+        let spec = self.kernel.plan().spec();
+        let drawn = |member: &Member| {
+            let Shape { dense, rows, cols } = member.shape(spec);
+            let mut a = self.dense::<A>((rows, dense.0), false, member.seed);
+            if self.trial.negative {
+                a.data_mut().iter_mut().for_each(|value| *value = A::from_f64(value.to_f64().abs()));
+            }
+            let mut b = self.dense::<B>((dense.0, cols), self.trial.negative, member.seed + 1);
+            self.shrink(&mut b);
+            sampled::Drawn::new(spec, (a, b), member.structure.clone(), member.seed, RowsAsked::All)
+        };
+        let problems = self.trial.members.iter().map(drawn).collect::<Result<Vec<_>, _>>()?;
+        let tolerance = problems.iter().map(|drawn| drawn.want.tolerance).fold(0.0, f64::max);
+        self.in_every_schedule(tolerance, |options| sampled::simulate::<A, B, C>(self.kernel, &problems, options))
     }
 
     /// Runs until something is wrong.
@@ -398,7 +409,7 @@ impl Check<'_> {
             checked.coverage.merge(&report.coverage);
             checked.worst = checked.worst.max(verdict.comparison.relative);
             let second = second.map(Failure::into_report);
-            let mut wrong = wrong(&verdict, &report, tolerance, self.kernel.plan());
+            let mut wrong = wrong(&verdict, &report, Tolerance::strict(tolerance), self.kernel.plan());
             if let Some(words) = &mut wrong
                 && !verdict.far_off().is_empty()
             {

@@ -140,6 +140,14 @@ fn finish<T: Element>(
     let dense = matrix.rows() as u64 * matrix.cols() as u64 * size;
     progress.hide(|| -> std::io::Result<()> {
         line(out, "fill-in", fill_in_words(&fill_in))?;
+        if fill_in.underflows() > 0 {
+            let (lost, of, remedy) = (fill_in.underflows(), fill_in.true_nnz(), underflow_remedy(T::DTYPE));
+            line(
+                out,
+                "warning",
+                format!("{lost} of {of} nonzeros are too small for {}, and 0 in it: {remedy}", T::DTYPE),
+            )?;
+        }
         let words = format!("{values} B of {} values + {indices} B of indices; dense {dense} B", T::DTYPE);
         line(out, "bytes", words)
     })?;
@@ -182,6 +190,14 @@ fn existing(error: write::WriteError, force: bool) -> Failure {
             Failure::new(Exit::BadInput, fact)
         }
         _ => error.into(),
+    }
+}
+
+/// What holds smaller values than a type.
+fn underflow_remedy(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::F16 => "--dtype bf16 or f32, or scale the matrix",
+        _ => "scale the matrix",
     }
 }
 

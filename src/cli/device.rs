@@ -65,15 +65,17 @@ impl DeviceChoice {
         self.gpu_for([target])
     }
 
-    /// Opens a GPU that runs code for all of these targets: for `auto` the first.
+    /// Opens a GPU that runs code for all of these targets: for `auto` the first that runs the first target's.
     ///
     /// # Errors
     /// No device: there is none, or it is of another architecture. Bad input: the simulator, which measures nothing.
     pub(super) fn gpu_for<'t>(self, targets: impl IntoIterator<Item = &'t str>) -> Result<Device, Failure> {
-        let ordinal = match self {
-            Self::Auto => 0,
-            Self::Gpu(ordinal) => ordinal,
-            Self::Simulator => {
+        let targets: Vec<&str> = targets.into_iter().collect();
+        let device = match (self, targets.first()) {
+            (Self::Auto, Some(target)) => Device::open_for(target)?,
+            (Self::Auto, None) => Device::open(0)?,
+            (Self::Gpu(ordinal), _) => Device::open(ordinal)?,
+            (Self::Simulator, _) => {
                 return Err(Failure::new(
                     Exit::BadInput,
                     "the simulator measures nothing: its time is not the kernel's\n  help: --device gpu; or `bsr run \
@@ -81,7 +83,6 @@ impl DeviceChoice {
                 ));
             }
         };
-        let device = Device::open(ordinal)?;
         targets.into_iter().try_for_each(|target| device.check_target(target))?;
         Ok(device)
     }

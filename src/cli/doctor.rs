@@ -1,13 +1,16 @@
 //! `bsr doctor`: what works on this machine, and what to do about the rest.
 
 use std::io::Write;
+use std::path::Path;
 
 use bsr::Mma;
 use bsr::gpu::cublaslt::CublasLt;
 use bsr::gpu::{Device, GpuError};
+use bsr_tuner::Store;
 
 use super::exit::{Exit, Failure};
 use super::ptxas::Ptxas;
+use super::sweep::DATABASE;
 use super::{line, roofs, spec};
 
 /// The kernel that is loaded to see whether a device runs those of an instruction: about the smallest there is.
@@ -30,6 +33,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let gpu = gpus(out, &mut remedies)?;
     let dense = dense_library(gpu.as_ref().map(|usable| &usable.device), out, &mut remedies)?;
     let ptxas = ptxas(out, &mut remedies)?;
+    files(out)?;
 
     writeln!(out)?;
     for (command, works) in [
@@ -62,6 +66,28 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         roofs::measure(device, out)?;
     }
     Ok(if args.require_gpu && gpu.is_none() { Exit::NoDevice } else { Exit::Done })
+}
+
+/// What commands read unless they are told otherwise: measured roofs, and the database of sweeps.
+fn files(out: &mut dyn Write) -> Result<(), Failure> {
+    let place =
+        bsr::roofs::place_of_file().map_or("nowhere: there is no HOME".to_owned(), |path| path.display().to_string());
+    let measured = match roofs::remembered() {
+        Ok(all) if all.is_empty() => "none measured; `bsr doctor --roofs` does".to_owned(),
+        Ok(all) => {
+            all.iter().map(|roofs| format!("{}, driver {}", roofs.gpu, roofs.driver)).collect::<Vec<_>>().join("; ")
+        }
+        Err(error) => error.to_string(),
+    };
+    line(out, "roofs", format_args!("{place}: {measured}"))?;
+    let records = match Path::new(DATABASE).exists() {
+        false => "not there; `bsr sweep` makes it".to_owned(),
+        true => match Store::existing(DATABASE).and_then(|store| store.len()) {
+            Ok(count) => format!("{count} records"),
+            Err(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
+        },
+    };
+    Ok(line(out, "database", format_args!("{DATABASE} in this folder: {records}"))?)
 }
 
 fn tell(out: &mut dyn Write, works: bool, command: &str) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! From the dtypes of a spec to Rust types: the one place where they meet.
+//! From the dtypes of a spec to Rust types, for every command.
 
 use bsr::gpu::Plain;
 use bsr::{Dtype, Element, KernelSpec, Op, bf16, e4m3, e5m2, f16};

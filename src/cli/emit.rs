@@ -33,7 +33,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     Outputs::new(
         [("-o", args.output.as_ref()), ("--cubin", args.cubin.as_ref())],
-        spec::file(&args.spec),
+        [Path::new(&args.spec)],
         &args.replace,
     )?;
     let planned = spec::plan(&args.spec)?;

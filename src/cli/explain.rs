@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use bsr::roofs::Sheet;
 use bsr_tuner::TuningProblem;
 use bsr_tuner::pick::{Gpu, Table, Tuner};
 use bsr_tuner::space::read_facts;
@@ -21,7 +22,7 @@ Examples:
   bsr explain \"bm = 64, bk = 64, dtype = bf16\" --matrix weights.npz --n 4096 --db tuned.db
 
 The table of tuned results that comes with the project is of the NVIDIA H200; --db adds what `bsr sweep` measured. \
-Without a GPU the answer is for the one that --gpu names.")]
+Without a GPU the answer is for an NVIDIA H200, or for the card that --gpu names.")]
 pub(super) struct Args {
     /// What the product is: bm, bk and, where they are not the defaults, op, transpose, types, layouts.
     #[arg(value_name = "KERNEL")]
@@ -29,9 +30,10 @@ pub(super) struct Args {
     /// Take results of this database, too.
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
-    /// Choose for a GPU of this name, with this driver or any. [default: the GPU of this machine, or else NVIDIA H200]
-    #[arg(long, value_name = "NAME")]
-    gpu: Option<String>,
+    /// Choose for this card, by its name or a part of it: H200, "H100 PCIe". [default: the GPU of this machine, or else
+    /// NVIDIA H200]
+    #[arg(long, value_name = "NAME", value_parser = Sheet::find)]
+    gpu: Option<&'static Sheet>,
     #[command(flatten)]
     problem: ProblemArgs,
 }
@@ -40,8 +42,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let facts = read_facts(&args.kernel)?;
     let problem = if facts.is_attention() {
         let workload = attention::workload(&args.problem, &facts, attention::Defaults::GPU)?;
-        let structure = bsr_tuner::backend::structure(&workload);
-        let structure = structure.map_err(|trouble| Failure::new(Exit::BadInput, trouble.message))?;
+        let structure = attention::structure(&workload)?;
         TuningProblem::new(workload, &structure)
     } else {
         let drawn = DrawnProblem::new(&args.problem, Defaults::GPU)?;
@@ -60,11 +61,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 
 /// The GPU that is named, that is here, or that the shipped table is of.
 fn gpu(args: &Args) -> Gpu {
-    let here = DeviceChoice::Gpu(0).gpu("sm_70").ok();
+    let of_sheet =
+        |sheet: &Sheet| Gpu { name: sheet.name.to_owned(), driver: String::new(), capability: sheet.capability };
     let h200 = || Gpu { name: "NVIDIA H200".to_owned(), driver: String::new(), capability: (9, 0) };
-    match (&args.gpu, here) {
-        (Some(name), _) => Gpu { name: name.clone(), ..h200() },
-        (None, Some(device)) => Gpu::from(device.info()),
-        (None, None) => h200(),
-    }
+    let here = || DeviceChoice::Gpu(0).gpu("sm_70").map_or_else(|_| h200(), |device| Gpu::from(device.info()));
+    args.gpu.map_or_else(here, of_sheet)
 }

@@ -8,7 +8,7 @@ use bsr_tuner::store::{export_csv, export_json};
 
 use super::exit::{Exit, Failure};
 use super::output::{self, Outputs, Replace};
-use super::{database, line};
+use super::{database, line, say};
 
 /// Write every record of a database as a table, or as a line of JSON each.
 #[derive(Debug, clap::Args)]
@@ -59,6 +59,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     }
     if let Some(path) = &args.tuned {
         let table = Table::best_of(&records);
+        if table.tuned().is_empty() {
+            say("warning: no kernel of the records was timed on a GPU: the table is empty");
+        }
         let lines = table.to_lines().map_err(|error| Failure::new(Exit::Wrong, error))?;
         write(path, lines.as_bytes(), &format!("{} problems", table.tuned().len()), out)?;
         database::left_out(&records, out)?;

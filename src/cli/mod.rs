@@ -47,6 +47,7 @@ mod problem;
 mod product;
 mod profile;
 mod progress;
+mod ptx;
 mod ptxas;
 mod report;
 mod report_page;
@@ -61,12 +62,14 @@ mod sweep;
 mod toolkit;
 mod trace;
 mod trials;
+mod unquoted;
 mod verdict;
 mod weights;
 mod width;
 mod work_args;
 
 use std::borrow::Cow;
+use std::error::Error as _;
 use std::ffi::OsString;
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
@@ -94,6 +97,9 @@ Examples:
 
 Exit codes:
   0 done    1 wrong result, finding or failed check    2 bad input    3 no device    130 Ctrl-C";
+
+/// The most threads that `RAYON_NUM_THREADS` starts, on machines with fewer cores.
+const MOST_THREADS: usize = 1024;
 
 /// The most columns of the help.
 const HELP_WIDTH: usize = 100;
@@ -167,6 +173,9 @@ enum Command {
 pub fn run(program: Vec<OsString>, args: Vec<OsString>) -> ExitCode {
     let line: Vec<OsString> = [OsString::from("bsr")].into_iter().chain(args.iter().cloned()).collect();
     invocation::remember(program, args);
+    if let Err(failure) = threads() {
+        return failure.report().into();
+    }
     let command = match Cli::try_parse_from(line) {
         Ok(cli) => cli.command,
         Err(error) => return refused(&error),
@@ -207,8 +216,43 @@ pub fn run(program: Vec<OsString>, args: Vec<OsString>) -> ExitCode {
     }
 }
 
+/// Starts as many threads as the environment asks for, if it does: rayon would panic in the first parallel loop where the
+/// system has not so many.
+fn threads() -> Result<(), Failure> {
+    let Ok(asked) = std::env::var("RAYON_NUM_THREADS") else { return Ok(()) };
+    let Some(count) = asked.parse().ok().filter(|count| *count > 0) else { return Ok(()) };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let most = MOST_THREADS.max(cores);
+    let wrong = |fact: String| {
+        Failure::new(
+            Exit::BadInput,
+            format!("RAYON_NUM_THREADS = {asked}: {fact}\n  help: unset it, or at most {cores}, the cores"),
+        )
+    };
+    if count > most {
+        return Err(wrong(format!("more than {most} threads are not started")));
+    }
+    // Of a process that has threads already the pool is there.
+    match rayon::ThreadPoolBuilder::new().num_threads(count).build_global() {
+        Err(error) if error.source().is_some() => Err(wrong(error.to_string())),
+        _ => Ok(()),
+    }
+}
+
 /// Prints help, or what is wrong with the command line: escaped where that holds what a terminal would obey.
 fn refused(error: &clap::Error) -> ExitCode {
+    let args: Vec<OsString> = invocation::args().cloned().collect();
+    if error.kind() == clap::error::ErrorKind::UnknownArgument
+        && let Some(line) = unquoted::quoted(&args)
+    {
+        let help = format!("put the spec in quotes: {line}");
+        return Failure::new(
+            Exit::BadInput,
+            format!("a spec is one argument, and the shell made several of it\n  help: {help}"),
+        )
+        .report()
+        .into();
+    }
     let text = error.render().to_string();
     match escape::escaped(&text) {
         Cow::Borrowed(_) => drop(error.print()),

@@ -92,10 +92,9 @@ impl Operands {
             let scales = scales::<A, B>(scale, a.structure(), sizes.along, this.problem.seed)?;
             let rows = Rows::choose(spec, a.structure(), &sizes, this.rows);
             this.progress.step(format!("reference of {rows} in f64"));
-            let inputs = this.problem.inputs(spec).scales(scales.clone());
-            let sums = reference::product_rows(spec, &a, &*b, &scales, &inputs.sources(&rows.list))?;
+            let inputs = this.problem.inputs(spec).scales(scales);
             let longest = longest_sum(spec, a.structure());
-            let want = reference::fuse(spec, sums, &rows.list, sizes.n, longest, &inputs)?;
+            let want = reference::expected(spec, &a, &*b, &inputs, &rows.list, longest)?;
             let inputs = UploadedInputs::upload(&this.device, &inputs)?;
             let a = this
                 .once(Key::Sparse(A::DTYPE, block, op, transpose), |this| Ok(DeviceBsr::upload(&this.device, &a)?))?;

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use bsr::write::FileId;
+
 use super::escape::Escaped;
 use super::exit::{Exit, Failure};
 
@@ -27,7 +29,8 @@ impl Replace {
 pub(super) struct Outputs<'a>(Vec<(&'static str, &'a Path)>);
 
 impl<'a> Outputs<'a> {
-    /// The outputs that are asked for, each with its flag, beside what the call reads.
+    /// The outputs that are asked for, each with its flag, beside every argument that may name a file which the call reads:
+    /// one that names none is passed over. Standard input counts as read by every call.
     ///
     /// # Errors
     /// Bad input: an output that is an input, by whatever name or link, that is another output, or that is a file which
@@ -39,20 +42,21 @@ impl<'a> Outputs<'a> {
     ) -> Result<Self, Failure> {
         let outputs: Vec<(&'static str, &'a Path)> =
             flags.into_iter().filter_map(|(flag, path)| Some((flag, path?.as_path()))).collect();
-        let inputs: Vec<(&Path, Place)> =
-            inputs.into_iter().filter_map(|input| Some((input, Place::of(input)?))).collect();
+        let named = inputs.into_iter().filter_map(|path| Some((path.display().to_string(), FileId::of(path)?)));
+        let stdin = FileId::of_stdin().map(|id| ("the file behind standard input".to_owned(), id));
+        let inputs: Vec<(String, FileId)> = named.chain(stdin).collect();
         let mut seen: Vec<(&str, Place)> = Vec::new();
         for (flag, path) in &outputs {
             let Some(place) = Place::of(path) else { continue };
-            if let Some((input, _)) = inputs.iter().find(|(_, input)| *input == place) {
-                let fact = format!("{flag} would replace {}, which is read", input.display());
+            if let Some((input, _)) = inputs.iter().find(|(_, input)| place == Place::File(input.clone())) {
+                let fact = format!("{flag} would replace {input}, which is read");
                 return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: another name behind {flag}")));
             }
             if let Some((other, _)) = seen.iter().find(|(_, other)| *other == place) {
                 let fact = format!("{other} and {flag} would both write {}", path.display());
                 return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: a name of its own for each")));
             }
-            if !replace.force && path.is_file() {
+            if !replace.force && place != Place::Stdout && path.is_file() {
                 let fact = format!("{}: the file is there, and is kept", path.display());
                 return Err(Failure::new(
                     Exit::BadInput,
@@ -80,8 +84,10 @@ pub(super) fn is_stdout(path: &Path) -> bool {
 
 /// The database, and the files that SQLite keeps beside it.
 pub(super) fn database(path: &Path) -> Vec<PathBuf> {
+    // SQLite follows a link before it names them.
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let beside = |end: &str| {
-        let mut name = path.as_os_str().to_owned();
+        let mut name = real.as_os_str().to_owned();
         name.push(end);
         PathBuf::from(name)
     };
@@ -125,37 +131,16 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-/// What tells files apart, whatever they are called.
+/// Where an output goes.
 #[derive(PartialEq)]
 enum Place {
     Stdout,
-    /// The file itself: hard links are the same.
-    #[cfg(unix)]
-    Node(u64, u64),
-    /// The path of a file that is not there yet, or on a system that does not number files.
-    Path(PathBuf),
+    File(FileId),
 }
 
 impl Place {
     /// None of a device or a pipe: what is written there replaces nothing.
     fn of(path: &Path) -> Option<Self> {
-        if is_stdout(path) {
-            return Some(Self::Stdout);
-        }
-        match fs::metadata(path) {
-            Ok(there) if !there.is_file() => None,
-            #[cfg(unix)]
-            Ok(there) => {
-                use std::os::unix::fs::MetadataExt as _;
-                Some(Self::Node(there.dev(), there.ino()))
-            }
-            #[cfg(not(unix))]
-            Ok(_) => Some(Self::Path(fs::canonicalize(path).ok()?)),
-            Err(_) => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-                Some(Self::Path(folder.join(path.file_name()?)))
-            }
-        }
+        if is_stdout(path) { Some(Self::Stdout) } else { FileId::of_output(path).map(Self::File) }
     }
 }

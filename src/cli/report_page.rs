@@ -6,7 +6,7 @@ use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use bsr_tuner::report::{Cards, MOST_PRODUCTS, ReportData, Top, render, side_by_side, top};
-use bsr_tuner::store::Rejection;
+use bsr_tuner::store::{Rejection, RunRow};
 use bsr_tuner::{Record, Store, TraceOf, Traced};
 use comfy_table::{CellAlignment, Table, presets};
 
@@ -62,6 +62,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
             false => records.extend(read(file)?),
         }
     }
+    if records.is_empty() {
+        say("warning: there is no record to show");
+    }
     let products = top(&records, args.top);
     products.iter().take(MOST_PRODUCTS).try_for_each(|top| print(top, out))?;
     side_by_side(&records).iter().take(MOST_PRODUCTS).try_for_each(|cards| print_cards(cards, out))?;
@@ -92,12 +95,22 @@ fn is_database(file: &Path) -> bool {
     read.is_ok() && &magic == b"SQLite format 3\0"
 }
 
-/// Points that are no kernels. A sweep that was run again has seen the same ones: of several runs the largest count.
+/// Points that are no kernels. A sweep that was run again has seen the same ones: of several runs the largest count. Of
+/// points that a run did not come to, those of the last run of its space that ended.
 fn rejections(store: &Store) -> Result<Vec<Rejection>, Failure> {
-    let mut largest: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for Rejection { problem, reason, points } in store.runs()?.into_iter().flat_map(|run| run.rejections) {
-        let count = largest.entry((problem, reason)).or_default();
-        *count = points.max(*count);
+    let (mut largest, mut last) = (BTreeMap::<(String, String), usize>::new(), BTreeMap::new());
+    for RunRow { run, ended, rejections, .. } in store.runs()? {
+        let (unseen, reasons): (Vec<_>, Vec<_>) = rejections.into_iter().partition(Rejection::is_unseen);
+        if ended.is_some() {
+            last.insert(run.space_digest, unseen);
+        }
+        for Rejection { problem, reason, points } in reasons {
+            let count = largest.entry((problem, reason)).or_default();
+            *count = points.max(*count);
+        }
+    }
+    for Rejection { problem, reason, points } in last.into_values().flatten() {
+        *largest.entry((problem, reason)).or_default() += points;
     }
     Ok(largest.into_iter().map(|((problem, reason), points)| Rejection { problem, reason, points }).collect())
 }

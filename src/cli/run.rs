@@ -18,8 +18,8 @@ use super::output;
 use super::problem::{Defaults, DrawnProblem, fill_in_words};
 use super::progress::Progress;
 use super::ptxas::Ptxas;
-use super::spec::{self, Planned};
-use super::verdict::{CheckArgs, right_words};
+use super::spec::Planned;
+use super::verdict::{CheckArgs, Tolerance};
 use super::work_args::WorkArgs;
 use super::{line, say, simulate};
 
@@ -32,6 +32,7 @@ Examples:
   bsr run \"bm = 64, bn = 64, bk = 64, dtype = bf16\" --matrix weights.smtx --n 1000
 
   bsr run \"bm = 512, bn = 128, bk = 112\" --device sim --trace pipeline.json
+  bsr emit SPEC -o k.ptx; edit k.ptx; bsr check SPEC --ptx k.ptx; bsr bench SPEC --ptx k.ptx
 
 C is filled with NaN before the launch (i32: with -2139062144). A result outside the tolerance exits with 1. Without a \
 GPU the PTX runs on the simulator, which computes the same product, exits with 1 on a race or another defect, and says \
@@ -50,16 +51,16 @@ pub(super) struct Args {
     trace: Option<PathBuf>,
     /// Write the PTX to this file; `-` is standard output, and everything else then goes to standard error.
     #[arg(long, value_name = "FILE")]
-    ptx: Option<PathBuf>,
+    write_ptx: Option<PathBuf>,
     #[command(flatten)]
     work: WorkArgs,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let files = [("--trace", args.trace.as_ref()), ("--ptx", args.ptx.as_ref())];
+    let files = [("--trace", args.trace.as_ref()), ("--write-ptx", args.write_ptx.as_ref())];
     let outputs = args.work.outputs(files, [args.spec.as_str()])?;
     let out = &mut *outputs.answers(out);
-    let planned = spec::plan(&args.spec)?;
+    let planned = args.work.ptx.plan(&args.spec)?;
     if args.trace.is_some() && args.device != DeviceChoice::Simulator {
         return Err(Failure::new(Exit::BadInput, "the simulator alone writes a trace\n  help: --device sim"));
     }
@@ -68,6 +69,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         opened => opened,
     };
     if planned.spec().op == Op::Attention {
+        write_ptx(args, &planned, out)?;
         let asked = attention::Run { planned: &planned, problem: &args.work.problem, trace: args.trace.as_deref() };
         return attention::run(&asked, opened, out);
     }
@@ -84,10 +86,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         line(out, "fill-in", fill_in_words(fill_in))?;
     }
     line(out, "kernel", planned.words())?;
-    if let Some(path) = &args.ptx {
-        output::write_text(path, planned.ptx.text())?;
-        line(out, "PTX", format_args!("{} B written to {}", planned.ptx.text().len(), path.display()))?;
-    }
+    write_ptx(args, &planned, out)?;
     match opened {
         Ok(Opened::Gpu(device)) => on(&device, planned, &problem, &args.work.check, out),
         Ok(Opened::Simulator(why)) => {
@@ -120,12 +119,22 @@ fn on(
     line(out, "checked", format_args!("{} against the f64 reference", case.rows))?;
     let tolerance = check.tolerance(case.planned.spec(), case.longest, case.tolerance);
     verdict.judge(case.planned.ptx.entry(), tolerance)?;
-    line(out, "result", format_args!("{}; {}", verdict.words(), right_words(tolerance)))?;
+    line(out, "result", verdict.words(tolerance))?;
+    if case.planned.spec().batch.is_on() {
+        line(out, "list", "of one product; `bsr check` multiplies a list of several")?;
+    }
     time(&mut case, device, tolerance, out)
 }
 
+/// Writes the PTX where that is asked for.
+fn write_ptx(args: &Args, planned: &Planned, out: &mut dyn Write) -> Result<(), Failure> {
+    let Some(path) = &args.write_ptx else { return Ok(()) };
+    output::write_text(path, planned.ptx.text())?;
+    Ok(line(out, "PTX", format_args!("{} B written to {}", planned.ptx.text().len(), path.display()))?)
+}
+
 /// Times the checked kernel, and checks what the timed launches left.
-fn time(case: &mut Case, device: &Device, tolerance: f64, out: &mut dyn Write) -> Result<Exit, Failure> {
+fn time(case: &mut Case, device: &Device, tolerance: Tolerance, out: &mut dyn Write) -> Result<Exit, Failure> {
     let opts = InterleaveOptions {
         min_repeats: 10,
         max_repeats: 100,
@@ -162,9 +171,9 @@ fn time(case: &mut Case, device: &Device, tolerance: f64, out: &mut dyn Write) -
 fn without(none: &Failure, args: &Args, planned: &Planned, out: &mut dyn Write) -> Result<Exit, Failure> {
     out.flush()?;
     say(format_args!("no device, so nothing is multiplied: {}", none.first_line()));
-    if args.ptx.is_none() {
+    if args.write_ptx.is_none() {
         let lines = planned.ptx.text().lines().count();
-        line(out, "PTX", format_args!("{} B, {lines} lines; --ptx FILE writes them", planned.ptx.text().len()))?;
+        line(out, "PTX", format_args!("{} B, {lines} lines; --write-ptx FILE writes them", planned.ptx.text().len()))?;
     }
     match Ptxas::find() {
         Ok(ptxas) => {

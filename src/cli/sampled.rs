@@ -11,8 +11,8 @@ use super::case::Product;
 use super::dtypes::Number;
 use super::exit::{Exit, Failure};
 use super::operands::{Mask, Operands};
-use super::product::Ran;
-use super::verdict::{Rows, Verdict, judge_second};
+use super::product::{Ran, worst};
+use super::verdict::{Rows, RowsAsked, Verdict, judge_second};
 
 /// A sampled product on a device, ready to be launched, and what it must be.
 pub(super) struct Sampled {
@@ -54,43 +54,68 @@ pub(super) fn want<A: Element, B: Element>(
     rows: &Rows,
     inputs: &Inputs,
 ) -> Result<Fused, Failure> {
-    let (a, b, k) = (a.view(), b.view(), a.cols());
-    let sums = match spec.transpose.is_on() {
-        true => reference::sddmm_blocks(b.transposed(), a.transposed(), structure, &rows.list)?,
-        false => reference::sddmm_blocks(a, b, structure, &rows.list)?,
-    };
-    Ok(reference::fuse_blocks(spec, sums, structure, &rows.list, k, inputs)?)
+    Ok(reference::expected_blocks(spec, a, b, structure, &rows.list, inputs)?)
 }
 
-/// Multiplies on the simulator and compares the chosen blocks.
+/// The factors of an SDDMM, where its blocks are, and what chosen ones must be.
+pub(super) struct Drawn<A: Element, B: Element> {
+    a: Dense<A>,
+    b: Dense<B>,
+    structure: Structure,
+    inputs: Inputs,
+    pub(super) rows: Rows,
+    pub(super) want: Fused,
+}
+
+impl<A: Element, B: Element> Drawn<A, B> {
+    /// The reference of the blocks `rows` of the product of `a` with `b`, which are brought into the kernel's layouts.
+    ///
+    /// # Errors
+    /// When the operands do not belong together.
+    pub(super) fn new(
+        spec: &KernelSpec,
+        (a, b): (Dense<A>, Dense<B>),
+        structure: Structure,
+        seed: u64,
+        asked: RowsAsked,
+    ) -> Result<Self, Failure> {
+        let rows = Rows::of_blocks(spec, &structure, a.cols(), asked);
+        let inputs = inputs(spec, &structure, seed);
+        let want = want(spec, (&a, &b), &structure, &rows, &inputs)?;
+        let (a, b) = (a.to_layout(spec.a_layout), b.to_layout(spec.b_layout));
+        Ok(Self { a, b, structure, inputs, rows, want })
+    }
+
+    /// The most products that an element sums.
+    pub(super) fn longest(&self) -> usize {
+        self.a.cols()
+    }
+}
+
+/// Multiplies on the simulator and compares the chosen blocks: one product, or of a kernel for lists all of them in one
+/// launch, of which the worst result is judged.
 ///
 /// # Errors
 /// Those of the simulator.
 pub(super) fn simulate<A: Element, B: Element, C: Element>(
     kernel: &Simulated,
-    (a, b): (&Dense<A>, &Dense<B>),
-    structure: &Structure,
-    inputs: &Inputs,
-    (rows, want): (&Rows, &Fused),
+    problems: &[Drawn<A, B>],
     options: &Options,
 ) -> Result<Ran, Failure> {
-    let spec = kernel.plan().spec();
-    let (a, b) = (a.to_layout(spec.a_layout), b.to_layout(spec.b_layout));
-    if spec.batch.is_on() {
-        // A list of the product and the same once more: the worse one is judged.
-        let list = [(&a, &b, structure), (&a, &b, structure)];
-        let (mut results, report) = kernel.multiply_batch::<C, _>(list, options)?;
-        let last = results.pop().unwrap_or_default();
-        let first = verdict(results.pop().unwrap_or_default(), structure, rows, &want.c)?;
-        let last = verdict(last, structure, rows, &want.c)?;
-        return Ok(Ran { verdict: first.worse(last), report, second: None });
+    if kernel.plan().spec().batch.is_on() {
+        let list = problems.iter().map(|Drawn { a, b, structure, .. }| (a, b, structure));
+        let (results, report) = kernel.multiply_batch::<C, _>(list, options)?;
+        let verdicts = results.into_iter().zip(problems);
+        let verdicts = verdicts.map(|(c, drawn)| verdict(c, &drawn.structure, &drawn.rows, &drawn.want));
+        return Ok(Ran { verdict: worst(verdicts)?, report, second: None });
     }
-    let (results, report) = kernel.multiply::<C, _>((&a, &b, structure, inputs), options)?;
+    let Drawn { a, b, structure, inputs, rows, want } = &problems[0];
+    let (results, report) = kernel.multiply::<C, _>((a, b, structure, inputs), options)?;
     let second = match report.is_clean() {
         true => judge_rows(results.rows.as_deref(), structure, rows, want).err(),
         false => None,
     };
-    Ok(Ran { verdict: verdict(results.c, structure, rows, &want.c)?, report, second })
+    Ok(Ran { verdict: verdict(results.c, structure, rows, want)?, report, second })
 }
 
 /// Holds a second result against the reference, in the rows of which all blocks are among the chosen ones.
@@ -102,7 +127,7 @@ fn judge_rows(got: Option<&[f32]>, structure: &Structure, rows: &Rows, want: &Fu
     judge_second(got, &complete, want)
 }
 
-fn verdict<C: Element>(values: Vec<C>, structure: &Structure, rows: &Rows, want: &[f64]) -> Result<Verdict, Failure> {
+fn verdict<C: Element>(values: Vec<C>, structure: &Structure, rows: &Rows, want: &Fused) -> Result<Verdict, Failure> {
     let size = structure.block().0 * structure.block().1;
     let blocks = Dense::from_vec(structure.nnzb(), size, Layout::RowMajor, size, values)
         .map_err(|error| Failure::new(Exit::Wrong, error))?;
@@ -137,6 +162,6 @@ impl<A: Number, B: Number, C: Number> Product for On<A, B, C> {
         let second = self.second.as_ref().map(DeviceVector::download).transpose()?;
         let Mask { rows, want, .. } = &*self.mask;
         judge_rows(second.as_deref(), self.c.structure(), rows, want)?;
-        verdict(self.c.values().to_vec()?, self.c.structure(), rows, &want.c)
+        verdict(self.c.values().to_vec()?, self.c.structure(), rows, want)
     }
 }

@@ -5,17 +5,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bsr::simulated::{DEFAULT_CLUSTERS, Finding, Options, ParseError, Report, Schedule, Simulated};
-use bsr::{Dense, KernelSpec, Op, Plan, reference};
+use bsr::{KernelSpec, Op, Plan};
 
 use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
-use super::operands::{dense_layout, scales};
+use super::operands::scales;
 use super::problem::DrawnProblem;
 use super::product::{self, Ran};
 use super::progress::Progress;
 use super::sampled;
 use super::spec::Planned;
-use super::verdict::{CheckArgs, Rows, Verdict, fused_tolerance, longest_sum, right_words};
+use super::verdict::{CheckArgs, Rows, Tolerance, Verdict, fused_tolerance};
 use super::{line, output, say};
 
 /// Operations on stored blocks that the simulator does in a second on two cores, roughly.
@@ -55,7 +55,7 @@ pub(super) fn run(
         true => {
             line(out, "result", "incomplete: a cluster is stopped where it cannot go on, or has too many findings")?
         }
-        false => line(out, "result", format_args!("{}; {}", done.verdict.words(), right_words(tolerance)))?,
+        false => line(out, "result", done.verdict.words(tolerance))?,
     }
     line(out, "findings", findings_in_words(&done.report.findings))?;
     line(
@@ -81,7 +81,7 @@ pub(super) fn run(
 /// Bad input: what the simulator does not model.
 pub(super) fn loaded(planned: &Planned) -> Result<Simulated, Failure> {
     Simulated::new(&planned.plan, planned.ptx.text(), planned.ptx.entry())
-        .map_err(|error| unreadable("the emitted PTX", &error))
+        .map_err(|error| unreadable(planned.origin(), &error))
 }
 
 /// Multiplies once and compares.
@@ -120,11 +120,11 @@ fn stopped(verdict: &Verdict, report: &Report) -> bool {
 }
 
 /// A wrong result in words; none of a run that was stopped.
-pub(super) fn wrong(verdict: &Verdict, report: &Report, tolerance: f64, plan: &Plan) -> Option<String> {
-    let wrong = !stopped(verdict, report) && !verdict.comparison.passes(tolerance);
+pub(super) fn wrong(verdict: &Verdict, report: &Report, tolerance: Tolerance, plan: &Plan) -> Option<String> {
+    let wrong = !stopped(verdict, report) && !verdict.keeps(tolerance);
     wrong.then(|| {
         let shape = verdict.shape_words(tile(plan));
-        format!("wrong result: {}; {}{shape}", verdict.words(), right_words(tolerance))
+        format!("wrong result: {}{shape}", verdict.words(tolerance))
     })
 }
 
@@ -206,10 +206,26 @@ pub(super) struct Done {
     took: Duration,
 }
 
+/// The seed of the second problem of a list.
+pub(super) fn other_seed(seed: u64) -> u64 {
+    // SDDMMs draw A by the next seed.
+    seed.wrapping_add(1000)
+}
+
 impl Done {
     /// # Errors
+    /// Wrong: a second result that is not right.
+    fn new(ran: Ran, rows: &Rows, (longest, tolerance): (usize, Option<f64>), took: Duration) -> Result<Self, Failure> {
+        let Ran { verdict, report, second } = ran;
+        match second {
+            Some(wrong) => Err(wrong),
+            None => Ok(Self { verdict, rows: rows.clone(), longest, tolerance, report, took }),
+        }
+    }
+
+    /// # Errors
     /// Wrong: a wrong result or a finding.
-    pub(super) fn judge(&self, planned: &Planned, tolerance: f64) -> Result<(), Failure> {
+    pub(super) fn judge(&self, planned: &Planned, tolerance: Tolerance) -> Result<(), Failure> {
         if self.report.is_clean() {
             return self.verdict.judge(planned.ptx.entry(), tolerance);
         }
@@ -230,51 +246,44 @@ impl Typed for Multiply<'_> {
         if spec.op == Op::Sdd {
             return self.sampled::<A, B, C>(&spec);
         }
-        self.progress.step("drawing A and B");
-        let (a, _) = self.problem.sparse::<A>(&spec)?;
-        let b: Dense<B> = self.problem.dense(&spec);
-        let sizes = self.problem.sizes(&spec);
-        let scales = scales::<A, B>(spec.scale, a.structure(), sizes.along, self.problem.seed)?;
-        let rows = Rows::choose(&spec, a.structure(), &sizes, self.check.rows);
-        self.progress.step(format!("reference of {rows} in f64"));
-        let inputs = self.problem.inputs(&spec).scales(scales.clone());
-        let sums = reference::product_rows(&spec, &a, &b, &scales, &inputs.sources(&rows.list))?;
-        let longest = longest_sum(&spec, a.structure());
-        let want = reference::fuse(&spec, sums, &rows.list, sizes.n, longest, &inputs)?;
-        let layout = dense_layout(&spec);
-        let b = if b.layout() == layout { b } else { b.to_layout(layout) };
+        self.progress.step("drawing A and B, and the reference in f64");
+        let drawn = |problem: &DrawnProblem| {
+            let (a, sizes) = (problem.sparse::<A>(&spec)?.0, problem.sizes(&spec));
+            let scales = scales::<A, B>(spec.scale, a.structure(), sizes.along, problem.seed)?;
+            let rows = Rows::choose(&spec, a.structure(), &sizes, self.check.rows);
+            product::Drawn::new(&spec, a, problem.dense::<B>(&spec), problem.inputs(&spec).scales(scales), rows)
+        };
+        let problems = self.problems().iter().map(drawn).collect::<Result<Vec<_>, _>>()?;
         self.progress.step("simulating");
         let start = Instant::now();
-        let Ran { verdict, report, second } =
-            product::simulate::<A, B, C>(&self.kernel, (&a, &b), &inputs, (&rows, &want), self.options)?;
-        let took = start.elapsed();
-        if let Some(wrong) = second {
-            return Err(wrong);
-        }
-        let tolerance = fused_tolerance(&spec, &want);
-        Ok(Done { verdict, rows, longest, tolerance, report, took })
+        let ran = product::simulate::<A, B, C>(&self.kernel, &problems, self.options)?;
+        let product::Drawn { rows, longest, want, .. } = &problems[0];
+        Done::new(ran, rows, (*longest, fused_tolerance(&spec, want)), start.elapsed())
     }
 }
 
 impl Multiply<'_> {
     /// The same of a sampled product.
     fn sampled<A: Number, B: Number, C: Number>(&self, spec: &KernelSpec) -> Result<Done, Failure> {
-        self.progress.step("drawing A and B");
-        let (a, b): (Dense<A>, Dense<B>) = (self.problem.dense_a(spec), self.problem.dense(spec));
-        let structure = self.problem.facts(spec)?.structure;
-        let rows = Rows::of_blocks(spec, &structure, a.cols(), self.check.rows);
-        let inputs = sampled::inputs(spec, &structure, self.problem.seed);
-        self.progress.step(format!("reference of {rows} in f64"));
-        let want = sampled::want(spec, (&a, &b), &structure, &rows, &inputs)?;
+        self.progress.step("drawing A and B, and the reference in f64");
+        let drawn = |problem: &DrawnProblem| {
+            let (structure, seed) = (problem.facts(spec)?.structure, problem.seed);
+            let factors = (problem.dense_a::<A>(spec), problem.dense::<B>(spec));
+            sampled::Drawn::new(spec, factors, structure, seed, self.check.rows)
+        };
+        let problems = self.problems().iter().map(drawn).collect::<Result<Vec<_>, _>>()?;
         self.progress.step("simulating");
         let start = Instant::now();
-        let Ran { verdict, report, second } =
-            sampled::simulate::<A, B, C>(&self.kernel, (&a, &b), &structure, &inputs, (&rows, &want), self.options)?;
-        if let Some(wrong) = second {
-            return Err(wrong);
-        }
-        let tolerance = fused_tolerance(spec, &want);
-        Ok(Done { verdict, rows, longest: a.cols(), tolerance, report, took: start.elapsed() })
+        let ran = sampled::simulate::<A, B, C>(&self.kernel, &problems, self.options)?;
+        let first = &problems[0];
+        Done::new(ran, &first.rows, (first.longest(), fused_tolerance(spec, &first.want)), start.elapsed())
+    }
+
+    /// The problem; of a kernel for lists another one beside it, with a pattern and values of its own.
+    fn problems(&self) -> Vec<DrawnProblem> {
+        let other =
+            self.kernel.plan().spec().batch.is_on().then(|| self.problem.with_seed(other_seed(self.problem.seed)));
+        std::iter::once(self.problem.clone()).chain(other).collect()
     }
 }
 

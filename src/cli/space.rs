@@ -1,7 +1,7 @@
 //! `bsr space NAME`: which kernels a space has for a product, and why other points are none.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bsr_tuner::space::read_facts;
 use bsr_tuner::{Facts, Points, Space, SpaceError};
@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::exit::{Exit, Failure};
 use super::line;
 use super::output::{self, Outputs, Replace};
-use super::spec;
 
 /// Count the kernels of a space: how many points, how many can be planned, and why the others cannot.
 ///
@@ -55,7 +54,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         writeln!(out, "{}", named()?)?;
         return Ok(Exit::Done);
     };
-    let outputs = Outputs::new([("--json", args.json.as_ref())], spec::file(argument), &args.replace)?;
+    let outputs = Outputs::new([("--json", args.json.as_ref())], [Path::new(argument)], &args.replace)?;
     let out = &mut *outputs.answers(out);
     let space = Space::find(argument)?;
     let facts = match &args.kernel {

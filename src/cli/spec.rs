@@ -25,11 +25,13 @@ pub(super) struct Planned {
     pub(super) ptx: Ptx,
     /// What ptxas made of the PTX, where that is launched and not what the driver makes of it.
     pub(super) cubin: Option<Vec<u8>>,
+    /// The file that the PTX is from, where it is not the plan's own.
+    pub(super) file: Option<String>,
 }
 
 impl From<Plan> for Planned {
     fn from(plan: Plan) -> Self {
-        Self { ptx: plan.ptx(), plan, cubin: None }
+        Self { ptx: plan.ptx(), plan, cubin: None, file: None }
     }
 }
 
@@ -80,9 +82,15 @@ impl Planned {
         fingerprint(&self.plan.to_string())
     }
 
-    /// The kernel in a few words: its name and the fingerprint of its PTX.
+    /// The kernel in a few words: its name, the fingerprint of its PTX, and the file that it is from.
     pub(super) fn words(&self) -> String {
-        format!("{}, PTX {}", self.ptx.entry(), self.ptx.fingerprint())
+        let file = self.file.as_ref().map(|file| format!(" of {file}")).unwrap_or_default();
+        format!("{}, PTX {}{file}", self.ptx.entry(), self.ptx.fingerprint())
+    }
+
+    /// What a place in the PTX is named by.
+    pub(super) fn origin(&self) -> &str {
+        self.file.as_deref().unwrap_or("the emitted PTX")
     }
 }
 
@@ -133,14 +141,14 @@ fn locate(argument: &str, name: &str) -> Result<LocatedSpec, Failure> {
     }
 }
 
-/// The file that a SPEC argument names, if it names one.
-pub(super) fn file(argument: &str) -> Option<&Path> {
-    is_file(argument).then(|| Path::new(argument))
-}
-
 /// Whether an argument is a SPEC by its name: a .toml file, or standard input.
 pub(super) fn is_named(argument: &str) -> bool {
     is_file(argument) || argument == STDIN
+}
+
+/// A spec as one argument of a shell: an epilogue in it is in quotation marks of its own.
+pub(super) fn in_quotes(spec: &str) -> String {
+    if spec.contains('"') { format!("'{spec}'") } else { format!("\"{spec}\"") }
 }
 
 /// No text of the grammar ends in `.toml`: a value is a number or one of a few words.

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use super::exit::Failure;
 use super::output::{Outputs, Replace};
 use super::problem::ProblemArgs;
-use super::spec;
+use super::ptx::PtxArgs;
 use super::verdict::CheckArgs;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct WorkArgs {
     #[command(flatten)]
     pub(super) replace: Replace,
+    #[command(flatten)]
+    pub(super) ptx: PtxArgs,
     #[command(flatten)]
     pub(super) problem: ProblemArgs,
     #[command(flatten)]
@@ -21,19 +23,25 @@ pub(super) struct WorkArgs {
 impl WorkArgs {
     /// A problem, compared as where nothing is said of it; files are replaced.
     pub(super) fn of(problem: &ProblemArgs) -> Self {
-        Self { replace: Replace::ALLOWED, problem: problem.clone(), check: CheckArgs::default() }
+        Self {
+            replace: Replace::ALLOWED,
+            ptx: PtxArgs::default(),
+            problem: problem.clone(),
+            check: CheckArgs::default(),
+        }
     }
 
-    /// The outputs, each with its flag, beside the files of the problem and of the SPEC arguments.
+    /// The outputs, each with its flag, beside the files of the problem, of edited PTX and the arguments that may name a file.
     ///
     /// # Errors
     /// As [`Outputs::new`].
     pub(super) fn outputs<'a, 's>(
-        &self,
+        &'s self,
         flags: impl IntoIterator<Item = (&'static str, Option<&'a PathBuf>)>,
-        specs: impl IntoIterator<Item = &'s str>,
+        arguments: impl IntoIterator<Item = &'s str>,
     ) -> Result<Outputs<'a>, Failure> {
-        let specs: Vec<&Path> = specs.into_iter().filter_map(spec::file).collect();
-        Outputs::new(flags, specs.into_iter().chain(self.problem.inputs()), &self.replace)
+        let arguments = arguments.into_iter().map(Path::new);
+        let inputs: Vec<&Path> = arguments.chain(self.ptx.path()).chain(self.problem.inputs()).collect();
+        Outputs::new(flags, inputs, &self.replace)
     }
 }

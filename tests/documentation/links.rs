@@ -64,6 +64,24 @@ fn every_link_leads_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+/// Nothing of this project is on a registry, so no page may point there.
+#[test]
+fn no_link_leads_to_a_page_of_a_registry_that_does_not_exist() {
+    let mut pages = all();
+    pages.extend(
+        ["bsr-macros", "codegen", "runtime", "simulator", "tuner"]
+            .map(|of| Page::read(root().join(of).join("README.md"))),
+    );
+    for page in &pages {
+        for link in links(page) {
+            let names_us =
+                ["crates.io/crates/bsr", "docs.rs/bsr", "pypi.org/project/bsr"].iter().any(|at| link.contains(at));
+            assert!(!names_us, "{}: {link}", page.path.display());
+            assert_eq!(broken(page, &link), None);
+        }
+    }
+}
+
 /// A link out of the book's folder works in the repository, and leads nowhere in the book that mdBook builds.
 #[test]
 fn the_book_links_to_its_own_pages_and_lists_them_all() {

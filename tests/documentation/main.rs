@@ -1,4 +1,5 @@
-//! The documents of the repository: every link leads somewhere, every command line runs, every page of the book is listed.
+//! The documents of the repository: every link leads somewhere, every command line runs, every name in backticks exists, every
+//! page of the book is listed.
 //!
 //! Rust snippets are documentation tests of the crate (`src/documentation.rs`).
 #![allow(clippy::unwrap_used)]
@@ -6,6 +7,7 @@
 #[cfg(unix)]
 mod commands;
 mod links;
+mod names;
 mod pages;
 
 /// Every page with Rust in it is one of the documentation tests.

@@ -69,6 +69,45 @@ fn values_that_are_not_finite_are_told_with_their_place() {
 }
 
 #[test]
+fn values_that_a_type_rounds_to_zero_are_counted() {
+    let folder = Folder::new();
+    let triplets = vec![(0, 0, 1.0), (3, 7, 1e-9), (5, 1, -2e-8)];
+    let matrix = Sparse::from_triplets(64, 64, triplets).unwrap().to_bsr::<f32>((64, 32)).unwrap().0;
+    write::save(&matrix, folder.path("m.npz"), Options::default()).unwrap();
+    let convert = |dtype| folder.bsr(&["convert", "m.npz", "--block", "32x32", "--dtype", dtype]).success();
+    convert("f16").stdout(contains("2 of 3 nonzeros are too small for f16, and 0 in it: --dtype bf16 or f32"));
+    convert("bf16").stdout(contains("too small").not());
+}
+
+/// What a pattern takes is asked for before it is drawn; so is what blocks of a file take.
+#[test]
+fn a_pattern_that_does_not_fit_memory_is_refused_before_it_is_drawn() {
+    let folder = Folder::new();
+    fs::write(
+        folder.path("m.mtx"),
+        "%%MatrixMarket matrix coordinate real general\n100000 100000 2\n1 1 1\n99999 9 1\n",
+    )
+    .unwrap();
+    let large = "'bm = 64, bn = 64, bk = 16' --device sim --m 134217728 --k 134217728";
+    for args in [
+        format!("run {large} --pattern topk:4"),
+        format!("run {large} --pattern random:0.0000001"),
+        format!("run {large} --pattern powerlaw:0.0000001"),
+        "convert m.mtx --block 100000x100000".to_owned(),
+    ] {
+        folder.shell("ulimit -v 300000", &args).code(2).stderr(contains("memory"));
+    }
+}
+
+#[test]
+fn threads_that_cannot_be_had_are_refused() {
+    let folder = Folder::new();
+    let told = contains("RAYON_NUM_THREADS = 100000: more than").and(contains("help: unset it"));
+    folder.shell("export RAYON_NUM_THREADS=100000", &format!("plan '{SMALL}'")).code(2).stderr(told);
+    folder.shell("export RAYON_NUM_THREADS=3", &format!("plan '{SMALL}'")).success();
+}
+
+#[test]
 fn what_does_not_fit_memory_is_refused_before_it_is_read() {
     let folder = Folder::new();
     // A header of 128 bytes, and 2^40 elements of which none is on the disk.

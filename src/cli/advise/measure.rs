@@ -18,7 +18,7 @@ use super::super::operands::Operands;
 use super::super::problem::DrawnProblem;
 use super::super::progress::Progress;
 use super::super::spec::Planned;
-use super::super::verdict::{RowsAsked, Verdict, longest_sum};
+use super::super::verdict::{RowsAsked, Tolerance, Verdict, longest_sum};
 use super::super::weights::{Weights, WeightsArgs};
 
 /// Measures every candidate that a kernel takes, and says of the others why not.
@@ -83,7 +83,8 @@ fn one(
     let is_right = |case: &Case, verdict: Verdict| {
         let spec = case.planned.spec();
         let longest = longest_sum(spec, &candidate.given.structure);
-        let judged = verdict.judge(&format!("{} ({spec})", case.planned.ptx.entry()), tolerance_of(spec, longest));
+        let judged = verdict
+            .judge(&format!("{} ({spec})", case.planned.ptx.entry()), Tolerance::strict(tolerance_of(spec, longest)));
         judged.map_err(|failure| progress.hide(|| failure.report())).is_ok()
     };
     let (mut cases, asked) = (Vec::new(), planned.len());
@@ -119,9 +120,9 @@ fn one(
             continue;
         }
         right += 1;
-        let (us, given) = (timing.median_us(), &candidate.given);
+        let us = timing.median_us();
         if fastest.as_ref().is_none_or(|fastest| us < fastest.us) {
-            let useful_tflops = given.useful_tflops * given.predicted.us / us;
+            let useful_tflops = candidate.given.useful_flops / (us * 1e6);
             fastest = Some(Measured { spec: case.planned.spec().to_string(), us, dense_us, useful_tflops });
         }
     }

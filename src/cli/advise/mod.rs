@@ -6,8 +6,8 @@ mod table;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use bsr::advise::model::Card;
 use bsr::advise::{Advice, BLOCKS, Request, advise};
+use bsr_tuner::model;
 
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
@@ -26,9 +26,10 @@ Examples:
 
 For each block: how many are stored, the fill-in (stored values for each nonzero), with rows reordered too, and the \
 time of one product in f16. TFLOP/s are useful ones: 2 * nonzeros * N over the time, whatever else is multiplied. \
-Dense is the whole matrix in the dense library; `even below` is the density of blocks at which the two take equally \
-long. Predicted times are those of a model of one H200 (tensor cores, L2, device memory, last tile), which met the measured \
-times of seven products of 4096 to 8192 a side within 12 %. With a GPU, kernels are also timed in turn with the dense library, in the order of the file, and \
+Dense is the whole matrix in the dense library, its sizes padded to 16 bytes; `even below` is the density of blocks at which the two take equally \
+long, where blocks are at random. Predicted times are those of the cost model that `bsr explain` and sweeps use, on one \
+H200, for the best of a few kernels, beside times of the dense library that are interpolated between measured ones. What is \
+predicted to be faster by less than 15 % is called even. With a GPU, kernels are also timed in turn with the dense library, in the order of the file, and \
 the verdict is that of the measured times.")]
 pub(super) struct Args {
     /// Columns of the dense matrix that the matrix is multiplied with.
@@ -75,7 +76,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     };
     progress.step(format!("blocking in {} ways", blocks.len()));
     let request = Request { n: args.n as usize, keep: args.weights.keep(), reorder: !args.no_reorder };
-    let mut advice = advise(&weights.sparse, blocks, &request, &Card::H200)?;
+    let (card, _) = match &device {
+        Ok(device) => model::for_gpu(&device.info().name, None),
+        Err(_) => (model::Card::h200(), model::Known::Measured),
+    };
+    let mut advice = advise(&weights.sparse, blocks, &request, &card)?;
     advice.source.clone_from(&weights.name);
     let (exit, why_not) = match &device {
         Ok(device) => (measure::all(&mut advice, &weights, &args.weights, device, &progress)?, None),

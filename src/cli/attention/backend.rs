@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use bsr::attention::DeviceTensor;
+use bsr::attention::{DeviceTensor, Problem, Wanted};
 use bsr::bench::{InterleaveOptions, Power, interleave_watched};
 use bsr::gpu::Device;
 use bsr::{Dtype, KernelSpec, bf16, f16};
@@ -12,9 +12,8 @@ use bsr_tuner::backend::Timings;
 use super::super::dtypes::Number;
 use super::super::exit::Failure;
 use super::super::spec::Planned;
-use super::problem::Problem;
+use super::problem::of_workload;
 use super::run::{ROWS, Ready, uploaded};
-use super::verdict::Wanted;
 
 /// Most kernels that stay loaded, each with an O of its own.
 const LOADED: usize = 24;
@@ -63,7 +62,7 @@ struct Open<T: Number> {
 impl<T: Number> Open<T> {
     fn new(device: &Device, workload: &Workload) -> Result<Self, Failure> {
         let spec = workload.facts.spec(64);
-        let problem = Problem::of_workload(workload, &spec)?;
+        let problem = of_workload(workload, &spec)?;
         let host = problem.tensors::<T>();
         let wanted = problem.wanted(&spec, &host, ROWS);
         let tensors = Rc::new(uploaded(device, &host)?);

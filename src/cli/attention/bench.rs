@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use bsr::attention::Problem;
 use bsr::bench::{InterleaveOptions, Power, Timing, interleave_watched};
 use bsr::gpu::Device;
 use bsr::roofs::{Limit, Roofs};
@@ -16,7 +17,7 @@ use super::super::exit::{Exit, Failure};
 use super::super::problem::ProblemArgs;
 use super::super::spec::Planned;
 use super::super::{line, output, roofs};
-use super::problem::{Defaults, Problem, workload};
+use super::problem::{Defaults, asked, structure, workload};
 use super::run::{Ready, timed};
 
 /// Checks kernels, then times them in turn.
@@ -55,7 +56,7 @@ fn in_turn<T: Number>(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let problems: Vec<Problem> =
-        planned.iter().map(|planned| Problem::new(args, planned.spec(), Defaults::GPU)).collect::<Result<_, _>>()?;
+        planned.iter().map(|planned| asked(args, planned.spec(), Defaults::GPU)).collect::<Result<_, _>>()?;
     let mut ready: Vec<Ready<T>> = planned
         .iter()
         .zip(&problems)
@@ -73,6 +74,7 @@ fn in_turn<T: Number>(
     let mut records = String::new();
     for (((planned, problem), timing), error) in planned.iter().zip(&problems).zip(&timings).zip(errors) {
         line(out, "spec", planned.spec())?;
+        line(out, "kernel", planned.words())?;
         line(out, "problem", problem.words())?;
         line(out, "mask", problem.mask_words())?;
         line(out, "result", format_args!("relative error {error:.1e}"))?;
@@ -93,8 +95,7 @@ fn in_turn<T: Number>(
 /// What limits a kernel.
 fn limit(planned: &Planned, args: &ProblemArgs, timing: &Timing, roofs: &Roofs) -> Result<Option<Limit>, Failure> {
     let workload = workload(args, &Facts::of(planned.spec()), Defaults::GPU)?;
-    let structure = bsr_tuner::backend::structure(&workload);
-    let structure = structure.map_err(|trouble| Failure::new(Exit::BadInput, trouble.message))?;
+    let structure = structure(&workload)?;
     let problem = TuningProblem::new(workload, &structure);
     Ok(roofs::limit_of(planned, &problem, timing.median_us(), roofs, Some(&structure)))
 }

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::io::Write;
 
-use bsr::attention::SimulatedAttention;
+use bsr::attention::{Problem, SimulatedAttention, Trial, trials};
 use bsr::simulated::{Coverage, Options, Statement};
-use bsr::{Dtype, KernelSpec, bf16, f16};
+use bsr::{Dtype, KernelSpec, Plan, bf16, f16};
 
 use super::super::check::in_parallel;
 use super::super::dtypes::Number;
@@ -15,8 +15,7 @@ use super::super::problem::ProblemArgs;
 use super::super::progress::Progress;
 use super::super::simulate::{findings_in_full, order};
 use super::super::spec::Planned;
-use super::kinds::{self, Kind};
-use super::problem::{Defaults, Problem, tolerance};
+use super::problem::{Defaults, asked};
 
 /// What a check without a fault has seen.
 pub(in super::super) struct Checked {
@@ -27,52 +26,85 @@ pub(in super::super) struct Checked {
     pub(in super::super) statements: Option<Vec<(Statement, bool)>>,
 }
 
-/// Runs the kernel of `text` on problems of every kind, or on the one that the flags ask for, and prints a line for each.
+/// Runs the kernel of `text` on problems of every kind, or on `count` of them, or on the one that the flags ask for, and prints a
+/// line for each kind.
 ///
 /// # Errors
 /// Wrong: a finding or a wrong result. Bad input: a problem that cannot be had, PTX that cannot be read.
 pub(in super::super) fn check(
     planned: &Planned,
     text: &str,
-    args: &ProblemArgs,
+    (args, count): (&ProblemArgs, Option<u32>),
     schedules: &[Options],
     out: &mut dyn Write,
 ) -> Result<Checked, Failure> {
-    let (spec, progress) = (planned.spec(), Progress::new());
-    let problems = match args.asks() {
-        true => vec![Kind::asked(Problem::new(args, spec, Defaults::SIMULATOR)?)],
-        false => kinds::all(&planned.plan, args.seed())?,
+    let (spec, plan, progress) = (planned.spec(), &planned.plan, Progress::new());
+    let trials = match args.asks() {
+        true => vec![Trial::new(asked(args, spec, Defaults::SIMULATOR)?)],
+        false => in_rounds(plan, args.seed(), count.map(|count| count as usize))?,
     };
-    let kernel = SimulatedAttention::new(&planned.plan, text, planned.ptx.entry())?;
+    let kernel = SimulatedAttention::new(plan, text, planned.ptx.entry())?;
     // The longest first, so that all cores have work to the end.
-    let mut order: Vec<usize> = (0..problems.len()).collect();
-    order.sort_by_key(|index| Reverse(problems[*index].all_effort(&planned.plan, schedules)));
+    let mut order: Vec<usize> = (0..trials.len()).collect();
+    order.sort_by_key(|index| Reverse(trials[*index].all_effort(plan, schedules)));
     let done = in_parallel(&order, &progress, |index| {
-        let Kind { problem, ctas, sums, .. } = &problems[index];
+        let Trial { problem, ctas, sums, .. } = &trials[index];
         let kernel = kernel.clone().with_ctas(*ctas);
-        let kernel = if *sums { kernel } else { kernel.without_sums() };
-        let few = problems[index].schedules(&planned.plan, schedules);
+        let kernel = if *sums { kernel } else { kernel.without_lse() };
+        let few = trials[index].schedules(plan, schedules);
         match spec.a {
             Dtype::BF16 => in_every_schedule::<bf16>(&kernel, spec, problem, &few),
             _ => in_every_schedule::<f16>(&kernel, spec, problem, &few),
         }
     });
-    let (mut worst, mut coverage) = (0.0_f64, Coverage::default());
-    for (Kind { name, problem, .. }, result) in problems.iter().zip(done) {
-        let words = || format!("{}; {}", problem.words(), problem.mask_words());
+    let (mut coverage, mut groups) = (Coverage::default(), Vec::<Group>::new());
+    for (number, (Trial { name, problem, .. }, result)) in trials.iter().zip(done).enumerate() {
+        let words = format!("{}; {}", problem.words(), problem.mask_words());
         let Some(result) = result else { continue };
         let (error, executed) = result.map_err(|failure| {
-            let report = format!("{}\n  {name}: {}", failure.into_report(), words());
-            Failure::reported(Exit::Wrong, report)
+            let last = if args.asks() { String::new() } else { format!(" (the last of --problems {})", number + 1) };
+            Failure::reported(Exit::Wrong, format!("{}\n  {name}: {words}{last}", failure.into_report()))
         })?;
-        progress.hide(|| line(out, name, format_args!("{}: clean, relative error {error:.1e}", words())))?;
-        worst = worst.max(error);
         coverage.merge(&executed);
+        match groups.iter_mut().find(|group| group.name == *name) {
+            Some(group) => (group.more, group.worst) = (group.more + 1, group.worst.max(error)),
+            None => groups.push(Group { name, first: words, more: 0, worst: error }),
+        }
     }
+    progress.hide(|| groups.iter().try_for_each(|group| line(out, group.name, group.words())))?;
     progress.done();
+    let worst = groups.iter().fold(0.0, |worst: f64, group| worst.max(group.worst));
     let statements = (!args.asks()).then(|| kernel.statements(&coverage));
-    let runs = problems.iter().map(|problem| problem.schedules(&planned.plan, schedules).len()).sum();
+    let runs = trials.iter().map(|trial| trial.schedules(plan, schedules).len()).sum();
     Ok(Checked { runs, worst, statements })
+}
+
+/// Problems of every kind, or so many; beyond that the kinds come again in other sizes.
+fn in_rounds(plan: &Plan, seed: u64, count: Option<usize>) -> Result<Vec<Trial>, Failure> {
+    let mut all = trials(plan, seed, 0)?;
+    let count = count.unwrap_or(all.len());
+    let mut round = 1;
+    while all.len() < count {
+        all.extend(trials(plan, seed, round)?);
+        round += 1;
+    }
+    all.truncate(count);
+    Ok(all)
+}
+
+/// The problems of one kind: the first of them in words, how many others there are, the greatest error.
+struct Group {
+    name: &'static str,
+    first: String,
+    more: usize,
+    worst: f64,
+}
+
+impl Group {
+    fn words(&self) -> String {
+        let more = if self.more > 0 { format!(" and {} more", self.more) } else { String::new() };
+        format!("{}{more}: clean, relative error {:.1e}", self.first, self.worst)
+    }
 }
 
 /// The greatest relative error, and what was executed.
@@ -92,8 +124,10 @@ fn in_every_schedule<T: Number>(
             return Err(Failure::new(Exit::Wrong, text));
         }
         coverage.merge(&report.coverage);
-        let sums = if kernel.gives_sums() { &sums[..] } else { &[] };
-        worst = worst.max(wanted.judge(&output, sums, tolerance(T::DTYPE))?);
+        let sums = if kernel.gives_lse() { &sums[..] } else { &[] };
+        let verified = wanted.verify(&output, sums);
+        worst = worst
+            .max(verified.map_err(|wrong| Failure::new(Exit::Wrong, format!("{wrong}; schedule {}", order(options))))?);
     }
     Ok((worst, coverage))
 }

@@ -3,20 +3,18 @@
 mod backend;
 mod bench;
 mod check;
-mod kinds;
 mod problem;
 mod run;
 mod trace;
-mod verdict;
 
 pub(super) use backend::{OnDevice, open};
 pub(super) use bench::bench;
 pub(super) use check::{Checked, check};
-pub(super) use problem::{Defaults, workload};
+pub(super) use problem::{Defaults, structure, workload};
 pub(super) use run::{Run, launch, run};
 pub(super) use trace::Traced;
 
-use bsr::attention::AttentionError;
+use bsr::attention::{AttentionError, WrongAttention};
 
 use super::exit::{Exit, Failure};
 
@@ -28,5 +26,11 @@ impl From<AttentionError> for Failure {
             AttentionError::Simulated(error) => error.into(),
             error => Self::new(Exit::BadInput, error),
         }
+    }
+}
+
+impl From<WrongAttention> for Failure {
+    fn from(wrong: WrongAttention) -> Self {
+        Self::new(Exit::Wrong, wrong)
     }
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
-use bsr::attention::{DeviceTensor, HeadOrder, Inputs, Launcher, SimulatedAttention, Tensor, UploadedVectors};
+use bsr::attention::{
+    DeviceTensor, HeadOrder, Inputs, Launcher, Problem, SimulatedAttention, Tensor, UploadedVectors, Wanted, tolerance,
+};
 use bsr::bench::{Candidate, InterleaveOptions, Timing, interleave};
 use bsr::gpu::{Device, DeviceBuffer, Stream};
 use bsr::simulated::{Options, Schedule};
@@ -18,8 +20,7 @@ use super::super::problem::ProblemArgs;
 use super::super::simulate::{findings_in_full, findings_in_words, order, warning};
 use super::super::spec::Planned;
 use super::super::{line, output, say};
-use super::problem::{Defaults, Problem, tolerance};
-use super::verdict::Wanted;
+use super::problem::{Defaults, asked};
 
 /// Rows that are compared on a GPU.
 pub(super) const ROWS: usize = 512;
@@ -45,7 +46,7 @@ pub(in super::super) fn run(
         Ok(Opened::Simulator(_)) => Defaults::SIMULATOR,
         _ => Defaults::GPU,
     };
-    let problem = Problem::new(asked.problem, planned.spec(), defaults)?;
+    let problem = super::problem::asked(asked.problem, planned.spec(), defaults)?;
     line(out, "spec", planned.spec())?;
     line(out, "problem", problem.words())?;
     line(out, "mask", problem.mask_words())?;
@@ -89,7 +90,7 @@ fn simulate<T: Number>(asked: &Run<'_>, problem: &Problem, out: &mut dyn Write) 
         return Err(Failure::new(Exit::Wrong, text));
     }
     let most = tolerance(T::DTYPE);
-    let error = wanted.judge(&values, &sums, most)?;
+    let error = wanted.verify(&values, &sums)?;
     line(out, "result", format_args!("relative error {error:.1e}; a right one has at most {most:.1e}"))?;
     line(out, "findings", findings_in_words(&report.findings))?;
     let steps = report.cost.steps;
@@ -150,7 +151,7 @@ impl<T: Number> Ready<T> {
         launcher.launch(&stream, inputs, &pattern, &mut output, Some(&mut sums))?;
         stream.synchronize()?;
         let sums = sums.to_vec()?;
-        let error = wanted.judge(&output.download()?, &sums, tolerance(T::DTYPE))?;
+        let error = wanted.verify(&output.download()?, &sums)?;
         let (scale, scalars) = (problem.scale, problem.scalars.clone());
         Ok(Self { launcher, pattern, tensors, output, scale, scalars, vectors, sums, error })
     }
@@ -168,7 +169,7 @@ impl<T: Number> Ready<T> {
     /// # Errors
     /// Wrong: a wrong result. Those of the device.
     pub(super) fn judge(&self, wanted: &Wanted) -> Result<f64, Failure> {
-        wanted.judge(&self.output.download()?, &self.sums, tolerance(T::DTYPE))
+        Ok(wanted.verify(&self.output.download()?, &self.sums)?)
     }
 
     /// What launches the kernel.
@@ -228,7 +229,7 @@ pub(in super::super) fn launch(
         interleave(&mut [ready.candidate(planned.ptx.entry())], options, device)?;
         Ok(())
     }
-    let problem = Problem::new(args, planned.spec(), Defaults::GPU)?;
+    let problem = asked(args, planned.spec(), Defaults::GPU)?;
     match planned.spec().a {
         Dtype::BF16 => of::<bf16>(device, planned, &problem, options),
         _ => of::<f16>(device, planned, &problem, options),

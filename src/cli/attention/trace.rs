@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use bsr::attention::SimulatedAttention;
+use bsr::attention::{Problem, SimulatedAttention};
 use bsr::bench::{InterleaveOptions, interleave};
 use bsr::gpu::Device;
 use bsr::simulated::Options;
@@ -14,7 +14,7 @@ use super::super::exit::{Exit, Failure};
 use super::super::simulate::{findings_in_full, findings_in_words};
 use super::super::spec::Planned;
 use super::super::trace::{About, Both, OnGpu, Subject};
-use super::problem::{Problem, tolerance};
+use super::problem::of_workload;
 use super::run::{ROWS, Ready, uploaded};
 
 /// The attention of a workload; blocks and types are those of each kernel.
@@ -22,7 +22,7 @@ pub(in super::super) struct Traced(pub(in super::super) Workload);
 
 impl Traced {
     fn problem(&self, spec: &KernelSpec) -> Result<Problem, Failure> {
-        Problem::of_workload(&self.workload(spec), spec)
+        of_workload(&self.workload(spec), spec)
     }
 }
 
@@ -63,7 +63,7 @@ fn simulated<T: Number>(probed: &Planned, problem: &Problem, options: &Options) 
         let text = format!("{words} in {}{}", probed.ptx.entry(), findings_in_full(&report.findings));
         return Err(Failure::new(Exit::Wrong, text));
     }
-    wanted.judge(&values, &sums, tolerance(T::DTYPE))?;
+    wanted.verify(&values, &sums)?;
     Ok(kernel.records())
 }
 

@@ -13,9 +13,9 @@ use super::super::case::Product;
 use super::super::dense::Dense;
 use super::super::dtypes::Number;
 use super::super::exit::{Exit, Failure};
-use super::super::operands::Operands;
+use super::super::operands::{Left, Operands};
 use super::super::problem::{DrawnProblem, Sizes};
-use super::super::verdict::{CheckArgs, Rows, Verdict};
+use super::super::verdict::{CheckArgs, Tolerance, Verdict};
 use super::Bad;
 
 /// The other libraries of a workload.
@@ -41,7 +41,7 @@ enum What {
 /// A sparse product and its reference.
 struct Made {
     product: Box<dyn Product>,
-    tolerance: f64,
+    tolerance: Tolerance,
 }
 
 /// A spec with the facts of a workload, whose choices nobody reads.
@@ -176,14 +176,12 @@ fn make<T: Number>(
     let library = Cusparse::new(device)?;
     let product = SparseProduct::new(&library, format, Rc::clone(&left.a), right)?;
     let tolerance = CheckArgs::default().tolerance(spec, left.longest, None);
-    let (rows, want) = (left.rows.clone(), left.want.c.clone());
-    Ok(Made { product: Box::new(On { product, rows, want }), tolerance })
+    Ok(Made { product: Box::new(On { product, left }), tolerance })
 }
 
 struct On<T: Number> {
     product: SparseProduct<T>,
-    rows: Rows,
-    want: Vec<f64>,
+    left: Rc<Left<T>>,
 }
 
 impl<T: Number> Product for On<T> {
@@ -196,6 +194,6 @@ impl<T: Number> Product for On<T> {
     }
 
     fn verdict(&self) -> Result<Verdict, Failure> {
-        Verdict::new(&self.product.result().download()?, &self.rows, &self.want)
+        Verdict::new(&self.product.result().download()?, &self.left.rows, &self.left.want)
     }
 }

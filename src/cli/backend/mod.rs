@@ -210,7 +210,7 @@ fn bad(failure: Failure) -> Bad {
 /// A kernel whose spec was told to a backend.
 fn planned(spec: &KernelSpec, edit: &Edit) -> Result<Planned, Failure> {
     let plan = Plan::new(spec).map_err(|errors| Failure::new(Exit::BadInput, errors))?;
-    Ok(Planned { ptx: edit(spec, plan.ptx()), plan, cubin: None })
+    Ok(Planned { ptx: edit(spec, plan.ptx()), ..plan.into() })
 }
 
 /// The error of a right result.

@@ -8,7 +8,7 @@ use super::super::problem::{Defaults, DrawnProblem};
 use super::super::say;
 use super::super::simulate;
 use super::super::spec::Planned;
-use super::super::trials::{EFFORT, Kind, Trial, schedule, shrink};
+use super::super::trials::{EFFORT, Kind, Member, Trial, schedule, shrink};
 use super::super::verdict::longest_sum;
 use super::Args;
 
@@ -38,19 +38,23 @@ impl<'c> Problems<'c> {
         }
         let problem = DrawnProblem::new(&args.problem, Defaults::simulator(planned.block()))?;
         let structure = problem.facts(spec)?.structure;
-        let sizes = problem.sizes(spec);
+        let (sizes, seed) = (problem.sizes(spec), simulate::other_seed(problem.seed));
+        let other = match spec.batch.is_on() {
+            true => Some(Member { structure: problem.with_seed(seed).facts(spec)?.structure, n: sizes.along, seed }),
+            false => None,
+        };
         let longest = if plan.sddmm_tiles().is_some() { sizes.k } else { longest_sum(spec, &structure) };
         if let Some(warning) = simulate::warning(structure.executed_flops(sizes.along)) {
             say(warning);
         }
         let effort = structure.executed_flops(sizes.along).max(1);
+        let first = Member { structure, n: sizes.along, seed: problem.seed };
         let trial = Trial {
-            structure,
-            n: sizes.along,
-            seed: problem.seed,
+            members: std::iter::once(first).chain(other).collect(),
             clusters: DEFAULT_CLUSTERS,
             negative: false,
             far: false,
+            listed: false,
             shrink: if spec.epilogue.is_some() { shrink(longest) } else { 1.0 },
             effort,
             schedules: usize::try_from(EFFORT / effort).unwrap_or(usize::MAX).max(1),
@@ -105,9 +109,15 @@ impl<'c> Problems<'c> {
             Asked::One(..) => vec![("problem", vec![0])],
             Asked::Kinds(count) => {
                 let kinds = Kind::all(self.plan);
-                let members = |first: usize| (first..count).step_by(kinds.len()).collect();
-                let named = kinds.iter().enumerate().take(count);
-                named.map(|(first, kind)| (kind.name(), members(first))).collect()
+                let mut groups: Vec<(&'static str, Vec<usize>)> = vec![];
+                for index in 0..count.min(kinds.len()) {
+                    let (name, members) = (kinds[index].name(), (index..count).step_by(kinds.len()));
+                    match groups.last_mut().filter(|(last, _)| *last == name) {
+                        Some((_, group)) => group.extend(members),
+                        None => groups.push((name, members.collect())),
+                    }
+                }
+                groups
             }
         }
     }

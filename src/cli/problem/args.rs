@@ -3,13 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use bsr::Pattern;
+use bsr::read::LONGEST_SIDE;
 use clap::builder::RangedU64ValueParser;
 
-/// No side of a matrix may be longer: the limit of the readers, and far beyond what a GPU holds.
-pub(in super::super) const LONGEST_SIDE: u64 = 1 << 27;
-
 fn side() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=LONGEST_SIDE)
+    RangedU64ValueParser::new().range(1..=LONGEST_SIDE as u64)
 }
 
 /// C[M, N] = A[M, K] * B[K, N]: the sparse operand, A, with op = dds B, with op = sdd C, from a pattern or a file, as it is
@@ -28,8 +26,8 @@ pub(in super::super) struct ProblemArgs {
     #[arg(long, value_parser = side(), value_name = "COLUMNS")]
     pub(super) k: Option<usize>,
     /// Which blocks of the sparse factor are stored: random:DENSITY, topk:BLOCKS (in each block row), window:FRACTION (around the
-    /// diagonal), causal, or powerlaw:DENSITY. [default: random:0.25; on the simulator topk:4, or fewer of large
-    /// blocks]
+    /// diagonal), causal, or powerlaw:DENSITY. [default: random:0.25; of the simulator's own sizes topk:4, or fewer of
+    /// large blocks]
     #[arg(long)]
     pub(super) pattern: Option<Pattern>,
     /// Take the sparse factor from a file instead, which also says two of M, N and K: Matrix Market .mtx, DLMC .smtx,
@@ -156,9 +154,9 @@ impl Defaults {
         Self { m: 1024, n: 256, k: (blocks + 3) * bk, blocks: Some((blocks, bk)) }
     }
 
-    /// The pattern of a matrix with `k` columns.
-    pub(super) fn pattern(&self, k: usize) -> Pattern {
-        match self.blocks {
+    /// The pattern of a matrix with `k` columns. Sizes that were asked for have the same one on every device.
+    pub(super) fn pattern(&self, k: usize, is_of_given_sizes: bool) -> Pattern {
+        match self.blocks.filter(|_| !is_of_given_sizes) {
             None => Pattern::Random(0.25),
             Some((blocks, bk)) => Pattern::TopK(blocks.min(k.div_ceil(bk.max(1)))),
         }

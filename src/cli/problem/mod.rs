@@ -12,12 +12,12 @@ use bsr_tuner::problem::{self as workload, Workload};
 
 use super::exit::{Exit, Failure};
 use super::operands;
-pub(super) use args::{Defaults, LONGEST_SIDE, ProblemArgs, in_a_shell};
+pub(super) use args::{Defaults, ProblemArgs, in_a_shell};
 pub(super) use sizes::Sizes;
 use source::{Source, narrow_exponent, scaled};
 
 /// What is multiplied, before blocks and element types are chosen.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct DrawnProblem {
     source: Source,
     /// M, N and K where the flags give them.
@@ -39,7 +39,8 @@ impl DrawnProblem {
         let source = match &args.matrix {
             None => {
                 let k = args.k.unwrap_or(defaults.k);
-                let pattern = args.pattern.unwrap_or_else(|| defaults.pattern(k));
+                let is_sized = args.m.is_some() || args.n.is_some() || args.k.is_some();
+                let pattern = args.pattern.unwrap_or_else(|| defaults.pattern(k, is_sized));
                 Source::Pattern { pattern, k, is_default: args.pattern.is_none() }
             }
             Some(path) => {
@@ -62,6 +63,11 @@ impl DrawnProblem {
     pub(super) fn of(path: &Path, sparse: Sparse, n: usize, seed: u64) -> Result<Self, Failure> {
         let given = (None, Some(n), None);
         Ok(Self { source: scaled(path, None, sparse)?, given, defaults: (0, n, 0), seed })
+    }
+
+    /// The same with another pattern, where one is drawn, and other values.
+    pub(super) fn with_seed(&self, seed: u64) -> Self {
+        Self { seed, ..self.clone() }
     }
 
     /// The product that a workload describes.
@@ -144,9 +150,15 @@ impl DrawnProblem {
         }
     }
 
-    /// The pattern for a kernel; none of a file. The default one has at most half of the block columns that there are.
+    /// The pattern for a kernel; none of a file. The default one has at most half of the block columns that there are, and
+    /// at least one block.
     fn pattern(&self, spec: &KernelSpec) -> Option<Pattern> {
         match &self.source {
+            Source::Pattern { pattern: Pattern::Random(density), is_default: true, .. } => {
+                let (rows, cols) = self.sizes(spec).sparse;
+                let all = rows.div_ceil(spec.bm.max(1) as usize) * cols.div_ceil(spec.bk.max(1) as usize);
+                Some(Pattern::Random(density.max(1.0 / all.max(1) as f64)))
+            }
             Source::Pattern { pattern: Pattern::TopK(count), is_default: true, .. } => {
                 let columns = self.sizes(spec).sparse.1.div_ceil(spec.bk.max(1) as usize);
                 Some(Pattern::TopK((*count).min(columns.div_ceil(2)).max(1)))
@@ -205,32 +217,16 @@ impl DrawnProblem {
                 Facts { name, structure: a.into_parts().0, source: self.source.to_string(), fill_in, exponent }
             }
         };
-        let area = |(rows, cols): (usize, usize)| rows as u64 * cols as u64;
-        let stored = facts.structure.stored() as u64;
+        let area = |(rows, cols): (usize, usize)| rows as f64 * cols as f64;
+        let stored = facts.structure.stored() as f64;
         let (a, b, c) = match spec.op {
             Op::Dsd => (stored, area(sizes.dense), area((sizes.m, sizes.n))),
             Op::Dds => (area(sizes.dense), stored, area((sizes.m, sizes.n))),
             Op::Sdd | Op::Attention => (area((sizes.m, sizes.k)), area(sizes.dense), stored),
         };
-        let operands = [(a, spec.a), (b, spec.b), (c, spec.out)];
-        let bytes = operands.map(|(elements, dtype)| elements * u64::from(dtype.bytes()));
-        match read::memory_available() {
-            Some(available) if bytes.iter().sum::<u64>() > available => Err(Failure::new(
-                Exit::BadInput,
-                format!(
-                    "the problem does not fit this machine's memory\n  A {} GB of {} + B {} GB of {} + C {} GB of {}; {} \
-                     GB are available\n  help: smaller --m, --n or --k, or fewer blocks",
-                    gigabytes(bytes[0]),
-                    spec.a,
-                    gigabytes(bytes[1]),
-                    spec.b,
-                    gigabytes(bytes[2]),
-                    spec.out,
-                    gigabytes(available)
-                ),
-            )),
-            _ => Ok(facts),
-        }
+        let operands = [("A", a, spec.a), ("B", b, spec.b), ("C", c, spec.out)];
+        check_memory(&operands, "smaller --m, --n or --k, or fewer blocks")?;
+        Ok(facts)
     }
 
     /// The sparse factor in the blocks of `spec`, with its values; for a file, what the blocking costs.
@@ -341,8 +337,26 @@ pub(super) fn fill_in_words(fill_in: &FillIn) -> String {
     format!("{:.2} = {} stored values / {} nonzeros", fill_in.ratio(), fill_in.stored(), fill_in.true_nnz())
 }
 
-fn gigabytes(bytes: u64) -> String {
-    format!("{:.1}", bytes as f64 / 1e9)
+/// Makes sure that operands fit this machine's memory: the name, the elements and the type of each.
+///
+/// # Errors
+/// Bad input, with the arithmetic.
+pub(super) fn check_memory(operands: &[(&str, f64, Dtype)], help: &str) -> Result<(), Failure> {
+    let bytes = |(_, elements, dtype): &(&str, f64, Dtype)| elements * f64::from(dtype.bytes());
+    let gigabytes = |bytes: f64| format!("{:.1}", bytes / 1e9);
+    match read::memory_available() {
+        Some(available) if operands.iter().map(bytes).sum::<f64>() > available as f64 => {
+            let words = |operand: &(&str, f64, Dtype)| {
+                format!("{} {} GB of {}", operand.0, gigabytes(bytes(operand)), operand.2)
+            };
+            let sum = operands.iter().map(words).collect::<Vec<_>>().join(" + ");
+            let fact = "the problem does not fit this machine's memory";
+            let available = gigabytes(available as f64);
+            let message = format!("{fact}\n  {sum}; {available} GB are available\n  help: {help}");
+            Err(Failure::new(Exit::BadInput, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::super::exit::{Exit, Failure};
 /// A file whose largest magnitude lies outside these bounds is scaled, so that f16 holds it and its products.
 const MAGNITUDES: std::ops::RangeInclusive<f64> = 1.0 / 256.0..=256.0;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Source {
     Pattern {
         pattern: Pattern,

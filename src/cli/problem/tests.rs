@@ -30,12 +30,14 @@ fn a_simulated_problem_is_small_and_can_be_had_in_any_block() {
     for bk in [16, 112, 256, 512] {
         let defaults = Defaults::simulator((64, bk));
         for k in [1, 100, defaults.k] {
-            let structure = defaults.pattern(k).structure(defaults.m, k, (64, bk), 0).unwrap();
+            let structure = defaults.pattern(k, false).structure(defaults.m, k, (64, bk), 0).unwrap();
             assert!(structure.executed_flops(defaults.n) <= 1 << 30, "{bk} {k}");
         }
     }
-    assert_eq!(Defaults::simulator((512, 112)).pattern(784), Pattern::TopK(4));
-    assert_eq!(Defaults::GPU.pattern(4096), Pattern::Random(0.25));
+    assert_eq!(Defaults::simulator((512, 112)).pattern(784, false), Pattern::TopK(4));
+    for defaults in [Defaults::GPU, Defaults::simulator((512, 112))] {
+        assert_eq!(defaults.pattern(4096, true), Pattern::Random(0.25));
+    }
 }
 
 #[test]
@@ -45,7 +47,8 @@ fn the_default_pattern_fits_every_operation() {
             let spec: KernelSpec =
                 format!("bm = 64, bn = 64, bk = {bk}, op = {op}, transpose = {transpose}").parse().unwrap();
             let defaults = Defaults::simulator((64, bk));
-            let source = Source::Pattern { pattern: defaults.pattern(defaults.k), k: defaults.k, is_default: true };
+            let source =
+                Source::Pattern { pattern: defaults.pattern(defaults.k, false), k: defaults.k, is_default: true };
             let given = (None, None, None);
             let problem = DrawnProblem { source, given, defaults: (defaults.m, defaults.n, defaults.k), seed: 0 };
             let facts = problem.facts(&spec).unwrap_or_else(|failure| panic!("{spec}: {}", failure.into_report()));

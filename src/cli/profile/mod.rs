@@ -27,7 +27,8 @@ use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
 use super::problem::{Defaults, DrawnProblem, ProblemArgs};
 use super::progress::Progress;
-use super::spec::{self, Planned};
+use super::ptx::PtxArgs;
+use super::spec::Planned;
 use super::{attention, roofs, say, trace};
 use counters::Counters;
 use lines::Lined;
@@ -60,11 +61,13 @@ pub(super) struct Args {
     #[arg(long, hide = true, requires = "launch_only")]
     cubin: Option<PathBuf>,
     #[command(flatten)]
+    ptx: PtxArgs,
+    #[command(flatten)]
     problem: ProblemArgs,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let mut planned = spec::plan(&args.spec)?;
+    let mut planned = args.ptx.plan(&args.spec)?;
     if args.launch_only {
         let device = args.device.gpu_for([planned.plan.arch().target])?;
         planned.cubin = args.cubin.as_deref().map(launch::machine_code).transpose()?;
@@ -86,6 +89,10 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         Err(NoReport::Failed(failure)) => return Err(failure),
         Err(NoReport::NoCounters(sentence)) => {
             progress.done();
+            if args.ptx.path().is_some() {
+                let help = "help: `bsr trace SPEC --write-ptx FILE` writes a text with probes to edit, which `bsr trace` reads";
+                return Err(Failure::new(Exit::NoDevice, format!("{sentence}\n  {help}")));
+            }
             say(sentence);
             return trace::run(&trace::Args::of(&args.spec, args.device, &args.problem), out);
         }
@@ -106,8 +113,7 @@ fn of_kernel(planned: &Planned, args: &ProblemArgs) -> Result<TuningProblem, Fai
     let facts = Facts::of(planned.spec());
     if planned.spec().op == Op::Attention {
         let workload = attention::workload(args, &facts, attention::Defaults::GPU)?;
-        let structure = bsr_tuner::backend::structure(&workload);
-        let structure = structure.map_err(|trouble| Failure::new(Exit::BadInput, trouble.message))?;
+        let structure = attention::structure(&workload)?;
         return Ok(TuningProblem::new(workload, &structure));
     }
     let drawn = Rc::new(DrawnProblem::new(args, Defaults::GPU)?);

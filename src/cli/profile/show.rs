@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_launch_is_told_in_numbers_and_by_section() {
-        let planned = super::super::spec::plan("bm = 512, bn = 128, bk = 112").unwrap();
+        let planned = crate::cli::spec::plan("bm = 512, bn = 128, bk = 112").unwrap();
         let is_wait = |line: &str| line.contains("mbarrier.try_wait");
         let wait = planned.ptx.text().lines().position(is_wait).unwrap() + 1;
         let listing = format!(

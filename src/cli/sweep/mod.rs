@@ -6,7 +6,7 @@ mod summary;
 mod watch;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bsr_tuner::backend::Limits;
@@ -21,10 +21,13 @@ use super::backend::keep_in;
 use super::exit::{Exit, Failure};
 use super::output::{Outputs, Replace};
 use super::problem::{Defaults, DrawnProblem, ProblemArgs, in_a_shell};
-use super::{interrupt, invocation, line, spec};
+use super::{interrupt, invocation, line};
 use backends::{BackendKind, Backends, Devices};
 use points::{Asked, Card};
 use watch::Watch;
+
+/// Where records are kept unless another file is named.
+pub(super) const DATABASE: &str = "bsr.db";
 
 /// Kernels that are timed again together, with --halving.
 const FINALISTS: usize = 12;
@@ -58,7 +61,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["kernel", "m", "n", "k", "pattern", "matrix"])]
     workloads: Option<PathBuf>,
     /// The database: made where there is none. Several sweeps may write one file at once.
-    #[arg(long, value_name = "FILE", default_value = "bsr.db")]
+    #[arg(long, value_name = "FILE", default_value = DATABASE)]
     db: PathBuf,
     /// What measures: gpu, sim (the simulator checks, and times are predicted), or auto: the GPUs if there are any, else sim.
     #[arg(long, default_value = "auto")]
@@ -137,7 +140,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         ));
     }
     let Backends { mut backends, compiler } = device.backends(&args.devices, limits(args.watchdog))?;
-    let inputs = args.problem.inputs().into_iter().chain(args.workloads.as_deref()).chain(spec::file(&args.space));
+    let inputs = args.problem.inputs().into_iter().chain(args.workloads.as_deref()).chain([Path::new(&args.space)]);
     Outputs::new([("--db", Some(&args.db))], inputs, &Replace::ALLOWED)?;
     let mut store = Store::open(&args.db)?;
     let command = command_line();
@@ -158,7 +161,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     match &outcomes {
         Ok(outcomes) => {
             let how = outcomes.last().map_or("complete", |last| last.ended.as_str());
-            store.end(run, how, &rejections(rejected, outcomes))?;
+            store.conclude(run, how, &rejections(rejected, outcomes))?;
         }
         Err(error) => {
             store.end(run, &format!("error: {}", error.to_string().lines().next().unwrap_or_default()), &[])?
@@ -233,7 +236,8 @@ fn rejections(planned: Vec<Rejection>, outcomes: &[Outcome]) -> Vec<Rejection> {
             reason: reason.clone(),
             points: *points,
         };
-        outcome.rejected.iter().map(rejection)
+        let unseen = Rejection::unseen(outcome.problem.key(), outcome.ended.as_str(), outcome.unseen);
+        outcome.rejected.iter().map(rejection).chain((outcome.unseen > 0).then_some(unseen))
     });
     planned.into_iter().chain(found).collect()
 }

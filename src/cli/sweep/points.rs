@@ -12,6 +12,7 @@ use bsr_tuner::store::Rejection;
 use bsr_tuner::sweep::{Job, Searched, SweepPoint};
 use bsr_tuner::{Facts, Space, TuningProblem, Workload};
 
+use super::super::attention;
 use super::super::exit::{Exit, Failure};
 use super::super::problem::DrawnProblem;
 
@@ -76,8 +77,7 @@ pub(super) fn read(
     for workload in workloads {
         let facts = workload.facts;
         let structure = match facts.is_attention() {
-            true => bsr_tuner::backend::structure(workload)
-                .map_err(|trouble| Failure::new(Exit::BadInput, trouble.message))?,
+            true => attention::structure(workload)?,
             false => DrawnProblem::of_workload(workload)?.facts(&facts.spec(64))?.structure,
         };
         let problem = TuningProblem::new(workload.clone(), &structure);
@@ -85,8 +85,9 @@ pub(super) fn read(
         let key = problem.key();
         let rejection = |(reason, points)| Rejection { problem: key.clone(), reason, points };
         asked.rejected.extend(points.reasons().into_iter().map(rejection));
-        let candidates: Vec<(KernelSpec, f64)> =
-            points.legal.iter().map(|point| (point.spec, predict(&point.plan, &problem, &rates).us)).collect();
+        let predicted = points.legal.iter().map(|point| (point.spec, predict(&point.plan, &problem, &rates).us));
+        // A kernel whose tiles take more heads than the problem's groups have cannot run.
+        let candidates: Vec<(KernelSpec, f64)> = predicted.filter(|(_, us)| us.is_finite()).collect();
         candidates.iter().for_each(|(spec, _)| texts.push_str(&format!("{spec}\n")));
         let order = Box::new(Searched::new(strategy.search(&candidates)));
         let point = |&(spec, us): &(KernelSpec, f64)| SweepPoint { spec, predicted_us: Some(us) };

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use bsr_tuner::report::attribute_line;
 use bsr_tuner::sweep::{Ended, Outcome};
 use bsr_tuner::{DeviceKind, Record, Timing, Verdict, Workload};
 use comfy_table::{CellAlignment, Table, presets};
@@ -21,7 +22,7 @@ pub(super) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let model = outcome.device.kind == DeviceKind::Sim;
     let Workload { facts, m, n, k, source, seed } = &outcome.problem.workload;
     line(out, "problem", format_args!("{facts}; m = {m}, n = {n}, k = {k}; {source}, seed {seed}"))?;
-    line(out, "pattern", outcome.problem.features.class())?;
+    line(out, "pattern", outcome.problem.features.words())?;
     line(out, "device", format_args!("{}, {}", outcome.device.name, outcome.device.driver))?;
     if model {
         line(
@@ -45,7 +46,8 @@ pub(super) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
             if !outcome.ties.is_empty() {
                 line(out, "ties", format_args!("{} cannot be told from the best", outcome.ties.join("; ")))?;
             }
-            line(out, "best", format_args!("#[bsr_kernel({})]", best.subject))?;
+            let attribute = best.subject.parse().map(|spec| attribute_line(&spec));
+            line(out, "best", attribute.unwrap_or_else(|_| best.subject.clone()))?;
         }
     }
     Ok(())
@@ -54,9 +56,9 @@ pub(super) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
 /// `24 = 20 timed + 3 slow + 1 hang; 4 known from before; ended by the limit`
 fn counts(outcome: &Outcome) -> String {
     let all: usize = outcome.verdicts.values().sum();
-    let parts = Verdict::ALL
-        .iter()
-        .filter_map(|verdict| outcome.verdicts.get(verdict).map(|count| format!("{count} {}", verdict.as_str())));
+    let parts = Verdict::ALL.iter().filter_map(|verdict| {
+        Some(format!("{} {}", outcome.verdicts.get(verdict)?, verdict.word(outcome.device.kind)))
+    });
     let parts = parts.collect::<Vec<_>>().join(" + ");
     let ended = match outcome.ended {
         Ended::Complete => "",
@@ -64,7 +66,8 @@ fn counts(outcome: &Outcome) -> String {
         Ended::Budget => "; ended by --budget",
         Ended::Stopped => "; ended by Ctrl-C",
     };
-    format!("{all} = {parts}; {} known from before{ended}", outcome.known)
+    let unseen = if outcome.unseen == 0 { String::new() } else { format!(", {} not looked at", outcome.unseen) };
+    format!("{all} = {parts}; {} known from before{ended}{unseen}", outcome.known)
 }
 
 fn table(outcome: &Outcome) -> Table {

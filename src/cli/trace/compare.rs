@@ -32,7 +32,8 @@ pub(super) fn run(args: &Args, names: [&str; 2], out: &mut dyn Write) -> Result<
     // What is wrong with a file is told before anything runs.
     for (trace, name) in traces.iter().zip(names) {
         if let Some(trace) = trace {
-            Summary::of_trace(trace).map_err(|error| side::unreadable(Path::new(name), &error))?;
+            let read = Summary::of_trace(trace).and_then(|_| TraceOf::checked(trace));
+            read.map_err(|error| side::unreadable(Path::new(name), &error))?;
         }
     }
     let of_file = traces.iter().flatten().find_map(TraceOf::read).map(|of| of.workload);

@@ -65,13 +65,13 @@ pub(super) struct Args {
     /// Draw the trace as a picture to this file: the launch as a whole, and a part of it from close by.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write the PTX with the probes to this file.
+    /// Write the PTX with the probes to this file. Edited, --ptx reads it.
     #[arg(long, value_name = "FILE")]
-    ptx: Option<PathBuf>,
+    write_ptx: Option<PathBuf>,
     /// Say where two kernels differ: what each role's time went to in both. Each of the two is a SPEC, which is traced now, or
     /// the file of a trace. Two SPECs are traced on one problem, one beside a file on that of the file; -o writes both into
     /// one file, CTA beside CTA.
-    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["spec", "svg", "ptx"])]
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["spec", "svg", "ptx", "write_ptx"])]
     compare: Option<Vec<String>>,
     #[command(flatten)]
     work: WorkArgs,
@@ -87,7 +87,7 @@ impl Args {
             records: RECORDS,
             output: None,
             svg: None,
-            ptx: None,
+            write_ptx: None,
             compare: None,
             work: WorkArgs::of(problem),
         }
@@ -106,7 +106,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         return compare::run(args, [a, b], out);
     }
     let argument = args.spec.as_deref().unwrap_or_default();
-    let files = [("-o", args.output.as_ref()), ("--svg", args.svg.as_ref()), ("--ptx", args.ptx.as_ref())];
+    let files = [("-o", args.output.as_ref()), ("--svg", args.svg.as_ref()), ("--write-ptx", args.write_ptx.as_ref())];
     let outputs = args.work.outputs(files, [argument])?;
     let out = &mut *outputs.answers(out);
     match Side::of(argument) {
@@ -118,10 +118,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 /// Traces a kernel.
 fn of_spec(text: &str, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = spec::plan(text)?;
-    let probed = planned.probed(args.probes())?;
-    if let Some(path) = &args.ptx {
+    let probed = args.work.ptx.read(planned.probed(args.probes())?)?;
+    if let Some(path) = &args.write_ptx {
         output::write_text(path, probed.ptx.text())?;
         line(out, "PTX", format_args!("{} B written to {}", probed.ptx.text().len(), path.display()))?;
+    }
+    if probed.file.is_some() {
+        line(out, "kernel", format_args!("{}, beside the emitted one without probes", probed.words()))?;
     }
     let opened = subject::open(args.device, &planned)?;
     let subject = subject::asked(&args.work, &planned, &opened)?;
@@ -139,7 +142,7 @@ fn of_spec(text: &str, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure
 
 /// Reads a trace.
 fn of_file(path: &Path, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    if args.output.is_some() || args.ptx.is_some() {
+    if args.output.is_some() || args.write_ptx.is_some() || args.work.ptx.path().is_some() {
         let fact = format!("{} is read as a trace, which is written already and has no PTX", path.display());
         return Err(Failure::new(
             Exit::BadInput,

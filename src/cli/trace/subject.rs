@@ -8,13 +8,13 @@ use bsr::gpu::{Device, FunctionAttributes};
 use bsr::simulated::{Options, Schedule};
 use bsr::timeline::{Clock, Timeline};
 use bsr::{KernelSpec, Op};
-use bsr_tuner::{DeviceId, DeviceKind, Facts, Heads, TraceOf, TracedTimes, Workload};
+use bsr_tuner::{DeviceId, DeviceKind, Facts, TraceOf, TracedTimes, Workload};
 use serde_json::Value;
 
 use super::super::attention;
 use super::super::device::{self, DeviceChoice, Opened};
 use super::super::exit::{Exit, Failure};
-use super::super::problem::{Defaults, DrawnProblem, LONGEST_SIDE};
+use super::super::problem::{Defaults, DrawnProblem};
 use super::super::spec::Planned;
 use super::super::work_args::WorkArgs;
 use super::super::{line, say, simulate};
@@ -83,17 +83,8 @@ pub(super) fn asked(args: &WorkArgs, planned: &Planned, opened: &Opened) -> Resu
 /// The problem of another trace.
 ///
 /// # Errors
-/// As [`asked`]; sizes that no flag could ask for.
+/// As [`asked`].
 pub(super) fn again(workload: &Workload, args: &WorkArgs) -> Result<Box<dyn Subject>, Failure> {
-    let Heads { batch, heads, key_heads } = workload.source.heads();
-    let sizes = [workload.m, workload.n, workload.k, batch, heads, key_heads];
-    if let Some(size) = sizes.into_iter().find(|size| *size == 0 || *size as u64 > LONGEST_SIDE) {
-        let fact = format!("the trace is of a problem with a side of {size}, and sides are 1 to {LONGEST_SIDE}");
-        return Err(Failure::new(
-            Exit::BadInput,
-            format!("{fact}\n  help: a file that `bsr trace SPEC -o FILE` wrote"),
-        ));
-    }
     match workload.facts.is_attention() {
         true => Ok(Box::new(attention::Traced(workload.clone()))),
         false => Ok(product::Traced::boxed(DrawnProblem::of_workload(workload)?, args.check)),

@@ -24,8 +24,8 @@ impl Scale {
             // Those of two clusters.
             Kind::Whole => Some([2, 1].into_iter().cycle().take(rows_of(2 * TILES).min(4 * pack)).collect()),
             Kind::Ragged => Some(vec![2, 1]),
-            Kind::Uneven if slices > 1 => Some(vec![0, ring + 1, 2 * ring + 1]),
-            Kind::Uneven => Some([2 * ring + 1, 0, 1, ring + 1].into_iter().cycle().take(TILES * pack + 1).collect()),
+            Kind::Uneven if slices > 1 => Some(vec![0, ring + 1, 3 * ring + 1]),
+            Kind::Uneven => Some([3 * ring + 1, 0, 1, ring + 1].into_iter().cycle().take(TILES * pack + 1).collect()),
             // The tile after a long one is another slice of it, or the first one of a batch's second problem.
             Kind::FullRow if slices > 1 => Some(vec![1, self.second_batch() + round]),
             Kind::EmptyRows => Some(vec![0, 1, 0, 2]),

@@ -122,6 +122,10 @@ impl Scale {
 
     /// Blocks in each row of `kind`.
     pub(super) fn lengths(&self, kind: Kind, round: usize) -> Vec<usize> {
+        if kind == Kind::DevicePattern {
+            let base: &[usize] = if self.is_large() { &[1, 0, 2] } else { &[2, 0, 1, 4, 1] };
+            return (0..base.len() * self.pack).map(|row| base[(row + row / base.len()) % base.len()]).collect();
+        }
         if let Some(few) = self.is_large().then(|| self.few(kind, round)).flatten() {
             return few;
         }
@@ -132,9 +136,9 @@ impl Scale {
         }
         let shorter: Vec<usize> = wanted.iter().map(|length| 2.min(*length)).collect();
         match kind {
-            // Still beyond two rounds of the ring, and three tiles a cluster.
+            // Still beyond three rounds of the ring, and three tiles a cluster.
             Kind::Uneven if !self.scalar => {
-                let base = [2 * self.ring + 1, 0, 1, 1, self.ring + 1, 1, 0];
+                let base = [3 * self.ring + 1, 0, 1, 1, self.ring + 1, 1, 0];
                 (0..base.len().max(3 * self.pack + 1)).map(|row| base[row % base.len()]).collect()
             }
             Kind::Whole | Kind::Ragged | Kind::EmptyRows | Kind::Negative | Kind::LastPair if !self.scalar => shorter,
@@ -152,21 +156,21 @@ impl Scale {
 
     /// The same, however long they take.
     fn wanted(&self, kind: Kind, round: usize) -> Vec<usize> {
-        let (twice, pack) = (2 * self.ring + 3, self.pack);
+        let (thrice, pack) = (3 * self.ring + 1, self.pack);
         match kind {
             Kind::Whole => vec![3, 2 + round % 4, 1, 4],
             Kind::Ragged => vec![2, 3, 1, 4],
             Kind::Uneven => {
                 // Tiles of three stages and of two end while C of those before them is being stored.
                 let (three, two) = (2 * self.gathered + 1, self.gathered + 1);
-                let base = [twice, three, 1, 0, twice, two, self.ring + 1, 1, 0, 4];
+                let base = [thrice, three, 1, 0, thrice, two, self.ring + 1, 1, 0, 4];
                 (0..base.len().max(3 * pack + 1)).map(|row| base[(row + row / base.len()) % base.len()]).collect()
             }
-            Kind::FullRow if self.scalar => vec![1, twice + round, 1],
+            Kind::FullRow if self.scalar => vec![1, thrice + round, 1],
             Kind::FullRow => {
                 // Parts are whole stages, of which a block may be the last.
                 let second = self.second_batch();
-                let long = twice.max(2 * INDEX_BATCH + 3).max(second);
+                let long = thrice.max(2 * INDEX_BATCH + 3).max(second);
                 if self.has_room(&[1, long, 1, long], self.tile) {
                     // The second of a cluster is read ahead while the first is multiplied.
                     return vec![1, long + round, 1, long + round];
@@ -174,9 +178,9 @@ impl Scale {
                 vec![1, if self.has_room(&[long], self.tile) { long } else { second } + round, 1]
             }
             Kind::EmptyRows => vec![0, 3, 0, 1],
-            // Of a sampled product more for each CTA than its ring of work tiles has, which is one a stage and three.
+            // Of a sampled product three rounds of its ring of work tiles, which has one a stage and three.
             Kind::Alone => {
-                let many = self.alone(if self.sampled { 2 * (self.stages + 5) } else { 6 });
+                let many = self.alone(if self.sampled { 3 * (self.stages + 3) + 1 } else { 6 });
                 if self.has_room(&many, self.stage + 16) { many } else { self.alone(6) }
             }
             Kind::Negative | Kind::LastPair => vec![2, 1, 3],
@@ -195,8 +199,9 @@ impl Scale {
                     false => lengths(few),
                 }
             }
+            Kind::Edge(_) => vec![1],
             // What divides its tiles is found by `Split` and `Long`.
-            Kind::Split | Kind::SplitHalf | Kind::LongRows => Vec::new(),
+            Kind::Split | Kind::SplitHalf | Kind::LongRows | Kind::DevicePattern => Vec::new(),
         }
     }
 
@@ -212,14 +217,14 @@ impl Scale {
             return match kind {
                 Kind::Whole => 2 * ring + self.stage,
                 Kind::Ragged => ring + self.stage / 2 + 3,
-                Kind::Uneven => 2 * self.stage + 8,
+                Kind::Uneven | Kind::DevicePattern => 2 * self.stage + 8,
                 Kind::FullRow => self.stage,
                 Kind::EmptyRows => self.stage.div_ceil(2),
                 Kind::Alone | Kind::Negative | Kind::LastPair => self.stage + 16,
                 Kind::NoBlocks => 8,
                 Kind::OneColumn => 1,
                 Kind::FarLines => (self.stage + 8).max(FAR_LINES),
-                Kind::Split | Kind::SplitHalf | Kind::LongRows => 0,
+                Kind::Split | Kind::SplitHalf | Kind::LongRows | Kind::Edge(_) => 0,
             };
         }
         match kind {
@@ -227,8 +232,8 @@ impl Scale {
             Kind::Ragged if self.has_one_tile(lengths) => extra.min(self.tile - 1),
             Kind::Ragged => self.tile + extra,
             // Odd, and in another group of eight columns each: the last column is alone there.
-            Kind::Uneven if self.has_room(lengths, self.tile + 9) => self.tile + 9,
-            Kind::Uneven => self.tile - self.tile / 4 + 9,
+            Kind::Uneven | Kind::DevicePattern if self.has_room(lengths, self.tile + 9) => self.tile + 9,
+            Kind::Uneven | Kind::DevicePattern => self.tile - self.tile / 4 + 9,
             Kind::EmptyRows if self.is_slow() => self.tile,
             Kind::EmptyRows => self.tile - self.tile / 2 + 7,
             Kind::Negative => self.tile - self.tile / 4 + 1,
@@ -242,7 +247,20 @@ impl Scale {
             Kind::Alone if self.has_room(lengths, 2 * self.tile) => self.tile + (self.tile / 2).max(1),
             Kind::Alone => (self.tile / 2).max(1),
             Kind::Whole | Kind::FullRow => self.tile,
-            Kind::Split | Kind::SplitHalf | Kind::LongRows => 0,
+            Kind::Split | Kind::SplitHalf | Kind::LongRows | Kind::Edge(_) => 0,
+        }
+    }
+
+    /// An extent along the dense factor for the second product of a list, where the first one has `along`.
+    pub(super) fn shorter(&self, kind: Kind, along: usize) -> usize {
+        let tile = if self.sampled { self.stage } else { self.tile };
+        match kind {
+            Kind::Whole if along > tile => along - tile,
+            Kind::Whole | Kind::OneColumn => along,
+            Kind::FarLines => along + 1,
+            // The edge of the next one.
+            Kind::Edge(_) => along,
+            _ => (along - 1).max(1),
         }
     }
 }

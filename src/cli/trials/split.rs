@@ -63,7 +63,7 @@ impl Split {
     fn most_parts(&self, plan: &Plan, block: (usize, usize), width: Width) -> Result<u32, BsrError> {
         let read = self.structure(block)?;
         let structure = if plan.reads_block_columns() { read.transpose()? } else { read };
-        // A batch is checked on the problem twice.
+        // A batch has a second problem of as many tiles.
         let tiles = match plan.spec().batch.is_on() && plan.sddmm_tiles().is_none() {
             true => BatchLists::new(plan, &[(&structure, self.along); 2], self.clusters).tiles,
             false => WorkLists::new(plan, &structure, self.along, self.clusters).tiles,

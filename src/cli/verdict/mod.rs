@@ -3,6 +3,8 @@
 mod rows;
 mod wrong;
 
+use std::fmt;
+
 use bsr::reference::{self, Comparison, Fused};
 use bsr::{Dense, Element, KernelSpec, Structure};
 
@@ -34,15 +36,39 @@ impl Default for CheckArgs {
 
 impl CheckArgs {
     /// The tolerance for the result of a kernel that adds at most so many products to an element of C; `fused` is that of
-    /// a kernel with an epilogue.
-    pub(super) fn tolerance(&self, spec: &KernelSpec, products: usize, fused: Option<f64>) -> f64 {
-        self.tolerance.or(fused).unwrap_or_else(|| reference::tolerance_of(spec, products))
+    /// a kernel with an epilogue. One that was asked for is all that is asked of a result.
+    pub(super) fn tolerance(&self, spec: &KernelSpec, products: usize, fused: Option<f64>) -> Tolerance {
+        match self.tolerance {
+            Some(relative) => Tolerance { relative, each: false },
+            None => Tolerance::strict(fused.unwrap_or_else(|| reference::tolerance_of(spec, products))),
+        }
     }
 }
 
-/// A tolerance in words: `at most 4.92e-4 is right`.
-pub(super) fn right_words(tolerance: f64) -> String {
-    if tolerance == 0.0 { "only 0 is right".to_owned() } else { format!("at most {tolerance:.2e} is right") }
+/// What is asked of a right result.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Tolerance {
+    /// The greatest relative Frobenius error.
+    relative: f64,
+    /// Whether every element must keep its own bound, too.
+    each: bool,
+}
+
+impl Tolerance {
+    /// A relative error, and no element beyond its bound.
+    pub(super) fn strict(relative: f64) -> Self {
+        Self { relative, each: true }
+    }
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.relative == 0.0 {
+            f.write_str("only 0 is right")
+        } else {
+            write!(f, "at most {:.2e} is right", self.relative)
+        }
+    }
 }
 
 /// The tolerance of a kernel with an epilogue.
@@ -59,12 +85,19 @@ pub(super) fn judge_second(got: Option<&[f32]>, rows: &Rows, want: &Fused) -> Re
     let mut comparison = want.compare_rows(compared.as_deref())?;
     comparison.worst = comparison.worst.map(|(at, column)| (rows.list[at], column));
     let tolerance = want.rows_tolerance();
-    match comparison.passes(tolerance) {
-        true => Ok(()),
-        false => {
-            Err(Failure::new(Exit::Wrong, format!("wrong second result\n  {comparison}; {}", right_words(tolerance))))
-        }
+    let beyond = compared.as_deref().and_then(|compared| want.row_beyond(compared));
+    if beyond.is_none() && comparison.passes(tolerance) {
+        return Ok(());
     }
+    let row = beyond
+        .map_or_else(String::new, |at| format!("\n  row {} is further off than rounding explains", rows.list[at]));
+    let words = words(&comparison, Tolerance::strict(tolerance));
+    Err(Failure::new(Exit::Wrong, format!("wrong second result\n  {words}{row}")))
+}
+
+/// A comparison in words: the error beside what is right, then where the largest difference is.
+fn words(comparison: &Comparison, tolerance: Tolerance) -> String {
+    format!("relative error {:.3e} ({tolerance}){}", comparison.relative, comparison.largest())
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -91,7 +124,7 @@ pub(super) struct Verdict {
     unwritten: usize,
     /// What C is filled with, in words.
     poison: String,
-    /// The compared elements that are far from right.
+    /// The compared elements that are beyond their bounds.
     wrong: Option<Wrong>,
     /// Rows and columns of C, where the largest difference is beyond them.
     padding: Option<(usize, usize)>,
@@ -102,7 +135,7 @@ impl Verdict {
     ///
     /// # Errors
     /// When rows and reference do not belong to the result.
-    pub(super) fn new<C: Element>(got: &Dense<C>, rows: &Rows, want: &[f64]) -> Result<Self, Failure> {
+    pub(super) fn new<C: Element>(got: &Dense<C>, rows: &Rows, want: &Fused) -> Result<Self, Failure> {
         Self::placed(got, rows, want, &|row, column| (row, column))
     }
 
@@ -115,7 +148,7 @@ impl Verdict {
         got: &Dense<C>,
         stored: &Structure,
         blocks: &Rows,
-        want: &[f64],
+        want: &Fused,
     ) -> Result<Self, Failure> {
         let mut verdict = Self::placed(got, blocks, want, &|block, at| place_in(stored, block, at))?;
         let of = (stored.rows(), stored.cols());
@@ -123,25 +156,27 @@ impl Verdict {
         Ok(verdict)
     }
 
-    /// The one of two that is further from right: first of all the one with more elements that were not written.
+    /// The one of two that is further from right: first of all the one with more elements that were not written, then
+    /// the one with elements beyond their bounds.
     pub(super) fn worse(self, other: Self) -> Self {
+        let wrong = || self.wrong.is_some().cmp(&other.wrong.is_some());
         let relative = || self.comparison.relative.total_cmp(&other.comparison.relative);
-        match self.unwritten.cmp(&other.unwritten).then_with(relative) {
+        match self.unwritten.cmp(&other.unwritten).then_with(wrong).then_with(relative) {
             std::cmp::Ordering::Less => other,
             _ => self,
         }
     }
 
-    /// The comparison in words.
-    pub(super) fn words(&self) -> String {
+    /// The comparison in words, beside what is right.
+    pub(super) fn words(&self, tolerance: Tolerance) -> String {
         let padding = self.padding.map_or_else(String::new, |(rows, cols)| {
             format!(" (in the padding of an edge block: C is {rows} x {cols}, and padding must be 0)")
         });
-        format!("{}{padding}", self.comparison)
+        format!("{}{padding}", words(&self.comparison, tolerance))
     }
 
-    fn placed<C: Element>(got: &Dense<C>, rows: &Rows, want: &[f64], place: Place<'_>) -> Result<Self, Failure> {
-        let mut comparison = Comparison::of_rows(got, &rows.list, want)?;
+    fn placed<C: Element>(got: &Dense<C>, rows: &Rows, want: &Fused, place: Place<'_>) -> Result<Self, Failure> {
+        let mut comparison = Comparison::of_rows(got, &rows.list, &want.c)?;
         comparison.worst = comparison.worst.map(|(at, column)| place(rows.list[at], column));
         let wrong = Wrong::new(got, &rows.list, want, place);
         Ok(Self {
@@ -180,15 +215,20 @@ impl Verdict {
         self.unwritten > 0
     }
 
+    /// Whether what was compared is right; what was not compared may be unwritten.
+    pub(super) fn keeps(&self, tolerance: Tolerance) -> bool {
+        self.comparison.passes(tolerance.relative) && (self.wrong.is_none() || !tolerance.each)
+    }
+
     /// Whether the result is right.
     ///
     /// # Errors
     /// Wrong: it is not, and this is how.
-    pub(super) fn judge(&self, kernel: &str, tolerance: f64) -> Result<(), Failure> {
-        if self.unwritten == 0 && self.comparison.passes(tolerance) {
+    pub(super) fn judge(&self, kernel: &str, tolerance: Tolerance) -> Result<(), Failure> {
+        if self.unwritten == 0 && self.keeps(tolerance) {
             return Ok(());
         }
-        let mut report = format!("wrong result of {kernel}\n  {}; {}", self.words(), right_words(tolerance));
+        let mut report = format!("wrong result of {kernel}\n  {}", self.words(tolerance));
         report.push_str(&self.shape_words(None));
         if self.unwritten > 0 {
             let what = if self.poison == "NaN" { "NaN or infinite" } else { &self.poison };
@@ -206,9 +246,31 @@ impl Verdict {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use bsr::reference::Bounds;
     use bsr::{Layout, f16};
 
     use super::*;
+
+    /// What elements must be, each to `relative` of it.
+    fn fused(c: &[f64], relative: f64) -> Fused {
+        let bounds = Some(Bounds::new(relative, vec![], 1));
+        Fused { c: c.to_vec(), tolerance: relative, bounds, rows: None, row_bounds: None }
+    }
+
+    #[test]
+    fn one_element_beyond_its_bound_is_wrong_however_small_the_error_of_all_is() {
+        let want: Vec<f64> = (0..4000).map(|at| f64::from(at % 50)).collect();
+        let mut got = Dense::<f32>::from_fn(80, 50, Layout::RowMajor, |_, col| col as f32);
+        let ld = got.ld();
+        got.data_mut()[3 * ld + 2] = 2.1;
+        let verdict = Verdict::new(&got, &Rows::all(80), &fused(&want, 1e-2)).unwrap();
+        assert!(verdict.comparison.passes(1e-2));
+        let report = verdict.judge("k", Tolerance::strict(1e-2)).unwrap_err().into_report();
+        assert!(report.contains("1 of 4000 elements are far off: all of rows 3 to 3, columns 2 to 2"), "{report}");
+        assert!(report.contains("(at most 1.00e-2 is right), largest difference 1.000e-1 at row 3"), "{report}");
+        // What was asked for is all that is asked.
+        assert!(verdict.judge("k", Tolerance { relative: 1e-2, each: false }).is_ok());
+    }
 
     #[test]
     fn elements_of_stored_blocks_are_named_by_their_place_in_c() {
@@ -219,7 +281,7 @@ mod tests {
         // Block 2, its third row and second column.
         got.data_mut()[2 * ld + 5] = 9.0;
         let rows = Rows { list: vec![0, 2], of: 3, unit: "stored blocks" };
-        let verdict = Verdict::of_blocks(&got, &stored, &rows, &[1.0; 16]).unwrap();
+        let verdict = Verdict::of_blocks(&got, &stored, &rows, &fused(&[1.0; 16], 1e-3)).unwrap();
         assert_eq!(verdict.comparison.worst, Some((6, 7)));
         assert!(verdict.shape_words(None).contains("1 of 16 elements are far off: all of rows 6 to 6, columns 7 to 7"));
     }
@@ -229,7 +291,9 @@ mod tests {
         let stored = Structure::new(7, 8, (4, 8), vec![0, 0, 1], vec![0]).unwrap();
         let mut got = Dense::<f32>::from_fn(1, 32, Layout::RowMajor, |_, _| 0.0);
         let rows = Rows { list: vec![0], of: 1, unit: "stored blocks" };
-        let words = |got: &Dense<f32>| Verdict::of_blocks(got, &stored, &rows, &[0.0; 32]).unwrap().words();
+        let words = |got: &Dense<f32>| {
+            Verdict::of_blocks(got, &stored, &rows, &fused(&[0.0; 32], 0.0)).unwrap().words(Tolerance::strict(0.0))
+        };
         assert!(!words(&got).contains("padding"));
         got.data_mut()[3 * 8 + 2] = 5.0;
         let said = words(&got);
@@ -240,17 +304,17 @@ mod tests {
     fn an_element_that_was_not_written_fails_wherever_it_is() {
         let rows = Rows { list: vec![0, 2], of: 4, unit: "rows" };
         let mut got = Dense::<f16>::from_fn(4, 3, Layout::ColMajor, |r, c| f16::from_f32((r * 3 + c) as f32));
-        let want = [0.0, 1.0, 2.0, 6.0, 7.0, 8.0];
+        let want = fused(&[0.0, 1.0, 2.0, 6.0, 7.0, 8.0], 1e-3);
         let right = Verdict::new(&got, &rows, &want).unwrap();
-        assert!(right.judge("k", 1e-9).is_ok());
+        assert!(right.judge("k", Tolerance::strict(1e-9)).is_ok());
 
         let ld = got.ld();
         got.data_mut()[ld + 3] = f16::NAN; // row 3, column 1: not among the compared rows
         let unwritten = Verdict::new(&got, &rows, &want).unwrap();
-        let report = unwritten.judge("k", 1.0).unwrap_err();
+        let report = unwritten.judge("k", Tolerance::strict(1.0)).unwrap_err();
         assert_eq!(report.exit(), Exit::Wrong);
 
-        let wrong = Verdict::new(&got, &rows, &[0.0, 1.0, 2.0, 6.0, 7.0, 80.0]).unwrap();
+        let wrong = Verdict::new(&got, &rows, &fused(&[0.0, 1.0, 2.0, 6.0, 7.0, 80.0], 1e-3)).unwrap();
         assert_eq!(wrong.comparison.worst, Some((2, 2)));
     }
 
@@ -258,24 +322,25 @@ mod tests {
     fn an_integer_that_was_not_written_fails_though_it_is_finite() {
         let rows = Rows { list: vec![0], of: 2, unit: "rows" };
         let mut got = Dense::<i32>::from_fn(2, 3, Layout::RowMajor, |r, c| (r * 3 + c) as i32);
-        let want = [0.0, 1.0, 2.0];
-        assert!(Verdict::new(&got, &rows, &want).unwrap().judge("k", 0.0).is_ok());
+        let want = fused(&[0.0, 1.0, 2.0], 0.0);
+        assert!(Verdict::new(&got, &rows, &want).unwrap().judge("k", Tolerance::strict(0.0)).is_ok());
         let ld = got.ld();
         got.data_mut()[ld + 1] = i32::POISON;
         let unwritten = Verdict::new(&got, &rows, &want).unwrap();
         assert!(unwritten.is_incomplete());
-        let report = unwritten.judge("k", 1.0).unwrap_err().into_report();
+        let report = unwritten.judge("k", Tolerance::strict(1.0)).unwrap_err().into_report();
         assert!(report.contains("1 elements of C are -2139062144: C is filled with -2139062144"), "{report}");
         // Integers are right or wrong.
-        let off = Verdict::new(&Dense::<i32>::zeros(2, 3, Layout::RowMajor), &rows, &[0.0, 0.0, 1.0]).unwrap();
-        assert!(off.judge("k", 0.0).is_err());
+        let off =
+            Verdict::new(&Dense::<i32>::zeros(2, 3, Layout::RowMajor), &rows, &fused(&[0.0, 0.0, 1.0], 0.0)).unwrap();
+        assert!(off.judge("k", Tolerance::strict(0.0)).is_err());
     }
 
     #[test]
     fn tolerances_are_read_strictly() {
         assert!(positive("2e-3").is_ok() && positive("0").is_err() && positive("nan").is_err());
         assert_eq!(
-            (right_words(2e-3), right_words(0.0)),
+            (Tolerance::strict(2e-3).to_string(), Tolerance::strict(0.0).to_string()),
             ("at most 2.00e-3 is right".into(), "only 0 is right".into())
         );
     }

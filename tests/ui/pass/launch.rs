@@ -2,7 +2,9 @@
 //! One way to launch: two factors and what else a kernel reads are one tuple, in device memory, on the host and on the
 //! simulator, for kernels, families, lists of products and products that choose their kernel.
 
+use bsr::attention::{DevicePattern, DeviceTensor};
 use bsr::family;
+use bsr::gpu::Graph;
 use bsr::prelude::*;
 use bsr::reference::relative_error;
 
@@ -56,6 +58,9 @@ fn widths(a: Bsr<f16>, b: Dense<f16>, bias: Rows<f32>) -> Dense<f16> {
 #[bsr_kernel(bm = 64, bn = 256, bk = 64, stages = [2, 3])]
 fn depths(a: Dense<f16>, b: Dense<f16>) -> Bsr<f16>;
 
+#[bsr_kernel(op = attention, bm = 64, bn = 64, bk = 64)]
+fn attend(q: Dense<bf16>, k: Dense<bf16>, v: Dense<bf16>, scale: f32) -> Dense<bf16>;
+
 /// Operands in device memory.
 struct Given {
     sparse: DeviceBsr<f16>,
@@ -75,6 +80,9 @@ fn on_a_gpu(device: &Device, given: &Given, c: &mut DeviceDense<f16>, sampled: &
     let kernel = spmm::load(device)?;
     kernel.prepare(a, b.cols())?;
     kernel.launch(&stream, (a, b), c)?;
+    let mut graph = Graph::capture(&stream, |stream| kernel.launch(stream, (a, b), c))?;
+    // SAFETY: the operands are borrowed, and nothing else uses C.
+    unsafe { graph.launch(stream.handle())? };
     dds::load(device)?.launch(&stream, (b, squares), c)?;
     let kernel = sddmm::load(device)?;
     kernel.prepare(sampled, b.cols())?;
@@ -128,6 +136,16 @@ fn on_a_gpu(device: &Device, given: &Given, c: &mut DeviceDense<f16>, sampled: &
     Ok(stream.synchronize()?)
 }
 
+/// An attention, whose scale is a plain number, captured.
+fn attention(device: &Device, tensors: [&DeviceTensor<bf16>; 3], pattern: &DevicePattern) -> Outcome {
+    let ([q, k, v], kernel, stream) = (tensors, attend::load(device)?, Stream::new(device)?);
+    let mut o = DeviceTensor::uninit(device, q.sizes(), Default::default())?;
+    let mut graph = Graph::capture(&stream, |stream| kernel.launch(stream, (q, k, v, 0.125), pattern, &mut o))?;
+    // SAFETY: the tensors are borrowed, and nothing else uses O.
+    unsafe { graph.launch(stream.handle())? };
+    Ok(stream.synchronize()?)
+}
+
 /// The same from the host, with results that are new.
 fn from_the_host(device: &Device, a: &Bsr<f16>, b: &Dense<f16>, order: &Permutation) -> Outcome {
     let c: Dense<f16> = spmm::load(device)?.multiply((a, b))?;
@@ -140,7 +158,8 @@ fn from_the_host(device: &Device, a: &Bsr<f16>, b: &Dense<f16>, order: &Permutat
 }
 
 fn main() -> Outcome {
-    let _ = (on_a_gpu, from_the_host);
+    let _ = (on_a_gpu, from_the_host, attention);
+    assert!(attend::open().map_or_else(|error| error.is_no_device(), |kernel| kernel.launcher().ctas() > 0));
     let a = Bsr::generate(Pattern::TopK(2), 128, 96, (64, 32), 0)?;
     let b = Dense::normal(96, 40, Layout::RowMajor, 1);
     let (c, report) = spmm::simulate((&a, &b), &Options::default())?;
