@@ -1,5 +1,6 @@
 //! What a trace is of: `bsr trace` writes it into the file, and the report finds the kernel's record by it.
 
+use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::timeline::{TimelineError, Trace};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -108,9 +109,18 @@ impl Traced {
     /// Whether it is of the kernel of a record, on its problem and a device of its name. A driver may have been another.
     pub fn is_of(&self, record: &Record) -> bool {
         let TraceOf { workload, device, .. } = &self.of;
-        self.trace.spec == record.subject
+        is_same_kernel(&self.trace.spec, &record.subject)
             && *workload == record.problem.workload
             && device.kind == record.device.kind
             && (device.kind != DeviceKind::Gpu || device.name == record.device.name)
     }
+}
+
+/// Whether two specs are of one kernel: a text that a report shows leaves out what the plan chooses by itself.
+fn is_same_kernel(one: &str, other: &str) -> bool {
+    let digest = |text: &str| {
+        let spec = text.parse::<KernelSpec>().ok()?;
+        Plan::new(&spec).ok().map(|plan| plan.digest())
+    };
+    one == other || digest(one).is_some_and(|one| digest(other) == Some(one))
 }
