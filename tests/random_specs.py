@@ -16,6 +16,7 @@ import os
 import random
 import re
 import subprocess
+import time
 
 SIZES = [8, 16, 24, 32, 40, 48, 64, 64, 80, 96, 112, 128, 128, 192, 256, 320, 512]
 WIDTHS = [16, 32, 48, 64, 96, 128, 128, 192, 256]
@@ -31,36 +32,46 @@ SCORES = [
 EPILOGUES = ["|| relu(acc)", "|x: Rows<f32>, y: Cols<f32>| gelu(acc * x + y)", "|s: f32| (relu(s * acc), row_max(acc))"]
 
 
+# A third of the specs are attentions; of the others each family has as many.
+PRODUCTS = ["", "", "op = sdd", "op = dds", "mma = mma_sync", "mma = wmma", "mma = scalar"]
+
+
 def some(draw, *choices):
     """One of the choices, or nothing: as likely as all of them."""
     return draw.choice(choices) if draw.random() < 0.5 else ""
 
 
-def product(draw):
-    family = draw.choice(["", "", "op = sdd", "op = dds", "mma = mma_sync", "mma = wmma", "mma = scalar"])
+def few(draw, *choices):
+    """The same, for keys of which there are many and most exclude others."""
+    return draw.choice(choices) if draw.random() < 0.2 else ""
+
+
+def product(draw, family):
     keys = [f"bm = {draw.choice(SIZES)}", f"bn = {draw.choice(WIDTHS)}", f"bk = {draw.choice(SIZES)}", family]
     keys.append(
         draw.choice(["", "", "dtype = bf16", "dtype = f32", "dtype = e4m3", "dtype = i8", "dtype = e4m3, out = e4m3"])
     )
     keys += [
-        some(draw, "out = f32"),
-        some(draw, "transpose = on"),
-        some(draw, "b_layout = col"),
-        some(draw, "c_layout = col"),
+        few(draw, "out = f32"),
+        few(draw, "transpose = on"),
+        few(draw, "b_layout = col"),
+        few(draw, "c_layout = col"),
     ]
-    keys += [some(draw, "cluster = 2", "cluster = 4"), some(draw, "stages = 2", "stages = 3", "stages = 5")]
-    keys += [some(draw, "consumers = 1", "consumers = 2", "consumers = 3"), some(draw, "swap = on", "swap = off")]
+    keys += [few(draw, "cluster = 2", "cluster = 4"), few(draw, "stages = 2", "stages = 3", "stages = 5")]
+    keys += [few(draw, "consumers = 1", "consumers = 2", "consumers = 3"), few(draw, "swap = on", "swap = off")]
     keys += [
-        some(draw, "schedule = balanced", "schedule = strided"),
-        some(draw, "split = auto", "split = 2", "split = long"),
+        few(draw, "schedule = balanced", "schedule = strided"),
+        few(draw, "split = auto", "split = 2", "split = long"),
     ]
     keys += [
-        some(draw, "pack = 2", "pack = 4"),
-        some(draw, "pdl = on", "scale = tensor", "accumulate = atomic", "permute = on"),
+        few(draw, "pack = 2", "pack = 4"),
+        few(draw, "pdl = on", "scale = tensor", "accumulate = atomic", "permute = on"),
     ]
-    keys.append(some(draw, f'epilogue = "{draw.choice(EPILOGUES)}"', "beta = on"))
-    sizes = [draw.randint(1, 1500), draw.randint(1, 700), draw.randint(1, 1500)]
-    pattern = draw.choice(["random:0.3", "random:0.02", "topk:2", "causal", "window:0.2", "powerlaw:0.2", "random:1"])
+    keys.append(few(draw, f'epilogue = "{draw.choice(EPILOGUES)}"', "beta = on"))
+    sizes = [draw.randint(1, 1100), draw.randint(1, 400), draw.randint(1, 1100)]
+    # A sparse operand of more than 512 columns has two columns of blocks.
+    top = "topk:2" if sizes[1 if family == "op = sdd" else 2] > max(SIZES) else "topk:1"
+    pattern = draw.choice(["random:0.3", "random:0.02", top, "causal", "window:0.2", "powerlaw:0.2", "random:1"])
     return keys, ["--m", sizes[0], "--n", sizes[1], "--k", sizes[2], "--pattern", pattern]
 
 
@@ -80,7 +91,7 @@ def attention(draw):
     keys += [some(draw, "consumers = 1", "consumers = 2", "consumers = 3"), some(draw, "k_step = 64", "k_step = 128")]
     keys.append(some(draw, f'score = "{draw.choice(SCORES)}"'))
     key_heads = draw.choice([1, 2, 3])
-    problem = ["--m", draw.choice([1, 7, draw.randint(1, 900)]), "--n", draw.randint(1, 1500)]
+    problem = ["--m", draw.choice([1, 7, draw.randint(1, 500)]), "--n", draw.randint(1, 900)]
     problem += ["--heads", group * key_heads, "--key-heads", key_heads, "--batch", draw.choice([1, 1, 2, 3])]
     pattern = draw.choice(["random:0.3", "random:0.05", "causal", "window:0.2", "random:1"])
     return keys, [*problem, "--pattern", pattern]
@@ -89,22 +100,28 @@ def attention(draw):
 def run(command, arguments, seconds=300):
     try:
         done = subprocess.run(
-            [command, *map(str, arguments)], capture_output=True, text=True, timeout=seconds, check=False
+            [command, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+            env={"RAYON_NUM_THREADS": "2", **os.environ},
         )
     except subprocess.TimeoutExpired:
         return None, "no answer"
     return done.returncode, done.stdout + done.stderr
 
 
-def judge(command, device, spec, problem):
-    code, said = run(command, ["run", spec, *problem, "--device", device, "--check", "all"])
+def verified(asked, spec, problem):
+    code, said = run(asked.command, ["run", spec, *problem, "--device", asked.device, "--check", "all"])
     fate = {0: "right", 1: "WRONG"}.get(code, f"exit {code}")
     return {"spec": spec, "problem": list(map(str, problem)), "fate": fate, "said": said[-1200:]}
 
 
 def drawn(command, draw):
+    family = draw.choice(PRODUCTS) if draw.random() < 2 / 3 else None
     while True:
-        keys, problem = (attention if draw.random() < 0.35 else product)(draw)
+        keys, problem = attention(draw) if family is None else product(draw, family)
         spec = ", ".join(key for key in keys if key)
         if run(command, ["plan", spec])[0] == 0:
             return spec, [*problem, "--seed", draw.randint(0, 10**6)]
@@ -117,13 +134,16 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="gpu")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no more specs after so long")
     parser.add_argument("--json", help="write what was found to this file")
     asked = parser.parse_args()
 
+    end = time.monotonic() + asked.seconds
     with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
         draws = [random.Random(f"{asked.seed} {number}") for number in range(asked.count)]
         specs = list(pool.map(lambda draw: drawn(asked.command, draw), draws))
-        found = list(pool.map(lambda one: judge(asked.command, asked.device, *one), specs))
+        found = pool.map(lambda one: verified(asked, *one) if time.monotonic() < end else None, specs)
+        found = [one for one in found if one is not None]
     if asked.json:
         with open(asked.json, "w") as file:
             json.dump(found, file, indent=1)

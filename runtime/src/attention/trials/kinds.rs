@@ -136,17 +136,17 @@ impl<'p> Sizes<'p> {
         self.of((queries, APART * parts * bk), [1, 1, 1], "rows that share no block", &stored)
     }
 
-    /// Tiles whose first consumers pass on the first of a few steps and one between others. Of as many tiles as there are
-    /// stages each begins at another stage.
+    /// Tiles whose first consumers pass on the first of a few steps and one between others. Of twice as many tiles as there are
+    /// stages each begins at another stage, or in another round of the ring.
     pub(super) fn begins(&self, parts: usize) -> Result<Problem, AttentionError> {
-        let ((bm, bk), tile, stages) = (self.block, self.tile, self.plan.profile().stages as usize);
-        // Without a common divisor with the stages.
-        let steps = (5..).find(|steps| (2..=stages).all(|d| stages % d != 0 || steps % d != 0)).unwrap_or(5);
+        let ((bm, bk), tile, places) = (self.block, self.tile, 2 * self.plan.profile().stages as usize);
+        // Without a common divisor with the places.
+        let steps = (5..).find(|steps| (2..=places).all(|d| places % d != 0 || steps % d != 0)).unwrap_or(5);
         let (queries, each) = (bm / tile * tile + tile, self.blocks);
         let from_end = |column: usize| steps - 1 - column / each % steps;
         let stored = |row: usize, column: usize| matches!(from_end(column), 0 | 1 | 3) == (row == 0);
         let keys = parts * steps * each * bk;
-        self.of((queries, keys), [stages + 1, 1, 1], "rows that begin after one another", &stored)
+        self.of((queries, keys), [places + 1, 1, 1], "rows that begin after one another", &stored)
     }
 
     /// A long row, whose keys end inside a block. Where the host decides whether CTAs share its keys, it is the only one, its
