@@ -109,9 +109,10 @@ impl<'p> Sizes<'p> {
     }
 
     /// All blocks, some, none; several heads and problems.
-    pub(super) fn of_blocks(&self) -> Result<Vec<(&'static str, Problem)>, AttentionError> {
+    pub(super) fn of_blocks(&self, parts: usize) -> Result<Vec<(&'static str, Problem)>, AttentionError> {
         let ((queries, keys), ragged) = (self.whole(), self.ragged());
-        let heads = self.of(ragged, [2, 4, 2], "all", &|_, _| true)?;
+        // Each part has partial blocks after its first step.
+        let heads = self.of((ragged.0, ragged.1 + 2 * (parts - 1) * keys), [2, 4, 2], "all", &|_, _| true)?;
         let uneven = |row: usize, column: usize| row.is_multiple_of(3) || (row * 7 + column * 5).is_multiple_of(4);
         let empty = |row: usize, column: usize| row % 4 > 1 && column % 2 == row % 2;
         Ok(vec![
@@ -140,12 +141,15 @@ impl<'p> Sizes<'p> {
     /// stages each begins at another stage, or in another round of the ring.
     pub(super) fn begins(&self, parts: usize) -> Result<Problem, AttentionError> {
         let ((bm, bk), tile, places) = (self.block, self.tile, 2 * self.plan.profile().stages as usize);
-        // Without a common divisor with the places.
-        let steps = (5..).find(|steps| (2..=places).all(|d| places % d != 0 || steps % d != 0)).unwrap_or(5);
+        // Steps of a tile, without a common divisor with the places: the last block may lack some of its steps.
+        let of_block = (bk / self.step).max(1);
+        let coprime = |all: &usize| (2..=places).all(|d| !places.is_multiple_of(d) || !all.is_multiple_of(d));
+        let mut lengths = (5..).flat_map(|steps| (0..of_block).map(move |cut| (steps, cut)));
+        let (steps, cut) = lengths.find(|(steps, cut)| coprime(&(steps * of_block - cut))).unwrap_or((5, 0));
         let (queries, each) = (bm / tile * tile + tile, self.blocks);
         let from_end = |column: usize| steps - 1 - column / each % steps;
         let stored = |row: usize, column: usize| matches!(from_end(column), 0 | 1 | 3) == (row == 0);
-        let keys = parts * steps * each * bk;
+        let keys = parts * steps * each * bk - cut * self.step;
         self.of((queries, keys), [places + 1, 1, 1], "rows that begin after one another", &stored)
     }
 

@@ -48,20 +48,21 @@ pub fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Trial>, Attent
     let sizes = Sizes::new(plan, &tiles, seed, round);
     // Parts that a tile's keys are divided into, which have as many steps as a tile of another kernel.
     let parts = if let SplitK::Parts(parts) = spec.split { parts as usize } else { 1 };
-    let mut kinds = sizes.of_blocks()?;
+    let mut kinds = sizes.of_blocks(parts)?;
     kinds.extend([
         ("apart", sizes.apart(parts)?),
         ("long", sizes.long(parts, false)?),
         ("short", sizes.short(parts)?),
         ("begins", sizes.begins(parts)?),
-        ("single", sizes.of((1, 1), [1, 1, 1], "one query, one key", &|_, _| true)?),
+        // So short that a producer is two tiles ahead.
+        ("single", sizes.of((1, 1), [kinds::TILES, 1, 1], "one query, one key", &|_, _| true)?),
     ]);
     let in_turn = CTAS.into_iter().cycle();
     let mut all: Vec<Trial> = kinds
         .into_iter()
         .zip(in_turn)
         .map(|((name, problem), ctas)| {
-            let alone = ["short", "begins"].contains(&name);
+            let alone = ["short", "begins", "single"].contains(&name);
             Trial { name, ctas: if alone { 1 } else { ctas }, ..Trial::new(problem) }
         })
         .collect();
