@@ -257,3 +257,16 @@ fn condition(cmp: Cmp) -> &'static str {
         Cmp::Ne => "neu",
     }
 }
+
+impl Program {
+    /// The instructions that make register `acc` the result, as a kernel has them for every accumulator. For programs
+    /// without parameters.
+    #[doc(hidden)]
+    pub fn instructions(&'static self, acc: &str) -> Vec<String> {
+        let lines = Lines::new(self, Held { rows: 1, columns: 1 });
+        let at = At { acc, row: 0, column: 0, tile: "" };
+        let mut all = lines.uniform();
+        all.extend(lines.element(&at));
+        all
+    }
+}

@@ -1,8 +1,6 @@
-//! The kernels of the module, their parameters and their launches.
+//! The kernels of the module and what a launch of each has.
 
 use serde::Serialize;
-
-use super::shape::once_and_twice;
 
 /// The integers of a pattern's arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,8 +96,6 @@ pub enum ListKernel {
 pub(super) const CHECK_WARPS: u32 = 4;
 pub(super) const MASK_WARPS: u32 = 8;
 const COUNT_THREADS: u32 = 512;
-/// The addresses that one assigning kernel is given, and the other.
-pub(super) const ASSIGNED: ([&str; 5], [&str; 10]) = once_and_twice!("rows", "columns", "work_head", "work", "dealt");
 const ALL_THREADS: u32 = 1024;
 
 impl ListKernel {
@@ -197,53 +193,6 @@ impl ListKernel {
             Self::ScanColumns => 4 * self.threads(),
             Self::ScatterColumns => 4 * block_columns + self.threads() / 8,
             _ => 0,
-        }
-    }
-
-    /// The addresses that it is given, which are its first parameters.
-    pub fn pointers(self) -> &'static [&'static str] {
-        match self {
-            Self::Check(_) => &["row_ptr", "col_idx", "rows", "columns", "error", "values"],
-            Self::CountColumns => &["rows", "columns", "counts"],
-            Self::ScanColumns => &["counts"],
-            Self::ScatterColumns => &["rows", "columns", "counts", "transposed_rows", "transposed_columns", "blocks"],
-            Self::Assign => &ASSIGNED.0,
-            Self::AssignParts => &ASSIGNED.1,
-            Self::MaskRows => &["mask", "counts"],
-            Self::MaskColumns => &["mask", "counts", "row_ptr", "col_idx"],
-            Self::SddmmRows => &["rows", "first_tiles", "work_head", "work"],
-            Self::SddmmTiles => &["rows", "columns", "first_tiles", "work"],
-            Self::SharedBits => &["rows", "columns", "bits"],
-            Self::SharedGroups => &["bits", "members"],
-            Self::SharedUnions => &["bits", "members", "ends", "costs", "unions"],
-            Self::SharedTiles => &["work_head", "dealt", "rows", "members", "ends", "unions", "work"],
-            Self::SplitRows => &["rows", "own", "others"],
-            Self::SplitTiles => &["rows", "other_heads", "other_tiles", "own_heads", "own_tiles", "work_head", "work"],
-            Self::AttentionSteps => &["rows", "columns", "partial", "room", "steps", "records", "step_rows"],
-            Self::AttentionTiles => &["lengths", "dealt", "records", "room", "work_head", "work"],
-        }
-    }
-
-    /// The 32-bit numbers that it is given, which follow.
-    pub fn numbers(self) -> &'static [&'static str] {
-        match self {
-            Self::Check(_) => &["block_rows", "block_columns", "capacity"],
-            Self::CountColumns => &["block_rows", "block_columns", "rows_a_cta"],
-            Self::ScanColumns => &["block_columns", "ctas"],
-            Self::ScatterColumns => &["block_rows", "block_columns", "rows_a_cta", "capacity"],
-            Self::Assign => &super::Shape::NUMBERS,
-            Self::AssignParts => &super::Shape::NUMBERS_OF_TWO,
-            Self::MaskRows => &["block_rows", "block_columns"],
-            Self::MaskColumns => &["block_rows", "block_columns", "capacity"],
-            Self::SddmmRows | Self::SddmmTiles => &super::SddmmShape::NUMBERS,
-            Self::SharedBits => &super::SharedLists::BITS,
-            Self::SharedGroups => &super::SharedLists::GROUPS,
-            Self::SharedUnions => &super::SharedLists::UNIONS,
-            Self::SharedTiles => &super::SharedLists::TILES,
-            Self::SplitRows => &super::SplitLists::ROWS,
-            Self::SplitTiles => &super::SplitLists::TILES,
-            Self::AttentionSteps => &super::AttentionLists::STEPS,
-            Self::AttentionTiles => &super::AttentionLists::TILES,
         }
     }
 }

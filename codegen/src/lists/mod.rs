@@ -8,6 +8,7 @@
 mod attention;
 mod attention_context;
 mod kernels;
+mod parameters;
 mod render;
 mod sddmm;
 mod shape;

@@ -1,5 +1,6 @@
 //! What a launch of the assigning kernel lists, in numbers.
 
+use super::kernels::ListKernel;
 use crate::ClusterTile;
 
 /// What is asked for.
@@ -100,7 +101,7 @@ pub struct ShapeError {
     pub help: &'static str,
 }
 
-crate::message_as_debug!(ShapeError);
+message_as_debug!(ShapeError);
 
 impl Shape {
     /// The most rows of tiles: their keys and costs lie in shared memory.
@@ -237,14 +238,14 @@ impl Shape {
 
     /// Lanes that compare for one cluster, and keys that each of them compares with.
     fn lanes(&self) -> (u32, u32) {
-        let lanes = super::ListKernel::Assign.threads() / self.clusters.next_power_of_two().max(32);
+        let lanes = ListKernel::Assign.threads() / self.clusters.next_power_of_two().max(32);
         (lanes, self.clusters.div_ceil(lanes).next_multiple_of(Self::KEYS_AT_ONCE))
     }
 
     /// Words of the keys of all clusters.
     fn padded(&self) -> u32 {
         let (lanes, chunk) = self.lanes();
-        (lanes * chunk).max(super::ListKernel::Assign.threads() / lanes)
+        (lanes * chunk).max(ListKernel::Assign.threads() / lanes)
     }
 
     /// Dynamic shared memory of the assigning kernel.

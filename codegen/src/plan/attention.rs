@@ -1,6 +1,5 @@
 //! What a launch of attention is told: four tensors of rank 4, the steps of every work tile, numbers.
 
-use super::{LaunchShape, Plan};
 use crate::{KernelSpec, SplitK};
 
 /// The sizes of one attention: O\[b, h, i\] = sum over j of softmax(scale * Q\[b, h, i\] . K\[b, g, j\]) V\[b, g, j\],
@@ -115,25 +114,5 @@ impl KernelSpec {
     /// Columns of Q and K of an attention: `d`, or `bn`, those of V.
     pub fn score_depth(&self) -> u32 {
         self.d.unwrap_or(self.bn)
-    }
-}
-
-impl Plan {
-    /// How an attention divides its work; `None` for another operation.
-    pub fn attention_tiles(&self) -> Option<AttentionTiles> {
-        self.kernel().attention_tiles()
-    }
-
-    /// The launch of an attention with a grid of `ctas`; `None` for another operation.
-    pub fn attention_launch(&self, problem: &AttentionProblem, ctas: u32) -> Option<LaunchShape> {
-        let parameters = self.with_probes(self.kernel().attention_parameters(problem)?);
-        Some(LaunchShape {
-            grid: [ctas, 1],
-            block: self.threads(),
-            cluster: 1,
-            shared_bytes: self.shared_bytes(),
-            is_dependent: false,
-            parameters,
-        })
     }
 }

@@ -2,9 +2,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::Plan;
 use super::operand::Operand;
-use super::sparse_times_dense::SparseTimesDense;
 use super::tensor_map::{StridedMap, TensorMap};
 use crate::Op;
 
@@ -303,77 +301,4 @@ pub struct ClusterTile {
     pub block_rows: u32,
     /// Pipeline stages that one block costs, times the blocks that one stage gathers.
     pub stages_per_block: (u32, u32),
-}
-
-impl Plan {
-    /// The output tile of one cluster.
-    pub fn cluster_tile(&self) -> ClusterTile {
-        self.kernel().cluster_tile()
-    }
-
-    /// Does the kernel read the sparse operand by block columns, which its transposed index lists, instead of by block
-    /// rows?
-    pub fn reads_block_columns(&self) -> bool {
-        SparseTimesDense::new(self.spec()).reads_block_columns()
-    }
-
-    /// How CTAs find their work.
-    pub fn tile_scheduler(&self) -> TileScheduler {
-        self.kernel().tile_scheduler()
-    }
-
-    /// The tiles of an SDDMM; `None` for another operation.
-    pub fn sddmm_tiles(&self) -> Option<SddmmTiles> {
-        self.kernel().sddmm_tiles()
-    }
-
-    /// How the K of a tile is divided among clusters; `None` for a kernel without `split`, and for an SDDMM, whose tiles
-    /// say it.
-    pub fn split_form(&self) -> Option<SplitForm> {
-        self.kernel().split_form()
-    }
-
-    /// The tensor maps of one problem of a batch, in the order in which the kernel finds them; none of a kernel that
-    /// computes one product a launch.
-    pub fn problem_maps(&self, problem: &Problem) -> Vec<TensorMap> {
-        self.kernel().problem_maps(problem)
-    }
-
-    /// Elements of K in a block as the kernel reads it.
-    pub fn block_depth(&self) -> u32 {
-        SparseTimesDense::new(self.spec()).depth
-    }
-
-    /// CTAs of a cluster.
-    pub fn cluster(&self) -> u32 {
-        self.kernel().cluster()
-    }
-
-    /// Threads of a CTA.
-    pub fn threads(&self) -> u32 {
-        self.kernel().threads()
-    }
-
-    /// Dynamic shared memory of a CTA in bytes.
-    pub fn shared_bytes(&self) -> u32 {
-        self.kernel().shared_bytes()
-    }
-
-    /// True where C is written by TMA, in whole vectors of 16 bytes.
-    pub fn stores_by_tma(&self) -> bool {
-        self.kernel().stores_by_tma()
-    }
-
-    /// The launch of a kernel on `problem`. `grid` is the number of clusters and 1 for a persistent grid, and the numbers
-    /// of work tiles and of column tiles for one CTA a block.
-    pub fn launch(&self, problem: &Problem, grid: [u32; 2]) -> LaunchShape {
-        LaunchShape {
-            grid: [grid[0] * self.cluster(), grid[1]],
-            block: self.threads(),
-            cluster: self.cluster(),
-            shared_bytes: self.shared_bytes(),
-            is_dependent: self.spec().pdl.is_on(),
-            parameters: self.parameters(problem),
-        }
-    }
 }

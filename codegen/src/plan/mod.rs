@@ -10,6 +10,7 @@ mod kernel;
 mod kloop;
 mod launch;
 mod launchable;
+mod launching;
 mod operand;
 mod probed;
 mod profile;
@@ -32,6 +33,7 @@ pub use profile::{KernelKind, Multicast, Profile};
 pub(crate) use sparse_times_dense::{Major, SparseTimesDense};
 pub use tensor_map::{StridedMap, TensorMap, TensorMapError, TensorMapFault, Tiled};
 
+use crate::fingerprint::fingerprint;
 use crate::probes::{Probes, Roles};
 use crate::{Arch, KernelSpec};
 
@@ -78,6 +80,17 @@ impl Plan {
     /// The rows of the table: what, how much, why.
     pub fn rows(&self) -> Vec<[String; 3]> {
         self.kernel.rows()
+    }
+
+    /// How the kernel divides its work, and what it keeps in flight.
+    pub fn profile(&self) -> Profile {
+        self.kernel().profile()
+    }
+
+    /// The kernel, whatever it was called in the spec: of two plans for one product, equal digests mean the same
+    /// instructions and the same order of work. `stages = 4` and `stages = auto`, where four are chosen, are one kernel.
+    pub fn digest(&self) -> String {
+        fingerprint(&format!("{} {:?}", self.kernel().numbers(profile::settled(self.spec())), self.arch()))
     }
 
     pub(crate) fn kernel(&self) -> &dyn KernelPlan {

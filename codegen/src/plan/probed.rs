@@ -1,13 +1,13 @@
 //! A plan whose kernel records what its roles do.
 
-use super::{Argument, Parameter, Parameters, Plan, Problem};
+use super::Plan;
 use crate::probes::{MOST_RECORDS, Probes, ProbesError, Roles};
 
 /// What the rings of a kernel may take.
 const MOST_BYTES: u64 = 1 << 31;
 
 impl Plan {
-    /// The same plan with probes in its kernel: the text has them and one parameter more, [`Argument::Probes`], and each role
+    /// The same plan with probes in its kernel: the text has them and one parameter more, [`Argument::Probes`](super::Argument::Probes), and each role
     /// of the CTAs that are asked for writes its slices to a ring in the layout of [`crate::probes`].
     ///
     /// # Errors
@@ -28,18 +28,5 @@ impl Plan {
     /// What the kernel records, and of which roles; nothing unless it was [probed](Plan::probed).
     pub fn probes(&self) -> Option<(&Probes, &Roles)> {
         self.probes.as_ref().map(|(probes, roles)| (probes, roles))
-    }
-
-    /// The parameters of a product's kernel.
-    pub(crate) fn parameters(&self, problem: &Problem) -> Parameters {
-        self.with_probes(self.kernel().parameters(problem))
-    }
-
-    /// A kernel's own parameters, and that of its probes.
-    pub(super) fn with_probes(&self, mut parameters: Parameters) -> Parameters {
-        if self.probes.is_some() {
-            parameters.push(Parameter { name: "probes", argument: Argument::Probes });
-        }
-        parameters
     }
 }

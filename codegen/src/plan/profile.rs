@@ -1,7 +1,5 @@
-//! What of a plan its speed depends on, in numbers that all families share; and whether two plans are one kernel.
+//! What of a plan its speed depends on, in numbers that all families share; and which choices of a spec do not change its kernel.
 
-use super::Plan;
-use crate::fingerprint::fingerprint;
 use crate::spec::{Accumulate, Scale, Schedule};
 use crate::{KernelSpec, Op};
 
@@ -104,21 +102,8 @@ impl Profile {
     };
 }
 
-impl Plan {
-    /// How the kernel divides its work, and what it keeps in flight.
-    pub fn profile(&self) -> Profile {
-        self.kernel().profile()
-    }
-
-    /// The kernel, whatever it was called in the spec: of two plans for one product, equal digests mean the same
-    /// instructions and the same order of work. `stages = 4` and `stages = auto`, where four are chosen, are one kernel.
-    pub fn digest(&self) -> String {
-        fingerprint(&format!("{} {:?}", self.kernel().numbers(settled(self.spec())), self.arch()))
-    }
-}
-
 /// A spec without the choices whose outcome a plan holds in other fields.
-fn settled(spec: &KernelSpec) -> KernelSpec {
+pub(super) fn settled(spec: &KernelSpec) -> KernelSpec {
     let by_default = match spec.accumulate {
         Some(Accumulate::Register) => true,
         Some(Accumulate::Fast) => spec.scale != Scale::Block,
@@ -149,6 +134,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::Plan;
 
     fn plan(text: &str) -> Plan {
         Plan::new(&text.parse().unwrap()).unwrap()

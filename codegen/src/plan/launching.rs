@@ -1,0 +1,112 @@
+//! The launches of a plan: its tile, its threads, its parameters.
+
+use super::attention::{AttentionProblem, AttentionTiles};
+use super::launch::{
+    Argument, ClusterTile, LaunchShape, Parameter, Parameters, Problem, SddmmTiles, SplitForm, TileScheduler,
+};
+use super::sparse_times_dense::SparseTimesDense;
+use super::{Plan, TensorMap};
+
+impl Plan {
+    /// The output tile of one cluster.
+    pub fn cluster_tile(&self) -> ClusterTile {
+        self.kernel().cluster_tile()
+    }
+
+    /// Does the kernel read the sparse operand by block columns, which its transposed index lists, instead of by block
+    /// rows?
+    pub fn reads_block_columns(&self) -> bool {
+        SparseTimesDense::new(self.spec()).reads_block_columns()
+    }
+
+    /// How CTAs find their work.
+    pub fn tile_scheduler(&self) -> TileScheduler {
+        self.kernel().tile_scheduler()
+    }
+
+    /// The tiles of an SDDMM; `None` for another operation.
+    pub fn sddmm_tiles(&self) -> Option<SddmmTiles> {
+        self.kernel().sddmm_tiles()
+    }
+
+    /// How the K of a tile is divided among clusters; `None` for a kernel without `split`, and for an SDDMM, whose tiles
+    /// say it.
+    pub fn split_form(&self) -> Option<SplitForm> {
+        self.kernel().split_form()
+    }
+
+    /// The tensor maps of one problem of a batch, in the order in which the kernel finds them; none of a kernel that
+    /// computes one product a launch.
+    pub fn problem_maps(&self, problem: &Problem) -> Vec<TensorMap> {
+        self.kernel().problem_maps(problem)
+    }
+
+    /// Elements of K in a block as the kernel reads it.
+    pub fn block_depth(&self) -> u32 {
+        SparseTimesDense::new(self.spec()).depth
+    }
+
+    /// CTAs of a cluster.
+    pub fn cluster(&self) -> u32 {
+        self.kernel().cluster()
+    }
+
+    /// Threads of a CTA.
+    pub fn threads(&self) -> u32 {
+        self.kernel().threads()
+    }
+
+    /// Dynamic shared memory of a CTA in bytes.
+    pub fn shared_bytes(&self) -> u32 {
+        self.kernel().shared_bytes()
+    }
+
+    /// True where C is written by TMA, in whole vectors of 16 bytes.
+    pub fn stores_by_tma(&self) -> bool {
+        self.kernel().stores_by_tma()
+    }
+
+    /// The launch of a kernel on `problem`. `grid` is the number of clusters and 1 for a persistent grid, and the numbers
+    /// of work tiles and of column tiles for one CTA a block.
+    pub fn launch(&self, problem: &Problem, grid: [u32; 2]) -> LaunchShape {
+        LaunchShape {
+            grid: [grid[0] * self.cluster(), grid[1]],
+            block: self.threads(),
+            cluster: self.cluster(),
+            shared_bytes: self.shared_bytes(),
+            is_dependent: self.spec().pdl.is_on(),
+            parameters: self.parameters(problem),
+        }
+    }
+
+    /// How an attention divides its work; `None` for another operation.
+    pub fn attention_tiles(&self) -> Option<AttentionTiles> {
+        self.kernel().attention_tiles()
+    }
+
+    /// The launch of an attention with a grid of `ctas`; `None` for another operation.
+    pub fn attention_launch(&self, problem: &AttentionProblem, ctas: u32) -> Option<LaunchShape> {
+        let parameters = self.with_probes(self.kernel().attention_parameters(problem)?);
+        Some(LaunchShape {
+            grid: [ctas, 1],
+            block: self.threads(),
+            cluster: 1,
+            shared_bytes: self.shared_bytes(),
+            is_dependent: false,
+            parameters,
+        })
+    }
+
+    /// The parameters of a product's kernel.
+    pub(crate) fn parameters(&self, problem: &Problem) -> Parameters {
+        self.with_probes(self.kernel().parameters(problem))
+    }
+
+    /// A kernel's own parameters, and that of its probes.
+    pub(super) fn with_probes(&self, mut parameters: Parameters) -> Parameters {
+        if self.probes.is_some() {
+            parameters.push(Parameter { name: "probes", argument: Argument::Probes });
+        }
+        parameters
+    }
+}
