@@ -13,8 +13,8 @@ use crate::args::Tokens;
 use crate::compile::{Compiled, emit, plan};
 use crate::diagnose::Diagnostics;
 use crate::epilogue::{Parameter, lexemes};
-use crate::expand::kernel_type;
 use crate::item::Form;
+use crate::kernel::kernel_type;
 use crate::literal::element;
 use crate::signature::{Operand, operand, refuse_generics, refuse_qualifiers};
 

@@ -14,9 +14,9 @@ use crate::args::Tokens;
 use crate::call;
 use crate::compile::{Compiled, emit, plan};
 use crate::diagnose::Diagnostics;
-use crate::epilogue;
-use crate::expand::{Further, checked, kernel, launch_types, mentioned, operation, returns};
+use crate::inputs;
 use crate::item::Item;
+use crate::kernel::{Further, checked, kernel, launch_types, mentioned, operation, returns};
 
 /// Most kernels that one attribute embeds.
 const MOST_EMBEDDED: usize = 64;
@@ -63,7 +63,7 @@ pub(crate) fn expand(item: &Item, request: Request<Tokens>, mut diagnostics: Dia
     let inputs = match members.first() {
         Some((first, _)) => {
             let body = item.epilogue.map(|(epilogue, _)| epilogue);
-            epilogue::inputs(&item.visibility, &item.name, &path(item, first), first.spec.epilogue.or(body))
+            inputs::inputs(&item.visibility, &item.name, &path(item, first), first.spec.epilogue.or(body))
         }
         None => TokenStream::new(),
     };

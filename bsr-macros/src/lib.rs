@@ -11,13 +11,16 @@ mod diagnose;
 mod epilogue;
 mod expand;
 mod family;
+mod inputs;
 mod item;
+mod kernel;
 mod library;
 mod literal;
 mod signature;
 mod surroundings;
 #[cfg(test)]
 mod tests;
+mod types;
 
 use proc_macro::TokenStream;
 

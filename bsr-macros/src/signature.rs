@@ -8,12 +8,13 @@ use bsr_codegen::spec::{Entry, Place, Value};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
-use syn::{FnArg, GenericArgument, GenericParam, Ident, PathArguments, ReturnType, Safety, Signature, Type};
+use syn::{FnArg, GenericParam, Ident, PathArguments, ReturnType, Safety, Signature, Type};
 
 use crate::args::Tokens;
 use crate::diagnose::Diagnostics;
 use crate::epilogue::Parameter;
 use crate::literal::ELEMENTS;
+use crate::types::{element_path, matrix_name};
 
 const EXAMPLE: &str = "write `(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>`";
 
@@ -239,26 +240,6 @@ pub(crate) fn operand(
         element_name: last.ident.to_string(),
         element_place: Tokens::from(first.ident.span()).through(&last.ident.span().into()),
     })
-}
-
-/// The last word of a path type: `Bsr` of `bsr::Bsr<f16>`.
-pub(crate) fn matrix_name(ty: &Type) -> Option<String> {
-    match ty {
-        Type::Path(path) => Some(path.path.segments.last()?.ident.to_string()),
-        _ => None,
-    }
-}
-
-/// `f16` of `Bsr<f16>`.
-pub(crate) fn element_path(ty: &Type) -> Option<&syn::Path> {
-    let Type::Path(path) = ty else { return None };
-    let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else {
-        return None;
-    };
-    match arguments.args.first() {
-        Some(GenericArgument::Type(Type::Path(element))) if arguments.args.len() == 1 => Some(&element.path),
-        _ => None,
-    }
 }
 
 /// Types that name what a type names: `Bsr<::bsr::f16>` and `f16` of `&Bsr<f16>`.

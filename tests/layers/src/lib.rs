@@ -66,6 +66,29 @@ fn codegen() {
     }
 }
 
+#[test]
+fn macros() {
+    let layers = [
+        "surroundings",
+        "literal",
+        "compile",
+        "args",
+        "diagnose",
+        "library",
+        "types",
+        "epilogue",
+        "signature",
+        "item",
+        "call",
+        "kernel",
+        "inputs",
+        "attention",
+        "family",
+        "expand",
+    ];
+    check(&Crate::read("bsr-macros"), "", &layers);
+}
+
 /// A crate of these files, each with its module path.
 fn written(files: &[(&str, &str)]) -> Crate {
     let parse = |(module, text): &(&str, &str)| {
