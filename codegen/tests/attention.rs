@@ -87,6 +87,15 @@ fn plans_by_hand() {
     golden("attention_plans", &text);
 }
 
+/// A small kernel whole, the same with divided keys, and with heads that share a tile.
+#[test]
+fn whole_kernels() {
+    let small = "op = attention, bm = 64, bn = 64, bk = 64, stages = 2";
+    for (name, keys) in [("plain", ""), ("split", ", split = 2"), ("pack", ", pack = 4")] {
+        golden(&format!("attention_whole_{name}"), plan(&format!("{small}{keys}")).ptx().text());
+    }
+}
+
 #[test]
 fn refusals() {
     let mut text = String::new();

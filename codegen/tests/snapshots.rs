@@ -1,7 +1,8 @@
 //! Golden PTX, plans and refusals: a change of a template or of a decision shows here as a diff.
 //!
-//! Two whole kernels, the flagship and one of FP8, and for every axis of the grammar the one part of the kernel that it
-//! changes. There are four more whole kernels: one in each of `swap_ab.rs`, `sdd.rs`, `warp.rs` and `scalar.rs`.
+//! Four whole kernels (the flagship, one of FP8, one with `split`, one with packed rows) and the module of list kernels;
+//! for every axis of the grammar the one part of the kernel that it changes. `attention.rs` has three more whole
+//! kernels, and `swap_ab.rs`, `sdd.rs`, `warp.rs` and `scalar.rs` have one each.
 
 mod golden;
 
@@ -10,7 +11,12 @@ use std::fmt::Write;
 use bsr_codegen::{KernelSpec, Plan, PlanErrors, Problem};
 use golden::{golden, paragraph, section};
 
-const WHOLE: [&str; 2] = ["bm = 512, bn = 128, bk = 112", "bm = 128, bn = 256, bk = 128, dtype = e4m3"];
+const WHOLE: [&str; 4] = [
+    "bm = 512, bn = 128, bk = 112",
+    "bm = 128, bn = 256, bk = 128, dtype = e4m3",
+    "bm = 64, bn = 16, bk = 64, swap = off, split = auto",
+    "bm = 64, bn = 16, bk = 64, swap = off, pack = 2",
+];
 
 /// The flagship, a square block, a tile split by columns with column-major B, gathered blocks with column-major f32, FP8.
 const LAUNCHED: [&str; 5] = [
@@ -109,6 +115,12 @@ fn whole_kernels() {
         let plan = plan(text);
         golden(&format!("whole_{}", file_name(text)), plan.ptx().text());
     }
+}
+
+/// The kernels that list work on the GPU.
+#[test]
+fn list_kernels() {
+    golden("lists_whole", bsr_codegen::lists::ptx());
 }
 
 /// How K is divided and who shares what is decided in the producer.
