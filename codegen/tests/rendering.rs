@@ -74,6 +74,7 @@ fn useless_lines(text: &str) -> Vec<String> {
     let at_margin = body.iter().filter(|line| line.starts_with(|c: char| !c.is_whitespace()) && !line.starts_with('$'));
     complaints.extend(at_margin.filter(|line| !["{", "}"].contains(line)).map(|line| format!("margin: {line}")));
     complaints.extend(code.iter().filter(|line| is_identity(line)).map(|line| format!("identity: {line}")));
+    complaints.extend((0..code.len()).filter(|at| is_repeated(&code[*at..])).map(|at| format!("twice: {}", code[at])));
     complaints.extend(code.windows(2).filter(|pair| branches_to(pair[0], pair[1])).map(|pair| pair.join(" ")));
     complaints
 }
@@ -94,6 +95,23 @@ fn is_identity(line: &str) -> bool {
         ("mad", [_, _, factor, _]) => ["0", "1"].contains(factor) && !opcode.contains("wide"),
         _ => false,
     }
+}
+
+/// Is the first of these additions written again, although only bulk copies and WGMMAs name its registers in between?
+fn is_repeated(code: &[&str]) -> bool {
+    let Some((_, operands)) =
+        code[0].trim_end_matches(';').split_once(' ').filter(|(opcode, _)| opcode.starts_with("add."))
+    else {
+        return false;
+    };
+    let registers: Vec<&str> = operands.split(", ").filter(|operand| operand.starts_with('%')).collect();
+    let named = |line: &str| {
+        let words: Vec<&str> = line.split(|c: char| c.is_whitespace() || "[]{},;".contains(c)).collect();
+        !line.starts_with(['[', '%']) && registers.iter().any(|register| words.contains(register))
+    };
+    let reads_what_it_writes = registers[1..].contains(&registers[0]);
+    let ends = |line: &&&str| line.ends_with(':') || **line == code[0] || named(line);
+    !reads_what_it_writes && code[1..].iter().find(ends).is_some_and(|line| *line == code[0])
 }
 
 fn branches_to(line: &str, next: &str) -> bool {

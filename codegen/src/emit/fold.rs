@@ -6,20 +6,14 @@
 //! the operand itself and the copy is gone; elsewhere it stays as a `mov`. A division by one stays for ptxas to fold: without
 //! it ptxas 13.0 spills a register of a `mma.sync` kernel (e5m2 to e4m3, 96x80 blocks of 80).
 
-/// Instructions that write their first operand and read all others.
-const WRITERS: [&str; 23] = [
-    "mov", "add", "sub", "mul", "mad", "fma", "shl", "shr", "and", "or", "xor", "not", "min", "max", "selp", "setp",
-    "cvt", "cvta", "bfe", "div", "rem", "ld", "shfl",
-];
-/// Instructions that read all of their operands.
-const READERS: [&str; 4] = ["st", "red", "prefetch", "mbarrier"];
+use super::statement::{Statement, effect, names, places, reads_all, transfers};
 
 /// The body without instructions that do nothing.
 pub(super) fn folded(body: &str) -> String {
     let mut lines: Vec<String> = body.lines().map(|line| line.trim().to_owned()).collect();
     lines.retain(|line| !line.is_empty());
     for at in 0..lines.len() {
-        match Statement::read(&lines[at]).and_then(|statement| statement.identity()) {
+        match Statement::read(&lines[at]).as_ref().and_then(identity) {
             Some(Identity::Copy { to, from, bits }) => {
                 if to == from || replaced(&mut lines, at, &to, &from) {
                     lines[at].clear();
@@ -35,12 +29,6 @@ pub(super) fn folded(body: &str) -> String {
     without_idle_branches(&lines)
 }
 
-/// An instruction without a predicate, on one line.
-struct Statement<'l> {
-    opcode: &'l str,
-    operands: Vec<&'l str>,
-}
-
 enum Identity {
     /// The instruction copies an operand.
     Copy { to: String, from: String, bits: &'static str },
@@ -48,35 +36,23 @@ enum Identity {
     Sum { text: String },
 }
 
-impl<'l> Statement<'l> {
-    fn read(line: &'l str) -> Option<Self> {
-        let code = line.strip_suffix(';')?;
-        let (opcode, operands) = code.split_once(' ')?;
-        let is_plain = !opcode.starts_with(['@', '$', '/', '.']) && !operands.contains(['{', '[', '|']);
-        is_plain.then(|| Self { opcode, operands: operands.split(',').map(str::trim).collect() })
-    }
-
-    fn base(&self) -> &'l str {
-        self.opcode.split('.').next().unwrap_or_default()
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        let bits = if self.opcode.ends_with("64") { "b64" } else { "b32" };
-        let copy = |from: &str| Some(Identity::Copy { to: self.operands[0].to_owned(), from: from.to_owned(), bits });
-        let is_f32 = self.opcode.contains("f32");
-        match (self.base(), &self.operands[..]) {
-            ("mov", [to, from]) if to == from => copy(from),
-            _ if is_f32 || self.opcode.contains("wide") || self.opcode.contains("pred") => None,
-            ("add" | "sub" | "shl" | "shr" | "or" | "xor", [_, from, "0"]) => copy(from),
-            ("mul", [_, from, "1"]) => copy(from),
-            ("mul", [_, _, "0"]) => copy("0"),
-            ("mad", [_, _, "0", from]) => copy(from),
-            ("mad", [to, factor, "1", more]) => {
-                let kind = if bits == "b64" { "s64" } else { "u32" };
-                Some(Identity::Sum { text: format!("add.{kind} {to}, {factor}, {more};") })
-            }
-            _ => None,
+/// What the statement comes to, where that is less than it says.
+fn identity(statement: &Statement<'_>) -> Option<Identity> {
+    let bits = if statement.opcode.ends_with("64") { "b64" } else { "b32" };
+    let copy = |from: &str| Some(Identity::Copy { to: statement.operands[0].to_owned(), from: from.to_owned(), bits });
+    let is_f32 = statement.opcode.contains("f32");
+    match (statement.base(), &statement.operands[..]) {
+        ("mov", [to, from]) if to == from => copy(from),
+        _ if is_f32 || statement.opcode.contains("wide") || statement.opcode.contains("pred") => None,
+        ("add" | "sub" | "shl" | "shr" | "or" | "xor", [_, from, "0"]) => copy(from),
+        ("mul", [_, from, "1"]) => copy(from),
+        ("mul", [_, _, "0"]) => copy("0"),
+        ("mad", [_, _, "0", from]) => copy(from),
+        ("mad", [to, factor, "1", more]) => {
+            let kind = if bits == "b64" { "s64" } else { "u32" };
+            Some(Identity::Sum { text: format!("add.{kind} {to}, {factor}, {more};") })
         }
+        _ => None,
     }
 }
 
@@ -117,35 +93,6 @@ fn replaced(lines: &mut [String], at: usize, to: &str, from: &str) -> bool {
     true
 }
 
-/// Whether a plain instruction writes a register, and whether it reads it; nothing where that cannot be told.
-fn effect(line: &str, register: &str) -> Option<(bool, bool)> {
-    if !names(line, register) {
-        return Some((false, false));
-    }
-    if reads_all(line) {
-        return Some((false, true));
-    }
-    let code = line.strip_suffix(';')?;
-    let (opcode, operands) = code.split_once(' ')?;
-    let base = opcode.split('.').next()?;
-    if !WRITERS.contains(&base) || operands.contains(['{', '|']) {
-        return None;
-    }
-    let (first, rest) = operands.split_once(',')?;
-    Some((first.trim() == register, names(rest, register)))
-}
-
-/// Does the line write no register? One that begins with an address holds the operands of a bulk copy.
-fn reads_all(line: &str) -> bool {
-    line.starts_with('[') || READERS.iter().any(|reader| line.starts_with(reader))
-}
-
-/// Does the line end a straight line of code?
-fn transfers(line: &str) -> bool {
-    let code = line.strip_prefix('@').and_then(|rest| rest.split_once(' ')).map_or(line, |(_, code)| code);
-    code.starts_with("bra") || code.starts_with("ret")
-}
-
 /// Does some straight line of code read the register before it writes it?
 fn lives_between_blocks(lines: &[String], register: &str) -> bool {
     let mut is_written = false;
@@ -163,18 +110,6 @@ fn lives_between_blocks(lines: &[String], register: &str) -> bool {
         }
     }
     false
-}
-
-/// Where a register's name stands in a line, as a whole word.
-fn places<'l>(line: &'l str, register: &'l str) -> impl Iterator<Item = usize> + 'l {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    line.match_indices(register)
-        .map(|(at, _)| at)
-        .filter(move |at| !line[at + register.len()..].chars().next().is_some_and(is_word))
-}
-
-fn names(line: &str, register: &str) -> bool {
-    places(line, register).next().is_some()
 }
 
 /// The line with another name for what it reads.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::coherent::coherent;
-use super::{fold, layout, probes, registers, templates};
+use super::{layout, probes, registers, shortened, templates};
 use crate::plan::{Parameter, Parameters, Plan, Problem};
 use crate::{Arch, Op};
 
@@ -27,9 +27,9 @@ struct Frame {
 pub(super) fn render(plan: &Plan) -> String {
     let kernel = plan.kernel();
     let body = match plan.probes() {
-        None => fold::folded(&probes::without(&kernel.body())),
-        // Folded before, so that the instructions are those of the kernel without probes.
-        Some((asked, roles)) => probes::within(&fold::folded(&kernel.body()), asked, roles),
+        None => shortened(&probes::without(&kernel.body())),
+        // Shortened before, so that the instructions are those of the kernel without probes.
+        Some((asked, roles)) => probes::within(&shortened(&kernel.body()), asked, roles),
     };
     let body = layout::laid_out(&coherent(plan, &body));
     let parameters = plan.parameters(&Problem::default());

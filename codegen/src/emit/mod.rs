@@ -7,6 +7,8 @@ mod joints;
 mod layout;
 mod probes;
 mod registers;
+mod repeats;
+mod statement;
 pub(crate) mod templates;
 
 pub use crate::fingerprint::fingerprint;
@@ -44,9 +46,14 @@ impl Ptx {
     }
 }
 
+/// The body without instructions that do nothing.
+fn shortened(body: &str) -> String {
+    repeats::dropped(&fold::folded(body))
+}
+
 /// The register declarations of a body that templates made, and the body as it is written.
 pub(crate) fn finished(body: &str) -> (Vec<String>, String) {
-    let body = layout::laid_out(&fold::folded(body));
+    let body = layout::laid_out(&shortened(body));
     (registers::declarations(&body), body)
 }
 

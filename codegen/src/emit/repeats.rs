@@ -1,0 +1,97 @@
+//! Instructions that compute again what their register holds are dropped, as far as a straight line of code shows it.
+//!
+//! Templates compute an address or a coordinate where it is used, and loops in Rust do so for each use. The second of two
+//! equal instructions does nothing if no line between them writes one of its registers.
+
+use super::statement::{Statement, effect};
+
+/// Instructions whose result follows from their operands alone.
+const PURE: [&str; 21] = [
+    "mov", "add", "sub", "mul", "mad", "fma", "shl", "shr", "and", "or", "xor", "not", "min", "max", "selp", "setp",
+    "cvt", "cvta", "bfe", "div", "rem",
+];
+
+/// The body without repeated instructions.
+pub(super) fn dropped(body: &str) -> String {
+    // What registers hold at the present line: instructions that would change nothing.
+    let mut held: Vec<(&str, Vec<&str>)> = vec![];
+    let mut kept = vec![];
+    for line in body.lines() {
+        if held.iter().any(|(known, _)| *known == line) {
+            continue;
+        }
+        kept.push(line);
+        if line.starts_with("//") {
+            continue;
+        }
+        if line.ends_with(':') {
+            held.clear();
+            continue;
+        }
+        held.retain(|(_, registers)| registers.iter().all(|register| keeps(line, register)));
+        held.extend(pure(line).map(|registers| (line, registers)));
+    }
+    kept.join("\n")
+}
+
+/// The registers of an instruction that could be repeated: the one that it writes is none of those that it reads.
+fn pure(line: &str) -> Option<Vec<&str>> {
+    let Statement { opcode, operands } = Statement::read(line)?;
+    let is_pure = PURE.contains(&opcode.split('.').next()?);
+    let registers: Vec<&str> = operands.into_iter().filter(|operand| operand.starts_with('%')).collect();
+    // Special registers, such as `%clock`, have values of their own.
+    let is_own = |register: &&str| ["%r_", "%rd_", "%f_", "%p_", "%h_"].iter().any(|class| register.starts_with(class));
+    let (written, read) = registers.split_first()?;
+    (is_pure && registers.iter().all(is_own) && !read.contains(written)).then_some(registers)
+}
+
+/// Does the line leave the register as it is? One that begins with a register holds the descriptors of a WGMMA.
+fn keeps(line: &str, register: &str) -> bool {
+    line.starts_with('%') || matches!(effect(line, register), Some((false, _)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dropped;
+
+    #[test]
+    fn the_second_of_two_equal_instructions_is_dropped() {
+        let body = "add.s64 %rd_b_k, %rd_b, 128;\nwgmma.mma_async\n{ %f_acc0 },\n%rd_a_k, %rd_b_k, %p_add;\n\
+                    // Again.\nadd.s64 %rd_b_k, %rd_b, 128;\nret;";
+        assert_eq!(dropped(body).matches("add.s64").count(), 1);
+        let branch = "add.u32 %r_i, %r_b, 64;\n@%p_t bra $exit;\nadd.u32 %r_i, %r_b, 64;\nret;";
+        assert_eq!(dropped(branch), "add.u32 %r_i, %r_b, 64;\n@%p_t bra $exit;\nret;");
+    }
+
+    #[test]
+    fn what_is_changed_in_between_is_computed_again() {
+        let again = "add.u32 %r_i, %r_b, 64;";
+        for between in [
+            "add.u32 %r_b, %r_b, 1;",
+            "@%p_t mov.u32 %r_i, 0;",
+            "ld.shared.v2.u32 { %r_i, %r_c }, [%r_at];",
+            "redux.sync.add.u32 %r_i, %r_c, 0xffffffff;",
+            "$loop:",
+            "mov.u32 %r_i, %r_c;",
+        ] {
+            let body = format!("{again}\n{between}\n{again}\nret;");
+            assert_eq!(dropped(&body), body);
+        }
+        let wait = "setp.ne.u32 %p_t, %r_a, 0;\nmbarrier.try_wait.parity.shared::cta.b64 %p_t, [%r_at], %r_t;\n\
+                    setp.ne.u32 %p_t, %r_a, 0;";
+        assert_eq!(dropped(wait), wait);
+    }
+
+    #[test]
+    fn what_follows_from_more_than_registers_is_kept() {
+        for line in [
+            "add.u32 %r_i, %r_i, 1;",
+            "mov.u32 %r_t, %clock;",
+            "ld.global.u32 %r_t, [%rd_a];",
+            "@%p_t mov.u32 %r_t, 0;",
+        ] {
+            let body = format!("{line}\n{line}");
+            assert_eq!(dropped(&body), body);
+        }
+    }
+}
