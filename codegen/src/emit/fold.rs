@@ -3,7 +3,8 @@
 //!
 //! Templates are written for the general case, so a number of a plan may make an instruction an identity. Its result is a
 //! copy of one of its operands. Where the copy is used in the same straight line of code and nowhere after, the uses name
-//! the operand itself and the copy is gone; elsewhere it stays as a `mov`. A division by one stays for ptxas to fold: without
+//! the operand itself and the copy is gone; elsewhere it stays as a `mov`. A register that is zero and nothing else is a zero
+//! wherever it is read. A division by one stays for ptxas to fold: without
 //! it ptxas 13.0 spills a register of a `mma.sync` kernel (e5m2 to e4m3, 96x80 blocks of 80).
 
 use super::statement::{Statement, effect, names, places, reads_all, transfers};
@@ -15,7 +16,11 @@ pub(super) fn folded(body: &str) -> String {
     for at in 0..lines.len() {
         match Statement::read(&lines[at]).as_ref().and_then(identity) {
             Some(Identity::Copy { to, from, bits }) => {
-                if to == from || replaced(&mut lines, at, &to, &from) {
+                let is_zero = from == "0";
+                if to == from
+                    || replaced(&mut lines, at, &to, &from)
+                    || is_zero && replaced_everywhere(&mut lines, at, &to, &from)
+                {
                     lines[at].clear();
                 } else {
                     lines[at] = format!("mov.{bits} {to}, {from};");
@@ -45,9 +50,10 @@ fn identity(statement: &Statement<'_>) -> Option<Identity> {
         ("mov", [to, from]) if to == from => copy(from),
         _ if is_f32 || statement.opcode.contains("wide") || statement.opcode.contains("pred") => None,
         ("add" | "sub" | "shl" | "shr" | "or" | "xor", [_, from, "0"]) => copy(from),
+        ("add" | "or" | "xor", [_, "0", from]) => copy(from),
         ("mul", [_, from, "1"]) => copy(from),
-        ("mul", [_, _, "0"]) => copy("0"),
-        ("mad", [_, _, "0", from]) => copy(from),
+        ("mul", [_, _, "0"] | [_, "0", _]) => copy("0"),
+        ("mad", [_, _, "0", from] | [_, "0", _, from]) => copy(from),
         ("mad", [to, factor, "1", more]) => {
             let kind = if bits == "b64" { "s64" } else { "u32" };
             Some(Identity::Sum { text: format!("add.{kind} {to}, {factor}, {more};") })
@@ -91,6 +97,20 @@ fn replaced(lines: &mut [String], at: usize, to: &str, from: &str) -> bool {
         lines[number] = renamed_line(&lines[number], to, from);
     }
     true
+}
+
+/// Is the copy of a literal at line `at` all that a register ever holds, so that the literal can stand in its place?
+fn replaced_everywhere(lines: &mut [String], at: usize, register: &str, literal: &str) -> bool {
+    let named: Vec<usize> = (0..lines.len()).filter(|line| *line != at && names(&lines[*line], register)).collect();
+    // An address is no place for a literal.
+    let only_reads = |line: &str| !line.contains('[') && effect(line, register) == Some((false, true));
+    let can = named.iter().all(|line| lines[*line].starts_with("//") || only_reads(&lines[*line]));
+    if can {
+        for line in named {
+            lines[line] = renamed_line(&lines[line], register, literal);
+        }
+    }
+    can
 }
 
 /// Does some straight line of code read the register before it writes it?
@@ -163,6 +183,17 @@ mod tests {
     fn products_with_one_are_sums_and_branches_to_the_next_line_are_gone() {
         let body = "mad.lo.u32 %r_a, %r_b, 1, %r_c;\nadd.s64 %rd_a, %rd_a, 0;\nbra $leave;\n// Here.\n$leave:\nret;";
         assert_eq!(folded(body), "add.u32 %r_a, %r_b, %r_c;\n// Here.\n$leave:\nret;");
+    }
+
+    #[test]
+    fn a_register_that_is_always_zero_is_gone() {
+        let body =
+            "mul.lo.u32 %r_col, %r_c, 0;\n$tile:\nadd.u32 %r_t, %r_work, %r_col;\nmov.u32 %r_work, 8;\nbra $tile;";
+        assert_eq!(folded(body), "$tile:\nmov.b32 %r_t, %r_work;\nmov.u32 %r_work, 8;\nbra $tile;");
+        for other in ["add.u32 %r_col, %r_col, 1;", "@%p_t mov.u32 %r_col, 1;", "ld.shared.u32 %r_t, [%r_col];"] {
+            let body = format!("mul.lo.u32 %r_col, %r_c, 0;\n$tile:\nadd.u32 %r_t, %r_t, %r_col;\n{other}\nbra $tile;");
+            assert!(folded(&body).starts_with("mov.b32 %r_col, 0;\n$tile:\nadd.u32 %r_t, %r_t, %r_col;"));
+        }
     }
 
     #[test]
