@@ -56,7 +56,8 @@ struct Entry<P> {
 /// One stage's worth of WGMMAs.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Stage {
-    pub(crate) label: String,
+    /// Where consumers wait for it; none of a stage that is known to be full.
+    pub(crate) label: Option<String>,
     pub(crate) comment: String,
     /// Factors of the stage's blocks, read from shared memory before the stage is released.
     pub(crate) factors: Option<StageFactors>,

@@ -85,7 +85,7 @@ fn stage(plan: &BlockRowsPlan, index: u32, label: String, first: bool) -> Stage 
         join: label.replace("$full", "$join"),
         reader,
     });
-    Stage { label, comment, groups, guard, factors: scale::stage_factors(plan) }
+    Stage { label: Some(label), comment, groups, guard, factors: scale::stage_factors(plan) }
 }
 
 /// All products of a stage, added to the tile's accumulators by the tensor core.

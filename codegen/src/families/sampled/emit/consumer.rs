@@ -124,7 +124,11 @@ fn mainloop(plan: &SampledPlan, kind: &Kind, subtiles: &[Subtile]) -> Mainloop<S
         modifiers(plan.spec.a, (plan.left.major, plan.right.major)),
     );
     Mainloop::new(&order, instruction, subtiles, |_, label, first| {
-        let what = if first { "the first stage of a tile overwrites the accumulators" } else { "the next stage" };
+        // The work tile came with the first stage, and was waited for.
+        let (label, what) = match first {
+            true => (None, "the first stage of a tile is full, and overwrites the accumulators"),
+            false => (Some(label), "the next stage"),
+        };
         let comment = format!("{} columns: {what}.", kind.columns);
         Stage { label, comment, factors: None, guard: None, groups: vec![group(plan, kind, first)] }
     })
