@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::attention_context::AttentionContext;
 use super::kernels::{CHECK_WARPS, Kinds, MASK_WARPS};
 use super::shared_context::SharedContext;
-use super::{IndexWidth, ListKernel, SddmmShape, Shape, SplitLists};
+use super::{IndexWidth, ListKernel, Shape, SplitLists};
 use crate::arch::Arch;
 use crate::emit::{finished, templates};
-use crate::{SddmmTiles, SplitForm};
+use crate::{SddmmTiles, SplitForm, TileScheduler};
 
 /// Loads that a thread of the smaller kernels has on their way at the same time.
 const LOADS: u32 = 8;
@@ -186,7 +186,7 @@ impl Threads {
             lines: [0, 1, 2, 3],
             warps_before: (0..threads / 32).collect(),
             header: SddmmTiles::HEADER,
-            outside: SddmmShape::OUTSIDE,
+            outside: TileScheduler::OUTSIDE,
             words: [0, 1, 2, 3],
             header_vectors: SddmmTiles::HEADER / 4,
         }
@@ -209,7 +209,7 @@ impl Split {
             threads: kernel.threads(),
             numbers: kernel.numbers(),
             contributes: SplitForm::CONTRIBUTES,
-            outside: SddmmShape::OUTSIDE,
+            outside: TileScheduler::OUTSIDE,
             tile_bytes: SplitLists::TILE_BYTES,
         }
     }

@@ -1,7 +1,7 @@
 //! What a launch of the kernels for SDDMMs lists, in numbers.
 
 use super::ShapeError;
-use crate::SddmmTiles;
+use crate::{SddmmTiles, TileScheduler};
 
 /// The lists of an SDDMM whose result has its pattern on the GPU. Tiles of one block row each are dealt to the CTAs in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,6 @@ impl SddmmShape {
         "tile_words",
         "ctas",
     ];
-    /// A coordinate beyond all others: TMA reads zeros there and writes nothing.
-    pub const OUTSIDE: u32 = 1 << 30;
 
     /// Makes sure that the kernels count as far.
     ///
@@ -80,7 +78,7 @@ impl SddmmShape {
             group_columns,
             column_groups,
             half.unwrap_or(0),
-            if self.k == 0 { Self::OUTSIDE } else { 0 },
+            if self.k == 0 { TileScheduler::OUTSIDE } else { 0 },
             self.k.div_ceil(self.tiles.k_step).max(1),
             self.tiles.tile_words,
             self.ctas,

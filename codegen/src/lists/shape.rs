@@ -1,7 +1,7 @@
 //! What a launch of the assigning kernel lists, in numbers.
 
 use super::kernels::ListKernel;
-use crate::ClusterTile;
+use crate::{ClusterTile, TileScheduler};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +38,8 @@ pub struct Shape {
     pub panel: u32,
     /// Clusters that get work.
     pub clusters: u32,
-    /// Rows and columns of a tile, in elements.
-    pub tile: (u32, u32),
-    /// Rows of a block.
-    pub block_rows: u32,
-    /// Pipeline stages that one block costs, times the blocks that one stage gathers.
-    pub stages_per_block: (u32, u32),
+    /// The output tile of a cluster.
+    pub tile: ClusterTile,
     /// Bits of a row's cost that its place in the order does not depend on.
     pub key_shift: u32,
     /// The same of a cluster's load.
@@ -169,9 +165,7 @@ impl Shape {
         let clusters = (u64::from(clusters.clamp(1, Self::MOST_CLUSTERS))).min(tiles) as u32;
         let rounds = tiles.div_ceil(clusters.into());
         limit("work tiles of a cluster", 4 * rounds, 1 << Self::PLACE_BITS)?;
-        let most_cost = block_columns.div_ceil(tile.stages_per_block.1 as usize).max(1) as u64
-            * u64::from(tile.stages_per_block.0)
-            + 1;
+        let most_cost = tile.cost(block_columns as u64);
         limit("stages of one column of tiles", most_cost * u64::from(tile_rows), 1 << 31)?;
         limit("stages of a cluster", most_cost * 4 * rounds, 1 << 31)?;
         let group = (group as u64).clamp(1, columns.into()) as u32;
@@ -185,20 +179,13 @@ impl Shape {
             group,
             panel,
             clusters,
-            tile: (tile.rows, tile.columns),
-            block_rows: tile.block_rows,
-            stages_per_block: tile.stages_per_block,
+            tile,
             key_shift: bits(most_cost).saturating_sub(32 - Self::row_bits_of(tile_rows)),
             load_shift: bits(2 * most_cost * rounds).saturating_sub(32 - Self::CLUSTER_BITS),
             tile_bytes,
         };
         limit("bytes of shared memory", shape.shared_bytes().into(), Self::MOST_SHARED.into())?;
         Ok(shape)
-    }
-
-    /// What the tile of a row with so many stored blocks costs: its stages, and one more.
-    pub fn cost(&self, blocks: u32) -> u32 {
-        blocks.div_ceil(self.stages_per_block.1).max(1) * self.stages_per_block.0 + 1
     }
 
     /// Work tiles of all clusters.
@@ -223,7 +210,7 @@ impl Shape {
 
     /// Words of `work_head`: the lengths, and 32 columns of every cluster.
     pub fn head_words(&self) -> usize {
-        33 * self.clusters as usize
+        (1 + TileScheduler::HEAD_COLUMNS) as usize * self.clusters as usize
     }
 
     /// The shift by which the columns of tiles that are left fall into groups.
@@ -266,11 +253,11 @@ impl Shape {
             self.group,
             self.panel,
             self.clusters,
-            self.tile.0,
-            self.tile.1,
-            self.block_rows,
-            self.stages_per_block.0,
-            self.stages_per_block.1,
+            self.tile.rows,
+            self.tile.columns,
+            self.tile.block_rows,
+            self.tile.stages_per_block.0,
+            self.tile.stages_per_block.1,
             self.key_shift,
             self.load_shift,
             self.tile_bytes,
@@ -280,8 +267,8 @@ impl Shape {
             4 * chunk,
             inverse(self.slices),
             inverse(self.clusters),
-            inverse(self.stages_per_block.1),
-            inverse(self.block_rows),
+            inverse(self.tile.stages_per_block.1),
+            inverse(self.tile.block_rows),
             inverse(self.panel),
             inverse(self.panel * self.tile_rows),
             inverse(self.columns % self.panel),

@@ -1,7 +1,7 @@
 //! What the kernels that list tiles of several block rows are told, in numbers.
 
-use super::{ListKernel, ListRequest, SddmmShape, Shape, ShapeError};
-use crate::{ClusterTile, SharedColumns};
+use super::{ListKernel, ListRequest, Shape, ShapeError};
+use crate::{ClusterTile, SharedColumns, TileScheduler};
 
 /// The launches that list the work of a kernel with
 /// [`TileScheduler::SharedColumns`](crate::TileScheduler::SharedColumns): block rows share a tile that have many block columns in
@@ -40,8 +40,6 @@ impl SharedLists {
     pub const NO_ROW: u32 = u32::MAX;
     /// What a block column of a union costs by the tile of B that it loads; its blocks of A cost in proportion to their bytes.
     pub const COLUMN_COST: u32 = 8;
-    /// Block columns of a tile that the head of a cluster holds.
-    pub(super) const HEAD_COLUMNS: u32 = 32;
     /// Bytes of the groups of a CTA in shared memory, 4 for each.
     pub(super) const PACKED_BYTES: u32 = 4 * Self::MOST_GROUPS;
     /// Rows that a thread compares at the same time, as a power of two. The rows of a CTA are a multiple of it.
@@ -77,7 +75,7 @@ impl SharedLists {
         let tile = ClusterTile { rows: 1, columns: request.tile.columns, block_rows: 1, stages_per_block: (1, 1) };
         let block_columns = most_cost.div_ceil(Self::COLUMN_COST as usize);
         let assign = Shape::new(&ListRequest { tile, rows: groups, block_columns, tile_bytes: 16, ..*request })?;
-        let no_column = SddmmShape::OUTSIDE / block_width.max(1) as u32;
+        let no_column = TileScheduler::OUTSIDE / block_width.max(1) as u32;
         let (block_columns, groups_a_cta) = (columns as u32, Self::MOST_GROUPS);
         let mut lists =
             Self { shared, block_rows: block_rows as u32, block_columns, no_column, block_cost, groups_a_cta, assign };
@@ -124,7 +122,7 @@ impl SharedLists {
 
     /// Words of the unions of all groups: each has room for all columns, and behind the last one a head may be read.
     pub fn union_words(&self) -> usize {
-        self.groups() as usize * self.stride() as usize + Self::HEAD_COLUMNS as usize
+        self.groups() as usize * self.stride() as usize + TileScheduler::HEAD_COLUMNS as usize
     }
 
     /// Bytes of the work tiles.

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::{ListKernel, SddmmShape, SharedLists};
-use crate::SharedColumns;
+use super::{ListKernel, SharedLists};
+use crate::{SharedColumns, TileScheduler};
 
 /// Loads that a thread has on their way at the same time.
 const LOADS: u32 = 4;
@@ -93,8 +93,8 @@ impl SharedContext {
             mask_bits: SharedColumns::MASK_BITS,
             column_cost: SharedLists::COLUMN_COST,
             column_cost_bits: SharedLists::COLUMN_COST.trailing_zeros(),
-            head_columns: SharedLists::HEAD_COLUMNS,
-            outside: SddmmShape::OUTSIDE,
+            head_columns: TileScheduler::HEAD_COLUMNS,
+            outside: TileScheduler::OUTSIDE,
             no_row: SharedLists::NO_ROW,
             tile_bytes: 4 * SharedColumns::WORDS,
         }

@@ -1,7 +1,7 @@
 //! What the kernels that divide the K of every tile are told, in numbers.
 
 use super::{ListRequest, Shape, ShapeError};
-use crate::{ClusterTile, SplitK};
+use crate::{ClusterTile, SplitK, TileScheduler};
 
 /// The launches that list the work of a kernel which divides the K of every tile: parts of K for others go to the first clusters, and
 /// the tiles that collect them to the others, so that no cluster waits for one of a higher number.
@@ -102,7 +102,7 @@ impl SplitLists {
 
     /// Words of `work_head`: the lengths, and 32 columns of every cluster.
     pub fn head_words(&self) -> usize {
-        33 * self.clusters() as usize
+        (1 + TileScheduler::HEAD_COLUMNS) as usize * self.clusters() as usize
     }
 
     /// Grid and bytes of shared memory of the launch that assigns both kinds.

@@ -174,6 +174,13 @@ pub enum TileScheduler {
     Attention,
 }
 
+impl TileScheduler {
+    /// A row, column or block beyond those of every matrix, whose sizes are below it: TMA reads zeros there and writes nothing.
+    pub const OUTSIDE: u32 = 1 << 30;
+    /// Block columns of a cluster's first tile that the heads of the lists have: one for each lane of the producer warp.
+    pub const HEAD_COLUMNS: u32 = 32;
+}
+
 /// How a kernel of several block rows a tile takes the pattern: as stage metadata, a record of 64 words for every
 /// pipeline stage of a tile, two words for each lane of a warp.
 ///
@@ -301,4 +308,13 @@ pub struct ClusterTile {
     pub block_rows: u32,
     /// Pipeline stages that one block costs, times the blocks that one stage gathers.
     pub stages_per_block: (u32, u32),
+}
+
+impl ClusterTile {
+    /// What a tile costs whose row has so many stored blocks, in pipeline stages: its own and one more, because the pipeline is
+    /// not full between two tiles.
+    pub fn cost(&self, blocks: u64) -> u64 {
+        let (steps, gathered) = self.stages_per_block;
+        blocks.div_ceil(gathered.into()).max(1) * u64::from(steps) + 1
+    }
 }

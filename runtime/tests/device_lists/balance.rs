@@ -36,11 +36,11 @@ fn clusters_finish_as_early_as_with_the_lists_of_the_host() {
             let structure = structure(&plan, size, pattern, seed);
             let shape = shape(&plan, &structure, n, clusters);
             let host = WorkPlan::new(&plan, &structure, n, clusters);
-            let load = |list: &[WorkTile]| list.iter().map(|tile| shape.cost(tile.blocks)).sum::<u32>();
+            let load = |list: &[WorkTile]| list.iter().map(|tile| shape.tile.cost(tile.blocks.into())).sum::<u64>();
             let busiest = host.lists().map(load).max().unwrap();
             let lists = model::lists(&shape, &rows(&plan, &structure));
             let own = *lists.loads.iter().max().unwrap();
-            let ratio = f64::from(own) / f64::from(busiest);
+            let ratio = f64::from(own) / busiest as f64;
             let line = format!(
                 "{ratio:.3}: {own} against {busiest}, {} rounds, longest list {}: {spec}, {pattern}, seed {seed}",
                 lists.rounds,

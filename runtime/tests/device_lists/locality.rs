@@ -54,17 +54,17 @@ impl Cache {
 
 /// Bytes of A and B that are read by lists of {c_row, c_col}; a block takes every cluster as long as another.
 fn bytes_read(shape: &Shape, structure: &Structure, lists: &[Vec<[u32; 2]>]) -> usize {
-    let (height, width, depth) = (shape.tile.0 as usize, shape.tile.1 as usize, structure.block().1);
+    let (height, width, depth) = (shape.tile.rows as usize, shape.tile.columns as usize, structure.block().1);
     let mut cache = Cache::default();
     let mut read = 0;
     // When, who, which tile, which of its blocks.
     let mut steps: BinaryHeap<_> = (0..lists.len()).map(|cluster| Reverse((0_u32, cluster, 0, 0))).collect();
     while let Some(Reverse((time, cluster, tile, at))) = steps.pop() {
         let Some([c_row, c_col]) = lists[cluster].get(tile).copied() else { continue };
-        let blocks = structure.blocks_of((c_row / shape.block_rows) as usize);
+        let blocks = structure.blocks_of((c_row / shape.tile.block_rows) as usize);
         if let Some(block) = blocks.clone().nth(at) {
             read += cache.touch(Key::B(structure.col_idx()[block], c_col), 2 * depth * width);
-            read += cache.touch(Key::A(block, c_row % shape.block_rows), 2 * depth * height);
+            read += cache.touch(Key::A(block, c_row % shape.tile.block_rows), 2 * depth * height);
             steps.push(Reverse((time + 1, cluster, tile, at + 1)));
         } else {
             cache.touch(Key::C(c_row, c_col), 2 * height * width);

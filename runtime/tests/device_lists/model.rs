@@ -79,7 +79,7 @@ struct Costs<'r> {
 
 impl<'r> Costs<'r> {
     fn new(shape: &'r Shape, rows: &'r [(u32, u32)]) -> Self {
-        let cost = |row: u32| shape.cost(rows[(row / shape.slices) as usize].1);
+        let cost = |row: u32| shape.tile.cost(rows[(row / shape.slices) as usize].1.into()) as u32;
         Self { shape, rows, costs: (0..shape.tile_rows).map(cost).collect() }
     }
 
@@ -163,12 +163,12 @@ impl<'r> Sorted<'r> {
 
 impl Lists {
     fn place(&mut self, costs: &Costs<'_>, cluster: usize, at: u32, row: u32, column: u32) {
-        let Shape { slices, tile, block_rows, clusters, .. } = *costs.shape;
+        let Shape { slices, tile, clusters, .. } = *costs.shape;
         let (first, blocks) = costs.rows[(row / slices) as usize];
-        let a_row = first * block_rows + row % slices * tile.0;
+        let a_row = first * tile.block_rows + row % slices * tile.rows;
         let entry = &mut self.tiles[(at * clusters) as usize + cluster];
         assert_eq!(*entry, None, "two tiles at one place");
-        *entry = Some([row * tile.0, column * tile.1, a_row, blocks]);
+        *entry = Some([row * tile.rows, column * tile.columns, a_row, blocks]);
     }
 
     /// Rows of one length: tile after tile to cluster after cluster, along the rows under a group of columns, down under one

@@ -14,9 +14,6 @@ use crate::shapes::{plan, rows, shared, structure};
 use crate::simulate::{clean, upload, words};
 use crate::{grouping, model};
 
-/// A row or a column beyond all others.
-const OUTSIDE: u32 = 1 << 30;
-
 /// The unions of the GPU have at most so many columns for one of the host's.
 const MORE: f64 = 1.06;
 
@@ -82,12 +79,13 @@ fn check(spec: &str, size: (usize, usize), n: usize, pattern: &str, clusters: u3
             assert!(none == 0 && tile[12..].iter().all(|word| *word == 0), "{spec}: {tile:?}");
             let members = &groups[group];
             let of = |row: &Option<usize>| row.map_or(BTreeSet::new(), |row| sets[row].clone());
-            let want = union(&members.iter().map(of).collect::<Vec<_>>(), OUTSIDE / plan.spec().bk);
+            let want = union(&members.iter().map(of).collect::<Vec<_>>(), TileScheduler::OUTSIDE / plan.spec().bk);
             let got = &unions[first as usize..][..count as usize];
             assert_eq!(got, want, "{spec}: the union of block rows {members:?}");
             for (at, word) in tile[4..8].iter().zip(&tile[8..12]).enumerate() {
                 let row = members.get(at).copied().flatten();
-                let want = row.map_or((OUTSIDE, 0), |row| (row as u32 * form.rows, ends[row].0 * form.rows));
+                let want =
+                    row.map_or((TileScheduler::OUTSIDE, 0), |row| (row as u32 * form.rows, ends[row].0 * form.rows));
                 assert_eq!((*word.0, *word.1), want, "{spec}: block row {at} of group {group}");
             }
             if at == 0 {

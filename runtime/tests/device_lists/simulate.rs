@@ -1,7 +1,7 @@
 //! The kernels on the simulator.
 
-use bsr_codegen::Plan;
 use bsr_codegen::lists::{ListKernel, SddmmShape, Shape};
+use bsr_codegen::{Plan, TileScheduler};
 use bsr_runtime::Structure;
 use bsr_runtime::schedule::SddmmWork;
 use bsr_runtime::simulated::lists::{ListKernels, Stream};
@@ -96,7 +96,7 @@ fn compare(plan: &Plan, structure: &Structure, n: usize, clusters: u32) {
     }
     for (cluster, head) in heads[shape.clusters as usize..].chunks(32).enumerate() {
         let [.., a_row, blocks] = model.tiles[cluster].unwrap();
-        let first = a_row / shape.block_rows;
+        let first = a_row / shape.tile.block_rows;
         let column = |lane: u32| if lane < blocks { 1000 + first + lane } else { 0 };
         assert_eq!(head, (0..32).map(column).collect::<Vec<_>>(), "cluster {cluster}: {context}");
     }
@@ -169,8 +169,8 @@ fn the_lists_of_an_sddmm_are_those_of_the_host() {
         assert_eq!(words[..tiles * size], host_words[..tiles * size], "{spec}");
         // CTAs without a tile multiply one stage of zeros and store nothing.
         for tile in words[tiles * size..].chunks(size).take((ctas as usize).saturating_sub(tiles)) {
-            assert_eq!(tile[..8], [0, SddmmShape::OUTSIDE, 1, 0, 0, 0, 0, 0], "{spec}");
-            assert!(tile[8..].iter().all(|word| *word == SddmmShape::OUTSIDE), "{spec}");
+            assert_eq!(tile[..8], [0, TileScheduler::OUTSIDE, 1, 0, 0, 0, 0, 0], "{spec}");
+            assert!(tile[8..].iter().all(|word| *word == TileScheduler::OUTSIDE), "{spec}");
         }
     }
 }

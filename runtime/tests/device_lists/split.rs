@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bsr_codegen::SplitForm;
 use bsr_codegen::lists::SplitLists;
+use bsr_codegen::{SplitForm, TileScheduler};
 use bsr_runtime::schedule::{Role, WorkPlan};
 use bsr_simulator::GlobalMemory;
 use proptest::prelude::*;
@@ -12,8 +12,6 @@ use proptest::prelude::*;
 use crate::shapes::{plan, request, rows, split, structure};
 use crate::simulate::{clean, upload, words};
 
-/// A row beyond all others.
-const OUTSIDE: u32 = 1 << 30;
 /// Words of a work tile.
 const WORDS: usize = 8;
 
@@ -46,7 +44,7 @@ fn check(spec: &str, size: (usize, usize), n: usize, pattern: &str, clusters: u3
                 assert!(head.eq(ahead.chain(std::iter::repeat(0)).take(32)), "{spec}: the head of cluster {cluster}");
             }
             match c_row {
-                OUTSIDE => assert_eq!((blocks, role, place), (0, 0, 0), "{spec}: {tile:?}"),
+                TileScheduler::OUTSIDE => assert_eq!((blocks, role, place), (0, 0, 0), "{spec}: {tile:?}"),
                 _ => parts.entry((c_row, c_col)).or_default().push((a_row, blocks, cluster, at, [role, place])),
             }
         }

@@ -1,6 +1,6 @@
 //! Patterns that are wrong, in every place of the code that checks them.
 
-use bsr_codegen::lists::SddmmShape;
+use bsr_codegen::TileScheduler;
 
 use super::*;
 use crate::Pattern;
@@ -225,8 +225,8 @@ pub fn faults_of_lists(kernels: &ListKernels) -> Result<Vec<String>, SimulatedEr
         let words = own.iter().sum::<u32>() as usize * tiles.tile_words as usize;
         // CTAs without a tile multiply one stage of zeros and store nothing.
         let without = words / tiles.tile_words as usize..ctas as usize;
-        let none = [0, SddmmShape::OUTSIDE, 1, 0, 0, 0, 0, 0];
-        let is_none = |tile: &[u32]| tile[..8] == none && tile[8..].iter().all(|word| *word == SddmmShape::OUTSIDE);
+        let none = [0, TileScheduler::OUTSIDE, 1, 0, 0, 0, 0, 0];
+        let is_none = |tile: &[u32]| tile[..8] == none && tile[8..].iter().all(|word| *word == TileScheduler::OUTSIDE);
         let mut idle = work[words..].chunks(tiles.tile_words as usize).take(without.len());
         // Lists that have no tile are the last ones.
         let used = own.iter().filter(|tiles| **tiles > 0).count();

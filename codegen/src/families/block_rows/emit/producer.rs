@@ -7,10 +7,7 @@ use super::scale::Factors;
 use crate::hopper::OperandTile;
 use crate::hopper::tma::{Load, Offset, constant, offset};
 use crate::plan::Major;
-use crate::{Layout, Pdl};
-
-/// A coordinate outside every matrix (2^30; the runtime keeps M, N and K below it): TMA fills with zeros.
-const OUTSIDE: u32 = 1 << 30;
+use crate::{Layout, Pdl, TileScheduler};
 
 /// The producer's part of the context.
 #[derive(Clone, Debug, Serialize)]
@@ -98,7 +95,7 @@ impl Producer {
             // The row of a batch's work tile is the place within a block already.
             slice_of: (reads_block_columns && !plan.spec.batch.is_on()).then_some(plan.view.rows),
             depth: plan.view.depth,
-            outside: OUTSIDE,
+            outside: TileScheduler::OUTSIDE,
             outside_k: plan.view.depth * plan.a.rows_per_line,
             factors: Factors::new(plan),
             factor_columns: SCALE_COLUMNS,

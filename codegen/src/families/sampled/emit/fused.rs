@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::super::plan::{Fused as PlannedFused, ROWS, SampledPlan, Split, WG_M};
 use super::staging::{vector_address, writes_16, writes_32};
+use crate::TileScheduler;
 use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::hopper::SECOND;
 use crate::hopper::fused::{self, FullOperand, Kept, Load, Pair, Vector, elements, red, unpack};
@@ -15,8 +16,6 @@ use crate::hopper::store::{Pack, Write};
 
 /// Columns of a batch of columns: 16 accumulators.
 const COLUMN_BATCH: u32 = 32;
-/// A block number beyond those of any pattern: its elements are not stored.
-const OUTSIDE: u32 = 1 << 30;
 
 /// The context of the `fused_*` templates.
 #[derive(Clone, Debug, Serialize)]
@@ -205,7 +204,7 @@ impl<'p> Emitter<'p> {
             block_columns: self.plan.spec.bk,
             vectors: fused::vectors(self.fused.program, |kind| matches!(kind, InputKind::Cols(_))),
             rows: if self.by_row() { (0..ROWS).collect() } else { vec![] },
-            outside: OUTSIDE,
+            outside: TileScheduler::OUTSIDE,
         }
     }
 
