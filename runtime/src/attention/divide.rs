@@ -8,30 +8,28 @@
 //! No CTA waits for one of a higher number, and within a CTA what others wait for comes first. So a launch ends even if
 //! not all of its CTAs run at the same time.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use bsr_codegen::{AttentionTiles, SplitK};
 
-use super::work::{Steps, Tile};
+use super::work::{Steps, Tile, longest_first};
+use crate::schedule::Clusters;
 
 /// The most parts of a tile: a thread of the collecting consumer waits for each.
 const MOST_PARTS: u32 = 64;
 /// Parts that one CTA collects alone.
 const FLAT: u32 = 4;
 /// Keys of the smallest part that `auto` makes.
-const LEAST_KEYS: u32 = 256;
-/// How much earlier a launch must end for tiles to be divided.
-const WORTH: f64 = 0.97;
+const LEAST_KEYS: u64 = 256;
+/// Tiles are divided where a launch then takes less than this part of its time.
+const MOST_OF_UNDIVIDED: f64 = 0.97;
 /// Parts of an equal share that `auto` tries as the length of a part, in sixteenths. A little more than a share makes one
 /// part for every CTA of what a share would divide into two waves.
-const LENGTHS: [usize; 11] = [24, 20, 18, 17, 16, 12, 8, 6, 4, 2, 1];
+const LENGTHS: [u64; 11] = [24, 20, 18, 17, 16, 12, 8, 6, 4, 2, 1];
 /// What a part costs beside its steps, and what it costs to pass sums on or to collect them, beside their elements, in keys;
 /// elements that count as a key. One query against 65536 keys of 8 heads took 73 us on an H200 in 16 parts a head, one a
 /// CTA, and 126 us in 64.
-const PART_KEYS: usize = 256;
-const EXCHANGE_KEYS: usize = 16;
-const ELEMENTS_A_KEY: usize = 512;
+const PART_KEYS: u64 = 256;
+const EXCHANGE_KEYS: u64 = 16;
+const ELEMENTS_A_KEY: u64 = 512;
 /// Halvings of the interval in which the end of a launch is sought.
 const HALVINGS: usize = 10;
 
@@ -74,21 +72,22 @@ pub(super) fn divide(
             (cut.places > 0).then(|| cut.assigned(tiles, ctas).1)
         }
         SplitK::Auto | SplitK::Long => {
-            let costs: Vec<usize> = all.iter().map(|tile| tile.cost(tiles)).collect();
-            let share = costs.iter().sum::<usize>().div_ceil(ctas).max(1);
-            let undivided = longest_first(costs, vec![0; ctas]).into_iter().max().unwrap_or(0);
-            let end = |factor: f64| (undivided as f64 * factor) as usize;
-            if share >= end(WORTH) {
+            let share = all.iter().map(|tile| tile.cost(tiles)).sum::<u64>().div_ceil(ctas as u64).max(1);
+            let mut idle = Clusters::idle(ctas);
+            idle.assign(longest_first(all.clone(), tiles), |tile| tile.cost(tiles));
+            let undivided = idle.times().into_iter().max().unwrap_or(0);
+            let end = |factor: f64| (undivided as f64 * factor) as u64;
+            if share >= end(MOST_OF_UNDIVIDED) {
                 return None;
             }
             let candidates = LENGTHS.map(|sixteenths| {
-                let length = (share * sixteenths / 16).max(LEAST_KEYS as usize) as u32;
+                let length = (share * sixteenths / 16).max(LEAST_KEYS) as u32;
                 let keys = |tile: &Tile| tile.steps.total * tiles.step;
                 let cut = Cut::new(tiles, steps, &all, |tile| keys(tile).div_ceil(length).min(MOST_PARTS));
                 cut.assigned(tiles, ctas)
             });
             let best = candidates.into_iter().min_by_key(|(end, _)| *end)?;
-            (best.0 < end(WORTH) && best.1.places > 0).then_some(best.1)
+            (best.0 < end(MOST_OF_UNDIVIDED) && best.1.places > 0).then_some(best.1)
         }
     }
 }
@@ -158,7 +157,7 @@ impl Cut {
     ///
     /// All second parts come before all third ones, and where each of these runs begins a CTA of its own, the parts of a tile
     /// have the same place in the lists of their CTAs, and end at about the same time by these costs.
-    fn assigned(mut self, tiles: &AttentionTiles, ctas: usize) -> (usize, Divided) {
+    fn assigned(mut self, tiles: &AttentionTiles, ctas: usize) -> (u64, Divided) {
         self.leaves.sort_by_key(|(part, _)| *part);
         // Many short runs would leave many CTAs half empty.
         let is_flat = self.leaves.iter().all(|(part, _)| *part < FLAT);
@@ -167,15 +166,20 @@ impl Cut {
         // Whether a part begins a run.
         let begins: Vec<bool> = (0..runs.len()).map(|at| is_flat && at > 0 && runs[at].0 != runs[at - 1].0).collect();
         let parts: Vec<Tile> = runs.into_iter().map(|(_, tile)| tile).collect();
-        let costs: Vec<usize> = parts.iter().map(|tile| part_cost(tiles, tile)).collect();
-        let wholes: Vec<usize> = self.wholes.iter().map(|tile| tile.cost(tiles)).collect();
-        let total = costs.iter().chain(&wholes).sum::<usize>();
-        let longest = costs.iter().chain(&wholes).max().copied().unwrap_or(0);
-        let (mut least, mut most) = (longest.max(total / ctas), total);
-        let fits = |most: usize, begins: &[bool]| {
+        let costs: Vec<u64> = parts.iter().map(|tile| part_cost(tiles, tile)).collect();
+        let wholes = longest_first(self.wholes, tiles);
+        let each = || costs.iter().copied().chain(wholes.iter().map(|tile| tile.cost(tiles)));
+        let (total, longest) = (each().sum::<u64>(), each().max().unwrap_or(0));
+        let (mut least, mut most) = (longest.max(total / ctas as u64), total);
+        // The wholes of every CTA, whose parts are in these bins, and when the last CTA ends.
+        let with_wholes = |bins: &[usize]| {
+            let mut free = loads(&costs, bins, ctas);
+            let lists = free.assign(wholes.iter().copied(), |tile| tile.cost(tiles));
+            (lists, free.times().into_iter().max().unwrap_or(0))
+        };
+        let fits = |most: u64, begins: &[bool]| {
             let bins = filled(&costs, begins, most, ctas)?;
-            let ends = longest_first(wholes.clone(), loads(&costs, &bins, ctas));
-            (ends.into_iter().max() <= Some(most)).then_some(bins)
+            (with_wholes(&bins).1 <= most).then_some(bins)
         };
         for _ in 0..HALVINGS {
             let middle = least.midpoint(most);
@@ -186,26 +190,17 @@ impl Cut {
         }
         let bins = fits(most, &begins).or_else(|| fits(total, &vec![false; parts.len()]));
         let bins = bins.unwrap_or_else(|| vec![0; parts.len()]);
-        let (mut lists, mut ends) = (vec![vec![]; ctas], loads(&costs, &bins, ctas));
+        let mut lists = vec![vec![]; ctas];
         let roots = parts.len() - self.roots.len();
         bins[..roots].iter().zip(&parts).for_each(|(bin, tile)| lists[*bin].push(*tile));
-        let mut order: Vec<usize> = (0..wholes.len()).collect();
-        order.sort_by_key(|at| Reverse(wholes[*at]));
-        let mut free: BinaryHeap<Reverse<(usize, usize)>> =
-            ends.iter().enumerate().map(|(cta, end)| Reverse((*end, cta))).collect();
-        for at in order {
-            let Some(Reverse((end, cta))) = free.pop() else { break };
-            lists[cta].push(self.wholes[at]);
-            ends[cta] = end + wholes[at];
-            free.push(Reverse((ends[cta], cta)));
-        }
+        lists.iter_mut().zip(with_wholes(&bins).0).for_each(|(list, wholes)| list.extend(wholes));
         bins[roots..].iter().zip(&parts[roots..]).for_each(|(bin, tile)| lists[*bin].push(*tile));
         (last_end(tiles, &lists, self.places), Divided { lists, places: self.places })
     }
 }
 
 /// When the last CTA ends, in keys. A CTA waits for parts of CTAs of lower numbers, or for earlier ones of its own.
-fn last_end(tiles: &AttentionTiles, lists: &[Vec<Tile>], places: u32) -> usize {
+fn last_end(tiles: &AttentionTiles, lists: &[Vec<Tile>], places: u32) -> u64 {
     let mut passed_on = vec![0; places as usize];
     let mut last = 0;
     for list in lists {
@@ -236,14 +231,14 @@ fn part_of(tiles: &AttentionTiles, words: &[u32], steps: Steps, range: std::ops:
 }
 
 /// What a part costs, in keys.
-fn part_cost(tiles: &AttentionTiles, tile: &Tile) -> usize {
-    let exchange = EXCHANGE_KEYS + tile.rows as usize * tiles.columns as usize / ELEMENTS_A_KEY;
-    tile.cost(tiles) + PART_KEYS + exchange * (tile.role.collects.0 as usize + usize::from(tile.role.to.is_some()))
+fn part_cost(tiles: &AttentionTiles, tile: &Tile) -> u64 {
+    let exchange = EXCHANGE_KEYS + u64::from(tile.rows) * u64::from(tiles.columns) / ELEMENTS_A_KEY;
+    tile.cost(tiles) + PART_KEYS + exchange * (u64::from(tile.role.collects.0) + u64::from(tile.role.to.is_some()))
 }
 
 /// Consecutive parts for each CTA, none with more than `most`: the CTA of every part, if there are enough. A part that begins
 /// a run begins a CTA.
-fn filled(costs: &[usize], begins: &[bool], most: usize, ctas: usize) -> Option<Vec<usize>> {
+fn filled(costs: &[u64], begins: &[bool], most: u64, ctas: usize) -> Option<Vec<usize>> {
     let (mut cta, mut load) = (0, 0);
     let mut bins = vec![];
     for (cost, begins) in costs.iter().zip(begins) {
@@ -256,20 +251,9 @@ fn filled(costs: &[usize], begins: &[bool], most: usize, ctas: usize) -> Option<
     (cta < ctas).then_some(bins)
 }
 
-fn loads(costs: &[usize], bins: &[usize], ctas: usize) -> Vec<usize> {
+/// When each CTA has done its parts.
+fn loads(costs: &[u64], bins: &[usize], ctas: usize) -> Clusters {
     let mut loads = vec![0; ctas];
     bins.iter().zip(costs).for_each(|(bin, cost)| loads[*bin] += cost);
-    loads
-}
-
-/// When CTAs end that get tiles of these costs, the longest first, each the one that would be done first.
-fn longest_first(mut costs: Vec<usize>, loads: Vec<usize>) -> Vec<usize> {
-    costs.sort_unstable_by_key(|cost| Reverse(*cost));
-    let mut free: BinaryHeap<Reverse<usize>> = loads.into_iter().map(Reverse).collect();
-    for cost in costs {
-        if let Some(Reverse(load)) = free.pop() {
-            free.push(Reverse(load + cost));
-        }
-    }
-    free.into_iter().map(|Reverse(load)| load).collect()
+    loads.into_iter().enumerate().collect()
 }

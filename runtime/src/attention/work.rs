@@ -1,18 +1,19 @@
 //! The work of an attention: tiles of every CTA, and the steps of each tile.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 use bsr_codegen::AttentionTiles;
 
 use super::divide::{self, Role};
 use super::steps::{self, Counts};
 use super::{AttentionError, Mask, Shape, Sharing};
+use crate::schedule::{Policy, assign};
 
-/// Bytes of K and V that a run of tiles should read from L2: heads are computed in groups of so much.
+/// Bytes of K and V that a run of tiles should read from the L2 of an H200: heads are computed in groups of so much.
 const L2_BYTES: usize = 24 << 20;
 /// What a tile costs beside its steps, in keys: its first load, its last product, its store.
-const TILE_KEYS: usize = 96;
+const TILE_KEYS: u64 = 96;
 
 /// The work of an attention, in the form in which a kernel reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +64,10 @@ impl AttentionWork {
                 work.places = divided.places;
                 divided.lists
             }
-            None => whole(tiles, groups, ctas),
+            None => {
+                let in_order = groups.into_iter().flat_map(|group| longest_first(group, tiles)).collect();
+                assign(in_order, Policy::InOrder, |tile: &Tile| tile.cost(tiles), ctas.max(1) as usize)
+            }
         };
         work.heads.push(0);
         for list in lists.iter().filter(|list| !list.is_empty()) {
@@ -122,8 +126,8 @@ impl AttentionWork {
 
 impl Tile {
     /// What it costs, in keys.
-    pub(super) fn cost(&self, tiles: &AttentionTiles) -> usize {
-        self.steps.counts.iter().max().map_or(0, |most| *most as usize) * tiles.step as usize + TILE_KEYS
+    pub(super) fn cost(&self, tiles: &AttentionTiles) -> u64 {
+        self.steps.counts.iter().max().map_or(0, |most| u64::from(*most)) * u64::from(tiles.step) + TILE_KEYS
     }
 
     /// What a kernel reads.
@@ -144,19 +148,10 @@ pub(super) fn heads_together(shape: &Shape) -> usize {
     (L2_BYTES / head_bytes.max(1)).max(1)
 }
 
-/// Tiles that are not divided.
-fn whole(tiles: &AttentionTiles, groups: Vec<Vec<Tile>>, ctas: u32) -> Vec<Vec<Tile>> {
-    let mut load: BinaryHeap<Reverse<(usize, u32)>> = (0..ctas.max(1)).map(|cta| Reverse((0, cta))).collect();
-    let mut lists: Vec<Vec<Tile>> = vec![vec![]; ctas.max(1) as usize];
-    for mut open in groups {
-        open.sort_by_key(|tile| Reverse(tile.cost(tiles)));
-        for tile in open {
-            let Some(Reverse((so_far, cta))) = load.pop() else { break };
-            lists[cta as usize].push(tile);
-            load.push(Reverse((so_far + tile.cost(tiles), cta)));
-        }
-    }
-    lists
+/// The tiles in descending order of cost.
+pub(super) fn longest_first(mut all: Vec<Tile>, tiles: &AttentionTiles) -> Vec<Tile> {
+    all.sort_by_key(|tile| Reverse(tile.cost(tiles)));
+    all
 }
 
 /// Heads that share a tile have one pattern.

@@ -1,75 +1,113 @@
-//! Assigns tiles to clusters: in turn (static round-robin), or so that clusters finish together.
+//! The scheduler: tiles with costs are assigned to clusters. Every list of work and the cost model assign tiles here.
+//!
+//! Costs are in any unit that all tiles of a launch have; [`super::costs`] has them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
-use super::{CostedTile, WorkTile};
-
-/// Shares of the columns whose tiles are assigned in order, so that concurrent tiles share columns of B; largest first.
-const IN_ORDER: [f64; 5] = [0.875, 0.75, 0.5, 0.25, 0.0];
-/// An assignment with a smaller share must finish this much earlier to be worth its additional L2 misses.
-const WORTH: f64 = 0.01;
+/// Shares of the tiles that are assigned in order, so that concurrent tiles share columns of B; largest first.
+const SHARES_IN_ORDER: [f64; 5] = [0.875, 0.75, 0.5, 0.25, 0.0];
+/// An assignment with a smaller share in order must finish earlier by this part to be worth its additional L2 misses.
+const LEAST_GAIN: f64 = 0.01;
 /// Swaps that are tried for each cluster.
 const SWAPS: usize = 4;
 
-/// Static round-robin: tile `i` of the order goes to cluster `i mod clusters`.
-pub(super) fn round_robin(rows: &[CostedTile], columns: &[u32], group: usize, clusters: usize) -> Vec<Vec<WorkTile>> {
-    let mut lists = vec![vec![]; clusters];
-    for (i, costed) in tile_order(rows, columns, group).enumerate() {
-        lists[i % clusters].push(costed.tile);
-    }
-    lists
+/// Clusters, or CTAs, by when they are free: the earliest first, of several the one with the lowest number.
+#[derive(Clone, Debug)]
+pub(crate) struct Clusters {
+    free: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
-/// All tiles, along each block row under `group` columns of tiles at a time. The direction alternates: down under the
-/// first group, up under the second, and so on, so that the rows of A that L2 still holds come first.
-pub(super) fn tile_order<'a>(
-    rows: &'a [CostedTile],
-    columns: &'a [u32],
-    group: usize,
-) -> impl Iterator<Item = CostedTile> + 'a {
-    columns.chunks(group).enumerate().flat_map(move |(number, together)| {
-        (0..rows.len()).flat_map(move |i| {
-            let row = if number % 2 == 0 { rows[i] } else { rows[rows.len() - 1 - i] };
-            together.iter().map(move |column| CostedTile { tile: WorkTile { c_col: *column, ..row.tile }, ..row })
-        })
-    })
+/// Clusters of these numbers, each with the time at which it is free.
+impl FromIterator<(usize, u64)> for Clusters {
+    fn from_iter<I: IntoIterator<Item = (usize, u64)>>(clusters: I) -> Self {
+        Self { free: clusters.into_iter().map(|(cluster, time)| Reverse((time, cluster))).collect() }
+    }
 }
 
-/// Assigns tiles of any kind with their costs. A first part goes in order to whichever cluster would be free first, the
-/// remaining tiles in descending order of cost. Of the assignments that finish about as early as any, the one with the
-/// largest first part is chosen.
-pub(super) fn assign<T: Copy>(tiles: &[(T, u64)], clusters: usize, balanced: bool) -> Vec<Vec<T>> {
-    let even = tiles.iter().all(|(_, cost)| *cost == tiles[0].1);
-    if !balanced || even {
-        let mut lists = vec![vec![]; clusters];
-        tiles.iter().enumerate().for_each(|(i, (tile, _))| lists[i % clusters].push(*tile));
-        return lists;
+impl Clusters {
+    /// So many clusters, all of which are free at 0.
+    pub(crate) fn idle(count: usize) -> Self {
+        (0..count).map(|cluster| (cluster, 0)).collect()
     }
-    let with_share = |share: f64| {
-        let (in_order, remaining) = tiles.split_at((tiles.len() as f64 * share) as usize);
-        let mut remaining = remaining.to_vec();
-        remaining.sort_by_key(|(_, cost)| Reverse(*cost));
-        let mut lists = vec![vec![]; clusters];
-        let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..clusters).map(|c| Reverse((0, c))).collect();
-        let mut finish = 0;
-        for (tile, cost) in in_order.iter().chain(&remaining) {
-            let Reverse((busy, cluster)) = free.pop().unwrap_or(Reverse((0, 0)));
-            free.push(Reverse((busy + cost, cluster)));
-            finish = finish.max(busy + cost);
-            lists[cluster].push(*tile);
+
+    /// The cluster that is free first, which then is busy for so long; none of no clusters.
+    fn next(&mut self, cost: u64) -> Option<usize> {
+        let mut first = self.free.peek_mut()?;
+        first.0.0 += cost;
+        Some(first.0.1)
+    }
+
+    /// Takes out the cluster that is free first, and the time at which it is.
+    pub(crate) fn pop(&mut self) -> Option<(usize, u64)> {
+        self.free.pop().map(|Reverse((time, cluster))| (cluster, time))
+    }
+
+    /// Puts a cluster back that is free at this time.
+    pub(crate) fn push(&mut self, cluster: usize, time: u64) {
+        self.free.push(Reverse((time, cluster)));
+    }
+
+    /// When each cluster is free, by its number.
+    pub(crate) fn times(&self) -> Vec<u64> {
+        let mut times = vec![0; self.free.len()];
+        self.free.iter().for_each(|Reverse((time, cluster))| times[*cluster] = *time);
+        times
+    }
+
+    /// Assigns tiles in their order, each to the cluster that is free first: the tiles of each cluster, by its number, of
+    /// which there are as many as clusters.
+    pub(crate) fn assign<T>(&mut self, tiles: impl IntoIterator<Item = T>, cost: impl Fn(&T) -> u64) -> Vec<Vec<T>> {
+        let mut lists: Vec<Vec<T>> = (0..self.free.len()).map(|_| vec![]).collect();
+        for tile in tiles {
+            if let Some(cluster) = self.next(cost(&tile)) {
+                lists[cluster].push(tile);
+            }
         }
-        (finish, lists)
-    };
-    most_in_order(with_share, |(finish, _)| *finish, 0).map(|(_, lists)| lists).unwrap_or_default()
+        lists
+    }
 }
 
-/// Of the assignments of all shares in order that finish about as early as any, the one with the largest share. One that finishes
-/// about at `early` is taken at once.
-pub(super) fn most_in_order<A>(of_share: impl Fn(f64) -> A, finish: impl Fn(&A) -> u64, early: u64) -> Option<A> {
-    let is_about = |assignment: &A, least: u64| finish(assignment) <= (least as f64 * (1.0 + WORTH)) as u64;
+/// Which tile goes to which cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Tile `i` to cluster `i mod clusters`.
+    RoundRobin,
+    /// Each tile to the cluster that is free first.
+    InOrder,
+    /// An [`Assignment`] with the largest share in order that finishes about as early as any, by [`most_in_order`]. Tiles of
+    /// one cost go in turn.
+    Balanced,
+}
+
+/// Assigns tiles to so many clusters: the list of each.
+pub fn assign<T: Clone>(tiles: Vec<T>, policy: Policy, cost: impl Fn(&T) -> u64, clusters: usize) -> Vec<Vec<T>> {
+    match policy {
+        Policy::Balanced if !is_even(tiles.iter().map(&cost)) => {
+            let of_share = |share| Assignment::of_tiles(&tiles, share, &cost, clusters);
+            most_in_order(of_share, Assignment::finish, 0).map(Assignment::into_lists).unwrap_or_default()
+        }
+        Policy::InOrder => Clusters::idle(clusters).assign(tiles, cost),
+        Policy::RoundRobin | Policy::Balanced => {
+            let mut lists = vec![vec![]; clusters];
+            tiles.into_iter().enumerate().for_each(|(i, tile)| lists[i % clusters].push(tile));
+            lists
+        }
+    }
+}
+
+/// Whether all of these are the same.
+fn is_even(mut costs: impl Iterator<Item = u64>) -> bool {
+    costs.next().is_none_or(|first| costs.all(|cost| cost == first))
+}
+
+/// Of the assignments of all shares in order that finish about as early as any, the one with the largest share. One that
+/// finishes about at `early` is taken at once.
+pub fn most_in_order<A>(of_share: impl Fn(f64) -> A, finish: impl Fn(&A) -> u64, early: u64) -> Option<A> {
+    let is_about = |assignment: &A, least: u64| finish(assignment) <= (least as f64 * (1.0 + LEAST_GAIN)) as u64;
     let mut tried = vec![];
-    for share in IN_ORDER {
+    for share in SHARES_IN_ORDER {
         let assignment = of_share(share);
         if is_about(&assignment, early) {
             return Some(assignment);
@@ -80,59 +118,107 @@ pub(super) fn most_in_order<A>(of_share: impl Fn(f64) -> A, finish: impl Fn(&A) 
     tried.into_iter().find(|assignment| is_about(assignment, earliest))
 }
 
-/// The assignment with the largest part in order that finishes about as early as any.
-pub(super) fn balanced(rows: &[CostedTile], columns: &[u32], group: usize, clusters: usize) -> Vec<Vec<WorkTile>> {
-    if rows.iter().all(|row| row.cost == rows[0].cost) {
-        return round_robin(rows, columns, group, clusters);
-    }
-    let of_share = |share: f64| {
-        let parts = columns.split_at((columns.len() as f64 * share) as usize);
-        let mut assignment = Assignment::new(rows, parts, group, clusters);
-        assignment.swap_tiles();
-        assignment
-    };
-    most_in_order(of_share, Assignment::finish, 0).map(Assignment::into_lists).unwrap_or_default()
+/// A tile of C by its row and column of tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its row of tiles.
+    pub row: u32,
+    /// Its column of tiles.
+    pub column: u32,
 }
 
-/// Tiles assigned to clusters, and the total cost of each cluster.
-struct Assignment {
-    /// Assigned in order. These tiles stay with their clusters.
-    in_order: Vec<Vec<WorkTile>>,
-    /// Assigned in descending order of cost. These tiles may still be swapped between clusters.
-    remaining: Vec<Vec<CostedTile>>,
+/// The tiles of C: every column of tiles has the same rows.
+#[derive(Clone, Copy, Debug)]
+pub struct TileGrid<'c> {
+    /// What the tile of each row costs.
+    pub costs: &'c [u64],
+    /// Columns of tiles.
+    pub columns: usize,
+    /// Columns of tiles that are computed together along a row.
+    pub group: usize,
+}
+
+impl<'c> TileGrid<'c> {
+    /// All tiles, along each row under `group` columns at a time. The direction alternates: down under the first group, up
+    /// under the second, and so on, so that the rows of A that L2 still holds come first.
+    pub fn order(&self) -> impl Iterator<Item = Place> + use<> {
+        self.order_of(0..self.columns)
+    }
+
+    fn order_of(&self, columns: Range<usize>) -> impl Iterator<Item = Place> + use<> {
+        let (rows, group, end) = (self.costs.len() as u32, self.group, columns.end);
+        columns.step_by(group).enumerate().flat_map(move |(number, first)| {
+            let columns = first as u32..(first + group).min(end) as u32;
+            (0..rows).flat_map(move |at| {
+                let row = if number % 2 == 0 { at } else { rows - 1 - at };
+                columns.clone().map(move |column| Place { row, column })
+            })
+        })
+    }
+
+    /// Whether all tiles cost the same.
+    pub fn is_even(&self) -> bool {
+        is_even(self.costs.iter().copied())
+    }
+
+    /// What a tile costs.
+    pub fn cost(&self, place: &Place) -> u64 {
+        self.costs[place.row as usize]
+    }
+
+    /// Assigns the first columns in order, as large a share as this is of all.
+    pub fn with_share(&self, share: f64, clusters: usize) -> Assignment<Place> {
+        let first = (self.columns as f64 * share) as usize;
+        let parts = [0..first, first..self.columns].map(|columns| self.order_of(columns));
+        Assignment::new(parts, |place| self.cost(place), clusters)
+    }
+
+    /// Assigns all tiles, with shares in order that are shares of the columns, and swaps.
+    pub(super) fn assign(&self, policy: Policy, clusters: usize) -> Vec<Vec<Place>> {
+        if policy != Policy::Balanced || self.is_even() {
+            return assign(self.order().collect(), policy, |place| self.cost(place), clusters);
+        }
+        let of_share = |share| {
+            let mut assignment = self.with_share(share, clusters);
+            assignment.swap_tiles();
+            assignment
+        };
+        let chosen = most_in_order(of_share, Assignment::finish, 0);
+        chosen.map(|assignment| assignment.sorted_by_key(|place| place.column)).unwrap_or_default()
+    }
+}
+
+/// Tiles in two parts. The first goes in order, each tile to the cluster that is free first, so that concurrent tiles read the
+/// same columns of B. The rest goes in descending order of cost, which leaves clusters within a tile of each other (Graham,
+/// Bounds on Multiprocessing Timing Anomalies, 1969).
+#[derive(Debug)]
+pub struct Assignment<T> {
+    in_order: Vec<Vec<T>>,
+    /// With their costs. These tiles may be swapped between clusters.
+    rest: Vec<Vec<(T, u64)>>,
+    /// The cost of all tiles of each cluster.
     loads: Vec<u64>,
 }
 
-impl Assignment {
-    /// The tiles of the first columns, `in_order`, go one after the other to whichever cluster would be free first, so
-    /// that concurrent tiles read the same columns of B. The remaining tiles go in descending order of cost, which
-    /// leaves clusters within a tile of each other (Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
-    fn new(rows: &[CostedTile], (in_order, remaining): (&[u32], &[u32]), group: usize, clusters: usize) -> Self {
-        let mut assignment =
-            Self { in_order: vec![vec![]; clusters], remaining: vec![vec![]; clusters], loads: vec![0; clusters] };
-        let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..clusters).map(|c| Reverse((0, c))).collect();
-        let mut next = |cost: u64| {
-            let Reverse((busy, cluster)) = free.pop().unwrap_or(Reverse((0, 0)));
-            free.push(Reverse((busy + cost, cluster)));
-            cluster
-        };
-        for CostedTile { tile, cost } in tile_order(rows, in_order, group) {
-            let cluster = next(cost);
-            assignment.in_order[cluster].push(tile);
-            assignment.loads[cluster] += cost;
-        }
-        let mut remaining: Vec<CostedTile> = tile_order(rows, remaining, group).collect();
-        remaining.sort_by_key(|costed| Reverse(costed.cost));
-        for costed in remaining {
-            let cluster = next(costed.cost);
-            assignment.loads[cluster] += costed.cost;
-            assignment.remaining[cluster].push(costed);
-        }
-        assignment
+impl<T: Clone> Assignment<T> {
+    fn new(parts: [impl Iterator<Item = T>; 2], cost: impl Fn(&T) -> u64, clusters: usize) -> Self {
+        let mut clusters = Clusters::idle(clusters);
+        let [first, rest] = parts;
+        let in_order = clusters.assign(first, &cost);
+        let mut rest: Vec<(T, u64)> = rest.map(|tile| (tile.clone(), cost(&tile))).collect();
+        rest.sort_by_key(|(_, cost)| Reverse(*cost));
+        let rest = clusters.assign(rest, |(_, cost)| *cost);
+        Self { in_order, rest, loads: clusters.times() }
+    }
+
+    /// As large a share of the tiles in order as this is of all.
+    pub fn of_tiles(tiles: &[T], share: f64, cost: impl Fn(&T) -> u64, clusters: usize) -> Self {
+        let (first, rest) = tiles.split_at((tiles.len() as f64 * share) as usize);
+        Self::new([first, rest].map(|part| part.iter().cloned()), cost, clusters)
     }
 
     /// When the last cluster finishes.
-    fn finish(&self) -> u64 {
+    pub fn finish(&self) -> u64 {
         self.loads.iter().copied().max().unwrap_or(0)
     }
 
@@ -141,11 +227,11 @@ impl Assignment {
         for _ in 0..SWAPS * self.loads.len() {
             let Some(busiest) = (0..self.loads.len()).max_by_key(|c| self.loads[*c]) else { return };
             let Some((other, give, take)) = self.best_swap(busiest) else { return };
-            let (given, taken) = (self.remaining[busiest][give], self.remaining[other][take]);
-            self.remaining[busiest][give] = taken;
-            self.remaining[other][take] = given;
-            self.loads[busiest] -= given.cost - taken.cost;
-            self.loads[other] += given.cost - taken.cost;
+            let (given, taken) = (self.rest[busiest][give].clone(), self.rest[other][take].clone());
+            let moved = given.1 - taken.1;
+            self.loads[busiest] -= moved;
+            self.loads[other] += moved;
+            (self.rest[busiest][give], self.rest[other][take]) = (taken, given);
         }
     }
 
@@ -154,10 +240,10 @@ impl Assignment {
         let mut best = None;
         let mut finish = self.loads[busiest];
         for other in (0..self.loads.len()).filter(|c| *c != busiest) {
-            for (give, given) in distinct(&self.remaining[busiest]) {
-                for (take, taken) in distinct(&self.remaining[other]) {
-                    if given.cost > taken.cost {
-                        let moved = given.cost - taken.cost;
+            for (give, given) in distinct(&self.rest[busiest]) {
+                for (take, taken) in distinct(&self.rest[other]) {
+                    if given > taken {
+                        let moved = given - taken;
                         let after = (self.loads[busiest] - moved).max(self.loads[other] + moved);
                         if after < finish {
                             (finish, best) = (after, Some((other, give, take)));
@@ -169,19 +255,44 @@ impl Assignment {
         best
     }
 
-    /// The lists, each in the order of its columns.
-    fn into_lists(self) -> Vec<Vec<WorkTile>> {
+    /// The list of each cluster.
+    pub fn into_lists(self) -> Vec<Vec<T>> {
+        self.sorted_by_key(|_| ())
+    }
+
+    /// The list of each cluster, with the rest in the order of a key.
+    fn sorted_by_key<K: Ord>(self, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
         let mut lists = self.in_order;
-        for (list, remaining) in lists.iter_mut().zip(self.remaining) {
-            let mut remaining: Vec<WorkTile> = remaining.into_iter().map(|costed| costed.tile).collect();
-            remaining.sort_by_key(|tile| tile.c_col);
-            list.extend(remaining);
+        for (list, mut rest) in lists.iter_mut().zip(self.rest) {
+            rest.sort_by_key(|(tile, _)| key(tile));
+            list.extend(rest.into_iter().map(|(tile, _)| tile));
         }
         lists
     }
 }
 
 /// One tile of each cost, with its position in a list in descending order of cost.
-fn distinct(tiles: &[CostedTile]) -> impl Iterator<Item = (usize, &CostedTile)> {
-    tiles.iter().enumerate().filter(|(i, costed)| *i == 0 || tiles[i - 1].cost != costed.cost)
+fn distinct<T>(tiles: &[(T, u64)]) -> impl Iterator<Item = (usize, u64)> {
+    tiles.iter().enumerate().filter(|(i, tile)| *i == 0 || tiles[i - 1].1 != tile.1).map(|(i, tile)| (i, tile.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cluster_that_is_free_first_is_next_and_of_several_the_first() {
+        let mut clusters = Clusters::idle(3);
+        let taken = [5, 1, 2, 1, 1, 4, 1].map(|cost| clusters.next(cost));
+        assert_eq!(taken, [0, 1, 2, 1, 1, 2, 1].map(Some));
+        assert_eq!(clusters.times(), [5, 4, 6]);
+        assert_eq!(Clusters::idle(0).next(1), None);
+    }
+
+    #[test]
+    fn tiles_go_along_rows_under_groups_of_columns_down_and_up() {
+        let grid = TileGrid { costs: &[1, 1], columns: 3, group: 2 };
+        let order: Vec<[u32; 2]> = grid.order().map(|place| [place.row, place.column]).collect();
+        assert_eq!(order, [[0, 0], [0, 1], [1, 0], [1, 1], [1, 2], [0, 2]]);
+    }
 }

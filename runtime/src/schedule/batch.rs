@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use bsr_codegen::{Plan, Schedule as Order, SplitForm, StagePacking, TileScheduler};
+use bsr_codegen::{Plan, SplitForm, StagePacking, TileScheduler};
 
-use super::assign::{assign, tile_order};
-use super::split_rows::{RowTile, divided};
-use super::{BlockIndex, CostedTile, HEAD_COLUMNS, StageMetadata, WorkTile, group, in_rows, tile_columns, tile_rows};
+use super::split_rows::RowTile;
+use super::{
+    BlockIndex, HEAD_COLUMNS, StageMetadata, Tiles, WorkTile, assign, divide_k, in_rows, lists_of, policy, tile_rows,
+};
 use crate::Structure;
 
 /// Words of a work tile, and of one that says how much of K it is beside stored blocks.
@@ -86,9 +87,8 @@ impl BatchLists {
 
     /// Makes the stage metadata of each pattern once, one after the other.
     fn with_metadata(plan: &Plan, packing: &StagePacking, problems: &[(&Structure, usize)], clusters: u32) -> Self {
-        let cluster_tile = plan.cluster_tile();
         let mut words = vec![];
-        let mut known: HashMap<*const Structure, Vec<CostedTile>> = HashMap::new();
+        let mut known: HashMap<*const Structure, Vec<(WorkTile, u64)>> = HashMap::new();
         let mut tiles = vec![];
         for (number, (structure, along)) in problems.iter().enumerate() {
             let index = BlockIndex::new(plan, structure);
@@ -97,18 +97,12 @@ impl BatchLists {
                 let first = (words.len() / StageMetadata::WORDS) as u32;
                 words.extend_from_slice(&metadata.words);
                 let mut rows = metadata.tiles(packing, index.rows);
-                rows.iter_mut().for_each(|costed| costed.tile.a_row += first);
+                rows.iter_mut().for_each(|(tile, _)| tile.a_row += first);
                 rows
             });
-            let group = group(plan, structure.stored(), index.cols);
             let (problem, whole_blocks) = (number as u32, (index.cols / index.block.1) as u32);
-            let columns = tile_columns(&cluster_tile, *along);
-            let ordered = tile_order(rows, &columns, group);
-            tiles.extend(
-                ordered.map(|CostedTile { tile, cost }| {
-                    (BatchTile { within: tile, problem, first: 0, whole_blocks }, cost)
-                }),
-            );
+            let of = |(within, cost)| (BatchTile { within, problem, first: 0, whole_blocks }, cost);
+            tiles.extend(Tiles::new(plan, structure, rows.clone(), *along).in_order().map(of));
         }
         let metadata = StageMetadata { words, groups: vec![] };
         let divisible = |form: &SplitForm, tile| RowTile::of_records(packing, form, &metadata, tile);
@@ -140,9 +134,8 @@ impl BatchLists {
                 place
             });
             let rows = tile_rows(&cluster_tile, index.row_ptr, index.rows);
-            let group = group(plan, structure.stored(), index.cols);
             let whole_blocks = (index.cols / index.block.1) as u32;
-            for CostedTile { tile, cost } in tile_order(&rows, &tile_columns(&cluster_tile, *along), group) {
+            for (tile, cost) in Tiles::new(plan, structure, rows, *along).in_order() {
                 let first = tile.a_row / cluster_tile.block_rows;
                 let a_row = if plan.reads_block_columns() { tile.a_row % cluster_tile.block_rows } else { tile.a_row };
                 let (within, problem, first) = (WorkTile { a_row, ..tile }, number as u32, place as u32 + first);
@@ -177,16 +170,14 @@ fn assigned(
     clusters: u32,
     divisible: impl Fn(&SplitForm, BatchTile) -> RowTile,
 ) -> (Vec<Vec<BatchTile>>, usize) {
-    let balanced = plan.spec().schedule.unwrap_or(Order::Balanced) == Order::Balanced;
-    let whole = || assign(tiles, (clusters as usize).min(tiles.len()), balanced);
+    let used = (clusters as usize).min(tiles.len());
+    let whole = || lists_of(assign(tiles.to_vec(), policy(plan), |(_, cost)| *cost, used), |(tile, _)| tile);
     let Some(form) = plan.split_form().filter(|_| !tiles.is_empty()) else { return (whole(), 0) };
-    let all = tiles.iter().map(|(tile, _)| divisible(&form, *tile));
-    let whole = || {
-        let lists = whole().into_iter();
-        lists.map(|list| list.into_iter().map(|tile| divisible(&form, tile)).collect()).collect()
-    };
-    let (lists, places) = divided(plan.spec().split, all, whole, clusters);
-    (lists, places as usize * form.partial_bytes as usize)
+    let divisible = |tile| divisible(&form, tile);
+    let all = tiles.iter().map(|(tile, _)| divisible(*tile));
+    let whole = || lists_of(whole(), divisible);
+    let (lists, places) = divide_k(plan.spec().split, None, all, whole, clusters as usize);
+    (lists_of(lists, |tile| tile.tile), places as usize * form.partial_bytes as usize)
 }
 
 /// The number of tiles of every cluster, then for each the first block columns of its first tile.

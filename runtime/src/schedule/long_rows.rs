@@ -9,43 +9,73 @@
 //! number. So no CTA waits for one of a higher number, and the launch ends even if not all CTAs run at the same time.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
-use super::assign::most_in_order;
-use super::split_k::{Divisible, in_parts};
+use bsr_codegen::{Plan, SplitK};
+
+use super::split_k::{Divisible, divide, in_parts, split};
+use super::{Clusters, Policy, most_in_order, policy};
 
 /// A tile is long if it takes so many times as long as they do on average.
-const LONG: f64 = 1.5;
+const TIMES_AVERAGE: f64 = 1.5;
 /// A part takes at most so many times as long as L2 holds a column: of 0.7, 1, 1.5 and 2.5 the fastest on an H200
 /// (`benches/LOG.md`, section 51).
-const HELD: f64 = 1.5;
+const TIMES_HELD: f64 = 1.5;
 /// A part takes at least so many times as long as its sums take to be written, and to be added.
-const EXCHANGES: u64 = 3;
+const TIMES_EXCHANGE: u64 = 3;
+
+/// Divides the K of tiles as the spec says: of all of them in their order; of those that take longer than a limit from
+/// [`longest_part`]; or by moving parts of some tiles of the lists that `whole` makes. The lists, and places in the workspace.
+pub fn divide_k<T: Divisible>(
+    spec: SplitK,
+    longest: Option<u64>,
+    all: impl Iterator<Item = T>,
+    whole: impl FnOnce() -> Vec<Vec<T>>,
+    clusters: usize,
+) -> (Vec<Vec<T>>, u32) {
+    let clusters = clusters.max(1);
+    match (spec, longest) {
+        (SplitK::Parts(parts), _) => divide(all, parts, clusters),
+        (_, Some(limit)) => divide_long(&all.collect::<Vec<_>>(), limit, clusters),
+        (SplitK::Auto | SplitK::Long | SplitK::Off, None) => {
+            let mut lists = whole();
+            lists.resize(lists.len().max(clusters), vec![]);
+            split(lists)
+        }
+    }
+}
 
 /// How long a part of a tile may take, given the tiles of a column of C, how many such columns there are, and of how many of them L2
-/// holds what is read of the dense factor. None where no tile takes longer.
-pub fn longest_part<T: Divisible>(column: &[T], columns: usize, held: f64, clusters: usize) -> Option<u64> {
-    if clusters < 2 || columns as f64 <= held {
+/// holds what is read of the dense factor. None where no tile takes longer, and where the spec divides no long tiles.
+pub fn longest_part<T: Divisible>(
+    plan: &Plan,
+    column: impl FnOnce() -> Vec<T>,
+    columns: usize,
+    held: f64,
+    clusters: usize,
+) -> Option<u64> {
+    let divides = plan.spec().split == SplitK::Long && policy(plan) != Policy::RoundRobin;
+    if !divides || clusters < 2 || columns as f64 <= held {
         return None;
     }
+    let column = column();
     let all: u64 = column.iter().map(T::cost).sum();
     let average = all as f64 / column.len().max(1) as f64;
     // As long as all clusters compute so many columns.
     let while_held = held * all as f64 / clusters as f64;
-    let limit = (HELD * while_held).max(LONG * average) as u64;
+    let limit = (TIMES_HELD * while_held).max(TIMES_AVERAGE * average) as u64;
     column.iter().any(|tile| parts(tile, limit) > 1).then_some(limit)
 }
 
 /// The parts of a tile of which none shall take longer than `limit`.
 fn parts<T: Divisible>(tile: &T, limit: u64) -> u32 {
     let costs = tile.costs();
-    let limit = limit.max(EXCHANGES * (costs.contribute + costs.collect)).max(costs.unit * u64::from(costs.least));
+    let limit = limit.max(TIMES_EXCHANGE * (costs.contribute + costs.collect)).max(costs.unit * u64::from(costs.least));
     (u64::from(tile.units()) * costs.unit).div_ceil(limit.max(1)).max(1) as u32
 }
 
 /// Assigns tiles in their order, with the long ones divided, so that all of `clusters` clusters finish together. The lists,
 /// and the places of the workspace.
-pub fn divide_long<T: Divisible>(tiles: &[T], limit: u64, clusters: usize) -> (Vec<Vec<T>>, u32) {
+fn divide_long<T: Divisible>(tiles: &[T], limit: u64, clusters: usize) -> (Vec<Vec<T>>, u32) {
     let mean = tiles.iter().map(T::cost).sum::<u64>() / clusters.max(1) as u64;
     let of_share = |share| Assigned::with_share(tiles, share, limit, clusters);
     most_in_order(of_share, |assigned| assigned.finish, mean).map_or((vec![], 0), Assigned::into_lists)
@@ -54,15 +84,14 @@ pub fn divide_long<T: Divisible>(tiles: &[T], limit: u64, clusters: usize) -> (V
 /// Tiles and parts, each given to clusters that would be free first.
 struct Assigned<T> {
     lists: Vec<Vec<T>>,
-    free: BinaryHeap<Reverse<(u64, usize)>>,
+    clusters: Clusters,
     places: u32,
     finish: u64,
 }
 
 impl<T: Divisible> Assigned<T> {
     fn new(clusters: usize) -> Self {
-        let free = (0..clusters).map(|cluster| Reverse((0, cluster))).collect();
-        Self { lists: vec![vec![]; clusters], free, places: 0, finish: 0 }
+        Self { lists: vec![vec![]; clusters], clusters: Clusters::idle(clusters), places: 0, finish: 0 }
     }
 
     /// The first share of the tiles in order, the others the longest first.
@@ -85,10 +114,7 @@ impl<T: Divisible> Assigned<T> {
         let (own, others) = in_parts(tile, parts(tile, limit).min(self.lists.len() as u32), self.places);
         self.places += others.len() as u32;
         // The clusters that are free first, by their numbers: the last one collects.
-        let mut taken: Vec<(usize, u64)> = (0..=others.len())
-            .filter_map(|_| self.free.pop())
-            .map(|Reverse((busy, cluster))| (cluster, busy))
-            .collect();
+        let mut taken: Vec<(usize, u64)> = (0..=others.len()).filter_map(|_| self.clusters.pop()).collect();
         taken.sort_unstable();
         let Some((last, busy)) = taken.pop() else { return };
         let collects = others.len() as u64 * tile.costs().collect;
@@ -102,7 +128,7 @@ impl<T: Divisible> Assigned<T> {
     fn push(&mut self, tile: T, cluster: usize, busy: u64) -> u64 {
         let end = busy + tile.cost();
         self.lists[cluster].push(tile);
-        self.free.push(Reverse((end, cluster)));
+        self.clusters.push(cluster, end);
         self.finish = self.finish.max(end);
         end
     }

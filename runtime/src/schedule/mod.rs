@@ -10,6 +10,7 @@ mod assign;
 mod batch;
 mod block_index;
 mod blocks;
+mod costs;
 mod long_rows;
 mod sddmm;
 mod shared_columns;
@@ -17,19 +18,21 @@ mod split_k;
 mod split_rows;
 mod stage_metadata;
 
-use bsr_codegen::{ClusterTile, Plan, Schedule as Order, StagePacking, TileScheduler};
+use bsr_codegen::{ClusterTile, Plan, Schedule, StagePacking, TileScheduler};
 
 pub use alike::together;
+pub(crate) use assign::Clusters;
+pub use assign::{Assignment, Place, Policy, TileGrid, assign, most_in_order};
 pub use batch::{BatchLists, BatchTile};
 pub use block_index::BlockIndex;
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
-pub use long_rows::{divide_long, longest_part};
-pub use sddmm::{SddmmWork, sddmm_costs};
+pub use costs::{Costs, record_tile, union_tile};
+pub use long_rows::{divide_k, longest_part};
+pub use sddmm::SddmmWork;
 use shared_columns::SharedWork;
-pub use split_k::{Costs, Divisible, Role, divide, split};
+pub use split_k::{Divisible, Role, split};
 use split_rows::RowTile;
-pub use split_rows::record_costs;
 use stage_metadata::StageMetadata;
 
 use crate::Structure;
@@ -149,11 +152,56 @@ pub struct WorkPlan {
     places: Option<u32>,
 }
 
-/// A tile with its cost, before it is assigned to a cluster.
-#[derive(Clone, Copy, Debug)]
-struct CostedTile {
-    tile: WorkTile,
-    cost: u64,
+/// The tiles of C: those of the first column with their costs, and the same under every other column.
+struct Tiles {
+    rows: Vec<WorkTile>,
+    costs: Vec<u64>,
+    /// First columns of C of the columns of tiles, in elements.
+    columns: Vec<u32>,
+    group: usize,
+}
+
+impl Tiles {
+    /// Those of a product: `rows` are the tiles of the first column with their costs, `n` is the extent of C along the columns of
+    /// tiles.
+    fn new(plan: &Plan, structure: &Structure, rows: Vec<(WorkTile, u64)>, n: usize) -> Self {
+        let (rows, costs) = rows.into_iter().unzip();
+        let group = columns_together(plan, structure.stored(), BlockIndex::new(plan, structure).cols);
+        Self { rows, costs, columns: tile_columns(&plan.cluster_tile(), n), group }
+    }
+
+    fn grid(&self) -> TileGrid<'_> {
+        TileGrid { costs: &self.costs, columns: self.columns.len(), group: self.group }
+    }
+
+    fn at(&self, place: Place) -> WorkTile {
+        WorkTile { c_col: self.columns[place.column as usize], ..self.rows[place.row as usize] }
+    }
+
+    /// All tiles with their costs, in the order in which they are assigned.
+    fn in_order(&self) -> impl Iterator<Item = (WorkTile, u64)> + '_ {
+        let grid = self.grid();
+        grid.order().map(move |place| (self.at(place), grid.cost(&place)))
+    }
+
+    /// Assigns them to at most `clusters` clusters, each with its list.
+    fn lists(&self, plan: &Plan, clusters: u32) -> Vec<Vec<WorkTile>> {
+        let clusters = (clusters as usize).min(self.rows.len() * self.columns.len()).max(1);
+        lists_of(self.grid().assign(policy(plan), clusters), |place| self.at(place))
+    }
+}
+
+/// What becomes of all tiles of lists.
+fn lists_of<T, U>(lists: Vec<Vec<T>>, of: impl Fn(T) -> U) -> Vec<Vec<U>> {
+    lists.into_iter().map(|list| list.into_iter().map(&of).collect()).collect()
+}
+
+/// How the tiles of a product are assigned.
+fn policy(plan: &Plan) -> Policy {
+    match plan.spec().schedule {
+        Some(Schedule::Strided) => Policy::RoundRobin,
+        Some(Schedule::Balanced) | None => Policy::Balanced,
+    }
 }
 
 impl WorkPlan {
@@ -163,12 +211,13 @@ impl WorkPlan {
     pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
         let index = BlockIndex::new(plan, structure);
         let rows = tile_rows(&plan.cluster_tile(), index.row_ptr, index.rows);
+        let tiles = Tiles::new(plan, structure, rows, n);
         match plan.split_form() {
             Some(form) => {
                 let divisible = |tile| RowTile::of_blocks(plan, &form, tile);
-                split_rows::assign(plan, structure, n, clusters, &rows, divisible)
+                split_rows::assign(plan, structure, &tiles, clusters, divisible)
             }
-            None => Self::assign(plan, structure, n, clusters, &rows),
+            None => Self::from_lists(tiles.lists(plan, clusters), None),
         }
     }
 
@@ -182,19 +231,14 @@ impl WorkPlan {
         clusters: u32,
     ) -> Self {
         let rows = metadata.tiles(packing, BlockIndex::new(plan, structure).rows);
+        let tiles = Tiles::new(plan, structure, rows, n);
         match plan.split_form() {
             Some(form) => {
                 let divisible = |tile| RowTile::of_records(packing, &form, metadata, tile);
-                split_rows::assign(plan, structure, n, clusters, &rows, divisible)
+                split_rows::assign(plan, structure, &tiles, clusters, divisible)
             }
-            None => Self::assign(plan, structure, n, clusters, &rows),
+            None => Self::from_lists(tiles.lists(plan, clusters), None),
         }
-    }
-
-    /// Assigns `rows`, the tiles of the first column, and the same rows of every other column of tiles.
-    fn assign(plan: &Plan, structure: &Structure, n: usize, clusters: u32, rows: &[CostedTile]) -> Self {
-        let columns = tile_columns(&plan.cluster_tile(), n);
-        Self::from_lists(lists(plan, structure, rows, &columns, clusters), None)
     }
 
     /// The kernel's `work_head`: the number of tiles of every cluster, then for every cluster the first 32 block
@@ -280,29 +324,13 @@ fn in_rows<'t, T: 't, const WORDS: usize>(
     words
 }
 
-/// Assigns `rows` under every one of `columns` to at most `clusters` clusters, each with its list.
-fn lists(
-    plan: &Plan,
-    structure: &Structure,
-    rows: &[CostedTile],
-    columns: &[u32],
-    clusters: u32,
-) -> Vec<Vec<WorkTile>> {
-    let group = group(plan, structure.stored(), BlockIndex::new(plan, structure).cols);
-    let clusters = (clusters as usize).min(rows.len() * columns.len()).max(1);
-    match plan.spec().schedule.unwrap_or(Order::Balanced) {
-        Order::Balanced => assign::balanced(rows, columns, group, clusters),
-        Order::Strided => assign::round_robin(rows, columns, group, clusters),
-    }
-}
-
 /// Bytes of B that concurrent tiles may share in L2, and of A beyond which A does not stay there from one column
 /// of tiles to the next. An H200 has 60 MB of L2 in two halves, each with its own copy of what both read.
 const PANEL_BYTES: usize = 17 << 20;
 
-/// Columns of tiles that are computed together along one block row. A is read once for every group: wider groups read
-/// it less often, as long as their columns of B stay in L2.
-fn group(plan: &Plan, stored: usize, cols: usize) -> usize {
+/// Columns of tiles that are computed together along one block row, of a sparse operand with so many stored elements and
+/// columns. A is read once for every group: wider groups read it less often, as long as their columns of B stay in L2.
+pub fn columns_together(plan: &Plan, stored: usize, cols: usize) -> usize {
     let a_bytes = stored * plan.spec().a.bytes() as usize;
     if a_bytes > PANEL_BYTES { (columns_held(plan, cols) as usize).max(1) } else { 1 }
 }
@@ -313,47 +341,33 @@ pub fn columns_held(plan: &Plan, cols: usize) -> f64 {
     PANEL_BYTES as f64 / column_bytes.max(1) as f64
 }
 
-/// Columns of tiles that are computed together along one block row, of a sparse operand with so many stored elements and
-/// columns.
-pub fn columns_together(plan: &Plan, stored: usize, cols: usize) -> usize {
-    group(plan, stored, cols)
-}
-
 /// First columns of the tiles along N.
 fn tile_columns(cluster_tile: &ClusterTile, n: usize) -> Vec<u32> {
     (0..n as u32).step_by(cluster_tile.columns as usize).collect()
 }
 
 /// The tiles of the first column, one a row slice, with their costs.
-fn tile_rows(cluster_tile: &ClusterTile, row_ptr: &[i32], m: usize) -> Vec<CostedTile> {
+fn tile_rows(cluster_tile: &ClusterTile, row_ptr: &[i32], m: usize) -> Vec<(WorkTile, u64)> {
     let mut tiles = vec![];
-    let (steps, blocks_a_stage) = cluster_tile.stages_per_block;
     for (block_row, ends) in row_ptr.windows(2).enumerate() {
         let (first, blocks) = (ends[0] as u32, (ends[1] - ends[0]) as u32);
         for slice in (0..cluster_tile.block_rows).step_by(cluster_tile.rows as usize) {
             let c_row = block_row as u32 * cluster_tile.block_rows + slice;
             if (c_row as usize) < m {
-                tiles.push(CostedTile {
-                    tile: WorkTile {
-                        c_row,
-                        c_col: 0,
-                        a_row: first * cluster_tile.block_rows + slice,
-                        blocks,
-                        role: Role::Whole,
-                    },
-                    cost: u64::from(blocks.div_ceil(blocks_a_stage).max(1) * steps) + TILE_COST,
-                });
+                let a_row = first * cluster_tile.block_rows + slice;
+                let tile = WorkTile { c_row, c_col: 0, a_row, blocks, role: Role::Whole };
+                tiles.push((tile, cluster_tile.cost(blocks.into())));
             }
         }
     }
     tiles
 }
 
-/// Block columns of a cluster's first tile that its head holds: one a lane of the producer warp.
-const HEAD_COLUMNS: usize = 32;
-
-/// Stages that a tile costs in addition to its own, because the pipeline is not full between two tiles.
-const TILE_COST: u64 = 1;
+/// Block columns of a cluster's first tile that its head has.
+const HEAD_COLUMNS: usize = TileScheduler::HEAD_COLUMNS as usize;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod recorded;

@@ -3,15 +3,12 @@
 //! A tile is rows of one block row, or of a few small ones, by a few of their stored blocks. Tiles are listed along the
 //! block rows, so that concurrent tiles share rows of one factor. All of them take K in the same order, so that they
 //! also find columns of the other factor in L2. In this order each tile is assigned to whichever CTA would be free
-//! first. The K of the last tiles can then be divided, so that CTAs finish together: see [`split_k`].
+//! first. The K of the last tiles can then be divided, so that CTAs finish together: see [`split`].
 
-use bsr_codegen::{Plan, Schedule as Order, SddmmTiles};
+use bsr_codegen::{Plan, Schedule, SddmmTiles, TileScheduler};
 
-use super::split_k::{self, Costs, Divisible, Role};
+use super::{Costs, Divisible, Policy, Role, assign, split};
 use crate::Structure;
-
-/// A row, column or block beyond all others: TMA reads zeros there and writes nothing.
-const OUTSIDE: u32 = 1 << 30;
 
 /// The tiles of an SDDMM, assigned to CTAs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,12 +57,15 @@ impl SddmmWork {
     pub fn new(plan: &Plan, structure: &Structure, k: usize, ctas: u32) -> Option<Self> {
         let form = plan.sddmm_tiles()?;
         let tiles = list(&form, structure, k, 0);
+        let whole = Self::whole(plan, form, tiles, ctas);
         Some(match plan.spec().schedule {
-            Some(Order::Balanced) => {
-                let (lists, places) = split_k::split(split_k::earliest(tiles, ctas.max(1) as usize));
+            Some(Schedule::Balanced) => {
+                let mut lists = whole.lists;
+                lists.resize(ctas.max(1) as usize, vec![]);
+                let (lists, places) = split(lists);
                 Self { form, lists, places }
             }
-            order => Self::whole(form, tiles, order, ctas),
+            Some(Schedule::Strided) | None => whole,
         })
     }
 
@@ -76,24 +76,17 @@ impl SddmmWork {
         let form = plan.sddmm_tiles()?;
         let of = |(number, (structure, k)): (usize, &(&Structure, usize))| list(&form, structure, *k, number as u32);
         let tiles = problems.iter().enumerate().flat_map(of).collect();
-        Some(Self::whole(form, tiles, plan.spec().schedule, ctas))
+        Some(Self::whole(plan, form, tiles, ctas))
     }
 
     /// Assigns tiles with all of their K.
-    fn whole(form: SddmmTiles, tiles: Vec<SddmmWorkTile>, order: Option<Order>, ctas: u32) -> Self {
-        let lists = match order {
-            Some(Order::Strided) => {
-                let ctas = (ctas as usize).min(tiles.len()).max(1);
-                let mut lists = vec![vec![]; ctas];
-                tiles.into_iter().enumerate().for_each(|(i, tile)| lists[i % ctas].push(tile));
-                lists
-            }
-            _ => {
-                let mut lists = split_k::earliest(tiles, ctas.max(1) as usize);
-                lists.retain(|list| !list.is_empty());
-                lists
-            }
+    fn whole(plan: &Plan, form: SddmmTiles, tiles: Vec<SddmmWorkTile>, ctas: u32) -> Self {
+        let policy = match plan.spec().schedule {
+            Some(Schedule::Strided) => Policy::RoundRobin,
+            Some(Schedule::Balanced) | None => Policy::InOrder,
         };
+        let mut lists = assign(tiles, policy, Divisible::cost, ctas.max(1) as usize);
+        lists.retain(|list| !list.is_empty());
         Self { form, lists, places: 0 }
     }
 
@@ -130,7 +123,7 @@ impl SddmmWorkTile {
     /// Writes the work tile as the kernel reads it; see the SDDMM plan of `bsr_codegen`.
     fn write(&self, form: &SddmmTiles, words: &mut [u32]) {
         let [parts, place] = self.role.words();
-        let k = if self.outside { OUTSIDE } else { self.first * form.k_step };
+        let k = if self.outside { TileScheduler::OUTSIDE } else { self.first * form.k_step };
         words[..8].copy_from_slice(&[
             self.row,
             k,
@@ -142,8 +135,8 @@ impl SddmmWorkTile {
             place,
         ]);
         let (columns, stores) = words[SddmmTiles::HEADER as usize..].split_at_mut(form.column_groups as usize);
-        columns.fill(OUTSIDE);
-        stores.fill(OUTSIDE);
+        columns.fill(TileScheduler::OUTSIDE);
+        stores.fill(TileScheduler::OUTSIDE);
         let size = 1 + form.pack as usize;
         for (at, group) in self.groups.iter().enumerate() {
             columns[at] = group.column;
@@ -196,7 +189,7 @@ fn column_groups(
     stored.sort_unstable();
     let mut groups = vec![];
     for column in stored.chunk_by(|one, next| one.0 == next.0) {
-        let mut blocks = vec![OUTSIDE; form.pack as usize];
+        let mut blocks = vec![TileScheduler::OUTSIDE; form.pack as usize];
         column.iter().for_each(|&(_, row, block)| blocks[row] = block as u32);
         let first = (column[0].0 as usize * bk) as u32;
         groups.extend((0..form.groups_per_block).map(|part| ColumnGroup {
@@ -208,21 +201,13 @@ fn column_groups(
     groups
 }
 
-/// What a tile of an SDDMM costs, which may be of half the width, as timelines of 8192 x 8192 over 4096 with 205 blocks of 128 x 128
-/// have it on an H200, whose tiles wait for loads a quarter of their time: 0.62 us a stage, 31 us in place of 40 for half the
-/// width, 5 us to pass a part on and 4.4 to add one (`benches/LOG.md`, 47).
-pub fn sddmm_costs(half: bool) -> Costs {
-    let (stage, whole) = (if half { 15 } else { 20 }, 20);
-    Costs { unit: stage, tile: stage, contribute: 8 * whole, collect: 7 * whole, least: 4 }
-}
-
 impl Divisible for SddmmWorkTile {
     fn units(&self) -> u32 {
         self.stages
     }
 
     fn costs(&self) -> Costs {
-        sddmm_costs(self.half)
+        Costs::of_sddmm(self.half)
     }
 
     fn role(&self) -> Role {

@@ -1,24 +1,16 @@
 //! The work of kernels whose tiles have several block rows: which rows go together, and the union of their columns.
 
-use bsr_codegen::{Plan, Schedule as Order, SharedColumns, SplitForm, SplitK};
+use bsr_codegen::{Plan, SharedColumns, SplitForm, TileScheduler};
 
 use super::alike::together;
-use super::assign::assign;
-use super::split_k::{self, Costs, Divisible, Role};
-use super::split_rows::long;
-use super::{BlockIndex, divide_long, group, in_rows, tile_columns};
+use super::{
+    BlockIndex, Costs, Divisible, HEAD_COLUMNS, Place, Role, TileGrid, assign, columns_held, columns_together,
+    divide_k, in_rows, lists_of, longest_part, policy, tile_columns, union_tile,
+};
 use crate::Structure;
 
-/// A row or a column beyond all others: TMA reads zeros there and writes nothing.
-const OUTSIDE: u32 = 1 << 30;
 /// Block rows that a work tile has room for.
 const MOST: usize = SharedColumns::MASK_BITS as usize;
-/// Columns of the union that the head of a CTA holds of its first tile.
-const HEAD_COLUMNS: usize = 32;
-/// What a tile costs in addition to its loads, in bytes: the pipeline is not full between two tiles.
-const TILE_STAGES: u64 = 1;
-/// Words of the smallest part of a union.
-const LEAST: u32 = 4;
 
 /// The lists of one launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,42 +44,35 @@ impl SharedTile {
     }
 }
 
-/// Block rows that share a tile.
-struct Group {
-    tile: SharedTile,
-    cost: u64,
-}
-
 impl SharedWork {
     pub(super) fn new(plan: &Plan, form: &SharedColumns, structure: &Structure, n: usize, clusters: u32) -> Self {
         let index = BlockIndex::new(plan, structure);
         let mut columns = vec![];
-        let groups = groups(form, &index, &mut columns);
+        let (groups, costs): (Vec<SharedTile>, Vec<u64>) = groups(form, &index, &mut columns).into_iter().unzip();
         let tile_columns = tile_columns(&plan.cluster_tile(), n);
-        let together = group(plan, structure.stored(), index.cols);
-        let mut tiles = vec![];
-        for (number, some) in tile_columns.chunks(together).enumerate() {
-            for i in 0..groups.len() {
-                let group = &groups[if number % 2 == 0 { i } else { groups.len() - 1 - i }];
-                tiles.extend(some.iter().map(|c_col| (SharedTile { c_col: *c_col, ..group.tile.clone() }, group.cost)));
-            }
-        }
+        let group = columns_together(plan, structure.stored(), index.cols);
+        let grid = TileGrid { costs: &costs, columns: tile_columns.len(), group };
+        let at = |place: Place| {
+            let c_col = tile_columns[place.column as usize];
+            SharedTile { c_col, ..groups[place.row as usize].clone() }
+        };
         let clusters = clusters.max(1) as usize;
+        let whole = || {
+            let places: Vec<Place> = grid.order().collect();
+            let clusters = clusters.min(places.len()).max(1);
+            assign(places, policy(plan), |place| grid.cost(place), clusters)
+        };
         let (lists, places) = match plan.split_form() {
             Some(split) => {
-                let splittable = |tile: &SharedTile| SplitTile::new(form, &split, &columns, tile.clone());
-                let column = || groups.iter().map(|group| splittable(&group.tile)).collect();
-                let (lists, places) = match long(plan, structure, column, tile_columns.len(), clusters as u32) {
-                    Some(limit) => {
-                        let all: Vec<SplitTile<'_>> = tiles.iter().map(|(tile, _)| splittable(tile)).collect();
-                        divide_long(&all, limit, clusters)
-                    }
-                    None => divided(plan, &tiles, splittable, clusters),
-                };
-                let lists = lists.into_iter().map(|list| list.into_iter().map(|tile| tile.tile).collect()).collect();
-                (lists, Some(places))
+                let splittable = |tile: SharedTile| SplitTile::new(form, &split, &columns, tile);
+                let column = || groups.iter().cloned().map(splittable).collect();
+                let limit = longest_part(plan, column, tile_columns.len(), columns_held(plan, index.cols), clusters);
+                let all = grid.order().map(|place| splittable(at(place)));
+                let whole = || lists_of(whole(), |place| splittable(at(place)));
+                let (lists, places) = divide_k(plan.spec().split, limit, all, whole, clusters);
+                (lists_of(lists, |tile| tile.tile), Some(places))
             }
-            None => (assigned(plan, &tiles, clusters.min(tiles.len()).max(1)), None),
+            None => (lists_of(whole(), at), None),
         };
         Self { lists: if lists.is_empty() { vec![vec![]] } else { lists }, columns, places }
     }
@@ -126,7 +111,8 @@ impl SharedWork {
     }
 }
 
-fn groups(form: &SharedColumns, index: &BlockIndex<'_>, columns: &mut Vec<u32>) -> Vec<Group> {
+/// The tiles of the first column with their costs.
+fn groups(form: &SharedColumns, index: &BlockIndex<'_>, columns: &mut Vec<u32>) -> Vec<(SharedTile, u64)> {
     let groups = together(index, form.pack as usize);
     groups.iter().map(|rows| group_of(form, index, rows, columns)).collect()
 }
@@ -151,18 +137,18 @@ fn union(index: &BlockIndex<'_>, rows: &[usize]) -> Vec<u32> {
     stored
 }
 
-fn group_of(form: &SharedColumns, index: &BlockIndex<'_>, rows: &[usize], columns: &mut Vec<u32>) -> Group {
+fn group_of(form: &SharedColumns, index: &BlockIndex<'_>, rows: &[usize], columns: &mut Vec<u32>) -> (SharedTile, u64) {
     let mut union = union(index, rows);
     let blocks: u64 = rows.iter().map(|row| (index.row_ptr[row + 1] - index.row_ptr[*row]) as u64).sum();
     if union.is_empty() {
-        union.push((OUTSIDE / index.block.1 as u32) << SharedColumns::MASK_BITS);
+        union.push((TileScheduler::OUTSIDE / index.block.1 as u32) << SharedColumns::MASK_BITS);
     }
-    let (mut c_rows, mut a_rows) = ([OUTSIDE; MOST], [0; MOST]);
+    let (mut c_rows, mut a_rows) = ([TileScheduler::OUTSIDE; MOST], [0; MOST]);
     for (member, row) in rows.iter().enumerate() {
         c_rows[member] = *row as u32 * form.rows;
         a_rows[member] = index.row_ptr[*row] as u32 * form.rows;
     }
-    let cost = (union.len() as u64 + TILE_STAGES) * u64::from(form.b_bytes) + blocks * u64::from(form.block_bytes);
+    let cost = union_tile(form, union.len() as u64, blocks);
     let tile = SharedTile {
         c_col: 0,
         first: columns.len() as u32,
@@ -172,15 +158,7 @@ fn group_of(form: &SharedColumns, index: &BlockIndex<'_>, rows: &[usize], column
         role: Role::Whole,
     };
     columns.extend(union);
-    Group { tile, cost }
-}
-
-fn assigned(plan: &Plan, tiles: &[(SharedTile, u64)], ctas: usize) -> Vec<Vec<SharedTile>> {
-    let balanced = plan.spec().schedule != Some(Order::Strided);
-    // Numbers are assigned, since tiles are no small values.
-    let numbered: Vec<(usize, u64)> = tiles.iter().enumerate().map(|(number, (_, cost))| (number, *cost)).collect();
-    let lists = if numbered.is_empty() { vec![] } else { assign(&numbered, ctas, balanced) };
-    lists.into_iter().map(|list| list.into_iter().map(|number| tiles[number].0.clone()).collect()).collect()
+    (tile, cost)
 }
 
 /// A tile whose K can be divided.
@@ -195,11 +173,7 @@ struct SplitTile<'u> {
 
 impl<'u> SplitTile<'u> {
     fn new(form: &SharedColumns, split: &SplitForm, columns: &'u [u32], tile: SharedTile) -> Self {
-        // Bytes are the unit of cost; an average column of a union has that many.
-        let unit = u64::from(form.b_bytes + form.block_bytes);
-        let exchange = unit + u64::from(split.partial_bytes);
-        let costs = Costs { unit, tile: unit, contribute: exchange, collect: exchange, least: LEAST };
-        Self { tile, columns, rows: form.rows, costs }
+        Self { tile, columns, rows: form.rows, costs: Costs::of_union(form, split) }
     }
 }
 
@@ -224,23 +198,5 @@ impl Divisible for SplitTile<'_> {
         }
         let tile = SharedTile { first: self.tile.first + first, count: units, a_rows, role, ..self.tile.clone() };
         Self { tile, ..self.clone() }
-    }
-}
-
-fn divided<'u>(
-    plan: &Plan,
-    tiles: &[(SharedTile, u64)],
-    splittable: impl Fn(&SharedTile) -> SplitTile<'u>,
-    ctas: usize,
-) -> (Vec<Vec<SplitTile<'u>>>, u32) {
-    match plan.spec().split {
-        SplitK::Parts(parts) => split_k::divide(tiles.iter().map(|(tile, _)| splittable(tile)), parts, ctas),
-        SplitK::Auto | SplitK::Long | SplitK::Off => {
-            let lists = assigned(plan, tiles, ctas.min(tiles.len()).max(1));
-            let mut lists: Vec<Vec<SplitTile<'_>>> =
-                lists.iter().map(|list| list.iter().map(&splittable).collect()).collect();
-            lists.resize(lists.len().max(ctas), vec![]);
-            split_k::split(lists)
-        }
     }
 }

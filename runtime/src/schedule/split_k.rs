@@ -11,14 +11,15 @@
 //! at another place of K, and both factors would be read from HBM as often as there are tiles.)
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use bsr_codegen::SplitForm;
 
+use super::{Clusters, Costs, Policy, assign};
+
 /// The number of finish times that are tried, beginning with the one of a perfect division.
-const TRIES: u64 = 64;
-/// The division must finish this much earlier to be worth its memory traffic.
-const WORTH: f64 = 0.02;
+const FINISHES: u64 = 64;
+/// The division must finish earlier by this part to be worth its memory traffic.
+const LEAST_GAIN: f64 = 0.02;
 
 /// Which part of the K of an output tile a work tile computes, and where the other partial sums are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,21 +52,6 @@ impl Role {
     }
 }
 
-/// What a work tile costs, in one unit of time for all tiles of a kernel.
-#[derive(Clone, Copy, Debug)]
-pub struct Costs {
-    /// A unit of K: the least by which the K of a tile can be divided.
-    pub unit: u64,
-    /// A tile in addition to its units, because the pipeline is not full between two tiles.
-    pub tile: u64,
-    /// The same for partial sums that are written to the workspace, and for each part that is read from there.
-    pub contribute: u64,
-    /// See `contribute`.
-    pub collect: u64,
-    /// The smallest number of units that is worth a part of its own.
-    pub least: u32,
-}
-
 /// A work tile whose K can be divided.
 pub trait Divisible: Clone {
     /// Units of its K.
@@ -85,7 +71,7 @@ pub trait Divisible: Clone {
             Role::Contributes { .. } => costs.contribute,
             Role::Collects { parts, .. } => costs.collect * u64::from(parts),
         };
-        u64::from(self.units()) * costs.unit + costs.tile + more
+        costs.whole(self.units()) + more
     }
 }
 
@@ -113,8 +99,8 @@ pub fn split<T: Divisible>(mut lists: Vec<Vec<T>>) -> (Vec<Vec<T>>, u32) {
     let (total, latest) = (loads.iter().sum::<u64>(), loads.iter().copied().max().unwrap_or(0));
     let earliest = total / loads.len().max(1) as u64;
     let unit = lists.iter().flatten().map(|tile| tile.costs().unit).max().unwrap_or(1);
-    let step = (unit / 2).max((latest - earliest) / TRIES).max(1);
-    let worth = (latest as f64 * (1.0 - WORTH)) as u64;
+    let step = (unit / 2).max((latest - earliest) / FINISHES).max(1);
+    let worth = (latest as f64 * (1.0 - LEAST_GAIN)) as u64;
     let mut finishes = (earliest..=worth).step_by(usize::try_from(step).unwrap_or(usize::MAX));
     let places = match finishes.find_map(|finish| parts(&lists, &loads, finish)) {
         Some(parts) => move_parts(&mut lists, &parts),
@@ -133,16 +119,16 @@ fn parts<T: Divisible>(lists: &[Vec<T>], loads: &[u64], finish: u64) -> Option<V
         let (tile, units) = divided_tile(list, load - finish)?;
         cuts.push((KPart { from, tile, to: from, first: list[tile].units() - units, units }, list[tile].costs()));
     }
-    // The largest part goes to the CTA that has most time.
+    // The largest part goes to the CTA that is free first, and so has most time.
     cuts.sort_by_key(|&(part, costs): &(KPart, Costs)| Reverse(u64::from(part.units) * costs.unit));
-    let free = loads.iter().enumerate().filter(|(_, load)| **load <= finish).map(|(cta, load)| (finish - load, cta));
-    let mut early: BinaryHeap<(u64, Reverse<usize>)> = free.map(|(time, cta)| (time, Reverse(cta))).collect();
+    let early = loads.iter().enumerate().filter(|(_, load)| **load <= finish);
+    let mut early: Clusters = early.map(|(cta, load)| (cta, *load)).collect();
     let mut parts = vec![];
     for (mut cut, costs) in cuts {
         while cut.units > 0 {
-            let (time, to) = early.pop()?;
+            let (to, busy) = early.pop()?;
             let overhead = costs.tile + costs.contribute;
-            let fits = (time.saturating_sub(overhead) / costs.unit).min(u64::from(u32::MAX)) as u32;
+            let fits = ((finish - busy).saturating_sub(overhead) / costs.unit).min(u64::from(u32::MAX)) as u32;
             if cut.units > fits {
                 // One more part is to be read from the workspace, so that more units must be moved.
                 let more = (costs.collect.div_ceil(costs.unit) as u32).min(cut.first - 1);
@@ -153,8 +139,8 @@ fn parts<T: Divisible>(lists: &[Vec<T>], loads: &[u64], finish: u64) -> Option<V
                 return None;
             }
             cut.units -= units;
-            parts.push(KPart { to: to.0, first: cut.first + cut.units, units, ..cut });
-            early.push((time - (u64::from(units) * costs.unit + overhead), to));
+            parts.push(KPart { to, first: cut.first + cut.units, units, ..cut });
+            early.push(to, busy + u64::from(units) * costs.unit + overhead);
         }
     }
     Some(parts)
@@ -216,7 +202,7 @@ pub(super) fn in_parts<T: Divisible>(tile: &T, parts: u32, place: u32) -> (T, Ve
 ///
 /// The first lists have only parts for others, the last ones only what collects them, so that no cluster waits for one
 /// of a higher number. A single list has the parts first.
-pub fn divide<T: Divisible>(tiles: impl Iterator<Item = T>, parts: u32, clusters: usize) -> (Vec<Vec<T>>, u32) {
+pub(super) fn divide<T: Divisible>(tiles: impl Iterator<Item = T>, parts: u32, clusters: usize) -> (Vec<Vec<T>>, u32) {
     let (mut contributed, mut collected, mut places) = (vec![], vec![], 0);
     for tile in tiles {
         let (own, others) = in_parts(&tile, parts, places);
@@ -232,20 +218,8 @@ pub fn divide<T: Divisible>(tiles: impl Iterator<Item = T>, parts: u32, clusters
     let (first, all) = (load(&contributed), load(&contributed) + load(&collected));
     let share = (clusters as u64 * first).checked_div(all).unwrap_or(0) as usize;
     let share = share.clamp(usize::from(places > 0), clusters - 1);
-    let mut lists = earliest(contributed, share);
-    lists.extend(earliest(collected, clusters - share));
+    let mut lists = assign(contributed, Policy::InOrder, T::cost, share);
+    lists.extend(assign(collected, Policy::InOrder, T::cost, clusters - share));
     lists.retain(|list| !list.is_empty());
     (lists, places)
-}
-
-/// Assigns tiles in their order, each to the list that would be done first.
-pub(super) fn earliest<T: Divisible>(tiles: Vec<T>, lists: usize) -> Vec<Vec<T>> {
-    let mut assigned = vec![vec![]; lists];
-    let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..lists).map(|list| Reverse((0, list))).collect();
-    for tile in tiles {
-        let Reverse((busy, list)) = free.pop().unwrap_or(Reverse((0, 0)));
-        free.push(Reverse((busy + tile.cost(), list)));
-        assigned[list].push(tile);
-    }
-    assigned
 }

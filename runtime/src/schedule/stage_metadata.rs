@@ -6,7 +6,7 @@
 
 use bsr_codegen::StagePacking;
 
-use super::{BlockIndex, CostedTile, Role, WorkTile};
+use super::{BlockIndex, Role, WorkTile, record_tile};
 
 /// Words of a record: two for each lane of a warp.
 const RECORD: usize = 64;
@@ -74,28 +74,22 @@ impl StageMetadata {
         }
     }
 
-    /// The tiles of the first column: one for every group of block rows and row slice.
-    pub(super) fn tiles(&self, packing: &StagePacking, rows: usize) -> Vec<CostedTile> {
+    /// The tiles of the first column with their costs: one for every group of block rows and row slice.
+    pub(super) fn tiles(&self, packing: &StagePacking, rows: usize) -> Vec<(WorkTile, u64)> {
         let mut tiles = vec![];
         let group_rows = packing.pack * packing.rows * packing.slices;
         for (group, ends) in self.groups.windows(2).enumerate() {
-            let cost = self.cost(packing, ends[0], ends[1]);
+            let cost = record_tile(packing, self.bytes(ends[0], ends[1]));
             for slice in 0..packing.slices {
                 let c_row = group as u32 * group_rows + slice * packing.rows;
                 if (c_row as usize) < rows {
                     let (a_row, blocks) = (ends[0], ends[1] - ends[0]);
                     let tile = WorkTile { c_row, c_col: 0, a_row, blocks, role: Role::Whole };
-                    tiles.push(CostedTile { tile, cost });
+                    tiles.push((tile, cost));
                 }
             }
         }
         tiles
-    }
-
-    /// What a tile costs: the kibibytes that its stages load, and the size of one more B panel for its prologue and
-    /// drain.
-    fn cost(&self, packing: &StagePacking, first: u32, end: u32) -> u64 {
-        (self.bytes(first, end) + u64::from(packing.b_panel_bytes)) >> 10
     }
 
     /// The bytes that some records load.

@@ -132,7 +132,7 @@ fn records_are_divided_into_parts_that_follow_on_one_another() {
         }
         assert_eq!(parts.len(), 2 * metadata.tiles(&packing, index.rows).len());
         let mut divided = 0;
-        for tile in metadata.tiles(&packing, index.rows).iter().map(|costed| costed.tile) {
+        for tile in metadata.tiles(&packing, index.rows).iter().map(|(tile, _)| *tile) {
             for column in [0, 64] {
                 let mut of = parts[&(tile.c_row, column)].clone();
                 of.sort_by_key(|(_, part)| part.a_row);

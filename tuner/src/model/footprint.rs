@@ -3,7 +3,7 @@
 use bsr_codegen::{KernelKind, Plan, Profile};
 use bsr_runtime::Structure;
 
-use super::deal::Lists;
+use super::assign::Lists;
 use super::reuse::{self, HELD};
 use super::shape::Shape;
 use super::tiles::{Tile, Tiles};

@@ -1,10 +1,10 @@
 //! How long a kernel takes on a problem, predicted from its plan: an order of candidates, not a measurement.
 //!
 //! The work list of the launch is simulated: tiles, or parts of their K, of every cluster in the order in which the tile scheduler
-//! deals them.
+//! assigns them.
 //!
 //! ```text
-//! problem --shape--> where blocks stand --tiles--> what each tile loads and multiplies --deal--> the list of every cluster
+//! problem --shape--> where blocks stand --tiles--> what each tile loads and multiplies --assign--> the list of every cluster
 //!     lists --reuse--> what comes from device memory --rates--> time of a tile --timeline--> Prediction
 //! ```
 //!
@@ -16,10 +16,10 @@
 //! is wrong about is in the output of its test: `cargo test -p bsr-tuner --lib model -- --nocapture`.
 
 mod alike;
+mod assign;
 mod attention;
 mod card;
 mod clock;
-mod deal;
 mod dense;
 #[cfg(test)]
 mod fit;
@@ -49,7 +49,7 @@ pub use traffic::traffic;
 pub use work_list::work_list;
 
 use crate::{Facts, TuningProblem, Workload};
-use deal::{Lists, deal};
+use assign::{Lists, assign};
 use footprint::Misses;
 use rates::Rates;
 use shape::Shape;
@@ -177,7 +177,7 @@ impl Simulation {
         let places = timeline::places(&profile, card);
         let lists = match tiles.count() {
             0 => Lists::Whole(vec![]),
-            _ => deal(plan, &profile, &tiles, (places / f64::from(profile.cluster.max(1))) as usize),
+            _ => assign(plan, &profile, &tiles, (places / f64::from(profile.cluster.max(1))) as usize),
         };
         let of_split = plan.split_form().map(|form| form.partial_bytes);
         let partial_bytes = f64::from(of_split.or(plan.sddmm_tiles().map(|form| form.partial_bytes)).unwrap_or(0));

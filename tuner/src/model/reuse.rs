@@ -8,7 +8,9 @@
 //! Kernels tell L2 to let go of the sparse operand last and of the result first, so the sparse operand has its room before the dense
 //! one, and the result has none.
 
-use super::deal::{Lists, Part, Place};
+use bsr_runtime::schedule::Place;
+
+use super::assign::{Lists, Part};
 use super::tiles::Tiles;
 
 /// Bytes of L2 that hold operands, and the part of them that the sparse one may have: such that bytes are about those that Nsight
@@ -85,7 +87,7 @@ impl Reads {
     fn follow(&mut self, tiles: &Tiles, list: impl Iterator<Item = (Place, f64, f64)>) -> f64 {
         let mut now = 0.0;
         for (place, from, part) in list {
-            let (tile, row, column) = (tiles.at(place), place.tile as usize, place.column as usize);
+            let (tile, row, column) = (tiles.at(place), place.row as usize, place.column as usize);
             if row.is_multiple_of(self.strides[1]) {
                 self.sparse.times[row / self.strides[1]].push(now as f32);
             }

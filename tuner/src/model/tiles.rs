@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bsr_codegen::{KernelKind, Multicast, Plan, Profile, SddmmTiles, SharedColumns, StagePacking, TileScheduler};
+use bsr_runtime::schedule::{Costs, Place, record_tile, union_tile};
 
-use super::deal::Place;
 use super::shape::{RowGroup, Rows, Shape, Walks};
 use super::view::View;
 
@@ -22,7 +22,7 @@ pub(super) struct Tile {
     pub(super) stages: f64,
     pub(super) blocks: f64,
     /// What the tile scheduler takes it to cost.
-    pub(super) cost: u32,
+    pub(super) cost: u64,
     /// The parts into which its K can be divided.
     pub(super) units: u32,
     /// Which of [`Tiles::walks`] it is.
@@ -100,7 +100,7 @@ impl Tiles {
 
     /// One of the launch.
     pub(super) fn at(&self, place: Place) -> &Tile {
-        &self.column[place.tile as usize]
+        &self.column[place.row as usize]
     }
 
     pub(super) fn count(&self) -> usize {
@@ -143,7 +143,6 @@ fn of_blocks(profile: &Profile, view: &View, blocks: f64) -> Tile {
 fn block_rows(plan: &Plan, profile: &Profile, view: &View, shape: &Shape) -> Vec<Tile> {
     let Some(index) = shape.index(plan) else { return vec![] };
     let form = plan.cluster_tile();
-    let (steps, gathered) = form.stages_per_block;
     let slices = |row: usize| {
         let left = index.rows.saturating_sub(row * index.block.0).min(form.block_rows as usize);
         left.div_ceil(form.rows.max(1) as usize)
@@ -151,8 +150,11 @@ fn block_rows(plan: &Plan, profile: &Profile, view: &View, shape: &Shape) -> Vec
     let lengths = index.row_ptr.windows(2).map(|ends| (ends[1] - ends[0]) as u32).enumerate();
     lengths
         .flat_map(|(row, blocks)| {
-            let cost = blocks.div_ceil(gathered.max(1)).max(1) * steps + 1;
-            let tile = Tile { cost, walk: row as u32, ..of_blocks(profile, view, f64::from(blocks)) };
+            let tile = Tile {
+                cost: form.cost(blocks.into()),
+                walk: row as u32,
+                ..of_blocks(profile, view, f64::from(blocks))
+            };
             std::iter::repeat_n(tile, slices(row))
         })
         .collect()
@@ -172,7 +174,6 @@ fn packed(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sha
     let tile = |(walk, group): (usize, &RowGroup)| {
         let (union, blocks) = (group.columns.len().max(1) as f64, f64::from(group.blocks));
         let of_row = of_blocks(profile, view, blocks);
-        let kib = ((union + 1.0) * f64::from(form.b_bytes) + blocks * f64::from(form.block_bytes)) / 1024.0;
         Tile {
             flops: of_row.flops / f64::from(form.pack),
             sparse: of_row.sparse / f64::from(form.pack),
@@ -180,7 +181,7 @@ fn packed(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sha
             beyond: 0.0,
             stages: (union / f64::from(gathered.max(1))).ceil() * f64::from(steps),
             blocks,
-            cost: kib as u32,
+            cost: union_tile(form, union as u64, group.blocks.into()),
             units: union as u32,
             walk: walk as u32,
         }
@@ -202,7 +203,7 @@ fn swap_ab(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, packing: 
             beyond: 0.0,
             stages,
             blocks,
-            cost: ((bytes + f64::from(packing.b_panel_bytes)) / 1024.0) as u32,
+            cost: record_tile(packing, bytes as u64),
             units: stages as u32,
             walk: walk as u32,
         }
@@ -245,7 +246,7 @@ fn sddmm(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sddm
             beyond: 0.0,
             stages,
             blocks: 0.0,
-            cost: bsr_runtime::schedule::sddmm_costs(is_half).unit as u32 * (stages as u32 + 1),
+            cost: Costs::of_sddmm(is_half).whole(stages as u32),
             units: stages as u32,
             walk: 0,
         }

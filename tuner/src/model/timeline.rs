@@ -1,9 +1,9 @@
 //! When every cluster has done its list: the first stage, tile after tile, parts of K that wait for each other, the last wave.
 
-use bsr_runtime::schedule::Role;
+use bsr_runtime::schedule::{Place, Role};
 
 use super::Card;
-use super::deal::{Lists, Part, Place};
+use super::assign::{Lists, Part};
 use super::rates::Rates;
 use super::tile_time::{Setting, Share, TileTime};
 use super::tiles::{Tile, Tiles};
@@ -37,7 +37,7 @@ pub(super) fn spans(
                 let mut now = rates.start;
                 let mut span = |at: &Place| {
                     let from = now;
-                    now += clock.times[at.tile as usize].us();
+                    now += clock.times[at.row as usize].us();
                     [from, now]
                 };
                 list.iter().map(&mut span).collect()
@@ -133,7 +133,7 @@ impl<'c> Clock<'c> {
         match lists {
             Lists::Whole(lists) => {
                 let us: Vec<f64> = self.times.iter().map(TileTime::us).collect();
-                let of = |list: &Vec<Place>| list.iter().map(|at| us[at.tile as usize]).sum::<f64>();
+                let of = |list: &Vec<Place>| list.iter().map(|at| us[at.row as usize]).sum::<f64>();
                 lists.iter().map(|list| self.rates.start + of(list) + self.last).collect()
             }
             Lists::Parts { of, places } => {
@@ -153,7 +153,7 @@ impl<'c> Clock<'c> {
     /// What comes next in a list, and when the sums of parts are in their places. They come from lists before this one, or from
     /// earlier in it.
     fn follow(&self, at: &mut Progress, part: &Part, arrived: &mut [f64]) {
-        let (time, tile) = (&self.times[part.place.tile as usize], self.tiles.at(part.place));
+        let (time, tile) = (&self.times[part.place.row as usize], self.tiles.at(part.place));
         let stages = self.fraction(part) * time.stages();
         // While sums were exchanged loads went on, as far as the ring buffer holds them: what is left of these stages is to
         // multiply.

@@ -20,7 +20,7 @@ fn covered(work: &SddmmWork) -> Covered {
     let mut covered = Covered::new();
     for tile in work.lists.iter().flatten() {
         for group in &tile.groups {
-            for block in group.blocks.iter().filter(|block| **block != OUTSIDE) {
+            for block in group.blocks.iter().filter(|block| **block != TileScheduler::OUTSIDE) {
                 covered.entry((*block, tile.in_block, group.in_block)).or_default().push((tile.first, tile.stages));
             }
         }
