@@ -14,6 +14,8 @@ mod sddmm;
 mod shape;
 mod shared;
 mod shared_context;
+#[doc(hidden)]
+pub mod specification;
 mod split;
 
 pub use attention::{AttentionLists, AttentionRequest, PartialFlags};

@@ -1,8 +1,8 @@
 //! How level the lists are, next to those of the host.
 
+use bsr_codegen::lists::specification;
 use bsr_runtime::schedule::{WorkPlan, WorkTile};
 
-use crate::model;
 use crate::shapes::{plan, rows, shape, structure};
 
 /// The busiest cluster costs at most so much more than the host's.
@@ -38,7 +38,7 @@ fn clusters_finish_as_early_as_with_the_lists_of_the_host() {
             let host = WorkPlan::new(&plan, &structure, n, clusters);
             let load = |list: &[WorkTile]| list.iter().map(|tile| shape.tile.cost(tile.blocks.into())).sum::<u64>();
             let busiest = host.lists().map(load).max().unwrap();
-            let lists = model::lists(&shape, &rows(&plan, &structure));
+            let lists = specification::assign(&shape, &rows(&plan, &structure));
             let own = *lists.loads.iter().max().unwrap();
             let ratio = f64::from(own) / busiest as f64;
             let line = format!(

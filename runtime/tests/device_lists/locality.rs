@@ -4,11 +4,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use bsr_codegen::lists::Shape;
+use bsr_codegen::lists::{Shape, specification};
 use bsr_runtime::Structure;
 use bsr_runtime::schedule::{WorkPlan, WorkTile};
 
-use crate::model;
 use crate::shapes::{plan, rows, shape, structure};
 
 /// Half of the L2 of an H200, whose halves hold the same.
@@ -91,7 +90,7 @@ fn as_much_is_read_from_device_memory_as_with_the_lists_of_the_host() {
         let host = WorkPlan::new(&plan, &structure, n, clusters);
         let of_host = |list: &[WorkTile]| list.iter().map(|tile| [tile.c_row, tile.c_col]).collect();
         let host: Vec<Vec<_>> = host.lists().map(of_host).collect();
-        let lists = model::lists(&shape, &rows(&plan, &structure));
+        let lists = specification::assign(&shape, &rows(&plan, &structure));
         let of_gpu = |cluster| {
             let tiles = lists.tiles.iter().skip(cluster).step_by(shape.clusters as usize);
             tiles.map_while(|tile| tile.map(|[c_row, c_col, ..]| [c_row, c_col])).collect()

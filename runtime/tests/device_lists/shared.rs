@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use bsr_codegen::lists::SharedLists;
+use bsr_codegen::lists::{SharedLists, specification};
 use bsr_codegen::{SharedColumns, TileScheduler};
 use bsr_runtime::Structure;
 use bsr_runtime::schedule::{BlockIndex, together};
@@ -12,7 +12,6 @@ use proptest::prelude::*;
 
 use crate::shapes::{plan, rows, shared, structure};
 use crate::simulate::{clean, upload, words};
-use crate::{grouping, model};
 
 /// The unions of the GPU have at most so many columns for one of the host's.
 const MORE: f64 = 1.06;
@@ -57,9 +56,9 @@ fn check(spec: &str, size: (usize, usize), n: usize, pattern: &str, clusters: u3
                 .collect()
         })
         .collect();
-    let model = grouping::grouped(&lists, form.pack as usize, &sets);
+    let specified = specification::group_rows(&lists, form.pack as usize, &sets);
     let stored: Vec<Vec<usize>> = groups.iter().map(|group| group.iter().flatten().copied().collect()).collect();
-    assert_eq!(stored, model, "{spec}, {pattern}: which rows go together");
+    assert_eq!(stored, specified, "{spec}, {pattern}: which rows go together");
     let costs = words(&memory, made.costs);
     for (group, rows) in stored.iter().enumerate() {
         let union = rows.iter().flat_map(|row| &sets[*row]).collect::<BTreeSet<_>>().len() as u32;
@@ -144,10 +143,12 @@ fn union_columns(spec: &str, size: (usize, usize), pattern: &str, seed: u64) -> 
     let all: Vec<usize> = (0..sets.len()).collect();
     let lists = shared(&plan, &structure, 4096, 132).unwrap();
     let as_they_stand = all.chunks(pack).map(<[usize]>::to_vec).collect();
-    [grouping::grouped(&lists, pack, &sets), together(&index, pack), as_they_stand].map(|groups: Vec<Vec<usize>>| {
-        let union = |group: &Vec<usize>| group.iter().flat_map(|row| &sets[*row]).collect::<BTreeSet<_>>().len();
-        groups.iter().map(union).sum()
-    })
+    [specification::group_rows(&lists, pack, &sets), together(&index, pack), as_they_stand].map(
+        |groups: Vec<Vec<usize>>| {
+            let union = |group: &Vec<usize>| group.iter().flat_map(|row| &sets[*row]).collect::<BTreeSet<_>>().len();
+            groups.iter().map(union).sum()
+        },
+    )
 }
 
 #[test]
@@ -188,7 +189,7 @@ fn clusters_whose_tiles_have_several_block_rows_load_as_many_bytes() {
         let structure = structure(&plan, size, pattern, 1);
         let lists = shared(&plan, &structure, n, clusters).unwrap();
         let sets = column_sets(&structure);
-        let groups: Vec<(u32, u32)> = grouping::grouped(&lists, form.pack as usize, &sets)
+        let groups: Vec<(u32, u32)> = specification::group_rows(&lists, form.pack as usize, &sets)
             .iter()
             .map(|rows| {
                 let union = rows.iter().flat_map(|row| &sets[*row]).collect::<BTreeSet<_>>().len();
@@ -198,7 +199,7 @@ fn clusters_whose_tiles_have_several_block_rows_load_as_many_bytes() {
         let costs: Vec<(u32, u32)> =
             groups.iter().map(|(columns, blocks)| (0, lists.cost(*columns, *blocks))).collect();
         let mut bytes = vec![0; lists.assign.clusters as usize];
-        for (place, tile) in model::lists(&lists.assign, &costs).tiles.iter().enumerate() {
+        for (place, tile) in specification::assign(&lists.assign, &costs).tiles.iter().enumerate() {
             let Some([group, ..]) = tile else { continue };
             let (columns, blocks) = groups[*group as usize];
             bytes[place % lists.assign.clusters as usize] +=

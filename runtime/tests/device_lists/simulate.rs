@@ -1,6 +1,6 @@
 //! The kernels on the simulator.
 
-use bsr_codegen::lists::{ListKernel, SddmmShape, Shape};
+use bsr_codegen::lists::{ListKernel, SddmmShape, Shape, specification};
 use bsr_codegen::{Plan, TileScheduler};
 use bsr_runtime::Structure;
 use bsr_runtime::schedule::SddmmWork;
@@ -8,7 +8,6 @@ use bsr_runtime::simulated::lists::{ListKernels, Stream};
 use bsr_simulator::{BufferId, GlobalMemory, LaunchError};
 use proptest::prelude::*;
 
-use crate::model;
 use crate::shapes::{plan, rows, shape, structure};
 
 /// Launches a kernel, and wants the simulator to find nothing.
@@ -54,7 +53,7 @@ fn assign(shape: &Shape, rows: &[(u32, u32)], columns: &[u32]) -> (Vec<u32>, Vec
 }
 
 #[test]
-fn the_lists_are_those_of_the_model() {
+fn the_lists_are_those_of_the_specification() {
     for (spec, size, n, pattern, clusters) in [
         ("bm = 128, bn = 256, bk = 128, cluster = 2", (1024, 1024), 1024, "random:0.25", 6),
         ("bm = 128, bn = 256, bk = 128", (1024, 1024), 1000, "window:0.3", 5),
@@ -78,24 +77,24 @@ fn the_lists_are_those_of_the_model() {
     }
 }
 
-/// Compares the kernel's lists with those of the model, word by word.
+/// Compares the kernel's lists with those of the specification, word by word.
 fn compare(plan: &Plan, structure: &Structure, n: usize, clusters: u32) {
     let shape = shape(plan, structure, n, clusters);
     let rows = rows(plan, structure);
     let columns: Vec<u32> = (0..structure.nnzb() as u32).map(|block| 1000 + block).collect();
     let (heads, tiles) = assign(&shape, &rows, &columns);
-    let model = model::lists(&shape, &rows);
+    let specified = specification::assign(&shape, &rows);
     let context = format!("{}, {rows:?}, {shape:?}", plan.spec());
-    assert_eq!(heads[..shape.clusters as usize], model.lengths, "{context}");
+    assert_eq!(heads[..shape.clusters as usize], specified.lengths, "{context}");
     let size = shape.tile_bytes as usize / 4;
-    for (slot, tile) in model.tiles.iter().enumerate() {
+    for (slot, tile) in specified.tiles.iter().enumerate() {
         if let Some(tile) = tile {
             assert_eq!(tiles[slot * size..][..4], *tile, "slot {slot}: {context}");
             assert!(tiles[slot * size + 4..(slot + 1) * size].iter().all(|word| *word == 0), "{context}");
         }
     }
     for (cluster, head) in heads[shape.clusters as usize..].chunks(32).enumerate() {
-        let [.., a_row, blocks] = model.tiles[cluster].unwrap();
+        let [.., a_row, blocks] = specified.tiles[cluster].unwrap();
         let first = a_row / shape.tile.block_rows;
         let column = |lane: u32| if lane < blocks { 1000 + first + lane } else { 0 };
         assert_eq!(head, (0..32).map(column).collect::<Vec<_>>(), "cluster {cluster}: {context}");
@@ -105,10 +104,10 @@ fn compare(plan: &Plan, structure: &Structure, n: usize, clusters: u32) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Rows of any lengths, few of them long: the kernel and the model list the same, every tile once, and every cluster
+    /// Rows of any lengths, few of them long: the kernel and the specification list the same, every tile once, and every cluster
     /// has a tile.
     #[test]
-    fn rows_of_any_lengths_are_listed_as_the_model_lists_them(
+    fn rows_of_any_lengths_are_listed_as_specified(
         spec in prop::sample::select(vec![
             "bm = 64, bn = 64, bk = 64",
             "bm = 192, bn = 128, bk = 32, cluster = 2",

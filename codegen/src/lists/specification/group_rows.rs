@@ -1,11 +1,11 @@
-//! What the kernel that puts block rows together computes, one thing after the other.
+//! The kernel that groups block rows.
 
 use std::collections::BTreeSet;
 
-use bsr_codegen::lists::SharedLists;
+use super::super::SharedLists;
 
 /// The groups of `pack` block rows each, where row `i` has the columns `columns[i]`. Rows beyond the last one are left out.
-pub(crate) fn grouped(lists: &SharedLists, pack: usize, columns: &[BTreeSet<u32>]) -> Vec<Vec<usize>> {
+pub fn group_rows(lists: &SharedLists, pack: usize, columns: &[BTreeSet<u32>]) -> Vec<Vec<usize>> {
     let near = lists.near_rows() as usize;
     let mut all = vec![];
     for first in (0..columns.len().max(1)).step_by(near) {

@@ -1,27 +1,27 @@
-//! What the assigning kernel of `templates/lists` computes, one thing after the other. The simulator's output is compared
-//! with it element by element, and it shows how level the lists are without running a kernel.
+//! The assigning kernel: which cluster computes which tiles, in which order.
 
 use std::cmp::Reverse;
 
-use bsr_codegen::lists::Shape;
+use super::super::Shape;
 
 /// The lists of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lists {
+pub struct Lists {
     /// Work tiles of each cluster.
-    pub(crate) lengths: Vec<u32>,
+    pub lengths: Vec<u32>,
     /// Tile `i` of cluster `c` is number `i * clusters + c`: {c_row, c_col, a_row, blocks}.
-    pub(crate) tiles: Vec<Option<[u32; 4]>>,
+    pub tiles: Vec<Option<[u32; 4]>>,
     /// What the tiles of each cluster cost.
-    pub(crate) loads: Vec<u32>,
-    /// How often the clusters were ordered by their loads, while tiles were dealt one by one.
-    pub(crate) rounds: u32,
-    /// The clusters in the order of their loads, least first, when a panel was dealt last.
+    pub loads: Vec<u32>,
+    /// How often the clusters were ordered by their loads, in step 3.
+    pub rounds: u32,
+    /// The clusters in the order of their loads, smallest first, when a panel was assigned last.
     order: Vec<usize>,
 }
 
-/// The lists of rows of blocks as a kernel reads them: the number of the first block, and how many there are.
-pub(crate) fn lists(shape: &Shape, rows: &[(u32, u32)]) -> Lists {
+/// Assigns the tiles of a launch. `rows` are the rows of blocks as a kernel reads them: the number of the first block, and how
+/// many there are.
+pub fn assign(shape: &Shape, rows: &[(u32, u32)]) -> Lists {
     let clusters = shape.clusters as usize;
     let mut lists = Lists {
         lengths: vec![0; clusters],
@@ -31,7 +31,7 @@ pub(crate) fn lists(shape: &Shape, rows: &[(u32, u32)]) -> Lists {
     };
     let costs = Costs::new(shape, rows);
     if costs.are_even() {
-        lists.deal_in_turn(&costs);
+        lists.assign_in_turn(&costs);
         return lists;
     }
     let panels: Vec<Panel> = (0..shape.columns)
@@ -42,13 +42,13 @@ pub(crate) fn lists(shape: &Shape, rows: &[(u32, u32)]) -> Lists {
             is_odd: first / shape.panel % 2 == 1,
         })
         .collect();
-    // The most panels that may be dealt before the last columns.
-    let most = (shape.columns - costs.fine_columns()) / shape.panel;
+    // The most panels that may stay before the last columns.
+    let most = (shape.columns - costs.last_columns()) / shape.panel;
     if costs.has_uneven_shares(&panels[0]) {
-        return Dealing::new(&Sorted::new(costs), lists, 0).finish(most * shape.panel);
+        return Rounds::new(&Sorted::new(costs), lists, 0).finish(most * shape.panel);
     }
     let mut all = lists.clone();
-    panels.iter().for_each(|panel| all.deal_panel(&costs, panel));
+    panels.iter().for_each(|panel| all.assign_panel(&costs, panel));
     let is_level = |load: &u32| {
         let (more, of) = Shape::LEVEL;
         let own = u64::from(*load) * u64::from(shape.clusters) * u64::from(of);
@@ -61,13 +61,13 @@ pub(crate) fn lists(shape: &Shape, rows: &[(u32, u32)]) -> Lists {
     let (mut kept, mut next) = (lists.clone(), lists);
     let mut whole = 0;
     for (number, panel) in (1..=most).zip(&panels) {
-        next.deal_panel(&costs, panel);
+        next.assign_panel(&costs, panel);
         let is_ordered = !panels[number as usize].is_paired(shape);
         if is_ordered && next.loads.iter().all(|load| load >> shape.load_shift <= costs.mean() >> shape.load_shift) {
             (whole, kept) = (number * shape.panel, next.clone());
         }
     }
-    Dealing::new(&Sorted::new(costs), kept, whole).finish(0)
+    Rounds::new(&Sorted::new(costs), kept, whole).finish(0)
 }
 
 /// What every row of tiles costs.
@@ -119,15 +119,15 @@ impl<'r> Costs<'r> {
         u64::from(most) * u64::from(clusters) > u64::from(Shape::UNEVEN) * self.total() * u64::from(panel.columns)
     }
 
-    /// Columns whose tiles are dealt one by one: of as many tiles that each cluster can have four, and the longest one.
-    fn fine_columns(&self) -> u32 {
+    /// The fewest columns of step 3: of so many tiles that each cluster can have four, and the longest one.
+    fn last_columns(&self) -> u32 {
         let Shape { clusters, tile_rows, columns, .. } = *self.shape;
         let room = (u64::from(self.longest()) * u64::from(clusters)).div_ceil(self.total()) as u32;
         room.max(Shape::FINE_TILES * clusters / tile_rows).clamp(1, columns)
     }
 }
 
-/// Columns of tiles whose tiles are dealt together: up the rows of the odd ones, down those of others.
+/// Columns of tiles whose tiles are assigned in shares: up the rows of odd panels, down those of others.
 struct Panel {
     first: u32,
     columns: u32,
@@ -166,14 +166,12 @@ impl Lists {
         let Shape { slices, tile, clusters, .. } = *costs.shape;
         let (first, blocks) = costs.rows[(row / slices) as usize];
         let a_row = first * tile.block_rows + row % slices * tile.rows;
-        let entry = &mut self.tiles[(at * clusters) as usize + cluster];
-        assert_eq!(*entry, None, "two tiles at one place");
-        *entry = Some([row * tile.rows, column * tile.columns, a_row, blocks]);
+        self.tiles[(at * clusters) as usize + cluster] = Some([row * tile.rows, column * tile.columns, a_row, blocks]);
     }
 
     /// Rows of one length: tile after tile to cluster after cluster, along the rows under a group of columns, down under one
     /// group and up under the next.
-    fn deal_in_turn(&mut self, costs: &Costs<'_>) {
+    fn assign_in_turn(&mut self, costs: &Costs<'_>) {
         let Shape { columns, group, tile_rows, clusters, .. } = *costs.shape;
         let mut t = 0;
         for (number, first) in (0..columns).step_by(group as usize).enumerate() {
@@ -190,9 +188,9 @@ impl Lists {
         }
     }
 
-    /// Deals the tiles of a panel in turn into as many shares as there are clusters. The one that costs most goes to the
-    /// cluster that has least, and so on.
-    fn deal_panel(&mut self, costs: &Costs<'_>, panel: &Panel) {
+    /// Divides the tiles of a panel in turn into as many shares as there are clusters. The one that costs most goes to the
+    /// cluster with the smallest load, and so on.
+    fn assign_panel(&mut self, costs: &Costs<'_>, panel: &Panel) {
         let load_shift = costs.shape.load_shift;
         let (mut shares, sums) = costs.shares(panel);
         let by = |sums: &[u32]| {
@@ -217,29 +215,29 @@ impl Lists {
     }
 }
 
-/// Columns of tiles that are dealt together, counted from the first one that is dealt tile by tile.
+/// Columns of tiles that are assigned longest first, counted from the first one that is in no panel.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct Columns {
     first: u32,
     columns: u32,
 }
 
-/// The tiles of the last columns, which are dealt longest first.
-struct Dealing<'s> {
+/// Steps 3 to 5: the tiles of the last columns, the longest first.
+struct Rounds<'s> {
     sorted: &'s Sorted<'s>,
     lists: Lists,
     whole: u32,
     columns: u32,
     most_rounds: u32,
     /// Of each tile the cluster, the group of columns, and its place there.
-    dealt: Vec<(usize, usize, u32)>,
+    assigned: Vec<(usize, usize, u32)>,
     /// Tiles of each cluster in each group of columns.
     counts: Vec<[u32; Shape::BUCKETS as usize]>,
-    /// Tiles that may be swapped, of each cluster, and how many it was dealt.
-    recent: Vec<([Option<u32>; Shape::RECENT as usize], usize)>,
+    /// Of each cluster the last tiles, which may be swapped, and how many it got.
+    last: Vec<([Option<u32>; Shape::RECENT as usize], usize)>,
 }
 
-impl<'s> Dealing<'s> {
+impl<'s> Rounds<'s> {
     fn new(sorted: &'s Sorted<'s>, lists: Lists, whole: u32) -> Self {
         let Shape { clusters, tile_rows, .. } = *sorted.shape;
         let columns = sorted.shape.columns - whole;
@@ -249,38 +247,38 @@ impl<'s> Dealing<'s> {
             whole,
             columns,
             most_rounds: (columns * tile_rows).div_ceil(clusters) + whole * tile_rows / clusters,
-            dealt: vec![(0, 0, 0); (columns * tile_rows) as usize],
+            assigned: vec![(0, 0, 0); (columns * tile_rows) as usize],
             counts: vec![[0; Shape::BUCKETS as usize]; clusters as usize],
-            recent: vec![Default::default(); clusters as usize],
+            last: vec![Default::default(); clusters as usize],
         }
     }
 
-    /// Deals panel after panel up to the column `last`, then the columns from there on.
-    fn finish(mut self, last: u32) -> Lists {
+    /// Assigns panel after panel up to the column `end`, then the columns from there on.
+    fn finish(mut self, end: u32) -> Lists {
         let before = self.lists.lengths.clone();
         let mut first = 0;
         while first < self.columns {
-            let is_panel = first < last;
-            let columns = if is_panel { self.sorted.shape.panel.min(last - first) } else { self.columns - first };
-            let stretch = Stretch { first, columns };
+            let is_panel = first < end;
+            let columns = if is_panel { self.sorted.shape.panel.min(end - first) } else { self.columns - first };
+            let run = Columns { first, columns };
             let tiles = columns * self.sorted.shape.tile_rows;
-            let aside = if is_panel { 0 } else { tiles % self.sorted.shape.clusters };
-            let limit = tiles - aside;
-            if aside > 0 {
+            let uneven = if is_panel { 0 } else { tiles % self.sorted.shape.clusters };
+            let limit = tiles - uneven;
+            if uneven > 0 {
                 let ranked = self.ranked();
-                self.give(stretch, &ranked, limit, aside);
+                self.give(run, &ranked, limit, uneven);
             }
             let mut next = 0;
             while next < limit {
-                next += self.round(stretch, next, limit - next);
+                next += self.round(run, next, limit - next);
             }
             first += columns;
         }
         for _ in 0..Shape::SWAPS {
             self.swap();
         }
-        for q in 0..self.dealt.len() as u32 {
-            let (cluster, bucket, at) = self.dealt[q as usize];
+        for q in 0..self.assigned.len() as u32 {
+            let (cluster, bucket, at) = self.assigned[q as usize];
             let earlier: u32 = self.counts[cluster][..bucket].iter().sum();
             let (place, column) = (q / self.columns, self.whole + q % self.columns);
             let row = self.sorted.order[place as usize];
@@ -289,7 +287,7 @@ impl<'s> Dealing<'s> {
         self.lists
     }
 
-    /// The clusters in the order of their loads, with what each counts for.
+    /// The clusters in the order of their loads, smallest first, with the load that each counts with.
     fn ranked(&self) -> Vec<(u32, usize)> {
         let key = |cluster: usize| {
             let load = match self.lists.lengths[cluster] {
@@ -304,42 +302,42 @@ impl<'s> Dealing<'s> {
         ranked
     }
 
-    /// Deals tiles from `start` on, of `left` that are left, and tells how many.
-    fn round(&mut self, stretch: Stretch, start: u32, left: u32) -> u32 {
+    /// Assigns tiles from `start` on, of `left` that are left, and returns how many.
+    fn round(&mut self, run: Columns, start: u32, left: u32) -> u32 {
         let Shape { clusters, load_shift, .. } = *self.sorted.shape;
         let ranked = self.ranked();
-        let cost = (self.sorted.cost(start / stretch.columns) >> load_shift).max(1);
+        let cost = (self.sorted.cost(start / run.columns) >> load_shift).max(1);
         let active = ranked.iter().filter(|(load, _)| *load <= ranked[0].0 + cost).count();
         let rounds = match ranked.get(active) {
             None => left / clusters / Shape::SHARE_OF_LEFT,
             Some((ahead, _)) => (ahead - ranked[active - 1].0) / cost,
         };
         let taken = (active as u32 * rounds.max(1).min(self.most_rounds)).min(left);
-        self.give(stretch, &ranked[..active], start, taken);
+        self.give(run, &ranked[..active], start, taken);
         self.lists.rounds += 1;
         taken
     }
 
     /// Gives tiles to clusters, down the ranks and up again.
-    fn give(&mut self, stretch: Stretch, ranked: &[(u32, usize)], start: u32, tiles: u32) {
+    fn give(&mut self, run: Columns, ranked: &[(u32, usize)], start: u32, tiles: u32) {
         let shift = Shape::bucket_shift(self.columns);
         for j in 0..tiles {
             let (round, at) = (j as usize / ranked.len(), j as usize % ranked.len());
             let cluster = ranked[if round % 2 == 0 { at } else { ranked.len() - 1 - at }].1;
-            let (place, column) = ((start + j) / stretch.columns, (start + j) % stretch.columns);
-            let q = place * self.columns + stretch.first + column;
+            let (place, column) = ((start + j) / run.columns, (start + j) % run.columns);
+            let q = place * self.columns + run.first + column;
             let bucket = ((q % self.columns) >> shift) as usize;
-            self.dealt[q as usize] = (cluster, bucket, self.counts[cluster][bucket]);
+            self.assigned[q as usize] = (cluster, bucket, self.counts[cluster][bucket]);
             self.counts[cluster][bucket] += 1;
-            let (recent, count) = &mut self.recent[cluster];
-            recent[*count % Shape::RECENT as usize] = Some(q);
+            let (last, count) = &mut self.last[cluster];
+            last[*count % Shape::RECENT as usize] = Some(q);
             *count += 1;
             self.lists.loads[cluster] += self.sorted.cost(q / self.columns);
             self.lists.lengths[cluster] += 1;
         }
     }
 
-    /// The cluster with most and the one with least, and so on inwards, swap two tiles if that levels them.
+    /// The clusters with the largest and the smallest load, and so on inwards, swap two tiles if that levels them.
     fn swap(&mut self) {
         let ranked = self.ranked();
         for pair in 0..ranked.len() / 2 {
@@ -347,8 +345,8 @@ impl<'s> Dealing<'s> {
             let gap = self.lists.loads[high].saturating_sub(self.lists.loads[low]).min(Shape::MOST_GAP);
             let cost = |tile: Option<u32>| tile.map(|q| i64::from(self.sorted.cost(q / self.columns)));
             let mut best: Option<(i64, usize, usize, u32)> = None;
-            for (give, given) in self.recent[high].0.iter().enumerate() {
-                for (take, taken) in self.recent[low].0.iter().enumerate() {
+            for (give, given) in self.last[high].0.iter().enumerate() {
+                for (take, taken) in self.last[low].0.iter().enumerate() {
                     let (Some(given), Some(taken)) = (cost(*given), cost(*taken)) else { continue };
                     let left = (i64::from(gap) - 2 * (given - taken)).abs();
                     if left < best.map_or(i64::from(gap), |(left, ..)| left) {
@@ -357,10 +355,10 @@ impl<'s> Dealing<'s> {
                 }
             }
             let Some((_, give, take, moved)) = best else { continue };
-            let tiles = (self.recent[high].0[give], self.recent[low].0[take]);
-            (self.recent[low].0[take], self.recent[high].0[give]) = tiles;
+            let tiles = (self.last[high].0[give], self.last[low].0[take]);
+            (self.last[low].0[take], self.last[high].0[give]) = tiles;
             let (Some(given), Some(taken)) = tiles else { continue };
-            self.dealt.swap(given as usize, taken as usize);
+            self.assigned.swap(given as usize, taken as usize);
             self.lists.loads[high] -= moved;
             self.lists.loads[low] += moved;
         }
