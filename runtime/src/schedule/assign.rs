@@ -237,19 +237,26 @@ impl<T: Clone> Assignment<T> {
 
     /// The swap after which the later of the two clusters finishes earliest, if earlier than now.
     fn best_swap(&self, busiest: usize) -> Option<(usize, usize, usize)> {
-        let mut best = None;
-        let mut finish = self.loads[busiest];
-        for other in (0..self.loads.len()).filter(|c| *c != busiest) {
-            for (give, given) in distinct(&self.rest[busiest]) {
-                for (take, taken) in distinct(&self.rest[other]) {
-                    if given > taken {
-                        let moved = given - taken;
-                        let after = (self.loads[busiest] - moved).max(self.loads[other] + moved);
-                        if after < finish {
-                            (finish, best) = (after, Some((other, give, take)));
-                        }
-                    }
-                }
+        let most = self.loads[busiest];
+        let (mut best, mut finish) = (None, most);
+        let given = distinct(&self.rest[busiest]);
+        for (other, load) in self.loads.iter().copied().enumerate() {
+            // Of two clusters one finishes on average or later.
+            if other == busiest || (most + load).div_ceil(2) >= finish {
+                continue;
+            }
+            let taken = distinct(&self.rest[other]);
+            let swaps = given.iter().flat_map(|(given, give)| {
+                // The finish falls until half of the gap is moved, and rises from there.
+                let half = taken.partition_point(|(taken, _)| 2 * given <= most - load + 2 * taken);
+                let near = &taken[half.saturating_sub(1)..taken.len().min(half + 1)];
+                near.iter().filter(move |(taken, _)| taken < given).map(move |(taken, take)| {
+                    let moved = given - taken;
+                    ((most - moved).max(load + moved), *give, *take)
+                })
+            });
+            if let Some((after, give, take)) = swaps.min().filter(|(after, ..)| *after < finish) {
+                (finish, best) = (after, Some((other, give, take)));
             }
         }
         best
@@ -271,9 +278,12 @@ impl<T: Clone> Assignment<T> {
     }
 }
 
-/// One tile of each cost, with its position in a list in descending order of cost.
-fn distinct<T>(tiles: &[(T, u64)]) -> impl Iterator<Item = (usize, u64)> {
-    tiles.iter().enumerate().filter(|(i, tile)| *i == 0 || tiles[i - 1].1 != tile.1).map(|(i, tile)| (i, tile.1))
+/// The costs of tiles, each once with the first tile that has it, in descending order.
+fn distinct<T>(tiles: &[(T, u64)]) -> Vec<(u64, usize)> {
+    let mut costs: Vec<(u64, usize)> = tiles.iter().enumerate().map(|(at, (_, cost))| (*cost, at)).collect();
+    costs.sort_by_key(|(cost, _)| Reverse(*cost));
+    costs.dedup_by_key(|(cost, _)| *cost);
+    costs
 }
 
 #[cfg(test)]
