@@ -39,17 +39,15 @@ impl SddmmShape {
     /// Makes sure that the kernels count as far.
     ///
     /// # Errors
-    /// [`ShapeError`] for tiles of several block rows, and for more words than 32 bits count.
+    /// [`ShapeError`] for more words than 32 bits count.
     pub fn checked(self) -> Result<Self, ShapeError> {
-        let limit = |what, value: u64, most, help| match value > most {
-            true => Err(ShapeError { what, value, most, help }),
-            false => Ok(()),
-        };
-        let pack = u64::from(self.tiles.pack);
-        limit("block rows that share a tile of an SDDMM whose pattern is on the GPU", pack, 1, "bm = 64 or more")?;
-        let words = u64::from(self.most_tiles()) * u64::from(self.tiles.tile_words);
-        limit("words of an SDDMM's work tiles", words, 1 << 31, "a smaller capacity, or larger blocks")?;
-        Ok(self)
+        let (what, most) = ("words of an SDDMM's work tiles", 1 << 31);
+        match u64::from(self.most_tiles()) * u64::from(self.tiles.tile_words) {
+            value if value > most => {
+                Err(ShapeError { what, value, most, help: "a smaller capacity, or larger blocks" })
+            }
+            _ => Ok(self),
+        }
     }
 
     /// Tiles that there can be, and one for each CTA at least.

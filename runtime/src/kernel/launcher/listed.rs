@@ -130,6 +130,12 @@ impl Launcher {
             let help = "mma = wgmma, bm (of op = dds, bk) a multiple of 64, one block row a tile, batch = off";
             return refuse(why.to_owned(), help);
         }
+        if let Some(tiles) = plan.sddmm_tiles().filter(|tiles| tiles.pack > 1) {
+            return refuse(
+                format!("the kernel's tiles have {} block rows", tiles.pack),
+                "pack = 1, or bm = 64 or more",
+            );
+        }
         if spec.scale == Scale::Block {
             return refuse("the kernel scales by block".to_owned(), "scale = tensor or row_col");
         }
