@@ -1,6 +1,8 @@
 //! `bsr check SPEC`: runs a kernel's PTX on the simulator, on problems of many kinds in orders of many kinds.
 
 mod coverage;
+#[cfg(test)]
+mod drawn;
 mod problems;
 mod reasons;
 mod writers;
@@ -93,12 +95,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     order.sort_by_key(|index| Reverse(trials[*index].all_effort(schedules.len())));
     let mut done = in_parallel(&order, &progress, |index| {
         let trial = &trials[index];
-        let kernel = kernel.clone().with_clusters(trial.clusters).with_far_lines(trial.far);
-        let kernel = if trial.listed { kernel.with_device_pattern(Arc::clone(&lists))? } else { kernel };
-        let few = &schedules[..schedules.len().min(trial.schedules)];
-        let checked =
-            with_types(planned.spec(), Check { kernel: &kernel, problems: &problems, trial, schedules: few })?;
-        Ok((trial.words(planned.spec()), checked))
+        Ok((trial.words(planned.spec()), checked(&kernel, &lists, (&problems, trial), &schedules)?))
     });
     let groups = problems.groups();
     for (name, members) in &groups {
@@ -132,6 +129,20 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     line(out, "verdict", format_args!("FAILS: {faulty} of {} groups; {seconds:.1} s", groups.len()))?;
     out.flush()?;
     Err(Failure::new(Exit::Wrong, fault.report(index, args, &problems, &planned)))
+}
+
+/// A kernel on one problem, in as many of the schedules as that is worth.
+fn checked(
+    kernel: &Simulated,
+    lists: &Arc<ListKernels>,
+    (problems, trial): (&Problems<'_>, &Trial),
+    schedules: &[Options],
+) -> Result<Checked, Failure> {
+    let spec = *kernel.plan().spec();
+    let kernel = kernel.clone().with_clusters(trial.clusters).with_far_lines(trial.far);
+    let kernel = if trial.listed { kernel.with_device_pattern(Arc::clone(lists))? } else { kernel };
+    let few = &schedules[..schedules.len().min(trial.schedules)];
+    with_types(&spec, Check { kernel: &kernel, problems, trial, schedules: few })
 }
 
 /// The same of an attention, whose problems are of other kinds.

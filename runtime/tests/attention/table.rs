@@ -3,6 +3,8 @@
 use bsr_runtime::attention::{BlockList, Coverage, HeadOrder, HostVector, Mask, Shape, Sharing};
 use half::{bf16, f16};
 
+use crate::drawn::{ATTENTIONS, missing};
+
 pub(crate) const CAUSAL: &str = "score = \"|| if i >= j { s * scale } else { -inf }\"";
 
 /// A spec beside `op = attention`, and what it computes.
@@ -350,14 +352,10 @@ pub(crate) fn all_columns() -> Vec<Case> {
     cases
 }
 
-/// Specs of attention, beside which values of keys are tried.
-const BASES: [&str; 2] =
-    ["op = attention, bm = 64, bn = 64, bk = 64", "op = attention, bm = 192, bn = 128, bk = 128, dtype = bf16"];
-
 #[test]
 fn every_value_of_every_key_is_drawn() {
     let tables = [blocks(), patterns(), tensors(), steep(), divided(), packed(), vectors(), depths()];
     let parse = |case: &Case| format!("op = attention, {}", case.spec).parse().unwrap();
-    let missing = crate::drawn::missing(&BASES, tables.iter().flatten().map(parse));
+    let missing = missing(&ATTENTIONS, tables.iter().flatten().map(parse));
     assert!(missing.is_empty(), "{} values are in no row:\n{}", missing.len(), missing.join("\n"));
 }

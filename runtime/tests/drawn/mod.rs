@@ -1,32 +1,118 @@
-//! Which values of keys no row of a table draws: what is never drawn is never run.
+//! Every value of every key that kernels of some kind take, and which of them no row of a table draws: what is never drawn is
+//! never run.
+#![allow(dead_code, reason = "a test of one operation draws its own values")]
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use bsr_codegen::spec::{Key, Takes};
 use bsr_codegen::{KernelSpec, Plan, TileScheduler};
 
+/// Specs of every kind of product, beside which values are tried: small ones first.
+pub(crate) const PRODUCTS: [&str; 22] = [
+    "bm = 64, bn = 32, bk = 32",
+    "bm = 128, bn = 128, bk = 64",
+    "bm = 192, bn = 192, bk = 64",
+    "bm = 512, bn = 512, bk = 64",
+    "bm = 128, bn = 128, bk = 128, dtype = e4m3",
+    "bm = 128, bn = 128, bk = 128, dtype = i8",
+    "bm = 32, bn = 192, bk = 32",
+    "bm = 16, bn = 128, bk = 32",
+    "bm = 64, bn = 32, bk = 32, swap = off, pack = 2",
+    "bm = 64, bn = 128, bk = 64, swap = off, pack = 2",
+    "bm = 64, bn = 32, bk = 64, op = dds",
+    "bm = 64, bn = 128, bk = 128, op = dds",
+    "bm = 128, bn = 128, bk = 128, op = dds, transpose = on, dtype = e4m3",
+    "bm = 32, bn = 128, bk = 32, op = dds",
+    "bm = 128, bn = 128, bk = 64, op = sdd",
+    "bm = 8, bn = 128, bk = 32, op = sdd",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3",
+    "bm = 64, bn = 64, bk = 64, mma = wmma",
+    "bm = 64, bn = 64, bk = 32, mma = scalar",
+    "bm = 64, bn = 64, bk = 32, mma = scalar, dtype = f32",
+    "bm = 64, bn = 64, bk = 32, mma = scalar, out = f32, accumulate = atomic",
+];
+
+/// The same of attention.
+pub(crate) const ATTENTIONS: [&str; 3] = [
+    "op = attention, bm = 64, bn = 16, bk = 32",
+    "op = attention, bm = 64, bn = 64, bk = 64",
+    "op = attention, bm = 192, bn = 128, bk = 128, dtype = bf16",
+];
+
+/// A value of a key that kernels of a kind take.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Value {
+    kind: String,
+    key: Key,
+    value: String,
+}
+
 /// The values that some kernel of the kinds of `bases` takes and no kernel of the same kind in `specs` is asked for, one a
 /// line. Sizes, depths and closures have too many values, which tables draw otherwise.
 pub(crate) fn missing(bases: &[&str], specs: impl IntoIterator<Item = KernelSpec>) -> Vec<String> {
-    let mut drawn = BTreeSet::new();
-    for spec in specs.into_iter().collect::<BTreeSet<_>>() {
-        let kind = kind(&Plan::new(&spec).unwrap_or_else(|errors| panic!("{spec}\n{errors}")));
-        drawn.extend(keys().map(|key| (kind.clone(), key, spec.value(key))));
-    }
-    let mut missing = BTreeSet::new();
+    let specs: BTreeSet<KernelSpec> = specs.into_iter().collect();
+    let drawn: BTreeSet<Value> = specs.iter().flat_map(Value::all).collect();
+    let taken: BTreeSet<Value> = bases.iter().flat_map(|base| Value::taken(base)).collect();
+    taken.difference(&drawn).map(ToString::to_string).collect()
+}
+
+/// A few kernels that take all values together that kernels of the kinds of `bases` take.
+pub(crate) fn covering(bases: &[&str]) -> Vec<KernelSpec> {
+    let (mut drawn, mut specs) = (BTreeSet::new(), vec![]);
     for base in bases {
-        let of_base = kind(&Plan::new(&parse(base).unwrap_or_else(|| panic!("{base} is no spec"))).unwrap());
-        for key in keys() {
-            for value in values(key) {
-                let Some(spec) = parse(&format!("{base}, {key} = {value}")) else { continue };
-                let takes = spec.value(key) == value && Plan::new(&spec).is_ok_and(|plan| kind(&plan) == of_base);
-                if takes && !drawn.contains(&(of_base.clone(), key, value.clone())) {
-                    missing.insert(format!("{of_base}: {key} = {value}"));
+        let taken = Value::taken(base);
+        loop {
+            let mut text = (*base).to_owned();
+            let mut chosen: Vec<&Value> = vec![];
+            for value in taken.iter().filter(|value| !drawn.contains(*value)) {
+                let longer = format!("{text}, {} = {}", value.key, value.value);
+                if value.spec(&longer).is_some_and(|spec| chosen.iter().all(|other| other.is_of(&spec))) {
+                    text = longer;
+                    chosen.push(value);
                 }
             }
+            let Some(spec) = chosen.first().and_then(|value| value.spec(&text)) else { break };
+            drawn.extend(Value::all(&spec));
+            specs.push(spec);
         }
     }
-    missing.into_iter().collect()
+    specs
+}
+
+impl Value {
+    /// Those of a kernel.
+    fn all(spec: &KernelSpec) -> Vec<Self> {
+        let kind = kind(&Plan::new(spec).unwrap_or_else(|errors| panic!("{spec}\n{errors}")));
+        keys().map(|key| Self { kind: kind.clone(), key, value: spec.value(key) }).collect()
+    }
+
+    /// Those that kernels of the kind of `base` take beside what it says.
+    fn taken(base: &str) -> Vec<Self> {
+        let own = parse(base).unwrap_or_else(|| panic!("{base} is no spec"));
+        let kind = kind(&Plan::new(&own).unwrap_or_else(|errors| panic!("{base}\n{errors}")));
+        let of_key = |key| values(key).into_iter().map(move |value| (key, value));
+        let all = keys().flat_map(of_key).map(|(key, value)| Self { kind: kind.clone(), key, value });
+        all.filter(|value| value.spec(&format!("{base}, {} = {}", value.key, value.value)).is_some()).collect()
+    }
+
+    /// The spec of a text, if it takes this value and is planned as one of this kind.
+    fn spec(&self, text: &str) -> Option<KernelSpec> {
+        let spec = parse(text).filter(|spec| self.is_of(spec))?;
+        Plan::new(&spec).is_ok_and(|plan| kind(&plan) == self.kind).then_some(spec)
+    }
+
+    /// Whether a spec has this value.
+    fn is_of(&self, spec: &KernelSpec) -> bool {
+        spec.value(self.key) == self.value
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} = {}", self.kind, self.key, self.value)
+    }
 }
 
 /// Operation, instruction, and what of the family the schedule says.

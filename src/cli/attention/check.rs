@@ -38,25 +38,16 @@ pub(in super::super) fn check(
     schedules: &[Options],
     out: &mut dyn Write,
 ) -> Result<Checked, Failure> {
-    let (spec, plan, progress) = (planned.spec(), &planned.plan, Progress::new());
+    let (plan, progress) = (&planned.plan, Progress::new());
     let trials = match args.asks() {
-        true => vec![Trial::new(asked(args, spec, Defaults::SIMULATOR)?)],
+        true => vec![Trial::new(asked(args, planned.spec(), Defaults::SIMULATOR)?)],
         false => in_rounds(plan, args.seed(), count.map(|count| count as usize))?,
     };
     let kernel = SimulatedAttention::new(plan, text, planned.ptx.entry())?;
     // The longest first, so that all cores have work to the end.
     let mut order: Vec<usize> = (0..trials.len()).collect();
     order.sort_by_key(|index| Reverse(trials[*index].all_effort(plan, schedules)));
-    let done = in_parallel(&order, &progress, |index| {
-        let Trial { problem, ctas, sums, .. } = &trials[index];
-        let kernel = kernel.clone().with_ctas(*ctas);
-        let kernel = if *sums { kernel } else { kernel.without_lse() };
-        let few = trials[index].schedules(plan, schedules);
-        match spec.a {
-            Dtype::BF16 => in_every_schedule::<bf16>(&kernel, spec, problem, &few),
-            _ => in_every_schedule::<f16>(&kernel, spec, problem, &few),
-        }
-    });
+    let done = in_parallel(&order, &progress, |index| checked(&kernel, plan, &trials[index], schedules));
     let (mut coverage, mut groups) = (Coverage::default(), Vec::<Group>::new());
     for (number, (Trial { name, problem, .. }, result)) in trials.iter().zip(done).enumerate() {
         let words = format!("{}; {}", problem.words(), problem.mask_words());
@@ -77,6 +68,25 @@ pub(in super::super) fn check(
     let statements = (!args.asks()).then(|| kernel.statements(&coverage));
     let runs = trials.iter().map(|trial| trial.schedules(plan, schedules).len()).sum();
     Ok(Checked { runs, worst, statements })
+}
+
+/// A kernel on one problem, in as many of the schedules as that is worth: the greatest relative error, and what was executed.
+///
+/// # Errors
+/// Wrong: a finding or a wrong result.
+pub(in super::super) fn checked(
+    kernel: &SimulatedAttention,
+    plan: &Plan,
+    trial: &Trial,
+    schedules: &[Options],
+) -> Result<(f64, Coverage), Failure> {
+    let kernel = kernel.clone().with_ctas(trial.ctas);
+    let kernel = if trial.sums { kernel } else { kernel.without_lse() };
+    let few = trial.schedules(plan, schedules);
+    match plan.spec().a {
+        Dtype::BF16 => in_every_schedule::<bf16>(&kernel, plan.spec(), &trial.problem, &few),
+        _ => in_every_schedule::<f16>(&kernel, plan.spec(), &trial.problem, &few),
+    }
 }
 
 /// Problems of every kind, or so many; beyond that the kinds come again in other sizes.

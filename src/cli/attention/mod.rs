@@ -9,6 +9,8 @@ mod trace;
 
 pub(super) use backend::{OnDevice, open};
 pub(super) use bench::bench;
+#[cfg(test)]
+pub(super) use check::checked;
 pub(super) use check::{Checked, check};
 pub(super) use problem::{Defaults, structure, workload};
 pub(super) use run::{Run, launch, run};

@@ -4,32 +4,9 @@ use super::{assert_launchable, block_as_read, parse, shape_of};
 use super::{batch, dds, epilogue, fp8, int8, packed, permuted, scalar, sdd, sdd_fused, split, split_swap_ab, swap_ab};
 use super::{sample_cases, transposed, warp, wgmma};
 use crate::case::{Blocks, Case};
-use crate::drawn::missing;
+use crate::drawn::{PRODUCTS, missing};
 use crate::run::run_table;
 use crate::simulate::simulate_table;
-
-/// Specs of every kind of product, beside which values are tried.
-const BASES: [&str; 19] = [
-    "bm = 128, bn = 128, bk = 64",
-    "bm = 192, bn = 192, bk = 64",
-    "bm = 512, bn = 512, bk = 64",
-    "bm = 128, bn = 128, bk = 128, dtype = e4m3",
-    "bm = 128, bn = 128, bk = 128, dtype = i8",
-    "bm = 32, bn = 192, bk = 32",
-    "bm = 16, bn = 128, bk = 32",
-    "bm = 64, bn = 128, bk = 64, swap = off, pack = 2",
-    "bm = 64, bn = 128, bk = 128, op = dds",
-    "bm = 128, bn = 128, bk = 128, op = dds, transpose = on, dtype = e4m3",
-    "bm = 32, bn = 128, bk = 32, op = dds",
-    "bm = 128, bn = 128, bk = 64, op = sdd",
-    "bm = 8, bn = 128, bk = 32, op = sdd",
-    "bm = 64, bn = 64, bk = 64, mma = mma_sync",
-    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3",
-    "bm = 64, bn = 64, bk = 64, mma = wmma",
-    "bm = 64, bn = 64, bk = 32, mma = scalar",
-    "bm = 64, bn = 64, bk = 32, mma = scalar, dtype = f32",
-    "bm = 64, bn = 64, bk = 32, mma = scalar, out = f32, accumulate = atomic",
-];
 
 /// A kind of product, and what its kernels are asked for beside the sizes.
 const ROWS: [(&str, &[&str]); 10] = [
@@ -126,6 +103,6 @@ fn every_value_of_every_key_is_drawn() {
     // Lists of SDDMMs have tests of their own.
     let of_sddmm = parse("bm = 64, bn = 64, bk = 64, op = sdd, batch = on");
     let batches = batch::all().into_iter().map(|list| list.spec).chain([of_sddmm]);
-    let missing = missing(&BASES, products.chain(sddmms).chain(batches));
+    let missing = missing(&PRODUCTS, products.chain(sddmms).chain(batches));
     assert!(missing.is_empty(), "{} values are in no row:\n{}", missing.len(), missing.join("\n"));
 }
